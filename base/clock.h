@@ -1,0 +1,40 @@
+// Time as an argument. Only SystemClock reads the machine's monotonic clock; wall time steers nothing.
+#pragma once
+
+#include <chrono>
+
+namespace tutti {
+
+using Duration = std::chrono::nanoseconds;
+using Instant = std::chrono::time_point<std::chrono::steady_clock, Duration>;
+
+// The instant that never comes.
+inline constexpr Instant kInstantNever = Instant::max();
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  // Thread: any.
+  virtual Instant Now() const = 0;
+};
+
+class SystemClock : public Clock {
+ public:
+  Instant Now() const override { return std::chrono::steady_clock::now(); }
+};
+
+// A clock that stands still until a test moves it.
+class ManualClock : public Clock {
+ public:
+  Instant Now() const override { return now_; }
+  void Advance(Duration step) { now_ += step; }
+  void Set(Instant now) { now_ = now; }
+
+ private:
+  Instant now_{};
+};
+
+inline double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+inline double Milliseconds(Duration duration) { return Seconds(duration) * 1e3; }
+
+}  // namespace tutti

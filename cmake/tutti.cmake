@@ -1,0 +1,51 @@
+# Helpers that keep every folder's CMakeLists.txt to a few lines.
+#
+#   tutti_library(base SOURCES a.cc b.cc DEPS absl::status)      -> target tutti_base
+#   tutti_binary(tutti-worker SOURCES main.cc DEPS tutti_worker)
+#   tutti_test(base_test SOURCES x_test.cc DEPS tutti_base [LABELS slow] [TIMEOUT seconds])
+#   tutti_bench(...)   like tutti_binary, linked with Google Benchmark
+#
+# All paths in #include lines start at the repository root.
+
+function(tutti_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  if(ARG_SOURCES)
+    add_library(tutti_${name} STATIC ${ARG_SOURCES})
+    set(kind PUBLIC)
+  else()
+    add_library(tutti_${name} INTERFACE)
+    set(kind INTERFACE)
+  endif()
+  target_include_directories(tutti_${name} ${kind} ${PROJECT_SOURCE_DIR})
+  target_link_libraries(tutti_${name} ${kind} ${ARG_DEPS})
+endfunction()
+
+function(tutti_binary name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+endfunction()
+
+# Tests run with the repository root in TUTTI_SOURCE_DIR and, where given, real data in
+# TUTTI_TESTDATA (inherited from the environment).
+function(tutti_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
+  if(NOT TUTTI_BUILD_TESTS)
+    return()
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}"
+    ENVIRONMENT "TUTTI_SOURCE_DIR=${PROJECT_SOURCE_DIR};TUTTI_BINARY_DIR=${PROJECT_BINARY_DIR}")
+endfunction()
+
+function(tutti_bench name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  tutti_binary(${name} SOURCES ${ARG_SOURCES} DEPS ${ARG_DEPS} benchmark::benchmark)
+endfunction()
