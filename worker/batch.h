@@ -1,0 +1,34 @@
+// One step's rows as arrays: what a stage computes, in the form kernels read.
+//
+// Rebuilt for every step into memory that is kept, so that a step allocates nothing once warm.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/ids.h"
+#include "tutti/v1/peer.pb.h"
+
+namespace tutti {
+
+struct SequenceState;  // worker/sequence_table.h
+
+// A row whose logits are wanted.
+struct SampleRow {
+  int32_t row = 0;                          // in the step
+  const SequenceState* sequence = nullptr;  // tokens so far; the sampled one will stand at index tokens.size()
+};
+
+struct Batch {
+  StepId step;
+  int32_t rows = 0;
+  std::vector<TokenId> tokens;             // [rows]
+  std::vector<int32_t> positions;          // [rows]
+  std::vector<int32_t> row_begin;          // [sequences + 1]
+  std::vector<int32_t> first_position;     // [sequences]
+  std::vector<int32_t> block_begin;        // [sequences], into `blocks`
+  std::vector<int32_t> blocks;             // block tables of the sequences, one after the other
+  std::vector<SampleRow> sample_rows;
+};
+
+}  // namespace tutti

@@ -1,0 +1,53 @@
+// The computation of one shard, behind an interface: the transformer in production, an oracle in simulation.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "tutti/v1/peer.pb.h"
+#include "worker/batch.h"
+
+namespace tutti {
+
+// Bytes of weights, KV cache and activations a shard holds.
+struct ShardMemory {
+  int64_t weight_bytes = 0;
+  int64_t kv_bytes = 0;
+  int64_t activation_bytes = 0;
+};
+
+// Called between units of work (a layer, a tensor packed) by the thread that does the work.
+using ProgressCallback = std::function<void()>;
+
+// Thread: the executor's, for every method.
+class StageRunner {
+ public:
+  virtual ~StageRunner() = default;
+
+  virtual ShardMemory memory() const = 0;
+  // Bytes of one row on the activation link; the same on every stage of a pipeline.
+  virtual int64_t activation_row_bytes() const = 0;
+
+  // Computes one step.
+  //
+  //   input    [rows, activation_row_bytes], from the previous stage; empty on stage 0
+  //   output   [rows, activation_row_bytes], for the next stage; empty on the last stage
+  //   sampled  one entry per batch.sample_rows on the last stage, in that order; a row whose logits are not numbers has
+  //            token -1
+  //
+  // Writes K/V of every row into the blocks named by the batch. An error means this shard cannot go on.
+  virtual absl::Status Run(const Batch& batch, std::span<const std::byte> input,
+                           std::span<std::byte> output, std::vector<v1::SampledToken>* sampled,
+                           const ProgressCallback& progress) = 0;
+};
+
+// Loads a shard. `progress` is called with bytes loaded and total.
+using LoadProgress = std::function<void(int64_t loaded, int64_t total)>;
+using StageRunnerFactory = std::function<absl::StatusOr<std::unique_ptr<StageRunner>>(
+    const v1::AssignShard& shard, const LoadProgress& progress)>;
+
+}  // namespace tutti
