@@ -1,0 +1,22 @@
+// A request as the core knows it: tokenized, defaults resolved, every limit checked. Every front end builds this type.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/ids.h"
+#include "tutti/v1/peer.pb.h"
+
+namespace tutti {
+
+struct Request {
+  RequestId id;                          // made by the service, unique for the life of the process
+  std::vector<TokenId> prompt;           // at least one token
+  v1::SequenceSampling sampling;         // resolved; seed always set
+  int32_t max_tokens = 0;                // > 0; prompt + max_tokens <= max_model_len
+  std::vector<TokenId> stop_token_ids;   // sorted; the end-of-sequence tokens among them unless ignore_eos
+  Instant deadline = kInstantNever;      // the client's; the engine ends the request when it passes
+};
+
+}  // namespace tutti
