@@ -1,0 +1,24 @@
+// JSON from outside: parsed without exceptions, with bounded depth, and with every key at most
+// once.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+
+namespace tutti {
+
+// INVALID_ARGUMENT with `file_name`, the byte where reading stopped and why: not JSON, an object
+// with a key twice (readers disagree on which counts), nesting beyond kJsonDepthMax, text longer
+// than `bytes_max`.
+absl::StatusOr<nlohmann::json> ParseJson(std::string_view text, std::string_view file_name,
+                                         int64_t bytes_max);
+
+// The text of a regular file of at most `bytes_max` bytes. NOT_FOUND, INVALID_ARGUMENT (a
+// directory, a pipe, too long) or UNAVAILABLE (cannot be read), with the path.
+absl::StatusOr<std::string> ReadTextFile(const std::string& path, int64_t bytes_max);
+
+}  // namespace tutti

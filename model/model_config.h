@@ -1,0 +1,65 @@
+// A model's hyper-parameters: config.json, checked once, so that nothing behind it has to doubt a
+// size.
+//
+// Threads: values and pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/status.h"
+
+namespace tutti {
+
+// Every field lies within model/limits.h, so products of any three of the sizes below fit an
+// int64_t.
+struct ModelConfig {
+  std::string architecture;  // "Qwen3ForCausalLM": names the row of model/family.h
+  std::string model_type;    // "qwen3"
+
+  int64_t hidden_size = 0;
+  int64_t intermediate_size = 0;
+  int64_t num_layers = 0;
+  int64_t num_heads = 0;
+  int64_t num_kv_heads = 0;  // divides num_heads
+  int64_t head_dim = 0;      // even; need not be hidden_size / num_heads
+  int64_t vocab_size = 0;
+  int64_t max_position_embeddings = 0;
+
+  float rms_norm_eps = 0;
+  double rope_theta = 0;
+
+  bool tie_word_embeddings = false;  // the head is the embedding matrix
+  bool attention_bias = false;       // query, key and value projections have a bias
+  bool qk_norm = false;  // each query and key head is normalised before the rotary embedding
+
+  DType dtype = DType::kBF16;  // of every tensor in the checkpoint
+  // The gate's activation is SiLU; any other is refused.
+
+  // "eos_token_id" of config.json, used when generation_config.json has none. May be empty.
+  std::vector<int32_t> eos_token_ids;
+
+  int64_t q_width() const { return num_heads * head_dim; }
+  int64_t kv_width() const { return num_kv_heads * head_dim; }
+  // Keys and values of one token in `layers` layers, in `kv_dtype`, all heads.
+  int64_t kv_bytes_per_token(int64_t layers, DType kv_dtype) const {
+    return 2 * layers * kv_width() * DTypeBytes(kv_dtype);
+  }
+  int64_t kv_bytes_per_token(int64_t layers) const { return kv_bytes_per_token(layers, dtype); }
+};
+
+// Reads the text of a config.json. `file_name` stands in front of every error.
+//
+// INVALID_ARGUMENT: not JSON, a field missing, of the wrong type or out of its limits; the field is
+// named. UNIMPLEMENTED: a well-formed configuration of something we do not run (another
+// architecture, quantised weights, sliding windows, scaled rotary embedding, another activation);
+// named, with what is supported where that helps.
+absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view json, std::string_view file_name);
+
+// Reads `dir`/config.json. NOT_FOUND when there is none; else as above.
+absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& dir);
+
+}  // namespace tutti

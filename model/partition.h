@@ -1,0 +1,88 @@
+// What one shard (a stage's layers, one rank's part of them) reads from the checkpoint and holds in
+// memory.
+//
+// Pure arithmetic over the configuration: `tutti plan` and placement promise with it, the loader
+// obeys it. Threads: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "model/model_config.h"
+#include "model/weight_map.h"
+
+namespace tutti {
+
+// How a backend's packed weights differ from their elements: rows padded to a multiple of one
+// number, columns to one of another (in every leaf of a row-parallel product), norms and biases
+// held in another type.
+//
+// Products that the transformer fuses are padded as one matrix: query, key and value; gate and up.
+struct PackingRule {
+  int64_t row_multiple = 64;
+  int64_t column_multiple = 2;
+  int64_t leaves = 8;  // of attention output and MLP down, over all ranks
+  DType vector_dtype = DType::kF32;
+};
+inline constexpr PackingRule kCpuPacking = {};
+inline constexpr PackingRule kUnpacked = {.row_multiple = 1, .column_multiple = 1, .leaves = 1};
+
+// Resident weight bytes of one shard.
+struct ShardBytes {
+  int64_t layers = 0;  // matrices of the layers
+  int64_t embedding = 0;
+  int64_t head = 0;     // 0 when it is the embedding of the same stage
+  int64_t vectors = 0;  // norms and biases
+  int64_t total() const { return layers + embedding + head + vectors; }
+};
+
+// Whether `ranks` tensor-parallel ranks can share this model: 1, 2, 4 or 8 of them (each owns a
+// whole subtree of the 8 leaves), dividing heads and intermediate size, and dividing or divided by
+// the KV heads. INVALID_ARGUMENT names the number that does not divide.
+absl::Status CheckRanks(const ModelConfig& config, int ranks);
+
+// REQUIRES for all below: CheckStageShare and CheckRanks are OK, 0 <= rank < ranks.
+
+ShardBytes ComputeShardBytes(const ModelConfig& config, const StageShare& share, int ranks,
+                             int rank, const PackingRule& packing = kCpuPacking);
+
+// KV heads a rank holds. With more ranks than KV heads each head is held by several ranks.
+int64_t KvHeadsPerRank(const ModelConfig& config, int ranks);
+
+// Bytes of keys and values that one token takes on one rank of the stage. `kv_dtype` absent: the
+// checkpoint's.
+int64_t KvBytesPerToken(const ModelConfig& config, const StageShare& share, int ranks,
+                        std::optional<DType> kv_dtype = std::nullopt);
+
+// Half-open.
+struct Range {
+  int64_t begin = 0;
+  int64_t end = 0;
+  int64_t size() const { return end - begin; }
+  bool operator==(const Range&) const = default;
+};
+
+// One tensor of a shard, and the part of it that the rank reads.
+struct ShardTensor {
+  WeightSpec spec;
+  Range rows;  // of spec.shape[0]
+  Range cols;  // of spec.shape[1]; [0, 1) for a vector
+  // From the tensor's first byte to past the last the rank reads. Contiguous unless the split is
+  // over columns, when it spans the bytes between them too.
+  Range bytes;
+  // The tied head of a stage that also has the embedding: the same matrix, counted once.
+  bool shared_with_embedding = false;
+};
+
+// Everything rank `rank` reads, in the order of ListWeights.
+std::vector<ShardTensor> ListShardTensors(const ModelConfig& config, const StageShare& share,
+                                          int ranks, int rank);
+
+// Rank `rank`'s part of `total` things that come in units of `unit`: contiguous, in rank order,
+// sizes differing by at most one unit. The last unit may be short.
+Range SplitRange(int64_t total, int64_t unit, int ranks, int rank);
+
+}  // namespace tutti

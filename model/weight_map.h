@@ -1,0 +1,113 @@
+// Which tensors a model consists of, by role: our name for each, the checkpoint's name, its shape,
+// how tensor parallelism splits it, and which stage owns it. One table per family (model/family.h).
+//
+// Threads: values and pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "model/checkpoint.h"
+#include "model/model_config.h"
+
+namespace tutti {
+
+// What a tensor does. All matrices are [out, in], row-major, as torch.nn.Linear stores them.
+enum class Role : uint8_t {
+  kEmbedding,          // [vocab, hidden]
+  kInputNorm,          // [hidden]
+  kQuery,              // [q_width, hidden]
+  kKey,                // [kv_width, hidden]
+  kValue,              // [kv_width, hidden]
+  kQueryBias,          // [q_width]    when attention_bias
+  kKeyBias,            // [kv_width]
+  kValueBias,          // [kv_width]
+  kQueryNorm,          // [head_dim]   when qk_norm
+  kKeyNorm,            // [head_dim]
+  kAttentionOutput,    // [hidden, q_width]
+  kPostAttentionNorm,  // [hidden]
+  kGate,               // [intermediate, hidden]
+  kUp,                 // [intermediate, hidden]
+  kDown,               // [hidden, intermediate]
+  kFinalNorm,          // [hidden]
+  kHead,               // [vocab, hidden]; the embedding's tensor when tied
+};
+std::string_view RoleName(Role role);  // "attention_output"
+
+// How the ranks of a stage share a tensor.
+enum class SplitAxis : uint8_t {
+  kNone,  // every rank holds all of it
+  kOut,   // each rank holds a range of rows (of elements, for a bias)
+  kIn,    // each rank holds a range of columns; the products are summed over ranks
+};
+
+enum class Owner : uint8_t {
+  kFirstStage,
+  kLayer,
+  kLastStage,
+};
+
+// One size that a shape can have, read from the configuration.
+enum class Width : uint8_t { kNone, kHidden, kQuery, kKeyValue, kHeadDim, kIntermediate, kVocab };
+int64_t WidthOf(Width width, const ModelConfig& config);
+
+// When a family's tensor exists.
+enum class Presence : uint8_t { kAlways, kWithQkNorm, kWithAttentionBias };
+
+// One row of a family's table. "{}" in the name stands for the layer.
+struct WeightRule {
+  Role role;
+  std::string_view name;
+  Width rows;
+  Width cols = Width::kNone;  // kNone: a vector
+  SplitAxis split = SplitAxis::kNone;
+  Owner owner = Owner::kLayer;
+  Presence presence = Presence::kAlways;
+};
+
+// One tensor of one model.
+struct WeightSpec {
+  Role role;
+  int64_t layer = -1;          // -1: not of a layer
+  std::string name;            // in the checkpoint
+  std::vector<int64_t> shape;  // [out, in], or [n]
+  SplitAxis split = SplitAxis::kNone;
+  Owner owner = Owner::kLayer;
+};
+
+// A contiguous range of the model: what one stage serves.
+struct StageShare {
+  int64_t first_layer = 0;
+  int64_t num_layers = 0;
+  bool has_embedding = false;
+  bool has_head = false;  // final norm and head
+  bool operator==(const StageShare&) const = default;
+};
+
+// The whole model on one stage.
+StageShare WholeModel(const ModelConfig& config);
+
+// INVALID_ARGUMENT when `share` names layers the model does not have.
+absl::Status CheckStageShare(const ModelConfig& config, const StageShare& share);
+
+// The tensors of `share`, in the order of the forward pass. A tied head is listed with the
+// embedding's name, also when the embedding is in the share.  REQUIRES: `config` from
+// ParseModelConfig, CheckStageShare is OK
+std::vector<WeightSpec> ListWeights(const ModelConfig& config, const StageShare& share);
+
+// The specification of one role. `layer` is ignored for roles that are not of a layer.
+// REQUIRES: the model has the role (biases only with attention_bias, ...)
+WeightSpec WeightOf(const ModelConfig& config, Role role, int64_t layer);
+
+// Whether the checkpoint holds every tensor of `share`, in the configuration's dtype and shapes.
+// INVALID_ARGUMENT names the first tensor that is missing or differs, with what was expected and
+// what was found. Tensors that the model does not need (an lm_head.weight beside a tied embedding)
+// are left alone.
+absl::Status CheckCheckpoint(const ModelConfig& config, const Checkpoint& checkpoint,
+                             const StageShare& share);
+absl::Status CheckCheckpoint(const ModelConfig& config, const Checkpoint& checkpoint);
+
+}  // namespace tutti
