@@ -1,0 +1,14 @@
+// The sampling operators of the reference backend; see kernels/backend.h for their contracts.
+#pragma once
+
+#include "kernels/backend.h"
+
+namespace tutti::kernels {
+
+void ReferenceAdjustLogits(TensorView logits, std::span<const LogitAdjustment> adjustments);
+void ReferenceArgMax(TensorView logits, std::span<int32_t> out);
+void ReferenceLogSumExp(TensorView logits, double inverse_temperature, std::span<double> out);
+void ReferenceTopCandidates(TensorView logits, int64_t row, int64_t count,
+                            std::vector<Candidate>* out);
+
+}  // namespace tutti::kernels
