@@ -1,0 +1,11 @@
+// The version of what our processes say to each other (proto/tutti/v1/peer.proto).
+#pragma once
+
+#include <cstdint>
+
+namespace tutti {
+
+// Grows with every change of peer.proto that an older process would misread. Both ends must have the same.
+inline constexpr uint32_t kPeerProtocolVersion = 1;
+
+}  // namespace tutti
