@@ -28,6 +28,9 @@ inline constexpr int64_t kRequestBytesMax = 8 << 20;
 inline constexpr int64_t kUnreadOutputBytesMax = 1 << 20;
 // Requests between the door and the engine's own queue: one burst of arrivals between two steps.
 inline constexpr int64_t kMailboxEventsMax = 8192;
+// Calls at once on one client connection. A gateway that pools clients may want thousands; a stream refused here waits in
+// the client's own library, and 20,000 resets on one connection then cost bounded memory.
+inline constexpr int kStreamsPerConnectionMax = 4096;
 // A connection that has not said hello by then is closed.
 inline constexpr int64_t kHelloTimeoutMs = 5000;
 // Control links at once: 10,000 devices would need a coordinator of another shape.

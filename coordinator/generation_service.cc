@@ -1,0 +1,154 @@
+#include "coordinator/generation_service.h"
+
+#include <random>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/limits.h"
+#include "coordinator/request_builder.h"
+
+namespace tutti {
+namespace {
+
+// Tokenizing runs at megabytes a second: two threads keep up with more text than the workers can compute.
+constexpr int kTokenizerThreads = 2;
+
+// A seed for a client that gave none. Not secret; only unlikely to repeat.
+uint64_t ChooseSeed() {
+  thread_local std::mt19937_64 generator{std::random_device{}()};
+  return generator();
+}
+
+// gRPC deadlines are wall-clock times; the engine's are monotonic. Converted once, here.
+Instant MonotonicDeadline(std::chrono::system_clock::time_point deadline, Instant now) {
+  if (deadline == std::chrono::system_clock::time_point::max()) return kInstantNever;
+  const auto left = deadline - std::chrono::system_clock::now();
+  if (left > std::chrono::hours(24 * 365)) return kInstantNever;
+  return now + std::chrono::duration_cast<Duration>(left);
+}
+
+absl::Status Overloaded() {
+  return absl::ResourceExhaustedError("too many requests are waiting; try again in a second");
+}
+
+}  // namespace
+
+void ServingState::Set(bool serving, std::string why_not, std::string numerics_class) {
+  std::lock_guard lock(mutex_);
+  serving_ = serving;
+  why_not_ = std::move(why_not);
+  numerics_class_ = std::move(numerics_class);
+}
+
+absl::Status ServingState::Check() const {
+  std::lock_guard lock(mutex_);
+  if (serving_) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("not serving: ", why_not_));
+}
+
+std::string ServingState::numerics_class() const {
+  std::lock_guard lock(mutex_);
+  return numerics_class_;
+}
+
+GenerationService::GenerationService(const ServedModel* model, const ServingState* serving,
+                                     const Clock* clock, EngineLoop* engine, OutputHub* hub)
+    : model_(model),
+      serving_(serving),
+      clock_(clock),
+      engine_(engine),
+      hub_(hub),
+      pool_(kTokenizerThreads, kMailboxEventsMax) {}
+
+grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationService::Generate(
+    grpc::CallbackServerContext* context, const v1::GenerateRequest* request) {
+  const Instant arrival = clock_->Now();
+  const Instant deadline = MonotonicDeadline(context->deadline(), arrival);
+  std::shared_ptr<GenerateStream> stream;
+  auto* reactor = GenerateStream::Start(
+      [this](RequestId id) {
+        engine_->Cancel(id, CancelCause::kClientGone);
+        hub_->Forget(id);
+      },
+      &stream);
+  // gRPC frees *request when the call ends, which a client may cause while the pool has not come to it.
+  const bool queued = pool_.Submit([this, message = *request, arrival, deadline, stream] {
+    const absl::Status begun = Begin(message, arrival, deadline, stream);
+    if (!begun.ok()) stream->Finish(begun);
+  });
+  if (!queued) stream->Finish(Overloaded());
+  return reactor;
+}
+
+absl::Status GenerationService::Begin(const v1::GenerateRequest& message, Instant arrival,
+                                      Instant deadline,
+                                      const std::shared_ptr<GenerateStream>& stream) {
+  TUTTI_ASSIGN_OR_RETURN(BuiltRequest built, BuildRequest(message, *model_));
+  TUTTI_RETURN_IF_ERROR(serving_->Check());
+  const RequestId id(next_request_++);
+  if (!built.seed_given) built.request.sampling.set_seed(ChooseSeed());
+  built.request.id = id;
+  built.request.deadline = deadline;
+  built.output.seed = built.request.sampling.seed();
+  built.output.arrival = arrival;
+  if (!stream->Attach(id)) return absl::CancelledError("the client left");
+  hub_->Open(id, std::move(built.output), stream);
+  if (!engine_->Submit(std::move(built.request))) {
+    hub_->Forget(id);
+    return Overloaded();
+  }
+  return absl::OkStatus();
+}
+
+grpc::ServerUnaryReactor* GenerationService::Tokenize(grpc::CallbackServerContext* context,
+                                                      const v1::TokenizeRequest* request,
+                                                      v1::TokenizeResponse* response) {
+  auto* reactor = context->DefaultReactor();
+  // A unary call's messages live until its reactor finished, whatever the client does.
+  const bool queued = pool_.Submit([this, request, response, reactor] {
+    reactor->Finish(ToGrpc(FillTokens(*request, response)));
+  });
+  if (!queued) reactor->Finish(ToGrpc(Overloaded()));
+  return reactor;
+}
+
+absl::Status GenerationService::FillTokens(const v1::TokenizeRequest& request,
+                                           v1::TokenizeResponse* response) const {
+  TUTTI_RETURN_IF_ERROR(CheckModelName(request.model(), *model_));
+  std::vector<TokenId> ids;
+  switch (request.prompt_case()) {
+    case v1::TokenizeRequest::kText: {
+      TUTTI_ASSIGN_OR_RETURN(ids, model_->EncodeText(request.text(), "text"));
+      break;
+    }
+    case v1::TokenizeRequest::kChat: {
+      TUTTI_ASSIGN_OR_RETURN(ids, model_->EncodeChat(request.chat(), "chat"));
+      break;
+    }
+    case v1::TokenizeRequest::PROMPT_NOT_SET:
+      return absl::InvalidArgumentError("one of text and chat must be set");
+  }
+  for (const TokenId id : ids) {
+    response->add_ids(id);
+    response->add_tokens(std::string(model_->tokenizer->TokenText(id)));
+  }
+  return absl::OkStatus();
+}
+
+grpc::ServerUnaryReactor* GenerationService::GetModel(grpc::CallbackServerContext* context,
+                                                      const v1::GetModelRequest* request,
+                                                      v1::GetModelResponse* response) {
+  response->set_name(model_->name);
+  response->set_architecture(model_->config.architecture);
+  response->set_fingerprint(model_->fingerprint);
+  response->set_context_length(static_cast<uint32_t>(model_->max_model_len));
+  response->set_vocab_size(static_cast<uint32_t>(model_->config.vocab_size));
+  response->set_dtype(DTypeName(model_->config.dtype));
+  response->set_numerics_class(serving_->numerics_class());
+  for (const int32_t id : model_->generation.eos_token_ids) response->add_eos_token_ids(id);
+  auto* reactor = context->DefaultReactor();
+  reactor->Finish(grpc::Status::OK);
+  return reactor;
+}
+
+}  // namespace tutti

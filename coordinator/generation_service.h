@@ -1,0 +1,64 @@
+// tutti.v1.Inference over gRPC: validates, tokenizes on a pool, posts to the engine.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "base/clock.h"
+#include "coordinator/engine_loop.h"
+#include "coordinator/generate_stream.h"
+#include "coordinator/output_hub.h"
+#include "coordinator/served_model.h"
+#include "coordinator/work_pool.h"
+#include "tutti/v1/generation.grpc.pb.h"
+
+namespace tutti {
+
+// Whether requests are taken, as the health service says it.  Thread: any.
+class ServingState {
+ public:
+  void Set(bool serving, std::string why_not, std::string numerics_class);
+  // UNAVAILABLE with the reason while not serving.
+  absl::Status Check() const;
+  std::string numerics_class() const;
+
+ private:
+  mutable std::mutex mutex_;
+  bool serving_ = false;                               // guarded by mutex_
+  std::string why_not_ = "no worker has joined yet";   // guarded by mutex_
+  std::string numerics_class_;                         // guarded by mutex_
+};
+
+class GenerationService : public v1::Inference::CallbackService {
+ public:
+  // REQUIRES: everything outlives the service.
+  GenerationService(const ServedModel* model, const ServingState* serving, const Clock* clock,
+                    EngineLoop* engine, OutputHub* hub);
+
+  grpc::ServerWriteReactor<v1::GenerateResponse>* Generate(
+      grpc::CallbackServerContext* context, const v1::GenerateRequest* request) override;
+  grpc::ServerUnaryReactor* Tokenize(grpc::CallbackServerContext* context,
+                                     const v1::TokenizeRequest* request,
+                                     v1::TokenizeResponse* response) override;
+  grpc::ServerUnaryReactor* GetModel(grpc::CallbackServerContext* context,
+                                     const v1::GetModelRequest* request,
+                                     v1::GetModelResponse* response) override;
+
+ private:
+  absl::Status Begin(const v1::GenerateRequest& message, Instant arrival, Instant deadline,
+                     const std::shared_ptr<GenerateStream>& stream);
+  absl::Status FillTokens(const v1::TokenizeRequest& request, v1::TokenizeResponse* response) const;
+
+  const ServedModel* const model_;
+  const ServingState* const serving_;
+  const Clock* const clock_;
+  EngineLoop* const engine_;
+  OutputHub* const hub_;
+  std::atomic<uint64_t> next_request_{1};
+  WorkPool pool_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,123 @@
+#include "coordinator/served_model.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/engine_loop.h"
+#include "coordinator/limits.h"
+#include "model/fingerprint.h"
+#include "nlohmann/json.hpp"
+
+namespace tutti {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+absl::Status CheckChat(const v1::ChatMessages& chat, const std::string& path) {
+  if (chat.messages_size() == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ".messages is empty"));
+  }
+  if (chat.messages_size() > kChatMessagesMax) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ".messages has ", chat.messages_size(),
+                                                   " entries, the limit is ", kChatMessagesMax));
+  }
+  int64_t bytes = 0;
+  for (int i = 0; i < chat.messages_size(); ++i) {
+    const std::string& role = chat.messages(i).role();
+    if (role != "system" && role != "user" && role != "assistant" && role != "tool") {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ".messages[", i,
+                       "].role must be \"system\", \"user\", \"assistant\" or \"tool\""));
+    }
+    bytes += static_cast<int64_t>(chat.messages(i).content().size());
+  }
+  if (bytes > kPromptBytesMax) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ".messages hold ", bytes,
+                                                   " bytes, the limit is ", kPromptBytesMax));
+  }
+  if (static_cast<int64_t>(chat.template_kwargs_json().size()) > kTemplateKwargsBytesMax) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ".template_kwargs_json is longer than ",
+                                                   kTemplateKwargsBytesMax, " bytes"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ServedModel>> ServedModel::Load(const std::filesystem::path& dir,
+                                                               const std::string& name,
+                                                               int32_t max_model_len) {
+  auto model = std::make_unique<ServedModel>();
+  model->name = name;
+  if (model->name.empty()) {
+    const std::filesystem::path clean = std::filesystem::absolute(dir).lexically_normal();
+    model->name = clean.has_filename() ? clean.filename() : clean.parent_path().filename();
+  }
+  if (!IsPlainName(model->name)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model name '", model->name, "' must match [A-Za-z0-9._-]{1,128}; ",
+                     "choose another with --served-model-name"));
+  }
+  TUTTI_ASSIGN_OR_RETURN(model->config, LoadModelConfig(dir.string()));
+  TUTTI_ASSIGN_OR_RETURN(model->generation, LoadGenerationConfig(dir.string(), model->config));
+  TUTTI_ASSIGN_OR_RETURN(model->fingerprint, ModelFingerprint(dir.string()));
+  TUTTI_ASSIGN_OR_RETURN(model->tokenizer, Tokenizer::Load(dir));
+  if (model->tokenizer->vocab_size() > model->config.vocab_size) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        dir.string(), ": the tokenizer has ", model->tokenizer->vocab_size(),
+        " tokens, config.json's vocab_size is ", model->config.vocab_size));
+  }
+  absl::StatusOr<ChatTemplate> chat_template = LoadChatTemplate(dir);
+  if (chat_template.ok()) {
+    model->chat_template = std::move(*chat_template);
+  } else if (!absl::IsNotFound(chat_template.status())) {
+    return chat_template.status();
+  }
+  const int64_t context = model->config.max_position_embeddings;
+  if (max_model_len > context) {
+    return absl::InvalidArgumentError(absl::StrCat("--max-model-len ", max_model_len,
+                                                   " exceeds the model's context of ", context));
+  }
+  model->max_model_len = max_model_len > 0 ? max_model_len : static_cast<int32_t>(context);
+  return model;
+}
+
+absl::StatusOr<std::vector<TokenId>> ServedModel::EncodeText(const std::string& text,
+                                                             const std::string& path) const {
+  if (static_cast<int64_t>(text.size()) > kPromptBytesMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " has ", text.size(), " bytes, the limit is ", kPromptBytesMax));
+  }
+  absl::StatusOr<std::vector<TokenId>> ids = tokenizer->Encode(text);
+  if (!ids.ok()) return Annotate(ids.status(), path);
+  return ids;
+}
+
+absl::StatusOr<std::vector<TokenId>> ServedModel::EncodeChat(const v1::ChatMessages& chat,
+                                                             const std::string& path) const {
+  if (!chat_template) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        path, ": model '", name, "' has no chat template; send the prompt as text or token_ids"));
+  }
+  TUTTI_RETURN_IF_ERROR(CheckChat(chat, path));
+  Json messages = Json::array();
+  for (const v1::ChatMessage& message : chat.messages()) {
+    messages.push_back({{"role", message.role()}, {"content", message.content()}});
+  }
+  Json kwargs = Json::object();
+  if (!chat.template_kwargs_json().empty()) {
+    kwargs = Json::parse(chat.template_kwargs_json(), nullptr, /*allow_exceptions=*/false);
+    if (!kwargs.is_object()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ".template_kwargs_json is not a JSON object"));
+    }
+  }
+  kwargs["add_generation_prompt"] = !chat.omit_generation_prompt();
+  absl::StatusOr<std::vector<Segment>> segments = chat_template->Render(messages, kwargs);
+  if (!segments.ok()) return Annotate(segments.status(), path);
+  absl::StatusOr<std::vector<TokenId>> ids = tokenizer->EncodeSegments(*segments);
+  if (!ids.ok()) return Annotate(ids.status(), path);
+  return ids;
+}
+
+}  // namespace tutti
