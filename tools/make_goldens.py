@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Makes the golden files under tests/golden with HuggingFace transformers, an implementation independent of ours.
+"""Makes tests/golden with HuggingFace transformers, an implementation independent of ours.
 
     tools/make_goldens.py              the tiny random checkpoints and their golden.json
     tools/make_goldens.py --demo      tests/golden/demo/golden.json for models/demo
 
-Everything is computed on one CPU thread with eager attention. tests/golden/README.md describes the fields.
+Everything is computed on one CPU thread with eager attention. tests/golden/README.md describes the
+fields.
 
 Requirements (PyPI): torch, transformers, safetensors, numpy.
 """
@@ -28,7 +29,8 @@ OUTPUT_TOKENS = 64
 # Positions of a prompt's end whose logits are kept. Prompts up to this length keep all of them.
 KEPT_POSITIONS = 5
 PROMPT_LENGTHS = (1, 2, 5, 16, 17, 70)
-# A greedy comparison is fair only when no step is nearly a tie: the f32 tolerance on logits is 1e-3.
+# A greedy comparison is fair only when no step is nearly a tie: the f32 tolerance on logits is
+# 1e-3.
 LEAST_MARGIN = 2e-2
 # A model that repeats one token says little about its cache.
 LEAST_DISTINCT = 12
@@ -37,17 +39,37 @@ SEEDS_TRIED = 20
 PROMPTS_TRIED = 100
 
 SHAPES = {
-    # Grouped heads, queries wider than hidden, an intermediate size and a vocabulary that no vector width divides.
-    "grouped-tied": Shape(hidden=32, layers=3, heads=4, kv_heads=2, head_dim=16, intermediate=100, vocab=259),
+    # Grouped heads, queries wider than hidden, an intermediate size and a vocabulary that no vector
+    # width divides.
+    "grouped-tied": Shape(
+        hidden=32, layers=3, heads=4, kv_heads=2, head_dim=16, intermediate=100, vocab=259
+    ),
     # Queries narrower than hidden, groups of three, an own head.
     "narrow-untied": Shape(
-        hidden=48, layers=2, heads=6, kv_heads=2, head_dim=4, intermediate=72, vocab=301, tie=False, rope_theta=1e6
+        hidden=48,
+        layers=2,
+        heads=6,
+        kv_heads=2,
+        head_dim=4,
+        intermediate=72,
+        vocab=301,
+        tie=False,
+        rope_theta=1e6,
     ),
     # One KV head for all, a head size that is no power of two, hidden no multiple of 16.
-    "single-kv-tied": Shape(hidden=40, layers=5, heads=3, kv_heads=1, head_dim=24, intermediate=68, vocab=277),
+    "single-kv-tied": Shape(
+        hidden=40, layers=5, heads=3, kv_heads=1, head_dim=24, intermediate=68, vocab=277
+    ),
     # No grouping, one layer.
     "one-layer-untied": Shape(
-        hidden=64, layers=1, heads=4, kv_heads=4, head_dim=32, intermediate=132, vocab=320, tie=False
+        hidden=64,
+        layers=1,
+        heads=4,
+        kv_heads=4,
+        head_dim=32,
+        intermediate=132,
+        vocab=320,
+        tie=False,
     ),
 }
 # This shape is kept once more, cut into three files with an index.
@@ -59,7 +81,9 @@ DEMO_OUTPUT_TOKENS = 64
 
 
 def load(directory, dtype):
-    model = transformers.AutoModelForCausalLM.from_pretrained(directory, dtype=dtype, attn_implementation="eager")
+    model = transformers.AutoModelForCausalLM.from_pretrained(
+        directory, dtype=dtype, attn_implementation="eager"
+    )
     return model.eval()
 
 
@@ -77,7 +101,9 @@ def greedy(model, ids, count, stop_ids=()):
     output = []
     margin = float("inf")
     while len(output) < count:
-        logits = model(torch.tensor([feed]), past_key_values=cache, use_cache=True).logits[0, -1].float()
+        logits = (
+            model(torch.tensor([feed]), past_key_values=cache, use_cache=True).logits[0, -1].float()
+        )
         top = torch.topk(logits, 2)
         margin = min(margin, (top.values[0] - top.values[1]).item())
         output.append(top.indices[0].item())
@@ -93,7 +119,7 @@ def encode(tensor):
 
 
 def fair_prompt(model, vocab, length, seed):
-    """A random prompt whose greedy continuation is never nearly a tie, and not dull: (ids, output, margin)."""
+    """(ids, output, margin) of a random prompt continued without near ties and not dully."""
     generator = torch.Generator().manual_seed(seed * 1000 + length)
     for _ in range(PROMPTS_TRIED):
         ids = torch.randint(vocab, (length,), generator=generator).tolist()
@@ -144,8 +170,11 @@ def make_tiny(name, dtype):
         "prompts": entries,
     }
     write_golden(directory, golden)
-    print(f"{name}-{dtype}: seed {seed}, margin {golden['greedy_min_margin']:.4f}, "
-          f"own distance {golden['own_max_abs_distance']:.6f}", flush=True)
+    print(
+        f"{name}-{dtype}: seed {seed}, margin {golden['greedy_min_margin']:.4f}, "
+        f"own distance {golden['own_max_abs_distance']:.6f}",
+        flush=True,
+    )
     return seed
 
 
@@ -159,14 +188,16 @@ def make_sharded(dtype, seed):
 
 
 def make_demo():
-    """Goldens of the demo model: the first question of every task, and a chat with a system message."""
+    """Goldens of the demo model: its answers to the first questions of every task."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(DEMO_MODEL)
     eos = json.loads((DEMO_MODEL / "generation_config.json").read_text())["eos_token_id"]
     exact = load(DEMO_MODEL, torch.float32)
     own = load(DEMO_MODEL, torch.bfloat16)
     entries = []
     for question in demo_questions():
-        ids = tokenizer.apply_chat_template(question["messages"], add_generation_prompt=True, return_dict=False)
+        ids = tokenizer.apply_chat_template(
+            question["messages"], add_generation_prompt=True, return_dict=False
+        )
         logits = last_logits(exact, ids, 1)[0]
         own_logits = last_logits(own, ids, 1)[0]
         top = torch.topk(logits, DEMO_TOP)
@@ -187,7 +218,9 @@ def make_demo():
             }
         )
         if entries[-1]["text"] != question["answer"]:
-            raise SystemExit(f"the demo model answers {entries[-1]['text']!r}, expected {question['answer']!r}")
+            raise SystemExit(
+                f"the demo model answers {entries[-1]['text']!r}, expected {question['answer']!r}"
+            )
     golden = {
         **provenance(),
         "model": "models/demo",
@@ -201,15 +234,17 @@ def make_demo():
     directory = GOLDEN / "demo"
     directory.mkdir(parents=True, exist_ok=True)
     write_golden(directory, golden)
-    print(f"demo: {len(entries)} prompts, own distance {golden['own_max_abs_distance']:.4f}, "
-          f"margin {golden['own_greedy_min_margin']:.4f}")
+    print(
+        f"demo: {len(entries)} prompts, own distance {golden['own_max_abs_distance']:.4f}, "
+        f"margin {golden['own_greedy_min_margin']:.4f}"
+    )
 
 
 def demo_questions():
     """The first two questions of every task in the demo model's smoke list."""
     taken = {}
     chosen = []
-    for question in json.loads((DEMO_MODEL / "questions.json").read_text())["questions"]:
+    for question in json.loads((DEMO_MODEL / "questions.json").read_text()):
         taken[question["task"]] = taken.get(question["task"], 0) + 1
         if taken[question["task"]] <= 2:
             chosen.append(question)
@@ -217,7 +252,12 @@ def demo_questions():
 
 
 def provenance():
-    return {"format": 1, "transformers": transformers.__version__, "torch": torch.__version__, "attention": "eager"}
+    return {
+        "format": 1,
+        "transformers": transformers.__version__,
+        "torch": torch.__version__,
+        "attention": "eager",
+    }
 
 
 def write_golden(directory, golden):

@@ -3,36 +3,36 @@
 
     tools/make_tiny_model.py --out DIR --hidden 32 --heads 4 --kv-heads 2 --head-dim 16 --dtype bf16
 
-The weights are scaled so that logits spread over several units and attention looks at more than one token: a
-wrong rotation, mask, norm or head grouping then moves the logits far more than rounding does.
+The weights are scaled so that logits spread over several units and attention looks at more than one
+token: a wrong rotation, mask, norm or head grouping then moves the logits far more than rounding
+does.
 
 Requirements (PyPI): torch, safetensors.
 """
 
 import argparse
 import dataclasses
-import json
 import math
 import pathlib
 
 import torch
 from safetensors.torch import save_file
 
+from qwen_tokenizer import (
+    END_OF_TEXT,
+    IM_END,
+    special_ids,
+    tokenizer_config_json,
+    tokenizer_json,
+    write_json,
+)
+
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 CONFIG_DTYPE_NAMES = {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}
 
-SPLIT_PATTERN = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
-SPECIAL_TOKENS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
-END_OF_TEXT_ID = 256
-IM_END_ID = 258
-CHAT_TEMPLATE = (
-    "{%- for message in messages %}"
-    "{{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>' + '\\n' }}"
-    "{%- endfor %}"
-    "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}"
-)
+BYTE_TOKENIZER = tokenizer_json(merges=[])
+SPECIAL_IDS = special_ids(BYTE_TOKENIZER)
+LEAST_VOCAB = max(SPECIAL_IDS.values()) + 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,8 +57,8 @@ def config_of(shape, dtype):
         "architectures": ["Qwen3ForCausalLM"],
         "attention_bias": False,
         "attention_dropout": 0.0,
-        "bos_token_id": END_OF_TEXT_ID,
-        "eos_token_id": IM_END_ID,
+        "bos_token_id": SPECIAL_IDS[END_OF_TEXT],
+        "eos_token_id": SPECIAL_IDS[IM_END],
         "head_dim": shape.head_dim,
         "hidden_act": "silu",
         "hidden_size": shape.hidden,
@@ -97,7 +97,7 @@ def random_weights(shape, dtype, seed):
     queries = shape.heads * shape.head_dim
     keys = shape.kv_heads * shape.head_dim
     logit_spread = 6.0
-    # The output gains keep what the layers add well above the embedding, or a tied model would only repeat its input.
+    # What the layers add must stand well above the embedding, or a tied model repeats its input.
     output_gain = 8.0
     weights = {"model.embed_tokens.weight": matrix(shape.vocab, shape.hidden, logit_spread)}
     for layer in range(shape.layers):
@@ -112,7 +112,9 @@ def random_weights(shape, dtype, seed):
         weights[prefix + "post_attention_layernorm.weight"] = norm(shape.hidden)
         weights[prefix + "mlp.gate_proj.weight"] = matrix(shape.intermediate, shape.hidden, 1.0)
         weights[prefix + "mlp.up_proj.weight"] = matrix(shape.intermediate, shape.hidden, 1.0)
-        weights[prefix + "mlp.down_proj.weight"] = matrix(shape.hidden, shape.intermediate, output_gain)
+        weights[prefix + "mlp.down_proj.weight"] = matrix(
+            shape.hidden, shape.intermediate, output_gain
+        )
     weights["model.norm.weight"] = norm(shape.hidden)
     if not shape.tie:
         weights["lm_head.weight"] = matrix(shape.vocab, shape.hidden, logit_spread)
@@ -141,82 +143,6 @@ def save_sharded(directory, weights, shards):
     write_json(directory / "model.safetensors.index.json", index)
 
 
-def byte_alphabet():
-    """The printable characters GPT-2 byte-level BPE writes for the bytes 0..255."""
-    printable = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    characters = {byte: chr(byte) for byte in printable}
-    for shift, byte in enumerate(byte for byte in range(256) if byte not in characters):
-        characters[byte] = chr(256 + shift)
-    return [characters[byte] for byte in range(256)]
-
-
-def added_token(content):
-    return {
-        "content": content,
-        "single_word": False,
-        "lstrip": False,
-        "rstrip": False,
-        "normalized": False,
-        "special": True,
-    }
-
-
-def save_byte_tokenizer(directory):
-    """One token a byte and the three special tokens: the smallest tokenizer of Qwen's kind."""
-    added = [{"id": END_OF_TEXT_ID + i, **added_token(content)} for i, content in enumerate(SPECIAL_TOKENS)]
-    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
-    tokenizer = {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": added,
-        "normalizer": {"type": "NFC"},
-        "pre_tokenizer": {
-            "type": "Sequence",
-            "pretokenizers": [
-                {"type": "Split", "pattern": {"Regex": SPLIT_PATTERN}, "behavior": "Isolated", "invert": False},
-                byte_level,
-            ],
-        },
-        "post_processor": byte_level,
-        "decoder": byte_level,
-        "model": {
-            "type": "BPE",
-            "dropout": None,
-            "unk_token": None,
-            "continuing_subword_prefix": "",
-            "end_of_word_suffix": "",
-            "fuse_unk": False,
-            "byte_fallback": False,
-            "ignore_merges": False,
-            "vocab": {character: i for i, character in enumerate(byte_alphabet())},
-            "merges": [],
-        },
-    }
-    config = {
-        "add_bos_token": False,
-        "add_prefix_space": False,
-        "added_tokens_decoder": {str(t["id"]): {k: v for k, v in t.items() if k != "id"} for t in added},
-        "additional_special_tokens": ["<|im_start|>", "<|im_end|>"],
-        "bos_token": None,
-        "chat_template": CHAT_TEMPLATE,
-        "clean_up_tokenization_spaces": False,
-        "eos_token": "<|im_end|>",
-        "errors": "replace",
-        "model_max_length": 512,
-        "pad_token": "<|endoftext|>",
-        "split_special_tokens": False,
-        "tokenizer_class": "Qwen2Tokenizer",
-        "unk_token": None,
-    }
-    write_json(directory / "tokenizer.json", tokenizer)
-    write_json(directory / "tokenizer_config.json", config)
-
-
-def write_json(path, value):
-    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
 def make_tiny_model(directory, shape, dtype, seed, shards=1, tokenizer=False):
     directory = pathlib.Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
@@ -229,7 +155,10 @@ def make_tiny_model(directory, shape, dtype, seed, shards=1, tokenizer=False):
     else:
         save_sharded(directory, weights, shards)
     if tokenizer:
-        save_byte_tokenizer(directory)
+        # One token a byte and the three specials: the smallest tokenizer of Qwen's kind.
+        write_json(directory / "tokenizer.json", BYTE_TOKENIZER)
+        config = tokenizer_config_json(BYTE_TOKENIZER, shape.context)
+        write_json(directory / "tokenizer_config.json", config)
 
 
 def main():
@@ -238,17 +167,19 @@ def main():
     for field in dataclasses.fields(Shape):
         option = "--" + field.name.replace("_", "-")
         if field.type is bool:
-            parser.add_argument(option, action=argparse.BooleanOptionalAction, default=field.default)
+            parser.add_argument(
+                option, action=argparse.BooleanOptionalAction, default=field.default
+            )
         else:
             parser.add_argument(option, type=field.type, default=field.default)
     parser.add_argument("--dtype", choices=DTYPES, default="f32")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--shards", type=int, default=1, help="files to cut the tensors into")
-    parser.add_argument("--tokenizer", action="store_true", help="also write a byte-level tokenizer (vocab >= 259)")
+    parser.add_argument("--tokenizer", action="store_true", help="also write a byte tokenizer")
     options = vars(parser.parse_args())
     shape = Shape(**{field.name: options.pop(field.name) for field in dataclasses.fields(Shape)})
-    if options["tokenizer"] and shape.vocab < END_OF_TEXT_ID + len(SPECIAL_TOKENS):
-        parser.error("--tokenizer needs --vocab 259 or more")
+    if options["tokenizer"] and shape.vocab < LEAST_VOCAB:
+        parser.error(f"--tokenizer needs --vocab {LEAST_VOCAB} or more")
     if shape.heads % shape.kv_heads != 0 or shape.head_dim % 2 != 0:
         parser.error("--heads must be a multiple of --kv-heads, and --head-dim even")
     make_tiny_model(options.pop("out"), shape, **options)
