@@ -61,7 +61,10 @@ TEST(MailboxTest, KeepsOrderRefusesBeyondCapacityAndCloses) {
   std::vector<int> items;
   EXPECT_TRUE(mailbox.Drain(kInstantNever, &items));
   EXPECT_EQ(items, (std::vector<int>{1, 2}));
-  std::thread producer([&] { mailbox.Post(4); mailbox.Close(); });
+  std::thread producer([&] {
+    mailbox.Post(4);
+    mailbox.Close();
+  });
   EXPECT_TRUE(mailbox.Drain(kInstantNever, &items));
   producer.join();
   if (items.empty() || items[0] != 4) FAIL();

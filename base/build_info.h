@@ -1,4 +1,5 @@
-// Which build this is. All binaries of one build say the same; processes of different builds do not work together.
+// Which build this is. All binaries of one build say the same; processes of different builds do not
+// work together.
 #pragma once
 
 #include <string_view>

@@ -2,8 +2,8 @@
 //
 //   CHECK(free + used == total) << "free " << free << ", used " << used;
 //
-// CHECK is always on. PARANOID_CHECK is compiled in by the debug and sanitizer presets only. Neither may be
-// reachable by bytes from outside the process: those are answered with a Status.
+// CHECK is always on. PARANOID_CHECK is compiled in by the debug and sanitizer presets only.
+// Neither may be reachable by bytes from outside the process: those are answered with a Status.
 #pragma once
 
 #include <sstream>
@@ -27,8 +27,8 @@ struct Voidify {
 
 }  // namespace tutti::internal
 
-#define CHECK(condition)          \
-  (condition) ? (void)0           \
+#define CHECK(condition)                       \
+  (condition) ? (void)0                        \
               : ::tutti::internal::Voidify() & \
                     ::tutti::internal::CheckFailure(__FILE__, __LINE__, #condition).stream()
 

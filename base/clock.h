@@ -1,4 +1,5 @@
-// Time as an argument. Only SystemClock reads the machine's monotonic clock; wall time steers nothing.
+// Time as an argument. Only SystemClock reads the machine's monotonic clock; wall time steers
+// nothing.
 #pragma once
 
 #include <chrono>

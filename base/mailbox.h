@@ -17,7 +17,8 @@ namespace tutti {
 template <typename T>
 class Mailbox {
  public:
-  // `capacity`: TryPost refuses beyond it. Post does not: use it for events whose number is bounded elsewhere.
+  // `capacity`: TryPost refuses beyond it. Post does not: use it for events whose number is bounded
+  // elsewhere.
   explicit Mailbox(size_t capacity) : capacity_(capacity) {}
 
   // Thread: any. Never blocks.
@@ -40,8 +41,8 @@ class Mailbox {
     return true;
   }
 
-  // Moves everything queued into *out (cleared first). Waits until there is something, `deadline` passes or the
-  // mailbox is closed. False when closed and empty.  Thread: the consumer.
+  // Moves everything queued into *out (cleared first). Waits until there is something, `deadline`
+  // passes or the mailbox is closed. False when closed and empty.  Thread: the consumer.
   bool Drain(Instant deadline, std::vector<T>* out) {
     out->clear();
     std::unique_lock lock(mutex_);
@@ -69,8 +70,8 @@ class Mailbox {
   const size_t capacity_;
   std::mutex mutex_;
   std::condition_variable ready_;
-  std::deque<T> items_;   // guarded by mutex_
-  bool closed_ = false;   // guarded by mutex_
+  std::deque<T> items_;  // guarded by mutex_
+  bool closed_ = false;  // guarded by mutex_
 };
 
 }  // namespace tutti

@@ -5,7 +5,8 @@
 
 namespace tutti {
 
-// Grows with every change of peer.proto that an older process would misread. Both ends must have the same.
+// Grows with every change of peer.proto that an older process would misread. Both ends must have
+// the same.
 inline constexpr uint32_t kPeerProtocolVersion = 1;
 
 }  // namespace tutti

@@ -1,6 +1,7 @@
 // How errors travel: absl::Status, with context added on the way up.
 //
-// A Status says what was attempted, on what, and why it failed. No exception crosses a function of ours.
+// A Status says what was attempted, on what, and why it failed. No exception crosses a function of
+// ours.
 #pragma once
 
 #include <string_view>
@@ -20,13 +21,14 @@ absl::Status Annotate(const absl::Status& status, std::string_view context);
 #define TUTTI_CONCAT(a, b) TUTTI_CONCAT_INNER(a, b)
 
 // Returns from the calling function when `expr` (an absl::Status) is not OK.
-#define TUTTI_RETURN_IF_ERROR(expr)            \
-  do {                                         \
-    absl::Status tutti_status = (expr);        \
+#define TUTTI_RETURN_IF_ERROR(expr)              \
+  do {                                           \
+    absl::Status tutti_status = (expr);          \
     if (!tutti_status.ok()) return tutti_status; \
   } while (false)
 
-// Assigns the value of `expr` (an absl::StatusOr) to `lhs`, which may declare a variable, or returns its error.
+// Assigns the value of `expr` (an absl::StatusOr) to `lhs`, which may declare a variable, or
+// returns its error.
 #define TUTTI_ASSIGN_OR_RETURN(lhs, expr) \
   TUTTI_ASSIGN_OR_RETURN_IMPL(TUTTI_CONCAT(tutti_status_or_, __LINE__), lhs, expr)
 #define TUTTI_ASSIGN_OR_RETURN_IMPL(temporary, lhs, expr) \

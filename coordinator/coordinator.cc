@@ -1,13 +1,13 @@
 #include "coordinator/coordinator.h"
 
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/health_check_service_interface.h>
+
 #include <cstdio>
 #include <fstream>
 #include <sstream>
 #include <thread>
 #include <utility>
-
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
-#include <grpcpp/health_check_service_interface.h>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/limits.h"
@@ -36,9 +36,10 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> Credentials(
     const CoordinatorOptions& options) {
   if (options.tls_certificate.empty()) {
     if (!IsLocal(options.listen)) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "--listen ", options.listen, ": without --tls-cert and --tls-key only loopback addresses "
-          "(127.0.0.1, [::1], localhost) and unix: sockets are served"));
+      return absl::FailedPreconditionError(
+          absl::StrCat("--listen ", options.listen,
+                       ": without --tls-cert and --tls-key only loopback addresses "
+                       "(127.0.0.1, [::1], localhost) and unix: sockets are served"));
     }
     return grpc::InsecureServerCredentials();
   }
@@ -107,11 +108,13 @@ absl::Status Coordinator::StartPublicServer() {
   server_ = builder.BuildAndStart();
   const bool is_unix = options_.listen.rfind("unix:", 0) == 0;
   if (server_ == nullptr || (port == 0 && !is_unix)) {
-    return absl::UnavailableError(absl::StrCat(
-        "--listen ", options_.listen, ": cannot listen there; is the address right and the port free?"));
+    return absl::UnavailableError(
+        absl::StrCat("--listen ", options_.listen,
+                     ": cannot listen there; is the address right and the port free?"));
   }
-  address_ = is_unix ? options_.listen
-                     : absl::StrCat(options_.listen.substr(0, options_.listen.rfind(':')), ":", port);
+  address_ = is_unix
+                 ? options_.listen
+                 : absl::StrCat(options_.listen.substr(0, options_.listen.rfind(':')), ":", port);
   health_ = server_->GetHealthCheckService();
   for (const char* service : kServices) health_.load()->SetServingStatus(service, false);
   return absl::OkStatus();

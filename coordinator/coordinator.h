@@ -1,11 +1,12 @@
-// The coordinator process, assembled: engine loop, output hub, services, the public port and the workers' port.
+// The coordinator process, assembled: engine loop, output hub, services, the public port and the
+// workers' port.
 #pragma once
+
+#include <grpcpp/grpcpp.h>
 
 #include <atomic>
 #include <memory>
 #include <string>
-
-#include <grpcpp/grpcpp.h>
 
 #include "base/clock.h"
 #include "base/status.h"
@@ -19,14 +20,14 @@
 namespace tutti {
 
 struct CoordinatorOptions {
-  std::string listen = "127.0.0.1:50051";   // public API; port 0: the system chooses
+  std::string listen = "127.0.0.1:50051";       // public API; port 0: the system chooses
   std::string peer_listen = "127.0.0.1:50052";  // workers; may be unix:/path
   // PEM files. Without a certificate the public port listens on loopback or a Unix socket only.
   std::string tls_certificate;
   std::string tls_key;
-  std::string tls_client_ca;                // when set, clients must present a certificate it signed
-  std::string ready_file;                   // written when the public port listens
-  EngineOptions engine;                     // model, name and fingerprint are filled in by Start
+  std::string tls_client_ca;  // when set, clients must present a certificate it signed
+  std::string ready_file;     // written when the public port listens
+  EngineOptions engine;       // model, name and fingerprint are filled in by Start
 };
 
 class Coordinator : private EngineSink {

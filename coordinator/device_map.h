@@ -11,8 +11,8 @@
 
 namespace tutti {
 
-// INVALID_ARGUMENT names the file, the entry and the field: a worker twice, a layer count that is no positive number, a sum
-// that is not the model's number of layers.
+// INVALID_ARGUMENT names the file, the entry and the field: a worker twice, a layer count that is
+// no positive number, a sum that is not the model's number of layers.
 absl::StatusOr<std::vector<EngineOptions::StageOverride>> LoadDeviceMap(const std::string& file,
                                                                         const ModelConfig& model);
 absl::StatusOr<std::vector<EngineOptions::StageOverride>> ParseDeviceMap(const std::string& text,

@@ -1,5 +1,6 @@
-// The coordinator's brain: decides what runs where. Pure: no thread, socket, clock or random source inside. The same
-// events at the same times always produce the same actions, which is what the simulator relies on.
+// The coordinator's brain: decides what runs where. Pure: no thread, socket, clock or random source
+// inside. The same events at the same times always produce the same actions, which is what the
+// simulator relies on.
 //
 // Thread: the engine thread only (engine_loop.h owns it).
 #pragma once
@@ -7,89 +8,14 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "base/clock.h"
-#include "base/ids.h"
-#include "base/status.h"
-#include "coordinator/request.h"
+#include "coordinator/events.h"
 #include "model/model_config.h"
-#include "model/partition.h"
 #include "tutti/v1/cluster.pb.h"
-#include "tutti/v1/peer.pb.h"
 
 namespace tutti {
-
-// One control link to one worker process. A worker that reconnects comes with a new key.
-using LinkKey = StrongInt<struct LinkKeyTag, uint64_t>;
-
-// ---- what happens to the engine
-
-struct RequestArrived {
-  Request request;
-};
-enum class CancelCause { kClientGone, kStopString };
-// The client left, or the output hub found a stop string in the text. No more tokens are wanted.
-struct RequestCancelled {
-  RequestId request;
-  CancelCause cause = CancelCause::kClientGone;
-};
-// A worker's hello passed the shell's syntactic checks; the engine decides whether the worker may join.
-struct WorkerJoined {
-  LinkKey link;
-  v1::Hello hello;
-};
-struct WorkerLost {
-  LinkKey link;
-  absl::Status reason;
-};
-// shard_progress, shard_ready, step_result, step_done, beat or failure. Untrusted: checked here, epochs first.
-struct WorkerFrame {
-  LinkKey link;
-  v1::Frame frame;
-};
-// No more admissions; running requests finish.
-struct DrainRequested {};
-
-using Event = std::variant<RequestArrived, RequestCancelled, WorkerJoined, WorkerLost, WorkerFrame, DrainRequested>;
-
-// ---- what the engine wants done
-
-// welcome, assign_shard, step_plan or release.
-struct SendToWorker {
-  LinkKey link;
-  v1::Frame frame;
-};
-// Close the link and tell the worker why; no WorkerLost is expected back for it, and one that comes is ignored.
-struct CloseWorker {
-  LinkKey link;
-  absl::Status reason;
-};
-// The next tokens of a request, in order, never twice.
-struct DeliverTokens {
-  RequestId request;
-  int32_t index = 0;  // of the first token in the output
-  std::vector<v1::SampledToken> tokens;
-};
-enum class FinishCause { kStopToken, kLength, kStopString, kError };
-// The request's one end. Comes after its last DeliverTokens.
-struct FinishRequest {
-  RequestId request;
-  FinishCause cause = FinishCause::kError;
-  absl::Status status;              // not OK exactly when cause is kError
-  int32_t prompt_tokens = 0;
-  int32_t completion_tokens = 0;
-  int32_t cached_prompt_tokens = 0;
-  Duration queue_time{};            // arrival to the first step that computes something of it
-};
-// Whether a complete pipeline makes progress; feeds the health service.
-struct ServingChanged {
-  bool serving = false;
-  std::string why_not;
-};
-
-using Action = std::variant<SendToWorker, CloseWorker, DeliverTokens, FinishRequest, ServingChanged>;
 
 // ---- what the engine is told at start
 
@@ -99,22 +25,23 @@ struct EngineOptions {
   std::string model_fingerprint;
   std::string build;
   std::string cluster_id;
-  int32_t num_stages = 1;               // --pipeline-parallel-size
+  int32_t num_stages = 1;  // --pipeline-parallel-size
   // --device-map FILE: the worker and layers of each stage. Empty: placement decides.
   struct StageOverride {
     std::string worker_id;
     int32_t num_layers = 0;
   };
   std::vector<StageOverride> device_map;
-  std::string numerics_class;           // "": that of the first worker of the pipeline
-  bool mix_numerics = false;            // the operator allows a pipeline of several classes, and is told so aloud
-  int32_t block_size = 16;              // KV slots per block
-  int64_t kv_tokens_max = 0;            // 0: as much as memory allows, up to max_sequences * max_model_len
-  int32_t max_batch_tokens = 512;       // rows of the largest step
-  int32_t chunk_tokens = 128;           // rows of one prompt in a step at most
-  int32_t max_sequences = 256;          // running at once
-  int32_t max_waiting = 1024;           // queue; beyond it requests are refused
-  int32_t max_model_len = 0;            // 0: the model's context
+  std::string numerics_class;  // "": that of the first worker of the pipeline
+  bool mix_numerics =
+      false;  // the operator allows a pipeline of several classes, and is told so aloud
+  int32_t block_size = 16;    // KV slots per block
+  int64_t kv_tokens_max = 0;  // 0: as much as memory allows, up to max_sequences * max_model_len
+  int32_t max_batch_tokens = 512;  // rows of the largest step
+  int32_t chunk_tokens = 128;      // rows of one prompt in a step at most
+  int32_t max_sequences = 256;     // running at once
+  int32_t max_waiting = 1024;      // queue; beyond it requests are refused
+  int32_t max_model_len = 0;       // 0: the model's context
   Duration beat_interval = std::chrono::milliseconds(250);
   Duration lease = std::chrono::milliseconds(1500);
   Duration load_timeout = std::chrono::minutes(30);
@@ -131,8 +58,8 @@ class Engine {
 
   // Takes one event into account. Never plans: a burst of events must not cause a burst of plans.
   void Handle(const Event& event, Instant now, std::vector<Action>* actions);
-  // Acts on everything handled so far: expires leases and deadlines, forms pipelines, fills them with steps. Once per
-  // drained batch of events.
+  // Acts on everything handled so far: expires leases and deadlines, forms pipelines, fills them
+  // with steps. Once per drained batch of events.
   void Advance(Instant now, std::vector<Action>* actions);
   // The latest time Advance must be called even if no event arrives.
   Instant next_deadline() const;

@@ -183,31 +183,31 @@ void EngineLoop::CloseSilentLinks(Instant now) {
     if (!worker.joined && now >= worker.opened_at + kHelloTimeout) silent.push_back(key);
   }
   for (const LinkKey key : silent) {
-    CloseLink(key, absl::DeadlineExceededError(
-                       absl::StrCat("no hello within ", kHelloTimeoutMs, " ms")));
+    CloseLink(
+        key, absl::DeadlineExceededError(absl::StrCat("no hello within ", kHelloTimeoutMs, " ms")));
   }
 }
 
 void EngineLoop::Apply(std::vector<Action>* actions) {
   for (Action& action : *actions) {
-    std::visit(Overloaded{
-                   [&](SendToWorker& send) {
-                     const auto found = links_.find(send.link);
-                     if (found == links_.end()) return;  // its loss is on the way to the engine
-                     const absl::Status sent = found->second.link->Send(std::move(send.frame));
-                     // A link that closed meanwhile reports itself. A full queue is a worker that does not read.
-                     if (absl::IsResourceExhausted(sent)) {
-                       mailbox_->Post(LinkClosed{send.link, sent});
-                     }
-                   },
-                   [&](CloseWorker& close) { CloseLink(close.link, std::move(close.reason)); },
-                   [&](DeliverTokens& tokens) { sink_->OnTokens(std::move(tokens)); },
-                   [&](FinishRequest& finish) { sink_->OnFinish(std::move(finish)); },
-                   [&](ServingChanged& changed) {
-                     sink_->OnServing(changed.serving, changed.why_not);
-                   },
-               },
-               action);
+    std::visit(
+        Overloaded{
+            [&](SendToWorker& send) {
+              const auto found = links_.find(send.link);
+              if (found == links_.end()) return;  // its loss is on the way to the engine
+              const absl::Status sent = found->second.link->Send(std::move(send.frame));
+              // A link that closed meanwhile reports itself. A full queue is a worker that does not
+              // read.
+              if (absl::IsResourceExhausted(sent)) {
+                mailbox_->Post(LinkClosed{send.link, sent});
+              }
+            },
+            [&](CloseWorker& close) { CloseLink(close.link, std::move(close.reason)); },
+            [&](DeliverTokens& tokens) { sink_->OnTokens(std::move(tokens)); },
+            [&](FinishRequest& finish) { sink_->OnFinish(std::move(finish)); },
+            [&](ServingChanged& changed) { sink_->OnServing(changed.serving, changed.why_not); },
+        },
+        action);
   }
   actions->clear();
 }

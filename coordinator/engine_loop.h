@@ -1,7 +1,7 @@
 // The engine's thread, its mailbox, and the control links to the workers.
 //
-// Everything that happens reaches the engine as an item in one mailbox; everything it wants done leaves from this thread.
-// RPC and transport threads only post.
+// Everything that happens reaches the engine as an item in one mailbox; everything it wants done
+// leaves from this thread. RPC and transport threads only post.
 #pragma once
 
 #include <atomic>
@@ -38,7 +38,8 @@ class EngineLoop {
   ~EngineLoop();
 
   void Start();
-  // Closes the worker links and ends the thread. Requests still running get no further word: drain first.
+  // Closes the worker links and ends the thread. Requests still running get no further word: drain
+  // first.
   void Stop();
 
   // Thread: any. False when too many events wait; the request was not taken.

@@ -48,9 +48,11 @@ void GenerateStream::Write(v1::GenerateResponse response) {
     } else {
       pending_->mutable_text()->append(response.text());
       pending_->mutable_tokens()->MergeFrom(response.tokens());
-      if (response.has_finish()) *pending_->mutable_finish() = std::move(*response.mutable_finish());
+      if (response.has_finish())
+        *pending_->mutable_finish() = std::move(*response.mutable_finish());
     }
-    // Measured only while a write waits for the client: a client that reads never gets here with much.
+    // Measured only while a write waits for the client: a client that reads never gets here with
+    // much.
     if (writing_ && static_cast<int64_t>(pending_->ByteSizeLong()) > kUnreadOutputBytesMax) {
       pending_.reset();
       final_status_ = absl::ResourceExhaustedError(

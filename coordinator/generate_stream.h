@@ -1,12 +1,12 @@
 // The gRPC side of one Generate call: an OutputStream that a client reads.
 #pragma once
 
+#include <grpcpp/grpcpp.h>
+
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
-
-#include <grpcpp/grpcpp.h>
 
 #include "base/ids.h"
 #include "coordinator/output_stream.h"
@@ -15,8 +15,8 @@ namespace tutti {
 
 grpc::Status ToGrpc(const absl::Status& status);
 
-// Shared by the reactor and the output hub; outlives the reactor. One write is outstanding at a time; what comes
-// meanwhile is merged into one pending response.  Thread: any.
+// Shared by the reactor and the output hub; outlives the reactor. One write is outstanding at a
+// time; what comes meanwhile is merged into one pending response.  Thread: any.
 class GenerateStream : public OutputStream {
  public:
   using OnClientGone = std::function<void(RequestId)>;
@@ -25,7 +25,8 @@ class GenerateStream : public OutputStream {
   static grpc::ServerWriteReactor<v1::GenerateResponse>* Start(
       OnClientGone on_client_gone, std::shared_ptr<GenerateStream>* stream);
 
-  // Names the request whose end the client's leaving is. False: the client has already left; nothing should start.
+  // Names the request whose end the client's leaving is. False: the client has already left;
+  // nothing should start.
   bool Attach(RequestId request);
 
   void Write(v1::GenerateResponse response) override;
@@ -44,7 +45,8 @@ class GenerateStream : public OutputStream {
   void Do(Next next);
 
   OnClientGone on_client_gone_;
-  // Valid until Do({.finish}) was called, which happens once and only while no write is outstanding.
+  // Valid until Do({.finish}) was called, which happens once and only while no write is
+  // outstanding.
   Reactor* reactor_ = nullptr;
 
   std::mutex mutex_;

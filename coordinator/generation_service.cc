@@ -10,7 +10,8 @@
 namespace tutti {
 namespace {
 
-// Tokenizing runs at megabytes a second: two threads keep up with more text than the workers can compute.
+// Tokenizing runs at megabytes a second: two threads keep up with more text than the workers can
+// compute.
 constexpr int kTokenizerThreads = 2;
 
 // A seed for a client that gave none. Not secret; only unlikely to repeat.
@@ -71,7 +72,8 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationService::Generate(
         hub_->Forget(id);
       },
       &stream);
-  // gRPC frees *request when the call ends, which a client may cause while the pool has not come to it.
+  // gRPC frees *request when the call ends, which a client may cause while the pool has not come to
+  // it.
   const bool queued = pool_.Submit([this, message = *request, arrival, deadline, stream] {
     const absl::Status begun = Begin(message, arrival, deadline, stream);
     if (!begun.ok()) stream->Finish(begun);

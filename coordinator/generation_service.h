@@ -27,9 +27,9 @@ class ServingState {
 
  private:
   mutable std::mutex mutex_;
-  bool serving_ = false;                               // guarded by mutex_
-  std::string why_not_ = "no worker has joined yet";   // guarded by mutex_
-  std::string numerics_class_;                         // guarded by mutex_
+  bool serving_ = false;                              // guarded by mutex_
+  std::string why_not_ = "no worker has joined yet";  // guarded by mutex_
+  std::string numerics_class_;                        // guarded by mutex_
 };
 
 class GenerationService : public v1::Inference::CallbackService {

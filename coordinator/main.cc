@@ -1,9 +1,9 @@
 // tutti-coordinator: splits a model over workers and serves clients.
 
-#include <csignal>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
+#include <csignal>
 #include <fstream>
 #include <iostream>
 
@@ -45,47 +45,72 @@ void AddFlags(CLI::App* app, Flags* flags) {
   app->set_config("--config", "", "Read options from this file (INI or TOML)");
   app->footer(kFooter);
   app->add_option("--model", flags->model, "Directory of the HuggingFace checkpoint")
-      ->envname("TUTTI_MODEL")->required();
+      ->envname("TUTTI_MODEL")
+      ->required();
   app->add_option("--served-model-name", flags->served_model_name,
-                  "Name clients ask for (default: the directory's)")->envname("TUTTI_SERVED_MODEL_NAME");
-  app->add_option("--listen", flags->options.listen, "Address of the public API; port 0 lets the system choose")
-      ->envname("TUTTI_LISTEN")->capture_default_str();
-  app->add_option("--peer-listen", flags->options.peer_listen, "Address workers dial; may be unix:/path")
-      ->envname("TUTTI_PEER_LISTEN")->capture_default_str();
-  app->add_option("--tls-cert", flags->options.tls_certificate, "PEM certificate of the public port");
+                  "Name clients ask for (default: the directory's)")
+      ->envname("TUTTI_SERVED_MODEL_NAME");
+  app->add_option("--listen", flags->options.listen,
+                  "Address of the public API; port 0 lets the system choose")
+      ->envname("TUTTI_LISTEN")
+      ->capture_default_str();
+  app->add_option("--peer-listen", flags->options.peer_listen,
+                  "Address workers dial; may be unix:/path")
+      ->envname("TUTTI_PEER_LISTEN")
+      ->capture_default_str();
+  app->add_option("--tls-cert", flags->options.tls_certificate,
+                  "PEM certificate of the public port");
   app->add_option("--tls-key", flags->options.tls_key, "PEM key of the public port");
-  app->add_option("--tls-client-ca", flags->options.tls_client_ca, "PEM authority that client certificates need");
-  app->add_option("--ready-file", flags->options.ready_file, "Write the public address here, as JSON, once it listens");
+  app->add_option("--tls-client-ca", flags->options.tls_client_ca,
+                  "PEM authority that client certificates need");
+  app->add_option("--ready-file", flags->options.ready_file,
+                  "Write the public address here, as JSON, once it listens");
   app->add_option("--cluster-id", engine.cluster_id, "Workers must be started with the same")
       ->envname("TUTTI_CLUSTER_ID");
   app->add_option("--pipeline-parallel-size", engine.num_stages, "Stages the layers are split over")
-      ->envname("TUTTI_PIPELINE_PARALLEL_SIZE")->check(CLI::Range(1, 1024))->capture_default_str();
+      ->envname("TUTTI_PIPELINE_PARALLEL_SIZE")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
   app->add_option("--device-map", flags->device_map,
                   "JSON file: [{\"worker\": \"w0\", \"layers\": 12}, …], in order of stages");
   app->add_option("--block-size", engine.block_size, "Tokens per KV block, a multiple of 16")
-      ->check(CLI::Range(16, 1024))->capture_default_str();
-  app->add_option("--kv-tokens", engine.kv_tokens_max, "KV room in tokens at most; 0: what memory allows")
-      ->envname("TUTTI_KV_TOKENS")->capture_default_str();
+      ->check(CLI::Range(16, 1024))
+      ->capture_default_str();
+  app->add_option("--kv-tokens", engine.kv_tokens_max,
+                  "KV room in tokens at most; 0: what memory allows")
+      ->envname("TUTTI_KV_TOKENS")
+      ->capture_default_str();
   app->add_option("--max-batch-tokens", engine.max_batch_tokens, "Rows of the largest step")
-      ->check(CLI::Range(1, 65536))->capture_default_str();
+      ->check(CLI::Range(1, 65536))
+      ->capture_default_str();
   app->add_option("--chunk-tokens", engine.chunk_tokens, "Rows of one prompt in a step at most")
-      ->check(CLI::Range(1, 65536))->capture_default_str();
+      ->check(CLI::Range(1, 65536))
+      ->capture_default_str();
   app->add_option("--max-num-seqs", engine.max_sequences, "Sequences running at once")
-      ->check(CLI::Range(1, 65536))->capture_default_str();
+      ->check(CLI::Range(1, 65536))
+      ->capture_default_str();
   app->add_option("--max-waiting", engine.max_waiting, "Requests waiting; more are refused")
-      ->check(CLI::Range(0, 1000000))->capture_default_str();
+      ->check(CLI::Range(0, 1000000))
+      ->capture_default_str();
   app->add_option("--max-model-len", flags->max_model_len, "Context length; 0: the model's")
-      ->envname("TUTTI_MAX_MODEL_LEN")->check(CLI::NonNegativeNumber);
+      ->envname("TUTTI_MAX_MODEL_LEN")
+      ->check(CLI::NonNegativeNumber);
   app->add_option("--numerics-class", engine.numerics_class, "Take workers of this class only");
-  app->add_flag("--mix-numerics", engine.mix_numerics,
-                "Allow one pipeline of several numerics classes: answers then depend on the layout");
+  app->add_flag(
+      "--mix-numerics", engine.mix_numerics,
+      "Allow one pipeline of several numerics classes: answers then depend on the layout");
   app->add_option("--lease-ms", flags->lease_ms, "A worker without progress for so long is lost")
-      ->check(CLI::Range(200, 600000))->capture_default_str();
-  app->add_option("--shutdown-grace", flags->shutdown_grace_s, "Seconds running requests get to finish")
-      ->check(CLI::NonNegativeNumber)->capture_default_str();
+      ->check(CLI::Range(200, 600000))
+      ->capture_default_str();
+  app->add_option("--shutdown-grace", flags->shutdown_grace_s,
+                  "Seconds running requests get to finish")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   app->add_option("--log-level", flags->log_level, "trace, debug, info, warn or error")
-      ->envname("TUTTI_LOG_LEVEL")->check(CLI::IsMember({"trace", "debug", "info", "warn", "error"}));
-  app->add_flag("--exit-with-parent", flags->exit_with_parent, "End when the process that started this one ends");
+      ->envname("TUTTI_LOG_LEVEL")
+      ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error"}));
+  app->add_flag("--exit-with-parent", flags->exit_with_parent,
+                "End when the process that started this one ends");
 }
 
 // gRPC 1.51 never serves again after it once ran out of descriptors: take all the system gives.
@@ -98,8 +123,9 @@ void RaiseDescriptorLimit() {
 }
 
 absl::Status Serve(Flags flags, const sigset_t& signals) {
-  TUTTI_ASSIGN_OR_RETURN(std::unique_ptr<ServedModel> model,
-                         ServedModel::Load(flags.model, flags.served_model_name, flags.max_model_len));
+  TUTTI_ASSIGN_OR_RETURN(
+      std::unique_ptr<ServedModel> model,
+      ServedModel::Load(flags.model, flags.served_model_name, flags.max_model_len));
   EngineOptions& engine = flags.options.engine;
   engine.build = BuildStamp();
   engine.lease = std::chrono::milliseconds(flags.lease_ms);
@@ -114,13 +140,13 @@ absl::Status Serve(Flags flags, const sigset_t& signals) {
   }
   if (engine.num_stages > model->config.num_layers) {
     return absl::InvalidArgumentError(absl::StrCat("--pipeline-parallel-size ", engine.num_stages,
-                                                   ": the model has only ", model->config.num_layers,
-                                                   " layers"));
+                                                   ": the model has only ",
+                                                   model->config.num_layers, " layers"));
   }
   spdlog::info("model '{}': {}, {} layers, context {}", model->name, model->config.architecture,
                model->config.num_layers, model->max_model_len);
-  const auto grace = std::chrono::duration_cast<Duration>(
-      std::chrono::duration<double>(flags.shutdown_grace_s));
+  const auto grace =
+      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(flags.shutdown_grace_s));
   Coordinator coordinator(std::move(model), flags.options);
   TUTTI_RETURN_IF_ERROR(coordinator.Start());
   spdlog::info("clients at {}, workers at {}; waiting for {} workers", coordinator.address(),

@@ -29,8 +29,8 @@ class OutputHub::Output {
     for (const v1::SampledToken& sampled : delivery.tokens) {
       AddToken(sampled, &response);
       ++completion_tokens_;
-      const bool is_stop_token = std::binary_search(
-          options_.stop_token_ids.begin(), options_.stop_token_ids.end(), sampled.token());
+      const bool is_stop_token = std::binary_search(options_.stop_token_ids.begin(),
+                                                    options_.stop_token_ids.end(), sampled.token());
       if (is_stop_token && !options_.include_stop) continue;
       response.mutable_text()->append(stop_matcher_.Push(detokenizer_.Push(sampled.token())));
       if (stop_matcher_.matched()) break;

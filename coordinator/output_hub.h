@@ -1,5 +1,5 @@
-// Turns token ids into text and writes it to the clients' streams, on a thread of its own, so that neither the engine nor an
-// RPC thread ever waits for a detokenizer or a slow client.
+// Turns token ids into text and writes it to the clients' streams, on a thread of its own, so that
+// neither the engine nor an RPC thread ever waits for a detokenizer or a slow client.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,8 @@ struct OutputOptions {
 
 class OutputHub {
  public:
-  // `on_stop_string` tells the engine that a request wants no more tokens.  REQUIRES: tokenizer and clock outlive the hub.
+  // `on_stop_string` tells the engine that a request wants no more tokens.  REQUIRES: tokenizer and
+  // clock outlive the hub.
   OutputHub(const Tokenizer* tokenizer, const Clock* clock,
             std::function<void(RequestId)> on_stop_string);
   ~OutputHub();

@@ -1,7 +1,7 @@
 // Which worker serves which layers: pure arithmetic over the model's sizes and the devices' memory.
 //
-// The plan is a proof: every byte a stage will hold is counted here before anything is loaded, with the same functions
-// the worker's loader obeys (model/partition.h, the backend's packed sizes).
+// The plan is a proof: every byte a stage will hold is counted here before anything is loaded, with
+// the same functions the worker's loader obeys (model/partition.h, the backend's packed sizes).
 #pragma once
 
 #include <cstdint>
@@ -19,15 +19,17 @@ struct DeviceSpec {
 };
 
 struct PlacementOptions {
-  int32_t num_stages = 0;             // 0: as many as devices given
-  std::vector<int32_t> layers;        // per stage; empty: chosen so that the KV room of the tightest stage is largest
+  int32_t num_stages = 0;  // 0: as many as devices given
+  std::vector<int32_t>
+      layers;  // per stage; empty: chosen so that the KV room of the tightest stage is largest
   int32_t block_size = 16;
   int32_t max_batch_tokens = 512;
   int32_t max_sequences = 256;
-  int32_t max_model_len = 0;          // 0: the model's context
-  int64_t kv_tokens_max = 0;          // 0: up to max_sequences * max_model_len
-  int64_t kv_tokens_min = 0;          // refuse a plan with less room; 0: one sequence of max_model_len tokens is not
-                                      // demanded, but at least one block per stage and sequence is
+  int32_t max_model_len = 0;  // 0: the model's context
+  int64_t kv_tokens_max = 0;  // 0: up to max_sequences * max_model_len
+  int64_t kv_tokens_min =
+      0;  // refuse a plan with less room; 0: one sequence of max_model_len tokens is not
+          // demanded, but at least one block per stage and sequence is
 };
 
 struct StagePlan {
@@ -39,20 +41,22 @@ struct StagePlan {
   int64_t budget_bytes = 0;
   int64_t weight_bytes = 0;
   int64_t kv_bytes = 0;
-  int64_t activation_bytes = 0;       // scratch of the largest step
+  int64_t activation_bytes = 0;  // scratch of the largest step
   int64_t peak_bytes() const { return weight_bytes + kv_bytes + activation_bytes; }
 };
 
 struct PlacementPlan {
   std::vector<StagePlan> stages;
-  int32_t num_blocks = 0;             // per stage: a block id means the same block everywhere
+  int32_t num_blocks = 0;  // per stage: a block id means the same block everywhere
   int64_t kv_tokens() const { return static_cast<int64_t>(num_blocks) * block_size; }
   int32_t block_size = 0;
 };
 
-// RESOURCE_EXHAUSTED says which stage lacks how many bytes, and the smallest thing that would fit (memory per device,
-// number of devices or a shorter context). INVALID_ARGUMENT: overrides that do not fit the model.
-absl::StatusOr<PlacementPlan> PlanPlacement(const ModelConfig& model, const std::vector<DeviceSpec>& devices,
+// RESOURCE_EXHAUSTED says which stage lacks how many bytes, and the smallest thing that would fit
+// (memory per device, number of devices or a shorter context). INVALID_ARGUMENT: overrides that do
+// not fit the model.
+absl::StatusOr<PlacementPlan> PlanPlacement(const ModelConfig& model,
+                                            const std::vector<DeviceSpec>& devices,
                                             const PlacementOptions& options);
 
 }  // namespace tutti

@@ -1,4 +1,5 @@
-// A request as the core knows it: tokenized, defaults resolved, every limit checked. Every front end builds this type.
+// A request as the core knows it: tokenized, defaults resolved, every limit checked. Every front
+// end builds this type.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +12,15 @@
 namespace tutti {
 
 struct Request {
-  RequestId id;                          // made by the service, unique for the life of the process
-  std::vector<TokenId> prompt;           // at least one token
-  v1::SequenceSampling sampling;         // resolved; seed always set
-  int32_t max_tokens = 0;                // > 0; prompt + max_tokens <= max_model_len
-  bool max_tokens_is_default = false;    // nobody asked for it: the engine lowers it to what the KV cache holds
-  std::vector<TokenId> stop_token_ids;   // sorted; the end-of-sequence tokens among them unless ignore_eos
-  Instant deadline = kInstantNever;      // the client's; the engine ends the request when it passes
+  RequestId id;                   // made by the service, unique for the life of the process
+  std::vector<TokenId> prompt;    // at least one token
+  v1::SequenceSampling sampling;  // resolved; seed always set
+  int32_t max_tokens = 0;         // > 0; prompt + max_tokens <= max_model_len
+  bool max_tokens_is_default =
+      false;  // nobody asked for it: the engine lowers it to what the KV cache holds
+  std::vector<TokenId>
+      stop_token_ids;  // sorted; the end-of-sequence tokens among them unless ignore_eos
+  Instant deadline = kInstantNever;  // the client's; the engine ends the request when it passes
 };
 
 }  // namespace tutti

@@ -28,8 +28,8 @@ absl::StatusOr<float> InRange(bool given, float value, double otherwise, float l
 
 absl::Status CheckTokenId(int64_t id, const ServedModel& model, const std::string& path) {
   if (id >= 0 && id < model.config.vocab_size) return absl::OkStatus();
-  return Bad(path, absl::StrCat("is ", id, ", the vocabulary has ids 0 to ",
-                                model.config.vocab_size - 1));
+  return Bad(
+      path, absl::StrCat("is ", id, ", the vocabulary has ids 0 to ", model.config.vocab_size - 1));
 }
 
 absl::Status CheckLabel(const std::string& label) {
@@ -37,7 +37,8 @@ absl::Status CheckLabel(const std::string& label) {
     return Bad("request_id", absl::StrCat("is longer than ", kRequestIdBytesMax, " bytes"));
   }
   for (const char c : label) {
-    if (c < 0x20 || c > 0x7e) return Bad("request_id", "holds a character that is not printable ASCII");
+    if (c < 0x20 || c > 0x7e)
+      return Bad("request_id", "holds a character that is not printable ASCII");
   }
   return absl::OkStatus();
 }
@@ -107,11 +108,10 @@ absl::Status BuildSampling(const v1::SamplingParams& params, const ServedModel& 
                            v1::SequenceSampling* out) {
   const GenerationConfig& defaults = model.generation;
   const bool greedy_by_default = defaults.do_sample.has_value() && !*defaults.do_sample;
-  TUTTI_ASSIGN_OR_RETURN(
-      const float temperature,
-      InRange(params.has_temperature(), params.temperature(),
-              greedy_by_default ? 0 : defaults.temperature.value_or(1), 0, 100,
-              "sampling.temperature"));
+  TUTTI_ASSIGN_OR_RETURN(const float temperature,
+                         InRange(params.has_temperature(), params.temperature(),
+                                 greedy_by_default ? 0 : defaults.temperature.value_or(1), 0, 100,
+                                 "sampling.temperature"));
   out->set_temperature(temperature);
   int64_t top_k = params.has_top_k() ? params.top_k() : defaults.top_k.value_or(0);
   if (top_k < -1) return Bad("sampling.top_k", absl::StrCat("is ", top_k, ", it must be >= -1"));
@@ -128,8 +128,8 @@ absl::Status BuildSampling(const v1::SamplingParams& params, const ServedModel& 
   TUTTI_RETURN_IF_ERROR(BuildPenalties(params, defaults, out));
   TUTTI_RETURN_IF_ERROR(BuildLogitBias(params, model, out));
   if (params.top_logprobs() > kTopLogprobsMax) {
-    return Bad("sampling.top_logprobs", absl::StrCat("is ", params.top_logprobs(),
-                                                     ", the limit is ", kTopLogprobsMax));
+    return Bad("sampling.top_logprobs",
+               absl::StrCat("is ", params.top_logprobs(), ", the limit is ", kTopLogprobsMax));
   }
   out->set_logprobs(params.logprobs() || params.top_logprobs() > 0);
   out->set_top_logprobs(params.top_logprobs());
@@ -172,15 +172,16 @@ absl::Status BuildStops(const v1::SamplingParams& params, const ServedModel& mod
   return absl::OkStatus();
 }
 
-// Unset, max_tokens is what still fits into the context; the engine may lower it to what fits into the KV cache.
+// Unset, max_tokens is what still fits into the context; the engine may lower it to what fits into
+// the KV cache.
 absl::Status BuildLength(const v1::SamplingParams& params, const ServedModel& model,
                          Request* request) {
   const int64_t prompt = static_cast<int64_t>(request->prompt.size());
   if (prompt == 0) return absl::InvalidArgumentError("the prompt is empty: it has no tokens");
   if (prompt >= model.max_model_len) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the prompt has ", prompt, " tokens, the context of ", model.max_model_len,
-                     " leaves no room for output"));
+    return absl::InvalidArgumentError(absl::StrCat("the prompt has ", prompt,
+                                                   " tokens, the context of ", model.max_model_len,
+                                                   " leaves no room for output"));
   }
   const int64_t room = model.max_model_len - prompt;
   request->max_tokens_is_default = !params.has_max_tokens();
@@ -212,7 +213,8 @@ absl::StatusOr<BuiltRequest> BuildRequest(const v1::GenerateRequest& message,
   TUTTI_RETURN_IF_ERROR(CheckModelName(message.model(), model));
   const v1::SamplingParams& params = message.sampling();
   BuiltRequest built;
-  // The cheap checks first: a long prompt is not tokenized for a request that will be refused anyway.
+  // The cheap checks first: a long prompt is not tokenized for a request that will be refused
+  // anyway.
   TUTTI_RETURN_IF_ERROR(BuildSampling(params, model, &built.request.sampling));
   TUTTI_RETURN_IF_ERROR(BuildStops(params, model, &built));
   TUTTI_ASSIGN_OR_RETURN(built.request.prompt, BuildPrompt(message, model));

@@ -1,4 +1,5 @@
-// From a client's message to the core's Request: every default resolved, every limit checked, here and nowhere deeper.
+// From a client's message to the core's Request: every default resolved, every limit checked, here
+// and nowhere deeper.
 //
 // Thread: any.
 #pragma once
@@ -12,7 +13,7 @@
 namespace tutti {
 
 struct BuiltRequest {
-  Request request;        // id, deadline and an unset seed are the caller's to fill
+  Request request;  // id, deadline and an unset seed are the caller's to fill
   OutputOptions output;
   bool seed_given = false;
 };

@@ -25,15 +25,14 @@ absl::Status CheckChat(const v1::ChatMessages& chat, const std::string& path) {
   for (int i = 0; i < chat.messages_size(); ++i) {
     const std::string& role = chat.messages(i).role();
     if (role != "system" && role != "user" && role != "assistant" && role != "tool") {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ".messages[", i,
-                       "].role must be \"system\", \"user\", \"assistant\" or \"tool\""));
+      return absl::InvalidArgumentError(absl::StrCat(
+          path, ".messages[", i, "].role must be \"system\", \"user\", \"assistant\" or \"tool\""));
     }
     bytes += static_cast<int64_t>(chat.messages(i).content().size());
   }
   if (bytes > kPromptBytesMax) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ".messages hold ", bytes,
-                                                   " bytes, the limit is ", kPromptBytesMax));
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ".messages hold ", bytes, " bytes, the limit is ", kPromptBytesMax));
   }
   if (static_cast<int64_t>(chat.template_kwargs_json().size()) > kTemplateKwargsBytesMax) {
     return absl::InvalidArgumentError(absl::StrCat(path, ".template_kwargs_json is longer than ",
@@ -54,18 +53,18 @@ absl::StatusOr<std::unique_ptr<ServedModel>> ServedModel::Load(const std::filesy
     model->name = clean.has_filename() ? clean.filename() : clean.parent_path().filename();
   }
   if (!IsPlainName(model->name)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model name '", model->name, "' must match [A-Za-z0-9._-]{1,128}; ",
-                     "choose another with --served-model-name"));
+    return absl::InvalidArgumentError(absl::StrCat("model name '", model->name,
+                                                   "' must match [A-Za-z0-9._-]{1,128}; ",
+                                                   "choose another with --served-model-name"));
   }
   TUTTI_ASSIGN_OR_RETURN(model->config, LoadModelConfig(dir.string()));
   TUTTI_ASSIGN_OR_RETURN(model->generation, LoadGenerationConfig(dir.string(), model->config));
   TUTTI_ASSIGN_OR_RETURN(model->fingerprint, ModelFingerprint(dir.string()));
   TUTTI_ASSIGN_OR_RETURN(model->tokenizer, Tokenizer::Load(dir));
   if (model->tokenizer->vocab_size() > model->config.vocab_size) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        dir.string(), ": the tokenizer has ", model->tokenizer->vocab_size(),
-        " tokens, config.json's vocab_size is ", model->config.vocab_size));
+    return absl::InvalidArgumentError(
+        absl::StrCat(dir.string(), ": the tokenizer has ", model->tokenizer->vocab_size(),
+                     " tokens, config.json's vocab_size is ", model->config.vocab_size));
   }
   absl::StatusOr<ChatTemplate> chat_template = LoadChatTemplate(dir);
   if (chat_template.ok()) {

@@ -1,4 +1,5 @@
-// The model as the coordinator knows it: its facts, its tokenizer, its chat template, its authors' defaults. No weights.
+// The model as the coordinator knows it: its facts, its tokenizer, its chat template, its authors'
+// defaults. No weights.
 //
 // Thread: immutable after Load; any thread may read.
 #pragma once

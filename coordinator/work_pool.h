@@ -1,4 +1,5 @@
-// A few threads that run closures: tokenizing long prompts must not hold up the threads that answer RPCs.
+// A few threads that run closures: tokenizing long prompts must not hold up the threads that answer
+// RPCs.
 #pragma once
 
 #include <atomic>

@@ -2,15 +2,20 @@
 //
 // One voice rests on these rules, which every implementation keeps and conformance_test.cc checks:
 //
-//   * Row independence. A row's result depends on that row alone (for attention: on its query, its position and
-//     the cached keys and values before it), not on how many rows are in the call or where in it the row stands.
-//   * Fixed order. Every sum has one order, given by the shape of the weight, never by the number of rows or threads.
+//   * Row independence. A row's result depends on that row alone (for attention: on its query, its
+//   position and
+//     the cached keys and values before it), not on how many rows are in the call or where in it
+//     the row stands.
+//   * Fixed order. Every sum has one order, given by the shape of the weight, never by the number
+//   of rows or threads.
 //   * Work is split over threads by output elements, never inside a sum.
 //
-// Activations are f32 unless an operator says otherwise. Row counts may be 0. Operators that cannot fail by
-// contract CHECK their shapes: the transformer is their only caller and shapes come from a validated configuration.
+// Activations are f32 unless an operator says otherwise. Row counts may be 0. Operators that cannot
+// fail by contract CHECK their shapes: the transformer is their only caller and shapes come from a
+// validated configuration.
 //
-// Thread: one thread calls the operators of a backend at a time (the executor); the backend may use its own pool.
+// Thread: one thread calls the operators of a backend at a time (the executor); the backend may use
+// its own pool.
 #pragma once
 
 #include <cstdint>
@@ -42,14 +47,15 @@ class Weight {
   virtual int64_t bytes() const = 0;  // resident, padding included
 };
 
-// Where a Weight comes from: row-major matrices in the checkpoint's memory (host), stacked over the out dimension.
+// Where a Weight comes from: row-major matrices in the checkpoint's memory (host), stacked over the
+// out dimension.
 struct WeightSource {
   // Parts [out_i, in], stacked in order: Q, K and V become one product. All of one dtype.
   std::vector<TensorView> parts;
   // Row-parallel products are sums of leaves over fixed ranges of `in`: leaf l covers
-  // [leaf_begin[l], leaf_begin[l + 1]). Each leaf is summed alone in f32 and the leaves are added in a binary tree of
-  // neighbours: ((0+1)+(2+3))+((4+5)+(6+7)). Empty: one leaf. Otherwise a power of two of leaves, ranges may be empty
-  // (an empty leaf is 0).
+  // [leaf_begin[l], leaf_begin[l + 1]). Each leaf is summed alone in f32 and the leaves are added
+  // in a binary tree of neighbours: ((0+1)+(2+3))+((4+5)+(6+7)). Empty: one leaf. Otherwise a power
+  // of two of leaves, ranges may be empty (an empty leaf is 0).
   std::vector<int64_t> leaf_begin;
   std::string name;  // for errors
 };
@@ -60,7 +66,7 @@ struct KvShape {
   int64_t block_size = 16;  // slots per block, a multiple of 16
   int64_t num_blocks = 0;
   int64_t kv_heads = 0;
-  int64_t head_dim = 0;     // even
+  int64_t head_dim = 0;  // even
 };
 
 // One layer's KV cache: base of KvLayerBytes(shape) bytes in the backend's layout.
@@ -70,13 +76,14 @@ struct KvLayer {
   KvShape shape;
 };
 
-// The ragged batch of one step. Rows of activations are grouped by sequence: rows [row_begin[s], row_begin[s + 1])
-// belong to sequence s and stand at positions first_position[s], first_position[s] + 1, … All arrays on the host.
+// The ragged batch of one step. Rows of activations are grouped by sequence: rows [row_begin[s],
+// row_begin[s + 1]) belong to sequence s and stand at positions first_position[s],
+// first_position[s] + 1, … All arrays on the host.
 struct AttentionBatch {
   std::span<const int32_t> row_begin;       // [sequences + 1]
   std::span<const int32_t> first_position;  // [sequences]
   // Block of slot p of sequence s: blocks[block_begin[s] + p / block_size].
-  std::span<const int32_t> block_begin;     // [sequences]
+  std::span<const int32_t> block_begin;  // [sequences]
   std::span<const int32_t> blocks;
   int64_t sequences() const { return static_cast<int64_t>(first_position.size()); }
 };
@@ -99,7 +106,8 @@ class Backend {
   virtual ~Backend() = default;
 
   virtual std::string_view name() const = 0;  // "cpu", "reference", "cuda"
-  // Machines of one class give the same bits for the same input. See docs/decisions on numerics classes.
+  // Machines of one class give the same bits for the same input. See docs/decisions on numerics
+  // classes.
   virtual std::string_view numerics_class() const = 0;
   virtual Device device() const = 0;
 
@@ -107,10 +115,12 @@ class Backend {
   virtual absl::StatusOr<std::unique_ptr<DeviceBuffer>> Allocate(int64_t bytes) = 0;
 
   // Packs a weight. The sources may be unmapped afterwards. 16-bit weights stay 16-bit.
-  // RESOURCE_EXHAUSTED when memory is short; INVALID_ARGUMENT for a dtype the backend does not have.
+  // RESOURCE_EXHAUSTED when memory is short; INVALID_ARGUMENT for a dtype the backend does not
+  // have.
   virtual absl::StatusOr<std::unique_ptr<Weight>> Pack(const WeightSource& source) = 0;
 
-  // out[r, :] = weight row ids[r], exactly, as f32.   out [ids, in_features].  REQUIRES: 0 <= id < out_features
+  // out[r, :] = weight row ids[r], exactly, as f32.   out [ids, in_features].  REQUIRES: 0 <= id <
+  // out_features
   virtual void Embed(std::span<const int32_t> ids, const Weight& weight, TensorView out) = 0;
 
   // out[r, n] = sum_k in[r, k] * weight[n, k]
@@ -125,11 +135,12 @@ class Backend {
   //   in, out [rows, cols] f32, `out` may be `in`      weight [1, cols] f32
   virtual void RmsNorm(TensorView in, TensorView weight, float epsilon, TensorView out) = 0;
 
-  // RmsNorm of each head alone (Qwen3's query and key norm), then rotary embedding over the whole head in the
-  // half-split convention: pairs (i, i + head_dim / 2), angle position * inverse_frequency[i].
+  // RmsNorm of each head alone (Qwen3's query and key norm), then rotary embedding over the whole
+  // head in the half-split convention: pairs (i, i + head_dim / 2), angle position *
+  // inverse_frequency[i].
   //
-  //   x [rows, heads * head_dim] f32, in place      norm [1, head_dim] f32, or data == nullptr for no norm
-  //   positions [rows]      inverse_frequency [head_dim / 2], host
+  //   x [rows, heads * head_dim] f32, in place      norm [1, head_dim] f32, or data == nullptr for
+  //   no norm positions [rows]      inverse_frequency [head_dim / 2], host
   virtual void HeadNormRope(TensorView x, int64_t head_dim, TensorView norm, float epsilon,
                             std::span<const int32_t> positions,
                             std::span<const float> inverse_frequency) = 0;
@@ -137,43 +148,52 @@ class Backend {
   // out[r, :] += bias, for families with biases.   bias [1, cols] f32
   virtual void AddBias(TensorView x, TensorView bias) = 0;
 
-  // out[r, i] = silu(gate_up[r, i]) * gate_up[r, n + i]      gate_up [rows, 2 n] f32, out [rows, n] f32
+  // out[r, i] = silu(gate_up[r, i]) * gate_up[r, n + i]      gate_up [rows, 2 n] f32, out [rows, n]
+  // f32
   virtual void SiluMul(TensorView gate_up, TensorView out) = 0;
 
-  // residual[r, :] = round(residual[r, :] + delta[r, :]) to `round_to` (f32: no rounding), to nearest even. Both f32.
+  // residual[r, :] = round(residual[r, :] + delta[r, :]) to `round_to` (f32: no rounding), to
+  // nearest even. Both f32.
   virtual void AddResidual(TensorView residual, TensorView delta, DType round_to) = 0;
 
-  // out = in, converted (to nearest even).  in or out may be f32, bf16, f16. This is how activations enter and leave
-  // the wire format.
+  // out = in, converted (to nearest even).  in or out may be f32, bf16, f16. This is how
+  // activations enter and leave the wire format.
   virtual void Convert(TensorView in, TensorView out) = 0;
 
   virtual int64_t KvLayerBytes(const KvShape& shape) const = 0;
   // Stores row r's key and value at its sequence's position.   k, v [rows, kv_heads * head_dim] f32
-  virtual void WriteKv(TensorView k, TensorView v, const AttentionBatch& batch, const KvLayer& cache) = 0;
+  virtual void WriteKv(TensorView k, TensorView v, const AttentionBatch& batch,
+                       const KvLayer& cache) = 0;
 
-  // Causal attention of every row over its sequence's slots [0, position], walked in absolute tiles of a fixed number
-  // of slots whatever the block size.   q, out [rows, heads * head_dim] f32; head h reads KV head
-  // h / (heads / kv_heads).  REQUIRES: the row's own key and value are written.
-  virtual void Attention(TensorView q, const KvLayer& cache, const AttentionBatch& batch, float scale,
-                         TensorView out) = 0;
+  // Causal attention of every row over its sequence's slots [0, position], walked in absolute tiles
+  // of a fixed number of slots whatever the block size.   q, out [rows, heads * head_dim] f32; head
+  // h reads KV head h / (heads / kv_heads).  REQUIRES: the row's own key and value are written.
+  virtual void Attention(TensorView q, const KvLayer& cache, const AttentionBatch& batch,
+                         float scale, TensorView out) = 0;
 
   // Sampling support over logits [rows, vocab] f32.
   virtual void AdjustLogits(TensorView logits, std::span<const LogitAdjustment> adjustments) = 0;
   // The smallest index among the largest values; -1 for a row that holds NaN or +Inf, or only -Inf.
   virtual void ArgMax(TensorView logits, std::span<int32_t> out) = 0;
-  // out[r] = log(sum_i exp(logits[r, i] * inverse_temperature)), in a fixed order over f64 partial sums.
+  // out[r] = log(sum_i exp(logits[r, i] * inverse_temperature)), in a fixed order over f64 partial
+  // sums.
   virtual void LogSumExp(TensorView logits, double inverse_temperature, std::span<double> out) = 0;
-  // The `count` largest of one row, by (logit descending, id ascending). Appends to *out (cleared first).
-  virtual void TopCandidates(TensorView logits, int64_t row, int64_t count, std::vector<Candidate>* out) = 0;
+  // The `count` largest of one row, by (logit descending, id ascending). Appends to *out (cleared
+  // first).
+  virtual void TopCandidates(TensorView logits, int64_t row, int64_t count,
+                             std::vector<Candidate>* out) = 0;
 };
 
 struct BackendOptions {
-  int num_threads = 0;             // 0: all the process may use
-  std::string numerics_class;      // "": the machine's best; else one the machine can do, or FAILED_PRECONDITION
-  std::string instruction_set;     // "": best; "avx2", "avx512", "avx512bf16", for tests and measurement
+  int num_threads = 0;         // 0: all the process may use
+  std::string numerics_class;  // "": the machine's best; else one the machine can do, or
+                               // FAILED_PRECONDITION
+  std::string
+      instruction_set;  // "": best; "avx2", "avx512", "avx512bf16", for tests and measurement
 };
 
 // "cpu" or "reference". NOT_FOUND names the known ones.
-absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(std::string_view name, const BackendOptions& options);
+absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(std::string_view name,
+                                                       const BackendOptions& options);
 
 }  // namespace tutti::kernels

@@ -21,8 +21,9 @@ struct Device {
   }
 };
 
-// A matrix [rows, cols], rows `row_stride` elements apart, each row contiguous. Column ranges of a wider matrix (the
-// queries inside a fused QKV result, one head, a K-slice of a checkpoint matrix) are views with a larger stride.
+// A matrix [rows, cols], rows `row_stride` elements apart, each row contiguous. Column ranges of a
+// wider matrix (the queries inside a fused QKV result, one head, a K-slice of a checkpoint matrix)
+// are views with a larger stride.
 struct TensorView {
   void* data = nullptr;
   DType dtype = DType::kF32;

@@ -1,7 +1,8 @@
 // An ordered, message-framed, bidirectional pipe to one peer. No gRPC in sight.
 //
-// Frames arrive complete and in order until OnClosed, after which nothing arrives. A link is never repaired: a new
-// connection is a new link. Which frames mean what, the hello and welcome included, is the business of the two ends.
+// Frames arrive complete and in order until OnClosed, after which nothing arrives. A link is never
+// repaired: a new connection is a new link. Which frames mean what, the hello and welcome included,
+// is the business of the two ends.
 #pragma once
 
 #include <cstddef>
@@ -29,13 +30,15 @@ struct Payload {
   }
 };
 
-// Receives what a link delivers. Calls come one at a time, on a transport thread; they must not block.
+// Receives what a link delivers. Calls come one at a time, on a transport thread; they must not
+// block.
 class LinkHandler {
  public:
   virtual ~LinkHandler() = default;
   // `frame.payload` is empty; its bytes are in `payload`, valid as long as payload.owner is held.
   virtual void OnFrame(v1::Frame frame, Payload payload) = 0;
-  // The last call. OK: the peer closed in good order. Otherwise the reason, the peer's own words included.
+  // The last call. OK: the peer closed in good order. Otherwise the reason, the peer's own words
+  // included.
   virtual void OnClosed(absl::Status reason) = 0;
 };
 
@@ -50,12 +53,13 @@ struct LinkStats {
 // One end of a pipe. Thread: any, for every method.
 class Link {
  public:
-  // Closes the link. OnClosed of this end may still be running or come later; it does not touch the Link.
+  // Closes the link. OnClosed of this end may still be running or come later; it does not touch the
+  // Link.
   virtual ~Link() = default;
 
-  // Queues one frame. Never blocks. RESOURCE_EXHAUSTED when more than the link's limit of bytes is queued, which is a
-  // bug in flow control and not a condition to wait out; UNAVAILABLE after the link closed.
-  // The payload's bytes must not change until payload.owner is let go.
+  // Queues one frame. Never blocks. RESOURCE_EXHAUSTED when more than the link's limit of bytes is
+  // queued, which is a bug in flow control and not a condition to wait out; UNAVAILABLE after the
+  // link closed. The payload's bytes must not change until payload.owner is let go.
   virtual absl::Status Send(v1::Frame frame, Payload payload = {}) = 0;
 
   // Sends what is queued, then closes. The peer's OnClosed gets `reason` (code and message).
@@ -66,12 +70,14 @@ class Link {
   virtual std::string peer() const = 0;
 };
 
-// Makes links. The link and its handler exist at once; a connection that fails is an OnClosed with UNAVAILABLE.
+// Makes links. The link and its handler exist at once; a connection that fails is an OnClosed with
+// UNAVAILABLE.
 class Dialer {
  public:
   virtual ~Dialer() = default;
   // `target` is an address from the operator's configuration, never from a message.
-  virtual std::unique_ptr<Link> Dial(const std::string& target, std::unique_ptr<LinkHandler> handler) = 0;
+  virtual std::unique_ptr<Link> Dial(const std::string& target,
+                                     std::unique_ptr<LinkHandler> handler) = 0;
 };
 
 // Called on a transport thread for each new connection; returns what receives its frames.

@@ -11,24 +11,30 @@
 
 namespace tutti {
 
+class SequenceTable;   // worker/sequence_table.h
 struct SequenceState;  // worker/sequence_table.h
 
 // A row whose logits are wanted.
 struct SampleRow {
-  int32_t row = 0;                          // in the step
-  const SequenceState* sequence = nullptr;  // tokens so far; the sampled one will stand at index tokens.size()
+  int32_t row = 0;  // in the step
+  const SequenceState* sequence =
+      nullptr;  // tokens so far; the sampled one will stand at index tokens.size()
 };
 
 struct Batch {
   StepId step;
   int32_t rows = 0;
-  std::vector<TokenId> tokens;             // [rows]
-  std::vector<int32_t> positions;          // [rows]
-  std::vector<int32_t> row_begin;          // [sequences + 1]
-  std::vector<int32_t> first_position;     // [sequences]
-  std::vector<int32_t> block_begin;        // [sequences], into `blocks`
-  std::vector<int32_t> blocks;             // block tables of the sequences, one after the other
+  std::vector<TokenId> tokens;          // [rows]
+  std::vector<int32_t> positions;       // [rows]
+  std::vector<int32_t> row_begin;       // [sequences + 1]
+  std::vector<int32_t> first_position;  // [sequences]
+  std::vector<int32_t> block_begin;     // [sequences], into `blocks`
+  std::vector<int32_t> blocks;          // block tables of the sequences, one after the other
   std::vector<SampleRow> sample_rows;
 };
+
+// Fills *batch from a plan that `table` has just applied; `batch` points into `table` until the
+// next plan is applied. Rows stand in the order of plan.scheduled.
+void BuildBatch(const v1::StepPlan& plan, const SequenceTable& table, Batch* batch);
 
 }  // namespace tutti

@@ -1,4 +1,5 @@
-// The computation of one shard, behind an interface: the transformer in production, an oracle in simulation.
+// The computation of one shard, behind an interface: the transformer in production, an oracle in
+// simulation.
 #pragma once
 
 #include <cstdint>
@@ -31,15 +32,19 @@ class StageRunner {
   virtual ShardMemory memory() const = 0;
   // Bytes of one row on the activation link; the same on every stage of a pipeline.
   virtual int64_t activation_row_bytes() const = 0;
+  // Token ids of this model are in [0, vocab_size); the stage worker refuses plans with others.
+  virtual int32_t vocab_size() const = 0;
 
   // Computes one step.
   //
   //   input    [rows, activation_row_bytes], from the previous stage; empty on stage 0
   //   output   [rows, activation_row_bytes], for the next stage; empty on the last stage
-  //   sampled  one entry per batch.sample_rows on the last stage, in that order; a row whose logits are not numbers has
+  //   sampled  one entry per batch.sample_rows on the last stage, in that order; a row whose logits
+  //   are not numbers has
   //            token -1
   //
-  // Writes K/V of every row into the blocks named by the batch. An error means this shard cannot go on.
+  // Writes K/V of every row into the blocks named by the batch. An error means this shard cannot go
+  // on.
   virtual absl::Status Run(const Batch& batch, std::span<const std::byte> input,
                            std::span<std::byte> output, std::vector<v1::SampledToken>* sampled,
                            const ProgressCallback& progress) = 0;

@@ -1,0 +1,87 @@
+// What happens to the engine, and what it wants done.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/ids.h"
+#include "base/status.h"
+#include "coordinator/request.h"
+#include "tutti/v1/peer.pb.h"
+
+namespace tutti {
+
+// One control link to one worker process. A worker that reconnects comes with a new key.
+using LinkKey = StrongInt<struct LinkKeyTag, uint64_t>;
+
+// ---- what happens to the engine
+
+struct RequestArrived {
+  Request request;
+};
+enum class CancelCause { kClientGone, kStopString };
+// The client left, or the output hub found a stop string in the text. No more tokens are wanted.
+struct RequestCancelled {
+  RequestId request;
+  CancelCause cause = CancelCause::kClientGone;
+};
+// A worker's hello passed the shell's syntactic checks; the engine decides whether the worker may join.
+struct WorkerJoined {
+  LinkKey link;
+  v1::Hello hello;
+};
+struct WorkerLost {
+  LinkKey link;
+  absl::Status reason;
+};
+// shard_progress, shard_ready, step_result, step_done, beat or failure. Untrusted: checked here, epochs first.
+struct WorkerFrame {
+  LinkKey link;
+  v1::Frame frame;
+};
+// No more admissions; running requests finish.
+struct DrainRequested {};
+
+using Event = std::variant<RequestArrived, RequestCancelled, WorkerJoined, WorkerLost, WorkerFrame, DrainRequested>;
+
+// ---- what the engine wants done
+
+// welcome, assign_shard, step_plan or release.
+struct SendToWorker {
+  LinkKey link;
+  v1::Frame frame;
+};
+// Close the link and tell the worker why; no WorkerLost is expected back for it, and one that comes is ignored.
+struct CloseWorker {
+  LinkKey link;
+  absl::Status reason;
+};
+// The next tokens of a request, in order, never twice.
+struct DeliverTokens {
+  RequestId request;
+  int32_t index = 0;  // of the first token in the output
+  std::vector<v1::SampledToken> tokens;
+};
+enum class FinishCause { kStopToken, kLength, kStopString, kError };
+// The request's one end. Comes after its last DeliverTokens.
+struct FinishRequest {
+  RequestId request;
+  FinishCause cause = FinishCause::kError;
+  absl::Status status;              // not OK exactly when cause is kError
+  int32_t prompt_tokens = 0;
+  int32_t completion_tokens = 0;
+  int32_t cached_prompt_tokens = 0;
+  Duration queue_time{};            // arrival to the first step that computes something of it
+};
+// Whether a complete pipeline makes progress; feeds the health service.
+struct ServingChanged {
+  bool serving = false;
+  std::string why_not;
+};
+
+using Action = std::variant<SendToWorker, CloseWorker, DeliverTokens, FinishRequest, ServingChanged>;
+
+}  // namespace tutti
