@@ -25,8 +25,8 @@ constexpr uint32_t Multiply(uint32_t a, uint32_t b) {
 
 // x^(8 * bytes): multiplying a CRC by it gives the CRC after `bytes` zero bytes.
 constexpr uint32_t ShiftBy(uint64_t bytes) {
-  uint32_t power = uint32_t{1} << 31;    // x^0
-  uint32_t square = uint32_t{1} << 23;   // x^8
+  uint32_t power = uint32_t{1} << 31;   // x^0
+  uint32_t square = uint32_t{1} << 23;  // x^8
   for (; bytes != 0; bytes >>= 1) {
     if (bytes & 1) power = Multiply(power, square);
     square = Multiply(square, square);
@@ -83,8 +83,8 @@ uint32_t Shift(const ShiftTable& table, uint32_t crc) {
          table[3][crc >> 24];
 }
 
-// The instruction takes three cycles and one can start in each, so three lanes run side by side and are joined
-// by shifting. Long lanes amortise the joining, short ones serve what is left over.
+// The instruction takes three cycles and one can start in each, so three lanes run side by side and
+// are joined by shifting. Long lanes amortise the joining, short ones serve what is left over.
 constexpr size_t kLongLane = 4096;
 constexpr size_t kShortLane = 256;
 constexpr ShiftTable kLongShift = MakeShiftTable(kLongLane);

@@ -1,7 +1,7 @@
 // CRC-32C (Castagnoli, as in iSCSI): the checksum of payloads.
 //
-// It finds every error burst of up to 32 bits and all but one in 4 billion of the others, at memory speed: TCP's own sum
-// misses swapped words, and bits also flip in host memory.
+// It finds every error burst of up to 32 bits and all but one in 4 billion of the others, at memory
+// speed: TCP's own sum misses swapped words, and bits also flip in host memory.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,8 @@ inline uint32_t Crc32c(std::span<const std::byte> bytes) { return ExtendCrc32c(0
 uint32_t Crc32c(const std::vector<std::span<const std::byte>>& chunks);
 
 namespace internal {
-// The two implementations, for tests. The second needs SSE4.2; HasCrc32cInstruction says whether it is there.
+// The two implementations, for tests. The second needs SSE4.2; HasCrc32cInstruction says whether it
+// is there.
 uint32_t ExtendCrc32cTable(uint32_t crc, std::span<const std::byte> bytes);
 uint32_t ExtendCrc32cSse42(uint32_t crc, std::span<const std::byte> bytes);
 bool HasCrc32cInstruction();

@@ -8,17 +8,18 @@ namespace tutti {
 
 // What a sender of tensors cuts its payloads to.
 //
-// Smaller chunks let the receiver start while the sender still copies; larger ones spread the cost of a frame, some tens
-// of microseconds on loopback, over more bytes. A chunk this size takes 840 us at 10 Gbit/s, so that cost stays below a
-// tenth of the time on the wire.
+// Smaller chunks let the receiver start while the sender still copies; larger ones spread the cost
+// of a frame, some tens of microseconds on loopback, over more bytes. A chunk this size takes 840
+// us at 10 Gbit/s, so that cost stays below a tenth of the time on the wire.
 inline constexpr int64_t kPayloadChunkBytes = int64_t{1} << 20;
 
-// The largest payload of one frame: a chunk, plus one row, because a sender may round a chunk up to whole rows and no
-// row we know is longer (hidden size 16384 in f32).
+// The largest payload of one frame: a chunk, plus one row, because a sender may round a chunk up to
+// whole rows and no row we know is longer (hidden size 16384 in f32).
 inline constexpr int64_t kPayloadBytesMax = kPayloadChunkBytes + (int64_t{64} << 10);
 
-// The largest frame without its payload. The big ones are plans that carry prompts: a token takes at most 3 bytes up to a
-// vocabulary of 2 Mi entries, so 8 MiB hold 21 prompts of 131072 tokens, or one of 2.7 million.
+// The largest frame without its payload. The big ones are plans that carry prompts: a token takes
+// at most 3 bytes up to a vocabulary of 2 Mi entries, so 8 MiB hold 21 prompts of 131072 tokens, or
+// one of 2.7 million.
 inline constexpr int64_t kMessageBytesMax = int64_t{8} << 20;
 
 // Tag and length of the payload field around the payload itself: one byte and at most five.
@@ -28,50 +29,56 @@ inline constexpr int64_t kFrameBytesMax =
 
 // Fields in one frame, those of nested messages included; a packed array counts once.
 //
-// Two bytes on the wire can become a hundred in memory (an empty nested message), so bytes alone do not bound the memory
-// that parsing takes. The fullest honest frame is a plan of 4096 sequences, each new and scheduled: about 30 fields
-// each, half of this limit. What the limit lets through costs at most about 32 MiB on top of packed arrays.
+// Two bytes on the wire can become a hundred in memory (an empty nested message), so bytes alone do
+// not bound the memory that parsing takes. The fullest honest frame is a plan of 4096 sequences,
+// each new and scheduled: about 30 fields each, half of this limit. What the limit lets through
+// costs at most about 32 MiB on top of packed arrays.
 inline constexpr int64_t kFrameFieldsMax = int64_t{1} << 18;
 // Below this size even the worst ratio stays under 4 MiB, and the fields need not be counted.
 inline constexpr int64_t kUncountedMessageBytesMax = int64_t{64} << 10;
 
 // Payloads up to this size are copied beside the message instead of being handed over by reference.
 //
-// A reference costs two allocations, an atomic count and one more entry for the kernel to gather: about what copying this
-// much costs. Measured with `tutti-bench link`, see README.md.
+// A reference costs two allocations, an atomic count and one more entry for the kernel to gather:
+// about what copying this much costs. Measured with `tutti-bench link`, see README.md.
 inline constexpr int64_t kInlinePayloadBytesMax = 2048;
 
 // What may wait in one link to be sent.
 //
-// The largest step we plan for has 8192 rows of 8192 bf16 values, 128 MiB; the next may be queued while it drains.
-// A sender that needs more has lost control of its flow. The bytes of payloads belong to the sender all the while.
+// The largest step we plan for has 8192 rows of 8192 bf16 values, 128 MiB; the next may be queued
+// while it drains. A sender that needs more has lost control of its flow. The bytes of payloads
+// belong to the sender all the while.
 inline constexpr int64_t kQueuedBytesMax = int64_t{256} << 20;
-// What a queued frame takes beside its bytes, so that very many very small frames are bounded as well.
+// What a queued frame takes beside its bytes, so that very many very small frames are bounded as
+// well.
 inline constexpr int64_t kQueuedFrameOverheadBytes = 256;
 
-// Links one listener serves at a time. A cluster of 256 workers makes one control link each to the coordinator; a worker
-// with 8 ranks in its stage accepts 7 collective links and one activation link. Four times the larger.
+// Links one listener serves at a time. A cluster of 256 workers makes one control link each to the
+// coordinator; a worker with 8 ranks in its stage accepts 7 collective links and one activation
+// link. Four times the larger.
 inline constexpr int64_t kAcceptedLinksMax = 1024;
 
-// A reason for closing travels in HTTP/2 trailers, percent-encoded to at most three times its size, and gRPC gives all
-// trailers together 8 KiB.
+// A reason for closing travels in HTTP/2 trailers, percent-encoded to at most three times its size,
+// and gRPC gives all trailers together 8 KiB.
 inline constexpr int64_t kCloseMessageBytesMax = 1024;
 
-// How long a link that closes may take to send what is queued and to part from its peer. 256 MiB take 2.2 s at 1 Gbit/s.
+// How long a link that closes may take to send what is queued and to part from its peer. 256 MiB
+// take 2.2 s at 1 Gbit/s.
 inline constexpr std::chrono::milliseconds kCloseTimeout{5000};
 // How long a listener or dialer that stops waits for its links to part in good order.
 inline constexpr std::chrono::milliseconds kStopTimeout{2000};
 
-// A connection that is not made by then has failed. Between machines of one cluster it takes milliseconds; a SYN is
-// repeated after 1 s and 3 s, so one loss is forgiven.
+// A connection that is not made by then has failed. Between machines of one cluster it takes
+// milliseconds; a SYN is repeated after 1 s and 3 s, so one loss is forgiven.
 inline constexpr std::chrono::milliseconds kConnectTimeout{3000};
-// A TLS or HTTP/2 handshake that is not done by then is dropped, as is a connection on which no stream is open for so
-// long: neither can be used to hold descriptors.
+// A TLS or HTTP/2 handshake that is not done by then is dropped, as is a connection on which no
+// stream is open for so long: neither can be used to hold descriptors.
 inline constexpr std::chrono::milliseconds kHandshakeTimeout{5000};
 inline constexpr std::chrono::milliseconds kIdleConnectionTimeout{10000};
 
-// gRPC sends at most one keepalive ping a second whatever is asked, so a shorter time buys nothing; the peer is declared
-// lost after at most time + timeout. The server must permit the interval, or it cuts the connection itself.
+// gRPC sends at most one keepalive ping a second whatever is asked, so a shorter time buys nothing;
+// the peer is declared lost after at most time + timeout. The server must permit the interval, or
+// it cuts the connection itself.
 inline constexpr std::chrono::milliseconds kKeepaliveTime{1000};
 inline constexpr std::chrono::milliseconds kKeepaliveTimeout{1000};
 inline constexpr std::chrono::milliseconds kKeepalivePermitted{250};

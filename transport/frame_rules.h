@@ -1,0 +1,22 @@
+// What holds for a frame on any link, whatever carries it.
+#pragma once
+
+#include <cstdint>
+
+#include "base/status.h"
+#include "transport/link.h"
+
+namespace tutti {
+
+// Size of the frame as an encoded protobuf message with `payload_bytes` bytes in its payload field.
+int64_t EncodedFrameBytes(const v1::Frame& frame, int64_t payload_bytes);
+
+// INVALID_ARGUMENT when a frame may not be sent: bytes in frame.payload instead of the Payload,
+// message or payload beyond limits.h, or a payload on a `failure` frame, which links use among
+// themselves to say why they close.
+absl::Status CheckFrame(const v1::Frame& frame, const Payload& payload);
+
+// `reason` as a peer gets to see it: a code it knows, the message cut to kCloseMessageBytesMax.
+absl::Status CloseReason(const absl::Status& reason);
+
+}  // namespace tutti
