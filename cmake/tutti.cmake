@@ -46,6 +46,9 @@ function(tutti_test name)
 endfunction()
 
 function(tutti_bench name)
+  if(TUTTI_STATIC)  # Debian has no archive of Google Benchmark
+    return()
+  endif()
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   tutti_binary(${name} SOURCES ${ARG_SOURCES} DEPS ${ARG_DEPS} benchmark::benchmark)
 endfunction()
