@@ -1,0 +1,36 @@
+#include "worker/batch.h"
+
+#include "base/check.h"
+#include "worker/sequence_table.h"
+
+namespace tutti {
+
+void BuildBatch(const v1::StepPlan& plan, const SequenceTable& table, Batch* batch) {
+  batch->step = StepId(plan.step());
+  batch->rows = 0;
+  batch->tokens.clear();
+  batch->positions.clear();
+  batch->row_begin.clear();
+  batch->first_position.clear();
+  batch->block_begin.clear();
+  batch->blocks.clear();
+  batch->sample_rows.clear();
+  batch->row_begin.push_back(0);
+  for (const v1::ScheduledSequence& scheduled : plan.scheduled()) {
+    const SequenceState* const state = table.Find(SequenceId(scheduled.sequence()));
+    CHECK(state != nullptr) << "sequence " << scheduled.sequence() << " was not applied";
+    for (int32_t i = 0; i < scheduled.count(); ++i) {
+      const int32_t position = scheduled.first() + i;
+      batch->tokens.push_back(state->tokens[position]);
+      batch->positions.push_back(position);
+    }
+    batch->rows += scheduled.count();
+    batch->row_begin.push_back(batch->rows);
+    batch->first_position.push_back(scheduled.first());
+    batch->block_begin.push_back(static_cast<int32_t>(batch->blocks.size()));
+    batch->blocks.insert(batch->blocks.end(), state->blocks.begin(), state->blocks.end());
+    if (scheduled.sample()) batch->sample_rows.push_back({batch->rows - 1, state});
+  }
+}
+
+}  // namespace tutti

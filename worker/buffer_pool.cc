@@ -1,0 +1,75 @@
+#include "worker/buffer_pool.h"
+
+#include <cstdlib>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+
+namespace tutti {
+namespace {
+
+constexpr size_t kAlignment = 64;
+
+struct Free {
+  void operator()(std::byte* bytes) const { std::free(bytes); }
+};
+using Memory = std::unique_ptr<std::byte, Free>;
+
+struct PooledBuffer {
+  ActivationBuffer view;
+  Memory memory;
+};
+
+}  // namespace
+
+struct BufferPool::Shared {
+  std::mutex mutex;
+  std::vector<std::unique_ptr<PooledBuffer>> idle;  // guarded by mutex
+  int64_t made = 0;                                 // guarded by mutex
+};
+
+BufferPool::BufferPool(int64_t capacity_bytes)
+    : capacity_bytes_(capacity_bytes), shared_(std::make_shared<Shared>()) {
+  CHECK(capacity_bytes >= 0);
+}
+
+BufferPool::~BufferPool() = default;
+
+std::shared_ptr<ActivationBuffer> BufferPool::Acquire(int64_t size) {
+  CHECK(size >= 0 && size <= capacity_bytes_) << size << " of " << capacity_bytes_ << " bytes";
+  std::unique_ptr<PooledBuffer> buffer;
+  {
+    std::lock_guard lock(shared_->mutex);
+    if (!shared_->idle.empty()) {
+      buffer = std::move(shared_->idle.back());
+      shared_->idle.pop_back();
+    } else {
+      ++shared_->made;
+    }
+  }
+  if (buffer == nullptr) {
+    buffer = std::make_unique<PooledBuffer>();
+    const size_t rounded =
+        (static_cast<size_t>(capacity_bytes_) + kAlignment) / kAlignment * kAlignment;
+    buffer->memory.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded)));
+    CHECK(buffer->memory != nullptr) << "no memory for an activation of " << rounded << " bytes";
+  }
+  buffer->view.bytes = {buffer->memory.get(), static_cast<size_t>(size)};
+  ActivationBuffer* const view = &buffer->view;
+  // The owner's deleter gives the buffer back; the mutex orders its last reader before the next
+  // writer.
+  std::shared_ptr<PooledBuffer> owner(buffer.release(), [shared = shared_](PooledBuffer* returned) {
+    std::lock_guard lock(shared->mutex);
+    shared->idle.emplace_back(returned);
+  });
+  return {std::move(owner), view};
+}
+
+int64_t BufferPool::buffers_made() const {
+  std::lock_guard lock(shared_->mutex);
+  return shared_->made;
+}
+
+}  // namespace tutti

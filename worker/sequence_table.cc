@@ -1,0 +1,220 @@
+#include "worker/sequence_table.h"
+
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "worker/limits.h"
+
+namespace tutti {
+namespace {
+
+std::string Name(uint64_t sequence) { return absl::StrCat("sequence ", sequence); }
+
+absl::Status Finite(const char* field, float value) {
+  if (std::isfinite(value)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(field, " is ", value, ", not a number in range"));
+}
+
+absl::Status InRange(const char* field, float value, float low, float high) {
+  if (value >= low && value <= high) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, " is ", value, ", not in [", low, ", ", high, "]"));
+}
+
+absl::Status CheckTokenId(TokenId id, int32_t vocab_size) {
+  if (id >= 0 && id < vocab_size) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("token id ", id, " is not in [0, ", vocab_size, ")"));
+}
+
+}  // namespace
+
+absl::Status ValidateSampling(const v1::SequenceSampling& sampling, int32_t vocab_size) {
+  TUTTI_RETURN_IF_ERROR(Finite("temperature", sampling.temperature()));
+  if (sampling.temperature() < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("temperature is ", sampling.temperature(), ", below 0"));
+  }
+  TUTTI_RETURN_IF_ERROR(InRange("top_p", sampling.top_p(), 0, 1));
+  TUTTI_RETURN_IF_ERROR(InRange("min_p", sampling.min_p(), 0, 1));
+  TUTTI_RETURN_IF_ERROR(Finite("repetition_penalty", sampling.repetition_penalty()));
+  if (sampling.repetition_penalty() < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("repetition_penalty is ", sampling.repetition_penalty(), ", below 0"));
+  }
+  TUTTI_RETURN_IF_ERROR(Finite("presence_penalty", sampling.presence_penalty()));
+  TUTTI_RETURN_IF_ERROR(Finite("frequency_penalty", sampling.frequency_penalty()));
+  if (sampling.bias_ids_size() != sampling.bias_values_size() ||
+      sampling.bias_ids_size() > kLogitBiasMax) {
+    return absl::InvalidArgumentError(absl::StrCat(sampling.bias_ids_size(), " bias_ids and ",
+                                                   sampling.bias_values_size(),
+                                                   " bias_values, at most ", kLogitBiasMax));
+  }
+  for (const TokenId id : sampling.bias_ids()) {
+    TUTTI_RETURN_IF_ERROR(Annotate(CheckTokenId(id, vocab_size), "bias_ids"));
+  }
+  for (const float value : sampling.bias_values()) {
+    TUTTI_RETURN_IF_ERROR(Finite("bias_values", value));
+  }
+  if (sampling.top_logprobs() > kTopLogprobsMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("top_logprobs is ", sampling.top_logprobs(), ", at most ", kTopLogprobsMax));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SequenceTable::Apply(const v1::StepPlan& plan) {
+  TUTTI_RETURN_IF_ERROR(CheckRows(plan));
+  for (const uint64_t id : plan.finished()) {
+    if (sequences_.erase(id) == 0) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(Name(id), " is finished by step ", plan.step(), " but not known here"));
+    }
+  }
+  for (const v1::NewSequence& added : plan.new_sequences()) {
+    TUTTI_RETURN_IF_ERROR(Annotate(Add(added), Name(added.sequence())));
+  }
+  for (const v1::ScheduledSequence& scheduled : plan.scheduled()) {
+    TUTTI_RETURN_IF_ERROR(Annotate(Advance(plan.step(), scheduled), Name(scheduled.sequence())));
+  }
+  return absl::OkStatus();
+}
+
+const SequenceState* SequenceTable::Find(SequenceId id) const {
+  const auto found = sequences_.find(id.value());
+  return found == sequences_.end() ? nullptr : &found->second;
+}
+
+// Checked before anything is applied: later sums cannot overflow.
+absl::Status SequenceTable::CheckRows(const v1::StepPlan& plan) const {
+  if (plan.scheduled_size() > limits_.max_step_sequences) {
+    return absl::InvalidArgumentError(absl::StrCat("step ", plan.step(), " schedules ",
+                                                   plan.scheduled_size(), " sequences, at most ",
+                                                   limits_.max_step_sequences));
+  }
+  int64_t rows = 0;
+  for (const v1::ScheduledSequence& scheduled : plan.scheduled()) {
+    if (scheduled.count() < 1 || scheduled.count() > limits_.max_batch_tokens) {
+      return absl::InvalidArgumentError(absl::StrCat(Name(scheduled.sequence()), ": count ",
+                                                     scheduled.count(), " is not in [1, ",
+                                                     limits_.max_batch_tokens, "]"));
+    }
+    rows += scheduled.count();
+  }
+  if (rows > limits_.max_batch_tokens) {
+    return absl::InvalidArgumentError(absl::StrCat("step ", plan.step(), " has ", rows,
+                                                   " rows, at most ", limits_.max_batch_tokens));
+  }
+  if (rows != plan.total_rows()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "step ", plan.step(), " has ", rows, " rows but says total_rows ", plan.total_rows()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SequenceTable::Add(const v1::NewSequence& added) {
+  if (sequences_.contains(added.sequence())) {
+    return absl::FailedPreconditionError("is new but already known");
+  }
+  if (sequences_.size() >= static_cast<size_t>(limits_.max_known_sequences)) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("would be one more than the ", limits_.max_known_sequences, " kept"));
+  }
+  if (added.tokens().empty() || added.prompt_tokens() < 1 ||
+      added.prompt_tokens() > added.tokens_size()) {
+    return absl::InvalidArgumentError(absl::StrCat("prompt_tokens ", added.prompt_tokens(), " of ",
+                                                   added.tokens_size(), " tokens"));
+  }
+  TUTTI_RETURN_IF_ERROR(ValidateSampling(added.sampling(), limits_.vocab_size));
+  SequenceState state;
+  state.id = SequenceId(added.sequence());
+  state.prompt_tokens = added.prompt_tokens();
+  state.sampling = added.sampling();
+  TUTTI_RETURN_IF_ERROR(AppendTokens(added.tokens(), &state));
+  sequences_.emplace(added.sequence(), std::move(state));
+  return absl::OkStatus();
+}
+
+absl::Status SequenceTable::Advance(uint64_t step, const v1::ScheduledSequence& scheduled) {
+  const auto found = sequences_.find(scheduled.sequence());
+  if (found == sequences_.end()) {
+    return absl::FailedPreconditionError("is scheduled but not known here");
+  }
+  SequenceState& state = found->second;
+  if (state.last_step == step) {
+    return absl::InvalidArgumentError(absl::StrCat("is scheduled twice in step ", step));
+  }
+  TUTTI_RETURN_IF_ERROR(AppendTokens(scheduled.new_tokens(), &state));
+  TUTTI_RETURN_IF_ERROR(AppendBlocks(scheduled.new_blocks(), &state));
+  const auto tokens = static_cast<int32_t>(state.tokens.size());
+  const auto blocks = static_cast<int32_t>(state.blocks.size());
+  if (tokens != scheduled.expected_tokens()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("has ", tokens, " tokens, plan expects ", scheduled.expected_tokens()));
+  }
+  if (blocks != scheduled.expected_blocks()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("has ", blocks, " blocks, plan expects ", scheduled.expected_blocks()));
+  }
+  if (state.computed >= 0 && scheduled.first() != state.computed) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("is computed to ", state.computed, ", plan goes on at ", scheduled.first()));
+  }
+  if (scheduled.first() < 0 || scheduled.first() > tokens - scheduled.count()) {
+    return absl::InvalidArgumentError(absl::StrCat("computes ", scheduled.count(), " tokens from ",
+                                                   scheduled.first(), " but has ", tokens));
+  }
+  const int32_t end = scheduled.first() + scheduled.count();
+  if (end > int64_t{blocks} * limits_.block_size) {
+    return absl::InvalidArgumentError(absl::StrCat("computes up to position ", end, " but has ",
+                                                   blocks, " blocks of ", limits_.block_size));
+  }
+  if (scheduled.sample() && end != tokens) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("samples after position ", end, " but has ", tokens, " tokens"));
+  }
+  state.computed = end;
+  state.last_step = step;
+  return absl::OkStatus();
+}
+
+absl::Status SequenceTable::AppendTokens(const Ids& tokens, SequenceState* state) const {
+  if (tokens.size() > limits_.max_model_len - static_cast<int64_t>(state->tokens.size())) {
+    return absl::InvalidArgumentError(absl::StrCat("would have ",
+                                                   state->tokens.size() + tokens.size(),
+                                                   " tokens, at most ", limits_.max_model_len));
+  }
+  const bool counted = state->has_penalties();
+  for (const TokenId id : tokens) {
+    TUTTI_RETURN_IF_ERROR(CheckTokenId(id, limits_.vocab_size));
+    const bool in_prompt = static_cast<int64_t>(state->tokens.size()) < state->prompt_tokens;
+    state->tokens.push_back(id);
+    if (!counted) continue;
+    TokenCount& count = state->counts[id];
+    if (in_prompt) {
+      count.in_prompt = true;
+    } else {
+      ++count.in_output;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SequenceTable::AppendBlocks(const Ids& blocks, SequenceState* state) const {
+  if (blocks.size() > limits_.num_blocks - static_cast<int64_t>(state->blocks.size())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "would have ", state->blocks.size() + blocks.size(), " blocks of ", limits_.num_blocks));
+  }
+  for (const int32_t id : blocks) {
+    if (id < 0 || id >= limits_.num_blocks) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("block id ", id, " is not in [0, ", limits_.num_blocks, ")"));
+    }
+    state->blocks.push_back(id);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tutti

@@ -1,0 +1,90 @@
+// The worker's copy of the sequences of its pipeline, kept up to date by the differences in step
+// plans.
+//
+// Every plan also says what the result must be (token and block counts, first position); a plan
+// that contradicts the copy, itself or the shard's limits is refused, because computing on would
+// give somebody a wrong answer.
+//
+// Thread: the executor's.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "base/ids.h"
+#include "base/status.h"
+#include "tutti/v1/peer.pb.h"
+
+namespace tutti {
+
+// How often a token stands in a sequence: what penalties are computed from.
+struct TokenCount {
+  bool in_prompt = false;
+  int32_t in_output = 0;
+};
+
+struct SequenceState {
+  SequenceId id;
+  std::vector<TokenId> tokens;  // all tokens known so far
+  int32_t prompt_tokens = 0;    // how many of them are the prompt
+  std::vector<int32_t> blocks;  // block of slot p: blocks[p / block_size]
+  // Tokens whose K/V is written or will be by a step already applied. Unknown (-1) until the
+  // sequence is first scheduled: a cached prefix may let it start anywhere.
+  int32_t computed = -1;
+  uint64_t last_step = 0;  // the last step it was scheduled in; 0: none
+  v1::SequenceSampling sampling;
+  // Of every token in `tokens`; kept only for sequences that have a penalty.
+  absl::flat_hash_map<TokenId, TokenCount> counts;
+
+  // A field left at 0 is off, also where the neutral value is 1.
+  bool has_penalties() const {
+    return (sampling.repetition_penalty() != 0 && sampling.repetition_penalty() != 1) ||
+           sampling.presence_penalty() != 0 || sampling.frequency_penalty() != 0;
+  }
+};
+
+struct SequenceLimits {
+  int32_t vocab_size = 0;
+  int32_t block_size = 0;
+  int32_t num_blocks = 0;
+  int32_t max_batch_tokens = 0;
+  int32_t max_step_sequences = 0;
+  int32_t max_known_sequences = 0;
+  int32_t max_model_len = 0;
+};
+
+class SequenceTable {
+ public:
+  explicit SequenceTable(const SequenceLimits& limits) : limits_(limits) {}
+
+  // Applies a plan's differences: forgets the finished, adds the new, then advances the scheduled
+  // ones. Errors (INVALID_ARGUMENT for what is impossible in itself, FAILED_PRECONDITION for what
+  // contradicts this copy) name the sequence and both numbers; the table may then be half advanced
+  // and must not be used again.
+  absl::Status Apply(const v1::StepPlan& plan);
+
+  // Null when unknown. The pointer stays good until the sequence is finished.
+  const SequenceState* Find(SequenceId id) const;
+  size_t size() const { return sequences_.size(); }
+  const SequenceLimits& limits() const { return limits_; }
+
+ private:
+  using Ids = google::protobuf::RepeatedField<int32_t>;
+
+  absl::Status Add(const v1::NewSequence& added);
+  absl::Status Advance(uint64_t step, const v1::ScheduledSequence& scheduled);
+  absl::Status CheckRows(const v1::StepPlan& plan) const;
+  absl::Status AppendTokens(const Ids& tokens, SequenceState* state) const;
+  absl::Status AppendBlocks(const Ids& blocks, SequenceState* state) const;
+
+  const SequenceLimits limits_;
+  std::unordered_map<uint64_t, SequenceState> sequences_;  // found by id only, never walked
+};
+
+// Sampling parameters that cannot be computed with: INVALID_ARGUMENT naming the field and its
+// value.
+absl::Status ValidateSampling(const v1::SequenceSampling& sampling, int32_t vocab_size);
+
+}  // namespace tutti

@@ -1,0 +1,17 @@
+// Checks an assign_shard frame before anything is sized by it.
+#pragma once
+
+#include "base/status.h"
+#include "tutti/v1/peer.pb.h"
+
+namespace tutti {
+
+// INVALID_ARGUMENT naming the field and its value. What depends on the model (layer ranges, head
+// counts) is checked by the loader, which knows it.
+absl::Status ValidateShard(const v1::AssignShard& shard);
+
+// Whether two shards hold the same weights, KV room and work space, so that one loaded runner
+// serves both.
+bool SameContents(const v1::AssignShard& a, const v1::AssignShard& b);
+
+}  // namespace tutti

@@ -1,0 +1,397 @@
+#include "worker/stage_worker.h"
+
+#include <algorithm>
+#include <deque>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "transport/crc32c.h"
+#include "worker/buffer_pool.h"
+#include "worker/limits.h"
+#include "worker/sequence_table.h"
+#include "worker/shard_limits.h"
+#include "worker/step_sequencer.h"
+
+namespace tutti {
+namespace {
+
+// Of the frame as it is encoded: the message, then tag (one byte: field 15), length and bytes of
+// the payload.
+int64_t EncodedBytes(const v1::Frame& frame, int64_t payload_bytes) {
+  int64_t bytes = static_cast<int64_t>(frame.ByteSizeLong());
+  if (payload_bytes == 0) return bytes;
+  int64_t length_bytes = 1;
+  for (int64_t rest = payload_bytes >> 7; rest > 0; rest >>= 7) ++length_bytes;
+  return bytes + 1 + length_bytes + payload_bytes;
+}
+
+void Count(int64_t bytes, v1::LinkCounters* counters) {
+  counters->set_bytes(counters->bytes() + bytes);
+  counters->set_frames(counters->frames() + 1);
+}
+
+int64_t Microseconds(Duration duration) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(duration).count();
+}
+
+}  // namespace
+
+class StageWorker::Impl {
+ public:
+  Impl(StageRunnerFactory factory, StageOutbox* outbox, const Clock* clock)
+      : factory_(std::move(factory)), outbox_(outbox), clock_(clock) {}
+
+  void OnCoordinatorFrame(v1::Frame frame);
+  void OnActivationFrame(v1::Frame frame, Payload payload);
+  bool RunOneStep(const ProgressCallback& progress);
+  void OnCoordinatorLost();
+
+  absl::Status status_;
+  Epoch epoch_;  // 0: no shard
+  v1::AssignShard shard_;
+  uint64_t stale_frames_ = 0;
+  uint64_t progress_count_ = 0;
+
+ private:
+  struct EarlyFrame {
+    v1::Frame frame;
+    Payload payload;
+  };
+
+  void Assign(Epoch epoch, v1::AssignShard shard);
+  absl::Status Load(const v1::AssignShard& shard);
+  void StartServing();
+  void ForgetEpoch();
+  void TakeActivation(const v1::Frame& frame, const Payload& payload);
+  void KeepEarly(v1::Frame frame, Payload payload);
+  void ReplayEarly();
+  absl::Status RunStep(ReadyStep ready, const ProgressCallback& progress);
+  void SendActivation(const std::shared_ptr<ActivationBuffer>& buffer, int32_t rows);
+  void SendDone(uint64_t step, Duration compute, Duration wait);
+  void Fail(const absl::Status& status);
+  v1::Frame NewFrame() const;
+  bool is_first() const { return shard_.stage() == 0; }
+  bool is_last() const { return shard_.stage() == shard_.num_stages() - 1; }
+  std::string PreviousName() const {
+    return absl::StrCat("from ", shard_.previous_worker_id(), ", stage ", shard_.stage() - 1);
+  }
+
+  const StageRunnerFactory factory_;
+  StageOutbox* const outbox_;
+  const Clock* const clock_;
+
+  Epoch
+      newest_epoch_;  // ever heard of from this coordinator; frames of it and before are not early
+  std::unique_ptr<StageRunner> runner_;
+  std::optional<v1::AssignShard> loaded_;  // what runner_ holds
+  // Of the current epoch:
+  std::optional<SequenceTable> table_;
+  std::optional<StepSequencer> sequencer_;
+  std::optional<BufferPool> output_pool_;
+  v1::LinkCounters activation_in_;
+  v1::LinkCounters activation_out_;
+  // Of epochs to come:
+  std::deque<EarlyFrame> early_;
+  int64_t early_bytes_ = 0;
+  Epoch early_lost_;  // the newest epoch of which a frame did not fit
+  // Kept from step to step for their memory:
+  Batch batch_;
+  std::vector<v1::SampledToken> sampled_;
+};
+
+void StageWorker::Impl::OnCoordinatorFrame(v1::Frame frame) {
+  const Epoch epoch(frame.epoch());
+  // The one gate: everything behind it is of this epoch, or of a newer one and opens it.
+  const bool opens = frame.has_assign_shard();
+  if (opens ? epoch <= newest_epoch_ : (epoch_ == Epoch() || epoch != epoch_)) {
+    ++stale_frames_;
+    return;
+  }
+  switch (frame.body_case()) {
+    case v1::Frame::kAssignShard:
+      return Assign(epoch, std::move(*frame.mutable_assign_shard()));
+    case v1::Frame::kRelease:
+      ForgetEpoch();
+      runner_.reset();
+      loaded_.reset();
+      return;
+    case v1::Frame::kStepPlan: {
+      if (!status_.ok()) return;
+      const absl::Status status =
+          sequencer_->OnPlan(std::move(*frame.mutable_step_plan()), clock_->Now());
+      if (!status.ok()) Fail(status);
+      return;
+    }
+    default:
+      return Fail(absl::InvalidArgumentError(absl::StrCat("the coordinator sent frame kind ",
+                                                          static_cast<int>(frame.body_case()),
+                                                          ", which only workers send")));
+  }
+}
+
+void StageWorker::Impl::OnActivationFrame(v1::Frame frame, Payload payload) {
+  const Epoch epoch(frame.epoch());
+  if (epoch > newest_epoch_) return KeepEarly(std::move(frame), std::move(payload));
+  if (epoch_ == Epoch() || epoch != epoch_) {
+    ++stale_frames_;
+    return;
+  }
+  TakeActivation(frame, payload);
+}
+
+void StageWorker::Impl::TakeActivation(const v1::Frame& frame, const Payload& payload) {
+  if (!status_.ok()) return;
+  if (!frame.has_activation()) {
+    return Fail(absl::InvalidArgumentError(
+        absl::StrCat("frame kind ", static_cast<int>(frame.body_case()), " came ", PreviousName(),
+                     " where only activations come")));
+  }
+  Count(EncodedBytes(frame, payload.size()), &activation_in_);
+  const absl::Status status = sequencer_->OnActivation(frame.activation(), payload, clock_->Now());
+  if (!status.ok()) Fail(Annotate(status, PreviousName()));
+}
+
+void StageWorker::Impl::KeepEarly(v1::Frame frame, Payload payload) {
+  const int64_t bytes = EncodedBytes(frame, payload.size());
+  if (static_cast<int64_t>(early_.size()) >= kEarlyActivationFramesMax ||
+      early_bytes_ + bytes > kEarlyActivationBytesMax) {
+    early_lost_ = std::max(early_lost_, Epoch(frame.epoch()));
+    ++stale_frames_;
+    return;
+  }
+  early_bytes_ += bytes;
+  early_.push_back({std::move(frame), std::move(payload)});
+}
+
+// Hands on what came early for the epoch that has just begun; what is still early stays, the rest
+// is stale.
+void StageWorker::Impl::ReplayEarly() {
+  std::deque<EarlyFrame> early = std::move(early_);
+  early_.clear();
+  early_bytes_ = 0;
+  if (early_lost_ == epoch_) {
+    Fail(absl::ResourceExhaustedError(absl::StrCat(
+        "activations for epoch ", epoch_.value(), " came before its shard, more than ",
+        kEarlyActivationBytesMax, " bytes or ", kEarlyActivationFramesMax, " frames")));
+  }
+  for (EarlyFrame& kept : early) OnActivationFrame(std::move(kept.frame), std::move(kept.payload));
+}
+
+void StageWorker::Impl::Assign(Epoch epoch, v1::AssignShard shard) {
+  ForgetEpoch();
+  newest_epoch_ = epoch;
+  epoch_ = epoch;
+  shard_ = std::move(shard);
+  const Instant begin = clock_->Now();
+  absl::Status status = ValidateShard(shard_);
+  if (status.ok()) status = Load(shard_);
+  if (!status.ok()) {
+    return Fail(
+        Annotate(status, absl::StrCat("loading layers ", shard_.first_layer(), " to ",
+                                      shard_.first_layer() + int64_t{shard_.num_layers()} - 1)));
+  }
+  StartServing();
+  const ShardMemory memory = runner_->memory();
+  v1::Frame frame = NewFrame();
+  v1::ShardReady* ready = frame.mutable_shard_ready();
+  ready->set_weight_bytes(memory.weight_bytes);
+  ready->set_kv_bytes(memory.kv_bytes);
+  ready->set_activation_bytes(memory.activation_bytes);
+  ready->set_load_seconds(Seconds(clock_->Now() - begin));
+  outbox_->ToCoordinator(std::move(frame));
+  ReplayEarly();
+}
+
+absl::Status StageWorker::Impl::Load(const v1::AssignShard& shard) {
+  if (runner_ != nullptr && SameContents(*loaded_, shard)) return absl::OkStatus();
+  // The old one goes first: there may be room for one only.
+  runner_.reset();
+  loaded_.reset();
+  int64_t told_share = -1;
+  const LoadProgress progress = [&](int64_t loaded, int64_t total) {
+    ++progress_count_;
+    const int64_t share = total > 0 ? loaded * 100 / total : 100;
+    if (share == told_share) return;
+    told_share = share;
+    v1::Frame frame = NewFrame();
+    frame.mutable_shard_progress()->set_loaded_bytes(loaded);
+    frame.mutable_shard_progress()->set_total_bytes(total);
+    outbox_->ToCoordinator(std::move(frame));
+  };
+  TUTTI_ASSIGN_OR_RETURN(std::unique_ptr<StageRunner> runner, factory_(shard, progress));
+  const int64_t row_bytes = runner->activation_row_bytes();
+  CHECK(row_bytes > 0 && runner->vocab_size() > 0);
+  if (row_bytes > kActivationRowBytesMax) {
+    return absl::InvalidArgumentError(absl::StrCat("the model's activation rows have ", row_bytes,
+                                                   " bytes, at most ", kActivationRowBytesMax));
+  }
+  runner_ = std::move(runner);
+  loaded_ = shard;
+  return absl::OkStatus();
+}
+
+void StageWorker::Impl::StartServing() {
+  const int32_t ahead = StepsAheadMax(shard_.num_stages());
+  const int64_t row_bytes = runner_->activation_row_bytes();
+  table_.emplace(SequenceLimits{.vocab_size = runner_->vocab_size(),
+                                .block_size = shard_.block_size(),
+                                .num_blocks = shard_.num_blocks(),
+                                .max_batch_tokens = shard_.max_batch_tokens(),
+                                .max_step_sequences = shard_.max_sequences(),
+                                .max_known_sequences = static_cast<int32_t>(std::min<int64_t>(
+                                    int64_t{shard_.max_sequences()} * ahead, INT32_MAX)),
+                                .max_model_len = shard_.max_model_len()});
+  sequencer_.emplace(StepSequencer::Options{.takes_activations = !is_first(),
+                                            .activation_row_bytes = row_bytes,
+                                            .max_batch_tokens = shard_.max_batch_tokens(),
+                                            .max_steps_ahead = ahead});
+  output_pool_.emplace(is_last() ? 0 : row_bytes * shard_.max_batch_tokens());
+}
+
+void StageWorker::Impl::ForgetEpoch() {
+  epoch_ = Epoch();
+  shard_.Clear();
+  status_ = absl::OkStatus();
+  table_.reset();
+  sequencer_.reset();
+  output_pool_.reset();
+  activation_in_.Clear();
+  activation_out_.Clear();
+}
+
+void StageWorker::Impl::OnCoordinatorLost() {
+  ForgetEpoch();
+  newest_epoch_ = Epoch();
+  early_.clear();
+  early_bytes_ = 0;
+  early_lost_ = Epoch();
+}
+
+bool StageWorker::Impl::RunOneStep(const ProgressCallback& progress) {
+  if (!sequencer_.has_value() || !status_.ok()) return false;
+  std::optional<ReadyStep> ready;
+  absl::Status status = sequencer_->Next(&ready);
+  if (status.ok() && !ready.has_value()) return false;
+  if (status.ok()) {
+    const uint64_t step = ready->plan.step();
+    status = Annotate(RunStep(std::move(*ready), progress), absl::StrCat("step ", step));
+  }
+  if (!status.ok()) Fail(status);
+  return true;
+}
+
+absl::Status StageWorker::Impl::RunStep(ReadyStep ready, const ProgressCallback& progress) {
+  const Instant begin = clock_->Now();
+  TUTTI_RETURN_IF_ERROR(table_->Apply(ready.plan));
+  BuildBatch(ready.plan, *table_, &batch_);
+  std::span<const std::byte> input;
+  if (ready.activation != nullptr) input = ready.activation->bytes;
+  std::shared_ptr<ActivationBuffer> output;
+  if (!is_last() && batch_.rows > 0) {
+    output = output_pool_->Acquire(batch_.rows * runner_->activation_row_bytes());
+  }
+  sampled_.clear();
+  if (batch_.rows > 0) {
+    const ProgressCallback counted = [&] {
+      ++progress_count_;
+      if (progress) progress();
+    };
+    TUTTI_RETURN_IF_ERROR(runner_->Run(batch_, input,
+                                       output == nullptr ? std::span<std::byte>() : output->bytes,
+                                       &sampled_, counted));
+  }
+  ++progress_count_;
+  const Duration compute = clock_->Now() - begin;
+  if (output != nullptr) SendActivation(output, batch_.rows);
+  SendDone(ready.plan.step(), compute, ready.wait);
+  return absl::OkStatus();
+}
+
+void StageWorker::Impl::SendActivation(const std::shared_ptr<ActivationBuffer>& buffer,
+                                       int32_t rows) {
+  const int64_t row_bytes = runner_->activation_row_bytes();
+  const auto chunk_rows = static_cast<int32_t>(kPayloadChunkBytes / row_bytes);
+  for (int32_t first = 0; first < rows; first += chunk_rows) {
+    const int32_t count = std::min(chunk_rows, rows - first);
+    const std::span<const std::byte> bytes =
+        buffer->bytes.subspan(first * row_bytes, count * row_bytes);
+    v1::Frame frame = NewFrame();
+    v1::Activation* chunk = frame.mutable_activation();
+    chunk->set_step(batch_.step.value());
+    chunk->set_first_row(first);
+    chunk->set_rows(count);
+    chunk->set_total_rows(rows);
+    chunk->set_row_bytes(static_cast<int32_t>(row_bytes));
+    chunk->set_checksum(Crc32c(bytes));
+    Count(EncodedBytes(frame, static_cast<int64_t>(bytes.size())), &activation_out_);
+    outbox_->ToNextStage(std::move(frame), Payload{.chunks = {bytes}, .owner = buffer});
+  }
+}
+
+void StageWorker::Impl::SendDone(uint64_t step, Duration compute, Duration wait) {
+  v1::Frame frame = NewFrame();
+  v1::StepDone* done = nullptr;
+  if (is_last()) {
+    CHECK(sampled_.size() == batch_.sample_rows.size())
+        << sampled_.size() << " samples for " << batch_.sample_rows.size() << " rows";
+    v1::StepResult* const result = frame.mutable_step_result();
+    result->set_step(step);
+    for (v1::SampledToken& token : sampled_) {
+      if (token.token() < 0) {
+        result->add_poisoned(token.sequence());
+      } else {
+        result->add_sampled()->Swap(&token);
+      }
+    }
+    done = result->mutable_done();
+  } else {
+    done = frame.mutable_step_done();
+  }
+  done->set_step(step);
+  done->set_compute_us(Microseconds(compute));
+  done->set_wait_us(Microseconds(wait));
+  *done->mutable_activation_in() = activation_in_;
+  *done->mutable_activation_out() = activation_out_;
+  outbox_->ToCoordinator(std::move(frame));
+}
+
+// Says why and stops: the coordinator decides what happens to the shard.
+void StageWorker::Impl::Fail(const absl::Status& status) {
+  status_ = status;
+  table_.reset();
+  sequencer_.reset();
+  v1::Frame frame = NewFrame();
+  frame.mutable_failure()->set_message(status.ToString());
+  outbox_->ToCoordinator(std::move(frame));
+}
+
+v1::Frame StageWorker::Impl::NewFrame() const {
+  v1::Frame frame;
+  frame.set_epoch(epoch_.value());
+  return frame;
+}
+
+StageWorker::StageWorker(StageRunnerFactory factory, StageOutbox* outbox, const Clock* clock)
+    : impl_(std::make_unique<Impl>(std::move(factory), outbox, clock)) {}
+StageWorker::~StageWorker() = default;
+
+void StageWorker::OnCoordinatorFrame(v1::Frame frame) {
+  impl_->OnCoordinatorFrame(std::move(frame));
+}
+void StageWorker::OnActivationFrame(v1::Frame frame, Payload payload) {
+  impl_->OnActivationFrame(std::move(frame), std::move(payload));
+}
+bool StageWorker::RunOneStep(const ProgressCallback& progress) {
+  return impl_->RunOneStep(progress);
+}
+void StageWorker::OnCoordinatorLost() { impl_->OnCoordinatorLost(); }
+const absl::Status& StageWorker::status() const { return impl_->status_; }
+Epoch StageWorker::epoch() const { return impl_->epoch_; }
+const v1::AssignShard& StageWorker::shard() const { return impl_->shard_; }
+uint64_t StageWorker::stale_frames() const { return impl_->stale_frames_; }
+uint64_t StageWorker::progress_count() const { return impl_->progress_count_; }
+
+}  // namespace tutti
