@@ -46,6 +46,8 @@ class ConfigFields {
 
   const absl::Status& status() const { return status_; }
   const std::string& prefix() const { return prefix_; }
+  // REQUIRES: status() was OK after construction
+  const nlohmann::json& object() const { return object_; }
 
  private:
   const nlohmann::json* Find(const std::string& name) const;

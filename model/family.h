@@ -29,6 +29,12 @@ const ModelFamily* FindFamily(std::string_view architecture);
 // "Qwen3ForCausalLM, ..." for errors.
 std::string SupportedArchitectures();
 
+// Reads what the configurations of Llama-shaped families have in common: sizes, rotary base, dtype,
+// end tokens. Refuses what none of them runs here: other activations, active sliding windows,
+// scaled or partial rotary embedding, dual chunk attention. Leaves attention_bias and qk_norm
+// alone.
+void ReadDecoderConfig(ConfigFields& fields, ModelConfig* config);
+
 // One per file family_*.cc.
 extern const ModelFamily kQwen3Family;
 

@@ -17,8 +17,8 @@ namespace tutti {
 absl::StatusOr<nlohmann::json> ParseJson(std::string_view text, std::string_view file_name,
                                          int64_t bytes_max);
 
-// The text of a regular file of at most `bytes_max` bytes. NOT_FOUND, INVALID_ARGUMENT (a
-// directory, a pipe, too long) or UNAVAILABLE (cannot be read), with the path.
-absl::StatusOr<std::string> ReadTextFile(const std::string& path, int64_t bytes_max);
+// Text from a file, for an error: in quotes, control characters replaced, cut after some 100 bytes
+// at a character's end.
+std::string Quoted(std::string_view text);
 
 }  // namespace tutti

@@ -24,6 +24,11 @@ inline constexpr size_t kTextConfigFileBytesMax = 4 << 20;
 // bounds the arrays indexed by id to a few MB.
 inline constexpr int64_t kTokenIdMax = 1 << 20;
 
+// Added tokens of a vocabulary and bytes of each. Qwen 1 has 208, Llama 3 has 256 of at most 29 bytes,
+// Gemma 6,400. Together they bound the matcher to 4 million states.
+inline constexpr size_t kAddedTokensMax = 16384;
+inline constexpr size_t kAddedTokenBytesMax = 256;
+
 // Nesting of JSON objects and arrays in tokenizer.json (a real one has 5) and in messages and tools
 // given to a template (tool schemas have about 10). Values are walked recursively, so this bounds stack.
 inline constexpr int kTextJsonDepthMax = 64;
@@ -76,6 +81,8 @@ inline constexpr int64_t kVocabSizeMax = 1 << 21;
 inline constexpr int64_t kContextMax = 1 << 27;
 
 // A norm's epsilon: 1e-12 to 1e-5 are in use. Above 0.1 it would decide the result of a norm of ordinary activations.
+// Below 1e-15 it would vanish in f32 beside a mean square of 1e-8, and an all-zero row would be divided by zero.
+inline constexpr double kNormEpsilonMin = 1e-15;
 inline constexpr double kNormEpsilonMax = 0.1;
 // The smallest base that turns no pair faster than one radian per position; the largest in use is 1e8 or so.
 inline constexpr double kRopeThetaMin = 1.0;
@@ -103,6 +110,10 @@ inline constexpr int64_t kIndexBytesMax = 100'000'000;
 
 // Shards of one checkpoint. The largest published one has 191.
 inline constexpr size_t kShardFilesMax = 4096;
+
+// Ranks share the vocabulary in units of this many rows: the row multiple of packed weights, so that only the last rank
+// pads.
+inline constexpr int64_t kVocabSplitRows = 64;
 
 // Tokenizer files as hashed by the fingerprint: the tokenizer's own limit.
 inline constexpr int64_t kFingerprintFileBytesMax = kTokenizerFileBytesMax;

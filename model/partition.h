@@ -16,6 +16,9 @@
 
 namespace tutti {
 
+// Leaves of a row-parallel product, and so the most ranks that can share a stage.
+inline constexpr int kLeaves = 8;
+
 // How a backend's packed weights differ from their elements: rows padded to a multiple of one
 // number, columns to one of another (in every leaf of a row-parallel product), norms and biases
 // held in another type.
@@ -24,11 +27,10 @@ namespace tutti {
 struct PackingRule {
   int64_t row_multiple = 64;
   int64_t column_multiple = 2;
-  int64_t leaves = 8;  // of attention output and MLP down, over all ranks
   DType vector_dtype = DType::kF32;
 };
 inline constexpr PackingRule kCpuPacking = {};
-inline constexpr PackingRule kUnpacked = {.row_multiple = 1, .column_multiple = 1, .leaves = 1};
+inline constexpr PackingRule kUnpacked = {.row_multiple = 1, .column_multiple = 1};
 
 // Resident weight bytes of one shard.
 struct ShardBytes {
@@ -80,6 +82,13 @@ struct ShardTensor {
 // Everything rank `rank` reads, in the order of ListWeights.
 std::vector<ShardTensor> ListShardTensors(const ModelConfig& config, const StageShare& share,
                                           int ranks, int rank);
+
+// Row-parallel products (attention output, MLP down) are sums of kLeaves leaves over ranges of
+// `in`, the same whatever the number of ranks: leaf l covers [begin[l], begin[l + 1]) of the whole
+// matrix. Leaves of the attention output end between heads; a leaf may be empty. Rank r of n owns
+// leaves [r * kLeaves / n, (r + 1) * kLeaves / n), which cover just the columns that
+// ListShardTensors gives it.   [kLeaves + 1] REQUIRES: role is kAttentionOutput or kDown
+std::vector<int64_t> LeafBegins(const ModelConfig& config, Role role);
 
 // Rank `rank`'s part of `total` things that come in units of `unit`: contiguous, in rank order,
 // sizes differing by at most one unit. The last unit may be short.

@@ -22,10 +22,10 @@ enum class Role : uint8_t {
   kQuery,              // [q_width, hidden]
   kKey,                // [kv_width, hidden]
   kValue,              // [kv_width, hidden]
-  kQueryBias,          // [q_width]    when attention_bias
+  kQueryBias,          // [q_width]    in families with attention_bias
   kKeyBias,            // [kv_width]
   kValueBias,          // [kv_width]
-  kQueryNorm,          // [head_dim]   when qk_norm
+  kQueryNorm,          // [head_dim]   in families with qk_norm
   kKeyNorm,            // [head_dim]
   kAttentionOutput,    // [hidden, q_width]
   kPostAttentionNorm,  // [hidden]
@@ -54,9 +54,6 @@ enum class Owner : uint8_t {
 enum class Width : uint8_t { kNone, kHidden, kQuery, kKeyValue, kHeadDim, kIntermediate, kVocab };
 int64_t WidthOf(Width width, const ModelConfig& config);
 
-// When a family's tensor exists.
-enum class Presence : uint8_t { kAlways, kWithQkNorm, kWithAttentionBias };
-
 // One row of a family's table. "{}" in the name stands for the layer.
 struct WeightRule {
   Role role;
@@ -65,7 +62,6 @@ struct WeightRule {
   Width cols = Width::kNone;  // kNone: a vector
   SplitAxis split = SplitAxis::kNone;
   Owner owner = Owner::kLayer;
-  Presence presence = Presence::kAlways;
 };
 
 // One tensor of one model.
@@ -99,7 +95,8 @@ absl::Status CheckStageShare(const ModelConfig& config, const StageShare& share)
 std::vector<WeightSpec> ListWeights(const ModelConfig& config, const StageShare& share);
 
 // The specification of one role. `layer` is ignored for roles that are not of a layer.
-// REQUIRES: the model has the role (biases only with attention_bias, ...)
+// REQUIRES: the model has the role (biases only with attention_bias, norms of
+// heads only with qk_norm)
 WeightSpec WeightOf(const ModelConfig& config, Role role, int64_t layer);
 
 // Whether the checkpoint holds every tensor of `share`, in the configuration's dtype and shapes.

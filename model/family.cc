@@ -1,0 +1,27 @@
+#include "model/family.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace tutti {
+namespace {
+
+const ModelFamily* const kFamilies[] = {&kQwen3Family};
+
+}  // namespace
+
+const ModelFamily* FindFamily(std::string_view architecture) {
+  for (const ModelFamily* family : kFamilies) {
+    if (family->architecture == architecture) return family;
+  }
+  return nullptr;
+}
+
+std::string SupportedArchitectures() {
+  std::string names;
+  for (const ModelFamily* family : kFamilies) {
+    absl::StrAppend(&names, names.empty() ? "" : ", ", std::string(family->architecture));
+  }
+  return names;
+}
+
+}  // namespace tutti

@@ -1,0 +1,141 @@
+#include "model/fingerprint.h"
+
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "model/checkpoint.h"
+#include "model/limits.h"
+#include "model/model_config.h"
+#include "model/text_file.h"
+
+namespace tutti {
+namespace {
+
+constexpr size_t kDigestBytes = 16;
+
+// Everything that turns text into ids and back, or a conversation into text.
+constexpr const char* kTextFiles[] = {"tokenizer.json",
+                                      "tokenizer_config.json",
+                                      "vocab.json",
+                                      "merges.txt",
+                                      "added_tokens.json",
+                                      "special_tokens_map.json",
+                                      "generation_config.json",
+                                      "chat_template.jinja"};
+
+// SHA-256 over fields, each with its length before it, so that no two lists of fields give the same
+// bytes.
+class Digest {
+ public:
+  Digest() : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {
+    ok_ = context_ != nullptr && EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1;
+  }
+
+  void Add(std::string_view bytes) {
+    const uint64_t size = bytes.size();
+    std::array<unsigned char, 8> length;
+    for (int i = 0; i < 8; ++i) length[i] = static_cast<unsigned char>(size >> (8 * i));
+    Raw(length.data(), length.size());
+    Raw(bytes.data(), bytes.size());
+  }
+  void Add(int64_t value) { Add(std::to_string(value)); }
+  void Add(double value) {
+    char text[40];
+    const int length = std::snprintf(text, sizeof(text), "%.17g", value);
+    Add(std::string_view(text, static_cast<size_t>(length)));
+  }
+
+  absl::StatusOr<std::string> Finish() {
+    std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
+    unsigned size = 0;
+    ok_ = ok_ && EVP_DigestFinal_ex(context_.get(), digest.data(), &size) == 1;
+    if (!ok_) return absl::InternalError("libcrypto has no SHA-256");
+    return absl::BytesToHexString(
+        absl::string_view(reinterpret_cast<const char*>(digest.data()), kDigestBytes));
+  }
+
+ private:
+  void Raw(const void* data, size_t size) {
+    ok_ = ok_ && EVP_DigestUpdate(context_.get(), data, size) == 1;
+  }
+
+  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
+  bool ok_ = false;
+};
+
+// Names before values: a field added later cannot collide with an older layout.
+void AddConfig(const ModelConfig& config, Digest* digest) {
+  const auto add = [&](std::string_view name, auto value) {
+    digest->Add(name);
+    digest->Add(value);
+  };
+  add("architecture", std::string_view(config.architecture));
+  add("hidden_size", config.hidden_size);
+  add("intermediate_size", config.intermediate_size);
+  add("num_layers", config.num_layers);
+  add("num_heads", config.num_heads);
+  add("num_kv_heads", config.num_kv_heads);
+  add("head_dim", config.head_dim);
+  add("vocab_size", config.vocab_size);
+  add("max_position_embeddings", config.max_position_embeddings);
+  add("rms_norm_eps", static_cast<double>(config.rms_norm_eps));
+  add("rope_theta", config.rope_theta);
+  add("tie_word_embeddings", int64_t{config.tie_word_embeddings});
+  add("attention_bias", int64_t{config.attention_bias});
+  add("qk_norm", int64_t{config.qk_norm});
+  add("dtype", DTypeName(config.dtype));
+  for (int32_t id : config.eos_token_ids) add("eos", int64_t{id});
+}
+
+absl::Status AddTensors(Checkpoint& checkpoint, Digest* digest) {
+  for (const Checkpoint::File& file : checkpoint.files()) {
+    digest->Add(std::string_view(file.name));
+    digest->Add(file.bytes);
+  }
+  for (const TensorInfo& tensor : checkpoint.tensors()) {
+    digest->Add(std::string_view(tensor.name));
+    digest->Add(StoredTypeName(tensor.dtype));
+    digest->Add(std::string_view(tensor.ShapeText()));
+    digest->Add(int64_t{tensor.file});
+    digest->Add(tensor.offset);
+    TUTTI_ASSIGN_OR_RETURN(const auto bytes, checkpoint.Map(tensor.name));
+    const std::string_view data(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    const size_t sample = std::min<size_t>(data.size(), kFingerprintSampleBytes);
+    digest->Add(data.substr(0, sample));
+    digest->Add(data.substr(data.size() - sample));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddTextFiles(const std::string& dir, Digest* digest) {
+  for (const char* name : kTextFiles) {
+    const auto text = ReadTextFile(dir + "/" + name, kFingerprintFileBytesMax);
+    if (absl::IsNotFound(text.status())) continue;
+    TUTTI_RETURN_IF_ERROR(text.status());
+    digest->Add(std::string_view(name));
+    digest->Add(std::string_view(*text));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ModelFingerprint(const std::string& dir) {
+  TUTTI_ASSIGN_OR_RETURN(const ModelConfig config, LoadModelConfig(dir));
+  TUTTI_ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> checkpoint, Checkpoint::Open(dir));
+  Digest digest;
+  AddConfig(config, &digest);
+  TUTTI_RETURN_IF_ERROR(AddTensors(*checkpoint, &digest));
+  TUTTI_RETURN_IF_ERROR(AddTextFiles(dir, &digest));
+  return digest.Finish();
+}
+
+}  // namespace tutti

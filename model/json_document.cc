@@ -1,0 +1,117 @@
+#include "model/json_document.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "model/limits.h"
+
+namespace tutti {
+namespace {
+
+using nlohmann::json;
+
+// Builds the document value by value, so that depth and duplicate keys are seen before anything is
+// stored.
+class DocumentBuilder : public nlohmann::json_sax<json> {
+ public:
+  json& root() { return root_; }
+  const std::string& error() const { return error_; }
+
+  bool null() override { return Add(json(nullptr)); }
+  bool boolean(bool value) override { return Add(json(value)); }
+  bool number_integer(number_integer_t value) override { return Add(json(value)); }
+  bool number_unsigned(number_unsigned_t value) override { return Add(json(value)); }
+  bool number_float(number_float_t value, const string_t&) override { return Add(json(value)); }
+  bool string(string_t& value) override { return Add(json(std::move(value))); }
+  bool binary(binary_t&) override { return Fail("holds binary data"); }
+  bool start_object(size_t) override { return Open(json::object()); }
+  bool end_object() override { return Close(); }
+  bool start_array(size_t) override { return Open(json::array()); }
+  bool end_array() override { return Close(); }
+
+  bool key(string_t& name) override {
+    if (open_.back()->contains(name)) return Fail(absl::StrCat("key ", Quoted(name), " twice"));
+    key_ = std::move(name);
+    return true;
+  }
+
+  bool parse_error(size_t position, const std::string&, const json::exception&) override {
+    return Fail(absl::StrCat("not JSON at byte ", position));
+  }
+
+ private:
+  bool Fail(std::string why) {
+    if (error_.empty()) error_ = std::move(why);
+    return false;
+  }
+
+  json* Place(json value) {
+    if (open_.empty()) {
+      root_ = std::move(value);
+      return &root_;
+    }
+    json& parent = *open_.back();
+    if (parent.is_array()) return &parent.emplace_back(std::move(value));
+    return &(parent[key_] = std::move(value));
+  }
+
+  bool Add(json value) {
+    Place(std::move(value));
+    return true;
+  }
+
+  bool Open(json empty) {
+    if (open_.size() >= kJsonDepthMax) {
+      return Fail(absl::StrCat("nested deeper than ", kJsonDepthMax));
+    }
+    open_.push_back(Place(std::move(empty)));
+    return true;
+  }
+
+  bool Close() {
+    open_.pop_back();
+    return true;
+  }
+
+  json root_;
+  // Stays valid while its parent only grows at its end: a container is open only while it is its
+  // parent's last value.
+  std::vector<json*> open_;
+  std::string key_;
+  std::string error_;
+};
+
+}  // namespace
+
+absl::StatusOr<json> ParseJson(std::string_view text, std::string_view file_name,
+                               int64_t bytes_max) {
+  const std::string file(file_name);
+  if (static_cast<int64_t>(text.size()) > bytes_max) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file, ": ", text.size(), " bytes, more than the limit of ", bytes_max));
+  }
+  DocumentBuilder builder;
+  if (!json::sax_parse(text.begin(), text.end(), &builder)) {
+    return absl::InvalidArgumentError(absl::StrCat(file, ": ", builder.error()));
+  }
+  return std::move(builder.root());
+}
+
+std::string Quoted(std::string_view text) {
+  constexpr size_t kShownBytes = 100;
+  std::string out = "\"";
+  size_t end = std::min(text.size(), kShownBytes);
+  // Not inside a character: continuation bytes are 10xxxxxx.
+  while (end < text.size() && end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) {
+    --end;
+  }
+  for (char c : text.substr(0, end)) {
+    out += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c;
+  }
+  out += end < text.size() ? "...\"" : "\"";
+  return out;
+}
+
+}  // namespace tutti

@@ -1,0 +1,72 @@
+#include "model/model_config.h"
+
+#include "absl/strings/str_cat.h"
+#include "model/config_fields.h"
+#include "model/family.h"
+#include "model/json_document.h"
+#include "model/limits.h"
+#include "model/text_file.h"
+
+namespace tutti {
+namespace {
+
+// "architectures" is a list of one name in every published checkpoint.
+std::string ReadArchitecture(ConfigFields& fields) {
+  const auto at = fields.object().find("architectures");
+  if (at == fields.object().end() || at->is_null()) {
+    fields.Invalid("architectures is missing");
+    return "";
+  }
+  if (!at->is_array() || at->size() != 1 || !at->front().is_string()) {
+    fields.Invalid("architectures must be a list of one string");
+    return "";
+  }
+  return at->front().get<std::string>();
+}
+
+void RefuseQuantised(ConfigFields& fields) {
+  for (const char* name : {"quantization_config", "compression_config"}) {
+    const auto* object = fields.Object(name);
+    if (object == nullptr) continue;
+    ConfigFields quantisation(*object, absl::StrCat(fields.prefix(), ": ", name));
+    const std::string method = quantisation.TextOr("quant_method", "not named");
+    fields.Adopt(quantisation.status());
+    fields.Unsupported(absl::StrCat(name, ": quantised weights (quant_method ", Quoted(method),
+                                    ") are not supported; supported: bfloat16, float16, float32"));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view json, std::string_view file_name) {
+  TUTTI_ASSIGN_OR_RETURN(const nlohmann::json root, ParseJson(json, file_name, kConfigBytesMax));
+  ConfigFields fields(root, std::string(file_name));
+  TUTTI_RETURN_IF_ERROR(fields.status());
+
+  ModelConfig config;
+  config.architecture = ReadArchitecture(fields);
+  TUTTI_RETURN_IF_ERROR(fields.status());
+  const ModelFamily* family = FindFamily(config.architecture);
+  if (family == nullptr) {
+    fields.Unsupported(absl::StrCat("architecture ", Quoted(config.architecture),
+                                    " is not supported; supported: ", SupportedArchitectures()));
+    return fields.status();
+  }
+  config.model_type = std::string(family->model_type);
+  if (fields.TextOr("model_type", config.model_type) != config.model_type) {
+    fields.Invalid(absl::StrCat("model_type is ", Quoted(fields.Text("model_type")), ", that of ",
+                                config.architecture, " is ", config.model_type));
+  }
+  RefuseQuantised(fields);
+  family->read_config(fields, &config);
+  TUTTI_RETURN_IF_ERROR(fields.status());
+  return config;
+}
+
+absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& dir) {
+  const std::string path = dir + "/config.json";
+  TUTTI_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, kConfigBytesMax));
+  return ParseModelConfig(text, path);
+}
+
+}  // namespace tutti

@@ -1,0 +1,194 @@
+#include "model/partition.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "model/limits.h"
+
+namespace tutti {
+namespace {
+
+int64_t RoundUp(int64_t value, int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+// The rows of `spec` that a rank holds, when split over rows: whole heads, whole vocabulary units,
+// or elements.
+Range RowsOf(const ModelConfig& config, const WeightSpec& spec, int ranks, int rank) {
+  const int64_t rows = spec.shape[0];
+  switch (spec.role) {
+    case Role::kEmbedding:
+    case Role::kHead:
+      return SplitRange(rows, kVocabSplitRows, ranks, rank);
+    case Role::kKey:
+    case Role::kValue:
+    case Role::kKeyBias:
+    case Role::kValueBias: {
+      const int64_t heads = KvHeadsPerRank(config, ranks);
+      // With more ranks than KV heads, neighbours hold the same head.
+      const int64_t first = config.num_kv_heads * rank / ranks;
+      return {first * config.head_dim, (first + heads) * config.head_dim};
+    }
+    default:
+      return SplitRange(rows, 1, ranks, rank);
+  }
+}
+
+ShardTensor Share(const ModelConfig& config, WeightSpec spec, int ranks, int rank) {
+  ShardTensor part;
+  part.rows = {0, spec.shape[0]};
+  const int64_t cols = spec.shape.size() > 1 ? spec.shape[1] : 1;
+  part.cols = {0, cols};
+  if (spec.split == SplitAxis::kOut) part.rows = RowsOf(config, spec, ranks, rank);
+  if (spec.split == SplitAxis::kIn) part.cols = SplitRange(cols, 1, ranks, rank);
+  const int64_t element = DTypeBytes(config.dtype);
+  part.bytes.begin = (part.rows.begin * cols + part.cols.begin) * element;
+  part.bytes.end = part.bytes.begin;
+  if (part.rows.size() > 0 && part.cols.size() > 0) {
+    part.bytes.end = ((part.rows.end - 1) * cols + part.cols.end) * element;
+  }
+  part.spec = std::move(spec);
+  return part;
+}
+
+// Rows of the products a shard packs, filled from its tensors: fused products are one matrix.
+class PackedSizes {
+ public:
+  PackedSizes(const ModelConfig& config, int ranks, int rank, const PackingRule& packing)
+      : config_(config), ranks_(ranks), rank_(rank), packing_(packing) {}
+
+  void Add(const ShardTensor& tensor) {
+    const int64_t rows = tensor.rows.size();
+    switch (tensor.spec.role) {
+      case Role::kEmbedding:
+        bytes_.embedding += Matrix(rows, PaddedColumns(tensor.cols.size()));
+        break;
+      case Role::kHead:
+        if (!tensor.shared_with_embedding) {
+          bytes_.head += Matrix(rows, PaddedColumns(tensor.cols.size()));
+        }
+        break;
+      case Role::kQuery:
+      case Role::kKey:
+      case Role::kGate:
+        fused_rows_ += rows;
+        break;
+      case Role::kValue:
+      case Role::kUp:
+        bytes_.layers += Matrix(fused_rows_ + rows, PaddedColumns(tensor.cols.size()));
+        fused_rows_ = 0;
+        break;
+      case Role::kAttentionOutput:
+      case Role::kDown:
+        bytes_.layers += Matrix(rows, LeafColumns(tensor.spec.role));
+        break;
+      default:
+        bytes_.vectors += rows * DTypeBytes(packing_.vector_dtype);
+    }
+  }
+
+  const ShardBytes& bytes() const {
+    CHECK(fused_rows_ == 0) << "a family's table ends inside a fused product";
+    return bytes_;
+  }
+
+ private:
+  int64_t PaddedColumns(int64_t cols) const { return RoundUp(cols, packing_.column_multiple); }
+
+  int64_t LeafColumns(Role role) const {
+    const std::vector<int64_t> begin = LeafBegins(config_, role);
+    int64_t cols = 0;
+    for (int leaf = rank_ * kLeaves / ranks_; leaf < (rank_ + 1) * kLeaves / ranks_; ++leaf) {
+      cols += PaddedColumns(begin[leaf + 1] - begin[leaf]);
+    }
+    return cols;
+  }
+
+  int64_t Matrix(int64_t rows, int64_t padded_cols) const {
+    return RoundUp(rows, packing_.row_multiple) * padded_cols * DTypeBytes(config_.dtype);
+  }
+
+  const ModelConfig& config_;
+  const int ranks_;
+  const int rank_;
+  const PackingRule packing_;
+  int64_t fused_rows_ = 0;
+  ShardBytes bytes_;
+};
+
+}  // namespace
+
+Range SplitRange(int64_t total, int64_t unit, int ranks, int rank) {
+  const int64_t units = (total + unit - 1) / unit;
+  return {std::min(total, units * rank / ranks * unit),
+          std::min(total, units * (rank + 1) / ranks * unit)};
+}
+
+absl::Status CheckRanks(const ModelConfig& config, int ranks) {
+  if (ranks < 1 || ranks > kLeaves || kLeaves % ranks != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensor-parallel size ", ranks, " must be 1, 2, 4 or ", kLeaves));
+  }
+  const auto divides = [&](const char* name, int64_t value) -> absl::Status {
+    if (value % ranks == 0) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensor-parallel size ", ranks, " does not divide ", name, " ", value));
+  };
+  TUTTI_RETURN_IF_ERROR(divides("num_attention_heads", config.num_heads));
+  TUTTI_RETURN_IF_ERROR(divides("intermediate_size", config.intermediate_size));
+  if (config.num_kv_heads % ranks != 0 && ranks % config.num_kv_heads != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "tensor-parallel size ", ranks,
+        " neither divides num_key_value_heads nor is divided by it: ", config.num_kv_heads));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<int64_t> LeafBegins(const ModelConfig& config, Role role) {
+  CHECK(role == Role::kAttentionOutput || role == Role::kDown) << RoleName(role);
+  const bool heads = role == Role::kAttentionOutput;
+  const int64_t unit = heads ? config.head_dim : 1;
+  const int64_t units = heads ? config.num_heads : config.intermediate_size;
+  std::vector<int64_t> begin;
+  for (int leaf = 0; leaf <= kLeaves; ++leaf) begin.push_back(units * leaf / kLeaves * unit);
+  return begin;
+}
+
+int64_t KvHeadsPerRank(const ModelConfig& config, int ranks) {
+  return std::max<int64_t>(1, config.num_kv_heads / ranks);
+}
+
+int64_t KvBytesPerToken(const ModelConfig& config, const StageShare& share, int ranks,
+                        std::optional<DType> kv_dtype) {
+  return 2 * share.num_layers * KvHeadsPerRank(config, ranks) * config.head_dim *
+         DTypeBytes(kv_dtype.value_or(config.dtype));
+}
+
+std::vector<ShardTensor> ListShardTensors(const ModelConfig& config, const StageShare& share,
+                                          int ranks, int rank) {
+  CHECK(CheckStageShare(config, share).ok() && CheckRanks(config, ranks).ok());
+  CHECK(rank >= 0 && rank < ranks) << rank << " of " << ranks;
+  std::vector<ShardTensor> tensors;
+  for (WeightSpec& spec : ListWeights(config, share)) {
+    tensors.push_back(Share(config, std::move(spec), ranks, rank));
+  }
+  if (share.has_embedding && share.has_head && config.tie_word_embeddings) {
+    for (ShardTensor& tensor : tensors) {
+      tensor.shared_with_embedding = tensor.spec.role == Role::kHead;
+    }
+  }
+  return tensors;
+}
+
+ShardBytes ComputeShardBytes(const ModelConfig& config, const StageShare& share, int ranks,
+                             int rank, const PackingRule& packing) {
+  PackedSizes sizes(config, ranks, rank, packing);
+  for (const ShardTensor& tensor : ListShardTensors(config, share, ranks, rank)) {
+    sizes.Add(tensor);
+  }
+  return sizes.bytes();
+}
+
+}  // namespace tutti

@@ -1,0 +1,176 @@
+#include "model/weight_map.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/check.h"
+#include "model/family.h"
+
+namespace tutti {
+namespace {
+
+const ModelFamily& FamilyOf(const ModelConfig& config) {
+  const ModelFamily* family = FindFamily(config.architecture);
+  CHECK(family != nullptr) << "a configuration that did not come from ParseModelConfig: "
+                           << config.architecture;
+  return *family;
+}
+
+const WeightRule& RuleOf(const ModelConfig& config, Role role) {
+  for (const WeightRule& rule : FamilyOf(config).weights) {
+    if (rule.role == role) return rule;
+  }
+  CHECK(false) << config.architecture << " has no " << RoleName(role);
+  __builtin_unreachable();
+}
+
+WeightSpec Specify(const ModelConfig& config, const WeightRule& rule, int64_t layer) {
+  WeightSpec spec;
+  spec.role = rule.role;
+  spec.layer = rule.owner == Owner::kLayer ? layer : -1;
+  spec.name = std::string(rule.name);
+  if (const size_t at = spec.name.find("{}"); at != std::string::npos) {
+    spec.name.replace(at, 2, std::to_string(layer));
+  }
+  spec.shape = {WidthOf(rule.rows, config)};
+  if (rule.cols != Width::kNone) spec.shape.push_back(WidthOf(rule.cols, config));
+  spec.split = rule.split;
+  spec.owner = rule.owner;
+  // A tied head is the embedding's tensor. Only the name is the embedding's: the role stays.
+  if (rule.role == Role::kHead && config.tie_word_embeddings) {
+    spec.name = std::string(RuleOf(config, Role::kEmbedding).name);
+  }
+  return spec;
+}
+
+absl::Status CheckTensor(const ModelConfig& config, const Checkpoint& checkpoint,
+                         const WeightSpec& spec) {
+  const std::string what = absl::StrCat(checkpoint.dir(), ": tensor \"", spec.name, "\" (",
+                                        std::string(RoleName(spec.role)), ")");
+  const TensorInfo* found = checkpoint.Find(spec.name);
+  if (found == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(what, " is missing"));
+  }
+  const StoredType dtype = StoredTypeOf(config.dtype);
+  if (found->dtype != dtype) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, " has dtype ", std::string(StoredTypeName(found->dtype)), ", expected ",
+                     std::string(StoredTypeName(dtype)), " from config.json"));
+  }
+  if (found->shape != spec.shape) {
+    return absl::InvalidArgumentError(absl::StrCat(what, " has shape ", found->ShapeText(),
+                                                   ", expected [", absl::StrJoin(spec.shape, ", "),
+                                                   "] from config.json"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string_view RoleName(Role role) {
+  switch (role) {
+    case Role::kEmbedding:
+      return "embedding";
+    case Role::kInputNorm:
+      return "input_norm";
+    case Role::kQuery:
+      return "query";
+    case Role::kKey:
+      return "key";
+    case Role::kValue:
+      return "value";
+    case Role::kQueryBias:
+      return "query_bias";
+    case Role::kKeyBias:
+      return "key_bias";
+    case Role::kValueBias:
+      return "value_bias";
+    case Role::kQueryNorm:
+      return "query_norm";
+    case Role::kKeyNorm:
+      return "key_norm";
+    case Role::kAttentionOutput:
+      return "attention_output";
+    case Role::kPostAttentionNorm:
+      return "post_attention_norm";
+    case Role::kGate:
+      return "gate";
+    case Role::kUp:
+      return "up";
+    case Role::kDown:
+      return "down";
+    case Role::kFinalNorm:
+      return "final_norm";
+    case Role::kHead:
+      return "head";
+  }
+  return "unknown";
+}
+
+int64_t WidthOf(Width width, const ModelConfig& config) {
+  switch (width) {
+    case Width::kNone:
+      return 1;
+    case Width::kHidden:
+      return config.hidden_size;
+    case Width::kQuery:
+      return config.q_width();
+    case Width::kKeyValue:
+      return config.kv_width();
+    case Width::kHeadDim:
+      return config.head_dim;
+    case Width::kIntermediate:
+      return config.intermediate_size;
+    case Width::kVocab:
+      return config.vocab_size;
+  }
+  return 0;
+}
+
+StageShare WholeModel(const ModelConfig& config) {
+  return {
+      .first_layer = 0, .num_layers = config.num_layers, .has_embedding = true, .has_head = true};
+}
+
+absl::Status CheckStageShare(const ModelConfig& config, const StageShare& share) {
+  // Written without a sum: these numbers may come from a file or a wire.
+  if (share.first_layer < 0 || share.num_layers < 0 || share.first_layer > config.num_layers ||
+      share.num_layers > config.num_layers - share.first_layer) {
+    return absl::InvalidArgumentError(absl::StrCat("layers: ", share.num_layers, " from layer ",
+                                                   share.first_layer, " on, but the model has ",
+                                                   config.num_layers));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<WeightSpec> ListWeights(const ModelConfig& config, const StageShare& share) {
+  const auto rules = FamilyOf(config).weights;
+  std::vector<WeightSpec> specs;
+  const auto add = [&](Owner owner, int64_t layer) {
+    for (const WeightRule& rule : rules) {
+      if (rule.owner == owner) specs.push_back(Specify(config, rule, layer));
+    }
+  };
+  if (share.has_embedding) add(Owner::kFirstStage, -1);
+  for (int64_t i = 0; i < share.num_layers; ++i) add(Owner::kLayer, share.first_layer + i);
+  if (share.has_head) add(Owner::kLastStage, -1);
+  return specs;
+}
+
+WeightSpec WeightOf(const ModelConfig& config, Role role, int64_t layer) {
+  return Specify(config, RuleOf(config, role), layer);
+}
+
+absl::Status CheckCheckpoint(const ModelConfig& config, const Checkpoint& checkpoint,
+                             const StageShare& share) {
+  TUTTI_RETURN_IF_ERROR(CheckStageShare(config, share));
+  for (const WeightSpec& spec : ListWeights(config, share)) {
+    TUTTI_RETURN_IF_ERROR(CheckTensor(config, checkpoint, spec));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckCheckpoint(const ModelConfig& config, const Checkpoint& checkpoint) {
+  return CheckCheckpoint(config, checkpoint, WholeModel(config));
+}
+
+}  // namespace tutti
