@@ -1,0 +1,251 @@
+#include "model/tokenizer.h"
+
+#include <algorithm>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "model/byte_alphabet.h"
+#include "model/limits.h"
+#include "model/unicode.h"
+
+namespace tutti {
+namespace {
+
+// The order in which user and template text alternate in a joined prompt.
+struct Run {
+  size_t end = 0;
+  bool from_user = false;
+};
+
+absl::StatusOr<Vocabulary> BuildVocabulary(const TokenizerSpec& spec) {
+  absl::flat_hash_set<std::string_view> added;
+  for (const AddedToken& token : spec.added_tokens) added.insert(token.content);
+  std::vector<Vocabulary::Entry> entries;
+  entries.reserve(spec.vocabulary.size());
+  for (const auto& [spelled, id] : spec.vocabulary) {
+    if (added.contains(spelled)) continue;  // its text is what it spells, not bytes
+    std::optional<std::string> bytes = BytesFromAlphabet(spelled);
+    if (!bytes.has_value() || bytes->empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("token \"", spelled, "\" is not spelled in the byte-level alphabet"));
+    }
+    if (id < 0 || id > kTokenIdMax) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("token \"", spelled, "\": id ", id, " is outside [0, ", kTokenIdMax, "]"));
+    }
+    entries.push_back({*std::move(bytes), static_cast<TokenId>(id)});
+  }
+  return Vocabulary::Create(std::move(entries));
+}
+
+absl::StatusOr<std::vector<BytePairs::Merge>> BuildMerges(const TokenizerSpec& spec,
+                                                          const Vocabulary& vocabulary) {
+  std::vector<BytePairs::Merge> merges;
+  merges.reserve(spec.merges.size());
+  for (const auto& [left, right] : spec.merges) {
+    const std::optional<std::string> left_bytes = BytesFromAlphabet(left);
+    const std::optional<std::string> right_bytes = BytesFromAlphabet(right);
+    if (left_bytes.has_value() && right_bytes.has_value()) {
+      const auto left_id = vocabulary.Find(*left_bytes);
+      const auto right_id = vocabulary.Find(*right_bytes);
+      const auto merged_id = vocabulary.Find(*left_bytes + *right_bytes);
+      if (left_id.has_value() && right_id.has_value() && merged_id.has_value()) {
+        merges.push_back({*left_id, *right_id, *merged_id});
+        continue;
+      }
+    }
+    return absl::InvalidArgumentError(absl::StrCat("merge ", merges.size(), " (\"", left, "\", \"",
+                                                   right, "\") is not of tokens and to a token"));
+  }
+  return merges;
+}
+
+// Added tokens may also stand in the vocabulary, with the same id; no two may share an id or text.
+absl::Status CheckAddedTokens(const TokenizerSpec& spec, const Vocabulary& vocabulary) {
+  absl::flat_hash_map<std::string_view, TokenId> by_content;
+  absl::flat_hash_set<TokenId> ids;
+  for (const AddedToken& token : spec.added_tokens) {
+    if (!by_content.emplace(token.content, token.id).second || !ids.insert(token.id).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("added token \"", token.content, "\" (", token.id, ") is given twice"));
+    }
+    if (!vocabulary.Bytes(token.id).empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "added token \"", token.content, "\" has the id ", token.id, " of another token"));
+    }
+    if (token.special && token.normalized && spec.normalize_nfc) {
+      // Normalization mixes what the template wrote with what the user wrote.
+      return absl::InvalidArgumentError(absl::StrCat(
+          "added token \"", token.content, "\" is special and normalized: not supported with NFC"));
+    }
+  }
+  for (const auto& [spelled, id] : spec.vocabulary) {
+    const auto found = by_content.find(spelled);
+    if (found != by_content.end() && found->second != id) {
+      return absl::InvalidArgumentError(absl::StrCat("added token \"", spelled, "\" has id ",
+                                                     found->second, " but id ", id,
+                                                     " in the vocabulary"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::flat_hash_map<TokenId, AddedToken> ById(const std::vector<AddedToken>& tokens) {
+  absl::flat_hash_map<TokenId, AddedToken> by_id;
+  for (const AddedToken& token : tokens) by_id.emplace(token.id, token);
+  return by_id;
+}
+
+// Tokens looked for before normalization, or after it. Without normalization there is no
+// difference.
+std::vector<AddedToken> Select(const std::vector<AddedToken>& tokens, bool normalize_nfc,
+                               bool after) {
+  std::vector<AddedToken> selected;
+  for (const AddedToken& token : tokens) {
+    if ((token.normalized && normalize_nfc) != after) continue;
+    selected.push_back(token);
+    if (after) selected.back().content = NormalizeNfc(token.content);
+  }
+  return selected;
+}
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> AnnotateFile(
+    absl::StatusOr<std::unique_ptr<Tokenizer>> result, const std::filesystem::path& file) {
+  if (!result.ok()) return Annotate(result.status(), file.string());
+  return result;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::filesystem::path& model_dir) {
+  TUTTI_ASSIGN_OR_RETURN(TokenizerSpec spec, ReadTokenizerSpec(model_dir));
+  const std::filesystem::path file = model_dir / spec.file;
+  return AnnotateFile(Create(std::move(spec)), file);
+}
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Create(TokenizerSpec spec) {
+  TUTTI_ASSIGN_OR_RETURN(Vocabulary vocabulary, BuildVocabulary(spec));
+  TUTTI_RETURN_IF_ERROR(CheckAddedTokens(spec, vocabulary));
+  TUTTI_ASSIGN_OR_RETURN(const std::vector<BytePairs::Merge> merges, BuildMerges(spec, vocabulary));
+  TUTTI_ASSIGN_OR_RETURN(
+      Pretokenizer pretokenizer,
+      Pretokenizer::Create({spec.split_patterns.begin(), spec.split_patterns.end()}));
+  return std::unique_ptr<Tokenizer>(
+      new Tokenizer(BytePairs(std::move(vocabulary), merges, spec.whole_words_first),
+                    std::move(pretokenizer), std::move(spec.added_tokens), spec.normalize_nfc));
+}
+
+Tokenizer::Tokenizer(BytePairs byte_pairs, Pretokenizer pretokenizer, std::vector<AddedToken> added,
+                     bool normalize_nfc)
+    : byte_pairs_(std::move(byte_pairs)),
+      pretokenizer_(std::move(pretokenizer)),
+      normalize_nfc_(normalize_nfc),
+      added_(ById(added)),
+      raw_matcher_(Select(added, normalize_nfc, /*after=*/false)),
+      normalized_matcher_(Select(added, normalize_nfc, /*after=*/true)),
+      vocab_size_(byte_pairs_.vocabulary().size()) {
+  for (const AddedToken& token : added) vocab_size_ = std::max(vocab_size_, token.id + 1);
+}
+
+absl::StatusOr<std::vector<TokenId>> Tokenizer::Encode(std::string_view text) const {
+  const Segment segment{std::string(text), /*from_user=*/true};
+  return EncodeSegments(std::span(&segment, 1));
+}
+
+absl::StatusOr<std::vector<TokenId>> Tokenizer::EncodeSegments(
+    std::span<const Segment> segments) const {
+  std::string text;
+  std::vector<Run> runs;
+  for (const Segment& segment : segments) {
+    if (segment.text.size() > kEncodeBytesMax - text.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("text has more than ", kEncodeBytesMax, " bytes"));
+    }
+    if (const auto invalid = FindInvalidUtf8(segment.text); invalid.has_value()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("text is not valid UTF-8 at byte ", text.size() + *invalid));
+    }
+    text += segment.text;
+    if (runs.empty() || runs.back().from_user != segment.from_user) {
+      runs.push_back({text.size(), segment.from_user});
+    }
+    runs.back().end = text.size();
+  }
+
+  std::vector<TokenId> ids;
+  ids.reserve(text.size() / 3 + 1);
+  size_t stretch = 0;  // where the text since the last added token begins
+  size_t run = 0;
+  size_t at = raw_matcher_.SkipTo(text, 0);
+  while (at < text.size()) {
+    while (runs[run].end <= at) ++run;
+    const AddedToken* match = nullptr;
+    for (const AddedToken* token : raw_matcher_.At(std::string_view(text).substr(at))) {
+      const bool written_by_template =
+          !runs[run].from_user && at + token->content.size() <= runs[run].end;
+      if (!token->special || written_by_template) match = token;  // the longest that may be used
+    }
+    if (match == nullptr) {
+      at = raw_matcher_.SkipTo(text, at + 1);
+      continue;
+    }
+    TUTTI_RETURN_IF_ERROR(
+        EncodeStretch(std::string_view(text).substr(stretch, at - stretch), &ids));
+    ids.push_back(match->id);
+    stretch = at + match->content.size();
+    at = raw_matcher_.SkipTo(text, stretch);
+  }
+  TUTTI_RETURN_IF_ERROR(EncodeStretch(std::string_view(text).substr(stretch), &ids));
+  return ids;
+}
+
+absl::Status Tokenizer::EncodeStretch(std::string_view text, std::vector<TokenId>* ids) const {
+  if (!normalize_nfc_) return EncodeOrdinary(text, ids);
+  const std::string normalized = NormalizeNfc(text);
+  const std::string_view all = normalized;
+  size_t stretch = 0;
+  size_t at = normalized_matcher_.SkipTo(all, 0);
+  while (at < all.size()) {
+    const auto matches = normalized_matcher_.At(all.substr(at));
+    if (matches.empty()) {
+      at = normalized_matcher_.SkipTo(all, at + 1);
+      continue;
+    }
+    TUTTI_RETURN_IF_ERROR(EncodeOrdinary(all.substr(stretch, at - stretch), ids));
+    ids->push_back(matches.back()->id);
+    stretch = at + matches.back()->content.size();
+    at = normalized_matcher_.SkipTo(all, stretch);
+  }
+  return EncodeOrdinary(all.substr(stretch), ids);
+}
+
+absl::Status Tokenizer::EncodeOrdinary(std::string_view text, std::vector<TokenId>* ids) const {
+  return pretokenizer_.Split(text, [&](std::string_view piece) { byte_pairs_.Encode(piece, ids); });
+}
+
+std::optional<std::string_view> Tokenizer::TokenBytes(TokenId id) const {
+  return IsSpecial(id) ? std::nullopt : TokenText(id);
+}
+
+std::optional<std::string_view> Tokenizer::TokenText(TokenId id) const {
+  const auto added = added_.find(id);
+  if (added != added_.end()) return added->second.content;
+  const std::string_view bytes = byte_pairs_.vocabulary().Bytes(id);
+  if (bytes.empty()) return std::nullopt;
+  return bytes;
+}
+
+bool Tokenizer::IsSpecial(TokenId id) const {
+  const auto added = added_.find(id);
+  return added != added_.end() && added->second.special;
+}
+
+std::optional<TokenId> Tokenizer::SpecialId(std::string_view name) const {
+  for (const auto& [id, token] : added_) {
+    if (token.special && token.content == name) return id;
+  }
+  return std::nullopt;
+}
+
+}  // namespace tutti
