@@ -7,12 +7,19 @@
 
 namespace tutti {
 
+grpc::ByteBuffer Serialize(const google::protobuf::MessageLite& message) {
+  std::string bytes;
+  message.SerializeToString(&bytes);
+  const grpc::Slice slice(bytes);
+  return grpc::ByteBuffer(&slice, 1);
+}
+
 grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
 }
 
-class GenerateStream::Reactor : public grpc::ServerWriteReactor<v1::GenerateResponse> {
+class GenerateStream::Reactor : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
  public:
   explicit Reactor(std::shared_ptr<GenerateStream> stream) : stream_(std::move(stream)) {}
   void OnWriteDone(bool ok) override { stream_->OnWriteDone(ok); }
@@ -23,7 +30,7 @@ class GenerateStream::Reactor : public grpc::ServerWriteReactor<v1::GenerateResp
   const std::shared_ptr<GenerateStream> stream_;
 };
 
-grpc::ServerWriteReactor<v1::GenerateResponse>* GenerateStream::Start(
+grpc::ServerWriteReactor<grpc::ByteBuffer>* GenerateStream::Start(
     OnClientGone on_client_gone, std::shared_ptr<GenerateStream>* stream) {
   *stream = std::make_shared<GenerateStream>();
   (*stream)->on_client_gone_ = std::move(on_client_gone);
@@ -104,7 +111,7 @@ GenerateStream::Next GenerateStream::NextLocked() {
   Next next;
   if (writing_ || finished_) return next;
   if (pending_) {
-    current_ = std::move(*pending_);
+    current_ = Serialize(*pending_);
     pending_.reset();
     writing_ = next.write = true;
   } else if (final_status_) {

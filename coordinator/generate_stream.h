@@ -14,6 +14,8 @@
 namespace tutti {
 
 grpc::Status ToGrpc(const absl::Status& status);
+// The bytes of a message, for methods that speak raw bytes.
+grpc::ByteBuffer Serialize(const google::protobuf::MessageLite& message);
 
 // Shared by the reactor and the output hub; outlives the reactor. One write is outstanding at a
 // time; what comes meanwhile is merged into one pending response.  Thread: any.
@@ -22,8 +24,8 @@ class GenerateStream : public OutputStream {
   using OnClientGone = std::function<void(RequestId)>;
 
   // Makes the stream and its reactor, which frees itself when gRPC is done with the call.
-  static grpc::ServerWriteReactor<v1::GenerateResponse>* Start(
-      OnClientGone on_client_gone, std::shared_ptr<GenerateStream>* stream);
+  static grpc::ServerWriteReactor<grpc::ByteBuffer>* Start(OnClientGone on_client_gone,
+                                                           std::shared_ptr<GenerateStream>* stream);
 
   // Names the request whose end the client's leaving is. False: the client has already left;
   // nothing should start.
@@ -58,7 +60,7 @@ class GenerateStream : public OutputStream {
   bool finished_ = false;
   bool client_gone_ = false;
   // Touched only by the write in progress.
-  v1::GenerateResponse current_;
+  grpc::ByteBuffer current_;
 };
 
 }  // namespace tutti

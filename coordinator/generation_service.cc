@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/limits.h"
+#include "coordinator/message_parser.h"
 #include "coordinator/request_builder.h"
 
 namespace tutti {
@@ -61,8 +62,8 @@ GenerationService::GenerationService(const ServedModel* model, const ServingStat
       hub_(hub),
       pool_(kTokenizerThreads, kMailboxEventsMax) {}
 
-grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationService::Generate(
-    grpc::CallbackServerContext* context, const v1::GenerateRequest* request) {
+grpc::ServerWriteReactor<grpc::ByteBuffer>* GenerationService::Generate(
+    grpc::CallbackServerContext* context, const grpc::ByteBuffer* request) {
   const Instant arrival = clock_->Now();
   const Instant deadline = MonotonicDeadline(context->deadline(), arrival);
   std::shared_ptr<GenerateStream> stream;
@@ -72,19 +73,21 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationService::Generate(
         hub_->Forget(id);
       },
       &stream);
-  // gRPC frees *request when the call ends, which a client may cause while the pool has not come to
-  // it.
-  const bool queued = pool_.Submit([this, message = *request, arrival, deadline, stream] {
-    const absl::Status begun = Begin(message, arrival, deadline, stream);
+  // gRPC frees *request (not the bytes it shares) when the call ends, which a client may cause
+  // while the pool has not come to it.
+  const bool queued = pool_.Submit([this, bytes = *request, arrival, deadline, stream] {
+    const absl::Status begun = Begin(bytes, arrival, deadline, stream);
     if (!begun.ok()) stream->Finish(begun);
   });
   if (!queued) stream->Finish(Overloaded());
   return reactor;
 }
 
-absl::Status GenerationService::Begin(const v1::GenerateRequest& message, Instant arrival,
+absl::Status GenerationService::Begin(const grpc::ByteBuffer& bytes, Instant arrival,
                                       Instant deadline,
                                       const std::shared_ptr<GenerateStream>& stream) {
+  v1::GenerateRequest message;
+  TUTTI_RETURN_IF_ERROR(ParseMessage(bytes, &message));
   TUTTI_ASSIGN_OR_RETURN(BuiltRequest built, BuildRequest(message, *model_));
   TUTTI_RETURN_IF_ERROR(serving_->Check());
   const RequestId id(next_request_++);
@@ -103,19 +106,24 @@ absl::Status GenerationService::Begin(const v1::GenerateRequest& message, Instan
 }
 
 grpc::ServerUnaryReactor* GenerationService::Tokenize(grpc::CallbackServerContext* context,
-                                                      const v1::TokenizeRequest* request,
-                                                      v1::TokenizeResponse* response) {
+                                                      const grpc::ByteBuffer* request,
+                                                      grpc::ByteBuffer* response) {
   auto* reactor = context->DefaultReactor();
   // A unary call's messages live until its reactor finished, whatever the client does.
   const bool queued = pool_.Submit([this, request, response, reactor] {
-    reactor->Finish(ToGrpc(FillTokens(*request, response)));
+    v1::TokenizeResponse message;
+    const absl::Status filled = FillTokens(*request, &message);
+    *response = Serialize(message);
+    reactor->Finish(ToGrpc(filled));
   });
   if (!queued) reactor->Finish(ToGrpc(Overloaded()));
   return reactor;
 }
 
-absl::Status GenerationService::FillTokens(const v1::TokenizeRequest& request,
+absl::Status GenerationService::FillTokens(const grpc::ByteBuffer& bytes,
                                            v1::TokenizeResponse* response) const {
+  v1::TokenizeRequest request;
+  TUTTI_RETURN_IF_ERROR(ParseMessage(bytes, &request));
   TUTTI_RETURN_IF_ERROR(CheckModelName(request.model(), *model_));
   std::vector<TokenId> ids;
   switch (request.prompt_case()) {
@@ -132,7 +140,7 @@ absl::Status GenerationService::FillTokens(const v1::TokenizeRequest& request,
   }
   for (const TokenId id : ids) {
     response->add_ids(id);
-    response->add_tokens(std::string(model_->tokenizer->TokenText(id)));
+    response->add_tokens(std::string(model_->tokenizer->TokenText(id).value_or("")));
   }
   return absl::OkStatus();
 }
@@ -145,7 +153,7 @@ grpc::ServerUnaryReactor* GenerationService::GetModel(grpc::CallbackServerContex
   response->set_fingerprint(model_->fingerprint);
   response->set_context_length(static_cast<uint32_t>(model_->max_model_len));
   response->set_vocab_size(static_cast<uint32_t>(model_->config.vocab_size));
-  response->set_dtype(DTypeName(model_->config.dtype));
+  response->set_dtype(std::string(DTypeName(model_->config.dtype)));
   response->set_numerics_class(serving_->numerics_class());
   for (const int32_t id : model_->generation.eos_token_ids) response->add_eos_token_ids(id);
   auto* reactor = context->DefaultReactor();

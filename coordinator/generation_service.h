@@ -32,25 +32,30 @@ class ServingState {
   std::string numerics_class_;                        // guarded by mutex_
 };
 
-class GenerationService : public v1::Inference::CallbackService {
+// Generate and Tokenize take raw bytes and parse them here, so that a message that does not parse
+// is answered with the field at fault (message_parser.h) instead of gRPC's empty status.
+class GenerationService
+    : public v1::Inference::WithRawCallbackMethod_Generate<
+          v1::Inference::WithRawCallbackMethod_Tokenize<
+              v1::Inference::WithCallbackMethod_GetModel<v1::Inference::Service>>> {
  public:
   // REQUIRES: everything outlives the service.
   GenerationService(const ServedModel* model, const ServingState* serving, const Clock* clock,
                     EngineLoop* engine, OutputHub* hub);
 
-  grpc::ServerWriteReactor<v1::GenerateResponse>* Generate(
-      grpc::CallbackServerContext* context, const v1::GenerateRequest* request) override;
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* Generate(grpc::CallbackServerContext* context,
+                                                       const grpc::ByteBuffer* request) override;
   grpc::ServerUnaryReactor* Tokenize(grpc::CallbackServerContext* context,
-                                     const v1::TokenizeRequest* request,
-                                     v1::TokenizeResponse* response) override;
+                                     const grpc::ByteBuffer* request,
+                                     grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* GetModel(grpc::CallbackServerContext* context,
                                      const v1::GetModelRequest* request,
                                      v1::GetModelResponse* response) override;
 
  private:
-  absl::Status Begin(const v1::GenerateRequest& message, Instant arrival, Instant deadline,
+  absl::Status Begin(const grpc::ByteBuffer& bytes, Instant arrival, Instant deadline,
                      const std::shared_ptr<GenerateStream>& stream);
-  absl::Status FillTokens(const v1::TokenizeRequest& request, v1::TokenizeResponse* response) const;
+  absl::Status FillTokens(const grpc::ByteBuffer& bytes, v1::TokenizeResponse* response) const;
 
   const ServedModel* const model_;
   const ServingState* const serving_;

@@ -84,7 +84,7 @@ class OutputHub::Output {
     for (int i = 0; i < sampled.top_ids_size() && i < sampled.top_logprobs_size(); ++i) {
       v1::TokenLogprob& top = *token.add_top();
       top.set_id(sampled.top_ids(i));
-      top.set_token(std::string(tokenizer_->TokenText(sampled.top_ids(i))));
+      top.set_token(std::string(tokenizer_->TokenText(sampled.top_ids(i)).value_or("")));
       top.set_logprob(sampled.top_logprobs(i));
     }
   }

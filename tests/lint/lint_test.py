@@ -28,7 +28,7 @@ MESSAGES_ALLOWED = {"transport", "worker", "coordinator", "client"}
 GRPC_SHELL = {
     "transport": re.compile(r"^(grpc_|frame_codec|frame_scan)"),
     "worker": re.compile(r"^(worker|main|executor|peer_)"),
-    "coordinator": re.compile(r"^(main|coordinator|admin_service|generation_service|generate_stream)"),
+    "coordinator": re.compile(r"^(main|coordinator|admin_service|generation_service|generate_stream|message_parser)"),
     "client": re.compile(r""),
 }
 
