@@ -9,39 +9,12 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "model/unicode.h"
 
 namespace tutti {
 namespace {
 
 namespace pb = google::protobuf;
-
-// Offset of the first byte that does not belong to well-formed UTF-8 (Unicode 15, table 3-7).
-std::optional<size_t> FindInvalidUtf8(const std::string& text) {
-  size_t i = 0;
-  const auto byte = [&](size_t at) {
-    return at < text.size() ? static_cast<unsigned char>(text[at]) : 0;
-  };
-  const auto in = [&](size_t at, int low, int high) { return byte(at) >= low && byte(at) <= high; };
-  while (i < text.size()) {
-    const unsigned char c = byte(i);
-    if (c < 0x80) {
-      i += 1;
-    } else if (c >= 0xc2 && c <= 0xdf && in(i + 1, 0x80, 0xbf)) {
-      i += 2;
-    } else if (c >= 0xe0 && c <= 0xef &&
-               in(i + 1, c == 0xe0 ? 0xa0 : 0x80, c == 0xed ? 0x9f : 0xbf) &&
-               in(i + 2, 0x80, 0xbf)) {
-      i += 3;
-    } else if (c >= 0xf0 && c <= 0xf4 &&
-               in(i + 1, c == 0xf0 ? 0x90 : 0x80, c == 0xf4 ? 0x8f : 0xbf) &&
-               in(i + 2, 0x80, 0xbf) && in(i + 3, 0x80, 0xbf)) {
-      i += 4;
-    } else {
-      return i;
-    }
-  }
-  return std::nullopt;
-}
 
 // The same messages with every string a bytes field: they parse what the real ones refuse.
 void TurnStringsIntoBytes(pb::DescriptorProto* message) {

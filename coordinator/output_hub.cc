@@ -18,8 +18,7 @@ class OutputHub::Output {
         clock_(clock),
         options_(std::move(opened.options)),
         stream_(std::move(opened.stream)),
-        detokenizer_(tokenizer, options_.skip_special_tokens),
-        stop_matcher_(options_.stop, options_.include_stop) {}
+        detokenizer_(tokenizer, options_.skip_special_tokens) {}
 
   // True when a stop string ended the output here.
   bool Take(const DeliverTokens& delivery) {
@@ -32,16 +31,16 @@ class OutputHub::Output {
       const bool is_stop_token = std::binary_search(options_.stop_token_ids.begin(),
                                                     options_.stop_token_ids.end(), sampled.token());
       if (is_stop_token && !options_.include_stop) continue;
-      response.mutable_text()->append(stop_matcher_.Push(detokenizer_.Push(sampled.token())));
-      if (stop_matcher_.matched()) break;
+      response.mutable_text()->append(Match(detokenizer_.Push(sampled.token())));
+      if (stopped()) break;
     }
     last_token_at_ = clock_->Now();
     stream_->Write(std::move(response));
-    return stop_matcher_.matched();
+    return stopped();
   }
 
   // The text is complete: tokens sampled after it are not shown.
-  bool stopped() const { return stop_matcher_.matched(); }
+  bool stopped() const { return stop_ >= 0; }
 
   void Finish(const FinishRequest& finish) {
     if (!finish.status.ok()) {
@@ -50,16 +49,16 @@ class OutputHub::Output {
     }
     v1::GenerateResponse response;
     response.set_index(static_cast<uint32_t>(completion_tokens_));
-    bool matched = stop_matcher_.matched();
-    if (!matched) {
-      response.set_text(stop_matcher_.Push(detokenizer_.Finish()));
-      matched = stop_matcher_.matched();
-      if (!matched) response.mutable_text()->append(stop_matcher_.Finish());
+    if (!stopped()) {
+      response.set_text(Match(detokenizer_.Finish()));
+      if (!stopped() && options_.stop_matcher) {
+        response.mutable_text()->append(options_.stop_matcher->Finish());
+      }
     }
     v1::Finish& end = *response.mutable_finish();
-    end.set_reason(matched || finish.cause != FinishCause::kLength ? v1::FINISH_REASON_STOP
-                                                                   : v1::FINISH_REASON_LENGTH);
-    if (matched) end.set_stop(stop_matcher_.matched_stop());
+    end.set_reason(stopped() || finish.cause != FinishCause::kLength ? v1::FINISH_REASON_STOP
+                                                                     : v1::FINISH_REASON_LENGTH);
+    if (stopped()) end.set_stop(options_.stop[static_cast<size_t>(stop_)]);
     end.mutable_usage()->set_prompt_tokens(static_cast<uint32_t>(finish.prompt_tokens));
     end.mutable_usage()->set_completion_tokens(static_cast<uint32_t>(completion_tokens_));
     end.mutable_usage()->set_cached_prompt_tokens(
@@ -76,6 +75,14 @@ class OutputHub::Output {
   }
 
  private:
+  // Text that is certain not to begin a stop string.
+  std::string Match(std::string text) {
+    if (!options_.stop_matcher) return text;
+    StopMatcher::Result result = options_.stop_matcher->Push(text);
+    stop_ = result.stop;
+    return std::move(result.text);
+  }
+
   void AddToken(const v1::SampledToken& sampled, v1::GenerateResponse* response) const {
     v1::OutputToken& token = *response->add_tokens();
     token.set_id(sampled.token());
@@ -91,10 +98,10 @@ class OutputHub::Output {
 
   const Tokenizer* const tokenizer_;
   const Clock* const clock_;
-  const OutputOptions options_;
+  OutputOptions options_;
   const std::shared_ptr<OutputStream> stream_;
   Detokenizer detokenizer_;
-  StopMatcher stop_matcher_;
+  int stop_ = -1;  // index of the stop string found
   int64_t completion_tokens_ = 0;
   std::optional<Instant> first_token_at_;
   std::optional<Instant> last_token_at_;

@@ -2,9 +2,11 @@
 // neither the engine nor an RPC thread ever waits for a detokenizer or a slow client.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -15,6 +17,7 @@
 #include "base/mailbox.h"
 #include "coordinator/engine.h"
 #include "coordinator/output_stream.h"
+#include "model/stop_matcher.h"
 
 namespace tutti {
 
@@ -22,8 +25,9 @@ class Tokenizer;
 
 // What the hub needs to know of a request.
 struct OutputOptions {
-  std::vector<std::string> stop;
-  std::vector<TokenId> stop_token_ids;  // sorted; their text is not part of the output
+  std::vector<std::string> stop;            // the strings of stop_matcher
+  std::optional<StopMatcher> stop_matcher;  // none: nothing stops the text
+  std::vector<TokenId> stop_token_ids;      // sorted; their text is not part of the output
   bool include_stop = false;
   bool skip_special_tokens = true;
   bool logprobs = false;

@@ -65,6 +65,14 @@ class OutputHubTest : public ::testing::Test {
     return *ids;
   }
 
+  static OutputOptions Stopping(const std::string& stop, bool include) {
+    OutputOptions options{.stop = {stop}, .include_stop = include};
+    auto matcher = StopMatcher::Create(options.stop, include);
+    CHECK(matcher.ok());
+    options.stop_matcher = *std::move(matcher);
+    return options;
+  }
+
   static constexpr RequestId kRequest{1};
   ManualClock clock_;
   std::unique_ptr<ServedModel> model_;
@@ -91,7 +99,7 @@ TEST_F(OutputHubTest, TextOfAllTokensArrives) {
 }
 
 TEST_F(OutputHubTest, StopStringCutsTheTextAndTellsTheEngine) {
-  auto stream = Open({.stop = {"13 1"}});
+  auto stream = Open(Stopping("13 1", false));
   Deliver(Ids("11 12 13 14 15"));
   EXPECT_TRUE(stream->End().ok());
   EXPECT_EQ(stopped_.get_future().get(), kRequest);
@@ -101,7 +109,7 @@ TEST_F(OutputHubTest, StopStringCutsTheTextAndTellsTheEngine) {
 }
 
 TEST_F(OutputHubTest, StopStringMayBeShown) {
-  auto stream = Open({.stop = {"13 1"}, .include_stop = true});
+  auto stream = Open(Stopping("13 1", true));
   Deliver(Ids("11 12 13 14 15"));
   EXPECT_TRUE(stream->End().ok());
   EXPECT_EQ(stream->text(), "11 12 13 1");

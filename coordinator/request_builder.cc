@@ -139,17 +139,14 @@ absl::Status BuildSampling(const v1::SamplingParams& params, const ServedModel& 
 
 absl::Status BuildStops(const v1::SamplingParams& params, const ServedModel& model,
                         BuiltRequest* out) {
-  if (params.stop_size() > kStopStringsMax) {
-    return Bad("sampling.stop", absl::StrCat("has ", params.stop_size(), " strings, the limit is ",
-                                             kStopStringsMax));
-  }
-  for (int i = 0; i < params.stop_size(); ++i) {
-    if (params.stop(i).empty() ||
-        static_cast<int64_t>(params.stop(i).size()) > kStopStringBytesMax) {
-      return Bad(absl::StrCat("sampling.stop[", i, "]"),
-                 absl::StrCat("must have 1 to ", kStopStringBytesMax, " bytes"));
+  if (params.stop_size() > 0) {
+    out->output.stop.assign(params.stop().begin(), params.stop().end());
+    absl::StatusOr<StopMatcher> matcher =
+        StopMatcher::Create(out->output.stop, params.include_stop_str_in_output());
+    if (!matcher.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("sampling.", matcher.status().message()));
     }
-    out->output.stop.push_back(params.stop(i));
+    out->output.stop_matcher = *std::move(matcher);
   }
   if (params.stop_token_ids_size() > kStopTokenIdsMax) {
     return Bad("sampling.stop_token_ids", absl::StrCat("has ", params.stop_token_ids_size(),

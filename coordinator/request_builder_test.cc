@@ -8,6 +8,7 @@
 
 #include "coordinator/limits.h"
 #include "coordinator/testing_model.h"
+#include "model/limits.h"
 
 namespace tutti {
 namespace {
