@@ -307,4 +307,23 @@ absl::StatusOr<std::vector<TensorInfo>> ParseSafetensorsHeader(std::string_view 
   return tensors;
 }
 
+std::string MakeSafetensorsHeader(const std::vector<TensorInfo>& tensors) {
+  std::string text = R"({"__metadata__":{"format":"pt"})";
+  int64_t at = 0;
+  for (const TensorInfo& tensor : tensors) {
+    absl::StrAppend(&text, ",", nlohmann::json(tensor.name).dump(), R"(:{"dtype":")",
+                    std::string(StoredTypeName(tensor.dtype)), R"(","shape":[)",
+                    absl::StrJoin(tensor.shape, ","), R"(],"data_offsets":[)", at, ",",
+                    at + tensor.bytes, "]}");
+    at += tensor.bytes;
+  }
+  text += "}";
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  std::string out;
+  for (int i = 0; i < kSafetensorsPrefixBytes; ++i) {
+    out.push_back(static_cast<char>(static_cast<uint64_t>(text.size()) >> (8 * i)));
+  }
+  return out + text;
+}
+
 }  // namespace tutti

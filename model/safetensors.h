@@ -70,4 +70,9 @@ absl::StatusOr<int64_t> SafetensorsHeaderBytes(std::string_view prefix, int64_t 
 absl::StatusOr<std::vector<TensorInfo>> ParseSafetensorsHeader(std::string_view header,
                                                                int64_t file_bytes);
 
+// The first bytes of a file with these tensors: length, header and the spaces that let the data
+// begin at a multiple of
+// 8. The data follows in the same order. Only name, dtype, shape and bytes are read.
+std::string MakeSafetensorsHeader(const std::vector<TensorInfo>& tensors);
+
 }  // namespace tutti

@@ -1,0 +1,130 @@
+// For tests: directories that clean up after themselves, and small checkpoints in them.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "model/model_config.h"
+#include "model/safetensors.h"
+#include "model/weight_map.h"
+
+namespace tutti {
+
+class TempDir {
+ public:
+  TempDir() {
+    std::string name = testing::TempDir() + "/tutti-XXXXXX";
+    if (mkdtemp(name.data()) == nullptr) std::abort();
+    path_ = name;
+  }
+  ~TempDir() { std::filesystem::remove_all(path_); }
+  TempDir(const TempDir&) = delete;
+  TempDir& operator=(const TempDir&) = delete;
+
+  const std::string& path() const { return path_; }
+  std::string File(const std::string& name) const { return path_ + "/" + name; }
+  void Write(const std::string& name, const std::string& content) const {
+    std::ofstream(File(name), std::ios::binary) << content;
+  }
+
+ private:
+  std::string path_;
+};
+
+inline std::string ReadWholeFile(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream out;
+  out << in.rdbuf();
+  return out.str();
+}
+
+// The folder of real data, or "" when this machine has none.
+inline std::string TestData() {
+  const char* dir = std::getenv("TUTTI_TESTDATA");
+  return dir == nullptr ? "" : dir;
+}
+
+// A length and a header text, as a file has them; the data is the caller's.
+inline std::string WithLength(const std::string& header) {
+  std::string out;
+  for (int i = 0; i < 8; ++i) {
+    out.push_back(static_cast<char>(static_cast<uint64_t>(header.size()) >> (8 * i)));
+  }
+  return out + header;
+}
+
+// Sizes that are all different, so that a mix-up shows.
+inline ModelConfig TinyConfig() {
+  ModelConfig config;
+  config.architecture = "Qwen3ForCausalLM";
+  config.model_type = "qwen3";
+  config.hidden_size = 24;
+  config.intermediate_size = 40;
+  config.num_layers = 3;
+  config.num_heads = 4;
+  config.num_kv_heads = 2;
+  config.head_dim = 8;
+  config.vocab_size = 200;
+  config.max_position_embeddings = 64;
+  config.rms_norm_eps = 1e-6f;
+  config.rope_theta = 10000;
+  config.qk_norm = true;
+  config.dtype = DType::kBF16;
+  return config;
+}
+
+// The text of a config.json that reads as `config`.
+inline std::string ConfigText(const ModelConfig& config) {
+  std::ostringstream out;
+  out << R"({"architectures": [")" << config.architecture << R"("], "model_type": "qwen3",)"
+      << R"("hidden_act": "silu", "torch_dtype": ")"
+      << (config.dtype == DType::kBF16  ? "bfloat16"
+          : config.dtype == DType::kF16 ? "float16"
+                                        : "float32")
+      << R"(", "hidden_size": )" << config.hidden_size << R"(, "intermediate_size": )"
+      << config.intermediate_size << R"(, "num_hidden_layers": )" << config.num_layers
+      << R"(, "num_attention_heads": )" << config.num_heads << R"(, "num_key_value_heads": )"
+      << config.num_kv_heads << R"(, "head_dim": )" << config.head_dim << R"(, "vocab_size": )"
+      << config.vocab_size << R"(, "max_position_embeddings": )" << config.max_position_embeddings
+      << R"(, "rms_norm_eps": 1e-06, "rope_theta": )" << config.rope_theta
+      << R"(, "tie_word_embeddings": )" << (config.tie_word_embeddings ? "true" : "false") << "}";
+  return out.str();
+}
+
+// A file of `tensors` whose bytes count up, so that every tensor's are its own.
+inline std::string FileOf(const std::vector<TensorInfo>& tensors) {
+  std::string out = MakeSafetensorsHeader(tensors);
+  int64_t bytes = 0;
+  for (const TensorInfo& tensor : tensors) bytes += tensor.bytes;
+  for (int64_t i = 0; i < bytes; ++i) out.push_back(static_cast<char>(i * 7 + i / 256));
+  return out;
+}
+
+inline TensorInfo TensorOf(const std::string& name, StoredType dtype, std::vector<int64_t> shape) {
+  TensorInfo info;
+  info.name = name;
+  info.dtype = dtype;
+  info.bytes = StoredTypeBytes(dtype);
+  for (int64_t size : shape) info.bytes *= size;
+  info.shape = std::move(shape);
+  return info;
+}
+
+// What a checkpoint of `config` holds, without a separate head when tied.
+inline std::vector<TensorInfo> TensorsOf(const ModelConfig& config) {
+  std::vector<TensorInfo> tensors;
+  for (const WeightSpec& spec : ListWeights(config, WholeModel(config))) {
+    if (spec.role == Role::kHead && config.tie_word_embeddings) continue;
+    tensors.push_back(TensorOf(spec.name, StoredTypeOf(config.dtype), spec.shape));
+  }
+  return tensors;
+}
+
+}  // namespace tutti
