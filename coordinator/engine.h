@@ -45,7 +45,8 @@ struct EngineOptions {
   Duration beat_interval = std::chrono::milliseconds(250);
   Duration lease = std::chrono::milliseconds(1500);
   Duration load_timeout = std::chrono::minutes(30);
-  // Planted bugs, for the tests of the simulator itself; see tests/support. Bit set of PlantedBug.
+  // Planted bugs, for the tests of the simulator itself; see tests/simulation. Bit set of
+  // PlantedBug.
   uint32_t planted_bugs = 0;
 };
 
@@ -57,7 +58,7 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   // Takes one event into account. Never plans: a burst of events must not cause a burst of plans.
-  void Handle(const Event& event, Instant now, std::vector<Action>* actions);
+  void Handle(Event event, Instant now, std::vector<Action>* actions);
   // Acts on everything handled so far: expires leases and deadlines, forms pipelines, fills them
   // with steps. Once per drained batch of events.
   void Advance(Instant now, std::vector<Action>* actions);

@@ -28,7 +28,8 @@ struct RequestCancelled {
   RequestId request;
   CancelCause cause = CancelCause::kClientGone;
 };
-// A worker's hello passed the shell's syntactic checks; the engine decides whether the worker may join.
+// A worker's hello passed the shell's syntactic checks; the engine decides whether the worker may
+// join.
 struct WorkerJoined {
   LinkKey link;
   v1::Hello hello;
@@ -37,7 +38,8 @@ struct WorkerLost {
   LinkKey link;
   absl::Status reason;
 };
-// shard_progress, shard_ready, step_result, step_done, beat or failure. Untrusted: checked here, epochs first.
+// shard_progress, shard_ready, step_result, step_done, beat or failure. Untrusted: checked here,
+// epochs first.
 struct WorkerFrame {
   LinkKey link;
   v1::Frame frame;
@@ -45,7 +47,8 @@ struct WorkerFrame {
 // No more admissions; running requests finish.
 struct DrainRequested {};
 
-using Event = std::variant<RequestArrived, RequestCancelled, WorkerJoined, WorkerLost, WorkerFrame, DrainRequested>;
+using Event = std::variant<RequestArrived, RequestCancelled, WorkerJoined, WorkerLost, WorkerFrame,
+                           DrainRequested>;
 
 // ---- what the engine wants done
 
@@ -54,7 +57,8 @@ struct SendToWorker {
   LinkKey link;
   v1::Frame frame;
 };
-// Close the link and tell the worker why; no WorkerLost is expected back for it, and one that comes is ignored.
+// Close the link and tell the worker why; no WorkerLost is expected back for it, and one that comes
+// is ignored.
 struct CloseWorker {
   LinkKey link;
   absl::Status reason;
@@ -70,11 +74,11 @@ enum class FinishCause { kStopToken, kLength, kStopString, kError };
 struct FinishRequest {
   RequestId request;
   FinishCause cause = FinishCause::kError;
-  absl::Status status;              // not OK exactly when cause is kError
+  absl::Status status;  // not OK exactly when cause is kError
   int32_t prompt_tokens = 0;
   int32_t completion_tokens = 0;
   int32_t cached_prompt_tokens = 0;
-  Duration queue_time{};            // arrival to the first step that computes something of it
+  Duration queue_time{};  // arrival to the first step that computes something of it
 };
 // Whether a complete pipeline makes progress; feeds the health service.
 struct ServingChanged {
@@ -82,6 +86,7 @@ struct ServingChanged {
   std::string why_not;
 };
 
-using Action = std::variant<SendToWorker, CloseWorker, DeliverTokens, FinishRequest, ServingChanged>;
+using Action =
+    std::variant<SendToWorker, CloseWorker, DeliverTokens, FinishRequest, ServingChanged>;
 
 }  // namespace tutti

@@ -40,26 +40,26 @@ inline constexpr int64_t kHelloTimeoutMs = 5000;
 // Control links at once: 10,000 devices would need a coordinator of another shape.
 inline constexpr int64_t kWorkerLinksMax = 1024;
 
-
 // ---- what the engine waits for
 
-// Silence of a worker that loads its shard, before it is taken for dead. It cannot beat while the kernel reads for it: the
-// largest tensor in use (an embedding of 2.5 GB) from a disk of 100 MB/s takes 25 s.
+// Silence of a worker that loads its shard, before it is taken for dead. It cannot beat while the
+// kernel reads for it: the largest tensor in use (an embedding of 2.5 GB) from a disk of 100 MB/s
+// takes 25 s.
 inline constexpr Duration kLoadingSilenceMax = std::chrono::seconds(30);
-// A worker with everything for its next step that makes no progress for this long is stuck, though it beats: most likely
-// its link from the previous stage is cut. A worker that computes shows progress after every layer, so one lease would do;
-// the second is for the activation on its way.
+// A worker with everything for its next step that makes no progress for this long is stuck, though
+// it beats: most likely its link from the previous stage is cut. A worker that computes shows
+// progress after every layer, so one lease would do; the second is for the activation on its way.
 constexpr Duration StuckAfter(Duration lease) { return 2 * lease; }
 // A pipeline that has served this long has not failed because of what it is made of.
 inline constexpr Duration kStableServing = std::chrono::seconds(10);
-// Wait before the next attempt after this many failures in a row: none after the first, then 250 ms and doubling, at most
-// 16 s, so that a shard that cannot be loaded is not tried all the time.
+// Wait before the next attempt after this many failures in a row: none after the first, then 250 ms
+// and doubling, at most 16 s, so that a shard that cannot be loaded is not tried all the time.
 constexpr Duration FormBackOff(int32_t failures) {
   if (failures <= 1) return Duration::zero();
   return std::chrono::milliseconds(250) * (int64_t{1} << (failures < 8 ? failures - 2 : 6));
 }
-// A client that finds the waiting queue full is told to come back after this many seconds, about the time an ordinary
-// answer of 200 tokens takes on a loaded machine.
+// A client that finds the waiting queue full is told to come back after this many seconds, about
+// the time an ordinary answer of 200 tokens takes on a loaded machine.
 inline constexpr int32_t kRetryAfterSeconds = 5;
 
 }  // namespace tutti

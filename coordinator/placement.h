@@ -52,6 +52,17 @@ struct PlacementPlan {
   int32_t block_size = 0;
 };
 
+// Bytes of work space a stage needs for its largest step.
+int64_t ActivationBytes(const ModelConfig& model, const PlacementOptions& options, bool has_head);
+
+// The least memory with which a device can serve any stage of this model: one layer, and KV room
+// for one block.
+int64_t SmallestStageBytes(const ModelConfig& model, const PlacementOptions& options);
+
+// The stages in the order of the devices. KV room comes first: the tightest stage gets the most
+// that is possible, up to the limit of the options. Among the splits that give it, the one whose
+// most loaded stage reads the fewest weight bytes per step.
+//
 // RESOURCE_EXHAUSTED says which stage lacks how many bytes, and the smallest thing that would fit
 // (memory per device, number of devices or a shorter context). INVALID_ARGUMENT: overrides that do
 // not fit the model.

@@ -1,4 +1,5 @@
-// The requests taken and not ended yet, their deadlines, and the counters of an operator's view. Owns the sequences.
+// The requests taken and not ended yet, their deadlines, and the counters of an operator's view.
+// Owns the sequences.
 //
 // Every request taken ends here exactly once.  Thread: the engine's.
 #pragma once
@@ -25,7 +26,8 @@ class RequestTable {
   Sequence* Find(RequestId id) const;  // null when unknown or ended
   size_t size() const { return sequences_.size(); }
 
-  // Tells the client the end and forgets the sequence. `status` is not OK exactly when `cause` is kError.
+  // Tells the client the end and forgets the sequence. `status` is not OK exactly when `cause` is
+  // kError.
   void Finish(Sequence* sequence, FinishCause cause, absl::Status status,
               std::vector<Action>* actions);
   // Ends a request that was never added.
@@ -41,7 +43,8 @@ class RequestTable {
   void FillCounters(v1::RequestCounters* counters) const;
 
  private:
-  std::unordered_map<RequestId, std::unique_ptr<Sequence>> sequences_;  // found by id only, never walked
+  std::unordered_map<RequestId, std::unique_ptr<Sequence>>
+      sequences_;  // found by id only, never walked
   std::map<uint64_t, Sequence*> by_arrival_;
   std::set<std::pair<Instant, RequestId>> deadlines_;
   uint64_t arrivals_ = 0;

@@ -1,7 +1,8 @@
 // One output being generated: its tokens, how far they are computed, and the KV blocks it holds.
 //
-// Tokens catch up: a sequence has `total` tokens and has `computed` so many of them; steps under way bring it to
-// `planned`. Being far behind (a prompt) and one token behind (generating) are the same thing.
+// Tokens catch up: a sequence has `total` tokens and has `computed` so many of them; steps under
+// way bring it to `planned`. Being far behind (a prompt) and one token behind (generating) are the
+// same thing.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +17,18 @@ namespace tutti {
 
 struct Sequence {
   // ---- constant after construction
-  Request request;           // its prompt moved into `tokens`
-  uint64_t arrival = 0;      // order of arrival, the scheduler's only priority
+  Request request;       // its prompt moved into `tokens`
+  uint64_t arrival = 0;  // order of arrival, the scheduler's only priority
   Instant arrived_at;
   int32_t prompt_tokens = 0;
 
   // ---- the output so far
-  std::vector<TokenId> tokens;             // prompt, then what was sampled
-  std::optional<Instant> first_planned_at; // of the first step that computes something of it
+  std::vector<TokenId> tokens;              // prompt, then what was sampled
+  std::optional<Instant> first_planned_at;  // of the first step that computes something of it
 
   // ---- its stay among the running; empty while waiting
-  SequenceId id;                  // its name on the workers, new for each stay: results of an earlier one find nobody
+  SequenceId
+      id;  // its name on the workers, new for each stay: results of an earlier one find nobody
   bool known_to_workers = false;  // a plan with it has been written
   std::vector<BlockId> blocks;    // block of slot p: blocks[p / block_size]
   int32_t computed = 0;           // tokens whose K/V is in the cache on every stage

@@ -1,0 +1,136 @@
+#include "coordinator/membership.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "base/protocol.h"
+
+namespace tutti {
+namespace {
+
+absl::Status Differs(const char* what, const std::string& worker, const std::string& coordinator) {
+  return absl::FailedPreconditionError(
+      absl::StrCat(what, " of the worker is \"", absl::CHexEscape(worker),
+                   "\", of the coordinator \"", coordinator, "\""));
+}
+
+// The run of digits at the front of `text`, without leading zeros, cut off from `text`.
+std::string_view TakeNumber(std::string_view* text) {
+  size_t end = 0;
+  while (end < text->size() && absl::ascii_isdigit((*text)[end])) ++end;
+  std::string_view number = text->substr(0, end);
+  text->remove_prefix(end);
+  while (number.size() > 1 && number.front() == '0') number.remove_prefix(1);
+  return number;
+}
+
+}  // namespace
+
+bool NaturallyBefore(std::string_view a, std::string_view b) {
+  const std::string_view whole_a = a;
+  const std::string_view whole_b = b;
+  while (!a.empty() && !b.empty()) {
+    if (absl::ascii_isdigit(a.front()) && absl::ascii_isdigit(b.front())) {
+      const std::string_view number_a = TakeNumber(&a);
+      const std::string_view number_b = TakeNumber(&b);
+      if (number_a.size() != number_b.size()) return number_a.size() < number_b.size();
+      if (number_a != number_b) return number_a < number_b;
+    } else {
+      if (a.front() != b.front()) return a.front() < b.front();
+      a.remove_prefix(1);
+      b.remove_prefix(1);
+    }
+  }
+  if (a.empty() != b.empty()) return a.empty();
+  return whole_a < whole_b;  // "w01" and "w1"
+}
+
+absl::Status Membership::Check(const v1::Hello& hello) const {
+  if (hello.protocol_version() != kPeerProtocolVersion) {
+    return Differs("protocol version", absl::StrCat(hello.protocol_version()),
+                   absl::StrCat(kPeerProtocolVersion));
+  }
+  if (hello.purpose() != v1::LINK_PURPOSE_CONTROL) {
+    return absl::FailedPreconditionError("only control links come to the coordinator");
+  }
+  if (hello.cluster_id() != options_.cluster_id) {
+    return Differs("cluster id", hello.cluster_id(), options_.cluster_id);
+  }
+  if (hello.build() != options_.build) return Differs("build", hello.build(), options_.build);
+  if (hello.model_fingerprint() != options_.model_fingerprint) {
+    return Differs("model fingerprint", hello.model_fingerprint(), options_.model_fingerprint);
+  }
+  const std::string wanted_class = numerics_class();
+  if (!options_.mix_numerics && !wanted_class.empty() && hello.numerics_class() != wanted_class) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("numerics class of the worker is \"", absl::CHexEscape(hello.numerics_class()),
+                     "\", of the pipeline \"", wanted_class,
+                     "\": results would depend on which worker computes them, and mixing is not "
+                     "allowed"));
+  }
+  if (hello.memory_bytes() < options_.memory_bytes_min) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the worker offers ", hello.memory_bytes(),
+        " bytes of memory; the smallest stage of this model needs ", options_.memory_bytes_min));
+  }
+  for (const auto& [link, worker] : workers_) {
+    if (worker.id() == hello.worker_id()) {
+      return absl::AlreadyExistsError(absl::StrCat(
+          "worker \"", worker.id(), "\" is connected and alive; worker ids must be unique"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+Worker* Membership::Join(LinkKey link, const v1::Hello& hello, Instant now) {
+  return &workers_
+              .emplace(link, Worker{.link = link,
+                                    .hello = hello,
+                                    .joined_at = now,
+                                    .last_heard = now,
+                                    .last_progress = now})
+              .first->second;
+}
+
+Worker* Membership::Find(LinkKey link) {
+  const auto found = workers_.find(link);
+  return found == workers_.end() ? nullptr : &found->second;
+}
+
+Worker* Membership::FindId(std::string_view worker_id) {
+  for (auto& [link, worker] : workers_) {
+    if (worker.id() == worker_id) return &worker;
+  }
+  return nullptr;
+}
+
+std::vector<Worker*> Membership::All() {
+  std::vector<Worker*> all;
+  for (auto& [link, worker] : workers_) all.push_back(&worker);
+  return all;
+}
+
+std::vector<Worker*> Membership::InOrder() {
+  std::vector<Worker*> all = All();
+  std::sort(all.begin(), all.end(),
+            [](const Worker* a, const Worker* b) { return NaturallyBefore(a->id(), b->id()); });
+  return all;
+}
+
+std::string Membership::numerics_class() const {
+  if (!options_.numerics_class.empty()) return options_.numerics_class;
+  return workers_.empty() ? "" : workers_.begin()->second.hello.numerics_class();
+}
+
+void FillWorkerStatus(const Worker& worker, Instant now, v1::WorkerStatus* status) {
+  status->set_worker_id(worker.id());
+  status->set_device(worker.hello.device());
+  status->set_memory_bytes(worker.hello.memory_bytes());
+  status->set_threads(worker.hello.threads());
+  status->set_last_progress_ms_ago(Milliseconds(now - worker.last_heard));
+  status->set_numerics_class(worker.hello.numerics_class());
+}
+
+}  // namespace tutti

@@ -1,0 +1,83 @@
+// The workers that have joined: who they are, when they last showed progress, which part of a
+// pipeline they serve.
+//
+// Thread: the engine's.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "coordinator/events.h"
+#include "tutti/v1/cluster.pb.h"
+#include "tutti/v1/peer.pb.h"
+
+namespace tutti {
+
+struct Worker {
+  // Constant after construction.
+  LinkKey link;
+  v1::Hello hello;
+  Instant joined_at;
+
+  Instant last_heard;     // of the last frame that only its executor can send; renews the lease
+  Instant last_progress;  // when `progress` last grew, or a step was done
+  uint64_t progress = 0;
+  int64_t resident_bytes = 0;
+  int32_t stage = -1;  // in the current epoch of the pipeline; -1: idle
+  // What it has loaded, perhaps in an epoch that is over: kept, because the next one often wants
+  // the same.
+  bool holds_shard = false;
+  Epoch shard_epoch;
+  bool loading = false;  // the shard of shard_epoch; it may be silent for longer meanwhile
+
+  const std::string& id() const { return hello.worker_id(); }
+};
+
+struct MembershipOptions {
+  std::string cluster_id;
+  std::string build;
+  std::string model_fingerprint;
+  std::string numerics_class;  // "": that of the worker that joined first
+  bool mix_numerics = false;
+  int64_t memory_bytes_min = 0;  // less cannot serve any stage
+};
+
+class Membership {
+ public:
+  explicit Membership(MembershipOptions options) : options_(std::move(options)) {}
+
+  // Whether this worker may join; the refusal says what differs, with both sides' values.
+  // FAILED_PRECONDITION: cluster, protocol, build, model or numerics class. ALREADY_EXISTS: a
+  // worker of that id is alive on another link. RESOURCE_EXHAUSTED: too little memory for any
+  // stage.
+  absl::Status Check(const v1::Hello& hello) const;
+  // REQUIRES: Check(hello) is OK, the link is new
+  Worker* Join(LinkKey link, const v1::Hello& hello, Instant now);
+  void Remove(LinkKey link) { workers_.erase(link); }
+
+  Worker* Find(LinkKey link);
+  Worker* FindId(std::string_view worker_id);
+  // In order of joining.
+  std::vector<Worker*> All();
+  // In natural order of their ids: w2 before w10.
+  std::vector<Worker*> InOrder();
+  size_t size() const { return workers_.size(); }
+  std::string numerics_class() const;
+
+ private:
+  const MembershipOptions options_;
+  std::map<LinkKey, Worker> workers_;
+};
+
+// Whether `a` comes before `b` when runs of digits are read as numbers.
+bool NaturallyBefore(std::string_view a, std::string_view b);
+
+void FillWorkerStatus(const Worker& worker, Instant now, v1::WorkerStatus* status);
+
+}  // namespace tutti

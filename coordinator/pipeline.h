@@ -1,0 +1,120 @@
+// One pipeline: which worker serves which stage in which epoch, how far loading has come, how far
+// each stage has got.
+//
+// It forms from joined workers, loads, serves, and ends when one of its workers is lost; every
+// beginning and every end is a new epoch.
+//
+// Thread: the engine's.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/ids.h"
+#include "base/status.h"
+#include "coordinator/engine.h"
+#include "coordinator/membership.h"
+#include "coordinator/placement.h"
+#include "tutti/v1/cluster.pb.h"
+
+namespace tutti {
+
+// What the engine's options say about placement.
+PlacementOptions PlacementOptionsOf(const EngineOptions& options);
+// The options' limit, or the model's context.
+int32_t MaxModelLen(const EngineOptions& options);
+
+class Pipeline {
+ public:
+  enum class State { kWaiting, kLoading, kServing };
+
+  // REQUIRES: `options` and `membership` outlive the pipeline.
+  Pipeline(const EngineOptions* options, Membership* membership)
+      : options_(options), membership_(membership) {}
+
+  State state() const { return state_; }
+  Epoch epoch() const { return epoch_; }
+  int32_t num_blocks() const { return num_blocks_; }
+  bool IsLast(const Worker& worker) const { return worker.stage + 1 == num_stages(); }
+  int32_t num_stages() const { return static_cast<int32_t>(stages_.size()); }
+  // Why it does not serve, for people.
+  std::string WhyNot() const;
+
+  // Forms the next epoch if the workers are there: places the layers and tells every worker its
+  // shard. Does nothing unless it waits and `now` is past the back-off after failures.
+  void TryForm(Instant now, std::vector<Action>* actions);
+  // A worker of this pipeline was lost, or loading took too long. Its workers are idle again; they
+  // keep what they have loaded.
+  void End(const std::string& why, Instant now);
+
+  // Frames of the current epoch, from a worker of this pipeline. An error: the worker says what
+  // cannot be.
+  absl::Status OnShardProgress(const Worker& worker, const v1::ShardProgress& progress);
+  absl::Status OnShardReady(const Worker& worker, const v1::ShardReady& ready, Instant now);
+  absl::Status OnStepDone(Worker* worker, const v1::StepDone& done, Instant now);
+
+  // Sends a step to every worker.  REQUIRES: serving
+  void SendPlan(v1::StepPlan plan, Instant now, std::vector<Action>* actions);
+
+  // The link of a worker that has everything for its next step and makes no progress; why.
+  struct Stuck {
+    LinkKey link;
+    std::string why;
+  };
+  std::optional<Stuck> FindStuck(Instant now) const;
+  bool LoadTimedOut(Instant now) const;
+  // When TryForm, FindStuck or LoadTimedOut may have something to say though nothing happens.
+  Instant next_deadline() const;
+
+  // "worker w2 (stage 1)"
+  std::string Describe(const Worker& worker) const;
+  void FillStatus(Instant now, v1::PipelineStatus* status) const;
+
+ private:
+  struct Stage {
+    LinkKey link;
+    StagePlan plan;
+    bool ready = false;
+    v1::ShardReady actual;
+    v1::ShardProgress progress;
+    uint64_t done_step = 0;  // the last step it has done
+    int64_t rows = 0;        // of all steps it has done
+    Instant work_since;      // when its next step, or its last one, became possible
+    double compute_seconds = 0;
+    double wait_seconds = 0;
+    v1::LinkCounters out;
+  };
+
+  absl::StatusOr<std::vector<Worker*>> ChooseWorkers(PlacementPlan* placement) const;
+  absl::StatusOr<PlacementPlan> Place(const std::vector<Worker*>& workers) const;
+  absl::StatusOr<std::vector<Worker*>> MappedWorkers() const;
+  void Assign(const std::vector<Worker*>& workers, const PlacementPlan& placement, Instant now,
+              std::vector<Action>* actions);
+  v1::Frame AssignFrame(int32_t stage, const std::vector<Worker*>& workers,
+                        const PlacementPlan& placement) const;
+  bool HasWork(size_t stage) const;
+  void FillStage(size_t index, Instant now, v1::StageStatus* status) const;
+
+  const EngineOptions* const options_;
+  Membership* const membership_;
+  State state_ = State::kWaiting;
+  Epoch epoch_;
+  int32_t num_blocks_ = 0;
+  std::vector<Stage> stages_;  // empty while waiting
+  Instant formed_at_;
+  Instant serving_since_;
+  std::string cannot_form_;  // why the last attempt found no placement
+  std::string last_end_;     // why the last epoch ended
+  int32_t failures_ = 0;     // epochs in a row that ended soon
+  std::optional<Instant> back_off_until_;
+  // Rows of all steps up to step k, for the steps that some stage has still to do.
+  std::deque<int64_t> rows_up_to_;
+  uint64_t rows_first_step_ = 0;  // the step rows_up_to_.front() belongs to
+  uint64_t last_step_ = 0;
+};
+
+}  // namespace tutti

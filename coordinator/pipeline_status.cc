@@ -1,0 +1,72 @@
+// What an operator sees of a pipeline.
+#include "coordinator/pipeline.h"
+
+namespace tutti {
+namespace {
+
+const char* StateName(Pipeline::State state) {
+  switch (state) {
+    case Pipeline::State::kWaiting:
+      return "waiting for workers";
+    case Pipeline::State::kLoading:
+      return "loading";
+    case Pipeline::State::kServing:
+      return "serving";
+  }
+  return "";
+}
+
+}  // namespace
+
+void Pipeline::FillStatus(Instant now, v1::PipelineStatus* status) const {
+  status->set_epoch(epoch_.value());
+  status->set_state(StateName(state_));
+  status->set_block_size(options_->block_size);
+  status->set_blocks_total(num_blocks_);
+  status->set_kv_tokens_total(int64_t{num_blocks_} * options_->block_size);
+  status->set_steps(stages_.empty() ? 0 : stages_.back().done_step);
+  for (size_t i = 0; i < stages_.size(); ++i) FillStage(i, now, status->add_stages());
+  if (!stages_.empty()) status->set_numerics_class(membership_->numerics_class());
+}
+
+void Pipeline::FillStage(size_t index, Instant now, v1::StageStatus* status) const {
+  const Stage& stage = stages_[index];
+  status->set_stage(static_cast<int32_t>(index));
+  status->set_first_layer(stage.plan.first_layer);
+  status->set_num_layers(stage.plan.num_layers);
+  status->set_has_embedding(stage.plan.has_embedding);
+  status->set_has_head(stage.plan.has_head);
+  v1::MemoryBytes* const predicted = status->mutable_predicted();
+  predicted->set_weights(stage.plan.weight_bytes);
+  predicted->set_kv(stage.plan.kv_bytes);
+  predicted->set_activations(stage.plan.activation_bytes);
+  predicted->set_budget(stage.plan.budget_bytes);
+  v1::MemoryBytes* const actual = status->mutable_actual();
+  actual->set_weights(stage.actual.weight_bytes());
+  actual->set_kv(stage.actual.kv_bytes());
+  actual->set_activations(stage.actual.activation_bytes());
+  actual->set_budget(stage.plan.budget_bytes);
+  if (const Worker* const worker = membership_->Find(stage.link)) {
+    FillWorkerStatus(*worker, now, status->mutable_worker());
+    actual->set_resident(worker->resident_bytes);
+  }
+  status->set_load_seconds(stage.actual.load_seconds());
+  const double total = static_cast<double>(stage.progress.total_bytes());
+  status->set_loaded_share(stage.ready ? 1
+                           : total > 0 ? static_cast<double>(stage.progress.loaded_bytes()) / total
+                                       : 0);
+  const double seconds = Seconds(now - formed_at_);
+  if (seconds > 0) {
+    status->set_compute_share(stage.compute_seconds / seconds);
+    status->set_wait_share(stage.wait_seconds / seconds);
+  }
+  status->set_activation_bytes_out(stage.out.bytes());
+  status->set_activation_frames_out(stage.out.frames());
+  status->set_rows(stage.rows);
+  if (stage.rows > 0) {
+    status->set_activation_bytes_per_token(static_cast<double>(stage.out.bytes()) /
+                                           static_cast<double>(stage.rows));
+  }
+}
+
+}  // namespace tutti

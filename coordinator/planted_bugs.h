@@ -1,0 +1,22 @@
+// Bugs that the engine can be told to have, so that tests can show that the simulator finds such
+// bugs.
+#pragma once
+
+#include <cstdint>
+
+namespace tutti {
+
+enum class PlantedBug : uint32_t {
+  kSkipEpochCheck = 1 << 0,  // frames of old epochs are taken for current ones
+  kFreeBlockEarly =
+      1 << 1,  // a growing sequence gives its first block back while it still reads it
+  kFreeBlockTwice = 1 << 2,  // a sequence that leaves frees its last block a second time
+  kForgetFinished = 1 << 3,  // the workers are not told of a sequence that left
+  kKeepComputed = 1 << 4,    // a preempted sequence believes that its first block is still computed
+};
+
+constexpr bool IsPlanted(uint32_t bugs, PlantedBug bug) {
+  return (bugs & static_cast<uint32_t>(bug)) != 0;
+}
+
+}  // namespace tutti

@@ -1,0 +1,292 @@
+#include "coordinator/scheduler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "coordinator/planted_bugs.h"
+
+namespace tutti {
+
+Scheduler::Scheduler(const SchedulerOptions& options) : options_(options) {
+  CHECK(options.block_size > 0 && options.max_batch_tokens > 0 && options.chunk_tokens > 0 &&
+        options.max_sequences > 0);
+}
+
+void Scheduler::BeginEpoch(int32_t num_stages, int32_t num_blocks) {
+  CHECK(!pool_.has_value() && running_.empty());
+  num_stages_ = num_stages;
+  pool_.emplace(num_blocks);
+  steps_.Clear();
+  finished_.clear();
+}
+
+void Scheduler::EndEpoch() {
+  while (!running_.empty()) {
+    Sequence* const sequence = running_.begin()->second;
+    Leave(sequence);
+    waiting_.emplace(sequence->arrival, sequence);
+  }
+  CheckLedger();
+  pool_.reset();
+  steps_.Clear();
+  finished_.clear();
+}
+
+absl::Status Scheduler::CheckRoom(const Request& request) const {
+  const int64_t prompt = static_cast<int64_t>(request.prompt.size());
+  const int64_t slots = prompt + request.max_tokens - 1;
+  const int64_t room = int64_t{pool_->total()} * options_.block_size;
+  if (slots <= room) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("prompt of ", prompt, " tokens and max_tokens of ",
+                                                 request.max_tokens, " need room for ", slots,
+                                                 " tokens in the KV cache, which has ", room));
+}
+
+void Scheduler::Enqueue(Sequence* sequence) {
+  CHECK(waiting_.emplace(sequence->arrival, sequence).second);
+}
+
+void Scheduler::Remove(Sequence* sequence) {
+  if (waiting_.erase(sequence->arrival) > 0) return;
+  Leave(sequence);
+}
+
+bool Scheduler::Plan(Instant now, v1::StepPlan* plan) {
+  if (!WantsAnotherStep()) return false;
+  scratch_.rows.clear();
+  scratch_.budget = options_.max_batch_tokens;
+  scratch_.preempted = false;
+  ContinueRunning();
+  AdmitWaiting();
+  if (scratch_.rows.empty()) return false;
+  WritePlan(now, plan);
+  return true;
+}
+
+// As many steps as stages keep every stage busy. One more hides the way of a result to us and of a
+// plan back, but only if it is worth a step: a prompt's chunk, a newcomer, or a full share of
+// generating sequences. Otherwise waiting for the next result lets stragglers join a larger step.
+bool Scheduler::WantsAnotherStep() const {
+  const auto under_way = static_cast<int32_t>(steps_.size());
+  if (under_way < num_stages_) return true;
+  if (under_way > num_stages_) return false;
+  return !far_behind_.empty() || static_cast<int32_t>(one_behind_.size()) >= Share() || CanAdmit();
+}
+
+// Generating sequences are divided evenly over the steps under way, so that each stage has one of
+// the steps.
+int32_t Scheduler::Share() const {
+  const auto generating = static_cast<int32_t>(running_.size() - far_behind_.size());
+  return std::max(1, (generating + num_stages_ - 1) / num_stages_);
+}
+
+void Scheduler::ContinueRunning() {
+  int32_t share = std::min({Share(), scratch_.budget, static_cast<int32_t>(one_behind_.size())});
+  while (share > 0 && !one_behind_.empty()) {
+    Sequence* const sequence = one_behind_.front();
+    one_behind_.pop_front();
+    if (!GrowBlocks(sequence)) continue;
+    Schedule(sequence, 1);
+    --share;
+  }
+  for (const auto& [arrival, sequence] : far_behind_) {
+    if (scratch_.budget == 0) break;
+    Schedule(sequence, std::min({sequence->behind(), options_.chunk_tokens, scratch_.budget}));
+  }
+}
+
+void Scheduler::AdmitWaiting() {
+  while (!scratch_.preempted && scratch_.budget > 0 && CanAdmit()) {
+    Sequence* const sequence = waiting_.begin()->second;
+    waiting_.erase(waiting_.begin());
+    CHECK(running_.empty() || running_.rbegin()->first < sequence->arrival)
+        << "request " << sequence->request.id << " was overtaken";
+    sequence->id = SequenceId(++last_sequence_id_);
+    running_.emplace(sequence->arrival, sequence);
+    running_by_id_.emplace(sequence->id, sequence);
+    TakeBlocks(sequence, BlocksFor(sequence->total()));
+    if (sequence->behind() > 1) Queue(sequence);  // its one token is scheduled here and now
+    Schedule(sequence, std::min({sequence->behind(), options_.chunk_tokens, scratch_.budget}));
+  }
+}
+
+// A newcomer gets the blocks of all its tokens at once, so that no prompt gets stuck half way, and
+// leaves one for each of the running to grow into, so that it is not sent away again by their next
+// few tokens.
+bool Scheduler::CanAdmit() const {
+  if (waiting_.empty() || static_cast<int32_t>(running_.size()) >= options_.max_sequences) {
+    return false;
+  }
+  const int64_t needed = BlocksFor(waiting_.begin()->second->total());
+  return needed + static_cast<int64_t>(running_.size()) <= pool_->free();
+}
+
+void Scheduler::Schedule(Sequence* sequence, int32_t count) {
+  scratch_.rows.push_back({sequence, count});
+  scratch_.budget -= count;
+}
+
+// Makes room for the sequence's next token. False: the sequence itself had to go.
+bool Scheduler::GrowBlocks(Sequence* sequence) {
+  const int32_t wanted =
+      BlocksFor(int64_t{sequence->planned} + 1) - static_cast<int32_t>(sequence->blocks.size());
+  if (wanted <= 0) return true;
+  while (pool_->free() < wanted) {
+    Sequence* const latest = running_.rbegin()->second;
+    Preempt(latest);
+    if (latest == sequence) return false;
+  }
+  TakeBlocks(sequence, wanted);
+  if (IsPlanted(options_.planted_bugs, PlantedBug::kFreeBlockEarly)) {
+    pool_->Free({sequence->blocks.front()});
+    --blocks_held_;
+  }
+  return true;
+}
+
+void Scheduler::TakeBlocks(Sequence* sequence, int32_t count) {
+  pool_->Take(count, &sequence->blocks);
+  blocks_held_ += count;
+}
+
+void Scheduler::Preempt(Sequence* sequence) {
+  const auto row = std::find_if(scratch_.rows.begin(), scratch_.rows.end(),
+                                [&](const Row& r) { return r.sequence == sequence; });
+  if (row != scratch_.rows.end()) {
+    scratch_.budget += row->count;
+    scratch_.rows.erase(row);
+  }
+  scratch_.preempted = true;
+  ++preemptions_;
+  Leave(sequence);
+  waiting_.emplace(sequence->arrival, sequence);
+  if (IsPlanted(options_.planted_bugs, PlantedBug::kKeepComputed)) {
+    sequence->computed = sequence->planned = std::min(options_.block_size, sequence->total() - 1);
+  }
+}
+
+void Scheduler::Leave(Sequence* sequence) {
+  CHECK(running_.erase(sequence->arrival) == 1)
+      << "request " << sequence->request.id << " neither waits nor runs";
+  running_by_id_.erase(sequence->id);
+  Unqueue(sequence);
+  pool_->Free(sequence->blocks);
+  blocks_held_ -= static_cast<int32_t>(sequence->blocks.size());
+  if (IsPlanted(options_.planted_bugs, PlantedBug::kFreeBlockTwice) && !sequence->blocks.empty()) {
+    pool_->Free({sequence->blocks.back()});
+  }
+  if (sequence->known_to_workers &&
+      !IsPlanted(options_.planted_bugs, PlantedBug::kForgetFinished)) {
+    finished_.push_back(sequence->id);
+  }
+  sequence->id = SequenceId();
+  sequence->known_to_workers = false;
+  sequence->blocks.clear();
+  sequence->computed = sequence->planned = 0;
+  sequence->tokens_told = sequence->blocks_told = 0;
+}
+
+void Scheduler::Queue(Sequence* sequence) {
+  if (sequence->behind() == 1) {
+    one_behind_.push_back(sequence);
+  } else if (sequence->behind() > 1) {
+    far_behind_.emplace(sequence->arrival, sequence);
+  }
+}
+
+void Scheduler::Unqueue(Sequence* sequence) {
+  if (far_behind_.erase(sequence->arrival) > 0) return;
+  // From the back: who leaves has most often just got its last token.
+  const auto found = std::find(one_behind_.rbegin(), one_behind_.rend(), sequence);
+  if (found != one_behind_.rend()) one_behind_.erase(std::next(found).base());
+}
+
+void Scheduler::WritePlan(Instant now, v1::StepPlan* plan) {
+  StepUnderWay* const step = steps_.Push();
+  step->rows = options_.max_batch_tokens - scratch_.budget;
+  plan->set_step(step->id.value());
+  plan->set_total_rows(step->rows);
+  plan->mutable_finished()->Reserve(static_cast<int>(finished_.size()));
+  for (const SequenceId id : finished_) plan->add_finished(id.value());
+  finished_.clear();
+  plan->mutable_scheduled()->Reserve(static_cast<int>(scratch_.rows.size()));
+  for (const Row& row : scratch_.rows) {
+    Sequence* const sequence = row.sequence;
+    WriteRow(row, now, plan);
+    step->entries.push_back(
+        {.sequence = sequence->id, .end = sequence->planned, .sample = sequence->behind() == 0});
+  }
+}
+
+void Scheduler::WriteRow(const Row& row, Instant now, v1::StepPlan* plan) {
+  Sequence* const sequence = row.sequence;
+  if (!sequence->first_planned_at.has_value()) sequence->first_planned_at = now;
+  const int32_t total = sequence->total();
+  if (!sequence->known_to_workers) {
+    v1::NewSequence* const added = plan->add_new_sequences();
+    added->set_sequence(sequence->id.value());
+    added->mutable_tokens()->Add(sequence->tokens.begin(), sequence->tokens.end());
+    added->set_prompt_tokens(sequence->prompt_tokens);
+    *added->mutable_sampling() = sequence->request.sampling;
+    sequence->known_to_workers = true;
+    sequence->tokens_told = total;
+  }
+  v1::ScheduledSequence* const scheduled = plan->add_scheduled();
+  scheduled->set_sequence(sequence->id.value());
+  scheduled->set_first(sequence->planned);
+  scheduled->set_count(row.count);
+  const auto blocks = static_cast<int32_t>(sequence->blocks.size());
+  for (; sequence->blocks_told < blocks; ++sequence->blocks_told) {
+    scheduled->add_new_blocks(sequence->blocks[sequence->blocks_told].value());
+  }
+  for (; sequence->tokens_told < total; ++sequence->tokens_told) {
+    scheduled->add_new_tokens(sequence->tokens[sequence->tokens_told]);
+  }
+  scheduled->set_sample(row.count == sequence->behind());
+  scheduled->set_expected_tokens(total);
+  scheduled->set_expected_blocks(blocks);
+
+  sequence->planned += row.count;
+  if (sequence->behind() > 1) return;  // stays where it is
+  far_behind_.erase(sequence->arrival);
+  Queue(sequence);
+}
+
+void Scheduler::Commit(v1::StepResult* result, std::vector<Sampled>* sampled) {
+  int next = 0;
+  for (const StepEntry& entry : steps_.oldest().entries) {
+    v1::SampledToken* token = nullptr;
+    if (entry.sample && next < result->sampled_size() &&
+        result->sampled(next).sequence() == entry.sequence.value()) {
+      token = result->mutable_sampled(next++);
+    }
+    const auto found = running_by_id_.find(entry.sequence);
+    if (found == running_by_id_.end()) continue;  // left meanwhile
+    Sequence* const sequence = found->second;
+    sequence->computed = entry.end;
+    if (!entry.sample) continue;
+    if (token == nullptr) {
+      sampled->push_back({.sequence = sequence, .poisoned = true});
+      continue;
+    }
+    sequence->tokens.push_back(token->token());
+    Queue(sequence);
+    sampled->push_back({.sequence = sequence, .token = std::move(*token)});
+  }
+  steps_.Pop();
+}
+
+int32_t Scheduler::BlocksFor(int64_t tokens) const {
+  return static_cast<int32_t>((tokens + options_.block_size - 1) / options_.block_size);
+}
+
+void Scheduler::CheckLedger() const {
+  if (!pool_.has_value()) return;
+  CHECK(pool_->free() + blocks_held_ == pool_->total())
+      << pool_->free() << " blocks free, " << blocks_held_ << " held, " << pool_->total()
+      << " in all";
+}
+
+}  // namespace tutti

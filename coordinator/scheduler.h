@@ -1,0 +1,132 @@
+// Decides what each step of a pipeline computes: which sequences run, which wait, who gets KV
+// blocks.
+//
+// First come, first served. A step is a budget of rows handed out to sequences that are behind:
+// first to those one token behind, so that nobody's stream stalls behind somebody's prompt, then to
+// prompts in chunks, then to newcomers. When blocks run out, the latest of the running goes back to
+// waiting with nothing computed; the oldest always gets on. Whatever waits arrived after everything
+// that runs.
+//
+// Steps run in the plans' order on every stage. So a block freed may be handed out again in the
+// very next plan: all that used it before was planned before.
+//
+// Thread: the engine's.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "base/clock.h"
+#include "base/ids.h"
+#include "base/status.h"
+#include "coordinator/block_pool.h"
+#include "coordinator/sequence.h"
+#include "coordinator/step_window.h"
+#include "tutti/v1/peer.pb.h"
+
+namespace tutti {
+
+struct SchedulerOptions {
+  int32_t block_size = 16;
+  int32_t max_batch_tokens = 512;
+  int32_t chunk_tokens = 128;
+  int32_t max_sequences = 256;
+  uint32_t planted_bugs = 0;  // coordinator/planted_bugs.h
+};
+
+class Scheduler {
+ public:
+  explicit Scheduler(const SchedulerOptions& options);
+
+  // A pipeline is ready to serve, with these many blocks on each stage.  REQUIRES: no epoch is open
+  void BeginEpoch(int32_t num_stages, int32_t num_blocks);
+  // The pipeline is gone: no step is under way, nothing is computed, everything that ran waits.
+  void EndEpoch();
+
+  // Whether the pool can ever hold the request alone. INVALID_ARGUMENT says what it needs and what
+  // there is. REQUIRES: an epoch is open
+  absl::Status CheckRoom(const Request& request) const;
+  // REQUIRES: CheckRoom is OK, now and in every epoch to come. The sequence must stay until Remove.
+  void Enqueue(Sequence* sequence);
+  // The sequence leaves, waiting or running. Its blocks are free at once; results still under way
+  // find nobody.
+  void Remove(Sequence* sequence);
+
+  // Writes the next step, or returns false: nothing to do, or enough steps under way.  REQUIRES: an
+  // epoch is open
+  bool Plan(Instant now, v1::StepPlan* plan);
+
+  // One token sampled for a sequence that still runs.
+  struct Sampled {
+    Sequence* sequence = nullptr;
+    v1::SampledToken token;
+    bool poisoned = false;  // no token: the logits were not numbers
+  };
+  // Takes the result of the oldest step under way: computed tokens advance, sampled tokens join
+  // their sequences, which are ready for the next step. Appends to *sampled in the order of the
+  // step.  REQUIRES: steps().Check(result) is OK
+  void Commit(v1::StepResult* result, std::vector<Sampled>* sampled);
+
+  // The steps under way.
+  const StepWindow& steps() const { return steps_; }
+  int32_t running() const { return static_cast<int32_t>(running_.size()); }
+  int32_t waiting() const { return static_cast<int32_t>(waiting_.size()); }
+  int32_t blocks_total() const { return pool_.has_value() ? pool_->total() : 0; }
+  int32_t blocks_in_use() const { return blocks_held_; }
+  uint64_t preemptions() const { return preemptions_; }
+
+  // CHECKs that every block is free or held by exactly one running sequence, by count.
+  void CheckLedger() const;
+
+ private:
+  // What one call of Plan has decided so far.
+  struct Row {
+    Sequence* sequence = nullptr;
+    int32_t count = 0;
+  };
+  struct Scratch {
+    std::vector<Row> rows;
+    int32_t budget = 0;      // rows still to hand out
+    bool preempted = false;  // somebody went back to waiting: nobody may come in
+  };
+
+  void ContinueRunning();
+  void AdmitWaiting();
+  void WritePlan(Instant now, v1::StepPlan* plan);
+  void WriteRow(const Row& row, Instant now, v1::StepPlan* plan);
+
+  bool WantsAnotherStep() const;
+  int32_t Share() const;
+  bool CanAdmit() const;
+  void Schedule(Sequence* sequence, int32_t count);
+  bool GrowBlocks(Sequence* sequence);
+  void TakeBlocks(Sequence* sequence, int32_t count);
+  void Preempt(Sequence* sequence);
+  void Leave(Sequence* sequence);
+  void Queue(Sequence* sequence);
+  void Unqueue(Sequence* sequence);
+  int32_t BlocksFor(int64_t tokens) const;
+
+  const SchedulerOptions options_;
+  int32_t num_stages_ = 0;
+  std::optional<BlockPool> pool_;  // of the open epoch
+  StepWindow steps_;
+  std::map<uint64_t, Sequence*> waiting_;  // by arrival
+  std::map<uint64_t, Sequence*> running_;  // by arrival
+  absl::flat_hash_map<SequenceId, Sequence*> running_by_id_;
+  // The running that a step can bring forward; those all of whose tokens are under way are in
+  // neither.
+  std::deque<Sequence*> one_behind_;          // in the order they became so
+  std::map<uint64_t, Sequence*> far_behind_;  // by arrival
+  std::vector<SequenceId> finished_;          // left, and the workers do not know yet
+  uint64_t last_sequence_id_ = 0;
+  int32_t blocks_held_ = 0;
+  uint64_t preemptions_ = 0;
+  Scratch scratch_;
+};
+
+}  // namespace tutti

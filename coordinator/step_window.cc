@@ -1,0 +1,92 @@
+#include "coordinator/step_window.h"
+
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "coordinator/limits.h"
+
+namespace tutti {
+namespace {
+
+absl::Status CheckTokenId(int64_t token, int64_t vocab_size) {
+  if (token >= 0 && token < vocab_size) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("token ", token, " is not in the vocabulary of ", vocab_size));
+}
+
+absl::Status CheckSampled(const v1::SampledToken& sampled, const StepEntry& entry,
+                          int64_t vocab_size) {
+  if (sampled.position() != entry.end) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("position ", sampled.position(), " sampled, expected ", entry.end));
+  }
+  TUTTI_RETURN_IF_ERROR(CheckTokenId(sampled.token(), vocab_size));
+  if (std::isnan(sampled.logprob())) {
+    return absl::InvalidArgumentError("its log-probability is not a number");
+  }
+  if (sampled.top_ids_size() != sampled.top_logprobs_size() ||
+      sampled.top_ids_size() > kTopLogprobsMax) {
+    return absl::InvalidArgumentError(absl::StrCat(sampled.top_ids_size(), " top_ids and ",
+                                                   sampled.top_logprobs_size(),
+                                                   " top_logprobs, at most ", kTopLogprobsMax));
+  }
+  for (const int32_t id : sampled.top_ids()) TUTTI_RETURN_IF_ERROR(CheckTokenId(id, vocab_size));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void StepWindow::Clear() {
+  while (!steps_.empty()) Pop();
+  last_id_ = StepId();
+}
+
+StepUnderWay* StepWindow::Push() {
+  StepUnderWay step{.id = ++last_id_};
+  if (!spare_.empty()) {
+    step.entries = std::move(spare_.back());
+    spare_.pop_back();
+    step.entries.clear();
+  }
+  return &steps_.emplace_back(std::move(step));
+}
+
+void StepWindow::Pop() {
+  CHECK(!steps_.empty());
+  spare_.push_back(std::move(steps_.front().entries));
+  steps_.pop_front();
+}
+
+absl::Status StepWindow::Check(const v1::StepResult& result, int64_t vocab_size) const {
+  if (steps_.empty() || result.step() != steps_.front().id.value()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("result of step ", result.step(), ", expected ",
+                     steps_.empty() ? "none" : absl::StrCat("step ", steps_.front().id.value())));
+  }
+  int sampled = 0;
+  int poisoned = 0;
+  for (const StepEntry& entry : steps_.front().entries) {
+    if (!entry.sample) continue;
+    const uint64_t id = entry.sequence.value();
+    if (sampled < result.sampled_size() && result.sampled(sampled).sequence() == id) {
+      TUTTI_RETURN_IF_ERROR(Annotate(CheckSampled(result.sampled(sampled), entry, vocab_size),
+                                     absl::StrCat("step ", result.step(), ", sequence ", id)));
+      ++sampled;
+    } else if (poisoned < result.poisoned_size() && result.poisoned(poisoned) == id) {
+      ++poisoned;
+    } else {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "result of step ", result.step(), " lacks sequence ", id, " or has it out of order"));
+    }
+  }
+  if (sampled != result.sampled_size() || poisoned != result.poisoned_size()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "result of step ", result.step(), " names ", result.sampled_size() + result.poisoned_size(),
+        " sequences, expected ", sampled + poisoned));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tutti

@@ -1,0 +1,55 @@
+// The steps of one pipeline that are planned and not done, oldest first, and what each of them must
+// answer.
+//
+// Thread: the engine's.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/status.h"
+#include "tutti/v1/peer.pb.h"
+
+namespace tutti {
+
+// One sequence's part of a step under way.
+struct StepEntry {
+  SequenceId sequence;
+  int32_t end = 0;      // tokens of the sequence that are computed after the step
+  bool sample = false;  // ... after which a token at that position is sampled
+};
+
+struct StepUnderWay {
+  StepId id;
+  int32_t rows = 0;
+  std::vector<StepEntry> entries;
+};
+
+class StepWindow {
+ public:
+  // Forgets everything; the next step is 1.
+  void Clear();
+  // Opens the next step.
+  StepUnderWay* Push();
+  // Forgets the oldest.  REQUIRES: size() > 0
+  void Pop();
+
+  size_t size() const { return steps_.size(); }
+  const StepUnderWay& oldest() const { return steps_.front(); }
+  StepId last_id() const { return last_id_; }  // of the last step ever pushed; 0: none
+  uint64_t done() const { return last_id_.value() - steps_.size(); }
+
+  // Whether a result is one that the oldest step can have: its number, the sequences it samples in
+  // order, their positions, tokens of the vocabulary. The result comes from another process and
+  // nothing in it is believed before this.
+  absl::Status Check(const v1::StepResult& result, int64_t vocab_size) const;
+
+ private:
+  std::deque<StepUnderWay> steps_;
+  std::vector<std::vector<StepEntry>> spare_;  // for their memory
+  StepId last_id_;
+};
+
+}  // namespace tutti
