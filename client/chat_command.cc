@@ -1,0 +1,187 @@
+// tutti chat: a conversation at the terminal, or one message.
+#include <unistd.h>
+
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <mutex>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "client/command.h"
+#include "client/limits.h"
+#include "client/print.h"
+#include "client/sampling_flags.h"
+#include "client/terminal.h"
+
+namespace tutti {
+namespace {
+
+constexpr const char* kExamples = R"(
+Examples:
+  tutti chat
+  tutti chat --message "What is 12 + 30?" --temperature 0
+  tutti chat --system "Answer in one word." --template-kwargs '{"enable_thinking": false}'
+
+In a conversation: /reset forgets it, /exit (or Ctrl-D) leaves, Ctrl-C stops the answer.)";
+
+struct ChatFlags {
+  ServiceFlags service;
+  SamplingFlags sampling;
+  std::string model;
+  std::string system;
+  std::string message;
+  std::string template_kwargs;
+  bool json = false;
+  bool stats = false;
+};
+
+// The conversation so far, and the one call that may be in progress.
+class Chat {
+ public:
+  Chat(const ChatFlags& flags, Client* client) : flags_(flags), client_(client) { Reset(); }
+
+  void Reset() {
+    messages_.Clear();
+    messages_.set_template_kwargs_json(flags_.template_kwargs);
+    if (!flags_.system.empty()) Add("system", flags_.system);
+  }
+
+  // Sends `text`, streams the answer to stdout and remembers both. A failed or interrupted turn is
+  // forgotten.
+  absl::Status Turn(const std::string& text) {
+    Add("user", text);
+    auto answer = Ask();
+    if (!answer.ok()) {
+      messages_.mutable_messages()->RemoveLast();
+      return answer.status();
+    }
+    Add("assistant", *answer);
+    return absl::OkStatus();
+  }
+
+  // Thread: any. False: no answer is in progress.
+  bool Interrupt() {
+    const std::lock_guard lock(mutex_);
+    if (cancel_ == nullptr) return false;
+    cancel_->Cancel();
+    return true;
+  }
+
+ private:
+  void Add(const std::string& role, const std::string& content) {
+    v1::ChatMessage* message = messages_.add_messages();
+    message->set_role(role);
+    message->set_content(content);
+  }
+
+  void SetCancel(CancelToken* token) {
+    const std::lock_guard lock(mutex_);
+    cancel_ = token;
+  }
+
+  absl::StatusOr<std::string> Ask() {
+    v1::GenerateRequest request;
+    request.set_model(flags_.model);
+    *request.mutable_chat() = messages_;
+    TUTTI_RETURN_IF_ERROR(FillSampling(flags_.sampling, request.mutable_sampling()));
+    CancelToken cancel;
+    SetCancel(&cancel);
+    std::string answer;
+    TextPrinter printer;
+    const auto finish = client_->Generate(
+        request, MakeCallOptions(flags_.service, &cancel), [&](const v1::GenerateResponse& part) {
+          answer += part.text();
+          return flags_.json ? PrintLine(ToJson(part, false)) : printer.Print(part.text());
+        });
+    SetCancel(nullptr);
+    if (!flags_.json) printer.End();
+    if (!finish.ok()) return finish.status();
+    if (flags_.stats) std::fprintf(stderr, "%s\n", DescribeFinish(*finish).c_str());
+    return answer;
+  }
+
+  const ChatFlags& flags_;
+  Client* const client_;
+  v1::ChatMessages messages_;
+  std::mutex mutex_;
+  CancelToken* cancel_ = nullptr;  // guarded by mutex_
+};
+
+// Reads turns until the end of the input. Errors of one turn are told and the conversation goes on:
+// the service may be back for the next.
+int Converse(Chat* chat) {
+  const bool terminal = IsTerminal(STDIN_FILENO);
+  const Style style(STDOUT_FILENO);
+  int code = kExitOk;
+  std::string line;
+  while (true) {
+    if (terminal) std::cout << style.Bold("> ") << std::flush;
+    if (!std::getline(std::cin, line)) break;
+    const absl::string_view text = absl::StripAsciiWhitespace(line);
+    if (text == "/exit" || text == "/quit") break;
+    if (text.empty()) continue;
+    if (text == "/reset") {
+      chat->Reset();
+      continue;
+    }
+    if (text[0] == '/') {
+      std::fprintf(stderr, "tutti: unknown command; there are /reset and /exit\n");
+      continue;
+    }
+    const absl::Status status = chat->Turn(std::string(text));
+    code = status.ok() ? kExitOk : Fail(status);
+    if (!terminal && status.ok()) std::cout << std::endl;
+  }
+  if (terminal) std::cout << std::endl;
+  return terminal ? kExitOk : code;
+}
+
+int RunChat(const CLI::App& app, const ChatFlags& flags) {
+  v1::SamplingParams checked;
+  if (auto status = FillSampling(flags.sampling, &checked); !status.ok()) return Fail(status);
+  std::unique_ptr<Chat> chat;
+  std::mutex mutex;
+  InterruptWatcher interrupts([&](int signal, int) {
+    const std::lock_guard lock(mutex);
+    // Between answers there is nothing to stop but the program itself.
+    if (signal != SIGINT || chat == nullptr || !chat->Interrupt()) _exit(128 + signal);
+  });
+  auto client = MakeClient(flags.service);
+  if (!client.ok()) return Fail(client.status());
+  {
+    const std::lock_guard lock(mutex);
+    chat = std::make_unique<Chat>(flags, client->get());
+  }
+  int code = kExitOk;
+  if (app.count("--message") > 0) {
+    const absl::Status status = chat->Turn(flags.message);
+    code = status.ok() ? kExitOk : Fail(status);
+  } else {
+    code = Converse(chat.get());
+  }
+  const std::lock_guard lock(mutex);
+  chat.reset();
+  return code;
+}
+
+}  // namespace
+
+Command MakeChatCommand(CLI::App* root) {
+  CLI::App* app = root->add_subcommand("chat", "Talk to the model");
+  auto flags = std::make_shared<ChatFlags>();
+  app->add_option("-m,--message", flags->message, "Send this one message and end");
+  app->add_option("--system", flags->system, "The system message")->envname("TUTTI_SYSTEM");
+  app->add_option("--template-kwargs", flags->template_kwargs,
+                  "Variables for the chat template, as a JSON object");
+  app->add_option("--model", flags->model, "Name the model must have; unset: whichever is served")
+      ->envname("TUTTI_MODEL_NAME");
+  app->add_flag("--json", flags->json, "One JSON object per message of the stream");
+  app->add_flag("--stats", flags->stats, "Usage and timing on stderr after each answer");
+  AddServiceFlags(app, &flags->service);
+  AddSamplingFlags(app, &flags->sampling);
+  app->footer(kExamples);
+  return {app, [app, flags] { return RunChat(*app, *flags); }};
+}
+
+}  // namespace tutti

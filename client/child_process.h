@@ -1,0 +1,54 @@
+// A process of ours that never outlives us.
+//
+// Thread: every method on the thread that started the child: the kernel ties the child's death
+// signal to that thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+
+namespace tutti {
+
+struct ChildSpec {
+  std::vector<std::string> arguments;  // arguments[0] is the program's path
+  std::string log_file;                // stdout and stderr are appended to it; empty: they are ours
+  std::vector<std::string> environment;  // "NAME=value", added to ours
+  // In a process group of its own, so that Ctrl-C at the terminal reaches us alone and we end it in
+  // order.
+  bool own_group = true;
+};
+
+class ChildProcess {
+ public:
+  // The child is killed by the kernel when this thread ends, however it ends. An error says which
+  // program could not be started and why.
+  static absl::StatusOr<ChildProcess> Start(const ChildSpec& spec);
+
+  ChildProcess(ChildProcess&& other) noexcept;
+  ChildProcess& operator=(ChildProcess&&) = delete;
+  // Kills (SIGKILL) and reaps what still runs.
+  ~ChildProcess();
+
+  pid_t pid() const { return pid_; }
+  // The wait status once it has ended; reaps it. Does not block.
+  std::optional<int> TryWait();
+  void Signal(int signal) const;
+
+ private:
+  explicit ChildProcess(pid_t pid) : pid_(pid) {}
+
+  pid_t pid_;
+  std::optional<int> wait_status_;
+};
+
+// "exit code 2" or "signal 9 (Killed)".
+std::string DescribeWaitStatus(int wait_status);
+// As a shell reports it: the exit code, or 128 + signal.
+int ExitCodeOfWaitStatus(int wait_status);
+
+}  // namespace tutti

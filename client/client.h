@@ -1,0 +1,79 @@
+// A client of a Tutti service: blocking calls, streamed output by callback, deadlines and
+// cancellation.
+//
+// Errors are the service's own status (its message names the field, limit or worker at fault), or
+// UNAVAILABLE with the address when the service cannot be reached. The channel is not encrypted;
+// mutual TLS is not offered yet, so reach a service on another machine through a tunnel.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "tutti/v1/cluster.pb.h"
+#include "tutti/v1/generation.pb.h"
+
+namespace tutti {
+
+// Ends calls from another thread. Once cancelled it stays so.
+//
+// Thread: any.
+class CancelToken {
+ public:
+  CancelToken() = default;
+  CancelToken(const CancelToken&) = delete;
+  CancelToken& operator=(const CancelToken&) = delete;
+
+  void Cancel();
+  bool cancelled() const;
+
+ private:
+  friend class CancelScope;
+  mutable std::mutex mutex_;
+  bool cancelled_ = false;           // guarded by mutex_
+  std::function<void()> on_cancel_;  // guarded by mutex_; of the call in progress
+};
+
+struct CallOptions {
+  std::optional<Duration> timeout;  // of the whole call; none: as long as it takes
+  CancelToken* cancel = nullptr;    // at most one call at a time uses a token
+};
+
+struct ClientOptions {
+  std::string address = "127.0.0.1:50051";  // host:port, or unix:/path
+};
+
+class Client {
+ public:
+  // Does not connect yet: the first call does. INVALID_ARGUMENT for an address that cannot be one.
+  static absl::StatusOr<std::unique_ptr<Client>> Create(const ClientOptions& options);
+  ~Client();
+
+  // Called for every message of the stream, in order, on the calling thread. A status that is not
+  // OK cancels the call and is returned from Generate.
+  using OnMessage = std::function<absl::Status(const v1::GenerateResponse&)>;
+
+  // Returns when the stream has ended. INTERNAL: the stream broke the API's promise (positions
+  // repeat, leave gaps, or the stream ends without `finish`).
+  absl::StatusOr<v1::Finish> Generate(const v1::GenerateRequest& request,
+                                      const CallOptions& options, const OnMessage& on_message);
+  absl::StatusOr<v1::TokenizeResponse> Tokenize(const v1::TokenizeRequest& request,
+                                                const CallOptions& options = {});
+  absl::StatusOr<v1::GetModelResponse> GetModel(const CallOptions& options = {});
+  absl::StatusOr<v1::GetStatusResponse> GetStatus(const CallOptions& options = {});
+
+  const std::string& address() const { return address_; }
+
+ private:
+  struct Stubs;
+  Client(std::string address, std::unique_ptr<Stubs> stubs);
+
+  const std::string address_;
+  const std::unique_ptr<Stubs> stubs_;
+};
+
+}  // namespace tutti

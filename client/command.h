@@ -1,0 +1,62 @@
+// What every subcommand of `tutti` shares: how it is registered, how it reaches the service, how it
+// fails.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/status.h"
+#include "client/client.h"
+
+namespace tutti {
+
+// A subcommand: its flags live in `app`, its work in `run`, which returns the exit code. Main runs
+// the one that was given after all flags are read.
+struct Command {
+  CLI::App* app = nullptr;
+  std::function<int()> run;
+};
+
+Command MakeUpCommand(CLI::App* root);
+Command MakeGenerateCommand(CLI::App* root);
+Command MakeChatCommand(CLI::App* root);
+Command MakeStatusCommand(CLI::App* root);
+Command MakePlanCommand(CLI::App* root);
+Command MakeTokenizeCommand(CLI::App* root);
+
+// Exit codes, the same for every subcommand.
+enum ExitCode : int {
+  kExitOk = 0,
+  kExitFailure = 1,      // the service or the system said no
+  kExitUsage = 2,        // flags or input that cannot be right
+  kExitUnavailable = 3,  // no service there, or it cannot serve now: try again later
+  kExitDeadline = 4,     // --timeout passed
+  kExitInterrupted = 130,
+};
+
+// Prints "tutti: <message>" on stderr and returns the exit code of the status.
+int Fail(const absl::Status& status);
+
+// The flags of every subcommand that talks to a service.
+struct ServiceFlags {
+  std::string address = ClientOptions().address;
+  double timeout_s = 0;  // 0: none
+};
+void AddServiceFlags(CLI::App* app, ServiceFlags* flags);
+absl::StatusOr<std::unique_ptr<Client>> MakeClient(const ServiceFlags& flags);
+CallOptions MakeCallOptions(const ServiceFlags& flags, CancelToken* cancel);
+
+// `message` as JSON on one line, or indented for people; field names as in proto/, numbers that are
+// 0 included.
+std::string ToJson(const google::protobuf::Message& message, bool indented);
+
+// The whole of a file, or of standard input for "-". INVALID_ARGUMENT beyond `bytes_max`.
+absl::StatusOr<std::string> ReadText(const std::string& path, int64_t bytes_max);
+
+// A CLI11 check that `text` is a size such as 24GiB; the flag's variable holds the text.
+extern const CLI::Validator kIsSize;
+
+}  // namespace tutti

@@ -1,0 +1,224 @@
+#include "client/format.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "base/check.h"
+#include "client/limits.h"
+
+namespace tutti {
+namespace {
+
+// Multiplier of a unit; 0 for one we do not know.
+double UnitBytes(absl::string_view unit) {
+  const std::string lower = absl::AsciiStrToLower(unit);
+  if (lower.empty() || lower == "b") return 1;
+  static const std::string kPrefixes = "kmgtp";
+  const size_t power = kPrefixes.find(lower[0]);
+  if (power == std::string::npos) return 0;
+  const std::string rest = lower.substr(1);
+  if (rest == "b") return std::pow(1000.0, static_cast<double>(power + 1));
+  if (rest.empty() || rest == "i" || rest == "ib") {
+    return std::pow(1024.0, static_cast<double>(power + 1));
+  }
+  return 0;
+}
+
+}  // namespace
+
+absl::StatusOr<int64_t> ParseBytes(absl::string_view text) {
+  const absl::string_view trimmed = absl::StripAsciiWhitespace(text);
+  size_t digits = 0;
+  while (digits < trimmed.size() &&
+         (absl::ascii_isdigit(trimmed[digits]) || trimmed[digits] == '.')) {
+    ++digits;
+  }
+  double number = 0;
+  if (digits == 0 || !absl::SimpleAtod(trimmed.substr(0, digits), &number)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", OneLine(text), "\" is not a size; write for example 24GiB or 512MiB"));
+  }
+  const absl::string_view unit = absl::StripAsciiWhitespace(trimmed.substr(digits));
+  const double scale = UnitBytes(unit);
+  if (scale == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("unknown unit \"", OneLine(unit), "\" in \"", OneLine(text),
+                     "\"; known are B, kB, MB, GB, TB, KiB, MiB, GiB, TiB"));
+  }
+  const double bytes = number * scale;
+  // 2^63 itself is representable as a double and is the first value that does not fit.
+  if (bytes >= 9223372036854775808.0) {
+    return absl::InvalidArgumentError(absl::StrCat("\"", OneLine(text), "\" is too large"));
+  }
+  return static_cast<int64_t>(bytes);
+}
+
+std::string FormatBytes(int64_t bytes) {
+  static constexpr std::array<const char*, 6> kUnits = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  const double magnitude = std::abs(static_cast<double>(bytes));
+  if (magnitude < 1024) return absl::StrCat(bytes, " B");
+  double value = static_cast<double>(bytes) / 1024;
+  size_t unit = 0;
+  // 1023.95 would print as 1024.0.
+  while (std::abs(value) >= 1023.95 && unit + 1 < kUnits.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  return absl::StrFormat("%.1f %s", value, kUnits[unit]);
+}
+
+std::string FormatCount(int64_t count) {
+  std::string digits = absl::StrCat(count);
+  const size_t first = digits[0] == '-' ? 1 : 0;
+  for (size_t at = digits.size(); at > first + 3;) {
+    at -= 3;
+    digits.insert(at, 1, ',');
+  }
+  return digits;
+}
+
+std::string FormatSeconds(double seconds) {
+  if (!std::isfinite(seconds) || seconds < 0) return "-";
+  if (seconds < 0.00995) return absl::StrFormat("%.1f ms", seconds * 1e3);
+  if (seconds < 0.9995) return absl::StrFormat("%.0f ms", seconds * 1e3);
+  if (seconds < 59.95) return absl::StrFormat("%.1f s", seconds);
+  const int64_t whole = std::llround(std::min(seconds, 1e15));
+  if (whole < 3600) return absl::StrFormat("%d min %d s", whole / 60, whole % 60);
+  return absl::StrFormat("%d h %d min", whole / 3600, whole % 3600 / 60);
+}
+
+absl::StatusOr<std::vector<int64_t>> ParseDevices(absl::string_view text) {
+  std::vector<int64_t> devices;
+  for (absl::string_view part : absl::StrSplit(text, ',')) {
+    part = absl::StripAsciiWhitespace(part);
+    int32_t count = 1;
+    absl::string_view size = part;
+    const size_t times = part.find_first_of("xX*");
+    if (times != absl::string_view::npos) {
+      if (!absl::SimpleAtoi(part.substr(0, times), &count) || count <= 0) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("\"", OneLine(part.substr(0, times)), "\" in \"", OneLine(part),
+                         "\" is not a number of devices; write for example 4x24GiB"));
+      }
+      size = part.substr(times + 1);
+    }
+    TUTTI_ASSIGN_OR_RETURN(const int64_t bytes, ParseBytes(size));
+    if (bytes == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a device of 0 bytes in \"", OneLine(part), "\""));
+    }
+    if (count > kDevicesMax - static_cast<int32_t>(devices.size())) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("more than ", kDevicesMax, " devices in \"", OneLine(text), "\""));
+    }
+    devices.insert(devices.end(), static_cast<size_t>(count), bytes);
+  }
+  return devices;
+}
+
+absl::StatusOr<std::vector<int32_t>> ParseTokenIds(absl::string_view text) {
+  std::vector<int32_t> ids;
+  for (absl::string_view part :
+       absl::StrSplit(text, absl::ByAnyChar(", \t\n"), absl::SkipEmpty())) {
+    int32_t id = 0;
+    if (!absl::SimpleAtoi(part, &id) || id < 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"", OneLine(part), "\" is not a token id; write for example 1,2,3"));
+    }
+    ids.push_back(id);
+  }
+  if (ids.empty()) return absl::InvalidArgumentError("the list of token ids is empty");
+  return ids;
+}
+
+int64_t DisplayWidth(absl::string_view text) {
+  return std::count_if(text.begin(), text.end(),
+                       [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
+}
+
+void Table::AddRow(std::vector<std::string> cells) {
+  CHECK(cells.size() == columns_.size())
+      << cells.size() << " cells, " << columns_.size() << " columns";
+  rows_.push_back(std::move(cells));
+}
+
+std::string Table::ToString(int indent) const {
+  std::vector<int64_t> widths;
+  for (size_t c = 0; c < columns_.size(); ++c) {
+    int64_t width = DisplayWidth(columns_[c].title);
+    for (const auto& row : rows_) width = std::max(width, DisplayWidth(row[c]));
+    widths.push_back(width);
+  }
+  std::string out;
+  const auto add_line = [&](const auto& cell_of) {
+    std::string line(static_cast<size_t>(indent), ' ');
+    for (size_t c = 0; c < columns_.size(); ++c) {
+      const std::string& cell = cell_of(c);
+      const std::string padding(static_cast<size_t>(widths[c] - DisplayWidth(cell)), ' ');
+      if (c > 0) line += "  ";
+      line += columns_[c].align == Align::kRight ? padding + cell : cell + padding;
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + "\n";
+  };
+  add_line([&](size_t c) -> const std::string& { return columns_[c].title; });
+  for (const auto& row : rows_) {
+    add_line([&](size_t c) -> const std::string& { return row[c]; });
+  }
+  return out;
+}
+
+std::string OneLine(absl::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const bool c1_control = c == 0xC2 && i + 1 < text.size() &&
+                            static_cast<unsigned char>(text[i + 1]) >= 0x80 &&
+                            static_cast<unsigned char>(text[i + 1]) < 0xA0;
+    if (c1_control) {
+      absl::StrAppendFormat(&out, "\\x%02x", static_cast<unsigned char>(text[++i]));
+    } else if (c == '\n' || c == '\r' || c == '\t') {
+      out += ' ';
+    } else if (c < 0x20 || c == 0x7F) {
+      absl::StrAppendFormat(&out, "\\x%02x", c);
+    } else {
+      out += static_cast<char>(c);
+    }
+  }
+  return out;
+}
+
+std::string TerminalFilter::Filter(absl::string_view piece) {
+  const std::string text = pending_ + std::string(piece);
+  pending_.clear();
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    if (c == 0xC2) {
+      if (i + 1 == text.size()) {
+        pending_ = text.substr(i);
+        break;
+      }
+      const auto next = static_cast<unsigned char>(text[i + 1]);
+      if (next >= 0x80 && next < 0xA0) {
+        ++i;
+        continue;
+      }
+    }
+    const bool steers = (c < 0x20 && c != '\n' && c != '\t') || c == 0x7F;
+    if (!steers) out += static_cast<char>(c);
+  }
+  return out;
+}
+
+}  // namespace tutti

@@ -1,0 +1,82 @@
+// Numbers and tables as people read and type them.
+//
+// Thread: any; everything here is a pure function or a value.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "base/status.h"
+
+namespace tutti {
+
+// Bytes from text such as "24GiB", "1.5 GB", "512MiB", "65536" or "64k" (1024-based without "iB",
+// see below).
+//
+//   B; kB MB GB TB PB: powers of 1000; KiB MiB GiB TiB PiB: powers of 1024; K M G T P alone: powers
+//   of 1024, as the flags of java, docker and kubernetes read them. Upper and lower case mean the
+//   same.
+//
+// INVALID_ARGUMENT names the unit it does not know, a number that is negative, not a number or too
+// large for 63 bits.
+absl::StatusOr<int64_t> ParseBytes(absl::string_view text);
+
+// "24.0 GiB", "1.5 MiB", "812 B": three significant digits and more, powers of 1024.
+std::string FormatBytes(int64_t bytes);
+
+// "1,234,567".
+std::string FormatCount(int64_t count);
+
+// "0.8 ms", "12 ms", "3.4 s", "2 min 5 s", "3 h 12 min".
+std::string FormatSeconds(double seconds);
+
+// "4x24GiB,1x48GiB" or "24GiB": one entry per device, in order.
+// INVALID_ARGUMENT names the part at fault; more than kDevicesMax devices are refused.
+absl::StatusOr<std::vector<int64_t>> ParseDevices(absl::string_view text);
+
+// "1,2,3", with spaces allowed: token ids, none negative. INVALID_ARGUMENT names the part at fault.
+absl::StatusOr<std::vector<int32_t>> ParseTokenIds(absl::string_view text);
+
+// A table of text with aligned columns: the first column to the left, others as told.
+class Table {
+ public:
+  enum class Align { kLeft, kRight };
+  struct Column {
+    std::string title;
+    Align align = Align::kRight;
+  };
+
+  explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
+  // REQUIRES: as many cells as columns.
+  void AddRow(std::vector<std::string> cells);
+  // Every line ends with '\n' and starts with `indent` spaces; no trailing spaces.
+  std::string ToString(int indent = 0) const;
+
+ private:
+  std::vector<Column> columns_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+// Columns a UTF-8 text takes on a terminal, one per code point: what Table aligns by.
+int64_t DisplayWidth(absl::string_view text);
+
+// `text` as one line that is safe on a terminal: control characters, which could move the cursor or
+// rename the window, become spaces or visible escapes. For text that came from elsewhere (logs,
+// errors, names).
+std::string OneLine(absl::string_view text);
+
+// `text` with what could steer a terminal taken out; line ends and tabs stay. For generated text.
+//
+// Keeps a half-written escape or character across calls, so that a stream is filtered as a whole
+// would be.
+class TerminalFilter {
+ public:
+  std::string Filter(absl::string_view piece);
+
+ private:
+  std::string pending_;  // the first bytes of a two-byte control character (C2 80..C2 9F)
+};
+
+}  // namespace tutti

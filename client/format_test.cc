@@ -1,0 +1,122 @@
+#include "client/format.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tutti {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(ParseBytes, KnowsDecimalAndBinaryUnits) {
+  EXPECT_EQ(*ParseBytes("24GiB"), int64_t{24} << 30);
+  EXPECT_EQ(*ParseBytes("24gib"), int64_t{24} << 30);
+  EXPECT_EQ(*ParseBytes("24 G"), int64_t{24} << 30);
+  EXPECT_EQ(*ParseBytes("24GB"), 24'000'000'000);
+  EXPECT_EQ(*ParseBytes("1.5MiB"), 1536 * 1024);
+  EXPECT_EQ(*ParseBytes(" 512 MiB "), 512 << 20);
+  EXPECT_EQ(*ParseBytes("65536"), 65536);
+  EXPECT_EQ(*ParseBytes("7B"), 7);
+  EXPECT_EQ(*ParseBytes("2kB"), 2000);
+  EXPECT_EQ(*ParseBytes("2KiB"), 2048);
+  EXPECT_EQ(*ParseBytes("0"), 0);
+}
+
+TEST(ParseBytes, RefusesByNamingWhatIsWrong) {
+  EXPECT_THAT(ParseBytes("24GiBs").status().message(), HasSubstr("unknown unit \"GiBs\""));
+  EXPECT_THAT(ParseBytes("24 parsecs").status().message(), HasSubstr("\"parsecs\""));
+  for (const char* text : {"", "GiB", "-1GiB", "1.2.3GiB", ".", "nan", "inf", "0x10", "1e3GiB"}) {
+    EXPECT_EQ(ParseBytes(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
+  }
+  EXPECT_THAT(ParseBytes("9000000PiB").status().message(), HasSubstr("too large"));
+  EXPECT_THAT(ParseBytes("9223372036854775808").status().message(), HasSubstr("too large"));
+  EXPECT_THAT(ParseBytes(std::string(400, '9')).status().message(), HasSubstr("too large"));
+}
+
+TEST(FormatBytes, PicksTheUnitThatReadsBest) {
+  EXPECT_EQ(FormatBytes(0), "0 B");
+  EXPECT_EQ(FormatBytes(1023), "1023 B");
+  EXPECT_EQ(FormatBytes(1024), "1.0 KiB");
+  EXPECT_EQ(FormatBytes((1 << 20) - 1), "1.0 MiB");
+  EXPECT_EQ(FormatBytes(int64_t{24} << 30), "24.0 GiB");
+  EXPECT_EQ(FormatBytes(-2048), "-2.0 KiB");
+  EXPECT_EQ(FormatBytes(std::numeric_limits<int64_t>::max()), "8.0 EiB");
+}
+
+TEST(FormatCount, GroupsDigits) {
+  EXPECT_EQ(FormatCount(0), "0");
+  EXPECT_EQ(FormatCount(999), "999");
+  EXPECT_EQ(FormatCount(1000), "1,000");
+  EXPECT_EQ(FormatCount(-1234567), "-1,234,567");
+}
+
+TEST(FormatSeconds, PicksTheUnitThatReadsBest) {
+  EXPECT_EQ(FormatSeconds(0.00081), "0.8 ms");
+  EXPECT_EQ(FormatSeconds(0.0123), "12 ms");
+  EXPECT_EQ(FormatSeconds(0.9996), "1.0 s");
+  EXPECT_EQ(FormatSeconds(3.44), "3.4 s");
+  EXPECT_EQ(FormatSeconds(59.96), "1 min 0 s");
+  EXPECT_EQ(FormatSeconds(125), "2 min 5 s");
+  EXPECT_EQ(FormatSeconds(3600 * 3 + 12 * 60), "3 h 12 min");
+  EXPECT_EQ(FormatSeconds(-1), "-");
+}
+
+TEST(ParseDevices, ExpandsCounts) {
+  EXPECT_THAT(*ParseDevices("2x24GiB,1x48GiB"),
+              ElementsAre(int64_t{24} << 30, int64_t{24} << 30, int64_t{48} << 30));
+  EXPECT_THAT(*ParseDevices("512MiB"), ElementsAre(512 << 20));
+  EXPECT_THAT(*ParseDevices("1x1KiB, 2X2KiB"), ElementsAre(1024, 2048, 2048));
+  EXPECT_EQ(ParseDevices("1024x1GiB")->size(), 1024u);
+}
+
+TEST(ParseDevices, RefusesByNamingThePart) {
+  EXPECT_THAT(ParseDevices("2x24GiB,fourx48GiB").status().message(), HasSubstr("four"));
+  EXPECT_THAT(ParseDevices("0x24GiB").status().message(), HasSubstr("\"0\""));
+  EXPECT_THAT(ParseDevices("2x24Gibberish").status().message(), HasSubstr("Gibberish"));
+  EXPECT_THAT(ParseDevices("1024x1GiB,1GiB").status().message(), HasSubstr("more than 1024"));
+  EXPECT_THAT(ParseDevices("2147483647x1GiB").status().message(), HasSubstr("more than 1024"));
+  for (const char* text : {"", ",", "2x", "x", "1GiB,", "1x0GiB", "-1x1GiB"}) {
+    EXPECT_FALSE(ParseDevices(text).ok()) << text;
+  }
+}
+
+TEST(ParseTokenIds, TakesCommasAndSpaces) {
+  EXPECT_THAT(*ParseTokenIds("1,2, 3"), ElementsAre(1, 2, 3));
+  EXPECT_THAT(*ParseTokenIds("0"), ElementsAre(0));
+  for (const char* text : {"", " , ", "1,-2", "1,x", "2147483648", "1.5"}) {
+    EXPECT_FALSE(ParseTokenIds(text).ok()) << text;
+  }
+}
+
+TEST(Table, AlignsByWhatATerminalShows) {
+  Table table({{"stage", Table::Align::kLeft}, {"bytes", Table::Align::kRight}});
+  table.AddRow({"0", "12"});
+  table.AddRow({"größe", "1234567"});
+  EXPECT_EQ(table.ToString(1),
+            " stage    bytes\n"
+            " 0           12\n"
+            " größe  1234567\n");
+}
+
+TEST(OneLine, LeavesNothingThatSteersATerminal) {
+  EXPECT_EQ(OneLine("a\nb\tc"), "a b c");
+  EXPECT_EQ(OneLine("\x1b[31mred"), "\\x1b[31mred");
+  EXPECT_EQ(OneLine("\xc2\x9b"
+                    "31m"),
+            "\\x9b31m");
+  EXPECT_EQ(OneLine("héllo"), "héllo");
+}
+
+TEST(TerminalFilter, SeesControlCharactersCutInTwo) {
+  TerminalFilter filter;
+  EXPECT_EQ(filter.Filter("a\x1b[2Jb\r\n"), "a[2Jb\n");
+  EXPECT_EQ(filter.Filter("x\xc2"), "x");
+  EXPECT_EQ(filter.Filter("\x9bz"), "z");
+  EXPECT_EQ(filter.Filter("caf\xc3"), "caf\xc3");
+  EXPECT_EQ(filter.Filter("\xa9 \xc2"), "\xa9 ");
+  EXPECT_EQ(filter.Filter("\xa9"), "\xc2\xa9");
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,115 @@
+// tutti generate: one prompt, one streamed answer.
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "client/command.h"
+#include "client/format.h"
+#include "client/limits.h"
+#include "client/print.h"
+#include "client/sampling_flags.h"
+#include "client/terminal.h"
+
+namespace tutti {
+namespace {
+
+constexpr const char* kExamples = R"(
+Examples:
+  tutti generate --prompt "The capital of France is" --max-tokens 16
+  tutti generate --prompt-file essay.txt --temperature 0 --stats
+  echo "12+30=" | tutti generate --json --logprobs
+  tutti generate --token-ids 1,2,3 --seed 7 --temperature 0.8
+
+Without --prompt, --prompt-file and --token-ids the prompt is read from standard input.
+--json prints one JSON object per message of the stream (tutti.v1.GenerateResponse).
+Exit codes: 0 done, 1 failed, 2 bad input, 3 service not reachable or not serving, 4 timeout,
+130 interrupted.)";
+
+struct GenerateFlags {
+  ServiceFlags service;
+  SamplingFlags sampling;
+  std::string model;
+  std::string request_id;
+  std::string prompt;
+  std::string prompt_file;
+  std::string token_ids;
+  bool json = false;
+  bool stats = false;
+};
+
+absl::Status FillPrompt(const CLI::App& app, const GenerateFlags& flags,
+                        v1::GenerateRequest* request) {
+  if (app.count("--token-ids") > 0) {
+    auto ids = ParseTokenIds(flags.token_ids);
+    if (!ids.ok()) return Annotate(ids.status(), "--token-ids");
+    request->mutable_token_ids()->mutable_ids()->Assign(ids->begin(), ids->end());
+    return absl::OkStatus();
+  }
+  if (app.count("--prompt") > 0) {
+    request->set_text(flags.prompt);
+    return absl::OkStatus();
+  }
+  const bool from_file = app.count("--prompt-file") > 0;
+  if (!from_file && IsTerminal(STDIN_FILENO)) {
+    return absl::InvalidArgumentError(
+        "no prompt: give --prompt TEXT, --prompt-file FILE or --token-ids IDS, or pipe it in");
+  }
+  TUTTI_ASSIGN_OR_RETURN(std::string text,
+                         ReadText(from_file ? flags.prompt_file : "-", kPromptBytesMax));
+  request->set_text(std::move(text));
+  return absl::OkStatus();
+}
+
+int RunGenerate(const CLI::App& app, const GenerateFlags& flags) {
+  v1::GenerateRequest request;
+  request.set_model(flags.model);
+  request.set_request_id(flags.request_id);
+  if (auto status = FillPrompt(app, flags, &request); !status.ok()) return Fail(status);
+  if (auto status = FillSampling(flags.sampling, request.mutable_sampling()); !status.ok()) {
+    return Fail(status);
+  }
+  CancelToken cancel;
+  InterruptWatcher interrupts([&cancel](int signal, int count) {
+    if (count > 1) _exit(128 + signal);
+    cancel.Cancel();
+  });
+  auto client = MakeClient(flags.service);
+  if (!client.ok()) return Fail(client.status());
+
+  TextPrinter text;
+  const auto finish = (*client)->Generate(
+      request, MakeCallOptions(flags.service, &cancel), [&](const v1::GenerateResponse& message) {
+        return flags.json ? PrintLine(ToJson(message, false)) : text.Print(message.text());
+      });
+  if (!flags.json) text.End();
+  if (!finish.ok()) return Fail(finish.status());
+  if (flags.stats) std::fprintf(stderr, "%s\n", DescribeFinish(*finish).c_str());
+  return kExitOk;
+}
+
+}  // namespace
+
+Command MakeGenerateCommand(CLI::App* root) {
+  CLI::App* app = root->add_subcommand("generate", "Continue a prompt, streaming the text");
+  auto flags = std::make_shared<GenerateFlags>();
+  CLI::Option* prompt = app->add_option("-p,--prompt", flags->prompt, "The prompt");
+  CLI::Option* file =
+      app->add_option("-f,--prompt-file", flags->prompt_file, "Read it from a file; -: from stdin")
+          ->excludes(prompt);
+  app->add_option("--token-ids", flags->token_ids, "The prompt as token ids: 1,2,3")
+      ->excludes(prompt)
+      ->excludes(file);
+  app->add_option("--model", flags->model, "Name the model must have; unset: whichever is served")
+      ->envname("TUTTI_MODEL_NAME");
+  app->add_option("--request-id", flags->request_id, "A label of yours for the service's logs");
+  app->add_flag("--json", flags->json, "One JSON object per message instead of text");
+  app->add_flag("--stats", flags->stats, "Usage and timing on stderr at the end");
+  AddServiceFlags(app, &flags->service);
+  AddSamplingFlags(app, &flags->sampling);
+  app->footer(kExamples);
+  return {app, [app, flags] { return RunGenerate(*app, *flags); }};
+}
+
+}  // namespace tutti

@@ -1,0 +1,65 @@
+// Limits of the client library and the `tutti` command.
+#pragma once
+
+#include <cstdint>
+
+namespace tutti {
+
+// Largest message a client takes. A response carries the tokens of one step: one token with 20
+// alternatives is below 1 KiB. Tokenize answers with about 16 bytes per token, so 64 MiB covers
+// four million tokens; a server that sends more than that in one message is not ours.
+inline constexpr int kClientMessageBytesMax = 64 << 20;
+
+// How long a client waits for the first connection. A local service answers within a millisecond;
+// five seconds cover a name look-up and a slow network, and are short enough for a person to wait
+// and then read why it failed.
+inline constexpr int kConnectTimeoutMs = 5000;
+
+// Largest prompt file: 16 MiB of text are some four million tokens, more than any model's context.
+inline constexpr int64_t kPromptBytesMax = 16 << 20;
+
+// Most devices in one `--devices` list: more than the largest pipelines known, and small enough
+// that a slip such as 4000x24GiB is told at once.
+inline constexpr int kDevicesMax = 1024;
+
+// Most workers of one `tutti up`: one machine, one process each.
+inline constexpr int kLocalWorkersMax = 64;
+
+// ---- tutti up
+
+// How often child processes, their logs and the service's status are looked at. A person sees 100
+// ms as immediate.
+inline constexpr int kSuperviseTickMs = 100;
+// How often a service that already serves is asked for its status: once per second costs nothing
+// and shows a lost stage before the person wonders.
+inline constexpr int kServingPollMs = 1000;
+// One status call. The coordinator answers from memory; half a second without an answer is itself
+// worth knowing.
+inline constexpr int kStatusTimeoutMs = 500;
+// From SIGTERM to SIGKILL. Workers have no state worth saving; two seconds let the coordinator end
+// its streams.
+inline constexpr int kStopGraceMs = 2000;
+// Delay before a dead child starts again: doubles from the first to the last, back to the first
+// after a quiet time.
+inline constexpr int kRestartDelayMinMs = 200;
+inline constexpr int kRestartDelayMaxMs = 10000;
+inline constexpr int kRestartQuietMs = 60000;
+// Restarts of one child without a quiet time between them before `tutti up` gives up: with the
+// delays above about 15 s of trying, after which a cause that goes away by itself is unlikely.
+inline constexpr int kRestartsMax = 8;
+// A child's log is cut back to nothing beyond this size; a quiet child writes some lines per event,
+// so 64 MiB are only reached by one that has gone wrong, of which the end is what matters.
+inline constexpr int64_t kLogBytesMax = 64 << 20;
+// Lines and bytes of a dead child's log shown on the terminal.
+inline constexpr int kLastLogLines = 20;
+inline constexpr int64_t kLastLogBytes = 16 << 10;
+
+// KV room of `tutti up` when the user asks for none: 16,384 tokens are 1.75 GiB on Qwen3-0.6B
+// (114,688 bytes per token), enough for a long conversation or a dozen short ones, and do not fill
+// a small machine.
+inline constexpr int64_t kLocalKvTokensDefault = 16384;
+// Share of the available memory that `tutti up` divides over its workers; the rest stays for the
+// coordinator, page cache and everything else on the machine.
+inline constexpr double kLocalMemoryShare = 0.8;
+
+}  // namespace tutti

@@ -1,0 +1,222 @@
+#include "client/local_cluster.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/format.h"
+#include "client/limits.h"
+#include "client/machine.h"
+
+namespace tutti {
+namespace {
+
+Instant Now() { return SystemClock().Now(); }
+
+std::string WorkerName(int index) { return absl::StrCat("w", index); }
+
+// The public address from the coordinator's ready file; nothing when it is not there yet.
+absl::StatusOr<std::optional<std::string>> ParseReadyFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return std::optional<std::string>();
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("address") || !json["address"].is_string()) {
+    return absl::InternalError(absl::StrCat("the coordinator wrote a strange ready file: ", text));
+  }
+  return std::optional<std::string>(json["address"].get<std::string>());
+}
+
+}  // namespace
+
+LocalCluster::LocalCluster(LocalClusterOptions options, std::string dir, bool verbose,
+                           Notice notice)
+    : options_(std::move(options)),
+      dir_(std::move(dir)),
+      verbose_(verbose),
+      notice_(std::move(notice)) {}
+
+LocalCluster::~LocalCluster() {
+  Stop();
+  std::error_code ignored;
+  std::filesystem::remove_all(dir_, ignored);
+}
+
+absl::StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Start(
+    const LocalClusterOptions& options, bool verbose, Notice notice) {
+  TUTTI_ASSIGN_OR_RETURN(std::string dir, MakePrivateDir());
+  std::unique_ptr<LocalCluster> cluster(
+      new LocalCluster(options, std::move(dir), verbose, std::move(notice)));
+  TUTTI_RETURN_IF_ERROR(cluster->AddMembers());
+  for (auto& member : cluster->members_) {
+    TUTTI_RETURN_IF_ERROR(cluster->StartMember(member.get(), Now()));
+  }
+  return cluster;
+}
+
+LocalCluster::Member LocalCluster::MakeMember(const std::string& name,
+                                              std::vector<std::string> arguments) {
+  const std::string log_dir = options_.log_dir.empty() ? dir_ : options_.log_dir;
+  ChildSpec spec;
+  spec.arguments = std::move(arguments);
+  spec.log_file = absl::StrCat(log_dir, "/", name, ".log");
+  LogFile log(spec.log_file);
+  return Member{.name = name, .spec = std::move(spec), .log = std::move(log)};
+}
+
+absl::Status LocalCluster::AddMembers() {
+  TUTTI_ASSIGN_OR_RETURN(const std::string coordinator, ProgramBeside("tutti-coordinator"));
+  TUTTI_ASSIGN_OR_RETURN(const std::string worker, ProgramBeside("tutti-worker"));
+  const auto socket = [this](const std::string& name) {
+    return absl::StrCat("unix:", dir_, "/", name, ".sock");
+  };
+  // The private folder's name is random: processes of another `tutti up` are told apart by it.
+  const std::string cluster_id = std::filesystem::path(dir_).filename().string();
+
+  std::vector<std::string> arguments = {coordinator,     "--model",       options_.model,
+                                        "--listen",      options_.listen, "--ready-file",
+                                        dir_ + "/ready", "--peer-listen", socket("coordinator"),
+                                        "--cluster-id",  cluster_id,      "--exit-with-parent"};
+  arguments.insert(arguments.end(), options_.coordinator_flags.begin(),
+                   options_.coordinator_flags.end());
+  members_.push_back(std::make_unique<Member>(MakeMember("coordinator", std::move(arguments))));
+
+  for (int i = 0; i < options_.workers; ++i) {
+    const std::string name = WorkerName(i);
+    arguments = {worker,
+                 "--model",
+                 options_.model,
+                 "--coordinator",
+                 socket("coordinator"),
+                 "--listen",
+                 socket(name),
+                 "--worker-id",
+                 name,
+                 "--cluster-id",
+                 cluster_id,
+                 "--threads",
+                 absl::StrCat(options_.threads_per_worker),
+                 "--memory",
+                 absl::StrCat(options_.memory_per_worker),
+                 "--exit-with-parent"};
+    for (int peer = 0; peer < options_.workers; ++peer) {
+      if (peer == i) continue;
+      arguments.push_back("--peer");
+      arguments.push_back(absl::StrCat(WorkerName(peer), "=", socket(WorkerName(peer))));
+    }
+    arguments.insert(arguments.end(), options_.worker_flags.begin(), options_.worker_flags.end());
+    members_.push_back(std::make_unique<Member>(MakeMember(name, std::move(arguments))));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LocalCluster::StartMember(Member* member, Instant now) {
+  // A socket left by a process that was killed would keep its successor from listening.
+  unlink(absl::StrCat(dir_, "/", member->name, ".sock").c_str());
+  if (member == members_.front().get()) unlink((dir_ + "/ready").c_str());
+  TUTTI_ASSIGN_OR_RETURN(ChildProcess process, ChildProcess::Start(member->spec));
+  member->process.emplace(std::move(process));
+  member->started = now;
+  member->restart_at = kInstantNever;
+  return absl::OkStatus();
+}
+
+absl::Status LocalCluster::Tick(Instant now) {
+  FollowLogs();
+  for (auto& member : members_) {
+    if (member->process) {
+      const auto wait_status = member->process->TryWait();
+      if (wait_status) TUTTI_RETURN_IF_ERROR(OnDeath(member.get(), *wait_status, now));
+    } else if (now >= member->restart_at) {
+      TUTTI_RETURN_IF_ERROR(StartMember(member.get(), now));
+    }
+  }
+  return address_ ? absl::OkStatus() : ReadReadyFile();
+}
+
+absl::Status LocalCluster::ReadReadyFile() {
+  TUTTI_ASSIGN_OR_RETURN(address_, ParseReadyFile(dir_ + "/ready"));
+  if (!address_) return absl::OkStatus();
+  // Clients know this address; a coordinator that is started again has to listen there too.
+  std::vector<std::string>& arguments = members_.front()->spec.arguments;
+  for (size_t i = 0; i + 1 < arguments.size(); ++i) {
+    if (arguments[i] == "--listen") arguments[i + 1] = *address_;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LocalCluster::OnDeath(Member* member, int wait_status, Instant now) {
+  FollowLogs();
+  member->process.reset();
+  const std::string what =
+      absl::StrCat(member->name, " ended with ", DescribeWaitStatus(wait_status));
+  const std::optional<Duration> delay = member->policy.OnDeath(now - member->started);
+  if (has_served_ && delay) {
+    notice_(absl::StrCat(what, "; starting it again in ", FormatSeconds(Seconds(*delay))));
+    member->restart_at = now + *delay;
+    return absl::OkStatus();
+  }
+  if (!verbose_) {
+    for (const std::string& line : member->log.LastLines(kLastLogLines)) {
+      notice_(absl::StrCat(member->name, " | ", OneLine(line)));
+    }
+  }
+  return absl::AbortedError(
+      absl::StrCat(what, has_served_ ? " again and again; giving up" : " before the cluster served",
+                   options_.log_dir.empty() ? "" : "; its log is " + member->log.path()));
+}
+
+void LocalCluster::FollowLogs() {
+  for (auto& member : members_) {
+    if (!verbose_) {
+      member->log.Bound();
+      continue;
+    }
+    for (const std::string& line : member->log.ReadNewLines()) {
+      notice_(absl::StrCat(member->name, " | ", OneLine(line)));
+    }
+  }
+}
+
+bool LocalCluster::WaitUntil(Instant deadline, size_t first, size_t last) {
+  while (true) {
+    bool all_ended = true;
+    for (size_t i = first; i < last; ++i) {
+      std::optional<ChildProcess>& process = members_[i]->process;
+      if (process && process->TryWait()) process.reset();
+      all_ended &= !process.has_value();
+    }
+    if (all_ended || Now() >= deadline) return all_ended;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+void LocalCluster::Stop() {
+  const Instant deadline = Now() + std::chrono::milliseconds(kStopGraceMs);
+  const auto signal_all = [this](size_t first, size_t last, int signal) {
+    for (size_t i = first; i < last; ++i) {
+      if (members_[i]->process) members_[i]->process->Signal(signal);
+    }
+  };
+  const size_t count = members_.size();
+  const size_t coordinators = std::min<size_t>(count, 1);
+  signal_all(0, coordinators, SIGTERM);
+  // Half of the time, so that a coordinator that hangs leaves some for the workers.
+  WaitUntil(deadline - std::chrono::milliseconds(kStopGraceMs / 2), 0, coordinators);
+  signal_all(coordinators, count, SIGTERM);
+  if (!WaitUntil(deadline, 0, count)) {
+    FollowLogs();
+    signal_all(0, count, SIGKILL);
+    WaitUntil(kInstantNever, 0, count);
+  }
+  FollowLogs();
+}
+
+}  // namespace tutti

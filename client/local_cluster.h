@@ -1,0 +1,89 @@
+// A coordinator and its workers as child processes of this one, on this machine.
+//
+// Internal links are unix sockets in a folder that only this user can enter. No child outlives us,
+// however we end.
+//
+// Thread: one, the one that made it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "client/child_process.h"
+#include "client/log_file.h"
+#include "client/restart_policy.h"
+
+namespace tutti {
+
+struct LocalClusterOptions {
+  std::string model;  // a folder
+  std::string listen;
+  int workers = 0;
+  int threads_per_worker = 0;
+  int64_t memory_per_worker = 0;
+  std::string log_dir;                         // empty: in the private folder, gone at the end
+  std::vector<std::string> coordinator_flags;  // added to those that tie the processes together
+  std::vector<std::string> worker_flags;
+};
+
+class LocalCluster {
+ public:
+  // Something a person should know: a child died, is started again; with `verbose`, every line of
+  // the children's logs.
+  using Notice = std::function<void(const std::string& line)>;
+
+  static absl::StatusOr<std::unique_ptr<LocalCluster>> Start(const LocalClusterOptions& options,
+                                                             bool verbose, Notice notice);
+  ~LocalCluster();
+
+  // Looks after the children: to be called every kSuperviseTickMs. An error means the cluster
+  // cannot go on: a child died before the cluster ever served, or keeps dying; the last lines of
+  // its log have been given to `notice`.
+  absl::Status Tick(Instant now);
+
+  // From now on a dead child is started again instead of being an error.
+  void MarkServing() { has_served_ = true; }
+
+  // Where clients connect; nothing until the coordinator listens.
+  const std::optional<std::string>& address() const { return address_; }
+
+  // Ends everything in order: the coordinator, so that clients are told; then the workers; what is
+  // left after kStopGraceMs is killed.
+  void Stop();
+
+ private:
+  struct Member {
+    std::string name;
+    ChildSpec spec;
+    LogFile log;
+    std::optional<ChildProcess> process;
+    Instant started;
+    Instant restart_at = kInstantNever;
+    RestartPolicy policy;
+  };
+
+  LocalCluster(LocalClusterOptions options, std::string dir, bool verbose, Notice notice);
+  absl::Status AddMembers();
+  Member MakeMember(const std::string& name, std::vector<std::string> arguments);
+  absl::Status StartMember(Member* member, Instant now);
+  absl::Status OnDeath(Member* member, int wait_status, Instant now);
+  absl::Status ReadReadyFile();
+  void FollowLogs();
+  // True once all of them have ended.
+  bool WaitUntil(Instant deadline, size_t first, size_t last);
+
+  const LocalClusterOptions options_;
+  const std::string dir_;
+  const bool verbose_;
+  const Notice notice_;
+  std::vector<std::unique_ptr<Member>> members_;  // the coordinator first
+  std::optional<std::string> address_;
+  bool has_served_ = false;
+};
+
+}  // namespace tutti

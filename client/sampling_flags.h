@@ -1,0 +1,42 @@
+// The flags that say how to choose tokens, under the names of the public API.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "tutti/v1/generation.pb.h"
+
+namespace tutti {
+
+// A flag that was not given leaves its field unset, so that the service's default applies.
+struct SamplingFlags {
+  std::optional<uint32_t> max_tokens;
+  std::optional<float> temperature;
+  std::optional<int32_t> top_k;
+  std::optional<float> top_p;
+  std::optional<float> min_p;
+  std::optional<float> repetition_penalty;
+  std::optional<float> presence_penalty;
+  std::optional<float> frequency_penalty;
+  std::vector<std::string> logit_bias;  // "id=value"
+  std::optional<uint64_t> seed;
+  std::vector<std::string> stop;
+  std::vector<int32_t> stop_token_ids;
+  bool ignore_eos = false;
+  bool include_stop = false;
+  bool keep_special_tokens = false;
+  bool logprobs = false;
+  std::optional<uint32_t> top_logprobs;
+};
+
+void AddSamplingFlags(CLI::App* app, SamplingFlags* flags);
+
+// Limits are the service's to check; only what cannot be put into the message is refused here
+// (INVALID_ARGUMENT).
+absl::Status FillSampling(const SamplingFlags& flags, v1::SamplingParams* params);
+
+}  // namespace tutti

@@ -1,0 +1,75 @@
+// tutti status: what an operator wants to see.
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "client/command.h"
+#include "client/print.h"
+#include "client/status_view.h"
+#include "client/terminal.h"
+
+namespace tutti {
+namespace {
+
+constexpr const char* kExamples = R"(
+Examples:
+  tutti status
+  tutti status --watch
+  tutti status --json | jq '.pipelines[0].stages[].activation_bytes_per_token'
+
+--json prints tutti.v1.GetStatusResponse; 64-bit integers are strings, as protobuf's JSON has it.
+Exit codes: 0 serving, 1 failed, 3 not reachable or not serving (the status is printed then too).)";
+
+struct StatusFlags {
+  ServiceFlags service;
+  bool json = false;
+  bool watch = false;
+  double interval_s = 1;
+};
+
+// A status call answers from memory; without --timeout ten seconds mean that the service hangs.
+constexpr double kDefaultTimeoutS = 10;
+
+int ShowOnce(Client* client, const StatusFlags& flags) {
+  const auto status = client->GetStatus(MakeCallOptions(flags.service, /*cancel=*/nullptr));
+  if (!status.ok()) return Fail(status.status());
+  std::string out =
+      flags.json ? ToJson(*status, !flags.watch) : RenderStatus(*status, Style(STDOUT_FILENO));
+  while (!out.empty() && out.back() == '\n') out.pop_back();
+  // One screen, redrawn from its upper left corner.
+  if (flags.watch && !flags.json && IsTerminal(STDOUT_FILENO)) out = "\x1b[H\x1b[2J" + out;
+  const absl::Status written = PrintLine(out);
+  if (!written.ok()) return Fail(written);
+  return status->serving() ? kExitOk : kExitUnavailable;
+}
+
+int RunStatus(StatusFlags flags) {
+  if (flags.service.timeout_s == 0) flags.service.timeout_s = kDefaultTimeoutS;
+  auto client = MakeClient(flags.service);
+  if (!client.ok()) return Fail(client.status());
+  while (true) {
+    const int code = ShowOnce(client->get(), flags);
+    if (!flags.watch || (code != kExitOk && code != kExitUnavailable)) return code;
+    std::this_thread::sleep_for(std::chrono::duration<double>(flags.interval_s));
+  }
+}
+
+}  // namespace
+
+Command MakeStatusCommand(CLI::App* root) {
+  CLI::App* app = root->add_subcommand("status", "Show pipelines, workers, memory and counters");
+  auto flags = std::make_shared<StatusFlags>();
+  app->add_flag("--json", flags->json, "The status as JSON");
+  app->add_flag("-w,--watch", flags->watch, "Again and again, until Ctrl-C");
+  app->add_option("--interval", flags->interval_s, "Seconds between two looks with --watch")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->capture_default_str();
+  AddServiceFlags(app, &flags->service);
+  app->footer(kExamples);
+  return {app, [flags] { return RunStatus(*flags); }};
+}
+
+}  // namespace tutti

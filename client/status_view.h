@@ -1,0 +1,24 @@
+// The service's status as people read it.
+#pragma once
+
+#include <string>
+
+#include "client/terminal.h"
+#include "tutti/v1/cluster.pb.h"
+
+namespace tutti {
+
+// One line per pipeline and one table row per stage: worker, layers, weights and KV cache as
+// predicted and as held, share of time computing and waiting, bytes per token on the link to the
+// next stage; then idle workers and counters.
+std::string RenderStatus(const v1::GetStatusResponse& status, const Style& style);
+
+// The stages of one pipeline: who holds what.
+std::string RenderDeviceMap(const v1::PipelineStatus& pipeline);
+
+// "loading: w0 45 % of 596.0 MiB, w1 done" or what the service is waiting for; one line.
+std::string RenderProgress(const v1::GetStatusResponse& status);
+// The same in coarse steps, for logs: changes a handful of times while a model loads.
+std::string RenderMilestone(const v1::GetStatusResponse& status);
+
+}  // namespace tutti

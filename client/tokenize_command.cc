@@ -1,0 +1,86 @@
+// tutti tokenize: the ids the service would see.
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+#include "client/command.h"
+#include "client/format.h"
+#include "client/limits.h"
+#include "client/print.h"
+#include "client/terminal.h"
+
+namespace tutti {
+namespace {
+
+constexpr const char* kExamples = R"(
+Examples:
+  tutti tokenize --text "Hello, world"
+  tutti tokenize --message "Hello" --json
+  cat essay.txt | tutti tokenize --ids)";
+
+struct TokenizeFlags {
+  ServiceFlags service;
+  std::string text;
+  std::string message;
+  bool json = false;
+  bool ids_only = false;
+};
+
+absl::StatusOr<v1::TokenizeRequest> MakeRequest(const CLI::App& app, const TokenizeFlags& flags) {
+  v1::TokenizeRequest request;
+  if (app.count("--message") > 0) {
+    v1::ChatMessage* message = request.mutable_chat()->add_messages();
+    message->set_role("user");
+    message->set_content(flags.message);
+  } else if (app.count("--text") > 0) {
+    request.set_text(flags.text);
+  } else if (IsTerminal(STDIN_FILENO)) {
+    return absl::InvalidArgumentError("no text: give --text or --message, or pipe it in");
+  } else {
+    TUTTI_ASSIGN_OR_RETURN(std::string text, ReadText("-", kPromptBytesMax));
+    request.set_text(std::move(text));
+  }
+  return request;
+}
+
+int RunTokenize(const CLI::App& app, const TokenizeFlags& flags) {
+  const auto request = MakeRequest(app, flags);
+  if (!request.ok()) return Fail(request.status());
+  auto client = MakeClient(flags.service);
+  if (!client.ok()) return Fail(client.status());
+  const auto response =
+      (*client)->Tokenize(*request, MakeCallOptions(flags.service, /*cancel=*/nullptr));
+  if (!response.ok()) return Fail(response.status());
+  std::string out;
+  if (flags.json) {
+    out = ToJson(*response, false);
+  } else if (flags.ids_only) {
+    for (int32_t id : response->ids()) absl::StrAppend(&out, out.empty() ? "" : ",", id);
+  } else {
+    Table table({{"id"}, {"token", Table::Align::kLeft}});
+    for (int i = 0; i < response->ids_size(); ++i) {
+      const std::string token = i < response->tokens_size() ? response->tokens(i) : "";
+      table.AddRow({absl::StrCat(response->ids(i)), absl::StrCat("\"", OneLine(token), "\"")});
+    }
+    out = absl::StrCat(table.ToString(), FormatCount(response->ids_size()), " tokens");
+  }
+  const absl::Status written = PrintLine(out);
+  return written.ok() ? kExitOk : Fail(written);
+}
+
+}  // namespace
+
+Command MakeTokenizeCommand(CLI::App* root) {
+  CLI::App* app = root->add_subcommand("tokenize", "Show the tokens of a text");
+  auto flags = std::make_shared<TokenizeFlags>();
+  CLI::Option* text = app->add_option("-t,--text", flags->text, "The text; unset: standard input");
+  app->add_option("-m,--message", flags->message, "A user's message, as the chat template puts it")
+      ->excludes(text);
+  CLI::Option* json = app->add_flag("--json", flags->json, "The service's answer as JSON");
+  app->add_flag("--ids", flags->ids_only, "Ids only, as --token-ids of generate takes them")
+      ->excludes(json);
+  AddServiceFlags(app, &flags->service);
+  app->footer(kExamples);
+  return {app, [app, flags] { return RunTokenize(*app, *flags); }};
+}
+
+}  // namespace tutti
