@@ -1,11 +1,13 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/backend.h"
+#include "kernels/cpu/cpu_backend.h"
 #include "kernels/reference/reference_backend.h"
 
 namespace tutti::kernels {
 
 absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(std::string_view name,
                                                        const BackendOptions& options) {
+  if (name == "cpu") return CreateCpuBackend(options);
   if (name == "reference") {
     if (!options.instruction_set.empty()) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -17,8 +19,8 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(std::string_view name,
     }
     return CreateReferenceBackend();
   }
-  return absl::NotFoundError(
-      absl::StrCat("no backend is called \"", std::string(name), "\"; there are \"reference\""));
+  return absl::NotFoundError(absl::StrCat("no backend is called \"", std::string(name),
+                                          "\"; there are \"cpu\" and \"reference\""));
 }
 
 }  // namespace tutti::kernels

@@ -1,8 +1,9 @@
-// Scalar conversions between f32 and the 16-bit formats, exact to the bit: round to nearest even, denormals kept,
-// overflow to infinity, NaN stays NaN.
+// Scalar conversions between f32 and the 16-bit formats, exact to the bit: round to nearest even,
+// denormals kept, overflow to infinity, NaN stays NaN.
 //
-// These are inline functions: files compiled for a wider instruction set than the baseline must not include this
-// header, or the linker could pick their copy for everybody. The vector versions live in kernels/cpu/simd_*.h.
+// These are inline functions: files compiled for a wider instruction set than the baseline must not
+// include this header, or the linker could pick their copy for everybody. The vector versions live
+// in kernels/cpu/simd_*.h.
 #pragma once
 
 #include <bit>
@@ -26,7 +27,8 @@ inline uint16_t F32ToBf16(float value) {
 inline float F16ToF32(uint16_t bits) {
   const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
   const uint32_t magnitude = bits & 0x7fffu;
-  if (magnitude >= 0x7c00u) {  // infinity or NaN; a NaN becomes quiet, as the hardware conversion makes it
+  if (magnitude >=
+      0x7c00u) {  // infinity or NaN; a NaN becomes quiet, as the hardware conversion makes it
     const uint32_t quiet = magnitude > 0x7c00u ? 0x400000u : 0u;
     return std::bit_cast<float>(sign | 0x7f800000u | ((magnitude & 0x3ffu) << 13) | quiet);
   }
@@ -46,8 +48,8 @@ inline uint16_t F32ToF16(float value) {
   }
   if (magnitude >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);  // rounds to >= 2^16
   if (magnitude < 0x38800000u) {
-    // Below the smallest normal half, 2^-14. Adding 0.5 aligns the value to units of 2^-24, the spacing of
-    // denormal halves, and rounds it to nearest even on the way.
+    // Below the smallest normal half, 2^-14. Adding 0.5 aligns the value to units of 2^-24, the
+    // spacing of denormal halves, and rounds it to nearest even on the way.
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(shifted) - 0x3f000000u));
   }

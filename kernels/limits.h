@@ -1,4 +1,5 @@
-// Sizes that shape the kernels, each with where it comes from.
+// Sizes that shape the kernels, each with where it comes from. Constants only: the vector kernels
+// include this.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,46 @@ namespace tutti::kernels {
 // The x86-64 large page. Smaller buffers cannot hold one.
 inline constexpr int64_t kLargePageBytes = 2 << 20;
 
-// More threads than any machine we know has cores; a typo such as --threads=10000 should not start them.
+// More threads than any machine we know has cores; a typo such as --threads=10000 should not start
+// them.
 inline constexpr int kThreadsMax = 512;
+
+// How long an idle thread of the pool spins before it sleeps. Between two operators of a step pass
+// a few microseconds; waking a sleeping thread costs about 50. Longer spinning would only take time
+// from another process on the core.
+inline constexpr int kThreadSpinMicros = 40;
+
+// Rows of a register tile: with 16 AVX2 registers, 6 rows of 16 columns take 12 accumulators, 2
+// registers of weights and 1 of input. Eight rows would not fit, four would load as often as they
+// multiply.
+inline constexpr int64_t kTileRows = 6;
+
+// Rows that share one pass over a group of weights. Their accumulators, 64 floats a row, must stay
+// in L2 beside the weights: 192 * 256 bytes = 48 KiB of 512 KiB. A multiple of kTileRows.
+inline constexpr int64_t kRowBlock = 192;
+
+// Pairs of k that a tile walks before its accumulators go back to memory. 64 pairs of a group of
+// bf16 are 16 KiB, so half of a 32 KiB L1 cache holds them while every tile of the row block passes
+// over them.
+inline constexpr int64_t kChunkPairs = 64;
+
+// How far ahead of the multiplication a single row fetches weights: at 25 GB/s and 100 ns of
+// latency a thread must have 2.5 KB in flight.
+inline constexpr int64_t kStreamAheadBytes = 4096;
+
+// Slots of an attention tile, from absolute slot 0: part of the numerics, never to be tuned per
+// machine. Long enough that rescaling the output once per tile costs little, short enough that a
+// tile's scores of six rows stay in L1.
+inline constexpr int64_t kAttentionTileSlots = 128;
+
+// (row, head) pairs that walk a sequence's cache together. Their state (query, output, 2 KiB each
+// at head_dim 256) must stay in L2 with a tile of keys and values.
+inline constexpr int64_t kAttentionEntries = 48;
+
+// Work below this is done by the calling thread alone: handing a share to another thread takes
+// about 2 us, in which one core touches some 16 Ki elements.
+inline constexpr int64_t kSerialElements = 16 << 10;
+// The same for a product of few rows, which reads its weights once: 2 us at 25 GB/s.
+inline constexpr int64_t kSerialWeightBytes = 48 << 10;
 
 }  // namespace tutti::kernels

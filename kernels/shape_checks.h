@@ -14,10 +14,12 @@ struct WeightShape {
   std::vector<int64_t> leaf_begin;  // [leaves + 1], never empty
 };
 
-// INVALID_ARGUMENT naming the source when parts differ in width or type, or the leaves do not cover `in` in order.
+// INVALID_ARGUMENT naming the source when parts differ in width or type, or the leaves do not cover
+// `in` in order.
 absl::StatusOr<WeightShape> CheckWeightSource(const WeightSource& source);
 
-// The rest CHECK: the transformer is the only caller, and its shapes come from a validated configuration.
+// The rest CHECK: the transformer is the only caller, and its shapes come from a validated
+// configuration.
 void CheckEmbed(std::span<const int32_t> ids, const Weight& weight, const TensorView& out);
 void CheckMatMul(const TensorView& in, const Weight& weight, const TensorView& out);
 void CheckRmsNorm(const TensorView& in, const TensorView& weight, const TensorView& out);

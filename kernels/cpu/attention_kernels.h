@@ -1,0 +1,385 @@
+// Causal attention of one KV head for query rows of one sequence, with online softmax over tiles of
+// slots.
+//
+// What a row computes depends on its position alone. Tiles start at absolute slot 0 and end at
+// fixed slots. In each tile a row takes its own slots [0, valid) and nothing else: scores beyond
+// are masked before the maximum, and values beyond are not multiplied, not even by zero, because a
+// stale slot may hold NaN and a later one infinity. Rows of a register tile share the steps they
+// have in common and finish one by one, so their chains are the same as alone.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/formats.h"
+#include "kernels/cpu/kernel_table.h"
+#include "kernels/cpu/pack_rows.h"
+#include "kernels/cpu/vector_math.h"
+#include "kernels/limits.h"
+
+namespace tutti::kernels::cpu {
+
+inline constexpr int64_t kTileGroups = kAttentionTileSlots / 16;
+// Rows of scores are 16 floats longer than a tile, so that they do not share cache sets.
+inline constexpr int64_t kScoreStride = kAttentionTileSlots + 16;
+inline constexpr int kGroupPairs = 8;
+
+// One tile of slots: where its groups of 16 lie.
+struct SlotTile {
+  int64_t begin;  // first slot
+  int64_t groups;
+  const uint8_t* key[kTileGroups];
+  const uint8_t* value[kTileGroups];
+  const uint8_t*
+      next_key[kTileGroups];  // of the next tile, to fetch ahead; this tile's where there is none
+};
+
+// State of one item, carved from the caller's scratch.
+template <class Format>
+struct AttentionState {
+  const AttentionJob* job;
+  const AttentionItem* item;
+  int64_t out_cols;             // head_dim rounded up to 16
+  typename Format::A* queries;  // tiles of rows as InterleaveF32 or InterleaveBf16 lay them out
+  float* outputs;               // [entries][out_cols], not yet divided by total
+  float* largest;               // [entries]
+  float* total;                 // [entries]
+  float* scores;                // [kTileRows][kScoreStride]
+  typename Format::A* weights;  // the scores' exponentials, in the operand type; may be `scores`
+};
+
+template <class Format>
+TUTTI_INLINE int64_t PositionOf(const AttentionState<Format>& state, int64_t entry) {
+  return state.item->first_position + (state.item->entry_begin + entry) / state.job->group;
+}
+
+// Slots of a tile that a position sees.
+TUTTI_INLINE int64_t ValidSlots(int64_t position, int64_t tile_begin) {
+  const int64_t valid = position - tile_begin + 1;
+  return valid < kAttentionTileSlots ? valid : kAttentionTileSlots;
+}
+
+// R rows by P groups of slots, from group `g`: scores[r][16 g ...] = q[r] . k[slot].
+template <class Format, bool kPrefetch, int R, int P>
+[[gnu::noinline]] static void ScoreGroups(const typename Format::A* q, int64_t pair_step,
+                                          int64_t pairs, const uint8_t* const* key,
+                                          const uint8_t* const* ahead, float* scores) {
+  using S = typename Format::Simd;
+  typename Format::F sum[R][P];
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
+    for (int p = 0; p < P; ++p) sum[r][p] = S::Zero();
+  }
+  int64_t offset = 0;
+  for (int64_t pair = 0; pair < pairs; ++pair, offset += Format::kUnitBytes, q += pair_step) {
+    const uint8_t* unit[P];
+#pragma GCC unroll 4
+    for (int p = 0; p < P; ++p) {
+      unit[p] = key[p] + offset;
+      if constexpr (kPrefetch) __builtin_prefetch(ahead[p] + offset, 0, 2);
+    }
+    Format::Step(sum, unit, q, Format::kPerPair);
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
+    for (int p = 0; p < P; ++p) S::Store(scores + r * kScoreStride + 16 * p, sum[r][p]);
+  }
+}
+
+// Row `row` of the scores becomes weights e^(score * scale - largest), 0 beyond `valid`; returns by
+// how much the earlier tiles' sums shrink.
+template <class Format>
+static float SoftmaxRow(const AttentionState<Format>& state, int64_t row, int64_t entry,
+                        int64_t valid, bool first) {
+  using S = typename Format::Simd;
+  using F = typename Format::F;
+  float* scores = state.scores + row * kScoreStride;
+  const F scale = S::Set(state.job->scale);
+  const F masked = S::Set(-__builtin_inff());
+  F most = masked;
+  for (int64_t i = 0; i < valid; i += 16) {
+    F x = S::Mul(S::Load(scores + i), scale);
+    if (valid - i < 16) x = S::SelectFirst(valid - i, x, masked);
+    S::Store(scores + i, x);
+    most = S::Max(most, x);
+  }
+  const float before = state.largest[entry];
+  const float now = S::ReduceMax(S::Max(S::Set(first ? -__builtin_inff() : before), most));
+  const F shift = S::Set(now);
+  F sum = S::Zero();
+  for (int64_t i = 0; i < valid; i += 16) {
+    F weight = Exp<S>(S::Sub(S::Load(scores + i), shift));
+    if constexpr (Format::kPerPair == 1) {
+      weight = S::RoundToBf16(weight);
+      S::StoreBf16(reinterpret_cast<uint16_t*>(state.weights + row * (kScoreStride / 2)) + i,
+                   weight);
+    } else {
+      S::Store(scores + i, weight);
+    }
+    sum = S::Add(sum, weight);
+  }
+  const float shrink = first ? 0.0f : S::First(Exp<S>(S::Sub(S::Set(before), shift)));
+  const float carried = first ? 0.0f : state.total[entry] * shrink;
+  state.total[entry] = carried + S::ReduceAdd(sum);
+  state.largest[entry] = now;
+  return shrink;
+}
+
+// out[r][16 u ...] = out * shrink + sum over the first `pairs` pairs of slots, for R rows and P
+// units of d.
+template <class Format, bool kPrefetch, int R, int P>
+[[gnu::noinline]] static void MixUnits(const SlotTile& tile, const typename Format::A* weights,
+                                       int64_t pairs, int64_t value_units, int64_t unit,
+                                       const float* shrink, bool first, float* out,
+                                       int64_t out_stride) {
+  using S = typename Format::Simd;
+  constexpr int64_t kRowStep = kScoreStride / 2 * Format::kPerPair;
+  typename Format::F sum[R][P];
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
+    for (int p = 0; p < P; ++p) {
+      sum[r][p] = first ? S::Zero()
+                        : S::Mul(S::Load(out + r * out_stride + 16 * p), S::Broadcast(shrink + r));
+    }
+  }
+  for (int64_t pair = 0, g = 0; pair < pairs; ++g) {
+    const uint8_t* w = tile.value[g] + unit * Format::kUnitBytes;
+    const uint8_t* ahead = tile.next_key[g] + unit * kGroupPairs * Format::kUnitBytes;
+    const int64_t end = pairs < pair + kGroupPairs ? pairs : pair + kGroupPairs;
+    for (; pair < end; ++pair, w += value_units * Format::kUnitBytes) {
+      const uint8_t* at[P];
+#pragma GCC unroll 4
+      for (int p = 0; p < P; ++p) {
+        at[p] = w + p * Format::kUnitBytes;
+        if constexpr (kPrefetch) __builtin_prefetch(ahead + p * Format::kUnitBytes, 0, 2);
+      }
+      if constexpr (kPrefetch) ahead += P * Format::kUnitBytes;
+      Format::Step(sum, at, weights + pair * Format::kPerPair, kRowStep);
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
+    for (int p = 0; p < P; ++p) S::Store(out + r * out_stride + 16 * p, sum[r][p]);
+  }
+}
+
+// The rest of one row: pairs [begin, valid / 2), then the even slot of an odd count.
+template <class Format, int P>
+static void MixRest(const SlotTile& tile, const typename Format::A* weights, int64_t begin,
+                    int64_t valid, int64_t value_units, int64_t unit, float* out) {
+  using S = typename Format::Simd;
+  typename Format::F sum[1][P];
+#pragma GCC unroll 4
+  for (int p = 0; p < P; ++p) sum[0][p] = S::Load(out + 16 * p);
+  for (int64_t pair = begin; 2 * pair < valid; ++pair) {
+    const uint8_t* w = tile.value[pair / kGroupPairs] +
+                       (pair % kGroupPairs * value_units + unit) * Format::kUnitBytes;
+    const uint8_t* at[P];
+#pragma GCC unroll 4
+    for (int p = 0; p < P; ++p) at[p] = w + p * Format::kUnitBytes;
+    if (2 * pair + 1 < valid) {
+      Format::Step(sum, at, weights + pair * Format::kPerPair, 0);
+    } else {
+      Format::StepEven(sum, at, weights + pair * Format::kPerPair, 0);
+    }
+  }
+#pragma GCC unroll 4
+  for (int p = 0; p < P; ++p) S::Store(out + 16 * p, sum[0][p]);
+}
+
+template <class Format, bool kPrefetch, int R>
+static void ScoreTile(const AttentionState<Format>& state, const SlotTile& tile,
+                      const typename Format::A* q, int64_t pair_step, int64_t groups) {
+  constexpr int P = Format::Simd::Panels(R);
+  const int64_t pairs = state.job->head_dim / 2;
+  int64_t g = 0;
+  for (; g + P <= groups; g += P) {
+    ScoreGroups<Format, kPrefetch, R, P>(q, pair_step, pairs, tile.key + g, tile.value + g,
+                                         state.scores + 16 * g);
+  }
+  for (; g < groups; ++g) {
+    ScoreGroups<Format, kPrefetch, R, 1>(q, pair_step, pairs, tile.key + g, tile.value + g,
+                                         state.scores + 16 * g);
+  }
+}
+
+template <class Format, bool kPrefetch, int R>
+static void MixTile(const AttentionState<Format>& state, const SlotTile& tile, int64_t entry,
+                    const float* shrink, const int64_t* valid) {
+  constexpr int P = Format::Simd::Panels(R);
+  constexpr int64_t kRowStep = kScoreStride / 2 * Format::kPerPair;
+  const bool first = tile.begin == 0;
+  const int64_t units = state.job->value_units;
+  const int64_t shared = valid[0] / 2;  // positions ascend, so the first row sees the fewest slots
+  float* out = state.outputs + entry * state.out_cols;
+  int64_t u = 0;
+  for (; u + P <= units; u += P) {
+    MixUnits<Format, kPrefetch, R, P>(tile, state.weights, shared, units, u, shrink, first,
+                                      out + 16 * u, state.out_cols);
+  }
+  for (; u < units; ++u) {
+    MixUnits<Format, kPrefetch, R, 1>(tile, state.weights, shared, units, u, shrink, first,
+                                      out + 16 * u, state.out_cols);
+  }
+  for (int64_t r = 0; r < R; ++r) {
+    if (valid[r] == 2 * shared) continue;
+    const typename Format::A* weights = state.weights + r * kRowStep;
+    float* row = out + r * state.out_cols;
+    for (u = 0; u + 4 <= units; u += 4) {
+      MixRest<Format, 4>(tile, weights, shared, valid[r], units, u, row + 16 * u);
+    }
+    for (; u < units; ++u) {
+      MixRest<Format, 1>(tile, weights, shared, valid[r], units, u, row + 16 * u);
+    }
+  }
+}
+
+// Entries [entry, entry + R), whose queries interleave with `pair_step`, against one tile.
+template <class Format, bool kPrefetch, int R>
+static void AttendRows(const AttentionState<Format>& state, const SlotTile& tile, int64_t entry,
+                       const typename Format::A* q, int64_t pair_step) {
+  int64_t valid[R];
+  float shrink[R];
+  for (int r = 0; r < R; ++r) valid[r] = ValidSlots(PositionOf(state, entry + r), tile.begin);
+  ScoreTile<Format, kPrefetch, R>(state, tile, q, pair_step, (valid[R - 1] + 15) / 16);
+  for (int r = 0; r < R; ++r) {
+    shrink[r] = SoftmaxRow(state, r, entry + r, valid[r], tile.begin == 0);
+  }
+  MixTile<Format, kPrefetch, R>(state, tile, entry, shrink, valid);
+}
+
+template <class Format, bool kPrefetch>
+static void AttendRowCount(int64_t rows, const AttentionState<Format>& state, const SlotTile& tile,
+                           int64_t entry, const typename Format::A* q, int64_t pair_step) {
+  static_assert(kTileRows == 6);
+  switch (rows) {
+    case 1:
+      return AttendRows<Format, kPrefetch, 1>(state, tile, entry, q, pair_step);
+    case 2:
+      return AttendRows<Format, kPrefetch, 2>(state, tile, entry, q, pair_step);
+    case 3:
+      return AttendRows<Format, kPrefetch, 3>(state, tile, entry, q, pair_step);
+    case 4:
+      return AttendRows<Format, kPrefetch, 4>(state, tile, entry, q, pair_step);
+    case 5:
+      return AttendRows<Format, kPrefetch, 5>(state, tile, entry, q, pair_step);
+    default:
+      return AttendRows<Format, kPrefetch, 6>(state, tile, entry, q, pair_step);
+  }
+}
+
+// Keys and values of the 16 slots that start at slot `slot`.
+TUTTI_INLINE const uint8_t* KeyGroup(const AttentionJob& job, const AttentionItem& item,
+                                     int64_t slot) {
+  const int64_t block = item.blocks[slot / job.block_size];
+  const int64_t group_bytes = job.key_bytes / (job.block_size / 16);
+  return job.cache + block * job.block_bytes + item.kv_head * job.head_bytes +
+         slot % job.block_size / 16 * group_bytes;
+}
+TUTTI_INLINE const uint8_t* ValueGroup(const AttentionJob& job, const AttentionItem& item,
+                                       int64_t slot) {
+  const int64_t block = item.blocks[slot / job.block_size];
+  const int64_t group_bytes = (job.head_bytes - job.key_bytes) / (job.block_size / 16);
+  return job.cache + block * job.block_bytes + item.kv_head * job.head_bytes + job.key_bytes +
+         slot % job.block_size / 16 * group_bytes;
+}
+
+static inline SlotTile LocateTile(const AttentionJob& job, const AttentionItem& item, int64_t begin,
+                                  int64_t slots) {
+  SlotTile tile;
+  tile.begin = begin;
+  const int64_t end = slots < begin + kAttentionTileSlots ? slots : begin + kAttentionTileSlots;
+  tile.groups = (end - begin + 15) / 16;
+  for (int64_t g = 0; g < tile.groups; ++g) {
+    const int64_t slot = begin + 16 * g;
+    const int64_t next = slot + kAttentionTileSlots;
+    tile.key[g] = KeyGroup(job, item, slot);
+    tile.value[g] = ValueGroup(job, item, slot);
+    tile.next_key[g] = next < slots ? KeyGroup(job, item, next) : tile.key[g];
+  }
+  return tile;
+}
+
+template <class Format>
+static AttentionState<Format> CarveState(const AttentionJob& job, const AttentionItem& item,
+                                         float* scratch) {
+  using A = typename Format::A;
+  AttentionState<Format> state;
+  state.job = &job;
+  state.item = &item;
+  state.out_cols = job.value_units * 16;
+  state.scores = scratch;
+  scratch += kTileRows * kScoreStride;
+  if constexpr (Format::kPerPair == 1) {
+    state.weights = reinterpret_cast<A*>(scratch);
+  } else {
+    state.weights = state.scores;
+  }
+  scratch += kTileRows * kScoreStride;
+  state.largest = scratch;
+  state.total = scratch + kAttentionEntries;
+  scratch += 2 * kAttentionEntries;
+  state.outputs = scratch;
+  state.queries = reinterpret_cast<A*>(scratch + kAttentionEntries * state.out_cols);
+  return state;
+}
+
+TUTTI_INLINE const float* QueryOf(const AttentionJob& job, const AttentionItem& item,
+                                  int64_t entry) {
+  const int64_t e = item.entry_begin + entry;
+  const int64_t head = item.kv_head * job.group + e % job.group;
+  return job.q + (item.first_row + e / job.group) * job.q_stride + head * job.head_dim;
+}
+
+template <class Format>
+static void WriteOutput(const AttentionState<Format>& state, int64_t entry) {
+  using S = typename Format::Simd;
+  const AttentionJob& job = *state.job;
+  const int64_t e = state.item->entry_begin + entry;
+  const int64_t head = state.item->kv_head * job.group + e % job.group;
+  float* to =
+      job.out + (state.item->first_row + e / job.group) * job.out_stride + head * job.head_dim;
+  const float* from = state.outputs + entry * state.out_cols;
+  const typename S::F total = S::Broadcast(state.total + entry);
+  for (int64_t i = 0; i < job.head_dim; i += 16) {
+    StoreUpTo<S>(to + i, S::Div(S::Load(from + i), total), job.head_dim - i);
+  }
+}
+
+template <class Format>
+static void Attend(const AttentionJob& job, const AttentionItem& item, float* scratch) {
+  const AttentionState<Format> state = CarveState<Format>(job, item, scratch);
+  const int64_t entries = item.entry_end - item.entry_begin;
+  const int64_t row_elements = job.head_dim / 2 * Format::kPerPair;
+  for (int64_t e = 0; e < entries; e += kTileRows) {
+    const float* rows[kTileRows];
+    const int64_t count = entries - e < kTileRows ? entries - e : kTileRows;
+    for (int64_t r = 0; r < count; ++r) rows[r] = QueryOf(job, item, e + r);
+    Interleave(Format(), rows, count, job.head_dim, state.queries + e * row_elements);
+  }
+  const int64_t slots = PositionOf(state, entries - 1) + 1;
+  for (int64_t begin = 0; begin < slots; begin += kAttentionTileSlots) {
+    const SlotTile tile = LocateTile(job, item, begin, slots);
+    bool prefetch = true;  // the first rows to reach a tile bring it and the next one in
+    for (int64_t e = 0; e < entries; e += kTileRows) {
+      const int64_t count = entries - e < kTileRows ? entries - e : kTileRows;
+      int64_t skip = 0;  // rows that end before this tile
+      while (skip < count && PositionOf(state, e + skip) < begin) ++skip;
+      if (skip == count) continue;
+      const typename Format::A* q = state.queries + e * row_elements + skip * Format::kPerPair;
+      const int64_t pair_step = count * Format::kPerPair;
+      if (prefetch) {
+        AttendRowCount<Format, true>(count - skip, state, tile, e + skip, q, pair_step);
+      } else {
+        AttendRowCount<Format, false>(count - skip, state, tile, e + skip, q, pair_step);
+      }
+      prefetch = false;
+    }
+  }
+  for (int64_t e = 0; e < entries; ++e) WriteOutput(state, e);
+}
+
+}  // namespace tutti::kernels::cpu

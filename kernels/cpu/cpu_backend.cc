@@ -1,0 +1,287 @@
+#include "kernels/cpu/cpu_backend.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "kernels/cpu/attention_plan.h"
+#include "kernels/cpu/cpu_sampling.h"
+#include "kernels/cpu/cpu_weight.h"
+#include "kernels/cpu/instruction_set.h"
+#include "kernels/cpu/kernel_table.h"
+#include "kernels/cpu/kv_layout.h"
+#include "kernels/cpu/kv_write.h"
+#include "kernels/cpu/rotary.h"
+#include "kernels/cpu/scratch.h"
+#include "kernels/cpu/thread_pool.h"
+#include "kernels/cpu/tiles.h"
+#include "kernels/host_buffer.h"
+#include "kernels/limits.h"
+#include "kernels/shape_checks.h"
+
+namespace tutti::kernels {
+namespace cpu {
+namespace {
+
+const KernelTable& TableOf(InstructionSet set) {
+  switch (set) {
+    case InstructionSet::kAvx2:
+      return Avx2Kernels();
+    case InstructionSet::kAvx512:
+      return Avx512Kernels();
+    case InstructionSet::kAvx512Bf16:
+      return Avx512Bf16Kernels();
+    case InstructionSet::kEmulatedAvx512Bf16:
+      return EmulatedBf16DotKernels();
+  }
+  return Avx2Kernels();
+}
+
+const CpuWeight& AsCpu(const Weight& weight) {
+  const auto* packed = dynamic_cast<const CpuWeight*>(&weight);
+  CHECK(packed != nullptr) << "a weight packed by another backend";
+  return *packed;
+}
+
+// Memory that grows to the largest request and stays: after the first steps no operator allocates.
+class Scratch {
+ public:
+  void* Bytes(int64_t bytes) {
+    if (buffer_ == nullptr || buffer_->bytes() < bytes) {
+      buffer_.reset();
+      auto buffer = AllocateHost(bytes);
+      CHECK(buffer.ok()) << buffer.status();
+      buffer_ = *std::move(buffer);
+    }
+    return buffer_->data();
+  }
+  float* Floats(int64_t count) { return static_cast<float*>(Bytes(count * sizeof(float))); }
+
+ private:
+  std::unique_ptr<DeviceBuffer> buffer_;
+};
+
+class CpuBackend : public Backend {
+ public:
+  CpuBackend(InstructionSet set, int threads)
+      : set_(set), kernels_(TableOf(set)), pool_(threads), thread_scratch_(threads) {}
+
+  std::string_view name() const override { return "cpu"; }
+  std::string_view numerics_class() const override { return NumericsClassOf(set_); }
+  Device device() const override { return {}; }
+
+  absl::StatusOr<std::unique_ptr<DeviceBuffer>> Allocate(int64_t bytes) override {
+    return AllocateHost(bytes);
+  }
+  absl::StatusOr<std::unique_ptr<Weight>> Pack(const WeightSource& source) override {
+    return PackWeight(source, &pool_);
+  }
+
+  void Embed(std::span<const int32_t> ids, const Weight& weight, TensorView out) override;
+  void MatMul(TensorView in, const Weight& weight, TensorView out) override;
+  void RmsNorm(TensorView in, TensorView weight, float epsilon, TensorView out) override;
+  void HeadNormRope(TensorView x, int64_t head_dim, TensorView norm, float epsilon,
+                    std::span<const int32_t> positions,
+                    std::span<const float> inverse_frequency) override;
+  void AddBias(TensorView x, TensorView bias) override;
+  void SiluMul(TensorView gate_up, TensorView out) override;
+  void AddResidual(TensorView residual, TensorView delta, DType round_to) override;
+  void Convert(TensorView in, TensorView out) override;
+  int64_t KvLayerBytes(const KvShape& shape) const override;
+  void WriteKv(TensorView k, TensorView v, const AttentionBatch& batch,
+               const KvLayer& cache) override;
+  void Attention(TensorView q, const KvLayer& cache, const AttentionBatch& batch, float scale,
+                 TensorView out) override;
+  void AdjustLogits(TensorView logits, std::span<const LogitAdjustment> adjustments) override;
+  void ArgMax(TensorView logits, std::span<int32_t> out) override;
+  void LogSumExp(TensorView logits, double inverse_temperature, std::span<double> out) override;
+  void TopCandidates(TensorView logits, int64_t row, int64_t count,
+                     std::vector<Candidate>* out) override;
+
+ private:
+  // Calls fn(row) for every row, on all threads when there is enough to do.
+  template <class Fn>
+  void ForRows(int64_t rows, int64_t cols, const Fn& fn) {
+    pool_.Split(rows, rows * cols < kSerialElements, [&](int, int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) fn(r);
+    });
+  }
+
+  const InstructionSet set_;
+  const KernelTable& kernels_;
+  ThreadPool pool_;
+
+  // Owned by the calling thread between operators, by thread i of the pool within one.
+  std::vector<Scratch> thread_scratch_;
+  Scratch packed_in_;
+  RotaryTable rotary_;
+  AttentionPlan plan_;
+};
+
+void CpuBackend::Embed(std::span<const int32_t> ids, const Weight& weight, TensorView out) {
+  CheckEmbed(ids, weight, out);
+  const CpuWeight& packed = AsCpu(weight);
+  ForRows(out.rows, out.cols, [&](int64_t r) { packed.ReadRow(ids[r], out.f32(r)); });
+}
+
+void CpuBackend::MatMul(TensorView in, const Weight& weight, TensorView out) {
+  CheckMatMul(in, weight, out);
+  if (in.rows == 0) return;
+  const CpuWeight& packed = AsCpu(weight);
+  const LeafPairs& pairs = packed.pairs();
+  MatMulJob job = {};
+  job.dtype = packed.dtype();
+  job.weight = packed.data();
+  job.leaf_pair_begin = pairs.data();
+  job.leaf_begin = packed.leaf_begin().data();
+  job.leaves = pairs.leaves();
+  job.in = in.f32();
+  job.in_stride = in.row_stride;
+  job.rows = in.rows;
+  job.packed_in = packed_in_.Floats(in.rows * pairs.total() * 2);
+  job.out = out.f32();
+  job.out_stride = out.row_stride;
+  job.out_cols = out.cols;
+  pool_.Split(TileCount(in.rows), in.rows * in.cols < kSerialElements,
+              [&](int, int64_t begin, int64_t end) { kernels_.pack_rows(job, begin, end); });
+  const int64_t scratch = MatMulScratchFloats(job.leaves);
+  const bool serial = packed.bytes() < kSerialWeightBytes && in.rows < kTileRows;
+  pool_.Split(packed.groups(), serial, [&](int thread, int64_t begin, int64_t end) {
+    kernels_.matmul(job, begin, end, thread_scratch_[thread].Floats(scratch));
+  });
+}
+
+void CpuBackend::RmsNorm(TensorView in, TensorView weight, float epsilon, TensorView out) {
+  CheckRmsNorm(in, weight, out);
+  ForRows(in.rows, in.cols, [&](int64_t r) {
+    kernels_.rms_norm(in.f32(r), weight.f32(), epsilon, out.f32(r), in.cols);
+  });
+}
+
+void CpuBackend::HeadNormRope(TensorView x, int64_t head_dim, TensorView norm, float epsilon,
+                              std::span<const int32_t> positions,
+                              std::span<const float> inverse_frequency) {
+  CheckHeadNormRope(x, head_dim, norm, positions, inverse_frequency);
+  rotary_.Prepare(positions, inverse_frequency);
+  const float* norm_weight = norm.data == nullptr ? nullptr : norm.f32();
+  ForRows(x.rows, x.cols, [&](int64_t r) {
+    kernels_.head_norm_rope(x.f32(r), x.cols / head_dim, head_dim, norm_weight, epsilon,
+                            rotary_.cosine(r), rotary_.sine(r));
+  });
+}
+
+void CpuBackend::AddBias(TensorView x, TensorView bias) {
+  CheckAddBias(x, bias);
+  ForRows(x.rows, x.cols,
+          [&](int64_t r) { kernels_.add(x.f32(r), bias.f32(), x.cols, DType::kF32); });
+}
+
+void CpuBackend::SiluMul(TensorView gate_up, TensorView out) {
+  CheckSiluMul(gate_up, out);
+  ForRows(out.rows, out.cols, [&](int64_t r) {
+    kernels_.silu_mul(gate_up.f32(r), gate_up.f32(r) + out.cols, out.f32(r), out.cols);
+  });
+}
+
+void CpuBackend::AddResidual(TensorView residual, TensorView delta, DType round_to) {
+  CheckAddResidual(residual, delta);
+  ForRows(residual.rows, residual.cols,
+          [&](int64_t r) { kernels_.add(residual.f32(r), delta.f32(r), residual.cols, round_to); });
+}
+
+void CpuBackend::Convert(TensorView in, TensorView out) {
+  CheckConvert(in, out);
+  ForRows(in.rows, in.cols, [&](int64_t r) {
+    kernels_.convert(in.Rows(r, 1).data, in.dtype, out.Rows(r, 1).data, out.dtype, in.cols);
+  });
+}
+
+int64_t CpuBackend::KvLayerBytes(const KvShape& shape) const {
+  CheckKvShape(shape);
+  return shape.num_blocks * KvLayout(shape).block_bytes;
+}
+
+void CpuBackend::WriteKv(TensorView k, TensorView v, const AttentionBatch& batch,
+                         const KvLayer& cache) {
+  CheckWriteKv(k, v, batch, cache);
+  const bool serial = k.rows * k.cols < kSerialElements;
+  // Heads never share a cache line, rows may.
+  pool_.Split(cache.shape.kv_heads, serial, [&](int, int64_t begin, int64_t end) {
+    for (int64_t head = begin; head < end; ++head) WriteKvHead(k, v, batch, cache, head);
+  });
+}
+
+void CpuBackend::Attention(TensorView q, const KvLayer& cache, const AttentionBatch& batch,
+                           float scale, TensorView out) {
+  CheckAttention(q, cache, batch, out);
+  const KvShape& shape = cache.shape;
+  const KvLayout layout(shape);
+  AttentionJob job = {};
+  job.dtype = shape.dtype;
+  job.q = q.f32();
+  job.q_stride = q.row_stride;
+  job.out = out.f32();
+  job.out_stride = out.row_stride;
+  job.scale = scale;
+  job.head_dim = shape.head_dim;
+  job.group = q.cols / (shape.kv_heads * shape.head_dim);
+  job.cache = static_cast<const uint8_t*>(cache.data);
+  job.block_size = shape.block_size;
+  job.block_bytes = layout.block_bytes;
+  job.head_bytes = layout.head_bytes;
+  job.key_bytes = layout.key_bytes;
+  job.value_units = layout.value_units;
+  PlanAttention(batch, shape.kv_heads, job.group, pool_.threads(), &plan_);
+  if (plan_.items.empty()) return;
+  const int64_t scratch = AttentionScratchFloats(shape.head_dim);
+  pool_.Run([&](int thread) {
+    float* floats = thread_scratch_[thread].Floats(scratch);
+    for (int64_t i = plan_.thread_begin[thread]; i < plan_.thread_begin[thread + 1]; ++i) {
+      kernels_.attend(job, plan_.items[i], floats);
+    }
+  });
+}
+
+void CpuBackend::AdjustLogits(TensorView logits, std::span<const LogitAdjustment> adjustments) {
+  CheckAdjustLogits(logits, adjustments);
+  for (const LogitAdjustment& a : adjustments) {
+    float& logit = logits.f32(a.row)[a.id];
+    logit = (logit > 0 ? logit / a.repetition : logit * a.repetition) + a.bias;
+  }
+}
+
+void CpuBackend::ArgMax(TensorView logits, std::span<int32_t> out) {
+  CHECK(static_cast<int64_t>(out.size()) == logits.rows);
+  ForRows(logits.rows, logits.cols,
+          [&](int64_t r) { out[r] = ArgMaxOfRow(kernels_, logits.f32(r), logits.cols); });
+}
+
+void CpuBackend::LogSumExp(TensorView logits, double inverse_temperature, std::span<double> out) {
+  CHECK(static_cast<int64_t>(out.size()) == logits.rows);
+  ForRows(logits.rows, logits.cols, [&](int64_t r) {
+    out[r] = LogSumExpOfRow(kernels_, logits.f32(r), logits.cols, inverse_temperature);
+  });
+}
+
+void CpuBackend::TopCandidates(TensorView logits, int64_t row, int64_t count,
+                               std::vector<Candidate>* out) {
+  CHECK(row >= 0 && row < logits.rows && count >= 0);
+  TopOfRow(kernels_, logits.f32(row), logits.cols, count, out);
+}
+
+}  // namespace
+}  // namespace cpu
+
+absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackend(const BackendOptions& options) {
+  if (options.num_threads < 0 || options.num_threads > kThreadsMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("threads: ", options.num_threads, ", must be in [0, ", kThreadsMax, "]"));
+  }
+  TUTTI_ASSIGN_OR_RETURN(const cpu::InstructionSet set,
+                         cpu::ChooseInstructionSet(cpu::MachineFeatures(), options));
+  const int threads = options.num_threads > 0 ? options.num_threads : cpu::AvailableThreads();
+  return std::make_unique<cpu::CpuBackend>(set, threads);
+}
+
+}  // namespace tutti::kernels

@@ -1,0 +1,154 @@
+#include "kernels/cpu/instruction_set.h"
+
+#include <cpuid.h>
+
+#include <cstdint>
+
+#include "absl/strings/str_cat.h"
+
+namespace tutti::kernels::cpu {
+namespace {
+
+constexpr InstructionSet kAll[] = {InstructionSet::kAvx2, InstructionSet::kAvx512,
+                                   InstructionSet::kAvx512Bf16,
+                                   InstructionSet::kEmulatedAvx512Bf16};
+
+// The register sets that the operating system saves on a context switch (XCR0).
+uint64_t SavedRegisters() {
+  uint32_t low, high;
+  __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return static_cast<uint64_t>(high) << 32 | low;
+}
+
+bool Bit(uint32_t word, int bit) { return (word >> bit) & 1u; }
+
+CpuFeatures Detect() {
+  CpuFeatures features;
+  uint32_t a, b, c, d;
+  if (!__get_cpuid(1, &a, &b, &c, &d)) return features;
+  const bool fma = Bit(c, 12), xsave = Bit(c, 27), avx = Bit(c, 28), f16c = Bit(c, 29);
+  if (!fma || !xsave || !avx || !f16c) return features;
+  const uint64_t saved = SavedRegisters();
+  const bool saves_ymm = (saved & 0x6) == 0x6;
+  const bool saves_zmm = (saved & 0xe6) == 0xe6;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return features;
+  const uint32_t last_subleaf = a;
+  features.avx2 = saves_ymm && Bit(b, 5);
+  features.avx512 =
+      features.avx2 && saves_zmm && Bit(b, 16) && Bit(b, 17) && Bit(b, 30) && Bit(b, 31);
+  if (features.avx512 && last_subleaf >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) {
+    features.avx512bf16 = Bit(a, 5);
+  }
+  return features;
+}
+
+bool Has(const CpuFeatures& features, InstructionSet set) {
+  switch (set) {
+    case InstructionSet::kAvx2:
+    case InstructionSet::kEmulatedAvx512Bf16:
+      return features.avx2;
+    case InstructionSet::kAvx512:
+      return features.avx512;
+    case InstructionSet::kAvx512Bf16:
+      return features.avx512bf16;
+  }
+  return false;
+}
+
+std::string Names(const std::vector<InstructionSet>& sets) {
+  std::string names;
+  for (InstructionSet set : sets) {
+    if (!names.empty()) names += ", ";
+    names += InstructionSetName(set);
+  }
+  return names.empty() ? "none of the sets the cpu backend knows" : names;
+}
+
+absl::StatusOr<InstructionSet> ByName(const CpuFeatures& features, const BackendOptions& options) {
+  for (InstructionSet set : kAll) {
+    if (options.instruction_set != InstructionSetName(set)) continue;
+    if (!options.numerics_class.empty() && options.numerics_class != NumericsClassOf(set)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("instruction set ", options.instruction_set, " computes in class ",
+                       std::string(NumericsClassOf(set)), ", not in ", options.numerics_class));
+    }
+    if (!Has(features, set)) {
+      return absl::FailedPreconditionError(absl::StrCat("this machine has no ",
+                                                        options.instruction_set, "; it has ",
+                                                        Names(AvailableInstructionSets(features))));
+    }
+    return set;
+  }
+  return absl::InvalidArgumentError(absl::StrCat("no instruction set is called \"",
+                                                 options.instruction_set, "\"; there are ",
+                                                 Names({std::begin(kAll), std::end(kAll)})));
+}
+
+}  // namespace
+
+const CpuFeatures& MachineFeatures() {
+  static const CpuFeatures features = Detect();
+  return features;
+}
+
+std::string_view InstructionSetName(InstructionSet set) {
+  switch (set) {
+    case InstructionSet::kAvx2:
+      return "avx2";
+    case InstructionSet::kAvx512:
+      return "avx512";
+    case InstructionSet::kAvx512Bf16:
+      return "avx512bf16";
+    case InstructionSet::kEmulatedAvx512Bf16:
+      return "emulated-avx512bf16";
+  }
+  return "unknown";
+}
+
+std::string_view NumericsClassOf(InstructionSet set) {
+  switch (set) {
+    case InstructionSet::kAvx2:
+    case InstructionSet::kAvx512:
+      return "cpu-f32";
+    case InstructionSet::kAvx512Bf16:
+      return "cpu-bf16dot";
+    case InstructionSet::kEmulatedAvx512Bf16:
+      return "cpu-bf16dot-emulated";
+  }
+  return "unknown";
+}
+
+std::vector<InstructionSet> AvailableInstructionSets(const CpuFeatures& features) {
+  std::vector<InstructionSet> sets;
+  for (InstructionSet set : kAll) {
+    if (Has(features, set)) sets.push_back(set);
+  }
+  return sets;
+}
+
+absl::StatusOr<InstructionSet> ChooseInstructionSet(const CpuFeatures& features,
+                                                    const BackendOptions& options) {
+  if (!features.avx2) {
+    return absl::FailedPreconditionError(
+        "the cpu backend needs AVX2, FMA and F16C; this machine lacks them");
+  }
+  if (!options.instruction_set.empty()) return ByName(features, options);
+  bool known_class = options.numerics_class.empty();
+  for (InstructionSet set : {InstructionSet::kAvx512Bf16, InstructionSet::kAvx512,
+                             InstructionSet::kAvx2, InstructionSet::kEmulatedAvx512Bf16}) {
+    const bool wanted =
+        options.numerics_class.empty() || options.numerics_class == NumericsClassOf(set);
+    known_class |= wanted;
+    if (wanted && Has(features, set)) return set;
+  }
+  if (!known_class) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the cpu backend cannot compute in class \"", options.numerics_class,
+                     "\"; its classes are cpu-f32 and cpu-bf16dot"));
+  }
+  return absl::FailedPreconditionError(absl::StrCat("this machine cannot compute in class ",
+                                                    options.numerics_class, "; it has ",
+                                                    Names(AvailableInstructionSets(features))));
+}
+
+}  // namespace tutti::kernels::cpu

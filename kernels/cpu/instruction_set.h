@@ -1,0 +1,41 @@
+// Which instructions this machine has, and which kernels and numerics class follow from them.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "kernels/backend.h"
+
+namespace tutti::kernels::cpu {
+
+struct CpuFeatures {
+  bool avx2 = false;        // with FMA and F16C, and the system saves the registers
+  bool avx512 = false;      // F, BW, DQ, VL, and the system saves the registers
+  bool avx512bf16 = false;  // avx512 and the bf16 dot instruction
+};
+
+// Of this machine. The answer is found once.
+const CpuFeatures& MachineFeatures();
+
+enum class InstructionSet { kAvx2, kAvx512, kAvx512Bf16, kEmulatedAvx512Bf16 };
+
+// "avx2", "avx512", "avx512bf16", "emulated-avx512bf16": the names of
+// BackendOptions::instruction_set.
+std::string_view InstructionSetName(InstructionSet set);
+
+// "cpu-f32", "cpu-bf16dot", "cpu-bf16dot-emulated". The emulation follows the manual, but has a
+// class of its own, so that a test machine never joins a pipeline whose bits it only should share.
+std::string_view NumericsClassOf(InstructionSet set);
+
+// Those a machine with `features` can run, best last but one; the emulation is last.
+std::vector<InstructionSet> AvailableInstructionSets(const CpuFeatures& features);
+
+// The instruction set for `options`: the named one, else the best of the named class, else the best
+// there is. INVALID_ARGUMENT for an unknown name, or a set that is not of the named class;
+// FAILED_PRECONDITION when the machine lacks what is asked for, naming what it has.
+absl::StatusOr<InstructionSet> ChooseInstructionSet(const CpuFeatures& features,
+                                                    const BackendOptions& options);
+
+}  // namespace tutti::kernels::cpu

@@ -1,0 +1,92 @@
+// The functions that exist once per instruction set. cpu_backend.cc divides the work over threads
+// and calls them; they know nothing of threads, tensors or errors.
+//
+// Plain data and function pointers only: the files behind a table are compiled for instructions the
+// machine may lack, so nothing here may be an inline function the linker could take from them.
+#pragma once
+
+#include <cstdint>
+
+#include "base/dtype.h"
+
+namespace tutti::kernels::cpu {
+
+// out = in * weight^T. `packed_in` is what pack_rows made of the rows.
+struct MatMulJob {
+  DType dtype;
+  const uint8_t* weight;
+  const int64_t* leaf_pair_begin;  // [leaves + 1]
+  const int64_t* leaf_begin;       // [leaves + 1], in columns of `in`
+  int64_t leaves;
+  const float* in;
+  int64_t in_stride;
+  int64_t rows;
+  void* packed_in;
+  float* out;
+  int64_t out_stride;
+  int64_t out_cols;
+};
+
+struct AttentionJob {
+  DType dtype;
+  const float* q;
+  int64_t q_stride;
+  float* out;
+  int64_t out_stride;
+  float scale;
+  int64_t head_dim;
+  int64_t group;  // query heads per KV head
+  // The cache, see kv_layout.h.
+  const uint8_t* cache;
+  int64_t block_size;
+  int64_t block_bytes;
+  int64_t head_bytes;
+  int64_t key_bytes;
+  int64_t value_units;
+};
+
+// Query rows of one sequence against one KV head. An entry is a (row, query head of the group),
+// numbered row * group + head from the sequence's first row.
+struct AttentionItem {
+  int32_t kv_head;
+  int64_t first_row;  // of the sequence, in q and out
+  int64_t first_position;
+  const int32_t* blocks;  // the sequence's block table
+  int64_t entry_begin;
+  int64_t entry_end;  // at most kAttentionEntries more than entry_begin
+};
+
+struct KernelTable {
+  // Lays tiles of rows out for matmul. Tiles may be packed by different threads.
+  void (*pack_rows)(const MatMulJob& job, int64_t tile_begin, int64_t tile_end);
+  // Groups [begin, end) of the weight, all rows. `scratch` holds MatMulScratchFloats(leaves)
+  // floats.
+  void (*matmul)(const MatMulJob& job, int64_t group_begin, int64_t group_end, float* scratch);
+  // `scratch` holds AttentionScratchFloats(head_dim) floats.
+  void (*attend)(const AttentionJob& job, const AttentionItem& item, float* scratch);
+
+  // One row each.
+  void (*rms_norm)(const float* in, const float* weight, float epsilon, float* out, int64_t cols);
+  // norm may be null. cosine, sine [head_dim / 2].
+  void (*head_norm_rope)(float* row, int64_t heads, int64_t head_dim, const float* norm,
+                         float epsilon, const float* cosine, const float* sine);
+  void (*add)(float* x, const float* y, int64_t cols, DType round_to);
+  void (*silu_mul)(const float* gate, const float* up, float* out, int64_t cols);
+  void (*convert)(const void* in, DType in_type, void* out, DType out_type, int64_t cols);
+
+  // The largest value; NaN when there is one; -Inf for no values.
+  float (*largest)(const float* x, int64_t cols);
+  // First index in [begin, cols) with x[i] == value, or with x[i] > value; `cols` when there is
+  // none.
+  int64_t (*find_equal)(const float* x, int64_t begin, int64_t cols, float value);
+  int64_t (*find_greater)(const float* x, int64_t begin, int64_t cols, float value);
+  // sum of exp((x[i] - shift) * factor), shift being at least the largest x.
+  double (*sum_exp)(const float* x, int64_t cols, float shift, float factor);
+};
+
+const KernelTable& Avx2Kernels();
+const KernelTable& Avx512Kernels();
+const KernelTable& Avx512Bf16Kernels();
+const KernelTable& EmulatedBf16DotKernels();
+
+}  // namespace tutti::kernels::cpu

@@ -1,0 +1,65 @@
+#include "kernels/cpu/kv_write.h"
+
+#include "kernels/cpu/kv_layout.h"
+#include "kernels/float_formats.h"
+
+namespace tutti::kernels::cpu {
+namespace {
+
+// Keys: the slot is the column of its group of 16, d runs over the units.
+template <DType kType>
+void WriteKey(const float* from, int64_t head_dim, int64_t slot, uint8_t* group) {
+  const int64_t even = UnitOffset(kType, slot % kUnitColumns, false);
+  const int64_t odd = UnitOffset(kType, slot % kUnitColumns, true);
+  for (int64_t d = 0; d < head_dim; d += 2, group += UnitBytes(kType)) {
+    StoreFromF32(group + even, kType, 0, from[d]);
+    StoreFromF32(group + odd, kType, 0, from[d + 1]);
+  }
+}
+
+// Values: d is the column, the slot is the even or the odd half of its pair.
+template <DType kType>
+void WriteValue(const float* from, int64_t head_dim, int64_t slot, uint8_t* pair) {
+  const bool odd = slot % 2 != 0;
+  for (int64_t d = 0; d < head_dim; ++d) {
+    uint8_t* unit = pair + d / kUnitColumns * UnitBytes(kType);
+    StoreFromF32(unit + UnitOffset(kType, d % kUnitColumns, odd), kType, 0, from[d]);
+  }
+}
+
+template <DType kType>
+void WriteHead(const TensorView& k, const TensorView& v, const AttentionBatch& batch,
+               const KvLayer& cache, int64_t head) {
+  const KvLayout layout(cache.shape);
+  const int64_t head_dim = cache.shape.head_dim;
+  uint8_t* base = static_cast<uint8_t*>(cache.data) + head * layout.head_bytes;
+  for (int64_t s = 0; s < batch.sequences(); ++s) {
+    for (int64_t r = batch.row_begin[s]; r < batch.row_begin[s + 1]; ++r) {
+      const int64_t position = batch.first_position[s] + r - batch.row_begin[s];
+      const int64_t slot = position % cache.shape.block_size;
+      const int64_t block = batch.blocks[batch.block_begin[s] + position / cache.shape.block_size];
+      uint8_t* keys = base + block * layout.block_bytes;
+      uint8_t* values = keys + layout.key_bytes;
+      WriteKey<kType>(k.f32(r) + head * head_dim, head_dim, slot,
+                      keys + slot / kUnitColumns * layout.key_group_bytes);
+      WriteValue<kType>(v.f32(r) + head * head_dim, head_dim, slot,
+                        values + slot / 2 * layout.value_units * layout.unit_bytes);
+    }
+  }
+}
+
+}  // namespace
+
+void WriteKvHead(const TensorView& k, const TensorView& v, const AttentionBatch& batch,
+                 const KvLayer& cache, int64_t head) {
+  switch (cache.shape.dtype) {
+    case DType::kF32:
+      return WriteHead<DType::kF32>(k, v, batch, cache, head);
+    case DType::kBF16:
+      return WriteHead<DType::kBF16>(k, v, batch, cache, head);
+    case DType::kF16:
+      return WriteHead<DType::kF16>(k, v, batch, cache, head);
+  }
+}
+
+}  // namespace tutti::kernels::cpu

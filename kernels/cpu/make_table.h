@@ -1,0 +1,40 @@
+// The kernel table of one instruction set: every kernel template over S, and over BF16 as the
+// format of bf16 data.
+#pragma once
+
+#include "kernels/cpu/attention_kernels.h"
+#include "kernels/cpu/elementwise_kernels.h"
+#include "kernels/cpu/kernel_table.h"
+#include "kernels/cpu/matmul_kernels.h"
+#include "kernels/cpu/pack_rows.h"
+#include "kernels/cpu/sampling_kernels.h"
+
+namespace tutti::kernels::cpu {
+
+template <class S, class Bf16>
+struct Kernels {
+  using F16 = FmaFormat<S, LoadF16Unit>;
+  using F32 = FmaFormat<S, LoadF32Unit>;
+
+  static void PackRows(const MatMulJob& job, int64_t begin, int64_t end) {
+    // f16 and f32 read the same packed rows.
+    if (job.dtype == DType::kBF16) return PackTiles<Bf16>(job, begin, end);
+    PackTiles<F32>(job, begin, end);
+  }
+  static void MatMul(const MatMulJob& job, int64_t begin, int64_t end, float* scratch) {
+    if (job.dtype == DType::kBF16) return MatMulGroups<Bf16>(job, begin, end, scratch);
+    if (job.dtype == DType::kF16) return MatMulGroups<F16>(job, begin, end, scratch);
+    MatMulGroups<F32>(job, begin, end, scratch);
+  }
+  static void Attention(const AttentionJob& job, const AttentionItem& item, float* scratch) {
+    if (job.dtype == DType::kBF16) return Attend<Bf16>(job, item, scratch);
+    if (job.dtype == DType::kF16) return Attend<F16>(job, item, scratch);
+    Attend<F32>(job, item, scratch);
+  }
+  static constexpr KernelTable Table() {
+    return {PackRows,      MatMul,        Attention,  RmsNormRow<S>, HeadNormRopeRow<S>, AddRow<S>,
+            SiluMulRow<S>, ConvertRow<S>, Largest<S>, FindEqual<S>,  FindGreater<S>,     SumExp<S>};
+  }
+};
+
+}  // namespace tutti::kernels::cpu

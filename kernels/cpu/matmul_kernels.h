@@ -1,0 +1,172 @@
+// Matrix products over packed weights, for one row as for a thousand.
+//
+// Every output element is one chain of fused multiply-adds over the k of a leaf, in order, whatever
+// the number of rows: tiles of rows and panels of columns only choose which chains run side by
+// side. Leaves are then added in their binary tree. Accumulators that go to memory between chunks
+// are f32 and lose nothing.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/formats.h"
+#include "kernels/cpu/kernel_table.h"
+#include "kernels/cpu/tiles.h"
+#include "kernels/cpu/vector_math.h"
+#include "kernels/limits.h"
+
+namespace tutti::kernels::cpu {
+
+inline constexpr int kMatMulGroupUnits = 4;
+inline constexpr int kMatMulGroupColumns = 64;
+
+// Adds `pairs` steps to acc. Unit p of a pair lies at w + p * kUnitBytes, the next pair w_step
+// further. When kPrefetch, a line per step and panel is fetched ahead from `ahead` on, which
+// advances with the steps.
+template <class Format, bool kPrefetch, int R, int P>
+TUTTI_INLINE void Accumulate(typename Format::F (&acc)[R][P], const uint8_t* w, int64_t w_step,
+                             const typename Format::A* a, int64_t row_step, int64_t pair_step,
+                             int64_t pairs, const uint8_t* ahead) {
+  for (int64_t pair = 0; pair < pairs; ++pair) {
+    const uint8_t* unit[P];
+#pragma GCC unroll 4
+    for (int p = 0; p < P; ++p) unit[p] = w + p * Format::kUnitBytes;
+    if constexpr (kPrefetch) {
+#pragma GCC unroll 4
+      for (int p = 0; p < P; ++p) __builtin_prefetch(ahead + p * Format::kUnitBytes, 0, 3);
+      ahead += P * Format::kUnitBytes;
+    }
+    Format::Step(acc, unit, a, row_step);
+    w += w_step;
+    a += pair_step;
+  }
+}
+
+// One tile of R rows by P panels over `pairs` pairs; `acc` [R][64].
+template <class Format, bool kPrefetch, int R, int P>
+[[gnu::noinline]] static void RunTile(const uint8_t* w, const typename Format::A* a, int64_t pairs,
+                                      bool first, float* acc, const uint8_t* ahead) {
+  using S = typename Format::Simd;
+  typename Format::F sum[R][P];
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
+    for (int p = 0; p < P; ++p) {
+      sum[r][p] = first ? S::Zero() : S::Load(acc + r * kMatMulGroupColumns + 16 * p);
+    }
+  }
+  Accumulate<Format, kPrefetch>(sum, w, kMatMulGroupUnits * Format::kUnitBytes, a, Format::kPerPair,
+                                R * Format::kPerPair, pairs, ahead);
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
+    for (int p = 0; p < P; ++p) S::Store(acc + r * kMatMulGroupColumns + 16 * p, sum[r][p]);
+  }
+}
+
+// R rows by a whole group. The first tile of a chunk fetches the next chunk while it works.
+template <class Format, int R>
+static void RunTileRow(const uint8_t* w, const typename Format::A* a, int64_t pairs, bool first,
+                       bool prefetch, float* acc) {
+  constexpr int P = Format::Simd::Panels(R);
+  constexpr int64_t kPairBytes = kMatMulGroupUnits * Format::kUnitBytes;
+  // One row is bound by memory alone: its chunk is the whole leaf, and a fixed distance ahead is
+  // fetched.
+  const uint8_t* ahead = w + (R == 1 ? kStreamAheadBytes : pairs * kPairBytes);
+  for (int panel = 0; panel < kMatMulGroupUnits; panel += P) {
+    const uint8_t* at = w + panel * Format::kUnitBytes;
+    if (prefetch) {
+      RunTile<Format, true, R, P>(at, a, pairs, first, acc + 16 * panel, ahead);
+      ahead += pairs * P * Format::kUnitBytes;
+    } else {
+      RunTile<Format, false, R, P>(at, a, pairs, first, acc + 16 * panel, ahead);
+    }
+  }
+}
+
+template <class Format>
+static void RunTileRows(int64_t rows, const uint8_t* w, const typename Format::A* a, int64_t pairs,
+                        bool first, bool prefetch, float* acc) {
+  switch (rows) {
+    case 1:
+      return RunTileRow<Format, 1>(w, a, pairs, first, prefetch, acc);
+    case 2:
+      return RunTileRow<Format, 2>(w, a, pairs, first, prefetch, acc);
+    case 3:
+      return RunTileRow<Format, 3>(w, a, pairs, first, prefetch, acc);
+    case 4:
+      return RunTileRow<Format, 4>(w, a, pairs, first, prefetch, acc);
+    case 5:
+      return RunTileRow<Format, 5>(w, a, pairs, first, prefetch, acc);
+    default:
+      static_assert(kTileRows == 6);
+      return RunTileRow<Format, 6>(w, a, pairs, first, prefetch, acc);
+  }
+}
+
+// Leaf `leaf` of one group for one block of rows; acc [rows][64].
+template <class Format>
+static void RunLeaf(const MatMulJob& job, const uint8_t* group, int64_t leaf, RowBlock block,
+                    float* acc) {
+  using A = typename Format::A;
+  constexpr int64_t kPairBytes = kMatMulGroupUnits * Format::kUnitBytes;
+  const int64_t total = job.leaf_pair_begin[job.leaves];
+  const int64_t begin = job.leaf_pair_begin[leaf];
+  const int64_t end = job.leaf_pair_begin[leaf + 1];
+  const int64_t chunk = block.rows == 1 ? end - begin : kChunkPairs;
+  const A* packed = static_cast<const A*>(job.packed_in) + block.begin * total * Format::kPerPair;
+  int64_t pair = begin;
+  do {  // at least once: an empty leaf is a sum of nothing, and must be written as such
+    const int64_t pairs = end - pair < chunk ? end - pair : chunk;
+    for (int64_t tile = 0; tile < block.tiles; ++tile) {
+      const RowTile t = TileOf(block, tile);
+      const A* a = packed + (t.begin * total + pair * t.rows) * Format::kPerPair;
+      RunTileRows<Format>(t.rows, group + pair * kPairBytes, a, pairs, pair == begin, tile == 0,
+                          acc + t.begin * kMatMulGroupColumns);
+    }
+    pair += pairs;
+  } while (pair < end);
+}
+
+// Adds finished leaf sums in the tree of neighbours: like counting in binary, leaf number `leaf`
+// completes as many levels as it has trailing one bits. level[i] [rows][64] holds the open left sum
+// of level i.
+template <class S>
+static void AddLeaf(int64_t leaf, int64_t count, float* acc, float* levels) {
+  int64_t level = 0;
+  for (; (leaf >> level) & 1; ++level) {
+    const float* left = levels + level * kRowBlock * kMatMulGroupColumns;
+    for (int64_t i = 0; i < count; i += 16) {
+      S::Store(acc + i, S::Add(S::Load(left + i), S::Load(acc + i)));
+    }
+  }
+  float* open = levels + level * kRowBlock * kMatMulGroupColumns;
+  for (int64_t i = 0; i < count; i += 16) S::Store(open + i, S::Load(acc + i));
+}
+
+template <class Format>
+static void MatMulGroups(const MatMulJob& job, int64_t group_begin, int64_t group_end,
+                         float* scratch) {
+  using S = typename Format::Simd;
+  constexpr int64_t kPairBytes = kMatMulGroupUnits * Format::kUnitBytes;
+  float* acc = scratch;
+  float* levels = scratch + kRowBlock * kMatMulGroupColumns;
+  for (RowBlock block = FirstBlock(job.rows); block.rows > 0; block = NextBlock(block, job.rows)) {
+    for (int64_t g = group_begin; g < group_end; ++g) {
+      const uint8_t* group = job.weight + g * job.leaf_pair_begin[job.leaves] * kPairBytes;
+      for (int64_t leaf = 0; leaf < job.leaves; ++leaf) {
+        RunLeaf<Format>(job, group, leaf, block, acc);
+        if (job.leaves > 1) AddLeaf<S>(leaf, block.rows * kMatMulGroupColumns, acc, levels);
+      }
+      const int64_t cols = job.out_cols - g * kMatMulGroupColumns;
+      for (int64_t r = 0; r < block.rows; ++r) {
+        const float* from = acc + r * kMatMulGroupColumns;
+        float* to = job.out + (block.begin + r) * job.out_stride + g * kMatMulGroupColumns;
+        for (int64_t i = 0; i < kMatMulGroupColumns && i < cols; i += 16) {
+          StoreUpTo<S>(to + i, S::Load(from + i), cols - i);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace tutti::kernels::cpu

@@ -1,0 +1,125 @@
+// What the kernel tests share: matrices that own their numbers, and the backends this machine can
+// test.
+#pragma once
+
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/backend.h"
+#include "kernels/cpu/instruction_set.h"
+#include "kernels/float_formats.h"
+
+namespace tutti::kernels {
+
+// A row-major matrix. `stride` may exceed `cols`; the gap is filled with NaN, so that reading it
+// shows.
+class Matrix {
+ public:
+  Matrix(int64_t rows, int64_t cols, DType dtype = DType::kF32, int64_t gap = 0)
+      : rows_(rows),
+        cols_(cols),
+        stride_(cols + gap),
+        dtype_(dtype),
+        bytes_(static_cast<size_t>(rows * stride_ * DTypeBytes(dtype)) + 64) {
+    for (int64_t i = 0; i < rows * stride_; ++i) StoreFromF32(data(), dtype_, i, std::nanf(""));
+  }
+  int64_t rows() const { return rows_; }
+  int64_t cols() const { return cols_; }
+  void* data() { return bytes_.data(); }
+  float at(int64_t r, int64_t c) const { return LoadAsF32(bytes_.data(), dtype_, r * stride_ + c); }
+  void set(int64_t r, int64_t c, float value) {
+    StoreFromF32(bytes_.data(), dtype_, r * stride_ + c, value);
+  }
+  TensorView view() { return {data(), dtype_, {}, rows_, cols_, stride_}; }
+
+  // Uniform in [-1, 1], rounded to `as` (and then to the matrix's own type).
+  Matrix& Fill(uint64_t seed, DType as = DType::kF32) {
+    Random random(seed);
+    return Each([&](float) { return RoundTo(as, static_cast<float>(random.Uniform() * 2 - 1)); });
+  }
+  // Integers in [-4, 4]: sums of their products are exact in any order.
+  Matrix& FillIntegers(uint64_t seed) {
+    Random random(seed);
+    return Each([&](float) { return static_cast<float>(random.Between(-4, 4)); });
+  }
+  Matrix& FillWith(float value) {
+    return Each([&](float) { return value; });
+  }
+  template <class Fn>
+  Matrix& Each(const Fn& fn) {
+    for (int64_t r = 0; r < rows_; ++r) {
+      for (int64_t c = 0; c < cols_; ++c) set(r, c, fn(at(r, c)));
+    }
+    return *this;
+  }
+
+ private:
+  int64_t rows_, cols_, stride_;
+  DType dtype_;
+  std::vector<char> bytes_;
+};
+
+// The bits of row r of `a` and row s of `b` agree.
+inline bool SameBits(Matrix& a, int64_t r, Matrix& b, int64_t s) {
+  return std::memcmp(a.view().Rows(r, 1).data, b.view().Rows(s, 1).data,
+                     static_cast<size_t>(a.cols() * DTypeBytes(a.view().dtype))) == 0;
+}
+
+inline ::testing::AssertionResult Near(const Matrix& actual, const Matrix& expected,
+                                       double tolerance) {
+  for (int64_t r = 0; r < expected.rows(); ++r) {
+    for (int64_t c = 0; c < expected.cols(); ++c) {
+      const double a = actual.at(r, c), e = expected.at(r, c);
+      if (a == e || std::abs(a - e) <= tolerance || (std::isnan(a) && std::isnan(e))) continue;
+      return ::testing::AssertionFailure() << "at (" << r << ", " << c << "): " << a
+                                           << ", expected " << e << " within " << tolerance;
+    }
+  }
+  return ::testing::AssertionSuccess();
+}
+
+inline std::unique_ptr<Backend> Cpu(const std::string& instruction_set, int threads = 2) {
+  BackendOptions options;
+  options.num_threads = threads;
+  options.instruction_set = instruction_set;
+  auto backend = CreateBackend("cpu", options);
+  CHECK(backend.ok()) << backend.status();
+  return *std::move(backend);
+}
+inline std::unique_ptr<Backend> Reference() { return *CreateBackend("reference", {}); }
+
+// Every instruction set of this machine, the emulation among them.
+inline std::vector<std::string> InstructionSets() {
+  std::vector<std::string> names;
+  for (cpu::InstructionSet set : cpu::AvailableInstructionSets(cpu::MachineFeatures())) {
+    names.emplace_back(cpu::InstructionSetName(set));
+  }
+  return names;
+}
+inline bool IsDot(const Backend& backend) {
+  return backend.numerics_class().find("bf16dot") != std::string_view::npos;
+}
+
+// Tests that run once per instruction set: GetParam() is its name.
+class KernelTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  std::unique_ptr<Backend> cpu_ = Cpu(GetParam());
+  std::unique_ptr<Backend> reference_ = Reference();
+};
+
+inline std::string TestName(const ::testing::TestParamInfo<std::string>& info) {
+  std::string name = info.param;
+  for (char& c : name) c = c == '-' ? '_' : c;
+  return name;
+}
+
+#define INSTANTIATE_KERNEL_TEST(Fixture) \
+  INSTANTIATE_TEST_SUITE_P(Sets, Fixture, ::testing::ValuesIn(InstructionSets()), TestName)
+
+}  // namespace tutti::kernels
