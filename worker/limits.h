@@ -28,6 +28,9 @@ inline constexpr int32_t kStagesMax = 1024;
 // KV slots per block: a multiple of 16 so that attention tiles never straddle blocks unevenly.
 inline constexpr int32_t kBlockSizeMultiple = 16;
 inline constexpr int32_t kBlockSizeMax = 4096;
+// Blocks of a shard: 2^30 tokens in blocks of 16. With the largest block, 2^20 values per key and
+// f32 the cache of a layer stays at 2^61 bytes, so sizes fit int64_t before memory says no.
+inline constexpr int32_t kBlocksMax = 1 << 26;
 // Rows of one step. 65,536 rows of 8,192 f32 values are 2 GiB: nobody wants a larger one.
 inline constexpr int32_t kBatchTokensMax = 1 << 16;
 inline constexpr int32_t kSequencesMax = 1 << 16;
@@ -38,5 +41,9 @@ inline constexpr int32_t kModelLenMax = 1 << 30;
 // fewer of both; these only bound what a step may cost.
 inline constexpr int32_t kLogitBiasMax = 1 << 16;
 inline constexpr uint32_t kTopLogprobsMax = 1024;
+
+// Rows whose logits are computed at once. Each slice reads the head's weights again, so it should
+// hold the sampled rows of a usual step; 16 rows of 152,064 f32 logits are 9.7 MB.
+inline constexpr int64_t kLogitRowsMax = 16;
 
 }  // namespace tutti

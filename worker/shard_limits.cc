@@ -31,7 +31,7 @@ absl::Status ValidateShard(const v1::AssignShard& shard) {
                                                    shard.block_size(), ", not a multiple of ",
                                                    kBlockSizeMultiple));
   }
-  TUTTI_RETURN_IF_ERROR(InRange("num_blocks", shard.num_blocks(), 1, INT32_MAX));
+  TUTTI_RETURN_IF_ERROR(InRange("num_blocks", shard.num_blocks(), 1, kBlocksMax));
   TUTTI_RETURN_IF_ERROR(InRange("max_batch_tokens", shard.max_batch_tokens(), 1, kBatchTokensMax));
   TUTTI_RETURN_IF_ERROR(InRange("max_sequences", shard.max_sequences(), 1, kSequencesMax));
   TUTTI_RETURN_IF_ERROR(InRange("max_model_len", shard.max_model_len(), 1, kModelLenMax));

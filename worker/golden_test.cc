@@ -1,0 +1,121 @@
+// Our logits against those of HuggingFace transformers, for the checkpoints in tests/golden (see
+// its README).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "worker/testing_pipeline.h"
+
+namespace tutti {
+namespace {
+
+using nlohmann::json;
+using testing::GoldenDir;
+using testing::TestOutput;
+using testing::TestPipeline;
+using testing::TestRequest;
+
+constexpr double kF32Tolerance = 1e-3;
+constexpr double kOwnDistances = 2;
+
+std::vector<float> DecodeFloats(const std::string& base64) {
+  std::string bytes;
+  EXPECT_TRUE(absl::Base64Unescape(base64, &bytes));
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
+  return values;
+}
+
+struct Case {
+  std::string checkpoint;
+  std::string backend;
+};
+
+class GoldenLogitsTest : public ::testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    golden_ =
+        json::parse(testing::ReadFileOrDie(GoldenDir(GetParam().checkpoint) + "/golden.json"));
+    pipeline_ = std::make_unique<TestPipeline>(testing::TestPipelineOptions{
+        .model_dir = GoldenDir(GetParam().checkpoint), .backend = GetParam().backend});
+  }
+
+  json golden_;
+  std::unique_ptr<TestPipeline> pipeline_;
+};
+
+// Greedy tokens are compared in f32 only: 16-bit runs may part at near ties.
+class GoldenTokensTest : public GoldenLogitsTest {};
+
+TEST_P(GoldenLogitsTest, LogitsAreThoseOfTheReferenceImplementation) {
+  const int64_t vocab = golden_["vocab_size"];
+  const double own_distance = golden_["own_max_abs_distance"];
+  double largest = 0;
+  for (const json& prompt : golden_["prompts"]) {
+    const std::vector<float> expected = DecodeFloats(prompt["logits"]);
+    const auto logits = pipeline_->Logits(prompt["ids"].get<std::vector<TokenId>>());
+    const size_t positions = prompt["positions"];
+    ASSERT_EQ(expected.size(), positions * vocab);
+    for (size_t p = 0; p < positions; ++p) {
+      const auto& row = logits[logits.size() - positions + p];
+      ASSERT_EQ(row.size(), static_cast<size_t>(vocab));
+      for (int64_t i = 0; i < vocab; ++i) {
+        ASSERT_TRUE(std::isfinite(row[i]));
+        largest = std::max<double>(largest, std::abs(row[i] - expected[p * vocab + i]));
+      }
+    }
+  }
+  const bool f32 = golden_["dtype"] == "f32";
+  std::printf("%s on %s: %g from the f32 run, own run %g\n", GetParam().checkpoint.c_str(),
+              GetParam().backend.c_str(), largest, own_distance);
+  EXPECT_LE(largest, f32 ? kF32Tolerance : kOwnDistances * own_distance);
+}
+
+TEST_P(GoldenTokensTest, GreedyTokensAreEqual) {
+  std::vector<TestRequest> requests;
+  for (const json& prompt : golden_["prompts"]) {
+    requests.push_back(
+        {.prompt = prompt["ids"], .max_tokens = static_cast<int32_t>(prompt["greedy_ids"].size())});
+  }
+  const std::vector<TestOutput> outputs = pipeline_->Generate(requests, /*chunk=*/7);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    EXPECT_EQ(outputs[i].ids(), golden_["prompts"][i]["greedy_ids"].get<std::vector<TokenId>>());
+  }
+}
+
+std::vector<Case> Cases(const std::vector<std::string>& dtypes) {
+  std::vector<Case> cases;
+  for (const char* backend : {"reference", "cpu"}) {
+    for (const char* shape :
+         {"grouped-tied", "narrow-untied", "single-kv-tied", "one-layer-untied"}) {
+      for (const std::string& dtype : dtypes) {
+        cases.push_back({std::string(shape) + "-" + dtype, backend});
+      }
+    }
+  }
+  return cases;
+}
+
+std::string CaseName(const ::testing::TestParamInfo<Case>& info) {
+  std::string name = info.param.checkpoint + "_" + info.param.backend;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GoldenLogitsTest, ::testing::ValuesIn(Cases({"f32", "bf16", "f16"})),
+                         CaseName);
+INSTANTIATE_TEST_SUITE_P(Sharded, GoldenLogitsTest,
+                         ::testing::Values(Case{"grouped-tied-bf16-sharded", "reference"},
+                                           Case{"grouped-tied-bf16-sharded", "cpu"}),
+                         CaseName);
+INSTANTIATE_TEST_SUITE_P(All, GoldenTokensTest, ::testing::ValuesIn(Cases({"f32"})), CaseName);
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,163 @@
+// One voice, at the level of stages: tokens and the bits of their log-probabilities do not depend
+// on how many stages there are, how prompts are cut into chunks, who else is in the batch, which
+// blocks a sequence has or how many threads compute.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cstdlib>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "worker/testing_pipeline.h"
+
+namespace tutti {
+namespace {
+
+using testing::GoldenDir;
+using testing::TestOutput;
+using testing::TestPipeline;
+using testing::TestPipelineOptions;
+using testing::TestRequest;
+
+// Token ids with the bits of everything reported about them.
+std::vector<uint32_t> Bits(const TestOutput& output) {
+  std::vector<uint32_t> bits;
+  for (const v1::SampledToken& token : output.tokens) {
+    bits.push_back(static_cast<uint32_t>(token.token()));
+    bits.push_back(std::bit_cast<uint32_t>(token.logprob()));
+    for (const int32_t id : token.top_ids()) bits.push_back(static_cast<uint32_t>(id));
+    for (const float value : token.top_logprobs()) bits.push_back(std::bit_cast<uint32_t>(value));
+  }
+  return bits;
+}
+
+// Sixteen requests with all kinds of sampling.
+std::vector<TestRequest> Requests(int64_t vocab) {
+  std::vector<TestRequest> requests;
+  Random random(2024);
+  for (int i = 0; i < 16; ++i) {
+    TestRequest request;
+    const int64_t length = i == 0 ? 1 : random.Between(1, 45);
+    for (int64_t t = 0; t < length; ++t) {
+      request.prompt.push_back(static_cast<TokenId>(random.Between(0, vocab - 1)));
+    }
+    request.max_tokens = static_cast<int32_t>(random.Between(3, 12));
+    request.sampling.set_logprobs(true);
+    request.sampling.set_top_logprobs(i % 4);
+    request.sampling.set_temperature(i % 3 == 0 ? 0.f : 0.5f + 0.1f * static_cast<float>(i));
+    request.sampling.set_seed(1000 + i);
+    if (i % 2 == 1) request.sampling.set_top_p(0.9f);
+    if (i % 4 == 2) request.sampling.set_top_k(20);
+    if (i % 5 == 3) request.sampling.set_repetition_penalty(1.2f);
+    requests.push_back(request);
+  }
+  return requests;
+}
+
+struct Case {
+  std::string checkpoint;
+  std::string backend;
+  std::vector<std::vector<int32_t>> splits;
+};
+
+class OneVoiceTest : public ::testing::TestWithParam<Case> {
+ protected:
+  std::unique_ptr<TestPipeline> Pipeline(const std::vector<int32_t>& layers = {}, int threads = 1,
+                                         int32_t block_size = 16, int32_t max_batch_tokens = 128) {
+    return std::make_unique<TestPipeline>(
+        TestPipelineOptions{.model_dir = GoldenDir(GetParam().checkpoint),
+                            .backend = GetParam().backend,
+                            .threads = threads,
+                            .layers = layers,
+                            .block_size = block_size,
+                            .num_blocks = 128,
+                            .max_batch_tokens = max_batch_tokens});
+  }
+
+  // Each request alone, on one stage with one thread, its prompt in one piece.
+  void SetUp() override {
+    auto pipeline = Pipeline();
+    requests_ = Requests(pipeline->config().vocab_size);
+    for (const TestRequest& request : requests_) {
+      expected_.push_back(Bits(pipeline->Generate({request}, 0)[0]));
+    }
+  }
+
+  void ExpectSame(TestPipeline& pipeline, int32_t chunk, uint64_t block_seed) {
+    const auto outputs = pipeline.Generate(requests_, chunk, block_seed);
+    for (size_t i = 0; i < requests_.size(); ++i) {
+      EXPECT_EQ(Bits(outputs[i]), expected_[i]) << "request " << i << ", chunk " << chunk;
+    }
+  }
+
+  std::vector<TestRequest> requests_;
+  std::vector<std::vector<uint32_t>> expected_;
+};
+
+TEST_P(OneVoiceTest, InABatchInChunksOfAnySize) {
+  auto pipeline = Pipeline();
+  for (const int32_t chunk : {1, 2, 7, 16, 33, 0}) ExpectSame(*pipeline, chunk, chunk);
+}
+
+TEST_P(OneVoiceTest, OverAnyNumberOfStages) {
+  for (const auto& layers : GetParam().splits) {
+    SCOPED_TRACE(::testing::PrintToString(layers));
+    auto pipeline = Pipeline(layers);
+    ExpectSame(*pipeline, 5, 1);
+    ExpectSame(*pipeline, 0, 2);
+  }
+}
+
+TEST_P(OneVoiceTest, OnAnyNumberOfThreads) {
+  for (const int threads : {2, 3, 5}) {
+    auto pipeline = Pipeline({}, threads);
+    ExpectSame(*pipeline, 0, 3);
+  }
+}
+
+TEST_P(OneVoiceTest, WithAnyBlockSizeAndBudget) {
+  ExpectSame(*Pipeline({}, 1, 32, 128), 0, 4);
+  ExpectSame(*Pipeline({}, 1, 48, 20), 0, 5);
+}
+
+// Draws everything at once. TUTTI_SEED repeats a run.
+TEST_P(OneVoiceTest, UnderRandomChoices) {
+  const char* given = std::getenv("TUTTI_SEED");
+  const uint64_t seed =
+      given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device()();
+  SCOPED_TRACE("TUTTI_SEED=" + std::to_string(seed));
+  Random random(seed);
+  for (int round = 0; round < 4; ++round) {
+    const auto& splits = GetParam().splits;
+    auto pipeline = Pipeline(splits[random.Between(0, static_cast<int64_t>(splits.size()) - 1)],
+                             static_cast<int>(random.Between(1, 3)),
+                             static_cast<int32_t>(16 * random.Between(1, 4)),
+                             static_cast<int32_t>(random.Between(16, 200)));
+    ExpectSame(*pipeline, static_cast<int32_t>(random.Between(0, 50)), random.Bits());
+  }
+}
+
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  for (const char* backend : {"reference", "cpu"}) {
+    for (const char* dtype : {"f32", "bf16", "f16"}) {
+      cases.push_back({std::string("single-kv-tied-") + dtype,
+                       backend,
+                       {{5}, {2, 3}, {1, 4}, {4, 1}, {2, 2, 1}, {1, 1, 1, 2}, {1, 1, 1, 1, 1}}});
+      cases.push_back({std::string("grouped-tied-") + dtype, backend, {{3}, {1, 2}, {1, 1, 1}}});
+      cases.push_back({std::string("narrow-untied-") + dtype, backend, {{1, 1}}});
+    }
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, OneVoiceTest, ::testing::ValuesIn(Cases()), [](const auto& info) {
+  std::string name = info.param.checkpoint + "_" + info.param.backend;
+  for (char& c : name) c = c == '-' ? '_' : c;
+  return name;
+});
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,233 @@
+#include "worker/testing_pipeline.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <numeric>
+#include <sstream>
+#include <utility>
+
+#include "base/check.h"
+#include "worker/transformer.h"
+
+namespace tutti::testing {
+namespace {
+
+constexpr uint64_t kEpoch = 7;
+
+class Outbox : public StageOutbox {
+ public:
+  void ToCoordinator(v1::Frame frame) override { to_coordinator.push_back(std::move(frame)); }
+  void ToNextStage(v1::Frame frame, Payload payload) override {
+    CHECK(next != nullptr);
+    next->OnActivationFrame(std::move(frame), std::move(payload));
+  }
+  std::vector<v1::Frame> to_coordinator;
+  StageWorker* next = nullptr;
+};
+
+}  // namespace
+
+std::string GoldenDir(const std::string& name) {
+  const char* root = std::getenv("TUTTI_SOURCE_DIR");
+  return std::string(root == nullptr ? "." : root) + "/tests/golden/" + name;
+}
+
+std::string ReadFileOrDie(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  CHECK(in.good()) << path;
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+std::vector<TokenId> TestOutput::ids() const {
+  std::vector<TokenId> ids;
+  for (const v1::SampledToken& token : tokens) ids.push_back(token.token());
+  return ids;
+}
+
+struct TestPipeline::Stage {
+  Outbox outbox;
+  std::unique_ptr<StageWorker> worker;
+};
+
+TestPipeline::TestPipeline(const TestPipelineOptions& options) : options_(options) {
+  auto config = LoadModelConfig(options.model_dir);
+  CHECK(config.ok()) << config.status();
+  config_ = *config;
+  auto backend = kernels::CreateBackend(
+      options.backend,
+      {.num_threads = options.threads, .instruction_set = options.instruction_set});
+  CHECK(backend.ok()) << backend.status();
+  backend_ = *std::move(backend);
+  StageRunnerFactory factory =
+      [this, load = MakeTransformerFactory({options.model_dir, config_, backend_.get()})](
+          const v1::AssignShard& shard,
+          const LoadProgress& progress) -> absl::StatusOr<std::unique_ptr<StageRunner>> {
+    TUTTI_ASSIGN_OR_RETURN(auto runner, load(shard, progress));
+    static_cast<Transformer*>(runner.get())
+        ->set_logits_observer([this](std::span<const SampleRow>, kernels::TensorView logits) {
+          last_logits_.assign(logits.f32(), logits.f32() + logits.cols);
+        });
+    return runner;
+  };
+  std::vector<int32_t> layers = options.layers;
+  if (layers.empty()) layers = {static_cast<int32_t>(config_.num_layers)};
+  int32_t first_layer = 0;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    auto stage = std::make_unique<Stage>();
+    stage->worker = std::make_unique<StageWorker>(factory, &stage->outbox, &clock_);
+    if (i > 0) stages_.back()->outbox.next = stage->worker.get();
+    v1::Frame frame;
+    frame.set_epoch(kEpoch);
+    v1::AssignShard* shard = frame.mutable_assign_shard();
+    shard->set_stage(static_cast<int32_t>(i));
+    shard->set_num_stages(static_cast<int32_t>(layers.size()));
+    shard->set_num_ranks(1);
+    shard->set_first_layer(first_layer);
+    shard->set_num_layers(layers[i]);
+    shard->set_has_embedding(i == 0);
+    shard->set_has_head(i + 1 == layers.size());
+    shard->set_block_size(options.block_size);
+    shard->set_num_blocks(options.num_blocks);
+    shard->set_max_batch_tokens(options.max_batch_tokens);
+    shard->set_max_sequences(64);
+    shard->set_max_model_len(static_cast<int32_t>(config_.max_position_embeddings));
+    first_layer += layers[i];
+    stage->worker->OnCoordinatorFrame(std::move(frame));
+    CHECK(stage->worker->status().ok()) << stage->worker->status();
+    ready_.push_back(stage->outbox.to_coordinator.back().shard_ready());
+    stages_.push_back(std::move(stage));
+  }
+}
+
+TestPipeline::~TestPipeline() = default;
+
+v1::StepResult TestPipeline::RunStep(v1::StepPlan plan) {
+  plan.set_step(++step_);
+  for (const uint64_t id : finished_) plan.add_finished(id);
+  finished_.clear();
+  int32_t rows = 0;
+  for (const auto& scheduled : plan.scheduled()) rows += scheduled.count();
+  plan.set_total_rows(rows);
+  for (auto& stage : stages_) {
+    stage->outbox.to_coordinator.clear();
+    v1::Frame frame;
+    frame.set_epoch(kEpoch);
+    *frame.mutable_step_plan() = plan;
+    stage->worker->OnCoordinatorFrame(std::move(frame));
+    CHECK(stage->worker->RunOneStep({}));
+    CHECK(stage->worker->status().ok()) << stage->worker->status();
+  }
+  const v1::Frame& answer = stages_.back()->outbox.to_coordinator.back();
+  CHECK(answer.has_step_result());
+  return answer.step_result();
+}
+
+std::vector<TestOutput> TestPipeline::Generate(const std::vector<TestRequest>& requests,
+                                               int32_t chunk, uint64_t block_seed) {
+  std::vector<int32_t> free_blocks(options_.num_blocks);
+  std::iota(free_blocks.begin(), free_blocks.end(), 0);
+  Random random(block_seed);
+  for (size_t i = free_blocks.size() - 1; i > 0; --i) {
+    std::swap(free_blocks[i], free_blocks[random.Between(0, static_cast<int64_t>(i))]);
+  }
+  struct Running {
+    uint64_t id = 0;
+    std::vector<TokenId> tokens;
+    size_t told = 0;
+    int32_t computed = 0;
+    int32_t blocks = 0;
+    bool done = false;
+  };
+  std::vector<Running> running(requests.size());
+  std::vector<TestOutput> outputs(requests.size());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    running[i].id = next_sequence_++;
+    running[i].tokens = requests[i].prompt;
+  }
+  while (true) {
+    v1::StepPlan plan;
+    int32_t room = options_.max_batch_tokens;
+    for (size_t i = 0; i < requests.size(); ++i) {
+      Running& sequence = running[i];
+      if (sequence.done) continue;
+      const auto total = static_cast<int32_t>(sequence.tokens.size());
+      int32_t count = std::min(total - sequence.computed, room);
+      if (chunk > 0) count = std::min(count, chunk);
+      if (count == 0) continue;
+      room -= count;
+      v1::ScheduledSequence* scheduled = plan.add_scheduled();
+      scheduled->set_sequence(sequence.id);
+      if (sequence.told == 0) {
+        v1::NewSequence* added = plan.add_new_sequences();
+        added->set_sequence(sequence.id);
+        for (TokenId token : sequence.tokens) added->add_tokens(token);
+        added->set_prompt_tokens(total);
+        *added->mutable_sampling() = requests[i].sampling;
+      } else {
+        for (size_t t = sequence.told; t < sequence.tokens.size(); ++t) {
+          scheduled->add_new_tokens(sequence.tokens[t]);
+        }
+      }
+      sequence.told = sequence.tokens.size();
+      scheduled->set_first(sequence.computed);
+      scheduled->set_count(count);
+      sequence.computed += count;
+      for (; sequence.blocks * options_.block_size < sequence.computed; ++sequence.blocks) {
+        CHECK(!free_blocks.empty());
+        scheduled->add_new_blocks(free_blocks.back());
+        free_blocks.pop_back();
+      }
+      scheduled->set_sample(sequence.computed == total);
+      scheduled->set_expected_tokens(total);
+      scheduled->set_expected_blocks(sequence.blocks);
+    }
+    if (plan.scheduled().empty()) return outputs;
+    const v1::StepResult result = RunStep(std::move(plan));
+    CHECK(result.poisoned().empty());
+    for (const v1::SampledToken& token : result.sampled()) {
+      const size_t i = token.sequence() - running[0].id;
+      CHECK(token.position() == static_cast<int32_t>(running[i].tokens.size()));
+      running[i].tokens.push_back(token.token());
+      outputs[i].tokens.push_back(token);
+      if (static_cast<int32_t>(outputs[i].tokens.size()) < requests[i].max_tokens) continue;
+      running[i].done = true;
+      finished_.push_back(running[i].id);
+    }
+  }
+}
+
+std::vector<std::vector<float>> TestPipeline::Logits(const std::vector<TokenId>& prompt) {
+  std::vector<std::vector<float>> logits;
+  const uint64_t id = next_sequence_++;
+  for (size_t position = 0; position < prompt.size(); ++position) {
+    v1::StepPlan plan;
+    v1::ScheduledSequence* scheduled = plan.add_scheduled();
+    if (position == 0) {
+      v1::NewSequence* added = plan.add_new_sequences();
+      added->set_sequence(id);
+      added->add_tokens(prompt[0]);
+      added->set_prompt_tokens(1);
+      for (int32_t b = 0; b * options_.block_size < static_cast<int32_t>(prompt.size()); ++b) {
+        scheduled->add_new_blocks(b);
+      }
+    } else {
+      scheduled->add_new_tokens(prompt[position]);
+    }
+    scheduled->set_sequence(id);
+    scheduled->set_first(static_cast<int32_t>(position));
+    scheduled->set_count(1);
+    scheduled->set_sample(true);
+    scheduled->set_expected_tokens(static_cast<int32_t>(position) + 1);
+    scheduled->set_expected_blocks((static_cast<int32_t>(prompt.size()) + options_.block_size - 1) /
+                                   options_.block_size);
+    RunStep(std::move(plan));
+    logits.push_back(last_logits_);
+  }
+  finished_.push_back(id);
+  return logits;
+}
+
+}  // namespace tutti::testing

@@ -1,0 +1,79 @@
+// For tests: a whole pipeline of stage workers with real transformers, driven by one thread, with a
+// small scheduler whose choices (stages, chunk sizes, who runs together, which blocks) the tests
+// vary.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "kernels/backend.h"
+#include "model/model_config.h"
+#include "tutti/v1/peer.pb.h"
+#include "worker/stage_worker.h"
+
+namespace tutti::testing {
+
+// The golden checkpoint called `name`, below tests/golden.
+std::string GoldenDir(const std::string& name);
+std::string ReadFileOrDie(const std::string& path);
+
+struct TestRequest {
+  std::vector<TokenId> prompt;
+  int32_t max_tokens = 0;
+  v1::SequenceSampling sampling;
+};
+
+struct TestOutput {
+  std::vector<v1::SampledToken> tokens;
+  std::vector<TokenId> ids() const;
+};
+
+struct TestPipelineOptions {
+  std::string model_dir;
+  std::string backend = "reference";
+  int threads = 1;
+  std::string instruction_set;
+  std::vector<int32_t> layers;  // per stage; empty: one stage
+  int32_t block_size = 16;
+  int32_t num_blocks = 64;
+  int32_t max_batch_tokens = 128;
+};
+
+class TestPipeline {
+ public:
+  explicit TestPipeline(const TestPipelineOptions& options);
+  ~TestPipeline();
+
+  // Runs all requests together until each has its tokens. Each step gives every sequence up to
+  // `chunk` tokens (0: as many as fit). Blocks are handed out in an order drawn from `block_seed`.
+  std::vector<TestOutput> Generate(const std::vector<TestRequest>& requests, int32_t chunk,
+                                   uint64_t block_seed = 0);
+
+  // Logits of every position of `prompt`, [positions][vocab]: each is sampled once, token by token.
+  std::vector<std::vector<float>> Logits(const std::vector<TokenId>& prompt);
+
+  const ModelConfig& config() const { return config_; }
+  const v1::ShardReady& ready(size_t stage) const { return ready_[stage]; }
+
+ private:
+  struct Stage;
+
+  v1::StepResult RunStep(v1::StepPlan plan);
+
+  const TestPipelineOptions options_;
+  ModelConfig config_;
+  std::unique_ptr<kernels::Backend> backend_;
+  SystemClock clock_;
+  std::vector<std::unique_ptr<Stage>> stages_;
+  std::vector<v1::ShardReady> ready_;
+  std::vector<float> last_logits_;
+  uint64_t next_sequence_ = 1;
+  uint64_t step_ = 0;
+  std::vector<uint64_t> finished_;
+};
+
+}  // namespace tutti::testing

@@ -1,0 +1,231 @@
+#include "worker/transformer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "worker/limits.h"
+
+namespace tutti {
+
+using kernels::AttentionBatch;
+using kernels::KvLayer;
+using kernels::TensorView;
+
+std::vector<float> InverseFrequencies(double theta, int64_t head_dim) {
+  std::vector<float> frequencies;
+  for (int64_t i = 0; i < head_dim; i += 2) {
+    const float exponent = static_cast<float>(i) / static_cast<float>(head_dim);
+    frequencies.push_back(1.0f / static_cast<float>(std::pow(theta, exponent)));
+  }
+  return frequencies;
+}
+
+absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(const ModelConfig& config,
+                                                                 const Options& options,
+                                                                 kernels::Backend* backend,
+                                                                 ShardWeights weights) {
+  std::unique_ptr<Transformer> transformer(
+      new Transformer(config, options, backend, std::move(weights)));
+  TUTTI_ASSIGN_OR_RETURN(transformer->kv_,
+                         KvStore::Create(backend, options.kv, options.share.num_layers));
+  TUTTI_RETURN_IF_ERROR(transformer->AllocateScratch());
+  if (options.share.has_head) {
+    TUTTI_ASSIGN_OR_RETURN(transformer->sampler_, Sampler::Create(backend, config.vocab_size));
+  }
+  return transformer;
+}
+
+Transformer::Transformer(const ModelConfig& config, const Options& options,
+                         kernels::Backend* backend, ShardWeights weights)
+    : config_(config),
+      options_(options),
+      backend_(backend),
+      weights_(std::move(weights)),
+      inverse_frequency_(InverseFrequencies(config.rope_theta, config.head_dim)),
+      attention_scale_(static_cast<float>(1 / std::sqrt(static_cast<double>(config.head_dim)))) {}
+
+absl::Status Transformer::AllocateScratch() {
+  const auto allocate = [&](int64_t rows, int64_t cols) -> absl::StatusOr<TensorView> {
+    auto buffer = backend_->Allocate(rows * cols * static_cast<int64_t>(sizeof(float)));
+    if (!buffer.ok()) {
+      return Annotate(buffer.status(), absl::StrCat("work space [", rows, ", ", cols, "]"));
+    }
+    buffers_.push_back(*std::move(buffer));
+    return View(buffers_.back()->data(), DType::kF32, rows, cols);
+  };
+  const int64_t rows = options_.max_batch_tokens;
+  const int64_t qkv = config_.q_width() + 2 * config_.kv_width();
+  TUTTI_ASSIGN_OR_RETURN(scratch_.residual, allocate(rows, config_.hidden_size));
+  TUTTI_ASSIGN_OR_RETURN(scratch_.normed, allocate(rows, config_.hidden_size));
+  TUTTI_ASSIGN_OR_RETURN(scratch_.delta, allocate(rows, config_.hidden_size));
+  TUTTI_ASSIGN_OR_RETURN(const TensorView wide,
+                         allocate(rows, std::max(qkv, 2 * config_.intermediate_size)));
+  TUTTI_ASSIGN_OR_RETURN(const TensorView narrow,
+                         allocate(rows, std::max(config_.q_width(), config_.intermediate_size)));
+  scratch_.qkv = View(wide.data, DType::kF32, rows, qkv);
+  scratch_.gate_up = View(wide.data, DType::kF32, rows, 2 * config_.intermediate_size);
+  scratch_.attended = View(narrow.data, DType::kF32, rows, config_.q_width());
+  scratch_.activated = View(narrow.data, DType::kF32, rows, config_.intermediate_size);
+  if (!options_.share.has_head) return absl::OkStatus();
+  const int64_t slice = std::min({kLogitRowsMax, options_.max_sequences, rows});
+  TUTTI_ASSIGN_OR_RETURN(scratch_.logit_input, allocate(slice, config_.hidden_size));
+  TUTTI_ASSIGN_OR_RETURN(scratch_.logits, allocate(slice, config_.vocab_size));
+  return absl::OkStatus();
+}
+
+ShardMemory Transformer::memory() const {
+  ShardMemory memory{.weight_bytes = weights_.bytes(), .kv_bytes = kv_.bytes()};
+  for (const auto& buffer : buffers_) memory.activation_bytes += buffer->bytes();
+  if (sampler_ != nullptr) memory.activation_bytes += sampler_->bytes();
+  return memory;
+}
+
+int64_t Transformer::activation_row_bytes() const {
+  return config_.hidden_size * DTypeBytes(config_.dtype);
+}
+
+absl::Status Transformer::Run(const Batch& batch, std::span<const std::byte> input,
+                              std::span<std::byte> output, std::vector<v1::SampledToken>* sampled,
+                              const ProgressCallback& progress) {
+  const int64_t rows = batch.rows;
+  const int64_t bytes = rows * activation_row_bytes();
+  CHECK(rows <= options_.max_batch_tokens);
+  CHECK(static_cast<int64_t>(input.size()) == (options_.share.has_embedding ? 0 : bytes));
+  CHECK(static_cast<int64_t>(output.size()) == (options_.share.has_head ? 0 : bytes));
+  const TensorView residual = scratch_.residual.Rows(0, rows);
+  const auto wire = [&](const std::byte* data) {
+    return View(const_cast<std::byte*>(data), config_.dtype, rows, config_.hidden_size);
+  };
+  if (options_.share.has_embedding) {
+    backend_->Embed(batch.tokens, *weights_.embedding, residual);
+  } else {
+    backend_->Convert(wire(input.data()), residual);
+  }
+  for (int64_t layer = 0; layer < options_.share.num_layers; ++layer) {
+    Attend(weights_.layers[layer], kv_.layer(layer), batch);
+    Mlp(weights_.layers[layer], rows);
+    if (progress) progress();
+  }
+  if (options_.share.has_head) {
+    SampleAll(batch, sampled);
+  } else {
+    backend_->Convert(residual, wire(output.data()));
+  }
+  return absl::OkStatus();
+}
+
+// residual += output(attention(rope(norm(q)), rope(norm(k)), v)),  [q k v] = qkv(norm(residual))
+void Transformer::Attend(const LayerWeights& layer, const KvLayer& cache, const Batch& batch) {
+  const int64_t rows = batch.rows;
+  const TensorView residual = scratch_.residual.Rows(0, rows);
+  const TensorView normed = scratch_.normed.Rows(0, rows);
+  const TensorView qkv = scratch_.qkv.Rows(0, rows);
+  const TensorView q = qkv.Columns(0, config_.q_width());
+  const TensorView k = qkv.Columns(config_.q_width(), config_.kv_width());
+  const TensorView v = qkv.Columns(config_.q_width() + config_.kv_width(), config_.kv_width());
+  const TensorView attended = scratch_.attended.Rows(0, rows);
+  const TensorView delta = scratch_.delta.Rows(0, rows);
+  const AttentionBatch sequences{.row_begin = batch.row_begin,
+                                 .first_position = batch.first_position,
+                                 .block_begin = batch.block_begin,
+                                 .blocks = batch.blocks};
+  const float epsilon = config_.rms_norm_eps;
+
+  backend_->RmsNorm(residual, layer.input_norm, epsilon, normed);
+  backend_->MatMul(normed, *layer.qkv, qkv);
+  if (layer.qkv_bias.data != nullptr) backend_->AddBias(qkv, layer.qkv_bias);
+  backend_->HeadNormRope(q, config_.head_dim, layer.query_norm, epsilon, batch.positions,
+                         inverse_frequency_);
+  backend_->HeadNormRope(k, config_.head_dim, layer.key_norm, epsilon, batch.positions,
+                         inverse_frequency_);
+  backend_->WriteKv(k, v, sequences, cache);
+  backend_->Attention(q, cache, sequences, attention_scale_, attended);
+  backend_->MatMul(attended, *layer.attention_output, delta);
+  backend_->AddResidual(residual, delta, DType::kF32);
+}
+
+// residual = round(residual + down(silu(gate) * up)),  [gate up] = gate_up(norm(residual))
+void Transformer::Mlp(const LayerWeights& layer, int64_t rows) {
+  const TensorView residual = scratch_.residual.Rows(0, rows);
+  const TensorView normed = scratch_.normed.Rows(0, rows);
+  const TensorView gate_up = scratch_.gate_up.Rows(0, rows);
+  const TensorView activated = scratch_.activated.Rows(0, rows);
+  const TensorView delta = scratch_.delta.Rows(0, rows);
+
+  backend_->RmsNorm(residual, layer.post_attention_norm, config_.rms_norm_eps, normed);
+  backend_->MatMul(normed, *layer.gate_up, gate_up);
+  backend_->SiluMul(gate_up, activated);
+  backend_->MatMul(activated, *layer.down, delta);
+  backend_->AddResidual(residual, delta, config_.dtype);
+}
+
+// logits = head(norm(residual)), for the rows that are sampled only, a slice of them at a time.
+void Transformer::SampleAll(const Batch& batch, std::vector<v1::SampledToken>* sampled) {
+  const std::span<const SampleRow> all = batch.sample_rows;
+  const auto slice_rows = static_cast<size_t>(scratch_.logits.rows);
+  for (size_t first = 0; first < all.size(); first += slice_rows) {
+    const auto rows = all.subspan(first, std::min(slice_rows, all.size() - first));
+    const auto count = static_cast<int64_t>(rows.size());
+    const TensorView input = scratch_.logit_input.Rows(0, count);
+    const TensorView logits = scratch_.logits.Rows(0, count);
+    for (int64_t i = 0; i < count; ++i) {
+      backend_->RmsNorm(scratch_.residual.Rows(rows[i].row, 1), weights_.final_norm,
+                        config_.rms_norm_eps, input.Rows(i, 1));
+    }
+    backend_->MatMul(input, *weights_.head, logits);
+    if (observer_) observer_(rows, logits);
+    sampler_->Sample(logits, rows, sampled);
+  }
+}
+
+TensorView Transformer::View(void* data, DType dtype, int64_t rows, int64_t cols) const {
+  return {.data = data,
+          .dtype = dtype,
+          .device = backend_->device(),
+          .rows = rows,
+          .cols = cols,
+          .row_stride = cols};
+}
+
+namespace {
+
+absl::StatusOr<std::unique_ptr<StageRunner>> LoadShard(const ModelSource& model,
+                                                       const v1::AssignShard& shard,
+                                                       const LoadProgress& progress) {
+  if (shard.num_ranks() != 1) {
+    return absl::UnimplementedError(
+        absl::StrCat("a stage of ", shard.num_ranks(), " ranks: this build serves stages of one"));
+  }
+  if (shard.max_model_len() > model.config.max_position_embeddings) {
+    return absl::InvalidArgumentError(absl::StrCat("max_model_len ", shard.max_model_len(),
+                                                   " is above the model's context ",
+                                                   model.config.max_position_embeddings));
+  }
+  const Transformer::Options options = {.share = {.first_layer = shard.first_layer(),
+                                                  .num_layers = shard.num_layers(),
+                                                  .has_embedding = shard.has_embedding(),
+                                                  .has_head = shard.has_head()},
+                                        .kv = {.dtype = model.config.dtype,
+                                               .block_size = shard.block_size(),
+                                               .num_blocks = shard.num_blocks(),
+                                               .kv_heads = model.config.num_kv_heads,
+                                               .head_dim = model.config.head_dim},
+                                        .max_batch_tokens = shard.max_batch_tokens(),
+                                        .max_sequences = shard.max_sequences()};
+  TUTTI_ASSIGN_OR_RETURN(ShardWeights weights, LoadWeights(model.dir, model.config, options.share,
+                                                           model.backend, progress));
+  return Transformer::Create(model.config, options, model.backend, std::move(weights));
+}
+
+}  // namespace
+
+StageRunnerFactory MakeTransformerFactory(ModelSource model) {
+  return [model = std::move(model)](const v1::AssignShard& shard, const LoadProgress& progress) {
+    return LoadShard(model, shard, progress);
+  };
+}
+
+}  // namespace tutti

@@ -1,0 +1,109 @@
+// The forward pass of one shard, as a list of calls into kernels/backend.h. One class runs every
+// family that model/family.h describes.
+//
+// The residual stream is f32 and holds values of the checkpoint's dtype at every layer's end, so
+// what crosses a stage boundary in that dtype is exact and the number of stages cannot be seen in
+// the result. Inside a layer everything stays f32.
+//
+// Thread: the executor's.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "model/model_config.h"
+#include "model/weight_map.h"
+#include "worker/kv_store.h"
+#include "worker/sampler.h"
+#include "worker/stage_runner.h"
+#include "worker/weights.h"
+
+namespace tutti {
+
+// Where a shard's runner comes from.
+struct ModelSource {
+  std::string dir;     // the checkpoint
+  ModelConfig config;  // of that checkpoint
+  kernels::Backend* backend = nullptr;
+};
+
+// Loads shards of `model`.  REQUIRES: the backend outlives the factory and its runners.
+//
+// The factory's errors: INVALID_ARGUMENT for a shard the model does not have (layers, context) and
+// for a checkpoint that does not fit its configuration; UNIMPLEMENTED for more than one rank;
+// RESOURCE_EXHAUSTED when memory is short.
+StageRunnerFactory MakeTransformerFactory(ModelSource model);
+
+class Transformer : public StageRunner {
+ public:
+  struct Options {
+    StageShare share;
+    kernels::KvShape kv;
+    int64_t max_batch_tokens = 0;
+    int64_t max_sequences = 0;
+  };
+
+  static absl::StatusOr<std::unique_ptr<Transformer>> Create(const ModelConfig& config,
+                                                             const Options& options,
+                                                             kernels::Backend* backend,
+                                                             ShardWeights weights);
+
+  ShardMemory memory() const override;
+  int64_t activation_row_bytes() const override;
+  int32_t vocab_size() const override { return static_cast<int32_t>(config_.vocab_size); }
+  absl::Status Run(const Batch& batch, std::span<const std::byte> input,
+                   std::span<std::byte> output, std::vector<v1::SampledToken>* sampled,
+                   const ProgressCallback& progress) override;
+
+  // Sees the logits of every slice of sample rows before they are sampled, on the last stage; for
+  // tests and measurements.  [rows, vocab] f32
+  using LogitsObserver =
+      std::function<void(std::span<const SampleRow> rows, kernels::TensorView logits)>;
+  void set_logits_observer(LogitsObserver observer) { observer_ = std::move(observer); }
+
+ private:
+  // Work space of the largest step. What a step does not touch never becomes resident.
+  struct Scratch {
+    kernels::TensorView residual;  // [max_batch_tokens, hidden]
+    kernels::TensorView normed;    // [max_batch_tokens, hidden]
+    kernels::TensorView delta;     // [max_batch_tokens, hidden]
+    // Attention and MLP take turns with the same memory.
+    kernels::TensorView qkv;        // [max_batch_tokens, q_width + 2 kv_width]
+    kernels::TensorView attended;   // [max_batch_tokens, q_width]
+    kernels::TensorView gate_up;    // [max_batch_tokens, 2 intermediate]
+    kernels::TensorView activated;  // [max_batch_tokens, intermediate]
+    // Logits of a slice of the sample rows.
+    kernels::TensorView logit_input;  // [slice, hidden]
+    kernels::TensorView logits;       // [slice, vocab]
+  };
+
+  Transformer(const ModelConfig& config, const Options& options, kernels::Backend* backend,
+              ShardWeights weights);
+  absl::Status AllocateScratch();
+  void Attend(const LayerWeights& layer, const kernels::KvLayer& cache, const Batch& batch);
+  void Mlp(const LayerWeights& layer, int64_t rows);
+  void SampleAll(const Batch& batch, std::vector<v1::SampledToken>* sampled);
+  kernels::TensorView View(void* data, DType dtype, int64_t rows, int64_t cols) const;
+
+  const ModelConfig config_;
+  const Options options_;
+  kernels::Backend* const backend_;
+  const ShardWeights weights_;
+  const std::vector<float> inverse_frequency_;  // [head_dim / 2]
+  const float attention_scale_;
+
+  KvStore kv_;
+  std::vector<std::unique_ptr<kernels::DeviceBuffer>> buffers_;
+  Scratch scratch_;
+  std::unique_ptr<Sampler> sampler_;  // on the last stage
+  LogitsObserver observer_;
+};
+
+// Rotary frequencies of pairs (i, i + head_dim / 2): theta ^ (-2 i / head_dim), rounded at each
+// step to f32 as the reference implementation of these models does.   [head_dim / 2]
+std::vector<float> InverseFrequencies(double theta, int64_t head_dim);
+
+}  // namespace tutti

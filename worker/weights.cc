@@ -1,0 +1,226 @@
+#include "worker/weights.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "model/checkpoint.h"
+#include "model/partition.h"
+
+namespace tutti {
+namespace {
+
+using kernels::TensorView;
+using kernels::Weight;
+
+// One product: matrices that become one packed weight.
+struct Matrix {
+  std::vector<WeightSpec> parts;
+  std::vector<int64_t> leaf_begin;
+  std::shared_ptr<Weight>* shared = nullptr;  // where it goes: one of the two
+  std::unique_ptr<Weight>* owned = nullptr;
+  int64_t bytes = 0;  // in the checkpoint
+};
+
+// Vectors that become one view, widened to f32.
+struct Vector {
+  std::vector<WeightSpec> parts;
+  TensorView* view = nullptr;
+  int64_t size = 0;
+};
+
+// Vectors start at multiples of this many values, a cache line of f32.
+constexpr int64_t kVectorAlignment = 16;
+
+class Loader {
+ public:
+  Loader(const ModelConfig& config, const StageShare& share, kernels::Backend* backend,
+         const LoadProgress& progress)
+      : config_(config), share_(share), backend_(backend), progress_(progress) {}
+
+  absl::StatusOr<ShardWeights> Load(const std::string& dir) {
+    List();
+    TUTTI_RETURN_IF_ERROR(Open(dir));
+    std::stable_sort(matrices_.begin(), matrices_.end(),
+                     [](const Matrix& a, const Matrix& b) { return a.bytes > b.bytes; });
+    for (const Matrix& matrix : matrices_) TUTTI_RETURN_IF_ERROR(Pack(matrix));
+    TUTTI_RETURN_IF_ERROR(LoadVectors());
+    if (tied_here()) weights_.head = weights_.embedding;
+    return std::move(weights_);
+  }
+
+ private:
+  bool tied_here() const {
+    return share_.has_embedding && share_.has_head && config_.tie_word_embeddings;
+  }
+
+  void List() {
+    weights_.layers.resize(share_.num_layers);
+    if (share_.has_embedding) {
+      AddMatrix({Spec(Role::kEmbedding)}, {}).shared = &weights_.embedding;
+    }
+    for (int64_t i = 0; i < share_.num_layers; ++i) {
+      ListLayer(share_.first_layer + i, &weights_.layers[i]);
+    }
+    if (!share_.has_head) return;
+    AddVector({Spec(Role::kFinalNorm)}, &weights_.final_norm);
+    if (!tied_here()) AddMatrix({Spec(Role::kHead)}, {}).shared = &weights_.head;
+  }
+
+  void ListLayer(int64_t layer, LayerWeights* to) {
+    const auto spec = [&](Role role) { return WeightOf(config_, role, layer); };
+    AddVector({spec(Role::kInputNorm)}, &to->input_norm);
+    AddMatrix({spec(Role::kQuery), spec(Role::kKey), spec(Role::kValue)}, {}).owned = &to->qkv;
+    if (config_.attention_bias) {
+      AddVector({spec(Role::kQueryBias), spec(Role::kKeyBias), spec(Role::kValueBias)},
+                &to->qkv_bias);
+    }
+    if (config_.qk_norm) {
+      AddVector({spec(Role::kQueryNorm)}, &to->query_norm);
+      AddVector({spec(Role::kKeyNorm)}, &to->key_norm);
+    }
+    AddMatrix({spec(Role::kAttentionOutput)}, LeafBegins(config_, Role::kAttentionOutput)).owned =
+        &to->attention_output;
+    AddVector({spec(Role::kPostAttentionNorm)}, &to->post_attention_norm);
+    AddMatrix({spec(Role::kGate), spec(Role::kUp)}, {}).owned = &to->gate_up;
+    AddMatrix({spec(Role::kDown)}, LeafBegins(config_, Role::kDown)).owned = &to->down;
+  }
+
+  WeightSpec Spec(Role role) const { return WeightOf(config_, role, -1); }
+
+  Matrix& AddMatrix(std::vector<WeightSpec> parts, std::vector<int64_t> leaf_begin) {
+    Matrix& matrix = matrices_.emplace_back();
+    for (const WeightSpec& part : parts) {
+      matrix.bytes += part.shape[0] * part.shape[1] * DTypeBytes(config_.dtype);
+    }
+    total_bytes_ += matrix.bytes;
+    matrix.parts = std::move(parts);
+    matrix.leaf_begin = std::move(leaf_begin);
+    return matrix;
+  }
+
+  void AddVector(std::vector<WeightSpec> parts, TensorView* view) {
+    Vector vector{.parts = std::move(parts), .view = view};
+    for (const WeightSpec& part : vector.parts) vector.size += part.shape[0];
+    vectors_.push_back(std::move(vector));
+  }
+
+  // Opens only the files that hold something of ours.
+  absl::Status Open(const std::string& dir) {
+    std::vector<std::string> names;
+    for (const Matrix& matrix : matrices_) {
+      for (const WeightSpec& part : matrix.parts) names.push_back(part.name);
+    }
+    for (const Vector& vector : vectors_) {
+      for (const WeightSpec& part : vector.parts) names.push_back(part.name);
+    }
+    TUTTI_ASSIGN_OR_RETURN(checkpoint_, Checkpoint::OpenFor(dir, names));
+    return CheckCheckpoint(config_, *checkpoint_, share_);
+  }
+
+  absl::Status Pack(const Matrix& matrix) {
+    kernels::WeightSource source;
+    source.name = matrix.parts[0].name;
+    source.leaf_begin = matrix.leaf_begin;
+    std::vector<std::span<const std::byte>> mapped;
+    for (const WeightSpec& part : matrix.parts) {
+      TUTTI_ASSIGN_OR_RETURN(const auto bytes, checkpoint_->Map(part.name));
+      checkpoint_->AdviseSequential(bytes);
+      mapped.push_back(bytes);
+      source.parts.push_back({.data = const_cast<std::byte*>(bytes.data()),
+                              .dtype = config_.dtype,
+                              .rows = part.shape[0],
+                              .cols = part.shape[1],
+                              .row_stride = part.shape[1]});
+    }
+    auto packed = backend_->Pack(source);
+    if (!packed.ok()) return Annotate(packed.status(), absl::StrCat("packing ", source.name));
+    for (const auto& bytes : mapped) checkpoint_->ReleasePages(bytes);
+    if (matrix.shared != nullptr) {
+      *matrix.shared = *std::move(packed);
+    } else {
+      *matrix.owned = *std::move(packed);
+    }
+    loaded_bytes_ += matrix.bytes;
+    if (progress_) progress_(loaded_bytes_, total_bytes_);
+    return absl::OkStatus();
+  }
+
+  absl::Status LoadVectors() {
+    int64_t values = 0;
+    for (const Vector& vector : vectors_) values += Aligned(vector.size);
+    TUTTI_ASSIGN_OR_RETURN(weights_.vectors, backend_->Allocate(values * sizeof(float)));
+    float* to = static_cast<float*>(weights_.vectors->data());
+    for (const Vector& vector : vectors_) {
+      *vector.view = {.data = to,
+                      .dtype = DType::kF32,
+                      .device = backend_->device(),
+                      .rows = 1,
+                      .cols = vector.size,
+                      .row_stride = vector.size};
+      int64_t done = 0;
+      for (const WeightSpec& part : vector.parts) {
+        TUTTI_RETURN_IF_ERROR(LoadVector(part, vector.view->Columns(done, part.shape[0])));
+        done += part.shape[0];
+      }
+      to += Aligned(vector.size);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status LoadVector(const WeightSpec& spec, TensorView to) {
+    TUTTI_ASSIGN_OR_RETURN(const auto bytes, checkpoint_->Map(spec.name));
+    // The checkpoint aligns nothing; the backend may expect it.
+    staging_.resize(bytes.size() / sizeof(float) + 1);
+    std::memcpy(staging_.data(), bytes.data(), bytes.size());
+    TensorView from = to;
+    from.data = staging_.data();
+    from.dtype = config_.dtype;
+    backend_->Convert(from, to);
+    checkpoint_->ReleasePages(bytes);
+    return absl::OkStatus();
+  }
+
+  static int64_t Aligned(int64_t size) {
+    return (size + kVectorAlignment - 1) / kVectorAlignment * kVectorAlignment;
+  }
+
+  const ModelConfig& config_;
+  const StageShare& share_;
+  kernels::Backend* const backend_;
+  const LoadProgress& progress_;
+
+  ShardWeights weights_;
+  std::vector<Matrix> matrices_;
+  std::vector<Vector> vectors_;
+  std::unique_ptr<Checkpoint> checkpoint_;
+  std::vector<float> staging_;
+  int64_t total_bytes_ = 0;
+  int64_t loaded_bytes_ = 0;
+};
+
+}  // namespace
+
+int64_t ShardWeights::bytes() const {
+  int64_t total = vectors == nullptr ? 0 : vectors->bytes();
+  if (embedding != nullptr) total += embedding->bytes();
+  if (head != nullptr && head != embedding) total += head->bytes();
+  for (const LayerWeights& layer : layers) {
+    for (const auto* weight : {&layer.qkv, &layer.attention_output, &layer.gate_up, &layer.down}) {
+      total += (*weight)->bytes();
+    }
+  }
+  return total;
+}
+
+absl::StatusOr<ShardWeights> LoadWeights(const std::string& dir, const ModelConfig& config,
+                                         const StageShare& share, kernels::Backend* backend,
+                                         const LoadProgress& progress) {
+  TUTTI_RETURN_IF_ERROR(CheckStageShare(config, share));
+  return Loader(config, share, backend, progress).Load(dir);
+}
+
+}  // namespace tutti

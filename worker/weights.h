@@ -1,0 +1,56 @@
+// A shard's weights, packed for a backend: read tensor by tensor from the checkpoint, whose pages
+// are given back as soon as they are packed.
+//
+// Thread: the executor's (or whoever loads).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "kernels/backend.h"
+#include "model/model_config.h"
+#include "model/weight_map.h"
+#include "worker/stage_runner.h"
+
+namespace tutti {
+
+// Views of vectors are [1, n] f32 inside ShardWeights::vectors. A vector the model does not have
+// has data == nullptr.
+struct LayerWeights {
+  kernels::TensorView input_norm;        // [1, hidden]
+  std::unique_ptr<kernels::Weight> qkv;  // hidden -> query heads, key heads, value heads
+  kernels::TensorView qkv_bias;          // [1, q_width + 2 kv_width]
+  kernels::TensorView query_norm;        // [1, head_dim]
+  kernels::TensorView key_norm;          // [1, head_dim]
+  std::unique_ptr<kernels::Weight> attention_output;  // q_width -> hidden, in leaves
+  kernels::TensorView post_attention_norm;            // [1, hidden]
+  std::unique_ptr<kernels::Weight> gate_up;           // hidden -> gate, up
+  std::unique_ptr<kernels::Weight> down;              // intermediate -> hidden, in leaves
+};
+
+struct ShardWeights {
+  std::shared_ptr<kernels::Weight> embedding;  // null unless the share has it
+  std::vector<LayerWeights> layers;            // those of the share, in order
+  kernels::TensorView final_norm;
+  std::shared_ptr<kernels::Weight> head;  // the embedding itself when tied and both are here
+  std::unique_ptr<kernels::DeviceBuffer> vectors;
+
+  int64_t bytes() const;  // resident, padding included, a shared matrix once
+};
+
+// Reads exactly the tensors of `share` from the checkpoint in `dir`.
+//
+// The largest matrices come first: while a matrix is packed its checkpoint pages are resident
+// beside its packed form, so the peak stays at the final size plus the smallest matrix, or twice
+// the largest one if that is more.
+//
+// Errors: those of Checkpoint and CheckCheckpoint, naming file and tensor; RESOURCE_EXHAUSTED from
+// the backend.
+absl::StatusOr<ShardWeights> LoadWeights(const std::string& dir, const ModelConfig& config,
+                                         const StageShare& share, kernels::Backend* backend,
+                                         const LoadProgress& progress);
+
+}  // namespace tutti
