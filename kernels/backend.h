@@ -145,7 +145,7 @@ class Backend {
                             std::span<const int32_t> positions,
                             std::span<const float> inverse_frequency) = 0;
 
-  // out[r, :] += bias, for families with biases.   bias [1, cols] f32
+  // x[r, :] += bias, for families with biases.   bias [1, cols] f32
   virtual void AddBias(TensorView x, TensorView bias) = 0;
 
   // out[r, i] = silu(gate_up[r, i]) * gate_up[r, n + i]      gate_up [rows, 2 n] f32, out [rows, n]
@@ -176,20 +176,21 @@ class Backend {
   // The smallest index among the largest values; -1 for a row that holds NaN or +Inf, or only -Inf.
   virtual void ArgMax(TensorView logits, std::span<int32_t> out) = 0;
   // out[r] = log(sum_i exp(logits[r, i] * inverse_temperature)), in a fixed order over f64 partial
-  // sums.
+  // sums. NaN for a row that holds one, else +Inf for one that holds +Inf; -Inf for a row of -Inf
+  // only.   REQUIRES: inverse_temperature > 0
   virtual void LogSumExp(TensorView logits, double inverse_temperature, std::span<double> out) = 0;
-  // The `count` largest of one row, by (logit descending, id ascending). Appends to *out (cleared
-  // first).
+  // The `count` largest of one row, by (logit descending, id ascending), NaN left out. Into *out,
+  // cleared first.
   virtual void TopCandidates(TensorView logits, int64_t row, int64_t count,
                              std::vector<Candidate>* out) = 0;
 };
 
 struct BackendOptions {
-  int num_threads = 0;         // 0: all the process may use
-  std::string numerics_class;  // "": the machine's best; else one the machine can do, or
-                               // FAILED_PRECONDITION
-  std::string
-      instruction_set;  // "": best; "avx2", "avx512", "avx512bf16", for tests and measurement
+  int num_threads = 0;  // 0: all the process may use
+  // "": the machine's best; else one the machine can do, or FAILED_PRECONDITION.
+  std::string numerics_class;
+  // "": best; "avx2", "avx512", "avx512bf16", "emulated-avx512bf16", for tests and measurement.
+  std::string instruction_set;
 };
 
 // "cpu" or "reference". NOT_FOUND names the known ones.
