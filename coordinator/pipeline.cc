@@ -36,6 +36,7 @@ std::string Pipeline::WhyNot() const {
   const std::string before = last_end_.empty() ? "" : absl::StrCat("; before: ", last_end_);
   if (state_ == State::kServing) return "";
   if (state_ == State::kWaiting) {
+    if (back_off_until_.has_value()) return absl::StrCat("pausing after a failure", before);
     return absl::StrCat(cannot_form_.empty() ? "waiting for workers" : cannot_form_, before);
   }
   std::vector<std::string> loading;

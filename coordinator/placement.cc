@@ -1,6 +1,7 @@
 #include "coordinator/placement.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <numeric>
@@ -10,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "base/check.h"
 #include "model/partition.h"
+#include "model/work_space.h"
 
 namespace tutti {
 namespace {
@@ -49,7 +51,8 @@ Costs CostsOf(const ModelConfig& model, int32_t num_stages, const PlacementOptio
     const bool last = i == num_stages - 1;
     costs.stages.push_back({.fixed_weights = WeightBytes(model, 0, first, last),
                             .read_weights = WeightBytes(model, 0, false, last),
-                            .activations = ActivationBytes(model, options, last)});
+                            .activations = WorkSpaceBytes(model, last, options.max_batch_tokens,
+                                                          options.max_sequences)});
   }
   return costs;
 }
@@ -140,8 +143,17 @@ std::vector<int32_t> Deal(const Costs& costs, int64_t num_layers,
   return layers;
 }
 
+// The unit in which the number is easiest to read, rounded up: "what would fit" must fit.
 std::string Size(int64_t bytes) {
-  return absl::StrFormat("%.2f GiB", static_cast<double>(bytes) / (int64_t{1} << 30));
+  static constexpr struct {
+    const char* name;
+    int shift;
+  } kUnits[] = {{"GiB", 30}, {"MiB", 20}, {"KiB", 10}};
+  for (const auto& unit : kUnits) {
+    const double value = static_cast<double>(bytes) / static_cast<double>(int64_t{1} << unit.shift);
+    if (value >= 1) return absl::StrFormat("%.2f %s", std::ceil(value * 100) / 100, unit.name);
+  }
+  return absl::StrCat(bytes, " bytes");
 }
 
 // Memory that `count` equal devices need.
@@ -234,17 +246,6 @@ absl::Status StageLacks(int32_t stage, const DeviceSpec& device, int64_t layers,
 }
 
 }  // namespace
-
-// Of the f32 rows that live at once during a layer: residual, its norm, query-key-value with the
-// attention's output, gate and up with their product. The last stage has the logits of every
-// sequence besides.
-int64_t ActivationBytes(const ModelConfig& model, const PlacementOptions& options, bool has_head) {
-  const int64_t row = 2 * model.hidden_size + 2 * model.q_width() + 2 * model.kv_width() +
-                      3 * model.intermediate_size;
-  const int64_t logits =
-      has_head ? std::min(options.max_sequences, options.max_batch_tokens) * model.vocab_size : 0;
-  return 4 * (options.max_batch_tokens * row + logits);
-}
 
 int64_t SmallestStageBytes(const ModelConfig& model, const PlacementOptions& options) {
   const Costs costs = CostsOf(model, 3, options);  // the middle one has neither embedding nor head

@@ -52,9 +52,6 @@ struct PlacementPlan {
   int32_t block_size = 0;
 };
 
-// Bytes of work space a stage needs for its largest step.
-int64_t ActivationBytes(const ModelConfig& model, const PlacementOptions& options, bool has_head);
-
 // The least memory with which a device can serve any stage of this model: one layer, and KV room
 // for one block.
 int64_t SmallestStageBytes(const ModelConfig& model, const PlacementOptions& options);

@@ -1,0 +1,79 @@
+#include "tests/support/oracle_model.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/random.h"
+
+namespace tutti {
+
+uint64_t OracleCountsDigest(const std::vector<OracleCount>& counts) {
+  uint64_t sum = 0;
+  for (const OracleCount& count : counts) {
+    const uint64_t times = 2 * static_cast<uint64_t>(count.in_output) + (count.in_prompt ? 1 : 0);
+    sum += Digest(static_cast<uint64_t>(count.token) + 1, times);
+  }
+  return sum;
+}
+
+bool OracleHasPenalties(const v1::SequenceSampling& sampling) {
+  return sampling.presence_penalty() != 0;
+}
+
+v1::SampledToken OracleSample(uint64_t digest, int32_t position, uint64_t counts_digest,
+                              const v1::SequenceSampling& sampling, int32_t vocab_size) {
+  if (OracleHasPenalties(sampling)) digest = Digest(digest, counts_digest);
+  if (sampling.temperature() > 0) digest = Digest(digest, RandomBits(sampling.seed(), position));
+  v1::SampledToken sampled;
+  sampled.set_position(position);
+  sampled.set_token(static_cast<int32_t>(digest % static_cast<uint64_t>(vocab_size)));
+  sampled.set_logprob(-static_cast<float>(digest >> 54));
+  if (sampling.top_k() == kOraclePoisonTopK && (digest >> 32) % 8 == 0) sampled.set_token(-1);
+  return sampled;
+}
+
+namespace {
+
+std::vector<OracleCount> Count(const std::vector<TokenId>& tokens, size_t prompt_tokens) {
+  std::map<TokenId, OracleCount> counts;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    OracleCount& count = counts[tokens[i]];
+    count.token = tokens[i];
+    if (i < prompt_tokens) {
+      count.in_prompt = true;
+    } else {
+      ++count.in_output;
+    }
+  }
+  std::vector<OracleCount> list;
+  for (const auto& [token, count] : counts) list.push_back(count);
+  return list;
+}
+
+}  // namespace
+
+std::vector<v1::SampledToken> OracleOutput(const std::vector<TokenId>& prompt, int32_t max_tokens,
+                                           const std::vector<TokenId>& stop_token_ids,
+                                           const v1::SequenceSampling& sampling, int64_t num_layers,
+                                           int32_t vocab_size) {
+  std::vector<TokenId> tokens = prompt;
+  std::vector<std::vector<uint64_t>> entries(num_layers);
+  std::vector<v1::SampledToken> output;
+  for (size_t position = 0;; ++position) {
+    uint64_t x = OracleEmbed(tokens[position]);
+    for (int64_t layer = 0; layer < num_layers; ++layer) {
+      entries[layer].push_back(OracleEntry(layer, x, static_cast<int64_t>(position)));
+      for (const uint64_t entry : entries[layer]) x = OracleAttend(x, entry);
+    }
+    if (position + 1 < tokens.size()) continue;
+    output.push_back(OracleSample(x, static_cast<int32_t>(tokens.size()),
+                                  OracleCountsDigest(Count(tokens, prompt.size())), sampling,
+                                  vocab_size));
+    const TokenId token = output.back().token();
+    const bool stops = std::binary_search(stop_token_ids.begin(), stop_token_ids.end(), token);
+    if (token < 0 || stops || output.size() == static_cast<size_t>(max_tokens)) return output;
+    tokens.push_back(token);
+  }
+}
+
+}  // namespace tutti

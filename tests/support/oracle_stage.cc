@@ -1,0 +1,99 @@
+#include "tests/support/oracle_stage.h"
+
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "worker/sequence_table.h"
+
+namespace tutti {
+namespace {
+
+uint64_t CountsDigest(const SequenceState& sequence) {
+  std::vector<OracleCount> counts;
+  for (const auto& [token, count] : sequence.counts) {
+    counts.push_back({token, count.in_prompt, count.in_output});
+  }
+  return OracleCountsDigest(counts);
+}
+
+}  // namespace
+
+OracleStage::OracleStage(const v1::AssignShard& shard, int32_t vocab_size, OracleBugs bugs)
+    : shard_(shard),
+      vocab_size_(vocab_size),
+      bugs_(bugs),
+      entries_(int64_t{shard.num_layers()} * shard.num_blocks() * shard.block_size()) {}
+
+ShardMemory OracleStage::memory() const {
+  return {.weight_bytes = shard_.num_layers(),
+          .kv_bytes = static_cast<int64_t>(entries_.size() * sizeof(uint64_t))};
+}
+
+uint64_t* OracleStage::Entry(int64_t layer, const int32_t* blocks, int32_t position) {
+  const int64_t size = shard_.block_size();
+  const int64_t slot = blocks[position / size] * size + position % size;
+  return &entries_[layer * shard_.num_blocks() * size + slot];
+}
+
+absl::Status OracleStage::Run(const Batch& batch, std::span<const std::byte> input,
+                              std::span<std::byte> output, std::vector<v1::SampledToken>* sampled,
+                              const ProgressCallback& progress) {
+  x_.resize(batch.rows);
+  if (shard_.has_embedding()) {
+    for (int32_t row = 0; row < batch.rows; ++row) x_[row] = OracleEmbed(batch.tokens[row]);
+  } else {
+    if (input.size() != x_.size() * sizeof(uint64_t)) {
+      return absl::InternalError(absl::StrCat(input.size(), " bytes for ", batch.rows, " rows"));
+    }
+    std::memcpy(x_.data(), input.data(), input.size());
+  }
+  for (int64_t layer = 0; layer < shard_.num_layers(); ++layer) {
+    RunLayer(layer, batch);
+    if (progress) progress();
+  }
+  if (shard_.has_head()) {
+    SampleRows(batch, sampled);
+  } else {
+    std::memcpy(output.data(), x_.data(), output.size());
+  }
+  return absl::OkStatus();
+}
+
+void OracleStage::RunLayer(int64_t layer, const Batch& batch) {
+  const auto sequences = static_cast<int32_t>(batch.first_position.size());
+  for (int32_t s = 0; s < sequences; ++s) {
+    const int32_t* const blocks = &batch.blocks[batch.block_begin[s]];
+    // All entries of the step are written before any is read, as a transformer does.
+    for (int32_t row = batch.row_begin[s]; row < batch.row_begin[s + 1]; ++row) {
+      *Entry(layer, blocks, batch.positions[row]) =
+          OracleEntry(shard_.first_layer() + layer, x_[row], batch.positions[row]);
+    }
+  }
+  for (int32_t s = 0; s < sequences; ++s) {
+    const int32_t* const blocks = &batch.blocks[batch.block_begin[s]];
+    for (int32_t row = batch.row_begin[s]; row < batch.row_begin[s + 1]; ++row) {
+      const int32_t last = batch.positions[row];
+      const bool skip =
+          bugs_.short_context && row == batch.row_begin[s] && last % shard_.block_size() == 0;
+      for (int32_t p = skip ? last : 0; p <= last; ++p) {
+        x_[row] = OracleAttend(x_[row], *Entry(layer, blocks, p));
+      }
+    }
+  }
+}
+
+void OracleStage::SampleRows(const Batch& batch, std::vector<v1::SampledToken>* sampled) {
+  std::vector<v1::SequenceSampling> sampling;
+  for (size_t i = 0; i < batch.sample_rows.size(); ++i) {
+    const SampleRow& row = batch.sample_rows[i];
+    sampling.push_back(row.sequence->sampling);
+    const bool stale = bugs_.stale_sampling && i < last_sampling_.size();
+    sampled->push_back(OracleSample(x_[row.row], static_cast<int32_t>(row.sequence->tokens.size()),
+                                    CountsDigest(*row.sequence),
+                                    stale ? last_sampling_[i] : sampling.back(), vocab_size_));
+    sampled->back().set_sequence(row.sequence->id.value());
+  }
+  last_sampling_ = std::move(sampling);
+}
+
+}  // namespace tutti

@@ -1,0 +1,48 @@
+// One stage of the oracle model (oracle_model.h) over a paged K/V store: what a transformer is in
+// production. It believes nothing but the batch: contexts are read back through the block table, on
+// every stage.
+//
+// Thread: one.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tests/support/oracle_model.h"
+#include "worker/stage_runner.h"
+
+namespace tutti {
+
+// Bugs that a worker can be told to have, to show that the simulator finds them.
+struct OracleBugs {
+  bool stale_sampling = false;  // a row samples with the parameters that its place in the batch had
+                                // in the step before
+  bool short_context =
+      false;  // the first row of a step that begins a block does not look at the block before it
+};
+
+class OracleStage : public StageRunner {
+ public:
+  OracleStage(const v1::AssignShard& shard, int32_t vocab_size, OracleBugs bugs);
+
+  ShardMemory memory() const override;
+  int64_t activation_row_bytes() const override { return sizeof(uint64_t); }
+  int32_t vocab_size() const override { return vocab_size_; }
+  absl::Status Run(const Batch& batch, std::span<const std::byte> input,
+                   std::span<std::byte> output, std::vector<v1::SampledToken>* sampled,
+                   const ProgressCallback& progress) override;
+
+ private:
+  uint64_t* Entry(int64_t layer, const int32_t* blocks, int32_t position);
+  void RunLayer(int64_t layer, const Batch& batch);
+  void SampleRows(const Batch& batch, std::vector<v1::SampledToken>* sampled);
+
+  const v1::AssignShard shard_;
+  const int32_t vocab_size_;
+  const OracleBugs bugs_;
+  std::vector<uint64_t> entries_;                    // [layers, blocks, block_size]
+  std::vector<uint64_t> x_;                          // [rows]
+  std::vector<v1::SequenceSampling> last_sampling_;  // of the sampled rows of the step before
+};
+
+}  // namespace tutti

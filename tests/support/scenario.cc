@@ -1,0 +1,425 @@
+#include "tests/support/scenario.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "base/protocol.h"
+#include "coordinator/engine.h"
+#include "tests/support/action_text.h"
+#include "tests/support/tiny_model.h"
+
+namespace tutti {
+namespace {
+
+// One command: its words, and its KEY=VALUE pairs.
+struct Command {
+  std::vector<std::string> words;
+  std::map<std::string, std::string> values;
+
+  std::string Text(const std::string& key, const std::string& otherwise) const {
+    const auto found = values.find(key);
+    return found == values.end() ? otherwise : found->second;
+  }
+  int64_t Number(const std::string& key, int64_t otherwise) const {
+    int64_t number = otherwise;
+    const auto found = values.find(key);
+    if (found != values.end() && !absl::SimpleAtoi(found->second, &number)) number = otherwise;
+    return number;
+  }
+  // "1,2,nan": a word that is no number becomes -1.
+  std::vector<int32_t> Numbers(const std::string& key) const {
+    std::vector<int32_t> numbers;
+    const auto found = values.find(key);
+    if (found == values.end()) return numbers;
+    for (const auto& word : absl::StrSplit(found->second, ',')) {
+      int32_t number = -1;
+      if (!absl::SimpleAtoi(word, &number)) number = -1;
+      numbers.push_back(number);
+    }
+    return numbers;
+  }
+};
+
+Command ParseCommand(const std::string& line) {
+  Command command;
+  std::istringstream words(line);
+  for (std::string word; words >> word;) {
+    const size_t equals = word.find('=');
+    if (equals == std::string::npos) {
+      command.words.push_back(word);
+    } else {
+      command.values[word.substr(0, equals)] = word.substr(equals + 1);
+    }
+  }
+  return command;
+}
+
+EngineOptions OptionsOf(const Command& command) {
+  EngineOptions options;
+  options.model = TinyModel(command.Number("layers", 4));
+  options.model_name = "tiny";
+  options.model_fingerprint = "tiny-print";
+  options.build = "build-1";
+  options.cluster_id = "cluster";
+  options.num_stages = static_cast<int32_t>(command.Number("stages", 1));
+  options.kv_tokens_max = command.Number("blocks", 64) * options.block_size;
+  options.max_batch_tokens = static_cast<int32_t>(command.Number("batch", 64));
+  options.chunk_tokens = static_cast<int32_t>(command.Number("chunk", 32));
+  options.max_sequences = static_cast<int32_t>(command.Number("sequences", 8));
+  options.max_waiting = static_cast<int32_t>(command.Number("waiting", 8));
+  options.max_model_len = static_cast<int32_t>(command.Number("len", 0));
+  options.numerics_class = command.Text("class", "");
+  options.mix_numerics = command.Number("mix", 0) != 0;
+  options.load_timeout = std::chrono::milliseconds(command.Number("load_timeout", 60000));
+  for (const auto& stage : absl::StrSplit(command.Text("map", ""), ',', absl::SkipEmpty())) {
+    const std::vector<std::string> parts = absl::StrSplit(stage, ':');
+    int32_t layers = 0;
+    if (parts.size() == 2 && absl::SimpleAtoi(parts[1], &layers)) {
+      options.device_map.push_back({parts[0], layers});
+    }
+  }
+  return options;
+}
+
+}  // namespace
+
+class Scenario::Impl {
+ public:
+  std::string RunBlock(std::string_view commands);
+
+ private:
+  // What a worker has been told to do.
+  struct Node {
+    std::string id;
+    uint64_t epoch = 0;
+    int32_t stage = -1;
+    uint64_t done = 0;
+    uint64_t progress = 0;
+  };
+
+  absl::Status Run(const Command& command, const std::string& line);
+  absl::Status Join(const Command& command);
+  absl::Status Arrive(const Command& command);
+  absl::Status Send(const Command& command);
+  absl::Status DoStep(const std::string& worker);
+  absl::Status Result(const Command& command);
+  absl::Status WholeStep(const Command& command);
+  absl::Status Status();
+  void Give(Event event) { engine_->Handle(std::move(event), now_, &actions_); }
+  void SendFrame(const std::string& worker, v1::Frame frame) {
+    Give(WorkerFrame{link_of_[worker], std::move(frame)});
+  }
+  void Observe();
+  Node* AtStage(int32_t stage);
+  static std::string Rest(const std::string& line, size_t words);
+
+  std::unique_ptr<Engine> engine_;
+  Instant now_{};
+  std::vector<Action> actions_;
+  size_t observed_ = 0;
+  std::string extra_;                       // text of commands that only look
+  std::map<std::string, LinkKey> link_of_;  // the latest link of each worker
+  std::map<LinkKey, Node> nodes_;
+  uint64_t next_link_ = 1;
+  std::map<uint64_t, v1::StepPlan> plans_;  // of the current epoch
+  int32_t num_stages_ = 0;
+};
+
+std::string Scenario::Impl::RunBlock(std::string_view commands) {
+  actions_.clear();
+  observed_ = 0;
+  extra_.clear();
+  std::istringstream lines{std::string(commands)};
+  for (std::string line; std::getline(lines, line);) {
+    const Command command = ParseCommand(line);
+    if (command.words.empty() || command.words[0][0] == '#') continue;
+    const absl::Status status = Run(command, line);
+    if (!status.ok()) return absl::StrCat("\"", line, "\": ", status.message(), "\n");
+  }
+  if (engine_ == nullptr) return "no engine\n";
+  engine_->Advance(now_, &actions_);
+  Observe();
+  return absl::StrCat(ActionText(actions_, [this](LinkKey link) { return nodes_[link].id; }),
+                      extra_);
+}
+
+absl::Status Scenario::Impl::Run(const Command& command, const std::string& line) {
+  const std::string& verb = command.words[0];
+  const std::string object = command.words.size() > 1 ? command.words[1] : "";
+  if (verb == "engine") {
+    *this = Impl();
+    engine_ = std::make_unique<Engine>(OptionsOf(command));
+    return absl::OkStatus();
+  }
+  if (engine_ == nullptr) return absl::FailedPreconditionError("no engine yet");
+  if (verb == "join") return Join(command);
+  if (verb == "request") return Arrive(command);
+  if (verb == "send") return Send(command);
+  if (verb == "result") return Result(command);
+  if (verb == "step") return WholeStep(command);
+  if (verb == "status") return Status();
+  if (verb == "drain") {
+    Give(DrainRequested{});
+    return absl::OkStatus();
+  }
+  if (verb == "wait") {
+    int64_t ms = 0;
+    if (!absl::SimpleAtoi(object, &ms)) return absl::InvalidArgumentError("wait how long?");
+    now_ += std::chrono::milliseconds(ms);
+    return absl::OkStatus();
+  }
+  if (verb == "cancel" || verb == "stop_string") {
+    uint64_t id = 0;
+    if (object.empty() || !absl::SimpleAtoi(object.substr(1), &id)) {
+      return absl::InvalidArgumentError("which request?");
+    }
+    Give(RequestCancelled{RequestId(id),
+                          verb == "cancel" ? CancelCause::kClientGone : CancelCause::kStopString});
+    return absl::OkStatus();
+  }
+  if (!link_of_.contains(object)) return absl::InvalidArgumentError("no such worker");
+  if (verb == "lost") {
+    Give(WorkerLost{link_of_[object], absl::UnavailableError(Rest(line, 2))});
+    return absl::OkStatus();
+  }
+  if (verb == "fail") {
+    v1::Frame frame;
+    frame.set_epoch(nodes_[link_of_[object]].epoch);
+    frame.mutable_failure()->set_message(Rest(line, 2));
+    SendFrame(object, std::move(frame));
+    return absl::OkStatus();
+  }
+  for (size_t i = 1; i < command.words.size(); ++i) {
+    const std::string& worker = command.words[i];
+    if (!link_of_.contains(worker)) return absl::InvalidArgumentError("no such worker");
+    Node& node = nodes_[link_of_[worker]];
+    v1::Frame frame;
+    if (verb == "ready") {
+      frame.set_epoch(node.epoch);
+      frame.mutable_shard_ready()->set_weight_bytes(1000);
+      SendFrame(worker, std::move(frame));
+    } else if (verb == "beat") {
+      frame.mutable_beat()->set_progress(++node.progress);
+      SendFrame(worker, std::move(frame));
+    } else if (verb == "done") {
+      TUTTI_RETURN_IF_ERROR(DoStep(worker));
+    } else {
+      return absl::InvalidArgumentError("no such command");
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::string Scenario::Impl::Rest(const std::string& line, size_t words) {
+  std::istringstream in(line);
+  std::string word;
+  for (size_t i = 0; i < words; ++i) in >> word;
+  std::getline(in >> std::ws, word);
+  return word;
+}
+
+absl::Status Scenario::Impl::Join(const Command& command) {
+  for (size_t i = 1; i < command.words.size(); ++i) {
+    const LinkKey link(next_link_++);
+    v1::Hello hello;
+    hello.set_protocol_version(
+        static_cast<uint32_t>(command.Number("protocol", kPeerProtocolVersion)));
+    hello.set_cluster_id(command.Text("cluster", "cluster"));
+    hello.set_worker_id(command.words[i]);
+    hello.set_purpose(v1::LINK_PURPOSE_CONTROL);
+    hello.set_build(command.Text("build", "build-1"));
+    hello.set_numerics_class(command.Text("class", "cpu-f32"));
+    hello.set_model_fingerprint(command.Text("model", "tiny-print"));
+    hello.set_memory_bytes(command.Number("memory", int64_t{1} << 30));
+    nodes_[link].id = command.words[i];
+    Give(WorkerJoined{link, hello});
+    if (!std::holds_alternative<CloseWorker>(actions_.back())) link_of_[command.words[i]] = link;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Scenario::Impl::Arrive(const Command& command) {
+  uint64_t id = 0;
+  if (command.words.size() != 2 || !absl::SimpleAtoi(command.words[1].substr(1), &id)) {
+    return absl::InvalidArgumentError("request rN prompt=N max=N");
+  }
+  Request request;
+  request.id = RequestId(id);
+  for (int64_t i = 0; i < command.Number("prompt", 1); ++i) {
+    request.prompt.push_back(static_cast<TokenId>(i));
+  }
+  request.max_tokens = static_cast<int32_t>(command.Number("max", 1));
+  request.stop_token_ids = command.Numbers("stop");
+  if (command.values.contains("deadline")) {
+    request.deadline = now_ + std::chrono::milliseconds(command.Number("deadline", 0));
+  }
+  Give(RequestArrived{std::move(request)});
+  return absl::OkStatus();
+}
+
+absl::Status Scenario::Impl::Send(const Command& command) {
+  if (command.words.size() != 3 || !link_of_.contains(command.words[1])) {
+    return absl::InvalidArgumentError("send W epoch=N KIND");
+  }
+  v1::Frame frame;
+  frame.set_epoch(command.Number("epoch", 0));
+  const auto step = static_cast<uint64_t>(command.Number("step", 0));
+  const std::string& kind = command.words[2];
+  if (kind == "ready") {
+    frame.mutable_shard_ready();
+  } else if (kind == "done") {
+    frame.mutable_step_done()->set_step(step);
+  } else if (kind == "result") {
+    v1::StepResult* const result = frame.mutable_step_result();
+    result->set_step(step);
+    result->mutable_done()->set_step(step);
+    if (command.values.contains("sequence")) {
+      v1::SampledToken* const sampled = result->add_sampled();
+      sampled->set_sequence(command.Number("sequence", 0));
+      sampled->set_position(static_cast<int32_t>(command.Number("position", 0)));
+      sampled->set_token(static_cast<int32_t>(command.Number("token", 0)));
+    }
+  } else if (kind == "beat") {
+    frame.mutable_beat()->set_progress(command.Number("progress", 0));
+  } else {
+    return absl::InvalidArgumentError("no such frame kind");
+  }
+  SendFrame(command.words[1], std::move(frame));
+  return absl::OkStatus();
+}
+
+absl::Status Scenario::Impl::DoStep(const std::string& worker) {
+  Observe();
+  Node& node = nodes_[link_of_[worker]];
+  v1::Frame frame;
+  frame.set_epoch(node.epoch);
+  frame.mutable_step_done()->set_step(++node.done);
+  SendFrame(worker, std::move(frame));
+  return absl::OkStatus();
+}
+
+Scenario::Impl::Node* Scenario::Impl::AtStage(int32_t stage) {
+  Node* found = nullptr;
+  for (auto& [link, node] : nodes_) {
+    if (node.stage == stage && link_of_[node.id] == link) found = &node;
+  }
+  return found;
+}
+
+absl::Status Scenario::Impl::Result(const Command& command) {
+  Observe();
+  Node* const last = AtStage(num_stages_ - 1);
+  if (last == nullptr) return absl::FailedPreconditionError("no last stage");
+  const auto plan = plans_.find(++last->done);
+  if (plan == plans_.end()) return absl::FailedPreconditionError("no such step is planned");
+  const std::vector<int32_t> tokens = command.Numbers("tokens");
+  v1::Frame frame;
+  frame.set_epoch(last->epoch);
+  v1::StepResult* const result = frame.mutable_step_result();
+  result->set_step(last->done);
+  result->mutable_done()->set_step(last->done);
+  size_t next = 0;
+  for (const v1::ScheduledSequence& scheduled : plan->second.scheduled()) {
+    if (!scheduled.sample()) continue;
+    const int32_t position = scheduled.expected_tokens();
+    const int32_t token = next < tokens.size() ? tokens[next] : position;
+    ++next;
+    if (token < 0) {
+      result->add_poisoned(scheduled.sequence());
+      continue;
+    }
+    v1::SampledToken* const sampled = result->add_sampled();
+    sampled->set_sequence(scheduled.sequence());
+    sampled->set_position(position);
+    sampled->set_token(token);
+  }
+  SendFrame(last->id, std::move(frame));
+  return absl::OkStatus();
+}
+
+absl::Status Scenario::Impl::WholeStep(const Command& command) {
+  Observe();
+  const Node* const last = AtStage(num_stages_ - 1);
+  if (last == nullptr) return absl::FailedPreconditionError("no last stage");
+  const uint64_t step = last->done + 1;
+  for (int32_t stage = 0; stage + 1 < num_stages_; ++stage) {
+    Node* const node = AtStage(stage);
+    if (node != nullptr && node->done < step) TUTTI_RETURN_IF_ERROR(DoStep(node->id));
+  }
+  return Result(command);
+}
+
+absl::Status Scenario::Impl::Status() {
+  v1::GetStatusResponse status;
+  engine_->FillStatus(now_, &status);
+  const v1::PipelineStatus& pipeline = status.pipelines(0);
+  absl::StrAppend(&extra_, pipeline.state(), ", epoch ", pipeline.epoch(), ", ",
+                  pipeline.blocks_in_use(), " of ", pipeline.blocks_total(), " blocks, ",
+                  pipeline.running(), " running, ", pipeline.waiting(), " waiting, ",
+                  pipeline.steps_in_flight(), " steps under way, ", status.idle_workers_size(),
+                  " idle workers, ", status.requests().preemptions(), " preemptions, ",
+                  status.requests().stale_frames(), " stale frames\n");
+  for (const v1::StageStatus& stage : pipeline.stages()) {
+    absl::StrAppend(&extra_, "  stage ", stage.stage(), ": ", stage.worker().worker_id(),
+                    ", layers ", stage.first_layer(), " to ",
+                    stage.first_layer() + stage.num_layers() - 1, ", ", stage.rows(), " rows\n");
+  }
+  return absl::OkStatus();
+}
+
+// Notes what the workers have been told since the last look.
+void Scenario::Impl::Observe() {
+  for (; observed_ < actions_.size(); ++observed_) {
+    const auto* send = std::get_if<SendToWorker>(&actions_[observed_]);
+    if (send == nullptr) continue;
+    Node& node = nodes_[send->link];
+    const v1::Frame& frame = send->frame;
+    if (frame.has_assign_shard()) {
+      node.epoch = frame.epoch();
+      node.stage = frame.assign_shard().stage();
+      node.done = 0;
+      num_stages_ = frame.assign_shard().num_stages();
+      plans_.clear();
+    } else if (frame.has_step_plan()) {
+      plans_[frame.step_plan().step()] = frame.step_plan();
+    }
+  }
+}
+
+Scenario::Scenario() : impl_(std::make_unique<Impl>()) {}
+Scenario::~Scenario() = default;
+std::string Scenario::RunBlock(std::string_view commands) { return impl_->RunBlock(commands); }
+
+std::string RunScenario(std::string_view text) {
+  Scenario scenario;
+  std::string out;
+  std::string commands;
+  bool in_answer = false;
+  std::istringstream lines{std::string(text)};
+  for (std::string line; std::getline(lines, line);) {
+    if (in_answer) {
+      in_answer = !line.empty();
+      if (!in_answer) out += "\n";
+      continue;
+    }
+    out += line + "\n";
+    if (line != "----") {
+      commands += line + "\n";
+      continue;
+    }
+    out += scenario.RunBlock(commands);
+    commands.clear();
+    in_answer = true;
+  }
+  return out;
+}
+
+}  // namespace tutti
