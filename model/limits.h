@@ -52,6 +52,9 @@ inline constexpr size_t kTemplateBytesMax = 256 << 10;
 // (one per precedence) of 200 bytes and the evaluator three: 128 levels stay below 256 KiB of stack.
 inline constexpr int kTemplateDepthMax = 128;
 
+// Macros that are being called at once. Each level may take kTemplateDepthMax frames of the evaluator.
+inline constexpr int kTemplateMacroDepthMax = 8;
+
 // Longest text a template renders, and longest string it makes on the way: what can be encoded.
 inline constexpr size_t kTemplateOutputBytesMax = kEncodeBytesMax;
 

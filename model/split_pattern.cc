@@ -5,6 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "model/absl_text.h"
 #include "model/limits.h"
 #include "model/unicode.h"
 
@@ -32,8 +33,6 @@ constexpr std::string_view kNewNumbers =
     R"(\x{10d40}-\x{10d49}\x{116d0}-\x{116e3}\x{11bf0}-\x{11bf9}\x{11f50}-\x{11f59})"
     R"(\x{16130}-\x{16139}\x{16d70}-\x{16d79}\x{1ccf0}-\x{1ccf9}\x{1d2c0}-\x{1d2d3})"
     R"(\x{1e4f0}-\x{1e4f9}\x{1e5f1}-\x{1e5fa})";
-
-absl::string_view Absl(std::string_view text) { return {text.data(), text.size()}; }
 
 class Translator {
  public:

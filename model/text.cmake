@@ -4,7 +4,10 @@ pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 
 tutti_library(text
-  SOURCES added_tokens.cc byte_alphabet.cc byte_pairs.cc pretokenizer.cc split_pattern.cc text_file.cc
-          tokenizer.cc tokenizer_spec.cc unicode.cc vocabulary.cc vocabulary_json.cc
+  SOURCES added_tokens.cc byte_alphabet.cc byte_pairs.cc chat_template.cc detokenizer.cc
+          jinja_evaluator.cc jinja_filters.cc jinja_format.cc jinja_lexer.cc jinja_methods.cc
+          jinja_operations.cc jinja_parser.cc jinja_strings.cc jinja_tests.cc jinja_text.cc
+          jinja_value.cc pretokenizer.cc split_pattern.cc stop_matcher.cc text_file.cc tokenizer.cc
+          tokenizer_spec.cc unicode.cc vocabulary.cc vocabulary_json.cc
   DEPS tutti_base absl::flat_hash_map absl::flat_hash_set absl::inlined_vector absl::function_ref
        absl::str_format nlohmann_json::nlohmann_json PkgConfig::PCRE2 PkgConfig::UTF8PROC)

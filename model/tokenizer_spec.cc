@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "model/absl_text.h"
 #include "model/limits.h"
 #include "model/split_pattern.h"
 #include "model/text_file.h"
@@ -16,8 +17,6 @@ namespace tutti {
 namespace {
 
 using nlohmann::json;
-
-absl::string_view Absl(std::string_view text) { return {text.data(), text.size()}; }
 
 absl::Status Refuse(std::string_view field, std::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat(Absl(field), ": ", Absl(why)));

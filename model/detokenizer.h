@@ -1,0 +1,35 @@
+// Token ids to text, one sequence at a time, while they are sampled.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/ids.h"
+#include "model/tokenizer.h"
+
+namespace tutti {
+
+// The text pushed out, joined, is what Python's bytes.decode("utf-8", errors="replace") makes of
+// the joined bytes of the tokens, whatever way they fall: a token may hold half a character. Ids
+// that are no tokens (padding rows of an embedding) stand for no text.
+//
+// Holds at most 3 bytes.  Thread: one at a time.
+class Detokenizer {
+ public:
+  // REQUIRES: `tokenizer` outlives this.  `skip_special_tokens`: they stand for no text.
+  Detokenizer(const Tokenizer* tokenizer, bool skip_special_tokens)
+      : tokenizer_(tokenizer), skip_special_tokens_(skip_special_tokens) {}
+
+  // The text that `token` completes: valid UTF-8, often empty, never a part of a character.
+  std::string Push(TokenId token);
+
+  // The end of the sequence: what was held back, as U+FFFD. Push may follow as for a new sequence.
+  std::string Finish();
+
+ private:
+  const Tokenizer* const tokenizer_;
+  const bool skip_special_tokens_;
+  std::string held_;  // the beginning of a character
+};
+
+}  // namespace tutti
