@@ -15,6 +15,12 @@ inline constexpr int kClientMessageBytesMax = 64 << 20;
 // and then read why it failed.
 inline constexpr int kConnectTimeoutMs = 5000;
 
+// A call that hears nothing for so long pings the service, and gives up without an answer. The
+// coordinator permits a ping every five seconds; a queued request may rightly hear nothing for
+// minutes.
+inline constexpr int kKeepaliveTimeMs = 20000;
+inline constexpr int kKeepaliveTimeoutMs = 10000;
+
 // Largest prompt file: 16 MiB of text are some four million tokens, more than any model's context.
 inline constexpr int64_t kPromptBytesMax = 16 << 20;
 

@@ -34,7 +34,7 @@ ProgressLine::ProgressLine() : terminal_(IsTerminal(STDERR_FILENO)) {}
 void ProgressLine::Show(absl::string_view text, absl::string_view milestone) {
   if (!terminal_) {
     if (milestone == last_milestone_) return;
-    last_milestone_ = milestone;
+    last_milestone_ = std::string(milestone);
     std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()), text.data());
     return;
   }

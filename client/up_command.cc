@@ -1,6 +1,7 @@
 // tutti up: a whole cluster on this machine in one command.
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -35,12 +36,17 @@ Examples:
 Ctrl-C ends all of it. A worker that dies is started again; streams that ran through it end with
 UNAVAILABLE. With --exec the exit code is the command's, which finds the service by TUTTI_ADDRESS.)";
 
+// Seconds a coordinator that is told to stop lets running requests finish: below half of
+// kStopGraceMs, which is what LocalCluster::Stop gives it.
+constexpr const char* kCoordinatorGraceS = "0.5";
+
 struct UpFlags {
   LocalClusterOptions cluster;
   std::string memory_per_worker;
   std::string exec;
   std::string ready_file;
   bool verbose = false;
+  bool mix_numerics = false;
   int64_t kv_tokens = kLocalKvTokensDefault;
 };
 
@@ -266,6 +272,7 @@ void AddClusterFlags(CLI::App* app, UpFlags* flags) {
                   "divided by the workers")
       ->check(kIsSize);
   app->add_option("--kv-tokens", flags->kv_tokens, "KV room in tokens; 0: as much as memory allows")
+      ->envname("TUTTI_KV_TOKENS")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app->add_option("--log-dir", cluster.log_dir, "Keep the processes' logs here");
@@ -293,7 +300,9 @@ void FillProgramFlags(const CLI::App& app, UpFlags* flags) {
   }
   pass_on("--log-level", &to_coordinator);
   pass_on("--log-level", &to_workers);
-  if (app.count("--mix-numerics") > 0) to_coordinator.push_back("--mix-numerics");
+  if (flags->mix_numerics) to_coordinator.push_back("--mix-numerics");
+  // The order of the end is ours: the coordinator's part of it has to fit into our own deadline.
+  to_coordinator.insert(to_coordinator.end(), {"--shutdown-grace", kCoordinatorGraceS});
   to_coordinator.insert(to_coordinator.end(), {"--kv-tokens", absl::StrCat(flags->kv_tokens)});
   // One stage per worker unless told otherwise; a device map says it itself.
   if (app.count("--pipeline-parallel-size") == 0 && app.count("--device-map") == 0) {
@@ -314,7 +323,8 @@ Command MakeUpCommand(CLI::App* root) {
   CLI::App* app = root->add_subcommand("up", "Start a whole cluster on this machine");
   auto flags = std::make_shared<UpFlags>();
   AddClusterFlags(app, flags.get());
-  app->add_flag("--mix-numerics", "Allow workers of different numerics classes");
+  app->add_flag("--mix-numerics", flags->mix_numerics,
+                "Allow workers of different numerics classes");
   for (const PassedOn& passed : kPassedOn) {
     app->add_option(passed.name, passed.help)->group("Passed on");
   }

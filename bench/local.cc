@@ -1,0 +1,299 @@
+#include "bench/local.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/random.h"
+#include "client/machine.h"
+#include "kernels/backend.h"
+#include "kernels/machine_probe.h"
+#include "model/model_config.h"
+#include "model/partition.h"
+#include "worker/batch.h"
+#include "worker/sequence_table.h"
+#include "worker/transformer.h"
+
+namespace tutti {
+namespace {
+
+constexpr int kBlockSize = 16;
+// Decode steps between two probes of the machine (10 ms each): often enough to see its speed
+// change, seldom enough not to dominate the run.
+constexpr int kStepsPerProbe = 16;
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double Median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+struct RunTimes {
+  double prefill_seconds = 0;
+  double decode_seconds = 0;
+};
+
+// Drives one StageRunner with the plans a coordinator would send.
+class LocalBench {
+ public:
+  LocalBench(const LocalBenchOptions& options, const ModelConfig& config)
+      : options_(options), config_(config) {}
+
+  absl::Status Load() {
+    TUTTI_ASSIGN_OR_RETURN(
+        backend_,
+        kernels::CreateBackend(options_.device, {.num_threads = options_.threads,
+                                                 .numerics_class = options_.numerics_class}));
+    TUTTI_ASSIGN_OR_RETURN(probe_, kernels::MachineProbe::Create(options_.threads));
+    const StageRunnerFactory factory = MakeTransformerFactory(
+        {.dir = options_.model, .config = config_, .backend = backend_.get()});
+    TUTTI_ASSIGN_OR_RETURN(runner_, factory(Shard(), [](int64_t, int64_t) {}));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<RunTimes> Run(int run) {
+    SequenceTable table(Limits());
+    table_ = &table;
+    RunTimes times;
+    const double start = Now();
+    for (int s = 0; s < options_.batch; ++s) TUTTI_RETURN_IF_ERROR(Prefill(run, s));
+    times.prefill_seconds = Now() - start;
+    for (int step = 1; step < options_.output_tokens; ++step) {
+      if (step % kStepsPerProbe == 1) Probe();
+      const double step_start = Now();
+      TUTTI_RETURN_IF_ERROR(Decode(step));
+      times.decode_seconds += Now() - step_start;
+    }
+    Probe();
+    return times;
+  }
+
+  ShardMemory memory() const { return runner_->memory(); }
+  std::string numerics_class() const { return std::string(backend_->numerics_class()); }
+  double read_bytes_per_second() const { return Median(read_rates_); }
+  double flops_per_second() const { return Median(flop_rates_); }
+
+ private:
+  int32_t BlocksPerSequence() const {
+    return (options_.prompt_tokens + options_.output_tokens + kBlockSize - 1) / kBlockSize;
+  }
+  int32_t RowsMax() const { return std::max(options_.chunk_tokens, options_.batch); }
+
+  v1::AssignShard Shard() const {
+    v1::AssignShard shard;
+    shard.set_num_stages(1);
+    shard.set_num_ranks(1);
+    shard.set_num_layers(static_cast<int32_t>(config_.num_layers));
+    shard.set_has_embedding(true);
+    shard.set_has_head(true);
+    shard.set_block_size(kBlockSize);
+    shard.set_num_blocks(BlocksPerSequence() * options_.batch);
+    shard.set_max_batch_tokens(RowsMax());
+    shard.set_max_sequences(options_.batch);
+    shard.set_max_model_len(options_.prompt_tokens + options_.output_tokens);
+    return shard;
+  }
+
+  SequenceLimits Limits() const {
+    return {.vocab_size = static_cast<int32_t>(config_.vocab_size),
+            .block_size = kBlockSize,
+            .num_blocks = BlocksPerSequence() * options_.batch,
+            .max_batch_tokens = RowsMax(),
+            .max_step_sequences = options_.batch,
+            .max_known_sequences = options_.batch,
+            .max_model_len = options_.prompt_tokens + options_.output_tokens};
+  }
+
+  // Blocks that tokens [first, first + count) need beyond those before them.
+  void AddBlocks(int sequence, int first, int count, v1::ScheduledSequence* scheduled) const {
+    const int have = (first + kBlockSize - 1) / kBlockSize;
+    const int need = (first + count + kBlockSize - 1) / kBlockSize;
+    for (int b = have; b < need; ++b) {
+      scheduled->add_new_blocks(sequence * BlocksPerSequence() + b);
+    }
+    scheduled->set_expected_blocks(need);
+  }
+
+  absl::Status Prefill(int run, int sequence) {
+    for (int first = 0; first < options_.prompt_tokens; first += options_.chunk_tokens) {
+      const int count = std::min(options_.chunk_tokens, options_.prompt_tokens - first);
+      v1::StepPlan plan;
+      if (first == 0) {
+        v1::NewSequence* added = plan.add_new_sequences();
+        added->set_sequence(static_cast<uint64_t>(sequence) + 1);
+        added->set_prompt_tokens(options_.prompt_tokens);
+        Random random(static_cast<uint64_t>(run), static_cast<uint64_t>(sequence));
+        for (int i = 0; i < options_.prompt_tokens; ++i) {
+          added->add_tokens(static_cast<int32_t>(random.Between(0, config_.vocab_size - 1)));
+        }
+      }
+      v1::ScheduledSequence* scheduled = plan.add_scheduled();
+      scheduled->set_sequence(static_cast<uint64_t>(sequence) + 1);
+      scheduled->set_first(first);
+      scheduled->set_count(count);
+      scheduled->set_sample(first + count == options_.prompt_tokens);
+      scheduled->set_expected_tokens(options_.prompt_tokens);
+      AddBlocks(sequence, first, count, scheduled);
+      TUTTI_RETURN_IF_ERROR(Step(&plan));
+    }
+    last_tokens_.resize(static_cast<size_t>(options_.batch));
+    last_tokens_[static_cast<size_t>(sequence)] = sampled_.front().token();
+    return absl::OkStatus();
+  }
+
+  absl::Status Decode(int step) {
+    v1::StepPlan plan;
+    const int first = options_.prompt_tokens + step - 1;
+    for (int s = 0; s < options_.batch; ++s) {
+      v1::ScheduledSequence* scheduled = plan.add_scheduled();
+      scheduled->set_sequence(static_cast<uint64_t>(s) + 1);
+      scheduled->set_first(first);
+      scheduled->set_count(1);
+      scheduled->set_sample(true);
+      scheduled->add_new_tokens(last_tokens_[static_cast<size_t>(s)]);
+      scheduled->set_expected_tokens(first + 1);
+      AddBlocks(s, first, 1, scheduled);
+    }
+    TUTTI_RETURN_IF_ERROR(Step(&plan));
+    for (size_t s = 0; s < last_tokens_.size(); ++s) last_tokens_[s] = sampled_[s].token();
+    return absl::OkStatus();
+  }
+
+  absl::Status Step(v1::StepPlan* plan) {
+    plan->set_step(++steps_);
+    int32_t rows = 0;
+    for (const auto& scheduled : plan->scheduled()) rows += scheduled.count();
+    plan->set_total_rows(rows);
+    TUTTI_RETURN_IF_ERROR(table_->Apply(*plan));
+    BuildBatch(*plan, *table_, &batch_);
+    sampled_.clear();
+    TUTTI_RETURN_IF_ERROR(runner_->Run(batch_, {}, {}, &sampled_, [] {}));
+    CHECK(sampled_.size() == batch_.sample_rows.size()) << sampled_.size() << " tokens";
+    for (const v1::SampledToken& token : sampled_) {
+      if (token.token() < 0) return absl::InternalError("the model's logits are not numbers");
+    }
+    return absl::OkStatus();
+  }
+
+  void Probe() {
+    read_rates_.push_back(probe_->ReadBytesPerSecond());
+    const bool dot = absl::StrContains(numerics_class(), "bf16dot");
+    const double dot_rate = dot ? probe_->Bf16DotFlopsPerSecond() : 0;
+    flop_rates_.push_back(dot_rate > 0 ? dot_rate : probe_->F32FlopsPerSecond());
+  }
+
+  const LocalBenchOptions options_;
+  const ModelConfig config_;
+  std::unique_ptr<kernels::Backend> backend_;
+  std::unique_ptr<kernels::MachineProbe> probe_;
+  std::unique_ptr<StageRunner> runner_;
+  SequenceTable* table_ = nullptr;  // of the run in progress
+  Batch batch_;
+  uint64_t steps_ = 0;
+  std::vector<v1::SampledToken> sampled_;
+  std::vector<TokenId> last_tokens_;
+  std::vector<double> read_rates_;
+  std::vector<double> flop_rates_;
+};
+
+// Multiply-adds count as two. Matrices of the layers for every token, the head for one row per
+// sequence, and attention over everything before each token (scores and weighted sum).
+double PrefillFlops(const ModelConfig& config, const LocalBenchOptions& options) {
+  const auto hidden = static_cast<double>(config.hidden_size);
+  const auto q_width = static_cast<double>(config.q_width());
+  const double layer = hidden * (q_width + 2.0 * static_cast<double>(config.kv_width())) +
+                       q_width * hidden +
+                       3.0 * hidden * static_cast<double>(config.intermediate_size);
+  const double tokens = options.prompt_tokens;
+  const double attention = 2.0 * q_width * tokens * (tokens + 1) / 2;
+  const double sequence = static_cast<double>(config.num_layers) * (layer * tokens + attention) +
+                          hidden * static_cast<double>(config.vocab_size);
+  return 2.0 * sequence * options.batch;
+}
+
+absl::Status CheckOptions(const LocalBenchOptions& options, const ModelConfig& config) {
+  struct Bound {
+    const char* name;
+    int value;
+    int least;
+  };
+  for (const Bound& bound :
+       {Bound{"--prompt-tokens", options.prompt_tokens, 1},
+        Bound{"--output-tokens", options.output_tokens, 2}, Bound{"--batch", options.batch, 1},
+        Bound{"--runs", options.runs, 1}, Bound{"--chunk-tokens", options.chunk_tokens, 1}}) {
+    if (bound.value < bound.least) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(bound.name, " ", bound.value, " is below ", bound.least));
+    }
+  }
+  const int64_t length = int64_t{options.prompt_tokens} + options.output_tokens;
+  if (length > config.max_position_embeddings) {
+    return absl::InvalidArgumentError(absl::StrCat("--prompt-tokens and --output-tokens make ",
+                                                   length, " tokens, the model's context is ",
+                                                   config.max_position_embeddings));
+  }
+  return absl::OkStatus();
+}
+
+void FillSpeeds(const ModelConfig& config, const std::vector<RunTimes>& runs,
+                LocalBenchReport* report) {
+  const LocalBenchOptions& options = report->options;
+  std::vector<double> prefill;
+  std::vector<double> decode_steps;
+  for (const RunTimes& run : runs) {
+    prefill.push_back(run.prefill_seconds);
+    decode_steps.push_back(run.decode_seconds / (options.output_tokens - 1));
+  }
+  const double prefill_seconds = Median(prefill);
+  const double step_seconds = Median(decode_steps);
+  const ShardBytes bytes = ComputeShardBytes(config, WholeModel(config), /*ranks=*/1, /*rank=*/0);
+  report->prefill_tokens_per_second = options.prompt_tokens * options.batch / prefill_seconds;
+  report->decode_tokens_per_second = options.batch / step_seconds;
+  // The head is read whole; of an embedding that is not the head only the rows of the batch.
+  report->weight_bytes_per_step =
+      bytes.layers + bytes.vectors + (bytes.head > 0 ? bytes.head : bytes.embedding);
+  report->kv_bytes_per_step = config.kv_bytes_per_token(config.num_layers) * options.batch *
+                              (options.prompt_tokens + options.output_tokens / 2);
+  report->weight_bytes_per_second =
+      static_cast<double>(report->weight_bytes_per_step) / step_seconds;
+  report->prefill_flops_per_second = PrefillFlops(config, options) / prefill_seconds;
+}
+
+}  // namespace
+
+absl::StatusOr<LocalBenchReport> RunLocalBench(const LocalBenchOptions& given) {
+  LocalBenchReport report{.options = given};
+  LocalBenchOptions& options = report.options;
+  if (options.threads == 0) options.threads = CpuCount();
+  TUTTI_ASSIGN_OR_RETURN(const ModelConfig config, LoadModelConfig(options.model));
+  TUTTI_RETURN_IF_ERROR(CheckOptions(options, config));
+
+  LocalBench bench(options, config);
+  const double load_start = Now();
+  TUTTI_RETURN_IF_ERROR(bench.Load());
+  report.load_seconds = Now() - load_start;
+  std::vector<RunTimes> runs;
+  for (int run = 0; run < options.runs; ++run) {
+    TUTTI_ASSIGN_OR_RETURN(RunTimes times, bench.Run(run));
+    runs.push_back(times);
+  }
+  const ShardMemory memory = bench.memory();
+  report.numerics_class = bench.numerics_class();
+  report.weight_bytes = memory.weight_bytes;
+  report.kv_bytes = memory.kv_bytes;
+  report.activation_bytes = memory.activation_bytes;
+  report.machine_read_bytes_per_second = bench.read_bytes_per_second();
+  report.machine_flops_per_second = bench.flops_per_second();
+  FillSpeeds(config, runs, &report);
+  return report;
+}
+
+}  // namespace tutti

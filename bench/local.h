@@ -1,0 +1,55 @@
+// tutti-bench local: the whole model as one stage in this process, without links or scheduler.
+//
+// What it shows is the speed of the forward pass itself, beside what this machine could do at most,
+// probed in the same run: a speed alone says little on a host shared with others.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+
+namespace tutti {
+
+struct LocalBenchOptions {
+  std::string model;  // a folder with a checkpoint
+  std::string device = "cpu";
+  std::string numerics_class;  // "": the machine's best
+  int threads = 0;             // 0: every CPU this process may use
+  int prompt_tokens = 512;
+  int output_tokens = 64;
+  int batch = 1;           // sequences that decode together
+  int chunk_tokens = 512;  // rows of a prompt in one step
+  int runs = 3;
+};
+
+struct LocalBenchReport {
+  LocalBenchOptions options;
+  std::string numerics_class;
+  double load_seconds = 0;
+  int64_t weight_bytes = 0;  // resident
+  int64_t kv_bytes = 0;
+  int64_t activation_bytes = 0;
+
+  // Medians over the runs. Prefill: from the first chunk to the first sampled token of every
+  // sequence. Decode: the steps after that, each one token of every sequence.
+  double prefill_tokens_per_second = 0;
+  double decode_tokens_per_second = 0;
+
+  // One decode step reads every matrix once, whatever the batch, and the K/V rows of its sequences.
+  int64_t weight_bytes_per_step = 0;
+  int64_t kv_bytes_per_step = 0;  // in the middle of the output
+  double weight_bytes_per_second = 0;
+  double machine_read_bytes_per_second = 0;  // median of the probes between the steps
+  double prefill_flops_per_second = 0;
+  double machine_flops_per_second = 0;  // of the instructions this numerics class uses
+};
+
+// INVALID_ARGUMENT names the option; else the errors of loading and running a shard.
+absl::StatusOr<LocalBenchReport> RunLocalBench(const LocalBenchOptions& options);
+
+std::string RenderLocalBench(const LocalBenchReport& report);
+std::string LocalBenchToJson(const LocalBenchReport& report);
+
+}  // namespace tutti

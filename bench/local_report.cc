@@ -1,0 +1,79 @@
+// What `tutti-bench local` prints.
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "bench/local.h"
+#include "client/format.h"
+
+namespace tutti {
+namespace {
+
+double Share(double part, double whole) { return whole > 0 ? part / whole : 0; }
+
+std::string Percent(double part, double whole) {
+  return whole > 0 ? absl::StrFormat("%.0f %%", 100 * part / whole) : "-";
+}
+
+std::string Giga(double value, const char* unit) {
+  return absl::StrFormat("%.1f G%s", value / 1e9, unit);
+}
+
+}  // namespace
+
+std::string RenderLocalBench(const LocalBenchReport& report) {
+  const LocalBenchOptions& options = report.options;
+  std::string out =
+      absl::StrCat(OneLine(options.model), ": ", options.device, " (", report.numerics_class, "), ",
+                   options.threads, " threads, batch ", options.batch, ", median of ", options.runs,
+                   " runs\n", "loaded in ", FormatSeconds(report.load_seconds), ": weights ",
+                   FormatBytes(report.weight_bytes), ", KV ", FormatBytes(report.kv_bytes),
+                   ", activations ", FormatBytes(report.activation_bytes), "\n\n");
+  using Align = Table::Align;
+  Table table({{"", Align::kLeft}, {"tokens"}, {"tokens/s"}, {"used"}, {"machine"}, {"share"}});
+  table.AddRow({"prefill", FormatCount(int64_t{options.prompt_tokens} * options.batch),
+                absl::StrFormat("%.1f", report.prefill_tokens_per_second),
+                Giga(report.prefill_flops_per_second, "FLOP/s"),
+                Giga(report.machine_flops_per_second, "FLOP/s"),
+                Percent(report.prefill_flops_per_second, report.machine_flops_per_second)});
+  table.AddRow({"decode", FormatCount(int64_t{options.output_tokens - 1} * options.batch),
+                absl::StrFormat("%.1f", report.decode_tokens_per_second),
+                Giga(report.weight_bytes_per_second, "B/s"),
+                Giga(report.machine_read_bytes_per_second, "B/s"),
+                Percent(report.weight_bytes_per_second, report.machine_read_bytes_per_second)});
+  absl::StrAppend(&out, table.ToString(), "\none decode step reads ",
+                  FormatBytes(report.weight_bytes_per_step), " of weights (counted above) and ",
+                  FormatBytes(report.kv_bytes_per_step), " of K/V (not counted)\n");
+  return out;
+}
+
+std::string LocalBenchToJson(const LocalBenchReport& report) {
+  const LocalBenchOptions& options = report.options;
+  const nlohmann::ordered_json json = {
+      {"model", options.model},
+      {"device", options.device},
+      {"numerics_class", report.numerics_class},
+      {"threads", options.threads},
+      {"prompt_tokens", options.prompt_tokens},
+      {"output_tokens", options.output_tokens},
+      {"batch", options.batch},
+      {"chunk_tokens", options.chunk_tokens},
+      {"runs", options.runs},
+      {"load_seconds", report.load_seconds},
+      {"weight_bytes", report.weight_bytes},
+      {"kv_bytes", report.kv_bytes},
+      {"activation_bytes", report.activation_bytes},
+      {"prefill_tokens_per_second", report.prefill_tokens_per_second},
+      {"decode_tokens_per_second", report.decode_tokens_per_second},
+      {"weight_bytes_per_step", report.weight_bytes_per_step},
+      {"kv_bytes_per_step", report.kv_bytes_per_step},
+      {"weight_bytes_per_second", report.weight_bytes_per_second},
+      {"machine_read_bytes_per_second", report.machine_read_bytes_per_second},
+      {"read_share", Share(report.weight_bytes_per_second, report.machine_read_bytes_per_second)},
+      {"prefill_flops_per_second", report.prefill_flops_per_second},
+      {"machine_flops_per_second", report.machine_flops_per_second},
+      {"flop_share", Share(report.prefill_flops_per_second, report.machine_flops_per_second)}};
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+}  // namespace tutti

@@ -1,0 +1,81 @@
+// tutti-bench: how fast the parts are, each beside the limit it works against.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+
+#include "base/build_info.h"
+#include "bench/local.h"
+#include "client/command.h"
+#include "client/print.h"
+
+namespace tutti {
+namespace {
+
+constexpr const char* kFooter = R"(
+Examples:
+  tutti-bench local --model Qwen3-0.6B --threads 2 --prompt-tokens 512 --output-tokens 64
+  tutti-bench local --model Qwen3-0.6B --batch 8 --json
+
+bench/README.md says what each figure means.)";
+
+struct LocalFlags {
+  LocalBenchOptions options;
+  bool json = false;
+};
+
+CLI::App* AddLocal(CLI::App* root, LocalFlags* flags) {
+  LocalBenchOptions& options = flags->options;
+  CLI::App* app = root->add_subcommand("local", "The forward pass alone, in this process");
+  app->add_option("--model", options.model, "Folder of a HuggingFace checkpoint")
+      ->required()
+      ->envname("TUTTI_MODEL");
+  app->add_option("--device", options.device, "cpu or reference")
+      ->check(CLI::IsMember({"cpu", "reference"}))
+      ->capture_default_str();
+  app->add_option("--numerics-class", options.numerics_class, "Unset: the machine's best");
+  app->add_option("-t,--threads", options.threads, "Compute threads; 0: every CPU")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  app->add_option("-p,--prompt-tokens", options.prompt_tokens, "Random tokens per prompt")
+      ->capture_default_str();
+  app->add_option("-o,--output-tokens", options.output_tokens, "Tokens to generate, at least 2")
+      ->capture_default_str();
+  app->add_option("-b,--batch", options.batch, "Sequences that decode together")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  app->add_option("--chunk-tokens", options.chunk_tokens, "Rows of a prompt in one step")
+      ->check(CLI::Range(1, 65536))
+      ->capture_default_str();
+  app->add_option("--runs", options.runs, "Runs to take the median of")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app->add_flag("--json", flags->json, "The report as JSON");
+  return app;
+}
+
+int RunLocal(const LocalFlags& flags) {
+  const auto report = RunLocalBench(flags.options);
+  if (!report.ok()) return Fail(report.status());
+  std::string text = flags.json ? LocalBenchToJson(*report) : RenderLocalBench(*report);
+  if (text.back() == '\n') text.pop_back();
+  const absl::Status written = PrintLine(text);
+  return written.ok() ? kExitOk : Fail(written);
+}
+
+}  // namespace
+}  // namespace tutti
+
+int main(int argc, char** argv) {
+  CLI::App app("Measures the parts of Tutti.", "tutti-bench");
+  app.set_version_flag("--version", std::string(tutti::BuildStamp()));
+  app.require_subcommand(1);
+  app.footer(tutti::kFooter);
+  tutti::LocalFlags local_flags;
+  const CLI::App* local = tutti::AddLocal(&app, &local_flags);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? tutti::kExitOk : tutti::kExitUsage;
+  }
+  return local->parsed() ? tutti::RunLocal(local_flags) : tutti::kExitUsage;
+}

@@ -1,0 +1,86 @@
+#include "client/status_view.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tutti {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const Style kPlain(-1);  // no terminal: no colours
+
+v1::GetStatusResponse TwoStages() {
+  v1::GetStatusResponse status;
+  status.set_model("demo");
+  status.set_build("0.1.0");
+  status.set_serving(true);
+  status.set_uptime_seconds(65);
+  v1::PipelineStatus* pipeline = status.add_pipelines();
+  pipeline->set_state("serving");
+  pipeline->set_epoch(3);
+  pipeline->set_block_size(16);
+  pipeline->set_blocks_total(1024);
+  pipeline->set_kv_tokens_total(16384);
+  for (int i = 0; i < 2; ++i) {
+    v1::StageStatus* stage = pipeline->add_stages();
+    stage->set_stage(i);
+    stage->mutable_worker()->set_worker_id(i == 0 ? "w0" : "w1");
+    stage->mutable_worker()->set_device("cpu");
+    stage->set_first_layer(i * 3);
+    stage->set_num_layers(3 - i);
+    stage->set_has_embedding(i == 0);
+    stage->set_has_head(i == 1);
+    stage->mutable_predicted()->set_weights(1 << 20);
+    stage->mutable_actual()->set_weights(i == 0 ? 1 << 20 : 2 << 20);
+    stage->set_rows(10);
+    stage->set_activation_bytes_per_token(2100.4);
+  }
+  return status;
+}
+
+TEST(StatusView, ShowsEveryStageWithItsLayers) {
+  const std::string text = RenderStatus(TwoStages(), kPlain);
+  EXPECT_THAT(text, HasSubstr("demo: serving, up 1 min 5 s"));
+  EXPECT_THAT(text, HasSubstr("pipeline 0: serving, epoch 3"));
+  EXPECT_THAT(text, HasSubstr("embedding + 0-2"));
+  EXPECT_THAT(text, HasSubstr("3-4 + head"));
+  EXPECT_THAT(text, HasSubstr("room for 16,384 tokens"));
+  // As planned: one figure. Not as planned: both.
+  EXPECT_THAT(text, HasSubstr("1.0 MiB "));
+  EXPECT_THAT(text, HasSubstr("2.0 MiB (1.0 MiB)"));
+  // Bytes on the link to the next stage; the last stage has none.
+  EXPECT_THAT(text, HasSubstr("2,100"));
+  EXPECT_THAT(RenderDeviceMap(TwoStages().pipelines(0)), Not(HasSubstr("\x1b")));
+}
+
+TEST(StatusView, SaysWhyItDoesNotServe) {
+  v1::GetStatusResponse status = TwoStages();
+  status.set_serving(false);
+  status.set_why_not_serving("worker w1 was lost\x1b[2J");
+  const std::string text = RenderStatus(status, kPlain);
+  EXPECT_THAT(text, HasSubstr("not serving (worker w1 was lost\\x1b[2J)"));
+}
+
+TEST(StatusView, ProgressNamesTheWorkers) {
+  v1::GetStatusResponse status = TwoStages();
+  status.set_serving(false);
+  status.mutable_pipelines(0)->mutable_stages(0)->set_loaded_share(1);
+  status.mutable_pipelines(0)->mutable_stages(1)->set_loaded_share(0.45);
+  EXPECT_EQ(RenderProgress(status), "loading: w0 done, w1 45 % of 1.0 MiB");
+  EXPECT_EQ(RenderMilestone(status), "quarter 2");
+
+  v1::GetStatusResponse waiting;
+  waiting.set_why_not_serving("1 of 2 workers joined");
+  EXPECT_EQ(RenderProgress(waiting), "1 of 2 workers joined");
+  EXPECT_EQ(RenderMilestone(waiting), "1 of 2 workers joined");
+}
+
+TEST(StatusView, AnEmptyStatusIsShownToo) {
+  EXPECT_THAT(RenderStatus(v1::GetStatusResponse(), kPlain), HasSubstr("not serving"));
+  EXPECT_EQ(RenderProgress(v1::GetStatusResponse()), "starting");
+}
+
+}  // namespace
+}  // namespace tutti
