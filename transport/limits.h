@@ -53,6 +53,10 @@ inline constexpr int64_t kQueuedBytesMax = int64_t{256} << 20;
 // well.
 inline constexpr int64_t kQueuedFrameOverheadBytes = 256;
 
+// Frames one in-process link may have delivered before the others get their turn: a few
+// microseconds' worth.
+inline constexpr int kDeliveriesPerTurn = 64;
+
 // Links one listener serves at a time. A cluster of 256 workers makes one control link each to the
 // coordinator; a worker with 8 ranks in its stage accepts 7 collective links and one activation
 // link. Four times the larger.
