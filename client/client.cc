@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -91,7 +93,34 @@ absl::Status CheckAddress(const std::string& address) {
   return absl::OkStatus();
 }
 
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
+absl::StatusOr<std::string> ReadPem(const std::string& path) {
+  if (path.empty()) return std::string();
+  std::ifstream file(path, std::ios::binary);
+  std::string pem(std::istreambuf_iterator<char>(file), {});
+  if (!file || pem.empty()) {
+    return absl::NotFoundError(absl::StrCat("cannot read the PEM file ", path));
+  }
+  return pem;
+}
+
+absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(
+    const ClientOptions& options) {
+  const bool has_certificate = !options.tls_certificate.empty();
+  if (has_certificate != !options.tls_key.empty() ||
+      (has_certificate && options.tls_authority.empty())) {
+    return absl::InvalidArgumentError(
+        "TLS needs the authority alone, or authority, certificate and key");
+  }
+  if (options.tls_authority.empty()) return grpc::InsecureChannelCredentials();
+  grpc::SslCredentialsOptions ssl;
+  TUTTI_ASSIGN_OR_RETURN(ssl.pem_root_certs, ReadPem(options.tls_authority));
+  TUTTI_ASSIGN_OR_RETURN(ssl.pem_cert_chain, ReadPem(options.tls_certificate));
+  TUTTI_ASSIGN_OR_RETURN(ssl.pem_private_key, ReadPem(options.tls_key));
+  return grpc::SslCredentials(ssl);
+}
+
+std::shared_ptr<grpc::Channel> MakeChannel(
+    const std::string& address, const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kClientMessageBytesMax);
   arguments.SetMaxSendMessageSize(kClientMessageBytesMax);
@@ -106,7 +135,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
   // asked for 127.0.0.1.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(address, credentials, arguments);
 }
 
 }  // namespace
@@ -118,8 +147,9 @@ Client::~Client() = default;
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Create(const ClientOptions& options) {
   TUTTI_RETURN_IF_ERROR(CheckAddress(options.address));
+  TUTTI_ASSIGN_OR_RETURN(const auto credentials, MakeCredentials(options));
   auto stubs = std::make_unique<Stubs>();
-  stubs->channel = MakeChannel(options.address);
+  stubs->channel = MakeChannel(options.address, credentials);
   stubs->inference = v1::Inference::NewStub(stubs->channel);
   stubs->admin = v1::Admin::NewStub(stubs->channel);
   return std::unique_ptr<Client>(new Client(options.address, std::move(stubs)));

@@ -2,8 +2,7 @@
 // cancellation.
 //
 // Errors are the service's own status (its message names the field, limit or worker at fault), or
-// UNAVAILABLE with the address when the service cannot be reached. The channel is not encrypted;
-// mutual TLS is not offered yet, so reach a service on another machine through a tunnel.
+// UNAVAILABLE with the address when the service cannot be reached.
 #pragma once
 
 #include <functional>
@@ -45,11 +44,17 @@ struct CallOptions {
 
 struct ClientOptions {
   std::string address = "127.0.0.1:50051";  // host:port, or unix:/path
+  // PEM files. With an authority the connection is encrypted and the service must carry a
+  // certificate of its; with certificate and key we prove who we are as well.
+  std::string tls_authority;
+  std::string tls_certificate;
+  std::string tls_key;
 };
 
 class Client {
  public:
-  // Does not connect yet: the first call does. INVALID_ARGUMENT for an address that cannot be one.
+  // Does not connect yet: the first call does. INVALID_ARGUMENT for an address that cannot be one
+  // or an incomplete set of TLS files, NOT_FOUND for a file that cannot be read.
   static absl::StatusOr<std::unique_ptr<Client>> Create(const ClientOptions& options);
   ~Client();
 

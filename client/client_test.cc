@@ -194,5 +194,15 @@ TEST(ClientAddress, RefusesWhatCannotBeOne) {
   EXPECT_TRUE(Client::Create({.address = "[::1]:50051"}).ok());
 }
 
+TEST(ClientTls, NamesWhatIsMissing) {
+  EXPECT_EQ(Client::Create({.tls_certificate = "c.pem", .tls_key = "k.pem"}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Client::Create({.tls_authority = "a.pem", .tls_key = "k.pem"}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  const auto missing = Client::Create({.tls_authority = "/nonexistent/ca.pem"});
+  EXPECT_EQ(missing.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_TRUE(absl::StrContains(missing.status().message(), "/nonexistent/ca.pem"));
+}
+
 }  // namespace
 }  // namespace tutti

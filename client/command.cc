@@ -33,9 +33,19 @@ int Fail(const absl::Status& status) {
 }
 
 void AddServiceFlags(CLI::App* app, ServiceFlags* flags) {
-  app->add_option("-a,--address", flags->address, "Address of the service: host:port or unix:/path")
+  app->add_option("-a,--address", flags->client.address,
+                  "Address of the service: host:port or unix:/path")
       ->envname("TUTTI_ADDRESS")
       ->capture_default_str();
+  const auto add_tls = [&](const char* name, const char* env, std::string* value,
+                           const char* help) {
+    app->add_option(name, *value, help)->envname(env)->group("TLS");
+  };
+  add_tls("--tls-ca", "TUTTI_TLS_CA", &flags->client.tls_authority,
+          "PEM authority that signed the service's certificate; turns TLS on");
+  add_tls("--tls-cert", "TUTTI_TLS_CERT", &flags->client.tls_certificate,
+          "PEM certificate of ours, for a service that asks for one");
+  add_tls("--tls-key", "TUTTI_TLS_KEY", &flags->client.tls_key, "PEM key of that certificate");
   app->add_option("--timeout", flags->timeout_s,
                   "Seconds to wait for the whole answer; 0: no limit")
       ->envname("TUTTI_TIMEOUT")
@@ -44,9 +54,7 @@ void AddServiceFlags(CLI::App* app, ServiceFlags* flags) {
 }
 
 absl::StatusOr<std::unique_ptr<Client>> MakeClient(const ServiceFlags& flags) {
-  auto client = Client::Create({.address = flags.address});
-  if (!client.ok()) return Annotate(client.status(), "--address");
-  return client;
+  return Client::Create(flags.client);
 }
 
 CallOptions MakeCallOptions(const ServiceFlags& flags, CancelToken* cancel) {

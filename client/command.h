@@ -42,7 +42,7 @@ int Fail(const absl::Status& status);
 
 // The flags of every subcommand that talks to a service.
 struct ServiceFlags {
-  std::string address = ClientOptions().address;
+  ClientOptions client;
   double timeout_s = 0;  // 0: none
 };
 void AddServiceFlags(CLI::App* app, ServiceFlags* flags);

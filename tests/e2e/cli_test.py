@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+"""The command line without a cluster: help, flags, plan, and what is said when nobody serves.
+
+By hand:  TUTTI_BINARY_DIR=build/release python3 tests/e2e/cli_test.py
+"""
+import json
+import os
+import shutil
+import tempfile
+import unittest
+
+from harness import BINARIES, DEMO, TESTDATA, clean_environment, tutti
+
+COMMANDS = ["up", "generate", "chat", "status", "plan", "tokenize"]
+NOBODY = "127.0.0.1:1"
+
+
+class Help(unittest.TestCase):
+    def test_every_command_explains_itself_with_examples(self):
+        for command in COMMANDS:
+            with self.subTest(command):
+                done = tutti(command, "--help")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn("Examples:", done.stdout)
+                self.assertIn(f"tutti {command}", done.stdout)
+                self.assertNotIn("\x1b", done.stdout)
+
+    def test_root_lists_the_commands(self):
+        done = tutti("--help")
+        self.assertEqual(done.returncode, 0)
+        for command in COMMANDS:
+            self.assertIn(command, done.stdout)
+
+    def test_version(self):
+        done = tutti("--version")
+        self.assertEqual(done.returncode, 0)
+        self.assertRegex(done.stdout, r"^\d+\.\d+\.\d+")
+
+
+class BadFlags(unittest.TestCase):
+    def refused(self, *arguments, naming, stdin=""):
+        done = tutti(*arguments, stdin=stdin)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn(naming, done.stderr)
+        self.assertEqual(done.stdout, "")
+
+    def test_are_named(self):
+        self.refused(naming="subcommand")
+        self.refused("frobnicate", naming="frobnicate")
+        self.refused("generate", "--temprature", "1", naming="--temprature")
+        self.refused("generate", "--prompt", "x", "--temperature", "warm", naming="--temperature")
+        self.refused("generate", "--prompt", "x", "--token-ids", "1", naming="--token-ids")
+        self.refused("generate", "--token-ids", "1,x", naming='"x" is not a token id')
+        self.refused("generate", "--prompt", "x", "--logit-bias", "7", naming="--logit-bias")
+        self.refused("generate", "--prompt", "x", "--address", "nohost", naming="no port")
+        self.refused("up", naming="--model")
+        self.refused("up", "--model", "/nonexistent", naming="/nonexistent/config.json")
+        self.refused("up", "--model", DEMO, "--workers", "0", naming="--workers")
+        self.refused("up", "--model", DEMO, "--memory-per-worker", "2 parsecs", naming="parsecs")
+        self.refused("plan", "--model", DEMO, naming="--devices")
+        self.refused("plan", "--model", DEMO, "--devices", "2x24Gib,x", naming='"x"')
+        self.refused("plan", "--model", DEMO, "--devices", "1x24Gibberish", naming="Gibberish")
+
+    def test_a_config_file_with_an_unknown_key_is_refused(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write("[generate]\ntemprature = 1\n")
+            file.flush()
+            self.refused("--config", file.name, "generate", "--prompt", "x", naming="temprature")
+        self.refused("--config", "/nonexistent.toml", "generate", "--prompt", "x",
+                     naming="/nonexistent.toml")
+
+    def test_too_large_a_prompt_is_refused(self):
+        self.refused("generate", "--address", NOBODY, stdin="x" * (17 << 20), naming="larger than")
+
+
+class NobodyServes(unittest.TestCase):
+    def test_the_address_is_named(self):
+        for arguments in (["generate", "--prompt", "x"], ["chat", "--message", "x"], ["status"],
+                          ["tokenize", "--text", "x"]):
+            with self.subTest(arguments[0]):
+                done = tutti(*arguments, "--address", NOBODY)
+                self.assertEqual(done.returncode, 3, done.stderr)
+                self.assertIn(NOBODY, done.stderr)
+
+    def test_the_environment_and_the_file_name_it_too(self):
+        done = tutti("status", env=clean_environment(TUTTI_ADDRESS=NOBODY))
+        self.assertIn(NOBODY, done.stderr)
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write(f'[status]\naddress = "{NOBODY}"\n')
+            file.flush()
+            done = tutti("--config", file.name, "status")
+            self.assertIn(NOBODY, done.stderr)
+            done = tutti("--config", file.name, "status",
+                         env=clean_environment(TUTTI_ADDRESS="127.0.0.1:2"))
+            self.assertIn("127.0.0.1:2", done.stderr)
+
+
+class Plan(unittest.TestCase):
+    def plan(self, *arguments):
+        done = tutti("plan", *arguments, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_demo_from_config_alone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copy(os.path.join(DEMO, "config.json"), folder)
+            plan = self.plan("--model", folder, "--devices", "2x64MiB")
+        self.assertEqual([stage["first_layer"] for stage in plan["stages"]][0], 0)
+        self.assertEqual(sum(stage["num_layers"] for stage in plan["stages"]), plan["num_layers"])
+        for stage in plan["stages"]:
+            self.assertLessEqual(stage["peak_bytes"], stage["budget_bytes"])
+            self.assertEqual(stage["peak_bytes"], stage["weight_bytes"] + stage["kv_bytes"] +
+                             stage["activation_bytes"])
+
+    def test_layers_can_be_given(self):
+        plan = self.plan("--model", DEMO, "--devices", "2x64MiB", "--layers", "1,3")
+        self.assertEqual([stage["num_layers"] for stage in plan["stages"]], [1, 3])
+        done = tutti("plan", "--model", DEMO, "--devices", "2x64MiB", "--layers", "1,30")
+        self.assertEqual(done.returncode, 2, done.stdout)
+
+    def test_what_cannot_fit_is_refused_with_what_would(self):
+        done = tutti("plan", "--model", DEMO, "--devices", "2x256KiB")
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertRegex(done.stderr, r"device \d")
+        self.assertEqual(done.stdout, "")
+
+    @unittest.skipUnless(TESTDATA, "TUTTI_TESTDATA is not set: no real configurations here")
+    def test_real_models(self):
+        configs = os.path.join(TESTDATA, "configs")
+        plan = self.plan("--model", os.path.join(configs, "Qwen3-32B"), "--devices", "4x24GiB")
+        self.assertEqual(sum(stage["num_layers"] for stage in plan["stages"]), 64)
+        self.assertGreater(plan["kv_tokens"], 0)
+        done = tutti("plan", "--model", os.path.join(configs, "Qwen3-32B"), "--devices", "2x24GiB")
+        self.assertEqual(done.returncode, 1)
+        done = tutti("plan", "--model", os.path.join(configs, "Qwen3-4B-AWQ"), "--devices", "1x24GiB")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("awq", done.stderr.lower())
+        done = tutti("plan", "--model", os.path.join(configs, "chatglm3-6b"), "--devices", "1x24GiB")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("ChatGLM", done.stderr)
+
+    @unittest.skipUnless(TESTDATA, "TUTTI_TESTDATA is not set: no real configurations here")
+    def test_uneven_devices_all_get_their_share(self):
+        model = os.path.join(TESTDATA, "configs", "Qwen3-8B")
+        plan = self.plan("--model", model, "--devices", "1x8GiB,1x24GiB", "--max-model-len", "8192")
+        small, large = plan["stages"]
+        self.assertLess(small["num_layers"], large["num_layers"])
+        done = tutti("plan", "--model", model, "--devices", "1x8GiB,1x24GiB")
+        self.assertIn("KV room", done.stdout)
+
+
+class Bench(unittest.TestCase):
+    def test_local_reports_speeds_beside_the_machines(self):
+        program = os.path.join(BINARIES, "tutti-bench")
+        if not os.path.exists(program):
+            self.skipTest("tutti-bench is not built")
+        import subprocess
+        done = subprocess.run([program, "local", "--model", DEMO, "--threads", "1", "--prompt-tokens",
+                               "32", "--output-tokens", "8", "--batch", "2", "--runs", "1", "--json"],
+                              text=True, capture_output=True, timeout=60, env=clean_environment())
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads(done.stdout)
+        for name in ("prefill_tokens_per_second", "decode_tokens_per_second",
+                     "machine_read_bytes_per_second", "machine_flops_per_second"):
+            self.assertGreater(report[name], 0, name)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

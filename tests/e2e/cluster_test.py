@@ -1,0 +1,282 @@
+#!/usr/bin/env python3
+"""A whole cluster of real processes: answers, status, killed workers, and an end that leaves nothing.
+
+By hand:  TUTTI_BINARY_DIR=build/release python3 tests/e2e/cluster_test.py
+"""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+from harness import (DEMO, PATIENCE_S, TUTTI, Cluster, clean_environment, running, tutti, wait_until)
+
+QUESTION = "What is 12 + 30?"
+# Long enough that a worker can be killed in the middle.
+LONG = ["generate", "--prompt", "12", "--max-tokens", "1900", "--ignore-eos", "--temperature", "1",
+        "--seed", "1", "--json"]
+KV = ["--kv-tokens", "16384"]
+
+
+def gone(pids):
+    return all(not running(pid) for pid in pids)
+
+
+class Serving(unittest.TestCase):
+    """One cluster for all of these."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = Cluster(*KV)
+        cls.addClassCleanup(cls.cluster.cleanup)
+
+    def ok(self, *arguments, **kwargs):
+        done = self.cluster.tutti(*arguments, **kwargs)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
+    def test_generate_streams_text_or_json_of_the_same_tokens(self):
+        flags = ["--prompt", "12+30=", "--temperature", "0", "--max-tokens", "8"]
+        text = self.ok("generate", *flags).stdout
+        lines = self.ok("generate", *flags, "--json", "--logprobs").stdout.splitlines()
+        messages = [json.loads(line) for line in lines]
+        self.assertEqual("".join(message["text"] for message in messages), text)
+        tokens = [token for message in messages for token in message["tokens"]]
+        finish = messages[-1]["finish"]
+        self.assertEqual(finish["usage"]["completion_tokens"], len(tokens))
+        self.assertTrue(all(token["logprob"] <= 0 for token in tokens))
+        self.assertIn(finish["reason"], ("FINISH_REASON_STOP", "FINISH_REASON_LENGTH"))
+
+    def test_prompts_come_from_anywhere(self):
+        flags = ["--temperature", "0", "--max-tokens", "4"]
+        direct = self.ok("generate", "--prompt", "7+8=", *flags).stdout
+        self.assertEqual(self.ok("generate", *flags, stdin="7+8=").stdout, direct)
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write("7+8=")
+            file.flush()
+            self.assertEqual(self.ok("generate", "--prompt-file", file.name, *flags).stdout, direct)
+        ids = self.ok("tokenize", "--text", "7+8=", "--ids").stdout.strip()
+        self.assertEqual(self.ok("generate", "--token-ids", ids, *flags).stdout, direct)
+
+    def test_the_same_seed_gives_the_same_text(self):
+        flags = ["generate", "--prompt", "abc", "--temperature", "1.5", "--max-tokens", "32",
+                 "--ignore-eos"]
+        first = self.ok(*flags, "--seed", "5").stdout
+        self.assertEqual(self.ok(*flags, "--seed", "5").stdout, first)
+        self.assertNotEqual(self.ok(*flags, "--seed", "6").stdout, first)
+
+    def test_stats_go_to_stderr(self):
+        done = self.ok("generate", "--prompt", "1", "--max-tokens", "3", "--ignore-eos", "--stats")
+        self.assertIn("3 output tokens", done.stderr)
+        self.assertIn("seed", done.stderr)
+
+    def test_chat_keeps_the_conversation(self):
+        once = self.ok("chat", "--message", QUESTION, "--temperature", "0").stdout.strip()
+        talk = self.ok("chat", "--temperature", "0",
+                       stdin=f"{QUESTION}\n/reset\n{QUESTION}\n/exit\nnever read\n").stdout
+        self.assertEqual(talk.split("\n"), [once, once, ""])
+
+    def test_tokenize_shows_ids_and_bytes(self):
+        answer = json.loads(self.ok("tokenize", "--text", "hello", "--json").stdout)
+        self.assertEqual(len(answer["ids"]), len(answer["tokens"]))
+        self.assertIn("tokens", self.ok("tokenize", "--text", "hello").stdout)
+
+    def test_status_is_a_device_map(self):
+        self.ok("generate", "--prompt", "1", "--max-tokens", "16", "--ignore-eos")
+        status = self.cluster.status()
+        self.assertTrue(status["serving"])
+        stages = status["pipelines"][0]["stages"]
+        with open(os.path.join(DEMO, "config.json"), encoding="utf-8") as file:
+            config = json.load(file)
+        self.assertEqual(sum(stage["num_layers"] for stage in stages), config["num_hidden_layers"])
+        self.assertEqual({stage["worker"]["worker_id"] for stage in stages}, {"w0", "w1"})
+        self.assertGreater(stages[0]["activation_bytes_per_token"], 0)
+        text = self.ok("status").stdout
+        self.assertIn("w0", text)
+        self.assertIn("serving", text)
+        self.assertNotIn("\x1b", text)
+
+    def test_refusals_name_the_field(self):
+        for flags, naming in ((["--top-p", "2"], "top_p"), (["--max-tokens", "0"], "max_tokens"),
+                              (["--model", "other"], "model"), (["--temperature", "-1"], "temperature")):
+            with self.subTest(naming):
+                done = self.cluster.tutti("generate", "--prompt", "x", *flags)
+                self.assertNotEqual(done.returncode, 0)
+                self.assertIn(naming, done.stderr)
+
+    def test_a_reader_that_leaves_ends_the_request(self):
+        done = subprocess.run(f"'{TUTTI}' {' '.join(LONG)} | head -n 1", shell=True, text=True,
+                              capture_output=True, timeout=PATIENCE_S, env=self.cluster.env)
+        self.assertEqual(len(done.stdout.splitlines()), 1)
+        wait_until(lambda: self.cluster.status()["pipelines"][0]["running"] == 0, "the request ends")
+
+    def test_interrupt_cancels_and_a_deadline_ends(self):
+        process = subprocess.Popen([TUTTI, *LONG], stdout=subprocess.PIPE, text=True,
+                                   stderr=subprocess.DEVNULL, env=self.cluster.env)
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=PATIENCE_S)
+        self.assertEqual(process.returncode, 130)
+        done = self.cluster.tutti(*LONG, "--timeout", "0.05")
+        self.assertEqual(done.returncode, 4, done.stderr)
+        wait_until(lambda: self.cluster.status()["pipelines"][0]["blocks_in_use"] == 0,
+                   "all KV blocks are free")
+
+
+class Layouts(unittest.TestCase):
+    def test_the_text_does_not_depend_on_the_number_of_workers(self):
+        command = " && ".join(
+            [f"'{TUTTI}' generate --prompt '12+30=' --temperature 0 --max-tokens 24 --ignore-eos",
+             f"'{TUTTI}' generate --prompt 'abc' --temperature 1 --seed 3 --max-tokens 24 --ignore-eos"])
+        texts = set()
+        for workers in (1, 3):
+            done = tutti("up", "--model", DEMO, "--workers", str(workers), "--listen", "127.0.0.1:0",
+                         "--threads-per-worker", "1", *KV, "--exec", command)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("serving", done.stderr)
+            texts.add(done.stdout)
+        self.assertEqual(len(texts), 1, texts)
+
+
+class Exec(unittest.TestCase):
+    def test_the_exit_code_is_the_commands(self):
+        done = tutti("up", "--model", DEMO, "--listen", "127.0.0.1:0", *KV, "--exec",
+                     "echo $TUTTI_ADDRESS; exit 7")
+        self.assertEqual(done.returncode, 7, done.stderr)
+        self.assertRegex(done.stdout, r"^127\.0\.0\.1:\d+\n$")
+
+
+class BadModels(unittest.TestCase):
+    def start(self, break_model):
+        with tempfile.TemporaryDirectory() as folder:
+            model = os.path.join(folder, "model")
+            shutil.copytree(DEMO, model)
+            break_model(model)
+            return tutti("up", "--model", model, "--workers", "2", "--listen", "127.0.0.1:0")
+
+    def refused(self, break_model, naming):
+        done = self.start(break_model)
+        self.assertNotIn(done.returncode, (0, 130), done.stdout)
+        self.assertIn(naming, done.stderr)
+
+    def test_a_truncated_checkpoint_is_named(self):
+        def truncate(model):
+            path = os.path.join(model, "model.safetensors")
+            os.truncate(path, os.path.getsize(path) // 2)
+        self.refused(truncate, "model.safetensors")
+
+    def test_an_unknown_architecture_is_named(self):
+        def rename(model):
+            path = os.path.join(model, "config.json")
+            with open(path, encoding="utf-8") as file:
+                config = json.load(file)
+            config["architectures"] = ["MysteryForCausalLM"]
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(config, file)
+        self.refused(rename, "MysteryForCausalLM")
+
+    def test_a_port_in_use_is_named(self):
+        cluster = Cluster(*KV, workers=1)
+        self.addCleanup(cluster.cleanup)
+        done = tutti("up", "--model", DEMO, "--listen", cluster.address, *KV)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn(cluster.address, done.stderr)
+
+
+class Failures(unittest.TestCase):
+    def setUp(self):
+        self.cluster = Cluster(*KV)
+        self.addCleanup(self.cluster.cleanup)
+
+    def lose(self, name, number):
+        """Breaks a worker while streams run through it; how they end."""
+        victim = self.cluster.children()[name]
+        streams = [subprocess.Popen([TUTTI, *LONG], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                    text=True, env=self.cluster.env) for _ in range(4)]
+        for stream in streams:
+            self.assertTrue(stream.stdout.readline(), "no first token")
+        os.kill(victim, number)
+        lost_at = time.monotonic()
+        ends = []
+        for stream in streams:
+            _, errors = stream.communicate(timeout=PATIENCE_S)
+            ends.append((stream.returncode, errors, time.monotonic() - lost_at))
+        return victim, ends
+
+    def check_ends(self, name, ends):
+        broken = [end for end in ends if end[0] != 0]
+        self.assertTrue(broken, "every stream ended before the worker was lost")
+        for code, errors, seconds in broken:
+            self.assertEqual(code, 3, errors)
+            self.assertIn(name, errors)
+            # Two seconds are the promise; the rest is what a client process takes to end.
+            self.assertLess(seconds, 2.5)
+
+    def check_serving_again(self):
+        wait_until(self.cluster.serving, "serving again")
+        done = self.cluster.tutti("generate", "--prompt", "1+1=", "--temperature", "0")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_a_killed_worker_is_named_and_returns(self):
+        for name in ("w1", "w0"):
+            with self.subTest(name):
+                before = self.cluster.tutti("generate", "--prompt", "5+6=", "--temperature", "0").stdout
+                victim, ends = self.lose(name, signal.SIGKILL)
+                self.check_ends(name, ends)
+                wait_until(lambda: self.cluster.children().get(name, victim) != victim,
+                           "the worker is started again")
+                self.check_serving_again()
+                after = self.cluster.tutti("generate", "--prompt", "5+6=", "--temperature", "0").stdout
+                self.assertEqual(after, before)
+                self.assertIn(f"{name} ended with signal 9", self.cluster.stderr())
+        wait_until(lambda: "serving again" in self.cluster.stderr(), "told on stderr")
+
+    def test_a_stopped_worker_is_named_too(self):
+        victim, ends = self.lose("w1", signal.SIGSTOP)
+        self.check_ends("w1", ends)
+        os.kill(victim, signal.SIGCONT)
+        self.check_serving_again()
+
+
+class TheEnd(unittest.TestCase):
+    def end(self, number, expected):
+        cluster = Cluster(*KV)
+        self.addCleanup(cluster.cleanup)
+        pids = list(cluster.children().values())
+        self.assertEqual(len(pids), 3)
+        self.assertEqual(len(cluster.private_dirs()), 1)
+        stream = subprocess.Popen([TUTTI, *LONG], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                  text=True, env=cluster.env)
+        stream.stdout.readline()
+        self.assertEqual(cluster.stop(number), expected)
+        stream.communicate(timeout=PATIENCE_S)
+        wait_until(lambda: gone(pids), "no process is left", timeout=5)
+        return cluster
+
+    def test_ctrl_c_and_sigterm_leave_nothing(self):
+        for number, expected in ((signal.SIGINT, 130), (signal.SIGTERM, 0)):
+            with self.subTest(number):
+                cluster = self.end(number, expected)
+                self.assertEqual(cluster.private_dirs(), [])
+                self.assertFalse(os.path.exists(cluster.ready))
+
+    def test_even_kill_9_leaves_no_process(self):
+        self.end(signal.SIGKILL, -signal.SIGKILL)
+
+    def test_stopped_children_are_killed(self):
+        cluster = Cluster(*KV)
+        self.addCleanup(cluster.cleanup)
+        pids = list(cluster.children().values())
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        started = time.monotonic()
+        self.assertEqual(cluster.stop(signal.SIGINT), 130)
+        self.assertLess(time.monotonic() - started, 10)
+        self.assertTrue(gone(pids))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
