@@ -47,8 +47,13 @@ absl::Status Copy(const fs::path& from, const fs::path& to) {
   std::error_code error;
   // A directory's own file may be its source: --config DIR/config.json --output DIR.
   if (fs::equivalent(from, to, error)) return absl::OkStatus();
-  fs::copy_file(from, to, fs::copy_options::overwrite_existing, error);
-  if (!error) return absl::OkStatus();
+  // Removed first, and made writable: the source may be read-only, and its copy would be too.
+  fs::remove(to, error);
+  fs::copy_file(from, to, error);
+  if (!error) {
+    fs::permissions(to, fs::perms::owner_write, fs::perm_options::add, error);
+    return absl::OkStatus();
+  }
   return absl::UnavailableError(
       absl::StrCat("copying ", from.string(), " to ", to.string(), ": ", error.message()));
 }

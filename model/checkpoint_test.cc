@@ -1,0 +1,300 @@
+#include "model/checkpoint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "model/test_files.h"
+#include "model/weight_map.h"
+
+namespace tutti {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+std::string Message(const absl::Status& status) { return std::string(status.message()); }
+
+std::string Bytes(Checkpoint& checkpoint, const std::string& name) {
+  const auto span = checkpoint.Map(name);
+  EXPECT_TRUE(span.ok()) << span.status();
+  return std::string(reinterpret_cast<const char*>(span->data()), span->size());
+}
+
+void WriteIndex(const TempDir& dir, const std::map<std::string, std::string>& map) {
+  nlohmann::json index;
+  index["metadata"]["total_size"] = 1;
+  index["weight_map"] = map;
+  dir.Write("model.safetensors.index.json", index.dump());
+}
+
+const std::string kFirst = "model-00001-of-00002.safetensors";
+const std::string kSecond = "model-00002-of-00002.safetensors";
+
+// Two shards: a and b in the first, c in the second.
+void WriteTwoShards(const TempDir& dir) {
+  dir.Write(kFirst, FileOf({TensorOf("a", StoredType::kBF16, {2, 3}),
+                            TensorOf("b", StoredType::kU8, {5})}));
+  dir.Write(kSecond, FileOf({TensorOf("c", StoredType::kF32, {4})}));
+  WriteIndex(dir, {{"a", kFirst}, {"b", kFirst}, {"c", kSecond}});
+}
+
+TEST(Checkpoint, MapsASingleFile) {
+  TempDir dir;
+  const std::string file =
+      FileOf({TensorOf("a", StoredType::kBF16, {2, 3}), TensorOf("b", StoredType::kF32, {}),
+              TensorOf("none", StoredType::kF32, {0})});
+  dir.Write("model.safetensors", file);
+  const auto checkpoint = Checkpoint::Open(dir.path());
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_EQ((*checkpoint)->tensors().size(), 3);
+  EXPECT_FALSE((*checkpoint)->files()[0].mapped) << "opening must not map";
+  EXPECT_EQ((*checkpoint)->Find("nothing"), nullptr);
+  const TensorInfo* b = (*checkpoint)->Find("b");
+  ASSERT_NE(b, nullptr);
+  EXPECT_EQ(Bytes(**checkpoint, "b"), file.substr(static_cast<size_t>(b->offset), 4));
+  EXPECT_EQ(Bytes(**checkpoint, "a"), file.substr(file.size() - 16, 12));
+  EXPECT_EQ(Bytes(**checkpoint, "none"), "");
+  EXPECT_TRUE((*checkpoint)->files()[0].mapped);
+  EXPECT_EQ((*checkpoint)->Map("nothing").status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST(Checkpoint, MapsOnlyTheShardsAskedFor) {
+  TempDir dir;
+  WriteTwoShards(dir);
+  const auto checkpoint = Checkpoint::Open(dir.path());
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_EQ(Bytes(**checkpoint, "c").size(), 16);
+  for (const Checkpoint::File& file : (*checkpoint)->files()) {
+    EXPECT_EQ(file.mapped, file.name == kSecond) << file.name;
+  }
+}
+
+TEST(Checkpoint, OpensOnlyTheShardsThatHoldTheNames) {
+  TempDir dir;
+  WriteTwoShards(dir);
+  std::filesystem::remove(dir.File(kFirst));
+  const std::vector<std::string> names = {"c", "unknown"};
+  const auto checkpoint = Checkpoint::OpenFor(dir.path(), names);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_EQ((*checkpoint)->files().size(), 1);
+  EXPECT_NE((*checkpoint)->Find("c"), nullptr);
+  EXPECT_EQ((*checkpoint)->Find("a"), nullptr);
+
+  const auto all = Checkpoint::Open(dir.path());
+  EXPECT_EQ(all.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(Message(all.status()), HasSubstr(kFirst));
+}
+
+TEST(Checkpoint, TheIndexDecidesWhichShardATensorIsFrom) {
+  TempDir dir;
+  WriteTwoShards(dir);
+  // An older copy of "a" that the index does not mention.
+  dir.Write(kSecond,
+            FileOf({TensorOf("a", StoredType::kU8, {1}), TensorOf("c", StoredType::kF32, {4})}));
+  const auto checkpoint = Checkpoint::Open(dir.path());
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_EQ((*checkpoint)->Find("a")->bytes, 12);
+  EXPECT_EQ((*checkpoint)->tensors().size(), 3);
+}
+
+TEST(Checkpoint, ChecksTheIndex) {
+  TempDir dir;
+  WriteTwoShards(dir);
+  WriteIndex(dir, {{"a", kFirst}, {"missing.weight", kSecond}});
+  auto checkpoint = Checkpoint::Open(dir.path());
+  EXPECT_EQ(checkpoint.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(Message(checkpoint.status()), HasSubstr("missing.weight"));
+  EXPECT_THAT(Message(checkpoint.status()), HasSubstr(kSecond));
+
+  for (const char* name :
+       {"", ".", "..", "../model.safetensors", "/etc/passwd", "sub/x.safetensors"}) {
+    WriteIndex(dir, {{"a", name}});
+    checkpoint = Checkpoint::Open(dir.path());
+    EXPECT_EQ(checkpoint.status().code(), absl::StatusCode::kInvalidArgument) << name;
+    EXPECT_THAT(Message(checkpoint.status()), HasSubstr("does not name a file")) << name;
+  }
+  for (const char* text :
+       {"", "{}", "[]", "{\"weight_map\": []}", "{\"weight_map\": {}}",
+        "{\"weight_map\": {\"a\": 1}}", "{\"weight_map\": {\"a\": \"x\", \"a\": \"y\"}}"}) {
+    dir.Write("model.safetensors.index.json", text);
+    EXPECT_EQ(Checkpoint::Open(dir.path()).status().code(), absl::StatusCode::kInvalidArgument)
+        << text;
+  }
+}
+
+TEST(Checkpoint, NamesTheFileAndTensorThatAreWrong) {
+  TempDir dir;
+  WriteTwoShards(dir);
+  const std::string good = ReadWholeFile(dir.File(kSecond));
+  dir.Write(kSecond, good.substr(0, good.size() - 1));
+  const absl::Status status = Checkpoint::Open(dir.path()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(Message(status), HasSubstr(kSecond));
+  EXPECT_THAT(Message(status), HasSubstr("\"c\""));
+}
+
+TEST(Checkpoint, EveryTruncationOfASmallFileIsRefused) {
+  TempDir dir;
+  const std::string file =
+      FileOf({TensorOf("a", StoredType::kBF16, {2, 3}), TensorOf("b", StoredType::kU8, {5})});
+  for (size_t n = 0; n < file.size(); ++n) {
+    dir.Write("model.safetensors", file.substr(0, n));
+    EXPECT_EQ(Checkpoint::Open(dir.path()).status().code(), absl::StatusCode::kInvalidArgument)
+        << n;
+  }
+}
+
+TEST(Checkpoint, PickledWeightsAreRefusedWithAHint) {
+  TempDir dir;
+  EXPECT_EQ(Checkpoint::Open(dir.path()).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Checkpoint::Open(dir.File("nowhere")).status().code(), absl::StatusCode::kNotFound);
+  dir.Write("pytorch_model.bin", "\x80\x02.");
+  const absl::Status status = Checkpoint::Open(dir.path()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(Message(status), HasSubstr("convert"));
+  EXPECT_THAT(Message(status), HasSubstr("pytorch_model.bin"));
+}
+
+TEST(Checkpoint, OnlyRegularFilesAreOpened) {
+  TempDir dir;
+  ASSERT_EQ(mkfifo(dir.File("model.safetensors").c_str(), 0600), 0);
+  EXPECT_EQ(Checkpoint::Open(dir.path()).status().code(), absl::StatusCode::kInvalidArgument);
+  std::filesystem::remove(dir.File("model.safetensors"));
+  std::filesystem::create_directory(dir.File("model.safetensors"));
+  EXPECT_EQ(Checkpoint::Open(dir.path()).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(Checkpoint, AFileThatChangedIsNotMapped) {
+  const std::string file = FileOf({TensorOf("a", StoredType::kU8, {5})});
+  for (const bool replace : {false, true}) {
+    TempDir dir;
+    dir.Write("model.safetensors", file);
+    const auto checkpoint = Checkpoint::Open(dir.path());
+    ASSERT_TRUE(checkpoint.ok());
+    if (replace) {
+      dir.Write("other", file);
+      std::filesystem::rename(dir.File("other"), dir.File("model.safetensors"));
+    } else {
+      ASSERT_EQ(truncate(dir.File("model.safetensors").c_str(), 10), 0);
+    }
+    const auto span = (*checkpoint)->Map("a");
+    EXPECT_EQ(span.status().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(Message(span.status()), HasSubstr("changed"));
+  }
+}
+
+// Pages of `bytes` in this process's page tables.
+int64_t ResidentBytes(std::span<const std::byte> bytes) {
+  const int64_t page = sysconf(_SC_PAGESIZE);
+  FILE* map = std::fopen("/proc/self/pagemap", "rb");
+  if (map == nullptr) return -1;
+  const auto first = reinterpret_cast<uintptr_t>(bytes.data()) / page;
+  const auto last = (reinterpret_cast<uintptr_t>(bytes.data()) + bytes.size() - 1) / page;
+  std::vector<uint64_t> entries(last - first + 1);
+  std::fseek(map, static_cast<long>(first * 8), SEEK_SET);
+  const size_t got = std::fread(entries.data(), 8, entries.size(), map);
+  std::fclose(map);
+  if (got != entries.size()) return -1;
+  int64_t resident = 0;
+  for (uint64_t entry : entries) resident += (entry >> 63) != 0 ? page : 0;
+  return resident;
+}
+
+TEST(Checkpoint, ReleasedPagesLeaveTheProcessAndComeBack) {
+  TempDir dir;
+  dir.Write("model.safetensors", FileOf({TensorOf("small", StoredType::kU8, {3}),
+                                         TensorOf("large", StoredType::kU8, {8 << 20})}));
+  const auto checkpoint = Checkpoint::Open(dir.path());
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  const auto span = *(*checkpoint)->Map("large");
+  (*checkpoint)->AdviseSequential(span);
+  const auto sum = [&] {
+    uint64_t total = 0;
+    for (std::byte b : span) total += static_cast<uint64_t>(b);
+    return total;
+  };
+  const uint64_t before = sum();
+  const int64_t resident = ResidentBytes(span);
+  if (resident < 0) GTEST_SKIP() << "/proc/self/pagemap cannot be read here";
+  EXPECT_GE(resident, 8 << 20);
+  (*checkpoint)->ReleasePages(span);
+  EXPECT_EQ(ResidentBytes(span), 0);
+  EXPECT_EQ(sum(), before);
+  (*checkpoint)->ReleasePages({});
+}
+
+TEST(CheckCheckpoint, NamesWhatIsMissingOrDiffers) {
+  const ModelConfig config = TinyConfig();
+  const std::string victim = "model.layers.1.self_attn.k_proj.weight";
+  struct Case {
+    const char* expected;
+    void (*spoil)(TensorInfo&);
+  };
+  for (const Case& c :
+       {Case{"is missing", [](TensorInfo& t) { t.name = "other"; }},
+        Case{"has dtype F16, expected BF16", [](TensorInfo& t) { t.dtype = StoredType::kF16; }},
+        Case{"has shape [24, 16], expected [16, 24]",
+             [](TensorInfo& t) { std::swap(t.shape[0], t.shape[1]); }}}) {
+    TempDir dir;
+    std::vector<TensorInfo> tensors = TensorsOf(config);
+    for (TensorInfo& tensor : tensors) {
+      if (tensor.name == victim) c.spoil(tensor);
+    }
+    dir.Write("model.safetensors", FileOf(tensors));
+    const auto checkpoint = Checkpoint::Open(dir.path());
+    ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+    const absl::Status status = CheckCheckpoint(config, **checkpoint);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(Message(status), HasSubstr(victim));
+    EXPECT_THAT(Message(status), HasSubstr(c.expected));
+    // Another stage is not concerned.
+    EXPECT_TRUE(
+        CheckCheckpoint(config, **checkpoint, {.first_layer = 2, .num_layers = 1, .has_head = true})
+            .ok());
+  }
+}
+
+TEST(CheckCheckpoint, ATiedModelNeedsNoHeadButMayHaveOne) {
+  ModelConfig config = TinyConfig();
+  config.tie_word_embeddings = true;
+  for (const bool with_head : {false, true}) {
+    TempDir dir;
+    std::vector<TensorInfo> tensors = TensorsOf(config);
+    if (with_head) tensors.push_back(TensorOf("lm_head.weight", StoredType::kF32, {1}));
+    dir.Write("model.safetensors", FileOf(tensors));
+    const auto checkpoint = Checkpoint::Open(dir.path());
+    ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+    EXPECT_TRUE(CheckCheckpoint(config, **checkpoint).ok())
+        << CheckCheckpoint(config, **checkpoint);
+    config.tie_word_embeddings = false;
+    EXPECT_THAT(Message(CheckCheckpoint(config, **checkpoint)), HasSubstr("lm_head.weight"));
+    config.tie_word_embeddings = true;
+  }
+}
+
+// The checkpoints that transformers wrote.
+TEST(CheckCheckpoint, GoldenCheckpoints) {
+  const char* root = std::getenv("TUTTI_SOURCE_DIR");
+  const std::string dir = std::string(root == nullptr ? "." : root) + "/tests/golden";
+  if (!std::filesystem::exists(dir)) GTEST_SKIP() << dir << " is not there";
+  int seen = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(dir)) {
+    if (!std::filesystem::exists(entry.path() / "config.json")) continue;
+    ++seen;
+    const auto config = LoadModelConfig(entry.path());
+    ASSERT_TRUE(config.ok()) << config.status();
+    const auto checkpoint = Checkpoint::Open(entry.path());
+    ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+    EXPECT_TRUE(CheckCheckpoint(*config, **checkpoint).ok())
+        << CheckCheckpoint(*config, **checkpoint);
+  }
+  EXPECT_GT(seen, 0);
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,309 @@
+#include "model/model_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "model/family.h"
+#include "model/json_document.h"
+#include "model/limits.h"
+#include "model/test_files.h"
+
+namespace tutti {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+json Valid() { return json::parse(ConfigText(TinyConfig())); }
+
+absl::StatusOr<ModelConfig> Parse(const json& root) {
+  return ParseModelConfig(root.dump(), "config.json");
+}
+
+void ExpectRefused(const json& root, absl::StatusCode code, const std::string& text) {
+  const auto config = Parse(root);
+  EXPECT_EQ(config.status().code(), code) << text << ": " << config.status();
+  EXPECT_THAT(std::string(config.status().message()), HasSubstr(text));
+  EXPECT_THAT(std::string(config.status().message()), HasSubstr("config.json"));
+}
+
+void ExpectInvalid(const json& root, const std::string& text) {
+  ExpectRefused(root, absl::StatusCode::kInvalidArgument, text);
+}
+
+void ExpectUnsupported(const json& root, const std::string& text) {
+  ExpectRefused(root, absl::StatusCode::kUnimplemented, text);
+}
+
+TEST(ModelConfig, ReadsEveryField) {
+  json root = Valid();
+  root["eos_token_id"] = {7, 9, 7};
+  root["tie_word_embeddings"] = true;
+  root["rope_theta"] = 1e6;
+  const auto config = Parse(root);
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->architecture, "Qwen3ForCausalLM");
+  EXPECT_EQ(config->model_type, "qwen3");
+  EXPECT_EQ(config->hidden_size, 24);
+  EXPECT_EQ(config->intermediate_size, 40);
+  EXPECT_EQ(config->num_layers, 3);
+  EXPECT_EQ(config->num_heads, 4);
+  EXPECT_EQ(config->num_kv_heads, 2);
+  EXPECT_EQ(config->head_dim, 8);
+  EXPECT_EQ(config->vocab_size, 200);
+  EXPECT_EQ(config->max_position_embeddings, 64);
+  EXPECT_EQ(config->rms_norm_eps, 1e-6f);
+  EXPECT_EQ(config->rope_theta, 1e6);
+  EXPECT_TRUE(config->tie_word_embeddings);
+  EXPECT_TRUE(config->qk_norm);
+  EXPECT_FALSE(config->attention_bias);
+  EXPECT_EQ(config->dtype, DType::kBF16);
+  EXPECT_THAT(config->eos_token_ids, testing::ElementsAre(7, 9));
+  EXPECT_EQ(config->q_width(), 32);
+  EXPECT_EQ(config->kv_width(), 16);
+  EXPECT_EQ(config->kv_bytes_per_token(3), 2 * 3 * 16 * 2);
+  EXPECT_EQ(config->kv_bytes_per_token(1, DType::kF32), 2 * 16 * 4);
+}
+
+TEST(ModelConfig, NamesEachMissingField) {
+  for (const char* name :
+       {"architectures", "hidden_act", "hidden_size", "intermediate_size", "num_hidden_layers",
+        "num_attention_heads", "num_key_value_heads", "head_dim", "vocab_size",
+        "max_position_embeddings", "rms_norm_eps", "rope_theta", "torch_dtype"}) {
+    json root = Valid();
+    root.erase(name);
+    ExpectInvalid(root, std::string(name) + " is missing");
+    root[name] = nullptr;
+    ExpectInvalid(root, std::string(name) + " is missing");
+  }
+}
+
+TEST(ModelConfig, NamesEachWrongTypeAndLimit) {
+  struct Size {
+    const char* name;
+    int64_t most;
+  };
+  for (const Size& size :
+       {Size{"hidden_size", kHiddenSizeMax}, Size{"intermediate_size", kIntermediateSizeMax},
+        Size{"num_hidden_layers", kNumLayersMax}, Size{"num_attention_heads", kNumHeadsMax},
+        Size{"num_key_value_heads", kNumHeadsMax}, Size{"head_dim", kHeadDimMax},
+        Size{"vocab_size", kVocabSizeMax}, Size{"max_position_embeddings", kContextMax}}) {
+    for (const json& value :
+         {json("24"), json(true), json::array({24}), json(24.0), json(24.5), json::object()}) {
+      json root = Valid();
+      root[size.name] = value;
+      ExpectInvalid(root, std::string(size.name) + " must be an integer");
+    }
+    for (const json& value : {json(0), json(-1), json(size.most + 1), json(INT64_MAX),
+                              json(INT64_MIN), json(UINT64_MAX)}) {
+      json root = Valid();
+      root[size.name] = value;
+      ExpectInvalid(root, std::string(size.name) + " is " + value.dump());
+    }
+  }
+  for (const char* name : {"rms_norm_eps", "rope_theta"}) {
+    for (const json& value : {json("1"), json(0), json(-1), json(1e300)}) {
+      json root = Valid();
+      root[name] = value;
+      ExpectInvalid(root, name);
+    }
+  }
+  json root = Valid();
+  root["tie_word_embeddings"] = "yes";
+  ExpectInvalid(root, "tie_word_embeddings must be true or false");
+}
+
+TEST(ModelConfig, ChecksHowFieldsFitTogether) {
+  json root = Valid();
+  root["num_key_value_heads"] = 3;
+  ExpectInvalid(root, "num_key_value_heads 3 does not divide num_attention_heads 4");
+  root = Valid();
+  root["head_dim"] = 7;
+  ExpectInvalid(root, "head_dim 7 is odd");
+  root = Valid();
+  root["eos_token_id"] = 200;
+  ExpectInvalid(root, "eos_token_id holds 200");
+  root["eos_token_id"] = json::array({1, "x"});
+  ExpectInvalid(root, "eos_token_id");
+  root["eos_token_id"] = std::vector<int>(kEosTokensMax + 1, 1);
+  ExpectInvalid(root, "eos_token_id has 65 entries");
+  root = Valid();
+  root["model_type"] = "llama";
+  ExpectInvalid(root, "model_type is \"llama\"");
+}
+
+// The fields that transformers 5 renamed.
+TEST(ModelConfig, AcceptsBothSpellings) {
+  json root = Valid();
+  root.erase("torch_dtype");
+  root["dtype"] = "float16";
+  root.erase("rope_theta");
+  root["rope_parameters"] = {{"rope_theta", 5e6}, {"rope_type", "default"}};
+  root["layer_types"] = std::vector<std::string>(3, "full_attention");
+  auto config = Parse(root);
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->dtype, DType::kF16);
+  EXPECT_EQ(config->rope_theta, 5e6);
+
+  root["rope_theta"] = 5e6;
+  root["torch_dtype"] = "float16";
+  EXPECT_TRUE(Parse(root).ok()) << Parse(root).status();
+  root["rope_theta"] = 1e6;
+  ExpectInvalid(root, "rope_theta and rope_parameters.rope_theta differ");
+  root["rope_theta"] = 5e6;
+  root["torch_dtype"] = "float32";
+  ExpectInvalid(root, "dtype and torch_dtype differ");
+  root.erase("rope_theta");
+  root["rope_parameters"].erase("rope_theta");
+  ExpectInvalid(root, "rope_theta is missing");
+  root["rope_parameters"] = 3;
+  ExpectInvalid(root, "rope_parameters must be an object");
+}
+
+TEST(ModelConfig, RefusesByNameWhatItDoesNotRun) {
+  const auto with = [](const char* name, json value) {
+    json root = Valid();
+    root[name] = std::move(value);
+    return root;
+  };
+  ExpectUnsupported(with("architectures", {"MambaForCausalLM"}),
+                    "architecture \"MambaForCausalLM\" is not supported; supported: "
+                    "Qwen3ForCausalLM");
+  ExpectUnsupported(with("hidden_act", "gelu"), "hidden_act \"gelu\"");
+  ExpectUnsupported(with("torch_dtype", "float64"), "torch_dtype \"float64\"");
+  ExpectUnsupported(with("quantization_config", {{"quant_method", "fp8"}}), "\"fp8\"");
+  ExpectUnsupported(with("quantization_config", json::object()), "quantization_config");
+  ExpectUnsupported(with("rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}}), "\"yarn\"");
+  ExpectUnsupported(with("rope_scaling", {{"type", "linear"}}), "\"linear\"");
+  ExpectUnsupported(with("rope_parameters", {{"rope_theta", 1e6}, {"rope_type", "llama3"}}),
+                    "\"llama3\"");
+  ExpectUnsupported(with("partial_rotary_factor", 0.5), "partial_rotary_factor");
+  ExpectUnsupported(with("dual_chunk_attention_config", {{"chunk_size", 262144}}), "dual chunk");
+  ExpectUnsupported(with("layer_types", {"full_attention", "linear_attention"}),
+                    "\"linear_attention\"");
+  ExpectUnsupported(with("attention_bias", true), "attention_bias");
+}
+
+TEST(ModelConfig, ASlidingWindowCountsOnlyWhenItSlides) {
+  json root = Valid();
+  root["sliding_window"] = 32;
+  root["use_sliding_window"] = false;
+  EXPECT_TRUE(Parse(root).ok());
+  root["use_sliding_window"] = true;
+  root["max_window_layers"] = 2;
+  ExpectUnsupported(root, "use_sliding_window");
+  root["max_window_layers"] = 3;
+  EXPECT_TRUE(Parse(root).ok()) << "no layer beyond the third";
+  root.erase("max_window_layers");
+  ExpectUnsupported(root, "use_sliding_window");
+  root["sliding_window"] = nullptr;
+  EXPECT_TRUE(Parse(root).ok());
+}
+
+TEST(ModelConfig, RefusesWhatIsNotAConfiguration) {
+  for (const char* text : {"", "{", "[]", "3", "null", "{\"a\": }", "\xff\xfe", "{} x",
+                           "{\"hidden_size\": 1e999}", "{\"architectures\": \"Qwen3ForCausalLM\"}",
+                           "{\"architectures\": []}", "{\"architectures\": [1]}"}) {
+    const auto config = ParseModelConfig(text, "somewhere/config.json");
+    EXPECT_EQ(config.status().code(), absl::StatusCode::kInvalidArgument) << text;
+    EXPECT_THAT(std::string(config.status().message()), HasSubstr("somewhere/config.json"));
+  }
+  EXPECT_EQ(ParseModelConfig(std::string(kConfigBytesMax + 1, ' '), "f").status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(ModelConfig, EveryPrefixIsRefused) {
+  const std::string text = ConfigText(TinyConfig());
+  ASSERT_TRUE(ParseModelConfig(text, "f").ok());
+  for (size_t n = 0; n < text.size(); ++n) {
+    EXPECT_FALSE(ParseModelConfig(std::string_view(text).substr(0, n), "f").ok()) << n;
+  }
+}
+
+TEST(JsonDocument, RefusesDepthAndDuplicates) {
+  EXPECT_THAT(std::string(ParseJson(R"({"a": {"b": 1, "b": 2}})", "f", 100).status().message()),
+              HasSubstr("key \"b\" twice"));
+  EXPECT_TRUE(ParseJson(R"({"a": {"b": 1}, "b": [{"b": 1}, {"b": 1}]})", "f", 100).ok());
+  const std::string deep(1'000'000, '[');
+  EXPECT_THAT(std::string(ParseJson(deep, "f", 1 << 20).status().message()), HasSubstr("deeper"));
+  const std::string most = std::string(kJsonDepthMax, '[') + std::string(kJsonDepthMax, ']');
+  EXPECT_TRUE(ParseJson(most, "f", 1000).ok());
+  EXPECT_FALSE(ParseJson("[" + most + "]", "f", 1000).ok());
+}
+
+TEST(JsonDocument, BuildsTheSameDocumentAsTheLibrary) {
+  const std::string text =
+      R"([1, -2, 3.5, "x\u00e9", true, false, null, [], {}, {"a": [{"b": [[1], 2]}], "c": {}}, 18446744073709551615])";
+  EXPECT_EQ(*ParseJson(text, "f", 1000), json::parse(text));
+}
+
+TEST(JsonDocument, QuotesOnlyWholeCharacters) {
+  EXPECT_EQ(Quoted("a\nb"), "\"a?b\"");
+  std::string text(99, 'x');
+  text += "\xc3\xa9tail";
+  EXPECT_EQ(Quoted(text), "\"" + std::string(99, 'x') + "...\"");
+}
+
+TEST(ModelConfig, RealConfigurations) {
+  if (TestData().empty()) GTEST_SKIP() << "TUTTI_TESTDATA is not set: no real configurations";
+  struct Row {
+    const char* name;
+    int64_t hidden, ffn, layers, heads, kv_heads;
+    bool tied;
+  };
+  // The published sizes.
+  for (const Row& row : {Row{"Qwen3-0.6B", 1024, 3072, 28, 16, 8, true},
+                         Row{"Qwen3-1.7B", 2048, 6144, 28, 16, 8, true},
+                         Row{"Qwen3-4B", 2560, 9728, 36, 32, 8, true},
+                         Row{"Qwen3-8B", 4096, 12288, 36, 32, 8, false},
+                         Row{"Qwen3-32B", 5120, 25600, 64, 64, 8, false}}) {
+    const auto config = LoadModelConfig(TestData() + "/configs/" + row.name);
+    ASSERT_TRUE(config.ok()) << config.status();
+    EXPECT_EQ(config->hidden_size, row.hidden) << row.name;
+    EXPECT_EQ(config->intermediate_size, row.ffn) << row.name;
+    EXPECT_EQ(config->num_layers, row.layers) << row.name;
+    EXPECT_EQ(config->num_heads, row.heads) << row.name;
+    EXPECT_EQ(config->num_kv_heads, row.kv_heads) << row.name;
+    EXPECT_EQ(config->head_dim, 128) << row.name;
+    EXPECT_EQ(config->vocab_size, 151936) << row.name;
+    EXPECT_EQ(config->rope_theta, 1e6) << row.name;
+    EXPECT_EQ(config->max_position_embeddings, 40960) << row.name;
+    EXPECT_EQ(config->tie_word_embeddings, row.tied) << row.name;
+    EXPECT_EQ(config->dtype, DType::kBF16) << row.name;
+    EXPECT_THAT(config->eos_token_ids, testing::ElementsAre(151645)) << row.name;
+  }
+}
+
+TEST(ModelConfig, RealConfigurationsOfOtherFamiliesAreRefusedByName) {
+  if (TestData().empty()) GTEST_SKIP() << "TUTTI_TESTDATA is not set: no real configurations";
+  int refused = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(TestData() + "/configs")) {
+    const json root = json::parse(ReadWholeFile(entry.path() / "config.json"));
+    const std::string architecture = root["architectures"][0];
+    const bool quantised = root.contains("quantization_config");
+    const auto config = LoadModelConfig(entry.path());
+    if (FindFamily(architecture) != nullptr && !quantised) {
+      EXPECT_TRUE(config.ok()) << config.status();
+      continue;
+    }
+    ++refused;
+    EXPECT_EQ(config.status().code(), absl::StatusCode::kUnimplemented) << entry.path();
+    const std::string named =
+        quantised ? root["quantization_config"]["quant_method"].get<std::string>() : architecture;
+    EXPECT_THAT(std::string(config.status().message()), HasSubstr("\"" + named + "\""));
+    EXPECT_THAT(std::string(config.status().message()), HasSubstr("supported: "));
+  }
+  EXPECT_GT(refused, 0);
+}
+
+TEST(ModelConfig, AMissingFileIsNotFound) {
+  TempDir dir;
+  const auto config = LoadModelConfig(dir.path());
+  EXPECT_EQ(config.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(config.status().message()), HasSubstr("config.json"));
+}
+
+}  // namespace
+}  // namespace tutti
