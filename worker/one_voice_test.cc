@@ -140,15 +140,13 @@ TEST_P(OneVoiceTest, UnderRandomChoices) {
 }
 
 std::vector<Case> Cases() {
-  std::vector<Case> cases;
-  for (const char* backend : {"reference", "cpu"}) {
-    for (const char* dtype : {"f32", "bf16", "f16"}) {
-      cases.push_back({std::string("single-kv-tied-") + dtype,
-                       backend,
-                       {{5}, {2, 3}, {1, 4}, {4, 1}, {2, 2, 1}, {1, 1, 1, 2}, {1, 1, 1, 1, 1}}});
-      cases.push_back({std::string("grouped-tied-") + dtype, backend, {{3}, {1, 2}, {1, 1, 1}}});
-      cases.push_back({std::string("narrow-untied-") + dtype, backend, {{1, 1}}});
-    }
+  // The reference backend is slow; its smallest model says as much about the stages around it.
+  std::vector<Case> cases = {{"narrow-untied-bf16", "reference", {{1, 1}}}};
+  for (const char* dtype : {"f32", "bf16", "f16"}) {
+    cases.push_back({std::string("single-kv-tied-") + dtype,
+                     "cpu",
+                     {{5}, {2, 3}, {1, 4}, {4, 1}, {2, 2, 1}, {1, 1, 1, 2}, {1, 1, 1, 1, 1}}});
+    cases.push_back({std::string("grouped-tied-") + dtype, "cpu", {{3}, {1, 2}, {1, 1, 1}}});
   }
   return cases;
 }

@@ -1,0 +1,199 @@
+#include "worker/weights.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "model/partition.h"
+#include "worker/kv_store.h"
+#include "worker/testing_pipeline.h"
+#include "worker/transformer.h"
+
+namespace tutti {
+namespace {
+
+using testing::GoldenDir;
+using ::testing::HasSubstr;
+
+class WeightsTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    auto backend = kernels::CreateBackend(GetParam(), {.num_threads = 1});
+    ASSERT_TRUE(backend.ok()) << backend.status();
+    backend_ = *std::move(backend);
+  }
+  static ModelConfig Config(const std::string& checkpoint) {
+    return LoadModelConfig(GoldenDir(checkpoint)).value();
+  }
+  std::unique_ptr<kernels::Backend> backend_;
+};
+
+TEST_P(WeightsTest, LoadsAShareAndReportsProgress) {
+  const ModelConfig config = Config("grouped-tied-bf16");
+  std::vector<std::pair<int64_t, int64_t>> told;
+  const auto weights = LoadWeights(
+      GoldenDir("grouped-tied-bf16"), config, {.first_layer = 1, .num_layers = 2}, backend_.get(),
+      [&](int64_t loaded, int64_t total) { told.emplace_back(loaded, total); });
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  EXPECT_EQ(weights->layers.size(), 2u);
+  EXPECT_EQ(weights->embedding, nullptr);
+  EXPECT_EQ(weights->head, nullptr);
+  EXPECT_EQ(weights->final_norm.data, nullptr);
+  const LayerWeights& layer = weights->layers[0];
+  EXPECT_EQ(layer.qkv->out_features(), 64 + 32 + 32);
+  EXPECT_EQ(layer.qkv->in_features(), 32);
+  EXPECT_EQ(layer.attention_output->out_features(), 32);
+  EXPECT_EQ(layer.attention_output->in_features(), 64);
+  EXPECT_EQ(layer.gate_up->out_features(), 200);
+  EXPECT_EQ(layer.down->in_features(), 100);
+  EXPECT_EQ(layer.input_norm.cols, 32);
+  EXPECT_EQ(layer.query_norm.cols, 16);
+  EXPECT_EQ(layer.qkv_bias.data, nullptr);
+  ASSERT_EQ(told.size(), 8u);  // four products a layer
+  EXPECT_EQ(told.back().first, told.back().second);
+  for (size_t i = 1; i < told.size(); ++i) EXPECT_GT(told[i].first, told[i - 1].first);
+}
+
+TEST_P(WeightsTest, ATiedHeadIsTheEmbeddingWhereBothAre) {
+  const ModelConfig config = Config("grouped-tied-bf16");
+  const std::string dir = GoldenDir("grouped-tied-bf16");
+  const auto whole = LoadWeights(dir, config, WholeModel(config), backend_.get(), {});
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_EQ(whole->head, whole->embedding);
+  const auto first = LoadWeights(dir, config, {0, 2, true, false}, backend_.get(), {});
+  const auto last = LoadWeights(dir, config, {2, 1, false, true}, backend_.get(), {});
+  ASSERT_TRUE(first.ok() && last.ok());
+  EXPECT_EQ(first->head, nullptr);
+  EXPECT_EQ(last->embedding, nullptr);
+  ASSERT_NE(last->head, nullptr);
+  // The matrix is held twice when the stages part.
+  EXPECT_NEAR(first->bytes() + last->bytes(), whole->bytes() + last->head->bytes(), 512);
+}
+
+TEST_P(WeightsTest, AnUntiedHeadIsItsOwnMatrix) {
+  const ModelConfig config = Config("narrow-untied-f32");
+  const auto whole =
+      LoadWeights(GoldenDir("narrow-untied-f32"), config, WholeModel(config), backend_.get(), {});
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_NE(whole->head, whole->embedding);
+}
+
+TEST_P(WeightsTest, HoldsWhatThePartitionPredicts) {
+  const PackingRule packing = GetParam() == "cpu" ? kCpuPacking : kUnpacked;
+  for (const char* name : {"grouped-tied-bf16", "narrow-untied-f32", "single-kv-tied-f16"}) {
+    const ModelConfig config = Config(name);
+    const auto weights =
+        LoadWeights(GoldenDir(name), config, WholeModel(config), backend_.get(), {});
+    ASSERT_TRUE(weights.ok()) << weights.status();
+    const int64_t predicted = ComputeShardBytes(config, WholeModel(config), 1, 0, packing).total();
+    // Vectors are aligned to cache lines one by one, buffers to pages.
+    EXPECT_NEAR(weights->bytes(), predicted, 8192 + 0.03 * predicted) << name;
+  }
+}
+
+TEST_P(WeightsTest, NamesWhatIsWrong) {
+  ModelConfig config = Config("grouped-tied-bf16");
+  const std::string dir = GoldenDir("grouped-tied-bf16");
+  EXPECT_EQ(LoadWeights(dir, config, {0, 4, true, true}, backend_.get(), {}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  config.hidden_size = 64;
+  EXPECT_THAT(
+      std::string(
+          LoadWeights(dir, config, WholeModel(config), backend_.get(), {}).status().message()),
+      HasSubstr("shape"));
+  EXPECT_EQ(
+      LoadWeights(dir + "-absent", config, WholeModel(config), backend_.get(), {}).status().code(),
+      absl::StatusCode::kNotFound);
+}
+
+TEST_P(WeightsTest, AShareOpensOnlyItsOwnFiles) {
+  namespace fs = std::filesystem;
+  const fs::path dir = fs::path(::testing::TempDir()) / ("tutti_share_" + GetParam());
+  fs::remove_all(dir);
+  fs::copy(GoldenDir("grouped-tied-bf16-sharded"), dir);
+  const ModelConfig config = LoadModelConfig(dir.string()).value();
+  // Some file must be dispensable for the first stage.
+  int loaded_without = 0;
+  for (const char* file : {"model-00001-of-00003.safetensors", "model-00002-of-00003.safetensors",
+                           "model-00003-of-00003.safetensors"}) {
+    fs::rename(dir / file, dir / "hidden");
+    const auto weights = LoadWeights(dir.string(), config, {0, 1, true, false}, backend_.get(), {});
+    if (weights.ok()) ++loaded_without;
+    fs::rename(dir / "hidden", dir / file);
+  }
+  EXPECT_GE(loaded_without, 1);
+  fs::remove_all(dir);
+}
+
+TEST_P(WeightsTest, KvStoreTakesMemoryForEachLayer) {
+  const kernels::KvShape shape = {
+      .dtype = DType::kBF16, .block_size = 16, .num_blocks = 3, .kv_heads = 2, .head_dim = 8};
+  const auto store = KvStore::Create(backend_.get(), shape, 4);
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_GE(store->bytes(), 4 * backend_->KvLayerBytes(shape));
+  EXPECT_NE(store->layer(0).data, store->layer(3).data);
+  EXPECT_EQ(store->layer(3).shape.num_blocks, 3);
+}
+
+TEST_P(WeightsTest, AKvStoreThatCannotFitSaysWhere) {
+  const kernels::KvShape shape = {.dtype = DType::kF32,
+                                  .block_size = 4096,
+                                  .num_blocks = 1 << 26,
+                                  .kv_heads = 64,
+                                  .head_dim = 128};
+  const auto store = KvStore::Create(backend_.get(), shape, 2);
+  EXPECT_EQ(store.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(store.status().message()), HasSubstr("KV cache of layer 1 of 2"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, WeightsTest, ::testing::Values("reference", "cpu"),
+                         [](const auto& info) { return info.param; });
+
+TEST(InverseFrequencies, AreThoseOfTheModelsDefinition) {
+  const std::vector<float> frequencies = InverseFrequencies(1e6, 128);
+  ASSERT_EQ(frequencies.size(), 64u);
+  EXPECT_EQ(frequencies[0], 1.f);
+  EXPECT_FLOAT_EQ(frequencies[32], 1e-3f);
+  for (size_t i = 0; i < 64; ++i) {
+    EXPECT_NEAR(frequencies[i] * std::pow(1e6, i / 64.0), 1, 1e-6);
+  }
+}
+
+v1::AssignShard WholeShard(const ModelConfig& config) {
+  v1::AssignShard shard;
+  shard.set_num_stages(1);
+  shard.set_num_ranks(1);
+  shard.set_num_layers(static_cast<int32_t>(config.num_layers));
+  shard.set_has_embedding(true);
+  shard.set_has_head(true);
+  shard.set_block_size(16);
+  shard.set_num_blocks(8);
+  shard.set_max_batch_tokens(32);
+  shard.set_max_sequences(4);
+  shard.set_max_model_len(64);
+  return shard;
+}
+
+TEST(TransformerFactory, RefusesShardsTheModelDoesNotHave) {
+  auto backend = kernels::CreateBackend("reference", {}).value();
+  const std::string dir = GoldenDir("grouped-tied-f32");
+  const ModelConfig config = LoadModelConfig(dir).value();
+  const StageRunnerFactory load = MakeTransformerFactory({dir, config, backend.get()});
+  const auto code = [&](auto change) {
+    v1::AssignShard shard = WholeShard(config);
+    change(&shard);
+    return load(shard, {}).status().code();
+  };
+  EXPECT_EQ(code([](auto*) {}), absl::StatusCode::kOk);
+  EXPECT_EQ(code([](auto* s) { s->set_num_layers(4); }), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code([](auto* s) { s->set_num_ranks(2); }), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(code([](auto* s) { s->set_max_model_len(513); }), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace tutti
