@@ -13,6 +13,7 @@
 #include "coordinator/limits.h"
 #include "nlohmann/json.hpp"
 #include "spdlog/spdlog.h"
+#include "transport/grpc_address.h"
 
 namespace tutti {
 namespace {
@@ -27,15 +28,10 @@ absl::StatusOr<std::string> ReadPem(const std::string& path) {
   return text.str();
 }
 
-bool IsLocal(const std::string& address) {
-  return address.rfind("127.", 0) == 0 || address.rfind("localhost:", 0) == 0 ||
-         address.rfind("[::1]:", 0) == 0 || address.rfind("unix:", 0) == 0;
-}
-
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> Credentials(
     const CoordinatorOptions& options) {
   if (options.tls_certificate.empty()) {
-    if (!IsLocal(options.listen)) {
+    if (!IsLocalAddress(options.listen)) {
       return absl::FailedPreconditionError(
           absl::StrCat("--listen ", options.listen,
                        ": without --tls-cert and --tls-key only loopback addresses "
@@ -80,7 +76,7 @@ absl::Status Coordinator::Start() {
   hub_->Start();
   engine_->Start();
   GrpcPeerServerOptions peer;
-  peer.listen = options_.peer_listen;
+  peer.address = options_.peer_listen;
   absl::StatusOr<std::unique_ptr<GrpcPeerServer>> peer_server =
       GrpcPeerServer::Start(peer, engine_->acceptor());
   if (!peer_server.ok()) return Annotate(peer_server.status(), "--peer-listen");
@@ -112,9 +108,7 @@ absl::Status Coordinator::StartPublicServer() {
         absl::StrCat("--listen ", options_.listen,
                      ": cannot listen there; is the address right and the port free?"));
   }
-  address_ = is_unix
-                 ? options_.listen
-                 : absl::StrCat(options_.listen.substr(0, options_.listen.rfind(':')), ":", port);
+  address_ = WithPort(options_.listen, port);
   health_ = server_->GetHealthCheckService();
   for (const char* service : kServices) health_.load()->SetServingStatus(service, false);
   return absl::OkStatus();

@@ -30,7 +30,7 @@ struct CoordinatorOptions {
   EngineOptions engine;       // model, name and fingerprint are filled in by Start
 };
 
-class Coordinator : private EngineSink {
+class Coordinator : public EngineSink {
  public:
   Coordinator(std::unique_ptr<ServedModel> model, CoordinatorOptions options);
   ~Coordinator() override;
