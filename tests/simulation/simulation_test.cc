@@ -1,0 +1,73 @@
+// Runs the simulated cluster from many seeds. A failure prints its seed; TUTTI_SIM_SEED=n runs that
+// one again, and TUTTI_SIM_SEEDS=n sets how many are run.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "tests/support/sim_cluster.h"
+
+namespace tutti {
+namespace {
+
+constexpr uint64_t kSeeds = 1000;
+
+uint64_t Environment(const char* name, uint64_t otherwise) {
+  const char* const text = std::getenv(name);
+  uint64_t number = otherwise;
+  if (text != nullptr && !absl::SimpleAtoi(text, &number)) number = otherwise;
+  return number;
+}
+
+std::string Failures(const SimReport& report) {
+  std::string text;
+  for (const std::string& failure : report.failures) absl::StrAppend(&text, "  ", failure, "\n");
+  return text;
+}
+
+TEST(SimulationTest, EverySeedKeepsThePromises) {
+  const uint64_t only = Environment("TUTTI_SIM_SEED", 0);
+  const uint64_t first = only > 0 ? only : 1;
+  const uint64_t last = only > 0 ? only : Environment("TUTTI_SIM_SEEDS", kSeeds);
+  SimReport sum;
+  for (uint64_t seed = first; seed <= last; ++seed) {
+    const SimOptions options = DrawSimOptions(seed);
+    const SimReport report = RunSimulation(options);
+    ASSERT_TRUE(report.failures.empty()) << options.Text() << "\n"
+                                         << Failures(report) << "again: TUTTI_SIM_SEED=" << seed;
+    sum.requests += report.requests;
+    sum.ended_well += report.ended_well;
+    sum.tokens += report.tokens;
+    sum.plans += report.plans;
+    sum.preemptions += report.preemptions;
+    sum.stale_frames += report.stale_frames;
+    sum.epochs += report.epochs;
+  }
+  const std::string text =
+      absl::StrCat(last - first + 1, " seeds: ", sum.requests, " requests, ", sum.ended_well,
+                   " ended well, ", sum.tokens, " tokens, ", sum.plans, " steps, ", sum.preemptions,
+                   " preemptions, ", sum.epochs, " epochs, ", sum.stale_frames, " stale frames");
+  RecordProperty("summary", text);
+  printf("%s\n", text.c_str());
+  if (only > 0 || last < kSeeds) return;
+  // The seeds reach what they are for.
+  EXPECT_GT(sum.ended_well, sum.requests / 4);
+  EXPECT_GT(sum.preemptions, last / 4);
+  EXPECT_GT(sum.stale_frames, last / 4);
+  EXPECT_GT(sum.epochs, last + last / 4);
+}
+
+TEST(SimulationTest, ASeedIsARun) {
+  for (const uint64_t seed : {3, 14, 15, 92, 65}) {
+    const SimReport once = RunSimulation(DrawSimOptions(seed));
+    const SimReport again = RunSimulation(DrawSimOptions(seed));
+    EXPECT_EQ(once.trace, again.trace) << seed;
+    EXPECT_EQ(once.plans, again.plans) << seed;
+  }
+  EXPECT_NE(RunSimulation(DrawSimOptions(3)).trace, RunSimulation(DrawSimOptions(4)).trace);
+}
+
+}  // namespace
+}  // namespace tutti

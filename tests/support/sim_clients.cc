@@ -1,0 +1,217 @@
+#include "tests/support/sim_clients.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "tests/support/oracle_model.h"
+
+namespace tutti {
+namespace {
+
+constexpr int32_t kTriesMax = 4;
+constexpr Duration kDeadlineSlack = std::chrono::milliseconds(5);
+
+std::string Name(RequestId request) { return absl::StrCat("request ", request.value()); }
+
+}  // namespace
+
+SimClients::SimClients(const SimOptions* options, SimQueue* queue, EventCallback to_engine,
+                       FailCallback fail)
+    : options_(options),
+      queue_(queue),
+      to_engine_(std::move(to_engine)),
+      fail_(std::move(fail)),
+      random_(options->seed, /*stream=*/2) {}
+
+SimClients::Client SimClients::Draw() {
+  Client client;
+  Request& request = client.request;
+  const int64_t prompt = random_.Between(1, options_->prompt_tokens_max);
+  for (int64_t i = 0; i < prompt; ++i) {
+    request.prompt.push_back(static_cast<TokenId>(random_.Between(0, kSimVocab - 1)));
+  }
+  request.max_tokens = static_cast<int32_t>(random_.Between(1, options_->output_tokens_max));
+  request.sampling.set_seed(random_.Bits());
+  if (random_.Chance(0.6)) request.sampling.set_temperature(1.0f);
+  if (random_.Chance(0.3)) request.sampling.set_presence_penalty(0.5f);
+  if (random_.Chance(0.05)) request.sampling.set_top_k(kOraclePoisonTopK);
+  if (random_.Chance(0.3)) {
+    const auto token = static_cast<TokenId>(random_.Between(0, kSimVocab - 10));
+    request.stop_token_ids = {token, token + 3, token + 7};
+  }
+  if (random_.Chance(0.1)) client.stop_after = static_cast<int32_t>(random_.Between(1, 8));
+  client.right = OracleOutput(request.prompt, request.max_tokens, request.stop_token_ids,
+                              request.sampling, options_->num_layers, kSimVocab);
+  return client;
+}
+
+void SimClients::Start() {
+  for (int32_t i = 0; i < options_->num_requests; ++i) {
+    Client client = Draw();
+    ++open_;
+    const Duration arrival(random_.Between(0, options_->arrivals_over.count()));
+    queue_->After(arrival, [this, client = std::move(client)]() mutable {
+      Arrive(std::move(client));
+      --open_;
+    });
+  }
+}
+
+void SimClients::Probe(bool must_succeed) {
+  Client client = Draw();
+  client.must_succeed = must_succeed;
+  client.stop_after.reset();
+  client.request.sampling.set_top_k(0);
+  client.request.prompt.resize(std::min<size_t>(client.request.prompt.size(), 20));
+  client.request.max_tokens = std::min(client.request.max_tokens, 10);
+  client.right =
+      OracleOutput(client.request.prompt, client.request.max_tokens, client.request.stop_token_ids,
+                   client.request.sampling, options_->num_layers, kSimVocab);
+  Arrive(std::move(client));
+}
+
+void SimClients::Arrive(Client client) {
+  const RequestId id(++last_id_);
+  client.request.id = id;
+  ++client.tries;
+  if (!client.must_succeed && random_.Chance(options_->deadline_chance)) {
+    client.request.deadline =
+        queue_->now() + std::chrono::microseconds(random_.Between(1'000, 1'000'000));
+  }
+  if (!client.must_succeed && random_.Chance(options_->cancel_chance)) {
+    queue_->After(std::chrono::microseconds(random_.Between(0, 200'000)), [this, id] {
+      requests_[id].cancelled = true;
+      to_engine_(RequestCancelled{id, CancelCause::kClientGone});
+    });
+  }
+  ++open_;
+  const Client& kept = requests_[id] = std::move(client);
+  to_engine_(RequestArrived{kept.request});
+}
+
+void SimClients::OnTokens(const DeliverTokens& tokens) {
+  const auto found = requests_.find(tokens.request);
+  if (found == requests_.end()) return fail_("tokens of an unknown request");
+  Client& client = found->second;
+  if (client.ended) return fail_(absl::StrCat(Name(tokens.request), " gets tokens after its end"));
+  if (tokens.index != static_cast<int32_t>(client.got.size())) {
+    return fail_(absl::StrCat(Name(tokens.request), " gets token ", tokens.index, " after ",
+                              client.got.size()));
+  }
+  for (const v1::SampledToken& token : tokens.tokens) {
+    const size_t index = client.got.size();
+    client.got.push_back(token);
+    ++tokens_;
+    if (index >= client.right.size() || client.right[index].token() != token.token() ||
+        client.right[index].logprob() != token.logprob()) {
+      return fail_(absl::StrCat(Name(tokens.request), " gets ", token.token(), " as token ", index,
+                                ", right is ",
+                                index < client.right.size() ? client.right[index].token() : -2));
+    }
+  }
+  if (client.stop_after == static_cast<int32_t>(client.got.size())) {
+    client.stopped = true;
+    queue_->After(std::chrono::microseconds(random_.Between(1, 3'000)),
+                  [this, id = tokens.request] {
+                    to_engine_(RequestCancelled{id, CancelCause::kStopString});
+                  });
+  }
+}
+
+void SimClients::OnFinish(const FinishRequest& finish, int32_t faults_so_far) {
+  const auto found = requests_.find(finish.request);
+  if (found == requests_.end()) return fail_("an unknown request ends");
+  Client& client = found->second;
+  if (client.ended) return fail_(absl::StrCat(Name(finish.request), " ends twice"));
+  client.ended = true;
+  --open_;
+  if (finish.completion_tokens != static_cast<int32_t>(client.got.size())) {
+    fail_(absl::StrCat(Name(finish.request), " ends with ", finish.completion_tokens,
+                       " tokens, delivered were ", client.got.size()));
+  }
+  const std::string wrong = finish.status.ok() ? CheckGoodEnd(client, finish)
+                                               : CheckBadEnd(client, finish, faults_so_far);
+  if (!wrong.empty()) fail_(absl::StrCat(Name(finish.request), " ", wrong));
+  if (finish.status.ok()) ++ended_well_;
+  const bool refused =
+      absl::IsUnavailable(finish.status) || absl::IsResourceExhausted(finish.status);
+  if (refused && client.tries < kTriesMax) Retry(client);
+}
+
+// As a client library would: the same request under another id, after a moment.
+void SimClients::Retry(const Client& client) {
+  Client again;
+  again.request = client.request;
+  again.request.deadline = kInstantNever;
+  again.right = client.right;
+  again.tries = client.tries;
+  ++open_;
+  queue_->After(std::chrono::milliseconds(random_.Between(10, 2'000)),
+                [this, again = std::move(again)]() mutable {
+                  Arrive(std::move(again));
+                  --open_;
+                });
+}
+
+std::string SimClients::CheckGoodEnd(const Client& client, const FinishRequest& finish) const {
+  if (finish.cause == FinishCause::kStopString) {
+    return client.stopped ? "" : "ends with a stop string that nobody found";
+  }
+  if (client.got.size() != client.right.size()) {
+    return absl::StrCat("ends well after ", client.got.size(), " of ", client.right.size(),
+                        " tokens");
+  }
+  const std::vector<TokenId>& stop = client.request.stop_token_ids;
+  const bool stops = std::binary_search(stop.begin(), stop.end(), client.got.back().token());
+  if (stops != (finish.cause == FinishCause::kStopToken)) return "ends for the wrong cause";
+  return "";
+}
+
+std::string SimClients::CheckBadEnd(const Client& client, const FinishRequest& finish,
+                                    int32_t faults_so_far) const {
+  const std::string text = finish.status.ToString();
+  if (client.must_succeed) return absl::StrCat("must succeed, but ends with ", text);
+  switch (finish.status.code()) {
+    case absl::StatusCode::kCancelled:
+      return client.cancelled ? "" : "is cancelled by nobody";
+    case absl::StatusCode::kDeadlineExceeded:
+      if (queue_->now() < client.request.deadline) return "ends before its deadline";
+      return queue_->now() > client.request.deadline + kDeadlineSlack ? "ends late" : "";
+    case absl::StatusCode::kUnavailable: {
+      // Before the pipeline first serves, and after a fault.
+      const bool never_ran = client.got.empty() && text.find("not serving") != std::string::npos;
+      if (never_ran) return "";
+      if (faults_so_far == 0) return absl::StrCat("ends without a fault: ", text);
+      const bool named =
+          text.find("worker w") != std::string::npos && text.find("(stage ") != std::string::npos;
+      return named ? "" : absl::StrCat("is not told which worker was lost: ", text);
+    }
+    case absl::StatusCode::kResourceExhausted:
+      return client.got.empty() ? "" : "is refused after it was taken";
+    case absl::StatusCode::kInvalidArgument: {
+      const size_t slots = client.request.prompt.size() + client.request.max_tokens - 1;
+      const auto room = static_cast<size_t>(options_->num_blocks) * kSimBlockSize;
+      return slots > room ? "" : absl::StrCat("is refused: ", text);
+    }
+    case absl::StatusCode::kInternal:
+      return client.got.size() + 1 == client.right.size() && client.right.back().token() < 0
+                 ? ""
+                 : absl::StrCat("ends with ", text);
+    default:
+      return absl::StrCat("ends with ", text);
+  }
+}
+
+std::string SimClients::Open() const {
+  std::string text;
+  for (const auto& [id, client] : requests_) {
+    if (!client.ended) {
+      absl::StrAppend(&text, Name(id), " with ", client.got.size(), " of ", client.right.size(),
+                      " tokens; ");
+    }
+  }
+  return text;
+}
+
+}  // namespace tutti

@@ -1,0 +1,77 @@
+// The clients of a simulated cluster: they know the right answers, leave early, and watch that
+// every request ends once.
+//
+// Thread: one.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "coordinator/events.h"
+#include "tests/support/sim_options.h"
+#include "tests/support/sim_queue.h"
+
+namespace tutti {
+
+class SimClients {
+ public:
+  using EventCallback = std::function<void(Event)>;
+  using FailCallback = std::function<void(const std::string&)>;
+
+  // REQUIRES: all pointers outlive the clients.
+  SimClients(const SimOptions* options, SimQueue* queue, EventCallback to_engine,
+             FailCallback fail);
+
+  // Sends the run's requests at their times.
+  void Start();
+  // Sends one more request.
+  void Probe(bool must_succeed);
+
+  void OnTokens(const DeliverTokens& tokens);
+  // `faults_so_far`: of workers and links; `kv_tokens`: room of the pipeline, 0 when there is none.
+  void OnFinish(const FinishRequest& finish, int32_t faults_so_far);
+
+  bool AllEnded() const { return open_ == 0; }
+  std::string Open() const;
+  uint64_t ended_well() const { return ended_well_; }
+  uint64_t tokens() const { return tokens_; }
+  uint64_t arrived() const { return requests_.size(); }
+
+ private:
+  struct Client {
+    Request request;
+    std::vector<v1::SampledToken> right;  // the whole right output
+    std::vector<v1::SampledToken> got;
+    std::optional<int32_t> stop_after;  // tokens, then a stop string is found
+    bool cancelled = false;
+    bool stopped = false;
+    bool must_succeed = false;
+    bool ended = false;
+    int32_t tries = 0;
+  };
+
+  Client Draw();
+  void Arrive(Client client);
+  void Retry(const Client& client);
+  std::string CheckGoodEnd(const Client& client, const FinishRequest& finish) const;
+  std::string CheckBadEnd(const Client& client, const FinishRequest& finish,
+                          int32_t faults_so_far) const;
+
+  const SimOptions* const options_;
+  SimQueue* const queue_;
+  const EventCallback to_engine_;
+  const FailCallback fail_;
+  Random random_;
+  std::map<RequestId, Client> requests_;
+  uint64_t last_id_ = 0;
+  int64_t open_ = 0;  // requests to come or not ended
+  uint64_t ended_well_ = 0;
+  uint64_t tokens_ = 0;
+};
+
+}  // namespace tutti

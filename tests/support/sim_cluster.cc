@@ -1,0 +1,320 @@
+#include "tests/support/sim_cluster.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "tests/support/action_text.h"
+#include "tests/support/oracle_model.h"
+#include "tests/support/plan_auditor.h"
+#include "tests/support/sim_clients.h"
+#include "tests/support/sim_worker.h"
+
+namespace tutti {
+namespace {
+
+using std::chrono::milliseconds;
+
+// A run that takes longer hangs.
+constexpr Duration kRunMax = std::chrono::seconds(180);
+// After the last fault: leases end, pauses after failures pass, clients try again.
+constexpr Duration kSettle = std::chrono::seconds(12);
+// Until what is under way has arrived.
+constexpr Duration kQuiet = std::chrono::seconds(1);
+// A silent worker is sent away by then.
+constexpr Duration kLeaseNoticed = std::chrono::seconds(2);
+// The engine's thread does not always run at once.
+constexpr int64_t kEngineDelayUs = 300;
+constexpr size_t kFailuresKept = 5;
+
+class Cluster : public SimWorld {
+ public:
+  explicit Cluster(const SimOptions& options)
+      : options_(options),
+        random_(options.seed, /*stream=*/3),
+        fault_random_(options.seed, /*stream=*/4),
+        engine_(options.Engine()),
+        auditor_(&options_),
+        clients_(
+            &options_, &queue_, [this](Event event) { Post(std::move(event)); },
+            [this](const std::string& what) { Fail(what); }) {}
+
+  SimReport Run();
+
+  // SimWorld
+  LinkKey NewLink(SimWorker* worker) override;
+  void Hello(LinkKey link, const v1::Hello& hello) override { Post(WorkerJoined{link, hello}); }
+  void ToEngine(LinkKey link, v1::Frame frame) override {
+    Post(WorkerFrame{link, std::move(frame)});
+  }
+  void LinkLost(LinkKey link) override {
+    Post(WorkerLost{link, absl::UnavailableError("the link closed")});
+  }
+  SimWorker* FindWorker(const std::string& id) override;
+  void Fail(const std::string& what) override;
+
+ private:
+  struct EngineLink {
+    SimWorker* worker = nullptr;
+    std::unique_ptr<SimPipe> pipe;
+  };
+
+  void MakeWorkers();
+  void ScheduleFaults();
+  void Fault();
+  void Post(Event event);
+  void WakeAt(Instant when);
+  void Wake();
+  void Apply(Action& action);
+  void Apply(SendToWorker& send);
+  void CheckClose(const SimWorker& worker, LinkKey link, const absl::Status& reason);
+  void CheckFrame(const v1::Frame& frame);
+  bool RunUntil(const std::function<bool()>& done, Duration limit);
+  void CheckQuiet();
+
+  const SimOptions options_;
+  SimQueue queue_;
+  Random random_;
+  Random fault_random_;
+  Engine engine_;
+  PlanAuditor auditor_;
+  SimClients clients_;
+  std::vector<std::unique_ptr<SimWorker>> workers_;
+  std::map<LinkKey, EngineLink> links_;
+  uint64_t last_link_ = 0;
+  std::vector<Event> mailbox_;
+  Instant wake_at_ = kInstantNever;
+  uint64_t wakes_ = 0;
+  std::vector<Action> actions_;
+  uint64_t audited_epoch_ = 0;
+  uint64_t audited_step_ = 0;
+  int32_t faults_ = 0;
+  bool serving_ = false;
+  SimReport report_;
+};
+
+void Cluster::Fail(const std::string& what) {
+  if (report_.failures.size() >= kFailuresKept) return;
+  report_.failures.push_back(
+      absl::StrCat("at ", Milliseconds(queue_.now() - Instant()), " ms: ", what));
+}
+
+// ---- the engine and its thread
+
+void Cluster::Post(Event event) {
+  mailbox_.push_back(std::move(event));
+  WakeAt(queue_.now() + std::chrono::microseconds(random_.Between(0, kEngineDelayUs)));
+}
+
+void Cluster::WakeAt(Instant when) {
+  if (when >= wake_at_) return;
+  wake_at_ = when;
+  queue_.At(when, [this, wake = ++wakes_] {
+    if (wake == wakes_) Wake();
+  });
+}
+
+void Cluster::Wake() {
+  wake_at_ = kInstantNever;
+  actions_.clear();
+  std::vector<Event> events = std::move(mailbox_);
+  mailbox_.clear();
+  for (Event& event : events) engine_.Handle(std::move(event), queue_.now(), &actions_);
+  engine_.Advance(queue_.now(), &actions_);
+  report_.trace = Digest(report_.trace, actions_.size());
+  for (Action& action : actions_) Apply(action);
+  const Instant deadline = engine_.next_deadline();
+  if (deadline <= queue_.now()) Fail("the engine wants to be called again at once");
+  if (deadline != kInstantNever) WakeAt(std::max(deadline, queue_.now() + milliseconds(1)));
+}
+
+void Cluster::Apply(Action& action) {
+  if (auto* send = std::get_if<SendToWorker>(&action)) {
+    Apply(*send);
+  } else if (auto* close = std::get_if<CloseWorker>(&action)) {
+    EngineLink& link = links_[close->link];
+    CheckClose(*link.worker, close->link, close->reason);
+    link.pipe->Close(false, [worker = link.worker, key = close->link] { worker->OnClosed(key); });
+  } else if (auto* tokens = std::get_if<DeliverTokens>(&action)) {
+    for (const v1::SampledToken& token : tokens->tokens) {
+      report_.trace = Digest(report_.trace, static_cast<uint64_t>(token.token()));
+    }
+    clients_.OnTokens(*tokens);
+  } else if (auto* finish = std::get_if<FinishRequest>(&action)) {
+    clients_.OnFinish(*finish, faults_);
+  } else if (auto* serving = std::get_if<ServingChanged>(&action)) {
+    serving_ = serving->serving;
+    if (serving_ != serving->why_not.empty()) Fail("serving, or why not?");
+  }
+}
+
+void Cluster::Apply(SendToWorker& send) {
+  CheckFrame(send.frame);
+  EngineLink& link = links_[send.link];
+  link.pipe->Send([worker = link.worker, key = send.link, frame = std::move(send.frame)]() mutable {
+    worker->OnFrame(key, std::move(frame));
+  });
+}
+
+void Cluster::CheckFrame(const v1::Frame& frame) {
+  if (frame.has_assign_shard() && frame.epoch() != audited_epoch_) {
+    if (frame.epoch() < audited_epoch_) Fail("epochs go backwards");
+    audited_epoch_ = frame.epoch();
+    audited_step_ = 0;
+    ++report_.epochs;
+    auditor_.BeginEpoch(frame.assign_shard().num_blocks());
+  }
+  if (!frame.has_step_plan()) return;
+  if (frame.epoch() != audited_epoch_) Fail("a plan of another epoch than the assigned one");
+  // The same plan goes to every stage; once is enough.
+  if (frame.step_plan().step() == audited_step_) return;
+  audited_step_ = frame.step_plan().step();
+  report_.trace = Digest(report_.trace, static_cast<uint64_t>(frame.step_plan().total_rows()));
+  const std::string wrong = auditor_.Check(frame.step_plan());
+  if (!wrong.empty()) Fail(wrong);
+}
+
+void Cluster::CheckClose(const SimWorker& worker, LinkKey link, const absl::Status& reason) {
+  // A worker that came back before its old link was seen to be dead tries again.
+  if (absl::IsAlreadyExists(reason)) return;
+  const bool is_old_link = !worker.up() || worker.link() != link;
+  if (worker.silent_since().has_value() && !is_old_link &&
+      queue_.now() > *worker.silent_since() + kLeaseNoticed) {
+    Fail(absl::StrCat(worker.id(), " was silent for too long: ", reason.ToString()));
+  }
+  if (absl::IsDeadlineExceeded(reason) && (worker.excused() || is_old_link)) return;
+  Fail(absl::StrCat("healthy worker ", worker.id(), " is sent away: ", reason.ToString()));
+}
+
+// ---- the world
+
+LinkKey Cluster::NewLink(SimWorker* worker) {
+  const LinkKey key(++last_link_);
+  links_[key] = {worker, std::make_unique<SimPipe>(&queue_, &random_, options_.link)};
+  return key;
+}
+
+SimWorker* Cluster::FindWorker(const std::string& id) {
+  for (const auto& worker : workers_) {
+    if (worker->id() == id) return worker.get();
+  }
+  return nullptr;
+}
+
+void Cluster::MakeWorkers() {
+  const int32_t count = options_.num_stages + options_.spare_workers;
+  for (int32_t i = 0; i < count; ++i) {
+    const int64_t memory =
+        options_.uneven_memory && i % 2 == 1 ? int64_t{3} << 21 : int64_t{1} << 30;
+    workers_.push_back(std::make_unique<SimWorker>(absl::StrCat("w", i + 1), memory, &options_,
+                                                   &queue_, &random_, this));
+    queue_.After(milliseconds(random_.Between(0, 20)),
+                 [worker = workers_.back().get()] { worker->Start(); });
+  }
+}
+
+void Cluster::ScheduleFaults() {
+  const int64_t span =
+      std::chrono::duration_cast<milliseconds>(options_.arrivals_over).count() + 200;
+  for (int32_t i = 0; i < options_.faults; ++i) {
+    queue_.After(milliseconds(fault_random_.Between(5, span)), [this] { Fault(); });
+  }
+}
+
+void Cluster::Fault() {
+  ++faults_;
+  SimWorker* const worker = workers_[fault_random_.Between(0, workers_.size() - 1)].get();
+  switch (fault_random_.Between(0, 5)) {
+    case 0:
+    case 1:
+      worker->Kill();
+      queue_.After(milliseconds(fault_random_.Between(0, 1500)), [worker] { worker->Start(); });
+      return;
+    case 2:
+      return worker->Hang(milliseconds(fault_random_.Between(50, 4000)));
+    case 3:
+      return worker->SlowDown(static_cast<int32_t>(fault_random_.Between(3, 30)),
+                              milliseconds(fault_random_.Between(100, 2000)));
+    case 4:
+      return worker->CutNextLink();
+    default:
+      return worker->CutControlLink();
+  }
+}
+
+// ---- the run
+
+bool Cluster::RunUntil(const std::function<bool()>& done, Duration limit) {
+  const Instant end = queue_.now() + limit;
+  while (!done()) {
+    if (!report_.failures.empty() || !queue_.RunNext(end)) return false;
+  }
+  return true;
+}
+
+SimReport Cluster::Run() {
+  MakeWorkers();
+  WakeAt(queue_.now());
+  // Most requests come when there is somebody to serve them.
+  if (random_.Chance(0.8)) RunUntil([this] { return serving_; }, std::chrono::seconds(60));
+  clients_.Start();
+  ScheduleFaults();
+  if (!RunUntil([this] { return clients_.AllEnded(); }, kRunMax)) {
+    Fail(absl::StrCat("not all requests have ended: ", clients_.Open()));
+  }
+  if (options_.faults > 0) {
+    // A link cut while nothing was to be sent is only noticed when something is.
+    clients_.Probe(/*must_succeed=*/false);
+    RunUntil([] { return false; }, kSettle);
+  }
+  if (!serving_ && !RunUntil([this] { return serving_; }, std::chrono::seconds(60))) {
+    Fail("the pipeline does not come back");
+  }
+  for (int i = 0; i < 2; ++i) clients_.Probe(/*must_succeed=*/true);
+  if (!RunUntil([this] { return clients_.AllEnded(); }, kRunMax)) {
+    Fail(absl::StrCat("the last requests do not end: ", clients_.Open()));
+  }
+  RunUntil([] { return false; }, kQuiet);
+  if (report_.failures.empty()) CheckQuiet();
+  report_.requests = clients_.arrived();
+  report_.ended_well = clients_.ended_well();
+  report_.tokens = clients_.tokens();
+  report_.plans = auditor_.plans();
+  report_.rows = auditor_.rows();
+  return report_;
+}
+
+// Everything has been given back.
+void Cluster::CheckQuiet() {
+  v1::GetStatusResponse status;
+  engine_.FillStatus(queue_.now(), &status);
+  const v1::PipelineStatus& pipeline = status.pipelines(0);
+  if (!status.serving()) Fail(absl::StrCat("not serving: ", status.why_not_serving()));
+  if (pipeline.blocks_in_use() != 0 || pipeline.running() != 0 || pipeline.waiting() != 0 ||
+      pipeline.steps_in_flight() != 0) {
+    Fail(absl::StrCat("left over: ", pipeline.ShortDebugString()));
+  }
+  const v1::RequestCounters& requests = status.requests();
+  if (requests.accepted() != requests.finished() + requests.cancelled() + requests.failed() ||
+      requests.accepted() + requests.refused() != clients_.arrived()) {
+    Fail(absl::StrCat("requests do not add up: ", requests.ShortDebugString()));
+  }
+  if (requests.generated_tokens() != clients_.tokens()) Fail("tokens do not add up");
+  for (const v1::StageStatus& stage : pipeline.stages()) {
+    const SimWorker* const worker = FindWorker(stage.worker().worker_id());
+    if (worker == nullptr || !worker->up() || worker->core()->epoch().value() != pipeline.epoch()) {
+      Fail(absl::StrCat("stage ", stage.stage(), " is not served by whom the engine thinks"));
+    }
+  }
+  report_.preemptions = requests.preemptions();
+  report_.stale_frames = requests.stale_frames();
+}
+
+}  // namespace
+
+SimReport RunSimulation(const SimOptions& options) { return Cluster(options).Run(); }
+
+}  // namespace tutti

@@ -1,0 +1,33 @@
+// A whole cluster in one thread under virtual time: the real engine, real stage workers with oracle
+// stages, clients that know the right answers, links that delay and break, processes that die and
+// hang; all from one seed.
+//
+// It watches that every request ends once, with the right tokens, each once, in order; that every
+// plan is one that can be run; that no healthy worker is sent away; that everything is given back
+// in the end; and that it ends.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/support/sim_options.h"
+
+namespace tutti {
+
+struct SimReport {
+  std::vector<std::string> failures;  // the first ones; empty: all was well
+  uint64_t requests = 0;
+  uint64_t ended_well = 0;
+  uint64_t tokens = 0;
+  uint64_t plans = 0;
+  uint64_t rows = 0;
+  uint64_t preemptions = 0;
+  uint64_t stale_frames = 0;
+  uint64_t epochs = 0;
+  uint64_t trace = 0;  // a digest of everything the engine did
+};
+
+SimReport RunSimulation(const SimOptions& options);
+
+}  // namespace tutti

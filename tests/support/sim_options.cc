@@ -1,0 +1,80 @@
+#include "tests/support/sim_options.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "tests/support/tiny_model.h"
+
+namespace tutti {
+namespace {
+
+Duration Microseconds(int64_t us) { return std::chrono::microseconds(us); }
+
+}  // namespace
+
+EngineOptions SimOptions::Engine() const {
+  EngineOptions options;
+  options.model = TinyModel(num_layers, kSimVocab);
+  options.model_name = "oracle";
+  options.model_fingerprint = "oracle";
+  options.build = "sim";
+  options.cluster_id = "sim";
+  options.num_stages = num_stages;
+  options.block_size = kSimBlockSize;
+  options.kv_tokens_max = int64_t{num_blocks} * kSimBlockSize;
+  options.max_batch_tokens = max_batch_tokens;
+  options.chunk_tokens = chunk_tokens;
+  options.max_sequences = max_sequences;
+  options.max_waiting = max_waiting;
+  options.max_model_len = 256;
+  options.beat_interval = kSimBeat;
+  options.lease = kSimLease;
+  options.planted_bugs = planted_bugs;
+  return options;
+}
+
+std::string SimOptions::Text() const {
+  return absl::StrCat("seed ", seed, ": ", num_stages, " stages + ", spare_workers, " spare, ",
+                      num_layers, " layers, ", num_blocks, " blocks, batch ", max_batch_tokens,
+                      ", chunk ", chunk_tokens, ", ", max_sequences, " sequences, ", num_requests,
+                      " requests, ", faults, " faults");
+}
+
+SimOptions DrawSimOptions(uint64_t seed) {
+  Random random(seed, /*stream=*/1);
+  SimOptions options;
+  options.seed = seed;
+  options.num_stages = static_cast<int32_t>(random.Between(1, 4));
+  options.spare_workers = random.Chance(0.2) ? 1 : 0;
+  options.num_layers =
+      static_cast<int32_t>(random.Between(options.num_stages, options.num_stages + 4));
+  // A tight pool makes the engine send sequences back to waiting.
+  const bool tight = random.Chance(0.5);
+  options.num_blocks = static_cast<int32_t>(tight ? random.Between(5, 9) : random.Between(8, 60));
+  options.max_batch_tokens = static_cast<int32_t>(random.Between(4, 80));
+  options.chunk_tokens =
+      static_cast<int32_t>(random.Between(1, std::min(40, options.max_batch_tokens)));
+  options.max_sequences = static_cast<int32_t>(random.Between(tight ? 3 : 1, 10));
+  options.max_waiting = static_cast<int32_t>(random.Between(3, 60));
+  options.uneven_memory = random.Chance(0.3);
+
+  options.num_requests = static_cast<int32_t>(random.Between(5, 60));
+  options.prompt_tokens_max = tight ? 24 : static_cast<int32_t>(random.Between(30, 80));
+  options.output_tokens_max = tight ? 60 : static_cast<int32_t>(random.Between(8, 40));
+  options.arrivals_over = Microseconds(random.Chance(0.5) ? 50'000 : 1'500'000);
+  options.cancel_chance = random.Chance(0.2) ? 0.7 : random.Uniform() * 0.2;
+  options.deadline_chance = random.Uniform() * 0.2;
+
+  const bool wild = random.Chance(0.3);
+  options.link = {.least = Microseconds(20),
+                  .most = Microseconds(wild ? 20'000 : random.Between(50, 2'000)),
+                  .slow_chance = wild ? 0.05 : 0.0};
+  options.step_least = Microseconds(500);
+  options.step_most = Microseconds(random.Between(600, 8'000));
+  options.load_most = Microseconds(random.Chance(0.1) ? 4'000'000 : 50'000);
+  options.faults = random.Chance(0.35) ? 0 : static_cast<int32_t>(random.Between(1, 5));
+  options.replay_chance = options.faults > 0 ? 0.5 : 0;
+  return options;
+}
+
+}  // namespace tutti

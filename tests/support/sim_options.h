@@ -1,0 +1,59 @@
+// What one simulated run is made of: everything follows from its seed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/random.h"
+#include "coordinator/engine.h"
+#include "tests/support/oracle_stage.h"
+#include "tests/support/sim_network.h"
+
+namespace tutti {
+
+inline constexpr int32_t kSimVocab = 97;
+inline constexpr Duration kSimBeat = std::chrono::milliseconds(250);
+inline constexpr Duration kSimLease = std::chrono::milliseconds(1500);
+inline constexpr int32_t kSimBlockSize = 16;
+
+struct SimOptions {
+  uint64_t seed = 0;
+
+  // The pipeline.
+  int32_t num_stages = 1;
+  int32_t spare_workers = 0;
+  int32_t num_layers = 4;
+  int32_t num_blocks = 16;
+  int32_t max_batch_tokens = 64;
+  int32_t chunk_tokens = 16;
+  int32_t max_sequences = 4;
+  int32_t max_waiting = 16;
+  bool uneven_memory = false;
+
+  // The load.
+  int32_t num_requests = 20;
+  int32_t prompt_tokens_max = 40;
+  int32_t output_tokens_max = 20;
+  Duration arrivals_over{};
+  double cancel_chance = 0;    // of a request whose client leaves
+  double deadline_chance = 0;  // of a request with a deadline that may pass
+
+  // The world.
+  SimDelay link;
+  Duration step_least{};  // time a stage takes for a step
+  Duration step_most{};
+  Duration load_most{};
+  int32_t faults = 0;        // of workers and links
+  double replay_chance = 0;  // that a worker repeats a frame of an old epoch when it gets a new one
+
+  uint32_t planted_bugs = 0;  // of the engine
+  OracleBugs oracle_bugs;
+
+  EngineOptions Engine() const;
+  std::string Text() const;
+};
+
+// A run like no other: small and large pools, quiet and wild networks, with and without faults.
+SimOptions DrawSimOptions(uint64_t seed);
+
+}  // namespace tutti

@@ -1,0 +1,266 @@
+#include "tests/support/sim_worker.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/protocol.h"
+
+namespace tutti {
+namespace {
+
+// A silent worker must be closed by then: its lease, and the delays of a wild network.
+constexpr Duration kNoticed = std::chrono::milliseconds(2500);
+
+}  // namespace
+
+SimWorker::SimWorker(std::string id, int64_t memory_bytes, const SimOptions* options,
+                     SimQueue* queue, Random* random, SimWorld* world)
+    : id_(std::move(id)),
+      memory_bytes_(memory_bytes),
+      options_(options),
+      queue_(queue),
+      random_(random),
+      world_(world) {}
+
+// ---- the process
+
+void SimWorker::Start() {
+  if (up()) return;
+  ++incarnation_;
+  const auto factory =
+      [this](const v1::AssignShard& shard,
+             const LoadProgress& progress) -> absl::StatusOr<std::unique_ptr<StageRunner>> {
+    progress(1, 2);
+    return std::make_unique<OracleStage>(shard, kSimVocab, options_->oracle_bugs);
+  };
+  worker_ = std::make_unique<StageWorker>(factory, this, queue_->clock());
+  busy_ = loading_ = hung_ = excused_ = false;
+  inbox_.clear();
+  outgoing_.clear();
+  Connect();
+  Beat(incarnation_);
+}
+
+void SimWorker::Kill() {
+  if (!up()) return;
+  ++incarnation_;
+  worker_.reset();
+  to_engine_->Close(random_->Chance(0.5),
+                    [world = world_, link = link_] { world->LinkLost(link); });
+  if (to_next_ != nullptr) to_next_->Close(random_->Chance(0.5), [] {});
+  to_next_.reset();
+}
+
+void SimWorker::Hang(Duration how_long) {
+  if (!up()) return;
+  hung_ = true;
+  FallSilent();
+  const bool must_be_noticed = silent_since_.has_value() && how_long > kNoticed;
+  queue_->After(how_long, [this, must_be_noticed, incarnation = incarnation_] {
+    if (incarnation != incarnation_) return;
+    if (must_be_noticed && !IsClosed()) {
+      world_->Fail(absl::StrCat(id_, " hung and nobody noticed"));
+    }
+    hung_ = false;
+    silent_since_.reset();
+    Pump();
+  });
+}
+
+// While it loads, the coordinator is patient.
+void SimWorker::FallSilent() {
+  excused_ = true;
+  if (welcome_ && !loading_ && !silent_since_.has_value()) silent_since_ = queue_->now();
+}
+
+bool SimWorker::IsClosed() const {
+  return std::any_of(inbox_.begin(), inbox_.end(), [this](const Item& item) {
+    return item.kind == Item::Kind::kClosed && item.link == link_;
+  });
+}
+
+void SimWorker::SlowDown(int32_t factor, Duration how_long) {
+  slow_factor_ = factor;
+  queue_->After(how_long, [this] { slow_factor_ = 1; });
+}
+
+void SimWorker::CutNextLink() {
+  if (to_next_ == nullptr || next_ == nullptr) return;
+  to_next_->Swallow();
+  next_->excused_ = true;  // it is the one that makes no progress
+}
+
+void SimWorker::CutControlLink() {
+  if (!up()) return;
+  to_engine_->Swallow();
+  FallSilent();
+}
+
+// ---- links
+
+void SimWorker::Connect() {
+  link_ = world_->NewLink(this);
+  welcome_ = false;
+  silent_since_.reset();
+  to_engine_ = std::make_unique<SimPipe>(queue_, random_, options_->link);
+  v1::Hello hello;
+  hello.set_protocol_version(kPeerProtocolVersion);
+  hello.set_cluster_id("sim");
+  hello.set_worker_id(id_);
+  hello.set_purpose(v1::LINK_PURPOSE_CONTROL);
+  hello.set_build("sim");
+  hello.set_numerics_class("oracle");
+  hello.set_model_fingerprint("oracle");
+  hello.set_memory_bytes(memory_bytes_);
+  to_engine_->Send(
+      [world = world_, link = link_, hello = std::move(hello)] { world->Hello(link, hello); });
+}
+
+void SimWorker::ConnectLater() {
+  queue_->After(std::chrono::milliseconds(random_->Between(5, 100)),
+                [this, incarnation = incarnation_] {
+                  if (incarnation == incarnation_) Connect();
+                });
+}
+
+void SimWorker::SendToEngine(v1::Frame frame) {
+  to_engine_->Send([world = world_, link = link_, frame = std::move(frame)]() mutable {
+    world->ToEngine(link, std::move(frame));
+  });
+}
+
+// Sent by the executor between pieces of work, so never by a process that hangs or loads.
+void SimWorker::Beat(uint64_t incarnation) {
+  if (incarnation != incarnation_) return;
+  if (welcome_ && !hung_ && !loading_) {
+    v1::Frame frame;
+    frame.set_epoch(worker_->epoch().value());
+    frame.mutable_beat()->set_progress(worker_->progress_count());
+    SendToEngine(std::move(frame));
+  }
+  queue_->After(kSimBeat, [this, incarnation] { Beat(incarnation); });
+}
+
+void SimWorker::OnFrame(LinkKey link, v1::Frame frame) {
+  if (!up() || link != link_) return;
+  inbox_.push_back({.kind = Item::Kind::kFrame, .link = link, .frame = std::move(frame)});
+  Pump();
+}
+
+void SimWorker::OnClosed(LinkKey link) {
+  if (!up() || link != link_) return;
+  inbox_.push_back({.kind = Item::Kind::kClosed, .link = link});
+  Pump();
+}
+
+void SimWorker::OnActivation(uint64_t incarnation, v1::Frame frame, Payload payload) {
+  if (incarnation != incarnation_) return;
+  inbox_.push_back(
+      {.kind = Item::Kind::kActivation, .frame = std::move(frame), .payload = std::move(payload)});
+  Pump();
+}
+
+// A new epoch has a new link; what is still under way on the old one arrives late.
+void SimWorker::DialNext() {
+  if (to_next_ != nullptr) to_next_->Close(false, [] {});
+  to_next_.reset();
+  next_ = nullptr;
+  const std::string& next = worker_->shard().next_worker_id();
+  if (next.empty()) return;
+  next_ = world_->FindWorker(next);
+  next_incarnation_ = next_->incarnation_;
+  to_next_ = std::make_unique<SimPipe>(queue_, random_, options_->link);
+}
+
+// ---- the executor
+
+void SimWorker::ToCoordinator(v1::Frame frame) { outgoing_.push_back({.frame = std::move(frame)}); }
+
+void SimWorker::ToNextStage(v1::Frame frame, Payload payload) {
+  outgoing_.push_back({.to_next = true, .frame = std::move(frame), .payload = std::move(payload)});
+}
+
+void SimWorker::Flush() {
+  for (Outgoing& out : outgoing_) {
+    if (!out.to_next) {
+      if (options_->replay_chance > 0 && !out.frame.has_shard_progress())
+        said_.push_back(out.frame);
+      SendToEngine(std::move(out.frame));
+    } else if (to_next_ != nullptr) {
+      to_next_->Send([next = next_, incarnation = next_incarnation_, frame = std::move(out.frame),
+                      payload = std::move(out.payload)]() mutable {
+        next->OnActivation(incarnation, std::move(frame), std::move(payload));
+      });
+    }
+  }
+  outgoing_.clear();
+}
+
+void SimWorker::Pump() {
+  while (up() && !hung_ && !busy_) {
+    Flush();
+    Duration time{};
+    if (!inbox_.empty()) {
+      Item item = std::move(inbox_.front());
+      inbox_.pop_front();
+      time = Process(std::move(item));
+    } else if (worker_->RunOneStep(nullptr)) {
+      time = StepTime();
+    } else {
+      return;
+    }
+    if (!worker_->status().ok()) {
+      world_->Fail(absl::StrCat(id_, " found a contradiction: ", worker_->status().ToString()));
+    }
+    if (time > Duration::zero()) BusyFor(time);
+  }
+}
+
+void SimWorker::BusyFor(Duration time) {
+  busy_ = true;
+  queue_->After(time, [this, incarnation = incarnation_] {
+    if (incarnation != incarnation_) return;
+    busy_ = loading_ = false;
+    Pump();
+  });
+}
+
+Duration SimWorker::StepTime() {
+  return Duration(random_->Between(options_->step_least.count(), options_->step_most.count())) *
+         slow_factor_;
+}
+
+// Takes one thing that arrived; how long that takes.
+Duration SimWorker::Process(Item item) {
+  if (item.kind == Item::Kind::kActivation) {
+    worker_->OnActivationFrame(std::move(item.frame), std::move(item.payload));
+    return {};
+  }
+  if (item.link != link_) return {};
+  if (item.kind == Item::Kind::kClosed) {
+    worker_->OnCoordinatorLost();
+    outgoing_.clear();
+    excused_ = false;
+    welcome_ = false;
+    ConnectLater();
+    return {};
+  }
+  if (item.frame.has_welcome()) {
+    welcome_ = true;
+    return {};
+  }
+  const bool assigns = item.frame.has_assign_shard();
+  worker_->OnCoordinatorFrame(std::move(item.frame));
+  if (!assigns) return {};
+  DialNext();
+  while (!said_.empty() && random_->Chance(options_->replay_chance)) {
+    SendToEngine(said_.back());
+    said_.pop_back();
+  }
+  said_.clear();
+  loading_ = true;
+  return Duration(random_->Between(1, options_->load_most.count()));
+}
+
+}  // namespace tutti

@@ -1,0 +1,124 @@
+// A simulated worker process: the real StageWorker with an oracle stage, an executor that takes
+// time, links that break.
+//
+// Thread: one.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "coordinator/events.h"
+#include "tests/support/sim_network.h"
+#include "tests/support/sim_options.h"
+#include "tests/support/sim_queue.h"
+#include "worker/stage_worker.h"
+
+namespace tutti {
+
+class SimWorker;
+
+// What a worker sees of the world around it. All calls come at the time of arrival.
+class SimWorld {
+ public:
+  virtual ~SimWorld() = default;
+  virtual LinkKey NewLink(SimWorker* worker) = 0;
+  virtual void Hello(LinkKey link, const v1::Hello& hello) = 0;
+  virtual void ToEngine(LinkKey link, v1::Frame frame) = 0;
+  virtual void LinkLost(LinkKey link) = 0;
+  virtual SimWorker* FindWorker(const std::string& id) = 0;
+  virtual void Fail(const std::string& what) = 0;
+};
+
+class SimWorker : public StageOutbox {
+ public:
+  // REQUIRES: all pointers outlive the worker.
+  SimWorker(std::string id, int64_t memory_bytes, const SimOptions* options, SimQueue* queue,
+            Random* random, SimWorld* world);
+
+  const std::string& id() const { return id_; }
+
+  // The world acts on the process.
+  void Start();
+  void Kill();
+  void Hang(Duration how_long);
+  void SlowDown(int32_t factor, Duration how_long);
+  // The link to the next stage accepts everything and delivers nothing, until the next epoch.
+  void CutNextLink();
+  // The same for what it says to the coordinator, until it connects again.
+  void CutControlLink();
+
+  // The engine's side of the control link, at arrival.
+  void OnFrame(LinkKey link, v1::Frame frame);
+  void OnClosed(LinkKey link);
+
+  LinkKey link() const { return link_; }
+  bool up() const { return worker_ != nullptr; }
+  // Whether the engine has a reason to take it for dead, now or a moment ago.
+  bool excused() const { return excused_; }
+  // Since when it has been silent, which only a lease can notice.
+  std::optional<Instant> silent_since() const { return silent_since_; }
+  const StageWorker* core() const { return worker_.get(); }
+
+  // StageOutbox
+  void ToCoordinator(v1::Frame frame) override;
+  void ToNextStage(v1::Frame frame, Payload payload) override;
+
+ private:
+  struct Item {
+    enum class Kind { kFrame, kActivation, kClosed } kind = Kind::kFrame;
+    LinkKey link;
+    v1::Frame frame;
+    Payload payload;
+  };
+  struct Outgoing {
+    bool to_next = false;
+    v1::Frame frame;
+    Payload payload;
+  };
+
+  void Connect();
+  void ConnectLater();
+  void Beat(uint64_t incarnation);
+  void FallSilent();
+  bool IsClosed() const;
+  void Pump();
+  Duration Process(Item item);
+  Duration StepTime();
+  void BusyFor(Duration time);
+  void Flush();
+  void SendToEngine(v1::Frame frame);
+  void DialNext();
+  void OnActivation(uint64_t incarnation, v1::Frame frame, Payload payload);
+
+  const std::string id_;
+  const int64_t memory_bytes_;
+  const SimOptions* const options_;
+  SimQueue* const queue_;
+  Random* const random_;
+  SimWorld* const world_;
+
+  std::unique_ptr<StageWorker> worker_;  // null: the process is not there
+  uint64_t incarnation_ = 0;             // grows with every start and every kill
+  std::unique_ptr<SimPipe> to_engine_;
+  LinkKey link_;
+  bool welcome_ = false;
+  std::unique_ptr<SimPipe> to_next_;
+  SimWorker* next_ = nullptr;
+  uint64_t next_incarnation_ = 0;
+  std::deque<Item> inbox_;
+  std::vector<Outgoing> outgoing_;  // made by the work under way, sent when it is done
+  bool busy_ = false;
+  bool loading_ = false;
+  bool hung_ = false;
+  bool excused_ = false;
+  std::optional<Instant> silent_since_;
+  int32_t slow_factor_ = 1;
+  std::vector<v1::Frame> said_;  // frames that may be said again in another epoch
+};
+
+}  // namespace tutti
