@@ -1,0 +1,188 @@
+// One voice, end to end: the same requests to clusters that differ in everything that must not
+// matter. Tokens, text and the bits of every log-probability must be those of one worker with one
+// thread, asked one request at a time.
+//
+// Each case is drawn from a printed seed. TUTTI_METAMORPHIC_SEED=n runs that case alone,
+// TUTTI_METAMORPHIC_CASES=n as many.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/random.h"
+#include "nlohmann/json.hpp"
+#include "tests/support/in_process_cluster.h"
+
+namespace tutti {
+namespace {
+
+using testing::Answer;
+using testing::InProcessCluster;
+using testing::InProcessClusterOptions;
+
+std::string Environment(const char* name, const std::string& otherwise) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : otherwise;
+}
+
+std::string DemoDir() { return Environment("TUTTI_SOURCE_DIR", ".") + "/models/demo"; }
+
+// A random checkpoint with the demo model's vocabulary and another shape and type.
+std::string MakeModel(const std::string& name, const std::string& dtype, bool tied) {
+  const std::filesystem::path dir = std::filesystem::temp_directory_path() /
+                                    absl::StrCat("tutti-metamorphic-", getpid(), "-", name);
+  std::filesystem::create_directories(dir);
+  std::ifstream in(DemoDir() + "/config.json");
+  nlohmann::json config = nlohmann::json::parse(in);
+  config["hidden_size"] = 80;
+  config["intermediate_size"] = 100;
+  config["num_hidden_layers"] = 5;
+  config["num_attention_heads"] = 6;
+  config["num_key_value_heads"] = 2;
+  config["head_dim"] = 24;
+  config["tie_word_embeddings"] = tied;
+  config.erase("layer_types");
+  const std::string config_file = (dir / "shape.json").string();
+  std::ofstream(config_file) << config.dump();
+  const std::string out = (dir / "model").string();
+  const std::string command =
+      absl::StrCat(Environment("TUTTI_BINARY_DIR", "build/release"),
+                   "/bin/make_random_model --config ", config_file, " --output ", out, " --dtype ",
+                   dtype, " --seed 11 --copy-tokenizer ", DemoDir(), " >/dev/null 2>&1");
+  CHECK(std::system(command.c_str()) == 0) << command;
+  return out;
+}
+
+// Requests of all kinds: greedy and sampled, with penalties and filters, short and long prompts.
+std::vector<v1::GenerateRequest> Workload() {
+  std::vector<v1::GenerateRequest> requests;
+  Random random(5);
+  for (int i = 0; i < 16; ++i) {
+    v1::GenerateRequest& request = requests.emplace_back();
+    const int64_t length = i == 0 ? 1 : random.Between(2, i % 4 == 0 ? 150 : 40);
+    for (int64_t t = 0; t < length; ++t) {
+      request.mutable_token_ids()->add_ids(static_cast<int32_t>(random.Between(0, 1000)));
+    }
+    v1::SamplingParams& sampling = *request.mutable_sampling();
+    sampling.set_max_tokens(static_cast<uint32_t>(random.Between(4, 24)));
+    sampling.set_ignore_eos(true);
+    sampling.set_logprobs(true);
+    sampling.set_top_logprobs(static_cast<uint32_t>(i % 4));
+    sampling.set_seed(static_cast<uint64_t>(100 + i));
+    sampling.set_temperature(i % 3 == 0 ? 0 : 0.4f + 0.1f * static_cast<float>(i));
+    if (i % 2 == 1) sampling.set_top_p(0.9f);
+    if (i % 4 == 2) sampling.set_top_k(30);
+    if (i % 5 == 3) sampling.set_repetition_penalty(1.3f);
+    if (i % 5 == 4) sampling.set_presence_penalty(0.7f);
+    if (i % 7 == 6) (*sampling.mutable_logit_bias())[7] = 5;
+  }
+  return requests;
+}
+
+// Everything of an answer that must not change, as text that a failure can show.
+std::string Voice(const Answer& answer) {
+  std::string voice = answer.status.ToString();
+  for (const v1::OutputToken& token : answer.tokens) {
+    absl::StrAppend(&voice, " ", token.id(), ":",
+                    absl::Hex(std::bit_cast<uint32_t>(token.logprob())));
+    for (const v1::TokenLogprob& top : token.top()) {
+      absl::StrAppend(&voice, "/", top.id(), ":",
+                      absl::Hex(std::bit_cast<uint32_t>(top.logprob())));
+    }
+  }
+  return absl::StrCat(voice, " | ", answer.text, " | ", answer.finish.reason(), " ",
+                      answer.finish.usage().completion_tokens());
+}
+
+// The layers cut into `stages` parts at random.
+std::vector<int32_t> DrawSplit(Random* random, int32_t layers, int32_t stages) {
+  std::vector<int32_t> split(static_cast<size_t>(stages), 1);
+  for (int32_t left = layers - stages; left > 0; --left) {
+    ++split[static_cast<size_t>(random->Between(0, stages - 1))];
+  }
+  return split;
+}
+
+struct Model {
+  std::string dir;
+  int32_t layers = 0;
+  std::vector<std::string> voices;  // of the workload, from the plainest cluster
+};
+
+class MetamorphicTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    models_ = new std::map<std::string, Model>;
+    (*models_)["demo"].dir = DemoDir();
+    (*models_)["untied-f32"].dir = MakeModel("untied-f32", "f32", false);
+    (*models_)["tied-f16"].dir = MakeModel("tied-f16", "f16", true);
+    for (auto& [name, model] : *models_) {
+      InProcessCluster plain({.model_dir = model.dir});
+      model.layers = plain.Status().pipelines(0).stages(0).num_layers();
+      for (const v1::GenerateRequest& request : Workload()) {
+        const Answer answer = plain.Generate(request);
+        CHECK(answer.status.ok()) << name << ": " << answer.status.ToString();
+        model.voices.push_back(Voice(answer));
+      }
+    }
+  }
+  static void TearDownTestSuite() {
+    for (const auto& [name, model] : *models_) {
+      if (name != "demo") {
+        std::filesystem::remove_all(std::filesystem::path(model.dir).parent_path());
+      }
+    }
+    delete models_;
+  }
+
+  void RunCase(uint64_t seed) {
+    Random random(seed);
+    auto which = std::next(models_->begin(), random.Between(0, 2));
+    const Model& model = which->second;
+    InProcessClusterOptions options{.model_dir = model.dir};
+    options.layers = DrawSplit(&random, model.layers,
+                               static_cast<int32_t>(random.Between(1, std::min(4, model.layers))));
+    options.threads = static_cast<int>(random.Between(1, 2));
+    options.engine.block_size = static_cast<int32_t>(16 << random.Between(0, 2));
+    options.engine.max_batch_tokens = static_cast<int32_t>(random.Between(1, 200));
+    options.engine.chunk_tokens = static_cast<int32_t>(random.Between(1, 160));
+    options.engine.max_sequences = static_cast<int32_t>(random.Between(1, 16));
+    // Sometimes so little KV room that sequences must take turns.
+    if (random.Chance(0.3)) options.engine.kv_tokens_max = 320;
+    const std::string drawn = absl::StrCat(
+        "seed ", seed, ": ", which->first, ", layers ", absl::StrJoin(options.layers, "+"), ", ",
+        options.threads, " threads, blocks of ", options.engine.block_size, ", budget ",
+        options.engine.max_batch_tokens, ", chunk ", options.engine.chunk_tokens, ", ",
+        options.engine.max_sequences, " at once, KV ", options.engine.kv_tokens_max);
+    SCOPED_TRACE(drawn);
+    std::printf("%s\n", drawn.c_str());
+    InProcessCluster cluster(options);
+    const std::vector<Answer> answers = cluster.Generate(Workload());
+    for (size_t i = 0; i < answers.size(); ++i) {
+      EXPECT_EQ(Voice(answers[i]), model.voices[i]) << "request " << i;
+    }
+    cluster.WaitIdle();
+  }
+
+  static std::map<std::string, Model>* models_;
+};
+std::map<std::string, Model>* MetamorphicTest::models_ = nullptr;
+
+TEST_F(MetamorphicTest, NothingButTheRequestChangesTheAnswer) {
+  const std::string replay = Environment("TUTTI_METAMORPHIC_SEED", "");
+  if (!replay.empty()) return RunCase(std::stoull(replay));
+  const uint64_t cases = std::stoull(Environment("TUTTI_METAMORPHIC_CASES", "12"));
+  const uint64_t first = std::stoull(Environment("TUTTI_METAMORPHIC_FIRST", "1"));
+  for (uint64_t seed = first; seed < first + cases; ++seed) {
+    RunCase(seed);
+    if (HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,142 @@
+#include "tests/support/in_process_cluster.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/build_info.h"
+#include "base/check.h"
+
+namespace tutti::testing {
+namespace {
+
+// Longer than any of these clusters takes on a busy machine; reached only when something is broken.
+constexpr auto kPatience = std::chrono::seconds(60);
+
+// Polls a condition that another process would poll over gRPC as well.
+template <typename Condition>
+void WaitFor(Condition condition, const std::string& what) {
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  while (!condition()) {
+    CHECK(std::chrono::steady_clock::now() < deadline) << "waited too long for " << what;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+}  // namespace
+
+InProcessCluster::InProcessCluster(InProcessClusterOptions options) : options_(std::move(options)) {
+  char pattern[] = "/tmp/tutti-test-XXXXXX";
+  CHECK(mkdtemp(pattern) != nullptr);
+  directory_ = pattern;
+  auto model = ServedModel::Load(options_.model_dir, "test", 0);
+  CHECK(model.ok()) << model.status().ToString();
+  CoordinatorOptions coordinator;
+  coordinator.listen = Socket("api");
+  coordinator.peer_listen = Socket("peers");
+  coordinator.engine = options_.engine;
+  coordinator.engine.cluster_id = "test";
+  coordinator.engine.build = BuildStamp();
+  for (size_t stage = 0; stage < options_.layers.size(); ++stage) {
+    coordinator.engine.device_map.push_back({absl::StrCat("w", stage), options_.layers[stage]});
+  }
+  coordinator.engine.num_stages =
+      std::max<int32_t>(1, static_cast<int32_t>(options_.layers.size()));
+  coordinator_ = std::make_unique<Coordinator>(*std::move(model), std::move(coordinator));
+  const absl::Status started = coordinator_->Start();
+  CHECK(started.ok()) << started.ToString();
+  workers_.resize(std::max<size_t>(1, options_.layers.size()));
+  for (size_t stage = 0; stage < workers_.size(); ++stage) StartWorker(stage);
+  channel_ = grpc::CreateChannel(coordinator_->address(), grpc::InsecureChannelCredentials());
+  inference_ = v1::Inference::NewStub(channel_);
+  admin_ = v1::Admin::NewStub(channel_);
+  WaitServing(true);
+}
+
+InProcessCluster::~InProcessCluster() {
+  workers_.clear();
+  coordinator_->Shutdown(Duration::zero());
+  coordinator_.reset();
+  std::error_code ignored;
+  std::filesystem::remove_all(directory_, ignored);
+}
+
+WorkerOptions InProcessCluster::OptionsOfWorker(size_t stage) const {
+  WorkerOptions worker;
+  worker.model_dir = options_.model_dir;
+  worker.coordinator = Socket("peers");
+  worker.listen = Socket(absl::StrCat("w", stage));
+  worker.worker_id = absl::StrCat("w", stage);
+  worker.cluster_id = "test";
+  worker.device = options_.device;
+  worker.memory_bytes = options_.worker_memory_bytes;
+  worker.threads = options_.threads;
+  for (size_t peer = 0; peer < workers_.size(); ++peer) {
+    const std::string name = absl::StrCat("w", peer);
+    const absl::Status added = worker.peers.Add(name + "=" + Socket(name));
+    CHECK(added.ok()) << added.ToString();
+  }
+  return worker;
+}
+
+void InProcessCluster::StartWorker(size_t stage) {
+  auto worker = Worker::Start(OptionsOfWorker(stage));
+  CHECK(worker.ok()) << worker.status().ToString();
+  workers_[stage] = *std::move(worker);
+}
+
+v1::GetStatusResponse InProcessCluster::Status() {
+  grpc::ClientContext context;
+  v1::GetStatusResponse response;
+  const grpc::Status status = admin_->GetStatus(&context, {}, &response);
+  CHECK(status.ok()) << status.error_message();
+  return response;
+}
+
+void InProcessCluster::WaitServing(bool serving) {
+  WaitFor([&] { return Status().serving() == serving; },
+          serving ? "the pipeline to serve" : "the pipeline to end");
+}
+
+void InProcessCluster::WaitIdle() {
+  WaitFor(
+      [&] {
+        const v1::GetStatusResponse status = Status();
+        for (const v1::PipelineStatus& pipeline : status.pipelines()) {
+          if (pipeline.running() + pipeline.waiting() + pipeline.blocks_in_use() > 0) return false;
+        }
+        return true;
+      },
+      "all KV blocks to be free");
+}
+
+Answer InProcessCluster::Generate(const v1::GenerateRequest& request) {
+  Answer answer;
+  grpc::ClientContext context;
+  auto reader = inference_->Generate(&context, request);
+  v1::GenerateResponse response;
+  while (reader->Read(&response)) {
+    if (response.tokens_size() > 0) CHECK(response.index() == answer.tokens.size());
+    answer.text += response.text();
+    answer.tokens.insert(answer.tokens.end(), response.tokens().begin(), response.tokens().end());
+    if (response.has_finish()) answer.finish = response.finish();
+  }
+  const grpc::Status status = reader->Finish();
+  answer.status =
+      absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+  return answer;
+}
+
+std::vector<Answer> InProcessCluster::Generate(const std::vector<v1::GenerateRequest>& requests) {
+  std::vector<Answer> answers(requests.size());
+  std::vector<std::thread> clients;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    clients.emplace_back([&, i] { answers[i] = Generate(requests[i]); });
+  }
+  for (std::thread& client : clients) client.join();
+  return answers;
+}
+
+}  // namespace tutti::testing

@@ -1,0 +1,67 @@
+// A whole cluster in one process, with nothing replaced: the coordinator, the workers and a client,
+// joined by gRPC over Unix sockets in a private directory.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "coordinator/coordinator.h"
+#include "tutti/v1/cluster.grpc.pb.h"
+#include "tutti/v1/generation.grpc.pb.h"
+#include "worker/worker.h"
+
+namespace tutti::testing {
+
+struct InProcessClusterOptions {
+  std::string model_dir;
+  std::vector<int32_t> layers;  // per stage, one worker each; empty: one stage with all
+  int threads = 1;              // of each worker
+  std::string device = "cpu";
+  int64_t worker_memory_bytes = int64_t{1} << 30;
+  EngineOptions engine;  // block size, budget, chunk, limits
+};
+
+// What a Generate call gave.
+struct Answer {
+  absl::Status status;
+  std::string text;
+  std::vector<v1::OutputToken> tokens;
+  v1::Finish finish;
+};
+
+class InProcessCluster {
+ public:
+  // Starts everything and waits until it serves. CHECKs that it does.
+  explicit InProcessCluster(InProcessClusterOptions options);
+  ~InProcessCluster();
+
+  // Sends all requests at once and waits for all answers, in the requests' order.
+  std::vector<Answer> Generate(const std::vector<v1::GenerateRequest>& requests);
+  Answer Generate(const v1::GenerateRequest& request);
+  v1::GetStatusResponse Status();
+
+  v1::Inference::Stub* inference() { return inference_.get(); }
+  std::shared_ptr<grpc::Channel> channel() { return channel_; }
+  // Ends the worker of this stage as a crash would: its links close without a word.
+  void StopWorker(size_t stage) { workers_[stage].reset(); }
+  void StartWorker(size_t stage);
+  // Waits until the service says that it does, or does not, serve.
+  void WaitServing(bool serving);
+  // Waits until no request runs or waits and no KV block is in use.
+  void WaitIdle();
+
+ private:
+  WorkerOptions OptionsOfWorker(size_t stage) const;
+  std::string Socket(const std::string& name) const { return "unix:" + directory_ + "/" + name; }
+
+  const InProcessClusterOptions options_;
+  std::string directory_;
+  std::unique_ptr<Coordinator> coordinator_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::Inference::Stub> inference_;
+  std::unique_ptr<v1::Admin::Stub> admin_;
+};
+
+}  // namespace tutti::testing
