@@ -2,6 +2,8 @@
 // these before memory is spent on it.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 
 #include "transport/limits.h"
@@ -45,5 +47,50 @@ inline constexpr uint32_t kTopLogprobsMax = 1024;
 // Rows whose logits are computed at once. Each slice reads the head's weights again, so it should
 // hold the sampled rows of a usual step; 16 rows of 152,064 f32 logits are 9.7 MB.
 inline constexpr int64_t kLogitRowsMax = 16;
+
+// --- The shell: links and time ---
+
+// Frames that wait for the executor. A step's activation is a handful of chunks and StepsAheadMax
+// bounds the steps, so a peer in good order never comes near; at 1 MiB a chunk the worst a wrong
+// one can cost is 1 GiB.
+inline constexpr size_t kMailboxFramesMax = 1024;
+
+// Links accepted and not yet refused. One is the previous stage; the others are strangers about to
+// be turned away.
+inline constexpr int64_t kAcceptedLinksKept = 64;
+// A dialer says hello at once; the rest is the network's.
+inline constexpr std::chrono::milliseconds kHelloTimeout{5000};
+// The coordinator answers hello from its event loop, within milliseconds.
+inline constexpr std::chrono::milliseconds kWelcomeTimeout{10000};
+
+// First and slowest pause between attempts to reach a peer. The first is short because after a
+// repair everybody comes back at once; the slowest bounds how long a coordinator waits for us after
+// its own restart.
+inline constexpr std::chrono::milliseconds kFirstRedial{50};
+inline constexpr std::chrono::milliseconds kSlowestRedial{2000};
+// The next stage is part of a pipeline that is waiting for us.
+inline constexpr std::chrono::milliseconds kSlowestStageRedial{500};
+inline constexpr std::chrono::milliseconds kWaitingLogInterval{5000};
+
+// A worker that closes its links is missed by the coordinator too, which knows better why. Only
+// when the epoch goes on for this long is it the link that broke, and we say so.
+inline constexpr std::chrono::milliseconds kBrokenLinkGrace{1000};
+// How long the next stage may be unreachable from the start of an epoch. It listened before it
+// joined.
+inline constexpr std::chrono::milliseconds kUnreachablePatience{10000};
+
+// Whatever the coordinator asks for, beats stay between these: faster they are load, slower no
+// lease survives.
+inline constexpr std::chrono::milliseconds kBeatIntervalMin{10};
+inline constexpr std::chrono::milliseconds kBeatIntervalMax{1000};
+
+// After SIGTERM the step in progress may finish; loading a shard cannot be broken off and is left
+// behind.
+inline constexpr std::chrono::milliseconds kStopPatience{5000};
+
+// As peer.proto says.
+inline constexpr size_t kWorkerIdBytesMax = 128;
+// Lines of a peer table: more workers than any pipeline has stages and ranks.
+inline constexpr size_t kPeersMax = size_t{1} << 16;
 
 }  // namespace tutti

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "transport/crc32c.h"
+#include "transport/frame_rules.h"
 #include "worker/buffer_pool.h"
 #include "worker/limits.h"
 #include "worker/sequence_table.h"
@@ -17,16 +18,6 @@
 
 namespace tutti {
 namespace {
-
-// Of the frame as it is encoded: the message, then tag (one byte: field 15), length and bytes of
-// the payload.
-int64_t EncodedBytes(const v1::Frame& frame, int64_t payload_bytes) {
-  int64_t bytes = static_cast<int64_t>(frame.ByteSizeLong());
-  if (payload_bytes == 0) return bytes;
-  int64_t length_bytes = 1;
-  for (int64_t rest = payload_bytes >> 7; rest > 0; rest >>= 7) ++length_bytes;
-  return bytes + 1 + length_bytes + payload_bytes;
-}
 
 void Count(int64_t bytes, v1::LinkCounters* counters) {
   counters->set_bytes(counters->bytes() + bytes);
@@ -149,13 +140,13 @@ void StageWorker::Impl::TakeActivation(const v1::Frame& frame, const Payload& pa
         absl::StrCat("frame kind ", static_cast<int>(frame.body_case()), " came ", PreviousName(),
                      " where only activations come")));
   }
-  Count(EncodedBytes(frame, payload.size()), &activation_in_);
+  Count(EncodedFrameBytes(frame, payload.size()), &activation_in_);
   const absl::Status status = sequencer_->OnActivation(frame.activation(), payload, clock_->Now());
   if (!status.ok()) Fail(Annotate(status, PreviousName()));
 }
 
 void StageWorker::Impl::KeepEarly(v1::Frame frame, Payload payload) {
-  const int64_t bytes = EncodedBytes(frame, payload.size());
+  const int64_t bytes = EncodedFrameBytes(frame, payload.size());
   if (static_cast<int64_t>(early_.size()) >= kEarlyActivationFramesMax ||
       early_bytes_ + bytes > kEarlyActivationBytesMax) {
     early_lost_ = std::max(early_lost_, Epoch(frame.epoch()));
@@ -326,7 +317,7 @@ void StageWorker::Impl::SendActivation(const std::shared_ptr<ActivationBuffer>& 
     chunk->set_total_rows(rows);
     chunk->set_row_bytes(static_cast<int32_t>(row_bytes));
     chunk->set_checksum(Crc32c(bytes));
-    Count(EncodedBytes(frame, static_cast<int64_t>(bytes.size())), &activation_out_);
+    Count(EncodedFrameBytes(frame, static_cast<int64_t>(bytes.size())), &activation_out_);
     outbox_->ToNextStage(std::move(frame), Payload{.chunks = {bytes}, .owner = buffer});
   }
 }

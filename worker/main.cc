@@ -1,0 +1,173 @@
+// tutti-worker: serves one shard of a model to a coordinator.
+
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstdlib>
+#include <iostream>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "base/build_info.h"
+#include "spdlog/sinks/stdout_color_sinks.h"
+#include "spdlog/spdlog.h"
+#include "worker/limits.h"
+#include "worker/memory_size.h"
+#include "worker/worker.h"
+
+namespace tutti {
+namespace {
+
+struct Flags {
+  WorkerOptions worker;
+  std::vector<std::string> peers;
+  std::string peers_file;
+  std::string memory;
+  std::string log_level = "info";
+  bool exit_with_parent = false;
+};
+
+// What a worker leaves to the rest of the machine unless told otherwise.
+constexpr double kMemoryShare = 0.9;
+
+constexpr char kFooter[] = R"(Examples:
+  # a pipeline of two on this machine (see tutti up for one command that does all of this)
+  tutti-coordinator --model models/demo --pipeline-parallel-size 2
+  tutti-worker --model models/demo --worker-id w0 --listen 127.0.0.1:50060 --peer w1=127.0.0.1:50061
+  tutti-worker --model models/demo --worker-id w1 --listen 127.0.0.1:50061 --peer w0=127.0.0.1:50060
+
+Every option is also read from the environment (TUTTI_MODEL, TUTTI_COORDINATOR, ...) and from --config FILE.
+Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for wrong options.)";
+
+std::string HostName() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "worker";
+}
+
+void AddFlags(CLI::App* app, Flags* flags) {
+  WorkerOptions& worker = flags->worker;
+  worker.coordinator = "127.0.0.1:50052";
+  worker.listen = "127.0.0.1:50060";
+  worker.worker_id = HostName();
+  app->set_version_flag("--version", std::string(BuildStamp()));
+  app->set_config("--config", "", "Read options from this file (INI or TOML)");
+  app->footer(kFooter);
+  app->add_option("--model", worker.model_dir, "Directory of the HuggingFace checkpoint")
+      ->envname("TUTTI_MODEL")
+      ->required();
+  app->add_option("--coordinator", worker.coordinator,
+                  "Where the coordinator takes workers: host:port or unix:/path")
+      ->envname("TUTTI_COORDINATOR")
+      ->capture_default_str();
+  app->add_option("--listen", worker.listen, "Where the previous stage dials this worker")
+      ->envname("TUTTI_WORKER_LISTEN")
+      ->capture_default_str();
+  app->add_option("--worker-id", worker.worker_id, "This worker's name, unique in its cluster")
+      ->envname("TUTTI_WORKER_ID")
+      ->capture_default_str();
+  app->add_option("--peer", flags->peers, "NAME=ADDRESS of another worker; may be repeated")
+      ->envname("TUTTI_PEER")
+      ->expected(1)
+      ->take_all();
+  app->add_option("--peers", flags->peers_file, "File of other workers, a line NAME ADDRESS each")
+      ->envname("TUTTI_PEERS");
+  app->add_option("--cluster-id", worker.cluster_id, "Must be the coordinator's")
+      ->envname("TUTTI_CLUSTER_ID");
+  app->add_option("--memory", flags->memory,
+                  "For weights, KV cache and work, such as 4GiB; unset or 0: 90 % of what is "
+                  "available")
+      ->envname("TUTTI_MEMORY");
+  app->add_option("--threads", worker.threads, "Compute threads; 0: all CPUs it may use")
+      ->envname("TUTTI_THREADS")
+      ->check(CLI::Range(0, 512))
+      ->capture_default_str();
+  app->add_option("--device", worker.device, "cpu or reference (slow and plain, for tests)")
+      ->envname("TUTTI_DEVICE")
+      ->capture_default_str();
+  app->add_option("--numerics-class", worker.numerics_class,
+                  "Compute in this class; unset: the machine's best")
+      ->envname("TUTTI_NUMERICS_CLASS");
+  app->add_option("--tls-cert", worker.tls.certificate, "PEM certificate of this worker")
+      ->envname("TUTTI_TLS_CERT");
+  app->add_option("--tls-key", worker.tls.key, "PEM key of that certificate")
+      ->envname("TUTTI_TLS_KEY");
+  app->add_option("--tls-ca", worker.tls.authority, "PEM authority that signed the peers'")
+      ->envname("TUTTI_TLS_CA");
+  app->add_option("--log-level", flags->log_level, "trace, debug, info, warn or error")
+      ->envname("TUTTI_LOG_LEVEL")
+      ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error"}))
+      ->capture_default_str();
+  app->add_flag("--exit-with-parent", flags->exit_with_parent,
+                "End when the process that started this one ends");
+}
+
+// What CLI11 cannot check.
+absl::Status Resolve(Flags* flags) {
+  for (const std::string& peer : flags->peers) {
+    TUTTI_RETURN_IF_ERROR(Annotate(flags->worker.peers.Add(peer), "--peer"));
+  }
+  if (!flags->peers_file.empty()) {
+    TUTTI_RETURN_IF_ERROR(Annotate(flags->worker.peers.AddFile(flags->peers_file), "--peers"));
+  }
+  if (!flags->memory.empty()) {
+    auto bytes = ParseBytes(flags->memory);
+    if (!bytes.ok()) return Annotate(bytes.status(), "--memory");
+    flags->worker.memory_bytes = *bytes;
+  }
+  if (flags->worker.memory_bytes == 0) {
+    TUTTI_ASSIGN_OR_RETURN(const int64_t available, AvailableMemoryBytes());
+    flags->worker.memory_bytes =
+        static_cast<int64_t>(kMemoryShare * static_cast<double>(available));
+  }
+  return absl::OkStatus();
+}
+
+int Complain(const absl::Status& status, int code) {
+  std::cerr << "tutti-worker: " << status.message() << "\n";
+  return code;
+}
+
+// SIGTERM when the parent goes, also when it went before we asked.
+void ExitWithParent(pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != parent) std::raise(SIGTERM);
+}
+
+int Main(int argc, char** argv) {
+  const pid_t parent = getppid();
+  Flags flags;
+  CLI::App app("Serves one shard of a language model to a tutti-coordinator.", "tutti-worker");
+  AddFlags(&app, &flags);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (const absl::Status status = Resolve(&flags); !status.ok()) return Complain(status, 2);
+  spdlog::set_default_logger(spdlog::stderr_color_mt(flags.worker.worker_id));
+  spdlog::set_level(spdlog::level::from_str(flags.log_level));
+  // Before any thread exists, so that all inherit the mask and only sigwait sees these.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  if (flags.exit_with_parent) ExitWithParent(parent);
+  auto worker = Worker::Start(flags.worker);
+  if (!worker.ok()) return Complain(worker.status(), 1);
+  int signal = 0;
+  sigwait(&signals, &signal);
+  spdlog::info("{}: leaving", signal == SIGINT ? "SIGINT" : "SIGTERM");
+  if (!(*worker)->Stop()) {
+    spdlog::warn("leaving in the middle of loading");
+    std::_Exit(0);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace tutti
+
+int main(int argc, char** argv) { return tutti::Main(argc, argv); }

@@ -1,0 +1,80 @@
+#include "worker/worker.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/build_info.h"
+#include "base/protocol.h"
+#include "model/fingerprint.h"
+#include "model/model_config.h"
+#include "spdlog/spdlog.h"
+#include "worker/limits.h"
+#include "worker/memory_size.h"
+#include "worker/transformer.h"
+
+namespace tutti {
+namespace {
+
+v1::Hello MakeHello(const WorkerOptions& options, const kernels::Backend& backend, int threads,
+                    const std::string& fingerprint) {
+  v1::Hello hello;
+  hello.set_protocol_version(kPeerProtocolVersion);
+  hello.set_cluster_id(options.cluster_id);
+  hello.set_worker_id(options.worker_id);
+  hello.set_build(std::string(BuildStamp()));
+  hello.set_numerics_class(std::string(backend.numerics_class()));
+  hello.set_model_fingerprint(fingerprint);
+  hello.set_device(backend.name() == "reference" ? "reference" : backend.device().ToString());
+  hello.set_memory_bytes(options.memory_bytes);
+  hello.set_threads(threads);
+  return hello;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& options) {
+  if (!IsWorkerId(options.worker_id)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("worker id \"", options.worker_id, "\" does not match [A-Za-z0-9._-]{1,128}"));
+  }
+  const int threads = options.threads > 0 ? options.threads : AvailableCpus();
+  TUTTI_ASSIGN_OR_RETURN(const ModelConfig config, LoadModelConfig(options.model_dir));
+  TUTTI_ASSIGN_OR_RETURN(const std::string fingerprint, ModelFingerprint(options.model_dir));
+  std::unique_ptr<Worker> worker(new Worker);
+  TUTTI_ASSIGN_OR_RETURN(
+      worker->backend_,
+      kernels::CreateBackend(options.device,
+                             {.num_threads = threads, .numerics_class = options.numerics_class}));
+  TUTTI_ASSIGN_OR_RETURN(worker->dialer_, GrpcDialer::Create({.tls = options.tls}));
+  worker->executor_ = std::make_unique<Executor>(
+      Executor::Options{
+          .coordinator = options.coordinator,
+          .hello = MakeHello(options, *worker->backend_, threads, fingerprint),
+          .peers = options.peers,
+          .factory = MakeTransformerFactory({options.model_dir, config, worker->backend_.get()})},
+      worker->dialer_.get(), &worker->clock_);
+  TUTTI_ASSIGN_OR_RETURN(worker->server_,
+                         GrpcPeerServer::Start({.address = options.listen, .tls = options.tls},
+                                               worker->executor_->acceptor()));
+  spdlog::info("worker {} ({}, {} threads, {}, {}), build {}, listens on {}", options.worker_id,
+               worker->backend_->numerics_class(), threads, FormatBytes(options.memory_bytes),
+               config.architecture, BuildStamp(), worker->server_->address());
+  worker->executor_->Start();
+  return worker;
+}
+
+Worker::~Worker() {
+  if (executor_ == nullptr) return;
+  executor_->RequestStop();
+  executor_.reset();
+}
+
+bool Worker::Stop() {
+  executor_->RequestStop();
+  if (!executor_->WaitStopped(kStopPatience)) return false;
+  executor_.reset();
+  server_->Stop();
+  return true;
+}
+
+}  // namespace tutti

@@ -1,0 +1,59 @@
+// The worker process, assembled: backend, model, executor, the port the previous stage dials.
+//
+// Life: join the coordinator, load the shard it assigns, serve steps, join again whenever the
+// coordinator goes away.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "kernels/backend.h"
+#include "transport/grpc_link.h"
+#include "worker/executor.h"
+#include "worker/peer_table.h"
+
+namespace tutti {
+
+struct WorkerOptions {
+  std::string model_dir;
+  std::string coordinator;  // where to dial it: host:port or unix:/path
+  std::string listen;       // where the previous stage dials us
+  std::string worker_id;
+  std::string cluster_id;
+  std::string device = "cpu";  // a backend's name
+  std::string numerics_class;  // "": the machine's best
+  int64_t memory_bytes = 0;    // for weights, KV cache and work space
+  int threads = 0;             // 0: all CPUs the process may use
+  PeerTable peers;
+  TlsFiles tls;
+};
+
+// Thread: the one that created it.
+class Worker {
+ public:
+  // Opens model, backend and port; does not wait for the coordinator. Errors say which option or
+  // file is wrong.
+  static absl::StatusOr<std::unique_ptr<Worker>> Start(const WorkerOptions& options);
+  ~Worker();
+
+  // host:port (or unix:path) the previous stage dials.
+  const std::string& address() const { return server_->address(); }
+
+  // Finishes the step in progress and closes all links. False when that takes longer than
+  // kStopPatience, because a shard is being loaded; the process may then end as it is.
+  bool Stop();
+
+ private:
+  Worker() = default;
+
+  const SystemClock clock_;
+  std::unique_ptr<kernels::Backend> backend_;
+  std::unique_ptr<GrpcDialer> dialer_;
+  std::unique_ptr<Executor> executor_;
+  std::unique_ptr<GrpcPeerServer> server_;
+};
+
+}  // namespace tutti
