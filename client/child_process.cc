@@ -22,13 +22,16 @@ std::vector<char*> Pointers(const std::vector<std::string>& texts) {
   return pointers;
 }
 
-std::vector<std::string> Environment(const std::vector<std::string>& added) {
-  std::vector<std::string> all = added;
+std::vector<std::string> Environment(const ChildSpec& spec) {
+  std::vector<std::string> all = spec.environment;
+  const std::string& dropped = spec.environment_dropped;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string text = *entry;
     const std::string name = text.substr(0, text.find('=') + 1);
-    bool replaced = false;
-    for (const std::string& mine : added) replaced |= mine.compare(0, name.size(), name) == 0;
+    bool replaced = !dropped.empty() && text.compare(0, dropped.size(), dropped) == 0;
+    for (const std::string& added : spec.environment) {
+      replaced |= added.compare(0, name.size(), name) == 0;
+    }
     if (!replaced) all.push_back(text);
   }
   return all;
@@ -71,7 +74,7 @@ absl::StatusOr<ChildProcess> ChildProcess::Start(const ChildSpec& spec) {
     if (log_fd >= 0) close(log_fd);
     return absl::UnavailableError(absl::StrCat("cannot make a pipe: ", std::strerror(errno)));
   }
-  const std::vector<std::string> environment = Environment(spec.environment);
+  const std::vector<std::string> environment = Environment(spec);
   const std::vector<char*> argv = Pointers(spec.arguments);
   const std::vector<char*> envp = Pointers(environment);
   const pid_t parent = getpid();

@@ -18,6 +18,8 @@ struct ChildSpec {
   std::vector<std::string> arguments;  // arguments[0] is the program's path
   std::string log_file;                // stdout and stderr are appended to it; empty: they are ours
   std::vector<std::string> environment;  // "NAME=value", added to ours
+  // Variables of ours whose name starts so are not passed on; empty: all are.
+  std::string environment_dropped;
   // In a process group of its own, so that Ctrl-C at the terminal reaches us alone and we end it in
   // order.
   bool own_group = true;

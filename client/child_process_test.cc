@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -44,6 +45,18 @@ TEST_F(ChildProcessTest, CollectsOutputAndExitCode) {
   EXPECT_EQ(ExitCodeOfWaitStatus(status), 3);
   EXPECT_EQ(DescribeWaitStatus(status), "exit code 3");
   EXPECT_EQ(ReadLog(), "out\nerr\n42\n");
+}
+
+TEST_F(ChildProcessTest, DropsAndReplacesVariables) {
+  setenv("TUTTI_DROPPED", "1", 1);
+  setenv("REPLACED", "old", 1);
+  ChildSpec spec = Shell("echo [$TUTTI_DROPPED] [$REPLACED] [$TUTTI_KEPT]");
+  spec.environment = {"REPLACED=new", "TUTTI_KEPT=2"};
+  spec.environment_dropped = "TUTTI_";
+  auto child = ChildProcess::Start(spec);
+  ASSERT_TRUE(child.ok()) << child.status();
+  WaitFor(&*child);
+  EXPECT_EQ(ReadLog(), "[] [new] [2]\n");
 }
 
 TEST_F(ChildProcessTest, NamesAProgramThatCannotBeStarted) {

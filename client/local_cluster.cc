@@ -67,6 +67,9 @@ LocalCluster::Member LocalCluster::MakeMember(const std::string& name,
   const std::string log_dir = options_.log_dir.empty() ? dir_ : options_.log_dir;
   ChildSpec spec;
   spec.arguments = std::move(arguments);
+  // Settings meant for `tutti` (an address, a certificate to show) are not meant for its children:
+  // they get everything by flags.
+  spec.environment_dropped = "TUTTI_";
   spec.log_file = absl::StrCat(log_dir, "/", name, ".log");
   LogFile log(spec.log_file);
   return Member{.name = name, .spec = std::move(spec), .log = std::move(log)};

@@ -1,11 +1,13 @@
 // The `tutti` command.
 #include <csignal>
+#include <cstdio>
 #include <string>
 #include <vector>
 
 #include "base/build_info.h"
 #include "client/command.h"
 #include "client/config_file.h"
+#include "client/format.h"
 
 namespace {
 
@@ -43,6 +45,16 @@ int main(int argc, char** argv) {
   };
   try {
     app.parse(argc, argv);
+  } catch (const CLI::RequiredError& error) {
+    // Without a known subcommand an unknown one is left over; naming it says more than "required".
+    const std::vector<std::string> left = app.remaining();
+    if (left.empty()) {
+      app.exit(error);
+      return tutti::kExitUsage;
+    }
+    const std::string name = tutti::OneLine(left.front());
+    std::fprintf(stderr, "tutti: there is no subcommand \"%s\"; see tutti --help\n", name.c_str());
+    return tutti::kExitUsage;
   } catch (const CLI::ParseError& error) {
     // --help and --version come this way too, with code 0.
     return app.exit(error) == 0 ? tutti::kExitOk : tutti::kExitUsage;

@@ -13,7 +13,9 @@
 #include <optional>
 #include <thread>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "client/child_process.h"
 #include "client/command.h"
 #include "client/format.h"
@@ -287,6 +289,11 @@ void AddClusterFlags(CLI::App* app, UpFlags* flags) {
   app->add_flag("-v,--verbose", flags->verbose, "Show the processes' logs as they are written");
 }
 
+// "--max-num-seqs" is TUTTI_MAX_NUM_SEQS.
+std::string EnvironmentName(const std::string& flag) {
+  return "TUTTI_" + absl::AsciiStrToUpper(absl::StrReplaceAll(flag.substr(2), {{"-", "_"}}));
+}
+
 // What the user gave, and what follows from it, as flags of the two programs.
 void FillProgramFlags(const CLI::App& app, UpFlags* flags) {
   auto& to_coordinator = flags->cluster.coordinator_flags;
@@ -326,7 +333,9 @@ Command MakeUpCommand(CLI::App* root) {
   app->add_flag("--mix-numerics", flags->mix_numerics,
                 "Allow workers of different numerics classes");
   for (const PassedOn& passed : kPassedOn) {
-    app->add_option(passed.name, passed.help)->group("Passed on");
+    app->add_option(passed.name, passed.help)
+        ->envname(EnvironmentName(passed.name))
+        ->group("Passed on");
   }
   app->footer(kExamples);
   return {app, [app, flags] { return RunUp(*app, flags.get()); }};
