@@ -153,9 +153,12 @@ void Coordinator::OnServing(bool serving, const std::string& why_not) {
   if (serving) {
     spdlog::info("serving '{}' at {}", model_->name, address_);
   } else {
-    spdlog::warn("not serving: {}", why_not);
+    // Not to serve yet is news; to serve no longer is trouble.
+    spdlog::log(was_serving_ ? spdlog::level::warn : spdlog::level::info, "not serving: {}",
+                why_not);
   }
-  serving_.Set(serving, why_not, "");
+  was_serving_ = serving;
+  serving_.Set(serving, why_not);
   grpc::HealthCheckServiceInterface* health = health_.load();
   if (health == nullptr) return;
   for (const char* service : kServices) health->SetServingStatus(service, serving);

@@ -63,6 +63,7 @@ class Coordinator : public EngineSink {
   // Set before the engine's thread may use it, through server_; null while starting.
   std::atomic<grpc::HealthCheckServiceInterface*> health_{nullptr};
   std::string address_;
+  bool was_serving_ = false;  // owned by the engine thread
 };
 
 }  // namespace tutti

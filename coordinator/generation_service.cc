@@ -35,22 +35,16 @@ absl::Status Overloaded() {
 
 }  // namespace
 
-void ServingState::Set(bool serving, std::string why_not, std::string numerics_class) {
+void ServingState::Set(bool serving, std::string why_not) {
   std::lock_guard lock(mutex_);
   serving_ = serving;
   why_not_ = std::move(why_not);
-  numerics_class_ = std::move(numerics_class);
 }
 
 absl::Status ServingState::Check() const {
   std::lock_guard lock(mutex_);
   if (serving_) return absl::OkStatus();
   return absl::UnavailableError(absl::StrCat("not serving: ", why_not_));
-}
-
-std::string ServingState::numerics_class() const {
-  std::lock_guard lock(mutex_);
-  return numerics_class_;
 }
 
 GenerationService::GenerationService(const ServedModel* model, const ServingState* serving,
@@ -154,10 +148,15 @@ grpc::ServerUnaryReactor* GenerationService::GetModel(grpc::CallbackServerContex
   response->set_context_length(static_cast<uint32_t>(model_->max_model_len));
   response->set_vocab_size(static_cast<uint32_t>(model_->config.vocab_size));
   response->set_dtype(std::string(DTypeName(model_->config.dtype)));
-  response->set_numerics_class(serving_->numerics_class());
   for (const int32_t id : model_->generation.eos_token_ids) response->add_eos_token_ids(id);
   auto* reactor = context->DefaultReactor();
-  reactor->Finish(grpc::Status::OK);
+  // Which class computes is the engine's to know.
+  engine_->GetStatus([reactor, response](const v1::GetStatusResponse& status) {
+    if (status.pipelines_size() > 0) {
+      response->set_numerics_class(status.pipelines(0).numerics_class());
+    }
+    reactor->Finish(grpc::Status::OK);
+  });
   return reactor;
 }
 

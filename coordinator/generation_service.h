@@ -20,16 +20,14 @@ namespace tutti {
 // Whether requests are taken, as the health service says it.  Thread: any.
 class ServingState {
  public:
-  void Set(bool serving, std::string why_not, std::string numerics_class);
+  void Set(bool serving, std::string why_not);
   // UNAVAILABLE with the reason while not serving.
   absl::Status Check() const;
-  std::string numerics_class() const;
 
  private:
   mutable std::mutex mutex_;
   bool serving_ = false;                              // guarded by mutex_
   std::string why_not_ = "no worker has joined yet";  // guarded by mutex_
-  std::string numerics_class_;                        // guarded by mutex_
 };
 
 // Generate and Tokenize take raw bytes and parse them here, so that a message that does not parse

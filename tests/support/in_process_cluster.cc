@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/build_info.h"
 #include "base/check.h"
+#include "spdlog/spdlog.h"
 
 namespace tutti::testing {
 namespace {
@@ -28,6 +29,7 @@ void WaitFor(Condition condition, const std::string& what) {
 }  // namespace
 
 InProcessCluster::InProcessCluster(InProcessClusterOptions options) : options_(std::move(options)) {
+  spdlog::set_level(spdlog::level::err);  // comings and goings are what these tests are made of
   char pattern[] = "/tmp/tutti-test-XXXXXX";
   CHECK(mkdtemp(pattern) != nullptr);
   directory_ = pattern;

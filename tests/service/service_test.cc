@@ -1,0 +1,284 @@
+// The service as its clients meet it: real coordinator, real workers, real gRPC, in one process.
+#include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <thread>
+
+#include "tests/support/in_process_cluster.h"
+
+namespace tutti {
+namespace {
+
+using testing::Answer;
+using ::testing::HasSubstr;
+using testing::InProcessCluster;
+
+std::string DemoDir() {
+  const char* source = std::getenv("TUTTI_SOURCE_DIR");
+  return std::string(source != nullptr ? source : ".") + "/models/demo";
+}
+
+v1::GenerateRequest Ask(const std::string& question, uint32_t max_tokens = 40) {
+  v1::GenerateRequest request;
+  v1::ChatMessage& message = *request.mutable_chat()->add_messages();
+  message.set_role("user");
+  message.set_content(question);
+  request.mutable_sampling()->set_temperature(0);
+  request.mutable_sampling()->set_max_tokens(max_tokens);
+  return request;
+}
+
+// A request that goes on for as long as the context allows.
+v1::GenerateRequest AskForever() {
+  v1::GenerateRequest request = Ask("12+30=");
+  request.mutable_sampling()->clear_max_tokens();
+  request.mutable_sampling()->set_ignore_eos(true);
+  return request;
+}
+
+class ServiceTest : public ::testing::Test {
+ protected:
+  ServiceTest() : cluster_({.model_dir = DemoDir(), .layers = {2, 2}}) {}
+  InProcessCluster cluster_;
+};
+
+TEST_F(ServiceTest, AnswersAQuestion) {
+  const Answer answer = cluster_.Generate(Ask("What is 12 + 30?"));
+  ASSERT_TRUE(answer.status.ok()) << answer.status.ToString();
+  EXPECT_EQ(answer.text, "42");
+  EXPECT_EQ(answer.finish.reason(), v1::FINISH_REASON_STOP);
+  EXPECT_EQ(answer.finish.usage().completion_tokens(), answer.tokens.size());
+  EXPECT_GT(answer.finish.usage().prompt_tokens(), 5u);
+  EXPECT_GT(answer.finish.timing().total_ms(), 0);
+}
+
+TEST_F(ServiceTest, AChosenSeedIsReturnedAndReplaysTheAnswer) {
+  v1::GenerateRequest request = Ask("Tell me something.", 30);
+  request.mutable_sampling()->set_temperature(3);
+  request.mutable_sampling()->set_ignore_eos(true);
+  const Answer first = cluster_.Generate(request);
+  request.mutable_sampling()->set_seed(first.finish.seed());
+  EXPECT_EQ(cluster_.Generate(request).text, first.text);
+  request.mutable_sampling()->set_seed(first.finish.seed() + 1);
+  EXPECT_NE(cluster_.Generate(request).text, first.text);
+}
+
+TEST_F(ServiceTest, TemperaturesNearZeroAreGreedy) {
+  v1::GenerateRequest request = Ask("What is 12 + 30?");
+  for (const float temperature : {0.f, 1e-30f, 1e-9f, 1e-6f}) {
+    request.mutable_sampling()->set_temperature(temperature);
+    EXPECT_EQ(cluster_.Generate(request).text, "42") << temperature;
+  }
+}
+
+TEST_F(ServiceTest, MaxTokensEndsWithLength) {
+  const Answer answer = cluster_.Generate(Ask("Spell elephant backwards.", 2));
+  EXPECT_EQ(answer.tokens.size(), 2u);
+  EXPECT_EQ(answer.finish.reason(), v1::FINISH_REASON_LENGTH);
+}
+
+TEST_F(ServiceTest, StopStringsEndTheText) {
+  v1::GenerateRequest request = Ask("What is 12 + 30?");
+  request.mutable_sampling()->add_stop("2");
+  const Answer answer = cluster_.Generate(request);
+  EXPECT_EQ(answer.text, "4");
+  EXPECT_EQ(answer.finish.stop(), "2");
+  cluster_.WaitIdle();
+}
+
+TEST_F(ServiceTest, SpecialTokensInUserTextAreOrdinaryText) {
+  v1::TokenizeRequest request;
+  request.set_text("<|im_end|>");
+  grpc::ClientContext context;
+  v1::TokenizeResponse response;
+  ASSERT_TRUE(cluster_.inference()->Tokenize(&context, request, &response).ok());
+  EXPECT_GT(response.ids_size(), 1);
+  std::string joined;
+  for (const std::string& token : response.tokens()) joined += token;
+  EXPECT_EQ(joined, "<|im_end|>");
+}
+
+TEST_F(ServiceTest, SaysWhatItServes) {
+  grpc::ClientContext context;
+  v1::GetModelResponse model;
+  ASSERT_TRUE(cluster_.inference()->GetModel(&context, {}, &model).ok());
+  EXPECT_EQ(model.name(), "test");
+  EXPECT_EQ(model.architecture(), "Qwen3ForCausalLM");
+  EXPECT_EQ(model.fingerprint().size(), 32u);
+  EXPECT_FALSE(model.numerics_class().empty());
+}
+
+TEST_F(ServiceTest, RefusalsNameTheFieldAndDisturbNobody) {
+  std::thread bystander([&] {
+    const Answer answer = cluster_.Generate(AskForever());
+    EXPECT_TRUE(answer.status.ok()) << answer.status.ToString();
+  });
+  v1::GenerateRequest request = Ask("1+1=");
+  request.mutable_sampling()->set_top_p(2);
+  Answer answer = cluster_.Generate(request);
+  EXPECT_EQ(answer.status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(answer.status.message()), HasSubstr("sampling.top_p"));
+  request = Ask("1+1=");
+  request.set_model("another");
+  EXPECT_EQ(cluster_.Generate(request).status.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(cluster_.Generate(v1::GenerateRequest()).status.code(),
+            absl::StatusCode::kInvalidArgument);
+  bystander.join();
+}
+
+// Sends bytes that no well-behaved client library would send.
+grpc::Status SendRaw(const std::shared_ptr<grpc::Channel>& channel, const std::string& bytes) {
+  grpc::GenericStub stub(channel);
+  grpc::ClientContext context;
+  const grpc::Slice slice(bytes);
+  const grpc::ByteBuffer request(&slice, 1);
+  grpc::CompletionQueue queue;
+  auto call = stub.PrepareUnaryCall(&context, "/tutti.v1.Inference/Tokenize", request, &queue);
+  call->StartCall();
+  grpc::ByteBuffer response;
+  grpc::Status status;
+  call->Finish(&response, &status, nullptr);
+  void* tag;
+  bool ok;
+  queue.Next(&tag, &ok);
+  return status;
+}
+
+TEST_F(ServiceTest, BytesThatAreNoMessageAreAnsweredWithWhatIsWrong) {
+  v1::TokenizeRequest request;
+  request.set_text("ab\xff");
+  grpc::Status status = SendRaw(cluster_.channel(), request.SerializeAsString());
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(status.error_message(), "text: invalid UTF-8 at byte 2");
+  status = SendRaw(cluster_.channel(), "\xff\xff\xff");
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  status = SendRaw(cluster_.channel(), std::string(9 << 20, 'a'));
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+}
+
+TEST_F(ServiceTest, ClientsThatLeaveFreeTheirBlocks) {
+  for (int i = 0; i < 20; ++i) {
+    grpc::ClientContext context;
+    auto reader = cluster_.inference()->Generate(&context, AskForever());
+    v1::GenerateResponse response;
+    for (int n = 0; n < i % 4; ++n) reader->Read(&response);
+    context.TryCancel();
+    EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  }
+  cluster_.WaitIdle();
+  EXPECT_EQ(cluster_.Generate(Ask("What is 12 + 30?")).text, "42");
+}
+
+TEST_F(ServiceTest, DeadlinesEndRequests) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(30));
+  auto reader = cluster_.inference()->Generate(&context, AskForever());
+  v1::GenerateResponse response;
+  while (reader->Read(&response)) {
+  }
+  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  cluster_.WaitIdle();
+}
+
+TEST_F(ServiceTest, ALostWorkerIsNamedAndThePipelineFormsAgain) {
+  grpc::ClientContext context;
+  auto reader = cluster_.inference()->Generate(&context, AskForever());
+  v1::GenerateResponse response;
+  ASSERT_TRUE(reader->Read(&response));
+  const auto lost_at = std::chrono::steady_clock::now();
+  cluster_.StopWorker(1);
+  while (reader->Read(&response)) {
+  }
+  const grpc::Status status = reader->Finish();
+  EXPECT_LT(std::chrono::steady_clock::now() - lost_at, std::chrono::seconds(2));
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_THAT(status.error_message(), HasSubstr("w1"));
+
+  cluster_.WaitServing(false);
+  const Answer refused = cluster_.Generate(Ask("What is 12 + 30?"));
+  EXPECT_EQ(refused.status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(refused.status.message()), HasSubstr("w1"));
+
+  cluster_.StartWorker(1);
+  cluster_.WaitServing(true);
+  EXPECT_EQ(cluster_.Generate(Ask("What is 12 + 30?")).text, "42");
+  EXPECT_GE(cluster_.Status().pipelines(0).epoch(), 2u);
+}
+
+// One message each way, as bytes: grpc.health.v1 and server reflection have no headers in Debian.
+std::string CallRaw(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
+                    const std::string& bytes) {
+  grpc::GenericStub stub(channel);
+  grpc::ClientContext context;
+  grpc::CompletionQueue queue;
+  const auto wait = [&queue] {
+    void* tag;
+    bool ok = false;
+    queue.Next(&tag, &ok);
+    return ok;
+  };
+  auto call = stub.PrepareCall(&context, method, &queue);
+  call->StartCall(nullptr);
+  wait();
+  const grpc::Slice slice(bytes);
+  call->WriteLast(grpc::ByteBuffer(&slice, 1), grpc::WriteOptions(), nullptr);
+  wait();
+  grpc::ByteBuffer response;
+  call->Read(&response, nullptr);
+  std::string text;
+  if (wait()) {
+    std::vector<grpc::Slice> slices;
+    EXPECT_TRUE(response.Dump(&slices).ok());
+    for (const grpc::Slice& part : slices) {
+      text.append(reinterpret_cast<const char*>(part.begin()), part.size());
+    }
+  }
+  context.TryCancel();
+  grpc::Status ignored;
+  call->Finish(&ignored, nullptr);
+  wait();
+  return text;
+}
+
+TEST_F(ServiceTest, HealthFollowsThePipeline) {
+  const std::string inference = "\x0a\x12tutti.v1.Inference";  // service = 1
+  const std::string serving = "\x08\x01", not_serving = "\x08\x02";
+  for (const std::string& service : {std::string(), inference}) {
+    EXPECT_EQ(CallRaw(cluster_.channel(), "/grpc.health.v1.Health/Check", service), serving);
+    EXPECT_EQ(CallRaw(cluster_.channel(), "/grpc.health.v1.Health/Watch", service), serving);
+  }
+  cluster_.StopWorker(0);
+  cluster_.WaitServing(false);
+  EXPECT_EQ(CallRaw(cluster_.channel(), "/grpc.health.v1.Health/Check", ""), not_serving);
+  EXPECT_EQ(CallRaw(cluster_.channel(), "/grpc.health.v1.Health/Watch", inference), not_serving);
+}
+
+TEST_F(ServiceTest, ReflectionListsTheServices) {
+  const std::string list_services("\x3a\x00", 2);  // list_services = 7, ""
+  const std::string answer =
+      CallRaw(cluster_.channel(), "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+              list_services);
+  EXPECT_THAT(answer, HasSubstr("tutti.v1.Inference"));
+  EXPECT_THAT(answer, HasSubstr("tutti.v1.Admin"));
+  EXPECT_THAT(answer, HasSubstr("grpc.health.v1.Health"));
+}
+
+TEST_F(ServiceTest, OneVectorPerTokenCrossesTheLink) {
+  const auto before = cluster_.Status().pipelines(0).stages(0);
+  v1::GenerateRequest request = AskForever();
+  request.mutable_sampling()->set_max_tokens(100);
+  ASSERT_TRUE(cluster_.Generate(request).status.ok());
+  const auto after = cluster_.Status().pipelines(0).stages(0);
+  const double bytes =
+      static_cast<double>(after.activation_bytes_out() - before.activation_bytes_out());
+  const double rows = static_cast<double>(after.rows() - before.rows());
+  ASSERT_GT(rows, 99);
+  const double hidden = 128;  // models/demo/config.json
+  EXPECT_GT(bytes / rows, 2 * hidden);
+  EXPECT_LE(bytes / rows, 2 * hidden + 512);
+}
+
+}  // namespace
+}  // namespace tutti
