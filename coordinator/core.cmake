@@ -3,3 +3,8 @@ tutti_library(coordinator_core
   SOURCES block_pool.cc engine.cc membership.cc pipeline.cc pipeline_status.cc placement.cc
           request_table.cc scheduler.cc step_window.cc
   DEPS tutti_base tutti_proto tutti_model absl::flat_hash_map absl::strings absl::str_format)
+
+tutti_test(coordinator_core_test
+  SOURCES block_pool_test.cc engine_test.cc membership_test.cc placement_test.cc
+          request_table_test.cc scheduler_test.cc step_window_test.cc
+  DEPS tutti_coordinator_core)

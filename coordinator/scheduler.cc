@@ -66,20 +66,26 @@ bool Scheduler::Plan(Instant now, v1::StepPlan* plan) {
 }
 
 // As many steps as stages keep every stage busy. One more hides the way of a result to us and of a
-// plan back, but only if it is worth a step: a prompt's chunk, a newcomer, or a full share of
-// generating sequences. Otherwise waiting for the next result lets stragglers join a larger step.
+// plan back, but only if it is worth it: a full share of generating sequences, or prompts while
+// nobody generates. A step of prompts ahead of somebody's next token would make that token wait
+// for two steps instead of one; and with less than a full share, waiting for the next result lets
+// stragglers join a larger step.
 bool Scheduler::WantsAnotherStep() const {
   const auto under_way = static_cast<int32_t>(steps_.size());
   if (under_way < num_stages_) return true;
   if (under_way > num_stages_) return false;
-  return !far_behind_.empty() || static_cast<int32_t>(one_behind_.size()) >= Share() || CanAdmit();
+  if (static_cast<int32_t>(one_behind_.size()) >= Share()) return true;
+  return Generating() == 0 && (!far_behind_.empty() || CanAdmit());
+}
+
+int32_t Scheduler::Generating() const {
+  return static_cast<int32_t>(running_.size() - far_behind_.size());
 }
 
 // Generating sequences are divided evenly over the steps under way, so that each stage has one of
 // the steps.
 int32_t Scheduler::Share() const {
-  const auto generating = static_cast<int32_t>(running_.size() - far_behind_.size());
-  return std::max(1, (generating + num_stages_ - 1) / num_stages_);
+  return std::max(1, (Generating() + num_stages_ - 1) / num_stages_);
 }
 
 void Scheduler::ContinueRunning() {

@@ -100,6 +100,7 @@ class Scheduler {
   void WriteRow(const Row& row, Instant now, v1::StepPlan* plan);
 
   bool WantsAnotherStep() const;
+  int32_t Generating() const;
   int32_t Share() const;
   bool CanAdmit() const;
   void Schedule(Sequence* sequence, int32_t count);

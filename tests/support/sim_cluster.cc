@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 #include <variant>
 
@@ -20,6 +21,8 @@ using std::chrono::milliseconds;
 
 // A run that takes longer hangs.
 constexpr Duration kRunMax = std::chrono::seconds(180);
+// Faults come within this time.
+constexpr Duration kFaultsOver = std::chrono::seconds(2);
 // After the last fault: leases end, pauses after failures pass, clients try again.
 constexpr Duration kSettle = std::chrono::seconds(12);
 // Until what is under way has arrived.
@@ -54,6 +57,9 @@ class Cluster : public SimWorld {
     Post(WorkerLost{link, absl::UnavailableError("the link closed")});
   }
   SimWorker* FindWorker(const std::string& id) override;
+  bool IsServing(const SimWorker& worker) const override {
+    return serving_ && assigned_.contains(&worker);
+  }
   void Fail(const std::string& what) override;
 
  private:
@@ -91,6 +97,7 @@ class Cluster : public SimWorld {
   std::vector<Action> actions_;
   uint64_t audited_epoch_ = 0;
   uint64_t audited_step_ = 0;
+  std::set<const SimWorker*> assigned_;  // in the audited epoch; looked up only
   int32_t faults_ = 0;
   bool serving_ = false;
   SimReport report_;
@@ -152,8 +159,9 @@ void Cluster::Apply(Action& action) {
 }
 
 void Cluster::Apply(SendToWorker& send) {
-  CheckFrame(send.frame);
   EngineLink& link = links_[send.link];
+  CheckFrame(send.frame);
+  if (send.frame.has_assign_shard()) assigned_.insert(link.worker);
   link.pipe->Send([worker = link.worker, key = send.link, frame = std::move(send.frame)]() mutable {
     worker->OnFrame(key, std::move(frame));
   });
@@ -165,6 +173,7 @@ void Cluster::CheckFrame(const v1::Frame& frame) {
     audited_epoch_ = frame.epoch();
     audited_step_ = 0;
     ++report_.epochs;
+    assigned_.clear();
     auditor_.BeginEpoch(frame.assign_shard().num_blocks());
   }
   if (!frame.has_step_plan()) return;
@@ -181,7 +190,8 @@ void Cluster::CheckClose(const SimWorker& worker, LinkKey link, const absl::Stat
   // A worker that came back before its old link was seen to be dead tries again.
   if (absl::IsAlreadyExists(reason)) return;
   const bool is_old_link = !worker.up() || worker.link() != link;
-  if (worker.silent_since().has_value() && !is_old_link &&
+  // While shards load, the engine is patient.
+  if (worker.silent_since().has_value() && !is_old_link && IsServing(worker) &&
       queue_.now() > *worker.silent_since() + kLeaseNoticed) {
     Fail(absl::StrCat(worker.id(), " was silent for too long: ", reason.ToString()));
   }
@@ -266,6 +276,7 @@ SimReport Cluster::Run() {
     Fail(absl::StrCat("not all requests have ended: ", clients_.Open()));
   }
   if (options_.faults > 0) {
+    RunUntil([] { return false; }, kFaultsOver);
     // A link cut while nothing was to be sent is only noticed when something is.
     clients_.Probe(/*must_succeed=*/false);
     RunUntil([] { return false; }, kSettle);

@@ -53,13 +53,13 @@ void SimWorker::Kill() {
 }
 
 void SimWorker::Hang(Duration how_long) {
-  if (!up()) return;
+  if (!up() || hung_) return;
   hung_ = true;
   FallSilent();
   const bool must_be_noticed = silent_since_.has_value() && how_long > kNoticed;
   queue_->After(how_long, [this, must_be_noticed, incarnation = incarnation_] {
     if (incarnation != incarnation_) return;
-    if (must_be_noticed && !IsClosed()) {
+    if (must_be_noticed && world_->IsServing(*this) && !IsClosed()) {
       world_->Fail(absl::StrCat(id_, " hung and nobody noticed"));
     }
     hung_ = false;

@@ -31,6 +31,8 @@ class SimWorld {
   virtual void ToEngine(LinkKey link, v1::Frame frame) = 0;
   virtual void LinkLost(LinkKey link) = 0;
   virtual SimWorker* FindWorker(const std::string& id) = 0;
+  // Whether the worker has a stage of a pipeline that serves, as the engine last said.
+  virtual bool IsServing(const SimWorker& worker) const = 0;
   virtual void Fail(const std::string& what) = 0;
 };
 

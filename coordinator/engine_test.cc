@@ -1,0 +1,392 @@
+// What scenarios (tests/scenarios) and simulation (tests/simulation) do not show: numbers of the
+// status page, times, and frames from a worker that means harm.
+#include "coordinator/engine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "base/protocol.h"
+#include "base/random.h"
+#include "coordinator/limits.h"
+#include "tests/support/tiny_model.h"
+
+namespace tutti {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+
+class EngineTest : public testing::Test {
+ protected:
+  static EngineOptions Options(int32_t stages) {
+    EngineOptions options;
+    options.model = TinyModel(4);
+    options.model_name = "tiny";
+    options.model_fingerprint = "print";
+    options.build = "build";
+    options.cluster_id = "cluster";
+    options.num_stages = stages;
+    options.kv_tokens_max = 1024;
+    options.max_sequences = 8;
+    return options;
+  }
+
+  void Start(const EngineOptions& options) { engine_ = std::make_unique<Engine>(options); }
+  void Turn() { engine_->Advance(now_, &actions_); }
+  void Give(Event event) { engine_->Handle(std::move(event), now_, &actions_); }
+  void Join(uint64_t link, const std::string& id) {
+    v1::Hello hello;
+    hello.set_protocol_version(kPeerProtocolVersion);
+    hello.set_cluster_id("cluster");
+    hello.set_worker_id(id);
+    hello.set_purpose(v1::LINK_PURPOSE_CONTROL);
+    hello.set_build("build");
+    hello.set_numerics_class("class");
+    hello.set_model_fingerprint("print");
+    hello.set_memory_bytes(int64_t{1} << 30);
+    Give(WorkerJoined{LinkKey(link), hello});
+  }
+  void Send(uint64_t link, v1::Frame frame) { Give(WorkerFrame{LinkKey(link), std::move(frame)}); }
+  void Ready(uint64_t link) {
+    v1::Frame frame;
+    frame.set_epoch(epoch());
+    frame.mutable_shard_ready()->set_weight_bytes(1234);
+    frame.mutable_shard_ready()->set_load_seconds(0.5);
+    Send(link, frame);
+  }
+  void Beat(uint64_t link, uint64_t progress) {
+    v1::Frame frame;
+    frame.mutable_beat()->set_progress(progress);
+    frame.mutable_beat()->set_resident_bytes(777);
+    Send(link, frame);
+  }
+  void Arrive(uint64_t id, int32_t prompt, int32_t max_tokens) {
+    Request request;
+    request.id = RequestId(id);
+    request.prompt.resize(prompt, 1);
+    request.max_tokens = max_tokens;
+    Give(RequestArrived{request});
+  }
+  uint64_t epoch() { return Status().pipelines(0).epoch(); }
+  v1::GetStatusResponse Status() {
+    v1::GetStatusResponse status;
+    engine_->FillStatus(now_, &status);
+    return status;
+  }
+  template <typename T>
+  std::vector<T> Taken() {
+    std::vector<T> found;
+    for (const Action& action : actions_) {
+      if (const T* one = std::get_if<T>(&action)) found.push_back(*one);
+    }
+    return found;
+  }
+
+  Instant now_ = Instant() + std::chrono::hours(1);
+  std::unique_ptr<Engine> engine_;
+  std::vector<Action> actions_;
+};
+
+TEST_F(EngineTest, StatusShowsThePipeline) {
+  Start(Options(2));
+  Turn();
+  EXPECT_EQ(Status().pipelines(0).state(), "waiting for workers");
+  EXPECT_THAT(Status().why_not_serving(), HasSubstr("0 of 2 have joined"));
+  Join(1, "w1");
+  Turn();
+  ASSERT_EQ(Status().idle_workers_size(), 1);
+  EXPECT_EQ(Status().idle_workers(0).worker_id(), "w1");
+  Join(2, "w2");
+  Join(3, "w3");
+  Turn();
+  v1::GetStatusResponse status = Status();
+  EXPECT_EQ(status.pipelines(0).state(), "loading");
+  EXPECT_EQ(status.pipelines(0).stages_size(), 2);
+  EXPECT_EQ(status.idle_workers_size(), 1) << "a spare";
+  v1::Frame progress;
+  progress.set_epoch(epoch());
+  progress.mutable_shard_progress()->set_loaded_bytes(25);
+  progress.mutable_shard_progress()->set_total_bytes(100);
+  Send(1, progress);
+  EXPECT_DOUBLE_EQ(Status().pipelines(0).stages(0).loaded_share(), 0.25);
+  now_ += milliseconds(100);
+  Ready(1);
+  Ready(2);
+  Beat(1, 5);
+  Turn();
+  status = Status();
+  EXPECT_TRUE(status.serving());
+  EXPECT_EQ(status.why_not_serving(), "");
+  EXPECT_EQ(status.model(), "tiny");
+  const v1::PipelineStatus& pipeline = status.pipelines(0);
+  EXPECT_EQ(pipeline.state(), "serving");
+  EXPECT_EQ(pipeline.blocks_total(), 64);
+  EXPECT_EQ(pipeline.kv_tokens_total(), 1024);
+  EXPECT_EQ(pipeline.numerics_class(), "class");
+  const v1::StageStatus& stage = pipeline.stages(0);
+  EXPECT_EQ(stage.worker().worker_id(), "w1");
+  EXPECT_GT(stage.predicted().weights(), 0);
+  EXPECT_EQ(stage.predicted().kv(), 1024 * 128 * stage.num_layers());
+  EXPECT_EQ(stage.actual().weights(), 1234);
+  EXPECT_EQ(stage.actual().resident(), 777);
+  EXPECT_EQ(stage.actual().budget(), int64_t{1} << 30);
+  EXPECT_DOUBLE_EQ(stage.load_seconds(), 0.5);
+  EXPECT_DOUBLE_EQ(stage.loaded_share(), 1);
+}
+
+TEST_F(EngineTest, StatusCountsBytesPerToken) {
+  Start(Options(2));
+  Join(1, "w1");
+  Join(2, "w2");
+  Turn();
+  Ready(1);
+  Ready(2);
+  Arrive(1, 10, 5);
+  Turn();
+  now_ += milliseconds(10);
+  v1::Frame done;
+  done.set_epoch(epoch());
+  done.mutable_step_done()->set_step(1);
+  done.mutable_step_done()->set_compute_us(4000);
+  done.mutable_step_done()->set_wait_us(1000);
+  done.mutable_step_done()->mutable_activation_out()->set_bytes(1500);
+  done.mutable_step_done()->mutable_activation_out()->set_frames(2);
+  Send(1, done);
+  const auto status = Status();
+  const v1::StageStatus& stage = status.pipelines(0).stages(0);
+  EXPECT_EQ(stage.rows(), 10);
+  EXPECT_EQ(stage.activation_bytes_out(), 1500);
+  EXPECT_EQ(stage.activation_frames_out(), 2);
+  EXPECT_DOUBLE_EQ(stage.activation_bytes_per_token(), 150);
+  EXPECT_DOUBLE_EQ(stage.compute_share(), 0.4);
+  EXPECT_DOUBLE_EQ(stage.wait_share(), 0.1);
+  EXPECT_EQ(status.pipelines(0).running(), 1);
+  EXPECT_EQ(status.pipelines(0).steps_in_flight(), 1);
+  EXPECT_EQ(status.requests().prompt_tokens(), 10u);
+}
+
+TEST_F(EngineTest, ABurstOfEventsIsOnePlan) {
+  Start(Options(1));
+  Join(1, "w1");
+  Turn();
+  Ready(1);
+  actions_.clear();
+  for (uint64_t id = 1; id <= 5; ++id) Arrive(id, 3, 3);
+  EXPECT_TRUE(actions_.empty()) << "Handle never plans";
+  Turn();
+  ASSERT_EQ(Taken<SendToWorker>().size(), 1u);
+  EXPECT_EQ(Taken<SendToWorker>()[0].frame.step_plan().scheduled_size(), 5);
+}
+
+TEST_F(EngineTest, SaysWhenItMustBeCalled) {
+  EngineOptions options = Options(1);
+  Start(options);
+  Turn();
+  EXPECT_EQ(engine_->next_deadline(), kInstantNever);
+  Join(1, "w1");
+  EXPECT_EQ(engine_->next_deadline(), now_ + options.lease);
+  Turn();
+  EXPECT_EQ(engine_->next_deadline(), now_ + kLoadingSilenceMax) << "it loads, and may be silent";
+  now_ += milliseconds(5);
+  Ready(1);
+  EXPECT_EQ(engine_->next_deadline(), now_ + options.lease);
+  Request request;
+  request.id = RequestId(1);
+  request.prompt = {1};
+  request.max_tokens = 1;
+  request.deadline = now_ + milliseconds(10);
+  Give(RequestArrived{request});
+  EXPECT_EQ(engine_->next_deadline(), now_ + milliseconds(10));
+}
+
+TEST_F(EngineTest, ADeadlineInThePastEndsARequestAtOnce) {
+  Start(Options(1));
+  Join(1, "w1");
+  Turn();
+  Ready(1);
+  Request request;
+  request.id = RequestId(1);
+  request.prompt = {1};
+  request.max_tokens = 1;
+  request.deadline = now_ - milliseconds(1);
+  actions_.clear();
+  Give(RequestArrived{request});
+  Turn();
+  ASSERT_EQ(Taken<FinishRequest>().size(), 1u);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(Taken<FinishRequest>()[0].status));
+  EXPECT_TRUE(Taken<SendToWorker>().empty()) << "nothing was computed for it";
+}
+
+TEST_F(EngineTest, LoadingTakesTooLong) {
+  EngineOptions options = Options(2);
+  options.load_timeout = milliseconds(2000);
+  Start(options);
+  Join(1, "w1");
+  Join(2, "w2");
+  Turn();
+  Ready(1);
+  actions_.clear();
+  now_ += milliseconds(1400);
+  Beat(1, 1);
+  Turn();
+  now_ += milliseconds(600);
+  Beat(1, 1);
+  Turn();
+  ASSERT_FALSE(Taken<ServingChanged>().empty() && Taken<SendToWorker>().empty());
+  EXPECT_THAT(Status().why_not_serving(), HasSubstr("loading on w2 took longer than 2 s"));
+}
+
+// A worker lost while others load: they are as busy as before, and get the patience that loading
+// needs.
+TEST_F(EngineTest, LoadersOfAnEndedEpochMayBeSilent) {
+  Start(Options(2));
+  Join(1, "w1");
+  Join(2, "w2");
+  Turn();
+  now_ += milliseconds(1400);
+  Beat(1, 1);
+  Give(WorkerLost{LinkKey(2), absl::UnavailableError("gone")});
+  now_ += milliseconds(1600);
+  actions_.clear();
+  Turn();
+  EXPECT_TRUE(Taken<CloseWorker>().empty());
+  now_ += kLoadingSilenceMax;
+  Turn();
+  EXPECT_EQ(Taken<CloseWorker>().size(), 1u);
+}
+
+TEST_F(EngineTest, AWorkerComesBackBeforeItsOldLinkIsSeenToBeDead) {
+  Start(Options(1));
+  Join(1, "w1");
+  Turn();
+  Ready(1);
+  now_ += milliseconds(1499);
+  actions_.clear();
+  Join(2, "w1");
+  EXPECT_TRUE(absl::IsAlreadyExists(Taken<CloseWorker>().at(0).reason));
+  now_ += milliseconds(1);
+  actions_.clear();
+  Join(3, "w1");
+  EXPECT_EQ(Taken<CloseWorker>().at(0).link, LinkKey(1)) << "its lease is over";
+  EXPECT_EQ(Taken<SendToWorker>().at(0).link, LinkKey(3));
+  Turn();
+  EXPECT_EQ(Status().pipelines(0).state(), "loading");
+}
+
+TEST_F(EngineTest, QueueTimeIsUntilTheFirstStep) {
+  EngineOptions options = Options(1);
+  options.max_sequences = 1;
+  Start(options);
+  Join(1, "w1");
+  Turn();
+  Ready(1);
+  Arrive(1, 3, 1);
+  Arrive(2, 3, 1);
+  Turn();
+  now_ += milliseconds(30);
+  const auto result = [&](uint64_t step, uint64_t sequence) {
+    v1::Frame frame;
+    frame.set_epoch(epoch());
+    frame.mutable_step_result()->set_step(step);
+    frame.mutable_step_result()->mutable_done()->set_step(step);
+    v1::SampledToken* const sampled = frame.mutable_step_result()->add_sampled();
+    sampled->set_sequence(sequence);
+    sampled->set_position(3);
+    Send(1, frame);
+    Turn();
+  };
+  result(1, 1);
+  now_ += milliseconds(5);
+  result(2, 2);
+  const auto finished = Taken<FinishRequest>();
+  ASSERT_EQ(finished.size(), 2u);
+  EXPECT_EQ(finished[0].queue_time, Duration::zero());
+  EXPECT_EQ(finished[1].queue_time, milliseconds(30));
+}
+
+// Whatever a worker sends, the engine goes on: at worst the worker is sent away.
+TEST_F(EngineTest, HostileFrames) {
+  Random random(11);
+  const auto number = [&]() -> int64_t {
+    static constexpr int64_t kEdges[] = {0,  1,   2,  3,         5,         -1,        63,
+                                         64, 999, -7, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN};
+    return kEdges[random.Between(0, std::size(kEdges) - 1)];
+  };
+  const auto fill_done = [&](v1::StepDone* done) {
+    done->set_step(number());
+    done->set_compute_us(number());
+    done->set_wait_us(number());
+    done->mutable_activation_out()->set_bytes(number());
+  };
+  int sent_away = 0;
+  for (int round = 0; round < 400; ++round) {
+    Start(Options(2));
+    uint64_t links = 0;
+    for (int i = 0; i < 60; ++i) {
+      now_ += milliseconds(random.Between(0, 300));
+      const auto link = static_cast<uint64_t>(random.Between(1, 4));
+      v1::Frame frame;
+      frame.set_epoch(random.Chance(0.7) ? epoch() : static_cast<uint64_t>(number()));
+      switch (random.Between(0, 11)) {
+        case 0:
+        case 1:
+          Join(++links, "w" + std::to_string(random.Between(1, 3)));
+          break;
+        case 2:
+        case 3:
+          Ready(link);
+          break;
+        case 4:
+          Arrive(round * 100 + i, static_cast<int32_t>(random.Between(1, 40)), 5);
+          break;
+        case 5: {
+          v1::StepResult* const result = frame.mutable_step_result();
+          result->set_step(random.Chance(0.7) ? 1 : number());
+          fill_done(result->mutable_done());
+          for (int64_t n = random.Between(0, 3); n > 0; --n) {
+            v1::SampledToken* const sampled = result->add_sampled();
+            sampled->set_sequence(number());
+            sampled->set_position(static_cast<int32_t>(number()));
+            sampled->set_token(static_cast<int32_t>(number()));
+          }
+          if (random.Chance(0.3)) result->add_poisoned(number());
+          Send(link, frame);
+          break;
+        }
+        case 6:
+          fill_done(frame.mutable_step_done());
+          Send(link, frame);
+          break;
+        case 7:
+          frame.mutable_shard_progress()->set_loaded_bytes(number());
+          frame.mutable_shard_progress()->set_total_bytes(number());
+          Send(link, frame);
+          break;
+        case 8:
+          Beat(link, static_cast<uint64_t>(number()));
+          break;
+        case 9:
+          if (random.Chance(0.5)) frame.mutable_activation();
+          if (random.Chance(0.3)) frame.mutable_hello();
+          Send(link, frame);
+          break;
+        case 10:
+          frame.mutable_failure()->set_message(std::string(100, '\0'));
+          Send(link, frame);
+          break;
+        default:
+          Give(WorkerLost{LinkKey(link), absl::OkStatus()});
+      }
+      if (random.Chance(0.7)) Turn();
+      Status();
+    }
+    sent_away += static_cast<int>(Taken<CloseWorker>().size());
+    actions_.clear();
+  }
+  EXPECT_GT(sent_away, 400);
+}
+
+}  // namespace
+}  // namespace tutti

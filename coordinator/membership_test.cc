@@ -1,0 +1,127 @@
+#include "coordinator/membership.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "base/protocol.h"
+
+namespace tutti {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+v1::Hello Hello(const std::string& id) {
+  v1::Hello hello;
+  hello.set_protocol_version(kPeerProtocolVersion);
+  hello.set_cluster_id("c");
+  hello.set_worker_id(id);
+  hello.set_purpose(v1::LINK_PURPOSE_CONTROL);
+  hello.set_build("b");
+  hello.set_numerics_class("cpu-f32");
+  hello.set_model_fingerprint("f");
+  hello.set_memory_bytes(1000);
+  return hello;
+}
+
+MembershipOptions Options() {
+  return {.cluster_id = "c", .build = "b", .model_fingerprint = "f", .memory_bytes_min = 1000};
+}
+
+TEST(NaturalOrderTest, ReadsNumbersAsNumbers) {
+  EXPECT_TRUE(NaturallyBefore("w2", "w10"));
+  EXPECT_FALSE(NaturallyBefore("w10", "w2"));
+  EXPECT_TRUE(NaturallyBefore("w9.z", "w10.a"));
+  EXPECT_TRUE(NaturallyBefore("rack1-gpu11", "rack2-gpu2"));
+  EXPECT_TRUE(NaturallyBefore("w", "w0"));
+  EXPECT_TRUE(NaturallyBefore("a", "b"));
+  EXPECT_FALSE(NaturallyBefore("a", "a"));
+  EXPECT_TRUE(NaturallyBefore("", "a"));
+  // More digits than any integer type holds.
+  EXPECT_TRUE(NaturallyBefore("w99999999999999999999999", "w100000000000000000000000"));
+  // Equal numbers, different spelling: some order, and only one.
+  EXPECT_NE(NaturallyBefore("w01", "w1"), NaturallyBefore("w1", "w01"));
+  EXPECT_TRUE(NaturallyBefore("w01a", "w1b"));
+}
+
+TEST(NaturalOrderTest, IsAnOrder) {
+  const std::vector<std::string> names = {"w",   "w0", "w00", "w1",   "w01",   "w1a",   "w2", "w10",
+                                          "w1-", "1",  "01",  "a1b2", "a01b2", "a1b10", ""};
+  for (const auto& a : names) {
+    EXPECT_FALSE(NaturallyBefore(a, a)) << a;
+    for (const auto& b : names) {
+      if (a != b) {
+        EXPECT_NE(NaturallyBefore(a, b), NaturallyBefore(b, a)) << a << " " << b;
+      }
+      for (const auto& c : names) {
+        if (NaturallyBefore(a, b) && NaturallyBefore(b, c)) {
+          EXPECT_TRUE(NaturallyBefore(a, c)) << a << " " << b << " " << c;
+        }
+      }
+    }
+  }
+}
+
+TEST(MembershipTest, SaysWhatDiffersWithBothValues) {
+  Membership membership(Options());
+  EXPECT_TRUE(membership.Check(Hello("w1")).ok());
+  const auto refusal = [&](void (*change)(v1::Hello*)) {
+    v1::Hello hello = Hello("w1");
+    change(&hello);
+    return membership.Check(hello).ToString();
+  };
+  EXPECT_THAT(refusal([](auto* h) { h->set_cluster_id("d"); }),
+              HasSubstr("cluster id of the worker is \"d\", of the coordinator \"c\""));
+  EXPECT_THAT(refusal([](auto* h) { h->set_build("b2"); }), HasSubstr("\"b2\""));
+  EXPECT_THAT(refusal([](auto* h) { h->set_model_fingerprint(""); }), HasSubstr("fingerprint"));
+  EXPECT_THAT(refusal([](auto* h) { h->set_protocol_version(0); }), HasSubstr("protocol version"));
+  EXPECT_THAT(refusal([](auto* h) { h->set_purpose(v1::LINK_PURPOSE_ACTIVATION); }),
+              HasSubstr("control"));
+  EXPECT_THAT(refusal([](auto* h) { h->set_memory_bytes(999); }),
+              HasSubstr("offers 999 bytes of memory; the smallest stage of this model needs 1000"));
+  EXPECT_THAT(refusal([](auto* h) { h->set_memory_bytes(-1); }), HasSubstr("RESOURCE_EXHAUSTED"));
+  EXPECT_THAT(refusal([](auto* h) { h->set_build("a\n\x01z"); }), HasSubstr("a\\n\\x01z"))
+      << "bytes of others are escaped";
+}
+
+TEST(MembershipTest, TheFirstDecidesTheNumericsClass) {
+  Membership membership(Options());
+  EXPECT_EQ(membership.numerics_class(), "");
+  membership.Join(LinkKey(1), Hello("w1"), Instant());
+  v1::Hello other = Hello("w2");
+  other.set_numerics_class("cpu-bf16dot");
+  EXPECT_THAT(membership.Check(other).ToString(), HasSubstr("\"cpu-bf16dot\", of the pipeline"));
+  membership.Remove(LinkKey(1));
+  EXPECT_TRUE(membership.Check(other).ok()) << "nobody is left to differ from";
+}
+
+TEST(MembershipTest, OneWorkerPerId) {
+  Membership membership(Options());
+  membership.Join(LinkKey(1), Hello("w1"), Instant());
+  EXPECT_TRUE(absl::IsAlreadyExists(membership.Check(Hello("w1"))));
+  EXPECT_EQ(membership.FindId("w1")->link, LinkKey(1));
+  membership.Remove(LinkKey(1));
+  EXPECT_TRUE(membership.Check(Hello("w1")).ok());
+  EXPECT_EQ(membership.FindId("w1"), nullptr);
+  EXPECT_EQ(membership.Find(LinkKey(1)), nullptr);
+}
+
+TEST(MembershipTest, ListsInBothOrders) {
+  Membership membership(Options());
+  for (const auto& [link, id] : {std::pair{1, "w10"}, {2, "w9"}, {3, "w2"}}) {
+    membership.Join(LinkKey(link), Hello(id), Instant());
+  }
+  const auto ids = [](const std::vector<Worker*>& workers) {
+    std::vector<std::string> names;
+    for (const Worker* worker : workers) names.push_back(worker->id());
+    return names;
+  };
+  EXPECT_THAT(ids(membership.All()), ElementsAre("w10", "w9", "w2"));
+  EXPECT_THAT(ids(membership.InOrder()), ElementsAre("w2", "w9", "w10"));
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,290 @@
+#include "coordinator/placement.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <numeric>
+
+#include "base/random.h"
+#include "model/partition.h"
+#include "model/work_space.h"
+#include "tests/support/tiny_model.h"
+
+namespace tutti {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr int64_t kGiB = int64_t{1} << 30;
+
+std::vector<DeviceSpec> Devices(const std::vector<int64_t>& memory) {
+  std::vector<DeviceSpec> devices;
+  for (const int64_t bytes : memory) {
+    devices.push_back({.name = "w" + std::to_string(devices.size() + 1), .memory_bytes = bytes});
+  }
+  return devices;
+}
+
+std::vector<int32_t> Layers(const PlacementPlan& plan) {
+  std::vector<int32_t> layers;
+  for (const StagePlan& stage : plan.stages) layers.push_back(stage.num_layers);
+  return layers;
+}
+
+// Small limits, so that the least KV room does not hide the rest.
+PlacementOptions Small() {
+  return {.max_batch_tokens = 32, .max_sequences = 2, .max_model_len = 4096};
+}
+
+// Whether every byte is accounted for and every stage fits.
+void CheckPlan(const ModelConfig& model, const PlacementPlan& plan,
+               const PlacementOptions& options) {
+  int32_t next_layer = 0;
+  for (size_t i = 0; i < plan.stages.size(); ++i) {
+    const StagePlan& stage = plan.stages[i];
+    EXPECT_EQ(stage.first_layer, next_layer);
+    EXPECT_GE(stage.num_layers, 1);
+    EXPECT_EQ(stage.has_embedding, i == 0);
+    EXPECT_EQ(stage.has_head, i + 1 == plan.stages.size());
+    EXPECT_LE(stage.peak_bytes(), stage.budget_bytes) << "stage " << i;
+    const StageShare share{stage.first_layer, stage.num_layers, stage.has_embedding,
+                           stage.has_head};
+    EXPECT_EQ(stage.weight_bytes, ComputeShardBytes(model, share, 1, 0).total());
+    EXPECT_EQ(stage.kv_bytes, plan.kv_tokens() * KvBytesPerToken(model, share, 1));
+    EXPECT_EQ(
+        stage.activation_bytes,
+        WorkSpaceBytes(model, stage.has_head, options.max_batch_tokens, options.max_sequences));
+    next_layer += stage.num_layers;
+  }
+  EXPECT_EQ(next_layer, model.num_layers);
+}
+
+// The most blocks that any split gives, by trying all of them; -1: none fits.
+int64_t BestByTrying(const ModelConfig& model, const std::vector<DeviceSpec>& devices,
+                     PlacementOptions options) {
+  int64_t best = -1;
+  std::vector<int32_t> layers(devices.size(), 1);
+  const std::function<void(size_t, int64_t)> split = [&](size_t stage, int64_t left) {
+    if (stage + 1 == layers.size()) {
+      layers[stage] = static_cast<int32_t>(left);
+      options.layers = layers;
+      const auto plan = PlanPlacement(model, devices, options);
+      if (plan.ok()) best = std::max<int64_t>(best, plan->num_blocks);
+      return;
+    }
+    for (int64_t n = 1; left - n >= static_cast<int64_t>(layers.size() - stage - 1); ++n) {
+      layers[stage] = static_cast<int32_t>(n);
+      split(stage + 1, left - n);
+    }
+  };
+  split(0, model.num_layers);
+  return best;
+}
+
+TEST(PlacementTest, KvRoomOfTheTightestStageIsTheLargestPossible) {
+  Random random(1);
+  int fitting = 0;
+  for (int round = 0; round < 300; ++round) {
+    const int64_t num_stages = random.Between(1, 4);
+    const ModelConfig model = TinyModel(random.Between(num_stages, 12), random.Between(50, 20000));
+    std::vector<int64_t> memory;
+    for (int64_t i = 0; i < num_stages; ++i) memory.push_back(random.Between(300'000, 6'000'000));
+    const PlacementOptions options = Small();
+    const std::vector<DeviceSpec> devices = Devices(memory);
+    const auto plan = PlanPlacement(model, devices, options);
+    const int64_t best = BestByTrying(model, devices, options);
+    ASSERT_EQ(plan.ok() ? plan->num_blocks : -1, best) << "round " << round << plan.status();
+    if (!plan.ok()) continue;
+    ++fitting;
+    CheckPlan(model, *plan, options);
+  }
+  EXPECT_GT(fitting, 100);
+}
+
+TEST(PlacementTest, LayersFollowMemory) {
+  const ModelConfig model = TinyModel(12, 100);
+  const auto plan = PlanPlacement(model, Devices({4'000'000, 8'000'000}), Small());
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_LT(plan->stages[0].num_layers, plan->stages[1].num_layers);
+}
+
+TEST(PlacementTest, WithRoomForAllTheWorkIsEven) {
+  // The limit of the KV room is reached by many splits. The head is read in every step, like layers
+  // are; the embedding is not.
+  ModelConfig model = TinyModel(12, 100);
+  PlacementOptions options = Small();
+  options.kv_tokens_max = 1024;
+  const std::vector<DeviceSpec> devices = Devices({kGiB, kGiB, kGiB});
+  EXPECT_THAT(Layers(*PlanPlacement(model, devices, options)), ElementsAre(4, 4, 4));
+  const int64_t layer = ComputeShardBytes(model, {0, 1, false, false}, 1, 0).total();
+  model.vocab_size = 4 * layer / (model.hidden_size * 2) / 64 * 64;
+  const auto plan = PlanPlacement(model, devices, options);
+  EXPECT_THAT(Layers(*plan), ElementsAre(5, 5, 2)) << "a head as heavy as almost four layers";
+  EXPECT_EQ(plan->num_blocks, 64);
+}
+
+TEST(PlacementTest, KvRoomStopsWhereNobodyCanUseMore) {
+  const ModelConfig model = TinyModel(2);
+  PlacementOptions options = Small();
+  const std::vector<DeviceSpec> devices = Devices({64 * kGiB});
+  EXPECT_EQ(PlanPlacement(model, devices, options)->kv_tokens(), 2 * 4096);
+  options.kv_tokens_max = 1000;
+  EXPECT_EQ(PlanPlacement(model, devices, options)->num_blocks, 62) << "whole blocks";
+  options.kv_tokens_max = 3;
+  EXPECT_EQ(PlanPlacement(model, devices, options)->num_blocks, 1);
+}
+
+TEST(PlacementTest, IsTheSameEveryTime) {
+  const ModelConfig model = TinyModel(40, 5000);
+  const std::vector<DeviceSpec> devices = Devices({5'000'000, 9'000'000, 7'000'000});
+  const auto once = PlanPlacement(model, devices, Small());
+  const auto again = PlanPlacement(model, devices, Small());
+  ASSERT_TRUE(once.ok());
+  EXPECT_EQ(Layers(*once), Layers(*again));
+  EXPECT_EQ(once->num_blocks, again->num_blocks);
+}
+
+TEST(PlacementTest, RefusalNamesTheLackAndWhatWouldFit) {
+  const ModelConfig model = TinyModel(20, 1000);
+  const PlacementOptions options = Small();
+  const auto refused = PlanPlacement(model, Devices({600'000, 500'000}), options);
+  ASSERT_TRUE(absl::IsResourceExhausted(refused.status()));
+  const std::string text(refused.status().message());
+  EXPECT_THAT(text, HasSubstr("of 20 layers"));
+  EXPECT_THAT(text, HasSubstr("stage 1 (w2"));
+  EXPECT_THAT(text, HasSubstr("lacks "));
+  EXPECT_THAT(text, HasSubstr("What would fit: 2 devices of "));
+  EXPECT_THAT(text, HasSubstr(" devices of 585.94 KiB"));
+}
+
+// What the refusal promises is true, and nothing smaller is.
+TEST(PlacementTest, WhatWouldFitFits) {
+  Random random(7);
+  for (int round = 0; round < 50; ++round) {
+    const ModelConfig model = TinyModel(random.Between(3, 30), random.Between(100, 5000));
+    const PlacementOptions options = Small();
+    const auto refused = PlanPlacement(model, Devices({100'000, 100'000}), options);
+    ASSERT_FALSE(refused.ok());
+    const std::string text(refused.status().message());
+    const size_t at = text.find("What would fit: 2 devices of ") + 29;
+    double value = std::strtod(text.c_str() + at, nullptr);
+    const std::string unit = text.substr(text.find(' ', at) + 1, 3);
+    const double scale = unit == "KiB" ? 1024.0 : 1048576.0;
+    const auto enough = static_cast<int64_t>(value * scale);
+    EXPECT_TRUE(PlanPlacement(model, Devices({enough, enough}), options).ok()) << text;
+    const auto less = static_cast<int64_t>((value - 0.011) * scale);
+    EXPECT_FALSE(PlanPlacement(model, Devices({less, less}), options).ok()) << text;
+  }
+}
+
+TEST(PlacementTest, Overrides) {
+  const ModelConfig model = TinyModel(10);
+  PlacementOptions options = Small();
+  const std::vector<DeviceSpec> devices = Devices({kGiB, kGiB});
+  options.layers = {3, 7};
+  const auto plan = PlanPlacement(model, devices, options);
+  ASSERT_TRUE(plan.ok());
+  EXPECT_THAT(Layers(*plan), ElementsAre(3, 7));
+  CheckPlan(model, *plan, options);
+  const auto refusal = [&](std::vector<int32_t> layers) {
+    options.layers = std::move(layers);
+    return PlanPlacement(model, devices, options).status().ToString();
+  };
+  EXPECT_THAT(refusal({3, 6}), HasSubstr("has 9 layers, the model 10"));
+  EXPECT_THAT(refusal({0, 10}), HasSubstr("gives stage 0 0 layers"));
+  EXPECT_THAT(refusal({11, -1}), HasSubstr("gives stage 1 -1 layers"));
+  EXPECT_THAT(refusal({10}), HasSubstr("has 1 stages, the pipeline 2"));
+  options.layers = {9, 1};
+  EXPECT_THAT(PlanPlacement(model, Devices({900'000, kGiB}), options).status().ToString(),
+              HasSubstr("stage 0 (w1, 878.91 KiB) with 9 layers lacks "));
+}
+
+TEST(PlacementTest, CountsOfDevices) {
+  const ModelConfig model = TinyModel(3);
+  EXPECT_TRUE(absl::IsInvalidArgument(PlanPlacement(model, {}, Small()).status()));
+  EXPECT_THAT(PlanPlacement(model, Devices({kGiB, kGiB, kGiB, kGiB}), Small()).status().ToString(),
+              HasSubstr("4 stages, but the model has only 3 layers"));
+  PlacementOptions options = Small();
+  options.num_stages = 2;
+  EXPECT_EQ(PlanPlacement(model, Devices({kGiB, kGiB, kGiB}), options)->stages.size(), 2u);
+  options.num_stages = 4;
+  EXPECT_THAT(PlanPlacement(model, Devices({kGiB, kGiB}), options).status().ToString(),
+              HasSubstr("2 devices for 4 stages"));
+}
+
+TEST(PlacementTest, NoMemoryAtAll) {
+  const ModelConfig model = TinyModel(3);
+  EXPECT_TRUE(absl::IsResourceExhausted(PlanPlacement(model, Devices({0, -5}), Small()).status()));
+}
+
+TEST(PlacementTest, SmallestStage) {
+  const ModelConfig model = TinyModel(3);
+  const int64_t least = SmallestStageBytes(model, Small());
+  EXPECT_GT(least, 0);
+  // The middle one of three stages fits exactly that, with one block.
+  PlacementOptions options = Small();
+  options.kv_tokens_max = 16;
+  EXPECT_TRUE(PlanPlacement(model, Devices({kGiB, least, kGiB}), options).ok());
+  EXPECT_FALSE(PlanPlacement(model, Devices({kGiB, least - 1, kGiB}), options).ok());
+}
+
+TEST(PlacementTest, ThousandLayersAreFast) {
+  const ModelConfig model = TinyModel(1000, 50'000);
+  std::vector<int64_t> memory;
+  for (int i = 0; i < 500; ++i) memory.push_back(20'000'000 + i * 10'000);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto plan = PlanPlacement(model, Devices(memory), Small());
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
+  memory.assign(3, 1'000'000);
+  EXPECT_FALSE(PlanPlacement(model, Devices(memory), Small()).ok());
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+}
+
+class RealModelTest : public testing::Test {
+ protected:
+  static absl::StatusOr<ModelConfig> Load(const std::string& name) {
+    const char* const data = std::getenv("TUTTI_TESTDATA");
+    if (data == nullptr) return absl::NotFoundError("TUTTI_TESTDATA is not set");
+    return LoadModelConfig(std::string(data) + "/configs/" + name);
+  }
+};
+
+TEST_F(RealModelTest, Qwen3) {
+  const auto model = Load("Qwen3-8B");
+  if (!model.ok()) GTEST_SKIP() << model.status();
+  const PlacementOptions options;
+  // 16.4 GB of weights in bf16 do not fit one device of 12 GiB.
+  const auto refused = PlanPlacement(*model, Devices({12 * kGiB}), options);
+  EXPECT_THAT(refused.status().ToString(), HasSubstr("or 2 devices of 12.00 GiB"));
+  const auto plan = PlanPlacement(*model, Devices({24 * kGiB, 24 * kGiB}), options);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  CheckPlan(*model, *plan, options);
+  int64_t weights = 0;
+  for (const StagePlan& stage : plan->stages) weights += stage.weight_bytes;
+  // 8,190,735,360 parameters as the model's page counts them.
+  EXPECT_NEAR(static_cast<double>(weights), 2.0 * 8'190'735'360, 0.001 * 2 * 8'190'735'360.0);
+  // The KV cache has what is left: 144 KiB a token over both.
+  EXPECT_GT(plan->kv_tokens(), 150'000);
+}
+
+TEST_F(RealModelTest, TiedHeadIsHeldByBothEnds) {
+  const auto model = Load("Qwen3-0.6B");
+  if (!model.ok()) GTEST_SKIP() << model.status();
+  const PlacementOptions options{.kv_tokens_max = 65536};
+  const auto one = PlanPlacement(*model, Devices({8 * kGiB}), options);
+  const auto two = PlanPlacement(*model, Devices({4 * kGiB, 4 * kGiB}), options);
+  ASSERT_TRUE(one.ok() && two.ok()) << one.status() << two.status();
+  const int64_t embedding = int64_t{151936} * 1024 * 2;
+  EXPECT_EQ(two->stages[0].weight_bytes + two->stages[1].weight_bytes,
+            one->stages[0].weight_bytes + embedding);
+  CheckPlan(*model, *two, options);
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,306 @@
+#include "coordinator/scheduler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <numeric>
+
+#include "base/random.h"
+
+namespace tutti {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// A scheduler with a pipeline that answers when it is told to; the token at position p is p.
+class SchedulerTest : public testing::Test {
+ protected:
+  void Start(const SchedulerOptions& options, int32_t stages, int32_t blocks) {
+    scheduler_ = std::make_unique<Scheduler>(options);
+    scheduler_->BeginEpoch(stages, blocks);
+  }
+
+  Sequence* Add(int32_t prompt, int32_t max_tokens) {
+    auto sequence = std::make_unique<Sequence>();
+    sequence->arrival = sequences_.size() + 1;
+    sequence->request.id = RequestId(sequence->arrival);
+    sequence->request.max_tokens = max_tokens;
+    sequence->prompt_tokens = prompt;
+    sequence->tokens.resize(prompt);
+    std::iota(sequence->tokens.begin(), sequence->tokens.end(), 0);
+    sequences_.push_back(std::move(sequence));
+    scheduler_->Enqueue(sequences_.back().get());
+    return sequences_.back().get();
+  }
+
+  // Plans until nothing more is wanted; the plans.
+  std::vector<v1::StepPlan> Plan() {
+    std::vector<v1::StepPlan> plans;
+    for (v1::StepPlan plan; scheduler_->Plan(Instant(), &plan); plan = v1::StepPlan()) {
+      plans.push_back(plan);
+    }
+    scheduler_->CheckLedger();
+    return plans;
+  }
+
+  // The oldest step is done. Sequences with all their tokens leave.
+  void Finish() {
+    v1::StepResult result;
+    result.set_step(scheduler_->steps().oldest().id.value());
+    for (const StepEntry& entry : scheduler_->steps().oldest().entries) {
+      if (!entry.sample) continue;
+      v1::SampledToken* const sampled = result.add_sampled();
+      sampled->set_sequence(entry.sequence.value());
+      sampled->set_position(entry.end);
+      sampled->set_token(entry.end);
+    }
+    ASSERT_TRUE(scheduler_->steps().Check(result, 1 << 20).ok());
+    std::vector<Scheduler::Sampled> sampled;
+    scheduler_->Commit(&result, &sampled);
+    for (const Scheduler::Sampled& s : sampled) {
+      if (s.sequence->output_tokens() == s.sequence->request.max_tokens) {
+        scheduler_->Remove(s.sequence);
+      }
+    }
+    scheduler_->CheckLedger();
+  }
+
+  static std::vector<int32_t> Counts(const v1::StepPlan& plan) {
+    std::vector<int32_t> counts;
+    for (const auto& scheduled : plan.scheduled()) counts.push_back(scheduled.count());
+    return counts;
+  }
+
+  std::unique_ptr<Scheduler> scheduler_;
+  std::vector<std::unique_ptr<Sequence>> sequences_;
+};
+
+TEST_F(SchedulerTest, NothingToDoNoPlan) {
+  Start({}, 2, 10);
+  EXPECT_TRUE(Plan().empty());
+}
+
+TEST_F(SchedulerTest, GeneratingSequencesAreDividedOverTheStages) {
+  for (const int32_t stages : {1, 2, 3, 4}) {
+    for (const int32_t count : {1, 2, 3, 5, 8, 13}) {
+      sequences_.clear();
+      Start({.max_sequences = 20}, stages, 1000);
+      for (int32_t i = 0; i < count; ++i) Add(3, 100);
+      Plan();
+      size_t fullest = 0;
+      for (int step = 0; step < 60; ++step) {
+        Finish();
+        Plan();
+        if (step < 20) continue;  // they find their shares first
+        const auto share = static_cast<size_t>((count + stages - 1) / stages);
+        EXPECT_LE(scheduler_->steps().oldest().entries.size(), share);
+        EXPECT_GE(scheduler_->steps().size(), static_cast<size_t>(std::min<int32_t>(
+                                                  stages, count / static_cast<int32_t>(share))))
+            << stages << " stages, " << count << " sequences";
+        fullest = std::max(fullest, scheduler_->steps().size());
+      }
+      EXPECT_LE(fullest, static_cast<size_t>(stages) + 1);
+    }
+  }
+}
+
+TEST_F(SchedulerTest, ALongPromptsChunksFillTheStages) {
+  Start({.max_batch_tokens = 64, .chunk_tokens = 16}, 3, 100);
+  Add(100, 5);
+  const auto plans = Plan();
+  ASSERT_EQ(plans.size(), 4u) << "as many as stages and one more";
+  for (const auto& plan : plans) EXPECT_THAT(Counts(plan), ElementsAre(16));
+  EXPECT_EQ(plans[3].scheduled(0).first(), 48);
+  Finish();
+  Finish();
+  EXPECT_EQ(Plan().size(), 2u);
+  Finish();
+  const auto last = Plan();
+  ASSERT_EQ(last.size(), 1u);
+  EXPECT_THAT(Counts(last[0]), ElementsAre(4));
+  EXPECT_TRUE(last[0].scheduled(0).sample());
+  EXPECT_FALSE(plans[3].scheduled(0).sample());
+}
+
+TEST_F(SchedulerTest, TokensComeBeforePromptsAndPromptsInOrder) {
+  Start({.max_batch_tokens = 20, .chunk_tokens = 12}, 1, 100);
+  Add(2, 50);
+  Add(3, 50);
+  Plan();
+  Finish();
+  Add(30, 5);
+  Add(30, 5);
+  const auto plan = Plan();
+  ASSERT_EQ(plan.size(), 1u);
+  EXPECT_THAT(Counts(plan[0]), ElementsAre(1, 1, 12, 6));
+  Finish();
+  EXPECT_THAT(Counts(Plan().at(0)), ElementsAre(1, 1, 12, 6));
+}
+
+TEST_F(SchedulerTest, EverybodyGetsATurn) {
+  Start({.max_batch_tokens = 4, .chunk_tokens = 4, .max_sequences = 12}, 3, 1000);
+  for (int i = 0; i < 12; ++i) Add(1, 1000);
+  for (int step = 0; step < 600; ++step) {
+    Plan();
+    Finish();
+  }
+  int32_t least = 1 << 30;
+  int32_t most = 0;
+  for (const auto& sequence : sequences_) {
+    least = std::min(least, sequence->output_tokens());
+    most = std::max(most, sequence->output_tokens());
+  }
+  EXPECT_GE(least, 195);
+  EXPECT_LE(most - least, 2);
+}
+
+TEST_F(SchedulerTest, RoomAtTheEdge) {
+  Start({}, 1, 4);
+  Request request;
+  request.prompt.resize(60);
+  request.max_tokens = 5;
+  EXPECT_TRUE(scheduler_->CheckRoom(request).ok())
+      << "64 tokens are computed, the 65th only sampled";
+  request.max_tokens = 6;
+  EXPECT_THAT(std::string(scheduler_->CheckRoom(request).message()),
+              HasSubstr("need room for 65 tokens in the KV cache, which has 64"));
+  request.prompt.resize(65);
+  request.max_tokens = 1;
+  EXPECT_TRUE(absl::IsInvalidArgument(scheduler_->CheckRoom(request)));
+}
+
+TEST_F(SchedulerTest, FullToTheLastSlot) {
+  Start({.max_batch_tokens = 64, .chunk_tokens = 64}, 2, 4);
+  Add(60, 5);
+  while (!sequences_[0]->blocks.empty() || scheduler_->waiting() > 0) {
+    Plan();
+    Finish();
+  }
+  EXPECT_EQ(sequences_[0]->output_tokens(), 5);
+  EXPECT_EQ(scheduler_->preemptions(), 0u);
+}
+
+TEST_F(SchedulerTest, TheOldestIsNeverSentBack) {
+  Random random(3);
+  for (int round = 0; round < 30; ++round) {
+    sequences_.clear();
+    const auto stages = static_cast<int32_t>(random.Between(1, 4));
+    const auto blocks = static_cast<int32_t>(random.Between(4, 8));
+    Start({.max_batch_tokens = 16, .chunk_tokens = 8, .max_sequences = 6}, stages, blocks);
+    for (int i = 0; i < 12; ++i) {
+      const auto prompt = static_cast<int32_t>(random.Between(1, 16 * blocks / 2));
+      Add(prompt, static_cast<int32_t>(random.Between(1, 16 * blocks - prompt + 1)));
+    }
+    SequenceId oldest;
+    size_t oldest_index = 0;
+    int steps = 0;
+    while (scheduler_->running() + scheduler_->waiting() > 0) {
+      Plan();
+      ASSERT_LT(++steps, 100'000) << "somebody starves";
+      const auto& sequence = sequences_[oldest_index];
+      if (oldest == SequenceId()) oldest = sequence->id;
+      ASSERT_EQ(sequence->id, oldest) << "sequence " << oldest_index << " was sent back";
+      Finish();
+      while (oldest_index < sequences_.size() && sequences_[oldest_index]->output_tokens() ==
+                                                     sequences_[oldest_index]->request.max_tokens) {
+        ++oldest_index;
+        oldest = oldest_index < sequences_.size() ? sequences_[oldest_index]->id : SequenceId();
+      }
+    }
+    for (const auto& sequence : sequences_) {
+      EXPECT_EQ(sequence->output_tokens(), sequence->request.max_tokens);
+      for (int32_t p = 0; p < sequence->total(); ++p) EXPECT_EQ(sequence->tokens[p], p);
+    }
+  }
+}
+
+TEST_F(SchedulerTest, BlocksGoOverInOnePlan) {
+  Start({}, 2, 2);
+  Sequence* const first = Add(20, 5);
+  const auto plans = Plan();
+  Sequence* const second = Add(20, 5);
+  EXPECT_TRUE(Plan().empty());
+  scheduler_->Remove(first);
+  const auto next = Plan();
+  ASSERT_EQ(next.size(), 1u);
+  EXPECT_THAT(next[0].finished(), ElementsAre(plans[0].scheduled(0).sequence()));
+  EXPECT_THAT(next[0].scheduled(0).new_blocks(), ElementsAre(0, 1));
+  EXPECT_EQ(second->blocks.size(), 2u);
+  Finish();
+  EXPECT_EQ(first->output_tokens(), 0) << "its result found nobody";
+  Finish();
+  EXPECT_EQ(second->output_tokens(), 1);
+}
+
+TEST_F(SchedulerTest, WhoNeverRanIsNotForgotten) {
+  Start({.max_sequences = 1}, 1, 10);
+  Add(5, 5);
+  Sequence* const waiting = Add(5, 5);
+  Plan();
+  scheduler_->Remove(waiting);
+  Finish();
+  for (const auto& plan : Plan()) EXPECT_TRUE(plan.finished().empty());
+}
+
+// What a later recovery builds on: after the end of an epoch all sequences can go on in the next
+// one.
+TEST_F(SchedulerTest, SequencesSurviveTheirPipeline) {
+  Start({.max_batch_tokens = 64, .chunk_tokens = 64, .max_sequences = 2}, 3, 20);
+  Add(10, 9);
+  Add(12, 9);
+  Add(3, 9);
+  Plan();
+  Finish();
+  Plan();
+  Finish();
+  EXPECT_EQ(sequences_[0]->total(), 12);
+  scheduler_->EndEpoch();
+  EXPECT_EQ(scheduler_->running(), 0);
+  EXPECT_EQ(scheduler_->waiting(), 3);
+  EXPECT_EQ(scheduler_->blocks_in_use(), 0);
+  EXPECT_EQ(scheduler_->steps().size(), 0u);
+  for (const auto& sequence : sequences_) EXPECT_EQ(sequence->planned, 0);
+  scheduler_->BeginEpoch(2, 20);
+  const auto plans = Plan();
+  ASSERT_GE(plans.size(), 1u);
+  EXPECT_EQ(plans[0].step(), 1u);
+  EXPECT_TRUE(plans[0].finished().empty()) << "the new workers know nobody";
+  ASSERT_EQ(plans[0].new_sequences_size(), 2);
+  EXPECT_EQ(plans[0].new_sequences(0).tokens_size(), 12);
+  EXPECT_EQ(plans[0].new_sequences(0).prompt_tokens(), 10);
+  EXPECT_EQ(plans[0].scheduled(0).first(), 0);
+  while (scheduler_->running() + scheduler_->waiting() > 0) {
+    Finish();
+    Plan();
+  }
+  for (const auto& sequence : sequences_) {
+    for (int32_t p = 0; p < sequence->total(); ++p) EXPECT_EQ(sequence->tokens[p], p);
+  }
+}
+
+TEST_F(SchedulerTest, EveryStayHasItsOwnName) {
+  Start({.max_batch_tokens = 64, .chunk_tokens = 64}, 1, 4);
+  Sequence* const first = Add(30, 30);
+  Plan();
+  Finish();
+  Sequence* const second = Add(14, 20);
+  Plan();
+  const SequenceId before = second->id;
+  while (scheduler_->preemptions() == 0) {
+    Finish();
+    Plan();
+  }
+  EXPECT_EQ(second->id, SequenceId());
+  EXPECT_TRUE(second->blocks.empty());
+  scheduler_->Remove(first);
+  Plan();
+  EXPECT_GT(second->id, before);
+}
+
+}  // namespace
+}  // namespace tutti
