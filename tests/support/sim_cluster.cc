@@ -195,6 +195,7 @@ void Cluster::CheckClose(const SimWorker& worker, LinkKey link, const absl::Stat
       queue_.now() > *worker.silent_since() + kLeaseNoticed) {
     Fail(absl::StrCat(worker.id(), " was silent for too long: ", reason.ToString()));
   }
+  if (is_old_link && absl::IsUnavailable(reason)) return;  // noticed when it came back
   if (absl::IsDeadlineExceeded(reason) && (worker.excused() || is_old_link)) return;
   Fail(absl::StrCat("healthy worker ", worker.id(), " is sent away: ", reason.ToString()));
 }
@@ -282,7 +283,9 @@ SimReport Cluster::Run() {
     RunUntil([] { return false; }, kSettle);
   }
   if (!serving_ && !RunUntil([this] { return serving_; }, std::chrono::seconds(60))) {
-    Fail("the pipeline does not come back");
+    v1::GetStatusResponse status;
+    engine_.FillStatus(queue_.now(), &status);
+    Fail(absl::StrCat("the pipeline does not come back: ", status.ShortDebugString()));
   }
   for (int i = 0; i < 2; ++i) clients_.Probe(/*must_succeed=*/true);
   if (!RunUntil([this] { return clients_.AllEnded(); }, kRunMax)) {

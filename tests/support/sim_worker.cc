@@ -12,6 +12,9 @@ namespace {
 // A silent worker must be closed by then: its lease, and the delays of a wild network.
 constexpr Duration kNoticed = std::chrono::milliseconds(2500);
 
+// A hello without an answer may have been lost; a worker then tries another connection.
+constexpr Duration kWelcomePatience = std::chrono::seconds(3);
+
 }  // namespace
 
 SimWorker::SimWorker(std::string id, int64_t memory_bytes, const SimOptions* options,
@@ -115,6 +118,9 @@ void SimWorker::Connect() {
   hello.set_memory_bytes(memory_bytes_);
   to_engine_->Send(
       [world = world_, link = link_, hello = std::move(hello)] { world->Hello(link, hello); });
+  queue_->After(kWelcomePatience, [this, incarnation = incarnation_, link = link_] {
+    if (incarnation == incarnation_ && link == link_ && !welcome_ && !hung_) Connect();
+  });
 }
 
 void SimWorker::ConnectLater() {

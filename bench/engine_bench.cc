@@ -1,0 +1,237 @@
+#include "bench/engine_bench.h"
+
+#include <chrono>
+#include <cstdio>
+#include <deque>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/check.h"
+#include "base/protocol.h"
+#include "coordinator/engine.h"
+
+namespace tutti {
+namespace {
+
+// A pipeline's workers seen from the engine: they do every step at once, and say so when asked.
+class SyntheticPipeline {
+ public:
+  SyntheticPipeline(const EngineBenchOptions& options, int32_t sequences);
+
+  // Does the oldest step. The seconds that the engine took to hear of it, and to plan the next.
+  struct Turn {
+    double result_seconds = 0;
+    double plan_seconds = 0;
+    int64_t tokens = 0;
+    int64_t plan_bytes = 0;
+  };
+  Turn DoStep();
+
+ private:
+  static EngineOptions OptionsOf(const EngineBenchOptions& options, int32_t sequences);
+  void Join();
+  void Advance();
+  int64_t Observe();
+  v1::Frame Result(const v1::StepPlan& plan);
+
+  const int32_t stages_;
+  Engine engine_;
+  Instant now_{};
+  std::vector<Action> actions_;
+  uint64_t epoch_ = 0;
+  std::deque<v1::StepPlan> plans_;
+};
+
+EngineOptions SyntheticPipeline::OptionsOf(const EngineBenchOptions& options, int32_t sequences) {
+  EngineOptions engine;
+  ModelConfig& model = engine.model;
+  model.architecture = "Qwen3ForCausalLM";
+  model.model_type = "qwen3";
+  model.hidden_size = 64;
+  model.intermediate_size = 128;
+  model.num_layers = options.stages;
+  model.num_heads = model.num_kv_heads = 1;
+  model.head_dim = 16;
+  model.vocab_size = 151936;
+  model.max_position_embeddings = 1 << 20;
+  model.tie_word_embeddings = true;
+  engine.num_stages = options.stages;
+  engine.max_batch_tokens = std::max(512, sequences);
+  engine.max_sequences = sequences;
+  engine.max_waiting = sequences;
+  // Room for a long measurement: a sequence of 16k tokens takes 1,024 blocks.
+  engine.kv_tokens_max = int64_t{sequences} * (1 << 14);
+  return engine;
+}
+
+SyntheticPipeline::SyntheticPipeline(const EngineBenchOptions& options, int32_t sequences)
+    : stages_(options.stages), engine_(OptionsOf(options, sequences)) {
+  Join();
+  for (int32_t i = 0; i < sequences; ++i) {
+    Request request;
+    request.id = RequestId(i + 1);
+    request.prompt.assign(options.prompt_tokens, i % 1000);
+    request.max_tokens = (1 << 14) - options.prompt_tokens;
+    request.sampling.set_temperature(1);
+    request.sampling.set_seed(i);
+    request.stop_token_ids = {151643, 151645};
+    engine_.Handle(RequestArrived{std::move(request)}, now_, &actions_);
+  }
+  Advance();
+}
+
+void SyntheticPipeline::Join() {
+  for (int32_t stage = 0; stage < stages_; ++stage) {
+    v1::Hello hello;
+    hello.set_protocol_version(kPeerProtocolVersion);
+    hello.set_worker_id(absl::StrCat("w", stage));
+    hello.set_purpose(v1::LINK_PURPOSE_CONTROL);
+    hello.set_memory_bytes(int64_t{1} << 50);
+    engine_.Handle(WorkerJoined{LinkKey(stage + 1), hello}, now_, &actions_);
+  }
+  Advance();
+  for (int32_t stage = 0; stage < stages_; ++stage) {
+    v1::Frame frame;
+    frame.set_epoch(epoch_);
+    frame.mutable_shard_ready();
+    engine_.Handle(WorkerFrame{LinkKey(stage + 1), std::move(frame)}, now_, &actions_);
+  }
+  Advance();
+}
+
+void SyntheticPipeline::Advance() {
+  engine_.Advance(now_, &actions_);
+  Observe();
+}
+
+// Notes the plans; the bytes of the messages to the last stage.
+int64_t SyntheticPipeline::Observe() {
+  int64_t bytes = 0;
+  for (Action& action : actions_) {
+    auto* const send = std::get_if<SendToWorker>(&action);
+    if (send == nullptr || send->link != LinkKey(stages_)) continue;
+    epoch_ = std::max(epoch_, send->frame.epoch());
+    if (!send->frame.has_step_plan()) continue;
+    bytes += static_cast<int64_t>(send->frame.ByteSizeLong());
+    plans_.push_back(std::move(*send->frame.mutable_step_plan()));
+  }
+  actions_.clear();
+  return bytes;
+}
+
+v1::Frame SyntheticPipeline::Result(const v1::StepPlan& plan) {
+  v1::Frame frame;
+  frame.set_epoch(epoch_);
+  v1::StepResult* const result = frame.mutable_step_result();
+  result->set_step(plan.step());
+  result->mutable_done()->set_step(plan.step());
+  for (const v1::ScheduledSequence& scheduled : plan.scheduled()) {
+    if (!scheduled.sample()) continue;
+    v1::SampledToken* const sampled = result->add_sampled();
+    sampled->set_sequence(scheduled.sequence());
+    sampled->set_position(scheduled.expected_tokens());
+    sampled->set_token(1000 + scheduled.expected_tokens() % 1000);
+  }
+  return frame;
+}
+
+SyntheticPipeline::Turn SyntheticPipeline::DoStep() {
+  CHECK(!plans_.empty());
+  const v1::StepPlan plan = std::move(plans_.front());
+  plans_.pop_front();
+  v1::Frame result = Result(plan);
+  Turn turn{.tokens = result.step_result().sampled_size()};
+  const auto begin = std::chrono::steady_clock::now();
+  for (int32_t stage = 0; stage + 1 < stages_; ++stage) {
+    v1::Frame done;
+    done.set_epoch(epoch_);
+    done.mutable_step_done()->set_step(plan.step());
+    engine_.Handle(WorkerFrame{LinkKey(stage + 1), std::move(done)}, now_, &actions_);
+  }
+  engine_.Handle(WorkerFrame{LinkKey(stages_), std::move(result)}, now_, &actions_);
+  const auto middle = std::chrono::steady_clock::now();
+  engine_.Advance(now_, &actions_);
+  const auto end = std::chrono::steady_clock::now();
+  turn.result_seconds = Seconds(middle - begin);
+  turn.plan_seconds = Seconds(end - middle);
+  turn.plan_bytes = Observe();
+  return turn;
+}
+
+}  // namespace
+
+EngineBenchRow MeasureEngine(const EngineBenchOptions& options, int32_t sequences) {
+  SyntheticPipeline pipeline(options, sequences);
+  // Until every sequence generates, and for a while longer, so that memory is warm.
+  const int64_t chunks = (options.prompt_tokens + 127) / 128;
+  for (int64_t tokens = 0, step = 0; tokens < 5 * sequences || step < 4 * chunks; ++step) {
+    tokens += pipeline.DoStep().tokens;
+  }
+  EngineBenchRow row{.sequences = sequences};
+  double result_seconds = 0;
+  double plan_seconds = 0;
+  double plan_bytes = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  // A sequence has room for 16k tokens; 12k of them leave the start and the prompt alone.
+  while (row.tokens < int64_t{12'000} * sequences &&
+         Seconds(std::chrono::steady_clock::now() - begin) < options.seconds) {
+    const SyntheticPipeline::Turn turn = pipeline.DoStep();
+    ++row.steps;
+    row.tokens += turn.tokens;
+    result_seconds += turn.result_seconds;
+    plan_seconds += turn.plan_seconds;
+    plan_bytes += static_cast<double>(turn.plan_bytes);
+  }
+  const auto tokens = static_cast<double>(row.tokens);
+  row.result_us = result_seconds * 1e6 / tokens;
+  row.plan_us = plan_seconds * 1e6 / tokens;
+  row.step_us = (result_seconds + plan_seconds) * 1e6 / static_cast<double>(row.steps);
+  row.plan_bytes = plan_bytes / tokens;
+  return row;
+}
+
+int RunEngineBench(const EngineBenchOptions& options) {
+  for (const int32_t sequences : options.sequences) {
+    if (sequences < 1 || sequences > 50'000) {
+      std::fprintf(stderr, "--sequences %d: must be 1 to 50000\n", sequences);
+      return 2;
+    }
+  }
+  if (options.stages < 1 || options.stages > 64 || options.prompt_tokens < 1 ||
+      options.prompt_tokens > 4000 || !(options.seconds > 0)) {
+    std::fprintf(stderr,
+                 "--stages must be 1 to 64, --prompt-tokens 1 to 4000, --seconds above 0\n");
+    return 2;
+  }
+  if (!options.json) {
+    std::printf(
+        "engine, %d stages, every sequence generates\n\n%10s %9s %14s %14s %14s %12s %14s\n",
+        options.stages, "sequences", "steps", "result us/tok", "plan us/tok", "sum us/tok",
+        "us/step", "plan bytes/tok");
+  }
+  std::string json;
+  for (const int32_t sequences : options.sequences) {
+    const EngineBenchRow row = MeasureEngine(options, sequences);
+    if (options.json) {
+      absl::StrAppendFormat(
+          &json,
+          "%s{\"sequences\": %d, \"steps\": %d, \"tokens\": %d, \"result_us\": %.3f, "
+          "\"plan_us\": %.3f, \"token_us\": %.3f, \"step_us\": %.1f, "
+          "\"plan_bytes\": %.1f}",
+          json.empty() ? "" : ", ", row.sequences, row.steps, row.tokens, row.result_us,
+          row.plan_us, row.token_us(), row.step_us, row.plan_bytes);
+    } else {
+      std::printf("%10d %9ld %14.3f %14.3f %14.3f %12.1f %14.1f\n", row.sequences,
+                  static_cast<long>(row.steps), row.result_us, row.plan_us, row.token_us(),
+                  row.step_us, row.plan_bytes);
+    }
+  }
+  if (options.json) {
+    std::printf("{\"stages\": %d, \"rows\": [%s]}\n", options.stages, json.c_str());
+  }
+  return 0;
+}
+
+}  // namespace tutti

@@ -1,0 +1,40 @@
+// tutti-bench engine: what the coordinator's brain costs per step, without workers, links or
+// clients.
+//
+// Every live sequence generates; synthetic workers answer at once. What is measured is the engine's
+// thread alone: taking a step's reports, delivering tokens, planning the next step and writing its
+// messages.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tutti {
+
+struct EngineBenchOptions {
+  std::vector<int32_t> sequences = {1, 64, 1024, 10000};  // live at once, one measurement each
+  int32_t stages = 2;
+  int32_t prompt_tokens = 64;
+  double seconds = 1;  // of each measurement
+  bool json = false;
+};
+
+struct EngineBenchRow {
+  int32_t sequences = 0;
+  int64_t steps = 0;
+  int64_t tokens = 0;
+  double result_us = 0;  // per token: from a step's reports to its tokens' delivery
+  double plan_us = 0;    // per token: the plan of the next step, as messages for every stage
+  double token_us() const { return result_us + plan_us; }
+  double step_us = 0;
+  double plan_bytes = 0;  // per token, to one stage
+};
+
+EngineBenchRow MeasureEngine(const EngineBenchOptions& options, int32_t sequences);
+
+// Measures and prints. Returns the process's exit status: 2 when an option cannot be, having said
+// so.
+int RunEngineBench(const EngineBenchOptions& options);
+
+}  // namespace tutti

@@ -1,0 +1,29 @@
+#include "bench/engine_bench.h"
+
+#include <gtest/gtest.h>
+
+namespace tutti {
+namespace {
+
+TEST(EngineBenchTest, EverySequenceGetsTokens) {
+  for (const int32_t sequences : {1, 7, 600}) {
+    const EngineBenchRow row = MeasureEngine({.prompt_tokens = 200, .seconds = 0.05}, sequences);
+    EXPECT_EQ(row.sequences, sequences);
+    EXPECT_GT(row.steps, 0);
+    EXPECT_GE(row.tokens, row.steps) << "only generating sequences are measured";
+    EXPECT_GT(row.result_us, 0);
+    EXPECT_GT(row.plan_us, 0);
+    EXPECT_GT(row.plan_bytes, 5);
+    EXPECT_LT(row.plan_bytes, 100);
+  }
+}
+
+TEST(EngineBenchTest, RefusesWhatCannotBe) {
+  EXPECT_EQ(RunEngineBench({.sequences = {0}}), 2);
+  EXPECT_EQ(RunEngineBench({.sequences = {1}, .stages = 0}), 2);
+  EXPECT_EQ(RunEngineBench({.sequences = {1}, .seconds = 0}), 2);
+  EXPECT_EQ(RunEngineBench({.sequences = {1, 2}, .seconds = 0.01, .json = true}), 0);
+}
+
+}  // namespace
+}  // namespace tutti
