@@ -1,6 +1,6 @@
 # The engine and what it decides with: no thread, no socket, no gRPC header on the include path.
 tutti_library(coordinator_core
-  SOURCES block_pool.cc engine.cc membership.cc pipeline.cc pipeline_status.cc placement.cc
+  SOURCES block_pool.cc engine.cc engine_workers.cc membership.cc pipeline.cc pipeline_status.cc placement.cc
           request_table.cc scheduler.cc step_window.cc
   DEPS tutti_base tutti_proto tutti_model absl::flat_hash_map absl::strings absl::str_format)
 

@@ -2,95 +2,18 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <sstream>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "base/protocol.h"
 #include "coordinator/engine.h"
 #include "tests/support/action_text.h"
-#include "tests/support/tiny_model.h"
+#include "tests/support/scenario_command.h"
 
 namespace tutti {
-namespace {
-
-// One command: its words, and its KEY=VALUE pairs.
-struct Command {
-  std::vector<std::string> words;
-  std::map<std::string, std::string> values;
-
-  std::string Text(const std::string& key, const std::string& otherwise) const {
-    const auto found = values.find(key);
-    return found == values.end() ? otherwise : found->second;
-  }
-  int64_t Number(const std::string& key, int64_t otherwise) const {
-    int64_t number = otherwise;
-    const auto found = values.find(key);
-    if (found != values.end() && !absl::SimpleAtoi(found->second, &number)) number = otherwise;
-    return number;
-  }
-  // "1,2,nan": a word that is no number becomes -1.
-  std::vector<int32_t> Numbers(const std::string& key) const {
-    std::vector<int32_t> numbers;
-    const auto found = values.find(key);
-    if (found == values.end()) return numbers;
-    for (const auto& word : absl::StrSplit(found->second, ',')) {
-      int32_t number = -1;
-      if (!absl::SimpleAtoi(word, &number)) number = -1;
-      numbers.push_back(number);
-    }
-    return numbers;
-  }
-};
-
-Command ParseCommand(const std::string& line) {
-  Command command;
-  std::istringstream words(line);
-  for (std::string word; words >> word;) {
-    const size_t equals = word.find('=');
-    if (equals == std::string::npos) {
-      command.words.push_back(word);
-    } else {
-      command.values[word.substr(0, equals)] = word.substr(equals + 1);
-    }
-  }
-  return command;
-}
-
-EngineOptions OptionsOf(const Command& command) {
-  EngineOptions options;
-  options.model = TinyModel(command.Number("layers", 4));
-  options.model_name = "tiny";
-  options.model_fingerprint = "tiny-print";
-  options.build = "build-1";
-  options.cluster_id = "cluster";
-  options.num_stages = static_cast<int32_t>(command.Number("stages", 1));
-  options.kv_tokens_max = command.Number("blocks", 64) * options.block_size;
-  options.max_batch_tokens = static_cast<int32_t>(command.Number("batch", 64));
-  options.chunk_tokens = static_cast<int32_t>(command.Number("chunk", 32));
-  options.max_sequences = static_cast<int32_t>(command.Number("sequences", 8));
-  options.max_waiting = static_cast<int32_t>(command.Number("waiting", 8));
-  options.max_model_len = static_cast<int32_t>(command.Number("len", 0));
-  options.numerics_class = command.Text("class", "");
-  options.mix_numerics = command.Number("mix", 0) != 0;
-  options.load_timeout = std::chrono::milliseconds(command.Number("load_timeout", 60000));
-  for (const auto& stage : absl::StrSplit(command.Text("map", ""), ',', absl::SkipEmpty())) {
-    const std::vector<std::string> parts = absl::StrSplit(stage, ':');
-    int32_t layers = 0;
-    if (parts.size() == 2 && absl::SimpleAtoi(parts[1], &layers)) {
-      options.device_map.push_back({parts[0], layers});
-    }
-  }
-  return options;
-}
-
-}  // namespace
-
 class Scenario::Impl {
  public:
   std::string RunBlock(std::string_view commands);
@@ -105,13 +28,13 @@ class Scenario::Impl {
     uint64_t progress = 0;
   };
 
-  absl::Status Run(const Command& command, const std::string& line);
-  absl::Status Join(const Command& command);
-  absl::Status Arrive(const Command& command);
-  absl::Status Send(const Command& command);
+  absl::Status Run(const ScenarioCommand& command, const std::string& line);
+  absl::Status Join(const ScenarioCommand& command);
+  absl::Status Arrive(const ScenarioCommand& command);
+  absl::Status Send(const ScenarioCommand& command);
   absl::Status DoStep(const std::string& worker);
-  absl::Status Result(const Command& command);
-  absl::Status WholeStep(const Command& command);
+  absl::Status Result(const ScenarioCommand& command);
+  absl::Status WholeStep(const ScenarioCommand& command);
   absl::Status Status();
   void Give(Event event) { engine_->Handle(std::move(event), now_, &actions_); }
   void SendFrame(const std::string& worker, v1::Frame frame) {
@@ -139,7 +62,7 @@ std::string Scenario::Impl::RunBlock(std::string_view commands) {
   extra_.clear();
   std::istringstream lines{std::string(commands)};
   for (std::string line; std::getline(lines, line);) {
-    const Command command = ParseCommand(line);
+    const ScenarioCommand command = ParseScenarioCommand(line);
     if (command.words.empty() || command.words[0][0] == '#') continue;
     const absl::Status status = Run(command, line);
     if (!status.ok()) return absl::StrCat("\"", line, "\": ", status.message(), "\n");
@@ -151,12 +74,12 @@ std::string Scenario::Impl::RunBlock(std::string_view commands) {
                       extra_);
 }
 
-absl::Status Scenario::Impl::Run(const Command& command, const std::string& line) {
+absl::Status Scenario::Impl::Run(const ScenarioCommand& command, const std::string& line) {
   const std::string& verb = command.words[0];
   const std::string object = command.words.size() > 1 ? command.words[1] : "";
   if (verb == "engine") {
     *this = Impl();
-    engine_ = std::make_unique<Engine>(OptionsOf(command));
+    engine_ = std::make_unique<Engine>(ScenarioEngineOptions(command));
     return absl::OkStatus();
   }
   if (engine_ == nullptr) return absl::FailedPreconditionError("no engine yet");
@@ -226,7 +149,7 @@ std::string Scenario::Impl::Rest(const std::string& line, size_t words) {
   return word;
 }
 
-absl::Status Scenario::Impl::Join(const Command& command) {
+absl::Status Scenario::Impl::Join(const ScenarioCommand& command) {
   for (size_t i = 1; i < command.words.size(); ++i) {
     const LinkKey link(next_link_++);
     v1::Hello hello;
@@ -246,7 +169,7 @@ absl::Status Scenario::Impl::Join(const Command& command) {
   return absl::OkStatus();
 }
 
-absl::Status Scenario::Impl::Arrive(const Command& command) {
+absl::Status Scenario::Impl::Arrive(const ScenarioCommand& command) {
   uint64_t id = 0;
   if (command.words.size() != 2 || !absl::SimpleAtoi(command.words[1].substr(1), &id)) {
     return absl::InvalidArgumentError("request rN prompt=N max=N");
@@ -265,7 +188,7 @@ absl::Status Scenario::Impl::Arrive(const Command& command) {
   return absl::OkStatus();
 }
 
-absl::Status Scenario::Impl::Send(const Command& command) {
+absl::Status Scenario::Impl::Send(const ScenarioCommand& command) {
   if (command.words.size() != 3 || !link_of_.contains(command.words[1])) {
     return absl::InvalidArgumentError("send W epoch=N KIND");
   }
@@ -314,7 +237,7 @@ Scenario::Impl::Node* Scenario::Impl::AtStage(int32_t stage) {
   return found;
 }
 
-absl::Status Scenario::Impl::Result(const Command& command) {
+absl::Status Scenario::Impl::Result(const ScenarioCommand& command) {
   Observe();
   Node* const last = AtStage(num_stages_ - 1);
   if (last == nullptr) return absl::FailedPreconditionError("no last stage");
@@ -345,7 +268,7 @@ absl::Status Scenario::Impl::Result(const Command& command) {
   return absl::OkStatus();
 }
 
-absl::Status Scenario::Impl::WholeStep(const Command& command) {
+absl::Status Scenario::Impl::WholeStep(const ScenarioCommand& command) {
   Observe();
   const Node* const last = AtStage(num_stages_ - 1);
   if (last == nullptr) return absl::FailedPreconditionError("no last stage");

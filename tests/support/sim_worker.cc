@@ -118,8 +118,14 @@ void SimWorker::Connect() {
   hello.set_memory_bytes(memory_bytes_);
   to_engine_->Send(
       [world = world_, link = link_, hello = std::move(hello)] { world->Hello(link, hello); });
-  queue_->After(kWelcomePatience, [this, incarnation = incarnation_, link = link_] {
-    if (incarnation == incarnation_ && link == link_ && !welcome_ && !hung_) Connect();
+  AwaitWelcome(link_);
+}
+
+void SimWorker::AwaitWelcome(LinkKey link) {
+  queue_->After(kWelcomePatience, [this, incarnation = incarnation_, link] {
+    if (incarnation != incarnation_ || link != link_ || welcome_) return;
+    if (hung_) return AwaitWelcome(link);
+    Connect();
   });
 }
 

@@ -84,6 +84,7 @@ class SimWorker : public StageOutbox {
   };
 
   void Connect();
+  void AwaitWelcome(LinkKey link);
   void ConnectLater();
   void Beat(uint64_t incarnation);
   void FallSilent();

@@ -1,0 +1,151 @@
+// What workers say, what of it is believed, and how they are lost.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/engine_impl.h"
+#include "coordinator/limits.h"
+#include "coordinator/planted_bugs.h"
+
+namespace tutti {
+
+void Engine::Impl::On(const WorkerJoined& event) {
+  // A worker that comes back before its old link is seen to be dead must not wait for longer than
+  // the lease.
+  Worker* const namesake = membership_.FindId(event.hello.worker_id());
+  if (namesake != nullptr && LeaseEnd(*namesake) <= now_) {
+    LoseWorker(namesake->link, absl::UnavailableError("its lease expired, and it came back"), true);
+  }
+  const absl::Status status = membership_.Check(event.hello);
+  if (!status.ok()) {
+    actions_->push_back(CloseWorker{event.link, status});
+    return;
+  }
+  membership_.Join(event.link, event.hello, now_);
+  v1::Frame frame;
+  v1::Welcome* const welcome = frame.mutable_welcome();
+  welcome->set_beat_interval_ms(static_cast<uint32_t>(Milliseconds(options_.beat_interval)));
+  welcome->set_lease_ms(static_cast<uint32_t>(Milliseconds(options_.lease)));
+  actions_->push_back(SendToWorker{event.link, std::move(frame)});
+}
+
+void Engine::Impl::On(const WorkerLost& event) { LoseWorker(event.link, event.reason, false); }
+
+void Engine::Impl::On(WorkerFrame event) {
+  Worker* const worker = membership_.Find(event.link);
+  if (worker == nullptr) return;  // closed by us; what was under way is of no interest
+  worker->last_heard = now_;
+  // It may be of an epoch that ended while the worker loaded: it has loaded all the same.
+  if (event.frame.has_shard_ready() && event.frame.epoch() == worker->shard_epoch.value()) {
+    worker->loading = false;
+  }
+  // A beat is about the process, not about a pipeline; everything else passes the gate.
+  if (!event.frame.has_beat() && !PassesEpochGate(*worker, event.frame)) return;
+  const absl::Status status = TakeFrame(worker, &event.frame);
+  if (!status.ok()) LoseWorker(event.link, status, true);
+}
+
+// The one gate: what passes belongs to the pipeline as it is now.
+bool Engine::Impl::PassesEpochGate(const Worker& worker, const v1::Frame& frame) {
+  const bool current = worker.stage >= 0 && frame.epoch() == pipeline_.epoch().value();
+  if (current) return true;
+  ++stale_frames_;
+  return worker.stage >= 0 && IsPlanted(options_.planted_bugs, PlantedBug::kSkipEpochCheck);
+}
+
+absl::Status Engine::Impl::TakeFrame(Worker* worker, v1::Frame* frame) {
+  const bool serving = pipeline_.state() == Pipeline::State::kServing;
+  switch (frame->body_case()) {
+    case v1::Frame::kBeat:
+      return TakeBeat(worker, frame->beat());
+    case v1::Frame::kShardProgress:
+      return pipeline_.OnShardProgress(*worker, frame->shard_progress());
+    case v1::Frame::kShardReady:
+      return TakeShardReady(worker, frame->shard_ready());
+    case v1::Frame::kStepDone:
+      if (!serving || pipeline_.IsLast(*worker)) break;
+      return pipeline_.OnStepDone(worker, frame->step_done(), now_);
+    case v1::Frame::kStepResult:
+      if (!serving || !pipeline_.IsLast(*worker)) break;
+      return TakeStepResult(worker, frame->mutable_step_result());
+    case v1::Frame::kFailure:
+      return absl::AbortedError(absl::StrCat("it failed: ", frame->failure().message()));
+    default:
+      break;
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      "it sent frame kind ", static_cast<int>(frame->body_case()), ", which does not belong here"));
+}
+
+absl::Status Engine::Impl::TakeBeat(Worker* worker, const v1::Beat& beat) {
+  if (beat.progress() < worker->progress) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("its progress went back from ", worker->progress, " to ", beat.progress()));
+  }
+  if (beat.progress() > worker->progress) worker->last_progress = now_;
+  worker->progress = beat.progress();
+  worker->resident_bytes = beat.resident_bytes();
+  return absl::OkStatus();
+}
+
+absl::Status Engine::Impl::TakeShardReady(Worker* worker, const v1::ShardReady& ready) {
+  TUTTI_RETURN_IF_ERROR(pipeline_.OnShardReady(*worker, ready, now_));
+  if (pipeline_.state() == Pipeline::State::kServing) {
+    scheduler_.BeginEpoch(pipeline_.num_stages(), pipeline_.num_blocks());
+  }
+  return absl::OkStatus();
+}
+
+// `close`: the link is still open, and the worker is told why it will not be.
+void Engine::Impl::LoseWorker(LinkKey link, const absl::Status& reason, bool close) {
+  Worker* const worker = membership_.Find(link);
+  if (worker == nullptr) return;  // never joined, or closed by us
+  const std::string why =
+      absl::StrCat(pipeline_.Describe(*worker), " was lost: ", reason.message());
+  const bool served = worker->stage >= 0;
+  membership_.Remove(link);
+  if (close) actions_->push_back(CloseWorker{link, reason});
+  if (served) EndPipeline(why);
+}
+
+void Engine::Impl::EndPipeline(const std::string& why) {
+  const bool serving = pipeline_.state() == Pipeline::State::kServing;
+  pipeline_.End(why, now_);
+  if (!serving) return;
+  scheduler_.EndEpoch();
+  SettleAfterLoss(why);
+}
+
+// Decides what becomes of the sequences of a pipeline that is gone: they are all waiting now, with
+// nothing computed and all their tokens, ready to go on in the next epoch. They end here, saying
+// what happened.
+void Engine::Impl::SettleAfterLoss(const std::string& why) {
+  for (Sequence* sequence : requests_.All()) {
+    EndRequest(sequence, FinishCause::kError, absl::UnavailableError(why));
+  }
+}
+
+Instant Engine::Impl::LeaseEnd(const Worker& worker) const {
+  return worker.last_heard +
+         (worker.loading ? std::max(options_.lease, kLoadingSilenceMax) : options_.lease);
+}
+
+void Engine::Impl::ExpireLeases() {
+  for (const Worker* worker : membership_.All()) {
+    if (LeaseEnd(*worker) > now_) continue;
+    const auto silent = static_cast<int64_t>(Milliseconds(now_ - worker->last_heard));
+    LoseWorker(worker->link,
+               absl::DeadlineExceededError(
+                   absl::StrCat("its lease expired, nothing was heard of it for ", silent, " ms")),
+               true);
+  }
+  if (const std::optional<Pipeline::Stuck> stuck = pipeline_.FindStuck(now_)) {
+    LoseWorker(stuck->link, absl::DeadlineExceededError(stuck->why), true);
+  }
+  if (pipeline_.LoadTimedOut(now_)) {
+    EndPipeline(absl::StrCat(pipeline_.WhyNot(), " took longer than ",
+                             static_cast<int64_t>(Seconds(options_.load_timeout)), " s"));
+  }
+}
+
+}  // namespace tutti
