@@ -26,7 +26,7 @@ MESSAGES_ALLOWED = {"transport", "worker", "coordinator", "client"}
 
 # Files that may see gRPC. Everything else in these folders is core.
 GRPC_SHELL = {
-    "transport": re.compile(r"^(grpc_|frame_codec|frame_scan)"),
+    "transport": re.compile(r"^(grpc_|frame_codec|frame_scan|close_frame)"),
     "worker": re.compile(r"^(worker|main|executor|peer_)"),
     "coordinator": re.compile(r"^(main|coordinator|admin_service|generation_service|generate_stream|message_parser)"),
     "client": re.compile(r""),
