@@ -77,6 +77,7 @@ absl::Status Coordinator::Start() {
   engine_->Start();
   GrpcPeerServerOptions peer;
   peer.address = options_.peer_listen;
+  peer.tls = options_.peer_tls;
   absl::StatusOr<std::unique_ptr<GrpcPeerServer>> peer_server =
       GrpcPeerServer::Start(peer, engine_->acceptor());
   if (!peer_server.ok()) return Annotate(peer_server.status(), "--peer-listen");

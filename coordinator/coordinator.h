@@ -26,8 +26,10 @@ struct CoordinatorOptions {
   std::string tls_certificate;
   std::string tls_key;
   std::string tls_client_ca;  // when set, clients must present a certificate it signed
-  std::string ready_file;     // written when the public port listens
-  EngineOptions engine;       // model, name and fingerprint are filled in by Start
+  // Workers' port: all three, and both ends prove who they are; none, and it listens locally only.
+  TlsFiles peer_tls;
+  std::string ready_file;  // written when the public port listens
+  EngineOptions engine;    // model, name and fingerprint are filled in by Start
 };
 
 class Coordinator : public EngineSink {

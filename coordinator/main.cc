@@ -63,6 +63,10 @@ void AddFlags(CLI::App* app, Flags* flags) {
   app->add_option("--tls-key", flags->options.tls_key, "PEM key of the public port");
   app->add_option("--tls-client-ca", flags->options.tls_client_ca,
                   "PEM authority that client certificates need");
+  TlsFiles& peer_tls = flags->options.peer_tls;
+  app->add_option("--peer-tls-cert", peer_tls.certificate, "PEM certificate of the workers' port");
+  app->add_option("--peer-tls-key", peer_tls.key, "PEM key of that certificate");
+  app->add_option("--peer-tls-ca", peer_tls.authority, "PEM authority that signed the workers'");
   app->add_option("--ready-file", flags->options.ready_file,
                   "Write the public address here, as JSON, once it listens");
   app->add_option("--cluster-id", engine.cluster_id, "Workers must be started with the same")
