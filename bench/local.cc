@@ -55,7 +55,9 @@ class LocalBench {
     TUTTI_ASSIGN_OR_RETURN(probe_, kernels::MachineProbe::Create(options_.threads));
     const StageRunnerFactory factory = MakeTransformerFactory(
         {.dir = options_.model, .config = config_, .backend = backend_.get()});
+    const double start = Now();
     TUTTI_ASSIGN_OR_RETURN(runner_, factory(Shard(), [](int64_t, int64_t) {}));
+    load_seconds_ = Now() - start;
     return absl::OkStatus();
   }
 
@@ -76,6 +78,7 @@ class LocalBench {
     return times;
   }
 
+  double load_seconds() const { return load_seconds_; }
   ShardMemory memory() const { return runner_->memory(); }
   std::string numerics_class() const { return std::string(backend_->numerics_class()); }
   double read_bytes_per_second() const { return Median(read_rates_); }
@@ -195,6 +198,7 @@ class LocalBench {
   std::unique_ptr<kernels::Backend> backend_;
   std::unique_ptr<kernels::MachineProbe> probe_;
   std::unique_ptr<StageRunner> runner_;
+  double load_seconds_ = 0;
   SequenceTable* table_ = nullptr;  // of the run in progress
   Batch batch_;
   uint64_t steps_ = 0;
@@ -277,9 +281,8 @@ absl::StatusOr<LocalBenchReport> RunLocalBench(const LocalBenchOptions& given) {
   TUTTI_RETURN_IF_ERROR(CheckOptions(options, config));
 
   LocalBench bench(options, config);
-  const double load_start = Now();
   TUTTI_RETURN_IF_ERROR(bench.Load());
-  report.load_seconds = Now() - load_start;
+  report.load_seconds = bench.load_seconds();
   std::vector<RunTimes> runs;
   for (int run = 0; run < options.runs; ++run) {
     TUTTI_ASSIGN_OR_RETURN(RunTimes times, bench.Run(run));

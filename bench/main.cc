@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/build_info.h"
+#include "bench/link_bench.h"
 #include "bench/local.h"
 #include "client/command.h"
 #include "client/print.h"
@@ -15,6 +16,7 @@ constexpr const char* kFooter = R"(
 Examples:
   tutti-bench local --model Qwen3-0.6B --threads 2 --prompt-tokens 512 --output-tokens 64
   tutti-bench local --model Qwen3-0.6B --batch 8 --json
+  tutti-bench link
 
 bench/README.md says what each figure means.)";
 
@@ -62,6 +64,19 @@ int RunLocal(const LocalFlags& flags) {
   return written.ok() ? kExitOk : Fail(written);
 }
 
+CLI::App* AddLink(CLI::App* root, LinkBenchOptions* options) {
+  CLI::App* app = root->add_subcommand(
+      "link", "Links between processes: round trips, bytes and frames per second");
+  const auto add = [app](const char* name, auto& value, const char* help) {
+    app->add_option(name, value, help)->check(CLI::PositiveNumber)->capture_default_str();
+  };
+  add("--round-trips", options->round_trips, "Frames sent and answered one by one");
+  add("--payload-bytes", options->round_trip_payload_bytes, "Payload of such a frame");
+  add("--chunks", options->chunks, "Chunks of the largest size, sent as fast as they go");
+  add("--frames", options->frames, "Frames without payload, sent as fast as they go");
+  return app;
+}
+
 }  // namespace
 }  // namespace tutti
 
@@ -71,11 +86,15 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(tutti::kFooter);
   tutti::LocalFlags local_flags;
+  tutti::LinkBenchOptions link_options;
   const CLI::App* local = tutti::AddLocal(&app, &local_flags);
+  const CLI::App* link = tutti::AddLink(&app, &link_options);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? tutti::kExitOk : tutti::kExitUsage;
   }
-  return local->parsed() ? tutti::RunLocal(local_flags) : tutti::kExitUsage;
+  if (local->parsed()) return tutti::RunLocal(local_flags);
+  if (link->parsed()) return tutti::RunLinkBench(link_options);
+  return tutti::kExitUsage;
 }

@@ -34,6 +34,7 @@ ChildSpec Shell(const std::string& script) {
 class ChildProcessTest : public ::testing::Test {
  protected:
   void SetUp() override { std::filesystem::remove(LogPath()); }
+  void TearDown() override { std::filesystem::remove(LogPath()); }
 };
 
 TEST_F(ChildProcessTest, CollectsOutputAndExitCode) {

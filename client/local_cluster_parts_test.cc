@@ -18,6 +18,7 @@ using std::chrono::milliseconds;
 class LogFileTest : public ::testing::Test {
  protected:
   void SetUp() override { std::filesystem::remove(path_); }
+  void TearDown() override { std::filesystem::remove(path_); }
   void Append(const std::string& text) { std::ofstream(path_, std::ios::app) << text; }
 
   const std::string path_ = ::testing::TempDir() + "log_file_test.log";

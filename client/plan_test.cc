@@ -33,6 +33,8 @@ class PlanTest : public ::testing::Test {
     std::ofstream(dir_ + "/config.json") << kConfig;
   }
 
+  ~PlanTest() override { std::filesystem::remove_all(dir_); }
+
   absl::StatusOr<PlanReport> Plan(std::vector<int64_t> devices) {
     PlanRequest request{.model = dir_, .devices = std::move(devices), .options = options_};
     return MakePlan(request);

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -116,9 +117,9 @@ class UpSession {
       OnNotServing(status.status().message());
       return absl::OkStatus();
     }
-    if (status->serving()) return serving_ ? absl::OkStatus() : OnServing(*status);
+    if (status->serving()) return OnServing(*status);
     OnNotServing(status->why_not_serving());
-    if (!serving_) progress_.Show(RenderProgress(*status), RenderMilestone(*status));
+    progress_.Show(RenderProgress(*status), RenderMilestone(*status));
     return absl::OkStatus();
   }
 
@@ -130,16 +131,24 @@ class UpSession {
   }
 
   absl::Status OnServing(const v1::GetStatusResponse& status) {
-    serving_ = true;
-    if (lost_at_) {
-      Say(absl::StrCat("serving again after ", FormatSeconds(Seconds(clock_.Now() - *lost_at_))));
-      return absl::OkStatus();
+    // A pipeline may be lost and form again between two looks; its epoch tells.
+    const uint64_t epoch = status.pipelines().empty() ? 0 : status.pipelines(0).epoch();
+    const bool formed_again = epoch != std::exchange(epoch_, epoch);
+    const bool was_serving = std::exchange(serving_, true);
+    if (!announced_) {
+      announced_ = true;
+      cluster_->MarkServing();
+      progress_.Clear();
+      Announce(status);
+      TUTTI_RETURN_IF_ERROR(WriteReadyFile());
+      return StartCommand();
     }
-    cluster_->MarkServing();
-    progress_.Clear();
-    Announce(status);
-    TUTTI_RETURN_IF_ERROR(WriteReadyFile());
-    return StartCommand();
+    if (!was_serving) {
+      Say(absl::StrCat("serving again after ", FormatSeconds(Seconds(clock_.Now() - lost_at_))));
+    } else if (formed_again) {
+      Say(absl::StrCat("serving again: the pipeline formed anew, epoch ", epoch));
+    }
+    return absl::OkStatus();
   }
 
   void Announce(const v1::GetStatusResponse& status) {
@@ -199,8 +208,10 @@ class UpSession {
   std::unique_ptr<Client> client_;
   std::optional<ChildProcess> command_;
   ProgressLine progress_;
+  bool announced_ = false;
   bool serving_ = false;
-  std::optional<Instant> lost_at_;
+  uint64_t epoch_ = 0;
+  Instant lost_at_{};
   Instant next_poll_{};
 };
 

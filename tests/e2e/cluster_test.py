@@ -12,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-from harness import (DEMO, PATIENCE_S, TUTTI, Cluster, clean_environment, running, tutti, wait_until)
+from harness import (BINARIES, DEMO, PATIENCE_S, TUTTI, Cluster, clean_environment, running, tutti, wait_until)
 
 QUESTION = "What is 12 + 30?"
 # Long enough that a worker can be killed in the middle.
@@ -184,6 +184,36 @@ class BadModels(unittest.TestCase):
         done = tutti("up", "--model", DEMO, "--listen", cluster.address, *KV)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn(cluster.address, done.stderr)
+
+
+@unittest.skipUnless(shutil.which("openssl"), "no openssl program to make a certificate with")
+class Tls(unittest.TestCase):
+    def test_the_public_port_with_a_certificate(self):
+        folder = tempfile.TemporaryDirectory(prefix="tutti-e2e-")
+        self.addCleanup(folder.cleanup)
+        path = lambda name: os.path.join(folder.name, name)
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+                        "-nodes", "-days", "1", "-subj", "/CN=localhost", "-addext",
+                        "subjectAltName=DNS:localhost", "-keyout", path("key.pem"), "-out",
+                        path("cert.pem")], check=True, capture_output=True)
+        coordinator = subprocess.Popen(
+            [os.path.join(BINARIES, "tutti-coordinator"), "--model", DEMO, "--listen", "localhost:0",
+             "--peer-listen", f"unix:{path('peers.sock')}", "--ready-file", path("ready.json"),
+             "--tls-cert", path("cert.pem"), "--tls-key", path("key.pem")],
+            stderr=subprocess.DEVNULL, env=clean_environment())
+        self.addCleanup(coordinator.wait)
+        self.addCleanup(coordinator.kill)
+        wait_until(lambda: os.path.exists(path("ready.json")), "the coordinator listens")
+        with open(path("ready.json"), encoding="utf-8") as file:
+            env = clean_environment(TUTTI_ADDRESS=json.load(file)["address"])
+        tokenize = ["tokenize", "--text", "12", "--ids"]
+        secure = tutti(*tokenize, "--tls-ca", path("cert.pem"), env=env)
+        self.assertEqual(secure.returncode, 0, secure.stderr)
+        self.assertEqual(tutti(*tokenize, env=env).returncode, 3)
+        # Alive, but not serving: no worker has joined.
+        status = tutti("status", "--tls-ca", path("cert.pem"), env=env)
+        self.assertEqual(status.returncode, 3)
+        self.assertIn("not serving", status.stdout)
 
 
 class Failures(unittest.TestCase):
