@@ -44,8 +44,7 @@ int64_t WeightBytes(const ModelConfig& model, int64_t layers, bool embedding, bo
 Costs CostsOf(const ModelConfig& model, int32_t num_stages, const PlacementOptions& options) {
   Costs costs;
   costs.layer_weights = WeightBytes(model, 1, false, false);
-  costs.layer_block =
-      options.block_size * KvBytesPerToken(model, ShareOf(model, 1, false, false), 1);
+  costs.layer_block = options.block_size * ResidentKvBytesPerToken(model);
   for (int32_t i = 0; i < num_stages; ++i) {
     const bool first = i == 0;
     const bool last = i == num_stages - 1;
