@@ -1,0 +1,412 @@
+// Whole workers but for gRPC: executors with their threads, links and time, over links within the
+// process.
+#include "worker/executor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "transport/inproc_link.h"
+#include "worker/testing_runner.h"
+
+namespace tutti {
+namespace {
+
+using testing::AssignFrame;
+using testing::CountingRunner;
+using ::testing::HasSubstr;
+using testing::PlanFrame;
+
+constexpr auto kPatience = std::chrono::seconds(20);
+
+// One end of a link as a test sees it: what came, and waiting for it.
+class Recorder {
+ public:
+  void Add(v1::Frame frame) {
+    std::lock_guard lock(mutex_);
+    frames_.push_back(std::move(frame));
+    changed_.notify_all();
+  }
+  void Close(absl::Status reason) {
+    std::lock_guard lock(mutex_);
+    closed_ = std::move(reason);
+    changed_.notify_all();
+  }
+  // The next frame of this kind, from where the last call stopped; empty after kPatience.
+  v1::Frame Await(v1::Frame::BodyCase kind) {
+    std::unique_lock lock(mutex_);
+    v1::Frame found;
+    const bool came = changed_.wait_for(lock, kPatience, [&] {
+      for (; read_ < frames_.size(); ++read_) {
+        if (frames_[read_].body_case() != kind) continue;
+        found = frames_[read_++];
+        return true;
+      }
+      return false;
+    });
+    EXPECT_TRUE(came) << "no frame of kind " << static_cast<int>(kind);
+    return found;
+  }
+  absl::Status AwaitClosed() {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(lock, kPatience, [&] { return closed_.has_value(); }));
+    return closed_.value_or(absl::OkStatus());
+  }
+  size_t Count(v1::Frame::BodyCase kind) {
+    std::lock_guard lock(mutex_);
+    return std::count_if(frames_.begin(), frames_.end(),
+                         [&](const v1::Frame& frame) { return frame.body_case() == kind; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<v1::Frame> frames_;
+  size_t read_ = 0;
+  std::optional<absl::Status> closed_;
+};
+
+class RecordingHandler : public LinkHandler {
+ public:
+  explicit RecordingHandler(std::shared_ptr<Recorder> recorder) : recorder_(std::move(recorder)) {}
+  void OnFrame(v1::Frame frame, Payload) override { recorder_->Add(std::move(frame)); }
+  void OnClosed(absl::Status reason) override { recorder_->Close(std::move(reason)); }
+
+ private:
+  const std::shared_ptr<Recorder> recorder_;
+};
+
+// The coordinator's end of the control links, in order of arrival.
+class FakeCoordinator {
+ public:
+  struct Joined {
+    std::unique_ptr<Link> link;
+    std::shared_ptr<Recorder> recorder;
+    v1::Hello hello;
+    void Send(v1::Frame frame) { EXPECT_EQ(link->Send(std::move(frame)), absl::OkStatus()); }
+  };
+
+  explicit FakeCoordinator(InprocNetwork* network) : network_(network) { Listen(); }
+
+  void Listen() {
+    EXPECT_EQ(network_->Listen("coordinator",
+                               [this](std::unique_ptr<Link> link) {
+                                 auto recorder = std::make_shared<Recorder>();
+                                 std::lock_guard lock(mutex_);
+                                 arrived_.push_back({std::move(link), recorder, {}});
+                                 changed_.notify_all();
+                                 return std::make_unique<RecordingHandler>(recorder);
+                               }),
+              absl::OkStatus());
+  }
+
+  // The next worker's link, welcomed.
+  std::unique_ptr<Joined> Welcome(uint32_t beat_interval_ms = 20) {
+    auto joined = std::make_unique<Joined>(Accept());
+    v1::Frame frame;
+    frame.mutable_welcome()->set_beat_interval_ms(beat_interval_ms);
+    joined->Send(std::move(frame));
+    return joined;
+  }
+
+  Joined Accept() {
+    Joined joined;
+    {
+      std::unique_lock lock(mutex_);
+      EXPECT_TRUE(changed_.wait_for(lock, kPatience, [&] { return !arrived_.empty(); }));
+      joined = std::move(arrived_.front());
+      arrived_.erase(arrived_.begin());
+    }
+    joined.hello = joined.recorder->Await(v1::Frame::kHello).hello();
+    return joined;
+  }
+
+ private:
+  InprocNetwork* const network_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Joined> arrived_;
+};
+
+// Lets tests hold a runner inside a step.
+class Gate {
+ public:
+  void Close() {
+    std::lock_guard lock(mutex_);
+    open_ = false;
+  }
+  void Open() {
+    std::lock_guard lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+  void Pass() {
+    std::unique_lock lock(mutex_);
+    ++waiting_;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return open_; });
+    --waiting_;
+  }
+  void AwaitSomeoneWaiting() {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(lock, kPatience, [&] { return waiting_ > 0; }));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool open_ = true;
+  int waiting_ = 0;
+};
+
+class GatedRunner : public CountingRunner {
+ public:
+  GatedRunner(const v1::AssignShard& shard, std::atomic<int>* alive, Gate* gate)
+      : CountingRunner(shard, alive), gate_(gate) {}
+  absl::Status Run(const Batch& batch, std::span<const std::byte> input,
+                   std::span<std::byte> output, std::vector<v1::SampledToken>* sampled,
+                   const ProgressCallback& progress) override {
+    gate_->Pass();
+    return CountingRunner::Run(batch, input, output, sampled, progress);
+  }
+
+ private:
+  Gate* const gate_;
+};
+
+class ExecutorTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<Executor> StartWorker(const std::string& id) {
+    Executor::Options options;
+    options.coordinator = "coordinator";
+    options.hello.set_protocol_version(1);
+    options.hello.set_cluster_id("cluster");
+    options.hello.set_worker_id(id);
+    options.hello.set_build("build");
+    options.hello.set_model_fingerprint("model");
+    for (const char* peer : {"w0", "w1", "w2"}) {
+      EXPECT_EQ(options.peers.Add(std::string(peer) + "=at-" + peer), absl::OkStatus());
+    }
+    options.factory =
+        [this](const v1::AssignShard& shard,
+               const LoadProgress& progress) -> absl::StatusOr<std::unique_ptr<StageRunner>> {
+      progress(1, 1);
+      return std::make_unique<GatedRunner>(shard, &alive_, &gate_);
+    };
+    auto executor = std::make_unique<Executor>(std::move(options), dialer_.get(), &clock_);
+    EXPECT_EQ(network_.Listen("at-" + id, executor->acceptor()), absl::OkStatus());
+    executor->Start();
+    return executor;
+  }
+
+  // Stage `stage` of `stages`, between w<stage - 1> and w<stage + 1>.
+  static v1::Frame Assign(uint64_t epoch, int stage, int stages) {
+    v1::Frame frame = AssignFrame(epoch, stage, stages);
+    v1::AssignShard* shard = frame.mutable_assign_shard();
+    if (stage > 0) shard->set_previous_worker_id("w" + std::to_string(stage - 1));
+    if (stage + 1 < stages) shard->set_next_worker_id("w" + std::to_string(stage + 1));
+    return frame;
+  }
+
+  // Dials a worker as `hello` says and returns why it closed the link.
+  absl::Status Knock(const std::string& address, uint64_t epoch,
+                     const std::function<void(v1::Hello*)>& change) {
+    auto recorder = std::make_shared<Recorder>();
+    auto link = dialer_->Dial(address, std::make_unique<RecordingHandler>(recorder));
+    v1::Frame frame;
+    frame.set_epoch(epoch);
+    v1::Hello* hello = frame.mutable_hello();
+    hello->set_protocol_version(1);
+    hello->set_cluster_id("cluster");
+    hello->set_worker_id("w0");
+    hello->set_build("build");
+    hello->set_model_fingerprint("model");
+    hello->set_purpose(v1::LINK_PURPOSE_ACTIVATION);
+    change(hello);
+    EXPECT_EQ(link->Send(std::move(frame)), absl::OkStatus());
+    return recorder->AwaitClosed();
+  }
+
+  SystemClock clock_;
+  std::atomic<int> alive_ = 0;
+  Gate gate_;
+  InprocNetwork network_;
+  std::unique_ptr<Dialer> dialer_ = network_.MakeDialer();
+  FakeCoordinator coordinator_{&network_};
+};
+
+TEST_F(ExecutorTest, JoinsAndBeatsWhileIdle) {
+  auto worker = StartWorker("w0");
+  auto joined = coordinator_.Welcome();
+  EXPECT_EQ(joined->hello.worker_id(), "w0");
+  EXPECT_EQ(joined->hello.purpose(), v1::LINK_PURPOSE_CONTROL);
+  for (int i = 0; i < 3; ++i) {
+    const v1::Frame beat = joined->recorder->Await(v1::Frame::kBeat);
+    EXPECT_GT(beat.beat().resident_bytes(), 0);
+  }
+}
+
+TEST_F(ExecutorTest, ThreeWorkersMakeARing) {
+  std::vector<std::unique_ptr<Executor>> workers;
+  std::vector<std::unique_ptr<FakeCoordinator::Joined>> joined;
+  for (int i = 0; i < 3; ++i) {
+    workers.push_back(StartWorker("w" + std::to_string(i)));
+    joined.push_back(coordinator_.Welcome());
+  }
+  // The first stage begins while the others know nothing yet: its activations wait.
+  joined[0]->Send(Assign(1, 0, 3));
+  joined[0]->recorder->Await(v1::Frame::kShardReady);
+  joined[0]->Send(PlanFrame(1, 1, {1, 2, 3, 4, 5}));
+  joined[0]->recorder->Await(v1::Frame::kStepDone);
+  for (int i : {2, 1}) {
+    joined[i]->Send(Assign(1, i, 3));
+    joined[i]->recorder->Await(v1::Frame::kShardReady);
+    joined[i]->Send(PlanFrame(1, 1, {1, 2, 3, 4, 5}));
+  }
+  EXPECT_EQ(joined[2]->recorder->Await(v1::Frame::kStepResult).step_result().sampled(0).token(), 8);
+  for (uint64_t step = 2; step < 12; ++step) {
+    for (auto& worker : joined) worker->Send(PlanFrame(1, step, {static_cast<int>(step)}));
+  }
+  for (uint64_t step = 2; step < 12; ++step) {
+    const v1::Frame result = joined[2]->recorder->Await(v1::Frame::kStepResult);
+    EXPECT_EQ(result.step_result().step(), step);
+    EXPECT_EQ(result.step_result().sampled(0).token(), static_cast<int>(step) + 3);
+  }
+  // The pipeline forms again, the other way round.
+  for (int i = 0; i < 3; ++i) {
+    v1::Frame frame = Assign(2, 2 - i, 3);
+    v1::AssignShard* shard = frame.mutable_assign_shard();
+    if (i < 2) shard->set_previous_worker_id("w" + std::to_string(i + 1));
+    if (i > 0) shard->set_next_worker_id("w" + std::to_string(i - 1));
+    joined[i]->Send(frame);
+  }
+  for (auto& worker : joined) worker->Send(PlanFrame(2, 1, {30}));
+  EXPECT_EQ(joined[0]->recorder->Await(v1::Frame::kStepResult).step_result().sampled(0).token(),
+            33);
+}
+
+TEST_F(ExecutorTest, ComesBackToACoordinatorThatWasAway) {
+  network_.StopListening("coordinator");
+  auto worker = StartWorker("w0");
+  coordinator_.Listen();
+  auto first = coordinator_.Welcome();
+  first->Send(Assign(7, 0, 1));
+  first->recorder->Await(v1::Frame::kShardReady);
+  first->link->Close(absl::UnavailableError("restarting"));
+  auto second = coordinator_.Welcome();
+  // A new coordinator counts from 1; the weights are still there.
+  second->Send(Assign(1, 0, 1));
+  second->recorder->Await(v1::Frame::kShardReady);
+  EXPECT_EQ(alive_, 1);
+  second->Send(PlanFrame(1, 1, {4}));
+  EXPECT_EQ(second->recorder->Await(v1::Frame::kStepResult).step_result().sampled(0).token(), 5);
+}
+
+TEST_F(ExecutorTest, TriesAgainAfterBeingRefused) {
+  auto worker = StartWorker("w0");
+  FakeCoordinator::Joined refused = coordinator_.Accept();
+  refused.link->Close(absl::FailedPreconditionError("build of the worker is \"build\""));
+  auto joined = coordinator_.Welcome();
+  joined->recorder->Await(v1::Frame::kBeat);
+}
+
+TEST_F(ExecutorTest, AStuckExecutorDoesNotBeat) {
+  auto worker = StartWorker("w0");
+  auto joined = coordinator_.Welcome(10);
+  joined->Send(Assign(1, 0, 1));
+  joined->recorder->Await(v1::Frame::kShardReady);
+  gate_.Close();
+  joined->Send(PlanFrame(1, 1, {1}));
+  gate_.AwaitSomeoneWaiting();
+  // What was sent before it got stuck arrives before the answer to this one could.
+  const size_t before = joined->recorder->Count(v1::Frame::kBeat);
+  auto other = StartWorker("w1");
+  auto witness = coordinator_.Welcome(10);
+  for (int i = 0; i < 10; ++i) witness->recorder->Await(v1::Frame::kBeat);
+  EXPECT_LE(joined->recorder->Count(v1::Frame::kBeat), before + 1);
+  gate_.Open();
+  joined->recorder->Await(v1::Frame::kStepResult);
+  joined->recorder->Await(v1::Frame::kBeat);
+}
+
+TEST_F(ExecutorTest, StopFinishesTheStep) {
+  auto worker = StartWorker("w0");
+  auto joined = coordinator_.Welcome();
+  joined->Send(Assign(1, 0, 1));
+  gate_.Close();
+  joined->Send(PlanFrame(1, 1, {1}));
+  gate_.AwaitSomeoneWaiting();
+  worker->RequestStop();
+  EXPECT_FALSE(worker->WaitStopped(std::chrono::milliseconds(1)));
+  gate_.Open();
+  EXPECT_TRUE(worker->WaitStopped(kPatience));
+  joined->recorder->Await(v1::Frame::kStepResult);
+  EXPECT_EQ(joined->recorder->AwaitClosed().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(ExecutorTest, TurnsStrangersAwayByName) {
+  auto worker = StartWorker("w1");
+  auto joined = coordinator_.Welcome();
+  joined->Send(Assign(5, 1, 2));
+  joined->recorder->Await(v1::Frame::kShardReady);
+  const auto says = [&](uint64_t epoch, const std::function<void(v1::Hello*)>& change) {
+    return Knock("at-w1", epoch, change).ToString();
+  };
+  EXPECT_THAT(says(5, [](auto* h) { h->set_worker_id("w2"); }),
+              AllOf(HasSubstr("PERMISSION_DENIED"), HasSubstr("\"w2\""), HasSubstr("\"w0\"")));
+  EXPECT_THAT(says(5, [](auto* h) { h->set_cluster_id("else"); }),
+              AllOf(HasSubstr("cluster id"), HasSubstr("\"else\""), HasSubstr("\"cluster\"")));
+  EXPECT_THAT(says(5, [](auto* h) { h->set_build("old"); }),
+              AllOf(HasSubstr("build"), HasSubstr("\"old\""), HasSubstr("\"build\"")));
+  EXPECT_THAT(says(5, [](auto* h) { h->set_protocol_version(9); }),
+              AllOf(HasSubstr("protocol version"), HasSubstr("\"9\""), HasSubstr("\"1\"")));
+  EXPECT_THAT(says(5, [](auto* h) { h->set_model_fingerprint("other"); }),
+              HasSubstr("model fingerprint"));
+  EXPECT_THAT(says(5, [](auto* h) { h->set_purpose(v1::LINK_PURPOSE_CONTROL); }),
+              HasSubstr("hello.purpose"));
+  EXPECT_THAT(says(4, [](auto*) {}), HasSubstr("epoch 4 is over; it is 5"));
+  EXPECT_THAT(says(6, [](auto*) {}),
+              AllOf(HasSubstr("UNAVAILABLE"), HasSubstr("epoch 6 has not begun here")));
+  auto recorder = std::make_shared<Recorder>();
+  auto link = dialer_->Dial("at-w1", std::make_unique<RecordingHandler>(recorder));
+  EXPECT_EQ(link->Send(PlanFrame(5, 1, {1})), absl::OkStatus());
+  EXPECT_THAT(recorder->AwaitClosed().ToString(), HasSubstr("must be hello"));
+  // Nobody above disturbed the worker.
+  EXPECT_EQ(joined->recorder->Count(v1::Frame::kFailure), 0u);
+}
+
+TEST_F(ExecutorTest, ANextStageNotInTheTableIsAFailure) {
+  auto worker = StartWorker("w0");
+  auto joined = coordinator_.Welcome();
+  v1::Frame frame = Assign(1, 0, 2);
+  frame.mutable_assign_shard()->set_next_worker_id("stranger");
+  joined->Send(frame);
+  EXPECT_THAT(joined->recorder->Await(v1::Frame::kFailure).failure().message(),
+              AllOf(HasSubstr("\"stranger\""), HasSubstr("w0, w1, w2")));
+}
+
+TEST_F(ExecutorTest, ABrokenActivationLinkIsReportedWhenTheEpochGoesOn) {
+  auto first = StartWorker("w0");
+  auto first_joined = coordinator_.Welcome();
+  auto second = StartWorker("w1");
+  auto second_joined = coordinator_.Welcome();
+  second_joined->Send(Assign(1, 1, 2));
+  first_joined->Send(Assign(1, 0, 2));
+  for (auto* joined : {first_joined.get(), second_joined.get()}) {
+    joined->Send(PlanFrame(1, 1, {1}));
+  }
+  second_joined->recorder->Await(v1::Frame::kStepResult);
+  second.reset();
+  EXPECT_THAT(first_joined->recorder->Await(v1::Frame::kFailure).failure().message(),
+              HasSubstr("activation link to w1 at at-w1"));
+}
+
+}  // namespace
+}  // namespace tutti
