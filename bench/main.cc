@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/build_info.h"
+#include "bench/engine_bench.h"
 #include "bench/link_bench.h"
 #include "bench/local.h"
 #include "client/command.h"
@@ -17,6 +18,7 @@ Examples:
   tutti-bench local --model Qwen3-0.6B --threads 2 --prompt-tokens 512 --output-tokens 64
   tutti-bench local --model Qwen3-0.6B --batch 8 --json
   tutti-bench link
+  tutti-bench engine --sequences 1,64,1024
 
 bench/README.md says what each figure means.)";
 
@@ -77,6 +79,21 @@ CLI::App* AddLink(CLI::App* root, LinkBenchOptions* options) {
   return app;
 }
 
+CLI::App* AddEngine(CLI::App* root, EngineBenchOptions* options) {
+  CLI::App* app =
+      root->add_subcommand("engine", "The coordinator's decisions alone: microseconds per token");
+  app->add_option("--sequences", options->sequences, "Live at once; one measurement for each")
+      ->delimiter(',')
+      ->capture_default_str();
+  app->add_option("--stages", options->stages, "Stages of the pipeline")->capture_default_str();
+  app->add_option("-p,--prompt-tokens", options->prompt_tokens, "Tokens per prompt")
+      ->capture_default_str();
+  app->add_option("--seconds", options->seconds, "Length of each measurement")
+      ->capture_default_str();
+  app->add_flag("--json", options->json, "The measurements as JSON");
+  return app;
+}
+
 }  // namespace
 }  // namespace tutti
 
@@ -89,6 +106,8 @@ int main(int argc, char** argv) {
   tutti::LinkBenchOptions link_options;
   const CLI::App* local = tutti::AddLocal(&app, &local_flags);
   const CLI::App* link = tutti::AddLink(&app, &link_options);
+  tutti::EngineBenchOptions engine_options;
+  const CLI::App* engine = tutti::AddEngine(&app, &engine_options);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -96,5 +115,6 @@ int main(int argc, char** argv) {
   }
   if (local->parsed()) return tutti::RunLocal(local_flags);
   if (link->parsed()) return tutti::RunLinkBench(link_options);
+  if (engine->parsed()) return tutti::RunEngineBench(engine_options);
   return tutti::kExitUsage;
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -52,7 +54,8 @@ void AppendPipeline(const v1::PipelineStatus& pipeline, const Style& style, std:
                   " in use (room for ", FormatCount(pipeline.kv_tokens_total()),
                   " tokens); sequences: ", pipeline.running(), " running, ", pipeline.waiting(),
                   " waiting; steps: ", FormatCount(static_cast<int64_t>(pipeline.steps())), ", ",
-                  pipeline.steps_in_flight(), " in flight\n", RenderDeviceMap(pipeline));
+                  pipeline.steps_in_flight(), " in flight\n",
+                  RenderDeviceMap(pipeline, /*activity=*/true));
 }
 
 void AppendCounters(const v1::RequestCounters& requests, std::string* out) {
@@ -68,31 +71,36 @@ void AppendCounters(const v1::RequestCounters& requests, std::string* out) {
 
 }  // namespace
 
-std::string RenderDeviceMap(const v1::PipelineStatus& pipeline) {
+std::string RenderDeviceMap(const v1::PipelineStatus& pipeline, bool activity) {
   using Align = Table::Align;
-  Table table({{"stage", Align::kLeft},
-               {"worker", Align::kLeft},
-               {"device", Align::kLeft},
-               {"layers", Align::kLeft},
-               {"weights (plan)"},
-               {"KV (plan)"},
-               {"resident"},
-               {"budget"},
-               {"computing"},
-               {"waiting"},
-               {"link B/token"}});
+  std::vector<Table::Column> columns = {{"stage", Align::kLeft},
+                                        {"worker", Align::kLeft},
+                                        {"device", Align::kLeft},
+                                        {"layers", Align::kLeft},
+                                        {"weights (plan)"},
+                                        {"KV (plan)"},
+                                        {"resident"},
+                                        {"budget"}};
+  if (activity) columns.insert(columns.end(), {{"computing"}, {"waiting"}, {"link B/token"}});
+  Table table(columns);
   for (const v1::StageStatus& stage : pipeline.stages()) {
-    const bool last = stage.stage() + 1 == pipeline.stages_size();
-    table.AddRow({absl::StrCat(stage.stage()), Name(stage), OneLine(stage.worker().device()),
-                  Layers(stage),
-                  HeldOfPlanned(stage.actual().weights(), stage.predicted().weights()),
-                  HeldOfPlanned(stage.actual().kv(), stage.predicted().kv()),
-                  stage.actual().resident() > 0 ? FormatBytes(stage.actual().resident()) : "-",
-                  stage.predicted().budget() > 0 ? FormatBytes(stage.predicted().budget()) : "-",
-                  Share(stage.compute_share()), Share(stage.wait_share()),
-                  last || stage.rows() == 0
-                      ? "-"
-                      : FormatCount(std::llround(stage.activation_bytes_per_token()))});
+    std::vector<std::string> cells = {
+        absl::StrCat(stage.stage()),
+        Name(stage),
+        OneLine(stage.worker().device()),
+        Layers(stage),
+        HeldOfPlanned(stage.actual().weights(), stage.predicted().weights()),
+        HeldOfPlanned(stage.actual().kv(), stage.predicted().kv()),
+        stage.actual().resident() > 0 ? FormatBytes(stage.actual().resident()) : "-",
+        stage.predicted().budget() > 0 ? FormatBytes(stage.predicted().budget()) : "-"};
+    if (activity) {
+      const bool last = stage.stage() + 1 == pipeline.stages_size();
+      const auto link_bytes = std::llround(stage.activation_bytes_per_token());
+      cells.push_back(Share(stage.compute_share()));
+      cells.push_back(Share(stage.wait_share()));
+      cells.push_back(last || stage.rows() == 0 ? "-" : FormatCount(link_bytes));
+    }
+    table.AddRow(std::move(cells));
   }
   return table.ToString(2);
 }

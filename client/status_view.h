@@ -13,8 +13,8 @@ namespace tutti {
 // next stage; then idle workers and counters.
 std::string RenderStatus(const v1::GetStatusResponse& status, const Style& style);
 
-// The stages of one pipeline: who holds what.
-std::string RenderDeviceMap(const v1::PipelineStatus& pipeline);
+// The stages of one pipeline: who holds what and, with `activity`, how busy it is.
+std::string RenderDeviceMap(const v1::PipelineStatus& pipeline, bool activity);
 
 // "loading: w0 45 % of 596.0 MiB, w1 done" or what the service is waiting for; one line.
 std::string RenderProgress(const v1::GetStatusResponse& status);

@@ -52,7 +52,7 @@ TEST(StatusView, ShowsEveryStageWithItsLayers) {
   EXPECT_THAT(text, HasSubstr("2.0 MiB (1.0 MiB)"));
   // Bytes on the link to the next stage; the last stage has none.
   EXPECT_THAT(text, HasSubstr("2,100"));
-  EXPECT_THAT(RenderDeviceMap(TwoStages().pipelines(0)), Not(HasSubstr("\x1b")));
+  EXPECT_THAT(RenderDeviceMap(TwoStages().pipelines(0), false), Not(HasSubstr("\x1b")));
 }
 
 TEST(StatusView, SaysWhyItDoesNotServe) {

@@ -37,7 +37,8 @@ Examples:
       --exec 'tutti chat --message "What is 12 + 30?"'
 
 Ctrl-C ends all of it. A worker that dies is started again; streams that ran through it end with
-UNAVAILABLE. With --exec the exit code is the command's, which finds the service by TUTTI_ADDRESS.)";
+UNAVAILABLE. With --exec the exit code is that of the command, which finds the service by
+TUTTI_ADDRESS.)";
 
 // Seconds a coordinator that is told to stop lets running requests finish: below half of
 // kStopGraceMs, which is what LocalCluster::Stop gives it.
@@ -159,7 +160,7 @@ class UpSession {
                      style.Bold(*cluster_->address()), " after ",
                      FormatSeconds(Seconds(clock_.Now() - started_)), "\n");
     for (const v1::PipelineStatus& pipeline : status.pipelines()) {
-      absl::StrAppend(&text, RenderDeviceMap(pipeline),
+      absl::StrAppend(&text, RenderDeviceMap(pipeline, /*activity=*/false),
                       "  KV room: ", FormatCount(pipeline.kv_tokens_total()), " tokens\n");
     }
     std::fputs(text.c_str(), out);

@@ -6,6 +6,7 @@ By hand:  TUTTI_BINARY_DIR=build/release python3 tests/e2e/cli_test.py
 import json
 import os
 import shutil
+import subprocess
 import tempfile
 import unittest
 
@@ -149,20 +150,32 @@ class Plan(unittest.TestCase):
         self.assertIn("KV room", done.stdout)
 
 
+@unittest.skipUnless(os.path.exists(os.path.join(BINARIES, "tutti-bench")), "tutti-bench is not built")
 class Bench(unittest.TestCase):
+    def bench(self, *arguments):
+        return subprocess.run([os.path.join(BINARIES, "tutti-bench"), *arguments], text=True,
+                              capture_output=True, timeout=60, env=clean_environment())
+
     def test_local_reports_speeds_beside_the_machines(self):
-        program = os.path.join(BINARIES, "tutti-bench")
-        if not os.path.exists(program):
-            self.skipTest("tutti-bench is not built")
-        import subprocess
-        done = subprocess.run([program, "local", "--model", DEMO, "--threads", "1", "--prompt-tokens",
-                               "32", "--output-tokens", "8", "--batch", "2", "--runs", "1", "--json"],
-                              text=True, capture_output=True, timeout=60, env=clean_environment())
+        done = self.bench("local", "--model", DEMO, "--threads", "1", "--prompt-tokens", "32",
+                          "--output-tokens", "8", "--batch", "2", "--runs", "1", "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
         report = json.loads(done.stdout)
         for name in ("prefill_tokens_per_second", "decode_tokens_per_second",
                      "machine_read_bytes_per_second", "machine_flops_per_second"):
             self.assertGreater(report[name], 0, name)
+
+    def test_local_refuses_what_the_model_cannot(self):
+        done = self.bench("local", "--model", DEMO, "--prompt-tokens", "1000000")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("context", done.stderr)
+
+    def test_engine_and_link_run(self):
+        done = self.bench("engine", "--sequences", "1,8", "--seconds", "0.05", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        json.loads(done.stdout)
+        done = self.bench("link", "--round-trips", "10", "--chunks", "2", "--frames", "10")
+        self.assertEqual(done.returncode, 0, done.stderr)
 
 
 if __name__ == "__main__":
