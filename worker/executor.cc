@@ -76,11 +76,7 @@ void Executor::RequestStop() {
 }
 
 bool Executor::WaitStopped(Duration patience) {
-  const Instant deadline = std::chrono::steady_clock::now() + patience;
-  while (!stopped_ && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return stopped_;
+  return has_ended_.wait_for(patience) == std::future_status::ready;
 }
 
 void Executor::Run() {
@@ -99,7 +95,7 @@ void Executor::Run() {
   previous_.End(leaving);
   coordinator_.Close(leaving);
   mailbox_->Close();
-  stopped_ = true;
+  ended_.set_value();
 }
 
 void Executor::Take(WorkerEvent event) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -79,7 +80,8 @@ class Executor : private StageOutbox {
   std::vector<WorkerEvent> events_;
 
   std::atomic<bool> stop_{false};
-  std::atomic<bool> stopped_{false};
+  std::promise<void> ended_;  // set by the executor thread
+  const std::shared_future<void> has_ended_{ended_.get_future()};
   std::thread thread_;
 };
 

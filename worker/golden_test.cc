@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -84,11 +83,47 @@ TEST_P(GoldenTokensTest, GreedyTokensAreEqual) {
     requests.push_back(
         {.prompt = prompt["ids"], .max_tokens = static_cast<int32_t>(prompt["greedy_ids"].size())});
   }
+  // Short prompts and long ones; the slow reference backend does the short ones.
+  if (GetParam().backend == "reference") requests.resize(3);
   const std::vector<TestOutput> outputs = pipeline_->Generate(requests, /*chunk=*/7);
   for (size_t i = 0; i < requests.size(); ++i) {
     EXPECT_EQ(outputs[i].ids(), golden_["prompts"][i]["greedy_ids"].get<std::vector<TokenId>>());
   }
 }
+
+// The demo model: transformers kept its 32 largest logits of each prompt, and its answers.
+class GoldenDemoTest : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(GoldenDemoTest, LogitsAndAnswersAreThoseOfTheReferenceImplementation) {
+  const json golden = json::parse(testing::ReadFileOrDie(GoldenDir("demo") + "/golden.json"));
+  TestPipeline pipeline({.model_dir = GoldenDir("../../" + golden["model"].get<std::string>()),
+                         .backend = GetParam(),
+                         .layers = {1, 1, 2}});
+  // The reference backend is slow: some prompts have to do.
+  size_t prompts_left = GetParam() == "reference" ? 2 : golden["prompts"].size();
+  double largest = 0;
+  for (const json& prompt : golden["prompts"]) {
+    if (prompts_left-- == 0) break;
+    const auto ids = prompt["ids"].get<std::vector<TokenId>>();
+    const std::vector<float> expected = DecodeFloats(prompt["top_logits"]);
+    const std::vector<float> row = pipeline.Logits(ids).back();
+    for (size_t i = 0; i < expected.size(); ++i) {
+      const auto id = prompt["top_ids"][i].get<size_t>();
+      largest = std::max<double>(largest, std::abs(row[id] - expected[i]));
+    }
+    const auto answer = prompt["own_greedy_ids"].get<std::vector<TokenId>>();
+    const auto output = pipeline.Generate(
+        {{.prompt = ids, .max_tokens = static_cast<int32_t>(answer.size())}}, /*chunk=*/4);
+    EXPECT_EQ(output[0].ids(), answer) << prompt["text"];
+  }
+  const double own_distance = golden["own_top_max_abs_distance"];
+  std::printf("demo on %s: %g from the f32 run, own run %g\n", GetParam().c_str(), largest,
+              own_distance);
+  EXPECT_LE(largest, kOwnDistances * own_distance);
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, GoldenDemoTest, ::testing::Values("reference", "cpu"),
+                         [](const auto& info) { return info.param; });
 
 std::vector<Case> Cases(const std::vector<std::string>& dtypes) {
   std::vector<Case> cases;

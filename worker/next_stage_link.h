@@ -62,6 +62,8 @@ class NextStageLink {
   std::unique_ptr<Link> link_;
   LinkId id_;
   bool welcomed_ = false;
+  // Bounded by the steps the coordinator keeps in flight, of which each stage runs none without a
+  // plan.
   std::deque<Waiting> waiting_;
   Instant next_dial_ = kInstantNever;
   std::optional<absl::Status> trouble_;  // why there is no working link

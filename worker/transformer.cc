@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "model/partition.h"
 #include "worker/limits.h"
 
 namespace tutti {
@@ -192,6 +193,16 @@ TensorView Transformer::View(void* data, DType dtype, int64_t rows, int64_t cols
 
 namespace {
 
+// The coordinator plans within what we offered; this is for one that does not.
+absl::Status CheckMemory(const ModelSource& model, const Transformer::Options& options) {
+  const int64_t weights = ComputeShardBytes(model.config, options.share, 1, 0).total();
+  const int64_t kv = model.backend->KvLayerBytes(options.kv) * options.share.num_layers;
+  if (model.memory_bytes == 0 || weights + kv <= model.memory_bytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the shard takes ", weights, " bytes of weights and ", kv,
+                   " bytes of KV cache; this worker may use ", model.memory_bytes));
+}
+
 absl::StatusOr<std::unique_ptr<StageRunner>> LoadShard(const ModelSource& model,
                                                        const v1::AssignShard& shard,
                                                        const LoadProgress& progress) {
@@ -215,6 +226,8 @@ absl::StatusOr<std::unique_ptr<StageRunner>> LoadShard(const ModelSource& model,
                                                .head_dim = model.config.head_dim},
                                         .max_batch_tokens = shard.max_batch_tokens(),
                                         .max_sequences = shard.max_sequences()};
+  TUTTI_RETURN_IF_ERROR(CheckStageShare(model.config, options.share));
+  TUTTI_RETURN_IF_ERROR(CheckMemory(model, options));
   TUTTI_ASSIGN_OR_RETURN(ShardWeights weights, LoadWeights(model.dir, model.config, options.share,
                                                            model.backend, progress));
   return Transformer::Create(model.config, options, model.backend, std::move(weights));

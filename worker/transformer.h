@@ -28,13 +28,14 @@ struct ModelSource {
   std::string dir;     // the checkpoint
   ModelConfig config;  // of that checkpoint
   kernels::Backend* backend = nullptr;
+  int64_t memory_bytes = 0;  // for weights and KV cache of a shard at most; 0: whatever there is
 };
 
 // Loads shards of `model`.  REQUIRES: the backend outlives the factory and its runners.
 //
 // The factory's errors: INVALID_ARGUMENT for a shard the model does not have (layers, context) and
 // for a checkpoint that does not fit its configuration; UNIMPLEMENTED for more than one rank;
-// RESOURCE_EXHAUSTED when memory is short.
+// RESOURCE_EXHAUSTED when memory is short, or a shard would take more than it may.
 StageRunnerFactory MakeTransformerFactory(ModelSource model);
 
 class Transformer : public StageRunner {

@@ -195,5 +195,19 @@ TEST(TransformerFactory, RefusesShardsTheModelDoesNotHave) {
   EXPECT_EQ(code([](auto* s) { s->set_max_model_len(513); }), absl::StatusCode::kInvalidArgument);
 }
 
+TEST(TransformerFactory, RefusesShardsAboveItsMemory) {
+  auto backend = kernels::CreateBackend("reference", {}).value();
+  const std::string dir = GoldenDir("grouped-tied-f32");
+  const ModelConfig config = LoadModelConfig(dir).value();
+  const auto load = [&](int64_t memory_bytes) {
+    return MakeTransformerFactory({dir, config, backend.get(), memory_bytes})(WholeShard(config),
+                                                                              {})
+        .status();
+  };
+  EXPECT_EQ(load(10'000'000), absl::OkStatus());
+  EXPECT_EQ(load(100'000).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(load(100'000).message()), HasSubstr("this worker may use 100000"));
+}
+
 }  // namespace
 }  // namespace tutti

@@ -51,7 +51,8 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& optio
           .coordinator = options.coordinator,
           .hello = MakeHello(options, *worker->backend_, threads, fingerprint),
           .peers = options.peers,
-          .factory = MakeTransformerFactory({options.model_dir, config, worker->backend_.get()})},
+          .factory = MakeTransformerFactory(
+              {options.model_dir, config, worker->backend_.get(), options.memory_bytes})},
       worker->dialer_.get(), &worker->clock_);
   TUTTI_ASSIGN_OR_RETURN(worker->server_,
                          GrpcPeerServer::Start({.address = options.listen, .tls = options.tls},
