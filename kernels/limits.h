@@ -32,9 +32,10 @@ inline constexpr int64_t kRowBlock = 192;
 // over them.
 inline constexpr int64_t kChunkPairs = 64;
 
-// How far ahead of the multiplication a single row fetches weights: at 25 GB/s and 100 ns of
-// latency a thread must have 2.5 KB in flight.
-inline constexpr int64_t kStreamAheadBytes = 4096;
+// How far ahead of the multiplication a single pass fetches weights. Measured on Zen 3: at 1 KiB it
+// reads at 93 % of the plain read bandwidth, without fetching at 80 %, and at 2 KiB and more at 78
+// %, where the fetches get in the way of the hardware's own.
+inline constexpr int64_t kStreamAheadBytes = 1024;
 
 // Slots of an attention tile, from absolute slot 0: part of the numerics, never to be tuned per
 // machine. Long enough that rescaling the output once per tile costs little, short enough that a
@@ -50,5 +51,11 @@ inline constexpr int64_t kAttentionEntries = 48;
 inline constexpr int64_t kSerialElements = 16 << 10;
 // The same for a product of few rows, which reads its weights once: 2 us at 25 GB/s.
 inline constexpr int64_t kSerialWeightBytes = 48 << 10;
+
+// What a probe of the read bandwidth walks over: eight times the largest cache of the machines we
+// know (32 MiB), so that at most an eighth of it could come from there.
+inline constexpr int64_t kProbeBytes = 256 << 20;
+// Rounds of a probe of arithmetic: 12 instructions each, about 10 ms in all.
+inline constexpr int64_t kProbeRounds = 5 << 20;
 
 }  // namespace tutti::kernels

@@ -59,7 +59,7 @@ TUTTI_INLINE int64_t ValidSlots(int64_t position, int64_t tile_begin) {
 }
 
 // R rows by P groups of slots, from group `g`: scores[r][16 g ...] = q[r] . k[slot].
-template <class Format, bool kPrefetch, int R, int P>
+template <class Format, int R, int P>
 [[gnu::noinline]] static void ScoreGroups(const typename Format::A* q, int64_t pair_step,
                                           int64_t pairs, const uint8_t* const* key,
                                           const uint8_t* const* ahead, float* scores) {
@@ -76,7 +76,7 @@ template <class Format, bool kPrefetch, int R, int P>
 #pragma GCC unroll 4
     for (int p = 0; p < P; ++p) {
       unit[p] = key[p] + offset;
-      if constexpr (kPrefetch) __builtin_prefetch(ahead[p] + offset, 0, 2);
+      __builtin_prefetch(ahead[p] + offset, 0, 2);
     }
     Format::Step(sum, unit, q, Format::kPerPair);
   }
@@ -128,7 +128,7 @@ static float SoftmaxRow(const AttentionState<Format>& state, int64_t row, int64_
 
 // out[r][16 u ...] = out * shrink + sum over the first `pairs` pairs of slots, for R rows and P
 // units of d.
-template <class Format, bool kPrefetch, int R, int P>
+template <class Format, int R, int P>
 [[gnu::noinline]] static void MixUnits(const SlotTile& tile, const typename Format::A* weights,
                                        int64_t pairs, int64_t value_units, int64_t unit,
                                        const float* shrink, bool first, float* out,
@@ -153,9 +153,9 @@ template <class Format, bool kPrefetch, int R, int P>
 #pragma GCC unroll 4
       for (int p = 0; p < P; ++p) {
         at[p] = w + p * Format::kUnitBytes;
-        if constexpr (kPrefetch) __builtin_prefetch(ahead + p * Format::kUnitBytes, 0, 2);
+        __builtin_prefetch(ahead + p * Format::kUnitBytes, 0, 2);
       }
-      if constexpr (kPrefetch) ahead += P * Format::kUnitBytes;
+      ahead += P * Format::kUnitBytes;
       Format::Step(sum, at, weights + pair * Format::kPerPair, kRowStep);
     }
   }
@@ -190,26 +190,26 @@ static void MixRest(const SlotTile& tile, const typename Format::A* weights, int
   for (int p = 0; p < P; ++p) S::Store(out + 16 * p, sum[0][p]);
 }
 
-template <class Format, bool kPrefetch, int R>
+template <class Format, int R>
 static void ScoreTile(const AttentionState<Format>& state, const SlotTile& tile,
                       const typename Format::A* q, int64_t pair_step, int64_t groups) {
-  constexpr int P = Format::Simd::Panels(R);
+  constexpr int P = Format::Simd::AttentionPanels(R);
   const int64_t pairs = state.job->head_dim / 2;
   int64_t g = 0;
   for (; g + P <= groups; g += P) {
-    ScoreGroups<Format, kPrefetch, R, P>(q, pair_step, pairs, tile.key + g, tile.value + g,
-                                         state.scores + 16 * g);
+    ScoreGroups<Format, R, P>(q, pair_step, pairs, tile.key + g, tile.value + g,
+                              state.scores + 16 * g);
   }
   for (; g < groups; ++g) {
-    ScoreGroups<Format, kPrefetch, R, 1>(q, pair_step, pairs, tile.key + g, tile.value + g,
-                                         state.scores + 16 * g);
+    ScoreGroups<Format, R, 1>(q, pair_step, pairs, tile.key + g, tile.value + g,
+                              state.scores + 16 * g);
   }
 }
 
-template <class Format, bool kPrefetch, int R>
+template <class Format, int R>
 static void MixTile(const AttentionState<Format>& state, const SlotTile& tile, int64_t entry,
                     const float* shrink, const int64_t* valid) {
-  constexpr int P = Format::Simd::Panels(R);
+  constexpr int P = Format::Simd::AttentionPanels(R);
   constexpr int64_t kRowStep = kScoreStride / 2 * Format::kPerPair;
   const bool first = tile.begin == 0;
   const int64_t units = state.job->value_units;
@@ -217,12 +217,12 @@ static void MixTile(const AttentionState<Format>& state, const SlotTile& tile, i
   float* out = state.outputs + entry * state.out_cols;
   int64_t u = 0;
   for (; u + P <= units; u += P) {
-    MixUnits<Format, kPrefetch, R, P>(tile, state.weights, shared, units, u, shrink, first,
-                                      out + 16 * u, state.out_cols);
+    MixUnits<Format, R, P>(tile, state.weights, shared, units, u, shrink, first, out + 16 * u,
+                           state.out_cols);
   }
   for (; u < units; ++u) {
-    MixUnits<Format, kPrefetch, R, 1>(tile, state.weights, shared, units, u, shrink, first,
-                                      out + 16 * u, state.out_cols);
+    MixUnits<Format, R, 1>(tile, state.weights, shared, units, u, shrink, first, out + 16 * u,
+                           state.out_cols);
   }
   for (int64_t r = 0; r < R; ++r) {
     if (valid[r] == 2 * shared) continue;
@@ -238,36 +238,36 @@ static void MixTile(const AttentionState<Format>& state, const SlotTile& tile, i
 }
 
 // Entries [entry, entry + R), whose queries interleave with `pair_step`, against one tile.
-template <class Format, bool kPrefetch, int R>
+template <class Format, int R>
 static void AttendRows(const AttentionState<Format>& state, const SlotTile& tile, int64_t entry,
                        const typename Format::A* q, int64_t pair_step) {
   int64_t valid[R];
   float shrink[R];
   for (int r = 0; r < R; ++r) valid[r] = ValidSlots(PositionOf(state, entry + r), tile.begin);
-  ScoreTile<Format, kPrefetch, R>(state, tile, q, pair_step, (valid[R - 1] + 15) / 16);
+  ScoreTile<Format, R>(state, tile, q, pair_step, (valid[R - 1] + 15) / 16);
   for (int r = 0; r < R; ++r) {
     shrink[r] = SoftmaxRow(state, r, entry + r, valid[r], tile.begin == 0);
   }
-  MixTile<Format, kPrefetch, R>(state, tile, entry, shrink, valid);
+  MixTile<Format, R>(state, tile, entry, shrink, valid);
 }
 
-template <class Format, bool kPrefetch>
+template <class Format>
 static void AttendRowCount(int64_t rows, const AttentionState<Format>& state, const SlotTile& tile,
                            int64_t entry, const typename Format::A* q, int64_t pair_step) {
   static_assert(kTileRows == 6);
   switch (rows) {
     case 1:
-      return AttendRows<Format, kPrefetch, 1>(state, tile, entry, q, pair_step);
+      return AttendRows<Format, 1>(state, tile, entry, q, pair_step);
     case 2:
-      return AttendRows<Format, kPrefetch, 2>(state, tile, entry, q, pair_step);
+      return AttendRows<Format, 2>(state, tile, entry, q, pair_step);
     case 3:
-      return AttendRows<Format, kPrefetch, 3>(state, tile, entry, q, pair_step);
+      return AttendRows<Format, 3>(state, tile, entry, q, pair_step);
     case 4:
-      return AttendRows<Format, kPrefetch, 4>(state, tile, entry, q, pair_step);
+      return AttendRows<Format, 4>(state, tile, entry, q, pair_step);
     case 5:
-      return AttendRows<Format, kPrefetch, 5>(state, tile, entry, q, pair_step);
+      return AttendRows<Format, 5>(state, tile, entry, q, pair_step);
     default:
-      return AttendRows<Format, kPrefetch, 6>(state, tile, entry, q, pair_step);
+      return AttendRows<Format, 6>(state, tile, entry, q, pair_step);
   }
 }
 
@@ -363,7 +363,6 @@ static void Attend(const AttentionJob& job, const AttentionItem& item, float* sc
   const int64_t slots = PositionOf(state, entries - 1) + 1;
   for (int64_t begin = 0; begin < slots; begin += kAttentionTileSlots) {
     const SlotTile tile = LocateTile(job, item, begin, slots);
-    bool prefetch = true;  // the first rows to reach a tile bring it and the next one in
     for (int64_t e = 0; e < entries; e += kTileRows) {
       const int64_t count = entries - e < kTileRows ? entries - e : kTileRows;
       int64_t skip = 0;  // rows that end before this tile
@@ -371,12 +370,7 @@ static void Attend(const AttentionJob& job, const AttentionItem& item, float* sc
       if (skip == count) continue;
       const typename Format::A* q = state.queries + e * row_elements + skip * Format::kPerPair;
       const int64_t pair_step = count * Format::kPerPair;
-      if (prefetch) {
-        AttendRowCount<Format, true>(count - skip, state, tile, e + skip, q, pair_step);
-      } else {
-        AttendRowCount<Format, false>(count - skip, state, tile, e + skip, q, pair_step);
-      }
-      prefetch = false;
+      AttendRowCount<Format>(count - skip, state, tile, e + skip, q, pair_step);
     }
   }
   for (int64_t e = 0; e < entries; ++e) WriteOutput(state, e);

@@ -9,7 +9,6 @@
 #include "kernels/cpu/cpu_sampling.h"
 #include "kernels/cpu/cpu_weight.h"
 #include "kernels/cpu/instruction_set.h"
-#include "kernels/cpu/kernel_table.h"
 #include "kernels/cpu/kv_layout.h"
 #include "kernels/cpu/kv_write.h"
 #include "kernels/cpu/rotary.h"
@@ -23,20 +22,6 @@
 namespace tutti::kernels {
 namespace cpu {
 namespace {
-
-const KernelTable& TableOf(InstructionSet set) {
-  switch (set) {
-    case InstructionSet::kAvx2:
-      return Avx2Kernels();
-    case InstructionSet::kAvx512:
-      return Avx512Kernels();
-    case InstructionSet::kAvx512Bf16:
-      return Avx512Bf16Kernels();
-    case InstructionSet::kEmulatedAvx512Bf16:
-      return EmulatedBf16DotKernels();
-  }
-  return Avx2Kernels();
-}
 
 const CpuWeight& AsCpu(const Weight& weight) {
   const auto* packed = dynamic_cast<const CpuWeight*>(&weight);
@@ -65,7 +50,7 @@ class Scratch {
 class CpuBackend : public Backend {
  public:
   CpuBackend(InstructionSet set, int threads)
-      : set_(set), kernels_(TableOf(set)), pool_(threads), thread_scratch_(threads) {}
+      : set_(set), kernels_(KernelsOf(set)), pool_(threads), thread_scratch_(threads) {}
 
   std::string_view name() const override { return "cpu"; }
   std::string_view numerics_class() const override { return NumericsClassOf(set_); }

@@ -32,13 +32,16 @@ struct FmaFormat {
     for (int r = 0; r < R; ++r) {
       const F x = S::Broadcast(a + r * row_step);
 #pragma GCC unroll 4
-      for (int p = 0; p < P; ++p) acc[r][p] = S::Fma(x, unit[p], acc[r][p]);
+      for (int p = 0; p < P; ++p) S::MulAdd(x, unit[p], &acc[r][p]);
     }
   }
   template <int R, int P>
   TUTTI_INLINE void Step(F (&acc)[R][P], const uint8_t* const (&unit)[P], const A* a,
                          int64_t row_step) {
     StepEven(acc, unit, a, row_step);
+    // The odd k are read from memory again. Kept in registers since the even ones, the raw words
+    // would push accumulators out of them.
+    asm volatile("" : : : "memory");
     F odd[P];
 #pragma GCC unroll 4
     for (int p = 0; p < P; ++p) odd[p] = Load::template Odd<S>(unit[p]);

@@ -151,4 +151,18 @@ absl::StatusOr<InstructionSet> ChooseInstructionSet(const CpuFeatures& features,
                                                     Names(AvailableInstructionSets(features))));
 }
 
+const KernelTable& KernelsOf(InstructionSet set) {
+  switch (set) {
+    case InstructionSet::kAvx2:
+      return Avx2Kernels();
+    case InstructionSet::kAvx512:
+      return Avx512Kernels();
+    case InstructionSet::kAvx512Bf16:
+      return Avx512Bf16Kernels();
+    case InstructionSet::kEmulatedAvx512Bf16:
+      return EmulatedBf16DotKernels();
+  }
+  return Avx2Kernels();
+}
+
 }  // namespace tutti::kernels::cpu

@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "kernels/backend.h"
+#include "kernels/cpu/kernel_table.h"
 
 namespace tutti::kernels::cpu {
 
@@ -37,5 +38,8 @@ std::vector<InstructionSet> AvailableInstructionSets(const CpuFeatures& features
 // FAILED_PRECONDITION when the machine lacks what is asked for, naming what it has.
 absl::StatusOr<InstructionSet> ChooseInstructionSet(const CpuFeatures& features,
                                                     const BackendOptions& options);
+
+// The kernels of a set. Calling one needs a machine that has the set.
+const KernelTable& KernelsOf(InstructionSet set);
 
 }  // namespace tutti::kernels::cpu

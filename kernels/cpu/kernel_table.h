@@ -82,6 +82,11 @@ struct KernelTable {
   int64_t (*find_greater)(const float* x, int64_t begin, int64_t cols, float value);
   // sum of exp((x[i] - shift) * factor), shift being at least the largest x.
   double (*sum_exp)(const float* x, int64_t cols, float shift, float factor);
+
+  // Limits of the machine, for kernels/machine_probe.h. The bursts return the operations they did.
+  float (*read_all)(const uint8_t* data, int64_t bytes);
+  int64_t (*fma_burst)(int64_t rounds);
+  int64_t (*dot_burst)(int64_t rounds);  // null where there is no such instruction
 };
 
 const KernelTable& Avx2Kernels();

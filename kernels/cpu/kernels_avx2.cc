@@ -6,7 +6,8 @@
 namespace tutti::kernels::cpu {
 
 const KernelTable& Avx2Kernels() {
-  static constexpr KernelTable kTable = Kernels<Avx2, FmaFormat<Avx2, LoadBf16Unit>>::Table();
+  static constexpr KernelTable kTable =
+      Kernels<Avx2, FmaFormat<Avx2, LoadBf16Unit>>::Table(nullptr);
   return kTable;
 }
 

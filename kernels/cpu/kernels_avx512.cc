@@ -6,7 +6,8 @@
 namespace tutti::kernels::cpu {
 
 const KernelTable& Avx512Kernels() {
-  static constexpr KernelTable kTable = Kernels<Avx512, FmaFormat<Avx512, LoadBf16Unit>>::Table();
+  static constexpr KernelTable kTable =
+      Kernels<Avx512, FmaFormat<Avx512, LoadBf16Unit>>::Table(nullptr);
   return kTable;
 }
 

@@ -22,7 +22,8 @@ struct Avx512Bf16 : Avx512 {
 }  // namespace
 
 const KernelTable& Avx512Bf16Kernels() {
-  static constexpr KernelTable kTable = Kernels<Avx512Bf16, DotFormat<Avx512Bf16>>::Table();
+  static constexpr KernelTable kTable =
+      Kernels<Avx512Bf16, DotFormat<Avx512Bf16>>::Table(DotBurst<Avx512Bf16>);
   return kTable;
 }
 

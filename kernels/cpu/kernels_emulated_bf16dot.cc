@@ -39,7 +39,7 @@ struct EmulatedBf16Dot : Avx2 {
 
 const KernelTable& EmulatedBf16DotKernels() {
   static constexpr KernelTable kTable =
-      Kernels<EmulatedBf16Dot, DotFormat<EmulatedBf16Dot>>::Table();
+      Kernels<EmulatedBf16Dot, DotFormat<EmulatedBf16Dot>>::Table(nullptr);
   return kTable;
 }
 

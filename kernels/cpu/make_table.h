@@ -7,6 +7,7 @@
 #include "kernels/cpu/kernel_table.h"
 #include "kernels/cpu/matmul_kernels.h"
 #include "kernels/cpu/pack_rows.h"
+#include "kernels/cpu/probe_kernels.h"
 #include "kernels/cpu/sampling_kernels.h"
 
 namespace tutti::kernels::cpu {
@@ -31,9 +32,11 @@ struct Kernels {
     if (job.dtype == DType::kF16) return Attend<F16>(job, item, scratch);
     Attend<F32>(job, item, scratch);
   }
-  static constexpr KernelTable Table() {
-    return {PackRows,      MatMul,        Attention,  RmsNormRow<S>, HeadNormRopeRow<S>, AddRow<S>,
-            SiluMulRow<S>, ConvertRow<S>, Largest<S>, FindEqual<S>,  FindGreater<S>,     SumExp<S>};
+  // `dot_burst`: DotBurst of S where S has a dot instruction.
+  static constexpr KernelTable Table(int64_t (*dot_burst)(int64_t)) {
+    return {PackRows,       MatMul,        Attention,     RmsNormRow<S>, HeadNormRopeRow<S>,
+            AddRow<S>,      SiluMulRow<S>, ConvertRow<S>, Largest<S>,    FindEqual<S>,
+            FindGreater<S>, SumExp<S>,     ReadAll<S>,    FmaBurst<S>,   dot_burst};
   }
 };
 

@@ -19,21 +19,29 @@ namespace tutti::kernels::cpu {
 inline constexpr int kMatMulGroupUnits = 4;
 inline constexpr int kMatMulGroupColumns = 64;
 
+// Where the memory of the next pieces of weight lies, to be fetched while this one is multiplied.
+// All calls that share a piece divide the fetching of the next one evenly: bunched up, the fetches
+// would fill the line buffers and stall the multiplication. `step` bytes from one fetch to the
+// next, at most a line.
+struct Ahead {
+  const uint8_t* at;
+  int64_t step;
+};
+
 // Adds `pairs` steps to acc. Unit p of a pair lies at w + p * kUnitBytes, the next pair w_step
-// further. When kPrefetch, a line per step and panel is fetched ahead from `ahead` on, which
-// advances with the steps.
-template <class Format, bool kPrefetch, int R, int P>
+// further.
+template <class Format, int R, int P>
 TUTTI_INLINE void Accumulate(typename Format::F (&acc)[R][P], const uint8_t* w, int64_t w_step,
                              const typename Format::A* a, int64_t row_step, int64_t pair_step,
-                             int64_t pairs, const uint8_t* ahead) {
+                             int64_t pairs, Ahead ahead) {
   for (int64_t pair = 0; pair < pairs; ++pair) {
     const uint8_t* unit[P];
 #pragma GCC unroll 4
     for (int p = 0; p < P; ++p) unit[p] = w + p * Format::kUnitBytes;
-    if constexpr (kPrefetch) {
-#pragma GCC unroll 4
-      for (int p = 0; p < P; ++p) __builtin_prefetch(ahead + p * Format::kUnitBytes, 0, 3);
-      ahead += P * Format::kUnitBytes;
+#pragma GCC unroll 8
+    for (int line = 0; line < P * Format::kUnitBytes / 64; ++line) {
+      __builtin_prefetch(ahead.at, 0, 3);
+      ahead.at += ahead.step;
     }
     Format::Step(acc, unit, a, row_step);
     w += w_step;
@@ -42,9 +50,9 @@ TUTTI_INLINE void Accumulate(typename Format::F (&acc)[R][P], const uint8_t* w, 
 }
 
 // One tile of R rows by P panels over `pairs` pairs; `acc` [R][64].
-template <class Format, bool kPrefetch, int R, int P>
+template <class Format, int R, int P>
 [[gnu::noinline]] static void RunTile(const uint8_t* w, const typename Format::A* a, int64_t pairs,
-                                      bool first, float* acc, const uint8_t* ahead) {
+                                      bool first, float* acc, Ahead ahead) {
   using S = typename Format::Simd;
   typename Format::F sum[R][P];
 #pragma GCC unroll 8
@@ -54,8 +62,8 @@ template <class Format, bool kPrefetch, int R, int P>
       sum[r][p] = first ? S::Zero() : S::Load(acc + r * kMatMulGroupColumns + 16 * p);
     }
   }
-  Accumulate<Format, kPrefetch>(sum, w, kMatMulGroupUnits * Format::kUnitBytes, a, Format::kPerPair,
-                                R * Format::kPerPair, pairs, ahead);
+  Accumulate<Format>(sum, w, kMatMulGroupUnits * Format::kUnitBytes, a, Format::kPerPair,
+                     R * Format::kPerPair, pairs, ahead);
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 4
@@ -63,43 +71,46 @@ template <class Format, bool kPrefetch, int R, int P>
   }
 }
 
-// R rows by a whole group. The first tile of a chunk fetches the next chunk while it works.
+// Whether a product reads each group once, from its first byte to its last, keeping every
+// accumulator in a register: then its piece is the whole leaf.
+template <class Format>
+TUTTI_INLINE bool Streams(int64_t rows, int64_t tiles) {
+  return tiles == 1 && Format::Simd::Panels(static_cast<int>(rows)) == kMatMulGroupUnits;
+}
+
+// Tile `tile` of `tiles`, R rows by a whole group.
 template <class Format, int R>
 static void RunTileRow(const uint8_t* w, const typename Format::A* a, int64_t pairs, bool first,
-                       bool prefetch, float* acc) {
+                       int64_t tile, int64_t tiles, float* acc) {
   constexpr int P = Format::Simd::Panels(R);
   constexpr int64_t kPairBytes = kMatMulGroupUnits * Format::kUnitBytes;
-  // One row is bound by memory alone: its chunk is the whole leaf, and a fixed distance ahead is
+  // One row is bound by memory alone: its piece is the whole leaf, and a fixed distance ahead is
   // fetched.
-  const uint8_t* ahead = w + (R == 1 ? kStreamAheadBytes : pairs * kPairBytes);
-  for (int panel = 0; panel < kMatMulGroupUnits; panel += P) {
-    const uint8_t* at = w + panel * Format::kUnitBytes;
-    if (prefetch) {
-      RunTile<Format, true, R, P>(at, a, pairs, first, acc + 16 * panel, ahead);
-      ahead += pairs * P * Format::kUnitBytes;
-    } else {
-      RunTile<Format, false, R, P>(at, a, pairs, first, acc + 16 * panel, ahead);
-    }
+  Ahead ahead = {w + (R == 1 ? kStreamAheadBytes : pairs * kPairBytes), (64 + tiles - 1) / tiles};
+  const int64_t run = pairs * (P * Format::kUnitBytes / 64) * ahead.step;
+  ahead.at += tile * (kMatMulGroupUnits / P) * run;
+  for (int panel = 0; panel < kMatMulGroupUnits; panel += P, ahead.at += run) {
+    RunTile<Format, R, P>(w + panel * Format::kUnitBytes, a, pairs, first, acc + 16 * panel, ahead);
   }
 }
 
 template <class Format>
 static void RunTileRows(int64_t rows, const uint8_t* w, const typename Format::A* a, int64_t pairs,
-                        bool first, bool prefetch, float* acc) {
+                        bool first, int64_t tile, int64_t tiles, float* acc) {
   switch (rows) {
     case 1:
-      return RunTileRow<Format, 1>(w, a, pairs, first, prefetch, acc);
+      return RunTileRow<Format, 1>(w, a, pairs, first, tile, tiles, acc);
     case 2:
-      return RunTileRow<Format, 2>(w, a, pairs, first, prefetch, acc);
+      return RunTileRow<Format, 2>(w, a, pairs, first, tile, tiles, acc);
     case 3:
-      return RunTileRow<Format, 3>(w, a, pairs, first, prefetch, acc);
+      return RunTileRow<Format, 3>(w, a, pairs, first, tile, tiles, acc);
     case 4:
-      return RunTileRow<Format, 4>(w, a, pairs, first, prefetch, acc);
+      return RunTileRow<Format, 4>(w, a, pairs, first, tile, tiles, acc);
     case 5:
-      return RunTileRow<Format, 5>(w, a, pairs, first, prefetch, acc);
+      return RunTileRow<Format, 5>(w, a, pairs, first, tile, tiles, acc);
     default:
       static_assert(kTileRows == 6);
-      return RunTileRow<Format, 6>(w, a, pairs, first, prefetch, acc);
+      return RunTileRow<Format, 6>(w, a, pairs, first, tile, tiles, acc);
   }
 }
 
@@ -112,7 +123,7 @@ static void RunLeaf(const MatMulJob& job, const uint8_t* group, int64_t leaf, Ro
   const int64_t total = job.leaf_pair_begin[job.leaves];
   const int64_t begin = job.leaf_pair_begin[leaf];
   const int64_t end = job.leaf_pair_begin[leaf + 1];
-  const int64_t chunk = block.rows == 1 ? end - begin : kChunkPairs;
+  const int64_t chunk = Streams<Format>(block.rows, block.tiles) ? end - begin : kChunkPairs;
   const A* packed = static_cast<const A*>(job.packed_in) + block.begin * total * Format::kPerPair;
   int64_t pair = begin;
   do {  // at least once: an empty leaf is a sum of nothing, and must be written as such
@@ -120,8 +131,8 @@ static void RunLeaf(const MatMulJob& job, const uint8_t* group, int64_t leaf, Ro
     for (int64_t tile = 0; tile < block.tiles; ++tile) {
       const RowTile t = TileOf(block, tile);
       const A* a = packed + (t.begin * total + pair * t.rows) * Format::kPerPair;
-      RunTileRows<Format>(t.rows, group + pair * kPairBytes, a, pairs, pair == begin, tile == 0,
-                          acc + t.begin * kMatMulGroupColumns);
+      RunTileRows<Format>(t.rows, group + pair * kPairBytes, a, pairs, pair == begin, tile,
+                          block.tiles, acc + t.begin * kMatMulGroupColumns);
     }
     pair += pairs;
   } while (pair < end);

@@ -20,9 +20,17 @@ namespace tutti::kernels::cpu {
 namespace {
 
 struct Avx2 {
-  // Panels of 16 columns that a product of `rows` rows holds in registers at once: 8 to 12
-  // accumulators hide the latency of a fused multiply-add, and 16 registers allow no more.
-  static constexpr int Panels(int rows) { return rows == 1 ? 4 : rows <= 3 ? 2 : 1; }
+  // Panels of 16 columns that a product of `rows` rows holds in registers at once. Of the 16
+  // registers, six rows of one panel fill 15. One row takes all four panels: its chains must hide
+  // the latency of the additions alone. For two to five rows one panel measured best too, since its
+  // chains keep up with memory and its code with the registers.
+  static constexpr int Panels(int rows) { return rows == 1 ? 4 : 1; }
+
+  // Groups of slots in attention: its steps are shorter, so more chains pay, as far as the
+  // registers go.
+  static constexpr int AttentionPanels(int rows) { return rows == 1 ? 4 : rows == 2 ? 2 : 1; }
+  // Independent chains of sixteen lanes that keep both multipliers busy.
+  static constexpr int kProbeChains = 6;
 
   struct F {
     __m256 lo, hi;
@@ -63,6 +71,12 @@ struct Avx2 {
   // a * b + c, rounded once.
   TUTTI_INLINE F Fma(F a, F b, F c) {
     return {_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
+  }
+  // *acc = a * b + *acc, rounded once. Written as an instruction because compilers otherwise like
+  // to put the sum where `a` was, and then spill accumulators in the middle of the innermost loop.
+  TUTTI_INLINE void MulAdd(F a, F b, F* acc) {
+    asm("vfmadd231ps %2, %1, %0" : "+x"(acc->lo) : "x"(a.lo), "x"(b.lo));
+    asm("vfmadd231ps %2, %1, %0" : "+x"(acc->hi) : "x"(a.hi), "x"(b.hi));
   }
   // Of a NaN and a number: `b`, as the instruction has it.
   TUTTI_INLINE F Max(F a, F b) { return {_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)}; }

@@ -14,6 +14,9 @@ namespace {
 struct Avx512 {
   // 32 registers: six rows by four panels are 24 accumulators.
   static constexpr int Panels(int) { return 4; }
+  static constexpr int AttentionPanels(int) { return 4; }
+
+  static constexpr int kProbeChains = 12;
 
   using F = __m512;
   struct F64Sum {
@@ -40,6 +43,9 @@ struct Avx512 {
   TUTTI_INLINE F Mul(F a, F b) { return _mm512_mul_ps(a, b); }
   TUTTI_INLINE F Div(F a, F b) { return _mm512_div_ps(a, b); }
   TUTTI_INLINE F Fma(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
+  TUTTI_INLINE void MulAdd(F a, F b, F* acc) {
+    asm("vfmadd231ps %2, %1, %0" : "+v"(*acc) : "v"(a), "v"(b));
+  }
   TUTTI_INLINE F Max(F a, F b) { return _mm512_max_ps(a, b); }
   TUTTI_INLINE F Min(F a, F b) { return _mm512_min_ps(a, b); }
 

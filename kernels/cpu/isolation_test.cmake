@@ -1,0 +1,20 @@
+# Fails when a file compiled for wide instructions defines a symbol that the linker may share with other files: its
+# copy could be the one everybody gets.   cmake -DNM=... -DOBJECTS="a.o;b.o" -P isolation_test.cmake
+foreach(object IN LISTS OBJECTS)
+  if(NOT object MATCHES "cpu/kernels_[a-z0-9_]+\\.cc\\.o$")
+    continue()
+  endif()
+  math(EXPR checked "${checked} + 1")
+  execute_process(COMMAND ${NM} -C --defined-only ${object} OUTPUT_VARIABLE symbols
+    RESULT_VARIABLE result)
+  if(NOT result EQUAL 0)
+    message(FATAL_ERROR "${NM} failed on ${object}")
+  endif()
+  string(REGEX MATCHALL "[^\n]* [WVu] [^\n]*" shared "${symbols}")
+  if(shared)
+    message(FATAL_ERROR "${object} shares symbols: ${shared}")
+  endif()
+endforeach()
+if(NOT checked EQUAL 4)
+  message(FATAL_ERROR "expected 4 kernel files, saw '${checked}'")
+endif()

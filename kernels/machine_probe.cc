@@ -1,0 +1,76 @@
+#include "kernels/machine_probe.h"
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/backend.h"
+#include "kernels/cpu/instruction_set.h"
+#include "kernels/cpu/thread_pool.h"
+#include "kernels/host_buffer.h"
+#include "kernels/limits.h"
+
+namespace tutti::kernels {
+namespace {
+
+class CpuProbe : public MachineProbe {
+ public:
+  CpuProbe(int threads, cpu::InstructionSet set, std::unique_ptr<DeviceBuffer> buffer)
+      : kernels_(cpu::KernelsOf(set)), pool_(threads), buffer_(std::move(buffer)) {
+    // Written by the threads that read it, so that its pages lie near them.
+    pool_.Split(kProbeBytes / kLargePageBytes, false, [&](int, int64_t begin, int64_t end) {
+      std::memset(data() + begin * kLargePageBytes, 1,
+                  static_cast<size_t>((end - begin) * kLargePageBytes));
+    });
+  }
+
+  double ReadBytesPerSecond() override {
+    std::atomic<float> keep = 0;
+    const double seconds = Time([&] {
+      pool_.Split(kProbeBytes / kLargePageBytes, false, [&](int, int64_t begin, int64_t end) {
+        keep = kernels_.read_all(data() + begin * kLargePageBytes, (end - begin) * kLargePageBytes);
+      });
+    });
+    return static_cast<double>(kProbeBytes) / seconds;
+  }
+  double F32FlopsPerSecond() override { return Burst(kernels_.fma_burst); }
+  double Bf16DotFlopsPerSecond() override {
+    return kernels_.dot_burst == nullptr ? 0 : Burst(kernels_.dot_burst);
+  }
+
+ private:
+  uint8_t* data() const { return static_cast<uint8_t*>(buffer_->data()); }
+
+  template <class Fn>
+  static double Time(const Fn& fn) {
+    const auto start = std::chrono::steady_clock::now();
+    fn();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+  double Burst(int64_t (*burst)(int64_t)) {
+    std::atomic<int64_t> operations = 0;
+    const double seconds =
+        Time([&] { pool_.Run([&](int) { operations += burst(kProbeRounds); }); });
+    return static_cast<double>(operations.load()) / seconds;
+  }
+
+  const cpu::KernelTable& kernels_;
+  cpu::ThreadPool pool_;
+  const std::unique_ptr<DeviceBuffer> buffer_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<MachineProbe>> MachineProbe::Create(int threads) {
+  if (threads < 1 || threads > kThreadsMax) {
+    return absl::InvalidArgumentError(absl::StrCat("probe with ", threads, " threads"));
+  }
+  TUTTI_ASSIGN_OR_RETURN(const cpu::InstructionSet set,
+                         cpu::ChooseInstructionSet(cpu::MachineFeatures(), {}));
+  TUTTI_ASSIGN_OR_RETURN(auto buffer, AllocateHost(kProbeBytes));
+  return std::make_unique<CpuProbe>(threads, set, std::move(buffer));
+}
+
+}  // namespace tutti::kernels

@@ -1,0 +1,34 @@
+// What this machine can do at most: bytes read from memory and floating-point operations per
+// second.
+//
+// A speed without the limit measured beside it says little: on shared hosts the read bandwidth of
+// two threads jumps between levels that last seconds to minutes. So probe in the same run, before
+// and after, or in between.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/status.h"
+
+namespace tutti::kernels {
+
+// Thread: one at a time. Uses `threads` threads while a probe runs.
+class MachineProbe {
+ public:
+  // RESOURCE_EXHAUSTED when the buffer of kProbeBytes cannot be had; FAILED_PRECONDITION on a
+  // machine without AVX2; INVALID_ARGUMENT for a number of threads outside [1, kThreadsMax].
+  static absl::StatusOr<std::unique_ptr<MachineProbe>> Create(int threads);
+  virtual ~MachineProbe() = default;
+
+  // Bytes per second of one pass over kProbeBytes, far more than the caches hold, in large pages:
+  // each thread reads its own contiguous part. About 10 ms. Take several and the median or the best
+  // of them.
+  virtual double ReadBytesPerSecond() = 0;
+  // f32 operations per second (a fused multiply-add is two), from registers. About 10 ms.
+  virtual double F32FlopsPerSecond() = 0;
+  // The same with the bf16 dot instruction (four per lane); 0 where there is none.
+  virtual double Bf16DotFlopsPerSecond() = 0;
+};
+
+}  // namespace tutti::kernels
