@@ -38,9 +38,10 @@ inline constexpr int kTextJsonDepthMax = 64;
 // Longest split pattern. Qwen's has 117 bytes, the longest published one (Llama 4) about 400.
 inline constexpr size_t kSplitPatternBytesMax = 4096;
 
-// Work PCRE2 may spend on one pretoken before it gives up (its own unit, about one backtracking
-// point). The patterns we accept match in time linear in the text, at a few points per byte.
-inline constexpr uint32_t kSplitMatchLimit = 400'000'000;
+// Work PCRE2 may spend on finding one pretoken before it gives up (its own unit, about one
+// backtracking point). The published patterns take at most three for each byte of the text,
+// which has at most kEncodeBytesMax.
+inline constexpr uint32_t kSplitMatchLimit = 100'000'000;
 
 // Stop strings of one request and bytes of each. 64 x 1,024 bytes make an automaton of at most
 // 65,537 states; APIs in use allow 4 to 16 strings of a few words.

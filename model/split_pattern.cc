@@ -14,9 +14,11 @@ namespace {
 
 // Unicode White_Space, which is \s of Oniguruma. PCRE2's \s also takes U+180E.
 constexpr std::string_view kSpaceSet =
-    R"(\x{9}-\x{d}\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
+    R"(\x{9}-\x{d}\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028})"
+    R"(\x{2029}\x{202f}\x{205f}\x{3000})";
 constexpr std::string_view kNonSpaceSet =
-    R"(\x{0}-\x{8}\x{e}-\x{1f}\x{21}-\x{84}\x{86}-\x{9f}\x{a1}-\x{167f}\x{1681}-\x{1fff}\x{200b}-\x{2027})"
+    R"(\x{0}-\x{8}\x{e}-\x{1f}\x{21}-\x{84}\x{86}-\x{9f}\x{a1}-\x{167f})"
+    R"(\x{1681}-\x{1fff}\x{200b}-\x{2027})"
     R"(\x{202a}-\x{202e}\x{2030}-\x{205e}\x{2060}-\x{2fff}\x{3001}-\x{10ffff})";
 
 // Letters and numbers of Unicode 15 and 16, which Oniguruma knows and the PCRE2 of Debian 12

@@ -15,7 +15,8 @@ namespace tutti {
 
 // The split of Qwen2, 2.5 and 3, used where the files do not state one (vocab.json + merges.txt).
 inline constexpr std::string_view kQwen2SplitPattern =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)"
+    R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
 // The split a ByteLevel pre-tokenizer applies by itself (GPT-2).
 inline constexpr std::string_view kByteLevelSplitPattern =

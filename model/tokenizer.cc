@@ -158,6 +158,7 @@ absl::StatusOr<std::vector<TokenId>> Tokenizer::EncodeSegments(
   std::string text;
   std::vector<Run> runs;
   for (const Segment& segment : segments) {
+    if (segment.text.empty()) continue;
     if (segment.text.size() > kEncodeBytesMax - text.size()) {
       return absl::InvalidArgumentError(
           absl::StrCat("text has more than ", kEncodeBytesMax, " bytes"));

@@ -207,7 +207,7 @@ absl::Status ReadAddedToken(const json& value, const std::string& path, std::opt
   return absl::OkStatus();
 }
 
-absl::Status ReadModel(const json& value, TokenizerSpec* spec) {
+absl::Status ReadModel(const json& value, const VocabularyJson& parsed, TokenizerSpec* spec) {
   TUTTI_ASSIGN_OR_RETURN(const Fields fields,
                          Fields::Open(value, "model",
                                       {"type", "dropout", "unk_token", "continuing_subword_prefix",
@@ -220,8 +220,8 @@ absl::Status ReadModel(const json& value, TokenizerSpec* spec) {
   TUTTI_RETURN_IF_ERROR(fields.MustBe("end_of_word_suffix", {""}));
   TUTTI_RETURN_IF_ERROR(fields.MustBe("byte_fallback", {false}));
   TUTTI_ASSIGN_OR_RETURN(spec->whole_words_first, fields.Bool("ignore_merges", false));
-  if (spec->vocabulary.empty()) return Refuse("model.vocab", "missing or empty");
-  if (!value.contains("merges")) return Refuse("model.merges", "missing");
+  if (!parsed.has_vocabulary) return Refuse("model.vocab", "missing or no object");
+  if (!parsed.has_merges) return Refuse("model.merges", "missing or no list");
   return absl::OkStatus();
 }
 
@@ -271,7 +271,7 @@ absl::StatusOr<TokenizerSpec> ParseTokenizerJson(std::string_view text) {
         ReadByteLevelOnly(fields.Get("post_processor"), "post_processor", "processors"));
   }
   TUTTI_RETURN_IF_ERROR(ReadByteLevelOnly(fields.Get("decoder"), "decoder", "decoders"));
-  TUTTI_RETURN_IF_ERROR(ReadModel(fields.Get("model"), &spec));
+  TUTTI_RETURN_IF_ERROR(ReadModel(fields.Get("model"), parsed, &spec));
   const json& added = fields.Get("added_tokens");
   if (!added.is_array() && !added.is_null()) return Refuse("added_tokens", "not a list");
   for (size_t i = 0; i < added.size(); ++i) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "model/limits.h"
@@ -46,7 +47,7 @@ class VocabularySax {
   bool start_object(size_t) {
     const bool at_vocabulary = root_is_vocabulary_ ? nodes_.empty() : InModel("vocab");
     if (place_ == kDocument && at_vocabulary) {
-      if (!root_is_vocabulary_) Insert(nullptr);
+      if (std::exchange(out_->has_vocabulary, true)) return Fail("model.vocab given twice");
       place_ = kVocabulary;
       return true;
     }
@@ -66,7 +67,7 @@ class VocabularySax {
       return true;
     }
     if (place_ == kDocument && InModel("merges")) {
-      Insert(nullptr);
+      if (std::exchange(out_->has_merges, true)) return Fail("model.merges given twice");
       place_ = kMerges;
       return true;
     }

@@ -14,7 +14,9 @@ namespace tutti {
 struct VocabularyJson {
   std::vector<std::pair<std::string, int64_t>> vocabulary;
   std::vector<std::pair<std::string, std::string>> merges;
-  nlohmann::json rest;  // everything else; null where model.vocab and model.merges were
+  bool has_vocabulary = false;  // there was an object in its place
+  bool has_merges = false;      // there was a list in their place
+  nlohmann::json rest;          // everything else
 };
 
 // tokenizer.json: takes model.vocab and model.merges ("a b" or ["a", "b"]) out of the document

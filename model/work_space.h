@@ -32,8 +32,8 @@ inline int64_t WorkSpaceBytes(const ModelConfig& config, bool has_head, int64_t 
   return floats * static_cast<int64_t>(sizeof(float));
 }
 
-// A backend may pad the values of a head to a whole number of vector registers; keys are not padded.
-// No published model has heads that this would touch.
+// A backend may pad the values of a head to a whole number of vector registers; keys are not
+// padded. No published model has heads that this would touch.
 inline constexpr int64_t kValueMultiple = 16;
 
 // Keys and values of one token in one layer, all heads, as they lie in the cache.
