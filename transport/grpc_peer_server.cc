@@ -1,5 +1,7 @@
 #include <grpc/grpc.h>
-#include <grpcpp/resource_quota.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/impl/server_builder_option.h>
+#include <grpcpp/impl/server_builder_plugin.h>
 #include <grpcpp/server.h>
 
 #include <utility>
@@ -53,6 +55,18 @@ class AcceptReactor final : public FrameReactor, public StreamState::Operations 
   grpc::CallbackServerContext* const context_;
   std::shared_ptr<StreamState> stream_;
   grpc::ByteBuffer incoming_;
+};
+
+// Other servers of this process may have health checks and reflection added to every server; a
+// peer's port has one method.
+class NothingElse final : public grpc::ServerBuilderOption {
+ public:
+  void UpdateArguments(grpc::ChannelArguments* arguments) override {
+    arguments->SetPointer(grpc::kHealthCheckServiceInterfaceArg, nullptr);
+  }
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
+    plugins->clear();
+  }
 };
 
 class RefuseReactor final : public FrameReactor {
@@ -112,6 +126,7 @@ absl::StatusOr<std::unique_ptr<GrpcPeerServer>> GrpcPeerServer::Start(
   std::unique_ptr<GrpcPeerServer> server(new GrpcPeerServer(std::move(accept)));
   grpc::ServerBuilder builder;
   ConfigureForPeers(&builder);
+  builder.SetOption(std::make_unique<NothingElse>());
   // A link has a connection of its own, so a peer needs no second stream on one.
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 1);
   int port = 0;

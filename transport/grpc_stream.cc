@@ -107,6 +107,7 @@ StreamState::Next StreamState::DecideNext() {
     current_ = std::move(queue_.front());
     queue_.pop_front();
     writing_ = true;
+    another_follows_ = !queue_.empty() && current_.size <= kGatheredFrameBytesMax;
     if (current_.cost > 0) {
       bytes_out_ += current_.size;
       frames_out_ += 1;
@@ -123,7 +124,9 @@ void StreamState::StartNext(Next next) {
     case Next::kNothing:
       return;
     case Next::kWrite: {
-      operations_->Write(&current_.bytes, grpc::WriteOptions());
+      grpc::WriteOptions options;
+      if (another_follows_) options.set_buffer_hint();
+      operations_->Write(&current_.bytes, options);
       return;
     }
     case Next::kEnd:

@@ -131,14 +131,15 @@ class StreamState : public std::enable_shared_from_this<StreamState> {
   int64_t queue_cost_ = 0;
   Queued current_;  // being written while writing_
   bool writing_ = false;
-  bool is_accepting_ = false;  // the listener is making up its mind
-  bool dropped_ = false;       // the Link is gone
-  bool closed_ = false;        // nothing more is queued
-  bool closing_ = false;       // closed by this end: what is queued is sent, then the stream ends
-  bool over_ = false;          // the stream carries nothing more
-  bool ended_ = false;         // End was or is being called
-  bool silenced_ = false;      // no more OnFrame
-  absl::Status end_status_;    // what a listener ends the stream with
+  bool another_follows_ = false;  // of current_: gRPC need not send it alone
+  bool is_accepting_ = false;     // the listener is making up its mind
+  bool dropped_ = false;          // the Link is gone
+  bool closed_ = false;           // nothing more is queued
+  bool closing_ = false;     // closed by this end: what is queued is sent, then the stream ends
+  bool over_ = false;        // the stream carries nothing more
+  bool ended_ = false;       // End was or is being called
+  bool silenced_ = false;    // no more OnFrame
+  absl::Status end_status_;  // what a listener ends the stream with
   std::optional<absl::Status> reason_;  // for OnClosed; the first one counts
   std::optional<grpc::Alarm> close_timer_;
 };

@@ -35,10 +35,13 @@ constexpr double kMemoryShare = 0.9;
 constexpr char kFooter[] = R"(Examples:
   # a pipeline of two on this machine (see tutti up for one command that does all of this)
   tutti-coordinator --model models/demo --pipeline-parallel-size 2
-  tutti-worker --model models/demo --worker-id w0 --listen 127.0.0.1:50060 --peer w1=127.0.0.1:50061
-  tutti-worker --model models/demo --worker-id w1 --listen 127.0.0.1:50061 --peer w0=127.0.0.1:50060
+  tutti-worker --model models/demo --worker-id w0 --listen 127.0.0.1:50060 \
+    --peer w1=127.0.0.1:50061
+  tutti-worker --model models/demo --worker-id w1 --listen 127.0.0.1:50061 \
+    --peer w0=127.0.0.1:50060
 
-Every option is also read from the environment (TUTTI_MODEL, TUTTI_COORDINATOR, ...) and from --config FILE.
+Every option is also read from the environment (TUTTI_MODEL, TUTTI_COORDINATOR, ...) and from
+--config FILE.
 Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for wrong options.)";
 
 std::string HostName() {
