@@ -58,7 +58,7 @@ TEST(InstructionSetTest, RefusesUnknownNamesAndContradictions) {
 TEST(InstructionSetTest, WiderSetsComeWithNarrowerOnes) {
   const CpuFeatures& features = MachineFeatures();
   EXPECT_TRUE(features.avx2) << "the cpu backend cannot run on this machine";
-  if (features.avx512bf16) EXPECT_TRUE(features.avx512);
+  EXPECT_TRUE(features.avx512 || !features.avx512bf16);
 }
 
 }  // namespace
