@@ -57,6 +57,7 @@ EngineLoop::EngineLoop(EngineOptions options, const Clock* clock, EngineSink* si
 EngineLoop::~EngineLoop() { Stop(); }
 
 void EngineLoop::Start() {
+  started_at_ = clock_->Now();
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -126,6 +127,7 @@ void EngineLoop::Take(Item item, Instant now) {
                  [&](StatusWanted& wanted) {
                    v1::GetStatusResponse status;
                    engine_.FillStatus(now, &status);
+                   status.set_uptime_seconds(Seconds(now - started_at_));
                    wanted.callback(std::move(status));
                  },
              },

@@ -90,6 +90,7 @@ class EngineLoop {
   // Shared with link receivers, which may outlive the loop by a moment.
   const std::shared_ptr<Mailbox<Item>> mailbox_;
   const std::shared_ptr<std::atomic<uint64_t>> next_link_key_;
+  Instant started_at_;  // constant after Start
   std::thread thread_;
 
   // Owned by the engine thread.

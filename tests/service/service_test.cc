@@ -108,6 +108,7 @@ TEST_F(ServiceTest, SaysWhatItServes) {
   EXPECT_EQ(model.architecture(), "Qwen3ForCausalLM");
   EXPECT_EQ(model.fingerprint().size(), 32u);
   EXPECT_FALSE(model.numerics_class().empty());
+  EXPECT_GT(cluster_.Status().uptime_seconds(), 0);
 }
 
 TEST_F(ServiceTest, RefusalsNameTheFieldAndDisturbNobody) {
