@@ -43,6 +43,10 @@ function(tutti_test name)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}"
     ENVIRONMENT "TUTTI_SOURCE_DIR=${PROJECT_SOURCE_DIR};TUTTI_BINARY_DIR=${PROJECT_BINARY_DIR}")
+  if(TUTTI_SANITIZE STREQUAL "thread")
+    set_tests_properties(${name} PROPERTIES ENVIRONMENT_MODIFICATION
+      "TSAN_OPTIONS=set:suppressions=${PROJECT_SOURCE_DIR}/tests/tsan_suppressions.txt")
+  endif()
 endfunction()
 
 function(tutti_bench name)

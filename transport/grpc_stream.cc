@@ -102,36 +102,36 @@ absl::Status StreamState::Send(const v1::Frame& frame, const Payload& payload) {
 }
 
 StreamState::Next StreamState::DecideNext() {
-  if (writing_ || ended_) return Next::kNothing;
+  Next next;
+  next.operations = operations_;
+  if (writing_ || ended_) return next;
   if (!over_ && !queue_.empty()) {
     current_ = std::move(queue_.front());
     queue_.pop_front();
     writing_ = true;
-    another_follows_ = !queue_.empty() && current_.size <= kGatheredFrameBytesMax;
     if (current_.cost > 0) {
       bytes_out_ += current_.size;
       frames_out_ += 1;
     }
-    return Next::kWrite;
+    next.kind = Next::Kind::kWrite;
+    next.frame = &current_.bytes;
+    if (!queue_.empty() && current_.size <= kGatheredFrameBytesMax) next.options.set_buffer_hint();
+  } else if (over_ || closing_) {
+    ended_ = true;
+    next.kind = Next::Kind::kEnd;
+    next.status = end_status_;
   }
-  if (!over_ && !closing_) return Next::kNothing;
-  ended_ = true;
-  return Next::kEnd;
+  return next;
 }
 
-void StreamState::StartNext(Next next) {
-  switch (next) {
-    case Next::kNothing:
+void StreamState::StartNext(const Next& next) {
+  switch (next.kind) {
+    case Next::Kind::kNothing:
       return;
-    case Next::kWrite: {
-      grpc::WriteOptions options;
-      if (another_follows_) options.set_buffer_hint();
-      operations_->Write(&current_.bytes, options);
-      return;
-    }
-    case Next::kEnd:
-      operations_->End(end_status_);
-      return;
+    case Next::Kind::kWrite:
+      return next.operations->Write(next.frame, next.options);
+    case Next::Kind::kEnd:
+      return next.operations->End(next.status);
   }
 }
 

@@ -93,7 +93,15 @@ class StreamState : public std::enable_shared_from_this<StreamState> {
   void OnDone(const std::optional<absl::Status>& status);
 
  private:
-  enum class Next { kNothing, kWrite, kEnd };
+  // The operation to start once the mutex is released, with all it needs of what the mutex guards.
+  struct Next {
+    enum class Kind { kNothing, kWrite, kEnd };
+    Kind kind = Kind::kNothing;
+    Operations* operations = nullptr;
+    const grpc::ByteBuffer* frame = nullptr;  // kWrite
+    grpc::WriteOptions options;               // kWrite
+    absl::Status status;                      // kEnd
+  };
   struct Queued {
     grpc::ByteBuffer bytes;
     int64_t size = 0;  // encoded
@@ -101,9 +109,9 @@ class StreamState : public std::enable_shared_from_this<StreamState> {
         0;  // against the limit; 0 for the frame that says why we close, which is not counted
   };
 
-  // The operation to start once the mutex is released. REQUIRES: mutex_ held.
+  // REQUIRES: mutex_ held. What it returns must be started.
   Next DecideNext();
-  void StartNext(Next next);
+  static void StartNext(const Next& next);
   void CloseWith(const absl::Status& reason, bool drop_queue);
   void StreamOver(bool was_writing);
   // REQUIRES: mutex_ held.
@@ -131,15 +139,14 @@ class StreamState : public std::enable_shared_from_this<StreamState> {
   int64_t queue_cost_ = 0;
   Queued current_;  // being written while writing_
   bool writing_ = false;
-  bool another_follows_ = false;  // of current_: gRPC need not send it alone
-  bool is_accepting_ = false;     // the listener is making up its mind
-  bool dropped_ = false;          // the Link is gone
-  bool closed_ = false;           // nothing more is queued
-  bool closing_ = false;     // closed by this end: what is queued is sent, then the stream ends
-  bool over_ = false;        // the stream carries nothing more
-  bool ended_ = false;       // End was or is being called
-  bool silenced_ = false;    // no more OnFrame
-  absl::Status end_status_;  // what a listener ends the stream with
+  bool is_accepting_ = false;  // the listener is making up its mind
+  bool dropped_ = false;       // the Link is gone
+  bool closed_ = false;        // nothing more is queued
+  bool closing_ = false;       // closed by this end: what is queued is sent, then the stream ends
+  bool over_ = false;          // the stream carries nothing more
+  bool ended_ = false;         // End was or is being called
+  bool silenced_ = false;      // no more OnFrame
+  absl::Status end_status_;    // what a listener ends the stream with
   std::optional<absl::Status> reason_;  // for OnClosed; the first one counts
   std::optional<grpc::Alarm> close_timer_;
 };
