@@ -9,41 +9,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(ParseBytes, KnowsDecimalAndBinaryUnits) {
-  EXPECT_EQ(*ParseBytes("24GiB"), int64_t{24} << 30);
-  EXPECT_EQ(*ParseBytes("24gib"), int64_t{24} << 30);
-  EXPECT_EQ(*ParseBytes("24 G"), int64_t{24} << 30);
-  EXPECT_EQ(*ParseBytes("24GB"), 24'000'000'000);
-  EXPECT_EQ(*ParseBytes("1.5MiB"), 1536 * 1024);
-  EXPECT_EQ(*ParseBytes(" 512 MiB "), 512 << 20);
-  EXPECT_EQ(*ParseBytes("65536"), 65536);
-  EXPECT_EQ(*ParseBytes("7B"), 7);
-  EXPECT_EQ(*ParseBytes("2kB"), 2000);
-  EXPECT_EQ(*ParseBytes("2KiB"), 2048);
-  EXPECT_EQ(*ParseBytes("0"), 0);
-}
-
-TEST(ParseBytes, RefusesByNamingWhatIsWrong) {
-  EXPECT_THAT(ParseBytes("24GiBs").status().message(), HasSubstr("unknown unit \"GiBs\""));
-  EXPECT_THAT(ParseBytes("24 parsecs").status().message(), HasSubstr("\"parsecs\""));
-  for (const char* text : {"", "GiB", "-1GiB", "1.2.3GiB", ".", "nan", "inf", "0x10", "1e3GiB"}) {
-    EXPECT_EQ(ParseBytes(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
-  }
-  EXPECT_THAT(ParseBytes("9000000PiB").status().message(), HasSubstr("too large"));
-  EXPECT_THAT(ParseBytes("9223372036854775808").status().message(), HasSubstr("too large"));
-  EXPECT_THAT(ParseBytes(std::string(400, '9')).status().message(), HasSubstr("too large"));
-}
-
-TEST(FormatBytes, PicksTheUnitThatReadsBest) {
-  EXPECT_EQ(FormatBytes(0), "0 B");
-  EXPECT_EQ(FormatBytes(1023), "1023 B");
-  EXPECT_EQ(FormatBytes(1024), "1.0 KiB");
-  EXPECT_EQ(FormatBytes((1 << 20) - 1), "1.0 MiB");
-  EXPECT_EQ(FormatBytes(int64_t{24} << 30), "24.0 GiB");
-  EXPECT_EQ(FormatBytes(-2048), "-2.0 KiB");
-  EXPECT_EQ(FormatBytes(std::numeric_limits<int64_t>::max()), "8.0 EiB");
-}
-
 TEST(FormatCount, GroupsDigits) {
   EXPECT_EQ(FormatCount(0), "0");
   EXPECT_EQ(FormatCount(999), "999");

@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/format.h"
 #include "client/limits.h"
-#include "client/machine.h"
+#include "client/local_paths.h"
 
 namespace tutti {
 namespace {

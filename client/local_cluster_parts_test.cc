@@ -3,11 +3,10 @@
 
 #include <filesystem>
 #include <fstream>
-#include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "client/local_paths.h"
 #include "client/log_file.h"
-#include "client/machine.h"
 #include "client/restart_policy.h"
 
 namespace tutti {
@@ -69,22 +68,7 @@ TEST_F(LogFileTest, IsCutBackWhenTooLarge) {
   EXPECT_EQ(std::filesystem::file_size(path_), 0u);
 }
 
-TEST(Machine, ReadsMemAvailable) {
-  EXPECT_EQ(ParseMemAvailable("MemTotal:  100 kB\nMemAvailable:   24 kB\n"), 24 * 1024);
-  EXPECT_EQ(ParseMemAvailable("MemTotal:  100 kB\n"), 0);
-  EXPECT_GT(AvailableMemoryBytes(), 0);
-  EXPECT_GE(CpuCount(), 1);
-}
-
-TEST(Machine, CgroupRoomCountsCleanPagesAsFree) {
-  EXPECT_EQ(CgroupRoom("1000\n", "700\n", "anon 300\ninactive_file 200\n"), 500);
-  EXPECT_EQ(CgroupRoom("1000\n", "1200\n", ""), 0);
-  EXPECT_EQ(CgroupRoom("1000\n", "100\n", "inactive_file 5000\n"), 1000);
-  EXPECT_EQ(CgroupRoom("max\n", "700\n", ""), std::numeric_limits<int64_t>::max());
-  EXPECT_EQ(CgroupRoom("", "", ""), std::numeric_limits<int64_t>::max());
-}
-
-TEST(Machine, PrivateDirIsOurs) {
+TEST(LocalPaths, PrivateDirIsOurs) {
   const auto dir = MakePrivateDir();
   ASSERT_TRUE(dir.ok()) << dir.status();
   EXPECT_EQ(std::filesystem::status(*dir).permissions(), std::filesystem::perms::owner_all);

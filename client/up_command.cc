@@ -17,12 +17,12 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "base/machine.h"
 #include "client/child_process.h"
 #include "client/command.h"
 #include "client/format.h"
 #include "client/limits.h"
 #include "client/local_cluster.h"
-#include "client/machine.h"
 #include "client/status_view.h"
 #include "client/terminal.h"
 

@@ -11,10 +11,11 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "base/build_info.h"
+#include "base/byte_size.h"
+#include "base/machine.h"
 #include "spdlog/sinks/stdout_color_sinks.h"
 #include "spdlog/spdlog.h"
 #include "worker/limits.h"
-#include "worker/memory_size.h"
 #include "worker/worker.h"
 
 namespace tutti {
@@ -120,7 +121,10 @@ absl::Status Resolve(Flags* flags) {
     flags->worker.memory_bytes = *bytes;
   }
   if (flags->worker.memory_bytes == 0) {
-    TUTTI_ASSIGN_OR_RETURN(const int64_t available, AvailableMemoryBytes());
+    const int64_t available = AvailableMemoryBytes();
+    if (available == 0) {
+      return absl::UnavailableError("--memory: the system does not say how much is free; give it");
+    }
     flags->worker.memory_bytes =
         static_cast<int64_t>(kMemoryShare * static_cast<double>(available));
   }

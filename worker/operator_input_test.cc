@@ -1,4 +1,4 @@
-// What operators write: peers and amounts of memory.
+// What operators write: peers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -6,7 +6,6 @@
 #include <fstream>
 #include <string>
 
-#include "worker/memory_size.h"
 #include "worker/peer_table.h"
 
 namespace tutti {
@@ -47,31 +46,6 @@ TEST(PeerTable, ReadsFiles) {
   EXPECT_THAT(peers.AddFile(path).ToString(), HasSubstr(path + ":2: \"w9\""));
   std::remove(path.c_str());
   EXPECT_EQ(peers.AddFile(path).code(), absl::StatusCode::kNotFound);
-}
-
-TEST(ParseBytes, TakesUnitsOfBothKinds) {
-  EXPECT_EQ(ParseBytes("0").value(), 0);
-  EXPECT_EQ(ParseBytes("1048576").value(), 1 << 20);
-  EXPECT_EQ(ParseBytes("4GiB").value(), int64_t{4} << 30);
-  EXPECT_EQ(ParseBytes("1.5 gb").value(), 1'500'000'000);
-  EXPECT_EQ(ParseBytes("512MiB").value(), 512 << 20);
-  EXPECT_EQ(ParseBytes("10kB").value(), 10'000);
-  for (const char* wrong :
-       {"", "GiB", "-1", "4GG", "1e3", "4 5", "1.2.3MB", "99999999TiB", "inf"}) {
-    EXPECT_THAT(ParseBytes(wrong).status().ToString(), HasSubstr("4GiB")) << wrong;
-  }
-}
-
-TEST(FormatBytes, IsForPeople) {
-  EXPECT_EQ(FormatBytes(17), "17 B");
-  EXPECT_EQ(FormatBytes(int64_t{7} << 29), "3.50 GiB");
-}
-
-TEST(Machine, SaysWhatItHas) {
-  const auto memory = AvailableMemoryBytes();
-  ASSERT_TRUE(memory.ok()) << memory.status();
-  EXPECT_GT(*memory, 0);
-  EXPECT_GE(AvailableCpus(), 1);
 }
 
 }  // namespace

@@ -4,12 +4,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/build_info.h"
+#include "base/byte_size.h"
+#include "base/machine.h"
 #include "base/protocol.h"
 #include "model/fingerprint.h"
 #include "model/model_config.h"
 #include "spdlog/spdlog.h"
 #include "worker/limits.h"
-#include "worker/memory_size.h"
 #include "worker/transformer.h"
 
 namespace tutti {
@@ -37,7 +38,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& optio
     return absl::InvalidArgumentError(
         absl::StrCat("worker id \"", options.worker_id, "\" does not match [A-Za-z0-9._-]{1,128}"));
   }
-  const int threads = options.threads > 0 ? options.threads : AvailableCpus();
+  const int threads = options.threads > 0 ? options.threads : CpuCount();
   TUTTI_ASSIGN_OR_RETURN(const ModelConfig config, LoadModelConfig(options.model_dir));
   TUTTI_ASSIGN_OR_RETURN(const std::string fingerprint, ModelFingerprint(options.model_dir));
   std::unique_ptr<Worker> worker(new Worker);

@@ -1,0 +1,68 @@
+// Amounts of memory, and what this machine has of them.
+#include "base/machine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+
+#include "base/byte_size.h"
+
+namespace tutti {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(ParseBytes, KnowsDecimalAndBinaryUnits) {
+  EXPECT_EQ(*ParseBytes("24GiB"), int64_t{24} << 30);
+  EXPECT_EQ(*ParseBytes("24gib"), int64_t{24} << 30);
+  EXPECT_EQ(*ParseBytes("24 G"), int64_t{24} << 30);
+  EXPECT_EQ(*ParseBytes("24GB"), 24'000'000'000);
+  EXPECT_EQ(*ParseBytes("1.5MiB"), 1536 * 1024);
+  EXPECT_EQ(*ParseBytes(" 512 MiB "), 512 << 20);
+  EXPECT_EQ(*ParseBytes("65536"), 65536);
+  EXPECT_EQ(*ParseBytes("7B"), 7);
+  EXPECT_EQ(*ParseBytes("2kB"), 2000);
+  EXPECT_EQ(*ParseBytes("2KiB"), 2048);
+  EXPECT_EQ(*ParseBytes("0"), 0);
+}
+
+TEST(ParseBytes, RefusesByNamingWhatIsWrong) {
+  EXPECT_THAT(ParseBytes("24GiBs").status().message(), HasSubstr("unknown unit \"GiBs\""));
+  EXPECT_THAT(ParseBytes("24 parsecs").status().message(), HasSubstr("\"parsecs\""));
+  for (const char* text : {"", "GiB", "-1GiB", "1.2.3GiB", ".", "nan", "inf", "0x10", "1e3GiB"}) {
+    EXPECT_EQ(ParseBytes(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
+  }
+  EXPECT_THAT(ParseBytes("9000000PiB").status().message(), HasSubstr("too large"));
+  EXPECT_THAT(ParseBytes("9223372036854775808").status().message(), HasSubstr("too large"));
+  EXPECT_THAT(ParseBytes(std::string(400, '9')).status().message(), HasSubstr("too large"));
+}
+
+TEST(FormatBytes, PicksTheUnitThatReadsBest) {
+  EXPECT_EQ(FormatBytes(0), "0 B");
+  EXPECT_EQ(FormatBytes(1023), "1023 B");
+  EXPECT_EQ(FormatBytes(1024), "1.0 KiB");
+  EXPECT_EQ(FormatBytes((1 << 20) - 1), "1.0 MiB");
+  EXPECT_EQ(FormatBytes(int64_t{24} << 30), "24.0 GiB");
+  EXPECT_EQ(FormatBytes(-2048), "-2.0 KiB");
+  EXPECT_EQ(FormatBytes(std::numeric_limits<int64_t>::max()), "8.0 EiB");
+}
+
+TEST(Machine, ReadsMemAvailable) {
+  EXPECT_EQ(ParseMemAvailable("MemTotal:  100 kB\nMemAvailable:   24 kB\n"), 24 * 1024);
+  EXPECT_EQ(ParseMemAvailable("MemTotal:  100 kB\n"), 0);
+  EXPECT_GT(AvailableMemoryBytes(), 0);
+  EXPECT_GE(CpuCount(), 1);
+}
+
+TEST(Machine, CgroupRoomCountsCleanPagesAsFree) {
+  EXPECT_EQ(CgroupRoom("1000\n", "700\n", "anon 300\ninactive_file 200\n"), 500);
+  EXPECT_EQ(CgroupRoom("1000\n", "1200\n", ""), 0);
+  EXPECT_EQ(CgroupRoom("1000\n", "100\n", "inactive_file 5000\n"), 1000);
+  EXPECT_EQ(CgroupRoom("max\n", "700\n", ""), std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(CgroupRoom("", "", ""), std::numeric_limits<int64_t>::max());
+}
+
+}  // namespace
+}  // namespace tutti
