@@ -1,6 +1,8 @@
 #include "model/partition.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -21,7 +23,10 @@ Range RowsOf(const ModelConfig& config, const WeightSpec& spec, int ranks, int r
   switch (spec.role) {
     case Role::kEmbedding:
     case Role::kHead:
-      return SplitRange(rows, kVocabSplitRows, ranks, rank);
+      return VocabularyOfRank(config, ranks, rank);
+    case Role::kQuery:
+    case Role::kQueryBias:
+      return SplitRange(rows, config.head_dim, ranks, rank);
     case Role::kKey:
     case Role::kValue:
     case Role::kKeyBias:
@@ -36,13 +41,19 @@ Range RowsOf(const ModelConfig& config, const WeightSpec& spec, int ranks, int r
   }
 }
 
+// The columns of `spec` that a rank holds, when split over columns: whole leaves.
+Range ColumnsOf(const ModelConfig& config, const WeightSpec& spec, int ranks, int rank) {
+  const std::vector<int64_t> begin = LeafBegins(config, spec.role);
+  return {begin[rank * kLeaves / ranks], begin[(rank + 1) * kLeaves / ranks]};
+}
+
 ShardTensor Share(const ModelConfig& config, WeightSpec spec, int ranks, int rank) {
   ShardTensor part;
   part.rows = {0, spec.shape[0]};
   const int64_t cols = spec.shape.size() > 1 ? spec.shape[1] : 1;
   part.cols = {0, cols};
   if (spec.split == SplitAxis::kOut) part.rows = RowsOf(config, spec, ranks, rank);
-  if (spec.split == SplitAxis::kIn) part.cols = SplitRange(cols, 1, ranks, rank);
+  if (spec.split == SplitAxis::kIn) part.cols = ColumnsOf(config, spec, ranks, rank);
   const int64_t element = DTypeBytes(config.dtype);
   part.bytes.begin = (part.rows.begin * cols + part.cols.begin) * element;
   part.bytes.end = part.bytes.begin;
@@ -98,9 +109,9 @@ class PackedSizes {
   int64_t PaddedColumns(int64_t cols) const { return RoundUp(cols, packing_.column_multiple); }
 
   int64_t LeafColumns(Role role) const {
-    const std::vector<int64_t> begin = LeafBegins(config_, role);
+    const std::vector<int64_t> begin = LeafBeginsOfRank(config_, role, ranks_, rank_);
     int64_t cols = 0;
-    for (int leaf = rank_ * kLeaves / ranks_; leaf < (rank_ + 1) * kLeaves / ranks_; ++leaf) {
+    for (size_t leaf = 0; leaf + 1 < begin.size(); ++leaf) {
       cols += PaddedColumns(begin[leaf + 1] - begin[leaf]);
     }
     return cols;
@@ -118,6 +129,27 @@ class PackedSizes {
   ShardBytes bytes_;
 };
 
+// What is wrong with so many ranks, to follow their number; empty when nothing is.
+std::string RankFault(const ModelConfig& config, int ranks) {
+  if (ranks < 1 || ranks > kLeaves || kLeaves % ranks != 0) {
+    return absl::StrCat("must be 1, 2, 4 or ", kLeaves);
+  }
+  if (config.num_kv_heads % ranks != 0 && ranks % config.num_kv_heads != 0) {
+    return absl::StrCat("neither divides num_key_value_heads ", config.num_kv_heads,
+                        " nor is a multiple of it");
+  }
+  const std::pair<const char*, int64_t> shared[] = {
+      {"num_attention_heads", config.num_heads},
+      {"intermediate_size", config.intermediate_size},
+      {"the units of 64 that share vocab_size:",
+       (config.vocab_size + kVocabSplitRows - 1) / kVocabSplitRows}};
+  static_assert(kVocabSplitRows == 64);
+  for (const auto& [name, value] : shared) {
+    if (ranks > value) return absl::StrCat("is more than ", name, " ", value);
+  }
+  return "";
+}
+
 }  // namespace
 
 Range SplitRange(int64_t total, int64_t unit, int ranks, int rank) {
@@ -127,23 +159,19 @@ Range SplitRange(int64_t total, int64_t unit, int ranks, int rank) {
 }
 
 absl::Status CheckRanks(const ModelConfig& config, int ranks) {
-  if (ranks < 1 || ranks > kLeaves || kLeaves % ranks != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("tensor-parallel size ", ranks, " must be 1, 2, 4 or ", kLeaves));
+  const std::string fault = RankFault(config, ranks);
+  if (fault.empty()) return absl::OkStatus();
+  // One rank always serves, so there is a nearest one.
+  int nearest = kLeaves;
+  for (int other = kLeaves; other >= 1; other /= 2) {
+    const bool nearer = std::abs(int64_t{other} - ranks) < std::abs(int64_t{nearest} - ranks);
+    if (RankFault(config, other).empty() && (nearer || !RankFault(config, nearest).empty())) {
+      nearest = other;
+    }
   }
-  const auto divides = [&](const char* name, int64_t value) -> absl::Status {
-    if (value % ranks == 0) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat("tensor-parallel size ", ranks, " does not divide ", name, " ", value));
-  };
-  TUTTI_RETURN_IF_ERROR(divides("num_attention_heads", config.num_heads));
-  TUTTI_RETURN_IF_ERROR(divides("intermediate_size", config.intermediate_size));
-  if (config.num_kv_heads % ranks != 0 && ranks % config.num_kv_heads != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "tensor-parallel size ", ranks,
-        " neither divides num_key_value_heads nor is divided by it: ", config.num_kv_heads));
-  }
-  return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("tensor-parallel size ", ranks, " ", fault,
+                                                 "; the nearest that this model takes is ",
+                                                 nearest));
 }
 
 std::vector<int64_t> LeafBegins(const ModelConfig& config, Role role) {
@@ -154,6 +182,27 @@ std::vector<int64_t> LeafBegins(const ModelConfig& config, Role role) {
   std::vector<int64_t> begin;
   for (int leaf = 0; leaf <= kLeaves; ++leaf) begin.push_back(units * leaf / kLeaves * unit);
   return begin;
+}
+
+std::vector<int64_t> LeafBeginsOfRank(const ModelConfig& config, Role role, int ranks, int rank) {
+  const std::vector<int64_t> all = LeafBegins(config, role);
+  const int first = rank * kLeaves / ranks;
+  std::vector<int64_t> own;
+  for (int leaf = first; leaf <= (rank + 1) * kLeaves / ranks; ++leaf) {
+    own.push_back(all[leaf] - all[first]);
+  }
+  return own;
+}
+
+Range VocabularyOfRank(const ModelConfig& config, int ranks, int rank) {
+  return SplitRange(config.vocab_size, kVocabSplitRows, ranks, rank);
+}
+
+RankWidths WidthsOfRank(const ModelConfig& config, int ranks, int rank) {
+  return {.query = LeafBeginsOfRank(config, Role::kAttentionOutput, ranks, rank).back(),
+          .key_value = KvHeadsPerRank(config, ranks) * config.head_dim,
+          .intermediate = LeafBeginsOfRank(config, Role::kDown, ranks, rank).back(),
+          .vocab = VocabularyOfRank(config, ranks, rank).size()};
 }
 
 int64_t KvHeadsPerRank(const ModelConfig& config, int ranks) {

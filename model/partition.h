@@ -42,8 +42,10 @@ struct ShardBytes {
 };
 
 // Whether `ranks` tensor-parallel ranks can share this model: 1, 2, 4 or 8 of them (each owns a
-// whole subtree of the 8 leaves), dividing heads and intermediate size, and dividing or divided by
-// the KV heads. INVALID_ARGUMENT names the number that does not divide.
+// whole subtree of the 8 leaves), a divisor or a multiple of the KV heads (so that a rank's query
+// heads belong to whole KV heads, or all to one), and each with at least one query head, column of
+// the MLP and unit of the vocabulary. Shares may be uneven: 14 heads over 4 ranks are 3, 4, 3 and
+// 4. INVALID_ARGUMENT names the number at fault and the nearest choice that the model takes.
 absl::Status CheckRanks(const ModelConfig& config, int ranks);
 
 // REQUIRES for all below: CheckStageShare and CheckRanks are OK, 0 <= rank < ranks.
@@ -58,6 +60,15 @@ int64_t KvHeadsPerRank(const ModelConfig& config, int ranks);
 // checkpoint's.
 int64_t KvBytesPerToken(const ModelConfig& config, const StageShare& share, int ranks,
                         std::optional<DType> kv_dtype = std::nullopt);
+
+// Widths of a rank's part of a layer and of the head.
+struct RankWidths {
+  int64_t query = 0;      // of its query heads together
+  int64_t key_value = 0;  // of its KV heads together
+  int64_t intermediate = 0;
+  int64_t vocab = 0;
+};
+RankWidths WidthsOfRank(const ModelConfig& config, int ranks, int rank);
 
 // Half-open.
 struct Range {
@@ -89,6 +100,12 @@ std::vector<ShardTensor> ListShardTensors(const ModelConfig& config, const Stage
 // leaves [r * kLeaves / n, (r + 1) * kLeaves / n), which cover just the columns that
 // ListShardTensors gives it.   [kLeaves + 1] REQUIRES: role is kAttentionOutput or kDown
 std::vector<int64_t> LeafBegins(const ModelConfig& config, Role role);
+
+// The leaves that rank `rank` owns, as a weight of its own columns has them: from 0.
+std::vector<int64_t> LeafBeginsOfRank(const ModelConfig& config, Role role, int ranks, int rank);
+
+// The token ids of rank `rank`, the rows of its embedding and head.
+Range VocabularyOfRank(const ModelConfig& config, int ranks, int rank);
 
 // Rank `rank`'s part of `total` things that come in units of `unit`: contiguous, in rank order,
 // sizes differing by at most one unit. The last unit may be short.

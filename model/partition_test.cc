@@ -6,6 +6,7 @@
 #include <map>
 
 #include "model/test_files.h"
+#include "model/work_space.h"
 
 namespace tutti {
 namespace {
@@ -99,19 +100,95 @@ TEST(SplitRange, CoversEverythingOnceInWholeUnits) {
   }
 }
 
-TEST(CheckRanks, NamesWhatDoesNotDivide) {
-  ModelConfig config = TinyConfig();  // 4 heads, 2 KV heads, intermediate 40
+TEST(CheckRanks, NamesTheNumberAtFaultAndTheNearestChoice) {
+  ModelConfig config = TinyConfig();  // 4 heads, 2 KV heads, intermediate 40, vocabulary 200
   EXPECT_TRUE(CheckRanks(config, 1).ok());
   EXPECT_TRUE(CheckRanks(config, 2).ok());
   EXPECT_TRUE(CheckRanks(config, 4).ok()) << "two ranks share a KV head";
   for (int ranks : {0, -1, 3, 5, 6, 7, 16}) EXPECT_FALSE(CheckRanks(config, ranks).ok()) << ranks;
-  EXPECT_THAT(std::string(CheckRanks(config, 8).message()), HasSubstr("num_attention_heads 4"));
-  config.intermediate_size = 42;
-  EXPECT_THAT(std::string(CheckRanks(config, 4).message()), HasSubstr("intermediate_size 42"));
-  config = TinyConfig();
+  const auto fault = [&](int ranks) { return std::string(CheckRanks(config, ranks).message()); };
+  EXPECT_EQ(fault(3),
+            "tensor-parallel size 3 must be 1, 2, 4 or 8; the nearest that this model takes is 4");
+  EXPECT_EQ(fault(8),
+            "tensor-parallel size 8 is more than num_attention_heads 4; the nearest that this "
+            "model takes is 4");
+  config.num_heads = 8;
+  EXPECT_THAT(fault(8), HasSubstr("vocab_size: 4;"));
+  config.vocab_size = 512;
+  config.intermediate_size = 7;
+  EXPECT_THAT(fault(8), HasSubstr("intermediate_size 7;"));
+  EXPECT_EQ(fault(4), "") << "an odd width is shared unevenly";
   config.num_heads = 12;
   config.num_kv_heads = 3;
-  EXPECT_THAT(std::string(CheckRanks(config, 2).message()), HasSubstr("num_key_value_heads"));
+  EXPECT_THAT(fault(2), HasSubstr("num_key_value_heads 3"));
+  EXPECT_THAT(fault(2), HasSubstr("takes is 1"));
+  config.num_heads = 14;  // Qwen2.5-0.5B
+  config.num_kv_heads = 2;
+  EXPECT_EQ(fault(4), "");
+}
+
+// Query heads of a rank belong to whole KV heads, or all to one, whose rows the rank holds.
+TEST(WidthsOfRank, GiveEveryRankTheKvHeadsOfItsQueries) {
+  ModelConfig config = TinyConfig();
+  config.vocab_size = 640;
+  config.intermediate_size = 37;
+  for (const auto& [heads, kv_heads] : std::vector<std::pair<int, int>>{
+           {8, 1}, {14, 2}, {16, 2}, {12, 4}, {16, 4}, {8, 8}, {40, 8}, {64, 64}, {20, 20}}) {
+    config.num_heads = heads;
+    config.num_kv_heads = kv_heads;
+    for (int ranks : {1, 2, 4, 8}) {
+      if (!CheckRanks(config, ranks).ok()) continue;
+      SCOPED_TRACE(testing::Message() << heads << "/" << kv_heads << " over " << ranks);
+      RankWidths sum;
+      int64_t query_at = 0;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const RankWidths own = WidthsOfRank(config, ranks, rank);
+        int64_t held_from = -1, held_to = 0;
+        for (const ShardTensor& t : ListShardTensors(config, {.num_layers = 1}, ranks, rank)) {
+          if (t.spec.role == Role::kQuery) {
+            EXPECT_EQ(t.rows, (Range{query_at, query_at + own.query}));
+          }
+          if (t.spec.role == Role::kKey) {
+            EXPECT_EQ(t.rows.size(), own.key_value);
+            held_from = t.rows.begin / config.head_dim;
+            held_to = t.rows.end / config.head_dim;
+          }
+          if (t.spec.role == Role::kGate) {
+            EXPECT_EQ(t.rows.size(), own.intermediate);
+          }
+        }
+        const int64_t own_heads = own.query / config.head_dim;
+        ASSERT_EQ(own_heads % (held_to - held_from), 0) << "a backend's groups are even";
+        const int64_t group = own_heads / (held_to - held_from);
+        for (int64_t h = 0; h < own_heads; ++h) {
+          const int64_t global = query_at / config.head_dim + h;
+          EXPECT_EQ(held_from + h / group, global / (heads / kv_heads)) << "head " << global;
+        }
+        query_at += own.query;
+        sum.query += own.query;
+        sum.intermediate += own.intermediate;
+        sum.vocab += own.vocab;
+        EXPECT_GT(own.query, 0);
+        EXPECT_GT(own.vocab, 0);
+      }
+      EXPECT_EQ(sum.query, config.q_width());
+      EXPECT_EQ(sum.intermediate, 37);
+      EXPECT_EQ(sum.vocab, 640);
+    }
+  }
+}
+
+TEST(WorkSpace, OverRanksSharesWhatIsSplitAndAddsWhatIsExchanged) {
+  ModelConfig config = Qwen3Small(true);
+  const int64_t alone = WorkSpaceBytes(config, false, 512, 16);
+  EXPECT_EQ(alone, 512 * (3 * 1024 + 2 * 3072 + 3072) * 4);
+  // Half of the widths; delta is one of the three buffers.
+  EXPECT_EQ(WorkSpaceBytes(config, false, 512, 16, 2, 0),
+            512 * (2 * 1024 + 3072 + 1536) * 4 + 3 * 512 * 1024 * 4);
+  EXPECT_EQ(ResidentKvBytesPerToken(config), 8 * 256 * 2);
+  EXPECT_EQ(ResidentKvBytesPerToken(config, 4), 2 * 256 * 2);
+  config.num_kv_heads = 2;
+  EXPECT_EQ(ResidentKvBytesPerToken(config, 8), 256 * 2) << "each head is held four times";
 }
 
 TEST(LeafBegins, RanksOwnWholeLeaves) {

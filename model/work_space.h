@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "model/model_config.h"
+#include "model/partition.h"
 
 namespace tutti {
 
@@ -16,30 +17,56 @@ namespace tutti {
 // rows of 151,936 f32 logits are 9.7 MB.
 inline constexpr int64_t kWorkSpaceLogitRows = 16;
 
-// All rows are f32. Living at once in a layer: residual, its norm, what the layer adds; the widest
-// of query-key-value and gate-up; the widest of what goes into the attention's output and into MLP
-// down. The last stage has logits, their input, and one row of adjusted logits.
+// Buffers that a rank sends from and adds into: one for its own partial sums, one more for each
+// exchange they go through, and one that may still be on its way from the exchange before.
+inline constexpr int64_t CollectiveBuffers(int ranks) {
+  int64_t buffers = 2;
+  for (; ranks > 1; ranks /= 2) ++buffers;
+  return buffers;
+}
+
+// The most that ranks tell each other about one entry of the vocabulary: a candidate, and its share
+// of what stands in front of a list of them.
+inline constexpr int64_t kCollectiveBytesPerCandidate = 16;
+
+// Bytes of one such buffer: partial sums of the largest step, or on the last stage candidates for
+// the whole vocabulary, which a very flat distribution may need.
+inline int64_t CollectiveBufferBytes(const ModelConfig& config, bool has_head,
+                                     int64_t max_batch_tokens) {
+  const int64_t sums = max_batch_tokens * config.hidden_size * static_cast<int64_t>(sizeof(float));
+  return has_head ? std::max(sums, config.vocab_size * kCollectiveBytesPerCandidate) : sums;
+}
+
+// All rows are f32. Living at once in a layer: residual, its norm, what the layer adds (over ranks,
+// in the buffers above); the widest of query-key-value and gate-up; the widest of what goes into
+// the attention's output and into MLP down. The last stage has logits, their input, and one row of
+// adjusted logits.  REQUIRES: CheckRanks is OK, 0 <= rank < ranks
 inline int64_t WorkSpaceBytes(const ModelConfig& config, bool has_head, int64_t max_batch_tokens,
-                              int64_t max_sequences) {
-  const int64_t wide =
-      std::max(config.q_width() + 2 * config.kv_width(), 2 * config.intermediate_size);
-  const int64_t narrow = std::max(config.q_width(), config.intermediate_size);
-  int64_t floats = max_batch_tokens * (3 * config.hidden_size + wide + narrow);
+                              int64_t max_sequences, int ranks = 1, int rank = 0) {
+  const RankWidths own = WidthsOfRank(config, ranks, rank);
+  const int64_t wide = std::max(own.query + 2 * own.key_value, 2 * own.intermediate);
+  const int64_t narrow = std::max(own.query, own.intermediate);
+  int64_t floats = max_batch_tokens * (2 * config.hidden_size + wide + narrow);
+  if (ranks == 1) floats += max_batch_tokens * config.hidden_size;
   if (has_head) {
     const int64_t rows = std::min({kWorkSpaceLogitRows, max_sequences, max_batch_tokens});
-    floats += rows * (config.hidden_size + config.vocab_size) + config.vocab_size;
+    floats += rows * (config.hidden_size + own.vocab) + own.vocab;
   }
-  return floats * static_cast<int64_t>(sizeof(float));
+  int64_t bytes = floats * static_cast<int64_t>(sizeof(float));
+  if (ranks > 1) {
+    bytes += CollectiveBuffers(ranks) * CollectiveBufferBytes(config, has_head, max_batch_tokens);
+  }
+  return bytes;
 }
 
 // A backend may pad the values of a head to a whole number of vector registers; keys are not
 // padded. No published model has heads that this would touch.
 inline constexpr int64_t kValueMultiple = 16;
 
-// Keys and values of one token in one layer, all heads, as they lie in the cache.
-inline int64_t ResidentKvBytesPerToken(const ModelConfig& config) {
+// Keys and values of one token in one layer, the heads of one rank, as they lie in the cache.
+inline int64_t ResidentKvBytesPerToken(const ModelConfig& config, int ranks = 1) {
   const int64_t values = (config.head_dim + kValueMultiple - 1) / kValueMultiple * kValueMultiple;
-  return config.num_kv_heads * (config.head_dim + values) * DTypeBytes(config.dtype);
+  return KvHeadsPerRank(config, ranks) * (config.head_dim + values) * DTypeBytes(config.dtype);
 }
 
 }  // namespace tutti
