@@ -193,7 +193,7 @@ struct BackendOptions {
   std::string instruction_set;
 };
 
-// "cpu" or "reference". NOT_FOUND names the known ones.
+// "cpu", "reference", or "cuda:N" (a plug-in: see plugin_loader.h). NOT_FOUND names the known ones.
 absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(std::string_view name,
                                                        const BackendOptions& options);
 

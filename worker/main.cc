@@ -87,7 +87,8 @@ void AddFlags(CLI::App* app, Flags* flags) {
       ->envname("TUTTI_THREADS")
       ->check(CLI::Range(0, 512))
       ->capture_default_str();
-  app->add_option("--device", worker.device, "cpu or reference (slow and plain, for tests)")
+  app->add_option("--device", worker.device,
+                  "cpu, cuda:N (GPU number N) or reference (slow and plain, for tests)")
       ->envname("TUTTI_DEVICE")
       ->capture_default_str();
   app->add_option("--numerics-class", worker.numerics_class,

@@ -1,0 +1,56 @@
+#include "kernels/cuda/device_check.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace tutti::kernels::cuda {
+namespace {
+
+std::string Version(int32_t version) {
+  return absl::StrCat(version / 1000, ".", version % 1000 / 10);
+}
+
+}  // namespace
+
+std::string NumericsClass(const DeviceFacts& facts) {
+  return absl::StrCat("cuda-sm", facts.major, facts.minor);
+}
+
+absl::Status CheckDevice(const DeviceFacts& facts, const std::string& wanted_class) {
+  if (facts.driver_version == 0) {
+    return absl::UnavailableError(
+        absl::StrCat("this machine has no NVIDIA driver; the plug-in needs one for CUDA ",
+                     Version(facts.runtime_version / 1000 * 1000), " or later"));
+  }
+  // Within a major version of CUDA any driver runs any runtime.
+  if (facts.driver_version / 1000 < facts.runtime_version / 1000) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the NVIDIA driver is for CUDA ", Version(facts.driver_version),
+        ", the plug-in was built with CUDA ", Version(facts.runtime_version),
+        " and needs a driver for ", Version(facts.runtime_version / 1000 * 1000), " or later"));
+  }
+  if (!facts.count_error.empty()) {
+    return absl::UnavailableError(absl::StrCat("the NVIDIA driver (CUDA ",
+                                               Version(facts.driver_version),
+                                               ") cannot list its GPUs: ", facts.count_error));
+  }
+  if (facts.device_count == 0) {
+    return absl::UnavailableError("the NVIDIA driver shows this process no GPU");
+  }
+  if (facts.index < 0 || facts.index >= facts.device_count) {
+    return absl::NotFoundError(absl::StrCat("there is no GPU ", facts.index, "; this process sees ",
+                                            facts.device_count, ", numbered from 0"));
+  }
+  if (facts.major < kCapabilityMajorMin) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "GPU ", facts.index, " (", facts.name, ") has compute capability ", facts.major, ".",
+        facts.minor, "; the kernels need ", kCapabilityMajorMin, ".0 or later"));
+  }
+  if (!wanted_class.empty() && wanted_class != NumericsClass(facts)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("numerics class \"", wanted_class, "\" was asked for; GPU ", facts.index, " (",
+                     facts.name, ") computes in \"", NumericsClass(facts), "\""));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tutti::kernels::cuda

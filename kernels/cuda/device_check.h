@@ -1,0 +1,35 @@
+// Whether a GPU may serve: what the machine says about itself, judged by a pure function.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/status.h"
+
+namespace tutti::kernels::cuda {
+
+// What the CUDA runtime reports. Versions are 1000 * major + 10 * minor, as it counts.
+struct DeviceFacts {
+  int32_t index = 0;            // the device asked for
+  int32_t driver_version = 0;   // 0: no driver on this machine
+  int32_t runtime_version = 0;  // of the runtime linked into the plug-in
+  int32_t device_count = 0;
+  std::string count_error;  // what counting the devices failed with, if it did
+  std::string name;
+  int32_t major = 0, minor = 0;  // compute capability
+};
+
+// The oldest compute capability with the instructions the kernels are made of: bf16 tensor cores
+// and asynchronous copies to shared memory came with 8.0.
+inline constexpr int32_t kCapabilityMajorMin = 8;
+
+// Machines of one class give the same bits: "cuda-sm90" for capability 9.0. The tensor cores of two
+// generations add in different orders, so each is a class of its own.
+std::string NumericsClass(const DeviceFacts& facts);
+
+// OK, or why this device cannot be used, with both sides' facts: UNAVAILABLE no driver or no
+// device, NOT_FOUND no such device, FAILED_PRECONDITION driver too old, GPU too old, or of another
+// numerics class than `wanted_class` ("": any).
+absl::Status CheckDevice(const DeviceFacts& facts, const std::string& wanted_class);
+
+}  // namespace tutti::kernels::cuda

@@ -1,0 +1,73 @@
+// The one symbol of libtutti_cuda.so; see kernels/plugin_abi.h.
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/backend.h"
+#include "kernels/cuda/device_check.h"
+#include "kernels/plugin_abi.h"
+
+namespace tutti::kernels::cuda {
+namespace {
+
+DeviceFacts ReadFacts(int32_t index) {
+  DeviceFacts facts = {.index = index};
+  // Both leave 0 when there is nothing to report.
+  cudaDriverGetVersion(&facts.driver_version);
+  cudaRuntimeGetVersion(&facts.runtime_version);
+  if (facts.driver_version == 0) return facts;
+  const cudaError_t counted = cudaGetDeviceCount(&facts.device_count);
+  if (counted == cudaErrorNoDevice) {
+    facts.device_count = 0;
+    return facts;
+  }
+  if (counted != cudaSuccess) {
+    facts.count_error = cudaGetErrorString(counted);
+    return facts;
+  }
+  if (index < 0 || index >= facts.device_count) return facts;
+  cudaDeviceProp properties;
+  if (const cudaError_t read = cudaGetDeviceProperties(&properties, index); read != cudaSuccess) {
+    facts.count_error = cudaGetErrorString(read);
+    return facts;
+  }
+  facts.name = properties.name;
+  facts.major = properties.major;
+  facts.minor = properties.minor;
+  return facts;
+}
+
+absl::StatusOr<std::unique_ptr<Backend>> Open(const PluginRequest& request) {
+  const DeviceFacts facts = ReadFacts(request.device_index);
+  TUTTI_RETURN_IF_ERROR(CheckDevice(facts, request.options->numerics_class));
+  return absl::UnimplementedError(absl::StrCat("GPU ", facts.index, " (", facts.name, ", class ",
+                                               NumericsClass(facts),
+                                               "): this build of the plug-in has no operators"));
+}
+
+void Answer(const absl::Status& status, PluginAnswer* answer) {
+  answer->status_code = static_cast<int32_t>(status.code());
+  const std::string message(status.message());
+  const size_t count = std::min(message.size(), sizeof(answer->message) - 1);
+  std::memcpy(answer->message, message.data(), count);
+  answer->message[count] = '\0';
+}
+
+}  // namespace
+}  // namespace tutti::kernels::cuda
+
+extern "C" __attribute__((visibility("default"))) void tutti_backend_plugin(
+    const tutti::kernels::PluginIdentity* host, const tutti::kernels::PluginRequest* request,
+    tutti::kernels::PluginAnswer* answer) {
+  using namespace tutti::kernels;
+  answer->plugin = ThisSide();
+  if (const std::string why = PluginMismatch(*host, answer->plugin); !why.empty()) {
+    return cuda::Answer(absl::FailedPreconditionError(why), answer);
+  }
+  auto backend = cuda::Open(*request);
+  if (!backend.ok()) return cuda::Answer(backend.status(), answer);
+  answer->backend = backend->release();
+}

@@ -1,0 +1,27 @@
+// Opens backends that are libraries of their own.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "kernels/backend.h"
+
+namespace tutti::kernels {
+
+// Where a plug-in is looked for, in this order: TUTTI_PLUGIN_DIR alone when it is set; else beside
+// the program and in ../lib/tutti from there. Never by a bare name: the dynamic linker's search
+// path could hold anybody's library.
+std::vector<std::string> PluginDirectories();
+
+// Opens `file` (such as "libtutti_cuda.so") from the first of `directories` that has it and asks it
+// for a backend. The library stays open until the process ends.
+//
+// NOT_FOUND names the places looked at; FAILED_PRECONDITION: a library of another build, or no
+// plug-in at all; other errors are the plug-in's own.  Thread: any.
+absl::StatusOr<std::unique_ptr<Backend>> OpenPluginBackend(
+    const std::string& file, const std::vector<std::string>& directories, int32_t device_index,
+    const BackendOptions& options);
+
+}  // namespace tutti::kernels

@@ -1,0 +1,64 @@
+#include "kernels/plugin_loader.h"
+
+#include <cstdlib>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/plugin_abi.h"
+
+namespace tutti::kernels {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TEST(PluginAbiTest, BothSidesMustComeFromOneBuild) {
+  const PluginIdentity host = ThisSide();
+  EXPECT_EQ(PluginMismatch(host, ThisSide()), "");
+  PluginIdentity other = host;
+  other.abi_version = kPluginAbiVersion + 1;
+  EXPECT_THAT(PluginMismatch(host, other), HasSubstr("version 1"));
+  other = host;
+  other.build_stamp = "0.0.1-other";
+  EXPECT_THAT(PluginMismatch(host, other),
+              AllOf(HasSubstr("0.0.1-other"), HasSubstr(std::string(BuildStamp()))));
+  other = host;
+  other.toolchain = "gcc 4";
+  EXPECT_THAT(PluginMismatch(host, other), AllOf(HasSubstr("gcc 4"), HasSubstr(__VERSION__)));
+}
+
+TEST(PluginLoaderTest, SaysWhereItLooked) {
+  const auto backend = OpenPluginBackend("libtutti_nothing.so", {"/nowhere", "/else"}, 0, {});
+  EXPECT_EQ(backend.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(backend.status().message()),
+              AllOf(HasSubstr("libtutti_nothing.so"), HasSubstr("/nowhere, /else")));
+}
+
+TEST(PluginLoaderTest, OnlyTheFolderThatIsSetIsSearched) {
+  setenv("TUTTI_PLUGIN_DIR", "/some/folder", 1);
+  EXPECT_THAT(PluginDirectories(), ::testing::ElementsAre("/some/folder"));
+  unsetenv("TUTTI_PLUGIN_DIR");
+  for (const std::string& directory : PluginDirectories()) EXPECT_EQ(directory[0], '/');
+}
+
+TEST(PluginLoaderTest, RefusesOtherLibrariesAndOtherFiles) {
+  const std::string source = std::getenv("TUTTI_SOURCE_DIR");
+  const auto text = OpenPluginBackend("README.md", {source}, 0, {});
+  EXPECT_EQ(text.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(text.status().message()), HasSubstr("README.md"));
+}
+
+TEST(RegistryTest, CudaNamesADevice) {
+  setenv("TUTTI_PLUGIN_DIR", "/some/folder", 1);
+  for (const char* name : {"cuda", "cuda:0", "cuda:17"}) {
+    const auto backend = CreateBackend(name, {});
+    EXPECT_THAT(std::string(backend.status().message()),
+                AllOf(HasSubstr("device "), HasSubstr("no libtutti_cuda.so in /some/folder")));
+  }
+  for (const char* name : {"cuda:", "cuda:x", "cuda:-1", "cuda:0x", "cuda0", "cuda:99999999999"}) {
+    EXPECT_THAT(std::string(CreateBackend(name, {}).status().message()), HasSubstr("no backend"));
+  }
+}
+
+}  // namespace
+}  // namespace tutti::kernels
