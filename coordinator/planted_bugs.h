@@ -13,6 +13,9 @@ enum class PlantedBug : uint32_t {
   kFreeBlockTwice = 1 << 2,  // a sequence that leaves frees its last block a second time
   kForgetFinished = 1 << 3,  // the workers are not told of a sequence that left
   kKeepComputed = 1 << 4,    // a preempted sequence believes that its first block is still computed
+  kFreeSharedBlock = 1 << 5,    // a sequence that leaves frees blocks that others hold too
+  kHashWithoutTenant = 1 << 6,  // prefixes of all cache domains are one
+  kKeepEvicted = 1 << 7,        // the directory is not told of an evicted block
 };
 
 constexpr bool IsPlanted(uint32_t bugs, PlantedBug bug) {

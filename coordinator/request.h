@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/ids.h"
+#include "coordinator/prefix_hash.h"
 #include "tutti/v1/peer.pb.h"
 
 namespace tutti {
@@ -20,6 +21,8 @@ struct Request {
       false;  // nobody asked for it: the engine lowers it to what the KV cache holds
   std::vector<TokenId>
       stop_token_ids;  // sorted; the end-of-sequence tokens among them unless ignore_eos
+  // Requests of one domain share K/V, others never: by default a keyed hash of the tenant's name.
+  Hash128 cache_domain;
   Instant deadline = kInstantNever;  // the client's; the engine ends the request when it passes
 };
 

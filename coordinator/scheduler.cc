@@ -1,6 +1,7 @@
 #include "coordinator/scheduler.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -126,7 +127,7 @@ bool Scheduler::CanAdmit() const {
     return false;
   }
   const int64_t needed = BlocksFor(waiting_.begin()->second->total());
-  return needed + static_cast<int64_t>(running_.size()) <= pool_->free();
+  return needed + static_cast<int64_t>(running_.size()) <= pool_->available();
 }
 
 void Scheduler::Schedule(Sequence* sequence, int32_t count) {
@@ -139,22 +140,21 @@ bool Scheduler::GrowBlocks(Sequence* sequence) {
   const int32_t wanted =
       BlocksFor(int64_t{sequence->planned} + 1) - static_cast<int32_t>(sequence->blocks.size());
   if (wanted <= 0) return true;
-  while (pool_->free() < wanted) {
+  while (pool_->available() < wanted) {
     Sequence* const latest = running_.rbegin()->second;
     Preempt(latest);
     if (latest == sequence) return false;
   }
   TakeBlocks(sequence, wanted);
   if (IsPlanted(options_.planted_bugs, PlantedBug::kFreeBlockEarly)) {
-    pool_->Free({sequence->blocks.front()});
-    --blocks_held_;
+    pool_->Release(std::span(sequence->blocks).first(1));
   }
   return true;
 }
 
 void Scheduler::TakeBlocks(Sequence* sequence, int32_t count) {
-  pool_->Take(count, &sequence->blocks);
-  blocks_held_ += count;
+  std::vector<BlockId> evicted;
+  pool_->Take(count, &sequence->blocks, &evicted);
 }
 
 void Scheduler::Preempt(Sequence* sequence) {
@@ -178,10 +178,9 @@ void Scheduler::Leave(Sequence* sequence) {
       << "request " << sequence->request.id << " neither waits nor runs";
   running_by_id_.erase(sequence->id);
   Unqueue(sequence);
-  pool_->Free(sequence->blocks);
-  blocks_held_ -= static_cast<int32_t>(sequence->blocks.size());
+  pool_->Release(sequence->blocks);
   if (IsPlanted(options_.planted_bugs, PlantedBug::kFreeBlockTwice) && !sequence->blocks.empty()) {
-    pool_->Free({sequence->blocks.back()});
+    pool_->Release(std::span(sequence->blocks).last(1));
   }
   if (sequence->known_to_workers &&
       !IsPlanted(options_.planted_bugs, PlantedBug::kForgetFinished)) {
@@ -290,9 +289,7 @@ int32_t Scheduler::BlocksFor(int64_t tokens) const {
 
 void Scheduler::CheckLedger() const {
   if (!pool_.has_value()) return;
-  CHECK(pool_->free() + blocks_held_ == pool_->total())
-      << pool_->free() << " blocks free, " << blocks_held_ << " held, " << pool_->total()
-      << " in all";
+  pool_->CheckLedger();
 }
 
 }  // namespace tutti

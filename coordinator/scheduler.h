@@ -76,10 +76,10 @@ class Scheduler {
   int32_t running() const { return static_cast<int32_t>(running_.size()); }
   int32_t waiting() const { return static_cast<int32_t>(waiting_.size()); }
   int32_t blocks_total() const { return pool_.has_value() ? pool_->total() : 0; }
-  int32_t blocks_in_use() const { return blocks_held_; }
+  int32_t blocks_in_use() const { return pool_.has_value() ? pool_->in_use() : 0; }
   uint64_t preemptions() const { return preemptions_; }
 
-  // CHECKs that every block is free or held by exactly one running sequence, by count.
+  // CHECKs by count that every block is free, cached or in use.
   void CheckLedger() const;
 
  private:
@@ -125,7 +125,6 @@ class Scheduler {
   std::map<uint64_t, Sequence*> far_behind_;  // by arrival
   std::vector<SequenceId> finished_;          // left, and the workers do not know yet
   uint64_t last_sequence_id_ = 0;
-  int32_t blocks_held_ = 0;
   uint64_t preemptions_ = 0;
   Scratch scratch_;
 };
