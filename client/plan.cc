@@ -45,7 +45,8 @@ absl::StatusOr<PlanReport> MakePlan(const PlanRequest& request) {
   TUTTI_ASSIGN_OR_RETURN(report.model, LoadConfig(request.model));
   std::vector<DeviceSpec> devices;
   for (size_t i = 0; i < request.devices.size(); ++i) {
-    devices.push_back({.name = absl::StrCat("device ", i), .memory_bytes = request.devices[i]});
+    devices.push_back(
+        {.name = absl::StrCat("device ", i), .memory_bytes = request.devices[i], .speed = {}});
   }
   TUTTI_ASSIGN_OR_RETURN(report.plan, PlanPlacement(report.model, devices, request.options));
   return report;
@@ -71,11 +72,13 @@ std::string RenderPlan(const PlanReport& report) {
   const int64_t kv_tokens = report.plan.kv_tokens();
   for (size_t i = 0; i < report.plan.stages.size(); ++i) {
     const StagePlan& stage = report.plan.stages[i];
-    table.AddRow(
-        {absl::StrCat(i), OneLine(stage.device), Layers(stage), FormatBytes(stage.weight_bytes),
-         FormatBytes(stage.kv_bytes), kv_tokens > 0 ? FormatBytes(stage.kv_bytes / kv_tokens) : "-",
-         FormatBytes(stage.activation_bytes), FormatBytes(stage.peak_bytes()),
-         FormatBytes(stage.budget_bytes), FormatBytes(stage.budget_bytes - stage.peak_bytes())});
+    for (const RankPlan& rank : stage.ranks) {
+      table.AddRow(
+          {absl::StrCat(i), OneLine(rank.device), Layers(stage), FormatBytes(rank.weight_bytes),
+           FormatBytes(rank.kv_bytes), kv_tokens > 0 ? FormatBytes(rank.kv_bytes / kv_tokens) : "-",
+           FormatBytes(rank.activation_bytes), FormatBytes(rank.peak_bytes()),
+           FormatBytes(rank.budget_bytes), FormatBytes(rank.budget_bytes - rank.peak_bytes())});
+    }
   }
   absl::StrAppend(&out, table.ToString(), "\nKV room: ", FormatCount(kv_tokens), " tokens (",
                   FormatCount(report.plan.num_blocks), " blocks of ", report.plan.block_size,
@@ -87,17 +90,21 @@ std::string PlanToJson(const PlanReport& report) {
   nlohmann::ordered_json stages = nlohmann::ordered_json::array();
   for (size_t i = 0; i < report.plan.stages.size(); ++i) {
     const StagePlan& stage = report.plan.stages[i];
+    nlohmann::ordered_json ranks = nlohmann::ordered_json::array();
+    for (const RankPlan& rank : stage.ranks) {
+      ranks.push_back({{"device", rank.device},
+                       {"budget_bytes", rank.budget_bytes},
+                       {"weight_bytes", rank.weight_bytes},
+                       {"kv_bytes", rank.kv_bytes},
+                       {"activation_bytes", rank.activation_bytes},
+                       {"peak_bytes", rank.peak_bytes()}});
+    }
     stages.push_back({{"stage", i},
-                      {"device", stage.device},
                       {"first_layer", stage.first_layer},
                       {"num_layers", stage.num_layers},
                       {"has_embedding", stage.has_embedding},
                       {"has_head", stage.has_head},
-                      {"budget_bytes", stage.budget_bytes},
-                      {"weight_bytes", stage.weight_bytes},
-                      {"kv_bytes", stage.kv_bytes},
-                      {"activation_bytes", stage.activation_bytes},
-                      {"peak_bytes", stage.peak_bytes()}});
+                      {"ranks", ranks}});
   }
   const nlohmann::ordered_json json = {{"architecture", report.model.architecture},
                                        {"num_layers", report.model.num_layers},

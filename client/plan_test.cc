@@ -51,7 +51,7 @@ TEST_F(PlanTest, EveryLayerHasOneHomeAndNoDeviceIsOverfull) {
   for (const StagePlan& stage : report->plan.stages) {
     EXPECT_EQ(stage.first_layer, next_layer);
     next_layer += stage.num_layers;
-    EXPECT_LE(stage.peak_bytes(), stage.budget_bytes);
+    EXPECT_LE(stage.ranks[0].peak_bytes(), stage.ranks[0].budget_bytes);
   }
   EXPECT_EQ(next_layer, 28);
   EXPECT_TRUE(report->plan.stages.front().has_embedding);
@@ -82,10 +82,11 @@ TEST_F(PlanTest, TextAndJsonTellTheSame) {
   const std::string text = RenderPlan(*report);
   EXPECT_THAT(text, HasSubstr("Qwen3ForCausalLM, 28 layers, hidden 1024, bf16"));
   for (const auto& stage : json["stages"]) {
-    EXPECT_THAT(text, HasSubstr(FormatBytes(stage["weight_bytes"].get<int64_t>())));
-    EXPECT_EQ(stage["peak_bytes"].get<int64_t>(), stage["weight_bytes"].get<int64_t>() +
-                                                      stage["kv_bytes"].get<int64_t>() +
-                                                      stage["activation_bytes"].get<int64_t>());
+    const auto& rank = stage["ranks"][0];
+    EXPECT_THAT(text, HasSubstr(FormatBytes(rank["weight_bytes"].get<int64_t>())));
+    EXPECT_EQ(rank["peak_bytes"].get<int64_t>(), rank["weight_bytes"].get<int64_t>() +
+                                                     rank["kv_bytes"].get<int64_t>() +
+                                                     rank["activation_bytes"].get<int64_t>());
   }
 }
 
@@ -98,7 +99,7 @@ TEST(PlanOfRealModels, DenseQwen3FitsAndQuantisedIsRefusedByName) {
   const auto large = MakePlan(request);
   ASSERT_TRUE(large.ok()) << large.status();
   int64_t weights = 0;
-  for (const StagePlan& stage : large->plan.stages) weights += stage.weight_bytes;
+  for (const StagePlan& stage : large->plan.stages) weights += stage.ranks[0].weight_bytes;
   // 32.8 billion parameters of two bytes.
   EXPECT_NEAR(static_cast<double>(weights), 65.5e9, 1e9);
 

@@ -41,7 +41,7 @@ std::string Pipeline::WhyNot() const {
   }
   std::vector<std::string> loading;
   for (const Stage& stage : stages_) {
-    if (!stage.ready) loading.push_back(stage.plan.device);
+    if (!stage.ready) loading.push_back(stage.plan.ranks.front().device);
   }
   return absl::StrCat("loading on ", absl::StrJoin(loading, ", "), before);
 }
@@ -63,7 +63,8 @@ void Pipeline::TryForm(Instant now, std::vector<Action>* actions) {
 absl::StatusOr<PlacementPlan> Pipeline::Place(const std::vector<Worker*>& workers) const {
   std::vector<DeviceSpec> devices;
   for (const Worker* worker : workers) {
-    devices.push_back({.name = worker->id(), .memory_bytes = worker->hello.memory_bytes()});
+    devices.push_back(
+        {.name = worker->id(), .memory_bytes = worker->hello.memory_bytes(), .speed = {}});
   }
   return PlanPlacement(options_->model, devices, PlacementOptionsOf(*options_));
 }
@@ -260,7 +261,8 @@ std::optional<Pipeline::Stuck> Pipeline::FindStuck(Instant now) const {
     const Instant since = std::max(stages_[i].work_since, worker->last_progress);
     if (now - since < StuckAfter(options_->lease)) continue;
     std::string given =
-        i == 0 ? "it was planned" : absl::StrCat(stages_[i - 1].plan.device, " had done it");
+        i == 0 ? "it was planned"
+               : absl::StrCat(stages_[i - 1].plan.ranks.front().device, " had done it");
     return Stuck{
         stages_[i].link,
         absl::StrCat("no progress on step ", stages_[i].done_step + 1, " for ",

@@ -36,16 +36,17 @@ void Pipeline::FillStage(size_t index, Instant now, v1::StageStatus* status) con
   status->set_num_layers(stage.plan.num_layers);
   status->set_has_embedding(stage.plan.has_embedding);
   status->set_has_head(stage.plan.has_head);
+  const RankPlan& plan = stage.plan.ranks.front();
   v1::MemoryBytes* const predicted = status->mutable_predicted();
-  predicted->set_weights(stage.plan.weight_bytes);
-  predicted->set_kv(stage.plan.kv_bytes);
-  predicted->set_activations(stage.plan.activation_bytes);
-  predicted->set_budget(stage.plan.budget_bytes);
+  predicted->set_weights(plan.weight_bytes);
+  predicted->set_kv(plan.kv_bytes);
+  predicted->set_activations(plan.activation_bytes);
+  predicted->set_budget(plan.budget_bytes);
   v1::MemoryBytes* const actual = status->mutable_actual();
   actual->set_weights(stage.actual.weight_bytes());
   actual->set_kv(stage.actual.kv_bytes());
   actual->set_activations(stage.actual.activation_bytes());
-  actual->set_budget(stage.plan.budget_bytes);
+  actual->set_budget(plan.budget_bytes);
   if (const Worker* const worker = membership_->Find(stage.link)) {
     FillWorkerStatus(*worker, now, status->mutable_worker());
     actual->set_resident(worker->resident_bytes);

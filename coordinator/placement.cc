@@ -1,218 +1,70 @@
 #include "coordinator/placement.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <limits>
 #include <numeric>
-#include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "base/check.h"
+#include "coordinator/placement_cost.h"
+#include "coordinator/placement_modes.h"
+#include "coordinator/placement_refusal.h"
+#include "coordinator/placement_split.h"
 #include "model/partition.h"
-#include "model/work_space.h"
 
 namespace tutti {
 namespace {
 
-// What one stage costs, by what it holds besides its layers. Every layer of a model has the same
-// size.
-struct StageCost {
-  int64_t fixed_weights = 0;  // embedding, head, their norms
-  int64_t read_weights = 0;   // the part of it that every step reads: not the embedding
-  int64_t activations = 0;
-};
-
-struct Costs {
-  std::vector<StageCost> stages;
-  int64_t layer_weights = 0;
-  int64_t layer_block = 0;  // KV bytes of one block in one layer
-};
-
-StageShare ShareOf(const ModelConfig& model, int64_t layers, bool embedding, bool head) {
-  return {.first_layer = head ? model.num_layers - layers : 0,
-          .num_layers = layers,
-          .has_embedding = embedding,
-          .has_head = head};
-}
-
-int64_t WeightBytes(const ModelConfig& model, int64_t layers, bool embedding, bool head) {
-  return ComputeShardBytes(model, ShareOf(model, layers, embedding, head), 1, 0).total();
-}
-
-Costs CostsOf(const ModelConfig& model, int32_t num_stages, const PlacementOptions& options) {
-  Costs costs;
-  costs.layer_weights = WeightBytes(model, 1, false, false);
-  costs.layer_block = options.block_size * ResidentKvBytesPerToken(model);
-  for (int32_t i = 0; i < num_stages; ++i) {
-    const bool first = i == 0;
-    const bool last = i == num_stages - 1;
-    costs.stages.push_back({.fixed_weights = WeightBytes(model, 0, first, last),
-                            .read_weights = WeightBytes(model, 0, false, last),
-                            .activations = WorkSpaceBytes(model, last, options.max_batch_tokens,
-                                                          options.max_sequences)});
+// "1, 2, 4": the rank counts a model takes.
+std::string RanksTaken(const ModelConfig& model) {
+  std::string taken;
+  for (int ranks = 1; ranks <= kLeaves; ranks *= 2) {
+    if (CheckRanks(model, ranks).ok()) absl::StrAppend(&taken, taken.empty() ? "" : ", ", ranks);
   }
-  return costs;
+  return taken;
 }
 
-// What a stage has left for its layers.
-int64_t Left(const Costs& costs, int32_t stage, int64_t memory) {
-  return memory - costs.stages[stage].fixed_weights - costs.stages[stage].activations;
-}
-
-// The most layers that fit, with `blocks` blocks of KV each.
-int64_t LayersThatFit(const Costs& costs, int32_t stage, int64_t memory, int64_t blocks) {
-  const int64_t left = Left(costs, stage, memory);
-  return left <= 0 ? 0 : left / (costs.layer_weights + blocks * costs.layer_block);
-}
-
-// The most blocks that fit beside `layers` layers; negative: not even the layers do.
-int64_t BlocksThatFit(const Costs& costs, int32_t stage, int64_t memory, int64_t layers) {
-  const int64_t left = Left(costs, stage, memory) - layers * costs.layer_weights;
-  return left < 0 ? -1 : left / (layers * costs.layer_block);
-}
-
-struct BlockRange {
-  int64_t least = 0;
-  int64_t most = 0;
-};
-
-BlockRange BlocksWanted(const ModelConfig& model, const PlacementOptions& options) {
-  const auto blocks_for = [&](int64_t tokens) {
-    return (tokens + options.block_size - 1) / options.block_size;
-  };
-  const int64_t length =
-      options.max_model_len > 0 ? options.max_model_len : model.max_position_embeddings;
-  // Below 2^31 sequences of 2^27 tokens each.
-  int64_t most = blocks_for(options.max_sequences * length);
-  if (options.kv_tokens_max > 0) {
-    most = std::max<int64_t>(1, options.kv_tokens_max / options.block_size);
+// Ranks of every stage, checked against model and devices.
+absl::StatusOr<std::vector<int32_t>> StageRanks(const ModelConfig& model, size_t num_devices,
+                                                const PlacementOptions& options) {
+  std::vector<int32_t> ranks = options.stage_ranks;
+  const int32_t each = std::max(1, options.num_ranks);
+  if (ranks.empty()) {
+    const size_t stages =
+        options.num_stages > 0 ? static_cast<size_t>(options.num_stages) : num_devices / each;
+    ranks.assign(std::max<size_t>(stages, num_devices == 0 ? 0 : 1), each);
+  } else if (options.num_stages > 0 && ranks.size() != static_cast<size_t>(options.num_stages)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "ranks are given for ", ranks.size(), " stages, the pipeline has ", options.num_stages));
   }
-  most = std::min<int64_t>(most, std::numeric_limits<int32_t>::max());
-  const int64_t least = std::max<int64_t>(options.max_sequences, blocks_for(options.kv_tokens_min));
-  return {.least = std::min(least, most), .most = most};
+  for (const int32_t count : ranks) {
+    const absl::Status taken = CheckRanks(model, count);
+    if (taken.ok()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(taken.message(), "; this model takes ", RanksTaken(model)));
+  }
+  const int64_t needed = std::accumulate(ranks.begin(), ranks.end(), int64_t{0});
+  if (ranks.empty() || needed > static_cast<int64_t>(num_devices)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        num_devices, " devices for ", ranks.size(), " stages",
+        needed > static_cast<int64_t>(ranks.size()) ? absl::StrCat(", which take ", needed) : ""));
+  }
+  if (static_cast<int64_t>(ranks.size()) > model.num_layers) {
+    return absl::InvalidArgumentError(absl::StrCat(ranks.size(), " stages, but the model has only ",
+                                                   model.num_layers, " layers"));
+  }
+  return ranks;
 }
 
-// Whether the devices hold all layers with `blocks` blocks each, every stage at least one layer.
-bool Fits(const Costs& costs, int64_t num_layers, const std::vector<int64_t>& memory,
-          int64_t blocks) {
-  int64_t total = 0;
-  for (size_t i = 0; i < memory.size(); ++i) {
-    const int64_t layers = LayersThatFit(costs, static_cast<int32_t>(i), memory[i], blocks);
-    if (layers < 1) return false;
-    total += std::min(layers, num_layers);
+std::vector<StageGroup> GroupsOf(const std::vector<int32_t>& ranks) {
+  std::vector<StageGroup> groups;
+  int64_t next = 0;
+  for (const int32_t count : ranks) {
+    StageGroup& group = groups.emplace_back(count);
+    std::iota(group.begin(), group.end(), next);
+    next += count;
   }
-  return total >= num_layers;
-}
-
-// The largest value in [low, high] for which `holds`.  REQUIRES: holds(low), and holds is monotone
-template <typename Predicate>
-int64_t Largest(int64_t low, int64_t high, Predicate holds) {
-  while (low < high) {
-    const int64_t middle = low + (high - low + 1) / 2;
-    if (holds(middle)) {
-      low = middle;
-    } else {
-      high = middle - 1;
-    }
-  }
-  return low;
-}
-
-// Deals the layers out one by one, each to the stage that then reads least per step, the first
-// among equals.
-std::vector<int32_t> Deal(const Costs& costs, int64_t num_layers,
-                          const std::vector<int64_t>& memory, int64_t blocks) {
-  std::vector<int32_t> layers(memory.size(), 1);
-  for (int64_t dealt = static_cast<int64_t>(memory.size()); dealt < num_layers; ++dealt) {
-    int32_t best = -1;
-    int64_t best_load = 0;
-    for (int32_t i = 0; i < static_cast<int32_t>(memory.size()); ++i) {
-      if (layers[i] >= LayersThatFit(costs, i, memory[i], blocks)) continue;
-      const int64_t load = costs.stages[i].read_weights + (layers[i] + 1) * costs.layer_weights;
-      if (best < 0 || load < best_load) {
-        best = i;
-        best_load = load;
-      }
-    }
-    CHECK(best >= 0) << "no stage has room for layer " << dealt;
-    ++layers[best];
-  }
-  return layers;
-}
-
-// The unit in which the number is easiest to read, rounded up: "what would fit" must fit.
-std::string Size(int64_t bytes) {
-  static constexpr struct {
-    const char* name;
-    int shift;
-  } kUnits[] = {{"GiB", 30}, {"MiB", 20}, {"KiB", 10}};
-  for (const auto& unit : kUnits) {
-    const double value = static_cast<double>(bytes) / static_cast<double>(int64_t{1} << unit.shift);
-    if (value >= 1) return absl::StrFormat("%.2f %s", std::ceil(value * 100) / 100, unit.name);
-  }
-  return absl::StrCat(bytes, " bytes");
-}
-
-// Memory that `count` equal devices need.
-int64_t MemoryOfEach(const ModelConfig& model, const PlacementOptions& options, int32_t count,
-                     int64_t blocks) {
-  const Costs costs = CostsOf(model, count, options);
-  constexpr int64_t kMost = int64_t{1} << 60;
-  const int64_t too_little = Largest(0, kMost, [&](int64_t memory) {
-    return !Fits(costs, model.num_layers, std::vector<int64_t>(count, memory), blocks);
-  });
-  return too_little + 1;
-}
-
-// How many devices of `memory` bytes are enough, if any number is.
-std::optional<int32_t> DevicesNeeded(const ModelConfig& model, const PlacementOptions& options,
-                                     int64_t memory, int64_t blocks) {
-  for (int32_t count = 1; count <= model.num_layers; ++count) {
-    if (Fits(CostsOf(model, count, options), model.num_layers, std::vector<int64_t>(count, memory),
-             blocks)) {
-      return count;
-    }
-  }
-  return std::nullopt;
-}
-
-// The layers do not fit, even with the least KV room. Says how many do, and what would be enough.
-absl::Status DoesNotFit(const ModelConfig& model, const std::vector<DeviceSpec>& devices,
-                        const Costs& costs, const PlacementOptions& options, int64_t blocks) {
-  const auto count = static_cast<int32_t>(devices.size());
-  int64_t held = 0;
-  int64_t most_memory = 0;
-  int32_t tightest = 0;
-  int64_t tightest_layers = std::numeric_limits<int64_t>::max();
-  for (int32_t i = 0; i < count; ++i) {
-    const int64_t layers = LayersThatFit(costs, i, devices[i].memory_bytes, blocks);
-    held += layers;
-    most_memory = std::max(most_memory, devices[i].memory_bytes);
-    if (layers < tightest_layers) {
-      tightest = i;
-      tightest_layers = layers;
-    }
-  }
-  const int64_t layer_bytes = costs.layer_weights + blocks * costs.layer_block;
-  const int64_t missing = tightest_layers < 1
-                              ? layer_bytes - Left(costs, tightest, devices[tightest].memory_bytes)
-                              : (model.num_layers - held) * layer_bytes;
-  std::string message = absl::StrCat(
-      "the model does not fit: with room for only ", blocks * options.block_size,
-      " tokens of KV cache, ", count, count == 1 ? " device holds " : " devices hold ", held,
-      " of ", model.num_layers, " layers; stage ", tightest, " (", devices[tightest].name, ", ",
-      Size(devices[tightest].memory_bytes), ") lacks ", missing, " bytes (", Size(missing),
-      "). What would fit: ", count, count == 1 ? " device" : " devices", " of ",
-      Size(MemoryOfEach(model, options, count, blocks)));
-  const std::optional<int32_t> more = DevicesNeeded(model, options, most_memory, blocks);
-  if (more.has_value() && *more > count) {
-    absl::StrAppend(&message, ", or ", *more, " devices of ", Size(most_memory));
-  }
-  const int64_t needed_by_sequences = options.max_sequences;
-  if (blocks > needed_by_sequences) absl::StrAppend(&message, ", or a shorter context");
-  return absl::ResourceExhaustedError(message);
+  return groups;
 }
 
 absl::Status CheckOverrides(const ModelConfig& model, const std::vector<int32_t>& layers,
@@ -233,77 +85,113 @@ absl::Status CheckOverrides(const ModelConfig& model, const std::vector<int32_t>
       absl::StrCat("the device map has ", total, " layers, the model ", model.num_layers));
 }
 
-absl::Status StageLacks(int32_t stage, const DeviceSpec& device, int64_t layers, const Costs& costs,
-                        int64_t blocks, const PlacementOptions& options) {
-  const int64_t needed = costs.stages[stage].fixed_weights + costs.stages[stage].activations +
-                         layers * (costs.layer_weights + blocks * costs.layer_block);
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "stage ", stage, " (", device.name, ", ", Size(device.memory_bytes), ") with ", layers,
-      " layers lacks ", needed - device.memory_bytes, " bytes for the least KV room of ",
-      blocks * options.block_size, " tokens. What would fit: a device of ", Size(needed),
-      ", or fewer layers there"));
+absl::StatusOr<ModeSplit> SplitAsGiven(const ModelConfig& model,
+                                       const std::vector<DeviceSpec>& devices,
+                                       std::vector<StageGroup> groups,
+                                       const PlacementOptions& options, const BlockRange& wanted,
+                                       StageCosts* costs) {
+  TUTTI_RETURN_IF_ERROR(CheckOverrides(model, options.layers, groups.size()));
+  const std::vector<StageSlot> slots = SlotsOf(groups, devices, costs);
+  Split split{.layers = options.layers, .blocks = wanted.most};
+  for (size_t i = 0; i < slots.size(); ++i) {
+    split.blocks = std::min(split.blocks, BlocksThatFit(slots[i], split.layers[i]));
+    if (split.blocks < wanted.least) {
+      return StageLacks(devices, groups, i, slots[i], split.layers[i], wanted.least, options);
+    }
+  }
+  return ModeSplit{.groups = std::move(groups), .split = std::move(split)};
+}
+
+// Devices whose speeds are nearly the same count as equal, so that the noise of a measurement does
+// not move layers and two starts of one cluster give one map.
+std::vector<DeviceSpec> WithComparableSpeeds(std::vector<DeviceSpec> devices) {
+  const auto level = [&](double DeviceSpeed::*field) {
+    const auto [least, most] = std::minmax_element(
+        devices.begin(), devices.end(), [field](const DeviceSpec& a, const DeviceSpec& b) {
+          return a.speed.*field < b.speed.*field;
+        });
+    const double low = least->speed.*field;
+    if (most->speed.*field > kSameSpeedRatio * low) return;
+    for (DeviceSpec& device : devices) device.speed.*field = low;
+  };
+  if (std::any_of(devices.begin(), devices.end(),
+                  [](const DeviceSpec& device) { return !device.speed.known(); })) {
+    for (DeviceSpec& device : devices) device.speed = kNominalSpeed;
+  } else if (!devices.empty()) {
+    level(&DeviceSpeed::read_bytes_per_second);
+    level(&DeviceSpeed::flops_per_second);
+  }
+  return devices;
+}
+
+DeviceSpeed SpeedOf(const std::vector<DeviceSpec>& devices, const StageGroup& group) {
+  DeviceSpeed speed = devices[group.front()].speed;
+  for (const int64_t index : group) speed = SlowerOf(speed, devices[index].speed);
+  return speed;
+}
+
+PlacementPlan Write(const std::vector<DeviceSpec>& devices, const ModeSplit& chosen,
+                    const PlacementOptions& options, StageCosts* costs) {
+  PlacementPlan plan{.stages = {},
+                     .num_blocks = static_cast<int32_t>(chosen.split.blocks),
+                     .block_size = options.block_size};
+  const size_t count = chosen.groups.size();
+  int32_t first_layer = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const StageGroup& group = chosen.groups[i];
+    const StageCost& cost = costs->Of(static_cast<int>(group.size()), i == 0, i + 1 == count);
+    StagePlan stage{.first_layer = first_layer,
+                    .num_layers = chosen.split.layers[i],
+                    .has_embedding = i == 0,
+                    .has_head = i + 1 == count,
+                    .ranks = {},
+                    .cost = cost.step,
+                    .speed = SpeedOf(devices, group)};
+    for (size_t rank = 0; rank < group.size(); ++rank) {
+      const RankCost& bytes = cost.ranks[rank];
+      const DeviceSpec& device = devices[group[rank]];
+      stage.ranks.push_back(
+          {.device = device.name,
+           .device_index = group[rank],
+           .budget_bytes = device.memory_bytes,
+           .weight_bytes = bytes.fixed_weights + stage.num_layers * bytes.layer_weights,
+           .kv_bytes = stage.num_layers * chosen.split.blocks * bytes.layer_block,
+           .activation_bytes = bytes.activations});
+    }
+    first_layer += stage.num_layers;
+    plan.stages.push_back(std::move(stage));
+  }
+  return plan;
 }
 
 }  // namespace
 
 int64_t SmallestStageBytes(const ModelConfig& model, const PlacementOptions& options) {
-  const Costs costs = CostsOf(model, 3, options);  // the middle one has neither embedding nor head
-  return costs.stages[1].activations + costs.layer_weights + costs.layer_block;
+  int32_t ranks = std::max(1, options.num_ranks);
+  for (const int32_t count : options.stage_ranks) ranks = std::max(ranks, count);
+  if (!CheckRanks(model, ranks).ok()) ranks = 1;  // refused where the pipeline is planned
+  StageCosts costs(model, options);
+  const RankCost& middle = costs.Of(ranks, false, false).ranks.front();
+  return middle.activations + middle.layer_weights + middle.layer_block;
 }
 
 absl::StatusOr<PlacementPlan> PlanPlacement(const ModelConfig& model,
-                                            const std::vector<DeviceSpec>& all_devices,
+                                            const std::vector<DeviceSpec>& devices,
                                             const PlacementOptions& options) {
-  const size_t num_stages =
-      options.num_stages > 0 ? static_cast<size_t>(options.num_stages) : all_devices.size();
-  if (num_stages == 0 || all_devices.size() < num_stages) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(all_devices.size(), " devices for ", num_stages, " stages"));
-  }
-  if (static_cast<int64_t>(num_stages) > model.num_layers) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(num_stages, " stages, but the model has only ", model.num_layers, " layers"));
-  }
-  const std::vector<DeviceSpec> devices(all_devices.begin(), all_devices.begin() + num_stages);
-  std::vector<int64_t> memory;
-  for (const DeviceSpec& device : devices) memory.push_back(device.memory_bytes);
-  const auto count = static_cast<int32_t>(num_stages);
-  const Costs costs = CostsOf(model, count, options);
+  TUTTI_ASSIGN_OR_RETURN(const std::vector<int32_t> ranks,
+                         StageRanks(model, devices.size(), options));
+  const std::vector<StageGroup> groups = GroupsOf(ranks);
   const BlockRange wanted = BlocksWanted(model, options);
-
-  std::vector<int32_t> layers = options.layers;
-  int64_t blocks = wanted.most;
-  if (layers.empty()) {
-    const auto fits = [&](int64_t b) { return Fits(costs, model.num_layers, memory, b); };
-    if (!fits(wanted.least)) return DoesNotFit(model, devices, costs, options, wanted.least);
-    blocks = Largest(wanted.least, wanted.most, fits);
-    layers = Deal(costs, model.num_layers, memory, blocks);
-  } else {
-    TUTTI_RETURN_IF_ERROR(CheckOverrides(model, layers, num_stages));
-    for (int32_t i = 0; i < count; ++i) {
-      blocks = std::min(blocks, BlocksThatFit(costs, i, memory[i], layers[i]));
-      if (blocks < wanted.least) {
-        return StageLacks(i, devices[i], layers[i], costs, wanted.least, options);
-      }
-    }
+  StageCosts costs(model, options);
+  if (!options.layers.empty()) {
+    TUTTI_ASSIGN_OR_RETURN(const ModeSplit given,
+                           SplitAsGiven(model, devices, groups, options, wanted, &costs));
+    return Write(devices, given, options, &costs);
   }
-
-  PlacementPlan plan{.num_blocks = static_cast<int32_t>(blocks), .block_size = options.block_size};
-  int32_t first_layer = 0;
-  for (int32_t i = 0; i < count; ++i) {
-    plan.stages.push_back(
-        {.device = devices[i].name,
-         .first_layer = first_layer,
-         .num_layers = layers[i],
-         .has_embedding = i == 0,
-         .has_head = i == count - 1,
-         .budget_bytes = memory[i],
-         .weight_bytes = costs.stages[i].fixed_weights + layers[i] * costs.layer_weights,
-         .kv_bytes = layers[i] * blocks * costs.layer_block,
-         .activation_bytes = costs.stages[i].activations});
-    first_layer += layers[i];
-  }
-  return plan;
+  const auto chosen =
+      SplitByMode(model, WithComparableSpeeds(devices), groups, options, wanted, &costs);
+  if (!chosen.has_value()) return DoesNotFit(model, devices, groups, options, wanted.least);
+  return Write(devices, *chosen, options, &costs);
 }
 
 }  // namespace tutti

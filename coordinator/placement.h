@@ -1,6 +1,7 @@
-// Which worker serves which layers: pure arithmetic over the model's sizes and the devices' memory.
+// Which devices serve which layers: pure arithmetic over the model's sizes and what the devices
+// have.
 //
-// The plan is a proof: every byte a stage will hold is counted here before anything is loaded, with
+// The plan is a proof: every byte a rank will hold is counted here before anything is loaded, with
 // the same functions the worker's loader obeys (model/partition.h, the backend's packed sizes).
 #pragma once
 
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "coordinator/step_cost.h"
 #include "model/model_config.h"
 
 namespace tutti {
@@ -16,28 +18,39 @@ namespace tutti {
 struct DeviceSpec {
   std::string name;          // worker id, or "device 0" in `tutti plan`
   int64_t memory_bytes = 0;  // what weights, KV cache and work space may use together
+  DeviceSpeed speed;         // measured, or told by the operator
+};
+
+// How the layers of one pipeline are dealt out. The names and meanings are those of Accelerate's
+// device_map, with a stage in the place of a device; see docs/OPERATIONS.md.
+enum class DeviceMapMode {
+  kAuto,          // the most tokens per second: the slowest stage is as fast as memory lets it be
+  kBalanced,      // as many weight bytes on every stage as on the others
+  kBalancedLow0,  // the first stage gets only what the others cannot hold
+  kSequential,    // every stage is filled before the next one gets anything
 };
 
 struct PlacementOptions {
-  int32_t num_stages = 0;  // 0: as many as devices given
-  std::vector<int32_t>
-      layers;  // per stage; empty: chosen so that the KV room of the tightest stage is largest
+  int32_t num_stages = 0;            // 0: as many as the devices make
+  int32_t num_ranks = 1;             // of every stage
+  std::vector<int32_t> stage_ranks;  // of each stage; empty: num_ranks everywhere
+  std::vector<int32_t> layers;       // of each stage; empty: the mode decides
+  DeviceMapMode mode = DeviceMapMode::kAuto;
   int32_t block_size = 16;
   int32_t max_batch_tokens = 512;
   int32_t max_sequences = 256;
   int32_t max_model_len = 0;  // 0: the model's context
   int64_t kv_tokens_max = 0;  // 0: up to max_sequences * max_model_len
-  int64_t kv_tokens_min =
-      0;  // refuse a plan with less room; 0: one sequence of max_model_len tokens is not
-          // demanded, but at least one block per stage and sequence is
+  // Refuse a plan with less room; 0: one sequence of max_model_len tokens is not demanded, but one
+  // block per sequence is.
+  int64_t kv_tokens_min = 0;
+  LinkSpeed link;
 };
 
-struct StagePlan {
+// One worker's part of a stage.
+struct RankPlan {
   std::string device;
-  int32_t first_layer = 0;
-  int32_t num_layers = 0;
-  bool has_embedding = false;
-  bool has_head = false;
+  int64_t device_index = 0;  // into the devices given
   int64_t budget_bytes = 0;
   int64_t weight_bytes = 0;
   int64_t kv_bytes = 0;
@@ -45,24 +58,33 @@ struct StagePlan {
   int64_t peak_bytes() const { return weight_bytes + kv_bytes + activation_bytes; }
 };
 
+struct StagePlan {
+  int32_t first_layer = 0;
+  int32_t num_layers = 0;
+  bool has_embedding = false;
+  bool has_head = false;
+  std::vector<RankPlan> ranks;  // in rank order; never empty
+  StepCost cost;                // of one rank's part of a step
+  DeviceSpeed speed;            // of its slowest rank; unknown when that of any rank is
+};
+
 struct PlacementPlan {
   std::vector<StagePlan> stages;
   int32_t num_blocks = 0;  // per stage: a block id means the same block everywhere
-  int64_t kv_tokens() const { return static_cast<int64_t>(num_blocks) * block_size; }
   int32_t block_size = 0;
+  int64_t kv_tokens() const { return static_cast<int64_t>(num_blocks) * block_size; }
 };
 
-// The least memory with which a device can serve any stage of this model: one layer, and KV room
-// for one block.
+// The least memory with which a device can serve as one of the options' ranks: one layer, and KV
+// room for one block.
 int64_t SmallestStageBytes(const ModelConfig& model, const PlacementOptions& options);
 
-// The stages in the order of the devices. KV room comes first: the tightest stage gets the most
-// that is possible, up to the limit of the options. Among the splits that give it, the one whose
-// most loaded stage reads the fewest weight bytes per step.
+// One pipeline on the devices in the order given: those of stage 0 first, in rank order. Further
+// devices stay unused; in the modes of Accelerate also those that get nothing.
 //
 // RESOURCE_EXHAUSTED says which stage lacks how many bytes, and the smallest thing that would fit
-// (memory per device, number of devices or a shorter context). INVALID_ARGUMENT: overrides that do
-// not fit the model.
+// (memory per device, number of devices or a shorter context). INVALID_ARGUMENT: rank or stage
+// counts or layers that the model or the devices cannot take.
 absl::StatusOr<PlacementPlan> PlanPlacement(const ModelConfig& model,
                                             const std::vector<DeviceSpec>& devices,
                                             const PlacementOptions& options);

@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <functional>
 #include <numeric>
 
 #include "base/random.h"
+#include "coordinator/placement_modes.h"
+#include "coordinator/placement_split.h"
 #include "model/partition.h"
 #include "model/work_space.h"
 #include "tests/support/tiny_model.h"
@@ -25,7 +28,8 @@ constexpr int64_t kGiB = int64_t{1} << 30;
 std::vector<DeviceSpec> Devices(const std::vector<int64_t>& memory) {
   std::vector<DeviceSpec> devices;
   for (const int64_t bytes : memory) {
-    devices.push_back({.name = "w" + std::to_string(devices.size() + 1), .memory_bytes = bytes});
+    devices.push_back(
+        {.name = "w" + std::to_string(devices.size() + 1), .memory_bytes = bytes, .speed = {}});
   }
   return devices;
 }
@@ -51,30 +55,48 @@ void CheckPlan(const ModelConfig& model, const PlacementPlan& plan,
     EXPECT_GE(stage.num_layers, 1);
     EXPECT_EQ(stage.has_embedding, i == 0);
     EXPECT_EQ(stage.has_head, i + 1 == plan.stages.size());
-    EXPECT_LE(stage.peak_bytes(), stage.budget_bytes) << "stage " << i;
     const StageShare share{stage.first_layer, stage.num_layers, stage.has_embedding,
                            stage.has_head};
-    EXPECT_EQ(stage.weight_bytes, ComputeShardBytes(model, share, 1, 0).total());
-    EXPECT_EQ(stage.kv_bytes, plan.kv_tokens() * KvBytesPerToken(model, share, 1));
-    EXPECT_EQ(
-        stage.activation_bytes,
-        WorkSpaceBytes(model, stage.has_head, options.max_batch_tokens, options.max_sequences));
+    const auto ranks = static_cast<int>(stage.ranks.size());
+    for (int r = 0; r < ranks; ++r) {
+      const RankPlan& rank = stage.ranks[r];
+      EXPECT_LE(rank.peak_bytes(), rank.budget_bytes) << "stage " << i << " rank " << r;
+      EXPECT_EQ(rank.weight_bytes, ComputeShardBytes(model, share, ranks, r).total());
+      EXPECT_EQ(rank.kv_bytes, plan.kv_tokens() * KvBytesPerToken(model, share, ranks));
+      if (ranks > 1) continue;
+      EXPECT_EQ(
+          rank.activation_bytes,
+          WorkSpaceBytes(model, stage.has_head, options.max_batch_tokens, options.max_sequences));
+    }
     next_layer += stage.num_layers;
   }
   EXPECT_EQ(next_layer, model.num_layers);
 }
 
-// The most blocks that any split gives, by trying all of them; -1: none fits.
-int64_t BestByTrying(const ModelConfig& model, const std::vector<DeviceSpec>& devices,
-                     PlacementOptions options) {
-  int64_t best = -1;
-  std::vector<int32_t> layers(devices.size(), 1);
+// The pace of a plan, from what it says.
+double PaceOfPlan(const ModelConfig& model, const std::vector<DeviceSpec>& devices,
+                  const PlacementPlan& plan, const PlacementOptions& options) {
+  StageCosts costs(model, options);
+  std::vector<StageGroup> groups;
+  Split split{.layers = Layers(plan), .blocks = plan.num_blocks};
+  for (const StagePlan& stage : plan.stages) {
+    StageGroup& group = groups.emplace_back();
+    for (const RankPlan& rank : stage.ranks) group.push_back(rank.device_index);
+  }
+  return PaceOf(SlotsOf(groups, devices, &costs), split, options, model.max_position_embeddings);
+}
+
+// The highest pace that any split gives, by trying all of them; 0: none fits.
+double BestByTrying(const ModelConfig& model, const std::vector<DeviceSpec>& devices,
+                    PlacementOptions options) {
+  double best = 0;
+  std::vector<int32_t> layers(devices.size() / options.num_ranks, 1);
   const std::function<void(size_t, int64_t)> split = [&](size_t stage, int64_t left) {
     if (stage + 1 == layers.size()) {
       layers[stage] = static_cast<int32_t>(left);
       options.layers = layers;
       const auto plan = PlanPlacement(model, devices, options);
-      if (plan.ok()) best = std::max<int64_t>(best, plan->num_blocks);
+      if (plan.ok()) best = std::max(best, PaceOfPlan(model, devices, *plan, options));
       return;
     }
     for (int64_t n = 1; left - n >= static_cast<int64_t>(layers.size() - stage - 1); ++n) {
@@ -86,31 +108,160 @@ int64_t BestByTrying(const ModelConfig& model, const std::vector<DeviceSpec>& de
   return best;
 }
 
-TEST(PlacementTest, KvRoomOfTheTightestStageIsTheLargestPossible) {
+TEST(PlacementTest, NoSplitIsFaster) {
   Random random(1);
   int fitting = 0;
   for (int round = 0; round < 300; ++round) {
     const int64_t num_stages = random.Between(1, 4);
-    const ModelConfig model = TinyModel(random.Between(num_stages, 12), random.Between(50, 20000));
-    std::vector<int64_t> memory;
-    for (int64_t i = 0; i < num_stages; ++i) memory.push_back(random.Between(300'000, 6'000'000));
-    const PlacementOptions options = Small();
-    const std::vector<DeviceSpec> devices = Devices(memory);
+    const ModelConfig model = TinyModel(random.Between(num_stages, 10), random.Between(50, 20000));
+    PlacementOptions options = Small();
+    options.num_ranks = static_cast<int32_t>(random.Between(1, 2));
+    options.max_sequences = static_cast<int32_t>(random.Between(1, 64));
+    options.kv_tokens_min = random.Between(0, 3000);
+    std::vector<DeviceSpec> devices;
+    const bool known = random.Between(0, 1) == 1;
+    for (int64_t i = 0; i < num_stages * options.num_ranks; ++i) {
+      devices.push_back({.name = "w", .memory_bytes = random.Between(300'000, 6'000'000)});
+      // Nearly equal speeds would be taken for equal.
+      const double scale = std::pow(3.0, static_cast<double>(i));
+      if (known) devices.back().speed = {1e9 * scale, random.Between(1, 20) * 1e10 * scale};
+      if (!known) devices.back().speed = kNominalSpeed;
+    }
     const auto plan = PlanPlacement(model, devices, options);
-    const int64_t best = BestByTrying(model, devices, options);
-    ASSERT_EQ(plan.ok() ? plan->num_blocks : -1, best) << "round " << round << plan.status();
+    const double best = BestByTrying(model, devices, options);
+    ASSERT_EQ(plan.ok(), best > 0) << "round " << round << plan.status();
     if (!plan.ok()) continue;
     ++fitting;
+    EXPECT_NEAR(PaceOfPlan(model, devices, *plan, options), best, best * 1e-9) << round;
     CheckPlan(model, *plan, options);
+    EXPECT_GE(plan->kv_tokens(), options.kv_tokens_min);
   }
   EXPECT_GT(fitting, 100);
 }
 
-TEST(PlacementTest, LayersFollowMemory) {
+TEST(PlacementTest, LayersFollowMemoryWhereSequencesNeedIt) {
+  // Layers of 25 MB: a step costs what reading them does, whatever the number of sequences. So the
+  // room for many is worth a slower step.
+  ModelConfig model = TinyModel(12, 100);
+  model.hidden_size = 1024;
+  model.intermediate_size = 4096;
+  const std::vector<DeviceSpec> devices = Devices({200'000'000, kGiB});
+  PlacementOptions options = Small();
+  options.max_model_len = 1024;
+  EXPECT_THAT(Layers(*PlanPlacement(model, devices, options)), ElementsAre(6, 6)) << "for two";
+  options.max_sequences = 256;
+  const auto many = PlanPlacement(model, devices, options);
+  EXPECT_LT(many->stages[0].num_layers, many->stages[1].num_layers);
+}
+
+TEST(PlacementTest, LayersFollowSpeed) {
   const ModelConfig model = TinyModel(12, 100);
-  const auto plan = PlanPlacement(model, Devices({4'000'000, 8'000'000}), Small());
+  std::vector<DeviceSpec> devices = Devices({kGiB, kGiB});
+  devices[0].speed = {30e9, 300e9};
+  devices[1].speed = {10e9, 100e9};
+  EXPECT_THAT(Layers(*PlanPlacement(model, devices, Small())), ElementsAre(9, 3));
+  devices[1].speed = {16e9, 160e9};
+  EXPECT_THAT(Layers(*PlanPlacement(model, devices, Small())), ElementsAre(6, 6))
+      << "a difference that measurements on a shared machine have too";
+  devices[1].speed = {};
+  EXPECT_THAT(Layers(*PlanPlacement(model, devices, Small())), ElementsAre(6, 6))
+      << "nothing is known of one";
+}
+
+TEST(PlacementTest, Ranks) {
+  const ModelConfig model = TinyModel(8, 1000);
+  PlacementOptions options = Small();
+  options.num_ranks = 2;
+  const std::vector<DeviceSpec> four = Devices({kGiB, kGiB, kGiB, kGiB});
+  const auto plan = PlanPlacement(model, four, options);
   ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_LT(plan->stages[0].num_layers, plan->stages[1].num_layers);
+  ASSERT_EQ(plan->stages.size(), 2u);
+  EXPECT_EQ(plan->stages[1].ranks[0].device, "w3");
+  CheckPlan(model, *plan, options);
+  options.stage_ranks = {1, 2};
+  const auto uneven = PlanPlacement(model, Devices({kGiB, kGiB, kGiB}), options);
+  ASSERT_TRUE(uneven.ok()) << uneven.status();
+  CheckPlan(model, *uneven, options);
+  EXPECT_EQ(uneven->stages[1].ranks.size(), 2u);
+  const auto refusal = [&](std::vector<int32_t> ranks, size_t devices) {
+    options.stage_ranks = std::move(ranks);
+    return PlanPlacement(model, Devices(std::vector<int64_t>(devices, kGiB)), options)
+        .status()
+        .ToString();
+  };
+  EXPECT_THAT(refusal({1, 3}, 4), HasSubstr("must be 1, 2, 4 or 8; this model takes 1, 2, 4"));
+  EXPECT_THAT(refusal({8}, 8), HasSubstr("num_attention_heads 4; this model takes 1, 2, 4"));
+  EXPECT_THAT(refusal({2, 2}, 3), HasSubstr("3 devices for 2 stages, which take 4"));
+  options.num_stages = 3;
+  EXPECT_THAT(refusal({2, 2}, 4), HasSubstr("given for 2 stages, the pipeline has 3"));
+}
+
+TEST(PlacementTest, ARankThatLacksMemoryIsNamed) {
+  const ModelConfig model = TinyModel(8, 1000);
+  PlacementOptions options = Small();
+  options.num_ranks = 2;
+  const auto refused = PlanPlacement(model, Devices({kGiB, kGiB, kGiB, 100'000}), options).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(refused));
+  EXPECT_THAT(refused.ToString(), HasSubstr("stage 1 rank 1 (w4, 97.66 KiB) lacks "));
+}
+
+class ModeTest : public testing::Test {
+ protected:
+  absl::StatusOr<PlacementPlan> Plan(DeviceMapMode mode, const std::vector<int64_t>& memory) {
+    PlacementOptions options = Small();
+    options.mode = mode;
+    return PlanPlacement(model_, Devices(memory), options);
+  }
+  // What the stages of the model take but for its layers, and what each layer takes.
+  int64_t Fixed() { return WeightsOf(0) + WorkSpaceBytes(model_, true, 32, 2); }
+  int64_t WeightsOf(int64_t layers) {
+    return ComputeShardBytes(model_, {0, layers, true, true}, 1, 0).total();
+  }
+  int64_t Layer() { return WeightsOf(1) - WeightsOf(0) + 2 * 16 * ResidentKvBytesPerToken(model_); }
+
+  ModelConfig model_ = TinyModel(12, 2000);
+};
+
+TEST_F(ModeTest, BalancedIsEvenInWeights) {
+  // Memory does not matter as long as all fits.
+  const auto plan = Plan(DeviceMapMode::kBalanced, {kGiB, 3 * kGiB});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_THAT(Layers(*plan), ElementsAre(6, 6)) << "both ends hold the tied matrix";
+  const auto tight = Plan(DeviceMapMode::kBalanced, {Fixed() + 3 * Layer(), kGiB});
+  EXPECT_THAT(Layers(*tight), ElementsAre(3, 9));
+}
+
+TEST_F(ModeTest, SequentialFillsOneAfterTheOther) {
+  const auto one = Plan(DeviceMapMode::kSequential, {kGiB, kGiB, kGiB});
+  ASSERT_TRUE(one.ok()) << one.status();
+  EXPECT_THAT(Layers(*one), ElementsAre(12)) << "the first holds everything";
+  const auto two = Plan(DeviceMapMode::kSequential, {Fixed() + 7 * Layer(), kGiB, kGiB});
+  EXPECT_EQ(two->stages.size(), 2u);
+  EXPECT_GE(two->stages[0].num_layers, 7);
+  EXPECT_LE(two->stages[0].ranks[0].peak_bytes(), two->stages[0].ranks[0].budget_bytes);
+}
+
+TEST_F(ModeTest, BalancedLow0LeavesTheFirstAlone) {
+  const auto spare = Plan(DeviceMapMode::kBalancedLow0, {kGiB, kGiB, kGiB});
+  ASSERT_TRUE(spare.ok()) << spare.status();
+  ASSERT_EQ(spare->stages.size(), 2u);
+  EXPECT_EQ(spare->stages[0].ranks[0].device, "w2");
+  EXPECT_THAT(Layers(*spare), ElementsAre(6, 6));
+  const int64_t small = Fixed() + 5 * Layer();
+  const auto needed = Plan(DeviceMapMode::kBalancedLow0, {kGiB, small, small});
+  ASSERT_TRUE(needed.ok()) << needed.status();
+  ASSERT_EQ(needed->stages.size(), 3u);
+  EXPECT_LT(needed->stages[0].num_layers, needed->stages[1].num_layers);
+  EXPECT_EQ(Plan(DeviceMapMode::kBalancedLow0, {kGiB})->stages.size(), 1u);
+}
+
+TEST_F(ModeTest, WhatDoesNotFitIsRefusedInEveryMode) {
+  for (const DeviceMapMode mode : {DeviceMapMode::kAuto, DeviceMapMode::kBalanced,
+                                   DeviceMapMode::kBalancedLow0, DeviceMapMode::kSequential}) {
+    const auto refused = Plan(mode, {300'000, 300'000}).status();
+    EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+    EXPECT_THAT(refused.ToString(), HasSubstr("What would fit: 2 devices of "));
+  }
 }
 
 TEST(PlacementTest, WithRoomForAllTheWorkIsEven) {
@@ -118,6 +269,7 @@ TEST(PlacementTest, WithRoomForAllTheWorkIsEven) {
   // are; the embedding is not.
   ModelConfig model = TinyModel(12, 100);
   PlacementOptions options = Small();
+  options.max_model_len = 16;  // what K/V costs to read is of no account
   options.kv_tokens_max = 1024;
   const std::vector<DeviceSpec> devices = Devices({kGiB, kGiB, kGiB});
   EXPECT_THAT(Layers(*PlanPlacement(model, devices, options)), ElementsAre(4, 4, 4));
@@ -266,7 +418,7 @@ TEST_F(RealModelTest, Qwen3) {
   ASSERT_TRUE(plan.ok()) << plan.status();
   CheckPlan(*model, *plan, options);
   int64_t weights = 0;
-  for (const StagePlan& stage : plan->stages) weights += stage.weight_bytes;
+  for (const StagePlan& stage : plan->stages) weights += stage.ranks[0].weight_bytes;
   // 8,190,735,360 parameters as the model's page counts them.
   EXPECT_NEAR(static_cast<double>(weights), 2.0 * 8'190'735'360, 0.001 * 2 * 8'190'735'360.0);
   // The KV cache has what is left: 144 KiB a token over both.
@@ -281,8 +433,8 @@ TEST_F(RealModelTest, TiedHeadIsHeldByBothEnds) {
   const auto two = PlanPlacement(*model, Devices({4 * kGiB, 4 * kGiB}), options);
   ASSERT_TRUE(one.ok() && two.ok()) << one.status() << two.status();
   const int64_t embedding = int64_t{151936} * 1024 * 2;
-  EXPECT_EQ(two->stages[0].weight_bytes + two->stages[1].weight_bytes,
-            one->stages[0].weight_bytes + embedding);
+  EXPECT_EQ(two->stages[0].ranks[0].weight_bytes + two->stages[1].ranks[0].weight_bytes,
+            one->stages[0].ranks[0].weight_bytes + embedding);
   CheckPlan(*model, *two, options);
 }
 

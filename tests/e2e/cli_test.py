@@ -109,9 +109,10 @@ class Plan(unittest.TestCase):
         self.assertEqual([stage["first_layer"] for stage in plan["stages"]][0], 0)
         self.assertEqual(sum(stage["num_layers"] for stage in plan["stages"]), plan["num_layers"])
         for stage in plan["stages"]:
-            self.assertLessEqual(stage["peak_bytes"], stage["budget_bytes"])
-            self.assertEqual(stage["peak_bytes"], stage["weight_bytes"] + stage["kv_bytes"] +
-                             stage["activation_bytes"])
+            for rank in stage["ranks"]:
+                self.assertLessEqual(rank["peak_bytes"], rank["budget_bytes"])
+                self.assertEqual(rank["peak_bytes"], rank["weight_bytes"] + rank["kv_bytes"] +
+                                 rank["activation_bytes"])
 
     def test_layers_can_be_given(self):
         plan = self.plan("--model", DEMO, "--devices", "2x64MiB", "--layers", "1,3")

@@ -31,12 +31,13 @@ TEST_P(PlanProofTest, PredictionIsWhatIsLoaded) {
                              .max_sequences = 64,
                              .kv_tokens_max = int64_t{options.num_blocks} * options.block_size};
   std::vector<DeviceSpec> devices;
-  for (size_t i = 0; i < GetParam().layers.size(); ++i) devices.push_back({"w", int64_t{1} << 40});
+  for (size_t i = 0; i < GetParam().layers.size(); ++i)
+    devices.push_back({"w", int64_t{1} << 40, {}});
   const auto plan = PlanPlacement(pipeline.config(), devices, placement);
   ASSERT_TRUE(plan.ok()) << plan.status();
   ASSERT_EQ(plan->num_blocks, options.num_blocks);
   for (size_t i = 0; i < devices.size(); ++i) {
-    const StagePlan& promised = plan->stages[i];
+    const RankPlan& promised = plan->stages[i].ranks.front();
     const v1::ShardReady& loaded = pipeline.ready(i);
     // The loader begins each norm on a cache line; real widths are whole lines anyway.
     if (pipeline.config().head_dim % 16 == 0) {

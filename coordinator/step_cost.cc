@@ -1,0 +1,72 @@
+#include "coordinator/step_cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/partition.h"
+
+namespace tutti {
+namespace {
+
+ShardBytes BytesOf(const ModelConfig& model, int ranks, int64_t layers, bool has_head) {
+  const StageShare share{.first_layer = has_head ? model.num_layers - layers : 0,
+                         .num_layers = layers,
+                         .has_embedding = false,
+                         .has_head = has_head};
+  return ComputeShardBytes(model, share, ranks, 0, kUnpacked);
+}
+
+}  // namespace
+
+DeviceSpeed SlowerOf(const DeviceSpeed& a, const DeviceSpeed& b) {
+  return {std::min(a.read_bytes_per_second, b.read_bytes_per_second),
+          std::min(a.flops_per_second, b.flops_per_second)};
+}
+
+StepCost StepCostOf(const ModelConfig& model, int ranks, bool has_head, bool is_last) {
+  const auto element = static_cast<double>(DTypeBytes(model.dtype));
+  StepCost cost;
+  if (has_head) {
+    cost.head_bytes = static_cast<double>(BytesOf(model, ranks, 0, true).total());
+    cost.head_flops = 2 * cost.head_bytes / element;
+  }
+  cost.layer_bytes = static_cast<double>(BytesOf(model, ranks, 1, false).total());
+  cost.layer_flops = 2 * cost.layer_bytes / element;
+  const StageShare layer{.first_layer = 0, .num_layers = 1};
+  cost.kv_bytes = static_cast<double>(KvBytesPerToken(model, layer, ranks));
+  // Two products with every key and value, each a multiply-add.
+  cost.attention_flops = 4 * static_cast<double>(model.q_width()) / ranks;
+  const auto hidden = static_cast<double>(model.hidden_size);
+  if (ranks > 1) {
+    // Attention output and MLP down are each summed by recursive doubling, in f32.
+    cost.collective_messages = 2 * std::log2(ranks);
+    cost.collective_bytes = cost.collective_messages * hidden * sizeof(float);
+  }
+  if (!is_last) cost.hop_bytes = hidden * element;
+  return cost;
+}
+
+double StageSeconds(const StepCost& cost, double layers, const StepLoad& load,
+                    const DeviceSpeed& speed, const LinkSpeed& link) {
+  double layer_bytes = cost.layer_bytes + load.rows * load.depth * cost.kv_bytes;
+  if (cost.experts > 0) {
+    // Rows choose their experts as if at random: what none of them chose is not read.
+    const double unread = std::pow(1 - cost.experts_per_row / cost.experts, load.rows);
+    layer_bytes += cost.experts * cost.expert_bytes * (1 - unread);
+  }
+  const double read = cost.head_bytes + layers * layer_bytes;
+  const double computed =
+      load.rows *
+      (cost.head_flops + layers * (cost.layer_flops + load.depth * cost.attention_flops));
+  const double waited = layers * (cost.collective_messages * link.latency_seconds +
+                                  load.rows * cost.collective_bytes / link.bytes_per_second);
+  return std::max(read / speed.read_bytes_per_second, computed / speed.flops_per_second) +
+         (cost.collective_messages > 0 ? waited : 0);
+}
+
+double HopSeconds(const StepCost& cost, double rows, const LinkSpeed& link) {
+  if (cost.hop_bytes <= 0) return 0;
+  return link.latency_seconds + rows * cost.hop_bytes / link.bytes_per_second;
+}
+
+}  // namespace tutti
