@@ -15,15 +15,6 @@
 namespace tutti {
 namespace {
 
-// "1, 2, 4": the rank counts a model takes.
-std::string RanksTaken(const ModelConfig& model) {
-  std::string taken;
-  for (int ranks = 1; ranks <= kLeaves; ranks *= 2) {
-    if (CheckRanks(model, ranks).ok()) absl::StrAppend(&taken, taken.empty() ? "" : ", ", ranks);
-  }
-  return taken;
-}
-
 // Ranks of every stage, checked against model and devices.
 absl::StatusOr<std::vector<int32_t>> StageRanks(const ModelConfig& model, size_t num_devices,
                                                 const PlacementOptions& options) {
@@ -37,12 +28,7 @@ absl::StatusOr<std::vector<int32_t>> StageRanks(const ModelConfig& model, size_t
     return absl::InvalidArgumentError(absl::StrCat(
         "ranks are given for ", ranks.size(), " stages, the pipeline has ", options.num_stages));
   }
-  for (const int32_t count : ranks) {
-    const absl::Status taken = CheckRanks(model, count);
-    if (taken.ok()) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(taken.message(), "; this model takes ", RanksTaken(model)));
-  }
+  for (const int32_t count : ranks) TUTTI_RETURN_IF_ERROR(CheckRanks(model, count));
   const int64_t needed = std::accumulate(ranks.begin(), ranks.end(), int64_t{0});
   if (ranks.empty() || needed > static_cast<int64_t>(num_devices)) {
     return absl::InvalidArgumentError(absl::StrCat(

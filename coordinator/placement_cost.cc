@@ -18,15 +18,6 @@ int64_t WeightBytes(const ModelConfig& model, int64_t layers, bool embedding, bo
   return ComputeShardBytes(model, share, ranks, rank).total();
 }
 
-// The model as the widest rank sees it: with its part of heads, inner width and vocabulary.
-ModelConfig RankView(ModelConfig model, int ranks) {
-  model.num_kv_heads = KvHeadsPerRank(model, ranks);
-  model.num_heads /= ranks;
-  model.intermediate_size /= ranks;
-  model.vocab_size = (model.vocab_size + ranks - 1) / ranks;
-  return model;
-}
-
 int64_t Left(const StageSlot& slot, size_t rank) {
   const RankCost& cost = slot.cost->ranks[rank];
   return slot.memory[rank] - cost.fixed_weights - cost.activations;
@@ -44,13 +35,13 @@ const StageCost& StageCosts::Of(int ranks, bool first, bool last) {
 StageCost StageCosts::Compute(int ranks, bool first, bool last) const {
   StageCost cost;
   cost.step = StepCostOf(model_, ranks, last, last);
-  const ModelConfig view = RankView(model_, ranks);
   for (int rank = 0; rank < ranks; ++rank) {
-    cost.ranks.push_back({.fixed_weights = WeightBytes(model_, 0, first, last, ranks, rank),
-                          .layer_weights = WeightBytes(model_, 1, false, false, ranks, rank),
-                          .layer_block = options_.block_size * ResidentKvBytesPerToken(view),
-                          .activations = WorkSpaceBytes(view, last, options_.max_batch_tokens,
-                                                        options_.max_sequences)});
+    cost.ranks.push_back(
+        {.fixed_weights = WeightBytes(model_, 0, first, last, ranks, rank),
+         .layer_weights = WeightBytes(model_, 1, false, false, ranks, rank),
+         .layer_block = options_.block_size * ResidentKvBytesPerToken(model_, ranks),
+         .activations = WorkSpaceBytes(model_, last, options_.max_batch_tokens,
+                                       options_.max_sequences, ranks, rank)});
   }
   return cost;
 }

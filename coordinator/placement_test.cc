@@ -63,10 +63,9 @@ void CheckPlan(const ModelConfig& model, const PlacementPlan& plan,
       EXPECT_LE(rank.peak_bytes(), rank.budget_bytes) << "stage " << i << " rank " << r;
       EXPECT_EQ(rank.weight_bytes, ComputeShardBytes(model, share, ranks, r).total());
       EXPECT_EQ(rank.kv_bytes, plan.kv_tokens() * KvBytesPerToken(model, share, ranks));
-      if (ranks > 1) continue;
-      EXPECT_EQ(
-          rank.activation_bytes,
-          WorkSpaceBytes(model, stage.has_head, options.max_batch_tokens, options.max_sequences));
+      EXPECT_EQ(rank.activation_bytes,
+                WorkSpaceBytes(model, stage.has_head, options.max_batch_tokens,
+                               options.max_sequences, ranks, r));
     }
     next_layer += stage.num_layers;
   }
@@ -189,8 +188,9 @@ TEST(PlacementTest, Ranks) {
         .status()
         .ToString();
   };
-  EXPECT_THAT(refusal({1, 3}, 4), HasSubstr("must be 1, 2, 4 or 8; this model takes 1, 2, 4"));
-  EXPECT_THAT(refusal({8}, 8), HasSubstr("num_attention_heads 4; this model takes 1, 2, 4"));
+  EXPECT_THAT(refusal({1, 3}, 4), HasSubstr("must be 1, 2, 4 or 8; the nearest"));
+  EXPECT_THAT(refusal({8}, 8),
+              HasSubstr("num_attention_heads 4; the nearest that this model takes is 4"));
   EXPECT_THAT(refusal({2, 2}, 3), HasSubstr("3 devices for 2 stages, which take 4"));
   options.num_stages = 3;
   EXPECT_THAT(refusal({2, 2}, 4), HasSubstr("given for 2 stages, the pipeline has 3"));

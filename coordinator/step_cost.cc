@@ -8,12 +8,17 @@
 namespace tutti {
 namespace {
 
-ShardBytes BytesOf(const ModelConfig& model, int ranks, int64_t layers, bool has_head) {
+// Of the rank that holds most: shares may be uneven.
+double BytesOf(const ModelConfig& model, int ranks, int64_t layers, bool has_head) {
   const StageShare share{.first_layer = has_head ? model.num_layers - layers : 0,
                          .num_layers = layers,
                          .has_embedding = false,
                          .has_head = has_head};
-  return ComputeShardBytes(model, share, ranks, 0, kUnpacked);
+  int64_t most = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    most = std::max(most, ComputeShardBytes(model, share, ranks, rank, kUnpacked).total());
+  }
+  return static_cast<double>(most);
 }
 
 }  // namespace
@@ -27,10 +32,10 @@ StepCost StepCostOf(const ModelConfig& model, int ranks, bool has_head, bool is_
   const auto element = static_cast<double>(DTypeBytes(model.dtype));
   StepCost cost;
   if (has_head) {
-    cost.head_bytes = static_cast<double>(BytesOf(model, ranks, 0, true).total());
+    cost.head_bytes = BytesOf(model, ranks, 0, true);
     cost.head_flops = 2 * cost.head_bytes / element;
   }
-  cost.layer_bytes = static_cast<double>(BytesOf(model, ranks, 1, false).total());
+  cost.layer_bytes = BytesOf(model, ranks, 1, false);
   cost.layer_flops = 2 * cost.layer_bytes / element;
   const StageShare layer{.first_layer = 0, .num_layers = 1};
   cost.kv_bytes = static_cast<double>(KvBytesPerToken(model, layer, ranks));
