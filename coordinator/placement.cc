@@ -88,68 +88,6 @@ absl::StatusOr<ModeSplit> SplitAsGiven(const ModelConfig& model,
   return ModeSplit{.groups = std::move(groups), .split = std::move(split)};
 }
 
-// Devices whose speeds are nearly the same count as equal, so that the noise of a measurement does
-// not move layers and two starts of one cluster give one map.
-std::vector<DeviceSpec> WithComparableSpeeds(std::vector<DeviceSpec> devices) {
-  const auto level = [&](double DeviceSpeed::*field) {
-    const auto [least, most] = std::minmax_element(
-        devices.begin(), devices.end(), [field](const DeviceSpec& a, const DeviceSpec& b) {
-          return a.speed.*field < b.speed.*field;
-        });
-    const double low = least->speed.*field;
-    if (most->speed.*field > kSameSpeedRatio * low) return;
-    for (DeviceSpec& device : devices) device.speed.*field = low;
-  };
-  if (std::any_of(devices.begin(), devices.end(),
-                  [](const DeviceSpec& device) { return !device.speed.known(); })) {
-    for (DeviceSpec& device : devices) device.speed = kNominalSpeed;
-  } else if (!devices.empty()) {
-    level(&DeviceSpeed::read_bytes_per_second);
-    level(&DeviceSpeed::flops_per_second);
-  }
-  return devices;
-}
-
-DeviceSpeed SpeedOf(const std::vector<DeviceSpec>& devices, const StageGroup& group) {
-  DeviceSpeed speed = devices[group.front()].speed;
-  for (const int64_t index : group) speed = SlowerOf(speed, devices[index].speed);
-  return speed;
-}
-
-PlacementPlan Write(const std::vector<DeviceSpec>& devices, const ModeSplit& chosen,
-                    const PlacementOptions& options, StageCosts* costs) {
-  PlacementPlan plan{.stages = {},
-                     .num_blocks = static_cast<int32_t>(chosen.split.blocks),
-                     .block_size = options.block_size};
-  const size_t count = chosen.groups.size();
-  int32_t first_layer = 0;
-  for (size_t i = 0; i < count; ++i) {
-    const StageGroup& group = chosen.groups[i];
-    const StageCost& cost = costs->Of(static_cast<int>(group.size()), i == 0, i + 1 == count);
-    StagePlan stage{.first_layer = first_layer,
-                    .num_layers = chosen.split.layers[i],
-                    .has_embedding = i == 0,
-                    .has_head = i + 1 == count,
-                    .ranks = {},
-                    .cost = cost.step,
-                    .speed = SpeedOf(devices, group)};
-    for (size_t rank = 0; rank < group.size(); ++rank) {
-      const RankCost& bytes = cost.ranks[rank];
-      const DeviceSpec& device = devices[group[rank]];
-      stage.ranks.push_back(
-          {.device = device.name,
-           .device_index = group[rank],
-           .budget_bytes = device.memory_bytes,
-           .weight_bytes = bytes.fixed_weights + stage.num_layers * bytes.layer_weights,
-           .kv_bytes = stage.num_layers * chosen.split.blocks * bytes.layer_block,
-           .activation_bytes = bytes.activations});
-    }
-    first_layer += stage.num_layers;
-    plan.stages.push_back(std::move(stage));
-  }
-  return plan;
-}
-
 }  // namespace
 
 int64_t SmallestStageBytes(const ModelConfig& model, const PlacementOptions& options) {
@@ -172,12 +110,12 @@ absl::StatusOr<PlacementPlan> PlanPlacement(const ModelConfig& model,
   if (!options.layers.empty()) {
     TUTTI_ASSIGN_OR_RETURN(const ModeSplit given,
                            SplitAsGiven(model, devices, groups, options, wanted, &costs));
-    return Write(devices, given, options, &costs);
+    return WritePlan(devices, given, options, &costs);
   }
   const auto chosen =
       SplitByMode(model, WithComparableSpeeds(devices), groups, options, wanted, &costs);
   if (!chosen.has_value()) return DoesNotFit(model, devices, groups, options, wanted.least);
-  return Write(devices, *chosen, options, &costs);
+  return WritePlan(devices, *chosen, options, &costs);
 }
 
 }  // namespace tutti

@@ -39,6 +39,8 @@ struct PlacementOptions {
   int32_t block_size = 16;
   int32_t max_batch_tokens = 512;
   int32_t max_sequences = 256;
+  // Sequences by which the pace is judged, where several pipelines share them; 0: max_sequences.
+  int32_t busy_sequences = 0;
   int32_t max_model_len = 0;  // 0: the model's context
   int64_t kv_tokens_max = 0;  // 0: up to max_sequences * max_model_len
   // Refuse a plan with less room; 0: one sequence of max_model_len tokens is not demanded, but one

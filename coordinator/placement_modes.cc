@@ -13,6 +13,7 @@ struct Trial {
   const PlacementOptions& options;
   const BlockRange& wanted;
   StageCosts* costs;
+  int64_t tried_max;
 };
 
 // Weight bytes on the first rank, what Accelerate balances.
@@ -31,8 +32,9 @@ std::optional<ModeSplit> Finish(const Trial& trial, std::vector<StageGroup> grou
 std::optional<ModeSplit> Auto(const Trial& trial, std::vector<StageGroup> groups) {
   const std::vector<StageSlot> slots = SlotsOf(groups, trial.devices, trial.costs);
   if (!Fits(slots, trial.model.num_layers, trial.wanted.least)) return std::nullopt;
-  return ModeSplit{.groups = std::move(groups),
-                   .split = FastestSplit(trial.model, slots, trial.options, trial.wanted)};
+  return ModeSplit{
+      .groups = std::move(groups),
+      .split = FastestSplit(trial.model, slots, trial.options, trial.wanted, trial.tried_max)};
 }
 
 std::optional<ModeSplit> Balanced(const Trial& trial, std::vector<StageGroup> groups) {
@@ -81,6 +83,12 @@ std::optional<ModeSplit> Sequential(const Trial& trial, const std::vector<StageG
   return std::nullopt;
 }
 
+DeviceSpeed SpeedOf(const std::vector<DeviceSpec>& devices, const StageGroup& group) {
+  DeviceSpeed speed = devices[group.front()].speed;
+  for (const int64_t index : group) speed = SlowerOf(speed, devices[index].speed);
+  return speed;
+}
+
 }  // namespace
 
 std::vector<StageSlot> SlotsOf(const std::vector<StageGroup>& groups,
@@ -101,12 +109,32 @@ std::vector<StageSlot> SlotsOf(const std::vector<StageGroup>& groups,
   return slots;
 }
 
+std::vector<DeviceSpec> WithComparableSpeeds(std::vector<DeviceSpec> devices) {
+  const auto level = [&](double DeviceSpeed::*field) {
+    const auto [least, most] = std::minmax_element(
+        devices.begin(), devices.end(), [field](const DeviceSpec& a, const DeviceSpec& b) {
+          return a.speed.*field < b.speed.*field;
+        });
+    const double low = least->speed.*field;
+    if (most->speed.*field > kSameSpeedRatio * low) return;
+    for (DeviceSpec& device : devices) device.speed.*field = low;
+  };
+  if (std::any_of(devices.begin(), devices.end(),
+                  [](const DeviceSpec& device) { return !device.speed.known(); })) {
+    for (DeviceSpec& device : devices) device.speed = kNominalSpeed;
+  } else if (!devices.empty()) {
+    level(&DeviceSpeed::read_bytes_per_second);
+    level(&DeviceSpeed::flops_per_second);
+  }
+  return devices;
+}
+
 std::optional<ModeSplit> SplitByMode(const ModelConfig& model,
                                      const std::vector<DeviceSpec>& devices,
                                      std::vector<StageGroup> groups,
                                      const PlacementOptions& options, const BlockRange& wanted,
-                                     StageCosts* costs) {
-  const Trial trial{model, devices, options, wanted, costs};
+                                     StageCosts* costs, int64_t tried_max) {
+  const Trial trial{model, devices, options, wanted, costs, tried_max};
   switch (options.mode) {
     case DeviceMapMode::kAuto:
       return Auto(trial, std::move(groups));
@@ -118,6 +146,40 @@ std::optional<ModeSplit> SplitByMode(const ModelConfig& model,
       return Sequential(trial, groups);
   }
   return std::nullopt;
+}
+
+PlacementPlan WritePlan(const std::vector<DeviceSpec>& devices, const ModeSplit& chosen,
+                        const PlacementOptions& options, StageCosts* costs) {
+  PlacementPlan plan{.stages = {},
+                     .num_blocks = static_cast<int32_t>(chosen.split.blocks),
+                     .block_size = options.block_size};
+  const size_t count = chosen.groups.size();
+  int32_t first_layer = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const StageGroup& group = chosen.groups[i];
+    const StageCost& cost = costs->Of(static_cast<int>(group.size()), i == 0, i + 1 == count);
+    StagePlan stage{.first_layer = first_layer,
+                    .num_layers = chosen.split.layers[i],
+                    .has_embedding = i == 0,
+                    .has_head = i + 1 == count,
+                    .ranks = {},
+                    .cost = cost.step,
+                    .speed = SpeedOf(devices, group)};
+    for (size_t rank = 0; rank < group.size(); ++rank) {
+      const RankCost& bytes = cost.ranks[rank];
+      const DeviceSpec& device = devices[group[rank]];
+      stage.ranks.push_back(
+          {.device = device.name,
+           .device_index = group[rank],
+           .budget_bytes = device.memory_bytes,
+           .weight_bytes = bytes.fixed_weights + stage.num_layers * bytes.layer_weights,
+           .kv_bytes = stage.num_layers * chosen.split.blocks * bytes.layer_block,
+           .activation_bytes = bytes.activations});
+    }
+    first_layer += stage.num_layers;
+    plan.stages.push_back(std::move(stage));
+  }
+  return plan;
 }
 
 }  // namespace tutti

@@ -19,17 +19,26 @@ using StageGroup = std::vector<int64_t>;
 std::vector<StageSlot> SlotsOf(const std::vector<StageGroup>& groups,
                                const std::vector<DeviceSpec>& devices, StageCosts* costs);
 
+// Devices whose speeds are nearly the same count as equal, so that the noise of a measurement does
+// not move layers and two starts of one cluster give one map. All count as equal where the speed of
+// any is unknown.
+std::vector<DeviceSpec> WithComparableSpeeds(std::vector<DeviceSpec> devices);
+
 // The groups that serve, in order, and their layers.
 struct ModeSplit {
   std::vector<StageGroup> groups;
   Split split;
 };
 
-// Null: `groups` do not hold the model with wanted.least blocks.
+// Null: `groups` do not hold the model with wanted.least blocks. `tried_max`: see FastestSplit.
 std::optional<ModeSplit> SplitByMode(const ModelConfig& model,
                                      const std::vector<DeviceSpec>& devices,
                                      std::vector<StageGroup> groups,
                                      const PlacementOptions& options, const BlockRange& wanted,
-                                     StageCosts* costs);
+                                     StageCosts* costs, int64_t tried_max = kSplitsTriedMax);
+
+// What was chosen, with every byte counted. The speeds are those of `devices`.
+PlacementPlan WritePlan(const std::vector<DeviceSpec>& devices, const ModeSplit& chosen,
+                        const PlacementOptions& options, StageCosts* costs);
 
 }  // namespace tutti

@@ -19,22 +19,6 @@ int64_t SequenceTokens(const PlacementOptions& options, int64_t context) {
   return std::min(length, kPlannedSequenceTokens);
 }
 
-// What a pipeline has to do when as many sequences run as it has room for: they are divided over as
-// many steps as there are stages.
-struct FullLoad {
-  double running = 0;
-  StepLoad step;
-};
-
-FullLoad LoadOf(const PlacementOptions& options, int64_t context, int64_t blocks,
-                size_t num_stages) {
-  const auto tokens = static_cast<double>(SequenceTokens(options, context));
-  const double room = static_cast<double>(blocks * options.block_size) / tokens;
-  const double running = std::clamp(room, 1.0, static_cast<double>(options.max_sequences));
-  const double rows = std::max(1.0, running / static_cast<double>(num_stages));
-  return {.running = running, .step = {.rows = rows, .depth = tokens}};
-}
-
 double SlowestSeconds(const std::vector<StageSlot>& slots, const std::vector<int32_t>& layers,
                       const StepLoad& load, const LinkSpeed& link) {
   double slowest = 0;
@@ -47,10 +31,10 @@ double SlowestSeconds(const std::vector<StageSlot>& slots, const std::vector<int
 
 // The sizes of the KV room at which some stage holds one layer fewer, from large to small.
 std::vector<int64_t> RoomsToTry(const std::vector<StageSlot>& slots, int64_t num_layers,
-                                int64_t least, int64_t most) {
+                                int64_t least, int64_t most, int64_t tried_max) {
   std::vector<int64_t> rooms = {most};
-  const bool all = static_cast<int64_t>(slots.size()) * num_layers <= 64 * kSplitsTriedMax;
-  if (all) {
+  // Most of these are out of range or the same for many stages.
+  if (static_cast<int64_t>(slots.size()) * num_layers <= 64 * tried_max) {
     for (const StageSlot& slot : slots) {
       for (int64_t layers = 1; layers <= num_layers; ++layers) {
         const int64_t blocks = BlocksThatFit(slot, layers);
@@ -60,11 +44,11 @@ std::vector<int64_t> RoomsToTry(const std::vector<StageSlot>& slots, int64_t num
     }
     std::sort(rooms.begin(), rooms.end(), std::greater<>());
     rooms.erase(std::unique(rooms.begin(), rooms.end()), rooms.end());
-    if (static_cast<int64_t>(rooms.size()) <= kSplitsTriedMax) return rooms;
+    if (static_cast<int64_t>(rooms.size()) <= tried_max) return rooms;
   }
-  constexpr int64_t kSteps = 16;
+  const int64_t steps = std::min<int64_t>(16, tried_max);
   rooms.clear();
-  for (int64_t i = kSteps; i >= 1; --i) rooms.push_back(least + (most - least) / kSteps * i);
+  for (int64_t i = steps; i >= 1; --i) rooms.push_back(least + (most - least) / steps * i);
   rooms.front() = most;
   return rooms;
 }
@@ -87,22 +71,14 @@ BlockRange BlocksWanted(const ModelConfig& model, const PlacementOptions& option
   return {.least = std::min(least, most), .most = most};
 }
 
-Throughput PredictThroughput(const std::vector<StageSlot>& slots, const Split& split,
-                             const PlacementOptions& options, int64_t context) {
-  const LinkSpeed link = LinkOf(options);
-  const FullLoad load = LoadOf(options, context, split.blocks, slots.size());
-  Throughput result{.slowest_stage_seconds = SlowestSeconds(slots, split.layers, load.step, link),
-                    .rows = load.step.rows};
-  double round = 0;  // of one step through all stages
-  for (size_t i = 0; i < slots.size(); ++i) {
-    const StepCost& cost = slots[i].cost->step;
-    round += StageSeconds(cost, split.layers[i], load.step, slots[i].speed, link) +
-             HopSeconds(cost, load.step.rows, link);
-  }
-  // One step per stage is under way, unless there are too few sequences for that.
-  result.tokens_per_second =
-      std::min(load.step.rows / result.slowest_stage_seconds, load.running / round);
-  return result;
+FullLoad LoadOf(const PlacementOptions& options, int64_t context, int64_t blocks,
+                size_t num_stages) {
+  const auto tokens = static_cast<double>(SequenceTokens(options, context));
+  const double room = static_cast<double>(blocks * options.block_size) / tokens;
+  const int32_t busy = options.busy_sequences > 0 ? options.busy_sequences : options.max_sequences;
+  const double running = std::clamp(room, 1.0, static_cast<double>(busy));
+  const double rows = std::max(1.0, running / static_cast<double>(num_stages));
+  return {.running = running, .step = {.rows = rows, .depth = tokens}};
 }
 
 std::vector<int32_t> Deal(const std::vector<StageSlot>& slots, int64_t num_layers, int64_t blocks,
@@ -147,7 +123,7 @@ bool Fits(const std::vector<StageSlot>& slots, int64_t num_layers, int64_t block
 }
 
 Split FastestSplit(const ModelConfig& model, const std::vector<StageSlot>& slots,
-                   const PlacementOptions& options, const BlockRange& wanted) {
+                   const PlacementOptions& options, const BlockRange& wanted, int64_t tried_max) {
   const int64_t most = Largest(wanted.least, wanted.most, [&](int64_t blocks) {
     return Fits(slots, model.num_layers, blocks);
   });
@@ -155,7 +131,7 @@ Split FastestSplit(const ModelConfig& model, const std::vector<StageSlot>& slots
   const LinkSpeed link = LinkOf(options);
   Split best;
   double best_rate = -1;
-  for (const int64_t room : RoomsToTry(slots, model.num_layers, wanted.least, most)) {
+  for (const int64_t room : RoomsToTry(slots, model.num_layers, wanted.least, most, tried_max)) {
     const StepLoad load = LoadOf(options, context, room, slots.size()).step;
     Split split{
         .layers = Deal(slots, model.num_layers, room, [&](const StageSlot& slot, int64_t layers) {

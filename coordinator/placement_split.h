@@ -24,17 +24,18 @@ struct Split {
   int64_t blocks = 0;
 };
 
-// What a pipeline serves when all sequences it has room for decode at once, predicted.
-struct Throughput {
-  double tokens_per_second = 0;
-  double slowest_stage_seconds = 0;  // of one step
-  double rows = 0;                   // of one step
-};
 // Tokens a running sequence is taken to hold: chats rarely hold more, and a context of 131,072
 // tokens that nobody uses must not push the layers to where the memory is and the speed is not.
 inline constexpr int64_t kPlannedSequenceTokens = 2048;
-Throughput PredictThroughput(const std::vector<StageSlot>& slots, const Split& split,
-                             const PlacementOptions& options, int64_t context);
+
+// What a pipeline has to do when as many sequences run as it has room for: they are divided over as
+// many steps as there are stages.
+struct FullLoad {
+  double running = 0;
+  StepLoad step;
+};
+FullLoad LoadOf(const PlacementOptions& options, int64_t context, int64_t blocks,
+                size_t num_stages);
 
 // Whether the slots hold all layers with `blocks` blocks each, every slot at least one layer.
 bool Fits(const std::vector<StageSlot>& slots, int64_t num_layers, int64_t blocks);
@@ -56,11 +57,12 @@ double PaceOf(const std::vector<StageSlot>& slots, const Split& split,
               const PlacementOptions& options, int64_t context);
 
 // The split of the highest pace, and the one with more KV room among equals. Exact up to
-// kSplitsTriedMax sizes of the KV room, which covers the pipelines of any published model; beyond,
+// `tried_max` sizes of the KV room, which covers the pipelines of any published model; beyond,
 // the sizes tried are spread evenly.  REQUIRES: Fits(slots, model.num_layers, wanted.least)
 inline constexpr int64_t kSplitsTriedMax = 1024;
 Split FastestSplit(const ModelConfig& model, const std::vector<StageSlot>& slots,
-                   const PlacementOptions& options, const BlockRange& wanted);
+                   const PlacementOptions& options, const BlockRange& wanted,
+                   int64_t tried_max = kSplitsTriedMax);
 
 // The largest value in [low, high] for which `holds`.  REQUIRES: holds(low), and holds is monotone
 template <typename Predicate>
