@@ -47,23 +47,6 @@ Range ColumnsOf(const ModelConfig& config, const WeightSpec& spec, int ranks, in
   return {begin[rank * kLeaves / ranks], begin[(rank + 1) * kLeaves / ranks]};
 }
 
-ShardTensor Share(const ModelConfig& config, WeightSpec spec, int ranks, int rank) {
-  ShardTensor part;
-  part.rows = {0, spec.shape[0]};
-  const int64_t cols = spec.shape.size() > 1 ? spec.shape[1] : 1;
-  part.cols = {0, cols};
-  if (spec.split == SplitAxis::kOut) part.rows = RowsOf(config, spec, ranks, rank);
-  if (spec.split == SplitAxis::kIn) part.cols = ColumnsOf(config, spec, ranks, rank);
-  const int64_t element = DTypeBytes(config.dtype);
-  part.bytes.begin = (part.rows.begin * cols + part.cols.begin) * element;
-  part.bytes.end = part.bytes.begin;
-  if (part.rows.size() > 0 && part.cols.size() > 0) {
-    part.bytes.end = ((part.rows.end - 1) * cols + part.cols.end) * element;
-  }
-  part.spec = std::move(spec);
-  return part;
-}
-
 // Rows of the products a shard packs, filled from its tensors: fused products are one matrix.
 class PackedSizes {
  public:
@@ -215,13 +198,30 @@ int64_t KvBytesPerToken(const ModelConfig& config, const StageShare& share, int 
          DTypeBytes(kv_dtype.value_or(config.dtype));
 }
 
+ShardTensor ShareTensor(const ModelConfig& config, WeightSpec spec, int ranks, int rank) {
+  ShardTensor part;
+  part.rows = {0, spec.shape[0]};
+  const int64_t cols = spec.shape.size() > 1 ? spec.shape[1] : 1;
+  part.cols = {0, cols};
+  if (spec.split == SplitAxis::kOut) part.rows = RowsOf(config, spec, ranks, rank);
+  if (spec.split == SplitAxis::kIn) part.cols = ColumnsOf(config, spec, ranks, rank);
+  const int64_t element = DTypeBytes(config.dtype);
+  part.bytes.begin = (part.rows.begin * cols + part.cols.begin) * element;
+  part.bytes.end = part.bytes.begin;
+  if (part.rows.size() > 0 && part.cols.size() > 0) {
+    part.bytes.end = ((part.rows.end - 1) * cols + part.cols.end) * element;
+  }
+  part.spec = std::move(spec);
+  return part;
+}
+
 std::vector<ShardTensor> ListShardTensors(const ModelConfig& config, const StageShare& share,
                                           int ranks, int rank) {
   CHECK(CheckStageShare(config, share).ok() && CheckRanks(config, ranks).ok());
   CHECK(rank >= 0 && rank < ranks) << rank << " of " << ranks;
   std::vector<ShardTensor> tensors;
   for (WeightSpec& spec : ListWeights(config, share)) {
-    tensors.push_back(Share(config, std::move(spec), ranks, rank));
+    tensors.push_back(ShareTensor(config, std::move(spec), ranks, rank));
   }
   if (share.has_embedding && share.has_head && config.tie_word_embeddings) {
     for (ShardTensor& tensor : tensors) {

@@ -90,6 +90,9 @@ struct ShardTensor {
   bool shared_with_embedding = false;
 };
 
+// What rank `rank` reads of one tensor of ListWeights or WeightOf.
+ShardTensor ShareTensor(const ModelConfig& config, WeightSpec spec, int ranks, int rank);
+
 // Everything rank `rank` reads, in the order of ListWeights.
 std::vector<ShardTensor> ListShardTensors(const ModelConfig& config, const StageShare& share,
                                           int ranks, int rank);

@@ -25,16 +25,19 @@ inline constexpr int64_t CollectiveBuffers(int ranks) {
   return buffers;
 }
 
-// The most that ranks tell each other about one entry of the vocabulary: a candidate, and its share
-// of what stands in front of a list of them.
-inline constexpr int64_t kCollectiveBytesPerCandidate = 16;
+// The most that ranks tell each other about one entry of the vocabulary: a candidate of 12 bytes to
+// draw from and one to report. Beside it, what stands in front of such lists on eight ranks.
+inline constexpr int64_t kCollectiveBytesPerCandidate = 24;
+inline constexpr int64_t kCollectiveExtraCandidates = 1024;
 
 // Bytes of one such buffer: partial sums of the largest step, or on the last stage candidates for
 // the whole vocabulary, which a very flat distribution may need.
 inline int64_t CollectiveBufferBytes(const ModelConfig& config, bool has_head,
                                      int64_t max_batch_tokens) {
   const int64_t sums = max_batch_tokens * config.hidden_size * static_cast<int64_t>(sizeof(float));
-  return has_head ? std::max(sums, config.vocab_size * kCollectiveBytesPerCandidate) : sums;
+  const int64_t candidates =
+      (config.vocab_size + kCollectiveExtraCandidates) * kCollectiveBytesPerCandidate;
+  return has_head ? std::max(sums, candidates) : sums;
 }
 
 // All rows are f32. Living at once in a layer: residual, its norm, what the layer adds (over ranks,

@@ -1,6 +1,7 @@
 #include "worker/buffer_pool.h"
 
 #include <cstdlib>
+#include <limits>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -38,6 +39,10 @@ BufferPool::BufferPool(int64_t capacity_bytes)
 BufferPool::~BufferPool() = default;
 
 std::shared_ptr<ActivationBuffer> BufferPool::Acquire(int64_t size) {
+  return TryAcquire(size, std::numeric_limits<int64_t>::max());
+}
+
+std::shared_ptr<ActivationBuffer> BufferPool::TryAcquire(int64_t size, int64_t limit) {
   CHECK(size >= 0 && size <= capacity_bytes_) << size << " of " << capacity_bytes_ << " bytes";
   std::unique_ptr<PooledBuffer> buffer;
   {
@@ -45,6 +50,8 @@ std::shared_ptr<ActivationBuffer> BufferPool::Acquire(int64_t size) {
     if (!shared_->idle.empty()) {
       buffer = std::move(shared_->idle.back());
       shared_->idle.pop_back();
+    } else if (shared_->made >= limit) {
+      return nullptr;
     } else {
       ++shared_->made;
     }

@@ -23,6 +23,8 @@ class BufferPool {
   // A buffer whose first `size` bytes are in use, contents unspecified, aligned to 64 bytes.
   // REQUIRES: 0 <= size <= capacity_bytes
   std::shared_ptr<ActivationBuffer> Acquire(int64_t size);
+  // The same, but null rather than more than `limit` buffers in all.
+  std::shared_ptr<ActivationBuffer> TryAcquire(int64_t size, int64_t limit);
 
   int64_t capacity_bytes() const { return capacity_bytes_; }
   // Buffers made so far: how many were ever in use at once.

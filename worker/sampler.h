@@ -12,6 +12,10 @@
 // Log-probabilities are natural logarithms of the model's own distribution: before penalties, bias,
 // temperature and filters.
 //
+// Over several ranks each has the logits of its own part of the vocabulary. They tell each other
+// the best candidates and the normaliser's parts of each row, and all of them sample, with the same
+// result. Randomly drawn rows of very flat distributions take another exchange or two.
+//
 // Thread: the executor's.
 #pragma once
 
@@ -22,8 +26,11 @@
 
 #include "base/status.h"
 #include "kernels/backend.h"
+#include "kernels/collective.h"
 #include "tutti/v1/peer.pb.h"
 #include "worker/batch.h"
+#include "worker/equal_blocks.h"
+#include "worker/row_exchange.h"
 
 namespace tutti {
 
@@ -34,39 +41,54 @@ inline constexpr float kGreedyTemperature = 1e-5f;
 
 class Sampler {
  public:
-  // REQUIRES: the backend outlives the sampler. RESOURCE_EXHAUSTED when memory is short.
+  struct Options {
+    int64_t vocab_size = 0;
+    // Over ranks:
+    int ranks = 1;
+    int rank = 0;
+    kernels::Collective* collective = nullptr;  // null for one rank
+    int64_t exchange_bytes = 0;                 // what the collective takes at once
+  };
+
+  // REQUIRES: backend and collective outlive the sampler. RESOURCE_EXHAUSTED when memory is short.
   static absl::StatusOr<std::unique_ptr<Sampler>> Create(kernels::Backend* backend,
-                                                         int64_t vocab_size);
+                                                         const Options& options);
 
   // Appends one token to *sampled for each row, in order. A row whose logits are not numbers (NaN,
-  // +Inf, or nothing but -Inf) has token -1.
+  // +Inf, or nothing but -Inf) has token -1. Errors are the collective's.
   //
-  //   logits [rows, vocab] f32, in memory the host can read; may be changed
-  void Sample(kernels::TensorView logits, std::span<const SampleRow> rows,
-              std::vector<v1::SampledToken>* sampled);
+  //   logits [rows, the rank's part of the vocabulary] f32, in memory the host can read; may be
+  //   changed
+  absl::Status Sample(kernels::TensorView logits, std::span<const SampleRow> rows,
+                      std::vector<v1::SampledToken>* sampled);
 
   int64_t bytes() const { return adjusted_->bytes(); }
 
  private:
-  Sampler(kernels::Backend* backend, int64_t vocab_size,
+  class RowSource;
+
+  Sampler(kernels::Backend* backend, const Options& options,
           std::unique_ptr<kernels::DeviceBuffer> adjusted);
 
-  void SampleRowInto(kernels::TensorView raw, const SequenceState& sequence, TokenId best,
-                     v1::SampledToken* token);
-  bool Adjust(kernels::TensorView raw, const SequenceState& sequence);
-  TokenId Draw(kernels::TensorView logits, const SequenceState& sequence);
-  void FillLogprobs(kernels::TensorView raw, const SequenceState& sequence,
-                    v1::SampledToken* token);
+  absl::Status SampleGroup(kernels::TensorView logits, std::span<const SampleRow> rows,
+                           std::vector<v1::SampledToken>* sampled);
+  absl::Status SampleRowInto(kernels::TensorView raw, const SequenceState& sequence,
+                             RowAnswer* answer, v1::SampledToken* token);
+  kernels::TensorView Adjusted(kernels::TensorView raw, const SequenceState& sequence);
+  absl::Status Draw(kernels::TensorView raw, const SequenceState& sequence, RowAnswer* answer,
+                    WalkCandidate* chosen);
   kernels::TensorView AdjustedRow() const;
 
   kernels::Backend* const backend_;
-  const int64_t vocab_size_;
+  const Options options_;
+  const VocabularyShare share_;
   const std::unique_ptr<kernels::DeviceBuffer> adjusted_;  // one row of logits
+  RowExchange exchange_;
+  EqualBlocks blocks_;
 
   // Kept for their memory:
-  std::vector<TokenId> best_;
   std::vector<kernels::LogitAdjustment> adjustments_;
-  std::vector<kernels::Candidate> candidates_;
+  std::vector<std::span<const std::byte>> views_;
 };
 
 }  // namespace tutti

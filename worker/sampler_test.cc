@@ -49,7 +49,7 @@ class SamplerTest : public ::testing::TestWithParam<std::string> {
                                            const std::vector<const SequenceState*>& sequences) {
     const auto vocab = static_cast<int64_t>(rows[0].size());
     if (sampler_ == nullptr || vocab != vocab_) {
-      sampler_ = Sampler::Create(backend_.get(), vocab).value();
+      sampler_ = Sampler::Create(backend_.get(), {.vocab_size = vocab}).value();
       vocab_ = vocab;
     }
     auto buffer = backend_->Allocate(rows.size() * vocab * sizeof(float)).value();
@@ -64,7 +64,8 @@ class SamplerTest : public ::testing::TestWithParam<std::string> {
       sample_rows.push_back({static_cast<int32_t>(r), sequences[r]});
     }
     std::vector<v1::SampledToken> sampled;
-    sampler_->Sample(logits, sample_rows, &sampled);
+    const absl::Status status = sampler_->Sample(logits, sample_rows, &sampled);
+    EXPECT_TRUE(status.ok()) << status;
     return sampled;
   }
 
@@ -320,17 +321,50 @@ TEST_P(SamplerTest, AVocabularyOfOne) {
 TEST_P(SamplerTest, TheWalkSumsInOneOrderWhateverThePortions) {
   std::vector<float> logits(3000);
   for (size_t i = 0; i < logits.size(); ++i) logits[i] = std::sin(static_cast<float>(i));
+  class Source : public CandidateSource {
+   public:
+    explicit Source(const std::vector<float>& logits) {
+      for (size_t i = 0; i < logits.size(); ++i) {
+        all_.push_back({.id = static_cast<int32_t>(i), .logit = logits[i], .raw = logits[i]});
+      }
+      std::sort(all_.begin(), all_.end(), ListedBefore);
+    }
+    absl::Status Top(int64_t count, std::vector<WalkCandidate>* out) override {
+      if (count > allowed) return absl::UnavailableError("a rank is gone");
+      out->assign(all_.begin(), all_.begin() + count);
+      return absl::OkStatus();
+    }
+    int64_t allowed = 3000;
+
+   private:
+    std::vector<WalkCandidate> all_;
+  } source(logits);
+  std::vector<WalkCandidate> first, other_first;
+  ASSERT_TRUE(source.Top(kFirstPortion, &first).ok());
+  other_first = first;
   const kernels::TensorView view = {
       .data = logits.data(), .rows = 1, .cols = 3000, .row_stride = 3000};
-  std::vector<kernels::Candidate> storage, other_storage;
-  CandidateWalk stepwise(backend_.get(), view, 0.7, &storage);
-  CandidateWalk at_once(backend_.get(), view, 0.7, &other_storage);
+  double log_sum = 0;
+  backend_->LogSumExp(view, 1 / 0.7, {&log_sum, 1});
+  CandidateWalk stepwise(&source, 3000, 0.7, log_sum, &first);
+  CandidateWalk at_once(&source, 3000, 0.7, log_sum, &other_first);
   at_once.Cumulative(3000);
   for (int64_t i = 0; i < 3000; ++i) {
-    ASSERT_EQ(stepwise.id(i), at_once.id(i));
+    ASSERT_EQ(stepwise.candidate(i).id, at_once.candidate(i).id);
     ASSERT_EQ(stepwise.Cumulative(i + 1), at_once.Cumulative(i + 1));
   }
   EXPECT_NEAR(stepwise.Total(), at_once.Cumulative(3000), 1e-3);
+
+  // When candidates cannot be had, loops over them end and the walk says why.
+  first.resize(kFirstPortion);
+  source.allowed = 100;
+  CandidateWalk broken(&source, 3000, 0.7, log_sum, &first);
+  EXPECT_GT(broken.weight(63), 0);
+  EXPECT_TRUE(broken.status().ok());
+  EXPECT_EQ(broken.weight(64), 0);
+  EXPECT_TRUE(std::isinf(broken.Cumulative(65)));
+  EXPECT_EQ(broken.candidate(64).id, 0);
+  EXPECT_EQ(broken.status().code(), absl::StatusCode::kUnavailable);
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, SamplerTest, ::testing::Values("reference", "cpu"),

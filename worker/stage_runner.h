@@ -39,12 +39,12 @@ class StageRunner {
   //
   //   input    [rows, activation_row_bytes], from the previous stage; empty on stage 0
   //   output   [rows, activation_row_bytes], for the next stage; empty on the last stage
-  //   sampled  one entry per batch.sample_rows on the last stage, in that order; a row whose logits
-  //   are not numbers has
+  //   sampled  one entry per batch.sample_rows on the last stage (the same on each of its ranks),
+  //   in that order; a row whose logits are not numbers has
   //            token -1
   //
   // Writes K/V of every row into the blocks named by the batch. An error means this shard cannot go
-  // on.
+  // on; ABORTED that the epoch is over anyhow and nobody needs to be told.
   virtual absl::Status Run(const Batch& batch, std::span<const std::byte> input,
                            std::span<std::byte> output, std::vector<v1::SampledToken>* sampled,
                            const ProgressCallback& progress) = 0;

@@ -62,6 +62,7 @@ class StageWorker::Impl {
   absl::Status RunStep(ReadyStep ready, const ProgressCallback& progress);
   void SendActivation(const std::shared_ptr<ActivationBuffer>& buffer, int32_t rows);
   void SendDone(uint64_t step, Duration compute, Duration wait);
+  void Stop(const absl::Status& status);
   void Fail(const absl::Status& status);
   v1::Frame NewFrame() const;
   bool is_first() const { return shard_.stage() == 0; }
@@ -270,7 +271,11 @@ bool StageWorker::Impl::RunOneStep(const ProgressCallback& progress) {
     const uint64_t step = ready->plan.step();
     status = Annotate(RunStep(std::move(*ready), progress), absl::StrCat("step ", step));
   }
-  if (!status.ok()) Fail(status);
+  if (absl::IsAborted(status)) {
+    Stop(status);
+  } else if (!status.ok()) {
+    Fail(status);
+  }
   return true;
 }
 
@@ -325,7 +330,8 @@ void StageWorker::Impl::SendActivation(const std::shared_ptr<ActivationBuffer>& 
 void StageWorker::Impl::SendDone(uint64_t step, Duration compute, Duration wait) {
   v1::Frame frame = NewFrame();
   v1::StepDone* done = nullptr;
-  if (is_last()) {
+  // All ranks of the last stage have sampled the same; the first tells.
+  if (is_last() && shard_.rank() == 0) {
     CHECK(sampled_.size() == batch_.sample_rows.size())
         << sampled_.size() << " samples for " << batch_.sample_rows.size() << " rows";
     v1::StepResult* const result = frame.mutable_step_result();
@@ -349,11 +355,16 @@ void StageWorker::Impl::SendDone(uint64_t step, Duration compute, Duration wait)
   outbox_->ToCoordinator(std::move(frame));
 }
 
-// Says why and stops: the coordinator decides what happens to the shard.
-void StageWorker::Impl::Fail(const absl::Status& status) {
+// Runs no further steps of this epoch.
+void StageWorker::Impl::Stop(const absl::Status& status) {
   status_ = status;
   table_.reset();
   sequencer_.reset();
+}
+
+// Says why and stops: the coordinator decides what happens to the shard.
+void StageWorker::Impl::Fail(const absl::Status& status) {
+  Stop(status);
   v1::Frame frame = NewFrame();
   frame.mutable_failure()->set_message(status.ToString());
   outbox_->ToCoordinator(std::move(frame));

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "worker/testing_ranks.h"
 #include "worker/transformer.h"
 
 namespace tutti::testing {
@@ -19,11 +20,10 @@ class Outbox : public StageOutbox {
  public:
   void ToCoordinator(v1::Frame frame) override { to_coordinator.push_back(std::move(frame)); }
   void ToNextStage(v1::Frame frame, Payload payload) override {
-    CHECK(next != nullptr);
-    next->OnActivationFrame(std::move(frame), std::move(payload));
+    for (StageWorker* worker : next) worker->OnActivationFrame(frame, payload);
   }
   std::vector<v1::Frame> to_coordinator;
-  StageWorker* next = nullptr;
+  std::vector<StageWorker*> next;
 };
 
 }  // namespace
@@ -48,58 +48,88 @@ std::vector<TokenId> TestOutput::ids() const {
 }
 
 struct TestPipeline::Stage {
-  Outbox outbox;
-  std::unique_ptr<StageWorker> worker;
+  struct Member {
+    std::unique_ptr<kernels::Backend> backend;
+    Outbox outbox;
+    std::unique_ptr<StageWorker> worker;
+  };
+  explicit Stage(int ranks) : ranks(ranks), members(static_cast<size_t>(ranks)) {}
+  TestRanks ranks;
+  std::vector<Member> members;
 };
 
 TestPipeline::TestPipeline(const TestPipelineOptions& options) : options_(options) {
   auto config = LoadModelConfig(options.model_dir);
   CHECK(config.ok()) << config.status();
   config_ = *config;
-  auto backend = kernels::CreateBackend(
-      options.backend,
-      {.num_threads = options.threads, .instruction_set = options.instruction_set});
-  CHECK(backend.ok()) << backend.status();
-  backend_ = *std::move(backend);
-  StageRunnerFactory factory =
-      [this, load = MakeTransformerFactory({options.model_dir, config_, backend_.get()})](
-          const v1::AssignShard& shard,
-          const LoadProgress& progress) -> absl::StatusOr<std::unique_ptr<StageRunner>> {
-    TUTTI_ASSIGN_OR_RETURN(auto runner, load(shard, progress));
-    static_cast<Transformer*>(runner.get())
-        ->set_logits_observer([this](std::span<const SampleRow>, kernels::TensorView logits) {
-          last_logits_.assign(logits.f32(), logits.f32() + logits.cols);
-        });
-    return runner;
-  };
   std::vector<int32_t> layers = options.layers;
   if (layers.empty()) layers = {static_cast<int32_t>(config_.num_layers)};
   int32_t first_layer = 0;
   for (size_t i = 0; i < layers.size(); ++i) {
-    auto stage = std::make_unique<Stage>();
-    stage->worker = std::make_unique<StageWorker>(factory, &stage->outbox, &clock_);
-    if (i > 0) stages_.back()->outbox.next = stage->worker.get();
+    v1::AssignShard shard;
+    shard.set_stage(static_cast<int32_t>(i));
+    shard.set_num_stages(static_cast<int32_t>(layers.size()));
+    shard.set_num_ranks(options.ranks.empty() ? 1 : options.ranks[i]);
+    shard.set_first_layer(first_layer);
+    shard.set_num_layers(layers[i]);
+    shard.set_has_embedding(i == 0);
+    shard.set_has_head(i + 1 == layers.size());
+    shard.set_block_size(options.block_size);
+    shard.set_num_blocks(options.num_blocks);
+    shard.set_max_batch_tokens(options.max_batch_tokens);
+    shard.set_max_sequences(64);
+    shard.set_max_model_len(static_cast<int32_t>(config_.max_position_embeddings));
+    first_layer += layers[i];
+    stages_.push_back(MakeStage(shard));
+    if (i == 0) continue;
+    // Every rank of a stage holds the same activation; rank r feeds those it equals modulo n.
+    auto& before = stages_[i - 1]->members;
+    auto& here = stages_[i]->members;
+    for (size_t rank = 0; rank < here.size(); ++rank) {
+      before[rank % before.size()].outbox.next.push_back(here[rank].worker.get());
+    }
+  }
+}
+
+std::unique_ptr<TestPipeline::Stage> TestPipeline::MakeStage(const v1::AssignShard& shard) {
+  auto stage = std::make_unique<Stage>(shard.num_ranks());
+  auto& ready = ready_.emplace_back(static_cast<size_t>(shard.num_ranks()));
+  for (int rank = 0; rank < shard.num_ranks(); ++rank) {
+    Stage::Member& member = stage->members[rank];
+    auto backend = kernels::CreateBackend(
+        options_.backend,
+        {.num_threads = options_.threads, .instruction_set = options_.instruction_set});
+    CHECK(backend.ok()) << backend.status();
+    member.backend = *std::move(backend);
+    StageRunnerFactory factory =
+        [this, load = MakeTransformerFactory({.dir = options_.model_dir,
+                                              .config = config_,
+                                              .backend = member.backend.get(),
+                                              .collective = stage->ranks.collective(rank)})](
+            const v1::AssignShard& assigned,
+            const LoadProgress& progress) -> absl::StatusOr<std::unique_ptr<StageRunner>> {
+      TUTTI_ASSIGN_OR_RETURN(auto runner, load(assigned, progress));
+      if (assigned.num_ranks() > 1) return runner;
+      static_cast<Transformer*>(runner.get())
+          ->set_logits_observer([this](std::span<const SampleRow>, kernels::TensorView logits) {
+            last_logits_.assign(logits.f32(), logits.f32() + logits.cols);
+          });
+      return runner;
+    };
+    member.worker = std::make_unique<StageWorker>(factory, &member.outbox, &clock_);
     v1::Frame frame;
     frame.set_epoch(kEpoch);
-    v1::AssignShard* shard = frame.mutable_assign_shard();
-    shard->set_stage(static_cast<int32_t>(i));
-    shard->set_num_stages(static_cast<int32_t>(layers.size()));
-    shard->set_num_ranks(1);
-    shard->set_first_layer(first_layer);
-    shard->set_num_layers(layers[i]);
-    shard->set_has_embedding(i == 0);
-    shard->set_has_head(i + 1 == layers.size());
-    shard->set_block_size(options.block_size);
-    shard->set_num_blocks(options.num_blocks);
-    shard->set_max_batch_tokens(options.max_batch_tokens);
-    shard->set_max_sequences(64);
-    shard->set_max_model_len(static_cast<int32_t>(config_.max_position_embeddings));
-    first_layer += layers[i];
-    stage->worker->OnCoordinatorFrame(std::move(frame));
-    CHECK(stage->worker->status().ok()) << stage->worker->status();
-    ready_.push_back(stage->outbox.to_coordinator.back().shard_ready());
-    stages_.push_back(std::move(stage));
+    *frame.mutable_assign_shard() = shard;
+    frame.mutable_assign_shard()->set_rank(rank);
+    member.worker->OnCoordinatorFrame(std::move(frame));
+    CHECK(member.worker->status().ok()) << member.worker->status();
+    ready[rank] = member.outbox.to_coordinator.back().shard_ready();
   }
+  return stage;
+}
+
+LinkCollective::Counters TestPipeline::exchanged(size_t stage, int rank) const {
+  return stages_[stage]->ranks.collective(rank)->counters();
 }
 
 TestPipeline::~TestPipeline() = default;
@@ -112,17 +142,23 @@ v1::StepResult TestPipeline::RunStep(v1::StepPlan plan) {
   for (const auto& scheduled : plan.scheduled()) rows += scheduled.count();
   plan.set_total_rows(rows);
   for (auto& stage : stages_) {
-    stage->outbox.to_coordinator.clear();
-    v1::Frame frame;
-    frame.set_epoch(kEpoch);
-    *frame.mutable_step_plan() = plan;
-    stage->worker->OnCoordinatorFrame(std::move(frame));
-    CHECK(stage->worker->RunOneStep({}));
-    CHECK(stage->worker->status().ok()) << stage->worker->status();
+    stage->ranks.Run([&](int rank) {
+      Stage::Member& member = stage->members[rank];
+      member.outbox.to_coordinator.clear();
+      v1::Frame frame;
+      frame.set_epoch(kEpoch);
+      *frame.mutable_step_plan() = plan;
+      member.worker->OnCoordinatorFrame(std::move(frame));
+      CHECK(member.worker->RunOneStep({}));
+      CHECK(member.worker->status().ok()) << member.worker->status();
+    });
   }
-  const v1::Frame& answer = stages_.back()->outbox.to_coordinator.back();
-  CHECK(answer.has_step_result());
-  return answer.step_result();
+  // One rank answers for its stage.
+  for (const Stage::Member& member : stages_.back()->members) {
+    const bool answers = member.outbox.to_coordinator.back().has_step_result();
+    CHECK(answers == (&member == &stages_.back()->members.front()));
+  }
+  return stages_.back()->members.front().outbox.to_coordinator.back().step_result();
 }
 
 std::vector<TestOutput> TestPipeline::Generate(const std::vector<TestRequest>& requests,

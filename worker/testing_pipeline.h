@@ -1,6 +1,6 @@
-// For tests: a whole pipeline of stage workers with real transformers, driven by one thread, with a
-// small scheduler whose choices (stages, chunk sizes, who runs together, which blocks) the tests
-// vary.
+// For tests: a whole pipeline of stage workers with real transformers, driven by one thread (and
+// one more for each further rank of a stage), with a small scheduler whose choices (stages, chunk
+// sizes, who runs together, which blocks) the tests vary.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 #include "kernels/backend.h"
 #include "model/model_config.h"
 #include "tutti/v1/peer.pb.h"
+#include "worker/link_collective.h"
 #include "worker/stage_worker.h"
 
 namespace tutti::testing {
@@ -38,6 +39,7 @@ struct TestPipelineOptions {
   int threads = 1;
   std::string instruction_set;
   std::vector<int32_t> layers;  // per stage; empty: one stage
+  std::vector<int> ranks;       // per stage; empty: one each
   int32_t block_size = 16;
   int32_t num_blocks = 64;
   int32_t max_batch_tokens = 128;
@@ -54,22 +56,24 @@ class TestPipeline {
                                    uint64_t block_seed = 0);
 
   // Logits of every position of `prompt`, [positions][vocab]: each is sampled once, token by token.
+  // For a last stage of one rank.
   std::vector<std::vector<float>> Logits(const std::vector<TokenId>& prompt);
 
   const ModelConfig& config() const { return config_; }
-  const v1::ShardReady& ready(size_t stage) const { return ready_[stage]; }
+  const v1::ShardReady& ready(size_t stage, int rank = 0) const { return ready_[stage][rank]; }
+  LinkCollective::Counters exchanged(size_t stage, int rank) const;
 
  private:
   struct Stage;
 
+  std::unique_ptr<Stage> MakeStage(const v1::AssignShard& shard);
   v1::StepResult RunStep(v1::StepPlan plan);
 
   const TestPipelineOptions options_;
   ModelConfig config_;
-  std::unique_ptr<kernels::Backend> backend_;
   SystemClock clock_;
   std::vector<std::unique_ptr<Stage>> stages_;
-  std::vector<v1::ShardReady> ready_;
+  std::vector<std::vector<v1::ShardReady>> ready_;  // [stage][rank]
   std::vector<float> last_logits_;
   uint64_t next_sequence_ = 1;
   uint64_t step_ = 0;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "model/partition.h"
+#include "model/work_space.h"
 #include "worker/limits.h"
 
 namespace tutti {
@@ -34,7 +35,8 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(const ModelConf
                          KvStore::Create(backend, options.kv, options.share.num_layers));
   TUTTI_RETURN_IF_ERROR(transformer->AllocateScratch());
   if (options.share.has_head) {
-    TUTTI_ASSIGN_OR_RETURN(transformer->sampler_, Sampler::Create(backend, config.vocab_size));
+    TUTTI_ASSIGN_OR_RETURN(transformer->sampler_,
+                           Sampler::Create(backend, transformer->SamplerOptions()));
   }
   return transformer;
 }
@@ -45,6 +47,7 @@ Transformer::Transformer(const ModelConfig& config, const Options& options,
       options_(options),
       backend_(backend),
       weights_(std::move(weights)),
+      widths_(WidthsOfRank(config, options.place.ranks, options.place.rank)),
       inverse_frequency_(InverseFrequencies(config.rope_theta, config.head_dim)),
       attention_scale_(static_cast<float>(1 / std::sqrt(static_cast<double>(config.head_dim)))) {}
 
@@ -58,29 +61,47 @@ absl::Status Transformer::AllocateScratch() {
     return View(buffers_.back()->data(), DType::kF32, rows, cols);
   };
   const int64_t rows = options_.max_batch_tokens;
-  const int64_t qkv = config_.q_width() + 2 * config_.kv_width();
+  const int64_t qkv = widths_.query + 2 * widths_.key_value;
+  const int64_t mlp = widths_.intermediate;
   TUTTI_ASSIGN_OR_RETURN(scratch_.residual, allocate(rows, config_.hidden_size));
   TUTTI_ASSIGN_OR_RETURN(scratch_.normed, allocate(rows, config_.hidden_size));
-  TUTTI_ASSIGN_OR_RETURN(scratch_.delta, allocate(rows, config_.hidden_size));
-  TUTTI_ASSIGN_OR_RETURN(const TensorView wide,
-                         allocate(rows, std::max(qkv, 2 * config_.intermediate_size)));
-  TUTTI_ASSIGN_OR_RETURN(const TensorView narrow,
-                         allocate(rows, std::max(config_.q_width(), config_.intermediate_size)));
+  if (options_.place.ranks == 1) {
+    TUTTI_ASSIGN_OR_RETURN(scratch_.delta, allocate(rows, config_.hidden_size));
+  } else {
+    TUTTI_RETURN_IF_ERROR(options_.collective->Reserve(options_.place.ranks, ExchangeBytes()));
+  }
+  TUTTI_ASSIGN_OR_RETURN(const TensorView wide, allocate(rows, std::max(qkv, 2 * mlp)));
+  TUTTI_ASSIGN_OR_RETURN(const TensorView narrow, allocate(rows, std::max(widths_.query, mlp)));
   scratch_.qkv = View(wide.data, DType::kF32, rows, qkv);
-  scratch_.gate_up = View(wide.data, DType::kF32, rows, 2 * config_.intermediate_size);
-  scratch_.attended = View(narrow.data, DType::kF32, rows, config_.q_width());
-  scratch_.activated = View(narrow.data, DType::kF32, rows, config_.intermediate_size);
+  scratch_.gate_up = View(wide.data, DType::kF32, rows, 2 * mlp);
+  scratch_.attended = View(narrow.data, DType::kF32, rows, widths_.query);
+  scratch_.activated = View(narrow.data, DType::kF32, rows, mlp);
   if (!options_.share.has_head) return absl::OkStatus();
   const int64_t slice = std::min({kLogitRowsMax, options_.max_sequences, rows});
   TUTTI_ASSIGN_OR_RETURN(scratch_.logit_input, allocate(slice, config_.hidden_size));
-  TUTTI_ASSIGN_OR_RETURN(scratch_.logits, allocate(slice, config_.vocab_size));
+  TUTTI_ASSIGN_OR_RETURN(scratch_.logits, allocate(slice, widths_.vocab));
   return absl::OkStatus();
+}
+
+int64_t Transformer::ExchangeBytes() const {
+  return CollectiveBufferBytes(config_, options_.share.has_head, options_.max_batch_tokens);
+}
+
+Sampler::Options Transformer::SamplerOptions() const {
+  return {.vocab_size = config_.vocab_size,
+          .ranks = options_.place.ranks,
+          .rank = options_.place.rank,
+          .collective = options_.collective,
+          .exchange_bytes = ExchangeBytes()};
 }
 
 ShardMemory Transformer::memory() const {
   ShardMemory memory{.weight_bytes = weights_.bytes(), .kv_bytes = kv_.bytes()};
   for (const auto& buffer : buffers_) memory.activation_bytes += buffer->bytes();
   if (sampler_ != nullptr) memory.activation_bytes += sampler_->bytes();
+  if (options_.place.ranks > 1) {
+    memory.activation_bytes += CollectiveBuffers(options_.place.ranks) * ExchangeBytes();
+  }
   return memory;
 }
 
@@ -100,35 +121,77 @@ absl::Status Transformer::Run(const Batch& batch, std::span<const std::byte> inp
   const auto wire = [&](const std::byte* data) {
     return View(const_cast<std::byte*>(data), config_.dtype, rows, config_.hidden_size);
   };
+  if (options_.place.ranks > 1) options_.collective->BeginStep(batch.step.value());
   if (options_.share.has_embedding) {
-    backend_->Embed(batch.tokens, *weights_.embedding, residual);
+    TUTTI_RETURN_IF_ERROR(Embed(batch, residual));
   } else {
     backend_->Convert(wire(input.data()), residual);
   }
   for (int64_t layer = 0; layer < options_.share.num_layers; ++layer) {
-    Attend(weights_.layers[layer], kv_.layer(layer), batch);
-    Mlp(weights_.layers[layer], rows);
+    TUTTI_RETURN_IF_ERROR(Attend(weights_.layers[layer], kv_.layer(layer), batch));
+    TUTTI_RETURN_IF_ERROR(Mlp(weights_.layers[layer], rows));
     if (progress) progress();
   }
   if (options_.share.has_head) {
-    SampleAll(batch, sampled);
-  } else {
-    backend_->Convert(residual, wire(output.data()));
+    return SampleAll(batch, sampled);
+  }
+  backend_->Convert(residual, wire(output.data()));
+  return absl::OkStatus();
+}
+
+// Each rank has the rows of its own ids. They reach the others in the checkpoint's type, rank by
+// rank and in the order of the batch, so nothing is lost and every row travels once.
+absl::Status Transformer::Embed(const Batch& batch, TensorView residual) {
+  const auto [ranks, rank] = options_.place;
+  if (ranks == 1) {
+    backend_->Embed(batch.tokens, *weights_.embedding, residual);
+    return absl::OkStatus();
+  }
+  const int64_t row_bytes = activation_row_bytes();
+  TUTTI_ASSIGN_OR_RETURN(const std::span<std::byte> rows,
+                         options_.collective->Acquire(batch.rows * row_bytes));
+  const Range own = VocabularyOfRank(config_, ranks, rank);
+  own_ids_.clear();
+  for (const TokenId id : batch.tokens) {
+    if (id >= own.begin && id < own.end) own_ids_.push_back(static_cast<int32_t>(id - own.begin));
+  }
+  embed_begin_.assign(1, 0);
+  for (int r = 0; r < ranks; ++r) {
+    const Range range = VocabularyOfRank(config_, ranks, r);
+    const int64_t count = std::count_if(batch.tokens.begin(), batch.tokens.end(), [&](TokenId id) {
+      return id >= range.begin && id < range.end;
+    });
+    embed_begin_.push_back(embed_begin_.back() + count * row_bytes);
+  }
+  const auto row = [&](int64_t offset, int64_t count) {
+    return View(rows.data() + offset, config_.dtype, count, config_.hidden_size);
+  };
+  const auto count = static_cast<int64_t>(own_ids_.size());
+  const TensorView embedded = scratch_.normed.Rows(0, count);
+  backend_->Embed(own_ids_, *weights_.embedding, embedded);
+  backend_->Convert(embedded, row(embed_begin_[rank], count));
+  TUTTI_RETURN_IF_ERROR(options_.collective->Gather(embed_begin_));
+  std::vector<int64_t> next = embed_begin_;
+  for (int64_t r = 0; r < batch.rows; ++r) {
+    int owner = 0;
+    while (batch.tokens[r] >= VocabularyOfRank(config_, ranks, owner).end) ++owner;
+    backend_->Convert(row(next[owner], 1), residual.Rows(r, 1));
+    next[owner] += row_bytes;
   }
   return absl::OkStatus();
 }
 
 // residual += output(attention(rope(norm(q)), rope(norm(k)), v)),  [q k v] = qkv(norm(residual))
-void Transformer::Attend(const LayerWeights& layer, const KvLayer& cache, const Batch& batch) {
+absl::Status Transformer::Attend(const LayerWeights& layer, const KvLayer& cache,
+                                 const Batch& batch) {
   const int64_t rows = batch.rows;
   const TensorView residual = scratch_.residual.Rows(0, rows);
   const TensorView normed = scratch_.normed.Rows(0, rows);
   const TensorView qkv = scratch_.qkv.Rows(0, rows);
-  const TensorView q = qkv.Columns(0, config_.q_width());
-  const TensorView k = qkv.Columns(config_.q_width(), config_.kv_width());
-  const TensorView v = qkv.Columns(config_.q_width() + config_.kv_width(), config_.kv_width());
+  const TensorView q = qkv.Columns(0, widths_.query);
+  const TensorView k = qkv.Columns(widths_.query, widths_.key_value);
+  const TensorView v = qkv.Columns(widths_.query + widths_.key_value, widths_.key_value);
   const TensorView attended = scratch_.attended.Rows(0, rows);
-  const TensorView delta = scratch_.delta.Rows(0, rows);
   const AttentionBatch sequences{.row_begin = batch.row_begin,
                                  .first_position = batch.first_position,
                                  .block_begin = batch.block_begin,
@@ -144,27 +207,42 @@ void Transformer::Attend(const LayerWeights& layer, const KvLayer& cache, const 
                          inverse_frequency_);
   backend_->WriteKv(k, v, sequences, cache);
   backend_->Attention(q, cache, sequences, attention_scale_, attended);
-  backend_->MatMul(attended, *layer.attention_output, delta);
-  backend_->AddResidual(residual, delta, DType::kF32);
+  return AddProduct(attended, *layer.attention_output, DType::kF32);
 }
 
 // residual = round(residual + down(silu(gate) * up)),  [gate up] = gate_up(norm(residual))
-void Transformer::Mlp(const LayerWeights& layer, int64_t rows) {
+absl::Status Transformer::Mlp(const LayerWeights& layer, int64_t rows) {
   const TensorView residual = scratch_.residual.Rows(0, rows);
   const TensorView normed = scratch_.normed.Rows(0, rows);
   const TensorView gate_up = scratch_.gate_up.Rows(0, rows);
   const TensorView activated = scratch_.activated.Rows(0, rows);
-  const TensorView delta = scratch_.delta.Rows(0, rows);
 
   backend_->RmsNorm(residual, layer.post_attention_norm, config_.rms_norm_eps, normed);
   backend_->MatMul(normed, *layer.gate_up, gate_up);
   backend_->SiluMul(gate_up, activated);
-  backend_->MatMul(activated, *layer.down, delta);
-  backend_->AddResidual(residual, delta, config_.dtype);
+  return AddProduct(activated, *layer.down, config_.dtype);
+}
+
+absl::Status Transformer::AddProduct(TensorView in, const kernels::Weight& weight, DType round_to) {
+  const TensorView residual = scratch_.residual.Rows(0, in.rows);
+  if (options_.place.ranks == 1) {
+    const TensorView delta = scratch_.delta.Rows(0, in.rows);
+    backend_->MatMul(in, weight, delta);
+    backend_->AddResidual(residual, delta, round_to);
+    return absl::OkStatus();
+  }
+  const int64_t bytes = in.rows * config_.hidden_size * static_cast<int64_t>(sizeof(float));
+  TUTTI_ASSIGN_OR_RETURN(const std::span<std::byte> partial, options_.collective->Acquire(bytes));
+  backend_->MatMul(in, weight, View(partial.data(), DType::kF32, in.rows, config_.hidden_size));
+  TUTTI_ASSIGN_OR_RETURN(const std::span<const float> sum, options_.collective->Sum());
+  backend_->AddResidual(
+      residual, View(const_cast<float*>(sum.data()), DType::kF32, in.rows, config_.hidden_size),
+      round_to);
+  return absl::OkStatus();
 }
 
 // logits = head(norm(residual)), for the rows that are sampled only, a slice of them at a time.
-void Transformer::SampleAll(const Batch& batch, std::vector<v1::SampledToken>* sampled) {
+absl::Status Transformer::SampleAll(const Batch& batch, std::vector<v1::SampledToken>* sampled) {
   const std::span<const SampleRow> all = batch.sample_rows;
   const auto slice_rows = static_cast<size_t>(scratch_.logits.rows);
   for (size_t first = 0; first < all.size(); first += slice_rows) {
@@ -178,8 +256,9 @@ void Transformer::SampleAll(const Batch& batch, std::vector<v1::SampledToken>* s
     }
     backend_->MatMul(input, *weights_.head, logits);
     if (observer_) observer_(rows, logits);
-    sampler_->Sample(logits, rows, sampled);
+    TUTTI_RETURN_IF_ERROR(sampler_->Sample(logits, rows, sampled));
   }
+  return absl::OkStatus();
 }
 
 TensorView Transformer::View(void* data, DType dtype, int64_t rows, int64_t cols) const {
@@ -195,7 +274,9 @@ namespace {
 
 // The coordinator plans within what we offered; this is for one that does not.
 absl::Status CheckMemory(const ModelSource& model, const Transformer::Options& options) {
-  const int64_t weights = ComputeShardBytes(model.config, options.share, 1, 0).total();
+  const int64_t weights =
+      ComputeShardBytes(model.config, options.share, options.place.ranks, options.place.rank)
+          .total();
   const int64_t kv = model.backend->KvLayerBytes(options.kv) * options.share.num_layers;
   if (model.memory_bytes == 0 || weights + kv <= model.memory_bytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(
@@ -206,30 +287,34 @@ absl::Status CheckMemory(const ModelSource& model, const Transformer::Options& o
 absl::StatusOr<std::unique_ptr<StageRunner>> LoadShard(const ModelSource& model,
                                                        const v1::AssignShard& shard,
                                                        const LoadProgress& progress) {
-  if (shard.num_ranks() != 1) {
-    return absl::UnimplementedError(
-        absl::StrCat("a stage of ", shard.num_ranks(), " ranks: this build serves stages of one"));
+  TUTTI_RETURN_IF_ERROR(CheckRanks(model.config, shard.num_ranks()));
+  if (shard.num_ranks() > 1 && model.collective == nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("a stage of ", shard.num_ranks(), " ranks, but no way to the others"));
   }
   if (shard.max_model_len() > model.config.max_position_embeddings) {
     return absl::InvalidArgumentError(absl::StrCat("max_model_len ", shard.max_model_len(),
                                                    " is above the model's context ",
                                                    model.config.max_position_embeddings));
   }
-  const Transformer::Options options = {.share = {.first_layer = shard.first_layer(),
-                                                  .num_layers = shard.num_layers(),
-                                                  .has_embedding = shard.has_embedding(),
-                                                  .has_head = shard.has_head()},
-                                        .kv = {.dtype = model.config.dtype,
-                                               .block_size = shard.block_size(),
-                                               .num_blocks = shard.num_blocks(),
-                                               .kv_heads = model.config.num_kv_heads,
-                                               .head_dim = model.config.head_dim},
-                                        .max_batch_tokens = shard.max_batch_tokens(),
-                                        .max_sequences = shard.max_sequences()};
+  const Transformer::Options options = {
+      .share = {.first_layer = shard.first_layer(),
+                .num_layers = shard.num_layers(),
+                .has_embedding = shard.has_embedding(),
+                .has_head = shard.has_head()},
+      .place = {.ranks = shard.num_ranks(), .rank = shard.rank()},
+      .kv = {.dtype = model.config.dtype,
+             .block_size = shard.block_size(),
+             .num_blocks = shard.num_blocks(),
+             .kv_heads = KvHeadsPerRank(model.config, shard.num_ranks()),
+             .head_dim = model.config.head_dim},
+      .max_batch_tokens = shard.max_batch_tokens(),
+      .max_sequences = shard.max_sequences(),
+      .collective = model.collective};
   TUTTI_RETURN_IF_ERROR(CheckStageShare(model.config, options.share));
   TUTTI_RETURN_IF_ERROR(CheckMemory(model, options));
   TUTTI_ASSIGN_OR_RETURN(ShardWeights weights, LoadWeights(model.dir, model.config, options.share,
-                                                           model.backend, progress));
+                                                           model.backend, progress, options.place));
   return Transformer::Create(model.config, options, model.backend, std::move(weights));
 }
 

@@ -14,7 +14,9 @@
 #include <vector>
 
 #include "kernels/backend.h"
+#include "kernels/collective.h"
 #include "model/model_config.h"
+#include "model/partition.h"
 #include "model/weight_map.h"
 #include "worker/kv_store.h"
 #include "worker/sampler.h"
@@ -29,22 +31,26 @@ struct ModelSource {
   ModelConfig config;  // of that checkpoint
   kernels::Backend* backend = nullptr;
   int64_t memory_bytes = 0;  // for weights and KV cache of a shard at most; 0: whatever there is
+  // To the other ranks of the stage. Null: shards of one rank only.
+  kernels::Collective* collective = nullptr;
 };
 
-// Loads shards of `model`.  REQUIRES: the backend outlives the factory and its runners.
+// Loads shards of `model`.  REQUIRES: backend and collective outlive the factory and its runners.
 //
-// The factory's errors: INVALID_ARGUMENT for a shard the model does not have (layers, context) and
-// for a checkpoint that does not fit its configuration; UNIMPLEMENTED for more than one rank;
-// RESOURCE_EXHAUSTED when memory is short, or a shard would take more than it may.
+// The factory's errors: INVALID_ARGUMENT for a shard the model does not have (layers, ranks,
+// context) and for a checkpoint that does not fit its configuration; RESOURCE_EXHAUSTED when memory
+// is short, or a shard would take more than it may.
 StageRunnerFactory MakeTransformerFactory(ModelSource model);
 
 class Transformer : public StageRunner {
  public:
   struct Options {
     StageShare share;
-    kernels::KvShape kv;
+    RankPlace place;
+    kernels::KvShape kv;  // of the rank's own heads
     int64_t max_batch_tokens = 0;
     int64_t max_sequences = 0;
+    kernels::Collective* collective = nullptr;  // null for one rank
   };
 
   static absl::StatusOr<std::unique_ptr<Transformer>> Create(const ModelConfig& config,
@@ -60,7 +66,7 @@ class Transformer : public StageRunner {
                    const ProgressCallback& progress) override;
 
   // Sees the logits of every slice of sample rows before they are sampled, on the last stage; for
-  // tests and measurements.  [rows, vocab] f32
+  // tests and measurements.  [rows, the rank's part of the vocabulary] f32
   using LogitsObserver =
       std::function<void(std::span<const SampleRow> rows, kernels::TensorView logits)>;
   void set_logits_observer(LogitsObserver observer) { observer_ = std::move(observer); }
@@ -70,8 +76,8 @@ class Transformer : public StageRunner {
   struct Scratch {
     kernels::TensorView residual;  // [max_batch_tokens, hidden]
     kernels::TensorView normed;    // [max_batch_tokens, hidden]
-    kernels::TensorView delta;     // [max_batch_tokens, hidden]
-    // Attention and MLP take turns with the same memory.
+    kernels::TensorView delta;     // [max_batch_tokens, hidden]; the collective's over ranks
+    // Widths are the rank's own. Attention and MLP take turns with the same memory.
     kernels::TensorView qkv;        // [max_batch_tokens, q_width + 2 kv_width]
     kernels::TensorView attended;   // [max_batch_tokens, q_width]
     kernels::TensorView gate_up;    // [max_batch_tokens, 2 intermediate]
@@ -84,15 +90,21 @@ class Transformer : public StageRunner {
   Transformer(const ModelConfig& config, const Options& options, kernels::Backend* backend,
               ShardWeights weights);
   absl::Status AllocateScratch();
-  void Attend(const LayerWeights& layer, const kernels::KvLayer& cache, const Batch& batch);
-  void Mlp(const LayerWeights& layer, int64_t rows);
-  void SampleAll(const Batch& batch, std::vector<v1::SampledToken>* sampled);
+  int64_t ExchangeBytes() const;  // the most that ranks exchange at once
+  Sampler::Options SamplerOptions() const;
+  absl::Status Embed(const Batch& batch, kernels::TensorView residual);
+  absl::Status Attend(const LayerWeights& layer, const kernels::KvLayer& cache, const Batch& batch);
+  absl::Status Mlp(const LayerWeights& layer, int64_t rows);
+  // residual = round(residual + in * weight), the product summed over ranks.
+  absl::Status AddProduct(kernels::TensorView in, const kernels::Weight& weight, DType round_to);
+  absl::Status SampleAll(const Batch& batch, std::vector<v1::SampledToken>* sampled);
   kernels::TensorView View(void* data, DType dtype, int64_t rows, int64_t cols) const;
 
   const ModelConfig config_;
   const Options options_;
   kernels::Backend* const backend_;
   const ShardWeights weights_;
+  const RankWidths widths_;
   const std::vector<float> inverse_frequency_;  // [head_dim / 2]
   const float attention_scale_;
 
@@ -101,6 +113,9 @@ class Transformer : public StageRunner {
   Scratch scratch_;
   std::unique_ptr<Sampler> sampler_;  // on the last stage
   LogitsObserver observer_;
+  // Of the rows that each rank embeds; kept for their memory.
+  std::vector<int32_t> own_ids_;
+  std::vector<int64_t> embed_begin_;
 };
 
 // Rotary frequencies of pairs (i, i + head_dim / 2): theta ^ (-2 i / head_dim), rounded at each

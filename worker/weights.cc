@@ -18,16 +18,16 @@ using kernels::Weight;
 
 // One product: matrices that become one packed weight.
 struct Matrix {
-  std::vector<WeightSpec> parts;
+  std::vector<ShardTensor> parts;
   std::vector<int64_t> leaf_begin;
   std::shared_ptr<Weight>* shared = nullptr;  // where it goes: one of the two
   std::unique_ptr<Weight>* owned = nullptr;
-  int64_t bytes = 0;  // in the checkpoint
+  int64_t bytes = 0;  // that we read of the checkpoint
 };
 
 // Vectors that become one view, widened to f32.
 struct Vector {
-  std::vector<WeightSpec> parts;
+  std::vector<ShardTensor> parts;
   TensorView* view = nullptr;
   int64_t size = 0;
 };
@@ -38,8 +38,8 @@ constexpr int64_t kVectorAlignment = 16;
 class Loader {
  public:
   Loader(const ModelConfig& config, const StageShare& share, kernels::Backend* backend,
-         const LoadProgress& progress)
-      : config_(config), share_(share), backend_(backend), progress_(progress) {}
+         const LoadProgress& progress, RankPlace place)
+      : config_(config), share_(share), place_(place), backend_(backend), progress_(progress) {}
 
   absl::StatusOr<ShardWeights> Load(const std::string& dir) {
     List();
@@ -71,7 +71,10 @@ class Loader {
   }
 
   void ListLayer(int64_t layer, LayerWeights* to) {
-    const auto spec = [&](Role role) { return WeightOf(config_, role, layer); };
+    const auto spec = [&](Role role) { return Spec(role, layer); };
+    const auto leaves = [&](Role role) {
+      return LeafBeginsOfRank(config_, role, place_.ranks, place_.rank);
+    };
     AddVector({spec(Role::kInputNorm)}, &to->input_norm);
     AddMatrix({spec(Role::kQuery), spec(Role::kKey), spec(Role::kValue)}, {}).owned = &to->qkv;
     if (config_.attention_bias) {
@@ -82,19 +85,21 @@ class Loader {
       AddVector({spec(Role::kQueryNorm)}, &to->query_norm);
       AddVector({spec(Role::kKeyNorm)}, &to->key_norm);
     }
-    AddMatrix({spec(Role::kAttentionOutput)}, LeafBegins(config_, Role::kAttentionOutput)).owned =
+    AddMatrix({spec(Role::kAttentionOutput)}, leaves(Role::kAttentionOutput)).owned =
         &to->attention_output;
     AddVector({spec(Role::kPostAttentionNorm)}, &to->post_attention_norm);
     AddMatrix({spec(Role::kGate), spec(Role::kUp)}, {}).owned = &to->gate_up;
-    AddMatrix({spec(Role::kDown)}, LeafBegins(config_, Role::kDown)).owned = &to->down;
+    AddMatrix({spec(Role::kDown)}, leaves(Role::kDown)).owned = &to->down;
   }
 
-  WeightSpec Spec(Role role) const { return WeightOf(config_, role, -1); }
+  ShardTensor Spec(Role role, int64_t layer = -1) const {
+    return ShareTensor(config_, WeightOf(config_, role, layer), place_.ranks, place_.rank);
+  }
 
-  Matrix& AddMatrix(std::vector<WeightSpec> parts, std::vector<int64_t> leaf_begin) {
+  Matrix& AddMatrix(std::vector<ShardTensor> parts, std::vector<int64_t> leaf_begin) {
     Matrix& matrix = matrices_.emplace_back();
-    for (const WeightSpec& part : parts) {
-      matrix.bytes += part.shape[0] * part.shape[1] * DTypeBytes(config_.dtype);
+    for (const ShardTensor& part : parts) {
+      matrix.bytes += part.rows.size() * part.cols.size() * DTypeBytes(config_.dtype);
     }
     total_bytes_ += matrix.bytes;
     matrix.parts = std::move(parts);
@@ -102,9 +107,9 @@ class Loader {
     return matrix;
   }
 
-  void AddVector(std::vector<WeightSpec> parts, TensorView* view) {
+  void AddVector(std::vector<ShardTensor> parts, TensorView* view) {
     Vector vector{.parts = std::move(parts), .view = view};
-    for (const WeightSpec& part : vector.parts) vector.size += part.shape[0];
+    for (const ShardTensor& part : vector.parts) vector.size += part.rows.size();
     vectors_.push_back(std::move(vector));
   }
 
@@ -112,10 +117,10 @@ class Loader {
   absl::Status Open(const std::string& dir) {
     std::vector<std::string> names;
     for (const Matrix& matrix : matrices_) {
-      for (const WeightSpec& part : matrix.parts) names.push_back(part.name);
+      for (const ShardTensor& part : matrix.parts) names.push_back(part.spec.name);
     }
     for (const Vector& vector : vectors_) {
-      for (const WeightSpec& part : vector.parts) names.push_back(part.name);
+      for (const ShardTensor& part : vector.parts) names.push_back(part.spec.name);
     }
     TUTTI_ASSIGN_OR_RETURN(checkpoint_, Checkpoint::OpenFor(dir, names));
     return CheckCheckpoint(config_, *checkpoint_, share_);
@@ -123,18 +128,18 @@ class Loader {
 
   absl::Status Pack(const Matrix& matrix) {
     kernels::WeightSource source;
-    source.name = matrix.parts[0].name;
+    source.name = matrix.parts[0].spec.name;
     source.leaf_begin = matrix.leaf_begin;
     std::vector<std::span<const std::byte>> mapped;
-    for (const WeightSpec& part : matrix.parts) {
-      TUTTI_ASSIGN_OR_RETURN(const auto bytes, checkpoint_->Map(part.name));
+    for (const ShardTensor& part : matrix.parts) {
+      TUTTI_ASSIGN_OR_RETURN(const auto bytes, MapShare(part));
       checkpoint_->AdviseSequential(bytes);
       mapped.push_back(bytes);
       source.parts.push_back({.data = const_cast<std::byte*>(bytes.data()),
                               .dtype = config_.dtype,
-                              .rows = part.shape[0],
-                              .cols = part.shape[1],
-                              .row_stride = part.shape[1]});
+                              .rows = part.rows.size(),
+                              .cols = part.cols.size(),
+                              .row_stride = part.spec.shape[1]});
     }
     auto packed = backend_->Pack(source);
     if (!packed.ok()) return Annotate(packed.status(), absl::StrCat("packing ", source.name));
@@ -147,6 +152,12 @@ class Loader {
     loaded_bytes_ += matrix.bytes;
     if (progress_) progress_(loaded_bytes_, total_bytes_);
     return absl::OkStatus();
+  }
+
+  // From the first byte of the tensor that is ours to the last.
+  absl::StatusOr<std::span<const std::byte>> MapShare(const ShardTensor& part) {
+    TUTTI_ASSIGN_OR_RETURN(const auto bytes, checkpoint_->Map(part.spec.name));
+    return bytes.subspan(part.bytes.begin, part.bytes.size());
   }
 
   absl::Status LoadVectors() {
@@ -162,17 +173,17 @@ class Loader {
                       .cols = vector.size,
                       .row_stride = vector.size};
       int64_t done = 0;
-      for (const WeightSpec& part : vector.parts) {
-        TUTTI_RETURN_IF_ERROR(LoadVector(part, vector.view->Columns(done, part.shape[0])));
-        done += part.shape[0];
+      for (const ShardTensor& part : vector.parts) {
+        TUTTI_RETURN_IF_ERROR(LoadVector(part, vector.view->Columns(done, part.rows.size())));
+        done += part.rows.size();
       }
       to += Aligned(vector.size);
     }
     return absl::OkStatus();
   }
 
-  absl::Status LoadVector(const WeightSpec& spec, TensorView to) {
-    TUTTI_ASSIGN_OR_RETURN(const auto bytes, checkpoint_->Map(spec.name));
+  absl::Status LoadVector(const ShardTensor& part, TensorView to) {
+    TUTTI_ASSIGN_OR_RETURN(const auto bytes, MapShare(part));
     // The checkpoint aligns nothing; the backend may expect it.
     staging_.resize(bytes.size() / sizeof(float) + 1);
     std::memcpy(staging_.data(), bytes.data(), bytes.size());
@@ -190,6 +201,7 @@ class Loader {
 
   const ModelConfig& config_;
   const StageShare& share_;
+  const RankPlace place_;
   kernels::Backend* const backend_;
   const LoadProgress& progress_;
 
@@ -218,9 +230,9 @@ int64_t ShardWeights::bytes() const {
 
 absl::StatusOr<ShardWeights> LoadWeights(const std::string& dir, const ModelConfig& config,
                                          const StageShare& share, kernels::Backend* backend,
-                                         const LoadProgress& progress) {
+                                         const LoadProgress& progress, RankPlace place) {
   TUTTI_RETURN_IF_ERROR(CheckStageShare(config, share));
-  return Loader(config, share, backend, progress).Load(dir);
+  return Loader(config, share, backend, progress, place).Load(dir);
 }
 
 }  // namespace tutti

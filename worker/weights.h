@@ -17,6 +17,14 @@
 
 namespace tutti {
 
+// Which rank of a stage, of how many.
+struct RankPlace {
+  int ranks = 1;
+  int rank = 0;
+};
+
+// The widths below are a rank's own (model/partition.h), but for hidden and head_dim.
+//
 // Views of vectors are [1, n] f32 inside ShardWeights::vectors. A vector the model does not have
 // has data == nullptr.
 struct LayerWeights {
@@ -41,16 +49,16 @@ struct ShardWeights {
   int64_t bytes() const;  // resident, padding included, a shared matrix once
 };
 
-// Reads exactly the tensors of `share` from the checkpoint in `dir`.
+// Reads exactly the rank's part of the tensors of `share` from the checkpoint in `dir`.
 //
 // The largest matrices come first: while a matrix is packed its checkpoint pages are resident
 // beside its packed form, so the peak stays at the final size plus the smallest matrix, or twice
 // the largest one if that is more.
 //
-// Errors: those of Checkpoint and CheckCheckpoint, naming file and tensor; RESOURCE_EXHAUSTED from
-// the backend.
+// REQUIRES: CheckRanks is OK. Errors: those of Checkpoint and CheckCheckpoint, naming file and
+// tensor; RESOURCE_EXHAUSTED from the backend.
 absl::StatusOr<ShardWeights> LoadWeights(const std::string& dir, const ModelConfig& config,
                                          const StageShare& share, kernels::Backend* backend,
-                                         const LoadProgress& progress);
+                                         const LoadProgress& progress, RankPlace place = {});
 
 }  // namespace tutti

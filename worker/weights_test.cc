@@ -191,7 +191,9 @@ TEST(TransformerFactory, RefusesShardsTheModelDoesNotHave) {
   };
   EXPECT_EQ(code([](auto*) {}), absl::StatusCode::kOk);
   EXPECT_EQ(code([](auto* s) { s->set_num_layers(4); }), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(code([](auto* s) { s->set_num_ranks(2); }), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(code([](auto* s) { s->set_num_ranks(8); }), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code([](auto* s) { s->set_num_ranks(2); }), absl::StatusCode::kFailedPrecondition)
+      << "no way to the others";
   EXPECT_EQ(code([](auto* s) { s->set_max_model_len(513); }), absl::StatusCode::kInvalidArgument);
 }
 

@@ -1,0 +1,78 @@
+// The collective of a stage's ranks over a RankPort.
+//
+// Recursive doubling: in exchange d = 1, 2, 4, ... rank r and rank r ^ d send each other all they
+// have. Sums of d neighbours become sums of 2 d neighbours, the lower half on the left: a binary
+// tree in rank order, the same on every rank. A rank sends and receives its vector log2(ranks)
+// times (Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH,
+// 2005).
+//
+// What is sent is sent where it lies, so a buffer is written again only after the transport has let
+// go of it; buffers are taken once (Reserve) and used in turn.
+//
+// Thread: the executor's.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/ids.h"
+#include "kernels/collective.h"
+#include "worker/buffer_pool.h"
+#include "worker/rank_port.h"
+
+namespace tutti {
+
+class LinkCollective : public kernels::Collective {
+ public:
+  // REQUIRES: both outlive this.
+  LinkCollective(RankPort* port, const Clock* clock) : port_(port), clock_(clock) {}
+
+  // Counts frames from 1 again.  REQUIRES: 0 <= rank < ranks, a power of two
+  void BeginEpoch(Epoch epoch, int ranks, int rank);
+
+  // Counts since the epoch began.
+  struct Counters {
+    int64_t bytes_out = 0;  // of frames, payload included
+    int64_t frames_out = 0;
+    int64_t bytes_in = 0;
+    int64_t frames_in = 0;
+    Duration waiting{};  // for frames of other ranks
+  };
+  const Counters& counters() const { return counters_; }
+
+  absl::Status Reserve(int ranks, int64_t bytes) override;
+  void BeginStep(uint64_t step) override { step_ = step; }
+  absl::StatusOr<std::span<std::byte>> Acquire(int64_t bytes) override;
+  absl::StatusOr<std::span<const float>> Sum() override;
+  absl::Status Gather(std::span<const int64_t> begin) override;
+
+ private:
+  using Buffer = std::shared_ptr<ActivationBuffer>;
+
+  absl::StatusOr<Buffer> Take(int64_t bytes);
+  void Send(int peer, const Buffer& buffer, int64_t begin, int64_t end);
+  // Calls take(offset, payload) for pieces of an exchange of `total` bytes until all are here.
+  template <class Fn>
+  absl::Status Receive(int peer, int64_t total, const Fn& take);
+  absl::Status Check(int peer, const RankPort::Received& received, int64_t offset, int64_t total);
+
+  RankPort* const port_;
+  const Clock* const clock_;
+
+  Epoch epoch_;
+  int ranks_ = 1;
+  int rank_ = 0;
+  uint64_t step_ = 0;
+  std::vector<uint64_t> sent_;      // [ranks]: frames to that rank
+  std::vector<uint64_t> received_;  // [ranks]
+  Counters counters_;
+
+  std::optional<BufferPool> pool_;
+  int64_t buffers_max_ = 0;
+  Buffer current_;
+};
+
+}  // namespace tutti
