@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <string>
 
 #include "base/random.h"
@@ -118,9 +117,8 @@ TEST(BytePairsTest, EveryLengthAgreesWithTheDefinition) {
 
 TEST(BytePairsTest, ALongPieceTakesNoQuadraticTime) {
   const BytePairs pairs = Learned({{"a", "a"}, {"aa", "aa"}, {"aaaa", "aaaa"}});
-  const auto begin = std::chrono::steady_clock::now();
+  // Quadratic would be an hour, beyond the test's time limit.
   EXPECT_EQ(Encode(pairs, std::string(1'000'000, 'a')).size(), 125'000u);
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
 }
 
 TEST(VocabularyTest, IdsMayHaveGaps) {

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <string>
 #include <vector>
 
@@ -332,13 +331,10 @@ TEST(EvaluatorTest, WorkIsBounded) {
            "%}{{ n in s }}{% endfor %}",
            "{% set ns = namespace() %}{% for i in range(10000000) %}{% set ns.a = namespace(b=ns) "
            "%}{% endfor %}"}) {
-    const auto begin = std::chrono::steady_clock::now();
     const auto text = Render(source);
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
     ASSERT_FALSE(text.ok()) << source;
     EXPECT_EQ(text.status().code(), absl::StatusCode::kResourceExhausted)
         << source << ": " << text.status();
-    EXPECT_LT(took.count(), 20) << source;
   }
 }
 
@@ -467,7 +463,6 @@ TEST(JinjaFuzzTest, RandomTemplatesEndSoonAndWell) {
   constexpr uint64_t kSeed = 41;
   Random random(kSeed);
   int rendered = 0;
-  const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < 30000; ++i) {
     std::string source;
     for (int64_t n = random.Between(1, 14); n > 0; --n) {
@@ -491,7 +486,6 @@ TEST(JinjaFuzzTest, RandomTemplatesEndSoonAndWell) {
     }
   }
   EXPECT_GT(rendered, 300);
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
 }
 
 }  // namespace

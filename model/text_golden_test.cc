@@ -165,7 +165,7 @@ TEST(TextGoldenTest, QwenDecodesWhatItEncodes) {
   }
 }
 
-TEST(TextGoldenTest, TheRealVocabularyLoadsAndEncodesFast) {
+TEST(TextGoldenTest, TheRealVocabularyEncodesMegabytes) {
   SKIP_WITHOUT_TESTDATA();
   const auto begin = std::chrono::steady_clock::now();
   const auto tokenizer = LoadQwen3();
@@ -179,9 +179,6 @@ TEST(TextGoldenTest, TheRealVocabularyLoadsAndEncodesFast) {
   const std::chrono::duration<double> encode = std::chrono::steady_clock::now() - loaded;
   RecordProperty("load_ms", static_cast<int>(load.count() * 1e3));
   RecordProperty("encode_ms_per_2_mb", static_cast<int>(encode.count() * 1e3));
-  // Well above what they take, because the machine may be busy and the build sanitized.
-  EXPECT_LT(load.count(), 10);
-  EXPECT_LT(encode.count(), 20);
 }
 
 std::string Joined(const std::vector<Segment>& segments) {

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <string>
 
 #include "base/random.h"
@@ -100,10 +99,8 @@ TEST(NfcTest, AMillionMarksTakeNoLongerThanAMillionLetters) {
   for (int i = 0; i < 1'000'000; ++i) {
     AppendUtf8(static_cast<char32_t>(random.Between(0x300, 0x36F)), &text);
   }
-  const auto begin = std::chrono::steady_clock::now();
+  // Quadratic would be minutes, beyond the test's time limit.
   EXPECT_FALSE(NormalizeNfc(text).empty());
-  // Quadratic would be minutes.
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
 }
 
 TEST(CharacterTest, SpaceAndPrintableAreThoseOfPython) {
