@@ -27,8 +27,20 @@ function(tutti_binary name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 endfunction()
 
-# Tests run with the repository root in TUTTI_SOURCE_DIR and, where given, real data in
-# TUTTI_TESTDATA (inherited from the environment).
+# What every test runs with: the repository root in TUTTI_SOURCE_DIR, the build folder in TUTTI_BINARY_DIR, real data in
+# TUTTI_TESTDATA where the caller's environment gives it, and `timeout` seconds, or five times as many under sanitizers.
+function(tutti_test_properties name timeout)
+  if(TUTTI_SANITIZE)
+    math(EXPR timeout "${timeout} * 5")
+  endif()
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout}
+    ENVIRONMENT "TUTTI_SOURCE_DIR=${PROJECT_SOURCE_DIR};TUTTI_BINARY_DIR=${PROJECT_BINARY_DIR}")
+  if(TUTTI_SANITIZE STREQUAL "thread")
+    set(tsan ignore_noninstrumented_modules=1:suppressions=${PROJECT_SOURCE_DIR}/tests/tsan_suppressions.txt)
+    set_tests_properties(${name} PROPERTIES ENVIRONMENT_MODIFICATION TSAN_OPTIONS=set:${tsan})
+  endif()
+endfunction()
+
 function(tutti_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
   if(NOT TUTTI_BUILD_TESTS)
@@ -37,19 +49,12 @@ function(tutti_test name)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
-  if(TUTTI_SANITIZE)
-    math(EXPR ARG_TIMEOUT "${ARG_TIMEOUT} * 5")  # what sanitizers cost, on a busy machine
-  endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}"
-    ENVIRONMENT "TUTTI_SOURCE_DIR=${PROJECT_SOURCE_DIR};TUTTI_BINARY_DIR=${PROJECT_BINARY_DIR}")
-  if(TUTTI_SANITIZE STREQUAL "thread")
-    set_tests_properties(${name} PROPERTIES ENVIRONMENT_MODIFICATION
-      "TSAN_OPTIONS=set:suppressions=${PROJECT_SOURCE_DIR}/tests/tsan_suppressions.txt")
-  endif()
+  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}")
+  tutti_test_properties(${name} ${ARG_TIMEOUT})
 endfunction()
 
 function(tutti_bench name)

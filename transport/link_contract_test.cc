@@ -462,7 +462,7 @@ TEST_P(LinkContractTest, StoppingTheListenerUnderLoadHurtsNobody) {
   for (Connection* c : connections) {
     EXPECT_TRUE(c->dialed.WaitForClosed());
     EXPECT_EQ(c->dialed.closed().code(), absl::StatusCode::kUnavailable);
-    EXPECT_TRUE(c->accepted.is_closed());
+    EXPECT_TRUE(c->accepted.WaitForClosed());
   }
 }
 
