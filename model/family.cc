@@ -5,7 +5,8 @@
 namespace tutti {
 namespace {
 
-const ModelFamily* const kFamilies[] = {&kQwen3Family};
+const ModelFamily* const kFamilies[] = {&kQwen3Family, &kQwen3MoeFamily, &kQwen2Family,
+                                        &kQwen1Family, &kChatGlm3Family, &kLlamaFamily};
 
 }  // namespace
 

@@ -29,13 +29,37 @@ const ModelFamily* FindFamily(std::string_view architecture);
 // "Qwen3ForCausalLM, ..." for errors.
 std::string SupportedArchitectures();
 
-// Reads what the configurations of Llama-shaped families have in common: sizes, rotary base, dtype,
-// end tokens. Refuses what none of them runs here: other activations, active sliding windows,
-// scaled or partial rotary embedding, dual chunk attention. Leaves attention_bias and qk_norm
-// alone.
-void ReadDecoderConfig(ConfigFields& fields, ModelConfig* config);
+// What a Llama-shaped family's config.json may leave out.
+struct DecoderDefaults {
+  bool num_kv_heads = false;  // as many as heads
+  bool head_dim = false;      // hidden_size / num_attention_heads
+  double rope_theta = 0;      // 0: must be there
+};
+
+// Reads what the configurations of Llama-shaped families have in common: sizes, rotary embedding,
+// dtype, end tokens. Refuses what none of them runs here: other activations, active sliding
+// windows, unknown or partial rotary embedding, dual chunk attention. Leaves attention_bias,
+// qk_norm and experts alone.
+void ReadDecoderConfig(ConfigFields& fields, ModelConfig* config,
+                       const DecoderDefaults& defaults = {});
+
+// "rope_theta" with "rope_scaling" or "rope_parameters": everything of config->rope, and the longer
+// context of a scaled one.  REQUIRES: head_dim and max_position_embeddings are read
+void ReadRope(ConfigFields& fields, ModelConfig* config, double default_theta);
+
+// The type of the checkpoint's tensors: "dtype" since transformers 5, "torch_dtype" before.
+// `otherwise`: for a file that does not say; empty: it must.
+void ReadDType(ConfigFields& fields, ModelConfig* config, std::string_view otherwise);
+
+// The rest of num_kv_heads, head_dim and rotary_dim, which all families need.
+void CheckHeads(ConfigFields& fields, const ModelConfig& config);
 
 // One per file family_*.cc.
 extern const ModelFamily kQwen3Family;
+extern const ModelFamily kQwen3MoeFamily;
+extern const ModelFamily kQwen2Family;
+extern const ModelFamily kQwen1Family;
+extern const ModelFamily kChatGlm3Family;
+extern const ModelFamily kLlamaFamily;
 
 }  // namespace tutti

@@ -22,14 +22,11 @@ namespace {
 constexpr size_t kDigestBytes = 16;
 
 // Everything that turns text into ids and back, or a conversation into text.
-constexpr const char* kTextFiles[] = {"tokenizer.json",
-                                      "tokenizer_config.json",
-                                      "vocab.json",
-                                      "merges.txt",
-                                      "added_tokens.json",
-                                      "special_tokens_map.json",
-                                      "generation_config.json",
-                                      "chat_template.jinja"};
+constexpr const char* kTextFiles[] = {
+    "tokenizer.json",     "tokenizer_config.json",   "vocab.json",
+    "merges.txt",         "qwen.tiktoken",           "tokenizer.model",
+    "added_tokens.json",  "special_tokens_map.json", "generation_config.json",
+    "chat_template.jinja"};
 
 // SHA-256 over fields, each with its length before it, so that no two lists of fields give the same
 // bytes.
@@ -87,7 +84,24 @@ void AddConfig(const ModelConfig& config, Digest* digest) {
   add("vocab_size", config.vocab_size);
   add("max_position_embeddings", config.max_position_embeddings);
   add("rms_norm_eps", static_cast<double>(config.rms_norm_eps));
-  add("rope_theta", config.rope_theta);
+  add("num_experts", config.num_experts);
+  add("experts_per_token", config.experts_per_token);
+  add("expert_intermediate_size", config.expert_intermediate_size);
+  add("norm_topk_prob", int64_t{config.norm_topk_prob});
+  add("logn_length", config.logn_length);
+  const RopeConfig& rope = config.rope;
+  add("rope.theta", rope.theta);
+  add("rope.rotary_dim", rope.rotary_dim);
+  add("rope.interleaved", int64_t{rope.interleaved});
+  add("rope.scaling", static_cast<int64_t>(rope.scaling));
+  add("rope.factor", rope.factor);
+  add("rope.low_freq_factor", rope.low_freq_factor);
+  add("rope.high_freq_factor", rope.high_freq_factor);
+  add("rope.beta_fast", rope.beta_fast);
+  add("rope.beta_slow", rope.beta_slow);
+  add("rope.truncate", int64_t{rope.truncate});
+  add("rope.attention_factor", rope.attention_factor);
+  add("rope.original_context", rope.original_context);
   add("tie_word_embeddings", int64_t{config.tie_word_embeddings});
   add("attention_bias", int64_t{config.attention_bias});
   add("qk_norm", int64_t{config.qk_norm});

@@ -51,7 +51,7 @@ TEST(Fingerprint, ChangesWithEverythingThatChangesTokens) {
   const std::vector<std::function<void(const TempDir&)>> changes = {
       [](const TempDir& dir) {
         ModelConfig config = TinyConfig();
-        config.rope_theta = 20000;
+        config.rope.theta = 20000;
         dir.Write("config.json", ConfigText(config));
       },
       [](const TempDir& dir) { dir.Write("tokenizer.json", R"({"model": {"vocab": {"a": 0}}})"); },

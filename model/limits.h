@@ -91,6 +91,10 @@ inline constexpr int64_t kHeadDimMax = 1 << 10;
 inline constexpr int64_t kVocabSizeMax = 1 << 21;
 inline constexpr int64_t kContextMax = 1 << 27;
 
+// Experts of a layer. The largest published mixtures have 512; their tensors are bounded by
+// kTensorsMax too.
+inline constexpr int64_t kExpertsMax = 1 << 12;
+
 // A norm's epsilon: 1e-12 to 1e-5 are in use. Above 0.1 it would decide the result of a norm of
 // ordinary activations. Below 1e-15 it would vanish in f32 beside a mean square of 1e-8, and an
 // all-zero row would be divided by zero.
@@ -100,6 +104,11 @@ inline constexpr double kNormEpsilonMax = 0.1;
 // 1e8 or so.
 inline constexpr double kRopeThetaMin = 1.0;
 inline constexpr double kRopeThetaMax = 1e12;
+
+// How far a scaled rotary embedding stretches a context: published ones by up to 64. The bounds of
+// YaRN's and Llama 3's other numbers are as wide; the formulas stay finite within them.
+inline constexpr double kRopeFactorMax = 1e4;
+inline constexpr double kRopeNumberMin = 1e-3;
 
 // Tokens that end an answer. Published models have 1 to 3.
 inline constexpr size_t kEosTokensMax = 64;

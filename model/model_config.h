@@ -14,6 +14,31 @@
 
 namespace tutti {
 
+// How rotary embedding turns the queries and keys of a head. model/rotary.h makes frequencies of
+// it.
+struct RopeConfig {
+  enum class Scaling : uint8_t {
+    kNone,
+    kLinear,      // every frequency divided by `factor`
+    kLlama3,      // Llama 3.1: low frequencies divided, high ones kept, a ramp between
+    kYarn,        // YaRN (Peng et al., 2023), static as HuggingFace and Qwen document it
+    kDynamicNtk,  // Qwen (1): the base grows with the prompt's length beyond original_context
+  };
+  double theta = 0;
+  int64_t rotary_dim = 0;    // elements at the head's beginning that turn; even, <= head_dim
+  bool interleaved = false;  // pairs (2 i, 2 i + 1); else (i, i + rotary_dim / 2)
+  Scaling scaling = Scaling::kNone;
+  double factor = 1;             // kLinear, kLlama3, kYarn; >= 1
+  double low_freq_factor = 1;    // kLlama3
+  double high_freq_factor = 4;   // kLlama3; > low_freq_factor
+  double beta_fast = 32;         // kYarn
+  double beta_slow = 1;          // kYarn
+  bool truncate = true;          // kYarn: the ramp begins and ends at whole pairs
+  double attention_factor = 1;   // kYarn: multiplies what is turned
+  int64_t original_context = 0;  // kLlama3, kYarn, kDynamicNtk: the length it was trained with
+  bool operator==(const RopeConfig&) const = default;
+};
+
 // Every field lies within model/limits.h, so products of any three of the sizes below fit an
 // int64_t.
 struct ModelConfig {
@@ -21,16 +46,26 @@ struct ModelConfig {
   std::string model_type;    // "qwen3"
 
   int64_t hidden_size = 0;
-  int64_t intermediate_size = 0;
+  int64_t intermediate_size = 0;  // of each branch of a dense MLP; unused with experts
   int64_t num_layers = 0;
   int64_t num_heads = 0;
   int64_t num_kv_heads = 0;  // divides num_heads
   int64_t head_dim = 0;      // even; need not be hidden_size / num_heads
   int64_t vocab_size = 0;
+  // The longest context, with what a scaled rotary embedding adds to the trained one.
   int64_t max_position_embeddings = 0;
 
+  // Mixture of experts: every layer's MLP is `num_experts` small ones, of which each token takes
+  // some. 0: one dense MLP.
+  int64_t num_experts = 0;
+  int64_t experts_per_token = 0;
+  int64_t expert_intermediate_size = 0;
+  bool norm_topk_prob = false;  // the chosen experts' probabilities are divided by their sum
+
   float rms_norm_eps = 0;
-  double rope_theta = 0;
+  RopeConfig rope;
+  // Queries at position p >= logn_length are multiplied by log(p + 1) / log(logn_length). 0: never.
+  int64_t logn_length = 0;
 
   bool tie_word_embeddings = false;  // the head is the embedding matrix
   bool attention_bias = false;       // query, key and value projections have a bias
@@ -42,6 +77,7 @@ struct ModelConfig {
   // "eos_token_id" of config.json, used when generation_config.json has none. May be empty.
   std::vector<int32_t> eos_token_ids;
 
+  bool has_experts() const { return num_experts > 0; }
   int64_t q_width() const { return num_heads * head_dim; }
   int64_t kv_width() const { return num_kv_heads * head_dim; }
   // Keys and values of one token in `layers` layers, in `kv_dtype`, all heads.
@@ -55,8 +91,8 @@ struct ModelConfig {
 //
 // INVALID_ARGUMENT: not JSON, a field missing, of the wrong type or out of its limits; the field is
 // named. UNIMPLEMENTED: a well-formed configuration of something we do not run (another
-// architecture, quantised weights, sliding windows, scaled rotary embedding, another activation);
-// named, with what is supported where that helps.
+// architecture, quantised weights, sliding windows, an unknown rotary scaling, another
+// activation); named, with what is supported where that helps.
 absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view json, std::string_view file_name);
 
 // Reads `dir`/config.json. NOT_FOUND when there is none; else as above.

@@ -67,16 +67,23 @@ class PackedSizes {
       case Role::kQuery:
       case Role::kKey:
       case Role::kGate:
+      case Role::kExpertGate:
         fused_rows_ += rows;
         break;
       case Role::kValue:
       case Role::kUp:
+      case Role::kExpertUp:
         bytes_.layers += Matrix(fused_rows_ + rows, PaddedColumns(tensor.cols.size()));
         fused_rows_ = 0;
         break;
       case Role::kAttentionOutput:
       case Role::kDown:
+      case Role::kExpertDown:
         bytes_.layers += Matrix(rows, LeafColumns(tensor.spec.role));
+        break;
+      case Role::kRouter:
+        bytes_.layers += RoundUp(rows, packing_.row_multiple) * PaddedColumns(tensor.cols.size()) *
+                         DTypeBytes(packing_.vector_dtype);
         break;
       default:
         bytes_.vectors += rows * DTypeBytes(packing_.vector_dtype);
@@ -123,7 +130,8 @@ std::string RankFault(const ModelConfig& config, int ranks) {
   }
   const std::pair<const char*, int64_t> shared[] = {
       {"num_attention_heads", config.num_heads},
-      {"intermediate_size", config.intermediate_size},
+      {config.has_experts() ? "moe_intermediate_size" : "intermediate_size",
+       config.has_experts() ? config.expert_intermediate_size : config.intermediate_size},
       {"the units of 64 that share vocab_size:",
        (config.vocab_size + kVocabSplitRows - 1) / kVocabSplitRows}};
   static_assert(kVocabSplitRows == 64);
@@ -158,10 +166,13 @@ absl::Status CheckRanks(const ModelConfig& config, int ranks) {
 }
 
 std::vector<int64_t> LeafBegins(const ModelConfig& config, Role role) {
-  CHECK(role == Role::kAttentionOutput || role == Role::kDown) << RoleName(role);
+  CHECK(role == Role::kAttentionOutput || role == Role::kDown || role == Role::kExpertDown)
+      << RoleName(role);
   const bool heads = role == Role::kAttentionOutput;
   const int64_t unit = heads ? config.head_dim : 1;
-  const int64_t units = heads ? config.num_heads : config.intermediate_size;
+  const int64_t units = heads                       ? config.num_heads
+                        : role == Role::kExpertDown ? config.expert_intermediate_size
+                                                    : config.intermediate_size;
   std::vector<int64_t> begin;
   for (int leaf = 0; leaf <= kLeaves; ++leaf) begin.push_back(units * leaf / kLeaves * unit);
   return begin;
@@ -182,9 +193,10 @@ Range VocabularyOfRank(const ModelConfig& config, int ranks, int rank) {
 }
 
 RankWidths WidthsOfRank(const ModelConfig& config, int ranks, int rank) {
+  const Role down = config.has_experts() ? Role::kExpertDown : Role::kDown;
   return {.query = LeafBeginsOfRank(config, Role::kAttentionOutput, ranks, rank).back(),
           .key_value = KvHeadsPerRank(config, ranks) * config.head_dim,
-          .intermediate = LeafBeginsOfRank(config, Role::kDown, ranks, rank).back(),
+          .intermediate = LeafBeginsOfRank(config, down, ranks, rank).back(),
           .vocab = VocabularyOfRank(config, ranks, rank).size()};
 }
 
@@ -206,10 +218,10 @@ ShardTensor ShareTensor(const ModelConfig& config, WeightSpec spec, int ranks, i
   if (spec.split == SplitAxis::kOut) part.rows = RowsOf(config, spec, ranks, rank);
   if (spec.split == SplitAxis::kIn) part.cols = ColumnsOf(config, spec, ranks, rank);
   const int64_t element = DTypeBytes(config.dtype);
-  part.bytes.begin = (part.rows.begin * cols + part.cols.begin) * element;
+  part.bytes.begin = ((spec.first_row + part.rows.begin) * cols + part.cols.begin) * element;
   part.bytes.end = part.bytes.begin;
   if (part.rows.size() > 0 && part.cols.size() > 0) {
-    part.bytes.end = ((part.rows.end - 1) * cols + part.cols.end) * element;
+    part.bytes.end = ((spec.first_row + part.rows.end - 1) * cols + part.cols.end) * element;
   }
   part.spec = std::move(spec);
   return part;

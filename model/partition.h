@@ -24,6 +24,7 @@ inline constexpr int kLeaves = 8;
 // held in another type.
 //
 // Products that the transformer fuses are padded as one matrix: query, key and value; gate and up.
+// A router is held in the vectors' type, so that experts are chosen in f32.
 struct PackingRule {
   int64_t row_multiple = 64;
   int64_t column_multiple = 2;
@@ -63,9 +64,9 @@ int64_t KvBytesPerToken(const ModelConfig& config, const StageShare& share, int 
 
 // Widths of a rank's part of a layer and of the head.
 struct RankWidths {
-  int64_t query = 0;      // of its query heads together
-  int64_t key_value = 0;  // of its KV heads together
-  int64_t intermediate = 0;
+  int64_t query = 0;         // of its query heads together
+  int64_t key_value = 0;     // of its KV heads together
+  int64_t intermediate = 0;  // of the MLP, or of one expert
   int64_t vocab = 0;
 };
 RankWidths WidthsOfRank(const ModelConfig& config, int ranks, int rank);
@@ -83,8 +84,8 @@ struct ShardTensor {
   WeightSpec spec;
   Range rows;  // of spec.shape[0]
   Range cols;  // of spec.shape[1]; [0, 1) for a vector
-  // From the tensor's first byte to past the last the rank reads. Contiguous unless the split is
-  // over columns, when it spans the bytes between them too.
+  // Of the whole tensor: from the first byte the rank reads to past the last. Contiguous unless the
+  // split is over columns, when it spans the bytes between them too.
   Range bytes;
   // The tied head of a stage that also has the embedding: the same matrix, counted once.
   bool shared_with_embedding = false;
@@ -101,7 +102,8 @@ std::vector<ShardTensor> ListShardTensors(const ModelConfig& config, const Stage
 // `in`, the same whatever the number of ranks: leaf l covers [begin[l], begin[l + 1]) of the whole
 // matrix. Leaves of the attention output end between heads; a leaf may be empty. Rank r of n owns
 // leaves [r * kLeaves / n, (r + 1) * kLeaves / n), which cover just the columns that
-// ListShardTensors gives it.   [kLeaves + 1] REQUIRES: role is kAttentionOutput or kDown
+// ListShardTensors gives it.   [kLeaves + 1] REQUIRES: role is kAttentionOutput, kDown or
+// kExpertDown
 std::vector<int64_t> LeafBegins(const ModelConfig& config, Role role);
 
 // The leaves that rank `rank` owns, as a weight of its own columns has them: from 0.

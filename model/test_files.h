@@ -74,7 +74,8 @@ inline ModelConfig TinyConfig() {
   config.vocab_size = 200;
   config.max_position_embeddings = 64;
   config.rms_norm_eps = 1e-6f;
-  config.rope_theta = 10000;
+  config.rope.theta = 10000;
+  config.rope.rotary_dim = 8;
   config.qk_norm = true;
   config.dtype = DType::kBF16;
   return config;
@@ -93,7 +94,7 @@ inline std::string ConfigText(const ModelConfig& config) {
       << R"(, "num_attention_heads": )" << config.num_heads << R"(, "num_key_value_heads": )"
       << config.num_kv_heads << R"(, "head_dim": )" << config.head_dim << R"(, "vocab_size": )"
       << config.vocab_size << R"(, "max_position_embeddings": )" << config.max_position_embeddings
-      << R"(, "rms_norm_eps": 1e-06, "rope_theta": )" << config.rope_theta
+      << R"(, "rms_norm_eps": 1e-06, "rope_theta": )" << config.rope.theta
       << R"(, "tie_word_embeddings": )" << (config.tie_word_embeddings ? "true" : "false") << "}";
   return out.str();
 }
@@ -117,12 +118,11 @@ inline TensorInfo TensorOf(const std::string& name, StoredType dtype, std::vecto
   return info;
 }
 
-// What a checkpoint of `config` holds, without a separate head when tied.
+// What a checkpoint of `config` holds.
 inline std::vector<TensorInfo> TensorsOf(const ModelConfig& config) {
   std::vector<TensorInfo> tensors;
-  for (const WeightSpec& spec : ListWeights(config, WholeModel(config))) {
-    if (spec.role == Role::kHead && config.tie_word_embeddings) continue;
-    tensors.push_back(TensorOf(spec.name, StoredTypeOf(config.dtype), spec.shape));
+  for (const CheckpointTensor& tensor : ListCheckpointTensors(config)) {
+    tensors.push_back(TensorOf(tensor.name, StoredTypeOf(config.dtype), tensor.shape));
   }
   return tensors;
 }

@@ -1,5 +1,8 @@
 #include "model/weight_map.h"
 
+#include <span>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
@@ -23,16 +26,31 @@ const WeightRule& RuleOf(const ModelConfig& config, Role role) {
   __builtin_unreachable();
 }
 
-WeightSpec Specify(const ModelConfig& config, const WeightRule& rule, int64_t layer) {
+bool OfExpert(Role role) {
+  return role == Role::kExpertGate || role == Role::kExpertUp || role == Role::kExpertDown;
+}
+
+void Fill(std::string* name, std::string_view placeholder, int64_t number) {
+  const size_t at = name->find(placeholder);
+  if (at != std::string::npos) name->replace(at, placeholder.size(), std::to_string(number));
+}
+
+WeightSpec Specify(const ModelConfig& config, const WeightRule& rule, int64_t layer,
+                   int64_t expert) {
   WeightSpec spec;
   spec.role = rule.role;
   spec.layer = rule.owner == Owner::kLayer ? layer : -1;
+  spec.expert = OfExpert(rule.role) ? expert : -1;
   spec.name = std::string(rule.name);
-  if (const size_t at = spec.name.find("{}"); at != std::string::npos) {
-    spec.name.replace(at, 2, std::to_string(layer));
-  }
+  Fill(&spec.name, "{}", layer);
+  Fill(&spec.name, "{e}", expert);
   spec.shape = {WidthOf(rule.rows, config)};
   if (rule.cols != Width::kNone) spec.shape.push_back(WidthOf(rule.cols, config));
+  for (const WeightRule& part : FamilyOf(config).weights) {
+    if (part.name != rule.name) continue;
+    if (&part == &rule) spec.first_row = spec.tensor_rows;
+    spec.tensor_rows += WidthOf(part.rows, config);
+  }
   spec.split = rule.split;
   spec.owner = rule.owner;
   // A tied head is the embedding's tensor. Only the name is the embedding's: the role stays.
@@ -40,6 +58,13 @@ WeightSpec Specify(const ModelConfig& config, const WeightRule& rule, int64_t la
     spec.name = std::string(RuleOf(config, Role::kEmbedding).name);
   }
   return spec;
+}
+
+// Of the whole tensor that `spec` is part of.
+std::vector<int64_t> TensorShape(const WeightSpec& spec) {
+  std::vector<int64_t> shape = spec.shape;
+  shape[0] = spec.tensor_rows;
+  return shape;
 }
 
 absl::Status CheckTensor(const ModelConfig& config, const Checkpoint& checkpoint,
@@ -56,9 +81,9 @@ absl::Status CheckTensor(const ModelConfig& config, const Checkpoint& checkpoint
         absl::StrCat(what, " has dtype ", std::string(StoredTypeName(found->dtype)), ", expected ",
                      std::string(StoredTypeName(dtype)), " from config.json"));
   }
-  if (found->shape != spec.shape) {
+  if (const std::vector<int64_t> shape = TensorShape(spec); found->shape != shape) {
     return absl::InvalidArgumentError(absl::StrCat(what, " has shape ", found->ShapeText(),
-                                                   ", expected [", absl::StrJoin(spec.shape, ", "),
+                                                   ", expected [", absl::StrJoin(shape, ", "),
                                                    "] from config.json"));
   }
   return absl::OkStatus();
@@ -98,6 +123,14 @@ std::string_view RoleName(Role role) {
       return "up";
     case Role::kDown:
       return "down";
+    case Role::kRouter:
+      return "router";
+    case Role::kExpertGate:
+      return "expert_gate";
+    case Role::kExpertUp:
+      return "expert_up";
+    case Role::kExpertDown:
+      return "expert_down";
     case Role::kFinalNorm:
       return "final_norm";
     case Role::kHead:
@@ -120,6 +153,10 @@ int64_t WidthOf(Width width, const ModelConfig& config) {
       return config.head_dim;
     case Width::kIntermediate:
       return config.intermediate_size;
+    case Width::kExperts:
+      return config.num_experts;
+    case Width::kExpert:
+      return config.expert_intermediate_size;
     case Width::kVocab:
       return config.vocab_size;
   }
@@ -143,11 +180,22 @@ absl::Status CheckStageShare(const ModelConfig& config, const StageShare& share)
 }
 
 std::vector<WeightSpec> ListWeights(const ModelConfig& config, const StageShare& share) {
-  const auto rules = FamilyOf(config).weights;
+  const std::span<const WeightRule> rules = FamilyOf(config).weights;
   std::vector<WeightSpec> specs;
   const auto add = [&](Owner owner, int64_t layer) {
-    for (const WeightRule& rule : rules) {
-      if (rule.owner == owner) specs.push_back(Specify(config, rule, layer));
+    for (size_t i = 0; i < rules.size();) {
+      size_t end = i + 1;
+      int64_t times = rules[i].owner == owner ? 1 : 0;
+      if (OfExpert(rules[i].role)) {
+        while (end < rules.size() && OfExpert(rules[end].role)) ++end;
+        times *= config.num_experts;
+      }
+      for (int64_t expert = 0; expert < times; ++expert) {
+        for (size_t j = i; j < end; ++j) {
+          specs.push_back(Specify(config, rules[j], layer, expert));
+        }
+      }
+      i = end;
     }
   };
   if (share.has_embedding) add(Owner::kFirstStage, -1);
@@ -156,8 +204,19 @@ std::vector<WeightSpec> ListWeights(const ModelConfig& config, const StageShare&
   return specs;
 }
 
-WeightSpec WeightOf(const ModelConfig& config, Role role, int64_t layer) {
-  return Specify(config, RuleOf(config, role), layer);
+WeightSpec WeightOf(const ModelConfig& config, Role role, int64_t layer, int64_t expert) {
+  return Specify(config, RuleOf(config, role), layer, expert);
+}
+
+std::vector<CheckpointTensor> ListCheckpointTensors(const ModelConfig& config) {
+  std::vector<CheckpointTensor> tensors;
+  for (WeightSpec& spec : ListWeights(config, WholeModel(config))) {
+    if (spec.first_row > 0) continue;
+    if (spec.role == Role::kHead && config.tie_word_embeddings) continue;
+    std::vector<int64_t> shape = TensorShape(spec);
+    tensors.push_back({std::move(spec.name), std::move(shape), spec.role});
+  }
+  return tensors;
 }
 
 absl::Status CheckCheckpoint(const ModelConfig& config, const Checkpoint& checkpoint,

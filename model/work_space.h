@@ -30,11 +30,17 @@ inline constexpr int64_t CollectiveBuffers(int ranks) {
 inline constexpr int64_t kCollectiveBytesPerCandidate = 24;
 inline constexpr int64_t kCollectiveExtraCandidates = 1024;
 
+// What the experts of the largest step make together: a row for each expert that a token takes.
+inline int64_t ExpertRows(const ModelConfig& config, int64_t max_batch_tokens) {
+  return max_batch_tokens * config.experts_per_token;
+}
+
 // Bytes of one such buffer: partial sums of the largest step, or on the last stage candidates for
 // the whole vocabulary, which a very flat distribution may need.
 inline int64_t CollectiveBufferBytes(const ModelConfig& config, bool has_head,
                                      int64_t max_batch_tokens) {
-  const int64_t sums = max_batch_tokens * config.hidden_size * static_cast<int64_t>(sizeof(float));
+  const int64_t rows = std::max(max_batch_tokens, ExpertRows(config, max_batch_tokens));
+  const int64_t sums = rows * config.hidden_size * static_cast<int64_t>(sizeof(float));
   const int64_t candidates =
       (config.vocab_size + kCollectiveExtraCandidates) * kCollectiveBytesPerCandidate;
   return has_head ? std::max(sums, candidates) : sums;
@@ -42,7 +48,8 @@ inline int64_t CollectiveBufferBytes(const ModelConfig& config, bool has_head,
 
 // All rows are f32. Living at once in a layer: residual, its norm, what the layer adds (over ranks,
 // in the buffers above); the widest of query-key-value and gate-up; the widest of what goes into
-// the attention's output and into MLP down. The last stage has logits, their input, and one row of
+// the attention's output and into MLP down. A layer of experts has its router's logits, the rows of
+// one expert and the results of all. The last stage has logits, their input, and one row of
 // adjusted logits.  REQUIRES: CheckRanks is OK, 0 <= rank < ranks
 inline int64_t WorkSpaceBytes(const ModelConfig& config, bool has_head, int64_t max_batch_tokens,
                               int64_t max_sequences, int ranks = 1, int rank = 0) {
@@ -51,6 +58,10 @@ inline int64_t WorkSpaceBytes(const ModelConfig& config, bool has_head, int64_t 
   const int64_t narrow = std::max(own.query, own.intermediate);
   int64_t floats = max_batch_tokens * (2 * config.hidden_size + wide + narrow);
   if (ranks == 1) floats += max_batch_tokens * config.hidden_size;
+  if (config.has_experts()) {
+    floats += max_batch_tokens * (config.num_experts + config.hidden_size) +
+              ExpertRows(config, max_batch_tokens) * config.hidden_size;
+  }
   if (has_head) {
     const int64_t rows = std::min({kWorkSpaceLogitRows, max_sequences, max_batch_tokens});
     floats += rows * (config.hidden_size + own.vocab) + own.vocab;

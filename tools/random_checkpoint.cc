@@ -95,13 +95,12 @@ struct Planned {
 
 std::vector<Planned> PlanTensors(const ModelConfig& config) {
   std::vector<Planned> tensors;
-  for (WeightSpec& spec : ListWeights(config, WholeModel(config))) {
-    if (spec.role == Role::kHead && config.tie_word_embeddings) continue;
+  for (CheckpointTensor& listed : ListCheckpointTensors(config)) {
     Planned tensor;
-    tensor.role = spec.role;
-    tensor.info.name = std::move(spec.name);
+    tensor.role = listed.role;
+    tensor.info.name = std::move(listed.name);
     tensor.info.dtype = StoredTypeOf(config.dtype);
-    tensor.info.shape = std::move(spec.shape);
+    tensor.info.shape = std::move(listed.shape);
     tensor.info.bytes = DTypeBytes(config.dtype);
     for (int64_t size : tensor.info.shape) tensor.info.bytes *= size;
     tensors.push_back(std::move(tensor));

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "model/partition.h"
+#include "model/rotary.h"
 #include "model/work_space.h"
 #include "worker/limits.h"
 
@@ -15,15 +16,6 @@ namespace tutti {
 using kernels::AttentionBatch;
 using kernels::KvLayer;
 using kernels::TensorView;
-
-std::vector<float> InverseFrequencies(double theta, int64_t head_dim) {
-  std::vector<float> frequencies;
-  for (int64_t i = 0; i < head_dim; i += 2) {
-    const float exponent = static_cast<float>(i) / static_cast<float>(head_dim);
-    frequencies.push_back(1.0f / static_cast<float>(std::pow(theta, exponent)));
-  }
-  return frequencies;
-}
 
 absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(const ModelConfig& config,
                                                                  const Options& options,
@@ -48,7 +40,7 @@ Transformer::Transformer(const ModelConfig& config, const Options& options,
       backend_(backend),
       weights_(std::move(weights)),
       widths_(WidthsOfRank(config, options.place.ranks, options.place.rank)),
-      inverse_frequency_(InverseFrequencies(config.rope_theta, config.head_dim)),
+      inverse_frequency_(RopeFrequencies(config.rope)),
       attention_scale_(static_cast<float>(1 / std::sqrt(static_cast<double>(config.head_dim)))) {}
 
 absl::Status Transformer::AllocateScratch() {
@@ -284,6 +276,17 @@ absl::Status CheckMemory(const ModelSource& model, const Transformer::Options& o
                    " bytes of KV cache; this worker may use ", model.memory_bytes));
 }
 
+// Families whose tensors we know but whose operators this build does not have.
+absl::Status CheckOperators(const ModelConfig& config) {
+  if (!config.has_experts() && !config.rope.interleaved && config.logn_length == 0 &&
+      config.rope.scaling != RopeConfig::Scaling::kDynamicNtk &&
+      config.rope.attention_factor == 1) {
+    return absl::OkStatus();
+  }
+  return absl::UnimplementedError(
+      absl::StrCat(config.architecture, ": this build plans but does not run it"));
+}
+
 absl::StatusOr<std::unique_ptr<StageRunner>> LoadShard(const ModelSource& model,
                                                        const v1::AssignShard& shard,
                                                        const LoadProgress& progress) {
@@ -311,6 +314,7 @@ absl::StatusOr<std::unique_ptr<StageRunner>> LoadShard(const ModelSource& model,
       .max_batch_tokens = shard.max_batch_tokens(),
       .max_sequences = shard.max_sequences(),
       .collective = model.collective};
+  TUTTI_RETURN_IF_ERROR(CheckOperators(model.config));
   TUTTI_RETURN_IF_ERROR(CheckStageShare(model.config, options.share));
   TUTTI_RETURN_IF_ERROR(CheckMemory(model, options));
   TUTTI_ASSIGN_OR_RETURN(ShardWeights weights, LoadWeights(model.dir, model.config, options.share,

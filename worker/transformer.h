@@ -118,8 +118,4 @@ class Transformer : public StageRunner {
   std::vector<int64_t> embed_begin_;
 };
 
-// Rotary frequencies of pairs (i, i + head_dim / 2): theta ^ (-2 i / head_dim), rounded at each
-// step to f32 as the reference implementation of these models does.   [head_dim / 2]
-std::vector<float> InverseFrequencies(double theta, int64_t head_dim);
-
 }  // namespace tutti

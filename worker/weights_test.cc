@@ -154,16 +154,6 @@ TEST_P(WeightsTest, AKvStoreThatCannotFitSaysWhere) {
 INSTANTIATE_TEST_SUITE_P(Backends, WeightsTest, ::testing::Values("reference", "cpu"),
                          [](const auto& info) { return info.param; });
 
-TEST(InverseFrequencies, AreThoseOfTheModelsDefinition) {
-  const std::vector<float> frequencies = InverseFrequencies(1e6, 128);
-  ASSERT_EQ(frequencies.size(), 64u);
-  EXPECT_EQ(frequencies[0], 1.f);
-  EXPECT_FLOAT_EQ(frequencies[32], 1e-3f);
-  for (size_t i = 0; i < 64; ++i) {
-    EXPECT_NEAR(frequencies[i] * std::pow(1e6, i / 64.0), 1, 1e-6);
-  }
-}
-
 v1::AssignShard WholeShard(const ModelConfig& config) {
   v1::AssignShard shard;
   shard.set_num_stages(1);

@@ -13,7 +13,7 @@ namespace {
 
 void CheckSizes(const tutti::ModelConfig& config) {
   CHECK(config.num_heads % config.num_kv_heads == 0 && config.head_dim % 2 == 0);
-  CHECK(config.rms_norm_eps > 0 && config.rope_theta >= 1);
+  CHECK(config.rms_norm_eps > 0 && config.rope.theta >= 1);
   const tutti::StageShare whole = tutti::WholeModel(config);
   CHECK(tutti::CheckStageShare(config, whole).ok());
   for (int ranks : {1, 2, 4, 8}) {

@@ -19,7 +19,8 @@ inline ModelConfig TinyModel(int64_t layers, int64_t vocab = 1000) {
   model.vocab_size = vocab;
   model.max_position_embeddings = 4096;
   model.rms_norm_eps = 1e-6f;
-  model.rope_theta = 1e6;
+  model.rope.theta = 1e6;
+  model.rope.rotary_dim = 16;
   model.tie_word_embeddings = true;
   model.qk_norm = true;
   return model;

@@ -1,0 +1,74 @@
+// Qwen3 with a mixture of experts in every layer.
+#include "absl/strings/str_cat.h"
+#include "model/family.h"
+#include "model/limits.h"
+
+namespace tutti {
+namespace {
+
+// Every published Qwen3 has experts in all layers; the two fields could say otherwise.
+void RefuseDenseLayers(ConfigFields& fields) {
+  if (fields.IntOr("decoder_sparse_step", 1, kNumLayersMax, 1) != 1) {
+    fields.Unsupported("decoder_sparse_step other than 1 is not supported");
+  }
+  const auto at = fields.object().find("mlp_only_layers");
+  if (at != fields.object().end() && !at->is_null() && at->size() > 0) {
+    fields.Unsupported("mlp_only_layers that names layers is not supported");
+  }
+}
+
+void ReadQwen3MoeConfig(ConfigFields& fields, ModelConfig* config) {
+  ReadDecoderConfig(fields, config);
+  config->qk_norm = true;
+  if (fields.BoolOr("attention_bias", false)) {
+    fields.Unsupported("attention_bias true is not supported for Qwen3MoeForCausalLM");
+  }
+  RefuseDenseLayers(fields);
+  config->num_experts = fields.Int("num_experts", 1, kExpertsMax);
+  config->experts_per_token = fields.Int("num_experts_per_tok", 1, config->num_experts);
+  config->expert_intermediate_size = fields.Int("moe_intermediate_size", 1, kIntermediateSizeMax);
+  config->norm_topk_prob = fields.BoolOr("norm_topk_prob", false);
+  if (config->num_experts * config->num_layers * 3 > kTensorsMax) {
+    fields.Invalid(absl::StrCat("num_experts ", config->num_experts, " in ", config->num_layers,
+                                " layers: more tensors than the limit of ", kTensorsMax));
+  }
+}
+
+constexpr WeightRule kQwen3MoeWeights[] = {
+    {Role::kEmbedding, "model.embed_tokens.weight", Width::kVocab, Width::kHidden, SplitAxis::kOut,
+     Owner::kFirstStage},
+    {Role::kInputNorm, "model.layers.{}.input_layernorm.weight", Width::kHidden},
+    {Role::kQuery, "model.layers.{}.self_attn.q_proj.weight", Width::kQuery, Width::kHidden,
+     SplitAxis::kOut},
+    {Role::kKey, "model.layers.{}.self_attn.k_proj.weight", Width::kKeyValue, Width::kHidden,
+     SplitAxis::kOut},
+    {Role::kValue, "model.layers.{}.self_attn.v_proj.weight", Width::kKeyValue, Width::kHidden,
+     SplitAxis::kOut},
+    {Role::kQueryNorm, "model.layers.{}.self_attn.q_norm.weight", Width::kHeadDim},
+    {Role::kKeyNorm, "model.layers.{}.self_attn.k_norm.weight", Width::kHeadDim},
+    {Role::kAttentionOutput, "model.layers.{}.self_attn.o_proj.weight", Width::kHidden,
+     Width::kQuery, SplitAxis::kIn},
+    {Role::kPostAttentionNorm, "model.layers.{}.post_attention_layernorm.weight", Width::kHidden},
+    {Role::kRouter, "model.layers.{}.mlp.gate.weight", Width::kExperts, Width::kHidden},
+    {Role::kExpertGate, "model.layers.{}.mlp.experts.{e}.gate_proj.weight", Width::kExpert,
+     Width::kHidden, SplitAxis::kOut},
+    {Role::kExpertUp, "model.layers.{}.mlp.experts.{e}.up_proj.weight", Width::kExpert,
+     Width::kHidden, SplitAxis::kOut},
+    {Role::kExpertDown, "model.layers.{}.mlp.experts.{e}.down_proj.weight", Width::kHidden,
+     Width::kExpert, SplitAxis::kIn},
+    {Role::kFinalNorm, "model.norm.weight", Width::kHidden, Width::kNone, SplitAxis::kNone,
+     Owner::kLastStage},
+    {Role::kHead, "lm_head.weight", Width::kVocab, Width::kHidden, SplitAxis::kOut,
+     Owner::kLastStage},
+};
+
+}  // namespace
+
+const ModelFamily kQwen3MoeFamily = {
+    .architecture = "Qwen3MoeForCausalLM",
+    .model_type = "qwen3_moe",
+    .read_config = ReadQwen3MoeConfig,
+    .weights = kQwen3MoeWeights,
+};
+
+}  // namespace tutti

@@ -1,0 +1,129 @@
+// Rotary embedding as the config.json of Llama-shaped families writes it down: "rope_parameters"
+// since transformers 5, "rope_theta" and "rope_scaling" before. A file may have both.
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "model/family.h"
+#include "model/json_document.h"
+#include "model/limits.h"
+
+namespace tutti {
+namespace {
+
+using Scaling = RopeConfig::Scaling;
+
+// How much larger scores get when a context is stretched (YaRN, section 3.4).
+double YarnMagnitude(double factor, double mscale) {
+  return factor <= 1 ? 1 : 0.1 * mscale * std::log(factor) + 1;
+}
+
+double ReadYarnAttentionFactor(ConfigFields& rope, double factor) {
+  if (rope.Has("attention_factor")) {
+    return rope.Number("attention_factor", kRopeNumberMin, kRopeFactorMax);
+  }
+  const double mscale = rope.NumberOr("mscale", 0, kRopeFactorMax, 0);
+  const double all_dim = rope.NumberOr("mscale_all_dim", 0, kRopeFactorMax, 0);
+  if (mscale == 0 || all_dim == 0) return YarnMagnitude(factor, 1);
+  return YarnMagnitude(factor, mscale) / YarnMagnitude(factor, all_dim);
+}
+
+void ReadLlama3(ConfigFields& rope, RopeConfig* to) {
+  to->scaling = Scaling::kLlama3;
+  to->low_freq_factor = rope.Number("low_freq_factor", kRopeNumberMin, kRopeFactorMax);
+  to->high_freq_factor = rope.Number("high_freq_factor", kRopeNumberMin, kRopeFactorMax);
+  to->original_context = rope.Int("original_max_position_embeddings", 1, kContextMax);
+  if (rope.status().ok() && to->high_freq_factor <= to->low_freq_factor) {
+    rope.Invalid(absl::StrCat("high_freq_factor ", to->high_freq_factor,
+                              " must be above low_freq_factor ", to->low_freq_factor));
+  }
+}
+
+void ReadYarn(ConfigFields& rope, RopeConfig* to) {
+  to->scaling = Scaling::kYarn;
+  to->beta_fast = rope.NumberOr("beta_fast", kRopeNumberMin, kRopeFactorMax, 32);
+  to->beta_slow = rope.NumberOr("beta_slow", kRopeNumberMin, kRopeFactorMax, 1);
+  to->truncate = rope.BoolOr("truncate", true);
+  to->attention_factor = ReadYarnAttentionFactor(rope, to->factor);
+  to->original_context = rope.Int("original_max_position_embeddings", 1, kContextMax);
+}
+
+// One of the two objects: its scaling, without a base.
+RopeConfig ReadScaling(ConfigFields& fields, const nlohmann::json& object, const char* name) {
+  ConfigFields rope(object, absl::StrCat(fields.prefix(), ": ", name));
+  RopeConfig config;
+  const std::string type = rope.TextOr("rope_type", rope.TextOr("type", "default"));
+  if (rope.TextOr("type", type) != type) rope.Invalid("type and rope_type differ");
+  if (type == "linear" || type == "llama3" || type == "yarn") {
+    config.factor = rope.Number("factor", 1, kRopeFactorMax);
+  }
+  if (type == "linear") {
+    config.scaling = Scaling::kLinear;
+  } else if (type == "llama3") {
+    ReadLlama3(rope, &config);
+  } else if (type == "yarn") {
+    ReadYarn(rope, &config);
+  } else if (type != "default") {
+    rope.Unsupported(absl::StrCat("rope_type ", Quoted(type),
+                                  " is not supported; supported: default, linear, llama3, yarn"));
+  }
+  if (rope.NumberOr("partial_rotary_factor", 0, 1, 1) != 1) {
+    rope.Unsupported("partial_rotary_factor other than 1 is not supported");
+  }
+  fields.Adopt(rope.status());
+  return config;
+}
+
+double ReadTheta(ConfigFields& fields, double default_theta) {
+  std::optional<double> theta;
+  if (const auto* parameters = fields.Object("rope_parameters")) {
+    ConfigFields rope(*parameters, absl::StrCat(fields.prefix(), ": rope_parameters"));
+    if (rope.Has("rope_theta")) theta = rope.Number("rope_theta", kRopeThetaMin, kRopeThetaMax);
+    fields.Adopt(rope.status());
+  }
+  if (fields.Has("rope_theta") || (!theta.has_value() && default_theta == 0)) {
+    const double outer = fields.Number("rope_theta", kRopeThetaMin, kRopeThetaMax);
+    if (theta.value_or(outer) != outer) {
+      fields.Invalid("rope_theta and rope_parameters.rope_theta differ");
+    }
+    theta = outer;
+  }
+  return theta.value_or(default_theta);
+}
+
+// A linear scaling multiplies the context that is written down, YaRN's is a multiple of the trained
+// one; Llama 3 writes the longer one down.
+int64_t ScaledContext(const RopeConfig& rope, int64_t written) {
+  const double base = rope.scaling == Scaling::kLinear ? static_cast<double>(written)
+                      : rope.scaling == Scaling::kYarn ? static_cast<double>(rope.original_context)
+                                                       : 0;
+  const double scaled = std::min(base * rope.factor, static_cast<double>(kContextMax));
+  return std::max(written, static_cast<int64_t>(scaled));
+}
+
+}  // namespace
+
+void ReadRope(ConfigFields& fields, ModelConfig* config, double default_theta) {
+  if (fields.NumberOr("partial_rotary_factor", 0, 1, 1) != 1) {
+    fields.Unsupported("partial_rotary_factor other than 1 is not supported");
+  }
+  const nlohmann::json* scaling = fields.Object("rope_scaling");
+  const nlohmann::json* parameters = fields.Object("rope_parameters");
+  if (parameters != nullptr) config->rope = ReadScaling(fields, *parameters, "rope_parameters");
+  if (scaling != nullptr) {
+    const RopeConfig older = ReadScaling(fields, *scaling, "rope_scaling");
+    if (parameters != nullptr && older != config->rope) {
+      fields.Invalid("rope_scaling and rope_parameters differ");
+    }
+    config->rope = older;
+  }
+  config->rope.theta = ReadTheta(fields, default_theta);
+  config->rope.rotary_dim = config->head_dim;
+  if (config->rope.scaling == Scaling::kYarn && config->rope.theta <= 1) {
+    fields.Invalid("rope_theta must be above 1 for rope_type yarn");
+  }
+  config->max_position_embeddings = ScaledContext(config->rope, config->max_position_embeddings);
+}
+
+}  // namespace tutti

@@ -1,0 +1,109 @@
+#include "model/rotary.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace tutti {
+namespace {
+
+using Scaling = RopeConfig::Scaling;
+
+// theta ^ (2 i / dim), in f32.
+std::vector<float> Wavelengths(double theta, int64_t dim) {
+  std::vector<float> values;
+  for (int64_t i = 0; i < dim; i += 2) {
+    const float exponent = static_cast<float>(i) / static_cast<float>(dim);
+    values.push_back(static_cast<float>(std::pow(theta, exponent)));
+  }
+  return values;
+}
+
+// Low frequencies are divided by the factor, high ones stay, and those between are mixed.
+float Llama3Frequency(const RopeConfig& rope, float frequency) {
+  const auto factor = static_cast<float>(rope.factor);
+  const auto context = static_cast<double>(rope.original_context);
+  const float wavelength = static_cast<float>(2 * std::numbers::pi) / frequency;
+  if (wavelength > context / rope.low_freq_factor) return frequency / factor;
+  if (wavelength < context / rope.high_freq_factor) return frequency;
+  const auto kept =
+      (static_cast<float>(context) / wavelength - static_cast<float>(rope.low_freq_factor)) /
+      static_cast<float>(rope.high_freq_factor - rope.low_freq_factor);
+  return (1 - kept) * frequency / factor + kept * frequency;
+}
+
+// The pair (not a whole number) that turns `rotations` times over the trained context.
+double YarnPair(const RopeConfig& rope, double rotations) {
+  const auto context = static_cast<double>(rope.original_context);
+  return static_cast<double>(rope.rotary_dim) *
+         std::log(context / (rotations * 2 * std::numbers::pi)) / (2 * std::log(rope.theta));
+}
+
+// Pairs up to `low` keep their frequency, those from `high` on are divided by the factor, with a
+// ramp between.
+void ScaleYarn(const RopeConfig& rope, const std::vector<float>& wavelengths,
+               std::vector<float>* frequencies) {
+  double low = YarnPair(rope, rope.beta_fast);
+  double high = YarnPair(rope, rope.beta_slow);
+  if (rope.truncate) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
+  low = std::max(low, 0.0);
+  high = std::min(high, static_cast<double>(rope.rotary_dim - 1));
+  if (low == high) high += 0.001;
+  for (size_t i = 0; i < wavelengths.size(); ++i) {
+    const float ramp =
+        (static_cast<float>(i) - static_cast<float>(low)) / static_cast<float>(high - low);
+    const float kept = 1 - std::clamp(ramp, 0.0f, 1.0f);
+    const float divided = 1 / (static_cast<float>(rope.factor) * wavelengths[i]);
+    (*frequencies)[i] = divided * (1 - kept) + (*frequencies)[i] * kept;
+  }
+}
+
+// The base at which, `variant` times as far out, the slowest pair has turned as far as before.
+double NtkTheta(const RopeConfig& rope, int64_t variant) {
+  if (variant == 1) return rope.theta;
+  const auto dim = static_cast<double>(rope.rotary_dim);
+  return rope.theta * std::pow(static_cast<double>(variant), dim / (dim - 2));
+}
+
+}  // namespace
+
+int64_t RopeVariant(const RopeConfig& rope, int64_t prompt_tokens) {
+  if (rope.scaling != Scaling::kDynamicNtk) return 1;
+  int64_t variant = 1;
+  for (int64_t reach = rope.original_context; reach < prompt_tokens; reach *= 2) {
+    variant = 2 * variant + 1;
+  }
+  return variant;
+}
+
+std::vector<float> RopeFrequencies(const RopeConfig& rope, int64_t variant) {
+  const std::vector<float> wavelengths = Wavelengths(NtkTheta(rope, variant), rope.rotary_dim);
+  std::vector<float> frequencies;
+  for (const float wavelength : wavelengths) frequencies.push_back(1 / wavelength);
+  switch (rope.scaling) {
+    case Scaling::kNone:
+    case Scaling::kDynamicNtk:
+      break;
+    case Scaling::kLinear:
+      for (float& f : frequencies) f /= static_cast<float>(rope.factor);
+      break;
+    case Scaling::kLlama3:
+      for (float& f : frequencies) f = Llama3Frequency(rope, f);
+      break;
+    case Scaling::kYarn:
+      ScaleYarn(rope, wavelengths, &frequencies);
+      break;
+  }
+  return frequencies;
+}
+
+float LognScale(int64_t logn_length, int64_t position) {
+  if (logn_length == 0 || position < logn_length) return 1;
+  return static_cast<float>(std::log(static_cast<double>(position + 1)) /
+                            std::log(static_cast<double>(logn_length)));
+}
+
+}  // namespace tutti

@@ -1,0 +1,29 @@
+// Frequencies of rotary embedding, from what the configuration says about them.
+//
+// Threads: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "model/model_config.h"
+
+namespace tutti {
+
+// Which frequencies a sequence whose prompt has `prompt_tokens` tokens turns with, for its prompt
+// and for everything that follows. Cached keys are turned: a sequence may read only keys of its own
+// variant. 1 unless the scaling is kDynamicNtk, where it is the factor that published Qwen code
+// calls ntk_alpha: 1 up to the trained length, 3 up to twice that, 7 up to four times that, ...
+int64_t RopeVariant(const RopeConfig& rope, int64_t prompt_tokens);
+
+// Radians per position of each pair.   [rotary_dim / 2]
+//
+// Steps are rounded to f32 where the models' reference implementations compute in f32: theta ^
+// (-2 i / rotary_dim), then the scaling. REQUIRES: `variant` from RopeVariant
+std::vector<float> RopeFrequencies(const RopeConfig& rope, int64_t variant = 1);
+
+// What queries at `position` are multiplied by: 1 up to the trained length, then the logarithm of
+// the number of keys they see, to the base of that length (Qwen 1's "logn attention").
+float LognScale(int64_t logn_length, int64_t position);
+
+}  // namespace tutti
