@@ -32,6 +32,7 @@ namespace {
 constexpr const char* kExamples = R"(
 Examples:
   tutti up --model models/demo --workers 2
+  tutti up --model models/demo --workers 4 --pipelines 2
   tutti up --model Qwen3-0.6B --workers 4 --memory-per-worker 2GiB --verbose
   tutti up --model models/demo --workers 2 --listen 127.0.0.1:0 \
       --exec 'tutti chat --message "What is 12 + 30?"'
@@ -51,6 +52,7 @@ struct UpFlags {
   std::string ready_file;
   bool verbose = false;
   bool mix_numerics = false;
+  int pipelines = 1;
   int64_t kv_tokens = kLocalKvTokensDefault;
 };
 
@@ -118,10 +120,15 @@ class UpSession {
       OnNotServing(status.status().message());
       return absl::OkStatus();
     }
-    if (status->serving()) return OnServing(*status);
+    if (status->serving() && (announced_ || AllServe(*status))) return OnServing(*status);
     OnNotServing(status->why_not_serving());
     progress_.Show(RenderProgress(*status), RenderMilestone(*status));
     return absl::OkStatus();
+  }
+
+  static bool AllServe(const v1::GetStatusResponse& status) {
+    return std::all_of(status.pipelines().begin(), status.pipelines().end(),
+                       [](const v1::PipelineStatus& p) { return p.state() == "serving"; });
   }
 
   void OnNotServing(absl::string_view why) {
@@ -132,8 +139,12 @@ class UpSession {
   }
 
   absl::Status OnServing(const v1::GetStatusResponse& status) {
-    // A pipeline may be lost and form again between two looks; its epoch tells.
-    const uint64_t epoch = status.pipelines().empty() ? 0 : status.pipelines(0).epoch();
+    // A pipeline may be lost and form again between two looks; its epoch tells. Epochs are counted
+    // over all pipelines.
+    uint64_t epoch = 0;
+    for (const v1::PipelineStatus& pipeline : status.pipelines()) {
+      epoch = std::max(epoch, pipeline.epoch());
+    }
     const bool formed_again = epoch != std::exchange(epoch_, epoch);
     const bool was_serving = std::exchange(serving_, true);
     if (!announced_) {
@@ -147,7 +158,7 @@ class UpSession {
     if (!was_serving) {
       Say(absl::StrCat("serving again after ", FormatSeconds(Seconds(clock_.Now() - lost_at_))));
     } else if (formed_again) {
-      Say(absl::StrCat("serving again: the pipeline formed anew, epoch ", epoch));
+      Say(absl::StrCat("serving again: a pipeline formed anew, epoch ", epoch));
     }
     return absl::OkStatus();
   }
@@ -218,6 +229,11 @@ class UpSession {
 
 absl::Status ResolveDefaults(UpFlags* flags) {
   LocalClusterOptions& cluster = flags->cluster;
+  if (flags->pipelines > cluster.workers) {
+    return absl::InvalidArgumentError(absl::StrCat("--pipelines ", flags->pipelines,
+                                                   ": each needs a worker, and there are ",
+                                                   cluster.workers));
+  }
   std::error_code error;
   if (!std::filesystem::is_regular_file(cluster.model + "/config.json", error)) {
     return absl::InvalidArgumentError(
@@ -251,7 +267,7 @@ struct PassedOn {
   bool to_workers;
 };
 constexpr PassedOn kPassedOn[] = {
-    {"--pipeline-parallel-size", "Stages; unset: one per worker", false},
+    {"--pipeline-parallel-size", "Stages of a pipeline; unset: one per worker of it", false},
     {"--device-map", "File that says which worker serves which layers", false},
     {"--block-size", "KV slots per block", false},
     {"--max-batch-tokens", "Rows of the largest step", false},
@@ -274,6 +290,11 @@ void AddClusterFlags(CLI::App* app, UpFlags* flags) {
       ->default_val(1)
       ->check(CLI::Range(1, kLocalWorkersMax))
       ->envname("TUTTI_WORKERS");
+  app->add_option("--pipelines", flags->pipelines,
+                  "Copies of the model; the workers are shared out over them")
+      ->default_val(1)
+      ->check(CLI::Range(1, kLocalWorkersMax))
+      ->envname("TUTTI_PIPELINES");
   app->add_option("--listen", cluster.listen, "Where clients connect; port 0: any free one")
       ->default_val("127.0.0.1:50051")
       ->envname("TUTTI_LISTEN");
@@ -323,10 +344,12 @@ void FillProgramFlags(const CLI::App& app, UpFlags* flags) {
   // The order of the end is ours: the coordinator's part of it has to fit into our own deadline.
   to_coordinator.insert(to_coordinator.end(), {"--shutdown-grace", kCoordinatorGraceS});
   to_coordinator.insert(to_coordinator.end(), {"--kv-tokens", absl::StrCat(flags->kv_tokens)});
-  // One stage per worker unless told otherwise; a device map says it itself.
+  to_coordinator.insert(to_coordinator.end(), {"--pipelines", absl::StrCat(flags->pipelines)});
+  // The workers are shared out evenly unless told otherwise; a device map says it itself.
   if (app.count("--pipeline-parallel-size") == 0 && app.count("--device-map") == 0) {
-    to_coordinator.insert(to_coordinator.end(),
-                          {"--pipeline-parallel-size", absl::StrCat(flags->cluster.workers)});
+    to_coordinator.insert(
+        to_coordinator.end(),
+        {"--pipeline-parallel-size", absl::StrCat(flags->cluster.workers / flags->pipelines)});
   }
 }
 

@@ -1,11 +1,12 @@
+#include "coordinator/engine.h"
+
 #include <algorithm>
-#include <string>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "coordinator/engine_impl.h"
-#include "coordinator/limits.h"
 
 namespace tutti {
 namespace {
@@ -29,146 +30,80 @@ SchedulerOptions SchedulerOptionsOf(const EngineOptions& options) {
 
 }  // namespace
 
+Engine::Impl::Unit::Unit(PipelineId id, const EngineOptions* options, Membership* membership,
+                         Epoch* last_epoch)
+    : pipeline(id, options, membership, last_epoch), scheduler(SchedulerOptionsOf(*options)) {}
+
 Engine::Impl::Impl(EngineOptions options)
-    : options_(std::move(options)),
-      membership_(MembershipOptionsOf(options_)),
-      pipeline_(&options_, &membership_),
-      scheduler_(SchedulerOptionsOf(options_)) {}
-
-// ---- requests
-
-void Engine::Impl::On(RequestArrived event) {
-  const absl::Status status = CheckRequest(event.request);
-  if (!status.ok()) return requests_.Refuse(event.request, status, actions_);
-  scheduler_.Enqueue(requests_.Add(std::move(event.request), now_));
+    : options_(std::move(options)), membership_(MembershipOptionsOf(options_)) {
+  // A device map says which workers make a pipeline, so there is one.
+  const int32_t count = options_.device_map.empty() ? std::max(1, options_.num_pipelines) : 1;
+  for (int32_t i = 0; i < count; ++i) AddUnit();
 }
-
-absl::Status Engine::Impl::CheckRequest(const Request& request) const {
-  if (draining_) return absl::UnavailableError("the service is shutting down");
-  const int64_t tokens = static_cast<int64_t>(request.prompt.size()) + request.max_tokens;
-  if (request.prompt.empty() || request.max_tokens < 1 || tokens > MaxModelLen(options_)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("prompt of ", request.prompt.size(), " tokens and max_tokens of ",
-                     request.max_tokens, " do not fit the context of ", MaxModelLen(options_)));
-  }
-  if (pipeline_.state() != Pipeline::State::kServing) {
-    return absl::UnavailableError(absl::StrCat("not serving: ", pipeline_.WhyNot()));
-  }
-  TUTTI_RETURN_IF_ERROR(scheduler_.CheckRoom(request));
-  if (scheduler_.waiting() >= options_.max_waiting) {
-    return absl::ResourceExhaustedError(absl::StrCat(options_.max_waiting,
-                                                     " requests are waiting already; retry after ",
-                                                     kRetryAfterSeconds, " s"));
-  }
-  return absl::OkStatus();
-}
-
-void Engine::Impl::EndRequest(Sequence* sequence, FinishCause cause, absl::Status status) {
-  scheduler_.Remove(sequence);
-  requests_.Finish(sequence, cause, std::move(status), actions_);
-}
-
-void Engine::Impl::On(const RequestCancelled& event) {
-  Sequence* const sequence = requests_.Find(event.request);
-  if (sequence == nullptr) return;  // ended meanwhile
-  if (event.cause == CancelCause::kStopString) {
-    return EndRequest(sequence, FinishCause::kStopString, absl::OkStatus());
-  }
-  EndRequest(sequence, FinishCause::kError, absl::CancelledError("the client left"));
-}
-
-void Engine::Impl::ExpireDeadlines() {
-  for (Sequence* sequence : requests_.Expired(now_)) {
-    EndRequest(sequence, FinishCause::kError,
-               absl::DeadlineExceededError(absl::StrCat("deadline passed after ",
-                                                        sequence->output_tokens(), " of ",
-                                                        sequence->request.max_tokens, " tokens")));
-  }
-}
-
-// ---- steps
-
-absl::Status Engine::Impl::TakeStepResult(Worker* worker, v1::StepResult* result) {
-  TUTTI_RETURN_IF_ERROR(scheduler_.steps().Check(*result, options_.model.vocab_size));
-  TUTTI_RETURN_IF_ERROR(pipeline_.OnStepDone(worker, result->done(), now_));
-  sampled_.clear();
-  scheduler_.Commit(result, &sampled_);
-  for (Scheduler::Sampled& sampled : sampled_) CommitToken(&sampled);
-  return absl::OkStatus();
-}
-
-void Engine::Impl::CommitToken(Scheduler::Sampled* sampled) {
-  Sequence* const sequence = sampled->sequence;
-  if (sampled->poisoned) {
-    return EndRequest(
-        sequence, FinishCause::kError,
-        absl::InternalError(absl::StrCat("the model gave no number for token ",
-                                         sequence->output_tokens(), " of the output")));
-  }
-  const TokenId token = sampled->token.token();
-  DeliverTokens deliver{.request = sequence->request.id, .index = sequence->output_tokens() - 1};
-  deliver.tokens.push_back(std::move(sampled->token));
-  actions_->push_back(std::move(deliver));
-  requests_.CountGenerated(1);
-  const std::vector<TokenId>& stop = sequence->request.stop_token_ids;
-  if (std::binary_search(stop.begin(), stop.end(), token)) {
-    EndRequest(sequence, FinishCause::kStopToken, absl::OkStatus());
-  } else if (sequence->output_tokens() >= sequence->request.max_tokens) {
-    EndRequest(sequence, FinishCause::kLength, absl::OkStatus());
-  }
-}
-
-void Engine::Impl::PlanSteps() {
-  if (pipeline_.state() != Pipeline::State::kServing) return;
-  for (;;) {
-    v1::StepPlan plan;
-    if (!scheduler_.Plan(now_, &plan)) return;
-    pipeline_.SendPlan(std::move(plan), now_, actions_);
-  }
-}
-
-// ---- the whole
 
 void Engine::Impl::Advance() {
-  ExpireLeases();
+  Watch();
   ExpireDeadlines();
-  pipeline_.TryForm(now_, actions_);
+  FormPipelines();
+  BindWaiting();
   PlanSteps();
   TellServing();
-  scheduler_.CheckLedger();
+}
+
+Instant Engine::Impl::next_deadline() const {
+  Instant deadline = std::min(requests_.next_deadline(), watch_at_);
+  for (const auto& unit : units_) {
+    if (!unit->serving()) deadline = std::min(deadline, unit->pipeline.next_deadline());
+  }
+  return deadline;
+}
+
+bool Engine::Impl::AnyServing() const {
+  return std::any_of(units_.begin(), units_.end(), [](const auto& u) { return u->serving(); });
+}
+
+std::string Engine::Impl::WhyNot() const {
+  if (AnyServing()) return "";
+  if (units_.size() == 1) return units_.front()->pipeline.WhyNot();
+  return absl::StrJoin(units_, "; ", [](std::string* out, const auto& unit) {
+    absl::StrAppend(out, "pipeline ", unit->pipeline.id().value(), ": ", unit->pipeline.WhyNot());
+  });
 }
 
 void Engine::Impl::TellServing() {
-  if (told_state_ == pipeline_.state()) return;
-  told_state_ = pipeline_.state();
-  actions_->push_back(
-      ServingChanged{pipeline_.state() == Pipeline::State::kServing, pipeline_.WhyNot()});
-}
-
-Instant Engine::Impl::next_deadline() {
-  Instant deadline = std::min(requests_.next_deadline(), pipeline_.next_deadline());
-  for (const Worker* worker : membership_.All()) deadline = std::min(deadline, LeaseEnd(*worker));
-  return deadline;
+  if (!std::exchange(state_changed_, false)) return;
+  // The state of the pipeline that has come furthest.
+  Pipeline::State state = Pipeline::State::kWaiting;
+  for (const auto& unit : units_) state = std::max(state, unit->pipeline.state());
+  if (told_state_ == state) return;
+  told_state_ = state;
+  actions_->push_back(ServingChanged{state == Pipeline::State::kServing, WhyNot()});
 }
 
 void Engine::Impl::FillStatus(Instant now, v1::GetStatusResponse* status) {
   status->set_model(options_.model_name);
   status->set_model_fingerprint(options_.model_fingerprint);
   status->set_build(options_.build);
-  status->set_serving(pipeline_.state() == Pipeline::State::kServing);
-  status->set_why_not_serving(pipeline_.WhyNot());
-  v1::PipelineStatus* const pipeline = status->add_pipelines();
-  pipeline_.FillStatus(now, pipeline);
-  pipeline->set_blocks_in_use(scheduler_.blocks_in_use());
-  pipeline->set_running(scheduler_.running());
-  pipeline->set_waiting(scheduler_.waiting());
-  pipeline->set_steps_in_flight(static_cast<int32_t>(scheduler_.steps().size()));
-  for (const Worker* worker : membership_.InOrder()) {
-    if (worker->stage < 0) FillWorkerStatus(*worker, now, status->add_idle_workers());
-  }
+  status->set_serving(AnyServing());
+  status->set_why_not_serving(WhyNot());
+  status->set_waiting(static_cast<int32_t>(queue_.size()));
   v1::RequestCounters* const counters = status->mutable_requests();
+  for (const auto& unit : units_) {
+    v1::PipelineStatus* const pipeline = status->add_pipelines();
+    const Scheduler& scheduler = unit->scheduler;
+    unit->pipeline.FillStatus(now, pipeline);
+    pipeline->set_blocks_in_use(scheduler.blocks_in_use());
+    pipeline->set_running(scheduler.running());
+    pipeline->set_waiting(scheduler.waiting());
+    pipeline->set_steps_in_flight(static_cast<int32_t>(scheduler.steps().size()));
+    pipeline->set_backlog_tokens(scheduler.backlog_tokens());
+    pipeline->set_preemptions(scheduler.preemptions());
+    counters->set_preemptions(counters->preemptions() + scheduler.preemptions());
+  }
+  for (const Worker* worker : membership_.Idle()) {
+    FillWorkerStatus(*worker, now, status->add_idle_workers());
+  }
   requests_.FillCounters(counters);
-  counters->set_preemptions(scheduler_.preemptions());
   counters->set_stale_frames(stale_frames_);
 }
 

@@ -25,7 +25,8 @@ struct EngineOptions {
   std::string model_fingerprint;
   std::string build;
   std::string cluster_id;
-  int32_t num_stages = 1;  // --pipeline-parallel-size
+  int32_t num_stages = 1;     // --pipeline-parallel-size
+  int32_t num_pipelines = 1;  // --pipelines; 0: as many as the workers that join allow
   // --device-map FILE: the worker and layers of each stage. Empty: placement decides.
   struct StageOverride {
     std::string worker_id;

@@ -1,18 +1,23 @@
 // The inside of the engine: what its parts are and which of them hears of what.
 //
-// engine.cc has requests, steps and the whole; engine_workers.cc what workers say and how they are
-// lost.
+// engine.cc has the whole and what an operator sees; engine_requests.cc requests, which pipeline
+// they go to, and steps; engine_workers.cc what workers say and how they are lost;
+// engine_pipelines.cc how pipelines form, and end.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "coordinator/admission_queue.h"
 #include "coordinator/engine.h"
 #include "coordinator/membership.h"
 #include "coordinator/pipeline.h"
 #include "coordinator/request_table.h"
+#include "coordinator/router.h"
 #include "coordinator/scheduler.h"
 
 namespace tutti {
@@ -29,7 +34,7 @@ class Engine::Impl {
   void On(const DrainRequested&) { draining_ = true; }
 
   void Advance();
-  Instant next_deadline();
+  Instant next_deadline() const;
   void FillStatus(Instant now, v1::GetStatusResponse* status);
 
   // Valid during Handle and Advance.
@@ -37,36 +42,79 @@ class Engine::Impl {
   std::vector<Action>* actions_ = nullptr;
 
  private:
+  // A pipeline and what decides its steps.
+  struct Unit {
+    Unit(PipelineId id, const EngineOptions* options, Membership* membership, Epoch* last_epoch);
+    bool serving() const { return pipeline.state() == Pipeline::State::kServing; }
+
+    Pipeline pipeline;
+    Scheduler scheduler;
+    bool may_plan = false;  // something happened since its last plan; it is in to_plan_
+  };
+
+  // Requests.
   absl::Status CheckRequest(const Request& request) const;
+  int64_t LargestPool() const;
+  void LowerDefaultLength(Request* request) const;
   void EndRequest(Sequence* sequence, FinishCause cause, absl::Status status);
+  void Release(Sequence* sequence);
+  void ExpireDeadlines();
+
+  // Which pipeline they go to.
+  void BindWaiting();
+  bool SomebodyHasRoom(const Sequence& sequence) const;
+  Unit* UnitFor(const Sequence& sequence);
+  void Bind(Sequence* sequence, Unit* unit);
 
   // Workers.
+  Unit* UnitOf(const Worker& worker) const;
   bool PassesEpochGate(const Worker& worker, const v1::Frame& frame);
   absl::Status TakeFrame(Worker* worker, v1::Frame* frame);
   absl::Status TakeBeat(Worker* worker, const v1::Beat& beat);
   absl::Status TakeShardReady(Worker* worker, const v1::ShardReady& ready);
   absl::Status TakeStepResult(Worker* worker, v1::StepResult* result);
   void LoseWorker(LinkKey link, const absl::Status& reason, bool close);
-  void EndPipeline(const std::string& why);
-  void SettleAfterLoss(const std::string& why);
   Instant LeaseEnd(const Worker& worker) const;
+  void WatchFor(Duration time) { watch_at_ = std::min(watch_at_, now_ + time); }
+  void Watch();
   void ExpireLeases();
-  void ExpireDeadlines();
+
+  // Pipelines.
+  void AddUnit();
+  void FormPipelines();
+  bool FormWaiting(std::vector<Worker*>* idle);
+  void FormMore(std::vector<Worker*>* idle);
+  void ReleaseIdle(const std::vector<Worker*>& idle);
+  void EndPipeline(Unit* unit, const std::string& why);
+  void SettleAfterLoss(const std::vector<Sequence*>& lost, const std::string& why);
+  bool AnyServing() const;
+  std::string WhyNot() const;
   void TellServing();
 
   // Steps.
   void CommitToken(Scheduler::Sampled* sampled);
+  void MayPlan(Unit* unit);
   void PlanSteps();
 
   const EngineOptions options_;
   Membership membership_;
-  Pipeline pipeline_;
-  Scheduler scheduler_;
+  Epoch last_epoch_;  // counted over all pipelines
+  std::vector<std::unique_ptr<Unit>> units_;
   RequestTable requests_;
+  AdmissionQueue queue_;
   bool draining_ = false;
   uint64_t stale_frames_ = 0;
   std::optional<Pipeline::State> told_state_;  // what the last ServingChanged was about
-  std::vector<Scheduler::Sampled> sampled_;    // kept for its memory
+
+  // What Advance has to look at: all of it is proportional to what happened.
+  std::vector<Unit*> to_plan_;
+  bool may_bind_ = false;  // room became free, or somebody came
+  bool may_form_ = true;   // workers or pipelines changed
+  bool state_changed_ = true;
+  Instant watch_at_ = kInstantNever;  // no lease, load or step runs out before
+
+  std::vector<PipelineLoad> loads_;          // kept for its memory
+  std::vector<Scheduler::Sampled> sampled_;  // kept for its memory
 };
 
 }  // namespace tutti

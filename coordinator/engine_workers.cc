@@ -22,6 +22,8 @@ void Engine::Impl::On(const WorkerJoined& event) {
     return;
   }
   membership_.Join(event.link, event.hello, now_);
+  may_form_ = true;
+  WatchFor(options_.lease);
   v1::Frame frame;
   v1::Welcome* const welcome = frame.mutable_welcome();
   welcome->set_beat_interval_ms(static_cast<uint32_t>(Milliseconds(options_.beat_interval)));
@@ -38,6 +40,7 @@ void Engine::Impl::On(WorkerFrame event) {
   // It may be of an epoch that ended while the worker loaded: it has loaded all the same.
   if (event.frame.has_shard_ready() && event.frame.epoch() == worker->shard_epoch.value()) {
     worker->loading = false;
+    WatchFor(options_.lease);
   }
   // A beat is about the process, not about a pipeline; everything else passes the gate.
   if (!event.frame.has_beat() && !PassesEpochGate(*worker, event.frame)) return;
@@ -45,28 +48,33 @@ void Engine::Impl::On(WorkerFrame event) {
   if (!status.ok()) LoseWorker(event.link, status, true);
 }
 
-// The one gate: what passes belongs to the pipeline as it is now.
+Engine::Impl::Unit* Engine::Impl::UnitOf(const Worker& worker) const {
+  return worker.pipeline < 0 ? nullptr : units_[worker.pipeline].get();
+}
+
+// The one gate: what passes belongs to the worker's pipeline as it is now.
 bool Engine::Impl::PassesEpochGate(const Worker& worker, const v1::Frame& frame) {
-  const bool current = worker.stage >= 0 && frame.epoch() == pipeline_.epoch().value();
-  if (current) return true;
+  const Unit* const unit = UnitOf(worker);
+  if (unit != nullptr && frame.epoch() == unit->pipeline.epoch().value()) return true;
   ++stale_frames_;
-  return worker.stage >= 0 && IsPlanted(options_.planted_bugs, PlantedBug::kSkipEpochCheck);
+  return unit != nullptr && IsPlanted(options_.planted_bugs, PlantedBug::kSkipEpochCheck);
 }
 
 absl::Status Engine::Impl::TakeFrame(Worker* worker, v1::Frame* frame) {
-  const bool serving = pipeline_.state() == Pipeline::State::kServing;
+  if (frame->has_beat()) return TakeBeat(worker, frame->beat());
+  Pipeline& pipeline = UnitOf(*worker)->pipeline;
+  const bool serving = pipeline.state() == Pipeline::State::kServing;
   switch (frame->body_case()) {
-    case v1::Frame::kBeat:
-      return TakeBeat(worker, frame->beat());
     case v1::Frame::kShardProgress:
-      return pipeline_.OnShardProgress(*worker, frame->shard_progress());
+      return pipeline.OnShardProgress(*worker, frame->shard_progress());
     case v1::Frame::kShardReady:
       return TakeShardReady(worker, frame->shard_ready());
     case v1::Frame::kStepDone:
-      if (!serving || pipeline_.IsLast(*worker)) break;
-      return pipeline_.OnStepDone(worker, frame->step_done(), now_);
+      if (!serving || pipeline.IsLast(*worker)) break;
+      WatchFor(StuckAfter(options_.lease));  // the next stage can go on
+      return pipeline.OnStepDone(worker, frame->step_done(), now_);
     case v1::Frame::kStepResult:
-      if (!serving || !pipeline_.IsLast(*worker)) break;
+      if (!serving || !pipeline.IsLast(*worker)) break;
       return TakeStepResult(worker, frame->mutable_step_result());
     case v1::Frame::kFailure:
       return absl::AbortedError(absl::StrCat("it failed: ", frame->failure().message()));
@@ -89,9 +97,11 @@ absl::Status Engine::Impl::TakeBeat(Worker* worker, const v1::Beat& beat) {
 }
 
 absl::Status Engine::Impl::TakeShardReady(Worker* worker, const v1::ShardReady& ready) {
-  TUTTI_RETURN_IF_ERROR(pipeline_.OnShardReady(*worker, ready, now_));
-  if (pipeline_.state() == Pipeline::State::kServing) {
-    scheduler_.BeginEpoch(pipeline_.num_stages(), pipeline_.num_blocks());
+  Unit* const unit = UnitOf(*worker);
+  TUTTI_RETURN_IF_ERROR(unit->pipeline.OnShardReady(*worker, ready, now_));
+  if (unit->serving()) {
+    unit->scheduler.BeginEpoch(unit->pipeline.num_stages(), unit->pipeline.num_blocks());
+    state_changed_ = may_bind_ = true;
   }
   return absl::OkStatus();
 }
@@ -100,34 +110,40 @@ absl::Status Engine::Impl::TakeShardReady(Worker* worker, const v1::ShardReady& 
 void Engine::Impl::LoseWorker(LinkKey link, const absl::Status& reason, bool close) {
   Worker* const worker = membership_.Find(link);
   if (worker == nullptr) return;  // never joined, or closed by us
-  const std::string why =
-      absl::StrCat(pipeline_.Describe(*worker), " was lost: ", reason.message());
-  const bool served = worker->stage >= 0;
+  Unit* const unit = UnitOf(*worker);
+  const std::string name =
+      unit == nullptr ? absl::StrCat("worker ", worker->id()) : unit->pipeline.Describe(*worker);
   membership_.Remove(link);
+  may_form_ = true;
   if (close) actions_->push_back(CloseWorker{link, reason});
-  if (served) EndPipeline(why);
-}
-
-void Engine::Impl::EndPipeline(const std::string& why) {
-  const bool serving = pipeline_.state() == Pipeline::State::kServing;
-  pipeline_.End(why, now_);
-  if (!serving) return;
-  scheduler_.EndEpoch();
-  SettleAfterLoss(why);
-}
-
-// Decides what becomes of the sequences of a pipeline that is gone: they are all waiting now, with
-// nothing computed and all their tokens, ready to go on in the next epoch. They end here, saying
-// what happened.
-void Engine::Impl::SettleAfterLoss(const std::string& why) {
-  for (Sequence* sequence : requests_.All()) {
-    EndRequest(sequence, FinishCause::kError, absl::UnavailableError(why));
-  }
+  if (unit != nullptr) EndPipeline(unit, absl::StrCat(name, " was lost: ", reason.message()));
 }
 
 Instant Engine::Impl::LeaseEnd(const Worker& worker) const {
   return worker.last_heard +
          (worker.loading ? std::max(options_.lease, kLoadingSilenceMax) : options_.lease);
+}
+
+// Looks at everybody, but only when somebody's time may have run out.
+void Engine::Impl::Watch() {
+  if (now_ < watch_at_) return;
+  ExpireLeases();
+  for (const auto& unit : units_) {
+    Pipeline& pipeline = unit->pipeline;
+    if (const std::optional<Pipeline::Stuck> stuck = pipeline.FindStuck(now_)) {
+      LoseWorker(stuck->link, absl::DeadlineExceededError(stuck->why), true);
+    }
+    if (pipeline.LoadTimedOut(now_)) {
+      EndPipeline(unit.get(),
+                  absl::StrCat(pipeline.WhyNot(), " took longer than ",
+                               static_cast<int64_t>(Seconds(options_.load_timeout)), " s"));
+    }
+  }
+  watch_at_ = kInstantNever;
+  for (const Worker* worker : membership_.All()) watch_at_ = std::min(watch_at_, LeaseEnd(*worker));
+  for (const auto& unit : units_) {
+    if (unit->serving()) watch_at_ = std::min(watch_at_, unit->pipeline.next_deadline());
+  }
 }
 
 void Engine::Impl::ExpireLeases() {
@@ -138,13 +154,6 @@ void Engine::Impl::ExpireLeases() {
                absl::DeadlineExceededError(
                    absl::StrCat("its lease expired, nothing was heard of it for ", silent, " ms")),
                true);
-  }
-  if (const std::optional<Pipeline::Stuck> stuck = pipeline_.FindStuck(now_)) {
-    LoseWorker(stuck->link, absl::DeadlineExceededError(stuck->why), true);
-  }
-  if (pipeline_.LoadTimedOut(now_)) {
-    EndPipeline(absl::StrCat(pipeline_.WhyNot(), " took longer than ",
-                             static_cast<int64_t>(Seconds(options_.load_timeout)), " s"));
   }
 }
 

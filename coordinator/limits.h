@@ -40,6 +40,40 @@ inline constexpr int64_t kHelloTimeoutMs = 5000;
 // Control links at once: 10,000 devices would need a coordinator of another shape.
 inline constexpr int64_t kWorkerLinksMax = 1024;
 
+// Priority classes, as vLLM counts them: lower goes first. More classes than anybody tells apart,
+// few enough that the queue's memory per class does not matter.
+inline constexpr int32_t kPriorityMin = -100;
+inline constexpr int32_t kPriorityMax = 100;
+
+// ---- whose turn it is (admission_queue.h, router.h, docs/decisions/0007)
+
+// A request without a deadline, or with a later one, waits for its turn as if its deadline were so
+// far away: longer than any client waits for a first token, and short enough that a stream of
+// requests in a hurry cannot hold it up for good.
+inline constexpr Duration kPatience = std::chrono::seconds(60);
+// Tenants whose served tokens differ by less are level, and the earliest deadline decides between
+// them: a few ordinary requests of a thousand tokens each.
+inline constexpr int64_t kLevelTokens = 4096;
+// What an answer is taken to be long until it has ended; the mean of public chat traces is 200 to
+// 300 tokens.
+inline constexpr int32_t kExpectedOutputTokens = 256;
+// Tenants that have nothing waiting and are remembered all the same, because they were served more
+// than others who wait; about 100 bytes each.
+inline constexpr size_t kIdleTenantsMax = 4096;
+// How often a request that has delivered nothing begins again when its pipeline is lost: once. What
+// takes two pipelines down is likely to be the cause.
+inline constexpr int32_t kLossesMax = 2;
+
+// Cached tokens thrown away that weigh as much as one computed: those that go have not been asked
+// for longest, and we take one in eight of them to be asked for again.
+inline constexpr int64_t kEvictionsPerRecompute = 8;
+
+// Steps that are timed together: enough that results which arrive a little late or together do not
+// look like a fast machine.
+inline constexpr int32_t kRateGroupSteps = 8;
+// What a rate measured earlier counts with each group since: after some 70 groups half.
+inline constexpr double kRateKept = 0.99;
+
 // ---- what the engine waits for
 
 // Silence of a worker that loads its shard, before it is taken for dead. It cannot beat while the

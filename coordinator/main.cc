@@ -75,6 +75,11 @@ void AddFlags(CLI::App* app, Flags* flags) {
       ->envname("TUTTI_PIPELINE_PARALLEL_SIZE")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
+  app->add_option("--pipelines", engine.num_pipelines,
+                  "Copies of the model, each of as many stages; 0: as many as the workers allow")
+      ->envname("TUTTI_PIPELINES")
+      ->check(CLI::Range(0, 1024))
+      ->default_val(0);
   app->add_option("--device-map", flags->device_map,
                   "JSON file: [{\"worker\": \"w0\", \"layers\": 12}, …], in order of stages");
   app->add_option("--block-size", engine.block_size, "Tokens per KV block, a multiple of 16")
@@ -154,7 +159,7 @@ absl::Status Serve(Flags flags, const sigset_t& signals) {
   Coordinator coordinator(std::move(model), flags.options);
   TUTTI_RETURN_IF_ERROR(coordinator.Start());
   spdlog::info("clients at {}, workers at {}; waiting for {} workers", coordinator.address(),
-               flags.options.peer_listen, engine.num_stages);
+               flags.options.peer_listen, engine.num_stages * std::max(1, engine.num_pipelines));
   int signal = 0;
   sigwait(&signals, &signal);
   spdlog::info("{}: draining", signal == SIGINT ? "SIGINT" : "SIGTERM");

@@ -119,6 +119,12 @@ std::vector<Worker*> Membership::InOrder() {
   return all;
 }
 
+std::vector<Worker*> Membership::Idle() {
+  std::vector<Worker*> idle = InOrder();
+  std::erase_if(idle, [](const Worker* worker) { return worker->stage >= 0; });
+  return idle;
+}
+
 std::string Membership::numerics_class() const {
   if (!options_.numerics_class.empty()) return options_.numerics_class;
   return workers_.empty() ? "" : workers_.begin()->second.hello.numerics_class();

@@ -29,10 +29,12 @@ struct Worker {
   Instant last_progress;  // when `progress` last grew, or a step was done
   uint64_t progress = 0;
   int64_t resident_bytes = 0;
-  int32_t stage = -1;  // in the current epoch of the pipeline; -1: idle
+  int32_t pipeline = -1;  // -1: idle
+  int32_t stage = -1;     // in the current epoch of that pipeline; -1: idle
   // What it has loaded, perhaps in an epoch that is over: kept, because the next one often wants
   // the same.
   bool holds_shard = false;
+  int32_t held_stage = -1;  // the stage that shard is of
   Epoch shard_epoch;
   bool loading = false;  // the shard of shard_epoch; it may be silent for longer meanwhile
 
@@ -67,6 +69,8 @@ class Membership {
   std::vector<Worker*> All();
   // In natural order of their ids: w2 before w10.
   std::vector<Worker*> InOrder();
+  // Those of InOrder that have no part in a pipeline.
+  std::vector<Worker*> Idle();
   size_t size() const { return workers_.size(); }
   std::string numerics_class() const;
 

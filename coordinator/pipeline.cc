@@ -10,26 +10,13 @@
 
 namespace tutti {
 
-int32_t MaxModelLen(const EngineOptions& options) {
-  const int64_t context = options.model.max_position_embeddings;
-  return static_cast<int32_t>(
-      options.max_model_len > 0 ? std::min<int64_t>(options.max_model_len, context) : context);
-}
-
-PlacementOptions PlacementOptionsOf(const EngineOptions& options) {
-  PlacementOptions placement{.num_stages = options.num_stages,
-                             .block_size = options.block_size,
-                             .max_batch_tokens = options.max_batch_tokens,
-                             .max_sequences = options.max_sequences,
-                             .max_model_len = MaxModelLen(options),
-                             .kv_tokens_max = options.kv_tokens_max};
-  for (const auto& stage : options.device_map) placement.layers.push_back(stage.num_layers);
-  return placement;
-}
-
 std::string Pipeline::Describe(const Worker& worker) const {
   if (worker.stage < 0) return absl::StrCat("worker ", worker.id());
-  return absl::StrCat("worker ", worker.id(), " (stage ", worker.stage, ")");
+  return absl::StrCat("worker ", worker.id(), " (stage ", worker.stage,
+                      options_->num_pipelines <= 1 && id_.value() == 0
+                          ? ""
+                          : absl::StrCat(" of pipeline ", id_.value()),
+                      ")");
 }
 
 std::string Pipeline::WhyNot() const {
@@ -46,115 +33,41 @@ std::string Pipeline::WhyNot() const {
   return absl::StrCat("loading on ", absl::StrJoin(loading, ", "), before);
 }
 
-void Pipeline::TryForm(Instant now, std::vector<Action>* actions) {
-  if (state_ != State::kWaiting) return;
-  if (back_off_until_.has_value() && now < *back_off_until_) return;
+void Pipeline::Form(const Formation& formation, Instant now, std::vector<Action>* actions) {
+  CHECK(WantsWorkers(now));
   back_off_until_.reset();
-  PlacementPlan placement;
-  absl::StatusOr<std::vector<Worker*>> workers = ChooseWorkers(&placement);
-  if (!workers.ok()) {
-    cannot_form_ = std::string(workers.status().message());
-    return;
-  }
   cannot_form_.clear();
-  Assign(*workers, placement, now, actions);
-}
-
-absl::StatusOr<PlacementPlan> Pipeline::Place(const std::vector<Worker*>& workers) const {
-  std::vector<DeviceSpec> devices;
-  for (const Worker* worker : workers) {
-    devices.push_back(
-        {.name = worker->id(), .memory_bytes = worker->hello.memory_bytes(), .speed = {}});
-  }
-  return PlanPlacement(options_->model, devices, PlacementOptionsOf(*options_));
-}
-
-// The first workers in the order of their ids; if the model does not fit those, the ones with most
-// memory.
-absl::StatusOr<std::vector<Worker*>> Pipeline::ChooseWorkers(PlacementPlan* placement) const {
-  if (!options_->device_map.empty()) {
-    TUTTI_ASSIGN_OR_RETURN(std::vector<Worker*> mapped, MappedWorkers());
-    TUTTI_ASSIGN_OR_RETURN(*placement, Place(mapped));
-    return mapped;
-  }
-  const auto wanted = static_cast<size_t>(options_->num_stages);
-  const std::vector<Worker*> joined = membership_->InOrder();
-  if (joined.size() < wanted) {
-    return absl::UnavailableError(
-        absl::StrCat("waiting for workers: ", joined.size(), " of ", wanted, " have joined"));
-  }
-  std::vector<Worker*> chosen(joined.begin(), joined.begin() + wanted);
-  absl::StatusOr<PlacementPlan> placed = Place(chosen);
-  if (!placed.ok() && joined.size() > wanted) {
-    chosen = joined;
-    std::stable_sort(chosen.begin(), chosen.end(), [](const Worker* a, const Worker* b) {
-      return a->hello.memory_bytes() > b->hello.memory_bytes();
-    });
-    chosen.resize(wanted);
-    std::sort(chosen.begin(), chosen.end(),
-              [](const Worker* a, const Worker* b) { return NaturallyBefore(a->id(), b->id()); });
-    placed = Place(chosen);
-  }
-  TUTTI_ASSIGN_OR_RETURN(*placement, std::move(placed));
-  return chosen;
-}
-
-absl::StatusOr<std::vector<Worker*>> Pipeline::MappedWorkers() const {
-  std::vector<Worker*> workers;
-  std::vector<std::string> missing;
-  for (const EngineOptions::StageOverride& stage : options_->device_map) {
-    Worker* const worker = membership_->FindId(stage.worker_id);
-    if (worker == nullptr) {
-      missing.push_back(stage.worker_id);
-    } else {
-      workers.push_back(worker);
-    }
-  }
-  if (missing.empty()) return workers;
-  return absl::UnavailableError(
-      absl::StrCat("waiting for workers of the device map: ", absl::StrJoin(missing, ", ")));
-}
-
-void Pipeline::Assign(const std::vector<Worker*>& workers, const PlacementPlan& placement,
-                      Instant now, std::vector<Action>* actions) {
-  // Whoever holds a shard of an earlier epoch and has no part in this one lets it go.
-  for (Worker* worker : membership_->All()) {
-    if (!worker->holds_shard ||
-        std::find(workers.begin(), workers.end(), worker) != workers.end()) {
-      continue;
-    }
-    v1::Frame frame;
-    frame.set_epoch(worker->shard_epoch.value());
-    frame.mutable_release();
-    actions->push_back(SendToWorker{worker->link, std::move(frame)});
-    worker->holds_shard = false;
-  }
-  ++epoch_;
+  epoch_ = ++*last_epoch_;
   state_ = State::kLoading;
   formed_at_ = now;
-  num_blocks_ = placement.num_blocks;
+  num_blocks_ = formation.placement.num_blocks;
   stages_.clear();
-  for (size_t i = 0; i < workers.size(); ++i) {
-    stages_.push_back({.link = workers[i]->link, .plan = placement.stages[i], .work_since = now});
-    workers[i]->stage = static_cast<int32_t>(i);
-    workers[i]->holds_shard = true;
-    workers[i]->shard_epoch = epoch_;
-    workers[i]->loading = true;
-    actions->push_back(
-        SendToWorker{workers[i]->link, AssignFrame(static_cast<int32_t>(i), workers, placement)});
+  for (size_t i = 0; i < formation.workers.size(); ++i) {
+    Worker* const worker = formation.workers[i];
+    const auto stage = static_cast<int32_t>(i);
+    stages_.push_back({.link = worker->link,
+                       .plan = formation.placement.stages[i],
+                       .work_since = now,
+                       .last_done_at = now});
+    worker->pipeline = static_cast<int32_t>(id_.value());
+    worker->stage = worker->held_stage = stage;
+    worker->holds_shard = true;
+    worker->shard_epoch = epoch_;
+    worker->loading = true;
+    actions->push_back(SendToWorker{worker->link, AssignFrame(stage, formation)});
   }
   rows_up_to_.clear();
   rows_first_step_ = 1;
   last_step_ = 0;
 }
 
-v1::Frame Pipeline::AssignFrame(int32_t stage, const std::vector<Worker*>& workers,
-                                const PlacementPlan& placement) const {
-  const StagePlan& plan = placement.stages[stage];
-  const auto num_stages = static_cast<int32_t>(workers.size());
+v1::Frame Pipeline::AssignFrame(int32_t stage, const Formation& formation) const {
+  const StagePlan& plan = formation.placement.stages[stage];
+  const auto num_stages = static_cast<int32_t>(formation.workers.size());
   v1::Frame frame;
   frame.set_epoch(epoch_.value());
   v1::AssignShard* const shard = frame.mutable_assign_shard();
+  shard->set_pipeline(id_.value());
   shard->set_stage(stage);
   shard->set_num_stages(num_stages);
   shard->set_num_ranks(1);
@@ -162,13 +75,13 @@ v1::Frame Pipeline::AssignFrame(int32_t stage, const std::vector<Worker*>& worke
   shard->set_num_layers(plan.num_layers);
   shard->set_has_embedding(plan.has_embedding);
   shard->set_has_head(plan.has_head);
-  shard->set_block_size(placement.block_size);
-  shard->set_num_blocks(placement.num_blocks);
+  shard->set_block_size(formation.placement.block_size);
+  shard->set_num_blocks(formation.placement.num_blocks);
   shard->set_max_batch_tokens(options_->max_batch_tokens);
   shard->set_max_sequences(options_->max_sequences);
   shard->set_max_model_len(MaxModelLen(*options_));
-  if (stage + 1 < num_stages) shard->set_next_worker_id(workers[stage + 1]->id());
-  if (stage > 0) shard->set_previous_worker_id(workers[stage - 1]->id());
+  if (stage + 1 < num_stages) shard->set_next_worker_id(formation.workers[stage + 1]->id());
+  if (stage > 0) shard->set_previous_worker_id(formation.workers[stage - 1]->id());
   return frame;
 }
 
@@ -178,11 +91,12 @@ void Pipeline::End(const std::string& why, Instant now) {
   failures_ = lasted ? 0 : failures_ + 1;
   back_off_until_ = now + FormBackOff(failures_);
   last_end_ = why;
-  ++epoch_;
+  epoch_ = ++*last_epoch_;
   state_ = State::kWaiting;
   num_blocks_ = 0;
   for (const Stage& stage : stages_) {
-    if (Worker* const worker = membership_->Find(stage.link)) worker->stage = -1;
+    Worker* const worker = membership_->Find(stage.link);
+    if (worker != nullptr) worker->pipeline = worker->stage = -1;
   }
   stages_.clear();
 }
@@ -219,7 +133,13 @@ absl::Status Pipeline::OnStepDone(Worker* worker, const v1::StepDone& done, Inst
   stage.rows = rows_up_to_[done.step() - rows_first_step_];
   stage.work_since = now;
   stage.compute_seconds += static_cast<double>(done.compute_us()) * 1e-6;
-  stage.wait_seconds += static_cast<double>(done.wait_us()) * 1e-6;
+  // Several steps may wait at once, so their times overlap: of the time since the step before, all
+  // that was not computing can have been waiting.
+  const double since = Seconds(now - stage.last_done_at);
+  const double computing = static_cast<double>(done.compute_us()) * 1e-6;
+  stage.wait_seconds +=
+      std::clamp(static_cast<double>(done.wait_us()) * 1e-6, 0.0, std::max(0.0, since - computing));
+  stage.last_done_at = now;
   stage.out = done.activation_out();
   worker->last_progress = now;
   // The next stage can go on from now, if this is the step it waits for.

@@ -1,8 +1,9 @@
 // One pipeline: which worker serves which stage in which epoch, how far loading has come, how far
 // each stage has got.
 //
-// It forms from joined workers, loads, serves, and ends when one of its workers is lost; every
-// beginning and every end is a new epoch.
+// It forms from idle workers, loads, serves, and ends when one of its workers is lost; every
+// beginning and every end is a new epoch. Epochs are counted over all pipelines, so that no frame
+// of one can pass for another's.
 //
 // Thread: the engine's.
 #pragma once
@@ -11,31 +12,29 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/status.h"
 #include "coordinator/engine.h"
+#include "coordinator/forming.h"
 #include "coordinator/membership.h"
-#include "coordinator/placement.h"
 #include "tutti/v1/cluster.pb.h"
 
 namespace tutti {
-
-// What the engine's options say about placement.
-PlacementOptions PlacementOptionsOf(const EngineOptions& options);
-// The options' limit, or the model's context.
-int32_t MaxModelLen(const EngineOptions& options);
 
 class Pipeline {
  public:
   enum class State { kWaiting, kLoading, kServing };
 
-  // REQUIRES: `options` and `membership` outlive the pipeline.
-  Pipeline(const EngineOptions* options, Membership* membership)
-      : options_(options), membership_(membership) {}
+  // REQUIRES: `options`, `membership` and `last_epoch` outlive the pipeline. `last_epoch` is the
+  // counter that all pipelines share.
+  Pipeline(PipelineId id, const EngineOptions* options, Membership* membership, Epoch* last_epoch)
+      : id_(id), options_(options), membership_(membership), last_epoch_(last_epoch) {}
 
+  PipelineId id() const { return id_; }
   State state() const { return state_; }
   Epoch epoch() const { return epoch_; }
   int32_t num_blocks() const { return num_blocks_; }
@@ -44,9 +43,17 @@ class Pipeline {
   // Why it does not serve, for people.
   std::string WhyNot() const;
 
-  // Forms the next epoch if the workers are there: places the layers and tells every worker its
-  // shard. Does nothing unless it waits and `now` is past the back-off after failures.
-  void TryForm(Instant now, std::vector<Action>* actions);
+  // Whether it waits for workers, and is past the pause after failures.
+  bool WantsWorkers(Instant now) const {
+    return state_ == State::kWaiting && (!back_off_until_.has_value() || now >= *back_off_until_);
+  }
+  // Begins the next epoch: tells every worker its shard.  REQUIRES: WantsWorkers, all are idle
+  void Form(const Formation& formation, Instant now, std::vector<Action>* actions);
+  // Notes why it could not form.  REQUIRES: WantsWorkers
+  void CannotForm(std::string why) {
+    back_off_until_.reset();
+    cannot_form_ = std::move(why);
+  }
   // A worker of this pipeline was lost, or loading took too long. Its workers are idle again; they
   // keep what they have loaded.
   void End(const std::string& why, Instant now);
@@ -67,7 +74,7 @@ class Pipeline {
   };
   std::optional<Stuck> FindStuck(Instant now) const;
   bool LoadTimedOut(Instant now) const;
-  // When TryForm, FindStuck or LoadTimedOut may have something to say though nothing happens.
+  // When WantsWorkers, FindStuck or LoadTimedOut may change though nothing happens.
   Instant next_deadline() const;
 
   // "worker w2 (stage 1)"
@@ -86,21 +93,18 @@ class Pipeline {
     Instant work_since;      // when its next step, or its last one, became possible
     double compute_seconds = 0;
     double wait_seconds = 0;
+    Instant last_done_at;
     v1::LinkCounters out;
   };
 
-  absl::StatusOr<std::vector<Worker*>> ChooseWorkers(PlacementPlan* placement) const;
-  absl::StatusOr<PlacementPlan> Place(const std::vector<Worker*>& workers) const;
-  absl::StatusOr<std::vector<Worker*>> MappedWorkers() const;
-  void Assign(const std::vector<Worker*>& workers, const PlacementPlan& placement, Instant now,
-              std::vector<Action>* actions);
-  v1::Frame AssignFrame(int32_t stage, const std::vector<Worker*>& workers,
-                        const PlacementPlan& placement) const;
+  v1::Frame AssignFrame(int32_t stage, const Formation& formation) const;
   bool HasWork(size_t stage) const;
   void FillStage(size_t index, Instant now, v1::StageStatus* status) const;
 
+  const PipelineId id_;
   const EngineOptions* const options_;
   Membership* const membership_;
+  Epoch* const last_epoch_;
   State state_ = State::kWaiting;
   Epoch epoch_;
   int32_t num_blocks_ = 0;

@@ -19,6 +19,7 @@ const char* StateName(Pipeline::State state) {
 }  // namespace
 
 void Pipeline::FillStatus(Instant now, v1::PipelineStatus* status) const {
+  status->set_pipeline(id_.value());
   status->set_epoch(epoch_.value());
   status->set_state(StateName(state_));
   status->set_block_size(options_->block_size);

@@ -1,8 +1,10 @@
 #include "coordinator/request_table.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
+#include "coordinator/limits.h"
 
 namespace tutti {
 
@@ -10,6 +12,7 @@ Sequence* RequestTable::Add(Request request, Instant now) {
   auto sequence = std::make_unique<Sequence>();
   sequence->arrival = ++arrivals_;
   sequence->arrived_at = now;
+  sequence->due = std::min(request.deadline, now + kPatience);
   sequence->prompt_tokens = static_cast<int32_t>(request.prompt.size());
   sequence->tokens = std::move(request.prompt);
   sequence->request = std::move(request);

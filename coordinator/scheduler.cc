@@ -4,7 +4,6 @@
 #include <span>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "coordinator/planted_bugs.h"
 
@@ -27,7 +26,7 @@ void Scheduler::EndEpoch() {
   while (!running_.empty()) {
     Sequence* const sequence = running_.begin()->second;
     Leave(sequence);
-    waiting_.emplace(sequence->arrival, sequence);
+    waiting_.emplace(sequence->turn(), sequence);
   }
   CheckLedger();
   pool_.reset();
@@ -35,23 +34,45 @@ void Scheduler::EndEpoch() {
   finished_.clear();
 }
 
-absl::Status Scheduler::CheckRoom(const Request& request) const {
-  const int64_t prompt = static_cast<int64_t>(request.prompt.size());
-  const int64_t slots = prompt + request.max_tokens - 1;
-  const int64_t room = int64_t{pool_->total()} * options_.block_size;
-  if (slots <= room) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("prompt of ", prompt, " tokens and max_tokens of ",
-                                                 request.max_tokens, " need room for ", slots,
-                                                 " tokens in the KV cache, which has ", room));
+bool Scheduler::HasRoom(const Sequence& sequence) const {
+  int64_t sequences = running();
+  int64_t blocks = BlocksFor(sequence.total());
+  for (const auto& [turn, waiting] : waiting_) {
+    if (waiting->request.priority > sequence.request.priority) break;
+    ++sequences;
+    blocks += BlocksFor(waiting->total());
+  }
+  return sequences < options_.max_sequences && blocks + sequences <= pool_->available();
 }
 
 void Scheduler::Enqueue(Sequence* sequence) {
-  CHECK(waiting_.emplace(sequence->arrival, sequence).second);
+  sequence->place = ++last_place_;
+  CHECK(waiting_.emplace(sequence->turn(), sequence).second);
 }
 
 void Scheduler::Remove(Sequence* sequence) {
-  if (waiting_.erase(sequence->arrival) > 0) return;
+  if (waiting_.erase(sequence->turn()) > 0) return;
   Leave(sequence);
+}
+
+std::vector<Sequence*> Scheduler::Running() const {
+  std::vector<Sequence*> all;
+  for (const auto& [rank, sequence] : running_) all.push_back(sequence);
+  return all;
+}
+
+std::vector<Sequence*> Scheduler::TakeWaiting() {
+  std::vector<Sequence*> taken;
+  for (const auto& [turn, sequence] : waiting_) taken.push_back(sequence);
+  waiting_.clear();
+  return taken;
+}
+
+int64_t Scheduler::backlog_tokens() const {
+  int64_t tokens = 0;
+  for (const auto& [turn, sequence] : waiting_) tokens += sequence->total();
+  for (const auto& [rank, sequence] : far_behind_) tokens += sequence->behind();
+  return tokens;
 }
 
 bool Scheduler::Plan(Instant now, v1::StepPlan* plan) {
@@ -98,7 +119,7 @@ void Scheduler::ContinueRunning() {
     Schedule(sequence, 1);
     --share;
   }
-  for (const auto& [arrival, sequence] : far_behind_) {
+  for (const auto& [rank, sequence] : far_behind_) {
     if (scratch_.budget == 0) break;
     Schedule(sequence, std::min({sequence->behind(), options_.chunk_tokens, scratch_.budget}));
   }
@@ -108,10 +129,8 @@ void Scheduler::AdmitWaiting() {
   while (!scratch_.preempted && scratch_.budget > 0 && CanAdmit()) {
     Sequence* const sequence = waiting_.begin()->second;
     waiting_.erase(waiting_.begin());
-    CHECK(running_.empty() || running_.rbegin()->first < sequence->arrival)
-        << "request " << sequence->request.id << " was overtaken";
     sequence->id = SequenceId(++last_sequence_id_);
-    running_.emplace(sequence->arrival, sequence);
+    running_.emplace(sequence->rank(), sequence);
     running_by_id_.emplace(sequence->id, sequence);
     TakeBlocks(sequence, BlocksFor(sequence->total()));
     if (sequence->behind() > 1) Queue(sequence);  // its one token is scheduled here and now
@@ -167,14 +186,14 @@ void Scheduler::Preempt(Sequence* sequence) {
   scratch_.preempted = true;
   ++preemptions_;
   Leave(sequence);
-  waiting_.emplace(sequence->arrival, sequence);
+  waiting_.emplace(sequence->turn(), sequence);
   if (IsPlanted(options_.planted_bugs, PlantedBug::kKeepComputed)) {
     sequence->computed = sequence->planned = std::min(options_.block_size, sequence->total() - 1);
   }
 }
 
 void Scheduler::Leave(Sequence* sequence) {
-  CHECK(running_.erase(sequence->arrival) == 1)
+  CHECK(running_.erase(sequence->rank()) == 1)
       << "request " << sequence->request.id << " neither waits nor runs";
   running_by_id_.erase(sequence->id);
   Unqueue(sequence);
@@ -197,12 +216,12 @@ void Scheduler::Queue(Sequence* sequence) {
   if (sequence->behind() == 1) {
     one_behind_.push_back(sequence);
   } else if (sequence->behind() > 1) {
-    far_behind_.emplace(sequence->arrival, sequence);
+    far_behind_.emplace(sequence->rank(), sequence);
   }
 }
 
 void Scheduler::Unqueue(Sequence* sequence) {
-  if (far_behind_.erase(sequence->arrival) > 0) return;
+  if (far_behind_.erase(sequence->rank()) > 0) return;
   // From the back: who leaves has most often just got its last token.
   const auto found = std::find(one_behind_.rbegin(), one_behind_.rend(), sequence);
   if (found != one_behind_.rend()) one_behind_.erase(std::next(found).base());
@@ -255,7 +274,7 @@ void Scheduler::WriteRow(const Row& row, Instant now, v1::StepPlan* plan) {
 
   sequence->planned += row.count;
   if (sequence->behind() > 1) return;  // stays where it is
-  far_behind_.erase(sequence->arrival);
+  far_behind_.erase(sequence->rank());
   Queue(sequence);
 }
 

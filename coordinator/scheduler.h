@@ -1,11 +1,14 @@
 // Decides what each step of a pipeline computes: which sequences run, which wait, who gets KV
 // blocks.
 //
-// First come, first served. A step is a budget of rows handed out to sequences that are behind:
-// first to those one token behind, so that nobody's stream stalls behind somebody's prompt, then to
-// prompts in chunks, then to newcomers. When blocks run out, the latest of the running goes back to
-// waiting with nothing computed; the oldest always gets on. Whatever waits arrived after everything
-// that runs.
+// A step is a budget of rows handed out to sequences that are behind: first to those one token
+// behind, so that nobody's stream stalls behind somebody's prompt, then to prompts in chunks, then
+// to newcomers, in the order of Sequence::turn (class, then in which they came here). When blocks
+// run out, the last of the running by Sequence::rank (lowest class, then latest arrival) goes back
+// to waiting with nothing computed; the first always gets on.
+//
+// Who comes here at all, the engine decides (admission_queue.h, router.h): as a rule only those
+// there is room for.
 //
 // Steps run in the plans' order on every stage. So a block freed may be handed out again in the
 // very next plan: all that used it before was planned before.
@@ -17,6 +20,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -47,14 +51,22 @@ class Scheduler {
   // The pipeline is gone: no step is under way, nothing is computed, everything that ran waits.
   void EndEpoch();
 
-  // Whether the pool can ever hold the request alone. INVALID_ARGUMENT says what it needs and what
-  // there is. REQUIRES: an epoch is open
-  absl::Status CheckRoom(const Request& request) const;
-  // REQUIRES: CheckRoom is OK, now and in every epoch to come. The sequence must stay until Remove.
+  // Tokens of K/V that the pool holds; who needs more alone can never run here.
+  int64_t kv_slots() const { return int64_t{blocks_total()} * options_.block_size; }
+  // Whether a sequence that came now would be admitted before anybody has to end: all of its class
+  // or a higher one that wait here already have room too.  REQUIRES: an epoch is open
+  bool HasRoom(const Sequence& sequence) const;
+  // REQUIRES: kv_slots_max() of the sequence <= kv_slots(). The sequence must stay until Remove or
+  // TakeWaiting.
   void Enqueue(Sequence* sequence);
   // The sequence leaves, waiting or running. Its blocks are free at once; results still under way
   // find nobody.
   void Remove(Sequence* sequence);
+
+  // In the order of their rank.
+  std::vector<Sequence*> Running() const;
+  // All who wait leave, in the order of their turn.
+  std::vector<Sequence*> TakeWaiting();
 
   // Writes the next step, or returns false: nothing to do, or enough steps under way.  REQUIRES: an
   // epoch is open
@@ -78,11 +90,16 @@ class Scheduler {
   int32_t blocks_total() const { return pool_.has_value() ? pool_->total() : 0; }
   int32_t blocks_in_use() const { return pool_.has_value() ? pool_->in_use() : 0; }
   uint64_t preemptions() const { return preemptions_; }
+  // Tokens of those who wait or are far behind that no step has been planned for.
+  int64_t backlog_tokens() const;
 
   // CHECKs by count that every block is free, cached or in use.
   void CheckLedger() const;
 
  private:
+  using Turn = decltype(std::declval<Sequence>().turn());
+  using Rank = decltype(std::declval<Sequence>().rank());
+
   // What one call of Plan has decided so far.
   struct Row {
     Sequence* sequence = nullptr;
@@ -116,15 +133,16 @@ class Scheduler {
   int32_t num_stages_ = 0;
   std::optional<BlockPool> pool_;  // of the open epoch
   StepWindow steps_;
-  std::map<uint64_t, Sequence*> waiting_;  // by arrival
-  std::map<uint64_t, Sequence*> running_;  // by arrival
+  std::map<Turn, Sequence*> waiting_;
+  std::map<Rank, Sequence*> running_;
   absl::flat_hash_map<SequenceId, Sequence*> running_by_id_;
   // The running that a step can bring forward; those all of whose tokens are under way are in
   // neither.
-  std::deque<Sequence*> one_behind_;          // in the order they became so
-  std::map<uint64_t, Sequence*> far_behind_;  // by arrival
-  std::vector<SequenceId> finished_;          // left, and the workers do not know yet
+  std::deque<Sequence*> one_behind_;  // in the order they became so
+  std::map<Rank, Sequence*> far_behind_;
+  std::vector<SequenceId> finished_;  // left, and the workers do not know yet
   uint64_t last_sequence_id_ = 0;
+  uint64_t last_place_ = 0;
   uint64_t preemptions_ = 0;
   Scratch scratch_;
 };

@@ -159,21 +159,6 @@ TEST_F(SchedulerTest, EverybodyGetsATurn) {
   EXPECT_LE(most - least, 2);
 }
 
-TEST_F(SchedulerTest, RoomAtTheEdge) {
-  Start({}, 1, 4);
-  Request request;
-  request.prompt.resize(60);
-  request.max_tokens = 5;
-  EXPECT_TRUE(scheduler_->CheckRoom(request).ok())
-      << "64 tokens are computed, the 65th only sampled";
-  request.max_tokens = 6;
-  EXPECT_THAT(std::string(scheduler_->CheckRoom(request).message()),
-              HasSubstr("need room for 65 tokens in the KV cache, which has 64"));
-  request.prompt.resize(65);
-  request.max_tokens = 1;
-  EXPECT_TRUE(absl::IsInvalidArgument(scheduler_->CheckRoom(request)));
-}
-
 TEST_F(SchedulerTest, FullToTheLastSlot) {
   Start({.max_batch_tokens = 64, .chunk_tokens = 64}, 2, 4);
   Add(60, 5);

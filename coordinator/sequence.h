@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -18,9 +19,16 @@ namespace tutti {
 struct Sequence {
   // ---- constant after construction
   Request request;       // its prompt moved into `tokens`
-  uint64_t arrival = 0;  // order of arrival, the scheduler's only priority
+  uint64_t arrival = 0;  // order of arrival
   Instant arrived_at;
+  Instant due;  // its place in the order within its class: its deadline, or a patient client's
   int32_t prompt_tokens = 0;
+
+  // ---- where it is
+  int32_t pipeline = -1;  // the one it is bound to; -1: none, it is in the admission queue
+  int32_t losses = 0;     // pipelines lost while they computed something of it
+  uint64_t place = 0;     // in the order in which sequences were bound to that pipeline
+  int64_t charged = 0;    // tokens its tenant has been charged for it
 
   // ---- the output so far
   std::vector<TokenId> tokens;              // prompt, then what was sampled
@@ -39,6 +47,10 @@ struct Sequence {
   int32_t total() const { return static_cast<int32_t>(tokens.size()); }
   int32_t behind() const { return total() - planned; }
   int32_t output_tokens() const { return total() - prompt_tokens; }
+  // The order in which those bound to a pipeline begin to run there ...
+  auto turn() const { return std::make_pair(request.priority, place); }
+  // ... and in which those who run stay when blocks run out: the last one goes.
+  auto rank() const { return std::make_pair(request.priority, arrival); }
   // KV slots it can ever need: the last token sampled is delivered, never computed.
   int64_t kv_slots_max() const { return int64_t{prompt_tokens} + request.max_tokens - 1; }
 };

@@ -1,5 +1,6 @@
 #include "tests/support/action_text.h"
 
+#include <algorithm>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
@@ -8,6 +9,17 @@
 namespace tutti {
 namespace {
 
+// "0,1,5": a long run of neighbours is written "0 to 99".
+std::string BlocksText(const google::protobuf::RepeatedField<int32_t>& blocks) {
+  constexpr int kLongRun = 10;
+  const bool run = blocks.size() >= kLongRun &&
+                   std::adjacent_find(blocks.begin(), blocks.end(), [](int32_t a, int32_t b) {
+                     return b != a + 1;
+                   }) == blocks.end();
+  if (run) return absl::StrCat(blocks[0], " to ", blocks[blocks.size() - 1]);
+  return absl::StrJoin(blocks, ",");
+}
+
 std::string ScheduledText(const v1::ScheduledSequence& scheduled) {
   std::string text =
       absl::StrCat("s", scheduled.sequence(), " ", scheduled.first(), "+", scheduled.count());
@@ -15,7 +27,7 @@ std::string ScheduledText(const v1::ScheduledSequence& scheduled) {
     absl::StrAppend(&text, " tokens ", absl::StrJoin(scheduled.new_tokens(), ","));
   }
   if (scheduled.new_blocks_size() > 0) {
-    absl::StrAppend(&text, " blocks ", absl::StrJoin(scheduled.new_blocks(), ","));
+    absl::StrAppend(&text, " blocks ", BlocksText(scheduled.new_blocks()));
   }
   if (scheduled.sample()) absl::StrAppend(&text, " sample");
   return text;
@@ -35,10 +47,11 @@ std::string PlanText(const v1::StepPlan& plan) {
 }
 
 std::string AssignText(const v1::AssignShard& shard) {
-  std::string text =
-      absl::StrCat("assign stage ", shard.stage(), " of ", shard.num_stages(), ", layers ",
-                   shard.first_layer(), " to ", shard.first_layer() + shard.num_layers() - 1, ", ",
-                   shard.num_blocks(), " blocks of ", shard.block_size());
+  std::string text = absl::StrCat(
+      "assign ", shard.pipeline() == 0 ? "" : absl::StrCat("pipeline ", shard.pipeline(), " "),
+      "stage ", shard.stage(), " of ", shard.num_stages(), ", layers ", shard.first_layer(), " to ",
+      shard.first_layer() + shard.num_layers() - 1, ", ", shard.num_blocks(), " blocks of ",
+      shard.block_size());
   if (shard.has_embedding()) absl::StrAppend(&text, ", embedding");
   if (shard.has_head()) absl::StrAppend(&text, ", head");
   if (!shard.next_worker_id().empty()) absl::StrAppend(&text, ", next ", shard.next_worker_id());

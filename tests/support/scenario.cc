@@ -23,6 +23,7 @@ class Scenario::Impl {
   struct Node {
     std::string id;
     uint64_t epoch = 0;
+    uint32_t pipeline = 0;
     int32_t stage = -1;
     uint64_t done = 0;
     uint64_t progress = 0;
@@ -33,6 +34,7 @@ class Scenario::Impl {
   absl::Status Arrive(const ScenarioCommand& command);
   absl::Status Send(const ScenarioCommand& command);
   absl::Status DoStep(const std::string& worker);
+  static std::string PipelineText(const v1::PipelineStatus& pipeline);
   absl::Status Result(const ScenarioCommand& command);
   absl::Status WholeStep(const ScenarioCommand& command);
   absl::Status Status();
@@ -41,7 +43,7 @@ class Scenario::Impl {
     Give(WorkerFrame{link_of_[worker], std::move(frame)});
   }
   void Observe();
-  Node* AtStage(int32_t stage);
+  Node* AtStage(uint32_t pipeline, int32_t stage);
   static std::string Rest(const std::string& line, size_t words);
 
   std::unique_ptr<Engine> engine_;
@@ -52,8 +54,12 @@ class Scenario::Impl {
   std::map<std::string, LinkKey> link_of_;  // the latest link of each worker
   std::map<LinkKey, Node> nodes_;
   uint64_t next_link_ = 1;
-  std::map<uint64_t, v1::StepPlan> plans_;  // of the current epoch
-  int32_t num_stages_ = 0;
+  // Of the current epoch of a pipeline.
+  struct Told {
+    std::map<uint64_t, v1::StepPlan> plans;
+    int32_t num_stages = 0;
+  };
+  std::map<uint32_t, Told> told_;
 };
 
 std::string Scenario::Impl::RunBlock(std::string_view commands) {
@@ -181,6 +187,8 @@ absl::Status Scenario::Impl::Arrive(const ScenarioCommand& command) {
   }
   request.max_tokens = static_cast<int32_t>(command.Number("max", 1));
   request.stop_token_ids = command.Numbers("stop");
+  request.priority = static_cast<int32_t>(command.Number("priority", 0));
+  request.tenant = static_cast<uint64_t>(command.Number("tenant", 0));
   if (command.values.contains("deadline")) {
     request.deadline = now_ + std::chrono::milliseconds(command.Number("deadline", 0));
   }
@@ -229,20 +237,24 @@ absl::Status Scenario::Impl::DoStep(const std::string& worker) {
   return absl::OkStatus();
 }
 
-Scenario::Impl::Node* Scenario::Impl::AtStage(int32_t stage) {
+Scenario::Impl::Node* Scenario::Impl::AtStage(uint32_t pipeline, int32_t stage) {
   Node* found = nullptr;
   for (auto& [link, node] : nodes_) {
-    if (node.stage == stage && link_of_[node.id] == link) found = &node;
+    if (node.stage == stage && node.pipeline == pipeline && link_of_[node.id] == link) {
+      found = &node;
+    }
   }
   return found;
 }
 
 absl::Status Scenario::Impl::Result(const ScenarioCommand& command) {
   Observe();
-  Node* const last = AtStage(num_stages_ - 1);
+  const auto pipeline = static_cast<uint32_t>(command.Number("pipeline", 0));
+  Node* const last = AtStage(pipeline, told_[pipeline].num_stages - 1);
   if (last == nullptr) return absl::FailedPreconditionError("no last stage");
-  const auto plan = plans_.find(++last->done);
-  if (plan == plans_.end()) return absl::FailedPreconditionError("no such step is planned");
+  const auto plan = told_[pipeline].plans.find(++last->done);
+  if (plan == told_[pipeline].plans.end())
+    return absl::FailedPreconditionError("no such step is planned");
   const std::vector<int32_t> tokens = command.Numbers("tokens");
   v1::Frame frame;
   frame.set_epoch(last->epoch);
@@ -270,11 +282,13 @@ absl::Status Scenario::Impl::Result(const ScenarioCommand& command) {
 
 absl::Status Scenario::Impl::WholeStep(const ScenarioCommand& command) {
   Observe();
-  const Node* const last = AtStage(num_stages_ - 1);
+  const auto pipeline = static_cast<uint32_t>(command.Number("pipeline", 0));
+  const int32_t num_stages = told_[pipeline].num_stages;
+  const Node* const last = AtStage(pipeline, num_stages - 1);
   if (last == nullptr) return absl::FailedPreconditionError("no last stage");
   const uint64_t step = last->done + 1;
-  for (int32_t stage = 0; stage + 1 < num_stages_; ++stage) {
-    Node* const node = AtStage(stage);
+  for (int32_t stage = 0; stage + 1 < num_stages; ++stage) {
+    Node* const node = AtStage(pipeline, stage);
     if (node != nullptr && node->done < step) TUTTI_RETURN_IF_ERROR(DoStep(node->id));
   }
   return Result(command);
@@ -283,19 +297,28 @@ absl::Status Scenario::Impl::WholeStep(const ScenarioCommand& command) {
 absl::Status Scenario::Impl::Status() {
   v1::GetStatusResponse status;
   engine_->FillStatus(now_, &status);
-  const v1::PipelineStatus& pipeline = status.pipelines(0);
-  absl::StrAppend(&extra_, pipeline.state(), ", epoch ", pipeline.epoch(), ", ",
-                  pipeline.blocks_in_use(), " of ", pipeline.blocks_total(), " blocks, ",
-                  pipeline.running(), " running, ", pipeline.waiting(), " waiting, ",
-                  pipeline.steps_in_flight(), " steps under way, ", status.idle_workers_size(),
+  for (const v1::PipelineStatus& pipeline : status.pipelines()) {
+    if (status.pipelines_size() > 1) {
+      absl::StrAppend(&extra_, "pipeline ", pipeline.pipeline(), ": ");
+    }
+    absl::StrAppend(&extra_, PipelineText(pipeline), "\n");
+    for (const v1::StageStatus& stage : pipeline.stages()) {
+      absl::StrAppend(&extra_, "  stage ", stage.stage(), ": ", stage.worker().worker_id(),
+                      ", layers ", stage.first_layer(), " to ",
+                      stage.first_layer() + stage.num_layers() - 1, ", ", stage.rows(), " rows\n");
+    }
+  }
+  absl::StrAppend(&extra_, status.waiting(), " waiting for room, ", status.idle_workers_size(),
                   " idle workers, ", status.requests().preemptions(), " preemptions, ",
                   status.requests().stale_frames(), " stale frames\n");
-  for (const v1::StageStatus& stage : pipeline.stages()) {
-    absl::StrAppend(&extra_, "  stage ", stage.stage(), ": ", stage.worker().worker_id(),
-                    ", layers ", stage.first_layer(), " to ",
-                    stage.first_layer() + stage.num_layers() - 1, ", ", stage.rows(), " rows\n");
-  }
   return absl::OkStatus();
+}
+
+std::string Scenario::Impl::PipelineText(const v1::PipelineStatus& pipeline) {
+  return absl::StrCat(pipeline.state(), ", epoch ", pipeline.epoch(), ", ",
+                      pipeline.blocks_in_use(), " of ", pipeline.blocks_total(), " blocks, ",
+                      pipeline.running(), " running, ", pipeline.waiting(), " waiting, ",
+                      pipeline.steps_in_flight(), " steps under way");
 }
 
 // Notes what the workers have been told since the last look.
@@ -308,11 +331,11 @@ void Scenario::Impl::Observe() {
     if (frame.has_assign_shard()) {
       node.epoch = frame.epoch();
       node.stage = frame.assign_shard().stage();
+      node.pipeline = frame.assign_shard().pipeline();
       node.done = 0;
-      num_stages_ = frame.assign_shard().num_stages();
-      plans_.clear();
+      told_[node.pipeline] = {.num_stages = frame.assign_shard().num_stages()};
     } else if (frame.has_step_plan()) {
-      plans_[frame.step_plan().step()] = frame.step_plan();
+      told_[node.pipeline].plans[frame.step_plan().step()] = frame.step_plan();
     }
   }
 }

@@ -15,13 +15,14 @@
 //   result [tokens=1,2,...]   the last stage has done its next step; a sequence whose token is
 //   "nan" is poisoned. Without
 //                             tokens, the token at position p is p
-//   step [tokens=...]         all stages have done the oldest step
+//   step [tokens=...]         all stages have done the oldest step; result and step take
+//   pipeline=N, 0 if not said
 //   beat W... | fail W WORDS  a beat with progress | the worker reports a failure
 //   lost W WORDS              the worker's link closed
 //   send W epoch=N KIND ...   a frame made by hand: done step=N | result step=N sequence=N
 //   position=N token=N | ready |
 //                             beat progress=N
-//   request R prompt=N max=N [stop=1,2] [deadline=MS]
+//   request R prompt=N max=N [stop=1,2] [deadline=MS] [priority=N] [tenant=N]
 //   cancel R | stop_string R | drain
 //   wait MS                   time passes, before the commands after it
 //   status                    what an operator sees

@@ -54,6 +54,7 @@ EngineOptions ScenarioEngineOptions(const ScenarioCommand& command) {
   options.build = "build-1";
   options.cluster_id = "cluster";
   options.num_stages = static_cast<int32_t>(command.Number("stages", 1));
+  options.num_pipelines = static_cast<int32_t>(command.Number("pipelines", 1));
   options.kv_tokens_max = command.Number("blocks", 64) * options.block_size;
   options.max_batch_tokens = static_cast<int32_t>(command.Number("batch", 64));
   options.chunk_tokens = static_cast<int32_t>(command.Number("chunk", 32));

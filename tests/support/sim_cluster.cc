@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <set>
 #include <utility>
 #include <variant>
 
@@ -40,7 +39,6 @@ class Cluster : public SimWorld {
         random_(options.seed, /*stream=*/3),
         fault_random_(options.seed, /*stream=*/4),
         engine_(options.Engine()),
-        auditor_(&options_),
         clients_(
             &options_, &queue_, [this](Event event) { Post(std::move(event)); },
             [this](const std::string& what) { Fail(what); }) {}
@@ -57,15 +55,21 @@ class Cluster : public SimWorld {
     Post(WorkerLost{link, absl::UnavailableError("the link closed")});
   }
   SimWorker* FindWorker(const std::string& id) override;
-  bool IsServing(const SimWorker& worker) const override {
-    return serving_ && assigned_.contains(&worker);
-  }
+  bool IsServing(const SimWorker& worker) const override;
   void Fail(const std::string& what) override;
 
  private:
   struct EngineLink {
     SimWorker* worker = nullptr;
     std::unique_ptr<SimPipe> pipe;
+    uint32_t pipeline = 0;  // the last it was assigned to
+  };
+  // What was seen of a pipeline's plans.
+  struct Audit {
+    explicit Audit(const SimOptions* options) : auditor(options) {}
+    PlanAuditor auditor;
+    uint64_t epoch = 0;
+    uint64_t step = 0;
   };
 
   void MakeWorkers();
@@ -77,16 +81,18 @@ class Cluster : public SimWorld {
   void Apply(Action& action);
   void Apply(SendToWorker& send);
   void CheckClose(const SimWorker& worker, LinkKey link, const absl::Status& reason);
-  void CheckFrame(const v1::Frame& frame);
+  void CheckFrame(EngineLink* link, const v1::Frame& frame);
+  v1::GetStatusResponse Status() const;
+  bool AllServe() const;
   bool RunUntil(const std::function<bool()>& done, Duration limit);
   void CheckQuiet();
+  void CheckQuiet(const v1::PipelineStatus& pipeline);
 
   const SimOptions options_;
   SimQueue queue_;
   Random random_;
   Random fault_random_;
   Engine engine_;
-  PlanAuditor auditor_;
   SimClients clients_;
   std::vector<std::unique_ptr<SimWorker>> workers_;
   std::map<LinkKey, EngineLink> links_;
@@ -95,9 +101,8 @@ class Cluster : public SimWorld {
   Instant wake_at_ = kInstantNever;
   uint64_t wakes_ = 0;
   std::vector<Action> actions_;
-  uint64_t audited_epoch_ = 0;
-  uint64_t audited_step_ = 0;
-  std::set<const SimWorker*> assigned_;  // in the audited epoch; looked up only
+  std::map<uint32_t, Audit> audits_;  // by pipeline
+  uint64_t last_epoch_ = 0;           // that any pipeline was assigned
   int32_t faults_ = 0;
   bool serving_ = false;
   SimReport report_;
@@ -160,30 +165,56 @@ void Cluster::Apply(Action& action) {
 
 void Cluster::Apply(SendToWorker& send) {
   EngineLink& link = links_[send.link];
-  CheckFrame(send.frame);
-  if (send.frame.has_assign_shard()) assigned_.insert(link.worker);
+  CheckFrame(&link, send.frame);
   link.pipe->Send([worker = link.worker, key = send.link, frame = std::move(send.frame)]() mutable {
     worker->OnFrame(key, std::move(frame));
   });
 }
 
-void Cluster::CheckFrame(const v1::Frame& frame) {
-  if (frame.has_assign_shard() && frame.epoch() != audited_epoch_) {
-    if (frame.epoch() < audited_epoch_) Fail("epochs go backwards");
-    audited_epoch_ = frame.epoch();
-    audited_step_ = 0;
+void Cluster::CheckFrame(EngineLink* link, const v1::Frame& frame) {
+  if (frame.has_assign_shard()) link->pipeline = frame.assign_shard().pipeline();
+  Audit& audit = audits_.try_emplace(link->pipeline, &options_).first->second;
+  if (frame.has_assign_shard() && frame.epoch() != audit.epoch) {
+    if (frame.epoch() <= last_epoch_) Fail("an epoch comes twice");
+    audit.epoch = last_epoch_ = frame.epoch();
+    audit.step = 0;
     ++report_.epochs;
-    assigned_.clear();
-    auditor_.BeginEpoch(frame.assign_shard().num_blocks());
+    audit.auditor.BeginEpoch(frame.assign_shard().num_blocks());
   }
   if (!frame.has_step_plan()) return;
-  if (frame.epoch() != audited_epoch_) Fail("a plan of another epoch than the assigned one");
+  if (frame.epoch() != audit.epoch) Fail("a plan of another epoch than the assigned one");
   // The same plan goes to every stage; once is enough.
-  if (frame.step_plan().step() == audited_step_) return;
-  audited_step_ = frame.step_plan().step();
+  if (frame.step_plan().step() == audit.step) return;
+  audit.step = frame.step_plan().step();
   report_.trace = Digest(report_.trace, static_cast<uint64_t>(frame.step_plan().total_rows()));
-  const std::string wrong = auditor_.Check(frame.step_plan());
-  if (!wrong.empty()) Fail(wrong);
+  const std::string wrong = audit.auditor.Check(frame.step_plan());
+  if (!wrong.empty()) Fail(absl::StrCat("pipeline ", link->pipeline, ": ", wrong));
+}
+
+v1::GetStatusResponse Cluster::Status() const {
+  v1::GetStatusResponse status;
+  engine_.FillStatus(queue_.now(), &status);
+  return status;
+}
+
+bool Cluster::IsServing(const SimWorker& worker) const {
+  const v1::GetStatusResponse status = Status();
+  for (const v1::PipelineStatus& pipeline : status.pipelines()) {
+    if (pipeline.state() != "serving") continue;
+    for (const v1::StageStatus& stage : pipeline.stages()) {
+      if (stage.worker().worker_id() == worker.id()) return true;
+    }
+  }
+  return false;
+}
+
+bool Cluster::AllServe() const {
+  const v1::GetStatusResponse status = Status();
+  int32_t serving = 0;
+  for (const v1::PipelineStatus& pipeline : status.pipelines()) {
+    serving += pipeline.state() == "serving" ? 1 : 0;
+  }
+  return serving == options_.num_pipelines && status.pipelines_size() == serving;
 }
 
 void Cluster::CheckClose(const SimWorker& worker, LinkKey link, const absl::Status& reason) {
@@ -216,7 +247,7 @@ SimWorker* Cluster::FindWorker(const std::string& id) {
 }
 
 void Cluster::MakeWorkers() {
-  const int32_t count = options_.num_stages + options_.spare_workers;
+  const int32_t count = options_.num_pipelines * options_.num_stages + options_.spare_workers;
   for (int32_t i = 0; i < count; ++i) {
     const int64_t memory =
         options_.uneven_memory && i % 2 == 1 ? int64_t{3} << 21 : int64_t{1} << 30;
@@ -282,10 +313,8 @@ SimReport Cluster::Run() {
     clients_.Probe(/*must_succeed=*/false);
     RunUntil([] { return false; }, kSettle);
   }
-  if (!serving_ && !RunUntil([this] { return serving_; }, std::chrono::seconds(60))) {
-    v1::GetStatusResponse status;
-    engine_.FillStatus(queue_.now(), &status);
-    Fail(absl::StrCat("the pipeline does not come back: ", status.ShortDebugString()));
+  if (!RunUntil([this] { return AllServe(); }, std::chrono::seconds(60))) {
+    Fail(absl::StrCat("not all pipelines come back: ", Status().ShortDebugString()));
   }
   for (int i = 0; i < 2; ++i) clients_.Probe(/*must_succeed=*/true);
   if (!RunUntil([this] { return clients_.AllEnded(); }, kRunMax)) {
@@ -296,35 +325,40 @@ SimReport Cluster::Run() {
   report_.requests = clients_.arrived();
   report_.ended_well = clients_.ended_well();
   report_.tokens = clients_.tokens();
-  report_.plans = auditor_.plans();
-  report_.rows = auditor_.rows();
+  for (const auto& [pipeline, audit] : audits_) {
+    report_.plans += audit.auditor.plans();
+    report_.rows += audit.auditor.rows();
+  }
   return report_;
 }
 
 // Everything has been given back.
 void Cluster::CheckQuiet() {
-  v1::GetStatusResponse status;
-  engine_.FillStatus(queue_.now(), &status);
-  const v1::PipelineStatus& pipeline = status.pipelines(0);
+  const v1::GetStatusResponse status = Status();
   if (!status.serving()) Fail(absl::StrCat("not serving: ", status.why_not_serving()));
-  if (pipeline.blocks_in_use() != 0 || pipeline.running() != 0 || pipeline.waiting() != 0 ||
-      pipeline.steps_in_flight() != 0) {
-    Fail(absl::StrCat("left over: ", pipeline.ShortDebugString()));
-  }
+  if (status.waiting() != 0) Fail(absl::StrCat(status.waiting(), " still wait"));
+  for (const v1::PipelineStatus& pipeline : status.pipelines()) CheckQuiet(pipeline);
   const v1::RequestCounters& requests = status.requests();
   if (requests.accepted() != requests.finished() + requests.cancelled() + requests.failed() ||
       requests.accepted() + requests.refused() != clients_.arrived()) {
     Fail(absl::StrCat("requests do not add up: ", requests.ShortDebugString()));
   }
   if (requests.generated_tokens() != clients_.tokens()) Fail("tokens do not add up");
+  report_.preemptions = requests.preemptions();
+  report_.stale_frames = requests.stale_frames();
+}
+
+void Cluster::CheckQuiet(const v1::PipelineStatus& pipeline) {
+  if (pipeline.blocks_in_use() != 0 || pipeline.running() != 0 || pipeline.waiting() != 0 ||
+      pipeline.steps_in_flight() != 0) {
+    Fail(absl::StrCat("left over: ", pipeline.ShortDebugString()));
+  }
   for (const v1::StageStatus& stage : pipeline.stages()) {
     const SimWorker* const worker = FindWorker(stage.worker().worker_id());
     if (worker == nullptr || !worker->up() || worker->core()->epoch().value() != pipeline.epoch()) {
       Fail(absl::StrCat("stage ", stage.stage(), " is not served by whom the engine thinks"));
     }
   }
-  report_.preemptions = requests.preemptions();
-  report_.stale_frames = requests.stale_frames();
 }
 
 }  // namespace

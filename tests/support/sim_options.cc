@@ -19,6 +19,7 @@ EngineOptions SimOptions::Engine() const {
   options.model_fingerprint = "oracle";
   options.build = "sim";
   options.cluster_id = "sim";
+  options.num_pipelines = auto_pipelines ? 0 : num_pipelines;
   options.num_stages = num_stages;
   options.block_size = kSimBlockSize;
   options.kv_tokens_max = int64_t{num_blocks} * kSimBlockSize;
@@ -34,10 +35,11 @@ EngineOptions SimOptions::Engine() const {
 }
 
 std::string SimOptions::Text() const {
-  return absl::StrCat("seed ", seed, ": ", num_stages, " stages + ", spare_workers, " spare, ",
-                      num_layers, " layers, ", num_blocks, " blocks, batch ", max_batch_tokens,
-                      ", chunk ", chunk_tokens, ", ", max_sequences, " sequences, ", num_requests,
-                      " requests, ", faults, " faults");
+  return absl::StrCat("seed ", seed, ": ", num_pipelines, " pipelines of ", num_stages,
+                      " stages + ", spare_workers, " spare, ", num_layers, " layers, ", num_blocks,
+                      " blocks, batch ", max_batch_tokens, ", chunk ", chunk_tokens, ", ",
+                      max_sequences, " sequences, ", num_requests, " requests, ", faults,
+                      " faults");
 }
 
 SimOptions DrawSimOptions(uint64_t seed) {
@@ -74,6 +76,13 @@ SimOptions DrawSimOptions(uint64_t seed) {
   options.load_most = Microseconds(random.Chance(0.1) ? 4'000'000 : 50'000);
   options.faults = random.Chance(0.35) ? 0 : static_cast<int32_t>(random.Between(1, 5));
   options.replay_chance = options.faults > 0 ? 0.5 : 0;
+
+  if (random.Chance(0.5)) {
+    options.num_pipelines = static_cast<int32_t>(random.Between(2, random.Chance(0.2) ? 8 : 3));
+    options.num_stages = std::min(options.num_stages, 2 + 6 / options.num_pipelines);
+    options.auto_pipelines = options.num_stages > options.spare_workers && random.Chance(0.3);
+    options.num_requests += options.num_requests * options.num_pipelines / 4;
+  }
   return options;
 }
 

@@ -19,7 +19,9 @@ inline constexpr int32_t kSimBlockSize = 16;
 struct SimOptions {
   uint64_t seed = 0;
 
-  // The pipeline.
+  // The pipelines.
+  int32_t num_pipelines = 1;
+  bool auto_pipelines = false;  // the engine is not told how many
   int32_t num_stages = 1;
   int32_t spare_workers = 0;
   int32_t num_layers = 4;

@@ -1,0 +1,205 @@
+// Requests: at the door, which pipeline they go to, their steps, their end.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "coordinator/engine_impl.h"
+#include "coordinator/limits.h"
+
+namespace tutti {
+
+// ---- at the door
+
+void Engine::Impl::On(RequestArrived event) {
+  LowerDefaultLength(&event.request);
+  const absl::Status status = CheckRequest(event.request);
+  if (!status.ok()) return requests_.Refuse(event.request, status, actions_);
+  queue_.Push(requests_.Add(std::move(event.request), now_));
+  may_bind_ = true;
+}
+
+absl::Status Engine::Impl::CheckRequest(const Request& request) const {
+  if (draining_) return absl::UnavailableError("the service is shutting down");
+  const int64_t tokens = static_cast<int64_t>(request.prompt.size()) + request.max_tokens;
+  if (request.prompt.empty() || request.max_tokens < 1 || tokens > MaxModelLen(options_)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("prompt of ", request.prompt.size(), " tokens and max_tokens of ",
+                     request.max_tokens, " do not fit the context of ", MaxModelLen(options_)));
+  }
+  if (!AnyServing()) return absl::UnavailableError(absl::StrCat("not serving: ", WhyNot()));
+  // The last token is sampled, never computed.
+  if (const int64_t room = LargestPool(); tokens - 1 > room) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "prompt of ", request.prompt.size(), " tokens and max_tokens of ", request.max_tokens,
+        " need room for ", tokens - 1, " tokens in the KV cache, which has ", room));
+  }
+  if (request.deadline <= now_) {
+    const auto ago = static_cast<int64_t>(Milliseconds(now_ - request.deadline));
+    return absl::DeadlineExceededError(
+        absl::StrCat("the deadline had passed ", ago, " ms before the request arrived"));
+  }
+  if (queue_.size() >= static_cast<size_t>(options_.max_waiting)) {
+    return absl::ResourceExhaustedError(absl::StrCat(options_.max_waiting,
+                                                     " requests are waiting already; retry after ",
+                                                     kRetryAfterSeconds, " s"));
+  }
+  return absl::OkStatus();
+}
+
+// KV slots of the pipeline that serves and has most; 0: none serves.
+int64_t Engine::Impl::LargestPool() const {
+  int64_t slots = 0;
+  for (const auto& unit : units_) {
+    if (unit->serving()) slots = std::max(slots, unit->scheduler.kv_slots());
+  }
+  return slots;
+}
+
+// A length nobody asked for is what fits.
+void Engine::Impl::LowerDefaultLength(Request* request) const {
+  if (!request->max_tokens_is_default) return;
+  // The last token is sampled, never computed.
+  const int64_t fits = LargestPool() - static_cast<int64_t>(request->prompt.size()) + 1;
+  if (fits >= 1 && fits < request->max_tokens) request->max_tokens = static_cast<int32_t>(fits);
+}
+
+// ---- which pipeline they go to
+
+// Binds who waits, in the order of their turn, while a pipeline has room for the first. Who is too
+// large for now is not overtaken, so that its turn comes.
+void Engine::Impl::BindWaiting() {
+  if (!std::exchange(may_bind_, false)) return;
+  while (Sequence* const sequence = queue_.Front()) {
+    Unit* const unit = UnitFor(*sequence);
+    if (unit == nullptr) return;
+    queue_.PopFront();
+    Bind(sequence, unit);
+  }
+}
+
+bool Engine::Impl::SomebodyHasRoom(const Sequence& sequence) const {
+  return std::any_of(units_.begin(), units_.end(), [&](const auto& unit) {
+    return unit->serving() && unit->scheduler.HasRoom(sequence);
+  });
+}
+
+// Null: none has room. Who would do best to wait for a place on a certain pipeline is bound to it
+// although others have room.
+Engine::Impl::Unit* Engine::Impl::UnitFor(const Sequence& sequence) {
+  // Several outputs of one request share the blocks of its prompt.
+  const Sequence* const first = requests_.Find(sequence.request.first_output);
+  if (first != nullptr && first->pipeline >= 0) return units_[first->pipeline].get();
+  if (!SomebodyHasRoom(sequence)) return nullptr;
+  loads_.clear();
+  for (const auto& unit : units_) {
+    PipelineLoad& load = loads_.emplace_back();
+    load.can_hold = unit->serving() && unit->scheduler.kv_slots() >= sequence.kv_slots_max();
+    if (!load.can_hold) continue;
+    const Scheduler& scheduler = unit->scheduler;
+    load.has_room = scheduler.HasRoom(sequence);
+    load.backlog_tokens = scheduler.backlog_tokens();
+    load.running = scheduler.running();
+    load.waiting = scheduler.waiting();
+  }
+  const std::optional<size_t> chosen =
+      ChoosePipeline(loads_, sequence.total(), options_.max_batch_tokens);
+  return chosen.has_value() ? units_[*chosen].get() : nullptr;
+}
+
+void Engine::Impl::Bind(Sequence* sequence, Unit* unit) {
+  sequence->pipeline = static_cast<int32_t>(unit->pipeline.id().value());
+  unit->scheduler.Enqueue(sequence);
+  MayPlan(unit);
+}
+
+// ---- steps
+
+absl::Status Engine::Impl::TakeStepResult(Worker* worker, v1::StepResult* result) {
+  Unit* const unit = UnitOf(*worker);
+  TUTTI_RETURN_IF_ERROR(unit->scheduler.steps().Check(*result, options_.model.vocab_size));
+  TUTTI_RETURN_IF_ERROR(unit->pipeline.OnStepDone(worker, result->done(), now_));
+  sampled_.clear();
+  unit->scheduler.Commit(result, &sampled_);
+  for (Scheduler::Sampled& sampled : sampled_) CommitToken(&sampled);
+  MayPlan(unit);
+  return absl::OkStatus();
+}
+
+void Engine::Impl::CommitToken(Scheduler::Sampled* sampled) {
+  Sequence* const sequence = sampled->sequence;
+  if (sampled->poisoned) {
+    return EndRequest(
+        sequence, FinishCause::kError,
+        absl::InternalError(absl::StrCat("the model gave no number for token ",
+                                         sequence->output_tokens(), " of the output")));
+  }
+  const TokenId token = sampled->token.token();
+  DeliverTokens deliver{.request = sequence->request.id, .index = sequence->output_tokens() - 1};
+  deliver.tokens.push_back(std::move(sampled->token));
+  actions_->push_back(std::move(deliver));
+  requests_.CountGenerated(1);
+  const std::vector<TokenId>& stop = sequence->request.stop_token_ids;
+  if (std::binary_search(stop.begin(), stop.end(), token)) {
+    EndRequest(sequence, FinishCause::kStopToken, absl::OkStatus());
+  } else if (sequence->output_tokens() >= sequence->request.max_tokens) {
+    EndRequest(sequence, FinishCause::kLength, absl::OkStatus());
+  }
+}
+
+void Engine::Impl::MayPlan(Unit* unit) {
+  if (std::exchange(unit->may_plan, true)) return;
+  to_plan_.push_back(unit);
+}
+
+void Engine::Impl::PlanSteps() {
+  for (Unit* unit : to_plan_) {
+    unit->may_plan = false;
+    if (!unit->serving()) continue;
+    for (v1::StepPlan plan; unit->scheduler.Plan(now_, &plan); plan = v1::StepPlan()) {
+      unit->pipeline.SendPlan(std::move(plan), now_, actions_);
+    }
+    WatchFor(StuckAfter(options_.lease));
+    unit->scheduler.CheckLedger();
+  }
+  to_plan_.clear();
+}
+
+// ---- their end
+
+void Engine::Impl::On(const RequestCancelled& event) {
+  Sequence* const sequence = requests_.Find(event.request);
+  if (sequence == nullptr) return;  // ended meanwhile
+  if (event.cause == CancelCause::kStopString) {
+    return EndRequest(sequence, FinishCause::kStopString, absl::OkStatus());
+  }
+  EndRequest(sequence, FinishCause::kError, absl::CancelledError("the client left"));
+}
+
+void Engine::Impl::ExpireDeadlines() {
+  if (requests_.next_deadline() > now_) return;
+  for (Sequence* sequence : requests_.Expired(now_)) {
+    EndRequest(sequence, FinishCause::kError,
+               absl::DeadlineExceededError(absl::StrCat("deadline passed after ",
+                                                        sequence->output_tokens(), " of ",
+                                                        sequence->request.max_tokens, " tokens")));
+  }
+}
+
+void Engine::Impl::EndRequest(Sequence* sequence, FinishCause cause, absl::Status status) {
+  Release(sequence);
+  requests_.Finish(sequence, cause, std::move(status), actions_);
+}
+
+// It gives back its place, wherever that is.
+void Engine::Impl::Release(Sequence* sequence) {
+  may_bind_ = true;
+  if (sequence->pipeline < 0) return queue_.Erase(sequence);
+  Unit* const unit = units_[sequence->pipeline].get();
+  unit->scheduler.Remove(sequence);
+  queue_.Settle(sequence);
+  sequence->pipeline = -1;
+  MayPlan(unit);
+}
+
+}  // namespace tutti

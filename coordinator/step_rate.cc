@@ -1,0 +1,30 @@
+#include "coordinator/step_rate.h"
+
+#include <algorithm>
+
+#include "coordinator/limits.h"
+
+namespace tutti {
+
+void StepRate::OnStep(int32_t rows, bool more, Instant now) {
+  if (rows < full_step_rows_) {
+    group_steps_ = -1;
+    return;
+  }
+  if (!more || group_steps_ < 0) {
+    group_began_ = now;
+    group_steps_ = 0;
+    group_rows_ = 0;
+    return;
+  }
+  ++group_steps_;
+  group_rows_ += rows;
+  if (group_steps_ < kRateGroupSteps || now <= group_began_) return;
+  const double rate = static_cast<double>(group_rows_) / Seconds(now - group_began_);
+  best_ = std::max(rate, best_ * kRateKept);
+  group_began_ = now;
+  group_steps_ = 0;
+  group_rows_ = 0;
+}
+
+}  // namespace tutti

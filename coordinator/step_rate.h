@@ -1,0 +1,36 @@
+// How fast a pipeline has been seen to compute prompts: an upper bound, so that a request is turned
+// away only when its deadline surely cannot be met.
+//
+// Full steps (at least a chunk of rows) that follow each other are measured in groups; the best of
+// the recent groups counts. Smaller steps say nothing: they take as long for fewer rows.
+//
+// Thread: the engine's.
+#pragma once
+
+#include <cstdint>
+
+#include "base/clock.h"
+
+namespace tutti {
+
+class StepRate {
+ public:
+  // REQUIRES: full_step_rows > 0
+  explicit StepRate(int32_t full_step_rows) : full_step_rows_(full_step_rows) {}
+
+  // A step of so many rows is done. `more`: others were under way all the time since the one
+  // before, so that the pipeline did not idle.
+  void OnStep(int32_t rows, bool more, Instant now);
+  // Rows per second; 0: not known yet.
+  double rows_per_second() const { return best_; }
+  void Forget() { *this = StepRate(full_step_rows_); }
+
+ private:
+  int32_t full_step_rows_;
+  Instant group_began_;
+  int32_t group_steps_ = -1;  // since group_began_; -1: no group is open
+  int64_t group_rows_ = 0;
+  double best_ = 0;
+};
+
+}  // namespace tutti
