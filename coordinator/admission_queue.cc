@@ -13,6 +13,10 @@ std::pair<Instant, uint64_t> Place(const Sequence& sequence) {
   return {sequence.due, sequence.arrival};
 }
 
+absl::uint128 IdOf(const Sequence& sequence) {
+  return absl::MakeUint128(sequence.request.tenant.high, sequence.request.tenant.low);
+}
+
 // What it is expected to take until it has ended.
 int64_t Expected(const Sequence& sequence) {
   return sequence.total() + std::min(sequence.request.max_tokens, kExpectedOutputTokens);
@@ -22,7 +26,7 @@ int64_t Expected(const Sequence& sequence) {
 
 void AdmissionQueue::Push(Sequence* sequence) {
   Class& in = classes_[sequence->request.priority];
-  Tenant* const tenant = TenantOf(&in, sequence->request.tenant);
+  Tenant* const tenant = TenantOf(&in, IdOf(*sequence));
   Leave(&in, tenant);
   CHECK(tenant->waiting.emplace(Place(*sequence), sequence).second)
       << "request " << sequence->request.id << " waits already";
@@ -34,7 +38,7 @@ void AdmissionQueue::Erase(Sequence* sequence) {
   const auto found = classes_.find(sequence->request.priority);
   CHECK(found != classes_.end());
   Class& in = found->second;
-  Tenant* const tenant = TenantOf(&in, sequence->request.tenant);
+  Tenant* const tenant = TenantOf(&in, IdOf(*sequence));
   Leave(&in, tenant);
   CHECK(tenant->waiting.erase(Place(*sequence)) == 1)
       << "request " << sequence->request.id << " does not wait";
@@ -57,7 +61,7 @@ void AdmissionQueue::PopFront() {
   CHECK(sequence != nullptr);
   Class& in = classes_.begin()->second;
   sequence->charged = Expected(*sequence);
-  Charge(&in, TenantOf(&in, sequence->request.tenant), sequence->charged);
+  Charge(&in, TenantOf(&in, IdOf(*sequence)), sequence->charged);
   Erase(sequence);
 }
 
@@ -66,7 +70,7 @@ void AdmissionQueue::Settle(Sequence* sequence) {
   const int64_t difference = taken - std::exchange(sequence->charged, 0);
   const auto found = classes_.find(sequence->request.priority);
   if (found == classes_.end()) return;
-  const auto tenant = found->second.tenants.find(sequence->request.tenant);
+  const auto tenant = found->second.tenants.find(IdOf(*sequence));
   if (tenant == found->second.tenants.end()) return;  // forgotten: others have caught up
   Charge(&found->second, tenant->second.get(), difference);
 }
@@ -77,7 +81,7 @@ size_t AdmissionQueue::tenants() const {
   return count;
 }
 
-AdmissionQueue::Tenant* AdmissionQueue::TenantOf(Class* in, absl::uint128 id) {
+AdmissionQueue::Tenant* AdmissionQueue::TenantOf(Class* in, TenantId id) {
   std::unique_ptr<Tenant>& tenant = in->tenants[id];
   if (tenant == nullptr) {
     tenant = std::make_unique<Tenant>();

@@ -46,21 +46,23 @@ class AdmissionQueue {
   size_t tenants() const;
 
  private:
+  using TenantId = absl::uint128;  // the hash of its name, as a number that has an order
+
   // The tokens a tenant has been charged in one class, and what of it waits there.
   struct Tenant {
-    absl::uint128 id = 0;
+    TenantId id = 0;
     int64_t served = 0;
     std::map<std::pair<Instant, uint64_t>, Sequence*> waiting;  // by due, arrival
   };
   struct Class {
-    absl::flat_hash_map<absl::uint128, std::unique_ptr<Tenant>> tenants;  // never walked in order
+    absl::flat_hash_map<TenantId, std::unique_ptr<Tenant>> tenants;  // never walked in order
     int64_t clock = 0;  // what the least served tenant that waits has been charged; never goes back
-    std::set<std::pair<int64_t, absl::uint128>> by_served;  // the tenants that wait
+    std::set<std::pair<int64_t, TenantId>> by_served;  // the tenants that wait
     // First in line of each tenant that waits and is level.
     std::map<std::pair<Instant, uint64_t>, Tenant*> level;
   };
 
-  static Tenant* TenantOf(Class* in, absl::uint128 id);
+  static Tenant* TenantOf(Class* in, TenantId id);
   static void Leave(Class* in, Tenant* tenant);
   static void Enter(Class* in, Tenant* tenant);
   static void AdvanceClock(Class* in);

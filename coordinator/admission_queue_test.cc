@@ -26,7 +26,7 @@ class AdmissionQueueTest : public testing::Test {
     sequence->arrival = sequences_.size() + 1;
     sequence->request.id = RequestId(sequence->arrival);
     sequence->request.priority = priority;
-    sequence->request.tenant = tenant;
+    sequence->request.tenant = {.low = tenant};
     sequence->request.max_tokens = 1;
     sequence->prompt_tokens = prompt;
     sequence->tokens.resize(prompt);
@@ -91,7 +91,7 @@ TEST_F(AdmissionQueueTest, TenantsShareByTokens) {
   }
   for (int i = 0; i < 200; ++i) {
     Sequence* const next = Take();
-    served[static_cast<uint64_t>(next->request.tenant)] += next->total();
+    served[next->request.tenant.low] += next->total();
     const int64_t apart = std::abs(served[1] - served[2]);
     ASSERT_LE(apart, kLevelTokens + 3000 + 300) << "after " << i;
   }
@@ -116,7 +116,7 @@ TEST_F(AdmissionQueueTest, BeingAwayEarnsNoCredit) {
   int in_a_row = 0;
   int most = 0;
   for (int i = 0; i < 60; ++i) {
-    in_a_row = Take()->request.tenant == 2 ? in_a_row + 1 : 0;
+    in_a_row = Take()->request.tenant.low == 2 ? in_a_row + 1 : 0;
     most = std::max(most, in_a_row);
   }
   EXPECT_LE(most, 6);
@@ -129,7 +129,7 @@ TEST_F(AdmissionQueueTest, SettlingGivesBackWhatWasNotTaken) {
   Add(0, 2, 10);
   EXPECT_EQ(Take(), big);
   Add(0, 1, 10);
-  EXPECT_EQ(queue_.Front()->request.tenant, 2u) << "the first tenant was charged a lot";
+  EXPECT_EQ(queue_.Front()->request.tenant.low, 2u) << "the first tenant was charged a lot";
   queue_.Settle(big);  // it never ran
   Add(0, 2, 10, Instant() + seconds(1));
   EXPECT_THAT(TakeAll(), ElementsAre(2, 3, 4, 5));
@@ -139,7 +139,7 @@ TEST_F(AdmissionQueueTest, ManyTenantsAreForgotten) {
   Add(0, 0, 1);  // somebody always waits
   for (uint64_t tenant = 1; tenant < 5 * kIdleTenantsMax; ++tenant) {
     Add(0, tenant, 1, Instant() - seconds(1));
-    ASSERT_EQ(Take()->request.tenant, tenant);
+    ASSERT_EQ(Take()->request.tenant.low, tenant);
   }
   EXPECT_EQ(queue_.size(), 1u);
   EXPECT_LE(queue_.tenants(), kIdleTenantsMax + 2);

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "absl/numeric/int128.h"
 #include "base/clock.h"
 #include "base/ids.h"
 #include "coordinator/prefix_hash.h"
@@ -27,8 +26,8 @@ struct Request {
   Instant deadline = kInstantNever;  // the client's; the engine ends the request when it passes
   // Its class: lower goes first, 0 is what everybody gets who asks for nothing.
   int32_t priority = 0;  // [kPriorityMin, kPriorityMax]
-  // Keyed hash of the tenant's name, for fairness; 0: nobody named. Names never get this far.
-  absl::uint128 tenant = 0;
+  // Keyed hash of the tenant's name, for fairness; zero: nobody named. Names never get this far.
+  Hash128 tenant;
   // Of several outputs of one request: the id of the first, which names the group. They share the
   // prompt's KV blocks, so they are served by one pipeline. 0: the only output.
   RequestId first_output;
