@@ -80,7 +80,7 @@ v1::Frame Pipeline::AssignFrame(int32_t stage, const Formation& formation) const
   shard->set_max_batch_tokens(options_->max_batch_tokens);
   shard->set_max_sequences(options_->max_sequences);
   shard->set_max_model_len(MaxModelLen(*options_));
-  if (stage + 1 < num_stages) shard->set_next_worker_id(formation.workers[stage + 1]->id());
+  if (stage + 1 < num_stages) shard->add_next_worker_ids(formation.workers[stage + 1]->id());
   if (stage > 0) shard->set_previous_worker_id(formation.workers[stage - 1]->id());
   return frame;
 }

@@ -17,6 +17,15 @@
 
 namespace tutti::kernels {
 
+// Counts since the ranks began to work together.
+struct CollectiveTraffic {
+  int64_t bytes_out = 0;  // headers included
+  int64_t frames_out = 0;
+  int64_t bytes_in = 0;
+  int64_t frames_in = 0;
+  double waiting_seconds = 0;  // for what other ranks had to send
+};
+
 class Collective {
  public:
   virtual ~Collective() = default;
@@ -43,6 +52,8 @@ class Collective {
   // The acquired memory as blocks: rank r's is bytes [begin[r], begin[r + 1]). Sends ours, fills in
   // the others'.   begin [ranks + 1]
   virtual absl::Status Gather(std::span<const int64_t> begin) = 0;
+
+  virtual CollectiveTraffic traffic() const = 0;
 };
 
 }  // namespace tutti::kernels

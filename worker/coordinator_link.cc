@@ -13,7 +13,8 @@ CoordinatorLink::CoordinatorLink(LinkContext* context, std::string address)
     : context_(context),
       address_(std::move(address)),
       backoff_(kFirstRedial, kSlowestRedial),
-      beat_interval_(kBeatIntervalMax) {}
+      beat_interval_(kBeatIntervalMax),
+      lease_(kLeaseMax) {}
 
 void CoordinatorLink::Tick(Instant now) {
   if (link_ == nullptr) {
@@ -47,6 +48,8 @@ bool CoordinatorLink::TakeHandshake(const v1::Frame& frame, Instant now) {
   beat_interval_ =
       std::clamp<Duration>(std::chrono::milliseconds(frame.welcome().beat_interval_ms()),
                            kBeatIntervalMin, kBeatIntervalMax);
+  lease_ = std::clamp<Duration>(std::chrono::milliseconds(frame.welcome().lease_ms()),
+                                kBeatIntervalMax, kLeaseMax);
   spdlog::info("joined the coordinator at {}", address_);
   return true;
 }

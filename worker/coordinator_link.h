@@ -26,6 +26,8 @@ class CoordinatorLink {
 
   bool joined() const { return joined_; }
   Duration beat_interval() const { return beat_interval_; }
+  // How long the coordinator puts up with silence.
+  Duration lease() const { return lease_; }
   bool Is(LinkId id) const { return link_ != nullptr && id == id_; }
 
   // Takes the answer to hello. False: the frame is for the stage worker.  REQUIRES: Is(its link)
@@ -48,6 +50,7 @@ class CoordinatorLink {
   LinkId id_;
   bool joined_ = false;
   Duration beat_interval_;
+  Duration lease_;
   Instant next_dial_{};         // when there is no link
   Instant welcome_deadline_{};  // when there is one that is not joined
   Instant next_log_{};

@@ -41,8 +41,9 @@ Executor::Executor(Options options, Dialer* dialer, const Clock* clock)
       next_accepted_(std::make_shared<std::atomic<uint64_t>>(kFirstAcceptedLink)),
       context_{.dialer = dialer, .mailbox = mailbox_, .hello = options_.hello},
       coordinator_(&context_, options_.coordinator),
-      next_(&context_, &options_.peers),
-      previous_(&context_),
+      accepted_(&context_),
+      ranks_(&context_, &options_.peers, &accepted_, clock,
+             [this](Instant deadline) { return WaitWithinStep(deadline); }),
       // While a shard loads, its progress is where beats come from.
       stage_(
           [this](const v1::AssignShard& shard, const LoadProgress& progress) {
@@ -82,8 +83,10 @@ bool Executor::WaitStopped(Duration patience) {
 void Executor::Run() {
   while (!stop_) {
     Tick();
-    const bool ran = stage_.RunOneStep([this] { BeatIfDue(); });
-    mailbox_->Drain(ran ? Instant() : NextWake(), &events_);
+    // A step exchanges with other ranks, so their links come first.
+    const bool ran = ranks_.ready() && stage_.RunOneStep([this] { BeatIfDue(); });
+    std::swap(events_, deferred_);
+    if (events_.empty()) mailbox_->Drain(ran ? Instant() : NextWake(), &events_);
     for (WorkerEvent& event : events_) {
       if (stop_) break;
       Take(std::move(event));
@@ -91,8 +94,7 @@ void Executor::Run() {
     events_.clear();
   }
   const absl::Status leaving = absl::UnavailableError("the worker is shutting down");
-  next_.End();
-  previous_.End(leaving);
+  EndLinks(leaving);
   coordinator_.Close(leaving);
   mailbox_->Close();
   ended_.set_value();
@@ -103,7 +105,7 @@ void Executor::Take(WorkerEvent event) {
       Overloaded{
           [&](LinkFrame& frame) { TakeFrame(std::move(frame)); },
           [&](LinkClosed& closed) { TakeClosed(closed); },
-          [&](LinkAccepted& accepted) { previous_.OnAccepted(std::move(accepted), clock_->Now()); },
+          [&](LinkAccepted& accepted) { accepted_.OnAccepted(std::move(accepted), clock_->Now()); },
           [&](StopWanted&) {},
       },
       event);
@@ -114,33 +116,93 @@ void Executor::TakeFrame(LinkFrame event) {
   const Instant now = clock_->Now();
   if (coordinator_.Is(event.link)) {
     if (coordinator_.TakeHandshake(event.frame, now)) return;
-    TakeCoordinatorFrame(std::move(event.frame));
-  } else if (next_.Is(event.link)) {
-    next_.OnFrame(event.frame, now);
-  } else if (previous_.Is(event.link)) {
-    if (previous_.TakeFrame(event.link, event.frame)) {
-      stage_.OnActivationFrame(std::move(event.frame), std::move(event.payload));
+    return TakeCoordinatorFrame(std::move(event.frame));
+  }
+  if (ranks_.TakeDialledFrame(event.link, &event.frame, &event.payload, now)) return;
+  for (const auto& next : next_) {
+    if (next->Is(event.link)) {
+      next->TakeFrame(event.frame, now);
+      return;
     }
   }
+  if (!accepted_.Is(event.link)) return;
+  const std::optional<size_t> index = accepted_.TakeFrame(event.link, event.frame);
+  if (!index.has_value()) return;
+  if (ranks_.TakeAcceptedFrame(*index, &event.frame, &event.payload)) return;
+  stage_.OnActivationFrame(std::move(event.frame), std::move(event.payload));
 }
 
 void Executor::TakeClosed(const LinkClosed& event) {
   const Instant now = clock_->Now();
   if (coordinator_.Is(event.link)) {
     if (coordinator_.OnClosed(event.reason, now)) LeaveCoordinator();
-  } else if (next_.Is(event.link)) {
-    next_.OnClosed(event.reason, now);
-  } else if (previous_.Is(event.link)) {
-    previous_.OnClosed(event.link, event.reason);
+    return;
   }
+  if (ranks_.TakeDialledClosed(event.link, event.reason, now)) return;
+  for (const auto& next : next_) {
+    if (next->Is(event.link)) return next->OnClosed(event.reason, now);
+  }
+  if (!accepted_.Is(event.link)) return;
+  const std::optional<size_t> index = accepted_.OnClosed(event.link, event.reason);
+  if (index.has_value()) ranks_.TakeAcceptedClosed(*index, event.reason, now);
+}
+
+// A step is in progress, so all links of ranks are up: what comes over them are frames of
+// exchanges.
+bool Executor::TakeOfRanks(WorkerEvent* event) {
+  if (auto* frame = std::get_if<LinkFrame>(event)) {
+    if (ranks_.TakeDialledFrame(frame->link, &frame->frame, &frame->payload, clock_->Now())) {
+      return true;
+    }
+    const std::optional<size_t> index = accepted_.IndexOf(frame->link);
+    return index.has_value() && ranks_.TakeAcceptedFrame(*index, &frame->frame, &frame->payload);
+  }
+  if (auto* closed = std::get_if<LinkClosed>(event)) {
+    const Instant now = clock_->Now();
+    if (ranks_.TakeDialledClosed(closed->link, closed->reason, now)) return true;
+    const std::optional<size_t> index = accepted_.IndexOf(closed->link);
+    if (!index.has_value() || !ranks_.TakeAcceptedClosed(*index, closed->reason, now)) return false;
+    accepted_.OnClosed(closed->link, closed->reason);
+    return true;
+  }
+  return false;
+}
+
+bool Executor::EndsEpoch(const WorkerEvent& event) const {
+  if (const auto* frame = std::get_if<LinkFrame>(&event)) {
+    return coordinator_.Is(frame->link) &&
+           (frame->frame.has_assign_shard() || frame->frame.has_release());
+  }
+  if (const auto* closed = std::get_if<LinkClosed>(&event)) return coordinator_.Is(closed->link);
+  return std::holds_alternative<StopWanted>(event);
+}
+
+absl::Status Executor::WaitWithinStep(Instant deadline) {
+  BeatIfDue();
+  if (coordinator_.joined()) deadline = std::min(deadline, next_beat_);
+  mailbox_->Drain(deadline, &events_in_step_);
+  bool over = stop_;
+  for (WorkerEvent& event : events_in_step_) {
+    if (TakeOfRanks(&event)) continue;
+    over |= EndsEpoch(event);
+    deferred_.push_back(std::move(event));
+  }
+  events_in_step_.clear();
+  if (over) return absl::AbortedError("the epoch ended while a step waited for another rank");
+  if (deferred_.size() > kMailboxFramesMax) {
+    return absl::ResourceExhaustedError(absl::StrCat("more than ", kMailboxFramesMax,
+                                                     " frames came while a step waited for ",
+                                                     ranks_.waiting_for()));
+  }
+  return absl::OkStatus();
 }
 
 void Executor::TakeCoordinatorFrame(v1::Frame frame) {
   if (frame.has_assign_shard()) {
     const v1::AssignShard& shard = frame.assign_shard();
-    spdlog::info("epoch {}: stage {} of {}, layers {} to {}{}{}", frame.epoch(), shard.stage(),
-                 shard.num_stages(), shard.first_layer(),
-                 int64_t{shard.first_layer()} + shard.num_layers() - 1,
+    spdlog::info("epoch {}: stage {} of {}, rank {} of {}, layers {} to {}{}{}", frame.epoch(),
+                 shard.stage(), shard.num_stages(), shard.rank(), shard.num_ranks(),
+                 shard.first_layer(), int64_t{shard.first_layer()} + shard.num_layers() - 1,
                  shard.has_embedding() ? ", embedding" : "", shard.has_head() ? ", head" : "");
   }
   stage_.OnCoordinatorFrame(std::move(frame));
@@ -152,37 +214,60 @@ void Executor::AfterCoordinatorFrame() {
   const Epoch epoch = stage_.epoch();
   if (epoch == linked_epoch_) return;
   linked_epoch_ = epoch;
-  if (epoch == Epoch()) {
-    next_.End();
-    previous_.End(absl::UnavailableError("the shard was released"));
-    return;
-  }
+  if (epoch == Epoch()) return EndLinks(absl::UnavailableError("the shard was released"));
   if (!stage_.status().ok()) return;
   spdlog::info("epoch {}: ready", epoch.value());
-  previous_.Begin(epoch, stage_.shard().previous_worker_id());
-  const absl::Status status = next_.Begin(epoch, stage_.shard().next_worker_id(), clock_->Now());
-  if (!status.ok()) Fail(status);
+  if (const absl::Status status = BeginLinks(epoch); !status.ok()) Fail(status);
+}
+
+absl::Status Executor::BeginLinks(Epoch epoch) {
+  const v1::AssignShard& shard = stage_.shard();
+  const Instant now = clock_->Now();
+  next_.clear();
+  std::vector<AcceptedLinks::Expected> expected = RankLinks::ExpectedOf(shard);
+  if (!shard.previous_worker_id().empty()) {
+    expected.push_back({v1::LINK_PURPOSE_ACTIVATION, shard.previous_worker_id()});
+  }
+  accepted_.Begin(epoch, std::move(expected));
+  options_.collective->BeginEpoch(&ranks_, epoch, shard.num_ranks(), shard.rank());
+  static_assert(kRankPatienceLeases > 2, "the coordinator names who is stuck after two leases");
+  TUTTI_RETURN_IF_ERROR(
+      ranks_.Begin(epoch, shard, 0, kRankPatienceLeases * coordinator_.lease(), now));
+  for (const std::string& worker_id : shard.next_worker_ids()) {
+    next_.push_back(
+        std::make_unique<DialledLink>(&context_, &options_.peers, v1::LINK_PURPOSE_ACTIVATION));
+    TUTTI_RETURN_IF_ERROR(next_.back()->Begin(epoch, worker_id, now));
+  }
+  return absl::OkStatus();
+}
+
+void Executor::EndLinks(const absl::Status& reason) {
+  ranks_.End();
+  next_.clear();
+  accepted_.End(reason);
 }
 
 void Executor::LeaveCoordinator() {
   stage_.OnCoordinatorLost();
   linked_epoch_ = Epoch();
   failed_epoch_ = Epoch();
-  next_.End();
-  previous_.End(absl::UnavailableError("this worker lost its coordinator"));
+  EndLinks(absl::UnavailableError("this worker lost its coordinator"));
 }
 
 void Executor::Tick() {
   const Instant now = clock_->Now();
   coordinator_.Tick(now);
-  previous_.Tick(now);
-  const absl::Status status = next_.Tick(now);
-  if (!status.ok()) Fail(status);
+  accepted_.Tick(now);
+  if (const absl::Status status = ranks_.Tick(now); !status.ok()) Fail(status);
+  for (const auto& next : next_) {
+    if (const absl::Status status = next->Tick(now); !status.ok()) Fail(status);
+  }
   BeatIfDue();
 }
 
 Instant Executor::NextWake() const {
-  Instant wake = std::min({coordinator_.next_wake(), next_.next_wake(), previous_.next_wake()});
+  Instant wake = std::min({coordinator_.next_wake(), ranks_.next_wake(), accepted_.next_wake()});
+  for (const auto& next : next_) wake = std::min(wake, next->next_wake());
   if (coordinator_.joined()) wake = std::min(wake, next_beat_);
   return wake;
 }
@@ -196,6 +281,7 @@ void Executor::BeatIfDue() {
   frame.set_epoch(stage_.epoch().value());
   frame.mutable_beat()->set_progress(stage_.progress_count());
   frame.mutable_beat()->set_resident_bytes(ResidentBytes());
+  frame.mutable_beat()->set_waiting_for(ranks_.waiting_for());
   coordinator_.Send(std::move(frame));
 }
 
@@ -218,7 +304,7 @@ void Executor::ToCoordinator(v1::Frame frame) {
 }
 
 void Executor::ToNextStage(v1::Frame frame, Payload payload) {
-  next_.Send(std::move(frame), std::move(payload));
+  for (const auto& next : next_) next->Send(frame, payload);
 }
 
 }  // namespace tutti

@@ -1,8 +1,10 @@
 // The one thread of a worker that does anything: it reads the mailbox, runs steps, sends what comes
 // of them, and beats.
 //
-// Beats come from this thread only, between units of work and while it is idle. A worker whose
-// executor is stuck falls silent, and its lease at the coordinator expires.
+// Beats come from this thread only, between units of work and while it waits. A worker whose
+// executor is stuck falls silent, and its lease at the coordinator expires. While a step waits for
+// another rank of its stage, the mailbox is read for frames of ranks only; the rest is taken
+// after the step.
 #pragma once
 
 #include <atomic>
@@ -13,11 +15,13 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "worker/accepted_links.h"
 #include "worker/coordinator_link.h"
+#include "worker/dialled_link.h"
+#include "worker/link_collective.h"
 #include "worker/link_events.h"
-#include "worker/next_stage_link.h"
 #include "worker/peer_table.h"
-#include "worker/previous_stage_link.h"
+#include "worker/rank_links.h"
 #include "worker/stage_worker.h"
 
 namespace tutti {
@@ -29,9 +33,10 @@ class Executor : private StageOutbox {
     v1::Hello hello;          // about this worker, `purpose` unset
     PeerTable peers;
     StageRunnerFactory factory;
+    LinkCollective* collective = nullptr;  // of the factory's runners
   };
 
-  // REQUIRES: dialer and clock outlive the executor.
+  // REQUIRES: dialer, clock and options.collective outlive the executor.
   Executor(Options options, Dialer* dialer, const Clock* clock);
   ~Executor() override;  // stops
 
@@ -51,6 +56,12 @@ class Executor : private StageOutbox {
   void Take(WorkerEvent event);
   void TakeFrame(LinkFrame event);
   void TakeClosed(const LinkClosed& event);
+  // Events of ranks; false when it is none.
+  bool TakeOfRanks(WorkerEvent* event);
+  bool EndsEpoch(const WorkerEvent& event) const;
+  absl::Status WaitWithinStep(Instant deadline);
+  absl::Status BeginLinks(Epoch epoch);
+  void EndLinks(const absl::Status& reason);
   void TakeCoordinatorFrame(v1::Frame frame);
   void AfterCoordinatorFrame();
   void LeaveCoordinator();
@@ -71,13 +82,16 @@ class Executor : private StageOutbox {
   // Owned by the executor thread.
   LinkContext context_;
   CoordinatorLink coordinator_;
-  NextStageLink next_;
-  PreviousStageLink previous_;
+  std::vector<std::unique_ptr<DialledLink>> next_;  // the ranks of the next stage that we feed
+  AcceptedLinks accepted_;
+  RankLinks ranks_;
   StageWorker stage_;
-  Epoch linked_epoch_;  // whose links next_ and previous_ hold
+  Epoch linked_epoch_;  // whose links are held
   Epoch failed_epoch_;  // the newest one that we reported as broken
   Instant next_beat_{};
   std::vector<WorkerEvent> events_;
+  std::vector<WorkerEvent> deferred_;        // came while a step waited for a rank
+  std::vector<WorkerEvent> events_in_step_;  // kept for its memory
 
   std::atomic<bool> stop_{false};
   std::promise<void> ended_;  // set by the executor thread

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <condition_variable>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -181,6 +182,33 @@ class GatedRunner : public CountingRunner {
   Gate* const gate_;
 };
 
+// Samples the sum of what the ranks have: rank r has the token shifted left by r bits.
+class SummingRunner : public CountingRunner {
+ public:
+  SummingRunner(const v1::AssignShard& shard, std::atomic<int>* alive, Gate* gate,
+                kernels::Collective* collective)
+      : CountingRunner(shard, alive), shard_(shard), gate_(gate), collective_(collective) {
+    EXPECT_EQ(collective->Reserve(shard.num_ranks(), 64), absl::OkStatus());
+  }
+  absl::Status Run(const Batch& batch, std::span<const std::byte>, std::span<std::byte>,
+                   std::vector<v1::SampledToken>* sampled, const ProgressCallback&) override {
+    if (shard_.rank() == shard_.num_ranks() - 1) gate_->Pass();
+    collective_->BeginStep(batch.step.value());
+    TUTTI_ASSIGN_OR_RETURN(const auto bytes, collective_->Acquire(sizeof(float)));
+    const auto own = static_cast<float>(batch.tokens[0] << shard_.rank());
+    std::memcpy(bytes.data(), &own, sizeof(own));
+    TUTTI_ASSIGN_OR_RETURN(const auto sum, collective_->Sum());
+    sampled->emplace_back().set_token(static_cast<int32_t>(sum[0]));
+    return absl::OkStatus();
+  }
+  kernels::CollectiveTraffic rank_traffic() const override { return collective_->traffic(); }
+
+ private:
+  const v1::AssignShard shard_;
+  Gate* const gate_;
+  kernels::Collective* const collective_;
+};
+
 class ExecutorTest : public ::testing::Test {
  protected:
   std::unique_ptr<Executor> StartWorker(const std::string& id) {
@@ -191,13 +219,18 @@ class ExecutorTest : public ::testing::Test {
     options.hello.set_worker_id(id);
     options.hello.set_build("build");
     options.hello.set_model_fingerprint("model");
-    for (const char* peer : {"w0", "w1", "w2"}) {
+    for (const char* peer : {"w0", "w1", "w2", "w3"}) {
       EXPECT_EQ(options.peers.Add(std::string(peer) + "=at-" + peer), absl::OkStatus());
     }
+    options.collective = &collectives_.emplace_back(&clock_);
     options.factory =
-        [this](const v1::AssignShard& shard,
-               const LoadProgress& progress) -> absl::StatusOr<std::unique_ptr<StageRunner>> {
+        [this, collective = options.collective](
+            const v1::AssignShard& shard,
+            const LoadProgress& progress) -> absl::StatusOr<std::unique_ptr<StageRunner>> {
       progress(1, 1);
+      if (shard.num_ranks() > 1) {
+        return std::make_unique<SummingRunner>(shard, &alive_, &gate_, collective);
+      }
       return std::make_unique<GatedRunner>(shard, &alive_, &gate_);
     };
     auto executor = std::make_unique<Executor>(std::move(options), dialer_.get(), &clock_);
@@ -211,8 +244,33 @@ class ExecutorTest : public ::testing::Test {
     v1::Frame frame = AssignFrame(epoch, stage, stages);
     v1::AssignShard* shard = frame.mutable_assign_shard();
     if (stage > 0) shard->set_previous_worker_id("w" + std::to_string(stage - 1));
-    if (stage + 1 < stages) shard->set_next_worker_id("w" + std::to_string(stage + 1));
+    if (stage + 1 < stages) shard->add_next_worker_ids("w" + std::to_string(stage + 1));
     return frame;
+  }
+
+  // Rank `rank` of a stage of `ranks`, w0 and following.
+  static v1::Frame AssignRank(uint64_t epoch, int rank, int ranks) {
+    v1::Frame frame = AssignFrame(epoch, 0, 1);
+    v1::AssignShard* shard = frame.mutable_assign_shard();
+    shard->set_rank(rank);
+    shard->set_num_ranks(ranks);
+    for (int r = 0; r < ranks; ++r) shard->add_rank_worker_ids("w" + std::to_string(r));
+    return frame;
+  }
+
+  // Starts and assigns a stage of `ranks`.
+  struct Ranks {
+    std::vector<std::unique_ptr<Executor>> workers;
+    std::vector<std::unique_ptr<FakeCoordinator::Joined>> joined;
+  };
+  Ranks StartRanks(int ranks) {
+    Ranks stage;
+    for (int rank = 0; rank < ranks; ++rank) {
+      stage.workers.push_back(StartWorker("w" + std::to_string(rank)));
+      stage.joined.push_back(coordinator_.Welcome());
+      stage.joined.back()->Send(AssignRank(1, rank, ranks));
+    }
+    return stage;
   }
 
   // Dials a worker as `hello` says and returns why it closed the link.
@@ -235,6 +293,7 @@ class ExecutorTest : public ::testing::Test {
   }
 
   SystemClock clock_;
+  std::deque<LinkCollective> collectives_;  // outlive their executors
   std::atomic<int> alive_ = 0;
   Gate gate_;
   InprocNetwork network_;
@@ -284,7 +343,8 @@ TEST_F(ExecutorTest, ThreeWorkersMakeARing) {
     v1::Frame frame = Assign(2, 2 - i, 3);
     v1::AssignShard* shard = frame.mutable_assign_shard();
     if (i < 2) shard->set_previous_worker_id("w" + std::to_string(i + 1));
-    if (i > 0) shard->set_next_worker_id("w" + std::to_string(i - 1));
+    shard->clear_next_worker_ids();
+    if (i > 0) shard->add_next_worker_ids("w" + std::to_string(i - 1));
     joined[i]->Send(frame);
   }
   for (auto& worker : joined) worker->Send(PlanFrame(2, 1, {30}));
@@ -386,10 +446,75 @@ TEST_F(ExecutorTest, ANextStageNotInTheTableIsAFailure) {
   auto worker = StartWorker("w0");
   auto joined = coordinator_.Welcome();
   v1::Frame frame = Assign(1, 0, 2);
-  frame.mutable_assign_shard()->set_next_worker_id("stranger");
+  frame.mutable_assign_shard()->set_next_worker_ids(0, "stranger");
   joined->Send(frame);
   EXPECT_THAT(joined->recorder->Await(v1::Frame::kFailure).failure().message(),
-              AllOf(HasSubstr("\"stranger\""), HasSubstr("w0, w1, w2")));
+              AllOf(HasSubstr("\"stranger\""), HasSubstr("w0, w1, w2, w3")));
+}
+
+TEST_F(ExecutorTest, RanksExchangeWithinTheirSteps) {
+  constexpr int kRanks = 4;
+  constexpr uint64_t kSteps = 8;
+  Ranks stage = StartRanks(kRanks);
+  for (uint64_t step = 1; step <= kSteps; ++step) {
+    for (auto& worker : stage.joined) worker->Send(PlanFrame(1, step, {static_cast<int>(step)}));
+  }
+  for (uint64_t step = 1; step <= kSteps; ++step) {
+    const v1::StepResult result =
+        stage.joined[0]->recorder->Await(v1::Frame::kStepResult).step_result();
+    EXPECT_EQ(result.step(), step);
+    EXPECT_EQ(result.sampled(0).token(), static_cast<int>(step) * ((1 << kRanks) - 1));
+    EXPECT_EQ(result.done().exchange_out().frames(), static_cast<int64_t>(2 * step));
+    const v1::StepDone done =
+        stage.joined[kRanks - 1]->recorder->Await(v1::Frame::kStepDone).step_done();
+    EXPECT_EQ(done.step(), step);
+    EXPECT_GT(done.exchange_in().bytes(), 0);
+  }
+  EXPECT_EQ(stage.joined[1]->recorder->Count(v1::Frame::kStepResult), 0u);
+}
+
+// The one who waits goes on beating and says for whom; the other falls silent.
+TEST_F(ExecutorTest, AWaitingRankSaysForWhom) {
+  Ranks stage = StartRanks(2);
+  gate_.Close();
+  for (auto& worker : stage.joined) worker->Send(PlanFrame(1, 1, {1}));
+  gate_.AwaitSomeoneWaiting();
+  std::string waiting_for;
+  for (int i = 0; i < 100 && waiting_for.empty(); ++i) {
+    waiting_for = stage.joined[0]->recorder->Await(v1::Frame::kBeat).beat().waiting_for();
+  }
+  EXPECT_EQ(waiting_for, "w1");
+  gate_.Open();
+  stage.joined[0]->recorder->Await(v1::Frame::kStepResult);
+  for (int i = 0; i < 100 && !waiting_for.empty(); ++i) {
+    waiting_for = stage.joined[0]->recorder->Await(v1::Frame::kBeat).beat().waiting_for();
+  }
+  EXPECT_EQ(waiting_for, "");
+}
+
+TEST_F(ExecutorTest, ANewEpochEndsTheWaitForARankWithoutBlame) {
+  Ranks stage = StartRanks(2);
+  gate_.Close();
+  for (auto& worker : stage.joined) worker->Send(PlanFrame(1, 1, {1}));
+  gate_.AwaitSomeoneWaiting();
+  stage.joined[0]->Send(Assign(2, 0, 1));
+  stage.joined[0]->recorder->Await(v1::Frame::kShardReady);
+  stage.joined[0]->recorder->Await(v1::Frame::kShardReady);
+  gate_.Open();
+  stage.joined[0]->Send(PlanFrame(2, 1, {4}));
+  EXPECT_EQ(
+      stage.joined[0]->recorder->Await(v1::Frame::kStepResult).step_result().sampled(0).token(), 5);
+  EXPECT_EQ(stage.joined[0]->recorder->Count(v1::Frame::kFailure), 0u);
+}
+
+TEST_F(ExecutorTest, ALostRankIsNamedWhenTheEpochGoesOn) {
+  Ranks stage = StartRanks(2);
+  for (auto& worker : stage.joined) worker->Send(PlanFrame(1, 1, {1}));
+  stage.joined[0]->recorder->Await(v1::Frame::kStepResult);
+  stage.workers[1].reset();
+  stage.joined[0]->Send(PlanFrame(1, 2, {1}));  // the step waits for w1, in vain
+  EXPECT_THAT(stage.joined[0]->recorder->Await(v1::Frame::kFailure).failure().message(),
+              HasSubstr("rank 1 (w1)"));
 }
 
 TEST_F(ExecutorTest, ABrokenActivationLinkIsReportedWhenTheEpochGoesOn) {

@@ -88,6 +88,14 @@ inline constexpr std::chrono::milliseconds kUnreachablePatience{10000};
 inline constexpr std::chrono::milliseconds kBeatIntervalMin{10};
 inline constexpr std::chrono::milliseconds kBeatIntervalMax{1000};
 
+// Leases are seconds. Whatever the coordinator says, no wait is derived from a longer one.
+inline constexpr std::chrono::milliseconds kLeaseMax{60000};
+
+// Leases for which a rank may be silent that a step waits for. A dead one's links close at once and
+// a stuck one loses its own lease, or is found without progress after two; this ends the wait when
+// neither is to blame but the way between two ranks.
+inline constexpr int kRankPatienceLeases = 4;
+
 // After SIGTERM the step in progress may finish; loading a shard cannot be broken off and is left
 // behind.
 inline constexpr std::chrono::milliseconds kStopPatience{5000};

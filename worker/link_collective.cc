@@ -57,14 +57,15 @@ class Adder {
 
 }  // namespace
 
-void LinkCollective::BeginEpoch(Epoch epoch, int ranks, int rank) {
+void LinkCollective::BeginEpoch(RankPort* port, Epoch epoch, int ranks, int rank) {
   CHECK(ranks >= 1 && rank >= 0 && rank < ranks && (ranks & (ranks - 1)) == 0);
+  port_ = port;
   epoch_ = epoch;
   ranks_ = ranks;
   rank_ = rank;
   sent_.assign(static_cast<size_t>(ranks), 0);
   received_.assign(static_cast<size_t>(ranks), 0);
-  counters_ = Counters();
+  traffic_ = kernels::CollectiveTraffic();
 }
 
 absl::Status LinkCollective::Reserve(int ranks, int64_t bytes) {
@@ -153,8 +154,8 @@ void LinkCollective::Send(int peer, const Buffer& buffer, int64_t begin, int64_t
     exchange->set_offset(offset);
     exchange->set_total_bytes(total);
     exchange->set_checksum(Crc32c(bytes));
-    counters_.bytes_out += EncodedFrameBytes(frame, size);
-    ++counters_.frames_out;
+    traffic_.bytes_out += EncodedFrameBytes(frame, size);
+    ++traffic_.frames_out;
     port_->Send(peer, std::move(frame), Payload{.chunks = {bytes}, .owner = buffer});
   }
 }
@@ -164,7 +165,7 @@ absl::Status LinkCollective::Receive(int peer, int64_t total, const Fn& take) {
   for (int64_t offset = 0; offset < total;) {
     const Instant begin = clock_->Now();
     TUTTI_ASSIGN_OR_RETURN(const RankPort::Received received, port_->Receive(peer));
-    counters_.waiting += clock_->Now() - begin;
+    traffic_.waiting_seconds += Seconds(clock_->Now() - begin);
     TUTTI_RETURN_IF_ERROR(
         Annotate(Check(peer, received, offset, total), "from " + port_->NameOf(peer)));
     take(offset, received.payload);
@@ -182,8 +183,8 @@ absl::Status LinkCollective::Check(int peer, const RankPort::Received& received,
   }
   const v1::RankExchange& exchange = received.frame.rank_exchange();
   const int64_t size = received.payload.size();
-  counters_.bytes_in += EncodedFrameBytes(received.frame, size);
-  ++counters_.frames_in;
+  traffic_.bytes_in += EncodedFrameBytes(received.frame, size);
+  ++traffic_.frames_in;
   if (exchange.step() != step_ || exchange.sequence() != ++received_[peer]) {
     return absl::FailedPreconditionError(
         absl::StrCat("frame ", exchange.sequence(), " of step ", exchange.step(), " came where ",

@@ -27,27 +27,19 @@ namespace tutti {
 
 class LinkCollective : public kernels::Collective {
  public:
-  // REQUIRES: both outlive this.
-  LinkCollective(RankPort* port, const Clock* clock) : port_(port), clock_(clock) {}
+  // REQUIRES: the clock outlives this.
+  explicit LinkCollective(const Clock* clock) : clock_(clock) {}
 
-  // Counts frames from 1 again.  REQUIRES: 0 <= rank < ranks, a power of two
-  void BeginEpoch(Epoch epoch, int ranks, int rank);
-
-  // Counts since the epoch began.
-  struct Counters {
-    int64_t bytes_out = 0;  // of frames, payload included
-    int64_t frames_out = 0;
-    int64_t bytes_in = 0;
-    int64_t frames_in = 0;
-    Duration waiting{};  // for frames of other ranks
-  };
-  const Counters& counters() const { return counters_; }
+  // Counts frames from 1 again.  REQUIRES: 0 <= rank < ranks, a power of two; the port lives until
+  // the next BeginEpoch or exchange
+  void BeginEpoch(RankPort* port, Epoch epoch, int ranks, int rank);
 
   absl::Status Reserve(int ranks, int64_t bytes) override;
   void BeginStep(uint64_t step) override { step_ = step; }
   absl::StatusOr<std::span<std::byte>> Acquire(int64_t bytes) override;
   absl::StatusOr<std::span<const float>> Sum() override;
   absl::Status Gather(std::span<const int64_t> begin) override;
+  kernels::CollectiveTraffic traffic() const override { return traffic_; }
 
  private:
   using Buffer = std::shared_ptr<ActivationBuffer>;
@@ -59,16 +51,16 @@ class LinkCollective : public kernels::Collective {
   absl::Status Receive(int peer, int64_t total, const Fn& take);
   absl::Status Check(int peer, const RankPort::Received& received, int64_t offset, int64_t total);
 
-  RankPort* const port_;
   const Clock* const clock_;
 
+  RankPort* port_ = nullptr;
   Epoch epoch_;
   int ranks_ = 1;
   int rank_ = 0;
   uint64_t step_ = 0;
   std::vector<uint64_t> sent_;      // [ranks]: frames to that rank
   std::vector<uint64_t> received_;  // [ranks]
-  Counters counters_;
+  kernels::CollectiveTraffic traffic_;
 
   std::optional<BufferPool> pool_;
   int64_t buffers_max_ = 0;

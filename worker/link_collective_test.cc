@@ -100,7 +100,7 @@ TEST(LinkCollective, SendsEachVectorOncePerDoubling) {
       ASSERT_TRUE(SumOf(stage.collective(rank), Values(rank, 1024)).ok());
     });
     for (int rank = 0; rank < ranks; ++rank) {
-      const auto& counters = stage.collective(rank)->counters();
+      const auto counters = stage.collective(rank)->traffic();
       EXPECT_EQ(counters.frames_out, std::countr_zero(static_cast<unsigned>(ranks)));
       EXPECT_LE(counters.bytes_out, counters.frames_out * (4096 + 48));
       EXPECT_EQ(counters.bytes_in, counters.bytes_out);

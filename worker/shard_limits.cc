@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "model/partition.h"
 #include "worker/limits.h"
 
 namespace tutti {
@@ -19,7 +20,11 @@ absl::Status InRange(const char* field, int64_t value, int64_t low, int64_t high
 absl::Status ValidateShard(const v1::AssignShard& shard) {
   TUTTI_RETURN_IF_ERROR(InRange("num_stages", shard.num_stages(), 1, kStagesMax));
   TUTTI_RETURN_IF_ERROR(InRange("stage", shard.stage(), 0, shard.num_stages() - 1));
-  TUTTI_RETURN_IF_ERROR(InRange("num_ranks", shard.num_ranks(), 1, kStagesMax));
+  TUTTI_RETURN_IF_ERROR(InRange("num_ranks", shard.num_ranks(), 1, kLeaves));
+  if (kLeaves % shard.num_ranks() != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("assign_shard.num_ranks is ", shard.num_ranks(),
+                                                   ", not a divisor of ", kLeaves));
+  }
   TUTTI_RETURN_IF_ERROR(InRange("rank", shard.rank(), 0, shard.num_ranks() - 1));
   TUTTI_RETURN_IF_ERROR(InRange("first_layer", shard.first_layer(), 0, INT32_MAX));
   TUTTI_RETURN_IF_ERROR(
@@ -35,6 +40,11 @@ absl::Status ValidateShard(const v1::AssignShard& shard) {
   TUTTI_RETURN_IF_ERROR(InRange("max_batch_tokens", shard.max_batch_tokens(), 1, kBatchTokensMax));
   TUTTI_RETURN_IF_ERROR(InRange("max_sequences", shard.max_sequences(), 1, kSequencesMax));
   TUTTI_RETURN_IF_ERROR(InRange("max_model_len", shard.max_model_len(), 1, kModelLenMax));
+  if (shard.num_ranks() > 1 && shard.rank_worker_ids_size() != shard.num_ranks()) {
+    return absl::InvalidArgumentError(absl::StrCat("assign_shard.rank_worker_ids names ",
+                                                   shard.rank_worker_ids_size(), " workers for ",
+                                                   shard.num_ranks(), " ranks"));
+  }
   const bool first = shard.stage() == 0;
   const bool last = shard.stage() == shard.num_stages() - 1;
   if (shard.has_embedding() != first || shard.has_head() != last) {

@@ -36,6 +36,8 @@ TEST(ValidateShard, NamesTheField) {
   EXPECT_THAT(says([](auto* s) { s->set_stage(1); }), HasSubstr("stage is 1, not in [0, 0]"));
   EXPECT_THAT(says([](auto* s) { s->set_stage(-1); }), HasSubstr("stage is -1"));
   EXPECT_THAT(says([](auto* s) { s->set_num_ranks(0); }), HasSubstr("num_ranks is 0"));
+  EXPECT_THAT(says([](auto* s) { s->set_num_ranks(3); }), HasSubstr("num_ranks is 3"));
+  EXPECT_THAT(says([](auto* s) { s->set_num_ranks(2); }), HasSubstr("0 workers for 2 ranks"));
   EXPECT_THAT(says([](auto* s) { s->set_rank(1); }), HasSubstr("rank is 1"));
   EXPECT_THAT(says([](auto* s) { s->set_first_layer(-1); }), HasSubstr("first_layer is -1"));
   EXPECT_THAT(says([](auto* s) {
@@ -57,7 +59,7 @@ TEST(SameContents, LooksAtWhatIsLoadedAndNotAtNeighbours) {
   v1::AssignShard other = Whole();
   other.set_pipeline(3);
   other.set_previous_worker_id("a");
-  other.set_next_worker_id("b");
+  other.add_next_worker_ids("b");
   EXPECT_TRUE(SameContents(Whole(), other));
   other.set_num_blocks(9);
   EXPECT_FALSE(SameContents(Whole(), other));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "kernels/collective.h"
 #include "tutti/v1/peer.pb.h"
 #include "worker/batch.h"
 
@@ -34,6 +35,9 @@ class StageRunner {
   virtual int64_t activation_row_bytes() const = 0;
   // Token ids of this model are in [0, vocab_size); the stage worker refuses plans with others.
   virtual int32_t vocab_size() const = 0;
+
+  // What it exchanged with the other ranks of its stage since the epoch began.
+  virtual kernels::CollectiveTraffic rank_traffic() const { return {}; }
 
   // Computes one step.
   //

@@ -85,6 +85,7 @@ class StageWorker::Impl {
   std::optional<BufferPool> output_pool_;
   v1::LinkCounters activation_in_;
   v1::LinkCounters activation_out_;
+  double told_waiting_seconds_ = 0;  // of the ranks' exchanges, up to the last step
   // Of epochs to come:
   std::deque<EarlyFrame> early_;
   int64_t early_bytes_ = 0;
@@ -252,6 +253,7 @@ void StageWorker::Impl::ForgetEpoch() {
   output_pool_.reset();
   activation_in_.Clear();
   activation_out_.Clear();
+  told_waiting_seconds_ = 0;
 }
 
 void StageWorker::Impl::OnCoordinatorLost() {
@@ -352,6 +354,14 @@ void StageWorker::Impl::SendDone(uint64_t step, Duration compute, Duration wait)
   done->set_wait_us(Microseconds(wait));
   *done->mutable_activation_in() = activation_in_;
   *done->mutable_activation_out() = activation_out_;
+  const kernels::CollectiveTraffic traffic = runner_->rank_traffic();
+  done->set_exchange_wait_us(
+      static_cast<int64_t>(1e6 * (traffic.waiting_seconds - told_waiting_seconds_)));
+  told_waiting_seconds_ = traffic.waiting_seconds;
+  done->mutable_exchange_in()->set_bytes(traffic.bytes_in);
+  done->mutable_exchange_in()->set_frames(traffic.frames_in);
+  done->mutable_exchange_out()->set_bytes(traffic.bytes_out);
+  done->mutable_exchange_out()->set_frames(traffic.frames_out);
   outbox_->ToCoordinator(std::move(frame));
 }
 

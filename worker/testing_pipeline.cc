@@ -7,6 +7,7 @@
 #include <sstream>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "worker/testing_ranks.h"
 #include "worker/transformer.h"
@@ -79,6 +80,9 @@ TestPipeline::TestPipeline(const TestPipelineOptions& options) : options_(option
     shard.set_max_batch_tokens(options.max_batch_tokens);
     shard.set_max_sequences(64);
     shard.set_max_model_len(static_cast<int32_t>(config_.max_position_embeddings));
+    for (int rank = 0; shard.num_ranks() > 1 && rank < shard.num_ranks(); ++rank) {
+      shard.add_rank_worker_ids(absl::StrCat("rank", rank));
+    }
     first_layer += layers[i];
     stages_.push_back(MakeStage(shard));
     if (i == 0) continue;
@@ -128,8 +132,8 @@ std::unique_ptr<TestPipeline::Stage> TestPipeline::MakeStage(const v1::AssignSha
   return stage;
 }
 
-LinkCollective::Counters TestPipeline::exchanged(size_t stage, int rank) const {
-  return stages_[stage]->ranks.collective(rank)->counters();
+kernels::CollectiveTraffic TestPipeline::exchanged(size_t stage, int rank) const {
+  return stages_[stage]->ranks.collective(rank)->traffic();
 }
 
 TestPipeline::~TestPipeline() = default;

@@ -61,7 +61,7 @@ class TestPipeline {
 
   const ModelConfig& config() const { return config_; }
   const v1::ShardReady& ready(size_t stage, int rank = 0) const { return ready_[stage][rank]; }
-  LinkCollective::Counters exchanged(size_t stage, int rank) const;
+  kernels::CollectiveTraffic exchanged(size_t stage, int rank) const;
 
  private:
   struct Stage;

@@ -23,8 +23,8 @@ class TestRanks {
   explicit TestRanks(int ranks) {
     for (int rank = 0; rank < ranks; ++rank) {
       ports_.push_back(std::make_unique<Port>(this, rank));
-      collectives_.push_back(std::make_unique<LinkCollective>(ports_.back().get(), &clock_));
-      collectives_.back()->BeginEpoch(Epoch(7), ranks, rank);
+      collectives_.push_back(std::make_unique<LinkCollective>(&clock_));
+      collectives_.back()->BeginEpoch(ports_.back().get(), Epoch(7), ranks, rank);
     }
   }
 

@@ -101,6 +101,10 @@ int64_t Transformer::activation_row_bytes() const {
   return config_.hidden_size * DTypeBytes(config_.dtype);
 }
 
+kernels::CollectiveTraffic Transformer::rank_traffic() const {
+  return options_.place.ranks == 1 ? kernels::CollectiveTraffic() : options_.collective->traffic();
+}
+
 absl::Status Transformer::Run(const Batch& batch, std::span<const std::byte> input,
                               std::span<std::byte> output, std::vector<v1::SampledToken>* sampled,
                               const ProgressCallback& progress) {

@@ -61,6 +61,7 @@ class Transformer : public StageRunner {
   ShardMemory memory() const override;
   int64_t activation_row_bytes() const override;
   int32_t vocab_size() const override { return static_cast<int32_t>(config_.vocab_size); }
+  kernels::CollectiveTraffic rank_traffic() const override;
   absl::Status Run(const Batch& batch, std::span<const std::byte> input,
                    std::span<std::byte> output, std::vector<v1::SampledToken>* sampled,
                    const ProgressCallback& progress) override;

@@ -48,12 +48,15 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& optio
                              {.num_threads = threads, .numerics_class = options.numerics_class}));
   TUTTI_ASSIGN_OR_RETURN(worker->dialer_, GrpcDialer::Create({.tls = options.tls}));
   worker->executor_ = std::make_unique<Executor>(
-      Executor::Options{
-          .coordinator = options.coordinator,
-          .hello = MakeHello(options, *worker->backend_, threads, fingerprint),
-          .peers = options.peers,
-          .factory = MakeTransformerFactory(
-              {options.model_dir, config, worker->backend_.get(), options.memory_bytes})},
+      Executor::Options{.coordinator = options.coordinator,
+                        .hello = MakeHello(options, *worker->backend_, threads, fingerprint),
+                        .peers = options.peers,
+                        .factory = MakeTransformerFactory({.dir = options.model_dir,
+                                                           .config = config,
+                                                           .backend = worker->backend_.get(),
+                                                           .memory_bytes = options.memory_bytes,
+                                                           .collective = &worker->collective_}),
+                        .collective = &worker->collective_},
       worker->dialer_.get(), &worker->clock_);
   TUTTI_ASSIGN_OR_RETURN(worker->server_,
                          GrpcPeerServer::Start({.address = options.listen, .tls = options.tls},

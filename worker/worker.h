@@ -20,7 +20,7 @@ namespace tutti {
 struct WorkerOptions {
   std::string model_dir;
   std::string coordinator;  // where to dial it: host:port or unix:/path
-  std::string listen;       // where the previous stage dials us
+  std::string listen;       // where the previous stage and other ranks dial us
   std::string worker_id;
   std::string cluster_id;
   std::string device = "cpu";  // a backend's name
@@ -39,7 +39,7 @@ class Worker {
   static absl::StatusOr<std::unique_ptr<Worker>> Start(const WorkerOptions& options);
   ~Worker();
 
-  // host:port (or unix:path) the previous stage dials.
+  // host:port (or unix:path) the previous stage and other ranks dial.
   const std::string& address() const { return server_->address(); }
 
   // Finishes the step in progress and closes all links. False when that takes longer than
@@ -51,6 +51,7 @@ class Worker {
 
   const SystemClock clock_;
   std::unique_ptr<kernels::Backend> backend_;
+  LinkCollective collective_{&clock_};
   std::unique_ptr<GrpcDialer> dialer_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<GrpcPeerServer> server_;

@@ -54,7 +54,9 @@ std::string AssignText(const v1::AssignShard& shard) {
       shard.block_size());
   if (shard.has_embedding()) absl::StrAppend(&text, ", embedding");
   if (shard.has_head()) absl::StrAppend(&text, ", head");
-  if (!shard.next_worker_id().empty()) absl::StrAppend(&text, ", next ", shard.next_worker_id());
+  if (!shard.next_worker_ids().empty()) {
+    absl::StrAppend(&text, ", next ", absl::StrJoin(shard.next_worker_ids(), " and "));
+  }
   return text;
 }
 

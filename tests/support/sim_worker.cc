@@ -178,9 +178,8 @@ void SimWorker::DialNext() {
   if (to_next_ != nullptr) to_next_->Close(false, [] {});
   to_next_.reset();
   next_ = nullptr;
-  const std::string& next = worker_->shard().next_worker_id();
-  if (next.empty()) return;
-  next_ = world_->FindWorker(next);
+  if (worker_->shard().next_worker_ids().empty()) return;
+  next_ = world_->FindWorker(worker_->shard().next_worker_ids(0));
   next_incarnation_ = next_->incarnation_;
   to_next_ = std::make_unique<SimPipe>(queue_, random_, options_->link);
 }

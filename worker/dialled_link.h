@@ -1,8 +1,6 @@
-// The activation link to the next stage of the current epoch. A new epoch is a new link.
-//
-// What is sent before the next stage said welcome (it may still be loading, or not have heard of
-// the epoch) waits here in order. After welcome a link that closes cannot be repaired, because
-// nobody knows what arrived: the epoch is broken.
+// A link to a peer of this epoch that this worker dials: the next stage, or a higher rank of its
+// own stage. Found by its worker id in the operator's table, dialled until it answers with welcome;
+// frames sent before wait in order.
 //
 // Thread: the executor's.
 #pragma once
@@ -14,22 +12,21 @@
 
 #include "base/clock.h"
 #include "base/ids.h"
+#include "transport/link.h"
 #include "worker/backoff.h"
 #include "worker/link_events.h"
 #include "worker/peer_table.h"
 
 namespace tutti {
 
-class NextStageLink {
+class DialledLink {
  public:
-  // REQUIRES: both outlive this.
-  NextStageLink(LinkContext* context, const PeerTable* peers);
+  // Only exchanges of ranks (LINK_PURPOSE_COLLECTIVE) go both ways.  REQUIRES: both outlive this.
+  DialledLink(LinkContext* context, const PeerTable* peers, v1::LinkPurpose purpose);
 
-  // From now on frames go to `worker_id` in `epoch`; empty: there is no next stage.
-  // NOT_FOUND when the operator's table does not name it.
+  // From now on frames go to `worker_id` in `epoch`. NOT_FOUND when the operator's table does not
+  // name it.
   absl::Status Begin(Epoch epoch, const std::string& worker_id, Instant now);
-  // Forgets the link and what waits.
-  void End();
 
   // Dials when it is time to.  Errors: the epoch cannot go on without this link, and has waited
   // long enough for the coordinator to see why.
@@ -37,8 +34,9 @@ class NextStageLink {
   Instant next_wake() const;
 
   bool Is(LinkId id) const { return link_ != nullptr && id == id_; }
-  // REQUIRES: Is(its link)
-  void OnFrame(const v1::Frame& frame, Instant now);
+  bool is_up() const { return link_ != nullptr && welcomed_; }
+  // True: the frame is for the caller.  REQUIRES: Is(its link)
+  bool TakeFrame(const v1::Frame& frame, Instant now);
   void OnClosed(const absl::Status& reason, Instant now);
 
   void Send(v1::Frame frame, Payload payload);
@@ -51,13 +49,15 @@ class NextStageLink {
 
   void Dial(Instant now);
   void SendNow(v1::Frame frame, Payload payload);
+  std::string Name() const;
 
   LinkContext* const context_;
   const PeerTable* const peers_;
+  const v1::LinkPurpose purpose_;
   Backoff backoff_;
 
   Epoch epoch_;
-  std::string worker_id_;  // empty: there is no next stage
+  std::string worker_id_;
   std::string address_;
   std::unique_ptr<Link> link_;
   LinkId id_;
