@@ -1,8 +1,10 @@
 #include "coordinator/served_model.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "coordinator/engine_loop.h"
 #include "coordinator/limits.h"
 #include "model/fingerprint.h"
@@ -66,6 +68,11 @@ absl::StatusOr<std::unique_ptr<ServedModel>> ServedModel::Load(const std::filesy
         absl::StrCat(dir.string(), ": the tokenizer has ", model->tokenizer->vocab_size(),
                      " tokens, config.json's vocab_size is ", model->config.vocab_size));
   }
+  // Families whose configuration names only the end of text end a turn with other tokens.
+  std::vector<int32_t>& ends = model->generation.eos_token_ids;
+  for (const TokenId id : model->tokenizer->end_of_turn()) {
+    if (std::find(ends.begin(), ends.end(), id) == ends.end()) ends.push_back(id);
+  }
   absl::StatusOr<ChatTemplate> chat_template = LoadChatTemplate(dir);
   if (chat_template.ok()) {
     model->chat_template = std::move(*chat_template);
@@ -87,7 +94,7 @@ absl::StatusOr<std::vector<TokenId>> ServedModel::EncodeText(const std::string& 
     return absl::InvalidArgumentError(
         absl::StrCat(path, " has ", text.size(), " bytes, the limit is ", kPromptBytesMax));
   }
-  absl::StatusOr<std::vector<TokenId>> ids = tokenizer->Encode(text);
+  absl::StatusOr<std::vector<TokenId>> ids = tokenizer->EncodePrompt(text);
   if (!ids.ok()) return Annotate(ids.status(), path);
   return ids;
 }
@@ -112,7 +119,8 @@ absl::StatusOr<std::vector<TokenId>> ServedModel::EncodeChat(const v1::ChatMessa
     }
   }
   kwargs["add_generation_prompt"] = !chat.omit_generation_prompt();
-  absl::StatusOr<std::vector<Segment>> segments = chat_template->Render(messages, kwargs);
+  absl::StatusOr<std::vector<Segment>> segments =
+      chat_template->Render(messages, kwargs, absl::Now());
   if (!segments.ok()) return Annotate(segments.status(), path);
   absl::StatusOr<std::vector<TokenId>> ids = tokenizer->EncodeSegments(*segments);
   if (!ids.ok()) return Annotate(ids.status(), path);

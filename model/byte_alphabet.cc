@@ -61,4 +61,12 @@ std::string AlphabetFromBytes(std::string_view bytes) {
   return spelled;
 }
 
+std::optional<char> FallbackByte(std::string_view spelled) {
+  constexpr std::string_view kDigits = "0123456789ABCDEF";
+  if (spelled.size() != 6 || !spelled.starts_with("<0x") || spelled[5] != '>') return std::nullopt;
+  const size_t high = kDigits.find(spelled[3]), low = kDigits.find(spelled[4]);
+  if (high == std::string_view::npos || low == std::string_view::npos) return std::nullopt;
+  return static_cast<char>(high * 16 + low);
+}
+
 }  // namespace tutti

@@ -1,5 +1,5 @@
-// The alphabet in which byte-level vocabularies spell bytes (GPT-2's): each byte is one visible
-// character.
+// How vocabularies spell bytes: the alphabet of byte-level ones (GPT-2's), in which each byte is
+// one visible character, and the fallback tokens of sentencepiece.
 #pragma once
 
 #include <optional>
@@ -13,5 +13,8 @@ std::optional<std::string> BytesFromAlphabet(std::string_view spelled);
 
 // " the" -> "Ġthe".
 std::string AlphabetFromBytes(std::string_view bytes);
+
+// "<0x0A>" -> "\n". Nothing for all other spellings.
+std::optional<char> FallbackByte(std::string_view spelled);
 
 }  // namespace tutti

@@ -32,12 +32,14 @@ BytePairs Learned(const std::vector<std::pair<std::string, std::string>>& merges
   }
   auto vocabulary = Vocabulary::Create(entries);
   EXPECT_TRUE(vocabulary.ok()) << vocabulary.status();
-  std::vector<BytePairs::Merge> rules;
+  BytePairs::Rules rules;
+  rules.whole_words_first = whole_words_first;
   for (const auto& [left, right] : merges) {
-    rules.push_back(
-        {*vocabulary->Find(left), *vocabulary->Find(right), *vocabulary->Find(left + right)});
+    const auto rank = static_cast<uint32_t>(rules.merges.size());
+    rules.merges.push_back(
+        {*vocabulary->Find(left), *vocabulary->Find(right), *vocabulary->Find(left + right), rank});
   }
-  return BytePairs(*std::move(vocabulary), rules, whole_words_first);
+  return BytePairs(*std::move(vocabulary), std::move(rules));
 }
 
 std::vector<TokenId> Encode(const BytePairs& pairs, std::string_view text) {

@@ -6,11 +6,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "model/builtin_templates.h"
 #include "model/jinja_ast.h"
 #include "model/jinja_evaluator.h"
 #include "model/jinja_parser.h"
 #include "model/limits.h"
 #include "model/text_file.h"
+#include "model/tokenizer_spec.h"
 
 namespace tutti {
 namespace {
@@ -105,13 +107,14 @@ void ChatTemplate::SetToolTemplate(ChatTemplate other) {
 }
 
 absl::StatusOr<std::vector<Segment>> ChatTemplate::Render(const ordered_json& messages,
-                                                          const ordered_json& kwargs) const {
+                                                          const ordered_json& kwargs,
+                                                          std::optional<absl::Time> now) const {
   if (!messages.is_array()) return absl::InvalidArgumentError("messages: not a list");
   if (!kwargs.is_object() && !kwargs.is_null()) {
     return absl::InvalidArgumentError("template arguments: not an object");
   }
   const bool has_tools = kwargs.contains("tools") && !kwargs["tools"].is_null();
-  if (has_tools && tool_template_ != nullptr) return tool_template_->Render(messages, kwargs);
+  if (has_tools && tool_template_ != nullptr) return tool_template_->Render(messages, kwargs, now);
 
   Variables variables;
   TUTTI_ASSIGN_OR_RETURN(Value list, Value::FromJson(messages, "messages", /*from_user=*/true));
@@ -132,7 +135,8 @@ absl::StatusOr<std::vector<Segment>> ChatTemplate::Render(const ordered_json& me
   }
   // After those of the request, which take precedence.
   for (const auto& [name, value] : variables_) variables.emplace_back(name, Value::Literal(value));
-  TUTTI_ASSIGN_OR_RETURN(const jinja::Text text, jinja::Evaluate(*parsed_, std::move(variables)));
+  TUTTI_ASSIGN_OR_RETURN(const jinja::Text text,
+                         jinja::Evaluate(*parsed_, std::move(variables), now));
   return ToSegments(text);
 }
 
@@ -152,6 +156,11 @@ absl::StatusOr<ChatTemplate> LoadChatTemplate(const std::filesystem::path& model
     TUTTI_ASSIGN_OR_RETURN(ChatTemplate parsed, ParseFrom(source, file.string()));
     SetSpecialTokens(config, &parsed);
     return parsed;
+  }
+  const auto kind = FindTokenizerKind(model_dir);
+  if (kind.ok() && *kind == TokenizerKind::kChatGlm) return ChatTemplate::Parse(kChatGlmTemplate);
+  if (kind.ok() && *kind == TokenizerKind::kTiktoken && !config.contains("chat_template")) {
+    return ChatTemplate::Parse(kQwenChatTemplate);
   }
   TUTTI_ASSIGN_OR_RETURN(ChatTemplate parsed, FromConfig(config, config_file.string()));
   SetSpecialTokens(config, &parsed);

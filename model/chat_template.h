@@ -4,12 +4,14 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "model/segment.h"
 
 namespace tutti {
@@ -43,6 +45,9 @@ class ChatTemplate {
   // documents, or whatever the template knows; absent ones of these are none, except
   // add_generation_prompt, which is false.
   //
+  // `now`: what the template's strftime_now tells, in UTC. Without it a template that asks first
+  // whether it is defined writes a date of its own, or none.
+  //
   // Every byte that comes from `messages` or `kwargs` lies in a segment that is from_user, however
   // the template cut, joined or quoted it; adjacent segments differ in from_user.
   //
@@ -50,7 +55,8 @@ class ChatTemplate {
   // for what the template cannot do with these messages, or naming the path of a bad value
   // ("messages[0].content"); ResourceExhausted beyond the limits of model/limits.h.
   absl::StatusOr<std::vector<Segment>> Render(const nlohmann::ordered_json& messages,
-                                              const nlohmann::ordered_json& kwargs) const;
+                                              const nlohmann::ordered_json& kwargs,
+                                              std::optional<absl::Time> now = std::nullopt) const;
 
  private:
   explicit ChatTemplate(std::unique_ptr<jinja::Template> parsed);
@@ -61,8 +67,10 @@ class ChatTemplate {
 };
 
 // The template of a model: chat_template.jinja, or else chat_template of tokenizer_config.json,
-// which is a string or a list of {name, template} of which "default" and "tool_use" are used. The
-// special tokens that tokenizer_config.json names (bos_token, eos_token, ...) are its variables.
+// which is a string or a list of {name, template} of which "default" and "tool_use" are used, or
+// else the family's own (builtin_templates.h). ChatGLM3's own comes before that of its
+// tokenizer_config.json, which gives other ids than it was trained with. The special tokens that
+// tokenizer_config.json names (bos_token, eos_token, ...) are its variables.
 //
 // Errors: NotFound when the model has none; otherwise as Parse and ReadTextFile, naming the file.
 absl::StatusOr<ChatTemplate> LoadChatTemplate(const std::filesystem::path& model_dir);

@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "model/checkpoint_index.h"
 #include "model/json_document.h"
 #include "model/limits.h"
 #include "model/text_file.h"
@@ -75,43 +76,9 @@ bool Exists(const std::string& path) {
   return std::filesystem::exists(path, error);
 }
 
-// A shard is a file beside the index: a name with a directory in it would reach files that nobody
-// offered.
-bool IsPlainName(const std::string& name) {
-  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
-         name.find('\0') == std::string::npos;
-}
-
-// Shard -> tensors it should hold; ordered, so that file numbers do not depend on a hash.
-using ShardMap = std::map<std::string, std::vector<std::string>>;
-
 absl::StatusOr<ShardMap> ReadIndex(const std::string& path) {
   TUTTI_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, kIndexBytesMax));
-  TUTTI_ASSIGN_OR_RETURN(const nlohmann::json root, ParseJson(text, path, kIndexBytesMax));
-  const auto map = root.is_object() ? root.find("weight_map") : root.end();
-  if (map == root.end() || !map->is_object()) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": weight_map is missing or no object"));
-  }
-  if (static_cast<int64_t>(map->size()) > kTensorsMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": ", map->size(), " tensors, more than the limit of ", kTensorsMax));
-  }
-  ShardMap shards;
-  for (const auto& [tensor, file] : map->items()) {
-    if (!file.is_string() || !IsPlainName(file.get_ref<const std::string&>())) {
-      return absl::InvalidArgumentError(absl::StrCat(path, ": weight_map entry ", Quoted(tensor),
-                                                     " does not name a file beside the index"));
-    }
-    shards[file.get<std::string>()].push_back(tensor);
-    if (shards.size() > kShardFilesMax) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ": more than the limit of ", kShardFilesMax, " shards"));
-    }
-  }
-  if (shards.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": weight_map is empty"));
-  }
-  return shards;
+  return ParseCheckpointIndex(text, path);
 }
 
 absl::Status NoCheckpoint(const std::string& dir) {

@@ -7,9 +7,11 @@
 namespace tutti {
 
 std::string Detokenizer::Push(TokenId token) {
-  const std::optional<std::string_view> bytes =
+  std::optional<std::string_view> bytes =
       skip_special_tokens_ ? tokenizer_->TokenBytes(token) : tokenizer_->TokenText(token);
   if (!bytes.has_value()) return {};
+  if (drop_space_ && bytes->starts_with(' ')) bytes->remove_prefix(1);
+  drop_space_ = drop_space_ && tokenizer_->IsSpecial(token);
   held_.append(*bytes);
   std::string text;
   std::string_view rest = held_;

@@ -16,9 +16,15 @@ namespace tutti {
 // Holds at most 3 bytes.  Thread: one at a time.
 class Detokenizer {
  public:
+  // Whether other text stands before the tokens. Where it does not, the space that some tokenizers
+  // put before a text is no part of it; a continuation's first space is.
+  enum class From { kContinuation, kBeginning };
+
   // REQUIRES: `tokenizer` outlives this.  `skip_special_tokens`: they stand for no text.
-  Detokenizer(const Tokenizer* tokenizer, bool skip_special_tokens)
-      : tokenizer_(tokenizer), skip_special_tokens_(skip_special_tokens) {}
+  Detokenizer(const Tokenizer* tokenizer, bool skip_special_tokens, From from = From::kContinuation)
+      : tokenizer_(tokenizer),
+        skip_special_tokens_(skip_special_tokens),
+        drop_space_(from == From::kBeginning && tokenizer->AddsSpace()) {}
 
   // The text that `token` completes: valid UTF-8, often empty, never a part of a character.
   std::string Push(TokenId token);
@@ -29,6 +35,7 @@ class Detokenizer {
  private:
   const Tokenizer* const tokenizer_;
   const bool skip_special_tokens_;
+  bool drop_space_;   // until there is text
   std::string held_;  // the beginning of a character
 };
 

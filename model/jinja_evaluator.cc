@@ -23,8 +23,8 @@ enum class Flow { kNext, kBreak, kContinue };
 
 class Evaluator {
  public:
-  explicit Evaluator(std::vector<std::pair<std::string, Value>> variables)
-      : variables_(std::move(variables)), scopes_(1) {}
+  Evaluator(std::vector<std::pair<std::string, Value>> variables, std::optional<absl::Time> now)
+      : variables_(std::move(variables)), work_(now), scopes_(1) {}
 
   absl::StatusOr<Text> Run(const Template& source) {
     TUTTI_ASSIGN_OR_RETURN(const Flow flow, RunBody(source.body));
@@ -463,8 +463,10 @@ class Evaluator {
 }  // namespace
 
 absl::StatusOr<Text> Evaluate(const Template& source,
-                              std::vector<std::pair<std::string, Value>> variables) {
-  return Evaluator(std::move(variables)).Run(source);
+                              std::vector<std::pair<std::string, Value>> variables,
+                              std::optional<absl::Time> now) {
+  if (now.has_value()) variables.emplace_back("strftime_now", Value::Bool(true));
+  return Evaluator(std::move(variables), now).Run(source);
 }
 
 }  // namespace tutti::jinja

@@ -16,10 +16,10 @@ constexpr std::array<std::string_view, 9> kLoopAttributes = {
     "index", "index0", "first", "last", "length", "revindex", "revindex0", "previtem", "nextitem"};
 // Inside a macro these would be its surplus arguments and the block of a call.
 constexpr std::array<std::string_view, 3> kMacroSpecials = {"varargs", "kwargs", "caller"};
-// Functions of HuggingFace's environment that we do not have. `strftime_now is defined` must not
-// quietly be false.
-constexpr std::array<std::string_view, 5> kUnsupportedNames = {"strftime_now", "cycler", "joiner",
-                                                               "lipsum", "self"};
+// Globals of Jinja that we do not have: a template that asks whether they are defined must not be
+// told that they are not.
+constexpr std::array<std::string_view, 4> kUnsupportedNames = {"cycler", "joiner", "lipsum",
+                                                               "self"};
 
 }  // namespace
 
@@ -292,7 +292,8 @@ absl::StatusOr<ExprPtr> ExpressionParser::ParseName() {
     return FailAt(token.line, absl::StrCat("\"", name, "\" is not supported"));
   }
   if (Now().IsOperator("(")) return ParseFunctionCall(token);
-  if (FindFunction(name) != nullptr && name != "dict") {
+  // "strftime_now is defined" is asked, because it came late to transformers.
+  if (FindFunction(name) != nullptr && name != "dict" && name != "strftime_now") {
     return FailAt(token.line, absl::StrCat("function \"", name,
                                            "\" without a call is not "
                                            "supported"));

@@ -53,6 +53,8 @@ absl::StatusOr<Value> Trim(const Value& self, const Call& call) {
     return Value::Str(Strip(text, std::nullopt, Side::kBoth));
   }
   if (!call.values[0].IsStr()) return TypeError(call.values[0], "given where a str is needed");
+  // Each character is looked for in all of them.
+  TUTTI_RETURN_IF_ERROR(call.work->Charge(self.weight() * call.values[0].weight()));
   return Value::Str(Strip(text, call.values[0].str(), Side::kBoth));
 }
 

@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "base/status.h"
 #include "model/absl_text.h"
 #include "model/jinja_builtins.h"
@@ -38,6 +39,10 @@ absl::StatusOr<Value> StripMethod(const Value& self, const Call& call) {
   if (!self.IsStr()) return NeedsStr(self, "strip");
   TUTTI_ASSIGN_OR_RETURN(const auto chars, OptionalStr(call, 0));
   TUTTI_RETURN_IF_ERROR(call.work->ChargeBytes(self.text().memory()));
+  // Each character is looked for in all of `chars`.
+  if (chars.has_value()) {
+    TUTTI_RETURN_IF_ERROR(call.work->Charge(self.weight() * call.values[0].weight()));
+  }
   return Value::Str(Strip(self.text(), chars, side));
 }
 
@@ -204,6 +209,26 @@ absl::StatusOr<Value> Range(const Value&, const Call& call) {
   return Value::MakeList(std::move(items));
 }
 
+// Of the conversion specifiers of strftime, those that templates use and that mean the same
+// everywhere.
+absl::StatusOr<Value> StrftimeNow(const Value&, const Call& call) {
+  constexpr std::string_view kSpecifiers = "aAbBdHIjmMpSyY%";
+  if (!call.work->now().has_value()) {
+    return absl::InvalidArgumentError("'strftime_now' is undefined");
+  }
+  if (!call.values[0].IsStr()) return BadArgument(call.values[0], "str");
+  const std::string_view format = call.values[0].str();
+  TUTTI_RETURN_IF_ERROR(call.work->ChargeBytes(format.size() * 8));
+  for (size_t at = format.find('%'); at != std::string_view::npos; at = format.find('%', at + 2)) {
+    if (at + 1 >= format.size() || kSpecifiers.find(format[at + 1]) == std::string_view::npos) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "strftime_now: the conversion \"", Absl(format.substr(at, 2)), "\" is not supported"));
+    }
+  }
+  return Value::Str(Text(absl::FormatTime(Absl(format), *call.work->now(), absl::UTCTimeZone()),
+                         /*from_user=*/call.values[0].text().AnyFromUser()));
+}
+
 const std::vector<Builtin>& Methods() {
   static const auto* const table = new std::vector<Builtin>{
       {"capitalize", CaseMethod<Capitalize>},
@@ -235,6 +260,7 @@ const std::vector<Builtin>& Functions() {
       {.name = "namespace", .function = MakeNamespace, .parameters = {}, .more = true},
       {"raise_exception", RaiseException, {"message"}, 1},
       {"range", Range, {"start", "stop", "step"}, 1},
+      {"strftime_now", StrftimeNow, {"format"}, 1},
   };
   return *table;
 }

@@ -2,11 +2,16 @@
 // is checked by text_golden_test.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "base/check.h"
 #include "base/random.h"
 #include "base/status.h"
 #include "model/jinja_evaluator.h"
@@ -30,7 +35,7 @@ std::string ParseError(std::string_view source) {
 absl::StatusOr<Text> Render(std::string_view source,
                             std::vector<std::pair<std::string, Value>> variables = {}) {
   TUTTI_ASSIGN_OR_RETURN(const auto parsed, ParseTemplate(source));
-  return Evaluate(*parsed, std::move(variables));
+  return Evaluate(*parsed, std::move(variables), std::nullopt);
 }
 
 std::string RenderError(std::string_view source) {
@@ -158,8 +163,6 @@ TEST(ParserTest, RefusesWhatItDoesNotKnowByNameWhenParsing) {
            {"{{ x | indent }}", "filter \"indent\""},
            {"{{ x is nope }}", "test \"nope\""},
            {"{{ nope(1) }}", "function \"nope\""},
-           {"{{ strftime_now('%d') }}", "\"strftime_now\""},
-           {"{{ strftime_now is defined }}", "\"strftime_now\""},
            {"{{ range is defined }}", "function \"range\" without a call"},
            {"{{ x.nope() }}", "method \"nope\""},
            {"{{ x.append(1) }}", "method \"append\""},
@@ -250,6 +253,116 @@ TEST(ParserTest, SizeAndNestingAreBounded) {
   std::string elifs = "{% if 0 %}";
   for (int i = 0; i < 3000; ++i) elifs += "{% elif 0 %}";
   EXPECT_EQ(ParseError(elifs + "{% endif %}"), "accepted");
+}
+
+// --- The deepest templates ---
+
+std::string Repeated(std::string_view piece, int n) {
+  std::string out;
+  for (int i = 0; i < n; ++i) out += piece;
+  return out;
+}
+
+// `make(n)` for the largest n that is accepted.
+std::string Deepest(const std::function<std::string(int)>& make) {
+  int n = kTemplateDepthMax;
+  while (n > 0 && ParseError(make(n)) != "accepted") --n;
+  return make(n);
+}
+
+// What `source` renders on a thread whose stack is smaller than any that servers get.
+std::string RenderOnSmallStack(const std::string& source) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  constexpr size_t kStackBytes = 16 << 20;  // their frames are many times larger
+#else
+  constexpr size_t kStackBytes = 2 << 20;
+#endif
+  struct Job {
+    const std::string& source;
+    std::string result;
+  } job{source, ""};
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  CHECK(pthread_attr_setstacksize(&attributes, kStackBytes) == 0);
+  pthread_t thread;
+  const auto run = [](void* argument) -> void* {
+    auto* job = static_cast<Job*>(argument);
+    const auto text = Render(job->source);
+    job->result = text.ok() ? std::string(text->bytes()) : std::string(text.status().message());
+    return nullptr;
+  };
+  CHECK(pthread_create(&thread, &attributes, run, &job) == 0);
+  pthread_join(thread, nullptr);
+  pthread_attr_destroy(&attributes);
+  return job.result;
+}
+
+std::string NestedIfs(int n) {
+  return Repeated("{% if 1 %}", n) + "x" + Repeated("{% endif %}", n);
+}
+
+// A block takes one level, an expression two: the condition of the innermost if needs three.
+TEST(NestingTest, AllButTheLastLevelsAreForBlocks) {
+  EXPECT_EQ(ParseError(NestedIfs(kTemplateDepthMax - 3)), "accepted");
+  EXPECT_THAT(ParseError(NestedIfs(kTemplateDepthMax)), HasSubstr("nests deeper"));
+}
+
+TEST(NestingTest, TheDeepestTemplatesFitTheStack) {
+  EXPECT_EQ(RenderOnSmallStack(Deepest(NestedIfs)), "x");
+  EXPECT_EQ(RenderOnSmallStack(Deepest([](int n) {
+              return Repeated("{% for i in [1] %}", n) + "x" + Repeated("{% endfor %}", n);
+            })),
+            "x");
+  EXPECT_EQ(RenderOnSmallStack(Deepest([](int n) {
+              return "{{ " + Repeated("(1 + ", n) + "0" + Repeated(")", n) + " > 9 }}";
+            })),
+            "True");
+  EXPECT_EQ(RenderOnSmallStack(Deepest(
+                [](int n) { return "{{ " + Repeated("[", n) + Repeated("]", n) + "|length }}"; })),
+            "1");
+}
+
+TEST(NestingTest, TheDeepestMacrosFitTheStack) {
+  const auto source = [](int n) {
+    std::string macros;
+    for (int i = 0; i < kTemplateMacroDepthMax; ++i) {
+      const std::string inner = i == 0 ? std::string("x") : absl::StrCat("{{ m", i - 1, "() }}");
+      absl::StrAppend(&macros, "{% macro m", i, "() %}", Repeated("{% if 1 %}", n), inner,
+                      Repeated("{% endif %}", n), "{% endmacro %}");
+    }
+    return absl::StrCat(macros, "{{ m", kTemplateMacroDepthMax - 1, "() }}");
+  };
+  EXPECT_EQ(RenderOnSmallStack(Deepest(source)), "x");
+}
+
+// Stripping looks for each character of the text in all that were given: that is work, too.
+TEST(EvaluatorTest, StrippingLongSetsOfCharactersIsCharged) {
+  for (const std::string call : {"u.strip(c)", "u.lstrip(c)", "u.rstrip(c)", "u|trim(c)"}) {
+    const auto text = Render(
+        absl::StrCat("{{ ", call, " }}"),
+        {{"u", User(std::string(4 << 20, 'a'))}, {"c", User(std::string(4 << 20, 'b') + "a")}});
+    EXPECT_EQ(text.status().code(), absl::StatusCode::kResourceExhausted) << call;
+  }
+  EXPECT_EQ(RenderMarked("{{ u.strip('ur') }}"), "[se]");
+}
+
+TEST(EvaluatorTest, TellsTheTimeItIsGiven) {
+  const auto render = [](std::string_view source, std::optional<absl::Time> now) {
+    const auto parsed = ParseTemplate(source);
+    EXPECT_TRUE(parsed.ok()) << parsed.status();
+    const auto text = Evaluate(**parsed, {}, now);
+    return text.ok() ? std::string(text->bytes()) : std::string(text.status().message());
+  };
+  const absl::Time now = absl::FromUnixSeconds(1'700'000'000);
+  EXPECT_EQ(render("{{ strftime_now('%d %b %Y, %H:%M:%S %A %%') }}", now),
+            "14 Nov 2023, 22:13:20 Tuesday %");
+  EXPECT_EQ(render("{{ strftime_now is defined }}", now), "True");
+  EXPECT_EQ(render("{{ strftime_now is defined }}", std::nullopt), "False");
+  EXPECT_THAT(render("{{ strftime_now('%d') }}", std::nullopt), HasSubstr("is undefined"));
+  for (const std::string bad : {"%E4S", "%-d", "%", "%Q"}) {
+    EXPECT_THAT(render(absl::StrCat("{{ strftime_now('", bad, "') }}"), now),
+                HasSubstr("is not supported"));
+  }
 }
 
 TEST(EvaluatorTest, ErrorsNameTheLine) {

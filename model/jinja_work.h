@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "model/jinja_value.h"
 #include "model/limits.h"
 
@@ -17,6 +19,11 @@ namespace tutti::jinja {
 // first.
 class Work {
  public:
+  explicit Work(std::optional<absl::Time> now) : now_(now) {}
+
+  // What strftime_now tells; nothing when templates are not told the time.
+  const std::optional<absl::Time>& now() const { return now_; }
+
   // Errors: ResourceExhausted when kTemplateStepsMax steps are used up.
   absl::Status Charge(int64_t steps) {
     left_ -= steps;
@@ -48,6 +55,7 @@ class Work {
   }
 
  private:
+  const std::optional<absl::Time> now_;
   int64_t left_ = kTemplateStepsMax;
   std::vector<std::unique_ptr<Namespace>> namespaces_;
 };

@@ -25,6 +25,23 @@ inline constexpr size_t kTextConfigFileBytesMax = 4 << 20;
 // that bounds the arrays indexed by id to a few MB.
 inline constexpr int64_t kTokenIdMax = 1 << 20;
 
+// Bytes of a token in vocabularies whose merges follow from ranks: each is cut at every place and
+// both halves looked up, so the cost grows with the square. The longest in qwen.tiktoken has 128
+// bytes, in Llama 2's model 48.
+inline constexpr size_t kRankedTokenBytesMax = 512;
+
+// Longest line of a qwen.tiktoken: a token of kRankedTokenBytesMax bytes in base64 (4 characters
+// for 3 bytes), a space, and a rank below kTokenIdMax.
+inline constexpr size_t kTiktokenLineBytesMax = 700;
+
+// Bytes of what one character of a text becomes by the normalization table of a sentencepiece
+// model. The longest in Unicode's NFKC is 33 (U+FDFA); with it bounds how much longer a text may
+// become.
+inline constexpr size_t kCharacterMapTargetBytesMax = 64;
+
+// Tokens put before every prompt. Published tokenizers have one or two.
+inline constexpr size_t kPromptPrefixTokensMax = 16;
+
 // Added tokens of a vocabulary and bytes of each. Qwen 1 has 208, Llama 3 has 256 of at most 29
 // bytes, Gemma 6,400. Together they bound the matcher to 4 million states.
 inline constexpr size_t kAddedTokensMax = 16384;

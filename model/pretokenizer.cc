@@ -3,6 +3,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
 
@@ -85,8 +86,8 @@ class Pretokenizer::Pattern {
   pcre2_code* const code_;
 };
 
-Pretokenizer::Pretokenizer(std::vector<std::unique_ptr<Pattern>> patterns)
-    : patterns_(std::move(patterns)) {}
+Pretokenizer::Pretokenizer(std::vector<std::unique_ptr<Pattern>> patterns, Spaces spaces)
+    : patterns_(std::move(patterns)), spaces_(spaces) {}
 Pretokenizer::Pretokenizer(Pretokenizer&&) noexcept = default;
 Pretokenizer& Pretokenizer::operator=(Pretokenizer&&) noexcept = default;
 Pretokenizer::~Pretokenizer() = default;
@@ -97,11 +98,27 @@ absl::StatusOr<Pretokenizer> Pretokenizer::Create(const std::vector<std::string_
     TUTTI_ASSIGN_OR_RETURN(std::unique_ptr<Pattern> pattern, Pattern::Compile(source));
     patterns.push_back(std::move(pattern));
   }
-  return Pretokenizer(std::move(patterns));
+  return Pretokenizer(std::move(patterns), Spaces::kNone);
+}
+
+Pretokenizer Pretokenizer::AtSpaces(Spaces spaces) { return Pretokenizer({}, spaces); }
+
+void Pretokenizer::SplitAtSpaces(std::string_view text,
+                                 absl::FunctionRef<void(std::string_view)> piece) const {
+  while (!text.empty()) {
+    const size_t from = spaces_ == Spaces::kEvery ? 1 : text.find_first_not_of(' ');
+    const size_t end = std::min(text.find(' ', from), text.size());
+    piece(text.substr(0, end));
+    text.remove_prefix(end);
+  }
 }
 
 absl::Status Pretokenizer::Split(std::string_view text,
                                  absl::FunctionRef<void(std::string_view)> piece) const {
+  if (patterns_.empty() && spaces_ != Spaces::kNone) {
+    SplitAtSpaces(text, piece);
+    return absl::OkStatus();
+  }
   return SplitFrom(0, text, piece);
 }
 

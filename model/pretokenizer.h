@@ -18,6 +18,14 @@ class Pretokenizer {
   // can match nothing.
   static absl::StatusOr<Pretokenizer> Create(const std::vector<std::string_view>& patterns);
 
+  // Before which spaces to cut, in place of patterns.
+  enum class Spaces {
+    kNone,         // text stays whole
+    kBehindWords,  // those behind something that is no space
+    kEvery,
+  };
+  static Pretokenizer AtSpaces(Spaces spaces);
+
   Pretokenizer(Pretokenizer&&) noexcept;
   Pretokenizer& operator=(Pretokenizer&&) noexcept;
   ~Pretokenizer();
@@ -30,11 +38,14 @@ class Pretokenizer {
 
  private:
   class Pattern;
-  explicit Pretokenizer(std::vector<std::unique_ptr<Pattern>> patterns);
+  Pretokenizer(std::vector<std::unique_ptr<Pattern>> patterns, Spaces spaces);
   absl::Status SplitFrom(size_t level, std::string_view text,
                          absl::FunctionRef<void(std::string_view)> piece) const;
 
+  void SplitAtSpaces(std::string_view text, absl::FunctionRef<void(std::string_view)> piece) const;
+
   std::vector<std::unique_ptr<Pattern>> patterns_;
+  Spaces spaces_;  // where there are no patterns
 };
 
 }  // namespace tutti

@@ -43,7 +43,7 @@ inline TokenizerSpec TinySpec() {
                        {.content = "<think>", .id = kTinyThink},
                        {.content = "<|end|>of", .id = kTinyEndOf, .special = true}};
   spec.split_patterns = {std::string(kQwen2SplitPattern)};
-  spec.normalize_nfc = true;
+  spec.normalization.nfc = true;
   spec.file = "tokenizer.json";
   return spec;
 }

@@ -1,4 +1,4 @@
-// Text to token ids: byte-level byte pair encoding as Qwen and its kin use it.
+// Text to token ids: byte pair encoding, byte-level or from characters with a fallback to bytes.
 #pragma once
 
 #include <filesystem>
@@ -16,6 +16,7 @@
 #include "model/byte_pairs.h"
 #include "model/pretokenizer.h"
 #include "model/segment.h"
+#include "model/text_normalizer.h"
 #include "model/tokenizer_spec.h"
 
 namespace tutti {
@@ -27,8 +28,8 @@ namespace tutti {
 // Immutable after construction.  Thread: any, also several at once.
 class Tokenizer {
  public:
-  // Reads tokenizer.json of a model, or vocab.json with merges.txt. Errors: as ReadTokenizerSpec
-  // and Create.
+  // Reads the tokenizer of a model, of whatever kind it is (tokenizer_spec.h). Errors: as
+  // ReadTokenizerSpec and Create.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const std::filesystem::path& model_dir);
 
   // Errors: InvalidArgument naming file and field: a merge of unknown tokens, an id used twice, a
@@ -41,6 +42,10 @@ class Tokenizer {
   // kEncodeBytesMax bytes; ResourceExhausted when the model's split pattern cannot be matched in
   // bounded time.
   absl::StatusOr<std::vector<TokenId>> Encode(std::string_view text) const;
+
+  // The ids of a text that is a whole prompt: those of the text, and before them what the model's
+  // authors put before every prompt ("<s>").  Errors: as Encode.
+  absl::StatusOr<std::vector<TokenId>> EncodePrompt(std::string_view text) const;
 
   // The ids of the segments' text joined together. A special token is recognised where all of it
   // lies in text that is not from_user. Where no user text spells a special token, the ids are
@@ -60,23 +65,30 @@ class Tokenizer {
 
   bool IsSpecial(TokenId id) const;
 
+  // Whether the text of a text's tokens may have a space in front that the text has not.
+  bool AddsSpace() const { return normalizer_.AddsSpace(); }
+
+  // Tokens that end the model's turn in a conversation and are not in the model's configuration.
+  const std::vector<TokenId>& end_of_turn() const { return end_of_turn_; }
+
   // The id of the special token spelled `name`, such as "<|im_end|>".
   std::optional<TokenId> SpecialId(std::string_view name) const;
 
  private:
-  Tokenizer(BytePairs byte_pairs, Pretokenizer pretokenizer, std::vector<AddedToken> added,
-            bool normalize_nfc);
+  Tokenizer(BytePairs byte_pairs, Pretokenizer pretokenizer, const TokenizerSpec& spec);
 
   // Text between added tokens: normalizes it and finds added tokens of the normalized form.
-  absl::Status EncodeStretch(std::string_view text, std::vector<TokenId>* ids) const;
+  absl::Status EncodeStretch(std::string_view text, bool first, std::vector<TokenId>* ids) const;
   absl::Status EncodeOrdinary(std::string_view text, std::vector<TokenId>* ids) const;
 
   const BytePairs byte_pairs_;
   const Pretokenizer pretokenizer_;
-  const bool normalize_nfc_;
+  const TextNormalizer normalizer_;
   const absl::flat_hash_map<TokenId, AddedToken> added_;
   const AddedTokenMatcher raw_matcher_;         // in text as given
   const AddedTokenMatcher normalized_matcher_;  // in normalized text
+  const std::vector<TokenId> prompt_prefix_;
+  const std::vector<TokenId> end_of_turn_;
   TokenId vocab_size_ = 0;
 };
 

@@ -12,6 +12,7 @@
 #include "model/limits.h"
 #include "model/test_files.h"
 #include "model/text_testing.h"
+#include "model/tokenizer_json.h"
 #include "model/unicode.h"
 
 namespace tutti {
@@ -232,15 +233,15 @@ TEST(TokenizerFilesTest, ByteLevelMaySplitByItself) {
   auto spec = ParseTokenizerJson(document.dump());
   ASSERT_TRUE(spec.ok()) << spec.status();
   EXPECT_THAT(spec->split_patterns, ElementsAre(std::string(kByteLevelSplitPattern)));
-  EXPECT_FALSE(spec->normalize_nfc);
+  EXPECT_FALSE(spec->normalization.nfc);
 }
 
 TEST(TokenizerFilesTest, SequenceOfNormalizers) {
   json document = TinyTokenizerJson();
   document["normalizer"] = {{"type", "Sequence"}, {"normalizers", {{{"type", "NFC"}}}}};
-  EXPECT_TRUE(ParseTokenizerJson(document.dump())->normalize_nfc);
+  EXPECT_TRUE(ParseTokenizerJson(document.dump())->normalization.nfc);
   document["normalizer"]["normalizers"] = json::array();
-  EXPECT_FALSE(ParseTokenizerJson(document.dump())->normalize_nfc);
+  EXPECT_FALSE(ParseTokenizerJson(document.dump())->normalization.nfc);
 }
 
 // Whatever is not known is refused, and named.
@@ -270,10 +271,13 @@ TEST(TokenizerFilesTest, RefusesByField) {
            {"/pre_tokenizer/pretokenizers/1/add_prefix_space", true,
             "pretokenizers[1].add_prefix_space"},
            {"/pre_tokenizer/pretokenizers/1/trim", true, "pretokenizers[1].trim"},
-           {"/pre_tokenizer/pretokenizers", json::array(), "has no ByteLevel"},
+           {"/pre_tokenizer/pretokenizers", json::array(), "has neither ByteLevel nor Metaspace"},
            {"/post_processor",
             {{"type", "TemplateProcessing"}},
-            "post_processor.type: \"TemplateProcessing\""},
+            "post_processor.single: not a list"},
+           {"/post_processor",
+            {{"type", "RobertaProcessing"}},
+            "post_processor.type: \"RobertaProcessing\""},
            {"/decoder", {{"type", "Metaspace"}}, "decoder.type: \"Metaspace\""},
            {"/decoder", nullptr, "decoder"},
            {"/model/type", "WordPiece", "model.type: value \"WordPiece\""},
@@ -364,7 +368,7 @@ TEST(TokenizerFilesTest, RefusesVocabulariesThatContradictThemselves) {
   spec = TinySpec();
   spec.added_tokens[0].normalized = true;
   EXPECT_THAT(message(spec), HasSubstr("special and normalized"));
-  spec.normalize_nfc = false;  // then the two are the same
+  spec.normalization.nfc = false;  // then the two are the same
   EXPECT_EQ(message(spec), "accepted");
   spec = TinySpec();
   spec.vocabulary.emplace_back("<think>", kTinyThink);  // in both, and agreeing

@@ -13,12 +13,15 @@
 
 namespace tutti {
 
-// The ordinary (not added) tokens of a byte-level vocabulary. Immutable.  Thread: any.
+// The ordinary (not added) tokens of a vocabulary. Immutable.  Thread: any.
 class Vocabulary {
  public:
   struct Entry {
     std::string bytes;  // not empty
     TokenId id = 0;
+    // The token spells a byte of characters that have no token ("<0x0A>"): never found by what it
+    // spells.  REQUIRES: one byte
+    bool fallback = false;
   };
 
   // Errors: InvalidArgument for an id outside [0, kTokenIdMax], an id or bytes given twice, and a
@@ -37,12 +40,15 @@ class Vocabulary {
     return std::string_view(arena_.data() + offsets_[id], offsets_[id + 1] - offsets_[id]);
   }
 
+  // The token that spells `bytes`, fallback tokens left out.
   std::optional<TokenId> Find(std::string_view bytes) const;
 
+  // The fallback token of the byte where the vocabulary has such, else the token that spells it.
   TokenId TokenOfByte(unsigned char byte) const { return byte_tokens_[byte]; }
 
  private:
   Vocabulary() = default;
+  absl::Status FindBytes(const std::vector<Entry>& entries);
 
   std::vector<char> arena_;        // moved, never reallocated after Create: ids_ points into it
   std::vector<uint32_t> offsets_;  // [size + 1] into arena_

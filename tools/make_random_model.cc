@@ -31,7 +31,8 @@ constexpr char kDescription[] =
     "--shard-bytes 500MB --output /tmp/random-0.6b\n";
 
 constexpr const char* kTokenizerFiles[] = {
-    "tokenizer.json",    "tokenizer_config.json",   "vocab.json",         "merges.txt",
+    "tokenizer.json",    "tokenizer_config.json",   "vocab.json",
+    "merges.txt",        "tokenizer.model",         "qwen.tiktoken",
     "added_tokens.json", "special_tokens_map.json", "chat_template.jinja"};
 
 struct Arguments {

@@ -1,5 +1,6 @@
 // Text, token ids and tokenizer files from outside. The first byte says what the others are: 'j' a
-// tokenizer.json, 'v' a vocab.json, a zero byte and a merges.txt, anything else text.
+// tokenizer.json, 'v' a vocab.json, a zero byte and a merges.txt, 't' a qwen.tiktoken, 's' a
+// sentencepiece model, anything else text.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -7,9 +8,12 @@
 
 #include "base/check.h"
 #include "model/detokenizer.h"
+#include "model/sentencepiece_file.h"
 #include "model/stop_matcher.h"
 #include "model/text_testing.h"
+#include "model/tiktoken_file.h"
 #include "model/tokenizer.h"
+#include "model/tokenizer_json.h"
 #include "model/unicode.h"
 
 namespace {
@@ -18,7 +22,10 @@ void TryFiles(absl::StatusOr<tutti::TokenizerSpec> spec) {
   if (!spec.ok()) return;
   const auto tokenizer = tutti::Tokenizer::Create(*std::move(spec));
   if (!tokenizer.ok()) return;
-  const auto ids = (*tokenizer)->Encode("the <think> caf\u0065\u0301 <|end|> 12\n");
+  const auto ids =
+      (*tokenizer)
+          ->EncodePrompt(
+              "the <think> caf\u0065\u0301 <|end|>  12\n \u2581ab\u65e5\uff0c\ufdfa\u3000<s>");
   if (!ids.ok()) return;
   for (const tutti::TokenId id : *ids) CHECK((*tokenizer)->TokenText(id).has_value()) << id;
 }
@@ -84,6 +91,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const std::string_view merges =
         zero == std::string_view::npos ? std::string_view() : input.substr(zero + 1);
     TryFiles(tutti::ParseVocabAndMerges(input.substr(0, zero), merges));
+  } else if (kind == 't') {
+    TryFiles(tutti::ParseQwenTiktoken(input));
+  } else if (kind == 's') {
+    TryFiles(tutti::ParseSentencepiece(input));
   } else {
     TryText(input);
   }
