@@ -1,5 +1,6 @@
 #include "bench/engine_bench.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <deque>
@@ -14,6 +15,12 @@
 
 namespace tutti {
 namespace {
+
+// Room for a long measurement, in less than 2^25 tokens of K/V in all: a prompt is 4,000 tokens at
+// most.
+int32_t TokensEach(int32_t sequences) {
+  return std::clamp((1 << 25) / sequences, 1 << 13, 1 << 14);
+}
 
 // A pipeline's workers seen from the engine: they do every step at once, and say so when asked.
 class SyntheticPipeline {
@@ -61,8 +68,7 @@ EngineOptions SyntheticPipeline::OptionsOf(const EngineBenchOptions& options, in
   engine.max_batch_tokens = std::max(512, sequences);
   engine.max_sequences = sequences;
   engine.max_waiting = sequences;
-  // Room for a long measurement: a sequence of 16k tokens takes 1,024 blocks.
-  engine.kv_tokens_max = int64_t{sequences} * (1 << 14);
+  engine.kv_tokens_max = int64_t{sequences} * TokensEach(sequences);
   return engine;
 }
 
@@ -72,8 +78,9 @@ SyntheticPipeline::SyntheticPipeline(const EngineBenchOptions& options, int32_t 
   for (int32_t i = 0; i < sequences; ++i) {
     Request request;
     request.id = RequestId(i + 1);
-    request.prompt.assign(options.prompt_tokens, i % 1000);
-    request.max_tokens = (1 << 14) - options.prompt_tokens;
+    // No two begin alike: every block is computed.
+    request.prompt.assign(options.prompt_tokens, i);
+    request.max_tokens = TokensEach(sequences) - options.prompt_tokens;
     request.sampling.set_temperature(1);
     request.sampling.set_seed(i);
     request.stop_token_ids = {151643, 151645};
@@ -174,8 +181,8 @@ EngineBenchRow MeasureEngine(const EngineBenchOptions& options, int32_t sequence
   double plan_seconds = 0;
   double plan_bytes = 0;
   const auto begin = std::chrono::steady_clock::now();
-  // A sequence has room for 16k tokens; 12k of them leave the start and the prompt alone.
-  while (row.tokens < int64_t{12'000} * sequences &&
+  // The start and the prompt have had their part of the room.
+  while (row.tokens < int64_t{TokensEach(sequences)} / 4 * sequences &&
          Seconds(std::chrono::steady_clock::now() - begin) < options.seconds) {
     const SyntheticPipeline::Turn turn = pipeline.DoStep();
     ++row.steps;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/build_info.h"
+#include "bench/directory_bench.h"
 #include "bench/engine_bench.h"
 #include "bench/link_bench.h"
 #include "bench/local.h"
@@ -19,6 +20,7 @@ Examples:
   tutti-bench local --model Qwen3-0.6B --batch 8 --json
   tutti-bench link
   tutti-bench engine --sequences 1,64,1024
+  tutti-bench directory --trace mooncake_trace.jsonl
 
 bench/README.md says what each figure means.)";
 
@@ -94,6 +96,28 @@ CLI::App* AddEngine(CLI::App* root, EngineBenchOptions* options) {
   return app;
 }
 
+CLI::App* AddDirectory(CLI::App* root, DirectoryBenchOptions* options) {
+  CLI::App* app = root->add_subcommand(
+      "directory", "What prefix reuse finds in a recorded load, replayed in virtual time");
+  app->add_option("--trace", options->trace,
+                  "Requests in Mooncake's format, one JSON object a line")
+      ->required();
+  app->add_flag("--skip-broken", options->skip_broken, "Leave broken lines out, and say which");
+  app->add_option("--pipelines", options->pipelines, "One measurement for each")
+      ->delimiter(',')
+      ->capture_default_str();
+  app->add_option("--pool-percent", options->pool_percent,
+                  "KV room of all pipelines, of the different blocks in the trace")
+      ->delimiter(',')
+      ->capture_default_str();
+  app->add_option("--prefill-tokens-per-second", options->prefill_tokens_per_second,
+                  "Of all pipelines together")
+      ->capture_default_str();
+  app->add_option("--itl-ms", options->itl_ms, "Time of an output token")->capture_default_str();
+  app->add_flag("--json", options->json, "The measurements as JSON");
+  return app;
+}
+
 }  // namespace
 }  // namespace tutti
 
@@ -108,6 +132,8 @@ int main(int argc, char** argv) {
   const CLI::App* link = tutti::AddLink(&app, &link_options);
   tutti::EngineBenchOptions engine_options;
   const CLI::App* engine = tutti::AddEngine(&app, &engine_options);
+  tutti::DirectoryBenchOptions directory_options;
+  const CLI::App* directory = tutti::AddDirectory(&app, &directory_options);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -116,5 +142,6 @@ int main(int argc, char** argv) {
   if (local->parsed()) return tutti::RunLocal(local_flags);
   if (link->parsed()) return tutti::RunLinkBench(link_options);
   if (engine->parsed()) return tutti::RunEngineBench(engine_options);
+  if (directory->parsed()) return tutti::RunDirectoryBench(directory_options);
   return tutti::kExitUsage;
 }

@@ -44,6 +44,12 @@ class BlockPool {
   void MarkPublished(BlockId block);
 
   int32_t holders(BlockId block) const { return blocks_[block.value()].holders; }
+  bool published(BlockId block) const { return blocks_[block.value()].published; }
+
+  int64_t memory_bytes() const {
+    return static_cast<int64_t>(blocks_.capacity() * sizeof(Block) +
+                                free_.capacity() * sizeof(BlockId));
+  }
 
   // CHECKs by count that every block is free, cached or in use.
   void CheckLedger() const;

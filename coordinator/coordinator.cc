@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <fstream>
+#include <random>
 #include <sstream>
 #include <thread>
 #include <utility>
@@ -52,6 +53,13 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> Credentials(
   return grpc::SslServerCredentials(ssl);
 }
 
+// Nobody outside can then choose prompts whose names collide, or tell what a name stands for.
+Hash128 RandomKey() {
+  std::random_device device;
+  const auto word = [&device] { return uint64_t{device()} << 32 | device(); };
+  return {word(), word()};
+}
+
 }  // namespace
 
 Coordinator::Coordinator(std::unique_ptr<ServedModel> model, CoordinatorOptions options)
@@ -65,6 +73,7 @@ absl::Status Coordinator::Start() {
   engine.model_name = model_->name;
   engine.model_fingerprint = model_->fingerprint;
   engine.max_model_len = model_->max_model_len;
+  engine.prefix_key = RandomKey();
   hub_ = std::make_unique<OutputHub>(model_->tokenizer.get(), &clock_, [this](RequestId request) {
     engine_->Cancel(request, CancelCause::kStopString);
   });

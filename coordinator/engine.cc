@@ -28,14 +28,34 @@ SchedulerOptions SchedulerOptionsOf(const EngineOptions& options) {
           .planted_bugs = options.planted_bugs};
 }
 
+void FillCacheStatus(const KvCache& cache, v1::PipelineStatus* status) {
+  status->set_blocks_in_use(cache.blocks_in_use());
+  status->set_blocks_cached(cache.blocks_cached());
+  status->set_prefix_lookup_tokens(cache.counters().lookup_tokens);
+  status->set_prefix_hit_tokens(cache.counters().hit_tokens);
+  status->set_evictions(cache.counters().evictions);
+}
+
+KvDirectoryOptions DirectoryOptionsOf(const EngineOptions& options) {
+  return {.key = options.prefix_key,
+          .model_fingerprint = options.model_fingerprint,
+          .dtype = std::string(DTypeName(options.model.dtype)),
+          .block_size = options.block_size,
+          .planted_bugs = options.planted_bugs};
+}
+
 }  // namespace
 
 Engine::Impl::Unit::Unit(PipelineId id, const EngineOptions* options, Membership* membership,
-                         Epoch* last_epoch)
-    : pipeline(id, options, membership, last_epoch), scheduler(SchedulerOptionsOf(*options)) {}
+                         Epoch* last_epoch, KvDirectory* directory)
+    : pipeline(id, options, membership, last_epoch),
+      scheduler(SchedulerOptionsOf(*options), options->enable_prefix_caching ? directory : nullptr,
+                id) {}
 
 Engine::Impl::Impl(EngineOptions options)
-    : options_(std::move(options)), membership_(MembershipOptionsOf(options_)) {
+    : options_(std::move(options)),
+      membership_(MembershipOptionsOf(options_)),
+      directory_(DirectoryOptionsOf(options_)) {
   // A device map says which workers make a pipeline, so there is one.
   const int32_t count = options_.device_map.empty() ? std::max(1, options_.num_pipelines) : 1;
   for (int32_t i = 0; i < count; ++i) AddUnit();
@@ -92,7 +112,7 @@ void Engine::Impl::FillStatus(Instant now, v1::GetStatusResponse* status) {
     v1::PipelineStatus* const pipeline = status->add_pipelines();
     const Scheduler& scheduler = unit->scheduler;
     unit->pipeline.FillStatus(now, pipeline);
-    pipeline->set_blocks_in_use(scheduler.blocks_in_use());
+    FillCacheStatus(scheduler.cache(), pipeline);
     pipeline->set_running(scheduler.running());
     pipeline->set_waiting(scheduler.waiting());
     pipeline->set_steps_in_flight(static_cast<int32_t>(scheduler.steps().size()));

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "coordinator/events.h"
+#include "coordinator/prefix_hash.h"
 #include "model/model_config.h"
 #include "tutti/v1/cluster.pb.h"
 
@@ -36,7 +37,9 @@ struct EngineOptions {
   std::string numerics_class;  // "": that of the first worker of the pipeline
   bool mix_numerics =
       false;  // the operator allows a pipeline of several classes, and is told so aloud
-  int32_t block_size = 16;    // KV slots per block
+  int32_t block_size = 16;  // KV slots per block
+  bool enable_prefix_caching = true;
+  Hash128 prefix_key;         // of the KV directory's names: random, and never outside the process
   int64_t kv_tokens_max = 0;  // 0: as much as memory allows, up to max_sequences * max_model_len
   int32_t max_batch_tokens = 512;  // rows of the largest step
   int32_t chunk_tokens = 128;      // rows of one prompt in a step at most

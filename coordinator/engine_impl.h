@@ -14,6 +14,7 @@
 
 #include "coordinator/admission_queue.h"
 #include "coordinator/engine.h"
+#include "coordinator/kv_directory.h"
 #include "coordinator/membership.h"
 #include "coordinator/pipeline.h"
 #include "coordinator/request_table.h"
@@ -44,7 +45,8 @@ class Engine::Impl {
  private:
   // A pipeline and what decides its steps.
   struct Unit {
-    Unit(PipelineId id, const EngineOptions* options, Membership* membership, Epoch* last_epoch);
+    Unit(PipelineId id, const EngineOptions* options, Membership* membership, Epoch* last_epoch,
+         KvDirectory* directory);
     bool serving() const { return pipeline.state() == Pipeline::State::kServing; }
 
     Pipeline pipeline;
@@ -63,6 +65,7 @@ class Engine::Impl {
   // Which pipeline they go to.
   void BindWaiting();
   bool SomebodyHasRoom(const Sequence& sequence) const;
+  void NoteCached(const Sequence& sequence);
   Unit* UnitFor(const Sequence& sequence);
   void Bind(Sequence* sequence, Unit* unit);
 
@@ -99,6 +102,7 @@ class Engine::Impl {
   const EngineOptions options_;
   Membership membership_;
   Epoch last_epoch_;  // counted over all pipelines
+  KvDirectory directory_;
   std::vector<std::unique_ptr<Unit>> units_;
   RequestTable requests_;
   AdmissionQueue queue_;

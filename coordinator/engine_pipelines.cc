@@ -19,7 +19,7 @@ void TakeFrom(std::vector<Worker*>* idle, const std::vector<Worker*>& taken) {
 
 void Engine::Impl::AddUnit() {
   units_.push_back(std::make_unique<Unit>(PipelineId(static_cast<uint32_t>(units_.size())),
-                                          &options_, &membership_, &last_epoch_));
+                                          &options_, &membership_, &last_epoch_, &directory_));
 }
 
 void Engine::Impl::FormPipelines() {

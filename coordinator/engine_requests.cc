@@ -1,5 +1,6 @@
 // Requests: at the door, which pipeline they go to, their steps, their end.
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -102,9 +103,19 @@ Engine::Impl::Unit* Engine::Impl::UnitFor(const Sequence& sequence) {
     load.running = scheduler.running();
     load.waiting = scheduler.waiting();
   }
+  NoteCached(sequence);
   const std::optional<size_t> chosen =
       ChoosePipeline(loads_, sequence.total(), options_.max_batch_tokens);
   return chosen.has_value() ? units_[*chosen].get() : nullptr;
+}
+
+// What each pipeline holds of the sequence; its last token is computed in any case.
+void Engine::Impl::NoteCached(const Sequence& sequence) {
+  const auto tokens = std::span(sequence.tokens).first(sequence.tokens.size() - 1);
+  for (const KvDirectory::Match& match :
+       directory_.LongestPerPipeline(sequence.request.cache_domain, tokens)) {
+    loads_[match.pipeline.value()].cached_tokens = match.tokens;
+  }
 }
 
 void Engine::Impl::Bind(Sequence* sequence, Unit* unit) {

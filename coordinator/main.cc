@@ -89,6 +89,10 @@ void AddFlags(CLI::App* app, Flags* flags) {
                   "KV room in tokens at most; 0: what memory allows")
       ->envname("TUTTI_KV_TOKENS")
       ->capture_default_str();
+  app->add_flag("--enable-prefix-caching,!--no-prefix-caching", engine.enable_prefix_caching,
+                "Keep the KV of prompts and answers for requests that begin with the same tokens")
+      ->envname("TUTTI_ENABLE_PREFIX_CACHING")
+      ->capture_default_str();
   app->add_option("--max-batch-tokens", engine.max_batch_tokens, "Rows of the largest step")
       ->check(CLI::Range(1, 65536))
       ->capture_default_str();

@@ -1,7 +1,6 @@
 #include "coordinator/scheduler.h"
 
 #include <algorithm>
-#include <span>
 #include <utility>
 
 #include "base/check.h"
@@ -9,15 +8,17 @@
 
 namespace tutti {
 
-Scheduler::Scheduler(const SchedulerOptions& options) : options_(options) {
+Scheduler::Scheduler(const SchedulerOptions& options, KvDirectory* directory, PipelineId pipeline)
+    : options_(options), cache_(directory, pipeline, options.block_size, options.planted_bugs) {
   CHECK(options.block_size > 0 && options.max_batch_tokens > 0 && options.chunk_tokens > 0 &&
         options.max_sequences > 0);
 }
 
 void Scheduler::BeginEpoch(int32_t num_stages, int32_t num_blocks) {
-  CHECK(!pool_.has_value() && running_.empty());
+  CHECK(!open_ && running_.empty());
+  open_ = true;
   num_stages_ = num_stages;
-  pool_.emplace(num_blocks);
+  cache_.Open(num_blocks);
   steps_.Clear();
   finished_.clear();
 }
@@ -28,25 +29,29 @@ void Scheduler::EndEpoch() {
     Leave(sequence);
     waiting_.emplace(sequence->turn(), sequence);
   }
-  CheckLedger();
-  pool_.reset();
+  cache_.Close();
+  open_ = false;
   steps_.Clear();
   finished_.clear();
 }
 
 bool Scheduler::HasRoom(const Sequence& sequence) const {
   int64_t sequences = running();
-  int64_t blocks = BlocksFor(sequence.total());
+  int64_t others = 0;  // blocks
   for (const auto& [turn, waiting] : waiting_) {
     if (waiting->request.priority > sequence.request.priority) break;
     ++sequences;
-    blocks += BlocksFor(waiting->total());
+    others += cache_.Missing(*waiting, waiting->total());
   }
-  return sequences < options_.max_sequences && blocks + sequences <= pool_->available();
+  if (sequences >= options_.max_sequences) return false;
+  const int64_t left = cache_.available() - sequences - others;
+  if (cache_.Missing(sequence, sequence.total()) <= left) return true;
+  return cache_.reuses() && cache_.Find(sequence).blocks <= left;
 }
 
 void Scheduler::Enqueue(Sequence* sequence) {
   sequence->place = ++last_place_;
+  sequence->held_for = SequenceId();  // that was on another pipeline
   CHECK(waiting_.emplace(sequence->turn(), sequence).second);
 }
 
@@ -92,12 +97,12 @@ bool Scheduler::Plan(Instant now, v1::StepPlan* plan) {
 // nobody generates. A step of prompts ahead of somebody's next token would make that token wait
 // for two steps instead of one; and with less than a full share, waiting for the next result lets
 // stragglers join a larger step.
-bool Scheduler::WantsAnotherStep() const {
+bool Scheduler::WantsAnotherStep() {
   const auto under_way = static_cast<int32_t>(steps_.size());
   if (under_way < num_stages_) return true;
   if (under_way > num_stages_) return false;
   if (static_cast<int32_t>(one_behind_.size()) >= Share()) return true;
-  return Generating() == 0 && (!far_behind_.empty() || CanAdmit());
+  return Generating() == 0 && (!far_behind_.empty() || FindNewcomer().has_value());
 }
 
 int32_t Scheduler::Generating() const {
@@ -126,27 +131,55 @@ void Scheduler::ContinueRunning() {
 }
 
 void Scheduler::AdmitWaiting() {
-  while (!scratch_.preempted && scratch_.budget > 0 && CanAdmit()) {
-    Sequence* const sequence = waiting_.begin()->second;
-    waiting_.erase(waiting_.begin());
-    sequence->id = SequenceId(++last_sequence_id_);
-    running_.emplace(sequence->rank(), sequence);
-    running_by_id_.emplace(sequence->id, sequence);
-    TakeBlocks(sequence, BlocksFor(sequence->total()));
-    if (sequence->behind() > 1) Queue(sequence);  // its one token is scheduled here and now
-    Schedule(sequence, std::min({sequence->behind(), options_.chunk_tokens, scratch_.budget}));
+  while (!scratch_.preempted && scratch_.budget > 0) {
+    const std::optional<Newcomer> newcomer = FindNewcomer();
+    if (!newcomer.has_value()) return;
+    Admit(*newcomer);
   }
 }
 
 // A newcomer gets the blocks of all its tokens at once, so that no prompt gets stuck half way, and
 // leaves one for each of the running to grow into, so that it is not sent away again by their next
-// few tokens.
-bool Scheduler::CanAdmit() const {
-  if (waiting_.empty() || static_cast<int32_t>(running_.size()) >= options_.max_sequences) {
-    return false;
+// few tokens. Who is held back may be overtaken; who finds no room may not.
+std::optional<Scheduler::Newcomer> Scheduler::FindNewcomer() {
+  if (static_cast<int32_t>(running_.size()) >= options_.max_sequences) return std::nullopt;
+  for (const auto& [turn, sequence] : waiting_) {
+    const auto filling = filling_.find(sequence->held_for);
+    if (filling != filling_.end() && filling->second->published < sequence->held_until) continue;
+    Newcomer newcomer{sequence, cache_.Find(*sequence)};
+    if (IsHeldBack(sequence, newcomer.room)) continue;
+    const int64_t needed = newcomer.room.blocks + static_cast<int64_t>(running_.size());
+    if (needed > cache_.available()) return std::nullopt;
+    return newcomer;
   }
-  const int64_t needed = BlocksFor(waiting_.begin()->second->total());
-  return needed + static_cast<int64_t>(running_.size()) <= pool_->available();
+  return std::nullopt;
+}
+
+// Whether somebody who runs is about to publish more of the sequence's blocks than are cached.
+bool Scheduler::IsHeldBack(Sequence* sequence, const KvCache::Room& room) {
+  if (!cache_.reuses()) return false;
+  for (const auto& [id, running] : filling_) {
+    const int32_t shared = cache_.SharedBlocks(*sequence, *running);
+    if (shared <= static_cast<int32_t>(room.prefix.size()) || shared <= running->published) {
+      continue;
+    }
+    sequence->held_for = id;
+    sequence->held_until = shared;
+    return true;
+  }
+  return false;
+}
+
+void Scheduler::Admit(const Newcomer& newcomer) {
+  Sequence* const sequence = newcomer.sequence;
+  waiting_.erase(sequence->turn());
+  sequence->id = SequenceId(++last_sequence_id_);
+  running_.emplace(sequence->rank(), sequence);
+  running_by_id_.emplace(sequence->id, sequence);
+  cache_.Admit(newcomer.room, sequence);
+  filling_.emplace(sequence->id, sequence);
+  if (sequence->behind() > 1) Queue(sequence);  // its one token is scheduled here and now
+  Schedule(sequence, std::min({sequence->behind(), options_.chunk_tokens, scratch_.budget}));
 }
 
 void Scheduler::Schedule(Sequence* sequence, int32_t count) {
@@ -156,24 +189,15 @@ void Scheduler::Schedule(Sequence* sequence, int32_t count) {
 
 // Makes room for the sequence's next token. False: the sequence itself had to go.
 bool Scheduler::GrowBlocks(Sequence* sequence) {
-  const int32_t wanted =
-      BlocksFor(int64_t{sequence->planned} + 1) - static_cast<int32_t>(sequence->blocks.size());
-  if (wanted <= 0) return true;
-  while (pool_->available() < wanted) {
+  const int32_t wanted = cache_.Missing(*sequence, int64_t{sequence->planned} + 1);
+  if (wanted == 0) return true;
+  while (cache_.available() < wanted) {
     Sequence* const latest = running_.rbegin()->second;
     Preempt(latest);
     if (latest == sequence) return false;
   }
-  TakeBlocks(sequence, wanted);
-  if (IsPlanted(options_.planted_bugs, PlantedBug::kFreeBlockEarly)) {
-    pool_->Release(std::span(sequence->blocks).first(1));
-  }
+  cache_.Grow(wanted, sequence);
   return true;
-}
-
-void Scheduler::TakeBlocks(Sequence* sequence, int32_t count) {
-  std::vector<BlockId> evicted;
-  pool_->Take(count, &sequence->blocks, &evicted);
 }
 
 void Scheduler::Preempt(Sequence* sequence) {
@@ -187,9 +211,6 @@ void Scheduler::Preempt(Sequence* sequence) {
   ++preemptions_;
   Leave(sequence);
   waiting_.emplace(sequence->turn(), sequence);
-  if (IsPlanted(options_.planted_bugs, PlantedBug::kKeepComputed)) {
-    sequence->computed = sequence->planned = std::min(options_.block_size, sequence->total() - 1);
-  }
 }
 
 void Scheduler::Leave(Sequence* sequence) {
@@ -197,17 +218,14 @@ void Scheduler::Leave(Sequence* sequence) {
       << "request " << sequence->request.id << " neither waits nor runs";
   running_by_id_.erase(sequence->id);
   Unqueue(sequence);
-  pool_->Release(sequence->blocks);
-  if (IsPlanted(options_.planted_bugs, PlantedBug::kFreeBlockTwice) && !sequence->blocks.empty()) {
-    pool_->Release(std::span(sequence->blocks).last(1));
-  }
+  filling_.erase(sequence->id);
+  cache_.Release(sequence);
   if (sequence->known_to_workers &&
       !IsPlanted(options_.planted_bugs, PlantedBug::kForgetFinished)) {
     finished_.push_back(sequence->id);
   }
   sequence->id = SequenceId();
   sequence->known_to_workers = false;
-  sequence->blocks.clear();
   sequence->computed = sequence->planned = 0;
   sequence->tokens_told = sequence->blocks_told = 0;
 }
@@ -254,6 +272,7 @@ void Scheduler::WriteRow(const Row& row, Instant now, v1::StepPlan* plan) {
     added->mutable_tokens()->Add(sequence->tokens.begin(), sequence->tokens.end());
     added->set_prompt_tokens(sequence->prompt_tokens);
     *added->mutable_sampling() = sequence->request.sampling;
+    added->set_cached_tokens(sequence->planned);
     sequence->known_to_workers = true;
     sequence->tokens_told = total;
   }
@@ -272,6 +291,7 @@ void Scheduler::WriteRow(const Row& row, Instant now, v1::StepPlan* plan) {
   scheduled->set_expected_tokens(total);
   scheduled->set_expected_blocks(blocks);
 
+  cache_.CheckWritable(*sequence, sequence->planned, sequence->planned + row.count);
   sequence->planned += row.count;
   if (sequence->behind() > 1) return;  // stays where it is
   far_behind_.erase(sequence->rank());
@@ -290,6 +310,8 @@ void Scheduler::Commit(v1::StepResult* result, std::vector<Sampled>* sampled) {
     if (found == running_by_id_.end()) continue;  // left meanwhile
     Sequence* const sequence = found->second;
     sequence->computed = entry.end;
+    cache_.Publish(sequence);
+    if (sequence->computed == sequence->total()) filling_.erase(sequence->id);
     if (!entry.sample) continue;
     if (token == nullptr) {
       sampled->push_back({.sequence = sequence, .poisoned = true});
@@ -300,15 +322,6 @@ void Scheduler::Commit(v1::StepResult* result, std::vector<Sampled>* sampled) {
     sampled->push_back({.sequence = sequence, .token = std::move(*token)});
   }
   steps_.Pop();
-}
-
-int32_t Scheduler::BlocksFor(int64_t tokens) const {
-  return static_cast<int32_t>((tokens + options_.block_size - 1) / options_.block_size);
-}
-
-void Scheduler::CheckLedger() const {
-  if (!pool_.has_value()) return;
-  pool_->CheckLedger();
 }
 
 }  // namespace tutti

@@ -10,6 +10,11 @@
 // Who comes here at all, the engine decides (admission_queue.h, router.h): as a rule only those
 // there is room for.
 //
+// A newcomer shares the blocks of its longest cached prefix. While somebody who runs computes more
+// of its tokens than are cached, it is held back, and others may go first: the blocks it will find
+// are there before it could have computed them, in one memory instead of two. The pipeline is not
+// idle meanwhile, because what is waited for is under way or gets rows in every step.
+//
 // Steps run in the plans' order on every stage. So a block freed may be handed out again in the
 // very next plan: all that used it before was planned before.
 //
@@ -27,7 +32,7 @@
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/status.h"
-#include "coordinator/block_pool.h"
+#include "coordinator/kv_cache.h"
 #include "coordinator/sequence.h"
 #include "coordinator/step_window.h"
 #include "tutti/v1/peer.pb.h"
@@ -44,7 +49,9 @@ struct SchedulerOptions {
 
 class Scheduler {
  public:
-  explicit Scheduler(const SchedulerOptions& options);
+  // `directory` outlives the scheduler; null: no prefix is ever reused.
+  explicit Scheduler(const SchedulerOptions& options, KvDirectory* directory = nullptr,
+                     PipelineId pipeline = PipelineId());
 
   // A pipeline is ready to serve, with these many blocks on each stage.  REQUIRES: no epoch is open
   void BeginEpoch(int32_t num_stages, int32_t num_blocks);
@@ -87,14 +94,15 @@ class Scheduler {
   const StepWindow& steps() const { return steps_; }
   int32_t running() const { return static_cast<int32_t>(running_.size()); }
   int32_t waiting() const { return static_cast<int32_t>(waiting_.size()); }
-  int32_t blocks_total() const { return pool_.has_value() ? pool_->total() : 0; }
-  int32_t blocks_in_use() const { return pool_.has_value() ? pool_->in_use() : 0; }
+  int32_t blocks_total() const { return cache_.blocks_total(); }
+  int32_t blocks_in_use() const { return cache_.blocks_in_use(); }
+  const KvCache& cache() const { return cache_; }
   uint64_t preemptions() const { return preemptions_; }
   // Tokens of those who wait or are far behind that no step has been planned for.
   int64_t backlog_tokens() const;
 
   // CHECKs by count that every block is free, cached or in use.
-  void CheckLedger() const;
+  void CheckLedger() const { cache_.CheckLedger(); }
 
  private:
   using Turn = decltype(std::declval<Sequence>().turn());
@@ -116,22 +124,28 @@ class Scheduler {
   void WritePlan(Instant now, v1::StepPlan* plan);
   void WriteRow(const Row& row, Instant now, v1::StepPlan* plan);
 
-  bool WantsAnotherStep() const;
+  bool WantsAnotherStep();
   int32_t Generating() const;
   int32_t Share() const;
-  bool CanAdmit() const;
+
+  struct Newcomer {
+    Sequence* sequence = nullptr;
+    KvCache::Room room;
+  };
+  std::optional<Newcomer> FindNewcomer();
+  bool IsHeldBack(Sequence* sequence, const KvCache::Room& room);
+  void Admit(const Newcomer& newcomer);
   void Schedule(Sequence* sequence, int32_t count);
   bool GrowBlocks(Sequence* sequence);
-  void TakeBlocks(Sequence* sequence, int32_t count);
   void Preempt(Sequence* sequence);
   void Leave(Sequence* sequence);
   void Queue(Sequence* sequence);
   void Unqueue(Sequence* sequence);
-  int32_t BlocksFor(int64_t tokens) const;
 
   const SchedulerOptions options_;
   int32_t num_stages_ = 0;
-  std::optional<BlockPool> pool_;  // of the open epoch
+  bool open_ = false;  // an epoch is
+  KvCache cache_;
   StepWindow steps_;
   std::map<Turn, Sequence*> waiting_;
   std::map<Rank, Sequence*> running_;
@@ -140,6 +154,8 @@ class Scheduler {
   // neither.
   std::deque<Sequence*> one_behind_;  // in the order they became so
   std::map<Rank, Sequence*> far_behind_;
+  // The running whose full blocks are not all published since they were admitted, in that order.
+  std::map<SequenceId, Sequence*> filling_;
   std::vector<SequenceId> finished_;  // left, and the workers do not know yet
   uint64_t last_sequence_id_ = 0;
   uint64_t last_place_ = 0;

@@ -34,6 +34,13 @@ struct Sequence {
   std::vector<TokenId> tokens;              // prompt, then what was sampled
   std::optional<Instant> first_planned_at;  // of the first step that computes something of it
 
+  // ---- how much of its prompt was in the KV cache when it was first admitted
+  int32_t cached_tokens = 0;
+
+  // ---- while it waits: the one that computes what it would share, and up to which block
+  SequenceId held_for;
+  int32_t held_until = 0;
+
   // ---- its stay among the running; empty while waiting
   SequenceId
       id;  // its name on the workers, new for each stay: results of an earlier one find nobody
@@ -41,6 +48,7 @@ struct Sequence {
   std::vector<BlockId> blocks;    // block of slot p: blocks[p / block_size]
   int32_t computed = 0;           // tokens whose K/V is in the cache on every stage
   int32_t planned = 0;            // the same once all steps under way are done
+  int32_t published = 0;          // blocks that the KV directory knows, from the first
   int32_t tokens_told = 0;        // tokens the workers know
   int32_t blocks_told = 0;
 

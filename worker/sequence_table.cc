@@ -127,11 +127,17 @@ absl::Status SequenceTable::Add(const v1::NewSequence& added) {
     return absl::InvalidArgumentError(absl::StrCat("prompt_tokens ", added.prompt_tokens(), " of ",
                                                    added.tokens_size(), " tokens"));
   }
+  // At least one token is left, whose logits give the next.
+  if (added.cached_tokens() < 0 || added.cached_tokens() >= added.tokens_size()) {
+    return absl::InvalidArgumentError(absl::StrCat("cached_tokens ", added.cached_tokens(), " of ",
+                                                   added.tokens_size(), " tokens"));
+  }
   TUTTI_RETURN_IF_ERROR(ValidateSampling(added.sampling(), limits_.vocab_size));
   SequenceState state;
   state.id = SequenceId(added.sequence());
   state.prompt_tokens = added.prompt_tokens();
   state.sampling = added.sampling();
+  state.computed = added.cached_tokens();
   TUTTI_RETURN_IF_ERROR(AppendTokens(added.tokens(), &state));
   sequences_.emplace(added.sequence(), std::move(state));
   return absl::OkStatus();
@@ -158,7 +164,7 @@ absl::Status SequenceTable::Advance(uint64_t step, const v1::ScheduledSequence& 
     return absl::FailedPreconditionError(
         absl::StrCat("has ", blocks, " blocks, plan expects ", scheduled.expected_blocks()));
   }
-  if (state.computed >= 0 && scheduled.first() != state.computed) {
+  if (scheduled.first() != state.computed) {
     return absl::FailedPreconditionError(
         absl::StrCat("is computed to ", state.computed, ", plan goes on at ", scheduled.first()));
   }

@@ -30,9 +30,9 @@ struct SequenceState {
   std::vector<TokenId> tokens;  // all tokens known so far
   int32_t prompt_tokens = 0;    // how many of them are the prompt
   std::vector<int32_t> blocks;  // block of slot p: blocks[p / block_size]
-  // Tokens whose K/V is written or will be by a step already applied. Unknown (-1) until the
-  // sequence is first scheduled: a cached prefix may let it start anywhere.
-  int32_t computed = -1;
+  // Tokens whose K/V is written or will be by a step already applied. A cached prefix is where a
+  // sequence begins.
+  int32_t computed = 0;
   uint64_t last_step = 0;  // the last step it was scheduled in; 0: none
   v1::SequenceSampling sampling;
   // Of every token in `tokens`; kept only for sequences that have a penalty.

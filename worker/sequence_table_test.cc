@@ -59,12 +59,12 @@ TEST(SequenceTable, FollowsASequenceFromPromptToEnd) {
   EXPECT_EQ(table.Find(SequenceId(7)), nullptr);
 }
 
-TEST(SequenceTable, ACachedPrefixMayLetASequenceStartAnywhere) {
+TEST(SequenceTable, ASequenceBeginsAfterItsCachedPrefix) {
   SequenceTable table(kLimits);
   EXPECT_TRUE(table
                   .Apply(Plan(R"(
     step: 1 total_rows: 1
-    new_sequences { sequence: 7 tokens: [1, 2, 3] prompt_tokens: 3 }
+    new_sequences { sequence: 7 tokens: [1, 2, 3] prompt_tokens: 3 cached_tokens: 2 }
     scheduled { sequence: 7 first: 2 count: 1 new_blocks: 5
                 expected_tokens: 3 expected_blocks: 1 })"))
                   .ok());
@@ -139,7 +139,18 @@ const Contradiction kContradictions[] = {
      "step: 2 total_rows: 1 new_sequences { sequence: 8 tokens: 1 prompt_tokens: 1 } "
      "scheduled { sequence: 8 first: -1 count: 1 new_blocks: 0 expected_tokens: 1 "
      "expected_blocks: 1 }",
-     absl::StatusCode::kInvalidArgument, "sequence 8: computes 1 tokens from -1 but has 1"},
+     absl::StatusCode::kFailedPrecondition, "sequence 8: is computed to 0, plan goes on at -1"},
+    {"NotAfterTheCachedPrefix",
+     "step: 2 total_rows: 1 new_sequences { sequence: 8 tokens: [1, 2, 3] prompt_tokens: 3 "
+     "cached_tokens: 2 } scheduled { sequence: 8 first: 1 count: 1 new_blocks: 0 "
+     "expected_tokens: 3 expected_blocks: 1 }",
+     absl::StatusCode::kFailedPrecondition, "sequence 8: is computed to 2, plan goes on at 1"},
+    {"EverythingCached",
+     "step: 2 new_sequences { sequence: 8 tokens: [1, 2] prompt_tokens: 2 cached_tokens: 2 }",
+     absl::StatusCode::kInvalidArgument, "sequence 8: cached_tokens 2 of 2 tokens"},
+    {"NegativeCached",
+     "step: 2 new_sequences { sequence: 8 tokens: [1, 2] prompt_tokens: 2 cached_tokens: -1 }",
+     absl::StatusCode::kInvalidArgument, "sequence 8: cached_tokens -1 of 2 tokens"},
     {"BeyondTokens",
      "step: 2 total_rows: 2 scheduled { sequence: 7 first: 3 count: 2 new_tokens: 9 "
      "expected_tokens: 4 expected_blocks: 1 }",
@@ -250,7 +261,7 @@ TEST(BuildBatch, LaysRowsOutSequenceBySequence) {
   SequenceTable table(kLimits);
   const v1::StepPlan plan = Plan(R"(
     step: 4 total_rows: 3
-    new_sequences { sequence: 1 tokens: [10, 11, 12] prompt_tokens: 3 }
+    new_sequences { sequence: 1 tokens: [10, 11, 12] prompt_tokens: 3 cached_tokens: 1 }
     new_sequences { sequence: 2 tokens: [20, 21] prompt_tokens: 2 }
     scheduled { sequence: 2 first: 0 count: 2 new_blocks: [3] sample: true
                 expected_tokens: 2 expected_blocks: 1 }

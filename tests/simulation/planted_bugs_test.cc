@@ -59,6 +59,9 @@ INSTANTIATE_TEST_SUITE_P(
                     OfEngine("FreeBlockTwice", PlantedBug::kFreeBlockTwice),
                     OfEngine("ForgetFinished", PlantedBug::kForgetFinished),
                     OfEngine("KeepComputed", PlantedBug::kKeepComputed),
+                    OfEngine("FreeSharedBlock", PlantedBug::kFreeSharedBlock),
+                    OfEngine("HashWithoutTenant", PlantedBug::kHashWithoutTenant),
+                    OfEngine("KeepEvicted", PlantedBug::kKeepEvicted),
                     Case{.name = "StaleSampling", .oracle = {.stale_sampling = true}},
                     Case{.name = "ShortContext", .oracle = {.short_context = true}}),
     [](const auto& info) { return info.param.name; });

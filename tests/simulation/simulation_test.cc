@@ -43,12 +43,15 @@ TEST(SimulationTest, EverySeedKeepsThePromises) {
     sum.plans += report.plans;
     sum.preemptions += report.preemptions;
     sum.stale_frames += report.stale_frames;
+    sum.hit_tokens += report.hit_tokens;
+    sum.evictions += report.evictions;
     sum.epochs += report.epochs;
   }
   const std::string text =
       absl::StrCat(last - first + 1, " seeds: ", sum.requests, " requests, ", sum.ended_well,
                    " ended well, ", sum.tokens, " tokens, ", sum.plans, " steps, ", sum.preemptions,
-                   " preemptions, ", sum.epochs, " epochs, ", sum.stale_frames, " stale frames");
+                   " preemptions, ", sum.hit_tokens, " tokens found cached, ", sum.evictions,
+                   " evictions, ", sum.epochs, " epochs, ", sum.stale_frames, " stale frames");
   RecordProperty("summary", text);
   printf("%s\n", text.c_str());
   if (only > 0 || last < kSeeds) return;
@@ -56,6 +59,8 @@ TEST(SimulationTest, EverySeedKeepsThePromises) {
   EXPECT_GT(sum.ended_well, sum.requests / 4);
   EXPECT_GT(sum.preemptions, last / 4);
   EXPECT_GT(sum.stale_frames, last / 4);
+  EXPECT_GT(sum.hit_tokens, last * 16);
+  EXPECT_GT(sum.evictions, last);
   EXPECT_GT(sum.epochs, last + last / 4);
 }
 

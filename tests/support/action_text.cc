@@ -38,6 +38,9 @@ std::string PlanText(const v1::StepPlan& plan) {
   for (const uint64_t id : plan.finished()) parts.push_back(absl::StrCat("forget s", id));
   for (const v1::NewSequence& added : plan.new_sequences()) {
     parts.push_back(absl::StrCat("new s", added.sequence(), " of ", added.tokens_size()));
+    if (added.cached_tokens() > 0) {
+      absl::StrAppend(&parts.back(), " with ", added.cached_tokens(), " cached");
+    }
   }
   for (const v1::ScheduledSequence& scheduled : plan.scheduled()) {
     parts.push_back(ScheduledText(scheduled));
@@ -98,6 +101,9 @@ std::string Text(const FinishRequest& finish) {
   std::string text =
       absl::StrCat(Name(finish.request), " -> end, ", kCauses[static_cast<int>(finish.cause)], ", ",
                    finish.prompt_tokens, "+", finish.completion_tokens, " tokens");
+  if (finish.cached_prompt_tokens > 0) {
+    absl::StrAppend(&text, ", ", finish.cached_prompt_tokens, " cached");
+  }
   if (!finish.status.ok()) absl::StrAppend(&text, ", ", StatusText(finish.status));
   return text;
 }

@@ -1,14 +1,14 @@
 #include "tests/support/plan_auditor.h"
 
 #include "absl/strings/str_cat.h"
+#include "tests/support/oracle_model.h"
 
 namespace tutti {
 
 void PlanAuditor::BeginEpoch(int32_t num_blocks) {
-  num_blocks_ = num_blocks;
+  blocks_.assign(num_blocks, Block());
   last_step_ = 0;
   known_.clear();
-  owner_.clear();
 }
 
 std::string PlanAuditor::Check(const v1::StepPlan& plan) {
@@ -16,11 +16,17 @@ std::string PlanAuditor::Check(const v1::StepPlan& plan) {
   if (plan.step() != ++last_step_) return absl::StrCat(step, "expected ", last_step_);
   ++plans_;
   for (const uint64_t id : plan.finished()) {
-    if (known_.erase(id) == 0) return absl::StrCat(step, "forgets unknown sequence ", id);
-    std::erase_if(owner_, [&](const auto& entry) { return entry.second == id; });
+    const auto found = known_.find(id);
+    if (found == known_.end()) return absl::StrCat(step, "forgets unknown sequence ", id);
+    for (const int32_t block : found->second.blocks) --blocks_[block].holders;
+    known_.erase(found);
   }
   for (const v1::NewSequence& added : plan.new_sequences()) {
-    if (!known_.emplace(added.sequence(), Known{.tokens = added.tokens_size()}).second) {
+    const Known known{.tokens = {added.tokens().begin(), added.tokens().end()},
+                      .computed = added.cached_tokens(),
+                      .cached = added.cached_tokens()};
+    if (known.cached >= added.tokens_size()) return absl::StrCat(step, "nothing left to compute");
+    if (!known_.emplace(added.sequence(), known).second) {
       return absl::StrCat(step, "sequence ", added.sequence(), " is new twice");
     }
   }
@@ -44,14 +50,11 @@ std::string PlanAuditor::CheckScheduled(const v1::ScheduledSequence& scheduled) 
   const auto found = known_.find(scheduled.sequence());
   if (found == known_.end()) return "is not known";
   Known& known = found->second;
-  known.tokens += scheduled.new_tokens_size();
+  known.tokens.insert(known.tokens.end(), scheduled.new_tokens().begin(),
+                      scheduled.new_tokens().end());
   for (const int32_t block : scheduled.new_blocks()) {
-    if (block < 0 || block >= num_blocks_) return absl::StrCat("gets block ", block);
-    const auto [owner, is_new] = owner_.emplace(block, scheduled.sequence());
-    if (!is_new) {
-      return absl::StrCat("gets block ", block, " of sequence ", owner->second);
-    }
-    ++known.blocks;
+    const std::string wrong = TakeBlock(block, &known);
+    if (!wrong.empty()) return wrong;
   }
   if (scheduled.first() != known.computed) {
     return absl::StrCat("goes on at ", scheduled.first(), " instead of ", known.computed);
@@ -59,11 +62,59 @@ std::string PlanAuditor::CheckScheduled(const v1::ScheduledSequence& scheduled) 
   if (scheduled.count() < 1 || scheduled.count() > options_->chunk_tokens) {
     return absl::StrCat("computes ", scheduled.count());
   }
-  known.computed += scheduled.count();
-  if (known.computed > known.tokens) return "computes tokens that nobody has sampled";
-  if (known.computed > known.blocks * kSimBlockSize) return "computes without blocks";
-  if (scheduled.sample() != (known.computed == known.tokens)) return "samples at the wrong time";
+  const int32_t end = known.computed + scheduled.count();
+  if (end > static_cast<int32_t>(known.tokens.size())) {
+    return "computes tokens that nobody has sampled";
+  }
+  if (end > static_cast<int32_t>(known.blocks.size()) * options_->block_size) {
+    return "computes without blocks";
+  }
+  if (scheduled.sample() != (end == static_cast<int32_t>(known.tokens.size()))) {
+    return "samples at the wrong time";
+  }
+  const std::string wrong = Write(end, known);
+  known.computed = end;
+  return wrong;
+}
+
+std::string PlanAuditor::TakeBlock(int32_t block, Known* known) {
+  if (block < 0 || block >= static_cast<int32_t>(blocks_.size())) {
+    return absl::StrCat("gets block ", block);
+  }
+  Block& taken = blocks_[block];
+  const size_t index = known->blocks.size();
+  if (static_cast<int32_t>(index + 1) * options_->block_size <= known->cached) {
+    if (taken.content != Content(*known, index)) {
+      return absl::StrCat("shares block ", block, " that does not hold its tokens");
+    }
+  } else if (taken.holders > 0) {
+    return absl::StrCat("gets block ", block, " of another sequence");
+  } else {
+    taken.content = 0;
+  }
+  ++taken.holders;
+  known->blocks.push_back(block);
   return "";
+}
+
+std::string PlanAuditor::Write(int32_t end, const Known& known) {
+  for (int32_t at = known.computed; at < end; ++at) {
+    const int32_t index = at / options_->block_size;
+    Block& block = blocks_[known.blocks[index]];
+    if (block.holders != 1 || block.content != 0) {
+      return absl::StrCat("writes block ", known.blocks[index], " that others read");
+    }
+    if ((at + 1) % options_->block_size == 0) block.content = Content(known, index);
+  }
+  return "";
+}
+
+uint64_t PlanAuditor::Content(const Known& known, size_t block) const {
+  uint64_t digest = 1;
+  for (size_t i = 0; i < (block + 1) * options_->block_size; ++i) {
+    digest = Digest(digest, static_cast<uint64_t>(known.tokens[i]));
+  }
+  return digest;
 }
 
 }  // namespace tutti

@@ -1,8 +1,9 @@
 // Looks over the engine's shoulder: every plan must be one that a pipeline can run and that honours
 // the limits.
 //
-// It keeps its own account of which sequences the workers know and which blocks those hold, from
-// the plans alone.
+// It keeps its own account of which sequences the workers know, which blocks those hold and what
+// is in the blocks, from the plans alone: who begins with a cached prefix must get blocks that hold
+// just that, and what several hold is never written.
 //
 // Thread: one.
 #pragma once
@@ -10,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "tests/support/sim_options.h"
 #include "tutti/v1/peer.pb.h"
@@ -29,18 +31,25 @@ class PlanAuditor {
 
  private:
   struct Known {
-    int32_t tokens = 0;
+    std::vector<TokenId> tokens;
     int32_t computed = 0;
-    int32_t blocks = 0;
+    int32_t cached = 0;  // where it began
+    std::vector<int32_t> blocks;
+  };
+  struct Block {
+    int32_t holders = 0;
+    uint64_t content = 0;  // a digest of all tokens up to its end; 0: not full
   };
 
   std::string CheckScheduled(const v1::ScheduledSequence& scheduled);
+  std::string TakeBlock(int32_t block, Known* known);
+  std::string Write(int32_t end, const Known& known);
+  uint64_t Content(const Known& known, size_t block) const;
 
   const SimOptions* const options_;
-  int32_t num_blocks_ = 0;
   uint64_t last_step_ = 0;
   std::map<uint64_t, Known> known_;
-  std::map<int32_t, uint64_t> owner_;  // of each block
+  std::vector<Block> blocks_;
   uint64_t plans_ = 0;
   uint64_t rows_ = 0;
 };

@@ -32,6 +32,7 @@ class Scenario::Impl {
   absl::Status Run(const ScenarioCommand& command, const std::string& line);
   absl::Status Join(const ScenarioCommand& command);
   absl::Status Arrive(const ScenarioCommand& command);
+  std::vector<TokenId> Prompt(const ScenarioCommand& command, uint64_t id) const;
   absl::Status Send(const ScenarioCommand& command);
   absl::Status DoStep(const std::string& worker);
   static std::string PipelineText(const v1::PipelineStatus& pipeline);
@@ -60,6 +61,7 @@ class Scenario::Impl {
     int32_t num_stages = 0;
   };
   std::map<uint32_t, Told> told_;
+  std::map<uint64_t, std::vector<TokenId>> prompts_;  // of each request
 };
 
 std::string Scenario::Impl::RunBlock(std::string_view commands) {
@@ -182,9 +184,9 @@ absl::Status Scenario::Impl::Arrive(const ScenarioCommand& command) {
   }
   Request request;
   request.id = RequestId(id);
-  for (int64_t i = 0; i < command.Number("prompt", 1); ++i) {
-    request.prompt.push_back(static_cast<TokenId>(i));
-  }
+  request.prompt = Prompt(command, id);
+  prompts_[id] = request.prompt;
+  request.cache_domain = {static_cast<uint64_t>(command.Number("tenant", 0)), 0};
   request.max_tokens = static_cast<int32_t>(command.Number("max", 1));
   request.stop_token_ids = command.Numbers("stop");
   request.priority = static_cast<int32_t>(command.Number("priority", 0));
@@ -194,6 +196,22 @@ absl::Status Scenario::Impl::Arrive(const ScenarioCommand& command) {
   }
   Give(RequestArrived{std::move(request)});
   return absl::OkStatus();
+}
+
+// No two requests begin alike unless they are told to.
+std::vector<TokenId> Scenario::Impl::Prompt(const ScenarioCommand& command, uint64_t id) const {
+  std::vector<TokenId> prompt(command.Number("prompt", 1), static_cast<TokenId>(500 + id));
+  uint64_t other = 0;
+  if (!absl::SimpleAtoi(command.Text("like", "-").substr(1), &other)) return prompt;
+  const auto found = prompts_.find(other);
+  if (found == prompts_.end()) return prompt;
+  const int64_t same = std::min<int64_t>(command.Number("same", command.Number("prompt", 1)),
+                                         static_cast<int64_t>(prompt.size()));
+  for (int64_t i = 0; i < same; ++i) {
+    const bool asked = i < static_cast<int64_t>(found->second.size());
+    prompt[i] = asked ? found->second[i] : static_cast<TokenId>(i);
+  }
+  return prompt;
 }
 
 absl::Status Scenario::Impl::Send(const ScenarioCommand& command) {
@@ -316,8 +334,11 @@ absl::Status Scenario::Impl::Status() {
 
 std::string Scenario::Impl::PipelineText(const v1::PipelineStatus& pipeline) {
   return absl::StrCat(pipeline.state(), ", epoch ", pipeline.epoch(), ", ",
-                      pipeline.blocks_in_use(), " of ", pipeline.blocks_total(), " blocks, ",
-                      pipeline.running(), " running, ", pipeline.waiting(), " waiting, ",
+                      pipeline.blocks_in_use(), " of ", pipeline.blocks_total(), " blocks",
+                      pipeline.blocks_cached() > 0
+                          ? absl::StrCat(" and ", pipeline.blocks_cached(), " cached")
+                          : "",
+                      ", ", pipeline.running(), " running, ", pipeline.waiting(), " waiting, ",
                       pipeline.steps_in_flight(), " steps under way");
 }
 

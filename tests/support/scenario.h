@@ -22,7 +22,9 @@
 //   send W epoch=N KIND ...   a frame made by hand: done step=N | result step=N sequence=N
 //   position=N token=N | ready |
 //                             beat progress=N
-//   request R prompt=N max=N [stop=1,2] [deadline=MS] [priority=N] [tenant=N]
+//   request R prompt=N max=N [stop=1,2] [deadline=MS] [priority=N] [tenant=N] [like=R] [same=N]
+//                             like=, same=: its first N tokens are those of the prompt of R and,
+//                             after its end, of the answer to it when the token at position p is p
 //   cancel R | stop_string R | drain
 //   wait MS                   time passes, before the commands after it
 //   status                    what an operator sees

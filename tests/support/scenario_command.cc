@@ -55,6 +55,7 @@ EngineOptions ScenarioEngineOptions(const ScenarioCommand& command) {
   options.cluster_id = "cluster";
   options.num_stages = static_cast<int32_t>(command.Number("stages", 1));
   options.num_pipelines = static_cast<int32_t>(command.Number("pipelines", 1));
+  options.enable_prefix_caching = command.Number("cache", 1) != 0;
   options.kv_tokens_max = command.Number("blocks", 64) * options.block_size;
   options.max_batch_tokens = static_cast<int32_t>(command.Number("batch", 64));
   options.chunk_tokens = static_cast<int32_t>(command.Number("chunk", 32));

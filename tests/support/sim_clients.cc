@@ -10,6 +10,11 @@ namespace tutti {
 namespace {
 
 constexpr int32_t kTriesMax = 4;
+// The right answers take time that grows with the square of this.
+constexpr int32_t kConversationTokensMax = 160;
+// Beginnings that prompts of a run share, and the randomness they come from.
+constexpr int64_t kSharedPrefixes = 3;
+constexpr uint64_t kSharedStream = 100;
 constexpr Duration kDeadlineSlack = std::chrono::milliseconds(5);
 
 std::string Name(RequestId request) { return absl::StrCat("request ", request.value()); }
@@ -27,11 +32,11 @@ SimClients::SimClients(const SimOptions* options, SimQueue* queue, EventCallback
 SimClients::Client SimClients::Draw() {
   Client client;
   Request& request = client.request;
-  const int64_t prompt = random_.Between(1, options_->prompt_tokens_max);
-  for (int64_t i = 0; i < prompt; ++i) {
-    request.prompt.push_back(static_cast<TokenId>(random_.Between(0, kSimVocab - 1)));
-  }
+  const auto tenant = static_cast<int32_t>(random_.Between(0, options_->tenants - 1));
+  request.cache_domain = {static_cast<uint64_t>(tenant), 0};
   request.max_tokens = static_cast<int32_t>(random_.Between(1, options_->output_tokens_max));
+  const int32_t room = std::min(options_->kv_slots(), kConversationTokensMax);
+  request.prompt = DrawPrompt(tenant, room - request.max_tokens, &client.not_before);
   request.sampling.set_seed(random_.Bits());
   if (random_.Chance(0.6)) request.sampling.set_temperature(1.0f);
   if (random_.Chance(0.3)) request.sampling.set_presence_penalty(0.5f);
@@ -48,11 +53,46 @@ SimClients::Client SimClients::Draw() {
   return client;
 }
 
+// Like nothing before, or beginning like others, or going on from what was said before; `room`
+// tokens if it can.
+std::vector<TokenId> SimClients::DrawPrompt(int32_t tenant, int32_t room, Duration* not_before) {
+  std::vector<TokenId> prompt;
+  int64_t fresh = random_.Between(1, options_->prompt_tokens_max);
+  if (random_.Chance(options_->shared_chance)) {
+    Random shared(options_->seed, kSharedStream + random_.Between(1, kSharedPrefixes));
+    for (int64_t i = shared.Between(1, options_->prompt_tokens_max); i > 0; --i) {
+      prompt.push_back(static_cast<TokenId>(shared.Between(0, kSimVocab - 1)));
+    }
+    fresh = random_.Between(0, 8);
+  }
+  if (!conversations_.empty() && random_.Chance(options_->follow_chance)) {
+    const Conversation& earlier = conversations_[random_.Between(0, conversations_.size() - 1)];
+    if (earlier.tenant == tenant && static_cast<int32_t>(earlier.tokens.size()) < room) {
+      prompt = earlier.tokens;
+      *not_before = earlier.arrival;
+      fresh = random_.Between(1, 8);
+    }
+  }
+  for (int64_t i = 0; i < fresh; ++i) {
+    prompt.push_back(static_cast<TokenId>(random_.Between(0, kSimVocab - 1)));
+  }
+  if (room >= 1 && static_cast<int32_t>(prompt.size()) > room) prompt.resize(room);
+  return prompt;
+}
+
 void SimClients::Start() {
   for (int32_t i = 0; i < options_->num_requests; ++i) {
     Client client = Draw();
     ++open_;
-    const Duration arrival(random_.Between(0, options_->arrivals_over.count()));
+    const Duration arrival =
+        client.not_before + Duration(random_.Between(0, options_->arrivals_over.count()));
+    Conversation& said = conversations_.emplace_back();
+    said.tenant = static_cast<int32_t>(client.request.cache_domain.low);
+    said.tokens = client.request.prompt;
+    for (const v1::SampledToken& token : client.right) {
+      if (token.token() >= 0) said.tokens.push_back(token.token());
+    }
+    said.arrival = arrival;
     queue_->After(arrival, [this, client = std::move(client)]() mutable {
       Arrive(std::move(client));
       --open_;
@@ -132,6 +172,10 @@ void SimClients::OnFinish(const FinishRequest& finish, int32_t faults_so_far) {
     fail_(absl::StrCat(Name(finish.request), " ends with ", finish.completion_tokens,
                        " tokens, delivered were ", client.got.size()));
   }
+  if (finish.cached_prompt_tokens > MostCached(client, finish.request)) {
+    fail_(absl::StrCat(Name(finish.request), " finds ", finish.cached_prompt_tokens,
+                       " tokens cached that nobody of its tenant has asked for"));
+  }
   const std::string wrong = finish.status.ok() ? CheckGoodEnd(client, finish)
                                                : CheckBadEnd(client, finish, faults_so_far);
   if (!wrong.empty()) fail_(absl::StrCat(Name(finish.request), " ", wrong));
@@ -139,6 +183,22 @@ void SimClients::OnFinish(const FinishRequest& finish, int32_t faults_so_far) {
   const bool refused =
       absl::IsUnavailable(finish.status) || absl::IsResourceExhausted(finish.status);
   if (refused && client.tries < kTriesMax) Retry(client);
+}
+
+// Tokens of its prompt that requests of its tenant may have left in the cache.
+int32_t SimClients::MostCached(const Client& client, RequestId id) const {
+  if (!options_->prefix_caching) return 0;
+  size_t most = 0;
+  const std::vector<TokenId>& prompt = client.request.prompt;
+  for (const auto& [other_id, other] : requests_) {
+    if (other_id == id || other.request.cache_domain != client.request.cache_domain) continue;
+    std::vector<TokenId> tokens = other.request.prompt;
+    for (const v1::SampledToken& token : other.got) tokens.push_back(token.token());
+    const auto end = std::mismatch(prompt.begin(), prompt.end(), tokens.begin(), tokens.end());
+    most = std::max(most, static_cast<size_t>(end.first - prompt.begin()));
+  }
+  most = std::min(most, prompt.size() - 1);
+  return static_cast<int32_t>(most) / options_->block_size * options_->block_size;
 }
 
 // As a client library would: the same request under another id, after a moment.
@@ -193,8 +253,8 @@ std::string SimClients::CheckBadEnd(const Client& client, const FinishRequest& f
       return client.got.empty() ? "" : "is refused after it was taken";
     case absl::StatusCode::kInvalidArgument: {
       const size_t slots = client.request.prompt.size() + client.request.max_tokens - 1;
-      const auto room = static_cast<size_t>(options_->num_blocks) * kSimBlockSize;
-      return slots > room ? "" : absl::StrCat("is refused: ", text);
+      return slots > static_cast<size_t>(options_->kv_slots()) ? ""
+                                                               : absl::StrCat("is refused: ", text);
     }
     case absl::StatusCode::kInternal:
       return client.got.size() + 1 == client.right.size() && client.right.back().token() < 0

@@ -53,7 +53,11 @@ class SimClients {
     bool must_succeed = false;
     bool ended = false;
     int32_t tries = 0;
+    Duration not_before{};  // when the answer it goes on from may be there
   };
+
+  std::vector<TokenId> DrawPrompt(int32_t tenant, int32_t room, Duration* not_before);
+  int32_t MostCached(const Client& client, RequestId id) const;
 
   Client Draw();
   void Arrive(Client client);
@@ -67,6 +71,13 @@ class SimClients {
   const EventCallback to_engine_;
   const FailCallback fail_;
   Random random_;
+  // What was said so far: a prompt and its right answer.
+  struct Conversation {
+    int32_t tenant = 0;
+    std::vector<TokenId> tokens;
+    Duration arrival{};
+  };
+  std::vector<Conversation> conversations_;
   std::map<RequestId, Client> requests_;
   uint64_t last_id_ = 0;
   int64_t open_ = 0;  // requests to come or not ended

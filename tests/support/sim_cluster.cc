@@ -349,6 +349,8 @@ void Cluster::CheckQuiet() {
 }
 
 void Cluster::CheckQuiet(const v1::PipelineStatus& pipeline) {
+  report_.hit_tokens += pipeline.prefix_hit_tokens();
+  report_.evictions += pipeline.evictions();
   if (pipeline.blocks_in_use() != 0 || pipeline.running() != 0 || pipeline.waiting() != 0 ||
       pipeline.steps_in_flight() != 0) {
     Fail(absl::StrCat("left over: ", pipeline.ShortDebugString()));

@@ -23,6 +23,8 @@ struct SimReport {
   uint64_t plans = 0;
   uint64_t rows = 0;
   uint64_t preemptions = 0;
+  uint64_t hit_tokens = 0;  // found in the KV cache
+  uint64_t evictions = 0;
   uint64_t stale_frames = 0;
   uint64_t epochs = 0;
   uint64_t trace = 0;  // a digest of everything the engine did

@@ -21,8 +21,10 @@ EngineOptions SimOptions::Engine() const {
   options.cluster_id = "sim";
   options.num_pipelines = auto_pipelines ? 0 : num_pipelines;
   options.num_stages = num_stages;
-  options.block_size = kSimBlockSize;
-  options.kv_tokens_max = int64_t{num_blocks} * kSimBlockSize;
+  options.block_size = block_size;
+  options.kv_tokens_max = kv_slots();
+  options.enable_prefix_caching = prefix_caching;
+  options.prefix_key = {seed, 1};
   options.max_batch_tokens = max_batch_tokens;
   options.chunk_tokens = chunk_tokens;
   options.max_sequences = max_sequences;
@@ -37,9 +39,9 @@ EngineOptions SimOptions::Engine() const {
 std::string SimOptions::Text() const {
   return absl::StrCat("seed ", seed, ": ", num_pipelines, " pipelines of ", num_stages,
                       " stages + ", spare_workers, " spare, ", num_layers, " layers, ", num_blocks,
-                      " blocks, batch ", max_batch_tokens, ", chunk ", chunk_tokens, ", ",
-                      max_sequences, " sequences, ", num_requests, " requests, ", faults,
-                      " faults");
+                      " blocks of ", block_size, prefix_caching ? ", cached" : ", not cached",
+                      ", batch ", max_batch_tokens, ", chunk ", chunk_tokens, ", ", max_sequences,
+                      " sequences, ", num_requests, " requests, ", faults, " faults");
 }
 
 SimOptions DrawSimOptions(uint64_t seed) {
@@ -52,17 +54,25 @@ SimOptions DrawSimOptions(uint64_t seed) {
       static_cast<int32_t>(random.Between(options.num_stages, options.num_stages + 4));
   // A tight pool makes the engine send sequences back to waiting.
   const bool tight = random.Chance(0.5);
-  options.num_blocks = static_cast<int32_t>(tight ? random.Between(5, 9) : random.Between(8, 60));
+  options.num_blocks = static_cast<int32_t>(tight ? random.Between(3, 9) : random.Between(8, 60));
   options.max_batch_tokens = static_cast<int32_t>(random.Between(4, 80));
   options.chunk_tokens =
       static_cast<int32_t>(random.Between(1, std::min(40, options.max_batch_tokens)));
   options.max_sequences = static_cast<int32_t>(random.Between(tight ? 3 : 1, 10));
   options.max_waiting = static_cast<int32_t>(random.Between(3, 60));
   options.uneven_memory = random.Chance(0.3);
+  if (random.Chance(0.2)) {
+    options.block_size = 32;
+    options.num_blocks = (options.num_blocks + 1) / 2;
+  }
+  options.prefix_caching = random.Chance(0.85);
 
   options.num_requests = static_cast<int32_t>(random.Between(5, 60));
   options.prompt_tokens_max = tight ? 24 : static_cast<int32_t>(random.Between(30, 80));
   options.output_tokens_max = tight ? 60 : static_cast<int32_t>(random.Between(8, 40));
+  options.tenants = random.Chance(0.5) ? 1 : static_cast<int32_t>(random.Between(2, 3));
+  options.shared_chance = random.Chance(0.3) ? 0 : random.Uniform();
+  options.follow_chance = random.Chance(0.3) ? 0 : random.Uniform() * 0.6;
   options.arrivals_over = Microseconds(random.Chance(0.5) ? 50'000 : 1'500'000);
   options.cancel_chance = random.Chance(0.2) ? 0.7 : random.Uniform() * 0.2;
   options.deadline_chance = random.Uniform() * 0.2;

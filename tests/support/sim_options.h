@@ -14,7 +14,6 @@ namespace tutti {
 inline constexpr int32_t kSimVocab = 97;
 inline constexpr Duration kSimBeat = std::chrono::milliseconds(250);
 inline constexpr Duration kSimLease = std::chrono::milliseconds(1500);
-inline constexpr int32_t kSimBlockSize = 16;
 
 struct SimOptions {
   uint64_t seed = 0;
@@ -25,7 +24,9 @@ struct SimOptions {
   int32_t num_stages = 1;
   int32_t spare_workers = 0;
   int32_t num_layers = 4;
+  int32_t block_size = 16;
   int32_t num_blocks = 16;
+  bool prefix_caching = true;
   int32_t max_batch_tokens = 64;
   int32_t chunk_tokens = 16;
   int32_t max_sequences = 4;
@@ -36,6 +37,9 @@ struct SimOptions {
   int32_t num_requests = 20;
   int32_t prompt_tokens_max = 40;
   int32_t output_tokens_max = 20;
+  int32_t tenants = 1;
+  double shared_chance = 0;  // of a prompt that begins as others of the run do
+  double follow_chance = 0;  // of a prompt that goes on from an earlier answer
   Duration arrivals_over{};
   double cancel_chance = 0;    // of a request whose client leaves
   double deadline_chance = 0;  // of a request with a deadline that may pass
@@ -52,6 +56,7 @@ struct SimOptions {
   OracleBugs oracle_bugs;
 
   EngineOptions Engine() const;
+  int32_t kv_slots() const { return num_blocks * block_size; }
   std::string Text() const;
 };
 
