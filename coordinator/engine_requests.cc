@@ -116,6 +116,12 @@ void Engine::Impl::NoteCached(const Sequence& sequence) {
        directory_.LongestPerPipeline(sequence.request.cache_domain, tokens)) {
     loads_[match.pipeline.value()].cached_tokens = match.tokens;
   }
+  for (size_t i = 0; i < loads_.size(); ++i) {
+    if (!loads_[i].can_hold) continue;
+    const int64_t computed = sequence.total() - loads_[i].cached_tokens;
+    loads_[i].evicted_tokens = units_[i]->scheduler.cache().EvictedTokens(
+        (computed + options_.block_size - 1) / options_.block_size);
+  }
 }
 
 void Engine::Impl::Bind(Sequence* sequence, Unit* unit) {

@@ -7,6 +7,7 @@
 // Thread: the engine's.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -35,6 +36,10 @@ class KvCache {
   // At least its last token is left to compute, so that there are logits.  REQUIRES: open
   Room Find(const Sequence& sequence) const;
   int32_t available() const { return pool_->available(); }
+  // Cached tokens that would have to go for so many blocks.
+  int64_t EvictedTokens(int64_t blocks) const {
+    return std::max<int64_t>(0, blocks - pool_->free()) * block_size_;
+  }
 
   // The table of a newcomer: its prefix, and blocks for the rest of its tokens. What the prefix
   // holds counts as computed.  REQUIRES: room is what Find says now; room.blocks <= available()
