@@ -101,9 +101,14 @@ struct Candidate {
   float logit = 0;
 };
 
+class FamilyOperators;  // kernels/family_operators.h
+
 class Backend {
  public:
   virtual ~Backend() = default;
+
+  // Null when the backend has none of them. Owned by the backend.
+  virtual FamilyOperators* family_operators() { return nullptr; }
 
   virtual std::string_view name() const = 0;  // "cpu", "reference", "cuda"
   // Machines of one class give the same bits for the same input. See docs/decisions on numerics

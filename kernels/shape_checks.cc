@@ -150,6 +150,36 @@ void CheckAttention(const TensorView& q, const KvLayer& cache, const AttentionBa
   CheckAttentionBatch(batch, q.rows, cache.shape);
 }
 
+void CheckScaleRows(const TensorView& x, std::span<const float> scale) {
+  CheckF32(x, "x");
+  CHECK(static_cast<int64_t>(scale.size()) == x.rows);
+}
+
+void CheckSelectExperts(const TensorView& logits, int64_t count, std::span<const int32_t> experts,
+                        std::span<const float> shares) {
+  CheckF32(logits, "logits");
+  CHECK(count >= 1 && count <= logits.cols) << count << " of " << logits.cols;
+  CHECK(static_cast<int64_t>(experts.size()) == logits.rows * count);
+  CHECK(shares.size() == experts.size());
+}
+
+void CheckGatherRows(const TensorView& in, std::span<const int32_t> rows, const TensorView& out) {
+  CheckF32(in, "in");
+  CheckF32(out, "out");
+  CHECK(static_cast<int64_t>(rows.size()) == out.rows && in.cols == out.cols);
+  for (const int32_t row : rows) CHECK(row >= 0 && row < in.rows) << "row " << row;
+}
+
+void CheckSumRows(const TensorView& in, std::span<const int32_t> rows,
+                  std::span<const float> weights, const TensorView& out) {
+  CheckF32(in, "in");
+  CheckF32(out, "out");
+  CHECK(rows.size() == weights.size() && in.cols == out.cols);
+  if (out.rows == 0) return;
+  CHECK(!rows.empty() && static_cast<int64_t>(rows.size()) % out.rows == 0);
+  for (const int32_t row : rows) CHECK(row >= 0 && row < in.rows) << "row " << row;
+}
+
 void CheckAdjustLogits(const TensorView& logits, std::span<const LogitAdjustment> adjustments) {
   CheckF32(logits, "logits");
   for (const LogitAdjustment& adjustment : adjustments) {

@@ -37,6 +37,12 @@ void CheckWriteKv(const TensorView& k, const TensorView& v, const AttentionBatch
                   const KvLayer& cache);
 void CheckAttention(const TensorView& q, const KvLayer& cache, const AttentionBatch& batch,
                     const TensorView& out);
+void CheckScaleRows(const TensorView& x, std::span<const float> scale);
+void CheckSelectExperts(const TensorView& logits, int64_t count, std::span<const int32_t> experts,
+                        std::span<const float> shares);
+void CheckGatherRows(const TensorView& in, std::span<const int32_t> rows, const TensorView& out);
+void CheckSumRows(const TensorView& in, std::span<const int32_t> rows,
+                  std::span<const float> weights, const TensorView& out);
 void CheckAdjustLogits(const TensorView& logits, std::span<const LogitAdjustment> adjustments);
 
 }  // namespace tutti::kernels

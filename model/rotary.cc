@@ -79,7 +79,7 @@ int64_t RopeVariant(const RopeConfig& rope, int64_t prompt_tokens) {
   return variant;
 }
 
-std::vector<float> RopeFrequencies(const RopeConfig& rope, int64_t variant) {
+std::vector<float> RopeFrequencies(const RopeConfig& rope, int64_t head_dim, int64_t variant) {
   const std::vector<float> wavelengths = Wavelengths(NtkTheta(rope, variant), rope.rotary_dim);
   std::vector<float> frequencies;
   for (const float wavelength : wavelengths) frequencies.push_back(1 / wavelength);
@@ -97,7 +97,19 @@ std::vector<float> RopeFrequencies(const RopeConfig& rope, int64_t variant) {
       ScaleYarn(rope, wavelengths, &frequencies);
       break;
   }
+  frequencies.resize(static_cast<size_t>(head_dim / 2), 0.0f);
   return frequencies;
+}
+
+std::vector<HeadSlice> RotaryOrder(const RopeConfig& rope, int64_t head_dim) {
+  const int64_t pairs = rope.rotary_dim / 2;
+  const int64_t still = head_dim - rope.rotary_dim;
+  if (still == 0 && !rope.interleaved) return {{0, head_dim, 1}};
+  const int64_t step = rope.interleaved ? 2 : 1;
+  return {{0, pairs, step},
+          {rope.rotary_dim, still / 2, 1},
+          {rope.interleaved ? 1 : pairs, pairs, step},
+          {rope.rotary_dim + still / 2, still / 2, 1}};
 }
 
 float LognScale(int64_t logn_length, int64_t position) {

@@ -16,11 +16,26 @@ namespace tutti {
 // calls ntk_alpha: 1 up to the trained length, 3 up to twice that, 7 up to four times that, ...
 int64_t RopeVariant(const RopeConfig& rope, int64_t prompt_tokens);
 
-// Radians per position of each pair.   [rotary_dim / 2]
+// Radians per position of each pair (i, i + head_dim / 2) of a head whose elements stand in
+// RotaryOrder; 0 for pairs that do not turn.   [head_dim / 2]
 //
 // Steps are rounded to f32 where the models' reference implementations compute in f32: theta ^
 // (-2 i / rotary_dim), then the scaling. REQUIRES: `variant` from RopeVariant
-std::vector<float> RopeFrequencies(const RopeConfig& rope, int64_t variant = 1);
+std::vector<float> RopeFrequencies(const RopeConfig& rope, int64_t head_dim, int64_t variant = 1);
+
+// Elements of a head: first, first + step, ..., `count` of them.
+struct HeadSlice {
+  int64_t first = 0;
+  int64_t count = 0;
+  int64_t step = 1;
+  bool operator==(const HeadSlice&) const = default;
+};
+
+// The order in which query and key heads are held, so that every family's pairs become
+// (i, i + head_dim / 2) of the whole head: what turns stands first in each half, what does not
+// behind it. A score is a sum over the head, so the same order in queries and keys changes nothing
+// but that order. One slice when the elements stand so already.
+std::vector<HeadSlice> RotaryOrder(const RopeConfig& rope, int64_t head_dim);
 
 // What queries at `position` are multiplied by: 1 up to the trained length, then the logarithm of
 // the number of keys they see, to the base of that length (Qwen 1's "logn attention").

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "model/limits.h"
@@ -23,7 +24,7 @@ RopeConfig Rope(Scaling scaling) {
 }
 
 TEST(RopeFrequencies, FallFromOneByTheBase) {
-  const std::vector<float> f = RopeFrequencies(Rope(Scaling::kNone));
+  const std::vector<float> f = RopeFrequencies(Rope(Scaling::kNone), 128);
   ASSERT_EQ(f.size(), 64u);
   EXPECT_EQ(f[0], 1.0f);
   for (size_t i = 0; i < f.size(); ++i) {
@@ -32,16 +33,16 @@ TEST(RopeFrequencies, FallFromOneByTheBase) {
 }
 
 TEST(RopeFrequencies, LinearDividesAll) {
-  const std::vector<float> plain = RopeFrequencies(Rope(Scaling::kNone));
-  const std::vector<float> scaled = RopeFrequencies(Rope(Scaling::kLinear));
+  const std::vector<float> plain = RopeFrequencies(Rope(Scaling::kNone), 128);
+  const std::vector<float> scaled = RopeFrequencies(Rope(Scaling::kLinear), 128);
   for (size_t i = 0; i < plain.size(); ++i) EXPECT_EQ(scaled[i], plain[i] / 4);
 }
 
 // High frequencies are kept, low ones divided, and the ramp between them never rises.
 TEST(RopeFrequencies, Llama3AndYarnKeepTheFastAndDivideTheSlow) {
-  const std::vector<float> plain = RopeFrequencies(Rope(Scaling::kNone));
+  const std::vector<float> plain = RopeFrequencies(Rope(Scaling::kNone), 128);
   for (const Scaling scaling : {Scaling::kLlama3, Scaling::kYarn}) {
-    const std::vector<float> scaled = RopeFrequencies(Rope(scaling));
+    const std::vector<float> scaled = RopeFrequencies(Rope(scaling), 128);
     EXPECT_EQ(scaled.front(), plain.front());
     EXPECT_FLOAT_EQ(scaled.back(), plain.back() / 4);
     double last = 1;
@@ -68,11 +69,42 @@ TEST(RopeFrequencies, AreFiniteAtTheLimits) {
           rope.factor = kRopeFactorMax;
           rope.beta_fast = kRopeFactorMax;
           rope.beta_slow = kRopeNumberMin;
-          for (const float f : RopeFrequencies(rope, RopeVariant(rope, kContextMax))) {
+          for (const float f : RopeFrequencies(rope, dim, RopeVariant(rope, kContextMax))) {
             EXPECT_TRUE(std::isfinite(f) && f >= 0);
           }
         }
       }
+    }
+  }
+}
+
+// ChatGLM: the first half of each head turns in neighbouring pairs.
+TEST(RotaryOrder, PutsPartnersHalfAHeadApart) {
+  RopeConfig rope = Rope(Scaling::kNone);
+  EXPECT_EQ(RotaryOrder(rope, 128), (std::vector<HeadSlice>{{0, 128, 1}}));
+  for (const bool interleaved : {false, true}) {
+    for (const int64_t dim : {4, 8, 16}) {
+      rope.rotary_dim = dim;
+      rope.interleaved = interleaved;
+      std::vector<int64_t> order;
+      for (const HeadSlice& slice : RotaryOrder(rope, 16)) {
+        for (int64_t i = 0; i < slice.count; ++i) order.push_back(slice.first + i * slice.step);
+      }
+      ASSERT_EQ(order.size(), 16u);
+      const std::vector<float> f = RopeFrequencies(rope, 16);
+      ASSERT_EQ(f.size(), 8u);
+      for (int64_t i = 0; i < 8; ++i) {
+        const int64_t a = order[i], b = order[i + 8];
+        if (i >= dim / 2) {
+          EXPECT_TRUE(f[i] == 0 && a >= dim && b >= dim);
+        } else {
+          EXPECT_EQ(a, interleaved ? 2 * i : i);
+          EXPECT_EQ(b, interleaved ? 2 * i + 1 : i + dim / 2);
+          EXPECT_GT(f[i], 0);
+        }
+      }
+      std::sort(order.begin(), order.end());
+      for (int64_t i = 0; i < 16; ++i) EXPECT_EQ(order[i], i);
     }
   }
 }

@@ -49,8 +49,8 @@ inline int64_t CollectiveBufferBytes(const ModelConfig& config, bool has_head,
 // All rows are f32. Living at once in a layer: residual, its norm, what the layer adds (over ranks,
 // in the buffers above); the widest of query-key-value and gate-up; the widest of what goes into
 // the attention's output and into MLP down. A layer of experts has its router's logits, the rows of
-// one expert and the results of all. The last stage has logits, their input, and one row of
-// adjusted logits.  REQUIRES: CheckRanks is OK, 0 <= rank < ranks
+// one expert and the results of all (over ranks, in the buffers above). The last stage has logits,
+// their input, and one row of adjusted logits.  REQUIRES: CheckRanks is OK, 0 <= rank < ranks
 inline int64_t WorkSpaceBytes(const ModelConfig& config, bool has_head, int64_t max_batch_tokens,
                               int64_t max_sequences, int ranks = 1, int rank = 0) {
   const RankWidths own = WidthsOfRank(config, ranks, rank);
@@ -59,8 +59,8 @@ inline int64_t WorkSpaceBytes(const ModelConfig& config, bool has_head, int64_t 
   int64_t floats = max_batch_tokens * (2 * config.hidden_size + wide + narrow);
   if (ranks == 1) floats += max_batch_tokens * config.hidden_size;
   if (config.has_experts()) {
-    floats += max_batch_tokens * (config.num_experts + config.hidden_size) +
-              ExpertRows(config, max_batch_tokens) * config.hidden_size;
+    floats += max_batch_tokens * (config.num_experts + config.hidden_size);
+    if (ranks == 1) floats += ExpertRows(config, max_batch_tokens) * config.hidden_size;
   }
   if (has_head) {
     const int64_t rows = std::min({kWorkSpaceLogitRows, max_sequences, max_batch_tokens});

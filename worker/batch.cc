@@ -12,6 +12,7 @@ void BuildBatch(const v1::StepPlan& plan, const SequenceTable& table, Batch* bat
   batch->positions.clear();
   batch->row_begin.clear();
   batch->first_position.clear();
+  batch->prompt_tokens.clear();
   batch->block_begin.clear();
   batch->blocks.clear();
   batch->sample_rows.clear();
@@ -27,6 +28,7 @@ void BuildBatch(const v1::StepPlan& plan, const SequenceTable& table, Batch* bat
     batch->rows += scheduled.count();
     batch->row_begin.push_back(batch->rows);
     batch->first_position.push_back(scheduled.first());
+    batch->prompt_tokens.push_back(state->prompt_tokens);
     batch->block_begin.push_back(static_cast<int32_t>(batch->blocks.size()));
     batch->blocks.insert(batch->blocks.end(), state->blocks.begin(), state->blocks.end());
     if (scheduled.sample()) batch->sample_rows.push_back({batch->rows - 1, state});

@@ -28,6 +28,7 @@ struct Batch {
   std::vector<int32_t> positions;       // [rows]
   std::vector<int32_t> row_begin;       // [sequences + 1]
   std::vector<int32_t> first_position;  // [sequences]
+  std::vector<int32_t> prompt_tokens;   // [sequences], of their whole prompts
   std::vector<int32_t> block_begin;     // [sequences], into `blocks`
   std::vector<int32_t> blocks;          // block tables of the sequences, one after the other
   std::vector<SampleRow> sample_rows;

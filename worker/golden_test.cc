@@ -152,5 +152,55 @@ INSTANTIATE_TEST_SUITE_P(Sharded, GoldenLogitsTest,
                          CaseName);
 INSTANTIATE_TEST_SUITE_P(All, GoldenTokensTest, ::testing::ValuesIn(Cases({"f32"})), CaseName);
 
+// Every family: logits at the end of prompts on both sides of all its switches, and the tokens that
+// follow.
+class GoldenFamilyTest : public ::testing::TestWithParam<Case> {};
+
+TEST_P(GoldenFamilyTest, LogitsAndTokensAreThoseOfTheReferenceImplementation) {
+  const std::string dir = GoldenDir("families/" + GetParam().checkpoint);
+  const json golden = json::parse(testing::ReadFileOrDie(dir + "/golden.json"));
+  TestPipeline pipeline({.model_dir = dir, .backend = GetParam().backend, .layers = {1, 1}});
+  const bool f32 = golden["dtype"] == "f32";
+  const double own_distance = golden["own_max_abs_distance"];
+  double largest = 0;
+  std::vector<TestRequest> requests;
+  for (const json& prompt : golden["prompts"]) {
+    const std::vector<float> expected = DecodeFloats(prompt["logits"]);
+    const std::vector<float> row = pipeline.LastLogits(prompt["ids"], /*chunk=*/0);
+    ASSERT_EQ(row.size(), expected.size());
+    for (size_t i = 0; i < row.size(); ++i) {
+      ASSERT_TRUE(std::isfinite(row[i]));
+      largest = std::max<double>(largest, std::abs(row[i] - expected[i]));
+    }
+    if (!f32) continue;
+    requests.push_back(
+        {.prompt = prompt["ids"], .max_tokens = static_cast<int32_t>(prompt["greedy_ids"].size())});
+  }
+  std::printf("%s on %s: %g from the f32 run, own run %g\n", GetParam().checkpoint.c_str(),
+              GetParam().backend.c_str(), largest, own_distance);
+  EXPECT_LE(largest, f32 ? kF32Tolerance : kOwnDistances * own_distance);
+  if (!f32) return;  // greedy tokens are kept of f32 checkpoints only
+  const std::vector<TestOutput> outputs = pipeline.Generate(requests, /*chunk=*/7);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    EXPECT_EQ(outputs[i].ids(), golden["prompts"][i]["greedy_ids"].get<std::vector<TokenId>>());
+  }
+}
+
+std::vector<Case> FamilyCases() {
+  std::vector<Case> cases;
+  for (const char* backend : {"reference", "cpu"}) {
+    for (const char* family :
+         {"qwen2-tied", "qwen2-yarn", "llama2-linear", "llama3", "qwen3-moe", "qwen3-moe-unscaled",
+          "qwen1", "qwen1-plain", "chatglm3", "chatglm3-32k", "chatglm3-128k"}) {
+      for (const char* dtype : {"f32", "bf16", "f16"}) {
+        cases.push_back({std::string(family) + "-" + dtype, backend});
+      }
+    }
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GoldenFamilyTest, ::testing::ValuesIn(FamilyCases()), CaseName);
+
 }  // namespace
 }  // namespace tutti

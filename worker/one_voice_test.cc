@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "model/partition.h"
 #include "worker/testing_pipeline.h"
 
 namespace tutti {
@@ -110,6 +111,18 @@ TEST_P(OneVoiceTest, OverAnyNumberOfStages) {
   }
 }
 
+TEST_P(OneVoiceTest, OverAnyNumberOfRanks) {
+  for (const int ranks : {2, 4, 8}) {
+    const ModelConfig config = *LoadModelConfig(GoldenDir(GetParam().checkpoint));
+    if (!CheckRanks(config, ranks).ok()) continue;
+    TestPipeline pipeline({.model_dir = GoldenDir(GetParam().checkpoint),
+                           .backend = GetParam().backend,
+                           .ranks = {ranks},
+                           .num_blocks = 128});
+    ExpectSame(pipeline, 6, 2);
+  }
+}
+
 TEST_P(OneVoiceTest, OnAnyNumberOfThreads) {
   for (const int threads : {2, 3, 5}) {
     auto pipeline = Pipeline({}, threads);
@@ -142,6 +155,11 @@ TEST_P(OneVoiceTest, UnderRandomChoices) {
 std::vector<Case> Cases() {
   // The reference backend is slow; its smallest model says as much about the stages around it.
   std::vector<Case> cases = {{"narrow-untied-bf16", "reference", {{1, 1}}}};
+  // Every family has operators of its own, or an order of its heads.
+  for (const char* family : {"qwen2-yarn-bf16", "llama3-bf16", "qwen3-moe-f32", "qwen3-moe-bf16",
+                             "qwen1-f32", "qwen1-bf16", "chatglm3-128k-f16"}) {
+    cases.push_back({std::string("families/") + family, "cpu", {{1, 1}}});
+  }
   for (const char* dtype : {"f32", "bf16", "f16"}) {
     cases.push_back({std::string("single-kv-tied-") + dtype,
                      "cpu",
@@ -153,7 +171,7 @@ std::vector<Case> Cases() {
 
 INSTANTIATE_TEST_SUITE_P(All, OneVoiceTest, ::testing::ValuesIn(Cases()), [](const auto& info) {
   std::string name = info.param.checkpoint + "_" + info.param.backend;
-  for (char& c : name) c = c == '-' ? '_' : c;
+  for (char& c : name) c = c == '-' || c == '/' ? '_' : c;
   return name;
 });
 

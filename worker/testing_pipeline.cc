@@ -239,6 +239,11 @@ std::vector<TestOutput> TestPipeline::Generate(const std::vector<TestRequest>& r
   }
 }
 
+std::vector<float> TestPipeline::LastLogits(const std::vector<TokenId>& prompt, int32_t chunk) {
+  Generate({{.prompt = prompt, .max_tokens = 1}}, chunk);
+  return last_logits_;
+}
+
 std::vector<std::vector<float>> TestPipeline::Logits(const std::vector<TokenId>& prompt) {
   std::vector<std::vector<float>> logits;
   const uint64_t id = next_sequence_++;

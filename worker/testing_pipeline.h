@@ -59,6 +59,9 @@ class TestPipeline {
   // For a last stage of one rank.
   std::vector<std::vector<float>> Logits(const std::vector<TokenId>& prompt);
 
+  // Logits of the last position of `prompt`, computed in chunks of `chunk` tokens as Generate does.
+  std::vector<float> LastLogits(const std::vector<TokenId>& prompt, int32_t chunk);
+
   const ModelConfig& config() const { return config_; }
   const v1::ShardReady& ready(size_t stage, int rank = 0) const { return ready_[stage][rank]; }
   kernels::CollectiveTraffic exchanged(size_t stage, int rank) const;

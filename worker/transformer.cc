@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "kernels/family_operators.h"
 #include "model/partition.h"
-#include "model/rotary.h"
 #include "model/work_space.h"
 #include "worker/limits.h"
 
@@ -16,6 +16,17 @@ namespace tutti {
 using kernels::AttentionBatch;
 using kernels::KvLayer;
 using kernels::TensorView;
+
+namespace {
+
+// What YaRN multiplies queries and keys by, it multiplies scores by twice.
+float AttentionScale(const ModelConfig& config) {
+  const double magnitude = config.rope.attention_factor;
+  return static_cast<float>(magnitude * magnitude /
+                            std::sqrt(static_cast<double>(config.head_dim)));
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(const ModelConfig& config,
                                                                  const Options& options,
@@ -40,8 +51,8 @@ Transformer::Transformer(const ModelConfig& config, const Options& options,
       backend_(backend),
       weights_(std::move(weights)),
       widths_(WidthsOfRank(config, options.place.ranks, options.place.rank)),
-      inverse_frequency_(RopeFrequencies(config.rope)),
-      attention_scale_(static_cast<float>(1 / std::sqrt(static_cast<double>(config.head_dim)))) {}
+      attention_scale_(AttentionScale(config)),
+      rotary_(config) {}
 
 absl::Status Transformer::AllocateScratch() {
   const auto allocate = [&](int64_t rows, int64_t cols) -> absl::StatusOr<TensorView> {
@@ -68,6 +79,14 @@ absl::Status Transformer::AllocateScratch() {
   scratch_.gate_up = View(wide.data, DType::kF32, rows, 2 * mlp);
   scratch_.attended = View(narrow.data, DType::kF32, rows, widths_.query);
   scratch_.activated = View(narrow.data, DType::kF32, rows, mlp);
+  if (config_.has_experts()) {
+    TUTTI_ASSIGN_OR_RETURN(scratch_.router, allocate(rows, config_.num_experts));
+    TUTTI_ASSIGN_OR_RETURN(scratch_.gathered, allocate(rows, config_.hidden_size));
+    if (options_.place.ranks == 1) {
+      TUTTI_ASSIGN_OR_RETURN(scratch_.results,
+                             allocate(ExpertRows(config_, rows), config_.hidden_size));
+    }
+  }
   if (!options_.share.has_head) return absl::OkStatus();
   const int64_t slice = std::min({kLogitRowsMax, options_.max_sequences, rows});
   TUTTI_ASSIGN_OR_RETURN(scratch_.logit_input, allocate(slice, config_.hidden_size));
@@ -123,6 +142,7 @@ absl::Status Transformer::Run(const Batch& batch, std::span<const std::byte> inp
   } else {
     backend_->Convert(wire(input.data()), residual);
   }
+  rotary_.Prepare(batch);
   for (int64_t layer = 0; layer < options_.share.num_layers; ++layer) {
     TUTTI_RETURN_IF_ERROR(Attend(weights_.layers[layer], kv_.layer(layer), batch));
     TUTTI_RETURN_IF_ERROR(Mlp(weights_.layers[layer], rows));
@@ -197,17 +217,29 @@ absl::Status Transformer::Attend(const LayerWeights& layer, const KvLayer& cache
   backend_->RmsNorm(residual, layer.input_norm, epsilon, normed);
   backend_->MatMul(normed, *layer.qkv, qkv);
   if (layer.qkv_bias.data != nullptr) backend_->AddBias(qkv, layer.qkv_bias);
-  backend_->HeadNormRope(q, config_.head_dim, layer.query_norm, epsilon, batch.positions,
-                         inverse_frequency_);
-  backend_->HeadNormRope(k, config_.head_dim, layer.key_norm, epsilon, batch.positions,
-                         inverse_frequency_);
+  Turn(q, layer.query_norm, batch);
+  Turn(k, layer.key_norm, batch);
+  if (!rotary_.query_scale().empty()) {
+    backend_->family_operators()->ScaleRows(q, rotary_.query_scale());
+  }
   backend_->WriteKv(k, v, sequences, cache);
   backend_->Attention(q, cache, sequences, attention_scale_, attended);
   return AddProduct(attended, *layer.attention_output, DType::kF32);
 }
 
+// Norm and rotary embedding of every head, sequences of one variant at a time.
+void Transformer::Turn(TensorView x, TensorView norm, const Batch& batch) {
+  const std::span<const int32_t> positions = batch.positions;
+  for (const StepRotary::Run& run : rotary_.runs()) {
+    backend_->HeadNormRope(x.Rows(run.first_row, run.rows), config_.head_dim, norm,
+                           config_.rms_norm_eps, positions.subspan(run.first_row, run.rows),
+                           *run.inverse_frequency);
+  }
+}
+
 // residual = round(residual + down(silu(gate) * up)),  [gate up] = gate_up(norm(residual))
 absl::Status Transformer::Mlp(const LayerWeights& layer, int64_t rows) {
+  if (config_.has_experts()) return Experts(layer, rows);
   const TensorView residual = scratch_.residual.Rows(0, rows);
   const TensorView normed = scratch_.normed.Rows(0, rows);
   const TensorView gate_up = scratch_.gate_up.Rows(0, rows);
@@ -217,6 +249,50 @@ absl::Status Transformer::Mlp(const LayerWeights& layer, int64_t rows) {
   backend_->MatMul(normed, *layer.gate_up, gate_up);
   backend_->SiluMul(gate_up, activated);
   return AddProduct(activated, *layer.down, config_.dtype);
+}
+
+// residual = round(residual + the sum over a token's experts, in their order, of share * MLP of the
+// expert), both of norm(residual)
+absl::Status Transformer::Experts(const LayerWeights& layer, int64_t rows) {
+  kernels::FamilyOperators& operators = *backend_->family_operators();
+  const TensorView residual = scratch_.residual.Rows(0, rows);
+  const TensorView normed = scratch_.normed.Rows(0, rows);
+  const TensorView router = scratch_.router.Rows(0, rows);
+
+  backend_->RmsNorm(residual, layer.post_attention_norm, config_.rms_norm_eps, normed);
+  backend_->MatMul(normed, *layer.router, router);
+  routing_.Resize(rows, config_.experts_per_token);
+  operators.SelectExperts(router, config_.experts_per_token, config_.norm_topk_prob,
+                          routing_.experts(), routing_.shares());
+  routing_.Group(config_.num_experts);
+
+  // Rows of one expert stand together: each of its weights is read once.
+  TensorView results = scratch_.results;
+  const int64_t count = routing_.size();
+  if (options_.place.ranks > 1) {
+    const int64_t bytes = count * config_.hidden_size * static_cast<int64_t>(sizeof(float));
+    TUTTI_ASSIGN_OR_RETURN(const std::span<std::byte> partial, options_.collective->Acquire(bytes));
+    results = View(partial.data(), DType::kF32, count, config_.hidden_size);
+  }
+  for (int64_t e = 0; e < config_.num_experts; ++e) {
+    const auto tokens = routing_.TokensOf(e);
+    if (tokens.empty()) continue;
+    const auto n = static_cast<int64_t>(tokens.size());
+    const TensorView gathered = scratch_.gathered.Rows(0, n);
+    const TensorView gate_up = scratch_.gate_up.Rows(0, n);
+    const TensorView activated = scratch_.activated.Rows(0, n);
+    operators.GatherRows(normed, tokens, gathered);
+    backend_->MatMul(gathered, *layer.experts[e].gate_up, gate_up);
+    backend_->SiluMul(gate_up, activated);
+    backend_->MatMul(activated, *layer.experts[e].down, results.Rows(routing_.FirstOf(e), n));
+  }
+  if (options_.place.ranks > 1) {
+    TUTTI_ASSIGN_OR_RETURN(const std::span<const float> sum, options_.collective->Sum());
+    results = View(const_cast<float*>(sum.data()), DType::kF32, count, config_.hidden_size);
+  }
+  operators.SumRows(results.Rows(0, count), routing_.places(), routing_.shares(), normed);
+  backend_->AddResidual(residual, normed, config_.dtype);
+  return absl::OkStatus();
 }
 
 absl::Status Transformer::AddProduct(TensorView in, const kernels::Weight& weight, DType round_to) {
@@ -280,15 +356,13 @@ absl::Status CheckMemory(const ModelSource& model, const Transformer::Options& o
                    " bytes of KV cache; this worker may use ", model.memory_bytes));
 }
 
-// Families whose tensors we know but whose operators this build does not have.
-absl::Status CheckOperators(const ModelConfig& config) {
-  if (!config.has_experts() && !config.rope.interleaved && config.logn_length == 0 &&
-      config.rope.scaling != RopeConfig::Scaling::kDynamicNtk &&
-      config.rope.attention_factor == 1) {
-    return absl::OkStatus();
-  }
-  return absl::UnimplementedError(
-      absl::StrCat(config.architecture, ": this build plans but does not run it"));
+// A backend may lack the operators that only some families need.
+absl::Status CheckOperators(const ModelConfig& config, kernels::Backend* backend) {
+  if (backend->family_operators() != nullptr) return absl::OkStatus();
+  if (!config.has_experts() && config.logn_length == 0) return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat(
+      "backend \"", std::string(backend->name()), "\" does not run ", config.architecture,
+      ": it has no operators for ", config.has_experts() ? "experts" : "logn attention"));
 }
 
 absl::StatusOr<std::unique_ptr<StageRunner>> LoadShard(const ModelSource& model,
@@ -318,7 +392,7 @@ absl::StatusOr<std::unique_ptr<StageRunner>> LoadShard(const ModelSource& model,
       .max_batch_tokens = shard.max_batch_tokens(),
       .max_sequences = shard.max_sequences(),
       .collective = model.collective};
-  TUTTI_RETURN_IF_ERROR(CheckOperators(model.config));
+  TUTTI_RETURN_IF_ERROR(CheckOperators(model.config, model.backend));
   TUTTI_RETURN_IF_ERROR(CheckStageShare(model.config, options.share));
   TUTTI_RETURN_IF_ERROR(CheckMemory(model, options));
   TUTTI_ASSIGN_OR_RETURN(ShardWeights weights, LoadWeights(model.dir, model.config, options.share,

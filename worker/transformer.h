@@ -18,9 +18,11 @@
 #include "model/model_config.h"
 #include "model/partition.h"
 #include "model/weight_map.h"
+#include "worker/expert_routing.h"
 #include "worker/kv_store.h"
 #include "worker/sampler.h"
 #include "worker/stage_runner.h"
+#include "worker/step_rotary.h"
 #include "worker/weights.h"
 
 namespace tutti {
@@ -83,6 +85,10 @@ class Transformer : public StageRunner {
     kernels::TensorView attended;   // [max_batch_tokens, q_width]
     kernels::TensorView gate_up;    // [max_batch_tokens, 2 intermediate]
     kernels::TensorView activated;  // [max_batch_tokens, intermediate]
+    // With experts, widths above are those of one expert.
+    kernels::TensorView router;    // [max_batch_tokens, experts]
+    kernels::TensorView gathered;  // [max_batch_tokens, hidden]
+    kernels::TensorView results;   // [ExpertRows, hidden]; the collective's over ranks
     // Logits of a slice of the sample rows.
     kernels::TensorView logit_input;  // [slice, hidden]
     kernels::TensorView logits;       // [slice, vocab]
@@ -95,7 +101,9 @@ class Transformer : public StageRunner {
   Sampler::Options SamplerOptions() const;
   absl::Status Embed(const Batch& batch, kernels::TensorView residual);
   absl::Status Attend(const LayerWeights& layer, const kernels::KvLayer& cache, const Batch& batch);
+  void Turn(kernels::TensorView x, kernels::TensorView norm, const Batch& batch);
   absl::Status Mlp(const LayerWeights& layer, int64_t rows);
+  absl::Status Experts(const LayerWeights& layer, int64_t rows);
   // residual = round(residual + in * weight), the product summed over ranks.
   absl::Status AddProduct(kernels::TensorView in, const kernels::Weight& weight, DType round_to);
   absl::Status SampleAll(const Batch& batch, std::vector<v1::SampledToken>* sampled);
@@ -106,12 +114,13 @@ class Transformer : public StageRunner {
   kernels::Backend* const backend_;
   const ShardWeights weights_;
   const RankWidths widths_;
-  const std::vector<float> inverse_frequency_;  // [head_dim / 2]
   const float attention_scale_;
 
   KvStore kv_;
   std::vector<std::unique_ptr<kernels::DeviceBuffer>> buffers_;
   Scratch scratch_;
+  StepRotary rotary_;
+  ExpertRouting routing_;
   std::unique_ptr<Sampler> sampler_;  // on the last stage
   LogitsObserver observer_;
   // Of the rows that each rank embeds; kept for their memory.

@@ -7,8 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "kernels/float_formats.h"
 #include "model/checkpoint.h"
 #include "model/partition.h"
+#include "model/rotary.h"
 
 namespace tutti {
 namespace {
@@ -20,6 +22,7 @@ using kernels::Weight;
 struct Matrix {
   std::vector<ShardTensor> parts;
   std::vector<int64_t> leaf_begin;
+  bool widen = false;                         // to f32
   std::shared_ptr<Weight>* shared = nullptr;  // where it goes: one of the two
   std::unique_ptr<Weight>* owned = nullptr;
   int64_t bytes = 0;  // that we read of the checkpoint
@@ -88,12 +91,27 @@ class Loader {
     AddMatrix({spec(Role::kAttentionOutput)}, leaves(Role::kAttentionOutput)).owned =
         &to->attention_output;
     AddVector({spec(Role::kPostAttentionNorm)}, &to->post_attention_norm);
+    if (config_.has_experts()) return ListExperts(layer, to);
     AddMatrix({spec(Role::kGate), spec(Role::kUp)}, {}).owned = &to->gate_up;
     AddMatrix({spec(Role::kDown)}, leaves(Role::kDown)).owned = &to->down;
   }
 
-  ShardTensor Spec(Role role, int64_t layer = -1) const {
-    return ShareTensor(config_, WeightOf(config_, role, layer), place_.ranks, place_.rank);
+  void ListExperts(int64_t layer, LayerWeights* to) {
+    Matrix& router = AddMatrix({Spec(Role::kRouter, layer)}, {});
+    router.widen = true;
+    router.owned = &to->router;
+    const auto leaves = LeafBeginsOfRank(config_, Role::kExpertDown, place_.ranks, place_.rank);
+    to->experts.resize(config_.num_experts);
+    for (int64_t e = 0; e < config_.num_experts; ++e) {
+      const auto spec = [&](Role role) { return Spec(role, layer, e); };
+      AddMatrix({spec(Role::kExpertGate), spec(Role::kExpertUp)}, {}).owned =
+          &to->experts[e].gate_up;
+      AddMatrix({spec(Role::kExpertDown)}, leaves).owned = &to->experts[e].down;
+    }
+  }
+
+  ShardTensor Spec(Role role, int64_t layer = -1, int64_t expert = 0) const {
+    return ShareTensor(config_, WeightOf(config_, role, layer, expert), place_.ranks, place_.rank);
   }
 
   Matrix& AddMatrix(std::vector<ShardTensor> parts, std::vector<int64_t> leaf_begin) {
@@ -135,12 +153,9 @@ class Loader {
       TUTTI_ASSIGN_OR_RETURN(const auto bytes, MapShare(part));
       checkpoint_->AdviseSequential(bytes);
       mapped.push_back(bytes);
-      source.parts.push_back({.data = const_cast<std::byte*>(bytes.data()),
-                              .dtype = config_.dtype,
-                              .rows = part.rows.size(),
-                              .cols = part.cols.size(),
-                              .row_stride = part.spec.shape[1]});
+      AddRows(part, bytes, &source);
     }
+    if (matrix.widen) Widen(&source);
     auto packed = backend_->Pack(source);
     if (!packed.ok()) return Annotate(packed.status(), absl::StrCat("packing ", source.name));
     for (const auto& bytes : mapped) checkpoint_->ReleasePages(bytes);
@@ -152,6 +167,51 @@ class Loader {
     loaded_bytes_ += matrix.bytes;
     if (progress_) progress_(loaded_bytes_, total_bytes_);
     return absl::OkStatus();
+  }
+
+  // The rows of `part` in the order they are held in.
+  std::vector<HeadSlice> RowOrder(const ShardTensor& part) const {
+    const Role role = part.spec.role;
+    const int64_t rows = part.rows.size();
+    const bool turned = role == Role::kQuery || role == Role::kKey || role == Role::kQueryBias ||
+                        role == Role::kKeyBias || role == Role::kQueryNorm ||
+                        role == Role::kKeyNorm;
+    if (!turned || head_order_.size() == 1) return {{0, rows, 1}};
+    std::vector<HeadSlice> order;
+    for (int64_t head = 0; head < rows; head += config_.head_dim) {
+      for (const HeadSlice& slice : head_order_) {
+        order.push_back({head + slice.first, slice.count, slice.step});
+      }
+    }
+    return order;
+  }
+
+  void AddRows(const ShardTensor& part, std::span<const std::byte> bytes,
+               kernels::WeightSource* source) const {
+    const int64_t row = part.spec.shape[1];
+    for (const HeadSlice& slice : RowOrder(part)) {
+      const std::byte* first = bytes.data() + slice.first * row * DTypeBytes(config_.dtype);
+      source->parts.push_back({.data = const_cast<std::byte*>(first),
+                               .dtype = config_.dtype,
+                               .rows = slice.count,
+                               .cols = part.cols.size(),
+                               .row_stride = row * slice.step});
+    }
+  }
+
+  // Makes the one part of `source` f32.
+  void Widen(kernels::WeightSource* source) {
+    TensorView& part = source->parts[0];
+    staging_.resize(static_cast<size_t>(part.rows * part.cols));
+    for (int64_t r = 0; r < part.rows; ++r) {
+      for (int64_t c = 0; c < part.cols; ++c) {
+        staging_[r * part.cols + c] =
+            kernels::LoadAsF32(part.data, part.dtype, r * part.row_stride + c);
+      }
+    }
+    part.data = staging_.data();
+    part.dtype = DType::kF32;
+    part.row_stride = part.cols;
   }
 
   // From the first byte of the tensor that is ours to the last.
@@ -186,7 +246,13 @@ class Loader {
     TUTTI_ASSIGN_OR_RETURN(const auto bytes, MapShare(part));
     // The checkpoint aligns nothing; the backend may expect it.
     staging_.resize(bytes.size() / sizeof(float) + 1);
-    std::memcpy(staging_.data(), bytes.data(), bytes.size());
+    auto* staged = reinterpret_cast<std::byte*>(staging_.data());
+    const int64_t element = DTypeBytes(config_.dtype);
+    for (const HeadSlice& slice : RowOrder(part)) {
+      for (int64_t i = 0; i < slice.count; ++i, staged += element) {
+        std::memcpy(staged, bytes.data() + (slice.first + i * slice.step) * element, element);
+      }
+    }
     TensorView from = to;
     from.data = staging_.data();
     from.dtype = config_.dtype;
@@ -204,6 +270,7 @@ class Loader {
   const RankPlace place_;
   kernels::Backend* const backend_;
   const LoadProgress& progress_;
+  const std::vector<HeadSlice> head_order_ = RotaryOrder(config_.rope, config_.head_dim);
 
   ShardWeights weights_;
   std::vector<Matrix> matrices_;
@@ -221,8 +288,12 @@ int64_t ShardWeights::bytes() const {
   if (embedding != nullptr) total += embedding->bytes();
   if (head != nullptr && head != embedding) total += head->bytes();
   for (const LayerWeights& layer : layers) {
-    for (const auto* weight : {&layer.qkv, &layer.attention_output, &layer.gate_up, &layer.down}) {
-      total += (*weight)->bytes();
+    for (const auto* weight :
+         {&layer.qkv, &layer.attention_output, &layer.gate_up, &layer.down, &layer.router}) {
+      if (*weight != nullptr) total += (*weight)->bytes();
+    }
+    for (const ExpertWeights& expert : layer.experts) {
+      total += expert.gate_up->bytes() + expert.down->bytes();
     }
   }
   return total;

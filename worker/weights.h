@@ -25,8 +25,15 @@ struct RankPlace {
 
 // The widths below are a rank's own (model/partition.h), but for hidden and head_dim.
 //
+// Query and key heads stand in model/rotary.h's RotaryOrder, weights, biases and norms alike.
+//
 // Views of vectors are [1, n] f32 inside ShardWeights::vectors. A vector the model does not have
 // has data == nullptr.
+struct ExpertWeights {
+  std::unique_ptr<kernels::Weight> gate_up;  // hidden -> gate, up
+  std::unique_ptr<kernels::Weight> down;     // expert intermediate -> hidden, in leaves
+};
+
 struct LayerWeights {
   kernels::TensorView input_norm;        // [1, hidden]
   std::unique_ptr<kernels::Weight> qkv;  // hidden -> query heads, key heads, value heads
@@ -37,6 +44,9 @@ struct LayerWeights {
   kernels::TensorView post_attention_norm;            // [1, hidden]
   std::unique_ptr<kernels::Weight> gate_up;           // hidden -> gate, up
   std::unique_ptr<kernels::Weight> down;              // intermediate -> hidden, in leaves
+  // In families with experts, in place of gate_up and down.
+  std::unique_ptr<kernels::Weight> router;  // hidden -> experts, f32 whatever the checkpoint's type
+  std::vector<ExpertWeights> experts;
 };
 
 struct ShardWeights {

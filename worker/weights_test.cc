@@ -96,6 +96,27 @@ TEST_P(WeightsTest, HoldsWhatThePartitionPredicts) {
   }
 }
 
+// Fused matrices, experts and heads in another order take what was planned, on any rank.
+TEST_P(WeightsTest, HoldsWhatThePartitionPredictsForEveryFamily) {
+  for (const char* name : {"qwen2-tied-bf16", "qwen3-moe-bf16", "qwen1-f16", "chatglm3-f16"}) {
+    const std::string dir = std::string("families/") + name;
+    const ModelConfig config = Config(dir);
+    const PackingRule packing = GetParam() == "cpu" ? kCpuPacking : kUnpacked;
+    for (const int ranks : {1, 2}) {
+      if (!CheckRanks(config, ranks).ok()) continue;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const auto weights = LoadWeights(GoldenDir(dir), config, WholeModel(config), backend_.get(),
+                                         {}, {.ranks = ranks, .rank = rank});
+        ASSERT_TRUE(weights.ok()) << weights.status();
+        const ShardBytes bytes =
+            ComputeShardBytes(config, WholeModel(config), ranks, rank, packing);
+        EXPECT_EQ(weights->bytes() - weights->vectors->bytes(), bytes.total() - bytes.vectors)
+            << name << ", rank " << rank << " of " << ranks;
+      }
+    }
+  }
+}
+
 TEST_P(WeightsTest, NamesWhatIsWrong) {
   ModelConfig config = Config("grouped-tied-bf16");
   const std::string dir = GoldenDir("grouped-tied-bf16");

@@ -1,11 +1,13 @@
 #include "kernels/cpu/cpu_backend.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "kernels/cpu/attention_plan.h"
+#include "kernels/cpu/cpu_experts.h"
 #include "kernels/cpu/cpu_sampling.h"
 #include "kernels/cpu/cpu_weight.h"
 #include "kernels/cpu/instruction_set.h"
@@ -15,6 +17,7 @@
 #include "kernels/cpu/scratch.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/cpu/tiles.h"
+#include "kernels/family_operators.h"
 #include "kernels/host_buffer.h"
 #include "kernels/limits.h"
 #include "kernels/shape_checks.h"
@@ -47,11 +50,12 @@ class Scratch {
   std::unique_ptr<DeviceBuffer> buffer_;
 };
 
-class CpuBackend : public Backend {
+class CpuBackend : public Backend, public FamilyOperators {
  public:
   CpuBackend(InstructionSet set, int threads)
       : set_(set), kernels_(KernelsOf(set)), pool_(threads), thread_scratch_(threads) {}
 
+  FamilyOperators* family_operators() override { return this; }
   std::string_view name() const override { return "cpu"; }
   std::string_view numerics_class() const override { return NumericsClassOf(set_); }
   Device device() const override { return {}; }
@@ -83,6 +87,13 @@ class CpuBackend : public Backend {
   void LogSumExp(TensorView logits, double inverse_temperature, std::span<double> out) override;
   void TopCandidates(TensorView logits, int64_t row, int64_t count,
                      std::vector<Candidate>* out) override;
+
+  void ScaleRows(TensorView x, std::span<const float> scale) override;
+  void SelectExperts(TensorView logits, int64_t count, bool normalise, std::span<int32_t> experts,
+                     std::span<float> shares) override;
+  void GatherRows(TensorView in, std::span<const int32_t> rows, TensorView out) override;
+  void SumRows(TensorView in, std::span<const int32_t> rows, std::span<const float> weights,
+               TensorView out) override;
 
  private:
   // Calls fn(row) for every row, on all threads when there is enough to do.
@@ -253,6 +264,51 @@ void CpuBackend::TopCandidates(TensorView logits, int64_t row, int64_t count,
                                std::vector<Candidate>* out) {
   CHECK(row >= 0 && row < logits.rows && count >= 0);
   TopOfRow(kernels_, logits.f32(row), logits.cols, count, out);
+}
+
+void CpuBackend::ScaleRows(TensorView x, std::span<const float> scale) {
+  CheckScaleRows(x, scale);
+  ForRows(x.rows, x.cols, [&](int64_t r) {
+    float* row = x.f32(r);
+    for (int64_t i = 0; i < x.cols; ++i) row[i] *= scale[r];
+  });
+}
+
+void CpuBackend::SelectExperts(TensorView logits, int64_t count, bool normalise,
+                               std::span<int32_t> experts, std::span<float> shares) {
+  CheckSelectExperts(logits, count, experts, shares);
+  ForRows(logits.rows, logits.cols, [&](int64_t r) {
+    const size_t first = static_cast<size_t>(r * count);
+    const size_t size = static_cast<size_t>(count);
+    SelectExpertsOfRow(kernels_, logits.f32(r), logits.cols, normalise,
+                       experts.subspan(first, size), shares.subspan(first, size));
+  });
+}
+
+void CpuBackend::GatherRows(TensorView in, std::span<const int32_t> rows, TensorView out) {
+  CheckGatherRows(in, rows, out);
+  ForRows(out.rows, out.cols, [&](int64_t r) {
+    std::memcpy(out.f32(r), in.f32(rows[r]), static_cast<size_t>(in.cols) * sizeof(float));
+  });
+}
+
+void CpuBackend::SumRows(TensorView in, std::span<const int32_t> rows,
+                         std::span<const float> weights, TensorView out) {
+  CheckSumRows(in, rows, weights, out);
+  if (out.rows == 0) return;
+  const int64_t terms = static_cast<int64_t>(rows.size()) / out.rows;
+  ForRows(out.rows, out.cols * terms, [&](int64_t r) {
+    float* sum = out.f32(r);
+    for (int64_t j = r * terms; j < (r + 1) * terms; ++j) {
+      const float* x = in.f32(rows[j]);
+      const float weight = weights[j];
+      if (j == r * terms) {
+        for (int64_t i = 0; i < in.cols; ++i) sum[i] = weight * x[i];
+      } else {
+        for (int64_t i = 0; i < in.cols; ++i) sum[i] += weight * x[i];
+      }
+    }
+  });
 }
 
 }  // namespace

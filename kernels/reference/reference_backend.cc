@@ -1,10 +1,13 @@
 #include "kernels/reference/reference_backend.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "base/check.h"
+#include "kernels/family_operators.h"
 #include "kernels/float_formats.h"
 #include "kernels/host_buffer.h"
 #include "kernels/reference/reference_sampling.h"
@@ -100,8 +103,20 @@ void AttendHead(const float* q, const KvLayer& cache, const AttentionBatch& batc
   for (int64_t d = 0; d < shape.head_dim; ++d) out[d] = static_cast<float>(sum[d] / total);
 }
 
-class ReferenceBackend : public Backend {
+// The chosen.size() best, in ascending order: larger logits first, then smaller indices, NaN last.
+void ChooseExperts(const float* logits, int64_t count, std::span<int32_t> chosen) {
+  std::vector<int32_t> all(count);
+  std::iota(all.begin(), all.end(), 0);
+  std::stable_sort(all.begin(), all.end(), [&](int32_t a, int32_t b) {
+    return std::isnan(logits[b]) ? !std::isnan(logits[a]) : logits[a] > logits[b];
+  });
+  std::copy_n(all.begin(), chosen.size(), chosen.begin());
+  std::sort(chosen.begin(), chosen.end());
+}
+
+class ReferenceBackend : public Backend, public FamilyOperators {
  public:
+  FamilyOperators* family_operators() override { return this; }
   std::string_view name() const override { return "reference"; }
   std::string_view numerics_class() const override { return "reference"; }
   Device device() const override { return {}; }
@@ -260,6 +275,58 @@ class ReferenceBackend : public Backend {
   void TopCandidates(TensorView logits, int64_t row, int64_t count,
                      std::vector<Candidate>* out) override {
     ReferenceTopCandidates(logits, row, count, out);
+  }
+
+  void ScaleRows(TensorView x, std::span<const float> scale) override {
+    CheckScaleRows(x, scale);
+    for (int64_t r = 0; r < x.rows; ++r) {
+      for (int64_t i = 0; i < x.cols; ++i) x.f32(r)[i] *= scale[r];
+    }
+  }
+
+  void SelectExperts(TensorView logits, int64_t count, bool normalise, std::span<int32_t> experts,
+                     std::span<float> shares) override {
+    CheckSelectExperts(logits, count, experts, shares);
+    for (int64_t r = 0; r < logits.rows; ++r) {
+      const std::span<int32_t> chosen = experts.subspan(r * count, count);
+      ChooseExperts(logits.f32(r), logits.cols, chosen);
+      double largest = -std::numeric_limits<double>::infinity();
+      for (int64_t e = 0; e < logits.cols; ++e) {
+        largest = std::max<double>(largest, logits.f32(r)[e]);
+      }
+      double total = 0;
+      for (int64_t e = 0; e < logits.cols; ++e) {
+        const bool counts =
+            !normalise || std::find(chosen.begin(), chosen.end(), e) != chosen.end();
+        if (counts || std::isnan(logits.f32(r)[e])) total += std::exp(logits.f32(r)[e] - largest);
+      }
+      for (int64_t j = 0; j < count; ++j) {
+        shares[r * count + j] =
+            static_cast<float>(std::exp(logits.f32(r)[chosen[j]] - largest) / total);
+      }
+    }
+  }
+
+  void GatherRows(TensorView in, std::span<const int32_t> rows, TensorView out) override {
+    CheckGatherRows(in, rows, out);
+    for (int64_t r = 0; r < out.rows; ++r) {
+      for (int64_t i = 0; i < out.cols; ++i) out.f32(r)[i] = in.f32(rows[r])[i];
+    }
+  }
+
+  void SumRows(TensorView in, std::span<const int32_t> rows, std::span<const float> weights,
+               TensorView out) override {
+    CheckSumRows(in, rows, weights, out);
+    const int64_t terms = out.rows == 0 ? 0 : static_cast<int64_t>(rows.size()) / out.rows;
+    for (int64_t r = 0; r < out.rows; ++r) {
+      for (int64_t i = 0; i < out.cols; ++i) {
+        double sum = 0;
+        for (int64_t j = r * terms; j < (r + 1) * terms; ++j) {
+          sum += static_cast<double>(weights[j]) * in.f32(rows[j])[i];
+        }
+        out.f32(r)[i] = static_cast<float>(sum);
+      }
+    }
   }
 };
 

@@ -1,0 +1,49 @@
+// Rotary embedding of one step's rows: which frequencies each turns with, and what its queries are
+// multiplied by.
+//
+// Thread: the executor's.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "model/model_config.h"
+#include "worker/batch.h"
+
+namespace tutti {
+
+class StepRotary {
+ public:
+  // Rows [first_row, first_row + rows) of the step turn alike.
+  struct Run {
+    int64_t first_row = 0;
+    int64_t rows = 0;
+    const std::vector<float>* inverse_frequency = nullptr;  // [head_dim / 2]
+  };
+
+  explicit StepRotary(const ModelConfig& config);
+
+  // A sequence's frequencies are a function of its prompt's length, for its prompt and for all that
+  // follows; see model/rotary.h.
+  void Prepare(const Batch& batch);
+
+  // Cover the rows of the step in order.
+  std::span<const Run> runs() const { return runs_; }
+  // Of every row; empty when all are 1.
+  std::span<const float> query_scale() const { return query_scale_; }
+
+ private:
+  const std::vector<float>& Frequencies(int64_t variant);
+
+  const RopeConfig rope_;
+  const int64_t head_dim_;
+  const int64_t logn_length_;
+  // By variant: one for each doubling of the prompt, so at most some twenty. Never moves.
+  std::map<int64_t, std::vector<float>> frequencies_;
+  std::vector<Run> runs_;
+  std::vector<float> query_scale_;
+};
+
+}  // namespace tutti
