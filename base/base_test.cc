@@ -8,6 +8,7 @@
 #include "base/ids.h"
 #include "base/mailbox.h"
 #include "base/random.h"
+#include "base/retry_delay.h"
 #include "base/status.h"
 
 namespace tutti {
@@ -47,6 +48,16 @@ absl::StatusOr<int> Quarter(int n) {
 TEST(StatusTest, MacrosPassErrorsUp) {
   EXPECT_EQ(*Quarter(8), 2);
   EXPECT_EQ(Annotate(Quarter(6).status(), "quarter of 6").message(), "quarter of 6: odd");
+}
+
+TEST(RetryDelayTest, TravelsWithTheStatus) {
+  const absl::Status full = absl::ResourceExhaustedError("full");
+  EXPECT_FALSE(RetryDelayOf(full).has_value());
+  EXPECT_FALSE(RetryDelayOf(absl::OkStatus()).has_value());
+  const absl::Status refused = WithRetryDelay(full, std::chrono::milliseconds(1500));
+  EXPECT_EQ(refused.message(), "full");
+  EXPECT_EQ(RetryDelayOf(Annotate(refused, "queue")), std::chrono::milliseconds(1500));
+  EXPECT_EQ(RetryDelayOf(WithRetryDelay(full, Duration::zero())), std::chrono::milliseconds(1));
 }
 
 TEST(CheckDeathTest, PrintsTheConditionAndTheMessage) {

@@ -27,6 +27,7 @@ In a conversation: /reset forgets it, /exit (or Ctrl-D) leaves, Ctrl-C stops the
 
 struct ChatFlags {
   ServiceFlags service;
+  AskerFlags asker;
   SamplingFlags sampling;
   std::string model;
   std::string system;
@@ -83,6 +84,7 @@ class Chat {
   absl::StatusOr<std::string> Ask() {
     v1::GenerateRequest request;
     request.set_model(flags_.model);
+    FillAsker(flags_.asker, &request);
     *request.mutable_chat() = messages_;
     TUTTI_RETURN_IF_ERROR(FillSampling(flags_.sampling, request.mutable_sampling()));
     CancelToken cancel;
@@ -97,7 +99,7 @@ class Chat {
     SetCancel(nullptr);
     if (!flags_.json) printer.End();
     if (!finish.ok()) return finish.status();
-    if (flags_.stats) std::fprintf(stderr, "%s\n", DescribeFinish(*finish).c_str());
+    if (flags_.stats) std::fprintf(stderr, "%s\n", DescribeFinish(finish->front()).c_str());
     return answer;
   }
 
@@ -178,6 +180,7 @@ Command MakeChatCommand(CLI::App* root) {
       ->envname("TUTTI_MODEL_NAME");
   app->add_flag("--json", flags->json, "One JSON object per message of the stream");
   app->add_flag("--stats", flags->stats, "Usage and timing on stderr after each answer");
+  AddAskerFlags(app, &flags->asker);
   AddServiceFlags(app, &flags->service);
   AddSamplingFlags(app, &flags->sampling);
   app->footer(kExamples);

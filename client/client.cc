@@ -10,8 +10,11 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/retry_delay.h"
 #include "client/limits.h"
+#include "client/output_order.h"
 #include "tutti/v1/cluster.grpc.pb.h"
 #include "tutti/v1/generation.grpc.pb.h"
 
@@ -56,7 +59,8 @@ struct Client::Stubs {
 
   // The status as callers see it. gRPC reports a service that cannot be reached and a service that
   // says UNAVAILABLE with the same code; the channel's state tells them apart.
-  absl::Status ToStatus(const grpc::Status& status, const std::string& address) const {
+  absl::Status ToStatus(const grpc::Status& status, const grpc::ClientContext& context,
+                        const std::string& address) const {
     if (status.ok()) return absl::OkStatus();
     const auto code = static_cast<absl::StatusCode>(status.error_code());
     if (status.error_code() == grpc::StatusCode::UNAVAILABLE &&
@@ -64,7 +68,22 @@ struct Client::Stubs {
       return absl::UnavailableError(absl::StrCat("no connection to a Tutti service at ", address,
                                                  ": ", status.error_message()));
     }
-    return absl::Status(code, status.error_message());
+    const absl::Status ours(code, status.error_message());
+    const auto delay = RetryDelay(context);
+    return delay ? WithRetryDelay(ours, *delay) : ours;
+  }
+
+ private:
+  static std::optional<Duration> RetryDelay(const grpc::ClientContext& context) {
+    const auto& metadata = context.GetServerTrailingMetadata();
+    const auto found = metadata.find("retry-after-ms");
+    int64_t ms = 0;
+    if (found == metadata.end() ||
+        !absl::SimpleAtoi(absl::string_view(found->second.data(), found->second.size()), &ms) ||
+        ms < 0 || ms > kRetryDelayMsMax) {
+      return std::nullopt;
+    }
+    return std::chrono::milliseconds(ms);
   }
 };
 
@@ -155,29 +174,20 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Create(const ClientOptions& opti
   return std::unique_ptr<Client>(new Client(options.address, std::move(stubs)));
 }
 
-absl::StatusOr<v1::Finish> Client::Generate(const v1::GenerateRequest& request,
-                                            const CallOptions& options,
-                                            const OnMessage& on_message) {
+absl::StatusOr<std::vector<v1::Finish>> Client::Generate(const v1::GenerateRequest& request,
+                                                         const CallOptions& options,
+                                                         const OnMessage& on_message) {
   grpc::ClientContext context;
   SetDeadline(options, &context);
   const CancelScope cancel(options.cancel, &context);
   auto reader = stubs_->inference->Generate(&context, request);
 
   absl::Status broken;
-  std::optional<v1::Finish> finish;
-  uint32_t tokens_seen = 0;
+  OutputOrder order(std::max(request.n(), 1u));
   v1::GenerateResponse message;
   while (reader->Read(&message)) {
-    if (finish) {
-      broken = absl::InternalError("the service sent a message after the one with `finish`");
-    } else if (message.tokens_size() > 0 && message.index() != tokens_seen) {
-      broken = absl::InternalError(absl::StrCat("the service sent output token ", message.index(),
-                                                " where token ", tokens_seen, " was due"));
-    } else {
-      tokens_seen += static_cast<uint32_t>(message.tokens_size());
-      if (message.has_finish()) finish = message.finish();
-      broken = on_message(message);
-    }
+    broken = order.Check(message);
+    if (broken.ok()) broken = on_message(message);
     if (!broken.ok()) {
       context.TryCancel();
       break;
@@ -188,9 +198,72 @@ absl::StatusOr<v1::Finish> Client::Generate(const v1::GenerateRequest& request,
   }
   const grpc::Status status = reader->Finish();
   if (!broken.ok()) return broken;
-  TUTTI_RETURN_IF_ERROR(stubs_->ToStatus(status, address_));
-  if (!finish) return absl::InternalError("the service ended the stream without `finish`");
-  return *std::move(finish);
+  TUTTI_RETURN_IF_ERROR(stubs_->ToStatus(status, context, address_));
+  TUTTI_RETURN_IF_ERROR(order.CheckEnd());
+  return order.TakeFinishes();
+}
+
+// Lives until gRPC is done with it and the caller has let go of its GenerateCall.
+class Client::CallReactor : public grpc::ClientReadReactor<v1::GenerateResponse> {
+ public:
+  CallReactor(const Client* client, v1::GenerateRequest request, GenerateObserver* observer)
+      : client_(client),
+        observer_(observer),
+        request_(std::move(request)),
+        order_(std::max(request_.n(), 1u)) {}
+
+  // `self` keeps the reactor alive until OnDone.
+  void Begin(std::optional<Duration> timeout, std::shared_ptr<CallReactor> self) {
+    self_ = std::move(self);
+    SetDeadline({.timeout = timeout}, &context_);
+    client_->stubs_->inference->async()->Generate(&context_, &request_, this);
+    StartRead(&message_);
+    StartCall();
+  }
+  void Cancel() { context_.TryCancel(); }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) return;
+    if (broken_.ok()) broken_ = order_.Check(message_);
+    if (broken_.ok()) {
+      observer_->OnMessage(message_);
+    } else {
+      context_.TryCancel();
+    }
+    StartRead(&message_);
+  }
+  void OnDone(const grpc::Status& status) override {
+    const std::shared_ptr<CallReactor> self = std::move(self_);
+    absl::Status end = client_->stubs_->ToStatus(status, context_, client_->address_);
+    if (end.ok()) end = order_.CheckEnd();
+    observer_->OnEnd(broken_.ok() ? end : broken_);
+  }
+
+ private:
+  const Client* const client_;
+  GenerateObserver* const observer_;
+  const v1::GenerateRequest request_;
+  grpc::ClientContext context_;
+  v1::GenerateResponse message_;
+  OutputOrder order_;
+  absl::Status broken_;
+  std::shared_ptr<CallReactor> self_;
+};
+
+std::unique_ptr<GenerateCall> Client::Start(v1::GenerateRequest request,
+                                            std::optional<Duration> timeout,
+                                            GenerateObserver* observer) {
+  class Handle : public GenerateCall {
+   public:
+    explicit Handle(std::shared_ptr<CallReactor> reactor) : reactor_(std::move(reactor)) {}
+    void Cancel() override { reactor_->Cancel(); }
+
+   private:
+    const std::shared_ptr<CallReactor> reactor_;
+  };
+  auto reactor = std::make_shared<CallReactor>(this, std::move(request), observer);
+  reactor->Begin(timeout, reactor);
+  return std::make_unique<Handle>(std::move(reactor));
 }
 
 absl::StatusOr<v1::TokenizeResponse> Client::Tokenize(const v1::TokenizeRequest& request,
@@ -200,7 +273,7 @@ absl::StatusOr<v1::TokenizeResponse> Client::Tokenize(const v1::TokenizeRequest&
   const CancelScope cancel(options.cancel, &context);
   v1::TokenizeResponse response;
   const grpc::Status status = stubs_->inference->Tokenize(&context, request, &response);
-  TUTTI_RETURN_IF_ERROR(stubs_->ToStatus(status, address_));
+  TUTTI_RETURN_IF_ERROR(stubs_->ToStatus(status, context, address_));
   return response;
 }
 
@@ -211,7 +284,7 @@ absl::StatusOr<v1::GetModelResponse> Client::GetModel(const CallOptions& options
   v1::GetModelResponse response;
   const grpc::Status status =
       stubs_->inference->GetModel(&context, v1::GetModelRequest(), &response);
-  TUTTI_RETURN_IF_ERROR(stubs_->ToStatus(status, address_));
+  TUTTI_RETURN_IF_ERROR(stubs_->ToStatus(status, context, address_));
   return response;
 }
 
@@ -221,7 +294,7 @@ absl::StatusOr<v1::GetStatusResponse> Client::GetStatus(const CallOptions& optio
   const CancelScope cancel(options.cancel, &context);
   v1::GetStatusResponse response;
   const grpc::Status status = stubs_->admin->GetStatus(&context, v1::GetStatusRequest(), &response);
-  TUTTI_RETURN_IF_ERROR(stubs_->ToStatus(status, address_));
+  TUTTI_RETURN_IF_ERROR(stubs_->ToStatus(status, context, address_));
   return response;
 }
 

@@ -1,8 +1,9 @@
 // A client of a Tutti service: blocking calls, streamed output by callback, deadlines and
-// cancellation.
+// cancellation; and Generate calls that take no thread (generate_call.h).
 //
 // Errors are the service's own status (its message names the field, limit or worker at fault), or
-// UNAVAILABLE with the address when the service cannot be reached.
+// UNAVAILABLE with the address when the service cannot be reached. A service that is full says when
+// to come again: RetryDelayOf (base/retry_delay.h) of the status.
 #pragma once
 
 #include <functional>
@@ -10,9 +11,11 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "client/generate_call.h"
 #include "tutti/v1/cluster.pb.h"
 #include "tutti/v1/generation.pb.h"
 
@@ -62,10 +65,15 @@ class Client {
   // OK cancels the call and is returned from Generate.
   using OnMessage = std::function<absl::Status(const v1::GenerateResponse&)>;
 
-  // Returns when the stream has ended. INTERNAL: the stream broke the API's promise (positions
-  // repeat, leave gaps, or the stream ends without `finish`).
-  absl::StatusOr<v1::Finish> Generate(const v1::GenerateRequest& request,
-                                      const CallOptions& options, const OnMessage& on_message);
+  // Returns when the stream has ended: how each output did, in order. INTERNAL: the stream broke
+  // the API's promise (positions repeat, leave gaps, or the stream ends without `finish`).
+  absl::StatusOr<std::vector<v1::Finish>> Generate(const v1::GenerateRequest& request,
+                                                   const CallOptions& options,
+                                                   const OnMessage& on_message);
+  // The same without waiting: begins the call and returns. The observer hears of it, and outlives
+  // it; so does the client.
+  std::unique_ptr<GenerateCall> Start(v1::GenerateRequest request, std::optional<Duration> timeout,
+                                      GenerateObserver* observer);
   absl::StatusOr<v1::TokenizeResponse> Tokenize(const v1::TokenizeRequest& request,
                                                 const CallOptions& options = {});
   absl::StatusOr<v1::GetModelResponse> GetModel(const CallOptions& options = {});
@@ -75,6 +83,7 @@ class Client {
 
  private:
   struct Stubs;
+  class CallReactor;
   Client(std::string address, std::unique_ptr<Stubs> stubs);
 
   const std::string address_;

@@ -5,11 +5,14 @@
 
 #include <atomic>
 #include <functional>
+#include <future>
+#include <mutex>
 #include <string>
 #include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/retry_delay.h"
 #include "tutti/v1/cluster.grpc.pb.h"
 #include "tutti/v1/generation.grpc.pb.h"
 
@@ -56,7 +59,12 @@ class ClientTest : public ::testing::Test {
   }
 
   absl::StatusOr<v1::Finish> Generate(const CallOptions& options = {}) {
-    return client_->Generate({}, options, [this](const v1::GenerateResponse& message) {
+    TUTTI_ASSIGN_OR_RETURN(auto finishes, GenerateAll({}, options));
+    return finishes.front();
+  }
+  absl::StatusOr<std::vector<v1::Finish>> GenerateAll(const v1::GenerateRequest& request,
+                                                      const CallOptions& options = {}) {
+    return client_->Generate(request, options, [this](const v1::GenerateResponse& message) {
       text_ += message.text();
       return on_message_();
     });
@@ -146,6 +154,104 @@ TEST_F(ClientTest, RefusesStreamsThatBreakThePromise) {
     return grpc::Status::OK;
   };
   EXPECT_EQ(Generate().status().code(), absl::StatusCode::kInternal);
+}
+
+TEST_F(ClientTest, OutputsAreToldApart) {
+  service_.generate = [](auto*, const v1::GenerateRequest& request, Writer* writer) {
+    for (const uint32_t output : {1u, 0u}) {
+      v1::GenerateResponse message = Message(0, "x", /*finish=*/true);
+      message.set_output(output);
+      message.mutable_finish()->set_seed(output + request.n());
+      writer->Write(message);
+    }
+    return grpc::Status::OK;
+  };
+  v1::GenerateRequest request;
+  request.set_n(2);
+  const auto finishes = GenerateAll(request);
+  ASSERT_TRUE(finishes.ok()) << finishes.status();
+  ASSERT_EQ(finishes->size(), 2u);
+  EXPECT_EQ(finishes->at(0).seed(), 2u);
+  EXPECT_EQ(finishes->at(1).seed(), 3u);
+  // An output too many, and one that never ends.
+  EXPECT_EQ(Generate().status().code(), absl::StatusCode::kInternal);
+  request.set_n(3);
+  EXPECT_EQ(GenerateAll(request).status().code(), absl::StatusCode::kInternal);
+}
+
+TEST_F(ClientTest, ARefusalSaysWhenToComeAgain) {
+  std::string delay = "1500";
+  service_.generate = [&](grpc::ServerContext* context, const auto&, Writer*) {
+    context->AddTrailingMetadata("retry-after-ms", delay);
+    return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "the queue is full");
+  };
+  EXPECT_EQ(RetryDelayOf(Generate().status()), std::chrono::milliseconds(1500));
+  for (const char* nonsense : {"soon", "-1", "99999999999999"}) {
+    delay = nonsense;
+    EXPECT_FALSE(RetryDelayOf(Generate().status()).has_value()) << nonsense;
+  }
+}
+
+// Waits for the end of a call that runs by itself.
+class Waiting : public GenerateObserver {
+ public:
+  void OnMessage(const v1::GenerateResponse& message) override {
+    text_ += message.text();
+    if (on_message) on_message();
+  }
+  void OnEnd(absl::Status status) override { end_.set_value(std::move(status)); }
+  absl::Status End() { return end_.get_future().get(); }
+  const std::string& text() const { return text_; }
+
+  std::function<void()> on_message;
+
+ private:
+  std::string text_;
+  std::promise<absl::Status> end_;
+};
+
+TEST_F(ClientTest, CallsRunByThemselves) {
+  service_.generate = [](auto*, const v1::GenerateRequest& request, Writer* writer) {
+    writer->Write(Message(0, request.text()));
+    writer->Write(Message(1, "!", true));
+    return grpc::Status::OK;
+  };
+  std::vector<Waiting> observers(50);
+  std::vector<std::unique_ptr<GenerateCall>> calls;
+  for (size_t i = 0; i < observers.size(); ++i) {
+    v1::GenerateRequest request;
+    request.set_text(absl::StrCat(i));
+    calls.push_back(client_->Start(std::move(request), std::nullopt, &observers[i]));
+  }
+  calls.resize(25);  // letting go of a call does not end it
+  for (size_t i = 0; i < observers.size(); ++i) {
+    EXPECT_EQ(observers[i].End(), absl::OkStatus());
+    EXPECT_EQ(observers[i].text(), absl::StrCat(i, "!"));
+  }
+}
+
+TEST_F(ClientTest, CallsThatRunByThemselvesEndEarlyToo) {
+  service_.generate = [](grpc::ServerContext* context, const auto&, Writer* writer) {
+    return WriteForever(context, writer);
+  };
+  Waiting cancelled, late;
+  std::promise<void> begun;
+  std::once_flag once;
+  cancelled.on_message = [&] { std::call_once(once, [&] { begun.set_value(); }); };
+  const auto call = client_->Start({}, std::nullopt, &cancelled);
+  begun.get_future().wait();
+  call->Cancel();
+  EXPECT_EQ(cancelled.End().code(), absl::StatusCode::kCancelled);
+  call->Cancel();
+  const auto other = client_->Start({}, std::chrono::milliseconds(50), &late);
+  EXPECT_EQ(late.End().code(), absl::StatusCode::kDeadlineExceeded);
+  service_.generate = [](auto*, const auto&, Writer* writer) {
+    writer->Write(Message(1, "gap", true));
+    return grpc::Status::OK;
+  };
+  Waiting broken;
+  const auto third = client_->Start({}, std::nullopt, &broken);
+  EXPECT_EQ(broken.End().code(), absl::StatusCode::kInternal);
 }
 
 TEST_F(ClientTest, CancelEndsARunningCallAndThoseAfterIt) {

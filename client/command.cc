@@ -9,12 +9,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/retry_delay.h"
 #include "client/format.h"
 
 namespace tutti {
 
 int Fail(const absl::Status& status) {
-  const std::string message = OneLine(status.message());
+  std::string message = OneLine(status.message());
+  if (const auto delay = RetryDelayOf(status)) {
+    absl::StrAppend(&message, "; try again in ", FormatSeconds(Seconds(*delay)));
+  }
   std::fprintf(stderr, "tutti: %s\n", message.c_str());
   switch (status.code()) {
     case absl::StatusCode::kOk:
@@ -33,7 +37,7 @@ int Fail(const absl::Status& status) {
 }
 
 void AddServiceFlags(CLI::App* app, ServiceFlags* flags) {
-  app->add_option("-a,--address", flags->client.address,
+  app->add_option("-a,--address,--server", flags->client.address,
                   "Address of the service: host:port or unix:/path")
       ->envname("TUTTI_ADDRESS")
       ->capture_default_str();
@@ -64,6 +68,20 @@ CallOptions MakeCallOptions(const ServiceFlags& flags, CancelToken* cancel) {
         std::chrono::duration_cast<Duration>(std::chrono::duration<double>(flags.timeout_s));
   }
   return options;
+}
+
+void AddAskerFlags(CLI::App* app, AskerFlags* flags) {
+  app->add_option("--tenant", flags->tenant,
+                  "Who asks: the service shares its time between tenants, and caches apart")
+      ->envname("TUTTI_TENANT");
+  app->add_option("--priority", flags->priority, "-100 to 100; lower goes first")
+      ->envname("TUTTI_PRIORITY")
+      ->capture_default_str();
+}
+
+void FillAsker(const AskerFlags& flags, v1::GenerateRequest* request) {
+  request->set_tenant(flags.tenant);
+  request->set_priority(flags.priority);
 }
 
 std::string ToJson(const google::protobuf::Message& message, bool indented) {

@@ -23,6 +23,7 @@ struct Command {
 Command MakeUpCommand(CLI::App* root);
 Command MakeGenerateCommand(CLI::App* root);
 Command MakeChatCommand(CLI::App* root);
+Command MakeBenchCommand(CLI::App* root);
 Command MakeStatusCommand(CLI::App* root);
 Command MakePlanCommand(CLI::App* root);
 Command MakeTokenizeCommand(CLI::App* root);
@@ -48,6 +49,14 @@ struct ServiceFlags {
 void AddServiceFlags(CLI::App* app, ServiceFlags* flags);
 absl::StatusOr<std::unique_ptr<Client>> MakeClient(const ServiceFlags& flags);
 CallOptions MakeCallOptions(const ServiceFlags& flags, CancelToken* cancel);
+
+// Who asks and how urgently, for commands that generate.
+struct AskerFlags {
+  std::string tenant;
+  int32_t priority = 0;
+};
+void AddAskerFlags(CLI::App* app, AskerFlags* flags);
+void FillAsker(const AskerFlags& flags, v1::GenerateRequest* request);
 
 // `message` as JSON on one line, or indented for people; field names as in proto/, numbers that are
 // 0 included.

@@ -3,6 +3,8 @@
 
 #include <csignal>
 #include <cstdio>
+#include <map>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "client/command.h"
@@ -21,8 +23,10 @@ Examples:
   tutti generate --prompt-file essay.txt --temperature 0 --stats
   echo "12+30=" | tutti generate --json --logprobs
   tutti generate --token-ids 1,2,3 --seed 7 --temperature 0.8
+  tutti generate --prompt "Once upon a time" --outputs 3
 
 Without --prompt, --prompt-file and --token-ids the prompt is read from standard input.
+Several outputs are printed one after the other, each below a line that names its seed.
 --json prints one JSON object per message of the stream (tutti.v1.GenerateResponse).
 Exit codes: 0 done, 1 failed, 2 bad input, 3 service not reachable or not serving, 4 timeout,
 130 interrupted.)";
@@ -35,6 +39,8 @@ struct GenerateFlags {
   std::string prompt;
   std::string prompt_file;
   std::string token_ids;
+  AskerFlags asker;
+  uint32_t outputs = 1;
   bool json = false;
   bool stats = false;
 };
@@ -62,10 +68,24 @@ absl::Status FillPrompt(const CLI::App& app, const GenerateFlags& flags,
   return absl::OkStatus();
 }
 
+absl::Status PrintOutputs(std::map<uint32_t, std::string>* texts,
+                          const std::vector<v1::Finish>& finishes, TextPrinter* printer) {
+  for (uint32_t i = 0; i < finishes.size(); ++i) {
+    const std::string& output = (*texts)[i];
+    TUTTI_RETURN_IF_ERROR(printer->Print(
+        absl::StrCat(i > 0 ? "\n" : "", "--- output ", i, ", seed ", finishes[i].seed(), "\n")));
+    TUTTI_RETURN_IF_ERROR(printer->Print(output));
+    if (output.empty() || output.back() != '\n') TUTTI_RETURN_IF_ERROR(printer->Print("\n"));
+  }
+  return absl::OkStatus();
+}
+
 int RunGenerate(const CLI::App& app, const GenerateFlags& flags) {
   v1::GenerateRequest request;
   request.set_model(flags.model);
   request.set_request_id(flags.request_id);
+  request.set_n(flags.outputs);
+  FillAsker(flags.asker, &request);
   if (auto status = FillPrompt(app, flags, &request); !status.ok()) return Fail(status);
   if (auto status = FillSampling(flags.sampling, request.mutable_sampling()); !status.ok()) {
     return Fail(status);
@@ -79,13 +99,24 @@ int RunGenerate(const CLI::App& app, const GenerateFlags& flags) {
   if (!client.ok()) return Fail(client.status());
 
   TextPrinter text;
-  const auto finish = (*client)->Generate(
-      request, MakeCallOptions(flags.service, &cancel), [&](const v1::GenerateResponse& message) {
-        return flags.json ? PrintLine(ToJson(message, false)) : text.Print(message.text());
-      });
+  std::map<uint32_t, std::string> held;  // texts of several outputs
+  const auto finishes = (*client)->Generate(request, MakeCallOptions(flags.service, &cancel),
+                                            [&](const v1::GenerateResponse& message) {
+                                              if (flags.json)
+                                                return PrintLine(ToJson(message, false));
+                                              if (flags.outputs == 1)
+                                                return text.Print(message.text());
+                                              held[message.output()] += message.text();
+                                              return absl::OkStatus();
+                                            });
+  if (finishes.ok() && flags.outputs > 1 && !flags.json) {
+    if (auto status = PrintOutputs(&held, *finishes, &text); !status.ok()) return Fail(status);
+  }
   if (!flags.json) text.End();
-  if (!finish.ok()) return Fail(finish.status());
-  if (flags.stats) std::fprintf(stderr, "%s\n", DescribeFinish(*finish).c_str());
+  if (!finishes.ok()) return Fail(finishes.status());
+  for (const v1::Finish& finish : *finishes) {
+    if (flags.stats) std::fprintf(stderr, "%s\n", DescribeFinish(finish).c_str());
+  }
   return kExitOk;
 }
 
@@ -104,6 +135,10 @@ Command MakeGenerateCommand(CLI::App* root) {
   app->add_option("--model", flags->model, "Name the model must have; unset: whichever is served")
       ->envname("TUTTI_MODEL_NAME");
   app->add_option("--request-id", flags->request_id, "A label of yours for the service's logs");
+  app->add_option("--outputs", flags->outputs, "Answers wanted, each with a seed of its own")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  AddAskerFlags(app, &flags->asker);
   app->add_flag("--json", flags->json, "One JSON object per message instead of text");
   app->add_flag("--stats", flags->stats, "Usage and timing on stderr at the end");
   AddServiceFlags(app, &flags->service);

@@ -21,6 +21,9 @@ inline constexpr int kConnectTimeoutMs = 5000;
 inline constexpr int kKeepaliveTimeMs = 20000;
 inline constexpr int kKeepaliveTimeoutMs = 10000;
 
+// Longest delay a service may ask of us before another try: an hour; more is a mistake of its.
+inline constexpr int64_t kRetryDelayMsMax = 3'600'000;
+
 // Largest prompt file: 16 MiB of text are some four million tokens, more than any model's context.
 inline constexpr int64_t kPromptBytesMax = 16 << 20;
 

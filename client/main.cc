@@ -39,9 +39,10 @@ int main(int argc, char** argv) {
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::Throw);
   app.footer(kFooter);
   const std::vector<tutti::Command> commands = {
-      tutti::MakeUpCommand(&app),   tutti::MakeGenerateCommand(&app),
-      tutti::MakeChatCommand(&app), tutti::MakeStatusCommand(&app),
-      tutti::MakePlanCommand(&app), tutti::MakeTokenizeCommand(&app),
+      tutti::MakeUpCommand(&app),    tutti::MakeGenerateCommand(&app),
+      tutti::MakeChatCommand(&app),  tutti::MakeStatusCommand(&app),
+      tutti::MakePlanCommand(&app),  tutti::MakeTokenizeCommand(&app),
+      tutti::MakeBenchCommand(&app),
   };
   try {
     app.parse(argc, argv);

@@ -74,12 +74,12 @@ absl::Status Coordinator::Start() {
   engine.model_fingerprint = model_->fingerprint;
   engine.max_model_len = model_->max_model_len;
   engine.prefix_key = RandomKey();
-  hub_ = std::make_unique<OutputHub>(model_->tokenizer.get(), &clock_, [this](RequestId request) {
-    engine_->Cancel(request, CancelCause::kStopString);
-  });
+  hub_ = std::make_unique<OutputHub>(
+      model_->tokenizer.get(), &clock_,
+      [this](RequestId request, CancelCause cause) { engine_->Cancel(request, cause); });
   engine_ = std::make_unique<EngineLoop>(std::move(engine), &clock_, this);
   generation_ = std::make_unique<GenerationService>(model_.get(), &serving_, &clock_, engine_.get(),
-                                                    hub_.get());
+                                                    hub_.get(), options_.share_cache_domain);
   admin_ = std::make_unique<AdminService>(engine_.get());
   TUTTI_RETURN_IF_ERROR(StartPublicServer());
   hub_->Start();

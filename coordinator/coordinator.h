@@ -28,8 +28,9 @@ struct CoordinatorOptions {
   std::string tls_client_ca;  // when set, clients must present a certificate it signed
   // Workers' port: all three, and both ends prove who they are; none, and it listens locally only.
   TlsFiles peer_tls;
-  std::string ready_file;  // written when the public port listens
-  EngineOptions engine;    // model, name and fingerprint are filled in by Start
+  std::string ready_file;           // written when the public port listens
+  bool share_cache_domain = false;  // all tenants share one cache domain
+  EngineOptions engine;             // model, name and fingerprint are filled in by Start
 };
 
 class Coordinator : public EngineSink {

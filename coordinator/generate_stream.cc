@@ -1,8 +1,10 @@
 #include "coordinator/generate_stream.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/retry_delay.h"
 #include "coordinator/limits.h"
 
 namespace tutti {
@@ -31,18 +33,39 @@ class GenerateStream::Reactor : public grpc::ServerWriteReactor<grpc::ByteBuffer
 };
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* GenerateStream::Start(
-    OnClientGone on_client_gone, std::shared_ptr<GenerateStream>* stream) {
+    grpc::CallbackServerContext* context, std::shared_ptr<GenerateStream>* stream) {
   *stream = std::make_shared<GenerateStream>();
-  (*stream)->on_client_gone_ = std::move(on_client_gone);
+  (*stream)->context_ = context;
   (*stream)->reactor_ = new Reactor(*stream);
   return (*stream)->reactor_;
 }
 
-bool GenerateStream::Attach(RequestId request) {
+bool GenerateStream::Attach(OnClientGone on_client_gone) {
   std::lock_guard lock(mutex_);
   if (client_gone_) return false;
-  request_ = request;
+  on_client_gone_ = std::move(on_client_gone);
   return true;
+}
+
+// A client that reads has one message of an output waiting at most; one that does not gets them
+// merged.
+void GenerateStream::MergeLocked(v1::GenerateResponse response) {
+  const auto bytes = static_cast<int64_t>(response.ByteSizeLong());
+  pending_bytes_ += bytes;
+  const auto found =
+      std::find_if(pending_.begin(), pending_.end(), [&response](const Pending& pending) {
+        return pending.response.output() == response.output();
+      });
+  if (found == pending_.end()) {
+    pending_.push_back({std::move(response), bytes});
+    return;
+  }
+  found->bytes += bytes;
+  found->response.mutable_text()->append(response.text());
+  found->response.mutable_tokens()->MergeFrom(response.tokens());
+  if (response.has_finish()) {
+    *found->response.mutable_finish() = std::move(*response.mutable_finish());
+  }
 }
 
 void GenerateStream::Write(v1::GenerateResponse response) {
@@ -50,18 +73,9 @@ void GenerateStream::Write(v1::GenerateResponse response) {
   {
     std::lock_guard lock(mutex_);
     if (finished_ || final_status_) return;
-    if (!pending_) {
-      pending_ = std::move(response);
-    } else {
-      pending_->mutable_text()->append(response.text());
-      pending_->mutable_tokens()->MergeFrom(response.tokens());
-      if (response.has_finish())
-        *pending_->mutable_finish() = std::move(*response.mutable_finish());
-    }
-    // Measured only while a write waits for the client: a client that reads never gets here with
-    // much.
-    if (writing_ && static_cast<int64_t>(pending_->ByteSizeLong()) > kUnreadOutputBytesMax) {
-      pending_.reset();
+    MergeLocked(std::move(response));
+    if (writing_ && pending_bytes_ > kUnreadOutputBytesMax) {
+      pending_.clear();
       final_status_ = absl::ResourceExhaustedError(
           absl::StrCat("the client left more than ", kUnreadOutputBytesMax, " bytes unread"));
     }
@@ -86,7 +100,7 @@ void GenerateStream::OnWriteDone(bool ok) {
   {
     std::lock_guard lock(mutex_);
     writing_ = false;
-    if (!ok) pending_.reset();  // the client is gone; OnCancel says so
+    if (!ok) pending_.clear();  // the client is gone; OnCancel says so
     next = NextLocked();
   }
   Do(next);
@@ -94,25 +108,27 @@ void GenerateStream::OnWriteDone(bool ok) {
 
 void GenerateStream::OnCancel() {
   Next next;
-  std::optional<RequestId> request;
+  OnClientGone on_client_gone;
   {
     std::lock_guard lock(mutex_);
     client_gone_ = true;
-    request = request_;
-    pending_.reset();
+    on_client_gone = std::move(on_client_gone_);
+    on_client_gone_ = nullptr;
+    pending_.clear();
     if (!final_status_) final_status_ = absl::CancelledError("the client left");
     next = NextLocked();
   }
   Do(next);
-  if (request) on_client_gone_(*request);
+  if (on_client_gone) on_client_gone();
 }
 
 GenerateStream::Next GenerateStream::NextLocked() {
   Next next;
   if (writing_ || finished_) return next;
-  if (pending_) {
-    current_ = Serialize(*pending_);
-    pending_.reset();
+  if (!pending_.empty()) {
+    current_ = Serialize(pending_.front().response);
+    pending_bytes_ -= pending_.front().bytes;
+    pending_.pop_front();
     writing_ = next.write = true;
   } else if (final_status_) {
     finished_ = next.finish = true;
@@ -122,7 +138,12 @@ GenerateStream::Next GenerateStream::NextLocked() {
 
 void GenerateStream::Do(Next next) {
   if (next.write) reactor_->StartWrite(&current_);
-  if (next.finish) reactor_->Finish(ToGrpc(*final_status_));
+  if (!next.finish) return;
+  if (const auto delay = RetryDelayOf(*final_status_)) {
+    const int64_t ms = std::chrono::duration_cast<std::chrono::milliseconds>(*delay).count();
+    context_->AddTrailingMetadata(kRetryAfterMetadata, absl::StrCat(ms));
+  }
+  reactor_->Finish(ToGrpc(*final_status_));
 }
 
 }  // namespace tutti

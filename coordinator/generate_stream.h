@@ -3,12 +3,12 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 
-#include "base/ids.h"
 #include "coordinator/output_stream.h"
 
 namespace tutti {
@@ -17,19 +17,22 @@ grpc::Status ToGrpc(const absl::Status& status);
 // The bytes of a message, for methods that speak raw bytes.
 grpc::ByteBuffer Serialize(const google::protobuf::MessageLite& message);
 
+// Trailing metadata of a refusal: after how many milliseconds to try again.
+inline constexpr char kRetryAfterMetadata[] = "retry-after-ms";
+
 // Shared by the reactor and the output hub; outlives the reactor. One write is outstanding at a
-// time; what comes meanwhile is merged into one pending response.  Thread: any.
+// time; what comes meanwhile is merged into one pending response per output.  Thread: any.
 class GenerateStream : public OutputStream {
  public:
-  using OnClientGone = std::function<void(RequestId)>;
+  using OnClientGone = std::function<void()>;
 
   // Makes the stream and its reactor, which frees itself when gRPC is done with the call.
-  static grpc::ServerWriteReactor<grpc::ByteBuffer>* Start(OnClientGone on_client_gone,
+  // REQUIRES: `context` is the call's.
+  static grpc::ServerWriteReactor<grpc::ByteBuffer>* Start(grpc::CallbackServerContext* context,
                                                            std::shared_ptr<GenerateStream>* stream);
 
-  // Names the request whose end the client's leaving is. False: the client has already left;
-  // nothing should start.
-  bool Attach(RequestId request);
+  // Says what to do, once, when the client leaves. False, with nothing kept: it has already left.
+  bool Attach(OnClientGone on_client_gone);
 
   void Write(v1::GenerateResponse response) override;
   void Finish(absl::Status status) override;
@@ -46,15 +49,23 @@ class GenerateStream : public OutputStream {
   Next NextLocked();
   void Do(Next next);
 
-  OnClientGone on_client_gone_;
-  // Valid until Do({.finish}) was called, which happens once and only while no write is
+  // Of an output, what no write has taken yet.
+  struct Pending {
+    v1::GenerateResponse response;
+    int64_t bytes = 0;  // of its parts before they were merged
+  };
+  void MergeLocked(v1::GenerateResponse response);
+
+  // Both valid until Do({.finish}) was called, which happens once and only while no write is
   // outstanding.
   Reactor* reactor_ = nullptr;
+  grpc::CallbackServerContext* context_ = nullptr;
 
   std::mutex mutex_;
   // Guarded by mutex_.
-  std::optional<RequestId> request_;
-  std::optional<v1::GenerateResponse> pending_;
+  OnClientGone on_client_gone_;
+  std::deque<Pending> pending_;  // at most one per output, the longest waiting first
+  int64_t pending_bytes_ = 0;
   std::optional<absl::Status> final_status_;
   bool writing_ = false;
   bool finished_ = false;

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/retry_delay.h"
 #include "coordinator/limits.h"
 #include "coordinator/message_parser.h"
-#include "coordinator/request_builder.h"
 
 namespace tutti {
 namespace {
@@ -29,8 +29,17 @@ Instant MonotonicDeadline(std::chrono::system_clock::time_point deadline, Instan
   return now + std::chrono::duration_cast<Duration>(left);
 }
 
+// What waits between the door and the engine is gone within a step or two.
 absl::Status Overloaded() {
-  return absl::ResourceExhaustedError("too many requests are waiting; try again in a second");
+  return WithRetryDelay(absl::ResourceExhaustedError("too many requests arrive at once"),
+                        std::chrono::seconds(1));
+}
+
+std::vector<std::string> TenantsOf(const grpc::CallbackServerContext& context) {
+  std::vector<std::string> tenants;
+  const auto [begin, end] = context.client_metadata().equal_range(kTenantMetadata);
+  for (auto at = begin; at != end; ++at) tenants.emplace_back(at->second.data(), at->second.size());
+  return tenants;
 }
 
 }  // namespace
@@ -48,8 +57,10 @@ absl::Status ServingState::Check() const {
 }
 
 GenerationService::GenerationService(const ServedModel* model, const ServingState* serving,
-                                     const Clock* clock, EngineLoop* engine, OutputHub* hub)
-    : model_(model),
+                                     const Clock* clock, EngineLoop* engine, OutputHub* hub,
+                                     bool share_cache_domain)
+    : share_cache_domain_(share_cache_domain),
+      model_(model),
       serving_(serving),
       clock_(clock),
       engine_(engine),
@@ -58,45 +69,66 @@ GenerationService::GenerationService(const ServedModel* model, const ServingStat
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* GenerationService::Generate(
     grpc::CallbackServerContext* context, const grpc::ByteBuffer* request) {
-  const Instant arrival = clock_->Now();
-  const Instant deadline = MonotonicDeadline(context->deadline(), arrival);
+  Call call{.arrival = clock_->Now(), .tenants = TenantsOf(*context)};
+  call.deadline = MonotonicDeadline(context->deadline(), call.arrival);
   std::shared_ptr<GenerateStream> stream;
-  auto* reactor = GenerateStream::Start(
-      [this](RequestId id) {
-        engine_->Cancel(id, CancelCause::kClientGone);
-        hub_->Forget(id);
-      },
-      &stream);
+  auto* reactor = GenerateStream::Start(context, &stream);
   // gRPC frees *request (not the bytes it shares) when the call ends, which a client may cause
   // while the pool has not come to it.
-  const bool queued = pool_.Submit([this, bytes = *request, arrival, deadline, stream] {
-    const absl::Status begun = Begin(bytes, arrival, deadline, stream);
+  const bool queued = pool_.Submit([this, bytes = *request, call = std::move(call), stream] {
+    const absl::Status begun = Begin(bytes, call, stream);
     if (!begun.ok()) stream->Finish(begun);
   });
   if (!queued) stream->Finish(Overloaded());
   return reactor;
 }
 
-absl::Status GenerationService::Begin(const grpc::ByteBuffer& bytes, Instant arrival,
-                                      Instant deadline,
+absl::Status GenerationService::Begin(const grpc::ByteBuffer& bytes, const Call& call,
                                       const std::shared_ptr<GenerateStream>& stream) {
   v1::GenerateRequest message;
   TUTTI_RETURN_IF_ERROR(ParseMessage(bytes, &message));
+  TUTTI_ASSIGN_OR_RETURN(const std::string tenant, TenantOf(message.tenant(), call.tenants));
   TUTTI_ASSIGN_OR_RETURN(BuiltRequest built, BuildRequest(message, *model_));
   TUTTI_RETURN_IF_ERROR(serving_->Check());
-  const RequestId id(next_request_++);
+  const RequestId first(next_request_.fetch_add(static_cast<uint64_t>(built.n)));
+  const int32_t n = built.n;
   if (!built.seed_given) built.request.sampling.set_seed(ChooseSeed());
-  built.request.id = id;
-  built.request.deadline = deadline;
+  built.request.id = first;
+  built.request.deadline = call.deadline;
+  built.request.tenant = tenants_.Hash(tenant);
+  if (!share_cache_domain_) built.request.cache_domain = built.request.tenant;
   built.output.seed = built.request.sampling.seed();
-  built.output.arrival = arrival;
-  if (!stream->Attach(id)) return absl::CancelledError("the client left");
-  hub_->Open(id, std::move(built.output), stream);
-  if (!engine_->Submit(std::move(built.request))) {
-    hub_->Forget(id);
+  built.output.arrival = call.arrival;
+  hub_->Open(first, n, built.output, stream);
+  const absl::Status submitted = Submit(built);
+  if (!submitted.ok()) {
+    hub_->Forget(first, n);
+    return submitted;
+  }
+  // Last: a client that leaves before there is anything to end must not be missed.
+  if (!stream->Attach([this, first, n] { Abandon(first, n); })) Abandon(first, n);
+  return absl::OkStatus();
+}
+
+absl::Status GenerationService::Submit(const BuiltRequest& built) {
+  const RequestId first = built.request.id;
+  for (int32_t i = 0; i < built.n; ++i) {
+    Request request = built.request;
+    request.id = IdOfOutput(first, i);
+    if (built.n > 1) request.first_output = first;
+    request.sampling.set_seed(SeedOfOutput(built.output.seed, i));
+    if (engine_->Submit(std::move(request))) continue;
+    for (int32_t taken = 0; taken < i; ++taken) {
+      engine_->Cancel(IdOfOutput(first, taken), CancelCause::kClientGone);
+    }
     return Overloaded();
   }
   return absl::OkStatus();
+}
+
+void GenerationService::Abandon(RequestId first, int32_t n) {
+  for (int32_t i = 0; i < n; ++i) engine_->Cancel(IdOfOutput(first, i), CancelCause::kClientGone);
+  hub_->Forget(first, n);
 }
 
 grpc::ServerUnaryReactor* GenerationService::Tokenize(grpc::CallbackServerContext* context,

@@ -6,12 +6,15 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "coordinator/engine_loop.h"
 #include "coordinator/generate_stream.h"
 #include "coordinator/output_hub.h"
+#include "coordinator/request_builder.h"
 #include "coordinator/served_model.h"
+#include "coordinator/tenant.h"
 #include "coordinator/work_pool.h"
 #include "tutti/v1/generation.grpc.pb.h"
 
@@ -37,9 +40,10 @@ class GenerationService
           v1::Inference::WithRawCallbackMethod_Tokenize<
               v1::Inference::WithCallbackMethod_GetModel<v1::Inference::Service>>> {
  public:
+  // `share_cache_domain`: cached prompts of one tenant serve all.
   // REQUIRES: everything outlives the service.
   GenerationService(const ServedModel* model, const ServingState* serving, const Clock* clock,
-                    EngineLoop* engine, OutputHub* hub);
+                    EngineLoop* engine, OutputHub* hub, bool share_cache_domain);
 
   grpc::ServerWriteReactor<grpc::ByteBuffer>* Generate(grpc::CallbackServerContext* context,
                                                        const grpc::ByteBuffer* request) override;
@@ -51,15 +55,26 @@ class GenerationService
                                      v1::GetModelResponse* response) override;
 
  private:
-  absl::Status Begin(const grpc::ByteBuffer& bytes, Instant arrival, Instant deadline,
+  // What the call says beside its message.
+  struct Call {
+    Instant arrival;
+    Instant deadline;
+    std::vector<std::string> tenants;  // of the metadata
+  };
+  absl::Status Begin(const grpc::ByteBuffer& bytes, const Call& call,
                      const std::shared_ptr<GenerateStream>& stream);
+  // Gives all outputs to the engine, or none.
+  absl::Status Submit(const BuiltRequest& built);
+  void Abandon(RequestId first, int32_t n);
   absl::Status FillTokens(const grpc::ByteBuffer& bytes, v1::TokenizeResponse* response) const;
 
+  const bool share_cache_domain_;
   const ServedModel* const model_;
   const ServingState* const serving_;
   const Clock* const clock_;
   EngineLoop* const engine_;
   OutputHub* const hub_;
+  const TenantHasher tenants_;
   std::atomic<uint64_t> next_request_{1};
   WorkPool pool_;
 };

@@ -24,6 +24,11 @@ inline constexpr int64_t kStopTokenIdsMax = 128;
 inline constexpr int64_t kLogitBiasMax = 1024;
 // The public convention of other services is 20; a row of 20 ids and values is 160 bytes a token.
 inline constexpr int64_t kTopLogprobsMax = 20;
+// Outputs of one request. Each is a sequence with a copy of the prompt's token ids: 64 of the
+// longest prompt are 32 MiB, and twice as many as anybody asks for who compares answers.
+inline constexpr uint32_t kOutputsMax = 64;
+// Names of tenants: room for any account id, URL or certificate subject.
+inline constexpr int64_t kTenantBytesMax = 256;
 // Largest request message: the prompt, its escapes and everything else a request may hold.
 inline constexpr int64_t kRequestBytesMax = 8 << 20;
 // Output a client has not read yet. Beyond it the stream ends: 1 MiB is some 3,000 tokens with 20

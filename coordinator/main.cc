@@ -105,6 +105,10 @@ void AddFlags(CLI::App* app, Flags* flags) {
   app->add_option("--max-waiting", engine.max_waiting, "Requests waiting; more are refused")
       ->check(CLI::Range(0, 1000000))
       ->capture_default_str();
+  app->add_flag(
+      "--shared-cache-domain", flags->options.share_cache_domain,
+      "Let what one tenant's prompts left in the KV cache serve all tenants: their timing "
+      "then tells whether somebody has sent the same text before");
   app->add_option("--max-model-len", flags->max_model_len, "Context length; 0: the model's")
       ->envname("TUTTI_MAX_MODEL_LEN")
       ->check(CLI::NonNegativeNumber);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <future>
+#include <map>
 #include <mutex>
 
 #include "coordinator/testing_model.h"
@@ -15,30 +16,39 @@ class Recording : public OutputStream {
  public:
   void Write(v1::GenerateResponse response) override {
     std::lock_guard lock(mutex_);
-    text_ += response.text();
-    for (const auto& token : response.tokens()) ids_.push_back(token.id());
-    if (response.has_finish()) finish_ = response.finish();
+    texts_[response.output()] += response.text();
+    if (response.output() == 0) {
+      for (const auto& token : response.tokens()) ids_.push_back(token.id());
+    }
+    if (response.has_finish()) finishes_[response.output()] = response.finish();
   }
   void Finish(absl::Status status) override { ended_.set_value(std::move(status)); }
 
   // Waits for the end.
   absl::Status End() { return ended_.get_future().get(); }
-  const std::string& text() const { return text_; }
+  // Of output 0, or of another.
+  const std::string& text(uint32_t output = 0) { return texts_[output]; }
   const std::vector<TokenId>& ids() const { return ids_; }
-  const v1::Finish& finish() const { return finish_; }
+  const v1::Finish& finish(uint32_t output = 0) { return finishes_[output]; }
+  size_t finishes() const { return finishes_.size(); }
 
  private:
   std::mutex mutex_;
-  std::string text_;
+  std::map<uint32_t, std::string> texts_;
   std::vector<TokenId> ids_;
-  v1::Finish finish_;
+  std::map<uint32_t, v1::Finish> finishes_;
   std::promise<absl::Status> ended_;
 };
 
 class OutputHubTest : public ::testing::Test {
  protected:
   OutputHubTest()
-      : model_(LoadDemoModel()), hub_(model_->tokenizer.get(), &clock_, [this](RequestId request) {
+      : model_(LoadDemoModel()),
+        hub_(model_->tokenizer.get(), &clock_, [this](RequestId request, CancelCause cause) {
+          if (cause == CancelCause::kClientGone) {
+            abandoned_.push_back(request);
+            return;
+          }
           stopped_.set_value(request);
           hub_.Finish({.request = request, .cause = FinishCause::kStopString});
         }) {
@@ -46,15 +56,16 @@ class OutputHubTest : public ::testing::Test {
   }
   ~OutputHubTest() override { hub_.Stop(); }
 
-  std::shared_ptr<Recording> Open(OutputOptions options) {
+  std::shared_ptr<Recording> Open(OutputOptions options, int32_t n = 1) {
     auto stream = std::make_shared<Recording>();
-    hub_.Open(kRequest, std::move(options), stream);
+    hub_.Open(kRequest, n, std::move(options), stream);
     return stream;
   }
   // Delivers the ids one at a time, as decoding does.
-  void Deliver(const std::vector<TokenId>& ids) {
+  void Deliver(const std::vector<TokenId>& ids, int32_t output = 0) {
     for (size_t i = 0; i < ids.size(); ++i) {
-      DeliverTokens tokens{.request = kRequest, .index = static_cast<int32_t>(i)};
+      DeliverTokens tokens{.request = IdOfOutput(kRequest, output),
+                           .index = static_cast<int32_t>(i)};
       tokens.tokens.emplace_back().set_token(ids[i]);
       hub_.Tokens(std::move(tokens));
     }
@@ -77,6 +88,7 @@ class OutputHubTest : public ::testing::Test {
   ManualClock clock_;
   std::unique_ptr<ServedModel> model_;
   std::promise<RequestId> stopped_;
+  std::vector<RequestId> abandoned_;  // the output thread's, until Stop
   OutputHub hub_;
 };
 
@@ -141,11 +153,65 @@ TEST_F(OutputHubTest, ErrorsEndTheStreamAsTheyAre) {
 
 TEST_F(OutputHubTest, WhatAClientLeftBehindIsDropped) {
   auto stream = Open({});
-  hub_.Forget(kRequest);
+  hub_.Forget(kRequest, 1);
   Deliver(Ids("12"));
   hub_.Finish({.request = kRequest, .cause = FinishCause::kLength});
   hub_.Stop();
   EXPECT_EQ(stream->text(), "");
+  EXPECT_EQ(hub_.open_streams(), 0);
+}
+
+TEST_F(OutputHubTest, OutputsOfOneRequestShareAStreamAndEachHasItsEnd) {
+  auto stream = Open({.seed = ~uint64_t{0}}, 3);
+  Deliver(Ids("twelve"), 2);
+  Deliver(Ids("12"), 0);
+  for (const int32_t output : {2, 0, 1}) {
+    hub_.Finish({.request = IdOfOutput(kRequest, output),
+                 .cause = FinishCause::kLength,
+                 .prompt_tokens = 7,
+                 .cached_prompt_tokens = 4});
+  }
+  EXPECT_TRUE(stream->End().ok());
+  EXPECT_EQ(stream->text(0), "12");
+  EXPECT_EQ(stream->text(1), "");
+  EXPECT_EQ(stream->text(2), "twelve");
+  ASSERT_EQ(stream->finishes(), 3u);
+  uint32_t prompt_tokens = 0, cached = 0;
+  for (uint32_t output = 0; output < 3; ++output) {
+    const v1::Finish& finish = stream->finish(output);
+    EXPECT_EQ(finish.seed(), ~uint64_t{0} + output);  // wraps around
+    prompt_tokens += finish.usage().prompt_tokens();
+    cached += finish.usage().cached_prompt_tokens();
+  }
+  EXPECT_EQ(prompt_tokens, 7u);
+  EXPECT_EQ(cached, 4u);
+  hub_.Stop();
+  EXPECT_EQ(hub_.open_streams(), 0);
+  EXPECT_TRUE(abandoned_.empty());
+}
+
+TEST_F(OutputHubTest, OneFailedOutputEndsTheStreamAndTheOthers) {
+  auto stream = Open({}, 3);
+  hub_.Finish({.request = IdOfOutput(kRequest, 0), .cause = FinishCause::kLength});
+  hub_.Finish({.request = IdOfOutput(kRequest, 1),
+               .cause = FinishCause::kError,
+               .status = absl::ResourceExhaustedError("full")});
+  EXPECT_EQ(stream->End().message(), "full");
+  hub_.Finish({.request = IdOfOutput(kRequest, 2),
+               .cause = FinishCause::kError,
+               .status = absl::CancelledError("the client left")});
+  hub_.Stop();
+  EXPECT_EQ(abandoned_, std::vector<RequestId>{IdOfOutput(kRequest, 2)});
+  EXPECT_EQ(hub_.open_streams(), 0);
+}
+
+TEST_F(OutputHubTest, AllOutputsOfAClientThatLeftAreDropped) {
+  auto stream = Open({}, 2);
+  Deliver(Ids("12"), 1);
+  hub_.Finish({.request = kRequest, .cause = FinishCause::kLength});
+  hub_.Forget(kRequest, 2);
+  hub_.Forget(kRequest, 2);
+  hub_.Stop();
   EXPECT_EQ(hub_.open_streams(), 0);
 }
 

@@ -43,6 +43,22 @@ absl::Status CheckLabel(const std::string& label) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<int32_t> BuildPriority(const v1::GenerateRequest& message) {
+  const int32_t priority = message.priority();
+  if (priority < kPriorityMin || priority > kPriorityMax) {
+    return Bad("priority", absl::StrCat("is ", priority, ", it must lie in [", kPriorityMin, ", ",
+                                        kPriorityMax, "]"));
+  }
+  return priority;
+}
+
+absl::StatusOr<int32_t> BuildOutputCount(const v1::GenerateRequest& message) {
+  if (message.n() > kOutputsMax) {
+    return Bad("n", absl::StrCat("is ", message.n(), ", the limit is ", kOutputsMax));
+  }
+  return static_cast<int32_t>(std::max(message.n(), 1u));
+}
+
 absl::StatusOr<std::vector<TokenId>> BuildPrompt(const v1::GenerateRequest& message,
                                                  const ServedModel& model) {
   switch (message.prompt_case()) {
@@ -212,6 +228,8 @@ absl::StatusOr<BuiltRequest> BuildRequest(const v1::GenerateRequest& message,
   BuiltRequest built;
   // The cheap checks first: a long prompt is not tokenized for a request that will be refused
   // anyway.
+  TUTTI_ASSIGN_OR_RETURN(built.n, BuildOutputCount(message));
+  TUTTI_ASSIGN_OR_RETURN(built.request.priority, BuildPriority(message));
   TUTTI_RETURN_IF_ERROR(BuildSampling(params, model, &built.request.sampling));
   TUTTI_RETURN_IF_ERROR(BuildStops(params, model, &built));
   TUTTI_ASSIGN_OR_RETURN(built.request.prompt, BuildPrompt(message, model));

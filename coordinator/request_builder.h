@@ -13,8 +13,9 @@
 namespace tutti {
 
 struct BuiltRequest {
-  Request request;  // id, deadline and an unset seed are the caller's to fill
+  Request request;  // id, deadline, tenant and an unset seed are the caller's to fill
   OutputOptions output;
+  int32_t n = 1;  // outputs wanted: requests like this one, with the seeds of SeedOfOutput
   bool seed_given = false;
 };
 

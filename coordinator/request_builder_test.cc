@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <limits>
+#include <map>
 
 #include "coordinator/limits.h"
 #include "coordinator/testing_model.h"
@@ -52,6 +53,27 @@ class RequestBuilderTest : public ::testing::Test {
   static ServedModel* model_;
 };
 ServedModel* RequestBuilderTest::model_ = nullptr;
+
+TEST_F(RequestBuilderTest, CountsOfOutputsAndPrioritiesHaveEdges) {
+  for (const auto& [asked, given] : std::map<uint32_t, int32_t>{{0, 1}, {1, 1}, {64, 64}}) {
+    const auto built = Build([n = asked](v1::GenerateRequest* m) { m->set_n(n); });
+    ASSERT_TRUE(built.ok());
+    EXPECT_EQ(built->n, given);
+  }
+  for (const uint32_t n : {kOutputsMax + 1, ~0u}) {
+    ExpectRefused(absl::StatusCode::kInvalidArgument, "n is",
+                  [n](v1::GenerateRequest* m) { m->set_n(n); });
+  }
+  for (const int32_t priority : {kPriorityMin, 0, kPriorityMax}) {
+    const auto built = Build([priority](v1::GenerateRequest* m) { m->set_priority(priority); });
+    ASSERT_TRUE(built.ok());
+    EXPECT_EQ(built->request.priority, priority);
+  }
+  for (const int32_t priority : {kPriorityMin - 1, kPriorityMax + 1}) {
+    ExpectRefused(absl::StatusCode::kInvalidArgument, "priority is",
+                  [priority](v1::GenerateRequest* m) { m->set_priority(priority); });
+  }
+}
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();

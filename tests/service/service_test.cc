@@ -65,6 +65,58 @@ TEST_F(ServiceTest, AChosenSeedIsReturnedAndReplaysTheAnswer) {
   EXPECT_NE(cluster_.Generate(request).text, first.text);
 }
 
+TEST_F(ServiceTest, SeveralOutputsAreThoseOfTheirSeeds) {
+  v1::GenerateRequest request = Ask("Tell me something.", 20);
+  request.mutable_sampling()->set_temperature(3);
+  request.mutable_sampling()->set_ignore_eos(true);
+  request.mutable_sampling()->set_seed(~uint64_t{0});  // the next seed is 0
+  request.set_n(4);
+  const Answer all = cluster_.Generate(request);
+  ASSERT_TRUE(all.status.ok()) << all.status;
+  ASSERT_EQ(all.others.size(), 3u);
+  request.set_n(0);
+  uint32_t prompt_tokens = all.finish.usage().prompt_tokens();
+  for (const auto& [number, output] : all.others) {
+    request.mutable_sampling()->set_seed(~uint64_t{0} + number);
+    const Answer alone = cluster_.Generate(request);
+    EXPECT_EQ(output.text, alone.text);
+    EXPECT_EQ(output.finish.seed(), alone.finish.seed());
+    EXPECT_EQ(output.tokens.size(), 20u);
+    EXPECT_NE(output.text, all.text);
+    EXPECT_EQ(alone.finish.usage().prompt_tokens(), all.finish.usage().prompt_tokens());
+    prompt_tokens += output.finish.usage().prompt_tokens();
+  }
+  EXPECT_EQ(prompt_tokens, all.finish.usage().prompt_tokens());  // counted once
+}
+
+TEST_F(ServiceTest, SeveralOutputsEndOnTheirOwn) {
+  v1::GenerateRequest request = Ask("What is 12 + 30?");
+  request.set_n(3);
+  const Answer greedy = cluster_.Generate(request);
+  EXPECT_EQ(greedy.text, "42");
+  for (const auto& [number, output] : greedy.others) EXPECT_EQ(output.text, "42");
+  request.mutable_sampling()->add_stop("2");
+  const Answer stopped = cluster_.Generate(request);
+  ASSERT_EQ(stopped.others.size(), 2u);
+  for (const auto& [number, output] : stopped.others) {
+    EXPECT_EQ(output.text, "4");
+    EXPECT_EQ(output.finish.stop(), "2");
+  }
+  cluster_.WaitIdle();
+}
+
+TEST_F(ServiceTest, TenantsAreTakenFromFieldOrMetadata) {
+  v1::GenerateRequest request = Ask("What is 12 + 30?");
+  EXPECT_EQ(cluster_.Generate(request, {{"x-tutti-tenant", "acme"}}).text, "42");
+  request.set_tenant(std::string("\0\xff/..", 5));
+  EXPECT_EQ(cluster_.Generate(request).text, "42");
+  const Answer refused = cluster_.Generate(request, {{"x-tutti-tenant", "acme"}});
+  EXPECT_EQ(refused.status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.status.message()), HasSubstr("two different tenants"));
+  request.set_priority(101);
+  EXPECT_THAT(std::string(cluster_.Generate(request).status.message()), HasSubstr("priority is"));
+}
+
 TEST_F(ServiceTest, TemperaturesNearZeroAreGreedy) {
   v1::GenerateRequest request = Ask("What is 12 + 30?");
   for (const float temperature : {0.f, 1e-30f, 1e-9f, 1e-6f}) {

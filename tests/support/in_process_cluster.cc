@@ -114,20 +114,27 @@ void InProcessCluster::WaitIdle() {
       "all KV blocks to be free");
 }
 
-Answer InProcessCluster::Generate(const v1::GenerateRequest& request) {
+Answer InProcessCluster::Generate(const v1::GenerateRequest& request,
+                                  const std::map<std::string, std::string>& metadata) {
   Answer answer;
   grpc::ClientContext context;
+  for (const auto& [key, value] : metadata) context.AddMetadata(key, value);
   auto reader = inference_->Generate(&context, request);
   v1::GenerateResponse response;
   while (reader->Read(&response)) {
-    if (response.tokens_size() > 0) CHECK(response.index() == answer.tokens.size());
-    answer.text += response.text();
-    answer.tokens.insert(answer.tokens.end(), response.tokens().begin(), response.tokens().end());
-    if (response.has_finish()) answer.finish = response.finish();
+    AnswerOutput& output = response.output() == 0 ? answer : answer.others[response.output()];
+    if (response.tokens_size() > 0) CHECK(response.index() == output.tokens.size());
+    output.text += response.text();
+    output.tokens.insert(output.tokens.end(), response.tokens().begin(), response.tokens().end());
+    if (response.has_finish()) output.finish = response.finish();
   }
   const grpc::Status status = reader->Finish();
   answer.status =
       absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+  for (const auto& [key, value] : context.GetServerTrailingMetadata()) {
+    answer.trailing_metadata.emplace(std::string(key.data(), key.size()),
+                                     std::string(value.data(), value.size()));
+  }
   return answer;
 }
 

@@ -2,6 +2,7 @@
 // joined by gRPC over Unix sockets in a private directory.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,12 +23,17 @@ struct InProcessClusterOptions {
   EngineOptions engine;  // block size, budget, chunk, limits
 };
 
-// What a Generate call gave.
-struct Answer {
-  absl::Status status;
+// One output of a Generate call.
+struct AnswerOutput {
   std::string text;
   std::vector<v1::OutputToken> tokens;
   v1::Finish finish;
+};
+// What a Generate call gave: output 0, and the others where several were asked for.
+struct Answer : AnswerOutput {
+  absl::Status status;
+  std::map<uint32_t, AnswerOutput> others;
+  std::map<std::string, std::string> trailing_metadata;
 };
 
 class InProcessCluster {
@@ -38,11 +44,13 @@ class InProcessCluster {
 
   // Sends all requests at once and waits for all answers, in the requests' order.
   std::vector<Answer> Generate(const std::vector<v1::GenerateRequest>& requests);
-  Answer Generate(const v1::GenerateRequest& request);
+  Answer Generate(const v1::GenerateRequest& request,
+                  const std::map<std::string, std::string>& metadata = {});
   v1::GetStatusResponse Status();
 
   v1::Inference::Stub* inference() { return inference_.get(); }
   std::shared_ptr<grpc::Channel> channel() { return channel_; }
+  const std::string& address() const { return coordinator_->address(); }
   // Ends the worker of this stage as a crash would: its links close without a word.
   void StopWorker(size_t stage) { workers_[stage].reset(); }
   void StartWorker(size_t stage);

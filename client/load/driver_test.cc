@@ -1,0 +1,146 @@
+// The driver against a service that does what a test says.
+#include "client/load/driver.h"
+
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "tutti/v1/generation.grpc.pb.h"
+
+namespace tutti {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Answers every request with its last message's text, one token. `delay` is what one request takes,
+// one at a time.
+class EchoService : public v1::Inference::Service {
+ public:
+  grpc::Status Generate(grpc::ServerContext* context, const v1::GenerateRequest* request,
+                        grpc::ServerWriter<v1::GenerateResponse>* writer) override {
+    {
+      const std::lock_guard lock(mutex);
+      most_at_once = std::max(most_at_once, ++at_once);
+    }
+    {
+      const std::lock_guard lock(turnstile);
+      std::this_thread::sleep_for(delay);
+    }
+    while (forever && !context->IsCancelled()) std::this_thread::sleep_for(milliseconds(1));
+    v1::GenerateResponse response;
+    response.set_text(request->chat().messages().rbegin()->content());
+    response.add_tokens()->set_id(7);
+    response.mutable_finish()->mutable_usage()->set_prompt_tokens(
+        static_cast<uint32_t>(10 * request->chat().messages_size()));
+    writer->Write(response);
+    const std::lock_guard lock(mutex);
+    --at_once;
+    ++served;
+    return served == fail_at ? grpc::Status(grpc::StatusCode::INTERNAL, "this one fails")
+                             : grpc::Status::OK;
+  }
+
+  Duration delay{};
+  bool forever = false;
+  int fail_at = 0;  // the how manieth call fails; 0: none
+  std::mutex turnstile;
+  std::mutex mutex;
+  int at_once = 0;
+  int most_at_once = 0;
+  int served = 0;
+};
+
+class DriverTest : public ::testing::Test {
+ protected:
+  DriverTest() {
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(&service_);
+    server_ = builder.BuildAndStart();
+    client_ = *Client::Create({.address = absl::StrCat("127.0.0.1:", port)});
+  }
+
+  Duration Run(DriverOptions options) {
+    const ChatOptions chat{.turns = options.turns};
+    LoadDriver driver(std::move(options), client_.get(), &clock_,
+                      [&](int64_t number) { return MakeChat(chat, number); });
+    return driver.Run([&](Turn turn) { turns_.push_back(std::move(turn)); },
+                      [](const LoadProgress&) {});
+  }
+
+  EchoService service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<Client> client_;
+  SystemClock clock_;
+  std::vector<Turn> turns_;
+};
+
+TEST_F(DriverTest, EveryTurnOfEveryChatIsAskedInOrder) {
+  Run({.arrivals = {.concurrency = 3, .chats = 10}, .turns = 3});
+  ASSERT_EQ(turns_.size(), 30u);
+  std::map<int64_t, int32_t> next;
+  for (const Turn& turn : turns_) {
+    ASSERT_TRUE(turn.status.ok()) << turn.status;
+    EXPECT_EQ(turn.turn, next[turn.chat]++);
+    EXPECT_EQ(turn.ids, std::vector<int32_t>{7});
+    EXPECT_EQ(turn.prompt_tokens, 10 + 20 * turn.turn);
+    EXPECT_EQ(turn.repeated_tokens, turn.turn == 0 ? 0 : 20 * turn.turn - 10);
+    EXPECT_TRUE(turn.right_answer.has_value());
+    EXPECT_GT(turn.total, Duration::zero());
+    EXPECT_LE(turn.first_token, turn.total);
+  }
+  EXPECT_EQ(next.size(), 10u);
+  EXPECT_LE(service_.most_at_once, 3);
+}
+
+TEST_F(DriverTest, AFailedTurnEndsItsChatOnly) {
+  service_.fail_at = 1;
+  Run({.arrivals = {.concurrency = 1, .chats = 3}, .turns = 2});
+  ASSERT_EQ(turns_.size(), 5u);
+  EXPECT_EQ(turns_[0].status.message(), "this one fails");
+}
+
+// All are due at once and the service takes them one at a time: the last has waited for all others,
+// and its time says so.
+TEST_F(DriverTest, TimesCountFromWhenARequestWasDue) {
+  service_.delay = milliseconds(10);
+  const std::vector<Duration> all_at_once(20, Duration::zero());
+  Run({.arrivals = {.times = all_at_once, .chats = 20}});
+  ASSERT_EQ(turns_.size(), 20u);
+  std::sort(turns_.begin(), turns_.end(),
+            [](const Turn& a, const Turn& b) { return a.total < b.total; });
+  for (size_t i = 0; i < turns_.size(); ++i) {
+    EXPECT_GE(turns_[i].first_token, milliseconds(10) * (i + 1));
+  }
+}
+
+TEST_F(DriverTest, AnInterruptCancelsWhatIsUnderWay) {
+  service_.forever = true;
+  DriverOptions options{.arrivals = {.concurrency = 4, .chats = 100}, .turns = 5};
+  const ChatOptions chat;
+  LoadDriver driver(std::move(options), client_.get(), &clock_,
+                    [&](int64_t number) { return MakeChat(chat, number); });
+  std::thread interrupter([&] {
+    while (true) {
+      {
+        const std::lock_guard lock(service_.mutex);
+        if (service_.at_once == 4) break;
+      }
+      std::this_thread::yield();
+    }
+    driver.Interrupt();
+  });
+  driver.Run([&](Turn turn) { turns_.push_back(std::move(turn)); }, [](const LoadProgress&) {});
+  interrupter.join();
+  ASSERT_EQ(turns_.size(), 4u);
+  for (const Turn& turn : turns_) EXPECT_EQ(turn.status.code(), absl::StatusCode::kCancelled);
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,32 @@
+// Limits of the load generator.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tutti {
+
+// A trace's line: a prompt of 8 million tokens has 16,384 blocks of 512, with ids of up to 19
+// digits and a separator each some 350 KiB.
+inline constexpr size_t kTraceLineBytesMax = size_t{1} << 20;
+// Tokens of one request in a trace: more than any context in use.
+inline constexpr int64_t kTraceTokensMax = int64_t{8} << 20;
+// The last request of a trace: a month, so that sums of times stay far from overflowing.
+inline constexpr int64_t kTraceTimestampMsMax = int64_t{31} * 24 * 3600 * 1000;
+
+// Chats of one run: at some 2 KiB each while under way and 40 bytes when done, and a hundred per
+// second for three hours.
+inline constexpr int64_t kLoadChatsMax = 1'000'000;
+// Turns of a chat, questions it begins with, and tokens of a random prompt: bounds of flags, beyond
+// any context.
+inline constexpr int64_t kLoadTurnsMax = 1000;
+inline constexpr int64_t kLoadTokensMax = int64_t{1} << 20;
+// A file of questions or of recorded answers.
+inline constexpr int64_t kLoadFileBytesMax = int64_t{1} << 30;
+
+// How often the line that shows progress is drawn: a person reads no faster.
+inline constexpr int kLoadProgressMs = 500;
+// Differences from a recording that are shown; all are counted.
+inline constexpr int kDifferencesShown = 5;
+
+}  // namespace tutti

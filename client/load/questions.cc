@@ -1,0 +1,90 @@
+#include "client/load/questions.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/substitute.h"
+
+namespace tutti {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::array<const char*, 4> kSums = {
+    "What is $0 + $1?", "$0 + $1 =", "How much is $0 + $1?", "Add $0 and $1."};
+constexpr std::array<const char*, 3> kDifferences = {"What is $0 - $1?",
+                                                     "$0 - $1 =", "Subtract $1 from $0."};
+constexpr std::array<const char*, 2> kSorts = {"Sort $0.", "Put $0 in order."};
+constexpr std::array<const char*, 2> kSpellings = {"Spell $0 backwards.", "Reverse the word $0."};
+
+template <size_t N>
+const char* Choose(const std::array<const char*, N>& phrasings, Random* random) {
+  return phrasings[static_cast<size_t>(random->Between(0, int64_t{N} - 1))];
+}
+
+Question Arithmetic(Random* random) {
+  const int64_t a = random->Between(0, 999);
+  const int64_t b = random->Between(0, 999);
+  if (random->Chance(0.5)) {
+    return {absl::Substitute(Choose(kSums, random), a, b), absl::StrCat(a + b)};
+  }
+  return {absl::Substitute(Choose(kDifferences, random), a, b), absl::StrCat(a - b)};
+}
+
+Question Sorting(Random* random) {
+  std::vector<int64_t> numbers(static_cast<size_t>(random->Between(3, 6)));
+  for (int64_t& number : numbers) number = random->Between(0, 99);
+  const std::string text = absl::Substitute(Choose(kSorts, random), absl::StrJoin(numbers, " "));
+  std::sort(numbers.begin(), numbers.end());
+  return {text, absl::StrJoin(numbers, " ")};
+}
+
+Question Spelling(Random* random) {
+  std::string word(static_cast<size_t>(random->Between(3, 8)), ' ');
+  for (char& c : word) c = static_cast<char>('a' + random->Between(0, 25));
+  const std::string text = absl::Substitute(Choose(kSpellings, random), word);
+  std::reverse(word.begin(), word.end());
+  return {text, word};
+}
+
+}  // namespace
+
+Question MakeQuestion(Random* random) {
+  switch (random->Between(0, 3)) {
+    case 0:
+      return Sorting(random);
+    case 1:
+      return Spelling(random);
+    default:
+      return Arithmetic(random);
+  }
+}
+
+absl::StatusOr<std::vector<Question>> ParseQuestions(const std::string& json,
+                                                     const std::string& name) {
+  const Json list = Json::parse(json, nullptr, /*allow_exceptions=*/false);
+  if (!list.is_array() || list.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(name, " is not a JSON list of questions"));
+  }
+  std::vector<Question> questions;
+  for (size_t i = 0; i < list.size(); ++i) {
+    const Json& entry = list[i];
+    const bool complete =
+        entry.is_object() && entry.contains("answer") && entry["answer"].is_string() &&
+        entry.contains("messages") && entry["messages"].is_array() && !entry["messages"].empty() &&
+        entry["messages"].back().is_object() && entry["messages"].back().contains("content") &&
+        entry["messages"].back()["content"].is_string();
+    if (!complete) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          name, ": entry ", i, " has no messages with content, or no answer that is a text"));
+    }
+    questions.push_back({entry["messages"].back()["content"].get<std::string>(),
+                         entry["answer"].get<std::string>()});
+  }
+  return questions;
+}
+
+}  // namespace tutti

@@ -1,0 +1,70 @@
+// The figures of a load test.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "client/load/histogram.h"
+#include "client/load/turn.h"
+
+namespace tutti {
+
+// What a turn must keep to count as good. Unset: anything.
+struct Slo {
+  std::optional<Duration> first_token;
+  std::optional<Duration> token_gap;  // on average over the turn
+};
+
+// Sums up turns as they end; holds none of them.  Thread: one.
+class LoadReport {
+ public:
+  explicit LoadReport(Slo slo) : slo_(slo) {}
+
+  void Add(const Turn& turn);
+  // How long the load ran, and whether it was interrupted.
+  void Close(Duration elapsed, bool interrupted);
+
+  int64_t succeeded() const { return succeeded_; }
+  // Of the answers to questions with a known one, the share that was right; none without any.
+  std::optional<double> right_share() const;
+
+  std::string ToText() const;
+  nlohmann::ordered_json ToJson() const;
+
+ private:
+  // Prompt tokens of the turns that were a chat's nth.
+  struct Cache {
+    int64_t turns = 0;
+    int64_t prompt_tokens = 0;
+    int64_t cached_tokens = 0;
+    int64_t repeated_tokens = 0;
+  };
+  struct Failures {
+    int64_t count = 0;
+    std::string example;
+  };
+  bool Good(const Turn& turn) const;
+  Cache Total() const;
+
+  const Slo slo_;
+  Duration elapsed_{};
+  bool interrupted_ = false;
+  int64_t succeeded_ = 0;
+  int64_t good_ = 0;
+  int64_t output_tokens_ = 0;
+  int64_t answers_known_ = 0;
+  int64_t answers_right_ = 0;
+  Histogram first_token_;
+  Histogram token_gap_;
+  Histogram total_;
+  std::map<int32_t, Cache> cache_;  // by turn
+  std::map<absl::StatusCode, Failures> failures_;
+};
+
+}  // namespace tutti

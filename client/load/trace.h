@@ -1,0 +1,36 @@
+// A recorded day of a service, in the format of Mooncake's traces (kvcache-ai/Mooncake): JSON
+// Lines,
+//
+//   {"timestamp": 27482, "input_length": 6955, "output_length": 52, "hash_ids": [46, 47, 2353]}
+//
+// timestamp in milliseconds since the start; lengths in tokens; hash_ids name the prompt's blocks
+// of 512 tokens, the last of which may be part of a block: equal ids are equal tokens after an
+// equal prefix.
+#pragma once
+
+#include <cstdint>
+#include <istream>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+
+namespace tutti {
+
+inline constexpr int32_t kTraceBlockTokens = 512;
+
+struct TraceRequest {
+  Duration at{};  // since the start of the trace
+  int32_t input_tokens = 0;
+  int32_t output_tokens = 0;
+  std::vector<int64_t> blocks;
+};
+
+// The first `requests_max` requests (0: all) in the order of the file. `name` stands in errors:
+// INVALID_ARGUMENT "name:line: …" for a line that is not such an object, that goes back in time, or
+// whose blocks do not cover its input, and for a file without requests.
+absl::StatusOr<std::vector<TraceRequest>> ReadTrace(std::istream& in, const std::string& name,
+                                                    int64_t requests_max);
+
+}  // namespace tutti

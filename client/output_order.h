@@ -1,0 +1,37 @@
+// Holds a stream of responses to what the API promises of it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "base/status.h"
+#include "tutti/v1/generation.pb.h"
+
+namespace tutti {
+
+// Thread: one.
+class OutputOrder {
+ public:
+  // `outputs`: how many were asked for; at least 1.
+  explicit OutputOrder(uint32_t outputs) : asked_(outputs) {}
+
+  // INTERNAL: the message is about an output that was not asked for or has finished, or its tokens
+  // repeat positions or leave a gap.
+  absl::Status Check(const v1::GenerateResponse& message);
+  // INTERNAL: the stream ends before every output has.
+  absl::Status CheckEnd() const;
+  // In order of the outputs.  REQUIRES: CheckEnd() is OK.
+  std::vector<v1::Finish> TakeFinishes();
+
+ private:
+  struct Output {
+    uint32_t tokens = 0;
+    bool finished = false;
+    v1::Finish finish;
+  };
+  const uint32_t asked_;
+  std::map<uint32_t, Output> outputs_;  // those heard of
+};
+
+}  // namespace tutti

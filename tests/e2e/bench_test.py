@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""tutti bench against real clusters: answers are the same on every layout, and what one turn computed
+the next one finds.
+
+By hand:  TUTTI_BINARY_DIR=build/release python3 tests/e2e/bench_test.py
+"""
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import unittest
+
+from harness import DEMO, PATIENCE_S, TUTTI, Cluster, clean_environment, tutti, wait_until
+
+CHATS = 32
+# Chats that are long enough for whole KV blocks to be most of them, and short enough for a test.
+ASK = ["--chats", str(CHATS), "--turns", "2", "--history", "8", "--max-tokens", "16"]
+NOBODY = "127.0.0.1:1"
+
+
+class OneVoice(unittest.TestCase):
+    def test_two_stages_answer_as_one_process_does(self):
+        with tempfile.TemporaryDirectory() as folder:
+            recording = os.path.join(folder, "one.jsonl")
+            alone = Cluster(workers=1)
+            self.addCleanup(alone.cleanup)
+            done = alone.tutti("bench", "--concurrency", "8", *ASK, "--record", recording, "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(json.loads(done.stdout)["answered"], 2 * CHATS)
+            alone.stop()
+
+            cluster = Cluster(workers=2)
+            self.addCleanup(cluster.cleanup)
+            done = cluster.tutti("bench", "--rate", "200", *ASK, "--compare", recording, "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            report = json.loads(done.stdout)
+            self.assertEqual(report["answered"], 2 * CHATS)
+            self.assertEqual(report["failures"], {})
+            self.assertEqual(report["compared"],
+                             {"equal": 2 * CHATS, "different": 0, "missing": 0, "unknown": 0})
+            self.assertEqual(report["turns"][1]["requests"], CHATS)
+            cluster.stop()
+
+
+class Bench(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = Cluster(workers=1)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.cluster.cleanup()
+
+    def test_the_demo_model_knows_its_answers(self):
+        questions = os.path.join(DEMO, "questions.json")
+        done = self.cluster.tutti("bench", "--concurrency", "8", "--chats", "40", "--questions",
+                                  questions, "--verify", "--verify-share", "1")
+        self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+        self.assertIn("answers right: 40 of 40", done.stdout)
+        done = self.cluster.tutti("bench", "--concurrency", "8", "--chats", "40", "--max-tokens", "1",
+                                  "--questions", questions, "--verify")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("--verify wants 90.0 %", done.stderr)
+
+    def test_other_answers_than_recorded_are_found(self):
+        with tempfile.TemporaryDirectory() as folder:
+            recording = os.path.join(folder, "answers.jsonl")
+            ask = ["bench", "--concurrency", "4", "--chats", "6"]
+            self.assertEqual(self.cluster.tutti(*ask, "--record", recording).returncode, 0)
+            self.assertEqual(self.cluster.tutti(*ask, "--compare", recording).returncode, 0)
+            with open(recording, encoding="utf-8") as file:
+                lines = file.read().splitlines()
+            answer = json.loads(lines[3])
+            answer["ids"][0] += 1
+            with open(recording, "w", encoding="utf-8") as file:
+                file.write("\n".join([*lines[:3], json.dumps(answer), *lines[4:]]) + "\n")
+            done = self.cluster.tutti(*ask, "--compare", recording)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("chat 2, turn 1, position 0", done.stderr)
+            done = self.cluster.tutti(*ask, "--seed", "2", "--compare", recording)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("answers other requests", done.stderr)
+
+    def test_random_tokens_and_traces(self):
+        done = self.cluster.tutti("bench", "--rate", "100", "--chats", "10", "--turns", "2",
+                                  "--input-tokens", "40", "--shared-tokens", "32", "--max-tokens", "4",
+                                  "--slo-ttft-ms", "60000", "--slo-itl-ms", "60000", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads(done.stdout)
+        self.assertEqual([turn["prompt_tokens"] for turn in report["turns"]], [400, 840])
+        self.assertEqual(report["output_tokens"], 80)
+        self.assertEqual(report["good"], 20)
+        with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
+            for at in (0, 5, 9):
+                file.write(json.dumps({"timestamp": at, "input_length": 1024, "output_length": 96,
+                                       "hash_ids": [1, 2 + at]}) + "\n")
+            file.flush()
+            replay = ["bench", "--trace", file.name, "--trace-block", "32", "--json"]
+            done = self.cluster.tutti(*replay)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            report = json.loads(done.stdout)
+            self.assertEqual(report["prompts"]["prompt_tokens"], 3 * 64)
+            self.assertEqual(report["output_tokens"], 3 * 6)
+            file.write('{"timestamp": 8}\n')
+            file.flush()
+            done = self.cluster.tutti(*replay)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(f"{file.name}:4: input_length is missing", done.stderr)
+
+    def test_an_interrupt_prints_what_there_is(self):
+        process = subprocess.Popen(
+            [TUTTI, "bench", "--address", self.cluster.address, "--concurrency", "2", "--duration",
+             "3600"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=clean_environment())
+        wait_until(lambda: int(self.cluster.status()["requests"]["generated_tokens"]) > 0,
+                   "the load begins")
+        accepted = int(self.cluster.status()["requests"]["accepted"])
+        wait_until(lambda: int(self.cluster.status()["requests"]["accepted"]) > accepted + 3,
+                   "the load goes on")
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=PATIENCE_S)
+        self.assertEqual(process.returncode, 130, err)
+        self.assertIn("interrupted; ", out)
+        self.assertIn("first token, ms", out)
+
+    def test_several_outputs_are_told_apart(self):
+        done = self.cluster.tutti("generate", "--prompt", "x", "--outputs", "2", "--max-tokens", "2",
+                                  "--seed", "7")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("--- output 0, seed 7\n", done.stdout)
+        self.assertIn("--- output 1, seed 8\n", done.stdout)
+
+
+class BadFlags(unittest.TestCase):
+    def test_are_named_before_anybody_is_asked(self):
+        for arguments, words in (
+                ([], "--rate, --concurrency and --trace"),
+                (["--rate", "1", "--concurrency", "1"], "--rate, --concurrency and --trace"),
+                (["--rate", "1"], "--chats or --duration"),
+                (["--rate", "0", "--chats", "1"], "--rate"),
+                (["--trace", "x", "--turns", "2"], "--turns"),
+                (["--rate", "1", "--chats", "1", "--input-tokens", "5", "--shared-tokens", "6"],
+                 "--shared-tokens"),
+                (["--rate", "1", "--chats", "1", "--input-tokens", "5", "--verify"], "--verify"),
+                (["--rate", "1", "--chats", "1", "--verify-share", "2"],
+                 "--verify-share")):
+            with self.subTest(arguments):
+                done = tutti("bench", "--address", NOBODY, *arguments)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(words, done.stderr)
+
+    def test_missing_files_and_services_are_named(self):
+        for arguments, words, code in (
+                (["--trace", "/nonexistent.jsonl"], "/nonexistent.jsonl", 1),
+                (["--rate", "1", "--chats", "1", "--compare", "/nonexistent"], "/nonexistent", 1),
+                (["--rate", "1", "--chats", "1"], NOBODY, 3)):
+            with self.subTest(arguments):
+                done = tutti("bench", "--address", NOBODY, *arguments)
+                self.assertEqual(done.returncode, code, done.stderr)
+                self.assertIn(words, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
