@@ -22,12 +22,14 @@ int32_t TokensEach(int32_t sequences) {
   return std::clamp((1 << 25) / sequences, 1 << 13, 1 << 14);
 }
 
-// A pipeline's workers seen from the engine: they do every step at once, and say so when asked.
-class SyntheticPipeline {
+// The workers of all pipelines seen from the engine: they do every step at once, and say so when
+// asked.
+class SyntheticCluster {
  public:
-  SyntheticPipeline(const EngineBenchOptions& options, int32_t sequences);
+  SyntheticCluster(const EngineBenchOptions& options, int32_t pipelines, int32_t sequences);
 
-  // Does the oldest step. The seconds that the engine took to hear of it, and to plan the next.
+  // The next pipeline, in turn, does its oldest step. The seconds that the engine took to hear of
+  // it, and to plan the next.
   struct Turn {
     double result_seconds = 0;
     double plan_seconds = 0;
@@ -37,21 +39,31 @@ class SyntheticPipeline {
   Turn DoStep();
 
  private:
-  static EngineOptions OptionsOf(const EngineBenchOptions& options, int32_t sequences);
+  struct Pipeline {
+    uint64_t epoch = 0;
+    std::deque<v1::StepPlan> plans;
+  };
+
+  static EngineOptions OptionsOf(const EngineBenchOptions& options, int32_t pipelines,
+                                 int32_t sequences);
+  LinkKey LinkOf(size_t pipeline, int32_t stage) const {
+    return LinkKey(pipeline * stages_ + stage + 1);
+  }
   void Join();
   void Advance();
   int64_t Observe();
-  v1::Frame Result(const v1::StepPlan& plan);
+  static v1::Frame Result(const v1::StepPlan& plan, uint64_t epoch);
 
   const int32_t stages_;
   Engine engine_;
   Instant now_{};
   std::vector<Action> actions_;
-  uint64_t epoch_ = 0;
-  std::deque<v1::StepPlan> plans_;
+  std::vector<Pipeline> pipelines_;
+  size_t turn_ = 0;
 };
 
-EngineOptions SyntheticPipeline::OptionsOf(const EngineBenchOptions& options, int32_t sequences) {
+EngineOptions SyntheticCluster::OptionsOf(const EngineBenchOptions& options, int32_t pipelines,
+                                          int32_t sequences) {
   EngineOptions engine;
   ModelConfig& model = engine.model;
   model.architecture = "Qwen3ForCausalLM";
@@ -65,15 +77,21 @@ EngineOptions SyntheticPipeline::OptionsOf(const EngineBenchOptions& options, in
   model.max_position_embeddings = 1 << 20;
   model.tie_word_embeddings = true;
   engine.num_stages = options.stages;
+  engine.num_pipelines = pipelines;
   engine.max_batch_tokens = std::max(512, sequences);
   engine.max_sequences = sequences;
   engine.max_waiting = sequences;
-  engine.kv_tokens_max = int64_t{sequences} * TokensEach(sequences);
+  // Twice a pipeline's share: the router does not count heads.
+  const int64_t share = 2 * ((int64_t{sequences} + pipelines - 1) / pipelines);
+  engine.kv_tokens_max = std::min<int64_t>(sequences, share) * TokensEach(sequences);
   return engine;
 }
 
-SyntheticPipeline::SyntheticPipeline(const EngineBenchOptions& options, int32_t sequences)
-    : stages_(options.stages), engine_(OptionsOf(options, sequences)) {
+SyntheticCluster::SyntheticCluster(const EngineBenchOptions& options, int32_t pipelines,
+                                   int32_t sequences)
+    : stages_(options.stages),
+      engine_(OptionsOf(options, pipelines, sequences)),
+      pipelines_(pipelines) {
   Join();
   for (int32_t i = 0; i < sequences; ++i) {
     Request request;
@@ -89,48 +107,50 @@ SyntheticPipeline::SyntheticPipeline(const EngineBenchOptions& options, int32_t 
   Advance();
 }
 
-void SyntheticPipeline::Join() {
-  for (int32_t stage = 0; stage < stages_; ++stage) {
+void SyntheticCluster::Join() {
+  const uint64_t workers = pipelines_.size() * stages_;
+  for (uint64_t link = 1; link <= workers; ++link) {
     v1::Hello hello;
     hello.set_protocol_version(kPeerProtocolVersion);
-    hello.set_worker_id(absl::StrCat("w", stage));
+    hello.set_worker_id(absl::StrCat("w", link));
     hello.set_purpose(v1::LINK_PURPOSE_CONTROL);
     hello.set_memory_bytes(int64_t{1} << 50);
-    engine_.Handle(WorkerJoined{LinkKey(stage + 1), hello}, now_, &actions_);
+    engine_.Handle(WorkerJoined{LinkKey(link), hello}, now_, &actions_);
   }
   Advance();
-  for (int32_t stage = 0; stage < stages_; ++stage) {
+  for (uint64_t link = 1; link <= workers; ++link) {
     v1::Frame frame;
-    frame.set_epoch(epoch_);
+    frame.set_epoch(pipelines_[(link - 1) / stages_].epoch);
     frame.mutable_shard_ready();
-    engine_.Handle(WorkerFrame{LinkKey(stage + 1), std::move(frame)}, now_, &actions_);
+    engine_.Handle(WorkerFrame{LinkKey(link), std::move(frame)}, now_, &actions_);
   }
   Advance();
 }
 
-void SyntheticPipeline::Advance() {
+void SyntheticCluster::Advance() {
   engine_.Advance(now_, &actions_);
   Observe();
 }
 
-// Notes the plans; the bytes of the messages to the last stage.
-int64_t SyntheticPipeline::Observe() {
+// Notes the plans; the bytes of the messages to the last stages.
+int64_t SyntheticCluster::Observe() {
   int64_t bytes = 0;
   for (Action& action : actions_) {
     auto* const send = std::get_if<SendToWorker>(&action);
-    if (send == nullptr || send->link != LinkKey(stages_)) continue;
-    epoch_ = std::max(epoch_, send->frame.epoch());
+    if (send == nullptr || send->link.value() % stages_ != 0) continue;
+    Pipeline& pipeline = pipelines_[send->link.value() / stages_ - 1];
+    pipeline.epoch = std::max(pipeline.epoch, send->frame.epoch());
     if (!send->frame.has_step_plan()) continue;
     bytes += static_cast<int64_t>(send->frame.ByteSizeLong());
-    plans_.push_back(std::move(*send->frame.mutable_step_plan()));
+    pipeline.plans.push_back(std::move(*send->frame.mutable_step_plan()));
   }
   actions_.clear();
   return bytes;
 }
 
-v1::Frame SyntheticPipeline::Result(const v1::StepPlan& plan) {
+v1::Frame SyntheticCluster::Result(const v1::StepPlan& plan, uint64_t epoch) {
   v1::Frame frame;
-  frame.set_epoch(epoch_);
+  frame.set_epoch(epoch);
   v1::StepResult* const result = frame.mutable_step_result();
   result->set_step(plan.step());
   result->mutable_done()->set_step(plan.step());
@@ -144,20 +164,24 @@ v1::Frame SyntheticPipeline::Result(const v1::StepPlan& plan) {
   return frame;
 }
 
-SyntheticPipeline::Turn SyntheticPipeline::DoStep() {
-  CHECK(!plans_.empty());
-  const v1::StepPlan plan = std::move(plans_.front());
-  plans_.pop_front();
-  v1::Frame result = Result(plan);
+SyntheticCluster::Turn SyntheticCluster::DoStep() {
+  // With fewer sequences than pipelines some have nothing to do.
+  while (pipelines_[turn_].plans.empty()) turn_ = (turn_ + 1) % pipelines_.size();
+  const size_t chosen = turn_;
+  turn_ = (turn_ + 1) % pipelines_.size();
+  Pipeline& pipeline = pipelines_[chosen];
+  const v1::StepPlan plan = std::move(pipeline.plans.front());
+  pipeline.plans.pop_front();
+  v1::Frame result = Result(plan, pipeline.epoch);
   Turn turn{.tokens = result.step_result().sampled_size()};
   const auto begin = std::chrono::steady_clock::now();
   for (int32_t stage = 0; stage + 1 < stages_; ++stage) {
     v1::Frame done;
-    done.set_epoch(epoch_);
+    done.set_epoch(pipeline.epoch);
     done.mutable_step_done()->set_step(plan.step());
-    engine_.Handle(WorkerFrame{LinkKey(stage + 1), std::move(done)}, now_, &actions_);
+    engine_.Handle(WorkerFrame{LinkOf(chosen, stage), std::move(done)}, now_, &actions_);
   }
-  engine_.Handle(WorkerFrame{LinkKey(stages_), std::move(result)}, now_, &actions_);
+  engine_.Handle(WorkerFrame{LinkOf(chosen, stages_ - 1), std::move(result)}, now_, &actions_);
   const auto middle = std::chrono::steady_clock::now();
   engine_.Advance(now_, &actions_);
   const auto end = std::chrono::steady_clock::now();
@@ -169,14 +193,16 @@ SyntheticPipeline::Turn SyntheticPipeline::DoStep() {
 
 }  // namespace
 
-EngineBenchRow MeasureEngine(const EngineBenchOptions& options, int32_t sequences) {
-  SyntheticPipeline pipeline(options, sequences);
+EngineBenchRow MeasureEngine(const EngineBenchOptions& options, int32_t pipelines,
+                             int32_t sequences) {
+  SyntheticCluster cluster(options, pipelines, sequences);
   // Until every sequence generates, and for a while longer, so that memory is warm.
   const int64_t chunks = (options.prompt_tokens + 127) / 128;
-  for (int64_t tokens = 0, step = 0; tokens < 5 * sequences || step < 4 * chunks; ++step) {
-    tokens += pipeline.DoStep().tokens;
+  for (int64_t tokens = 0, step = 0; tokens < 5 * sequences || step < 4 * chunks * pipelines;
+       ++step) {
+    tokens += cluster.DoStep().tokens;
   }
-  EngineBenchRow row{.sequences = sequences};
+  EngineBenchRow row{.pipelines = pipelines, .sequences = sequences};
   double result_seconds = 0;
   double plan_seconds = 0;
   double plan_bytes = 0;
@@ -184,7 +210,7 @@ EngineBenchRow MeasureEngine(const EngineBenchOptions& options, int32_t sequence
   // The start and the prompt have had their part of the room.
   while (row.tokens < int64_t{TokensEach(sequences)} / 4 * sequences &&
          Seconds(std::chrono::steady_clock::now() - begin) < options.seconds) {
-    const SyntheticPipeline::Turn turn = pipeline.DoStep();
+    const SyntheticCluster::Turn turn = cluster.DoStep();
     ++row.steps;
     row.tokens += turn.tokens;
     result_seconds += turn.result_seconds;
@@ -212,27 +238,36 @@ int RunEngineBench(const EngineBenchOptions& options) {
                  "--stages must be 1 to 64, --prompt-tokens 1 to 4000, --seconds above 0\n");
     return 2;
   }
+  for (const int32_t pipelines : options.pipelines) {
+    if (pipelines < 1 || pipelines > 1024) {
+      std::fprintf(stderr, "--pipelines %d: must be 1 to 1024\n", pipelines);
+      return 2;
+    }
+  }
   if (!options.json) {
     std::printf(
-        "engine, %d stages, every sequence generates\n\n%10s %9s %14s %14s %14s %12s %14s\n",
-        options.stages, "sequences", "steps", "result us/tok", "plan us/tok", "sum us/tok",
-        "us/step", "plan bytes/tok");
+        "engine, %d stages, every sequence generates; share: of the engine's thread, when every "
+        "pipeline does a step each 10 ms\n\n%9s %10s %9s %14s %14s %14s %12s %7s %14s\n",
+        options.stages, "pipelines", "sequences", "steps", "result us/tok", "plan us/tok",
+        "sum us/tok", "us/step", "share", "plan bytes/tok");
   }
   std::string json;
-  for (const int32_t sequences : options.sequences) {
-    const EngineBenchRow row = MeasureEngine(options, sequences);
-    if (options.json) {
-      absl::StrAppendFormat(
-          &json,
-          "%s{\"sequences\": %d, \"steps\": %d, \"tokens\": %d, \"result_us\": %.3f, "
-          "\"plan_us\": %.3f, \"token_us\": %.3f, \"step_us\": %.1f, "
-          "\"plan_bytes\": %.1f}",
-          json.empty() ? "" : ", ", row.sequences, row.steps, row.tokens, row.result_us,
-          row.plan_us, row.token_us(), row.step_us, row.plan_bytes);
-    } else {
-      std::printf("%10d %9ld %14.3f %14.3f %14.3f %12.1f %14.1f\n", row.sequences,
-                  static_cast<long>(row.steps), row.result_us, row.plan_us, row.token_us(),
-                  row.step_us, row.plan_bytes);
+  for (const int32_t pipelines : options.pipelines) {
+    for (const int32_t sequences : options.sequences) {
+      const EngineBenchRow row = MeasureEngine(options, pipelines, sequences);
+      if (options.json) {
+        absl::StrAppendFormat(
+            &json,
+            "%s{\"pipelines\": %d, \"sequences\": %d, \"steps\": %d, \"tokens\": %d, "
+            "\"result_us\": %.3f, \"plan_us\": %.3f, \"token_us\": %.3f, \"step_us\": %.1f, "
+            "\"share\": %.3f, \"plan_bytes\": %.1f}",
+            json.empty() ? "" : ", ", row.pipelines, row.sequences, row.steps, row.tokens,
+            row.result_us, row.plan_us, row.token_us(), row.step_us, row.share(), row.plan_bytes);
+      } else {
+        std::printf("%9d %10d %9ld %14.3f %14.3f %14.3f %12.1f %6.1f%% %14.1f\n", row.pipelines,
+                    row.sequences, static_cast<long>(row.steps), row.result_us, row.plan_us,
+                    row.token_us(), row.step_us, 100 * row.share(), row.plan_bytes);
+      }
     }
   }
   if (options.json) {

@@ -6,6 +6,7 @@
 // messages.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -13,7 +14,9 @@
 namespace tutti {
 
 struct EngineBenchOptions {
-  std::vector<int32_t> sequences = {1, 64, 1024, 10000};  // live at once, one measurement each
+  // One measurement of each pair.
+  std::vector<int32_t> pipelines = {1};
+  std::vector<int32_t> sequences = {1, 64, 1024, 10000};  // live at once, over all pipelines
   int32_t stages = 2;
   int32_t prompt_tokens = 64;
   double seconds = 1;  // of each measurement
@@ -21,6 +24,7 @@ struct EngineBenchOptions {
 };
 
 struct EngineBenchRow {
+  int32_t pipelines = 0;
   int32_t sequences = 0;
   int64_t steps = 0;
   int64_t tokens = 0;
@@ -28,10 +32,13 @@ struct EngineBenchRow {
   double plan_us = 0;    // per token: the plan of the next step, as messages for every stage
   double token_us() const { return result_us + plan_us; }
   double step_us = 0;
+  // Of the engine's thread, when every busy pipeline does a step each 10 ms.
+  double share() const { return step_us * std::min(pipelines, sequences) / 10'000; }
   double plan_bytes = 0;  // per token, to one stage
 };
 
-EngineBenchRow MeasureEngine(const EngineBenchOptions& options, int32_t sequences);
+EngineBenchRow MeasureEngine(const EngineBenchOptions& options, int32_t pipelines,
+                             int32_t sequences);
 
 // Measures and prints. Returns the process's exit status: 2 when an option cannot be, having said
 // so.

@@ -7,7 +7,7 @@ namespace {
 
 TEST(EngineBenchTest, EverySequenceGetsTokens) {
   for (const int32_t sequences : {1, 7, 600}) {
-    const EngineBenchRow row = MeasureEngine({.prompt_tokens = 200, .seconds = 0.05}, sequences);
+    const EngineBenchRow row = MeasureEngine({.prompt_tokens = 200, .seconds = 0.05}, 1, sequences);
     EXPECT_EQ(row.sequences, sequences);
     EXPECT_GT(row.steps, 0);
     EXPECT_GE(row.tokens, row.steps) << "only generating sequences are measured";
@@ -18,9 +18,16 @@ TEST(EngineBenchTest, EverySequenceGetsTokens) {
   }
 }
 
+TEST(EngineBenchTest, ManyPipelinesShareTheSequences) {
+  const EngineBenchRow row = MeasureEngine({.prompt_tokens = 20, .seconds = 0.05}, 16, 160);
+  EXPECT_NEAR(static_cast<double>(row.tokens) / static_cast<double>(row.steps), 5, 1)
+      << "ten on each, divided over two stages";
+}
+
 TEST(EngineBenchTest, RefusesWhatCannotBe) {
   EXPECT_EQ(RunEngineBench({.sequences = {0}}), 2);
   EXPECT_EQ(RunEngineBench({.sequences = {1}, .stages = 0}), 2);
+  EXPECT_EQ(RunEngineBench({.pipelines = {0}, .sequences = {1}}), 2);
   EXPECT_EQ(RunEngineBench({.sequences = {1}, .seconds = 0}), 2);
   EXPECT_EQ(RunEngineBench({.sequences = {1, 2}, .seconds = 0.01, .json = true}), 0);
 }

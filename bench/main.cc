@@ -87,7 +87,10 @@ CLI::App* AddEngine(CLI::App* root, EngineBenchOptions* options) {
   app->add_option("--sequences", options->sequences, "Live at once; one measurement for each")
       ->delimiter(',')
       ->capture_default_str();
-  app->add_option("--stages", options->stages, "Stages of the pipeline")->capture_default_str();
+  app->add_option("--pipelines", options->pipelines, "That share them; one measurement for each")
+      ->delimiter(',')
+      ->capture_default_str();
+  app->add_option("--stages", options->stages, "Stages of a pipeline")->capture_default_str();
   app->add_option("-p,--prompt-tokens", options->prompt_tokens, "Tokens per prompt")
       ->capture_default_str();
   app->add_option("--seconds", options->seconds, "Length of each measurement")

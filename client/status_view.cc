@@ -123,6 +123,9 @@ std::string RenderStatus(const v1::GetStatusResponse& status, const Style& style
                     OneLine(worker.device()), ", ", FormatBytes(worker.memory_bytes()), "\n");
   }
   AppendCounters(status.requests(), &out);
+  if (status.waiting() > 0) {
+    absl::StrAppend(&out, FormatCount(status.waiting()), " wait for a pipeline with room\n");
+  }
   return out;
 }
 

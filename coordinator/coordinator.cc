@@ -80,7 +80,9 @@ absl::Status Coordinator::Start() {
   engine_ = std::make_unique<EngineLoop>(std::move(engine), &clock_, this);
   generation_ = std::make_unique<GenerationService>(model_.get(), &serving_, &clock_, engine_.get(),
                                                     hub_.get(), options_.share_cache_domain);
-  admin_ = std::make_unique<AdminService>(engine_.get());
+  admin_ = std::make_unique<AdminService>(
+      model_.get(), engine_.get(),
+      [this](std::string_view tenant) { return generation_->CacheDomainOf(tenant); });
   TUTTI_RETURN_IF_ERROR(StartPublicServer());
   hub_->Start();
   engine_->Start();

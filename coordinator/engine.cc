@@ -50,7 +50,8 @@ Engine::Impl::Unit::Unit(PipelineId id, const EngineOptions* options, Membership
                          Epoch* last_epoch, KvDirectory* directory)
     : pipeline(id, options, membership, last_epoch),
       scheduler(SchedulerOptionsOf(*options), options->enable_prefix_caching ? directory : nullptr,
-                id) {}
+                id),
+      rate(std::min(options->chunk_tokens, options->max_batch_tokens)) {}
 
 Engine::Impl::Impl(EngineOptions options)
     : options_(std::move(options)),
@@ -71,11 +72,7 @@ void Engine::Impl::Advance() {
 }
 
 Instant Engine::Impl::next_deadline() const {
-  Instant deadline = std::min(requests_.next_deadline(), watch_at_);
-  for (const auto& unit : units_) {
-    if (!unit->serving()) deadline = std::min(deadline, unit->pipeline.next_deadline());
-  }
-  return deadline;
+  return std::min({requests_.next_deadline(), watch_at_, form_at_});
 }
 
 bool Engine::Impl::AnyServing() const {
@@ -118,6 +115,7 @@ void Engine::Impl::FillStatus(Instant now, v1::GetStatusResponse* status) {
     pipeline->set_steps_in_flight(static_cast<int32_t>(scheduler.steps().size()));
     pipeline->set_backlog_tokens(scheduler.backlog_tokens());
     pipeline->set_preemptions(scheduler.preemptions());
+    pipeline->set_prompt_tokens_per_second(unit->rate.rows_per_second());
     counters->set_preemptions(counters->preemptions() + scheduler.preemptions());
   }
   for (const Worker* worker : membership_.Idle()) {
@@ -125,6 +123,14 @@ void Engine::Impl::FillStatus(Instant now, v1::GetStatusResponse* status) {
   }
   requests_.FillCounters(counters);
   counters->set_stale_frames(stale_frames_);
+}
+
+void Engine::Impl::LookupPrefix(const Hash128& domain, std::span<const TokenId> tokens,
+                                v1::LookupPrefixResponse* response) const {
+  response->set_prompt_tokens(static_cast<int32_t>(tokens.size()));
+  for (const KvDirectory::Match& match : directory_.LongestPerPipeline(domain, tokens)) {
+    units_[match.pipeline.value()]->pipeline.FillHolding(match.tokens, response->add_holdings());
+  }
 }
 
 Engine::Engine(EngineOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
@@ -143,6 +149,11 @@ void Engine::Advance(Instant now, std::vector<Action>* actions) {
 }
 
 Instant Engine::next_deadline() const { return impl_->next_deadline(); }
+
+void Engine::LookupPrefix(const Hash128& domain, std::span<const TokenId> tokens,
+                          v1::LookupPrefixResponse* response) const {
+  impl_->LookupPrefix(domain, tokens, response);
+}
 
 void Engine::FillStatus(Instant now, v1::GetStatusResponse* status) const {
   impl_->FillStatus(now, status);

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -71,6 +72,9 @@ class Engine {
 
   // What an operator sees. Does not change anything.
   void FillStatus(Instant now, v1::GetStatusResponse* status) const;
+  // Which pipelines hold how much of a prompt, and which workers that is.
+  void LookupPrefix(const Hash128& domain, std::span<const TokenId> tokens,
+                    v1::LookupPrefixResponse* response) const;
 
  private:
   class Impl;

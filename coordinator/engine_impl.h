@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include "coordinator/request_table.h"
 #include "coordinator/router.h"
 #include "coordinator/scheduler.h"
+#include "coordinator/step_rate.h"
 
 namespace tutti {
 
@@ -37,6 +39,8 @@ class Engine::Impl {
   void Advance();
   Instant next_deadline() const;
   void FillStatus(Instant now, v1::GetStatusResponse* status);
+  void LookupPrefix(const Hash128& domain, std::span<const TokenId> tokens,
+                    v1::LookupPrefixResponse* response) const;
 
   // Valid during Handle and Advance.
   Instant now_;
@@ -51,12 +55,15 @@ class Engine::Impl {
 
     Pipeline pipeline;
     Scheduler scheduler;
+    StepRate rate;
     bool may_plan = false;  // something happened since its last plan; it is in to_plan_
   };
 
   // Requests.
   absl::Status CheckRequest(const Request& request) const;
   int64_t LargestPool() const;
+  absl::Status CheckDeadline(const Request& request, std::span<const TokenId> tokens) const;
+  std::vector<int64_t> CachedTokens(const Request& request, std::span<const TokenId> tokens) const;
   void LowerDefaultLength(Request* request) const;
   void EndRequest(Sequence* sequence, FinishCause cause, absl::Status status);
   void Release(Sequence* sequence);
@@ -65,8 +72,8 @@ class Engine::Impl {
   // Which pipeline they go to.
   void BindWaiting();
   bool SomebodyHasRoom(const Sequence& sequence) const;
-  void NoteCached(const Sequence& sequence);
-  Unit* UnitFor(const Sequence& sequence);
+  Unit* UnitOfGroup(const Sequence& sequence) const;
+  Unit* Route(const Sequence& sequence);
   void Bind(Sequence* sequence, Unit* unit);
 
   // Workers.
@@ -115,6 +122,7 @@ class Engine::Impl {
   bool may_bind_ = false;  // room became free, or somebody came
   bool may_form_ = true;   // workers or pipelines changed
   bool state_changed_ = true;
+  Instant form_at_ = kInstantNever;   // the next pause after a failure ends
   Instant watch_at_ = kInstantNever;  // no lease, load or step runs out before
 
   std::vector<PipelineLoad> loads_;          // kept for its memory

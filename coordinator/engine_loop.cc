@@ -80,6 +80,11 @@ void EngineLoop::GetStatus(StatusCallback callback) {
   mailbox_->Post(StatusWanted{std::move(callback)});
 }
 
+void EngineLoop::LookupPrefix(const Hash128& domain, std::vector<TokenId> tokens,
+                              LookupCallback callback) {
+  mailbox_->Post(LookupWanted{domain, std::move(tokens), std::move(callback)});
+}
+
 AcceptCallback EngineLoop::acceptor() {
   return [mailbox = mailbox_, next_key = next_link_key_](std::unique_ptr<Link> link) {
     const LinkKey key((*next_key)++);
@@ -129,6 +134,11 @@ void EngineLoop::Take(Item item, Instant now) {
                    engine_.FillStatus(now, &status);
                    status.set_uptime_seconds(Seconds(now - started_at_));
                    wanted.callback(std::move(status));
+                 },
+                 [&](LookupWanted& wanted) {
+                   v1::LookupPrefixResponse found;
+                   engine_.LookupPrefix(wanted.domain, wanted.tokens, &found);
+                   wanted.callback(std::move(found));
                  },
              },
              item);

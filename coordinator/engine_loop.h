@@ -32,6 +32,7 @@ class EngineSink {
 class EngineLoop {
  public:
   using StatusCallback = std::function<void(v1::GetStatusResponse)>;
+  using LookupCallback = std::function<void(v1::LookupPrefixResponse)>;
 
   // REQUIRES: `clock` and `sink` outlive the loop.
   EngineLoop(EngineOptions options, const Clock* clock, EngineSink* sink);
@@ -48,6 +49,7 @@ class EngineLoop {
   void Drain();
   // `callback` runs on the engine's thread.
   void GetStatus(StatusCallback callback);
+  void LookupPrefix(const Hash128& domain, std::vector<TokenId> tokens, LookupCallback callback);
 
   // For the transport: takes each new control connection.
   AcceptCallback acceptor();
@@ -68,7 +70,12 @@ class EngineLoop {
   struct StatusWanted {
     StatusCallback callback;
   };
-  using Item = std::variant<Event, LinkOpened, LinkFrame, LinkClosed, StatusWanted>;
+  struct LookupWanted {
+    Hash128 domain;
+    std::vector<TokenId> tokens;
+    LookupCallback callback;
+  };
+  using Item = std::variant<Event, LinkOpened, LinkFrame, LinkClosed, StatusWanted, LookupWanted>;
   struct WorkerLink {
     std::unique_ptr<Link> link;
     bool joined = false;

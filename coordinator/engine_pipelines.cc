@@ -23,12 +23,9 @@ void Engine::Impl::AddUnit() {
 }
 
 void Engine::Impl::FormPipelines() {
-  // A pause after a failure may have ended.
-  const bool pause_over = std::any_of(units_.begin(), units_.end(), [this](const auto& unit) {
-    return !unit->serving() && unit->pipeline.next_deadline() <= now_;
-  });
-  if (!may_form_ && !pause_over) return;
+  if (!may_form_ && now_ < form_at_) return;
   may_form_ = false;
+  form_at_ = kInstantNever;
   std::vector<Worker*> idle = membership_.Idle();
   const bool all_formed = FormWaiting(&idle);
   if (!all_formed) return;  // those who wait may want what the idle still hold
@@ -44,6 +41,7 @@ bool Engine::Impl::FormWaiting(std::vector<Worker*>* idle) {
     if (pipeline.state() != Pipeline::State::kWaiting) continue;
     if (!pipeline.WantsWorkers(now_)) {
       all_formed = false;
+      form_at_ = std::min(form_at_, pipeline.next_deadline());
       continue;
     }
     absl::StatusOr<Formation> formation = ChooseFormation(options_, *idle);
@@ -88,6 +86,7 @@ void Engine::Impl::EndPipeline(Unit* unit, const std::string& why) {
   const bool serving = unit->serving();
   unit->pipeline.End(why, now_);
   may_form_ = state_changed_ = may_bind_ = true;
+  unit->rate.Forget();
   if (!serving) return;
   for (Sequence* running : unit->scheduler.Running()) ++running->losses;
   unit->scheduler.EndEpoch();

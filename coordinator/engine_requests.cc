@@ -1,10 +1,12 @@
 // Requests: at the door, which pipeline they go to, their steps, their end.
 #include <algorithm>
+#include <limits>
 #include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/retry_delay.h"
 #include "coordinator/engine_impl.h"
 #include "coordinator/limits.h"
 
@@ -35,17 +37,52 @@ absl::Status Engine::Impl::CheckRequest(const Request& request) const {
         "prompt of ", request.prompt.size(), " tokens and max_tokens of ", request.max_tokens,
         " need room for ", tokens - 1, " tokens in the KV cache, which has ", room));
   }
+  TUTTI_RETURN_IF_ERROR(CheckDeadline(request, request.prompt));
+  if (queue_.size() >= static_cast<size_t>(options_.max_waiting)) {
+    return WithRetryDelay(absl::ResourceExhaustedError(absl::StrCat(
+                              options_.max_waiting, " requests are waiting already; retry after ",
+                              kRetryAfterSeconds, " s")),
+                          std::chrono::seconds(kRetryAfterSeconds));
+  }
+  return absl::OkStatus();
+}
+
+// Whether the fastest pipeline, were it idle, could compute what is not cached there of the prompt
+// before the deadline. What has never been measured is not held against anybody.
+absl::Status Engine::Impl::CheckDeadline(const Request& request,
+                                         std::span<const TokenId> tokens) const {
+  if (request.deadline == kInstantNever) return absl::OkStatus();
   if (request.deadline <= now_) {
     const auto ago = static_cast<int64_t>(Milliseconds(now_ - request.deadline));
     return absl::DeadlineExceededError(
-        absl::StrCat("the deadline had passed ", ago, " ms before the request arrived"));
+        absl::StrCat("the deadline passed ", ago, " ms before the request arrived"));
   }
-  if (queue_.size() >= static_cast<size_t>(options_.max_waiting)) {
-    return absl::ResourceExhaustedError(absl::StrCat(options_.max_waiting,
-                                                     " requests are waiting already; retry after ",
-                                                     kRetryAfterSeconds, " s"));
+  const double left = Seconds(request.deadline - now_);
+  const std::vector<int64_t> cached = CachedTokens(request, tokens);
+  double soonest = std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < units_.size(); ++i) {
+    const Unit& unit = *units_[i];
+    if (!unit.serving()) continue;
+    const auto missing = static_cast<double>(static_cast<int64_t>(tokens.size()) - cached[i]);
+    const double rate = unit.rate.rows_per_second();
+    soonest = std::min(soonest, rate > 0 ? missing / rate : 0);
   }
-  return absl::OkStatus();
+  if (soonest <= left) return absl::OkStatus();
+  return absl::DeadlineExceededError(absl::StrCat(
+      "the deadline cannot be met: computing the prompt of ", tokens.size(), " tokens takes ",
+      static_cast<int64_t>(soonest * 1e3), " ms at the pace measured, and ",
+      static_cast<int64_t>(left * 1e3), " ms are left"));
+}
+
+// Of the tokens, how many from the first each pipeline has cached; the last one is computed always.
+std::vector<int64_t> Engine::Impl::CachedTokens(const Request& request,
+                                                std::span<const TokenId> tokens) const {
+  std::vector<int64_t> cached(units_.size(), 0);
+  for (const KvDirectory::Match& match :
+       directory_.LongestPerPipeline(request.cache_domain, tokens.first(tokens.size() - 1))) {
+    cached[match.pipeline.value()] = match.tokens;
+  }
+  return cached;
 }
 
 // KV slots of the pipeline that serves and has most; 0: none serves.
@@ -72,8 +109,14 @@ void Engine::Impl::LowerDefaultLength(Request* request) const {
 void Engine::Impl::BindWaiting() {
   if (!std::exchange(may_bind_, false)) return;
   while (Sequence* const sequence = queue_.Front()) {
-    Unit* const unit = UnitFor(*sequence);
-    if (unit == nullptr) return;
+    Unit* unit = UnitOfGroup(*sequence);
+    if (unit == nullptr && !SomebodyHasRoom(*sequence)) return;
+    const absl::Status in_time = CheckDeadline(sequence->request, sequence->tokens);
+    if (!in_time.ok()) {
+      EndRequest(sequence, FinishCause::kError, in_time);
+      continue;
+    }
+    if (unit == nullptr) unit = Route(*sequence);
     queue_.PopFront();
     Bind(sequence, unit);
   }
@@ -85,16 +128,21 @@ bool Engine::Impl::SomebodyHasRoom(const Sequence& sequence) const {
   });
 }
 
-// Null: none has room. Who would do best to wait for a place on a certain pipeline is bound to it
-// although others have room.
-Engine::Impl::Unit* Engine::Impl::UnitFor(const Sequence& sequence) {
-  // Several outputs of one request share the blocks of its prompt.
+// Several outputs of one request share the blocks of its prompt: they follow the first. Null: it is
+// alone, or the first of them.
+Engine::Impl::Unit* Engine::Impl::UnitOfGroup(const Sequence& sequence) const {
   const Sequence* const first = requests_.Find(sequence.request.first_output);
-  if (first != nullptr && first->pipeline >= 0) return units_[first->pipeline].get();
-  if (!SomebodyHasRoom(sequence)) return nullptr;
+  return first == nullptr || first->pipeline < 0 ? nullptr : units_[first->pipeline].get();
+}
+
+// The cheapest pipeline, which need not be one that has room: some do best to wait for a place on a
+// certain pipeline although others have room.  REQUIRES: SomebodyHasRoom
+Engine::Impl::Unit* Engine::Impl::Route(const Sequence& sequence) {
+  const std::vector<int64_t> cached = CachedTokens(sequence.request, sequence.tokens);
   loads_.clear();
   for (const auto& unit : units_) {
     PipelineLoad& load = loads_.emplace_back();
+    load.cached_tokens = cached[loads_.size() - 1];
     load.can_hold = unit->serving() && unit->scheduler.kv_slots() >= sequence.kv_slots_max();
     if (!load.can_hold) continue;
     const Scheduler& scheduler = unit->scheduler;
@@ -102,26 +150,14 @@ Engine::Impl::Unit* Engine::Impl::UnitFor(const Sequence& sequence) {
     load.backlog_tokens = scheduler.backlog_tokens();
     load.running = scheduler.running();
     load.waiting = scheduler.waiting();
+    const int64_t computed = sequence.total() - load.cached_tokens;
+    load.evicted_tokens = scheduler.cache().EvictedTokens((computed + options_.block_size - 1) /
+                                                          options_.block_size);
   }
-  NoteCached(sequence);
   const std::optional<size_t> chosen =
       ChoosePipeline(loads_, sequence.total(), options_.max_batch_tokens);
-  return chosen.has_value() ? units_[*chosen].get() : nullptr;
-}
-
-// What each pipeline holds of the sequence; its last token is computed in any case.
-void Engine::Impl::NoteCached(const Sequence& sequence) {
-  const auto tokens = std::span(sequence.tokens).first(sequence.tokens.size() - 1);
-  for (const KvDirectory::Match& match :
-       directory_.LongestPerPipeline(sequence.request.cache_domain, tokens)) {
-    loads_[match.pipeline.value()].cached_tokens = match.tokens;
-  }
-  for (size_t i = 0; i < loads_.size(); ++i) {
-    if (!loads_[i].can_hold) continue;
-    const int64_t computed = sequence.total() - loads_[i].cached_tokens;
-    loads_[i].evicted_tokens = units_[i]->scheduler.cache().EvictedTokens(
-        (computed + options_.block_size - 1) / options_.block_size);
-  }
+  CHECK(chosen.has_value());
+  return units_[*chosen].get();
 }
 
 void Engine::Impl::Bind(Sequence* sequence, Unit* unit) {
@@ -137,7 +173,9 @@ absl::Status Engine::Impl::TakeStepResult(Worker* worker, v1::StepResult* result
   TUTTI_RETURN_IF_ERROR(unit->scheduler.steps().Check(*result, options_.model.vocab_size));
   TUTTI_RETURN_IF_ERROR(unit->pipeline.OnStepDone(worker, result->done(), now_));
   sampled_.clear();
+  const int32_t rows = unit->scheduler.steps().oldest().rows;
   unit->scheduler.Commit(result, &sampled_);
+  unit->rate.OnStep(rows, unit->scheduler.steps().size(), now_);
   for (Scheduler::Sampled& sampled : sampled_) CommitToken(&sampled);
   MayPlan(unit);
   return absl::OkStatus();

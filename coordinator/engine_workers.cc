@@ -142,7 +142,8 @@ void Engine::Impl::Watch() {
   watch_at_ = kInstantNever;
   for (const Worker* worker : membership_.All()) watch_at_ = std::min(watch_at_, LeaseEnd(*worker));
   for (const auto& unit : units_) {
-    if (unit->serving()) watch_at_ = std::min(watch_at_, unit->pipeline.next_deadline());
+    if (unit->pipeline.state() == Pipeline::State::kWaiting) continue;
+    watch_at_ = std::min(watch_at_, unit->pipeline.next_deadline());
   }
 }
 

@@ -96,7 +96,7 @@ absl::Status GenerationService::Begin(const grpc::ByteBuffer& bytes, const Call&
   built.request.id = first;
   built.request.deadline = call.deadline;
   built.request.tenant = tenants_.Hash(tenant);
-  if (!share_cache_domain_) built.request.cache_domain = built.request.tenant;
+  built.request.cache_domain = CacheDomainOf(tenant);
   built.output.seed = built.request.sampling.seed();
   built.output.arrival = call.arrival;
   hub_->Open(first, n, built.output, stream);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -53,6 +54,11 @@ class GenerationService
   grpc::ServerUnaryReactor* GetModel(grpc::CallbackServerContext* context,
                                      const v1::GetModelRequest* request,
                                      v1::GetModelResponse* response) override;
+
+  // Where the K/V of a tenant's requests is found again.  Thread: any.
+  Hash128 CacheDomainOf(std::string_view tenant) const {
+    return share_cache_domain_ ? Hash128() : tenants_.Hash(tenant);
+  }
 
  private:
   // What the call says beside its message.

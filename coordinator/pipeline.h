@@ -80,6 +80,8 @@ class Pipeline {
   // "worker w2 (stage 1)"
   std::string Describe(const Worker& worker) const;
   void FillStatus(Instant now, v1::PipelineStatus* status) const;
+  // Who holds the K/V of a prompt's first `tokens` tokens.  REQUIRES: they fill whole blocks here
+  void FillHolding(int32_t tokens, v1::PrefixHolding* holding) const;
 
  private:
   struct Stage {

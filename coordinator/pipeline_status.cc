@@ -30,6 +30,25 @@ void Pipeline::FillStatus(Instant now, v1::PipelineStatus* status) const {
   if (!stages_.empty()) status->set_numerics_class(membership_->numerics_class());
 }
 
+void Pipeline::FillHolding(int32_t tokens, v1::PrefixHolding* holding) const {
+  const int32_t blocks = tokens / options_->block_size;
+  holding->set_pipeline(id_.value());
+  holding->set_tokens(tokens);
+  holding->set_blocks(blocks);
+  for (size_t stage = 0; stage < stages_.size(); ++stage) {
+    const StagePlan& plan = stages_[stage].plan;
+    for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+      v1::ShardHolding* const shard = holding->add_shards();
+      shard->set_stage(static_cast<int32_t>(stage));
+      shard->set_rank(static_cast<int32_t>(rank));
+      shard->set_worker_id(plan.ranks[rank].device);
+      shard->set_first_layer(plan.first_layer);
+      shard->set_num_layers(plan.num_layers);
+      shard->set_kv_bytes(plan.ranks[rank].kv_bytes / num_blocks_ * blocks);
+    }
+  }
+}
+
 void Pipeline::FillStage(size_t index, Instant now, v1::StageStatus* status) const {
   const Stage& stage = stages_[index];
   status->set_stage(static_cast<int32_t>(index));

@@ -26,7 +26,7 @@ struct PipelineLoad {
   int32_t waiting = 0;  // bound to it
 };
 
-// REQUIRES: load.can_hold, cached_tokens < prompt_tokens, step_rows > 0 (rows of the largest step)
+// REQUIRES: load.can_hold, cached_tokens <= prompt_tokens, step_rows > 0 (rows of the largest step)
 int64_t RouteCost(const PipelineLoad& load, int64_t prompt_tokens, int32_t step_rows);
 
 // The cheapest pipeline that can hold the request, an index into `loads`; of equals the one with

@@ -1,17 +1,19 @@
 #include "coordinator/step_rate.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "coordinator/limits.h"
 
 namespace tutti {
 
-void StepRate::OnStep(int32_t rows, bool more, Instant now) {
+void StepRate::OnStep(int32_t rows, size_t still_under_way, Instant now) {
+  const bool idled = std::exchange(idled_, still_under_way == 0);
   if (rows < full_step_rows_) {
     group_steps_ = -1;
     return;
   }
-  if (!more || group_steps_ < 0) {
+  if (idled || group_steps_ < 0) {
     group_began_ = now;
     group_steps_ = 0;
     group_rows_ = 0;

@@ -7,6 +7,7 @@
 // Thread: the engine's.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "base/clock.h"
@@ -18,9 +19,9 @@ class StepRate {
   // REQUIRES: full_step_rows > 0
   explicit StepRate(int32_t full_step_rows) : full_step_rows_(full_step_rows) {}
 
-  // A step of so many rows is done. `more`: others were under way all the time since the one
-  // before, so that the pipeline did not idle.
-  void OnStep(int32_t rows, bool more, Instant now);
+  // A step of so many rows is done; so many are still under way. Where none was, the pipeline idled
+  // until the next.
+  void OnStep(int32_t rows, size_t still_under_way, Instant now);
   // Rows per second; 0: not known yet.
   double rows_per_second() const { return best_; }
   void Forget() { *this = StepRate(full_step_rows_); }
@@ -28,6 +29,7 @@ class StepRate {
  private:
   int32_t full_step_rows_;
   Instant group_began_;
+  bool idled_ = true;         // since the last step
   int32_t group_steps_ = -1;  // since group_began_; -1: no group is open
   int64_t group_rows_ = 0;
   double best_ = 0;

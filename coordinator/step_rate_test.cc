@@ -11,7 +11,7 @@ using std::chrono::milliseconds;
 
 class StepRateTest : public testing::Test {
  protected:
-  void Steps(int count, int32_t rows, milliseconds each, bool more = true) {
+  void Steps(int count, int32_t rows, milliseconds each, size_t more = 1) {
     for (int i = 0; i < count; ++i) rate_.OnStep(rows, more, now_ += each);
   }
   StepRate rate_{128};
@@ -32,7 +32,7 @@ TEST_F(StepRateTest, SmallStepsAndPausesSayNothing) {
     Steps(1, 127, milliseconds(10));
   }
   EXPECT_EQ(rate_.rows_per_second(), 0);
-  Steps(100, 128, milliseconds(10), /*more=*/false);
+  Steps(100, 128, milliseconds(10), /*more=*/0);
   EXPECT_EQ(rate_.rows_per_second(), 0);
 }
 

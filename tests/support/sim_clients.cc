@@ -238,6 +238,9 @@ std::string SimClients::CheckBadEnd(const Client& client, const FinishRequest& f
     case absl::StatusCode::kCancelled:
       return client.cancelled ? "" : "is cancelled by nobody";
     case absl::StatusCode::kDeadlineExceeded:
+      if (text.find("cannot be met") != std::string::npos) {
+        return client.got.empty() ? "" : "is given up after it was begun";
+      }
       if (queue_->now() < client.request.deadline) return "ends before its deadline";
       return queue_->now() > client.request.deadline + kDeadlineSlack ? "ends late" : "";
     case absl::StatusCode::kUnavailable: {
