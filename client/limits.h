@@ -27,9 +27,9 @@ inline constexpr int64_t kRetryDelayMsMax = 3'600'000;
 // Largest prompt file: 16 MiB of text are some four million tokens, more than any model's context.
 inline constexpr int64_t kPromptBytesMax = 16 << 20;
 
-// Most devices in one `--devices` list: more than the largest pipelines known, and small enough
-// that a slip such as 4000x24GiB is told at once.
-inline constexpr int kDevicesMax = 1024;
+// Most devices in one `--devices` list: more than the largest clusters known have. Planning for
+// 10,000 devices takes less than a second.
+inline constexpr int kDevicesMax = 16384;
 
 // Most workers of one `tutti up`: one machine, one process each.
 inline constexpr int kLocalWorkersMax = 64;

@@ -1,4 +1,4 @@
-// `tutti plan`: what each device would hold, from config.json alone.
+// `tutti plan`: what each device would hold and how fast it would be, from config.json alone.
 //
 // The one part of client/ that looks beyond base and proto: placement is pure arithmetic over the
 // model's sizes, and the promise is worth something only if it is the coordinator's own. It is a
@@ -7,26 +7,35 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/status.h"
-#include "coordinator/placement.h"
+#include "coordinator/cluster_plan.h"
+#include "coordinator/max_memory.h"
+#include "coordinator/plan_prediction.h"
 #include "model/model_config.h"
 
 namespace tutti {
 
 struct PlanRequest {
   std::string model;  // a folder with a config.json, or the file itself
-  std::vector<int64_t> devices;
-  PlacementOptions options;
+  std::vector<DeviceSpec> devices;
+  MaxMemory max_memory;    // empty: all of each device
+  std::string device_map;  // "", a mode of Accelerate, or a file of module names
+  ClusterOptions options;
 };
 
 struct PlanReport {
   ModelConfig model;
-  PlacementPlan plan;
+  ClusterOptions options;
+  ClusterPlan plan;
+  std::vector<PlanPrediction> predictions;  // of each pipeline
+  std::vector<std::string> notes;           // what was understood otherwise than it was said
 };
 
-// NOT_FOUND, INVALID_ARGUMENT, UNIMPLEMENTED: the configuration, named. RESOURCE_EXHAUSTED: it does
-// not fit; the message says where, by how much, and the smallest thing that would.
+// NOT_FOUND, INVALID_ARGUMENT, UNIMPLEMENTED: the configuration, the map or a limit, named.
+// RESOURCE_EXHAUSTED: it does not fit; the message says where, by how many bytes, and the smallest
+// thing that would.
 absl::StatusOr<PlanReport> MakePlan(const PlanRequest& request);
 
 std::string RenderPlan(const PlanReport& report);

@@ -1,8 +1,13 @@
 // tutti plan: says before anything is loaded what each device will hold, and refuses what cannot
 // fit.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "client/command.h"
 #include "client/format.h"
 #include "client/plan.h"
+#include "client/plan_devices.h"
 #include "client/print.h"
 
 namespace tutti {
@@ -13,6 +18,9 @@ Examples:
   tutti plan --model Qwen3-32B --devices 4x24GiB
   tutti plan --model Qwen3-8B/config.json --devices 2x8GiB,1x24GiB --max-model-len 8192
   tutti plan --model Qwen3-0.6B --devices 2x2GiB --layers 10,18 --json
+  tutti plan --model Qwen1.5-72B-Chat --devices 4x80GiB@2TB/s@312Tflop/s --link 100Gbit/s,5us \
+    --pipeline-parallel-size auto --tensor-parallel-size auto --pipelines auto
+  tutti plan --model Qwen3-8B --max-memory 0=10GiB,1=20GiB --device-map balanced
 
 Only config.json is read: DIR may hold nothing else. Exit codes: 0 it fits, 1 it does not (the
 reason and the smallest thing that would are told), 2 bad flags or a bad configuration.)";
@@ -20,13 +28,91 @@ reason and the smallest thing that would are told), 2 bad flags or a bad configu
 struct PlanFlags {
   PlanRequest request;
   std::string devices;
+  std::string max_memory;
+  std::string link;
+  std::string stages;
+  std::string ranks = "1";
+  std::string pipelines = "1";
   bool json = false;
 };
 
+// Most of one size; the devices end it before.
+constexpr int32_t kSizeMax = 16384;
+
+absl::Status ReadRanks(const std::string& text, PlacementOptions* placement) {
+  const std::vector<std::string> parts = absl::StrSplit(text, ',');
+  if (parts.size() == 1) {
+    TUTTI_ASSIGN_OR_RETURN(placement->num_ranks, ParseSize(text, kSizeMax));
+    return absl::OkStatus();
+  }
+  for (const std::string& part : parts) {
+    TUTTI_ASSIGN_OR_RETURN(const int32_t ranks, ParseSize(part, kSizeMax));
+    placement->stage_ranks.push_back(std::max(1, ranks));
+  }
+  return absl::OkStatus();
+}
+
+// Stages fill the devices unless their number is given or left to the search.
+absl::Status ReadSizes(PlanFlags* flags) {
+  ClusterOptions& options = flags->request.options;
+  PlacementOptions& placement = options.placement;
+  TUTTI_RETURN_IF_ERROR(Annotate(ReadRanks(flags->ranks, &placement), "--tensor-parallel-size"));
+  const auto pipelines = ParseSize(flags->pipelines, kSizeMax);
+  if (!pipelines.ok()) return Annotate(pipelines.status(), "--pipelines");
+  options.num_pipelines = *pipelines;
+  if (!flags->stages.empty()) {
+    const auto stages = ParseSize(flags->stages, kSizeMax);
+    if (!stages.ok()) return Annotate(stages.status(), "--pipeline-parallel-size");
+    placement.num_stages = *stages;
+    return absl::OkStatus();
+  }
+  const bool given = !placement.layers.empty() || !placement.stage_ranks.empty() ||
+                     !flags->request.device_map.empty();
+  if (given || placement.num_ranks == 0 || options.num_pipelines == 0) return absl::OkStatus();
+  const size_t devices = flags->request.max_memory.empty() ? flags->request.devices.size()
+                                                           : flags->request.max_memory.size();
+  placement.num_stages = std::max<int32_t>(
+      1, static_cast<int32_t>(devices) / (placement.num_ranks * options.num_pipelines));
+  return absl::OkStatus();
+}
+
+// Without --devices the limits say what there is.
+absl::Status ReadDevices(PlanFlags* flags) {
+  PlanRequest& request = flags->request;
+  if (!flags->max_memory.empty()) {
+    auto limits = ParseMaxMemory(flags->max_memory);
+    if (!limits.ok()) return Annotate(limits.status(), "--max-memory");
+    request.max_memory = *std::move(limits);
+  }
+  if (!flags->devices.empty()) {
+    auto devices = ParseDeviceSpecs(flags->devices);
+    if (!devices.ok()) return Annotate(devices.status(), "--devices");
+    request.devices = *std::move(devices);
+  } else if (request.max_memory.empty()) {
+    return absl::InvalidArgumentError("give --devices, or --max-memory for each of them");
+  }
+  for (size_t i = 0; flags->devices.empty() && i < request.max_memory.size(); ++i) {
+    const auto found = request.max_memory.find(absl::StrCat(i));
+    if (found == request.max_memory.end()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--max-memory without --devices must number the devices from 0; there is no ", i));
+    }
+    request.devices.push_back(
+        {.name = absl::StrCat("device ", i), .memory_bytes = found->second, .speed = {}});
+  }
+  if (flags->link.empty()) return absl::OkStatus();
+  const auto link = ParseLink(flags->link);
+  if (!link.ok()) return Annotate(link.status(), "--link");
+  request.options.placement.link = *link;
+  return absl::OkStatus();
+}
+
 int RunPlan(PlanFlags flags) {
-  auto devices = ParseDevices(flags.devices);
-  if (!devices.ok()) return Fail(Annotate(devices.status(), "--devices"));
-  flags.request.devices = *std::move(devices);
+  PlacementOptions& placement = flags.request.options.placement;
+  // Who names a length means to use it.
+  placement.kv_tokens_min = std::max<int64_t>(placement.kv_tokens_min, placement.max_model_len);
+  if (const absl::Status read = ReadDevices(&flags); !read.ok()) return Fail(read);
+  if (const absl::Status read = ReadSizes(&flags); !read.ok()) return Fail(read);
   const auto report = MakePlan(flags.request);
   if (!report.ok()) return Fail(report.status());
   std::string text = flags.json ? PlanToJson(*report) : RenderPlan(*report);
@@ -40,20 +126,31 @@ int RunPlan(PlanFlags flags) {
 Command MakePlanCommand(CLI::App* root) {
   CLI::App* app = root->add_subcommand("plan", "Show what each device would hold, or why not");
   auto flags = std::make_shared<PlanFlags>();
-  PlacementOptions& options = flags->request.options;
+  PlacementOptions& options = flags->request.options.placement;
   app->add_option("--model", flags->request.model, "Folder with config.json, or that file")
       ->required()
       ->envname("TUTTI_MODEL");
-  app->add_option("-d,--devices", flags->devices, "Memory per device: 4x24GiB,1x48GiB")
-      ->required()
+  app->add_option("-d,--devices", flags->devices,
+                  "Memory, and if known reading and computing speed, per device: "
+                  "4x24GiB,1x80GiB@2TB/s@312Tflop/s")
       ->envname("TUTTI_DEVICES");
-  app->add_option("--pipeline-parallel-size", options.num_stages, "Stages; 0: one per device")
-      ->check(CLI::Range(0, 1024))
+  app->add_option("--max-memory", flags->max_memory,
+                  "What of each device may be used: 0=20GiB,1=40GiB; others are left out");
+  app->add_option("--link", flags->link, "Between any two devices: 25Gbit/s,20us");
+  app->add_option("--device-map", flags->request.device_map,
+                  "auto, balanced, balanced_low_0, sequential, or a HuggingFace device map (JSON)");
+  app->add_option("--pipeline-parallel-size", flags->stages,
+                  "Stages, or auto; by default as many as the devices make");
+  app->add_option("--tensor-parallel-size", flags->ranks,
+                  "Ranks of every stage, or auto, or of each stage: 1,2")
+      ->capture_default_str();
+  app->add_option("--pipelines", flags->pipelines, "Copies of the model, or auto")
       ->capture_default_str();
   app->add_option("--layers", options.layers, "Layers of each stage, instead of the best split")
       ->delimiter(',');
   app->add_option("--max-model-len", options.max_model_len,
-                  "Longest sequence; 0: the model's context")
+                  "Longest sequence, for which there must be room; 0: the model's context, for "
+                  "which there need not be")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app->add_option("--max-num-seqs", options.max_sequences, "Sequences running at once")

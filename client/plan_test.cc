@@ -26,6 +26,15 @@ constexpr const char* kConfig = R"({
   "max_position_embeddings": 40960, "rope_theta": 1000000, "tie_word_embeddings": true,
   "torch_dtype": "bfloat16", "hidden_act": "silu", "attention_bias": false})";
 
+std::vector<DeviceSpec> Devices(const std::vector<int64_t>& memory) {
+  std::vector<DeviceSpec> devices;
+  for (const int64_t bytes : memory) {
+    devices.push_back(
+        {.name = "device " + std::to_string(devices.size()), .memory_bytes = bytes, .speed = {}});
+  }
+  return devices;
+}
+
 class PlanTest : public ::testing::Test {
  protected:
   PlanTest() {
@@ -35,32 +44,51 @@ class PlanTest : public ::testing::Test {
 
   ~PlanTest() override { std::filesystem::remove_all(dir_); }
 
-  absl::StatusOr<PlanReport> Plan(std::vector<int64_t> devices) {
-    PlanRequest request{.model = dir_, .devices = std::move(devices), .options = options_};
+  absl::StatusOr<PlanReport> Plan(const std::vector<int64_t>& memory,
+                                  const std::string& device_map = "") {
+    PlanRequest request{.model = dir_,
+                        .devices = Devices(memory),
+                        .max_memory = max_memory_,
+                        .device_map = device_map,
+                        .options = options_};
+    if (device_map.empty()) {
+      request.options.placement.num_stages = static_cast<int32_t>(memory.size());
+    }
     return MakePlan(request);
   }
 
+  std::string Write(const std::string& name, const std::string& text) {
+    const std::string path = dir_ + "/" + name;
+    std::ofstream(path) << text;
+    return path;
+  }
+
   const std::string dir_ = ::testing::TempDir() + "plan_test_model";
-  PlacementOptions options_;
+  ClusterOptions options_{.placement = {}, .num_pipelines = 1};
+  MaxMemory max_memory_;
 };
 
 TEST_F(PlanTest, EveryLayerHasOneHomeAndNoDeviceIsOverfull) {
   const auto report = Plan({2 * kGiB, 4 * kGiB, 3 * kGiB});
   ASSERT_TRUE(report.ok()) << report.status();
   int next_layer = 0;
-  for (const StagePlan& stage : report->plan.stages) {
+  for (const StagePlan& stage : report->plan.pipelines[0].stages) {
     EXPECT_EQ(stage.first_layer, next_layer);
     next_layer += stage.num_layers;
     EXPECT_LE(stage.ranks[0].peak_bytes(), stage.ranks[0].budget_bytes);
   }
   EXPECT_EQ(next_layer, 28);
-  EXPECT_TRUE(report->plan.stages.front().has_embedding);
-  EXPECT_TRUE(report->plan.stages.back().has_head);
-  EXPECT_GT(report->plan.kv_tokens(), 0);
+  EXPECT_TRUE(report->plan.pipelines[0].stages.front().has_embedding);
+  EXPECT_TRUE(report->plan.pipelines[0].stages.back().has_head);
+  EXPECT_GT(report->plan.pipelines[0].kv_tokens(), 0);
 }
 
 TEST_F(PlanTest, TakesTheFileItselfToo) {
-  PlanRequest request{.model = dir_ + "/config.json", .devices = {4 * kGiB}, .options = {}};
+  PlanRequest request{.model = dir_ + "/config.json",
+                      .devices = Devices({4 * kGiB}),
+                      .max_memory = {},
+                      .device_map = {},
+                      .options = options_};
   EXPECT_TRUE(MakePlan(request).ok());
   request.model = dir_ + "/nothing";
   EXPECT_EQ(MakePlan(request).status().code(), absl::StatusCode::kNotFound);
@@ -77,11 +105,11 @@ TEST_F(PlanTest, TextAndJsonTellTheSame) {
   ASSERT_TRUE(report.ok()) << report.status();
   const auto json = nlohmann::json::parse(PlanToJson(*report), nullptr, false);
   ASSERT_FALSE(json.is_discarded());
-  EXPECT_EQ(json["kv_tokens"], report->plan.kv_tokens());
-  ASSERT_EQ(json["stages"].size(), 2u);
+  EXPECT_EQ(json["kv_tokens"], report->plan.pipelines[0].kv_tokens());
+  ASSERT_EQ(json["pipelines"][0]["stages"].size(), 2u);
   const std::string text = RenderPlan(*report);
   EXPECT_THAT(text, HasSubstr("Qwen3ForCausalLM, 28 layers, hidden 1024, bf16"));
-  for (const auto& stage : json["stages"]) {
+  for (const auto& stage : json["pipelines"][0]["stages"]) {
     const auto& rank = stage["ranks"][0];
     EXPECT_THAT(text, HasSubstr(FormatBytes(rank["weight_bytes"].get<int64_t>())));
     EXPECT_EQ(rank["peak_bytes"].get<int64_t>(), rank["weight_bytes"].get<int64_t>() +
@@ -90,20 +118,88 @@ TEST_F(PlanTest, TextAndJsonTellTheSame) {
   }
 }
 
+TEST_F(PlanTest, MapsAreModesOrFiles) {
+  EXPECT_EQ(Plan({4 * kGiB, 4 * kGiB}, "sequential")->plan.pipelines[0].stages.size(), 1u);
+  EXPECT_EQ(Plan({4 * kGiB, 4 * kGiB}, "balanced")->plan.pipelines[0].stages.size(), 2u);
+  EXPECT_TRUE(absl::IsNotFound(Plan({4 * kGiB}, "balance").status())) << "taken for a file";
+
+  const std::string map = Write("map.json", R"({"model": 1, "model.layers": 0, "lm_head": 0,
+      "model.embed_tokens": 0, "model.layers.27": 1})");
+  const auto mapped = Plan({kGiB, 4 * kGiB}, map);
+  ASSERT_TRUE(mapped.ok()) << mapped.status();
+  EXPECT_EQ(mapped->plan.pipelines[0].stages[0].num_layers, 27);
+  EXPECT_EQ(mapped->plan.pipelines[0].stages[1].ranks[0].device, "device 1");
+  ASSERT_EQ(mapped->notes.size(), 1u);
+  EXPECT_THAT(RenderPlan(*mapped), HasSubstr("note: the head is tied"));
+  const auto tight = Plan({kGiB / 2, 4 * kGiB}, map).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(tight)) << tight;
+  EXPECT_THAT(tight.ToString(), HasSubstr("stage 0 (device 0, 512.00 MiB) with 27 layers lacks "));
+  options_.placement.num_ranks = 2;
+  EXPECT_THAT(Plan({kGiB, kGiB}, map).status().ToString(), HasSubstr("leave out the sizes"));
+}
+
+TEST_F(PlanTest, MaxMemoryLimits) {
+  max_memory_ = {{"1", kGiB}};
+  const auto report = Plan({4 * kGiB, 4 * kGiB}, "balanced");
+  EXPECT_TRUE(absl::IsResourceExhausted(report.status())) << report.status();
+  EXPECT_THAT(report.status().ToString(), HasSubstr("device 1, 1.00 GiB"));
+  max_memory_ = {{"2", kGiB}};
+  EXPECT_TRUE(absl::IsNotFound(Plan({4 * kGiB, 4 * kGiB}, "balanced").status()));
+}
+
+TEST_F(PlanTest, TimesAreToldWhereSpeedsAreKnown) {
+  PlanRequest request{.model = dir_,
+                      .devices = Devices({4 * kGiB, 4 * kGiB}),
+                      .max_memory = {},
+                      .device_map = {},
+                      .options = {.placement = {.num_stages = 2}, .num_pipelines = 1}};
+  const auto blind = MakePlan(request);
+  EXPECT_THAT(RenderPlan(*blind), HasSubstr("No times: give speeds"));
+  EXPECT_FALSE(nlohmann::json::parse(PlanToJson(*blind))["pipelines"][0].contains("predicted"));
+  for (DeviceSpec& device : request.devices) device.speed = {936e9, 71e12};
+  const auto seeing = MakePlan(request);
+  const std::string text = RenderPlan(*seeing);
+  EXPECT_THAT(text, HasSubstr("predicted: "));
+  EXPECT_THAT(text, HasSubstr("links taken for 10 Gbit/s"));
+  const auto json = nlohmann::json::parse(PlanToJson(*seeing));
+  EXPECT_GT(json["pipelines"][0]["predicted"]["tokens_per_second"].get<double>(), 1.0);
+  EXPECT_GT(json["pipelines"][0]["stages"][1]["step_seconds"].get<double>(), 0.0);
+}
+
+TEST_F(PlanTest, RejectedLayoutsAreTold) {
+  options_ = {.placement = {.num_ranks = 0}, .num_pipelines = 0};
+  PlanRequest request{.model = dir_,
+                      .devices = Devices(std::vector<int64_t>(4, kGiB)),
+                      .max_memory = {},
+                      .device_map = "auto",
+                      .options = options_};
+  const auto report = MakePlan(request);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_FALSE(report->plan.rejected.empty());
+  const std::string text = RenderPlan(*report);
+  EXPECT_THAT(text, HasSubstr("rejected"));
+  EXPECT_THAT(text, HasSubstr("% of its speed"));
+}
+
 TEST(PlanOfRealModels, DenseQwen3FitsAndQuantisedIsRefusedByName) {
   const char* testdata = std::getenv("TUTTI_TESTDATA");
   if (testdata == nullptr) GTEST_SKIP() << "TUTTI_TESTDATA is not set";
   const std::string configs = std::string(testdata) + "/configs/";
-  PlanRequest request{.model = configs + "Qwen3-32B", .devices = {}, .options = {}};
-  request.devices.assign(4, 24 * kGiB);
+  PlanRequest request{.model = configs + "Qwen3-32B",
+                      .devices = Devices(std::vector<int64_t>(4, 24 * kGiB)),
+                      .max_memory = {},
+                      .device_map = {},
+                      .options = {.placement = {.num_stages = 4}, .num_pipelines = 1}};
   const auto large = MakePlan(request);
   ASSERT_TRUE(large.ok()) << large.status();
   int64_t weights = 0;
-  for (const StagePlan& stage : large->plan.stages) weights += stage.ranks[0].weight_bytes;
+  for (const StagePlan& stage : large->plan.pipelines[0].stages)
+    weights += stage.ranks[0].weight_bytes;
   // 32.8 billion parameters of two bytes.
   EXPECT_NEAR(static_cast<double>(weights), 65.5e9, 1e9);
 
   request.devices.resize(2);
+  request.options.placement.num_stages = 2;
   EXPECT_EQ(MakePlan(request).status().code(), absl::StatusCode::kResourceExhausted);
 
   request.model = configs + "Qwen3-4B-AWQ";

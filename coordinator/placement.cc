@@ -90,6 +90,14 @@ absl::StatusOr<ModeSplit> SplitAsGiven(const ModelConfig& model,
 
 }  // namespace
 
+std::optional<DeviceMapMode> ParseDeviceMapMode(std::string_view name) {
+  if (name == "auto") return DeviceMapMode::kAuto;
+  if (name == "balanced") return DeviceMapMode::kBalanced;
+  if (name == "balanced_low_0") return DeviceMapMode::kBalancedLow0;
+  if (name == "sequential") return DeviceMapMode::kSequential;
+  return std::nullopt;
+}
+
 int64_t SmallestStageBytes(const ModelConfig& model, const PlacementOptions& options) {
   int32_t ranks = std::max(1, options.num_ranks);
   for (const int32_t count : options.stage_ranks) ranks = std::max(ranks, count);

@@ -6,7 +6,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -29,6 +31,9 @@ enum class DeviceMapMode {
   kBalancedLow0,  // the first stage gets only what the others cannot hold
   kSequential,    // every stage is filled before the next one gets anything
 };
+
+// Of its name, such as "balanced_low_0"; null for anything else.
+std::optional<DeviceMapMode> ParseDeviceMapMode(std::string_view name);
 
 struct PlacementOptions {
   int32_t num_stages = 0;            // 0: as many as the devices make

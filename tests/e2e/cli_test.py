@@ -106,9 +106,9 @@ class Plan(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             shutil.copy(os.path.join(DEMO, "config.json"), folder)
             plan = self.plan("--model", folder, "--devices", "2x64MiB")
-        self.assertEqual([stage["first_layer"] for stage in plan["stages"]][0], 0)
-        self.assertEqual(sum(stage["num_layers"] for stage in plan["stages"]), plan["num_layers"])
-        for stage in plan["stages"]:
+        self.assertEqual([stage["first_layer"] for stage in plan["pipelines"][0]["stages"]][0], 0)
+        self.assertEqual(sum(stage["num_layers"] for stage in plan["pipelines"][0]["stages"]), plan["num_layers"])
+        for stage in plan["pipelines"][0]["stages"]:
             for rank in stage["ranks"]:
                 self.assertLessEqual(rank["peak_bytes"], rank["budget_bytes"])
                 self.assertEqual(rank["peak_bytes"], rank["weight_bytes"] + rank["kv_bytes"] +
@@ -116,7 +116,7 @@ class Plan(unittest.TestCase):
 
     def test_layers_can_be_given(self):
         plan = self.plan("--model", DEMO, "--devices", "2x64MiB", "--layers", "1,3")
-        self.assertEqual([stage["num_layers"] for stage in plan["stages"]], [1, 3])
+        self.assertEqual([stage["num_layers"] for stage in plan["pipelines"][0]["stages"]], [1, 3])
         done = tutti("plan", "--model", DEMO, "--devices", "2x64MiB", "--layers", "1,30")
         self.assertEqual(done.returncode, 2, done.stdout)
 
@@ -130,7 +130,7 @@ class Plan(unittest.TestCase):
     def test_real_models(self):
         configs = os.path.join(TESTDATA, "configs")
         plan = self.plan("--model", os.path.join(configs, "Qwen3-32B"), "--devices", "4x24GiB")
-        self.assertEqual(sum(stage["num_layers"] for stage in plan["stages"]), 64)
+        self.assertEqual(sum(stage["num_layers"] for stage in plan["pipelines"][0]["stages"]), 64)
         self.assertGreater(plan["kv_tokens"], 0)
         done = tutti("plan", "--model", os.path.join(configs, "Qwen3-32B"), "--devices", "2x24GiB")
         self.assertEqual(done.returncode, 1)
@@ -145,7 +145,7 @@ class Plan(unittest.TestCase):
     def test_uneven_devices_all_get_their_share(self):
         model = os.path.join(TESTDATA, "configs", "Qwen3-8B")
         plan = self.plan("--model", model, "--devices", "1x8GiB,1x24GiB", "--max-model-len", "8192")
-        small, large = plan["stages"]
+        small, large = plan["pipelines"][0]["stages"]
         self.assertLess(small["num_layers"], large["num_layers"])
         done = tutti("plan", "--model", model, "--devices", "1x8GiB,1x24GiB")
         self.assertIn("KV room", done.stdout)

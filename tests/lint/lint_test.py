@@ -20,7 +20,8 @@ LAYERS = {
     "worker": ["base", "model", "kernels", "transport"],
     "coordinator": ["base", "model", "transport"],
     # client/plan.cc shows a placement before anything runs: pure arithmetic of these headers.
-    "client": ["base", "model", "coordinator/placement.h", "coordinator/device_map.h"],
+    "client": ["base", "model", "coordinator/cluster_plan.h", "coordinator/max_memory.h",
+               "coordinator/module_map.h", "coordinator/placement.h", "coordinator/plan_prediction.h"],
 }
 MESSAGES_ALLOWED = {"transport", "worker", "coordinator", "client"}
 

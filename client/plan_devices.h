@@ -1,0 +1,26 @@
+// Devices, links and sizes as they are typed after `tutti plan`.
+//
+// Threads: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "base/status.h"
+#include "coordinator/placement.h"
+
+namespace tutti {
+
+// "4x24GiB,1x80GiB@2TB/s@312Tflop/s": per device its memory, and if known how fast it reads that
+// memory and multiplies matrices. Named "device 0" and so on.
+// INVALID_ARGUMENT names the part at fault; more than kDevicesMax devices are refused.
+absl::StatusOr<std::vector<DeviceSpec>> ParseDeviceSpecs(absl::string_view text);
+
+// "25Gbit/s" or "3GB/s,5us": between any two devices.
+absl::StatusOr<LinkSpeed> ParseLink(absl::string_view text);
+
+// "auto" is 0; otherwise a number from 1 to `most`.
+absl::StatusOr<int32_t> ParseSize(absl::string_view text, int32_t most);
+
+}  // namespace tutti
