@@ -125,15 +125,15 @@ TEST_F(PlanTest, MapsAreModesOrFiles) {
 
   const std::string map = Write("map.json", R"({"model": 1, "model.layers": 0, "lm_head": 0,
       "model.embed_tokens": 0, "model.layers.27": 1})");
-  const auto mapped = Plan({kGiB, 4 * kGiB}, map);
+  const auto mapped = Plan({2 * kGiB, 4 * kGiB}, map);
   ASSERT_TRUE(mapped.ok()) << mapped.status();
   EXPECT_EQ(mapped->plan.pipelines[0].stages[0].num_layers, 27);
   EXPECT_EQ(mapped->plan.pipelines[0].stages[1].ranks[0].device, "device 1");
   ASSERT_EQ(mapped->notes.size(), 1u);
   EXPECT_THAT(RenderPlan(*mapped), HasSubstr("note: the head is tied"));
-  const auto tight = Plan({kGiB / 2, 4 * kGiB}, map).status();
+  const auto tight = Plan({kGiB, 4 * kGiB}, map).status();
   EXPECT_TRUE(absl::IsResourceExhausted(tight)) << tight;
-  EXPECT_THAT(tight.ToString(), HasSubstr("stage 0 (device 0, 512.00 MiB) with 27 layers lacks "));
+  EXPECT_THAT(tight.ToString(), HasSubstr("stage 0 (device 0, 1.00 GiB) with 27 layers lacks "));
   options_.placement.num_ranks = 2;
   EXPECT_THAT(Plan({kGiB, kGiB}, map).status().ToString(), HasSubstr("leave out the sizes"));
 }

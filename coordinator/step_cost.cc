@@ -37,6 +37,18 @@ StepCost StepCostOf(const ModelConfig& model, int ranks, bool has_head, bool is_
   }
   cost.layer_bytes = BytesOf(model, ranks, 1, false);
   cost.layer_flops = 2 * cost.layer_bytes / element;
+  if (model.has_experts()) {
+    int64_t width = 0;
+    for (int rank = 0; rank < ranks; ++rank) {
+      width = std::max(width, WidthsOfRank(model, ranks, rank).intermediate);
+    }
+    cost.experts = static_cast<double>(model.num_experts);
+    cost.experts_per_row = static_cast<double>(model.experts_per_token);
+    // Gate, up and down.
+    cost.expert_bytes = 3 * static_cast<double>(model.hidden_size * width) * element;
+    cost.layer_bytes = std::max(0.0, cost.layer_bytes - cost.experts * cost.expert_bytes);
+    cost.layer_flops = 2 * (cost.layer_bytes + cost.experts_per_row * cost.expert_bytes) / element;
+  }
   const StageShare layer{.first_layer = 0, .num_layers = 1};
   cost.kv_bytes = static_cast<double>(KvBytesPerToken(model, layer, ranks));
   // Two products with every key and value, each a multiply-add.
