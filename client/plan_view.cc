@@ -26,6 +26,15 @@ std::string Layers(const StagePlan& stage) {
   return text + (stage.has_head ? " + head" : "");
 }
 
+// Of all stages and ranks together.
+int64_t KvBytesPerToken(const PlacementPlan& pipeline) {
+  int64_t bytes = 0;
+  for (const StagePlan& stage : pipeline.stages) {
+    for (const RankPlan& rank : stage.ranks) bytes += rank.kv_bytes;
+  }
+  return pipeline.kv_tokens() > 0 ? bytes / pipeline.kv_tokens() : 0;
+}
+
 std::string Rate(double per_second) {
   return per_second >= 100 ? FormatCount(static_cast<int64_t>(per_second))
                            : absl::StrFormat("%.3g", per_second);
@@ -199,7 +208,8 @@ std::string RenderPlan(const PlanReport& report) {
   const PlacementPlan& first = plan.pipelines.front();
   absl::StrAppend(&out, "\nKV room: ", FormatCount(first.kv_tokens()), " tokens (",
                   FormatCount(first.num_blocks), " blocks of ", first.block_size,
-                  " on every stage)");
+                  " on every stage), ", FormatBytes(KvBytesPerToken(first)),
+                  " a token over all devices");
   if (plan.pipelines.size() > 1) {
     absl::StrAppend(&out, " in pipeline 0, ", FormatCount(plan.chosen.kv_tokens), " in all");
   }
