@@ -298,4 +298,15 @@ absl::StatusOr<v1::GetStatusResponse> Client::GetStatus(const CallOptions& optio
   return response;
 }
 
+absl::StatusOr<v1::LookupPrefixResponse> Client::LookupPrefix(
+    const v1::LookupPrefixRequest& request, const CallOptions& options) {
+  grpc::ClientContext context;
+  SetDeadline(options, &context);
+  const CancelScope cancel(options.cancel, &context);
+  v1::LookupPrefixResponse response;
+  const grpc::Status status = stubs_->admin->LookupPrefix(&context, request, &response);
+  TUTTI_RETURN_IF_ERROR(stubs_->ToStatus(status, context, address_));
+  return response;
+}
+
 }  // namespace tutti

@@ -78,6 +78,8 @@ class Client {
                                                 const CallOptions& options = {});
   absl::StatusOr<v1::GetModelResponse> GetModel(const CallOptions& options = {});
   absl::StatusOr<v1::GetStatusResponse> GetStatus(const CallOptions& options = {});
+  absl::StatusOr<v1::LookupPrefixResponse> LookupPrefix(const v1::LookupPrefixRequest& request,
+                                                        const CallOptions& options = {});
 
   const std::string& address() const { return address_; }
 

@@ -25,6 +25,7 @@ Command MakeGenerateCommand(CLI::App* root);
 Command MakeChatCommand(CLI::App* root);
 Command MakeBenchCommand(CLI::App* root);
 Command MakeStatusCommand(CLI::App* root);
+Command MakeLookupCommand(CLI::App* root);
 Command MakePlanCommand(CLI::App* root);
 Command MakeTokenizeCommand(CLI::App* root);
 

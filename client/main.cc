@@ -42,7 +42,7 @@ int main(int argc, char** argv) {
       tutti::MakeUpCommand(&app),    tutti::MakeGenerateCommand(&app),
       tutti::MakeChatCommand(&app),  tutti::MakeStatusCommand(&app),
       tutti::MakePlanCommand(&app),  tutti::MakeTokenizeCommand(&app),
-      tutti::MakeBenchCommand(&app),
+      tutti::MakeBenchCommand(&app), tutti::MakeLookupCommand(&app),
   };
   try {
     app.parse(argc, argv);

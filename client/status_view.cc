@@ -20,19 +20,26 @@ std::string HeldOfPlanned(int64_t held, int64_t planned) {
   return absl::StrCat(text, " (", FormatBytes(planned), ")");
 }
 
+std::string LayerRange(int32_t first, int32_t count) {
+  if (count == 0) return "none";
+  return count == 1 ? absl::StrCat(first) : absl::StrCat(first, "-", first + count - 1);
+}
+
 std::string Layers(const v1::StageStatus& stage) {
-  std::string text = stage.has_embedding() ? "embedding + " : "";
-  if (stage.num_layers() == 0) {
-    absl::StrAppend(&text, "none");
-  } else if (stage.num_layers() == 1) {
-    absl::StrAppend(&text, stage.first_layer());
-  } else {
-    absl::StrAppend(&text, stage.first_layer(), "-", stage.first_layer() + stage.num_layers() - 1);
-  }
-  return text + (stage.has_head() ? " + head" : "");
+  return absl::StrCat(stage.has_embedding() ? "embedding + " : "",
+                      LayerRange(stage.first_layer(), stage.num_layers()),
+                      stage.has_head() ? " + head" : "");
 }
 
 std::string Share(double share) { return absl::StrFormat("%.0f %%", share * 100); }
+
+std::string HitShare(const v1::PipelineStatus& pipeline) {
+  const auto asked = static_cast<double>(pipeline.prefix_lookup_tokens());
+  if (asked == 0) return "none asked for";
+  return absl::StrCat(Share(static_cast<double>(pipeline.prefix_hit_tokens()) / asked), " of ",
+                      FormatCount(static_cast<int64_t>(pipeline.prefix_lookup_tokens())),
+                      " tokens");
+}
 
 std::string Name(const v1::StageStatus& stage) {
   return stage.worker().worker_id().empty() ? "-" : OneLine(stage.worker().worker_id());
@@ -49,13 +56,17 @@ void AppendPipeline(const v1::PipelineStatus& pipeline, const Style& style, std:
   if (!pipeline.numerics_class().empty()) {
     absl::StrAppend(out, ", numerics ", OneLine(pipeline.numerics_class()));
   }
-  absl::StrAppend(out, "\n  KV cache: ", FormatCount(pipeline.blocks_in_use()), " of ",
-                  FormatCount(pipeline.blocks_total()), " blocks of ", pipeline.block_size(),
-                  " in use (room for ", FormatCount(pipeline.kv_tokens_total()),
-                  " tokens); sequences: ", pipeline.running(), " running, ", pipeline.waiting(),
-                  " waiting; steps: ", FormatCount(static_cast<int64_t>(pipeline.steps())), ", ",
-                  pipeline.steps_in_flight(), " in flight\n",
-                  RenderDeviceMap(pipeline, /*activity=*/true));
+  absl::StrAppend(
+      out, "\n  KV cache: ", FormatCount(pipeline.blocks_in_use()), " of ",
+      FormatCount(pipeline.blocks_total()), " blocks of ", pipeline.block_size(), " in use, ",
+      FormatCount(pipeline.blocks_cached()), " cached (room for ",
+      FormatCount(pipeline.kv_tokens_total()), " tokens); prefix hits: ", HitShare(pipeline), ", ",
+      FormatCount(static_cast<int64_t>(pipeline.evictions())),
+      " evictions\n  sequences: ", pipeline.running(), " running, ", pipeline.waiting(),
+      " waiting, ", FormatCount(pipeline.backlog_tokens()), " prompt tokens to compute, ",
+      FormatCount(static_cast<int64_t>(pipeline.preemptions())),
+      " preemptions; steps: ", FormatCount(static_cast<int64_t>(pipeline.steps())), ", ",
+      pipeline.steps_in_flight(), " in flight\n", RenderDeviceMap(pipeline, /*activity=*/true));
 }
 
 void AppendCounters(const v1::RequestCounters& requests, std::string* out) {
@@ -81,7 +92,9 @@ std::string RenderDeviceMap(const v1::PipelineStatus& pipeline, bool activity) {
                                         {"KV (plan)"},
                                         {"resident"},
                                         {"budget"}};
-  if (activity) columns.insert(columns.end(), {{"computing"}, {"waiting"}, {"link B/token"}});
+  if (activity) {
+    columns.insert(columns.end(), {{"computing"}, {"waiting"}, {"link B/token"}, {"link sent"}});
+  }
   Table table(columns);
   for (const v1::StageStatus& stage : pipeline.stages()) {
     std::vector<std::string> cells = {
@@ -99,6 +112,7 @@ std::string RenderDeviceMap(const v1::PipelineStatus& pipeline, bool activity) {
       cells.push_back(Share(stage.compute_share()));
       cells.push_back(Share(stage.wait_share()));
       cells.push_back(last || stage.rows() == 0 ? "-" : FormatCount(link_bytes));
+      cells.push_back(last ? "-" : FormatBytes(stage.activation_bytes_out()));
     }
     table.AddRow(std::move(cells));
   }
@@ -122,11 +136,37 @@ std::string RenderStatus(const v1::GetStatusResponse& status, const Style& style
     absl::StrAppend(&out, "idle worker ", OneLine(worker.worker_id()), ": ",
                     OneLine(worker.device()), ", ", FormatBytes(worker.memory_bytes()), "\n");
   }
+  if (status.waiting() > 0) {
+    absl::StrAppend(&out, "\n", FormatCount(status.waiting()),
+                    " requests wait for room on any pipeline\n");
+  }
   AppendCounters(status.requests(), &out);
   if (status.waiting() > 0) {
     absl::StrAppend(&out, FormatCount(status.waiting()), " wait for a pipeline with room\n");
   }
   return out;
+}
+
+std::string RenderHoldings(const v1::LookupPrefixResponse& response) {
+  using Align = Table::Align;
+  const std::string prompt =
+      absl::StrCat("the prompt has ", FormatCount(response.prompt_tokens()), " tokens; ");
+  if (response.holdings().empty()) return absl::StrCat(prompt, "nobody holds any of it\n");
+  Table table({{"pipeline"},
+               {"tokens"},
+               {"stage"},
+               {"worker", Align::kLeft},
+               {"layers", Align::kLeft},
+               {"KV"}});
+  for (const v1::PrefixHolding& holding : response.holdings()) {
+    for (const v1::ShardHolding& shard : holding.shards()) {
+      table.AddRow({absl::StrCat(holding.pipeline()), FormatCount(holding.tokens()),
+                    absl::StrCat(shard.stage()), OneLine(shard.worker_id()),
+                    LayerRange(shard.first_layer(), shard.num_layers()),
+                    FormatBytes(shard.kv_bytes())});
+    }
+  }
+  return absl::StrCat(prompt, "held are, from its beginning:\n", table.ToString());
 }
 
 std::string RenderProgress(const v1::GetStatusResponse& status) {

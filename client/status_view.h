@@ -16,6 +16,9 @@ std::string RenderStatus(const v1::GetStatusResponse& status, const Style& style
 // The stages of one pipeline: who holds what and, with `activity`, how busy it is.
 std::string RenderDeviceMap(const v1::PipelineStatus& pipeline, bool activity);
 
+// Who holds how much of a prompt: one table row per worker.
+std::string RenderHoldings(const v1::LookupPrefixResponse& response);
+
 // "loading: w0 45 % of 596.0 MiB, w1 done" or what the service is waiting for; one line.
 std::string RenderProgress(const v1::GetStatusResponse& status);
 // The same in coarse steps, for logs: changes a handful of times while a model loads.

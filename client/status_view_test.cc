@@ -55,6 +55,43 @@ TEST(StatusView, ShowsEveryStageWithItsLayers) {
   EXPECT_THAT(RenderDeviceMap(TwoStages().pipelines(0), false), Not(HasSubstr("\x1b")));
 }
 
+TEST(StatusView, ShowsWhatTheCacheDoes) {
+  v1::GetStatusResponse status = TwoStages();
+  v1::PipelineStatus* pipeline = status.mutable_pipelines(0);
+  pipeline->set_blocks_cached(12);
+  pipeline->set_prefix_lookup_tokens(4000);
+  pipeline->set_prefix_hit_tokens(3000);
+  pipeline->set_evictions(7);
+  pipeline->set_preemptions(2);
+  pipeline->set_backlog_tokens(512);
+  pipeline->mutable_stages(0)->set_activation_bytes_out(3 << 20);
+  status.set_waiting(5);
+  const std::string text = RenderStatus(status, kPlain);
+  for (const char* words :
+       {"12 cached", "prefix hits: 75 % of 4,000 tokens, 7 evictions", "2 preemptions",
+        "512 prompt tokens to compute", "3.0 MiB", "5 requests wait for room on any pipeline"}) {
+    EXPECT_THAT(text, HasSubstr(words));
+  }
+  EXPECT_THAT(RenderStatus(TwoStages(), kPlain), HasSubstr("prefix hits: none asked for"));
+}
+
+TEST(StatusView, ShowsWhoHoldsAPrompt) {
+  v1::LookupPrefixResponse response;
+  response.set_prompt_tokens(100);
+  EXPECT_EQ(RenderHoldings(response), "the prompt has 100 tokens; nobody holds any of it\n");
+  v1::PrefixHolding* holding = response.add_holdings();
+  holding->set_pipeline(1);
+  holding->set_tokens(96);
+  v1::ShardHolding* shard = holding->add_shards();
+  shard->set_worker_id("w2");
+  shard->set_num_layers(4);
+  shard->set_kv_bytes(2048);
+  const std::string text = RenderHoldings(response);
+  for (const char* words : {"100 tokens", "96", "w2", "0-3", "2.0 KiB"}) {
+    EXPECT_THAT(text, HasSubstr(words));
+  }
+}
+
 TEST(StatusView, SaysWhyItDoesNotServe) {
   v1::GetStatusResponse status = TwoStages();
   status.set_serving(false);
