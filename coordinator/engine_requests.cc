@@ -9,6 +9,7 @@
 #include "base/retry_delay.h"
 #include "coordinator/engine_impl.h"
 #include "coordinator/limits.h"
+#include "model/rotary.h"
 
 namespace tutti {
 
@@ -18,6 +19,11 @@ void Engine::Impl::On(RequestArrived event) {
   LowerDefaultLength(&event.request);
   const absl::Status status = CheckRequest(event.request);
   if (!status.ok()) return requests_.Refuse(event.request, status, actions_);
+  // Cached keys may be turned by a base that depends on the prompt's length: requests of different
+  // variants (model/rotary.h) share nothing.
+  const auto prompt = static_cast<int64_t>(event.request.prompt.size());
+  event.request.cache_domain.high +=
+      static_cast<uint64_t>(RopeVariant(options_.model.rope, prompt) - 1);
   queue_.Push(requests_.Add(std::move(event.request), now_));
   may_bind_ = true;
 }
@@ -151,8 +157,8 @@ Engine::Impl::Unit* Engine::Impl::Route(const Sequence& sequence) {
     load.running = scheduler.running();
     load.waiting = scheduler.waiting();
     const int64_t computed = sequence.total() - load.cached_tokens;
-    load.evicted_tokens = scheduler.cache().EvictedTokens((computed + options_.block_size - 1) /
-                                                          options_.block_size);
+    load.evicted_tokens =
+        scheduler.cache().EvictedTokens((computed + options_.block_size - 1) / options_.block_size);
   }
   const std::optional<size_t> chosen =
       ChoosePipeline(loads_, sequence.total(), options_.max_batch_tokens);
