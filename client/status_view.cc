@@ -67,6 +67,9 @@ void AppendPipeline(const v1::PipelineStatus& pipeline, const Style& style, std:
       FormatCount(static_cast<int64_t>(pipeline.preemptions())),
       " preemptions; steps: ", FormatCount(static_cast<int64_t>(pipeline.steps())), ", ",
       pipeline.steps_in_flight(), " in flight\n", RenderDeviceMap(pipeline, /*activity=*/true));
+  if (!pipeline.straggler().empty()) {
+    absl::StrAppend(out, "  ", style.Red("slow:"), " ", OneLine(pipeline.straggler()), "\n");
+  }
 }
 
 void AppendCounters(const v1::RequestCounters& requests, std::string* out) {
@@ -98,7 +101,8 @@ std::string RenderDeviceMap(const v1::PipelineStatus& pipeline, bool activity) {
   Table table(columns);
   for (const v1::StageStatus& stage : pipeline.stages()) {
     std::vector<std::string> cells = {
-        absl::StrCat(stage.stage()),
+        stage.num_ranks() > 1 ? absl::StrCat(stage.stage(), " rank ", stage.rank())
+                              : absl::StrCat(stage.stage()),
         Name(stage),
         OneLine(stage.worker().device()),
         Layers(stage),
@@ -107,7 +111,7 @@ std::string RenderDeviceMap(const v1::PipelineStatus& pipeline, bool activity) {
         stage.actual().resident() > 0 ? FormatBytes(stage.actual().resident()) : "-",
         stage.predicted().budget() > 0 ? FormatBytes(stage.predicted().budget()) : "-"};
     if (activity) {
-      const bool last = stage.stage() + 1 == pipeline.stages_size();
+      const bool last = stage.has_head();
       const auto link_bytes = std::llround(stage.activation_bytes_per_token());
       cells.push_back(Share(stage.compute_share()));
       cells.push_back(Share(stage.wait_share()));

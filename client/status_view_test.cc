@@ -92,6 +92,20 @@ TEST(StatusView, ShowsWhoHoldsAPrompt) {
   }
 }
 
+TEST(StatusView, ShowsEveryRankAndWhoIsSlow) {
+  v1::GetStatusResponse status = TwoStages();
+  for (int rank = 0; rank < 2; ++rank) {
+    v1::StageStatus* stage = status.mutable_pipelines(0)->mutable_stages(rank);
+    stage->set_stage(0);
+    stage->set_rank(rank);
+    stage->set_num_ranks(2);
+  }
+  status.mutable_pipelines(0)->set_straggler("worker w1 (stage 0 rank 1) takes 2.0 times as long");
+  const std::string text = RenderStatus(status, kPlain);
+  EXPECT_THAT(text, HasSubstr("0 rank 1"));
+  EXPECT_THAT(text, HasSubstr("slow: worker w1 (stage 0 rank 1)"));
+}
+
 TEST(StatusView, SaysWhyItDoesNotServe) {
   v1::GetStatusResponse status = TwoStages();
   status.set_serving(false);

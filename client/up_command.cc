@@ -267,7 +267,8 @@ struct PassedOn {
   bool to_workers;
 };
 constexpr PassedOn kPassedOn[] = {
-    {"--pipeline-parallel-size", "Stages of a pipeline; unset: one per worker of it", false},
+    {"--pipeline-parallel-size", "Stages of a pipeline; unset: as many as its workers make", false},
+    {"--tensor-parallel-size", "Ranks each layer is split over: 1, 2, 4 or 8", false},
     {"--device-map", "File that says which worker serves which layers", false},
     {"--block-size", "KV slots per block", false},
     {"--max-batch-tokens", "Rows of the largest step", false},
@@ -347,9 +348,11 @@ void FillProgramFlags(const CLI::App& app, UpFlags* flags) {
   to_coordinator.insert(to_coordinator.end(), {"--pipelines", absl::StrCat(flags->pipelines)});
   // The workers are shared out evenly unless told otherwise; a device map says it itself.
   if (app.count("--pipeline-parallel-size") == 0 && app.count("--device-map") == 0) {
-    to_coordinator.insert(
-        to_coordinator.end(),
-        {"--pipeline-parallel-size", absl::StrCat(flags->cluster.workers / flags->pipelines)});
+    const CLI::Option* ranks = app.get_option("--tensor-parallel-size");
+    const int per_stage = ranks->count() > 0 ? std::max(1, ranks->as<int>()) : 1;
+    const int stages = flags->cluster.workers / flags->pipelines / per_stage;
+    to_coordinator.insert(to_coordinator.end(),
+                          {"--pipeline-parallel-size", absl::StrCat(std::max(1, stages))});
   }
 }
 

@@ -7,9 +7,26 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/engine_loop.h"
+#include "model/partition.h"
 #include "nlohmann/json.hpp"
 
 namespace tutti {
+namespace {
+
+// The workers of an entry, in rank order; empty when they are not named as they should be.
+std::vector<std::string> WorkersOf(const nlohmann::json& entry) {
+  if (!entry.is_object() || !entry.contains("worker")) return {};
+  const nlohmann::json& worker = entry["worker"];
+  std::vector<std::string> names;
+  const nlohmann::json one = nlohmann::json::array({worker});
+  for (const nlohmann::json& name : worker.is_array() ? worker : one) {
+    if (!name.is_string() || !IsPlainName(name.get<std::string>())) return {};
+    names.push_back(name.get<std::string>());
+  }
+  return names;
+}
+
+}  // namespace
 
 absl::StatusOr<std::vector<EngineOptions::StageOverride>> ParseDeviceMap(const std::string& text,
                                                                          const std::string& file,
@@ -26,9 +43,9 @@ absl::StatusOr<std::vector<EngineOptions::StageOverride>> ParseDeviceMap(const s
   int64_t layers = 0;
   for (size_t i = 0; i < map.size(); ++i) {
     const nlohmann::json& entry = map[i];
-    if (!entry.is_object() || !entry.contains("worker") || !entry["worker"].is_string() ||
-        !IsPlainName(entry["worker"].get<std::string>())) {
-      return bad("[", i, "].worker must be a worker id ([A-Za-z0-9._-]{1,128})");
+    const std::vector<std::string> names = WorkersOf(entry);
+    if (names.empty()) {
+      return bad("[", i, "].worker must be a worker id ([A-Za-z0-9._-]{1,128}), or a list of them");
     }
     if (!entry.contains("layers") || !entry["layers"].is_number_unsigned() ||
         entry["layers"].get<uint64_t>() < 1 ||
@@ -36,10 +53,14 @@ absl::StatusOr<std::vector<EngineOptions::StageOverride>> ParseDeviceMap(const s
       return bad("[", i, "].layers must be a number from 1 to ", model.num_layers);
     }
     EngineOptions::StageOverride stage;
-    stage.worker_id = entry["worker"].get<std::string>();
+    stage.worker_id = names.front();
+    stage.further_ranks.assign(names.begin() + 1, names.end());
     stage.num_layers = entry["layers"].get<int32_t>();
-    if (!workers.insert(stage.worker_id).second) {
-      return bad("worker '", stage.worker_id, "' is named twice");
+    for (const std::string& name : names) {
+      if (!workers.insert(name).second) return bad("worker '", name, "' is named twice");
+    }
+    if (const absl::Status status = CheckRanks(model, stage.ranks()); !status.ok()) {
+      return bad("[", i, "].worker: ", status.message());
     }
     layers += stage.num_layers;
     stages.push_back(std::move(stage));

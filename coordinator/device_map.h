@@ -1,6 +1,8 @@
 // --device-map FILE: which worker serves how many layers, in order of stages.
 //
 //   [{"worker": "w0", "layers": 20}, {"worker": "w1", "layers": 8}]
+//
+// A stage of several ranks names the worker of each: {"worker": ["w1", "w2"], "layers": 8}.
 #pragma once
 
 #include <string>

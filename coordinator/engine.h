@@ -27,12 +27,17 @@ struct EngineOptions {
   std::string model_fingerprint;
   std::string build;
   std::string cluster_id;
-  int32_t num_stages = 1;     // --pipeline-parallel-size
+  int32_t num_stages = 1;  // --pipeline-parallel-size
+  int32_t num_ranks = 1;   // --tensor-parallel-size: of every stage
+  // Of each stage; empty: num_ranks everywhere.
+  std::vector<int32_t> stage_ranks;
   int32_t num_pipelines = 1;  // --pipelines; 0: as many as the workers that join allow
-  // --device-map FILE: the worker and layers of each stage. Empty: placement decides.
+  // --device-map FILE: the workers and layers of each stage. Empty: placement decides.
   struct StageOverride {
     std::string worker_id;
     int32_t num_layers = 0;
+    std::vector<std::string> further_ranks = {};  // the workers of ranks 1, 2, ... of the stage
+    int32_t ranks() const { return 1 + static_cast<int32_t>(further_ranks.size()); }
   };
   std::vector<StageOverride> device_map;
   std::string numerics_class;  // "": that of the first worker of the pipeline

@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/protocol.h"
 #include "base/random.h"
 #include "coordinator/limits.h"
@@ -565,6 +567,109 @@ TEST_F(EngineTest, HostileFrames) {
     actions_.clear();
   }
   EXPECT_GT(sent_away, 400);
+}
+
+// Two ranks feed one; stage 0 is w1 and w2, stage 1 is w3.
+class RanksEngineTest : public EngineTest {
+ protected:
+  void SetUp() override {
+    EngineOptions options = Options(2);
+    options.stage_ranks = {2, 1};
+    Start(options);
+    for (uint64_t link = 1; link <= 3; ++link) Join(link, absl::StrCat("w", link));
+    Turn();
+    for (const SendToWorker& sent : Taken<SendToWorker>()) {
+      if (sent.frame.has_assign_shard()) assigned_.push_back(sent.frame.assign_shard());
+    }
+    for (uint64_t link = 1; link <= 3; ++link) Ready(link);
+    Turn();
+  }
+  // Worker `link` has done step `step`.
+  void Done(uint64_t link, uint64_t step, int64_t exchange_wait_us = 0) {
+    v1::Frame frame;
+    frame.set_epoch(epoch());
+    frame.mutable_step_done()->set_step(step);
+    frame.mutable_step_done()->set_compute_us(1000);
+    frame.mutable_step_done()->set_exchange_wait_us(exchange_wait_us);
+    frame.mutable_step_done()->mutable_exchange_out()->set_bytes(4096);
+    Send(link, frame);
+  }
+  void BeatWaiting(uint64_t link, const std::string& waiting_for) {
+    v1::Frame frame;
+    frame.mutable_beat()->set_progress(0);
+    frame.mutable_beat()->set_waiting_for(waiting_for);
+    Send(link, frame);
+  }
+  std::vector<v1::AssignShard> assigned_;
+};
+
+TEST_F(RanksEngineTest, AStageIsSharedByItsRanks) {
+  ASSERT_EQ(assigned_.size(), 3u);
+  for (int rank = 0; rank < 2; ++rank) {
+    const v1::AssignShard& shard = assigned_[rank];
+    EXPECT_EQ(shard.stage(), 0);
+    EXPECT_EQ(shard.num_stages(), 2);
+    EXPECT_EQ(shard.rank(), rank);
+    EXPECT_EQ(shard.num_ranks(), 2);
+    EXPECT_THAT(shard.rank_worker_ids(), testing::ElementsAre("w1", "w2"));
+  }
+  EXPECT_THAT(assigned_[0].next_worker_ids(), testing::ElementsAre("w3"));
+  EXPECT_THAT(assigned_[1].next_worker_ids(), testing::IsEmpty()) << "it has the same activation";
+  EXPECT_EQ(assigned_[2].previous_worker_id(), "w1");
+  EXPECT_EQ(assigned_[2].num_ranks(), 1);
+  EXPECT_TRUE(assigned_[2].rank_worker_ids().empty());
+
+  const v1::GetStatusResponse status = Status();
+  EXPECT_TRUE(status.serving());
+  ASSERT_EQ(status.pipelines(0).stages_size(), 3);
+  EXPECT_EQ(status.pipelines(0).stages(1).stage(), 0);
+  EXPECT_EQ(status.pipelines(0).stages(1).rank(), 1);
+  EXPECT_EQ(status.pipelines(0).stages(1).num_ranks(), 2);
+  EXPECT_EQ(status.pipelines(0).stages(2).stage(), 1);
+}
+
+TEST_F(RanksEngineTest, EveryRankTellsWhatItHasDone) {
+  Arrive(1, 5, 2);
+  Turn();
+  now_ += milliseconds(10);
+  Done(1, 1, 400);
+  Done(2, 1);
+  v1::Frame frame;
+  frame.set_epoch(epoch());
+  v1::StepResult* result = frame.mutable_step_result();
+  result->set_step(1);
+  result->mutable_done()->set_step(1);
+  result->add_sampled()->set_sequence(1);
+  result->mutable_sampled(0)->set_position(5);
+  result->mutable_sampled(0)->set_token(9);
+  // Not from a rank that does not tell results.
+  v1::Frame wrong = frame;
+  Send(3, frame);
+  Turn();
+  EXPECT_THAT(Taken<CloseWorker>(), testing::IsEmpty());
+  EXPECT_GT(Status().pipelines(0).stages(0).exchange_wait_share(), 0);
+  EXPECT_EQ(Status().pipelines(0).stages(1).exchange_bytes_out(), 4096);
+  wrong.mutable_step_result()->set_step(2);
+  Send(2, wrong);
+  Turn();
+  ASSERT_EQ(Taken<CloseWorker>().size(), 1u);
+  EXPECT_EQ(Taken<CloseWorker>()[0].link, LinkKey(2));
+}
+
+// Both ranks beat and neither gets on; the one that waits for the other is not to blame.
+TEST_F(RanksEngineTest, TheRankThatOthersWaitForIsStuck) {
+  Arrive(1, 5, 2);
+  Turn();
+  for (int i = 0; i < 20 && Taken<CloseWorker>().empty(); ++i) {
+    now_ += milliseconds(250);
+    BeatWaiting(1, "w2");
+    BeatWaiting(2, "");
+    BeatWaiting(3, "");
+    Turn();
+  }
+  ASSERT_EQ(Taken<CloseWorker>().size(), 1u);
+  EXPECT_EQ(Taken<CloseWorker>()[0].link, LinkKey(2));
+  EXPECT_THAT(Status().why_not_serving(), HasSubstr("worker w2 (stage 0 rank 1) was lost"));
 }
 
 }  // namespace

@@ -70,11 +70,11 @@ absl::Status Engine::Impl::TakeFrame(Worker* worker, v1::Frame* frame) {
     case v1::Frame::kShardReady:
       return TakeShardReady(worker, frame->shard_ready());
     case v1::Frame::kStepDone:
-      if (!serving || pipeline.IsLast(*worker)) break;
+      if (!serving || pipeline.TellsResults(*worker)) break;
       WatchFor(StuckAfter(options_.lease));  // the next stage can go on
       return pipeline.OnStepDone(worker, frame->step_done(), now_);
     case v1::Frame::kStepResult:
-      if (!serving || !pipeline.IsLast(*worker)) break;
+      if (!serving || !pipeline.TellsResults(*worker)) break;
       return TakeStepResult(worker, frame->mutable_step_result());
     case v1::Frame::kFailure:
       return absl::AbortedError(absl::StrCat("it failed: ", frame->failure().message()));
@@ -93,6 +93,10 @@ absl::Status Engine::Impl::TakeBeat(Worker* worker, const v1::Beat& beat) {
   if (beat.progress() > worker->progress) worker->last_progress = now_;
   worker->progress = beat.progress();
   worker->resident_bytes = beat.resident_bytes();
+  if (worker->waiting_for != beat.waiting_for()) {
+    worker->waiting_for = beat.waiting_for();
+    WatchFor(StuckAfter(options_.lease));
+  }
   return absl::OkStatus();
 }
 

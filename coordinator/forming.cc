@@ -25,15 +25,18 @@ absl::StatusOr<Formation> MappedFormation(const EngineOptions& options,
                                           const std::vector<Worker*>& idle) {
   Formation formation;
   std::vector<std::string> missing;
-  for (const EngineOptions::StageOverride& stage : options.device_map) {
-    const auto found = std::find_if(idle.begin(), idle.end(), [&](const Worker* worker) {
-      return worker->id() == stage.worker_id;
-    });
+  const auto take = [&](const std::string& id) {
+    const auto found = std::find_if(idle.begin(), idle.end(),
+                                    [&](const Worker* worker) { return worker->id() == id; });
     if (found == idle.end()) {
-      missing.push_back(stage.worker_id);
+      missing.push_back(id);
     } else {
       formation.workers.push_back(*found);
     }
+  };
+  for (const EngineOptions::StageOverride& stage : options.device_map) {
+    take(stage.worker_id);
+    for (const std::string& id : stage.further_ranks) take(id);
   }
   if (!missing.empty()) {
     return absl::UnavailableError(
@@ -55,14 +58,21 @@ std::vector<Worker*> Largest(const std::vector<Worker*>& idle, size_t count) {
   return largest;
 }
 
-// Whoever holds the shard of a stage keeps that stage, the others fill up in order.
-std::vector<Worker*> KeepStages(const std::vector<Worker*>& workers) {
+// Whoever holds the shard of a stage and rank keeps them, the others fill up in order.
+std::vector<Worker*> KeepStages(const EngineOptions& options, const std::vector<Worker*>& workers) {
   std::vector<Worker*> kept(workers.size(), nullptr);
   std::vector<Worker*> others;
   for (Worker* worker : workers) {
-    const auto stage = static_cast<size_t>(worker->held_stage);
-    if (worker->holds_shard && stage < kept.size() && kept[stage] == nullptr) {
-      kept[stage] = worker;
+    size_t place = kept.size();
+    if (worker->holds_shard && worker->held_stage < options.num_stages &&
+        worker->held_rank < RanksOf(options, worker->held_stage)) {
+      place = static_cast<size_t>(worker->held_rank);
+      for (int32_t stage = 0; stage < worker->held_stage; ++stage) {
+        place += static_cast<size_t>(RanksOf(options, stage));
+      }
+    }
+    if (place < kept.size() && kept[place] == nullptr) {
+      kept[place] = worker;
     } else {
       others.push_back(worker);
     }
@@ -82,6 +92,17 @@ int32_t MaxModelLen(const EngineOptions& options) {
       options.max_model_len > 0 ? std::min<int64_t>(options.max_model_len, context) : context);
 }
 
+int32_t RanksOf(const EngineOptions& options, int32_t stage) {
+  if (!options.device_map.empty()) return options.device_map[stage].ranks();
+  return options.stage_ranks.empty() ? options.num_ranks : options.stage_ranks[stage];
+}
+
+int32_t WorkersOfPipeline(const EngineOptions& options) {
+  int32_t workers = 0;
+  for (int32_t stage = 0; stage < options.num_stages; ++stage) workers += RanksOf(options, stage);
+  return workers;
+}
+
 PlacementOptions PlacementOptionsOf(const EngineOptions& options) {
   PlacementOptions placement{.num_stages = options.num_stages,
                              .block_size = options.block_size,
@@ -89,6 +110,9 @@ PlacementOptions PlacementOptionsOf(const EngineOptions& options) {
                              .max_sequences = options.max_sequences,
                              .max_model_len = MaxModelLen(options),
                              .kv_tokens_max = options.kv_tokens_max};
+  for (int32_t stage = 0; stage < options.num_stages; ++stage) {
+    placement.stage_ranks.push_back(RanksOf(options, stage));
+  }
   for (const auto& stage : options.device_map) placement.layers.push_back(stage.num_layers);
   return placement;
 }
@@ -96,14 +120,14 @@ PlacementOptions PlacementOptionsOf(const EngineOptions& options) {
 absl::StatusOr<Formation> ChooseFormation(const EngineOptions& options,
                                           const std::vector<Worker*>& idle) {
   if (!options.device_map.empty()) return MappedFormation(options, idle);
-  const auto wanted = static_cast<size_t>(options.num_stages);
+  const auto wanted = static_cast<size_t>(WorkersOfPipeline(options));
   if (idle.size() < wanted) {
     return absl::UnavailableError(
         absl::StrCat("waiting for workers: ", idle.size(), " of ", wanted,
                      options.num_pipelines <= 1 ? " have joined" : " are free"));
   }
   std::vector<Worker*> chosen(idle.begin(), idle.begin() + static_cast<ptrdiff_t>(wanted));
-  std::vector<Worker*> order = KeepStages(chosen);
+  std::vector<Worker*> order = KeepStages(options, chosen);
   absl::StatusOr<PlacementPlan> placed = Place(options, order);
   if (!placed.ok()) placed = Place(options, order = chosen);
   if (!placed.ok() && idle.size() > wanted) placed = Place(options, order = Largest(idle, wanted));

@@ -19,8 +19,12 @@ PlacementOptions PlacementOptionsOf(const EngineOptions& options);
 // The options' limit, or the model's context.
 int32_t MaxModelLen(const EngineOptions& options);
 
+// Ranks of a stage, and workers of a pipeline.  REQUIRES: 0 <= stage < num_stages
+int32_t RanksOf(const EngineOptions& options, int32_t stage);
+int32_t WorkersOfPipeline(const EngineOptions& options);
+
 struct Formation {
-  std::vector<Worker*> workers;  // in the order of stages
+  std::vector<Worker*> workers;  // in the order of stages, within them of ranks
   PlacementPlan placement;
 };
 

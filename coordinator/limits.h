@@ -89,6 +89,14 @@ inline constexpr Duration kLoadingSilenceMax = std::chrono::seconds(30);
 // it beats: most likely its link from the previous stage is cut. A worker that computes shows
 // progress after every layer, so one lease would do; the second is for the activation on its way.
 constexpr Duration StuckAfter(Duration lease) { return 2 * lease; }
+// How long the times of steps are added up before they are compared, and how many steps it takes
+// at least: fewer could be one prompt that only some stages have seen. A worker that slows is named
+// after the window in which it did and two more, within ten seconds.
+inline constexpr Duration kPaceWindow = std::chrono::seconds(2);
+inline constexpr int kPaceWindowSteps = 4;
+inline constexpr int kSlowWindows = 2;
+// Short of a factor of 2 by what noise and the mix of prompts and answers make of it.
+inline constexpr double kSlowdown = 1.7;
 // A pipeline that has served this long has not failed because of what it is made of.
 inline constexpr Duration kStableServing = std::chrono::seconds(10);
 // Wait before the next attempt after this many failures in a row: none after the first, then 250 ms

@@ -12,6 +12,8 @@
 #include "base/build_info.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/device_map.h"
+#include "coordinator/forming.h"
+#include "model/partition.h"
 #include "spdlog/sinks/stdout_color_sinks.h"
 #include "spdlog/spdlog.h"
 
@@ -74,6 +76,11 @@ void AddFlags(CLI::App* app, Flags* flags) {
   app->add_option("--pipeline-parallel-size", engine.num_stages, "Stages the layers are split over")
       ->envname("TUTTI_PIPELINE_PARALLEL_SIZE")
       ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  app->add_option("--tensor-parallel-size", engine.num_ranks,
+                  "Ranks each layer is split over: 1, 2, 4 or 8 workers per stage")
+      ->envname("TUTTI_TENSOR_PARALLEL_SIZE")
+      ->check(CLI::Range(1, 8))
       ->capture_default_str();
   app->add_option("--pipelines", engine.num_pipelines,
                   "Copies of the model, each of as many stages; 0: as many as the workers allow")
@@ -159,6 +166,9 @@ absl::Status Serve(Flags flags, const sigset_t& signals) {
     return absl::InvalidArgumentError(absl::StrCat("--pipeline-parallel-size ", engine.num_stages,
                                                    ": the model has only ",
                                                    model->config.num_layers, " layers"));
+  }
+  for (int32_t stage = 0; stage < engine.num_stages; ++stage) {
+    TUTTI_RETURN_IF_ERROR(CheckRanks(model->config, RanksOf(engine, stage)));
   }
   spdlog::info("model '{}': {}, {} layers, context {}", model->name, model->config.architecture,
                model->config.num_layers, model->max_model_len);

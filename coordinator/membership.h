@@ -29,12 +29,15 @@ struct Worker {
   Instant last_progress;  // when `progress` last grew, or a step was done
   uint64_t progress = 0;
   int64_t resident_bytes = 0;
-  int32_t pipeline = -1;  // -1: idle
-  int32_t stage = -1;     // in the current epoch of that pipeline; -1: idle
+  int32_t pipeline = -1;    // -1: idle
+  int32_t stage = -1;       // in the current epoch of that pipeline; -1: idle
+  int32_t rank = 0;         // of that stage
+  std::string waiting_for;  // the worker that its step waits for, as its last beat said
   // What it has loaded, perhaps in an epoch that is over: kept, because the next one often wants
   // the same.
   bool holds_shard = false;
-  int32_t held_stage = -1;  // the stage that shard is of
+  int32_t held_stage = -1;  // the stage and rank that shard is of
+  int32_t held_rank = 0;
   Epoch shard_epoch;
   bool loading = false;  // the shard of shard_epoch; it may be silent for longer meanwhile
 

@@ -12,7 +12,9 @@ namespace tutti {
 
 std::string Pipeline::Describe(const Worker& worker) const {
   if (worker.stage < 0) return absl::StrCat("worker ", worker.id());
+  const bool ranked = stages_[worker.stage].ranks() > 1;
   return absl::StrCat("worker ", worker.id(), " (stage ", worker.stage,
+                      ranked ? absl::StrCat(" rank ", worker.rank) : "",
                       options_->num_pipelines <= 1 && id_.value() == 0
                           ? ""
                           : absl::StrCat(" of pipeline ", id_.value()),
@@ -27,8 +29,8 @@ std::string Pipeline::WhyNot() const {
     return absl::StrCat(cannot_form_.empty() ? "waiting for workers" : cannot_form_, before);
   }
   std::vector<std::string> loading;
-  for (const Stage& stage : stages_) {
-    if (!stage.ready) loading.push_back(stage.plan.ranks.front().device);
+  for (const Shard& shard : shards_) {
+    if (!shard.ready) loading.push_back(shard.plan.device);
   }
   return absl::StrCat("loading on ", absl::StrJoin(loading, ", "), before);
 }
@@ -42,46 +44,74 @@ void Pipeline::Form(const Formation& formation, Instant now, std::vector<Action>
   formed_at_ = now;
   num_blocks_ = formation.placement.num_blocks;
   stages_.clear();
-  for (size_t i = 0; i < formation.workers.size(); ++i) {
-    Worker* const worker = formation.workers[i];
-    const auto stage = static_cast<int32_t>(i);
-    stages_.push_back({.link = worker->link,
-                       .plan = formation.placement.stages[i],
-                       .work_since = now,
-                       .last_done_at = now});
-    worker->pipeline = static_cast<int32_t>(id_.value());
-    worker->stage = worker->held_stage = stage;
-    worker->holds_shard = true;
-    worker->shard_epoch = epoch_;
-    worker->loading = true;
-    actions->push_back(SendToWorker{worker->link, AssignFrame(stage, formation)});
+  shards_.clear();
+  for (const StagePlan& plan : formation.placement.stages) {
+    const auto stage = static_cast<int32_t>(stages_.size());
+    stages_.push_back({.plan = plan, .first_shard = shards_.size()});
+    for (const RankPlan& rank : plan.ranks) {
+      Worker* const worker = formation.workers[shards_.size()];
+      worker->pipeline = static_cast<int32_t>(id_.value());
+      worker->stage = worker->held_stage = stage;
+      worker->rank = worker->held_rank =
+          static_cast<int32_t>(shards_.size() - stages_.back().first_shard);
+      worker->waiting_for.clear();
+      worker->holds_shard = true;
+      worker->shard_epoch = epoch_;
+      worker->loading = true;
+      shards_.push_back({.link = worker->link,
+                         .stage = stage,
+                         .rank = worker->rank,
+                         .plan = rank,
+                         .work_since = now,
+                         .last_done_at = now});
+    }
+  }
+  CHECK(shards_.size() == formation.workers.size());
+  pace_ = PaceWatch(shards_.size());
+  for (const Shard& shard : shards_) {
+    actions->push_back(SendToWorker{shard.link, AssignFrame(shard, formation)});
   }
   rows_up_to_.clear();
   rows_first_step_ = 1;
   last_step_ = 0;
 }
 
-v1::Frame Pipeline::AssignFrame(int32_t stage, const Formation& formation) const {
-  const StagePlan& plan = formation.placement.stages[stage];
-  const auto num_stages = static_cast<int32_t>(formation.workers.size());
+v1::Frame Pipeline::AssignFrame(const Shard& shard, const Formation& formation) const {
+  const Stage& stage = stages_[shard.stage];
   v1::Frame frame;
   frame.set_epoch(epoch_.value());
-  v1::AssignShard* const shard = frame.mutable_assign_shard();
-  shard->set_pipeline(id_.value());
-  shard->set_stage(stage);
-  shard->set_num_stages(num_stages);
-  shard->set_num_ranks(1);
-  shard->set_first_layer(plan.first_layer);
-  shard->set_num_layers(plan.num_layers);
-  shard->set_has_embedding(plan.has_embedding);
-  shard->set_has_head(plan.has_head);
-  shard->set_block_size(formation.placement.block_size);
-  shard->set_num_blocks(formation.placement.num_blocks);
-  shard->set_max_batch_tokens(options_->max_batch_tokens);
-  shard->set_max_sequences(options_->max_sequences);
-  shard->set_max_model_len(MaxModelLen(*options_));
-  if (stage + 1 < num_stages) shard->add_next_worker_ids(formation.workers[stage + 1]->id());
-  if (stage > 0) shard->set_previous_worker_id(formation.workers[stage - 1]->id());
+  v1::AssignShard* const assign = frame.mutable_assign_shard();
+  assign->set_pipeline(id_.value());
+  assign->set_stage(shard.stage);
+  assign->set_num_stages(num_stages());
+  assign->set_rank(shard.rank);
+  assign->set_num_ranks(static_cast<int32_t>(stage.ranks()));
+  assign->set_first_layer(stage.plan.first_layer);
+  assign->set_num_layers(stage.plan.num_layers);
+  assign->set_has_embedding(stage.plan.has_embedding);
+  assign->set_has_head(stage.plan.has_head);
+  assign->set_block_size(formation.placement.block_size);
+  assign->set_num_blocks(formation.placement.num_blocks);
+  assign->set_max_batch_tokens(options_->max_batch_tokens);
+  assign->set_max_sequences(options_->max_sequences);
+  assign->set_max_model_len(MaxModelLen(*options_));
+  const auto name = [&](const Stage& of, size_t rank) {
+    return formation.workers[of.first_shard + rank]->id();
+  };
+  for (size_t rank = 0; stage.ranks() > 1 && rank < stage.ranks(); ++rank) {
+    assign->add_rank_worker_ids(name(stage, rank));
+  }
+  const auto own = static_cast<size_t>(shard.rank);
+  if (shard.stage > 0) {
+    const Stage& before = stages_[shard.stage - 1];
+    assign->set_previous_worker_id(name(before, own % before.ranks()));
+  }
+  if (shard.stage + 1 < num_stages()) {
+    const Stage& next = stages_[shard.stage + 1];
+    for (size_t rank = own; rank < next.ranks(); rank += stage.ranks()) {
+      assign->add_next_worker_ids(name(next, rank));
+    }
+  }
   return frame;
 }
 
@@ -94,11 +124,25 @@ void Pipeline::End(const std::string& why, Instant now) {
   epoch_ = ++*last_epoch_;
   state_ = State::kWaiting;
   num_blocks_ = 0;
-  for (const Stage& stage : stages_) {
-    Worker* const worker = membership_->Find(stage.link);
+  for (const Shard& shard : shards_) {
+    Worker* const worker = membership_->Find(shard.link);
     if (worker != nullptr) worker->pipeline = worker->stage = -1;
   }
   stages_.clear();
+  shards_.clear();
+}
+
+Pipeline::Shard& Pipeline::ShardOf(const Worker& worker) {
+  return shards_[stages_[worker.stage].first_shard + static_cast<size_t>(worker.rank)];
+}
+
+uint64_t Pipeline::DoneStep(int32_t stage) const {
+  const Stage& of = stages_[stage];
+  uint64_t done = shards_[of.first_shard].done_step;
+  for (size_t rank = 1; rank < of.ranks(); ++rank) {
+    done = std::min(done, shards_[of.first_shard + rank].done_step);
+  }
+  return done;
 }
 
 absl::Status Pipeline::OnShardProgress(const Worker& worker, const v1::ShardProgress& progress) {
@@ -106,17 +150,17 @@ absl::Status Pipeline::OnShardProgress(const Worker& worker, const v1::ShardProg
     return absl::InvalidArgumentError(absl::StrCat("shard_progress says ", progress.loaded_bytes(),
                                                    " of ", progress.total_bytes(), " bytes"));
   }
-  stages_[worker.stage].progress = progress;
+  ShardOf(worker).progress = progress;
   return absl::OkStatus();
 }
 
 absl::Status Pipeline::OnShardReady(const Worker& worker, const v1::ShardReady& ready,
                                     Instant now) {
-  Stage& stage = stages_[worker.stage];
-  if (stage.ready) return absl::FailedPreconditionError("shard_ready came twice");
-  stage.ready = true;
-  stage.actual = ready;
-  if (std::all_of(stages_.begin(), stages_.end(), [](const Stage& s) { return s.ready; })) {
+  Shard& shard = ShardOf(worker);
+  if (shard.ready) return absl::FailedPreconditionError("shard_ready came twice");
+  shard.ready = true;
+  shard.actual = ready;
+  if (std::all_of(shards_.begin(), shards_.end(), [](const Shard& s) { return s.ready; })) {
     state_ = State::kServing;
     serving_since_ = now;
   }
@@ -124,31 +168,39 @@ absl::Status Pipeline::OnShardReady(const Worker& worker, const v1::ShardReady& 
 }
 
 absl::Status Pipeline::OnStepDone(Worker* worker, const v1::StepDone& done, Instant now) {
-  Stage& stage = stages_[worker->stage];
-  if (done.step() != stage.done_step + 1 || done.step() > last_step_) {
+  Shard& shard = ShardOf(*worker);
+  if (done.step() != shard.done_step + 1 || done.step() > last_step_) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "step ", done.step(), " done, after ", stage.done_step, " of ", last_step_, " planned"));
+        "step ", done.step(), " done, after ", shard.done_step, " of ", last_step_, " planned"));
   }
-  stage.done_step = done.step();
-  stage.rows = rows_up_to_[done.step() - rows_first_step_];
-  stage.work_since = now;
-  stage.compute_seconds += static_cast<double>(done.compute_us()) * 1e-6;
+  shard.done_step = done.step();
+  shard.rows = rows_up_to_[done.step() - rows_first_step_];
+  shard.work_since = now;
+  shard.compute_seconds += static_cast<double>(done.compute_us()) * 1e-6;
   // Several steps may wait at once, so their times overlap: of the time since the step before, all
   // that was not computing can have been waiting.
-  const double since = Seconds(now - stage.last_done_at);
+  const double since = Seconds(now - shard.last_done_at);
   const double computing = static_cast<double>(done.compute_us()) * 1e-6;
-  stage.wait_seconds +=
+  shard.wait_seconds +=
       std::clamp(static_cast<double>(done.wait_us()) * 1e-6, 0.0, std::max(0.0, since - computing));
-  stage.last_done_at = now;
-  stage.out = done.activation_out();
+  shard.last_done_at = now;
+  shard.exchange_wait_seconds += static_cast<double>(done.exchange_wait_us()) * 1e-6;
+  pace_.OnStep(static_cast<size_t>(&shard - shards_.data()),
+               computing - static_cast<double>(done.exchange_wait_us()) * 1e-6, now);
+  shard.out = done.activation_out();
+  shard.exchange_out = done.exchange_out();
   worker->last_progress = now;
-  // The next stage can go on from now, if this is the step it waits for.
-  if (!IsLast(*worker)) {
-    Stage& next = stages_[worker->stage + 1];
-    if (next.done_step + 1 == done.step()) next.work_since = now;
+  // The ranks of the next stage can go on from now, if this is the step they wait for.
+  const uint64_t possible = DoneStep(worker->stage);
+  if (worker->stage + 1 < num_stages() && possible == done.step()) {
+    const Stage& next = stages_[worker->stage + 1];
+    for (size_t rank = 0; rank < next.ranks(); ++rank) {
+      Shard& fed = shards_[next.first_shard + rank];
+      if (fed.done_step + 1 == done.step()) fed.work_since = now;
+    }
   }
   uint64_t done_by_all = done.step();
-  for (const Stage& other : stages_) done_by_all = std::min(done_by_all, other.done_step);
+  for (const Shard& other : shards_) done_by_all = std::min(done_by_all, other.done_step);
   for (; rows_first_step_ < done_by_all; ++rows_first_step_) rows_up_to_.pop_front();
   return absl::OkStatus();
 }
@@ -158,35 +210,47 @@ void Pipeline::SendPlan(v1::StepPlan plan, Instant now, std::vector<Action>* act
   CHECK(plan.step() == last_step_ + 1);
   last_step_ = plan.step();
   rows_up_to_.push_back((rows_up_to_.empty() ? 0 : rows_up_to_.back()) + plan.total_rows());
-  if (stages_.front().done_step + 1 == last_step_) stages_.front().work_since = now;
+  for (size_t rank = 0; rank < stages_.front().ranks(); ++rank) {
+    if (shards_[rank].done_step + 1 == last_step_) shards_[rank].work_since = now;
+  }
   v1::Frame frame;
   frame.set_epoch(epoch_.value());
   *frame.mutable_step_plan() = std::move(plan);
-  for (size_t i = 0; i + 1 < stages_.size(); ++i) {
-    actions->push_back(SendToWorker{stages_[i].link, frame});
+  for (size_t i = 0; i + 1 < shards_.size(); ++i) {
+    actions->push_back(SendToWorker{shards_[i].link, frame});
   }
-  actions->push_back(SendToWorker{stages_.back().link, std::move(frame)});
+  actions->push_back(SendToWorker{shards_.back().link, std::move(frame)});
 }
 
-bool Pipeline::HasWork(size_t stage) const {
-  const uint64_t possible = stage == 0 ? last_step_ : stages_[stage - 1].done_step;
-  return possible > stages_[stage].done_step;
+bool Pipeline::HasWork(const Shard& shard) const {
+  const uint64_t possible = shard.stage == 0 ? last_step_ : DoneStep(shard.stage - 1);
+  return possible > shard.done_step;
+}
+
+// Whoever waits for another rank is not the one that is stuck. When all ranks wait for one another,
+// the way between them is cut, and they end the wait themselves.
+bool Pipeline::WaitsForRank(const Worker& worker) const {
+  if (worker.waiting_for.empty()) return false;
+  const Stage& stage = stages_[worker.stage];
+  return std::any_of(stage.plan.ranks.begin(), stage.plan.ranks.end(),
+                     [&](const RankPlan& rank) { return rank.device == worker.waiting_for; });
 }
 
 std::optional<Pipeline::Stuck> Pipeline::FindStuck(Instant now) const {
   if (state_ != State::kServing) return std::nullopt;
-  for (size_t i = 0; i < stages_.size(); ++i) {
-    if (!HasWork(i)) continue;
-    const Worker* const worker = membership_->Find(stages_[i].link);
-    const Instant since = std::max(stages_[i].work_since, worker->last_progress);
+  for (const Shard& shard : shards_) {
+    if (!HasWork(shard)) continue;
+    const Worker* const worker = membership_->Find(shard.link);
+    if (WaitsForRank(*worker)) continue;
+    const Instant since = std::max(shard.work_since, worker->last_progress);
     if (now - since < StuckAfter(options_->lease)) continue;
     std::string given =
-        i == 0 ? "it was planned"
-               : absl::StrCat(stages_[i - 1].plan.ranks.front().device, " had done it");
-    return Stuck{
-        stages_[i].link,
-        absl::StrCat("no progress on step ", stages_[i].done_step + 1, " for ",
-                     static_cast<int64_t>(Milliseconds(now - since)), " ms after ", given)};
+        shard.stage == 0
+            ? "it was planned"
+            : absl::StrCat(stages_[shard.stage - 1].plan.ranks.front().device, " had done it");
+    return Stuck{shard.link, absl::StrCat("no progress on step ", shard.done_step + 1, " for ",
+                                          static_cast<int64_t>(Milliseconds(now - since)),
+                                          " ms after ", given)};
   }
   return std::nullopt;
 }
@@ -199,11 +263,12 @@ Instant Pipeline::next_deadline() const {
   if (state_ == State::kLoading) return formed_at_ + options_->load_timeout;
   if (state_ == State::kWaiting) return back_off_until_.value_or(kInstantNever);
   Instant deadline = kInstantNever;
-  for (size_t i = 0; i < stages_.size(); ++i) {
-    if (!HasWork(i)) continue;
-    const Worker* const worker = membership_->Find(stages_[i].link);
-    deadline = std::min(deadline, std::max(stages_[i].work_since, worker->last_progress) +
-                                      StuckAfter(options_->lease));
+  for (const Shard& shard : shards_) {
+    if (!HasWork(shard)) continue;
+    const Worker* const worker = membership_->Find(shard.link);
+    if (WaitsForRank(*worker)) continue;
+    deadline = std::min(
+        deadline, std::max(shard.work_since, worker->last_progress) + StuckAfter(options_->lease));
   }
   return deadline;
 }

@@ -1,5 +1,5 @@
-// One pipeline: which worker serves which stage in which epoch, how far loading has come, how far
-// each stage has got.
+// One pipeline: which worker serves which stage and rank in which epoch, how far loading has come,
+// how far each of them has got.
 //
 // It forms from idle workers, loads, serves, and ends when one of its workers is lost; every
 // beginning and every end is a new epoch. Epochs are counted over all pipelines, so that no frame
@@ -21,6 +21,7 @@
 #include "coordinator/engine.h"
 #include "coordinator/forming.h"
 #include "coordinator/membership.h"
+#include "coordinator/pace_watch.h"
 #include "tutti/v1/cluster.pb.h"
 
 namespace tutti {
@@ -38,7 +39,10 @@ class Pipeline {
   State state() const { return state_; }
   Epoch epoch() const { return epoch_; }
   int32_t num_blocks() const { return num_blocks_; }
-  bool IsLast(const Worker& worker) const { return worker.stage + 1 == num_stages(); }
+  // Whether this worker tells what was sampled: rank 0 of the last stage.
+  bool TellsResults(const Worker& worker) const {
+    return worker.stage + 1 == num_stages() && worker.rank == 0;
+  }
   int32_t num_stages() const { return static_cast<int32_t>(stages_.size()); }
   // Why it does not serve, for people.
   std::string WhyNot() const;
@@ -77,16 +81,19 @@ class Pipeline {
   // When WantsWorkers, FindStuck or LoadTimedOut may change though nothing happens.
   Instant next_deadline() const;
 
-  // "worker w2 (stage 1)"
+  // "worker w2 (stage 1)", "worker w3 (stage 1 rank 1)"
   std::string Describe(const Worker& worker) const;
   void FillStatus(Instant now, v1::PipelineStatus* status) const;
   // Who holds the K/V of a prompt's first `tokens` tokens.  REQUIRES: they fill whole blocks here
   void FillHolding(int32_t tokens, v1::PrefixHolding* holding) const;
 
  private:
-  struct Stage {
+  // One worker's part: a rank of a stage.
+  struct Shard {
     LinkKey link;
-    StagePlan plan;
+    int32_t stage = 0;
+    int32_t rank = 0;
+    RankPlan plan;
     bool ready = false;
     v1::ShardReady actual;
     v1::ShardProgress progress;
@@ -95,13 +102,24 @@ class Pipeline {
     Instant work_since;      // when its next step, or its last one, became possible
     double compute_seconds = 0;
     double wait_seconds = 0;
+    double exchange_wait_seconds = 0;  // of compute_seconds, for other ranks
     Instant last_done_at;
     v1::LinkCounters out;
+    v1::LinkCounters exchange_out;
+  };
+  struct Stage {
+    StagePlan plan;
+    size_t first_shard = 0;  // of its ranks, in order
+    size_t ranks() const { return plan.ranks.size(); }
   };
 
-  v1::Frame AssignFrame(int32_t stage, const Formation& formation) const;
-  bool HasWork(size_t stage) const;
-  void FillStage(size_t index, Instant now, v1::StageStatus* status) const;
+  v1::Frame AssignFrame(const Shard& shard, const Formation& formation) const;
+  Shard& ShardOf(const Worker& worker);
+  // The last step that all ranks of a stage have done.
+  uint64_t DoneStep(int32_t stage) const;
+  bool HasWork(const Shard& shard) const;
+  bool WaitsForRank(const Worker& worker) const;
+  void FillShard(const Shard& shard, Instant now, v1::StageStatus* status) const;
 
   const PipelineId id_;
   const EngineOptions* const options_;
@@ -111,6 +129,8 @@ class Pipeline {
   Epoch epoch_;
   int32_t num_blocks_ = 0;
   std::vector<Stage> stages_;  // empty while waiting
+  std::vector<Shard> shards_;  // stage by stage, rank by rank
+  PaceWatch pace_{0};          // of the shards, in their order
   Instant formed_at_;
   Instant serving_since_;
   std::string cannot_form_;  // why the last attempt found no placement

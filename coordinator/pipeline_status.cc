@@ -1,4 +1,5 @@
 // What an operator sees of a pipeline.
+#include "absl/strings/str_format.h"
 #include "coordinator/pipeline.h"
 
 namespace tutti {
@@ -25,8 +26,13 @@ void Pipeline::FillStatus(Instant now, v1::PipelineStatus* status) const {
   status->set_block_size(options_->block_size);
   status->set_blocks_total(num_blocks_);
   status->set_kv_tokens_total(int64_t{num_blocks_} * options_->block_size);
-  status->set_steps(stages_.empty() ? 0 : stages_.back().done_step);
-  for (size_t i = 0; i < stages_.size(); ++i) FillStage(i, now, status->add_stages());
+  status->set_steps(stages_.empty() ? 0 : DoneStep(num_stages() - 1));
+  for (const Shard& shard : shards_) FillShard(shard, now, status->add_stages());
+  if (const std::optional<size_t> slow = pace_.straggler()) {
+    status->set_straggler(
+        absl::StrFormat("%s takes %.1f times as long for a step as before, beside the others",
+                        Describe(*membership_->Find(shards_[*slow].link)), pace_.slowdown(*slow)));
+  }
   if (!stages_.empty()) status->set_numerics_class(membership_->numerics_class());
 }
 
@@ -49,44 +55,49 @@ void Pipeline::FillHolding(int32_t tokens, v1::PrefixHolding* holding) const {
   }
 }
 
-void Pipeline::FillStage(size_t index, Instant now, v1::StageStatus* status) const {
-  const Stage& stage = stages_[index];
-  status->set_stage(static_cast<int32_t>(index));
+void Pipeline::FillShard(const Shard& shard, Instant now, v1::StageStatus* status) const {
+  const Stage& stage = stages_[shard.stage];
+  status->set_stage(shard.stage);
+  status->set_rank(shard.rank);
+  status->set_num_ranks(static_cast<int32_t>(stage.ranks()));
   status->set_first_layer(stage.plan.first_layer);
   status->set_num_layers(stage.plan.num_layers);
   status->set_has_embedding(stage.plan.has_embedding);
   status->set_has_head(stage.plan.has_head);
-  const RankPlan& plan = stage.plan.ranks.front();
+  const RankPlan& plan = shard.plan;
   v1::MemoryBytes* const predicted = status->mutable_predicted();
   predicted->set_weights(plan.weight_bytes);
   predicted->set_kv(plan.kv_bytes);
   predicted->set_activations(plan.activation_bytes);
   predicted->set_budget(plan.budget_bytes);
   v1::MemoryBytes* const actual = status->mutable_actual();
-  actual->set_weights(stage.actual.weight_bytes());
-  actual->set_kv(stage.actual.kv_bytes());
-  actual->set_activations(stage.actual.activation_bytes());
+  actual->set_weights(shard.actual.weight_bytes());
+  actual->set_kv(shard.actual.kv_bytes());
+  actual->set_activations(shard.actual.activation_bytes());
   actual->set_budget(plan.budget_bytes);
-  if (const Worker* const worker = membership_->Find(stage.link)) {
+  if (const Worker* const worker = membership_->Find(shard.link)) {
     FillWorkerStatus(*worker, now, status->mutable_worker());
     actual->set_resident(worker->resident_bytes);
   }
-  status->set_load_seconds(stage.actual.load_seconds());
-  const double total = static_cast<double>(stage.progress.total_bytes());
-  status->set_loaded_share(stage.ready ? 1
-                           : total > 0 ? static_cast<double>(stage.progress.loaded_bytes()) / total
+  status->set_load_seconds(shard.actual.load_seconds());
+  const double total = static_cast<double>(shard.progress.total_bytes());
+  status->set_loaded_share(shard.ready ? 1
+                           : total > 0 ? static_cast<double>(shard.progress.loaded_bytes()) / total
                                        : 0);
   const double seconds = Seconds(now - formed_at_);
   if (seconds > 0) {
-    status->set_compute_share(stage.compute_seconds / seconds);
-    status->set_wait_share(stage.wait_seconds / seconds);
+    status->set_compute_share(shard.compute_seconds / seconds);
+    status->set_wait_share(shard.wait_seconds / seconds);
+    status->set_exchange_wait_share(shard.exchange_wait_seconds / seconds);
   }
-  status->set_activation_bytes_out(stage.out.bytes());
-  status->set_activation_frames_out(stage.out.frames());
-  status->set_rows(stage.rows);
-  if (stage.rows > 0) {
-    status->set_activation_bytes_per_token(static_cast<double>(stage.out.bytes()) /
-                                           static_cast<double>(stage.rows));
+  status->set_activation_bytes_out(shard.out.bytes());
+  status->set_activation_frames_out(shard.out.frames());
+  status->set_slowdown(pace_.slowdown(static_cast<size_t>(&shard - shards_.data())));
+  status->set_exchange_bytes_out(shard.exchange_out.bytes());
+  status->set_rows(shard.rows);
+  if (shard.rows > 0) {
+    status->set_activation_bytes_per_token(static_cast<double>(shard.out.bytes()) /
+                                           static_cast<double>(shard.rows));
   }
 }
 

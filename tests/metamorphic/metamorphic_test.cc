@@ -11,10 +11,12 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/random.h"
+#include "model/partition.h"
 #include "nlohmann/json.hpp"
 #include "tests/support/in_process_cluster.h"
 
@@ -33,17 +35,18 @@ std::string Environment(const char* name, const std::string& otherwise) {
 std::string DemoDir() { return Environment("TUTTI_SOURCE_DIR", ".") + "/models/demo"; }
 
 // A random checkpoint with the demo model's vocabulary and another shape and type.
-std::string MakeModel(const std::string& name, const std::string& dtype, bool tied) {
+std::string MakeModel(const std::string& name, const std::string& dtype, bool tied, int heads,
+                      int kv_heads, int intermediate) {
   const std::filesystem::path dir = std::filesystem::temp_directory_path() /
                                     absl::StrCat("tutti-metamorphic-", getpid(), "-", name);
   std::filesystem::create_directories(dir);
   std::ifstream in(DemoDir() + "/config.json");
   nlohmann::json config = nlohmann::json::parse(in);
   config["hidden_size"] = 80;
-  config["intermediate_size"] = 100;
+  config["intermediate_size"] = intermediate;
   config["num_hidden_layers"] = 5;
-  config["num_attention_heads"] = 6;
-  config["num_key_value_heads"] = 2;
+  config["num_attention_heads"] = heads;
+  config["num_key_value_heads"] = kv_heads;
   config["head_dim"] = 24;
   config["tie_word_embeddings"] = tied;
   config.erase("layer_types");
@@ -114,6 +117,24 @@ std::vector<int32_t> DrawSplit(Random* random, int32_t layers, int32_t stages) {
   return split;
 }
 
+// Workers of a cluster: each is a server with threads of its own.
+constexpr int kWorkersMax = 10;
+
+// Each stage of its own number of ranks, of those that the model takes; often one.
+std::vector<int> DrawRanks(Random* random, const std::string& dir, size_t stages) {
+  const ModelConfig config = LoadModelConfig(dir).value();
+  std::vector<int> ranks(stages, 1);
+  if (random->Chance(0.3)) return ranks;
+  int workers = 0;
+  for (int& count : ranks) {
+    do {
+      count = 1 << random->Between(0, 3);
+    } while (!CheckRanks(config, count).ok() || workers + count > kWorkersMax);
+    workers += count;
+  }
+  return ranks;
+}
+
 struct Model {
   std::string dir;
   int32_t layers = 0;
@@ -125,8 +146,9 @@ class MetamorphicTest : public ::testing::Test {
   static void SetUpTestSuite() {
     models_ = new std::map<std::string, Model>;
     (*models_)["demo"].dir = DemoDir();
-    (*models_)["untied-f32"].dir = MakeModel("untied-f32", "f32", false);
-    (*models_)["tied-f16"].dir = MakeModel("tied-f16", "f16", true);
+    (*models_)["untied-f32"].dir = MakeModel("untied-f32", "f32", false, 6, 2, 100);
+    (*models_)["tied-f16"].dir = MakeModel("tied-f16", "f16", true, 8, 1, 77);
+    (*models_)["untied-bf16"].dir = MakeModel("untied-bf16", "bf16", false, 8, 8, 64);
     for (auto& [name, model] : *models_) {
       InProcessClusterOptions plainest{.model_dir = model.dir};
       plainest.engine.enable_prefix_caching = false;
@@ -150,11 +172,13 @@ class MetamorphicTest : public ::testing::Test {
 
   void RunCase(uint64_t seed) {
     Random random(seed);
-    auto which = std::next(models_->begin(), random.Between(0, 2));
+    auto which =
+        std::next(models_->begin(), random.Between(0, static_cast<int64_t>(models_->size()) - 1));
     const Model& model = which->second;
     InProcessClusterOptions options{.model_dir = model.dir};
     options.layers = DrawSplit(&random, model.layers,
                                static_cast<int32_t>(random.Between(1, std::min(4, model.layers))));
+    options.ranks = DrawRanks(&random, model.dir, options.layers.size());
     options.threads = static_cast<int>(random.Between(1, 2));
     options.engine.block_size = static_cast<int32_t>(16 << random.Between(0, 2));
     options.engine.max_batch_tokens = static_cast<int32_t>(random.Between(1, 200));
@@ -164,8 +188,9 @@ class MetamorphicTest : public ::testing::Test {
     // Sometimes so little KV room that sequences must take turns.
     if (random.Chance(0.3)) options.engine.kv_tokens_max = 320;
     const std::string drawn = absl::StrCat(
-        "seed ", seed, ": ", which->first, ", layers ", absl::StrJoin(options.layers, "+"), ", ",
-        options.threads, " threads, blocks of ", options.engine.block_size, ", budget ",
+        "seed ", seed, ": ", which->first, ", layers ", absl::StrJoin(options.layers, "+"),
+        ", ranks ", absl::StrJoin(options.ranks, "+"), ", ", options.threads,
+        " threads, blocks of ", options.engine.block_size, ", budget ",
         options.engine.max_batch_tokens, ", chunk ", options.engine.chunk_tokens, ", ",
         options.engine.max_sequences, " at once, KV ", options.engine.kv_tokens_max,
         options.engine.enable_prefix_caching ? ", prefixes cached" : ", nothing cached");
@@ -200,6 +225,39 @@ TEST_F(MetamorphicTest, NothingButTheRequestChangesTheAnswer) {
   }
   if (cases >= 12) {
     EXPECT_GT(cached_tokens_, 200 * cases) << "hardly anything was shared";
+  }
+}
+
+// One rank of two dies in the middle of an answer: the request ends within two seconds saying who
+// was lost, and the pipeline serves again when it is back.
+TEST_F(MetamorphicTest, ALostRankIsNamedAndThePipelineFormsAgain) {
+  InProcessClusterOptions options{.model_dir = DemoDir(), .layers = {2, 2}, .ranks = {2, 2}};
+  InProcessCluster cluster(options);
+  for (const size_t lost : {size_t{1}, size_t{2}}) {
+    v1::GenerateRequest request = Workload()[0];
+    request.mutable_sampling()->set_max_tokens(1500);
+    const auto begin = std::chrono::steady_clock::now();
+    std::optional<std::chrono::steady_clock::time_point> died;
+    grpc::ClientContext context;
+    auto reader = cluster.inference()->Generate(&context, request);
+    v1::GenerateResponse response;
+    size_t tokens = 0;
+    while (reader->Read(&response)) {
+      tokens += static_cast<size_t>(response.tokens_size());
+      if (tokens < 5 || died.has_value()) continue;
+      cluster.StopWorker(lost);
+      died = std::chrono::steady_clock::now();
+    }
+    const grpc::Status status = reader->Finish();
+    ASSERT_TRUE(died.has_value()) << status.error_message();
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+    EXPECT_NE(status.error_message().find(absl::StrCat("w", lost)), std::string::npos)
+        << status.error_message();
+    EXPECT_LT(std::chrono::steady_clock::now() - *died, std::chrono::seconds(2));
+    EXPECT_GE(*died, begin);
+    cluster.StartWorker(lost);
+    cluster.WaitServing(true);
+    EXPECT_EQ(Voice(cluster.Generate(Workload()[3])), models_->at("demo").voices[3]);
   }
 }
 

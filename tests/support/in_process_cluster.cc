@@ -41,16 +41,22 @@ InProcessCluster::InProcessCluster(InProcessClusterOptions options) : options_(s
   coordinator.engine = options_.engine;
   coordinator.engine.cluster_id = "test";
   coordinator.engine.build = BuildStamp();
+  size_t workers = 0;
   for (size_t stage = 0; stage < options_.layers.size(); ++stage) {
-    coordinator.engine.device_map.push_back({absl::StrCat("w", stage), options_.layers[stage]});
+    EngineOptions::StageOverride& entry = coordinator.engine.device_map.emplace_back();
+    entry.worker_id = absl::StrCat("w", workers++);
+    entry.num_layers = options_.layers[stage];
+    for (int rank = 1; !options_.ranks.empty() && rank < options_.ranks[stage]; ++rank) {
+      entry.further_ranks.push_back(absl::StrCat("w", workers++));
+    }
   }
   coordinator.engine.num_stages =
       std::max<int32_t>(1, static_cast<int32_t>(options_.layers.size()));
   coordinator_ = std::make_unique<Coordinator>(*std::move(model), std::move(coordinator));
   const absl::Status started = coordinator_->Start();
   CHECK(started.ok()) << started.ToString();
-  workers_.resize(std::max<size_t>(1, options_.layers.size()));
-  for (size_t stage = 0; stage < workers_.size(); ++stage) StartWorker(stage);
+  workers_.resize(std::max<size_t>(1, workers));
+  for (size_t index = 0; index < workers_.size(); ++index) StartWorker(index);
   channel_ = grpc::CreateChannel(coordinator_->address(), grpc::InsecureChannelCredentials());
   inference_ = v1::Inference::NewStub(channel_);
   admin_ = v1::Admin::NewStub(channel_);
@@ -65,12 +71,12 @@ InProcessCluster::~InProcessCluster() {
   std::filesystem::remove_all(directory_, ignored);
 }
 
-WorkerOptions InProcessCluster::OptionsOfWorker(size_t stage) const {
+WorkerOptions InProcessCluster::OptionsOfWorker(size_t index) const {
   WorkerOptions worker;
   worker.model_dir = options_.model_dir;
   worker.coordinator = Socket("peers");
-  worker.listen = Socket(absl::StrCat("w", stage));
-  worker.worker_id = absl::StrCat("w", stage);
+  worker.listen = Socket(absl::StrCat("w", index));
+  worker.worker_id = absl::StrCat("w", index);
   worker.cluster_id = "test";
   worker.device = options_.device;
   worker.memory_bytes = options_.worker_memory_bytes;
@@ -83,10 +89,10 @@ WorkerOptions InProcessCluster::OptionsOfWorker(size_t stage) const {
   return worker;
 }
 
-void InProcessCluster::StartWorker(size_t stage) {
-  auto worker = Worker::Start(OptionsOfWorker(stage));
+void InProcessCluster::StartWorker(size_t index) {
+  auto worker = Worker::Start(OptionsOfWorker(index));
   CHECK(worker.ok()) << worker.status().ToString();
-  workers_[stage] = *std::move(worker);
+  workers_[index] = *std::move(worker);
 }
 
 v1::GetStatusResponse InProcessCluster::Status() {

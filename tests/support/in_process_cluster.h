@@ -17,6 +17,7 @@ namespace tutti::testing {
 struct InProcessClusterOptions {
   std::string model_dir;
   std::vector<int32_t> layers;  // per stage, one worker each; empty: one stage with all
+  std::vector<int> ranks;       // per stage, one worker each; empty: one rank
   int threads = 1;              // of each worker
   std::string device = "cpu";
   int64_t worker_memory_bytes = int64_t{1} << 30;
@@ -51,16 +52,17 @@ class InProcessCluster {
   v1::Inference::Stub* inference() { return inference_.get(); }
   std::shared_ptr<grpc::Channel> channel() { return channel_; }
   const std::string& address() const { return coordinator_->address(); }
-  // Ends the worker of this stage as a crash would: its links close without a word.
-  void StopWorker(size_t stage) { workers_[stage].reset(); }
-  void StartWorker(size_t stage);
+  // Ends a worker as a crash would: its links close without a word. Workers are numbered stage by
+  // stage, within them rank by rank; worker i is called "w<i>".
+  void StopWorker(size_t index) { workers_[index].reset(); }
+  void StartWorker(size_t index);
   // Waits until the service says that it does, or does not, serve.
   void WaitServing(bool serving);
   // Waits until no request runs or waits and no KV block is in use.
   void WaitIdle();
 
  private:
-  WorkerOptions OptionsOfWorker(size_t stage) const;
+  WorkerOptions OptionsOfWorker(size_t index) const;
   std::string Socket(const std::string& name) const { return "unix:" + directory_ + "/" + name; }
 
   const InProcessClusterOptions options_;

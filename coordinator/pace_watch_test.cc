@@ -1,0 +1,78 @@
+#include "coordinator/pace_watch.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "base/random.h"
+
+namespace tutti {
+namespace {
+
+// Workers that take so long for a step, with a little noise, for a while.
+class PaceWatchTest : public testing::Test {
+ protected:
+  void Run(PaceWatch* watch, const std::vector<double>& seconds, double duration) {
+    const Instant end = now_ + std::chrono::microseconds(static_cast<int64_t>(duration * 1e6));
+    while (now_ < end) {
+      double longest = 0;
+      for (size_t i = 0; i < seconds.size(); ++i) {
+        const double took =
+            seconds[i] * (1 + 0.1 * static_cast<double>(random_.Between(0, 10)) / 10);
+        watch->OnStep(i, took, now_);
+        longest = std::max(longest, took);
+      }
+      now_ += std::chrono::microseconds(static_cast<int64_t>(longest * 1e6));
+    }
+  }
+  Instant now_ = Instant() + std::chrono::hours(1);
+  Random random_{7};
+};
+
+TEST_F(PaceWatchTest, NamesAWorkerThatTakesTwiceAsLongWithinTenSeconds) {
+  PaceWatch watch(3);
+  Run(&watch, {0.03, 0.05, 0.03}, 20);
+  EXPECT_FALSE(watch.straggler().has_value()) << "an uneven split is not a slow worker";
+  Run(&watch, {0.03, 0.05, 0.06}, 10);
+  ASSERT_TRUE(watch.straggler().has_value());
+  EXPECT_EQ(*watch.straggler(), 2u);
+  EXPECT_NEAR(watch.slowdown(2), 2, 0.3);
+  EXPECT_NEAR(watch.slowdown(0), 1, 0.2);
+  Run(&watch, {0.03, 0.05, 0.03}, 10);
+  EXPECT_FALSE(watch.straggler().has_value());
+}
+
+TEST_F(PaceWatchTest, ALoadThatAllShareNamesNobody) {
+  PaceWatch watch(2);
+  Run(&watch, {0.01, 0.02}, 20);
+  Run(&watch, {0.1, 0.2}, 20);
+  Run(&watch, {0.01, 0.02}, 20);
+  EXPECT_FALSE(watch.straggler().has_value());
+}
+
+TEST_F(PaceWatchTest, OneThatWasSlowFromTheStartMayRecover) {
+  PaceWatch watch(2);
+  Run(&watch, {0.02, 0.04}, 20);
+  Run(&watch, {0.02, 0.02}, 20);
+  EXPECT_FALSE(watch.straggler().has_value());
+  Run(&watch, {0.02, 0.04}, 10);
+  EXPECT_EQ(watch.straggler(), std::optional<size_t>(1));
+}
+
+TEST_F(PaceWatchTest, AWorkerAloneIsNeverSlow) {
+  PaceWatch watch(1);
+  Run(&watch, {0.02}, 20);
+  Run(&watch, {0.2}, 20);
+  EXPECT_FALSE(watch.straggler().has_value());
+  EXPECT_EQ(watch.slowdown(0), 1);
+}
+
+TEST_F(PaceWatchTest, FewStepsSayNothing) {
+  PaceWatch watch(2);
+  Run(&watch, {1.0, 1.0}, 20);
+  Run(&watch, {1.0, 3.0}, 3);
+  EXPECT_FALSE(watch.straggler().has_value());
+}
+
+}  // namespace
+}  // namespace tutti
