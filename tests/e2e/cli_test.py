@@ -137,16 +137,22 @@ class Plan(unittest.TestCase):
         done = tutti("plan", "--model", os.path.join(configs, "Qwen3-4B-AWQ"), "--devices", "1x24GiB")
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("awq", done.stderr.lower())
-        done = tutti("plan", "--model", os.path.join(configs, "chatglm3-6b"), "--devices", "1x24GiB")
+
+    def test_unknown_families_are_refused_by_name(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "config.json"), "w") as file:
+                json.dump({"architectures": ["MambaForCausalLM"], "model_type": "mamba"}, file)
+            done = tutti("plan", "--model", folder, "--devices", "1x24GiB")
         self.assertNotEqual(done.returncode, 0)
-        self.assertIn("ChatGLM", done.stderr)
+        self.assertIn("MambaForCausalLM", done.stderr)
 
     @unittest.skipUnless(TESTDATA, "TUTTI_TESTDATA is not set: no real configurations here")
     def test_uneven_devices_all_get_their_share(self):
         model = os.path.join(TESTDATA, "configs", "Qwen3-8B")
         plan = self.plan("--model", model, "--devices", "1x8GiB,1x24GiB", "--max-model-len", "8192")
-        small, large = plan["pipelines"][0]["stages"]
-        self.assertLess(small["num_layers"], large["num_layers"])
+        layers = {stage["ranks"][0]["device"]: stage["num_layers"]
+                  for stage in plan["pipelines"][0]["stages"]}
+        self.assertLess(layers["device 0"], layers["device 1"])
         done = tutti("plan", "--model", model, "--devices", "1x8GiB,1x24GiB")
         self.assertIn("KV room", done.stdout)
 
