@@ -21,22 +21,19 @@ class Mailbox {
   // elsewhere.
   explicit Mailbox(size_t capacity) : capacity_(capacity) {}
 
-  // Thread: any. Never blocks.
+  // Thread: any. Never blocks. The consumer may destroy the mailbox as soon as it has the item: it
+  // is told under the lock, so that nothing here is touched after that.
   void Post(T item) {
-    {
-      std::lock_guard lock(mutex_);
-      items_.push_back(std::move(item));
-    }
+    std::lock_guard lock(mutex_);
+    items_.push_back(std::move(item));
     ready_.notify_one();
   }
 
   // Like Post; false, with nothing queued, when `capacity` items wait or the mailbox is closed.
   bool TryPost(T item) {
-    {
-      std::lock_guard lock(mutex_);
-      if (closed_ || items_.size() >= capacity_) return false;
-      items_.push_back(std::move(item));
-    }
+    std::lock_guard lock(mutex_);
+    if (closed_ || items_.size() >= capacity_) return false;
+    items_.push_back(std::move(item));
     ready_.notify_one();
     return true;
   }
@@ -59,10 +56,8 @@ class Mailbox {
 
   // Wakes the consumer; later TryPosts fail, queued items are still delivered.  Thread: any.
   void Close() {
-    {
-      std::lock_guard lock(mutex_);
-      closed_ = true;
-    }
+    std::lock_guard lock(mutex_);
+    closed_ = true;
     ready_.notify_all();
   }
 

@@ -11,6 +11,10 @@ using ::testing::HasSubstr;
 ModelConfig Layers(int64_t count) {
   ModelConfig config;
   config.num_layers = count;
+  config.num_heads = config.num_kv_heads = 8;
+  config.head_dim = 8;
+  config.hidden_size = config.intermediate_size = 64;
+  config.vocab_size = 1024;
   return config;
 }
 

@@ -125,12 +125,12 @@ std::vector<int> DrawRanks(Random* random, const std::string& dir, size_t stages
   const ModelConfig config = LoadModelConfig(dir).value();
   std::vector<int> ranks(stages, 1);
   if (random->Chance(0.3)) return ranks;
-  int workers = 0;
+  int spare = kWorkersMax - static_cast<int>(stages);  // beside one for each stage
   for (int& count : ranks) {
     do {
       count = 1 << random->Between(0, 3);
-    } while (!CheckRanks(config, count).ok() || workers + count > kWorkersMax);
-    workers += count;
+    } while (!CheckRanks(config, count).ok() || count - 1 > spare);
+    spare -= count - 1;
   }
   return ranks;
 }
