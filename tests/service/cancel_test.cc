@@ -98,7 +98,9 @@ class CancelTest : public ::testing::Test {
 
   InProcessCluster cluster_{
       {.model_dir = std::string(std::getenv("TUTTI_SOURCE_DIR")) + "/models/demo",
-       .layers = {2, 2}}};
+       .layers = {2, 2},
+       // A busy machine is no lost worker.
+       .engine = {.lease = std::chrono::minutes(1)}}};
   std::unique_ptr<Client> client_ = *Client::Create({.address = cluster_.address()});
 };
 

@@ -211,6 +211,31 @@ TEST_F(ServiceTest, BytesThatAreNoMessageAreAnsweredWithWhatIsWrong) {
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
 }
 
+TEST(Overload, IsRefusedWithADelay) {
+  InProcessCluster cluster({.model_dir = DemoDir(), .engine = {.max_waiting = 0}});
+  const Answer refused = cluster.Generate(Ask("What is 12 + 30?"));
+  EXPECT_EQ(refused.status.code(), absl::StatusCode::kResourceExhausted) << refused.status;
+  ASSERT_TRUE(refused.trailing_metadata.contains("retry-after-ms"));
+  EXPECT_GT(std::atoi(refused.trailing_metadata.at("retry-after-ms").c_str()), 0);
+  v1::GenerateRequest several = Ask("What is 12 + 30?");
+  several.set_n(5);
+  EXPECT_EQ(cluster.Generate(several).status.code(), absl::StatusCode::kResourceExhausted);
+  cluster.WaitIdle();
+}
+
+TEST_F(ServiceTest, APromptSentAgainIsFoundByItsTenantOnly) {
+  v1::GenerateRequest request = Ask("What is 12 + 30? " + std::string(100, 'x'), 4);
+  const Answer first = cluster_.Generate(request);
+  EXPECT_EQ(first.finish.usage().cached_prompt_tokens(), 0u);
+  const Answer again = cluster_.Generate(request);
+  EXPECT_EQ(again.text, first.text);
+  EXPECT_GE(again.finish.usage().cached_prompt_tokens() + 16, first.finish.usage().prompt_tokens());
+  request.set_tenant("acme");
+  const Answer apart = cluster_.Generate(request);
+  EXPECT_EQ(apart.text, first.text);
+  EXPECT_EQ(apart.finish.usage().cached_prompt_tokens(), 0u);
+}
+
 TEST_F(ServiceTest, ClientsThatLeaveFreeTheirBlocks) {
   for (int i = 0; i < 20; ++i) {
     grpc::ClientContext context;
