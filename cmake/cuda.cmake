@@ -36,7 +36,7 @@ function(tutti_cuda_objects variable)
     add_custom_command(OUTPUT ${object}
       COMMAND ${TUTTI_NVCC} -c ${CMAKE_CURRENT_SOURCE_DIR}/${source} -o ${object} -ccbin ${CMAKE_CXX_COMPILER}
         -std=c++20 -O3 -fmad=false --expt-relaxed-constexpr -lineinfo ${TUTTI_CUDA_CODE} -I${PROJECT_SOURCE_DIR}
-        -Xcompiler=-fPIC,-fvisibility=hidden,-Wall -MD -MF ${object}.d
+        -Xcompiler=-fPIC,-fvisibility=hidden,-Wall,-Wno-unknown-pragmas -MD -MF ${object}.d
       DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${source} DEPFILE ${object}.d VERBATIM
       COMMENT "CUDA ${source}")
     list(APPEND objects ${object})

@@ -18,8 +18,8 @@ class ConformanceTest : public KernelTest {
   void ExpectRowsIndependent(int64_t rows, int64_t cols, const Fn& run) {
     Matrix all = Matrix(rows, cols).Fill(1);
     Matrix one = all;
-    run(*cpu_, all.view(), 0);
-    const auto other = Cpu(GetParam(), 3);
+    run(*tested_, all.view(), 0);
+    const auto other = Tested(GetParam(), 3);
     for (int64_t r = 0; r < rows; ++r) {
       run(*other, one.view().Rows(r, 1), r);
       ASSERT_TRUE(SameBits(all, r, one, r)) << r;
@@ -32,10 +32,10 @@ TEST_P(ConformanceTest, RmsNorm) {
     for (int64_t rows : {0, 1, 7, 40}) {
       Matrix in = Matrix(rows, cols, DType::kF32, 2).Fill(1), w = Matrix(1, cols).Fill(2);
       Matrix out(rows, cols), expected(rows, cols);
-      cpu_->RmsNorm(in.view(), w.view(), 1e-6f, out.view());
+      tested_->RmsNorm(in.view(), w.view(), 1e-6f, out.view());
       reference_->RmsNorm(in.view(), w.view(), 1e-6f, expected.view());
       ASSERT_TRUE(Near(out, expected, 2e-6)) << cols;
-      cpu_->RmsNorm(in.view(), w.view(), 1e-6f, in.view());  // in place
+      tested_->RmsNorm(in.view(), w.view(), 1e-6f, in.view());  // in place
       for (int64_t r = 0; r < rows; ++r) ASSERT_TRUE(SameBits(in, r, out, r));
     }
   }
@@ -56,7 +56,7 @@ TEST_P(ConformanceTest, HeadNormRope) {
         frequency.push_back(
             std::pow(1e6f, -2.0f * static_cast<float>(i) / static_cast<float>(head_dim)));
       }
-      cpu_->HeadNormRope(x.view(), head_dim, weight, 1e-6f, positions, frequency);
+      tested_->HeadNormRope(x.view(), head_dim, weight, 1e-6f, positions, frequency);
       reference_->HeadNormRope(expected.view(), head_dim, weight, 1e-6f, positions, frequency);
       ASSERT_TRUE(Near(x, expected, 3e-6)) << head_dim;
     }
@@ -80,20 +80,20 @@ TEST_P(ConformanceTest, AddBiasSiluMulAddResidual) {
   for (int64_t cols : kCols) {
     Matrix x = Matrix(9, cols, DType::kF32, 1).Fill(1), bias = Matrix(1, cols).Fill(2);
     Matrix expected = x;
-    cpu_->AddBias(x.view(), bias.view());
+    tested_->AddBias(x.view(), bias.view());
     reference_->AddBias(expected.view(), bias.view());
     ASSERT_TRUE(Near(x, expected, 0));
 
     Matrix gate_up = Matrix(9, 2 * cols).Fill(3), out(9, cols), plain(9, cols);
     gate_up.Each([](float y) { return y * 20; });
-    cpu_->SiluMul(gate_up.view(), out.view());
+    tested_->SiluMul(gate_up.view(), out.view());
     reference_->SiluMul(gate_up.view(), plain.view());
     ASSERT_TRUE(Near(out, plain, 4e-5)) << cols;  // values reach 400: 1.5 ulp
 
     for (DType round_to : {DType::kF32, DType::kBF16, DType::kF16}) {
       Matrix a = Matrix(9, cols, DType::kF32, 2).Fill(4), b = Matrix(9, cols).Fill(5);
       Matrix c = a;
-      cpu_->AddResidual(a.view(), b.view(), round_to);
+      tested_->AddResidual(a.view(), b.view(), round_to);
       reference_->AddResidual(c.view(), b.view(), round_to);
       ASSERT_TRUE(Near(a, c, 0)) << DTypeName(round_to);
     }
@@ -104,7 +104,7 @@ TEST_P(ConformanceTest, SiluAtTheEnds) {
   Matrix gate_up(1, 12), out(1, 6);
   const float gates[] = {-1e30f, -100, -0.0f, 0, 100, 1e30f};
   for (int64_t i = 0; i < 6; ++i) gate_up.set(0, i, gates[i]), gate_up.set(0, 6 + i, 1);
-  cpu_->SiluMul(gate_up.view(), out.view());
+  tested_->SiluMul(gate_up.view(), out.view());
   EXPECT_NEAR(out.at(0, 0), 0, 1e-7);
   EXPECT_NEAR(out.at(0, 1), 0, 1e-7);
   EXPECT_EQ(out.at(0, 2), 0);
@@ -132,7 +132,7 @@ TEST_P(ConformanceTest, ConvertIsExactToTheBit) {
     for (DType to : {DType::kF32, DType::kBF16, DType::kF16}) {
       Matrix in(1, cols, from), out(1, cols, to), expected(1, cols, to);
       for (int64_t i = 0; i < cols; ++i) in.set(0, i, values[static_cast<size_t>(i)]);
-      cpu_->Convert(in.view(), out.view());
+      tested_->Convert(in.view(), out.view());
       reference_->Convert(in.view(), expected.view());
       ASSERT_TRUE(SameBits(out, 0, expected, 0)) << DTypeName(from) << " to " << DTypeName(to);
     }
@@ -149,7 +149,7 @@ TEST_P(ConformanceTest, ArgMax) {
   x.set(5, 998, -3e38f);
   x.set(6, 10, 0.0f);  // equal to -0
   std::vector<int32_t> out(8), expected(8);
-  cpu_->ArgMax(x.view(), out);
+  tested_->ArgMax(x.view(), out);
   reference_->ArgMax(x.view(), expected);
   EXPECT_EQ(out, expected);
   EXPECT_THAT(std::vector(out.begin(), out.begin() + 7),
@@ -157,7 +157,7 @@ TEST_P(ConformanceTest, ArgMax) {
   for (int64_t cols : kCols) {
     Matrix y = Matrix(3, cols).Fill(static_cast<uint64_t>(cols));
     out.assign(3, 0), expected.assign(3, 1);
-    cpu_->ArgMax(y.view(), out);
+    tested_->ArgMax(y.view(), out);
     reference_->ArgMax(y.view(), expected);
     EXPECT_EQ(out, expected) << cols;
   }
@@ -170,7 +170,7 @@ TEST_P(ConformanceTest, LogSumExp) {
     if (cols > 20) x.set(1, 9, -kInf);
     for (double inverse : {1e-3, 0.5, 1.0, 1 / 0.7, 1e4, 1e30}) {
       std::vector<double> out(2), expected(2);
-      cpu_->LogSumExp(x.view(), inverse, out);
+      tested_->LogSumExp(x.view(), inverse, out);
       reference_->LogSumExp(x.view(), inverse, expected);
       for (size_t r : {0, 1}) {
         EXPECT_NEAR(out[r], expected[r], 2e-6 * std::max(1.0, std::abs(expected[r]) * 1e-6))
@@ -182,7 +182,7 @@ TEST_P(ConformanceTest, LogSumExp) {
   special.set(1, 3, kNan), special.set(1, 4, kInf);
   special.set(2, 3, kInf);
   std::vector<double> out(3);
-  cpu_->LogSumExp(special.view(), 1, out);
+  tested_->LogSumExp(special.view(), 1, out);
   EXPECT_EQ(out[0], -kInf);
   EXPECT_TRUE(std::isnan(out[1]));
   EXPECT_EQ(out[2], kInf);
@@ -191,9 +191,9 @@ TEST_P(ConformanceTest, LogSumExp) {
 TEST_P(ConformanceTest, LogSumExpBitsDoNotDependOnRowsOrThreads) {
   Matrix x = Matrix(5, 5003).Fill(1);
   std::vector<double> all(5), one(1);
-  cpu_->LogSumExp(x.view(), 1.25, all);
+  tested_->LogSumExp(x.view(), 1.25, all);
   for (int64_t r = 0; r < 5; ++r) {
-    Cpu(GetParam(), 1)->LogSumExp(x.view().Rows(r, 1), 1.25, one);
+    Tested(GetParam(), 1)->LogSumExp(x.view().Rows(r, 1), 1.25, one);
     EXPECT_EQ(one[0], all[static_cast<size_t>(r)]);
   }
 }
@@ -206,7 +206,7 @@ TEST_P(ConformanceTest, TopCandidates) {
   for (int64_t row : {0, 1}) {
     for (int64_t count : {0, 1, 2, 20, 375, 376, 2999, 3000, 100000}) {
       std::vector<Candidate> out, expected;
-      cpu_->TopCandidates(x.view(), row, count, &out);
+      tested_->TopCandidates(x.view(), row, count, &out);
       reference_->TopCandidates(x.view(), row, count, &expected);
       ASSERT_EQ(out.size(), expected.size());
       for (size_t i = 0; i < out.size(); ++i) {
@@ -222,7 +222,7 @@ TEST_P(ConformanceTest, AdjustLogits) {
   x.set(1, 3, -2), expected.set(1, 3, -2);
   const std::vector<LogitAdjustment> adjustments = {
       {0, 1, 1.5f, 0}, {1, 3, 1.5f, 0.25f}, {1, 3, 1, -1}, {0, 9, 1, -kInf}};
-  cpu_->AdjustLogits(x.view(), adjustments);
+  tested_->AdjustLogits(x.view(), adjustments);
   reference_->AdjustLogits(expected.view(), adjustments);
   EXPECT_TRUE(Near(x, expected, 0));
   EXPECT_EQ(x.at(1, 3), -3.75f);
@@ -231,13 +231,14 @@ TEST_P(ConformanceTest, AdjustLogits) {
 
 TEST_P(ConformanceTest, BuffersAreZeroedAndAligned) {
   for (int64_t bytes : {int64_t{0}, int64_t{1}, int64_t{4097}, int64_t{5} << 20}) {
-    const auto buffer = *cpu_->Allocate(bytes);
+    const auto buffer = *tested_->Allocate(bytes);
     EXPECT_EQ(buffer->bytes(), bytes);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer->data()) % 64, 0u);
     for (int64_t i = 0; i < bytes; ++i) ASSERT_EQ(static_cast<char*>(buffer->data())[i], 0);
   }
-  EXPECT_EQ(cpu_->Allocate(int64_t{1} << 60).status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(cpu_->Allocate(-1).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(tested_->Allocate(int64_t{1} << 60).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(tested_->Allocate(-1).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 INSTANTIATE_KERNEL_TEST(ConformanceTest);
@@ -254,6 +255,14 @@ TEST(RegistryTest, NamesWhatItKnows) {
   EXPECT_EQ(CreateBackend("reference", options).status().code(),
             absl::StatusCode::kFailedPrecondition);
 }
+
+#ifndef TUTTI_TEST_EMULATED_GPU
+TEST(CudaTest, IsAmongTheTestedOrSaysWhyNot) {
+  const auto backend = CreateBackend("cuda:0", {});
+  if (!backend.ok()) GTEST_SKIP() << backend.status().message();
+  EXPECT_THAT(TestedBackends(), ::testing::Contains("cuda:0"));
+}
+#endif
 
 }  // namespace
 }  // namespace tutti::kernels

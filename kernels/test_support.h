@@ -14,6 +14,10 @@
 #include "kernels/backend.h"
 #include "kernels/cpu/instruction_set.h"
 #include "kernels/float_formats.h"
+#include "kernels/staged_backend_testing.h"
+#ifdef TUTTI_TEST_EMULATED_GPU
+#include "kernels/cuda/emulated/emulated_backend.h"
+#endif
 
 namespace tutti::kernels {
 
@@ -84,42 +88,61 @@ inline ::testing::AssertionResult Near(const Matrix& actual, const Matrix& expec
   return ::testing::AssertionSuccess();
 }
 
-inline std::unique_ptr<Backend> Cpu(const std::string& instruction_set, int threads = 2) {
+// The backend under test: an instruction set of the CPU, a GPU ("cuda:0") or the emulated one.
+// Those of devices take views of the host through MakeStagedBackend.
+inline std::unique_ptr<Backend> Tested(const std::string& name, int threads = 2) {
+#ifdef TUTTI_TEST_EMULATED_GPU
+  return MakeStagedBackend(cuda::MakeEmulatedBackend());
+#else
+  if (name.starts_with("cuda")) return MakeStagedBackend(*CreateBackend(name, {}));
   BackendOptions options;
   options.num_threads = threads;
-  options.instruction_set = instruction_set;
+  options.instruction_set = name;
   auto backend = CreateBackend("cpu", options);
   CHECK(backend.ok()) << backend.status();
   return *std::move(backend);
+#endif
 }
 inline std::unique_ptr<Backend> Reference() { return *CreateBackend("reference", {}); }
 
-// Every instruction set of this machine, the emulation among them.
-inline std::vector<std::string> InstructionSets() {
+// Every instruction set of this machine, the emulation among them, and its first GPU.
+inline std::vector<std::string> TestedBackends() {
+#ifdef TUTTI_TEST_EMULATED_GPU
+  return {"cuda-emulated"};
+#else
   std::vector<std::string> names;
   for (cpu::InstructionSet set : cpu::AvailableInstructionSets(cpu::MachineFeatures())) {
     names.emplace_back(cpu::InstructionSetName(set));
   }
+  if (CreateBackend("cuda:0", {}).ok()) names.emplace_back("cuda:0");
   return names;
-}
-inline bool IsDot(const Backend& backend) {
-  return backend.numerics_class().find("bf16dot") != std::string_view::npos;
+#endif
 }
 
-// Tests that run once per instruction set: GetParam() is its name.
+// Backends on which a test should try fewer shapes: every GPU thread is emulated.
+inline bool IsSlow(const Backend& backend) { return backend.numerics_class() == "cuda-emulated"; }
+
+// Whether products and attention over `dtype` round their left operand to it first.
+inline bool RoundsInputs(const Backend& backend, DType dtype) {
+  if (backend.name() == "cuda") return dtype != DType::kF32;
+  return dtype == DType::kBF16 &&
+         backend.numerics_class().find("bf16dot") != std::string_view::npos;
+}
+
+// Tests that run once per tested backend: GetParam() is its name.
 class KernelTest : public ::testing::TestWithParam<std::string> {
  protected:
-  std::unique_ptr<Backend> cpu_ = Cpu(GetParam());
+  std::unique_ptr<Backend> tested_ = Tested(GetParam());
   std::unique_ptr<Backend> reference_ = Reference();
 };
 
 inline std::string TestName(const ::testing::TestParamInfo<std::string>& info) {
   std::string name = info.param;
-  for (char& c : name) c = c == '-' ? '_' : c;
+  for (char& c : name) c = c == '-' || c == ':' ? '_' : c;
   return name;
 }
 
 #define INSTANTIATE_KERNEL_TEST(Fixture) \
-  INSTANTIATE_TEST_SUITE_P(Sets, Fixture, ::testing::ValuesIn(InstructionSets()), TestName)
+  INSTANTIATE_TEST_SUITE_P(Backends, Fixture, ::testing::ValuesIn(TestedBackends()), TestName)
 
 }  // namespace tutti::kernels

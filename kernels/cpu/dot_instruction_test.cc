@@ -32,8 +32,8 @@ TEST(DotInstructionTest, EmulationIsTheInstruction) {
     Matrix w(64, 64, DType::kBF16), in(7, 64);
     FillWild(w, 2 * seed);
     FillWild(in, 2 * seed + 1);
-    Matrix real = ProductOf(*Cpu("avx512bf16"), in, w);
-    Matrix emulated = ProductOf(*Cpu("emulated-avx512bf16"), in, w);
+    Matrix real = ProductOf(*Tested("avx512bf16"), in, w);
+    Matrix emulated = ProductOf(*Tested("emulated-avx512bf16"), in, w);
     for (int64_t r = 0; r < 7; ++r) ASSERT_TRUE(SameBits(real, r, emulated, r)) << seed;
   }
 }
@@ -56,7 +56,7 @@ TEST(DotInstructionTest, EmulationIsTheDefinition) {
     Matrix w(64, 30, DType::kBF16), in(3, 30);
     FillWild(w, 2 * seed);
     FillWild(in, 2 * seed + 1);
-    Matrix out = ProductOf(*Cpu("emulated-avx512bf16"), in, w);
+    Matrix out = ProductOf(*Tested("emulated-avx512bf16"), in, w);
     for (int64_t r = 0; r < 3; ++r) {
       for (int64_t n = 0; n < 64; ++n) {
         const float defined = DefinedDot(in, r, w, n);
@@ -72,7 +72,7 @@ TEST(DotInstructionTest, Avx512GivesTheBitsOfAvx2) {
   if (!cpu::MachineFeatures().avx512) GTEST_SKIP() << "this machine has no avx512";
   for (DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
     Matrix w = Matrix(200, 301, dtype).Fill(1), in = Matrix(33, 301).Fill(2);
-    Matrix narrow = ProductOf(*Cpu("avx2"), in, w), wide = ProductOf(*Cpu("avx512"), in, w);
+    Matrix narrow = ProductOf(*Tested("avx2"), in, w), wide = ProductOf(*Tested("avx512"), in, w);
     for (int64_t r = 0; r < 33; ++r) ASSERT_TRUE(SameBits(narrow, r, wide, r));
   }
 }

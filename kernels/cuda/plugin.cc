@@ -5,9 +5,10 @@
 #include <cstring>
 #include <string>
 
-#include "absl/strings/str_cat.h"
 #include "kernels/backend.h"
+#include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/device_check.h"
+#include "kernels/cuda/runtime_cuda.h"
 #include "kernels/plugin_abi.h"
 
 namespace tutti::kernels::cuda {
@@ -43,9 +44,8 @@ DeviceFacts ReadFacts(int32_t index) {
 absl::StatusOr<std::unique_ptr<Backend>> Open(const PluginRequest& request) {
   const DeviceFacts facts = ReadFacts(request.device_index);
   TUTTI_RETURN_IF_ERROR(CheckDevice(facts, request.options->numerics_class));
-  return absl::UnimplementedError(absl::StrCat("GPU ", facts.index, " (", facts.name, ", class ",
-                                               NumericsClass(facts),
-                                               "): this build of the plug-in has no operators"));
+  TUTTI_ASSIGN_OR_RETURN(auto runtime, OpenDevice(facts.index));
+  return MakeCudaBackend(std::move(runtime), facts.index, NumericsClass(facts));
 }
 
 void Answer(const absl::Status& status, PluginAnswer* answer) {

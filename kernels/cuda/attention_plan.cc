@@ -1,0 +1,95 @@
+#include "kernels/cuda/attention_plan.h"
+
+#include <algorithm>
+
+namespace tutti::kernels::cuda {
+namespace {
+
+// The pairs of one sequence in this step.
+struct SequencePairs {
+  AttentionItem item;  // first_row, first_position, block_begin
+  int32_t pairs = 0;
+  int32_t group = 1;
+
+  int32_t TilesOf(int32_t pair) const {
+    return (item.first_position + pair / group) / kAttentionTile + 1;
+  }
+};
+
+bool Spread(const SequencePairs& sequence, int64_t records_left, AttentionPlan* plan) {
+  const int32_t tiles = sequence.TilesOf(sequence.pairs - 1);
+  const int32_t shares = (sequence.pairs + kPairs - 1) / kPairs;
+  if (sequence.pairs > kSpreadPairs || tiles == 1) return false;
+  if (int64_t{tiles} * shares > records_left) return false;
+  for (int32_t begin = 0; begin < sequence.pairs; begin += kPairs) {
+    const int32_t end = std::min(begin + kPairs, sequence.pairs);
+    plan->folds.push_back({.first_row = sequence.item.first_row,
+                           .first_position = sequence.item.first_position,
+                           .pair_begin = begin,
+                           .pair_end = end,
+                           .record = plan->records});
+    for (int32_t tile = 0; tile < sequence.TilesOf(end - 1); ++tile) {
+      AttentionItem item = sequence.item;
+      item.pair_begin = begin;
+      item.pair_end = end;
+      item.tile_begin = tile;
+      item.tile_end = tile + 1;
+      item.record = plan->records++;
+      plan->narrow.push_back(item);
+    }
+  }
+  return true;
+}
+
+void Walk(const SequencePairs& sequence, AttentionPlan* plan) {
+  const bool narrow = sequence.pairs <= kPairs;
+  const int32_t share = narrow ? kPairs : kPairs * kAttentionWarps;
+  for (int32_t begin = 0; begin < sequence.pairs; begin += share) {
+    AttentionItem item = sequence.item;
+    item.pair_begin = begin;
+    item.pair_end = std::min(begin + share, sequence.pairs);
+    item.tile_end = sequence.TilesOf(item.pair_end - 1);
+    (narrow ? plan->narrow : plan->wide).push_back(item);
+  }
+}
+
+void LongestFirst(std::vector<AttentionItem>* items) {
+  std::stable_sort(items->begin(), items->end(), [](const auto& a, const auto& b) {
+    return a.tile_end - a.tile_begin > b.tile_end - b.tile_begin;
+  });
+}
+
+}  // namespace
+
+AttentionPlan PlanAttention(const AttentionBatch& batch, int32_t group, int64_t records_max) {
+  AttentionPlan plan;
+  for (int64_t s = 0; s < batch.sequences(); ++s) {
+    SequencePairs sequence;
+    sequence.item.first_row = batch.row_begin[s];
+    sequence.item.first_position = batch.first_position[s];
+    sequence.item.block_begin = batch.block_begin[s];
+    sequence.pairs = (batch.row_begin[s + 1] - batch.row_begin[s]) * group;
+    sequence.group = group;
+    if (sequence.pairs == 0) continue;
+    if (!Spread(sequence, records_max - plan.records, &plan)) Walk(sequence, &plan);
+  }
+  LongestFirst(&plan.narrow);
+  LongestFirst(&plan.wide);
+  return plan;
+}
+
+RowTable PlanRows(const AttentionBatch& batch, int64_t block_size) {
+  RowTable table;
+  for (int64_t s = 0; s < batch.sequences(); ++s) {
+    for (int32_t r = batch.row_begin[s]; r < batch.row_begin[s + 1]; ++r) {
+      const int64_t position = int64_t{batch.first_position[s]} + r - batch.row_begin[s];
+      const int64_t block = batch.blocks[batch.block_begin[s] + position / block_size];
+      table.position.push_back(static_cast<int32_t>(position));
+      table.block_begin.push_back(batch.block_begin[s]);
+      table.slot.push_back(static_cast<int32_t>(block * block_size + position % block_size));
+    }
+  }
+  return table;
+}
+
+}  // namespace tutti::kernels::cuda

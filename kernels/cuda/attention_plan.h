@@ -1,0 +1,30 @@
+// Which block of threads attends to what. Pure; the division changes no bits (see attention.h).
+#pragma once
+
+#include <vector>
+
+#include "kernels/backend.h"
+#include "kernels/cuda/attention.h"
+
+namespace tutti::kernels::cuda {
+
+struct AttentionPlan {
+  std::vector<AttentionItem> narrow;  // at most kPairs pairs: blocks of one warp
+  std::vector<AttentionItem> wide;    // blocks of kAttentionWarps
+  std::vector<FoldItem> folds;
+  int32_t records = 0;
+};
+
+// Sequences of few pairs and several tiles get a block per tile, as long as their records fit into
+// `records_max`; all others walk their tiles in one block per share of their pairs, the longest
+// walks first.
+AttentionPlan PlanAttention(const AttentionBatch& batch, int32_t group, int64_t records_max);
+
+// For each row of the batch: its position, the first block of its sequence, and the slot of the
+// cache it writes to.
+struct RowTable {
+  std::vector<int32_t> position, block_begin, slot;
+};
+RowTable PlanRows(const AttentionBatch& batch, int64_t block_size);
+
+}  // namespace tutti::kernels::cuda

@@ -1,0 +1,100 @@
+#include "kernels/cuda/attention_plan.h"
+
+#include <map>
+#include <set>
+
+#include "base/random.h"
+#include "gtest/gtest.h"
+
+namespace tutti::kernels::cuda {
+namespace {
+
+struct Batch {
+  std::vector<int32_t> row_begin = {0}, first_position, block_begin, blocks;
+  void Add(int32_t rows, int32_t position) {
+    row_begin.push_back(row_begin.back() + rows);
+    first_position.push_back(position);
+    block_begin.push_back(static_cast<int32_t>(blocks.size()));
+    for (int32_t i = 0; i <= (position + rows) / 16; ++i) {
+      blocks.push_back(static_cast<int32_t>(blocks.size()) * 3 + 1);
+    }
+  }
+  AttentionBatch view() const { return {row_begin, first_position, block_begin, blocks}; }
+};
+
+// Every pair of every row sees each of its tiles exactly once, and no record is used twice.
+void ExpectComplete(const Batch& batch, int32_t group, const AttentionPlan& plan) {
+  std::map<std::pair<int32_t, int32_t>, std::multiset<int32_t>> tiles;  // (row, pair) -> tiles
+  std::set<int32_t> records;
+  for (const auto* items : {&plan.narrow, &plan.wide}) {
+    for (const AttentionItem& item : *items) {
+      EXPECT_LE(item.pair_end - item.pair_begin,
+                items == &plan.narrow ? kPairs : kPairs * kAttentionWarps);
+      if (item.record >= 0) {
+        EXPECT_TRUE(records.insert(item.record).second);
+        EXPECT_EQ(item.tile_end, item.tile_begin + 1);
+      }
+      for (int32_t pair = item.pair_begin; pair < item.pair_end; ++pair) {
+        const int32_t position = item.first_position + pair / group;
+        for (int32_t tile = item.tile_begin; tile < item.tile_end; ++tile) {
+          if (tile * kAttentionTile <= position) tiles[{item.first_row, pair}].insert(tile);
+        }
+      }
+    }
+  }
+  EXPECT_EQ(static_cast<int32_t>(records.size()), plan.records);
+  const AttentionBatch view = batch.view();
+  for (int64_t s = 0; s < view.sequences(); ++s) {
+    const int32_t pairs = (view.row_begin[s + 1] - view.row_begin[s]) * group;
+    for (int32_t pair = 0; pair < pairs; ++pair) {
+      const auto& seen = tiles[{view.row_begin[s], pair}];
+      const int32_t last = (view.first_position[s] + pair / group) / kAttentionTile;
+      EXPECT_EQ(static_cast<int32_t>(seen.size()), last + 1) << "sequence " << s;
+      for (int32_t tile = 0; tile <= last; ++tile) EXPECT_EQ(seen.count(tile), 1u);
+    }
+  }
+}
+
+TEST(AttentionPlanTest, EveryPairSeesItsTilesOnce) {
+  Random random(7);
+  for (int round = 0; round < 60; ++round) {
+    Batch batch;
+    const auto sequences = static_cast<int>(random.Between(0, 5));
+    for (int s = 0; s < sequences; ++s) {
+      batch.Add(static_cast<int32_t>(random.Between(0, round % 2 == 0 ? 3 : 200)),
+                static_cast<int32_t>(random.Between(0, 900)));
+    }
+    const auto group = static_cast<int32_t>(random.Between(1, 9));
+    for (int64_t records_max : {0, 9, 100000}) {
+      const AttentionPlan plan = PlanAttention(batch.view(), group, records_max);
+      EXPECT_LE(plan.records, records_max);
+      ExpectComplete(batch, group, plan);
+    }
+  }
+}
+
+TEST(AttentionPlanTest, FewRowsWithALongPastAreSpreadOverTheDevice) {
+  Batch batch;
+  batch.Add(1, 1023);
+  batch.Add(1, 100);    // one tile: nothing to fold
+  batch.Add(500, 700);  // many rows: walked
+  const AttentionPlan plan = PlanAttention(batch.view(), 4, 1000);
+  EXPECT_EQ(plan.records, 8);
+  EXPECT_EQ(plan.folds.size(), 1u);
+  EXPECT_EQ(plan.narrow.size(), 9u);
+  EXPECT_EQ(plan.wide.size(), 500 * 4 / 64 + 1u);
+  EXPECT_GE(plan.wide.front().tile_end, plan.wide.back().tile_end);
+}
+
+TEST(AttentionPlanTest, RowsWriteWhereTheirBlocksAre) {
+  Batch batch;
+  batch.Add(2, 15);
+  batch.Add(1, 0);
+  const RowTable rows = PlanRows(batch.view(), 16);
+  EXPECT_EQ(rows.position, (std::vector<int32_t>{15, 16, 0}));
+  EXPECT_EQ(rows.block_begin, (std::vector<int32_t>{0, 0, 2}));
+  EXPECT_EQ(rows.slot, (std::vector<int32_t>{1 * 16 + 15, 4 * 16, 7 * 16}));
+}
+
+}  // namespace
+}  // namespace tutti::kernels::cuda

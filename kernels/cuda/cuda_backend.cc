@@ -1,0 +1,455 @@
+#include "kernels/cuda/cuda_backend.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "base/check.h"
+#include "kernels/cuda/attention.h"
+#include "kernels/cuda/attention_plan.h"
+#include "kernels/cuda/cuda_weight.h"
+#include "kernels/cuda/device_memory.h"
+#include "kernels/cuda/product.h"
+#include "kernels/cuda/rows.h"
+#include "kernels/cuda/sampling.h"
+#include "kernels/device_checks.h"
+#include "kernels/shape_checks.h"
+
+namespace tutti::kernels::cuda {
+namespace {
+
+// A view of one row has any stride.
+int64_t Stride(const TensorView& view) { return std::max(view.row_stride, view.cols); }
+
+KvLayout LayoutOf(const KvShape& shape) {
+  const bool plain = shape.dtype == DType::kF32;
+  return {.block_size = static_cast<int32_t>(shape.block_size),
+          .kv_heads = static_cast<int32_t>(shape.kv_heads),
+          .dim = PaddedHeadDim(shape.head_dim, plain),
+          .plain = plain};
+}
+
+class CudaBackend : public Backend {
+ public:
+  CudaBackend(std::unique_ptr<Runtime> runtime, int32_t device_index, std::string numerics_class)
+      : device_{DeviceKind::kCuda, device_index},
+        numerics_class_(std::move(numerics_class)),
+        runtime_(std::move(runtime)) {}
+
+  std::string_view name() const override { return "cuda"; }
+  std::string_view numerics_class() const override { return numerics_class_; }
+  Device device() const override { return device_; }
+
+  absl::StatusOr<std::unique_ptr<DeviceBuffer>> Allocate(int64_t bytes) override {
+    return CudaBuffer::Make(runtime_.get(), bytes);
+  }
+  absl::StatusOr<std::unique_ptr<Weight>> Pack(const WeightSource& source) override {
+    return CudaWeight::Pack(runtime_.get(), source);
+  }
+
+  void Embed(std::span<const int32_t> ids, const Weight& weight, TensorView out) override {
+    CheckEmbed(ids, weight, out);
+    const CudaWeight& w = OwnWeight(weight, "Embed");
+    CheckDevice("Embed", device_, {&out});
+    Must("Embed", LaunchEmbed({.weight = w.data(),
+                               .ids = ids_.Get(ids),
+                               .out = out.f32(),
+                               .out_stride = Stride(out),
+                               .rows = static_cast<int32_t>(out.rows),
+                               .padded_out = w.padded_out(),
+                               .leaves = w.leaves(),
+                               .type = w.dtype()},
+                              stream()));
+  }
+
+  void MatMul(TensorView in, const Weight& weight, TensorView out) override {
+    CheckMatMul(in, weight, out);
+    const CudaWeight& w = OwnWeight(weight, "MatMul");
+    CheckDevice("MatMul", device_, {&in, &out});
+    if (in.rows == 0 || out.cols == 0) return;
+    if (w.dtype() == DType::kF32) {
+      PlainMatMul(in, w, out);
+    } else {
+      TensorMatMul(in, w, out);
+    }
+  }
+
+  void RmsNorm(TensorView in, TensorView weight, float epsilon, TensorView out) override {
+    CheckRmsNorm(in, weight, out);
+    CheckDevice("RmsNorm", device_, {&in, &weight, &out});
+    Must("RmsNorm", LaunchRmsNorm({.in = in.f32(),
+                                   .in_stride = Stride(in),
+                                   .weight = weight.f32(),
+                                   .out = out.f32(),
+                                   .out_stride = Stride(out),
+                                   .rows = in.rows,
+                                   .cols = in.cols,
+                                   .epsilon = epsilon},
+                                  stream()));
+  }
+
+  void HeadNormRope(TensorView x, int64_t head_dim, TensorView norm, float epsilon,
+                    std::span<const int32_t> positions,
+                    std::span<const float> inverse_frequency) override {
+    CheckHeadNormRope(x, head_dim, norm, positions, inverse_frequency);
+    CheckDevice("HeadNormRope", device_, {&x, &norm});
+    Must("HeadNormRope",
+         LaunchHeadNormRope({.x = x.f32(),
+                             .stride = Stride(x),
+                             .rows = x.rows,
+                             .heads = x.cols / head_dim,
+                             .head_dim = static_cast<int32_t>(head_dim),
+                             .norm = norm.data == nullptr ? nullptr : norm.f32(),
+                             .epsilon = epsilon,
+                             .position = positions_.Get(positions),
+                             .inverse_frequency = frequencies_.Get(inverse_frequency)},
+                            stream()));
+  }
+
+  void AddBias(TensorView x, TensorView bias) override {
+    CheckAddBias(x, bias);
+    CheckDevice("AddBias", device_, {&x, &bias});
+    ElementArgs args = Elements(x, x);
+    args.b = bias.f32();
+    Must("AddBias", LaunchAddRow(args, stream()));
+  }
+
+  void SiluMul(TensorView gate_up, TensorView out) override {
+    CheckSiluMul(gate_up, out);
+    CheckDevice("SiluMul", device_, {&gate_up, &out});
+    Must("SiluMul", LaunchSiluMul(Elements(gate_up, out), stream()));
+  }
+
+  void AddResidual(TensorView residual, TensorView delta, DType round_to) override {
+    CheckAddResidual(residual, delta);
+    CheckDevice("AddResidual", device_, {&residual, &delta});
+    ElementArgs args = Elements(residual, residual);
+    args.b = delta.f32();
+    args.b_stride = Stride(delta);
+    args.out_type = round_to;
+    Must("AddResidual", LaunchAddRounded(args, stream()));
+  }
+
+  void Convert(TensorView in, TensorView out) override {
+    CheckConvert(in, out);
+    CheckConvertDevices(device_, in, out);
+    if (in.rows == 0 || in.cols == 0) return;
+    const TensorView from = in.device == device_ ? in : UploadCompact(in);
+    const TensorView to = out.device == device_ ? out : Compact(out, &leaving_);
+    Must("Convert", LaunchConvert(Elements(from, to), stream()));
+    if (out.device == device_) return;
+    const int64_t width = out.cols * DTypeBytes(out.dtype);
+    runtime_->Download(out.data, Stride(out) * DTypeBytes(out.dtype), to.data, width, width,
+                       out.rows);
+  }
+
+  int64_t KvLayerBytes(const KvShape& shape) const override {
+    CheckKvShape(shape);
+    const KvLayout layout = LayoutOf(shape);
+    CHECK(layout.dim > 0) << "head_dim " << shape.head_dim;
+    return shape.num_blocks * shape.block_size * shape.kv_heads * layout.dim * 2 *
+           DTypeBytes(shape.dtype);
+  }
+
+  void WriteKv(TensorView k, TensorView v, const AttentionBatch& batch,
+               const KvLayer& cache) override {
+    CheckWriteKv(k, v, batch, cache);
+    CheckDevice("WriteKv", device_, {&k, &v});
+    CheckDevice("WriteKv", device_, cache);
+    const RowTable& rows = Rows(batch, cache.shape.block_size);
+    Must("WriteKv", LaunchWriteKv({.k = k.f32(),
+                                   .v = v.f32(),
+                                   .k_stride = Stride(k),
+                                   .v_stride = Stride(v),
+                                   .cache = cache.data,
+                                   .layout = LayoutOf(cache.shape),
+                                   .head_dim = static_cast<int32_t>(cache.shape.head_dim),
+                                   .rows = static_cast<int32_t>(k.rows),
+                                   .type = cache.shape.dtype,
+                                   .slot = slots_.Get(std::span<const int32_t>(rows.slot))},
+                                  stream()));
+  }
+
+  void Attention(TensorView q, const KvLayer& cache, const AttentionBatch& batch, float scale,
+                 TensorView out) override {
+    CheckAttention(q, cache, batch, out);
+    CheckDevice("Attention", device_, {&q, &out});
+    CheckDevice("Attention", device_, cache);
+    if (q.rows == 0) return;
+    if (cache.shape.dtype == DType::kF32) {
+      PlainAttend(q, cache, batch, scale, out);
+    } else {
+      TensorAttend(q, cache, batch, scale, out);
+    }
+  }
+
+  void AdjustLogits(TensorView logits, std::span<const LogitAdjustment> adjustments) override {
+    CheckAdjustLogits(logits, adjustments);
+    CheckDevice("AdjustLogits", device_, {&logits});
+    // Those of one logit keep their order; a thread does each logit.
+    std::vector<int32_t> order(adjustments.size());
+    std::iota(order.begin(), order.end(), 0);
+    const auto place = [&](int32_t i) { return std::pair(adjustments[i].row, adjustments[i].id); };
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int32_t a, int32_t b) { return place(a) < place(b); });
+    std::vector<int32_t> row, id, first;
+    std::vector<float> repetition, bias;
+    for (size_t i = 0; i < order.size(); ++i) {
+      const LogitAdjustment& adjustment = adjustments[order[i]];
+      if (i == 0 || place(order[i]) != place(order[i - 1])) {
+        row.push_back(adjustment.row);
+        id.push_back(adjustment.id);
+        first.push_back(static_cast<int32_t>(i));
+      }
+      repetition.push_back(adjustment.repetition);
+      bias.push_back(adjustment.bias);
+    }
+    first.push_back(static_cast<int32_t>(order.size()));
+    Must("AdjustLogits",
+         LaunchAdjust({.logits = logits.f32(),
+                       .stride = Stride(logits),
+                       .count = static_cast<int32_t>(row.size()),
+                       .row = adjusted_rows_.Get(std::span<const int32_t>(row)),
+                       .id = adjusted_ids_.Get(std::span<const int32_t>(id)),
+                       .first = adjusted_first_.Get(std::span<const int32_t>(first)),
+                       .repetition = repetitions_.Get(std::span<const float>(repetition)),
+                       .bias = biases_.Get(std::span<const float>(bias))},
+                      stream()));
+  }
+
+  void ArgMax(TensorView logits, std::span<int32_t> out) override {
+    LogitsArgs args = Logits("ArgMax", logits, out.size());
+    args.best = results_.Of<int32_t>(logits.rows);
+    Must("ArgMax", LaunchArgMax(args, stream()));
+    runtime_->Download(out.data(), 4, args.best, 4, 4, logits.rows);
+  }
+
+  void LogSumExp(TensorView logits, double inverse_temperature, std::span<double> out) override {
+    LogitsArgs args = Logits("LogSumExp", logits, out.size());
+    args.inverse_temperature = inverse_temperature;
+    args.log_sum = results_.Of<double>(logits.rows);
+    Must("LogSumExp", LaunchLogSumExp(args, stream()));
+    runtime_->Download(out.data(), 8, args.log_sum, 8, 8, logits.rows);
+  }
+
+  void TopCandidates(TensorView logits, int64_t row, int64_t count,
+                     std::vector<Candidate>* out) override {
+    CHECK(row >= 0 && row < logits.rows && count >= 0);
+    CheckDevice("TopCandidates", device_, {&logits});
+    out->clear();
+    if (count == 0 || logits.cols == 0) return;
+    // The count, then the candidates.
+    char* const space = results_.Of<char>(16 + logits.cols * 8);
+    runtime_->Zero(space, 4);
+    Must("TopCandidates",
+         LaunchSelect({.logits = logits.f32(row),
+                       .vocab = static_cast<int32_t>(logits.cols),
+                       .wanted = static_cast<int32_t>(std::min(count, logits.cols)),
+                       .count = reinterpret_cast<int32_t*>(space),
+                       .candidates = reinterpret_cast<DeviceCandidate*>(space + 16)},
+                      stream()));
+    int32_t found = 0;
+    runtime_->Download(&found, 4, space, 4, 4, 1);
+    static_assert(sizeof(Candidate) == sizeof(DeviceCandidate));
+    out->resize(found);
+    runtime_->Download(out->data(), 8, space + 16, 8, 8 * int64_t{found}, 1);
+    std::sort(out->begin(), out->end(), [](const Candidate& a, const Candidate& b) {
+      return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
+    });
+    out->resize(std::min<size_t>(out->size(), static_cast<size_t>(count)));
+  }
+
+ private:
+  // A batch as it was last seen, and what was worked out from it: all layers of a step ask for the
+  // same.
+  struct BatchKey {
+    std::vector<int32_t> row_begin, first_position, block_begin, blocks;
+    int64_t parameter = -1;
+    bool Update(const AttentionBatch& batch, int64_t wanted) {
+      const auto same = [](const std::vector<int32_t>& a, std::span<const int32_t> b) {
+        return std::equal(a.begin(), a.end(), b.begin(), b.end());
+      };
+      if (parameter == wanted && same(row_begin, batch.row_begin) &&
+          same(first_position, batch.first_position) && same(block_begin, batch.block_begin) &&
+          same(blocks, batch.blocks)) {
+        return false;
+      }
+      parameter = wanted;
+      row_begin.assign(batch.row_begin.begin(), batch.row_begin.end());
+      first_position.assign(batch.first_position.begin(), batch.first_position.end());
+      block_begin.assign(batch.block_begin.begin(), batch.block_begin.end());
+      blocks.assign(batch.blocks.begin(), batch.blocks.end());
+      return true;
+    }
+  };
+
+  Stream stream() const { return runtime_->stream(); }
+  void Must(const char* operation, int error) { runtime_->Must(error, operation); }
+
+  static const CudaWeight& OwnWeight(const Weight& weight, const char* operation) {
+    const auto* own = dynamic_cast<const CudaWeight*>(&weight);
+    CHECK(own != nullptr) << operation << " on cuda: a weight packed by another backend";
+    return *own;
+  }
+
+  LogitsArgs Logits(const char* operation, const TensorView& logits, size_t outputs) const {
+    CHECK(outputs == static_cast<size_t>(logits.rows));
+    CheckDevice(operation, device_, {&logits});
+    return {.logits = logits.f32(),
+            .stride = Stride(logits),
+            .rows = logits.rows,
+            .vocab = logits.cols};
+  }
+
+  static ElementArgs Elements(const TensorView& a, const TensorView& out) {
+    return {.a = a.data,
+            .a_stride = Stride(a),
+            .out = out.data,
+            .out_stride = Stride(out),
+            .rows = out.rows,
+            .cols = out.cols,
+            .a_type = a.dtype,
+            .out_type = out.dtype};
+  }
+
+  // `view`'s shape without gaps, in work space.
+  TensorView Compact(const TensorView& view, WorkSpace* space) {
+    TensorView compact = view;
+    compact.device = device_;
+    compact.row_stride = view.cols;
+    compact.data = space->AtLeast(view.rows * view.cols * DTypeBytes(view.dtype));
+    return compact;
+  }
+  TensorView UploadCompact(const TensorView& in) {
+    const TensorView compact = Compact(in, &entering_);
+    const int64_t width = in.cols * DTypeBytes(in.dtype);
+    runtime_->Upload(compact.data, width, in.data, Stride(in) * DTypeBytes(in.dtype), width,
+                     in.rows);
+    return compact;
+  }
+
+  void PlainMatMul(const TensorView& in, const CudaWeight& w, const TensorView& out) {
+    Must("MatMul", LaunchPlainProduct({.weight = static_cast<const float*>(w.data()),
+                                       .in = in.f32(),
+                                       .in_stride = Stride(in),
+                                       .out = out.f32(),
+                                       .out_stride = Stride(out),
+                                       .rows = static_cast<int32_t>(in.rows),
+                                       .out_features = static_cast<int32_t>(out.cols),
+                                       .padded_out = w.padded_out(),
+                                       .leaves = w.leaves()},
+                                      stream()));
+  }
+
+  void TensorMatMul(const TensorView& in, const CudaWeight& w, const TensorView& out) {
+    const int64_t width = int64_t{1} * Chunks(w.leaves()) * kChunkK;
+    const int64_t padded_rows = (in.rows + kTileRows - 1) / kTileRows * kTileRows;
+    auto* const packed = packed_rows_.Of<uint16_t>(padded_rows * width);
+    Must("MatMul", LaunchPackRows({.in = in.f32(),
+                                   .in_stride = Stride(in),
+                                   .out = packed,
+                                   .rows = static_cast<int32_t>(in.rows),
+                                   .leaves = w.leaves(),
+                                   .bf16 = w.dtype() == DType::kBF16},
+                                  stream()));
+    const ProductArgs args = {
+        .weight = static_cast<const uint16_t*>(w.data()),
+        .in = packed,
+        .out = out.f32(),
+        .out_stride = Stride(out),
+        .rows = static_cast<int32_t>(in.rows),
+        .out_features = static_cast<int32_t>(out.cols),
+        .out_tiles = static_cast<int32_t>(w.out_tiles()),
+        .leaves = w.leaves(),
+        .leaf_sums = leaf_sums_.Of<float>(LeafSumCount(w.leaves(), in.rows, out.cols))};
+    Must("MatMul", LaunchProduct(w.dtype(), args, stream()));
+  }
+
+  const RowTable& Rows(const AttentionBatch& batch, int64_t block_size) {
+    if (row_key_.Update(batch, block_size)) row_table_ = PlanRows(batch, block_size);
+    return row_table_;
+  }
+
+  void PlainAttend(const TensorView& q, const KvLayer& cache, const AttentionBatch& batch,
+                   float scale, const TensorView& out) {
+    const RowTable& rows = Rows(batch, cache.shape.block_size);
+    const int64_t heads = q.cols / cache.shape.head_dim;
+    Must("Attention",
+         LaunchPlainAttention(
+             {.q = q.f32(),
+              .q_stride = Stride(q),
+              .out = out.f32(),
+              .out_stride = Stride(out),
+              .cache = static_cast<const float*>(cache.data),
+              .layout = LayoutOf(cache.shape),
+              .rows = static_cast<int32_t>(q.rows),
+              .heads = static_cast<int32_t>(heads),
+              .group = static_cast<int32_t>(heads / cache.shape.kv_heads),
+              .scale = scale,
+              .blocks = blocks_.Get(batch.blocks),
+              .position = row_positions_.Get(std::span<const int32_t>(rows.position)),
+              .block_begin = row_blocks_.Get(std::span<const int32_t>(rows.block_begin))},
+             stream()));
+  }
+
+  void TensorAttend(const TensorView& q, const KvLayer& cache, const AttentionBatch& batch,
+                    float scale, const TensorView& out) {
+    const KvLayout layout = LayoutOf(cache.shape);
+    const auto group = static_cast<int32_t>(q.cols / (cache.shape.head_dim * cache.shape.kv_heads));
+    const int64_t values = int64_t{1} * layout.kv_heads * kPairs * layout.dim;  // of a record
+    if (plan_key_.Update(batch, group * int64_t{1000000007} + values)) {
+      plan_ = PlanAttention(batch, group, kSpreadBytesMax / (values * 4));
+    }
+    AttentionArgs args = {.q = q.f32(),
+                          .q_stride = Stride(q),
+                          .out = out.f32(),
+                          .out_stride = Stride(out),
+                          .cache = cache.data,
+                          .layout = layout,
+                          .head_dim = static_cast<int32_t>(cache.shape.head_dim),
+                          .group = group,
+                          .scale = scale,
+                          .blocks = blocks_.Get(batch.blocks),
+                          .folds = folds_.Get(std::span<const FoldItem>(plan_.folds)),
+                          .fold_count = static_cast<int32_t>(plan_.folds.size()),
+                          .record_values = record_values_.Of<float>(plan_.records * values),
+                          .record_sums = record_sums_.Of<float>(int64_t{1} * plan_.records *
+                                                                layout.kv_heads * kPairs * 2)};
+    args.items = narrow_items_.Get(std::span<const AttentionItem>(plan_.narrow));
+    args.item_count = static_cast<int32_t>(plan_.narrow.size());
+    Must("Attention", LaunchAttention(cache.shape.dtype, args, stream()));
+    args.items = wide_items_.Get(std::span<const AttentionItem>(plan_.wide));
+    args.item_count = static_cast<int32_t>(plan_.wide.size());
+    args.warps = kAttentionWarps;
+    Must("Attention", LaunchAttention(cache.shape.dtype, args, stream()));
+    Must("Attention", LaunchFold(args, stream()));
+  }
+
+  const Device device_;
+  const std::string numerics_class_;
+  const std::unique_ptr<Runtime> runtime_;
+
+  WorkSpace packed_rows_{runtime_.get()}, leaf_sums_{runtime_.get()};
+  WorkSpace record_values_{runtime_.get()}, record_sums_{runtime_.get()};
+  WorkSpace entering_{runtime_.get()}, leaving_{runtime_.get()}, results_{runtime_.get()};
+
+  Uploads ids_{runtime_.get()}, positions_{runtime_.get()}, frequencies_{runtime_.get()};
+  Uploads slots_{runtime_.get()}, row_positions_{runtime_.get()}, row_blocks_{runtime_.get()};
+  Uploads blocks_{runtime_.get()}, narrow_items_{runtime_.get()}, wide_items_{runtime_.get()};
+  Uploads folds_{runtime_.get()};
+  Uploads adjusted_rows_{runtime_.get()}, adjusted_ids_{runtime_.get()};
+  Uploads adjusted_first_{runtime_.get()}, repetitions_{runtime_.get()}, biases_{runtime_.get()};
+
+  BatchKey row_key_, plan_key_;
+  RowTable row_table_;
+  AttentionPlan plan_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> MakeCudaBackend(std::unique_ptr<Runtime> runtime, int32_t device_index,
+                                         std::string numerics_class) {
+  return std::make_unique<CudaBackend>(std::move(runtime), device_index, std::move(numerics_class));
+}
+
+}  // namespace tutti::kernels::cuda

@@ -1,0 +1,63 @@
+#include "kernels/cuda/cuda_weight.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/cuda/leaf_map.h"
+#include "kernels/cuda/product.h"
+
+namespace tutti::kernels::cuda {
+
+absl::StatusOr<std::unique_ptr<CudaBuffer>> CudaBuffer::Make(Runtime* runtime, int64_t bytes) {
+  if (bytes < 0) return absl::InvalidArgumentError(absl::StrCat("allocate ", bytes, " bytes"));
+  if (bytes == 0) return std::unique_ptr<CudaBuffer>(new CudaBuffer(runtime, nullptr, 0));
+  TUTTI_ASSIGN_OR_RETURN(void* const data, runtime->Allocate(bytes));
+  return std::unique_ptr<CudaBuffer>(new CudaBuffer(runtime, data, bytes));
+}
+
+CudaBuffer::~CudaBuffer() {
+  if (data_ != nullptr) runtime_->Free(data_);
+}
+
+int64_t CudaWeight::PackedBytes() const {
+  if (shape_.dtype == DType::kF32) return padded_out() * shape_.in_features * 4;
+  return out_tiles() * kTileOut * Chunks(leaves_) * kChunkK * 2;
+}
+
+absl::StatusOr<std::unique_ptr<CudaWeight>> CudaWeight::Pack(Runtime* runtime,
+                                                             const WeightSource& source) {
+  TUTTI_ASSIGN_OR_RETURN(WeightShape shape, CheckWeightSource(source));
+  auto leaves = MakeLeafMap(shape.leaf_begin);
+  if (!leaves.ok()) return Annotate(leaves.status(), absl::StrCat("weight ", source.name));
+  std::unique_ptr<CudaWeight> weight(new CudaWeight(std::move(shape), *leaves));
+  TUTTI_ASSIGN_OR_RETURN(weight->data_, CudaBuffer::Make(runtime, weight->PackedBytes()));
+  TUTTI_RETURN_IF_ERROR(weight->Fill(runtime, source));
+  return weight;
+}
+
+// Rows pass through a staging buffer on the device and are put in place there: the host only reads
+// the checkpoint.
+absl::Status CudaWeight::Fill(Runtime* runtime, const WeightSource& source) {
+  const int64_t row_bytes = shape_.in_features * DTypeBytes(shape_.dtype);
+  if (row_bytes == 0 || shape_.out_features == 0) return absl::OkStatus();
+  const int64_t rows_max =
+      std::min(std::max<int64_t>(kPackStagingBytes / row_bytes, 1), shape_.out_features);
+  TUTTI_ASSIGN_OR_RETURN(const auto staging, CudaBuffer::Make(runtime, rows_max * row_bytes));
+  PackWeightArgs args = {.in = staging->data(),
+                         .out = data_->data(),
+                         .padded_out = padded_out(),
+                         .leaves = leaves_,
+                         .type = shape_.dtype};
+  for (const TensorView& part : source.parts) {
+    for (int64_t r = 0; r < part.rows; r += rows_max) {
+      args.rows = std::min(rows_max, part.rows - r);
+      runtime->Upload(staging->data(), row_bytes, part.Rows(r, args.rows).data,
+                      part.row_stride * DTypeBytes(part.dtype), row_bytes, args.rows);
+      runtime->Must(LaunchPackWeight(args, runtime->stream()), "packing a weight");
+      args.first_row += args.rows;
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tutti::kernels::cuda

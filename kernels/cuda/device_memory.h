@@ -1,0 +1,117 @@
+// Device memory that is kept: work space that only grows, and small arrays that are uploaded only
+// when they change. After the largest step has been seen nothing is allocated any more.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "kernels/cuda/limits.h"
+#include "kernels/cuda/runtime.h"
+
+namespace tutti::kernels::cuda {
+
+// Thread: the backend's.
+class WorkSpace {
+ public:
+  explicit WorkSpace(Runtime* runtime) : runtime_(runtime) {}
+  ~WorkSpace() {
+    if (data_ != nullptr) runtime_->Free(data_);
+  }
+  WorkSpace(const WorkSpace&) = delete;
+  WorkSpace& operator=(const WorkSpace&) = delete;
+
+  // At least `bytes`, contents undefined. What was got before is no longer valid.
+  void* AtLeast(int64_t bytes) {
+    if (bytes <= bytes_) return data_;
+    if (data_ != nullptr) runtime_->Free(data_);
+    // Half as much again, so that batches that grow row by row do not allocate at each.
+    bytes_ = bytes + bytes / 2;
+    auto data = runtime_->Allocate(bytes_);
+    CHECK(data.ok()) << "work space of a step: " << data.status();
+    data_ = *data;
+    return data_;
+  }
+  template <class T>
+  T* Of(int64_t count) {
+    return static_cast<T*>(AtLeast(count * static_cast<int64_t>(sizeof(T))));
+  }
+
+ private:
+  Runtime* const runtime_;
+  void* data_ = nullptr;
+  int64_t bytes_ = 0;
+};
+
+// One kind of array that operators get from the host again and again: every layer of a step asks
+// with the same contents.
+//
+// Thread: the backend's.
+class Uploads {
+ public:
+  explicit Uploads(Runtime* runtime) : runtime_(runtime) { entries_.reserve(kRememberedUploads); }
+  ~Uploads() {
+    for (const Entry& entry : entries_) runtime_->Free(entry.device);
+  }
+  Uploads(const Uploads&) = delete;
+  Uploads& operator=(const Uploads&) = delete;
+
+  // The array on the device; valid until the next call but kRememberedUploads - 1.
+  template <class T>
+  const T* Get(std::span<const T> array) {
+    return static_cast<const T*>(Find(array.data(), static_cast<int64_t>(array.size_bytes())));
+  }
+
+ private:
+  struct Entry {
+    std::vector<char> content;
+    void* device = nullptr;
+    int64_t capacity = 0;
+    int64_t used = 0;  // when
+  };
+
+  const void* Find(const void* data, int64_t bytes) {
+    ++now_;
+    for (Entry& entry : entries_) {
+      if (static_cast<int64_t>(entry.content.size()) == bytes &&
+          (bytes == 0 || std::memcmp(entry.content.data(), data, bytes) == 0)) {
+        entry.used = now_;
+        return entry.device;
+      }
+    }
+    Entry& entry = Oldest();
+    if (entry.capacity < bytes || entry.device == nullptr) Grow(&entry, bytes);
+    const char* const from = static_cast<const char*>(data);
+    entry.content.assign(from, from + bytes);
+    entry.used = now_;
+    runtime_->Upload(entry.device, bytes, data, bytes, bytes, 1);
+    return entry.device;
+  }
+
+  Entry& Oldest() {
+    if (static_cast<int>(entries_.size()) < kRememberedUploads) return entries_.emplace_back();
+    Entry* oldest = &entries_[0];
+    for (Entry& entry : entries_) {
+      if (entry.used < oldest->used) oldest = &entry;
+    }
+    return *oldest;
+  }
+
+  void Grow(Entry* entry, int64_t bytes) {
+    if (entry->device != nullptr) runtime_->Free(entry->device);
+    constexpr int64_t kSmallest = 4096;
+    entry->capacity = bytes < kSmallest ? kSmallest : bytes + bytes / 2;
+    auto device = runtime_->Allocate(entry->capacity);
+    CHECK(device.ok()) << "a step's small arrays: " << device.status();
+    entry->device = *device;
+  }
+
+  Runtime* const runtime_;
+  std::vector<Entry> entries_;
+  int64_t now_ = 0;
+};
+
+}  // namespace tutti::kernels::cuda

@@ -1,0 +1,226 @@
+#include <sys/mman.h>
+
+#include <memory>
+#include <vector>
+
+#include "base/check.h"
+#include "kernels/cuda/gpu.h"
+
+// Saves the registers a function must keep on the current stack, *save = stack pointer, and goes on
+// where `load` was saved.
+extern "C" void tutti_switch_stack(void** save, void* load);
+asm(R"(
+.text
+.type tutti_switch_stack,@function
+tutti_switch_stack:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+.size tutti_switch_stack, .-tutti_switch_stack
+)");
+
+namespace tutti::kernels::cuda::emulated {
+namespace {
+
+// A fiber's stack: pages are touched only as deep as a kernel goes.
+constexpr size_t kStackBytes = 64 << 10;
+constexpr int kThreadsMax = 1024;
+
+struct Copy {
+  void* to;
+  const void* from;
+  bool valid;
+};
+
+struct Barrier {
+  int arrived = 0;
+  int64_t generation = 0;
+};
+
+struct Fiber {
+  void* stack_pointer = nullptr;
+  bool done = false;
+  int exchanges = 0;
+  std::vector<Copy> open;                 // not yet committed
+  std::vector<std::vector<Copy>> groups;  // committed, oldest first
+};
+
+struct Warp {
+  Barrier barrier;
+  Words words[2][kWarp];
+};
+
+// One block at a time.
+struct Machine {
+  Position here;
+  int running = 0;
+  bool progress = false;
+  const std::function<void()>* body = nullptr;
+  void* scheduler = nullptr;  // its stack pointer
+  std::vector<Fiber> fibers;
+  std::vector<Warp> warps;
+  Barrier block;
+  char* stacks = nullptr;
+};
+
+Machine& TheMachine() {
+  static Machine machine;
+  return machine;
+}
+
+void Yield() {
+  Machine& m = TheMachine();
+  tutti_switch_stack(&m.fibers[m.running].stack_pointer, m.scheduler);
+}
+
+void Arrive(Barrier* barrier, int members) {
+  Machine& m = TheMachine();
+  m.progress = true;
+  const int64_t generation = barrier->generation;
+  if (++barrier->arrived == members) {
+    barrier->arrived = 0;
+    ++barrier->generation;
+    return;
+  }
+  while (barrier->generation == generation) Yield();
+}
+
+void Finish(std::vector<Copy>* copies) {
+  for (const Copy& copy : *copies) {
+    if (copy.valid) {
+      std::memcpy(copy.to, copy.from, 16);
+    } else {
+      std::memset(copy.to, 0, 16);
+    }
+  }
+}
+
+void FiberMain() {
+  Machine& m = TheMachine();
+  (*m.body)();
+  Fiber& fiber = m.fibers[m.running];
+  CHECK(fiber.open.empty()) << "a kernel ended with copies it never committed";
+  fiber.done = true;
+  m.progress = true;
+  Yield();
+  CHECK(false) << "a finished fiber was resumed";
+}
+
+void Prepare(int index) {
+  Machine& m = TheMachine();
+  Fiber& fiber = m.fibers[index];
+  fiber = Fiber();
+  char* const top = m.stacks + (index + 1) * kStackBytes;
+  // As after a call: the return address at 16 n + 8. Below it what tutti_switch_stack pops.
+  void** sp = reinterpret_cast<void**>(top) - 2;
+  *sp = reinterpret_cast<void*>(&FiberMain);
+  for (int i = 0; i < 6; ++i) *--sp = nullptr;
+  fiber.stack_pointer = sp;
+}
+
+void RunBlock(int threads) {
+  Machine& m = TheMachine();
+  m.fibers.resize(threads);
+  m.warps.assign((threads + kWarp - 1) / kWarp, Warp());
+  m.block = Barrier();
+  for (int i = 0; i < threads; ++i) Prepare(i);
+  int left = threads;
+  while (left > 0) {
+    m.progress = false;
+    for (int i = 0; i < threads; ++i) {
+      Fiber& fiber = m.fibers[i];
+      if (fiber.done) continue;
+      m.running = i;
+      m.here.thread = i;
+      tutti_switch_stack(&m.scheduler, fiber.stack_pointer);
+      if (fiber.done) --left;
+    }
+    CHECK(m.progress) << "block (" << m.here.block_x << ", " << m.here.block_y << "): " << left
+                      << " threads wait at a barrier the others never reach";
+  }
+}
+
+}  // namespace
+
+const Position& Here() { return TheMachine().here; }
+
+const Words* Exchange(const Words& words) {
+  Machine& m = TheMachine();
+  const int thread = m.running;
+  Warp& warp = m.warps[thread / kWarp];
+  // Two sets take turns, so that a fast lane does not overwrite what a slow one still reads.
+  auto& set = warp.words[m.fibers[thread].exchanges++ % 2];
+  std::memcpy(set[thread % kWarp], words, sizeof(words));
+  Arrive(&warp.barrier, kWarp);
+  return set;
+}
+
+void BlockBarrier() {
+  Machine& m = TheMachine();
+  Arrive(&m.block, m.here.threads);
+}
+
+void QueueCopy(void* to, const void* from, bool valid) {
+  CHECK(reinterpret_cast<uintptr_t>(to) % 16 == 0) << "an unaligned target";
+  CHECK(!valid || reinterpret_cast<uintptr_t>(from) % 16 == 0) << "an unaligned source";
+  Machine& m = TheMachine();
+  m.fibers[m.running].open.push_back({to, from, valid});
+}
+
+void CommitCopies() {
+  Machine& m = TheMachine();
+  Fiber& fiber = m.fibers[m.running];
+  fiber.groups.push_back(std::move(fiber.open));
+  fiber.open.clear();
+}
+
+void FinishCopies(int pending) {
+  Machine& m = TheMachine();
+  Fiber& fiber = m.fibers[m.running];
+  while (static_cast<int>(fiber.groups.size()) > pending) {
+    Finish(&fiber.groups.front());
+    fiber.groups.erase(fiber.groups.begin());
+  }
+}
+
+void RunGrid(Grid grid, int threads, int shared_bytes, const std::function<void()>& body) {
+  Machine& m = TheMachine();
+  CHECK(threads > 0 && threads <= kThreadsMax && threads % kWarp == 0) << threads << " threads";
+  constexpr int64_t kGridYMax = 65535;  // CUDA's
+  CHECK(grid.y <= kGridYMax) << grid.y;
+  constexpr int kSharedBytesMax = 163 << 10;  // of compute capability 8.0
+  CHECK(shared_bytes <= kSharedBytesMax) << shared_bytes << " bytes of shared memory";
+  if (m.stacks == nullptr) {
+    m.stacks = static_cast<char*>(mmap(nullptr, kThreadsMax * kStackBytes, PROT_READ | PROT_WRITE,
+                                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    CHECK(m.stacks != MAP_FAILED);
+  }
+  // Whole 16-byte pieces, nothing beyond them.
+  std::unique_ptr<char, void (*)(void*)> shared(
+      static_cast<char*>(std::aligned_alloc(16, (shared_bytes + 31) / 16 * 16)), std::free);
+  m.body = &body;
+  m.here.threads = threads;
+  m.here.shared = shared.get();
+  for (int64_t y = 0; y < grid.y; ++y) {
+    for (int64_t x = 0; x < grid.x; ++x) {
+      m.here.block_x = x;
+      m.here.block_y = y;
+      std::memset(shared.get(), 0xff, shared_bytes);
+      RunBlock(threads);
+    }
+  }
+}
+
+}  // namespace tutti::kernels::cuda::emulated

@@ -1,0 +1,124 @@
+// A GPU on the CPU, for tests: runs kernels of kernels/cuda/gpu.h thread by thread, so that their
+// indices, barriers and orders of addition can be checked on machines without a GPU.
+//
+// Each GPU thread is a fiber; all run on the calling thread, in order, from one barrier to the
+// next. Asynchronous copies arrive only when they are waited for, shared memory starts as NaN, and
+// a barrier that some thread never reaches is a failed CHECK. What it cannot show: races within a
+// warp, real rounding inside the tensor cores, speed.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+
+#include "kernels/float_formats.h"
+
+namespace tutti::kernels::cuda {
+
+namespace emulated {
+
+// Where the running fiber stands.
+struct Position {
+  int thread = 0;
+  int threads = 0;
+  int64_t block_x = 0, block_y = 0;
+  char* shared = nullptr;
+};
+const Position& Here();
+
+// What a lane gives to an exchange.
+inline constexpr int kWords = 12;
+using Words = uint32_t[kWords];
+// Puts a lane's words into the warp's exchange, waits for all lanes, and returns everybody's. Valid
+// until the lane's next exchange but one.
+const Words* Exchange(const Words& words);
+void BlockBarrier();
+void QueueCopy(void* to, const void* from, bool valid);
+void CommitCopies();
+void FinishCopies(int pending);
+void RunGrid(Grid grid, int threads, int shared_bytes, const std::function<void()>& body);
+
+}  // namespace emulated
+
+inline int ThreadIndex() { return emulated::Here().thread; }
+inline int ThreadCount() { return emulated::Here().threads; }
+inline int64_t BlockX() { return emulated::Here().block_x; }
+inline int64_t BlockY() { return emulated::Here().block_y; }
+inline int Lane() { return ThreadIndex() % kWarp; }
+inline int WarpIndex() { return ThreadIndex() / kWarp; }
+inline char* SharedMemory() { return emulated::Here().shared; }
+inline void SyncBlock() { emulated::BlockBarrier(); }
+inline void SyncWarp() { emulated::Exchange({}); }
+
+template <class T>
+T ShuffleXor(T value, int mask) {
+  static_assert(sizeof(T) <= sizeof(emulated::Words));
+  emulated::Words words = {};
+  std::memcpy(words, &value, sizeof(T));
+  const emulated::Words* all = emulated::Exchange(words);
+  std::memcpy(&value, all[Lane() ^ mask], sizeof(T));
+  return value;
+}
+template <class T>
+T Broadcast(T value, int lane) {
+  return ShuffleXor(value, Lane() ^ lane);
+}
+inline bool AnyInWarp(bool value) {
+  const emulated::Words* all = emulated::Exchange({value ? 1u : 0u});
+  for (int lane = 0; lane < kWarp; ++lane) {
+    if (all[lane][0] != 0) return true;
+  }
+  return false;
+}
+
+inline int FetchAdd(int* counter, int value) {
+  const int before = *counter;
+  *counter += value;
+  return before;
+}
+inline float FusedMultiplyAdd(float a, float b, float c) { return std::fma(a, b, c); }
+inline float Exp2(float x) { return std::exp2(x); }
+
+inline void CopyAsync16(void* shared, const void* from, bool valid) {
+  emulated::QueueCopy(shared, from, valid);
+}
+inline void CopyCommit() { emulated::CommitCopies(); }
+template <int kPending>
+void CopyWait() {
+  emulated::FinishCopies(kPending);
+}
+
+// One chain over k, in order: sums that the kernels add up in different orders show as different
+// bits.
+template <bool kBf16>
+void Mma(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+  // The lane's 8 values of a and 4 of b, as floats.
+  emulated::Words words;
+  for (int i = 0; i < emulated::kWords; ++i) {
+    const uint32_t pair = i < 8 ? a[i / 2] : b[i / 2 - 4];
+    const auto bits = static_cast<uint16_t>(pair >> (16 * (i % 2)));
+    words[i] = std::bit_cast<uint32_t>(kBf16 ? Bf16ToF32(bits) : F16ToF32(bits));
+  }
+  const emulated::Words* all = emulated::Exchange(words);
+  const int g = Lane() / 4, t = Lane() % 4;
+  for (int k = 0; k < 16; ++k) {
+    const int holder = k % 8 / 2, upper = k / 8, odd = k % 2;
+    for (int i = 0; i < 4; ++i) {
+      const int row = i / 2, column = 2 * t + i % 2;
+      const uint32_t left = all[4 * g + holder][4 * upper + 2 * row + odd];
+      const uint32_t right = all[4 * column + holder][8 + 2 * upper + odd];
+      c[i] += std::bit_cast<float>(left) * std::bit_cast<float>(right);
+    }
+  }
+}
+
+template <class Args>
+int Launch(void (*kernel)(Args), Grid grid, int threads, int shared_bytes, Stream stream,
+           const Args& args) {
+  emulated::RunGrid(grid, threads, shared_bytes, [&] { kernel(args); });
+  return 0;
+}
+
+}  // namespace tutti::kernels::cuda

@@ -1,0 +1,157 @@
+// What kernels are written in: the few things of CUDA they use, under names of our own, so that the
+// same source runs on a GPU and, lane by lane, in the emulator of kernels/cuda/emulated.
+//
+// A kernel is `TUTTI_KERNEL void Name(TUTTI_PARAMETER NameArgs args)`: one struct of plain values.
+// Every thread of a block reaches every Sync; every lane of a warp reaches every Shuffle, Any and
+// Mma.
+#pragma once
+
+#include <cstdint>
+
+#ifdef __CUDACC__
+#include <cuda_runtime.h>
+
+#define TUTTI_KERNEL __global__
+// Qualifies a kernel's one parameter, so that it is read where the launch put it.
+#define TUTTI_PARAMETER const __grid_constant__
+#define TUTTI_DEVICE __device__ __forceinline__
+#define TUTTI_HOST_DEVICE __host__ __device__ __forceinline__
+// A function of the device that is compiled once, where inlining it everywhere takes ptxas minutes.
+#define TUTTI_DEVICE_CALL static __device__ __noinline__
+// Before a loop: one copy of its body per turn, or one for all.
+#define TUTTI_UNROLL _Pragma("unroll")
+#define TUTTI_KEEP_LOOP _Pragma("unroll 1")
+
+#else  // compiled by the host's compiler: the index arithmetic of tests, or the emulator
+
+#define TUTTI_KERNEL
+#define TUTTI_PARAMETER const
+#define TUTTI_DEVICE inline
+#define TUTTI_DEVICE_CALL inline
+#define TUTTI_UNROLL
+#define TUTTI_KEEP_LOOP
+#define TUTTI_HOST_DEVICE inline
+
+#endif
+
+namespace tutti::kernels::cuda {
+
+inline constexpr int kWarp = 32;
+
+// A queue of work on one device: a cudaStream_t. The emulator has only one and does everything at
+// once.
+using Stream = void*;
+
+struct Grid {
+  int64_t x = 1;
+  int64_t y = 1;
+};
+
+}  // namespace tutti::kernels::cuda
+
+#ifdef __CUDACC__
+
+namespace tutti::kernels::cuda {
+
+TUTTI_DEVICE int ThreadIndex() { return static_cast<int>(threadIdx.x); }
+TUTTI_DEVICE int ThreadCount() { return static_cast<int>(blockDim.x); }
+TUTTI_DEVICE int64_t BlockX() { return blockIdx.x; }
+TUTTI_DEVICE int64_t BlockY() { return blockIdx.y; }
+TUTTI_DEVICE int Lane() { return ThreadIndex() % kWarp; }
+TUTTI_DEVICE int WarpIndex() { return ThreadIndex() / kWarp; }
+
+// The block's dynamic shared memory, aligned to 16 bytes.
+TUTTI_DEVICE char* SharedMemory() {
+  extern __shared__ __align__(16) char tutti_shared[];
+  return tutti_shared;
+}
+
+TUTTI_DEVICE void SyncBlock() { __syncthreads(); }
+TUTTI_DEVICE void SyncWarp() { __syncwarp(); }
+// Values of any plain type, word by word.
+template <class T>
+TUTTI_DEVICE T ShuffleXor(T value, int mask) {
+  static_assert(sizeof(T) % sizeof(uint32_t) == 0);
+  uint32_t words[sizeof(T) / sizeof(uint32_t)];
+  memcpy(words, &value, sizeof(T));
+  TUTTI_UNROLL
+  for (uint32_t& word : words) word = __shfl_xor_sync(0xffffffffu, word, mask);
+  memcpy(&value, words, sizeof(T));
+  return value;
+}
+template <class T>
+TUTTI_DEVICE T Broadcast(T value, int lane) {
+  return __shfl_sync(0xffffffffu, value, lane);
+}
+TUTTI_DEVICE bool AnyInWarp(bool value) { return __any_sync(0xffffffffu, value) != 0; }
+
+TUTTI_DEVICE int FetchAdd(int* counter, int value) { return atomicAdd(counter, value); }
+
+// Rounded once; the compiler never fuses by itself (-fmad=false).
+TUTTI_DEVICE float FusedMultiplyAdd(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+
+// 2^x by the special function unit: within 2 ulp, 0 for -Inf.
+TUTTI_DEVICE float Exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// 16 bytes from global to shared memory, some time before the CopyWait that covers them; zeros when
+// not `valid`, and then `from` is not read. Both 16-byte aligned.
+TUTTI_DEVICE void CopyAsync16(void* shared, const void* from, bool valid) {
+  const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+  const int bytes = valid ? 16 : 0;
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
+               : "memory");
+}
+TUTTI_DEVICE void CopyCommit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// Waits until all but the last kPending groups of this thread have arrived.
+template <int kPending>
+TUTTI_DEVICE void CopyWait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+// c += a * b on the tensor cores: a [16, 16], b [16, 8], c [16, 8] f32, of bf16 or f16 pairs.
+//
+// Lane 4 g + t holds (PTX, "mma.m16n8k16"):  a[0]: row g, k 2t, 2t+1 · a[1]: row g+8, same k ·
+// a[2]: row g, k 2t+8, 2t+9 · a[3]: row g+8, same k;   b[0]: k 2t, 2t+1 of column g · b[1]: k 2t+8,
+// 2t+9;   c[0], c[1]: row g, columns 2t, 2t+1 · c[2], c[3]: row g+8.
+template <bool kBf16>
+TUTTI_DEVICE void Mma(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+  if constexpr (kBf16) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+        "{%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  } else {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+        "{%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  }
+}
+
+// Starts a kernel; 0 or the cudaError_t.
+template <class Args>
+int Launch(void (*kernel)(Args), Grid grid, int threads, int shared_bytes, Stream stream,
+           const Args& args) {
+  constexpr int kSharedWithoutAsking = 48 << 10;
+  if (grid.x <= 0 || grid.y <= 0) return 0;
+  if (shared_bytes > kSharedWithoutAsking) {
+    const cudaError_t error =
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+    if (error != cudaSuccess) return error;
+  }
+  const dim3 blocks(static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y));
+  kernel<<<blocks, threads, shared_bytes, static_cast<cudaStream_t>(stream)>>>(args);
+  return cudaGetLastError();
+}
+
+}  // namespace tutti::kernels::cuda
+
+#elif defined(TUTTI_EMULATE_GPU)
+#include "kernels/cuda/emulated/gpu_emulated.h"
+#endif

@@ -1,0 +1,149 @@
+// Where numbers lie: every index is used once, padding is padding, and leaves add up in their tree.
+#include "kernels/cuda/layout.h"
+
+#include <bit>
+#include <cmath>
+#include <set>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "kernels/cuda/leaf_map.h"
+#include "kernels/cuda/sampling.h"
+
+namespace tutti::kernels::cuda {
+namespace {
+
+LeafMap MapOf(std::vector<int64_t> begin) { return *MakeLeafMap(begin); }
+
+const std::vector<std::vector<int64_t>> kLeaves = {
+    {0, 0},
+    {0, 1},
+    {0, 31, 33},
+    {0, 0, 32, 64, 100},
+    {0, 130},
+    {0, 512, 1024},
+    {0, 5, 5, 40, 41, 41, 96, 97, 200},
+};
+
+TEST(LayoutTest, PackedKGoesThereAndBack) {
+  for (const auto& begin : kLeaves) {
+    const LeafMap map = MapOf(begin);
+    std::set<int32_t> used;
+    for (int32_t k = 0; k < begin.back(); ++k) {
+      const int32_t packed = PackedK(map, k);
+      EXPECT_TRUE(used.insert(packed).second);
+      EXPECT_EQ(SourceK(map, packed), k);
+    }
+    int32_t padding = 0;
+    for (int32_t packed = 0; packed < Chunks(map) * kChunkK; ++packed) {
+      if (used.contains(packed)) continue;
+      EXPECT_EQ(SourceK(map, packed), -1);
+      ++padding;
+    }
+    EXPECT_EQ(padding + begin.back(), int64_t{Chunks(map)} * kChunkK);
+    // A leaf starts a chunk, so that no instruction works for two.
+    for (int leaf = 0; leaf < map.leaves; ++leaf) {
+      if (begin[leaf] < begin[leaf + 1]) {
+        EXPECT_EQ(PackedK(map, static_cast<int32_t>(begin[leaf])), map.chunk[leaf] * kChunkK);
+      }
+    }
+  }
+}
+
+TEST(LayoutTest, WeightsAndActivationsFillTheirPieces) {
+  constexpr int kChunks = 3;
+  std::set<int64_t> weights, rows;
+  for (int64_t r = 0; r < 48; ++r) {
+    for (int32_t k = 0; k < kChunks * kChunkK; ++k) {
+      EXPECT_TRUE(weights.insert(WeightIndex(r, k, kChunks)).second);
+      EXPECT_TRUE(rows.insert(ActivationIndex(r, k, kChunks)).second);
+    }
+  }
+  EXPECT_EQ(*weights.rbegin(), 48 * kChunks * kChunkK - 1);
+  EXPECT_EQ(*rows.rbegin(), 48 * kChunks * kChunkK - 1);
+  // The 16 bytes at lane * 16 of a piece: row g, k 8 t to 8 t + 7.
+  for (int lane = 0; lane < kWarp; ++lane) {
+    const int g = lane / 4, t = lane % 4;
+    for (int i = 0; i < 8; ++i) {
+      EXPECT_EQ(WeightIndex(g + 8, 8 * t + i, kChunks), kPieceValues + lane * 8 + i);
+      EXPECT_EQ(ActivationIndex(g, 8 * t + i, kChunks), lane * 8 + i);
+    }
+  }
+}
+
+// As docs/decisions/0002 writes it.
+float Tree(const std::vector<float>& sums, size_t first, size_t count) {
+  if (count == 1) return sums[first];
+  return Tree(sums, first, count / 2) + Tree(sums, first + count / 2, count / 2);
+}
+
+TEST(LayoutTest, LeavesAddUpInTheTree) {
+  for (int count : {1, 2, 4, 8}) {
+    std::vector<float> sums;
+    for (int i = 0; i < count; ++i) sums.push_back(std::pow(1.7f, static_cast<float>(i * i % 11)));
+    float total[1] = {}, pending[kLeafLevels][1] = {};
+    for (int i = 0; i < count; ++i) {
+      total[0] = sums[static_cast<size_t>(i)];
+      AddLeaf<1, kLeafLevels>(i, total, pending);
+    }
+    EXPECT_EQ(total[0], Tree(sums, 0, sums.size())) << count;
+  }
+}
+
+TEST(LayoutTest, TheCacheHoldsEveryValueOnce) {
+  for (const bool plain : {false, true}) {
+    for (int64_t head_dim : {2, 64, 80, 96, 128, 256}) {
+      const KvLayout layout = {
+          .block_size = 48, .kv_heads = 3, .dim = PaddedHeadDim(head_dim, plain), .plain = plain};
+      std::set<int64_t> used;
+      for (int64_t block : {0, 1}) {
+        for (int32_t slot = 0; slot < layout.block_size; ++slot) {
+          for (int32_t head = 0; head < layout.kv_heads; ++head) {
+            const int64_t key = KvUnitIndex(layout, block, slot, head, false);
+            const int64_t value = KvUnitIndex(layout, block, slot, head, true);
+            for (int32_t d = 0; d < layout.dim; ++d) {
+              EXPECT_TRUE(used.insert(key + KeyInUnit(layout, slot % kKvUnit, d)).second);
+              EXPECT_TRUE(used.insert(value + ValueInUnit(layout, slot % kKvUnit, d)).second);
+            }
+          }
+        }
+      }
+      EXPECT_EQ(static_cast<int64_t>(used.size()), int64_t{2} * 48 * 3 * layout.dim * 2);
+      EXPECT_EQ(*used.rbegin(), static_cast<int64_t>(used.size()) - 1);
+    }
+  }
+  EXPECT_EQ(PaddedHeadDim(257, false), 0);
+  EXPECT_EQ(PaddedHeadDim(257, true), 0);
+}
+
+TEST(LayoutTest, ALaneHasFourConsecutiveSlots) {
+  std::set<int32_t> slots;
+  for (int32_t t = 0; t < 4; ++t) {
+    for (int32_t i = 0; i < 4; ++i) {
+      const int32_t slot = ScoreSlot(i / 2, 2 * t + i % 2);
+      EXPECT_EQ(slot, 4 * t + i);
+      slots.insert(slot);
+    }
+  }
+  EXPECT_EQ(slots.size(), 16u);
+}
+
+TEST(LayoutTest, RefusesMoreLeavesThanTheKernelsAdd) {
+  EXPECT_EQ(MakeLeafMap(std::vector<int64_t>(17)).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(SamplingTest, BitsOrderAsTheNumbersDo) {
+  const float ascending[] = {-INFINITY, -3e38f, -1, -1e-40f, 0, 1e-40f, 1, 3e38f, INFINITY};
+  uint32_t before = OrderedBits(std::bit_cast<uint32_t>(NAN));
+  EXPECT_EQ(before, 0u);
+  for (const float value : ascending) {
+    const uint32_t bits = OrderedBits(std::bit_cast<uint32_t>(value));
+    EXPECT_GT(bits, before) << value;
+    before = bits;
+  }
+  EXPECT_EQ(OrderedBits(std::bit_cast<uint32_t>(-0.0f)), OrderedBits(0));
+}
+
+}  // namespace
+}  // namespace tutti::kernels::cuda

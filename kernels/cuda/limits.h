@@ -1,0 +1,72 @@
+// Sizes that shape the CUDA kernels, each with where it comes from. Those marked "numerics" decide
+// in which order numbers are added: changing one changes the bits of every answer.
+#pragma once
+
+#include <cstdint>
+
+namespace tutti::kernels::cuda {
+
+// Numerics. Leaves of a row-parallel product at most: the tree of docs/decisions/0002 has eight,
+// and a kernel holds one pending sum for each of its three levels in registers.
+inline constexpr int kLeavesMax = 8;
+inline constexpr int kLeafLevels = 3;
+
+// Numerics. k of one chunk of a product: a lane's 16-byte load holds 8 consecutive k, four lanes
+// 32, two tensor-core instructions.
+inline constexpr int kChunkK = 32;
+
+// Output features and activation rows of one tensor-core instruction.
+inline constexpr int kTileOut = 16;
+inline constexpr int kTileRows = 8;
+
+// Chunks under way in the kernel for few rows. A warp then has 15 * 1.5 KiB in flight; with three
+// warps on a multiprocessor, the fewest a product of an 8B model gives, that is 68 KiB, twice what
+// 4.3 TB/s at 0.9 us of latency over 132 multiprocessors asks for.
+inline constexpr int kStreamStages = 16;
+// Rows above which weights are shared through the block instead: each warp rereads the rows.
+inline constexpr int kStreamRows = 16;
+
+// Chunks under way in the kernels for many rows: four of 16 KiB leave room for two blocks on a
+// multiprocessor of compute capability 8.0.
+inline constexpr int kTileStages = 4;
+// Rows from which the larger tiles pay: two of them.
+inline constexpr int kLargeTileRows = 128;
+
+// Numerics. Slots of an attention tile, from absolute slot 0. A tile is attended to from nothing
+// and then folded into what came before, so that tiles may be computed apart.
+inline constexpr int kAttentionTile = 128;
+// Slots of one unit of the cache: k of the tensor-core instruction. Divides every block size.
+inline constexpr int kKvUnit = 16;
+// Pairs (row, query head of the group) of one warp: rows of the tensor-core instruction.
+inline constexpr int kPairs = 16;
+// A tile passes in eight stages: four of keys (32 slots each), four of values (a quarter of the
+// head each). Four stages are under way.
+inline constexpr int kAttentionStages = 4;
+// Warps that share a tile when many rows attend to it.
+inline constexpr int kAttentionWarps = 4;
+// Pairs of a sequence up to which its tiles are spread over the device and folded afterwards.
+inline constexpr int kSpreadPairs = 64;
+// Room for tiles computed apart. At head_dim 128 a record is 8.1 KiB per KV head: 64 sequences of
+// 8 heads at 4,096 positions, 16,384 records, fit. Beyond it tiles are walked in order instead,
+// which changes no bits.
+inline constexpr int64_t kSpreadBytesMax = int64_t{256} << 20;
+
+// Threads of the row-wise kernels. Numerics: the sums of a row run over this many partial sums.
+inline constexpr int kRowThreads = 256;
+
+// Heads wider than this have no kernel.
+inline constexpr int kHeadDimMax = 256;
+
+// Device memory through which weights pass on their way into the kernels' layout: long copies, and
+// a thousandth of what a GPU has.
+inline constexpr int64_t kPackStagingBytes = int64_t{64} << 20;
+
+// Pinned memory for the small arrays of a step (positions, block tables). 64 sequences of 2,048
+// blocks are 512 KiB; larger arrays are copied without it.
+inline constexpr int64_t kPinnedBytes = int64_t{4} << 20;
+
+// Contents of one kind that are remembered on the device: layers with and without a sliding window
+// alternate between two.
+inline constexpr int kRememberedUploads = 4;
+
+}  // namespace tutti::kernels::cuda

@@ -1,0 +1,82 @@
+// f32, bf16 and f16 inside kernels: the same bits as kernels/float_formats.h, whose functions are
+// for the host.
+#pragma once
+
+#include <cstdint>
+
+#include "base/dtype.h"
+#include "kernels/cuda/gpu.h"
+
+#ifdef __CUDACC__
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#else
+#include "kernels/float_formats.h"
+#endif
+
+namespace tutti::kernels::cuda {
+
+#ifdef __CUDACC__
+TUTTI_DEVICE float FromBf16(uint16_t bits) {
+  return __uint_as_float(static_cast<uint32_t>(bits) << 16);
+}
+TUTTI_DEVICE uint16_t ToBf16(float value) {
+  const uint32_t bits = __float_as_uint(value);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((bits >> 16) | 0x40u);
+  return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+// The hardware rounds to nearest even and keeps denormals, as the host's functions do. A NaN would
+// become the canonical one; the host keeps its payload.
+TUTTI_DEVICE float FromF16(uint16_t bits) {
+  const uint32_t magnitude = bits & 0x7fffu;
+  if (magnitude > 0x7c00u) {
+    return __uint_as_float(static_cast<uint32_t>(bits & 0x8000u) << 16 | 0x7fc00000u |
+                           (magnitude & 0x3ffu) << 13);
+  }
+  return __half2float(__ushort_as_half(bits));
+}
+TUTTI_DEVICE uint16_t ToF16(float value) {
+  const uint32_t bits = __float_as_uint(value);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) {
+    return static_cast<uint16_t>((bits >> 16 & 0x8000u) | 0x7e00u | (bits >> 13 & 0x3ffu));
+  }
+  return __half_as_ushort(__float2half_rn(value));
+}
+#else
+inline float FromBf16(uint16_t bits) { return Bf16ToF32(bits); }
+inline uint16_t ToBf16(float value) { return F32ToBf16(value); }
+inline float FromF16(uint16_t bits) { return F16ToF32(bits); }
+inline uint16_t ToF16(float value) { return F32ToF16(value); }
+#endif
+
+template <bool kBf16>
+TUTTI_DEVICE uint16_t To16(float value) {
+  return kBf16 ? ToBf16(value) : ToF16(value);
+}
+template <bool kBf16>
+TUTTI_DEVICE float From16(uint16_t bits) {
+  return kBf16 ? FromBf16(bits) : FromF16(bits);
+}
+// Two values as one word, the first in the lower half.
+TUTTI_DEVICE uint32_t Pair(uint16_t first, uint16_t second) {
+  return first | static_cast<uint32_t>(second) << 16;
+}
+
+TUTTI_DEVICE float LoadValue(const void* data, DType type, int64_t index) {
+  if (type == DType::kF32) return static_cast<const float*>(data)[index];
+  const uint16_t bits = static_cast<const uint16_t*>(data)[index];
+  return type == DType::kBF16 ? FromBf16(bits) : FromF16(bits);
+}
+TUTTI_DEVICE void StoreValue(void* data, DType type, int64_t index, float value) {
+  if (type == DType::kF32) {
+    static_cast<float*>(data)[index] = value;
+  } else {
+    static_cast<uint16_t*>(data)[index] = type == DType::kBF16 ? ToBf16(value) : ToF16(value);
+  }
+}
+TUTTI_DEVICE float RoundValue(DType type, float value) {
+  if (type == DType::kF32) return value;
+  return type == DType::kBF16 ? FromBf16(ToBf16(value)) : FromF16(ToF16(value));
+}
+
+}  // namespace tutti::kernels::cuda

@@ -1,0 +1,81 @@
+// Products with packed weights, as kernels. Launch functions return 0 or the CUDA error.
+//
+// One voice by construction: an output is one chain of tensor-core instructions over the chunks of
+// each leaf, in order, from zero, whichever kernel computes it and whatever rows stand beside it;
+// the leaves are added in the tree of AddLeaf. Row and column of an output inside the instruction
+// do not change its bits.
+#pragma once
+
+#include "base/dtype.h"
+#include "kernels/cuda/layout.h"
+
+namespace tutti::kernels::cuda {
+
+struct ProductArgs {
+  const uint16_t* weight = nullptr;  // WeightIndex
+  const uint16_t* in = nullptr;      // ActivationIndex, of the weight's type
+  float* out = nullptr;              // [rows, out_features]
+  int64_t out_stride = 0;
+  int32_t rows = 0;
+  int32_t out_features = 0;
+  int32_t out_tiles = 0;
+  LeafMap leaves;
+  float* leaf_sums = nullptr;  // [leaves][rows][out_features], for few rows and several leaves
+};
+
+// Floats of leaf_sums that a product needs.
+int64_t LeafSumCount(const LeafMap& leaves, int64_t rows, int64_t out_features);
+// REQUIRES: rows > 0
+int LaunchProduct(DType type, const ProductArgs& args, Stream stream);
+
+// out = the rows of `in` rounded to the weight's type, zeros where a leaf is padded.
+struct PackRowsArgs {
+  const float* in = nullptr;  // [rows, k]
+  int64_t in_stride = 0;
+  uint16_t* out = nullptr;  // ActivationIndex
+  int32_t rows = 0;
+  LeafMap leaves;
+  bool bf16 = true;
+};
+int LaunchPackRows(const PackRowsArgs& args, Stream stream);
+
+// Products with f32 weights: fused multiply-adds in order of k.
+struct PlainProductArgs {
+  const float* weight = nullptr;  // PlainWeightIndex
+  const float* in = nullptr;      // [rows, k]
+  int64_t in_stride = 0;
+  float* out = nullptr;
+  int64_t out_stride = 0;
+  int32_t rows = 0;
+  int32_t out_features = 0;
+  int64_t padded_out = 0;
+  LeafMap leaves;
+};
+int LaunchPlainProduct(const PlainProductArgs& args, Stream stream);
+
+// Moves rows of a checkpoint's matrix, already on the device, to their places.
+struct PackWeightArgs {
+  const void* in = nullptr;  // [rows, k], rows next to each other
+  void* out = nullptr;
+  int64_t first_row = 0;  // of the packed weight
+  int64_t rows = 0;
+  int64_t padded_out = 0;  // f32 only
+  LeafMap leaves;
+  DType type = DType::kBF16;
+};
+int LaunchPackWeight(const PackWeightArgs& args, Stream stream);
+
+// out[r, :] = row ids[r] of the weight, as f32.
+struct EmbedArgs {
+  const void* weight = nullptr;
+  const int32_t* ids = nullptr;  // [rows]
+  float* out = nullptr;
+  int64_t out_stride = 0;
+  int32_t rows = 0;
+  int64_t padded_out = 0;
+  LeafMap leaves;
+  DType type = DType::kBF16;
+};
+int LaunchEmbed(const EmbedArgs& args, Stream stream);
+
+}  // namespace tutti::kernels::cuda

@@ -1,0 +1,118 @@
+#include "kernels/cuda/number_formats.h"
+#include "kernels/cuda/reduce.h"
+#include "kernels/cuda/rows.h"
+
+namespace tutti::kernels::cuda {
+namespace {
+
+struct Sum {
+  TUTTI_DEVICE float operator()(float a, float b) const { return a + b; }
+};
+
+// A block per row.
+TUTTI_KERNEL void RmsNorm(TUTTI_PARAMETER RmsNormArgs args) {
+  const float* const in = args.in + BlockX() * args.in_stride;
+  float* const out = args.out + BlockX() * args.out_stride;
+  float sum = 0;
+  for (int64_t i = ThreadIndex(); i < args.cols; i += kRowThreads) {
+    sum = FusedMultiplyAdd(in[i], in[i], sum);
+  }
+  sum = ReduceBlock(sum, Sum());
+  const float inverse = 1 / sqrtf(sum / static_cast<float>(args.cols) + args.epsilon);
+  for (int64_t i = ThreadIndex(); i < args.cols; i += kRowThreads) {
+    out[i] = in[i] * inverse * args.weight[i];
+  }
+}
+
+// A warp per row and head.
+TUTTI_KERNEL void HeadNormRope(TUTTI_PARAMETER HeadNormRopeArgs args) {
+  float* const x = args.x + BlockX() * args.stride + BlockY() * args.head_dim;
+  const int32_t half = args.head_dim / 2;
+  float inverse = 1;
+  if (args.norm != nullptr) {
+    float sum = 0;
+    for (int32_t i = Lane(); i < args.head_dim; i += kWarp) {
+      sum = FusedMultiplyAdd(x[i], x[i], sum);
+    }
+    sum = ReduceWarp(sum, Sum());
+    inverse = 1 / sqrtf(sum / static_cast<float>(args.head_dim) + args.epsilon);
+  }
+  const auto position = static_cast<float>(args.position[BlockX()]);
+  for (int32_t i = Lane(); i < half; i += kWarp) {
+    float a = x[i], b = x[i + half];
+    if (args.norm != nullptr) {
+      a = a * inverse * args.norm[i];
+      b = b * inverse * args.norm[i + half];
+    }
+    const float angle = position * args.inverse_frequency[i];
+    const float cosine = cosf(angle), sine = sinf(angle);
+    x[i] = FusedMultiplyAdd(a, cosine, -(b * sine));
+    x[i + half] = FusedMultiplyAdd(b, cosine, a * sine);
+  }
+}
+
+// Applies `compute`(row, column) over all elements of a grid.
+template <class Fn>
+TUTTI_DEVICE void ForElement(const ElementArgs& args, const Fn& compute) {
+  const int64_t i = BlockX() * ThreadCount() + ThreadIndex();
+  if (i < args.rows * args.cols) compute(i / args.cols, i % args.cols);
+}
+
+TUTTI_KERNEL void AddRow(TUTTI_PARAMETER ElementArgs args) {
+  ForElement(args, [&](int64_t r, int64_t i) {
+    static_cast<float*>(args.out)[r * args.out_stride + i] =
+        static_cast<const float*>(args.a)[r * args.a_stride + i] + args.b[i];
+  });
+}
+
+TUTTI_KERNEL void SiluMul(TUTTI_PARAMETER ElementArgs args) {
+  ForElement(args, [&](int64_t r, int64_t i) {
+    const float* const row = static_cast<const float*>(args.a) + r * args.a_stride;
+    const float gate = row[i];
+    static_cast<float*>(args.out)[r * args.out_stride + i] =
+        gate / (1 + expf(-gate)) * row[args.cols + i];
+  });
+}
+
+TUTTI_KERNEL void AddRounded(TUTTI_PARAMETER ElementArgs args) {
+  ForElement(args, [&](int64_t r, int64_t i) {
+    const float sum =
+        static_cast<const float*>(args.a)[r * args.a_stride + i] + args.b[r * args.b_stride + i];
+    static_cast<float*>(args.out)[r * args.out_stride + i] = RoundValue(args.out_type, sum);
+  });
+}
+
+TUTTI_KERNEL void Convert(TUTTI_PARAMETER ElementArgs args) {
+  ForElement(args, [&](int64_t r, int64_t i) {
+    StoreValue(args.out, args.out_type, r * args.out_stride + i,
+               LoadValue(args.a, args.a_type, r * args.a_stride + i));
+  });
+}
+
+int LaunchElements(void (*kernel)(ElementArgs), const ElementArgs& args, Stream stream) {
+  const int64_t blocks = (args.rows * args.cols + kRowThreads - 1) / kRowThreads;
+  return Launch(kernel, {blocks, 1}, kRowThreads, 0, stream, args);
+}
+
+}  // namespace
+
+int LaunchRmsNorm(const RmsNormArgs& args, Stream stream) {
+  return Launch(&RmsNorm, {args.rows, 1}, kRowThreads, kReduceSharedBytes, stream, args);
+}
+int LaunchHeadNormRope(const HeadNormRopeArgs& args, Stream stream) {
+  return Launch(&HeadNormRope, {args.rows, args.heads}, kWarp, 0, stream, args);
+}
+int LaunchAddRow(const ElementArgs& args, Stream stream) {
+  return LaunchElements(&AddRow, args, stream);
+}
+int LaunchSiluMul(const ElementArgs& args, Stream stream) {
+  return LaunchElements(&SiluMul, args, stream);
+}
+int LaunchAddRounded(const ElementArgs& args, Stream stream) {
+  return LaunchElements(&AddRounded, args, stream);
+}
+int LaunchConvert(const ElementArgs& args, Stream stream) {
+  return LaunchElements(&Convert, args, stream);
+}
+
+}  // namespace tutti::kernels::cuda

@@ -1,0 +1,135 @@
+#include "kernels/cuda/runtime_cuda.h"
+
+#include <cuda_runtime_api.h>
+
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "kernels/cuda/limits.h"
+
+namespace tutti::kernels::cuda {
+namespace {
+
+void MustSucceed(cudaError_t error, const char* operation) {
+  CHECK(error == cudaSuccess) << operation << ": " << cudaGetErrorName(error) << ", "
+                              << cudaGetErrorString(error)
+                              << "; the GPU cannot be used further by this process";
+}
+
+class CudaRuntime : public Runtime {
+ public:
+  CudaRuntime(int32_t index, cudaStream_t stream, char* pinned)
+      : index_(index), stream_(stream), pinned_(pinned) {}
+  ~CudaRuntime() override {
+    cudaStreamSynchronize(stream_);
+    cudaStreamDestroy(stream_);
+    cudaFreeHost(pinned_);
+  }
+
+  absl::StatusOr<void*> Allocate(int64_t bytes) override {
+    UseDevice();
+    void* data = nullptr;
+    const cudaError_t error = cudaMalloc(&data, static_cast<size_t>(bytes));
+    if (error == cudaErrorMemoryAllocation) {
+      cudaGetLastError();  // not sticky
+      size_t free = 0, total = 0;
+      cudaMemGetInfo(&free, &total);
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "GPU ", index_, ": ", bytes, " bytes asked for, ", free, " of ", total, " are free"));
+    }
+    MustSucceed(error, "cudaMalloc");
+    Zero(data, bytes);
+    return data;
+  }
+  void Free(void* data) override {
+    UseDevice();
+    MustSucceed(cudaFree(data), "cudaFree");
+  }
+
+  void Upload(void* to, int64_t to_stride, const void* from, int64_t from_stride, int64_t width,
+              int64_t rows) override {
+    UseDevice();
+    const int64_t bytes = width * rows;
+    if (bytes == 0) return;
+    if (bytes > kPinnedBytes) {
+      // From pageable memory the call returns when the driver has taken the bytes over.
+      MustSucceed(cudaMemcpy2DAsync(to, to_stride, from, from_stride, width, rows,
+                                    cudaMemcpyHostToDevice, stream_),
+                  "copying to the GPU");
+      return;
+    }
+    char* const staged = Pinned(bytes);
+    for (int64_t r = 0; r < rows; ++r) {
+      std::memcpy(staged + r * width, static_cast<const char*>(from) + r * from_stride, width);
+    }
+    MustSucceed(cudaMemcpy2DAsync(to, to_stride, staged, width, width, rows, cudaMemcpyHostToDevice,
+                                  stream_),
+                "copying to the GPU");
+  }
+  void Download(void* to, int64_t to_stride, const void* from, int64_t from_stride, int64_t width,
+                int64_t rows) override {
+    UseDevice();
+    if (width * rows > 0) {
+      MustSucceed(cudaMemcpy2DAsync(to, to_stride, from, from_stride, width, rows,
+                                    cudaMemcpyDeviceToHost, stream_),
+                  "copying from the GPU");
+    }
+    Synchronize();
+  }
+  void Zero(void* data, int64_t bytes) override {
+    UseDevice();
+    MustSucceed(cudaMemsetAsync(data, 0, bytes, stream_), "clearing memory of the GPU");
+  }
+
+  Stream stream() const override { return stream_; }
+  void Must(int error, const char* operation) override {
+    MustSucceed(static_cast<cudaError_t>(error), operation);
+  }
+
+ private:
+  // CUDA's current device belongs to the thread, and load and steps may run on two.
+  void UseDevice() { MustSucceed(cudaSetDevice(index_), "cudaSetDevice"); }
+  void Synchronize() {
+    MustSucceed(cudaStreamSynchronize(stream_), "waiting for the GPU");
+    pinned_used_ = 0;
+  }
+  // Bytes nobody copies from any more; waits when all of it is in use.
+  char* Pinned(int64_t bytes) {
+    constexpr int64_t kAlignment = 256;
+    if (pinned_used_ + bytes > kPinnedBytes) Synchronize();
+    char* const data = pinned_ + pinned_used_;
+    pinned_used_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    return data;
+  }
+
+  const int32_t index_;
+  const cudaStream_t stream_;
+  char* const pinned_;
+  int64_t pinned_used_ = 0;
+};
+
+absl::Status Refuse(int32_t index, const char* operation, cudaError_t error) {
+  return absl::UnavailableError(absl::StrCat("GPU ", index, ": ", operation, ": ",
+                                             cudaGetErrorName(error), ", ",
+                                             cudaGetErrorString(error)));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Runtime>> OpenDevice(int32_t index) {
+  cudaError_t error = cudaSetDevice(index);
+  if (error != cudaSuccess) return Refuse(index, "opening it", error);
+  cudaStream_t stream = nullptr;
+  error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  if (error != cudaSuccess) return Refuse(index, "making a queue", error);
+  void* pinned = nullptr;
+  error = cudaMallocHost(&pinned, kPinnedBytes);
+  if (error != cudaSuccess) {
+    cudaStreamDestroy(stream);
+    return Refuse(index, "taking pinned memory", error);
+  }
+  return std::make_unique<CudaRuntime>(index, stream, static_cast<char*>(pinned));
+}
+
+}  // namespace tutti::kernels::cuda

@@ -1,0 +1,150 @@
+#include "kernels/cuda/reduce.h"
+#include "kernels/cuda/sampling.h"
+
+#ifndef __CUDACC__
+#include <bit>
+#endif
+
+namespace tutti::kernels::cuda {
+namespace {
+
+TUTTI_DEVICE uint32_t BitsOf(float value) {
+#ifdef __CUDACC__
+  return __float_as_uint(value);
+#else
+  return std::bit_cast<uint32_t>(value);
+#endif
+}
+
+TUTTI_DEVICE float Infinity() { return __builtin_huge_valf(); }
+
+// The largest value so far and the first index that has it. NaN and +Inf make a row unusable.
+struct Best {
+  float value;
+  int32_t index;  // -1: none; -2: the row holds NaN or +Inf
+};
+struct BetterOf {
+  TUTTI_DEVICE Best operator()(const Best& a, const Best& b) const {
+    if (a.index == -2 || b.index == -2) return {0, -2};
+    if (a.index == -1) return b;
+    if (b.index == -1) return a;
+    if (a.value != b.value) return a.value > b.value ? a : b;
+    return a.index < b.index ? a : b;
+  }
+};
+
+// A block per row.
+TUTTI_KERNEL void ArgMax(TUTTI_PARAMETER LogitsArgs args) {
+  const float* const row = args.logits + BlockX() * args.stride;
+  Best best = {0, -1};
+  for (int64_t i = ThreadIndex(); i < args.vocab; i += kRowThreads) {
+    const float value = row[i];
+    if (!(value < Infinity())) {
+      best = {0, -2};
+    } else if (value > -Infinity()) {
+      best = BetterOf()(best, {value, static_cast<int32_t>(i)});
+    }
+  }
+  best = ReduceBlock(best, BetterOf());
+  if (ThreadIndex() == 0) args.best[BlockX()] = best.index < 0 ? -1 : best.index;
+}
+
+struct LargerOrNan {
+  TUTTI_DEVICE float operator()(float a, float b) const {
+    if (a != a || b != b) return a + b;
+    return a > b ? a : b;
+  }
+};
+struct Sum {
+  TUTTI_DEVICE double operator()(double a, double b) const { return a + b; }
+};
+
+// A block per row.
+TUTTI_KERNEL void LogSumExp(TUTTI_PARAMETER LogitsArgs args) {
+  const float* const row = args.logits + BlockX() * args.stride;
+  float largest = -Infinity();
+  for (int64_t i = ThreadIndex(); i < args.vocab; i += kRowThreads) {
+    largest = LargerOrNan()(largest, row[i]);
+  }
+  largest = ReduceBlock(largest, LargerOrNan());
+  double sum = 0;
+  if (largest > -Infinity() && largest < Infinity()) {
+    for (int64_t i = ThreadIndex(); i < args.vocab; i += kRowThreads) {
+      sum += exp((static_cast<double>(row[i]) - largest) * args.inverse_temperature);
+    }
+  }
+  sum = ReduceBlock(sum, Sum());
+  if (ThreadIndex() != 0) return;
+  const bool usable = largest > -Infinity() && largest < Infinity();
+  args.log_sum[BlockX()] = usable ? largest * args.inverse_temperature + log(sum) : largest;
+}
+
+TUTTI_KERNEL void Adjust(TUTTI_PARAMETER AdjustArgs args) {
+  const int64_t i = BlockX() * ThreadCount() + ThreadIndex();
+  if (i >= args.count) return;
+  float& logit = args.logits[args.row[i] * args.stride + args.id[i]];
+  float value = logit;
+  for (int32_t j = args.first[i]; j < args.first[i + 1]; ++j) {
+    value = (value > 0 ? value / args.repetition[j] : value * args.repetition[j]) + args.bias[j];
+  }
+  logit = value;
+}
+
+// One block. Finds the wanted-th largest value digit by digit, eight bits at a time, then collects
+// what is not smaller.
+constexpr int kDigitBits = 8;
+constexpr int kDigits = 1 << kDigitBits;
+static_assert(kDigits == kRowThreads);
+constexpr int kSelectSharedBytes = (kDigits + 2) * 4;
+
+TUTTI_KERNEL void Select(TUTTI_PARAMETER SelectArgs args) {
+  int* const counts = reinterpret_cast<int*>(SharedMemory());
+  int* const chosen = counts + kDigits;  // [digit, how many are still wanted below it]
+  uint32_t prefix = 0;
+  int wanted = args.wanted;
+  for (int shift = 32 - kDigitBits; shift >= 0; shift -= kDigitBits) {
+    counts[ThreadIndex()] = 0;
+    SyncBlock();
+    for (int32_t i = ThreadIndex(); i < args.vocab; i += kRowThreads) {
+      const uint32_t bits = OrderedBits(BitsOf(args.logits[i]));
+      const bool same = shift == 32 - kDigitBits || bits >> (shift + kDigitBits) == prefix;
+      if (same) FetchAdd(&counts[bits >> shift & (kDigits - 1)], 1);
+    }
+    SyncBlock();
+    if (ThreadIndex() == 0) {
+      int digit = kDigits - 1, above = 0;
+      while (digit > 0 && above + counts[digit] < wanted) above += counts[digit--];
+      chosen[0] = digit;
+      chosen[1] = wanted - above;
+    }
+    SyncBlock();
+    prefix = prefix << kDigitBits | static_cast<uint32_t>(chosen[0]);
+    wanted = chosen[1];
+    SyncBlock();
+  }
+  // 0 stands for NaN, which is never a candidate.
+  const uint32_t smallest = prefix == 0 ? 1 : prefix;
+  for (int32_t i = ThreadIndex(); i < args.vocab; i += kRowThreads) {
+    const float logit = args.logits[i];
+    if (OrderedBits(BitsOf(logit)) < smallest) continue;
+    args.candidates[FetchAdd(args.count, 1)] = {i, logit};
+  }
+}
+
+}  // namespace
+
+int LaunchArgMax(const LogitsArgs& args, Stream stream) {
+  return Launch(&ArgMax, {args.rows, 1}, kRowThreads, kReduceSharedBytes, stream, args);
+}
+int LaunchLogSumExp(const LogitsArgs& args, Stream stream) {
+  return Launch(&LogSumExp, {args.rows, 1}, kRowThreads, kReduceSharedBytes, stream, args);
+}
+int LaunchAdjust(const AdjustArgs& args, Stream stream) {
+  const int64_t blocks = (args.count + kRowThreads - 1) / kRowThreads;
+  return Launch(&Adjust, {blocks, 1}, kRowThreads, 0, stream, args);
+}
+int LaunchSelect(const SelectArgs& args, Stream stream) {
+  return Launch(&Select, {1, 1}, kRowThreads, kSelectSharedBytes, stream, args);
+}
+
+}  // namespace tutti::kernels::cuda
