@@ -69,6 +69,9 @@ inline constexpr size_t kIdleTenantsMax = 4096;
 // takes two pipelines down is likely to be the cause.
 inline constexpr int32_t kLossesMax = 2;
 
+// What a prompt token computed a second time weighs beside one that waits before it. It delays not
+// only its own request but all that come after, and its copy takes KV room from others.
+inline constexpr int64_t kRecomputeWeight = 4;
 // Cached tokens thrown away that weigh as much as one computed: those that go have not been asked
 // for longest, and we take one in eight of them to be asked for again.
 inline constexpr int64_t kEvictionsPerRecompute = 8;

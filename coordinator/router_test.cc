@@ -12,14 +12,15 @@ namespace {
 constexpr int32_t kRows = 512;
 
 TEST(RouterTest, CostIsTheRowsBeforeTheFirstToken) {
-  EXPECT_EQ(RouteCost({}, 100, kRows), 100);
-  EXPECT_EQ(RouteCost({.cached_tokens = 64}, 100, kRows), 36);
-  EXPECT_EQ(RouteCost({.backlog_tokens = 300}, 100, kRows), 400);
-  EXPECT_EQ(RouteCost({.running = 10}, 100, kRows), 110) << "one step, a row for each of them";
-  EXPECT_EQ(RouteCost({.backlog_tokens = 1000, .running = 10}, 100, kRows), 1130) << "three steps";
-  EXPECT_EQ(RouteCost({.evicted_tokens = 80}, 100, kRows), 110);
+  constexpr int64_t kNew = 100 * kRecomputeWeight;
+  EXPECT_EQ(RouteCost({}, 100, kRows), kNew);
+  EXPECT_EQ(RouteCost({.cached_tokens = 64}, 100, kRows), 36 * kRecomputeWeight);
+  EXPECT_EQ(RouteCost({.backlog_tokens = 300}, 100, kRows), 300 + kNew);
+  EXPECT_EQ(RouteCost({.running = 10}, 100, kRows), 10 + kNew) << "one step, a row for each of them";
+  EXPECT_EQ(RouteCost({.backlog_tokens = 1000, .running = 10}, 100, kRows), 1030 + kNew) << "three steps";
+  EXPECT_EQ(RouteCost({.evicted_tokens = 80}, 100, kRows), 10 + kNew);
   EXPECT_EQ(RouteCost({.has_room = false, .waiting = 2}, 100, kRows),
-            100 + 3 * kExpectedOutputTokens);
+            kNew + 3 * kExpectedOutputTokens);
 }
 
 TEST(RouterTest, ANewPromptGoesWhereLeastIsToDo) {
@@ -40,16 +41,16 @@ TEST(RouterTest, AConversationGoesHome) {
 }
 
 TEST(RouterTest, UnlessHomeIsOverloaded) {
-  std::vector<PipelineLoad> loads = {{}, {.cached_tokens = 960, .backlog_tokens = 900}};
+  std::vector<PipelineLoad> loads = {{}, {.cached_tokens = 960, .backlog_tokens = 3800}};
   EXPECT_EQ(ChoosePipeline(loads, 1000, kRows), 1u);
-  loads[1].backlog_tokens = 1000;
+  loads[1].backlog_tokens = 3900;
   EXPECT_EQ(ChoosePipeline(loads, 1000, kRows), 0u);
 }
 
 TEST(RouterTest, ALongConversationWaitsForItsPlaceAtHome) {
   std::vector<PipelineLoad> loads = {{}, {.has_room = false, .cached_tokens = 4000, .running = 8}};
   EXPECT_EQ(ChoosePipeline(loads, 4100, kRows), 1u);
-  loads[1].waiting = 30;
+  loads[1].waiting = 80;
   EXPECT_EQ(ChoosePipeline(loads, 4100, kRows), 0u) << "not behind a queue";
 }
 
