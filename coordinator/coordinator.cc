@@ -5,13 +5,13 @@
 
 #include <cstdio>
 #include <fstream>
-#include <random>
 #include <sstream>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/limits.h"
+#include "coordinator/tenant.h"
 #include "nlohmann/json.hpp"
 #include "spdlog/spdlog.h"
 #include "transport/grpc_address.h"
@@ -51,13 +51,6 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> Credentials(
     TUTTI_ASSIGN_OR_RETURN(ssl.pem_root_certs, ReadPem(options.tls_client_ca));
   }
   return grpc::SslServerCredentials(ssl);
-}
-
-// Nobody outside can then choose prompts whose names collide, or tell what a name stands for.
-Hash128 RandomKey() {
-  std::random_device device;
-  const auto word = [&device] { return uint64_t{device()} << 32 | device(); };
-  return {word(), word()};
 }
 
 }  // namespace

@@ -6,15 +6,12 @@
 #include "coordinator/limits.h"
 
 namespace tutti {
-namespace {
 
 Hash128 RandomKey() {
   std::random_device random;
   const auto bits = [&random] { return uint64_t{random()} << 32 | random(); };
   return {bits(), bits()};
 }
-
-}  // namespace
 
 absl::StatusOr<std::string> TenantOf(const std::string& field,
                                      const std::vector<std::string>& metadata) {

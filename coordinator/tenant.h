@@ -20,6 +20,9 @@ inline constexpr char kTenantMetadata[] = "x-tutti-tenant";
 absl::StatusOr<std::string> TenantOf(const std::string& field,
                                      const std::vector<std::string>& metadata);
 
+// From the system's source. Nobody outside can then choose names or prompts whose hashes collide.
+Hash128 RandomKey();
+
 // Turns names into what stands for them: a hash under a random key of this process, so that a
 // client who chooses names cannot make two of them meet, and no name is kept or logged.
 class TenantHasher {
