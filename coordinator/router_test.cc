@@ -16,8 +16,10 @@ TEST(RouterTest, CostIsTheRowsBeforeTheFirstToken) {
   EXPECT_EQ(RouteCost({}, 100, kRows), kNew);
   EXPECT_EQ(RouteCost({.cached_tokens = 64}, 100, kRows), 36 * kRecomputeWeight);
   EXPECT_EQ(RouteCost({.backlog_tokens = 300}, 100, kRows), 300 + kNew);
-  EXPECT_EQ(RouteCost({.running = 10}, 100, kRows), 10 + kNew) << "one step, a row for each of them";
-  EXPECT_EQ(RouteCost({.backlog_tokens = 1000, .running = 10}, 100, kRows), 1030 + kNew) << "three steps";
+  EXPECT_EQ(RouteCost({.running = 10}, 100, kRows), 10 + kNew)
+      << "one step, a row for each of them";
+  EXPECT_EQ(RouteCost({.backlog_tokens = 1000, .running = 10}, 100, kRows), 1030 + kNew)
+      << "three steps";
   EXPECT_EQ(RouteCost({.evicted_tokens = 80}, 100, kRows), 10 + kNew);
   EXPECT_EQ(RouteCost({.has_room = false, .waiting = 2}, 100, kRows),
             kNew + 3 * kExpectedOutputTokens);
