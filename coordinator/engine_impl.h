@@ -102,7 +102,7 @@ class Engine::Impl {
   void TellServing();
 
   // Steps.
-  void CommitToken(Scheduler::Sampled* sampled);
+  void CommitToken(const Scheduler::Sampled& sampled);
   void MayPlan(Unit* unit);
   void PlanSteps();
 

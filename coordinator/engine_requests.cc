@@ -182,22 +182,22 @@ absl::Status Engine::Impl::TakeStepResult(Worker* worker, v1::StepResult* result
   const int32_t rows = unit->scheduler.steps().oldest().rows;
   unit->scheduler.Commit(result, &sampled_);
   unit->rate.OnStep(rows, unit->scheduler.steps().size(), now_);
-  for (Scheduler::Sampled& sampled : sampled_) CommitToken(&sampled);
+  for (const Scheduler::Sampled& sampled : sampled_) CommitToken(sampled);
   MayPlan(unit);
   return absl::OkStatus();
 }
 
-void Engine::Impl::CommitToken(Scheduler::Sampled* sampled) {
-  Sequence* const sequence = sampled->sequence;
-  if (sampled->poisoned) {
+void Engine::Impl::CommitToken(const Scheduler::Sampled& sampled) {
+  Sequence* const sequence = sampled.sequence;
+  if (sampled.token == nullptr) {
     return EndRequest(
         sequence, FinishCause::kError,
         absl::InternalError(absl::StrCat("the model gave no number for token ",
                                          sequence->output_tokens(), " of the output")));
   }
-  const TokenId token = sampled->token.token();
+  const TokenId token = sampled.token->token();
   DeliverTokens deliver{.request = sequence->request.id, .index = sequence->output_tokens() - 1};
-  deliver.tokens.push_back(std::move(sampled->token));
+  deliver.tokens.push_back(std::move(*sampled.token));
   actions_->push_back(std::move(deliver));
   requests_.CountGenerated(1);
   const std::vector<TokenId>& stop = sequence->request.stop_token_ids;

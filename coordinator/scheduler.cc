@@ -298,9 +298,23 @@ void Scheduler::WriteRow(const Row& row, Instant now, v1::StepPlan* plan) {
   Queue(sequence);
 }
 
+// With ten thousand sequences each is in memory only, and fetching them one after the other would
+// be most of what a commit takes.
+void Scheduler::FetchAhead(SequenceId id) const {
+  const auto found = running_by_id_.find(id);
+  if (found == running_by_id_.end()) return;
+  const char* const at = reinterpret_cast<const char*>(found->second);
+  for (size_t offset = 0; offset < sizeof(Sequence); offset += 64) {
+    __builtin_prefetch(at + offset, 1);
+  }
+}
+
 void Scheduler::Commit(v1::StepResult* result, std::vector<Sampled>* sampled) {
   int next = 0;
-  for (const StepEntry& entry : steps_.oldest().entries) {
+  const std::vector<StepEntry>& entries = steps_.oldest().entries;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    if (i + kFetchAhead < entries.size()) FetchAhead(entries[i + kFetchAhead].sequence);
+    const StepEntry& entry = entries[i];
     v1::SampledToken* token = nullptr;
     if (entry.sample && next < result->sampled_size() &&
         result->sampled(next).sequence() == entry.sequence.value()) {
@@ -313,13 +327,10 @@ void Scheduler::Commit(v1::StepResult* result, std::vector<Sampled>* sampled) {
     cache_.Publish(sequence);
     if (sequence->computed == sequence->total()) filling_.erase(sequence->id);
     if (!entry.sample) continue;
-    if (token == nullptr) {
-      sampled->push_back({.sequence = sequence, .poisoned = true});
-      continue;
-    }
+    sampled->push_back({.sequence = sequence, .token = token});
+    if (token == nullptr) continue;
     sequence->tokens.push_back(token->token());
     Queue(sequence);
-    sampled->push_back({.sequence = sequence, .token = std::move(*token)});
   }
   steps_.Pop();
 }

@@ -47,6 +47,10 @@ struct SchedulerOptions {
   uint32_t planted_bugs = 0;  // coordinator/planted_bugs.h
 };
 
+// How many sequences of a result are fetched before they are looked at: some hundred nanoseconds of
+// work.
+inline constexpr size_t kFetchAhead = 6;
+
 class Scheduler {
  public:
   // `directory` outlives the scheduler; null: no prefix is ever reused.
@@ -82,8 +86,7 @@ class Scheduler {
   // One token sampled for a sequence that still runs.
   struct Sampled {
     Sequence* sequence = nullptr;
-    v1::SampledToken token;
-    bool poisoned = false;  // no token: the logits were not numbers
+    v1::SampledToken* token = nullptr;  // in the result; null: the logits were not numbers
   };
   // Takes the result of the oldest step under way: computed tokens advance, sampled tokens join
   // their sequences, which are ready for the next step. Appends to *sampled in the order of the
@@ -140,6 +143,7 @@ class Scheduler {
   void Preempt(Sequence* sequence);
   void Leave(Sequence* sequence);
   void Queue(Sequence* sequence);
+  void FetchAhead(SequenceId id) const;
   void Unqueue(Sequence* sequence);
 
   const SchedulerOptions options_;
