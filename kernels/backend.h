@@ -10,6 +10,9 @@
 //   of rows or threads.
 //   * Work is split over threads by output elements, never inside a sum.
 //
+// Every view names the device its memory is on, and an operator takes views of its backend's device
+// only (Convert apart); it CHECKs so, naming both.
+//
 // Activations are f32 unless an operator says otherwise. Row counts may be 0. Operators that cannot
 // fail by contract CHECK their shapes: the transformer is their only caller and shapes come from a
 // validated configuration.
@@ -115,6 +118,8 @@ class Backend {
   // classes.
   virtual std::string_view numerics_class() const = 0;
   virtual Device device() const = 0;
+  // Memory of the device that nobody has taken yet; 0 for backends in the host's memory.
+  virtual int64_t FreeDeviceBytes() { return 0; }
 
   // Zeroed memory, aligned to 64 bytes. RESOURCE_EXHAUSTED with bytes asked for.
   virtual absl::StatusOr<std::unique_ptr<DeviceBuffer>> Allocate(int64_t bytes) = 0;
@@ -161,10 +166,14 @@ class Backend {
   // nearest even. Both f32.
   virtual void AddResidual(TensorView residual, TensorView delta, DType round_to) = 0;
 
-  // out = in, converted (to nearest even).  in or out may be f32, bf16, f16. This is how
-  // activations enter and leave the wire format.
+  // out = in, converted (to nearest even).  in or out may be f32, bf16, f16. One of them may lie
+  // in host memory (device cpu:0), whatever the backend: this is how activations and vectors enter
+  // and leave a device and the wire format. Into host memory it waits for everything before it.
   virtual void Convert(TensorView in, TensorView out) = 0;
 
+  // INVALID_ARGUMENT when this backend has no kernel for such a cache, with what it has.
+  virtual absl::Status CheckKvSupport(const KvShape& shape) const { return absl::OkStatus(); }
+  // REQUIRES: CheckKvSupport is OK
   virtual int64_t KvLayerBytes(const KvShape& shape) const = 0;
   // Stores row r's key and value at its sequence's position.   k, v [rows, kv_heads * head_dim] f32
   virtual void WriteKv(TensorView k, TensorView v, const AttentionBatch& batch,
@@ -184,6 +193,8 @@ class Backend {
   // sums. NaN for a row that holds one, else +Inf for one that holds +Inf; -Inf for a row of -Inf
   // only.   REQUIRES: inverse_temperature > 0
   virtual void LogSumExp(TensorView logits, double inverse_temperature, std::span<double> out) = 0;
+  // out[i] = logits[0, ids[i]], for the host.   REQUIRES: 0 <= ids[i] < vocab
+  virtual void Pick(TensorView logits, std::span<const int32_t> ids, std::span<float> out) = 0;
   // The `count` largest of one row, by (logit descending, id ascending), NaN left out. Into *out,
   // cleared first.
   virtual void TopCandidates(TensorView logits, int64_t row, int64_t count,

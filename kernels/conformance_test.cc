@@ -217,6 +217,15 @@ TEST_P(ConformanceTest, TopCandidates) {
   }
 }
 
+TEST_P(ConformanceTest, Pick) {
+  Matrix x = Matrix(1, 500).Fill(1);
+  const std::vector<int32_t> ids = {499, 0, 17, 17};
+  std::vector<float> out(4);
+  tested_->Pick(x.view(), ids, out);
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(out[i], x.at(0, ids[i]));
+  tested_->Pick(x.view(), {}, {});
+}
+
 TEST_P(ConformanceTest, AdjustLogits) {
   Matrix x = Matrix(2, 10).FillWith(2), expected = x;
   x.set(1, 3, -2), expected.set(1, 3, -2);
@@ -263,6 +272,16 @@ TEST(CudaTest, IsAmongTheTestedOrSaysWhyNot) {
   EXPECT_THAT(TestedBackends(), ::testing::Contains("cuda:0"));
 }
 #endif
+
+TEST(DeviceDeathTest, OperandsElsewhereAreNamed) {
+  const auto backend = Reference();
+  Matrix x = Matrix(1, 4).Fill(1), y = x;
+  TensorView elsewhere = y.view();
+  elsewhere.device = {DeviceKind::kCuda, 1};
+  EXPECT_DEATH(backend->RmsNorm(x.view(), x.view(), 1e-5f, elsewhere),
+               "RmsNorm on cpu:0: an operand lies on cuda:1");
+  EXPECT_DEATH(backend->Convert(elsewhere, x.view()), "Convert on cpu:0: from cuda:1");
+}
 
 }  // namespace
 }  // namespace tutti::kernels

@@ -188,4 +188,35 @@ void CheckAdjustLogits(const TensorView& logits, std::span<const LogitAdjustment
   }
 }
 
+void CheckPick(const TensorView& logits, std::span<const int32_t> ids, std::span<float> out) {
+  CheckF32(logits, "logits");
+  CHECK(logits.rows == 1 && ids.size() == out.size());
+  for (const int32_t id : ids) CHECK(id >= 0 && id < logits.cols) << "id " << id;
+}
+
+void CheckDevice(const char* operation, Device backend,
+                 std::initializer_list<const TensorView*> views) {
+  for (const TensorView* view : views) {
+    CHECK(view->device == backend || view->data == nullptr)
+        << operation << " on " << backend.ToString() << ": an operand lies on "
+        << view->device.ToString();
+  }
+}
+
+void CheckDevice(const char* operation, Device backend, const KvLayer& cache) {
+  CHECK(cache.device == backend) << operation << " on " << backend.ToString()
+                                 << ": the KV cache lies on " << cache.device.ToString();
+}
+
+void CheckConvertDevices(Device backend, const TensorView& in, const TensorView& out) {
+  const Device host;
+  CHECK(in.device == backend || out.device == backend)
+      << "Convert on " << backend.ToString() << ": from " << in.device.ToString() << " to "
+      << out.device.ToString();
+  CHECK(in.device == backend || in.device == host)
+      << "Convert on " << backend.ToString() << ": from " << in.device.ToString();
+  CHECK(out.device == backend || out.device == host)
+      << "Convert on " << backend.ToString() << ": to " << out.device.ToString();
+}
+
 }  // namespace tutti::kernels

@@ -1,6 +1,8 @@
 // What every backend checks about its arguments, so that they agree on it.
 #pragma once
 
+#include <initializer_list>
+
 #include "base/status.h"
 #include "kernels/backend.h"
 
@@ -43,6 +45,13 @@ void CheckSelectExperts(const TensorView& logits, int64_t count, std::span<const
 void CheckGatherRows(const TensorView& in, std::span<const int32_t> rows, const TensorView& out);
 void CheckSumRows(const TensorView& in, std::span<const int32_t> rows,
                   std::span<const float> weights, const TensorView& out);
+void CheckPick(const TensorView& logits, std::span<const int32_t> ids, std::span<float> out);
+// Every view that has memory lies on the backend's device.
+void CheckDevice(const char* operation, Device backend,
+                 std::initializer_list<const TensorView*> views);
+void CheckDevice(const char* operation, Device backend, const KvLayer& cache);
+// Convert: each view lies on the backend's device or in host memory, one at least on the former.
+void CheckConvertDevices(Device backend, const TensorView& in, const TensorView& out);
 void CheckAdjustLogits(const TensorView& logits, std::span<const LogitAdjustment> adjustments);
 
 }  // namespace tutti::kernels

@@ -71,6 +71,9 @@ class StagedBackend : public Backend {
     inner_->Convert(i.view, o.view);
     o.Return();
   }
+  absl::Status CheckKvSupport(const KvShape& shape) const override {
+    return inner_->CheckKvSupport(shape);
+  }
   int64_t KvLayerBytes(const KvShape& shape) const override { return inner_->KvLayerBytes(shape); }
   void WriteKv(TensorView k, TensorView v, const AttentionBatch& batch,
                const KvLayer& cache) override {
@@ -96,6 +99,10 @@ class StagedBackend : public Backend {
   void LogSumExp(TensorView logits, double inverse_temperature, std::span<double> out) override {
     Staged staged(this, logits);
     inner_->LogSumExp(staged.view, inverse_temperature, out);
+  }
+  void Pick(TensorView logits, std::span<const int32_t> ids, std::span<float> out) override {
+    Staged staged(this, logits);
+    inner_->Pick(staged.view, ids, out);
   }
   void TopCandidates(TensorView logits, int64_t row, int64_t count,
                      std::vector<Candidate>* out) override {

@@ -30,9 +30,6 @@ struct Flags {
   bool exit_with_parent = false;
 };
 
-// What a worker leaves to the rest of the machine unless told otherwise.
-constexpr double kMemoryShare = 0.9;
-
 constexpr char kFooter[] = R"(Examples:
   # a pipeline of two on this machine (see tutti up for one command that does all of this)
   tutti-coordinator --model models/demo --pipeline-parallel-size 2
@@ -121,7 +118,8 @@ absl::Status Resolve(Flags* flags) {
     if (!bytes.ok()) return Annotate(bytes.status(), "--memory");
     flags->worker.memory_bytes = *bytes;
   }
-  if (flags->worker.memory_bytes == 0) {
+  // A GPU says itself how much it has; see Worker::Start.
+  if (flags->worker.memory_bytes == 0 && !flags->worker.device.starts_with("cuda")) {
     const int64_t available = AvailableMemoryBytes();
     if (available == 0) {
       return absl::UnavailableError("--memory: the system does not say how much is free; give it");

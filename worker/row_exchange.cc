@@ -133,11 +133,15 @@ void RowExchange::FillList(int64_t count, TensorView raw, TensorView adjusted,
                            std::span<std::byte> block) {
   const int64_t places = std::min(count, share_.widest);
   backend_->TopCandidates(adjusted, 0, std::min(places, adjusted.cols), &candidates_);
+  candidate_ids_.clear();
+  for (const kernels::Candidate& candidate : candidates_) candidate_ids_.push_back(candidate.id);
+  candidate_raw_.resize(candidates_.size());
+  backend_->Pick(raw, candidate_ids_, candidate_raw_);
   Writer writer(block);
-  for (const kernels::Candidate& candidate : candidates_) {
-    writer.Put(WalkCandidate{.id = static_cast<int32_t>(candidate.id + share_.own.begin),
-                             .logit = candidate.logit,
-                             .raw = raw.f32()[candidate.id]});
+  for (size_t i = 0; i < candidates_.size(); ++i) {
+    writer.Put(WalkCandidate{.id = static_cast<int32_t>(candidates_[i].id + share_.own.begin),
+                             .logit = candidates_[i].logit,
+                             .raw = candidate_raw_[i]});
   }
   for (auto i = static_cast<int64_t>(candidates_.size()); i < places; ++i) {
     writer.Put(WalkCandidate{.id = -1});
@@ -154,8 +158,10 @@ RowBest RowExchange::BestOf(TensorView raw, TensorView adjusted) {
     best.state = sum == -kInfinity ? RowBest::kNothing : RowBest::kPoisoned;
     return best;
   }
-  return {.logit = adjusted.f32()[id],
-          .raw = raw.f32()[id],
+  backend_->Pick(adjusted, {&id, 1}, {&best.logit, 1});
+  backend_->Pick(raw, {&id, 1}, {&best.raw, 1});
+  return {.logit = best.logit,
+          .raw = best.raw,
           .id = static_cast<int32_t>(id + share_.own.begin),
           .state = RowBest::kNumber};
 }

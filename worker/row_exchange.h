@@ -84,7 +84,10 @@ class RowExchange {
 
   kernels::Backend* const backend_;
   const VocabularyShare share_;
-  std::vector<kernels::Candidate> candidates_;  // kept for its memory
+  // Kept for their memory:
+  std::vector<kernels::Candidate> candidates_;
+  std::vector<int32_t> candidate_ids_;
+  std::vector<float> candidate_raw_;
 };
 
 }  // namespace tutti

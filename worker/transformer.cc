@@ -68,9 +68,11 @@ absl::Status Transformer::AllocateScratch() {
   const int64_t mlp = widths_.intermediate;
   TUTTI_ASSIGN_OR_RETURN(scratch_.residual, allocate(rows, config_.hidden_size));
   TUTTI_ASSIGN_OR_RETURN(scratch_.normed, allocate(rows, config_.hidden_size));
-  if (options_.place.ranks == 1) {
+  // Ranks whose backend works in host memory put products where they are exchanged.
+  if (options_.place.ranks == 1 || backend_->device() != kernels::Device()) {
     TUTTI_ASSIGN_OR_RETURN(scratch_.delta, allocate(rows, config_.hidden_size));
-  } else {
+  }
+  if (options_.place.ranks > 1) {
     TUTTI_RETURN_IF_ERROR(options_.collective->Reserve(options_.place.ranks, ExchangeBytes()));
   }
   TUTTI_ASSIGN_OR_RETURN(const TensorView wide, allocate(rows, std::max(qkv, 2 * mlp)));
@@ -134,7 +136,7 @@ absl::Status Transformer::Run(const Batch& batch, std::span<const std::byte> inp
   CHECK(static_cast<int64_t>(output.size()) == (options_.share.has_head ? 0 : bytes));
   const TensorView residual = scratch_.residual.Rows(0, rows);
   const auto wire = [&](const std::byte* data) {
-    return View(const_cast<std::byte*>(data), config_.dtype, rows, config_.hidden_size);
+    return HostView(const_cast<std::byte*>(data), config_.dtype, rows, config_.hidden_size);
   };
   if (options_.place.ranks > 1) options_.collective->BeginStep(batch.step.value());
   if (options_.share.has_embedding) {
@@ -180,7 +182,7 @@ absl::Status Transformer::Embed(const Batch& batch, TensorView residual) {
     embed_begin_.push_back(embed_begin_.back() + count * row_bytes);
   }
   const auto row = [&](int64_t offset, int64_t count) {
-    return View(rows.data() + offset, config_.dtype, count, config_.hidden_size);
+    return HostView(rows.data() + offset, config_.dtype, count, config_.hidden_size);
   };
   const auto count = static_cast<int64_t>(own_ids_.size());
   const TensorView embedded = scratch_.normed.Rows(0, count);
@@ -305,11 +307,18 @@ absl::Status Transformer::AddProduct(TensorView in, const kernels::Weight& weigh
   }
   const int64_t bytes = in.rows * config_.hidden_size * static_cast<int64_t>(sizeof(float));
   TUTTI_ASSIGN_OR_RETURN(const std::span<std::byte> partial, options_.collective->Acquire(bytes));
-  backend_->MatMul(in, weight, View(partial.data(), DType::kF32, in.rows, config_.hidden_size));
+  const TensorView to_others = HostView(partial.data(), DType::kF32, in.rows, config_.hidden_size);
+  // Exchanges work in host memory. Where that is also the backend's, the product goes there at
+  // once.
+  const bool on_host = backend_->device() == to_others.device;
+  const TensorView delta = on_host ? TensorView() : scratch_.delta.Rows(0, in.rows);
+  backend_->MatMul(in, weight, on_host ? to_others : delta);
+  if (!on_host) backend_->Convert(delta, to_others);
   TUTTI_ASSIGN_OR_RETURN(const std::span<const float> sum, options_.collective->Sum());
-  backend_->AddResidual(
-      residual, View(const_cast<float*>(sum.data()), DType::kF32, in.rows, config_.hidden_size),
-      round_to);
+  const TensorView summed =
+      HostView(const_cast<float*>(sum.data()), DType::kF32, in.rows, config_.hidden_size);
+  if (!on_host) backend_->Convert(summed, delta);
+  backend_->AddResidual(residual, on_host ? summed : delta, round_to);
   return absl::OkStatus();
 }
 
@@ -331,6 +340,10 @@ absl::Status Transformer::SampleAll(const Batch& batch, std::vector<v1::SampledT
     TUTTI_RETURN_IF_ERROR(sampler_->Sample(logits, rows, sampled));
   }
   return absl::OkStatus();
+}
+
+TensorView Transformer::HostView(void* data, DType dtype, int64_t rows, int64_t cols) {
+  return {.data = data, .dtype = dtype, .rows = rows, .cols = cols, .row_stride = cols};
 }
 
 TensorView Transformer::View(void* data, DType dtype, int64_t rows, int64_t cols) const {
@@ -394,6 +407,7 @@ absl::StatusOr<std::unique_ptr<StageRunner>> LoadShard(const ModelSource& model,
       .collective = model.collective};
   TUTTI_RETURN_IF_ERROR(CheckOperators(model.config, model.backend));
   TUTTI_RETURN_IF_ERROR(CheckStageShare(model.config, options.share));
+  TUTTI_RETURN_IF_ERROR(model.backend->CheckKvSupport(options.kv));
   TUTTI_RETURN_IF_ERROR(CheckMemory(model, options));
   TUTTI_ASSIGN_OR_RETURN(ShardWeights weights, LoadWeights(model.dir, model.config, options.share,
                                                            model.backend, progress, options.place));

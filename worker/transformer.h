@@ -107,7 +107,9 @@ class Transformer : public StageRunner {
   // residual = round(residual + in * weight), the product summed over ranks.
   absl::Status AddProduct(kernels::TensorView in, const kernels::Weight& weight, DType round_to);
   absl::Status SampleAll(const Batch& batch, std::vector<v1::SampledToken>* sampled);
+  // Of the backend's memory, and of the host's.
   kernels::TensorView View(void* data, DType dtype, int64_t rows, int64_t cols) const;
+  static kernels::TensorView HostView(void* data, DType dtype, int64_t rows, int64_t cols);
 
   const ModelConfig config_;
   const Options options_;

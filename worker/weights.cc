@@ -255,6 +255,7 @@ class Loader {
     }
     TensorView from = to;
     from.data = staging_.data();
+    from.device = {};
     from.dtype = config_.dtype;
     backend_->Convert(from, to);
     checkpoint_->ReleasePages(bytes);

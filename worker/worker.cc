@@ -33,7 +33,8 @@ v1::Hello MakeHello(const WorkerOptions& options, const kernels::Backend& backen
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& options) {
+absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given) {
+  WorkerOptions options = given;
   if (!IsWorkerId(options.worker_id)) {
     return absl::InvalidArgumentError(
         absl::StrCat("worker id \"", options.worker_id, "\" does not match [A-Za-z0-9._-]{1,128}"));
@@ -46,6 +47,10 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& optio
       worker->backend_,
       kernels::CreateBackend(options.device,
                              {.num_threads = threads, .numerics_class = options.numerics_class}));
+  if (options.memory_bytes == 0) {
+    options.memory_bytes = static_cast<int64_t>(
+        kMemoryShare * static_cast<double>(worker->backend_->FreeDeviceBytes()));
+  }
   TUTTI_ASSIGN_OR_RETURN(worker->dialer_, GrpcDialer::Create({.tls = options.tls}));
   worker->executor_ = std::make_unique<Executor>(
       Executor::Options{.coordinator = options.coordinator,

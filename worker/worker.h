@@ -23,9 +23,9 @@ struct WorkerOptions {
   std::string listen;       // where the previous stage and other ranks dial us
   std::string worker_id;
   std::string cluster_id;
-  std::string device = "cpu";  // a backend's name
+  std::string device = "cpu";  // a backend's name, such as "cuda:0"
   std::string numerics_class;  // "": the machine's best
-  int64_t memory_bytes = 0;    // for weights, KV cache and work space
+  int64_t memory_bytes = 0;    // for weights, KV cache and work; 0: a share of the GPU's
   int threads = 0;             // 0: all CPUs the process may use
   PeerTable peers;
   TlsFiles tls;

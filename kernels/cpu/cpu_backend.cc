@@ -85,6 +85,11 @@ class CpuBackend : public Backend, public FamilyOperators {
   void AdjustLogits(TensorView logits, std::span<const LogitAdjustment> adjustments) override;
   void ArgMax(TensorView logits, std::span<int32_t> out) override;
   void LogSumExp(TensorView logits, double inverse_temperature, std::span<double> out) override;
+  void Pick(TensorView logits, std::span<const int32_t> ids, std::span<float> out) override {
+    CheckPick(logits, ids, out);
+    CheckDevice("Pick", device(), {&logits});
+    for (size_t i = 0; i < ids.size(); ++i) out[i] = logits.f32()[ids[i]];
+  }
   void TopCandidates(TensorView logits, int64_t row, int64_t count,
                      std::vector<Candidate>* out) override;
 
@@ -117,12 +122,14 @@ class CpuBackend : public Backend, public FamilyOperators {
 
 void CpuBackend::Embed(std::span<const int32_t> ids, const Weight& weight, TensorView out) {
   CheckEmbed(ids, weight, out);
+  CheckDevice("Embed", device(), {&out});
   const CpuWeight& packed = AsCpu(weight);
   ForRows(out.rows, out.cols, [&](int64_t r) { packed.ReadRow(ids[r], out.f32(r)); });
 }
 
 void CpuBackend::MatMul(TensorView in, const Weight& weight, TensorView out) {
   CheckMatMul(in, weight, out);
+  CheckDevice("MatMul", device(), {&in, &out});
   if (in.rows == 0) return;
   const CpuWeight& packed = AsCpu(weight);
   const LeafPairs& pairs = packed.pairs();
@@ -150,6 +157,7 @@ void CpuBackend::MatMul(TensorView in, const Weight& weight, TensorView out) {
 
 void CpuBackend::RmsNorm(TensorView in, TensorView weight, float epsilon, TensorView out) {
   CheckRmsNorm(in, weight, out);
+  CheckDevice("RmsNorm", device(), {&in, &weight, &out});
   ForRows(in.rows, in.cols, [&](int64_t r) {
     kernels_.rms_norm(in.f32(r), weight.f32(), epsilon, out.f32(r), in.cols);
   });
@@ -159,6 +167,7 @@ void CpuBackend::HeadNormRope(TensorView x, int64_t head_dim, TensorView norm, f
                               std::span<const int32_t> positions,
                               std::span<const float> inverse_frequency) {
   CheckHeadNormRope(x, head_dim, norm, positions, inverse_frequency);
+  CheckDevice("HeadNormRope", device(), {&x, &norm});
   rotary_.Prepare(positions, inverse_frequency);
   const float* norm_weight = norm.data == nullptr ? nullptr : norm.f32();
   ForRows(x.rows, x.cols, [&](int64_t r) {
@@ -169,12 +178,14 @@ void CpuBackend::HeadNormRope(TensorView x, int64_t head_dim, TensorView norm, f
 
 void CpuBackend::AddBias(TensorView x, TensorView bias) {
   CheckAddBias(x, bias);
+  CheckDevice("AddBias", device(), {&x, &bias});
   ForRows(x.rows, x.cols,
           [&](int64_t r) { kernels_.add(x.f32(r), bias.f32(), x.cols, DType::kF32); });
 }
 
 void CpuBackend::SiluMul(TensorView gate_up, TensorView out) {
   CheckSiluMul(gate_up, out);
+  CheckDevice("SiluMul", device(), {&gate_up, &out});
   ForRows(out.rows, out.cols, [&](int64_t r) {
     kernels_.silu_mul(gate_up.f32(r), gate_up.f32(r) + out.cols, out.f32(r), out.cols);
   });
@@ -182,12 +193,14 @@ void CpuBackend::SiluMul(TensorView gate_up, TensorView out) {
 
 void CpuBackend::AddResidual(TensorView residual, TensorView delta, DType round_to) {
   CheckAddResidual(residual, delta);
+  CheckDevice("AddResidual", device(), {&residual, &delta});
   ForRows(residual.rows, residual.cols,
           [&](int64_t r) { kernels_.add(residual.f32(r), delta.f32(r), residual.cols, round_to); });
 }
 
 void CpuBackend::Convert(TensorView in, TensorView out) {
   CheckConvert(in, out);
+  CheckConvertDevices(device(), in, out);
   ForRows(in.rows, in.cols, [&](int64_t r) {
     kernels_.convert(in.Rows(r, 1).data, in.dtype, out.Rows(r, 1).data, out.dtype, in.cols);
   });
@@ -201,6 +214,8 @@ int64_t CpuBackend::KvLayerBytes(const KvShape& shape) const {
 void CpuBackend::WriteKv(TensorView k, TensorView v, const AttentionBatch& batch,
                          const KvLayer& cache) {
   CheckWriteKv(k, v, batch, cache);
+  CheckDevice("WriteKv", device(), {&k, &v});
+  CheckDevice("WriteKv", device(), cache);
   const bool serial = k.rows * k.cols < kSerialElements;
   // Heads never share a cache line, rows may.
   pool_.Split(cache.shape.kv_heads, serial, [&](int, int64_t begin, int64_t end) {
@@ -211,6 +226,8 @@ void CpuBackend::WriteKv(TensorView k, TensorView v, const AttentionBatch& batch
 void CpuBackend::Attention(TensorView q, const KvLayer& cache, const AttentionBatch& batch,
                            float scale, TensorView out) {
   CheckAttention(q, cache, batch, out);
+  CheckDevice("Attention", device(), {&q, &out});
+  CheckDevice("Attention", device(), cache);
   const KvShape& shape = cache.shape;
   const KvLayout layout(shape);
   AttentionJob job = {};

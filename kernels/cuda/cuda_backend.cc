@@ -12,7 +12,6 @@
 #include "kernels/cuda/product.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/cuda/sampling.h"
-#include "kernels/device_checks.h"
 #include "kernels/shape_checks.h"
 
 namespace tutti::kernels::cuda {
@@ -39,6 +38,7 @@ class CudaBackend : public Backend {
   std::string_view name() const override { return "cuda"; }
   std::string_view numerics_class() const override { return numerics_class_; }
   Device device() const override { return device_; }
+  int64_t FreeDeviceBytes() override { return runtime_->FreeBytes(); }
 
   absl::StatusOr<std::unique_ptr<DeviceBuffer>> Allocate(int64_t bytes) override {
     return CudaBuffer::Make(runtime_.get(), bytes);
@@ -143,6 +143,13 @@ class CudaBackend : public Backend {
                        out.rows);
   }
 
+  absl::Status CheckKvSupport(const KvShape& shape) const override {
+    if (PaddedHeadDim(shape.head_dim, shape.dtype == DType::kF32) > 0) return absl::OkStatus();
+    return absl::InvalidArgumentError("heads of " + std::to_string(shape.head_dim) +
+                                      " dimensions; the CUDA kernels attend over at most " +
+                                      std::to_string(kHeadDimMax));
+  }
+
   int64_t KvLayerBytes(const KvShape& shape) const override {
     CheckKvShape(shape);
     const KvLayout layout = LayoutOf(shape);
@@ -230,6 +237,18 @@ class CudaBackend : public Backend {
     args.log_sum = results_.Of<double>(logits.rows);
     Must("LogSumExp", LaunchLogSumExp(args, stream()));
     runtime_->Download(out.data(), 8, args.log_sum, 8, 8, logits.rows);
+  }
+
+  void Pick(TensorView logits, std::span<const int32_t> ids, std::span<float> out) override {
+    CheckPick(logits, ids, out);
+    CheckDevice("Pick", device_, {&logits});
+    const auto count = static_cast<int64_t>(ids.size());
+    float* const picked = results_.Of<float>(count);
+    Must("Pick",
+         LaunchPick(
+             {.logits = logits.f32(), .ids = picked_ids_.Get(ids), .count = count, .out = picked},
+             stream()));
+    runtime_->Download(out.data(), 4 * count, picked, 4 * count, 4 * count, 1);
   }
 
   void TopCandidates(TensorView logits, int64_t row, int64_t count,
@@ -436,7 +455,7 @@ class CudaBackend : public Backend {
   Uploads ids_{runtime_.get()}, positions_{runtime_.get()}, frequencies_{runtime_.get()};
   Uploads slots_{runtime_.get()}, row_positions_{runtime_.get()}, row_blocks_{runtime_.get()};
   Uploads blocks_{runtime_.get()}, narrow_items_{runtime_.get()}, wide_items_{runtime_.get()};
-  Uploads folds_{runtime_.get()};
+  Uploads folds_{runtime_.get()}, picked_ids_{runtime_.get()};
   Uploads adjusted_rows_{runtime_.get()}, adjusted_ids_{runtime_.get()};
   Uploads adjusted_first_{runtime_.get()}, repetitions_{runtime_.get()}, biases_{runtime_.get()};
 

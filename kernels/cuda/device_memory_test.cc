@@ -19,6 +19,7 @@ class CountingRuntime : public Runtime {
     --live;
     std::free(data);
   }
+  int64_t FreeBytes() override { return 0; }
   void Upload(void* to, int64_t, const void* from, int64_t, int64_t width, int64_t) override {
     ++uploads;
     if (width > 0) std::memcpy(to, from, static_cast<size_t>(width));

@@ -22,6 +22,7 @@ class Runtime {
   // Zeroed device memory. RESOURCE_EXHAUSTED with the bytes asked for and those free.
   virtual absl::StatusOr<void*> Allocate(int64_t bytes) = 0;
   virtual void Free(void* data) = 0;
+  virtual int64_t FreeBytes() = 0;
 
   // `rows` pieces of `width` bytes, `stride` bytes apart on either side. Queued behind everything
   // before; `from` may change as soon as this returns.

@@ -47,6 +47,13 @@ class CudaRuntime : public Runtime {
     MustSucceed(cudaFree(data), "cudaFree");
   }
 
+  int64_t FreeBytes() override {
+    UseDevice();
+    size_t free = 0, total = 0;
+    MustSucceed(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+    return static_cast<int64_t>(free);
+  }
+
   void Upload(void* to, int64_t to_stride, const void* from, int64_t from_stride, int64_t width,
               int64_t rows) override {
     UseDevice();

@@ -90,6 +90,11 @@ TUTTI_KERNEL void Adjust(TUTTI_PARAMETER AdjustArgs args) {
   logit = value;
 }
 
+TUTTI_KERNEL void Pick(TUTTI_PARAMETER PickArgs args) {
+  const int64_t i = BlockX() * ThreadCount() + ThreadIndex();
+  if (i < args.count) args.out[i] = args.logits[args.ids[i]];
+}
+
 // One block. Finds the wanted-th largest value digit by digit, eight bits at a time, then collects
 // what is not smaller.
 constexpr int kDigitBits = 8;
@@ -142,6 +147,10 @@ int LaunchLogSumExp(const LogitsArgs& args, Stream stream) {
 int LaunchAdjust(const AdjustArgs& args, Stream stream) {
   const int64_t blocks = (args.count + kRowThreads - 1) / kRowThreads;
   return Launch(&Adjust, {blocks, 1}, kRowThreads, 0, stream, args);
+}
+int LaunchPick(const PickArgs& args, Stream stream) {
+  const int64_t blocks = (args.count + kRowThreads - 1) / kRowThreads;
+  return Launch(&Pick, {blocks, 1}, kRowThreads, 0, stream, args);
 }
 int LaunchSelect(const SelectArgs& args, Stream stream) {
   return Launch(&Select, {1, 1}, kRowThreads, kSelectSharedBytes, stream, args);

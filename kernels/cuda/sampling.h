@@ -31,6 +31,15 @@ struct AdjustArgs {
 };
 int LaunchAdjust(const AdjustArgs& args, Stream stream);
 
+// out[i] = logits[ids[i]]
+struct PickArgs {
+  const float* logits = nullptr;
+  const int32_t* ids = nullptr;
+  int64_t count = 0;
+  float* out = nullptr;
+};
+int LaunchPick(const PickArgs& args, Stream stream);
+
 struct DeviceCandidate {
   int32_t id;
   float logit;

@@ -140,6 +140,7 @@ class ReferenceBackend : public Backend, public FamilyOperators {
 
   void Embed(std::span<const int32_t> ids, const Weight& weight, TensorView out) override {
     CheckEmbed(ids, weight, out);
+    CheckDevice("Embed", device(), {&out});
     const ReferenceWeight& w = AsReference(weight);
     for (int64_t r = 0; r < out.rows; ++r) {
       for (int64_t k = 0; k < out.cols; ++k) out.f32(r)[k] = w.at(ids[r], k);
@@ -148,6 +149,7 @@ class ReferenceBackend : public Backend, public FamilyOperators {
 
   void MatMul(TensorView in, const Weight& weight, TensorView out) override {
     CheckMatMul(in, weight, out);
+    CheckDevice("MatMul", device(), {&in, &out});
     const ReferenceWeight& w = AsReference(weight);
     const int64_t leaves = static_cast<int64_t>(w.leaf_begin().size()) - 1;
     for (int64_t r = 0; r < in.rows; ++r) {
@@ -157,6 +159,7 @@ class ReferenceBackend : public Backend, public FamilyOperators {
 
   void RmsNorm(TensorView in, TensorView weight, float epsilon, TensorView out) override {
     CheckRmsNorm(in, weight, out);
+    CheckDevice("RmsNorm", device(), {&in, &weight, &out});
     for (int64_t r = 0; r < in.rows; ++r) {
       const double inverse = InverseRms(in.f32(r), in.cols, epsilon);
       for (int64_t i = 0; i < in.cols; ++i) {
@@ -169,6 +172,7 @@ class ReferenceBackend : public Backend, public FamilyOperators {
                     std::span<const int32_t> positions,
                     std::span<const float> inverse_frequency) override {
     CheckHeadNormRope(x, head_dim, norm, positions, inverse_frequency);
+    CheckDevice("HeadNormRope", device(), {&x, &norm});
     const int64_t half = head_dim / 2;
     for (int64_t r = 0; r < x.rows; ++r) {
       for (float* head = x.f32(r); head != x.f32(r) + x.cols; head += head_dim) {
@@ -191,6 +195,7 @@ class ReferenceBackend : public Backend, public FamilyOperators {
 
   void AddBias(TensorView x, TensorView bias) override {
     CheckAddBias(x, bias);
+    CheckDevice("AddBias", device(), {&x, &bias});
     for (int64_t r = 0; r < x.rows; ++r) {
       for (int64_t i = 0; i < x.cols; ++i) x.f32(r)[i] += bias.f32()[i];
     }
@@ -198,6 +203,7 @@ class ReferenceBackend : public Backend, public FamilyOperators {
 
   void SiluMul(TensorView gate_up, TensorView out) override {
     CheckSiluMul(gate_up, out);
+    CheckDevice("SiluMul", device(), {&gate_up, &out});
     for (int64_t r = 0; r < out.rows; ++r) {
       for (int64_t i = 0; i < out.cols; ++i) {
         const double gate = gate_up.f32(r)[i];
@@ -209,6 +215,7 @@ class ReferenceBackend : public Backend, public FamilyOperators {
 
   void AddResidual(TensorView residual, TensorView delta, DType round_to) override {
     CheckAddResidual(residual, delta);
+    CheckDevice("AddResidual", device(), {&residual, &delta});
     for (int64_t r = 0; r < residual.rows; ++r) {
       for (int64_t i = 0; i < residual.cols; ++i) {
         residual.f32(r)[i] = RoundTo(round_to, residual.f32(r)[i] + delta.f32(r)[i]);
@@ -218,6 +225,7 @@ class ReferenceBackend : public Backend, public FamilyOperators {
 
   void Convert(TensorView in, TensorView out) override {
     CheckConvert(in, out);
+    CheckConvertDevices(device(), in, out);
     for (int64_t r = 0; r < in.rows; ++r) {
       for (int64_t i = 0; i < in.cols; ++i) {
         const float value = LoadAsF32(in.data, in.dtype, r * in.row_stride + i);
@@ -234,6 +242,8 @@ class ReferenceBackend : public Backend, public FamilyOperators {
   void WriteKv(TensorView k, TensorView v, const AttentionBatch& batch,
                const KvLayer& cache) override {
     CheckWriteKv(k, v, batch, cache);
+    CheckDevice("WriteKv", device(), {&k, &v});
+    CheckDevice("WriteKv", device(), cache);
     const KvShape& shape = cache.shape;
     for (int64_t s = 0; s < batch.sequences(); ++s) {
       for (int64_t r = batch.row_begin[s]; r < batch.row_begin[s + 1]; ++r) {
@@ -251,6 +261,8 @@ class ReferenceBackend : public Backend, public FamilyOperators {
   void Attention(TensorView q, const KvLayer& cache, const AttentionBatch& batch, float scale,
                  TensorView out) override {
     CheckAttention(q, cache, batch, out);
+    CheckDevice("Attention", device(), {&q, &out});
+    CheckDevice("Attention", device(), cache);
     const int64_t head_dim = cache.shape.head_dim;
     const int64_t heads = q.cols / head_dim;
     const int64_t group = heads / cache.shape.kv_heads;
@@ -271,6 +283,10 @@ class ReferenceBackend : public Backend, public FamilyOperators {
   void ArgMax(TensorView logits, std::span<int32_t> out) override { ReferenceArgMax(logits, out); }
   void LogSumExp(TensorView logits, double inverse_temperature, std::span<double> out) override {
     ReferenceLogSumExp(logits, inverse_temperature, out);
+  }
+  void Pick(TensorView logits, std::span<const int32_t> ids, std::span<float> out) override {
+    CheckPick(logits, ids, out);
+    for (size_t i = 0; i < ids.size(); ++i) out[i] = logits.f32()[ids[i]];
   }
   void TopCandidates(TensorView logits, int64_t row, int64_t count,
                      std::vector<Candidate>* out) override {

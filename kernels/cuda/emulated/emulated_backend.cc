@@ -30,7 +30,7 @@ class EmulatedRuntime : public Runtime {
     memory_[data] = bytes;
     return data;
   }
-  static int64_t FreeBytes() { return int64_t{4} << 30; }
+  int64_t FreeBytes() override { return int64_t{4} << 30; }
   void Free(void* data) override {
     CHECK(memory_.erase(data) == 1) << "freed twice";
     std::free(data);
