@@ -15,6 +15,7 @@
 #include "base/retry_delay.h"
 #include "client/limits.h"
 #include "client/output_order.h"
+#include "transport/grpc_runtime.h"
 #include "tutti/v1/cluster.grpc.pb.h"
 #include "tutti/v1/generation.grpc.pb.h"
 
@@ -165,6 +166,8 @@ Client::Client(std::string address, std::unique_ptr<Stubs> stubs)
 Client::~Client() = default;
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Create(const ClientOptions& options) {
+  // Whoever holds a channel last may be a call of Start, which ends on a thread of gRPC's.
+  KeepGrpcRunning();
   TUTTI_RETURN_IF_ERROR(CheckAddress(options.address));
   TUTTI_ASSIGN_OR_RETURN(const auto credentials, MakeCredentials(options));
   auto stubs = std::make_unique<Stubs>();

@@ -199,11 +199,15 @@ class Waiting : public GenerateObserver {
     text_ += message.text();
     if (on_message) on_message();
   }
-  void OnEnd(absl::Status status) override { end_.set_value(std::move(status)); }
+  void OnEnd(absl::Status status) override {
+    end_.set_value(std::move(status));
+    std::this_thread::sleep_for(linger);
+  }
   absl::Status End() { return end_.get_future().get(); }
   const std::string& text() const { return text_; }
 
   std::function<void()> on_message;
+  Duration linger{};  // what OnEnd takes after End has returned
 
  private:
   std::string text_;
@@ -228,6 +232,23 @@ TEST_F(ClientTest, CallsRunByThemselves) {
     EXPECT_EQ(observers[i].End(), absl::OkStatus());
     EXPECT_EQ(observers[i].text(), absl::StrCat(i, "!"));
   }
+}
+
+// The call's own thread is then the last to hold the connection.
+TEST_F(ClientTest, AClientMayGoWhileTheEndOfACallIsBeingHeard) {
+  service_.generate = [](auto*, const auto&, Writer* writer) {
+    writer->Write(Message(0, "", true));
+    return grpc::Status::OK;
+  };
+  std::vector<Waiting> observers(20);
+  for (Waiting& observer : observers) {
+    observer.linger = std::chrono::milliseconds(5);
+    const auto client = *Client::Create({.address = address_});
+    const auto call = client->Start({}, std::nullopt, &observer);
+    EXPECT_EQ(observer.End(), absl::OkStatus());
+  }
+  // The last of them still lingers.
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
 }
 
 TEST_F(ClientTest, CallsThatRunByThemselvesEndEarlyToo) {

@@ -20,8 +20,10 @@ LAYERS = {
     "worker": ["base", "model", "kernels", "transport"],
     "coordinator": ["base", "model", "transport"],
     # client/plan.cc shows a placement before anything runs: pure arithmetic of these headers.
-    "client": ["base", "model", "coordinator/cluster_plan.h", "coordinator/max_memory.h",
-               "coordinator/module_map.h", "coordinator/placement.h", "coordinator/plan_prediction.h"],
+    # transport/grpc_runtime.h: the client shares the threads of gRPC with links in one process.
+    "client": ["base", "model", "transport/grpc_runtime.h", "coordinator/cluster_plan.h",
+               "coordinator/max_memory.h", "coordinator/module_map.h", "coordinator/placement.h",
+               "coordinator/plan_prediction.h"],
 }
 MESSAGES_ALLOWED = {"transport", "worker", "coordinator", "client"}
 
