@@ -37,6 +37,8 @@ class SyntheticCluster {
     int64_t plan_bytes = 0;
   };
   Turn DoStep();
+  // From the arrival of all requests to their first plans.
+  double burst_seconds() const { return burst_seconds_; }
 
  private:
   struct Pipeline {
@@ -50,6 +52,7 @@ class SyntheticCluster {
     return LinkKey(pipeline * stages_ + stage + 1);
   }
   void Join();
+  void Arrive(const EngineBenchOptions& options, int32_t sequences);
   void Advance();
   int64_t Observe();
   static v1::Frame Result(const v1::StepPlan& plan, uint64_t epoch);
@@ -60,6 +63,7 @@ class SyntheticCluster {
   std::vector<Action> actions_;
   std::vector<Pipeline> pipelines_;
   size_t turn_ = 0;
+  double burst_seconds_ = 0;
 };
 
 EngineOptions SyntheticCluster::OptionsOf(const EngineBenchOptions& options, int32_t pipelines,
@@ -93,6 +97,11 @@ SyntheticCluster::SyntheticCluster(const EngineBenchOptions& options, int32_t pi
       engine_(OptionsOf(options, pipelines, sequences)),
       pipelines_(pipelines) {
   Join();
+  Arrive(options, sequences);
+}
+
+void SyntheticCluster::Arrive(const EngineBenchOptions& options, int32_t sequences) {
+  std::vector<Event> requests;
   for (int32_t i = 0; i < sequences; ++i) {
     Request request;
     request.id = RequestId(i + 1);
@@ -102,9 +111,13 @@ SyntheticCluster::SyntheticCluster(const EngineBenchOptions& options, int32_t pi
     request.sampling.set_temperature(1);
     request.sampling.set_seed(i);
     request.stop_token_ids = {151643, 151645};
-    engine_.Handle(RequestArrived{std::move(request)}, now_, &actions_);
+    requests.push_back(RequestArrived{std::move(request)});
   }
-  Advance();
+  const auto begin = std::chrono::steady_clock::now();
+  for (Event& request : requests) engine_.Handle(std::move(request), now_, &actions_);
+  engine_.Advance(now_, &actions_);
+  burst_seconds_ = Seconds(std::chrono::steady_clock::now() - begin);
+  Observe();
 }
 
 void SyntheticCluster::Join() {
@@ -202,7 +215,9 @@ EngineBenchRow MeasureEngine(const EngineBenchOptions& options, int32_t pipeline
        ++step) {
     tokens += cluster.DoStep().tokens;
   }
-  EngineBenchRow row{.pipelines = pipelines, .sequences = sequences};
+  EngineBenchRow row{.pipelines = pipelines,
+                     .sequences = sequences,
+                     .burst_us = cluster.burst_seconds() * 1e6 / sequences};
   double result_seconds = 0;
   double plan_seconds = 0;
   double plan_bytes = 0;
@@ -247,9 +262,9 @@ int RunEngineBench(const EngineBenchOptions& options) {
   if (!options.json) {
     std::printf(
         "engine, %d stages, every sequence generates; share: of the engine's thread, when every "
-        "pipeline does a step each 10 ms\n\n%9s %10s %9s %14s %14s %14s %12s %7s %14s\n",
-        options.stages, "pipelines", "sequences", "steps", "result us/tok", "plan us/tok",
-        "sum us/tok", "us/step", "share", "plan bytes/tok");
+        "pipeline does a step each 10 ms\n\n%9s %10s %12s %9s %14s %14s %14s %12s %7s %14s\n",
+        options.stages, "pipelines", "sequences", "burst us/req", "steps", "result us/tok",
+        "plan us/tok", "sum us/tok", "us/step", "share", "plan bytes/tok");
   }
   std::string json;
   for (const int32_t pipelines : options.pipelines) {
@@ -258,15 +273,18 @@ int RunEngineBench(const EngineBenchOptions& options) {
       if (options.json) {
         absl::StrAppendFormat(
             &json,
-            "%s{\"pipelines\": %d, \"sequences\": %d, \"steps\": %d, \"tokens\": %d, "
+            "%s{\"pipelines\": %d, \"sequences\": %d, \"burst_us\": %.3f, \"steps\": %d, "
+            "\"tokens\": %d, "
             "\"result_us\": %.3f, \"plan_us\": %.3f, \"token_us\": %.3f, \"step_us\": %.1f, "
             "\"share\": %.3f, \"plan_bytes\": %.1f}",
-            json.empty() ? "" : ", ", row.pipelines, row.sequences, row.steps, row.tokens,
-            row.result_us, row.plan_us, row.token_us(), row.step_us, row.share(), row.plan_bytes);
+            json.empty() ? "" : ", ", row.pipelines, row.sequences, row.burst_us, row.steps,
+            row.tokens, row.result_us, row.plan_us, row.token_us(), row.step_us, row.share(),
+            row.plan_bytes);
       } else {
-        std::printf("%9d %10d %9ld %14.3f %14.3f %14.3f %12.1f %6.1f%% %14.1f\n", row.pipelines,
-                    row.sequences, static_cast<long>(row.steps), row.result_us, row.plan_us,
-                    row.token_us(), row.step_us, 100 * row.share(), row.plan_bytes);
+        std::printf("%9d %10d %12.3f %9ld %14.3f %14.3f %14.3f %12.1f %6.1f%% %14.1f\n",
+                    row.pipelines, row.sequences, row.burst_us, static_cast<long>(row.steps),
+                    row.result_us, row.plan_us, row.token_us(), row.step_us, 100 * row.share(),
+                    row.plan_bytes);
       }
     }
   }

@@ -3,7 +3,7 @@
 //
 // Every live sequence generates; synthetic workers answer at once. What is measured is the engine's
 // thread alone: taking a step's reports, delivering tokens, planning the next step and writing its
-// messages.
+// messages. Before that all requests arrive at once, which measures how they are dealt out.
 #pragma once
 
 #include <algorithm>
@@ -28,6 +28,7 @@ struct EngineBenchRow {
   int32_t sequences = 0;
   int64_t steps = 0;
   int64_t tokens = 0;
+  double burst_us = 0;   // per request: all arrive at once, find their pipelines, are planned
   double result_us = 0;  // per token: from a step's reports to its tokens' delivery
   double plan_us = 0;    // per token: the plan of the next step, as messages for every stage
   double token_us() const { return result_us + plan_us; }

@@ -9,6 +9,7 @@ TEST(EngineBenchTest, EverySequenceGetsTokens) {
   for (const int32_t sequences : {1, 7, 600}) {
     const EngineBenchRow row = MeasureEngine({.prompt_tokens = 200, .seconds = 0.05}, 1, sequences);
     EXPECT_EQ(row.sequences, sequences);
+    EXPECT_GT(row.burst_us, 0);
     EXPECT_GT(row.steps, 0);
     EXPECT_GE(row.tokens, row.steps) << "only generating sequences are measured";
     EXPECT_GT(row.result_us, 0);
