@@ -3,7 +3,6 @@
 // blocks a sequence has or how many threads compute.
 #include <gtest/gtest.h>
 
-#include <bit>
 #include <cstdlib>
 #include <memory>
 #include <random>
@@ -21,18 +20,6 @@ using testing::TestOutput;
 using testing::TestPipeline;
 using testing::TestPipelineOptions;
 using testing::TestRequest;
-
-// Token ids with the bits of everything reported about them.
-std::vector<uint32_t> Bits(const TestOutput& output) {
-  std::vector<uint32_t> bits;
-  for (const v1::SampledToken& token : output.tokens) {
-    bits.push_back(static_cast<uint32_t>(token.token()));
-    bits.push_back(std::bit_cast<uint32_t>(token.logprob()));
-    for (const int32_t id : token.top_ids()) bits.push_back(static_cast<uint32_t>(id));
-    for (const float value : token.top_logprobs()) bits.push_back(std::bit_cast<uint32_t>(value));
-  }
-  return bits;
-}
 
 // Sixteen requests with all kinds of sampling.
 std::vector<TestRequest> Requests(int64_t vocab) {
@@ -82,14 +69,14 @@ class OneVoiceTest : public ::testing::TestWithParam<Case> {
     auto pipeline = Pipeline();
     requests_ = Requests(pipeline->config().vocab_size);
     for (const TestRequest& request : requests_) {
-      expected_.push_back(Bits(pipeline->Generate({request}, 0)[0]));
+      expected_.push_back(pipeline->Generate({request}, 0)[0].bits());
     }
   }
 
   void ExpectSame(TestPipeline& pipeline, int32_t chunk, uint64_t block_seed) {
     const auto outputs = pipeline.Generate(requests_, chunk, block_seed);
     for (size_t i = 0; i < requests_.size(); ++i) {
-      EXPECT_EQ(Bits(outputs[i]), expected_[i]) << "request " << i << ", chunk " << chunk;
+      EXPECT_EQ(outputs[i].bits(), expected_[i]) << "request " << i << ", chunk " << chunk;
     }
   }
 

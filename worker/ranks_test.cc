@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -94,17 +93,6 @@ std::vector<TestRequest> Requests(int64_t vocab) {
   return requests;
 }
 
-std::vector<uint32_t> Bits(const TestOutput& output) {
-  std::vector<uint32_t> bits;
-  for (const v1::SampledToken& token : output.tokens) {
-    bits.push_back(static_cast<uint32_t>(token.token()));
-    bits.push_back(std::bit_cast<uint32_t>(token.logprob()));
-    for (const int32_t id : token.top_ids()) bits.push_back(static_cast<uint32_t>(id));
-    for (const float value : token.top_logprobs()) bits.push_back(std::bit_cast<uint32_t>(value));
-  }
-  return bits;
-}
-
 class RanksTest : public ::testing::TestWithParam<Shape> {
  protected:
   void SetUp() override {
@@ -116,7 +104,7 @@ class RanksTest : public ::testing::TestWithParam<Shape> {
     requests_ = Requests(config_.vocab_size);
     TestPipeline plain(Options({4}, {1}, 1));
     for (const TestRequest& request : requests_) {
-      expected_.push_back(Bits(plain.Generate({request}, 0)[0]));
+      expected_.push_back(plain.Generate({request}, 0)[0].bits());
     }
   }
 
@@ -134,7 +122,7 @@ class RanksTest : public ::testing::TestWithParam<Shape> {
   void ExpectSame(TestPipeline& pipeline, int32_t chunk) {
     const auto outputs = pipeline.Generate(requests_, chunk, 1);
     for (size_t i = 0; i < requests_.size(); ++i) {
-      EXPECT_EQ(Bits(outputs[i]), expected_[i]) << "request " << i;
+      EXPECT_EQ(outputs[i].bits(), expected_[i]) << "request " << i;
     }
   }
 

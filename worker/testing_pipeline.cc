@@ -1,6 +1,7 @@
 #include "worker/testing_pipeline.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <fstream>
 #include <numeric>
@@ -46,6 +47,17 @@ std::vector<TokenId> TestOutput::ids() const {
   std::vector<TokenId> ids;
   for (const v1::SampledToken& token : tokens) ids.push_back(token.token());
   return ids;
+}
+
+std::vector<uint32_t> TestOutput::bits() const {
+  std::vector<uint32_t> bits;
+  for (const v1::SampledToken& token : tokens) {
+    bits.push_back(static_cast<uint32_t>(token.token()));
+    bits.push_back(std::bit_cast<uint32_t>(token.logprob()));
+    for (const int32_t id : token.top_ids()) bits.push_back(static_cast<uint32_t>(id));
+    for (const float value : token.top_logprobs()) bits.push_back(std::bit_cast<uint32_t>(value));
+  }
+  return bits;
 }
 
 struct TestPipeline::Stage {

@@ -31,6 +31,8 @@ struct TestRequest {
 struct TestOutput {
   std::vector<v1::SampledToken> tokens;
   std::vector<TokenId> ids() const;
+  // Token ids with the bits of everything reported about them.
+  std::vector<uint32_t> bits() const;
 };
 
 struct TestPipelineOptions {
