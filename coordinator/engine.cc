@@ -113,7 +113,7 @@ void Engine::Impl::FillStatus(Instant now, v1::GetStatusResponse* status) {
     pipeline->set_running(scheduler.running());
     pipeline->set_waiting(scheduler.waiting());
     pipeline->set_steps_in_flight(static_cast<int32_t>(scheduler.steps().size()));
-    pipeline->set_backlog_tokens(scheduler.backlog_tokens());
+    pipeline->set_backlog_tokens(scheduler.backlog().tokens());
     pipeline->set_preemptions(scheduler.preemptions());
     pipeline->set_prompt_tokens_per_second(unit->rate.rows_per_second());
     counters->set_preemptions(counters->preemptions() + scheduler.preemptions());

@@ -71,8 +71,8 @@ class Engine::Impl {
 
   // Which pipeline they go to.
   void BindWaiting();
-  bool SomebodyHasRoom(const Sequence& sequence) const;
   Unit* UnitOfGroup(const Sequence& sequence) const;
+  bool SomebodyHasRoom(const Sequence& sequence);
   Unit* Route(const Sequence& sequence);
   void Bind(Sequence* sequence, Unit* unit);
 
@@ -125,7 +125,7 @@ class Engine::Impl {
   Instant form_at_ = kInstantNever;   // the next pause after a failure ends
   Instant watch_at_ = kInstantNever;  // no lease, load or step runs out before
 
-  std::vector<PipelineLoad> loads_;          // kept for its memory
+  std::vector<PipelineLoad> loads_;          // of all pipelines, as one request sees them
   std::vector<Scheduler::Sampled> sampled_;  // kept for its memory
 };
 

@@ -128,38 +128,42 @@ void Engine::Impl::BindWaiting() {
   }
 }
 
-bool Engine::Impl::SomebodyHasRoom(const Sequence& sequence) const {
-  return std::any_of(units_.begin(), units_.end(), [&](const auto& unit) {
-    return unit->serving() && unit->scheduler.HasRoom(sequence);
-  });
-}
-
 // Several outputs of one request share the blocks of its prompt: they follow the first. Null: it is
-// alone, or the first of them.
+// alone, the first of them, or longer than that pipeline can hold.
 Engine::Impl::Unit* Engine::Impl::UnitOfGroup(const Sequence& sequence) const {
   const Sequence* const first = requests_.Find(sequence.request.first_output);
-  return first == nullptr || first->pipeline < 0 ? nullptr : units_[first->pipeline].get();
+  if (first == nullptr || first->pipeline < 0) return nullptr;
+  // A length nobody asked for is what fitted when the output came; that may be more for later ones.
+  Unit* const unit = units_[first->pipeline].get();
+  return unit->scheduler.kv_slots() < sequence.kv_slots_max() ? nullptr : unit;
 }
 
-// The cheapest pipeline, which need not be one that has room: some do best to wait for a place on a
-// certain pipeline although others have room.  REQUIRES: SomebodyHasRoom
-Engine::Impl::Unit* Engine::Impl::Route(const Sequence& sequence) {
+// Looks at every pipeline as the sequence sees it.
+bool Engine::Impl::SomebodyHasRoom(const Sequence& sequence) {
   const std::vector<int64_t> cached = CachedTokens(sequence.request, sequence.tokens);
+  bool has_room = false;
   loads_.clear();
   for (const auto& unit : units_) {
     PipelineLoad& load = loads_.emplace_back();
     load.cached_tokens = cached[loads_.size() - 1];
-    load.can_hold = unit->serving() && unit->scheduler.kv_slots() >= sequence.kv_slots_max();
-    if (!load.can_hold) continue;
     const Scheduler& scheduler = unit->scheduler;
-    load.has_room = scheduler.HasRoom(sequence);
-    load.backlog_tokens = scheduler.backlog_tokens();
+    load.has_room = unit->serving() && scheduler.HasRoom(sequence, load.cached_tokens);
+    has_room |= load.has_room;
+    load.can_hold = unit->serving() && scheduler.kv_slots() >= sequence.kv_slots_max();
+    if (!load.can_hold) continue;
+    load.backlog_tokens = scheduler.backlog().tokens();
     load.running = scheduler.running();
     load.waiting = scheduler.waiting();
     const int64_t computed = sequence.total() - load.cached_tokens;
     load.evicted_tokens =
         scheduler.cache().EvictedTokens((computed + options_.block_size - 1) / options_.block_size);
   }
+  return has_room;
+}
+
+// The cheapest pipeline, which need not be one that has room: some do best to wait for a place on a
+// certain pipeline although others have room.  REQUIRES: SomebodyHasRoom has looked for it
+Engine::Impl::Unit* Engine::Impl::Route(const Sequence& sequence) {
   const std::optional<size_t> chosen =
       ChoosePipeline(loads_, sequence.total(), options_.max_batch_tokens);
   CHECK(chosen.has_value());

@@ -20,6 +20,9 @@ namespace {
 using std::chrono::milliseconds;
 using testing::HasSubstr;
 
+// Of a worker that holds the tiny model and little more.
+constexpr int64_t kSmallMemory = 1'900'000;
+
 class EngineTest : public testing::Test {
  protected:
   static EngineOptions Options(int32_t stages) {
@@ -38,7 +41,7 @@ class EngineTest : public testing::Test {
   void Start(const EngineOptions& options) { engine_ = std::make_unique<Engine>(options); }
   void Turn() { engine_->Advance(now_, &actions_); }
   void Give(Event event) { engine_->Handle(std::move(event), now_, &actions_); }
-  void Join(uint64_t link, const std::string& id) {
+  void Join(uint64_t link, const std::string& id, int64_t memory_bytes = int64_t{1} << 30) {
     v1::Hello hello;
     hello.set_protocol_version(kPeerProtocolVersion);
     hello.set_cluster_id("cluster");
@@ -47,16 +50,33 @@ class EngineTest : public testing::Test {
     hello.set_build("build");
     hello.set_numerics_class("class");
     hello.set_model_fingerprint("print");
-    hello.set_memory_bytes(int64_t{1} << 30);
+    hello.set_memory_bytes(memory_bytes);
     Give(WorkerJoined{LinkKey(link), hello});
   }
   void Send(uint64_t link, v1::Frame frame) { Give(WorkerFrame{LinkKey(link), std::move(frame)}); }
-  void Ready(uint64_t link) {
+  void Ready(uint64_t link) { Ready(link, epoch()); }
+  void Ready(uint64_t link, uint64_t epoch) {
     v1::Frame frame;
-    frame.set_epoch(epoch());
+    frame.set_epoch(epoch);
     frame.mutable_shard_ready()->set_weight_bytes(1234);
     frame.mutable_shard_ready()->set_load_seconds(0.5);
     Send(link, frame);
+  }
+  // Workers w1, w2, ... join, form the pipelines, the first ones the first, and load.
+  void Serve(const EngineOptions& options, uint64_t workers = 1) {
+    Start(options);
+    for (uint64_t link = 1; link <= workers; ++link) Join(link, absl::StrCat("w", link));
+    Turn();
+    const uint64_t each = workers / static_cast<uint64_t>(options.num_pipelines);
+    for (uint64_t link = 1; link <= workers; ++link) Ready(link, 1 + (link - 1) / each);
+  }
+  // What rank 0 of the last stage says of a step; nothing is sampled yet.
+  static v1::Frame ResultFrame(uint64_t epoch, uint64_t step) {
+    v1::Frame frame;
+    frame.set_epoch(epoch);
+    frame.mutable_step_result()->set_step(step);
+    frame.mutable_step_result()->mutable_done()->set_step(step);
+    return frame;
   }
   void Beat(uint64_t link, uint64_t progress) {
     v1::Frame frame;
@@ -139,12 +159,7 @@ TEST_F(EngineTest, StatusShowsThePipeline) {
 }
 
 TEST_F(EngineTest, StatusCountsBytesPerToken) {
-  Start(Options(2));
-  Join(1, "w1");
-  Join(2, "w2");
-  Turn();
-  Ready(1);
-  Ready(2);
+  Serve(Options(2), 2);
   Arrive(1, 10, 5);
   Turn();
   now_ += milliseconds(10);
@@ -170,10 +185,7 @@ TEST_F(EngineTest, StatusCountsBytesPerToken) {
 }
 
 TEST_F(EngineTest, ABurstOfEventsIsOnePlan) {
-  Start(Options(1));
-  Join(1, "w1");
-  Turn();
-  Ready(1);
+  Serve(Options(1));
   actions_.clear();
   for (uint64_t id = 1; id <= 5; ++id) Arrive(id, 3, 3);
   EXPECT_TRUE(actions_.empty()) << "Handle never plans";
@@ -206,10 +218,7 @@ TEST_F(EngineTest, SaysWhenItMustBeCalled) {
 }
 
 TEST_F(EngineTest, ADeadlineInThePastEndsARequestAtOnce) {
-  Start(Options(1));
-  Join(1, "w1");
-  Turn();
-  Ready(1);
+  Serve(Options(1));
   Request request;
   request.id = RequestId(1);
   request.prompt = {1};
@@ -224,10 +233,7 @@ TEST_F(EngineTest, ADeadlineInThePastEndsARequestAtOnce) {
 }
 
 TEST_F(EngineTest, ALengthNobodyAskedForIsWhatFits) {
-  Start(Options(1));
-  Join(1, "w1");
-  Turn();
-  Ready(1);
+  Serve(Options(1));
   Request request;
   request.id = RequestId(1);
   request.prompt.resize(1000, 1);
@@ -245,6 +251,33 @@ TEST_F(EngineTest, ALengthNobodyAskedForIsWhatFits) {
   request.prompt.resize(1025, 1);
   Give(RequestArrived{request});
   EXPECT_TRUE(absl::IsInvalidArgument(Taken<FinishRequest>().at(0).status)) << "nothing fits";
+}
+
+// The second of two outputs came when more fitted, so its length is more than the pipeline of the
+// first can ever hold.
+TEST_F(EngineTest, AnOutputTooLongForItsGroupsPipelineGoesElsewhere) {
+  EngineOptions options = Options(1);
+  options.num_pipelines = 2;
+  options.kv_tokens_max = 2048;
+  Start(options);
+  Join(1, "w1", kSmallMemory);
+  Join(2, "w2");
+  Turn();
+  Ready(1, /*epoch=*/1);
+  ASSERT_LT(Status().pipelines(0).kv_tokens_total(), 1000);
+  Request request;
+  request.prompt.resize(10, 1);
+  request.max_tokens_is_default = true;
+  request.first_output = RequestId(1);
+  for (uint64_t id = 1; id <= 2; ++id) {
+    if (id == 2) Ready(2, /*epoch=*/2);
+    request.id = RequestId(id);
+    request.max_tokens = 1000;
+    Give(RequestArrived{request});
+    Turn();
+  }
+  EXPECT_EQ(Status().pipelines(0).running(), 1);
+  EXPECT_EQ(Status().pipelines(1).running(), 1);
 }
 
 TEST_F(EngineTest, AsManyPipelinesAsTheWorkersAllow) {
@@ -287,15 +320,7 @@ TEST_F(EngineTest, SurvivorsKeepTheirStages) {
 TEST_F(EngineTest, NoPipelineLivesOnTwoLosses) {
   EngineOptions options = Options(1);
   options.num_pipelines = 3;
-  Start(options);
-  for (uint64_t link = 1; link <= 3; ++link) Join(link, "w" + std::to_string(link));
-  Turn();
-  for (uint64_t link = 1; link <= 3; ++link) {
-    v1::Frame frame;
-    frame.set_epoch(link);
-    frame.mutable_shard_ready();
-    Send(link, frame);
-  }
+  Serve(options, 3);
   Arrive(1, 10, 5);
   Turn();
   actions_.clear();
@@ -319,10 +344,7 @@ TEST_F(EngineTest, ADeadlineThatCannotBeMetIsRefusedBeforeThePrompt) {
   options.model.max_position_embeddings = 16384;
   options.chunk_tokens = 128;
   options.max_batch_tokens = 128;
-  Start(options);
-  Join(1, "w1");
-  Turn();
-  Ready(1);
+  Serve(options);
   const auto arrive = [&](uint64_t id, int32_t prompt, TokenId token, Duration left) {
     Request request;
     request.id = RequestId(id);
@@ -337,11 +359,7 @@ TEST_F(EngineTest, ADeadlineThatCannotBeMetIsRefusedBeforeThePrompt) {
   Turn();
   for (uint64_t step = 1; step <= 12; ++step) {
     now_ += milliseconds(10);
-    v1::Frame frame;
-    frame.set_epoch(epoch());
-    frame.mutable_step_result()->set_step(step);
-    frame.mutable_step_result()->mutable_done()->set_step(step);
-    Send(1, frame);
+    Send(1, ResultFrame(epoch(), step));
     Turn();
   }
   EXPECT_NEAR(Status().pipelines(0).prompt_tokens_per_second(), 12'800, 1);
@@ -359,25 +377,14 @@ TEST_F(EngineTest, ADeadlineThatCannotBeMetIsRefusedBeforeThePrompt) {
 TEST_F(EngineTest, SaysWhoHoldsAPrompt) {
   EngineOptions options = Options(2);
   options.num_pipelines = 2;
-  Start(options);
-  for (uint64_t link = 1; link <= 4; ++link) Join(link, "w" + std::to_string(link));
-  Turn();
-  for (uint64_t link = 1; link <= 4; ++link) {
-    v1::Frame frame;
-    frame.set_epoch((link + 1) / 2);
-    frame.mutable_shard_ready();
-    Send(link, frame);
-  }
+  Serve(options, 4);
   Arrive(1, 40, 5);
   Turn();
   v1::Frame done;
   done.set_epoch(1);
   done.mutable_step_done()->set_step(1);
   Send(1, done);
-  v1::Frame result;
-  result.set_epoch(1);
-  result.mutable_step_result()->set_step(1);
-  result.mutable_step_result()->mutable_done()->set_step(1);
+  v1::Frame result = ResultFrame(/*epoch=*/1, /*step=*/1);
   v1::SampledToken* const sampled = result.mutable_step_result()->add_sampled();
   sampled->set_sequence(1);
   sampled->set_position(40);
@@ -439,10 +446,7 @@ TEST_F(EngineTest, LoadersOfAnEndedEpochMayBeSilent) {
 }
 
 TEST_F(EngineTest, AWorkerComesBackBeforeItsOldLinkIsSeenToBeDead) {
-  Start(Options(1));
-  Join(1, "w1");
-  Turn();
-  Ready(1);
+  Serve(Options(1));
   now_ += milliseconds(1499);
   actions_.clear();
   Join(2, "w1");
@@ -459,19 +463,13 @@ TEST_F(EngineTest, AWorkerComesBackBeforeItsOldLinkIsSeenToBeDead) {
 TEST_F(EngineTest, QueueTimeIsUntilTheFirstStep) {
   EngineOptions options = Options(1);
   options.max_sequences = 1;
-  Start(options);
-  Join(1, "w1");
-  Turn();
-  Ready(1);
+  Serve(options);
   Arrive(1, 3, 1);
   Arrive(2, 3, 1);
   Turn();
   now_ += milliseconds(30);
   const auto result = [&](uint64_t step, uint64_t sequence) {
-    v1::Frame frame;
-    frame.set_epoch(epoch());
-    frame.mutable_step_result()->set_step(step);
-    frame.mutable_step_result()->mutable_done()->set_step(step);
+    v1::Frame frame = ResultFrame(epoch(), step);
     v1::SampledToken* const sampled = frame.mutable_step_result()->add_sampled();
     sampled->set_sequence(sequence);
     sampled->set_position(3);
@@ -634,11 +632,8 @@ TEST_F(RanksEngineTest, EveryRankTellsWhatItHasDone) {
   now_ += milliseconds(10);
   Done(1, 1, 400);
   Done(2, 1);
-  v1::Frame frame;
-  frame.set_epoch(epoch());
-  v1::StepResult* result = frame.mutable_step_result();
-  result->set_step(1);
-  result->mutable_done()->set_step(1);
+  v1::Frame frame = ResultFrame(epoch(), /*step=*/1);
+  v1::StepResult* const result = frame.mutable_step_result();
   result->add_sampled()->set_sequence(1);
   result->mutable_sampled(0)->set_position(5);
   result->mutable_sampled(0)->set_token(9);

@@ -16,6 +16,7 @@ enum class PlantedBug : uint32_t {
   kFreeSharedBlock = 1 << 5,    // a sequence that leaves frees blocks that others hold too
   kHashWithoutTenant = 1 << 6,  // prefixes of all cache domains are one
   kKeepEvicted = 1 << 7,        // the directory is not told of an evicted block
+  kKeepBacklog = 1 << 8,        // tokens planned still count as waiting
 };
 
 constexpr bool IsPlanted(uint32_t bugs, PlantedBug bug) {

@@ -9,7 +9,9 @@
 namespace tutti {
 
 Scheduler::Scheduler(const SchedulerOptions& options, KvDirectory* directory, PipelineId pipeline)
-    : options_(options), cache_(directory, pipeline, options.block_size, options.planted_bugs) {
+    : options_(options),
+      cache_(directory, pipeline, options.block_size, options.planted_bugs),
+      backlog_(options.block_size, options.planted_bugs) {
   CHECK(options.block_size > 0 && options.max_batch_tokens > 0 && options.chunk_tokens > 0 &&
         options.max_sequences > 0);
 }
@@ -27,36 +29,36 @@ void Scheduler::EndEpoch() {
   while (!running_.empty()) {
     Sequence* const sequence = running_.begin()->second;
     Leave(sequence);
-    waiting_.emplace(sequence->turn(), sequence);
+    backlog_.Wait(sequence);
   }
+  CHECK(backlog_.SumsAreRight());
   cache_.Close();
   open_ = false;
   steps_.Clear();
   finished_.clear();
 }
 
-bool Scheduler::HasRoom(const Sequence& sequence) const {
-  int64_t sequences = running();
-  int64_t others = 0;  // blocks
-  for (const auto& [turn, waiting] : waiting_) {
-    if (waiting->request.priority > sequence.request.priority) break;
-    ++sequences;
-    others += cache_.Missing(*waiting, waiting->total());
-  }
+bool Scheduler::HasRoom(const Sequence& sequence, int64_t cached_tokens) const {
+  const Backlog::Demand others = backlog_.DemandUpTo(sequence.request.priority);
+  const int64_t sequences = running() + others.sequences;
   if (sequences >= options_.max_sequences) return false;
-  const int64_t left = cache_.available() - sequences - others;
-  if (cache_.Missing(sequence, sequence.total()) <= left) return true;
-  return cache_.reuses() && cache_.Find(sequence).blocks <= left;
+  const int64_t left = cache_.available() - sequences - others.blocks;
+  const int64_t wanted = cache_.Missing(sequence, sequence.total());
+  if (wanted <= left) return true;
+  // What is cached makes room only as far as others hold it too.
+  if (wanted - cached_tokens / options_.block_size > left) return false;
+  return cache_.Find(sequence).blocks <= left;
 }
 
 void Scheduler::Enqueue(Sequence* sequence) {
+  CHECK(sequence->kv_slots_max() <= kv_slots()) << "request " << sequence->request.id;
   sequence->place = ++last_place_;
   sequence->held_for = SequenceId();  // that was on another pipeline
-  CHECK(waiting_.emplace(sequence->turn(), sequence).second);
+  backlog_.Wait(sequence);
 }
 
 void Scheduler::Remove(Sequence* sequence) {
-  if (waiting_.erase(sequence->turn()) > 0) return;
+  if (backlog_.Unwait(sequence)) return;
   Leave(sequence);
 }
 
@@ -68,16 +70,9 @@ std::vector<Sequence*> Scheduler::Running() const {
 
 std::vector<Sequence*> Scheduler::TakeWaiting() {
   std::vector<Sequence*> taken;
-  for (const auto& [turn, sequence] : waiting_) taken.push_back(sequence);
-  waiting_.clear();
+  for (const auto& [turn, sequence] : backlog_.waiting()) taken.push_back(sequence);
+  for (Sequence* sequence : taken) backlog_.Unwait(sequence);
   return taken;
-}
-
-int64_t Scheduler::backlog_tokens() const {
-  int64_t tokens = 0;
-  for (const auto& [turn, sequence] : waiting_) tokens += sequence->total();
-  for (const auto& [rank, sequence] : far_behind_) tokens += sequence->behind();
-  return tokens;
 }
 
 bool Scheduler::Plan(Instant now, v1::StepPlan* plan) {
@@ -102,11 +97,11 @@ bool Scheduler::WantsAnotherStep() {
   if (under_way < num_stages_) return true;
   if (under_way > num_stages_) return false;
   if (static_cast<int32_t>(one_behind_.size()) >= Share()) return true;
-  return Generating() == 0 && (!far_behind_.empty() || FindNewcomer().has_value());
+  return Generating() == 0 && (!backlog_.behind().empty() || FindNewcomer().has_value());
 }
 
 int32_t Scheduler::Generating() const {
-  return static_cast<int32_t>(running_.size() - far_behind_.size());
+  return static_cast<int32_t>(running_.size() - backlog_.behind().size());
 }
 
 // Generating sequences are divided evenly over the steps under way, so that each stage has one of
@@ -124,7 +119,7 @@ void Scheduler::ContinueRunning() {
     Schedule(sequence, 1);
     --share;
   }
-  for (const auto& [rank, sequence] : far_behind_) {
+  for (const auto& [rank, sequence] : backlog_.behind()) {
     if (scratch_.budget == 0) break;
     Schedule(sequence, std::min({sequence->behind(), options_.chunk_tokens, scratch_.budget}));
   }
@@ -143,7 +138,7 @@ void Scheduler::AdmitWaiting() {
 // few tokens. Who is held back may be overtaken; who finds no room may not.
 std::optional<Scheduler::Newcomer> Scheduler::FindNewcomer() {
   if (static_cast<int32_t>(running_.size()) >= options_.max_sequences) return std::nullopt;
-  for (const auto& [turn, sequence] : waiting_) {
+  for (const auto& [turn, sequence] : backlog_.waiting()) {
     const auto filling = filling_.find(sequence->held_for);
     if (filling != filling_.end() && filling->second->published < sequence->held_until) continue;
     Newcomer newcomer{sequence, cache_.Find(*sequence)};
@@ -172,7 +167,7 @@ bool Scheduler::IsHeldBack(Sequence* sequence, const KvCache::Room& room) {
 
 void Scheduler::Admit(const Newcomer& newcomer) {
   Sequence* const sequence = newcomer.sequence;
-  waiting_.erase(sequence->turn());
+  backlog_.Unwait(sequence);
   sequence->id = SequenceId(++last_sequence_id_);
   running_.emplace(sequence->rank(), sequence);
   running_by_id_.emplace(sequence->id, sequence);
@@ -210,7 +205,7 @@ void Scheduler::Preempt(Sequence* sequence) {
   scratch_.preempted = true;
   ++preemptions_;
   Leave(sequence);
-  waiting_.emplace(sequence->turn(), sequence);
+  backlog_.Wait(sequence);
 }
 
 void Scheduler::Leave(Sequence* sequence) {
@@ -234,12 +229,12 @@ void Scheduler::Queue(Sequence* sequence) {
   if (sequence->behind() == 1) {
     one_behind_.push_back(sequence);
   } else if (sequence->behind() > 1) {
-    far_behind_.emplace(sequence->rank(), sequence);
+    backlog_.FallBehind(sequence);
   }
 }
 
 void Scheduler::Unqueue(Sequence* sequence) {
-  if (far_behind_.erase(sequence->rank()) > 0) return;
+  if (backlog_.Forget(sequence)) return;
   // From the back: who leaves has most often just got its last token.
   const auto found = std::find(one_behind_.rbegin(), one_behind_.rend(), sequence);
   if (found != one_behind_.rend()) one_behind_.erase(std::next(found).base());
@@ -292,10 +287,8 @@ void Scheduler::WriteRow(const Row& row, Instant now, v1::StepPlan* plan) {
   scheduled->set_expected_blocks(blocks);
 
   cache_.CheckWritable(*sequence, sequence->planned, sequence->planned + row.count);
-  sequence->planned += row.count;
-  if (sequence->behind() > 1) return;  // stays where it is
-  far_behind_.erase(sequence->rank());
-  Queue(sequence);
+  backlog_.Plan(sequence, row.count);
+  if (sequence->behind() == 1) one_behind_.push_back(sequence);
 }
 
 // With ten thousand sequences each is in memory only, and fetching them one after the other would

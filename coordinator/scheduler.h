@@ -29,9 +29,11 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/status.h"
+#include "coordinator/backlog.h"
 #include "coordinator/kv_cache.h"
 #include "coordinator/sequence.h"
 #include "coordinator/step_window.h"
@@ -65,8 +67,9 @@ class Scheduler {
   // Tokens of K/V that the pool holds; who needs more alone can never run here.
   int64_t kv_slots() const { return int64_t{blocks_total()} * options_.block_size; }
   // Whether a sequence that came now would be admitted before anybody has to end: all of its class
-  // or a higher one that wait here already have room too.  REQUIRES: an epoch is open
-  bool HasRoom(const Sequence& sequence) const;
+  // or a higher one that wait here already have room too. `cached_tokens`: what the directory says
+  // is cached here of its tokens but the last.  REQUIRES: an epoch is open
+  bool HasRoom(const Sequence& sequence, int64_t cached_tokens) const;
   // REQUIRES: kv_slots_max() of the sequence <= kv_slots(). The sequence must stay until Remove or
   // TakeWaiting.
   void Enqueue(Sequence* sequence);
@@ -96,21 +99,21 @@ class Scheduler {
   // The steps under way.
   const StepWindow& steps() const { return steps_; }
   int32_t running() const { return static_cast<int32_t>(running_.size()); }
-  int32_t waiting() const { return static_cast<int32_t>(waiting_.size()); }
+  int32_t waiting() const { return static_cast<int32_t>(backlog_.waiting().size()); }
   int32_t blocks_total() const { return cache_.blocks_total(); }
   int32_t blocks_in_use() const { return cache_.blocks_in_use(); }
   const KvCache& cache() const { return cache_; }
   uint64_t preemptions() const { return preemptions_; }
-  // Tokens of those who wait or are far behind that no step has been planned for.
-  int64_t backlog_tokens() const;
+  // Who waits, or is far behind.
+  const Backlog& backlog() const { return backlog_; }
 
   // CHECKs by count that every block is free, cached or in use.
-  void CheckLedger() const { cache_.CheckLedger(); }
+  void CheckLedger() const {
+    cache_.CheckLedger();
+    PARANOID_CHECK(backlog_.SumsAreRight());
+  }
 
  private:
-  using Turn = decltype(std::declval<Sequence>().turn());
-  using Rank = decltype(std::declval<Sequence>().rank());
-
   // What one call of Plan has decided so far.
   struct Row {
     Sequence* sequence = nullptr;
@@ -151,13 +154,12 @@ class Scheduler {
   bool open_ = false;  // an epoch is
   KvCache cache_;
   StepWindow steps_;
-  std::map<Turn, Sequence*> waiting_;
-  std::map<Rank, Sequence*> running_;
+  Backlog backlog_;
+  std::map<Backlog::Rank, Sequence*> running_;
   absl::flat_hash_map<SequenceId, Sequence*> running_by_id_;
-  // The running that a step can bring forward; those all of whose tokens are under way are in
-  // neither.
+  // The running that a step can bring forward are here or far behind, in backlog_; those all of
+  // whose tokens are under way are in neither.
   std::deque<Sequence*> one_behind_;  // in the order they became so
-  std::map<Rank, Sequence*> far_behind_;
   // The running whose full blocks are not all published since they were admitted, in that order.
   std::map<SequenceId, Sequence*> filling_;
   std::vector<SequenceId> finished_;  // left, and the workers do not know yet

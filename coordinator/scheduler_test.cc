@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <set>
 
 #include "base/random.h"
 
@@ -25,11 +26,12 @@ class SchedulerTest : public testing::Test {
     scheduler_->BeginEpoch(stages, blocks);
   }
 
-  Sequence* Add(int32_t prompt, int32_t max_tokens) {
+  Sequence* Add(int32_t prompt, int32_t max_tokens, int32_t priority = 0) {
     auto sequence = std::make_unique<Sequence>();
     sequence->arrival = sequences_.size() + 1;
     sequence->request.id = RequestId(sequence->arrival);
     sequence->request.max_tokens = max_tokens;
+    sequence->request.priority = priority;
     sequence->prompt_tokens = prompt;
     sequence->tokens.resize(prompt);
     std::iota(sequence->tokens.begin(), sequence->tokens.end(), 0);
@@ -266,6 +268,66 @@ TEST_F(SchedulerTest, SequencesSurviveTheirPipeline) {
   for (const auto& sequence : sequences_) {
     for (int32_t p = 0; p < sequence->total(); ++p) EXPECT_EQ(sequence->tokens[p], p);
   }
+}
+
+// What the router asks for, under everything that can happen to a pipeline.
+TEST_F(SchedulerTest, TheBacklogIsThatOfAWalk) {
+  uint64_t preemptions = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    Random random(seed);
+    sequences_.clear();
+    Start({.max_batch_tokens = 24, .chunk_tokens = 10, .max_sequences = 6}, 2, 9);
+    std::set<const Sequence*> removed;
+    for (int move = 0; move < 600; ++move) {
+      const int64_t what = random.Between(0, 9);
+      if (what < 2) {
+        const auto prompt = static_cast<int32_t>(random.Between(1, 60));
+        Add(prompt, static_cast<int32_t>(random.Between(1, 80)),
+            static_cast<int32_t>(random.Between(-1, 1)));
+      } else if (what < 5) {
+        Plan();
+      } else if (what < 8 && scheduler_->steps().size() > 0) {
+        Finish();
+      } else if (what == 8 && random.Chance(0.3) && !sequences_.empty()) {
+        Sequence* const one = sequences_[random.Between(0, sequences_.size() - 1)].get();
+        const bool ended = one->output_tokens() == one->request.max_tokens;
+        if (!ended && removed.insert(one).second) scheduler_->Remove(one);
+      } else if (what == 9 && random.Chance(0.05)) {
+        scheduler_->EndEpoch();
+        scheduler_->BeginEpoch(2, 9);
+      }
+      int64_t tokens = 0;
+      for (const auto& one : sequences_) {
+        const bool ended = one->output_tokens() == one->request.max_tokens;
+        if (ended || removed.contains(one.get())) continue;
+        const bool waits = one->id == SequenceId();
+        if (waits || one->behind() > 1) tokens += one->behind();
+      }
+      ASSERT_EQ(scheduler_->backlog().tokens(), tokens) << "seed " << seed << ", move " << move;
+      ASSERT_TRUE(scheduler_->backlog().SumsAreRight()) << "seed " << seed << ", move " << move;
+    }
+    preemptions += scheduler_->preemptions();
+  }
+  EXPECT_GT(preemptions, 10u);
+}
+
+TEST_F(SchedulerTest, RoomIsWhatThoseBeforeItLeave) {
+  Start({.max_sequences = 4}, 1, 10);
+  Add(33, 1, /*priority=*/0);
+  Sequence newcomer;
+  newcomer.request.max_tokens = 1;
+  newcomer.tokens.resize(96);  // 6 blocks
+  EXPECT_TRUE(scheduler_->HasRoom(newcomer, 0)) << "3 blocks wait, and one to grow into";
+  Add(1, 1, /*priority=*/1);
+  EXPECT_TRUE(scheduler_->HasRoom(newcomer, 0)) << "who comes after it does not count";
+  Add(1, 1, /*priority=*/-1);
+  EXPECT_FALSE(scheduler_->HasRoom(newcomer, 0));
+  newcomer.tokens.resize(64);
+  EXPECT_TRUE(scheduler_->HasRoom(newcomer, 0));
+  Add(1, 1, /*priority=*/0);
+  Add(1, 1, /*priority=*/0);
+  newcomer.tokens.resize(1);
+  EXPECT_FALSE(scheduler_->HasRoom(newcomer, 0)) << "four wait";
 }
 
 TEST_F(SchedulerTest, EveryStayHasItsOwnName) {

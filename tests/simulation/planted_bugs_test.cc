@@ -62,6 +62,7 @@ INSTANTIATE_TEST_SUITE_P(
                     OfEngine("FreeSharedBlock", PlantedBug::kFreeSharedBlock),
                     OfEngine("HashWithoutTenant", PlantedBug::kHashWithoutTenant),
                     OfEngine("KeepEvicted", PlantedBug::kKeepEvicted),
+                    OfEngine("KeepBacklog", PlantedBug::kKeepBacklog),
                     Case{.name = "StaleSampling", .oracle = {.stale_sampling = true}},
                     Case{.name = "ShortContext", .oracle = {.short_context = true}}),
     [](const auto& info) { return info.param.name; });

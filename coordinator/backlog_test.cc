@@ -1,0 +1,84 @@
+#include "coordinator/backlog.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "base/random.h"
+#include "coordinator/planted_bugs.h"
+
+namespace tutti {
+namespace {
+
+// Sequences that come to a pipeline, wait, run in chunks, are sent back and leave, at random; after
+// each move the sums are compared with a walk. The number of moves after which they were wrong.
+int WrongMoves(uint64_t seed, uint32_t planted_bugs) {
+  Random random(seed);
+  Backlog backlog(16, planted_bugs);
+  std::vector<std::unique_ptr<Sequence>> sequences;
+  uint64_t last_place = 0;
+  int wrong = 0;
+  for (int i = 0; i < 20; ++i) {
+    Sequence& sequence = *sequences.emplace_back(std::make_unique<Sequence>());
+    sequence.arrival = static_cast<uint64_t>(i) + 1;
+    sequence.request.priority = static_cast<int32_t>(random.Between(-2, 2));
+    sequence.tokens.resize(random.Between(1, 100));
+  }
+  std::vector<int> stays(sequences.size(), 0);  // 0: elsewhere, 1: waits, 2: runs
+  for (int move = 0; move < 400; ++move) {
+    const auto i = static_cast<size_t>(random.Between(0, 19));
+    Sequence* const sequence = sequences[i].get();
+    if (stays[i] == 0) {
+      sequence->place = ++last_place;
+      backlog.Wait(sequence);
+      stays[i] = 1;
+    } else if (stays[i] == 1) {
+      EXPECT_TRUE(backlog.Unwait(sequence));
+      stays[i] = random.Chance(0.8) ? 2 : 0;
+      if (stays[i] == 2 && sequence->behind() > 1) backlog.FallBehind(sequence);
+    } else if (sequence->behind() > 0 && random.Chance(0.8)) {
+      backlog.Plan(sequence, static_cast<int32_t>(random.Between(1, sequence->behind())));
+    } else if (sequence->behind() == 0 && random.Chance(0.5)) {
+      sequence->tokens.push_back(1);
+    } else {
+      EXPECT_EQ(backlog.Forget(sequence), sequence->behind() > 1);
+      EXPECT_FALSE(backlog.Unwait(sequence));
+      sequence->planned = 0;
+      stays[i] = 0;
+    }
+    if (!backlog.SumsAreRight()) ++wrong;
+  }
+  return wrong;
+}
+
+TEST(BacklogTest, SumsAreThoseOfAWalk) {
+  for (uint64_t seed = 1; seed <= 50; ++seed) EXPECT_EQ(WrongMoves(seed, 0), 0) << seed;
+}
+
+TEST(BacklogTest, AnUpdateLeftOutShows) {
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    EXPECT_GT(WrongMoves(seed, static_cast<uint32_t>(PlantedBug::kKeepBacklog)), 0) << seed;
+  }
+}
+
+TEST(BacklogTest, DemandOfAClassAndThoseBeforeIt) {
+  Backlog backlog(16, 0);
+  std::vector<Sequence> sequences(4);
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    sequences[i].place = i;
+    sequences[i].request.priority = static_cast<int32_t>(i) / 2;
+    sequences[i].tokens.resize(16 + i);
+    backlog.Wait(&sequences[i]);
+  }
+  EXPECT_EQ(backlog.DemandUpTo(-1), Backlog::Demand());
+  EXPECT_EQ(backlog.DemandUpTo(0), (Backlog::Demand{.sequences = 2, .blocks = 3}));
+  EXPECT_EQ(backlog.DemandUpTo(5), (Backlog::Demand{.sequences = 4, .blocks = 7}));
+  EXPECT_EQ(backlog.tokens(), 16 + 17 + 18 + 19);
+  for (Sequence& sequence : sequences) EXPECT_TRUE(backlog.Unwait(&sequence));
+  EXPECT_EQ(backlog.DemandUpTo(5), Backlog::Demand());
+  EXPECT_EQ(backlog.tokens(), 0);
+}
+
+}  // namespace
+}  // namespace tutti
