@@ -279,6 +279,7 @@ constexpr PassedOn kPassedOn[] = {
     {"--served-model-name", "The model's name for clients; unset: the folder's", false},
     {"--lease-ms", "A worker without progress for so long is lost", false},
     {"--device", "cpu or reference", true},
+    {"--shared-memory-dir", "Where ranks of a stage exchange; empty: over their links", true},
     {"--numerics-class", "Force a lower class than the machine offers", true},
 };
 

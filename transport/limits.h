@@ -59,6 +59,12 @@ inline constexpr int64_t kQueuedBytesMax = int64_t{256} << 20;
 // well.
 inline constexpr int64_t kQueuedFrameOverheadBytes = 256;
 
+// One way of a pipe in shared memory: three frames with the largest payload and one that is cut off
+// by the end of the ring. A step of 512 rows and hidden size 1024 sends 2 MiB in one exchange.
+inline constexpr int64_t kSharedRingBytes = int64_t{4} << 20;
+// A frame there, without its payload: an exchange of ranks takes less than 60 bytes.
+inline constexpr int64_t kSharedMessageBytesMax = 256;
+
 // Frames one in-process link may have delivered before the others get their turn: a few
 // microseconds' worth.
 inline constexpr int kDeliveriesPerTurn = 64;

@@ -81,7 +81,10 @@ std::optional<size_t> AcceptedLinks::TakeFrame(LinkId link, const v1::Frame& fra
   accepted.hello_deadline = kInstantNever;
   v1::Frame welcome;
   welcome.set_epoch(epoch_.value());
-  welcome.mutable_welcome();
+  const std::string& offer = frame.hello().shared_memory();
+  const auto& take_memory = expected_[*index].take_memory;
+  welcome.mutable_welcome()->set_shared_memory(!offer.empty() && take_memory != nullptr &&
+                                               take_memory(offer));
   (void)accepted.end->Send(std::move(welcome));  // a closed link says so itself
   spdlog::debug("epoch {}: {} has dialled", epoch_.value(), expected_[*index].worker_id);
   return std::nullopt;

@@ -5,6 +5,7 @@
 // Thread: the executor's.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -24,6 +25,8 @@ class AcceptedLinks {
   struct Expected {
     v1::LinkPurpose purpose = v1::LINK_PURPOSE_ACTIVATION;
     std::string worker_id;
+    // Takes the memory that a hello offers, or does not.
+    std::function<bool(const std::string& shared_memory)> take_memory;
   };
 
   // From now on these workers may dial, one link each; they are called by their index. Links of

@@ -31,7 +31,7 @@ std::string DialledLink::Name() const {
 
 void DialledLink::Dial(Instant now) {
   id_ = context_->NewId();
-  link_ = context_->Dial(address_, id_, purpose_, epoch_);
+  link_ = context_->Dial(address_, id_, purpose_, epoch_, shared_memory_);
   next_dial_ = kInstantNever;
 }
 
@@ -56,6 +56,7 @@ bool DialledLink::TakeFrame(const v1::Frame& frame, Instant now) {
     return false;
   }
   welcomed_ = true;
+  shares_memory_ = !shared_memory_.empty() && frame.welcome().shared_memory();
   trouble_.reset();
   give_up_ = kInstantNever;
   spdlog::debug("epoch {}: {} is up", epoch_.value(), Name());

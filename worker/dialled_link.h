@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/ids.h"
@@ -23,6 +24,11 @@ class DialledLink {
  public:
   // Only exchanges of ranks (LINK_PURPOSE_COLLECTIVE) go both ways.  REQUIRES: both outlive this.
   DialledLink(LinkContext* context, const PeerTable* peers, v1::LinkPurpose purpose);
+
+  // What every hello offers (Hello.shared_memory).
+  void Offer(std::string shared_memory) { shared_memory_ = std::move(shared_memory); }
+  // Once up: whether the peer took it.
+  bool shares_memory() const { return shares_memory_; }
 
   // From now on frames go to `worker_id` in `epoch`. NOT_FOUND when the operator's table does not
   // name it.
@@ -62,6 +68,8 @@ class DialledLink {
   std::unique_ptr<Link> link_;
   LinkId id_;
   bool welcomed_ = false;
+  std::string shared_memory_;
+  bool shares_memory_ = false;
   // Bounded by the steps the coordinator keeps in flight, of which each stage runs none without a
   // plan.
   std::deque<Waiting> waiting_;

@@ -42,7 +42,7 @@ Executor::Executor(Options options, Dialer* dialer, const Clock* clock)
       context_{.dialer = dialer, .mailbox = mailbox_, .hello = options_.hello},
       coordinator_(&context_, options_.coordinator),
       accepted_(&context_),
-      ranks_(&context_, &options_.peers, &accepted_, clock,
+      ranks_(&context_, &options_.peers, &accepted_, clock, options_.memory_folder,
              [this](Instant deadline) { return WaitWithinStep(deadline); }),
       // While a shard loads, its progress is where beats come from.
       stage_(
@@ -224,7 +224,7 @@ absl::Status Executor::BeginLinks(Epoch epoch) {
   const v1::AssignShard& shard = stage_.shard();
   const Instant now = clock_->Now();
   next_.clear();
-  std::vector<AcceptedLinks::Expected> expected = RankLinks::ExpectedOf(shard);
+  std::vector<AcceptedLinks::Expected> expected = ranks_.ExpectedOf(shard);
   if (!shard.previous_worker_id().empty()) {
     expected.push_back({v1::LINK_PURPOSE_ACTIVATION, shard.previous_worker_id()});
   }

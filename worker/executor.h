@@ -34,6 +34,7 @@ class Executor : private StageOutbox {
     PeerTable peers;
     StageRunnerFactory factory;
     LinkCollective* collective = nullptr;  // of the factory's runners
+    std::string memory_folder;             // where ranks of one machine meet; empty: nowhere
   };
 
   // REQUIRES: dialer, clock and options.collective outlive the executor.

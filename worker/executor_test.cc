@@ -4,9 +4,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -14,7 +17,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "transport/inproc_link.h"
+#include "transport/limits.h"
 #include "worker/testing_runner.h"
 
 namespace tutti {
@@ -182,31 +187,40 @@ class GatedRunner : public CountingRunner {
   Gate* const gate_;
 };
 
-// Samples the sum of what the ranks have: rank r has the token shifted left by r bits.
+// Samples the sum of what the ranks have: rank r has the token shifted left by r bits, `floats`
+// times over.
 class SummingRunner : public CountingRunner {
  public:
   SummingRunner(const v1::AssignShard& shard, std::atomic<int>* alive, Gate* gate,
-                kernels::Collective* collective)
-      : CountingRunner(shard, alive), shard_(shard), gate_(gate), collective_(collective) {
-    EXPECT_EQ(collective->Reserve(shard.num_ranks(), 64), absl::OkStatus());
+                kernels::Collective* collective, size_t floats)
+      : CountingRunner(shard, alive),
+        shard_(shard),
+        gate_(gate),
+        collective_(collective),
+        floats_(floats) {
+    EXPECT_EQ(collective->Reserve(shard.num_ranks(), Bytes()), absl::OkStatus());
   }
   absl::Status Run(const Batch& batch, std::span<const std::byte>, std::span<std::byte>,
                    std::vector<v1::SampledToken>* sampled, const ProgressCallback&) override {
     if (shard_.rank() == shard_.num_ranks() - 1) gate_->Pass();
     collective_->BeginStep(batch.step.value());
-    TUTTI_ASSIGN_OR_RETURN(const auto bytes, collective_->Acquire(sizeof(float)));
-    const auto own = static_cast<float>(batch.tokens[0] << shard_.rank());
-    std::memcpy(bytes.data(), &own, sizeof(own));
+    TUTTI_ASSIGN_OR_RETURN(const auto bytes, collective_->Acquire(Bytes()));
+    const std::vector<float> own(floats_, static_cast<float>(batch.tokens[0] << shard_.rank()));
+    std::memcpy(bytes.data(), own.data(), bytes.size());
     TUTTI_ASSIGN_OR_RETURN(const auto sum, collective_->Sum());
-    sampled->emplace_back().set_token(static_cast<int32_t>(sum[0]));
+    const bool is_whole = std::all_of(sum.begin(), sum.end(), [&](float f) { return f == sum[0]; });
+    sampled->emplace_back().set_token(is_whole ? static_cast<int32_t>(sum[0]) : -1);
     return absl::OkStatus();
   }
   kernels::CollectiveTraffic rank_traffic() const override { return collective_->traffic(); }
 
  private:
+  int64_t Bytes() const { return static_cast<int64_t>(floats_ * sizeof(float)); }
+
   const v1::AssignShard shard_;
   Gate* const gate_;
   kernels::Collective* const collective_;
+  const size_t floats_;
 };
 
 class ExecutorTest : public ::testing::Test {
@@ -223,13 +237,14 @@ class ExecutorTest : public ::testing::Test {
       EXPECT_EQ(options.peers.Add(std::string(peer) + "=at-" + peer), absl::OkStatus());
     }
     options.collective = &collectives_.emplace_back(&clock_);
+    options.memory_folder = memory_folder_(id);
     options.factory =
         [this, collective = options.collective](
             const v1::AssignShard& shard,
             const LoadProgress& progress) -> absl::StatusOr<std::unique_ptr<StageRunner>> {
       progress(1, 1);
       if (shard.num_ranks() > 1) {
-        return std::make_unique<SummingRunner>(shard, &alive_, &gate_, collective);
+        return std::make_unique<SummingRunner>(shard, &alive_, &gate_, collective, floats_);
       }
       return std::make_unique<GatedRunner>(shard, &alive_, &gate_);
     };
@@ -296,6 +311,10 @@ class ExecutorTest : public ::testing::Test {
   std::deque<LinkCollective> collectives_;  // outlive their executors
   std::atomic<int> alive_ = 0;
   Gate gate_;
+  size_t floats_ = 1;  // that ranks exchange
+  std::function<std::string(const std::string& id)> memory_folder_ = [](const std::string&) {
+    return "";
+  };
   InprocNetwork network_;
   std::unique_ptr<Dialer> dialer_ = network_.MakeDialer();
   FakeCoordinator coordinator_{&network_};
@@ -452,7 +471,44 @@ TEST_F(ExecutorTest, ANextStageNotInTheTableIsAFailure) {
               AllOf(HasSubstr("\"stranger\""), HasSubstr("w0, w1, w2, w3")));
 }
 
-TEST_F(ExecutorTest, RanksExchangeWithinTheirSteps) {
+// How ranks exchange: over their links, through memory, or some one way and some the other.
+enum class Ways { kLinks, kMemory, kBoth };
+
+class RankExecutorTest : public ExecutorTest, public ::testing::WithParamInterface<Ways> {
+ protected:
+  RankExecutorTest() {
+    std::filesystem::create_directory(folder_);
+    memory_folder_ = [this](const std::string& id) {
+      const bool has_memory =
+          GetParam() == Ways::kMemory || (GetParam() == Ways::kBoth && id != "w1");
+      return has_memory ? folder_ : "";
+    };
+  }
+  // Nothing is left of what ranks shared.
+  ~RankExecutorTest() override { EXPECT_TRUE(std::filesystem::remove(folder_)); }
+
+  const std::string folder_ = absl::StrCat(::testing::TempDir(), "/ranks.", ::getpid());
+};
+
+INSTANTIATE_TEST_SUITE_P(Ways, RankExecutorTest,
+                         ::testing::Values(Ways::kLinks, Ways::kMemory, Ways::kBoth),
+                         [](const auto& info) {
+                           if (info.param == Ways::kLinks) return "Links";
+                           return info.param == Ways::kMemory ? "Memory" : "Both";
+                         });
+
+// Three times what the shared memory holds, both ways at once.
+TEST_P(RankExecutorTest, AnExchangeMayBeLargerThanTheMemory) {
+  floats_ = 3 * kSharedRingBytes / sizeof(float) + 1;
+  Ranks stage = StartRanks(2);
+  for (uint64_t step = 1; step <= 3; ++step) {
+    for (auto& worker : stage.joined) worker->Send(PlanFrame(1, step, {static_cast<int>(step)}));
+    const v1::Frame result = stage.joined[0]->recorder->Await(v1::Frame::kStepResult);
+    EXPECT_EQ(result.step_result().sampled(0).token(), static_cast<int>(step) * 3);
+  }
+}
+
+TEST_P(RankExecutorTest, RanksExchangeWithinTheirSteps) {
   constexpr int kRanks = 4;
   constexpr uint64_t kSteps = 8;
   Ranks stage = StartRanks(kRanks);
@@ -474,7 +530,7 @@ TEST_F(ExecutorTest, RanksExchangeWithinTheirSteps) {
 }
 
 // The one who waits goes on beating and says for whom; the other falls silent.
-TEST_F(ExecutorTest, AWaitingRankSaysForWhom) {
+TEST_P(RankExecutorTest, AWaitingRankSaysForWhom) {
   Ranks stage = StartRanks(2);
   gate_.Close();
   for (auto& worker : stage.joined) worker->Send(PlanFrame(1, 1, {1}));
@@ -492,7 +548,7 @@ TEST_F(ExecutorTest, AWaitingRankSaysForWhom) {
   EXPECT_EQ(waiting_for, "");
 }
 
-TEST_F(ExecutorTest, ANewEpochEndsTheWaitForARankWithoutBlame) {
+TEST_P(RankExecutorTest, ANewEpochEndsTheWaitForARankWithoutBlame) {
   Ranks stage = StartRanks(2);
   gate_.Close();
   for (auto& worker : stage.joined) worker->Send(PlanFrame(1, 1, {1}));
@@ -507,7 +563,7 @@ TEST_F(ExecutorTest, ANewEpochEndsTheWaitForARankWithoutBlame) {
   EXPECT_EQ(stage.joined[0]->recorder->Count(v1::Frame::kFailure), 0u);
 }
 
-TEST_F(ExecutorTest, ALostRankIsNamedWhenTheEpochGoesOn) {
+TEST_P(RankExecutorTest, ALostRankIsNamedWhenTheEpochGoesOn) {
   Ranks stage = StartRanks(2);
   for (auto& worker : stage.joined) worker->Send(PlanFrame(1, 1, {1}));
   stage.joined[0]->recorder->Await(v1::Frame::kStepResult);

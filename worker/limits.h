@@ -76,6 +76,16 @@ inline constexpr std::chrono::milliseconds kSlowestRedial{2000};
 inline constexpr std::chrono::milliseconds kSlowestStageRedial{500};
 inline constexpr std::chrono::milliseconds kWaitingLogInterval{5000};
 
+// Ranks that share memory: how long one looks for the other's frame before it sleeps. Two ranks of
+// a decoding step come to their exchange some tens of microseconds apart; to be woken over the link
+// takes 100 to 300 us (docs/PERFORMANCE.md).
+inline constexpr std::chrono::microseconds kMemoryPollTime{300};
+// Looks into the memory for one into the mailbox, which costs a lock.
+inline constexpr int64_t kMemoryPollsPerLook = 16;
+// Between tries to send when the memory is full: it takes the other one about 200 us to read a
+// mebibyte.
+inline constexpr std::chrono::microseconds kFullMemoryPause{50};
+
 // A worker that closes its links is missed by the coordinator too, which knows better why. Only
 // when the epoch goes on for this long is it the link that broke, and we say so.
 inline constexpr std::chrono::milliseconds kBrokenLinkGrace{1000};

@@ -88,6 +88,11 @@ void AddFlags(CLI::App* app, Flags* flags) {
                   "cpu, cuda:N (GPU number N) or reference (slow and plain, for tests)")
       ->envname("TUTTI_DEVICE")
       ->capture_default_str();
+  app->add_option("--shared-memory-dir", worker.shared_memory_dir,
+                  "Ranks of a stage that see the same folder exchange through memory in it; empty: "
+                  "over their links")
+      ->envname("TUTTI_SHARED_MEMORY_DIR")
+      ->capture_default_str();
   app->add_option("--numerics-class", worker.numerics_class,
                   "Compute in this class; unset: the machine's best")
       ->envname("TUTTI_NUMERICS_CLASS");

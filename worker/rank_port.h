@@ -13,7 +13,7 @@ class RankPort {
  public:
   struct Received {
     v1::Frame frame;
-    Payload payload;
+    Payload payload;  // valid until the next Send or Receive, and as long as its owner is held
   };
   virtual ~RankPort() = default;
 

@@ -61,7 +61,8 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given
                                                            .backend = worker->backend_.get(),
                                                            .memory_bytes = options.memory_bytes,
                                                            .collective = &worker->collective_}),
-                        .collective = &worker->collective_},
+                        .collective = &worker->collective_,
+                        .memory_folder = options.shared_memory_dir},
       worker->dialer_.get(), &worker->clock_);
   TUTTI_ASSIGN_OR_RETURN(worker->server_,
                          GrpcPeerServer::Start({.address = options.listen, .tls = options.tls},

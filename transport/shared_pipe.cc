@@ -1,0 +1,151 @@
+#include "transport/shared_pipe.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "transport/limits.h"
+
+namespace tutti {
+namespace {
+
+constexpr int64_t kTokenBytes = 16;
+// Two rings; each begins on a page of its own.
+constexpr int64_t kPageBytes = 4096;
+constexpr int64_t kRingBytes =
+    (RingBytes(kSharedRingBytes) + kPageBytes - 1) / kPageBytes * kPageBytes;
+constexpr int64_t kPipeBytes = 2 * kRingBytes;
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  const int fd_;
+};
+
+absl::Status Failed(const char* what, const std::string& path, int error) {
+  return absl::ErrnoToStatus(error, absl::StrCat("shared memory: cannot ", what, " ", path));
+}
+
+std::string PathOf(const std::string& folder, const std::string& token) {
+  return absl::StrCat(folder, "/tutti-", absl::BytesToHexString(token));
+}
+
+absl::StatusOr<std::span<std::byte>> Map(int fd, const std::string& path) {
+  void* const memory =
+      mmap(nullptr, static_cast<size_t>(kPipeBytes), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (memory == MAP_FAILED) return Failed("map", path, errno);
+  return std::span(static_cast<std::byte*>(memory), static_cast<size_t>(kPipeBytes));
+}
+
+// What Create makes: our own, nobody else's to open, whole, and not yet unlinked.
+absl::Status CheckFile(int fd, const std::string& path) {
+  struct stat found {};
+  if (fstat(fd, &found) != 0) return Failed("look at", path, errno);
+  if (!S_ISREG(found.st_mode) || (found.st_mode & 0777) != 0600 || found.st_uid != geteuid() ||
+      found.st_size != kPipeBytes) {
+    return absl::PermissionDeniedError(absl::StrCat("shared memory: ", path, " is not a file of ",
+                                                    kPipeBytes,
+                                                    " bytes that belongs to this user alone"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SharedPipe>> SharedPipe::Create(const std::string& folder) {
+  std::string token(kTokenBytes, '\0');
+  if (getrandom(token.data(), token.size(), 0) != kTokenBytes) {
+    return absl::ErrnoToStatus(errno, "shared memory: no random bytes");
+  }
+  const std::string path = PathOf(folder, token);
+  const Descriptor fd(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (fd.get() < 0) return Failed("create", path, errno);
+  // Room is taken now: where there is none, touching the memory later would end the process.
+  const int error = posix_fallocate(fd.get(), 0, kPipeBytes);
+  absl::StatusOr<std::span<std::byte>> memory =
+      error == 0 ? Map(fd.get(), path) : Failed("get 8 MiB for", path, error);
+  if (!memory.ok()) {
+    unlink(path.c_str());
+    return memory.status();
+  }
+  return std::unique_ptr<SharedPipe>(
+      new SharedPipe(std::move(token), path, *memory, /*is_first=*/true));
+}
+
+absl::StatusOr<std::unique_ptr<SharedPipe>> SharedPipe::Open(const std::string& folder,
+                                                             const std::string& token) {
+  if (token.size() != kTokenBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("shared memory: a token has ", kTokenBytes, " bytes, not ", token.size()));
+  }
+  const std::string path = PathOf(folder, token);
+  const Descriptor fd(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (fd.get() < 0) return Failed("open", path, errno);
+  TUTTI_RETURN_IF_ERROR(CheckFile(fd.get(), path));
+  TUTTI_ASSIGN_OR_RETURN(const std::span<std::byte> memory, Map(fd.get(), path));
+  return std::unique_ptr<SharedPipe>(new SharedPipe(token, "", memory, /*is_first=*/false));
+}
+
+SharedPipe::SharedPipe(std::string token, std::string path, std::span<std::byte> memory,
+                       bool is_first)
+    : token_(std::move(token)), path_(std::move(path)), memory_(memory) {
+  const std::span<std::byte> first = memory.first(RingBytes(kSharedRingBytes));
+  const std::span<std::byte> second = memory.subspan(kRingBytes, RingBytes(kSharedRingBytes));
+  writer_.emplace(is_first ? first : second);
+  reader_.emplace(is_first ? second : first, kSharedMessageBytesMax, kPayloadBytesMax);
+}
+
+SharedPipe::~SharedPipe() {
+  Unlink();
+  munmap(memory_.data(), memory_.size());
+}
+
+void SharedPipe::Unlink() {
+  if (path_.empty()) return;
+  unlink(path_.c_str());
+  path_.clear();
+}
+
+absl::StatusOr<bool> SharedPipe::TrySend(const v1::Frame& frame, const Payload& payload) {
+  std::array<std::byte, kSharedMessageBytesMax> head;
+  const auto size = static_cast<int64_t>(frame.ByteSizeLong());
+  CHECK(size <= kSharedMessageBytesMax && payload.size() <= kPayloadBytesMax) << size;
+  frame.SerializeWithCachedSizesToArray(reinterpret_cast<uint8_t*>(head.data()));
+  return writer_->TryWrite({head.data(), static_cast<size_t>(size)}, payload.chunks);
+}
+
+absl::StatusOr<std::optional<SharedPipe::Received>> SharedPipe::TryReceive() {
+  TUTTI_ASSIGN_OR_RETURN(const std::optional<RingReader::Record> record, reader_->TryRead());
+  if (!record.has_value()) return std::nullopt;
+  std::array<std::byte, kSharedMessageBytesMax> head;
+  std::copy(record->head.begin(), record->head.end(), head.begin());
+  Received received;
+  if (!received.frame.ParseFromArray(head.data(), static_cast<int>(record->head.size())) ||
+      !received.frame.payload().empty()) {
+    return absl::DataLossError("shared memory: a record begins with no frame");
+  }
+  if (!record->body.empty()) received.payload.chunks = {record->body};
+  return received;
+}
+
+}  // namespace tutti
