@@ -82,6 +82,7 @@ class Engine::Impl {
   absl::Status TakeFrame(Worker* worker, v1::Frame* frame);
   absl::Status TakeBeat(Worker* worker, const v1::Beat& beat);
   absl::Status TakeShardReady(Worker* worker, const v1::ShardReady& ready);
+  absl::Status TakeFailure(const Worker& worker, const v1::Failure& failure);
   absl::Status TakeStepResult(Worker* worker, v1::StepResult* result);
   void LoseWorker(LinkKey link, const absl::Status& reason, bool close);
   Instant LeaseEnd(const Worker& worker) const;

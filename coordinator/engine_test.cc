@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -570,16 +571,14 @@ TEST_F(EngineTest, HostileFrames) {
 // Two ranks feed one; stage 0 is w1 and w2, stage 1 is w3.
 class RanksEngineTest : public EngineTest {
  protected:
-  void SetUp() override {
-    EngineOptions options = Options(2);
-    options.stage_ranks = {2, 1};
-    Start(options);
-    for (uint64_t link = 1; link <= 3; ++link) Join(link, absl::StrCat("w", link));
-    Turn();
+  void SetUp() override { ServeRanks({2, 1}); }
+  void ServeRanks(const std::vector<int32_t>& ranks) {
+    EngineOptions options = Options(static_cast<int32_t>(ranks.size()));
+    options.stage_ranks = ranks;
+    Serve(options, std::accumulate(ranks.begin(), ranks.end(), uint64_t{0}));
     for (const SendToWorker& sent : Taken<SendToWorker>()) {
       if (sent.frame.has_assign_shard()) assigned_.push_back(sent.frame.assign_shard());
     }
-    for (uint64_t link = 1; link <= 3; ++link) Ready(link);
     Turn();
   }
   // Worker `link` has done step `step`.
@@ -649,6 +648,58 @@ TEST_F(RanksEngineTest, EveryRankTellsWhatItHasDone) {
   Turn();
   ASSERT_EQ(Taken<CloseWorker>().size(), 1u);
   EXPECT_EQ(Taken<CloseWorker>()[0].link, LinkKey(2));
+}
+
+// The way from w1 to w2 is cut. So w2 waits for w1, which has done the step and fed w3; w3 waits
+// for w4, which w2 should have fed. All give up after the same time, and w3 is heard of first.
+TEST_F(RanksEngineTest, WhoGivesUpIsNotToBlameForWhatStopsTheStageBefore) {
+  ServeRanks({2, 2});
+  Arrive(1, 5, 2);
+  Turn();
+  Done(1, 1);
+  BeatWaiting(1, "");
+  BeatWaiting(2, "w1");
+  BeatWaiting(3, "w4");
+  BeatWaiting(4, "");
+  actions_.clear();
+  v1::Frame failure;
+  failure.set_epoch(epoch());
+  failure.mutable_failure()->set_message("nothing came from rank 1 (w4)");
+  Send(3, failure);
+  Turn();
+  ASSERT_EQ(Taken<CloseWorker>().size(), 1u);
+  EXPECT_EQ(Taken<CloseWorker>()[0].link, LinkKey(1)) << "an end of the way that is cut";
+  EXPECT_THAT(Status().why_not_serving(),
+              HasSubstr("worker w1 (stage 0 rank 0) was lost: w3 failed: nothing came from"));
+}
+
+TEST_F(RanksEngineTest, RanksThatWaitForEachOtherAreBothToBlame) {
+  Arrive(1, 5, 2);
+  Turn();
+  BeatWaiting(1, "w2");
+  BeatWaiting(2, "w1");
+  v1::Frame failure;
+  failure.set_epoch(epoch());
+  failure.mutable_failure()->set_message("nothing came from rank 0 (w1)");
+  actions_.clear();
+  Send(2, failure);
+  ASSERT_EQ(Taken<CloseWorker>().size(), 1u);
+  EXPECT_LE(Taken<CloseWorker>()[0].link, LinkKey(2));
+}
+
+TEST_F(RanksEngineTest, WhoClaimsToWaitForItselfIsStuck) {
+  Arrive(1, 5, 2);
+  Turn();
+  Done(2, 1);
+  for (int i = 0; i < 20 && Taken<CloseWorker>().empty(); ++i) {
+    now_ += milliseconds(250);
+    BeatWaiting(1, "w1");
+    BeatWaiting(2, "w1");
+    BeatWaiting(3, "");
+    Turn();
+  }
+  ASSERT_EQ(Taken<CloseWorker>().size(), 1u);
+  EXPECT_EQ(Taken<CloseWorker>()[0].link, LinkKey(1));
 }
 
 // Both ranks beat and neither gets on; the one that waits for the other is not to blame.

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "coordinator/limits.h"
+#include "coordinator/planted_bugs.h"
 
 namespace tutti {
 
@@ -132,8 +133,12 @@ void Pipeline::End(const std::string& why, Instant now) {
   shards_.clear();
 }
 
-Pipeline::Shard& Pipeline::ShardOf(const Worker& worker) {
+const Pipeline::Shard& Pipeline::ShardOf(const Worker& worker) const {
   return shards_[stages_[worker.stage].first_shard + static_cast<size_t>(worker.rank)];
+}
+
+Pipeline::Shard& Pipeline::ShardOf(const Worker& worker) {
+  return const_cast<Shard&>(std::as_const(*this).ShardOf(worker));
 }
 
 uint64_t Pipeline::DoneStep(int32_t stage) const {
@@ -216,10 +221,14 @@ void Pipeline::SendPlan(v1::StepPlan plan, Instant now, std::vector<Action>* act
   v1::Frame frame;
   frame.set_epoch(epoch_.value());
   *frame.mutable_step_plan() = std::move(plan);
-  for (size_t i = 0; i + 1 < shards_.size(); ++i) {
-    actions->push_back(SendToWorker{shards_[i].link, frame});
+  for (const Shard& shard : shards_) {
+    const bool last = &shard == &shards_.back();
+    SendToWorker send{shard.link, last ? std::move(frame) : frame};
+    if (shard.rank > 0 && IsPlanted(options_->planted_bugs, PlantedBug::kForgetOnFirstRank)) {
+      send.frame.mutable_step_plan()->clear_finished();
+    }
+    actions->push_back(std::move(send));
   }
-  actions->push_back(SendToWorker{shards_.back().link, std::move(frame)});
 }
 
 bool Pipeline::HasWork(const Shard& shard) const {
@@ -227,13 +236,39 @@ bool Pipeline::HasWork(const Shard& shard) const {
   return possible > shard.done_step;
 }
 
-// Whoever waits for another rank is not the one that is stuck. When all ranks wait for one another,
-// the way between them is cut, and they end the wait themselves.
-bool Pipeline::WaitsForRank(const Worker& worker) const {
-  if (worker.waiting_for.empty()) return false;
+// The rank that the worker's step waits for. Whoever waits for another rank is not the one that is
+// stuck. When ranks wait for one another, the way between them is cut, and they end the wait
+// themselves.
+const Worker* Pipeline::AwaitedRank(const Worker& worker) const {
+  if (worker.waiting_for.empty() || worker.waiting_for == worker.id()) return nullptr;
   const Stage& stage = stages_[worker.stage];
-  return std::any_of(stage.plan.ranks.begin(), stage.plan.ranks.end(),
-                     [&](const RankPlan& rank) { return rank.device == worker.waiting_for; });
+  for (size_t rank = 0; rank < stage.ranks(); ++rank) {
+    if (stage.plan.ranks[rank].device != worker.waiting_for) continue;
+    return membership_->Find(shards_[stage.first_shard + rank].link);
+  }
+  return nullptr;
+}
+
+// The rank of the stage before that has still to do the worker's next step, and feeds it.
+const Worker* Pipeline::AwaitedFeeder(const Worker& worker) const {
+  const Shard& shard = ShardOf(worker);
+  if (worker.stage == 0 || shard.done_step == last_step_) return nullptr;
+  const Stage& before = stages_[worker.stage - 1];
+  const size_t rank = static_cast<size_t>(worker.rank) % before.ranks();
+  const Shard& feeder = shards_[before.first_shard + rank];
+  return feeder.done_step > shard.done_step ? nullptr : membership_->Find(feeder.link);
+}
+
+const Worker& Pipeline::Culprit(const Worker& gave_up) const {
+  const Worker* at = &gave_up;
+  const Worker* next = AwaitedRank(*at);
+  std::vector<const Worker*> seen;
+  while (next != nullptr && std::find(seen.begin(), seen.end(), next) == seen.end()) {
+    seen.push_back(at = next);
+    next = AwaitedRank(*at);
+    if (next == nullptr) next = AwaitedFeeder(*at);
+  }
+  return *at;
 }
 
 std::optional<Pipeline::Stuck> Pipeline::FindStuck(Instant now) const {
@@ -241,7 +276,7 @@ std::optional<Pipeline::Stuck> Pipeline::FindStuck(Instant now) const {
   for (const Shard& shard : shards_) {
     if (!HasWork(shard)) continue;
     const Worker* const worker = membership_->Find(shard.link);
-    if (WaitsForRank(*worker)) continue;
+    if (AwaitedRank(*worker) != nullptr) continue;
     const Instant since = std::max(shard.work_since, worker->last_progress);
     if (now - since < StuckAfter(options_->lease)) continue;
     std::string given =
@@ -266,7 +301,7 @@ Instant Pipeline::next_deadline() const {
   for (const Shard& shard : shards_) {
     if (!HasWork(shard)) continue;
     const Worker* const worker = membership_->Find(shard.link);
-    if (WaitsForRank(*worker)) continue;
+    if (AwaitedRank(*worker) != nullptr) continue;
     deadline = std::min(
         deadline, std::max(shard.work_since, worker->last_progress) + StuckAfter(options_->lease));
   }

@@ -77,6 +77,10 @@ class Pipeline {
     std::string why;
   };
   std::optional<Stuck> FindStuck(Instant now) const;
+  // Who is to blame when a worker gave up waiting for another rank: follows who waits for whom, for
+  // an exchange or for an activation, to one that waits for nobody or that the wait leads back to.
+  // REQUIRES: the worker has a part in this pipeline
+  const Worker& Culprit(const Worker& gave_up) const;
   bool LoadTimedOut(Instant now) const;
   // When WantsWorkers, FindStuck or LoadTimedOut may change though nothing happens.
   Instant next_deadline() const;
@@ -115,10 +119,12 @@ class Pipeline {
 
   v1::Frame AssignFrame(const Shard& shard, const Formation& formation) const;
   Shard& ShardOf(const Worker& worker);
+  const Shard& ShardOf(const Worker& worker) const;
   // The last step that all ranks of a stage have done.
   uint64_t DoneStep(int32_t stage) const;
   bool HasWork(const Shard& shard) const;
-  bool WaitsForRank(const Worker& worker) const;
+  const Worker* AwaitedRank(const Worker& worker) const;
+  const Worker* AwaitedFeeder(const Worker& worker) const;
   void FillShard(const Shard& shard, Instant now, v1::StageStatus* status) const;
 
   const PipelineId id_;

@@ -17,6 +17,8 @@ enum class PlantedBug : uint32_t {
   kHashWithoutTenant = 1 << 6,  // prefixes of all cache domains are one
   kKeepEvicted = 1 << 7,        // the directory is not told of an evicted block
   kKeepBacklog = 1 << 8,        // tokens planned still count as waiting
+  kForgetOnFirstRank = 1 << 9,  // only the first rank of a stage is told of sequences that left
+  kSkipRankEpoch = 1 << 10,     // frames of old epochs are taken from the other ranks of a stage
 };
 
 constexpr bool IsPlanted(uint32_t bugs, PlantedBug bug) {

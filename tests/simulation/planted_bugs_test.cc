@@ -63,6 +63,9 @@ INSTANTIATE_TEST_SUITE_P(
                     OfEngine("HashWithoutTenant", PlantedBug::kHashWithoutTenant),
                     OfEngine("KeepEvicted", PlantedBug::kKeepEvicted),
                     OfEngine("KeepBacklog", PlantedBug::kKeepBacklog),
+                    OfEngine("ForgetOnFirstRank", PlantedBug::kForgetOnFirstRank),
+                    OfEngine("SkipRankEpoch", PlantedBug::kSkipRankEpoch),
+                    Case{.name = "StaleExchange", .oracle = {.stale_exchange = true}},
                     Case{.name = "StaleSampling", .oracle = {.stale_sampling = true}},
                     Case{.name = "ShortContext", .oracle = {.short_context = true}}),
     [](const auto& info) { return info.param.name; });

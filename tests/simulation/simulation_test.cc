@@ -12,7 +12,8 @@
 namespace tutti {
 namespace {
 
-constexpr uint64_t kSeeds = 1000;
+// As many as take a dozen seconds.
+constexpr uint64_t kSeeds = 700;
 
 uint64_t Environment(const char* name, uint64_t otherwise) {
   const char* const text = std::getenv(name);
@@ -46,12 +47,13 @@ TEST(SimulationTest, EverySeedKeepsThePromises) {
     sum.hit_tokens += report.hit_tokens;
     sum.evictions += report.evictions;
     sum.epochs += report.epochs;
+    sum.exchanges += report.exchanges;
   }
-  const std::string text =
-      absl::StrCat(last - first + 1, " seeds: ", sum.requests, " requests, ", sum.ended_well,
-                   " ended well, ", sum.tokens, " tokens, ", sum.plans, " steps, ", sum.preemptions,
-                   " preemptions, ", sum.hit_tokens, " tokens found cached, ", sum.evictions,
-                   " evictions, ", sum.epochs, " epochs, ", sum.stale_frames, " stale frames");
+  const std::string text = absl::StrCat(
+      last - first + 1, " seeds: ", sum.requests, " requests, ", sum.ended_well, " ended well, ",
+      sum.tokens, " tokens, ", sum.plans, " steps, ", sum.preemptions, " preemptions, ",
+      sum.hit_tokens, " tokens found cached, ", sum.evictions, " evictions, ", sum.epochs,
+      " epochs, ", sum.stale_frames, " stale frames, ", sum.exchanges, " exchanges of ranks");
   RecordProperty("summary", text);
   printf("%s\n", text.c_str());
   if (only > 0 || last < kSeeds) return;
@@ -62,6 +64,7 @@ TEST(SimulationTest, EverySeedKeepsThePromises) {
   EXPECT_GT(sum.hit_tokens, last * 16);
   EXPECT_GT(sum.evictions, last);
   EXPECT_GT(sum.epochs, last + last / 4);
+  EXPECT_GT(sum.exchanges, last * 16);
 }
 
 TEST(SimulationTest, ASeedIsARun) {

@@ -18,10 +18,12 @@ uint64_t CountsDigest(const SequenceState& sequence) {
 
 }  // namespace
 
-OracleStage::OracleStage(const v1::AssignShard& shard, int32_t vocab_size, OracleBugs bugs)
+OracleStage::OracleStage(const v1::AssignShard& shard, int32_t vocab_size, OracleBugs bugs,
+                         uint64_t* step_digest)
     : shard_(shard),
       vocab_size_(vocab_size),
       bugs_(bugs),
+      step_digest_(step_digest),
       entries_(int64_t{shard.num_layers()} * shard.num_blocks() * shard.block_size()) {}
 
 ShardMemory OracleStage::memory() const {
@@ -56,7 +58,25 @@ absl::Status OracleStage::Run(const Batch& batch, std::span<const std::byte> inp
   } else {
     std::memcpy(output.data(), x_.data(), output.size());
   }
+  if (step_digest_ != nullptr) *step_digest_ = StepDigest(batch);
   return absl::OkStatus();
+}
+
+uint64_t OracleStage::StepDigest(const Batch& batch) const {
+  uint64_t digest = batch.step.value();
+  const auto fold = [&](const auto& values) {
+    for (const auto value : values) digest = Digest(digest, static_cast<uint64_t>(value));
+  };
+  fold(batch.tokens);
+  fold(batch.positions);
+  fold(batch.row_begin);
+  fold(batch.blocks);
+  fold(x_);
+  for (const SampleRow& row : batch.sample_rows) {
+    digest = Digest(digest, row.sequence->id.value());
+    digest = Digest(digest, row.sequence->sampling.seed());
+  }
+  return digest;
 }
 
 void OracleStage::RunLayer(int64_t layer, const Batch& batch) {

@@ -19,11 +19,14 @@ struct OracleBugs {
                                 // in the step before
   bool short_context =
       false;  // the first row of a step that begins a block does not look at the block before it
+  bool stale_exchange = false;  // what a rank told in an old epoch is taken as told in this one
 };
 
 class OracleStage : public StageRunner {
  public:
-  OracleStage(const v1::AssignShard& shard, int32_t vocab_size, OracleBugs bugs);
+  // `step_digest`, if not null, is set to a digest of all that a step had and all that came out.
+  OracleStage(const v1::AssignShard& shard, int32_t vocab_size, OracleBugs bugs,
+              uint64_t* step_digest = nullptr);
 
   ShardMemory memory() const override;
   int64_t activation_row_bytes() const override { return sizeof(uint64_t); }
@@ -35,11 +38,13 @@ class OracleStage : public StageRunner {
  private:
   uint64_t* Entry(int64_t layer, const int32_t* blocks, int32_t position);
   void RunLayer(int64_t layer, const Batch& batch);
+  uint64_t StepDigest(const Batch& batch) const;
   void SampleRows(const Batch& batch, std::vector<v1::SampledToken>* sampled);
 
   const v1::AssignShard shard_;
   const int32_t vocab_size_;
   const OracleBugs bugs_;
+  uint64_t* const step_digest_;
   std::vector<uint64_t> entries_;                    // [layers, blocks, block_size]
   std::vector<uint64_t> x_;                          // [rows]
   std::vector<v1::SequenceSampling> last_sampling_;  // of the sampled rows of the step before

@@ -1,6 +1,7 @@
 #include "tests/support/sim_clients.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,6 +19,16 @@ constexpr uint64_t kSharedStream = 100;
 constexpr Duration kDeadlineSlack = std::chrono::milliseconds(5);
 
 std::string Name(RequestId request) { return absl::StrCat("request ", request.value()); }
+
+// "w2" of "... worker w2 (stage 0 ..."; empty: nobody is named.
+std::string NamedWorker(const std::string& text) {
+  constexpr std::string_view kBefore = "worker ";
+  const size_t begin = text.find(kBefore);
+  if (begin == std::string::npos) return "";
+  const size_t end = text.find(" (stage ", begin);
+  if (end == std::string::npos) return "";
+  return text.substr(begin + kBefore.size(), end - begin - kBefore.size());
+}
 
 }  // namespace
 
@@ -161,7 +172,15 @@ void SimClients::OnTokens(const DeliverTokens& tokens) {
   }
 }
 
-void SimClients::OnFinish(const FinishRequest& finish, int32_t faults_so_far) {
+void SimClients::Storm() {
+  for (auto& [id, client] : requests_) {
+    if (client.ended || client.must_succeed) continue;
+    client.cancelled = true;
+    to_engine_(RequestCancelled{id, CancelCause::kClientGone});
+  }
+}
+
+void SimClients::OnFinish(const FinishRequest& finish, const std::set<std::string>& faulty) {
   const auto found = requests_.find(finish.request);
   if (found == requests_.end()) return fail_("an unknown request ends");
   Client& client = found->second;
@@ -176,8 +195,8 @@ void SimClients::OnFinish(const FinishRequest& finish, int32_t faults_so_far) {
     fail_(absl::StrCat(Name(finish.request), " finds ", finish.cached_prompt_tokens,
                        " tokens cached that nobody of its tenant has asked for"));
   }
-  const std::string wrong = finish.status.ok() ? CheckGoodEnd(client, finish)
-                                               : CheckBadEnd(client, finish, faults_so_far);
+  const std::string wrong =
+      finish.status.ok() ? CheckGoodEnd(client, finish) : CheckBadEnd(client, finish, faulty);
   if (!wrong.empty()) fail_(absl::StrCat(Name(finish.request), " ", wrong));
   if (finish.status.ok()) ++ended_well_;
   const bool refused =
@@ -231,7 +250,7 @@ std::string SimClients::CheckGoodEnd(const Client& client, const FinishRequest& 
 }
 
 std::string SimClients::CheckBadEnd(const Client& client, const FinishRequest& finish,
-                                    int32_t faults_so_far) const {
+                                    const std::set<std::string>& faulty) const {
   const std::string text = finish.status.ToString();
   if (client.must_succeed) return absl::StrCat("must succeed, but ends with ", text);
   switch (finish.status.code()) {
@@ -247,10 +266,9 @@ std::string SimClients::CheckBadEnd(const Client& client, const FinishRequest& f
       // Before the pipeline first serves, and after a fault.
       const bool never_ran = client.got.empty() && text.find("not serving") != std::string::npos;
       if (never_ran) return "";
-      if (faults_so_far == 0) return absl::StrCat("ends without a fault: ", text);
-      const bool named =
-          text.find("worker w") != std::string::npos && text.find("(stage ") != std::string::npos;
-      return named ? "" : absl::StrCat("is not told which worker was lost: ", text);
+      const std::string name = NamedWorker(text);
+      if (name.empty()) return absl::StrCat("is not told which worker was lost: ", text);
+      return faulty.contains(name) ? "" : absl::StrCat("is told the wrong worker: ", text);
     }
     case absl::StatusCode::kResourceExhausted:
       return client.got.empty() ? "" : "is refused after it was taken";

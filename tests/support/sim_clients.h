@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,8 +34,12 @@ class SimClients {
   void Probe(bool must_succeed);
 
   void OnTokens(const DeliverTokens& tokens);
-  // `faults_so_far`: of workers and links; `kv_tokens`: room of the pipeline, 0 when there is none.
-  void OnFinish(const FinishRequest& finish, int32_t faults_so_far);
+  // `faulty`: the workers that something was done to, so far.
+  void OnFinish(const FinishRequest& finish, const std::set<std::string>& faulty);
+  // Everybody whose request is open leaves.
+  void Storm();
+  // REQUIRES: it has arrived
+  const Request& RequestOf(RequestId id) const { return requests_.at(id).request; }
 
   bool AllEnded() const { return open_ == 0; }
   std::string Open() const;
@@ -64,7 +69,7 @@ class SimClients {
   void Retry(const Client& client);
   std::string CheckGoodEnd(const Client& client, const FinishRequest& finish) const;
   std::string CheckBadEnd(const Client& client, const FinishRequest& finish,
-                          int32_t faults_so_far) const;
+                          const std::set<std::string>& faulty) const;
 
   const SimOptions* const options_;
   SimQueue* const queue_;

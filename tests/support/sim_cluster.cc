@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 #include <variant>
 
@@ -63,6 +64,7 @@ class Cluster : public SimWorld {
     SimWorker* worker = nullptr;
     std::unique_ptr<SimPipe> pipe;
     uint32_t pipeline = 0;  // the last it was assigned to
+    uint64_t step = 0;      // the last it was told there
   };
   // What was seen of a pipeline's plans.
   struct Audit {
@@ -70,6 +72,7 @@ class Cluster : public SimWorld {
     PlanAuditor auditor;
     uint64_t epoch = 0;
     uint64_t step = 0;
+    std::string plan;  // of that step
   };
 
   void MakeWorkers();
@@ -82,6 +85,8 @@ class Cluster : public SimWorld {
   void Apply(SendToWorker& send);
   void CheckClose(const SimWorker& worker, LinkKey link, const absl::Status& reason);
   void CheckFrame(EngineLink* link, const v1::Frame& frame);
+  void CheckPlan(EngineLink* link, const v1::StepPlan& plan);
+  void CheckLoss(const FinishRequest& finish);
   v1::GetStatusResponse Status() const;
   bool AllServe() const;
   bool RunUntil(const std::function<bool()>& done, Duration limit);
@@ -101,9 +106,10 @@ class Cluster : public SimWorld {
   Instant wake_at_ = kInstantNever;
   uint64_t wakes_ = 0;
   std::vector<Action> actions_;
-  std::map<uint32_t, Audit> audits_;  // by pipeline
-  uint64_t last_epoch_ = 0;           // that any pipeline was assigned
-  int32_t faults_ = 0;
+  std::map<uint32_t, Audit> audits_;        // by pipeline
+  uint64_t last_epoch_ = 0;                 // that any pipeline was assigned
+  std::set<std::string> faulty_;            // workers that may be lost
+  std::map<uint64_t, uint32_t> served_by_;  // pipeline, by a request's seed
   bool serving_ = false;
   SimReport report_;
 };
@@ -156,7 +162,8 @@ void Cluster::Apply(Action& action) {
     }
     clients_.OnTokens(*tokens);
   } else if (auto* finish = std::get_if<FinishRequest>(&action)) {
-    clients_.OnFinish(*finish, faults_);
+    CheckLoss(*finish);
+    clients_.OnFinish(*finish, faulty_);
   } else if (auto* serving = std::get_if<ServingChanged>(&action)) {
     serving_ = serving->serving;
     if (serving_ != serving->why_not.empty()) Fail("serving, or why not?");
@@ -172,7 +179,10 @@ void Cluster::Apply(SendToWorker& send) {
 }
 
 void Cluster::CheckFrame(EngineLink* link, const v1::Frame& frame) {
-  if (frame.has_assign_shard()) link->pipeline = frame.assign_shard().pipeline();
+  if (frame.has_assign_shard()) {
+    link->pipeline = frame.assign_shard().pipeline();
+    link->step = 0;
+  }
   Audit& audit = audits_.try_emplace(link->pipeline, &options_).first->second;
   if (frame.has_assign_shard() && frame.epoch() != audit.epoch) {
     if (frame.epoch() <= last_epoch_) Fail("an epoch comes twice");
@@ -183,12 +193,38 @@ void Cluster::CheckFrame(EngineLink* link, const v1::Frame& frame) {
   }
   if (!frame.has_step_plan()) return;
   if (frame.epoch() != audit.epoch) Fail("a plan of another epoch than the assigned one");
-  // The same plan goes to every stage; once is enough.
-  if (frame.step_plan().step() == audit.step) return;
-  audit.step = frame.step_plan().step();
-  report_.trace = Digest(report_.trace, static_cast<uint64_t>(frame.step_plan().total_rows()));
-  const std::string wrong = audit.auditor.Check(frame.step_plan());
+  CheckPlan(link, frame.step_plan());
+}
+
+// Every worker of a pipeline gets every step, in order, and the same as the others.
+void Cluster::CheckPlan(EngineLink* link, const v1::StepPlan& plan) {
+  if (plan.step() != ++link->step) Fail(absl::StrCat(link->worker->id(), " misses a step"));
+  Audit& audit = audits_.at(link->pipeline);
+  const std::string text = plan.SerializeAsString();
+  if (plan.step() == audit.step) {
+    if (text != audit.plan) Fail(absl::StrCat(link->worker->id(), " gets another plan"));
+    return;
+  }
+  audit.step = plan.step();
+  audit.plan = text;
+  report_.trace = Digest(report_.trace, static_cast<uint64_t>(plan.total_rows()));
+  for (const v1::NewSequence& added : plan.new_sequences()) {
+    served_by_[added.sampling().seed()] = link->pipeline;
+  }
+  const std::string wrong = audit.auditor.Check(plan);
   if (!wrong.empty()) Fail(absl::StrCat("pipeline ", link->pipeline, ": ", wrong));
+}
+
+// A stream ends with its own pipeline only.
+void Cluster::CheckLoss(const FinishRequest& finish) {
+  if (!absl::IsUnavailable(finish.status) || finish.completion_tokens == 0) return;
+  const uint32_t pipeline = served_by_.at(clients_.RequestOf(finish.request).sampling.seed());
+  const std::string text(finish.status.message());
+  // The only pipeline has no number; the first of as many as there may be neither.
+  const bool numbered = pipeline > 0 || (options_.num_pipelines > 1 && !options_.auto_pipelines);
+  const bool own = numbered ? text.find(absl::StrCat(" of pipeline ", pipeline, ")")) != text.npos
+                            : text.find(" of pipeline ") == text.npos;
+  if (!own) Fail(absl::StrCat("a stream of pipeline ", pipeline, " ends because ", text));
 }
 
 v1::GetStatusResponse Cluster::Status() const {
@@ -227,7 +263,8 @@ void Cluster::CheckClose(const SimWorker& worker, LinkKey link, const absl::Stat
     Fail(absl::StrCat(worker.id(), " was silent for too long: ", reason.ToString()));
   }
   if (is_old_link && absl::IsUnavailable(reason)) return;  // noticed when it came back
-  if (absl::IsDeadlineExceeded(reason) && (worker.excused() || is_old_link)) return;
+  const bool gave_up = absl::IsAborted(reason);            // on another rank
+  if ((absl::IsDeadlineExceeded(reason) || gave_up) && (worker.excused() || is_old_link)) return;
   Fail(absl::StrCat("healthy worker ", worker.id(), " is sent away: ", reason.ToString()));
 }
 
@@ -247,7 +284,8 @@ SimWorker* Cluster::FindWorker(const std::string& id) {
 }
 
 void Cluster::MakeWorkers() {
-  const int32_t count = options_.num_pipelines * options_.num_stages + options_.spare_workers;
+  const int32_t count =
+      options_.num_pipelines * options_.WorkersOfPipeline() + options_.spare_workers;
   for (int32_t i = 0; i < count; ++i) {
     const int64_t memory =
         options_.uneven_memory && i % 2 == 1 ? int64_t{3} << 21 : int64_t{1} << 30;
@@ -264,26 +302,39 @@ void Cluster::ScheduleFaults() {
   for (int32_t i = 0; i < options_.faults; ++i) {
     queue_.After(milliseconds(fault_random_.Between(5, span)), [this] { Fault(); });
   }
+  if (options_.storm) {
+    queue_.After(milliseconds(fault_random_.Between(5, span)), [this] { clients_.Storm(); });
+  }
 }
 
 void Cluster::Fault() {
-  ++faults_;
   SimWorker* const worker = workers_[fault_random_.Between(0, workers_.size() - 1)].get();
-  switch (fault_random_.Between(0, 5)) {
+  const auto blame = [this](const SimWorker* one) {
+    if (one != nullptr) faulty_.insert(one->id());
+  };
+  switch (fault_random_.Between(0, options_.ranked() ? 6 : 5)) {
     case 0:
     case 1:
+      blame(worker);
       worker->Kill();
       queue_.After(milliseconds(fault_random_.Between(0, 1500)), [worker] { worker->Start(); });
       return;
     case 2:
+      blame(worker);
       return worker->Hang(milliseconds(fault_random_.Between(50, 4000)));
     case 3:
       return worker->SlowDown(static_cast<int32_t>(fault_random_.Between(3, 30)),
                               milliseconds(fault_random_.Between(100, 2000)));
     case 4:
-      return worker->CutNextLink();
-    default:
+      return blame(worker->CutNextLink());
+    case 5:
+      blame(worker);
       return worker->CutControlLink();
+    default:
+      if (SimWorker* const deaf = worker->CutRankLink()) {
+        blame(deaf);
+        blame(worker);
+      }
   }
 }
 
@@ -325,6 +376,7 @@ SimReport Cluster::Run() {
   report_.requests = clients_.arrived();
   report_.ended_well = clients_.ended_well();
   report_.tokens = clients_.tokens();
+  for (const auto& worker : workers_) report_.exchanges += worker->exchanges();
   for (const auto& [pipeline, audit] : audits_) {
     report_.plans += audit.auditor.plans();
     report_.rows += audit.auditor.rows();

@@ -27,7 +27,8 @@ struct SimReport {
   uint64_t evictions = 0;
   uint64_t stale_frames = 0;
   uint64_t epochs = 0;
-  uint64_t trace = 0;  // a digest of everything the engine did
+  uint64_t exchanges = 0;  // between ranks
+  uint64_t trace = 0;      // a digest of everything the engine did
 };
 
 SimReport RunSimulation(const SimOptions& options);

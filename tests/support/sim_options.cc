@@ -1,26 +1,47 @@
 #include "tests/support/sim_options.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "model/limits.h"
 #include "tests/support/tiny_model.h"
 
 namespace tutti {
 namespace {
 
+// More would only take longer: what several pipelines, stages and ranks do to each other shows.
+constexpr int32_t kWorkersMax = 12;
+
 Duration Microseconds(int64_t us) { return std::chrono::microseconds(us); }
+
+// 1, 2 or 4 ranks for each stage.
+std::vector<int32_t> DrawRanks(const SimOptions& options, Random* random) {
+  std::vector<int32_t> ranks;
+  for (int32_t stage = 0; stage < options.num_stages; ++stage) {
+    ranks.push_back(1 << random->Between(0, 2));
+  }
+  const int32_t most = std::max(options.num_stages, kWorkersMax / options.num_pipelines);
+  while (std::accumulate(ranks.begin(), ranks.end(), 0) > most) {
+    *std::max_element(ranks.begin(), ranks.end()) /= 2;
+  }
+  return ranks;
+}
 
 }  // namespace
 
 EngineOptions SimOptions::Engine() const {
   EngineOptions options;
-  options.model = TinyModel(num_layers, kSimVocab);
+  // Four ranks share no fewer ids; only the first kSimVocab are ever used.
+  options.model = TinyModel(num_layers, ranked() ? 4 * kVocabSplitRows : kSimVocab);
   options.model_name = "oracle";
   options.model_fingerprint = "oracle";
   options.build = "sim";
   options.cluster_id = "sim";
   options.num_pipelines = auto_pipelines ? 0 : num_pipelines;
   options.num_stages = num_stages;
+  options.stage_ranks = stage_ranks;
   options.block_size = block_size;
   options.kv_tokens_max = kv_slots();
   options.enable_prefix_caching = prefix_caching;
@@ -36,12 +57,19 @@ EngineOptions SimOptions::Engine() const {
   return options;
 }
 
+int32_t SimOptions::WorkersOfPipeline() const {
+  if (stage_ranks.empty()) return num_stages;
+  return std::accumulate(stage_ranks.begin(), stage_ranks.end(), 0);
+}
+
 std::string SimOptions::Text() const {
-  return absl::StrCat("seed ", seed, ": ", num_pipelines, " pipelines of ", num_stages,
-                      " stages + ", spare_workers, " spare, ", num_layers, " layers, ", num_blocks,
-                      " blocks of ", block_size, prefix_caching ? ", cached" : ", not cached",
-                      ", batch ", max_batch_tokens, ", chunk ", chunk_tokens, ", ", max_sequences,
-                      " sequences, ", num_requests, " requests, ", faults, " faults");
+  return absl::StrCat(
+      "seed ", seed, ": ", num_pipelines, " pipelines of ", num_stages, " stages",
+      ranked() ? absl::StrCat(" (ranks ", absl::StrJoin(stage_ranks, " "), ")") : "", " + ",
+      spare_workers, " spare, ", num_layers, " layers, ", num_blocks, " blocks of ", block_size,
+      prefix_caching ? ", cached" : ", not cached", ", batch ", max_batch_tokens, ", chunk ",
+      chunk_tokens, ", ", max_sequences, " sequences, ", num_requests, " requests, ", faults,
+      " faults");
 }
 
 SimOptions DrawSimOptions(uint64_t seed) {
@@ -93,6 +121,8 @@ SimOptions DrawSimOptions(uint64_t seed) {
     options.auto_pipelines = options.num_stages > options.spare_workers && random.Chance(0.3);
     options.num_requests += options.num_requests * options.num_pipelines / 4;
   }
+  if (random.Chance(0.4)) options.stage_ranks = DrawRanks(options, &random);
+  options.storm = random.Chance(0.1);
   return options;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/random.h"
 #include "coordinator/engine.h"
@@ -22,6 +23,7 @@ struct SimOptions {
   int32_t num_pipelines = 1;
   bool auto_pipelines = false;  // the engine is not told how many
   int32_t num_stages = 1;
+  std::vector<int32_t> stage_ranks;  // of each stage; empty: one each
   int32_t spare_workers = 0;
   int32_t num_layers = 4;
   int32_t block_size = 16;
@@ -43,6 +45,7 @@ struct SimOptions {
   Duration arrivals_over{};
   double cancel_chance = 0;    // of a request whose client leaves
   double deadline_chance = 0;  // of a request with a deadline that may pass
+  bool storm = false;          // all clients of one moment leave at once
 
   // The world.
   SimDelay link;
@@ -56,6 +59,9 @@ struct SimOptions {
   OracleBugs oracle_bugs;
 
   EngineOptions Engine() const;
+  // Ranks of all stages together.
+  int32_t WorkersOfPipeline() const;
+  bool ranked() const { return WorkersOfPipeline() > num_stages; }
   int32_t kv_slots() const { return num_blocks * block_size; }
   std::string Text() const;
 };

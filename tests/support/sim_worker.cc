@@ -5,12 +5,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/protocol.h"
+#include "worker/limits.h"
 
 namespace tutti {
 namespace {
 
 // A silent worker must be closed by then: its lease, and the delays of a wild network.
 constexpr Duration kNoticed = std::chrono::milliseconds(2500);
+
+// How long a step waits for another rank that nobody takes for dead (worker/limits.h).
+constexpr Duration kRankPatience = kRankPatienceLeases * kSimLease;
 
 // A hello without an answer may have been lost; a worker then tries another connection.
 constexpr Duration kWelcomePatience = std::chrono::seconds(3);
@@ -24,7 +28,8 @@ SimWorker::SimWorker(std::string id, int64_t memory_bytes, const SimOptions* opt
       options_(options),
       queue_(queue),
       random_(random),
-      world_(world) {}
+      world_(world),
+      ranks_(options, queue, random, world) {}
 
 // ---- the process
 
@@ -35,7 +40,7 @@ void SimWorker::Start() {
       [this](const v1::AssignShard& shard,
              const LoadProgress& progress) -> absl::StatusOr<std::unique_ptr<StageRunner>> {
     progress(1, 2);
-    return std::make_unique<OracleStage>(shard, kSimVocab, options_->oracle_bugs);
+    return std::make_unique<OracleStage>(shard, kSimVocab, options_->oracle_bugs, &step_digest_);
   };
   worker_ = std::make_unique<StageWorker>(factory, this, queue_->clock());
   busy_ = loading_ = hung_ = excused_ = false;
@@ -51,8 +56,8 @@ void SimWorker::Kill() {
   worker_.reset();
   to_engine_->Close(random_->Chance(0.5),
                     [world = world_, link = link_] { world->LinkLost(link); });
-  if (to_next_ != nullptr) to_next_->Close(random_->Chance(0.5), [] {});
-  to_next_.reset();
+  CloseNext(random_->Chance(0.5));
+  ranks_.End(random_->Chance(0.5));
 }
 
 void SimWorker::Hang(Duration how_long) {
@@ -88,10 +93,18 @@ void SimWorker::SlowDown(int32_t factor, Duration how_long) {
   queue_->After(how_long, [this] { slow_factor_ = 1; });
 }
 
-void SimWorker::CutNextLink() {
-  if (to_next_ == nullptr || next_ == nullptr) return;
-  to_next_->Swallow();
-  next_->excused_ = true;  // it is the one that makes no progress
+SimWorker* SimWorker::CutNextLink() {
+  if (next_.empty()) return nullptr;
+  Next& next = next_[random_->Between(0, static_cast<int64_t>(next_.size()) - 1)];
+  next.pipe->Swallow();
+  next.worker->excused_ = true;  // it is the one that makes no progress
+  return next.worker;
+}
+
+SimWorker* SimWorker::CutRankLink() {
+  SimWorker* const deaf = ranks_.CutLink();
+  if (deaf != nullptr) excused_ = deaf->excused_ = true;  // soon each waits for the other
+  return deaf;
 }
 
 void SimWorker::CutControlLink() {
@@ -149,7 +162,12 @@ void SimWorker::Beat(uint64_t incarnation) {
     v1::Frame frame;
     frame.set_epoch(worker_->epoch().value());
     frame.mutable_beat()->set_progress(worker_->progress_count());
+    const SimWorker* const other = ranks_.waiting_for();
+    if (other != nullptr) frame.mutable_beat()->set_waiting_for(other->id());
     SendToEngine(std::move(frame));
+    if (other != nullptr && queue_->now() - ranks_.waiting_since() >= kRankPatience) {
+      GiveUpOnRank();
+    }
   }
   queue_->After(kSimBeat, [this, incarnation] { Beat(incarnation); });
 }
@@ -173,15 +191,26 @@ void SimWorker::OnActivation(uint64_t incarnation, v1::Frame frame, Payload payl
   Pump();
 }
 
-// A new epoch has a new link; what is still under way on the old one arrives late.
+void SimWorker::OnRankFrame(uint64_t incarnation, const SimRankFrame& frame) {
+  if (incarnation != incarnation_) return;
+  ranks_.Take(frame);
+  Pump();
+}
+
+// A new epoch has new links; what is still under way on the old ones arrives late.
 void SimWorker::DialNext() {
-  if (to_next_ != nullptr) to_next_->Close(false, [] {});
-  to_next_.reset();
-  next_ = nullptr;
-  if (worker_->shard().next_worker_ids().empty()) return;
-  next_ = world_->FindWorker(worker_->shard().next_worker_ids(0));
-  next_incarnation_ = next_->incarnation_;
-  to_next_ = std::make_unique<SimPipe>(queue_, random_, options_->link);
+  CloseNext(/*lose=*/false);
+  for (const std::string& id : worker_->shard().next_worker_ids()) {
+    SimWorker* const next = world_->FindWorker(id);
+    next_.push_back({.worker = next,
+                     .incarnation = next->incarnation_,
+                     .pipe = std::make_unique<SimPipe>(queue_, random_, options_->link)});
+  }
+}
+
+void SimWorker::CloseNext(bool lose) {
+  for (Next& next : next_) next.pipe->Close(lose, [] {});
+  next_.clear();
 }
 
 // ---- the executor
@@ -198,10 +227,14 @@ void SimWorker::Flush() {
       if (options_->replay_chance > 0 && !out.frame.has_shard_progress())
         said_.push_back(out.frame);
       SendToEngine(std::move(out.frame));
-    } else if (to_next_ != nullptr) {
-      to_next_->Send([next = next_, incarnation = next_incarnation_, frame = std::move(out.frame),
-                      payload = std::move(out.payload)]() mutable {
-        next->OnActivation(incarnation, std::move(frame), std::move(payload));
+      continue;
+    }
+    for (const Next& next : next_) {
+      const bool last = &next == &next_.back();
+      next.pipe->Send([worker = next.worker, incarnation = next.incarnation,
+                       frame = last ? std::move(out.frame) : out.frame,
+                       payload = last ? std::move(out.payload) : out.payload]() mutable {
+        worker->OnActivation(incarnation, std::move(frame), std::move(payload));
       });
     }
   }
@@ -210,13 +243,15 @@ void SimWorker::Flush() {
 
 void SimWorker::Pump() {
   while (up() && !hung_ && !busy_) {
+    if (!FinishStep()) return;
     Flush();
     Duration time{};
     if (!inbox_.empty()) {
       Item item = std::move(inbox_.front());
       inbox_.pop_front();
       time = Process(std::move(item));
-    } else if (worker_->RunOneStep(nullptr)) {
+    } else if (worker_->epoch() != failed_epoch_ && worker_->RunOneStep(nullptr)) {
+      ranks_.BeginStep(step_digest_);
       time = StepTime();
     } else {
       return;
@@ -226,6 +261,36 @@ void SimWorker::Pump() {
     }
     if (time > Duration::zero()) BusyFor(time);
   }
+}
+
+// What a step has made goes out when the other ranks of the stage have done it too. False: it waits
+// for one of them, and only the end of the epoch interests it.
+bool SimWorker::FinishStep() {
+  if (ranks_.GoOn()) return true;
+  if (!EpochEnds()) return false;
+  ranks_.AbortStep();
+  outgoing_.clear();
+  return true;
+}
+
+bool SimWorker::EpochEnds() const {
+  return std::any_of(inbox_.begin(), inbox_.end(), [this](const Item& item) {
+    return item.link == link_ && (item.kind == Item::Kind::kClosed ||
+                                  item.frame.has_assign_shard() || item.frame.has_release());
+  });
+}
+
+// Neither is to blame, but the way between the two: the coordinator is told, and begins anew.
+void SimWorker::GiveUpOnRank() {
+  failed_epoch_ = worker_->epoch();
+  v1::Frame frame;
+  frame.set_epoch(failed_epoch_.value());
+  frame.mutable_failure()->set_message(
+      absl::StrCat("nothing came from ", ranks_.waiting_for()->id()));
+  SendToEngine(std::move(frame));
+  ranks_.AbortStep();
+  outgoing_.clear();
+  Pump();
 }
 
 void SimWorker::BusyFor(Duration time) {
@@ -265,6 +330,7 @@ Duration SimWorker::Process(Item item) {
   worker_->OnCoordinatorFrame(std::move(item.frame));
   if (!assigns) return {};
   DialNext();
+  ranks_.Begin(worker_->epoch().value(), worker_->shard());
   while (!said_.empty() && random_->Chance(options_->replay_chance)) {
     SendToEngine(said_.back());
     said_.pop_back();

@@ -16,6 +16,7 @@
 #include "tests/support/sim_network.h"
 #include "tests/support/sim_options.h"
 #include "tests/support/sim_queue.h"
+#include "tests/support/sim_ranks.h"
 #include "worker/stage_worker.h"
 
 namespace tutti {
@@ -49,14 +50,19 @@ class SimWorker : public StageOutbox {
   void Kill();
   void Hang(Duration how_long);
   void SlowDown(int32_t factor, Duration how_long);
-  // The link to the next stage accepts everything and delivers nothing, until the next epoch.
-  void CutNextLink();
+  // One of the links to the next stage accepts everything and delivers nothing, until the next
+  // epoch. Who hears nothing now; null: there is no such link.
+  SimWorker* CutNextLink();
+  // The same for one of the links to other ranks of its stage; neither end is more to blame.
+  SimWorker* CutRankLink();
   // The same for what it says to the coordinator, until it connects again.
   void CutControlLink();
 
   // The engine's side of the control link, at arrival.
   void OnFrame(LinkKey link, v1::Frame frame);
   void OnClosed(LinkKey link);
+  // What another rank of its stage tells, at arrival.
+  void OnRankFrame(uint64_t incarnation, const SimRankFrame& frame);
 
   LinkKey link() const { return link_; }
   bool up() const { return worker_ != nullptr; }
@@ -65,6 +71,8 @@ class SimWorker : public StageOutbox {
   // Since when it has been silent, which only a lease can notice.
   std::optional<Instant> silent_since() const { return silent_since_; }
   const StageWorker* core() const { return worker_.get(); }
+  uint64_t incarnation() const { return incarnation_; }  // grows with every start and every kill
+  uint64_t exchanges() const { return ranks_.exchanges(); }
 
   // StageOutbox
   void ToCoordinator(v1::Frame frame) override;
@@ -82,6 +90,12 @@ class SimWorker : public StageOutbox {
     v1::Frame frame;
     Payload payload;
   };
+  // A worker of the next stage that this one feeds.
+  struct Next {
+    SimWorker* worker = nullptr;
+    uint64_t incarnation = 0;
+    std::unique_ptr<SimPipe> pipe;
+  };
 
   void Connect();
   void AwaitWelcome(LinkKey link);
@@ -90,12 +104,16 @@ class SimWorker : public StageOutbox {
   void FallSilent();
   bool IsClosed() const;
   void Pump();
+  bool FinishStep();
+  bool EpochEnds() const;
+  void GiveUpOnRank();
   Duration Process(Item item);
   Duration StepTime();
   void BusyFor(Duration time);
   void Flush();
   void SendToEngine(v1::Frame frame);
   void DialNext();
+  void CloseNext(bool lose);
   void OnActivation(uint64_t incarnation, v1::Frame frame, Payload payload);
 
   const std::string id_;
@@ -106,13 +124,14 @@ class SimWorker : public StageOutbox {
   SimWorld* const world_;
 
   std::unique_ptr<StageWorker> worker_;  // null: the process is not there
-  uint64_t incarnation_ = 0;             // grows with every start and every kill
+  uint64_t incarnation_ = 0;
   std::unique_ptr<SimPipe> to_engine_;
   LinkKey link_;
   bool welcome_ = false;
-  std::unique_ptr<SimPipe> to_next_;
-  SimWorker* next_ = nullptr;
-  uint64_t next_incarnation_ = 0;
+  std::vector<Next> next_;
+  SimRanks ranks_;
+  uint64_t step_digest_ = 0;  // of the last step run
+  Epoch failed_epoch_;        // in which it gave up on another rank
   std::deque<Item> inbox_;
   std::vector<Outgoing> outgoing_;  // made by the work under way, sent when it is done
   bool busy_ = false;
