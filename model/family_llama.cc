@@ -1,4 +1,5 @@
 // Llama 2, 3 and what shares their layout.
+#include "model/decoder_weights.h"
 #include "model/family.h"
 
 namespace tutti {
@@ -19,30 +20,7 @@ void ReadLlamaConfig(ConfigFields& fields, ModelConfig* config) {
   }
 }
 
-constexpr WeightRule kLlamaWeights[] = {
-    {Role::kEmbedding, "model.embed_tokens.weight", Width::kVocab, Width::kHidden, SplitAxis::kOut,
-     Owner::kFirstStage},
-    {Role::kInputNorm, "model.layers.{}.input_layernorm.weight", Width::kHidden},
-    {Role::kQuery, "model.layers.{}.self_attn.q_proj.weight", Width::kQuery, Width::kHidden,
-     SplitAxis::kOut},
-    {Role::kKey, "model.layers.{}.self_attn.k_proj.weight", Width::kKeyValue, Width::kHidden,
-     SplitAxis::kOut},
-    {Role::kValue, "model.layers.{}.self_attn.v_proj.weight", Width::kKeyValue, Width::kHidden,
-     SplitAxis::kOut},
-    {Role::kAttentionOutput, "model.layers.{}.self_attn.o_proj.weight", Width::kHidden,
-     Width::kQuery, SplitAxis::kIn},
-    {Role::kPostAttentionNorm, "model.layers.{}.post_attention_layernorm.weight", Width::kHidden},
-    {Role::kGate, "model.layers.{}.mlp.gate_proj.weight", Width::kIntermediate, Width::kHidden,
-     SplitAxis::kOut},
-    {Role::kUp, "model.layers.{}.mlp.up_proj.weight", Width::kIntermediate, Width::kHidden,
-     SplitAxis::kOut},
-    {Role::kDown, "model.layers.{}.mlp.down_proj.weight", Width::kHidden, Width::kIntermediate,
-     SplitAxis::kIn},
-    {Role::kFinalNorm, "model.norm.weight", Width::kHidden, Width::kNone, SplitAxis::kNone,
-     Owner::kLastStage},
-    {Role::kHead, "lm_head.weight", Width::kVocab, Width::kHidden, SplitAxis::kOut,
-     Owner::kLastStage},
-};
+constexpr auto kLlamaWeights = DecoderWeights(std::array<WeightRule, 0>(), kDecoderMlp);
 
 }  // namespace
 

@@ -1,5 +1,6 @@
 // Qwen3 with a mixture of experts in every layer.
 #include "absl/strings/str_cat.h"
+#include "model/decoder_weights.h"
 #include "model/family.h"
 #include "model/limits.h"
 
@@ -34,33 +35,16 @@ void ReadQwen3MoeConfig(ConfigFields& fields, ModelConfig* config) {
   }
 }
 
-constexpr WeightRule kQwen3MoeWeights[] = {
-    {Role::kEmbedding, "model.embed_tokens.weight", Width::kVocab, Width::kHidden, SplitAxis::kOut,
-     Owner::kFirstStage},
-    {Role::kInputNorm, "model.layers.{}.input_layernorm.weight", Width::kHidden},
-    {Role::kQuery, "model.layers.{}.self_attn.q_proj.weight", Width::kQuery, Width::kHidden,
-     SplitAxis::kOut},
-    {Role::kKey, "model.layers.{}.self_attn.k_proj.weight", Width::kKeyValue, Width::kHidden,
-     SplitAxis::kOut},
-    {Role::kValue, "model.layers.{}.self_attn.v_proj.weight", Width::kKeyValue, Width::kHidden,
-     SplitAxis::kOut},
-    {Role::kQueryNorm, "model.layers.{}.self_attn.q_norm.weight", Width::kHeadDim},
-    {Role::kKeyNorm, "model.layers.{}.self_attn.k_norm.weight", Width::kHeadDim},
-    {Role::kAttentionOutput, "model.layers.{}.self_attn.o_proj.weight", Width::kHidden,
-     Width::kQuery, SplitAxis::kIn},
-    {Role::kPostAttentionNorm, "model.layers.{}.post_attention_layernorm.weight", Width::kHidden},
-    {Role::kRouter, "model.layers.{}.mlp.gate.weight", Width::kExperts, Width::kHidden},
-    {Role::kExpertGate, "model.layers.{}.mlp.experts.{e}.gate_proj.weight", Width::kExpert,
-     Width::kHidden, SplitAxis::kOut},
-    {Role::kExpertUp, "model.layers.{}.mlp.experts.{e}.up_proj.weight", Width::kExpert,
-     Width::kHidden, SplitAxis::kOut},
-    {Role::kExpertDown, "model.layers.{}.mlp.experts.{e}.down_proj.weight", Width::kHidden,
-     Width::kExpert, SplitAxis::kIn},
-    {Role::kFinalNorm, "model.norm.weight", Width::kHidden, Width::kNone, SplitAxis::kNone,
-     Owner::kLastStage},
-    {Role::kHead, "lm_head.weight", Width::kVocab, Width::kHidden, SplitAxis::kOut,
-     Owner::kLastStage},
+constexpr std::array kQwen3MoeMlp = {
+    WeightRule{Role::kRouter, "model.layers.{}.mlp.gate.weight", Width::kExperts, Width::kHidden},
+    WeightRule{Role::kExpertGate, "model.layers.{}.mlp.experts.{e}.gate_proj.weight",
+               Width::kExpert, Width::kHidden, SplitAxis::kOut},
+    WeightRule{Role::kExpertUp, "model.layers.{}.mlp.experts.{e}.up_proj.weight", Width::kExpert,
+               Width::kHidden, SplitAxis::kOut},
+    WeightRule{Role::kExpertDown, "model.layers.{}.mlp.experts.{e}.down_proj.weight",
+               Width::kHidden, Width::kExpert, SplitAxis::kIn},
 };
+constexpr auto kQwen3MoeWeights = DecoderWeights(kDecoderHeadNorms, kQwen3MoeMlp);
 
 }  // namespace
 

@@ -1,0 +1,69 @@
+// The tensors of Llama-shaped families: the names that Llama, Qwen2 and Qwen3 share, and room for
+// what each has beside them.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+#include "model/weight_map.h"
+
+namespace tutti {
+
+inline constexpr std::array kDecoderInputs = {
+    WeightRule{Role::kEmbedding, "model.embed_tokens.weight", Width::kVocab, Width::kHidden,
+               SplitAxis::kOut, Owner::kFirstStage},
+    WeightRule{Role::kInputNorm, "model.layers.{}.input_layernorm.weight", Width::kHidden},
+    WeightRule{Role::kQuery, "model.layers.{}.self_attn.q_proj.weight", Width::kQuery,
+               Width::kHidden, SplitAxis::kOut},
+    WeightRule{Role::kKey, "model.layers.{}.self_attn.k_proj.weight", Width::kKeyValue,
+               Width::kHidden, SplitAxis::kOut},
+    WeightRule{Role::kValue, "model.layers.{}.self_attn.v_proj.weight", Width::kKeyValue,
+               Width::kHidden, SplitAxis::kOut},
+};
+
+// Qwen3's, of every query and key head.
+inline constexpr std::array kDecoderHeadNorms = {
+    WeightRule{Role::kQueryNorm, "model.layers.{}.self_attn.q_norm.weight", Width::kHeadDim},
+    WeightRule{Role::kKeyNorm, "model.layers.{}.self_attn.k_norm.weight", Width::kHeadDim},
+};
+
+inline constexpr std::array kDecoderBetween = {
+    WeightRule{Role::kAttentionOutput, "model.layers.{}.self_attn.o_proj.weight", Width::kHidden,
+               Width::kQuery, SplitAxis::kIn},
+    WeightRule{Role::kPostAttentionNorm, "model.layers.{}.post_attention_layernorm.weight",
+               Width::kHidden},
+};
+
+inline constexpr std::array kDecoderMlp = {
+    WeightRule{Role::kGate, "model.layers.{}.mlp.gate_proj.weight", Width::kIntermediate,
+               Width::kHidden, SplitAxis::kOut},
+    WeightRule{Role::kUp, "model.layers.{}.mlp.up_proj.weight", Width::kIntermediate,
+               Width::kHidden, SplitAxis::kOut},
+    WeightRule{Role::kDown, "model.layers.{}.mlp.down_proj.weight", Width::kHidden,
+               Width::kIntermediate, SplitAxis::kIn},
+};
+
+inline constexpr std::array kDecoderOutputs = {
+    WeightRule{Role::kFinalNorm, "model.norm.weight", Width::kHidden, Width::kNone,
+               SplitAxis::kNone, Owner::kLastStage},
+    WeightRule{Role::kHead, "lm_head.weight", Width::kVocab, Width::kHidden, SplitAxis::kOut,
+               Owner::kLastStage},
+};
+
+// A whole table: what the family's attention has besides, and its MLP.
+template <size_t kAttention, size_t kMlp>
+constexpr auto DecoderWeights(const std::array<WeightRule, kAttention>& attention,
+                              const std::array<WeightRule, kMlp>& mlp) {
+  std::array<WeightRule, kDecoderInputs.size() + kAttention + kDecoderBetween.size() + kMlp +
+                             kDecoderOutputs.size()>
+      table = {};
+  auto to = std::copy(kDecoderInputs.begin(), kDecoderInputs.end(), table.begin());
+  to = std::copy(attention.begin(), attention.end(), to);
+  to = std::copy(kDecoderBetween.begin(), kDecoderBetween.end(), to);
+  to = std::copy(mlp.begin(), mlp.end(), to);
+  std::copy(kDecoderOutputs.begin(), kDecoderOutputs.end(), to);
+  return table;
+}
+
+}  // namespace tutti
