@@ -59,7 +59,7 @@ StepCost StepCostOf(const ModelConfig& model, int ranks, bool has_head, bool is_
     cost.collective_messages = 2 * std::log2(ranks);
     cost.collective_bytes = cost.collective_messages * hidden * sizeof(float);
   }
-  if (!is_last) cost.hop_bytes = hidden * element;
+  if (!is_last) cost.hop_bytes = hidden * static_cast<double>(DTypeBytes(model.residual_dtype()));
   return cost;
 }
 

@@ -78,6 +78,10 @@ struct ModelConfig {
   std::vector<int32_t> eos_token_ids;
 
   bool has_experts() const { return num_experts > 0; }
+  // What the residual stream is rounded to at the end of every layer, and travels in. The residual
+  // of real f16 checkpoints grows beyond 65,504, where f16 ends, so theirs is not rounded
+  // (docs/decisions/0015).
+  DType residual_dtype() const { return dtype == DType::kF16 ? DType::kF32 : dtype; }
   int64_t q_width() const { return num_heads * head_dim; }
   int64_t kv_width() const { return num_kv_heads * head_dim; }
   // Keys and values of one token in `layers` layers, in `kv_dtype`, all heads.

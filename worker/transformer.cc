@@ -119,7 +119,7 @@ ShardMemory Transformer::memory() const {
 }
 
 int64_t Transformer::activation_row_bytes() const {
-  return config_.hidden_size * DTypeBytes(config_.dtype);
+  return config_.hidden_size * DTypeBytes(config_.residual_dtype());
 }
 
 kernels::CollectiveTraffic Transformer::rank_traffic() const {
@@ -136,7 +136,8 @@ absl::Status Transformer::Run(const Batch& batch, std::span<const std::byte> inp
   CHECK(static_cast<int64_t>(output.size()) == (options_.share.has_head ? 0 : bytes));
   const TensorView residual = scratch_.residual.Rows(0, rows);
   const auto wire = [&](const std::byte* data) {
-    return HostView(const_cast<std::byte*>(data), config_.dtype, rows, config_.hidden_size);
+    return HostView(const_cast<std::byte*>(data), config_.residual_dtype(), rows,
+                    config_.hidden_size);
   };
   if (options_.place.ranks > 1) options_.collective->BeginStep(batch.step.value());
   if (options_.share.has_embedding) {
@@ -165,7 +166,7 @@ absl::Status Transformer::Embed(const Batch& batch, TensorView residual) {
     backend_->Embed(batch.tokens, *weights_.embedding, residual);
     return absl::OkStatus();
   }
-  const int64_t row_bytes = activation_row_bytes();
+  const int64_t row_bytes = config_.hidden_size * DTypeBytes(config_.dtype);
   TUTTI_ASSIGN_OR_RETURN(const std::span<std::byte> rows,
                          options_.collective->Acquire(batch.rows * row_bytes));
   const Range own = VocabularyOfRank(config_, ranks, rank);
@@ -250,7 +251,7 @@ absl::Status Transformer::Mlp(const LayerWeights& layer, int64_t rows) {
   backend_->RmsNorm(residual, layer.post_attention_norm, config_.rms_norm_eps, normed);
   backend_->MatMul(normed, *layer.gate_up, gate_up);
   backend_->SiluMul(gate_up, activated);
-  return AddProduct(activated, *layer.down, config_.dtype);
+  return AddProduct(activated, *layer.down, config_.residual_dtype());
 }
 
 // residual = round(residual + the sum over a token's experts, in their order, of share * MLP of the
@@ -293,7 +294,7 @@ absl::Status Transformer::Experts(const LayerWeights& layer, int64_t rows) {
     results = View(const_cast<float*>(sum.data()), DType::kF32, count, config_.hidden_size);
   }
   operators.SumRows(results.Rows(0, count), routing_.places(), routing_.shares(), normed);
-  backend_->AddResidual(residual, normed, config_.dtype);
+  backend_->AddResidual(residual, normed, config_.residual_dtype());
   return absl::OkStatus();
 }
 

@@ -1,8 +1,8 @@
 // The forward pass of one shard, as a list of calls into kernels/backend.h. One class runs every
 // family that model/family.h describes.
 //
-// The residual stream is f32 and holds values of the checkpoint's dtype at every layer's end, so
-// what crosses a stage boundary in that dtype is exact and the number of stages cannot be seen in
+// The residual stream is f32 and holds values of ModelConfig::residual_dtype() at every layer's end,
+// so what crosses a stage boundary in that type is exact and the number of stages cannot be seen in
 // the result. Inside a layer everything stays f32.
 //
 // Thread: the executor's.
