@@ -103,6 +103,7 @@ class Engine::Impl {
   void TellServing();
 
   // Steps.
+  void EndLost(const Unit& unit, const v1::StepResult& result);
   void CommitToken(const Scheduler::Sampled& sampled);
   void MayPlan(Unit* unit);
   void PlanSteps();

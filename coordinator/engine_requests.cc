@@ -182,6 +182,7 @@ absl::Status Engine::Impl::TakeStepResult(Worker* worker, v1::StepResult* result
   Unit* const unit = UnitOf(*worker);
   TUTTI_RETURN_IF_ERROR(unit->scheduler.steps().Check(*result, options_.model.vocab_size));
   TUTTI_RETURN_IF_ERROR(unit->pipeline.OnStepDone(worker, result->done(), now_));
+  EndLost(*unit, *result);
   sampled_.clear();
   const int32_t rows = unit->scheduler.steps().oldest().rows;
   unit->scheduler.Commit(result, &sampled_);
@@ -189,6 +190,25 @@ absl::Status Engine::Impl::TakeStepResult(Worker* worker, v1::StepResult* result
   for (const Scheduler::Sampled& sampled : sampled_) CommitToken(sampled);
   MayPlan(unit);
   return absl::OkStatus();
+}
+
+// Requests whose numbers left the range of floating point, with the layer where they did.
+void Engine::Impl::EndLost(const Unit& unit, const v1::StepResult& result) {
+  for (int i = 0; i < std::min(result.faults_size(), kNumericFaultsNamed); ++i) {
+    const v1::NumericFault& fault = result.faults(i);
+    Sequence* const sequence = unit.scheduler.FindRunning(SequenceId(fault.sequence()));
+    if (sequence == nullptr) continue;  // ended meanwhile
+    const std::string where = fault.layer() >= options_.model.num_layers
+                                  ? "the head"
+                                  : absl::StrCat(fault.in_mlp() ? "the MLP" : "the attention",
+                                                 " of layer ", fault.layer());
+    EndRequest(
+        sequence, FinishCause::kError,
+        absl::InternalError(absl::StrCat(
+            where, " made something that is no number for token ", sequence->output_tokens(),
+            " of the output: a value is beyond what ", std::string(DTypeName(options_.model.dtype)),
+            " can hold, the checkpoint's type and that of its KV cache")));
+  }
 }
 
 void Engine::Impl::CommitToken(const Scheduler::Sampled& sampled) {

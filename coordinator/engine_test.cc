@@ -375,6 +375,44 @@ TEST_F(EngineTest, ADeadlineThatCannotBeMetIsRefusedBeforeThePrompt) {
   EXPECT_TRUE(arrive(4, 1500, 1, milliseconds(20)).empty()) << "most of it is cached";
 }
 
+// The one whose last chunk it is has no token; of the other nothing was to be sampled yet.
+TEST_F(EngineTest, WhoLostItsNumbersEndsWithTheLayersName) {
+  EngineOptions options = Options(1);
+  options.chunk_tokens = 32;
+  options.enable_prefix_caching = true;
+  Start(options);
+  Join(1, "w1");
+  Turn();
+  Ready(1);
+  Arrive(1, 5, 2);
+  Arrive(2, 50, 2);
+  Turn();
+  v1::Frame frame;
+  frame.set_epoch(epoch());
+  v1::StepResult* const result = frame.mutable_step_result();
+  result->set_step(1);
+  result->mutable_done()->set_step(1);
+  result->add_poisoned(1);
+  for (const uint64_t sequence : {1, 2, 99}) {
+    v1::NumericFault* const fault = result->add_faults();
+    fault->set_sequence(sequence);
+    fault->set_layer(sequence == 1 ? 3 : options.model.num_layers);
+    fault->set_in_mlp(sequence == 1);
+  }
+  Send(1, frame);
+  Turn();
+  const auto ended = Taken<FinishRequest>();
+  ASSERT_EQ(ended.size(), 2u);
+  EXPECT_TRUE(absl::IsInternal(ended[0].status));
+  EXPECT_THAT(std::string(ended[0].status.message()), HasSubstr("the MLP of layer 3"));
+  EXPECT_THAT(std::string(ended[0].status.message()), HasSubstr("beyond what bf16 can hold"));
+  EXPECT_THAT(std::string(ended[1].status.message()), HasSubstr("the head"));
+  EXPECT_THAT(Taken<CloseWorker>(), testing::IsEmpty());
+  v1::LookupPrefixResponse found;
+  engine_->LookupPrefix(Hash128(), std::vector<TokenId>(50, 1), &found);
+  EXPECT_EQ(found.holdings_size(), 0) << "keys that are no numbers are not cached";
+}
+
 TEST_F(EngineTest, SaysWhoHoldsAPrompt) {
   EngineOptions options = Options(2);
   options.num_pipelines = 2;

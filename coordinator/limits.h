@@ -69,6 +69,10 @@ inline constexpr size_t kIdleTenantsMax = 4096;
 // takes two pipelines down is likely to be the cause.
 inline constexpr int32_t kLossesMax = 2;
 
+// Numeric faults of one step whose requests get to know the layer; as many as workers trace. Others
+// end all the same, when a token of theirs is no number.
+inline constexpr int kNumericFaultsNamed = 16;
+
 // What a prompt token computed a second time weighs beside one that waits before it. It delays not
 // only its own request but all that come after, and its copy takes KV room from others.
 inline constexpr int64_t kRecomputeWeight = 4;

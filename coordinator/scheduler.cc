@@ -68,6 +68,11 @@ std::vector<Sequence*> Scheduler::Running() const {
   return all;
 }
 
+Sequence* Scheduler::FindRunning(SequenceId id) const {
+  const auto found = running_by_id_.find(id);
+  return found == running_by_id_.end() ? nullptr : found->second;
+}
+
 std::vector<Sequence*> Scheduler::TakeWaiting() {
   std::vector<Sequence*> taken;
   for (const auto& [turn, sequence] : backlog_.waiting()) taken.push_back(sequence);

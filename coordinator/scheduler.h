@@ -79,6 +79,8 @@ class Scheduler {
 
   // In the order of their rank.
   std::vector<Sequence*> Running() const;
+  // Null: no such sequence is running.
+  Sequence* FindRunning(SequenceId id) const;
   // All who wait leave, in the order of their turn.
   std::vector<Sequence*> TakeWaiting();
 

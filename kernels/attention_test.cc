@@ -242,6 +242,40 @@ TEST_P(AttentionTest, LargeScoresDoNotOverflow) {
   EXPECT_TRUE(Near(data.out[0], expected.out[0], 1e-5));
 }
 
+// A key or value that the cache's type cannot hold makes every row that sees it NaN: as an infinity
+// it could have a weight of 0 and be left out without a word.
+TEST_P(AttentionTest, WhatTheCacheCannotHoldIsNotLeftOut) {
+  const KvShape shape = Shape(DType::kF16, 2, 16);
+  for (const bool is_key : {true, false}) {
+    Sequences plain(1, 40, shape, 2, QueryType(DType::kF16));
+    Cache cache(tested_.get(), shape, 1, 40);
+    Step(*tested_, cache, {{0, 0, 40}}, plain);
+    Sequences data(1, 40, shape, 2, QueryType(DType::kF16));
+    // Of the second KV head; the largest number of f16 may stay.
+    Matrix& large = is_key ? data.k[0] : data.v[0];
+    large.set(9, shape.head_dim + 3, 65520);
+    large.set(5, shape.head_dim + 3, 65504);
+    for (int64_t r = 9; r < 40; ++r) {
+      for (int64_t h : {2, 3}) {
+        const int64_t at = h * shape.head_dim + 3;
+        data.q[0].set(r, at, -std::fabs(data.q[0].at(r, at)) - 0.5f);
+      }
+    }
+    Step(*tested_, cache, {{0, 0, 40}}, data);
+    for (int64_t r = 0; r < 40; ++r) {
+      for (int64_t i = 0; i < 2 * shape.head_dim; ++i) {
+        EXPECT_EQ(data.out[0].at(r, i), plain.out[0].at(r, i)) << "the other head, row " << r;
+      }
+      for (int64_t h : {2, 3}) {
+        // A value is one of the head's elements; a score is of all.
+        const int64_t at = h * shape.head_dim;
+        EXPECT_EQ(std::isnan(data.out[0].at(r, at + 3)), r >= 9) << "row " << r;
+        EXPECT_EQ(std::isnan(data.out[0].at(r, at)), r >= 9 && is_key) << "row " << r;
+      }
+    }
+  }
+}
+
 TEST_P(AttentionTest, BlocksMayBeShared) {
   // Two sequences with the same first 32 positions read them from the same blocks.
   const KvShape shape = Shape(DType::kBF16, 1, 32);

@@ -176,6 +176,8 @@ class Backend {
   // REQUIRES: CheckKvSupport is OK
   virtual int64_t KvLayerBytes(const KvShape& shape) const = 0;
   // Stores row r's key and value at its sequence's position.   k, v [rows, kv_heads * head_dim] f32
+  // What the cache's type can only hold as an infinity is stored as NaN: a score of minus infinity
+  // would quietly leave the position out.
   virtual void WriteKv(TensorView k, TensorView v, const AttentionBatch& batch,
                        const KvLayer& cache) = 0;
 

@@ -7,8 +7,10 @@
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 
 #include "base/dtype.h"
 
@@ -78,6 +80,15 @@ inline void StoreFromF32(void* data, DType type, int64_t index, float value) {
   }
   const uint16_t bits = type == DType::kBF16 ? F32ToBf16(value) : F32ToF16(value);
   std::memcpy(at, &bits, sizeof(bits));
+}
+
+// `value`, or NaN where `type` would hold an infinity.
+inline float NumberOrNan(DType type, float value) {
+  // From here on the nearest number of the type is infinity.
+  const float infinite = type == DType::kF16    ? 0x1.ffep15f
+                         : type == DType::kBF16 ? 0x1.ffp127f
+                                                : std::numeric_limits<float>::infinity();
+  return std::fabs(value) < infinite ? value : std::numeric_limits<float>::quiet_NaN();
 }
 
 // `value` rounded to `type` and back.

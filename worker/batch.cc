@@ -8,6 +8,7 @@ namespace tutti {
 void BuildBatch(const v1::StepPlan& plan, const SequenceTable& table, Batch* batch) {
   batch->step = StepId(plan.step());
   batch->rows = 0;
+  batch->sequences.clear();
   batch->tokens.clear();
   batch->positions.clear();
   batch->row_begin.clear();
@@ -25,6 +26,7 @@ void BuildBatch(const v1::StepPlan& plan, const SequenceTable& table, Batch* bat
       batch->tokens.push_back(state->tokens[position]);
       batch->positions.push_back(position);
     }
+    batch->sequences.push_back(state->id);
     batch->rows += scheduled.count();
     batch->row_begin.push_back(batch->rows);
     batch->first_position.push_back(scheduled.first());

@@ -24,6 +24,7 @@ struct SampleRow {
 struct Batch {
   StepId step;
   int32_t rows = 0;
+  std::vector<SequenceId> sequences;    // [sequences]
   std::vector<TokenId> tokens;          // [rows]
   std::vector<int32_t> positions;       // [rows]
   std::vector<int32_t> row_begin;       // [sequences + 1]

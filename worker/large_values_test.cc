@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "kernels/float_formats.h"
 #include "model/checkpoint.h"
@@ -157,6 +158,32 @@ TEST_P(LargeValuesTest, StagesAndRanksDoNotShow) {
     }
   }
 }
+
+// Keys of a layer beyond what an f16 cache holds: the request ends, and says which layer.
+class BeyondTheCacheTest : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(BeyondTheCacheTest, TheLayerIsNamed) {
+  for (const int layer : {0, 1}) {
+    TempDir dir;
+    const std::string key = absl::StrCat("layers.", layer, ".self_attn.k_proj.weight");
+    WriteScaled("llama3-f16", {{key, 65536}}, DType::kF16, dir);
+    for (const std::vector<int32_t>& layers : {std::vector<int32_t>{2}, {1, 1}}) {
+      TestPipeline pipeline({.model_dir = dir.path(), .backend = GetParam(), .layers = layers});
+      for (const int32_t chunk : {3, 7, 18}) {
+        const v1::StepResult result = pipeline.FirstFault(Requests(0)[1].prompt, chunk);
+        ASSERT_EQ(result.faults_size(), 1) << chunk;
+        EXPECT_EQ(result.faults(0).layer(), layer);
+        EXPECT_FALSE(result.faults(0).in_mlp());
+        // A stage that sends rows on sees it at once; the last one when it samples.
+        const bool sampled = chunk == 18 || layers.size() == 1 || layer == 1;
+        EXPECT_EQ(result.poisoned_size(), sampled ? 1 : 0);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, BeyondTheCacheTest, ::testing::Values("reference", "cpu"),
+                         [](const auto& info) { return std::string(info.param); });
 
 std::vector<Case> Cases() {
   std::vector<Case> cases;

@@ -60,6 +60,7 @@ class StageWorker::Impl {
   void KeepEarly(v1::Frame frame, Payload payload);
   void ReplayEarly();
   absl::Status RunStep(ReadyStep ready, const ProgressCallback& progress);
+  void CollectFaults(std::vector<v1::NumericFault> earlier);
   void SendActivation(const std::shared_ptr<ActivationBuffer>& buffer, int32_t rows);
   void SendDone(uint64_t step, Duration compute, Duration wait);
   void Stop(const absl::Status& status);
@@ -93,6 +94,7 @@ class StageWorker::Impl {
   // Kept from step to step for their memory:
   Batch batch_;
   std::vector<v1::SampledToken> sampled_;
+  std::vector<v1::NumericFault> faults_;  // of this stage and those before
 };
 
 void StageWorker::Impl::OnCoordinatorFrame(v1::Frame frame) {
@@ -301,11 +303,21 @@ absl::Status StageWorker::Impl::RunStep(ReadyStep ready, const ProgressCallback&
                                        output == nullptr ? std::span<std::byte>() : output->bytes,
                                        &sampled_, counted));
   }
+  CollectFaults(std::move(ready.faults));
   ++progress_count_;
   const Duration compute = clock_->Now() - begin;
   if (output != nullptr) SendActivation(output, batch_.rows);
   SendDone(ready.plan.step(), compute, ready.wait);
   return absl::OkStatus();
+}
+
+// They travel with the step to the last stage, which reports what became of it.
+void StageWorker::Impl::CollectFaults(std::vector<v1::NumericFault> earlier) {
+  faults_ = std::move(earlier);
+  for (v1::NumericFault& fault : runner_->TakeFaults()) {
+    if (static_cast<int64_t>(faults_.size()) == kNumericFaultsMax) break;
+    faults_.push_back(std::move(fault));
+  }
 }
 
 void StageWorker::Impl::SendActivation(const std::shared_ptr<ActivationBuffer>& buffer,
@@ -324,6 +336,7 @@ void StageWorker::Impl::SendActivation(const std::shared_ptr<ActivationBuffer>& 
     chunk->set_total_rows(rows);
     chunk->set_row_bytes(static_cast<int32_t>(row_bytes));
     chunk->set_checksum(Crc32c(bytes));
+    if (first + count == rows) chunk->mutable_faults()->Add(faults_.begin(), faults_.end());
     Count(EncodedFrameBytes(frame, static_cast<int64_t>(bytes.size())), &activation_out_);
     outbox_->ToNextStage(std::move(frame), Payload{.chunks = {bytes}, .owner = buffer});
   }
@@ -345,6 +358,7 @@ void StageWorker::Impl::SendDone(uint64_t step, Duration compute, Duration wait)
         result->add_sampled()->Swap(&token);
       }
     }
+    result->mutable_faults()->Add(faults_.begin(), faults_.end());
     done = result->mutable_done();
   } else {
     done = frame.mutable_step_done();

@@ -157,6 +157,29 @@ TEST_F(StageWorkerTest, AChainPassesActivationsInChunks) {
   EXPECT_EQ(received.activation_in().bytes(), bytes);
 }
 
+// They come with the step's last chunk and leave with its result.
+TEST_F(StageWorkerTest, NumericFaultsTravelToTheLastStage) {
+  Stage& a = AddLoadedStage(3, 0, 3);
+  Stage& b = AddLoadedStage(3, 1, 3);
+  Stage& c = AddLoadedStage(3, 2, 3);
+  for (Stage* stage : {&a, &b, &c}) {
+    stage->worker->OnCoordinatorFrame(PlanFrame(3, 1, {600, 599, 1, 598}));
+    stage->worker->OnCoordinatorFrame(PlanFrame(3, 2, {1}));
+  }
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(a.worker->RunOneStep({}));
+  EXPECT_EQ(a.outbox.to_next[0].frame.activation().faults_size(), 0);
+  EXPECT_EQ(a.outbox.to_next[1].frame.activation().faults_size(), 1);
+  Pass(a, b);
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(b.worker->RunOneStep({}));
+  Pass(b, c);
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(c.worker->RunOneStep({}));
+  const v1::StepResult result = c.outbox.Take().step_result();
+  std::vector<int32_t> layers;
+  for (const v1::NumericFault& fault : result.faults()) layers.push_back(fault.layer());
+  EXPECT_THAT(layers, ElementsAre(0, 2, 4));
+  EXPECT_EQ(c.outbox.Take().step_result().faults_size(), 0);
+}
+
 TEST_F(StageWorkerTest, DropsStaleFramesAtTheGate) {
   Stage& stage = AddLoadedStage(5, 0, 1);
   stage.worker->OnCoordinatorFrame(PlanFrame(4, 1, {1}));

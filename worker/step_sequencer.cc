@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "transport/crc32c.h"
+#include "worker/limits.h"
 
 namespace tutti {
 
@@ -56,6 +57,7 @@ absl::Status StepSequencer::OnActivation(const v1::Activation& chunk, const Payl
   }
   waiting.rows_here += chunk.rows();
   if (waiting.rows_here == waiting.total_rows) waiting.completed = now;
+  waiting.faults.insert(waiting.faults.end(), chunk.faults().begin(), chunk.faults().end());
   return absl::OkStatus();
 }
 
@@ -82,7 +84,8 @@ absl::Status StepSequencer::Begin(const v1::Activation& chunk) {
        .total_rows = chunk.total_rows(),
        .rows_here = 0,
        .buffer = pool_.Acquire(chunk.total_rows() * options_.activation_row_bytes),
-       .completed = {}});
+       .completed = {},
+       .faults = {}});
   return absl::OkStatus();
 }
 
@@ -113,6 +116,12 @@ absl::Status StepSequencer::CheckChunk(const v1::Activation& chunk, int64_t payl
         absl::StrCat("activation of step ", chunk.step(), ": chunk of ", chunk.rows(),
                      " rows where 1 to ", waiting.total_rows - waiting.rows_here, " are missing"));
   }
+  const auto faults = static_cast<int64_t>(waiting.faults.size()) + chunk.faults_size();
+  if (faults > kNumericFaultsMax) {
+    return absl::InvalidArgumentError(absl::StrCat("activation of step ", chunk.step(), " names ",
+                                                   faults, " numeric faults, at most ",
+                                                   kNumericFaultsMax));
+  }
   if (payload_bytes != chunk.rows() * options_.activation_row_bytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("activation of step ", chunk.step(), ": chunk of ", chunk.rows(), " rows has ",
@@ -138,6 +147,7 @@ absl::Status StepSequencer::Next(std::optional<ReadyStep>* ready) {
     }
     if (activation.rows_here < activation.total_rows) return absl::OkStatus();
     step.activation = std::move(activation.buffer);
+    step.faults = std::move(activation.faults);
     step.wait = std::max(Duration::zero(), activation.completed - front.arrived);
     activations_.pop_front();
   }

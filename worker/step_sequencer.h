@@ -9,6 +9,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/status.h"
@@ -22,6 +23,7 @@ struct ReadyStep {
   v1::StepPlan plan;
   std::shared_ptr<ActivationBuffer> activation;  // null on stage 0 and for a step without rows
   Duration wait{};                               // from having the plan to having the activation
+  std::vector<v1::NumericFault> faults;          // of the stages before
 };
 
 class StepSequencer {
@@ -59,6 +61,7 @@ class StepSequencer {
     int32_t rows_here = 0;
     std::shared_ptr<ActivationBuffer> buffer;
     Instant completed;
+    std::vector<v1::NumericFault> faults;
   };
 
   absl::Status Begin(const v1::Activation& chunk);

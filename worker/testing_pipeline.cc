@@ -256,6 +256,33 @@ std::vector<float> TestPipeline::LastLogits(const std::vector<TokenId>& prompt, 
   return last_logits_;
 }
 
+v1::StepResult TestPipeline::FirstFault(const std::vector<TokenId>& prompt, int32_t chunk) {
+  const uint64_t id = next_sequence_++;
+  const auto total = static_cast<int32_t>(prompt.size());
+  const int32_t blocks = (total + options_.block_size - 1) / options_.block_size;
+  v1::StepResult result;
+  for (int32_t first = 0; first < total && result.faults().empty(); first += chunk) {
+    v1::StepPlan plan;
+    v1::ScheduledSequence* scheduled = plan.add_scheduled();
+    if (first == 0) {
+      v1::NewSequence* added = plan.add_new_sequences();
+      added->set_sequence(id);
+      for (const TokenId token : prompt) added->add_tokens(token);
+      added->set_prompt_tokens(total);
+      for (int32_t b = 0; b < blocks; ++b) scheduled->add_new_blocks(b);
+    }
+    scheduled->set_sequence(id);
+    scheduled->set_first(first);
+    scheduled->set_count(std::min(chunk, total - first));
+    scheduled->set_sample(first + chunk >= total);
+    scheduled->set_expected_tokens(total);
+    scheduled->set_expected_blocks(blocks);
+    result = RunStep(std::move(plan));
+  }
+  finished_.push_back(id);
+  return result;
+}
+
 std::vector<std::vector<float>> TestPipeline::Logits(const std::vector<TokenId>& prompt) {
   std::vector<std::vector<float>> logits;
   const uint64_t id = next_sequence_++;

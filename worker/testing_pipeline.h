@@ -64,6 +64,10 @@ class TestPipeline {
   // Logits of the last position of `prompt`, computed in chunks of `chunk` tokens as Generate does.
   std::vector<float> LastLogits(const std::vector<TokenId>& prompt, int32_t chunk);
 
+  // Computes `prompt` in chunks of `chunk` tokens up to the first step that reports a numeric
+  // fault, or to its end; that step's result.
+  v1::StepResult FirstFault(const std::vector<TokenId>& prompt, int32_t chunk);
+
   const ModelConfig& config() const { return config_; }
   const v1::ShardReady& ready(size_t stage, int rank = 0) const { return ready_[stage][rank]; }
   kernels::CollectiveTraffic exchanged(size_t stage, int rank) const;

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "tutti/v1/peer.pb.h"
@@ -38,6 +39,10 @@ class CountingRunner : public StageRunner {
       values[row] = batch.tokens[row];
       if (!input.empty()) std::memcpy(&values[row], &input[row * kRowBytes], 4);
       if (values[row] == 666) return absl::InternalError("the device is gone");
+      if (values[row] == 600) {
+        faults_.emplace_back().set_sequence(7);
+        faults_.back().set_layer(shard_.first_layer());
+      }
       ++values[row];
       if (output.empty()) continue;
       std::memset(&output[row * kRowBytes], values[row], kRowBytes);
@@ -53,9 +58,12 @@ class CountingRunner : public StageRunner {
     return absl::OkStatus();
   }
 
+  std::vector<v1::NumericFault> TakeFaults() override { return std::exchange(faults_, {}); }
+
  private:
   const v1::AssignShard shard_;
   std::atomic<int>* const alive_;
+  std::vector<v1::NumericFault> faults_;
 };
 
 inline v1::Frame AssignFrame(uint64_t epoch, int32_t stage, int32_t stages) {

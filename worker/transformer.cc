@@ -134,17 +134,8 @@ absl::Status Transformer::Run(const Batch& batch, std::span<const std::byte> inp
   CHECK(rows <= options_.max_batch_tokens);
   CHECK(static_cast<int64_t>(input.size()) == (options_.share.has_embedding ? 0 : bytes));
   CHECK(static_cast<int64_t>(output.size()) == (options_.share.has_head ? 0 : bytes));
-  const TensorView residual = scratch_.residual.Rows(0, rows);
-  const auto wire = [&](const std::byte* data) {
-    return HostView(const_cast<std::byte*>(data), config_.residual_dtype(), rows,
-                    config_.hidden_size);
-  };
   if (options_.place.ranks > 1) options_.collective->BeginStep(batch.step.value());
-  if (options_.share.has_embedding) {
-    TUTTI_RETURN_IF_ERROR(Embed(batch, residual));
-  } else {
-    backend_->Convert(wire(input.data()), residual);
-  }
+  TUTTI_RETURN_IF_ERROR(Enter(batch, input));
   rotary_.Prepare(batch);
   for (int64_t layer = 0; layer < options_.share.num_layers; ++layer) {
     TUTTI_RETURN_IF_ERROR(Attend(weights_.layers[layer], kv_.layer(layer), batch));
@@ -152,9 +143,44 @@ absl::Status Transformer::Run(const Batch& batch, std::span<const std::byte> inp
     if (progress) progress();
   }
   if (options_.share.has_head) {
-    return SampleAll(batch, sampled);
+    TUTTI_RETURN_IF_ERROR(SampleAll(batch, sampled));
+  } else {
+    backend_->Convert(scratch_.residual.Rows(0, rows), WireView(output.data(), rows));
   }
-  backend_->Convert(residual, wire(output.data()));
+  const NumericFaults::Wire wire = {.in = input,
+                                    .out = output,
+                                    .dtype = config_.residual_dtype(),
+                                    .row_bytes = activation_row_bytes()};
+  if (!faults_.Begin(batch, wire, *sampled)) return absl::OkStatus();
+  return NameFaults(batch, input, progress);
+}
+
+absl::Status Transformer::Enter(const Batch& batch, std::span<const std::byte> input) {
+  const TensorView residual = scratch_.residual.Rows(0, batch.rows);
+  if (options_.share.has_embedding) return Embed(batch, residual);
+  backend_->Convert(WireView(input.data(), batch.rows), residual);
+  return absl::OkStatus();
+}
+
+// The step's layers once more, looking after each half: keys and values are written again as they
+// are, so nothing changes.
+absl::Status Transformer::NameFaults(const Batch& batch, std::span<const std::byte> input,
+                                     const ProgressCallback& progress) {
+  TUTTI_RETURN_IF_ERROR(Enter(batch, input));
+  std::vector<float> first(static_cast<size_t>(batch.rows));
+  const auto look = [&](int64_t layer, bool in_mlp) {
+    backend_->Convert(scratch_.residual.Rows(0, batch.rows).Columns(0, 1),
+                      HostView(first.data(), DType::kF32, batch.rows, 1));
+    faults_.Look(first, static_cast<int32_t>(options_.share.first_layer + layer), in_mlp);
+  };
+  for (int64_t layer = 0; layer < options_.share.num_layers; ++layer) {
+    TUTTI_RETURN_IF_ERROR(Attend(weights_.layers[layer], kv_.layer(layer), batch));
+    look(layer, false);
+    TUTTI_RETURN_IF_ERROR(Mlp(weights_.layers[layer], batch.rows));
+    look(layer, true);
+    if (progress) progress();
+  }
+  faults_.EndAtHead(static_cast<int32_t>(config_.num_layers));
   return absl::OkStatus();
 }
 
@@ -345,6 +371,11 @@ absl::Status Transformer::SampleAll(const Batch& batch, std::vector<v1::SampledT
 
 TensorView Transformer::HostView(void* data, DType dtype, int64_t rows, int64_t cols) {
   return {.data = data, .dtype = dtype, .rows = rows, .cols = cols, .row_stride = cols};
+}
+
+TensorView Transformer::WireView(const std::byte* data, int64_t rows) const {
+  return HostView(const_cast<std::byte*>(data), config_.residual_dtype(), rows,
+                  config_.hidden_size);
 }
 
 TensorView Transformer::View(void* data, DType dtype, int64_t rows, int64_t cols) const {

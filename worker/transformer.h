@@ -1,9 +1,9 @@
 // The forward pass of one shard, as a list of calls into kernels/backend.h. One class runs every
 // family that model/family.h describes.
 //
-// The residual stream is f32 and holds values of ModelConfig::residual_dtype() at every layer's end,
-// so what crosses a stage boundary in that type is exact and the number of stages cannot be seen in
-// the result. Inside a layer everything stays f32.
+// The residual stream is f32 and holds values of ModelConfig::residual_dtype() at every layer's
+// end, so what crosses a stage boundary in that type is exact and the number of stages cannot be
+// seen in the result. Inside a layer everything stays f32.
 //
 // Thread: the executor's.
 #pragma once
@@ -20,6 +20,7 @@
 #include "model/weight_map.h"
 #include "worker/expert_routing.h"
 #include "worker/kv_store.h"
+#include "worker/numeric_faults.h"
 #include "worker/sampler.h"
 #include "worker/stage_runner.h"
 #include "worker/step_rotary.h"
@@ -64,6 +65,7 @@ class Transformer : public StageRunner {
   int64_t activation_row_bytes() const override;
   int32_t vocab_size() const override { return static_cast<int32_t>(config_.vocab_size); }
   kernels::CollectiveTraffic rank_traffic() const override;
+  std::vector<v1::NumericFault> TakeFaults() override { return faults_.Take(); }
   absl::Status Run(const Batch& batch, std::span<const std::byte> input,
                    std::span<std::byte> output, std::vector<v1::SampledToken>* sampled,
                    const ProgressCallback& progress) override;
@@ -99,7 +101,11 @@ class Transformer : public StageRunner {
   absl::Status AllocateScratch();
   int64_t ExchangeBytes() const;  // the most that ranks exchange at once
   Sampler::Options SamplerOptions() const;
+  // The residual of the step's rows, from their tokens or from the stage before.
+  absl::Status Enter(const Batch& batch, std::span<const std::byte> input);
   absl::Status Embed(const Batch& batch, kernels::TensorView residual);
+  absl::Status NameFaults(const Batch& batch, std::span<const std::byte> input,
+                          const ProgressCallback& progress);
   absl::Status Attend(const LayerWeights& layer, const kernels::KvLayer& cache, const Batch& batch);
   void Turn(kernels::TensorView x, kernels::TensorView norm, const Batch& batch);
   absl::Status Mlp(const LayerWeights& layer, int64_t rows);
@@ -110,6 +116,8 @@ class Transformer : public StageRunner {
   // Of the backend's memory, and of the host's.
   kernels::TensorView View(void* data, DType dtype, int64_t rows, int64_t cols) const;
   static kernels::TensorView HostView(void* data, DType dtype, int64_t rows, int64_t cols);
+  // Rows of the residual stream as they cross a link.
+  kernels::TensorView WireView(const std::byte* data, int64_t rows) const;
 
   const ModelConfig config_;
   const Options options_;
@@ -123,6 +131,7 @@ class Transformer : public StageRunner {
   Scratch scratch_;
   StepRotary rotary_;
   ExpertRouting routing_;
+  NumericFaults faults_;
   std::unique_ptr<Sampler> sampler_;  // on the last stage
   LogitsObserver observer_;
   // Of the rows that each rank embeds; kept for their memory.

@@ -12,8 +12,8 @@ void WriteKey(const float* from, int64_t head_dim, int64_t slot, uint8_t* group)
   const int64_t even = UnitOffset(kType, slot % kUnitColumns, false);
   const int64_t odd = UnitOffset(kType, slot % kUnitColumns, true);
   for (int64_t d = 0; d < head_dim; d += 2, group += UnitBytes(kType)) {
-    StoreFromF32(group + even, kType, 0, from[d]);
-    StoreFromF32(group + odd, kType, 0, from[d + 1]);
+    StoreFromF32(group + even, kType, 0, NumberOrNan(kType, from[d]));
+    StoreFromF32(group + odd, kType, 0, NumberOrNan(kType, from[d + 1]));
   }
 }
 
@@ -23,7 +23,8 @@ void WriteValue(const float* from, int64_t head_dim, int64_t slot, uint8_t* pair
   const bool odd = slot % 2 != 0;
   for (int64_t d = 0; d < head_dim; ++d) {
     uint8_t* unit = pair + d / kUnitColumns * UnitBytes(kType);
-    StoreFromF32(unit + UnitOffset(kType, d % kUnitColumns, odd), kType, 0, from[d]);
+    StoreFromF32(unit + UnitOffset(kType, d % kUnitColumns, odd), kType, 0,
+                 NumberOrNan(kType, from[d]));
   }
 }
 

@@ -446,8 +446,8 @@ TUTTI_KERNEL void WriteKv(TUTTI_PARAMETER WriteKvArgs args) {
     const int32_t head = i / dim, d = i % dim;
     const int64_t from = int64_t{1} * head * args.head_dim + d;
     const bool real = d < args.head_dim;
-    const float k = real ? args.k[row * args.k_stride + from] : 0;
-    const float v = real ? args.v[row * args.v_stride + from] : 0;
+    const float k = real ? NumberOrNan(args.type, args.k[row * args.k_stride + from]) : 0;
+    const float v = real ? NumberOrNan(args.type, args.v[row * args.v_stride + from]) : 0;
     const int64_t keys = KvUnitIndex(args.layout, block, offset, head, false);
     const int64_t values = KvUnitIndex(args.layout, block, offset, head, true);
     StoreValue(args.cache, args.type, keys + KeyInUnit(args.layout, offset % kKvUnit, d), k);

@@ -74,6 +74,13 @@ TUTTI_DEVICE void StoreValue(void* data, DType type, int64_t index, float value)
     static_cast<uint16_t*>(data)[index] = type == DType::kBF16 ? ToBf16(value) : ToF16(value);
   }
 }
+// As the host's: NaN where the type would hold an infinity.
+TUTTI_DEVICE float NumberOrNan(DType type, float value) {
+  const float infinite = type == DType::kF16    ? 0x1.ffep15f
+                         : type == DType::kBF16 ? 0x1.ffp127f
+                                                : __builtin_inff();
+  return fabsf(value) < infinite ? value : __builtin_nanf("");
+}
 TUTTI_DEVICE float RoundValue(DType type, float value) {
   if (type == DType::kF32) return value;
   return type == DType::kBF16 ? FromBf16(ToBf16(value)) : FromF16(ToF16(value));

@@ -251,8 +251,8 @@ class ReferenceBackend : public Backend, public FamilyOperators {
         const int64_t key = KvIndexAt(batch, shape, s, position, false, 0);
         const int64_t value = KvIndexAt(batch, shape, s, position, true, 0);
         for (int64_t i = 0; i < k.cols; ++i) {
-          StoreFromF32(cache.data, shape.dtype, key + i, k.f32(r)[i]);
-          StoreFromF32(cache.data, shape.dtype, value + i, v.f32(r)[i]);
+          StoreFromF32(cache.data, shape.dtype, key + i, NumberOrNan(shape.dtype, k.f32(r)[i]));
+          StoreFromF32(cache.data, shape.dtype, value + i, NumberOrNan(shape.dtype, v.f32(r)[i]));
         }
       }
     }

@@ -1,0 +1,61 @@
+#include "worker/numeric_faults.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "kernels/float_formats.h"
+#include "worker/limits.h"
+
+namespace tutti {
+namespace {
+
+bool IsNumber(std::span<const std::byte> rows, const NumericFaults::Wire& wire, int32_t row) {
+  return std::isfinite(kernels::LoadAsF32(rows.data() + row * wire.row_bytes, wire.dtype, 0));
+}
+
+}  // namespace
+
+bool NumericFaults::Begin(const Batch& batch, const Wire& wire,
+                          std::span<const v1::SampledToken> sampled) {
+  lost_.clear();
+  const auto add = [&](int32_t row) {
+    if (!wire.in.empty() && !IsNumber(wire.in, wire, row)) return;  // an earlier stage's
+    const auto after = std::upper_bound(batch.row_begin.begin(), batch.row_begin.end(), row);
+    const auto at = static_cast<size_t>(after - batch.row_begin.begin()) - 1;
+    const uint64_t sequence = batch.sequences[at].value();
+    if (!lost_.empty() && lost_.back().sequence == sequence) return;
+    if (static_cast<int64_t>(lost_.size()) < kNumericFaultsMax) lost_.push_back({sequence, row});
+  };
+  for (int32_t row = 0; !wire.out.empty() && row < batch.rows; ++row) {
+    if (!IsNumber(wire.out, wire, row)) add(row);
+  }
+  for (size_t i = 0; i < sampled.size(); ++i) {
+    if (sampled[i].token() < 0) add(batch.sample_rows[i].row);
+  }
+  return !lost_.empty();
+}
+
+void NumericFaults::Look(std::span<const float> first, int32_t layer, bool in_mlp) {
+  for (Lost& lost : lost_) {
+    if (!lost.found && !std::isfinite(first[lost.row])) Found(&lost, layer, in_mlp);
+  }
+}
+
+void NumericFaults::EndAtHead(int32_t layers) {
+  for (Lost& lost : lost_) {
+    if (!lost.found) Found(&lost, layers, false);
+  }
+}
+
+void NumericFaults::Found(Lost* lost, int32_t layer, bool in_mlp) {
+  lost->found = true;
+  v1::NumericFault& fault = faults_.emplace_back();
+  fault.set_sequence(lost->sequence);
+  fault.set_layer(layer);
+  fault.set_in_mlp(in_mlp);
+}
+
+std::vector<v1::NumericFault> NumericFaults::Take() { return std::exchange(faults_, {}); }
+
+}  // namespace tutti

@@ -1,0 +1,59 @@
+// Where a sequence's numbers ended. Weights or a checkpoint's type may be such that a value leaves
+// the range of floating point; from there on the row is NaN, its logits too, and its request ends.
+// This finds the layer to name in the error.
+//
+// A row that is lost is lost in all its elements one product later, so its first element tells. In
+// a step that lost rows the stage's layers are computed once more, looking after each; other steps
+// pay for a look at what they send.
+//
+// Thread: the executor's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/dtype.h"
+#include "tutti/v1/peer.pb.h"
+#include "worker/batch.h"
+
+namespace tutti {
+
+class NumericFaults {
+ public:
+  // Rows of a step as they cross a link: [batch.rows, row_bytes]; empty: there is no such link.
+  struct Wire {
+    std::span<const std::byte> in;
+    std::span<const std::byte> out;
+    DType dtype = DType::kF32;
+    int64_t row_bytes = 0;
+  };
+
+  // Begins the search for rows that came as numbers and leave as none, by `wire` or, on the last
+  // stage, by `sampled`, one for each of batch.sample_rows. False: there are none.
+  bool Begin(const Batch& batch, const Wire& wire, std::span<const v1::SampledToken> sampled);
+
+  // What is lost of the rows searched for after one half of a layer; `first`: the first element of
+  // each row of the step.
+  void Look(std::span<const float> first, int32_t layer, bool in_mlp);
+  // The rest were numbers after all layers: the head lost them. `layers`: of the whole model.
+  void EndAtHead(int32_t layers);
+
+  // One for each sequence, at most kNumericFaultsMax. Gives them away.
+  std::vector<v1::NumericFault> Take();
+
+ private:
+  struct Lost {
+    uint64_t sequence = 0;
+    int32_t row = 0;
+    bool found = false;
+  };
+
+  void Found(Lost* lost, int32_t layer, bool in_mlp);
+
+  std::vector<Lost> lost_;
+  std::vector<v1::NumericFault> faults_;
+};
+
+}  // namespace tutti
