@@ -48,8 +48,8 @@ inline constexpr uint32_t kTopLogprobsMax = 1024;
 // hold the sampled rows of a usual step; 16 rows of 152,064 f32 logits are 9.7 MB.
 inline constexpr int64_t kLogitRowsMax = 16;
 
-// Sequences of one step whose loss of numbers is traced to a layer. It is the checkpoint's doing and
-// the same for many requests: the first few tell all there is to know.
+// Sequences of one step whose loss of numbers is traced to a layer. It is the checkpoint's doing
+// and the same for many requests: the first few tell all there is to know.
 inline constexpr int64_t kNumericFaultsMax = 16;
 
 // How long sent memory may stay with the transport after its receiver has answered. The answer came

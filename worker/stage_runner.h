@@ -36,8 +36,8 @@ class StageRunner {
   // Token ids of this model are in [0, vocab_size); the stage worker refuses plans with others.
   virtual int32_t vocab_size() const = 0;
 
-  // Where sequences of the last step lost their numbers in this shard (numeric_faults.h). Gives them
-  // away; all ranks of a stage find the same.
+  // Where sequences of the last step lost their numbers in this shard (numeric_faults.h). Gives
+  // them away; all ranks of a stage find the same.
   virtual std::vector<v1::NumericFault> TakeFaults() { return {}; }
 
   // What it exchanged with the other ranks of its stage since the epoch began.
