@@ -37,6 +37,7 @@ void KvDirectory::OpenPipeline(PipelineId pipeline, int32_t num_blocks) {
   open_blocks_ += num_blocks;
   entries_.reserve(open_blocks_);
   tokens_.reserve(open_blocks_ * options_.block_size);
+  index_.reserve(open_blocks_);
 }
 
 void KvDirectory::ClosePipeline(PipelineId pipeline) {

@@ -265,5 +265,18 @@ TEST(KvDirectoryMemoryTest, AHundredAndTwentyEightBytesABlock) {
   EXPECT_LE(directory.memory_bytes() / kBlocks, 128);
 }
 
+// A table that grew would stop the engine for as long as it takes to move it.
+TEST(KvDirectoryMemoryTest, NothingGrowsWhileRequestsWait) {
+  constexpr int32_t kBlocks = 3000;
+  KvDirectory directory(Options());
+  directory.OpenPipeline(kFirst, kBlocks);
+  const int64_t before = directory.memory_bytes();
+  for (int32_t block = 0; block < kBlocks; ++block) {
+    directory.Publish(kFirst, kTenant, std::nullopt, BlockId(block), Tokens(kSize, block));
+  }
+  EXPECT_EQ(directory.prefixes(), kBlocks);
+  EXPECT_EQ(directory.memory_bytes(), before);
+}
+
 }  // namespace
 }  // namespace tutti
