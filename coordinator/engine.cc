@@ -128,7 +128,8 @@ void Engine::Impl::FillStatus(Instant now, v1::GetStatusResponse* status) {
 void Engine::Impl::LookupPrefix(const Hash128& domain, std::span<const TokenId> tokens,
                                 v1::LookupPrefixResponse* response) const {
   response->set_prompt_tokens(static_cast<int32_t>(tokens.size()));
-  for (const KvDirectory::Match& match : directory_.LongestPerPipeline(domain, tokens)) {
+  const Hash128 own = DomainOfLength(domain, tokens.size());
+  for (const KvDirectory::Match& match : directory_.LongestPerPipeline(own, tokens)) {
     units_[match.pipeline.value()]->pipeline.FillHolding(match.tokens, response->add_holdings());
   }
 }

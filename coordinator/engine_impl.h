@@ -65,6 +65,7 @@ class Engine::Impl {
   absl::Status CheckDeadline(const Request& request, std::span<const TokenId> tokens) const;
   std::vector<int64_t> CachedTokens(const Request& request, std::span<const TokenId> tokens) const;
   void LowerDefaultLength(Request* request) const;
+  Hash128 DomainOfLength(Hash128 domain, size_t prompt_tokens) const;
   void EndRequest(Sequence* sequence, FinishCause cause, absl::Status status);
   void Release(Sequence* sequence);
   void ExpireDeadlines();

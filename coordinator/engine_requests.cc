@@ -19,13 +19,18 @@ void Engine::Impl::On(RequestArrived event) {
   LowerDefaultLength(&event.request);
   const absl::Status status = CheckRequest(event.request);
   if (!status.ok()) return requests_.Refuse(event.request, status, actions_);
-  // Cached keys may be turned by a base that depends on the prompt's length: requests of different
-  // variants (model/rotary.h) share nothing.
-  const auto prompt = static_cast<int64_t>(event.request.prompt.size());
-  event.request.cache_domain.high +=
-      static_cast<uint64_t>(RopeVariant(options_.model.rope, prompt) - 1);
+  event.request.cache_domain =
+      DomainOfLength(event.request.cache_domain, event.request.prompt.size());
   queue_.Push(requests_.Add(std::move(event.request), now_));
   may_bind_ = true;
+}
+
+// Cached keys may be turned by a base that depends on the prompt's length: requests of different
+// variants (model/rotary.h) share nothing.
+Hash128 Engine::Impl::DomainOfLength(Hash128 domain, size_t prompt_tokens) const {
+  const auto prompt = static_cast<int64_t>(prompt_tokens);
+  domain.high += static_cast<uint64_t>(RopeVariant(options_.model.rope, prompt) - 1);
+  return domain;
 }
 
 absl::Status Engine::Impl::CheckRequest(const Request& request) const {

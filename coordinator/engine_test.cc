@@ -446,6 +446,28 @@ TEST_F(EngineTest, SaysWhoHoldsAPrompt) {
   EXPECT_EQ(found.holdings_size(), 0) << "another tenant's";
 }
 
+// Keys of long and short prompts are turned by different bases there, and never shared.
+TEST_F(EngineTest, SaysWhoHoldsAPromptOfItsLength) {
+  EngineOptions options = Options(1);
+  options.model.rope.scaling = RopeConfig::Scaling::kDynamicNtk;
+  options.model.rope.original_context = 36;
+  Serve(options);
+  Arrive(1, 40, 5);
+  Turn();
+  v1::Frame result = ResultFrame(epoch(), /*step=*/1);
+  v1::SampledToken* const sampled = result.mutable_step_result()->add_sampled();
+  sampled->set_sequence(1);
+  sampled->set_position(40);
+  Send(1, result);
+  v1::LookupPrefixResponse found;
+  engine_->LookupPrefix(Hash128(), std::vector<TokenId>(40, 1), &found);
+  ASSERT_EQ(found.holdings_size(), 1);
+  EXPECT_EQ(found.holdings(0).tokens(), 32);
+  found.Clear();
+  engine_->LookupPrefix(Hash128(), std::vector<TokenId>(36, 1), &found);
+  EXPECT_EQ(found.holdings_size(), 0);
+}
+
 TEST_F(EngineTest, LoadingTakesTooLong) {
   EngineOptions options = Options(2);
   options.load_timeout = milliseconds(2000);
