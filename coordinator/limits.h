@@ -20,6 +20,11 @@ inline constexpr int64_t kPromptBytesMax = 4 << 20;
 // turn.
 inline constexpr int64_t kChatMessagesMax = 4096;
 inline constexpr int64_t kTemplateKwargsBytesMax = 64 << 10;
+// Calls of one message: models that call in parallel make a handful.
+inline constexpr int64_t kToolCallsMax = 128;
+// Names and ids of functions, calls and participants: OpenAI allows 64 characters, some clients
+// put a UUID and a prefix.
+inline constexpr int64_t kChatNameBytesMax = 256;
 inline constexpr int64_t kStopTokenIdsMax = 128;
 inline constexpr int64_t kLogitBiasMax = 1024;
 // The public convention of other services is 20; a row of 20 ids and values is 160 bytes a token.

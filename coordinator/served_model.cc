@@ -5,46 +5,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "coordinator/chat_messages.h"
 #include "coordinator/engine_loop.h"
 #include "coordinator/limits.h"
 #include "model/fingerprint.h"
-#include "nlohmann/json.hpp"
 
 namespace tutti {
-namespace {
-
-using Json = nlohmann::ordered_json;
-
-absl::Status CheckChat(const v1::ChatMessages& chat, const std::string& path) {
-  if (chat.messages_size() == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ".messages is empty"));
-  }
-  if (chat.messages_size() > kChatMessagesMax) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ".messages has ", chat.messages_size(),
-                                                   " entries, the limit is ", kChatMessagesMax));
-  }
-  int64_t bytes = 0;
-  for (int i = 0; i < chat.messages_size(); ++i) {
-    const std::string& role = chat.messages(i).role();
-    if (role != "system" && role != "user" && role != "assistant" && role != "tool") {
-      return absl::InvalidArgumentError(absl::StrCat(
-          path, ".messages[", i, "].role must be \"system\", \"user\", \"assistant\" or \"tool\""));
-    }
-    bytes += static_cast<int64_t>(chat.messages(i).content().size());
-  }
-  if (bytes > kPromptBytesMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ".messages hold ", bytes, " bytes, the limit is ", kPromptBytesMax));
-  }
-  if (static_cast<int64_t>(chat.template_kwargs_json().size()) > kTemplateKwargsBytesMax) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ".template_kwargs_json is longer than ",
-                                                   kTemplateKwargsBytesMax, " bytes"));
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
-
 absl::StatusOr<std::unique_ptr<ServedModel>> ServedModel::Load(const std::filesystem::path& dir,
                                                                const std::string& name,
                                                                int32_t max_model_len) {
@@ -105,20 +71,8 @@ absl::StatusOr<std::vector<TokenId>> ServedModel::EncodeChat(const v1::ChatMessa
     return absl::FailedPreconditionError(absl::StrCat(
         path, ": model '", name, "' has no chat template; send the prompt as text or token_ids"));
   }
-  TUTTI_RETURN_IF_ERROR(CheckChat(chat, path));
-  Json messages = Json::array();
-  for (const v1::ChatMessage& message : chat.messages()) {
-    messages.push_back({{"role", message.role()}, {"content", message.content()}});
-  }
-  Json kwargs = Json::object();
-  if (!chat.template_kwargs_json().empty()) {
-    kwargs = Json::parse(chat.template_kwargs_json(), nullptr, /*allow_exceptions=*/false);
-    if (!kwargs.is_object()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ".template_kwargs_json is not a JSON object"));
-    }
-  }
-  kwargs["add_generation_prompt"] = !chat.omit_generation_prompt();
+  TUTTI_ASSIGN_OR_RETURN(const nlohmann::ordered_json messages, ChatMessagesJson(chat, path));
+  TUTTI_ASSIGN_OR_RETURN(const nlohmann::ordered_json kwargs, TemplateKwargsJson(chat, path));
   absl::StatusOr<std::vector<Segment>> segments =
       chat_template->Render(messages, kwargs, absl::Now());
   if (!segments.ok()) return Annotate(segments.status(), path);
