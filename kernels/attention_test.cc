@@ -125,6 +125,14 @@ class AttentionTest : public KernelTest {
     if (!RoundsInputs(*tested_, dtype)) return 3e-6;
     return dtype == DType::kBF16 ? 8e-3 : 1e-3;
   }
+  // Whether a slow backend takes this shape: kernels pad heads to 64, 96, 128 or 256, and each of
+  // these is tried in each 16-bit type, some with padding and some without.
+  static bool OneOfItsKind(DType dtype, int64_t head_dim) {
+    if (dtype == DType::kF32) return head_dim == 8 || head_dim == 80;
+    if (head_dim == 128 || head_dim == 256) return true;
+    return dtype == DType::kBF16 ? head_dim == 8 || head_dim == 96
+                                 : head_dim == 64 || head_dim == 80;
+  }
   DType QueryType(DType dtype) const { return RoundsInputs(*tested_, dtype) ? dtype : DType::kF32; }
 };
 
@@ -133,7 +141,7 @@ TEST_P(AttentionTest, EveryShapeIsNearTheReference) {
     for (int64_t head_dim : {2, 8, 64, 80, 96, 128, 256}) {
       for (int64_t group : {1, 2, 3, 8}) {
         if (dtype != DType::kBF16 && group % 2 == 0) continue;
-        if (IsSlow(*tested_) && (group != 3 || head_dim == 2)) continue;
+        if (IsSlow(*tested_) && !(group == 3 && OneOfItsKind(dtype, head_dim))) continue;
         const KvShape shape = Shape(dtype, 2, head_dim);
         // Positions across the first tile edge; a second, short sequence beside it.
         const int64_t length = head_dim <= 80 ? 140 : 133;
@@ -174,7 +182,9 @@ TEST_P(AttentionTest, BitsDoNotDependOnChunksBlocksNeighboursOrThreads) {
     for (int64_t group : {1, 2, 3}) {
       if (dtype == DType::kF32 && group != 2) continue;
       if (IsSlow(*tested_) && dtype == DType::kBF16 && group != 3) continue;
-      const KvShape shape = Shape(dtype, 2, 48);
+      // What a KV head gives does not depend on the others.
+      const int64_t kv_heads = IsSlow(*tested_) ? 1 : 2;
+      const KvShape shape = Shape(dtype, kv_heads, 48);
       Sequences whole(3, kLength, shape, group, DType::kF32);
       {
         Cache cache(tested_.get(), shape, 3, kLength);
@@ -188,7 +198,7 @@ TEST_P(AttentionTest, BitsDoNotDependOnChunksBlocksNeighboursOrThreads) {
         const auto backend = Tested(GetParam(), threads);
         threads = threads % 3 + 1;
         Sequences cut(3, kLength, shape, group, DType::kF32);
-        Cache cache(backend.get(), Shape(dtype, 2, 48, block_size), 3, kLength);
+        Cache cache(backend.get(), Shape(dtype, kv_heads, 48, block_size), 3, kLength);
         // Three sequences at different distances in one batch.
         int64_t done[3] = {0, 0, 0};
         const int64_t step[3] = {chunk, chunk + 1, 2 * chunk + 3};

@@ -104,6 +104,18 @@ struct Candidate {
   float logit = 0;
 };
 
+// The largest steps that operators will be called with.
+struct StepBounds {
+  int64_t rows = 0;       // of activations
+  int64_t sequences = 0;  // of a batch
+  int64_t positions = 0;  // of a sequence
+  int64_t query_heads = 0;
+  KvShape kv;
+  int64_t vocab = 0;              // of logits, 0 without
+  int64_t experts_per_token = 0;  // 0 without
+  int64_t carried_values = 0;     // the most that one Convert carries between host and device
+};
+
 class FamilyOperators;  // kernels/family_operators.h
 
 class Backend {
@@ -128,6 +140,11 @@ class Backend {
   // RESOURCE_EXHAUSTED when memory is short; INVALID_ARGUMENT for a dtype the backend does not
   // have.
   virtual absl::StatusOr<std::unique_ptr<Weight>> Pack(const WeightSource& source) = 0;
+
+  // Takes the memory that operators within `bounds` need beside their operands, for all weights
+  // packed so far, so that no step takes any. Bytes of the device that are held for it from now on,
+  // which earlier calls may have taken.  RESOURCE_EXHAUSTED when memory is short.
+  virtual absl::StatusOr<int64_t> Reserve(const StepBounds& bounds) { return 0; }
 
   // out[r, :] = weight row ids[r], exactly, as f32.   out [ids, in_features].  REQUIRES: 0 <= id <
   // out_features

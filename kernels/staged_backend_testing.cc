@@ -4,14 +4,19 @@
 #include <utility>
 
 #include "base/check.h"
+#include "kernels/family_operators.h"
 #include "kernels/host_buffer.h"
 
 namespace tutti::kernels {
 namespace {
 
-class StagedBackend : public Backend {
+class StagedBackend : public Backend, public FamilyOperators {
  public:
   explicit StagedBackend(std::unique_ptr<Backend> inner) : inner_(std::move(inner)) {}
+
+  FamilyOperators* family_operators() override {
+    return inner_->family_operators() == nullptr ? nullptr : this;
+  }
 
   std::string_view name() const override { return inner_->name(); }
   std::string_view numerics_class() const override { return inner_->numerics_class(); }
@@ -108,6 +113,28 @@ class StagedBackend : public Backend {
                      std::vector<Candidate>* out) override {
     Staged staged(this, logits);
     inner_->TopCandidates(staged.view, row, count, out);
+  }
+
+  void ScaleRows(TensorView x, std::span<const float> scale) override {
+    Staged staged(this, x);
+    inner_->family_operators()->ScaleRows(staged.view, scale);
+    staged.Return();
+  }
+  void SelectExperts(TensorView logits, int64_t count, bool normalise, std::span<int32_t> experts,
+                     std::span<float> shares) override {
+    Staged staged(this, logits);
+    inner_->family_operators()->SelectExperts(staged.view, count, normalise, experts, shares);
+  }
+  void GatherRows(TensorView in, std::span<const int32_t> rows, TensorView out) override {
+    Staged i(this, in), o(this, out);
+    inner_->family_operators()->GatherRows(i.view, rows, o.view);
+    o.Return();
+  }
+  void SumRows(TensorView in, std::span<const int32_t> rows, std::span<const float> weights,
+               TensorView out) override {
+    Staged i(this, in), o(this, out);
+    inner_->family_operators()->SumRows(i.view, rows, weights, o.view);
+    o.Return();
   }
 
  private:

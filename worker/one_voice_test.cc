@@ -3,7 +3,9 @@
 // blocks a sequence has or how many threads compute.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <random>
 #include <string>
@@ -44,6 +46,16 @@ std::vector<TestRequest> Requests(int64_t vocab) {
   return requests;
 }
 
+// The same, short enough for a backend that is slow.
+std::vector<TestRequest> ShortRequests(int64_t vocab) {
+  std::vector<TestRequest> requests = Requests(vocab);
+  for (TestRequest& request : requests) {
+    request.prompt.resize(std::min<size_t>(request.prompt.size(), 12));
+    request.max_tokens = 1 + request.max_tokens % 3;
+  }
+  return requests;
+}
+
 struct Case {
   std::string checkpoint;
   std::string backend;
@@ -64,42 +76,53 @@ class OneVoiceTest : public ::testing::TestWithParam<Case> {
                             .max_batch_tokens = max_batch_tokens});
   }
 
-  // Each request alone, on one stage with one thread, its prompt in one piece.
+  // Each request alone, on one stage with one thread, its prompt in one piece. The tests of one
+  // case share the answers.
   void SetUp() override {
+    static auto* const known = new std::map<std::string, std::vector<std::vector<uint32_t>>>();
+    const int64_t vocab = LoadModelConfig(GoldenDir(GetParam().checkpoint))->vocab_size;
+    requests_ = slow_ ? ShortRequests(vocab) : Requests(vocab);
+    auto& answers = (*known)[GetParam().checkpoint + " on " + GetParam().backend];
+    expected_ = &answers;
+    if (!answers.empty()) return;
     auto pipeline = Pipeline();
-    requests_ = Requests(pipeline->config().vocab_size);
     for (const TestRequest& request : requests_) {
-      expected_.push_back(pipeline->Generate({request}, 0)[0].bits());
+      answers.push_back(pipeline->Generate({request}, 0)[0].bits());
     }
   }
 
   void ExpectSame(TestPipeline& pipeline, int32_t chunk, uint64_t block_seed) {
     const auto outputs = pipeline.Generate(requests_, chunk, block_seed);
     for (size_t i = 0; i < requests_.size(); ++i) {
-      EXPECT_EQ(outputs[i].bits(), expected_[i]) << "request " << i << ", chunk " << chunk;
+      EXPECT_EQ(outputs[i].bits(), (*expected_)[i]) << "request " << i << ", chunk " << chunk;
     }
   }
 
+  const bool slow_ = testing::IsSlow(GetParam().backend);
   std::vector<TestRequest> requests_;
-  std::vector<std::vector<uint32_t>> expected_;
+  const std::vector<std::vector<uint32_t>>* expected_ = nullptr;
 };
 
 TEST_P(OneVoiceTest, InABatchInChunksOfAnySize) {
   auto pipeline = Pipeline();
-  for (const int32_t chunk : {1, 2, 7, 16, 33, 0}) ExpectSame(*pipeline, chunk, chunk);
+  for (const int32_t chunk : {1, 2, 7, 16, 33, 0}) {
+    if (slow_ && chunk % 7 != 0) continue;
+    ExpectSame(*pipeline, chunk, chunk);
+  }
 }
 
 TEST_P(OneVoiceTest, OverAnyNumberOfStages) {
   for (const auto& layers : GetParam().splits) {
     SCOPED_TRACE(::testing::PrintToString(layers));
     auto pipeline = Pipeline(layers);
-    ExpectSame(*pipeline, 5, 1);
+    if (!slow_) ExpectSame(*pipeline, 5, 1);
     ExpectSame(*pipeline, 0, 2);
   }
 }
 
 TEST_P(OneVoiceTest, OverAnyNumberOfRanks) {
   for (const int ranks : {2, 4, 8}) {
+    if (slow_ && ranks != 2) continue;
     const ModelConfig config = *LoadModelConfig(GoldenDir(GetParam().checkpoint));
     if (!CheckRanks(config, ranks).ok()) continue;
     TestPipeline pipeline({.model_dir = GoldenDir(GetParam().checkpoint),
@@ -111,6 +134,7 @@ TEST_P(OneVoiceTest, OverAnyNumberOfRanks) {
 }
 
 TEST_P(OneVoiceTest, OnAnyNumberOfThreads) {
+  if (GetParam().backend != "cpu") GTEST_SKIP() << "it has no threads of its own";
   for (const int threads : {2, 3, 5}) {
     auto pipeline = Pipeline({}, threads);
     ExpectSame(*pipeline, 0, 3);
@@ -129,7 +153,7 @@ TEST_P(OneVoiceTest, UnderRandomChoices) {
       given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device()();
   SCOPED_TRACE("TUTTI_SEED=" + std::to_string(seed));
   Random random(seed);
-  for (int round = 0; round < 4; ++round) {
+  for (int round = 0; round < (slow_ ? 1 : 4); ++round) {
     const auto& splits = GetParam().splits;
     auto pipeline = Pipeline(splits[random.Between(0, static_cast<int64_t>(splits.size()) - 1)],
                              static_cast<int>(random.Between(1, 3)),
@@ -139,26 +163,40 @@ TEST_P(OneVoiceTest, UnderRandomChoices) {
   }
 }
 
-std::vector<Case> Cases() {
+std::vector<Case> CasesOf(const std::string& backend) {
   // The reference backend is slow; its smallest model says as much about the stages around it.
-  std::vector<Case> cases = {{"narrow-untied-bf16", "reference", {{1, 1}}}};
+  if (backend == "reference") return {{"narrow-untied-bf16", backend, {{1, 1}}}};
+  // So is an emulated GPU, whose own operators these need.
+  if (testing::IsSlow(backend)) {
+    return {{"families/qwen3-moe-bf16", backend, {{1, 1}}},
+            {"families/chatglm3-128k-f16", backend, {{1, 1}}}};
+  }
+  std::vector<Case> cases;
   // Every family has operators of its own, or an order of its heads.
   for (const char* family : {"qwen2-yarn-bf16", "llama3-bf16", "qwen3-moe-f32", "qwen3-moe-bf16",
                              "qwen1-f32", "qwen1-bf16", "chatglm3-128k-f16"}) {
-    cases.push_back({std::string("families/") + family, "cpu", {{1, 1}}});
+    cases.push_back({std::string("families/") + family, backend, {{1, 1}}});
   }
   for (const char* dtype : {"f32", "bf16", "f16"}) {
     cases.push_back({std::string("single-kv-tied-") + dtype,
-                     "cpu",
+                     backend,
                      {{5}, {2, 3}, {1, 4}, {4, 1}, {2, 2, 1}, {1, 1, 1, 2}, {1, 1, 1, 1, 1}}});
-    cases.push_back({std::string("grouped-tied-") + dtype, "cpu", {{3}, {1, 2}, {1, 1, 1}}});
+    cases.push_back({std::string("grouped-tied-") + dtype, backend, {{3}, {1, 2}, {1, 1, 1}}});
+  }
+  return cases;
+}
+
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  for (const std::string& backend : testing::TestedBackends()) {
+    for (const Case& one : CasesOf(backend)) cases.push_back(one);
   }
   return cases;
 }
 
 INSTANTIATE_TEST_SUITE_P(All, OneVoiceTest, ::testing::ValuesIn(Cases()), [](const auto& info) {
   std::string name = info.param.checkpoint + "_" + info.param.backend;
-  for (char& c : name) c = c == '-' || c == '/' ? '_' : c;
+  for (char& c : name) c = c == '-' || c == '/' || c == ':' ? '_' : c;
   return name;
 });
 

@@ -12,6 +12,9 @@
 #include "base/check.h"
 #include "worker/testing_ranks.h"
 #include "worker/transformer.h"
+#ifdef TUTTI_TEST_EMULATED_GPU
+#include "kernels/cuda/emulated/emulated_backend.h"
+#endif
 
 namespace tutti::testing {
 namespace {
@@ -28,7 +31,32 @@ class Outbox : public StageOutbox {
   std::vector<StageWorker*> next;
 };
 
+std::unique_ptr<kernels::Backend> MakeBackend(const TestPipelineOptions& options) {
+#ifdef TUTTI_TEST_EMULATED_GPU
+  if (options.backend == "cuda-emulated") return kernels::cuda::MakeEmulatedBackend();
+#endif
+  auto backend = kernels::CreateBackend(
+      options.backend,
+      {.num_threads = options.threads, .instruction_set = options.instruction_set});
+  CHECK(backend.ok()) << backend.status();
+  return *std::move(backend);
+}
+
 }  // namespace
+
+std::vector<std::string> TestedBackends() {
+#ifdef TUTTI_TEST_EMULATED_GPU
+  return {"cuda-emulated"};
+#else
+  std::vector<std::string> names = {"reference", "cpu"};
+  if (kernels::CreateBackend("cuda:0", {}).ok()) names.emplace_back("cuda:0");
+  return names;
+#endif
+}
+
+bool IsSlow(const std::string& backend) {
+  return backend == "reference" || backend == "cuda-emulated";
+}
 
 std::string GoldenDir(const std::string& name) {
   const char* root = std::getenv("TUTTI_SOURCE_DIR");
@@ -112,24 +140,26 @@ std::unique_ptr<TestPipeline::Stage> TestPipeline::MakeStage(const v1::AssignSha
   auto& ready = ready_.emplace_back(static_cast<size_t>(shard.num_ranks()));
   for (int rank = 0; rank < shard.num_ranks(); ++rank) {
     Stage::Member& member = stage->members[rank];
-    auto backend = kernels::CreateBackend(
-        options_.backend,
-        {.num_threads = options_.threads, .instruction_set = options_.instruction_set});
-    CHECK(backend.ok()) << backend.status();
-    member.backend = *std::move(backend);
+    member.backend = MakeBackend(options_);
     StageRunnerFactory factory =
-        [this, load = MakeTransformerFactory({.dir = options_.model_dir,
-                                              .config = config_,
-                                              .backend = member.backend.get(),
-                                              .collective = stage->ranks.collective(rank)})](
+        [this, backend = member.backend.get(),
+         load = MakeTransformerFactory({.dir = options_.model_dir,
+                                        .config = config_,
+                                        .backend = member.backend.get(),
+                                        .collective = stage->ranks.collective(rank)})](
             const v1::AssignShard& assigned,
             const LoadProgress& progress) -> absl::StatusOr<std::unique_ptr<StageRunner>> {
       TUTTI_ASSIGN_OR_RETURN(auto runner, load(assigned, progress));
       if (assigned.num_ranks() > 1) return runner;
       static_cast<Transformer*>(runner.get())
-          ->set_logits_observer([this](std::span<const SampleRow>, kernels::TensorView logits) {
-            last_logits_.assign(logits.f32(), logits.f32() + logits.cols);
-          });
+          ->set_logits_observer(
+              [this, backend](std::span<const SampleRow>, kernels::TensorView logits) {
+                last_logits_.resize(static_cast<size_t>(logits.cols));
+                backend->Convert(logits.Rows(0, 1), {.data = last_logits_.data(),
+                                                     .rows = 1,
+                                                     .cols = logits.cols,
+                                                     .row_stride = logits.cols});
+              });
       return runner;
     };
     member.worker = std::make_unique<StageWorker>(factory, &member.outbox, &clock_);

@@ -22,6 +22,12 @@ namespace tutti::testing {
 std::string GoldenDir(const std::string& name);
 std::string ReadFileOrDie(const std::string& path);
 
+// What the tests of whole models run on: "reference", "cpu" and this machine's first GPU, "cuda:0".
+// In the tests that are built again for it, only "cuda-emulated".
+std::vector<std::string> TestedBackends();
+// Whether a test should try less on it.
+bool IsSlow(const std::string& backend);
+
 struct TestRequest {
   std::vector<TokenId> prompt;
   int32_t max_tokens = 0;
@@ -37,7 +43,7 @@ struct TestOutput {
 
 struct TestPipelineOptions {
   std::string model_dir;
-  std::string backend = "reference";
+  std::string backend = "reference";  // as in TestedBackends()
   int threads = 1;
   std::string instruction_set;
   std::vector<int32_t> layers;  // per stage; empty: one stage

@@ -37,6 +37,9 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(const ModelConf
   TUTTI_ASSIGN_OR_RETURN(transformer->kv_,
                          KvStore::Create(backend, options.kv, options.share.num_layers));
   TUTTI_RETURN_IF_ERROR(transformer->AllocateScratch());
+  auto held = backend->Reserve(transformer->Bounds());
+  if (!held.ok()) return Annotate(held.status(), "work space of the operators");
+  transformer->operator_bytes_ = *held;
   if (options.share.has_head) {
     TUTTI_ASSIGN_OR_RETURN(transformer->sampler_,
                            Sampler::Create(backend, transformer->SamplerOptions()));
@@ -69,7 +72,8 @@ absl::Status Transformer::AllocateScratch() {
   TUTTI_ASSIGN_OR_RETURN(scratch_.residual, allocate(rows, config_.hidden_size));
   TUTTI_ASSIGN_OR_RETURN(scratch_.normed, allocate(rows, config_.hidden_size));
   // Ranks whose backend works in host memory put products where they are exchanged.
-  if (options_.place.ranks == 1 || backend_->device() != kernels::Device()) {
+  const bool own_products = options_.place.ranks == 1 || backend_->device() != kernels::Device();
+  if (own_products) {
     TUTTI_ASSIGN_OR_RETURN(scratch_.delta, allocate(rows, config_.hidden_size));
   }
   if (options_.place.ranks > 1) {
@@ -84,7 +88,7 @@ absl::Status Transformer::AllocateScratch() {
   if (config_.has_experts()) {
     TUTTI_ASSIGN_OR_RETURN(scratch_.router, allocate(rows, config_.num_experts));
     TUTTI_ASSIGN_OR_RETURN(scratch_.gathered, allocate(rows, config_.hidden_size));
-    if (options_.place.ranks == 1) {
+    if (own_products) {
       TUTTI_ASSIGN_OR_RETURN(scratch_.results,
                              allocate(ExpertRows(config_, rows), config_.hidden_size));
     }
@@ -94,6 +98,24 @@ absl::Status Transformer::AllocateScratch() {
   TUTTI_ASSIGN_OR_RETURN(scratch_.logit_input, allocate(slice, config_.hidden_size));
   TUTTI_ASSIGN_OR_RETURN(scratch_.logits, allocate(slice, widths_.vocab));
   return absl::OkStatus();
+}
+
+kernels::StepBounds Transformer::Bounds() const {
+  const int64_t rows = options_.max_batch_tokens;
+  const bool alone = options_.place.ranks == 1;
+  kernels::StepBounds bounds = {.rows = rows,
+                                .sequences = options_.max_sequences,
+                                .positions = options_.max_model_len,
+                                .query_heads = widths_.query / config_.head_dim,
+                                .kv = options_.kv,
+                                .vocab = options_.share.has_head ? widths_.vocab : 0,
+                                .experts_per_token = config_.experts_per_token};
+  // Activations of the stages beside this one; over ranks also sums; a row of logits for whoever
+  // looks at them.
+  const bool carries = !options_.share.has_embedding || !options_.share.has_head || !alone;
+  const int64_t sums = alone ? rows : std::max(rows, ExpertRows(config_, rows));
+  bounds.carried_values = std::max(carries ? sums * config_.hidden_size : 0, bounds.vocab);
+  return bounds;
 }
 
 int64_t Transformer::ExchangeBytes() const {
@@ -111,6 +133,7 @@ Sampler::Options Transformer::SamplerOptions() const {
 ShardMemory Transformer::memory() const {
   ShardMemory memory{.weight_bytes = weights_.bytes(), .kv_bytes = kv_.bytes()};
   for (const auto& buffer : buffers_) memory.activation_bytes += buffer->bytes();
+  memory.activation_bytes += operator_bytes_;
   if (sampler_ != nullptr) memory.activation_bytes += sampler_->bytes();
   if (options_.place.ranks > 1) {
     memory.activation_bytes += CollectiveBuffers(options_.place.ranks) * ExchangeBytes();
@@ -296,13 +319,16 @@ absl::Status Transformer::Experts(const LayerWeights& layer, int64_t rows) {
   routing_.Group(config_.num_experts);
 
   // Rows of one expert stand together: each of its weights is read once.
-  TensorView results = scratch_.results;
   const int64_t count = routing_.size();
+  const bool on_host = backend_->device() == kernels::Device();
+  TensorView results, partial;
   if (options_.place.ranks > 1) {
     const int64_t bytes = count * config_.hidden_size * static_cast<int64_t>(sizeof(float));
-    TUTTI_ASSIGN_OR_RETURN(const std::span<std::byte> partial, options_.collective->Acquire(bytes));
-    results = View(partial.data(), DType::kF32, count, config_.hidden_size);
+    TUTTI_ASSIGN_OR_RETURN(const std::span<std::byte> memory, options_.collective->Acquire(bytes));
+    partial = HostView(memory.data(), DType::kF32, count, config_.hidden_size);
+    results = partial;
   }
+  if (options_.place.ranks == 1 || !on_host) results = scratch_.results.Rows(0, count);
   for (int64_t e = 0; e < config_.num_experts; ++e) {
     const auto tokens = routing_.TokensOf(e);
     if (tokens.empty()) continue;
@@ -316,10 +342,14 @@ absl::Status Transformer::Experts(const LayerWeights& layer, int64_t rows) {
     backend_->MatMul(activated, *layer.experts[e].down, results.Rows(routing_.FirstOf(e), n));
   }
   if (options_.place.ranks > 1) {
+    if (!on_host) backend_->Convert(results, partial);
     TUTTI_ASSIGN_OR_RETURN(const std::span<const float> sum, options_.collective->Sum());
-    results = View(const_cast<float*>(sum.data()), DType::kF32, count, config_.hidden_size);
+    const TensorView summed =
+        HostView(const_cast<float*>(sum.data()), DType::kF32, count, config_.hidden_size);
+    if (!on_host) backend_->Convert(summed, results);
+    if (on_host) results = summed;
   }
-  operators.SumRows(results.Rows(0, count), routing_.places(), routing_.shares(), normed);
+  operators.SumRows(results, routing_.places(), routing_.shares(), normed);
   backend_->AddResidual(residual, normed, config_.residual_dtype());
   return absl::OkStatus();
 }
@@ -436,6 +466,7 @@ absl::StatusOr<std::unique_ptr<StageRunner>> LoadShard(const ModelSource& model,
              .head_dim = model.config.head_dim},
       .max_batch_tokens = shard.max_batch_tokens(),
       .max_sequences = shard.max_sequences(),
+      .max_model_len = shard.max_model_len(),
       .collective = model.collective};
   TUTTI_RETURN_IF_ERROR(CheckOperators(model.config, model.backend));
   TUTTI_RETURN_IF_ERROR(CheckStageShare(model.config, options.share));

@@ -53,6 +53,7 @@ class Transformer : public StageRunner {
     kernels::KvShape kv;  // of the rank's own heads
     int64_t max_batch_tokens = 0;
     int64_t max_sequences = 0;
+    int64_t max_model_len = 0;
     kernels::Collective* collective = nullptr;  // null for one rank
   };
 
@@ -99,6 +100,7 @@ class Transformer : public StageRunner {
   Transformer(const ModelConfig& config, const Options& options, kernels::Backend* backend,
               ShardWeights weights);
   absl::Status AllocateScratch();
+  kernels::StepBounds Bounds() const;
   int64_t ExchangeBytes() const;  // the most that ranks exchange at once
   Sampler::Options SamplerOptions() const;
   // The residual of the step's rows, from their tokens or from the stage before.
@@ -128,6 +130,7 @@ class Transformer : public StageRunner {
 
   KvStore kv_;
   std::vector<std::unique_ptr<kernels::DeviceBuffer>> buffers_;
+  int64_t operator_bytes_ = 0;  // what the backend holds for its operators
   Scratch scratch_;
   StepRotary rotary_;
   ExpertRouting routing_;

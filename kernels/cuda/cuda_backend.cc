@@ -7,18 +7,17 @@
 #include "base/check.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/attention_plan.h"
+#include "kernels/cuda/cuda_family_operators.h"
 #include "kernels/cuda/cuda_weight.h"
 #include "kernels/cuda/device_memory.h"
+#include "kernels/cuda/operands.h"
 #include "kernels/cuda/product.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/cuda/sampling.h"
-#include "kernels/shape_checks.h"
+#include "kernels/cuda/step_memory.h"
 
 namespace tutti::kernels::cuda {
 namespace {
-
-// A view of one row has any stride.
-int64_t Stride(const TensorView& view) { return std::max(view.row_stride, view.cols); }
 
 KvLayout LayoutOf(const KvShape& shape) {
   const bool plain = shape.dtype == DType::kF32;
@@ -35,6 +34,8 @@ class CudaBackend : public Backend {
         numerics_class_(std::move(numerics_class)),
         runtime_(std::move(runtime)) {}
 
+  FamilyOperators* family_operators() override { return &family_operators_; }
+
   std::string_view name() const override { return "cuda"; }
   std::string_view numerics_class() const override { return numerics_class_; }
   Device device() const override { return device_; }
@@ -44,13 +45,53 @@ class CudaBackend : public Backend {
     return CudaBuffer::Make(runtime_.get(), bytes);
   }
   absl::StatusOr<std::unique_ptr<Weight>> Pack(const WeightSource& source) override {
-    return CudaWeight::Pack(runtime_.get(), source);
+    TUTTI_ASSIGN_OR_RETURN(auto weight, CudaWeight::Pack(runtime_.get(), source));
+    products_.Cover(weight->leaves(), weight->out_features(), weight->dtype());
+    return weight;
+  }
+  absl::StatusOr<int64_t> Reserve(const StepBounds& bounds) override {
+    const WorkBytes work = WorkBytesOf(bounds, products_);
+    const std::pair<WorkSpace*, int64_t> spaces[] = {{&packed_rows_, work.packed_rows},
+                                                     {&leaf_sums_, work.leaf_sums},
+                                                     {&record_values_, work.record_values},
+                                                     {&record_sums_, work.record_sums},
+                                                     {&entering_, work.carried},
+                                                     {&leaving_, work.carried},
+                                                     {&results_, work.results}};
+    const ArrayBytes each = ArrayBytesOf(bounds);
+    const std::pair<Uploads*, int64_t> arrays[] = {{&ids_, each.rows},
+                                                   {&positions_, each.rows},
+                                                   {&frequencies_, each.frequencies},
+                                                   {&slots_, each.rows},
+                                                   {&row_positions_, each.rows},
+                                                   {&row_blocks_, each.rows},
+                                                   {&blocks_, each.blocks},
+                                                   {&narrow_items_, each.items},
+                                                   {&wide_items_, each.items},
+                                                   {&folds_, each.folds},
+                                                   {&picked_ids_, each.vocabulary},
+                                                   {&adjusted_rows_, each.vocabulary},
+                                                   {&adjusted_ids_, each.vocabulary},
+                                                   {&adjusted_first_, each.vocabulary},
+                                                   {&repetitions_, each.vocabulary},
+                                                   {&biases_, each.vocabulary}};
+    int64_t held = 0;
+    for (const auto& [space, bytes] : spaces) {
+      TUTTI_RETURN_IF_ERROR(space->Reserve(bytes));
+      held += space->bytes();
+    }
+    for (const auto& [uploads, bytes] : arrays) {
+      TUTTI_RETURN_IF_ERROR(uploads->Reserve(bytes));
+      held += uploads->bytes();
+    }
+    TUTTI_RETURN_IF_ERROR(family_operators_.Reserve(work, each));
+    return held + family_operators_.bytes();
   }
 
   void Embed(std::span<const int32_t> ids, const Weight& weight, TensorView out) override {
     CheckEmbed(ids, weight, out);
     const CudaWeight& w = OwnWeight(weight, "Embed");
-    CheckDevice("Embed", device_, {&out});
+    CheckOperands("Embed", device_, *runtime_, {&out});
     Must("Embed", LaunchEmbed({.weight = w.data(),
                                .ids = ids_.Get(ids),
                                .out = out.f32(),
@@ -65,7 +106,7 @@ class CudaBackend : public Backend {
   void MatMul(TensorView in, const Weight& weight, TensorView out) override {
     CheckMatMul(in, weight, out);
     const CudaWeight& w = OwnWeight(weight, "MatMul");
-    CheckDevice("MatMul", device_, {&in, &out});
+    CheckOperands("MatMul", device_, *runtime_, {&in, &out});
     if (in.rows == 0 || out.cols == 0) return;
     if (w.dtype() == DType::kF32) {
       PlainMatMul(in, w, out);
@@ -76,7 +117,7 @@ class CudaBackend : public Backend {
 
   void RmsNorm(TensorView in, TensorView weight, float epsilon, TensorView out) override {
     CheckRmsNorm(in, weight, out);
-    CheckDevice("RmsNorm", device_, {&in, &weight, &out});
+    CheckOperands("RmsNorm", device_, *runtime_, {&in, &weight, &out});
     Must("RmsNorm", LaunchRmsNorm({.in = in.f32(),
                                    .in_stride = Stride(in),
                                    .weight = weight.f32(),
@@ -92,7 +133,7 @@ class CudaBackend : public Backend {
                     std::span<const int32_t> positions,
                     std::span<const float> inverse_frequency) override {
     CheckHeadNormRope(x, head_dim, norm, positions, inverse_frequency);
-    CheckDevice("HeadNormRope", device_, {&x, &norm});
+    CheckOperands("HeadNormRope", device_, *runtime_, {&x, &norm});
     Must("HeadNormRope",
          LaunchHeadNormRope({.x = x.f32(),
                              .stride = Stride(x),
@@ -108,7 +149,7 @@ class CudaBackend : public Backend {
 
   void AddBias(TensorView x, TensorView bias) override {
     CheckAddBias(x, bias);
-    CheckDevice("AddBias", device_, {&x, &bias});
+    CheckOperands("AddBias", device_, *runtime_, {&x, &bias});
     ElementArgs args = Elements(x, x);
     args.b = bias.f32();
     Must("AddBias", LaunchAddRow(args, stream()));
@@ -116,13 +157,13 @@ class CudaBackend : public Backend {
 
   void SiluMul(TensorView gate_up, TensorView out) override {
     CheckSiluMul(gate_up, out);
-    CheckDevice("SiluMul", device_, {&gate_up, &out});
+    CheckOperands("SiluMul", device_, *runtime_, {&gate_up, &out});
     Must("SiluMul", LaunchSiluMul(Elements(gate_up, out), stream()));
   }
 
   void AddResidual(TensorView residual, TensorView delta, DType round_to) override {
     CheckAddResidual(residual, delta);
-    CheckDevice("AddResidual", device_, {&residual, &delta});
+    CheckOperands("AddResidual", device_, *runtime_, {&residual, &delta});
     ElementArgs args = Elements(residual, residual);
     args.b = delta.f32();
     args.b_stride = Stride(delta);
@@ -134,6 +175,8 @@ class CudaBackend : public Backend {
     CheckConvert(in, out);
     CheckConvertDevices(device_, in, out);
     if (in.rows == 0 || in.cols == 0) return;
+    if (in.device == device_) CheckOperands("Convert", device_, *runtime_, {&in});
+    if (out.device == device_) CheckOperands("Convert", device_, *runtime_, {&out});
     const TensorView from = in.device == device_ ? in : UploadCompact(in);
     const TensorView to = out.device == device_ ? out : Compact(out, &leaving_);
     Must("Convert", LaunchConvert(Elements(from, to), stream()));
@@ -161,8 +204,8 @@ class CudaBackend : public Backend {
   void WriteKv(TensorView k, TensorView v, const AttentionBatch& batch,
                const KvLayer& cache) override {
     CheckWriteKv(k, v, batch, cache);
-    CheckDevice("WriteKv", device_, {&k, &v});
-    CheckDevice("WriteKv", device_, cache);
+    CheckOperands("WriteKv", device_, *runtime_, {&k, &v});
+    CheckCache("WriteKv", cache);
     const RowTable& rows = Rows(batch, cache.shape.block_size);
     Must("WriteKv", LaunchWriteKv({.k = k.f32(),
                                    .v = v.f32(),
@@ -180,8 +223,8 @@ class CudaBackend : public Backend {
   void Attention(TensorView q, const KvLayer& cache, const AttentionBatch& batch, float scale,
                  TensorView out) override {
     CheckAttention(q, cache, batch, out);
-    CheckDevice("Attention", device_, {&q, &out});
-    CheckDevice("Attention", device_, cache);
+    CheckOperands("Attention", device_, *runtime_, {&q, &out});
+    CheckCache("Attention", cache);
     if (q.rows == 0) return;
     if (cache.shape.dtype == DType::kF32) {
       PlainAttend(q, cache, batch, scale, out);
@@ -192,7 +235,7 @@ class CudaBackend : public Backend {
 
   void AdjustLogits(TensorView logits, std::span<const LogitAdjustment> adjustments) override {
     CheckAdjustLogits(logits, adjustments);
-    CheckDevice("AdjustLogits", device_, {&logits});
+    CheckOperands("AdjustLogits", device_, *runtime_, {&logits});
     // Those of one logit keep their order; a thread does each logit.
     std::vector<int32_t> order(adjustments.size());
     std::iota(order.begin(), order.end(), 0);
@@ -241,7 +284,7 @@ class CudaBackend : public Backend {
 
   void Pick(TensorView logits, std::span<const int32_t> ids, std::span<float> out) override {
     CheckPick(logits, ids, out);
-    CheckDevice("Pick", device_, {&logits});
+    CheckOperands("Pick", device_, *runtime_, {&logits});
     const auto count = static_cast<int64_t>(ids.size());
     float* const picked = results_.Of<float>(count);
     Must("Pick",
@@ -254,24 +297,25 @@ class CudaBackend : public Backend {
   void TopCandidates(TensorView logits, int64_t row, int64_t count,
                      std::vector<Candidate>* out) override {
     CHECK(row >= 0 && row < logits.rows && count >= 0);
-    CheckDevice("TopCandidates", device_, {&logits});
+    CheckOperands("TopCandidates", device_, *runtime_, {&logits});
     out->clear();
     if (count == 0 || logits.cols == 0) return;
     // The count, then the candidates.
-    char* const space = results_.Of<char>(16 + logits.cols * 8);
+    char* const space =
+        results_.Of<char>(kSelectCountBytes + logits.cols * int64_t{sizeof(DeviceCandidate)});
     runtime_->Zero(space, 4);
     Must("TopCandidates",
          LaunchSelect({.logits = logits.f32(row),
                        .vocab = static_cast<int32_t>(logits.cols),
                        .wanted = static_cast<int32_t>(std::min(count, logits.cols)),
                        .count = reinterpret_cast<int32_t*>(space),
-                       .candidates = reinterpret_cast<DeviceCandidate*>(space + 16)},
+                       .candidates = reinterpret_cast<DeviceCandidate*>(space + kSelectCountBytes)},
                       stream()));
     int32_t found = 0;
     runtime_->Download(&found, 4, space, 4, 4, 1);
     static_assert(sizeof(Candidate) == sizeof(DeviceCandidate));
     out->resize(found);
-    runtime_->Download(out->data(), 8, space + 16, 8, 8 * int64_t{found}, 1);
+    runtime_->Download(out->data(), 8, space + kSelectCountBytes, 8, 8 * int64_t{found}, 1);
     std::sort(out->begin(), out->end(), [](const Candidate& a, const Candidate& b) {
       return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
     });
@@ -305,6 +349,10 @@ class CudaBackend : public Backend {
   Stream stream() const { return runtime_->stream(); }
   void Must(const char* operation, int error) { runtime_->Must(error, operation); }
 
+  void CheckCache(const char* operation, const KvLayer& cache) const {
+    CheckDevice(operation, device_, cache);
+    CHECK(runtime_->Holds(cache.data, KvLayerBytes(cache.shape))) << operation << ": the KV cache";
+  }
   static const CudaWeight& OwnWeight(const Weight& weight, const char* operation) {
     const auto* own = dynamic_cast<const CudaWeight*>(&weight);
     CHECK(own != nullptr) << operation << " on cuda: a weight packed by another backend";
@@ -313,7 +361,7 @@ class CudaBackend : public Backend {
 
   LogitsArgs Logits(const char* operation, const TensorView& logits, size_t outputs) const {
     CHECK(outputs == static_cast<size_t>(logits.rows));
-    CheckDevice(operation, device_, {&logits});
+    CheckOperands(operation, device_, *runtime_, {&logits});
     return {.logits = logits.f32(),
             .stride = Stride(logits),
             .rows = logits.rows,
@@ -458,6 +506,10 @@ class CudaBackend : public Backend {
   Uploads folds_{runtime_.get()}, picked_ids_{runtime_.get()};
   Uploads adjusted_rows_{runtime_.get()}, adjusted_ids_{runtime_.get()};
   Uploads adjusted_first_{runtime_.get()}, repetitions_{runtime_.get()}, biases_{runtime_.get()};
+
+  CudaFamilyOperators family_operators_{runtime_.get(), device_};
+
+  ProductBounds products_;  // of everything packed so far
 
   BatchKey row_key_, plan_key_;
   RowTable row_table_;

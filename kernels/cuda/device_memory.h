@@ -2,6 +2,7 @@
 // when they change. After the largest step has been seen nothing is allocated any more.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <span>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/status.h"
 #include "kernels/cuda/limits.h"
 #include "kernels/cuda/runtime.h"
 
@@ -24,15 +26,24 @@ class WorkSpace {
   WorkSpace(const WorkSpace&) = delete;
   WorkSpace& operator=(const WorkSpace&) = delete;
 
+  // Makes AtLeast(bytes) take nothing.  RESOURCE_EXHAUSTED when memory is short.
+  absl::Status Reserve(int64_t bytes) {
+    if (bytes <= bytes_) return absl::OkStatus();
+    if (data_ != nullptr) runtime_->Free(data_);
+    data_ = nullptr;
+    bytes_ = 0;
+    TUTTI_ASSIGN_OR_RETURN(data_, runtime_->Allocate(bytes));
+    bytes_ = bytes;
+    return absl::OkStatus();
+  }
+  int64_t bytes() const { return bytes_; }
+
   // At least `bytes`, contents undefined. What was got before is no longer valid.
   void* AtLeast(int64_t bytes) {
     if (bytes <= bytes_) return data_;
-    if (data_ != nullptr) runtime_->Free(data_);
     // Half as much again, so that batches that grow row by row do not allocate at each.
-    bytes_ = bytes + bytes / 2;
-    auto data = runtime_->Allocate(bytes_);
-    CHECK(data.ok()) << "work space of a step: " << data.status();
-    data_ = *data;
+    const absl::Status taken = Reserve(bytes + bytes / 2);
+    CHECK(taken.ok()) << "work space of a step: " << taken;
     return data_;
   }
   template <class T>
@@ -54,10 +65,27 @@ class Uploads {
  public:
   explicit Uploads(Runtime* runtime) : runtime_(runtime) { entries_.reserve(kRememberedUploads); }
   ~Uploads() {
-    for (const Entry& entry : entries_) runtime_->Free(entry.device);
+    for (const Entry& entry : entries_) {
+      if (entry.device != nullptr) runtime_->Free(entry.device);
+    }
   }
   Uploads(const Uploads&) = delete;
   Uploads& operator=(const Uploads&) = delete;
+
+  // Makes Get of arrays of up to `bytes` take nothing.  RESOURCE_EXHAUSTED when memory is short.
+  absl::Status Reserve(int64_t bytes) {
+    while (static_cast<int>(entries_.size()) < kRememberedUploads) entries_.emplace_back();
+    for (Entry& entry : entries_) {
+      if (entry.device != nullptr && entry.capacity >= bytes) continue;
+      TUTTI_RETURN_IF_ERROR(Grow(&entry, bytes));
+    }
+    return absl::OkStatus();
+  }
+  int64_t bytes() const {
+    int64_t total = 0;
+    for (const Entry& entry : entries_) total += entry.capacity;
+    return total;
+  }
 
   // The array on the device; valid until the next call but kRememberedUploads - 1.
   template <class T>
@@ -76,14 +104,17 @@ class Uploads {
   const void* Find(const void* data, int64_t bytes) {
     ++now_;
     for (Entry& entry : entries_) {
-      if (static_cast<int64_t>(entry.content.size()) == bytes &&
+      if (entry.device != nullptr && static_cast<int64_t>(entry.content.size()) == bytes &&
           (bytes == 0 || std::memcmp(entry.content.data(), data, bytes) == 0)) {
         entry.used = now_;
         return entry.device;
       }
     }
     Entry& entry = Oldest();
-    if (entry.capacity < bytes || entry.device == nullptr) Grow(&entry, bytes);
+    if (entry.capacity < bytes || entry.device == nullptr) {
+      const absl::Status taken = Grow(&entry, bytes + bytes / 2);
+      CHECK(taken.ok()) << "a step's small arrays: " << taken;
+    }
     const char* const from = static_cast<const char*>(data);
     entry.content.assign(from, from + bytes);
     entry.used = now_;
@@ -100,14 +131,19 @@ class Uploads {
     return *oldest;
   }
 
-  void Grow(Entry* entry, int64_t bytes) {
+  absl::Status Grow(Entry* entry, int64_t bytes) {
     if (entry->device != nullptr) runtime_->Free(entry->device);
-    constexpr int64_t kSmallest = 4096;
-    entry->capacity = bytes < kSmallest ? kSmallest : bytes + bytes / 2;
-    auto device = runtime_->Allocate(entry->capacity);
-    CHECK(device.ok()) << "a step's small arrays: " << device.status();
-    entry->device = *device;
+    // What it held is gone.
+    entry->device = nullptr;
+    entry->content.clear();
+    entry->capacity = 0;
+    const int64_t capacity = std::max(bytes, kSmallest);
+    TUTTI_ASSIGN_OR_RETURN(entry->device, runtime_->Allocate(capacity));
+    entry->capacity = capacity;
+    return absl::OkStatus();
   }
+
+  static constexpr int64_t kSmallest = 4096;
 
   Runtime* const runtime_;
   std::vector<Entry> entries_;

@@ -11,6 +11,7 @@ namespace {
 class CountingRuntime : public Runtime {
  public:
   absl::StatusOr<void*> Allocate(int64_t bytes) override {
+    if (!room) return absl::ResourceExhaustedError("full");
     ++allocations;
     ++live;
     return std::calloc(1, static_cast<size_t>(bytes));
@@ -29,6 +30,7 @@ class CountingRuntime : public Runtime {
   Stream stream() const override { return nullptr; }
   void Must(int, const char*) override {}
   int allocations = 0, live = 0, uploads = 0;
+  bool room = true;
 };
 
 TEST(DeviceMemoryTest, WorkSpaceOnlyGrows) {
@@ -43,6 +45,30 @@ TEST(DeviceMemoryTest, WorkSpaceOnlyGrows) {
     space.AtLeast(5000);
     EXPECT_EQ(runtime.allocations, 2);
     EXPECT_EQ(runtime.live, 1);
+  }
+  EXPECT_EQ(runtime.live, 0);
+}
+
+TEST(DeviceMemoryTest, WhatIsReservedIsNotTakenLater) {
+  CountingRuntime runtime;
+  {
+    WorkSpace space(&runtime);
+    ASSERT_TRUE(space.Reserve(1000).ok());
+    ASSERT_TRUE(space.Reserve(10).ok());
+    space.AtLeast(1000);
+    EXPECT_EQ(space.bytes(), 1000);
+    EXPECT_EQ(runtime.allocations, 1);
+    Uploads uploads(&runtime);
+    ASSERT_TRUE(uploads.Reserve(40000).ok());
+    EXPECT_EQ(uploads.bytes(), kRememberedUploads * 40000);
+    for (int32_t i = 0; i < 20; ++i) {
+      uploads.Get(std::span<const int32_t>(std::vector<int32_t>(10000, i)));
+    }
+    EXPECT_EQ(runtime.allocations, 1 + kRememberedUploads);
+    runtime.room = false;
+    EXPECT_EQ(space.Reserve(2000).code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_EQ(space.bytes(), 0) << "the old memory was given back first";
+    EXPECT_EQ(uploads.Reserve(50000).code(), absl::StatusCode::kResourceExhausted);
   }
   EXPECT_EQ(runtime.live, 0);
 }

@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "kernels/cuda/experts.h"
 #include "kernels/cuda/leaf_map.h"
-#include "kernels/cuda/sampling.h"
+#include "kernels/cuda/ordered_bits.h"
 
 namespace tutti::kernels::cuda {
 namespace {
@@ -143,6 +144,18 @@ TEST(SamplingTest, BitsOrderAsTheNumbersDo) {
     before = bits;
   }
   EXPECT_EQ(OrderedBits(std::bit_cast<uint32_t>(-0.0f)), OrderedBits(0));
+}
+
+TEST(ExpertOrderTest, LargerLogitsFirstThenSmallerIndicesThenNan) {
+  const auto order = [](float logit, int32_t expert) {
+    return ExpertOrder(OrderedBits(BitsOf(logit)), expert);
+  };
+  EXPECT_GT(order(2, 7), order(1, 0));
+  EXPECT_GT(order(1, 0), order(1, 1));
+  EXPECT_GT(order(-0.0f, 3), order(0, 4));
+  EXPECT_GT(order(-INFINITY, 9), order(NAN, 0));
+  EXPECT_GT(order(NAN, 4095), 0u) << "0 stands for nobody";
+  for (const int32_t expert : {0, 1, 31, 4095}) EXPECT_EQ(ExpertOf(order(-3, expert)), expert);
 }
 
 }  // namespace

@@ -311,10 +311,6 @@ int LaunchOverElements(void (*kernel)(Args), int64_t count, const Args& args, St
 
 }  // namespace
 
-int64_t LeafSumCount(const LeafMap& leaves, int64_t rows, int64_t out_features) {
-  return leaves.leaves == 1 || rows > kStreamRows ? 0 : leaves.leaves * rows * out_features;
-}
-
 int LaunchProduct(DType type, const ProductArgs& args, Stream stream) {
   return type == DType::kBF16 ? LaunchOf<true>(args, stream) : LaunchOf<false>(args, stream);
 }

@@ -33,6 +33,9 @@ class Runtime {
                         int64_t width, int64_t rows) = 0;
   virtual void Zero(void* data, int64_t bytes) = 0;
 
+  // False when the bytes are known not to be memory of this device. Only the emulator knows.
+  virtual bool Holds(const void* data, int64_t bytes) const { return true; }
+
   virtual Stream stream() const = 0;
   // Ends the process unless `error`, of a launch function, is 0.
   virtual void Must(int error, const char* operation) = 0;

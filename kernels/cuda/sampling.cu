@@ -1,20 +1,9 @@
+#include "kernels/cuda/ordered_bits.h"
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/sampling.h"
 
-#ifndef __CUDACC__
-#include <bit>
-#endif
-
 namespace tutti::kernels::cuda {
 namespace {
-
-TUTTI_DEVICE uint32_t BitsOf(float value) {
-#ifdef __CUDACC__
-  return __float_as_uint(value);
-#else
-  return std::bit_cast<uint32_t>(value);
-#endif
-}
 
 TUTTI_DEVICE float Infinity() { return __builtin_huge_valf(); }
 

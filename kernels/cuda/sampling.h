@@ -45,6 +45,9 @@ struct DeviceCandidate {
   float logit;
 };
 
+// In front of the candidates of one row: their count, and room up to the next 16 bytes.
+inline constexpr int64_t kSelectCountBytes = 16;
+
 // All of the `wanted` largest logits of one row, and those equal to the last of them, in no order.
 struct SelectArgs {
   const float* logits = nullptr;  // [vocab]
@@ -54,12 +57,5 @@ struct SelectArgs {
   DeviceCandidate* candidates = nullptr;  // [vocab]
 };
 int LaunchSelect(const SelectArgs& args, Stream stream);
-
-// Whole numbers in the order of the floats: NaN first, then -Inf up to +Inf; -0 equals 0.
-TUTTI_HOST_DEVICE uint32_t OrderedBits(uint32_t bits) {
-  if ((bits & 0x7fffffffu) > 0x7f800000u) return 0;
-  if (bits == 0x80000000u) bits = 0;
-  return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
-}
 
 }  // namespace tutti::kernels::cuda

@@ -7,8 +7,11 @@
 
 namespace tutti::kernels::cuda {
 
-// Device cuda:0, class "cuda-emulated". Its memory is the host's, so a test that mistakes one for
-// the other reads what it wants; views must name the right device all the same.
+// Device cuda:0, class "cuda-emulated". Its memory is out of the host's reach (device_arena.h).
 std::unique_ptr<Backend> MakeEmulatedBackend();
+
+// Of all emulated devices: allocations of memory since the process began, and bytes they have now.
+int64_t EmulatedAllocations();
+int64_t EmulatedBytesInUse();
 
 }  // namespace tutti::kernels::cuda

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "kernels/cuda/emulated/device_arena.h"
 #include "kernels/cuda/gpu.h"
 
 // Saves the registers a function must keep on the current stack, *save = stack pointer, and goes on
@@ -196,6 +197,7 @@ void FinishCopies(int pending) {
 }
 
 void RunGrid(Grid grid, int threads, int shared_bytes, const std::function<void()>& body) {
+  const DeviceArena::Access access;
   Machine& m = TheMachine();
   CHECK(threads > 0 && threads <= kThreadsMax && threads % kWarp == 0) << threads << " threads";
   constexpr int64_t kGridYMax = 65535;  // CUDA's

@@ -1,0 +1,40 @@
+// The operators of kernels/family_operators.h on a GPU. SelectExperts waits for its answer, the
+// others are queued.
+//
+// Thread: the backend's.
+#pragma once
+
+#include <vector>
+
+#include "kernels/cuda/device_memory.h"
+#include "kernels/cuda/runtime.h"
+#include "kernels/cuda/step_memory.h"
+#include "kernels/family_operators.h"
+
+namespace tutti::kernels::cuda {
+
+class CudaFamilyOperators : public FamilyOperators {
+ public:
+  // REQUIRES: the runtime outlives it.
+  CudaFamilyOperators(Runtime* runtime, Device device) : runtime_(runtime), device_(device) {}
+
+  // As Backend::Reserve, of what these operators need.
+  absl::Status Reserve(const WorkBytes& work, const ArrayBytes& arrays);
+  int64_t bytes() const;
+
+  void ScaleRows(TensorView x, std::span<const float> scale) override;
+  void SelectExperts(TensorView logits, int64_t count, bool normalise, std::span<int32_t> experts,
+                     std::span<float> shares) override;
+  void GatherRows(TensorView in, std::span<const int32_t> rows, TensorView out) override;
+  void SumRows(TensorView in, std::span<const int32_t> rows, std::span<const float> weights,
+               TensorView out) override;
+
+ private:
+  Runtime* const runtime_;
+  const Device device_;
+  Uploads scales_{runtime_}, gathered_{runtime_}, summed_{runtime_}, weights_{runtime_};
+  WorkSpace choice_{runtime_};
+  std::vector<char> answer_;  // choice_, on the host
+};
+
+}  // namespace tutti::kernels::cuda

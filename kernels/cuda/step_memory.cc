@@ -1,0 +1,81 @@
+#include "kernels/cuda/step_memory.h"
+
+#include <algorithm>
+
+#include "kernels/cuda/attention.h"
+#include "kernels/cuda/sampling.h"
+
+namespace tutti::kernels::cuda {
+namespace {
+
+int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
+
+// What attention_plan.cc may make of a step within the bounds.
+struct AttentionBounds {
+  int64_t sequences = 0;  // that have rows
+  int64_t pairs = 0;      // of all together
+  int64_t record_floats = 0;
+  int64_t records = 0;
+};
+
+AttentionBounds BoundAttention(const StepBounds& bounds) {
+  AttentionBounds result;
+  result.sequences = std::min(bounds.sequences, bounds.rows);
+  if (bounds.kv.kv_heads == 0 || bounds.kv.dtype == DType::kF32) return result;
+  const int64_t group = bounds.query_heads / bounds.kv.kv_heads;
+  result.pairs = bounds.rows * group;
+  result.record_floats =
+      bounds.kv.kv_heads * kPairs * int64_t{PaddedHeadDim(bounds.kv.head_dim, false)};
+  // Each sequence is cut into shares of kPairs, the last of them not full, up to kSpreadPairs.
+  const int64_t shares = std::min(result.sequences * (kSpreadPairs / kPairs),
+                                  result.sequences + result.pairs / kPairs);
+  const int64_t tiles = RoundUp(bounds.positions, kAttentionTile) / kAttentionTile;
+  const int64_t room = kSpreadBytesMax / (result.record_floats * int64_t{sizeof(float)});
+  result.records = std::min(shares * tiles, room);
+  return result;
+}
+
+}  // namespace
+
+void ProductBounds::Cover(const LeafMap& leaves, int64_t out_features, DType dtype) {
+  if (dtype == DType::kF32) return;
+  packed_width = std::max(packed_width, int64_t{Chunks(leaves)} * kChunkK);
+  if (leaves.leaves > 1) leaf_outputs = std::max(leaf_outputs, leaves.leaves * out_features);
+}
+
+WorkBytes WorkBytesOf(const StepBounds& bounds, const ProductBounds& products) {
+  const AttentionBounds attention = BoundAttention(bounds);
+  constexpr int64_t kFloat = sizeof(float);
+  WorkBytes bytes;
+  bytes.packed_rows = RoundUp(bounds.rows, kTileRows) * products.packed_width * 2;
+  bytes.leaf_sums = std::min<int64_t>(bounds.rows, kStreamRows) * products.leaf_outputs * kFloat;
+  bytes.record_values = attention.records * attention.record_floats * kFloat;
+  bytes.record_sums = attention.records * bounds.kv.kv_heads * kPairs * 2 * kFloat;
+  bytes.carried = bounds.carried_values * kFloat;
+  if (bounds.vocab > 0) {
+    bytes.results = kSelectCountBytes + bounds.vocab * int64_t{sizeof(DeviceCandidate)};
+  }
+  bytes.choice = bounds.rows * bounds.experts_per_token * 2 * kFloat;
+  return bytes;
+}
+
+ArrayBytes ArrayBytesOf(const StepBounds& bounds) {
+  const AttentionBounds attention = BoundAttention(bounds);
+  constexpr int64_t kNumber = sizeof(int32_t);
+  ArrayBytes bytes;
+  bytes.rows = bounds.rows * kNumber;
+  bytes.expert_rows = bounds.rows * bounds.experts_per_token * kNumber;
+  const int64_t table = RoundUp(bounds.positions, bounds.kv.block_size) / bounds.kv.block_size;
+  bytes.blocks = bounds.sequences * table * kNumber;
+  // A list holds the records and one item for each sequence, or for each full block of pairs and
+  // what is left of each sequence.
+  const int64_t walked = attention.sequences + attention.pairs / (kPairs * kAttentionWarps);
+  const int64_t items = std::max(attention.records + attention.sequences, walked);
+  bytes.items = items * int64_t{sizeof(AttentionItem)};
+  bytes.folds = attention.sequences * (kSpreadPairs / kPairs) * int64_t{sizeof(FoldItem)};
+  bytes.vocabulary = bounds.vocab > 0 ? (bounds.vocab + 1) * kNumber : 0;
+  bytes.frequencies = bounds.kv.head_dim / 2 * kNumber;
+  return bytes;
+}
+
+}  // namespace tutti::kernels::cuda
