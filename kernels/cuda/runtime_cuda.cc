@@ -89,14 +89,17 @@ class CudaRuntime : public Runtime {
     MustSucceed(cudaMemsetAsync(data, 0, bytes, stream_), "clearing memory of the GPU");
   }
 
-  Stream stream() const override { return stream_; }
+  Stream stream() const override {
+    UseDevice();  // a kernel may be the first that this thread asks for
+    return stream_;
+  }
   void Must(int error, const char* operation) override {
     MustSucceed(static_cast<cudaError_t>(error), operation);
   }
 
  private:
   // CUDA's current device belongs to the thread, and load and steps may run on two.
-  void UseDevice() { MustSucceed(cudaSetDevice(index_), "cudaSetDevice"); }
+  void UseDevice() const { MustSucceed(cudaSetDevice(index_), "cudaSetDevice"); }
   void Synchronize() {
     MustSucceed(cudaStreamSynchronize(stream_), "waiting for the GPU");
     pinned_used_ = 0;
