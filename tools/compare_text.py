@@ -16,13 +16,16 @@ and for ChatGLM3, vocabularies of the same make are trained on the texts of this
   llama3       tokenizer.json with ignore_merges, HuggingFace tokenizers, and tiktoken
   chatglm      sentencepiece, trained with identity and with nmt_nfkc normalization, whose extra
                spaces are removed
-  templates    prompts of DIR/templates against Jinja as transformers sets it up; the built-in ones
-               of Qwen 1 and ChatGLM3 against what their authors' Python code does, as token ids
+  templates    prompts of DIR/templates and of tools/chat_formats (published formats whose templates
+               are not in DIR, written by their description) against Jinja as transformers sets it
+               up; the built-in ones of Qwen 1 and ChatGLM3 against what their authors' Python code
+               does, as token ids
 
 Exit status 1 when anything differs.
 """
 import argparse
 import base64
+import copy
 import io
 import json
 import os
@@ -392,6 +395,7 @@ def glm_chat_ids(processor, messages, tools, generate):
     ids = [command["[gMASK]"], command["sop"]]
 
     def message_ids(role, metadata, content):
+        metadata = metadata or ""
         return [command[f"<|{role}|>"]] + processor.encode(f"{metadata}\n") + processor.encode(content)
     if tools and (not messages or messages[0]["role"] != "system"):
         messages = [{"role": "system", "content": "Answer the following questions as best as you "
@@ -404,7 +408,7 @@ def glm_chat_ids(processor, messages, tools, generate):
         role = "observation" if message["role"] == "tool" else message["role"]
         calls = message.get("tool_calls") or []
         if content or not calls:
-            ids += message_ids(role, "", content)
+            ids += message_ids(role, message.get("metadata"), content)
         for call in calls:
             function = call.get("function", call)
             arguments = function["arguments"]
@@ -416,16 +420,48 @@ def glm_chat_ids(processor, messages, tools, generate):
     return ids + ([command["<|assistant|>"]] if generate else [])
 
 
+def named(rng, messages):
+    """The same with the fields that clients of tools fill: ids, names, metadata."""
+    last = None
+    for message in messages:
+        for number, call in enumerate(message.get("tool_calls") or []):
+            if "function" in call and rng.random() < 0.7:
+                call["id"] = last = f"call-{rng.randrange(100)}-{number}"
+        if message["role"] == "tool" and last and rng.random() < 0.8:
+            message["tool_call_id"] = last
+            message["name"] = rng.choice(["weather", "<|im_end|>", "Straßenkarte"])
+        if message["role"] == "assistant" and rng.random() < 0.3:
+            message["metadata"] = rng.choice(["weather", "interpreter", "<|user|>"])
+    return messages
+
+
+def alternating(rng):
+    """What formats of two roles take."""
+    messages, kwargs = goldens.conversation(rng)
+    texts = [message["content"] for message in messages]
+    system = [{"role": "system", "content": texts[0]}] if rng.random() < 0.5 else []
+    return system + [{"role": ("user", "assistant")[i % 2], "content": text}
+                     for i, text in enumerate(texts)], kwargs
+
+
 def compare_templates(options, report):
     rng = random.Random(options.seed + 6)
-    conversations = [goldens.conversation(rng) for _ in range(max(60, options.count // 100))]
+    count = max(60, options.count // 100)
+    conversations = [goldens.conversation(rng) for _ in range(count)]
+    conversations = [(named(rng, copy.deepcopy(messages)), kwargs)
+                     for messages, kwargs in conversations]
+    conversations += [alternating(rng) for _ in range(count // 2)]
+    with_tools = sum(any(message["role"] == "tool" or message.get("tool_calls")
+                         for message in messages) for messages, _ in conversations)
+    print(f"templates: {len(conversations)} conversations, {with_tools} with calls or results")
     asked = [{"messages": messages, "kwargs": kwargs, "now": NOW}
              for messages, kwargs in conversations]
     sources = {}
-    for name in sorted(os.listdir(os.path.join(options.testdata, "templates"))):
-        with open(os.path.join(options.testdata, "templates", name), encoding="utf-8",
-                  newline="") as file:
-            sources[name] = file.read()
+    formats = os.path.join(goldens.ROOT, "tools/chat_formats")
+    for folder in (os.path.join(options.testdata, "templates"), formats):
+        for name in sorted(os.listdir(folder)):
+            with open(os.path.join(folder, name), encoding="utf-8", newline="") as file:
+                sources[name] = file.read()
     for name in ("qwen2.5", "qwen3"):
         path = os.path.join(options.testdata, "tokenizers", name, "tokenizer_config.json")
         with open(path, encoding="utf-8") as file:
