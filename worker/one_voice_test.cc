@@ -50,7 +50,7 @@ std::vector<TestRequest> Requests(int64_t vocab) {
 std::vector<TestRequest> ShortRequests(int64_t vocab) {
   std::vector<TestRequest> requests = Requests(vocab);
   for (TestRequest& request : requests) {
-    request.prompt.resize(std::min<size_t>(request.prompt.size(), 12));
+    request.prompt.resize(std::min<size_t>(request.prompt.size(), 10));
     request.max_tokens = 1 + request.max_tokens % 3;
   }
   return requests;
@@ -142,7 +142,7 @@ TEST_P(OneVoiceTest, OnAnyNumberOfThreads) {
 }
 
 TEST_P(OneVoiceTest, WithAnyBlockSizeAndBudget) {
-  ExpectSame(*Pipeline({}, 1, 32, 128), 0, 4);
+  if (!slow_) ExpectSame(*Pipeline({}, 1, 32, 128), 0, 4);
   ExpectSame(*Pipeline({}, 1, 48, 20), 0, 5);
 }
 
