@@ -78,6 +78,8 @@ class Cluster : public SimWorld {
   void MakeWorkers();
   void ScheduleFaults();
   void Fault();
+  void NoteCut(SimWorker* deaf);
+  void RepairCuts();
   void Post(Event event);
   void WakeAt(Instant when);
   void Wake();
@@ -106,10 +108,11 @@ class Cluster : public SimWorld {
   Instant wake_at_ = kInstantNever;
   uint64_t wakes_ = 0;
   std::vector<Action> actions_;
-  std::map<uint32_t, Audit> audits_;        // by pipeline
-  uint64_t last_epoch_ = 0;                 // that any pipeline was assigned
-  std::set<std::string> faulty_;            // workers that may be lost
-  std::map<uint64_t, uint32_t> served_by_;  // pipeline, by a request's seed
+  std::map<uint32_t, Audit> audits_;                // by pipeline
+  uint64_t last_epoch_ = 0;                         // that any pipeline was assigned
+  std::vector<std::pair<SimWorker*, Epoch>> cuts_;  // who hears nothing on some link, in an epoch
+  std::set<std::string> faulty_;                    // workers that may be lost
+  std::map<uint64_t, uint32_t> served_by_;          // pipeline, by a request's seed
   bool serving_ = false;
   SimReport report_;
 };
@@ -326,15 +329,31 @@ void Cluster::Fault() {
       return worker->SlowDown(static_cast<int32_t>(fault_random_.Between(3, 30)),
                               milliseconds(fault_random_.Between(100, 2000)));
     case 4:
-      return blame(worker->CutNextLink());
+      return NoteCut(worker->CutNextLink());
     case 5:
       blame(worker);
       return worker->CutControlLink();
     default:
       if (SimWorker* const deaf = worker->CutRankLink()) {
-        blame(deaf);
+        NoteCut(deaf);
         blame(worker);
       }
+  }
+}
+
+void Cluster::NoteCut(SimWorker* deaf) {
+  if (deaf == nullptr) return;
+  faulty_.insert(deaf->id());
+  if (deaf->up()) cuts_.emplace_back(deaf, deaf->core()->epoch());
+}
+
+// A link cut while nothing was to be sent is only noticed when something is, and with several
+// pipelines that may be never. Whoever runs the cluster starts such a worker again.
+void Cluster::RepairCuts() {
+  for (const auto& [worker, epoch] : cuts_) {
+    if (!worker->up() || worker->core()->epoch() != epoch) continue;
+    worker->Kill();
+    worker->Start();
   }
 }
 
@@ -363,6 +382,8 @@ SimReport Cluster::Run() {
     // A link cut while nothing was to be sent is only noticed when something is.
     clients_.Probe(/*must_succeed=*/false);
     RunUntil([] { return false; }, kSettle);
+    RepairCuts();
+    RunUntil([] { return false; }, kQuiet);
   }
   if (!RunUntil([this] { return AllServe(); }, std::chrono::seconds(60))) {
     Fail(absl::StrCat("not all pipelines come back: ", Status().ShortDebugString()));
