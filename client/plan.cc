@@ -1,5 +1,6 @@
 #include "client/plan.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -7,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/byte_size.h"
-#include "coordinator/module_map.h"
+#include "coordinator/device_map.h"
 
 namespace tutti {
 namespace {
@@ -36,30 +37,36 @@ absl::StatusOr<ModelConfig> LoadConfig(const std::string& path) {
   return ParseModelConfig(text, path);
 }
 
-// The devices in the order of the map's stages, and the stages' layers.
-absl::Status ApplyModuleMap(const PlanRequest& request, const ModelConfig& model,
-                            ClusterOptions* options, std::vector<DeviceSpec>* devices,
-                            std::vector<std::string>* notes) {
+// Those of `devices` that the map uses, in the order of its stages and their ranks, and the stages'
+// layers. `all`: before --max-memory left some out.
+absl::Status ApplyStages(const DeviceMap& map, const std::vector<DeviceSpec>& all,
+                         ClusterOptions* options, std::vector<DeviceSpec>* devices) {
   PlacementOptions& placement = options->placement;
-  if (placement.num_ranks > 1 || options->num_pipelines > 1 || placement.num_stages > 0 ||
+  if (placement.num_ranks != 1 || options->num_pipelines > 1 || placement.num_stages > 0 ||
       !placement.stage_ranks.empty() || !placement.layers.empty()) {
     return absl::InvalidArgumentError(
-        "--device-map FILE says itself how many stages there are, of one device each, and what "
+        "--device-map FILE says itself how many stages there are, of how many devices, and what "
         "they hold; leave out the sizes and --layers");
   }
-  TUTTI_ASSIGN_OR_RETURN(const std::string text,
-                         ReadFile(request.device_map, kModuleMapBytesMax, "a device map"));
-  TUTTI_ASSIGN_OR_RETURN(
-      const ModuleMap map,
-      ParseModuleMap(text, request.device_map, model, static_cast<int64_t>(devices->size())));
+  std::vector<std::string> names;
+  for (const DeviceSpec& device : all) names.push_back(device.name);
+  TUTTI_ASSIGN_OR_RETURN(const std::vector<int64_t> order, ResolveDevices(map, names));
   std::vector<DeviceSpec> ordered;
-  for (const ModuleMap::Stage& stage : map.stages) {
-    ordered.push_back((*devices)[stage.device.index]);
-    placement.layers.push_back(stage.num_layers);
+  for (const int64_t index : order) {
+    const auto left = std::find_if(devices->begin(), devices->end(), [&](const DeviceSpec& device) {
+      return device.name == names[index];
+    });
+    if (left == devices->end()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the device map uses ", names[index], ", which --max-memory leaves out; limit it too"));
+    }
+    ordered.push_back(*left);
   }
-  placement.num_ranks = 1;
+  for (const MappedStage& stage : map.stages) {
+    placement.layers.push_back(stage.num_layers);
+    placement.stage_ranks.push_back(stage.ranks());
+  }
   *devices = std::move(ordered);
-  *notes = map.notes;
   return absl::OkStatus();
 }
 
@@ -68,15 +75,16 @@ absl::Status ApplyModuleMap(const PlanRequest& request, const ModelConfig& model
 absl::StatusOr<PlanReport> MakePlan(const PlanRequest& request) {
   PlanReport report{.options = request.options};
   TUTTI_ASSIGN_OR_RETURN(report.model, LoadConfig(request.model));
-  std::vector<DeviceSpec> devices = request.devices;
-  const std::optional<DeviceMapMode> mode = ParseDeviceMapMode(request.device_map);
-  if (mode.has_value()) {
-    report.options.placement.mode = *mode;
-  } else if (!request.device_map.empty()) {
-    TUTTI_RETURN_IF_ERROR(
-        ApplyModuleMap(request, report.model, &report.options, &devices, &report.notes));
+  TUTTI_ASSIGN_OR_RETURN(DeviceMap map,
+                         ReadDeviceMap(request.device_map, report.model,
+                                       static_cast<int64_t>(request.devices.size())));
+  TUTTI_ASSIGN_OR_RETURN(std::vector<DeviceSpec> devices,
+                         LimitMemory(request.max_memory, request.devices));
+  report.options.placement.mode = map.mode;
+  if (!map.stages.empty()) {
+    TUTTI_RETURN_IF_ERROR(ApplyStages(map, request.devices, &report.options, &devices));
   }
-  TUTTI_ASSIGN_OR_RETURN(devices, LimitMemory(request.max_memory, devices));
+  report.notes = std::move(map.notes);
   TUTTI_ASSIGN_OR_RETURN(report.plan, PlanCluster(report.model, devices, report.options));
   for (const PlacementPlan& pipeline : report.plan.pipelines) {
     report.predictions.push_back(

@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "client/command.h"
 #include "client/format.h"
 #include "client/plan.h"
 #include "client/plan_devices.h"
 #include "client/print.h"
+#include "coordinator/layout_flags.h"
 
 namespace tutti {
 namespace {
@@ -36,32 +36,19 @@ struct PlanFlags {
   bool json = false;
 };
 
-// Most of one size; the devices end it before.
-constexpr int32_t kSizeMax = 16384;
-
-absl::Status ReadRanks(const std::string& text, PlacementOptions* placement) {
-  const std::vector<std::string> parts = absl::StrSplit(text, ',');
-  if (parts.size() == 1) {
-    TUTTI_ASSIGN_OR_RETURN(placement->num_ranks, ParseSize(text, kSizeMax));
-    return absl::OkStatus();
-  }
-  for (const std::string& part : parts) {
-    TUTTI_ASSIGN_OR_RETURN(const int32_t ranks, ParseSize(part, kSizeMax));
-    placement->stage_ranks.push_back(std::max(1, ranks));
-  }
-  return absl::OkStatus();
-}
-
 // Stages fill the devices unless their number is given or left to the search.
 absl::Status ReadSizes(PlanFlags* flags) {
   ClusterOptions& options = flags->request.options;
   PlacementOptions& placement = options.placement;
-  TUTTI_RETURN_IF_ERROR(Annotate(ReadRanks(flags->ranks, &placement), "--tensor-parallel-size"));
-  const auto pipelines = ParseSize(flags->pipelines, kSizeMax);
+  auto ranks = ParseRanks(flags->ranks);
+  if (!ranks.ok()) return Annotate(ranks.status(), "--tensor-parallel-size");
+  placement.num_ranks = ranks->num_ranks;
+  placement.stage_ranks = std::move(ranks->stage_ranks);
+  const auto pipelines = ParseSize(flags->pipelines);
   if (!pipelines.ok()) return Annotate(pipelines.status(), "--pipelines");
   options.num_pipelines = *pipelines;
   if (!flags->stages.empty()) {
-    const auto stages = ParseSize(flags->stages, kSizeMax);
+    const auto stages = ParseSize(flags->stages);
     if (!stages.ok()) return Annotate(stages.status(), "--pipeline-parallel-size");
     placement.num_stages = *stages;
     return absl::OkStatus();

@@ -121,12 +121,4 @@ absl::StatusOr<LinkSpeed> ParseLink(absl::string_view text) {
   return link;
 }
 
-absl::StatusOr<int32_t> ParseSize(absl::string_view text, int32_t most) {
-  if (text == "auto") return 0;
-  int32_t size = 0;
-  if (absl::SimpleAtoi(text, &size) && size >= 1 && size <= most) return size;
-  return absl::InvalidArgumentError(absl::StrCat("\"", OneLine(text), "\" is neither \"auto\" nor ",
-                                                 "a number from 1 to ", most));
-}
-
 }  // namespace tutti

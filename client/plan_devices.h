@@ -1,4 +1,4 @@
-// Devices, links and sizes as they are typed after `tutti plan`.
+// Devices and links as they are typed after `tutti plan`.
 //
 // Threads: pure functions.
 #pragma once
@@ -19,8 +19,5 @@ absl::StatusOr<std::vector<DeviceSpec>> ParseDeviceSpecs(absl::string_view text)
 
 // "25Gbit/s" or "3GB/s,5us": between any two devices.
 absl::StatusOr<LinkSpeed> ParseLink(absl::string_view text);
-
-// "auto" is 0; otherwise a number from 1 to `most`.
-absl::StatusOr<int32_t> ParseSize(absl::string_view text, int32_t most);
 
 }  // namespace tutti

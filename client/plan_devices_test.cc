@@ -51,13 +51,5 @@ TEST(PlanDevicesTest, Links) {
   }
 }
 
-TEST(PlanDevicesTest, Sizes) {
-  EXPECT_EQ(*ParseSize("auto", 8), 0);
-  EXPECT_EQ(*ParseSize("8", 8), 8);
-  for (const char* text : {"0", "9", "-1", "", "two", "1.5"}) {
-    EXPECT_THAT(ParseSize(text, 8).status().ToString(), HasSubstr("a number from 1 to 8")) << text;
-  }
-}
-
 }  // namespace
 }  // namespace tutti

@@ -15,8 +15,10 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "base/machine.h"
 #include "client/child_process.h"
 #include "client/command.h"
@@ -269,7 +271,10 @@ struct PassedOn {
 constexpr PassedOn kPassedOn[] = {
     {"--pipeline-parallel-size", "Stages of a pipeline; unset: as many as its workers make", false},
     {"--tensor-parallel-size", "Ranks each layer is split over: 1, 2, 4 or 8", false},
-    {"--device-map", "File that says which worker serves which layers", false},
+    {"--device-map", "auto, balanced, balanced_low_0, sequential, or a file of layers or modules",
+     false},
+    {"--max-memory", "What of each worker may be used: 0=2GiB,1=4GiB; others are left out", false},
+    {"--min-workers", "Form nothing before so many have joined; unset: all of them", false},
     {"--block-size", "KV slots per block", false},
     {"--max-batch-tokens", "Rows of the largest step", false},
     {"--chunk-tokens", "Rows of one prompt in a step at most", false},
@@ -329,6 +334,22 @@ std::string EnvironmentName(const std::string& flag) {
   return "TUTTI_" + absl::AsciiStrToUpper(absl::StrReplaceAll(flag.substr(2), {{"-", "_"}}));
 }
 
+// The workers are shared out evenly unless told otherwise; empty where a device map says it itself.
+std::string DefaultStages(const CLI::App& app, const UpFlags& flags) {
+  if (app.count("--pipeline-parallel-size") > 0 || app.count("--device-map") > 0) return "";
+  const CLI::Option* ranks = app.get_option("--tensor-parallel-size");
+  int per_stage = 1;
+  // Ranks of each stage say how many stages there are; what is wrong is the coordinator's to say.
+  if (ranks->count() > 0 && !absl::SimpleAtoi(ranks->results().front(), &per_stage)) return "";
+  const CLI::Option* limits = app.get_option("--max-memory");
+  int workers = flags.cluster.workers;  // less those that a limit for others leaves out
+  if (limits->count() > 0) {
+    const std::vector<absl::string_view> limited = absl::StrSplit(limits->results().front(), ',');
+    workers = std::min(workers, static_cast<int>(limited.size()));
+  }
+  return absl::StrCat(std::max(1, workers / flags.pipelines / std::max(1, per_stage)));
+}
+
 // What the user gave, and what follows from it, as flags of the two programs.
 void FillProgramFlags(const CLI::App& app, UpFlags* flags) {
   auto& to_coordinator = flags->cluster.coordinator_flags;
@@ -347,13 +368,14 @@ void FillProgramFlags(const CLI::App& app, UpFlags* flags) {
   to_coordinator.insert(to_coordinator.end(), {"--shutdown-grace", kCoordinatorGraceS});
   to_coordinator.insert(to_coordinator.end(), {"--kv-tokens", absl::StrCat(flags->kv_tokens)});
   to_coordinator.insert(to_coordinator.end(), {"--pipelines", absl::StrCat(flags->pipelines)});
-  // The workers are shared out evenly unless told otherwise; a device map says it itself.
-  if (app.count("--pipeline-parallel-size") == 0 && app.count("--device-map") == 0) {
-    const CLI::Option* ranks = app.get_option("--tensor-parallel-size");
-    const int per_stage = ranks->count() > 0 ? std::max(1, ranks->as<int>()) : 1;
-    const int stages = flags->cluster.workers / flags->pipelines / per_stage;
+  // All of them are about to come: who joins first must not decide anything.
+  if (app.count("--min-workers") == 0) {
     to_coordinator.insert(to_coordinator.end(),
-                          {"--pipeline-parallel-size", absl::StrCat(std::max(1, stages))});
+                          {"--min-workers", absl::StrCat(flags->cluster.workers)});
+  }
+  const std::string stages = DefaultStages(app, *flags);
+  if (!stages.empty()) {
+    to_coordinator.insert(to_coordinator.end(), {"--pipeline-parallel-size", stages});
   }
 }
 

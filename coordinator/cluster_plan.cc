@@ -36,15 +36,7 @@ class Search {
     const auto count = static_cast<int64_t>(devices.size());
     as_given_.resize(count);
     std::iota(as_given_.begin(), as_given_.end(), 0);
-    largest_first_ = as_given_;
-    std::stable_sort(largest_first_.begin(), largest_first_.end(), [&](int64_t a, int64_t b) {
-      const DeviceSpec& x = devices_[a];
-      const DeviceSpec& y = devices_[b];
-      if (x.speed.read_bytes_per_second != y.speed.read_bytes_per_second) {
-        return x.speed.read_bytes_per_second > y.speed.read_bytes_per_second;
-      }
-      return x.memory_bytes > y.memory_bytes;
-    });
+    largest_first_ = LargestFirst(devices_);
   }
 
   absl::StatusOr<ClusterPlan> Run();

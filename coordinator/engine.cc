@@ -7,9 +7,20 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/engine_impl.h"
+#include "model/partition.h"
 
 namespace tutti {
 namespace {
+
+// What the smallest part of the model takes: with as many ranks as there may be.
+int64_t SmallestMemory(const EngineOptions& options) {
+  PlacementOptions placement = PlacementOptionsOf(options);
+  if (placement.num_ranks == 0) {
+    placement.num_ranks = kLeaves;
+    while (!CheckRanks(options.model, placement.num_ranks).ok()) placement.num_ranks /= 2;
+  }
+  return SmallestStageBytes(options.model, placement);
+}
 
 MembershipOptions MembershipOptionsOf(const EngineOptions& options) {
   return {.cluster_id = options.cluster_id,
@@ -17,7 +28,7 @@ MembershipOptions MembershipOptionsOf(const EngineOptions& options) {
           .model_fingerprint = options.model_fingerprint,
           .numerics_class = options.numerics_class,
           .mix_numerics = options.mix_numerics,
-          .memory_bytes_min = SmallestStageBytes(options.model, PlacementOptionsOf(options))};
+          .memory_bytes_min = SmallestMemory(options)};
 }
 
 SchedulerOptions SchedulerOptionsOf(const EngineOptions& options) {
@@ -58,7 +69,8 @@ Engine::Impl::Impl(EngineOptions options)
       membership_(MembershipOptionsOf(options_)),
       directory_(DirectoryOptionsOf(options_)) {
   // A device map says which workers make a pipeline, so there is one.
-  const int32_t count = options_.device_map.empty() ? std::max(1, options_.num_pipelines) : 1;
+  const bool mapped = !options_.device_map.stages.empty();
+  const int32_t count = mapped ? 1 : std::max(1, options_.num_pipelines);
   for (int32_t i = 0; i < count; ++i) AddUnit();
 }
 

@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "coordinator/device_map.h"
 #include "coordinator/events.h"
+#include "coordinator/max_memory.h"
 #include "coordinator/prefix_hash.h"
 #include "model/model_config.h"
 #include "tutti/v1/cluster.pb.h"
@@ -27,19 +29,18 @@ struct EngineOptions {
   std::string model_fingerprint;
   std::string build;
   std::string cluster_id;
-  int32_t num_stages = 1;  // --pipeline-parallel-size
-  int32_t num_ranks = 1;   // --tensor-parallel-size: of every stage
+  // --pipeline-parallel-size, and --tensor-parallel-size of every stage. 0: chosen from the workers
+  // that join.
+  int32_t num_stages = 1;
+  int32_t num_ranks = 1;
   // Of each stage; empty: num_ranks everywhere.
   std::vector<int32_t> stage_ranks;
   int32_t num_pipelines = 1;  // --pipelines; 0: as many as the workers that join allow
-  // --device-map FILE: the workers and layers of each stage. Empty: placement decides.
-  struct StageOverride {
-    std::string worker_id;
-    int32_t num_layers = 0;
-    std::vector<std::string> further_ranks = {};  // the workers of ranks 1, 2, ... of the stage
-    int32_t ranks() const { return 1 + static_cast<int32_t>(further_ranks.size()); }
-  };
-  std::vector<StageOverride> device_map;
+  DeviceMap device_map;  // --device-map. With the stages of a file there is one pipeline.
+  MaxMemory max_memory;  // --max-memory: what of each worker may be used; empty: all of all
+  // --min-workers: nothing forms before so many have joined. 0: where numbers or sizes depend on
+  // who joins, when nobody has for kJoinSettle.
+  int32_t min_workers = 0;
   std::string numerics_class;  // "": that of the first worker of the pipeline
   bool mix_numerics =
       false;  // the operator allows a pipeline of several classes, and is told so aloud
@@ -47,6 +48,7 @@ struct EngineOptions {
   bool enable_prefix_caching = true;
   Hash128 prefix_key;         // of the KV directory's names: random, and never outside the process
   int64_t kv_tokens_max = 0;  // 0: as much as memory allows, up to max_sequences * max_model_len
+  int64_t kv_tokens_min = 0;  // a placement with less room is refused
   int32_t max_batch_tokens = 512;  // rows of the largest step
   int32_t chunk_tokens = 128;      // rows of one prompt in a step at most
   int32_t max_sequences = 256;     // running at once

@@ -14,8 +14,11 @@
 #include <vector>
 
 #include "coordinator/admission_queue.h"
+#include "coordinator/device_numbers.h"
 #include "coordinator/engine.h"
+#include "coordinator/forming.h"
 #include "coordinator/kv_directory.h"
+#include "coordinator/layout_choice.h"
 #include "coordinator/membership.h"
 #include "coordinator/pipeline.h"
 #include "coordinator/request_table.h"
@@ -94,9 +97,14 @@ class Engine::Impl {
   // Pipelines.
   void AddUnit();
   void FormPipelines();
-  bool FormWaiting(std::vector<Worker*>* idle);
-  void FormMore(std::vector<Worker*>* idle);
-  void ReleaseIdle(const std::vector<Worker*>& idle);
+  bool Settled();
+  absl::Status SettleLayout(const std::vector<Offer>& offers);
+  void RefuseForming(const absl::Status& why);
+  bool FormWaiting(std::vector<Offer>* offers);
+  void FormMore(std::vector<Offer>* offers);
+  void Form(Pipeline* pipeline, const Formation& formation, std::vector<Offer>* offers);
+  void CannotForm(Pipeline* pipeline, const absl::Status& why);
+  void ReleaseIdle();
   void EndPipeline(Unit* unit, const std::string& why);
   void SettleAfterLoss(const std::vector<Sequence*>& lost, const std::string& why);
   bool AnyServing() const;
@@ -111,7 +119,11 @@ class Engine::Impl {
 
   const EngineOptions options_;
   Membership membership_;
-  Epoch last_epoch_;  // counted over all pipelines
+  DeviceNumbers numbers_;
+  LayoutChoice layout_{&options_};
+  Instant members_changed_at_{};
+  std::string refusal_;  // the last that was told as a Notice
+  Epoch last_epoch_;     // counted over all pipelines
   KvDirectory directory_;
   std::vector<std::unique_ptr<Unit>> units_;
   RequestTable requests_;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/plain_name.h"
 #include "coordinator/limits.h"
 #include "spdlog/spdlog.h"
 
@@ -20,14 +21,6 @@ Overloaded(Ts...) -> Overloaded<Ts...>;
 constexpr Duration kHelloTimeout = std::chrono::milliseconds(kHelloTimeoutMs);
 
 }  // namespace
-
-bool IsPlainName(std::string_view name) {
-  if (name.empty() || name.size() > 128) return false;
-  return std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-           c == '_' || c == '-';
-  });
-}
 
 // Posts what one control link delivers. Lives as long as the link does.
 class EngineLoop::LinkReceiver : public LinkHandler {
@@ -218,6 +211,10 @@ void EngineLoop::Apply(std::vector<Action>* actions) {
             [&](DeliverTokens& tokens) { sink_->OnTokens(std::move(tokens)); },
             [&](FinishRequest& finish) { sink_->OnFinish(std::move(finish)); },
             [&](ServingChanged& changed) { sink_->OnServing(changed.serving, changed.why_not); },
+            [&](Notice& notice) {
+              spdlog::log(notice.warning ? spdlog::level::warn : spdlog::level::info, "{}",
+                          notice.text);
+            },
         },
         action);
   }

@@ -106,7 +106,4 @@ class EngineLoop {
   std::vector<Action> actions_;
 };
 
-// Worker ids and served model names: [A-Za-z0-9._-]{1,128}.
-bool IsPlainName(std::string_view name);
-
 }  // namespace tutti

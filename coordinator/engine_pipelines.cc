@@ -9,10 +9,14 @@
 namespace tutti {
 namespace {
 
-void TakeFrom(std::vector<Worker*>* idle, const std::vector<Worker*>& taken) {
-  std::erase_if(*idle, [&](const Worker* worker) {
-    return std::find(taken.begin(), taken.end(), worker) != taken.end();
+void TakeFrom(std::vector<Offer>* offers, const std::vector<Worker*>& taken) {
+  std::erase_if(*offers, [&](const Offer& offer) {
+    return std::find(taken.begin(), taken.end(), offer.worker) != taken.end();
   });
+}
+
+std::string Workers(size_t count) {
+  return absl::StrCat(count, count == 1 ? " worker has joined" : " workers have joined");
 }
 
 }  // namespace
@@ -26,15 +30,94 @@ void Engine::Impl::FormPipelines() {
   if (!may_form_ && now_ < form_at_) return;
   may_form_ = false;
   form_at_ = kInstantNever;
-  std::vector<Worker*> idle = membership_.Idle();
-  const bool all_formed = FormWaiting(&idle);
+  absl::StatusOr<std::vector<Offer>> offers = OffersOf(options_, numbers_, membership_.Idle());
+  if (!offers.ok()) return RefuseForming(Annotate(offers.status(), "waiting for workers"));
+  if (const absl::Status settled = SettleLayout(*offers); !settled.ok()) {
+    return RefuseForming(settled);
+  }
+  const bool all_formed = FormWaiting(&*offers);
   if (!all_formed) return;  // those who wait may want what the idle still hold
-  if (options_.num_pipelines == 0 && options_.device_map.empty()) FormMore(&idle);
-  ReleaseIdle(idle);
+  if (options_.num_pipelines == 0 && options_.device_map.stages.empty()) FormMore(&*offers);
+  ReleaseIdle();
+}
+
+// Whether enough have joined to decide what depends on who has.
+bool Engine::Impl::Settled() {
+  if (options_.min_workers > 0) {
+    return membership_.size() >= static_cast<size_t>(options_.min_workers);
+  }
+  const Instant settled_at = members_changed_at_ + kJoinSettle;
+  if (now_ >= settled_at) return true;
+  form_at_ = std::min(form_at_, settled_at);
+  return false;
+}
+
+// Decides the shape of the pipelines where flags leave it open; keeps what was decided as long as a
+// pipeline has that shape, or one can form in it. Not OK: nothing can form yet.
+absl::Status Engine::Impl::SettleLayout(const std::vector<Offer>& offers) {
+  const bool formed = std::any_of(units_.begin(), units_.end(), [](const auto& unit) {
+    return unit->pipeline.state() != Pipeline::State::kWaiting;
+  });
+  if (formed || membership_.size() == 0) return absl::OkStatus();
+  const bool numbers_matter =
+      layout_.open() || layout_.orders_devices() || options_.min_workers > 0;
+  bool decide = !numbers_.fixed() && numbers_matter;
+  if (layout_.open() && !decide) {
+    decide = !ChooseFormation(options_, *layout_.shape(), numbers_, offers).ok();
+  }
+  if (!decide) return absl::OkStatus();
+  if (!Settled()) {
+    if (options_.min_workers > 0) {
+      return absl::UnavailableError(absl::StrCat("waiting for workers: ", membership_.size(),
+                                                 " of at least ", options_.min_workers,
+                                                 " have joined (--min-workers)"));
+    }
+    return absl::UnavailableError(absl::StrCat(
+        Workers(membership_.size()), "; the layout is decided when nobody has joined or left for ",
+        static_cast<int64_t>(Seconds(kJoinSettle)), " s, or --min-workers have"));
+  }
+  if (!layout_.open()) return absl::OkStatus();
+  if (offers.empty()) return absl::UnavailableError("waiting for workers: none may be used");
+  std::vector<DeviceSpec> devices;
+  for (const Offer& offer : offers) devices.push_back(offer.device);
+  TUTTI_RETURN_IF_ERROR(layout_.Choose(devices));
+  actions_->push_back(Notice{layout_.Describe()});
+  return absl::OkStatus();
+}
+
+void Engine::Impl::CannotForm(Pipeline* pipeline, const absl::Status& why) {
+  const std::string reason(why.message());
+  pipeline->CannotForm(reason);
+  // That workers are missing is no news while they start; that they will not do is.
+  if (absl::IsUnavailable(why) || refusal_ == reason) return;
+  refusal_ = reason;
+  actions_->push_back(
+      Notice{absl::StrCat("no pipeline can form: ", reason), /*warning=*/!absl::IsNotFound(why)});
+}
+
+void Engine::Impl::RefuseForming(const absl::Status& why) {
+  for (const auto& unit : units_) {
+    Pipeline& pipeline = unit->pipeline;
+    if (pipeline.WantsWorkers(now_)) {
+      CannotForm(&pipeline, why);
+    } else if (pipeline.state() == Pipeline::State::kWaiting) {
+      form_at_ = std::min(form_at_, pipeline.next_deadline());
+    }
+  }
+}
+
+void Engine::Impl::Form(Pipeline* pipeline, const Formation& formation,
+                        std::vector<Offer>* offers) {
+  TakeFrom(offers, formation.workers);
+  pipeline->Form(formation, now_, actions_);
+  numbers_.Fix();
+  refusal_.clear();
+  state_changed_ = true;
+  WatchFor(options_.load_timeout);
 }
 
 // False: some pipeline has to go on waiting.
-bool Engine::Impl::FormWaiting(std::vector<Worker*>* idle) {
+bool Engine::Impl::FormWaiting(std::vector<Offer>* offers) {
   bool all_formed = true;
   for (const auto& unit : units_) {
     Pipeline& pipeline = unit->pipeline;
@@ -44,36 +127,37 @@ bool Engine::Impl::FormWaiting(std::vector<Worker*>* idle) {
       form_at_ = std::min(form_at_, pipeline.next_deadline());
       continue;
     }
-    absl::StatusOr<Formation> formation = ChooseFormation(options_, *idle);
+    if (!layout_.shape().has_value()) {  // nobody has joined yet
+      all_formed = false;
+      CannotForm(&pipeline, absl::UnavailableError("waiting for workers: none has joined"));
+      continue;
+    }
+    const absl::StatusOr<Formation> formation =
+        ChooseFormation(options_, *layout_.shape(), numbers_, *offers);
     if (!formation.ok()) {
-      pipeline.CannotForm(std::string(formation.status().message()));
+      CannotForm(&pipeline, formation.status());
       all_formed = false;
       continue;
     }
-    TakeFrom(idle, formation->workers);
-    pipeline.Form(*formation, now_, actions_);
-    state_changed_ = true;
-    WatchFor(options_.load_timeout);
+    Form(&pipeline, *formation, offers);
   }
   return all_formed;
 }
 
 // As many more as the idle workers allow.
-void Engine::Impl::FormMore(std::vector<Worker*>* idle) {
+void Engine::Impl::FormMore(std::vector<Offer>* offers) {
   for (;;) {
-    absl::StatusOr<Formation> formation = ChooseFormation(options_, *idle);
+    const absl::StatusOr<Formation> formation =
+        ChooseFormation(options_, *layout_.shape(), numbers_, *offers);
     if (!formation.ok()) return;
     AddUnit();
-    state_changed_ = true;
-    TakeFrom(idle, formation->workers);
-    units_.back()->pipeline.Form(*formation, now_, actions_);
-    WatchFor(options_.load_timeout);
+    Form(&units_.back()->pipeline, *formation, offers);
   }
 }
 
 // Whoever holds a shard of an earlier epoch and has no part in any pipeline lets it go.
-void Engine::Impl::ReleaseIdle(const std::vector<Worker*>& idle) {
-  for (Worker* worker : idle) {
+void Engine::Impl::ReleaseIdle() {
+  for (Worker* worker : membership_.Idle()) {
     if (!std::exchange(worker->holds_shard, false)) continue;
     v1::Frame frame;
     frame.set_epoch(worker->shard_epoch.value());

@@ -22,6 +22,8 @@ void Engine::Impl::On(const WorkerJoined& event) {
     return;
   }
   membership_.Join(event.link, event.hello, now_);
+  numbers_.Join(event.hello.worker_id());
+  members_changed_at_ = now_;
   may_form_ = true;
   WatchFor(options_.lease);
   v1::Frame frame;
@@ -130,7 +132,9 @@ void Engine::Impl::LoseWorker(LinkKey link, const absl::Status& reason, bool clo
   Unit* const unit = UnitOf(*worker);
   const std::string name =
       unit == nullptr ? absl::StrCat("worker ", worker->id()) : unit->pipeline.Describe(*worker);
+  numbers_.Leave(worker->id());
   membership_.Remove(link);
+  members_changed_at_ = now_;
   may_form_ = true;
   if (close) actions_->push_back(CloseWorker{link, reason});
   if (unit != nullptr) EndPipeline(unit, absl::StrCat(name, " was lost: ", reason.message()));

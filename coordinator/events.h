@@ -85,8 +85,13 @@ struct ServingChanged {
   bool serving = false;
   std::string why_not;
 };
+// For the log: a layout that was chosen, or why no pipeline can form.
+struct Notice {
+  std::string text;
+  bool warning = false;
+};
 
 using Action =
-    std::variant<SendToWorker, CloseWorker, DeliverTokens, FinishRequest, ServingChanged>;
+    std::variant<SendToWorker, CloseWorker, DeliverTokens, FinishRequest, ServingChanged, Notice>;
 
 }  // namespace tutti

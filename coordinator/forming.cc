@@ -2,86 +2,111 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "coordinator/placement_modes.h"
 
 namespace tutti {
 namespace {
 
-absl::StatusOr<PlacementPlan> Place(const EngineOptions& options,
-                                    const std::vector<Worker*>& workers) {
+std::vector<DeviceSpec> DevicesOf(const std::vector<Offer>& offers) {
   std::vector<DeviceSpec> devices;
-  for (const Worker* worker : workers) {
-    devices.push_back(
-        {.name = worker->id(), .memory_bytes = worker->hello.memory_bytes(), .speed = {}});
-  }
-  return PlanPlacement(options.model, devices, PlacementOptionsOf(options));
+  for (const Offer& offer : offers) devices.push_back(offer.device);
+  return devices;
 }
 
-absl::StatusOr<Formation> MappedFormation(const EngineOptions& options,
-                                          const std::vector<Worker*>& idle) {
+absl::StatusOr<Formation> Place(const EngineOptions& options, const PipelineShape& shape,
+                                const std::vector<Offer>& offers) {
+  PlacementOptions placement = PlacementOptionsOf(options);
+  placement.num_stages = shape.num_stages;
+  placement.num_ranks = shape.num_ranks;
+  placement.stage_ranks = shape.stage_ranks;
   Formation formation;
-  std::vector<std::string> missing;
-  const auto take = [&](const std::string& id) {
-    const auto found = std::find_if(idle.begin(), idle.end(),
-                                    [&](const Worker* worker) { return worker->id() == id; });
-    if (found == idle.end()) {
-      missing.push_back(id);
-    } else {
-      formation.workers.push_back(*found);
+  TUTTI_ASSIGN_OR_RETURN(formation.placement,
+                         PlanPlacement(options.model, DevicesOf(offers), placement));
+  for (const StagePlan& stage : formation.placement.stages) {
+    for (const RankPlan& rank : stage.ranks) {
+      formation.workers.push_back(offers[rank.device_index].worker);
     }
-  };
-  for (const EngineOptions::StageOverride& stage : options.device_map) {
-    take(stage.worker_id);
-    for (const std::string& id : stage.further_ranks) take(id);
   }
-  if (!missing.empty()) {
-    return absl::UnavailableError(
-        absl::StrCat("waiting for workers of the device map: ", absl::StrJoin(missing, ", ")));
-  }
-  TUTTI_ASSIGN_OR_RETURN(formation.placement, Place(options, formation.workers));
   return formation;
 }
 
-// The `count` workers with most memory, in the order of `idle`.
-std::vector<Worker*> Largest(const std::vector<Worker*>& idle, size_t count) {
-  std::vector<Worker*> largest = idle;
-  std::stable_sort(largest.begin(), largest.end(), [](const Worker* a, const Worker* b) {
-    return a->hello.memory_bytes() > b->hello.memory_bytes();
+absl::StatusOr<Formation> MappedFormation(const EngineOptions& options, const PipelineShape& shape,
+                                          const DeviceNumbers& numbers,
+                                          const std::vector<Offer>& offers) {
+  const absl::StatusOr<std::vector<int64_t>> devices =
+      ResolveDevices(options.device_map, numbers.names());
+  if (!devices.ok()) return Annotate(devices.status(), "waiting for workers");
+  std::vector<Offer> chosen;
+  std::vector<std::string> missing;
+  for (const int64_t number : *devices) {
+    const std::string& name = numbers.names()[number];
+    const auto found = std::find_if(offers.begin(), offers.end(),
+                                    [&](const Offer& offer) { return offer.worker->id() == name; });
+    if (found == offers.end()) {
+      missing.push_back(name);
+    } else {
+      chosen.push_back(*found);
+    }
+  }
+  if (missing.empty()) return Place(options, shape, chosen);
+  return absl::UnavailableError(
+      absl::StrCat("waiting for workers of the device map: ", absl::StrJoin(missing, ", "),
+                   options.max_memory.empty() ? "" : " (away, or left out by --max-memory)"));
+}
+
+// The `count` offers with most memory, in the order of `offers`.
+std::vector<Offer> Largest(const std::vector<Offer>& offers, size_t count) {
+  std::vector<Offer> largest = offers;
+  std::stable_sort(largest.begin(), largest.end(), [](const Offer& a, const Offer& b) {
+    return a.device.memory_bytes > b.device.memory_bytes;
   });
   largest.resize(count);
-  std::sort(largest.begin(), largest.end(),
-            [](const Worker* a, const Worker* b) { return NaturallyBefore(a->id(), b->id()); });
+  std::sort(largest.begin(), largest.end(), [](const Offer& a, const Offer& b) {
+    return NaturallyBefore(a.worker->id(), b.worker->id());
+  });
   return largest;
 }
 
 // Whoever holds the shard of a stage and rank keeps them, the others fill up in order.
-std::vector<Worker*> KeepStages(const EngineOptions& options, const std::vector<Worker*>& workers) {
-  std::vector<Worker*> kept(workers.size(), nullptr);
-  std::vector<Worker*> others;
-  for (Worker* worker : workers) {
+std::vector<Offer> KeepStages(const PipelineShape& shape, const std::vector<Offer>& offers) {
+  std::vector<Offer> kept(offers.size());
+  std::vector<Offer> others;
+  for (const Offer& offer : offers) {
+    const Worker& worker = *offer.worker;
     size_t place = kept.size();
-    if (worker->holds_shard && worker->held_stage < options.num_stages &&
-        worker->held_rank < RanksOf(options, worker->held_stage)) {
-      place = static_cast<size_t>(worker->held_rank);
-      for (int32_t stage = 0; stage < worker->held_stage; ++stage) {
-        place += static_cast<size_t>(RanksOf(options, stage));
+    if (worker.holds_shard && worker.held_stage < shape.num_stages &&
+        worker.held_rank < shape.ranks_of(worker.held_stage)) {
+      place = static_cast<size_t>(worker.held_rank);
+      for (int32_t stage = 0; stage < worker.held_stage; ++stage) {
+        place += static_cast<size_t>(shape.ranks_of(stage));
       }
     }
-    if (place < kept.size() && kept[place] == nullptr) {
-      kept[place] = worker;
+    if (place < kept.size() && kept[place].worker == nullptr) {
+      kept[place] = offer;
     } else {
-      others.push_back(worker);
+      others.push_back(offer);
     }
   }
   auto next = others.begin();
-  for (Worker*& worker : kept) {
-    if (worker == nullptr) worker = *next++;
+  for (Offer& offer : kept) {
+    if (offer.worker == nullptr) offer = *next++;
   }
   return kept;
+}
+
+std::vector<Offer> InOrder(const std::vector<Offer>& offers, bool largest_first) {
+  if (!largest_first) return offers;
+  std::vector<Offer> ordered;
+  for (const int64_t index : LargestFirst(WithComparableSpeeds(DevicesOf(offers)))) {
+    ordered.push_back(offers[index]);
+  }
+  return ordered;
 }
 
 }  // namespace
@@ -92,47 +117,83 @@ int32_t MaxModelLen(const EngineOptions& options) {
       options.max_model_len > 0 ? std::min<int64_t>(options.max_model_len, context) : context);
 }
 
-int32_t RanksOf(const EngineOptions& options, int32_t stage) {
-  if (!options.device_map.empty()) return options.device_map[stage].ranks();
-  return options.stage_ranks.empty() ? options.num_ranks : options.stage_ranks[stage];
-}
-
-int32_t WorkersOfPipeline(const EngineOptions& options) {
-  int32_t workers = 0;
-  for (int32_t stage = 0; stage < options.num_stages; ++stage) workers += RanksOf(options, stage);
-  return workers;
-}
-
 PlacementOptions PlacementOptionsOf(const EngineOptions& options) {
   PlacementOptions placement{.num_stages = options.num_stages,
+                             .num_ranks = options.num_ranks,
+                             .stage_ranks = options.stage_ranks,
+                             .mode = options.device_map.mode,
                              .block_size = options.block_size,
                              .max_batch_tokens = options.max_batch_tokens,
                              .max_sequences = options.max_sequences,
                              .max_model_len = MaxModelLen(options),
-                             .kv_tokens_max = options.kv_tokens_max};
-  for (int32_t stage = 0; stage < options.num_stages; ++stage) {
-    placement.stage_ranks.push_back(RanksOf(options, stage));
+                             .kv_tokens_max = options.kv_tokens_max,
+                             .kv_tokens_min = options.kv_tokens_min};
+  const std::vector<MappedStage>& stages = options.device_map.stages;
+  if (stages.empty()) return placement;
+  placement.num_stages = static_cast<int32_t>(stages.size());
+  placement.stage_ranks.clear();
+  for (const MappedStage& stage : stages) {
+    placement.layers.push_back(stage.num_layers);
+    placement.stage_ranks.push_back(stage.ranks());
   }
-  for (const auto& stage : options.device_map) placement.layers.push_back(stage.num_layers);
   return placement;
 }
 
-absl::StatusOr<Formation> ChooseFormation(const EngineOptions& options,
-                                          const std::vector<Worker*>& idle) {
-  if (!options.device_map.empty()) return MappedFormation(options, idle);
-  const auto wanted = static_cast<size_t>(WorkersOfPipeline(options));
-  if (idle.size() < wanted) {
-    return absl::UnavailableError(
-        absl::StrCat("waiting for workers: ", idle.size(), " of ", wanted,
-                     options.num_pipelines <= 1 ? " have joined" : " are free"));
+absl::StatusOr<std::vector<Offer>> OffersOf(const EngineOptions& options,
+                                            const DeviceNumbers& numbers,
+                                            const std::vector<Worker*>& idle) {
+  std::vector<Offer> offers;
+  for (Worker* worker : idle) {
+    offers.push_back(
+        {worker,
+         {.name = worker->id(), .memory_bytes = worker->hello.memory_bytes(), .speed = {}}});
   }
-  std::vector<Worker*> chosen(idle.begin(), idle.begin() + static_cast<ptrdiff_t>(wanted));
-  std::vector<Worker*> order = KeepStages(options, chosen);
-  absl::StatusOr<PlacementPlan> placed = Place(options, order);
-  if (!placed.ok()) placed = Place(options, order = chosen);
-  if (!placed.ok() && idle.size() > wanted) placed = Place(options, order = Largest(idle, wanted));
-  TUTTI_ASSIGN_OR_RETURN(PlacementPlan placement, std::move(placed));
-  return Formation{std::move(order), std::move(placement)};
+  if (options.device_map.mode != DeviceMapMode::kAuto) {
+    std::stable_sort(offers.begin(), offers.end(), [&](const Offer& a, const Offer& b) {
+      return numbers.NumberOf(a.device.name) < numbers.NumberOf(b.device.name);
+    });
+  }
+  if (options.max_memory.empty()) return offers;
+  std::vector<DeviceSpec> all;
+  for (const std::string& name : numbers.names()) {
+    // Whatever a worker has, the limit holds; those that are away only keep their numbers.
+    all.push_back({.name = name, .memory_bytes = std::numeric_limits<int64_t>::max(), .speed = {}});
+  }
+  TUTTI_ASSIGN_OR_RETURN(const std::vector<DeviceSpec> limited,
+                         LimitMemory(options.max_memory, all));
+  std::vector<Offer> left;
+  for (Offer& offer : offers) {
+    for (const DeviceSpec& limit : limited) {
+      if (limit.name != offer.device.name) continue;
+      offer.device.memory_bytes = std::min(offer.device.memory_bytes, limit.memory_bytes);
+      left.push_back(offer);
+    }
+  }
+  return left;
+}
+
+absl::StatusOr<Formation> ChooseFormation(const EngineOptions& options, const PipelineShape& shape,
+                                          const DeviceNumbers& numbers,
+                                          const std::vector<Offer>& offers) {
+  if (!options.device_map.stages.empty()) {
+    return MappedFormation(options, shape, numbers, offers);
+  }
+  const auto wanted = static_cast<size_t>(shape.num_workers);
+  if (offers.size() < wanted) {
+    return absl::UnavailableError(
+        absl::StrCat("waiting for workers: ", offers.size(), " of ", wanted,
+                     options.num_pipelines <= 1 ? " have joined" : " are free",
+                     options.max_memory.empty() ? "" : ", of those that --max-memory leaves"));
+  }
+  std::vector<Offer> chosen = InOrder(offers, shape.largest_first);
+  chosen.resize(wanted);
+  if (options.device_map.mode != DeviceMapMode::kAuto) return Place(options, shape, chosen);
+  absl::StatusOr<Formation> formation = Place(options, shape, KeepStages(shape, chosen));
+  if (!formation.ok()) formation = Place(options, shape, chosen);
+  if (!formation.ok() && offers.size() > wanted) {
+    formation = Place(options, shape, Largest(offers, wanted));
+  }
+  return formation;
 }
 
 }  // namespace tutti

@@ -8,30 +8,44 @@
 #include <vector>
 
 #include "base/status.h"
+#include "coordinator/device_numbers.h"
 #include "coordinator/engine.h"
+#include "coordinator/layout_choice.h"
 #include "coordinator/membership.h"
 #include "coordinator/placement.h"
 
 namespace tutti {
 
-// What the engine's options say about placement.
+// What the engine's options say about placement; sizes that are left open are 0.
 PlacementOptions PlacementOptionsOf(const EngineOptions& options);
 // The options' limit, or the model's context.
 int32_t MaxModelLen(const EngineOptions& options);
 
-// Ranks of a stage, and workers of a pipeline.  REQUIRES: 0 <= stage < num_stages
-int32_t RanksOf(const EngineOptions& options, int32_t stage);
-int32_t WorkersOfPipeline(const EngineOptions& options);
+// An idle worker, and what of it may be used.
+struct Offer {
+  Worker* worker = nullptr;
+  DeviceSpec device;
+};
+
+// All that --max-memory leaves of the idle workers: in the order of `idle`, or by number where the
+// device map's mode goes by the order of the devices.
+// NOT_FOUND: a device of --max-memory has never joined.
+absl::StatusOr<std::vector<Offer>> OffersOf(const EngineOptions& options,
+                                            const DeviceNumbers& numbers,
+                                            const std::vector<Worker*>& idle);
 
 struct Formation {
   std::vector<Worker*> workers;  // in the order of stages, within them of ranks
   PlacementPlan placement;
 };
 
-// `idle` in natural order of ids. The first of them that are enough; if the model does not fit
-// those, the ones with most memory. With a device map, the workers it names.
+// The first offers that are enough; if the model does not fit those, the ones with most memory.
+// With a device map, the workers it names. A mode that goes by the order of the devices takes them
+// as they are and may leave some out.
 // UNAVAILABLE: too few workers. RESOURCE_EXHAUSTED: too little memory; says what would be enough.
-absl::StatusOr<Formation> ChooseFormation(const EngineOptions& options,
-                                          const std::vector<Worker*>& idle);
+// NOT_FOUND, INVALID_ARGUMENT: the map and the workers do not go together.
+absl::StatusOr<Formation> ChooseFormation(const EngineOptions& options, const PipelineShape& shape,
+                                          const DeviceNumbers& numbers,
+                                          const std::vector<Offer>& offers);
 
 }  // namespace tutti

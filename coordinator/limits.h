@@ -93,6 +93,12 @@ inline constexpr double kRateKept = 0.99;
 
 // ---- what the engine waits for
 
+// Workers of one cluster are started within seconds of each other. Where the layout depends on who
+// joins, it is chosen when nobody has joined or left for so long.
+inline constexpr Duration kJoinSettle = std::chrono::seconds(2);
+// Workers that have a number (device_numbers.h); those beyond it have none. Several times
+// kWorkerLinksMax, because those that were replaced keep theirs; about 100 bytes each.
+inline constexpr size_t kDeviceNumbersMax = 4096;
 // Silence of a worker that loads its shard, before it is taken for dead. It cannot beat while the
 // kernel reads for it: the largest tensor in use (an embedding of 2.5 GB) from a disk of 100 MB/s
 // takes 25 s.

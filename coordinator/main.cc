@@ -12,7 +12,8 @@
 #include "base/build_info.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/device_map.h"
-#include "coordinator/forming.h"
+#include "coordinator/layout_flags.h"
+#include "coordinator/limits.h"
 #include "model/partition.h"
 #include "spdlog/sinks/stdout_color_sinks.h"
 #include "spdlog/spdlog.h"
@@ -24,6 +25,10 @@ struct Flags {
   std::string model;
   std::string served_model_name;
   std::string device_map;
+  std::string max_memory;
+  std::string stages;  // unset: 1, or as many as a device map says
+  std::string ranks = "1";
+  std::string pipelines = "auto";
   std::string log_level = "info";
   int32_t max_model_len = 0;
   int64_t lease_ms = 1500;
@@ -40,6 +45,35 @@ constexpr char kFooter[] = R"(Examples:
 
 Every option is also read from the environment (TUTTI_MODEL, …) and from --config FILE.
 Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for wrong options.)";
+
+// The same names and meanings as those of `tutti plan`.
+void AddLayoutFlags(CLI::App* app, Flags* flags) {
+  app->add_option("--pipeline-parallel-size", flags->stages,
+                  "Stages the layers are split over; unset: 1, or what the device map says")
+      ->envname("TUTTI_PIPELINE_PARALLEL_SIZE");
+  app->add_option("--tensor-parallel-size", flags->ranks,
+                  "Ranks each layer is split over: 1, 2, 4 or 8 workers per stage; of each stage: "
+                  "1,2")
+      ->envname("TUTTI_TENSOR_PARALLEL_SIZE")
+      ->capture_default_str();
+  app->add_option("--pipelines", flags->pipelines,
+                  "Copies of the model, each of as many stages; auto: as many as the workers allow")
+      ->envname("TUTTI_PIPELINES")
+      ->capture_default_str();
+  app->add_option("--device-map", flags->device_map,
+                  "auto, balanced, balanced_low_0, sequential, a HuggingFace device map (JSON), or "
+                  "a file [{\"worker\": \"w0\", \"layers\": 12}, …], in order of stages")
+      ->envname("TUTTI_DEVICE_MAP");
+  app->add_option("--max-memory", flags->max_memory,
+                  "What of each worker may be used, by number or name: 0=20GiB,w3=40GiB; others "
+                  "are left out")
+      ->envname("TUTTI_MAX_MEMORY");
+  app->add_option("--min-workers", flags->options.engine.min_workers,
+                  "Form nothing before so many workers have joined; 0: no such number")
+      ->envname("TUTTI_MIN_WORKERS")
+      ->check(CLI::Range(0, static_cast<int>(kWorkerLinksMax)))
+      ->capture_default_str();
+}
 
 void AddFlags(CLI::App* app, Flags* flags) {
   EngineOptions& engine = flags->options.engine;
@@ -73,22 +107,7 @@ void AddFlags(CLI::App* app, Flags* flags) {
                   "Write the public address here, as JSON, once it listens");
   app->add_option("--cluster-id", engine.cluster_id, "Workers must be started with the same")
       ->envname("TUTTI_CLUSTER_ID");
-  app->add_option("--pipeline-parallel-size", engine.num_stages, "Stages the layers are split over")
-      ->envname("TUTTI_PIPELINE_PARALLEL_SIZE")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
-  app->add_option("--tensor-parallel-size", engine.num_ranks,
-                  "Ranks each layer is split over: 1, 2, 4 or 8 workers per stage")
-      ->envname("TUTTI_TENSOR_PARALLEL_SIZE")
-      ->check(CLI::Range(1, 8))
-      ->capture_default_str();
-  app->add_option("--pipelines", engine.num_pipelines,
-                  "Copies of the model, each of as many stages; 0: as many as the workers allow")
-      ->envname("TUTTI_PIPELINES")
-      ->check(CLI::Range(0, 1024))
-      ->default_val(0);
-  app->add_option("--device-map", flags->device_map,
-                  "JSON file: [{\"worker\": \"w0\", \"layers\": 12}, …], in order of stages");
+  AddLayoutFlags(app, flags);
   app->add_option("--block-size", engine.block_size, "Tokens per KV block, a multiple of 16")
       ->check(CLI::Range(16, 1024))
       ->capture_default_str();
@@ -146,6 +165,64 @@ void RaiseDescriptorLimit() {
   spdlog::debug("file descriptors: {}", static_cast<uint64_t>(limit.rlim_cur));
 }
 
+// How many stages there are of how many ranks, as far as flags and device map say it.
+absl::Status ReadSizes(const Flags& flags, EngineOptions* engine) {
+  auto ranks = ParseRanks(flags.ranks);
+  if (!ranks.ok()) return Annotate(ranks.status(), "--tensor-parallel-size");
+  engine->num_ranks = ranks->num_ranks;
+  engine->stage_ranks = std::move(ranks->stage_ranks);
+  const auto pipelines = ParseSize(flags.pipelines);
+  if (!pipelines.ok()) return Annotate(pipelines.status(), "--pipelines");
+  engine->num_pipelines = *pipelines;
+  const auto given = static_cast<int32_t>(engine->stage_ranks.size());
+  if (flags.stages.empty()) {
+    // A mode of Accelerate makes as many stages as there are workers.
+    engine->num_stages = given > 0 ? given : flags.device_map.empty() ? 1 : 0;
+    return absl::OkStatus();
+  }
+  const auto stages = ParseSize(flags.stages);
+  if (!stages.ok()) return Annotate(stages.status(), "--pipeline-parallel-size");
+  engine->num_stages = *stages;
+  if (given == 0 || given == *stages) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--tensor-parallel-size ", flags.ranks, " is for ",
+                                                 given, " stages, --pipeline-parallel-size is ",
+                                                 flags.stages));
+}
+
+// Whether the model takes what was asked for.
+absl::Status CheckLayout(const Flags& flags, const ModelConfig& model,
+                         const EngineOptions& engine) {
+  if (!engine.device_map.stages.empty()) {
+    if (flags.stages.empty() && flags.ranks == "1" && engine.num_pipelines <= 1) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(
+        "--device-map FILE says itself how many stages there are and of how many workers, and is "
+        "one pipeline; leave the sizes out");
+  }
+  if (engine.num_stages > model.num_layers) {
+    return absl::InvalidArgumentError(absl::StrCat("--pipeline-parallel-size ", engine.num_stages,
+                                                   ": the model has only ", model.num_layers,
+                                                   " layers, which is the most"));
+  }
+  if (engine.num_ranks > 0) TUTTI_RETURN_IF_ERROR(CheckRanks(model, engine.num_ranks));
+  for (const int32_t ranks : engine.stage_ranks) TUTTI_RETURN_IF_ERROR(CheckRanks(model, ranks));
+  return absl::OkStatus();
+}
+
+absl::Status ReadLayout(const Flags& flags, const ModelConfig& model, EngineOptions* engine) {
+  TUTTI_RETURN_IF_ERROR(ReadSizes(flags, engine));
+  TUTTI_ASSIGN_OR_RETURN(engine->device_map,
+                         ReadDeviceMap(flags.device_map, model, /*num_devices=*/-1));
+  for (const std::string& note : engine->device_map.notes) spdlog::info("device map: {}", note);
+  if (!flags.max_memory.empty()) {
+    auto limits = ParseMaxMemory(flags.max_memory);
+    if (!limits.ok()) return Annotate(limits.status(), "--max-memory");
+    engine->max_memory = *std::move(limits);
+  }
+  return CheckLayout(flags, model, *engine);
+}
+
 absl::Status Serve(Flags flags, const sigset_t& signals) {
   TUTTI_ASSIGN_OR_RETURN(
       std::unique_ptr<ServedModel> model,
@@ -158,26 +235,17 @@ absl::Status Serve(Flags flags, const sigset_t& signals) {
     return absl::InvalidArgumentError(
         absl::StrCat("--block-size ", engine.block_size, " is not a multiple of 16"));
   }
-  if (!flags.device_map.empty()) {
-    TUTTI_ASSIGN_OR_RETURN(engine.device_map, LoadDeviceMap(flags.device_map, model->config));
-    engine.num_stages = static_cast<int32_t>(engine.device_map.size());
-  }
-  if (engine.num_stages > model->config.num_layers) {
-    return absl::InvalidArgumentError(absl::StrCat("--pipeline-parallel-size ", engine.num_stages,
-                                                   ": the model has only ",
-                                                   model->config.num_layers, " layers"));
-  }
-  for (int32_t stage = 0; stage < engine.num_stages; ++stage) {
-    TUTTI_RETURN_IF_ERROR(CheckRanks(model->config, RanksOf(engine, stage)));
-  }
+  // Who names a length means to use it.
+  engine.kv_tokens_min = std::min(flags.max_model_len, model->max_model_len);
+  TUTTI_RETURN_IF_ERROR(ReadLayout(flags, model->config, &engine));
   spdlog::info("model '{}': {}, {} layers, context {}", model->name, model->config.architecture,
                model->config.num_layers, model->max_model_len);
   const auto grace =
       std::chrono::duration_cast<Duration>(std::chrono::duration<double>(flags.shutdown_grace_s));
   Coordinator coordinator(std::move(model), flags.options);
   TUTTI_RETURN_IF_ERROR(coordinator.Start());
-  spdlog::info("clients at {}, workers at {}; waiting for {} workers", coordinator.address(),
-               flags.options.peer_listen, engine.num_stages * std::max(1, engine.num_pipelines));
+  spdlog::info("clients at {}, workers at {}; waiting for workers", coordinator.address(),
+               flags.options.peer_listen);
   int signal = 0;
   sigwait(&signals, &signal);
   spdlog::info("{}: draining", signal == SIGINT ? "SIGINT" : "SIGTERM");

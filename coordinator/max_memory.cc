@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/byte_size.h"
+#include "coordinator/device_map.h"
 
 namespace tutti {
 
@@ -39,16 +40,21 @@ absl::StatusOr<std::vector<DeviceSpec>> LimitMemory(const MaxMemory& limits,
   if (limits.empty()) return devices;
   std::vector<DeviceSpec> limited = devices;
   std::vector<bool> given(devices.size());
+  std::vector<std::string> names;
+  for (const DeviceSpec& device : devices) names.push_back(device.name);
   for (const auto& [name, bytes] : limits) {
     size_t index = 0;
     if (!absl::SimpleAtoi(name, &index)) {
-      index = std::find_if(devices.begin(), devices.end(),
-                           [&, &wanted = name](const DeviceSpec& d) { return d.name == wanted; }) -
-              devices.begin();
+      index = std::find(names.begin(), names.end(), name) - names.begin();
     }
     if (index >= devices.size()) {
-      return absl::NotFoundError(absl::StrCat("there is no device ", name, " to limit; there are ",
-                                              devices.size(), ", numbered from 0"));
+      return absl::NotFoundError(absl::StrCat("there is no device ", name, " to limit (",
+                                              "--max-memory); ", DescribeDevices(names)));
+    }
+    if (given[index]) {
+      return absl::InvalidArgumentError(absl::StrCat("--max-memory limits device ", index, " (",
+                                                     names[index],
+                                                     ") twice, by its number and by its name"));
     }
     limited[index].memory_bytes = std::min(limited[index].memory_bytes, bytes);
     given[index] = true;

@@ -22,7 +22,8 @@ using MaxMemory = std::map<std::string, int64_t>;
 absl::StatusOr<MaxMemory> ParseMaxMemory(absl::string_view text);
 
 // Applies the limits: no device has more memory than given, and those that are not given are left
-// out. NOT_FOUND names a device that is limited and is not there.
+// out. NOT_FOUND names a device that is limited and is not there, and what there is;
+// INVALID_ARGUMENT one that is limited twice, by number and by name.
 absl::StatusOr<std::vector<DeviceSpec>> LimitMemory(const MaxMemory& limits,
                                                     const std::vector<DeviceSpec>& devices);
 

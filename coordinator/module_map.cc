@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "coordinator/nearest_name.h"
 #include "model/weight_map.h"
 #include "nlohmann/json.hpp"
 
@@ -77,7 +78,7 @@ class Modules {
     size_t fewest = std::string::npos;
     for (const std::string& name : known_) {
       if (absl::StrContains(name, ".experts.")) continue;
-      const size_t edits = Edits(module, name);
+      const size_t edits = EditsBetween(module, name);
       if (edits >= fewest) continue;
       fewest = edits;
       nearest = name;
@@ -86,22 +87,6 @@ class Modules {
   }
 
  private:
-  // Levenshtein's distance.
-  static size_t Edits(const std::string& a, const std::string& b) {
-    std::vector<size_t> row(b.size() + 1);
-    for (size_t j = 0; j < row.size(); ++j) row[j] = j;
-    for (size_t i = 1; i <= a.size(); ++i) {
-      size_t diagonal = row[0];
-      row[0] = i;
-      for (size_t j = 1; j <= b.size(); ++j) {
-        const size_t above = row[j];
-        row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
-        diagonal = above;
-      }
-    }
-    return row[b.size()];
-  }
-
   std::set<std::string> known_;
   std::vector<Layer> layers_;
   std::string embedding_;
@@ -272,9 +257,6 @@ class Parser {
                Text(wanted), "; they are in one stage: the nearest valid choice is \"", module,
                "\": ", Text(wanted));
   }
-
-  // More than any cluster has; 2^63 would not be a number of one.
-  static constexpr uint64_t kDeviceNumberMax = 1'000'000;
 
   const std::string& file_;
   const ModelConfig& model_;

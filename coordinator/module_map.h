@@ -37,6 +37,9 @@ struct ModuleMap {
   std::vector<std::string> notes;
 };
 
+// More devices than any cluster has; 2^63 would not be a number of one.
+inline constexpr uint64_t kDeviceNumberMax = 1'000'000;
+
 // Largest file: the map of 1,000 layers given module by module has about 1 MiB.
 inline constexpr int64_t kModuleMapBytesMax = 4 << 20;
 

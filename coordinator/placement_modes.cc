@@ -1,6 +1,7 @@
 #include "coordinator/placement_modes.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace tutti {
@@ -127,6 +128,20 @@ std::vector<DeviceSpec> WithComparableSpeeds(std::vector<DeviceSpec> devices) {
     level(&DeviceSpeed::flops_per_second);
   }
   return devices;
+}
+
+std::vector<int64_t> LargestFirst(const std::vector<DeviceSpec>& devices) {
+  std::vector<int64_t> order(devices.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    const DeviceSpec& x = devices[a];
+    const DeviceSpec& y = devices[b];
+    if (x.speed.read_bytes_per_second != y.speed.read_bytes_per_second) {
+      return x.speed.read_bytes_per_second > y.speed.read_bytes_per_second;
+    }
+    return x.memory_bytes > y.memory_bytes;
+  });
+  return order;
 }
 
 std::optional<ModeSplit> SplitByMode(const ModelConfig& model,

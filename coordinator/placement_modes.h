@@ -24,6 +24,10 @@ std::vector<StageSlot> SlotsOf(const std::vector<StageGroup>& groups,
 // any is unknown.
 std::vector<DeviceSpec> WithComparableSpeeds(std::vector<DeviceSpec> devices);
 
+// The indices of the devices, quick ones first and large ones before small ones that are as quick;
+// equals stay as they are.
+std::vector<int64_t> LargestFirst(const std::vector<DeviceSpec>& devices);
+
 // The groups that serve, in order, and their layers.
 struct ModeSplit {
   std::vector<StageGroup> groups;

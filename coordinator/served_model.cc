@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/plain_name.h"
 #include "coordinator/chat_messages.h"
-#include "coordinator/engine_loop.h"
 #include "coordinator/limits.h"
 #include "model/fingerprint.h"
 

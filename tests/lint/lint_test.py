@@ -22,7 +22,8 @@ LAYERS = {
     # client/plan.cc shows a placement before anything runs: pure arithmetic of these headers.
     # transport/grpc_runtime.h: the client shares the threads of gRPC with links in one process.
     "client": ["base", "model", "transport/grpc_runtime.h", "coordinator/cluster_plan.h",
-               "coordinator/max_memory.h", "coordinator/module_map.h", "coordinator/placement.h",
+               "coordinator/device_map.h", "coordinator/layout_flags.h", "coordinator/max_memory.h",
+               "coordinator/placement.h",
                "coordinator/plan_prediction.h"],
 }
 MESSAGES_ALLOWED = {"transport", "worker", "coordinator", "client"}

@@ -43,11 +43,11 @@ InProcessCluster::InProcessCluster(InProcessClusterOptions options) : options_(s
   coordinator.engine.build = BuildStamp();
   size_t workers = 0;
   for (size_t stage = 0; stage < options_.layers.size(); ++stage) {
-    EngineOptions::StageOverride& entry = coordinator.engine.device_map.emplace_back();
-    entry.worker_id = absl::StrCat("w", workers++);
+    MappedStage& entry = coordinator.engine.device_map.stages.emplace_back();
     entry.num_layers = options_.layers[stage];
-    for (int rank = 1; !options_.ranks.empty() && rank < options_.ranks[stage]; ++rank) {
-      entry.further_ranks.push_back(absl::StrCat("w", workers++));
+    const int ranks = options_.ranks.empty() ? 1 : options_.ranks[stage];
+    for (int rank = 0; rank < ranks; ++rank) {
+      entry.devices.push_back({.index = -1, .name = absl::StrCat("w", workers++)});
     }
   }
   coordinator.engine.num_stages =

@@ -69,7 +69,8 @@ EngineOptions ScenarioEngineOptions(const ScenarioCommand& command) {
     const std::vector<std::string> parts = absl::StrSplit(stage, ':');
     int32_t layers = 0;
     if (parts.size() == 2 && absl::SimpleAtoi(parts[1], &layers)) {
-      options.device_map.push_back({parts[0], layers});
+      options.device_map.stages.push_back(
+          {.devices = {{.index = -1, .name = parts[0]}}, .num_layers = layers});
     }
   }
   return options;
