@@ -109,6 +109,8 @@ absl::Status LocalCluster::AddMembers() {
                  absl::StrCat(options_.threads_per_worker),
                  "--memory",
                  absl::StrCat(options_.memory_per_worker),
+                 "--speed-file",
+                 dir_ + "/speeds",
                  "--exit-with-parent"};
     for (int peer = 0; peer < options_.workers; ++peer) {
       if (peer == i) continue;

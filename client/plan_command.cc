@@ -31,8 +31,9 @@ struct PlanFlags {
   std::string max_memory;
   std::string link;
   std::string stages;
-  std::string ranks = "1";
-  std::string pipelines = "1";
+  std::string ranks;      // unset: 1
+  std::string pipelines;  // unset: 1
+  std::string layout;
   bool json = false;
 };
 
@@ -40,11 +41,12 @@ struct PlanFlags {
 absl::Status ReadSizes(PlanFlags* flags) {
   ClusterOptions& options = flags->request.options;
   PlacementOptions& placement = options.placement;
-  auto ranks = ParseRanks(flags->ranks);
+  const std::string otherwise = flags->layout.empty() ? "1" : flags->layout;
+  auto ranks = ParseRanks(flags->ranks.empty() ? otherwise : flags->ranks);
   if (!ranks.ok()) return Annotate(ranks.status(), "--tensor-parallel-size");
   placement.num_ranks = ranks->num_ranks;
   placement.stage_ranks = std::move(ranks->stage_ranks);
-  const auto pipelines = ParseSize(flags->pipelines);
+  const auto pipelines = ParseSize(flags->pipelines.empty() ? otherwise : flags->pipelines);
   if (!pipelines.ok()) return Annotate(pipelines.status(), "--pipelines");
   options.num_pipelines = *pipelines;
   if (!flags->stages.empty()) {
@@ -129,10 +131,10 @@ Command MakePlanCommand(CLI::App* root) {
   app->add_option("--pipeline-parallel-size", flags->stages,
                   "Stages, or auto; by default as many as the devices make");
   app->add_option("--tensor-parallel-size", flags->ranks,
-                  "Ranks of every stage, or auto, or of each stage: 1,2")
-      ->capture_default_str();
-  app->add_option("--pipelines", flags->pipelines, "Copies of the model, or auto")
-      ->capture_default_str();
+                  "Ranks of every stage, or auto, or of each stage: 1,2; unset: 1");
+  app->add_option("--pipelines", flags->pipelines, "Copies of the model, or auto; unset: 1");
+  app->add_option("--layout", flags->layout, "auto: the three sizes are auto unless given")
+      ->check(CLI::IsMember({"auto"}));
   app->add_option("--layers", options.layers, "Layers of each stage, instead of the best split")
       ->delimiter(',');
   app->add_option("--max-model-len", options.max_model_len,

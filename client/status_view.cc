@@ -20,6 +20,42 @@ std::string HeldOfPlanned(int64_t held, int64_t planned) {
   return absl::StrCat(text, " (", FormatBytes(planned), ")");
 }
 
+// "1.2 ms (0.9 ms)": a step as it is lately, and as predicted.
+std::string StepOfPlanned(const v1::StageStatus& stage) {
+  if (stage.step_seconds() <= 0) return "-";
+  const std::string text = FormatSeconds(stage.step_seconds());
+  if (stage.predicted_step_seconds() <= 0) return text;
+  return absl::StrCat(text, " (", FormatSeconds(stage.predicted_step_seconds()), ")");
+}
+
+// "2 pipelines of 3 stages of 4 ranks", as `tutti plan` says it.
+std::string LayoutText(const v1::LayoutTried& tried) {
+  const auto count = [](int32_t number, const char* what) {
+    return absl::StrCat(number, " ", what, number == 1 ? "" : "s");
+  };
+  std::string text = count(tried.stages(), "stage");
+  if (tried.pipelines() != 1)
+    text = absl::StrCat(count(tried.pipelines(), "pipeline"), " of ", text);
+  if (tried.ranks() != 1) absl::StrAppend(&text, " of ", count(tried.ranks(), "rank"));
+  return absl::StrCat(text, tried.largest_first() ? ", quick and large workers first" : "");
+}
+
+void AppendLayout(const v1::LayoutChoice& layout, std::string* out) {
+  constexpr int kRejectedShown = 3;
+  absl::StrAppend(out, "layout: ", LayoutText(layout.chosen()), ", chosen for ", layout.workers(),
+                  layout.workers() == 1 ? " worker" : " workers",
+                  layout.speeds_known() ? "" : " of unknown speed", "\n");
+  for (int i = 0; i < std::min(layout.rejected_size(), kRejectedShown); ++i) {
+    const v1::LayoutTried& rejected = layout.rejected(i);
+    absl::StrAppend(out, "  rejected: ", LayoutText(rejected), " (",
+                    OneLine(rejected.why_rejected()), ")\n");
+  }
+  if (layout.rejected_size() > kRejectedShown) {
+    absl::StrAppend(out, "  and ", layout.rejected_size() - kRejectedShown,
+                    " more; --json has all\n");
+  }
+}
+
 std::string LayerRange(int32_t first, int32_t count) {
   if (count == 0) return "none";
   return count == 1 ? absl::StrCat(first) : absl::StrCat(first, "-", first + count - 1);
@@ -96,7 +132,9 @@ std::string RenderDeviceMap(const v1::PipelineStatus& pipeline, bool activity) {
                                         {"resident"},
                                         {"budget"}};
   if (activity) {
-    columns.insert(columns.end(), {{"computing"}, {"waiting"}, {"link B/token"}, {"link sent"}});
+    columns.insert(
+        columns.end(),
+        {{"step (plan)"}, {"computing"}, {"waiting"}, {"bubble"}, {"link B/token"}, {"link sent"}});
   }
   Table table(columns);
   for (const v1::StageStatus& stage : pipeline.stages()) {
@@ -113,8 +151,10 @@ std::string RenderDeviceMap(const v1::PipelineStatus& pipeline, bool activity) {
     if (activity) {
       const bool last = stage.has_head();
       const auto link_bytes = std::llround(stage.activation_bytes_per_token());
+      cells.push_back(StepOfPlanned(stage));
       cells.push_back(Share(stage.compute_share()));
-      cells.push_back(Share(stage.wait_share()));
+      cells.push_back(Share(stage.wait_share() + stage.exchange_wait_share()));
+      cells.push_back(Share(stage.bubble_share()));
       cells.push_back(last || stage.rows() == 0 ? "-" : FormatCount(link_bytes));
       cells.push_back(last ? "-" : FormatBytes(stage.activation_bytes_out()));
     }
@@ -133,6 +173,7 @@ std::string RenderStatus(const v1::GetStatusResponse& status, const Style& style
   absl::StrAppend(&out, ", up ", FormatSeconds(status.uptime_seconds()), ", build ",
                   OneLine(status.build()), ", fingerprint ", OneLine(status.model_fingerprint()),
                   "\n");
+  if (status.has_layout()) AppendLayout(status.layout(), &out);
   for (const v1::PipelineStatus& pipeline : status.pipelines()) {
     AppendPipeline(pipeline, style, &out);
   }

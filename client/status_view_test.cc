@@ -106,6 +106,40 @@ TEST(StatusView, ShowsEveryRankAndWhoIsSlow) {
   EXPECT_THAT(text, HasSubstr("slow: worker w1 (stage 0 rank 1)"));
 }
 
+TEST(StatusView, ShowsStepsBesideTheirPredictionAndWhoIdles) {
+  v1::GetStatusResponse status = TwoStages();
+  v1::StageStatus* stage = status.mutable_pipelines(0)->mutable_stages(1);
+  stage->set_step_seconds(0.002);
+  stage->set_predicted_step_seconds(0.001);
+  stage->set_bubble_share(0.37);
+  const std::string text = RenderStatus(status, kPlain);
+  for (const char* words : {"step (plan)", "2.0 ms (1.0 ms)", "bubble", "37 %"}) {
+    EXPECT_THAT(text, HasSubstr(words));
+  }
+}
+
+TEST(StatusView, ShowsTheLayoutThatWasChosenAndWhatWasNot) {
+  v1::GetStatusResponse status = TwoStages();
+  EXPECT_THAT(RenderStatus(status, kPlain), Not(HasSubstr("layout:")));
+  v1::LayoutChoice* layout = status.mutable_layout();
+  layout->set_workers(4);
+  layout->mutable_chosen()->set_stages(2);
+  layout->mutable_chosen()->set_ranks(2);
+  layout->mutable_chosen()->set_pipelines(1);
+  for (int i = 0; i < 5; ++i) {
+    v1::LayoutTried* rejected = layout->add_rejected();
+    rejected->set_stages(1);
+    rejected->set_ranks(1);
+    rejected->set_pipelines(4);
+    rejected->set_why_rejected("lacks 5 bytes on w1");
+  }
+  const std::string text = RenderStatus(status, kPlain);
+  EXPECT_THAT(text,
+              HasSubstr("layout: 2 stages of 2 ranks, chosen for 4 workers of unknown speed"));
+  EXPECT_THAT(text, HasSubstr("rejected: 4 pipelines of 1 stage (lacks 5 bytes on w1)"));
+  EXPECT_THAT(text, HasSubstr("and 2 more"));
+}
+
 TEST(StatusView, SaysWhyItDoesNotServe) {
   v1::GetStatusResponse status = TwoStages();
   status.set_serving(false);

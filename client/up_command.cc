@@ -27,6 +27,7 @@
 #include "client/local_cluster.h"
 #include "client/status_view.h"
 #include "client/terminal.h"
+#include "coordinator/layout_flags.h"
 
 namespace tutti {
 namespace {
@@ -54,7 +55,7 @@ struct UpFlags {
   std::string ready_file;
   bool verbose = false;
   bool mix_numerics = false;
-  int pipelines = 1;
+  std::string pipelines;  // unset: 1, or what --layout says
   int64_t kv_tokens = kLocalKvTokensDefault;
 };
 
@@ -231,10 +232,14 @@ class UpSession {
 
 absl::Status ResolveDefaults(UpFlags* flags) {
   LocalClusterOptions& cluster = flags->cluster;
-  if (flags->pipelines > cluster.workers) {
-    return absl::InvalidArgumentError(absl::StrCat("--pipelines ", flags->pipelines,
-                                                   ": each needs a worker, and there are ",
-                                                   cluster.workers));
+  if (!flags->pipelines.empty()) {
+    const auto pipelines = ParseSize(flags->pipelines);
+    if (!pipelines.ok()) return Annotate(pipelines.status(), "--pipelines");
+    if (*pipelines > cluster.workers) {
+      return absl::InvalidArgumentError(absl::StrCat("--pipelines ", flags->pipelines,
+                                                     ": each needs a worker, and there are ",
+                                                     cluster.workers));
+    }
   }
   std::error_code error;
   if (!std::filesystem::is_regular_file(cluster.model + "/config.json", error)) {
@@ -271,6 +276,7 @@ struct PassedOn {
 constexpr PassedOn kPassedOn[] = {
     {"--pipeline-parallel-size", "Stages of a pipeline; unset: as many as its workers make", false},
     {"--tensor-parallel-size", "Ranks each layer is split over: 1, 2, 4 or 8", false},
+    {"--layout", "auto: stages, ranks and pipelines are chosen unless given", false},
     {"--device-map", "auto, balanced, balanced_low_0, sequential, or a file of layers or modules",
      false},
     {"--max-memory", "What of each worker may be used: 0=2GiB,1=4GiB; others are left out", false},
@@ -284,6 +290,7 @@ constexpr PassedOn kPassedOn[] = {
     {"--served-model-name", "The model's name for clients; unset: the folder's", false},
     {"--lease-ms", "A worker without progress for so long is lost", false},
     {"--device", "cpu or reference", true},
+    {"--speed", "auto: measured at start; off; or told, 20GB/s@100Gflop/s", true},
     {"--shared-memory-dir", "Where ranks of a stage exchange; empty: over their links", true},
     {"--numerics-class", "Force a lower class than the machine offers", true},
 };
@@ -298,9 +305,7 @@ void AddClusterFlags(CLI::App* app, UpFlags* flags) {
       ->check(CLI::Range(1, kLocalWorkersMax))
       ->envname("TUTTI_WORKERS");
   app->add_option("--pipelines", flags->pipelines,
-                  "Copies of the model; the workers are shared out over them")
-      ->default_val(1)
-      ->check(CLI::Range(1, kLocalWorkersMax))
+                  "Copies of the model that the workers are shared out over, or auto; unset: 1")
       ->envname("TUTTI_PIPELINES");
   app->add_option("--listen", cluster.listen, "Where clients connect; port 0: any free one")
       ->default_val("127.0.0.1:50051")
@@ -336,18 +341,23 @@ std::string EnvironmentName(const std::string& flag) {
 
 // The workers are shared out evenly unless told otherwise; empty where a device map says it itself.
 std::string DefaultStages(const CLI::App& app, const UpFlags& flags) {
-  if (app.count("--pipeline-parallel-size") > 0 || app.count("--device-map") > 0) return "";
+  for (const char* flag : {"--pipeline-parallel-size", "--device-map", "--layout"}) {
+    if (app.count(flag) > 0) return "";
+  }
   const CLI::Option* ranks = app.get_option("--tensor-parallel-size");
   int per_stage = 1;
   // Ranks of each stage say how many stages there are; what is wrong is the coordinator's to say.
+  if (ranks->count() > 0 && ranks->results().front() == "auto") return "auto";
   if (ranks->count() > 0 && !absl::SimpleAtoi(ranks->results().front(), &per_stage)) return "";
+  int pipelines = 1;
+  if (!flags.pipelines.empty() && !absl::SimpleAtoi(flags.pipelines, &pipelines)) return "auto";
   const CLI::Option* limits = app.get_option("--max-memory");
   int workers = flags.cluster.workers;  // less those that a limit for others leaves out
   if (limits->count() > 0) {
     const std::vector<absl::string_view> limited = absl::StrSplit(limits->results().front(), ',');
     workers = std::min(workers, static_cast<int>(limited.size()));
   }
-  return absl::StrCat(std::max(1, workers / flags.pipelines / std::max(1, per_stage)));
+  return absl::StrCat(std::max(1, workers / pipelines / std::max(1, per_stage)));
 }
 
 // What the user gave, and what follows from it, as flags of the two programs.
@@ -367,7 +377,11 @@ void FillProgramFlags(const CLI::App& app, UpFlags* flags) {
   // The order of the end is ours: the coordinator's part of it has to fit into our own deadline.
   to_coordinator.insert(to_coordinator.end(), {"--shutdown-grace", kCoordinatorGraceS});
   to_coordinator.insert(to_coordinator.end(), {"--kv-tokens", absl::StrCat(flags->kv_tokens)});
-  to_coordinator.insert(to_coordinator.end(), {"--pipelines", absl::StrCat(flags->pipelines)});
+  const bool automatic = app.count("--layout") > 0;
+  to_coordinator.insert(to_coordinator.end(),
+                        {"--pipelines", !flags->pipelines.empty() ? flags->pipelines
+                                        : automatic               ? "auto"
+                                                                  : "1"});
   // All of them are about to come: who joins first must not decide anything.
   if (app.count("--min-workers") == 0) {
     to_coordinator.insert(to_coordinator.end(),

@@ -10,7 +10,7 @@ tutti_library(coordinator_core
 
 tutti_test(coordinator_core_test
   SOURCES admission_queue_test.cc backlog_test.cc block_pool_test.cc device_numbers_test.cc
-          engine_layout_test.cc engine_test.cc kv_directory_test.cc
+          engine_layout_test.cc engine_pace_test.cc engine_test.cc kv_directory_test.cc
           membership_test.cc pace_watch_test.cc prefix_hash_test.cc request_table_test.cc router_test.cc
           scheduler_reuse_test.cc scheduler_test.cc step_rate_test.cc step_window_test.cc
   DEPS tutti_coordinator_core)

@@ -116,6 +116,7 @@ void Engine::Impl::FillStatus(Instant now, v1::GetStatusResponse* status) {
   status->set_serving(AnyServing());
   status->set_why_not_serving(WhyNot());
   status->set_waiting(static_cast<int32_t>(queue_.size()));
+  if (layout_.open() && layout_.shape().has_value()) layout_.FillStatus(status->mutable_layout());
   v1::RequestCounters* const counters = status->mutable_requests();
   for (const auto& unit : units_) {
     v1::PipelineStatus* const pipeline = status->add_pipelines();

@@ -36,8 +36,8 @@ struct EngineOptions {
   // Of each stage; empty: num_ranks everywhere.
   std::vector<int32_t> stage_ranks;
   int32_t num_pipelines = 1;  // --pipelines; 0: as many as the workers that join allow
-  DeviceMap device_map;  // --device-map. With the stages of a file there is one pipeline.
-  MaxMemory max_memory;  // --max-memory: what of each worker may be used; empty: all of all
+  DeviceMap device_map;       // --device-map. With the stages of a file there is one pipeline.
+  MaxMemory max_memory;       // --max-memory: what of each worker may be used; empty: all of all
   // --min-workers: nothing forms before so many have joined. 0: where numbers or sizes depend on
   // who joins, when nobody has for kJoinSettle.
   int32_t min_workers = 0;

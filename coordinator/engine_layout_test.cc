@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -299,6 +300,168 @@ TEST_F(EngineLayoutTest, KvRoomThatWasAskedForIsNotTraded) {
   Join("w1", 32 * kMiB);
   Settle();
   EXPECT_THAT(Stages(), testing::SizeIs(2));
+}
+
+// ---- layouts left open
+
+TEST_F(EngineLayoutTest, AutoChoosesFromThoseThatJoinedAndTellsWhatItRejected) {
+  options_.num_ranks = 0;
+  options_.min_workers = 4;
+  Start();
+  for (const char* id : {"w0", "w1", "w2", "w3"}) Join(id);
+  const auto status = Status();
+  ASSERT_TRUE(status.has_layout());
+  const v1::LayoutTried& chosen = status.layout().chosen();
+  EXPECT_TRUE(chosen.fits());
+  EXPECT_EQ(status.layout().workers(), 4);
+  EXPECT_FALSE(status.layout().speeds_known());
+  EXPECT_EQ(status.pipelines(0).stages_size(), chosen.stages() * chosen.ranks());
+  ASSERT_GT(status.layout().rejected_size(), 0);
+  for (const v1::LayoutTried& rejected : status.layout().rejected()) {
+    EXPECT_NE(rejected.why_rejected(), "");
+    EXPECT_LE(rejected.stages() * rejected.ranks() * rejected.pipelines(), 4);
+  }
+  EXPECT_THAT(Notices(), ElementsAre(testing::AllOf(HasSubstr("layout: "), HasSubstr("rejected: "),
+                                                    HasSubstr("for 4 workers"))));
+}
+
+TEST_F(EngineLayoutTest, AutoKeepsWhatWasAskedFor) {
+  options_.num_ranks = 2;
+  options_.min_workers = 4;
+  Start();
+  for (const char* id : {"w0", "w1", "w2", "w3"}) Join(id);
+  const auto status = Status();
+  EXPECT_EQ(status.layout().chosen().ranks(), 2);
+  EXPECT_EQ(status.pipelines(0).stages(1).rank(), 1);
+}
+
+TEST_F(EngineLayoutTest, AutoGoesOnWithASpareAtOnceAndWithLessAfterAWhile) {
+  options_.model = TinyModel(400);
+  Start();
+  for (const char* id : {"w0", "w1", "w2"}) Join(id, 16 * kMiB);
+  Settle();
+  ASSERT_THAT(Stages(), testing::SizeIs(3)) << WhyNot();
+  Join("w3", 16 * kMiB);
+  Lose("w1");
+  Wait(std::chrono::seconds(1));
+  EXPECT_THAT(Stages(), testing::SizeIs(3)) << "the spare takes its place in the same layout";
+  Lose("w0");
+  Settle();
+  EXPECT_THAT(WhyNot(), HasSubstr("the model does not fit"));
+  Join("w9", 64 * kMiB);
+  Settle();
+  EXPECT_GE(Stages().size(), 2u) << WhyNot();
+}
+
+TEST_F(EngineLayoutTest, AutoOfSeveralPipelines) {
+  options_.num_pipelines = 2;
+  options_.min_workers = 4;
+  Start();
+  for (const char* id : {"w0", "w1", "w2", "w3"}) Join(id);
+  const auto status = Status();
+  ASSERT_EQ(status.pipelines_size(), 2);
+  EXPECT_EQ(status.layout().chosen().pipelines(), 2);
+  EXPECT_GT(status.pipelines(1).stages_size(), 0);
+}
+
+TEST_F(EngineLayoutTest, NobodyHasJoined) {
+  Start();
+  Turn();
+  EXPECT_THAT(WhyNot(), HasSubstr("none has joined"));
+  EXPECT_FALSE(Status().has_layout());
+}
+
+// ---- speeds
+
+class EngineSpeedsTest : public EngineLayoutTest {
+ protected:
+  EngineSpeedsTest() {
+    options_.num_stages = 2;
+    options_.model = TinyModel(12);
+  }
+  v1::Hello HelloOf(const std::string& id, int64_t memory) override {
+    v1::Hello hello = EngineLayoutTest::HelloOf(id, memory);
+    hello.set_read_bytes_per_second(speed_[id] * 1e9);
+    hello.set_flops_per_second(speed_[id] * 1e10);
+    return hello;
+  }
+  std::map<std::string, double> speed_;
+};
+
+TEST_F(EngineSpeedsTest, AQuickWorkerGetsMoreLayers) {
+  speed_ = {{"w0", 10}, {"w1", 20}};
+  Start();
+  Join("w0");
+  Join("w1");
+  const auto status = Status();
+  EXPECT_LT(status.pipelines(0).stages(0).num_layers(), 6);
+  EXPECT_GT(status.pipelines(0).stages(1).num_layers(), 6);
+}
+
+TEST_F(EngineSpeedsTest, NoiseMovesNoLayer) {
+  std::vector<std::string> before;
+  for (const double noise : {1.0, 1.05, 1.14, 0.9, 0.97}) {
+    speed_ = {{"w0", 10}, {"w1", 10 * noise}};
+    Start();
+    Join("w0");
+    Join("w1");
+    if (before.empty()) before = Stages();
+    EXPECT_EQ(Stages(), before) << noise;
+  }
+}
+
+TEST_F(EngineSpeedsTest, SpeedBuysNoMemory) {
+  options_.model = TinyModel(400);
+  speed_ = {{"w0", 1000}, {"w1", 1}};
+  Start();
+  Join("w0", 5 * kMiB);
+  Join("w1", 64 * kMiB);
+  const auto status = Status();
+  ASSERT_EQ(status.pipelines(0).stages_size(), 2) << WhyNot();
+  for (const v1::StageStatus& stage : status.pipelines(0).stages()) {
+    const v1::MemoryBytes& bytes = stage.predicted();
+    EXPECT_LE(bytes.weights() + bytes.kv() + bytes.activations(), bytes.budget());
+  }
+}
+
+TEST_F(EngineSpeedsTest, AWorkerThatComesBackKeepsItsFirstSpeed) {
+  speed_ = {{"w0", 10}, {"w1", 20}};
+  Start();
+  Join("w0");
+  Join("w1");
+  const std::vector<std::string> before = Stages();
+  Lose("w1");
+  speed_["w1"] = 2;  // measured beside somebody who computes
+  Join("w1");
+  Wait(std::chrono::seconds(1));
+  EXPECT_EQ(Stages(), before);
+}
+
+TEST_F(EngineSpeedsTest, SpeedsThatAreNoneAreRefused) {
+  Start();
+  for (const double speed : {-1.0, 1e30, std::numeric_limits<double>::quiet_NaN(),
+                             std::numeric_limits<double>::infinity(), 1e-9}) {
+    speed_["w0"] = speed;
+    actions_.clear();
+    Join("w0");
+    ASSERT_TRUE(std::holds_alternative<CloseWorker>(actions_.front())) << speed;
+    const absl::Status& reason = std::get<CloseWorker>(actions_.front()).reason;
+    EXPECT_TRUE(absl::IsInvalidArgument(reason)) << reason;
+    EXPECT_THAT(reason.ToString(), HasSubstr("--speed off"));
+  }
+}
+
+TEST_F(EngineSpeedsTest, OneOfUnknownSpeedMakesAllEqual) {
+  speed_ = {{"w0", 10}, {"w1", 0}};
+  Start();
+  Join("w0");
+  Join("w1");
+  const std::vector<std::string> unequal = Stages();
+  speed_ = {{"w0", 0}, {"w1", 0}};
+  Start();
+  Join("w0");
+  Join("w1");
+  EXPECT_EQ(Stages(), unequal);
 }
 
 }  // namespace

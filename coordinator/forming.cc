@@ -144,9 +144,10 @@ absl::StatusOr<std::vector<Offer>> OffersOf(const EngineOptions& options,
                                             const std::vector<Worker*>& idle) {
   std::vector<Offer> offers;
   for (Worker* worker : idle) {
-    offers.push_back(
-        {worker,
-         {.name = worker->id(), .memory_bytes = worker->hello.memory_bytes(), .speed = {}}});
+    offers.push_back({worker,
+                      {.name = worker->id(),
+                       .memory_bytes = worker->hello.memory_bytes(),
+                       .speed = worker->speed}});
   }
   if (options.device_map.mode != DeviceMapMode::kAuto) {
     std::stable_sort(offers.begin(), offers.end(), [&](const Offer& a, const Offer& b) {

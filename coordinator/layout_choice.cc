@@ -23,6 +23,18 @@ PipelineShape ShapeOfMap(const DeviceMap& map) {
   return shape;
 }
 
+void FillTried(const LayoutTried& tried, v1::LayoutTried* status) {
+  status->set_stages(tried.layout.stages);
+  status->set_ranks(tried.layout.ranks);
+  status->set_pipelines(tried.layout.pipelines);
+  status->set_largest_first(tried.largest_first);
+  status->set_fits(tried.fits);
+  status->set_kv_tokens(tried.kv_tokens);
+  status->set_tokens_per_second(tried.tokens_per_second);
+  status->set_lacking_bytes(tried.lacking_bytes);
+  status->set_lacking_worker(tried.lacking_device);
+}
+
 }  // namespace
 
 LayoutChoice::LayoutChoice(const EngineOptions* options) : options_(options) {
@@ -70,6 +82,17 @@ absl::Status LayoutChoice::Choose(const std::vector<DeviceSpec>& devices) {
     if (shape_->num_stages > 0) shape_->num_workers = shape_->num_stages * ranks;
   }
   return absl::OkStatus();
+}
+
+void LayoutChoice::FillStatus(v1::LayoutChoice* status) const {
+  status->set_workers(static_cast<int32_t>(num_devices_));
+  status->set_speeds_known(plan_.speeds_known);
+  FillTried(plan_.chosen, status->mutable_chosen());
+  for (const LayoutTried& one : plan_.rejected) {
+    v1::LayoutTried* const rejected = status->add_rejected();
+    FillTried(one, rejected);
+    rejected->set_why_rejected(WhyRejected(one, plan_.chosen));
+  }
 }
 
 std::string LayoutChoice::Describe() const {

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "coordinator/cluster_plan.h"
 #include "coordinator/engine.h"
+#include "tutti/v1/cluster.pb.h"
 
 namespace tutti {
 
@@ -45,6 +46,8 @@ class LayoutChoice {
 
   // "2 stages for 3 devices; rejected: 1 stage (61 % of its speed), ...": of the last choice.
   std::string Describe() const;
+  // REQUIRES: something was chosen
+  void FillStatus(v1::LayoutChoice* status) const;
 
  private:
   const EngineOptions* const options_;

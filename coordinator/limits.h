@@ -93,6 +93,13 @@ inline constexpr double kRateKept = 0.99;
 
 // ---- what the engine waits for
 
+// Speeds that a worker may claim. A first Raspberry Pi reads some 100 MB/s and computes 100
+// Mflop/s; whatever reads 1 PB/s or makes an exaflop of one worker is a mistake in the unit.
+inline constexpr double kReadSpeedMin = 1e6;
+inline constexpr double kReadSpeedMax = 1e15;
+inline constexpr double kFlopsMin = 1e6;
+inline constexpr double kFlopsMax = 1e18;
+
 // Workers of one cluster are started within seconds of each other. Where the layout depends on who
 // joins, it is chosen when nobody has joined or left for so long.
 inline constexpr Duration kJoinSettle = std::chrono::seconds(2);
@@ -115,6 +122,8 @@ inline constexpr int kPaceWindowSteps = 4;
 inline constexpr int kSlowWindows = 2;
 // Short of a factor of 2 by what noise and the mix of prompts and answers make of it.
 inline constexpr double kSlowdown = 1.7;
+// What the average time of a step keeps of itself with each step since: after some 34 steps half.
+inline constexpr double kStepAverageKept = 0.98;
 // A pipeline that has served this long has not failed because of what it is made of.
 inline constexpr Duration kStableServing = std::chrono::seconds(10);
 // Wait before the next attempt after this many failures in a row: none after the first, then 250 ms

@@ -27,8 +27,9 @@ struct Flags {
   std::string device_map;
   std::string max_memory;
   std::string stages;  // unset: 1, or as many as a device map says
-  std::string ranks = "1";
+  std::string ranks;   // unset: 1
   std::string pipelines = "auto";
+  std::string layout;
   std::string log_level = "info";
   int32_t max_model_len = 0;
   int64_t lease_ms = 1500;
@@ -49,17 +50,22 @@ Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for wrong opti
 // The same names and meanings as those of `tutti plan`.
 void AddLayoutFlags(CLI::App* app, Flags* flags) {
   app->add_option("--pipeline-parallel-size", flags->stages,
-                  "Stages the layers are split over; unset: 1, or what the device map says")
+                  "Stages the layers are split over, or auto: chosen from the workers that join; "
+                  "unset: 1, or what the device map says")
       ->envname("TUTTI_PIPELINE_PARALLEL_SIZE");
   app->add_option("--tensor-parallel-size", flags->ranks,
-                  "Ranks each layer is split over: 1, 2, 4 or 8 workers per stage; of each stage: "
-                  "1,2")
-      ->envname("TUTTI_TENSOR_PARALLEL_SIZE")
-      ->capture_default_str();
+                  "Ranks each layer is split over: 1, 2, 4 or 8 workers per stage, or auto; of "
+                  "each stage: "
+                  "1,2; unset: 1")
+      ->envname("TUTTI_TENSOR_PARALLEL_SIZE");
   app->add_option("--pipelines", flags->pipelines,
                   "Copies of the model, each of as many stages; auto: as many as the workers allow")
       ->envname("TUTTI_PIPELINES")
       ->capture_default_str();
+  app->add_option("--layout", flags->layout,
+                  "auto: stages and ranks too are chosen from the workers that join")
+      ->envname("TUTTI_LAYOUT")
+      ->check(CLI::IsMember({"auto"}));
   app->add_option("--device-map", flags->device_map,
                   "auto, balanced, balanced_low_0, sequential, a HuggingFace device map (JSON), or "
                   "a file [{\"worker\": \"w0\", \"layers\": 12}, …], in order of stages")
@@ -167,7 +173,8 @@ void RaiseDescriptorLimit() {
 
 // How many stages there are of how many ranks, as far as flags and device map say it.
 absl::Status ReadSizes(const Flags& flags, EngineOptions* engine) {
-  auto ranks = ParseRanks(flags.ranks);
+  const std::string otherwise = flags.layout.empty() ? "1" : flags.layout;
+  auto ranks = ParseRanks(flags.ranks.empty() ? otherwise : flags.ranks);
   if (!ranks.ok()) return Annotate(ranks.status(), "--tensor-parallel-size");
   engine->num_ranks = ranks->num_ranks;
   engine->stage_ranks = std::move(ranks->stage_ranks);
@@ -177,7 +184,8 @@ absl::Status ReadSizes(const Flags& flags, EngineOptions* engine) {
   const auto given = static_cast<int32_t>(engine->stage_ranks.size());
   if (flags.stages.empty()) {
     // A mode of Accelerate makes as many stages as there are workers.
-    engine->num_stages = given > 0 ? given : flags.device_map.empty() ? 1 : 0;
+    const bool one = flags.device_map.empty() && flags.layout.empty();
+    engine->num_stages = given > 0 ? given : one ? 1 : 0;
     return absl::OkStatus();
   }
   const auto stages = ParseSize(flags.stages);
@@ -193,7 +201,7 @@ absl::Status ReadSizes(const Flags& flags, EngineOptions* engine) {
 absl::Status CheckLayout(const Flags& flags, const ModelConfig& model,
                          const EngineOptions& engine) {
   if (!engine.device_map.stages.empty()) {
-    if (flags.stages.empty() && flags.ranks == "1" && engine.num_pipelines <= 1) {
+    if (flags.stages.empty() && flags.ranks.empty() && engine.num_pipelines <= 1) {
       return absl::OkStatus();
     }
     return absl::InvalidArgumentError(

@@ -1,11 +1,13 @@
 #include "coordinator/membership.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/protocol.h"
+#include "coordinator/limits.h"
 
 namespace tutti {
 namespace {
@@ -24,6 +26,24 @@ std::string_view TakeNumber(std::string_view* text) {
   text->remove_prefix(end);
   while (number.size() > 1 && number.front() == '0') number.remove_prefix(1);
   return number;
+}
+
+bool Within(double value, double least, double most) {
+  return std::isfinite(value) && value >= least && value <= most;
+}
+
+// Both or none.
+absl::Status CheckSpeed(const v1::Hello& hello) {
+  const double read = hello.read_bytes_per_second();
+  const double flops = hello.flops_per_second();
+  if (read == 0 && flops == 0) return absl::OkStatus();
+  if (Within(read, kReadSpeedMin, kReadSpeedMax) && Within(flops, kFlopsMin, kFlopsMax)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the worker says it reads ", read, " bytes/s (", kReadSpeedMin, " to ", kReadSpeedMax,
+      " are believed) and computes ", flops, " operations/s (", kFlopsMin, " to ", kFlopsMax,
+      "); start it with --speed off, or with what is right"));
 }
 
 }  // namespace
@@ -75,6 +95,7 @@ absl::Status Membership::Check(const v1::Hello& hello) const {
         "the worker offers ", hello.memory_bytes(),
         " bytes of memory; the smallest stage of this model needs ", options_.memory_bytes_min));
   }
+  TUTTI_RETURN_IF_ERROR(CheckSpeed(hello));
   for (const auto& [link, worker] : workers_) {
     if (worker.id() == hello.worker_id()) {
       return absl::AlreadyExistsError(absl::StrCat(
@@ -84,11 +105,28 @@ absl::Status Membership::Check(const v1::Hello& hello) const {
   return absl::OkStatus();
 }
 
+DeviceSpeed Membership::SpeedOf(const v1::Hello& hello) {
+  const FirstSpeed now{
+      hello.device(), hello.threads(), {hello.read_bytes_per_second(), hello.flops_per_second()}};
+  const auto found = first_speeds_.find(hello.worker_id());
+  if (found == first_speeds_.end()) {
+    if (now.speed.known() && first_speeds_.size() < kDeviceNumbersMax) {
+      first_speeds_.emplace(hello.worker_id(), now);
+    }
+    return now.speed;
+  }
+  FirstSpeed& first = found->second;
+  const bool same = first.device == now.device && first.threads == now.threads;
+  if (!same) first = now;
+  return now.speed.known() ? first.speed : now.speed;
+}
+
 Worker* Membership::Join(LinkKey link, const v1::Hello& hello, Instant now) {
   return &workers_
               .emplace(link, Worker{.link = link,
                                     .hello = hello,
                                     .joined_at = now,
+                                    .speed = SpeedOf(hello),
                                     .last_heard = now,
                                     .last_progress = now})
               .first->second;
@@ -137,6 +175,8 @@ void FillWorkerStatus(const Worker& worker, Instant now, v1::WorkerStatus* statu
   status->set_threads(worker.hello.threads());
   status->set_last_progress_ms_ago(Milliseconds(now - worker.last_heard));
   status->set_numerics_class(worker.hello.numerics_class());
+  status->set_read_bytes_per_second(worker.speed.read_bytes_per_second);
+  status->set_flops_per_second(worker.speed.flops_per_second);
 }
 
 }  // namespace tutti

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "coordinator/events.h"
+#include "coordinator/step_cost.h"
 #include "tutti/v1/cluster.pb.h"
 #include "tutti/v1/peer.pb.h"
 
@@ -24,6 +25,7 @@ struct Worker {
   LinkKey link;
   v1::Hello hello;
   Instant joined_at;
+  DeviceSpeed speed;  // as it first was, see Membership::Join
 
   Instant last_heard;     // of the last frame that only its executor can send; renews the lease
   Instant last_progress;  // when `progress` last grew, or a step was done
@@ -58,10 +60,13 @@ class Membership {
   explicit Membership(MembershipOptions options) : options_(std::move(options)) {}
 
   // Whether this worker may join; the refusal says what differs, with both sides' values.
-  // FAILED_PRECONDITION: cluster, protocol, build, model or numerics class. ALREADY_EXISTS: a
+  // FAILED_PRECONDITION: cluster, protocol, build, model or numerics class. INVALID_ARGUMENT: a
+  // speed that is none. ALREADY_EXISTS: a
   // worker of that id is alive on another link. RESOURCE_EXHAUSTED: too little memory for any
   // stage.
   absl::Status Check(const v1::Hello& hello) const;
+  // A worker that comes back as it was keeps the speed it had at first: it measured again while
+  // others may have computed, and layers must not move for that.
   // REQUIRES: Check(hello) is OK, the link is new
   Worker* Join(LinkKey link, const v1::Hello& hello, Instant now);
   void Remove(LinkKey link) { workers_.erase(link); }
@@ -78,8 +83,17 @@ class Membership {
   std::string numerics_class() const;
 
  private:
+  // What a worker's speed is remembered for.
+  struct FirstSpeed {
+    std::string device;
+    uint32_t threads = 0;
+    DeviceSpeed speed;
+  };
+  DeviceSpeed SpeedOf(const v1::Hello& hello);
+
   const MembershipOptions options_;
   std::map<LinkKey, Worker> workers_;
+  std::map<std::string, FirstSpeed> first_speeds_;  // by worker id; at most kDeviceNumbersMax
 };
 
 // Whether `a` comes before `b` when runs of digits are read as numbers.

@@ -7,9 +7,26 @@
 #include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "coordinator/limits.h"
+#include "coordinator/plan_prediction.h"
 #include "coordinator/planted_bugs.h"
 
 namespace tutti {
+namespace {
+
+StepLoad LoadOfPlan(const v1::StepPlan& plan) {
+  StepLoad load{.rows = static_cast<double>(plan.total_rows()), .kv_tokens = 0, .sampled = 0};
+  double attended = 0;
+  for (const v1::ScheduledSequence& scheduled : plan.scheduled()) {
+    const double count = scheduled.count();
+    attended += count * (scheduled.first() + (count + 1) / 2);
+    load.kv_tokens += scheduled.first() + count;
+    if (scheduled.sample()) ++load.sampled;
+  }
+  load.depth = attended / std::max(1.0, load.rows);
+  return load;
+}
+
+}  // namespace
 
 std::string Pipeline::Describe(const Worker& worker) const {
   if (worker.stage < 0) return absl::StrCat("worker ", worker.id());
@@ -72,9 +89,11 @@ void Pipeline::Form(const Formation& formation, Instant now, std::vector<Action>
   for (const Shard& shard : shards_) {
     actions->push_back(SendToWorker{shard.link, AssignFrame(shard, formation)});
   }
-  rows_up_to_.clear();
-  rows_first_step_ = 1;
+  planned_.clear();
+  planned_first_step_ = 1;
+  rows_planned_ = 0;
   last_step_ = 0;
+  busy_seconds_ = 0;
 }
 
 v1::Frame Pipeline::AssignFrame(const Shard& shard, const Formation& formation) const {
@@ -179,19 +198,8 @@ absl::Status Pipeline::OnStepDone(Worker* worker, const v1::StepDone& done, Inst
         "step ", done.step(), " done, after ", shard.done_step, " of ", last_step_, " planned"));
   }
   shard.done_step = done.step();
-  shard.rows = rows_up_to_[done.step() - rows_first_step_];
   shard.work_since = now;
-  shard.compute_seconds += static_cast<double>(done.compute_us()) * 1e-6;
-  // Several steps may wait at once, so their times overlap: of the time since the step before, all
-  // that was not computing can have been waiting.
-  const double since = Seconds(now - shard.last_done_at);
-  const double computing = static_cast<double>(done.compute_us()) * 1e-6;
-  shard.wait_seconds +=
-      std::clamp(static_cast<double>(done.wait_us()) * 1e-6, 0.0, std::max(0.0, since - computing));
-  shard.last_done_at = now;
-  shard.exchange_wait_seconds += static_cast<double>(done.exchange_wait_us()) * 1e-6;
-  pace_.OnStep(static_cast<size_t>(&shard - shards_.data()),
-               computing - static_cast<double>(done.exchange_wait_us()) * 1e-6, now);
+  CountTimes(&shard, done, now);
   shard.out = done.activation_out();
   shard.exchange_out = done.exchange_out();
   worker->last_progress = now;
@@ -206,15 +214,39 @@ absl::Status Pipeline::OnStepDone(Worker* worker, const v1::StepDone& done, Inst
   }
   uint64_t done_by_all = done.step();
   for (const Shard& other : shards_) done_by_all = std::min(done_by_all, other.done_step);
-  for (; rows_first_step_ < done_by_all; ++rows_first_step_) rows_up_to_.pop_front();
+  for (; planned_first_step_ < done_by_all; ++planned_first_step_) planned_.pop_front();
+  if (worker->stage + 1 == num_stages() && !busy()) busy_seconds_ += Seconds(now - busy_since_);
   return absl::OkStatus();
+}
+
+void Pipeline::CountTimes(Shard* shard, const v1::StepDone& done, Instant now) {
+  const Planned& planned = planned_[done.step() - planned_first_step_];
+  const double computing = static_cast<double>(done.compute_us()) * 1e-6;
+  const double exchanging = static_cast<double>(done.exchange_wait_us()) * 1e-6;
+  shard->rows = planned.rows_up_to;
+  shard->compute_seconds += computing;
+  shard->exchange_wait_seconds += exchanging;
+  // Several steps may wait at once, so their times overlap: of the time since the step before, all
+  // that was not computing can have been waiting.
+  const double since = Seconds(now - shard->last_done_at);
+  shard->wait_seconds +=
+      std::clamp(static_cast<double>(done.wait_us()) * 1e-6, 0.0, std::max(0.0, since - computing));
+  shard->last_done_at = now;
+  const double predicted = PredictStageSeconds(stages_[shard->stage].plan, planned.load, {});
+  shard->predicted_seconds += predicted;
+  shard->recent_steps = shard->recent_steps * kStepAverageKept + 1;
+  shard->recent_seconds = shard->recent_seconds * kStepAverageKept + computing;
+  shard->recent_predicted = shard->recent_predicted * kStepAverageKept + predicted;
+  pace_.OnStep(static_cast<size_t>(shard - shards_.data()), computing - exchanging, now);
 }
 
 void Pipeline::SendPlan(v1::StepPlan plan, Instant now, std::vector<Action>* actions) {
   CHECK(state_ == State::kServing);
   CHECK(plan.step() == last_step_ + 1);
+  if (!busy()) busy_since_ = now;
   last_step_ = plan.step();
-  rows_up_to_.push_back((rows_up_to_.empty() ? 0 : rows_up_to_.back()) + plan.total_rows());
+  rows_planned_ += plan.total_rows();
+  planned_.push_back({.rows_up_to = rows_planned_, .load = LoadOfPlan(plan)});
   for (size_t rank = 0; rank < stages_.front().ranks(); ++rank) {
     if (shards_[rank].done_step + 1 == last_step_) shards_[rank].work_since = now;
   }

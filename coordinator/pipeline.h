@@ -107,6 +107,11 @@ class Pipeline {
     double compute_seconds = 0;
     double wait_seconds = 0;
     double exchange_wait_seconds = 0;  // of compute_seconds, for other ranks
+    double predicted_seconds = 0;      // of all steps it has done; 0: its speed is not known
+    // Sums of the last steps, in which each counts less than the next (kStepAverageKept).
+    double recent_steps = 0;
+    double recent_seconds = 0;
+    double recent_predicted = 0;
     Instant last_done_at;
     v1::LinkCounters out;
     v1::LinkCounters exchange_out;
@@ -125,7 +130,13 @@ class Pipeline {
   bool HasWork(const Shard& shard) const;
   const Worker* AwaitedRank(const Worker& worker) const;
   const Worker* AwaitedFeeder(const Worker& worker) const;
+  void CountTimes(Shard* shard, const v1::StepDone& done, Instant now);
+  bool busy() const { return num_stages() > 0 && DoneStep(num_stages() - 1) < last_step_; }
+  double BusySeconds(Instant now) const {
+    return busy_seconds_ + (busy() ? Seconds(now - busy_since_) : 0);
+  }
   void FillShard(const Shard& shard, Instant now, v1::StageStatus* status) const;
+  void FillTimes(const Shard& shard, Instant now, v1::StageStatus* status) const;
 
   const PipelineId id_;
   const EngineOptions* const options_;
@@ -143,9 +154,16 @@ class Pipeline {
   std::string last_end_;     // why the last epoch ended
   int32_t failures_ = 0;     // epochs in a row that ended soon
   std::optional<Instant> back_off_until_;
-  // Rows of all steps up to step k, for the steps that some stage has still to do.
-  std::deque<int64_t> rows_up_to_;
-  uint64_t rows_first_step_ = 0;  // the step rows_up_to_.front() belongs to
+  // What each step asks for, of the steps that some stage has still to do.
+  struct Planned {
+    int64_t rows_up_to = 0;  // of all steps up to this one
+    StepLoad load;
+  };
+  std::deque<Planned> planned_;
+  uint64_t planned_first_step_ = 0;  // the step planned_.front() belongs to
+  int64_t rows_planned_ = 0;
+  double busy_seconds_ = 0;  // with a step under way, up to the last time that none was
+  Instant busy_since_;       // if one is
   uint64_t last_step_ = 0;
 };
 

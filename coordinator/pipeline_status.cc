@@ -1,4 +1,6 @@
 // What an operator sees of a pipeline.
+#include <algorithm>
+
 #include "absl/strings/str_format.h"
 #include "coordinator/pipeline.h"
 
@@ -33,6 +35,7 @@ void Pipeline::FillStatus(Instant now, v1::PipelineStatus* status) const {
         absl::StrFormat("%s takes %.1f times as long for a step as before, beside the others",
                         Describe(*membership_->Find(shards_[*slow].link)), pace_.slowdown(*slow)));
   }
+  status->set_busy_seconds_total(stages_.empty() ? 0 : BusySeconds(now));
   if (!stages_.empty()) status->set_numerics_class(membership_->numerics_class());
 }
 
@@ -53,6 +56,29 @@ void Pipeline::FillHolding(int32_t tokens, v1::PrefixHolding* holding) const {
       shard->set_kv_bytes(plan.ranks[rank].kv_bytes / num_blocks_ * blocks);
     }
   }
+}
+
+void Pipeline::FillTimes(const Shard& shard, Instant now, v1::StageStatus* status) const {
+  const double seconds = Seconds(now - formed_at_);
+  if (seconds > 0) {
+    status->set_compute_share(shard.compute_seconds / seconds);
+    status->set_wait_share(shard.wait_seconds / seconds);
+    status->set_exchange_wait_share(shard.exchange_wait_seconds / seconds);
+  }
+  if (const double busy = BusySeconds(now); busy > 0) {
+    // What a rank waits for others within a step is idle time too.
+    const double computing = shard.compute_seconds - shard.exchange_wait_seconds;
+    status->set_bubble_share(std::clamp(1 - computing / busy, 0.0, 1.0));
+  }
+  if (shard.recent_steps > 0) {
+    status->set_step_seconds(shard.recent_seconds / shard.recent_steps);
+    status->set_predicted_step_seconds(shard.recent_predicted / shard.recent_steps);
+  }
+  status->set_steps_total(shard.done_step);
+  status->set_compute_seconds_total(shard.compute_seconds);
+  status->set_wait_seconds_total(shard.wait_seconds);
+  status->set_exchange_wait_seconds_total(shard.exchange_wait_seconds);
+  status->set_predicted_seconds_total(shard.predicted_seconds);
 }
 
 void Pipeline::FillShard(const Shard& shard, Instant now, v1::StageStatus* status) const {
@@ -84,12 +110,7 @@ void Pipeline::FillShard(const Shard& shard, Instant now, v1::StageStatus* statu
   status->set_loaded_share(shard.ready ? 1
                            : total > 0 ? static_cast<double>(shard.progress.loaded_bytes()) / total
                                        : 0);
-  const double seconds = Seconds(now - formed_at_);
-  if (seconds > 0) {
-    status->set_compute_share(shard.compute_seconds / seconds);
-    status->set_wait_share(shard.wait_seconds / seconds);
-    status->set_exchange_wait_share(shard.exchange_wait_seconds / seconds);
-  }
+  FillTimes(shard, now, status);
   status->set_activation_bytes_out(shard.out.bytes());
   status->set_activation_frames_out(shard.out.frames());
   status->set_slowdown(pace_.slowdown(static_cast<size_t>(&shard - shards_.data())));

@@ -112,13 +112,14 @@ std::vector<StageSlot> SlotsOf(const std::vector<StageGroup>& groups,
 
 std::vector<DeviceSpec> WithComparableSpeeds(std::vector<DeviceSpec> devices) {
   const auto level = [&](double DeviceSpeed::*field) {
-    const auto [least, most] = std::minmax_element(
-        devices.begin(), devices.end(), [field](const DeviceSpec& a, const DeviceSpec& b) {
-          return a.speed.*field < b.speed.*field;
-        });
-    const double low = least->speed.*field;
-    if (most->speed.*field > kSameSpeedRatio * low) return;
-    for (DeviceSpec& device : devices) device.speed.*field = low;
+    std::vector<double*> speeds;
+    for (DeviceSpec& device : devices) speeds.push_back(&(device.speed.*field));
+    std::sort(speeds.begin(), speeds.end(), [](double* a, double* b) { return *a < *b; });
+    double slowest = 0;
+    for (double* speed : speeds) {
+      if (*speed > kSameSpeedRatio * slowest) slowest = *speed;
+      *speed = slowest;
+    }
   };
   if (std::any_of(devices.begin(), devices.end(),
                   [](const DeviceSpec& device) { return !device.speed.known(); })) {

@@ -20,8 +20,9 @@ std::vector<StageSlot> SlotsOf(const std::vector<StageGroup>& groups,
                                const std::vector<DeviceSpec>& devices, StageCosts* costs);
 
 // Devices whose speeds are nearly the same count as equal, so that the noise of a measurement does
-// not move layers and two starts of one cluster give one map. All count as equal where the speed of
-// any is unknown.
+// not move layers and two starts of one cluster give one map: the slowest and all within
+// kSameSpeedRatio of it, then the slowest of the others, and so on. All count as equal where the
+// speed of any is unknown.
 std::vector<DeviceSpec> WithComparableSpeeds(std::vector<DeviceSpec> devices);
 
 // The indices of the devices, quick ones first and large ones before small ones that are as quick;

@@ -107,6 +107,24 @@ double BestByTrying(const ModelConfig& model, const std::vector<DeviceSpec>& dev
   return best;
 }
 
+TEST(PlacementTest, NearlyEqualSpeedsAreOneSpeed) {
+  const auto speeds = [](std::vector<double> read) {
+    std::vector<DeviceSpec> devices;
+    for (const double speed : read) devices.push_back({.name = "", .speed = {speed, 1e12}});
+    std::vector<double> compared;
+    for (const DeviceSpec& device : WithComparableSpeeds(devices)) {
+      compared.push_back(device.speed.read_bytes_per_second);
+    }
+    return compared;
+  };
+  EXPECT_THAT(speeds({110, 100, 114, 105}), ElementsAre(100, 100, 100, 100));
+  EXPECT_THAT(speeds({300, 100, 310, 112, 200}), ElementsAre(300, 100, 300, 100, 200));
+  EXPECT_THAT(speeds({100, 116}), ElementsAre(100, 116));
+  EXPECT_THAT(speeds({100, 0}), ElementsAre(kNominalSpeed.read_bytes_per_second,
+                                            kNominalSpeed.read_bytes_per_second));
+  EXPECT_THAT(speeds({}), testing::IsEmpty());
+}
+
 TEST(PlacementTest, NoSplitIsFaster) {
   Random random(1);
   int fitting = 0;

@@ -6,10 +6,9 @@
 
 namespace tutti {
 
-double PredictStageSeconds(const StagePlan& stage, double rows, double depth,
-                           const LinkSpeed& link) {
+double PredictStageSeconds(const StagePlan& stage, const StepLoad& load, const LinkSpeed& link) {
   if (!stage.speed.known()) return 0;
-  return StageSeconds(stage.cost, stage.num_layers, {.rows = rows, .depth = depth}, stage.speed,
+  return StageSeconds(stage.cost, stage.num_layers, load, stage.speed,
                       link.known() ? link : kNominalLink);
 }
 
@@ -27,15 +26,16 @@ PlanPrediction Predict(const PlacementPlan& plan, const PlacementOptions& option
     result.link_assumed |=
         !options.link.known() && (plan.stages.size() > 1 || stage.ranks.size() > 1);
     StagePrediction one{
-        .seconds = PredictStageSeconds(stage, load.step.rows, load.step.depth, link),
-        .prefill_seconds = PredictStageSeconds(stage, prompt, load.step.depth / 2, link),
+        .seconds = PredictStageSeconds(stage, load.step, link),
+        .prefill_seconds =
+            PredictStageSeconds(stage, {.rows = prompt, .depth = load.step.depth / 2}, link),
         .hop_bytes_per_token = stage.cost.hop_bytes,
         .collective_bytes_per_token = stage.num_layers * stage.cost.collective_bytes};
     slowest = std::max(slowest, one.seconds);
     slowest_prefill = std::max(slowest_prefill, one.prefill_seconds);
     round += one.seconds + HopSeconds(stage.cost, load.step.rows, link);
-    result.step_seconds +=
-        PredictStageSeconds(stage, 1, load.step.depth, link) + HopSeconds(stage.cost, 1, link);
+    result.step_seconds += PredictStageSeconds(stage, {.rows = 1, .depth = load.step.depth}, link) +
+                           HopSeconds(stage.cost, 1, link);
     result.stages.push_back(one);
   }
   if (!result.known) {

@@ -31,9 +31,7 @@ struct PlanPrediction {
 
 PlanPrediction Predict(const PlacementPlan& plan, const PlacementOptions& options, int64_t context);
 
-// One step of `rows` rows through one stage; 0 where the speed is unknown. Depth is that of a
-// sequence in the middle of its life.
-double PredictStageSeconds(const StagePlan& stage, double rows, double depth,
-                           const LinkSpeed& link);
+// One step through one stage; 0 where the speed is unknown.
+double PredictStageSeconds(const StagePlan& stage, const StepLoad& load, const LinkSpeed& link);
 
 }  // namespace tutti

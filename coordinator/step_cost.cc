@@ -65,16 +65,18 @@ StepCost StepCostOf(const ModelConfig& model, int ranks, bool has_head, bool is_
 
 double StageSeconds(const StepCost& cost, double layers, const StepLoad& load,
                     const DeviceSpeed& speed, const LinkSpeed& link) {
-  double layer_bytes = cost.layer_bytes + load.rows * load.depth * cost.kv_bytes;
+  const double kv_tokens = load.kv_tokens < 0 ? load.rows * load.depth : load.kv_tokens;
+  const double sampled = load.sampled < 0 ? load.rows : load.sampled;
+  double layer_bytes = cost.layer_bytes + kv_tokens * cost.kv_bytes;
   if (cost.experts > 0) {
     // Rows choose their experts as if at random: what none of them chose is not read.
     const double unread = std::pow(1 - cost.experts_per_row / cost.experts, load.rows);
     layer_bytes += cost.experts * cost.expert_bytes * (1 - unread);
   }
-  const double read = cost.head_bytes + layers * layer_bytes;
+  const double read = (sampled > 0 ? cost.head_bytes : 0) + layers * layer_bytes;
   const double computed =
-      load.rows *
-      (cost.head_flops + layers * (cost.layer_flops + load.depth * cost.attention_flops));
+      sampled * cost.head_flops +
+      load.rows * layers * (cost.layer_flops + load.depth * cost.attention_flops);
   const double waited = layers * (cost.collective_messages * link.latency_seconds +
                                   load.rows * cost.collective_bytes / link.bytes_per_second);
   return std::max(read / speed.read_bytes_per_second, computed / speed.flops_per_second) +

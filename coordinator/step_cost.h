@@ -20,9 +20,9 @@ struct DeviceSpeed {
 
 // Of each speed the lower one, or unknown if either is.
 DeviceSpeed SlowerOf(const DeviceSpeed& a, const DeviceSpeed& b);
-// Speeds that differ by less are taken for equal where layers are dealt out: two workers that
-// measure at the same time on one machine disturb each other by up to this.
-inline constexpr double kSameSpeedRatio = 2;
+// Speeds within this of the slowest of them are taken for equal where layers are dealt out: equal
+// machines that measure well differ by less, and a map must not change with the noise.
+inline constexpr double kSameSpeedRatio = 1.15;
 
 // What lies between two devices. 0: unknown.
 struct LinkSpeed {
@@ -40,7 +40,9 @@ inline constexpr LinkSpeed kNominalLink = {1.25e9, 50e-6};
 // A step, as a stage sees it.
 struct StepLoad {
   double rows = 1;
-  double depth = 0;  // tokens each row attends to
+  double depth = 0;       // tokens each row attends to
+  double kv_tokens = -1;  // whose K/V is read; negative: depth for each row, as in decode
+  double sampled = -1;    // rows that become logits; negative: all, as in decode
 };
 
 // What the largest rank of a stage does in a step. Per layer unless said otherwise.
@@ -62,8 +64,7 @@ struct StepCost {
 // REQUIRES: `model` takes `ranks` ranks (CheckRanks)
 StepCost StepCostOf(const ModelConfig& model, int ranks, bool has_head, bool is_last);
 
-// Seconds one stage of `layers` layers takes for one step. Sampling every row is assumed, as in
-// decode.
+// Seconds one stage of `layers` layers takes for one step.
 double StageSeconds(const StepCost& cost, double layers, const StepLoad& load,
                     const DeviceSpeed& speed, const LinkSpeed& link);
 

@@ -123,4 +123,15 @@ inline constexpr size_t kPeersMax = size_t{1} << 16;
 // for the system, code, and work space that no plan counts.
 inline constexpr double kMemoryShare = 0.9;
 
+// What the speed is measured with (speed_probe.h). The weights, 96 MiB of bf16, are three times the
+// largest cache of the machines we know, so that at most a third could come from there; the matrix
+// is as wide as those of small models; the rows are as many as a long prompt's chunk. A pass over
+// them takes 10 ms at 10 GB/s, one of all rows 30 ms at 50 Gflop/s.
+inline constexpr int64_t kProbeWidth = 2048;
+inline constexpr int64_t kProbeRows = 192;
+inline constexpr int64_t kProbeWeightBytes = int64_t{96} << 20;
+inline constexpr int kProbePasses = 3;
+// A line of it has about 60 bytes: a machine of a thousand kinds of workers.
+inline constexpr size_t kSpeedFileBytesMax = 64 << 10;
+
 }  // namespace tutti

@@ -26,6 +26,7 @@ struct Flags {
   std::vector<std::string> peers;
   std::string peers_file;
   std::string memory;
+  std::string speed = "auto";
   std::string log_level = "info";
   bool exit_with_parent = false;
 };
@@ -93,6 +94,16 @@ void AddFlags(CLI::App* app, Flags* flags) {
                   "over their links")
       ->envname("TUTTI_SHARED_MEMORY_DIR")
       ->capture_default_str();
+  app->add_option(
+         "--speed", flags->speed,
+         "What the coordinator is told of this worker's speed: auto (CPUs measure at start, "
+         "0.2 s; GPUs say nothing), off, or 900GB/s@71Tflop/s (reading weights, multiplying)")
+      ->envname("TUTTI_SPEED")
+      ->capture_default_str();
+  app->add_option("--speed-file", worker.speed_file,
+                  "Where workers of this machine leave what they measured; they do so one after "
+                  "another, and equal ones once")
+      ->envname("TUTTI_SPEED_FILE");
   app->add_option("--numerics-class", worker.numerics_class,
                   "Compute in this class; unset: the machine's best")
       ->envname("TUTTI_NUMERICS_CLASS");
@@ -122,6 +133,14 @@ absl::Status Resolve(Flags* flags) {
     auto bytes = ParseBytes(flags->memory);
     if (!bytes.ok()) return Annotate(bytes.status(), "--memory");
     flags->worker.memory_bytes = *bytes;
+  }
+  // The probe's sizes are those of a CPU: a GPU would mostly show how soon it starts a kernel. The
+  // reference backend is for tests, and slow enough that measuring would be felt.
+  flags->worker.measure_speed = flags->speed == "auto" && flags->worker.device == "cpu";
+  if (flags->speed != "auto" && flags->speed != "off") {
+    auto speed = ParseSpeed(flags->speed);
+    if (!speed.ok()) return Annotate(speed.status(), "--speed");
+    flags->worker.speed = *speed;
   }
   // A GPU says itself how much it has; see Worker::Start.
   if (flags->worker.memory_bytes == 0 && !flags->worker.device.starts_with("cuda")) {

@@ -28,7 +28,28 @@ v1::Hello MakeHello(const WorkerOptions& options, const kernels::Backend& backen
   hello.set_device(backend.name() == "reference" ? "reference" : backend.device().ToString());
   hello.set_memory_bytes(options.memory_bytes);
   hello.set_threads(threads);
+  hello.set_read_bytes_per_second(options.speed.read_bytes_per_second);
+  hello.set_flops_per_second(options.speed.flops_per_second);
   return hello;
+}
+
+// What cannot be measured stays unknown: it is for the layout only.
+MeasuredSpeed SpeedOf(const WorkerOptions& options, kernels::Backend* backend, int threads,
+                      DType dtype) {
+  if (options.speed.known() || !options.measure_speed) return options.speed;
+  const std::string key =
+      absl::StrCat(backend->device().ToString(), "/", std::string(backend->numerics_class()), "/",
+                   std::string(DTypeName(dtype)), "/", threads);
+  const auto speed =
+      SharedSpeed(options.speed_file, key, [&] { return MeasureSpeed(backend, dtype); });
+  if (!speed.ok()) {
+    spdlog::warn("speed not measured: {}", std::string(speed.status().message()));
+    return {};
+  }
+  spdlog::info("reads {}/s, computes {:.1f} Gflop/s",
+               FormatBytes(static_cast<int64_t>(speed->read_bytes_per_second)),
+               speed->flops_per_second * 1e-9);
+  return *speed;
 }
 
 }  // namespace
@@ -51,6 +72,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given
     options.memory_bytes = static_cast<int64_t>(
         kMemoryShare * static_cast<double>(worker->backend_->FreeDeviceBytes()));
   }
+  options.speed = SpeedOf(options, worker->backend_.get(), threads, config.dtype);
   TUTTI_ASSIGN_OR_RETURN(worker->dialer_, GrpcDialer::Create({.tls = options.tls}));
   worker->executor_ = std::make_unique<Executor>(
       Executor::Options{.coordinator = options.coordinator,

@@ -14,6 +14,7 @@
 #include "transport/grpc_link.h"
 #include "worker/executor.h"
 #include "worker/peer_table.h"
+#include "worker/speed_probe.h"
 
 namespace tutti {
 
@@ -29,6 +30,9 @@ struct WorkerOptions {
   std::string shared_memory_dir = "/dev/shm";
   int64_t memory_bytes = 0;    // for weights, KV cache and work; 0: a share of the GPU's
   int threads = 0;             // 0: all CPUs the process may use
+  MeasuredSpeed speed;         // told by the operator; unknown: see below
+  bool measure_speed = false;  // at start, if it is not told
+  std::string speed_file;      // shared by the workers of a machine; "": none
   PeerTable peers;
   TlsFiles tls;
 };

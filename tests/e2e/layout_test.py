@@ -62,6 +62,40 @@ class Layouts(unittest.TestCase):
                 self.assertEqual([int(stage["predicted"]["budget"]) for stage in stages], [128 << 20, 96 << 20])
         self.assertEqual(len(texts), 1, texts)
 
+    def test_auto_chooses_and_tells_what_it_rejected(self):
+        texts = set()
+        for flags, workers in ((["--layout", "auto"], 2),
+                               (["--pipeline-parallel-size", "auto", "--tensor-parallel-size", "auto"], 4)):
+            with self.subTest(flags):
+                served, text, cluster = self.serve(*flags, workers=workers)
+                texts.add(text)
+                status = cluster.status()
+                layout = status["layout"]
+                self.assertTrue(layout["speeds_known"], "workers measure themselves")
+                chosen = layout["chosen"]
+                self.assertEqual(len(served), chosen["stages"] * chosen["ranks"])
+                self.assertTrue(layout["rejected"])
+                self.assertTrue(all(one["why_rejected"] for one in layout["rejected"]))
+                workers_told = [stage["worker"] for pipeline in status["pipelines"] for stage in pipeline["stages"]]
+                speeds = {worker["read_bytes_per_second"] for worker in workers_told}
+                self.assertEqual(len(speeds), 1, "equal workers of one machine are told the same")
+                self.assertGreater(speeds.pop(), 1e8)
+                shown = cluster.tutti("status").stdout
+                self.assertIn("layout:", shown)
+                self.assertIn("rejected:", shown)
+        self.assertEqual(len(texts), 1, texts)
+
+    def test_steps_stand_beside_their_prediction(self):
+        _, _, cluster = self.serve("--speed", "10GB/s@50Gflop/s")
+        for stage in cluster.status()["pipelines"][0]["stages"]:
+            self.assertEqual(stage["worker"]["flops_per_second"], 50e9)
+            self.assertGreater(stage["step_seconds"], 0)
+            self.assertGreater(stage["predicted_step_seconds"], 0)
+            self.assertGreater(stage["bubble_share"], 0)
+            self.assertLessEqual(stage["bubble_share"], 1)
+            self.assertGreater(int(stage["steps_total"]), 0)
+        self.assertIn("step (plan)", cluster.tutti("status").stdout)
+
     def refused(self, *flags, naming):
         done = tutti("up", "--model", DEMO, "--workers", "2", "--listen", "127.0.0.1:0", *KV, *flags)
         self.assertNotIn(done.returncode, (0, 130), done.stdout)

@@ -1,0 +1,158 @@
+// How fast each stage is, as the status tells it: beside what was predicted, what it waited, and
+// who has become slow.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/protocol.h"
+#include "coordinator/engine.h"
+#include "coordinator/limits.h"
+#include "tests/support/tiny_model.h"
+
+namespace tutti {
+namespace {
+
+using std::chrono::microseconds;
+using testing::HasSubstr;
+
+// Two workers, one sequence: a step of one row after the other, of as long as each stage takes.
+class EnginePaceTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    EngineOptions options;
+    options.model = TinyModel(4);
+    options.model.max_position_embeddings = 1 << 20;
+    options.build = "build";
+    options.num_stages = 2;
+    options.max_sequences = 1;
+    engine_ = std::make_unique<Engine>(options);
+    Join(1, "w1");
+    Join(2, "w2");
+    Turn();
+    for (uint64_t link = 1; link <= 2; ++link) {
+      v1::Frame frame = Frame();
+      frame.mutable_shard_ready();
+      Give(WorkerFrame{LinkKey(link), frame});
+    }
+    Turn();
+    Request request;
+    request.id = RequestId(1);
+    request.prompt = {1};
+    request.max_tokens = 100'000;
+    Give(RequestArrived{request});
+    Turn();
+  }
+  void Turn() { engine_->Advance(now_, &actions_); }
+  void Give(Event event) { engine_->Handle(std::move(event), now_, &actions_); }
+  v1::Frame Frame() {
+    v1::Frame frame;
+    frame.set_epoch(Status().pipelines(0).epoch());
+    return frame;
+  }
+  void Join(uint64_t link, const std::string& id) {
+    v1::Hello hello;
+    hello.set_protocol_version(kPeerProtocolVersion);
+    hello.set_worker_id(id);
+    hello.set_purpose(v1::LINK_PURPOSE_CONTROL);
+    hello.set_build("build");
+    hello.set_memory_bytes(int64_t{4} << 30);
+    hello.set_read_bytes_per_second(1e9);
+    hello.set_flops_per_second(1e10);
+    Give(WorkerJoined{LinkKey(link), hello});
+  }
+  v1::GetStatusResponse Status() {
+    v1::GetStatusResponse status;
+    engine_->FillStatus(now_, &status);
+    return status;
+  }
+  void Fill(v1::StepDone* done, Duration computing) {
+    done->set_step(step_);
+    done->set_compute_us(std::chrono::duration_cast<microseconds>(computing).count());
+  }
+  // One step through both stages.
+  void Step(Duration first, Duration second) {
+    actions_.clear();
+    ++step_;
+    now_ += first;
+    v1::Frame done = epoch_frame_;
+    Fill(done.mutable_step_done(), first);
+    Give(WorkerFrame{LinkKey(1), done});
+    now_ += second;
+    v1::Frame result = epoch_frame_;
+    result.mutable_step_result()->set_step(step_);
+    Fill(result.mutable_step_result()->mutable_done(), second);
+    v1::SampledToken* const sampled = result.mutable_step_result()->add_sampled();
+    sampled->set_sequence(1);
+    sampled->set_position(static_cast<int32_t>(step_));
+    Give(WorkerFrame{LinkKey(2), result});
+    Turn();
+  }
+  void Run(Duration first, Duration second, Duration time) {
+    epoch_frame_ = Frame();
+    const Instant end = now_ + time;
+    while (now_ < end) Step(first, second);
+  }
+
+  Instant now_ = Instant() + std::chrono::hours(1);
+  std::unique_ptr<Engine> engine_;
+  std::vector<Action> actions_;
+  v1::Frame epoch_frame_;
+  uint64_t step_ = 0;
+};
+
+constexpr auto kMs = std::chrono::milliseconds(1);
+
+TEST_F(EnginePaceTest, AStageThatTakesTwiceAsLongIsNamedWithinTenSeconds) {
+  Run(30 * kMs, 50 * kMs, std::chrono::seconds(15));
+  EXPECT_EQ(Status().pipelines(0).straggler(), "") << "an uneven split is not a slow worker";
+  const Instant slowed = now_;
+  while (Status().pipelines(0).straggler().empty() && now_ < slowed + std::chrono::seconds(30)) {
+    Run(30 * kMs, 100 * kMs, 130 * kMs);
+  }
+  EXPECT_LT(Seconds(now_ - slowed), 10);
+  EXPECT_THAT(Status().pipelines(0).straggler(), HasSubstr("worker w2 (stage 1) takes 2."));
+}
+
+TEST_F(EnginePaceTest, StepTimesStandBesideWhatWasPredicted) {
+  Run(30 * kMs, 50 * kMs, std::chrono::seconds(8));
+  const v1::GetStatusResponse status = Status();
+  double busy = status.pipelines(0).busy_seconds_total();
+  EXPECT_NEAR(busy, 8, 0.2) << "there is always a step under way";
+  for (const v1::StageStatus& stage : status.pipelines(0).stages()) {
+    const double seconds = stage.stage() == 0 ? 0.03 : 0.05;
+    EXPECT_NEAR(stage.step_seconds(), seconds, 1e-6);
+    EXPECT_EQ(stage.steps_total(), step_);
+    EXPECT_NEAR(stage.compute_seconds_total(), seconds * static_cast<double>(step_), 1e-3);
+    EXPECT_NEAR(stage.bubble_share(), 1 - seconds / 0.08, 0.02);
+    // Two layers of 16 kB (and the head) at 1 GB/s.
+    EXPECT_GT(stage.predicted_step_seconds(), 2 * 16e3 / 1e9);
+    EXPECT_LT(stage.predicted_step_seconds(), 1e-3);
+    EXPECT_NEAR(stage.predicted_seconds_total(),
+                stage.predicted_step_seconds() * static_cast<double>(step_),
+                0.3 * stage.predicted_seconds_total());
+    EXPECT_DOUBLE_EQ(stage.worker().read_bytes_per_second(), 1e9);
+  }
+}
+
+TEST_F(EnginePaceTest, WhatIsNewCountsMoreThanWhatIsOld) {
+  Run(30 * kMs, 50 * kMs, std::chrono::seconds(20));
+  Run(60 * kMs, 50 * kMs, std::chrono::seconds(20));
+  EXPECT_NEAR(Status().pipelines(0).stages(0).step_seconds(), 0.06, 0.002);
+}
+
+TEST_F(EnginePaceTest, AnIdlePipelineHasNoBubble) {
+  Run(30 * kMs, 50 * kMs, std::chrono::seconds(1));
+  Give(RequestCancelled{RequestId(1)});
+  Turn();
+  Step(30 * kMs, 50 * kMs);  // what was under way
+  const double busy = Status().pipelines(0).busy_seconds_total();
+  now_ += std::chrono::milliseconds(500);
+  EXPECT_DOUBLE_EQ(Status().pipelines(0).busy_seconds_total(), busy);
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,39 @@
+// How fast this worker reads its memory and multiplies matrices, measured with the backend's own
+// product: what a step is made of, so that predictions hold.
+//
+// Threads: the one that owns the backend.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "base/status.h"
+#include "kernels/backend.h"
+
+namespace tutti {
+
+struct MeasuredSpeed {
+  double read_bytes_per_second = 0;  // of weights, in a product of one row; 0: unknown
+  double flops_per_second = 0;       // in a product of many rows; a multiply-add is two
+  bool known() const { return read_bytes_per_second > 0 && flops_per_second > 0; }
+};
+
+// Takes about 0.2 s and kProbeWeightBytes of memory for as long.
+// RESOURCE_EXHAUSTED: the memory cannot be had.
+absl::StatusOr<MeasuredSpeed> MeasureSpeed(kernels::Backend* backend, DType dtype);
+
+// "900GB/s@71Tflop/s", as `tutti plan` takes them. INVALID_ARGUMENT quotes what is none.
+absl::StatusOr<MeasuredSpeed> ParseSpeed(const std::string& text);
+
+// What `file` says of `key`, or what `measure` says, which is then kept there for others. Workers
+// of one machine that share a file measure one after another, each undisturbed by the others, and
+// equal ones are told the same. A file that cannot be used, or holds what is no speed, is not: then
+// `measure` decides alone.
+//
+// `key`: what the speed depends on, without blanks. Blocks while another process measures.
+absl::StatusOr<MeasuredSpeed> SharedSpeed(
+    const std::string& file, const std::string& key,
+    const std::function<absl::StatusOr<MeasuredSpeed>()>& measure);
+
+}  // namespace tutti

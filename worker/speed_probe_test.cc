@@ -1,0 +1,107 @@
+#include "worker/speed_probe.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace tutti {
+namespace {
+
+using ::testing::HasSubstr;
+
+class SharedSpeedTest : public ::testing::Test {
+ protected:
+  SharedSpeedTest() { unlink(file_.c_str()); }
+  ~SharedSpeedTest() override { unlink(file_.c_str()); }
+  absl::StatusOr<MeasuredSpeed> Ask(const std::string& key) {
+    return SharedSpeed(file_, key, [this]() -> absl::StatusOr<MeasuredSpeed> {
+      ++measured_;
+      return MeasuredSpeed{1e10 * measured_, 5e10};
+    });
+  }
+  const std::string file_ = absl::StrCat(::testing::TempDir(), "speed_probe_test.", getpid());
+  int measured_ = 0;
+};
+
+TEST_F(SharedSpeedTest, EqualWorkersAreToldTheSame) {
+  EXPECT_DOUBLE_EQ(Ask("cpu/1")->read_bytes_per_second, 1e10);
+  EXPECT_DOUBLE_EQ(Ask("cpu/1")->read_bytes_per_second, 1e10);
+  EXPECT_EQ(measured_, 1);
+  EXPECT_DOUBLE_EQ(Ask("cpu/2")->read_bytes_per_second, 2e10) << "of other threads";
+  EXPECT_DOUBLE_EQ(Ask("cpu/1")->flops_per_second, 5e10);
+  EXPECT_EQ(measured_, 2);
+}
+
+TEST_F(SharedSpeedTest, WhatIsNoSpeedIsMeasuredAgain) {
+  std::ofstream(file_) << "cpu/1 fast\ncpu/1\n\x01\xff cpu/1 -1B/s@2flop/s\n"
+                       << std::string(100'000, 'x');
+  EXPECT_DOUBLE_EQ(Ask("cpu/1")->read_bytes_per_second, 1e10);
+  EXPECT_DOUBLE_EQ(SharedSpeed("/nonexistent/file", "k",
+                               [] {
+                                 return absl::StatusOr<MeasuredSpeed>(MeasuredSpeed{3, 4});
+                               })
+                       ->flops_per_second,
+                   4);
+}
+
+TEST_F(SharedSpeedTest, OneMeasuresAtATime) {
+  std::atomic<int> at_once = 0;
+  std::vector<std::thread> workers;
+  for (int i = 0; i < 4; ++i) {
+    workers.emplace_back([&, i] {
+      const auto speed = SharedSpeed(file_, absl::StrCat("k", i), [&] {
+        EXPECT_EQ(++at_once, 1);
+        std::this_thread::yield();
+        --at_once;
+        return absl::StatusOr<MeasuredSpeed>(MeasuredSpeed{1e9, 1e9});
+      });
+      EXPECT_TRUE(speed.ok());
+    });
+  }
+  for (std::thread& worker : workers) worker.join();
+}
+
+TEST_F(SharedSpeedTest, ErrorsAreNotKept) {
+  const auto failed = SharedSpeed(file_, "k", [] {
+    return absl::StatusOr<MeasuredSpeed>(absl::ResourceExhaustedError("no memory"));
+  });
+  EXPECT_TRUE(absl::IsResourceExhausted(failed.status()));
+  EXPECT_TRUE(Ask("k").ok());
+}
+
+TEST(SpeedProbeTest, MeasuresInMuchLessThanASecond) {
+  auto backend = kernels::CreateBackend("cpu", {.num_threads = 1});
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  const auto start = std::chrono::steady_clock::now();
+  const auto speed = MeasureSpeed(backend->get(), DType::kBF16);
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  ASSERT_TRUE(speed.ok()) << speed.status();
+  EXPECT_GT(speed->read_bytes_per_second, 1e8);
+  EXPECT_LT(speed->read_bytes_per_second, 1e12);
+  EXPECT_GT(speed->flops_per_second, 1e8);
+  RecordProperty("seconds", absl::StrCat(seconds));
+  std::printf("read %.1f GB/s, %.1f Gflop/s, measured in %.2f s\n",
+              speed->read_bytes_per_second * 1e-9, speed->flops_per_second * 1e-9, seconds);
+}
+
+TEST(SpeedProbeTest, SpeedsAreToldAsTyped) {
+  EXPECT_DOUBLE_EQ(ParseSpeed("900GB/s@71Tflop/s")->flops_per_second, 71e12);
+  for (const char* text : {"", "900GB/s", "900GB/s@", "@1Tflop/s", "1GB/s@1Tflop/s@1"}) {
+    EXPECT_FALSE(ParseSpeed(text).ok()) << text;
+  }
+  EXPECT_THAT(ParseSpeed("fast").status().ToString(), HasSubstr("such as 900GB/s@71Tflop/s"));
+}
+
+}  // namespace
+}  // namespace tutti
