@@ -75,6 +75,7 @@ absl::Status ApplyStages(const DeviceMap& map, const std::vector<DeviceSpec>& al
 absl::StatusOr<PlanReport> MakePlan(const PlanRequest& request) {
   PlanReport report{.options = request.options};
   TUTTI_ASSIGN_OR_RETURN(report.model, LoadConfig(request.model));
+  report.model.whole_experts = request.whole_experts && report.model.has_experts();
   TUTTI_ASSIGN_OR_RETURN(DeviceMap map,
                          ReadDeviceMap(request.device_map, report.model,
                                        static_cast<int64_t>(request.devices.size())));

@@ -23,6 +23,7 @@ struct PlanRequest {
   MaxMemory max_memory;    // empty: all of each device
   std::string device_map;  // "", a mode of Accelerate, or a file of module names
   ClusterOptions options;
+  bool whole_experts = false;  // --expert-split expert
 };
 
 struct PlanReport {

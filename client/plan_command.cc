@@ -34,6 +34,7 @@ struct PlanFlags {
   std::string ranks;      // unset: 1
   std::string pipelines;  // unset: 1
   std::string layout;
+  std::string expert_split = "width";
   bool json = false;
 };
 
@@ -49,6 +50,7 @@ absl::Status ReadSizes(PlanFlags* flags) {
   const auto pipelines = ParseSize(flags->pipelines.empty() ? otherwise : flags->pipelines);
   if (!pipelines.ok()) return Annotate(pipelines.status(), "--pipelines");
   options.num_pipelines = *pipelines;
+  flags->request.whole_experts = flags->expert_split == "expert";
   if (!flags->stages.empty()) {
     const auto stages = ParseSize(flags->stages);
     if (!stages.ok()) return Annotate(stages.status(), "--pipeline-parallel-size");
@@ -135,6 +137,10 @@ Command MakePlanCommand(CLI::App* root) {
   app->add_option("--pipelines", flags->pipelines, "Copies of the model, or auto; unset: 1");
   app->add_option("--layout", flags->layout, "auto: the three sizes are auto unless given")
       ->check(CLI::IsMember({"auto"}));
+  app->add_option("--expert-split", flags->expert_split,
+                  "What ranks share of a mixture's experts: width, or expert: whole ones")
+      ->check(CLI::IsMember({"width", "expert"}))
+      ->capture_default_str();
   app->add_option("--layers", options.layers, "Layers of each stage, instead of the best split")
       ->delimiter(',');
   app->add_option("--max-model-len", options.max_model_len,

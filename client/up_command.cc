@@ -276,6 +276,7 @@ struct PassedOn {
 constexpr PassedOn kPassedOn[] = {
     {"--pipeline-parallel-size", "Stages of a pipeline; unset: as many as its workers make", false},
     {"--tensor-parallel-size", "Ranks each layer is split over: 1, 2, 4 or 8", false},
+    {"--expert-split", "What ranks share of experts: width, or expert: whole ones", false},
     {"--layout", "auto: stages, ranks and pipelines are chosen unless given", false},
     {"--device-map", "auto, balanced, balanced_low_0, sequential, or a file of layers or modules",
      false},

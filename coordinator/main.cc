@@ -31,6 +31,7 @@ struct Flags {
   std::string pipelines = "auto";
   std::string layout;
   std::string log_level = "info";
+  std::string expert_split = "width";
   int32_t max_model_len = 0;
   int64_t lease_ms = 1500;
   double shutdown_grace_s = 10;
@@ -58,6 +59,12 @@ void AddLayoutFlags(CLI::App* app, Flags* flags) {
                   "each stage: "
                   "1,2; unset: 1")
       ->envname("TUTTI_TENSOR_PARALLEL_SIZE");
+  app->add_option("--expert-split", flags->expert_split,
+                  "How ranks share the experts of a mixture: the width of each, or whole experts. "
+                  "The answers are the same, to the bit")
+      ->envname("TUTTI_EXPERT_SPLIT")
+      ->check(CLI::IsMember({"width", "expert"}))
+      ->capture_default_str();
   app->add_option("--pipelines", flags->pipelines,
                   "Copies of the model, each of as many stages; auto: as many as the workers allow")
       ->envname("TUTTI_PIPELINES")
@@ -245,6 +252,7 @@ absl::Status Serve(Flags flags, const sigset_t& signals) {
   }
   // Who names a length means to use it.
   engine.kv_tokens_min = std::min(flags.max_model_len, model->max_model_len);
+  model->config.whole_experts = flags.expert_split == "expert" && model->config.has_experts();
   TUTTI_RETURN_IF_ERROR(ReadLayout(flags, model->config, &engine));
   spdlog::info("model '{}': {}, {} layers, context {}", model->name, model->config.architecture,
                model->config.num_layers, model->max_model_len);

@@ -115,6 +115,7 @@ v1::Frame Pipeline::AssignFrame(const Shard& shard, const Formation& formation) 
   assign->set_max_batch_tokens(options_->max_batch_tokens);
   assign->set_max_sequences(options_->max_sequences);
   assign->set_max_model_len(MaxModelLen(*options_));
+  assign->set_whole_experts(options_->model.whole_experts);
   const auto name = [&](const Stage& of, size_t rank) {
     return formation.workers[of.first_shard + rank]->id();
   };

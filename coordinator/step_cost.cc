@@ -42,8 +42,13 @@ StepCost StepCostOf(const ModelConfig& model, int ranks, bool has_head, bool is_
     for (int rank = 0; rank < ranks; ++rank) {
       width = std::max(width, WidthsOfRank(model, ranks, rank).intermediate);
     }
-    cost.experts = static_cast<double>(model.num_experts);
-    cost.experts_per_row = static_cast<double>(model.experts_per_token);
+    int64_t experts = 0;  // of the rank that has most
+    for (int rank = 0; rank < ranks; ++rank) {
+      experts = std::max(experts, ExpertsOfRank(model, ranks, rank).size());
+    }
+    cost.experts = static_cast<double>(experts);
+    cost.experts_per_row = static_cast<double>(model.experts_per_token) * cost.experts /
+                           static_cast<double>(model.num_experts);
     // Gate, up and down.
     cost.expert_bytes = 3 * static_cast<double>(model.hidden_size * width) * element;
     cost.layer_bytes = std::max(0.0, cost.layer_bytes - cost.experts * cost.expert_bytes);

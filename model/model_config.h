@@ -61,6 +61,9 @@ struct ModelConfig {
   int64_t experts_per_token = 0;
   int64_t expert_intermediate_size = 0;
   bool norm_topk_prob = false;  // the chosen experts' probabilities are divided by their sum
+  // Not of the file but the operator's choice: ranks of a stage share out whole experts, not the
+  // inner width of each. The bits are the same.
+  bool whole_experts = false;
 
   float rms_norm_eps = 0;
   RopeConfig rope;

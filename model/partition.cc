@@ -16,6 +16,10 @@ int64_t RoundUp(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
+bool IsExpert(Role role) {
+  return role == Role::kExpertGate || role == Role::kExpertUp || role == Role::kExpertDown;
+}
+
 // The rows of `spec` that a rank holds, when split over rows: whole heads, whole vocabulary units,
 // or elements.
 Range RowsOf(const ModelConfig& config, const WeightSpec& spec, int ranks, int rank) {
@@ -130,8 +134,12 @@ std::string RankFault(const ModelConfig& config, int ranks) {
   }
   const std::pair<const char*, int64_t> shared[] = {
       {"num_attention_heads", config.num_heads},
-      {config.has_experts() ? "moe_intermediate_size" : "intermediate_size",
-       config.has_experts() ? config.expert_intermediate_size : config.intermediate_size},
+      {config.whole_experts   ? "num_experts"
+       : config.has_experts() ? "moe_intermediate_size"
+                              : "intermediate_size",
+       config.whole_experts   ? config.num_experts
+       : config.has_experts() ? config.expert_intermediate_size
+                              : config.intermediate_size},
       {"the units of 64 that share vocab_size:",
        (config.vocab_size + kVocabSplitRows - 1) / kVocabSplitRows}};
   static_assert(kVocabSplitRows == 64);
@@ -180,12 +188,18 @@ std::vector<int64_t> LeafBegins(const ModelConfig& config, Role role) {
 
 std::vector<int64_t> LeafBeginsOfRank(const ModelConfig& config, Role role, int ranks, int rank) {
   const std::vector<int64_t> all = LeafBegins(config, role);
+  if (config.whole_experts && role == Role::kExpertDown) return all;
   const int first = rank * kLeaves / ranks;
   std::vector<int64_t> own;
   for (int leaf = first; leaf <= (rank + 1) * kLeaves / ranks; ++leaf) {
     own.push_back(all[leaf] - all[first]);
   }
   return own;
+}
+
+Range ExpertsOfRank(const ModelConfig& config, int ranks, int rank) {
+  if (!config.whole_experts) return {0, config.num_experts};
+  return SplitRange(config.num_experts, 1, ranks, rank);
 }
 
 Range VocabularyOfRank(const ModelConfig& config, int ranks, int rank) {
@@ -215,8 +229,15 @@ ShardTensor ShareTensor(const ModelConfig& config, WeightSpec spec, int ranks, i
   part.rows = {0, spec.shape[0]};
   const int64_t cols = spec.shape.size() > 1 ? spec.shape[1] : 1;
   part.cols = {0, cols};
-  if (spec.split == SplitAxis::kOut) part.rows = RowsOf(config, spec, ranks, rank);
-  if (spec.split == SplitAxis::kIn) part.cols = ColumnsOf(config, spec, ranks, rank);
+  const bool whole = config.whole_experts && IsExpert(spec.role);
+  if (whole) {
+    const Range own = ExpertsOfRank(config, ranks, rank);
+    if (spec.expert < own.begin || spec.expert >= own.end) part.rows = {0, 0};
+  } else if (spec.split == SplitAxis::kOut) {
+    part.rows = RowsOf(config, spec, ranks, rank);
+  } else if (spec.split == SplitAxis::kIn) {
+    part.cols = ColumnsOf(config, spec, ranks, rank);
+  }
   const int64_t element = DTypeBytes(config.dtype);
   part.bytes.begin = ((spec.first_row + part.rows.begin) * cols + part.cols.begin) * element;
   part.bytes.end = part.bytes.begin;
@@ -233,7 +254,8 @@ std::vector<ShardTensor> ListShardTensors(const ModelConfig& config, const Stage
   CHECK(rank >= 0 && rank < ranks) << rank << " of " << ranks;
   std::vector<ShardTensor> tensors;
   for (WeightSpec& spec : ListWeights(config, share)) {
-    tensors.push_back(ShareTensor(config, std::move(spec), ranks, rank));
+    ShardTensor tensor = ShareTensor(config, std::move(spec), ranks, rank);
+    if (tensor.rows.size() > 0) tensors.push_back(std::move(tensor));
   }
   if (share.has_embedding && share.has_head && config.tie_word_embeddings) {
     for (ShardTensor& tensor : tensors) {

@@ -91,6 +91,10 @@ struct ShardTensor {
   bool shared_with_embedding = false;
 };
 
+// The experts of which a rank holds something: with config.whole_experts its own, all of each; else
+// all of them, an equal part of each.
+Range ExpertsOfRank(const ModelConfig& config, int ranks, int rank);
+
 // What rank `rank` reads of one tensor of ListWeights or WeightOf.
 ShardTensor ShareTensor(const ModelConfig& config, WeightSpec spec, int ranks, int rank);
 

@@ -111,6 +111,7 @@ TestPipeline::TestPipeline(const TestPipelineOptions& options) : options_(option
     shard.set_stage(static_cast<int32_t>(i));
     shard.set_num_stages(static_cast<int32_t>(layers.size()));
     shard.set_num_ranks(options.ranks.empty() ? 1 : options.ranks[i]);
+    shard.set_whole_experts(options.whole_experts);
     shard.set_first_layer(first_layer);
     shard.set_num_layers(layers[i]);
     shard.set_has_embedding(i == 0);

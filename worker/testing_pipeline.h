@@ -48,6 +48,7 @@ struct TestPipelineOptions {
   std::string instruction_set;
   std::vector<int32_t> layers;  // per stage; empty: one stage
   std::vector<int> ranks;       // per stage; empty: one each
+  bool whole_experts = false;
   int32_t block_size = 16;
   int32_t num_blocks = 64;
   int32_t max_batch_tokens = 128;

@@ -329,7 +329,8 @@ absl::Status Transformer::Experts(const LayerWeights& layer, int64_t rows) {
     results = partial;
   }
   if (options_.place.ranks == 1 || !on_host) results = scratch_.results.Rows(0, count);
-  for (int64_t e = 0; e < config_.num_experts; ++e) {
+  const Range own = ExpertsOfRank(config_, options_.place.ranks, options_.place.rank);
+  for (int64_t e = own.begin; e < own.end; ++e) {
     const auto tokens = routing_.TokensOf(e);
     if (tokens.empty()) continue;
     const auto n = static_cast<int64_t>(tokens.size());
@@ -342,16 +343,36 @@ absl::Status Transformer::Experts(const LayerWeights& layer, int64_t rows) {
     backend_->MatMul(activated, *layer.experts[e].down, results.Rows(routing_.FirstOf(e), n));
   }
   if (options_.place.ranks > 1) {
-    if (!on_host) backend_->Convert(results, partial);
-    TUTTI_ASSIGN_OR_RETURN(const std::span<const float> sum, options_.collective->Sum());
-    const TensorView summed =
-        HostView(const_cast<float*>(sum.data()), DType::kF32, count, config_.hidden_size);
-    if (!on_host) backend_->Convert(summed, results);
-    if (on_host) results = summed;
+    const int64_t first = routing_.FirstOf(own.begin);
+    const int64_t made = routing_.FirstOf(own.end) - first;
+    if (!on_host) backend_->Convert(results.Rows(first, made), partial.Rows(first, made));
+    TensorView all = partial;
+    if (config_.whole_experts) {
+      TUTTI_RETURN_IF_ERROR(GatherResults());
+    } else {
+      TUTTI_ASSIGN_OR_RETURN(const std::span<const float> sum, options_.collective->Sum());
+      all = HostView(const_cast<float*>(sum.data()), DType::kF32, count, config_.hidden_size);
+    }
+    if (!on_host) backend_->Convert(all, results);
+    if (on_host) results = all;
   }
   operators.SumRows(results, routing_.places(), routing_.shares(), normed);
   backend_->AddResidual(residual, normed, config_.residual_dtype());
   return absl::OkStatus();
+}
+
+// Rows stand by expert, so a rank's are contiguous, in rank order. Nothing is added: each row is
+// what one rank alone would have made of it.
+absl::Status Transformer::GatherResults() {
+  const int ranks = options_.place.ranks;
+  const int64_t row_bytes = config_.hidden_size * static_cast<int64_t>(sizeof(float));
+  gather_begin_.clear();
+  for (int rank = 0; rank < ranks; ++rank) {
+    gather_begin_.push_back(routing_.FirstOf(ExpertsOfRank(config_, ranks, rank).begin) *
+                            row_bytes);
+  }
+  gather_begin_.push_back(routing_.size() * row_bytes);
+  return options_.collective->Gather(gather_begin_);
 }
 
 absl::Status Transformer::AddProduct(TensorView in, const kernels::Weight& weight, DType round_to) {
@@ -440,9 +461,10 @@ absl::Status CheckOperators(const ModelConfig& config, kernels::Backend* backend
       ": it has no operators for ", config.has_experts() ? "experts" : "logn attention"));
 }
 
-absl::StatusOr<std::unique_ptr<StageRunner>> LoadShard(const ModelSource& model,
+absl::StatusOr<std::unique_ptr<StageRunner>> LoadShard(ModelSource model,
                                                        const v1::AssignShard& shard,
                                                        const LoadProgress& progress) {
+  model.config.whole_experts = shard.whole_experts();
   TUTTI_RETURN_IF_ERROR(CheckRanks(model.config, shard.num_ranks()));
   if (shard.num_ranks() > 1 && model.collective == nullptr) {
     return absl::FailedPreconditionError(

@@ -112,6 +112,7 @@ class Transformer : public StageRunner {
   void Turn(kernels::TensorView x, kernels::TensorView norm, const Batch& batch);
   absl::Status Mlp(const LayerWeights& layer, int64_t rows);
   absl::Status Experts(const LayerWeights& layer, int64_t rows);
+  absl::Status GatherResults();
   // residual = round(residual + in * weight), the product summed over ranks.
   absl::Status AddProduct(kernels::TensorView in, const kernels::Weight& weight, DType round_to);
   absl::Status SampleAll(const Batch& batch, std::vector<v1::SampledToken>* sampled);
@@ -140,6 +141,7 @@ class Transformer : public StageRunner {
   // Of the rows that each rank embeds; kept for their memory.
   std::vector<int32_t> own_ids_;
   std::vector<int64_t> embed_begin_;
+  std::vector<int64_t> gather_begin_;  // of the ranks' experts' results
 };
 
 }  // namespace tutti

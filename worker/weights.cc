@@ -102,7 +102,8 @@ class Loader {
     router.owned = &to->router;
     const auto leaves = LeafBeginsOfRank(config_, Role::kExpertDown, place_.ranks, place_.rank);
     to->experts.resize(config_.num_experts);
-    for (int64_t e = 0; e < config_.num_experts; ++e) {
+    const Range own = ExpertsOfRank(config_, place_.ranks, place_.rank);
+    for (int64_t e = own.begin; e < own.end; ++e) {
       const auto spec = [&](Role role) { return Spec(role, layer, e); };
       AddMatrix({spec(Role::kExpertGate), spec(Role::kExpertUp)}, {}).owned =
           &to->experts[e].gate_up;
@@ -139,6 +140,10 @@ class Loader {
     }
     for (const Vector& vector : vectors_) {
       for (const ShardTensor& part : vector.parts) names.push_back(part.spec.name);
+    }
+    // The check below asks for the experts of other ranks too: their files' headers are read.
+    if (config_.whole_experts) {
+      for (const WeightSpec& spec : ListWeights(config_, share_)) names.push_back(spec.name);
     }
     TUTTI_ASSIGN_OR_RETURN(checkpoint_, Checkpoint::OpenFor(dir, names));
     return CheckCheckpoint(config_, *checkpoint_, share_);
@@ -294,6 +299,7 @@ int64_t ShardWeights::bytes() const {
       if (*weight != nullptr) total += (*weight)->bytes();
     }
     for (const ExpertWeights& expert : layer.experts) {
+      if (expert.gate_up == nullptr) continue;  // another rank's
       total += expert.gate_up->bytes() + expert.down->bytes();
     }
   }

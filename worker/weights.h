@@ -29,6 +29,7 @@ struct RankPlace {
 //
 // Views of vectors are [1, n] f32 inside ShardWeights::vectors. A vector the model does not have
 // has data == nullptr.
+// Null for the experts of other ranks (ModelConfig::whole_experts).
 struct ExpertWeights {
   std::unique_ptr<kernels::Weight> gate_up;  // hidden -> gate, up
   std::unique_ptr<kernels::Weight> down;     // expert intermediate -> hidden, in leaves
