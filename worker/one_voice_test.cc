@@ -211,5 +211,15 @@ INSTANTIATE_TEST_SUITE_P(All, OneVoiceTest, ::testing::ValuesIn(Cases()), [](con
   return name;
 });
 
+// A layer of many experts can take longer than a lease: each of them shows.
+TEST(Progress, ShowsWithEveryExpert) {
+  TestPipeline pipeline({.model_dir = GoldenDir("families/qwen3-moe-f32"), .backend = "cpu"});
+  const uint64_t before = pipeline.progress(0);
+  pipeline.Generate({{.prompt = {1, 2, 3}, .max_tokens = 1}}, 0);
+  const ModelConfig& config = pipeline.config();
+  EXPECT_GE(pipeline.progress(0) - before,
+            static_cast<uint64_t>(config.num_layers * (1 + config.experts_per_token)));
+}
+
 }  // namespace
 }  // namespace tutti

@@ -181,6 +181,10 @@ kernels::CollectiveTraffic TestPipeline::exchanged(size_t stage, int rank) const
 
 TestPipeline::~TestPipeline() = default;
 
+uint64_t TestPipeline::progress(size_t stage) const {
+  return stages_[stage]->members.front().worker->progress_count();
+}
+
 v1::StepResult TestPipeline::RunStep(v1::StepPlan plan) {
   plan.set_step(++step_);
   for (const uint64_t id : finished_) plan.add_finished(id);

@@ -78,6 +78,8 @@ class TestPipeline {
   const ModelConfig& config() const { return config_; }
   const v1::ShardReady& ready(size_t stage, int rank = 0) const { return ready_[stage][rank]; }
   kernels::CollectiveTraffic exchanged(size_t stage, int rank) const;
+  // Units of work that the stage has shown so far.
+  uint64_t progress(size_t stage) const;
 
  private:
   struct Stage;

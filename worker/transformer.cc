@@ -162,7 +162,7 @@ absl::Status Transformer::Run(const Batch& batch, std::span<const std::byte> inp
   rotary_.Prepare(batch);
   for (int64_t layer = 0; layer < options_.share.num_layers; ++layer) {
     TUTTI_RETURN_IF_ERROR(Attend(weights_.layers[layer], kv_.layer(layer), batch));
-    TUTTI_RETURN_IF_ERROR(Mlp(weights_.layers[layer], rows));
+    TUTTI_RETURN_IF_ERROR(Mlp(weights_.layers[layer], rows, progress));
     if (progress) progress();
   }
   if (options_.share.has_head) {
@@ -199,7 +199,7 @@ absl::Status Transformer::NameFaults(const Batch& batch, std::span<const std::by
   for (int64_t layer = 0; layer < options_.share.num_layers; ++layer) {
     TUTTI_RETURN_IF_ERROR(Attend(weights_.layers[layer], kv_.layer(layer), batch));
     look(layer, false);
-    TUTTI_RETURN_IF_ERROR(Mlp(weights_.layers[layer], batch.rows));
+    TUTTI_RETURN_IF_ERROR(Mlp(weights_.layers[layer], batch.rows, progress));
     look(layer, true);
     if (progress) progress();
   }
@@ -290,8 +290,9 @@ void Transformer::Turn(TensorView x, TensorView norm, const Batch& batch) {
 }
 
 // residual = round(residual + down(silu(gate) * up)),  [gate up] = gate_up(norm(residual))
-absl::Status Transformer::Mlp(const LayerWeights& layer, int64_t rows) {
-  if (config_.has_experts()) return Experts(layer, rows);
+absl::Status Transformer::Mlp(const LayerWeights& layer, int64_t rows,
+                              const ProgressCallback& progress) {
+  if (config_.has_experts()) return Experts(layer, rows, progress);
   const TensorView residual = scratch_.residual.Rows(0, rows);
   const TensorView normed = scratch_.normed.Rows(0, rows);
   const TensorView gate_up = scratch_.gate_up.Rows(0, rows);
@@ -305,7 +306,8 @@ absl::Status Transformer::Mlp(const LayerWeights& layer, int64_t rows) {
 
 // residual = round(residual + the sum over a token's experts, in their order, of share * MLP of the
 // expert), both of norm(residual)
-absl::Status Transformer::Experts(const LayerWeights& layer, int64_t rows) {
+absl::Status Transformer::Experts(const LayerWeights& layer, int64_t rows,
+                                  const ProgressCallback& progress) {
   kernels::FamilyOperators& operators = *backend_->family_operators();
   const TensorView residual = scratch_.residual.Rows(0, rows);
   const TensorView normed = scratch_.normed.Rows(0, rows);
@@ -341,6 +343,8 @@ absl::Status Transformer::Experts(const LayerWeights& layer, int64_t rows) {
     backend_->MatMul(gathered, *layer.experts[e].gate_up, gate_up);
     backend_->SiluMul(gate_up, activated);
     backend_->MatMul(activated, *layer.experts[e].down, results.Rows(routing_.FirstOf(e), n));
+    // A layer of 128 experts can take longer than a lease on a busy machine.
+    if (progress) progress();
   }
   if (options_.place.ranks > 1) {
     const int64_t first = routing_.FirstOf(own.begin);

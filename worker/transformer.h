@@ -110,8 +110,8 @@ class Transformer : public StageRunner {
                           const ProgressCallback& progress);
   absl::Status Attend(const LayerWeights& layer, const kernels::KvLayer& cache, const Batch& batch);
   void Turn(kernels::TensorView x, kernels::TensorView norm, const Batch& batch);
-  absl::Status Mlp(const LayerWeights& layer, int64_t rows);
-  absl::Status Experts(const LayerWeights& layer, int64_t rows);
+  absl::Status Mlp(const LayerWeights& layer, int64_t rows, const ProgressCallback& progress);
+  absl::Status Experts(const LayerWeights& layer, int64_t rows, const ProgressCallback& progress);
   absl::Status GatherResults();
   // residual = round(residual + in * weight), the product summed over ranks.
   absl::Status AddProduct(kernels::TensorView in, const kernels::Weight& weight, DType round_to);
