@@ -178,8 +178,10 @@ TEST(PlacementTest, LayersFollowSpeed) {
   devices[1].speed = {10e9, 100e9};
   EXPECT_THAT(Layers(*PlanPlacement(model, devices, Small())), ElementsAre(9, 3));
   devices[1].speed = {16e9, 160e9};
+  EXPECT_THAT(Layers(*PlanPlacement(model, devices, Small())), ElementsAre(8, 4));
+  devices[1].speed = {27e9, 270e9};
   EXPECT_THAT(Layers(*PlanPlacement(model, devices, Small())), ElementsAre(6, 6))
-      << "a difference that measurements on a shared machine have too";
+      << "a difference that measurements of equal machines have too";
   devices[1].speed = {};
   EXPECT_THAT(Layers(*PlanPlacement(model, devices, Small())), ElementsAre(6, 6))
       << "nothing is known of one";
