@@ -95,8 +95,11 @@ class DialReactor final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc:
 void FailSoon(const std::shared_ptr<StreamState>& stream, const absl::Status& reason) {
   stream->NeverBegin();
   auto timer = std::make_shared<grpc::Alarm>();
-  timer->Set(gpr_now(GPR_CLOCK_MONOTONIC),
-             [timer, stream, reason](bool) { stream->OnDone(reason); });
+  // The timer keeps what it calls, which keeps the timer until it is called.
+  timer->Set(gpr_now(GPR_CLOCK_MONOTONIC), [timer, stream, reason](bool) mutable {
+    stream->OnDone(reason);
+    timer.reset();
+  });
 }
 
 }  // namespace
