@@ -12,7 +12,6 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
@@ -57,7 +56,7 @@ absl::StatusOr<std::span<std::byte>> Map(int fd, const std::string& path) {
   return std::span(static_cast<std::byte*>(memory), static_cast<size_t>(kPipeBytes));
 }
 
-// What Create makes: our own, nobody else's to open, whole, and not yet unlinked.
+// What Create makes: our own, nobody else's to open, and whole.
 absl::Status CheckFile(int fd, const std::string& path) {
   struct stat found {};
   if (fstat(fd, &found) != 0) return Failed("look at", path, errno);
