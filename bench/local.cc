@@ -51,7 +51,8 @@ class LocalBench {
     TUTTI_ASSIGN_OR_RETURN(
         backend_,
         kernels::CreateBackend(options_.device, {.num_threads = options_.threads,
-                                                 .numerics_class = options_.numerics_class}));
+                                                 .numerics_class = options_.numerics_class,
+                                                 .graphs = options_.cuda_graphs}));
     TUTTI_ASSIGN_OR_RETURN(probe_, kernels::MachineProbe::Create(options_.threads));
     const StageRunnerFactory factory = MakeTransformerFactory(
         {.dir = options_.model, .config = config_, .backend = backend_.get()});
@@ -81,6 +82,7 @@ class LocalBench {
   double load_seconds() const { return load_seconds_; }
   ShardMemory memory() const { return runner_->memory(); }
   std::string numerics_class() const { return std::string(backend_->numerics_class()); }
+  kernels::LaunchCounts launches() const { return backend_->launch_counts(); }
   double read_bytes_per_second() const { return Median(read_rates_); }
   double flops_per_second() const { return Median(flop_rates_); }
 
@@ -290,6 +292,7 @@ absl::StatusOr<LocalBenchReport> RunLocalBench(const LocalBenchOptions& given) {
   }
   const ShardMemory memory = bench.memory();
   report.numerics_class = bench.numerics_class();
+  report.launches = bench.launches();
   report.weight_bytes = memory.weight_bytes;
   report.kv_bytes = memory.kv_bytes;
   report.activation_bytes = memory.activation_bytes;

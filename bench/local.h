@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "kernels/backend.h"
 
 namespace tutti {
 
@@ -16,6 +17,7 @@ struct LocalBenchOptions {
   std::string model;  // a folder with a checkpoint
   std::string device = "cpu";
   std::string numerics_class;  // "": the machine's best
+  bool cuda_graphs = true;     // see kernels::BackendOptions::graphs
   int threads = 0;             // 0: every CPU this process may use
   int prompt_tokens = 512;
   int output_tokens = 64;
@@ -28,7 +30,8 @@ struct LocalBenchReport {
   LocalBenchOptions options;
   std::string numerics_class;
   double load_seconds = 0;
-  int64_t weight_bytes = 0;  // resident
+  kernels::LaunchCounts launches;  // of all runs
+  int64_t weight_bytes = 0;        // resident
   int64_t kv_bytes = 0;
   int64_t activation_bytes = 0;
 

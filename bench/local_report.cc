@@ -44,6 +44,13 @@ std::string RenderLocalBench(const LocalBenchReport& report) {
   absl::StrAppend(&out, table.ToString(), "\none decode step reads ",
                   FormatBytes(report.weight_bytes_per_step), " of weights (counted above) and ",
                   FormatBytes(report.kv_bytes_per_step), " of K/V (not counted)\n");
+  const kernels::LaunchCounts& launches = report.launches;
+  if (launches.kernels > 0) {
+    absl::StrAppend(&out, FormatCount(launches.kernels), " kernels, ",
+                    Percent(static_cast<double>(launches.kernels_by_graphs),
+                            static_cast<double>(launches.kernels)),
+                    " of them started by ", launches.graphs_made, " CUDA graphs\n");
+  }
   return out;
 }
 
@@ -54,12 +61,18 @@ std::string LocalBenchToJson(const LocalBenchReport& report) {
       {"device", options.device},
       {"numerics_class", report.numerics_class},
       {"threads", options.threads},
+      {"cuda_graphs", options.cuda_graphs},
       {"prompt_tokens", options.prompt_tokens},
       {"output_tokens", options.output_tokens},
       {"batch", options.batch},
       {"chunk_tokens", options.chunk_tokens},
       {"runs", options.runs},
       {"load_seconds", report.load_seconds},
+      {"kernels", report.launches.kernels},
+      {"kernels_by_graphs", report.launches.kernels_by_graphs},
+      {"graphs_made", report.launches.graphs_made},
+      {"graph_bytes", report.launches.graph_bytes},
+      {"graph_error", report.launches.graph_error},
       {"weight_bytes", report.weight_bytes},
       {"kv_bytes", report.kv_bytes},
       {"activation_bytes", report.activation_bytes},

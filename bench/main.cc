@@ -35,9 +35,8 @@ CLI::App* AddLocal(CLI::App* root, LocalFlags* flags) {
   app->add_option("--model", options.model, "Folder of a HuggingFace checkpoint")
       ->required()
       ->envname("TUTTI_MODEL");
-  app->add_option("--device", options.device, "cpu or reference")
-      ->check(CLI::IsMember({"cpu", "reference"}))
-      ->capture_default_str();
+  app->add_option("--device", options.device, "cpu, cuda:N or reference")->capture_default_str();
+  app->add_flag("!--no-cuda-graphs", options.cuda_graphs, "Start every kernel of a GPU by itself");
   app->add_option("--numerics-class", options.numerics_class, "Unset: the machine's best");
   app->add_option("-t,--threads", options.threads, "Compute threads; 0: every CPU")
       ->check(CLI::Range(0, 1024))

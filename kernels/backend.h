@@ -116,6 +116,18 @@ struct StepBounds {
   int64_t carried_values = 0;     // the most that one Convert carries between host and device
 };
 
+// Kernels that a backend has started on its device since it was made.
+struct LaunchCounts {
+  int64_t kernels = 0;
+  int64_t kernels_by_graphs = 0;       // those that a graph started
+  int64_t kernels_of_short_lists = 0;  // too few together to be worth one
+  int64_t graph_starts = 0;
+  int64_t graphs_made = 0;
+  int64_t graphs = 0;       // now
+  int64_t graph_bytes = 0;  // of the device, now
+  std::string graph_error;  // why no further graphs are made
+};
+
 class FamilyOperators;  // kernels/family_operators.h
 
 class Backend {
@@ -145,6 +157,12 @@ class Backend {
   // packed so far, so that no step takes any. Bytes of the device that are held for it from now on,
   // which earlier calls may have taken.  RESOURCE_EXHAUSTED when memory is short.
   virtual absl::StatusOr<int64_t> Reserve(const StepBounds& bounds) { return 0; }
+
+  // A step's last operator was called: what is only recorded starts now, and arrays that the host
+  // gave to operators are not expected again. Without it only speed is lost.
+  virtual void EndStep() {}
+  // Zeros of backends that start no kernels.
+  virtual LaunchCounts launch_counts() const { return {}; }
 
   // out[r, :] = weight row ids[r], exactly, as f32.   out [ids, in_features].  REQUIRES: 0 <= id <
   // out_features
@@ -226,6 +244,9 @@ struct BackendOptions {
   std::string numerics_class;
   // "": best; "avx2", "avx512", "avx512bf16", "emulated-avx512bf16", for tests and measurement.
   std::string instruction_set;
+  // Steps whose kernels are those of an earlier step start as one graph. "cuda" only; changes no
+  // bits.
+  bool graphs = true;
 };
 
 // "cpu", "reference", or "cuda:N" (a plug-in: see plugin_loader.h). NOT_FOUND names the known ones.

@@ -28,6 +28,7 @@ struct Flags {
   std::string memory;
   std::string speed = "auto";
   std::string log_level = "info";
+  bool no_cuda_graphs = false;
   bool exit_with_parent = false;
 };
 
@@ -89,6 +90,9 @@ void AddFlags(CLI::App* app, Flags* flags) {
                   "cpu, cuda:N (GPU number N) or reference (slow and plain, for tests)")
       ->envname("TUTTI_DEVICE")
       ->capture_default_str();
+  app->add_flag("--no-cuda-graphs", flags->no_cuda_graphs,
+                "Start every kernel of a GPU by itself: slower, the same bits, for debugging")
+      ->envname("TUTTI_NO_CUDA_GRAPHS");
   app->add_option("--shared-memory-dir", worker.shared_memory_dir,
                   "Ranks of a stage that see the same folder exchange through memory in it; empty: "
                   "over their links")
@@ -134,6 +138,7 @@ absl::Status Resolve(Flags* flags) {
     if (!bytes.ok()) return Annotate(bytes.status(), "--memory");
     flags->worker.memory_bytes = *bytes;
   }
+  flags->worker.cuda_graphs = !flags->no_cuda_graphs;
   // The probe's sizes are those of a CPU: a GPU would mostly show how soon it starts a kernel. The
   // reference backend is for tests, and slow enough that measuring would be felt.
   flags->worker.measure_speed = flags->speed == "auto" && flags->worker.device == "cpu";

@@ -33,11 +33,14 @@ class Outbox : public StageOutbox {
 
 std::unique_ptr<kernels::Backend> MakeBackend(const TestPipelineOptions& options) {
 #ifdef TUTTI_TEST_EMULATED_GPU
-  if (options.backend == "cuda-emulated") return kernels::cuda::MakeEmulatedBackend();
+  if (options.backend == "cuda-emulated") {
+    return kernels::cuda::MakeEmulatedBackend(options.graphs);
+  }
 #endif
-  auto backend = kernels::CreateBackend(
-      options.backend,
-      {.num_threads = options.threads, .instruction_set = options.instruction_set});
+  auto backend =
+      kernels::CreateBackend(options.backend, {.num_threads = options.threads,
+                                               .instruction_set = options.instruction_set,
+                                               .graphs = options.graphs});
   CHECK(backend.ok()) << backend.status();
   return *std::move(backend);
 }
@@ -180,6 +183,10 @@ kernels::CollectiveTraffic TestPipeline::exchanged(size_t stage, int rank) const
 }
 
 TestPipeline::~TestPipeline() = default;
+
+kernels::LaunchCounts TestPipeline::launches(size_t stage, int rank) const {
+  return stages_[stage]->members[rank].backend->launch_counts();
+}
 
 uint64_t TestPipeline::progress(size_t stage) const {
   return stages_[stage]->members.front().worker->progress_count();

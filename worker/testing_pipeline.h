@@ -46,6 +46,7 @@ struct TestPipelineOptions {
   std::string backend = "reference";  // as in TestedBackends()
   int threads = 1;
   std::string instruction_set;
+  bool graphs = true;
   std::vector<int32_t> layers;  // per stage; empty: one stage
   std::vector<int> ranks;       // per stage; empty: one each
   bool whole_experts = false;
@@ -78,6 +79,7 @@ class TestPipeline {
   const ModelConfig& config() const { return config_; }
   const v1::ShardReady& ready(size_t stage, int rank = 0) const { return ready_[stage][rank]; }
   kernels::CollectiveTraffic exchanged(size_t stage, int rank) const;
+  kernels::LaunchCounts launches(size_t stage, int rank = 0) const;
   // Units of work that the stage has shown so far.
   uint64_t progress(size_t stage) const;
 

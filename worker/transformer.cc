@@ -170,6 +170,7 @@ absl::Status Transformer::Run(const Batch& batch, std::span<const std::byte> inp
   } else {
     backend_->Convert(scratch_.residual.Rows(0, rows), WireView(output.data(), rows));
   }
+  backend_->EndStep();
   const NumericFaults::Wire wire = {.in = input,
                                     .out = output,
                                     .dtype = config_.residual_dtype(),

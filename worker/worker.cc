@@ -66,8 +66,9 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given
   std::unique_ptr<Worker> worker(new Worker);
   TUTTI_ASSIGN_OR_RETURN(
       worker->backend_,
-      kernels::CreateBackend(options.device,
-                             {.num_threads = threads, .numerics_class = options.numerics_class}));
+      kernels::CreateBackend(options.device, {.num_threads = threads,
+                                              .numerics_class = options.numerics_class,
+                                              .graphs = options.cuda_graphs}));
   if (options.memory_bytes == 0) {
     options.memory_bytes = static_cast<int64_t>(
         kMemoryShare * static_cast<double>(worker->backend_->FreeDeviceBytes()));
@@ -107,6 +108,11 @@ bool Worker::Stop() {
   if (!executor_->WaitStopped(kStopPatience)) return false;
   executor_.reset();
   server_->Stop();
+  if (const kernels::LaunchCounts counts = backend_->launch_counts(); counts.kernels > 0) {
+    spdlog::info("{} kernels, {} of them started by {} starts of {} CUDA graphs{}", counts.kernels,
+                 counts.kernels_by_graphs, counts.graph_starts, counts.graphs_made,
+                 counts.graph_error.empty() ? "" : ", until: " + counts.graph_error);
+  }
   return true;
 }
 

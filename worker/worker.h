@@ -26,6 +26,7 @@ struct WorkerOptions {
   std::string cluster_id;
   std::string device = "cpu";  // a backend's name, such as "cuda:0"
   std::string numerics_class;  // "": the machine's best
+  bool cuda_graphs = true;     // see kernels::BackendOptions::graphs
   // Where ranks of a stage on one machine meet to share memory; "": nowhere.
   std::string shared_memory_dir = "/dev/shm";
   int64_t memory_bytes = 0;    // for weights, KV cache and work; 0: a share of the GPU's

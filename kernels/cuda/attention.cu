@@ -273,6 +273,7 @@ TUTTI_KERNEL void Attend(TUTTI_PARAMETER AttentionArgs args) {
   constexpr int kStageBytes = kStageSlots * kDim * 2;
   constexpr int kQuarter = kDim / 32;  // instructions side by side over a quarter of the head
   const AttentionItem item = args.items[BlockX()];
+  if (item.pair_begin == item.pair_end) return;  // one that only makes lists equally long
   const WarpPairs pairs = PairsOfWarp(item, args.group);
   const bool active = pairs.begin < pairs.end;
   char* const ring = SharedMemory();
@@ -456,43 +457,42 @@ TUTTI_KERNEL void WriteKv(TUTTI_PARAMETER WriteKvArgs args) {
 }
 
 template <bool kBf16, int kDim>
-int LaunchOf(const AttentionArgs& args, Stream stream) {
+void LaunchOf(const AttentionArgs& args, Launcher* launcher) {
   const int bytes = kAttentionStages * kStageSlots * kDim * 2 + args.warps * kPairs * kDim * 2;
-  return Launch(&Attend<kBf16, kDim>, {args.item_count, args.layout.kv_heads}, args.warps * kWarp,
-                bytes, stream, args);
+  Launch(&Attend<kBf16, kDim>, {args.item_count, args.layout.kv_heads}, args.warps * kWarp, bytes,
+         launcher, args);
 }
 
 template <bool kBf16>
-int LaunchDim(const AttentionArgs& args, Stream stream) {
+void LaunchDim(const AttentionArgs& args, Launcher* launcher) {
   switch (args.layout.dim) {
     case 64:
-      return LaunchOf<kBf16, 64>(args, stream);
+      return LaunchOf<kBf16, 64>(args, launcher);
     case 96:
-      return LaunchOf<kBf16, 96>(args, stream);
+      return LaunchOf<kBf16, 96>(args, launcher);
     case 128:
-      return LaunchOf<kBf16, 128>(args, stream);
+      return LaunchOf<kBf16, 128>(args, launcher);
     default:
-      return LaunchOf<kBf16, 256>(args, stream);
+      return LaunchOf<kBf16, 256>(args, launcher);
   }
 }
 
 }  // namespace
 
-int LaunchAttention(DType type, const AttentionArgs& args, Stream stream) {
-  return type == DType::kBF16 ? LaunchDim<true>(args, stream) : LaunchDim<false>(args, stream);
+void LaunchAttention(DType type, const AttentionArgs& args, Launcher* launcher) {
+  return type == DType::kBF16 ? LaunchDim<true>(args, launcher) : LaunchDim<false>(args, launcher);
 }
 
-int LaunchFold(const AttentionArgs& args, Stream stream) {
-  return Launch(&FoldRecords, {args.fold_count, args.layout.kv_heads}, kRowThreads, 0, stream,
-                args);
+void LaunchFold(const AttentionArgs& args, Launcher* launcher) {
+  Launch(&FoldRecords, {args.fold_count, args.layout.kv_heads}, kRowThreads, 0, launcher, args);
 }
 
-int LaunchPlainAttention(const PlainAttentionArgs& args, Stream stream) {
-  return Launch(&AttendPlain, {args.rows, args.heads}, kWarp, 0, stream, args);
+void LaunchPlainAttention(const PlainAttentionArgs& args, Launcher* launcher) {
+  Launch(&AttendPlain, {args.rows, args.heads}, kWarp, 0, launcher, args);
 }
 
-int LaunchWriteKv(const WriteKvArgs& args, Stream stream) {
-  return Launch(&WriteKv, {args.rows, 1}, kRowThreads, 0, stream, args);
+void LaunchWriteKv(const WriteKvArgs& args, Launcher* launcher) {
+  Launch(&WriteKv, {args.rows, 1}, kRowThreads, 0, launcher, args);
 }
 
 }  // namespace tutti::kernels::cuda

@@ -1,4 +1,4 @@
-// Causal attention over the paged cache, as kernels. Launch functions return 0 or the CUDA error.
+// Causal attention over the paged cache, as kernels.
 //
 // One voice by construction: a tile of kAttentionTile slots is attended to from nothing, giving the
 // largest score, the sum of the weights and the weighted values; tiles are folded in order of their
@@ -13,7 +13,7 @@ namespace tutti::kernels::cuda {
 
 // What one block attends to, for each KV head: pairs [pair_begin, pair_end) of a sequence, over
 // tiles [tile_begin, tile_end). Pair p is the sequence's row p / group of this step and query head
-// p % group of the KV head.
+// p % group of the KV head. No pairs: nothing to do.
 struct AttentionItem {
   int32_t first_row = 0;       // of the sequence in this step
   int32_t first_position = 0;  // of that row
@@ -23,7 +23,7 @@ struct AttentionItem {
   int32_t record = -1;  // of a tile computed apart; -1: the block folds and writes the result
 };
 
-// Pairs whose tiles were computed apart.
+// Pairs whose tiles were computed apart. No pairs: nothing to do.
 struct FoldItem {
   int32_t first_row = 0;
   int32_t first_position = 0;
@@ -41,19 +41,19 @@ struct AttentionArgs {
   int32_t head_dim = 0;
   int32_t group = 1;  // query heads of a KV head
   float scale = 1;
+  int32_t warps = 1;  // of a block: 16 pairs each
   const int32_t* blocks = nullptr;
   const AttentionItem* items = nullptr;
-  int32_t item_count = 0;
-  int32_t warps = 1;  // of a block: 16 pairs each
   const FoldItem* folds = nullptr;
+  int32_t item_count = 0;
   int32_t fold_count = 0;
   float* record_values = nullptr;  // [records][kv heads][16 pairs][dim]
   float* record_sums = nullptr;    // [records][kv heads][16 pairs][largest score, sum of weights]
 };
 // 16-bit caches: attends to args.items.
-int LaunchAttention(DType type, const AttentionArgs& args, Stream stream);
+void LaunchAttention(DType type, const AttentionArgs& args, Launcher* launcher);
 // Folds the records of args.folds.
-int LaunchFold(const AttentionArgs& args, Stream stream);
+void LaunchFold(const AttentionArgs& args, Launcher* launcher);
 
 struct PlainAttentionArgs {
   const float* q = nullptr;
@@ -71,7 +71,7 @@ struct PlainAttentionArgs {
   const int32_t* block_begin = nullptr;  // [rows]
 };
 // f32 caches, row by row.
-int LaunchPlainAttention(const PlainAttentionArgs& args, Stream stream);
+void LaunchPlainAttention(const PlainAttentionArgs& args, Launcher* launcher);
 
 struct WriteKvArgs {
   const float* k = nullptr;  // [rows, kv_heads * head_dim]
@@ -82,8 +82,9 @@ struct WriteKvArgs {
   int32_t head_dim = 0;
   int32_t rows = 0;
   DType type = DType::kBF16;
+  uint8_t gap[7] = {};
   const int32_t* slot = nullptr;  // [rows]: block * block_size + slot in the block
 };
-int LaunchWriteKv(const WriteKvArgs& args, Stream stream);
+void LaunchWriteKv(const WriteKvArgs& args, Launcher* launcher);
 
 }  // namespace tutti::kernels::cuda

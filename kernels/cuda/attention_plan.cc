@@ -16,11 +16,12 @@ struct SequencePairs {
   }
 };
 
+int32_t SharesOf(const SequencePairs& sequence) { return (sequence.pairs + kPairs - 1) / kPairs; }
+
 bool Spread(const SequencePairs& sequence, int64_t records_left, AttentionPlan* plan) {
   const int32_t tiles = sequence.TilesOf(sequence.pairs - 1);
-  const int32_t shares = (sequence.pairs + kPairs - 1) / kPairs;
   if (sequence.pairs > kSpreadPairs || tiles == 1) return false;
-  if (int64_t{tiles} * shares > records_left) return false;
+  if (int64_t{tiles} * SharesOf(sequence) > records_left) return false;
   for (int32_t begin = 0; begin < sequence.pairs; begin += kPairs) {
     const int32_t end = std::min(begin + kPairs, sequence.pairs);
     plan->folds.push_back({.first_row = sequence.item.first_row,
@@ -59,10 +60,21 @@ void LongestFirst(std::vector<AttentionItem>* items) {
   });
 }
 
+void Pad(std::vector<AttentionItem>* items) {
+  items->resize(static_cast<size_t>(PaddedItems(static_cast<int64_t>(items->size()))));
+}
+
 }  // namespace
+
+int64_t PaddedItems(int64_t items) {
+  int64_t unit = kItemsTogether;
+  while (8 * unit < items) unit *= 2;
+  return (items + unit - 1) / unit * unit;
+}
 
 AttentionPlan PlanAttention(const AttentionBatch& batch, int32_t group, int64_t records_max) {
   AttentionPlan plan;
+  int32_t folds = 0;  // if all that could be spread were
   for (int64_t s = 0; s < batch.sequences(); ++s) {
     SequencePairs sequence;
     sequence.item.first_row = batch.row_begin[s];
@@ -71,10 +83,14 @@ AttentionPlan PlanAttention(const AttentionBatch& batch, int32_t group, int64_t 
     sequence.pairs = (batch.row_begin[s + 1] - batch.row_begin[s]) * group;
     sequence.group = group;
     if (sequence.pairs == 0) continue;
+    if (sequence.pairs <= kSpreadPairs) folds += SharesOf(sequence);
     if (!Spread(sequence, records_max - plan.records, &plan)) Walk(sequence, &plan);
   }
   LongestFirst(&plan.narrow);
   LongestFirst(&plan.wide);
+  Pad(&plan.narrow);
+  Pad(&plan.wide);
+  if (!plan.folds.empty()) plan.folds.resize(static_cast<size_t>(folds));
   return plan;
 }
 

@@ -8,6 +8,9 @@
 
 namespace tutti::kernels::cuda {
 
+// Behind the items of a list come empty ones (pair_begin == pair_end), up to PaddedItems, and
+// sequences that could be spread have their folds, empty where they are not: so steps that differ
+// only in how far their sequences are have lists of equal length, most of the time.
 struct AttentionPlan {
   std::vector<AttentionItem> narrow;  // at most kPairs pairs: blocks of one warp
   std::vector<AttentionItem> wide;    // blocks of kAttentionWarps
@@ -19,6 +22,10 @@ struct AttentionPlan {
 // `records_max`; all others walk their tiles in one block per share of their pairs, the longest
 // walks first.
 AttentionPlan PlanAttention(const AttentionBatch& batch, int32_t group, int64_t records_max);
+
+// `items`, rounded up to a multiple of kItemsTogether or, of many, of more: at most a quarter is
+// added to more than four times that. 0 stays 0; grows with `items`.
+int64_t PaddedItems(int64_t items);
 
 // For each row of the batch: its position, the first block of its sequence, and the slot of the
 // cache it writes to.

@@ -1,5 +1,6 @@
 #include "kernels/cuda/attention_plan.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -22,11 +23,18 @@ struct Batch {
   AttentionBatch view() const { return {row_begin, first_position, block_begin, blocks}; }
 };
 
+bool IsReal(const AttentionItem& item) { return item.pair_begin < item.pair_end; }
+
+int64_t RealItems(const std::vector<AttentionItem>& items) {
+  return std::count_if(items.begin(), items.end(), IsReal);
+}
+
 // Every pair of every row sees each of its tiles exactly once, and no record is used twice.
 void ExpectComplete(const Batch& batch, int32_t group, const AttentionPlan& plan) {
   std::map<std::pair<int32_t, int32_t>, std::multiset<int32_t>> tiles;  // (row, pair) -> tiles
   std::set<int32_t> records;
   for (const auto* items : {&plan.narrow, &plan.wide}) {
+    EXPECT_EQ(static_cast<int64_t>(items->size()), PaddedItems(RealItems(*items)));
     for (const AttentionItem& item : *items) {
       EXPECT_LE(item.pair_end - item.pair_begin,
                 items == &plan.narrow ? kPairs : kPairs * kAttentionWarps);
@@ -80,10 +88,36 @@ TEST(AttentionPlanTest, FewRowsWithALongPastAreSpreadOverTheDevice) {
   batch.Add(500, 700);  // many rows: walked
   const AttentionPlan plan = PlanAttention(batch.view(), 4, 1000);
   EXPECT_EQ(plan.records, 8);
-  EXPECT_EQ(plan.folds.size(), 1u);
-  EXPECT_EQ(plan.narrow.size(), 9u);
-  EXPECT_EQ(plan.wide.size(), 500 * 4 / 64 + 1u);
-  EXPECT_GE(plan.wide.front().tile_end, plan.wide.back().tile_end);
+  EXPECT_EQ(plan.folds.size(), 2u) << "one of them empty";
+  EXPECT_EQ(RealItems(plan.narrow), 9);
+  EXPECT_EQ(RealItems(plan.wide), 500 * 4 / 64 + 1);
+  EXPECT_GE(plan.wide.front().tile_end, plan.wide[RealItems(plan.wide) - 1].tile_end);
+}
+
+// Decode steps of one batch differ in how far its sequences are, and seldom in how many items and
+// folds they have.
+TEST(AttentionPlanTest, StepsOfOneBatchHaveListsOfFewLengths) {
+  std::set<std::vector<size_t>> lengths;
+  for (int32_t step = 0; step < 2000; ++step) {
+    Batch batch;
+    for (int32_t s = 0; s < 8; ++s) batch.Add(1, 37 * s + step);
+    const AttentionPlan plan = PlanAttention(batch.view(), 4, 100000);
+    lengths.insert({plan.narrow.size(), plan.wide.size(), plan.folds.size()});
+  }
+  // 8 to 136 items, with and without folds.
+  EXPECT_LE(lengths.size(), 10u);
+}
+
+TEST(AttentionPlanTest, ListsGrowByAQuarterAtMost) {
+  EXPECT_EQ(PaddedItems(0), 0);
+  EXPECT_EQ(PaddedItems(1), 16);
+  EXPECT_EQ(PaddedItems(128), 128);
+  EXPECT_EQ(PaddedItems(129), 160);
+  for (int64_t items = 1; items < 100000; items += 1 + items / 50) {
+    EXPECT_GE(PaddedItems(items), items);
+    EXPECT_LE(PaddedItems(items), std::max(items + 15, items + items / 4)) << items;
+    EXPECT_LE(PaddedItems(items), PaddedItems(items + 1));
+  }
 }
 
 TEST(AttentionPlanTest, RowsWriteWhereTheirBlocksAre) {

@@ -10,6 +10,7 @@
 #include "kernels/cuda/cuda_family_operators.h"
 #include "kernels/cuda/cuda_weight.h"
 #include "kernels/cuda/device_memory.h"
+#include "kernels/cuda/launch_queue.h"
 #include "kernels/cuda/operands.h"
 #include "kernels/cuda/product.h"
 #include "kernels/cuda/rows.h"
@@ -27,12 +28,19 @@ KvLayout LayoutOf(const KvShape& shape) {
           .plain = plain};
 }
 
+GraphCache::Limits GraphLimits(bool graphs) {
+  GraphCache::Limits limits;
+  if (!graphs) limits.graphs = 0;
+  return limits;
+}
+
 class CudaBackend : public Backend {
  public:
-  CudaBackend(std::unique_ptr<Runtime> runtime, int32_t device_index, std::string numerics_class)
+  CudaBackend(std::unique_ptr<Runtime> runtime, int32_t device_index, std::string numerics_class,
+              bool graphs)
       : device_{DeviceKind::kCuda, device_index},
         numerics_class_(std::move(numerics_class)),
-        runtime_(std::move(runtime)) {}
+        runtime_(std::make_unique<LaunchQueue>(std::move(runtime), GraphLimits(graphs))) {}
 
   FamilyOperators* family_operators() override { return &family_operators_; }
 
@@ -40,6 +48,8 @@ class CudaBackend : public Backend {
   std::string_view numerics_class() const override { return numerics_class_; }
   Device device() const override { return device_; }
   int64_t FreeDeviceBytes() override { return runtime_->FreeBytes(); }
+  void EndStep() override { runtime_->EndStep(); }
+  LaunchCounts launch_counts() const override { return runtime_->counts(); }
 
   absl::StatusOr<std::unique_ptr<DeviceBuffer>> Allocate(int64_t bytes) override {
     return CudaBuffer::Make(runtime_.get(), bytes);
@@ -92,15 +102,15 @@ class CudaBackend : public Backend {
     CheckEmbed(ids, weight, out);
     const CudaWeight& w = OwnWeight(weight, "Embed");
     CheckOperands("Embed", device_, *runtime_, {&out});
-    Must("Embed", LaunchEmbed({.weight = w.data(),
-                               .ids = ids_.Get(ids),
-                               .out = out.f32(),
-                               .out_stride = Stride(out),
-                               .rows = static_cast<int32_t>(out.rows),
-                               .padded_out = w.padded_out(),
-                               .leaves = w.leaves(),
-                               .type = w.dtype()},
-                              stream()));
+    LaunchEmbed({.weight = w.data(),
+                 .ids = ids_.Get(ids),
+                 .out = out.f32(),
+                 .out_stride = Stride(out),
+                 .padded_out = w.padded_out(),
+                 .leaves = w.leaves(),
+                 .rows = static_cast<int32_t>(out.rows),
+                 .type = w.dtype()},
+                runtime_.get());
   }
 
   void MatMul(TensorView in, const Weight& weight, TensorView out) override {
@@ -118,15 +128,15 @@ class CudaBackend : public Backend {
   void RmsNorm(TensorView in, TensorView weight, float epsilon, TensorView out) override {
     CheckRmsNorm(in, weight, out);
     CheckOperands("RmsNorm", device_, *runtime_, {&in, &weight, &out});
-    Must("RmsNorm", LaunchRmsNorm({.in = in.f32(),
-                                   .in_stride = Stride(in),
-                                   .weight = weight.f32(),
-                                   .out = out.f32(),
-                                   .out_stride = Stride(out),
-                                   .rows = in.rows,
-                                   .cols = in.cols,
-                                   .epsilon = epsilon},
-                                  stream()));
+    LaunchRmsNorm({.in = in.f32(),
+                   .in_stride = Stride(in),
+                   .weight = weight.f32(),
+                   .out = out.f32(),
+                   .out_stride = Stride(out),
+                   .rows = in.rows,
+                   .cols = in.cols,
+                   .epsilon = epsilon},
+                  runtime_.get());
   }
 
   void HeadNormRope(TensorView x, int64_t head_dim, TensorView norm, float epsilon,
@@ -134,17 +144,16 @@ class CudaBackend : public Backend {
                     std::span<const float> inverse_frequency) override {
     CheckHeadNormRope(x, head_dim, norm, positions, inverse_frequency);
     CheckOperands("HeadNormRope", device_, *runtime_, {&x, &norm});
-    Must("HeadNormRope",
-         LaunchHeadNormRope({.x = x.f32(),
-                             .stride = Stride(x),
-                             .rows = x.rows,
-                             .heads = x.cols / head_dim,
-                             .head_dim = static_cast<int32_t>(head_dim),
-                             .norm = norm.data == nullptr ? nullptr : norm.f32(),
-                             .epsilon = epsilon,
-                             .position = positions_.Get(positions),
-                             .inverse_frequency = frequencies_.Get(inverse_frequency)},
-                            stream()));
+    LaunchHeadNormRope({.x = x.f32(),
+                        .stride = Stride(x),
+                        .rows = x.rows,
+                        .heads = x.cols / head_dim,
+                        .head_dim = static_cast<int32_t>(head_dim),
+                        .epsilon = epsilon,
+                        .norm = norm.data == nullptr ? nullptr : norm.f32(),
+                        .position = positions_.Get(positions),
+                        .inverse_frequency = frequencies_.Get(inverse_frequency)},
+                       runtime_.get());
   }
 
   void AddBias(TensorView x, TensorView bias) override {
@@ -152,13 +161,13 @@ class CudaBackend : public Backend {
     CheckOperands("AddBias", device_, *runtime_, {&x, &bias});
     ElementArgs args = Elements(x, x);
     args.b = bias.f32();
-    Must("AddBias", LaunchAddRow(args, stream()));
+    LaunchAddRow(args, runtime_.get());
   }
 
   void SiluMul(TensorView gate_up, TensorView out) override {
     CheckSiluMul(gate_up, out);
     CheckOperands("SiluMul", device_, *runtime_, {&gate_up, &out});
-    Must("SiluMul", LaunchSiluMul(Elements(gate_up, out), stream()));
+    LaunchSiluMul(Elements(gate_up, out), runtime_.get());
   }
 
   void AddResidual(TensorView residual, TensorView delta, DType round_to) override {
@@ -168,7 +177,7 @@ class CudaBackend : public Backend {
     args.b = delta.f32();
     args.b_stride = Stride(delta);
     args.out_type = round_to;
-    Must("AddResidual", LaunchAddRounded(args, stream()));
+    LaunchAddRounded(args, runtime_.get());
   }
 
   void Convert(TensorView in, TensorView out) override {
@@ -179,7 +188,7 @@ class CudaBackend : public Backend {
     if (out.device == device_) CheckOperands("Convert", device_, *runtime_, {&out});
     const TensorView from = in.device == device_ ? in : UploadCompact(in);
     const TensorView to = out.device == device_ ? out : Compact(out, &leaving_);
-    Must("Convert", LaunchConvert(Elements(from, to), stream()));
+    LaunchConvert(Elements(from, to), runtime_.get());
     if (out.device == device_) return;
     const int64_t width = out.cols * DTypeBytes(out.dtype);
     runtime_->Download(out.data, Stride(out) * DTypeBytes(out.dtype), to.data, width, width,
@@ -207,17 +216,17 @@ class CudaBackend : public Backend {
     CheckOperands("WriteKv", device_, *runtime_, {&k, &v});
     CheckCache("WriteKv", cache);
     const RowTable& rows = Rows(batch, cache.shape.block_size);
-    Must("WriteKv", LaunchWriteKv({.k = k.f32(),
-                                   .v = v.f32(),
-                                   .k_stride = Stride(k),
-                                   .v_stride = Stride(v),
-                                   .cache = cache.data,
-                                   .layout = LayoutOf(cache.shape),
-                                   .head_dim = static_cast<int32_t>(cache.shape.head_dim),
-                                   .rows = static_cast<int32_t>(k.rows),
-                                   .type = cache.shape.dtype,
-                                   .slot = slots_.Get(std::span<const int32_t>(rows.slot))},
-                                  stream()));
+    LaunchWriteKv({.k = k.f32(),
+                   .v = v.f32(),
+                   .k_stride = Stride(k),
+                   .v_stride = Stride(v),
+                   .cache = cache.data,
+                   .layout = LayoutOf(cache.shape),
+                   .head_dim = static_cast<int32_t>(cache.shape.head_dim),
+                   .rows = static_cast<int32_t>(k.rows),
+                   .type = cache.shape.dtype,
+                   .slot = slots_.Get(std::span<const int32_t>(rows.slot))},
+                  runtime_.get());
   }
 
   void Attention(TensorView q, const KvLayer& cache, const AttentionBatch& batch, float scale,
@@ -255,22 +264,27 @@ class CudaBackend : public Backend {
       bias.push_back(adjustment.bias);
     }
     first.push_back(static_cast<int32_t>(order.size()));
-    Must("AdjustLogits",
-         LaunchAdjust({.logits = logits.f32(),
-                       .stride = Stride(logits),
-                       .count = static_cast<int32_t>(row.size()),
-                       .row = adjusted_rows_.Get(std::span<const int32_t>(row)),
-                       .id = adjusted_ids_.Get(std::span<const int32_t>(id)),
-                       .first = adjusted_first_.Get(std::span<const int32_t>(first)),
-                       .repetition = repetitions_.Get(std::span<const float>(repetition)),
-                       .bias = biases_.Get(std::span<const float>(bias))},
-                      stream()));
+    // Ids seen so far grow with every token: up to a round number, by logits without adjustments.
+    const size_t count =
+        (row.size() + kAdjustmentsTogether - 1) / kAdjustmentsTogether * kAdjustmentsTogether;
+    row.resize(count);
+    id.resize(count);
+    first.resize(count + 1, first.back());
+    LaunchAdjust({.logits = logits.f32(),
+                  .stride = Stride(logits),
+                  .count = static_cast<int64_t>(count),
+                  .row = adjusted_rows_.Get(std::span<const int32_t>(row)),
+                  .id = adjusted_ids_.Get(std::span<const int32_t>(id)),
+                  .first = adjusted_first_.Get(std::span<const int32_t>(first)),
+                  .repetition = repetitions_.Get(std::span<const float>(repetition)),
+                  .bias = biases_.Get(std::span<const float>(bias))},
+                 runtime_.get());
   }
 
   void ArgMax(TensorView logits, std::span<int32_t> out) override {
     LogitsArgs args = Logits("ArgMax", logits, out.size());
     args.best = results_.Of<int32_t>(logits.rows);
-    Must("ArgMax", LaunchArgMax(args, stream()));
+    LaunchArgMax(args, runtime_.get());
     runtime_->Download(out.data(), 4, args.best, 4, 4, logits.rows);
   }
 
@@ -278,7 +292,7 @@ class CudaBackend : public Backend {
     LogitsArgs args = Logits("LogSumExp", logits, out.size());
     args.inverse_temperature = inverse_temperature;
     args.log_sum = results_.Of<double>(logits.rows);
-    Must("LogSumExp", LaunchLogSumExp(args, stream()));
+    LaunchLogSumExp(args, runtime_.get());
     runtime_->Download(out.data(), 8, args.log_sum, 8, 8, logits.rows);
   }
 
@@ -287,10 +301,8 @@ class CudaBackend : public Backend {
     CheckOperands("Pick", device_, *runtime_, {&logits});
     const auto count = static_cast<int64_t>(ids.size());
     float* const picked = results_.Of<float>(count);
-    Must("Pick",
-         LaunchPick(
-             {.logits = logits.f32(), .ids = picked_ids_.Get(ids), .count = count, .out = picked},
-             stream()));
+    LaunchPick({.logits = logits.f32(), .ids = picked_ids_.Get(ids), .count = count, .out = picked},
+               runtime_.get());
     runtime_->Download(out.data(), 4 * count, picked, 4 * count, 4 * count, 1);
   }
 
@@ -304,13 +316,12 @@ class CudaBackend : public Backend {
     char* const space =
         results_.Of<char>(kSelectCountBytes + logits.cols * int64_t{sizeof(DeviceCandidate)});
     runtime_->Zero(space, 4);
-    Must("TopCandidates",
-         LaunchSelect({.logits = logits.f32(row),
-                       .vocab = static_cast<int32_t>(logits.cols),
-                       .wanted = static_cast<int32_t>(std::min(count, logits.cols)),
-                       .count = reinterpret_cast<int32_t*>(space),
-                       .candidates = reinterpret_cast<DeviceCandidate*>(space + kSelectCountBytes)},
-                      stream()));
+    LaunchSelect({.logits = logits.f32(row),
+                  .vocab = static_cast<int32_t>(logits.cols),
+                  .wanted = static_cast<int32_t>(std::min(count, logits.cols)),
+                  .count = reinterpret_cast<int32_t*>(space),
+                  .candidates = reinterpret_cast<DeviceCandidate*>(space + kSelectCountBytes)},
+                 runtime_.get());
     int32_t found = 0;
     runtime_->Download(&found, 4, space, 4, 4, 1);
     static_assert(sizeof(Candidate) == sizeof(DeviceCandidate));
@@ -345,9 +356,6 @@ class CudaBackend : public Backend {
       return true;
     }
   };
-
-  Stream stream() const { return runtime_->stream(); }
-  void Must(const char* operation, int error) { runtime_->Must(error, operation); }
 
   void CheckCache(const char* operation, const KvLayer& cache) const {
     CheckDevice(operation, device_, cache);
@@ -396,29 +404,29 @@ class CudaBackend : public Backend {
   }
 
   void PlainMatMul(const TensorView& in, const CudaWeight& w, const TensorView& out) {
-    Must("MatMul", LaunchPlainProduct({.weight = static_cast<const float*>(w.data()),
-                                       .in = in.f32(),
-                                       .in_stride = Stride(in),
-                                       .out = out.f32(),
-                                       .out_stride = Stride(out),
-                                       .rows = static_cast<int32_t>(in.rows),
-                                       .out_features = static_cast<int32_t>(out.cols),
-                                       .padded_out = w.padded_out(),
-                                       .leaves = w.leaves()},
-                                      stream()));
+    LaunchPlainProduct({.weight = static_cast<const float*>(w.data()),
+                        .in = in.f32(),
+                        .in_stride = Stride(in),
+                        .out = out.f32(),
+                        .out_stride = Stride(out),
+                        .rows = static_cast<int32_t>(in.rows),
+                        .out_features = static_cast<int32_t>(out.cols),
+                        .padded_out = w.padded_out(),
+                        .leaves = w.leaves()},
+                       runtime_.get());
   }
 
   void TensorMatMul(const TensorView& in, const CudaWeight& w, const TensorView& out) {
     const int64_t width = int64_t{1} * Chunks(w.leaves()) * kChunkK;
     const int64_t padded_rows = (in.rows + kTileRows - 1) / kTileRows * kTileRows;
     auto* const packed = packed_rows_.Of<uint16_t>(padded_rows * width);
-    Must("MatMul", LaunchPackRows({.in = in.f32(),
-                                   .in_stride = Stride(in),
-                                   .out = packed,
-                                   .rows = static_cast<int32_t>(in.rows),
-                                   .leaves = w.leaves(),
-                                   .bf16 = w.dtype() == DType::kBF16},
-                                  stream()));
+    LaunchPackRows({.in = in.f32(),
+                    .in_stride = Stride(in),
+                    .out = packed,
+                    .rows = static_cast<int32_t>(in.rows),
+                    .leaves = w.leaves(),
+                    .bf16 = w.dtype() == DType::kBF16},
+                   runtime_.get());
     const ProductArgs args = {
         .weight = static_cast<const uint16_t*>(w.data()),
         .in = packed,
@@ -429,7 +437,7 @@ class CudaBackend : public Backend {
         .out_tiles = static_cast<int32_t>(w.out_tiles()),
         .leaves = w.leaves(),
         .leaf_sums = leaf_sums_.Of<float>(LeafSumCount(w.leaves(), in.rows, out.cols))};
-    Must("MatMul", LaunchProduct(w.dtype(), args, stream()));
+    LaunchProduct(w.dtype(), args, runtime_.get());
   }
 
   const RowTable& Rows(const AttentionBatch& batch, int64_t block_size) {
@@ -441,22 +449,21 @@ class CudaBackend : public Backend {
                    float scale, const TensorView& out) {
     const RowTable& rows = Rows(batch, cache.shape.block_size);
     const int64_t heads = q.cols / cache.shape.head_dim;
-    Must("Attention",
-         LaunchPlainAttention(
-             {.q = q.f32(),
-              .q_stride = Stride(q),
-              .out = out.f32(),
-              .out_stride = Stride(out),
-              .cache = static_cast<const float*>(cache.data),
-              .layout = LayoutOf(cache.shape),
-              .rows = static_cast<int32_t>(q.rows),
-              .heads = static_cast<int32_t>(heads),
-              .group = static_cast<int32_t>(heads / cache.shape.kv_heads),
-              .scale = scale,
-              .blocks = blocks_.Get(batch.blocks),
-              .position = row_positions_.Get(std::span<const int32_t>(rows.position)),
-              .block_begin = row_blocks_.Get(std::span<const int32_t>(rows.block_begin))},
-             stream()));
+    LaunchPlainAttention(
+        {.q = q.f32(),
+         .q_stride = Stride(q),
+         .out = out.f32(),
+         .out_stride = Stride(out),
+         .cache = static_cast<const float*>(cache.data),
+         .layout = LayoutOf(cache.shape),
+         .rows = static_cast<int32_t>(q.rows),
+         .heads = static_cast<int32_t>(heads),
+         .group = static_cast<int32_t>(heads / cache.shape.kv_heads),
+         .scale = scale,
+         .blocks = blocks_.Get(batch.blocks),
+         .position = row_positions_.Get(std::span<const int32_t>(rows.position)),
+         .block_begin = row_blocks_.Get(std::span<const int32_t>(rows.block_begin))},
+        runtime_.get());
   }
 
   void TensorAttend(const TensorView& q, const KvLayer& cache, const AttentionBatch& batch,
@@ -484,17 +491,17 @@ class CudaBackend : public Backend {
                                                                 layout.kv_heads * kPairs * 2)};
     args.items = narrow_items_.Get(std::span<const AttentionItem>(plan_.narrow));
     args.item_count = static_cast<int32_t>(plan_.narrow.size());
-    Must("Attention", LaunchAttention(cache.shape.dtype, args, stream()));
+    LaunchAttention(cache.shape.dtype, args, runtime_.get());
     args.items = wide_items_.Get(std::span<const AttentionItem>(plan_.wide));
     args.item_count = static_cast<int32_t>(plan_.wide.size());
     args.warps = kAttentionWarps;
-    Must("Attention", LaunchAttention(cache.shape.dtype, args, stream()));
-    Must("Attention", LaunchFold(args, stream()));
+    LaunchAttention(cache.shape.dtype, args, runtime_.get());
+    LaunchFold(args, runtime_.get());
   }
 
   const Device device_;
   const std::string numerics_class_;
-  const std::unique_ptr<Runtime> runtime_;
+  const std::unique_ptr<LaunchQueue> runtime_;
 
   WorkSpace packed_rows_{runtime_.get()}, leaf_sums_{runtime_.get()};
   WorkSpace record_values_{runtime_.get()}, record_sums_{runtime_.get()};
@@ -519,8 +526,9 @@ class CudaBackend : public Backend {
 }  // namespace
 
 std::unique_ptr<Backend> MakeCudaBackend(std::unique_ptr<Runtime> runtime, int32_t device_index,
-                                         std::string numerics_class) {
-  return std::make_unique<CudaBackend>(std::move(runtime), device_index, std::move(numerics_class));
+                                         std::string numerics_class, bool graphs) {
+  return std::make_unique<CudaBackend>(std::move(runtime), device_index, std::move(numerics_class),
+                                       graphs);
 }
 
 }  // namespace tutti::kernels::cuda

@@ -1,8 +1,8 @@
 // The operators of kernels/backend.h on a GPU.
 //
-// Operators are queued and return at once; those that give numbers to the host (ArgMax, LogSumExp,
-// TopCandidates, Convert into host memory) wait. Host memory appears in Convert only, which is how
-// activations enter and leave the device.
+// Operators are recorded and return at once (launch_queue.h); those that give numbers to the host
+// (ArgMax, LogSumExp, TopCandidates, Convert into host memory) wait. Host memory appears in Convert
+// only, which is how activations enter and leave the device.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,8 @@
 
 namespace tutti::kernels::cuda {
 
+// `graphs`: see BackendOptions.
 std::unique_ptr<Backend> MakeCudaBackend(std::unique_ptr<Runtime> runtime, int32_t device_index,
-                                         std::string numerics_class);
+                                         std::string numerics_class, bool graphs);
 
 }  // namespace tutti::kernels::cuda

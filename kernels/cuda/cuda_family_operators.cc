@@ -26,13 +26,12 @@ void CudaFamilyOperators::ScaleRows(TensorView x, std::span<const float> scale) 
   CheckScaleRows(x, scale);
   CheckOperands("ScaleRows", device_, *runtime_, {&x});
   if (x.rows == 0) return;
-  runtime_->Must(LaunchScaleRows({.x = x.f32(),
-                                  .stride = Stride(x),
-                                  .rows = x.rows,
-                                  .cols = x.cols,
-                                  .scale = scales_.Get(scale)},
-                                 runtime_->stream()),
-                 "ScaleRows");
+  LaunchScaleRows({.x = x.f32(),
+                   .stride = Stride(x),
+                   .rows = x.rows,
+                   .cols = x.cols,
+                   .scale = scales_.Get(scale)},
+                  runtime_);
 }
 
 void CudaFamilyOperators::SelectExperts(TensorView logits, int64_t count, bool normalise,
@@ -44,16 +43,15 @@ void CudaFamilyOperators::SelectExperts(TensorView logits, int64_t count, bool n
   static_assert(sizeof(int32_t) == sizeof(float));
   const auto chosen_bytes = static_cast<int64_t>(experts.size_bytes());
   auto* const chosen = static_cast<char*>(choice_.AtLeast(2 * chosen_bytes));
-  runtime_->Must(LaunchSelectExperts({.logits = logits.f32(),
-                                      .stride = Stride(logits),
-                                      .rows = logits.rows,
-                                      .experts = static_cast<int32_t>(logits.cols),
-                                      .count = static_cast<int32_t>(count),
-                                      .normalise = normalise,
-                                      .chosen = reinterpret_cast<int32_t*>(chosen),
-                                      .shares = reinterpret_cast<float*>(chosen + chosen_bytes)},
-                                     runtime_->stream()),
-                 "SelectExperts");
+  LaunchSelectExperts({.logits = logits.f32(),
+                       .stride = Stride(logits),
+                       .rows = logits.rows,
+                       .experts = static_cast<int32_t>(logits.cols),
+                       .count = static_cast<int32_t>(count),
+                       .normalise = normalise,
+                       .chosen = reinterpret_cast<int32_t*>(chosen),
+                       .shares = reinterpret_cast<float*>(chosen + chosen_bytes)},
+                      runtime_);
   answer_.resize(2 * static_cast<size_t>(chosen_bytes));
   runtime_->Download(answer_.data(), 2 * chosen_bytes, chosen, 2 * chosen_bytes, 2 * chosen_bytes,
                      1);
@@ -65,15 +63,14 @@ void CudaFamilyOperators::GatherRows(TensorView in, std::span<const int32_t> row
   CheckGatherRows(in, rows, out);
   CheckOperands("GatherRows", device_, *runtime_, {&in, &out});
   if (out.rows == 0) return;
-  runtime_->Must(LaunchSumRows({.in = in.f32(),
-                                .in_stride = Stride(in),
-                                .source = gathered_.Get(rows),
-                                .out = out.f32(),
-                                .out_stride = Stride(out),
-                                .rows = out.rows,
-                                .cols = out.cols},
-                               runtime_->stream()),
-                 "GatherRows");
+  LaunchSumRows({.in = in.f32(),
+                 .in_stride = Stride(in),
+                 .source = gathered_.Get(rows),
+                 .out = out.f32(),
+                 .out_stride = Stride(out),
+                 .rows = out.rows,
+                 .cols = out.cols},
+                runtime_);
 }
 
 void CudaFamilyOperators::SumRows(TensorView in, std::span<const int32_t> rows,
@@ -81,17 +78,16 @@ void CudaFamilyOperators::SumRows(TensorView in, std::span<const int32_t> rows,
   CheckSumRows(in, rows, weights, out);
   CheckOperands("SumRows", device_, *runtime_, {&in, &out});
   if (out.rows == 0) return;
-  runtime_->Must(LaunchSumRows({.in = in.f32(),
-                                .in_stride = Stride(in),
-                                .source = summed_.Get(rows),
-                                .weights = weights_.Get(weights),
-                                .terms = static_cast<int64_t>(rows.size()) / out.rows,
-                                .out = out.f32(),
-                                .out_stride = Stride(out),
-                                .rows = out.rows,
-                                .cols = out.cols},
-                               runtime_->stream()),
-                 "SumRows");
+  LaunchSumRows({.in = in.f32(),
+                 .in_stride = Stride(in),
+                 .source = summed_.Get(rows),
+                 .weights = weights_.Get(weights),
+                 .terms = static_cast<int64_t>(rows.size()) / out.rows,
+                 .out = out.f32(),
+                 .out_stride = Stride(out),
+                 .rows = out.rows,
+                 .cols = out.cols},
+                runtime_);
 }
 
 }  // namespace tutti::kernels::cuda

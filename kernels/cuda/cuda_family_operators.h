@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "kernels/cuda/device_memory.h"
-#include "kernels/cuda/runtime.h"
 #include "kernels/cuda/step_memory.h"
 #include "kernels/family_operators.h"
 
@@ -16,7 +15,7 @@ namespace tutti::kernels::cuda {
 class CudaFamilyOperators : public FamilyOperators {
  public:
   // REQUIRES: the runtime outlives it.
-  CudaFamilyOperators(Runtime* runtime, Device device) : runtime_(runtime), device_(device) {}
+  CudaFamilyOperators(LaunchQueue* runtime, Device device) : runtime_(runtime), device_(device) {}
 
   // As Backend::Reserve, of what these operators need.
   absl::Status Reserve(const WorkBytes& work, const ArrayBytes& arrays);
@@ -30,7 +29,7 @@ class CudaFamilyOperators : public FamilyOperators {
                TensorView out) override;
 
  private:
-  Runtime* const runtime_;
+  LaunchQueue* const runtime_;
   const Device device_;
   Uploads scales_{runtime_}, gathered_{runtime_}, summed_{runtime_}, weights_{runtime_};
   WorkSpace choice_{runtime_};

@@ -11,8 +11,8 @@
 
 #include "base/check.h"
 #include "base/status.h"
+#include "kernels/cuda/launch_queue.h"
 #include "kernels/cuda/limits.h"
-#include "kernels/cuda/runtime.h"
 
 namespace tutti::kernels::cuda {
 
@@ -58,15 +58,16 @@ class WorkSpace {
 };
 
 // One kind of array that operators get from the host again and again: every layer of a step asks
-// with the same contents.
+// with the same contents. What the last step left is replaced first, always in the same order, so
+// that the arrays of equal steps stand at equal addresses and their launches are equal too.
 //
 // Thread: the backend's.
 class Uploads {
  public:
-  explicit Uploads(Runtime* runtime) : runtime_(runtime) { entries_.reserve(kRememberedUploads); }
+  explicit Uploads(LaunchQueue* queue) : queue_(queue) { entries_.reserve(kRememberedUploads); }
   ~Uploads() {
     for (const Entry& entry : entries_) {
-      if (entry.device != nullptr) runtime_->Free(entry.device);
+      if (entry.device != nullptr) queue_->Free(entry.device);
     }
   }
   Uploads(const Uploads&) = delete;
@@ -87,7 +88,8 @@ class Uploads {
     return total;
   }
 
-  // The array on the device; valid until the next call but kRememberedUploads - 1.
+  // The array on the device, nullptr for an empty one; valid until the next call but
+  // kRememberedUploads - 1.
   template <class T>
   const T* Get(std::span<const T> array) {
     return static_cast<const T*>(Find(array.data(), static_cast<int64_t>(array.size_bytes())));
@@ -98,54 +100,63 @@ class Uploads {
     std::vector<char> content;
     void* device = nullptr;
     int64_t capacity = 0;
-    int64_t used = 0;  // when
+    int64_t used = 0;   // when, last
+    int64_t step = -1;  // in which step; -1: none
   };
 
   const void* Find(const void* data, int64_t bytes) {
-    ++now_;
+    if (bytes == 0) return nullptr;
     for (Entry& entry : entries_) {
       if (entry.device != nullptr && static_cast<int64_t>(entry.content.size()) == bytes &&
-          (bytes == 0 || std::memcmp(entry.content.data(), data, bytes) == 0)) {
-        entry.used = now_;
-        return entry.device;
+          std::memcmp(entry.content.data(), data, bytes) == 0) {
+        return Use(&entry);
       }
     }
-    Entry& entry = Oldest();
+    Entry& entry = Replaceable();
     if (entry.capacity < bytes || entry.device == nullptr) {
       const absl::Status taken = Grow(&entry, bytes + bytes / 2);
       CHECK(taken.ok()) << "a step's small arrays: " << taken;
     }
     const char* const from = static_cast<const char*>(data);
     entry.content.assign(from, from + bytes);
-    entry.used = now_;
-    runtime_->Upload(entry.device, bytes, data, bytes, bytes, 1);
-    return entry.device;
+    // Recorded launches may read what this step has used.
+    if (entry.step == queue_->steps()) queue_->Flush();
+    queue_->UploadAhead(entry.device, data, bytes);
+    return Use(&entry);
   }
 
-  Entry& Oldest() {
-    if (static_cast<int>(entries_.size()) < kRememberedUploads) return entries_.emplace_back();
-    Entry* oldest = &entries_[0];
+  const void* Use(Entry* entry) {
+    entry->used = ++now_;
+    entry->step = queue_->steps();
+    return entry->device;
+  }
+
+  // The first that this step has not used, or the one used longest ago.
+  Entry& Replaceable() {
+    Entry* oldest = nullptr;
     for (Entry& entry : entries_) {
-      if (entry.used < oldest->used) oldest = &entry;
+      if (entry.step != queue_->steps()) return entry;
+      if (oldest == nullptr || entry.used < oldest->used) oldest = &entry;
     }
+    if (static_cast<int>(entries_.size()) < kRememberedUploads) return entries_.emplace_back();
     return *oldest;
   }
 
   absl::Status Grow(Entry* entry, int64_t bytes) {
-    if (entry->device != nullptr) runtime_->Free(entry->device);
+    if (entry->device != nullptr) queue_->Free(entry->device);
     // What it held is gone.
     entry->device = nullptr;
     entry->content.clear();
     entry->capacity = 0;
     const int64_t capacity = std::max(bytes, kSmallest);
-    TUTTI_ASSIGN_OR_RETURN(entry->device, runtime_->Allocate(capacity));
+    TUTTI_ASSIGN_OR_RETURN(entry->device, queue_->Allocate(capacity));
     entry->capacity = capacity;
     return absl::OkStatus();
   }
 
   static constexpr int64_t kSmallest = 4096;
 
-  Runtime* const runtime_;
+  LaunchQueue* const queue_;
   std::vector<Entry> entries_;
   int64_t now_ = 0;
 };

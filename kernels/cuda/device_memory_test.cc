@@ -1,80 +1,58 @@
 #include "kernels/cuda/device_memory.h"
 
-#include <cstdlib>
+#include <vector>
 
 #include "gtest/gtest.h"
+#include "kernels/cuda/runtime_testing.h"
 
 namespace tutti::kernels::cuda {
 namespace {
 
-// Memory of the host that counts what is done to it.
-class CountingRuntime : public Runtime {
- public:
-  absl::StatusOr<void*> Allocate(int64_t bytes) override {
-    if (!room) return absl::ResourceExhaustedError("full");
-    ++allocations;
-    ++live;
-    return std::calloc(1, static_cast<size_t>(bytes));
-  }
-  void Free(void* data) override {
-    --live;
-    std::free(data);
-  }
-  int64_t FreeBytes() override { return 0; }
-  void Upload(void* to, int64_t, const void* from, int64_t, int64_t width, int64_t) override {
-    ++uploads;
-    if (width > 0) std::memcpy(to, from, static_cast<size_t>(width));
-  }
-  void Download(void*, int64_t, const void*, int64_t, int64_t, int64_t) override {}
-  void Zero(void*, int64_t) override {}
-  Stream stream() const override { return nullptr; }
-  void Must(int, const char*) override {}
-  int allocations = 0, live = 0, uploads = 0;
-  bool room = true;
-};
-
 TEST(DeviceMemoryTest, WorkSpaceOnlyGrows) {
-  CountingRuntime runtime;
+  FakeDevice* const device = new FakeDevice();
+  LaunchQueue runtime{std::unique_ptr<Runtime>(device), {}};
   {
     WorkSpace space(&runtime);
     EXPECT_EQ(space.AtLeast(0), nullptr);
     void* const first = space.AtLeast(1000);
     EXPECT_EQ(space.AtLeast(10), first);
     EXPECT_EQ(space.AtLeast(1400), first);
-    EXPECT_EQ(runtime.allocations, 1);
+    EXPECT_EQ(device->allocations, 1);
     space.AtLeast(5000);
-    EXPECT_EQ(runtime.allocations, 2);
-    EXPECT_EQ(runtime.live, 1);
+    EXPECT_EQ(device->allocations, 2);
+    EXPECT_EQ(device->live, 1);
   }
-  EXPECT_EQ(runtime.live, 0);
+  EXPECT_EQ(device->live, 0);
 }
 
 TEST(DeviceMemoryTest, WhatIsReservedIsNotTakenLater) {
-  CountingRuntime runtime;
+  FakeDevice* const device = new FakeDevice();
+  LaunchQueue runtime{std::unique_ptr<Runtime>(device), {}};
   {
     WorkSpace space(&runtime);
     ASSERT_TRUE(space.Reserve(1000).ok());
     ASSERT_TRUE(space.Reserve(10).ok());
     space.AtLeast(1000);
     EXPECT_EQ(space.bytes(), 1000);
-    EXPECT_EQ(runtime.allocations, 1);
+    EXPECT_EQ(device->allocations, 1);
     Uploads uploads(&runtime);
     ASSERT_TRUE(uploads.Reserve(40000).ok());
     EXPECT_EQ(uploads.bytes(), kRememberedUploads * 40000);
     for (int32_t i = 0; i < 20; ++i) {
       uploads.Get(std::span<const int32_t>(std::vector<int32_t>(10000, i)));
     }
-    EXPECT_EQ(runtime.allocations, 1 + kRememberedUploads);
-    runtime.room = false;
+    EXPECT_EQ(device->allocations, 1 + kRememberedUploads);
+    device->room = false;
     EXPECT_EQ(space.Reserve(2000).code(), absl::StatusCode::kResourceExhausted);
     EXPECT_EQ(space.bytes(), 0) << "the old memory was given back first";
     EXPECT_EQ(uploads.Reserve(50000).code(), absl::StatusCode::kResourceExhausted);
   }
-  EXPECT_EQ(runtime.live, 0);
+  EXPECT_EQ(device->live, 0);
 }
 
 TEST(DeviceMemoryTest, WhatIsThereIsNotSentAgain) {
-  CountingRuntime runtime;
+  FakeDevice* const device = new FakeDevice();
+  LaunchQueue runtime{std::unique_ptr<Runtime>(device), {}};
   {
     Uploads uploads(&runtime);
     std::vector<int32_t> a = {1, 2, 3}, b = {4};
@@ -85,17 +63,61 @@ TEST(DeviceMemoryTest, WhatIsThereIsNotSentAgain) {
     EXPECT_EQ(first[2], 3);
     EXPECT_EQ(get(b)[0], 4);
     EXPECT_EQ(get(a), first);
-    EXPECT_EQ(get({}), get({}));
-    EXPECT_EQ(runtime.uploads, 3);
+    EXPECT_EQ(get({}), nullptr);
+    EXPECT_EQ(device->uploads, 2);
     // A changed array is sent again, into the memory of the oldest.
     for (int32_t i = 0; i < 100; ++i) {
       a[0] = i + 10;
       EXPECT_EQ(get(a)[0], i + 10);
     }
-    EXPECT_EQ(runtime.uploads, 103);
-    EXPECT_EQ(runtime.allocations, kRememberedUploads);
+    EXPECT_EQ(device->uploads, 102);
+    EXPECT_EQ(device->allocations, kRememberedUploads);
   }
-  EXPECT_EQ(runtime.live, 0);
+  EXPECT_EQ(device->live, 0);
+}
+
+// Equal steps find their arrays at equal addresses, whatever their contents, and no launch waits
+// for a copy.
+TEST(DeviceMemoryTest, StepsRepeatTheirAddresses) {
+  FakeDevice* const device = new FakeDevice();
+  LaunchQueue queue{std::unique_ptr<Runtime>(device), {}};
+  Uploads uploads(&queue);
+  const auto get = [&](int32_t value) {
+    return uploads.Get(std::span<const int32_t>(std::vector<int32_t>{value, 1}));
+  };
+  // Two layers of each of two kinds, one of whose arrays is the same in all steps.
+  std::vector<const int32_t*> before;
+  for (int32_t step = 0; step < 10; ++step) {
+    std::vector<const int32_t*> addresses;
+    for (const int32_t value : {100 + step, -5, 100 + step, -5}) {
+      addresses.push_back(get(value));
+      EXPECT_EQ(addresses.back()[0], value);
+      queue.Start(FakeLaunch(0, value));
+    }
+    EXPECT_EQ(device->starts, 4 * step) << "nothing was flushed within the step";
+    queue.EndStep();
+    if (step > 1) {
+      EXPECT_EQ(addresses, before);
+    }
+    before = addresses;
+  }
+  EXPECT_EQ(device->allocations, 2);
+  EXPECT_LE(device->uploads, 12);
+}
+
+// With more contents in a step than are remembered, one is replaced that recorded launches read.
+TEST(DeviceMemoryTest, WhatRecordedLaunchesReadIsReplacedAfterThem) {
+  FakeDevice* const device = new FakeDevice();
+  LaunchQueue queue{std::unique_ptr<Runtime>(device), {}};
+  Uploads uploads(&queue);
+  for (int32_t i = 0; i < kRememberedUploads; ++i) {
+    uploads.Get(std::span<const int32_t>(std::vector<int32_t>{i}));
+    queue.Start(FakeLaunch(0, i));
+  }
+  EXPECT_EQ(device->starts, 0);
+  uploads.Get(std::span<const int32_t>(std::vector<int32_t>{99}));
+  EXPECT_EQ(device->starts, kRememberedUploads);
+  EXPECT_EQ(device->log.back(), "upload");
 }
 
 }  // namespace

@@ -74,14 +74,14 @@ Grid BlocksOver(int64_t elements) { return {(elements + kRowThreads - 1) / kRowT
 
 }  // namespace
 
-int LaunchScaleRows(const ScaleRowsArgs& args, Stream stream) {
-  return Launch(&ScaleRows, BlocksOver(args.rows * args.cols), kRowThreads, 0, stream, args);
+void LaunchScaleRows(const ScaleRowsArgs& args, Launcher* launcher) {
+  Launch(&ScaleRows, BlocksOver(args.rows * args.cols), kRowThreads, 0, launcher, args);
 }
-int LaunchSelectExperts(const SelectExpertsArgs& args, Stream stream) {
-  return Launch(&SelectExperts, {args.rows, 1}, kWarp, args.experts, stream, args);
+void LaunchSelectExperts(const SelectExpertsArgs& args, Launcher* launcher) {
+  Launch(&SelectExperts, {args.rows, 1}, kWarp, args.experts, launcher, args);
 }
-int LaunchSumRows(const SumRowsArgs& args, Stream stream) {
-  return Launch(&SumRows, BlocksOver(args.rows * args.cols), kRowThreads, 0, stream, args);
+void LaunchSumRows(const SumRowsArgs& args, Launcher* launcher) {
+  Launch(&SumRows, BlocksOver(args.rows * args.cols), kRowThreads, 0, launcher, args);
 }
 
 }  // namespace tutti::kernels::cuda

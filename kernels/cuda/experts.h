@@ -1,6 +1,5 @@
-// The operators of kernels/family_operators.h, as kernels. Launch functions return 0 or the CUDA
-// error. A row's bits depend on that row alone: its sums run over a warp's 32 partial sums, or over
-// its own terms in order.
+// The operators of kernels/family_operators.h, as kernels. A row's bits depend on that row alone:
+// its sums run over a warp's 32 partial sums, or over its own terms in order.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +14,7 @@ struct ScaleRowsArgs {
   int64_t rows = 0, cols = 0;
   const float* scale = nullptr;  // [rows]
 };
-int LaunchScaleRows(const ScaleRowsArgs& args, Stream stream);
+void LaunchScaleRows(const ScaleRowsArgs& args, Launcher* launcher);
 
 struct SelectExpertsArgs {
   const float* logits = nullptr;  // [rows, experts]
@@ -24,10 +23,11 @@ struct SelectExpertsArgs {
   int32_t experts = 0;
   int32_t count = 0;  // 1 to experts
   bool normalise = false;
+  uint8_t gap[7] = {};
   int32_t* chosen = nullptr;  // [rows, count]
   float* shares = nullptr;    // [rows, count]
 };
-int LaunchSelectExperts(const SelectExpertsArgs& args, Stream stream);
+void LaunchSelectExperts(const SelectExpertsArgs& args, Launcher* launcher);
 
 // out[r, :] = the sum of weights[r * terms + j] * in[source[r * terms + j], :], j in order. Without
 // weights: the one source row, as it is.
@@ -41,7 +41,7 @@ struct SumRowsArgs {
   int64_t out_stride = 0;
   int64_t rows = 0, cols = 0;
 };
-int LaunchSumRows(const SumRowsArgs& args, Stream stream);
+void LaunchSumRows(const SumRowsArgs& args, Launcher* launcher);
 
 // Whole numbers in the order in which experts are taken: larger logits first, of equal ones the
 // smaller index, NaN last. Never 0, which stands for nobody.

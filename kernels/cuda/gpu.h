@@ -1,12 +1,14 @@
 // What kernels are written in: the few things of CUDA they use, under names of our own, so that the
 // same source runs on a GPU and, lane by lane, in the emulator of kernels/cuda/emulated.
 //
-// A kernel is `TUTTI_KERNEL void Name(TUTTI_PARAMETER NameArgs args)`: one struct of plain values.
-// Every thread of a block reaches every Sync; every lane of a warp reaches every Shuffle, Any and
-// Mma.
+// A kernel is `TUTTI_KERNEL void Name(TUTTI_PARAMETER NameArgs args)`: one struct of plain values
+// without gaps between them, because launches are compared byte by byte (launch_list.h): order the
+// members by size, or name the gap. Every thread of a block reaches every Sync; every lane of a
+// warp reaches every Shuffle, Any and Mma.
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #ifdef __CUDACC__
 #include <cuda_runtime.h>
@@ -45,6 +47,28 @@ using Stream = void*;
 struct Grid {
   int64_t x = 1;
   int64_t y = 1;
+};
+
+// One start of a kernel, as data.
+struct KernelLaunch {
+  const void* kernel = nullptr;  // the function
+  // How the emulator calls it; a GPU finds a kernel by its address alone.
+  void (*call)(const void* kernel, const void* argument) = nullptr;
+  Grid grid;
+  int32_t threads = 0;  // of a block
+  int32_t shared_bytes = 0;
+  const void* argument = nullptr;  // the kernel's struct
+  int64_t argument_bytes = 0;
+};
+
+// Takes launches: a device, or a queue in front of one.
+class Launcher {
+ public:
+  // Behind everything before. The argument is copied.
+  virtual void Start(const KernelLaunch& launch) = 0;
+
+ protected:
+  ~Launcher() = default;
 };
 
 }  // namespace tutti::kernels::cuda
@@ -134,24 +158,37 @@ TUTTI_DEVICE void Mma(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)
   }
 }
 
-// Starts a kernel; 0 or the cudaError_t.
+// How KernelLaunch::call looks for kernels of Args.
 template <class Args>
-int Launch(void (*kernel)(Args), Grid grid, int threads, int shared_bytes, Stream stream,
-           const Args& args) {
-  constexpr int kSharedWithoutAsking = 48 << 10;
-  if (grid.x <= 0 || grid.y <= 0) return 0;
-  if (shared_bytes > kSharedWithoutAsking) {
-    const cudaError_t error =
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
-    if (error != cudaSuccess) return error;
-  }
-  const dim3 blocks(static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y));
-  kernel<<<blocks, threads, shared_bytes, static_cast<cudaStream_t>(stream)>>>(args);
-  return cudaGetLastError();
+constexpr auto CallOf() {
+  return static_cast<void (*)(const void*, const void*)>(nullptr);
 }
 
 }  // namespace tutti::kernels::cuda
 
 #elif defined(TUTTI_EMULATE_GPU)
 #include "kernels/cuda/emulated/gpu_emulated.h"
+#endif
+
+#if defined(__CUDACC__) || defined(TUTTI_EMULATE_GPU)
+
+namespace tutti::kernels::cuda {
+
+// Hands a kernel to `launcher`; an empty grid is nothing to do.
+template <class Args>
+void Launch(void (*kernel)(Args), Grid grid, int threads, int shared_bytes, Launcher* launcher,
+            const Args& args) {
+  static_assert(std::is_trivially_copyable_v<Args> && alignof(Args) <= 8);
+  if (grid.x <= 0 || grid.y <= 0) return;
+  launcher->Start({.kernel = reinterpret_cast<const void*>(kernel),
+                   .call = CallOf<Args>(),
+                   .grid = grid,
+                   .threads = threads,
+                   .shared_bytes = shared_bytes,
+                   .argument = &args,
+                   .argument_bytes = sizeof(Args)});
+}
+
+}  // namespace tutti::kernels::cuda
+
 #endif

@@ -93,6 +93,7 @@ struct KvLayout {
   int32_t kv_heads = 1;
   int32_t dim = 0;  // padded
   bool plain = false;
+  uint8_t gap[3] = {};
 };
 
 // 0 when no kernel takes such a head.

@@ -69,4 +69,32 @@ inline constexpr int64_t kPinnedBytes = int64_t{4} << 20;
 // alternate between two.
 inline constexpr int kRememberedUploads = 4;
 
+// Recorded launches that are started at the latest: eight layers of a dense model, so that a GPU
+// begins when the host has gone through the first eight, and a graph that is started costs the host
+// as much as two or three kernels.
+inline constexpr int64_t kListLaunches = 128;
+// Fewer are started one by one: looking for a graph and starting it cost as much.
+inline constexpr int64_t kGraphLaunchesMin = 4;
+
+// Graphs at a time. A step of 36 layers is four to six of them, so 200 shapes of steps: batches of
+// 1 to 64 rows at two or three lengths each.
+inline constexpr int64_t kGraphsMax = 1024;
+// Host memory for what they are found by: 128 launches are 30 KiB, twice that is allowed.
+inline constexpr int64_t kGraphKeyBytesMax = int64_t{64} << 20;
+// Device memory that graphs may take, as measured while they are made: 0.2 % of a large GPU, 2 KiB
+// for each of the 131,072 kernels of kGraphsMax full lists.
+inline constexpr int64_t kGraphDeviceBytesMax = int64_t{256} << 20;
+// No graph is made when less is free: who needs the last of the memory (a library that is opened
+// later) cannot do without it, graphs can be done without.
+inline constexpr int64_t kGraphFreeBytesMin = int64_t{64} << 20;
+// Lists seen once that are remembered, by 8 bytes each: some steps of prompts may pass between two
+// decode steps of one shape.
+inline constexpr int64_t kListsSeen = 4096;
+
+// Adjusted logits and items of attention are rounded up by empty ones, so that their number, and
+// with it the launch, stays the same for many steps. An empty item's block ends at once: 16 of them
+// for each of eight KV heads are one block for each multiprocessor.
+inline constexpr int64_t kItemsTogether = 16;
+inline constexpr int64_t kAdjustmentsTogether = kRowThreads;
+
 }  // namespace tutti::kernels::cuda

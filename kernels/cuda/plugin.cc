@@ -45,7 +45,8 @@ absl::StatusOr<std::unique_ptr<Backend>> Open(const PluginRequest& request) {
   const DeviceFacts facts = ReadFacts(request.device_index);
   TUTTI_RETURN_IF_ERROR(CheckDevice(facts, request.options->numerics_class));
   TUTTI_ASSIGN_OR_RETURN(auto runtime, OpenDevice(facts.index));
-  return MakeCudaBackend(std::move(runtime), facts.index, NumericsClass(facts));
+  return MakeCudaBackend(std::move(runtime), facts.index, NumericsClass(facts),
+                         request.options->graphs);
 }
 
 void Answer(const absl::Status& status, PluginAnswer* answer) {

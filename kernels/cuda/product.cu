@@ -208,34 +208,33 @@ using LargeTile = TileShape<2, 8, 4, 2>;      // 128 by 128, one leaf
 using LargeLeafTile = TileShape<2, 4, 4, 2>;  // 128 by 64: the pending leaves need registers too
 
 template <bool kBf16, int kRowTiles>
-int LaunchStream(const ProductArgs& args, Stream stream) {
+void LaunchStream(const ProductArgs& args, Launcher* launcher) {
   constexpr int kBytes = kStreamStages * (2 + kRowTiles) * kPieceBytes;
-  const int error = Launch(&StreamProduct<kBf16, kRowTiles>, {args.out_tiles, args.leaves.leaves},
-                           kWarp, kBytes, stream, args);
-  if (error != 0 || args.leaves.leaves == 1) return error;
+  Launch(&StreamProduct<kBf16, kRowTiles>, {args.out_tiles, args.leaves.leaves}, kWarp, kBytes,
+         launcher, args);
+  if (args.leaves.leaves == 1) return;
   const int64_t count = int64_t{1} * args.rows * args.out_features;
-  return Launch(&AddLeafSums, {(count + kRowThreads - 1) / kRowThreads}, kRowThreads, 0, stream,
-                args);
+  Launch(&AddLeafSums, {(count + kRowThreads - 1) / kRowThreads}, kRowThreads, 0, launcher, args);
 }
 
 template <bool kBf16, class Shape, int kLevels>
-int LaunchTiles(const ProductArgs& args, Stream stream) {
+void LaunchTiles(const ProductArgs& args, Launcher* launcher) {
   const Grid grid = {
       (args.out_tiles + Shape::kBlockOut - 1) / Shape::kBlockOut,
       (args.rows + Shape::kBlockRows * kTileRows - 1) / (Shape::kBlockRows * kTileRows)};
-  return Launch(&TileProduct<kBf16, Shape, kLevels>, grid, Shape::kThreads, Shape::kSharedBytes,
-                stream, args);
+  Launch(&TileProduct<kBf16, Shape, kLevels>, grid, Shape::kThreads, Shape::kSharedBytes, launcher,
+         args);
 }
 
 template <bool kBf16>
-int LaunchOf(const ProductArgs& args, Stream stream) {
-  if (args.rows <= kTileRows) return LaunchStream<kBf16, 1>(args, stream);
-  if (args.rows <= kStreamRows) return LaunchStream<kBf16, 2>(args, stream);
+void LaunchOf(const ProductArgs& args, Launcher* launcher) {
+  if (args.rows <= kTileRows) return LaunchStream<kBf16, 1>(args, launcher);
+  if (args.rows <= kStreamRows) return LaunchStream<kBf16, 2>(args, launcher);
   if (args.rows < kLargeTileRows) {
-    return LaunchTiles<kBf16, SmallTile, kLeafLevels>(args, stream);
+    return LaunchTiles<kBf16, SmallTile, kLeafLevels>(args, launcher);
   }
-  if (args.leaves.leaves == 1) return LaunchTiles<kBf16, LargeTile, 0>(args, stream);
-  return LaunchTiles<kBf16, LargeLeafTile, kLeafLevels>(args, stream);
+  if (args.leaves.leaves == 1) return LaunchTiles<kBf16, LargeTile, 0>(args, launcher);
+  return LaunchTiles<kBf16, LargeLeafTile, kLeafLevels>(args, launcher);
 }
 
 TUTTI_KERNEL void PackRows(TUTTI_PARAMETER PackRowsArgs args) {
@@ -305,35 +304,35 @@ TUTTI_KERNEL void Embed(TUTTI_PARAMETER EmbedArgs args) {
 }
 
 template <class Args>
-int LaunchOverElements(void (*kernel)(Args), int64_t count, const Args& args, Stream stream) {
-  return Launch(kernel, {(count + kRowThreads - 1) / kRowThreads}, kRowThreads, 0, stream, args);
+void LaunchOverElements(void (*kernel)(Args), int64_t count, const Args& args, Launcher* launcher) {
+  Launch(kernel, {(count + kRowThreads - 1) / kRowThreads}, kRowThreads, 0, launcher, args);
 }
 
 }  // namespace
 
-int LaunchProduct(DType type, const ProductArgs& args, Stream stream) {
-  return type == DType::kBF16 ? LaunchOf<true>(args, stream) : LaunchOf<false>(args, stream);
+void LaunchProduct(DType type, const ProductArgs& args, Launcher* launcher) {
+  return type == DType::kBF16 ? LaunchOf<true>(args, launcher) : LaunchOf<false>(args, launcher);
 }
 
-int LaunchPackRows(const PackRowsArgs& args, Stream stream) {
-  return LaunchOverElements(&PackRows, int64_t{1} * args.rows * Chunks(args.leaves) * kChunkK, args,
-                            stream);
+void LaunchPackRows(const PackRowsArgs& args, Launcher* launcher) {
+  LaunchOverElements(&PackRows, int64_t{1} * args.rows * Chunks(args.leaves) * kChunkK, args,
+                     launcher);
 }
 
-int LaunchPlainProduct(const PlainProductArgs& args, Stream stream) {
+void LaunchPlainProduct(const PlainProductArgs& args, Launcher* launcher) {
   const Grid grid = {(args.out_features + kRowThreads - 1) / kRowThreads,
                      (args.rows + kPlainRows - 1) / kPlainRows};
-  return Launch(&PlainProduct, grid, kRowThreads, 0, stream, args);
+  Launch(&PlainProduct, grid, kRowThreads, 0, launcher, args);
 }
 
-int LaunchPackWeight(const PackWeightArgs& args, Stream stream) {
-  return LaunchOverElements(&PackWeight, args.rows * args.leaves.begin[args.leaves.leaves], args,
-                            stream);
+void LaunchPackWeight(const PackWeightArgs& args, Launcher* launcher) {
+  LaunchOverElements(&PackWeight, args.rows * args.leaves.begin[args.leaves.leaves], args,
+                     launcher);
 }
 
-int LaunchEmbed(const EmbedArgs& args, Stream stream) {
-  return LaunchOverElements(&Embed, int64_t{1} * args.rows * args.leaves.begin[args.leaves.leaves],
-                            args, stream);
+void LaunchEmbed(const EmbedArgs& args, Launcher* launcher) {
+  LaunchOverElements(&Embed, int64_t{1} * args.rows * args.leaves.begin[args.leaves.leaves], args,
+                     launcher);
 }
 
 }  // namespace tutti::kernels::cuda

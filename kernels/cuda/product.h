@@ -1,4 +1,4 @@
-// Products with packed weights, as kernels. Launch functions return 0 or the CUDA error.
+// Products with packed weights, as kernels.
 //
 // One voice by construction: an output is one chain of tensor-core instructions over the chunks of
 // each leaf, in order, from zero, whichever kernel computes it and whatever rows stand beside it;
@@ -28,7 +28,7 @@ inline int64_t LeafSumCount(const LeafMap& leaves, int64_t rows, int64_t out_fea
   return leaves.leaves == 1 || rows > kStreamRows ? 0 : leaves.leaves * rows * out_features;
 }
 // REQUIRES: rows > 0
-int LaunchProduct(DType type, const ProductArgs& args, Stream stream);
+void LaunchProduct(DType type, const ProductArgs& args, Launcher* launcher);
 
 // out = the rows of `in` rounded to the weight's type, zeros where a leaf is padded.
 struct PackRowsArgs {
@@ -38,8 +38,9 @@ struct PackRowsArgs {
   int32_t rows = 0;
   LeafMap leaves;
   bool bf16 = true;
+  uint8_t gap[7] = {};
 };
-int LaunchPackRows(const PackRowsArgs& args, Stream stream);
+void LaunchPackRows(const PackRowsArgs& args, Launcher* launcher);
 
 // Products with f32 weights: fused multiply-adds in order of k.
 struct PlainProductArgs {
@@ -52,8 +53,9 @@ struct PlainProductArgs {
   int32_t out_features = 0;
   int64_t padded_out = 0;
   LeafMap leaves;
+  int32_t gap = 0;
 };
-int LaunchPlainProduct(const PlainProductArgs& args, Stream stream);
+void LaunchPlainProduct(const PlainProductArgs& args, Launcher* launcher);
 
 // Moves rows of a checkpoint's matrix, already on the device, to their places.
 struct PackWeightArgs {
@@ -64,8 +66,9 @@ struct PackWeightArgs {
   int64_t padded_out = 0;  // f32 only
   LeafMap leaves;
   DType type = DType::kBF16;
+  uint8_t gap[3] = {};
 };
-int LaunchPackWeight(const PackWeightArgs& args, Stream stream);
+void LaunchPackWeight(const PackWeightArgs& args, Launcher* launcher);
 
 // out[r, :] = row ids[r] of the weight, as f32.
 struct EmbedArgs {
@@ -73,11 +76,12 @@ struct EmbedArgs {
   const int32_t* ids = nullptr;  // [rows]
   float* out = nullptr;
   int64_t out_stride = 0;
-  int32_t rows = 0;
   int64_t padded_out = 0;
   LeafMap leaves;
+  int32_t rows = 0;
   DType type = DType::kBF16;
+  uint8_t gap[7] = {};
 };
-int LaunchEmbed(const EmbedArgs& args, Stream stream);
+void LaunchEmbed(const EmbedArgs& args, Launcher* launcher);
 
 }  // namespace tutti::kernels::cuda

@@ -89,30 +89,30 @@ TUTTI_KERNEL void Convert(TUTTI_PARAMETER ElementArgs args) {
   });
 }
 
-int LaunchElements(void (*kernel)(ElementArgs), const ElementArgs& args, Stream stream) {
+void LaunchElements(void (*kernel)(ElementArgs), const ElementArgs& args, Launcher* launcher) {
   const int64_t blocks = (args.rows * args.cols + kRowThreads - 1) / kRowThreads;
-  return Launch(kernel, {blocks, 1}, kRowThreads, 0, stream, args);
+  Launch(kernel, {blocks, 1}, kRowThreads, 0, launcher, args);
 }
 
 }  // namespace
 
-int LaunchRmsNorm(const RmsNormArgs& args, Stream stream) {
-  return Launch(&RmsNorm, {args.rows, 1}, kRowThreads, kReduceSharedBytes, stream, args);
+void LaunchRmsNorm(const RmsNormArgs& args, Launcher* launcher) {
+  Launch(&RmsNorm, {args.rows, 1}, kRowThreads, kReduceSharedBytes, launcher, args);
 }
-int LaunchHeadNormRope(const HeadNormRopeArgs& args, Stream stream) {
-  return Launch(&HeadNormRope, {args.rows, args.heads}, kWarp, 0, stream, args);
+void LaunchHeadNormRope(const HeadNormRopeArgs& args, Launcher* launcher) {
+  Launch(&HeadNormRope, {args.rows, args.heads}, kWarp, 0, launcher, args);
 }
-int LaunchAddRow(const ElementArgs& args, Stream stream) {
-  return LaunchElements(&AddRow, args, stream);
+void LaunchAddRow(const ElementArgs& args, Launcher* launcher) {
+  LaunchElements(&AddRow, args, launcher);
 }
-int LaunchSiluMul(const ElementArgs& args, Stream stream) {
-  return LaunchElements(&SiluMul, args, stream);
+void LaunchSiluMul(const ElementArgs& args, Launcher* launcher) {
+  LaunchElements(&SiluMul, args, launcher);
 }
-int LaunchAddRounded(const ElementArgs& args, Stream stream) {
-  return LaunchElements(&AddRounded, args, stream);
+void LaunchAddRounded(const ElementArgs& args, Launcher* launcher) {
+  LaunchElements(&AddRounded, args, launcher);
 }
-int LaunchConvert(const ElementArgs& args, Stream stream) {
-  return LaunchElements(&Convert, args, stream);
+void LaunchConvert(const ElementArgs& args, Launcher* launcher) {
+  LaunchElements(&Convert, args, launcher);
 }
 
 }  // namespace tutti::kernels::cuda

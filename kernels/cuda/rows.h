@@ -1,6 +1,6 @@
-// The row-wise operators of kernels/backend.h, as kernels. Launch functions return 0 or the CUDA
-// error. The sums of a row run over kRowThreads partial sums (a warp's 32 for a head), added in one
-// tree, so a row's bits depend on its width alone.
+// The row-wise operators of kernels/backend.h, as kernels. The sums of a row run over
+// kRowThreads partial sums (a warp's 32 for a head), added in one tree, so a row's bits depend on
+// its width alone.
 #pragma once
 
 #include "base/dtype.h"
@@ -17,20 +17,21 @@ struct RmsNormArgs {
   int64_t out_stride = 0;
   int64_t rows = 0, cols = 0;
   float epsilon = 0;
+  int32_t gap = 0;
 };
-int LaunchRmsNorm(const RmsNormArgs& args, Stream stream);
+void LaunchRmsNorm(const RmsNormArgs& args, Launcher* launcher);
 
 struct HeadNormRopeArgs {
   float* x = nullptr;  // [rows, heads * head_dim]
   int64_t stride = 0;
   int64_t rows = 0, heads = 0;
   int32_t head_dim = 0;
-  const float* norm = nullptr;  // [head_dim], or nullptr
   float epsilon = 0;
+  const float* norm = nullptr;               // [head_dim], or nullptr
   const int32_t* position = nullptr;         // [rows]
   const float* inverse_frequency = nullptr;  // [head_dim / 2]
 };
-int LaunchHeadNormRope(const HeadNormRopeArgs& args, Stream stream);
+void LaunchHeadNormRope(const HeadNormRopeArgs& args, Launcher* launcher);
 
 // One value at a time: which, says the launch function.
 struct ElementArgs {
@@ -43,14 +44,15 @@ struct ElementArgs {
   int64_t rows = 0, cols = 0;
   DType a_type = DType::kF32;
   DType out_type = DType::kF32;  // of LaunchAddRounded: what the sum is rounded to
+  uint8_t gap[6] = {};
 };
 // out = a + b[0, :]
-int LaunchAddRow(const ElementArgs& args, Stream stream);
+void LaunchAddRow(const ElementArgs& args, Launcher* launcher);
 // out[:, i] = silu(a[:, i]) * a[:, cols + i]
-int LaunchSiluMul(const ElementArgs& args, Stream stream);
+void LaunchSiluMul(const ElementArgs& args, Launcher* launcher);
 // out = round(a + b), all f32
-int LaunchAddRounded(const ElementArgs& args, Stream stream);
+void LaunchAddRounded(const ElementArgs& args, Launcher* launcher);
 // out = a, converted
-int LaunchConvert(const ElementArgs& args, Stream stream);
+void LaunchConvert(const ElementArgs& args, Launcher* launcher);
 
 }  // namespace tutti::kernels::cuda

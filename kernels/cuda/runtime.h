@@ -8,14 +8,24 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "base/status.h"
 #include "kernels/cuda/gpu.h"
 
 namespace tutti::kernels::cuda {
 
+// A list of launches that the device goes through by itself, one after another.
+class Graph {
+ public:
+  virtual ~Graph() = default;
+  // Behind everything before.
+  virtual void Start() = 0;
+  virtual int64_t device_bytes() const = 0;
+};
+
 // Thread: one at a time.
-class Runtime {
+class Runtime : public Launcher {
  public:
   virtual ~Runtime() = default;
 
@@ -36,9 +46,13 @@ class Runtime {
   // False when the bytes are known not to be memory of this device. Only the emulator knows.
   virtual bool Holds(const void* data, int64_t bytes) const { return true; }
 
-  virtual Stream stream() const = 0;
-  // Ends the process unless `error`, of a launch function, is 0.
-  virtual void Must(int error, const char* operation) = 0;
+  // The device's queue, for work of others.
+  virtual Stream stream() = 0;
+
+  // Starts nothing; the arguments are copied. A graph may be destroyed while it runs, and not after
+  // its runtime. An error is no harm: the launches can be started one by one.
+  virtual absl::StatusOr<std::unique_ptr<Graph>> MakeGraph(
+      std::span<const KernelLaunch> launches) = 0;
 };
 
 }  // namespace tutti::kernels::cuda

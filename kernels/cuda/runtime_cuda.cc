@@ -3,9 +3,11 @@
 #include <cuda_runtime_api.h>
 
 #include <cstring>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "kernels/cuda/cuda_graph.h"
 #include "kernels/cuda/limits.h"
 
 namespace tutti::kernels::cuda {
@@ -89,15 +91,40 @@ class CudaRuntime : public Runtime {
     MustSucceed(cudaMemsetAsync(data, 0, bytes, stream_), "clearing memory of the GPU");
   }
 
-  Stream stream() const override {
-    UseDevice();  // a kernel may be the first that this thread asks for
+  Stream stream() override {
+    UseDevice();  // the caller's work may be the first that this thread asks for
     return stream_;
   }
-  void Must(int error, const char* operation) override {
-    MustSucceed(static_cast<cudaError_t>(error), operation);
+
+  void Start(const KernelLaunch& launch) override {
+    UseDevice();
+    AllowSharedMemory(launch);
+    void* argument = const_cast<void*>(launch.argument);
+    const cudaError_t error =
+        cudaLaunchKernel(launch.kernel, Blocks(launch), Threads(launch), &argument,
+                         static_cast<size_t>(launch.shared_bytes), stream_);
+    if (error != cudaSuccess) MustSucceed(error, KernelName(launch.kernel));
+  }
+  absl::StatusOr<std::unique_ptr<Graph>> MakeGraph(
+      std::span<const KernelLaunch> launches) override {
+    UseDevice();
+    for (const KernelLaunch& launch : launches) AllowSharedMemory(launch);
+    return MakeCudaGraph(launches, stream_);
   }
 
  private:
+  // Kernels must ask once for more shared memory than every GPU has.
+  void AllowSharedMemory(const KernelLaunch& launch) {
+    constexpr int kWithoutAsking = 48 << 10;
+    if (launch.shared_bytes <= kWithoutAsking) return;
+    int& allowed = shared_bytes_[launch.kernel];
+    if (allowed >= launch.shared_bytes) return;
+    MustSucceed(cudaFuncSetAttribute(launch.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                     launch.shared_bytes),
+                KernelName(launch.kernel));
+    allowed = launch.shared_bytes;
+  }
+
   // CUDA's current device belongs to the thread, and load and steps may run on two.
   void UseDevice() const { MustSucceed(cudaSetDevice(index_), "cudaSetDevice"); }
   void Synchronize() {
@@ -117,6 +144,7 @@ class CudaRuntime : public Runtime {
   const cudaStream_t stream_;
   char* const pinned_;
   int64_t pinned_used_ = 0;
+  std::map<const void*, int> shared_bytes_;  // of a block, that a kernel may use
 };
 
 absl::Status Refuse(int32_t index, const char* operation, cudaError_t error) {

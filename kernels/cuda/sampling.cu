@@ -70,7 +70,7 @@ TUTTI_KERNEL void LogSumExp(TUTTI_PARAMETER LogitsArgs args) {
 
 TUTTI_KERNEL void Adjust(TUTTI_PARAMETER AdjustArgs args) {
   const int64_t i = BlockX() * ThreadCount() + ThreadIndex();
-  if (i >= args.count) return;
+  if (i >= args.count || args.first[i] == args.first[i + 1]) return;
   float& logit = args.logits[args.row[i] * args.stride + args.id[i]];
   float value = logit;
   for (int32_t j = args.first[i]; j < args.first[i + 1]; ++j) {
@@ -127,22 +127,22 @@ TUTTI_KERNEL void Select(TUTTI_PARAMETER SelectArgs args) {
 
 }  // namespace
 
-int LaunchArgMax(const LogitsArgs& args, Stream stream) {
-  return Launch(&ArgMax, {args.rows, 1}, kRowThreads, kReduceSharedBytes, stream, args);
+void LaunchArgMax(const LogitsArgs& args, Launcher* launcher) {
+  Launch(&ArgMax, {args.rows, 1}, kRowThreads, kReduceSharedBytes, launcher, args);
 }
-int LaunchLogSumExp(const LogitsArgs& args, Stream stream) {
-  return Launch(&LogSumExp, {args.rows, 1}, kRowThreads, kReduceSharedBytes, stream, args);
+void LaunchLogSumExp(const LogitsArgs& args, Launcher* launcher) {
+  Launch(&LogSumExp, {args.rows, 1}, kRowThreads, kReduceSharedBytes, launcher, args);
 }
-int LaunchAdjust(const AdjustArgs& args, Stream stream) {
+void LaunchAdjust(const AdjustArgs& args, Launcher* launcher) {
   const int64_t blocks = (args.count + kRowThreads - 1) / kRowThreads;
-  return Launch(&Adjust, {blocks, 1}, kRowThreads, 0, stream, args);
+  Launch(&Adjust, {blocks, 1}, kRowThreads, 0, launcher, args);
 }
-int LaunchPick(const PickArgs& args, Stream stream) {
+void LaunchPick(const PickArgs& args, Launcher* launcher) {
   const int64_t blocks = (args.count + kRowThreads - 1) / kRowThreads;
-  return Launch(&Pick, {blocks, 1}, kRowThreads, 0, stream, args);
+  Launch(&Pick, {blocks, 1}, kRowThreads, 0, launcher, args);
 }
-int LaunchSelect(const SelectArgs& args, Stream stream) {
-  return Launch(&Select, {1, 1}, kRowThreads, kSelectSharedBytes, stream, args);
+void LaunchSelect(const SelectArgs& args, Launcher* launcher) {
+  Launch(&Select, {1, 1}, kRowThreads, kSelectSharedBytes, launcher, args);
 }
 
 }  // namespace tutti::kernels::cuda

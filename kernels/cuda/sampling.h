@@ -1,5 +1,4 @@
-// The sampling operators of kernels/backend.h, as kernels. Launch functions return 0 or the CUDA
-// error.
+// The sampling operators of kernels/backend.h, as kernels.
 #pragma once
 
 #include "kernels/cuda/gpu.h"
@@ -14,22 +13,22 @@ struct LogitsArgs {
   int32_t* best = nullptr;    // [rows], of LaunchArgMax
   double* log_sum = nullptr;  // [rows], of LaunchLogSumExp
 };
-int LaunchArgMax(const LogitsArgs& args, Stream stream);
-int LaunchLogSumExp(const LogitsArgs& args, Stream stream);
+void LaunchArgMax(const LogitsArgs& args, Launcher* launcher);
+void LaunchLogSumExp(const LogitsArgs& args, Launcher* launcher);
 
 // The adjustments of one logit, in their order: [first[i], first[i + 1]) of `repetition` and
-// `bias`.
+// `bias`. Entries without any are skipped.
 struct AdjustArgs {
   float* logits = nullptr;
   int64_t stride = 0;
-  int32_t count = 0;               // of different logits
+  int64_t count = 0;               // of logits, those with adjustments all different
   const int32_t* row = nullptr;    // [count]
   const int32_t* id = nullptr;     // [count]
   const int32_t* first = nullptr;  // [count + 1]
   const float* repetition = nullptr;
   const float* bias = nullptr;
 };
-int LaunchAdjust(const AdjustArgs& args, Stream stream);
+void LaunchAdjust(const AdjustArgs& args, Launcher* launcher);
 
 // out[i] = logits[ids[i]]
 struct PickArgs {
@@ -38,7 +37,7 @@ struct PickArgs {
   int64_t count = 0;
   float* out = nullptr;
 };
-int LaunchPick(const PickArgs& args, Stream stream);
+void LaunchPick(const PickArgs& args, Launcher* launcher);
 
 struct DeviceCandidate {
   int32_t id;
@@ -56,6 +55,6 @@ struct SelectArgs {
   int32_t* count = nullptr;
   DeviceCandidate* candidates = nullptr;  // [vocab]
 };
-int LaunchSelect(const SelectArgs& args, Stream stream);
+void LaunchSelect(const SelectArgs& args, Launcher* launcher);
 
 }  // namespace tutti::kernels::cuda

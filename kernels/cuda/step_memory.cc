@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/attention.h"
+#include "kernels/cuda/attention_plan.h"
 #include "kernels/cuda/sampling.h"
 
 namespace tutti::kernels::cuda {
@@ -70,10 +71,11 @@ ArrayBytes ArrayBytesOf(const StepBounds& bounds) {
   // A list holds the records and one item for each sequence, or for each full block of pairs and
   // what is left of each sequence.
   const int64_t walked = attention.sequences + attention.pairs / (kPairs * kAttentionWarps);
-  const int64_t items = std::max(attention.records + attention.sequences, walked);
+  const int64_t items = PaddedItems(std::max(attention.records + attention.sequences, walked));
   bytes.items = items * int64_t{sizeof(AttentionItem)};
   bytes.folds = attention.sequences * (kSpreadPairs / kPairs) * int64_t{sizeof(FoldItem)};
-  bytes.vocabulary = bounds.vocab > 0 ? (bounds.vocab + 1) * kNumber : 0;
+  bytes.vocabulary =
+      bounds.vocab > 0 ? (RoundUp(bounds.vocab, kAdjustmentsTogether) + 1) * kNumber : 0;
   bytes.frequencies = bounds.kv.head_dim / 2 * kNumber;
   return bytes;
 }

@@ -6,11 +6,26 @@
 #include "base/check.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/emulated/device_arena.h"
+#include "kernels/cuda/launch_list.h"
 
 namespace tutti::kernels::cuda {
 namespace {
 
 using emulated::DeviceArena;
+
+class EmulatedGraph : public Graph {
+ public:
+  EmulatedGraph(Launcher* device, std::span<const KernelLaunch> launches)
+      : device_(device), launches_(launches) {}
+  void Start() override {
+    for (const KernelLaunch& launch : launches_.launches()) device_->Start(launch);
+  }
+  int64_t device_bytes() const override { return 0; }
+
+ private:
+  Launcher* const device_;
+  LaunchList launches_;
+};
 
 class EmulatedRuntime : public Runtime {
  public:
@@ -47,8 +62,15 @@ class EmulatedRuntime : public Runtime {
   bool Holds(const void* data, int64_t bytes) const override {
     return DeviceArena::The().Holds(data, bytes);
   }
-  Stream stream() const override { return nullptr; }
-  void Must(int error, const char* operation) override { CHECK(error == 0) << operation; }
+  Stream stream() override { return nullptr; }
+  void Start(const KernelLaunch& launch) override {
+    emulated::RunGrid(launch.grid, launch.threads, launch.shared_bytes,
+                      [&] { launch.call(launch.kernel, launch.argument); });
+  }
+  absl::StatusOr<std::unique_ptr<Graph>> MakeGraph(
+      std::span<const KernelLaunch> launches) override {
+    return std::make_unique<EmulatedGraph>(this, launches);
+  }
 
  private:
   static void Copy(void* to, int64_t to_stride, const void* from, int64_t from_stride,
@@ -65,8 +87,8 @@ class EmulatedRuntime : public Runtime {
 
 }  // namespace
 
-std::unique_ptr<Backend> MakeEmulatedBackend() {
-  return MakeCudaBackend(std::make_unique<EmulatedRuntime>(), 0, "cuda-emulated");
+std::unique_ptr<Backend> MakeEmulatedBackend(bool graphs) {
+  return MakeCudaBackend(std::make_unique<EmulatedRuntime>(), 0, "cuda-emulated", graphs);
 }
 
 int64_t EmulatedAllocations() { return DeviceArena::The().allocations(); }

@@ -12,7 +12,9 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <typeinfo>
 
+#include "base/check.h"
 #include "kernels/float_formats.h"
 
 namespace tutti::kernels::cuda {
@@ -114,11 +116,28 @@ void Mma(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
   }
 }
 
+// Whether every byte of a T belongs to a member. Only GCC can tell.
+template <class T>
+bool HasNoGaps() {
+#if __has_builtin(__builtin_clear_padding)
+  alignas(T) unsigned char bytes[sizeof(T)];
+  std::memset(bytes, 0xff, sizeof(T));
+  __builtin_clear_padding(reinterpret_cast<T*>(bytes));
+  for (const unsigned char byte : bytes) {
+    if (byte != 0xff) return false;
+  }
+#endif
+  return true;
+}
+
 template <class Args>
-int Launch(void (*kernel)(Args), Grid grid, int threads, int shared_bytes, Stream stream,
-           const Args& args) {
-  emulated::RunGrid(grid, threads, shared_bytes, [&] { kernel(args); });
-  return 0;
+auto CallOf() {
+  static const bool no_gaps = HasNoGaps<Args>();
+  CHECK(no_gaps) << "a kernel's argument has bytes of no member: " << typeid(Args).name();
+  return +[](const void* kernel, const void* argument) {
+    reinterpret_cast<void (*)(Args)>(const_cast<void*>(kernel))(
+        *static_cast<const Args*>(argument));
+  };
 }
 
 }  // namespace tutti::kernels::cuda

@@ -1,0 +1,110 @@
+#include "kernels/cuda/cuda_graph.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "kernels/cuda/limits.h"
+
+namespace tutti::kernels::cuda {
+namespace {
+
+absl::Status ToStatus(cudaError_t error, const char* operation) {
+  if (error == cudaSuccess) return absl::OkStatus();
+  // Not seen by later calls; one that cannot be mended they meet themselves.
+  cudaGetLastError();
+  return absl::UnavailableError(
+      absl::StrCat(operation, ": ", cudaGetErrorName(error), ", ", cudaGetErrorString(error)));
+}
+
+class CudaGraph : public Graph {
+ public:
+  CudaGraph(cudaGraphExec_t graph, cudaStream_t stream) : graph_(graph), stream_(stream) {}
+  // One that is running is freed when it has ended.
+  ~CudaGraph() override { cudaGraphExecDestroy(graph_); }
+
+  void Start() override {
+    const cudaError_t error = cudaGraphLaunch(graph_, stream_);
+    CHECK(error == cudaSuccess) << "cudaGraphLaunch: " << cudaGetErrorName(error) << ", "
+                                << cudaGetErrorString(error)
+                                << "; the GPU cannot be used further by this process";
+  }
+  int64_t device_bytes() const override { return device_bytes_; }
+  void set_device_bytes(int64_t bytes) { device_bytes_ = bytes; }
+
+ private:
+  const cudaGraphExec_t graph_;
+  const cudaStream_t stream_;
+  int64_t device_bytes_ = 0;
+};
+
+// Each launch after the one before.
+absl::Status AddChain(std::span<const KernelLaunch> launches, cudaGraph_t graph) {
+  cudaGraphNode_t last = nullptr;
+  for (const KernelLaunch& launch : launches) {
+    void* argument = const_cast<void*>(launch.argument);
+    cudaKernelNodeParams params = {};
+    params.func = const_cast<void*>(launch.kernel);
+    params.gridDim = Blocks(launch);
+    params.blockDim = Threads(launch);
+    params.sharedMemBytes = static_cast<unsigned>(launch.shared_bytes);
+    params.kernelParams = &argument;
+    cudaGraphNode_t node = nullptr;
+    TUTTI_RETURN_IF_ERROR(
+        ToStatus(cudaGraphAddKernelNode(&node, graph, &last, last == nullptr ? 0 : 1, &params),
+                 "cudaGraphAddKernelNode"));
+    last = node;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<CudaGraph>> Instantiate(std::span<const KernelLaunch> launches,
+                                                       cudaStream_t stream) {
+  cudaGraph_t graph = nullptr;
+  TUTTI_RETURN_IF_ERROR(ToStatus(cudaGraphCreate(&graph, 0), "cudaGraphCreate"));
+  absl::Status status = AddChain(launches, graph);
+  cudaGraphExec_t executable = nullptr;
+  if (status.ok()) {
+    status = ToStatus(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
+  }
+  cudaGraphDestroy(graph);
+  TUTTI_RETURN_IF_ERROR(status);
+  auto result = std::make_unique<CudaGraph>(executable, stream);
+  TUTTI_RETURN_IF_ERROR(ToStatus(cudaGraphUpload(executable, stream), "cudaGraphUpload"));
+  return result;
+}
+
+absl::StatusOr<int64_t> FreeBytes() {
+  size_t free = 0, total = 0;
+  TUTTI_RETURN_IF_ERROR(ToStatus(cudaMemGetInfo(&free, &total), "cudaMemGetInfo"));
+  return static_cast<int64_t>(free);
+}
+
+}  // namespace
+
+dim3 Blocks(const KernelLaunch& launch) {
+  return dim3(static_cast<unsigned>(launch.grid.x), static_cast<unsigned>(launch.grid.y));
+}
+dim3 Threads(const KernelLaunch& launch) { return dim3(static_cast<unsigned>(launch.threads)); }
+
+const char* KernelName(const void* kernel) {
+  const char* name = nullptr;
+  return cudaFuncGetName(&name, kernel) == cudaSuccess && name != nullptr ? name : "a kernel";
+}
+
+absl::StatusOr<std::unique_ptr<Graph>> MakeCudaGraph(std::span<const KernelLaunch> launches,
+                                                     cudaStream_t stream) {
+  TUTTI_ASSIGN_OR_RETURN(const int64_t before, FreeBytes());
+  if (before < kGraphFreeBytesMin) {
+    return absl::ResourceExhaustedError(absl::StrCat("only ", before,
+                                                     " bytes of the GPU are free, graphs leave ",
+                                                     kGraphFreeBytesMin, " to others"));
+  }
+  TUTTI_ASSIGN_OR_RETURN(auto graph, Instantiate(launches, stream));
+  // Others may take or give memory at the same time, so this is about what the graph takes.
+  TUTTI_ASSIGN_OR_RETURN(const int64_t after, FreeBytes());
+  graph->set_device_bytes(std::max<int64_t>(before - after, 0));
+  return graph;
+}
+
+}  // namespace tutti::kernels::cuda

@@ -1,0 +1,27 @@
+// Launches as a CUDA graph.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <span>
+
+#include "kernels/cuda/runtime.h"
+
+namespace tutti::kernels::cuda {
+
+dim3 Blocks(const KernelLaunch& launch);
+dim3 Threads(const KernelLaunch& launch);
+// For errors.
+const char* KernelName(const void* kernel);
+
+// A chain of kernel nodes, put together by hand: nothing is captured, so what other threads or
+// libraries do with the device meanwhile does not matter. On the device and ready to start on
+// `stream`.
+//
+// RESOURCE_EXHAUSTED when less than kGraphFreeBytesMin of the device is free; else CUDA's reason.
+// REQUIRES: the device is current, and each kernel may use the shared memory it is started with.
+absl::StatusOr<std::unique_ptr<Graph>> MakeCudaGraph(std::span<const KernelLaunch> launches,
+                                                     cudaStream_t stream);
+
+}  // namespace tutti::kernels::cuda

@@ -1,0 +1,82 @@
+#include "kernels/cuda/graph_cache.h"
+
+#include <cstdio>
+
+#include "absl/hash/hash.h"
+
+namespace tutti::kernels::cuda {
+
+GraphCache::GraphCache(Runtime* device, const Limits& limits) : device_(device), limits_(limits) {
+  if (limits.graphs > 0) seen_.resize(static_cast<size_t>(limits.lists_seen));
+}
+
+void GraphCache::Start(LaunchList* list) {
+  counts_.kernels += list->size();
+  const bool is_short = list->size() < kGraphLaunchesMin;
+  if (is_short) counts_.kernels_of_short_lists += list->size();
+  if (is_short || limits_.graphs == 0) return StartEach(list);
+  Graph* graph = nullptr;
+  if (const auto found = find_.find(list->bytes()); found != find_.end()) {
+    entries_.splice(entries_.begin(), entries_, found->second);
+    graph = found->second->graph.get();
+  } else if (counts_.graph_error.empty() && SeenBefore(list->bytes())) {
+    graph = Make(list);
+  }
+  if (graph == nullptr) return StartEach(list);
+  graph->Start();
+  ++counts_.graph_starts;
+  counts_.kernels_by_graphs += list->size();
+}
+
+LaunchCounts GraphCache::counts() const {
+  LaunchCounts counts = counts_;
+  counts.graphs = static_cast<int64_t>(entries_.size());
+  counts.graph_bytes = device_bytes_;
+  return counts;
+}
+
+void GraphCache::StartEach(LaunchList* list) {
+  for (const KernelLaunch& launch : list->launches()) device_->Start(launch);
+}
+
+// Forgets what it found, so that a list whose graph was dropped must come twice again.
+bool GraphCache::SeenBefore(std::string_view key) {
+  const uint64_t hash = absl::HashOf(key);
+  uint64_t& place = seen_[hash % seen_.size()];
+  const bool seen = place == hash;
+  place = seen ? 0 : hash;
+  return seen;
+}
+
+Graph* GraphCache::Make(LaunchList* list) {
+  const auto key_bytes = static_cast<int64_t>(list->bytes().size());
+  if (key_bytes > limits_.key_bytes) return nullptr;
+  while (!entries_.empty() &&
+         (static_cast<int64_t>(entries_.size()) >= limits_.graphs ||
+          key_bytes_ + key_bytes > limits_.key_bytes || device_bytes_ >= limits_.device_bytes)) {
+    DropOldest();
+  }
+  auto graph = device_->MakeGraph(list->launches());
+  if (!graph.ok()) {
+    counts_.graph_error = std::string(graph.status().message());
+    std::fprintf(stderr, "no further CUDA graphs are made, kernels are started one by one: %s\n",
+                 counts_.graph_error.c_str());
+    return nullptr;
+  }
+  ++counts_.graphs_made;
+  key_bytes_ += key_bytes;
+  device_bytes_ += (*graph)->device_bytes();
+  entries_.push_front({std::string(list->bytes()), *std::move(graph)});
+  find_.emplace(entries_.front().key, entries_.begin());
+  return entries_.front().graph.get();
+}
+
+void GraphCache::DropOldest() {
+  const Entry& oldest = entries_.back();
+  key_bytes_ -= static_cast<int64_t>(oldest.key.size());
+  device_bytes_ -= oldest.graph->device_bytes();
+  find_.erase(oldest.key);
+  entries_.pop_back();
+}
+
+}  // namespace tutti::kernels::cuda

@@ -1,0 +1,66 @@
+// Lists of launches that come again and again are made into graphs, which a device starts with one
+// call instead of one for each kernel.
+//
+// A graph is started only for a list whose every byte is that of the list it was made from, so what
+// runs is what was asked for, whatever the cache has kept or forgotten. A list is made into a graph
+// when it is seen the second time.
+//
+// Thread: one.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "kernels/backend.h"
+#include "kernels/cuda/launch_list.h"
+#include "kernels/cuda/limits.h"
+#include "kernels/cuda/runtime.h"
+
+namespace tutti::kernels::cuda {
+
+class GraphCache {
+ public:
+  struct Limits {
+    int64_t graphs = kGraphsMax;  // 0: none are made
+    int64_t key_bytes = kGraphKeyBytesMax;
+    int64_t device_bytes = kGraphDeviceBytesMax;
+    int64_t lists_seen = kListsSeen;
+  };
+  // REQUIRES: the device outlives it.
+  GraphCache(Runtime* device, const Limits& limits);
+
+  // Starts what the list holds. When the device cannot make a graph, says so once on stderr, makes
+  // no more, and goes on with those it has.
+  void Start(LaunchList* list);
+
+  LaunchCounts counts() const;
+
+ private:
+  struct Entry {
+    std::string key;
+    std::unique_ptr<Graph> graph;
+  };
+
+  void StartEach(LaunchList* list);
+  bool SeenBefore(std::string_view key);
+  // nullptr: the device could not.
+  Graph* Make(LaunchList* list);
+  void DropOldest();
+
+  Runtime* const device_;
+  const Limits limits_;
+  std::list<Entry> entries_;  // used last, first
+  absl::flat_hash_map<std::string_view, std::list<Entry>::iterator> find_;
+  // Hashes of lists seen once, each in the one place it may have; 0: nobody. Two lists that meet
+  // here cost a graph too early, or one sight more.
+  std::vector<uint64_t> seen_;
+  int64_t key_bytes_ = 0, device_bytes_ = 0;  // of the entries
+  LaunchCounts counts_;
+};
+
+}  // namespace tutti::kernels::cuda

@@ -1,0 +1,61 @@
+// A device behind a list: launches are recorded, and started together when something asks for order
+// with them (a copy, memory that is freed, work of others on the stream), when the list is
+// full, or at the end of a step. So a step's kernels become few long lists, of which those that
+// come again are started as graphs (graph_cache.h).
+//
+// Whoever uses it as a Runtime sees the order of calls kept.
+//
+// Thread: one at a time.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "kernels/cuda/graph_cache.h"
+#include "kernels/cuda/launch_list.h"
+#include "kernels/cuda/runtime.h"
+
+namespace tutti::kernels::cuda {
+
+class LaunchQueue final : public Runtime {
+ public:
+  LaunchQueue(std::unique_ptr<Runtime> device, const GraphCache::Limits& limits)
+      : device_(std::move(device)), graphs_(device_.get(), limits) {}
+
+  void Start(const KernelLaunch& launch) override;
+  void Flush();
+  // Flushes; what the host sent during the step is not expected again.
+  void EndStep();
+  int64_t steps() const { return steps_; }  // that have ended
+  LaunchCounts counts() const { return graphs_.counts(); }
+
+  // As Upload of one piece, but before what is recorded.
+  // REQUIRES: no recorded launch uses the target.
+  void UploadAhead(void* to, const void* from, int64_t bytes);
+
+  // No recorded launch knows memory that is new.
+  absl::StatusOr<void*> Allocate(int64_t bytes) override { return device_->Allocate(bytes); }
+  void Free(void* data) override;
+  int64_t FreeBytes() override { return device_->FreeBytes(); }
+  void Upload(void* to, int64_t to_stride, const void* from, int64_t from_stride, int64_t width,
+              int64_t rows) override;
+  void Download(void* to, int64_t to_stride, const void* from, int64_t from_stride, int64_t width,
+                int64_t rows) override;
+  void Zero(void* data, int64_t bytes) override;
+  bool Holds(const void* data, int64_t bytes) const override { return device_->Holds(data, bytes); }
+  // Everything recorded is on it.
+  Stream stream() override;
+  absl::StatusOr<std::unique_ptr<Graph>> MakeGraph(
+      std::span<const KernelLaunch> launches) override {
+    return device_->MakeGraph(launches);
+  }
+
+ private:
+  const std::unique_ptr<Runtime> device_;
+  GraphCache graphs_;
+  LaunchList recorded_;
+  int64_t steps_ = 0;
+};
+
+}  // namespace tutti::kernels::cuda

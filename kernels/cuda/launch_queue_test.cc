@@ -1,0 +1,72 @@
+#include "kernels/cuda/launch_queue.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/cuda/runtime_testing.h"
+
+namespace tutti::kernels::cuda {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+class LaunchQueueTest : public ::testing::Test {
+ protected:
+  void Start(int64_t first, int64_t last) {
+    for (int64_t i = first; i <= last; ++i) queue_.Start(FakeLaunch(i, 0));
+  }
+
+  FakeDevice* const device_ = new FakeDevice();
+  LaunchQueue queue_{std::unique_ptr<Runtime>(device_), {}};
+  char bytes_[8] = {};
+};
+
+TEST_F(LaunchQueueTest, WhateverNeedsOrderWithLaunchesFindsThemStarted) {
+  Start(1, 1);
+  EXPECT_THAT(device_->log, IsEmpty());
+  queue_.Upload(bytes_, 8, bytes_, 8, 8, 1);
+  Start(2, 2);
+  queue_.Download(bytes_, 8, bytes_, 8, 8, 1);
+  Start(3, 3);
+  queue_.Zero(bytes_, 8);
+  Start(4, 4);
+  EXPECT_EQ(queue_.stream(), device_);
+  Start(5, 5);
+  queue_.EndStep();
+  EXPECT_THAT(device_->log,
+              ElementsAre("1", "upload", "2", "download", "3", "zero", "4", "stream", "5"));
+  Start(6, 6);
+  queue_.Free(*queue_.Allocate(8));
+  EXPECT_EQ(device_->log.back(), "6");
+}
+
+TEST_F(LaunchQueueTest, UploadsThatNobodyWaitsForGoAhead) {
+  Start(1, 1);
+  queue_.UploadAhead(bytes_, "abcdefg", 8);
+  EXPECT_THAT(device_->log, ElementsAre("upload"));
+  EXPECT_STREQ(bytes_, "abcdefg");
+}
+
+TEST_F(LaunchQueueTest, AStepsLaunchesAreOneGraph) {
+  for (int step = 0; step < 3; ++step) {
+    Start(1, 5);
+    queue_.EndStep();
+  }
+  EXPECT_THAT(device_->log, ElementsAre("1", "2", "3", "4", "5", "[1 2 3 4 5]", "[1 2 3 4 5]"));
+  EXPECT_EQ(queue_.steps(), 3);
+}
+
+TEST_F(LaunchQueueTest, LongStepsAreCutAtTheSamePlaces) {
+  for (int step = 0; step < 2; ++step) {
+    Start(1, kListLaunches - 1);
+    const size_t before = device_->log.size();
+    Start(kListLaunches, 2 * kListLaunches + 7);
+    EXPECT_GT(device_->log.size(), before) << "the device begins before the step is whole";
+    queue_.EndStep();
+  }
+  EXPECT_EQ(queue_.counts().graphs_made, 3);
+  EXPECT_EQ(queue_.counts().kernels_by_graphs, 2 * kListLaunches + 7);
+}
+
+}  // namespace
+}  // namespace tutti::kernels::cuda
