@@ -287,6 +287,31 @@ TEST_P(AttentionTest, WhatTheCacheCannotHoldIsNotLeftOut) {
   }
 }
 
+// A key that is no number stands alone in its tile (of 128 slots, or of 32) when a row sees it
+// first: a tile without any score that counts is still not a tile without scores.
+TEST_P(AttentionTest, ATileOfNothingButNanIsNotLeftOut) {
+  constexpr int64_t kAlone[] = {96, 128};
+  for (DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+    const KvShape shape = Shape(dtype, 1, 16);
+    for (const int64_t alone : kAlone) {
+      Sequences data(1, alone + 2, shape, 2, QueryType(dtype));
+      for (int64_t d = 0; d < shape.head_dim; ++d) data.k[0].set(alone, d, std::nanf(""));
+      Cache cache(tested_.get(), shape, 1, alone + 2);
+      // In one step, and each row in a step of its own.
+      Step(*tested_, cache, {{0, 0, alone + 2}}, data);
+      for (int turn = 0; turn < 2; ++turn) {
+        for (int64_t r = alone - 1; r < alone + 2; ++r) {
+          for (int64_t i = 0; i < data.out[0].cols(); ++i) {
+            ASSERT_EQ(std::isnan(data.out[0].at(r, i)), r >= alone)
+                << DTypeName(dtype) << " row " << r << " turn " << turn;
+          }
+        }
+        for (int64_t r = alone - 1; r < alone + 2; ++r) Step(*tested_, cache, {{0, r, 1}}, data);
+      }
+    }
+  }
+}
+
 TEST_P(AttentionTest, BlocksMayBeShared) {
   // Two sequences with the same first 32 positions read them from the same blocks.
   const KvShape shape = Shape(DType::kBF16, 1, 32);

@@ -24,7 +24,8 @@ struct FoldScale {
 };
 
 TUTTI_DEVICE FoldScale Fold(Softmax* softmax, float tile_largest, float tile_sum) {
-  if (tile_largest == MinusInfinity()) return {1, 0, false};
+  // Scores that are all NaN have no largest either, but their sum is NaN.
+  if (tile_largest == MinusInfinity() && tile_sum == 0) return {1, 0, false};
   const float largest = fmaxf(softmax->largest, tile_largest);
   const FoldScale scale = {Exp2(softmax->largest - largest), Exp2(tile_largest - largest), true};
   softmax->largest = largest;

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "kernels/cuda/emulated/device_arena.h"
+#include "kernels/cuda/emulated/schedule.h"
 #include "kernels/cuda/gpu.h"
 
 // Saves the registers a function must keep on the current stack, *save = stack pointer, and goes on
@@ -74,6 +75,7 @@ struct Machine {
   std::vector<Warp> warps;
   Barrier block;
   char* stacks = nullptr;
+  Random random{1};
 };
 
 Machine& TheMachine() {
@@ -131,31 +133,54 @@ void Prepare(int index) {
   fiber.stack_pointer = sp;
 }
 
+// Lets each lane of a warp run to its next barrier; how many came to their end.
+int RunWarp(int warp) {
+  Machine& m = TheMachine();
+  int ended = 0;
+  Order order(kWarp, &m.random);
+  for (int i = 0; i < kWarp; ++i) {
+    const int thread = warp * kWarp + static_cast<int>(order.Take());
+    Fiber& fiber = m.fibers[thread];
+    if (fiber.done) continue;
+    m.running = thread;
+    m.here.thread = thread;
+    tutti_switch_stack(&m.scheduler, fiber.stack_pointer);
+    if (fiber.done) ++ended;
+  }
+  return ended;
+}
+
 void RunBlock(int threads) {
   Machine& m = TheMachine();
   m.fibers.resize(threads);
   m.warps.assign((threads + kWarp - 1) / kWarp, Warp());
   m.block = Barrier();
   for (int i = 0; i < threads; ++i) Prepare(i);
+  const auto warps = static_cast<int64_t>(m.warps.size());
   int left = threads;
   while (left > 0) {
-    m.progress = false;
-    for (int i = 0; i < threads; ++i) {
-      Fiber& fiber = m.fibers[i];
-      if (fiber.done) continue;
-      m.running = i;
-      m.here.thread = i;
-      tutti_switch_stack(&m.scheduler, fiber.stack_pointer);
-      if (fiber.done) --left;
+    bool progress = false;
+    Order order(warps, &m.random);
+    for (int64_t i = 0; i < warps; ++i) {
+      const auto warp = static_cast<int>(order.Take());
+      // One warp in four runs until it has to wait for the others.
+      const bool ahead = warps > 1 && m.random.Bits() % 4 == 0;
+      do {
+        m.progress = false;
+        left -= RunWarp(warp);
+        progress = progress || m.progress;
+      } while (ahead && m.progress);
     }
-    CHECK(m.progress) << "block (" << m.here.block_x << ", " << m.here.block_y << "): " << left
-                      << " threads wait at a barrier the others never reach";
+    CHECK(progress) << "block (" << m.here.block_x << ", " << m.here.block_y << "): " << left
+                    << " threads wait at a barrier the others never reach";
   }
 }
 
 }  // namespace
 
 const Position& Here() { return TheMachine().here; }
+
+void SeedSchedule(uint64_t seed) { TheMachine().random = Random(seed); }
 
 const Words* Exchange(const Words& words) {
   Machine& m = TheMachine();
@@ -176,6 +201,8 @@ void BlockBarrier() {
 void QueueCopy(void* to, const void* from, bool valid) {
   CHECK(reinterpret_cast<uintptr_t>(to) % 16 == 0) << "an unaligned target";
   CHECK(!valid || reinterpret_cast<uintptr_t>(from) % 16 == 0) << "an unaligned source";
+  // From now on the bytes may arrive at any time: who still reads what was there reads NaN.
+  std::memset(to, 0xff, 16);
   Machine& m = TheMachine();
   m.fibers[m.running].open.push_back({to, from, valid});
 }
@@ -215,13 +242,15 @@ void RunGrid(Grid grid, int threads, int shared_bytes, const std::function<void(
   m.body = &body;
   m.here.threads = threads;
   m.here.shared = shared.get();
-  for (int64_t y = 0; y < grid.y; ++y) {
-    for (int64_t x = 0; x < grid.x; ++x) {
-      m.here.block_x = x;
-      m.here.block_y = y;
-      std::memset(shared.get(), 0xff, shared_bytes);
-      RunBlock(threads);
-    }
+  constexpr int64_t kGridXMax = (int64_t{1} << 31) - 1;  // CUDA's
+  CHECK(grid.x <= kGridXMax && grid.x * grid.y <= kGridXMax) << grid.x << " by " << grid.y;
+  Order order(grid.x * grid.y, &m.random);
+  for (int64_t i = 0; i < grid.x * grid.y; ++i) {
+    const int64_t block = order.Take();
+    m.here.block_x = block % grid.x;
+    m.here.block_y = block / grid.x;
+    std::memset(shared.get(), 0xff, shared_bytes);
+    RunBlock(threads);
   }
 }
 

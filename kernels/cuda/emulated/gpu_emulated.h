@@ -1,10 +1,12 @@
 // A GPU on the CPU, for tests: runs kernels of kernels/cuda/gpu.h thread by thread, so that their
 // indices, barriers and orders of addition can be checked on machines without a GPU.
 //
-// Each GPU thread is a fiber; all run on the calling thread, in order, from one barrier to the
-// next. Asynchronous copies arrive only when they are waited for, shared memory starts as NaN, and
-// a barrier that some thread never reaches is a failed CHECK. What it cannot show: races within a
-// warp, real rounding inside the tensor cores, speed.
+// Each GPU thread is a fiber; all run on the calling thread, from one barrier to the next, in an
+// order that changes from barrier to barrier (schedule.h), some warps far ahead of others.
+// Asynchronous copies leave NaN where they will arrive until they are waited for, shared memory
+// starts as NaN, and a barrier that some thread never reaches is a failed CHECK. What it cannot
+// show: threads that only a shuffle or an Mma holds together while they exchange through memory
+// (here these order memory, on a GPU they do not), real rounding inside the tensor cores, speed.
 #pragma once
 
 #include <bit>
@@ -15,6 +17,7 @@
 #include <typeinfo>
 
 #include "base/check.h"
+#include "kernels/cuda/emulated/tensor_core.h"
 #include "kernels/float_formats.h"
 
 namespace tutti::kernels::cuda {
@@ -92,8 +95,7 @@ void CopyWait() {
   emulated::FinishCopies(kPending);
 }
 
-// One chain over k, in order: sums that the kernels add up in different orders show as different
-// bits.
+// One chain over k: sums that the kernels add up in different orders show as different bits.
 template <bool kBf16>
 void Mma(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
   // The lane's 8 values of a and 4 of b, as floats.
@@ -105,6 +107,19 @@ void Mma(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
   }
   const emulated::Words* all = emulated::Exchange(words);
   const int g = Lane() / 4, t = Lane() % 4;
+  if (emulated::TensorCoresTruncate()) {
+    for (int i = 0; i < 4; ++i) {
+      const int row = i / 2, column = 2 * t + i % 2;
+      float left[16], right[16];
+      for (int k = 0; k < 16; ++k) {
+        const int holder = k % 8 / 2, upper = k / 8, odd = k % 2;
+        left[k] = std::bit_cast<float>(all[4 * g + holder][4 * upper + 2 * row + odd]);
+        right[k] = std::bit_cast<float>(all[4 * column + holder][8 + 2 * upper + odd]);
+      }
+      c[i] = emulated::TruncatingSum(c[i], left, right);
+    }
+    return;
+  }
   for (int k = 0; k < 16; ++k) {
     const int holder = k % 8 / 2, upper = k / 8, odd = k % 2;
     for (int i = 0; i < 4; ++i) {
