@@ -44,7 +44,11 @@ struct Avx512 {
   TUTTI_INLINE F Div(F a, F b) { return _mm512_div_ps(a, b); }
   TUTTI_INLINE F Fma(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
   TUTTI_INLINE void MulAdd(F a, F b, F* acc) {
+#ifndef TUTTI_AVX512_BY_SIMDE
     asm("vfmadd231ps %2, %1, %0" : "+v"(*acc) : "v"(a), "v"(b));
+#else
+    *acc = Fma(a, b, *acc);
+#endif
   }
   TUTTI_INLINE F Max(F a, F b) { return _mm512_max_ps(a, b); }
   TUTTI_INLINE F Min(F a, F b) { return _mm512_min_ps(a, b); }
