@@ -26,6 +26,7 @@ bench/README.md says what each figure means.)";
 
 struct LocalFlags {
   LocalBenchOptions options;
+  std::string cuda_graphs = "on";
   bool json = false;
 };
 
@@ -36,7 +37,10 @@ CLI::App* AddLocal(CLI::App* root, LocalFlags* flags) {
       ->required()
       ->envname("TUTTI_MODEL");
   app->add_option("--device", options.device, "cpu, cuda:N or reference")->capture_default_str();
-  app->add_flag("!--no-cuda-graphs", options.cuda_graphs, "Start every kernel of a GPU by itself");
+  app->add_option("--cuda-graphs", flags->cuda_graphs,
+                  "on, or off: every kernel of a GPU starts by itself")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->capture_default_str();
   app->add_option("--numerics-class", options.numerics_class, "Unset: the machine's best");
   app->add_option("-t,--threads", options.threads, "Compute threads; 0: every CPU")
       ->check(CLI::Range(0, 1024))
@@ -58,7 +62,8 @@ CLI::App* AddLocal(CLI::App* root, LocalFlags* flags) {
   return app;
 }
 
-int RunLocal(const LocalFlags& flags) {
+int RunLocal(LocalFlags flags) {
+  flags.options.cuda_graphs = flags.cuda_graphs == "on";
   const auto report = RunLocalBench(flags.options);
   if (!report.ok()) return Fail(report.status());
   std::string text = flags.json ? LocalBenchToJson(*report) : RenderLocalBench(*report);

@@ -27,8 +27,8 @@ struct Flags {
   std::string peers_file;
   std::string memory;
   std::string speed = "auto";
+  std::string cuda_graphs = "on";
   std::string log_level = "info";
-  bool no_cuda_graphs = false;
   bool exit_with_parent = false;
 };
 
@@ -90,9 +90,11 @@ void AddFlags(CLI::App* app, Flags* flags) {
                   "cpu, cuda:N (GPU number N) or reference (slow and plain, for tests)")
       ->envname("TUTTI_DEVICE")
       ->capture_default_str();
-  app->add_flag("--no-cuda-graphs", flags->no_cuda_graphs,
-                "Start every kernel of a GPU by itself: slower, the same bits, for debugging")
-      ->envname("TUTTI_NO_CUDA_GRAPHS");
+  app->add_option("--cuda-graphs", flags->cuda_graphs,
+                  "on, or off: every kernel of a GPU starts by itself; slower, the same bits")
+      ->envname("TUTTI_CUDA_GRAPHS")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->capture_default_str();
   app->add_option("--shared-memory-dir", worker.shared_memory_dir,
                   "Ranks of a stage that see the same folder exchange through memory in it; empty: "
                   "over their links")
@@ -138,7 +140,7 @@ absl::Status Resolve(Flags* flags) {
     if (!bytes.ok()) return Annotate(bytes.status(), "--memory");
     flags->worker.memory_bytes = *bytes;
   }
-  flags->worker.cuda_graphs = !flags->no_cuda_graphs;
+  flags->worker.cuda_graphs = flags->cuda_graphs == "on";
   // The probe's sizes are those of a CPU: a GPU would mostly show how soon it starts a kernel. The
   // reference backend is for tests, and slow enough that measuring would be felt.
   flags->worker.measure_speed = flags->speed == "auto" && flags->worker.device == "cpu";

@@ -78,6 +78,9 @@ void CudaFamilyOperators::SumRows(TensorView in, std::span<const int32_t> rows,
   CheckSumRows(in, rows, weights, out);
   CheckOperands("SumRows", device_, *runtime_, {&in, &out});
   if (out.rows == 0) return;
+  // The products of chosen experts differ from step to step, what follows up to the next choice
+  // does not: it is a list of its own, which graphs can replay.
+  runtime_->Flush();
   LaunchSumRows({.in = in.f32(),
                  .in_stride = Stride(in),
                  .source = summed_.Get(rows),

@@ -69,20 +69,19 @@ inline constexpr int64_t kPinnedBytes = int64_t{4} << 20;
 // alternate between two.
 inline constexpr int kRememberedUploads = 4;
 
-// Recorded launches that are started at the latest: eight layers of a dense model, so that a GPU
-// begins when the host has gone through the first eight, and a graph that is started costs the host
-// as much as two or three kernels.
+// Recorded launches that are started at the latest, some seven layers of a dense model: a GPU
+// begins when the host has gone through these, not through the whole step. A guess; never measured.
 inline constexpr int64_t kListLaunches = 128;
-// Fewer are started one by one: looking for a graph and starting it cost as much.
+// Fewer are started one by one: finding a graph and starting it is some work, too.
 inline constexpr int64_t kGraphLaunchesMin = 4;
 
-// Graphs at a time. A step of 36 layers is four to six of them, so 200 shapes of steps: batches of
-// 1 to 64 rows at two or three lengths each.
-inline constexpr int64_t kGraphsMax = 1024;
-// Host memory for what they are found by: 128 launches are 30 KiB, twice that is allowed.
+// Graphs at a time. A step of 36 dense layers is six, so 680 shapes of steps; where ranks exchange
+// on the device it is 72, so 56 shapes.
+inline constexpr int64_t kGraphsMax = 4096;
+// Host memory for what they are found by: 2,000 full lists of 128 launches, 30 KiB each.
 inline constexpr int64_t kGraphKeyBytesMax = int64_t{64} << 20;
-// Device memory that graphs may take, as measured while they are made: 0.2 % of a large GPU, 2 KiB
-// for each of the 131,072 kernels of kGraphsMax full lists.
+// Device memory that graphs may take, as measured while they are made: 0.2 % of a large GPU, 1 KiB
+// for each kernel of as many lists as the keys have room for.
 inline constexpr int64_t kGraphDeviceBytesMax = int64_t{256} << 20;
 // No graph is made when less is free: who needs the last of the memory (a library that is opened
 // later) cannot do without it, graphs can be done without.
