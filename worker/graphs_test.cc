@@ -1,8 +1,9 @@
-// Decode steps of whole models repeat their launches, and what graphs replay is what would have
-// been started one by one.
+// Steps of whole models repeat their launches, and what graphs replay is what would have been
+// started one by one: on the emulated GPU, and on a real one where there is one.
 #include <gtest/gtest.h>
 
 #include <iostream>
+#include <string>
 
 #include "worker/testing_pipeline.h"
 
@@ -14,6 +15,12 @@ using testing::GoldenDir;
 using testing::TestPipeline;
 using testing::TestPipelineOptions;
 using testing::TestRequest;
+
+// "" without any.
+std::string Gpu() {
+  const std::string last = testing::TestedBackends().back();
+  return last.starts_with("cuda") ? last : "";
+}
 
 TestRequest Request(int prompt, int max_tokens, int seed) {
   TestRequest request{.max_tokens = max_tokens};
@@ -35,7 +42,7 @@ Bits Generate(TestPipeline* pipeline, const std::vector<TestRequest>& requests) 
 void ExpectReplayed(TestPipelineOptions options, const std::vector<TestRequest>& requests,
                     double least, int graphs_max) {
   if (options.model_dir.empty()) options.model_dir = GoldenDir("single-kv-tied-bf16");
-  options.backend = "cuda-emulated";
+  options.backend = Gpu();
   std::vector<TestRequest> others = requests;
   for (TestRequest& request : others) {
     for (TokenId& token : request.prompt) token = (token + 31) % 200;
@@ -62,10 +69,17 @@ void ExpectReplayed(TestPipelineOptions options, const std::vector<TestRequest>&
   EXPECT_EQ(without.launches(0).kernels_by_graphs, 0);
 }
 
-// Past the end of an attention tile (128 slots), where folds begin.
-TEST(EmulatedGraphsTest, OneSequence) { ExpectReplayed({}, {Request(122, 8, 0)}, 0.95, 3); }
+class GraphsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (Gpu().empty()) GTEST_SKIP() << "no GPU";
+  }
+};
 
-TEST(EmulatedGraphsTest, EightSequences) {
+// Past the end of an attention tile (128 slots), where folds begin.
+TEST_F(GraphsTest, OneSequence) { ExpectReplayed({}, {Request(122, 8, 0)}, 0.95, 3); }
+
+TEST_F(GraphsTest, EightSequences) {
   std::vector<TestRequest> requests;
   for (int i = 0; i < 8; ++i) requests.push_back(Request(3 + 2 * i, 8, i));
   ExpectReplayed({}, requests, 0.95, 2);
@@ -73,7 +87,7 @@ TEST(EmulatedGraphsTest, EightSequences) {
 
 // The ids that are adjusted grow with every token. Of two ranks because the test's look at logits
 // would cut the list before them.
-TEST(EmulatedGraphsTest, Penalties) {
+TEST_F(GraphsTest, Penalties) {
   TestRequest request = Request(5, 9, 0);
   request.sampling.set_logprobs(true);
   request.sampling.set_repetition_penalty(1.2f);
@@ -81,12 +95,12 @@ TEST(EmulatedGraphsTest, Penalties) {
 }
 
 // Activations and the ranks' sums pass through the host: the lists are shorter.
-TEST(EmulatedGraphsTest, StagesAndRanks) {
+TEST_F(GraphsTest, StagesAndRanks) {
   ExpectReplayed({.layers = {3, 2}, .ranks = {2, 1}}, {Request(5, 12, 0)}, 0.95, 12);
 }
 
 // Products of chosen experts are those of another step by chance; attention and router always.
-TEST(EmulatedGraphsTest, Experts) {
+TEST_F(GraphsTest, Experts) {
   ExpectReplayed({.model_dir = GoldenDir("families/qwen3-moe-bf16")}, {Request(5, 12, 0)}, 0.3,
                  1000);
 }
