@@ -2,6 +2,7 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 
@@ -41,7 +42,13 @@ DeviceFacts ReadFacts(int32_t index) {
   return facts;
 }
 
+// All kernels go to the GPU when it is opened. CUDA would bring each with its first launch: in the
+// middle of serving, when the KV cache may have taken the memory, and inside what is timed.
+// Whoever set the variable meant it.
+void LoadKernelsAtOnce() { setenv("CUDA_MODULE_LOADING", "EAGER", 0); }
+
 absl::StatusOr<std::unique_ptr<Backend>> Open(const PluginRequest& request) {
+  LoadKernelsAtOnce();
   const DeviceFacts facts = ReadFacts(request.device_index);
   TUTTI_RETURN_IF_ERROR(CheckDevice(facts, request.options->numerics_class));
   TUTTI_ASSIGN_OR_RETURN(auto runtime, OpenDevice(facts.index));

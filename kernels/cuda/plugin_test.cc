@@ -25,7 +25,10 @@ PluginFunction Symbol() {
 
 TEST(CudaPluginTest, OpensOrSaysWhyNot) {
   setenv("TUTTI_PLUGIN_DIR", PluginDirectory().c_str(), 1);
+  unsetenv("CUDA_MODULE_LOADING");
   const auto backend = CreateBackend("cuda:0", {});
+  // No kernel is left to be brought to the GPU while it serves.
+  EXPECT_STREQ(std::getenv("CUDA_MODULE_LOADING"), "EAGER");
   if (backend.ok()) {
     EXPECT_EQ((*backend)->name(), "cuda");
     EXPECT_EQ((*backend)->device(), (Device{DeviceKind::kCuda, 0}));

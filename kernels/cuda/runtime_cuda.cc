@@ -46,6 +46,7 @@ class CudaRuntime : public Runtime {
   }
   void Free(void* data) override {
     UseDevice();
+    Synchronize();  // cudaFree is not said to wait for kernels that use the memory
     MustSucceed(cudaFree(data), "cudaFree");
   }
 
@@ -62,29 +63,29 @@ class CudaRuntime : public Runtime {
     const int64_t bytes = width * rows;
     if (bytes == 0) return;
     if (bytes > kPinnedBytes) {
-      // From pageable memory the call returns when the driver has taken the bytes over.
-      MustSucceed(cudaMemcpy2DAsync(to, to_stride, from, from_stride, width, rows,
-                                    cudaMemcpyHostToDevice, stream_),
-                  "copying to the GPU");
+      Copy(to, to_stride, from, from_stride, width, rows, cudaMemcpyHostToDevice);
+      // Where the GPU reads the host's memory by itself, nobody has taken the bytes over yet.
+      Synchronize();
       return;
     }
     char* const staged = Pinned(bytes);
-    for (int64_t r = 0; r < rows; ++r) {
-      std::memcpy(staged + r * width, static_cast<const char*>(from) + r * from_stride, width);
-    }
-    MustSucceed(cudaMemcpy2DAsync(to, to_stride, staged, width, width, rows, cudaMemcpyHostToDevice,
-                                  stream_),
-                "copying to the GPU");
+    CopyRows(staged, width, from, from_stride, width, rows);
+    Copy(to, to_stride, staged, width, width, rows, cudaMemcpyHostToDevice);
   }
   void Download(void* to, int64_t to_stride, const void* from, int64_t from_stride, int64_t width,
                 int64_t rows) override {
     UseDevice();
-    if (width * rows > 0) {
-      MustSucceed(cudaMemcpy2DAsync(to, to_stride, from, from_stride, width, rows,
-                                    cudaMemcpyDeviceToHost, stream_),
-                  "copying from the GPU");
+    const int64_t bytes = width * rows;
+    if (bytes == 0 || bytes > kPinnedBytes) {
+      if (bytes > 0) Copy(to, to_stride, from, from_stride, width, rows, cudaMemcpyDeviceToHost);
+      Synchronize();
+      return;
     }
+    // Through pinned memory: to any other the driver copies in two steps of its own.
+    char* const staged = Pinned(bytes);
+    Copy(staged, width, from, from_stride, width, rows, cudaMemcpyDeviceToHost);
     Synchronize();
+    CopyRows(to, to_stride, staged, width, width, rows);
   }
   void Zero(void* data, int64_t bytes) override {
     UseDevice();
@@ -113,6 +114,23 @@ class CudaRuntime : public Runtime {
   }
 
  private:
+  static void CopyRows(void* to, int64_t to_stride, const void* from, int64_t from_stride,
+                       int64_t width, int64_t rows) {
+    for (int64_t r = 0; r < rows; ++r) {
+      std::memcpy(static_cast<char*>(to) + r * to_stride,
+                  static_cast<const char*>(from) + r * from_stride, width);
+    }
+  }
+  void Copy(void* to, int64_t to_stride, const void* from, int64_t from_stride, int64_t width,
+            int64_t rows, cudaMemcpyKind kind) {
+    const bool whole = rows == 1 || (to_stride == width && from_stride == width);
+    const cudaError_t error =
+        whole ? cudaMemcpyAsync(to, from, width * rows, kind, stream_)
+              : cudaMemcpy2DAsync(to, to_stride, from, from_stride, width, rows, kind, stream_);
+    MustSucceed(error, kind == cudaMemcpyHostToDevice ? "copying to the GPU"
+                                                      : "copying from the GPU");
+  }
+
   // Kernels must ask once for more shared memory than every GPU has.
   void AllowSharedMemory(const KernelLaunch& launch) {
     constexpr int kWithoutAsking = 48 << 10;

@@ -75,6 +75,7 @@ class EmulatedRuntime : public Runtime {
  private:
   static void Copy(void* to, int64_t to_stride, const void* from, int64_t from_stride,
                    int64_t width, int64_t rows) {
+    CHECK(rows <= 1 || (to_stride >= width && from_stride >= width)) << "rows overlap";  // CUDA's
     const DeviceArena::Access access;
     for (int64_t r = 0; r < rows; ++r) {
       std::memcpy(static_cast<char*>(to) + r * to_stride,
