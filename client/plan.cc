@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "base/byte_size.h"
+#include "base/gpu_memory.h"
 #include "coordinator/device_map.h"
 
 namespace tutti {
@@ -86,6 +88,12 @@ absl::StatusOr<PlanReport> MakePlan(const PlanRequest& request) {
     TUTTI_RETURN_IF_ERROR(ApplyStages(map, request.devices, &report.options, &devices));
   }
   report.notes = std::move(map.notes);
+  if (std::any_of(devices.begin(), devices.end(), [](const auto& d) { return d.whole_gpu; })) {
+    report.notes.push_back(absl::StrFormat(
+        "of each GPU %s are left to CUDA (assumed, not measured), and of the rest %.0f %%, as "
+        "workers do without --memory; \"memory\" is what remains",
+        FormatBytes(gpu::kContextBytes), 100 * (1 - gpu::kOfferedShare)));
+  }
   TUTTI_ASSIGN_OR_RETURN(report.plan, PlanCluster(report.model, devices, report.options));
   for (const PlacementPlan& pipeline : report.plan.pipelines) {
     report.predictions.push_back(

@@ -17,9 +17,10 @@ constexpr const char* kExamples = R"(
 Examples:
   tutti plan --model Qwen3-32B --devices 4x24GiB
   tutti plan --model Qwen3-8B/config.json --devices 2x8GiB,1x24GiB --max-model-len 8192
+  tutti plan --model Qwen3-32B --devices cuda:4x24GiB
   tutti plan --model Qwen3-0.6B --devices 2x2GiB --layers 10,18 --json
-  tutti plan --model Qwen1.5-72B-Chat --devices 4x80GiB@2TB/s@312Tflop/s --link 100Gbit/s,5us \
-    --pipeline-parallel-size auto --tensor-parallel-size auto --pipelines auto
+  tutti plan --model Qwen1.5-72B-Chat --devices cuda:4x80GiB@2TB/s@312Tflop/s \
+    --link 100Gbit/s,5us --layout auto
   tutti plan --model Qwen3-8B --max-memory 0=10GiB,1=20GiB --device-map balanced
 
 Only config.json is read: DIR may hold nothing else. Exit codes: 0 it fits, 1 it does not (the
@@ -122,8 +123,9 @@ Command MakePlanCommand(CLI::App* root) {
       ->required()
       ->envname("TUTTI_MODEL");
   app->add_option("-d,--devices", flags->devices,
-                  "Memory, and if known reading and computing speed, per device: "
-                  "4x24GiB,1x80GiB@2TB/s@312Tflop/s")
+                  "Per device its memory, and if known reading and computing speed: "
+                  "4x24GiB,1x80GiB@2TB/s@312Tflop/s. GPUs: cuda:4x24GiB, with all the memory they "
+                  "have; others are taken for CPUs, with what workers on them may use")
       ->envname("TUTTI_DEVICES");
   app->add_option("--max-memory", flags->max_memory,
                   "What of each device may be used: 0=20GiB,1=40GiB; others are left out");

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/speed_text.h"
@@ -25,11 +26,27 @@ absl::StatusOr<DeviceSpeed> ParseSpeed(const std::vector<absl::string_view>& par
   return speed;
 }
 
+// Takes "cuda:" or "cpu:" off the front of `text`.
+absl::StatusOr<DeviceKind> TakeKind(absl::string_view* text) {
+  *text = absl::StripLeadingAsciiWhitespace(*text);
+  const size_t colon = text->find(':');
+  if (colon == absl::string_view::npos) return DeviceKind::kCpu;
+  const absl::string_view name = text->substr(0, colon);
+  const absl::string_view whole = *text;
+  text->remove_prefix(colon + 1);
+  if (name == "cuda") return DeviceKind::kCuda;
+  if (name == "cpu") return DeviceKind::kCpu;
+  return absl::InvalidArgumentError(absl::StrCat("\"", OneLine(name), "\" in \"", OneLine(whole),
+                                                 "\" is no kind of device; there are cpu: and "
+                                                 "cuda:, as in cuda:4x24GiB"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<DeviceSpec>> ParseDeviceSpecs(absl::string_view text) {
   std::vector<DeviceSpec> devices;
-  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+  for (absl::string_view part : absl::StrSplit(text, ',')) {
+    TUTTI_ASSIGN_OR_RETURN(const DeviceKind kind, TakeKind(&part));
     const std::vector<absl::string_view> fields = absl::StrSplit(part, '@');
     TUTTI_ASSIGN_OR_RETURN(const std::vector<int64_t> memory, ParseDevices(fields.front()));
     TUTTI_ASSIGN_OR_RETURN(const DeviceSpeed speed, ParseSpeed(fields, part));
@@ -38,8 +55,11 @@ absl::StatusOr<std::vector<DeviceSpec>> ParseDeviceSpecs(absl::string_view text)
           absl::StrCat("more than ", kDevicesMax, " devices in \"", OneLine(text), "\""));
     }
     for (const int64_t bytes : memory) {
-      devices.push_back(
-          {.name = absl::StrCat("device ", devices.size()), .memory_bytes = bytes, .speed = speed});
+      devices.push_back({.name = absl::StrCat("device ", devices.size()),
+                         .memory_bytes = bytes,
+                         .speed = speed,
+                         .kind = kind,
+                         .whole_gpu = kind == DeviceKind::kCuda});
     }
   }
   return devices;

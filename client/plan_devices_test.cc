@@ -22,6 +22,21 @@ TEST(PlanDevicesTest, ReadsMemoryAndSpeeds) {
   EXPECT_EQ(ParseDeviceSpecs("10000x24GiB")->size(), 10000u);
 }
 
+TEST(PlanDevicesTest, ReadsKinds) {
+  const auto devices = ParseDeviceSpecs("cuda:2x80GiB@2TB/s@312Tflop/s, cpu:16GiB,8GiB, cuda:1GiB");
+  ASSERT_TRUE(devices.ok()) << devices.status();
+  ASSERT_EQ(devices->size(), 5u);
+  for (const size_t i : {0, 1, 4}) {
+    EXPECT_EQ((*devices)[i].kind, DeviceKind::kCuda);
+    EXPECT_LT(UsableBytes((*devices)[i]), (*devices)[i].memory_bytes);
+  }
+  EXPECT_TRUE((*devices)[0].speed.known());
+  for (const size_t i : {2, 3}) {
+    EXPECT_EQ((*devices)[i].kind, DeviceKind::kCpu);
+    EXPECT_EQ(UsableBytes((*devices)[i]), (*devices)[i].memory_bytes);
+  }
+}
+
 TEST(PlanDevicesTest, NamesWhatIsWrong) {
   const struct {
     const char* text;
@@ -34,6 +49,9 @@ TEST(PlanDevicesTest, NamesWhatIsWrong) {
                {"24GiB@0GB/s@1Tflop/s", "is no speed"},
                {"24GiB@900GX/s@1Tflop/s", "unknown unit in \"900GX/s\""},
                {"24GiB@900GB/s@1Tops", "unknown unit in \"1Tops\""},
+               {"gpu:24GiB", "\"gpu\" in \"gpu:24GiB\" is no kind of device"},
+               {"cuda:0:24GiB", "0:24GiB"},
+               {"cuda:", "\"\""},
                {"20000x24GiB", "more than"},
                {"10000x1GiB,10000x1GiB", "more than"}};
   for (const auto& item : cases) {

@@ -37,6 +37,9 @@ constexpr Case kCases[] = {
      "8GiB@448GB/s@24Tflop/s,24GiB@936GB/s@71Tflop/s", 2, 1, 1, 32768, "10Gbit/s,50us"},
     {"qwen2.5-3b-on-8-and-24-balanced", "Qwen2.5-3B-Instruct",
      "8GiB@448GB/s@24Tflop/s,24GiB@936GB/s@71Tflop/s", 0, 1, 1, 32768, "10Gbit/s,50us", "balanced"},
+    {"qwen1.5-72b-on-5x80-gpus", "Qwen1.5-72B-Chat", "cuda:5x80GiB@2TB/s@312Tflop/s", 0, 0, 0,
+     8192},
+    {"qwen2.5-3b-on-one-8-gpu", "Qwen2.5-3B-Instruct", "cuda:8GiB", 1, 1, 1, 32768},
     {"qwen3-235b-on-8x141", "Qwen3-235B-A22B", "8x141GiB@4800GB/s@990Tflop/s", 0, 0, 0, 40960},
     {"qwen3-235b-on-16x80", "Qwen3-235B-A22B", "16x80GiB@2TB/s@312Tflop/s", 0, 0, 0, 40960},
 };

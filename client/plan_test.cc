@@ -83,6 +83,27 @@ TEST_F(PlanTest, EveryLayerHasOneHomeAndNoDeviceIsOverfull) {
   EXPECT_GT(report->plan.pipelines[0].kv_tokens(), 0);
 }
 
+TEST_F(PlanTest, OfAGpuCudaTakesItsPart) {
+  PlanRequest request{.model = dir_,
+                      .devices = Devices({4 * kGiB}),
+                      .max_memory = {},
+                      .device_map = {},
+                      .options = options_};
+  request.devices[0].kind = DeviceKind::kCuda;
+  request.devices[0].whole_gpu = true;
+  const auto report = MakePlan(request);
+  ASSERT_TRUE(report.ok()) << report.status();
+  const RankPlan& rank = report->plan.pipelines[0].stages[0].ranks[0];
+  EXPECT_EQ(rank.budget_bytes, UsableBytes(request.devices[0]));
+  EXPECT_LE(rank.peak_bytes(), rank.budget_bytes);
+  EXPECT_THAT(RenderPlan(*report), HasSubstr("are left to CUDA (assumed, not measured)"));
+  EXPECT_THAT(PlanToJson(*report), HasSubstr("\"device_kind\": \"cuda\""));
+  // A limit says what of it may be used, as --memory of a worker does.
+  request.max_memory = {{"0", 3 * kGiB}};
+  EXPECT_EQ(MakePlan(request)->plan.pipelines[0].stages[0].ranks[0].budget_bytes,
+            std::min(3 * kGiB, UsableBytes(request.devices[0])));
+}
+
 TEST_F(PlanTest, TakesTheFileItselfToo) {
   PlanRequest request{.model = dir_ + "/config.json",
                       .devices = Devices({4 * kGiB}),

@@ -128,6 +128,7 @@ std::string RejectedText(const PlanReport& report) {
 Json RankToJson(const RankPlan& rank) {
   return {{"device", rank.device},
           {"device_index", rank.device_index},
+          {"device_kind", rank.kind == DeviceKind::kCuda ? "cuda" : "cpu"},
           {"budget_bytes", rank.budget_bytes},
           {"weight_bytes", rank.weight_bytes},
           {"kv_bytes", rank.kv_bytes},

@@ -106,11 +106,15 @@ std::vector<StageGroup> Search::GroupsOf(const Layout& layout, int64_t pipeline,
 bool Search::PipelineFits(const Layout& layout, int64_t pipeline, bool largest_first) {
   const std::vector<int64_t>& order = largest_first ? largest_first_ : as_given_;
   auto next = order.begin() + pipeline * layout.stages * layout.ranks;
-  slot_.memory.resize(layout.ranks);
+  slot_.ranks.resize(layout.ranks);
   int64_t held = 0;
   for (int32_t stage = 0; stage < layout.stages; ++stage) {
-    for (int64_t& memory : slot_.memory) memory = devices_[*next++].memory_bytes;
-    slot_.cost = &costs_.Of(layout.ranks, stage == 0, stage + 1 == layout.stages);
+    for (size_t rank = 0; rank < slot_.ranks.size(); ++rank) {
+      const DeviceSpec& device = devices_[*next++];
+      const bool last = stage + 1 == layout.stages;
+      const StageCost& cost = costs_.Of(layout.ranks, stage == 0, last, device.kind);
+      slot_.ranks[rank] = {&cost.ranks[rank], UsableBytes(device)};
+    }
     const int64_t layers = LayersThatFit(slot_, wanted_.least);
     if (layers < 1) return false;
     held += std::min(layers, model_.num_layers);
@@ -292,6 +296,7 @@ absl::StatusOr<ClusterPlan> PlanCluster(const ModelConfig& model,
                                         const std::vector<DeviceSpec>& devices,
                                         const ClusterOptions& options) {
   if (devices.empty()) return absl::InvalidArgumentError("no devices to plan for");
+  TUTTI_RETURN_IF_ERROR(CheckDeviceKinds(model, devices));
   if (ShapeIsGiven(options.placement)) return PlanGiven(model, devices, options);
   return Search(model, devices, options).Run();
 }

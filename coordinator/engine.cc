@@ -13,13 +13,14 @@ namespace tutti {
 namespace {
 
 // What the smallest part of the model takes: with as many ranks as there may be.
-int64_t SmallestMemory(const EngineOptions& options) {
+std::array<int64_t, kDeviceKinds> SmallestMemory(const EngineOptions& options) {
   PlacementOptions placement = PlacementOptionsOf(options);
   if (placement.num_ranks == 0) {
     placement.num_ranks = kLeaves;
     while (!CheckRanks(options.model, placement.num_ranks).ok()) placement.num_ranks /= 2;
   }
-  return SmallestStageBytes(options.model, placement);
+  return {SmallestStageBytes(options.model, placement, DeviceKind::kCpu),
+          SmallestStageBytes(options.model, placement, DeviceKind::kCuda)};
 }
 
 MembershipOptions MembershipOptionsOf(const EngineOptions& options) {

@@ -147,7 +147,8 @@ absl::StatusOr<std::vector<Offer>> OffersOf(const EngineOptions& options,
     offers.push_back({worker,
                       {.name = worker->id(),
                        .memory_bytes = worker->hello.memory_bytes(),
-                       .speed = worker->speed}});
+                       .speed = worker->speed,
+                       .kind = DeviceKindOf(worker->hello)}});
   }
   if (options.device_map.mode != DeviceMapMode::kAuto) {
     std::stable_sort(offers.begin(), offers.end(), [&](const Offer& a, const Offer& b) {

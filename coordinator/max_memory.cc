@@ -56,7 +56,10 @@ absl::StatusOr<std::vector<DeviceSpec>> LimitMemory(const MaxMemory& limits,
                                                      names[index],
                                                      ") twice, by its number and by its name"));
     }
-    limited[index].memory_bytes = std::min(limited[index].memory_bytes, bytes);
+    if (bytes < UsableBytes(limited[index])) {
+      limited[index].memory_bytes = bytes;
+      limited[index].whole_gpu = false;
+    }
     given[index] = true;
   }
   std::vector<DeviceSpec> used;

@@ -67,7 +67,15 @@ bool NaturallyBefore(std::string_view a, std::string_view b) {
   return whole_a < whole_b;  // "w01" and "w1"
 }
 
+DeviceKind DeviceKindOf(const v1::Hello& hello) {
+  return hello.device_kind() == v1::DEVICE_KIND_CUDA ? DeviceKind::kCuda : DeviceKind::kCpu;
+}
+
 absl::Status Membership::Check(const v1::Hello& hello) const {
+  if (!v1::DeviceKind_IsValid(hello.device_kind())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the worker's device_kind is ", static_cast<int>(hello.device_kind())));
+  }
   if (hello.protocol_version() != kPeerProtocolVersion) {
     return Differs("protocol version", absl::StrCat(hello.protocol_version()),
                    absl::StrCat(kPeerProtocolVersion));
@@ -90,10 +98,11 @@ absl::Status Membership::Check(const v1::Hello& hello) const {
                      "\": results would depend on which worker computes them, and mixing is not "
                      "allowed"));
   }
-  if (hello.memory_bytes() < options_.memory_bytes_min) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "the worker offers ", hello.memory_bytes(),
-        " bytes of memory; the smallest stage of this model needs ", options_.memory_bytes_min));
+  const int64_t memory_min = options_.memory_bytes_min[static_cast<size_t>(DeviceKindOf(hello))];
+  if (hello.memory_bytes() < memory_min) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the worker offers ", hello.memory_bytes(),
+                     " bytes of memory; the smallest stage of this model needs ", memory_min));
   }
   TUTTI_RETURN_IF_ERROR(CheckSpeed(hello));
   for (const auto& [link, worker] : workers_) {

@@ -4,6 +4,7 @@
 // Thread: the engine's.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/device_kind.h"
 #include "base/status.h"
 #include "coordinator/events.h"
 #include "coordinator/step_cost.h"
@@ -52,7 +54,8 @@ struct MembershipOptions {
   std::string model_fingerprint;
   std::string numerics_class;  // "": that of the worker that joined first
   bool mix_numerics = false;
-  int64_t memory_bytes_min = 0;  // less cannot serve any stage
+  // Of each kind of device: less cannot serve any stage.
+  std::array<int64_t, kDeviceKinds> memory_bytes_min = {};
 };
 
 class Membership {
@@ -95,6 +98,8 @@ class Membership {
   std::map<LinkKey, Worker> workers_;
   std::map<std::string, FirstSpeed> first_speeds_;  // by worker id; at most kDeviceNumbersMax
 };
+
+DeviceKind DeviceKindOf(const v1::Hello& hello);
 
 // Whether `a` comes before `b` when runs of digits are read as numbers.
 bool NaturallyBefore(std::string_view a, std::string_view b);

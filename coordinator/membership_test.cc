@@ -28,7 +28,8 @@ v1::Hello Hello(const std::string& id) {
 }
 
 MembershipOptions Options() {
-  return {.cluster_id = "c", .build = "b", .model_fingerprint = "f", .memory_bytes_min = 1000};
+  return {
+      .cluster_id = "c", .build = "b", .model_fingerprint = "f", .memory_bytes_min = {1000, 2000}};
 }
 
 TEST(NaturalOrderTest, ReadsNumbersAsNumbers) {
@@ -83,6 +84,11 @@ TEST(MembershipTest, SaysWhatDiffersWithBothValues) {
   EXPECT_THAT(refusal([](auto* h) { h->set_memory_bytes(999); }),
               HasSubstr("offers 999 bytes of memory; the smallest stage of this model needs 1000"));
   EXPECT_THAT(refusal([](auto* h) { h->set_memory_bytes(-1); }), HasSubstr("RESOURCE_EXHAUSTED"));
+  EXPECT_THAT(refusal([](auto* h) { h->set_device_kind(v1::DEVICE_KIND_CUDA); }),
+              HasSubstr("offers 1000 bytes of memory; the smallest stage of this model needs 2000"))
+      << "a GPU needs more";
+  EXPECT_THAT(refusal([](auto* h) { h->set_device_kind(static_cast<v1::DeviceKind>(7)); }),
+              HasSubstr("device_kind is 7"));
   EXPECT_THAT(refusal([](auto* h) { h->set_build("a\n\x01z"); }), HasSubstr("a\\n\\x01z"))
       << "bytes of others are escaped";
 }

@@ -6,11 +6,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/gpu_memory.h"
 #include "coordinator/placement_cost.h"
 #include "coordinator/placement_modes.h"
 #include "coordinator/placement_refusal.h"
 #include "coordinator/placement_split.h"
 #include "model/partition.h"
+#include "model/work_space.h"
 
 namespace tutti {
 namespace {
@@ -98,18 +100,32 @@ std::optional<DeviceMapMode> ParseDeviceMapMode(std::string_view name) {
   return std::nullopt;
 }
 
-int64_t SmallestStageBytes(const ModelConfig& model, const PlacementOptions& options) {
+int64_t UsableBytes(const DeviceSpec& device) {
+  return device.whole_gpu ? gpu::UsableBytes(device.memory_bytes) : device.memory_bytes;
+}
+
+absl::Status CheckDeviceKinds(const ModelConfig& model, const std::vector<DeviceSpec>& devices) {
+  for (const DeviceSpec& device : devices) {
+    TUTTI_RETURN_IF_ERROR(Annotate(CheckDeviceKind(model, device.kind), device.name));
+  }
+  return absl::OkStatus();
+}
+
+int64_t SmallestStageBytes(const ModelConfig& model, const PlacementOptions& options,
+                           DeviceKind kind) {
+  if (!CheckDeviceKind(model, kind).ok()) return 0;  // refused where the pipeline is planned
   int32_t ranks = std::max(1, options.num_ranks);
   for (const int32_t count : options.stage_ranks) ranks = std::max(ranks, count);
   if (!CheckRanks(model, ranks).ok()) ranks = 1;  // refused where the pipeline is planned
   StageCosts costs(model, options);
-  const RankCost& middle = costs.Of(ranks, false, false).ranks.front();
+  const RankCost& middle = costs.Of(ranks, false, false, kind).ranks.front();
   return middle.activations + middle.layer_weights + middle.layer_block;
 }
 
 absl::StatusOr<PlacementPlan> PlanPlacement(const ModelConfig& model,
                                             const std::vector<DeviceSpec>& devices,
                                             const PlacementOptions& options) {
+  TUTTI_RETURN_IF_ERROR(CheckDeviceKinds(model, devices));
   TUTTI_ASSIGN_OR_RETURN(const std::vector<int32_t> ranks,
                          StageRanks(model, devices.size(), options));
   const std::vector<StageGroup> groups = GroupsOf(ranks);

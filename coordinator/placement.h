@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/device_kind.h"
 #include "base/status.h"
 #include "coordinator/step_cost.h"
 #include "model/model_config.h"
@@ -21,7 +22,11 @@ struct DeviceSpec {
   std::string name;          // worker id, or "device 0" in `tutti plan`
   int64_t memory_bytes = 0;  // what weights, KV cache and work space may use together
   DeviceSpeed speed;         // measured, or told by the operator
+  DeviceKind kind = DeviceKind::kCpu;
+  bool whole_gpu = false;  // memory_bytes is all that a GPU has, of which CUDA takes its part
 };
+// Of memory_bytes: what a worker on it would offer.
+int64_t UsableBytes(const DeviceSpec& device);
 
 // How the layers of one pipeline are dealt out. The names and meanings are those of Accelerate's
 // device_map, with a stage in the place of a device; see docs/OPERATIONS.md.
@@ -58,6 +63,7 @@ struct PlacementOptions {
 struct RankPlan {
   std::string device;
   int64_t device_index = 0;  // into the devices given
+  DeviceKind kind = DeviceKind::kCpu;
   int64_t budget_bytes = 0;
   int64_t weight_bytes = 0;
   int64_t kv_bytes = 0;
@@ -84,7 +90,11 @@ struct PlacementPlan {
 
 // The least memory with which a device can serve as one of the options' ranks: one layer, and KV
 // room for one block.
-int64_t SmallestStageBytes(const ModelConfig& model, const PlacementOptions& options);
+int64_t SmallestStageBytes(const ModelConfig& model, const PlacementOptions& options,
+                           DeviceKind kind = DeviceKind::kCpu);
+
+// UNIMPLEMENTED names a device whose kind does not run this model.
+absl::Status CheckDeviceKinds(const ModelConfig& model, const std::vector<DeviceSpec>& devices);
 
 // One pipeline on the devices in the order given: those of stage 0 first, in rank order. Further
 // devices stay unused; in the modes of Accelerate also those that get nothing.

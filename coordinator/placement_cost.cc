@@ -9,71 +9,74 @@
 namespace tutti {
 namespace {
 
-int64_t WeightBytes(const ModelConfig& model, int64_t layers, bool embedding, bool head, int ranks,
-                    int rank) {
-  const StageShare share{.first_layer = head ? model.num_layers - layers : 0,
-                         .num_layers = layers,
-                         .has_embedding = embedding,
-                         .has_head = head};
-  return ComputeShardBytes(model, share, ranks, rank).total();
+int64_t WeightBytes(const ModelConfig& model, const StageShare& ends, int64_t layers, int ranks,
+                    int rank, DeviceKind kind) {
+  StageShare share = ends;
+  share.first_layer = share.has_head ? model.num_layers - layers : 0;
+  share.num_layers = layers;
+  return ComputeShardBytes(model, share, ranks, rank, PackingOf(kind)).total();
 }
 
-int64_t Left(const StageSlot& slot, size_t rank) {
-  const RankCost& cost = slot.cost->ranks[rank];
-  return slot.memory[rank] - cost.fixed_weights - cost.activations;
+int64_t Left(const StageSlot::Rank& rank) {
+  return rank.memory - rank.cost->fixed_weights - rank.cost->activations;
 }
 
 }  // namespace
 
-const StageCost& StageCosts::Of(int ranks, bool first, bool last) {
+const StageCost& StageCosts::Of(int ranks, bool first, bool last, DeviceKind kind) {
   const size_t log2 = ranks == 1 ? 0 : ranks == 2 ? 1 : ranks == 4 ? 2 : 3;
-  std::unique_ptr<StageCost>& known = known_[log2 * 4 + (first ? 2 : 0) + (last ? 1 : 0)];
-  if (known == nullptr) known = std::make_unique<StageCost>(Compute(ranks, first, last));
+  const size_t place = (static_cast<size_t>(kind) * 4 + log2) * 4;
+  std::unique_ptr<StageCost>& known = known_[place + (first ? 2 : 0) + (last ? 1 : 0)];
+  if (known == nullptr) known = std::make_unique<StageCost>(Compute(ranks, first, last, kind));
   return *known;
 }
 
-StageCost StageCosts::Compute(int ranks, bool first, bool last) const {
+StageCost StageCosts::Compute(int ranks, bool first, bool last, DeviceKind kind) const {
   StageCost cost;
   cost.step = StepCostOf(model_, ranks, last, last);
+  const StageShare ends{.has_embedding = first, .has_head = last};
+  const StepSizes sizes{.max_batch_tokens = options_.max_batch_tokens,
+                        .max_sequences = options_.max_sequences,
+                        .max_model_len = options_.max_model_len > 0
+                                             ? options_.max_model_len
+                                             : model_.max_position_embeddings,
+                        .block_size = options_.block_size};
   for (int rank = 0; rank < ranks; ++rank) {
     cost.ranks.push_back(
-        {.fixed_weights = WeightBytes(model_, 0, first, last, ranks, rank),
-         .layer_weights = WeightBytes(model_, 1, false, false, ranks, rank),
-         .layer_block = options_.block_size * ResidentKvBytesPerToken(model_, ranks),
-         .activations = WorkSpaceBytes(model_, last, options_.max_batch_tokens,
-                                       options_.max_sequences, ranks, rank)});
+        {.fixed_weights = WeightBytes(model_, ends, 0, ranks, rank, kind),
+         .layer_weights = WeightBytes(model_, {}, 1, ranks, rank, kind),
+         .layer_block = options_.block_size * ResidentKvBytesPerToken(model_, ranks, kind),
+         .activations = ActivationBytes(model_, ends, ranks, rank, sizes, kind)});
   }
   return cost;
 }
 
 int64_t LayersThatFit(const StageSlot& slot, int64_t blocks) {
   int64_t layers = std::numeric_limits<int64_t>::max();
-  for (size_t rank = 0; rank < slot.memory.size(); ++rank) {
-    const RankCost& cost = slot.cost->ranks[rank];
-    const int64_t left = Left(slot, rank);
-    const int64_t fit = left <= 0 ? 0 : left / (cost.layer_weights + blocks * cost.layer_block);
-    layers = std::min(layers, fit);
+  for (const StageSlot::Rank& rank : slot.ranks) {
+    const int64_t left = Left(rank);
+    const int64_t each = rank.cost->layer_weights + blocks * rank.cost->layer_block;
+    layers = std::min(layers, left <= 0 ? 0 : left / each);
   }
   return layers;
 }
 
 int64_t BlocksThatFit(const StageSlot& slot, int64_t layers) {
   int64_t blocks = std::numeric_limits<int64_t>::max();
-  for (size_t rank = 0; rank < slot.memory.size(); ++rank) {
-    const RankCost& cost = slot.cost->ranks[rank];
-    const int64_t left = Left(slot, rank) - layers * cost.layer_weights;
-    blocks = std::min(blocks, left < 0 ? -1 : left / (layers * cost.layer_block));
+  for (const StageSlot::Rank& rank : slot.ranks) {
+    const int64_t left = Left(rank) - layers * rank.cost->layer_weights;
+    blocks = std::min(blocks, left < 0 ? -1 : left / (layers * rank.cost->layer_block));
   }
   return blocks;
 }
 
 Lack LackFor(const StageSlot& slot, int64_t layers, int64_t blocks) {
   Lack most{.rank = 0, .bytes = std::numeric_limits<int64_t>::min()};
-  for (size_t rank = 0; rank < slot.memory.size(); ++rank) {
-    const RankCost& cost = slot.cost->ranks[rank];
+  for (size_t i = 0; i < slot.ranks.size(); ++i) {
+    const RankCost& cost = *slot.ranks[i].cost;
     const int64_t lacks =
-        layers * (cost.layer_weights + blocks * cost.layer_block) - Left(slot, rank);
-    if (lacks > most.bytes) most = {static_cast<int64_t>(rank), lacks};
+        layers * (cost.layer_weights + blocks * cost.layer_block) - Left(slot.ranks[i]);
+    if (lacks > most.bytes) most = {static_cast<int64_t>(i), lacks};
   }
   return most;
 }

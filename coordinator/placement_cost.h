@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/device_kind.h"
 #include "coordinator/placement.h"
 #include "coordinator/step_cost.h"
 #include "model/model_config.h"
@@ -28,29 +29,34 @@ struct StageCost {
   StepCost step;
 };
 
-// The costs of every kind of stage, computed when first asked for.
+// The costs of every kind of stage on every kind of device, computed when first asked for.
 // REQUIRES: model and options outlive it
 class StageCosts {
  public:
   StageCosts(const ModelConfig& model, const PlacementOptions& options)
       : model_(model), options_(options) {}
-  // REQUIRES: CheckRanks(model, ranks) is OK. The reference stays valid as long as this does.
-  const StageCost& Of(int ranks, bool first, bool last);
+  // The reference stays valid as long as this does.
+  // REQUIRES: CheckRanks(model, ranks) and CheckDeviceKind(model, kind) are OK
+  const StageCost& Of(int ranks, bool first, bool last, DeviceKind kind);
 
  private:
-  StageCost Compute(int ranks, bool first, bool last) const;
+  StageCost Compute(int ranks, bool first, bool last, DeviceKind kind) const;
 
   const ModelConfig& model_;
   const PlacementOptions& options_;
-  // By log2(ranks), first, last.
-  std::array<std::unique_ptr<StageCost>, 16> known_;
+  // By kind, log2(ranks), first, last.
+  std::array<std::unique_ptr<StageCost>, 16 * kDeviceKinds> known_;
 };
 
 // A stage of a pipeline whose layers are not decided yet.
 struct StageSlot {
-  const StageCost* cost = nullptr;
-  std::vector<int64_t> memory;  // of its devices, in rank order
-  DeviceSpeed speed;            // of the slowest; nominal where nothing is known
+  struct Rank {
+    const RankCost* cost = nullptr;
+    int64_t memory = 0;  // of its device
+  };
+  const StepCost* step = nullptr;
+  std::vector<Rank> ranks;
+  DeviceSpeed speed;  // of the slowest; nominal where nothing is known
 };
 
 // The most layers that fit, with `blocks` blocks of K/V each.

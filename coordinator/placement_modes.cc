@@ -19,7 +19,7 @@ struct Trial {
 
 // Weight bytes on the first rank, what Accelerate balances.
 double WeightLoad(const StageSlot& slot, int64_t layers) {
-  const RankCost& cost = slot.cost->ranks.front();
+  const RankCost& cost = *slot.ranks.front().cost;
   return static_cast<double>(cost.fixed_weights + layers * cost.layer_weights);
 }
 
@@ -97,11 +97,13 @@ std::vector<StageSlot> SlotsOf(const std::vector<StageGroup>& groups,
   std::vector<StageSlot> slots(groups.size());
   for (size_t i = 0; i < groups.size(); ++i) {
     const bool last = i + 1 == groups.size();
-    slots[i].cost = &costs->Of(static_cast<int>(groups[i].size()), i == 0, last);
+    const auto count = static_cast<int>(groups[i].size());
     slots[i].speed = kNominalSpeed;
     for (size_t rank = 0; rank < groups[i].size(); ++rank) {
       const DeviceSpec& device = devices[groups[i][rank]];
-      slots[i].memory.push_back(device.memory_bytes);
+      const StageCost& cost = costs->Of(count, i == 0, last, device.kind);
+      slots[i].step = &cost.step;
+      slots[i].ranks.push_back({&cost.ranks[rank], UsableBytes(device)});
       if (!device.speed.known()) continue;
       if (rank == 0) slots[i].speed = device.speed;
       slots[i].speed = SlowerOf(slots[i].speed, device.speed);
@@ -140,7 +142,7 @@ std::vector<int64_t> LargestFirst(const std::vector<DeviceSpec>& devices) {
     if (x.speed.read_bytes_per_second != y.speed.read_bytes_per_second) {
       return x.speed.read_bytes_per_second > y.speed.read_bytes_per_second;
     }
-    return x.memory_bytes > y.memory_bytes;
+    return UsableBytes(x) > UsableBytes(y);
   });
   return order;
 }
@@ -173,21 +175,24 @@ PlacementPlan WritePlan(const std::vector<DeviceSpec>& devices, const ModeSplit&
   int32_t first_layer = 0;
   for (size_t i = 0; i < count; ++i) {
     const StageGroup& group = chosen.groups[i];
-    const StageCost& cost = costs->Of(static_cast<int>(group.size()), i == 0, i + 1 == count);
     StagePlan stage{.first_layer = first_layer,
                     .num_layers = chosen.split.layers[i],
                     .has_embedding = i == 0,
                     .has_head = i + 1 == count,
                     .ranks = {},
-                    .cost = cost.step,
+                    .cost = {},
                     .speed = SpeedOf(devices, group)};
     for (size_t rank = 0; rank < group.size(); ++rank) {
-      const RankCost& bytes = cost.ranks[rank];
       const DeviceSpec& device = devices[group[rank]];
+      const StageCost& cost =
+          costs->Of(static_cast<int>(group.size()), i == 0, i + 1 == count, device.kind);
+      const RankCost& bytes = cost.ranks[rank];
+      stage.cost = cost.step;
       stage.ranks.push_back(
           {.device = device.name,
            .device_index = group[rank],
-           .budget_bytes = device.memory_bytes,
+           .kind = device.kind,
+           .budget_bytes = UsableBytes(device),
            .weight_bytes = bytes.fixed_weights + stage.num_layers * bytes.layer_weights,
            .kv_bytes = stage.num_layers * chosen.split.blocks * bytes.layer_block,
            .activation_bytes = bytes.activations});

@@ -7,33 +7,35 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/gpu_memory.h"
 
 namespace tutti {
 namespace {
 
-// Stages of `ranks` equal devices each, `count` of them.
-std::vector<StageSlot> EqualSlots(StageCosts* costs, size_t count, int ranks, int64_t memory) {
-  const std::vector<DeviceSpec> device = {{.name = "", .memory_bytes = memory, .speed = {}}};
+// Stages of `ranks` devices like `device` each, `count` of them.
+std::vector<StageSlot> EqualSlots(StageCosts* costs, size_t count, int ranks,
+                                  const DeviceSpec& device) {
   const std::vector<StageGroup> groups(count, StageGroup(ranks, 0));
-  return SlotsOf(groups, device, costs);
+  return SlotsOf(groups, {device}, costs);
 }
 
-// Memory that each of `count * ranks` equal devices needs.
+// Memory that each of `count * ranks` devices of the kind of `like` needs.
 int64_t MemoryOfEach(const ModelConfig& model, StageCosts* costs, size_t count, int ranks,
-                     int64_t blocks) {
+                     DeviceSpec like, int64_t blocks) {
   constexpr int64_t kMost = int64_t{1} << 60;
   const int64_t too_little = Largest(0, kMost, [&](int64_t memory) {
-    return !Fits(EqualSlots(costs, count, ranks, memory), model.num_layers, blocks);
+    like.memory_bytes = memory;
+    return !Fits(EqualSlots(costs, count, ranks, like), model.num_layers, blocks);
   });
   return too_little + 1;
 }
 
-// How many stages of `ranks` devices of `memory` bytes are enough, if any number is.
+// How many stages of `ranks` such devices are enough, if any number is.
 std::optional<int64_t> StagesNeeded(const ModelConfig& model, StageCosts* costs, int ranks,
-                                    int64_t memory, int64_t blocks) {
+                                    const DeviceSpec& device, int64_t blocks) {
   // More stages than this add devices with one layer each; a bisection finds the least.
   const auto fits = [&](int64_t count) {
-    return Fits(EqualSlots(costs, static_cast<size_t>(count), ranks, memory), model.num_layers,
+    return Fits(EqualSlots(costs, static_cast<size_t>(count), ranks, device), model.num_layers,
                 blocks);
   };
   if (!fits(model.num_layers)) {
@@ -80,14 +82,16 @@ absl::Status DoesNotFit(const ModelConfig& model, const std::vector<DeviceSpec>&
   const std::vector<StageSlot> slots = SlotsOf(groups, devices, &costs);
   int64_t held = 0;
   int64_t used = 0;
-  int64_t most_memory = 0;
+  const DeviceSpec* largest = &devices[groups.front().front()];
   size_t tightest = 0;
   int64_t tightest_layers = std::numeric_limits<int64_t>::max();
   for (size_t i = 0; i < slots.size(); ++i) {
     const int64_t layers = LayersThatFit(slots[i], blocks);
     held += layers;
     used += static_cast<int64_t>(groups[i].size());
-    for (const int64_t memory : slots[i].memory) most_memory = std::max(most_memory, memory);
+    for (const int64_t index : groups[i]) {
+      if (UsableBytes(devices[index]) > UsableBytes(*largest)) largest = &devices[index];
+    }
     if (layers < tightest_layers) {
       tightest = i;
       tightest_layers = layers;
@@ -103,10 +107,10 @@ absl::Status DoesNotFit(const ModelConfig& model, const std::vector<DeviceSpec>&
       " tokens of KV cache, ", used, used == 1 ? " device holds " : " devices hold ", held, " of ",
       model.num_layers, " layers; ", DescribeStage(devices, groups, tightest, lack.rank), " lacks ",
       lack.bytes, " bytes (", SizeRoundedUp(lack.bytes), "). What would fit: ",
-      DevicesOf(used, MemoryOfEach(model, &costs, slots.size(), ranks, blocks)));
-  const auto more = StagesNeeded(model, &costs, ranks, most_memory, blocks);
+      DevicesOf(used, MemoryOfEach(model, &costs, slots.size(), ranks, *largest, blocks)));
+  const auto more = StagesNeeded(model, &costs, ranks, *largest, blocks);
   if (more.has_value() && *more * ranks > used) {
-    absl::StrAppend(&message, ", or ", DevicesOf(*more * ranks, most_memory));
+    absl::StrAppend(&message, ", or ", DevicesOf(*more * ranks, largest->memory_bytes));
   }
   if (blocks > options.max_sequences) absl::StrAppend(&message, ", or a shorter context");
   return absl::ResourceExhaustedError(message);
@@ -116,7 +120,9 @@ absl::Status StageLacks(const std::vector<DeviceSpec>& devices,
                         const std::vector<StageGroup>& groups, size_t stage, const StageSlot& slot,
                         int64_t layers, int64_t blocks, const PlacementOptions& options) {
   const Lack lack = LackFor(slot, layers, blocks);
-  const int64_t needed = slot.memory[lack.rank] + lack.bytes;
+  const int64_t usable = slot.ranks[lack.rank].memory + lack.bytes;
+  const bool whole_gpu = devices[groups[stage][lack.rank]].whole_gpu;
+  const int64_t needed = whole_gpu ? gpu::GpuForUsable(usable) : usable;
   return absl::ResourceExhaustedError(absl::StrCat(
       DescribeStage(devices, groups, stage, lack.rank), " with ", layers, " layers lacks ",
       lack.bytes, " bytes for the least KV room of ", blocks * options.block_size,

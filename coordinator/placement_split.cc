@@ -24,7 +24,7 @@ double SlowestSeconds(const std::vector<StageSlot>& slots, const std::vector<int
   double slowest = 0;
   for (size_t i = 0; i < slots.size(); ++i) {
     slowest =
-        std::max(slowest, StageSeconds(slots[i].cost->step, layers[i], load, slots[i].speed, link));
+        std::max(slowest, StageSeconds(*slots[i].step, layers[i], load, slots[i].speed, link));
   }
   return slowest;
 }
@@ -135,7 +135,7 @@ Split FastestSplit(const ModelConfig& model, const std::vector<StageSlot>& slots
     const StepLoad load = LoadOf(options, context, room, slots.size()).step;
     Split split{
         .layers = Deal(slots, model.num_layers, room, [&](const StageSlot& slot, int64_t layers) {
-          return StageSeconds(slot.cost->step, static_cast<double>(layers), load, slot.speed, link);
+          return StageSeconds(*slot.step, static_cast<double>(layers), load, slot.speed, link);
         })};
     split.blocks = BlocksOf(slots, split.layers, wanted.most);
     const double rate = PaceOf(slots, split, options, context);

@@ -11,7 +11,9 @@
 #include <numeric>
 
 #include "base/random.h"
+#include "coordinator/cluster_plan.h"
 #include "coordinator/placement_modes.h"
+#include "coordinator/placement_refusal.h"
 #include "coordinator/placement_split.h"
 #include "model/partition.h"
 #include "model/work_space.h"
@@ -20,6 +22,7 @@
 namespace tutti {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -223,6 +226,54 @@ TEST(PlacementTest, ARankThatLacksMemoryIsNamed) {
   const auto refused = PlanPlacement(model, Devices({kGiB, kGiB, kGiB, 100'000}), options).status();
   EXPECT_TRUE(absl::IsResourceExhausted(refused));
   EXPECT_THAT(refused.ToString(), HasSubstr("stage 1 rank 1 (w4, 97.66 KiB) lacks "));
+}
+
+// Of each device by its own kind: a GPU pads and needs work space where a CPU does not.
+TEST(PlacementTest, EveryKindOfDeviceIsCountedAsItHolds) {
+  ModelConfig model = TinyModel(8, 1000);
+  model.intermediate_size = 120;  // leaves of 15 columns
+  PlacementOptions options = Small();
+  options.layers = {4, 4};
+  std::vector<DeviceSpec> devices = Devices({kGiB, kGiB});
+  devices[1].kind = DeviceKind::kCuda;
+  const auto plan = PlanPlacement(model, devices, options);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const StepSizes sizes{.max_batch_tokens = 32, .max_sequences = 2, .max_model_len = 4096};
+  for (size_t i = 0; i < 2; ++i) {
+    const RankPlan& rank = plan->stages[i].ranks[0];
+    const DeviceKind kind = devices[i].kind;
+    EXPECT_EQ(rank.kind, kind);
+    const StageShare share{static_cast<int64_t>(4 * i), 4, i == 0, i == 1};
+    EXPECT_EQ(rank.weight_bytes, ComputeShardBytes(model, share, 1, 0, PackingOf(kind)).total());
+    EXPECT_EQ(rank.kv_bytes, 4 * plan->kv_tokens() * ResidentKvBytesPerToken(model, 1, kind));
+    EXPECT_EQ(rank.activation_bytes, ActivationBytes(model, share, 1, 0, sizes, kind));
+  }
+  // Heads of 16 lie in 64.
+  EXPECT_EQ(plan->stages[1].ranks[0].kv_bytes, 4 * plan->stages[0].ranks[0].kv_bytes);
+  model.head_dim = 512;
+  EXPECT_THAT(PlanPlacement(model, devices, options).status().ToString(),
+              AllOf(HasSubstr("w2"), HasSubstr("heads of 512 dimensions")));
+  EXPECT_TRUE(absl::IsUnimplemented(PlanCluster(model, devices, {}).status()));
+}
+
+TEST(PlacementTest, WhatWouldFitAWholeGpuCountsWhatCudaTakes) {
+  const ModelConfig model = TinyModel(8, 1000);
+  DeviceSpec gpu{.name = "device 0", .memory_bytes = kGiB, .kind = DeviceKind::kCuda};
+  gpu.whole_gpu = true;
+  PlacementOptions options = Small();
+  options.kv_tokens_min = 8000;  // 256 bytes padded to 512 for each of 8 layers
+  ASSERT_TRUE(PlanPlacement(model, {gpu}, options).ok());
+  const auto lacks = [&](int64_t memory) {
+    gpu.memory_bytes = memory;
+    return PlanPlacement(model, {gpu}, options).status();
+  };
+  const int64_t enough = Largest(0, kGiB, [&](int64_t memory) { return !lacks(memory).ok(); }) + 1;
+  EXPECT_GT(enough, kGiB * 3 / 4) << "more than the context";
+  const std::string refused = lacks(enough - (int64_t{10} << 20)).ToString();
+  EXPECT_THAT(refused, HasSubstr("What would fit: 1 device of " + SizeRoundedUp(enough)));
+  options.layers = {8};
+  EXPECT_THAT(lacks(enough - (int64_t{10} << 20)).ToString(),
+              HasSubstr("What would fit: a device of " + SizeRoundedUp(enough)));
 }
 
 class ModeTest : public testing::Test {

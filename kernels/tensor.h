@@ -6,11 +6,12 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/device_kind.h"
 #include "base/dtype.h"
 
 namespace tutti::kernels {
 
-enum class DeviceKind : uint8_t { kCpu, kCuda };
+using tutti::DeviceKind;
 
 struct Device {
   DeviceKind kind = DeviceKind::kCpu;

@@ -59,14 +59,13 @@ class PackedSizes {
 
   void Add(const ShardTensor& tensor) {
     const int64_t rows = tensor.rows.size();
+    const std::vector<int64_t> whole = {0, tensor.cols.size()};
     switch (tensor.spec.role) {
       case Role::kEmbedding:
-        bytes_.embedding += Matrix(rows, PaddedColumns(tensor.cols.size()));
+        bytes_.embedding += Matrix(rows, whole, config_.dtype);
         break;
       case Role::kHead:
-        if (!tensor.shared_with_embedding) {
-          bytes_.head += Matrix(rows, PaddedColumns(tensor.cols.size()));
-        }
+        if (!tensor.shared_with_embedding) bytes_.head += Matrix(rows, whole, config_.dtype);
         break;
       case Role::kQuery:
       case Role::kKey:
@@ -77,49 +76,58 @@ class PackedSizes {
       case Role::kValue:
       case Role::kUp:
       case Role::kExpertUp:
-        bytes_.layers += Matrix(fused_rows_ + rows, PaddedColumns(tensor.cols.size()));
+        bytes_.layers += Matrix(fused_rows_ + rows, whole, config_.dtype);
         fused_rows_ = 0;
         break;
       case Role::kAttentionOutput:
       case Role::kDown:
       case Role::kExpertDown:
-        bytes_.layers += Matrix(rows, LeafColumns(tensor.spec.role));
+        bytes_.layers +=
+            Matrix(rows, LeafBeginsOfRank(config_, tensor.spec.role, ranks_, rank_), config_.dtype);
         break;
       case Role::kRouter:
-        bytes_.layers += RoundUp(rows, packing_.row_multiple) * PaddedColumns(tensor.cols.size()) *
-                         DTypeBytes(packing_.vector_dtype);
+        bytes_.layers += Matrix(rows, whole, packing_.vector_dtype);
+        break;
+      case Role::kQueryBias:
+      case Role::kKeyBias:
+        fused_values_ += rows;
+        break;
+      case Role::kValueBias:
+        bytes_.vectors += Vector(fused_values_ + rows);
+        fused_values_ = 0;
         break;
       default:
-        bytes_.vectors += rows * DTypeBytes(packing_.vector_dtype);
+        bytes_.vectors += Vector(rows);
     }
   }
 
   const ShardBytes& bytes() const {
-    CHECK(fused_rows_ == 0) << "a family's table ends inside a fused product";
+    CHECK(fused_rows_ == 0 && fused_values_ == 0) << "a family's table ends inside a fused product";
     return bytes_;
   }
 
  private:
-  int64_t PaddedColumns(int64_t cols) const { return RoundUp(cols, packing_.column_multiple); }
-
-  int64_t LeafColumns(Role role) const {
-    const std::vector<int64_t> begin = LeafBeginsOfRank(config_, role, ranks_, rank_);
+  int64_t Matrix(int64_t rows, const std::vector<int64_t>& leaf_begin, DType dtype) const {
+    const bool wide = dtype == DType::kF32;
+    const int64_t multiple = wide ? packing_.wide_column_multiple : packing_.column_multiple;
     int64_t cols = 0;
-    for (size_t leaf = 0; leaf + 1 < begin.size(); ++leaf) {
-      cols += PaddedColumns(begin[leaf + 1] - begin[leaf]);
+    for (size_t leaf = 0; leaf + 1 < leaf_begin.size(); ++leaf) {
+      cols += RoundUp(leaf_begin[leaf + 1] - leaf_begin[leaf], multiple);
     }
-    return cols;
+    return RoundUp(rows, wide ? packing_.wide_row_multiple : packing_.row_multiple) * cols *
+           DTypeBytes(dtype);
   }
 
-  int64_t Matrix(int64_t rows, int64_t padded_cols) const {
-    return RoundUp(rows, packing_.row_multiple) * padded_cols * DTypeBytes(config_.dtype);
+  int64_t Vector(int64_t values) const {
+    return RoundUp(values, packing_.vector_multiple) * DTypeBytes(packing_.vector_dtype);
   }
 
   const ModelConfig& config_;
   const int ranks_;
   const int rank_;
   const PackingRule packing_;
-  int64_t fused_rows_ = 0;
+  int64_t fused_rows_ = 0;    // of a product
+  int64_t fused_values_ = 0;  // of its biases
   ShardBytes bytes_;
 };
 

@@ -9,7 +9,9 @@
 #include <optional>
 #include <vector>
 
+#include "base/device_kind.h"
 #include "base/dtype.h"
+#include "base/gpu_memory.h"
 #include "base/status.h"
 #include "model/model_config.h"
 #include "model/weight_map.h"
@@ -18,6 +20,10 @@ namespace tutti {
 
 // Leaves of a row-parallel product, and so the most ranks that can share a stage.
 inline constexpr int kLeaves = 8;
+
+// Vectors of a shard lie in one buffer and begin at multiples of this many f32 values, a cache
+// line.
+inline constexpr int64_t kVectorMultiple = 16;
 
 // How a backend's packed weights differ from their elements: rows padded to a multiple of one
 // number, columns to one of another (in every leaf of a row-parallel product), norms and biases
@@ -28,10 +34,27 @@ inline constexpr int kLeaves = 8;
 struct PackingRule {
   int64_t row_multiple = 64;
   int64_t column_multiple = 2;
+  // Of matrices in f32.
+  int64_t wide_row_multiple = 64;
+  int64_t wide_column_multiple = 2;
   DType vector_dtype = DType::kF32;
+  int64_t vector_multiple = kVectorMultiple;
 };
 inline constexpr PackingRule kCpuPacking = {};
-inline constexpr PackingRule kUnpacked = {.row_multiple = 1, .column_multiple = 1};
+// kernels/cuda/layout.h: pieces of 16 rows by 32 columns; f32 with its rows beside each other.
+inline constexpr PackingRule kCudaPacking = {.row_multiple = gpu::kTileOut,
+                                             .column_multiple = gpu::kChunkK,
+                                             .wide_row_multiple = gpu::kPlainOutPad,
+                                             .wide_column_multiple = 1};
+inline constexpr PackingRule kUnpacked = {.row_multiple = 1,
+                                          .column_multiple = 1,
+                                          .wide_row_multiple = 1,
+                                          .wide_column_multiple = 1,
+                                          .vector_multiple = 1};
+
+inline constexpr const PackingRule& PackingOf(DeviceKind kind) {
+  return kind == DeviceKind::kCuda ? kCudaPacking : kCpuPacking;
+}
 
 // Resident weight bytes of one shard.
 struct ShardBytes {

@@ -1,5 +1,5 @@
-// Work space of a shard: what its largest step needs besides weights and KV cache. Placement
-// promises with it, the worker's transformer allocates it.
+// What a shard holds on its device besides weights: KV cache, and the work space of its largest
+// step. Placement promises with it, the worker's transformer allocates by it.
 //
 // Threads: pure functions.
 #pragma once
@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/device_kind.h"
+#include "base/gpu_memory.h"
+#include "base/step_bounds.h"
 #include "model/model_config.h"
 #include "model/partition.h"
 
@@ -50,37 +53,70 @@ inline int64_t CollectiveBufferBytes(const ModelConfig& config, bool has_head,
 // in the buffers above); the widest of query-key-value and gate-up; the widest of what goes into
 // the attention's output and into MLP down. A layer of experts has its router's logits, the rows of
 // one expert and the results of all (over ranks, in the buffers above). The last stage has logits,
-// their input, and one row of adjusted logits.  REQUIRES: CheckRanks is OK, 0 <= rank < ranks
+// their input, and one row of adjusted logits.
+//
+// A GPU has what the layer adds, and the results of all experts, over ranks too: the buffers above
+// are the host's then, and not counted.  REQUIRES: CheckRanks is OK, 0 <= rank < ranks
 inline int64_t WorkSpaceBytes(const ModelConfig& config, bool has_head, int64_t max_batch_tokens,
-                              int64_t max_sequences, int ranks = 1, int rank = 0) {
+                              int64_t max_sequences, int ranks = 1, int rank = 0,
+                              DeviceKind kind = DeviceKind::kCpu) {
   const RankWidths own = WidthsOfRank(config, ranks, rank);
   const int64_t wide = std::max(own.query + 2 * own.key_value, 2 * own.intermediate);
   const int64_t narrow = std::max(own.query, own.intermediate);
   int64_t floats = max_batch_tokens * (2 * config.hidden_size + wide + narrow);
-  if (ranks == 1) floats += max_batch_tokens * config.hidden_size;
+  const bool own_products = ranks == 1 || kind == DeviceKind::kCuda;
+  if (own_products) floats += max_batch_tokens * config.hidden_size;
   if (config.has_experts()) {
     floats += max_batch_tokens * (config.num_experts + config.hidden_size);
-    if (ranks == 1) floats += ExpertRows(config, max_batch_tokens) * config.hidden_size;
+    if (own_products) floats += ExpertRows(config, max_batch_tokens) * config.hidden_size;
   }
   if (has_head) {
     const int64_t rows = std::min({kWorkSpaceLogitRows, max_sequences, max_batch_tokens});
     floats += rows * (config.hidden_size + own.vocab) + own.vocab;
   }
   int64_t bytes = floats * static_cast<int64_t>(sizeof(float));
-  if (ranks > 1) {
+  if (!own_products) {
     bytes += CollectiveBuffers(ranks) * CollectiveBufferBytes(config, has_head, max_batch_tokens);
   }
   return bytes;
 }
 
-// A backend may pad the values of a head to a whole number of vector registers; keys are not
+// The CPU backends may pad the values of a head to a whole number of vector registers; keys are not
 // padded. No published model has heads that this would touch.
 inline constexpr int64_t kValueMultiple = 16;
 
 // Keys and values of one token in one layer, the heads of one rank, as they lie in the cache.
-inline int64_t ResidentKvBytesPerToken(const ModelConfig& config, int ranks = 1) {
-  const int64_t values = (config.head_dim + kValueMultiple - 1) / kValueMultiple * kValueMultiple;
-  return KvHeadsPerRank(config, ranks) * (config.head_dim + values) * DTypeBytes(config.dtype);
+// REQUIRES: CheckDeviceKind is OK
+inline int64_t ResidentKvBytesPerToken(const ModelConfig& config, int ranks = 1,
+                                       DeviceKind kind = DeviceKind::kCpu) {
+  const int64_t padded = (config.head_dim + kValueMultiple - 1) / kValueMultiple * kValueMultiple;
+  int64_t key_and_value = config.head_dim + padded;
+  if (kind == DeviceKind::kCuda) {
+    key_and_value = 2 * gpu::PaddedHeadDim(config.head_dim, config.dtype == DType::kF32);
+  }
+  return KvHeadsPerRank(config, ranks) * key_and_value * DTypeBytes(config.dtype);
 }
+
+// The sizes of a pipeline's largest step.
+struct StepSizes {
+  int64_t max_batch_tokens = 0;
+  int64_t max_sequences = 0;
+  int64_t max_model_len = 0;
+  int64_t block_size = 16;
+};
+
+// REQUIRES for all below: CheckRanks is OK, 0 <= rank < ranks. Of `share` only its ends count.
+
+// What a rank's operators may be called with. The KV cache has no blocks yet.
+StepBounds StepBoundsOf(const ModelConfig& config, const StageShare& share, int ranks, int rank,
+                        const StepSizes& sizes);
+
+// All that a rank takes beside weights and KV cache: its work space, and on a GPU what operators
+// need beside their operands.
+int64_t ActivationBytes(const ModelConfig& config, const StageShare& share, int ranks, int rank,
+                        const StepSizes& sizes, DeviceKind kind);
+
+// UNIMPLEMENTED when no backend of this kind runs the model, with what it has.
+absl::Status CheckDeviceKind(const ModelConfig& config, DeviceKind kind);
 
 }  // namespace tutti

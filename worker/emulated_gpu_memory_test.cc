@@ -52,14 +52,18 @@ TEST_P(EmulatedGpuTest, NoStepTakesMemory) {
 }
 
 TEST_P(EmulatedGpuTest, AShardSaysWhatItsDeviceHolds) {
-  const int64_t before = EmulatedBytesInUse();
-  TestPipeline pipeline = Pipeline({1, 1});
-  int64_t said = 0;
-  for (const size_t stage : {0, 1}) {
-    const v1::ShardReady& ready = pipeline.ready(stage);
-    said += ready.weight_bytes() + ready.kv_bytes() + ready.activation_bytes();
+  for (const int ranks : {1, 2}) {
+    const int64_t before = EmulatedBytesInUse();
+    TestPipeline pipeline = Pipeline({ranks, ranks});
+    int64_t said = 0;
+    for (const size_t stage : {0, 1}) {
+      for (int rank = 0; rank < ranks; ++rank) {
+        const v1::ShardReady& ready = pipeline.ready(stage, rank);
+        said += ready.weight_bytes() + ready.kv_bytes() + ready.activation_bytes();
+      }
+    }
+    EXPECT_EQ(said, EmulatedBytesInUse() - before) << ranks << " ranks";
   }
-  EXPECT_EQ(said, EmulatedBytesInUse() - before);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, EmulatedGpuTest,

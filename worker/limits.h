@@ -119,8 +119,8 @@ inline constexpr size_t kWorkerIdBytesMax = 128;
 // Lines of a peer table: more workers than any pipeline has stages and ranks.
 inline constexpr size_t kPeersMax = size_t{1} << 16;
 
-// What a worker takes of the machine's memory, or of its GPU's, unless told otherwise. The rest is
-// for the system, code, and work space that no plan counts.
+// What a worker on CPUs takes of the machine's memory unless told otherwise. The rest is for the
+// system and code. Of a GPU's: gpu::kOfferedShare.
 inline constexpr double kMemoryShare = 0.9;
 
 // What the speed is measured with (speed_probe.h). The weights, 96 MiB of bf16, are three times the

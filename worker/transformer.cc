@@ -37,7 +37,8 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(const ModelConf
   TUTTI_ASSIGN_OR_RETURN(transformer->kv_,
                          KvStore::Create(backend, options.kv, options.share.num_layers));
   TUTTI_RETURN_IF_ERROR(transformer->AllocateScratch());
-  auto held = backend->Reserve(transformer->Bounds());
+  auto held = backend->Reserve(StepBoundsOf(config, options.share, options.place.ranks,
+                                            options.place.rank, options.step_sizes()));
   if (!held.ok()) return Annotate(held.status(), "work space of the operators");
   transformer->operator_bytes_ = *held;
   if (options.share.has_head) {
@@ -100,24 +101,6 @@ absl::Status Transformer::AllocateScratch() {
   return absl::OkStatus();
 }
 
-kernels::StepBounds Transformer::Bounds() const {
-  const int64_t rows = options_.max_batch_tokens;
-  const bool alone = options_.place.ranks == 1;
-  kernels::StepBounds bounds = {.rows = rows,
-                                .sequences = options_.max_sequences,
-                                .positions = options_.max_model_len,
-                                .query_heads = widths_.query / config_.head_dim,
-                                .kv = options_.kv,
-                                .vocab = options_.share.has_head ? widths_.vocab : 0,
-                                .experts_per_token = config_.experts_per_token};
-  // Activations of the stages beside this one; over ranks also sums; a row of logits for whoever
-  // looks at them.
-  const bool carries = !options_.share.has_embedding || !options_.share.has_head || !alone;
-  const int64_t sums = alone ? rows : std::max(rows, ExpertRows(config_, rows));
-  bounds.carried_values = std::max(carries ? sums * config_.hidden_size : 0, bounds.vocab);
-  return bounds;
-}
-
 int64_t Transformer::ExchangeBytes() const {
   return CollectiveBufferBytes(config_, options_.share.has_head, options_.max_batch_tokens);
 }
@@ -135,7 +118,8 @@ ShardMemory Transformer::memory() const {
   for (const auto& buffer : buffers_) memory.activation_bytes += buffer->bytes();
   memory.activation_bytes += operator_bytes_;
   if (sampler_ != nullptr) memory.activation_bytes += sampler_->bytes();
-  if (options_.place.ranks > 1) {
+  // What ranks exchange through is the host's.
+  if (options_.place.ranks > 1 && backend_->device() == kernels::Device()) {
     memory.activation_bytes += CollectiveBuffers(options_.place.ranks) * ExchangeBytes();
   }
   return memory;
@@ -448,7 +432,8 @@ namespace {
 // The coordinator plans within what we offered; this is for one that does not.
 absl::Status CheckMemory(const ModelSource& model, const Transformer::Options& options) {
   const int64_t weights =
-      ComputeShardBytes(model.config, options.share, options.place.ranks, options.place.rank)
+      ComputeShardBytes(model.config, options.share, options.place.ranks, options.place.rank,
+                        PackingOf(model.backend->device().kind))
           .total();
   const int64_t kv = model.backend->KvLayerBytes(options.kv) * options.share.num_layers;
   if (model.memory_bytes == 0 || weights + kv <= model.memory_bytes) return absl::OkStatus();

@@ -18,6 +18,7 @@
 #include "model/model_config.h"
 #include "model/partition.h"
 #include "model/weight_map.h"
+#include "model/work_space.h"
 #include "worker/expert_routing.h"
 #include "worker/kv_store.h"
 #include "worker/numeric_faults.h"
@@ -55,6 +56,13 @@ class Transformer : public StageRunner {
     int64_t max_sequences = 0;
     int64_t max_model_len = 0;
     kernels::Collective* collective = nullptr;  // null for one rank
+
+    StepSizes step_sizes() const {
+      return {.max_batch_tokens = max_batch_tokens,
+              .max_sequences = max_sequences,
+              .max_model_len = max_model_len,
+              .block_size = kv.block_size};
+    }
   };
 
   static absl::StatusOr<std::unique_ptr<Transformer>> Create(const ModelConfig& config,
@@ -100,7 +108,6 @@ class Transformer : public StageRunner {
   Transformer(const ModelConfig& config, const Options& options, kernels::Backend* backend,
               ShardWeights weights);
   absl::Status AllocateScratch();
-  kernels::StepBounds Bounds() const;
   int64_t ExchangeBytes() const;  // the most that ranks exchange at once
   Sampler::Options SamplerOptions() const;
   // The residual of the step's rows, from their tokens or from the stage before.

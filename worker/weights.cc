@@ -35,9 +35,6 @@ struct Vector {
   int64_t size = 0;
 };
 
-// Vectors start at multiples of this many values, a cache line of f32.
-constexpr int64_t kVectorAlignment = 16;
-
 class Loader {
  public:
   Loader(const ModelConfig& config, const StageShare& share, kernels::Backend* backend,
@@ -268,7 +265,7 @@ class Loader {
   }
 
   static int64_t Aligned(int64_t size) {
-    return (size + kVectorAlignment - 1) / kVectorAlignment * kVectorAlignment;
+    return (size + kVectorMultiple - 1) / kVectorMultiple * kVectorMultiple;
   }
 
   const ModelConfig& config_;

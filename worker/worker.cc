@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/build_info.h"
 #include "base/byte_size.h"
+#include "base/gpu_memory.h"
 #include "base/machine.h"
 #include "base/protocol.h"
 #include "model/fingerprint.h"
@@ -26,6 +27,8 @@ v1::Hello MakeHello(const WorkerOptions& options, const kernels::Backend& backen
   hello.set_numerics_class(std::string(backend.numerics_class()));
   hello.set_model_fingerprint(fingerprint);
   hello.set_device(backend.name() == "reference" ? "reference" : backend.device().ToString());
+  hello.set_device_kind(backend.device().kind == DeviceKind::kCuda ? v1::DEVICE_KIND_CUDA
+                                                                   : v1::DEVICE_KIND_CPU);
   hello.set_memory_bytes(options.memory_bytes);
   hello.set_threads(threads);
   hello.set_read_bytes_per_second(options.speed.read_bytes_per_second);
@@ -70,8 +73,8 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given
                                               .numerics_class = options.numerics_class,
                                               .graphs = options.cuda_graphs}));
   if (options.memory_bytes == 0) {
-    options.memory_bytes = static_cast<int64_t>(
-        kMemoryShare * static_cast<double>(worker->backend_->FreeDeviceBytes()));
+    // What is free beside CUDA's context and kernels, which are there by now.
+    options.memory_bytes = gpu::OfferOf(worker->backend_->FreeDeviceBytes());
   }
   options.speed = SpeedOf(options, worker->backend_.get(), threads, config.dtype);
   TUTTI_ASSIGN_OR_RETURN(worker->dialer_, GrpcDialer::Create({.tls = options.tls}));

@@ -66,12 +66,6 @@ void Pad(std::vector<AttentionItem>* items) {
 
 }  // namespace
 
-int64_t PaddedItems(int64_t items) {
-  int64_t unit = kItemsTogether;
-  while (8 * unit < items) unit *= 2;
-  return (items + unit - 1) / unit * unit;
-}
-
 AttentionPlan PlanAttention(const AttentionBatch& batch, int32_t group, int64_t records_max) {
   AttentionPlan plan;
   int32_t folds = 0;  // if all that could be spread were

@@ -23,9 +23,7 @@ struct AttentionPlan {
 // walks first.
 AttentionPlan PlanAttention(const AttentionBatch& batch, int32_t group, int64_t records_max);
 
-// `items`, rounded up to a multiple of kItemsTogether or, of many, of more: at most a quarter is
-// added to more than four times that. 0 stays 0; grows with `items`.
-int64_t PaddedItems(int64_t items);
+using gpu::PaddedItems;
 
 // For each row of the batch: its position, the first block of its sequence, and the slot of the
 // cache it writes to.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/gpu_memory.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/attention_plan.h"
 #include "kernels/cuda/cuda_family_operators.h"
@@ -15,10 +16,13 @@
 #include "kernels/cuda/product.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/cuda/sampling.h"
-#include "kernels/cuda/step_memory.h"
 
 namespace tutti::kernels::cuda {
 namespace {
+
+static_assert(sizeof(AttentionItem) == gpu::kAttentionItemBytes);
+static_assert(sizeof(FoldItem) == gpu::kFoldItemBytes);
+static_assert(sizeof(DeviceCandidate) == gpu::kCandidateBytes);
 
 KvLayout LayoutOf(const KvShape& shape) {
   const bool plain = shape.dtype == DType::kF32;
@@ -56,11 +60,12 @@ class CudaBackend : public Backend {
   }
   absl::StatusOr<std::unique_ptr<Weight>> Pack(const WeightSource& source) override {
     TUTTI_ASSIGN_OR_RETURN(auto weight, CudaWeight::Pack(runtime_.get(), source));
-    products_.Cover(weight->leaves(), weight->out_features(), weight->dtype());
+    products_.Cover(int64_t{Chunks(weight->leaves())} * kChunkK, weight->leaves().leaves,
+                    weight->out_features(), weight->dtype());
     return weight;
   }
   absl::StatusOr<int64_t> Reserve(const StepBounds& bounds) override {
-    const WorkBytes work = WorkBytesOf(bounds, products_);
+    const gpu::WorkBytes work = gpu::WorkBytesOf(bounds, products_);
     const std::pair<WorkSpace*, int64_t> spaces[] = {{&packed_rows_, work.packed_rows},
                                                      {&leaf_sums_, work.leaf_sums},
                                                      {&record_values_, work.record_values},
@@ -68,7 +73,7 @@ class CudaBackend : public Backend {
                                                      {&entering_, work.carried},
                                                      {&leaving_, work.carried},
                                                      {&results_, work.results}};
-    const ArrayBytes each = ArrayBytesOf(bounds);
+    const gpu::ArrayBytes each = gpu::ArrayBytesOf(bounds);
     const std::pair<Uploads*, int64_t> arrays[] = {{&ids_, each.rows},
                                                    {&positions_, each.rows},
                                                    {&frequencies_, each.frequencies},
@@ -516,7 +521,7 @@ class CudaBackend : public Backend {
 
   CudaFamilyOperators family_operators_{runtime_.get(), device_};
 
-  ProductBounds products_;  // of everything packed so far
+  gpu::ProductBounds products_;  // of everything packed so far
 
   BatchKey row_key_, plan_key_;
   RowTable row_table_;

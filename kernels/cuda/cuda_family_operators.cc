@@ -7,7 +7,8 @@
 #include "kernels/cuda/operands.h"
 
 namespace tutti::kernels::cuda {
-absl::Status CudaFamilyOperators::Reserve(const WorkBytes& work, const ArrayBytes& arrays) {
+absl::Status CudaFamilyOperators::Reserve(const gpu::WorkBytes& work,
+                                          const gpu::ArrayBytes& arrays) {
   TUTTI_RETURN_IF_ERROR(choice_.Reserve(work.choice));
   for (Uploads* uploads : {&scales_, &gathered_}) {
     TUTTI_RETURN_IF_ERROR(uploads->Reserve(arrays.rows));

@@ -6,8 +6,8 @@
 
 #include <vector>
 
+#include "base/gpu_memory.h"
 #include "kernels/cuda/device_memory.h"
-#include "kernels/cuda/step_memory.h"
 #include "kernels/family_operators.h"
 
 namespace tutti::kernels::cuda {
@@ -18,7 +18,7 @@ class CudaFamilyOperators : public FamilyOperators {
   CudaFamilyOperators(LaunchQueue* runtime, Device device) : runtime_(runtime), device_(device) {}
 
   // As Backend::Reserve, of what these operators need.
-  absl::Status Reserve(const WorkBytes& work, const ArrayBytes& arrays);
+  absl::Status Reserve(const gpu::WorkBytes& work, const gpu::ArrayBytes& arrays);
   int64_t bytes() const;
 
   void ScaleRows(TensorView x, std::span<const float> scale) override;

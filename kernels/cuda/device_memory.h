@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/gpu_memory.h"
 #include "base/status.h"
 #include "kernels/cuda/launch_queue.h"
 #include "kernels/cuda/limits.h"
@@ -148,13 +149,11 @@ class Uploads {
     entry->device = nullptr;
     entry->content.clear();
     entry->capacity = 0;
-    const int64_t capacity = std::max(bytes, kSmallest);
+    const int64_t capacity = std::max(bytes, gpu::kSmallestUpload);
     TUTTI_ASSIGN_OR_RETURN(entry->device, queue_->Allocate(capacity));
     entry->capacity = capacity;
     return absl::OkStatus();
   }
-
-  static constexpr int64_t kSmallest = 4096;
 
   LaunchQueue* const queue_;
   std::vector<Entry> entries_;

@@ -53,7 +53,7 @@ TUTTI_HOST_DEVICE int64_t WeightIndex(int64_t out, int32_t packed_k, int32_t chu
 }
 
 // f32 weights: [k][out, padded], so that neighbouring threads read neighbouring outputs.
-inline constexpr int64_t kPlainOutPad = 32;
+using gpu::kPlainOutPad;
 TUTTI_HOST_DEVICE int64_t PlainWeightIndex(int64_t out, int64_t k, int64_t padded_out) {
   return k * padded_out + out;
 }
@@ -96,14 +96,7 @@ struct KvLayout {
   uint8_t gap[3] = {};
 };
 
-// 0 when no kernel takes such a head.
-TUTTI_HOST_DEVICE int32_t PaddedHeadDim(int64_t head_dim, bool plain) {
-  if (head_dim > kHeadDimMax) return 0;
-  if (plain) return static_cast<int32_t>(head_dim);
-  if (head_dim <= 64) return 64;
-  if (head_dim <= 96) return 96;
-  return head_dim <= 128 ? 128 : 256;
-}
+using gpu::PaddedHeadDim;
 
 // First element of the unit that holds `slot` of `block`.
 TUTTI_HOST_DEVICE int64_t KvUnitIndex(const KvLayout& layout, int64_t block, int32_t slot,

@@ -1,8 +1,11 @@
 // Sizes that shape the CUDA kernels, each with where it comes from. Those marked "numerics" decide
-// in which order numbers are added: changing one changes the bits of every answer.
+// in which order numbers are added: changing one changes the bits of every answer. Those that also
+// decide how much memory is taken have their values in base/gpu_memory.h, where plans see them.
 #pragma once
 
 #include <cstdint>
+
+#include "base/gpu_memory.h"
 
 namespace tutti::kernels::cuda {
 
@@ -13,18 +16,18 @@ inline constexpr int kLeafLevels = 3;
 
 // Numerics. k of one chunk of a product: a lane's 16-byte load holds 8 consecutive k, four lanes
 // 32, two tensor-core instructions.
-inline constexpr int kChunkK = 32;
+using gpu::kChunkK;
 
 // Output features and activation rows of one tensor-core instruction.
-inline constexpr int kTileOut = 16;
-inline constexpr int kTileRows = 8;
+using gpu::kTileOut;
+using gpu::kTileRows;
 
 // Chunks under way in the kernel for few rows. A warp then has 15 * 1.5 KiB in flight; with three
 // warps on a multiprocessor, the fewest a product of an 8B model gives, that is 68 KiB, twice what
 // 4.3 TB/s at 0.9 us of latency over 132 multiprocessors asks for.
 inline constexpr int kStreamStages = 16;
 // Rows above which weights are shared through the block instead: each warp rereads the rows.
-inline constexpr int kStreamRows = 16;
+using gpu::kStreamRows;
 
 // Chunks under way in the kernels for many rows: four of 16 KiB leave room for two blocks on a
 // multiprocessor of compute capability 8.0.
@@ -34,28 +37,28 @@ inline constexpr int kLargeTileRows = 128;
 
 // Numerics. Slots of an attention tile, from absolute slot 0. A tile is attended to from nothing
 // and then folded into what came before, so that tiles may be computed apart.
-inline constexpr int kAttentionTile = 128;
+using gpu::kAttentionTile;
 // Slots of one unit of the cache: k of the tensor-core instruction. Divides every block size.
 inline constexpr int kKvUnit = 16;
 // Pairs (row, query head of the group) of one warp: rows of the tensor-core instruction.
-inline constexpr int kPairs = 16;
+using gpu::kPairs;
 // A tile passes in eight stages: four of keys (32 slots each), four of values (a quarter of the
 // head each). Four stages are under way.
 inline constexpr int kAttentionStages = 4;
 // Warps that share a tile when many rows attend to it.
-inline constexpr int kAttentionWarps = 4;
+using gpu::kAttentionWarps;
 // Pairs of a sequence up to which its tiles are spread over the device and folded afterwards.
-inline constexpr int kSpreadPairs = 64;
+using gpu::kSpreadPairs;
 // Room for tiles computed apart. At head_dim 128 a record is 8.1 KiB per KV head: 64 sequences of
 // 8 heads at 4,096 positions, 16,384 records, fit. Beyond it tiles are walked in order instead,
 // which changes no bits.
-inline constexpr int64_t kSpreadBytesMax = int64_t{256} << 20;
+using gpu::kSpreadBytesMax;
 
 // Threads of the row-wise kernels. Numerics: the sums of a row run over this many partial sums.
 inline constexpr int kRowThreads = 256;
 
 // Heads wider than this have no kernel.
-inline constexpr int kHeadDimMax = 256;
+using gpu::kHeadDimMax;
 
 // Device memory through which weights pass on their way into the kernels' layout: long copies, and
 // a thousandth of what a GPU has.
@@ -67,7 +70,7 @@ inline constexpr int64_t kPinnedBytes = int64_t{4} << 20;
 
 // Contents of one kind that are remembered on the device: layers with and without a sliding window
 // alternate between two.
-inline constexpr int kRememberedUploads = 4;
+using gpu::kRememberedUploads;
 
 // Recorded launches that are started at the latest, some seven layers of a dense model: a GPU
 // begins when the host has gone through these, not through the whole step. A guess; never measured.
@@ -93,7 +96,8 @@ inline constexpr int64_t kListsSeen = 4096;
 // Adjusted logits and items of attention are rounded up by empty ones, so that their number, and
 // with it the launch, stays the same for many steps. An empty item's block ends at once: 16 of them
 // for each of eight KV heads are one block for each multiprocessor.
-inline constexpr int64_t kItemsTogether = 16;
-inline constexpr int64_t kAdjustmentsTogether = kRowThreads;
+using gpu::kItemsTogether;
+using gpu::kAdjustmentsTogether;
+static_assert(kAdjustmentsTogether == kRowThreads);
 
 }  // namespace tutti::kernels::cuda

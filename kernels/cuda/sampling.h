@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/gpu.h"
+#include "kernels/cuda/limits.h"
 
 namespace tutti::kernels::cuda {
 
@@ -45,7 +46,7 @@ struct DeviceCandidate {
 };
 
 // In front of the candidates of one row: their count, and room up to the next 16 bytes.
-inline constexpr int64_t kSelectCountBytes = 16;
+using gpu::kSelectCountBytes;
 
 // All of the `wanted` largest logits of one row, and those equal to the last of them, in no order.
 struct SelectArgs {

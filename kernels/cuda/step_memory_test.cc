@@ -1,10 +1,9 @@
 // What is reserved at load is enough for every step within the bounds.
-#include "kernels/cuda/step_memory.h"
-
 #include <algorithm>
 #include <numeric>
 #include <vector>
 
+#include "base/gpu_memory.h"
 #include "base/random.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/attention_plan.h"
@@ -13,6 +12,12 @@
 
 namespace tutti::kernels::cuda {
 namespace {
+
+using gpu::ArrayBytes;
+using gpu::ArrayBytesOf;
+using gpu::ProductBounds;
+using gpu::WorkBytes;
+using gpu::WorkBytesOf;
 
 StepBounds BoundsOf(int64_t rows, int64_t sequences, int64_t positions, int64_t group,
                     int64_t kv_heads, int64_t head_dim) {
@@ -87,9 +92,12 @@ TEST(StepMemoryTest, RecordsNeverTakeMoreThanTheirShare) {
 TEST(StepMemoryTest, ProductsNeedWhatTheWidestWeightDoes) {
   ProductBounds products;
   const LeafMap plain = *MakeLeafMap({0, 100}), leaves = *MakeLeafMap({0, 33, 64, 64, 96});
-  products.Cover(plain, 500, DType::kBF16);
-  products.Cover(leaves, 40, DType::kF16);
-  products.Cover(*MakeLeafMap({0, 9999}), 9999, DType::kF32);  // needs neither
+  const auto cover = [&](const LeafMap& map, int64_t out, DType dtype) {
+    products.Cover(int64_t{Chunks(map)} * kChunkK, map.leaves, out, dtype);
+  };
+  cover(plain, 500, DType::kBF16);
+  cover(leaves, 40, DType::kF16);
+  cover(*MakeLeafMap({0, 9999}), 9999, DType::kF32);  // needs neither
   for (const int64_t rows : {1, 16, 17, 100}) {
     const WorkBytes work = WorkBytesOf({.rows = rows}, products);
     EXPECT_EQ(work.packed_rows, (rows + 7) / 8 * 8 * Chunks(plain) * kChunkK * 2);
@@ -103,6 +111,15 @@ TEST(StepMemoryTest, NothingIsTakenForWhatAModelLacks) {
   const WorkBytes work = WorkBytesOf({.rows = 8, .kv = {.dtype = DType::kF32}}, {});
   EXPECT_EQ(work.total(), 0);
   EXPECT_EQ(ArrayBytesOf({.rows = 8}).vocabulary, 0);
+}
+
+TEST(StepMemoryTest, AGpuIsAsLargeAsWhatIsUsableAsks) {
+  EXPECT_EQ(gpu::UsableBytes(gpu::kContextBytes / 2), 0);
+  for (const int64_t usable : {int64_t{1}, int64_t{1000}, int64_t{80} << 30, int64_t{1} << 60}) {
+    const int64_t bytes = gpu::GpuForUsable(usable);
+    EXPECT_GE(gpu::UsableBytes(bytes), usable);
+    EXPECT_LE(gpu::UsableBytes(bytes), usable + usable / 1'000'000 + 1);
+  }
 }
 
 }  // namespace

@@ -1,61 +1,126 @@
-// The plan is a proof: what placement promises a stage will hold is what the worker's loader
-// reports, to the byte.
+// The plan is a proof: what placement promises every rank will hold is what the worker's loader
+// reports, to the byte; for every checkpoint of tests/golden in every layout that it takes. Built
+// once more for the emulated GPU.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "coordinator/placement.h"
+#include "model/partition.h"
 #include "worker/testing_pipeline.h"
 
 namespace tutti {
 namespace {
 
+using testing::GoldenDir;
+
 struct Case {
-  std::string model;
-  std::vector<int32_t> layers;
+  std::string checkpoint;
+  std::string backend;
 };
 
-class PlanProofTest : public ::testing::TestWithParam<Case> {};
+struct Layout {
+  std::vector<int32_t> layers;
+  std::vector<int32_t> ranks;
+  bool whole_experts = false;
+  int32_t max_batch_tokens = 48;
+};
 
-TEST_P(PlanProofTest, PredictionIsWhatIsLoaded) {
-  testing::TestPipelineOptions options;
-  options.model_dir = testing::GoldenDir(GetParam().model);
-  options.backend = "cpu";
-  options.layers = GetParam().layers;
-  const testing::TestPipeline pipeline(options);
-
-  PlacementOptions placement{.layers = GetParam().layers,
-                             .block_size = options.block_size,
-                             .max_batch_tokens = options.max_batch_tokens,
-                             .max_sequences = 64,
-                             .kv_tokens_max = int64_t{options.num_blocks} * options.block_size};
-  std::vector<DeviceSpec> devices;
-  for (size_t i = 0; i < GetParam().layers.size(); ++i)
-    devices.push_back({"w", int64_t{1} << 40, {}});
-  const auto plan = PlanPlacement(pipeline.config(), devices, placement);
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  ASSERT_EQ(plan->num_blocks, options.num_blocks);
-  for (size_t i = 0; i < devices.size(); ++i) {
-    const RankPlan& promised = plan->stages[i].ranks.front();
-    const v1::ShardReady& loaded = pipeline.ready(i);
-    // The loader begins each norm on a cache line; real widths are whole lines anyway.
-    if (pipeline.config().head_dim % 16 == 0) {
-      EXPECT_EQ(promised.weight_bytes, loaded.weight_bytes()) << "stage " << i;
-    } else {
-      EXPECT_NEAR(promised.weight_bytes, loaded.weight_bytes(), promised.weight_bytes * 0.01);
+class PlanProofTest : public ::testing::TestWithParam<Case> {
+ protected:
+  void ExpectProof(const Layout& layout) {
+    const testing::TestPipelineOptions options = {.model_dir = GoldenDir(GetParam().checkpoint),
+                                                  .backend = GetParam().backend,
+                                                  .layers = layout.layers,
+                                                  .ranks = layout.ranks,
+                                                  .whole_experts = layout.whole_experts,
+                                                  .max_batch_tokens = layout.max_batch_tokens};
+    const testing::TestPipeline pipeline(options);
+    ModelConfig config = pipeline.config();
+    config.whole_experts = layout.whole_experts;
+    const bool gpu = absl::StartsWith(GetParam().backend, "cuda");
+    const DeviceSpec device = {.name = "w",
+                               .memory_bytes = int64_t{1} << 40,
+                               .speed = {},
+                               .kind = gpu ? DeviceKind::kCuda : DeviceKind::kCpu};
+    const int32_t count = std::accumulate(layout.ranks.begin(), layout.ranks.end(), 0);
+    // As TestPipeline assigns its shards.
+    const auto plan =
+        PlanPlacement(config, std::vector<DeviceSpec>(static_cast<size_t>(count), device),
+                      {.stage_ranks = layout.ranks,
+                       .layers = layout.layers,
+                       .block_size = options.block_size,
+                       .max_batch_tokens = options.max_batch_tokens,
+                       .max_sequences = 64,
+                       .kv_tokens_max = int64_t{options.num_blocks} * options.block_size});
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    ASSERT_EQ(plan->num_blocks, options.num_blocks);
+    for (size_t stage = 0; stage < layout.layers.size(); ++stage) {
+      for (int32_t rank = 0; rank < layout.ranks[stage]; ++rank) {
+        SCOPED_TRACE(absl::StrCat("stage ", stage, " of ", layout.layers.size(), ", rank ", rank,
+                                  " of ", layout.ranks[stage]));
+        const RankPlan& promised = plan->stages[stage].ranks[rank];
+        const v1::ShardReady& loaded = pipeline.ready(stage, rank);
+        EXPECT_EQ(promised.weight_bytes, loaded.weight_bytes());
+        EXPECT_EQ(promised.kv_bytes, loaded.kv_bytes());
+        EXPECT_EQ(promised.activation_bytes, loaded.activation_bytes());
+      }
     }
-    EXPECT_EQ(promised.kv_bytes, loaded.kv_bytes()) << "stage " << i;
-    EXPECT_EQ(promised.activation_bytes, loaded.activation_bytes()) << "stage " << i;
+  }
+
+  ModelConfig config_ = *LoadModelConfig(GoldenDir(GetParam().checkpoint));
+  const int32_t layers_ = static_cast<int32_t>(config_.num_layers);
+};
+
+TEST_P(PlanProofTest, InOneStageOrSeveral) {
+  ExpectProof({.layers = {layers_}, .ranks = {1}});
+  ExpectProof({.layers = {layers_}, .ranks = {1}, .max_batch_tokens = 1});
+  if (layers_ > 1) ExpectProof({.layers = {1, layers_ - 1}, .ranks = {1, 1}});
+  if (layers_ > 2) ExpectProof({.layers = {1, 1, layers_ - 2}, .ranks = {1, 1, 1}});
+}
+
+TEST_P(PlanProofTest, OnRanks) {
+  for (const bool whole_experts : {false, true}) {
+    if (whole_experts && !config_.has_experts()) continue;
+    config_.whole_experts = whole_experts;
+    for (const int32_t ranks : {2, 4, 8}) {
+      if (!CheckRanks(config_, ranks).ok()) continue;
+      ExpectProof({.layers = {layers_}, .ranks = {ranks}, .whole_experts = whole_experts});
+      if (layers_ == 1) continue;
+      ExpectProof(
+          {.layers = {1, layers_ - 1}, .ranks = {ranks, 1}, .whole_experts = whole_experts});
+    }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, PlanProofTest,
-                         ::testing::Values(Case{"grouped-tied-bf16", {3}},
-                                           Case{"grouped-tied-bf16", {1, 2}},
-                                           Case{"narrow-untied-f32", {2}},
-                                           Case{"one-layer-untied-f16", {1}},
-                                           Case{"single-kv-tied-bf16", {1, 3, 1}}));
+std::vector<Case> Cases() {
+  std::vector<std::string> checkpoints;
+  for (const char* folder : {"", "families/"}) {
+    for (const auto& entry : std::filesystem::directory_iterator(GoldenDir(folder))) {
+      if (!std::filesystem::exists(entry.path() / "model.safetensors")) continue;
+      checkpoints.push_back(absl::StrCat(folder, entry.path().filename().string()));
+    }
+  }
+  std::sort(checkpoints.begin(), checkpoints.end());
+  std::vector<Case> cases;
+  for (const std::string& backend : testing::TestedBackends()) {
+    if (backend == "reference") continue;  // for tests: nobody plans for it
+    for (const std::string& checkpoint : checkpoints) cases.push_back({checkpoint, backend});
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Golden, PlanProofTest, ::testing::ValuesIn(Cases()), [](const auto& info) {
+  return absl::StrReplaceAll(absl::StrCat(info.param.checkpoint, "_", info.param.backend),
+                             {{"families/", ""}, {"-", "_"}, {":", "_"}});
+});
 
 }  // namespace
 }  // namespace tutti

@@ -1,12 +1,8 @@
-#include "kernels/cuda/step_memory.h"
+#include "base/gpu_memory.h"
 
 #include <algorithm>
 
-#include "kernels/cuda/attention.h"
-#include "kernels/cuda/attention_plan.h"
-#include "kernels/cuda/sampling.h"
-
-namespace tutti::kernels::cuda {
+namespace tutti::gpu {
 namespace {
 
 int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
@@ -38,10 +34,17 @@ AttentionBounds BoundAttention(const StepBounds& bounds) {
 
 }  // namespace
 
-void ProductBounds::Cover(const LeafMap& leaves, int64_t out_features, DType dtype) {
+int64_t GpuForUsable(int64_t usable_bytes) {
+  int64_t bytes =
+      kContextBytes + static_cast<int64_t>(static_cast<double>(usable_bytes) / kOfferedShare);
+  while (UsableBytes(bytes) < usable_bytes) ++bytes;  // what rounding took
+  return bytes;
+}
+
+void ProductBounds::Cover(int64_t packed, int64_t leaves, int64_t out_features, DType dtype) {
   if (dtype == DType::kF32) return;
-  packed_width = std::max(packed_width, int64_t{Chunks(leaves)} * kChunkK);
-  if (leaves.leaves > 1) leaf_outputs = std::max(leaf_outputs, leaves.leaves * out_features);
+  packed_width = std::max(packed_width, packed);
+  if (leaves > 1) leaf_outputs = std::max(leaf_outputs, leaves * out_features);
 }
 
 WorkBytes WorkBytesOf(const StepBounds& bounds, const ProductBounds& products) {
@@ -54,7 +57,7 @@ WorkBytes WorkBytesOf(const StepBounds& bounds, const ProductBounds& products) {
   bytes.record_sums = attention.records * bounds.kv.kv_heads * kPairs * 2 * kFloat;
   bytes.carried = bounds.carried_values * kFloat;
   if (bounds.vocab > 0) {
-    bytes.results = kSelectCountBytes + bounds.vocab * int64_t{sizeof(DeviceCandidate)};
+    bytes.results = kSelectCountBytes + bounds.vocab * kCandidateBytes;
   }
   bytes.choice = bounds.rows * bounds.experts_per_token * 2 * kFloat;
   return bytes;
@@ -72,12 +75,20 @@ ArrayBytes ArrayBytesOf(const StepBounds& bounds) {
   // what is left of each sequence.
   const int64_t walked = attention.sequences + attention.pairs / (kPairs * kAttentionWarps);
   const int64_t items = PaddedItems(std::max(attention.records + attention.sequences, walked));
-  bytes.items = items * int64_t{sizeof(AttentionItem)};
-  bytes.folds = attention.sequences * (kSpreadPairs / kPairs) * int64_t{sizeof(FoldItem)};
+  bytes.items = items * kAttentionItemBytes;
+  bytes.folds = attention.sequences * (kSpreadPairs / kPairs) * kFoldItemBytes;
   bytes.vocabulary =
       bounds.vocab > 0 ? (RoundUp(bounds.vocab, kAdjustmentsTogether) + 1) * kNumber : 0;
   bytes.frequencies = bounds.kv.head_dim / 2 * kNumber;
   return bytes;
 }
 
-}  // namespace tutti::kernels::cuda
+// As many arrays as CudaBackend and CudaFamilyOperators have of each kind.
+int64_t ArrayBytes::total() const {
+  const auto held = [](int64_t bytes) { return std::max(bytes, kSmallestUpload); };
+  return kRememberedUploads *
+         (7 * held(rows) + 2 * held(expert_rows) + held(blocks) + 2 * held(items) + held(folds) +
+          6 * held(vocabulary) + held(frequencies));
+}
+
+}  // namespace tutti::gpu

@@ -1,0 +1,11 @@
+// Kinds of devices that serve: they differ in what they hold of the same shard.
+#pragma once
+
+#include <cstdint>
+
+namespace tutti {
+
+enum class DeviceKind : uint8_t { kCpu, kCuda };
+inline constexpr int kDeviceKinds = 2;
+
+}  // namespace tutti

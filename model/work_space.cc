@@ -1,0 +1,71 @@
+#include "model/work_space.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace tutti {
+namespace {
+
+// Of the weights that a rank packs; every stage has a layer.
+gpu::ProductBounds ProductBoundsOf(const ModelConfig& config, const StageShare& share, int ranks,
+                                   int rank) {
+  gpu::ProductBounds bounds;
+  const auto cover = [&](const std::vector<int64_t>& leaf_begin, int64_t out_features) {
+    int64_t packed = 0;
+    for (size_t leaf = 0; leaf + 1 < leaf_begin.size(); ++leaf) {
+      const int64_t length = leaf_begin[leaf + 1] - leaf_begin[leaf];
+      packed += (length + gpu::kChunkK - 1) / gpu::kChunkK * gpu::kChunkK;
+    }
+    bounds.Cover(packed, static_cast<int64_t>(leaf_begin.size()) - 1, out_features, config.dtype);
+  };
+  // Embedding, head, query, key and value, gate and up have one leaf: their outputs do not count.
+  cover({0, config.hidden_size}, 0);
+  const Role down = config.has_experts() ? Role::kExpertDown : Role::kDown;
+  for (const Role role : {Role::kAttentionOutput, down}) {
+    cover(LeafBeginsOfRank(config, role, ranks, rank), config.hidden_size);
+  }
+  return bounds;
+}
+
+}  // namespace
+
+StepBounds StepBoundsOf(const ModelConfig& config, const StageShare& share, int ranks, int rank,
+                        const StepSizes& sizes) {
+  const RankWidths widths = WidthsOfRank(config, ranks, rank);
+  const int64_t rows = sizes.max_batch_tokens;
+  StepBounds bounds = {.rows = rows,
+                       .sequences = sizes.max_sequences,
+                       .positions = sizes.max_model_len,
+                       .query_heads = widths.query / config.head_dim,
+                       .kv = {.dtype = config.dtype,
+                              .block_size = sizes.block_size,
+                              .kv_heads = KvHeadsPerRank(config, ranks),
+                              .head_dim = config.head_dim},
+                       .vocab = share.has_head ? widths.vocab : 0,
+                       .experts_per_token = config.experts_per_token};
+  // Activations of the stages beside this one; over ranks also sums; a row of logits for whoever
+  // looks at them.
+  const bool carries = !share.has_embedding || !share.has_head || ranks > 1;
+  const int64_t sums = ranks == 1 ? rows : std::max(rows, ExpertRows(config, rows));
+  bounds.carried_values = std::max(carries ? sums * config.hidden_size : 0, bounds.vocab);
+  return bounds;
+}
+
+int64_t ActivationBytes(const ModelConfig& config, const StageShare& share, int ranks, int rank,
+                        const StepSizes& sizes, DeviceKind kind) {
+  int64_t bytes = WorkSpaceBytes(config, share.has_head, sizes.max_batch_tokens,
+                                 sizes.max_sequences, ranks, rank, kind);
+  if (kind == DeviceKind::kCuda) {
+    bytes += gpu::OperatorBytes(StepBoundsOf(config, share, ranks, rank, sizes),
+                                ProductBoundsOf(config, share, ranks, rank));
+  }
+  return bytes;
+}
+
+absl::Status CheckDeviceKind(const ModelConfig& config, DeviceKind kind) {
+  if (kind == DeviceKind::kCpu || config.head_dim <= gpu::kHeadDimMax) return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat("heads of ", config.head_dim,
+                                               " dimensions; the CUDA kernels attend over at most ",
+                                               gpu::kHeadDimMax, ". CPUs serve this model"));
+}
+
+}  // namespace tutti
