@@ -32,8 +32,14 @@ using gpu::kStreamRows;
 // Chunks under way in the kernels for many rows: four of 16 KiB leave room for two blocks on a
 // multiprocessor of compute capability 8.0.
 inline constexpr int kTileStages = 4;
-// Rows from which the larger tiles pay: two of them.
-inline constexpr int kLargeTileRows = 128;
+// In the kernel for some rows, whose blocks may be fewer than multiprocessors: 96 of 64 outputs for
+// the 6,144 of an 8B model's first product have 7 * 4 KiB of weights each under way, 2.6 MiB.
+inline constexpr int kSmallTileStages = 8;
+// Rows up to which each leaf has blocks of its own and its sums pass through memory; above it the
+// larger tiles pay, which add leaves up in registers. At 127 rows and 4,096 outputs the sums of
+// eight leaves are 16 MiB, written and read, where 32 MiB of weights are read. base/gpu_memory.cc
+// counts with the same number.
+inline constexpr int kLeafSumRows = 127;
 
 // Numerics. Slots of an attention tile, from absolute slot 0. A tile is attended to from nothing
 // and then folded into what came before, so that tiles may be computed apart.

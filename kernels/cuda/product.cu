@@ -29,119 +29,167 @@ TUTTI_DEVICE void StoreTile(const float (&sum)[4], float* out, int64_t stride, i
   }
 }
 
+// Where the sums of a leaf go: to `out` when it is the only one.
+struct LeafTarget {
+  float* out;
+  int64_t stride;
+};
+TUTTI_DEVICE LeafTarget TargetOf(const ProductArgs& args, int64_t leaf) {
+  if (args.leaves.leaves == 1) return {args.out, args.out_stride};
+  return {args.leaf_sums + leaf * args.rows * args.out_features, args.out_features};
+}
+
 // Few rows: a warp streams 16 features of one leaf. What a lane multiplies is exactly what it
 // copied, so nothing waits for another lane.
+//
+// A turn of the outer loop goes once round the ring, so that every address is one of three pointers
+// and a constant: a warp that has a multiprocessor's quarter to itself cannot spend more than a
+// hundred cycles on a chunk.
 template <bool kBf16, int kRowTiles>
 TUTTI_KERNEL void StreamProduct(TUTTI_PARAMETER ProductArgs args) {
   constexpr int kStageBytes = (2 + kRowTiles) * kPieceBytes;
+  constexpr int kAhead = kStreamStages - 1;
   const int lane = Lane(), leaf = static_cast<int>(BlockY());
   const int32_t chunks = Chunks(args.leaves);
-  const int32_t first = args.leaves.chunk[leaf], last = args.leaves.chunk[leaf + 1];
-  const uint16_t* const weight = args.weight + BlockX() * chunks * 2 * kPieceValues + lane * 8;
-  const uint16_t* const in = args.in + lane * 8;
+  const int32_t first = args.leaves.chunk[leaf];
+  const int32_t count = args.leaves.chunk[leaf + 1] - first;
+  // Of the chunk with which the ring begins.
+  const uint16_t* weight = args.weight + (BlockX() * chunks + first) * 2 * kPieceValues + lane * 8;
+  const uint16_t* in = args.in + int64_t{1} * first * kPieceValues + lane * 8;
+  const int64_t row_tile = int64_t{1} * chunks * kPieceValues;
   char* const ring = SharedMemory() + lane * 16;
 
-  const auto fetch = [&](int32_t chunk) {
-    if (chunk < last) {
-      char* const stage = ring + (chunk - first) % kStreamStages * kStageBytes;
+  // Chunk `ahead` from where the pointers stand, if there are so many.
+  const auto fetch = [&](int ahead, int32_t left) {
+    if (ahead < left) {
+      char* const stage = ring + ahead % kStreamStages * kStageBytes;
       TUTTI_UNROLL
       for (int half = 0; half < 2; ++half) {
-        CopyAsync16(stage + half * kPieceBytes, weight + (chunk * 2 + half) * kPieceValues, true);
+        CopyAsync16(stage + half * kPieceBytes, weight + (ahead * 2 + half) * kPieceValues, true);
       }
       TUTTI_UNROLL
       for (int r = 0; r < kRowTiles; ++r) {
         const bool valid = r * kTileRows + lane / 4 < args.rows;
-        const int64_t piece = static_cast<int64_t>(r) * chunks + chunk;
-        CopyAsync16(stage + (2 + r) * kPieceBytes, valid ? in + piece * kPieceValues : in, valid);
+        CopyAsync16(stage + (2 + r) * kPieceBytes,
+                    valid ? in + r * row_tile + ahead * kPieceValues : args.in, valid);
       }
     }
     CopyCommit();
   };
 
   float sum[kRowTiles][4] = {};
-  for (int32_t chunk = first; chunk < first + kStreamStages - 1; ++chunk) fetch(chunk);
-  for (int32_t chunk = first; chunk < last; ++chunk) {
-    CopyWait<kStreamStages - 2>();
-    const char* const stage = ring + (chunk - first) % kStreamStages * kStageBytes;
-    const Words upper = *reinterpret_cast<const Words*>(stage);
-    const Words lower = *reinterpret_cast<const Words*>(stage + kPieceBytes);
+  TUTTI_UNROLL
+  for (int ahead = 0; ahead < kAhead; ++ahead) fetch(ahead, count);
+  TUTTI_KEEP_LOOP
+  for (int32_t left = count; left > 0; left -= kStreamStages) {
     TUTTI_UNROLL
-    for (int r = 0; r < kRowTiles; ++r) {
-      const Words rows = *reinterpret_cast<const Words*>(stage + (2 + r) * kPieceBytes);
-      MultiplyChunk<kBf16>(sum[r], upper, lower, rows);
+    for (int chunk = 0; chunk < kStreamStages; ++chunk) {
+      if (chunk >= left) break;
+      CopyWait<kAhead - 1>();
+      const char* const stage = ring + chunk * kStageBytes;
+      const Words upper = *reinterpret_cast<const Words*>(stage);
+      const Words lower = *reinterpret_cast<const Words*>(stage + kPieceBytes);
+      TUTTI_UNROLL
+      for (int r = 0; r < kRowTiles; ++r) {
+        const Words rows = *reinterpret_cast<const Words*>(stage + (2 + r) * kPieceBytes);
+        MultiplyChunk<kBf16>(sum[r], upper, lower, rows);
+      }
+      fetch(chunk + kAhead, left);
     }
-    fetch(chunk + kStreamStages - 1);
+    weight += kStreamStages * 2 * kPieceValues;
+    in += kStreamStages * kPieceValues;
   }
-  const bool whole = args.leaves.leaves == 1;
-  float* const out =
-      whole ? args.out : args.leaf_sums + int64_t{1} * leaf * args.rows * args.out_features;
+  const LeafTarget target = TargetOf(args, leaf);
   TUTTI_UNROLL
   for (int r = 0; r < kRowTiles; ++r) {
-    StoreTile(sum[r], out, whole ? args.out_stride : args.out_features, r * kTileRows, args.rows,
+    StoreTile(sum[r], target.out, target.stride, r * kTileRows, args.rows,
               static_cast<int32_t>(BlockX()) * kTileOut, args.out_features);
   }
 }
 
-// out = the tree of leaf_sums.
+// out = the tree of leaf_sums. A block for a row and a share of the outputs.
 TUTTI_KERNEL void AddLeafSums(TUTTI_PARAMETER ProductArgs args) {
-  const int64_t count = int64_t{1} * args.rows * args.out_features;
-  const int64_t i = BlockX() * ThreadCount() + ThreadIndex();
-  if (i >= count) return;
+  const int64_t row = BlockX(), out = BlockY() * ThreadCount() + ThreadIndex();
+  if (out >= args.out_features) return;
   float sum[1] = {}, pending[kLeafLevels][1] = {};
   for (int leaf = 0; leaf < args.leaves.leaves; ++leaf) {
-    sum[0] = args.leaf_sums[leaf * count + i];
+    const LeafTarget target = TargetOf(args, leaf);
+    sum[0] = target.out[row * target.stride + out];
     AddLeaf<1, kLeafLevels>(leaf, sum, pending);
   }
-  args.out[i / args.out_features * args.out_stride + i % args.out_features] = sum[0];
+  args.out[row * args.out_stride + out] = sum[0];
 }
 
-// Shape of a block of the kernels for many rows: warps of 16 kOut features by 8 kRows rows.
-template <int kOutTiles, int kRowTiles, int kOutWarps, int kRowWarps>
+// Shape of a block of the kernels for many rows: warps of 16 kOut features by 8 kRows rows, and how
+// many chunks are under way.
+template <int kOutTiles, int kRowTiles, int kOutWarps, int kRowWarps, int kRingStages>
 struct TileShape {
   static constexpr int kOut = kOutTiles, kRows = kRowTiles, kWarpsOut = kOutWarps;
   static constexpr int kThreads = kOutWarps * kRowWarps * kWarp;
   static constexpr int kBlockOut = kOutTiles * kOutWarps;     // in tiles of 16 features
   static constexpr int kBlockRows = kRowTiles * kRowWarps;    // in tiles of 8 rows
   static constexpr int kPieces = 2 * kBlockOut + kBlockRows;  // of one stage
-  static constexpr int kSharedBytes = kTileStages * kPieces * kPieceBytes;
+  static constexpr int kStages = kRingStages;
+  static constexpr int kSharedBytes = kStages * kPieces * kPieceBytes;
 };
+
+// Blocks beside each other share their weights and differ in rows, so that a weight is read from
+// memory once for all rows: x counts blocks of rows, of one leaf after the other where each leaf
+// has a block of its own.
+template <class Shape>
+TUTTI_HOST_DEVICE int32_t RowBlocks(int32_t rows) {
+  return (rows + Shape::kBlockRows * kTileRows - 1) / (Shape::kBlockRows * kTileRows);
+}
 
 // Copies one chunk of a block's weights and rows into a stage.
 template <class Shape>
-TUTTI_DEVICE void FetchTile(const ProductArgs& args, int32_t chunk, char* stage) {
+TUTTI_DEVICE void FetchTile(const ProductArgs& args, int64_t out_tile, int64_t row_tile,
+                            int32_t chunk, char* stage) {
   constexpr int kCopies = kPieceBytes / 16;  // of one piece
   const int32_t chunks = Chunks(args.leaves);
-  for (int i = ThreadIndex(); i < Shape::kPieces * kCopies; i += Shape::kThreads) {
+  TUTTI_UNROLL
+  for (int n = 0; n < Shape::kPieces * kCopies / Shape::kThreads; ++n) {
+    const int i = n * Shape::kThreads + ThreadIndex();
     const int piece = i / kCopies, part = i % kCopies;
     const uint16_t* from;
     bool valid;
     if (piece < 2 * Shape::kBlockOut) {
-      const int64_t tile = BlockX() * Shape::kBlockOut + piece / 2;
+      const int64_t tile = out_tile + piece / 2;
       valid = tile < args.out_tiles;
       from = args.weight + ((tile * chunks + chunk) * 2 + piece % 2) * kPieceValues + part * 8;
     } else {
-      const int64_t tile = BlockY() * Shape::kBlockRows + piece - 2 * Shape::kBlockOut;
+      const int64_t tile = row_tile + piece - 2 * Shape::kBlockOut;
       valid = tile * kTileRows + part / 4 < args.rows;
       from = args.in + (tile * chunks + chunk) * kPieceValues + part * 8;
     }
     CopyAsync16(stage + i * 16, valid ? from : args.weight, valid);
   }
+  static_assert(Shape::kPieces * kCopies % Shape::kThreads == 0);
 }
 
 // Many rows: the warps of a block share weights and rows through shared memory. kLevels: 0 for
-// products of one leaf.
+// blocks of one leaf; else blocks go through all leaves and add them up in registers.
 template <bool kBf16, class Shape, int kLevels>
 TUTTI_KERNEL void TileProduct(TUTTI_PARAMETER ProductArgs args) {
   constexpr int kSums = Shape::kOut * Shape::kRows * 4;
   constexpr int kStageBytes = Shape::kPieces * kPieceBytes;
+  constexpr int kAhead = Shape::kStages - 1;
   const int lane = Lane();
   const int out_warp = WarpIndex() % Shape::kWarpsOut, row_warp = WarpIndex() / Shape::kWarpsOut;
-  const int32_t chunks = Chunks(args.leaves), leaves = args.leaves.leaves;
+  const int32_t leaves = args.leaves.leaves;
+  const int32_t row_blocks = RowBlocks<Shape>(args.rows);
+  const auto x = static_cast<int32_t>(BlockX());
+  const int32_t own_leaf = kLevels == 0 ? x / row_blocks : 0;
+  const int64_t row_tile = int64_t{1} * (x % row_blocks) * Shape::kBlockRows;
+  const int64_t out_tile = BlockY() * Shape::kBlockOut;
+  const int32_t first = args.leaves.chunk[own_leaf];
+  const int32_t last = args.leaves.chunk[kLevels == 0 ? own_leaf + 1 : leaves];
   char* const ring = SharedMemory();
 
   const auto fetch = [&](int32_t chunk) {
-    if (chunk < chunks) {
-      FetchTile<Shape>(args, chunk, ring + chunk % kTileStages * kStageBytes);
+    if (chunk < last) {
+      FetchTile<Shape>(args, out_tile, row_tile, chunk,
+                       ring + (chunk - first) % Shape::kStages * kStageBytes);
     }
     CopyCommit();
   };
@@ -163,13 +211,13 @@ TUTTI_KERNEL void TileProduct(TUTTI_PARAMETER ProductArgs args) {
     }
   };
 
-  for (int32_t chunk = 0; chunk < kTileStages - 1; ++chunk) fetch(chunk);
-  end_leaves(0);
-  for (int32_t chunk = 0; chunk < chunks; ++chunk) {
-    CopyWait<kTileStages - 2>();
+  for (int32_t chunk = first; chunk < first + kAhead; ++chunk) fetch(chunk);
+  end_leaves(first);
+  for (int32_t chunk = first; chunk < last; ++chunk) {
+    CopyWait<kAhead - 1>();
     SyncBlock();  // everybody's copies are here, and nobody reads the stage before this one
-    fetch(chunk + kTileStages - 1);
-    const char* const stage = ring + chunk % kTileStages * kStageBytes + lane * 16;
+    fetch(chunk + kAhead);
+    const char* const stage = ring + (chunk - first) % Shape::kStages * kStageBytes + lane * 16;
     Words weights[Shape::kOut][2];
     TUTTI_UNROLL
     for (int i = 0; i < Shape::kOut; ++i) {
@@ -190,51 +238,62 @@ TUTTI_KERNEL void TileProduct(TUTTI_PARAMETER ProductArgs args) {
     }
     end_leaves(chunk + 1);
   }
+  const LeafTarget target =
+      kLevels == 0 ? TargetOf(args, own_leaf) : LeafTarget{args.out, args.out_stride};
   TUTTI_UNROLL
   for (int i = 0; i < Shape::kOut; ++i) {
     TUTTI_UNROLL
     for (int r = 0; r < Shape::kRows; ++r) {
-      const int64_t tile = BlockX() * Shape::kBlockOut + out_warp * Shape::kOut + i;
-      const int64_t rows = BlockY() * Shape::kBlockRows + row_warp * Shape::kRows + r;
-      StoreTile(sum[i * Shape::kRows + r], args.out, args.out_stride,
+      const int64_t tile = out_tile + out_warp * Shape::kOut + i;
+      const int64_t rows = row_tile + row_warp * Shape::kRows + r;
+      StoreTile(sum[i * Shape::kRows + r], target.out, target.stride,
                 static_cast<int32_t>(rows) * kTileRows, args.rows,
                 static_cast<int32_t>(tile) * kTileOut, args.out_features);
     }
   }
 }
 
-using SmallTile = TileShape<2, 4, 2, 2>;      // 64 features by 64 rows
-using LargeTile = TileShape<2, 8, 4, 2>;      // 128 by 128, one leaf
-using LargeLeafTile = TileShape<2, 4, 4, 2>;  // 128 by 64: the pending leaves need registers too
+// 64 features by 64 rows, of one leaf. Blocks are few, so each has much under way.
+using SmallTile = TileShape<2, 4, 2, 2, kSmallTileStages>;
+// 128 by 128, one leaf: a warp's 64 by 64 ask shared memory for half of what 32 by 64 would, which
+// tensor cores would have to wait for.
+using LargeTile = TileShape<4, 8, 2, 2, kTileStages>;
+// 128 by 64: the pending leaves need registers too.
+using LargeLeafTile = TileShape<2, 4, 4, 2, kTileStages>;
 
 template <bool kBf16, int kRowTiles>
 void LaunchStream(const ProductArgs& args, Launcher* launcher) {
   constexpr int kBytes = kStreamStages * (2 + kRowTiles) * kPieceBytes;
   Launch(&StreamProduct<kBf16, kRowTiles>, {args.out_tiles, args.leaves.leaves}, kWarp, kBytes,
          launcher, args);
-  if (args.leaves.leaves == 1) return;
-  const int64_t count = int64_t{1} * args.rows * args.out_features;
-  Launch(&AddLeafSums, {(count + kRowThreads - 1) / kRowThreads}, kRowThreads, 0, launcher, args);
 }
 
 template <bool kBf16, class Shape, int kLevels>
 void LaunchTiles(const ProductArgs& args, Launcher* launcher) {
   const Grid grid = {
-      (args.out_tiles + Shape::kBlockOut - 1) / Shape::kBlockOut,
-      (args.rows + Shape::kBlockRows * kTileRows - 1) / (Shape::kBlockRows * kTileRows)};
+      int64_t{1} * RowBlocks<Shape>(args.rows) * (kLevels == 0 ? args.leaves.leaves : 1),
+      (args.out_tiles + Shape::kBlockOut - 1) / Shape::kBlockOut};
   Launch(&TileProduct<kBf16, Shape, kLevels>, grid, Shape::kThreads, Shape::kSharedBytes, launcher,
          args);
 }
 
 template <bool kBf16>
 void LaunchOf(const ProductArgs& args, Launcher* launcher) {
-  if (args.rows <= kTileRows) return LaunchStream<kBf16, 1>(args, launcher);
-  if (args.rows <= kStreamRows) return LaunchStream<kBf16, 2>(args, launcher);
-  if (args.rows < kLargeTileRows) {
-    return LaunchTiles<kBf16, SmallTile, kLeafLevels>(args, launcher);
+  const bool whole = args.leaves.leaves == 1;
+  if (args.rows > kLeafSumRows) {
+    if (whole) return LaunchTiles<kBf16, LargeTile, 0>(args, launcher);
+    return LaunchTiles<kBf16, LargeLeafTile, kLeafLevels>(args, launcher);
   }
-  if (args.leaves.leaves == 1) return LaunchTiles<kBf16, LargeTile, 0>(args, launcher);
-  return LaunchTiles<kBf16, LargeLeafTile, kLeafLevels>(args, launcher);
+  if (args.rows <= kTileRows) {
+    LaunchStream<kBf16, 1>(args, launcher);
+  } else if (args.rows <= kStreamRows) {
+    LaunchStream<kBf16, 2>(args, launcher);
+  } else {
+    LaunchTiles<kBf16, SmallTile, 0>(args, launcher);
+  }
+  if (whole) return;
+  Launch(&AddLeafSums, {args.rows, (args.out_features + kRowThreads - 1) / kRowThreads},
+         kRowThreads, 0, launcher, args);
 }
 
 TUTTI_KERNEL void PackRows(TUTTI_PARAMETER PackRowsArgs args) {

@@ -25,7 +25,7 @@ struct ProductArgs {
 
 // Floats of leaf_sums that a product needs.
 inline int64_t LeafSumCount(const LeafMap& leaves, int64_t rows, int64_t out_features) {
-  return leaves.leaves == 1 || rows > kStreamRows ? 0 : leaves.leaves * rows * out_features;
+  return leaves.leaves == 1 || rows > kLeafSumRows ? 0 : leaves.leaves * rows * out_features;
 }
 // REQUIRES: rows > 0
 void LaunchProduct(DType type, const ProductArgs& args, Launcher* launcher);
