@@ -104,10 +104,43 @@ int64_t RowExchange::BlockBytes(const RowQuestion& question) const {
   return bytes;
 }
 
-void RowExchange::Fill(const RowQuestion& question, TensorView raw, TensorView adjusted,
-                       std::span<std::byte> block) {
+std::span<const RowBest> RowExchange::BestOfRows(TensorView logits) {
+  const auto rows = static_cast<size_t>(logits.rows);
+  bests_.assign(rows, RowBest());
+  best_ids_.resize(rows);
+  backend_->ArgMax(logits, best_ids_);
+  // As one row, of which each best has its place.
+  TensorView all = logits;
+  all.rows = 1;
+  all.cols = (logits.rows - 1) * logits.row_stride + logits.cols;
+  CHECK(all.cols <= std::numeric_limits<int32_t>::max());
+  best_places_.clear();
+  for (size_t r = 0; r < rows; ++r) {
+    const auto row = static_cast<int64_t>(r);
+    if (best_ids_[r] < 0) {
+      bests_[r] = NoBest(logits.Rows(row, 1));
+    } else {
+      best_places_.push_back(static_cast<int32_t>(row * logits.row_stride + best_ids_[r]));
+    }
+  }
+  best_logits_.resize(best_places_.size());
+  if (!best_places_.empty()) backend_->Pick(all, best_places_, best_logits_);
+  size_t picked = 0;
+  for (size_t r = 0; r < rows; ++r) {
+    if (best_ids_[r] < 0) continue;
+    const float logit = best_logits_[picked++];
+    bests_[r] = {.logit = logit,
+                 .raw = logit,
+                 .id = static_cast<int32_t>(best_ids_[r] + share_.own.begin),
+                 .state = RowBest::kNumber};
+  }
+  return bests_;
+}
+
+void RowExchange::Fill(const RowQuestion& question, const RowBest& best, TensorView raw,
+                       TensorView adjusted, std::span<std::byte> block) {
   Writer writer(block);
-  writer.Put(BestOf(raw, raw));
+  writer.Put(best);
   if (question.adjusted) writer.Put(BestOf(raw, adjusted));
   const auto put_sums = [&](TensorView logits, double inverse_temperature) {
     for (const Range& leaf : share_.leaves) {
@@ -148,16 +181,17 @@ void RowExchange::FillList(int64_t count, TensorView raw, TensorView adjusted,
   }
 }
 
+RowBest RowExchange::NoBest(TensorView row) {
+  double sum = 0;
+  backend_->LogSumExp(row, 1, {&sum, 1});
+  return {.state = sum == -kInfinity ? RowBest::kNothing : RowBest::kPoisoned};
+}
+
 RowBest RowExchange::BestOf(TensorView raw, TensorView adjusted) {
   RowBest best;
   int32_t id = -1;
   backend_->ArgMax(adjusted, {&id, 1});
-  if (id < 0) {
-    double sum = 0;
-    backend_->LogSumExp(adjusted, 1, {&sum, 1});
-    best.state = sum == -kInfinity ? RowBest::kNothing : RowBest::kPoisoned;
-    return best;
-  }
+  if (id < 0) return NoBest(adjusted);
   backend_->Pick(adjusted, {&id, 1}, {&best.logit, 1});
   backend_->Pick(raw, {&id, 1}, {&best.raw, 1});
   return {.logit = best.logit,

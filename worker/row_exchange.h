@@ -63,10 +63,13 @@ class RowExchange {
 
   // Bytes of the block of one rank; a multiple of 8.
   int64_t BlockBytes(const RowQuestion& question) const;
+  // The best of this rank's own logits of every row. All rows are asked about at once: an answer
+  // from a device takes longer than what it says.  Valid until the next call.
+  std::span<const RowBest> BestOfRows(kernels::TensorView logits);
   // Writes this rank's block. `raw` and `adjusted` are one row of its logits each, the same view
-  // when nothing is adjusted.
-  void Fill(const RowQuestion& question, kernels::TensorView raw, kernels::TensorView adjusted,
-            std::span<std::byte> block);
+  // when nothing is adjusted; `best` is BestOfRows' of `raw`.
+  void Fill(const RowQuestion& question, const RowBest& best, kernels::TensorView raw,
+            kernels::TensorView adjusted, std::span<std::byte> block);
   // blocks[r] is rank r's.
   void Merge(const RowQuestion& question, std::span<const std::span<const std::byte>> blocks,
              RowAnswer* answer) const;
@@ -80,6 +83,8 @@ class RowExchange {
                   std::vector<WalkCandidate>* out) const;
 
  private:
+  // Of a row without a largest number.
+  RowBest NoBest(kernels::TensorView row);
   RowBest BestOf(kernels::TensorView raw, kernels::TensorView adjusted);
 
   kernels::Backend* const backend_;
@@ -88,6 +93,9 @@ class RowExchange {
   std::vector<kernels::Candidate> candidates_;
   std::vector<int32_t> candidate_ids_;
   std::vector<float> candidate_raw_;
+  std::vector<RowBest> bests_;
+  std::vector<int32_t> best_ids_, best_places_;
+  std::vector<float> best_logits_;
 };
 
 }  // namespace tutti

@@ -151,11 +151,13 @@ absl::Status Sampler::SampleGroup(TensorView logits, std::span<const SampleRow> 
     questions.push_back(QuestionOf(*row.sequence, options_.vocab_size));
     begin.push_back(begin.back() + exchange_.BlockBytes(questions.back()));
   }
+  const std::span<const RowBest> bests = exchange_.BestOfRows(logits);
   TUTTI_ASSIGN_OR_RETURN(const auto block, blocks_.Begin(begin.back()));
   for (size_t i = 0; i < rows.size(); ++i) {
     const TensorView raw = logits.Rows(static_cast<int64_t>(i), 1);
     const TensorView adjusted = questions[i].adjusted ? Adjusted(raw, *rows[i].sequence) : raw;
-    exchange_.Fill(questions[i], raw, adjusted, block.subspan(begin[i], begin[i + 1] - begin[i]));
+    exchange_.Fill(questions[i], bests[i], raw, adjusted,
+                   block.subspan(begin[i], begin[i + 1] - begin[i]));
   }
   TUTTI_RETURN_IF_ERROR(blocks_.Exchange());
   // A draw may need the blocks' memory for another exchange, so all rows are merged first.

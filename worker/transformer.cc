@@ -398,9 +398,11 @@ absl::Status Transformer::SampleAll(const Batch& batch, std::vector<v1::SampledT
     const auto count = static_cast<int64_t>(rows.size());
     const TensorView input = scratch_.logit_input.Rows(0, count);
     const TensorView logits = scratch_.logits.Rows(0, count);
-    for (int64_t i = 0; i < count; ++i) {
-      backend_->RmsNorm(scratch_.residual.Rows(rows[i].row, 1), weights_.final_norm,
-                        config_.rms_norm_eps, input.Rows(i, 1));
+    for (int64_t i = 0, end = 0; i < count; i = end) {
+      end = i + 1;
+      while (end < count && rows[end].row == rows[end - 1].row + 1) ++end;
+      backend_->RmsNorm(scratch_.residual.Rows(rows[i].row, end - i), weights_.final_norm,
+                        config_.rms_norm_eps, input.Rows(i, end - i));
     }
     backend_->MatMul(input, *weights_.head, logits);
     if (observer_) observer_(rows, logits);
