@@ -13,10 +13,8 @@ struct Larger {
 };
 
 TUTTI_KERNEL void ScaleRows(TUTTI_PARAMETER ScaleRowsArgs args) {
-  const int64_t i = BlockX() * ThreadCount() + ThreadIndex();
-  if (i >= args.rows * args.cols) return;
-  const int64_t r = i / args.cols;
-  args.x[r * args.stride + i % args.cols] *= args.scale[r];
+  const int64_t r = BlockX(), c = BlockY() * ThreadCount() + ThreadIndex();
+  if (c < args.cols) args.x[r * args.stride + c] *= args.scale[r];
 }
 
 // A warp per row. Expert e belongs to lane e % 32, which alone marks it as taken.
@@ -54,9 +52,8 @@ TUTTI_KERNEL void SelectExperts(TUTTI_PARAMETER SelectExpertsArgs args) {
 }
 
 TUTTI_KERNEL void SumRows(TUTTI_PARAMETER SumRowsArgs args) {
-  const int64_t i = BlockX() * ThreadCount() + ThreadIndex();
-  if (i >= args.rows * args.cols) return;
-  const int64_t r = i / args.cols, c = i % args.cols;
+  const int64_t r = BlockX(), c = BlockY() * ThreadCount() + ThreadIndex();
+  if (c >= args.cols) return;
   const int32_t* const source = args.source + r * args.terms;
   float sum = 0;
   if (args.weights == nullptr) {
@@ -70,18 +67,16 @@ TUTTI_KERNEL void SumRows(TUTTI_PARAMETER SumRowsArgs args) {
   args.out[r * args.out_stride + c] = sum;
 }
 
-Grid BlocksOver(int64_t elements) { return {(elements + kRowThreads - 1) / kRowThreads, 1}; }
-
 }  // namespace
 
 void LaunchScaleRows(const ScaleRowsArgs& args, Launcher* launcher) {
-  Launch(&ScaleRows, BlocksOver(args.rows * args.cols), kRowThreads, 0, launcher, args);
+  Launch(&ScaleRows, GridOver(args.rows, args.cols, kRowThreads), kRowThreads, 0, launcher, args);
 }
 void LaunchSelectExperts(const SelectExpertsArgs& args, Launcher* launcher) {
   Launch(&SelectExperts, {args.rows, 1}, kWarp, args.experts, launcher, args);
 }
 void LaunchSumRows(const SumRowsArgs& args, Launcher* launcher) {
-  Launch(&SumRows, BlocksOver(args.rows * args.cols), kRowThreads, 0, launcher, args);
+  Launch(&SumRows, GridOver(args.rows, args.cols, kRowThreads), kRowThreads, 0, launcher, args);
 }
 
 }  // namespace tutti::kernels::cuda

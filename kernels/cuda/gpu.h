@@ -49,6 +49,12 @@ struct Grid {
   int64_t y = 1;
 };
 
+// A thread for each element of a matrix, without dividing by its width: x counts rows, y blocks of
+// `threads` columns.
+inline Grid GridOver(int64_t rows, int64_t cols, int threads) {
+  return {rows, (cols + threads - 1) / threads};
+}
+
 // One start of a kernel, as data.
 struct KernelLaunch {
   const void* kernel = nullptr;  // the function

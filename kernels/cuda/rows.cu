@@ -51,11 +51,11 @@ TUTTI_KERNEL void HeadNormRope(TUTTI_PARAMETER HeadNormRopeArgs args) {
   }
 }
 
-// Applies `compute`(row, column) over all elements of a grid.
+// Applies `compute`(row, column) over all elements of GridOver.
 template <class Fn>
 TUTTI_DEVICE void ForElement(const ElementArgs& args, const Fn& compute) {
-  const int64_t i = BlockX() * ThreadCount() + ThreadIndex();
-  if (i < args.rows * args.cols) compute(i / args.cols, i % args.cols);
+  const int64_t column = BlockY() * ThreadCount() + ThreadIndex();
+  if (column < args.cols) compute(BlockX(), column);
 }
 
 TUTTI_KERNEL void AddRow(TUTTI_PARAMETER ElementArgs args) {
@@ -90,8 +90,7 @@ TUTTI_KERNEL void Convert(TUTTI_PARAMETER ElementArgs args) {
 }
 
 void LaunchElements(void (*kernel)(ElementArgs), const ElementArgs& args, Launcher* launcher) {
-  const int64_t blocks = (args.rows * args.cols + kRowThreads - 1) / kRowThreads;
-  Launch(kernel, {blocks, 1}, kRowThreads, 0, launcher, args);
+  Launch(kernel, GridOver(args.rows, args.cols, kRowThreads), kRowThreads, 0, launcher, args);
 }
 
 }  // namespace

@@ -24,14 +24,23 @@ struct BetterOf {
 
 // A block per row.
 TUTTI_KERNEL void ArgMax(TUTTI_PARAMETER LogitsArgs args) {
+  constexpr int kTogether = 8;  // loads under way: a row has one multiprocessor only
   const float* const row = args.logits + BlockX() * args.stride;
   Best best = {0, -1};
-  for (int64_t i = ThreadIndex(); i < args.vocab; i += kRowThreads) {
-    const float value = row[i];
-    if (!(value < Infinity())) {
-      best = {0, -2};
-    } else if (value > -Infinity()) {
-      best = BetterOf()(best, {value, static_cast<int32_t>(i)});
+  for (int64_t first = ThreadIndex(); first < args.vocab; first += kTogether * kRowThreads) {
+    float values[kTogether];
+    TUTTI_UNROLL
+    for (int j = 0; j < kTogether; ++j) {
+      const int64_t i = first + j * kRowThreads;
+      values[j] = i < args.vocab ? row[i] : -Infinity();
+    }
+    TUTTI_UNROLL
+    for (int j = 0; j < kTogether; ++j) {
+      if (!(values[j] < Infinity())) {
+        best = {0, -2};
+      } else if (values[j] > -Infinity()) {
+        best = BetterOf()(best, {values[j], static_cast<int32_t>(first + j * kRowThreads)});
+      }
     }
   }
   best = ReduceBlock(best, BetterOf());
