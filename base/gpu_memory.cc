@@ -48,6 +48,7 @@ int64_t GpuForUsable(int64_t usable_bytes) {
 void ProductBounds::Cover(int64_t packed, int64_t leaves, int64_t out_features, DType dtype) {
   if (dtype == DType::kF32) return;
   packed_width = std::max(packed_width, packed);
+  if (dtype == DType::kF16) scaled_leaves = std::max(scaled_leaves, leaves);
   if (leaves > 1) leaf_outputs = std::max(leaf_outputs, leaves * out_features);
 }
 
@@ -56,6 +57,7 @@ WorkBytes WorkBytesOf(const StepBounds& bounds, const ProductBounds& products) {
   constexpr int64_t kFloat = sizeof(float);
   WorkBytes bytes;
   bytes.packed_rows = RoundUp(bounds.rows, kTileRows) * products.packed_width * 2;
+  bytes.row_scales = bounds.rows * products.scaled_leaves * kFloat;
   bytes.leaf_sums = std::min(bounds.rows, kLeafSumRows) * products.leaf_outputs * kFloat;
   bytes.record_values = attention.records * attention.record_floats * kFloat;
   bytes.record_sums = attention.records * bounds.kv.kv_heads * kPairs * 2 * kFloat;

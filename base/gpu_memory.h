@@ -75,8 +75,9 @@ inline constexpr int64_t PaddedItems(int64_t items) {
 
 // What products need of the weights of a shard.
 struct ProductBounds {
-  int64_t packed_width = 0;  // k of the widest 16-bit weight, padding included
-  int64_t leaf_outputs = 0;  // the most that leaves times outputs of a 16-bit weight come to
+  int64_t packed_width = 0;   // k of the widest 16-bit weight, padding included
+  int64_t leaf_outputs = 0;   // the most that leaves times outputs of a 16-bit weight come to
+  int64_t scaled_leaves = 0;  // the most leaves of an f16 weight
 
   //   packed: k of the weight, each leaf padded to kChunkK
   void Cover(int64_t packed, int64_t leaves, int64_t out_features, DType dtype);
@@ -84,13 +85,14 @@ struct ProductBounds {
 
 // Bytes of every work space of the backend.
 struct WorkBytes {
-  int64_t packed_rows = 0, leaf_sums = 0;
+  int64_t packed_rows = 0, row_scales = 0, leaf_sums = 0;
   int64_t record_values = 0, record_sums = 0;
   int64_t carried = 0;  // each of what enters and what leaves
   int64_t results = 0;
   int64_t choice = 0;
   int64_t total() const {
-    return packed_rows + leaf_sums + record_values + record_sums + 2 * carried + results + choice;
+    return packed_rows + row_scales + leaf_sums + record_values + record_sums + 2 * carried +
+           results + choice;
   }
 };
 WorkBytes WorkBytesOf(const StepBounds& bounds, const ProductBounds& products);

@@ -122,24 +122,68 @@ TEST_P(MatMulTest, LeavesAddUpInTheTreeThatRanksUse) {
   // the same bits.
   constexpr int64_t kIn = 800, kOut = 70;
   const std::vector<int64_t> leaves = {0, 100, 210, 300, 395, 500, 600, 690, kIn};
-  Matrix w = Matrix(kOut, kIn, DType::kBF16).Fill(1);
-  Matrix in = Matrix(4, kIn).Fill(2);
-  Matrix whole = Product(*tested_, in, **tested_->Pack(Source(w, leaves)));
-  std::vector<Matrix> part;
-  for (int rank = 0; rank < 4; ++rank) {
-    const int64_t begin = leaves[2 * rank], end = leaves[2 * rank + 2];
-    WeightSource source;
-    source.parts = {w.view().Columns(begin, end - begin)};
-    source.leaf_begin = {0, leaves[2 * rank + 1] - begin, end - begin};
-    const auto packed = *tested_->Pack(source);
-    part.emplace_back(4, kOut);
-    tested_->MatMul(in.view().Columns(begin, end - begin), *packed, part.back().view());
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    Matrix w = Matrix(kOut, kIn, dtype).Fill(1);
+    Matrix in = Matrix(4, kIn).Fill(2);
+    // Beyond f16, in some leaves only.
+    for (int64_t k = 0; k < 450; ++k) in.set(1, k, in.at(1, k) * (k < 230 ? 1e6f : 1e5f));
+    Matrix whole = Product(*tested_, in, **tested_->Pack(Source(w, leaves)));
+    std::vector<Matrix> part;
+    for (int rank = 0; rank < 4; ++rank) {
+      const int64_t begin = leaves[2 * rank], end = leaves[2 * rank + 2];
+      WeightSource source;
+      source.parts = {w.view().Columns(begin, end - begin)};
+      source.leaf_begin = {0, leaves[2 * rank + 1] - begin, end - begin};
+      const auto packed = *tested_->Pack(source);
+      part.emplace_back(4, kOut);
+      tested_->MatMul(in.view().Columns(begin, end - begin), *packed, part.back().view());
+    }
+    for (int64_t r = 0; r < 4; ++r) {
+      for (int64_t n = 0; n < kOut; ++n) {
+        const float sum =
+            (part[0].at(r, n) + part[1].at(r, n)) + (part[2].at(r, n) + part[3].at(r, n));
+        ASSERT_EQ(sum, whole.at(r, n));
+      }
+    }
   }
-  for (int64_t r = 0; r < 4; ++r) {
-    for (int64_t n = 0; n < kOut; ++n) {
-      const float sum =
-          (part[0].at(r, n) + part[1].at(r, n)) + (part[2].at(r, n) + part[3].at(r, n));
-      ASSERT_EQ(sum, whole.at(r, n));
+}
+
+// Rows far beyond the largest f16, 65,504: alone, among others, in each leaf apart.
+TEST_P(MatMulTest, RowsMayBeBeyondTheWeightsType) {
+  constexpr int64_t kIn = 517, kOut = 70, kCount = 130;
+  for (const DType dtype : {DType::kF16, DType::kBF16}) {
+    Matrix w = Matrix(kOut, kIn, dtype).Fill(1);
+    Matrix in = Matrix(kCount, kIn).Fill(2, DType::kBF16);
+    for (const auto& leaves : {std::vector<int64_t>{}, EightLeaves(kIn)}) {
+      const auto packed = *tested_->Pack(Source(w, leaves));
+      const auto plain = *reference_->Pack(Source(w, leaves));
+      Matrix before = Product(*tested_, in, *packed);
+      Matrix large = in;
+      const float factors[] = {65504, 65536, 1e6f, 1e20f, 1e30f};
+      for (int64_t r = 0; r < kCount; r += 3) {
+        const float factor = factors[r / 3 % 5];
+        // Every second of them in a few places only, the others in all.
+        for (int64_t k = 0; k < kIn; k += r % 2 == 0 ? 1 : 100) {
+          large.set(r, k, RoundTo(DType::kBF16, in.at(r, k) * factor));
+        }
+      }
+      Matrix all = Product(*tested_, large, *packed),
+             expected = Product(*reference_, large, *plain);
+      for (int64_t r = 0; r < kCount; ++r) {
+        if (r % 3 != 0) {
+          EXPECT_TRUE(SameBits(all, r, before, r)) << "beside large rows, row " << r;
+        }
+        float largest = 0;
+        for (int64_t k = 0; k < kIn; ++k) largest = std::max(largest, std::abs(large.at(r, k)));
+        for (int64_t n = 0; n < kOut; ++n) {
+          ASSERT_NEAR(all.at(r, n), expected.at(r, n), 1e-4f * largest) << r << ", " << n;
+        }
+      }
+      for (const int64_t rows : {1, 7, 16, 17, 65}) {
+        Matrix few(rows, kOut);
+        tested_->MatMul(large.view().Rows(3, rows), *packed, few.view());
+        for (int64_t r = 0; r < rows; ++r) ASSERT_TRUE(SameBits(few, r, all, 3 + r)) << rows;
+      }
     }
   }
 }

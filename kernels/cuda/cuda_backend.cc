@@ -66,13 +66,11 @@ class CudaBackend : public Backend {
   }
   absl::StatusOr<int64_t> Reserve(const StepBounds& bounds) override {
     const gpu::WorkBytes work = gpu::WorkBytesOf(bounds, products_);
-    const std::pair<WorkSpace*, int64_t> spaces[] = {{&packed_rows_, work.packed_rows},
-                                                     {&leaf_sums_, work.leaf_sums},
-                                                     {&record_values_, work.record_values},
-                                                     {&record_sums_, work.record_sums},
-                                                     {&entering_, work.carried},
-                                                     {&leaving_, work.carried},
-                                                     {&results_, work.results}};
+    const std::pair<WorkSpace*, int64_t> spaces[] = {
+        {&packed_rows_, work.packed_rows}, {&row_scales_, work.row_scales},
+        {&leaf_sums_, work.leaf_sums},     {&record_values_, work.record_values},
+        {&record_sums_, work.record_sums}, {&entering_, work.carried},
+        {&leaving_, work.carried},         {&results_, work.results}};
     const gpu::ArrayBytes each = gpu::ArrayBytesOf(bounds);
     const std::pair<Uploads*, int64_t> arrays[] = {{&ids_, each.rows},
                                                    {&positions_, each.rows},
@@ -425,9 +423,12 @@ class CudaBackend : public Backend {
     const int64_t width = int64_t{1} * Chunks(w.leaves()) * kChunkK;
     const int64_t padded_rows = (in.rows + kTileRows - 1) / kTileRows * kTileRows;
     auto* const packed = packed_rows_.Of<uint16_t>(padded_rows * width);
+    const bool scaled = w.dtype() == DType::kF16;
+    float* const scale = scaled ? row_scales_.Of<float>(in.rows * w.leaves().leaves) : nullptr;
     LaunchPackRows({.in = in.f32(),
                     .in_stride = Stride(in),
                     .out = packed,
+                    .scale = scale,
                     .rows = static_cast<int32_t>(in.rows),
                     .leaves = w.leaves(),
                     .bf16 = w.dtype() == DType::kBF16},
@@ -441,7 +442,8 @@ class CudaBackend : public Backend {
         .out_features = static_cast<int32_t>(out.cols),
         .out_tiles = static_cast<int32_t>(w.out_tiles()),
         .leaves = w.leaves(),
-        .leaf_sums = leaf_sums_.Of<float>(LeafSumCount(w.leaves(), in.rows, out.cols))};
+        .leaf_sums = leaf_sums_.Of<float>(LeafSumCount(w.leaves(), in.rows, out.cols)),
+        .scale = scale};
     LaunchProduct(w.dtype(), args, runtime_.get());
   }
 
@@ -508,7 +510,7 @@ class CudaBackend : public Backend {
   const std::string numerics_class_;
   const std::unique_ptr<LaunchQueue> runtime_;
 
-  WorkSpace packed_rows_{runtime_.get()}, leaf_sums_{runtime_.get()};
+  WorkSpace packed_rows_{runtime_.get()}, row_scales_{runtime_.get()}, leaf_sums_{runtime_.get()};
   WorkSpace record_values_{runtime_.get()}, record_sums_{runtime_.get()};
   WorkSpace entering_{runtime_.get()}, leaving_{runtime_.get()}, results_{runtime_.get()};
 

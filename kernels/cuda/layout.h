@@ -64,6 +64,11 @@ TUTTI_HOST_DEVICE int64_t ActivationIndex(int64_t row, int32_t packed_k, int32_t
          (row % kPieceRows) * kChunkK + packed_k % kChunkK;
 }
 
+// Scales of packed activations: [row][leaf].
+TUTTI_HOST_DEVICE int64_t ScaleIndex(int64_t row, int32_t leaf, const LeafMap& map) {
+  return row * map.leaves + leaf;
+}
+
 // Adds the sums of leaves, given in order, in a binary tree of neighbours: `leaf` just ended with
 // `sum`. After the last leaf, `sum` is the total.
 template <int kCount, int kLevels>

@@ -49,6 +49,17 @@ inline float FromF16(uint16_t bits) { return F16ToF32(bits); }
 inline uint16_t ToF16(float value) { return F32ToF16(value); }
 #endif
 
+// The least power of two, 1 or more, by which `largest` has to be divided to round to a finite f16.
+//   largest: a finite magnitude
+TUTTI_DEVICE float F16Scale(float largest) {
+  constexpr float kInfinite = 65520;  // half way from 65,504 to what would be next
+  if (largest < kInfinite) return 1;
+  int exponent = 0;
+  const float mantissa = frexpf(largest, &exponent);  // in [0.5, 1)
+  const float scale = ldexpf(1, exponent - 16);       // brings it into [32768, 65536)
+  return mantissa * 65536 < kInfinite ? scale : 2 * scale;
+}
+
 template <bool kBf16>
 TUTTI_DEVICE uint16_t To16(float value) {
   return kBf16 ? ToBf16(value) : ToF16(value);

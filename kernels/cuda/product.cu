@@ -1,5 +1,6 @@
 #include "kernels/cuda/number_formats.h"
 #include "kernels/cuda/product.h"
+#include "kernels/cuda/reduce.h"
 
 namespace tutti::kernels::cuda {
 namespace {
@@ -37,6 +38,20 @@ struct LeafTarget {
 TUTTI_DEVICE LeafTarget TargetOf(const ProductArgs& args, int64_t leaf) {
   if (args.leaves.leaves == 1) return {args.out, args.out_stride};
   return {args.leaf_sums + leaf * args.rows * args.out_features, args.out_features};
+}
+
+// Multiplies one instruction's outputs, the sums of a leaf, by the scales of their rows.
+template <bool kBf16>
+TUTTI_DEVICE void ScaleBack(const ProductArgs& args, int leaf, int32_t row, float (&sum)[4]) {
+  if constexpr (!kBf16) {
+    TUTTI_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      const int32_t r = row + 2 * (Lane() % 4) + i;
+      const float scale = r < args.rows ? args.scale[ScaleIndex(r, leaf, args.leaves)] : 1;
+      sum[i] *= scale;
+      sum[2 + i] *= scale;
+    }
+  }
 }
 
 // Few rows: a warp streams 16 features of one leaf. What a lane multiplies is exactly what it
@@ -102,6 +117,7 @@ TUTTI_KERNEL void StreamProduct(TUTTI_PARAMETER ProductArgs args) {
   const LeafTarget target = TargetOf(args, leaf);
   TUTTI_UNROLL
   for (int r = 0; r < kRowTiles; ++r) {
+    ScaleBack<kBf16>(args, leaf, r * kTileRows, sum[r]);
     StoreTile(sum[r], target.out, target.stride, r * kTileRows, args.rows,
               static_cast<int32_t>(BlockX()) * kTileOut, args.out_features);
   }
@@ -197,11 +213,24 @@ TUTTI_KERNEL void TileProduct(TUTTI_PARAMETER ProductArgs args) {
   float sum[Shape::kOut * Shape::kRows][4] = {};
   float(&flat)[kSums] = reinterpret_cast<float(&)[kSums]>(sum);
   float pending[kLevels == 0 ? 1 : kLevels][kSums];
-  int32_t leaf = 0;
+  int32_t leaf = own_leaf;
+  const auto first_row = [&](int r) {
+    return static_cast<int32_t>((row_tile + row_warp * Shape::kRows + r) * kTileRows);
+  };
+  const auto scale_back = [&] {
+    TUTTI_UNROLL
+    for (int r = 0; r < Shape::kRows; ++r) {
+      TUTTI_UNROLL
+      for (int i = 0; i < Shape::kOut; ++i) {
+        ScaleBack<kBf16>(args, leaf, first_row(r), sum[i * Shape::kRows + r]);
+      }
+    }
+  };
   // Ends every leaf whose last chunk was the one before `next`, the empty ones among them.
   const auto end_leaves = [&](int32_t next) {
     if constexpr (kLevels > 0) {
       while (leaf < leaves && args.leaves.chunk[leaf + 1] == next) {
+        scale_back();
         AddLeaf<kSums, kLevels>(leaf, flat, pending);
         ++leaf;
         if (leaf == leaves) break;
@@ -238,6 +267,7 @@ TUTTI_KERNEL void TileProduct(TUTTI_PARAMETER ProductArgs args) {
     }
     end_leaves(chunk + 1);
   }
+  if constexpr (kLevels == 0) scale_back();
   const LeafTarget target =
       kLevels == 0 ? TargetOf(args, own_leaf) : LeafTarget{args.out, args.out_stride};
   TUTTI_UNROLL
@@ -245,9 +275,7 @@ TUTTI_KERNEL void TileProduct(TUTTI_PARAMETER ProductArgs args) {
     TUTTI_UNROLL
     for (int r = 0; r < Shape::kRows; ++r) {
       const int64_t tile = out_tile + out_warp * Shape::kOut + i;
-      const int64_t rows = row_tile + row_warp * Shape::kRows + r;
-      StoreTile(sum[i * Shape::kRows + r], target.out, target.stride,
-                static_cast<int32_t>(rows) * kTileRows, args.rows,
+      StoreTile(sum[i * Shape::kRows + r], target.out, target.stride, first_row(r), args.rows,
                 static_cast<int32_t>(tile) * kTileOut, args.out_features);
     }
   }
@@ -296,7 +324,7 @@ void LaunchOf(const ProductArgs& args, Launcher* launcher) {
          kRowThreads, 0, launcher, args);
 }
 
-TUTTI_KERNEL void PackRows(TUTTI_PARAMETER PackRowsArgs args) {
+TUTTI_KERNEL void PackBf16Rows(TUTTI_PARAMETER PackRowsArgs args) {
   const int32_t chunks = Chunks(args.leaves);
   const int64_t width = int64_t{1} * chunks * kChunkK;
   const int64_t i = BlockX() * ThreadCount() + ThreadIndex();
@@ -305,7 +333,32 @@ TUTTI_KERNEL void PackRows(TUTTI_PARAMETER PackRowsArgs args) {
   const auto packed = static_cast<int32_t>(i % width);
   const int32_t k = SourceK(args.leaves, packed);
   const float value = k < 0 ? 0 : args.in[row * args.in_stride + k];
-  args.out[ActivationIndex(row, packed, chunks)] = args.bf16 ? ToBf16(value) : ToF16(value);
+  args.out[ActivationIndex(row, packed, chunks)] = ToBf16(value);
+}
+
+// A block per row and leaf: it is read once for its largest number, and once, from the cache, to
+// be rounded.
+TUTTI_KERNEL void PackF16Rows(TUTTI_PARAMETER PackRowsArgs args) {
+  const int64_t row = BlockX();
+  const auto leaf = static_cast<int32_t>(BlockY());
+  const int32_t chunks = Chunks(args.leaves);
+  const float* const in = args.in + row * args.in_stride + args.leaves.begin[leaf];
+  const int32_t length = args.leaves.begin[leaf + 1] - args.leaves.begin[leaf];
+  float largest = 0;
+  for (int32_t k = ThreadIndex(); k < length; k += kRowThreads) {
+    const float magnitude = fabsf(in[k]);
+    // What is no number stays none, whatever the scale.
+    if (magnitude > largest && magnitude < __builtin_inff()) largest = magnitude;
+  }
+  largest = ReduceBlock(largest, [](float a, float b) { return a > b ? a : b; });
+  const float scale = F16Scale(largest), inverse = 1 / scale;
+  if (ThreadIndex() == 0) args.scale[ScaleIndex(row, leaf, args.leaves)] = scale;
+  const int32_t first = args.leaves.chunk[leaf] * kChunkK;
+  const int32_t padded = args.leaves.chunk[leaf + 1] * kChunkK - first;
+  for (int32_t k = ThreadIndex(); k < padded; k += kRowThreads) {
+    const float value = k < length ? in[k] * inverse : 0;
+    args.out[ActivationIndex(row, first + k, chunks)] = ToF16(value);
+  }
 }
 
 // A thread computes one feature of up to this many rows.
@@ -374,7 +427,11 @@ void LaunchProduct(DType type, const ProductArgs& args, Launcher* launcher) {
 }
 
 void LaunchPackRows(const PackRowsArgs& args, Launcher* launcher) {
-  LaunchOverElements(&PackRows, int64_t{1} * args.rows * Chunks(args.leaves) * kChunkK, args,
+  if (!args.bf16) {
+    return Launch(&PackF16Rows, {args.rows, args.leaves.leaves}, kRowThreads, kReduceSharedBytes,
+                  launcher, args);
+  }
+  LaunchOverElements(&PackBf16Rows, int64_t{1} * args.rows * Chunks(args.leaves) * kChunkK, args,
                      launcher);
 }
 

@@ -4,6 +4,11 @@
 // each leaf, in order, from zero, whichever kernel computes it and whatever rows stand beside it;
 // the leaves are added in the tree of AddLeaf. Row and column of an output inside the instruction
 // do not change its bits.
+//
+// Rows that f16 cannot hold are divided by a power of two on their way into a product with f16
+// weights, and its sums multiplied by it: each leaf of each row by its own, so that neither other
+// rows nor ranks are seen. Leaves of numbers that f16 holds keep theirs, as if there were no scales
+// (docs/decisions/0021-rows-beyond-f16.md).
 #pragma once
 
 #include "base/dtype.h"
@@ -20,7 +25,8 @@ struct ProductArgs {
   int32_t out_features = 0;
   int32_t out_tiles = 0;
   LeafMap leaves;
-  float* leaf_sums = nullptr;  // [leaves][rows][out_features], for few rows and several leaves
+  float* leaf_sums = nullptr;    // [leaves][rows][out_features], for few rows and several leaves
+  const float* scale = nullptr;  // f16 only: ScaleIndex
 };
 
 // Floats of leaf_sums that a product needs.
@@ -30,11 +36,13 @@ inline int64_t LeafSumCount(const LeafMap& leaves, int64_t rows, int64_t out_fea
 // REQUIRES: rows > 0
 void LaunchProduct(DType type, const ProductArgs& args, Launcher* launcher);
 
-// out = the rows of `in` rounded to the weight's type, zeros where a leaf is padded.
+// out = the rows of `in` rounded to the weight's type, zeros where a leaf is padded; of f16 divided
+// by `scale`, which is set.
 struct PackRowsArgs {
   const float* in = nullptr;  // [rows, k]
   int64_t in_stride = 0;
   uint16_t* out = nullptr;  // ActivationIndex
+  float* scale = nullptr;   // f16 only: ScaleIndex
   int32_t rows = 0;
   LeafMap leaves;
   bool bf16 = true;
