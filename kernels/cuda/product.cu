@@ -326,11 +326,9 @@ void LaunchOf(const ProductArgs& args, Launcher* launcher) {
 
 TUTTI_KERNEL void PackBf16Rows(TUTTI_PARAMETER PackRowsArgs args) {
   const int32_t chunks = Chunks(args.leaves);
-  const int64_t width = int64_t{1} * chunks * kChunkK;
-  const int64_t i = BlockX() * ThreadCount() + ThreadIndex();
-  if (i >= args.rows * width) return;
-  const int64_t row = i / width;
-  const auto packed = static_cast<int32_t>(i % width);
+  const int64_t row = BlockX();
+  const auto packed = static_cast<int32_t>(BlockY() * ThreadCount() + ThreadIndex());
+  if (packed >= chunks * kChunkK) return;
   const int32_t k = SourceK(args.leaves, packed);
   const float value = k < 0 ? 0 : args.in[row * args.in_stride + k];
   args.out[ActivationIndex(row, packed, chunks)] = ToBf16(value);
@@ -431,8 +429,8 @@ void LaunchPackRows(const PackRowsArgs& args, Launcher* launcher) {
     return Launch(&PackF16Rows, {args.rows, args.leaves.leaves}, kRowThreads, kReduceSharedBytes,
                   launcher, args);
   }
-  LaunchOverElements(&PackBf16Rows, int64_t{1} * args.rows * Chunks(args.leaves) * kChunkK, args,
-                     launcher);
+  Launch(&PackBf16Rows, GridOver(args.rows, Chunks(args.leaves) * kChunkK, kRowThreads),
+         kRowThreads, 0, launcher, args);
 }
 
 void LaunchPlainProduct(const PlainProductArgs& args, Launcher* launcher) {
