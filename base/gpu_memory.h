@@ -111,6 +111,10 @@ struct ArrayBytes {
 };
 ArrayBytes ArrayBytesOf(const StepBounds& bounds);
 
+// Taken where a stage has several ranks: in it arrive other ranks' values, some thousand rows of a
+// large model at a time, so that longer exchanges cost nothing by being cut.
+inline constexpr int64_t kExchangeWorkBytes = int64_t{16} << 20;
+
 // Everything that Backend::Reserve takes.
 inline int64_t OperatorBytes(const StepBounds& bounds, const ProductBounds& products) {
   return WorkBytesOf(bounds, products).total() + ArrayBytesOf(bounds).total();

@@ -294,6 +294,7 @@ constexpr PassedOn kPassedOn[] = {
     {"--cuda-graphs", "on, or off: every kernel of a GPU starts by itself", true},
     {"--speed", "auto: measured at start; off; or told, 20GB/s@100Gflop/s", true},
     {"--shared-memory-dir", "Where ranks of a stage exchange; empty: over their links", true},
+    {"--device-exchange", "Whose GPUs exchange directly: off, machine or network", true},
     {"--numerics-class", "Force a lower class than the machine offers", true},
 };
 

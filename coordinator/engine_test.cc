@@ -185,6 +185,26 @@ TEST_F(EngineTest, StatusCountsBytesPerToken) {
   EXPECT_EQ(status.requests().prompt_tokens(), 10u);
 }
 
+TEST_F(EngineTest, AStepThatTookLessThanNoTimeIsRefused) {
+  for (const int field : {0, 1, 2}) {
+    Serve(Options(2), 2);
+    Arrive(1, 10, 5);
+    Turn();
+    actions_.clear();
+    v1::Frame frame;
+    frame.set_epoch(epoch());
+    v1::StepDone* const done = frame.mutable_step_done();
+    done->set_step(1);
+    done->set_compute_us(field == 0 ? -1 : 4000);
+    done->set_wait_us(field == 1 ? INT64_MIN : 0);
+    done->set_exchange_wait_us(field == 2 ? -7 : 0);
+    Send(1, frame);
+    ASSERT_EQ(Taken<CloseWorker>().size(), 1u) << field;
+    EXPECT_THAT(std::string(Taken<CloseWorker>()[0].reason.message()),
+                testing::HasSubstr("no time is below 0"));
+  }
+}
+
 TEST_F(EngineTest, ABurstOfEventsIsOnePlan) {
   Serve(Options(1));
   actions_.clear();

@@ -198,6 +198,11 @@ absl::Status Pipeline::OnStepDone(Worker* worker, const v1::StepDone& done, Inst
     return absl::FailedPreconditionError(absl::StrCat(
         "step ", done.step(), " done, after ", shard.done_step, " of ", last_step_, " planned"));
   }
+  if (done.compute_us() < 0 || done.wait_us() < 0 || done.exchange_wait_us() < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "step ", done.step(), " took ", done.compute_us(), " us, waited ", done.wait_us(),
+        " us and ", done.exchange_wait_us(), " us for other ranks: no time is below 0"));
+  }
   shard.done_step = done.step();
   shard.work_since = now;
   CountTimes(&shard, done, now);

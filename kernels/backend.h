@@ -112,6 +112,7 @@ struct LaunchCounts {
 };
 
 class FamilyOperators;  // kernels/family_operators.h
+class DeviceExchange;   // kernels/device_exchange.h
 
 class Backend {
  public:
@@ -119,6 +120,8 @@ class Backend {
 
   // Null when the backend has none of them. Owned by the backend.
   virtual FamilyOperators* family_operators() { return nullptr; }
+  // Null when ranks can only exchange through the host's memory. Owned by the backend.
+  virtual DeviceExchange* device_exchange() { return nullptr; }
 
   virtual std::string_view name() const = 0;  // "cpu", "reference", "cuda"
   // Machines of one class give the same bits for the same input. See docs/decisions on numerics

@@ -14,6 +14,7 @@
 #include <span>
 
 #include "base/status.h"
+#include "kernels/tensor.h"
 
 namespace tutti::kernels {
 
@@ -52,6 +53,20 @@ class Collective {
   // The acquired memory as blocks: rank r's is bytes [begin[r], begin[r + 1]). Sends ours, fills in
   // the others'.   begin [ranks + 1]
   virtual absl::Status Gather(std::span<const int64_t> begin) = 0;
+
+  // Whether the ranks' devices can exchange without the host's memory in between. The next three
+  // are for backends with devices only; the first two are queued there like operators.
+  virtual bool on_device() const = 0;
+  // x := the sum of the ranks' x, of the device's memory, rows next to each other.
+  // REQUIRES: on_device()
+  virtual absl::Status SumOnDevice(TensorView x) = 0;
+  // Rank r's rows of x are [begin[r], begin[r + 1]): sends ours, fills in the others'.
+  // REQUIRES: on_device()
+  virtual absl::Status GatherOnDevice(TensorView x, std::span<const int64_t> begin) = 0;
+  // Waits until the devices have done what the ranks queued, so that the host may then wait for its
+  // own device in any way: behind an exchange that device may wait for ranks that never come. All
+  // ranks call it at the same places.
+  virtual absl::Status Settle() = 0;
 
   virtual CollectiveTraffic traffic() const = 0;
 };

@@ -55,6 +55,7 @@ int64_t ActivationBytes(const ModelConfig& config, const StageShare& share, int 
   int64_t bytes = WorkSpaceBytes(config, share.has_head, sizes.max_batch_tokens,
                                  sizes.max_sequences, ranks, rank, kind);
   if (kind == DeviceKind::kCuda) {
+    if (ranks > 1) bytes += gpu::kExchangeWorkBytes;
     bytes += gpu::OperatorBytes(StepBoundsOf(config, share, ranks, rank, sizes),
                                 ProductBoundsOf(config, share, ranks, rank));
   }

@@ -38,6 +38,10 @@ inline int64_t ExpertRows(const ModelConfig& config, int64_t max_batch_tokens) {
   return max_batch_tokens * config.experts_per_token;
 }
 
+// What ranks tell each other of their devices before the first step: eight descriptions of up to
+// 512 bytes.
+inline constexpr int64_t kCollectiveBytesMin = 4096;
+
 // Bytes of one such buffer: partial sums of the largest step, or on the last stage candidates for
 // the whole vocabulary, which a very flat distribution may need.
 inline int64_t CollectiveBufferBytes(const ModelConfig& config, bool has_head,
@@ -46,7 +50,7 @@ inline int64_t CollectiveBufferBytes(const ModelConfig& config, bool has_head,
   const int64_t sums = rows * config.hidden_size * static_cast<int64_t>(sizeof(float));
   const int64_t candidates =
       (config.vocab_size + kCollectiveExtraCandidates) * kCollectiveBytesPerCandidate;
-  return has_head ? std::max(sums, candidates) : sums;
+  return std::max({sums, has_head ? candidates : 0, kCollectiveBytesMin});
 }
 
 // All rows are f32. Living at once in a layer: residual, its norm, what the layer adds (over ranks,

@@ -52,7 +52,8 @@ Executor::Executor(Options options, Dialer* dialer, const Clock* clock)
               BeatIfDue();
             });
           },
-          this, clock) {}
+          this, clock),
+      devices_(options_.devices, clock) {}
 
 Executor::~Executor() {
   RequestStop();
@@ -84,7 +85,7 @@ void Executor::Run() {
   while (!stop_) {
     Tick();
     // A step exchanges with other ranks, so their links come first.
-    const bool ran = ranks_.ready() && stage_.RunOneStep([this] { BeatIfDue(); });
+    const bool ran = ReadyForSteps() && stage_.RunOneStep([this] { BeatIfDue(); });
     std::swap(events_, deferred_);
     if (events_.empty()) mailbox_->Drain(ran ? Instant() : NextWake(), &events_);
     for (WorkerEvent& event : events_) {
@@ -98,6 +99,20 @@ void Executor::Run() {
   coordinator_.Close(leaving);
   mailbox_->Close();
   ended_.set_value();
+}
+
+// The first time in an epoch that all links of ranks are up, their devices look for each other.
+bool Executor::ReadyForSteps() {
+  if (!ranks_.ready()) return false;
+  if (grouped_epoch_ == linked_epoch_) return true;
+  grouped_epoch_ = linked_epoch_;
+  const absl::Status status = devices_.Form(
+      options_.collective, &ranks_, stage_.shard().num_ranks(), stage_.shard().rank(), [this] {
+        ++progress_of_grouping_;
+        BeatIfDue();
+      });
+  if (!status.ok() && !absl::IsAborted(status)) Fail(status);
+  return status.ok();
 }
 
 void Executor::Take(WorkerEvent event) {
@@ -242,6 +257,7 @@ absl::Status Executor::BeginLinks(Epoch epoch) {
 }
 
 void Executor::EndLinks(const absl::Status& reason) {
+  options_.collective->LeaveDevices();
   ranks_.End();
   next_.clear();
   accepted_.End(reason);
@@ -279,7 +295,7 @@ void Executor::BeatIfDue() {
   next_beat_ = now + coordinator_.beat_interval();
   v1::Frame frame;
   frame.set_epoch(stage_.epoch().value());
-  frame.mutable_beat()->set_progress(stage_.progress_count());
+  frame.mutable_beat()->set_progress(stage_.progress_count() + progress_of_grouping_);
   frame.mutable_beat()->set_resident_bytes(ResidentBytes());
   frame.mutable_beat()->set_waiting_for(ranks_.waiting_for());
   coordinator_.Send(std::move(frame));

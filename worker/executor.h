@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "worker/accepted_links.h"
 #include "worker/coordinator_link.h"
+#include "worker/device_group.h"
 #include "worker/dialled_link.h"
 #include "worker/link_collective.h"
 #include "worker/link_events.h"
@@ -34,6 +35,7 @@ class Executor : private StageOutbox {
     PeerTable peers;
     StageRunnerFactory factory;
     LinkCollective* collective = nullptr;  // of the factory's runners
+    DeviceGroup::Options devices;          // of the factory's backend
     std::string memory_folder;             // where ranks of one machine meet; empty: nowhere
   };
 
@@ -62,6 +64,7 @@ class Executor : private StageOutbox {
   bool EndsEpoch(const WorkerEvent& event) const;
   absl::Status WaitWithinStep(Instant deadline);
   absl::Status BeginLinks(Epoch epoch);
+  bool ReadyForSteps();
   void EndLinks(const absl::Status& reason);
   void TakeCoordinatorFrame(v1::Frame frame);
   void AfterCoordinatorFrame();
@@ -87,8 +90,11 @@ class Executor : private StageOutbox {
   AcceptedLinks accepted_;
   RankLinks ranks_;
   StageWorker stage_;
-  Epoch linked_epoch_;  // whose links are held
-  Epoch failed_epoch_;  // the newest one that we reported as broken
+  DeviceGroup devices_;
+  Epoch grouped_epoch_;                // whose devices have, or have not, formed a group
+  uint64_t progress_of_grouping_ = 0;  // beside the stage's
+  Epoch linked_epoch_;                 // whose links are held
+  Epoch failed_epoch_;                 // the newest one that we reported as broken
   Instant next_beat_{};
   std::vector<WorkerEvent> events_;
   std::vector<WorkerEvent> deferred_;        // came while a step waited for a rank

@@ -56,6 +56,21 @@ inline constexpr int64_t kNumericFaultsMax = 16;
 // through the same threads, so this is scheduling noise; a second of it is a machine that stands.
 inline constexpr std::chrono::milliseconds kSentBufferPatience{1000};
 
+// Exchanges of devices between two agreements of the hosts. A device holds about 1,024 operations
+// that wait; a layer has two exchanges and at most twenty operations around them.
+inline constexpr int64_t kExchangesUnagreedMax = 64;
+// While a device works, the executor looks at its mailbox this often and at the device all the
+// time.
+inline constexpr std::chrono::microseconds kDeviceLookInterval{200};
+// How long devices may take for what one step queued between two looks of the host: the longest
+// step of a large model on a slow GPU takes a few seconds.
+inline constexpr std::chrono::milliseconds kDevicePatience{20'000};
+// For the devices of a stage to find each other: NCCL takes seconds on a machine that is busy
+// loading.
+inline constexpr std::chrono::milliseconds kFormPatience{30'000};
+// Between two looks at whether they have.
+inline constexpr std::chrono::milliseconds kFormLookInterval{2};
+
 // --- The shell: links and time ---
 
 // Frames that wait for the executor. A step's activation is a handful of chunks and StepsAheadMax

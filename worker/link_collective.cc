@@ -65,6 +65,8 @@ void LinkCollective::BeginEpoch(RankPort* port, Epoch epoch, int ranks, int rank
   rank_ = rank;
   sent_.assign(static_cast<size_t>(ranks), 0);
   received_.assign(static_cast<size_t>(ranks), 0);
+  LeaveDevices();
+  queued_ = 0;
   traffic_ = kernels::CollectiveTraffic();
 }
 
@@ -138,6 +140,93 @@ absl::Status LinkCollective::Gather(std::span<const int64_t> begin) {
                                   }));
   }
   return absl::OkStatus();
+}
+
+void LinkCollective::UseDevices(kernels::DeviceExchange* devices, Duration patience) {
+  devices_ = devices;
+  device_patience_ = patience;
+}
+
+void LinkCollective::LeaveDevices() {
+  if (devices_ != nullptr) devices_->Leave();
+  devices_ = nullptr;
+  queued_unagreed_ = 0;
+  settled_ = true;
+}
+
+absl::Status LinkCollective::SumOnDevice(kernels::TensorView x) {
+  const int64_t bytes = x.rows * x.cols * static_cast<int64_t>(sizeof(float));
+  return OnDevice(devices_->Sum(x), bytes, bytes);
+}
+
+absl::Status LinkCollective::GatherOnDevice(kernels::TensorView x, std::span<const int64_t> begin) {
+  const int64_t row_bytes = x.cols * static_cast<int64_t>(sizeof(float));
+  const int64_t own = (begin[rank_ + 1] - begin[rank_]) * row_bytes;
+  return OnDevice(devices_->Gather(x, begin), own, begin.back() * row_bytes - own);
+}
+
+absl::Status LinkCollective::OnDevice(const absl::Status& queued, int64_t bytes_out,
+                                      int64_t bytes_in) {
+  if (!queued.ok()) return LeaveAfter(queued);
+  traffic_.bytes_out += bytes_out;
+  traffic_.bytes_in += bytes_in;
+  ++traffic_.frames_out;
+  ++traffic_.frames_in;
+  ++queued_;
+  settled_ = false;
+  return ++queued_unagreed_ < kExchangesUnagreedMax ? absl::OkStatus() : Agree();
+}
+
+// That all ranks have queued as many exchanges as this one.
+absl::Status LinkCollective::Agree() {
+  constexpr int64_t kBlock = sizeof(int64_t);
+  auto memory = Acquire(ranks_ * kBlock);
+  if (!memory.ok()) return LeaveAfter(memory.status());
+  auto* const counts = reinterpret_cast<int64_t*>(memory->data());
+  counts[rank_] = queued_;
+  std::vector<int64_t> begin;
+  for (int rank = 0; rank <= ranks_; ++rank) begin.push_back(rank * kBlock);
+  if (absl::Status status = Gather(begin); !status.ok()) return LeaveAfter(std::move(status));
+  for (int rank = 0; rank < ranks_; ++rank) {
+    if (counts[rank] == queued_) continue;
+    return LeaveAfter(absl::FailedPreconditionError(
+        absl::StrCat(port_->NameOf(rank), " has queued ", counts[rank],
+                     " exchanges of devices in this epoch, this rank ", queued_)));
+  }
+  queued_unagreed_ = 0;
+  return absl::OkStatus();
+}
+
+absl::Status LinkCollective::Settle() {
+  if (settled_) return absl::OkStatus();
+  TUTTI_RETURN_IF_ERROR(Agree());
+  if (absl::Status status = WaitForDevices(); !status.ok()) return LeaveAfter(std::move(status));
+  settled_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status LinkCollective::WaitForDevices() {
+  const Instant begin = clock_->Now();
+  Instant look = begin + kDeviceLookInterval;
+  while (true) {
+    TUTTI_ASSIGN_OR_RETURN(const bool done, devices_->Settled());
+    if (done) return absl::OkStatus();
+    std::this_thread::yield();
+    const Instant now = clock_->Now();
+    if (now < look) continue;
+    TUTTI_RETURN_IF_ERROR(port_->Pause(now));
+    look = now + kDeviceLookInterval;
+    if (now < begin + device_patience_) continue;
+    return absl::DeadlineExceededError(
+        absl::StrCat("step ", step_, ": all ranks have queued their ", queued_,
+                     " exchanges of devices, but this rank's device has not done them after ",
+                     Milliseconds(device_patience_), " ms"));
+  }
+}
+
+absl::Status LinkCollective::LeaveAfter(absl::Status status) {
+  LeaveDevices();
+  return status;
 }
 
 // Nothing is sent when there is nothing to say: both sides know the sizes.

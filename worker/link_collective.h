@@ -9,6 +9,11 @@
 // What is sent is sent where it lies, so a buffer is written again only after the transport has let
 // go of it; buffers are taken once (Reserve) and used in turn.
 //
+// Where the ranks' devices exchange directly (DeviceExchange), what is here still decides who is to
+// blame: before anybody waits for a device, the ranks agree over their links that all of them have
+// queued the same exchanges. A rank that does not come is named as for any other exchange, and what
+// the devices wait for then cannot be a host.
+//
 // Thread: the executor's.
 #pragma once
 
@@ -20,6 +25,7 @@
 #include "base/clock.h"
 #include "base/ids.h"
 #include "kernels/collective.h"
+#include "kernels/device_exchange.h"
 #include "worker/buffer_pool.h"
 #include "worker/rank_port.h"
 
@@ -34,11 +40,20 @@ class LinkCollective : public kernels::Collective {
   // the next BeginEpoch or exchange
   void BeginEpoch(RankPort* port, Epoch epoch, int ranks, int rank);
 
+  // From now until the next BeginEpoch or LeaveDevices, exchanges of device memory go through
+  // `devices`, whose group stands and which lives so long. `patience`: for what they do.
+  void UseDevices(kernels::DeviceExchange* devices, Duration patience);
+  void LeaveDevices();
+
   absl::Status Reserve(int ranks, int64_t bytes) override;
   void BeginStep(uint64_t step) override { step_ = step; }
   absl::StatusOr<std::span<std::byte>> Acquire(int64_t bytes) override;
   absl::StatusOr<std::span<const float>> Sum() override;
   absl::Status Gather(std::span<const int64_t> begin) override;
+  bool on_device() const override { return devices_ != nullptr; }
+  absl::Status SumOnDevice(kernels::TensorView x) override;
+  absl::Status GatherOnDevice(kernels::TensorView x, std::span<const int64_t> begin) override;
+  absl::Status Settle() override;
   kernels::CollectiveTraffic traffic() const override { return traffic_; }
 
  private:
@@ -50,6 +65,12 @@ class LinkCollective : public kernels::Collective {
   template <class Fn>
   absl::Status Receive(int peer, int64_t total, const Fn& take);
   absl::Status Check(int peer, const RankPort::Received& received, int64_t offset, int64_t total);
+
+  absl::Status OnDevice(const absl::Status& queued, int64_t bytes_out, int64_t bytes_in);
+  absl::Status Agree();
+  absl::Status WaitForDevices();
+  // The devices' group is of no use after an error: they must not wait in it.
+  absl::Status LeaveAfter(absl::Status status);
 
   const Clock* const clock_;
 
@@ -65,6 +86,12 @@ class LinkCollective : public kernels::Collective {
   std::optional<BufferPool> pool_;
   int64_t buffers_max_ = 0;
   Buffer current_;
+
+  kernels::DeviceExchange* devices_ = nullptr;
+  Duration device_patience_{};
+  int64_t queued_ = 0;           // exchanges of devices in this epoch
+  int64_t queued_unagreed_ = 0;  // since the ranks last agreed on that number
+  bool settled_ = true;
 };
 
 }  // namespace tutti

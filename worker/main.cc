@@ -27,6 +27,7 @@ struct Flags {
   std::string peers_file;
   std::string memory;
   std::string speed = "auto";
+  std::string device_exchange = "machine";
   std::string cuda_graphs = "on";
   std::string log_level = "info";
   bool exit_with_parent = false;
@@ -100,6 +101,13 @@ void AddFlags(CLI::App* app, Flags* flags) {
                   "over their links")
       ->envname("TUTTI_SHARED_MEMORY_DIR")
       ->capture_default_str();
+  app->add_option("--device-exchange", flags->device_exchange,
+                  "Which ranks' GPUs exchange directly, through NCCL: off, machine (those of one "
+                  "machine) or network (others too; NCCL neither encrypts nor authenticates). "
+                  "Otherwise through the host")
+      ->envname("TUTTI_DEVICE_EXCHANGE")
+      ->check(CLI::IsMember({"off", "machine", "network"}))
+      ->capture_default_str();
   app->add_option(
          "--speed", flags->speed,
          "What the coordinator is told of this worker's speed: auto (CPUs measure at start, "
@@ -127,6 +135,12 @@ void AddFlags(CLI::App* app, Flags* flags) {
                 "End when the process that started this one ends");
 }
 
+kernels::DeviceExchangeScope ScopeNamed(std::string_view name) {
+  if (name == "off") return kernels::DeviceExchangeScope::kOff;
+  return name == "network" ? kernels::DeviceExchangeScope::kNetwork
+                           : kernels::DeviceExchangeScope::kMachine;
+}
+
 // What CLI11 cannot check.
 absl::Status Resolve(Flags* flags) {
   for (const std::string& peer : flags->peers) {
@@ -135,6 +149,7 @@ absl::Status Resolve(Flags* flags) {
   if (!flags->peers_file.empty()) {
     TUTTI_RETURN_IF_ERROR(Annotate(flags->worker.peers.AddFile(flags->peers_file), "--peers"));
   }
+  flags->worker.device_exchange = ScopeNamed(flags->device_exchange);
   if (!flags->memory.empty()) {
     auto bytes = ParseBytes(flags->memory);
     if (!bytes.ok()) return Annotate(bytes.status(), "--memory");
@@ -166,6 +181,12 @@ int Complain(const absl::Status& status, int code) {
   return code;
 }
 
+// NCCL listens on the first interface it finds, to anybody. Ranks of one machine need loopback
+// only.
+void KeepNcclOnThisMachine(kernels::DeviceExchangeScope scope) {
+  if (scope != kernels::DeviceExchangeScope::kNetwork) setenv("NCCL_SOCKET_IFNAME", "lo", 0);
+}
+
 // SIGTERM when the parent goes, also when it went before we asked.
 void ExitWithParent(pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -192,6 +213,7 @@ int Main(int argc, char** argv) {
   sigaddset(&signals, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   if (flags.exit_with_parent) ExitWithParent(parent);
+  KeepNcclOnThisMachine(flags.worker.device_exchange);
   auto worker = Worker::Start(flags.worker);
   if (!worker.ok()) return Complain(worker.status(), 1);
   int signal = 0;

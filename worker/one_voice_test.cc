@@ -144,6 +144,26 @@ TEST_P(OneVoiceTest, OverAnyNumberOfRanks) {
   }
 }
 
+// Sums and experts' rows move from device to device; the bits are those of one rank.
+TEST_P(OneVoiceTest, OverRanksWhoseDevicesExchange) {
+  if (GetParam().backend != "cuda-emulated") GTEST_SKIP() << "no devices that exchange";
+  ModelConfig config = *LoadModelConfig(GoldenDir(GetParam().checkpoint));
+  for (const bool whole_experts : {false, true}) {
+    config.whole_experts = whole_experts;
+    for (const int ranks : {2, 4}) {
+      if (!CheckRanks(config, ranks).ok() || (whole_experts && !config.has_experts())) continue;
+      TestPipeline pipeline({.model_dir = GoldenDir(GetParam().checkpoint),
+                             .backend = GetParam().backend,
+                             .ranks = {ranks},
+                             .whole_experts = whole_experts,
+                             .device_exchange = true,
+                             .num_blocks = 128});
+      EXPECT_TRUE(pipeline.on_device(0));
+      ExpectSame(pipeline, 6, 2);
+    }
+  }
+}
+
 TEST_P(OneVoiceTest, OnAnyNumberOfThreads) {
   if (GetParam().backend != "cpu") GTEST_SKIP() << "it has no threads of its own";
   for (const int threads : {2, 3, 5}) {
@@ -211,14 +231,15 @@ INSTANTIATE_TEST_SUITE_P(All, OneVoiceTest, ::testing::ValuesIn(Cases()), [](con
   return name;
 });
 
-// A layer of many experts can take longer than a lease: each of them shows.
-TEST(Progress, ShowsWithEveryExpert) {
+// A layer of a large model can take longer than a lease: its products, its attention and each of
+// its experts show.
+TEST(Progress, ShowsWithEveryLargeOperator) {
   TestPipeline pipeline({.model_dir = GoldenDir("families/qwen3-moe-f32"), .backend = "cpu"});
   const uint64_t before = pipeline.progress(0);
   pipeline.Generate({{.prompt = {1, 2, 3}, .max_tokens = 1}}, 0);
   const ModelConfig& config = pipeline.config();
   EXPECT_GE(pipeline.progress(0) - before,
-            static_cast<uint64_t>(config.num_layers * (1 + config.experts_per_token)));
+            static_cast<uint64_t>(config.num_layers * (4 + config.experts_per_token)));
 }
 
 }  // namespace

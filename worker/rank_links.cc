@@ -274,7 +274,7 @@ absl::Status RankLinks::WaitFor(Peer* peer, Instant wake, Instant deadline) {
   if (now >= deadline) {
     return absl::DeadlineExceededError(
         absl::StrCat("nothing came from ", NameOf(peer->rank), " for ",
-                     static_cast<int64_t>(Milliseconds(patience_)), " ms"));
+                     static_cast<int64_t>(Milliseconds(patience_ + extra_patience_)), " ms"));
   }
   waiting_for_ = peer->worker_id;
   const absl::Status status = wait_(std::min({wake, peer->give_up, deadline}));
@@ -293,11 +293,12 @@ absl::StatusOr<RankPort::Received> RankLinks::Receive(int rank) {
     if (is_soon && polls % kMemoryPollsPerLook != 0) {
       std::this_thread::yield();
     } else if (is_soon) {
-      TUTTI_RETURN_IF_ERROR(WaitFor(&peer, Instant(), begin + patience_));
+      TUTTI_RETURN_IF_ERROR(WaitFor(&peer, Instant(), begin + patience_ + extra_patience_));
     } else if (!UsesMemory(peer)) {
-      TUTTI_RETURN_IF_ERROR(WaitFor(&peer, kInstantNever, begin + patience_));
+      TUTTI_RETURN_IF_ERROR(WaitFor(&peer, kInstantNever, begin + patience_ + extra_patience_));
     } else if (peer.pipe->FallAsleep()) {
-      const absl::Status status = WaitFor(&peer, kInstantNever, begin + patience_);
+      const absl::Status status =
+          WaitFor(&peer, kInstantNever, begin + patience_ + extra_patience_);
       peer.pipe->WakeUp();
       TUTTI_RETURN_IF_ERROR(status);
     }

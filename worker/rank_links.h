@@ -62,6 +62,8 @@ class RankLinks : public RankPort {
 
   void Send(int rank, v1::Frame frame, Payload payload) override;
   absl::StatusOr<Received> Receive(int rank) override;
+  void AllowSilence(Duration extra) override { extra_patience_ = extra; }
+  absl::Status Pause(Instant until) override { return wait_(until); }
   std::string NameOf(int rank) const override;
 
  private:
@@ -105,6 +107,7 @@ class RankLinks : public RankPort {
   Epoch epoch_;
   std::vector<Peer> peers_;
   Duration patience_{};
+  Duration extra_patience_{};
   std::string waiting_for_;
 };
 

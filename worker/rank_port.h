@@ -2,6 +2,7 @@
 // queues between threads in tests.
 #pragma once
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "transport/link.h"
 #include "tutti/v1/peer.pb.h"
@@ -23,6 +24,12 @@ class RankPort {
   // The next frame from `rank`; waits for it. UNAVAILABLE: the rank is gone; DEADLINE_EXCEEDED: it
   // is silent; both name it. ABORTED: the epoch is over.
   virtual absl::StatusOr<Received> Receive(int rank) = 0;
+
+  // From now on a rank may be silent so much longer than usual.
+  virtual void AllowSilence(Duration extra) = 0;
+
+  // Lets something happen, at the latest until `until`. ABORTED: the epoch is over.
+  virtual absl::Status Pause(Instant until) = 0;
 
   // A rank as people know it: "rank 1 (w1)".
   virtual std::string NameOf(int rank) const = 0;

@@ -10,10 +10,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "worker/device_group.h"
 #include "worker/testing_ranks.h"
 #include "worker/transformer.h"
 #ifdef TUTTI_TEST_EMULATED_GPU
 #include "kernels/cuda/emulated/emulated_backend.h"
+#include "kernels/cuda/emulated/nccl_emulated.h"
 #endif
 
 namespace tutti::testing {
@@ -31,10 +33,19 @@ class Outbox : public StageOutbox {
   std::vector<StageWorker*> next;
 };
 
-std::unique_ptr<kernels::Backend> MakeBackend(const TestPipelineOptions& options) {
+std::shared_ptr<kernels::cuda::Nccl> MakeNccl([[maybe_unused]] const TestPipelineOptions& options) {
+#ifdef TUTTI_TEST_EMULATED_GPU
+  if (options.device_exchange) return std::make_shared<kernels::cuda::EmulatedNccl>();
+#endif
+  return nullptr;
+}
+
+std::unique_ptr<kernels::Backend> MakeBackend(
+    const TestPipelineOptions& options,
+    [[maybe_unused]] const std::shared_ptr<kernels::cuda::Nccl>& nccl) {
 #ifdef TUTTI_TEST_EMULATED_GPU
   if (options.backend == "cuda-emulated") {
-    return kernels::cuda::MakeEmulatedBackend(options.graphs);
+    return kernels::cuda::MakeEmulatedBackend(options.graphs, nccl);
   }
 #endif
   auto backend =
@@ -102,7 +113,8 @@ struct TestPipeline::Stage {
   std::vector<Member> members;
 };
 
-TestPipeline::TestPipeline(const TestPipelineOptions& options) : options_(options) {
+TestPipeline::TestPipeline(const TestPipelineOptions& options)
+    : options_(options), nccl_(MakeNccl(options)) {
   auto config = LoadModelConfig(options.model_dir);
   CHECK(config.ok()) << config.status();
   config_ = *config;
@@ -144,7 +156,7 @@ std::unique_ptr<TestPipeline::Stage> TestPipeline::MakeStage(const v1::AssignSha
   auto& ready = ready_.emplace_back(static_cast<size_t>(shard.num_ranks()));
   for (int rank = 0; rank < shard.num_ranks(); ++rank) {
     Stage::Member& member = stage->members[rank];
-    member.backend = MakeBackend(options_);
+    member.backend = MakeBackend(options_, nccl_);
     StageRunnerFactory factory =
         [this, backend = member.backend.get(),
          load = MakeTransformerFactory({.dir = options_.model_dir,
@@ -175,7 +187,17 @@ std::unique_ptr<TestPipeline::Stage> TestPipeline::MakeStage(const v1::AssignSha
     CHECK(member.worker->status().ok()) << member.worker->status();
     ready[rank] = member.outbox.to_coordinator.back().shard_ready();
   }
+  stage->ranks.Run([&](int rank) {
+    DeviceGroup group({.devices = stage->members[rank].backend->device_exchange()}, &clock_);
+    const absl::Status formed = group.Form(stage->ranks.collective(rank), stage->ranks.port(rank),
+                                           shard.num_ranks(), rank, [] {});
+    CHECK(formed.ok()) << formed;
+  });
   return stage;
+}
+
+bool TestPipeline::on_device(size_t stage) const {
+  return stages_[stage]->ranks.collective(0)->on_device();
 }
 
 kernels::CollectiveTraffic TestPipeline::exchanged(size_t stage, int rank) const {

@@ -16,6 +16,10 @@
 #include "worker/link_collective.h"
 #include "worker/stage_worker.h"
 
+namespace tutti::kernels::cuda {
+class Nccl;
+}
+
 namespace tutti::testing {
 
 // The golden checkpoint called `name`, below tests/golden.
@@ -50,6 +54,7 @@ struct TestPipelineOptions {
   std::vector<int32_t> layers;  // per stage; empty: one stage
   std::vector<int> ranks;       // per stage; empty: one each
   bool whole_experts = false;
+  bool device_exchange = false;  // "cuda-emulated": ranks sum and gather through emulated NCCL
   int32_t block_size = 16;
   int32_t num_blocks = 64;
   int32_t max_batch_tokens = 128;
@@ -80,6 +85,8 @@ class TestPipeline {
   const v1::ShardReady& ready(size_t stage, int rank = 0) const { return ready_[stage][rank]; }
   kernels::CollectiveTraffic exchanged(size_t stage, int rank) const;
   kernels::LaunchCounts launches(size_t stage, int rank = 0) const;
+  // Whether the ranks of a stage exchange from device to device.
+  bool on_device(size_t stage) const;
   // Units of work that the stage has shown so far.
   uint64_t progress(size_t stage) const;
 
@@ -92,6 +99,7 @@ class TestPipeline {
   const TestPipelineOptions options_;
   ModelConfig config_;
   SystemClock clock_;
+  std::shared_ptr<kernels::cuda::Nccl> nccl_;  // of all workers; null: none
   std::vector<std::unique_ptr<Stage>> stages_;
   std::vector<std::vector<v1::ShardReady>> ready_;  // [stage][rank]
   std::vector<float> last_logits_;

@@ -1,6 +1,8 @@
 // For tests: the ranks of a stage as threads of one process, their frames in queues.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -30,6 +32,8 @@ class TestRanks {
 
   int ranks() const { return static_cast<int>(collectives_.size()); }
   LinkCollective* collective(int rank) { return collectives_[rank].get(); }
+  RankPort* port(int rank) { return ports_[rank].get(); }
+  const Clock* clock() const { return &clock_; }
 
   // Runs fn(rank) on a thread for each rank.
   void Run(const std::function<void(int)>& fn) {
@@ -42,8 +46,11 @@ class TestRanks {
   // Changes frames on their way; for tests of what is checked.
   std::function<void(int from, RankPort::Received* frame)> meddle;
   std::chrono::milliseconds patience{30'000};
+  std::atomic<bool> over{false};  // the epoch; seen in pauses only
 
  private:
+  static constexpr std::chrono::milliseconds kLongestPause{1};
+
   class Port : public RankPort {
    public:
     Port(TestRanks* all, int rank) : all_(all), rank_(rank) {}
@@ -63,6 +70,11 @@ class TestRanks {
       Received received = std::move(queue.front());
       queue.pop_front();
       return received;
+    }
+    void AllowSilence(Duration) override {}
+    absl::Status Pause(Instant until) override {
+      std::this_thread::sleep_until(std::min(until, all_->clock_.Now() + kLongestPause));
+      return all_->over ? absl::AbortedError("the epoch is over") : absl::OkStatus();
     }
     std::string NameOf(int rank) const override { return absl::StrCat("rank ", rank); }
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "kernels/device_exchange.h"
 #include "kernels/family_operators.h"
 #include "model/partition.h"
 #include "model/work_space.h"
@@ -26,6 +27,12 @@ float AttentionScale(const ModelConfig& config) {
                             std::sqrt(static_cast<double>(config.head_dim)));
 }
 
+// After every large operator: a layer of a large model can take longer than a lease on a busy
+// machine, and its worker is not lost.
+void Tell(const ProgressCallback& progress) {
+  if (progress) progress();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(const ModelConfig& config,
@@ -40,7 +47,7 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(const ModelConf
   auto held = backend->Reserve(StepBoundsOf(config, options.share, options.place.ranks,
                                             options.place.rank, options.step_sizes()));
   if (!held.ok()) return Annotate(held.status(), "work space of the operators");
-  transformer->operator_bytes_ = *held;
+  transformer->operator_bytes_ += *held;
   if (options.share.has_head) {
     TUTTI_ASSIGN_OR_RETURN(transformer->sampler_,
                            Sampler::Create(backend, transformer->SamplerOptions()));
@@ -79,6 +86,11 @@ absl::Status Transformer::AllocateScratch() {
   }
   if (options_.place.ranks > 1) {
     TUTTI_RETURN_IF_ERROR(options_.collective->Reserve(options_.place.ranks, ExchangeBytes()));
+    if (kernels::DeviceExchange* const devices = backend_->device_exchange(); devices != nullptr) {
+      auto held = devices->Reserve();
+      if (!held.ok()) return Annotate(held.status(), "memory for exchanges of devices");
+      operator_bytes_ += *held;
+    }
   }
   TUTTI_ASSIGN_OR_RETURN(const TensorView wide, allocate(rows, std::max(qkv, 2 * mlp)));
   TUTTI_ASSIGN_OR_RETURN(const TensorView narrow, allocate(rows, std::max(widths_.query, mlp)));
@@ -145,10 +157,11 @@ absl::Status Transformer::Run(const Batch& batch, std::span<const std::byte> inp
   TUTTI_RETURN_IF_ERROR(Enter(batch, input));
   rotary_.Prepare(batch);
   for (int64_t layer = 0; layer < options_.share.num_layers; ++layer) {
-    TUTTI_RETURN_IF_ERROR(Attend(weights_.layers[layer], kv_.layer(layer), batch));
+    TUTTI_RETURN_IF_ERROR(Attend(weights_.layers[layer], kv_.layer(layer), batch, progress));
     TUTTI_RETURN_IF_ERROR(Mlp(weights_.layers[layer], rows, progress));
-    if (progress) progress();
+    Tell(progress);
   }
+  TUTTI_RETURN_IF_ERROR(Settle());
   if (options_.share.has_head) {
     TUTTI_RETURN_IF_ERROR(SampleAll(batch, sampled));
   } else {
@@ -161,6 +174,11 @@ absl::Status Transformer::Run(const Batch& batch, std::span<const std::byte> inp
                                     .row_bytes = activation_row_bytes()};
   if (!faults_.Begin(batch, wire, *sampled)) return absl::OkStatus();
   return NameFaults(batch, input, progress);
+}
+
+// Before the host waits for its device: see Collective::Settle.
+absl::Status Transformer::Settle() {
+  return options_.place.ranks == 1 ? absl::OkStatus() : options_.collective->Settle();
 }
 
 absl::Status Transformer::Enter(const Batch& batch, std::span<const std::byte> input) {
@@ -176,17 +194,19 @@ absl::Status Transformer::NameFaults(const Batch& batch, std::span<const std::by
                                      const ProgressCallback& progress) {
   TUTTI_RETURN_IF_ERROR(Enter(batch, input));
   std::vector<float> first(static_cast<size_t>(batch.rows));
-  const auto look = [&](int64_t layer, bool in_mlp) {
+  const auto look = [&](int64_t layer, bool in_mlp) -> absl::Status {
+    TUTTI_RETURN_IF_ERROR(Settle());
     backend_->Convert(scratch_.residual.Rows(0, batch.rows).Columns(0, 1),
                       HostView(first.data(), DType::kF32, batch.rows, 1));
     faults_.Look(first, static_cast<int32_t>(options_.share.first_layer + layer), in_mlp);
+    return absl::OkStatus();
   };
   for (int64_t layer = 0; layer < options_.share.num_layers; ++layer) {
-    TUTTI_RETURN_IF_ERROR(Attend(weights_.layers[layer], kv_.layer(layer), batch));
-    look(layer, false);
+    TUTTI_RETURN_IF_ERROR(Attend(weights_.layers[layer], kv_.layer(layer), batch, progress));
+    TUTTI_RETURN_IF_ERROR(look(layer, false));
     TUTTI_RETURN_IF_ERROR(Mlp(weights_.layers[layer], batch.rows, progress));
-    look(layer, true);
-    if (progress) progress();
+    TUTTI_RETURN_IF_ERROR(look(layer, true));
+    Tell(progress);
   }
   faults_.EndAtHead(static_cast<int32_t>(config_.num_layers));
   return absl::OkStatus();
@@ -236,7 +256,7 @@ absl::Status Transformer::Embed(const Batch& batch, TensorView residual) {
 
 // residual += output(attention(rope(norm(q)), rope(norm(k)), v)),  [q k v] = qkv(norm(residual))
 absl::Status Transformer::Attend(const LayerWeights& layer, const KvLayer& cache,
-                                 const Batch& batch) {
+                                 const Batch& batch, const ProgressCallback& progress) {
   const int64_t rows = batch.rows;
   const TensorView residual = scratch_.residual.Rows(0, rows);
   const TensorView normed = scratch_.normed.Rows(0, rows);
@@ -253,6 +273,7 @@ absl::Status Transformer::Attend(const LayerWeights& layer, const KvLayer& cache
 
   backend_->RmsNorm(residual, layer.input_norm, epsilon, normed);
   backend_->MatMul(normed, *layer.qkv, qkv);
+  Tell(progress);
   if (layer.qkv_bias.data != nullptr) backend_->AddBias(qkv, layer.qkv_bias);
   Turn(q, layer.query_norm, batch);
   Turn(k, layer.key_norm, batch);
@@ -261,7 +282,10 @@ absl::Status Transformer::Attend(const LayerWeights& layer, const KvLayer& cache
   }
   backend_->WriteKv(k, v, sequences, cache);
   backend_->Attention(q, cache, sequences, attention_scale_, attended);
-  return AddProduct(attended, *layer.attention_output, DType::kF32);
+  Tell(progress);
+  TUTTI_RETURN_IF_ERROR(AddProduct(attended, *layer.attention_output, DType::kF32));
+  Tell(progress);
+  return absl::OkStatus();
 }
 
 // Norm and rotary embedding of every head, sequences of one variant at a time.
@@ -285,6 +309,7 @@ absl::Status Transformer::Mlp(const LayerWeights& layer, int64_t rows,
 
   backend_->RmsNorm(residual, layer.post_attention_norm, config_.rms_norm_eps, normed);
   backend_->MatMul(normed, *layer.gate_up, gate_up);
+  Tell(progress);
   backend_->SiluMul(gate_up, activated);
   return AddProduct(activated, *layer.down, config_.residual_dtype());
 }
@@ -301,21 +326,13 @@ absl::Status Transformer::Experts(const LayerWeights& layer, int64_t rows,
   backend_->RmsNorm(residual, layer.post_attention_norm, config_.rms_norm_eps, normed);
   backend_->MatMul(normed, *layer.router, router);
   routing_.Resize(rows, config_.experts_per_token);
+  TUTTI_RETURN_IF_ERROR(Settle());
   operators.SelectExperts(router, config_.experts_per_token, config_.norm_topk_prob,
                           routing_.experts(), routing_.shares());
   routing_.Group(config_.num_experts);
 
   // Rows of one expert stand together: each of its weights is read once.
-  const int64_t count = routing_.size();
-  const bool on_host = backend_->device() == kernels::Device();
-  TensorView results, partial;
-  if (options_.place.ranks > 1) {
-    const int64_t bytes = count * config_.hidden_size * static_cast<int64_t>(sizeof(float));
-    TUTTI_ASSIGN_OR_RETURN(const std::span<std::byte> memory, options_.collective->Acquire(bytes));
-    partial = HostView(memory.data(), DType::kF32, count, config_.hidden_size);
-    results = partial;
-  }
-  if (options_.place.ranks == 1 || !on_host) results = scratch_.results.Rows(0, count);
+  TUTTI_ASSIGN_OR_RETURN(TensorView results, MemoryForResults());
   const Range own = ExpertsOfRank(config_, options_.place.ranks, options_.place.rank);
   for (int64_t e = own.begin; e < own.end; ++e) {
     const auto tokens = routing_.TokensOf(e);
@@ -328,40 +345,69 @@ absl::Status Transformer::Experts(const LayerWeights& layer, int64_t rows,
     backend_->MatMul(gathered, *layer.experts[e].gate_up, gate_up);
     backend_->SiluMul(gate_up, activated);
     backend_->MatMul(activated, *layer.experts[e].down, results.Rows(routing_.FirstOf(e), n));
-    // A layer of 128 experts can take longer than a lease on a busy machine.
-    if (progress) progress();
+    Tell(progress);
   }
   if (options_.place.ranks > 1) {
-    const int64_t first = routing_.FirstOf(own.begin);
-    const int64_t made = routing_.FirstOf(own.end) - first;
-    if (!on_host) backend_->Convert(results.Rows(first, made), partial.Rows(first, made));
-    TensorView all = partial;
-    if (config_.whole_experts) {
-      TUTTI_RETURN_IF_ERROR(GatherResults());
-    } else {
-      TUTTI_ASSIGN_OR_RETURN(const std::span<const float> sum, options_.collective->Sum());
-      all = HostView(const_cast<float*>(sum.data()), DType::kF32, count, config_.hidden_size);
-    }
-    if (!on_host) backend_->Convert(all, results);
-    if (on_host) results = all;
+    TUTTI_ASSIGN_OR_RETURN(results, ExchangeResults(results));
   }
   operators.SumRows(results, routing_.places(), routing_.shares(), normed);
   backend_->AddResidual(residual, normed, config_.residual_dtype());
   return absl::OkStatus();
 }
 
-// Rows stand by expert, so a rank's are contiguous, in rank order. Nothing is added: each row is
-// what one rank alone would have made of it.
-absl::Status Transformer::GatherResults() {
-  const int ranks = options_.place.ranks;
-  const int64_t row_bytes = config_.hidden_size * static_cast<int64_t>(sizeof(float));
-  gather_begin_.clear();
-  for (int rank = 0; rank < ranks; ++rank) {
-    gather_begin_.push_back(routing_.FirstOf(ExpertsOfRank(config_, ranks, rank).begin) *
-                            row_bytes);
+// [routing_.size(), hidden], in what ranks exchange where that is the backend's memory.
+absl::StatusOr<TensorView> Transformer::MemoryForResults() {
+  const int64_t count = routing_.size();
+  if (options_.place.ranks == 1 || backend_->device() != kernels::Device()) {
+    return scratch_.results.Rows(0, count);
   }
-  gather_begin_.push_back(routing_.size() * row_bytes);
-  return options_.collective->Gather(gather_begin_);
+  return AcquireRows(count);
+}
+
+absl::StatusOr<TensorView> Transformer::AcquireRows(int64_t rows) {
+  const int64_t bytes = rows * config_.hidden_size * static_cast<int64_t>(sizeof(float));
+  TUTTI_ASSIGN_OR_RETURN(const std::span<std::byte> memory, options_.collective->Acquire(bytes));
+  return HostView(memory.data(), DType::kF32, rows, config_.hidden_size);
+}
+
+// The ranks' results together: of whole experts all rows, else the sums over the ranks' slices.
+//
+// Rows stand by expert, so a rank's experts are contiguous, in rank order. With whole experts
+// nothing is added: each row is what one rank alone would have made of it.
+absl::StatusOr<TensorView> Transformer::ExchangeResults(TensorView results) {
+  const auto [ranks, rank] = options_.place;
+  kernels::Collective& collective = *options_.collective;
+  gather_begin_.clear();
+  for (int r = 0; r < ranks; ++r) {
+    gather_begin_.push_back(routing_.FirstOf(ExpertsOfRank(config_, ranks, r).begin));
+  }
+  gather_begin_.push_back(results.rows);
+  if (collective.on_device()) {
+    TUTTI_RETURN_IF_ERROR(config_.whole_experts ? collective.GatherOnDevice(results, gather_begin_)
+                                                : collective.SumOnDevice(results));
+    return results;
+  }
+  const bool on_host = backend_->device() == kernels::Device();
+  TensorView all = results;
+  if (!on_host) {
+    TUTTI_ASSIGN_OR_RETURN(all, AcquireRows(results.rows));
+    const Range own = ExpertsOfRank(config_, ranks, rank);
+    const int64_t first = routing_.FirstOf(own.begin);
+    const int64_t made = routing_.FirstOf(own.end) - first;
+    backend_->Convert(results.Rows(first, made), all.Rows(first, made));
+  }
+  if (config_.whole_experts) {
+    for (int64_t& begin : gather_begin_) {
+      begin *= config_.hidden_size * static_cast<int64_t>(sizeof(float));
+    }
+    TUTTI_RETURN_IF_ERROR(collective.Gather(gather_begin_));
+  } else {
+    TUTTI_ASSIGN_OR_RETURN(const std::span<const float> sum, collective.Sum());
+    all = HostView(const_cast<float*>(sum.data()), DType::kF32, results.rows, config_.hidden_size);
+  }
+  if (on_host) return all;
+  backend_->Convert(all, results);
+  return results;
 }
 
 absl::Status Transformer::AddProduct(TensorView in, const kernels::Weight& weight, DType round_to) {
@@ -372,9 +418,14 @@ absl::Status Transformer::AddProduct(TensorView in, const kernels::Weight& weigh
     backend_->AddResidual(residual, delta, round_to);
     return absl::OkStatus();
   }
-  const int64_t bytes = in.rows * config_.hidden_size * static_cast<int64_t>(sizeof(float));
-  TUTTI_ASSIGN_OR_RETURN(const std::span<std::byte> partial, options_.collective->Acquire(bytes));
-  const TensorView to_others = HostView(partial.data(), DType::kF32, in.rows, config_.hidden_size);
+  if (options_.collective->on_device()) {
+    const TensorView delta = scratch_.delta.Rows(0, in.rows);
+    backend_->MatMul(in, weight, delta);
+    TUTTI_RETURN_IF_ERROR(options_.collective->SumOnDevice(delta));
+    backend_->AddResidual(residual, delta, round_to);
+    return absl::OkStatus();
+  }
+  TUTTI_ASSIGN_OR_RETURN(const TensorView to_others, AcquireRows(in.rows));
   // Exchanges work in host memory. Where that is also the backend's, the product goes there at
   // once.
   const bool on_host = backend_->device() == to_others.device;

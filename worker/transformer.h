@@ -115,11 +115,15 @@ class Transformer : public StageRunner {
   absl::Status Embed(const Batch& batch, kernels::TensorView residual);
   absl::Status NameFaults(const Batch& batch, std::span<const std::byte> input,
                           const ProgressCallback& progress);
-  absl::Status Attend(const LayerWeights& layer, const kernels::KvLayer& cache, const Batch& batch);
+  absl::Status Attend(const LayerWeights& layer, const kernels::KvLayer& cache, const Batch& batch,
+                      const ProgressCallback& progress);
   void Turn(kernels::TensorView x, kernels::TensorView norm, const Batch& batch);
   absl::Status Mlp(const LayerWeights& layer, int64_t rows, const ProgressCallback& progress);
   absl::Status Experts(const LayerWeights& layer, int64_t rows, const ProgressCallback& progress);
-  absl::Status GatherResults();
+  absl::StatusOr<kernels::TensorView> MemoryForResults();
+  absl::StatusOr<kernels::TensorView> ExchangeResults(kernels::TensorView results);
+  absl::StatusOr<kernels::TensorView> AcquireRows(int64_t rows);
+  absl::Status Settle();
   // residual = round(residual + in * weight), the product summed over ranks.
   absl::Status AddProduct(kernels::TensorView in, const kernels::Weight& weight, DType round_to);
   absl::Status SampleAll(const Batch& batch, std::vector<v1::SampledToken>* sampled);
@@ -148,7 +152,7 @@ class Transformer : public StageRunner {
   // Of the rows that each rank embeds; kept for their memory.
   std::vector<int32_t> own_ids_;
   std::vector<int64_t> embed_begin_;
-  std::vector<int64_t> gather_begin_;  // of the ranks' experts' results
+  std::vector<int64_t> gather_begin_;  // where the ranks' experts' results begin
 };
 
 }  // namespace tutti

@@ -88,6 +88,8 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given
                                                            .memory_bytes = options.memory_bytes,
                                                            .collective = &worker->collective_}),
                         .collective = &worker->collective_,
+                        .devices = {.devices = worker->backend_->device_exchange(),
+                                    .scope = options.device_exchange},
                         .memory_folder = options.shared_memory_dir},
       worker->dialer_.get(), &worker->clock_);
   TUTTI_ASSIGN_OR_RETURN(worker->server_,

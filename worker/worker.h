@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "kernels/backend.h"
+#include "kernels/device_exchange.h"
 #include "transport/grpc_link.h"
 #include "worker/executor.h"
 #include "worker/peer_table.h"
@@ -29,6 +30,8 @@ struct WorkerOptions {
   bool cuda_graphs = true;     // see kernels::BackendOptions::graphs
   // Where ranks of a stage on one machine meet to share memory; "": nowhere.
   std::string shared_memory_dir = "/dev/shm";
+  // Between which ranks GPUs exchange directly.
+  kernels::DeviceExchangeScope device_exchange = kernels::DeviceExchangeScope::kMachine;
   int64_t memory_bytes = 0;    // for weights, KV cache and work; 0: a share of the GPU's
   int threads = 0;             // 0: all CPUs the process may use
   MeasuredSpeed speed;         // told by the operator; unknown: see below

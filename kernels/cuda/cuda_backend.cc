@@ -40,13 +40,15 @@ GraphCache::Limits GraphLimits(bool graphs) {
 
 class CudaBackend : public Backend {
  public:
-  CudaBackend(std::unique_ptr<Runtime> runtime, int32_t device_index, std::string numerics_class,
-              bool graphs)
-      : device_{DeviceKind::kCuda, device_index},
+  CudaBackend(std::unique_ptr<Runtime> runtime, std::string numerics_class,
+              NcclExchange::Options exchange, bool graphs)
+      : device_{DeviceKind::kCuda, exchange.device_index},
         numerics_class_(std::move(numerics_class)),
-        runtime_(std::make_unique<LaunchQueue>(std::move(runtime), GraphLimits(graphs))) {}
+        runtime_(std::make_unique<LaunchQueue>(std::move(runtime), GraphLimits(graphs))),
+        exchange_(runtime_.get(), std::move(exchange)) {}
 
   FamilyOperators* family_operators() override { return &family_operators_; }
+  DeviceExchange* device_exchange() override { return &exchange_; }
 
   std::string_view name() const override { return "cuda"; }
   std::string_view numerics_class() const override { return numerics_class_; }
@@ -509,6 +511,7 @@ class CudaBackend : public Backend {
   const Device device_;
   const std::string numerics_class_;
   const std::unique_ptr<LaunchQueue> runtime_;
+  NcclExchange exchange_;
 
   WorkSpace packed_rows_{runtime_.get()}, row_scales_{runtime_.get()}, leaf_sums_{runtime_.get()};
   WorkSpace record_values_{runtime_.get()}, record_sums_{runtime_.get()};
@@ -532,10 +535,11 @@ class CudaBackend : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> MakeCudaBackend(std::unique_ptr<Runtime> runtime, int32_t device_index,
-                                         std::string numerics_class, bool graphs) {
-  return std::make_unique<CudaBackend>(std::move(runtime), device_index, std::move(numerics_class),
-                                       graphs);
+std::unique_ptr<Backend> MakeCudaBackend(std::unique_ptr<Runtime> runtime,
+                                         std::string numerics_class, NcclExchange::Options exchange,
+                                         bool graphs) {
+  return std::make_unique<CudaBackend>(std::move(runtime), std::move(numerics_class),
+                                       std::move(exchange), graphs);
 }
 
 }  // namespace tutti::kernels::cuda

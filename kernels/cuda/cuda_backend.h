@@ -9,12 +9,14 @@
 #include <string>
 
 #include "kernels/backend.h"
+#include "kernels/cuda/nccl_exchange.h"
 #include "kernels/cuda/runtime.h"
 
 namespace tutti::kernels::cuda {
 
 // `graphs`: see BackendOptions.
-std::unique_ptr<Backend> MakeCudaBackend(std::unique_ptr<Runtime> runtime, int32_t device_index,
-                                         std::string numerics_class, bool graphs);
+std::unique_ptr<Backend> MakeCudaBackend(std::unique_ptr<Runtime> runtime,
+                                         std::string numerics_class,
+                                         NcclExchange::Options exchange, bool graphs);
 
 }  // namespace tutti::kernels::cuda

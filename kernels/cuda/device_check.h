@@ -1,6 +1,8 @@
 // Whether a GPU may serve: what the machine says about itself, judged by a pure function.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -16,7 +18,8 @@ struct DeviceFacts {
   int32_t device_count = 0;
   std::string count_error;  // what counting the devices failed with, if it did
   std::string name;
-  int32_t major = 0, minor = 0;  // compute capability
+  int32_t major = 0, minor = 0;       // compute capability
+  std::array<std::byte, 16> id = {};  // CUDA's UUID
 };
 
 // The oldest compute capability with the instructions the kernels are made of: bf16 tensor cores

@@ -46,6 +46,11 @@ void LaunchQueue::Zero(void* data, int64_t bytes) {
   device_->Zero(data, bytes);
 }
 
+bool LaunchQueue::Idle() {
+  Flush();
+  return device_->Idle();
+}
+
 Stream LaunchQueue::stream() {
   Flush();
   return device_->stream();

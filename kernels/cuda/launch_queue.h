@@ -43,6 +43,7 @@ class LaunchQueue final : public Runtime {
   void Download(void* to, int64_t to_stride, const void* from, int64_t from_stride, int64_t width,
                 int64_t rows) override;
   void Zero(void* data, int64_t bytes) override;
+  bool Idle() override;
   bool Holds(const void* data, int64_t bytes) const override { return device_->Holds(data, bytes); }
   // Everything recorded is on it.
   Stream stream() override;

@@ -9,6 +9,7 @@
 #include "kernels/backend.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/device_check.h"
+#include "kernels/cuda/nccl_library.h"
 #include "kernels/cuda/runtime_cuda.h"
 #include "kernels/plugin_abi.h"
 
@@ -39,6 +40,8 @@ DeviceFacts ReadFacts(int32_t index) {
   facts.name = properties.name;
   facts.major = properties.major;
   facts.minor = properties.minor;
+  static_assert(sizeof(properties.uuid.bytes) == sizeof(facts.id));
+  std::memcpy(facts.id.data(), properties.uuid.bytes, sizeof(facts.id));
   return facts;
 }
 
@@ -47,12 +50,25 @@ DeviceFacts ReadFacts(int32_t index) {
 // Whoever set the variable meant it.
 void LoadKernelsAtOnce() { setenv("CUDA_MODULE_LOADING", "EAGER", 0); }
 
+NcclExchange::Options ExchangeOf(const DeviceFacts& facts) {
+  return {.device_index = facts.index,
+          .device_id = facts.id,
+          .machine = ThisMachine(),
+          .open_nccl =
+              [] {
+                return OpenNcclLibrary(NcclLibraryPath(), [](int index) {
+                  return static_cast<int>(cudaSetDevice(index));
+                });
+              },
+          .open_runtime = [index = facts.index] { return OpenDevice(index); }};
+}
+
 absl::StatusOr<std::unique_ptr<Backend>> Open(const PluginRequest& request) {
   LoadKernelsAtOnce();
   const DeviceFacts facts = ReadFacts(request.device_index);
   TUTTI_RETURN_IF_ERROR(CheckDevice(facts, request.options->numerics_class));
   TUTTI_ASSIGN_OR_RETURN(auto runtime, OpenDevice(facts.index));
-  return MakeCudaBackend(std::move(runtime), facts.index, NumericsClass(facts),
+  return MakeCudaBackend(std::move(runtime), NumericsClass(facts), ExchangeOf(facts),
                          request.options->graphs);
 }
 

@@ -42,6 +42,8 @@ class Runtime : public Launcher {
   virtual void Download(void* to, int64_t to_stride, const void* from, int64_t from_stride,
                         int64_t width, int64_t rows) = 0;
   virtual void Zero(void* data, int64_t bytes) = 0;
+  // Whether everything queued has been done; never waits.
+  virtual bool Idle() = 0;
 
   // False when the bytes are known not to be memory of this device. Only the emulator knows.
   virtual bool Holds(const void* data, int64_t bytes) const { return true; }

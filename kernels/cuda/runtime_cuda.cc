@@ -91,6 +91,13 @@ class CudaRuntime : public Runtime {
     UseDevice();
     MustSucceed(cudaMemsetAsync(data, 0, bytes, stream_), "clearing memory of the GPU");
   }
+  bool Idle() override {
+    UseDevice();
+    const cudaError_t state = cudaStreamQuery(stream_);
+    if (state == cudaErrorNotReady) return false;
+    MustSucceed(state, "asking whether the GPU is through");
+    return true;
+  }
 
   Stream stream() override {
     UseDevice();  // the caller's work may be the first that this thread asks for

@@ -53,6 +53,10 @@ class FakeDevice : public Runtime {
     log.emplace_back("download");
   }
   void Zero(void*, int64_t) override { log.emplace_back("zero"); }
+  bool Idle() override {
+    log.emplace_back("idle");
+    return true;
+  }
   Stream stream() override {
     log.emplace_back("stream");
     return this;

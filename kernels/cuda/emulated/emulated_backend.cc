@@ -1,5 +1,6 @@
 #include "kernels/cuda/emulated/emulated_backend.h"
 
+#include <atomic>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -59,6 +60,7 @@ class EmulatedRuntime : public Runtime {
     const DeviceArena::Access access;
     std::memset(data, 0, bytes);
   }
+  bool Idle() override { return true; }
   bool Holds(const void* data, int64_t bytes) const override {
     return DeviceArena::The().Holds(data, bytes);
   }
@@ -88,8 +90,19 @@ class EmulatedRuntime : public Runtime {
 
 }  // namespace
 
-std::unique_ptr<Backend> MakeEmulatedBackend(bool graphs) {
-  return MakeCudaBackend(std::make_unique<EmulatedRuntime>(), 0, "cuda-emulated", graphs);
+std::unique_ptr<Runtime> MakeEmulatedRuntime() { return std::make_unique<EmulatedRuntime>(); }
+
+std::unique_ptr<Backend> MakeEmulatedBackend(bool graphs, std::shared_ptr<Nccl> nccl) {
+  static std::atomic<uint64_t> made{0};
+  NcclExchange::Options exchange = {.machine = ThisMachine()};
+  const uint64_t number = ++made;
+  std::memcpy(exchange.device_id.data(), &number, sizeof(number));
+  exchange.open_nccl = [nccl]() -> absl::StatusOr<std::shared_ptr<Nccl>> {
+    if (nccl == nullptr) return absl::UnavailableError("no NCCL on the emulated machine");
+    return nccl;
+  };
+  exchange.open_runtime = MakeEmulatedRuntime;
+  return MakeCudaBackend(MakeEmulatedRuntime(), "cuda-emulated", std::move(exchange), graphs);
 }
 
 int64_t EmulatedAllocations() { return DeviceArena::The().allocations(); }

@@ -4,11 +4,18 @@
 #include <memory>
 
 #include "kernels/backend.h"
+#include "kernels/cuda/nccl.h"
+#include "kernels/cuda/runtime.h"
 
 namespace tutti::kernels::cuda {
 
 // Device cuda:0, class "cuda-emulated". Its memory is out of the host's reach (device_arena.h).
-std::unique_ptr<Backend> MakeEmulatedBackend(bool graphs = true);
+//
+// Each is a GPU of its own. `nccl` is what its worker finds; null: none.
+std::unique_ptr<Backend> MakeEmulatedBackend(bool graphs = true,
+                                             std::shared_ptr<Nccl> nccl = nullptr);
+// A queue of the emulated device.
+std::unique_ptr<Runtime> MakeEmulatedRuntime();
 
 // Of all emulated devices: allocations of memory since the process began, and bytes they have now.
 int64_t EmulatedAllocations();

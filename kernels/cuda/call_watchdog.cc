@@ -1,0 +1,59 @@
+#include "kernels/cuda/call_watchdog.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace tutti::kernels::cuda {
+namespace {
+
+// Calls come thousands of times a second and nearly always return at once, so they do not wake the
+// watching thread; it looks this many times within the patience.
+constexpr int kLooks = 8;
+
+}  // namespace
+
+CallWatchdog::CallWatchdog(Duration patience) : patience_(patience) {
+  thread_ = std::thread([this] { Watch(); });
+}
+
+CallWatchdog::~CallWatchdog() {
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+absl::Status CallWatchdog::Run(const char* name, const std::function<absl::Status()>& call,
+                               const std::function<void()>& give_up) {
+  {
+    std::lock_guard lock(mutex_);
+    deadline_ = SystemClock().Now() + patience_;
+    give_up_ = &give_up;
+    expired_ = false;
+  }
+  const absl::Status status = call();
+  std::lock_guard lock(mutex_);
+  deadline_ = kInstantNever;
+  give_up_ = nullptr;
+  if (!expired_) return status;
+  return absl::DeadlineExceededError(
+      absl::StrCat(name, " did not return within ", Milliseconds(patience_), " ms and was given up",
+                   status.ok() ? "" : ": ", std::string(status.message())));
+}
+
+// Gives up with the lock held: Run cannot end, and nobody begins another call, before it is done.
+void CallWatchdog::Watch() {
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    if (SystemClock().Now() >= deadline_ && !expired_) {
+      expired_ = true;
+      (*give_up_)();
+    }
+    changed_.wait_for(lock, patience_ / kLooks);
+  }
+}
+
+}  // namespace tutti::kernels::cuda

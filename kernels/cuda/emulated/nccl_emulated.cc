@@ -1,0 +1,163 @@
+#include "kernels/cuda/emulated/nccl_emulated.h"
+
+#include <cstring>
+#include <deque>
+#include <utility>
+
+#include "base/check.h"
+#include "kernels/cuda/emulated/device_arena.h"
+
+namespace tutti::kernels::cuda {
+namespace {
+
+using emulated::DeviceArena;
+using Values = std::vector<float>;
+
+Values Read(const float* from, int64_t count) {
+  const DeviceArena::Access access;
+  CHECK(DeviceArena::The().Holds(from, count * 4)) << "NCCL was given memory of the host";
+  return Values(from, from + count);
+}
+
+void Write(const Values& values, float* to) {
+  const DeviceArena::Access access;
+  CHECK(DeviceArena::The().Holds(to, static_cast<int64_t>(values.size()) * 4));
+  std::memcpy(to, values.data(), values.size() * 4);
+}
+
+}  // namespace
+
+struct EmulatedNccl::Meeting {
+  explicit Meeting(int count) : ranks(count) {}
+
+  const int ranks;
+  std::mutex mutex;
+  std::condition_variable changed;
+  // Guarded by mutex:
+  int joined = 0;
+  std::map<std::pair<int, int>, std::deque<Values>> letters;  // from, to
+};
+
+class EmulatedNccl::Group : public NcclGroup {
+ public:
+  Group(EmulatedNccl* nccl, std::shared_ptr<Meeting> meeting, int rank)
+      : nccl_(nccl), meeting_(std::move(meeting)), rank_(rank) {}
+
+  // Returns when all are here.
+  absl::Status Join() {
+    std::unique_lock lock(meeting_->mutex);
+    ++meeting_->joined;
+    meeting_->changed.notify_all();
+    return Wait(&lock, [&] { return meeting_->joined == meeting_->ranks; });
+  }
+
+  absl::Status AllGather(const float* from, float* to, int64_t count, Stream stream) override {
+    TUTTI_RETURN_IF_ERROR(Begin());
+    for (int peer = 0; peer < meeting_->ranks; ++peer) {
+      TUTTI_RETURN_IF_ERROR(Send(from, count, peer, stream));
+      TUTTI_RETURN_IF_ERROR(Receive(to + peer * count, count, peer, stream));
+    }
+    return End();
+  }
+  absl::Status Begin() override {
+    CHECK(!std::exchange(open_, true)) << "a group of operations within another";
+    ++nccl_->operations_;
+    return absl::OkStatus();
+  }
+  absl::Status Send(const float* from, int64_t count, int peer, Stream) override {
+    CHECK(open_ && count > 0);
+    Values values = Read(from, count);
+    std::lock_guard lock(meeting_->mutex);
+    meeting_->letters[{rank_, peer}].push_back(std::move(values));
+    meeting_->changed.notify_all();
+    return absl::OkStatus();
+  }
+  absl::Status Receive(float* to, int64_t count, int peer, Stream) override {
+    CHECK(open_ && count > 0);
+    wanted_.push_back({to, count, peer});
+    return absl::OkStatus();
+  }
+  // Everything sent was read before anything is written, as NCCL asks for of in-place operations.
+  absl::Status End() override {
+    CHECK(std::exchange(open_, false));
+    for (const Wanted& wanted : std::exchange(wanted_, {})) {
+      std::unique_lock lock(meeting_->mutex);
+      auto& letters = meeting_->letters[{wanted.peer, rank_}];
+      TUTTI_RETURN_IF_ERROR(Wait(&lock, [&] { return !letters.empty(); }));
+      const Values values = std::move(letters.front());
+      letters.pop_front();
+      lock.unlock();
+      CHECK(static_cast<int64_t>(values.size()) == wanted.count)
+          << "rank " << wanted.peer << " sent " << values.size() << " values, rank " << rank_
+          << " wants " << wanted.count;
+      Write(values, wanted.to);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Health() override {
+    std::lock_guard lock(nccl_->mutex_);
+    if (nccl_->background_error_.empty()) return absl::OkStatus();
+    return absl::InternalError(nccl_->background_error_);
+  }
+  void Abort() override {
+    std::lock_guard lock(meeting_->mutex);
+    aborted_ = true;
+    meeting_->changed.notify_all();
+  }
+
+ private:
+  struct Wanted {
+    float* to;
+    int64_t count;
+    int peer;
+  };
+
+  template <class Condition>
+  absl::Status Wait(std::unique_lock<std::mutex>* lock, const Condition& condition) {
+    meeting_->changed.wait(*lock, [&] { return aborted_ || condition(); });
+    return aborted_ ? absl::InternalError("the group was given up") : absl::OkStatus();
+  }
+
+  EmulatedNccl* const nccl_;
+  const std::shared_ptr<Meeting> meeting_;
+  const int rank_;
+  bool open_ = false;
+  std::vector<Wanted> wanted_;
+  bool aborted_ = false;  // guarded by meeting_->mutex
+};
+
+absl::StatusOr<NcclGroupId> EmulatedNccl::NewGroup() {
+  std::lock_guard lock(mutex_);
+  NcclGroupId id = {};
+  ++groups_;
+  std::memcpy(id.data(), &groups_, sizeof(groups_));
+  return id;
+}
+
+absl::StatusOr<std::unique_ptr<NcclGroup>> EmulatedNccl::Join(const NcclGroupId& id, int ranks,
+                                                              int rank, int /*device_index*/) {
+  std::shared_ptr<Meeting> meeting;
+  {
+    std::lock_guard lock(mutex_);
+    if (!join_error_.empty()) return absl::InternalError(join_error_);
+    auto& known = meetings_[id];
+    if (known == nullptr) known = std::make_shared<Meeting>(ranks);
+    meeting = known;
+  }
+  auto group = std::make_unique<Group>(this, std::move(meeting), rank);
+  TUTTI_RETURN_IF_ERROR(group->Join());
+  return group;
+}
+
+void EmulatedNccl::set_background_error(std::string error) {
+  std::lock_guard lock(mutex_);
+  background_error_ = std::move(error);
+}
+
+void EmulatedNccl::set_join_error(std::string error) {
+  std::lock_guard lock(mutex_);
+  join_error_ = std::move(error);
+}
+
+}  // namespace tutti::kernels::cuda

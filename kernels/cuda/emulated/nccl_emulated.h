@@ -1,0 +1,45 @@
+// NCCL among threads of this process, for tests: the same interface over the emulated GPU. Where
+// the real one queues, this one waits at once, until all ranks have come or the group is given up.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/nccl.h"
+
+namespace tutti::kernels::cuda {
+
+class EmulatedNccl : public Nccl {
+ public:
+  explicit EmulatedNccl(int version = 21803) : version_(version) {}
+
+  int version() const override { return version_; }
+  absl::StatusOr<NcclGroupId> NewGroup() override;
+  absl::StatusOr<std::unique_ptr<NcclGroup>> Join(const NcclGroupId& id, int ranks, int rank,
+                                                  int device_index) override;
+
+  // What Health says from now on, of every group; "" for nothing.
+  void set_background_error(std::string error);
+  // Join fails with it; "" for nothing.
+  void set_join_error(std::string error);
+  int64_t operations() const { return operations_; }  // of all ranks
+
+ private:
+  struct Meeting;  // of one group
+  class Group;
+
+  const int version_;
+  std::atomic<int64_t> operations_{0};
+  std::mutex mutex_;
+  // Guarded by mutex_:
+  int64_t groups_ = 0;
+  std::map<NcclGroupId, std::shared_ptr<Meeting>> meetings_;
+  std::string background_error_, join_error_;
+};
+
+}  // namespace tutti::kernels::cuda
