@@ -28,13 +28,17 @@ function(tutti_binary name)
 endfunction()
 
 # What every test runs with: the repository root in TUTTI_SOURCE_DIR, the build folder in TUTTI_BINARY_DIR, real data in
-# TUTTI_TESTDATA where the caller's environment gives it, and `timeout` seconds, or five times as many under sanitizers.
+# TUTTI_TESTDATA where the caller's environment gives it, and `timeout` seconds, or five times as many under sanitizers,
+# which tests that promise a time find in TUTTI_TEST_SLOWNESS.
 function(tutti_test_properties name timeout)
   if(TUTTI_SANITIZE)
     math(EXPR timeout "${timeout} * 5")
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout}
     ENVIRONMENT "TUTTI_SOURCE_DIR=${PROJECT_SOURCE_DIR};TUTTI_BINARY_DIR=${PROJECT_BINARY_DIR}")
+  if(TUTTI_SANITIZE)
+    set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT TUTTI_TEST_SLOWNESS=5)
+  endif()
   if(TUTTI_SANITIZE MATCHES "address")
     set(lsan suppressions=${PROJECT_SOURCE_DIR}/tests/lsan_suppressions.txt:print_suppressions=0)
     set_tests_properties(${name} PROPERTIES ENVIRONMENT_MODIFICATION LSAN_OPTIONS=set:${lsan})

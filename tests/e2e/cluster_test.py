@@ -244,7 +244,8 @@ class Failures(unittest.TestCase):
             self.assertIn(name, errors)
         # Two seconds are the promise; the rest is what a client process takes to end, and all but the quickest may
         # have waited for a busy machine.
-        self.assertLess(min(seconds for _, _, seconds in broken), 2.5)
+        slowness = float(os.environ.get("TUTTI_TEST_SLOWNESS", "1"))
+        self.assertLess(min(seconds for _, _, seconds in broken), 2.5 * slowness)
 
     def check_serving_again(self):
         wait_until(self.cluster.serving, "serving again")
