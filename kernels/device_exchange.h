@@ -22,7 +22,7 @@
 namespace tutti::kernels {
 
 // Between which ranks devices may exchange directly. What crosses a network so is neither encrypted
-// nor authenticated (docs/decisions/0021-ranks-exchange-on-their-gpus.md).
+// nor authenticated (docs/decisions/0022-ranks-exchange-on-their-gpus.md).
 enum class DeviceExchangeScope { kOff, kMachine, kNetwork };
 
 class DeviceExchange {

@@ -16,7 +16,7 @@ namespace tutti::kernels::cuda {
 
 // `graphs`: see BackendOptions.
 std::unique_ptr<Backend> MakeCudaBackend(std::unique_ptr<Runtime> runtime,
-                                         std::string numerics_class,
-                                         NcclExchange::Options exchange, bool graphs);
+                                         std::string numerics_class, NcclExchange::Options exchange,
+                                         bool graphs);
 
 }  // namespace tutti::kernels::cuda
