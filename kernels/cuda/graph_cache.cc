@@ -7,7 +7,9 @@
 namespace tutti::kernels::cuda {
 
 GraphCache::GraphCache(Runtime* device, const Limits& limits) : device_(device), limits_(limits) {
-  if (limits.graphs > 0) seen_.resize(static_cast<size_t>(limits.lists_seen));
+  if (limits.graphs == 0) return;
+  seen_.reserve(static_cast<size_t>(limits.lists_seen) + 1);
+  seen_in_order_.resize(static_cast<size_t>(limits.lists_seen));
 }
 
 void GraphCache::Start(LaunchList* list) {
@@ -42,10 +44,13 @@ void GraphCache::StartEach(LaunchList* list) {
 // Forgets what it found, so that a list whose graph was dropped must come twice again.
 bool GraphCache::SeenBefore(std::string_view key) {
   const uint64_t hash = absl::HashOf(key);
-  uint64_t& place = seen_[hash % seen_.size()];
-  const bool seen = place == hash;
-  place = seen ? 0 : hash;
-  return seen;
+  if (seen_.erase(hash) > 0) return true;
+  uint64_t& oldest = seen_in_order_[seen_next_];
+  seen_next_ = (seen_next_ + 1) % seen_in_order_.size();
+  seen_.erase(oldest);
+  oldest = hash;
+  seen_.insert(hash);
+  return false;
 }
 
 Graph* GraphCache::Make(LaunchList* list) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "kernels/backend.h"
 #include "kernels/cuda/launch_list.h"
 #include "kernels/cuda/limits.h"
@@ -56,9 +57,11 @@ class GraphCache {
   const Limits limits_;
   std::list<Entry> entries_;  // used last, first
   absl::flat_hash_map<std::string_view, std::list<Entry>::iterator> find_;
-  // Hashes of lists seen once, each in the one place it may have; 0: nobody. Two lists that meet
-  // here cost a graph too early, or one sight more.
-  std::vector<uint64_t> seen_;
+  // Hashes of lists seen once, and the order in which they came: the oldest goes when there are too
+  // many. Two lists of one hash cost a graph too early.
+  absl::flat_hash_set<uint64_t> seen_;
+  std::vector<uint64_t> seen_in_order_;       // a ring
+  size_t seen_next_ = 0;                      // in it
   int64_t key_bytes_ = 0, device_bytes_ = 0;  // of the entries
   LaunchCounts counts_;
 };

@@ -143,6 +143,14 @@ TEST_F(GraphCacheTest, KeysAndDeviceMemoryAreBounded) {
   EXPECT_EQ(device_.graphs_live, 3);
 }
 
+// A step has many lists, and all of them come again before one of them does: none may push another
+// out as long as there is room.
+TEST_F(GraphCacheTest, AsManyListsAreRememberedAsThereIsRoomFor) {
+  Limit({.lists_seen = 500});
+  for (int64_t list = 0; list < 500; ++list) Run(10 * list);
+  for (int64_t list = 0; list < 500; ++list) EXPECT_TRUE(IsGraph(10 * list)) << list;
+}
+
 TEST_F(GraphCacheTest, ListsSeenOnceAreForgottenWhenThereAreMany) {
   Limit({.lists_seen = 1});
   for (int i = 0; i < 3; ++i) {

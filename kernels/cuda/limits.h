@@ -95,8 +95,8 @@ inline constexpr int64_t kGraphDeviceBytesMax = int64_t{256} << 20;
 // No graph is made when less is free: who needs the last of the memory (a library that is opened
 // later) cannot do without it, graphs can be done without.
 inline constexpr int64_t kGraphFreeBytesMin = int64_t{64} << 20;
-// Lists seen once that are remembered, by 8 bytes each: some steps of prompts may pass between two
-// decode steps of one shape.
+// Lists seen once that are remembered, by some 20 bytes each: a step has up to some hundreds, and
+// some steps of prompts may pass between two decode steps of one shape.
 inline constexpr int64_t kListsSeen = 4096;
 
 // Adjusted logits and items of attention are rounded up by empty ones, so that their number, and
