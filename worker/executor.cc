@@ -103,7 +103,7 @@ void Executor::Run() {
 
 // The first time in an epoch that all links of ranks are up, their devices look for each other.
 bool Executor::ReadyForSteps() {
-  if (!ranks_.ready()) return false;
+  if (!ranks_.ready() || !stage_.status().ok()) return false;
   if (grouped_epoch_ == linked_epoch_) return true;
   grouped_epoch_ = linked_epoch_;
   const absl::Status status = devices_.Form(
