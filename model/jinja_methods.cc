@@ -196,6 +196,8 @@ absl::StatusOr<Value> Range(const Value&, const Call& call) {
   for (const Value& value : call.values) {
     if (!value.IsUndefined() && !value.IsInt()) return BadArgument(value, "int");
   }
+  // The others may be left out; a variable that is not there may stand in any place.
+  if (!call.values[0].IsInt()) return BadArgument(call.values[0], "int");
   const bool one = !call.Has(1);
   const int64_t begin = one ? 0 : call.values[0].AsInt();
   const int64_t end = one ? call.values[0].AsInt() : call.values[1].AsInt();

@@ -413,6 +413,19 @@ TEST(EvaluatorTest, MacrosCheckTheirArguments) {
               HasSubstr("macros call each other"));
 }
 
+// Found by libFuzzer: a variable that is not there ended the process.
+TEST(EvaluatorTest, RangesAreOfIntegers) {
+  for (const std::string source :
+       {"{{ range(x) }}", "{{ range(x, 9) }}", "{{ range(x, 9, 2) }}", "{{ range(x, y, z) }}"}) {
+    EXPECT_EQ(RenderError(source), "line 1: 'x' is undefined") << source;
+  }
+  for (const std::string source :
+       {"{{ range('1') }}", "{{ range(1.5) }}", "{{ range(1, none) }}", "{{ range(1, 2, []) }}"}) {
+    EXPECT_THAT(RenderError(source), HasSubstr("int")) << source;
+  }
+  EXPECT_EQ(RenderError("{{ range(1, 9, 3)|list }}"), "rendered [1, 4, 7]");
+}
+
 // Everything that could take long or much ends with an error instead, soon.
 TEST(EvaluatorTest, WorkIsBounded) {
   for (const std::string& source : std::vector<std::string>{
