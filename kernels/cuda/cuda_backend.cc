@@ -6,9 +6,9 @@
 
 #include "base/check.h"
 #include "base/gpu_memory.h"
-#include "kernels/cuda/attention.h"
-#include "kernels/cuda/attention_plan.h"
+#include "kernels/cuda/cuda_attention.h"
 #include "kernels/cuda/cuda_family_operators.h"
+#include "kernels/cuda/cuda_products.h"
 #include "kernels/cuda/cuda_weight.h"
 #include "kernels/cuda/device_memory.h"
 #include "kernels/cuda/launch_queue.h"
@@ -20,17 +20,7 @@
 namespace tutti::kernels::cuda {
 namespace {
 
-static_assert(sizeof(AttentionItem) == gpu::kAttentionItemBytes);
-static_assert(sizeof(FoldItem) == gpu::kFoldItemBytes);
 static_assert(sizeof(DeviceCandidate) == gpu::kCandidateBytes);
-
-KvLayout LayoutOf(const KvShape& shape) {
-  const bool plain = shape.dtype == DType::kF32;
-  return {.block_size = static_cast<int32_t>(shape.block_size),
-          .kv_heads = static_cast<int32_t>(shape.kv_heads),
-          .dim = PaddedHeadDim(shape.head_dim, plain),
-          .plain = plain};
-}
 
 GraphCache::Limits GraphLimits(bool graphs) {
   GraphCache::Limits limits;
@@ -62,28 +52,15 @@ class CudaBackend : public Backend {
   }
   absl::StatusOr<std::unique_ptr<Weight>> Pack(const WeightSource& source) override {
     TUTTI_ASSIGN_OR_RETURN(auto weight, CudaWeight::Pack(runtime_.get(), source));
-    products_.Cover(int64_t{Chunks(weight->leaves())} * kChunkK, weight->leaves().leaves,
-                    weight->out_features(), weight->dtype());
+    products_.Cover(*weight);
     return weight;
   }
   absl::StatusOr<int64_t> Reserve(const StepBounds& bounds) override {
-    const gpu::WorkBytes work = gpu::WorkBytesOf(bounds, products_);
-    const std::pair<WorkSpace*, int64_t> spaces[] = {
-        {&packed_rows_, work.packed_rows}, {&row_scales_, work.row_scales},
-        {&leaf_sums_, work.leaf_sums},     {&record_values_, work.record_values},
-        {&record_sums_, work.record_sums}, {&entering_, work.carried},
-        {&leaving_, work.carried},         {&results_, work.results}};
+    const gpu::WorkBytes work = gpu::WorkBytesOf(bounds, products_.bounds());
     const gpu::ArrayBytes each = gpu::ArrayBytesOf(bounds);
+    const std::pair<WorkSpace*, int64_t> spaces[] = {
+        {&entering_, work.carried}, {&leaving_, work.carried}, {&results_, work.results}};
     const std::pair<Uploads*, int64_t> arrays[] = {{&ids_, each.rows},
-                                                   {&positions_, each.rows},
-                                                   {&frequencies_, each.frequencies},
-                                                   {&slots_, each.rows},
-                                                   {&row_positions_, each.rows},
-                                                   {&row_blocks_, each.rows},
-                                                   {&blocks_, each.blocks},
-                                                   {&narrow_items_, each.items},
-                                                   {&wide_items_, each.items},
-                                                   {&folds_, each.folds},
                                                    {&picked_ids_, each.vocabulary},
                                                    {&adjusted_rows_, each.vocabulary},
                                                    {&adjusted_ids_, each.vocabulary},
@@ -99,8 +76,10 @@ class CudaBackend : public Backend {
       TUTTI_RETURN_IF_ERROR(uploads->Reserve(bytes));
       held += uploads->bytes();
     }
+    TUTTI_RETURN_IF_ERROR(products_.Reserve(work));
+    TUTTI_RETURN_IF_ERROR(attention_.Reserve(work, each));
     TUTTI_RETURN_IF_ERROR(family_operators_.Reserve(work, each));
-    return held + family_operators_.bytes();
+    return held + products_.bytes() + attention_.bytes() + family_operators_.bytes();
   }
 
   void Embed(std::span<const int32_t> ids, const Weight& weight, TensorView out) override {
@@ -122,12 +101,7 @@ class CudaBackend : public Backend {
     CheckMatMul(in, weight, out);
     const CudaWeight& w = OwnWeight(weight, "MatMul");
     CheckOperands("MatMul", device_, *runtime_, {&in, &out});
-    if (in.rows == 0 || out.cols == 0) return;
-    if (w.dtype() == DType::kF32) {
-      PlainMatMul(in, w, out);
-    } else {
-      TensorMatMul(in, w, out);
-    }
+    products_.MatMul(in, w, out);
   }
 
   void RmsNorm(TensorView in, TensorView weight, float epsilon, TensorView out) override {
@@ -149,16 +123,7 @@ class CudaBackend : public Backend {
                     std::span<const float> inverse_frequency) override {
     CheckHeadNormRope(x, head_dim, norm, positions, inverse_frequency);
     CheckOperands("HeadNormRope", device_, *runtime_, {&x, &norm});
-    LaunchHeadNormRope({.x = x.f32(),
-                        .stride = Stride(x),
-                        .rows = x.rows,
-                        .heads = x.cols / head_dim,
-                        .head_dim = static_cast<int32_t>(head_dim),
-                        .epsilon = epsilon,
-                        .norm = norm.data == nullptr ? nullptr : norm.f32(),
-                        .position = positions_.Get(positions),
-                        .inverse_frequency = frequencies_.Get(inverse_frequency)},
-                       runtime_.get());
+    attention_.HeadNormRope(x, head_dim, norm, epsilon, positions, inverse_frequency);
   }
 
   void AddBias(TensorView x, TensorView bias) override {
@@ -220,18 +185,7 @@ class CudaBackend : public Backend {
     CheckWriteKv(k, v, batch, cache);
     CheckOperands("WriteKv", device_, *runtime_, {&k, &v});
     CheckCache("WriteKv", cache);
-    const RowTable& rows = Rows(batch, cache.shape.block_size);
-    LaunchWriteKv({.k = k.f32(),
-                   .v = v.f32(),
-                   .k_stride = Stride(k),
-                   .v_stride = Stride(v),
-                   .cache = cache.data,
-                   .layout = LayoutOf(cache.shape),
-                   .head_dim = static_cast<int32_t>(cache.shape.head_dim),
-                   .rows = static_cast<int32_t>(k.rows),
-                   .type = cache.shape.dtype,
-                   .slot = slots_.Get(std::span<const int32_t>(rows.slot))},
-                  runtime_.get());
+    attention_.WriteKv(k, v, batch, cache);
   }
 
   void Attention(TensorView q, const KvLayer& cache, const AttentionBatch& batch, float scale,
@@ -239,12 +193,7 @@ class CudaBackend : public Backend {
     CheckAttention(q, cache, batch, out);
     CheckOperands("Attention", device_, *runtime_, {&q, &out});
     CheckCache("Attention", cache);
-    if (q.rows == 0) return;
-    if (cache.shape.dtype == DType::kF32) {
-      PlainAttend(q, cache, batch, scale, out);
-    } else {
-      TensorAttend(q, cache, batch, scale, out);
-    }
+    attention_.Attention(q, cache, batch, scale, out);
   }
 
   void AdjustLogits(TensorView logits, std::span<const LogitAdjustment> adjustments) override {
@@ -339,29 +288,6 @@ class CudaBackend : public Backend {
   }
 
  private:
-  // A batch as it was last seen, and what was worked out from it: all layers of a step ask for the
-  // same.
-  struct BatchKey {
-    std::vector<int32_t> row_begin, first_position, block_begin, blocks;
-    int64_t parameter = -1;
-    bool Update(const AttentionBatch& batch, int64_t wanted) {
-      const auto same = [](const std::vector<int32_t>& a, std::span<const int32_t> b) {
-        return std::equal(a.begin(), a.end(), b.begin(), b.end());
-      };
-      if (parameter == wanted && same(row_begin, batch.row_begin) &&
-          same(first_position, batch.first_position) && same(block_begin, batch.block_begin) &&
-          same(blocks, batch.blocks)) {
-        return false;
-      }
-      parameter = wanted;
-      row_begin.assign(batch.row_begin.begin(), batch.row_begin.end());
-      first_position.assign(batch.first_position.begin(), batch.first_position.end());
-      block_begin.assign(batch.block_begin.begin(), batch.block_begin.end());
-      blocks.assign(batch.blocks.begin(), batch.blocks.end());
-      return true;
-    }
-  };
-
   void CheckCache(const char* operation, const KvLayer& cache) const {
     CheckDevice(operation, device_, cache);
     CHECK(runtime_->Holds(cache.data, KvLayerBytes(cache.shape))) << operation << ": the KV cache";
@@ -408,129 +334,19 @@ class CudaBackend : public Backend {
     return compact;
   }
 
-  void PlainMatMul(const TensorView& in, const CudaWeight& w, const TensorView& out) {
-    LaunchPlainProduct({.weight = static_cast<const float*>(w.data()),
-                        .in = in.f32(),
-                        .in_stride = Stride(in),
-                        .out = out.f32(),
-                        .out_stride = Stride(out),
-                        .rows = static_cast<int32_t>(in.rows),
-                        .out_features = static_cast<int32_t>(out.cols),
-                        .padded_out = w.padded_out(),
-                        .leaves = w.leaves()},
-                       runtime_.get());
-  }
-
-  void TensorMatMul(const TensorView& in, const CudaWeight& w, const TensorView& out) {
-    const int64_t width = int64_t{1} * Chunks(w.leaves()) * kChunkK;
-    const int64_t padded_rows = (in.rows + kTileRows - 1) / kTileRows * kTileRows;
-    auto* const packed = packed_rows_.Of<uint16_t>(padded_rows * width);
-    const bool scaled = w.dtype() == DType::kF16;
-    float* const scale = scaled ? row_scales_.Of<float>(in.rows * w.leaves().leaves) : nullptr;
-    LaunchPackRows({.in = in.f32(),
-                    .in_stride = Stride(in),
-                    .out = packed,
-                    .scale = scale,
-                    .rows = static_cast<int32_t>(in.rows),
-                    .leaves = w.leaves(),
-                    .bf16 = w.dtype() == DType::kBF16},
-                   runtime_.get());
-    const ProductArgs args = {
-        .weight = static_cast<const uint16_t*>(w.data()),
-        .in = packed,
-        .out = out.f32(),
-        .out_stride = Stride(out),
-        .rows = static_cast<int32_t>(in.rows),
-        .out_features = static_cast<int32_t>(out.cols),
-        .out_tiles = static_cast<int32_t>(w.out_tiles()),
-        .leaves = w.leaves(),
-        .leaf_sums = leaf_sums_.Of<float>(LeafSumCount(w.leaves(), in.rows, out.cols)),
-        .scale = scale};
-    LaunchProduct(w.dtype(), args, runtime_.get());
-  }
-
-  const RowTable& Rows(const AttentionBatch& batch, int64_t block_size) {
-    if (row_key_.Update(batch, block_size)) row_table_ = PlanRows(batch, block_size);
-    return row_table_;
-  }
-
-  void PlainAttend(const TensorView& q, const KvLayer& cache, const AttentionBatch& batch,
-                   float scale, const TensorView& out) {
-    const RowTable& rows = Rows(batch, cache.shape.block_size);
-    const int64_t heads = q.cols / cache.shape.head_dim;
-    LaunchPlainAttention(
-        {.q = q.f32(),
-         .q_stride = Stride(q),
-         .out = out.f32(),
-         .out_stride = Stride(out),
-         .cache = static_cast<const float*>(cache.data),
-         .layout = LayoutOf(cache.shape),
-         .rows = static_cast<int32_t>(q.rows),
-         .heads = static_cast<int32_t>(heads),
-         .group = static_cast<int32_t>(heads / cache.shape.kv_heads),
-         .scale = scale,
-         .blocks = blocks_.Get(batch.blocks),
-         .position = row_positions_.Get(std::span<const int32_t>(rows.position)),
-         .block_begin = row_blocks_.Get(std::span<const int32_t>(rows.block_begin))},
-        runtime_.get());
-  }
-
-  void TensorAttend(const TensorView& q, const KvLayer& cache, const AttentionBatch& batch,
-                    float scale, const TensorView& out) {
-    const KvLayout layout = LayoutOf(cache.shape);
-    const auto group = static_cast<int32_t>(q.cols / (cache.shape.head_dim * cache.shape.kv_heads));
-    const int64_t values = int64_t{1} * layout.kv_heads * kPairs * layout.dim;  // of a record
-    if (plan_key_.Update(batch, group * int64_t{1000000007} + values)) {
-      plan_ = PlanAttention(batch, group, kSpreadBytesMax / (values * 4));
-    }
-    AttentionArgs args = {.q = q.f32(),
-                          .q_stride = Stride(q),
-                          .out = out.f32(),
-                          .out_stride = Stride(out),
-                          .cache = cache.data,
-                          .layout = layout,
-                          .head_dim = static_cast<int32_t>(cache.shape.head_dim),
-                          .group = group,
-                          .scale = scale,
-                          .blocks = blocks_.Get(batch.blocks),
-                          .folds = folds_.Get(std::span<const FoldItem>(plan_.folds)),
-                          .fold_count = static_cast<int32_t>(plan_.folds.size()),
-                          .record_values = record_values_.Of<float>(plan_.records * values),
-                          .record_sums = record_sums_.Of<float>(int64_t{1} * plan_.records *
-                                                                layout.kv_heads * kPairs * 2)};
-    args.items = narrow_items_.Get(std::span<const AttentionItem>(plan_.narrow));
-    args.item_count = static_cast<int32_t>(plan_.narrow.size());
-    LaunchAttention(cache.shape.dtype, args, runtime_.get());
-    args.items = wide_items_.Get(std::span<const AttentionItem>(plan_.wide));
-    args.item_count = static_cast<int32_t>(plan_.wide.size());
-    args.warps = kAttentionWarps;
-    LaunchAttention(cache.shape.dtype, args, runtime_.get());
-    LaunchFold(args, runtime_.get());
-  }
-
   const Device device_;
   const std::string numerics_class_;
   const std::unique_ptr<LaunchQueue> runtime_;
   NcclExchange exchange_;
 
-  WorkSpace packed_rows_{runtime_.get()}, row_scales_{runtime_.get()}, leaf_sums_{runtime_.get()};
-  WorkSpace record_values_{runtime_.get()}, record_sums_{runtime_.get()};
   WorkSpace entering_{runtime_.get()}, leaving_{runtime_.get()}, results_{runtime_.get()};
-
-  Uploads ids_{runtime_.get()}, positions_{runtime_.get()}, frequencies_{runtime_.get()};
-  Uploads slots_{runtime_.get()}, row_positions_{runtime_.get()}, row_blocks_{runtime_.get()};
-  Uploads blocks_{runtime_.get()}, narrow_items_{runtime_.get()}, wide_items_{runtime_.get()};
-  Uploads folds_{runtime_.get()}, picked_ids_{runtime_.get()};
+  Uploads ids_{runtime_.get()}, picked_ids_{runtime_.get()};
   Uploads adjusted_rows_{runtime_.get()}, adjusted_ids_{runtime_.get()};
   Uploads adjusted_first_{runtime_.get()}, repetitions_{runtime_.get()}, biases_{runtime_.get()};
 
+  CudaProducts products_{runtime_.get()};
+  CudaAttention attention_{runtime_.get()};
   CudaFamilyOperators family_operators_{runtime_.get(), device_};
-
-  gpu::ProductBounds products_;  // of everything packed so far
-
-  BatchKey row_key_, plan_key_;
-  RowTable row_table_;
-  AttentionPlan plan_;
 };
 
 }  // namespace
