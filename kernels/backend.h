@@ -113,6 +113,7 @@ struct LaunchCounts {
 
 class FamilyOperators;  // kernels/family_operators.h
 class DeviceExchange;   // kernels/device_exchange.h
+class JoinedOperators;  // kernels/joined_operators.h
 
 class Backend {
  public:
@@ -120,6 +121,8 @@ class Backend {
 
   // Null when the backend has none of them. Owned by the backend.
   virtual FamilyOperators* family_operators() { return nullptr; }
+  // Null when nothing is gained by joining operators. Owned by the backend.
+  virtual JoinedOperators* joined_operators() { return nullptr; }
   // Null when ranks can only exchange through the host's memory. Owned by the backend.
   virtual DeviceExchange* device_exchange() { return nullptr; }
 

@@ -88,13 +88,13 @@ inline ::testing::AssertionResult Near(const Matrix& actual, const Matrix& expec
   return ::testing::AssertionSuccess();
 }
 
-// The backend under test: an instruction set of the CPU, a GPU ("cuda:0") or the emulated one.
-// Those of devices take views of the host through MakeStagedBackend.
-inline std::unique_ptr<Backend> Tested(const std::string& name, int threads = 2) {
+// The backend under test: an instruction set of the CPU, a GPU ("cuda:0") or the emulated one. Its
+// operators take memory of its device.
+inline std::unique_ptr<Backend> TestedAlone(const std::string& name, int threads = 2) {
 #ifdef TUTTI_TEST_EMULATED_GPU
-  return MakeStagedBackend(cuda::MakeEmulatedBackend());
+  return cuda::MakeEmulatedBackend();
 #else
-  if (name.starts_with("cuda")) return MakeStagedBackend(*CreateBackend(name, {}));
+  if (name.starts_with("cuda")) return *CreateBackend(name, {});
   BackendOptions options;
   options.num_threads = threads;
   options.instruction_set = name;
@@ -102,6 +102,12 @@ inline std::unique_ptr<Backend> Tested(const std::string& name, int threads = 2)
   CHECK(backend.ok()) << backend.status();
   return *std::move(backend);
 #endif
+}
+// The same; those of devices take views of the host through MakeStagedBackend.
+inline std::unique_ptr<Backend> Tested(const std::string& name, int threads = 2) {
+  auto backend = TestedAlone(name, threads);
+  if (backend->device().kind == DeviceKind::kCpu) return backend;
+  return MakeStagedBackend(std::move(backend));
 }
 inline std::unique_ptr<Backend> Reference() { return *CreateBackend("reference", {}); }
 

@@ -4,6 +4,7 @@
 
 #include <iostream>
 #include <string>
+#include <utility>
 
 #include "worker/testing_pipeline.h"
 
@@ -75,6 +76,28 @@ class GraphsTest : public ::testing::Test {
     if (Gpu().empty()) GTEST_SKIP() << "no GPU";
   }
 };
+
+// What a decode step of one sequence starts: nine kernels for each layer of a dense model, and one
+// more once it has several tiles to attend to. docs/PERFORMANCE.md counts with it.
+TEST_F(GraphsTest, KernelsOfALayer) {
+  const auto kernels_of = [](const std::string& model, int prompt) {
+    TestPipeline pipeline({.model_dir = GoldenDir(model), .backend = Gpu(), .graphs = false});
+    int64_t kernels = pipeline.launches(0).kernels, last = 0;
+    for (const int tokens : {2, 3}) {  // one decode step, then two
+      Generate(&pipeline, {Request(prompt, tokens, 0)});
+      const int64_t now = pipeline.launches(0).kernels;
+      last = now - std::exchange(kernels, now) - last;
+    }
+    return last;
+  };
+  // Three layers and five; before and after them Embed, the first norm, the last one, the head, and
+  // three that sample.
+  const int64_t few = kernels_of("grouped-tied-bf16", 5),
+                more = kernels_of("single-kv-tied-bf16", 5);
+  EXPECT_EQ((more - few) / 2, 9) << few << " and " << more;
+  EXPECT_EQ(few - 3 * 9, 7);
+  EXPECT_EQ(kernels_of("single-kv-tied-bf16", 130) - more, 5);
+}
 
 // Past the end of an attention tile (128 slots), where folds begin.
 TEST_F(GraphsTest, OneSequence) { ExpectReplayed({}, {Request(122, 8, 0)}, 0.95, 3); }

@@ -16,6 +16,8 @@ namespace tutti {
 
 using kernels::AttentionBatch;
 using kernels::KvLayer;
+using kernels::NextNorm;
+using kernels::ProductRows;
 using kernels::TensorView;
 
 namespace {
@@ -60,6 +62,8 @@ Transformer::Transformer(const ModelConfig& config, const Options& options,
     : config_(config),
       options_(options),
       backend_(backend),
+      plain_joined_(backend),
+      joined_(kernels::JoinedOperators::Of(backend, &plain_joined_)),
       weights_(std::move(weights)),
       widths_(WidthsOfRank(config, options.place.ranks, options.place.rank)),
       attention_scale_(AttentionScale(config)),
@@ -156,9 +160,10 @@ absl::Status Transformer::Run(const Batch& batch, std::span<const std::byte> inp
   if (options_.place.ranks > 1) options_.collective->BeginStep(batch.step.value());
   TUTTI_RETURN_IF_ERROR(Enter(batch, input));
   rotary_.Prepare(batch);
+  joined_->Norm(scratch_.residual.Rows(0, rows), AttentionNorm(0, rows));
   for (int64_t layer = 0; layer < options_.share.num_layers; ++layer) {
-    TUTTI_RETURN_IF_ERROR(Attend(weights_.layers[layer], kv_.layer(layer), batch, progress));
-    TUTTI_RETURN_IF_ERROR(Mlp(weights_.layers[layer], rows, progress));
+    TUTTI_RETURN_IF_ERROR(Attend(layer, batch, progress));
+    TUTTI_RETURN_IF_ERROR(Mlp(layer, rows, progress));
     Tell(progress);
   }
   TUTTI_RETURN_IF_ERROR(Settle());
@@ -201,10 +206,11 @@ absl::Status Transformer::NameFaults(const Batch& batch, std::span<const std::by
     faults_.Look(first, static_cast<int32_t>(options_.share.first_layer + layer), in_mlp);
     return absl::OkStatus();
   };
+  joined_->Norm(scratch_.residual.Rows(0, batch.rows), AttentionNorm(0, batch.rows));
   for (int64_t layer = 0; layer < options_.share.num_layers; ++layer) {
-    TUTTI_RETURN_IF_ERROR(Attend(weights_.layers[layer], kv_.layer(layer), batch, progress));
+    TUTTI_RETURN_IF_ERROR(Attend(layer, batch, progress));
     TUTTI_RETURN_IF_ERROR(look(layer, false));
-    TUTTI_RETURN_IF_ERROR(Mlp(weights_.layers[layer], batch.rows, progress));
+    TUTTI_RETURN_IF_ERROR(Mlp(layer, batch.rows, progress));
     TUTTI_RETURN_IF_ERROR(look(layer, true));
     Tell(progress);
   }
@@ -254,77 +260,103 @@ absl::Status Transformer::Embed(const Batch& batch, TensorView residual) {
   return absl::OkStatus();
 }
 
+NextNorm Transformer::AttentionNorm(int64_t layer, int64_t rows) const {
+  if (layer == options_.share.num_layers) return {};
+  const LayerWeights& weights = weights_.layers[layer];
+  return {.weight = weights.input_norm,
+          .epsilon = config_.rms_norm_eps,
+          .out = {scratch_.normed.Rows(0, rows), weights.qkv.get()}};
+}
+
+// Experts take the rows from where they are.
+NextNorm Transformer::MlpNorm(int64_t layer, int64_t rows) const {
+  const LayerWeights& weights = weights_.layers[layer];
+  return {.weight = weights.post_attention_norm,
+          .epsilon = config_.rms_norm_eps,
+          .out = {scratch_.normed.Rows(0, rows), weights.gate_up.get()}};
+}
+
 // residual += output(attention(rope(norm(q)), rope(norm(k)), v)),  [q k v] = qkv(norm(residual))
-absl::Status Transformer::Attend(const LayerWeights& layer, const KvLayer& cache,
-                                 const Batch& batch, const ProgressCallback& progress) {
+absl::Status Transformer::Attend(int64_t layer, const Batch& batch,
+                                 const ProgressCallback& progress) {
   const int64_t rows = batch.rows;
-  const TensorView residual = scratch_.residual.Rows(0, rows);
-  const TensorView normed = scratch_.normed.Rows(0, rows);
+  const LayerWeights& weights = weights_.layers[layer];
   const TensorView qkv = scratch_.qkv.Rows(0, rows);
   const TensorView q = qkv.Columns(0, widths_.query);
-  const TensorView k = qkv.Columns(widths_.query, widths_.key_value);
-  const TensorView v = qkv.Columns(widths_.query + widths_.key_value, widths_.key_value);
-  const TensorView attended = scratch_.attended.Rows(0, rows);
+  const ProductRows attended = {scratch_.attended.Rows(0, rows), weights.attention_output.get()};
   const AttentionBatch sequences{.row_begin = batch.row_begin,
                                  .first_position = batch.first_position,
                                  .block_begin = batch.block_begin,
                                  .blocks = batch.blocks};
-  const float epsilon = config_.rms_norm_eps;
 
-  backend_->RmsNorm(residual, layer.input_norm, epsilon, normed);
-  backend_->MatMul(normed, *layer.qkv, qkv);
+  joined_->MatMul(AttentionNorm(layer, rows).out, qkv);
   Tell(progress);
-  if (layer.qkv_bias.data != nullptr) backend_->AddBias(qkv, layer.qkv_bias);
-  Turn(q, layer.query_norm, batch);
-  Turn(k, layer.key_norm, batch);
+  TurnAndCache(layer, qkv, batch, sequences);
   if (!rotary_.query_scale().empty()) {
     backend_->family_operators()->ScaleRows(q, rotary_.query_scale());
   }
-  backend_->WriteKv(k, v, sequences, cache);
-  backend_->Attention(q, cache, sequences, attention_scale_, attended);
+  joined_->Attention(q, kv_.layer(layer), sequences, attention_scale_, attended);
   Tell(progress);
-  TUTTI_RETURN_IF_ERROR(AddProduct(attended, *layer.attention_output, DType::kF32));
+  TUTTI_RETURN_IF_ERROR(AddProduct(attended, DType::kF32, MlpNorm(layer, rows)));
   Tell(progress);
   return absl::OkStatus();
 }
 
-// Norm and rotary embedding of every head, sequences of one variant at a time.
-void Transformer::Turn(TensorView x, TensorView norm, const Batch& batch) {
+// Bias, norm and rotary embedding of every head, and keys and values into the cache. Sequences of
+// one variant turn at a time.
+void Transformer::TurnAndCache(int64_t layer, TensorView qkv, const Batch& batch,
+                               const AttentionBatch& sequences) {
+  const LayerWeights& weights = weights_.layers[layer];
   const std::span<const int32_t> positions = batch.positions;
-  for (const StepRotary::Run& run : rotary_.runs()) {
-    backend_->HeadNormRope(x.Rows(run.first_row, run.rows), config_.head_dim, norm,
-                           config_.rms_norm_eps, positions.subspan(run.first_row, run.rows),
-                           *run.inverse_frequency);
+  const std::span<const StepRotary::Run> runs = rotary_.runs();
+  if (runs.size() == 1) {
+    return joined_->TurnAndWriteKv(qkv,
+                                   {.bias = weights.qkv_bias,
+                                    .query_norm = weights.query_norm,
+                                    .key_norm = weights.key_norm,
+                                    .epsilon = config_.rms_norm_eps,
+                                    .positions = positions,
+                                    .inverse_frequency = *runs[0].inverse_frequency},
+                                   sequences, kv_.layer(layer));
   }
+  const TensorView q = qkv.Columns(0, widths_.query);
+  const TensorView k = qkv.Columns(widths_.query, widths_.key_value);
+  if (weights.qkv_bias.data != nullptr) backend_->AddBias(qkv, weights.qkv_bias);
+  for (const StepRotary::Run& run : runs) {
+    for (const auto& [x, norm] :
+         {std::pair(q, weights.query_norm), std::pair(k, weights.key_norm)}) {
+      backend_->HeadNormRope(x.Rows(run.first_row, run.rows), config_.head_dim, norm,
+                             config_.rms_norm_eps, positions.subspan(run.first_row, run.rows),
+                             *run.inverse_frequency);
+    }
+  }
+  backend_->WriteKv(k, qkv.Columns(widths_.query + widths_.key_value, widths_.key_value), sequences,
+                    kv_.layer(layer));
 }
 
 // residual = round(residual + down(silu(gate) * up)),  [gate up] = gate_up(norm(residual))
-absl::Status Transformer::Mlp(const LayerWeights& layer, int64_t rows,
-                              const ProgressCallback& progress) {
+absl::Status Transformer::Mlp(int64_t layer, int64_t rows, const ProgressCallback& progress) {
   if (config_.has_experts()) return Experts(layer, rows, progress);
-  const TensorView residual = scratch_.residual.Rows(0, rows);
-  const TensorView normed = scratch_.normed.Rows(0, rows);
   const TensorView gate_up = scratch_.gate_up.Rows(0, rows);
-  const TensorView activated = scratch_.activated.Rows(0, rows);
+  const ProductRows activated = {scratch_.activated.Rows(0, rows),
+                                 weights_.layers[layer].down.get()};
 
-  backend_->RmsNorm(residual, layer.post_attention_norm, config_.rms_norm_eps, normed);
-  backend_->MatMul(normed, *layer.gate_up, gate_up);
+  joined_->MatMul(MlpNorm(layer, rows).out, gate_up);
   Tell(progress);
-  backend_->SiluMul(gate_up, activated);
-  return AddProduct(activated, *layer.down, config_.residual_dtype());
+  joined_->SiluMul(gate_up, activated);
+  return AddProduct(activated, config_.residual_dtype(), AttentionNorm(layer + 1, rows));
 }
 
 // residual = round(residual + the sum over a token's experts, in their order, of share * MLP of the
 // expert), both of norm(residual)
-absl::Status Transformer::Experts(const LayerWeights& layer, int64_t rows,
-                                  const ProgressCallback& progress) {
+absl::Status Transformer::Experts(int64_t layer, int64_t rows, const ProgressCallback& progress) {
   kernels::FamilyOperators& operators = *backend_->family_operators();
+  const LayerWeights& weights = weights_.layers[layer];
   const TensorView residual = scratch_.residual.Rows(0, rows);
   const TensorView normed = scratch_.normed.Rows(0, rows);
   const TensorView router = scratch_.router.Rows(0, rows);
 
-  backend_->RmsNorm(residual, layer.post_attention_norm, config_.rms_norm_eps, normed);
-  backend_->MatMul(normed, *layer.router, router);
+  backend_->MatMul(normed, *weights.router, router);
   routing_.Resize(rows, config_.experts_per_token);
   TUTTI_RETURN_IF_ERROR(Settle());
   operators.SelectExperts(router, config_.experts_per_token, config_.norm_topk_prob,
@@ -340,18 +372,18 @@ absl::Status Transformer::Experts(const LayerWeights& layer, int64_t rows,
     const auto n = static_cast<int64_t>(tokens.size());
     const TensorView gathered = scratch_.gathered.Rows(0, n);
     const TensorView gate_up = scratch_.gate_up.Rows(0, n);
-    const TensorView activated = scratch_.activated.Rows(0, n);
     operators.GatherRows(normed, tokens, gathered);
-    backend_->MatMul(gathered, *layer.experts[e].gate_up, gate_up);
-    backend_->SiluMul(gate_up, activated);
-    backend_->MatMul(activated, *layer.experts[e].down, results.Rows(routing_.FirstOf(e), n));
+    backend_->MatMul(gathered, *weights.experts[e].gate_up, gate_up);
+    const ProductRows activated = {scratch_.activated.Rows(0, n), weights.experts[e].down.get()};
+    joined_->SiluMul(gate_up, activated);
+    joined_->MatMul(activated, results.Rows(routing_.FirstOf(e), n));
     Tell(progress);
   }
   if (options_.place.ranks > 1) {
     TUTTI_ASSIGN_OR_RETURN(results, ExchangeResults(results));
   }
   operators.SumRows(results, routing_.places(), routing_.shares(), normed);
-  backend_->AddResidual(residual, normed, config_.residual_dtype());
+  joined_->AddResidual(residual, normed, config_.residual_dtype(), AttentionNorm(layer + 1, rows));
   return absl::OkStatus();
 }
 
@@ -410,34 +442,51 @@ absl::StatusOr<TensorView> Transformer::ExchangeResults(TensorView results) {
   return results;
 }
 
-absl::Status Transformer::AddProduct(TensorView in, const kernels::Weight& weight, DType round_to) {
-  const TensorView residual = scratch_.residual.Rows(0, in.rows);
+absl::Status Transformer::AddProduct(const ProductRows& in, DType round_to, const NextNorm& next) {
+  const int64_t rows = in.rows.rows;
+  const TensorView residual = scratch_.residual.Rows(0, rows);
   if (options_.place.ranks == 1) {
-    const TensorView delta = scratch_.delta.Rows(0, in.rows);
-    backend_->MatMul(in, weight, delta);
-    backend_->AddResidual(residual, delta, round_to);
+    joined_->AddProduct(in, scratch_.delta.Rows(0, rows), residual, round_to, next);
     return absl::OkStatus();
   }
   if (options_.collective->on_device()) {
-    const TensorView delta = scratch_.delta.Rows(0, in.rows);
-    backend_->MatMul(in, weight, delta);
+    const TensorView delta = scratch_.delta.Rows(0, rows);
+    joined_->MatMul(in, delta);
     TUTTI_RETURN_IF_ERROR(options_.collective->SumOnDevice(delta));
-    backend_->AddResidual(residual, delta, round_to);
+    joined_->AddResidual(residual, delta, round_to, next);
     return absl::OkStatus();
   }
-  TUTTI_ASSIGN_OR_RETURN(const TensorView to_others, AcquireRows(in.rows));
+  TUTTI_ASSIGN_OR_RETURN(const TensorView to_others, AcquireRows(rows));
   // Exchanges work in host memory. Where that is also the backend's, the product goes there at
   // once.
   const bool on_host = backend_->device() == to_others.device;
-  const TensorView delta = on_host ? TensorView() : scratch_.delta.Rows(0, in.rows);
-  backend_->MatMul(in, weight, on_host ? to_others : delta);
+  const TensorView delta = on_host ? TensorView() : scratch_.delta.Rows(0, rows);
+  joined_->MatMul(in, on_host ? to_others : delta);
   if (!on_host) backend_->Convert(delta, to_others);
   TUTTI_ASSIGN_OR_RETURN(const std::span<const float> sum, options_.collective->Sum());
   const TensorView summed =
-      HostView(const_cast<float*>(sum.data()), DType::kF32, in.rows, config_.hidden_size);
+      HostView(const_cast<float*>(sum.data()), DType::kF32, rows, config_.hidden_size);
   if (!on_host) backend_->Convert(summed, delta);
-  backend_->AddResidual(residual, on_host ? summed : delta, round_to);
+  joined_->AddResidual(residual, on_host ? summed : delta, round_to, next);
   return absl::OkStatus();
+}
+
+// Rows of a decode step are all there are, one after another.
+void Transformer::MultiplyHead(std::span<const SampleRow> rows, const ProductRows& input,
+                               TensorView logits) {
+  const auto count = static_cast<int64_t>(rows.size());
+  if (rows.back().row - rows.front().row == count - 1) {
+    joined_->Norm(scratch_.residual.Rows(rows.front().row, count),
+                  {weights_.final_norm, config_.rms_norm_eps, input});
+    return joined_->MatMul(input, logits);
+  }
+  for (int64_t i = 0, end = 0; i < count; i = end) {
+    end = i + 1;
+    while (end < count && rows[end].row == rows[end - 1].row + 1) ++end;
+    backend_->RmsNorm(scratch_.residual.Rows(rows[i].row, end - i), weights_.final_norm,
+                      config_.rms_norm_eps, input.rows.Rows(i, end - i));
+  }
+  backend_->MatMul(input.rows, *input.weight, logits);
 }
 
 // logits = head(norm(residual)), for the rows that are sampled only, a slice of them at a time.
@@ -447,15 +496,9 @@ absl::Status Transformer::SampleAll(const Batch& batch, std::vector<v1::SampledT
   for (size_t first = 0; first < all.size(); first += slice_rows) {
     const auto rows = all.subspan(first, std::min(slice_rows, all.size() - first));
     const auto count = static_cast<int64_t>(rows.size());
-    const TensorView input = scratch_.logit_input.Rows(0, count);
     const TensorView logits = scratch_.logits.Rows(0, count);
-    for (int64_t i = 0, end = 0; i < count; i = end) {
-      end = i + 1;
-      while (end < count && rows[end].row == rows[end - 1].row + 1) ++end;
-      backend_->RmsNorm(scratch_.residual.Rows(rows[i].row, end - i), weights_.final_norm,
-                        config_.rms_norm_eps, input.Rows(i, end - i));
-    }
-    backend_->MatMul(input, *weights_.head, logits);
+    const ProductRows input = {scratch_.logit_input.Rows(0, count), weights_.head.get()};
+    MultiplyHead(rows, input, logits);
     if (observer_) observer_(rows, logits);
     TUTTI_RETURN_IF_ERROR(sampler_->Sample(logits, rows, sampled));
   }

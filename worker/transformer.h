@@ -15,6 +15,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/collective.h"
+#include "kernels/joined_operators.h"
 #include "model/model_config.h"
 #include "model/partition.h"
 #include "model/weight_map.h"
@@ -115,17 +116,26 @@ class Transformer : public StageRunner {
   absl::Status Embed(const Batch& batch, kernels::TensorView residual);
   absl::Status NameFaults(const Batch& batch, std::span<const std::byte> input,
                           const ProgressCallback& progress);
-  absl::Status Attend(const LayerWeights& layer, const kernels::KvLayer& cache, const Batch& batch,
-                      const ProgressCallback& progress);
-  void Turn(kernels::TensorView x, kernels::TensorView norm, const Batch& batch);
-  absl::Status Mlp(const LayerWeights& layer, int64_t rows, const ProgressCallback& progress);
-  absl::Status Experts(const LayerWeights& layer, int64_t rows, const ProgressCallback& progress);
+  // The two halves of a layer of the share. Each begins with rows that are normed, and norms them
+  // for what follows it.
+  absl::Status Attend(int64_t layer, const Batch& batch, const ProgressCallback& progress);
+  absl::Status Mlp(int64_t layer, int64_t rows, const ProgressCallback& progress);
+  absl::Status Experts(int64_t layer, int64_t rows, const ProgressCallback& progress);
+  // The norm with which a half begins; none after the last layer.
+  kernels::NextNorm AttentionNorm(int64_t layer, int64_t rows) const;
+  kernels::NextNorm MlpNorm(int64_t layer, int64_t rows) const;
+  void TurnAndCache(int64_t layer, kernels::TensorView qkv, const Batch& batch,
+                    const kernels::AttentionBatch& sequences);
   absl::StatusOr<kernels::TensorView> MemoryForResults();
   absl::StatusOr<kernels::TensorView> ExchangeResults(kernels::TensorView results);
   absl::StatusOr<kernels::TensorView> AcquireRows(int64_t rows);
   absl::Status Settle();
-  // residual = round(residual + in * weight), the product summed over ranks.
-  absl::Status AddProduct(kernels::TensorView in, const kernels::Weight& weight, DType round_to);
+  // residual = round(residual + the product of `in`, summed over ranks), and its norm.
+  absl::Status AddProduct(const kernels::ProductRows& in, DType round_to,
+                          const kernels::NextNorm& next);
+  // logits = head(norm(residual)) of a slice of sample rows, through the memory of `input`.
+  void MultiplyHead(std::span<const SampleRow> rows, const kernels::ProductRows& input,
+                    kernels::TensorView logits);
   absl::Status SampleAll(const Batch& batch, std::vector<v1::SampledToken>* sampled);
   // Of the backend's memory, and of the host's.
   kernels::TensorView View(void* data, DType dtype, int64_t rows, int64_t cols) const;
@@ -136,6 +146,8 @@ class Transformer : public StageRunner {
   const ModelConfig config_;
   const Options options_;
   kernels::Backend* const backend_;
+  kernels::JoinedOperators plain_joined_;
+  kernels::JoinedOperators* const joined_;  // the backend's, or those
   const ShardWeights weights_;
   const RankWidths widths_;
   const float attention_scale_;

@@ -245,6 +245,48 @@ TUTTI_DEVICE void WeighValuesOfPairs(const uint32_t (&weights)[kUnits][4], const
   }
 }
 
+// Where the numbers of a row and query head go.
+struct HeadTarget {
+  float* out;  // nullptr: packed
+  uint16_t* packed;
+  int64_t row;
+  int32_t first, end;  // packed k of the head; where the padding after it ends
+  int32_t chunks;
+
+  TUTTI_DEVICE void Store(int32_t d, float value) const {
+    if (out != nullptr) {
+      out[d] = value;
+    } else {
+      packed[ActivationIndex(row, first + d, chunks)] = ToBf16(value);
+    }
+  }
+};
+
+TUTTI_DEVICE HeadTarget TargetOf(const AttentionArgs& args, int64_t row, int64_t head) {
+  HeadTarget target = {};
+  const auto k = static_cast<int32_t>(head * args.head_dim);
+  if (args.packed.rows == nullptr) {
+    target.out = args.out + row * args.out_stride + k;
+    return target;
+  }
+  const LeafMap& leaves = args.packed.leaves;
+  int32_t leaf = 0;
+  while (k >= leaves.begin[leaf + 1]) ++leaf;
+  target.packed = args.packed.rows;
+  target.row = row;
+  target.first = leaves.chunk[leaf] * kChunkK + (k - leaves.begin[leaf]);
+  const bool last = k + args.head_dim == leaves.begin[leaf + 1];
+  target.end = last ? leaves.chunk[leaf + 1] * kChunkK : target.first + args.head_dim;
+  target.chunks = Chunks(leaves);
+  return target;
+}
+
+// Zeros behind the last head of a leaf, by `count` threads of which this is `index`.
+TUTTI_DEVICE void StorePadding(const HeadTarget& target, int32_t head_dim, int index, int count) {
+  if (target.out != nullptr) return;
+  for (int32_t d = head_dim + index; target.first + d < target.end; d += count) target.Store(d, 0);
+}
+
 // Where a lane's results go: values [kDim / 8][4], of rows g and g + 8, dims 8 n + 2 t + {0, 1}.
 template <int kDim>
 TUTTI_DEVICE void StoreResult(const AttentionArgs& args, const AttentionItem& item,
@@ -252,16 +294,20 @@ TUTTI_DEVICE void StoreResult(const AttentionArgs& args, const AttentionItem& it
                               const Softmax (&softmax)[2]) {
   const int g = Lane() / 4, t = Lane() % 4;
   TUTTI_UNROLL
-  for (int n = 0; n < kDim / 8; ++n) {
+  for (int half = 0; half < 2; ++half) {
+    const int32_t pair = pairs.begin + g + 8 * half;
+    if (pair >= pairs.end) continue;
+    const HeadTarget target = TargetOf(args, item.first_row + pair / args.group,
+                                       BlockY() * args.group + pair % args.group);
     TUTTI_UNROLL
-    for (int i = 0; i < 4; ++i) {
-      const int32_t pair = pairs.begin + g + 8 * (i / 2), d = 8 * n + 2 * t + i % 2;
-      if (pair >= pairs.end || d >= args.head_dim) continue;
-      const int64_t row = item.first_row + pair / args.group;
-      const int64_t head = BlockY() * args.group + pair % args.group;
-      args.out[row * args.out_stride + head * args.head_dim + d] =
-          values[n][i] / softmax[i / 2].sum;
+    for (int n = 0; n < kDim / 8; ++n) {
+      TUTTI_UNROLL
+      for (int i = 0; i < 2; ++i) {
+        const int32_t d = 8 * n + 2 * t + i;
+        if (d < args.head_dim) target.Store(d, values[n][2 * half + i] / softmax[half].sum);
+      }
     }
+    StorePadding(target, args.head_dim, t, 4);
   }
 }
 
@@ -378,9 +424,10 @@ TUTTI_KERNEL void FoldRecords(TUTTI_PARAMETER AttentionArgs args) {
           Fold(&softmax, args.record_sums[record * 2], args.record_sums[record * 2 + 1]);
       value = FoldValue(fold, value, args.record_values[record * dim + d]);
     }
-    const int64_t head = BlockY() * args.group + pair % args.group;
-    args.out[(item.first_row + row) * args.out_stride + head * args.head_dim + d] =
-        value / softmax.sum;
+    const HeadTarget target =
+        TargetOf(args, item.first_row + row, BlockY() * args.group + pair % args.group);
+    target.Store(d, value / softmax.sum);
+    if (d == args.head_dim - 1) StorePadding(target, args.head_dim, 0, 1);
   }
 }
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "base/dtype.h"
+#include "kernels/cuda/joined.h"
 #include "kernels/cuda/layout.h"
 
 namespace tutti::kernels::cuda {
@@ -36,6 +37,7 @@ struct AttentionArgs {
   int64_t q_stride = 0;
   float* out = nullptr;  // [rows, heads * head_dim]
   int64_t out_stride = 0;
+  PackedTarget packed;  // set: bf16 rows go there instead of to `out`; no leaf ends inside a head
   const void* cache = nullptr;
   KvLayout layout;
   int32_t head_dim = 0;

@@ -1,5 +1,7 @@
 #include "kernels/cuda/cuda_attention.h"
 
+#include <algorithm>
+
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/operands.h"
 #include "kernels/cuda/rows.h"
@@ -78,8 +80,48 @@ void CudaAttention::Attention(const TensorView& q, const KvLayer& cache,
   if (cache.shape.dtype == DType::kF32) {
     PlainAttend(q, cache, batch, scale, out);
   } else {
-    TensorAttend(q, cache, batch, scale, out);
+    TensorAttend(q, cache, batch, scale, out, {});
   }
+}
+
+// Of f16 rows the largest number has to be known before the first is rounded, and a block has only
+// some heads. Heads lie in one leaf as a whole.
+bool CudaAttention::Packs(const KvShape& shape, const CudaWeight& weight) {
+  if (shape.dtype == DType::kF32 || weight.dtype() != DType::kBF16) return false;
+  const LeafMap& leaves = weight.leaves();
+  return std::all_of(leaves.begin, leaves.begin + leaves.leaves + 1,
+                     [&](int32_t begin) { return begin % shape.head_dim == 0; });
+}
+
+void CudaAttention::AttentionPacked(const TensorView& q, const KvLayer& cache,
+                                    const AttentionBatch& batch, float scale,
+                                    const PackedTarget& out) {
+  TensorAttend(q, cache, batch, scale, {}, out);
+}
+
+void CudaAttention::TurnAndWriteKv(const TensorView& qkv, const HeadTurn& turn,
+                                   const AttentionBatch& batch, const KvLayer& cache) {
+  const RowTable& rows = Rows(batch, cache.shape.block_size);
+  const auto vector = [](const TensorView& view) {
+    return view.data == nullptr ? nullptr : view.f32();
+  };
+  const int64_t heads = qkv.cols / cache.shape.head_dim - 2 * cache.shape.kv_heads;
+  LaunchTurn({.qkv = qkv.f32(),
+              .stride = Stride(qkv),
+              .bias = vector(turn.bias),
+              .query_norm = vector(turn.query_norm),
+              .key_norm = vector(turn.key_norm),
+              .position = positions_.Get(turn.positions),
+              .inverse_frequency = frequencies_.Get(turn.inverse_frequency),
+              .cache = cache.data,
+              .slot = slots_.Get(std::span<const int32_t>(rows.slot)),
+              .layout = LayoutOf(cache.shape),
+              .heads = static_cast<int32_t>(heads),
+              .head_dim = static_cast<int32_t>(cache.shape.head_dim),
+              .rows = static_cast<int32_t>(qkv.rows),
+              .epsilon = turn.epsilon,
+              .type = cache.shape.dtype},
+             runtime_);
 }
 
 const RowTable& CudaAttention::Rows(const AttentionBatch& batch, int64_t block_size) {
@@ -108,7 +150,8 @@ void CudaAttention::PlainAttend(const TensorView& q, const KvLayer& cache,
 }
 
 void CudaAttention::TensorAttend(const TensorView& q, const KvLayer& cache,
-                                 const AttentionBatch& batch, float scale, const TensorView& out) {
+                                 const AttentionBatch& batch, float scale, const TensorView& out,
+                                 const PackedTarget& packed) {
   const KvLayout layout = LayoutOf(cache.shape);
   const auto group = static_cast<int32_t>(q.cols / (cache.shape.head_dim * cache.shape.kv_heads));
   const int64_t values = int64_t{1} * layout.kv_heads * kPairs * layout.dim;  // of a record
@@ -117,8 +160,9 @@ void CudaAttention::TensorAttend(const TensorView& q, const KvLayer& cache,
   }
   AttentionArgs args = {.q = q.f32(),
                         .q_stride = Stride(q),
-                        .out = out.f32(),
+                        .out = packed.rows == nullptr ? out.f32() : nullptr,
                         .out_stride = Stride(out),
+                        .packed = packed,
                         .cache = cache.data,
                         .layout = layout,
                         .head_dim = static_cast<int32_t>(cache.shape.head_dim),

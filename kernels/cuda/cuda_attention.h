@@ -9,8 +9,11 @@
 #include "base/gpu_memory.h"
 #include "kernels/backend.h"
 #include "kernels/cuda/attention_plan.h"
+#include "kernels/cuda/cuda_weight.h"
 #include "kernels/cuda/device_memory.h"
+#include "kernels/cuda/joined.h"
 #include "kernels/cuda/layout.h"
+#include "kernels/joined_operators.h"
 
 namespace tutti::kernels::cuda {
 
@@ -32,6 +35,15 @@ class CudaAttention {
                const KvLayer& cache);
   void Attention(const TensorView& q, const KvLayer& cache, const AttentionBatch& batch,
                  float scale, const TensorView& out);
+
+  // Whether Attention can leave its result packed for a product with `weight`.
+  static bool Packs(const KvShape& shape, const CudaWeight& weight);
+  // Attention of 16-bit caches into `out` instead.   REQUIRES: Packs
+  void AttentionPacked(const TensorView& q, const KvLayer& cache, const AttentionBatch& batch,
+                       float scale, const PackedTarget& out);
+  // JoinedOperators::TurnAndWriteKv
+  void TurnAndWriteKv(const TensorView& qkv, const HeadTurn& turn, const AttentionBatch& batch,
+                      const KvLayer& cache);
 
  private:
   // A batch as it was last seen, and what was worked out from it: all layers of a step ask for the
@@ -60,8 +72,9 @@ class CudaAttention {
   const RowTable& Rows(const AttentionBatch& batch, int64_t block_size);
   void PlainAttend(const TensorView& q, const KvLayer& cache, const AttentionBatch& batch,
                    float scale, const TensorView& out);
+  // Into `out`, or into `packed` where that has memory.
   void TensorAttend(const TensorView& q, const KvLayer& cache, const AttentionBatch& batch,
-                    float scale, const TensorView& out);
+                    float scale, const TensorView& out, const PackedTarget& packed);
 
   LaunchQueue* const runtime_;
   WorkSpace record_values_{runtime_}, record_sums_{runtime_};

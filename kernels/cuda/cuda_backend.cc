@@ -8,6 +8,7 @@
 #include "base/gpu_memory.h"
 #include "kernels/cuda/cuda_attention.h"
 #include "kernels/cuda/cuda_family_operators.h"
+#include "kernels/cuda/cuda_joined_operators.h"
 #include "kernels/cuda/cuda_products.h"
 #include "kernels/cuda/cuda_weight.h"
 #include "kernels/cuda/device_memory.h"
@@ -38,6 +39,7 @@ class CudaBackend : public Backend {
         exchange_(runtime_.get(), std::move(exchange)) {}
 
   FamilyOperators* family_operators() override { return &family_operators_; }
+  JoinedOperators* joined_operators() override { return &joined_operators_; }
   DeviceExchange* device_exchange() override { return &exchange_; }
 
   std::string_view name() const override { return "cuda"; }
@@ -84,7 +86,7 @@ class CudaBackend : public Backend {
 
   void Embed(std::span<const int32_t> ids, const Weight& weight, TensorView out) override {
     CheckEmbed(ids, weight, out);
-    const CudaWeight& w = OwnWeight(weight, "Embed");
+    const CudaWeight& w = CudaWeight::Of(weight);
     CheckOperands("Embed", device_, *runtime_, {&out});
     LaunchEmbed({.weight = w.data(),
                  .ids = ids_.Get(ids),
@@ -99,7 +101,7 @@ class CudaBackend : public Backend {
 
   void MatMul(TensorView in, const Weight& weight, TensorView out) override {
     CheckMatMul(in, weight, out);
-    const CudaWeight& w = OwnWeight(weight, "MatMul");
+    const CudaWeight& w = CudaWeight::Of(weight);
     CheckOperands("MatMul", device_, *runtime_, {&in, &out});
     products_.MatMul(in, w, out);
   }
@@ -292,12 +294,6 @@ class CudaBackend : public Backend {
     CheckDevice(operation, device_, cache);
     CHECK(runtime_->Holds(cache.data, KvLayerBytes(cache.shape))) << operation << ": the KV cache";
   }
-  static const CudaWeight& OwnWeight(const Weight& weight, const char* operation) {
-    const auto* own = dynamic_cast<const CudaWeight*>(&weight);
-    CHECK(own != nullptr) << operation << " on cuda: a weight packed by another backend";
-    return *own;
-  }
-
   LogitsArgs Logits(const char* operation, const TensorView& logits, size_t outputs) const {
     CHECK(outputs == static_cast<size_t>(logits.rows));
     CheckOperands(operation, device_, *runtime_, {&logits});
@@ -347,6 +343,7 @@ class CudaBackend : public Backend {
   CudaProducts products_{runtime_.get()};
   CudaAttention attention_{runtime_.get()};
   CudaFamilyOperators family_operators_{runtime_.get(), device_};
+  CudaJoinedOperators joined_operators_{this, runtime_.get(), &products_, &attention_};
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 #include "kernels/cuda/cuda_products.h"
 
+#include "base/check.h"
 #include "kernels/cuda/operands.h"
-#include "kernels/cuda/product.h"
 
 namespace tutti::kernels::cuda {
 
@@ -43,31 +43,74 @@ void CudaProducts::PlainMatMul(const TensorView& in, const CudaWeight& w, const 
 }
 
 void CudaProducts::TensorMatMul(const TensorView& in, const CudaWeight& w, const TensorView& out) {
-  const int64_t width = int64_t{1} * Chunks(w.leaves()) * kChunkK;
-  const int64_t padded_rows = (in.rows + kTileRows - 1) / kTileRows * kTileRows;
-  auto* const packed = packed_rows_.Of<uint16_t>(padded_rows * width);
-  const bool scaled = w.dtype() == DType::kF16;
-  float* const scale = scaled ? row_scales_.Of<float>(in.rows * w.leaves().leaves) : nullptr;
+  packed_ = {};  // they are written over
+  const PackedTarget target = TargetOf(w, in.rows);
   LaunchPackRows({.in = in.f32(),
                   .in_stride = Stride(in),
-                  .out = packed,
-                  .scale = scale,
+                  .out = target.rows,
+                  .scale = target.scale,
                   .rows = static_cast<int32_t>(in.rows),
                   .leaves = w.leaves(),
                   .bf16 = w.dtype() == DType::kBF16},
                  runtime_);
-  const ProductArgs args = {
-      .weight = static_cast<const uint16_t*>(w.data()),
-      .in = packed,
-      .out = out.f32(),
-      .out_stride = Stride(out),
-      .rows = static_cast<int32_t>(in.rows),
-      .out_features = static_cast<int32_t>(out.cols),
-      .out_tiles = static_cast<int32_t>(w.out_tiles()),
-      .leaves = w.leaves(),
-      .leaf_sums = leaf_sums_.Of<float>(LeafSumCount(w.leaves(), in.rows, out.cols)),
-      .scale = scale};
+  LaunchProduct(w.dtype(), ArgsOf(w, target, in.rows, out.f32(), Stride(out)), runtime_);
+}
+
+PackedTarget CudaProducts::TargetOf(const CudaWeight& w, int64_t rows) {
+  const int64_t width = int64_t{1} * Chunks(w.leaves()) * kChunkK;
+  const int64_t padded_rows = (rows + kTileRows - 1) / kTileRows * kTileRows;
+  const bool scaled = w.dtype() == DType::kF16;
+  return {.rows = packed_rows_.Of<uint16_t>(padded_rows * width),
+          .scale = scaled ? row_scales_.Of<float>(rows * w.leaves().leaves) : nullptr,
+          .leaves = w.leaves(),
+          .bf16 = w.dtype() == DType::kBF16};
+}
+
+ProductArgs CudaProducts::ArgsOf(const CudaWeight& w, const PackedTarget& in, int64_t rows,
+                                 float* out, int64_t out_stride) {
+  return {.weight = static_cast<const uint16_t*>(w.data()),
+          .in = in.rows,
+          .out = out,
+          .out_stride = out_stride,
+          .rows = static_cast<int32_t>(rows),
+          .out_features = static_cast<int32_t>(w.out_features()),
+          .out_tiles = static_cast<int32_t>(w.out_tiles()),
+          .leaves = w.leaves(),
+          .leaf_sums = leaf_sums_.Of<float>(LeafSumCount(w.leaves(), rows, w.out_features())),
+          .scale = in.scale};
+}
+
+PackedTarget CudaProducts::Target(const ProductRows& in) {
+  const CudaWeight& w = CudaWeight::Of(*in.weight);
+  CHECK(w.dtype() != DType::kF32);
+  packed_ = in;
+  return TargetOf(w, in.rows.rows);
+}
+
+bool CudaProducts::IsPacked(const ProductRows& in) const {
+  return in.weight != nullptr && packed_.weight == in.weight && packed_.rows.data == in.rows.data &&
+         packed_.rows.rows == in.rows.rows;
+}
+
+const CudaWeight& CudaProducts::TakePacked(const ProductRows& in) {
+  CHECK(IsPacked(in));
+  packed_ = {};
+  return CudaWeight::Of(*in.weight);
+}
+
+void CudaProducts::MultiplyPacked(const ProductRows& in, const TensorView& out) {
+  const CudaWeight& w = TakePacked(in);
+  LaunchProduct(w.dtype(),
+                ArgsOf(w, TargetOf(w, in.rows.rows), in.rows.rows, out.f32(), Stride(out)),
+                runtime_);
+}
+
+const float* CudaProducts::MultiplyLeaves(const ProductRows& in) {
+  const CudaWeight& w = TakePacked(in);
+  CHECK(LeafSumCount(w.leaves(), in.rows.rows, w.out_features()) > 0);
+  const ProductArgs args = ArgsOf(w, TargetOf(w, in.rows.rows), in.rows.rows, nullptr, 0);
   LaunchProduct(w.dtype(), args, runtime_);
+  return args.leaf_sums;
 }
 
 }  // namespace tutti::kernels::cuda

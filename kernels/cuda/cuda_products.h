@@ -8,6 +8,9 @@
 #include "kernels/backend.h"
 #include "kernels/cuda/cuda_weight.h"
 #include "kernels/cuda/device_memory.h"
+#include "kernels/cuda/joined.h"
+#include "kernels/cuda/product.h"
+#include "kernels/joined_operators.h"
 
 namespace tutti::kernels::cuda {
 
@@ -26,13 +29,31 @@ class CudaProducts {
   // Backend::MatMul of checked operands.
   void MatMul(const TensorView& in, const CudaWeight& w, const TensorView& out);
 
+  // Where a kernel puts `in` that makes it ready for its product by itself, instead of in
+  // in.rows.   REQUIRES: of 16-bit weights, not of f32 ones
+  PackedTarget Target(const ProductRows& in);
+  // Rows for a product are made that are not packed: whatever was is no longer asked for.
+  void ForgetPacked() { packed_ = {}; }
+  // Whether `in` is what Target was last asked for, and still there.
+  bool IsPacked(const ProductRows& in) const;
+  // MatMul of rows that are, which are then no more.
+  void MultiplyPacked(const ProductRows& in, const TensorView& out);
+  // The same, but for adding up its leaves: [leaves][rows, out_features] until the next product.
+  // REQUIRES: LeafSumCount is not 0
+  const float* MultiplyLeaves(const ProductRows& in);
+
  private:
+  const CudaWeight& TakePacked(const ProductRows& in);
+  PackedTarget TargetOf(const CudaWeight& w, int64_t rows);
+  ProductArgs ArgsOf(const CudaWeight& w, const PackedTarget& in, int64_t rows, float* out,
+                     int64_t out_stride);
   void PlainMatMul(const TensorView& in, const CudaWeight& w, const TensorView& out);
   void TensorMatMul(const TensorView& in, const CudaWeight& w, const TensorView& out);
 
   LaunchQueue* const runtime_;
   WorkSpace packed_rows_{runtime_}, row_scales_{runtime_}, leaf_sums_{runtime_};
   gpu::ProductBounds bounds_;
+  ProductRows packed_;  // whose rows are in packed_rows_, put there by others; no weight: nobody's
 };
 
 }  // namespace tutti::kernels::cuda

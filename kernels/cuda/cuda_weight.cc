@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "kernels/cuda/leaf_map.h"
 #include "kernels/cuda/product.h"
 
@@ -17,6 +18,12 @@ absl::StatusOr<std::unique_ptr<CudaBuffer>> CudaBuffer::Make(Runtime* runtime, i
 
 CudaBuffer::~CudaBuffer() {
   if (data_ != nullptr) runtime_->Free(data_);
+}
+
+const CudaWeight& CudaWeight::Of(const Weight& weight) {
+  const auto* own = dynamic_cast<const CudaWeight*>(&weight);
+  CHECK(own != nullptr) << "on cuda: a weight packed by another backend";
+  return *own;
 }
 
 int64_t CudaWeight::PackedBytes() const {

@@ -33,6 +33,9 @@ class CudaWeight : public Weight {
   static absl::StatusOr<std::unique_ptr<CudaWeight>> Pack(Runtime* runtime,
                                                           const WeightSource& source);
 
+  // REQUIRES: this backend packed it
+  static const CudaWeight& Of(const Weight& weight);
+
   int64_t out_features() const override { return shape_.out_features; }
   int64_t in_features() const override { return shape_.in_features; }
   int64_t bytes() const override { return data_->bytes(); }

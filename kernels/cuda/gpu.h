@@ -14,6 +14,8 @@
 #include <cuda_runtime.h>
 
 #define TUTTI_KERNEL __global__
+// One that is started with so many threads a block at most, and has registers for them.
+#define TUTTI_KERNEL_OF(threads) __global__ __launch_bounds__(threads)
 // Qualifies a kernel's one parameter, so that it is read where the launch put it.
 #define TUTTI_PARAMETER const __grid_constant__
 #define TUTTI_DEVICE __device__ __forceinline__
@@ -27,6 +29,7 @@
 #else  // compiled by the host's compiler: the index arithmetic of tests, or the emulator
 
 #define TUTTI_KERNEL
+#define TUTTI_KERNEL_OF(threads)
 #define TUTTI_PARAMETER const
 #define TUTTI_DEVICE inline
 #define TUTTI_DEVICE_CALL inline

@@ -63,6 +63,16 @@ using gpu::kSpreadBytesMax;
 // Threads of the row-wise kernels. Numerics: the sums of a row run over this many partial sums.
 inline constexpr int kRowThreads = 256;
 
+// Threads of the kernel that adds to a row of the residual and norms it, one block a row: with one
+// row it reads 128 KiB of an 8B model's leaves through one multiprocessor, so it has as many loads
+// under way as fit: 32 a thread. The norm's sum keeps to kRowThreads.
+inline constexpr int kAddNormThreads = 1024;
+// Shared memory for the row: what a block may have on every GPU we serve, so 24,000 columns.
+inline constexpr int64_t kAddNormSharedBytesMax = 96 << 10;
+// Rows up to which operators are joined: with more, their numbers cost more than their starts, and
+// rows go into products in another way.
+inline constexpr int64_t kJoinedRows = kLeafSumRows;
+
 // Heads wider than this have no kernel.
 using gpu::kHeadDimMax;
 
@@ -78,14 +88,14 @@ inline constexpr int64_t kPinnedBytes = int64_t{4} << 20;
 // alternate between two.
 using gpu::kRememberedUploads;
 
-// Recorded launches that are started at the latest, some seven layers of a dense model: a GPU
+// Recorded launches that are started at the latest, some thirteen layers of a dense model: a GPU
 // begins when the host has gone through these, not through the whole step. A guess; never measured.
 inline constexpr int64_t kListLaunches = 128;
 // Fewer are started one by one: finding a graph and starting it is some work, too.
 inline constexpr int64_t kGraphLaunchesMin = 4;
 
-// Graphs at a time. A step of 36 dense layers is six, so 680 shapes of steps; where ranks exchange
-// on the device it is 72, so 56 shapes.
+// Graphs at a time. A step of 36 dense layers is three, so 1,360 shapes of steps; where ranks
+// exchange on the device it is 72, so 56 shapes.
 inline constexpr int64_t kGraphsMax = 4096;
 // Host memory for what they are found by: 2,000 full lists of 128 launches, 30 KiB each.
 inline constexpr int64_t kGraphKeyBytesMax = int64_t{64} << 20;
@@ -102,8 +112,8 @@ inline constexpr int64_t kListsSeen = 4096;
 // Adjusted logits and items of attention are rounded up by empty ones, so that their number, and
 // with it the launch, stays the same for many steps. An empty item's block ends at once: 16 of them
 // for each of eight KV heads are one block for each multiprocessor.
-using gpu::kItemsTogether;
 using gpu::kAdjustmentsTogether;
+using gpu::kItemsTogether;
 static_assert(kAdjustmentsTogether == kRowThreads);
 
 }  // namespace tutti::kernels::cuda

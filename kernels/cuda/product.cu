@@ -1,6 +1,8 @@
+#include "kernels/cuda/leaf_sums.h"
 #include "kernels/cuda/number_formats.h"
 #include "kernels/cuda/product.h"
 #include "kernels/cuda/reduce.h"
+#include "kernels/cuda/row_math.h"
 
 namespace tutti::kernels::cuda {
 namespace {
@@ -127,13 +129,10 @@ TUTTI_KERNEL void StreamProduct(TUTTI_PARAMETER ProductArgs args) {
 TUTTI_KERNEL void AddLeafSums(TUTTI_PARAMETER ProductArgs args) {
   const int64_t row = BlockX(), out = BlockY() * ThreadCount() + ThreadIndex();
   if (out >= args.out_features) return;
-  float sum[1] = {}, pending[kLeafLevels][1] = {};
-  for (int leaf = 0; leaf < args.leaves.leaves; ++leaf) {
-    const LeafTarget target = TargetOf(args, leaf);
-    sum[0] = target.out[row * target.stride + out];
-    AddLeaf<1, kLeafLevels>(leaf, sum, pending);
-  }
-  args.out[row * args.out_stride + out] = sum[0];
+  const LeafTarget first = TargetOf(args, 0);
+  args.out[row * args.out_stride + out] =
+      SumOfLeaves(first.out + row * first.stride + out, int64_t{1} * args.rows * args.out_features,
+                  args.leaves.leaves);
 }
 
 // Shape of a block of the kernels for many rows: warps of 16 kOut features by 8 kRows rows, and how
@@ -319,7 +318,7 @@ void LaunchOf(const ProductArgs& args, Launcher* launcher) {
   } else {
     LaunchTiles<kBf16, SmallTile, 0>(args, launcher);
   }
-  if (whole) return;
+  if (whole || args.out == nullptr) return;
   Launch(&AddLeafSums, {args.rows, (args.out_features + kRowThreads - 1) / kRowThreads},
          kRowThreads, 0, launcher, args);
 }
@@ -344,11 +343,9 @@ TUTTI_KERNEL void PackF16Rows(TUTTI_PARAMETER PackRowsArgs args) {
   const int32_t length = args.leaves.begin[leaf + 1] - args.leaves.begin[leaf];
   float largest = 0;
   for (int32_t k = ThreadIndex(); k < length; k += kRowThreads) {
-    const float magnitude = fabsf(in[k]);
-    // What is no number stays none, whatever the scale.
-    if (magnitude > largest && magnitude < __builtin_inff()) largest = magnitude;
+    largest = LargestFinite(largest, in[k]);
   }
-  largest = ReduceBlock(largest, [](float a, float b) { return a > b ? a : b; });
+  largest = ReduceBlock(largest, Larger());
   const float scale = F16Scale(largest), inverse = 1 / scale;
   if (ThreadIndex() == 0) args.scale[ScaleIndex(row, leaf, args.leaves)] = scale;
   const int32_t first = args.leaves.chunk[leaf] * kChunkK;

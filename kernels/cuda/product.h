@@ -19,7 +19,8 @@ namespace tutti::kernels::cuda {
 struct ProductArgs {
   const uint16_t* weight = nullptr;  // WeightIndex
   const uint16_t* in = nullptr;      // ActivationIndex, of the weight's type
-  float* out = nullptr;              // [rows, out_features]
+  // [rows, out_features]; nullptr where LeafSumCount is not 0: the leaves are not added up.
+  float* out = nullptr;
   int64_t out_stride = 0;
   int32_t rows = 0;
   int32_t out_features = 0;

@@ -15,8 +15,9 @@ TUTTI_DEVICE T ReduceWarp(T value, const Fn& combine) {
 
 inline constexpr int kReduceSharedBytes = kRowThreads / kWarp * 16;
 
-// Of a block of kRowThreads, through kReduceSharedBytes of shared memory; all threads get it.
-template <class T, class Fn>
+// Of a block of kThreads, through 16 bytes of shared memory for each of its warps; all threads get
+// it.
+template <int kThreads = kRowThreads, class T, class Fn>
 TUTTI_DEVICE T ReduceBlock(T value, const Fn& combine) {
   static_assert(sizeof(T) <= 16);
   T* const parts = reinterpret_cast<T*>(SharedMemory());
@@ -25,7 +26,7 @@ TUTTI_DEVICE T ReduceBlock(T value, const Fn& combine) {
   if (Lane() == 0) parts[WarpIndex()] = value;
   SyncBlock();
   value = parts[0];
-  for (int i = 1; i < kRowThreads / kWarp; ++i) value = combine(value, parts[i]);
+  for (int i = 1; i < kThreads / kWarp; ++i) value = combine(value, parts[i]);
   return value;
 }
 

@@ -1,13 +1,10 @@
 #include "kernels/cuda/number_formats.h"
 #include "kernels/cuda/reduce.h"
+#include "kernels/cuda/row_math.h"
 #include "kernels/cuda/rows.h"
 
 namespace tutti::kernels::cuda {
 namespace {
-
-struct Sum {
-  TUTTI_DEVICE float operator()(float a, float b) const { return a + b; }
-};
 
 // A block per row.
 TUTTI_KERNEL void RmsNorm(TUTTI_PARAMETER RmsNormArgs args) {
@@ -18,7 +15,7 @@ TUTTI_KERNEL void RmsNorm(TUTTI_PARAMETER RmsNormArgs args) {
     sum = FusedMultiplyAdd(in[i], in[i], sum);
   }
   sum = ReduceBlock(sum, Sum());
-  const float inverse = 1 / sqrtf(sum / static_cast<float>(args.cols) + args.epsilon);
+  const float inverse = InverseRms(sum, args.cols, args.epsilon);
   for (int64_t i = ThreadIndex(); i < args.cols; i += kRowThreads) {
     out[i] = in[i] * inverse * args.weight[i];
   }
@@ -35,7 +32,7 @@ TUTTI_KERNEL void HeadNormRope(TUTTI_PARAMETER HeadNormRopeArgs args) {
       sum = FusedMultiplyAdd(x[i], x[i], sum);
     }
     sum = ReduceWarp(sum, Sum());
-    inverse = 1 / sqrtf(sum / static_cast<float>(args.head_dim) + args.epsilon);
+    inverse = InverseRms(sum, args.head_dim, args.epsilon);
   }
   const auto position = static_cast<float>(args.position[BlockX()]);
   for (int32_t i = Lane(); i < half; i += kWarp) {
@@ -45,9 +42,9 @@ TUTTI_KERNEL void HeadNormRope(TUTTI_PARAMETER HeadNormRopeArgs args) {
       b = b * inverse * args.norm[i + half];
     }
     const float angle = position * args.inverse_frequency[i];
-    const float cosine = cosf(angle), sine = sinf(angle);
-    x[i] = FusedMultiplyAdd(a, cosine, -(b * sine));
-    x[i + half] = FusedMultiplyAdd(b, cosine, a * sine);
+    const Turned turned = Turn(a, b, cosf(angle), sinf(angle));
+    x[i] = turned.a;
+    x[i + half] = turned.b;
   }
 }
 
@@ -68,9 +65,7 @@ TUTTI_KERNEL void AddRow(TUTTI_PARAMETER ElementArgs args) {
 TUTTI_KERNEL void SiluMul(TUTTI_PARAMETER ElementArgs args) {
   ForElement(args, [&](int64_t r, int64_t i) {
     const float* const row = static_cast<const float*>(args.a) + r * args.a_stride;
-    const float gate = row[i];
-    static_cast<float*>(args.out)[r * args.out_stride + i] =
-        gate / (1 + expf(-gate)) * row[args.cols + i];
+    static_cast<float*>(args.out)[r * args.out_stride + i] = SiluTimes(row[i], row[args.cols + i]);
   });
 }
 

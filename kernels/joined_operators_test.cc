@@ -1,0 +1,214 @@
+// Joined operators give the bits of their parts, called one by one on the same backend.
+#include "kernels/joined_operators.h"
+
+#include <utility>
+
+#include "kernels/test_support.h"
+
+namespace tutti::kernels {
+namespace {
+
+constexpr float kEpsilon = 1e-6f;
+
+// A matrix in the backend's memory, of f32.
+class DeviceMatrix {
+ public:
+  DeviceMatrix(Backend* backend, Matrix host) : backend_(backend), host_(std::move(host)) {
+    const int64_t stride = host_.view().row_stride;
+    buffer_ = *backend->Allocate(std::max<int64_t>(host_.rows() * stride, 1) * 4);
+    view_ = {buffer_->data(), DType::kF32, backend->device(), host_.rows(), host_.cols(), stride};
+    if (host_.rows() > 0) backend->Convert(host_.view(), view_);
+  }
+  TensorView view() const { return view_; }
+  Matrix Read() {
+    Matrix read = host_;
+    if (host_.rows() > 0) backend_->Convert(view_, read.view());
+    return read;
+  }
+
+ private:
+  Backend* backend_;
+  Matrix host_;
+  std::unique_ptr<DeviceBuffer> buffer_;
+  TensorView view_;
+};
+
+class JoinedOperatorsTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  std::unique_ptr<Weight> Pack(Matrix values, std::vector<int64_t> leaves) {
+    WeightSource source{.parts = {values.view()}, .leaf_begin = std::move(leaves), .name = "test"};
+    auto weight = backend_->Pack(source);
+    CHECK(weight.ok()) << weight.status();
+    return *std::move(weight);
+  }
+  DeviceMatrix OnDevice(Matrix host) { return {backend_.get(), std::move(host)}; }
+  DeviceMatrix Filled(int64_t rows, int64_t cols, uint64_t seed) {
+    return OnDevice(Matrix(rows, cols, DType::kF32, 3).Fill(seed));
+  }
+
+  std::unique_ptr<Backend> backend_ = TestedAlone(GetParam());
+  JoinedOperators plain_{backend_.get()};
+  JoinedOperators* joined_ = JoinedOperators::Of(backend_.get(), &plain_);
+};
+
+::testing::AssertionResult Same(DeviceMatrix& a, DeviceMatrix& b) {
+  Matrix left = a.Read(), right = b.Read();
+  for (int64_t r = 0; r < left.rows(); ++r) {
+    if (!SameBits(left, r, right, r)) return ::testing::AssertionFailure() << "row " << r;
+  }
+  return ::testing::AssertionSuccess();
+}
+
+struct Shape {
+  int64_t rows, cols, out;
+  std::vector<int64_t> leaves;  // of cols
+};
+// Few rows and many; leaves that are ragged, empty, and whole chunks.
+std::vector<Shape> Shapes() {
+  return {{1, 64, 40, {0, 64}},
+          {3, 75, 33, {0, 10, 20, 20, 31, 40, 50, 60, 75}},
+          {17, 96, 24, {0, 32, 64, 64, 96}},
+          {128, 40, 20, {0, 3, 40}}};
+}
+constexpr DType kTypes[] = {DType::kBF16, DType::kF16, DType::kF32};
+
+// Values that f16 cannot hold among those it can.
+Matrix WithLargeRows(Matrix m) {
+  if (m.rows() > 2) m.set(2, 1, 3e7f);
+  if (m.rows() > 1) m.set(1, 0, -65519.9f);
+  return m;
+}
+
+TEST_P(JoinedOperatorsTest, ActivationIsThatOfItsParts) {
+  for (const auto& [rows, cols, out, leaves] : Shapes()) {
+    for (const DType type : kTypes) {
+      Matrix weights(out, cols, type);
+      weights.Fill(1, type);
+      const auto weight = Pack(weights, leaves);
+      DeviceMatrix gate_up =
+          OnDevice(WithLargeRows(Matrix(rows, 2 * cols, DType::kF32, 1).Fill(2)));
+      DeviceMatrix memory = Filled(rows, cols, 9), plain = Filled(rows, out, 8),
+                   joined = Filled(rows, out, 7);
+      backend_->SiluMul(gate_up.view(), memory.view());
+      backend_->MatMul(memory.view(), *weight, plain.view());
+      joined_->SiluMul(gate_up.view(), {memory.view(), weight.get()});
+      joined_->MatMul({memory.view(), weight.get()}, joined.view());
+      EXPECT_TRUE(Same(plain, joined)) << rows << " " << DTypeName(type);
+    }
+  }
+}
+
+// A product's leaves, the residual and its norm, and the product after it.
+TEST_P(JoinedOperatorsTest, ResidualAndNormAreThoseOfTheirParts) {
+  for (const auto& [rows, cols, width, leaves] : Shapes()) {
+    for (const DType type : kTypes) {
+      for (const DType round_to : {DType::kF32, type}) {
+        Matrix first(width, cols, type), second(50, width, type);
+        const auto before = Pack(first.Fill(1, type), leaves);
+        const auto after = Pack(second.Fill(2, type), {});
+        DeviceMatrix in = OnDevice(WithLargeRows(Matrix(rows, 2 * cols).Fill(3)));
+        DeviceMatrix norm = Filled(1, width, 4), rows_in = Filled(rows, cols, 5);
+        DeviceMatrix residual[2] = {Filled(rows, width, 6), Filled(rows, width, 6)};
+        DeviceMatrix delta = Filled(rows, width, 7), normed = Filled(rows, width, 8);
+        DeviceMatrix out[2] = {Filled(rows, 50, 9), Filled(rows, 50, 10)};
+        for (int i = 0; i < 2; ++i) {
+          JoinedOperators* const operators = i == 0 ? &plain_ : joined_;
+          const ProductRows activated = {rows_in.view(), before.get()};
+          const NextNorm next = {norm.view(), kEpsilon, {normed.view(), after.get()}};
+          operators->SiluMul(in.view(), activated);
+          operators->AddProduct(activated, delta.view(), residual[i].view(), round_to, next);
+          operators->MatMul(next.out, out[i].view());
+        }
+        EXPECT_TRUE(Same(residual[0], residual[1])) << rows << " " << DTypeName(type);
+        EXPECT_TRUE(Same(out[0], out[1])) << rows << " " << DTypeName(type);
+      }
+    }
+  }
+}
+
+// What comes from elsewhere is added; the norm goes into a product or to anybody, where what was
+// added may be; a residual may have no norm.
+TEST_P(JoinedOperatorsTest, ResidualsOfRanksAndEndsOfStages) {
+  Matrix values(20, 70, DType::kBF16);
+  const auto weight = Pack(values.Fill(1, DType::kBF16), {});
+  DeviceMatrix norm = Filled(1, 70, 2);
+  for (const int64_t rows : {0, 1, 9, 130}) {
+    DeviceMatrix added = Filled(rows, 70, 3), memory = Filled(rows, 70, 4);
+    std::vector<DeviceMatrix> residual, normed, out;
+    for (JoinedOperators* const operators : {&plain_, joined_}) {
+      residual.push_back(Filled(rows, 70, 5));
+      normed.push_back(Filled(rows, 70, 6));
+      out.push_back(Filled(rows, 20, 7));
+      const TensorView x = residual.back().view(), anybody = normed.back().view();
+      const ProductRows product = {memory.view(), weight.get()};
+      operators->Norm(x, {norm.view(), kEpsilon, product});
+      operators->MatMul(product, out.back().view());
+      operators->AddResidual(x, anybody, DType::kBF16, {norm.view(), kEpsilon, {anybody}});
+      operators->AddResidual(x, added.view(), DType::kF32, {});
+    }
+    EXPECT_TRUE(Same(residual[0], residual[1])) << rows;
+    EXPECT_TRUE(Same(normed[0], normed[1])) << rows;
+    EXPECT_TRUE(Same(out[0], out[1])) << rows;
+  }
+}
+
+struct HeadsCase {
+  DType dtype;
+  int64_t heads, kv_heads, head_dim;
+  bool bias, norm;
+};
+
+// Three sequences: one token far from its start, some of a prompt, one token at its start.
+TEST_P(JoinedOperatorsTest, HeadsAreThoseOfTheirParts) {
+  const HeadsCase cases[] = {{DType::kBF16, 8, 2, 32, false, true},
+                             {DType::kBF16, 3, 1, 24, true, true},
+                             {DType::kF16, 6, 2, 16, true, false},
+                             {DType::kF32, 4, 4, 12, false, true}};
+  for (const HeadsCase& c : cases) {
+    const int64_t width = c.heads * c.head_dim, all = width + 2 * c.kv_heads * c.head_dim;
+    const KvShape shape = {c.dtype, 16, 40, c.kv_heads, c.head_dim};
+    const std::vector<int32_t> row_begin = {0, 1, 4, 5}, first_position = {300, 20, 0};
+    std::vector<int32_t> blocks(22), block_begin = {0, 19, 21}, positions = {300, 20, 21, 22, 0};
+    for (int32_t i = 0; i < 22; ++i) blocks[static_cast<size_t>(i)] = (7 * i + 3) % 40;
+    const AttentionBatch batch = {row_begin, first_position, block_begin, blocks};
+    const std::vector<float> frequency(static_cast<size_t>(c.head_dim / 2), 0.37f);
+    DeviceMatrix bias = Filled(1, all, 1), query_norm = Filled(1, c.head_dim, 2),
+                 key_norm = Filled(1, c.head_dim, 3);
+    const HeadTurn turn = {.bias = c.bias ? bias.view() : TensorView(),
+                           .query_norm = c.norm ? query_norm.view() : TensorView(),
+                           .key_norm = c.norm ? key_norm.view() : TensorView(),
+                           .epsilon = kEpsilon,
+                           .positions = positions,
+                           .inverse_frequency = frequency};
+    std::vector<int64_t> leaves;
+    for (int64_t leaf = 0; leaf <= 8; ++leaf) {
+      leaves.push_back(c.heads * leaf / 8 * c.head_dim);
+    }
+    Matrix values(30, width, c.dtype);
+    const auto weight = Pack(values.Fill(4, c.dtype), leaves);
+    const int64_t words = backend_->KvLayerBytes(shape) / 4;
+    DeviceMatrix cache[2] = {Filled(1, words, 5), Filled(1, words, 5)};
+    DeviceMatrix qkv[2] = {Filled(5, all, 6), Filled(5, all, 6)};
+    DeviceMatrix attended = Filled(5, width, 7);
+    DeviceMatrix out[2] = {Filled(5, 30, 8), Filled(5, 30, 9)};
+    DeviceMatrix queries[2] = {Filled(5, width, 1), Filled(5, width, 2)};
+    for (int i = 0; i < 2; ++i) {
+      JoinedOperators* const operators = i == 0 ? &plain_ : joined_;
+      const KvLayer layer = {cache[i].view().data, backend_->device(), shape};
+      const TensorView q = qkv[i].view().Columns(0, width);
+      operators->TurnAndWriteKv(qkv[i].view(), turn, batch, layer);
+      backend_->Convert(q, queries[i].view());
+      const ProductRows rows = {attended.view(), weight.get()};
+      operators->Attention(q, layer, batch, 0.2f, rows);
+      operators->MatMul(rows, out[i].view());
+    }
+    EXPECT_TRUE(Same(queries[0], queries[1])) << DTypeName(c.dtype);
+    EXPECT_TRUE(Same(cache[0], cache[1])) << DTypeName(c.dtype);
+    EXPECT_TRUE(Same(out[0], out[1])) << DTypeName(c.dtype);
+  }
+}
+
+INSTANTIATE_KERNEL_TEST(JoinedOperatorsTest);
+
+}  // namespace
+}  // namespace tutti::kernels
