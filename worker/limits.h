@@ -44,10 +44,6 @@ inline constexpr int32_t kModelLenMax = 1 << 30;
 inline constexpr int32_t kLogitBiasMax = 1 << 16;
 inline constexpr uint32_t kTopLogprobsMax = 1024;
 
-// Rows whose logits are computed at once. Each slice reads the head's weights again, so it should
-// hold the sampled rows of a usual step; 16 rows of 152,064 f32 logits are 9.7 MB.
-inline constexpr int64_t kLogitRowsMax = 16;
-
 // Sequences of one step whose loss of numbers is traced to a layer. It is the checkpoint's doing
 // and the same for many requests: the first few tell all there is to know.
 inline constexpr int64_t kNumericFaultsMax = 16;

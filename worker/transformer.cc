@@ -111,7 +111,7 @@ absl::Status Transformer::AllocateScratch() {
     }
   }
   if (!options_.share.has_head) return absl::OkStatus();
-  const int64_t slice = std::min({kLogitRowsMax, options_.max_sequences, rows});
+  const int64_t slice = std::min({kWorkSpaceLogitRows, options_.max_sequences, rows});
   TUTTI_ASSIGN_OR_RETURN(scratch_.logit_input, allocate(slice, config_.hidden_size));
   TUTTI_ASSIGN_OR_RETURN(scratch_.logits, allocate(slice, widths_.vocab));
   return absl::OkStatus();
