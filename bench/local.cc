@@ -52,7 +52,8 @@ class LocalBench {
         backend_,
         kernels::CreateBackend(options_.device, {.num_threads = options_.threads,
                                                  .numerics_class = options_.numerics_class,
-                                                 .graphs = options_.cuda_graphs}));
+                                                 .graphs = options_.cuda_graphs,
+                                                 .early_kernels = options_.cuda_early_kernels}));
     TUTTI_ASSIGN_OR_RETURN(probe_, kernels::MachineProbe::Create(options_.threads));
     const StageRunnerFactory factory = MakeTransformerFactory(
         {.dir = options_.model, .config = config_, .backend = backend_.get()});

@@ -18,6 +18,7 @@ struct LocalBenchOptions {
   std::string device = "cpu";
   std::string numerics_class;  // "": the machine's best
   bool cuda_graphs = true;     // see kernels::BackendOptions::graphs
+  bool cuda_early_kernels = true;
   int threads = 0;             // 0: every CPU this process may use
   int prompt_tokens = 512;
   int output_tokens = 64;

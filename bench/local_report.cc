@@ -62,6 +62,7 @@ std::string LocalBenchToJson(const LocalBenchReport& report) {
       {"numerics_class", report.numerics_class},
       {"threads", options.threads},
       {"cuda_graphs", options.cuda_graphs},
+      {"cuda_early_kernels", options.cuda_early_kernels},
       {"prompt_tokens", options.prompt_tokens},
       {"output_tokens", options.output_tokens},
       {"batch", options.batch},

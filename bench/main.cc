@@ -27,6 +27,7 @@ bench/README.md says what each figure means.)";
 struct LocalFlags {
   LocalBenchOptions options;
   std::string cuda_graphs = "on";
+  std::string cuda_early_kernels = "on";
   bool json = false;
 };
 
@@ -39,6 +40,10 @@ CLI::App* AddLocal(CLI::App* root, LocalFlags* flags) {
   app->add_option("--device", options.device, "cpu, cuda:N or reference")->capture_default_str();
   app->add_option("--cuda-graphs", flags->cuda_graphs,
                   "on, or off: every kernel of a GPU starts by itself")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->capture_default_str();
+  app->add_option("--cuda-early-kernels", flags->cuda_early_kernels,
+                  "on, or off: no kernel of a GPU begins before the one before has ended")
       ->check(CLI::IsMember({"on", "off"}))
       ->capture_default_str();
   app->add_option("--numerics-class", options.numerics_class, "Unset: the machine's best");
@@ -64,6 +69,7 @@ CLI::App* AddLocal(CLI::App* root, LocalFlags* flags) {
 
 int RunLocal(LocalFlags flags) {
   flags.options.cuda_graphs = flags.cuda_graphs == "on";
+  flags.options.cuda_early_kernels = flags.cuda_early_kernels == "on";
   const auto report = RunLocalBench(flags.options);
   if (!report.ok()) return Fail(report.status());
   std::string text = flags.json ? LocalBenchToJson(*report) : RenderLocalBench(*report);

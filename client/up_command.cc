@@ -292,6 +292,8 @@ constexpr PassedOn kPassedOn[] = {
     {"--lease-ms", "A worker without progress for so long is lost", false},
     {"--device", "cpu, cuda:N or reference", true},
     {"--cuda-graphs", "on, or off: every kernel of a GPU starts by itself", true},
+    {"--cuda-early-kernels",
+     "on, or off: no kernel of a GPU begins before the one before has ended", true},
     {"--speed", "auto: measured at start; off; or told, 20GB/s@100Gflop/s", true},
     {"--shared-memory-dir", "Where ranks of a stage exchange; empty: over their links", true},
     {"--device-exchange", "Whose GPUs exchange directly: off, machine or network", true},

@@ -236,6 +236,9 @@ struct BackendOptions {
   // Steps whose kernels are those of an earlier step start as one graph. "cuda" only; changes no
   // bits.
   bool graphs = true;
+  // Kernels begin while those before them end, where the device can (compute capability 9.0).
+  // "cuda" only; changes no bits.
+  bool early_kernels = true;
 };
 
 // "cpu", "reference", or "cuda:N" (a plug-in: see plugin_loader.h). NOT_FOUND names the known ones.

@@ -25,7 +25,7 @@ class DeviceGroupTest : public ::testing::Test {
             DeviceExchangeScope last_scope = DeviceExchangeScope::kMachine) {
     const int count = static_cast<int>(nccl.size());
     ranks_ = std::make_unique<TestRanks>(count);
-    for (const auto& library : nccl) backends_.push_back(MakeEmulatedBackend(true, library));
+    for (const auto& library : nccl) backends_.push_back(MakeEmulatedBackend({}, library));
     ranks_->Run([&](int rank) {
       ASSERT_TRUE(ranks_->collective(rank)->Reserve(count, 4096).ok());
       const DeviceGroup::Options options = {

@@ -29,6 +29,7 @@ struct Flags {
   std::string speed = "auto";
   std::string device_exchange = "machine";
   std::string cuda_graphs = "on";
+  std::string cuda_early_kernels = "on";
   std::string log_level = "info";
   bool exit_with_parent = false;
 };
@@ -96,6 +97,12 @@ void AddFlags(CLI::App* app, Flags* flags) {
       ->envname("TUTTI_CUDA_GRAPHS")
       ->check(CLI::IsMember({"on", "off"}))
       ->capture_default_str();
+  app->add_option("--cuda-early-kernels", flags->cuda_early_kernels,
+                  "on, or off: no kernel of a GPU begins before the one before has ended; slower, "
+                  "the same bits")
+      ->envname("TUTTI_CUDA_EARLY_KERNELS")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->capture_default_str();
   app->add_option("--shared-memory-dir", worker.shared_memory_dir,
                   "Ranks of a stage that see the same folder exchange through memory in it; empty: "
                   "over their links")
@@ -156,6 +163,7 @@ absl::Status Resolve(Flags* flags) {
     flags->worker.memory_bytes = *bytes;
   }
   flags->worker.cuda_graphs = flags->cuda_graphs == "on";
+  flags->worker.cuda_early_kernels = flags->cuda_early_kernels == "on";
   // The probe's sizes are those of a CPU: a GPU would mostly show how soon it starts a kernel. The
   // reference backend is for tests, and slow enough that measuring would be felt.
   flags->worker.measure_speed = flags->speed == "auto" && flags->worker.device == "cpu";

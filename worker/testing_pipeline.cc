@@ -45,7 +45,7 @@ std::unique_ptr<kernels::Backend> MakeBackend(
     [[maybe_unused]] const std::shared_ptr<kernels::cuda::Nccl>& nccl) {
 #ifdef TUTTI_TEST_EMULATED_GPU
   if (options.backend == "cuda-emulated") {
-    return kernels::cuda::MakeEmulatedBackend(options.graphs, nccl);
+    return kernels::cuda::MakeEmulatedBackend({.graphs = options.graphs}, nccl);
   }
 #endif
   auto backend =

@@ -71,7 +71,8 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given
       worker->backend_,
       kernels::CreateBackend(options.device, {.num_threads = threads,
                                               .numerics_class = options.numerics_class,
-                                              .graphs = options.cuda_graphs}));
+                                              .graphs = options.cuda_graphs,
+                                              .early_kernels = options.cuda_early_kernels}));
   if (options.memory_bytes == 0) {
     // What is free beside CUDA's context and kernels, which are there by now.
     options.memory_bytes = gpu::OfferOf(worker->backend_->FreeDeviceBytes());

@@ -28,6 +28,7 @@ struct WorkerOptions {
   std::string device = "cpu";  // a backend's name, such as "cuda:0"
   std::string numerics_class;  // "": the machine's best
   bool cuda_graphs = true;     // see kernels::BackendOptions::graphs
+  bool cuda_early_kernels = true;
   // Where ranks of a stage on one machine meet to share memory; "": nowhere.
   std::string shared_memory_dir = "/dev/shm";
   // Between which ranks GPUs exchange directly.

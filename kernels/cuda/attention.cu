@@ -319,7 +319,9 @@ template <bool kBf16, int kDim>
 TUTTI_KERNEL void Attend(TUTTI_PARAMETER AttentionArgs args) {
   constexpr int kStageBytes = kStageSlots * kDim * 2;
   constexpr int kQuarter = kDim / 32;  // instructions side by side over a quarter of the head
+  LetNextBegin();
   const AttentionItem item = args.items[BlockX()];
+  WaitForEarlier();
   if (item.pair_begin == item.pair_end) return;  // one that only makes lists equally long
   const WarpPairs pairs = PairsOfWarp(item, args.group);
   const bool active = pairs.begin < pairs.end;
@@ -409,7 +411,9 @@ TUTTI_KERNEL void Attend(TUTTI_PARAMETER AttentionArgs args) {
 
 // Folds tiles that were computed apart, in order; a thread per value.
 TUTTI_KERNEL void FoldRecords(TUTTI_PARAMETER AttentionArgs args) {
+  LetNextBegin();
   const FoldItem item = args.folds[BlockX()];
+  WaitForEarlier();
   const int32_t dim = args.layout.dim;
   for (int i = ThreadIndex(); i < (item.pair_end - item.pair_begin) * dim; i += ThreadCount()) {
     const int32_t pair = item.pair_begin + i / dim, d = i % dim;
@@ -507,8 +511,8 @@ TUTTI_KERNEL void WriteKv(TUTTI_PARAMETER WriteKvArgs args) {
 template <bool kBf16, int kDim>
 void LaunchOf(const AttentionArgs& args, Launcher* launcher) {
   const int bytes = kAttentionStages * kStageSlots * kDim * 2 + args.warps * kPairs * kDim * 2;
-  Launch(&Attend<kBf16, kDim>, {args.item_count, args.layout.kv_heads}, args.warps * kWarp, bytes,
-         launcher, args);
+  LaunchEarly(&Attend<kBf16, kDim>, {args.item_count, args.layout.kv_heads}, args.warps * kWarp,
+              bytes, launcher, args);
 }
 
 template <bool kBf16>
@@ -532,7 +536,8 @@ void LaunchAttention(DType type, const AttentionArgs& args, Launcher* launcher) 
 }
 
 void LaunchFold(const AttentionArgs& args, Launcher* launcher) {
-  Launch(&FoldRecords, {args.fold_count, args.layout.kv_heads}, kRowThreads, 0, launcher, args);
+  LaunchEarly(&FoldRecords, {args.fold_count, args.layout.kv_heads}, kRowThreads, 0, launcher,
+              args);
 }
 
 void LaunchPlainAttention(const PlainAttentionArgs& args, Launcher* launcher) {

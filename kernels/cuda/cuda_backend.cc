@@ -32,10 +32,11 @@ GraphCache::Limits GraphLimits(bool graphs) {
 class CudaBackend : public Backend {
  public:
   CudaBackend(std::unique_ptr<Runtime> runtime, std::string numerics_class,
-              NcclExchange::Options exchange, bool graphs)
+              NcclExchange::Options exchange, const BackendOptions& options)
       : device_{DeviceKind::kCuda, exchange.device_index},
         numerics_class_(std::move(numerics_class)),
-        runtime_(std::make_unique<LaunchQueue>(std::move(runtime), GraphLimits(graphs))),
+        runtime_(std::make_unique<LaunchQueue>(std::move(runtime), GraphLimits(options.graphs),
+                                               options.early_kernels)),
         exchange_(runtime_.get(), std::move(exchange)) {}
 
   FamilyOperators* family_operators() override { return &family_operators_; }
@@ -350,9 +351,9 @@ class CudaBackend : public Backend {
 
 std::unique_ptr<Backend> MakeCudaBackend(std::unique_ptr<Runtime> runtime,
                                          std::string numerics_class, NcclExchange::Options exchange,
-                                         bool graphs) {
+                                         const BackendOptions& options) {
   return std::make_unique<CudaBackend>(std::move(runtime), std::move(numerics_class),
-                                       std::move(exchange), graphs);
+                                       std::move(exchange), options);
 }
 
 }  // namespace tutti::kernels::cuda

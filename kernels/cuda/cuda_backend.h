@@ -14,9 +14,9 @@
 
 namespace tutti::kernels::cuda {
 
-// `graphs`: see BackendOptions.
+// Of the options, `graphs` and `early_kernels`.
 std::unique_ptr<Backend> MakeCudaBackend(std::unique_ptr<Runtime> runtime,
                                          std::string numerics_class, NcclExchange::Options exchange,
-                                         bool graphs);
+                                         const BackendOptions& options);
 
 }  // namespace tutti::kernels::cuda

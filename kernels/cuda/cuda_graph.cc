@@ -38,7 +38,17 @@ class CudaGraph : public Graph {
   int64_t device_bytes_ = 0;
 };
 
-// Each launch after the one before.
+cudaGraphEdgeData EdgeTo(const KernelLaunch& launch) {
+  cudaGraphEdgeData edge = {};
+  if (launch.early != 0) {
+    edge.from_port = cudaGraphKernelNodePortProgrammatic;
+    edge.type = cudaGraphDependencyTypeProgrammatic;
+  }
+  return edge;
+}
+
+// Each launch after the one before: after its end, or where it is an early one once all blocks of
+// the one before have let it begin.
 absl::Status AddChain(std::span<const KernelLaunch> launches, cudaGraph_t graph) {
   cudaGraphNode_t last = nullptr;
   for (const KernelLaunch& launch : launches) {
@@ -50,9 +60,13 @@ absl::Status AddChain(std::span<const KernelLaunch> launches, cudaGraph_t graph)
     params.sharedMemBytes = static_cast<unsigned>(launch.shared_bytes);
     params.kernelParams = &argument;
     cudaGraphNode_t node = nullptr;
-    TUTTI_RETURN_IF_ERROR(
-        ToStatus(cudaGraphAddKernelNode(&node, graph, &last, last == nullptr ? 0 : 1, &params),
-                 "cudaGraphAddKernelNode"));
+    TUTTI_RETURN_IF_ERROR(ToStatus(cudaGraphAddKernelNode(&node, graph, nullptr, 0, &params),
+                                   "cudaGraphAddKernelNode"));
+    if (last != nullptr) {
+      const cudaGraphEdgeData edge = EdgeTo(launch);
+      TUTTI_RETURN_IF_ERROR(ToStatus(cudaGraphAddDependencies(graph, &last, &node, &edge, 1),
+                                     "cudaGraphAddDependencies"));
+    }
     last = node;
   }
   return absl::OkStatus();

@@ -16,6 +16,13 @@ absl::StatusOr<std::unique_ptr<CudaBuffer>> CudaBuffer::Make(Runtime* runtime, i
   return std::unique_ptr<CudaBuffer>(new CudaBuffer(runtime, data, bytes));
 }
 
+absl::StatusOr<std::unique_ptr<CudaBuffer>> CudaBuffer::MakeConstant(Runtime* runtime,
+                                                                     int64_t bytes) {
+  if (bytes <= 0) return Make(runtime, bytes);
+  TUTTI_ASSIGN_OR_RETURN(void* const data, runtime->AllocateConstant(bytes));
+  return std::unique_ptr<CudaBuffer>(new CudaBuffer(runtime, data, bytes));
+}
+
 CudaBuffer::~CudaBuffer() {
   if (data_ != nullptr) runtime_->Free(data_);
 }
@@ -37,7 +44,7 @@ absl::StatusOr<std::unique_ptr<CudaWeight>> CudaWeight::Pack(Runtime* runtime,
   auto leaves = MakeLeafMap(shape.leaf_begin);
   if (!leaves.ok()) return Annotate(leaves.status(), absl::StrCat("weight ", source.name));
   std::unique_ptr<CudaWeight> weight(new CudaWeight(std::move(shape), *leaves));
-  TUTTI_ASSIGN_OR_RETURN(weight->data_, CudaBuffer::Make(runtime, weight->PackedBytes()));
+  TUTTI_ASSIGN_OR_RETURN(weight->data_, CudaBuffer::MakeConstant(runtime, weight->PackedBytes()));
   TUTTI_RETURN_IF_ERROR(weight->Fill(runtime, source));
   return weight;
 }

@@ -15,6 +15,8 @@ class CudaBuffer : public DeviceBuffer {
   // RESOURCE_EXHAUSTED with the bytes asked for and those free; INVALID_ARGUMENT for a negative
   // number.
   static absl::StatusOr<std::unique_ptr<CudaBuffer>> Make(Runtime* runtime, int64_t bytes);
+  // Of Runtime::AllocateConstant.
+  static absl::StatusOr<std::unique_ptr<CudaBuffer>> MakeConstant(Runtime* runtime, int64_t bytes);
   ~CudaBuffer() override;
   void* data() const override { return data_; }
   int64_t bytes() const override { return bytes_; }

@@ -150,7 +150,7 @@ class Uploads {
     entry->content.clear();
     entry->capacity = 0;
     const int64_t capacity = std::max(bytes, gpu::kSmallestUpload);
-    TUTTI_ASSIGN_OR_RETURN(entry->device, queue_->Allocate(capacity));
+    TUTTI_ASSIGN_OR_RETURN(entry->device, queue_->AllocateConstant(capacity));
     entry->capacity = capacity;
     return absl::OkStatus();
   }

@@ -5,6 +5,12 @@
 // without gaps between them, because launches are compared byte by byte (launch_list.h): order the
 // members by size, or name the gap. Every thread of a block reaches every Sync; every lane of a
 // warp reaches every Shuffle, Any and Mma.
+//
+// A kernel that is started by LaunchEarly may begin while the kernels before it still run, so that
+// its start costs nothing and it can fetch weights meanwhile. Every thread of it calls
+// WaitForEarlier, on every path, and before that it neither reads memory that other kernels write
+// nor writes any; memory of Runtime::AllocateConstant may be read. Then its end is later than the
+// end of all before it, whatever begins when (docs/decisions/0024-kernels-that-begin-early.md).
 #pragma once
 
 #include <cstdint>
@@ -67,7 +73,8 @@ struct KernelLaunch {
   int32_t threads = 0;  // of a block
   int32_t shared_bytes = 0;
   const void* argument = nullptr;  // the kernel's struct
-  int64_t argument_bytes = 0;
+  int32_t argument_bytes = 0;
+  int32_t early = 0;  // 1: may begin before the launch before it has ended
 };
 
 // Takes launches: a device, or a queue in front of one.
@@ -97,6 +104,25 @@ TUTTI_DEVICE int WarpIndex() { return ThreadIndex() / kWarp; }
 TUTTI_DEVICE char* SharedMemory() {
   extern __shared__ __align__(16) char tutti_shared[];
   return tutti_shared;
+}
+
+// Nothing below compute capability 9.0, where no kernel begins early.
+TUTTI_DEVICE void WaitForEarlier() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+// The kernel after this one may begin, if it is an early one, once all blocks have called this or
+// ended.
+TUTTI_DEVICE void LetNextBegin() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+// Brings a line of 128 bytes nearer, without reading it: allowed before WaitForEarlier too, for the
+// second-level cache is where all kernels' writes meet.
+TUTTI_DEVICE void PrefetchLine(const void* from) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
 }
 
 TUTTI_DEVICE void SyncBlock() { __syncthreads(); }
@@ -186,7 +212,7 @@ namespace tutti::kernels::cuda {
 // Hands a kernel to `launcher`; an empty grid is nothing to do.
 template <class Args>
 void Launch(void (*kernel)(Args), Grid grid, int threads, int shared_bytes, Launcher* launcher,
-            const Args& args) {
+            const Args& args, bool early = false) {
   static_assert(std::is_trivially_copyable_v<Args> && alignof(Args) <= 8);
   if (grid.x <= 0 || grid.y <= 0) return;
   launcher->Start({.kernel = reinterpret_cast<const void*>(kernel),
@@ -195,7 +221,14 @@ void Launch(void (*kernel)(Args), Grid grid, int threads, int shared_bytes, Laun
                    .threads = threads,
                    .shared_bytes = shared_bytes,
                    .argument = &args,
-                   .argument_bytes = sizeof(Args)});
+                   .argument_bytes = sizeof(Args),
+                   .early = early ? 1 : 0});
+}
+// The same of a kernel that calls WaitForEarlier.
+template <class Args>
+void LaunchEarly(void (*kernel)(Args), Grid grid, int threads, int shared_bytes, Launcher* launcher,
+                 const Args& args) {
+  Launch(kernel, grid, threads, shared_bytes, launcher, args, true);
 }
 
 }  // namespace tutti::kernels::cuda

@@ -41,6 +41,13 @@ TUTTI_DEVICE void PackF16Leaf(const PackedTarget& to, int64_t row, int32_t leaf,
   }
 }
 
+// By all threads of a block.
+TUTTI_DEVICE void PrefetchRow(const float* row, int64_t count) {
+  constexpr int kLineValues = 128 / sizeof(float);
+  const int64_t at = int64_t{1} * ThreadIndex() * kLineValues;
+  if (at < count) PrefetchLine(row + at);
+}
+
 // The row of the residual, with what is added, into shared memory and back. Several columns of a
 // thread at a time, so that their leaves come from memory together.
 TUTTI_DEVICE void AddToRow(const AddNormArgs& args, float* shared) {
@@ -72,6 +79,9 @@ TUTTI_DEVICE void AddToRow(const AddNormArgs& args, float* shared) {
 
 TUTTI_KERNEL_OF(kAddNormThreads) void AddNorm(TUTTI_PARAMETER AddNormArgs args) {
   auto* const row = reinterpret_cast<float*>(SharedMemory() + kAddNormReduceBytes);
+  LetNextBegin();
+  if (args.norm != nullptr) PrefetchRow(args.norm, args.cols);
+  WaitForEarlier();
   AddToRow(args, row);
   if (args.norm == nullptr) return;
   SyncBlock();
@@ -112,14 +122,21 @@ TUTTI_DEVICE Activated ActivatedOf(const SiluPackArgs& args) {
 // A thread per number.
 TUTTI_KERNEL void SiluPackBf16(TUTTI_PARAMETER SiluPackArgs args) {
   const auto packed = static_cast<int32_t>(BlockY() * ThreadCount() + ThreadIndex());
+  LetNextBegin();
+  WaitForEarlier();
   PackBf16(args.packed, BlockX(), packed, Chunks(args.packed.leaves) * kChunkK, ActivatedOf(args));
 }
 
 // A block per row and leaf.
 TUTTI_KERNEL void SiluPackF16(TUTTI_PARAMETER SiluPackArgs args) {
+  LetNextBegin();
+  WaitForEarlier();
   PackF16Leaf<kRowThreads>(args.packed, BlockX(), static_cast<int32_t>(BlockY()),
                            ActivatedOf(args));
 }
+
+// Pairs of a head that a lane turns.
+constexpr int kPairsOfLane = kHeadDimMax / 2 / kWarp;
 
 TUTTI_KERNEL_OF(kWarp) void TurnHeads(TUTTI_PARAMETER TurnArgs args) {
   const int64_t row = BlockX();
@@ -129,6 +146,19 @@ TUTTI_KERNEL_OF(kWarp) void TurnHeads(TUTTI_PARAMETER TurnArgs args) {
   float* const x = args.qkv + row * args.stride + int64_t{1} * head * head_dim;
   const float* const bias = args.bias == nullptr ? nullptr : args.bias + head * head_dim;
   const float* const norm = is_query ? args.query_norm : args.key_norm;
+  LetNextBegin();
+  // What depends on positions alone needs nobody's results.
+  float cosine[kPairsOfLane] = {}, sine[kPairsOfLane] = {};
+  const auto position = static_cast<float>(args.position[row]);
+  TUTTI_UNROLL
+  for (int n = 0; n < kPairsOfLane; ++n) {
+    const int32_t i = n * kWarp + Lane();
+    if (is_value || i >= half) continue;
+    const float angle = position * args.inverse_frequency[i];
+    cosine[n] = cosf(angle);
+    sine[n] = sinf(angle);
+  }
+  WaitForEarlier();
 
   const auto biased = [&](int32_t i) { return bias == nullptr ? x[i] : x[i] + bias[i]; };
   // Number d of a key or a value, to its place.
@@ -149,7 +179,6 @@ TUTTI_KERNEL_OF(kWarp) void TurnHeads(TUTTI_PARAMETER TurnArgs args) {
     return;
   }
 
-  const auto position = static_cast<float>(args.position[row]);
   float inverse = 1;
   if (norm != nullptr) {
     float sum = 0;
@@ -158,14 +187,16 @@ TUTTI_KERNEL_OF(kWarp) void TurnHeads(TUTTI_PARAMETER TurnArgs args) {
     }
     inverse = InverseRms(ReduceWarp(sum, Sum()), head_dim, args.epsilon);
   }
-  for (int32_t i = Lane(); i < half; i += kWarp) {
+  TUTTI_UNROLL
+  for (int n = 0; n < kPairsOfLane; ++n) {
+    const int32_t i = n * kWarp + Lane();
+    if (i >= half) continue;
     float a = biased(i), b = biased(i + half);
     if (norm != nullptr) {
       a = a * inverse * norm[i];
       b = b * inverse * norm[i + half];
     }
-    const float angle = position * args.inverse_frequency[i];
-    const Turned turned = Turn(a, b, cosf(angle), sinf(angle));
+    const Turned turned = Turn(a, b, cosine[n], sine[n]);
     if (is_query) {
       x[i] = turned.a;
       x[i + half] = turned.b;
@@ -184,20 +215,21 @@ bool FitsAddNorm(int64_t cols) {
 
 void LaunchAddNorm(const AddNormArgs& args, Launcher* launcher) {
   const auto bytes = static_cast<int>(kAddNormReduceBytes + args.cols * int64_t{sizeof(float)});
-  Launch(&AddNorm, {args.rows}, kAddNormThreads, bytes, launcher, args);
+  LaunchEarly(&AddNorm, {args.rows}, kAddNormThreads, bytes, launcher, args);
 }
 
 void LaunchSiluPack(const SiluPackArgs& args, Launcher* launcher) {
   if (args.packed.bf16 == 0) {
-    return Launch(&SiluPackF16, {args.rows, args.packed.leaves.leaves}, kRowThreads,
-                  kReduceSharedBytes, launcher, args);
+    return LaunchEarly(&SiluPackF16, {args.rows, args.packed.leaves.leaves}, kRowThreads,
+                       kReduceSharedBytes, launcher, args);
   }
-  Launch(&SiluPackBf16, GridOver(args.rows, Chunks(args.packed.leaves) * kChunkK, kRowThreads),
-         kRowThreads, 0, launcher, args);
+  LaunchEarly(&SiluPackBf16, GridOver(args.rows, Chunks(args.packed.leaves) * kChunkK, kRowThreads),
+              kRowThreads, 0, launcher, args);
 }
 
 void LaunchTurn(const TurnArgs& args, Launcher* launcher) {
-  Launch(&TurnHeads, {args.rows, args.heads + 2 * args.layout.kv_heads}, kWarp, 0, launcher, args);
+  LaunchEarly(&TurnHeads, {args.rows, args.heads + 2 * args.layout.kv_heads}, kWarp, 0, launcher,
+              args);
 }
 
 }  // namespace tutti::kernels::cuda

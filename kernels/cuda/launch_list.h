@@ -1,5 +1,5 @@
 // Launches in order, kept as one run of bytes: two lists do the same exactly when their bytes are
-// equal, because an argument has no gaps (gpu.h).
+// equal, because an argument has no gaps (gpu.h). The first of a list never begins early.
 //
 // Thread: one.
 #pragma once

@@ -5,7 +5,9 @@
 namespace tutti::kernels::cuda {
 
 void LaunchQueue::Start(const KernelLaunch& launch) {
-  recorded_.Append(launch);
+  KernelLaunch kept = launch;
+  if (!early_) kept.early = 0;
+  recorded_.Append(kept);
   if (recorded_.size() == kListLaunches) Flush();
 }
 

@@ -20,8 +20,9 @@ namespace tutti::kernels::cuda {
 
 class LaunchQueue final : public Runtime {
  public:
-  LaunchQueue(std::unique_ptr<Runtime> device, const GraphCache::Limits& limits)
-      : device_(std::move(device)), graphs_(device_.get(), limits) {}
+  // early: kernels that may begin early do; false: each begins when the one before has ended.
+  LaunchQueue(std::unique_ptr<Runtime> device, const GraphCache::Limits& limits, bool early = true)
+      : device_(std::move(device)), graphs_(device_.get(), limits), early_(early) {}
 
   void Start(const KernelLaunch& launch) override;
   void Flush();
@@ -36,6 +37,9 @@ class LaunchQueue final : public Runtime {
 
   // No recorded launch knows memory that is new.
   absl::StatusOr<void*> Allocate(int64_t bytes) override { return device_->Allocate(bytes); }
+  absl::StatusOr<void*> AllocateConstant(int64_t bytes) override {
+    return device_->AllocateConstant(bytes);
+  }
   void Free(void* data) override;
   int64_t FreeBytes() override { return device_->FreeBytes(); }
   void Upload(void* to, int64_t to_stride, const void* from, int64_t from_stride, int64_t width,
@@ -55,6 +59,7 @@ class LaunchQueue final : public Runtime {
  private:
   const std::unique_ptr<Runtime> device_;
   GraphCache graphs_;
+  const bool early_;
   LaunchList recorded_;
   int64_t steps_ = 0;
 };

@@ -68,5 +68,32 @@ TEST_F(LaunchQueueTest, LongStepsAreCutAtTheSamePlaces) {
   EXPECT_EQ(queue_.counts().kernels_by_graphs, 2 * kListLaunches + 7);
 }
 
+// A kernel may begin while the one before it ends only where that one is in the same list: what
+// else is on the stream is waited for.
+TEST_F(LaunchQueueTest, TheFirstOfAListBeginsWhenAllBeforeHasEnded) {
+  KernelLaunch launch = FakeLaunch(1, 0);
+  launch.early = 1;
+  const auto start_two = [&](LaunchQueue* queue) {
+    for (int i = 0; i < 2; ++i) queue->Start(launch);
+    queue->EndStep();
+  };
+  start_two(&queue_);
+  EXPECT_THAT(device_->early, ElementsAre(0, 1));
+  for (int i = 0; i < 3; ++i) queue_.Start(launch);
+  queue_.Upload(bytes_, 8, bytes_, 8, 8, 1);
+  start_two(&queue_);
+  EXPECT_THAT(device_->early, ElementsAre(0, 1, 0, 1, 1, 0, 1));
+}
+
+TEST(LaunchQueueWithoutEarlyTest, NoKernelBeginsEarly) {
+  auto* const device = new FakeDevice();
+  LaunchQueue queue(std::unique_ptr<Runtime>(device), {}, false);
+  KernelLaunch launch = FakeLaunch(1, 0);
+  launch.early = 1;
+  for (int i = 0; i < 6; ++i) queue.Start(launch);
+  queue.EndStep();
+  EXPECT_THAT(device->early, ::testing::Each(0));
+}
+
 }  // namespace
 }  // namespace tutti::kernels::cuda

@@ -68,8 +68,10 @@ absl::StatusOr<std::unique_ptr<Backend>> Open(const PluginRequest& request) {
   const DeviceFacts facts = ReadFacts(request.device_index);
   TUTTI_RETURN_IF_ERROR(CheckDevice(facts, request.options->numerics_class));
   TUTTI_ASSIGN_OR_RETURN(auto runtime, OpenDevice(facts.index));
-  return MakeCudaBackend(std::move(runtime), NumericsClass(facts), ExchangeOf(facts),
-                         request.options->graphs);
+  BackendOptions options = *request.options;
+  // A GPU below would not know the launches' attribute.
+  options.early_kernels = options.early_kernels && facts.major >= 9;
+  return MakeCudaBackend(std::move(runtime), NumericsClass(facts), ExchangeOf(facts), options);
 }
 
 void Answer(const absl::Status& status, PluginAnswer* answer) {

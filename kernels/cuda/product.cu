@@ -77,13 +77,17 @@ TUTTI_KERNEL void StreamProduct(TUTTI_PARAMETER ProductArgs args) {
   char* const ring = SharedMemory() + lane * 16;
 
   // Chunk `ahead` from where the pointers stand, if there are so many.
-  const auto fetch = [&](int ahead, int32_t left) {
+  const auto fetch_weights = [&](int ahead, int32_t left) {
+    if (ahead >= left) return;
+    char* const stage = ring + ahead % kStreamStages * kStageBytes;
+    TUTTI_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      CopyAsync16(stage + half * kPieceBytes, weight + (ahead * 2 + half) * kPieceValues, true);
+    }
+  };
+  const auto fetch_rows = [&](int ahead, int32_t left) {
     if (ahead < left) {
       char* const stage = ring + ahead % kStreamStages * kStageBytes;
-      TUTTI_UNROLL
-      for (int half = 0; half < 2; ++half) {
-        CopyAsync16(stage + half * kPieceBytes, weight + (ahead * 2 + half) * kPieceValues, true);
-      }
       TUTTI_UNROLL
       for (int r = 0; r < kRowTiles; ++r) {
         const bool valid = r * kTileRows + lane / 4 < args.rows;
@@ -94,9 +98,14 @@ TUTTI_KERNEL void StreamProduct(TUTTI_PARAMETER ProductArgs args) {
     CopyCommit();
   };
 
+  // All that the ring holds of the weights is on its way before the rows are there.
+  LetNextBegin();
   float sum[kRowTiles][4] = {};
   TUTTI_UNROLL
-  for (int ahead = 0; ahead < kAhead; ++ahead) fetch(ahead, count);
+  for (int ahead = 0; ahead < kAhead; ++ahead) fetch_weights(ahead, count);
+  WaitForEarlier();
+  TUTTI_UNROLL
+  for (int ahead = 0; ahead < kAhead; ++ahead) fetch_rows(ahead, count);
   TUTTI_KEEP_LOOP
   for (int32_t left = count; left > 0; left -= kStreamStages) {
     TUTTI_UNROLL
@@ -111,7 +120,8 @@ TUTTI_KERNEL void StreamProduct(TUTTI_PARAMETER ProductArgs args) {
         const Words rows = *reinterpret_cast<const Words*>(stage + (2 + r) * kPieceBytes);
         MultiplyChunk<kBf16>(sum[r], upper, lower, rows);
       }
-      fetch(chunk + kAhead, left);
+      fetch_weights(chunk + kAhead, left);
+      fetch_rows(chunk + kAhead, left);
     }
     weight += kStreamStages * 2 * kPieceValues;
     in += kStreamStages * kPieceValues;
@@ -128,6 +138,8 @@ TUTTI_KERNEL void StreamProduct(TUTTI_PARAMETER ProductArgs args) {
 // out = the tree of leaf_sums. A block for a row and a share of the outputs.
 TUTTI_KERNEL void AddLeafSums(TUTTI_PARAMETER ProductArgs args) {
   const int64_t row = BlockX(), out = BlockY() * ThreadCount() + ThreadIndex();
+  LetNextBegin();
+  WaitForEarlier();
   if (out >= args.out_features) return;
   const LeafTarget first = TargetOf(args, 0);
   args.out[row * args.out_stride + out] =
@@ -239,6 +251,8 @@ TUTTI_KERNEL void TileProduct(TUTTI_PARAMETER ProductArgs args) {
     }
   };
 
+  LetNextBegin();
+  WaitForEarlier();
   for (int32_t chunk = first; chunk < first + kAhead; ++chunk) fetch(chunk);
   end_leaves(first);
   for (int32_t chunk = first; chunk < last; ++chunk) {
@@ -291,8 +305,8 @@ using LargeLeafTile = TileShape<2, 4, 4, 2, kTileStages>;
 template <bool kBf16, int kRowTiles>
 void LaunchStream(const ProductArgs& args, Launcher* launcher) {
   constexpr int kBytes = kStreamStages * (2 + kRowTiles) * kPieceBytes;
-  Launch(&StreamProduct<kBf16, kRowTiles>, {args.out_tiles, args.leaves.leaves}, kWarp, kBytes,
-         launcher, args);
+  LaunchEarly(&StreamProduct<kBf16, kRowTiles>, {args.out_tiles, args.leaves.leaves}, kWarp, kBytes,
+              launcher, args);
 }
 
 template <bool kBf16, class Shape, int kLevels>
@@ -300,8 +314,8 @@ void LaunchTiles(const ProductArgs& args, Launcher* launcher) {
   const Grid grid = {
       int64_t{1} * RowBlocks<Shape>(args.rows) * (kLevels == 0 ? args.leaves.leaves : 1),
       (args.out_tiles + Shape::kBlockOut - 1) / Shape::kBlockOut};
-  Launch(&TileProduct<kBf16, Shape, kLevels>, grid, Shape::kThreads, Shape::kSharedBytes, launcher,
-         args);
+  LaunchEarly(&TileProduct<kBf16, Shape, kLevels>, grid, Shape::kThreads, Shape::kSharedBytes,
+              launcher, args);
 }
 
 template <bool kBf16>
@@ -319,14 +333,16 @@ void LaunchOf(const ProductArgs& args, Launcher* launcher) {
     LaunchTiles<kBf16, SmallTile, 0>(args, launcher);
   }
   if (whole || args.out == nullptr) return;
-  Launch(&AddLeafSums, {args.rows, (args.out_features + kRowThreads - 1) / kRowThreads},
-         kRowThreads, 0, launcher, args);
+  LaunchEarly(&AddLeafSums, {args.rows, (args.out_features + kRowThreads - 1) / kRowThreads},
+              kRowThreads, 0, launcher, args);
 }
 
 TUTTI_KERNEL void PackBf16Rows(TUTTI_PARAMETER PackRowsArgs args) {
   const int32_t chunks = Chunks(args.leaves);
   const int64_t row = BlockX();
   const auto packed = static_cast<int32_t>(BlockY() * ThreadCount() + ThreadIndex());
+  LetNextBegin();
+  WaitForEarlier();
   if (packed >= chunks * kChunkK) return;
   const int32_t k = SourceK(args.leaves, packed);
   const float value = k < 0 ? 0 : args.in[row * args.in_stride + k];
@@ -341,6 +357,8 @@ TUTTI_KERNEL void PackF16Rows(TUTTI_PARAMETER PackRowsArgs args) {
   const int32_t chunks = Chunks(args.leaves);
   const float* const in = args.in + row * args.in_stride + args.leaves.begin[leaf];
   const int32_t length = args.leaves.begin[leaf + 1] - args.leaves.begin[leaf];
+  LetNextBegin();
+  WaitForEarlier();
   float largest = 0;
   for (int32_t k = ThreadIndex(); k < length; k += kRowThreads) {
     largest = LargestFinite(largest, in[k]);
@@ -423,11 +441,11 @@ void LaunchProduct(DType type, const ProductArgs& args, Launcher* launcher) {
 
 void LaunchPackRows(const PackRowsArgs& args, Launcher* launcher) {
   if (!args.bf16) {
-    return Launch(&PackF16Rows, {args.rows, args.leaves.leaves}, kRowThreads, kReduceSharedBytes,
-                  launcher, args);
+    return LaunchEarly(&PackF16Rows, {args.rows, args.leaves.leaves}, kRowThreads,
+                       kReduceSharedBytes, launcher, args);
   }
-  Launch(&PackBf16Rows, GridOver(args.rows, Chunks(args.leaves) * kChunkK, kRowThreads),
-         kRowThreads, 0, launcher, args);
+  LaunchEarly(&PackBf16Rows, GridOver(args.rows, Chunks(args.leaves) * kChunkK, kRowThreads),
+              kRowThreads, 0, launcher, args);
 }
 
 void LaunchPlainProduct(const PlainProductArgs& args, Launcher* launcher) {

@@ -15,7 +15,8 @@
 
 namespace tutti::kernels::cuda {
 
-// A list of launches that the device goes through by itself, one after another.
+// A list of launches that the device goes through by itself, each behind the ones before it as
+// KernelLaunch::early says.
 class Graph {
  public:
   virtual ~Graph() = default;
@@ -31,6 +32,9 @@ class Runtime : public Launcher {
 
   // Zeroed device memory. RESOURCE_EXHAUSTED with the bytes asked for and those free.
   virtual absl::StatusOr<void*> Allocate(int64_t bytes) = 0;
+  // The same, for what kernels that begin early only read: they may do so before they wait for
+  // others (gpu.h). Other kernels and copies fill it. Only the emulator tells it apart.
+  virtual absl::StatusOr<void*> AllocateConstant(int64_t bytes) { return Allocate(bytes); }
   virtual void Free(void* data) = 0;
   virtual int64_t FreeBytes() = 0;
 

@@ -108,9 +108,17 @@ class CudaRuntime : public Runtime {
     UseDevice();
     AllowSharedMemory(launch);
     void* argument = const_cast<void*>(launch.argument);
-    const cudaError_t error =
-        cudaLaunchKernel(launch.kernel, Blocks(launch), Threads(launch), &argument,
-                         static_cast<size_t>(launch.shared_bytes), stream_);
+    cudaLaunchAttribute attribute = {};
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = Blocks(launch);
+    config.blockDim = Threads(launch);
+    config.dynamicSmemBytes = static_cast<size_t>(launch.shared_bytes);
+    config.stream = stream_;
+    config.attrs = &attribute;
+    config.numAttrs = launch.early != 0 ? 1 : 0;
+    const cudaError_t error = cudaLaunchKernelExC(&config, launch.kernel, &argument);
     if (error != cudaSuccess) MustSucceed(error, KernelName(launch.kernel));
   }
   absl::StatusOr<std::unique_ptr<Graph>> MakeGraph(

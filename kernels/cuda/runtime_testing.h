@@ -63,6 +63,7 @@ class FakeDevice : public Runtime {
   }
   void Start(const KernelLaunch& launch) override {
     ++starts;
+    early.push_back(launch.early);
     log.push_back(Name(launch));
   }
   absl::StatusOr<std::unique_ptr<Graph>> MakeGraph(
@@ -79,6 +80,7 @@ class FakeDevice : public Runtime {
   absl::Status graph_error;
   // "7" for a start of FakeLaunch(7, …), "[7 8 9]" for that of a graph of three.
   std::vector<std::string> log;
+  std::vector<int32_t> early;  // of every launch started by itself
 
  private:
   static std::string Name(const KernelLaunch& launch) {

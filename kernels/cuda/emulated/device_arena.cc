@@ -10,6 +10,7 @@ namespace {
 // Addresses, not memory: the machine gives what is touched. At one time kDeviceBytes are handed out
 // at most; freed ones wait for somebody who wants as many, so there are more addresses.
 constexpr int64_t kAddressBytes = int64_t{1} << 36;
+constexpr int64_t kRegionBytes = kAddressBytes / 2;
 constexpr int64_t kDeviceBytes = int64_t{4} << 30;
 constexpr int64_t kPage = 4096;
 
@@ -29,22 +30,25 @@ DeviceArena& DeviceArena::The() {
   return *arena;
 }
 
-DeviceArena::DeviceArena() : base_(Reserve()) {}
+DeviceArena::DeviceArena() : base_(Reserve()) {
+  regions_[1].begin = regions_[1].end = kRegionBytes;
+}
 
-void* DeviceArena::Allocate(int64_t bytes) {
+void* DeviceArena::Allocate(int64_t bytes, Use use) {
   std::lock_guard lock(mutex_);
   const int64_t pages = RoundUp(bytes);
   if (bytes > kDeviceBytes - used_) return nullptr;
-  std::vector<int64_t>& freed = free_[pages];
-  int64_t offset = end_;
+  Region& region = regions_[static_cast<int>(use)];
+  std::vector<int64_t>& freed = region.free[pages];
+  int64_t offset = region.end;
   if (!freed.empty()) {
     offset = freed.back();
     freed.pop_back();
-  } else if (pages > kAddressBytes - end_) {
+  } else if (pages > region.begin + kRegionBytes - region.end) {
     return nullptr;
   } else {
-    end_ += pages;
-    if (accesses_ > 0) Protect(false);
+    region.end += pages;
+    if (accesses_ > 0) Protect(PROT_READ | PROT_WRITE);
   }
   live_[offset] = bytes;
   used_ += bytes;
@@ -59,7 +63,7 @@ void DeviceArena::Free(void* data) {
   const int64_t pages = RoundUp(at->second);
   // The next owner finds zeros.
   CHECK(madvise(data, static_cast<size_t>(pages), MADV_DONTNEED) == 0);
-  free_[pages].push_back(at->first);
+  regions_[at->first < kRegionBytes ? 0 : 1].free[pages].push_back(at->first);
   used_ -= at->second;
   live_.erase(at);
 }
@@ -78,6 +82,10 @@ bool DeviceArena::Covers(const void* data) const {
   return data >= base_ && data < base_ + kAddressBytes;
 }
 
+bool DeviceArena::IsConstant(const void* data) const {
+  return data >= base_ + kRegionBytes && Covers(data);
+}
+
 int64_t DeviceArena::bytes_used() {
   std::lock_guard lock(mutex_);
   return used_;
@@ -93,17 +101,28 @@ int64_t DeviceArena::allocations() {
   return allocations_;
 }
 
-void DeviceArena::Protect(bool locked) {
-  if (end_ == 0) return;
-  CHECK(mprotect(base_, end_, locked ? PROT_NONE : PROT_READ | PROT_WRITE) == 0);
+void DeviceArena::Protect(const Region& region, int protection) {
+  if (region.end == region.begin) return;
+  CHECK(mprotect(base_ + region.begin, region.end - region.begin, protection) == 0);
+}
+void DeviceArena::Protect(int protection) {
+  for (const Region& region : regions_) Protect(region, protection);
 }
 
 DeviceArena::Access::Access() : lock_(The().mutex_) {
-  if (The().accesses_++ == 0) The().Protect(false);
+  if (The().accesses_++ == 0) The().Protect(PROT_READ | PROT_WRITE);
 }
 
 DeviceArena::Access::~Access() {
-  if (--The().accesses_ == 0) The().Protect(true);
+  if (--The().accesses_ == 0) The().Protect(PROT_NONE);
+}
+void DeviceArena::Access::BeforeWait() {
+  The().Protect(The().regions_[0], PROT_NONE);
+  The().Protect(The().regions_[1], PROT_READ);
+}
+void DeviceArena::Access::AfterWait() {
+  The().Protect(The().regions_[0], PROT_READ | PROT_WRITE);
+  The().Protect(The().regions_[1], PROT_READ);
 }
 
 }  // namespace tutti::kernels::cuda::emulated

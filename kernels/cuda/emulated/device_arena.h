@@ -16,13 +16,16 @@ class DeviceArena {
  public:
   static DeviceArena& The();
 
+  // kConstant: kernels that begin early only read it (Runtime::AllocateConstant).
+  enum class Use { kAny, kConstant };
   // Zeroed, aligned to 256 bytes. nullptr: no room.
-  void* Allocate(int64_t bytes);
+  void* Allocate(int64_t bytes, Use use = Use::kAny);
   void Free(void* data);
   // Whether the bytes lie in one allocation.
   bool Holds(const void* data, int64_t bytes);
-  // Whether any of the arena's addresses is meant.
+  // Whether any of the arena's addresses is meant, and whether one of Use::kConstant is.
   bool Covers(const void* data) const;
+  bool IsConstant(const void* data) const;
   int64_t bytes_used();
   int64_t bytes_free();
   int64_t allocations();  // since the process began
@@ -35,23 +38,34 @@ class DeviceArena {
     Access(const Access&) = delete;
     Access& operator=(const Access&) = delete;
 
+    // What a kernel that begins early may touch: before it has waited for others, and after.
+    void BeforeWait();
+    void AfterWait();
+
    private:
     std::unique_lock<std::recursive_mutex> lock_;
   };
 
  private:
+  // Addresses of one use.
+  struct Region {
+    int64_t begin = 0;                             // offset
+    int64_t end = 0;                               // of what was ever handed out
+    std::map<int64_t, std::vector<int64_t>> free;  // pages, offsets
+  };
+
   DeviceArena();
-  void Protect(bool locked);
+  void Protect(const Region& region, int protection);
+  void Protect(int protection);  // all
 
   char* const base_;
   std::recursive_mutex mutex_;
   // Guarded by mutex_:
-  int64_t end_ = 0;  // of what was ever handed out
+  Region regions_[2];  // by Use
   int64_t used_ = 0;
   int64_t allocations_ = 0;
-  int accesses_ = 0;                              // of the thread that holds the lock
-  std::map<int64_t, int64_t> live_;               // offset, bytes
-  std::map<int64_t, std::vector<int64_t>> free_;  // pages, offsets
+  int accesses_ = 0;                 // of the thread that holds the lock
+  std::map<int64_t, int64_t> live_;  // offset, bytes
 };
 
 }  // namespace tutti::kernels::cuda::emulated

@@ -33,13 +33,10 @@ class EmulatedRuntime : public Runtime {
   ~EmulatedRuntime() override { CHECK(live_ == 0) << live_ << " buffers were leaked"; }
 
   absl::StatusOr<void*> Allocate(int64_t bytes) override {
-    void* const data = DeviceArena::The().Allocate(bytes);
-    if (data == nullptr) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("emulated GPU: ", bytes, " bytes asked for, ", FreeBytes(), " are free"));
-    }
-    ++live_;
-    return data;
+    return Allocate(bytes, DeviceArena::Use::kAny);
+  }
+  absl::StatusOr<void*> AllocateConstant(int64_t bytes) override {
+    return Allocate(bytes, DeviceArena::Use::kConstant);
   }
   int64_t FreeBytes() override { return DeviceArena::The().bytes_free(); }
   void Free(void* data) override {
@@ -66,8 +63,9 @@ class EmulatedRuntime : public Runtime {
   }
   Stream stream() override { return nullptr; }
   void Start(const KernelLaunch& launch) override {
-    emulated::RunGrid(launch.grid, launch.threads, launch.shared_bytes,
-                      [&] { launch.call(launch.kernel, launch.argument); });
+    emulated::RunGrid(
+        launch.grid, launch.threads, launch.shared_bytes,
+        [&] { launch.call(launch.kernel, launch.argument); }, launch.early != 0);
   }
   absl::StatusOr<std::unique_ptr<Graph>> MakeGraph(
       std::span<const KernelLaunch> launches) override {
@@ -75,6 +73,16 @@ class EmulatedRuntime : public Runtime {
   }
 
  private:
+  absl::StatusOr<void*> Allocate(int64_t bytes, DeviceArena::Use use) {
+    void* const data = DeviceArena::The().Allocate(bytes, use);
+    if (data == nullptr) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("emulated GPU: ", bytes, " bytes asked for, ", FreeBytes(), " are free"));
+    }
+    ++live_;
+    return data;
+  }
+
   static void Copy(void* to, int64_t to_stride, const void* from, int64_t from_stride,
                    int64_t width, int64_t rows) {
     CHECK(rows <= 1 || (to_stride >= width && from_stride >= width)) << "rows overlap";  // CUDA's
@@ -92,7 +100,8 @@ class EmulatedRuntime : public Runtime {
 
 std::unique_ptr<Runtime> MakeEmulatedRuntime() { return std::make_unique<EmulatedRuntime>(); }
 
-std::unique_ptr<Backend> MakeEmulatedBackend(bool graphs, std::shared_ptr<Nccl> nccl) {
+std::unique_ptr<Backend> MakeEmulatedBackend(const BackendOptions& options,
+                                             std::shared_ptr<Nccl> nccl) {
   static std::atomic<uint64_t> made{0};
   NcclExchange::Options exchange = {.machine = ThisMachine()};
   const uint64_t number = ++made;
@@ -102,7 +111,7 @@ std::unique_ptr<Backend> MakeEmulatedBackend(bool graphs, std::shared_ptr<Nccl> 
     return nccl;
   };
   exchange.open_runtime = MakeEmulatedRuntime;
-  return MakeCudaBackend(MakeEmulatedRuntime(), "cuda-emulated", std::move(exchange), graphs);
+  return MakeCudaBackend(MakeEmulatedRuntime(), "cuda-emulated", std::move(exchange), options);
 }
 
 int64_t EmulatedAllocations() { return DeviceArena::The().allocations(); }

@@ -1,5 +1,7 @@
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <memory>
 #include <vector>
 
@@ -54,6 +56,7 @@ struct Barrier {
 struct Fiber {
   void* stack_pointer = nullptr;
   bool done = false;
+  bool waited = false;  // for the kernels before this one
   int exchanges = 0;
   std::vector<Copy> open;                 // not yet committed
   std::vector<std::vector<Copy>> groups;  // committed, oldest first
@@ -74,6 +77,9 @@ struct Machine {
   std::vector<Fiber> fibers;
   std::vector<Warp> warps;
   Barrier block;
+  bool early = false;     // the kernel may begin before others have ended
+  bool withheld = false;  // from the block that runs: memory that others write
+  DeviceArena::Access* access = nullptr;
   char* stacks = nullptr;
   Random random{1};
 };
@@ -115,6 +121,7 @@ void FiberMain() {
   (*m.body)();
   Fiber& fiber = m.fibers[m.running];
   CHECK(fiber.open.empty()) << "a kernel ended with copies it never committed";
+  CHECK(!m.early || fiber.waited) << "a kernel that may begin early ended without WaitForEarlier";
   fiber.done = true;
   m.progress = true;
   Yield();
@@ -131,6 +138,29 @@ void Prepare(int index) {
   *sp = reinterpret_cast<void*>(&FiberMain);
   for (int i = 0; i < 6; ++i) *--sp = nullptr;
   fiber.stack_pointer = sp;
+}
+
+void GiveBack() {
+  Machine& m = TheMachine();
+  if (m.withheld) m.access->AfterWait();
+  m.withheld = false;
+}
+
+// Says why the process ends, and lets it.
+void ExplainFault(int, siginfo_t* fault, void*) {
+  constexpr char kText[] =
+      "a kernel that may begin early touched memory that others write before WaitForEarlier\n";
+  if (TheMachine().withheld && DeviceArena::The().Covers(fault->si_addr)) {
+    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kText, sizeof(kText) - 1);
+  }
+  std::signal(SIGSEGV, SIG_DFL);
+}
+
+void ExplainFaults() {
+  struct sigaction action = {};
+  action.sa_sigaction = &ExplainFault;
+  action.sa_flags = SA_SIGINFO;
+  CHECK(sigaction(SIGSEGV, &action, nullptr) == 0);
 }
 
 // Lets each lane of a warp run to its next barrier; how many came to their end.
@@ -158,6 +188,7 @@ void RunBlock(int threads) {
   for (int i = 0; i < threads; ++i) Prepare(i);
   const auto warps = static_cast<int64_t>(m.warps.size());
   int left = threads;
+  if (m.withheld) m.access->BeforeWait();
   while (left > 0) {
     bool progress = false;
     Order order(warps, &m.random);
@@ -170,6 +201,10 @@ void RunBlock(int threads) {
         left -= RunWarp(warp);
         progress = progress || m.progress;
       } while (ahead && m.progress);
+    }
+    if (!progress && m.withheld) {
+      GiveBack();  // all that can have come to where they wait for others
+      continue;
     }
     CHECK(progress) << "block (" << m.here.block_x << ", " << m.here.block_y << "): " << left
                     << " threads wait at a barrier the others never reach";
@@ -198,12 +233,24 @@ void BlockBarrier() {
   Arrive(&m.block, m.here.threads);
 }
 
+void WaitForEarlier() {
+  Machine& m = TheMachine();
+  Fiber& fiber = m.fibers[m.running];
+  if (!fiber.waited) m.progress = true;
+  fiber.waited = true;
+  while (m.withheld) Yield();
+}
+
 void QueueCopy(void* to, const void* from, bool valid) {
   CHECK(reinterpret_cast<uintptr_t>(to) % 16 == 0) << "an unaligned target";
   CHECK(!valid || reinterpret_cast<uintptr_t>(from) % 16 == 0) << "an unaligned source";
   // From now on the bytes may arrive at any time: who still reads what was there reads NaN.
   std::memset(to, 0xff, 16);
   Machine& m = TheMachine();
+  const DeviceArena& arena = DeviceArena::The();
+  CHECK(!valid || !m.early || m.fibers[m.running].waited || !arena.Covers(from) ||
+        arena.IsConstant(from))
+      << "a kernel that may begin early copies what others write before WaitForEarlier";
   m.fibers[m.running].open.push_back({to, from, valid});
 }
 
@@ -223,8 +270,9 @@ void FinishCopies(int pending) {
   }
 }
 
-void RunGrid(Grid grid, int threads, int shared_bytes, const std::function<void()>& body) {
-  const DeviceArena::Access access;
+void RunGrid(Grid grid, int threads, int shared_bytes, const std::function<void()>& body,
+             bool early) {
+  DeviceArena::Access access;
   Machine& m = TheMachine();
   CHECK(threads > 0 && threads <= kThreadsMax && threads % kWarp == 0) << threads << " threads";
   constexpr int64_t kGridYMax = 65535;  // CUDA's
@@ -232,6 +280,7 @@ void RunGrid(Grid grid, int threads, int shared_bytes, const std::function<void(
   constexpr int kSharedBytesMax = 163 << 10;  // of compute capability 8.0
   CHECK(shared_bytes <= kSharedBytesMax) << shared_bytes << " bytes of shared memory";
   if (m.stacks == nullptr) {
+    ExplainFaults();
     m.stacks = static_cast<char*>(mmap(nullptr, kThreadsMax * kStackBytes, PROT_READ | PROT_WRITE,
                                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
     CHECK(m.stacks != MAP_FAILED);
@@ -240,6 +289,8 @@ void RunGrid(Grid grid, int threads, int shared_bytes, const std::function<void(
   std::unique_ptr<char, void (*)(void*)> shared(
       static_cast<char*>(std::aligned_alloc(16, (shared_bytes + 31) / 16 * 16)), std::free);
   m.body = &body;
+  m.early = early;
+  m.access = &access;
   m.here.threads = threads;
   m.here.shared = shared.get();
   constexpr int64_t kGridXMax = (int64_t{1} << 31) - 1;  // CUDA's
@@ -250,8 +301,11 @@ void RunGrid(Grid grid, int threads, int shared_bytes, const std::function<void(
     m.here.block_x = block % grid.x;
     m.here.block_y = block / grid.x;
     std::memset(shared.get(), 0xff, shared_bytes);
+    m.withheld = early && i == 0;
     RunBlock(threads);
+    GiveBack();
   }
+  m.early = false;
 }
 
 }  // namespace tutti::kernels::cuda::emulated

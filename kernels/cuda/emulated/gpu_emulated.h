@@ -4,7 +4,8 @@
 // Each GPU thread is a fiber; all run on the calling thread, from one barrier to the next, in an
 // order that changes from barrier to barrier (schedule.h), some warps far ahead of others.
 // Asynchronous copies leave NaN where they will arrive until they are waited for, shared memory
-// starts as NaN, and a barrier that some thread never reaches is a failed CHECK. What it cannot
+// starts as NaN, and a barrier that some thread never reaches is a failed CHECK. Kernels that may
+// begin early cannot reach what others write before they have waited. What it cannot
 // show: threads that only a shuffle or an Mma holds together while they exchange through memory
 // (here these order memory, on a GPU they do not), real rounding inside the tensor cores, speed.
 #pragma once
@@ -43,7 +44,11 @@ void BlockBarrier();
 void QueueCopy(void* to, const void* from, bool valid);
 void CommitCopies();
 void FinishCopies(int pending);
-void RunGrid(Grid grid, int threads, int shared_bytes, const std::function<void()>& body);
+void WaitForEarlier();
+// early: every thread has to wait for kernels before. One of the blocks, another each time, runs up
+// to there without the memory that others write.
+void RunGrid(Grid grid, int threads, int shared_bytes, const std::function<void()>& body,
+             bool early = false);
 
 }  // namespace emulated
 
@@ -54,6 +59,9 @@ inline int64_t BlockY() { return emulated::Here().block_y; }
 inline int Lane() { return ThreadIndex() % kWarp; }
 inline int WarpIndex() { return ThreadIndex() / kWarp; }
 inline char* SharedMemory() { return emulated::Here().shared; }
+inline void WaitForEarlier() { emulated::WaitForEarlier(); }
+inline void LetNextBegin() {}
+inline void PrefetchLine(const void*) {}
 inline void SyncBlock() { emulated::BlockBarrier(); }
 inline void SyncWarp() { emulated::Exchange({}); }
 

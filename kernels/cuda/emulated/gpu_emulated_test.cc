@@ -7,9 +7,11 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/cuda/emulated/emulated_backend.h"
 #include "kernels/cuda/emulated/schedule.h"
 #include "kernels/cuda/emulated/tensor_core.h"
 #include "kernels/cuda/gpu.h"
+#include "kernels/cuda/runtime.h"
 
 namespace tutti::kernels::cuda {
 namespace {
@@ -20,8 +22,9 @@ constexpr int kSeeds = 8;
 class Device : public Launcher {
  public:
   void Start(const KernelLaunch& launch) override {
-    emulated::RunGrid(launch.grid, launch.threads, launch.shared_bytes,
-                      [&] { launch.call(launch.kernel, launch.argument); });
+    emulated::RunGrid(
+        launch.grid, launch.threads, launch.shared_bytes,
+        [&] { launch.call(launch.kernel, launch.argument); }, launch.early != 0);
   }
 };
 
@@ -143,6 +146,90 @@ TEST(EmulatedGpuTest, ACopyUnderWayLeavesNothingToRead) {
     std::vector<int32_t> out(kThreads);
     Launch(&ReadsItsCopy, Grid{}, kWarp, 4096, &device, Args{in, out.data(), careful});
     EXPECT_EQ(out[0], careful ? 42 : -1);
+  }
+}
+
+// Kernels that may begin before others have ended, each right and with the faults named.
+enum EarlyFault : int64_t {
+  kNone,
+  kReads,
+  kWrites,
+  kCopies,
+  kNeverWaits,
+  kWaitsInSomeThreads,
+  kWritesConstant
+};
+struct EarlyArgs {
+  const int32_t* constant = nullptr;  // [kThreads], as `in` and `out`
+  const int32_t* in = nullptr;
+  int32_t* out = nullptr;
+  int64_t fault = kNone;
+};
+
+TUTTI_KERNEL void BeginsEarly(TUTTI_PARAMETER EarlyArgs args) {
+  const int t = ThreadIndex();
+  LetNextBegin();
+  PrefetchLine(args.in + t);
+  CopyAsync16(Shared() + 4 * t, (args.fault == kCopies ? args.in : args.constant) + t / 4 * 4,
+              true);
+  CopyCommit();
+  int32_t sum = args.constant[t];
+  SyncBlock();
+  if (args.fault == kReads) sum += args.in[t];
+  if (args.fault == kWrites) args.out[t] = 0;
+  if (args.fault == kWaitsInSomeThreads && t >= kWarp) return;
+  if (args.fault != kNeverWaits) WaitForEarlier();
+  if (args.fault != kReads) sum += args.in[t];
+  CopyWait<0>();
+  args.out[t] = sum + Shared()[4 * t];
+  if (args.fault == kWritesConstant) const_cast<int32_t*>(args.constant)[t] = 1;
+}
+
+class EarlyKernelTest : public ::testing::Test {
+ protected:
+  ~EarlyKernelTest() override {
+    for (int32_t* data : {constant_, in_, out_}) runtime_->Free(data);
+  }
+  std::vector<int32_t> Run(EarlyFault fault) {
+    std::vector<int32_t> values(kThreads);
+    std::iota(values.begin(), values.end(), 1);
+    for (int32_t* data : {constant_, in_}) {
+      runtime_->Upload(data, kBytes, values.data(), kBytes, kBytes, 1);
+    }
+    LaunchEarly(&BeginsEarly, Grid{3}, kThreads, 4 * kBytes, runtime_.get(),
+                EarlyArgs{constant_, in_, out_, fault});
+    runtime_->Download(values.data(), kBytes, out_, kBytes, kBytes, 1);
+    return values;
+  }
+
+  static constexpr int64_t kBytes = kThreads * 4;
+  const std::unique_ptr<Runtime> runtime_ = MakeEmulatedRuntime();
+  int32_t* const constant_ = static_cast<int32_t*>(*runtime_->AllocateConstant(kBytes));
+  int32_t* const in_ = static_cast<int32_t*>(*runtime_->Allocate(kBytes));
+  int32_t* const out_ = static_cast<int32_t*>(*runtime_->Allocate(kBytes));
+};
+
+TEST_F(EarlyKernelTest, MayReadWhatIsConstantBeforeItWaits) {
+  for (int seed = 0; seed < kSeeds; ++seed) {
+    emulated::SeedSchedule(static_cast<uint64_t>(seed));
+    const std::vector<int32_t> out = Run(kNone);
+    for (int t = 0; t < kThreads; ++t) EXPECT_EQ(out[t], 2 * (t + 1) + t / 4 * 4 + 1);
+  }
+}
+
+using EarlyKernelDeathTest = EarlyKernelTest;
+
+TEST_F(EarlyKernelDeathTest, FindsWhatIsTouchedTooSoon) {
+  for (const EarlyFault fault : {kReads, kWrites}) {
+    EXPECT_DEATH(Run(fault), "touched memory that others write before WaitForEarlier");
+  }
+  EXPECT_DEATH(Run(kCopies), "copies what others write before WaitForEarlier");
+  EXPECT_DEATH(Run(kWritesConstant), "");
+}
+
+TEST_F(EarlyKernelDeathTest, FindsThreadsThatNeverWait) {
+  for (const EarlyFault fault : {kNeverWaits, kWaitsInSomeThreads}) {
+    EXPECT_DEATH(Run(fault), "WaitForEarlier");
   }
 }
 
