@@ -5,8 +5,8 @@
 namespace tutti::gpu {
 namespace {
 
-// Rows up to which sums of leaves pass through memory: that of kernels/cuda/limits.h, which says
-// why; step_memory_test compares what comes of both.
+// Rows up to which, from kStreamRows on, sums of leaves pass through memory: that of
+// kernels/cuda/limits.h, which says why; step_memory_test compares what comes of both.
 constexpr int64_t kLeafSumRows = 127;
 
 int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
@@ -58,7 +58,9 @@ WorkBytes WorkBytesOf(const StepBounds& bounds, const ProductBounds& products) {
   WorkBytes bytes;
   bytes.packed_rows = RoundUp(bounds.rows, kTileRows) * products.packed_width * 2;
   bytes.row_scales = bounds.rows * products.scaled_leaves * kFloat;
-  bytes.leaf_sums = std::min(bounds.rows, kLeafSumRows) * products.leaf_outputs * kFloat;
+  if (bounds.rows > kStreamRows) {
+    bytes.leaf_sums = std::min(bounds.rows, kLeafSumRows) * products.leaf_outputs * kFloat;
+  }
   bytes.record_values = attention.records * attention.record_floats * kFloat;
   bytes.record_sums = attention.records * bounds.kv.kv_heads * kPairs * 2 * kFloat;
   bytes.carried = bounds.carried_values * kFloat;

@@ -26,6 +26,10 @@ using gpu::kTileRows;
 // warps on a multiprocessor, the fewest a product of an 8B model gives, that is 68 KiB, twice what
 // 4.3 TB/s at 0.9 us of latency over 132 multiprocessors asks for.
 inline constexpr int kStreamStages = 16;
+// The same where a block has a warp for each of up to eight leaves, by tiles of rows: two blocks of
+// 96 KiB on a multiprocessor, or two of 96 KiB with two tiles. The 256 blocks of 4,096 outputs then
+// have 14 MiB in flight, 64 of 1,024 outputs 3.5 MiB. More than 99 KiB a block not every GPU has.
+inline constexpr int kLeafStreamStages[] = {8, 6};
 // Rows above which weights are shared through the block instead: each warp rereads the rows.
 using gpu::kStreamRows;
 
@@ -35,7 +39,8 @@ inline constexpr int kTileStages = 4;
 // In the kernel for some rows, whose blocks may be fewer than multiprocessors: 96 of 64 outputs for
 // the 6,144 of an 8B model's first product have 7 * 4 KiB of weights each under way, 2.6 MiB.
 inline constexpr int kSmallTileStages = 8;
-// Rows up to which each leaf has blocks of its own and its sums pass through memory; above it the
+// Rows, beyond those of kStreamRows, up to which each leaf has blocks of its own and its sums pass
+// through memory; above it the
 // larger tiles pay, which add leaves up in registers. At 127 rows and 4,096 outputs the sums of
 // eight leaves are 16 MiB, written and read, where 32 MiB of weights are read. base/gpu_memory.cc
 // counts with the same number.
@@ -63,9 +68,9 @@ using gpu::kSpreadBytesMax;
 // Threads of the row-wise kernels. Numerics: the sums of a row run over this many partial sums.
 inline constexpr int kRowThreads = 256;
 
-// Threads of the kernel that adds to a row of the residual and norms it, one block a row: with one
-// row it reads 128 KiB of an 8B model's leaves through one multiprocessor, so it has as many loads
-// under way as fit: 32 a thread. The norm's sum keeps to kRowThreads.
+// Threads of the kernel that adds to a row of the residual and norms it, one block a row: with few
+// rows each has a multiprocessor to itself, so it has as many loads under way as fit. The norm's
+// sum keeps to kRowThreads.
 inline constexpr int kAddNormThreads = 1024;
 // Shared memory for the row: what a block may have on every GPU we serve, so 24,000 columns.
 inline constexpr int64_t kAddNormSharedBytesMax = 96 << 10;

@@ -62,11 +62,12 @@ TUTTI_DEVICE void ScaleBack(const ProductArgs& args, int leaf, int32_t row, floa
 // A turn of the outer loop goes once round the ring, so that every address is one of three pointers
 // and a constant: a warp that has a multiprocessor's quarter to itself cannot spend more than a
 // hundred cycles on a chunk.
-template <bool kBf16, int kRowTiles>
-TUTTI_KERNEL void StreamProduct(TUTTI_PARAMETER ProductArgs args) {
+template <bool kBf16, int kRowTiles, int kStages>
+TUTTI_DEVICE void StreamLeaf(const ProductArgs& args, int leaf, char* warp_ring,
+                             float (&sum)[kRowTiles][4]) {
   constexpr int kStageBytes = (2 + kRowTiles) * kPieceBytes;
-  constexpr int kAhead = kStreamStages - 1;
-  const int lane = Lane(), leaf = static_cast<int>(BlockY());
+  constexpr int kAhead = kStages - 1;
+  const int lane = Lane();
   const int32_t chunks = Chunks(args.leaves);
   const int32_t first = args.leaves.chunk[leaf];
   const int32_t count = args.leaves.chunk[leaf + 1] - first;
@@ -74,12 +75,12 @@ TUTTI_KERNEL void StreamProduct(TUTTI_PARAMETER ProductArgs args) {
   const uint16_t* weight = args.weight + (BlockX() * chunks + first) * 2 * kPieceValues + lane * 8;
   const uint16_t* in = args.in + int64_t{1} * first * kPieceValues + lane * 8;
   const int64_t row_tile = int64_t{1} * chunks * kPieceValues;
-  char* const ring = SharedMemory() + lane * 16;
+  char* const ring = warp_ring + lane * 16;
 
   // Chunk `ahead` from where the pointers stand, if there are so many.
   const auto fetch_weights = [&](int ahead, int32_t left) {
     if (ahead >= left) return;
-    char* const stage = ring + ahead % kStreamStages * kStageBytes;
+    char* const stage = ring + ahead % kStages * kStageBytes;
     TUTTI_UNROLL
     for (int half = 0; half < 2; ++half) {
       CopyAsync16(stage + half * kPieceBytes, weight + (ahead * 2 + half) * kPieceValues, true);
@@ -87,7 +88,7 @@ TUTTI_KERNEL void StreamProduct(TUTTI_PARAMETER ProductArgs args) {
   };
   const auto fetch_rows = [&](int ahead, int32_t left) {
     if (ahead < left) {
-      char* const stage = ring + ahead % kStreamStages * kStageBytes;
+      char* const stage = ring + ahead % kStages * kStageBytes;
       TUTTI_UNROLL
       for (int r = 0; r < kRowTiles; ++r) {
         const bool valid = r * kTileRows + lane / 4 < args.rows;
@@ -100,16 +101,15 @@ TUTTI_KERNEL void StreamProduct(TUTTI_PARAMETER ProductArgs args) {
 
   // All that the ring holds of the weights is on its way before the rows are there.
   LetNextBegin();
-  float sum[kRowTiles][4] = {};
   TUTTI_UNROLL
   for (int ahead = 0; ahead < kAhead; ++ahead) fetch_weights(ahead, count);
   WaitForEarlier();
   TUTTI_UNROLL
   for (int ahead = 0; ahead < kAhead; ++ahead) fetch_rows(ahead, count);
   TUTTI_KEEP_LOOP
-  for (int32_t left = count; left > 0; left -= kStreamStages) {
+  for (int32_t left = count; left > 0; left -= kStages) {
     TUTTI_UNROLL
-    for (int chunk = 0; chunk < kStreamStages; ++chunk) {
+    for (int chunk = 0; chunk < kStages; ++chunk) {
       if (chunk >= left) break;
       CopyWait<kAhead - 1>();
       const char* const stage = ring + chunk * kStageBytes;
@@ -123,15 +123,53 @@ TUTTI_KERNEL void StreamProduct(TUTTI_PARAMETER ProductArgs args) {
       fetch_weights(chunk + kAhead, left);
       fetch_rows(chunk + kAhead, left);
     }
-    weight += kStreamStages * 2 * kPieceValues;
-    in += kStreamStages * kPieceValues;
+    weight += kStages * 2 * kPieceValues;
+    in += kStages * kPieceValues;
   }
-  const LeafTarget target = TargetOf(args, leaf);
+  TUTTI_UNROLL
+  for (int r = 0; r < kRowTiles; ++r) ScaleBack<kBf16>(args, leaf, r * kTileRows, sum[r]);
+}
+
+// One leaf: a warp is a block.
+template <bool kBf16, int kRowTiles>
+TUTTI_KERNEL_OF(kWarp)
+void StreamProduct(TUTTI_PARAMETER ProductArgs args) {
+  float sum[kRowTiles][4] = {};
+  StreamLeaf<kBf16, kRowTiles, kStreamStages>(args, 0, SharedMemory(), sum);
   TUTTI_UNROLL
   for (int r = 0; r < kRowTiles; ++r) {
-    ScaleBack<kBf16>(args, leaf, r * kTileRows, sum[r]);
-    StoreTile(sum[r], target.out, target.stride, r * kTileRows, args.rows,
+    StoreTile(sum[r], args.out, args.out_stride, r * kTileRows, args.rows,
               static_cast<int32_t>(BlockX()) * kTileOut, args.out_features);
+  }
+}
+
+// Several leaves: a warp for each is a block, which adds them up.
+template <bool kBf16, int kRowTiles>
+TUTTI_KERNEL_OF(kLeavesMax* kWarp)
+void StreamLeaves(TUTTI_PARAMETER ProductArgs args) {
+  constexpr int kStages = kLeafStreamStages[kRowTiles - 1];
+  constexpr int kRingBytes = kStages * (2 + kRowTiles) * kPieceBytes;
+  const int leaf = WarpIndex(), lane = Lane();
+  char* const ring = SharedMemory() + leaf * kRingBytes;
+  float sum[kRowTiles][4] = {};
+  StreamLeaf<kBf16, kRowTiles, kStages>(args, leaf, ring, sum);
+  // The ring is empty: nothing is under way that the sums could meet. Other lanes may still read.
+  SyncWarp();
+  TUTTI_UNROLL
+  for (int r = 0; r < kRowTiles; ++r) {
+    TUTTI_UNROLL
+    for (int i = 0; i < 4; ++i)
+      reinterpret_cast<float*>(ring)[(r * 4 + i) * kWarp + lane] = sum[r][i];
+  }
+  SyncBlock();
+  // A warp for each of a lane's sums.
+  for (int part = WarpIndex(); part < kRowTiles * 4; part += ThreadCount() / kWarp) {
+    const int32_t row = part / 4 * kTileRows + 2 * (lane % 4) + part % 2;
+    const int32_t out = static_cast<int32_t>(BlockX()) * kTileOut + lane / 4 + part % 4 / 2 * 8;
+    if (row >= args.rows || out >= args.out_features) continue;
+    const auto* const first = reinterpret_cast<const float*>(SharedMemory()) + part * kWarp + lane;
+    args.out[row * args.out_stride + out] =
+        SumOfLeaves(first, kRingBytes / int64_t{sizeof(float)}, args.leaves.leaves);
   }
 }
 
@@ -304,9 +342,14 @@ using LargeLeafTile = TileShape<2, 4, 4, 2, kTileStages>;
 
 template <bool kBf16, int kRowTiles>
 void LaunchStream(const ProductArgs& args, Launcher* launcher) {
-  constexpr int kBytes = kStreamStages * (2 + kRowTiles) * kPieceBytes;
-  LaunchEarly(&StreamProduct<kBf16, kRowTiles>, {args.out_tiles, args.leaves.leaves}, kWarp, kBytes,
-              launcher, args);
+  constexpr int kStageBytes = (2 + kRowTiles) * kPieceBytes;
+  const int leaves = args.leaves.leaves;
+  if (leaves == 1) {
+    return LaunchEarly(&StreamProduct<kBf16, kRowTiles>, {args.out_tiles}, kWarp,
+                       kStreamStages * kStageBytes, launcher, args);
+  }
+  LaunchEarly(&StreamLeaves<kBf16, kRowTiles>, {args.out_tiles}, leaves * kWarp,
+              leaves * kLeafStreamStages[kRowTiles - 1] * kStageBytes, launcher, args);
 }
 
 template <bool kBf16, class Shape, int kLevels>
@@ -325,13 +368,9 @@ void LaunchOf(const ProductArgs& args, Launcher* launcher) {
     if (whole) return LaunchTiles<kBf16, LargeTile, 0>(args, launcher);
     return LaunchTiles<kBf16, LargeLeafTile, kLeafLevels>(args, launcher);
   }
-  if (args.rows <= kTileRows) {
-    LaunchStream<kBf16, 1>(args, launcher);
-  } else if (args.rows <= kStreamRows) {
-    LaunchStream<kBf16, 2>(args, launcher);
-  } else {
-    LaunchTiles<kBf16, SmallTile, 0>(args, launcher);
-  }
+  if (args.rows <= kTileRows) return LaunchStream<kBf16, 1>(args, launcher);
+  if (args.rows <= kStreamRows) return LaunchStream<kBf16, 2>(args, launcher);
+  LaunchTiles<kBf16, SmallTile, 0>(args, launcher);
   if (whole || args.out == nullptr) return;
   LaunchEarly(&AddLeafSums, {args.rows, (args.out_features + kRowThreads - 1) / kRowThreads},
               kRowThreads, 0, launcher, args);

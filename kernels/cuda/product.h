@@ -26,13 +26,14 @@ struct ProductArgs {
   int32_t out_features = 0;
   int32_t out_tiles = 0;
   LeafMap leaves;
-  float* leaf_sums = nullptr;    // [leaves][rows][out_features], for few rows and several leaves
+  float* leaf_sums = nullptr;    // [leaves][rows][out_features], where LeafSumCount is not 0
   const float* scale = nullptr;  // f16 only: ScaleIndex
 };
 
 // Floats of leaf_sums that a product needs.
 inline int64_t LeafSumCount(const LeafMap& leaves, int64_t rows, int64_t out_features) {
-  return leaves.leaves == 1 || rows > kLeafSumRows ? 0 : leaves.leaves * rows * out_features;
+  const bool in_memory = leaves.leaves > 1 && rows > kStreamRows && rows <= kLeafSumRows;
+  return in_memory ? leaves.leaves * rows * out_features : 0;
 }
 // REQUIRES: rows > 0
 void LaunchProduct(DType type, const ProductArgs& args, Launcher* launcher);
