@@ -30,6 +30,7 @@
 
 #include "base/status.h"
 #include "base/step_bounds.h"
+#include "kernels/device_link.h"
 #include "kernels/tensor.h"
 
 namespace tutti::kernels {
@@ -125,6 +126,9 @@ class Backend {
   virtual JoinedOperators* joined_operators() { return nullptr; }
   // Null when ranks can only exchange through the host's memory. Owned by the backend.
   virtual DeviceExchange* device_exchange() { return nullptr; }
+  // One end of a link between devices of this kind; null when rows can only cross in the host's
+  // memory. It may not outlive the backend.
+  virtual std::unique_ptr<DeviceLink> NewDeviceLink() { return nullptr; }
 
   virtual std::string_view name() const = 0;  // "cpu", "reference", "cuda"
   // Machines of one class give the same bits for the same input. See docs/decisions on numerics

@@ -13,6 +13,8 @@
 #include "kernels/cuda/cuda_weight.h"
 #include "kernels/cuda/device_memory.h"
 #include "kernels/cuda/launch_queue.h"
+#include "kernels/cuda/nccl_exchange.h"
+#include "kernels/cuda/nccl_link.h"
 #include "kernels/cuda/operands.h"
 #include "kernels/cuda/product.h"
 #include "kernels/cuda/rows.h"
@@ -32,16 +34,18 @@ GraphCache::Limits GraphLimits(bool graphs) {
 class CudaBackend : public Backend {
  public:
   CudaBackend(std::unique_ptr<Runtime> runtime, std::string numerics_class,
-              NcclExchange::Options exchange, const BackendOptions& options)
-      : device_{DeviceKind::kCuda, exchange.device_index},
+              NcclOptions nccl, const BackendOptions& options)
+      : device_{DeviceKind::kCuda, nccl.device_index},
         numerics_class_(std::move(numerics_class)),
         runtime_(std::make_unique<LaunchQueue>(std::move(runtime), GraphLimits(options.graphs),
                                                options.early_kernels)),
-        exchange_(runtime_.get(), std::move(exchange)) {}
+        nccl_(nccl),
+        exchange_(runtime_.get(), std::move(nccl)) {}
 
   FamilyOperators* family_operators() override { return &family_operators_; }
   JoinedOperators* joined_operators() override { return &joined_operators_; }
   DeviceExchange* device_exchange() override { return &exchange_; }
+  std::unique_ptr<DeviceLink> NewDeviceLink() override { return std::make_unique<NcclLink>(nccl_); }
 
   std::string_view name() const override { return "cuda"; }
   std::string_view numerics_class() const override { return numerics_class_; }
@@ -334,6 +338,7 @@ class CudaBackend : public Backend {
   const Device device_;
   const std::string numerics_class_;
   const std::unique_ptr<LaunchQueue> runtime_;
+  const NcclOptions nccl_;
   NcclExchange exchange_;
 
   WorkSpace entering_{runtime_.get()}, leaving_{runtime_.get()}, results_{runtime_.get()};
@@ -350,10 +355,10 @@ class CudaBackend : public Backend {
 }  // namespace
 
 std::unique_ptr<Backend> MakeCudaBackend(std::unique_ptr<Runtime> runtime,
-                                         std::string numerics_class, NcclExchange::Options exchange,
+                                         std::string numerics_class, NcclOptions nccl,
                                          const BackendOptions& options) {
   return std::make_unique<CudaBackend>(std::move(runtime), std::move(numerics_class),
-                                       std::move(exchange), options);
+                                       std::move(nccl), options);
 }
 
 }  // namespace tutti::kernels::cuda

@@ -9,14 +9,14 @@
 #include <string>
 
 #include "kernels/backend.h"
-#include "kernels/cuda/nccl_exchange.h"
+#include "kernels/cuda/nccl_membership.h"
 #include "kernels/cuda/runtime.h"
 
 namespace tutti::kernels::cuda {
 
 // Of the options, `graphs` and `early_kernels`.
 std::unique_ptr<Backend> MakeCudaBackend(std::unique_ptr<Runtime> runtime,
-                                         std::string numerics_class, NcclExchange::Options exchange,
+                                         std::string numerics_class, NcclOptions nccl,
                                          const BackendOptions& options);
 
 }  // namespace tutti::kernels::cuda

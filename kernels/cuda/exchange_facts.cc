@@ -27,27 +27,27 @@ struct Wire {
 };
 static_assert(sizeof(Wire) == static_cast<size_t>(kExchangeFactsBytes));
 
-std::string Ranks(size_t a, size_t b) { return absl::StrCat("ranks ", a, " and ", b); }
-
-std::string WhyAlone(size_t rank, const ExchangeFacts& facts) {
+std::string WhyAlone(const std::string& name, const ExchangeFacts& facts) {
   if (facts.scope == DeviceExchangeScope::kOff) {
-    return absl::StrCat("rank ", rank, " was started with --device-exchange off");
+    return name + " was started with --device-exchange off";
   }
-  if (facts.nccl_version == 0) return absl::StrCat("rank ", rank, " has no NCCL it can use");
+  if (facts.nccl_version == 0) return name + " has no NCCL it can use";
   return "";
 }
 
-std::string WhyNotBoth(size_t a, const ExchangeFacts& left, size_t b, const ExchangeFacts& right) {
+std::string WhyNotBoth(const std::string& a, const ExchangeFacts& left, const std::string& b,
+                       const ExchangeFacts& right) {
+  const std::string both = absl::StrCat(a, " and ", b);
   if (left.scope != right.scope) {
-    return Ranks(a, b) + " were started with different values of --device-exchange";
+    return both + " were started with different values of --device-exchange";
   }
   if (left.nccl_version != right.nccl_version) {
-    return absl::StrCat("rank ", a, " has NCCL ", NcclVersionName(left.nccl_version), ", rank ", b,
-                        " has ", NcclVersionName(right.nccl_version));
+    return absl::StrCat(a, " has NCCL ", NcclVersionName(left.nccl_version), ", ", b, " has ",
+                        NcclVersionName(right.nccl_version));
   }
-  if (left.device == right.device) return Ranks(a, b) + " share a GPU";
+  if (left.device == right.device) return both + " share a GPU";
   if (left.scope == DeviceExchangeScope::kMachine && left.machine != right.machine) {
-    return Ranks(a, b) +
+    return both +
            " are on different machines or in different network namespaces, and "
            "--device-exchange is machine";
   }
@@ -102,16 +102,17 @@ absl::StatusOr<ExchangeFacts> ReadFacts(std::span<const std::byte> from) {
                        .group = wire.group};
 }
 
-std::string WhyNoGroup(std::span<const ExchangeFacts> ranks) {
-  for (size_t rank = 0; rank < ranks.size(); ++rank) {
-    if (std::string why = WhyAlone(rank, ranks[rank]); !why.empty()) return why;
-    for (size_t other = 0; other < rank; ++other) {
-      if (std::string why = WhyNotBoth(other, ranks[other], rank, ranks[rank]); !why.empty()) {
+std::string WhyNoGroup(std::span<const ExchangeFacts> members, std::span<const std::string> names) {
+  CHECK(members.size() == names.size());
+  for (size_t a = 0; a < members.size(); ++a) {
+    if (std::string why = WhyAlone(names[a], members[a]); !why.empty()) return why;
+    for (size_t b = 0; b < a; ++b) {
+      if (std::string why = WhyNotBoth(names[b], members[b], names[a], members[a]); !why.empty()) {
         return why;
       }
     }
   }
-  return ranks[0].founded ? "" : "rank 0 could not found a group";
+  return "";
 }
 
 }  // namespace tutti::kernels::cuda

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "kernels/cuda/nccl.h"
-#include "kernels/device_exchange.h"
+#include "kernels/device_membership.h"
 
 namespace tutti::kernels::cuda {
 
@@ -33,7 +33,8 @@ void WriteFacts(const ExchangeFacts& facts, std::span<std::byte> to);
 // INVALID_ARGUMENT for bytes that WriteFacts does not write.  REQUIRES: as above
 absl::StatusOr<ExchangeFacts> ReadFacts(std::span<const std::byte> from);
 
-// "" when GPUs with these facts, rank 0's first, can form a group; else why not.
-std::string WhyNoGroup(std::span<const ExchangeFacts> ranks);
+// "" when GPUs with these facts can form a group; else why not. Whether one of them has founded it
+// is not asked.  REQUIRES: a name for each
+std::string WhyNoGroup(std::span<const ExchangeFacts> members, std::span<const std::string> names);
 
 }  // namespace tutti::kernels::cuda

@@ -53,6 +53,11 @@ bool LaunchQueue::Idle() {
   return device_->Idle();
 }
 
+uint64_t LaunchQueue::Mark() {
+  Flush();
+  return device_->Mark();
+}
+
 Stream LaunchQueue::stream() {
   Flush();
   return device_->stream();

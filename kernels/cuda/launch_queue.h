@@ -48,6 +48,8 @@ class LaunchQueue final : public Runtime {
                 int64_t rows) override;
   void Zero(void* data, int64_t bytes) override;
   bool Idle() override;
+  uint64_t Mark() override;
+  bool Passed(uint64_t mark) override { return device_->Passed(mark); }
   bool Holds(const void* data, int64_t bytes) const override { return device_->Holds(data, bytes); }
   // Everything recorded is on it.
   Stream stream() override;

@@ -114,6 +114,10 @@ inline constexpr int64_t kGraphFreeBytesMin = int64_t{64} << 20;
 // some steps of prompts may pass between two decode steps of one shape.
 inline constexpr int64_t kListsSeen = 4096;
 
+// The larger of the two transfers with which a link between stages is tried before it is used: past
+// the sizes for which NCCL has ways of their own.
+inline constexpr int64_t kLinkConnectBytes = int64_t{1} << 20;
+
 // Adjusted logits and items of attention are rounded up by empty ones, so that their number, and
 // with it the launch, stays the same for many steps. An empty item's block ends at once: 16 of them
 // for each of eight KV heads are one block for each multiprocessor.

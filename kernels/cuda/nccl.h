@@ -30,8 +30,8 @@ class NcclGroup {
   virtual absl::Status AllGather(const float* from, float* to, int64_t count, Stream stream) = 0;
   // Sends and receives between Begin and End are one operation. All on one stream.
   virtual absl::Status Begin() = 0;
-  virtual absl::Status Send(const float* from, int64_t count, int peer, Stream stream) = 0;
-  virtual absl::Status Receive(float* to, int64_t count, int peer, Stream stream) = 0;
+  virtual absl::Status Send(const void* from, int64_t bytes, int peer, Stream stream) = 0;
+  virtual absl::Status Receive(void* to, int64_t bytes, int peer, Stream stream) = 0;
   virtual absl::Status End() = 0;
 
   // What went wrong in the background.

@@ -1,12 +1,9 @@
 #include "kernels/cuda/nccl_exchange.h"
 
 #include <algorithm>
-#include <mutex>
-#include <thread>
+#include <functional>
 #include <utility>
-#include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "kernels/cuda/tree_sum.h"
 
@@ -14,7 +11,7 @@ namespace tutti::kernels::cuda {
 namespace {
 
 // A send to and a receive from every other rank, as one operation; part(r) is what rank r gets,
-// or gives.
+// or gives, in values.
 absl::Status SwapWithAll(NcclGroup* group, int ranks, int rank,
                          const std::function<std::pair<const float*, int64_t>(int)>& given,
                          const std::function<std::pair<float*, int64_t>(int)>& taken,
@@ -23,9 +20,9 @@ absl::Status SwapWithAll(NcclGroup* group, int ranks, int rank,
   for (int peer = 0; peer < ranks; ++peer) {
     if (peer == rank) continue;
     const auto [from, sent] = given(peer);
-    if (sent > 0) TUTTI_RETURN_IF_ERROR(group->Send(from, sent, peer, stream));
+    if (sent > 0) TUTTI_RETURN_IF_ERROR(group->Send(from, sent * 4, peer, stream));
     const auto [to, received] = taken(peer);
-    if (received > 0) TUTTI_RETURN_IF_ERROR(group->Receive(to, received, peer, stream));
+    if (received > 0) TUTTI_RETURN_IF_ERROR(group->Receive(to, received * 4, peer, stream));
   }
   return group->End();
 }
@@ -33,6 +30,7 @@ absl::Status SwapWithAll(NcclGroup* group, int ranks, int rank,
 // NCCL connects ranks when an operation first needs it, and then waits for them. Operations of the
 // smallest and the largest size, here where waiting is allowed.
 absl::Status Connect(NcclGroup* group, int ranks, int rank, Runtime* runtime) {
+  CHECK(ranks <= kTreeRanksMax);
   WorkSpace from(runtime), to(runtime);
   const int64_t largest = SlotValues(SliceValuesMax(ranks), ranks);
   TUTTI_RETURN_IF_ERROR(from.Reserve(std::max(largest, kWholeValuesMax) * 4));
@@ -54,153 +52,18 @@ absl::Status Connect(NcclGroup* group, int ranks, int rank, Runtime* runtime) {
 
 }  // namespace
 
-// A group in the making, shared with the thread that makes it. The thread may outlive everything
-// but this object: NCCL can wait for ranks that never come, and has no way to be called back
-// before a group exists.
-class NcclExchange::Attempt {
- public:
-  static std::shared_ptr<Attempt> Start(std::shared_ptr<Nccl> nccl, RuntimeOpener open_runtime,
-                                        const NcclGroupId& id, int ranks, int rank, int device) {
-    auto attempt = std::make_shared<Attempt>();
-    std::thread([=] {
-      attempt->End(attempt->Make(nccl.get(), open_runtime, id, ranks, rank, device));
-    }).detach();
-    return attempt;
-  }
-
-  bool ended() {
-    std::lock_guard lock(mutex_);
-    return result_.has_value();
-  }
-  // REQUIRES: ended
-  absl::StatusOr<std::shared_ptr<NcclGroup>> Take() {
-    std::lock_guard lock(mutex_);
-    TUTTI_RETURN_IF_ERROR(*result_);
-    return std::move(group_);
-  }
-  // Nobody waits for it any more.
-  void Abandon() {
-    std::lock_guard lock(mutex_);
-    abandoned_ = true;
-    if (group_ != nullptr) group_->Abort();
-  }
-
- private:
-  absl::Status Make(Nccl* nccl, const RuntimeOpener& open_runtime, const NcclGroupId& id, int ranks,
-                    int rank, int device) {
-    TUTTI_ASSIGN_OR_RETURN(const std::unique_ptr<Runtime> runtime, open_runtime());
-    TUTTI_ASSIGN_OR_RETURN(std::shared_ptr<NcclGroup> group, nccl->Join(id, ranks, rank, device));
-    {
-      std::lock_guard lock(mutex_);
-      if (abandoned_) {
-        group->Abort();
-        return absl::AbortedError("nobody waits for the group any more");
-      }
-      group_ = group;
-    }
-    return Connect(group.get(), ranks, rank, runtime.get());
-  }
-  void End(absl::Status status) {
-    std::lock_guard lock(mutex_);
-    if (!status.ok()) group_.reset();
-    result_ = std::move(status);
-  }
-
-  std::mutex mutex_;
-  // Guarded by mutex_:
-  std::shared_ptr<NcclGroup> group_;
-  std::optional<absl::Status> result_;
-  bool abandoned_ = false;
-};
-
-NcclExchange::NcclExchange(Runtime* runtime, Options options)
-    : runtime_(runtime), options_(std::move(options)) {}
-
-NcclExchange::~NcclExchange() { Leave(); }
-
-const absl::StatusOr<std::shared_ptr<Nccl>>& NcclExchange::Library() {
-  if (!library_.has_value()) library_ = options_.open_nccl();
-  return *library_;
-}
-
-absl::Status NcclExchange::Describe(DeviceExchangeScope scope, bool founder,
-                                    std::span<std::byte> to) {
-  ExchangeFacts facts = {.scope = scope, .machine = options_.machine, .device = options_.device_id};
-  absl::Status status;
-  if (scope != DeviceExchangeScope::kOff) {
-    status = Library().status();
-    if (status.ok()) facts.nccl_version = (*Library())->version();
-    if (status.ok() && founder) {
-      const auto id = (*Library())->NewGroup();
-      status = id.status();
-      facts.founded = id.ok();
-      if (id.ok()) facts.group = *id;
-    }
-  }
-  WriteFacts(facts, to);
-  return status;
-}
-
-std::string NcclExchange::WhyNot(std::span<const std::byte> descriptions) const {
-  std::vector<ExchangeFacts> ranks;
-  for (size_t at = 0; at < descriptions.size(); at += kExchangeFactsBytes) {
-    const auto facts = ReadFacts(descriptions.subspan(at, kExchangeFactsBytes));
-    if (!facts.ok()) {
-      return absl::StrCat("rank ", ranks.size(), " sent ", std::string(facts.status().message()));
-    }
-    ranks.push_back(*facts);
-  }
-  return WhyNoGroup(ranks);
-}
-
-absl::Status NcclExchange::Form(std::span<const std::byte> descriptions, int ranks, int rank) {
-  CHECK(group_ == nullptr && ranks <= kTreeRanksMax);
-  if (attempt_ != nullptr && !attempt_->ended()) {
-    return absl::UnavailableError("NCCL still waits for the ranks of an earlier group");
-  }
-  TUTTI_ASSIGN_OR_RETURN(const ExchangeFacts founder,
-                         ReadFacts(descriptions.first(kExchangeFactsBytes)));
-  TUTTI_ASSIGN_OR_RETURN(const std::shared_ptr<Nccl> nccl, Library());
-  TUTTI_RETURN_IF_ERROR(Reserve().status());
-  ranks_ = ranks;
-  rank_ = rank;
-  broken_ = absl::OkStatus();
-  attempt_ = Attempt::Start(nccl, options_.open_runtime, founder.group, ranks, rank,
-                            options_.device_index);
-  return absl::OkStatus();
-}
-
-absl::StatusOr<bool> NcclExchange::Formed() {
-  if (group_ != nullptr) return true;
-  CHECK(attempt_ != nullptr) << "Formed without Form";
-  if (!attempt_->ended()) return false;
-  TUTTI_ASSIGN_OR_RETURN(group_, std::exchange(attempt_, nullptr)->Take());
-  watchdog_ = std::make_unique<CallWatchdog>(options_.call_patience);
-  return true;
-}
-
-void NcclExchange::Leave() {
-  if (attempt_ != nullptr) attempt_->Abandon();
-  watchdog_.reset();
-  if (group_ != nullptr) group_->Abort();
-  group_.reset();
-}
+NcclExchange::NcclExchange(Runtime* runtime, NcclOptions options)
+    : runtime_(runtime), membership_(std::move(options), Connect) {}
 
 absl::StatusOr<int64_t> NcclExchange::Reserve() {
   TUTTI_RETURN_IF_ERROR(work_.Reserve(kExchangeWorkBytes));
   return work_.bytes();
 }
 
-absl::Status NcclExchange::Call(const char* name, const std::function<absl::Status()>& call) {
-  CHECK(group_ != nullptr) << name << ": no group stands";
-  if (broken_.ok()) broken_ = watchdog_->Run(name, call, [this] { group_->Abort(); });
-  return broken_;
-}
-
 absl::Status NcclExchange::Sum(TensorView x) {
   CHECK(x.dtype == DType::kF32 && (x.rows == 1 || x.row_stride == x.cols));
   const int64_t total = x.rows * x.cols;
-  const int64_t slice = SliceValuesMax(ranks_);
+  const int64_t slice = SliceValuesMax(ranks());
   for (int64_t first = 0; first < total; first += slice) {
     const int64_t count = std::min(slice, total - first);
     TUTTI_RETURN_IF_ERROR(count <= kWholeValuesMax ? SumWhole(x.f32() + first, count)
@@ -211,32 +74,32 @@ absl::Status NcclExchange::Sum(TensorView x) {
 
 absl::Status NcclExchange::SumWhole(float* x, int64_t count) {
   const Stream stream = runtime_->stream();
-  TUTTI_RETURN_IF_ERROR(Call("an all-gather", [&] {
-    return group_->AllGather(x, work_.Of<float>(count * ranks_), count, stream);
+  TUTTI_RETURN_IF_ERROR(membership_.Call("an all-gather", [&](NcclGroup* group) {
+    return group->AllGather(x, work_.Of<float>(count * ranks()), count, stream);
   }));
   AddUp(x, count, {.begin = 0, .size = count});
   return absl::OkStatus();
 }
 
 absl::Status NcclExchange::SumByParts(float* x, int64_t count) {
-  const int64_t slot = SlotValues(count, ranks_);
-  const Part own = PartOf(count, ranks_, rank_);
+  const int64_t slot = SlotValues(count, ranks());
+  const Part own = PartOf(count, ranks(), rank());
   const auto part = [&](int rank) {
-    const Part of_rank = PartOf(count, ranks_, rank);
+    const Part of_rank = PartOf(count, ranks(), rank);
     return std::pair(x + of_rank.begin, of_rank.size);
   };
-  float* const others = work_.Of<float>(slot * ranks_);
+  float* const others = work_.Of<float>(slot * ranks());
   Stream stream = runtime_->stream();
-  TUTTI_RETURN_IF_ERROR(Call("an exchange of parts", [&] {
+  TUTTI_RETURN_IF_ERROR(membership_.Call("an exchange of parts", [&](NcclGroup* group) {
     return SwapWithAll(
-        group_.get(), ranks_, rank_, part,
+        group, ranks(), rank(), part,
         [&](int peer) { return std::pair(others + peer * slot, own.size); }, stream);
   }));
   AddUp(x, slot, own);
   stream = runtime_->stream();
-  return Call("an exchange of sums", [&] {
+  return membership_.Call("an exchange of sums", [&](NcclGroup* group) {
     return SwapWithAll(
-        group_.get(), ranks_, rank_,
+        group, ranks(), rank(),
         [&](int) { return std::pair<const float*, int64_t>(x + own.begin, own.size); }, part,
         stream);
   });
@@ -244,32 +107,31 @@ absl::Status NcclExchange::SumByParts(float* x, int64_t count) {
 
 // x's part becomes the sum of all ranks', the others' in the work space.
 void NcclExchange::AddUp(float* x, int64_t slot, Part part) {
-  LaunchTreeSum({.others = work_.Of<float>(slot * ranks_),
+  LaunchTreeSum({.others = work_.Of<float>(slot * ranks()),
                  .slot = slot,
                  .own = x + part.begin,
                  .out = x + part.begin,
                  .count = part.size,
-                 .ranks = ranks_,
-                 .rank = rank_},
+                 .ranks = ranks(),
+                 .rank = rank()},
                 runtime_);
 }
 
 absl::Status NcclExchange::Gather(TensorView x, std::span<const int64_t> begin) {
   CHECK(x.dtype == DType::kF32 && (x.rows == 1 || x.row_stride == x.cols));
-  CHECK(static_cast<int>(begin.size()) == ranks_ + 1 && begin.back() <= x.rows);
+  CHECK(static_cast<int>(begin.size()) == ranks() + 1 && begin.back() <= x.rows);
   const auto block = [&](int rank) {
     return std::pair(x.f32() + begin[rank] * x.cols, (begin[rank + 1] - begin[rank]) * x.cols);
   };
   const Stream stream = runtime_->stream();
-  return Call("an exchange of rows", [&] {
+  return membership_.Call("an exchange of rows", [&](NcclGroup* group) {
     return SwapWithAll(
-        group_.get(), ranks_, rank_, [&](int) { return block(rank_); }, block, stream);
+        group, ranks(), rank(), [&](int) { return block(rank()); }, block, stream);
   });
 }
 
 absl::StatusOr<bool> NcclExchange::Settled() {
-  if (broken_.ok()) broken_ = group_->Health();
-  TUTTI_RETURN_IF_ERROR(broken_);
+  TUTTI_RETURN_IF_ERROR(membership_.Health());
   return runtime_->Idle();
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -18,7 +19,7 @@ namespace {
 struct Rank {
   Rank(int number, const std::shared_ptr<EmulatedNccl>& nccl, Duration patience)
       : runtime(MakeEmulatedRuntime()) {
-    NcclExchange::Options options = {.call_patience = patience};
+    NcclOptions options = {.call_patience = patience};
     options.device_id[0] = std::byte(number);
     options.open_nccl = [nccl] { return absl::StatusOr<std::shared_ptr<Nccl>>(nccl); };
     options.open_runtime = MakeEmulatedRuntime;
@@ -45,7 +46,7 @@ class Ranks {
   std::vector<std::byte> Descriptions() {
     std::vector<std::byte> all(count() * kExchangeFactsBytes);
     for (int rank = 0; rank < count(); ++rank) {
-      const absl::Status described = ranks_[rank].exchange->Describe(
+      const absl::Status described = ranks_[rank].exchange->membership()->Describe(
           DeviceExchangeScope::kMachine, rank == 0,
           std::span(all).subspan(rank * kExchangeFactsBytes, kExchangeFactsBytes));
       EXPECT_TRUE(described.ok()) << described;
@@ -53,19 +54,21 @@ class Ranks {
     return all;
   }
   absl::Status Form(int rank, const std::vector<std::byte>& descriptions) {
-    TUTTI_RETURN_IF_ERROR(ranks_[rank].exchange->Form(descriptions, count(), rank));
+    TUTTI_RETURN_IF_ERROR(ranks_[rank].exchange->membership()->Form(descriptions, count(), rank));
     return Wait(rank);
   }
   absl::Status Wait(int rank) {
     while (true) {
-      TUTTI_ASSIGN_OR_RETURN(const bool formed, ranks_[rank].exchange->Formed());
+      TUTTI_ASSIGN_OR_RETURN(const bool formed, ranks_[rank].exchange->membership()->Formed());
       if (formed) return absl::OkStatus();
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
   void FormAll() {
     const auto descriptions = Descriptions();
-    EXPECT_EQ(ranks_[0].exchange->WhyNot(descriptions), "");
+    std::vector<std::string> names;
+    for (int rank = 0; rank < count(); ++rank) names.push_back("rank " + std::to_string(rank));
+    EXPECT_EQ(ranks_[0].exchange->membership()->WhyNot(descriptions, names), "");
     OnEach([&](int rank) {
       const absl::Status formed = Form(rank, descriptions);
       EXPECT_TRUE(formed.ok()) << formed;
@@ -179,7 +182,7 @@ TEST(NcclExchangeTest, ARankThatStaysAwayEndsTheCallAtItsDeadline) {
   // The group is of no use any more, and says why at once.
   EXPECT_EQ(ranks[0].exchange->Sum(x.view), status);
   EXPECT_EQ(ranks[0].exchange->Settled().status(), status);
-  ranks[0].exchange->Leave();
+  ranks[0].exchange->membership()->Leave();
 }
 
 TEST(NcclExchangeTest, WhatGoesWrongInTheBackgroundIsSeen) {
@@ -188,7 +191,7 @@ TEST(NcclExchangeTest, WhatGoesWrongInTheBackgroundIsSeen) {
   ranks.nccl->set_background_error("NCCL, in the background: remote process exited");
   EXPECT_EQ(ranks[1].exchange->Settled().status(),
             absl::InternalError("NCCL, in the background: remote process exited"));
-  ranks[1].exchange->Leave();
+  ranks[1].exchange->membership()->Leave();
 }
 
 TEST(NcclExchangeTest, AGroupMayBeFormedAgain) {
@@ -200,7 +203,7 @@ TEST(NcclExchangeTest, AGroupMayBeFormedAgain) {
       EXPECT_TRUE(ranks[rank].exchange->Sum(x.view).ok());
       EXPECT_EQ(x.Values(), (std::vector<float>{2, 4}));
     });
-    for (int rank = 0; rank < 2; ++rank) ranks[rank].exchange->Leave();
+    for (int rank = 0; rank < 2; ++rank) ranks[rank].exchange->membership()->Leave();
   }
 }
 
@@ -210,7 +213,7 @@ TEST(NcclExchangeTest, SaysWhyAGroupCannotBeFormed) {
   const auto descriptions = ranks.Descriptions();
   EXPECT_EQ(ranks.Form(0, descriptions),
             absl::InternalError("NCCL, joining a group: unhandled system error (2)"));
-  ranks[0].exchange->Leave();
+  ranks[0].exchange->membership()->Leave();
   ranks.nccl->set_join_error("");
   ranks.FormAll();
 }
@@ -220,16 +223,16 @@ TEST(NcclExchangeTest, SaysWhyAGroupCannotBeFormed) {
 TEST(NcclExchangeTest, NobodyWaitsForAGroupThatNeverStands) {
   Ranks ranks(2);
   const auto descriptions = ranks.Descriptions();
-  ASSERT_TRUE(ranks[0].exchange->Form(descriptions, 2, 0).ok());
-  EXPECT_FALSE(*ranks[0].exchange->Formed());
-  ranks[0].exchange->Leave();
-  EXPECT_EQ(ranks[0].exchange->Form(descriptions, 2, 0).code(), absl::StatusCode::kUnavailable);
+  ASSERT_TRUE(ranks[0].exchange->membership()->Form(descriptions, 2, 0).ok());
+  EXPECT_FALSE(*ranks[0].exchange->membership()->Formed());
+  ranks[0].exchange->membership()->Leave();
+  EXPECT_EQ(ranks[0].exchange->membership()->Form(descriptions, 2, 0).code(), absl::StatusCode::kUnavailable);
   // The other comes after all: the first rank's thread gives its place up.
-  ASSERT_TRUE(ranks[1].exchange->Form(descriptions, 2, 1).ok());
-  while (ranks[0].exchange->Form(descriptions, 2, 0).code() == absl::StatusCode::kUnavailable) {
+  ASSERT_TRUE(ranks[1].exchange->membership()->Form(descriptions, 2, 1).ok());
+  while (ranks[0].exchange->membership()->Form(descriptions, 2, 0).code() == absl::StatusCode::kUnavailable) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  for (int rank = 0; rank < 2; ++rank) ranks[rank].exchange->Leave();
+  for (int rank = 0; rank < 2; ++rank) ranks[rank].exchange->membership()->Leave();
 }
 
 TEST(NcclExchangeTest, ConnectionsAreMadeWhileTheGroupForms) {
@@ -242,12 +245,13 @@ TEST(NcclExchangeTest, ConnectionsAreMadeWhileTheGroupForms) {
 TEST(NcclExchangeTest, WithoutNcclItSaysSo) {
   std::unique_ptr<Backend> backend = MakeEmulatedBackend();
   DeviceExchange* const exchange = backend->device_exchange();
-  std::vector<std::byte> description(static_cast<size_t>(exchange->description_bytes()));
-  EXPECT_EQ(exchange->Describe(DeviceExchangeScope::kMachine, true, description).code(),
+  std::vector<std::byte> description(static_cast<size_t>(exchange->membership()->description_bytes()));
+  EXPECT_EQ(exchange->membership()->Describe(DeviceExchangeScope::kMachine, true, description).code(),
             absl::StatusCode::kUnavailable);
-  EXPECT_EQ(exchange->WhyNot(description), "rank 0 has no NCCL it can use");
+  const std::vector<std::string> names = {"rank 0"};
+  EXPECT_EQ(exchange->membership()->WhyNot(description, names), "rank 0 has no NCCL it can use");
   // Nobody asks for it when it is not wanted.
-  EXPECT_TRUE(exchange->Describe(DeviceExchangeScope::kOff, true, description).ok());
+  EXPECT_TRUE(exchange->membership()->Describe(DeviceExchangeScope::kOff, true, description).ok());
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ struct UniqueId {
 using Communicator = void*;
 constexpr int kSuccess = 0;
 constexpr int kInProgress = 7;
+constexpr int kUint8 = 1;
 constexpr int kFloat32 = 7;
 
 struct Functions {
@@ -88,15 +89,15 @@ class LibraryGroup : public NcclGroup {
         "all-gather");
   }
   absl::Status Begin() override { return Said(nccl_, nccl_.group_start(), "group start"); }
-  absl::Status Send(const float* from, int64_t count, int peer, Stream stream) override {
+  absl::Status Send(const void* from, int64_t bytes, int peer, Stream stream) override {
     return Said(nccl_,
-                nccl_.send(from, static_cast<size_t>(count), kFloat32, peer, communicator_, stream),
+                nccl_.send(from, static_cast<size_t>(bytes), kUint8, peer, communicator_, stream),
                 "send");
   }
-  absl::Status Receive(float* to, int64_t count, int peer, Stream stream) override {
-    return Said(
-        nccl_, nccl_.receive(to, static_cast<size_t>(count), kFloat32, peer, communicator_, stream),
-        "receive");
+  absl::Status Receive(void* to, int64_t bytes, int peer, Stream stream) override {
+    return Said(nccl_,
+                nccl_.receive(to, static_cast<size_t>(bytes), kUint8, peer, communicator_, stream),
+                "receive");
   }
   absl::Status End() override { return Said(nccl_, nccl_.group_end(), "group end"); }
 

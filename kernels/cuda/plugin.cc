@@ -50,7 +50,7 @@ DeviceFacts ReadFacts(int32_t index) {
 // Whoever set the variable meant it.
 void LoadKernelsAtOnce() { setenv("CUDA_MODULE_LOADING", "EAGER", 0); }
 
-NcclExchange::Options ExchangeOf(const DeviceFacts& facts) {
+NcclOptions NcclOptionsOf(const DeviceFacts& facts) {
   return {.device_index = facts.index,
           .device_id = facts.id,
           .machine = ThisMachine(),
@@ -60,7 +60,9 @@ NcclExchange::Options ExchangeOf(const DeviceFacts& facts) {
                   return static_cast<int>(cudaSetDevice(index));
                 });
               },
-          .open_runtime = [index = facts.index] { return OpenDevice(index); }};
+          .open_runtime = [index = facts.index] {
+            return OpenDevice(index, QueueKind::kTransfers);
+          }};
 }
 
 absl::StatusOr<std::unique_ptr<Backend>> Open(const PluginRequest& request) {
@@ -71,7 +73,7 @@ absl::StatusOr<std::unique_ptr<Backend>> Open(const PluginRequest& request) {
   BackendOptions options = *request.options;
   // A GPU below would not know the launches' attribute.
   options.early_kernels = options.early_kernels && facts.major >= 9;
-  return MakeCudaBackend(std::move(runtime), NumericsClass(facts), ExchangeOf(facts), options);
+  return MakeCudaBackend(std::move(runtime), NumericsClass(facts), NcclOptionsOf(facts), options);
 }
 
 void Answer(const absl::Status& status, PluginAnswer* answer) {

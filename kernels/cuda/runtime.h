@@ -48,6 +48,10 @@ class Runtime : public Launcher {
   virtual void Zero(void* data, int64_t bytes) = 0;
   // Whether everything queued has been done; never waits.
   virtual bool Idle() = 0;
+  // The place in the queue behind everything so far, and whether it has been reached; never wait.
+  // Places are asked about in order, each until it has been.
+  virtual uint64_t Mark() = 0;
+  virtual bool Passed(uint64_t mark) = 0;
 
   // False when the bytes are known not to be memory of this device. Only the emulator knows.
   virtual bool Holds(const void* data, int64_t bytes) const { return true; }

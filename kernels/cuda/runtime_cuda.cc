@@ -3,7 +3,9 @@
 #include <cuda_runtime_api.h>
 
 #include <cstring>
+#include <deque>
 #include <map>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
@@ -25,6 +27,8 @@ class CudaRuntime : public Runtime {
       : index_(index), stream_(stream), pinned_(pinned) {}
   ~CudaRuntime() override {
     cudaStreamSynchronize(stream_);
+    for (const Marked& marked : marks_) cudaEventDestroy(marked.event);
+    for (const cudaEvent_t event : spare_events_) cudaEventDestroy(event);
     cudaStreamDestroy(stream_);
     cudaFreeHost(pinned_);
   }
@@ -96,6 +100,31 @@ class CudaRuntime : public Runtime {
     const cudaError_t state = cudaStreamQuery(stream_);
     if (state == cudaErrorNotReady) return false;
     MustSucceed(state, "asking whether the GPU is through");
+    return true;
+  }
+
+  uint64_t Mark() override {
+    UseDevice();
+    cudaEvent_t event = nullptr;
+    if (spare_events_.empty()) {
+      MustSucceed(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
+    } else {
+      event = spare_events_.back();
+      spare_events_.pop_back();
+    }
+    MustSucceed(cudaEventRecord(event, stream_), "marking the queue");
+    marks_.push_back({++last_mark_, event});
+    return last_mark_;
+  }
+  bool Passed(uint64_t mark) override {
+    UseDevice();
+    while (!marks_.empty() && marks_.front().number <= mark) {
+      const cudaError_t state = cudaEventQuery(marks_.front().event);
+      if (state == cudaErrorNotReady) return false;
+      MustSucceed(state, "asking how far the GPU is");
+      spare_events_.push_back(marks_.front().event);
+      marks_.pop_front();
+    }
     return true;
   }
 
@@ -173,8 +202,16 @@ class CudaRuntime : public Runtime {
     return data;
   }
 
+  struct Marked {
+    uint64_t number;
+    cudaEvent_t event;
+  };
+
   const int32_t index_;
   const cudaStream_t stream_;
+  uint64_t last_mark_ = 0;
+  std::deque<Marked> marks_;  // not known to be passed
+  std::vector<cudaEvent_t> spare_events_;
   char* const pinned_;
   int64_t pinned_used_ = 0;
   std::map<const void*, int> shared_bytes_;  // of a block, that a kernel may use
@@ -188,11 +225,15 @@ absl::Status Refuse(int32_t index, const char* operation, cudaError_t error) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Runtime>> OpenDevice(int32_t index) {
+absl::StatusOr<std::unique_ptr<Runtime>> OpenDevice(int32_t index, QueueKind kind) {
   cudaError_t error = cudaSetDevice(index);
   if (error != cudaSuccess) return Refuse(index, "opening it", error);
+  int lowest = 0, highest = 0;
+  error = cudaDeviceGetStreamPriorityRange(&lowest, &highest);
+  if (error != cudaSuccess) return Refuse(index, "asking for priorities", error);
   cudaStream_t stream = nullptr;
-  error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  error = cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking,
+                                       kind == QueueKind::kTransfers ? highest : lowest);
   if (error != cudaSuccess) return Refuse(index, "making a queue", error);
   void* pinned = nullptr;
   error = cudaMallocHost(&pinned, kPinnedBytes);

@@ -57,6 +57,11 @@ class FakeDevice : public Runtime {
     log.emplace_back("idle");
     return true;
   }
+  uint64_t Mark() override {
+    log.emplace_back("mark");
+    return ++marks_;
+  }
+  bool Passed(uint64_t) override { return true; }
   Stream stream() override {
     log.emplace_back("stream");
     return this;
@@ -83,6 +88,8 @@ class FakeDevice : public Runtime {
   std::vector<int32_t> early;  // of every launch started by itself
 
  private:
+  uint64_t marks_ = 0;
+
   static std::string Name(const KernelLaunch& launch) {
     return std::to_string(static_cast<const FakeArgument*>(launch.argument)->number);
   }

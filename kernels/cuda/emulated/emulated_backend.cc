@@ -58,6 +58,8 @@ class EmulatedRuntime : public Runtime {
     std::memset(data, 0, bytes);
   }
   bool Idle() override { return true; }
+  uint64_t Mark() override { return 0; }
+  bool Passed(uint64_t) override { return true; }
   bool Holds(const void* data, int64_t bytes) const override {
     return DeviceArena::The().Holds(data, bytes);
   }
@@ -103,15 +105,15 @@ std::unique_ptr<Runtime> MakeEmulatedRuntime() { return std::make_unique<Emulate
 std::unique_ptr<Backend> MakeEmulatedBackend(const BackendOptions& options,
                                              std::shared_ptr<Nccl> nccl) {
   static std::atomic<uint64_t> made{0};
-  NcclExchange::Options exchange = {.machine = ThisMachine()};
+  NcclOptions nccl_options = {.machine = ThisMachine()};
   const uint64_t number = ++made;
-  std::memcpy(exchange.device_id.data(), &number, sizeof(number));
-  exchange.open_nccl = [nccl]() -> absl::StatusOr<std::shared_ptr<Nccl>> {
+  std::memcpy(nccl_options.device_id.data(), &number, sizeof(number));
+  nccl_options.open_nccl = [nccl]() -> absl::StatusOr<std::shared_ptr<Nccl>> {
     if (nccl == nullptr) return absl::UnavailableError("no NCCL on the emulated machine");
     return nccl;
   };
-  exchange.open_runtime = MakeEmulatedRuntime;
-  return MakeCudaBackend(MakeEmulatedRuntime(), "cuda-emulated", std::move(exchange), options);
+  nccl_options.open_runtime = MakeEmulatedRuntime;
+  return MakeCudaBackend(MakeEmulatedRuntime(), "cuda-emulated", std::move(nccl_options), options);
 }
 
 int64_t EmulatedAllocations() { return DeviceArena::The().allocations(); }

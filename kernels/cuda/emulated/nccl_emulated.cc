@@ -11,18 +11,19 @@ namespace tutti::kernels::cuda {
 namespace {
 
 using emulated::DeviceArena;
-using Values = std::vector<float>;
+using Bytes = std::vector<std::byte>;
 
-Values Read(const float* from, int64_t count) {
+Bytes Read(const void* from, int64_t count) {
   const DeviceArena::Access access;
-  CHECK(DeviceArena::The().Holds(from, count * 4)) << "NCCL was given memory of the host";
-  return Values(from, from + count);
+  CHECK(DeviceArena::The().Holds(from, count)) << "NCCL was given memory of the host";
+  const auto* const bytes = static_cast<const std::byte*>(from);
+  return Bytes(bytes, bytes + count);
 }
 
-void Write(const Values& values, float* to) {
+void Write(const Bytes& bytes, void* to) {
   const DeviceArena::Access access;
-  CHECK(DeviceArena::The().Holds(to, static_cast<int64_t>(values.size()) * 4));
-  std::memcpy(to, values.data(), values.size() * 4);
+  CHECK(DeviceArena::The().Holds(to, static_cast<int64_t>(bytes.size())));
+  std::memcpy(to, bytes.data(), bytes.size());
 }
 
 }  // namespace
@@ -35,7 +36,7 @@ struct EmulatedNccl::Meeting {
   std::condition_variable changed;
   // Guarded by mutex:
   int joined = 0;
-  std::map<std::pair<int, int>, std::deque<Values>> letters;  // from, to
+  std::map<std::pair<int, int>, std::deque<Bytes>> letters;  // from, to
 };
 
 class EmulatedNccl::Group : public NcclGroup {
@@ -54,8 +55,8 @@ class EmulatedNccl::Group : public NcclGroup {
   absl::Status AllGather(const float* from, float* to, int64_t count, Stream stream) override {
     TUTTI_RETURN_IF_ERROR(Begin());
     for (int peer = 0; peer < meeting_->ranks; ++peer) {
-      TUTTI_RETURN_IF_ERROR(Send(from, count, peer, stream));
-      TUTTI_RETURN_IF_ERROR(Receive(to + peer * count, count, peer, stream));
+      TUTTI_RETURN_IF_ERROR(Send(from, count * 4, peer, stream));
+      TUTTI_RETURN_IF_ERROR(Receive(to + peer * count, count * 4, peer, stream));
     }
     return End();
   }
@@ -64,17 +65,17 @@ class EmulatedNccl::Group : public NcclGroup {
     ++nccl_->operations_;
     return absl::OkStatus();
   }
-  absl::Status Send(const float* from, int64_t count, int peer, Stream) override {
-    CHECK(open_ && count > 0);
-    Values values = Read(from, count);
+  absl::Status Send(const void* from, int64_t bytes, int peer, Stream) override {
+    CHECK(open_ && bytes > 0);
+    Bytes letter = Read(from, bytes);
     std::lock_guard lock(meeting_->mutex);
-    meeting_->letters[{rank_, peer}].push_back(std::move(values));
+    meeting_->letters[{rank_, peer}].push_back(std::move(letter));
     meeting_->changed.notify_all();
     return absl::OkStatus();
   }
-  absl::Status Receive(float* to, int64_t count, int peer, Stream) override {
-    CHECK(open_ && count > 0);
-    wanted_.push_back({to, count, peer});
+  absl::Status Receive(void* to, int64_t bytes, int peer, Stream) override {
+    CHECK(open_ && bytes > 0);
+    wanted_.push_back({to, bytes, peer});
     return absl::OkStatus();
   }
   // Everything sent was read before anything is written, as NCCL asks for of in-place operations.
@@ -84,13 +85,13 @@ class EmulatedNccl::Group : public NcclGroup {
       std::unique_lock lock(meeting_->mutex);
       auto& letters = meeting_->letters[{wanted.peer, rank_}];
       TUTTI_RETURN_IF_ERROR(Wait(&lock, [&] { return !letters.empty(); }));
-      const Values values = std::move(letters.front());
+      const Bytes letter = std::move(letters.front());
       letters.pop_front();
       lock.unlock();
-      CHECK(static_cast<int64_t>(values.size()) == wanted.count)
-          << "rank " << wanted.peer << " sent " << values.size() << " values, rank " << rank_
-          << " wants " << wanted.count;
-      Write(values, wanted.to);
+      CHECK(static_cast<int64_t>(letter.size()) == wanted.bytes)
+          << "rank " << wanted.peer << " sent " << letter.size() << " bytes, rank " << rank_
+          << " wants " << wanted.bytes;
+      Write(letter, wanted.to);
     }
     return absl::OkStatus();
   }
@@ -108,8 +109,8 @@ class EmulatedNccl::Group : public NcclGroup {
 
  private:
   struct Wanted {
-    float* to;
-    int64_t count;
+    void* to;
+    int64_t bytes;
     int peer;
   };
 
