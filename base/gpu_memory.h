@@ -115,6 +115,10 @@ ArrayBytes ArrayBytesOf(const StepBounds& bounds);
 // large model at a time, so that longer exchanges cost nothing by being cut.
 inline constexpr int64_t kExchangeWorkBytes = int64_t{16} << 20;
 
+// Steps whose rows may be on their way from, and to, each neighbouring stage's GPU: one that is
+// computed with while the next arrives.
+inline constexpr int64_t kLinkSlots = 2;
+
 // Everything that Backend::Reserve takes.
 inline int64_t OperatorBytes(const StepBounds& bounds, const ProductBounds& products) {
   return WorkBytesOf(bounds, products).total() + ArrayBytesOf(bounds).total();

@@ -56,6 +56,9 @@ int64_t ActivationBytes(const ModelConfig& config, const StageShare& share, int 
                                  sizes.max_sequences, ranks, rank, kind);
   if (kind == DeviceKind::kCuda) {
     if (ranks > 1) bytes += gpu::kExchangeWorkBytes;
+    const int64_t neighbours = (share.has_embedding ? 0 : 1) + (share.has_head ? 0 : 1);
+    bytes += neighbours * gpu::kLinkSlots * sizes.max_batch_tokens * config.hidden_size *
+             DTypeBytes(config.residual_dtype());
     bytes += gpu::OperatorBytes(StepBoundsOf(config, share, ranks, rank, sizes),
                                 ProductBoundsOf(config, share, ranks, rank));
   }

@@ -85,6 +85,9 @@ std::optional<size_t> AcceptedLinks::TakeFrame(LinkId link, const v1::Frame& fra
   const auto& take_memory = expected_[*index].take_memory;
   welcome.mutable_welcome()->set_shared_memory(!offer.empty() && take_memory != nullptr &&
                                                take_memory(offer));
+  if (const auto& answer = expected_[*index].answer_device; answer != nullptr) {
+    welcome.mutable_welcome()->set_device_link(answer(frame.hello().device_link()));
+  }
   (void)accepted.end->Send(std::move(welcome));  // a closed link says so itself
   spdlog::debug("epoch {}: {} has dialled", epoch_.value(), expected_[*index].worker_id);
   return std::nullopt;

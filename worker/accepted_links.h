@@ -27,6 +27,8 @@ class AcceptedLinks {
     std::string worker_id;
     // Takes the memory that a hello offers, or does not.
     std::function<bool(const std::string& shared_memory)> take_memory;
+    // What welcome answers to the device that a hello describes; "" for nothing.
+    std::function<std::string(const std::string& device_link)> answer_device;
   };
 
   // From now on these workers may dial, one link each; they are called by their index. Links of

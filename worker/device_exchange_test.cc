@@ -17,15 +17,18 @@ using testing::TestRanks;
 constexpr int64_t kReserved = 4096;
 
 // Devices that do what the test says.
-class ScriptedDevices : public kernels::DeviceExchange {
+class ScriptedDevices : public kernels::DeviceExchange, public kernels::DeviceMembership {
  public:
+  DeviceMembership* membership() override { return this; }
   int64_t description_bytes() const override { return 16; }
   absl::Status Describe(kernels::DeviceExchangeScope, bool founder,
                         std::span<std::byte> description) override {
     description[0] = std::byte(founder ? 1 : 2);
     return absl::OkStatus();
   }
-  std::string WhyNot(std::span<const std::byte> all) const override {
+  std::string WhyNot(std::span<const std::byte> all,
+                     std::span<const std::string> names) const override {
+    EXPECT_EQ(names[1], "rank 1");
     EXPECT_EQ(all[0], std::byte(1));
     EXPECT_EQ(all[16], std::byte(2));
     return why_not;

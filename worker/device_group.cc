@@ -48,13 +48,15 @@ absl::Status DeviceGroup::Form(LinkCollective* collective, RankPort* port, int r
 absl::StatusOr<std::string> DeviceGroup::TryToForm(LinkCollective* collective, RankPort* port,
                                                    int ranks, int rank,
                                                    const std::function<void()>& progress) {
-  kernels::DeviceExchange& devices = *options_.devices;
+  kernels::DeviceMembership& devices = *options_.devices->membership();
   TUTTI_ASSIGN_OR_RETURN(const Blocks blocks,
                          AcquireBlocks(collective, ranks, devices.description_bytes()));
   const absl::Status able = devices.Describe(options_.scope, rank == 0, blocks.of(rank));
   if (!able.ok()) spdlog::warn("{}", std::string(able.message()));
   TUTTI_RETURN_IF_ERROR(collective->Gather(blocks.begin));
-  if (std::string why = devices.WhyNot(blocks.all); !why.empty()) return why;
+  std::vector<std::string> names;
+  for (int other = 0; other < ranks; ++other) names.push_back(absl::StrCat("rank ", other));
+  if (std::string why = devices.WhyNot(blocks.all, names); !why.empty()) return why;
 
   absl::Status formed = devices.Form(blocks.all, ranks, rank);
   if (formed.ok()) formed = WaitUntilFormed(port, progress);
@@ -70,7 +72,7 @@ absl::StatusOr<std::string> DeviceGroup::TryToForm(LinkCollective* collective, R
 absl::Status DeviceGroup::WaitUntilFormed(RankPort* port, const std::function<void()>& progress) {
   const Instant give_up = clock_->Now() + options_.form_patience;
   while (true) {
-    TUTTI_ASSIGN_OR_RETURN(const bool formed, options_.devices->Formed());
+    TUTTI_ASSIGN_OR_RETURN(const bool formed, options_.devices->membership()->Formed());
     if (formed) return absl::OkStatus();
     const Instant now = clock_->Now();
     if (now >= give_up) {

@@ -31,7 +31,7 @@ std::string DialledLink::Name() const {
 
 void DialledLink::Dial(Instant now) {
   id_ = context_->NewId();
-  link_ = context_->Dial(address_, id_, purpose_, epoch_, shared_memory_);
+  link_ = context_->Dial(address_, id_, purpose_, epoch_, shared_memory_, device_link_);
   next_dial_ = kInstantNever;
 }
 
@@ -48,6 +48,7 @@ Instant DialledLink::next_wake() const { return std::min(next_dial_, give_up_); 
 
 bool DialledLink::TakeFrame(const v1::Frame& frame, Instant now) {
   if (welcomed_ && purpose_ == v1::LINK_PURPOSE_COLLECTIVE) return true;
+  if (welcomed_ && !device_link_.empty() && frame.has_device_link_up()) return true;
   if (welcomed_ || !frame.has_welcome()) {
     OnClosed(absl::InvalidArgumentError(
                  absl::StrCat("it sent frame kind ", static_cast<int>(frame.body_case()),

@@ -22,11 +22,13 @@ namespace tutti {
 
 class DialledLink {
  public:
-  // Only exchanges of ranks (LINK_PURPOSE_COLLECTIVE) go both ways.  REQUIRES: both outlive this.
+  // Exchanges of ranks (LINK_PURPOSE_COLLECTIVE) go both ways; to the dialer of an activation link
+  // comes, beside welcome, nothing but device_link_up.  REQUIRES: both outlive this.
   DialledLink(LinkContext* context, const PeerTable* peers, v1::LinkPurpose purpose);
 
   // What every hello offers (Hello.shared_memory).
   void Offer(std::string shared_memory) { shared_memory_ = std::move(shared_memory); }
+  void OfferDevice(std::string description) { device_link_ = std::move(description); }
   // Once up: whether the peer took it.
   bool shares_memory() const { return shares_memory_; }
 
@@ -70,6 +72,7 @@ class DialledLink {
   bool welcomed_ = false;
   std::string shared_memory_;
   bool shares_memory_ = false;
+  std::string device_link_;  // Hello.device_link
   // Bounded by the steps the coordinator keeps in flight, of which each stage runs none without a
   // plan.
   std::deque<Waiting> waiting_;

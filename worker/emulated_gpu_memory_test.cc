@@ -37,6 +37,7 @@ class EmulatedGpuTest : public ::testing::TestWithParam<std::string> {
                          .backend = "cuda-emulated",
                          .layers = {1, 1},
                          .ranks = std::move(ranks),
+                         .device_links = true,
                          .max_batch_tokens = 48});
   }
 };

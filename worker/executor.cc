@@ -44,6 +44,8 @@ Executor::Executor(Options options, Dialer* dialer, const Clock* clock)
       accepted_(&context_),
       ranks_(&context_, &options_.peers, &accepted_, clock, options_.memory_folder,
              [this](Instant deadline) { return WaitWithinStep(deadline); }),
+      device_links_(options_.device_links, options_.hello.worker_id(), clock,
+                    [this](Instant deadline) { return WaitWithinStep(deadline); }),
       // While a shard loads, its progress is where beats come from.
       stage_(
           [this](const v1::AssignShard& shard, const LoadProgress& progress) {
@@ -52,7 +54,7 @@ Executor::Executor(Options options, Dialer* dialer, const Clock* clock)
               BeatIfDue();
             });
           },
-          this, clock),
+          this, clock, &device_links_),
       devices_(options_.devices, clock) {}
 
 Executor::~Executor() {
@@ -134,17 +136,22 @@ void Executor::TakeFrame(LinkFrame event) {
     return TakeCoordinatorFrame(std::move(event.frame));
   }
   if (ranks_.TakeDialledFrame(event.link, &event.frame, &event.payload, now)) return;
-  for (const auto& next : next_) {
-    if (next->Is(event.link)) {
-      next->TakeFrame(event.frame, now);
-      return;
-    }
+  for (size_t i = 0; i < next_.size(); ++i) {
+    if (next_[i]->Is(event.link)) return TakeOfNext(i, event.frame, now);
   }
   if (!accepted_.Is(event.link)) return;
   const std::optional<size_t> index = accepted_.TakeFrame(event.link, event.frame);
   if (!index.has_value()) return;
   if (ranks_.TakeAcceptedFrame(*index, &event.frame, &event.payload)) return;
   stage_.OnActivationFrame(std::move(event.frame), std::move(event.payload));
+}
+
+void Executor::TakeOfNext(size_t index, const v1::Frame& frame, Instant now) {
+  if (next_[index]->TakeFrame(frame, now)) {
+    device_links_.TakeUp(index);
+  } else if (next_[index]->is_up() && frame.has_welcome()) {
+    device_links_.TakeAnswer(index, frame.welcome().device_link());
+  }
 }
 
 void Executor::TakeClosed(const LinkClosed& event) {
@@ -203,7 +210,7 @@ absl::Status Executor::WaitWithinStep(Instant deadline) {
     deferred_.push_back(std::move(event));
   }
   events_in_step_.clear();
-  if (over) return absl::AbortedError("the epoch ended while a step waited for another rank");
+  if (over) return absl::AbortedError("the epoch ended while a step waited for another worker");
   if (deferred_.size() > kMailboxFramesMax) {
     return absl::ResourceExhaustedError(absl::StrCat("more than ", kMailboxFramesMax,
                                                      " frames came while a step waited for ",
@@ -241,16 +248,26 @@ absl::Status Executor::BeginLinks(Epoch epoch) {
   next_.clear();
   std::vector<AcceptedLinks::Expected> expected = ranks_.ExpectedOf(shard);
   if (!shard.previous_worker_id().empty()) {
-    expected.push_back({v1::LINK_PURPOSE_ACTIVATION, shard.previous_worker_id()});
+    previous_index_ = expected.size();
+    expected.push_back({.purpose = v1::LINK_PURPOSE_ACTIVATION,
+                        .worker_id = shard.previous_worker_id(),
+                        .take_memory = nullptr,
+                        .answer_device = [this](const std::string& description) {
+                          return device_links_.AnswerToPrevious(description);
+                        }});
   }
   accepted_.Begin(epoch, std::move(expected));
   options_.collective->BeginEpoch(&ranks_, epoch, shard.num_ranks(), shard.rank());
   static_assert(kRankPatienceLeases > 2, "the coordinator names who is stuck after two leases");
   TUTTI_RETURN_IF_ERROR(
       ranks_.Begin(epoch, shard, 0, kRankPatienceLeases * coordinator_.lease(), now));
+  device_links_.Begin(shard.previous_worker_id(),
+                      {shard.next_worker_ids().begin(), shard.next_worker_ids().end()},
+                      stage_.link_memory());
   for (const std::string& worker_id : shard.next_worker_ids()) {
     next_.push_back(
         std::make_unique<DialledLink>(&context_, &options_.peers, v1::LINK_PURPOSE_ACTIVATION));
+    next_.back()->OfferDevice(device_links_.DescriptionFor(next_.size() - 1));
     TUTTI_RETURN_IF_ERROR(next_.back()->Begin(epoch, worker_id, now));
   }
   return absl::OkStatus();
@@ -258,6 +275,7 @@ absl::Status Executor::BeginLinks(Epoch epoch) {
 
 void Executor::EndLinks(const absl::Status& reason) {
   options_.collective->LeaveDevices();
+  device_links_.End();
   ranks_.End();
   next_.clear();
   accepted_.End(reason);
@@ -278,11 +296,23 @@ void Executor::Tick() {
   for (const auto& next : next_) {
     if (const absl::Status status = next->Tick(now); !status.ok()) Fail(status);
   }
+  TickDeviceLinks(now);
   BeatIfDue();
 }
 
+// After the ranks of the stage: groups form one at a time.
+void Executor::TickDeviceLinks(Instant now) {
+  if (linked_epoch_ == Epoch() || grouped_epoch_ != linked_epoch_) return;
+  if (!device_links_.Tick(now)) return;
+  v1::Frame up;
+  up.set_epoch(linked_epoch_.value());
+  up.mutable_device_link_up();
+  accepted_.Send(previous_index_, std::move(up), Payload());
+}
+
 Instant Executor::NextWake() const {
-  Instant wake = std::min({coordinator_.next_wake(), ranks_.next_wake(), accepted_.next_wake()});
+  Instant wake = std::min({coordinator_.next_wake(), ranks_.next_wake(), accepted_.next_wake(),
+                           device_links_.next_wake(clock_->Now())});
   for (const auto& next : next_) wake = std::min(wake, next->next_wake());
   if (coordinator_.joined()) wake = std::min(wake, next_beat_);
   return wake;

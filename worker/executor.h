@@ -18,6 +18,7 @@
 #include "worker/accepted_links.h"
 #include "worker/coordinator_link.h"
 #include "worker/device_group.h"
+#include "worker/device_links.h"
 #include "worker/dialled_link.h"
 #include "worker/link_collective.h"
 #include "worker/link_events.h"
@@ -36,6 +37,7 @@ class Executor : private StageOutbox {
     StageRunnerFactory factory;
     LinkCollective* collective = nullptr;  // of the factory's runners
     DeviceGroup::Options devices;          // of the factory's backend
+    DeviceLinks::Options device_links;     // of the factory's backend
     std::string memory_folder;             // where ranks of one machine meet; empty: nowhere
   };
 
@@ -58,6 +60,7 @@ class Executor : private StageOutbox {
   void Run();
   void Take(WorkerEvent event);
   void TakeFrame(LinkFrame event);
+  void TakeOfNext(size_t index, const v1::Frame& frame, Instant now);
   void TakeClosed(const LinkClosed& event);
   // Events of ranks; false when it is none.
   bool TakeOfRanks(WorkerEvent* event);
@@ -70,6 +73,7 @@ class Executor : private StageOutbox {
   void AfterCoordinatorFrame();
   void LeaveCoordinator();
   void Tick();
+  void TickDeviceLinks(Instant now);
   Instant NextWake() const;
   void BeatIfDue();
   void Fail(const absl::Status& status);
@@ -88,7 +92,9 @@ class Executor : private StageOutbox {
   CoordinatorLink coordinator_;
   std::vector<std::unique_ptr<DialledLink>> next_;  // the ranks of the next stage that we feed
   AcceptedLinks accepted_;
+  size_t previous_index_ = 0;  // among the accepted, who feeds us
   RankLinks ranks_;
+  DeviceLinks device_links_;
   StageWorker stage_;
   DeviceGroup devices_;
   Epoch grouped_epoch_;                // whose devices have, or have not, formed a group

@@ -61,6 +61,10 @@ inline constexpr std::chrono::microseconds kDeviceLookInterval{200};
 // How long devices may take for what one step queued between two looks of the host: the longest
 // step of a large model on a slow GPU takes a few seconds.
 inline constexpr std::chrono::milliseconds kDevicePatience{20'000};
+// How long rows may be on their way between two devices once they are sent: the largest step of a
+// large model, 1 GiB, takes a tenth of a second over PCIe, and a kernel that keeps the device busy
+// some milliseconds.
+inline constexpr std::chrono::milliseconds kTransferPatience{5'000};
 // For the devices of a stage to find each other: NCCL takes seconds on a machine that is busy
 // loading.
 inline constexpr std::chrono::milliseconds kFormPatience{30'000};

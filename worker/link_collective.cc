@@ -148,7 +148,7 @@ void LinkCollective::UseDevices(kernels::DeviceExchange* devices, Duration patie
 }
 
 void LinkCollective::LeaveDevices() {
-  if (devices_ != nullptr) devices_->Leave();
+  if (devices_ != nullptr) devices_->membership()->Leave();
   devices_ = nullptr;
   queued_unagreed_ = 0;
   settled_ = true;

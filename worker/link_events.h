@@ -70,16 +70,18 @@ struct LinkContext {
 
   LinkId NewId() { return LinkId(++last_link); }
 
-  // Dials and sends hello, with an offer of shared memory if there is one. The peer's answer comes
-  // as events of `id`.
+  // Dials and sends hello, with an offer of shared memory and a device's description if there are
+  // any. The peer's answer comes as events of `id`.
   std::unique_ptr<Link> Dial(const std::string& target, LinkId id, v1::LinkPurpose purpose,
-                             Epoch epoch, const std::string& shared_memory = "") const {
+                             Epoch epoch, const std::string& shared_memory = "",
+                             const std::string& device_link = "") const {
     auto link = dialer->Dial(target, std::make_unique<PostingHandler>(id, mailbox));
     v1::Frame frame;
     frame.set_epoch(epoch.value());
     *frame.mutable_hello() = hello;
     frame.mutable_hello()->set_purpose(purpose);
     frame.mutable_hello()->set_shared_memory(shared_memory);
+    frame.mutable_hello()->set_device_link(device_link);
     // A link that is closed already says so in its OnClosed.
     (void)link->Send(std::move(frame));
     return link;

@@ -109,7 +109,7 @@ void AddFlags(CLI::App* app, Flags* flags) {
       ->envname("TUTTI_SHARED_MEMORY_DIR")
       ->capture_default_str();
   app->add_option("--device-exchange", flags->device_exchange,
-                  "Which ranks' GPUs exchange directly, through NCCL: off, machine (those of one "
+                  "Which workers' GPUs exchange directly, through NCCL: off, machine (those of one "
                   "machine) or network (others too; NCCL neither encrypts nor authenticates). "
                   "Otherwise through the host")
       ->envname("TUTTI_DEVICE_EXCHANGE")

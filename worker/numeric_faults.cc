@@ -4,34 +4,28 @@
 #include <cmath>
 #include <utility>
 
-#include "kernels/float_formats.h"
 #include "worker/limits.h"
 
 namespace tutti {
-namespace {
-
-bool IsNumber(std::span<const std::byte> rows, const NumericFaults::Wire& wire, int32_t row) {
-  return std::isfinite(kernels::LoadAsF32(rows.data() + row * wire.row_bytes, wire.dtype, 0));
-}
-
-}  // namespace
-
-bool NumericFaults::Begin(const Batch& batch, const Wire& wire,
+bool NumericFaults::Begin(const Batch& batch, std::span<const float> out, const FirstsIn& in,
                           std::span<const v1::SampledToken> sampled) {
   lost_.clear();
-  const auto add = [&](int32_t row) {
-    if (!wire.in.empty() && !IsNumber(wire.in, wire, row)) return;  // an earlier stage's
+  std::vector<int32_t> rows;
+  for (int32_t row = 0; row < static_cast<int32_t>(out.size()); ++row) {
+    if (!std::isfinite(out[row])) rows.push_back(row);
+  }
+  for (size_t i = 0; i < sampled.size(); ++i) {
+    if (sampled[i].token() < 0) rows.push_back(batch.sample_rows[i].row);
+  }
+  if (rows.empty()) return false;
+  const std::span<const float> came = in();
+  for (const int32_t row : rows) {
+    if (!came.empty() && !std::isfinite(came[row])) continue;  // an earlier stage's
     const auto after = std::upper_bound(batch.row_begin.begin(), batch.row_begin.end(), row);
     const auto at = static_cast<size_t>(after - batch.row_begin.begin()) - 1;
     const uint64_t sequence = batch.sequences[at].value();
-    if (!lost_.empty() && lost_.back().sequence == sequence) return;
+    if (!lost_.empty() && lost_.back().sequence == sequence) continue;
     if (static_cast<int64_t>(lost_.size()) < kNumericFaultsMax) lost_.push_back({sequence, row});
-  };
-  for (int32_t row = 0; !wire.out.empty() && row < batch.rows; ++row) {
-    if (!IsNumber(wire.out, wire, row)) add(row);
-  }
-  for (size_t i = 0; i < sampled.size(); ++i) {
-    if (sampled[i].token() < 0) add(batch.sample_rows[i].row);
   }
   return !lost_.empty();
 }

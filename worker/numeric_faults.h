@@ -9,12 +9,11 @@
 // Thread: the executor's.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
-#include "base/dtype.h"
 #include "tutti/v1/peer.pb.h"
 #include "worker/batch.h"
 
@@ -22,17 +21,15 @@ namespace tutti {
 
 class NumericFaults {
  public:
-  // Rows of a step as they cross a link: [batch.rows, row_bytes]; empty: there is no such link.
-  struct Wire {
-    std::span<const std::byte> in;
-    std::span<const std::byte> out;
-    DType dtype = DType::kF32;
-    int64_t row_bytes = 0;
-  };
+  // The first elements of a step's rows as they came; empty on the first stage.
+  using FirstsIn = std::function<std::span<const float>()>;
 
-  // Begins the search for rows that came as numbers and leave as none, by `wire` or, on the last
-  // stage, by `sampled`, one for each of batch.sample_rows. False: there are none.
-  bool Begin(const Batch& batch, const Wire& wire, std::span<const v1::SampledToken> sampled);
+  // Begins the search for rows that came as numbers and leave as none, by their first elements
+  // `out` or, on the last stage, by `sampled`, one for each of batch.sample_rows. False: there are
+  // none. `in` is asked only if rows leave as none, and `out` has been read by then.
+  //   out  [batch.rows], empty on the last stage
+  bool Begin(const Batch& batch, std::span<const float> out, const FirstsIn& in,
+             std::span<const v1::SampledToken> sampled);
 
   // What is lost of the rows searched for after one half of a layer; `first`: the first element of
   // each row of the step.

@@ -164,6 +164,24 @@ TEST_P(OneVoiceTest, OverRanksWhoseDevicesExchange) {
   }
 }
 
+// Rows pass from stage to stage on the devices, some steps' through the host in between.
+TEST_P(OneVoiceTest, OverStagesWhoseDevicesAreLinked) {
+  if (GetParam().backend != "cuda-emulated") GTEST_SKIP() << "no devices that link";
+  const ModelConfig config = *LoadModelConfig(GoldenDir(GetParam().checkpoint));
+  for (const std::vector<int>& ranks : {std::vector<int>{2, 1}, {1, 2}}) {
+    if (!CheckRanks(config, std::max(ranks[0], ranks[1])).ok()) continue;
+    TestPipeline pipeline({.model_dir = GoldenDir(GetParam().checkpoint),
+                           .backend = GetParam().backend,
+                           .layers = {1, 1},
+                           .ranks = ranks,
+                           .device_exchange = ranks[0] == 2,
+                           .device_links = true,
+                           .num_blocks = 128});
+    ExpectSame(pipeline, 6, 2);
+    EXPECT_GT(pipeline.steps_on_device(0), 0);
+  }
+}
+
 TEST_P(OneVoiceTest, OnAnyNumberOfThreads) {
   if (GetParam().backend != "cpu") GTEST_SKIP() << "it has no threads of its own";
   for (const int threads : {2, 3, 5}) {

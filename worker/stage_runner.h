@@ -40,6 +40,14 @@ class StageRunner {
   // them away; all ranks of a stage find the same.
   virtual std::vector<v1::NumericFault> TakeFaults() { return {}; }
 
+  // Slots of [max_batch_tokens, activation_row_bytes] on the device, through which rows of steps
+  // may come from the stage before and go to the next without the host. Empty: none can. They live
+  // as long as the runner.
+  struct LinkMemory {
+    std::vector<std::span<std::byte>> in, out;
+  };
+  virtual LinkMemory link_memory() const { return {}; }
+
   // What it exchanged with the other ranks of its stage since the epoch began.
   virtual kernels::CollectiveTraffic rank_traffic() const { return {}; }
 
@@ -47,6 +55,8 @@ class StageRunner {
   //
   //   input    [rows, activation_row_bytes], from the previous stage; empty on stage 0
   //   output   [rows, activation_row_bytes], for the next stage; empty on the last stage
+  //            Both in the host's memory, or at the beginning of a slot of link_memory; the device
+  //            is through with them when Run returns.
   //   sampled  one entry per batch.sample_rows on the last stage (the same on each of its ranks),
   //   in that order; a row whose logits are not numbers has
   //            token -1

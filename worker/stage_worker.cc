@@ -32,13 +32,16 @@ int64_t Microseconds(Duration duration) {
 
 class StageWorker::Impl {
  public:
-  Impl(StageRunnerFactory factory, StageOutbox* outbox, const Clock* clock)
-      : factory_(std::move(factory)), outbox_(outbox), clock_(clock) {}
+  Impl(StageRunnerFactory factory, StageOutbox* outbox, const Clock* clock, RowPort* rows)
+      : factory_(std::move(factory)), outbox_(outbox), clock_(clock), rows_(rows) {}
 
   void OnCoordinatorFrame(v1::Frame frame);
   void OnActivationFrame(v1::Frame frame, Payload payload);
   bool RunOneStep(const ProgressCallback& progress);
   void OnCoordinatorLost();
+  StageRunner::LinkMemory link_memory() const {
+    return runner_ == nullptr ? StageRunner::LinkMemory() : runner_->link_memory();
+  }
 
   absl::Status status_;
   Epoch epoch_;  // 0: no shard
@@ -60,8 +63,19 @@ class StageWorker::Impl {
   void KeepEarly(v1::Frame frame, Payload payload);
   void ReplayEarly();
   absl::Status RunStep(ReadyStep ready, const ProgressCallback& progress);
+  // Where a step's rows come from and go to.
+  struct Rows {
+    std::span<const std::byte> in;
+    std::span<std::byte> out;
+    bool in_on_device = false, out_on_device = false;
+    std::shared_ptr<ActivationBuffer> out_buffer;  // null: on the device, or nowhere
+  };
+  absl::StatusOr<Rows> TakeRows(const ReadyStep& ready);
+  absl::Status PassOn(const Rows& rows);
   void CollectFaults(std::vector<v1::NumericFault> earlier);
-  void SendActivation(const std::shared_ptr<ActivationBuffer>& buffer, int32_t rows);
+  absl::Status SendOnDevice(int64_t bytes);
+  void SendActivation(const std::shared_ptr<ActivationBuffer>& buffer);
+  v1::Frame NewActivation(int32_t first_row, int32_t rows) const;
   void SendDone(uint64_t step, Duration compute, Duration wait);
   void Stop(const absl::Status& status);
   void Fail(const absl::Status& status);
@@ -75,6 +89,7 @@ class StageWorker::Impl {
   const StageRunnerFactory factory_;
   StageOutbox* const outbox_;
   const Clock* const clock_;
+  RowPort* const rows_;
 
   Epoch
       newest_epoch_;  // ever heard of from this coordinator; frames of it and before are not early
@@ -145,7 +160,15 @@ void StageWorker::Impl::TakeActivation(const v1::Frame& frame, const Payload& pa
                      " where only activations come")));
   }
   Count(EncodedFrameBytes(frame, payload.size()), &activation_in_);
-  const absl::Status status = sequencer_->OnActivation(frame.activation(), payload, clock_->Now());
+  const v1::Activation& chunk = frame.activation();
+  absl::Status status = sequencer_->OnActivation(chunk, payload, clock_->Now());
+  if (status.ok() && chunk.on_device()) {
+    const int64_t bytes = chunk.rows() * runner_->activation_row_bytes();
+    activation_in_.set_bytes(activation_in_.bytes() + bytes);
+    status = rows_ == nullptr ? absl::FailedPreconditionError("this worker has no device link")
+                              : rows_->Expect(bytes);
+  }
+  if (absl::IsAborted(status)) return Stop(status);
   if (!status.ok()) Fail(Annotate(status, PreviousName()));
 }
 
@@ -247,6 +270,7 @@ void StageWorker::Impl::StartServing() {
 }
 
 void StageWorker::Impl::ForgetEpoch() {
+  if (rows_ != nullptr) rows_->End();
   epoch_ = Epoch();
   shard_.Clear();
   status_ = absl::OkStatus();
@@ -284,30 +308,53 @@ bool StageWorker::Impl::RunOneStep(const ProgressCallback& progress) {
 }
 
 absl::Status StageWorker::Impl::RunStep(ReadyStep ready, const ProgressCallback& progress) {
-  const Instant begin = clock_->Now();
   TUTTI_RETURN_IF_ERROR(table_->Apply(ready.plan));
   BuildBatch(ready.plan, *table_, &batch_);
-  std::span<const std::byte> input;
-  if (ready.activation != nullptr) input = ready.activation->bytes;
-  std::shared_ptr<ActivationBuffer> output;
-  if (!is_last() && batch_.rows > 0) {
-    output = output_pool_->Acquire(batch_.rows * runner_->activation_row_bytes());
-  }
+  const Instant waiting = clock_->Now();
+  TUTTI_ASSIGN_OR_RETURN(const Rows rows, TakeRows(ready));
+  const Instant begin = clock_->Now();
   sampled_.clear();
   if (batch_.rows > 0) {
     const ProgressCallback counted = [&] {
       ++progress_count_;
       if (progress) progress();
     };
-    TUTTI_RETURN_IF_ERROR(runner_->Run(batch_, input,
-                                       output == nullptr ? std::span<std::byte>() : output->bytes,
-                                       &sampled_, counted));
+    TUTTI_RETURN_IF_ERROR(runner_->Run(batch_, rows.in, rows.out, &sampled_, counted));
   }
+  if (rows.in_on_device) rows_->Release();
   CollectFaults(std::move(ready.faults));
   ++progress_count_;
   const Duration compute = clock_->Now() - begin;
-  if (output != nullptr) SendActivation(output, batch_.rows);
-  SendDone(ready.plan.step(), compute, ready.wait);
+  TUTTI_RETURN_IF_ERROR(PassOn(rows));
+  SendDone(ready.plan.step(), compute, ready.wait + (begin - waiting));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<StageWorker::Impl::Rows> StageWorker::Impl::TakeRows(const ReadyStep& ready) {
+  Rows rows;
+  const int64_t bytes = batch_.rows * runner_->activation_row_bytes();
+  if (ready.on_device) {
+    TUTTI_ASSIGN_OR_RETURN(const std::byte* const slot, rows_->Await());
+    rows.in = {slot, static_cast<size_t>(bytes)};
+    rows.in_on_device = true;
+  } else if (ready.activation != nullptr) {
+    rows.in = ready.activation->bytes;
+  }
+  if (is_last() || batch_.rows == 0) return rows;
+  std::byte* slot = nullptr;
+  if (rows_ != nullptr) {
+    TUTTI_ASSIGN_OR_RETURN(slot, rows_->TakeSlot());
+  }
+  rows.out_on_device = slot != nullptr;
+  if (!rows.out_on_device) rows.out_buffer = output_pool_->Acquire(bytes);
+  rows.out =
+      rows.out_on_device ? std::span(slot, static_cast<size_t>(bytes)) : rows.out_buffer->bytes;
+  return rows;
+}
+
+absl::Status StageWorker::Impl::PassOn(const Rows& rows) {
+  if (rows.out_on_device) return SendOnDevice(static_cast<int64_t>(rows.out.size()));
+  if (rows.out_buffer != nullptr) SendActivation(rows.out_buffer);
   return absl::OkStatus();
 }
 
@@ -320,26 +367,43 @@ void StageWorker::Impl::CollectFaults(std::vector<v1::NumericFault> earlier) {
   }
 }
 
-void StageWorker::Impl::SendActivation(const std::shared_ptr<ActivationBuffer>& buffer,
-                                       int32_t rows) {
+// The frame follows the rows: whoever reads it finds them on their way.
+absl::Status StageWorker::Impl::SendOnDevice(int64_t bytes) {
+  TUTTI_RETURN_IF_ERROR(rows_->Send(bytes));
+  v1::Frame frame = NewActivation(0, batch_.rows);
+  frame.mutable_activation()->set_on_device(true);
+  frame.mutable_activation()->mutable_faults()->Add(faults_.begin(), faults_.end());
+  Count(EncodedFrameBytes(frame, 0) + bytes, &activation_out_);
+  outbox_->ToNextStage(std::move(frame), Payload());
+  return absl::OkStatus();
+}
+
+void StageWorker::Impl::SendActivation(const std::shared_ptr<ActivationBuffer>& buffer) {
+  const int32_t rows = batch_.rows;
   const int64_t row_bytes = runner_->activation_row_bytes();
   const auto chunk_rows = static_cast<int32_t>(kPayloadChunkBytes / row_bytes);
   for (int32_t first = 0; first < rows; first += chunk_rows) {
     const int32_t count = std::min(chunk_rows, rows - first);
     const std::span<const std::byte> bytes =
         buffer->bytes.subspan(first * row_bytes, count * row_bytes);
-    v1::Frame frame = NewFrame();
+    v1::Frame frame = NewActivation(first, count);
     v1::Activation* chunk = frame.mutable_activation();
-    chunk->set_step(batch_.step.value());
-    chunk->set_first_row(first);
-    chunk->set_rows(count);
-    chunk->set_total_rows(rows);
-    chunk->set_row_bytes(static_cast<int32_t>(row_bytes));
     chunk->set_checksum(Crc32c(bytes));
     if (first + count == rows) chunk->mutable_faults()->Add(faults_.begin(), faults_.end());
     Count(EncodedFrameBytes(frame, static_cast<int64_t>(bytes.size())), &activation_out_);
     outbox_->ToNextStage(std::move(frame), Payload{.chunks = {bytes}, .owner = buffer});
   }
+}
+
+v1::Frame StageWorker::Impl::NewActivation(int32_t first_row, int32_t rows) const {
+  v1::Frame frame = NewFrame();
+  v1::Activation* chunk = frame.mutable_activation();
+  chunk->set_step(batch_.step.value());
+  chunk->set_first_row(first_row);
+  chunk->set_rows(rows);
+  chunk->set_total_rows(batch_.rows);
+  chunk->set_row_bytes(static_cast<int32_t>(runner_->activation_row_bytes()));
+  return frame;
 }
 
 void StageWorker::Impl::SendDone(uint64_t step, Duration compute, Duration wait) {
@@ -400,8 +464,9 @@ v1::Frame StageWorker::Impl::NewFrame() const {
   return frame;
 }
 
-StageWorker::StageWorker(StageRunnerFactory factory, StageOutbox* outbox, const Clock* clock)
-    : impl_(std::make_unique<Impl>(std::move(factory), outbox, clock)) {}
+StageWorker::StageWorker(StageRunnerFactory factory, StageOutbox* outbox, const Clock* clock,
+                         RowPort* rows)
+    : impl_(std::make_unique<Impl>(std::move(factory), outbox, clock, rows)) {}
 StageWorker::~StageWorker() = default;
 
 void StageWorker::OnCoordinatorFrame(v1::Frame frame) {
@@ -417,6 +482,7 @@ void StageWorker::OnCoordinatorLost() { impl_->OnCoordinatorLost(); }
 const absl::Status& StageWorker::status() const { return impl_->status_; }
 Epoch StageWorker::epoch() const { return impl_->epoch_; }
 const v1::AssignShard& StageWorker::shard() const { return impl_->shard_; }
+StageRunner::LinkMemory StageWorker::link_memory() const { return impl_->link_memory(); }
 uint64_t StageWorker::stale_frames() const { return impl_->stale_frames_; }
 uint64_t StageWorker::progress_count() const { return impl_->progress_count_; }
 

@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "transport/link.h"
 #include "tutti/v1/peer.pb.h"
+#include "worker/row_port.h"
 #include "worker/stage_runner.h"
 
 namespace tutti {
@@ -32,8 +33,9 @@ class StageOutbox {
 class StageWorker {
  public:
   // REQUIRES: all arguments outlive the worker. `clock` only measures (compute and wait times); it
-  // decides nothing.
-  StageWorker(StageRunnerFactory factory, StageOutbox* outbox, const Clock* clock);
+  // decides nothing. `rows`: how rows pass from device to device; null: over the links only.
+  StageWorker(StageRunnerFactory factory, StageOutbox* outbox, const Clock* clock,
+              RowPort* rows = nullptr);
   ~StageWorker();
 
   // Takes a frame from the coordinator: assign_shard, step_plan or release. assign_shard loads the
@@ -61,6 +63,8 @@ class StageWorker {
 
   Epoch epoch() const;                   // 0: no shard
   const v1::AssignShard& shard() const;  // of the current epoch
+  // Of the shard that is loaded; none: none.
+  StageRunner::LinkMemory link_memory() const;
   uint64_t stale_frames() const;
   uint64_t progress_count() const;  // grows with every step, layer and tensor loaded
 

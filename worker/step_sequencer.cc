@@ -40,9 +40,17 @@ absl::Status StepSequencer::OnActivation(const v1::Activation& chunk, const Payl
     TUTTI_RETURN_IF_ERROR(Begin(chunk));
   }
   TUTTI_RETURN_IF_ERROR(CheckChunk(chunk, payload.size()));
+  if (!chunk.on_device()) TUTTI_RETURN_IF_ERROR(Copy(chunk, payload));
   WaitingActivation& waiting = activations_.back();
+  waiting.rows_here += chunk.rows();
+  if (waiting.rows_here == waiting.total_rows) waiting.completed = now;
+  waiting.faults.insert(waiting.faults.end(), chunk.faults().begin(), chunk.faults().end());
+  return absl::OkStatus();
+}
+
+absl::Status StepSequencer::Copy(const v1::Activation& chunk, const Payload& payload) {
   std::byte* const begin =
-      waiting.buffer->bytes.data() + chunk.first_row() * options_.activation_row_bytes;
+      activations_.back().buffer->bytes.data() + chunk.first_row() * options_.activation_row_bytes;
   std::byte* to = begin;
   for (const std::span<const std::byte> part : payload.chunks) {
     if (!part.empty()) std::memcpy(to, part.data(), part.size());
@@ -55,9 +63,6 @@ absl::Status StepSequencer::OnActivation(const v1::Activation& chunk, const Payl
                                             chunk.first_row(), ": checksum is ", checksum,
                                             ", sender wrote ", chunk.checksum()));
   }
-  waiting.rows_here += chunk.rows();
-  if (waiting.rows_here == waiting.total_rows) waiting.completed = now;
-  waiting.faults.insert(waiting.faults.end(), chunk.faults().begin(), chunk.faults().end());
   return absl::OkStatus();
 }
 
@@ -83,7 +88,9 @@ absl::Status StepSequencer::Begin(const v1::Activation& chunk) {
       {.step = chunk.step(),
        .total_rows = chunk.total_rows(),
        .rows_here = 0,
-       .buffer = pool_.Acquire(chunk.total_rows() * options_.activation_row_bytes),
+       .buffer = chunk.on_device()
+                     ? nullptr
+                     : pool_.Acquire(chunk.total_rows() * options_.activation_row_bytes),
        .completed = {},
        .faults = {}});
   return absl::OkStatus();
@@ -122,10 +129,17 @@ absl::Status StepSequencer::CheckChunk(const v1::Activation& chunk, int64_t payl
                                                    faults, " numeric faults, at most ",
                                                    kNumericFaultsMax));
   }
-  if (payload_bytes != chunk.rows() * options_.activation_row_bytes) {
+  if (chunk.on_device() != (waiting.buffer == nullptr) ||
+      (chunk.on_device() && chunk.rows() != waiting.total_rows)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("activation of step ", chunk.step(), ": chunk of ", chunk.rows(), " rows has ",
-                     payload_bytes, " bytes, not ", chunk.rows() * options_.activation_row_bytes));
+        absl::StrCat("activation of step ", chunk.step(), ": ", chunk.rows(), " of ",
+                     waiting.total_rows, " rows come from device to device, the others do not"));
+  }
+  const int64_t bytes = chunk.on_device() ? 0 : chunk.rows() * options_.activation_row_bytes;
+  if (payload_bytes != bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("activation of step ", chunk.step(),
+                                                   ": chunk of ", chunk.rows(), " rows has ",
+                                                   payload_bytes, " bytes, not ", bytes));
   }
   return absl::OkStatus();
 }
@@ -146,6 +160,7 @@ absl::Status StepSequencer::Next(std::optional<ReadyStep>* ready) {
                        " with ", activation.total_rows));
     }
     if (activation.rows_here < activation.total_rows) return absl::OkStatus();
+    step.on_device = activation.buffer == nullptr;
     step.activation = std::move(activation.buffer);
     step.faults = std::move(activation.faults);
     step.wait = std::max(Duration::zero(), activation.completed - front.arrived);

@@ -22,8 +22,9 @@ namespace tutti {
 struct ReadyStep {
   v1::StepPlan plan;
   std::shared_ptr<ActivationBuffer> activation;  // null on stage 0 and for a step without rows
-  Duration wait{};                               // from having the plan to having the activation
-  std::vector<v1::NumericFault> faults;          // of the stages before
+  bool on_device = false;  // they come on the device instead, and may not have arrived
+  Duration wait{};         // from having the plan to having the activation
+  std::vector<v1::NumericFault> faults;  // of the stages before
 };
 
 class StepSequencer {
@@ -42,8 +43,9 @@ class StepSequencer {
   absl::Status OnPlan(v1::StepPlan plan, Instant now);
 
   // Chunks come in order, without gaps or overlaps. Their bytes are copied, so the payload may be
-  // let go. Errors: INVALID_ARGUMENT for sizes, FAILED_PRECONDITION for order, DATA_LOSS for a
-  // wrong checksum. After an error of any method the sequencer must not be used again.
+  // let go; rows that come on the device are one chunk without bytes. Errors: INVALID_ARGUMENT for
+  // sizes, FAILED_PRECONDITION for order, DATA_LOSS for a wrong checksum. After an error of any
+  // method the sequencer must not be used again.
   absl::Status OnActivation(const v1::Activation& chunk, const Payload& payload, Instant now);
 
   // Releases the next step into *ready, or leaves it empty when none may run.
@@ -59,12 +61,13 @@ class StepSequencer {
     uint64_t step = 0;
     int32_t total_rows = 0;
     int32_t rows_here = 0;
-    std::shared_ptr<ActivationBuffer> buffer;
+    std::shared_ptr<ActivationBuffer> buffer;  // null: on the device
     Instant completed;
     std::vector<v1::NumericFault> faults;
   };
 
   absl::Status Begin(const v1::Activation& chunk);
+  absl::Status Copy(const v1::Activation& chunk, const Payload& payload);
   absl::Status CheckChunk(const v1::Activation& chunk, int64_t payload_bytes) const;
 
   const Options options_;

@@ -195,6 +195,51 @@ TEST_F(StepSequencerTest, ChecksChunkSizes) {
   EXPECT_THAT(std::string(Give(wide).message()), HasSubstr("rows of 8 bytes, ours are 4"));
 }
 
+// A step's rows that come from device to device: no bytes pass here.
+struct OnDevice : Chunk {
+  OnDevice(uint64_t step, int32_t rows, int32_t total) : Chunk(step, 0, rows, total, 0) {
+    message.set_on_device(true);
+    message.clear_checksum();
+    payload = {};
+  }
+};
+
+TEST_F(StepSequencerTest, RowsOnTheDeviceAreOneChunkWithoutBytes) {
+  ASSERT_TRUE(GivePlan(1, 3).ok());
+  ASSERT_TRUE(GivePlan(2, 2).ok());
+  ASSERT_TRUE(Give(OnDevice(1, 3, 3)).ok());
+  ASSERT_TRUE(Give(Chunk(2, 0, 2, 2, 7)).ok()) << "steps may differ in how their rows come";
+  const auto first = Next();
+  ASSERT_TRUE(first.has_value());
+  EXPECT_TRUE(first->on_device);
+  EXPECT_EQ(first->activation, nullptr);
+  const auto second = Next();
+  ASSERT_TRUE(second.has_value());
+  EXPECT_FALSE(second->on_device);
+  EXPECT_EQ(second->activation->bytes.size(), 2u * kRowBytes);
+}
+
+TEST_F(StepSequencerTest, RowsOnTheDeviceAreAllOfAStepOrNone) {
+  ASSERT_TRUE(Give(Chunk(1, 0, 1, 3, 1)).ok());
+  OnDevice rest(1, 2, 3);
+  rest.message.set_first_row(1);
+  EXPECT_THAT(std::string(Give(rest).message()), HasSubstr("2 of 3 rows come from device"));
+  StepSequencer fresh(Options(true));
+  OnDevice some(1, 2, 3);
+  EXPECT_FALSE(fresh.OnActivation(some.message, some.payload, clock_.Now()).ok());
+}
+
+TEST_F(StepSequencerTest, RowsOnTheDeviceBringNoBytes) {
+  OnDevice rows(1, 2, 2);
+  const Chunk bytes(1, 0, 2, 2, 1);
+  EXPECT_THAT(
+      std::string(sequencer_.OnActivation(rows.message, bytes.payload, clock_.Now()).message()),
+      HasSubstr("has 8 bytes, not 0"));
+  StepSequencer fresh(Options(true));
+  OnDevice wide(1, 9, 9);
+  EXPECT_FALSE(fresh.OnActivation(wide.message, wide.payload, clock_.Now()).ok());
+}
+
 TEST_F(StepSequencerTest, PlanAndActivationMustAgree) {
   ASSERT_TRUE(GivePlan(1, 2).ok());
   ASSERT_TRUE(Give(Chunk(1, 0, 3, 3, 1)).ok());

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "worker/device_group.h"
+#include "worker/device_links.h"
 #include "worker/testing_ranks.h"
 #include "worker/transformer.h"
 #ifdef TUTTI_TEST_EMULATED_GPU
@@ -27,15 +28,44 @@ class Outbox : public StageOutbox {
  public:
   void ToCoordinator(v1::Frame frame) override { to_coordinator.push_back(std::move(frame)); }
   void ToNextStage(v1::Frame frame, Payload payload) override {
+    if (frame.activation().on_device()) ++on_device;
     for (StageWorker* worker : next) worker->OnActivationFrame(frame, payload);
   }
   std::vector<v1::Frame> to_coordinator;
   std::vector<StageWorker*> next;
+  int64_t on_device = 0;
 };
+
+// Device links, but for every third step.
+class MixedRows : public RowPort {
+ public:
+  MixedRows(kernels::Backend* backend, const std::string& id, const Clock* clock)
+      : links({.new_link = [backend] { return backend->NewDeviceLink(); }}, id, clock,
+              [](Instant) { return absl::OkStatus(); }) {}
+
+  void End() override { links.End(); }
+  absl::StatusOr<std::byte*> TakeSlot() override {
+    if (++steps_ % 3 == 0) return nullptr;
+    return links.TakeSlot();
+  }
+  absl::Status Send(int64_t bytes) override { return links.Send(bytes); }
+  absl::Status Expect(int64_t bytes) override { return links.Expect(bytes); }
+  absl::StatusOr<std::byte*> Await() override { return links.Await(); }
+  void Release() override { links.Release(); }
+
+  DeviceLinks links;
+
+ private:
+  int64_t steps_ = 0;
+};
+
+std::string NameOf(size_t stage, size_t rank) { return absl::StrCat("s", stage, "r", rank); }
 
 std::shared_ptr<kernels::cuda::Nccl> MakeNccl([[maybe_unused]] const TestPipelineOptions& options) {
 #ifdef TUTTI_TEST_EMULATED_GPU
-  if (options.device_exchange) return std::make_shared<kernels::cuda::EmulatedNccl>();
+  if (options.device_exchange || options.device_links) {
+    return std::make_shared<kernels::cuda::EmulatedNccl>();
+  }
 #endif
   return nullptr;
 }
@@ -106,6 +136,7 @@ struct TestPipeline::Stage {
   struct Member {
     std::unique_ptr<kernels::Backend> backend;
     Outbox outbox;
+    std::unique_ptr<MixedRows> rows;  // null: over the links only
     std::unique_ptr<StageWorker> worker;
   };
   explicit Stage(int ranks) : ranks(ranks), members(static_cast<size_t>(ranks)) {}
@@ -149,6 +180,40 @@ TestPipeline::TestPipeline(const TestPipelineOptions& options)
       before[rank % before.size()].outbox.next.push_back(here[rank].worker.get());
     }
   }
+  if (options.device_links) LinkDevices();
+}
+
+// What hello, welcome and the words after them do between real workers.
+void TestPipeline::LinkDevices() {
+  for (size_t s = 0; s < stages_.size(); ++s) {
+    const size_t ranks = stages_[s]->members.size();
+    const size_t before = s == 0 ? 0 : stages_[s - 1]->members.size();
+    const size_t after = s + 1 == stages_.size() ? 0 : stages_[s + 1]->members.size();
+    for (size_t rank = 0; rank < ranks; ++rank) {
+      std::vector<std::string> next;
+      for (size_t n = rank; n < after; n += ranks) next.push_back(NameOf(s + 1, n));
+      Stage::Member& member = stages_[s]->members[rank];
+      member.rows->links.Begin(before == 0 ? "" : NameOf(s - 1, rank % before), next,
+                               member.worker->link_memory());
+    }
+  }
+  for (size_t s = 1; s < stages_.size(); ++s) {
+    auto& before = stages_[s - 1]->members;
+    auto& here = stages_[s]->members;
+    for (size_t rank = 0; rank < here.size(); ++rank) {
+      DeviceLinks& from = before[rank % before.size()].rows->links;
+      DeviceLinks& to = here[rank].rows->links;
+      const size_t index = rank / before.size();
+      from.TakeAnswer(index, to.AnswerToPrevious(from.DescriptionFor(index)));
+      while (!to.Tick(clock_.Now())) from.Tick(clock_.Now());
+      from.TakeUp(index);
+      while (from.next_wake(clock_.Now()) != kInstantNever) from.Tick(clock_.Now());
+    }
+  }
+}
+
+int64_t TestPipeline::steps_on_device(size_t stage) const {
+  return stages_[stage]->members.front().outbox.on_device;
 }
 
 std::unique_ptr<TestPipeline::Stage> TestPipeline::MakeStage(const v1::AssignShard& shard) {
@@ -178,7 +243,12 @@ std::unique_ptr<TestPipeline::Stage> TestPipeline::MakeStage(const v1::AssignSha
               });
       return runner;
     };
-    member.worker = std::make_unique<StageWorker>(factory, &member.outbox, &clock_);
+    if (options_.device_links) {
+      member.rows = std::make_unique<MixedRows>(
+          member.backend.get(), NameOf(static_cast<size_t>(shard.stage()), rank), &clock_);
+    }
+    member.worker =
+        std::make_unique<StageWorker>(factory, &member.outbox, &clock_, member.rows.get());
     v1::Frame frame;
     frame.set_epoch(kEpoch);
     *frame.mutable_assign_shard() = shard;
@@ -188,7 +258,10 @@ std::unique_ptr<TestPipeline::Stage> TestPipeline::MakeStage(const v1::AssignSha
     ready[rank] = member.outbox.to_coordinator.back().shard_ready();
   }
   stage->ranks.Run([&](int rank) {
-    DeviceGroup group({.devices = stage->members[rank].backend->device_exchange()}, &clock_);
+    DeviceGroup group({.devices = stage->members[rank].backend->device_exchange(),
+                       .scope = options_.device_exchange ? kernels::DeviceExchangeScope::kMachine
+                                                         : kernels::DeviceExchangeScope::kOff},
+                      &clock_);
     const absl::Status formed = group.Form(stage->ranks.collective(rank), stage->ranks.port(rank),
                                            shard.num_ranks(), rank, [] {});
     CHECK(formed.ok()) << formed;

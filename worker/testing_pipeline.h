@@ -54,7 +54,10 @@ struct TestPipelineOptions {
   std::vector<int32_t> layers;  // per stage; empty: one stage
   std::vector<int> ranks;       // per stage; empty: one each
   bool whole_experts = false;
-  bool device_exchange = false;  // "cuda-emulated": ranks sum and gather through emulated NCCL
+  // "cuda-emulated": ranks sum and gather through emulated NCCL; rows of two steps out of three
+  // pass from stage to stage so.
+  bool device_exchange = false;
+  bool device_links = false;
   int32_t block_size = 16;
   int32_t num_blocks = 64;
   int32_t max_batch_tokens = 128;
@@ -87,6 +90,8 @@ class TestPipeline {
   kernels::LaunchCounts launches(size_t stage, int rank = 0) const;
   // Whether the ranks of a stage exchange from device to device.
   bool on_device(size_t stage) const;
+  // Steps whose rows a stage has sent from device to device.
+  int64_t steps_on_device(size_t stage) const;
   // Units of work that the stage has shown so far.
   uint64_t progress(size_t stage) const;
 
@@ -94,6 +99,7 @@ class TestPipeline {
   struct Stage;
 
   std::unique_ptr<Stage> MakeStage(const v1::AssignShard& shard);
+  void LinkDevices();
   v1::StepResult RunStep(v1::StepPlan plan);
 
   const TestPipelineOptions options_;

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "kernels/device_exchange.h"
 #include "kernels/family_operators.h"
+#include "kernels/float_formats.h"
 #include "model/partition.h"
 #include "model/work_space.h"
 #include "worker/limits.h"
@@ -46,6 +47,7 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(const ModelConf
   TUTTI_ASSIGN_OR_RETURN(transformer->kv_,
                          KvStore::Create(backend, options.kv, options.share.num_layers));
   TUTTI_RETURN_IF_ERROR(transformer->AllocateScratch());
+  TUTTI_RETURN_IF_ERROR(transformer->AllocateSlots());
   auto held = backend->Reserve(StepBoundsOf(config, options.share, options.place.ranks,
                                             options.place.rank, options.step_sizes()));
   if (!held.ok()) return Annotate(held.status(), "work space of the operators");
@@ -117,6 +119,31 @@ absl::Status Transformer::AllocateScratch() {
   return absl::OkStatus();
 }
 
+absl::Status Transformer::AllocateSlots() {
+  if (backend_->device() == kernels::Device()) return absl::OkStatus();
+  const auto allocate = [&](std::span<std::byte>* slots) -> absl::Status {
+    const int64_t bytes = gpu::kLinkSlots * options_.max_batch_tokens * activation_row_bytes();
+    auto buffer = backend_->Allocate(bytes);
+    if (!buffer.ok()) return Annotate(buffer.status(), "slots for device links");
+    buffers_.push_back(*std::move(buffer));
+    *slots = {static_cast<std::byte*>(buffers_.back()->data()), static_cast<size_t>(bytes)};
+    return absl::OkStatus();
+  };
+  if (!options_.share.has_embedding) TUTTI_RETURN_IF_ERROR(allocate(&slots_in_));
+  if (!options_.share.has_head) TUTTI_RETURN_IF_ERROR(allocate(&slots_out_));
+  return absl::OkStatus();
+}
+
+StageRunner::LinkMemory Transformer::link_memory() const {
+  const auto cut = [](std::span<std::byte> all) {
+    std::vector<std::span<std::byte>> slots;
+    const size_t size = all.size() / gpu::kLinkSlots;
+    for (; !all.empty(); all = all.subspan(size)) slots.push_back(all.first(size));
+    return slots;
+  };
+  return {.in = cut(slots_in_), .out = cut(slots_out_)};
+}
+
 int64_t Transformer::ExchangeBytes() const {
   return CollectiveBufferBytes(config_, options_.share.has_head, options_.max_batch_tokens);
 }
@@ -167,18 +194,45 @@ absl::Status Transformer::Run(const Batch& batch, std::span<const std::byte> inp
     Tell(progress);
   }
   TUTTI_RETURN_IF_ERROR(Settle());
+  const TensorView residual = scratch_.residual.Rows(0, rows);
+  std::span<const float> firsts;
   if (options_.share.has_head) {
     TUTTI_RETURN_IF_ERROR(SampleAll(batch, sampled));
+    // Who samples nothing has not waited for the device, which still reads the slot.
+    if (InSlot(input.data()) && batch.sample_rows.empty()) FirstsOf(residual);
   } else {
-    backend_->Convert(scratch_.residual.Rows(0, rows), WireView(output.data(), rows));
+    const TensorView wire = WireView(output.data(), rows);
+    backend_->Convert(residual, wire);
+    firsts = FirstsOf(wire);
   }
   backend_->EndStep();
-  const NumericFaults::Wire wire = {.in = input,
-                                    .out = output,
-                                    .dtype = config_.residual_dtype(),
-                                    .row_bytes = activation_row_bytes()};
-  if (!faults_.Begin(batch, wire, *sampled)) return absl::OkStatus();
+  const auto came = [&]() -> std::span<const float> {
+    if (input.empty()) return {};
+    return FirstsOf(WireView(input.data(), rows));
+  };
+  if (!faults_.Begin(batch, firsts, came, *sampled)) return absl::OkStatus();
   return NameFaults(batch, input, progress);
+}
+
+bool Transformer::InSlot(const std::byte* data) const {
+  const auto within = [data](std::span<const std::byte> slots) {
+    return !slots.empty() && data >= slots.data() && data < slots.data() + slots.size();
+  };
+  return within(slots_in_) || within(slots_out_);
+}
+
+std::span<const float> Transformer::FirstsOf(TensorView rows) {
+  firsts_.resize(static_cast<size_t>(rows.rows));
+  if (rows.device == kernels::Device()) {
+    const auto* const data = static_cast<const std::byte*>(rows.data);
+    for (int64_t row = 0; row < rows.rows; ++row) {
+      const std::byte* const first = data + row * activation_row_bytes();
+      firsts_[row] = kernels::LoadAsF32(first, rows.dtype, 0);
+    }
+  } else {
+    backend_->Convert(rows.Columns(0, 1), HostView(firsts_.data(), DType::kF32, rows.rows, 1));
+  }
+  return firsts_;
 }
 
 // Before the host waits for its device: see Collective::Settle.
@@ -510,8 +564,9 @@ TensorView Transformer::HostView(void* data, DType dtype, int64_t rows, int64_t 
 }
 
 TensorView Transformer::WireView(const std::byte* data, int64_t rows) const {
-  return HostView(const_cast<std::byte*>(data), config_.residual_dtype(), rows,
-                  config_.hidden_size);
+  auto* const memory = const_cast<std::byte*>(data);
+  return InSlot(data) ? View(memory, config_.residual_dtype(), rows, config_.hidden_size)
+                      : HostView(memory, config_.residual_dtype(), rows, config_.hidden_size);
 }
 
 TensorView Transformer::View(void* data, DType dtype, int64_t rows, int64_t cols) const {

@@ -74,6 +74,7 @@ class Transformer : public StageRunner {
   ShardMemory memory() const override;
   int64_t activation_row_bytes() const override;
   int32_t vocab_size() const override { return static_cast<int32_t>(config_.vocab_size); }
+  LinkMemory link_memory() const override;
   kernels::CollectiveTraffic rank_traffic() const override;
   std::vector<v1::NumericFault> TakeFaults() override { return faults_.Take(); }
   absl::Status Run(const Batch& batch, std::span<const std::byte> input,
@@ -109,6 +110,7 @@ class Transformer : public StageRunner {
   Transformer(const ModelConfig& config, const Options& options, kernels::Backend* backend,
               ShardWeights weights);
   absl::Status AllocateScratch();
+  absl::Status AllocateSlots();
   int64_t ExchangeBytes() const;  // the most that ranks exchange at once
   Sampler::Options SamplerOptions() const;
   // The residual of the step's rows, from their tokens or from the stage before.
@@ -140,8 +142,12 @@ class Transformer : public StageRunner {
   // Of the backend's memory, and of the host's.
   kernels::TensorView View(void* data, DType dtype, int64_t rows, int64_t cols) const;
   static kernels::TensorView HostView(void* data, DType dtype, int64_t rows, int64_t cols);
-  // Rows of the residual stream as they cross a link.
+  // Rows of the residual stream as they cross a link, in the host's memory or a slot of
+  // link_memory.
   kernels::TensorView WireView(const std::byte* data, int64_t rows) const;
+  bool InSlot(const std::byte* data) const;
+  // Their first elements, from device memory once the device is through.
+  std::span<const float> FirstsOf(kernels::TensorView rows);
 
   const ModelConfig config_;
   const Options options_;
@@ -154,6 +160,7 @@ class Transformer : public StageRunner {
 
   KvStore kv_;
   std::vector<std::unique_ptr<kernels::DeviceBuffer>> buffers_;
+  std::span<std::byte> slots_in_, slots_out_;  // on a GPU, for its device links
   int64_t operator_bytes_ = 0;  // what the backend holds for its operators
   Scratch scratch_;
   StepRotary rotary_;
@@ -164,6 +171,7 @@ class Transformer : public StageRunner {
   // Of the rows that each rank embeds; kept for their memory.
   std::vector<int32_t> own_ids_;
   std::vector<int64_t> embed_begin_;
+  std::vector<float> firsts_;          // of a step's rows
   std::vector<int64_t> gather_begin_;  // where the ranks' experts' results begin
 };
 

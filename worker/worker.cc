@@ -55,6 +55,14 @@ MeasuredSpeed SpeedOf(const WorkerOptions& options, kernels::Backend* backend, i
   return *speed;
 }
 
+// Backends in the host's memory have none.
+DeviceLinks::Options DeviceLinksOf(kernels::Backend* backend, const WorkerOptions& options) {
+  DeviceLinks::Options links = {.scope = options.device_exchange};
+  if (backend->device() == kernels::Device()) return links;
+  links.new_link = [backend] { return backend->NewDeviceLink(); };
+  return links;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given) {
@@ -91,6 +99,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given
                         .collective = &worker->collective_,
                         .devices = {.devices = worker->backend_->device_exchange(),
                                     .scope = options.device_exchange},
+                        .device_links = DeviceLinksOf(worker->backend_.get(), options),
                         .memory_folder = options.shared_memory_dir},
       worker->dialer_.get(), &worker->clock_);
   TUTTI_ASSIGN_OR_RETURN(worker->server_,

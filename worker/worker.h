@@ -31,7 +31,7 @@ struct WorkerOptions {
   bool cuda_early_kernels = true;
   // Where ranks of a stage on one machine meet to share memory; "": nowhere.
   std::string shared_memory_dir = "/dev/shm";
-  // Between which ranks GPUs exchange directly.
+  // Between which workers GPUs exchange directly.
   kernels::DeviceExchangeScope device_exchange = kernels::DeviceExchangeScope::kMachine;
   int64_t memory_bytes = 0;    // for weights, KV cache and work; 0: a share of the GPU's
   int threads = 0;             // 0: all CPUs the process may use

@@ -33,8 +33,8 @@ GraphCache::Limits GraphLimits(bool graphs) {
 
 class CudaBackend : public Backend {
  public:
-  CudaBackend(std::unique_ptr<Runtime> runtime, std::string numerics_class,
-              NcclOptions nccl, const BackendOptions& options)
+  CudaBackend(std::unique_ptr<Runtime> runtime, std::string numerics_class, NcclOptions nccl,
+              const BackendOptions& options)
       : device_{DeviceKind::kCuda, nccl.device_index},
         numerics_class_(std::move(numerics_class)),
         runtime_(std::make_unique<LaunchQueue>(std::move(runtime), GraphLimits(options.graphs),

@@ -226,10 +226,12 @@ TEST(NcclExchangeTest, NobodyWaitsForAGroupThatNeverStands) {
   ASSERT_TRUE(ranks[0].exchange->membership()->Form(descriptions, 2, 0).ok());
   EXPECT_FALSE(*ranks[0].exchange->membership()->Formed());
   ranks[0].exchange->membership()->Leave();
-  EXPECT_EQ(ranks[0].exchange->membership()->Form(descriptions, 2, 0).code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(ranks[0].exchange->membership()->Form(descriptions, 2, 0).code(),
+            absl::StatusCode::kUnavailable);
   // The other comes after all: the first rank's thread gives its place up.
   ASSERT_TRUE(ranks[1].exchange->membership()->Form(descriptions, 2, 1).ok());
-  while (ranks[0].exchange->membership()->Form(descriptions, 2, 0).code() == absl::StatusCode::kUnavailable) {
+  while (ranks[0].exchange->membership()->Form(descriptions, 2, 0).code() ==
+         absl::StatusCode::kUnavailable) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   for (int rank = 0; rank < 2; ++rank) ranks[rank].exchange->membership()->Leave();
@@ -245,9 +247,11 @@ TEST(NcclExchangeTest, ConnectionsAreMadeWhileTheGroupForms) {
 TEST(NcclExchangeTest, WithoutNcclItSaysSo) {
   std::unique_ptr<Backend> backend = MakeEmulatedBackend();
   DeviceExchange* const exchange = backend->device_exchange();
-  std::vector<std::byte> description(static_cast<size_t>(exchange->membership()->description_bytes()));
-  EXPECT_EQ(exchange->membership()->Describe(DeviceExchangeScope::kMachine, true, description).code(),
-            absl::StatusCode::kUnavailable);
+  std::vector<std::byte> description(
+      static_cast<size_t>(exchange->membership()->description_bytes()));
+  EXPECT_EQ(
+      exchange->membership()->Describe(DeviceExchangeScope::kMachine, true, description).code(),
+      absl::StatusCode::kUnavailable);
   const std::vector<std::string> names = {"rank 0"};
   EXPECT_EQ(exchange->membership()->WhyNot(description, names), "rank 0 has no NCCL it can use");
   // Nobody asks for it when it is not wanted.

@@ -114,8 +114,8 @@ std::string NcclMembership::WhyNot(std::span<const std::byte> descriptions,
   }
   std::vector<ExchangeFacts> members;
   for (const std::string& name : names) {
-    const auto facts = ReadFacts(
-        descriptions.subspan(members.size() * kExchangeFactsBytes, kExchangeFactsBytes));
+    const auto facts =
+        ReadFacts(descriptions.subspan(members.size() * kExchangeFactsBytes, kExchangeFactsBytes));
     if (!facts.ok()) return absl::StrCat(name, " sent ", std::string(facts.status().message()));
     members.push_back(*facts);
   }

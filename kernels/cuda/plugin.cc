@@ -51,18 +51,17 @@ DeviceFacts ReadFacts(int32_t index) {
 void LoadKernelsAtOnce() { setenv("CUDA_MODULE_LOADING", "EAGER", 0); }
 
 NcclOptions NcclOptionsOf(const DeviceFacts& facts) {
-  return {.device_index = facts.index,
-          .device_id = facts.id,
-          .machine = ThisMachine(),
-          .open_nccl =
-              [] {
-                return OpenNcclLibrary(NcclLibraryPath(), [](int index) {
-                  return static_cast<int>(cudaSetDevice(index));
-                });
-              },
-          .open_runtime = [index = facts.index] {
-            return OpenDevice(index, QueueKind::kTransfers);
-          }};
+  return {
+      .device_index = facts.index,
+      .device_id = facts.id,
+      .machine = ThisMachine(),
+      .open_nccl =
+          [] {
+            return OpenNcclLibrary(NcclLibraryPath(), [](int index) {
+              return static_cast<int>(cudaSetDevice(index));
+            });
+          },
+      .open_runtime = [index = facts.index] { return OpenDevice(index, QueueKind::kTransfers); }};
 }
 
 absl::StatusOr<std::unique_ptr<Backend>> Open(const PluginRequest& request) {

@@ -171,8 +171,8 @@ class CudaRuntime : public Runtime {
     const cudaError_t error =
         whole ? cudaMemcpyAsync(to, from, width * rows, kind, stream_)
               : cudaMemcpy2DAsync(to, to_stride, from, from_stride, width, rows, kind, stream_);
-    MustSucceed(error, kind == cudaMemcpyHostToDevice ? "copying to the GPU"
-                                                      : "copying from the GPU");
+    MustSucceed(error,
+                kind == cudaMemcpyHostToDevice ? "copying to the GPU" : "copying from the GPU");
   }
 
   // Kernels must ask once for more shared memory than every GPU has.
