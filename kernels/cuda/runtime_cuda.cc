@@ -5,10 +5,12 @@
 #include <cstring>
 #include <deque>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "kernels/cuda/copy_pieces.h"
 #include "kernels/cuda/cuda_graph.h"
 #include "kernels/cuda/limits.h"
 
@@ -29,6 +31,9 @@ class CudaRuntime : public Runtime {
     cudaStreamSynchronize(stream_);
     for (const Marked& marked : marks_) cudaEventDestroy(marked.event);
     for (const cudaEvent_t event : spare_events_) cudaEventDestroy(event);
+    for (const cudaEvent_t event : half_done_) {
+      if (event != nullptr) cudaEventDestroy(event);
+    }
     cudaStreamDestroy(stream_);
     cudaFreeHost(pinned_);
   }
@@ -66,12 +71,7 @@ class CudaRuntime : public Runtime {
     UseDevice();
     const int64_t bytes = width * rows;
     if (bytes == 0) return;
-    if (bytes > kPinnedBytes) {
-      Copy(to, to_stride, from, from_stride, width, rows, cudaMemcpyHostToDevice);
-      // Where the GPU reads the host's memory by itself, nobody has taken the bytes over yet.
-      Synchronize();
-      return;
-    }
+    if (bytes > kPinnedBytes) return UploadInPieces(to, to_stride, from, from_stride, width, rows);
     char* const staged = Pinned(bytes);
     CopyRows(staged, width, from, from_stride, width, rows);
     Copy(to, to_stride, staged, width, width, rows, cudaMemcpyHostToDevice);
@@ -80,10 +80,9 @@ class CudaRuntime : public Runtime {
                 int64_t rows) override {
     UseDevice();
     const int64_t bytes = width * rows;
-    if (bytes == 0 || bytes > kPinnedBytes) {
-      if (bytes > 0) Copy(to, to_stride, from, from_stride, width, rows, cudaMemcpyDeviceToHost);
-      Synchronize();
-      return;
+    if (bytes == 0) return Synchronize();
+    if (bytes > kPinnedBytes) {
+      return DownloadInPieces(to, to_stride, from, from_stride, width, rows);
     }
     // Through pinned memory: to any other the driver copies in two steps of its own.
     char* const staged = Pinned(bytes);
@@ -175,6 +174,62 @@ class CudaRuntime : public Runtime {
                 kind == cudaMemcpyHostToDevice ? "copying to the GPU" : "copying from the GPU");
   }
 
+  // Through both halves of the pinned memory in turn: while the GPU copies one piece, the host
+  // copies the other.
+  void UploadInPieces(void* to, int64_t to_stride, const void* from, int64_t from_stride,
+                      int64_t width, int64_t rows) {
+    Synchronize();  // nobody copies from it any more
+    int half = 0;
+    ForCopyPieces(width, rows, kPinnedBytes / 2, [&](const CopyPiece& piece) {
+      char* const staged = TakeHalf(half);
+      CopyRows(staged, piece.width, At(from, from_stride, piece), from_stride, piece.width,
+               piece.rows);
+      Copy(At(to, to_stride, piece), to_stride, staged, piece.width, piece.width, piece.rows,
+           cudaMemcpyHostToDevice);
+      GiveHalf(half);
+      half = 1 - half;
+    });
+    pinned_used_ = kPinnedBytes;  // by the last two
+  }
+  void DownloadInPieces(void* to, int64_t to_stride, const void* from, int64_t from_stride,
+                        int64_t width, int64_t rows) {
+    Synchronize();
+    CopyPiece under_way[2];  // no rows: none
+    const auto finish = [&](int half) {
+      const CopyPiece piece = std::exchange(under_way[half], CopyPiece());
+      if (piece.rows == 0) return;
+      CopyRows(At(to, to_stride, piece), to_stride, TakeHalf(half), piece.width, piece.width,
+               piece.rows);
+    };
+    int half = 0;
+    ForCopyPieces(width, rows, kPinnedBytes / 2, [&](const CopyPiece& piece) {
+      finish(half);
+      Copy(TakeHalf(half), piece.width, At(from, from_stride, piece), from_stride, piece.width,
+           piece.rows, cudaMemcpyDeviceToHost);
+      GiveHalf(half);
+      under_way[half] = piece;
+      half = 1 - half;
+    });
+    finish(half);
+    finish(1 - half);
+  }
+  static char* At(const void* rows, int64_t stride, const CopyPiece& piece) {
+    return static_cast<char*>(const_cast<void*>(rows)) + piece.row * stride + piece.offset;
+  }
+  // Half of the pinned memory, once the copy it was given to is done.
+  char* TakeHalf(int half) {
+    if (half_done_[half] == nullptr) {
+      MustSucceed(cudaEventCreateWithFlags(&half_done_[half], cudaEventDisableTiming),
+                  "making an event");
+    } else {
+      MustSucceed(cudaEventSynchronize(half_done_[half]), "waiting for a copy");
+    }
+    return pinned_ + half * (kPinnedBytes / 2);
+  }
+  void GiveHalf(int half) {
+    MustSucceed(cudaEventRecord(half_done_[half], stream_), "marking a copy");
+  }
+
   // Kernels must ask once for more shared memory than every GPU has.
   void AllowSharedMemory(const KernelLaunch& launch) {
     constexpr int kWithoutAsking = 48 << 10;
@@ -214,6 +269,7 @@ class CudaRuntime : public Runtime {
   std::vector<cudaEvent_t> spare_events_;
   char* const pinned_;
   int64_t pinned_used_ = 0;
+  cudaEvent_t half_done_[2] = {};            // null: never given
   std::map<const void*, int> shared_bytes_;  // of a block, that a kernel may use
 };
 
