@@ -38,10 +38,10 @@ class DeviceLinkEnd {
   // Sender: what welcome answered.
   void TakeAnswer(const std::string& answer);
 
-  // Whether the other's description is still to come, or the group is ready to be formed or being
-  // formed.
-  bool undecided() const { return state_ == State::kWaiting || state_ == State::kAgreed; }
-  bool forming() const { return state_ == State::kForming; }
+  // The other's description is still to come.
+  bool waits_for_peer() const { return state_ == State::kWaiting; }
+  // It is, or the group is to be formed, or being formed.
+  bool undecided() const { return state_ != State::kNone && state_ != State::kStands; }
   // The group stands at this end.
   bool stands() const { return state_ == State::kStands; }
   // Begins to form the group, or looks whether it stands; true when it has just come to stand.

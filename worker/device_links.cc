@@ -73,25 +73,27 @@ void DeviceLinks::TakeUp(size_t next) {
   if (next < next_count_) next_[next].up = true;
 }
 
-// Along a chain of stages the receiving end comes first, so that nobody waits in a circle; two
-// groups that form at once could wait for each other inside the driver.
-bool DeviceLinks::Tick(Instant now) {
-  if (has_previous_) {
-    if (previous_->Tick(now, options_.form_patience)) return true;
-    if (previous_->undecided() || previous_->forming()) return false;
-  }
+DeviceLinkEnd* DeviceLinks::FirstUndecided() const {
+  if (has_previous_ && previous_->undecided()) return previous_.get();
   for (size_t i = 0; i < next_count_; ++i) {
-    DeviceLinkEnd& end = *next_[i].end;
-    end.Tick(now, options_.form_patience);
-    if (end.undecided() || end.forming()) return false;
+    if (next_[i].end->undecided()) return next_[i].end.get();
   }
-  return false;
+  return nullptr;
+}
+
+bool DeviceLinks::Tick(Instant now) {
+  bool previous_stands = false;
+  while (DeviceLinkEnd* const end = FirstUndecided()) {
+    const bool stands = end->Tick(now, options_.form_patience);
+    previous_stands |= stands && end == previous_.get();
+    if (end->undecided()) break;
+  }
+  return previous_stands;
 }
 
 Instant DeviceLinks::next_wake(Instant now) const {
-  bool forming = has_previous_ && previous_->forming();
-  for (size_t i = 0; i < next_count_; ++i) forming |= next_[i].end->forming();
-  return forming ? now + kFormLookInterval : kInstantNever;
+  const DeviceLinkEnd* const end = FirstUndecided();
+  return end == nullptr || end->waits_for_peer() ? kInstantNever : now + kFormLookInterval;
 }
 
 absl::StatusOr<std::byte*> DeviceLinks::TakeSlot() {

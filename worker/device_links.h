@@ -71,6 +71,10 @@ class DeviceLinks : public RowPort {
   };
 
   std::unique_ptr<DeviceLinkEnd> NewEnd(DeviceLinkEnd::Side side);
+  // The end whose turn it is to be formed; null when all are decided. Along a chain of stages the
+  // receiving end comes first, so that nobody waits in a circle; two groups that form at once could
+  // wait for each other inside the driver.
+  DeviceLinkEnd* FirstUndecided() const;
   // Queues receptions while there is memory for them.
   absl::Status Receive();
   // What a failed transfer means for the epoch, once the coordinator had time to end it.

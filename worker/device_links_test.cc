@@ -186,7 +186,7 @@ TEST_F(DeviceLinksTest, GroupsOfAChainFormOneAfterAnother) {
   devices_.set_joinable(true);
   EXPECT_TRUE(b_->links.Tick(clock_.Now()));
   a_->links.TakeUp(0);
-  EXPECT_EQ(devices_.standing(), 1) << "w1's end to w2 begins when that from w0 stands";
+  EXPECT_EQ(devices_.standing(), 1 + 1) << "w1's end to w2 begins when that from w0 stands";
   Settle(*b_, 0, *c);
   EXPECT_EQ(devices_.standing(), 3);
   Settle(*a_, 0, *b_);
