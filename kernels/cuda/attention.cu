@@ -107,6 +107,22 @@ TUTTI_DEVICE_CALL void FetchStage(const AttentionArgs& args, const AttentionItem
   }
 }
 
+// Brings the item's first tile nearer, keys and values, before anybody may read it.
+template <int kDim>
+TUTTI_DEVICE void PrefetchTile(const AttentionArgs& args, const AttentionItem& item) {
+  constexpr int kLineBytes = 128;
+  constexpr int kLines = 2 * kKvUnit * kDim * 2 / kLineBytes;  // of a unit, keys and values
+  const int32_t last = item.first_position + (item.pair_end - 1) / args.group;
+  for (int i = ThreadIndex(); i < kUnits * kLines; i += ThreadCount()) {
+    const int32_t slot = item.tile_begin * kAttentionTile + i / kLines * kKvUnit;
+    if (slot > last) return;
+    const int32_t block = args.blocks[item.block_begin + slot / args.layout.block_size];
+    const int64_t unit = KvUnitIndex(args.layout, block, slot % args.layout.block_size,
+                                     static_cast<int32_t>(BlockY()), false);
+    PrefetchLine(static_cast<const char*>(args.cache) + unit * 2 + i % kLines * kLineBytes);
+  }
+}
+
 // scores of 32 slots += queries * keys.
 template <bool kBf16, int kDim>
 TUTTI_DEVICE void AddScores(const uint16_t* queries, const char* stage, float (*scores)[4]) {
@@ -321,6 +337,7 @@ TUTTI_KERNEL void Attend(TUTTI_PARAMETER AttentionArgs args) {
   constexpr int kQuarter = kDim / 32;  // instructions side by side over a quarter of the head
   LetNextBegin();
   const AttentionItem item = args.items[BlockX()];
+  if (item.pair_begin < item.pair_end) PrefetchTile<kDim>(args, item);
   WaitForEarlier();
   if (item.pair_begin == item.pair_end) return;  // one that only makes lists equally long
   const WarpPairs pairs = PairsOfWarp(item, args.group);

@@ -206,8 +206,8 @@ TUTTI_HOST_DEVICE int32_t RowBlocks(int32_t rows) {
   return (rows + Shape::kBlockRows * kTileRows - 1) / (Shape::kBlockRows * kTileRows);
 }
 
-// Copies one chunk of a block's weights and rows into a stage.
-template <class Shape>
+// Copies one chunk of a block's weights, rows or both into a stage.
+template <class Shape, bool kWeights, bool kRows>
 TUTTI_DEVICE void FetchTile(const ProductArgs& args, int64_t out_tile, int64_t row_tile,
                             int32_t chunk, char* stage) {
   constexpr int kCopies = kPieceBytes / 16;  // of one piece
@@ -216,6 +216,7 @@ TUTTI_DEVICE void FetchTile(const ProductArgs& args, int64_t out_tile, int64_t r
   for (int n = 0; n < Shape::kPieces * kCopies / Shape::kThreads; ++n) {
     const int i = n * Shape::kThreads + ThreadIndex();
     const int piece = i / kCopies, part = i % kCopies;
+    if (!(piece < 2 * Shape::kBlockOut ? kWeights : kRows)) continue;
     const uint16_t* from;
     bool valid;
     if (piece < 2 * Shape::kBlockOut) {
@@ -251,12 +252,8 @@ TUTTI_KERNEL void TileProduct(TUTTI_PARAMETER ProductArgs args) {
   const int32_t last = args.leaves.chunk[kLevels == 0 ? own_leaf + 1 : leaves];
   char* const ring = SharedMemory();
 
-  const auto fetch = [&](int32_t chunk) {
-    if (chunk < last) {
-      FetchTile<Shape>(args, out_tile, row_tile, chunk,
-                       ring + (chunk - first) % Shape::kStages * kStageBytes);
-    }
-    CopyCommit();
+  const auto stage_of = [&](int32_t chunk) {
+    return ring + (chunk - first) % Shape::kStages * kStageBytes;
   };
 
   float sum[Shape::kOut * Shape::kRows][4] = {};
@@ -289,14 +286,27 @@ TUTTI_KERNEL void TileProduct(TUTTI_PARAMETER ProductArgs args) {
     }
   };
 
+  // As in StreamLeaf.
   LetNextBegin();
+  for (int32_t chunk = first; chunk < first + kAhead && chunk < last; ++chunk) {
+    FetchTile<Shape, true, false>(args, out_tile, row_tile, chunk, stage_of(chunk));
+  }
   WaitForEarlier();
-  for (int32_t chunk = first; chunk < first + kAhead; ++chunk) fetch(chunk);
+  for (int32_t chunk = first; chunk < first + kAhead; ++chunk) {
+    if (chunk < last) {
+      FetchTile<Shape, false, true>(args, out_tile, row_tile, chunk, stage_of(chunk));
+    }
+    CopyCommit();
+  }
   end_leaves(first);
   for (int32_t chunk = first; chunk < last; ++chunk) {
     CopyWait<kAhead - 1>();
     SyncBlock();  // everybody's copies are here, and nobody reads the stage before this one
-    fetch(chunk + kAhead);
+    if (chunk + kAhead < last) {
+      FetchTile<Shape, true, true>(args, out_tile, row_tile, chunk + kAhead,
+                                   stage_of(chunk + kAhead));
+    }
+    CopyCommit();
     const char* const stage = ring + (chunk - first) % Shape::kStages * kStageBytes + lane * 16;
     Words weights[Shape::kOut][2];
     TUTTI_UNROLL
