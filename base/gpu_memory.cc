@@ -5,10 +5,6 @@
 namespace tutti::gpu {
 namespace {
 
-// Rows up to which, from kStreamRows on, sums of leaves pass through memory: that of
-// kernels/cuda/limits.h, which says why; step_memory_test compares what comes of both.
-constexpr int64_t kLeafSumRows = 127;
-
 int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
 // What attention_plan.cc may make of a step within the bounds.
@@ -56,10 +52,10 @@ WorkBytes WorkBytesOf(const StepBounds& bounds, const ProductBounds& products) {
   const AttentionBounds attention = BoundAttention(bounds);
   constexpr int64_t kFloat = sizeof(float);
   WorkBytes bytes;
-  bytes.packed_rows = RoundUp(bounds.rows, kTileRows) * products.packed_width * 2;
+  bytes.packed_rows = PackedRows(bounds.rows) * products.packed_width * 2;
   bytes.row_scales = bounds.rows * products.scaled_leaves * kFloat;
   if (bounds.rows > kStreamRows) {
-    bytes.leaf_sums = std::min(bounds.rows, kLeafSumRows) * products.leaf_outputs * kFloat;
+    bytes.leaf_sums = std::min<int64_t>(bounds.rows, kLeafSumRows) * products.leaf_outputs * kFloat;
   }
   bytes.record_values = attention.records * attention.record_floats * kFloat;
   bytes.record_sums = attention.records * bounds.kv.kv_heads * kPairs * 2 * kFloat;

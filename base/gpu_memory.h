@@ -19,6 +19,8 @@ inline constexpr int kTileOut = 16;
 inline constexpr int64_t kPlainOutPad = 32;
 inline constexpr int kTileRows = 8;
 inline constexpr int kStreamRows = 16;
+inline constexpr int kLeafSumRows = 127;
+inline constexpr int kWideRows = 64;
 inline constexpr int kAttentionTile = 128;
 inline constexpr int kPairs = 16;
 inline constexpr int kAttentionWarps = 4;
@@ -71,6 +73,13 @@ inline constexpr int64_t PaddedItems(int64_t items) {
   int64_t unit = kItemsTogether;
   while (8 * unit < items) unit *= 2;
   return (items + unit - 1) / unit * unit;
+}
+
+// Rows that the packed input of a product has room for: whole tiles, and whole kWideRows where the
+// kernels for many rows copy so many at once.
+inline constexpr int64_t PackedRows(int64_t rows) {
+  const int64_t unit = rows > kLeafSumRows ? kWideRows : kTileRows;
+  return (rows + unit - 1) / unit * unit;
 }
 
 // What products need of the weights of a shard.

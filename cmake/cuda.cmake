@@ -1,7 +1,9 @@
 # The CUDA compiler, where there is one. The kernels are compiled by plain commands: CMake's own CUDA language would hand
 # them the flags of the host's presets.
 #
-#   tutti_cuda_objects(OUT_VARIABLE a.cu b.cu)    -> objects of device code, for TUTTI_CUDA_ARCHITECTURES
+#   tutti_cuda_objects(OUT_VARIABLE TARGETS… SOURCES a.cu b.cu)    -> objects of device code, for nvcc's -gencode TARGETS
+#   TUTTI_CUDA_CODE           those of TUTTI_CUDA_ARCHITECTURES
+#   TUTTI_CUDA_HOPPER_CODE    compute capability 9.0 with what only it has (wgmma)
 set(TUTTI_CUDA_ARCHITECTURES "80;90;90-ptx" CACHE STRING
   "Compute capabilities of the plug-in's kernels; N-ptx is code that newer GPUs translate when it is loaded")
 find_program(TUTTI_NVCC nvcc HINTS ENV CUDA_HOME /usr/local/cuda PATH_SUFFIXES bin)
@@ -25,17 +27,20 @@ foreach(architecture ${TUTTI_CUDA_ARCHITECTURES})
   endif()
 endforeach()
 
+set(TUTTI_CUDA_HOPPER_CODE -gencode=arch=compute_90a,code=sm_90a)
+
 # A fused multiply-add happens only where a kernel says so (-fmad=false), as on the host: two kernels that compute the
 # same sum must not be contracted differently.
 function(tutti_cuda_objects variable)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES")
   set(objects)
-  foreach(source ${ARGN})
+  foreach(source ${arg_SOURCES})
     set(object ${CMAKE_CURRENT_BINARY_DIR}/${source}.o)
     get_filename_component(folder ${object} DIRECTORY)
     file(MAKE_DIRECTORY ${folder})
     add_custom_command(OUTPUT ${object}
       COMMAND ${TUTTI_NVCC} -c ${CMAKE_CURRENT_SOURCE_DIR}/${source} -o ${object} -ccbin ${CMAKE_CXX_COMPILER}
-        -std=c++20 -O3 -fmad=false --expt-relaxed-constexpr -lineinfo ${TUTTI_CUDA_CODE} -I${PROJECT_SOURCE_DIR}
+        -std=c++20 -O3 -fmad=false --expt-relaxed-constexpr -lineinfo ${arg_UNPARSED_ARGUMENTS} -I${PROJECT_SOURCE_DIR}
         -Xcompiler=-fPIC,-fvisibility=hidden,-Wall,-Wno-unknown-pragmas -MD -MF ${object}.d
       DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${source} DEPFILE ${object}.d VERBATIM
       COMMENT "CUDA ${source}")

@@ -156,6 +156,9 @@ class Backend {
   virtual void EndStep() {}
   // Zeros of backends that start no kernels.
   virtual LaunchCounts launch_counts() const { return {}; }
+  // What a log should say about how this backend computes on its device, in one line; "" for
+  // nothing.
+  virtual std::string_view remark() const { return ""; }
 
   // out[r, :] = weight row ids[r], exactly, as f32.   out [ids, in_features].  REQUIRES: 0 <= id <
   // out_features
@@ -243,6 +246,9 @@ struct BackendOptions {
   // Kernels begin while those before them end, where the device can (compute capability 9.0).
   // "cuda" only; changes no bits.
   bool early_kernels = true;
+  // Many rows are multiplied by wgmma where the GPU has it and it gives the same bits as what
+  // multiplies few; false: to compare their speeds. "cuda" only.
+  bool wgmma = true;
 };
 
 // "cpu", "reference", or "cuda:N" (a plug-in: see plugin_loader.h). NOT_FOUND names the known ones.

@@ -117,6 +117,30 @@ TEST_P(MatMulTest, RowsDoNotSeeEachOtherOrTheThreads) {
   }
 }
 
+// As many rows and outputs as keep every multiprocessor of a large GPU busy, whose kernels for that
+// are others.
+TEST_P(MatMulTest, ManyRowsHaveTheBitsOfFew) {
+  const bool many = tested_->name() == "cuda" && !IsSlow(*tested_);
+  const int64_t rows = many ? 2100 : 260, outs = many ? 6145 : 35;
+  constexpr int64_t kIn = 205, kFew = 7;
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    Matrix w = Matrix(outs, kIn, dtype).Fill(1);
+    Matrix in = Matrix(rows, kIn).Fill(2);
+    for (const auto& leaves : {std::vector<int64_t>{}, EightLeaves(kIn)}) {
+      const auto packed = *tested_->Pack(Source(w, leaves));
+      Matrix all = Product(*tested_, in, *packed);
+      for (const int64_t first : {int64_t{0}, int64_t{125}, rows / 2, rows - kFew}) {
+        Matrix few(kFew, outs);
+        tested_->MatMul(in.view().Rows(first, kFew), *packed, few.view());
+        for (int64_t r = 0; r < kFew; ++r) {
+          ASSERT_TRUE(SameBits(few, r, all, first + r))
+              << DTypeName(dtype) << ", " << leaves.size() << " leaf bounds, row " << first + r;
+        }
+      }
+    }
+  }
+}
+
 TEST_P(MatMulTest, LeavesAddUpInTheTreeThatRanksUse) {
   // Eight leaves on one rank, or two leaves on each of four ranks whose sums are added pairwise:
   // the same bits.

@@ -108,6 +108,9 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given
   spdlog::info("worker {} ({}, {} threads, {}, {}), build {}, listens on {}", options.worker_id,
                worker->backend_->numerics_class(), threads, FormatBytes(options.memory_bytes),
                config.architecture, BuildStamp(), worker->server_->address());
+  if (const std::string_view remark = worker->backend_->remark(); !remark.empty()) {
+    spdlog::info("{}: {}", worker->backend_->device().ToString(), remark);
+  }
   worker->executor_->Start();
   return worker;
 }

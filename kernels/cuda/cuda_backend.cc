@@ -34,13 +34,15 @@ GraphCache::Limits GraphLimits(bool graphs) {
 class CudaBackend : public Backend {
  public:
   CudaBackend(std::unique_ptr<Runtime> runtime, std::string numerics_class, NcclOptions nccl,
-              const BackendOptions& options)
+              const BackendOptions& options, const WideProducts& wide)
       : device_{DeviceKind::kCuda, nccl.device_index},
         numerics_class_(std::move(numerics_class)),
         runtime_(std::make_unique<LaunchQueue>(std::move(runtime), GraphLimits(options.graphs),
                                                options.early_kernels)),
         nccl_(nccl),
-        exchange_(runtime_.get(), std::move(nccl)) {}
+        exchange_(runtime_.get(), std::move(nccl)),
+        remark_(wide.remark),
+        products_(runtime_.get(), wide) {}
 
   FamilyOperators* family_operators() override { return &family_operators_; }
   JoinedOperators* joined_operators() override { return &joined_operators_; }
@@ -53,6 +55,7 @@ class CudaBackend : public Backend {
   int64_t FreeDeviceBytes() override { return runtime_->FreeBytes(); }
   void EndStep() override { runtime_->EndStep(); }
   LaunchCounts launch_counts() const override { return runtime_->counts(); }
+  std::string_view remark() const override { return remark_; }
 
   absl::StatusOr<std::unique_ptr<DeviceBuffer>> Allocate(int64_t bytes) override {
     return CudaBuffer::Make(runtime_.get(), bytes);
@@ -340,13 +343,14 @@ class CudaBackend : public Backend {
   const std::unique_ptr<LaunchQueue> runtime_;
   const NcclOptions nccl_;
   NcclExchange exchange_;
+  const std::string remark_;
 
   WorkSpace entering_{runtime_.get()}, leaving_{runtime_.get()}, results_{runtime_.get()};
   Uploads ids_{runtime_.get()}, picked_ids_{runtime_.get()};
   Uploads adjusted_rows_{runtime_.get()}, adjusted_ids_{runtime_.get()};
   Uploads adjusted_first_{runtime_.get()}, repetitions_{runtime_.get()}, biases_{runtime_.get()};
 
-  CudaProducts products_{runtime_.get()};
+  CudaProducts products_;
   CudaAttention attention_{runtime_.get()};
   CudaFamilyOperators family_operators_{runtime_.get(), device_};
   CudaJoinedOperators joined_operators_{this, runtime_.get(), &products_, &attention_};
@@ -356,9 +360,9 @@ class CudaBackend : public Backend {
 
 std::unique_ptr<Backend> MakeCudaBackend(std::unique_ptr<Runtime> runtime,
                                          std::string numerics_class, NcclOptions nccl,
-                                         const BackendOptions& options) {
+                                         const BackendOptions& options, const WideProducts& wide) {
   return std::make_unique<CudaBackend>(std::move(runtime), std::move(numerics_class),
-                                       std::move(nccl), options);
+                                       std::move(nccl), options, wide);
 }
 
 }  // namespace tutti::kernels::cuda

@@ -11,12 +11,13 @@
 #include "kernels/backend.h"
 #include "kernels/cuda/nccl_membership.h"
 #include "kernels/cuda/runtime.h"
+#include "kernels/cuda/wide_products.h"
 
 namespace tutti::kernels::cuda {
 
 // Of the options, `graphs` and `early_kernels`.
 std::unique_ptr<Backend> MakeCudaBackend(std::unique_ptr<Runtime> runtime,
                                          std::string numerics_class, NcclOptions nccl,
-                                         const BackendOptions& options);
+                                         const BackendOptions& options, const WideProducts& wide);
 
 }  // namespace tutti::kernels::cuda

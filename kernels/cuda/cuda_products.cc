@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "kernels/cuda/operands.h"
+#include "kernels/cuda/product_hopper.h"
 
 namespace tutti::kernels::cuda {
 
@@ -45,22 +46,28 @@ void CudaProducts::PlainMatMul(const TensorView& in, const CudaWeight& w, const 
 void CudaProducts::TensorMatMul(const TensorView& in, const CudaWeight& w, const TensorView& out) {
   packed_ = {};  // they are written over
   const PackedTarget target = TargetOf(w, in.rows);
+  const bool wide = IsWide(in.rows);
   LaunchPackRows({.in = in.f32(),
                   .in_stride = Stride(in),
                   .out = target.rows,
                   .scale = target.scale,
                   .rows = static_cast<int32_t>(in.rows),
                   .leaves = w.leaves(),
-                  .bf16 = w.dtype() == DType::kBF16},
+                  .bf16 = w.dtype() == DType::kBF16,
+                  .wide = wide},
                  runtime_);
-  LaunchProduct(w.dtype(), ArgsOf(w, target, in.rows, out.f32(), Stride(out)), runtime_);
+  const ProductArgs args = ArgsOf(w, target, in.rows, out.f32(), Stride(out));
+  if (wide) {
+    LaunchWideProduct(w.dtype(), args, multiprocessors_, runtime_);
+  } else {
+    LaunchProduct(w.dtype(), args, runtime_);
+  }
 }
 
 PackedTarget CudaProducts::TargetOf(const CudaWeight& w, int64_t rows) {
   const int64_t width = int64_t{1} * Chunks(w.leaves()) * kChunkK;
-  const int64_t padded_rows = (rows + kTileRows - 1) / kTileRows * kTileRows;
   const bool scaled = w.dtype() == DType::kF16;
-  return {.rows = packed_rows_.Of<uint16_t>(padded_rows * width),
+  return {.rows = packed_rows_.Of<uint16_t>(gpu::PackedRows(rows) * width),
           .scale = scaled ? row_scales_.Of<float>(rows * w.leaves().leaves) : nullptr,
           .leaves = w.leaves(),
           .bf16 = w.dtype() == DType::kBF16};

@@ -10,6 +10,7 @@
 #include "kernels/cuda/device_memory.h"
 #include "kernels/cuda/joined.h"
 #include "kernels/cuda/product.h"
+#include "kernels/cuda/wide_products.h"
 #include "kernels/joined_operators.h"
 
 namespace tutti::kernels::cuda {
@@ -17,7 +18,8 @@ namespace tutti::kernels::cuda {
 class CudaProducts {
  public:
   // REQUIRES: the runtime outlives it.
-  explicit CudaProducts(LaunchQueue* runtime) : runtime_(runtime) {}
+  CudaProducts(LaunchQueue* runtime, const WideProducts& wide)
+      : runtime_(runtime), wide_(wide.used), multiprocessors_(wide.multiprocessors) {}
 
   // Products with `weight` may follow: Reserve counts it.
   void Cover(const CudaWeight& weight);
@@ -50,7 +52,12 @@ class CudaProducts {
   void PlainMatMul(const TensorView& in, const CudaWeight& w, const TensorView& out);
   void TensorMatMul(const TensorView& in, const CudaWeight& w, const TensorView& out);
 
+  // Rows from which on kernels of wgmma multiply, where the device has them.
+  bool IsWide(int64_t rows) const { return wide_ && rows > kLeafSumRows; }
+
   LaunchQueue* const runtime_;
+  const bool wide_;
+  const int32_t multiprocessors_;
   WorkSpace packed_rows_{runtime_}, row_scales_{runtime_}, leaf_sums_{runtime_};
   gpu::ProductBounds bounds_;
   ProductRows packed_;  // whose rows are in packed_rows_, put there by others; no weight: nobody's

@@ -18,7 +18,8 @@ struct DeviceFacts {
   int32_t device_count = 0;
   std::string count_error;  // what counting the devices failed with, if it did
   std::string name;
-  int32_t major = 0, minor = 0;       // compute capability
+  int32_t major = 0, minor = 0;  // compute capability
+  int32_t multiprocessors = 0;
   std::array<std::byte, 16> id = {};  // CUDA's UUID
 };
 

@@ -64,28 +64,55 @@ TUTTI_HOST_DEVICE int64_t ActivationIndex(int64_t row, int32_t packed_k, int32_t
          (row % kPieceRows) * kChunkK + packed_k % kChunkK;
 }
 
+// Packed activations of products by wgmma (product_hopper.h): [rows / 64][chunk][64 / 8][piece]. A
+// piece has the words of the one above in another order: word w of lane l at 128 w + 4 l bytes. So
+// words w of its 8 rows are a core matrix, 8 rows by 16 bytes, and words 0 and 1 are k slots 0 to 7
+// and 8 to 15 of instruction 0, words 2 and 3 those of instruction 1.
+inline constexpr int kCoreMatrixBytes = 128;
+TUTTI_HOST_DEVICE int64_t WideActivationIndex(int64_t row, int32_t packed_k, int32_t chunks) {
+  const int64_t block = (row / kWideRows) * chunks + packed_k / kChunkK;
+  const auto piece = static_cast<int32_t>(row % kWideRows / kPieceRows);
+  const int32_t k = packed_k % kChunkK;
+  const auto lane = static_cast<int32_t>(row % kPieceRows) * 4 + k / 8;
+  return (block * (kWideRows / kPieceRows) + piece) * kPieceValues +
+         (k % 8 / 2 * kWarp + lane) * 2 + k % 2;
+}
+
 // Scales of packed activations: [row][leaf].
 TUTTI_HOST_DEVICE int64_t ScaleIndex(int64_t row, int32_t leaf, const LeafMap& map) {
   return row * map.leaves + leaf;
 }
 
 // Adds the sums of leaves, given in order, in a binary tree of neighbours: `leaf` just ended with
-// `sum`. After the last leaf, `sum` is the total.
-template <int kCount, int kLevels>
-TUTTI_HOST_DEVICE void AddLeaf(int leaf, float (&sum)[kCount], float (&pending)[kLevels][kCount]) {
+// `sum`. After the last leaf, `sum` is the total. Pending sums are wherever `pending` keeps them:
+// it has float Load(level, i) and void Store(level, i, float).
+template <int kCount, int kLevels, class Pending>
+TUTTI_HOST_DEVICE void AddLeafTo(int leaf, float (&sum)[kCount], Pending&& pending) {
   bool stored = false;
   TUTTI_UNROLL
   for (int level = 0; level < kLevels; ++level) {
     if (stored) continue;
     if ((leaf >> level) % 2 == 1) {
       TUTTI_UNROLL
-      for (int i = 0; i < kCount; ++i) sum[i] = pending[level][i] + sum[i];
+      for (int i = 0; i < kCount; ++i) sum[i] = pending.Load(level, i) + sum[i];
     } else {
       TUTTI_UNROLL
-      for (int i = 0; i < kCount; ++i) pending[level][i] = sum[i];
+      for (int i = 0; i < kCount; ++i) pending.Store(level, i, sum[i]);
       stored = true;
     }
   }
+}
+
+// As AddLeafTo, with pending sums in an array, which a kernel has in registers.
+template <int kCount, int kLevels>
+struct PendingArray {
+  float (&values)[kLevels][kCount];
+  TUTTI_HOST_DEVICE float Load(int level, int i) const { return values[level][i]; }
+  TUTTI_HOST_DEVICE void Store(int level, int i, float sum) { values[level][i] = sum; }
+};
+template <int kCount, int kLevels>
+TUTTI_HOST_DEVICE void AddLeaf(int leaf, float (&sum)[kCount], float (&pending)[kLevels][kCount]) {
+  AddLeafTo<kCount, kLevels>(leaf, sum, PendingArray<kCount, kLevels>{pending});
 }
 
 // The KV cache of a layer: [block][kv head][unit of 16 slots][key, value][16 * dim].

@@ -4,12 +4,15 @@
 #include <bit>
 #include <cmath>
 #include <set>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "kernels/cuda/experts.h"
 #include "kernels/cuda/leaf_map.h"
 #include "kernels/cuda/ordered_bits.h"
+#include "kernels/cuda/product_hopper.h"
 
 namespace tutti::kernels::cuda {
 namespace {
@@ -49,6 +52,60 @@ TEST(LayoutTest, PackedKGoesThereAndBack) {
       }
     }
   }
+}
+
+// Every number once, nothing beyond whole blocks of rows.
+TEST(LayoutTest, WideActivationsFillTheirPieces) {
+  constexpr int kChunks = 3;
+  std::set<int64_t> used;
+  for (int64_t r = 0; r < 2 * kWideRows; ++r) {
+    for (int32_t k = 0; k < kChunks * kChunkK; ++k) {
+      EXPECT_TRUE(used.insert(WideActivationIndex(r, k, kChunks)).second);
+    }
+  }
+  EXPECT_EQ(*used.begin(), 0);
+  EXPECT_EQ(*used.rbegin() + 1, static_cast<int64_t>(used.size()));
+}
+
+// The two instructions of a chunk take the same k from both operands: A's as its lanes read it
+// (PTX, "Register Fragments for wgmma.mma_async.m64nNk16", as of mma.m16n8k16), B's as core
+// matrices of 8 rows by 16 bytes, two of them along k.
+TEST(LayoutTest, WideInstructionsMultiplyTheSameK) {
+  constexpr int kChunks = 2;
+  for (int32_t chunk = 0; chunk < kChunks; ++chunk) {
+    for (int instruction = 0; instruction < 2; ++instruction) {
+      for (int slot = 0; slot < 16; ++slot) {
+        // Lane t of four has slots 2 t and 2 t + 1 of either half: words 0 and 1 of its 16 bytes,
+        // or words 2 and 3.
+        const int t = slot % 8 / 2, word = 2 * instruction + slot / 8;
+        const int32_t k = chunk * kChunkK + 8 * t + 2 * word + slot % 2;
+        ASSERT_EQ(WeightIndex(0, k, kChunks) % kPieceValues, 8 * t + 2 * word + slot % 2);
+        for (int64_t row : {0, 1, 7, 8, 63, 64, 200}) {
+          const int64_t block = (row / 64 * kChunks + chunk) * 64 * 32;
+          const int64_t core = row % 64 / 8 * 4 + 2 * instruction + slot / 8;
+          EXPECT_EQ(WideActivationIndex(row, k, kChunks),
+                    block + core * 64 + row % 8 * 8 + slot % 8);
+        }
+      }
+    }
+  }
+}
+
+TEST(LayoutTest, EveryWideTileIsBegunOnce) {
+  for (const auto& [rows, outs, group] :
+       {std::tuple{1, 1, 8}, {3, 5, 8}, {8, 5, 8}, {9, 1, 8}, {20, 7, 8}, {5, 3, 1}}) {
+    std::set<std::pair<int32_t, int32_t>> begun;
+    for (int64_t i = 0; i < int64_t{rows} * outs; ++i) {
+      const WideTile tile = WideTileAt(i, rows, outs, group);
+      EXPECT_TRUE(tile.row_block >= 0 && tile.row_block < rows);
+      EXPECT_TRUE(tile.out_block >= 0 && tile.out_block < outs);
+      EXPECT_TRUE(begun.insert({tile.row_block, tile.out_block}).second);
+    }
+  }
+  // Rows of a group first, then features, then the next group.
+  EXPECT_EQ(WideTileAt(7, 20, 7, 8).row_block, 7);
+  EXPECT_EQ(WideTileAt(8, 20, 7, 8).out_block, 1);
+  EXPECT_EQ(WideTileAt(8 * 7, 20, 7, 8).row_block, 8);
 }
 
 TEST(LayoutTest, WeightsAndActivationsFillTheirPieces) {

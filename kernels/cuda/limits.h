@@ -40,11 +40,20 @@ inline constexpr int kTileStages = 4;
 // the 6,144 of an 8B model's first product have 7 * 4 KiB of weights each under way, 2.6 MiB.
 inline constexpr int kSmallTileStages = 8;
 // Rows, beyond those of kStreamRows, up to which each leaf has blocks of its own and its sums pass
-// through memory; above it the
-// larger tiles pay, which add leaves up in registers. At 127 rows and 4,096 outputs the sums of
-// eight leaves are 16 MiB, written and read, where 32 MiB of weights are read. base/gpu_memory.cc
-// counts with the same number.
-inline constexpr int kLeafSumRows = 127;
+// through memory; above it the larger tiles pay, which add leaves up in registers. At 127 rows and
+// 4,096 outputs the sums of eight leaves are 16 MiB, written and read, where 32 MiB of weights are
+// read.
+using gpu::kLeafSumRows;
+
+// Of the products by wgmma. Rows that one bulk copy brings of a chunk: 4 KiB.
+using gpu::kWideRows;
+// Chunks under way: eight of 24 KiB, of the 227 KiB that a block may have; beside the pending sums
+// of a block for leaves (96 KiB) eight of 16 KiB. Seven chunks of a multiprocessor last 3,584
+// cycles of its tensor cores, or 1,792: two microseconds or one, where memory answers within one.
+inline constexpr int kWideStages = 8;
+// Rows whose blocks run side by side: their activations stay in the L2 cache (16 MiB of 50 for k =
+// 4,096) while weights pass once, so that weights are read from memory once for as many rows.
+inline constexpr int kWideGroupRows = 2048;
 
 // Numerics. Slots of an attention tile, from absolute slot 0. A tile is attended to from nothing
 // and then folded into what came before, so that tiles may be computed apart.

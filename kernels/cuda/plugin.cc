@@ -11,6 +11,7 @@
 #include "kernels/cuda/device_check.h"
 #include "kernels/cuda/nccl_library.h"
 #include "kernels/cuda/runtime_cuda.h"
+#include "kernels/cuda/wgmma_probe.h"
 #include "kernels/plugin_abi.h"
 
 namespace tutti::kernels::cuda {
@@ -40,6 +41,7 @@ DeviceFacts ReadFacts(int32_t index) {
   facts.name = properties.name;
   facts.major = properties.major;
   facts.minor = properties.minor;
+  facts.multiprocessors = properties.multiProcessorCount;
   static_assert(sizeof(properties.uuid.bytes) == sizeof(facts.id));
   std::memcpy(facts.id.data(), properties.uuid.bytes, sizeof(facts.id));
   return facts;
@@ -72,7 +74,13 @@ absl::StatusOr<std::unique_ptr<Backend>> Open(const PluginRequest& request) {
   BackendOptions options = *request.options;
   // A GPU below would not know the launches' attribute.
   options.early_kernels = options.early_kernels && facts.major >= 9;
-  return MakeCudaBackend(std::move(runtime), NumericsClass(facts), NcclOptionsOf(facts), options);
+  WideProducts wide;
+  if (options.wgmma) {
+    wide = ChooseWideProducts(10 * facts.major + facts.minor, facts.multiprocessors,
+                              kWgmmaProbeBlocks, runtime.get());
+  }
+  return MakeCudaBackend(std::move(runtime), NumericsClass(facts), NcclOptionsOf(facts), options,
+                         wide);
 }
 
 void Answer(const absl::Status& status, PluginAnswer* answer) {

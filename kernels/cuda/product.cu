@@ -1,17 +1,11 @@
 #include "kernels/cuda/leaf_sums.h"
 #include "kernels/cuda/number_formats.h"
-#include "kernels/cuda/product.h"
+#include "kernels/cuda/product_tile.h"
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/row_math.h"
 
 namespace tutti::kernels::cuda {
 namespace {
-
-struct alignas(16) Words {
-  uint32_t w[4];
-};
-
-constexpr int kPieceBytes = kPieceValues * 2;
 
 // One lane's share of a 16 x 32 tile of weights and of an 8 x 32 tile of activations.
 template <bool kBf16>
@@ -19,17 +13,6 @@ TUTTI_DEVICE void MultiplyChunk(float (&sum)[4], const Words& upper, const Words
                                 const Words& rows) {
   Mma<kBf16>(sum, {upper.w[0], lower.w[0], upper.w[1], lower.w[1]}, {rows.w[0], rows.w[1]});
   Mma<kBf16>(sum, {upper.w[2], lower.w[2], upper.w[3], lower.w[3]}, {rows.w[2], rows.w[3]});
-}
-
-// Writes one instruction's outputs: `out` of 16 features from `feature`, 8 rows from `row`.
-TUTTI_DEVICE void StoreTile(const float (&sum)[4], float* out, int64_t stride, int32_t row,
-                            int32_t rows, int32_t feature, int32_t features) {
-  const int g = Lane() / 4, t = Lane() % 4;
-  TUTTI_UNROLL
-  for (int i = 0; i < 4; ++i) {
-    const int32_t r = row + 2 * t + i % 2, n = feature + g + 8 * (i / 2);
-    if (r < rows && n < features) out[r * stride + n] = sum[i];
-  }
 }
 
 // Where the sums of a leaf go: to `out` when it is the only one.
@@ -40,20 +23,6 @@ struct LeafTarget {
 TUTTI_DEVICE LeafTarget TargetOf(const ProductArgs& args, int64_t leaf) {
   if (args.leaves.leaves == 1) return {args.out, args.out_stride};
   return {args.leaf_sums + leaf * args.rows * args.out_features, args.out_features};
-}
-
-// Multiplies one instruction's outputs, the sums of a leaf, by the scales of their rows.
-template <bool kBf16>
-TUTTI_DEVICE void ScaleBack(const ProductArgs& args, int leaf, int32_t row, float (&sum)[4]) {
-  if constexpr (!kBf16) {
-    TUTTI_UNROLL
-    for (int i = 0; i < 2; ++i) {
-      const int32_t r = row + 2 * (Lane() % 4) + i;
-      const float scale = r < args.rows ? args.scale[ScaleIndex(r, leaf, args.leaves)] : 1;
-      sum[i] *= scale;
-      sum[2 + i] *= scale;
-    }
-  }
 }
 
 // Few rows: a warp streams 16 features of one leaf. What a lane multiplies is exactly what it
@@ -398,6 +367,29 @@ TUTTI_KERNEL void PackBf16Rows(TUTTI_PARAMETER PackRowsArgs args) {
   args.out[ActivationIndex(row, packed, chunks)] = ToBf16(value);
 }
 
+// Rows for wgmma: a warp has a piece, so that each of its four stores is 128 bytes in a row.
+TUTTI_KERNEL void PackWideBf16Rows(TUTTI_PARAMETER PackRowsArgs args) {
+  const int32_t chunks = Chunks(args.leaves);
+  const auto chunk = static_cast<int32_t>(BlockY() * (ThreadCount() / kWarp) + WarpIndex());
+  if (chunk >= chunks) return;
+  const int lane = Lane();
+  const int64_t row = BlockX() * kPieceRows + lane / 4;
+  int32_t leaf = 0;
+  while (chunk >= args.leaves.chunk[leaf + 1]) ++leaf;
+  const int32_t k =
+      args.leaves.begin[leaf] + (chunk - args.leaves.chunk[leaf]) * kChunkK + lane % 4 * 8;
+  const int32_t left = row < args.rows ? args.leaves.begin[leaf + 1] - k : 0;
+  const float* const in = args.in + row * args.in_stride + k;
+  auto* const out = reinterpret_cast<uint32_t*>(
+      args.out + WideActivationIndex(BlockX() * kPieceRows, chunk * kChunkK, chunks));
+  TUTTI_UNROLL
+  for (int word = 0; word < 4; ++word) {
+    const uint32_t low = ToBf16(2 * word < left ? in[2 * word] : 0);
+    const uint32_t high = ToBf16(2 * word + 1 < left ? in[2 * word + 1] : 0);
+    out[word * kWarp + lane] = low | high << 16;
+  }
+}
+
 // A block per row and leaf: it is read once for its largest number, and once, from the cache, to
 // be rounded.
 TUTTI_KERNEL void PackF16Rows(TUTTI_PARAMETER PackRowsArgs args) {
@@ -419,7 +411,9 @@ TUTTI_KERNEL void PackF16Rows(TUTTI_PARAMETER PackRowsArgs args) {
   const int32_t padded = args.leaves.chunk[leaf + 1] * kChunkK - first;
   for (int32_t k = ThreadIndex(); k < padded; k += kRowThreads) {
     const float value = k < length ? in[k] * inverse : 0;
-    args.out[ActivationIndex(row, first + k, chunks)] = ToF16(value);
+    const int64_t to = args.wide ? WideActivationIndex(row, first + k, chunks)
+                                 : ActivationIndex(row, first + k, chunks);
+    args.out[to] = ToF16(value);
   }
 }
 
@@ -492,6 +486,11 @@ void LaunchPackRows(const PackRowsArgs& args, Launcher* launcher) {
   if (!args.bf16) {
     return LaunchEarly(&PackF16Rows, {args.rows, args.leaves.leaves}, kRowThreads,
                        kReduceSharedBytes, launcher, args);
+  }
+  if (args.wide) {
+    const Grid grid = GridOver((args.rows + kPieceRows - 1) / kPieceRows, Chunks(args.leaves),
+                               kRowThreads / kWarp);
+    return Launch(&PackWideBf16Rows, grid, kRowThreads, 0, launcher, args);
   }
   LaunchEarly(&PackBf16Rows, GridOver(args.rows, Chunks(args.leaves) * kChunkK, kRowThreads),
               kRowThreads, 0, launcher, args);

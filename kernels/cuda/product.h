@@ -18,7 +18,7 @@ namespace tutti::kernels::cuda {
 
 struct ProductArgs {
   const uint16_t* weight = nullptr;  // WeightIndex
-  const uint16_t* in = nullptr;      // ActivationIndex, of the weight's type
+  const uint16_t* in = nullptr;      // ActivationIndex, of the weight's type (or product_hopper.h)
   // [rows, out_features]; nullptr where LeafSumCount is not 0: the leaves are not added up.
   float* out = nullptr;
   int64_t out_stride = 0;
@@ -43,12 +43,13 @@ void LaunchProduct(DType type, const ProductArgs& args, Launcher* launcher);
 struct PackRowsArgs {
   const float* in = nullptr;  // [rows, k]
   int64_t in_stride = 0;
-  uint16_t* out = nullptr;  // ActivationIndex
+  uint16_t* out = nullptr;  // ActivationIndex, or WideActivationIndex
   float* scale = nullptr;   // f16 only: ScaleIndex
   int32_t rows = 0;
   LeafMap leaves;
   bool bf16 = true;
-  uint8_t gap[7] = {};
+  bool wide = false;
+  uint8_t gap[6] = {};
 };
 void LaunchPackRows(const PackRowsArgs& args, Launcher* launcher);
 

@@ -2,12 +2,16 @@
 
 #include <atomic>
 #include <cstring>
+#include <map>
+#include <mutex>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/emulated/async_proxy.h"
 #include "kernels/cuda/emulated/device_arena.h"
 #include "kernels/cuda/launch_list.h"
+#include "kernels/cuda/wgmma_probe.h"
 
 namespace tutti::kernels::cuda {
 namespace {
@@ -100,6 +104,26 @@ class EmulatedRuntime : public Runtime {
 
 }  // namespace
 
+namespace {
+
+// Fewer blocks than the tiles of most products with many rows: each goes through several.
+constexpr int32_t kMultiprocessors = 3;
+
+// Of a GPU of capability 9.0. Asked once, and again when a test has changed the tensor cores.
+WideProducts EmulatedWideProducts() {
+  static std::mutex mutex;
+  static std::map<bool, WideProducts> known;
+  const std::lock_guard lock(mutex);
+  const auto [at, is_new] = known.try_emplace(emulated::WgmmaDiffers());
+  if (is_new) {
+    EmulatedRuntime runtime;
+    at->second = ChooseWideProducts(90, kMultiprocessors, kWgmmaProbeKinds, &runtime);
+  }
+  return at->second;
+}
+
+}  // namespace
+
 std::unique_ptr<Runtime> MakeEmulatedRuntime() { return std::make_unique<EmulatedRuntime>(); }
 
 std::unique_ptr<Backend> MakeEmulatedBackend(const BackendOptions& options,
@@ -113,7 +137,8 @@ std::unique_ptr<Backend> MakeEmulatedBackend(const BackendOptions& options,
     return nccl;
   };
   nccl_options.open_runtime = MakeEmulatedRuntime;
-  return MakeCudaBackend(MakeEmulatedRuntime(), "cuda-emulated", std::move(nccl_options), options);
+  return MakeCudaBackend(MakeEmulatedRuntime(), "cuda-emulated", std::move(nccl_options), options,
+                         options.wgmma ? EmulatedWideProducts() : WideProducts{});
 }
 
 int64_t EmulatedAllocations() { return DeviceArena::The().allocations(); }

@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "base/check.h"
+#include "kernels/cuda/emulated/async_proxy.h"
 #include "kernels/cuda/emulated/device_arena.h"
+#include "kernels/cuda/emulated/machine.h"
 #include "kernels/cuda/emulated/schedule.h"
 #include "kernels/cuda/gpu.h"
 
@@ -41,6 +43,8 @@ namespace {
 // A fiber's stack: pages are touched only as deep as a kernel goes.
 constexpr size_t kStackBytes = 64 << 10;
 constexpr int kThreadsMax = 1024;
+// What is asynchronous happens after every so many turns of a warp, on average.
+constexpr uint64_t kStepsApart = 4;
 
 struct Copy {
   void* to;
@@ -58,6 +62,7 @@ struct Fiber {
   bool done = false;
   bool waited = false;  // for the kernels before this one
   int exchanges = 0;
+  bool fenced = false;                    // see machine.h
   std::vector<Copy> open;                 // not yet committed
   std::vector<std::vector<Copy>> groups;  // committed, oldest first
 };
@@ -87,11 +92,6 @@ struct Machine {
 Machine& TheMachine() {
   static Machine machine;
   return machine;
-}
-
-void Yield() {
-  Machine& m = TheMachine();
-  tutti_switch_stack(&m.fibers[m.running].stack_pointer, m.scheduler);
 }
 
 void Arrive(Barrier* barrier, int members) {
@@ -182,6 +182,7 @@ int RunWarp(int warp) {
 
 void RunBlock(int threads) {
   Machine& m = TheMachine();
+  AsyncProxy& proxy = TheProxy();
   m.fibers.resize(threads);
   m.warps.assign((threads + kWarp - 1) / kWarp, Warp());
   m.block = Barrier();
@@ -201,7 +202,12 @@ void RunBlock(int threads) {
         left -= RunWarp(warp);
         progress = progress || m.progress;
       } while (ahead && m.progress);
+      if (!proxy.idle() && m.random.Bits() % kStepsApart == 0) {
+        progress = proxy.Step(&m.random) || progress;
+      }
     }
+    // What everybody waits for happens at last.
+    if (!progress) progress = proxy.Step(&m.random);
     if (!progress && m.withheld) {
       GiveBack();  // all that can have come to where they wait for others
       continue;
@@ -212,6 +218,22 @@ void RunBlock(int threads) {
 }
 
 }  // namespace
+
+void Yield() {
+  Machine& m = TheMachine();
+  tutti_switch_stack(&m.fibers[m.running].stack_pointer, m.scheduler);
+}
+
+void NoteProgress() { TheMachine().progress = true; }
+
+void SetFenced(bool fenced) {
+  Machine& m = TheMachine();
+  m.fibers[m.running].fenced = fenced;
+}
+bool IsFenced() {
+  const Machine& m = TheMachine();
+  return m.fibers[m.running].fenced;
+}
 
 const Position& Here() { return TheMachine().here; }
 
@@ -277,8 +299,9 @@ void RunGrid(Grid grid, int threads, int shared_bytes, const std::function<void(
   CHECK(threads > 0 && threads <= kThreadsMax && threads % kWarp == 0) << threads << " threads";
   constexpr int64_t kGridYMax = 65535;  // CUDA's
   CHECK(grid.y <= kGridYMax) << grid.y;
-  constexpr int kSharedBytesMax = 163 << 10;  // of compute capability 8.0
-  CHECK(shared_bytes <= kSharedBytesMax) << shared_bytes << " bytes of shared memory";
+  constexpr int kSharedBytesMax = 163 << 10;        // of compute capability 8.0
+  constexpr int kSharedBytesMaxHopper = 227 << 10;  // of 9.0
+  CHECK(shared_bytes <= kSharedBytesMaxHopper) << shared_bytes << " bytes of shared memory";
   if (m.stacks == nullptr) {
     ExplainFaults();
     m.stacks = static_cast<char*>(mmap(nullptr, kThreadsMax * kStackBytes, PROT_READ | PROT_WRITE,
@@ -295,17 +318,23 @@ void RunGrid(Grid grid, int threads, int shared_bytes, const std::function<void(
   m.here.shared = shared.get();
   constexpr int64_t kGridXMax = (int64_t{1} << 31) - 1;  // CUDA's
   CHECK(grid.x <= kGridXMax && grid.x * grid.y <= kGridXMax) << grid.x << " by " << grid.y;
+  m.here.blocks_x = grid.x;
+  TheProxy().BeginGrid();
   Order order(grid.x * grid.y, &m.random);
   for (int64_t i = 0; i < grid.x * grid.y; ++i) {
     const int64_t block = order.Take();
     m.here.block_x = block % grid.x;
     m.here.block_y = block / grid.x;
     std::memset(shared.get(), 0xff, shared_bytes);
+    TheProxy().BeginBlock(shared.get(), shared_bytes, threads / kWarp);
     m.withheld = early && i == 0;
     RunBlock(threads);
+    TheProxy().EndBlock();
     GiveBack();
   }
   m.early = false;
+  CHECK(shared_bytes <= kSharedBytesMax || TheProxy().used())
+      << shared_bytes << " bytes of shared memory in a kernel for 8.0";
 }
 
 }  // namespace tutti::kernels::cuda::emulated

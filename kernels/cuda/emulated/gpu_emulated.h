@@ -30,6 +30,7 @@ struct Position {
   int thread = 0;
   int threads = 0;
   int64_t block_x = 0, block_y = 0;
+  int64_t blocks_x = 0;
   char* shared = nullptr;
 };
 const Position& Here();

@@ -1,0 +1,144 @@
+// Time of the products of a dense model on one device, shape by shape, one line of JSON each: many
+// products are given to the device, then it is waited for once.
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "base/random.h"
+#include "kernels/backend.h"
+#include "kernels/float_formats.h"
+#include "nlohmann/json.hpp"
+
+namespace tutti::kernels {
+namespace {
+
+struct Options {
+  std::string device = "cuda:0";
+  int64_t hidden = 4096, ffn = 12288, heads = 32, kv_heads = 8, head_dim = 128;
+  std::vector<int64_t> rows = {2048, 8192};
+  int repeat = 10;
+  bool without_wgmma = false;
+};
+
+struct Shape {
+  const char* name;
+  int64_t out, in, leaves;
+};
+
+// Of the weights of a shape: more than a cache holds.
+constexpr int kWeights = 4;
+
+class ProductsBench {
+ public:
+  ProductsBench(const Options& options, Backend* backend) : options_(options), backend_(backend) {}
+
+  absl::Status Run(const Shape& shape) {
+    std::vector<std::unique_ptr<Weight>> weights;
+    for (int i = 0; i < kWeights; ++i) {
+      TUTTI_ASSIGN_OR_RETURN(auto weight, MakeWeight(shape));
+      weights.push_back(std::move(weight));
+    }
+    for (const int64_t rows : options_.rows) {
+      TUTTI_ASSIGN_OR_RETURN(const auto in_memory, backend_->Allocate(rows * shape.in * 4));
+      TUTTI_ASSIGN_OR_RETURN(const auto out_memory, backend_->Allocate(rows * shape.out * 4));
+      const TensorView in = OnDevice(in_memory->data(), rows, shape.in);
+      const TensorView out = OnDevice(out_memory->data(), rows, shape.out);
+      std::vector<float> values = Noise(rows * shape.in);
+      backend_->Convert({values.data(), DType::kF32, {}, rows, shape.in, shape.in}, in);
+      Multiply(in, weights, out, 1);
+      const auto start = std::chrono::steady_clock::now();
+      Multiply(in, weights, out, options_.repeat);
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+      const double seconds = took.count() / (options_.repeat * kWeights);
+      const double operations = 2.0 * static_cast<double>(rows * shape.out * shape.in);
+      Print({{"product", shape.name},
+             {"out", shape.out},
+             {"k", shape.in},
+             {"leaves", shape.leaves},
+             {"rows", rows},
+             {"microseconds", seconds * 1e6},
+             {"flops_per_second", operations / seconds}});
+    }
+    return absl::OkStatus();
+  }
+
+  static void Print(const nlohmann::json& line) {
+    std::printf("%s\n", line.dump().c_str());
+    std::fflush(stdout);
+  }
+
+ private:
+  static std::vector<float> Noise(int64_t count) {
+    Random random(1);
+    std::vector<float> pattern(1 << 16), values(static_cast<size_t>(count));
+    for (float& x : pattern) x = static_cast<float>(random.Uniform() * 2 - 1);
+    for (size_t i = 0; i < values.size(); ++i) values[i] = pattern[i * 31 % pattern.size()];
+    return values;
+  }
+  TensorView OnDevice(void* data, int64_t rows, int64_t cols) const {
+    return {data, DType::kF32, backend_->device(), rows, cols, cols};
+  }
+  absl::StatusOr<std::unique_ptr<Weight>> MakeWeight(const Shape& shape) {
+    const std::vector<float> values = Noise(shape.out * shape.in);
+    std::vector<uint16_t> source(values.size());
+    for (size_t i = 0; i < values.size(); ++i) source[i] = F32ToBf16(values[i]);
+    std::vector<int64_t> leaf_begin;
+    for (int64_t i = 0; i <= shape.leaves; ++i) leaf_begin.push_back(shape.in * i / shape.leaves);
+    return backend_->Pack(
+        {{{source.data(), DType::kBF16, {}, shape.out, shape.in, shape.in}}, leaf_begin, "w"});
+  }
+  // Returns when the device is through.
+  void Multiply(const TensorView& in, const std::vector<std::unique_ptr<Weight>>& weights,
+                const TensorView& out, int times) {
+    for (int i = 0; i < times; ++i) {
+      for (const auto& weight : weights) backend_->MatMul(in, *weight, out);
+    }
+    float last = 0;
+    TensorView corner = out.Rows(0, 1);
+    corner.cols = 1;
+    backend_->Convert(corner, {&last, DType::kF32, {}, 1, 1, 1});
+    backend_->EndStep();
+  }
+
+  const Options options_;
+  Backend* const backend_;
+};
+
+int Fail(const absl::Status& status) {
+  std::fprintf(stderr, "products_bench: %s\n", std::string(status.message()).c_str());
+  return 1;
+}
+
+int Main(int argc, char** argv) {
+  Options o;
+  CLI::App app("Time of a dense model's products of many rows, in bf16");
+  app.add_option("--device", o.device, "cpu or cuda:N")->capture_default_str();
+  app.add_option("--rows", o.rows, "rows of the products")->capture_default_str();
+  app.add_option("--hidden", o.hidden, "of the model")->capture_default_str();
+  app.add_option("--ffn", o.ffn, "of the model")->capture_default_str();
+  app.add_option("--heads", o.heads, "of the model")->capture_default_str();
+  app.add_option("--kv-heads", o.kv_heads, "of the model")->capture_default_str();
+  app.add_option("--repeat", o.repeat, "times four products of a shape")->capture_default_str();
+  app.add_flag("--without-wgmma", o.without_wgmma,
+               "by the kernels of other GPUs where a GPU has wgmma");
+  CLI11_PARSE(app, argc, argv);
+  auto backend = CreateBackend(o.device, {.wgmma = !o.without_wgmma});
+  if (!backend.ok()) return Fail(backend.status());
+  ProductsBench::Print({{"class", (*backend)->numerics_class()}, {"remark", (*backend)->remark()}});
+  ProductsBench bench(o, backend->get());
+  const int64_t q = o.heads * o.head_dim, kv = o.kv_heads * o.head_dim;
+  for (const Shape& shape :
+       {Shape{"qkv", q + 2 * kv, o.hidden, 1}, Shape{"attention_out", o.hidden, q, 8},
+        Shape{"gate_up", 2 * o.ffn, o.hidden, 1}, Shape{"down", o.hidden, o.ffn, 8}}) {
+    if (const absl::Status status = bench.Run(shape); !status.ok()) return Fail(status);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace tutti::kernels
+
+int main(int argc, char** argv) { return tutti::kernels::Main(argc, argv); }

@@ -1,0 +1,204 @@
+#include "kernels/cuda/gpu_hopper.h"
+#include "kernels/cuda/product_tile.h"
+#include "kernels/cuda/wgmma_probe.h"
+
+namespace tutti::kernels::cuda {
+namespace {
+
+// Chains are of one to so many chunks of two instructions.
+constexpr int kChunksMax = 3;
+
+TUTTI_DEVICE uint32_t Mix(uint32_t x) {
+  x ^= x >> 16;
+  x *= 0x7feb352du;
+  x ^= x >> 15;
+  x *= 0x846ca68bu;
+  return x ^ x >> 16;
+}
+
+// Which numbers a block multiplies.
+enum Kind {
+  kUsual,       // within a factor of 16
+  kAnything,    // of all exponents
+  kCancelling,  // few values of both signs, whose sums are mostly zero
+  kDenormal,
+  kNotFinite,    // infinities and NaN among the usual
+  kFarApart,     // by 12 or 13 binary places and twice that, where tensor cores cut
+  kZeros,        // of both signs, among the usual
+  kNearOverflow  // of an f32, for bf16
+};
+static_assert(kNearOverflow + 1 == kWgmmaProbeKinds);
+
+// A number of a kind from random bits, by the fields of its format.
+//   exponents: how many there are;  fraction_bits;  large: the exponent near overflow
+struct Format {
+  uint32_t exponents, fraction_bits, large;
+};
+TUTTI_DEVICE uint32_t NumberOf(Kind kind, const Format& format, uint32_t random) {
+  const uint32_t sign = random & 1, one = format.exponents / 2 - 1;
+  const uint32_t choice = random >> 1 & 0xff;
+  const uint32_t fraction_mask = (1u << format.fraction_bits) - 1;
+  uint32_t fraction = Mix(random ^ 0x9e3779b9u) & fraction_mask;
+  uint32_t exponent = one - choice % 4;
+  switch (kind) {
+    case kUsual:
+      break;
+    case kAnything:
+      exponent = choice % (format.exponents - 1);
+      break;
+    case kCancelling:
+      exponent = one - choice % 2;
+      fraction = choice / 2 % 4 == 0 ? fraction : choice / 8 % 2;
+      break;
+    case kDenormal:
+      exponent = choice % 4 == 0 ? choice / 4 % (format.exponents - 1) : 0;
+      break;
+    case kNotFinite:
+      if (choice < 4) {
+        exponent = format.exponents - 1;
+        fraction = choice == 0 ? fraction | 1 : 0;
+      }
+      break;
+    case kFarApart: {
+      const uint32_t places = choice % 5;
+      exponent = places == 0 ? one : places < 3 ? one - 11 - places : one + 9 + places;
+      break;
+    }
+    case kZeros:
+      if (choice % 2 == 0) exponent = fraction = 0;
+      break;
+    case kNearOverflow:
+      exponent = format.large - choice % 3;
+      break;
+  }
+  return (sign * format.exponents + exponent) << format.fraction_bits | fraction;
+}
+
+template <bool kBf16>
+TUTTI_DEVICE uint32_t Pair(Kind kind, uint32_t random) {
+  const Format format = kBf16 ? Format{256, 7, 191} : Format{32, 10, 30};
+  return NumberOf(kind, format, random) | NumberOf(kind, format, Mix(random + 1)) << 16;
+}
+TUTTI_DEVICE float Begin(Kind kind, uint32_t random) {
+  const uint32_t bits = NumberOf(kind, {256, 23, 254}, random);
+  float value;
+  memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+TUTTI_DEVICE bool SameBits(float a, float b) {
+  if (a != a && b != b) return true;
+  uint32_t x, y;
+  memcpy(&x, &a, sizeof(x));
+  memcpy(&y, &b, sizeof(y));
+  return x == y;
+}
+
+// Random words of one block: what a thread multiplies by, adds to, and puts into shared memory.
+struct Source {
+  uint32_t seed;
+  TUTTI_DEVICE uint32_t Of(uint32_t purpose, uint32_t index) const {
+    return Mix(seed ^ Mix(purpose * 0x10001u + index) ^ static_cast<uint32_t>(ThreadIndex()) << 20);
+  }
+};
+
+// A warpgroup multiplies [64, 32 chunks] by [32 chunks, 2 kSums] twice. kFromZero: not added to
+// anything, as the compiler then may leave the sum out of the first instruction.
+template <bool kBf16, int kSums, bool kFromZero>
+TUTTI_LARGE_KERNEL(kWarpgroup)
+CompareInstructions(TUTTI_PARAMETER WgmmaProbeArgs args) {
+  constexpr int kTiles = kSums / 4;  // of 8 columns
+  constexpr int kChunkBytes = kTiles * kPieceBytes;
+  const auto kind = static_cast<Kind>(BlockX() % kWgmmaProbeKinds);
+  const int chunks = 1 + static_cast<int>(BlockX() / kWgmmaProbeKinds % kChunksMax);
+  const Source source = {
+      Mix(static_cast<uint32_t>(BlockX()) * 8 + kBf16 * 4 + kFromZero * 2 + (kSums == 64))};
+  const auto left_of = [&](int step, uint32_t(&a)[4]) {
+    TUTTI_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      a[i] = Pair<kBf16>(kind, source.Of(1, static_cast<uint32_t>(step * 4 + i)));
+    }
+  };
+  const auto begin_of = [&](int i) {
+    return kFromZero ? 0.0f : Begin(kind, source.Of(2, static_cast<uint32_t>(i)));
+  };
+
+  auto* const right = reinterpret_cast<uint32_t*>(SharedMemory());
+  // [kSums][threads]: this thread's sums, where they can be walked in a loop.
+  float* const sums =
+      reinterpret_cast<float*>(SharedMemory() + kChunksMax * kChunkBytes) + ThreadIndex();
+  TUTTI_KEEP_LOOP
+  for (int i = ThreadIndex(); i < chunks * kChunkBytes / 4; i += kWarpgroup) {
+    right[i] = Pair<kBf16>(kind, source.Of(3, static_cast<uint32_t>(i)));
+  }
+  TUTTI_KEEP_LOOP
+  for (int i = 0; i < kSums && !kFromZero; ++i) sums[i * kWarpgroup] = begin_of(i);
+  FenceAsyncProxy();
+  SyncBlock();
+
+  float sum[kSums];
+  const auto multiply = [&](int step) {
+    uint32_t a[4];
+    left_of(step, a);
+    const uint32_t at =
+        SharedAddress(SharedMemory()) + step / 2 * kChunkBytes + step % 2 * 2 * kCoreMatrixBytes;
+    WgmmaFence();
+    Wgmma<kBf16>(sum, a, MatrixDescriptor(at, kCoreMatrixBytes, kPieceBytes));
+    WgmmaCommit();
+    WgmmaWait<0>();
+  };
+  TUTTI_UNROLL
+  for (int i = 0; i < kSums; ++i) sum[i] = kFromZero ? 0.0f : sums[i * kWarpgroup];
+  multiply(0);
+  TUTTI_KEEP_LOOP
+  for (int step = 1; step < 2 * chunks; ++step) multiply(step);
+  TakeSums(sum);
+
+  TUTTI_UNROLL
+  for (int i = 0; i < kSums; ++i) sums[i * kWarpgroup] = sum[i];
+
+  int different = 0;
+  TUTTI_KEEP_LOOP
+  for (int tile = 0; tile < kTiles; ++tile) {
+    float expected[4];
+    TUTTI_UNROLL
+    for (int i = 0; i < 4; ++i) expected[i] = begin_of(4 * tile + i);
+    TUTTI_KEEP_LOOP
+    for (int step = 0; step < 2 * chunks; ++step) {
+      uint32_t a[4];
+      left_of(step, a);
+      const uint32_t* const b = right + step / 2 * (kChunkBytes / 4) + tile * (kPieceBytes / 4) +
+                                step % 2 * (2 * kWarp) + Lane();
+      Mma<kBf16>(expected, a, {b[0], b[kWarp]});
+    }
+    TUTTI_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      if (!SameBits(expected[i], sums[(4 * tile + i) * kWarpgroup])) ++different;
+    }
+  }
+  FetchAdd(args.compared, kSums);
+  if (different > 0) FetchAdd(args.different, different);
+}
+
+template <bool kBf16, int kSums, bool kFromZero>
+int64_t LaunchOf(const WgmmaProbeArgs& args, int blocks, Launcher* launcher) {
+  Launch(&CompareInstructions<kBf16, kSums, kFromZero>, {blocks}, kWarpgroup,
+         kChunksMax * (kSums / 4) * kPieceBytes + kSums * kWarpgroup * 4, launcher, args);
+  return int64_t{1} * blocks * kWarpgroup * kSums;
+}
+
+template <bool kBf16>
+int64_t LaunchType(const WgmmaProbeArgs& args, int blocks, Launcher* launcher) {
+  return LaunchOf<kBf16, 128, false>(args, blocks, launcher) +
+         LaunchOf<kBf16, 128, true>(args, blocks, launcher) +
+         LaunchOf<kBf16, 64, false>(args, blocks, launcher) +
+         LaunchOf<kBf16, 64, true>(args, blocks, launcher);
+}
+
+}  // namespace
+
+int64_t LaunchWgmmaProbe(const WgmmaProbeArgs& args, int blocks, Launcher* launcher) {
+  return LaunchType<true>(args, blocks, launcher) + LaunchType<false>(args, blocks, launcher);
+}
+
+}  // namespace tutti::kernels::cuda
