@@ -15,7 +15,7 @@
 
 namespace tutti::kernels::cuda {
 
-// Of the options, `graphs` and `early_kernels`.
+// Of the options, `graphs` and `early_kernels`; `wide` was chosen by another.
 std::unique_ptr<Backend> MakeCudaBackend(std::unique_ptr<Runtime> runtime,
                                          std::string numerics_class, NcclOptions nccl,
                                          const BackendOptions& options, const WideProducts& wide);

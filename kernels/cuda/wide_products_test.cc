@@ -77,6 +77,8 @@ TEST(WideProductsTest, RowsHaveTheBitsOfFew) {
                              Shape{256, 16, 97}, Shape{300, 257, 33}, Shape{513, 15, 400}}) {
     ExpectOneVoice(*backend, shape, DType::kBF16);
   }
+  // Many times round the ring.
+  ExpectOneVoice(*backend, {200, 130, 1500}, DType::kBF16);
   for (const DType dtype : {DType::kBF16, DType::kF16}) {
     ExpectOneVoice(*backend, {129, 33, 130}, dtype, 4);
     ExpectOneVoice(*backend, {257, 130, 65}, dtype);

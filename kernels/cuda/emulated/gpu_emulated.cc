@@ -43,8 +43,9 @@ namespace {
 // A fiber's stack: pages are touched only as deep as a kernel goes.
 constexpr size_t kStackBytes = 64 << 10;
 constexpr int kThreadsMax = 1024;
-// What is asynchronous happens after every so many turns of a warp, on average.
-constexpr uint64_t kStepsApart = 4;
+// What is asynchronous happens after every 1, 4, 16, 64 or 256 turns of a warp, on average, another
+// in each block: some have everything early, some nothing before it is waited for.
+constexpr uint64_t kPaces = 5;
 
 struct Copy {
   void* to;
@@ -187,6 +188,7 @@ void RunBlock(int threads) {
   m.warps.assign((threads + kWarp - 1) / kWarp, Warp());
   m.block = Barrier();
   for (int i = 0; i < threads; ++i) Prepare(i);
+  uint64_t steps_apart = 0;  // drawn when there is something
   const auto warps = static_cast<int64_t>(m.warps.size());
   int left = threads;
   if (m.withheld) m.access->BeforeWait();
@@ -202,7 +204,9 @@ void RunBlock(int threads) {
         left -= RunWarp(warp);
         progress = progress || m.progress;
       } while (ahead && m.progress);
-      if (!proxy.idle() && m.random.Bits() % kStepsApart == 0) {
+      if (proxy.idle()) continue;
+      if (steps_apart == 0) steps_apart = uint64_t{1} << (2 * (m.random.Bits() % kPaces));
+      if (m.random.Bits() % steps_apart == 0) {
         progress = proxy.Step(&m.random) || progress;
       }
     }
