@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -210,7 +211,8 @@ absl::Status Transformer::Run(const Batch& batch, std::span<const std::byte> inp
     if (input.empty()) return {};
     return FirstsOf(WireView(input.data(), rows));
   };
-  if (!faults_.Begin(batch, firsts, came, *sampled)) return absl::OkStatus();
+  // By reference: a copy of it would be an allocation in every step.
+  if (!faults_.Begin(batch, firsts, std::ref(came), *sampled)) return absl::OkStatus();
   return NameFaults(batch, input, progress);
 }
 
