@@ -57,7 +57,9 @@ std::string DeviceLinkEnd::Answer(const std::string& description) {
   if (state_ == State::kNone) return "";
   state_ = State::kWaiting;
   if (description.empty()) {
-    GiveUp(absl::StrCat(peer_, " has no GPU that could send them"));
+    GiveUp(absl::StrCat(peer_,
+                        " offers no device link: it has no NCCL it can use (its log says why), ",
+                        "or was started with --device-exchange off"));
     return "";
   }
   kernels::DeviceMembership& membership = *link_->membership();
@@ -78,7 +80,11 @@ std::string DeviceLinkEnd::Answer(const std::string& description) {
 
 void DeviceLinkEnd::TakeAnswer(const std::string& answer) {
   if (state_ != State::kWaiting) return;
-  if (answer.empty()) return GiveUp(absl::StrCat(peer_, " does not take them from GPU to GPU"));
+  if (answer.empty())
+    return GiveUp(
+        absl::StrCat(peer_,
+                     " takes none from GPU to GPU: its log says why, or it was started with "
+                     "--device-exchange off"));
   if (const std::string why = Judge(answer, description_); !why.empty()) return GiveUp(why);
   state_ = State::kAgreed;
 }
