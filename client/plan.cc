@@ -10,7 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "base/byte_size.h"
 #include "base/gpu_memory.h"
-#include "coordinator/device_map.h"
+#include "placement/device_map.h"
 
 namespace tutti {
 namespace {

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/status.h"
-#include "coordinator/cluster_plan.h"
-#include "coordinator/max_memory.h"
-#include "coordinator/plan_prediction.h"
+#include "placement/cluster_plan.h"
+#include "placement/max_memory.h"
+#include "placement/plan_prediction.h"
 #include "model/model_config.h"
 
 namespace tutti {

@@ -8,7 +8,7 @@
 #include "client/plan.h"
 #include "client/plan_devices.h"
 #include "client/print.h"
-#include "coordinator/layout_flags.h"
+#include "placement/layout_flags.h"
 
 namespace tutti {
 namespace {

@@ -27,7 +27,7 @@
 #include "client/local_cluster.h"
 #include "client/status_view.h"
 #include "client/terminal.h"
-#include "coordinator/layout_flags.h"
+#include "placement/layout_flags.h"
 
 namespace tutti {
 namespace {

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "coordinator/device_map.h"
+#include "placement/device_map.h"
 #include "coordinator/events.h"
-#include "coordinator/max_memory.h"
+#include "placement/max_memory.h"
 #include "coordinator/prefix_hash.h"
 #include "model/model_config.h"
 #include "tutti/v1/cluster.pb.h"

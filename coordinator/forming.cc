@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "coordinator/placement_modes.h"
+#include "placement/placement_modes.h"
 
 namespace tutti {
 namespace {

@@ -12,7 +12,7 @@
 #include "coordinator/engine.h"
 #include "coordinator/layout_choice.h"
 #include "coordinator/membership.h"
-#include "coordinator/placement.h"
+#include "placement/placement.h"
 
 namespace tutti {
 

@@ -1,5 +1,5 @@
 // The shape of the pipelines: as the flags say, or, where they leave it open, as the planner
-// chooses from the workers that have joined (coordinator/cluster_plan.h).
+// chooses from the workers that have joined (placement/cluster_plan.h).
 //
 // Thread: the engine's.
 #pragma once
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "coordinator/cluster_plan.h"
+#include "placement/cluster_plan.h"
 #include "coordinator/engine.h"
 #include "tutti/v1/cluster.pb.h"
 

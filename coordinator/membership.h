@@ -16,7 +16,7 @@
 #include "base/device_kind.h"
 #include "base/status.h"
 #include "coordinator/events.h"
-#include "coordinator/step_cost.h"
+#include "placement/step_cost.h"
 #include "tutti/v1/cluster.pb.h"
 #include "tutti/v1/peer.pb.h"
 

@@ -7,7 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "coordinator/limits.h"
-#include "coordinator/plan_prediction.h"
+#include "placement/plan_prediction.h"
 #include "coordinator/planted_bugs.h"
 
 namespace tutti {

@@ -21,10 +21,10 @@ LAYERS = {
     "coordinator": ["base", "model", "transport"],
     # client/plan.cc shows a placement before anything runs: pure arithmetic of these headers.
     # transport/grpc_runtime.h: the client shares the threads of gRPC with links in one process.
-    "client": ["base", "model", "transport/grpc_runtime.h", "coordinator/cluster_plan.h",
-               "coordinator/device_map.h", "coordinator/layout_flags.h", "coordinator/max_memory.h",
-               "coordinator/placement.h",
-               "coordinator/plan_prediction.h"],
+    "client": ["base", "model", "transport/grpc_runtime.h", "placement/cluster_plan.h",
+               "placement/device_map.h", "placement/layout_flags.h", "placement/max_memory.h",
+               "placement/placement.h",
+               "placement/plan_prediction.h"],
 }
 MESSAGES_ALLOWED = {"transport", "worker", "coordinator", "client"}
 

@@ -12,7 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "coordinator/placement.h"
+#include "placement/placement.h"
 #include "model/partition.h"
 #include "worker/testing_pipeline.h"
 

@@ -1,4 +1,4 @@
-#include "coordinator/nearest_name.h"
+#include "placement/nearest_name.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "coordinator/module_map.h"
+#include "placement/module_map.h"
 
 #include <algorithm>
 #include <map>
@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "coordinator/nearest_name.h"
+#include "placement/nearest_name.h"
 #include "model/weight_map.h"
 #include "nlohmann/json.hpp"
 

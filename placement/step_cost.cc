@@ -1,4 +1,4 @@
-#include "coordinator/step_cost.h"
+#include "placement/step_cost.h"
 
 #include <algorithm>
 #include <cmath>

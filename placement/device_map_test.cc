@@ -1,4 +1,4 @@
-#include "coordinator/device_map.h"
+#include "placement/device_map.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

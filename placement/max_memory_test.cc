@@ -1,4 +1,4 @@
-#include "coordinator/max_memory.h"
+#include "placement/max_memory.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

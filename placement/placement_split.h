@@ -7,8 +7,8 @@
 #include <functional>
 #include <vector>
 
-#include "coordinator/placement.h"
-#include "coordinator/placement_cost.h"
+#include "placement/placement.h"
+#include "placement/placement_cost.h"
 
 namespace tutti {
 

@@ -1,5 +1,5 @@
 // What a plan promises of speed, from the devices' measured or told speeds
-// (coordinator/step_cost.h).
+// (placement/step_cost.h).
 //
 // Threads: pure functions.
 #pragma once
@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "coordinator/placement.h"
+#include "placement/placement.h"
 
 namespace tutti {
 

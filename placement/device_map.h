@@ -1,6 +1,6 @@
 // --device-map: how the layers go to the stages, by Accelerate's name for it, or by a file.
 //
-// A file is HuggingFace's device map (coordinator/module_map.h), or our own list of stages:
+// A file is HuggingFace's device map (placement/module_map.h), or our own list of stages:
 //
 //   [{"worker": "w0", "layers": 20}, {"worker": "w1", "layers": 8}]
 //
@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "base/status.h"
-#include "coordinator/module_map.h"
-#include "coordinator/placement.h"
+#include "placement/module_map.h"
+#include "placement/placement.h"
 #include "model/model_config.h"
 
 namespace tutti {

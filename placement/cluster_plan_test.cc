@@ -1,4 +1,4 @@
-#include "coordinator/cluster_plan.h"
+#include "placement/cluster_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/random.h"
-#include "coordinator/plan_prediction.h"
+#include "placement/plan_prediction.h"
 #include "tests/support/tiny_model.h"
 
 namespace tutti {

@@ -1,4 +1,4 @@
-#include "coordinator/cluster_plan.h"
+#include "placement/cluster_plan.h"
 
 #include <algorithm>
 #include <numeric>
@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/placement_cost.h"
-#include "coordinator/placement_modes.h"
-#include "coordinator/placement_refusal.h"
-#include "coordinator/placement_split.h"
+#include "placement/placement_cost.h"
+#include "placement/placement_modes.h"
+#include "placement/placement_refusal.h"
+#include "placement/placement_split.h"
 #include "model/partition.h"
 
 namespace tutti {

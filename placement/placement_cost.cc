@@ -1,4 +1,4 @@
-#include "coordinator/placement_cost.h"
+#include "placement/placement_cost.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "coordinator/placement_modes.h"
+#include "placement/placement_modes.h"
 
 #include <algorithm>
 #include <numeric>

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/device_kind.h"
-#include "coordinator/placement.h"
-#include "coordinator/step_cost.h"
+#include "placement/placement.h"
+#include "placement/step_cost.h"
 #include "model/model_config.h"
 
 namespace tutti {

@@ -1,4 +1,4 @@
-#include "coordinator/device_map.h"
+#include "placement/device_map.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -12,7 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "base/byte_size.h"
 #include "base/plain_name.h"
-#include "coordinator/nearest_name.h"
+#include "placement/nearest_name.h"
 #include "model/partition.h"
 #include "nlohmann/json.hpp"
 

@@ -1,4 +1,4 @@
-#include "coordinator/placement.h"
+#include "placement/placement.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,10 +11,10 @@
 #include <numeric>
 
 #include "base/random.h"
-#include "coordinator/cluster_plan.h"
-#include "coordinator/placement_modes.h"
-#include "coordinator/placement_refusal.h"
-#include "coordinator/placement_split.h"
+#include "placement/cluster_plan.h"
+#include "placement/placement_modes.h"
+#include "placement/placement_refusal.h"
+#include "placement/placement_split.h"
 #include "model/partition.h"
 #include "model/work_space.h"
 #include "tests/support/tiny_model.h"

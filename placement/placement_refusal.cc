@@ -1,4 +1,4 @@
-#include "coordinator/placement_refusal.h"
+#include "placement/placement_refusal.h"
 
 #include <algorithm>
 #include <cmath>

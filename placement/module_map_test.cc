@@ -1,4 +1,4 @@
-#include "coordinator/module_map.h"
+#include "placement/module_map.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

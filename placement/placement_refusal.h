@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "coordinator/placement_modes.h"
+#include "placement/placement_modes.h"
 
 namespace tutti {
 

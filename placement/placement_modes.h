@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
-#include "coordinator/placement_cost.h"
-#include "coordinator/placement_split.h"
+#include "placement/placement_cost.h"
+#include "placement/placement_split.h"
 
 namespace tutti {
 

@@ -1,4 +1,4 @@
-#include "coordinator/placement.h"
+#include "placement/placement.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -7,10 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/gpu_memory.h"
-#include "coordinator/placement_cost.h"
-#include "coordinator/placement_modes.h"
-#include "coordinator/placement_refusal.h"
-#include "coordinator/placement_split.h"
+#include "placement/placement_cost.h"
+#include "placement/placement_modes.h"
+#include "placement/placement_refusal.h"
+#include "placement/placement_split.h"
 #include "model/partition.h"
 #include "model/work_space.h"
 

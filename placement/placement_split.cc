@@ -1,4 +1,4 @@
-#include "coordinator/placement_split.h"
+#include "placement/placement_split.h"
 
 #include <algorithm>
 #include <limits>

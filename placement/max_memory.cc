@@ -1,4 +1,4 @@
-#include "coordinator/max_memory.h"
+#include "placement/max_memory.h"
 
 #include <algorithm>
 #include <utility>
@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/byte_size.h"
-#include "coordinator/device_map.h"
+#include "placement/device_map.h"
 
 namespace tutti {
 

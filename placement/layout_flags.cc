@@ -1,4 +1,4 @@
-#include "coordinator/layout_flags.h"
+#include "placement/layout_flags.h"
 
 #include <string>
 

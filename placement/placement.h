@@ -13,7 +13,7 @@
 
 #include "base/device_kind.h"
 #include "base/status.h"
-#include "coordinator/step_cost.h"
+#include "placement/step_cost.h"
 #include "model/model_config.h"
 
 namespace tutti {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "coordinator/placement.h"
+#include "placement/placement.h"
 #include "model/model_config.h"
 
 namespace tutti {

@@ -10,7 +10,7 @@
 
 #include "absl/strings/string_view.h"
 #include "base/status.h"
-#include "coordinator/placement.h"
+#include "placement/placement.h"
 
 namespace tutti {
 

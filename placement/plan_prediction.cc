@@ -1,8 +1,8 @@
-#include "coordinator/plan_prediction.h"
+#include "placement/plan_prediction.h"
 
 #include <algorithm>
 
-#include "coordinator/placement_split.h"
+#include "placement/placement_split.h"
 
 namespace tutti {
 
