@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "coordinator/limits.h"
-#include "model/chat_template.h"
+#include "text/chat_template.h"
 
 namespace tutti {
 namespace {

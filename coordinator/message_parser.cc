@@ -9,7 +9,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "model/unicode.h"
+#include "text/unicode.h"
 
 namespace tutti {
 namespace {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "coordinator/limits.h"
-#include "model/detokenizer.h"
-#include "model/tokenizer.h"
+#include "text/detokenizer.h"
+#include "text/tokenizer.h"
 
 namespace tutti {
 

@@ -17,7 +17,7 @@
 #include "base/mailbox.h"
 #include "coordinator/engine.h"
 #include "coordinator/output_stream.h"
-#include "model/stop_matcher.h"
+#include "text/stop_matcher.h"
 
 namespace tutti {
 

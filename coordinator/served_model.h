@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "base/status.h"
-#include "model/chat_template.h"
+#include "text/chat_template.h"
 #include "model/generation_config.h"
 #include "model/model_config.h"
-#include "model/tokenizer.h"
+#include "text/tokenizer.h"
 #include "tutti/v1/generation.pb.h"
 
 namespace tutti {

@@ -18,7 +18,7 @@
 #include "model/checkpoint_index.h"
 #include "model/json_document.h"
 #include "model/limits.h"
-#include "model/text_file.h"
+#include "text/text_file.h"
 
 namespace tutti {
 namespace {

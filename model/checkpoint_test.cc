@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "model/test_files.h"
+#include "model/checkpoint_testing.h"
 #include "model/weight_map.h"
 
 namespace tutti {

@@ -13,7 +13,7 @@
 #include "model/limits.h"
 #include "model/partition.h"
 #include "model/rotary.h"
-#include "model/test_files.h"
+#include "model/checkpoint_testing.h"
 
 namespace tutti {
 namespace {

@@ -14,7 +14,7 @@
 #include "model/checkpoint.h"
 #include "model/limits.h"
 #include "model/model_config.h"
-#include "model/text_file.h"
+#include "text/text_file.h"
 
 namespace tutti {
 namespace {

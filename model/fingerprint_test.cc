@@ -5,7 +5,7 @@
 
 #include <functional>
 
-#include "model/test_files.h"
+#include "model/checkpoint_testing.h"
 
 namespace tutti {
 namespace {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "model/test_files.h"
+#include "model/checkpoint_testing.h"
 
 namespace tutti {
 namespace {

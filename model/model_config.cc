@@ -5,7 +5,7 @@
 #include "model/family.h"
 #include "model/json_document.h"
 #include "model/limits.h"
-#include "model/text_file.h"
+#include "text/text_file.h"
 
 namespace tutti {
 namespace {

@@ -8,7 +8,7 @@
 #include "model/family.h"
 #include "model/json_document.h"
 #include "model/limits.h"
-#include "model/test_files.h"
+#include "model/checkpoint_testing.h"
 
 namespace tutti {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "model/test_files.h"
+#include "model/checkpoint_testing.h"
 #include "model/work_space.h"
 
 namespace tutti {

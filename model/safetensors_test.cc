@@ -8,7 +8,7 @@
 
 #include "base/random.h"
 #include "model/limits.h"
-#include "model/test_files.h"
+#include "model/checkpoint_testing.h"
 
 namespace tutti {
 namespace {

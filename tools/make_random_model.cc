@@ -15,7 +15,7 @@
 #include "model/json_document.h"
 #include "model/limits.h"
 #include "model/model_config.h"
-#include "model/text_file.h"
+#include "text/text_file.h"
 #include "tools/random_checkpoint.h"
 
 namespace tutti {

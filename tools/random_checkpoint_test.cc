@@ -9,7 +9,7 @@
 #include <map>
 
 #include "model/checkpoint.h"
-#include "model/test_files.h"
+#include "model/checkpoint_testing.h"
 #include "model/weight_map.h"
 
 namespace tutti {

@@ -14,9 +14,9 @@
 #include <span>
 #include <string>
 
-#include "model/chat_template.h"
-#include "model/detokenizer.h"
-#include "model/tokenizer.h"
+#include "text/chat_template.h"
+#include "text/detokenizer.h"
+#include "text/tokenizer.h"
 
 namespace tutti {
 namespace {

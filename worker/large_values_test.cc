@@ -18,7 +18,7 @@
 #include "kernels/float_formats.h"
 #include "model/checkpoint.h"
 #include "model/partition.h"
-#include "model/test_files.h"
+#include "model/checkpoint_testing.h"
 #include "worker/testing_pipeline.h"
 
 namespace tutti {

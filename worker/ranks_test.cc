@@ -10,7 +10,7 @@
 #include "base/random.h"
 #include "kernels/float_formats.h"
 #include "model/partition.h"
-#include "model/test_files.h"
+#include "model/checkpoint_testing.h"
 #include "model/work_space.h"
 #include "worker/testing_pipeline.h"
 

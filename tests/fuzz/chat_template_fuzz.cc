@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "model/chat_template.h"
-#include "model/unicode.h"
+#include "text/chat_template.h"
+#include "text/unicode.h"
 
 namespace {
 

@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "base/check.h"
-#include "model/detokenizer.h"
-#include "model/sentencepiece_file.h"
-#include "model/stop_matcher.h"
-#include "model/text_testing.h"
-#include "model/tiktoken_file.h"
-#include "model/tokenizer.h"
-#include "model/tokenizer_json.h"
-#include "model/unicode.h"
+#include "text/detokenizer.h"
+#include "text/sentencepiece_file.h"
+#include "text/stop_matcher.h"
+#include "text/text_testing.h"
+#include "text/tiktoken_file.h"
+#include "text/tokenizer.h"
+#include "text/tokenizer_json.h"
+#include "text/unicode.h"
 
 namespace {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "model/test_files.h"
+#include "model/checkpoint_testing.h"
 #include "tools/random_checkpoint.h"
 #include "worker/testing_pipeline.h"
 
