@@ -17,7 +17,7 @@
 #include "absl/strings/str_format.h"
 #include "base/check.h"
 #include "base/clock.h"
-#include "coordinator/block_pool.h"
+#include "coordinator/kv/block_pool.h"
 #include "coordinator/router.h"
 
 namespace tutti {

@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "transport/crc32c.h"
-#include "transport/frame_codec.h"
-#include "transport/grpc_link.h"
+#include "transport/grpc/frame_codec.h"
+#include "transport/grpc/grpc_link.h"
 #include "transport/inproc_link.h"
 #include "transport/limits.h"
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "coordinator/block_pool.h"
+#include "coordinator/kv/block_pool.h"
 
 namespace tutti {
 namespace {

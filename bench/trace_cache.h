@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "bench/trace.h"
-#include "coordinator/kv_directory.h"
+#include "coordinator/kv/kv_directory.h"
 
 namespace tutti {
 
@@ -25,7 +25,7 @@ class TraceCache {
   virtual void End(size_t request) = 0;
 };
 
-// What serves: coordinator/block_pool.h and kv_directory.h. `directory` outlives the cache and has
+// What serves: coordinator/kv/block_pool.h and kv_directory.h. `directory` outlives the cache and has
 // blocks of one token, which is an id of the trace.
 std::unique_ptr<TraceCache> MakeOwnCache(const Trace& trace, KvDirectory* directory,
                                          PipelineId pipeline, int32_t num_blocks);

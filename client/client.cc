@@ -15,7 +15,7 @@
 #include "base/retry_delay.h"
 #include "client/limits.h"
 #include "client/output_order.h"
-#include "transport/grpc_runtime.h"
+#include "transport/grpc/grpc_runtime.h"
 #include "tutti/v1/cluster.grpc.pb.h"
 #include "tutti/v1/generation.grpc.pb.h"
 

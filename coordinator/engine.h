@@ -15,7 +15,7 @@
 #include "placement/device_map.h"
 #include "coordinator/events.h"
 #include "placement/max_memory.h"
-#include "coordinator/prefix_hash.h"
+#include "coordinator/kv/prefix_hash.h"
 #include "model/model_config.h"
 #include "tutti/v1/cluster.pb.h"
 

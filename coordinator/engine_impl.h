@@ -17,7 +17,7 @@
 #include "coordinator/device_numbers.h"
 #include "coordinator/engine.h"
 #include "coordinator/forming.h"
-#include "coordinator/kv_directory.h"
+#include "coordinator/kv/kv_directory.h"
 #include "coordinator/layout_choice.h"
 #include "coordinator/membership.h"
 #include "coordinator/pipeline.h"

@@ -10,7 +10,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "base/build_info.h"
-#include "coordinator/coordinator.h"
+#include "coordinator/service/coordinator.h"
 #include "placement/device_map.h"
 #include "placement/layout_flags.h"
 #include "coordinator/limits.h"

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/ids.h"
-#include "coordinator/prefix_hash.h"
+#include "coordinator/kv/prefix_hash.h"
 #include "tutti/v1/peer.pb.h"
 
 namespace tutti {

@@ -34,7 +34,7 @@
 #include "base/ids.h"
 #include "base/status.h"
 #include "coordinator/backlog.h"
-#include "coordinator/kv_cache.h"
+#include "coordinator/kv/kv_cache.h"
 #include "coordinator/sequence.h"
 #include "coordinator/step_window.h"
 #include "tutti/v1/peer.pb.h"

@@ -6,7 +6,7 @@
 #include <future>
 
 #include "transport/limits.h"
-#include "transport/link_test_support.h"
+#include "transport/link_testing.h"
 
 namespace tutti {
 namespace {

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "transport/limits.h"
-#include "transport/link_test_support.h"
+#include "transport/link_testing.h"
 
 namespace tutti {
 namespace {

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/emulated/emulated_backend.h"
-#include "worker/testing_pipeline.h"
+#include "worker/pipeline_testing.h"
 
 namespace tutti {
 namespace {

@@ -15,15 +15,15 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "worker/accepted_links.h"
-#include "worker/coordinator_link.h"
-#include "worker/device_group.h"
-#include "worker/device_links.h"
-#include "worker/dialled_link.h"
-#include "worker/link_collective.h"
-#include "worker/link_events.h"
-#include "worker/peer_table.h"
-#include "worker/rank_links.h"
+#include "worker/links/accepted_links.h"
+#include "worker/links/coordinator_link.h"
+#include "worker/device_links/device_group.h"
+#include "worker/device_links/device_links.h"
+#include "worker/links/dialled_link.h"
+#include "worker/links/link_collective.h"
+#include "worker/links/link_events.h"
+#include "worker/links/peer_table.h"
+#include "worker/links/rank_links.h"
 #include "worker/stage_worker.h"
 
 namespace tutti {

@@ -21,8 +21,8 @@
 #include "absl/strings/str_cat.h"
 #include "transport/inproc_link.h"
 #include "transport/limits.h"
-#include "worker/testing_device_links.h"
-#include "worker/testing_runner.h"
+#include "worker/device_links/device_links_testing.h"
+#include "worker/runner_testing.h"
 
 namespace tutti {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "worker/testing_pipeline.h"
+#include "worker/pipeline_testing.h"
 
 namespace tutti {
 namespace {

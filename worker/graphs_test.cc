@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "worker/testing_pipeline.h"
+#include "worker/pipeline_testing.h"
 
 namespace tutti {
 namespace {

@@ -19,7 +19,7 @@
 #include "model/checkpoint.h"
 #include "model/partition.h"
 #include "model/checkpoint_testing.h"
-#include "worker/testing_pipeline.h"
+#include "worker/pipeline_testing.h"
 
 namespace tutti {
 namespace {

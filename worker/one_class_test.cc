@@ -8,7 +8,7 @@
 
 #include "base/random.h"
 #include "kernels/cpu/instruction_set.h"
-#include "worker/testing_pipeline.h"
+#include "worker/pipeline_testing.h"
 
 namespace tutti {
 namespace {

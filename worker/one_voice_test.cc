@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "model/partition.h"
-#include "worker/testing_pipeline.h"
+#include "worker/pipeline_testing.h"
 
 namespace tutti {
 namespace {

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <string>
 
-#include "worker/peer_table.h"
+#include "worker/links/peer_table.h"
 
 namespace tutti {
 namespace {

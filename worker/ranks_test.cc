@@ -12,7 +12,7 @@
 #include "model/partition.h"
 #include "model/checkpoint_testing.h"
 #include "model/work_space.h"
-#include "worker/testing_pipeline.h"
+#include "worker/pipeline_testing.h"
 
 namespace tutti {
 namespace {

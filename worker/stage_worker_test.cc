@@ -10,7 +10,7 @@
 
 #include "transport/crc32c.h"
 #include "worker/limits.h"
-#include "worker/testing_runner.h"
+#include "worker/runner_testing.h"
 
 namespace tutti {
 namespace {

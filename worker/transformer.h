@@ -23,7 +23,7 @@
 #include "worker/expert_routing.h"
 #include "worker/kv_store.h"
 #include "worker/numeric_faults.h"
-#include "worker/sampler.h"
+#include "worker/sampling/sampler.h"
 #include "worker/stage_runner.h"
 #include "worker/step_rotary.h"
 #include "worker/weights.h"

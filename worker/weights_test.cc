@@ -11,7 +11,7 @@
 
 #include "model/partition.h"
 #include "worker/kv_store.h"
-#include "worker/testing_pipeline.h"
+#include "worker/pipeline_testing.h"
 #include "worker/transformer.h"
 
 namespace tutti {

@@ -12,9 +12,9 @@
 #include "base/status.h"
 #include "kernels/backend.h"
 #include "kernels/device_exchange.h"
-#include "transport/grpc_link.h"
+#include "transport/grpc/grpc_link.h"
 #include "worker/executor.h"
-#include "worker/peer_table.h"
+#include "worker/links/peer_table.h"
 #include "worker/speed_probe.h"
 
 namespace tutti {

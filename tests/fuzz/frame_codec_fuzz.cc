@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "transport/close_frame.h"
-#include "transport/frame_codec.h"
+#include "transport/grpc/close_frame.h"
+#include "transport/grpc/frame_codec.h"
 #include "transport/frame_rules.h"
 #include "transport/limits.h"
 

@@ -20,8 +20,8 @@ LAYERS = {
     "worker": ["base", "model", "kernels", "transport"],
     "coordinator": ["base", "model", "transport"],
     # client/plan.cc shows a placement before anything runs: pure arithmetic of these headers.
-    # transport/grpc_runtime.h: the client shares the threads of gRPC with links in one process.
-    "client": ["base", "model", "transport/grpc_runtime.h", "placement/cluster_plan.h",
+    # transport/grpc/grpc_runtime.h: the client shares the threads of gRPC with links in one process.
+    "client": ["base", "model", "transport/grpc/grpc_runtime.h", "placement/cluster_plan.h",
                "placement/device_map.h", "placement/layout_flags.h", "placement/max_memory.h",
                "placement/placement.h",
                "placement/plan_prediction.h"],

@@ -13,7 +13,7 @@
 #include "base/random.h"
 #include "model/checkpoint_testing.h"
 #include "tools/random_checkpoint.h"
-#include "worker/testing_pipeline.h"
+#include "worker/pipeline_testing.h"
 
 namespace tutti {
 namespace {

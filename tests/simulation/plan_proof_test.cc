@@ -14,7 +14,7 @@
 #include "absl/strings/str_replace.h"
 #include "placement/placement.h"
 #include "model/partition.h"
-#include "worker/testing_pipeline.h"
+#include "worker/pipeline_testing.h"
 
 namespace tutti {
 namespace {

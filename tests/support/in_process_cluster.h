@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/coordinator.h"
+#include "coordinator/service/coordinator.h"
 #include "tutti/v1/cluster.grpc.pb.h"
 #include "tutti/v1/generation.grpc.pb.h"
 #include "worker/worker.h"
