@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace tutti {
+namespace tutti::bench {
 
 struct LinkBenchOptions {
   int round_trips = 5000;
@@ -17,4 +17,4 @@ struct LinkBenchOptions {
 // it is forked.
 int RunLinkBench(const LinkBenchOptions& options);
 
-}  // namespace tutti
+}  // namespace tutti::bench

@@ -26,7 +26,7 @@
 #include "coordinator/scheduler.h"
 #include "coordinator/step_rate.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 class Engine::Impl {
  public:
@@ -144,4 +144,4 @@ class Engine::Impl {
   std::vector<Scheduler::Sampled> sampled_;  // kept for its memory
 };
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -10,15 +10,15 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "base/build_info.h"
+#include "coordinator/limits.h"
 #include "coordinator/service/coordinator.h"
+#include "model/partition.h"
 #include "placement/device_map.h"
 #include "placement/layout_flags.h"
-#include "coordinator/limits.h"
-#include "model/partition.h"
 #include "spdlog/sinks/stdout_color_sinks.h"
 #include "spdlog/spdlog.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 namespace {
 
 struct Flags {
@@ -112,7 +112,7 @@ void AddFlags(CLI::App* app, Flags* flags) {
   app->add_option("--tls-key", flags->options.tls_key, "PEM key of the public port");
   app->add_option("--tls-client-ca", flags->options.tls_client_ca,
                   "PEM authority that client certificates need");
-  TlsFiles& peer_tls = flags->options.peer_tls;
+  transport::TlsFiles& peer_tls = flags->options.peer_tls;
   app->add_option("--peer-tls-cert", peer_tls.certificate, "PEM certificate of the workers' port");
   app->add_option("--peer-tls-key", peer_tls.key, "PEM key of that certificate");
   app->add_option("--peer-tls-ca", peer_tls.authority, "PEM authority that signed the workers'");
@@ -181,11 +181,11 @@ void RaiseDescriptorLimit() {
 // How many stages there are of how many ranks, as far as flags and device map say it.
 absl::Status ReadSizes(const Flags& flags, EngineOptions* engine) {
   const std::string otherwise = flags.layout.empty() ? "1" : flags.layout;
-  auto ranks = ParseRanks(flags.ranks.empty() ? otherwise : flags.ranks);
+  auto ranks = placement::ParseRanks(flags.ranks.empty() ? otherwise : flags.ranks);
   if (!ranks.ok()) return Annotate(ranks.status(), "--tensor-parallel-size");
   engine->num_ranks = ranks->num_ranks;
   engine->stage_ranks = std::move(ranks->stage_ranks);
-  const auto pipelines = ParseSize(flags.pipelines);
+  const auto pipelines = placement::ParseSize(flags.pipelines);
   if (!pipelines.ok()) return Annotate(pipelines.status(), "--pipelines");
   engine->num_pipelines = *pipelines;
   const auto given = static_cast<int32_t>(engine->stage_ranks.size());
@@ -195,7 +195,7 @@ absl::Status ReadSizes(const Flags& flags, EngineOptions* engine) {
     engine->num_stages = given > 0 ? given : one ? 1 : 0;
     return absl::OkStatus();
   }
-  const auto stages = ParseSize(flags.stages);
+  const auto stages = placement::ParseSize(flags.stages);
   if (!stages.ok()) return Annotate(stages.status(), "--pipeline-parallel-size");
   engine->num_stages = *stages;
   if (given == 0 || given == *stages) return absl::OkStatus();
@@ -205,7 +205,7 @@ absl::Status ReadSizes(const Flags& flags, EngineOptions* engine) {
 }
 
 // Whether the model takes what was asked for.
-absl::Status CheckLayout(const Flags& flags, const ModelConfig& model,
+absl::Status CheckLayout(const Flags& flags, const model::ModelConfig& model,
                          const EngineOptions& engine) {
   if (!engine.device_map.stages.empty()) {
     if (flags.stages.empty() && flags.ranks.empty() && engine.num_pipelines <= 1) {
@@ -220,18 +220,20 @@ absl::Status CheckLayout(const Flags& flags, const ModelConfig& model,
                                                    ": the model has only ", model.num_layers,
                                                    " layers, which is the most"));
   }
-  if (engine.num_ranks > 0) TUTTI_RETURN_IF_ERROR(CheckRanks(model, engine.num_ranks));
-  for (const int32_t ranks : engine.stage_ranks) TUTTI_RETURN_IF_ERROR(CheckRanks(model, ranks));
+  if (engine.num_ranks > 0) TUTTI_RETURN_IF_ERROR(model::CheckRanks(model, engine.num_ranks));
+  for (const int32_t ranks : engine.stage_ranks)
+    TUTTI_RETURN_IF_ERROR(model::CheckRanks(model, ranks));
   return absl::OkStatus();
 }
 
-absl::Status ReadLayout(const Flags& flags, const ModelConfig& model, EngineOptions* engine) {
+absl::Status ReadLayout(const Flags& flags, const model::ModelConfig& model,
+                        EngineOptions* engine) {
   TUTTI_RETURN_IF_ERROR(ReadSizes(flags, engine));
   TUTTI_ASSIGN_OR_RETURN(engine->device_map,
-                         ReadDeviceMap(flags.device_map, model, /*num_devices=*/-1));
+                         placement::ReadDeviceMap(flags.device_map, model, /*num_devices=*/-1));
   for (const std::string& note : engine->device_map.notes) spdlog::info("device map: {}", note);
   if (!flags.max_memory.empty()) {
-    auto limits = ParseMaxMemory(flags.max_memory);
+    auto limits = placement::ParseMaxMemory(flags.max_memory);
     if (!limits.ok()) return Annotate(limits.status(), "--max-memory");
     engine->max_memory = *std::move(limits);
   }
@@ -296,6 +298,6 @@ int Main(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::coordinator
 
-int main(int argc, char** argv) { return tutti::Main(argc, argv); }
+int main(int argc, char** argv) { return tutti::coordinator::Main(argc, argv); }

@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "coordinator/service/served_model.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 inline std::string DemoModelDir() {
   const char* source = std::getenv("TUTTI_SOURCE_DIR");
@@ -21,4 +21,4 @@ inline std::unique_ptr<ServedModel> LoadDemoModel() {
   return *std::move(model);
 }
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -39,7 +39,7 @@
 #include "coordinator/step_window.h"
 #include "tutti/v1/peer.pb.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 struct SchedulerOptions {
   int32_t block_size = 16;
@@ -171,4 +171,4 @@ class Scheduler {
   Scratch scratch_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -11,7 +11,7 @@
 #include "model/safetensors.h"
 #include "model/weight_map.h"
 
-namespace tutti {
+namespace tutti::model {
 
 // A length and a header text, as a file has them; the data is the caller's.
 inline std::string WithLength(const std::string& header) {
@@ -89,4 +89,4 @@ inline std::vector<TensorInfo> TensorsOf(const ModelConfig& config) {
   return tensors;
 }
 
-}  // namespace tutti
+}  // namespace tutti::model

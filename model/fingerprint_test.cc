@@ -7,7 +7,7 @@
 
 #include "model/checkpoint_testing.h"
 
-namespace tutti {
+namespace tutti::model {
 namespace {
 
 void WriteModel(const TempDir& dir) {
@@ -81,4 +81,4 @@ TEST(Fingerprint, PassesErrorsOn) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::model

@@ -5,7 +5,7 @@
 
 #include "model/checkpoint_testing.h"
 
-namespace tutti {
+namespace tutti::model {
 namespace {
 
 using testing::ElementsAre;
@@ -77,4 +77,4 @@ TEST(GenerationConfig, RealFiles) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::model

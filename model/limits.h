@@ -6,7 +6,7 @@
 
 #include "text/limits.h"
 
-namespace tutti {
+namespace tutti::model {
 
 // Largest config.json or generation_config.json. Real ones have 1 kB; one with a long id-to-label
 // map about 1 MB.
@@ -76,9 +76,9 @@ inline constexpr size_t kShardFilesMax = 4096;
 inline constexpr int64_t kVocabSplitRows = 64;
 
 // Tokenizer files as hashed by the fingerprint: the tokenizer's own limit.
-inline constexpr int64_t kFingerprintFileBytesMax = kTokenizerFileBytesMax;
+inline constexpr int64_t kFingerprintFileBytesMax = text::kTokenizerFileBytesMax;
 // Bytes hashed at each end of a tensor. Two kernel pages per tensor are read for it, so 300 tensors
 // cost about 10 ms from a cold disk and well under 1 ms from the page cache.
 inline constexpr int64_t kFingerprintSampleBytes = 64;
 
-}  // namespace tutti
+}  // namespace tutti::model

@@ -6,13 +6,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "model/partition.h"
 #include "placement/placement_cost.h"
 #include "placement/placement_modes.h"
 #include "placement/placement_refusal.h"
 #include "placement/placement_split.h"
-#include "model/partition.h"
 
-namespace tutti {
+namespace tutti::placement {
 namespace {
 
 // Pipelines looked at while layouts are compared.
@@ -24,7 +24,7 @@ constexpr int64_t kLayersDealtAtEnd = 1'000'000;
 // Everything a search needs. Devices are referred to by their index.
 class Search {
  public:
-  Search(const ModelConfig& model, const std::vector<DeviceSpec>& devices,
+  Search(const model::ModelConfig& model, const std::vector<DeviceSpec>& devices,
          const ClusterOptions& options)
       : model_(model),
         devices_(WithComparableSpeeds(devices)),
@@ -55,7 +55,7 @@ class Search {
     return static_cast<int32_t>(std::max<int64_t>(1, options_.max_sequences / pipelines));
   }
 
-  const ModelConfig& model_;
+  const model::ModelConfig& model_;
   const std::vector<DeviceSpec> devices_;  // with speeds to compare by
   const std::vector<DeviceSpec>& given_;
   PlacementOptions options_;
@@ -70,8 +70,8 @@ class Search {
 std::vector<int32_t> Search::RanksToTry() const {
   if (options_.num_ranks > 0) return {options_.num_ranks};
   std::vector<int32_t> ranks;
-  for (int32_t count = 1; count <= kLeaves; count *= 2) {
-    if (CheckRanks(model_, count).ok()) ranks.push_back(count);
+  for (int32_t count = 1; count <= model::kLeaves; count *= 2) {
+    if (model::CheckRanks(model_, count).ok()) ranks.push_back(count);
   }
   return ranks;
 }
@@ -196,7 +196,7 @@ absl::StatusOr<ClusterPlan> Search::Run() {
   const bool equal = as_given_ == largest_first_;
   std::vector<LayoutTried> tried;
   for (const int32_t ranks : RanksToTry()) {
-    TUTTI_RETURN_IF_ERROR(CheckRanks(model_, ranks));
+    TUTTI_RETURN_IF_ERROR(model::CheckRanks(model_, ranks));
     for (const int32_t stages : StagesToTry(ranks)) {
       Layout layout{.stages = stages, .ranks = ranks, .pipelines = std::max(1, pipelines_asked_)};
       if (pipelines_asked_ == 0) {
@@ -251,7 +251,7 @@ bool ShapeIsGiven(const PlacementOptions& placement) {
          placement.mode != DeviceMapMode::kAuto;
 }
 
-absl::StatusOr<ClusterPlan> PlanGiven(const ModelConfig& model,
+absl::StatusOr<ClusterPlan> PlanGiven(const model::ModelConfig& model,
                                       const std::vector<DeviceSpec>& devices,
                                       const ClusterOptions& options) {
   ClusterPlan plan{.speeds_known = true};
@@ -292,7 +292,7 @@ std::string DescribeLayout(const Layout& layout) {
   return absl::StrCat(text, layout.stages == 1 ? "" : " of ", layout.ranks, " ranks");
 }
 
-absl::StatusOr<ClusterPlan> PlanCluster(const ModelConfig& model,
+absl::StatusOr<ClusterPlan> PlanCluster(const model::ModelConfig& model,
                                         const std::vector<DeviceSpec>& devices,
                                         const ClusterOptions& options) {
   if (devices.empty()) return absl::InvalidArgumentError("no devices to plan for");
@@ -301,4 +301,4 @@ absl::StatusOr<ClusterPlan> PlanCluster(const ModelConfig& model,
   return Search(model, devices, options).Run();
 }
 
-}  // namespace tutti
+}  // namespace tutti::placement

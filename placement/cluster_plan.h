@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "base/status.h"
-#include "placement/placement.h"
 #include "model/model_config.h"
+#include "placement/placement.h"
 
-namespace tutti {
+namespace tutti::placement {
 
 struct Layout {
   int32_t stages = 0;
@@ -59,8 +59,8 @@ struct ClusterPlan {
 //
 // Errors are those of PlanPlacement.
 inline constexpr double kSimplerLayoutShare = 0.03;
-absl::StatusOr<ClusterPlan> PlanCluster(const ModelConfig& model,
+absl::StatusOr<ClusterPlan> PlanCluster(const model::ModelConfig& model,
                                         const std::vector<DeviceSpec>& devices,
                                         const ClusterOptions& options);
 
-}  // namespace tutti
+}  // namespace tutti::placement

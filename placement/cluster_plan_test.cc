@@ -11,7 +11,7 @@
 #include "placement/plan_prediction.h"
 #include "tests/support/tiny_model.h"
 
-namespace tutti {
+namespace tutti::placement {
 namespace {
 
 using testing::HasSubstr;
@@ -28,8 +28,8 @@ std::vector<DeviceSpec> Devices(size_t count, int64_t memory, DeviceSpeed speed 
 }
 
 // 24 layers of 25 MB.
-ModelConfig SmallModel() {
-  ModelConfig model = TinyModel(24, 32'000);
+model::ModelConfig SmallModel() {
+  model::ModelConfig model = tests::TinyModel(24, 32'000);
   model.hidden_size = 1024;
   model.intermediate_size = 4096;
   return model;
@@ -144,8 +144,8 @@ constexpr double kSecondsMax = 1;
 
 TEST(ClusterPlanTest, TenThousandDevicesAndAThousandLayersWithinASecond) {
   Random random(3);
-  const ModelConfig model = [] {
-    ModelConfig large = SmallModel();
+  const model::ModelConfig model = [] {
+    model::ModelConfig large = SmallModel();
     large.num_layers = 1000;
     return large;
   }();
@@ -169,7 +169,7 @@ TEST(ClusterPlanTest, TenThousandDevicesAndAThousandLayersWithinASecond) {
 }
 
 TEST(PlanPredictionTest, FollowsTheRoofline) {
-  ModelConfig model = SmallModel();
+  model::ModelConfig model = SmallModel();
   ClusterOptions options;
   options.placement.max_model_len = 64;
   options.placement.max_sequences = 1;
@@ -193,7 +193,7 @@ TEST(PlanPredictionTest, FollowsTheRoofline) {
 }
 
 TEST(PlanPredictionTest, RanksSendWhatRecursiveDoublingTakes) {
-  const ModelConfig model = SmallModel();
+  const model::ModelConfig model = SmallModel();
   PlacementOptions options;
   options.num_ranks = 4;
   const auto plan = PlanPlacement(model, Devices(4, 4 * kGiB), options);
@@ -203,4 +203,4 @@ TEST(PlanPredictionTest, RanksSendWhatRecursiveDoublingTakes) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::placement

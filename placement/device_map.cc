@@ -12,11 +12,11 @@
 #include "absl/strings/str_join.h"
 #include "base/byte_size.h"
 #include "base/plain_name.h"
-#include "placement/nearest_name.h"
 #include "model/partition.h"
 #include "nlohmann/json.hpp"
+#include "placement/nearest_name.h"
 
-namespace tutti {
+namespace tutti::placement {
 namespace {
 
 using Json = nlohmann::json;
@@ -26,7 +26,7 @@ constexpr const char* kModes[] = {"auto", "balanced", "balanced_low_0", "sequent
 // Our own form: a list of stages.
 class StageListParser {
  public:
-  StageListParser(const std::string& file, const ModelConfig& model, int64_t num_devices)
+  StageListParser(const std::string& file, const model::ModelConfig& model, int64_t num_devices)
       : file_(file), model_(model), num_devices_(num_devices) {}
 
   absl::StatusOr<DeviceMap> Parse(const Json& list) {
@@ -75,7 +75,7 @@ class StageListParser {
       return Bad("[", i, "].layers must be a number from 1 to ", model_.num_layers);
     }
     stage.num_layers = entry["layers"].get<int32_t>();
-    if (const absl::Status status = CheckRanks(model_, stage.ranks()); !status.ok()) {
+    if (const absl::Status status = model::CheckRanks(model_, stage.ranks()); !status.ok()) {
       return Bad("[", i, "].worker: ", status.message());
     }
     return stage;
@@ -98,13 +98,13 @@ class StageListParser {
   }
 
   const std::string& file_;
-  const ModelConfig& model_;
+  const model::ModelConfig& model_;
   const int64_t num_devices_;
   std::vector<MappedDevice> named_;
 };
 
 absl::StatusOr<DeviceMap> FromModules(const std::string& text, const std::string& file,
-                                      const ModelConfig& model, int64_t num_devices) {
+                                      const model::ModelConfig& model, int64_t num_devices) {
   TUTTI_ASSIGN_OR_RETURN(ModuleMap modules, ParseModuleMap(text, file, model, num_devices));
   DeviceMap map{.notes = std::move(modules.notes)};
   for (ModuleMap::Stage& stage : modules.stages) {
@@ -177,7 +177,7 @@ absl::StatusOr<std::vector<int64_t>> ResolveDevices(const DeviceMap& map,
 }
 
 absl::StatusOr<DeviceMap> ParseDeviceMap(const std::string& text, const std::string& file,
-                                         const ModelConfig& model, int64_t num_devices) {
+                                         const model::ModelConfig& model, int64_t num_devices) {
   if (static_cast<int64_t>(text.size()) > kModuleMapBytesMax) {
     return absl::InvalidArgumentError(
         absl::StrCat("device map ", file, ": larger than ", FormatBytes(kModuleMapBytesMax)));
@@ -192,7 +192,7 @@ absl::StatusOr<DeviceMap> ParseDeviceMap(const std::string& text, const std::str
       .Parse(Json::parse(text, shallow, /*allow_exceptions=*/false));
 }
 
-absl::StatusOr<DeviceMap> ReadDeviceMap(const std::string& value, const ModelConfig& model,
+absl::StatusOr<DeviceMap> ReadDeviceMap(const std::string& value, const model::ModelConfig& model,
                                         int64_t num_devices) {
   if (value.empty()) return DeviceMap{};
   if (const std::optional<DeviceMapMode> mode = ParseDeviceMapMode(value)) {
@@ -215,4 +215,4 @@ absl::StatusOr<DeviceMap> ReadDeviceMap(const std::string& value, const ModelCon
   return ParseDeviceMap(text, value, model, num_devices);
 }
 
-}  // namespace tutti
+}  // namespace tutti::placement

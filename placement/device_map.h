@@ -15,11 +15,11 @@
 #include <vector>
 
 #include "base/status.h"
+#include "model/model_config.h"
 #include "placement/module_map.h"
 #include "placement/placement.h"
-#include "model/model_config.h"
 
-namespace tutti {
+namespace tutti::placement {
 
 struct MappedStage {
   std::vector<MappedDevice> devices;  // in rank order; never empty
@@ -38,12 +38,12 @@ struct DeviceMap {
 //
 // NOT_FOUND: neither a mode nor a file that can be read. INVALID_ARGUMENT names the file and what
 // is wrong in it, with the nearest valid choice.
-absl::StatusOr<DeviceMap> ReadDeviceMap(const std::string& value, const ModelConfig& model,
+absl::StatusOr<DeviceMap> ReadDeviceMap(const std::string& value, const model::ModelConfig& model,
                                         int64_t num_devices);
 
 // The stages of a file's text, of either form.
 absl::StatusOr<DeviceMap> ParseDeviceMap(const std::string& text, const std::string& file,
-                                         const ModelConfig& model, int64_t num_devices);
+                                         const model::ModelConfig& model, int64_t num_devices);
 
 // Which devices a map means, in the order of its stages and their ranks: numbers count the entries
 // of `names`, which are all devices there are.
@@ -62,4 +62,4 @@ std::string DescribeDevice(const MappedDevice& device);
 // "there are 2 devices: 0 (w0) and 1 (w1)", the first few of many.
 std::string DescribeDevices(const std::vector<std::string>& names);
 
-}  // namespace tutti
+}  // namespace tutti::placement

@@ -5,14 +5,14 @@
 
 #include <fstream>
 
-namespace tutti {
+namespace tutti::placement {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-ModelConfig Layers(int64_t count) {
-  ModelConfig config;
+model::ModelConfig Layers(int64_t count) {
+  model::ModelConfig config;
   config.architecture = "Qwen3ForCausalLM";
   config.model_type = "qwen3";
   config.num_layers = count;
@@ -123,4 +123,4 @@ TEST(DeviceMapTest, AValueIsAModeOrAFile) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::placement

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
-namespace tutti {
+namespace tutti::placement {
 
 absl::StatusOr<int32_t> ParseSize(absl::string_view text, int32_t most) {
   if (text == "auto") return 0;
@@ -36,4 +36,4 @@ absl::StatusOr<RankSizes> ParseRanks(absl::string_view text) {
   return sizes;
 }
 
-}  // namespace tutti
+}  // namespace tutti::placement

@@ -9,7 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "base/status.h"
 
-namespace tutti {
+namespace tutti::placement {
 
 // Most of one size; the devices end it before.
 inline constexpr int32_t kLayoutSizeMax = 16384;
@@ -24,4 +24,4 @@ struct RankSizes {
 };
 absl::StatusOr<RankSizes> ParseRanks(absl::string_view text);
 
-}  // namespace tutti
+}  // namespace tutti::placement

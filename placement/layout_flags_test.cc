@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace tutti {
+namespace tutti::placement {
 namespace {
 
 using testing::ElementsAre;
@@ -29,4 +29,4 @@ TEST(LayoutFlagsTest, RanksOfAllStagesOrOfEach) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::placement

@@ -10,7 +10,7 @@
 #include "base/byte_size.h"
 #include "placement/device_map.h"
 
-namespace tutti {
+namespace tutti::placement {
 
 absl::StatusOr<MaxMemory> ParseMaxMemory(absl::string_view text) {
   MaxMemory limits;
@@ -69,4 +69,4 @@ absl::StatusOr<std::vector<DeviceSpec>> LimitMemory(const MaxMemory& limits,
   return used;
 }
 
-}  // namespace tutti
+}  // namespace tutti::placement

@@ -12,7 +12,7 @@
 #include "base/status.h"
 #include "placement/placement.h"
 
-namespace tutti {
+namespace tutti::placement {
 
 // By number ("0") or name ("w1") of the device. Empty: no limit.
 using MaxMemory = std::map<std::string, int64_t>;
@@ -27,4 +27,4 @@ absl::StatusOr<MaxMemory> ParseMaxMemory(absl::string_view text);
 absl::StatusOr<std::vector<DeviceSpec>> LimitMemory(const MaxMemory& limits,
                                                     const std::vector<DeviceSpec>& devices);
 
-}  // namespace tutti
+}  // namespace tutti::placement

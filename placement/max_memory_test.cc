@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace tutti {
+namespace tutti::placement {
 namespace {
 
 using ::testing::HasSubstr;
@@ -50,4 +50,4 @@ TEST(MaxMemoryTest, LimitsAndLeavesOut) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::placement

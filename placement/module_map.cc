@@ -11,11 +11,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "placement/nearest_name.h"
 #include "model/weight_map.h"
 #include "nlohmann/json.hpp"
+#include "placement/nearest_name.h"
 
-namespace tutti {
+namespace tutti::placement {
 namespace {
 
 using Json = nlohmann::json;
@@ -35,18 +35,18 @@ std::string ParentOf(const std::string& module) {
 // The model's modules, from its weights.
 class Modules {
  public:
-  explicit Modules(const ModelConfig& model) {
+  explicit Modules(const model::ModelConfig& model) {
     layers_.resize(model.num_layers);
-    for (const WeightSpec& spec : ListWeights(model, WholeModel(model))) {
+    for (const model::WeightSpec& spec : model::ListWeights(model, model::WholeModel(model))) {
       const std::string module = ParentOf(spec.name);
       for (std::string name = module; !name.empty(); name = ParentOf(name)) known_.insert(name);
       if (spec.layer >= 0) {
         layers_[spec.layer].weights.push_back(module);
         const std::string infix = absl::StrCat(".", spec.layer, ".");
         layers_[spec.layer].name = spec.name.substr(0, spec.name.find(infix) + infix.size() - 1);
-      } else if (spec.role == Role::kEmbedding) {
+      } else if (spec.role == model::Role::kEmbedding) {
         embedding_ = module;
-      } else if (spec.role == Role::kHead) {
+      } else if (spec.role == model::Role::kHead) {
         head_ = model.tie_word_embeddings ? "lm_head" : module;
       } else {
         norm_ = module;
@@ -96,7 +96,7 @@ class Modules {
 
 class Parser {
  public:
-  Parser(const std::string& file, const ModelConfig& model, int64_t num_devices)
+  Parser(const std::string& file, const model::ModelConfig& model, int64_t num_devices)
       : file_(file), model_(model), num_devices_(num_devices), modules_(model) {}
 
   absl::StatusOr<ModuleMap> Parse(const std::string& text) {
@@ -259,7 +259,7 @@ class Parser {
   }
 
   const std::string& file_;
-  const ModelConfig& model_;
+  const model::ModelConfig& model_;
   const int64_t num_devices_;
   const Modules modules_;
   std::map<std::string, MappedDevice> map_;
@@ -269,8 +269,8 @@ class Parser {
 }  // namespace
 
 absl::StatusOr<ModuleMap> ParseModuleMap(const std::string& text, const std::string& file,
-                                         const ModelConfig& model, int64_t num_devices) {
+                                         const model::ModelConfig& model, int64_t num_devices) {
   return Parser(file, model, num_devices).Parse(text);
 }
 
-}  // namespace tutti
+}  // namespace tutti::placement

@@ -17,7 +17,7 @@
 #include "base/status.h"
 #include "model/model_config.h"
 
-namespace tutti {
+namespace tutti::placement {
 
 // A device by number, or by name where the number is negative.
 struct MappedDevice {
@@ -48,6 +48,6 @@ inline constexpr int64_t kModuleMapBytesMax = 4 << 20;
 // devices, a device left and used again, an end of the model that is not with the layer next to it,
 // devices that are not accelerators ("cpu", "disk"). `num_devices` negative: not known yet.
 absl::StatusOr<ModuleMap> ParseModuleMap(const std::string& text, const std::string& file,
-                                         const ModelConfig& model, int64_t num_devices);
+                                         const model::ModelConfig& model, int64_t num_devices);
 
-}  // namespace tutti
+}  // namespace tutti::placement

@@ -6,13 +6,13 @@
 #include "absl/strings/str_cat.h"
 #include "tests/support/tiny_model.h"
 
-namespace tutti {
+namespace tutti::placement {
 namespace {
 
 using ::testing::HasSubstr;
 
-ModelConfig Untied(int64_t layers) {
-  ModelConfig model = TinyModel(layers);
+model::ModelConfig Untied(int64_t layers) {
+  model::ModelConfig model = tests::TinyModel(layers);
   model.tie_word_embeddings = false;
   return model;
 }
@@ -24,7 +24,7 @@ std::vector<int32_t> Layers(const ModuleMap& map) {
 }
 
 // The refusal of a map with these entries, without braces.
-std::string Refusal(const std::string& entries, const ModelConfig& model = Untied(4),
+std::string Refusal(const std::string& entries, const model::ModelConfig& model = Untied(4),
                     int64_t num_devices = 2) {
   const auto map = ParseModuleMap("{" + entries + "}", "map.json", model, num_devices);
   EXPECT_FALSE(map.ok()) << entries;
@@ -75,7 +75,7 @@ TEST(ModuleMapTest, DevicesMayBeNamedWhereTheyAreNotCounted) {
 TEST(ModuleMapTest, ATiedHeadMayBeWithTheEmbedding) {
   const std::string text = R"({"model.embed_tokens": 0, "lm_head": 0, "model.layers.0": 0,
       "model.layers.1": 1, "model.norm": 1})";
-  const auto map = ParseModuleMap(text, "map.json", TinyModel(2), 2);
+  const auto map = ParseModuleMap(text, "map.json", tests::TinyModel(2), 2);
   ASSERT_TRUE(map.ok()) << map.status();
   ASSERT_EQ(map->notes.size(), 1u);
   EXPECT_THAT(map->notes[0], HasSubstr("devices 0 and 1 both hold it"));
@@ -149,4 +149,4 @@ TEST(ModuleMapTest, NotAMap) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::placement

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tutti {
+namespace tutti::placement {
 
 size_t EditsBetween(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
@@ -31,4 +31,4 @@ std::string NearestName(std::string_view typed, const std::vector<std::string>& 
   return nearest;
 }
 
-}  // namespace tutti
+}  // namespace tutti::placement

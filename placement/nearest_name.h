@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tutti {
+namespace tutti::placement {
 
 // How many letters must be put in, taken out or changed (Levenshtein's distance).
 size_t EditsBetween(std::string_view a, std::string_view b);
@@ -15,4 +15,4 @@ size_t EditsBetween(std::string_view a, std::string_view b);
 // The name that takes the fewest edits, the first among equals; "" of none.
 std::string NearestName(std::string_view typed, const std::vector<std::string>& names);
 
-}  // namespace tutti
+}  // namespace tutti::placement

@@ -7,18 +7,18 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/gpu_memory.h"
+#include "model/partition.h"
+#include "model/work_space.h"
 #include "placement/placement_cost.h"
 #include "placement/placement_modes.h"
 #include "placement/placement_refusal.h"
 #include "placement/placement_split.h"
-#include "model/partition.h"
-#include "model/work_space.h"
 
-namespace tutti {
+namespace tutti::placement {
 namespace {
 
 // Ranks of every stage, checked against model and devices.
-absl::StatusOr<std::vector<int32_t>> StageRanks(const ModelConfig& model, size_t num_devices,
+absl::StatusOr<std::vector<int32_t>> StageRanks(const model::ModelConfig& model, size_t num_devices,
                                                 const PlacementOptions& options) {
   std::vector<int32_t> ranks = options.stage_ranks;
   const int32_t each = std::max(1, options.num_ranks);
@@ -30,7 +30,7 @@ absl::StatusOr<std::vector<int32_t>> StageRanks(const ModelConfig& model, size_t
     return absl::InvalidArgumentError(absl::StrCat(
         "ranks are given for ", ranks.size(), " stages, the pipeline has ", options.num_stages));
   }
-  for (const int32_t count : ranks) TUTTI_RETURN_IF_ERROR(CheckRanks(model, count));
+  for (const int32_t count : ranks) TUTTI_RETURN_IF_ERROR(model::CheckRanks(model, count));
   const int64_t needed = std::accumulate(ranks.begin(), ranks.end(), int64_t{0});
   if (ranks.empty() || needed > static_cast<int64_t>(num_devices)) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -55,7 +55,7 @@ std::vector<StageGroup> GroupsOf(const std::vector<int32_t>& ranks) {
   return groups;
 }
 
-absl::Status CheckOverrides(const ModelConfig& model, const std::vector<int32_t>& layers,
+absl::Status CheckOverrides(const model::ModelConfig& model, const std::vector<int32_t>& layers,
                             size_t num_stages) {
   if (layers.size() != num_stages) {
     return absl::InvalidArgumentError(
@@ -73,7 +73,7 @@ absl::Status CheckOverrides(const ModelConfig& model, const std::vector<int32_t>
       absl::StrCat("the device map has ", total, " layers, the model ", model.num_layers));
 }
 
-absl::StatusOr<ModeSplit> SplitAsGiven(const ModelConfig& model,
+absl::StatusOr<ModeSplit> SplitAsGiven(const model::ModelConfig& model,
                                        const std::vector<DeviceSpec>& devices,
                                        std::vector<StageGroup> groups,
                                        const PlacementOptions& options, const BlockRange& wanted,
@@ -104,25 +104,26 @@ int64_t UsableBytes(const DeviceSpec& device) {
   return device.whole_gpu ? gpu::UsableBytes(device.memory_bytes) : device.memory_bytes;
 }
 
-absl::Status CheckDeviceKinds(const ModelConfig& model, const std::vector<DeviceSpec>& devices) {
+absl::Status CheckDeviceKinds(const model::ModelConfig& model,
+                              const std::vector<DeviceSpec>& devices) {
   for (const DeviceSpec& device : devices) {
-    TUTTI_RETURN_IF_ERROR(Annotate(CheckDeviceKind(model, device.kind), device.name));
+    TUTTI_RETURN_IF_ERROR(Annotate(model::CheckDeviceKind(model, device.kind), device.name));
   }
   return absl::OkStatus();
 }
 
-int64_t SmallestStageBytes(const ModelConfig& model, const PlacementOptions& options,
+int64_t SmallestStageBytes(const model::ModelConfig& model, const PlacementOptions& options,
                            DeviceKind kind) {
-  if (!CheckDeviceKind(model, kind).ok()) return 0;  // refused where the pipeline is planned
+  if (!model::CheckDeviceKind(model, kind).ok()) return 0;  // refused where the pipeline is planned
   int32_t ranks = std::max(1, options.num_ranks);
   for (const int32_t count : options.stage_ranks) ranks = std::max(ranks, count);
-  if (!CheckRanks(model, ranks).ok()) ranks = 1;  // refused where the pipeline is planned
+  if (!model::CheckRanks(model, ranks).ok()) ranks = 1;  // refused where the pipeline is planned
   StageCosts costs(model, options);
   const RankCost& middle = costs.Of(ranks, false, false, kind).ranks.front();
   return middle.activations + middle.layer_weights + middle.layer_block;
 }
 
-absl::StatusOr<PlacementPlan> PlanPlacement(const ModelConfig& model,
+absl::StatusOr<PlacementPlan> PlanPlacement(const model::ModelConfig& model,
                                             const std::vector<DeviceSpec>& devices,
                                             const PlacementOptions& options) {
   TUTTI_RETURN_IF_ERROR(CheckDeviceKinds(model, devices));
@@ -142,4 +143,4 @@ absl::StatusOr<PlacementPlan> PlanPlacement(const ModelConfig& model,
   return WritePlan(devices, *chosen, options, &costs);
 }
 
-}  // namespace tutti
+}  // namespace tutti::placement

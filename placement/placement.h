@@ -13,10 +13,10 @@
 
 #include "base/device_kind.h"
 #include "base/status.h"
-#include "placement/step_cost.h"
 #include "model/model_config.h"
+#include "placement/step_cost.h"
 
-namespace tutti {
+namespace tutti::placement {
 
 struct DeviceSpec {
   std::string name;          // worker id, or "device 0" in `tutti plan`
@@ -90,11 +90,12 @@ struct PlacementPlan {
 
 // The least memory with which a device can serve as one of the options' ranks: one layer, and KV
 // room for one block.
-int64_t SmallestStageBytes(const ModelConfig& model, const PlacementOptions& options,
+int64_t SmallestStageBytes(const model::ModelConfig& model, const PlacementOptions& options,
                            DeviceKind kind = DeviceKind::kCpu);
 
 // UNIMPLEMENTED names a device whose kind does not run this model.
-absl::Status CheckDeviceKinds(const ModelConfig& model, const std::vector<DeviceSpec>& devices);
+absl::Status CheckDeviceKinds(const model::ModelConfig& model,
+                              const std::vector<DeviceSpec>& devices);
 
 // One pipeline on the devices in the order given: those of stage 0 first, in rank order. Further
 // devices stay unused; in the modes of Accelerate also those that get nothing.
@@ -102,8 +103,8 @@ absl::Status CheckDeviceKinds(const ModelConfig& model, const std::vector<Device
 // RESOURCE_EXHAUSTED says which stage lacks how many bytes, and the smallest thing that would fit
 // (memory per device, number of devices or a shorter context). INVALID_ARGUMENT: rank or stage
 // counts or layers that the model or the devices cannot take.
-absl::StatusOr<PlacementPlan> PlanPlacement(const ModelConfig& model,
+absl::StatusOr<PlacementPlan> PlanPlacement(const model::ModelConfig& model,
                                             const std::vector<DeviceSpec>& devices,
                                             const PlacementOptions& options);
 
-}  // namespace tutti
+}  // namespace tutti::placement

@@ -6,15 +6,15 @@
 #include "model/partition.h"
 #include "model/work_space.h"
 
-namespace tutti {
+namespace tutti::placement {
 namespace {
 
-int64_t WeightBytes(const ModelConfig& model, const StageShare& ends, int64_t layers, int ranks,
-                    int rank, DeviceKind kind) {
-  StageShare share = ends;
+int64_t WeightBytes(const model::ModelConfig& model, const model::StageShare& ends, int64_t layers,
+                    int ranks, int rank, DeviceKind kind) {
+  model::StageShare share = ends;
   share.first_layer = share.has_head ? model.num_layers - layers : 0;
   share.num_layers = layers;
-  return ComputeShardBytes(model, share, ranks, rank, PackingOf(kind)).total();
+  return model::ComputeShardBytes(model, share, ranks, rank, model::PackingOf(kind)).total();
 }
 
 int64_t Left(const StageSlot::Rank& rank) {
@@ -34,19 +34,19 @@ const StageCost& StageCosts::Of(int ranks, bool first, bool last, DeviceKind kin
 StageCost StageCosts::Compute(int ranks, bool first, bool last, DeviceKind kind) const {
   StageCost cost;
   cost.step = StepCostOf(model_, ranks, last, last);
-  const StageShare ends{.has_embedding = first, .has_head = last};
-  const StepSizes sizes{.max_batch_tokens = options_.max_batch_tokens,
-                        .max_sequences = options_.max_sequences,
-                        .max_model_len = options_.max_model_len > 0
-                                             ? options_.max_model_len
-                                             : model_.max_position_embeddings,
-                        .block_size = options_.block_size};
+  const model::StageShare ends{.has_embedding = first, .has_head = last};
+  const model::StepSizes sizes{.max_batch_tokens = options_.max_batch_tokens,
+                               .max_sequences = options_.max_sequences,
+                               .max_model_len = options_.max_model_len > 0
+                                                    ? options_.max_model_len
+                                                    : model_.max_position_embeddings,
+                               .block_size = options_.block_size};
   for (int rank = 0; rank < ranks; ++rank) {
     cost.ranks.push_back(
         {.fixed_weights = WeightBytes(model_, ends, 0, ranks, rank, kind),
          .layer_weights = WeightBytes(model_, {}, 1, ranks, rank, kind),
-         .layer_block = options_.block_size * ResidentKvBytesPerToken(model_, ranks, kind),
-         .activations = ActivationBytes(model_, ends, ranks, rank, sizes, kind)});
+         .layer_block = options_.block_size * model::ResidentKvBytesPerToken(model_, ranks, kind),
+         .activations = model::ActivationBytes(model_, ends, ranks, rank, sizes, kind)});
   }
   return cost;
 }
@@ -81,4 +81,4 @@ Lack LackFor(const StageSlot& slot, int64_t layers, int64_t blocks) {
   return most;
 }
 
-}  // namespace tutti
+}  // namespace tutti::placement

@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "base/device_kind.h"
+#include "model/model_config.h"
 #include "placement/placement.h"
 #include "placement/step_cost.h"
-#include "model/model_config.h"
 
-namespace tutti {
+namespace tutti::placement {
 
 // Bytes on one rank of a stage.
 struct RankCost {
@@ -33,7 +33,7 @@ struct StageCost {
 // REQUIRES: model and options outlive it
 class StageCosts {
  public:
-  StageCosts(const ModelConfig& model, const PlacementOptions& options)
+  StageCosts(const model::ModelConfig& model, const PlacementOptions& options)
       : model_(model), options_(options) {}
   // The reference stays valid as long as this does.
   // REQUIRES: CheckRanks(model, ranks) and CheckDeviceKind(model, kind) are OK
@@ -42,7 +42,7 @@ class StageCosts {
  private:
   StageCost Compute(int ranks, bool first, bool last, DeviceKind kind) const;
 
-  const ModelConfig& model_;
+  const model::ModelConfig& model_;
   const PlacementOptions& options_;
   // By kind, log2(ranks), first, last.
   std::array<std::unique_ptr<StageCost>, 16 * kDeviceKinds> known_;
@@ -71,4 +71,4 @@ struct Lack {
 };
 Lack LackFor(const StageSlot& slot, int64_t layers, int64_t blocks);
 
-}  // namespace tutti
+}  // namespace tutti::placement

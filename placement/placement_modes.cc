@@ -4,12 +4,12 @@
 #include <numeric>
 #include <utility>
 
-namespace tutti {
+namespace tutti::placement {
 namespace {
 
 // Everything the planner needs to try groups of devices.
 struct Trial {
-  const ModelConfig& model;
+  const model::ModelConfig& model;
   const std::vector<DeviceSpec>& devices;
   const PlacementOptions& options;
   const BlockRange& wanted;
@@ -147,7 +147,7 @@ std::vector<int64_t> LargestFirst(const std::vector<DeviceSpec>& devices) {
   return order;
 }
 
-std::optional<ModeSplit> SplitByMode(const ModelConfig& model,
+std::optional<ModeSplit> SplitByMode(const model::ModelConfig& model,
                                      const std::vector<DeviceSpec>& devices,
                                      std::vector<StageGroup> groups,
                                      const PlacementOptions& options, const BlockRange& wanted,
@@ -203,4 +203,4 @@ PlacementPlan WritePlan(const std::vector<DeviceSpec>& devices, const ModeSplit&
   return plan;
 }
 
-}  // namespace tutti
+}  // namespace tutti::placement

@@ -10,7 +10,7 @@
 #include "placement/placement_cost.h"
 #include "placement/placement_split.h"
 
-namespace tutti {
+namespace tutti::placement {
 
 // A stage's devices, by their index, in rank order.
 using StageGroup = std::vector<int64_t>;
@@ -36,7 +36,7 @@ struct ModeSplit {
 };
 
 // Null: `groups` do not hold the model with wanted.least blocks. `tried_max`: see FastestSplit.
-std::optional<ModeSplit> SplitByMode(const ModelConfig& model,
+std::optional<ModeSplit> SplitByMode(const model::ModelConfig& model,
                                      const std::vector<DeviceSpec>& devices,
                                      std::vector<StageGroup> groups,
                                      const PlacementOptions& options, const BlockRange& wanted,
@@ -46,4 +46,4 @@ std::optional<ModeSplit> SplitByMode(const ModelConfig& model,
 PlacementPlan WritePlan(const std::vector<DeviceSpec>& devices, const ModeSplit& chosen,
                         const PlacementOptions& options, StageCosts* costs);
 
-}  // namespace tutti
+}  // namespace tutti::placement

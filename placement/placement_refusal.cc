@@ -9,7 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "base/gpu_memory.h"
 
-namespace tutti {
+namespace tutti::placement {
 namespace {
 
 // Stages of `ranks` devices like `device` each, `count` of them.
@@ -20,7 +20,7 @@ std::vector<StageSlot> EqualSlots(StageCosts* costs, size_t count, int ranks,
 }
 
 // Memory that each of `count * ranks` devices of the kind of `like` needs.
-int64_t MemoryOfEach(const ModelConfig& model, StageCosts* costs, size_t count, int ranks,
+int64_t MemoryOfEach(const model::ModelConfig& model, StageCosts* costs, size_t count, int ranks,
                      DeviceSpec like, int64_t blocks) {
   constexpr int64_t kMost = int64_t{1} << 60;
   const int64_t too_little = Largest(0, kMost, [&](int64_t memory) {
@@ -31,7 +31,7 @@ int64_t MemoryOfEach(const ModelConfig& model, StageCosts* costs, size_t count, 
 }
 
 // How many stages of `ranks` such devices are enough, if any number is.
-std::optional<int64_t> StagesNeeded(const ModelConfig& model, StageCosts* costs, int ranks,
+std::optional<int64_t> StagesNeeded(const model::ModelConfig& model, StageCosts* costs, int ranks,
                                     const DeviceSpec& device, int64_t blocks) {
   // More stages than this add devices with one layer each; a bisection finds the least.
   const auto fits = [&](int64_t count) {
@@ -75,7 +75,7 @@ std::string DescribeStage(const std::vector<DeviceSpec>& devices,
                       SizeRoundedUp(device.memory_bytes), ")");
 }
 
-absl::Status DoesNotFit(const ModelConfig& model, const std::vector<DeviceSpec>& devices,
+absl::Status DoesNotFit(const model::ModelConfig& model, const std::vector<DeviceSpec>& devices,
                         const std::vector<StageGroup>& groups, const PlacementOptions& options,
                         int64_t blocks) {
   StageCosts costs(model, options);
@@ -129,4 +129,4 @@ absl::Status StageLacks(const std::vector<DeviceSpec>& devices,
       " tokens. What would fit: a device of ", SizeRoundedUp(needed), ", or fewer layers there"));
 }
 
-}  // namespace tutti
+}  // namespace tutti::placement

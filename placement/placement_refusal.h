@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "placement/placement_modes.h"
 
-namespace tutti {
+namespace tutti::placement {
 
 // The unit in which the number is easiest to read, rounded up: "what would fit" must fit.
 std::string SizeRoundedUp(int64_t bytes);
@@ -21,7 +21,7 @@ std::string DescribeStage(const std::vector<DeviceSpec>& devices,
 
 // RESOURCE_EXHAUSTED: the layers do not fit, even with the least KV room. Says how many do, what
 // lacks, and what would be enough.
-absl::Status DoesNotFit(const ModelConfig& model, const std::vector<DeviceSpec>& devices,
+absl::Status DoesNotFit(const model::ModelConfig& model, const std::vector<DeviceSpec>& devices,
                         const std::vector<StageGroup>& groups, const PlacementOptions& options,
                         int64_t blocks);
 
@@ -30,4 +30,4 @@ absl::Status StageLacks(const std::vector<DeviceSpec>& devices,
                         const std::vector<StageGroup>& groups, size_t stage, const StageSlot& slot,
                         int64_t layers, int64_t blocks, const PlacementOptions& options);
 
-}  // namespace tutti
+}  // namespace tutti::placement

@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 
-namespace tutti {
+namespace tutti::placement {
 namespace {
 
 LinkSpeed LinkOf(const PlacementOptions& options) {
@@ -55,7 +55,7 @@ std::vector<int64_t> RoomsToTry(const std::vector<StageSlot>& slots, int64_t num
 
 }  // namespace
 
-BlockRange BlocksWanted(const ModelConfig& model, const PlacementOptions& options) {
+BlockRange BlocksWanted(const model::ModelConfig& model, const PlacementOptions& options) {
   const auto blocks_for = [&](int64_t tokens) {
     return (tokens + options.block_size - 1) / options.block_size;
   };
@@ -122,7 +122,7 @@ bool Fits(const std::vector<StageSlot>& slots, int64_t num_layers, int64_t block
   return total >= num_layers && static_cast<int64_t>(slots.size()) <= num_layers;
 }
 
-Split FastestSplit(const ModelConfig& model, const std::vector<StageSlot>& slots,
+Split FastestSplit(const model::ModelConfig& model, const std::vector<StageSlot>& slots,
                    const PlacementOptions& options, const BlockRange& wanted, int64_t tried_max) {
   const int64_t most = Largest(wanted.least, wanted.most, [&](int64_t blocks) {
     return Fits(slots, model.num_layers, blocks);
@@ -154,4 +154,4 @@ double PaceOf(const std::vector<StageSlot>& slots, const Split& split,
   return load.running / (static_cast<double>(slots.size()) * slowest);
 }
 
-}  // namespace tutti
+}  // namespace tutti::placement

@@ -10,14 +10,14 @@
 #include "placement/placement.h"
 #include "placement/placement_cost.h"
 
-namespace tutti {
+namespace tutti::placement {
 
 // KV blocks per stage: what a plan must have, and beyond what nobody can use more.
 struct BlockRange {
   int64_t least = 0;
   int64_t most = 0;
 };
-BlockRange BlocksWanted(const ModelConfig& model, const PlacementOptions& options);
+BlockRange BlocksWanted(const model::ModelConfig& model, const PlacementOptions& options);
 
 struct Split {
   std::vector<int32_t> layers;  // of each stage
@@ -60,7 +60,7 @@ double PaceOf(const std::vector<StageSlot>& slots, const Split& split,
 // `tried_max` sizes of the KV room, which covers the pipelines of any published model; beyond,
 // the sizes tried are spread evenly.  REQUIRES: Fits(slots, model.num_layers, wanted.least)
 inline constexpr int64_t kSplitsTriedMax = 1024;
-Split FastestSplit(const ModelConfig& model, const std::vector<StageSlot>& slots,
+Split FastestSplit(const model::ModelConfig& model, const std::vector<StageSlot>& slots,
                    const PlacementOptions& options, const BlockRange& wanted,
                    int64_t tried_max = kSplitsTriedMax);
 
@@ -78,4 +78,4 @@ int64_t Largest(int64_t low, int64_t high, Predicate holds) {
   return low;
 }
 
-}  // namespace tutti
+}  // namespace tutti::placement

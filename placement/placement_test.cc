@@ -11,15 +11,15 @@
 #include <numeric>
 
 #include "base/random.h"
+#include "model/partition.h"
+#include "model/work_space.h"
 #include "placement/cluster_plan.h"
 #include "placement/placement_modes.h"
 #include "placement/placement_refusal.h"
 #include "placement/placement_split.h"
-#include "model/partition.h"
-#include "model/work_space.h"
 #include "tests/support/tiny_model.h"
 
-namespace tutti {
+namespace tutti::placement {
 namespace {
 
 using testing::AllOf;
@@ -49,7 +49,7 @@ PlacementOptions Small() {
 }
 
 // Whether every byte is accounted for and every stage fits.
-void CheckPlan(const ModelConfig& model, const PlacementPlan& plan,
+void CheckPlan(const model::ModelConfig& model, const PlacementPlan& plan,
                const PlacementOptions& options) {
   int32_t next_layer = 0;
   for (size_t i = 0; i < plan.stages.size(); ++i) {
@@ -58,17 +58,17 @@ void CheckPlan(const ModelConfig& model, const PlacementPlan& plan,
     EXPECT_GE(stage.num_layers, 1);
     EXPECT_EQ(stage.has_embedding, i == 0);
     EXPECT_EQ(stage.has_head, i + 1 == plan.stages.size());
-    const StageShare share{stage.first_layer, stage.num_layers, stage.has_embedding,
-                           stage.has_head};
+    const model::StageShare share{stage.first_layer, stage.num_layers, stage.has_embedding,
+                                  stage.has_head};
     const auto ranks = static_cast<int>(stage.ranks.size());
     for (int r = 0; r < ranks; ++r) {
       const RankPlan& rank = stage.ranks[r];
       EXPECT_LE(rank.peak_bytes(), rank.budget_bytes) << "stage " << i << " rank " << r;
-      EXPECT_EQ(rank.weight_bytes, ComputeShardBytes(model, share, ranks, r).total());
-      EXPECT_EQ(rank.kv_bytes, plan.kv_tokens() * KvBytesPerToken(model, share, ranks));
+      EXPECT_EQ(rank.weight_bytes, model::ComputeShardBytes(model, share, ranks, r).total());
+      EXPECT_EQ(rank.kv_bytes, plan.kv_tokens() * model::KvBytesPerToken(model, share, ranks));
       EXPECT_EQ(rank.activation_bytes,
-                WorkSpaceBytes(model, stage.has_head, options.max_batch_tokens,
-                               options.max_sequences, ranks, r));
+                model::WorkSpaceBytes(model, stage.has_head, options.max_batch_tokens,
+                                      options.max_sequences, ranks, r));
     }
     next_layer += stage.num_layers;
   }
@@ -76,7 +76,7 @@ void CheckPlan(const ModelConfig& model, const PlacementPlan& plan,
 }
 
 // The pace of a plan, from what it says.
-double PaceOfPlan(const ModelConfig& model, const std::vector<DeviceSpec>& devices,
+double PaceOfPlan(const model::ModelConfig& model, const std::vector<DeviceSpec>& devices,
                   const PlacementPlan& plan, const PlacementOptions& options) {
   StageCosts costs(model, options);
   std::vector<StageGroup> groups;
@@ -89,7 +89,7 @@ double PaceOfPlan(const ModelConfig& model, const std::vector<DeviceSpec>& devic
 }
 
 // The highest pace that any split gives, by trying all of them; 0: none fits.
-double BestByTrying(const ModelConfig& model, const std::vector<DeviceSpec>& devices,
+double BestByTrying(const model::ModelConfig& model, const std::vector<DeviceSpec>& devices,
                     PlacementOptions options) {
   double best = 0;
   std::vector<int32_t> layers(devices.size() / options.num_ranks, 1);
@@ -133,7 +133,8 @@ TEST(PlacementTest, NoSplitIsFaster) {
   int fitting = 0;
   for (int round = 0; round < 300; ++round) {
     const int64_t num_stages = random.Between(1, 4);
-    const ModelConfig model = TinyModel(random.Between(num_stages, 10), random.Between(50, 20000));
+    const model::ModelConfig model =
+        tests::TinyModel(random.Between(num_stages, 10), random.Between(50, 20000));
     PlacementOptions options = Small();
     options.num_ranks = static_cast<int32_t>(random.Between(1, 2));
     options.max_sequences = static_cast<int32_t>(random.Between(1, 64));
@@ -162,7 +163,7 @@ TEST(PlacementTest, NoSplitIsFaster) {
 TEST(PlacementTest, LayersFollowMemoryWhereSequencesNeedIt) {
   // Layers of 25 MB: a step costs what reading them does, whatever the number of sequences. So the
   // room for many is worth a slower step.
-  ModelConfig model = TinyModel(12, 100);
+  model::ModelConfig model = tests::TinyModel(12, 100);
   model.hidden_size = 1024;
   model.intermediate_size = 4096;
   const std::vector<DeviceSpec> devices = Devices({200'000'000, kGiB});
@@ -175,7 +176,7 @@ TEST(PlacementTest, LayersFollowMemoryWhereSequencesNeedIt) {
 }
 
 TEST(PlacementTest, LayersFollowSpeed) {
-  const ModelConfig model = TinyModel(12, 100);
+  const model::ModelConfig model = tests::TinyModel(12, 100);
   std::vector<DeviceSpec> devices = Devices({kGiB, kGiB});
   devices[0].speed = {30e9, 300e9};
   devices[1].speed = {10e9, 100e9};
@@ -191,7 +192,7 @@ TEST(PlacementTest, LayersFollowSpeed) {
 }
 
 TEST(PlacementTest, Ranks) {
-  const ModelConfig model = TinyModel(8, 1000);
+  const model::ModelConfig model = tests::TinyModel(8, 1000);
   PlacementOptions options = Small();
   options.num_ranks = 2;
   const std::vector<DeviceSpec> four = Devices({kGiB, kGiB, kGiB, kGiB});
@@ -220,7 +221,7 @@ TEST(PlacementTest, Ranks) {
 }
 
 TEST(PlacementTest, ARankThatLacksMemoryIsNamed) {
-  const ModelConfig model = TinyModel(8, 1000);
+  const model::ModelConfig model = tests::TinyModel(8, 1000);
   PlacementOptions options = Small();
   options.num_ranks = 2;
   const auto refused = PlanPlacement(model, Devices({kGiB, kGiB, kGiB, 100'000}), options).status();
@@ -230,7 +231,7 @@ TEST(PlacementTest, ARankThatLacksMemoryIsNamed) {
 
 // Of each device by its own kind: a GPU pads and needs work space where a CPU does not.
 TEST(PlacementTest, EveryKindOfDeviceIsCountedAsItHolds) {
-  ModelConfig model = TinyModel(8, 1000);
+  model::ModelConfig model = tests::TinyModel(8, 1000);
   model.intermediate_size = 120;  // leaves of 15 columns
   PlacementOptions options = Small();
   options.layers = {4, 4};
@@ -238,15 +239,17 @@ TEST(PlacementTest, EveryKindOfDeviceIsCountedAsItHolds) {
   devices[1].kind = DeviceKind::kCuda;
   const auto plan = PlanPlacement(model, devices, options);
   ASSERT_TRUE(plan.ok()) << plan.status();
-  const StepSizes sizes{.max_batch_tokens = 32, .max_sequences = 2, .max_model_len = 4096};
+  const model::StepSizes sizes{.max_batch_tokens = 32, .max_sequences = 2, .max_model_len = 4096};
   for (size_t i = 0; i < 2; ++i) {
     const RankPlan& rank = plan->stages[i].ranks[0];
     const DeviceKind kind = devices[i].kind;
     EXPECT_EQ(rank.kind, kind);
-    const StageShare share{static_cast<int64_t>(4 * i), 4, i == 0, i == 1};
-    EXPECT_EQ(rank.weight_bytes, ComputeShardBytes(model, share, 1, 0, PackingOf(kind)).total());
-    EXPECT_EQ(rank.kv_bytes, 4 * plan->kv_tokens() * ResidentKvBytesPerToken(model, 1, kind));
-    EXPECT_EQ(rank.activation_bytes, ActivationBytes(model, share, 1, 0, sizes, kind));
+    const model::StageShare share{static_cast<int64_t>(4 * i), 4, i == 0, i == 1};
+    EXPECT_EQ(rank.weight_bytes,
+              model::ComputeShardBytes(model, share, 1, 0, model::PackingOf(kind)).total());
+    EXPECT_EQ(rank.kv_bytes,
+              4 * plan->kv_tokens() * model::ResidentKvBytesPerToken(model, 1, kind));
+    EXPECT_EQ(rank.activation_bytes, model::ActivationBytes(model, share, 1, 0, sizes, kind));
   }
   // Heads of 16 lie in 64.
   EXPECT_EQ(plan->stages[1].ranks[0].kv_bytes, 4 * plan->stages[0].ranks[0].kv_bytes);
@@ -257,7 +260,7 @@ TEST(PlacementTest, EveryKindOfDeviceIsCountedAsItHolds) {
 }
 
 TEST(PlacementTest, WhatWouldFitAWholeGpuCountsWhatCudaTakes) {
-  const ModelConfig model = TinyModel(8, 1000);
+  const model::ModelConfig model = tests::TinyModel(8, 1000);
   DeviceSpec gpu{.name = "device 0", .memory_bytes = kGiB, .kind = DeviceKind::kCuda};
   gpu.whole_gpu = true;
   PlacementOptions options = Small();
@@ -284,13 +287,15 @@ class ModeTest : public testing::Test {
     return PlanPlacement(model_, Devices(memory), options);
   }
   // What the stages of the model take but for its layers, and what each layer takes.
-  int64_t Fixed() { return WeightsOf(0) + WorkSpaceBytes(model_, true, 32, 2); }
+  int64_t Fixed() { return WeightsOf(0) + model::WorkSpaceBytes(model_, true, 32, 2); }
   int64_t WeightsOf(int64_t layers) {
-    return ComputeShardBytes(model_, {0, layers, true, true}, 1, 0).total();
+    return model::ComputeShardBytes(model_, {0, layers, true, true}, 1, 0).total();
   }
-  int64_t Layer() { return WeightsOf(1) - WeightsOf(0) + 2 * 16 * ResidentKvBytesPerToken(model_); }
+  int64_t Layer() {
+    return WeightsOf(1) - WeightsOf(0) + 2 * 16 * model::ResidentKvBytesPerToken(model_);
+  }
 
-  ModelConfig model_ = TinyModel(12, 2000);
+  model::ModelConfig model_ = tests::TinyModel(12, 2000);
 };
 
 TEST_F(ModeTest, BalancedIsEvenInWeights) {
@@ -338,13 +343,13 @@ TEST_F(ModeTest, WhatDoesNotFitIsRefusedInEveryMode) {
 TEST(PlacementTest, WithRoomForAllTheWorkIsEven) {
   // The limit of the KV room is reached by many splits. The head is read in every step, like layers
   // are; the embedding is not.
-  ModelConfig model = TinyModel(12, 100);
+  model::ModelConfig model = tests::TinyModel(12, 100);
   PlacementOptions options = Small();
   options.max_model_len = 16;  // what K/V costs to read is of no account
   options.kv_tokens_max = 1024;
   const std::vector<DeviceSpec> devices = Devices({kGiB, kGiB, kGiB});
   EXPECT_THAT(Layers(*PlanPlacement(model, devices, options)), ElementsAre(4, 4, 4));
-  const int64_t layer = ComputeShardBytes(model, {0, 1, false, false}, 1, 0).total();
+  const int64_t layer = model::ComputeShardBytes(model, {0, 1, false, false}, 1, 0).total();
   model.vocab_size = 4 * layer / (model.hidden_size * 2) / 64 * 64;
   const auto plan = PlanPlacement(model, devices, options);
   EXPECT_THAT(Layers(*plan), ElementsAre(5, 5, 2)) << "a head as heavy as almost four layers";
@@ -352,7 +357,7 @@ TEST(PlacementTest, WithRoomForAllTheWorkIsEven) {
 }
 
 TEST(PlacementTest, KvRoomStopsWhereNobodyCanUseMore) {
-  const ModelConfig model = TinyModel(2);
+  const model::ModelConfig model = tests::TinyModel(2);
   PlacementOptions options = Small();
   const std::vector<DeviceSpec> devices = Devices({64 * kGiB});
   EXPECT_EQ(PlanPlacement(model, devices, options)->kv_tokens(), 2 * 4096);
@@ -363,7 +368,7 @@ TEST(PlacementTest, KvRoomStopsWhereNobodyCanUseMore) {
 }
 
 TEST(PlacementTest, IsTheSameEveryTime) {
-  const ModelConfig model = TinyModel(40, 5000);
+  const model::ModelConfig model = tests::TinyModel(40, 5000);
   const std::vector<DeviceSpec> devices = Devices({5'000'000, 9'000'000, 7'000'000});
   const auto once = PlanPlacement(model, devices, Small());
   const auto again = PlanPlacement(model, devices, Small());
@@ -373,7 +378,7 @@ TEST(PlacementTest, IsTheSameEveryTime) {
 }
 
 TEST(PlacementTest, RefusalNamesTheLackAndWhatWouldFit) {
-  const ModelConfig model = TinyModel(20, 1000);
+  const model::ModelConfig model = tests::TinyModel(20, 1000);
   const PlacementOptions options = Small();
   const auto refused = PlanPlacement(model, Devices({600'000, 500'000}), options);
   ASSERT_TRUE(absl::IsResourceExhausted(refused.status()));
@@ -389,7 +394,8 @@ TEST(PlacementTest, RefusalNamesTheLackAndWhatWouldFit) {
 TEST(PlacementTest, WhatWouldFitFits) {
   Random random(7);
   for (int round = 0; round < 50; ++round) {
-    const ModelConfig model = TinyModel(random.Between(3, 30), random.Between(100, 5000));
+    const model::ModelConfig model =
+        tests::TinyModel(random.Between(3, 30), random.Between(100, 5000));
     const PlacementOptions options = Small();
     const auto refused = PlanPlacement(model, Devices({100'000, 100'000}), options);
     ASSERT_FALSE(refused.ok());
@@ -406,7 +412,7 @@ TEST(PlacementTest, WhatWouldFitFits) {
 }
 
 TEST(PlacementTest, Overrides) {
-  const ModelConfig model = TinyModel(10);
+  const model::ModelConfig model = tests::TinyModel(10);
   PlacementOptions options = Small();
   const std::vector<DeviceSpec> devices = Devices({kGiB, kGiB});
   options.layers = {3, 7};
@@ -428,7 +434,7 @@ TEST(PlacementTest, Overrides) {
 }
 
 TEST(PlacementTest, CountsOfDevices) {
-  const ModelConfig model = TinyModel(3);
+  const model::ModelConfig model = tests::TinyModel(3);
   EXPECT_TRUE(absl::IsInvalidArgument(PlanPlacement(model, {}, Small()).status()));
   EXPECT_THAT(PlanPlacement(model, Devices({kGiB, kGiB, kGiB, kGiB}), Small()).status().ToString(),
               HasSubstr("4 stages, but the model has only 3 layers"));
@@ -441,12 +447,12 @@ TEST(PlacementTest, CountsOfDevices) {
 }
 
 TEST(PlacementTest, NoMemoryAtAll) {
-  const ModelConfig model = TinyModel(3);
+  const model::ModelConfig model = tests::TinyModel(3);
   EXPECT_TRUE(absl::IsResourceExhausted(PlanPlacement(model, Devices({0, -5}), Small()).status()));
 }
 
 TEST(PlacementTest, SmallestStage) {
-  const ModelConfig model = TinyModel(3);
+  const model::ModelConfig model = tests::TinyModel(3);
   const int64_t least = SmallestStageBytes(model, Small());
   EXPECT_GT(least, 0);
   // The middle one of three stages fits exactly that, with one block.
@@ -457,7 +463,7 @@ TEST(PlacementTest, SmallestStage) {
 }
 
 TEST(PlacementTest, ThousandLayersAreFast) {
-  const ModelConfig model = TinyModel(1000, 50'000);
+  const model::ModelConfig model = tests::TinyModel(1000, 50'000);
   std::vector<int64_t> memory;
   for (int i = 0; i < 500; ++i) memory.push_back(20'000'000 + i * 10'000);
   const auto begin = std::chrono::steady_clock::now();
@@ -471,10 +477,10 @@ TEST(PlacementTest, ThousandLayersAreFast) {
 
 class RealModelTest : public testing::Test {
  protected:
-  static absl::StatusOr<ModelConfig> Load(const std::string& name) {
+  static absl::StatusOr<model::ModelConfig> Load(const std::string& name) {
     const char* const data = std::getenv("TUTTI_TESTDATA");
     if (data == nullptr) return absl::NotFoundError("TUTTI_TESTDATA is not set");
-    return LoadModelConfig(std::string(data) + "/configs/" + name);
+    return model::LoadModelConfig(std::string(data) + "/configs/" + name);
   }
 };
 
@@ -510,4 +516,4 @@ TEST_F(RealModelTest, TiedHeadIsHeldByBothEnds) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::placement

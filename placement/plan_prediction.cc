@@ -4,7 +4,7 @@
 
 #include "placement/placement_split.h"
 
-namespace tutti {
+namespace tutti::placement {
 
 double PredictStageSeconds(const StagePlan& stage, const StepLoad& load, const LinkSpeed& link) {
   if (!stage.speed.known()) return 0;
@@ -47,4 +47,4 @@ PlanPrediction Predict(const PlacementPlan& plan, const PlacementOptions& option
   return result;
 }
 
-}  // namespace tutti
+}  // namespace tutti::placement

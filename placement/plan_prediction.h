@@ -9,7 +9,7 @@
 
 #include "placement/placement.h"
 
-namespace tutti {
+namespace tutti::placement {
 
 struct StagePrediction {
   double seconds = 0;                     // of a step when all sequences decode
@@ -34,4 +34,4 @@ PlanPrediction Predict(const PlacementPlan& plan, const PlacementOptions& option
 // One step through one stage; 0 where the speed is unknown.
 double PredictStageSeconds(const StagePlan& stage, const StepLoad& load, const LinkSpeed& link);
 
-}  // namespace tutti
+}  // namespace tutti::placement

@@ -5,18 +5,19 @@
 
 #include "model/partition.h"
 
-namespace tutti {
+namespace tutti::placement {
 namespace {
 
 // Of the rank that holds most: shares may be uneven.
-double BytesOf(const ModelConfig& model, int ranks, int64_t layers, bool has_head) {
-  const StageShare share{.first_layer = has_head ? model.num_layers - layers : 0,
-                         .num_layers = layers,
-                         .has_embedding = false,
-                         .has_head = has_head};
+double BytesOf(const model::ModelConfig& model, int ranks, int64_t layers, bool has_head) {
+  const model::StageShare share{.first_layer = has_head ? model.num_layers - layers : 0,
+                                .num_layers = layers,
+                                .has_embedding = false,
+                                .has_head = has_head};
   int64_t most = 0;
   for (int rank = 0; rank < ranks; ++rank) {
-    most = std::max(most, ComputeShardBytes(model, share, ranks, rank, kUnpacked).total());
+    most = std::max(most,
+                    model::ComputeShardBytes(model, share, ranks, rank, model::kUnpacked).total());
   }
   return static_cast<double>(most);
 }
@@ -28,7 +29,7 @@ DeviceSpeed SlowerOf(const DeviceSpeed& a, const DeviceSpeed& b) {
           std::min(a.flops_per_second, b.flops_per_second)};
 }
 
-StepCost StepCostOf(const ModelConfig& model, int ranks, bool has_head, bool is_last) {
+StepCost StepCostOf(const model::ModelConfig& model, int ranks, bool has_head, bool is_last) {
   const auto element = static_cast<double>(DTypeBytes(model.dtype));
   StepCost cost;
   if (has_head) {
@@ -40,11 +41,11 @@ StepCost StepCostOf(const ModelConfig& model, int ranks, bool has_head, bool is_
   if (model.has_experts()) {
     int64_t width = 0;
     for (int rank = 0; rank < ranks; ++rank) {
-      width = std::max(width, WidthsOfRank(model, ranks, rank).intermediate);
+      width = std::max(width, model::WidthsOfRank(model, ranks, rank).intermediate);
     }
     int64_t experts = 0;  // of the rank that has most
     for (int rank = 0; rank < ranks; ++rank) {
-      experts = std::max(experts, ExpertsOfRank(model, ranks, rank).size());
+      experts = std::max(experts, model::ExpertsOfRank(model, ranks, rank).size());
     }
     cost.experts = static_cast<double>(experts);
     cost.experts_per_row = static_cast<double>(model.experts_per_token) * cost.experts /
@@ -54,8 +55,8 @@ StepCost StepCostOf(const ModelConfig& model, int ranks, bool has_head, bool is_
     cost.layer_bytes = std::max(0.0, cost.layer_bytes - cost.experts * cost.expert_bytes);
     cost.layer_flops = 2 * (cost.layer_bytes + cost.experts_per_row * cost.expert_bytes) / element;
   }
-  const StageShare layer{.first_layer = 0, .num_layers = 1};
-  cost.kv_bytes = static_cast<double>(KvBytesPerToken(model, layer, ranks));
+  const model::StageShare layer{.first_layer = 0, .num_layers = 1};
+  cost.kv_bytes = static_cast<double>(model::KvBytesPerToken(model, layer, ranks));
   // Two products with every key and value, each a multiply-add.
   cost.attention_flops = 4 * static_cast<double>(model.q_width()) / ranks;
   const auto hidden = static_cast<double>(model.hidden_size);
@@ -93,4 +94,4 @@ double HopSeconds(const StepCost& cost, double rows, const LinkSpeed& link) {
   return link.latency_seconds + rows * cost.hop_bytes / link.bytes_per_second;
 }
 
-}  // namespace tutti
+}  // namespace tutti::placement

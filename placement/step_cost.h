@@ -9,7 +9,7 @@
 
 #include "model/model_config.h"
 
-namespace tutti {
+namespace tutti::placement {
 
 // What one device can do. 0: unknown.
 struct DeviceSpeed {
@@ -62,7 +62,7 @@ struct StepCost {
 };
 
 // REQUIRES: `model` takes `ranks` ranks (CheckRanks)
-StepCost StepCostOf(const ModelConfig& model, int ranks, bool has_head, bool is_last);
+StepCost StepCostOf(const model::ModelConfig& model, int ranks, bool has_head, bool is_last);
 
 // Seconds one stage of `layers` layers takes for one step.
 double StageSeconds(const StepCost& cost, double layers, const StepLoad& load,
@@ -71,4 +71,4 @@ double StageSeconds(const StepCost& cost, double layers, const StepLoad& load,
 // Seconds an activation of `rows` rows is on its way to the next stage.
 double HopSeconds(const StepCost& cost, double rows, const LinkSpeed& link);
 
-}  // namespace tutti
+}  // namespace tutti::placement

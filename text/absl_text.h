@@ -5,9 +5,9 @@
 
 #include "absl/strings/string_view.h"
 
-namespace tutti {
+namespace tutti::text {
 
 // For absl::StrCat and its kin.
 inline absl::string_view Absl(std::string_view text) { return {text.data(), text.size()}; }
 
-}  // namespace tutti
+}  // namespace tutti::text

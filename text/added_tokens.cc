@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace tutti {
+namespace tutti::text {
 
 AddedTokenMatcher::AddedTokenMatcher(std::vector<AddedToken> tokens)
     : tokens_(std::move(tokens)), nodes_(1), first_bytes_(256, false) {
@@ -36,4 +36,4 @@ size_t AddedTokenMatcher::SkipTo(std::string_view text, size_t begin) const {
   return begin;
 }
 
-}  // namespace tutti
+}  // namespace tutti::text

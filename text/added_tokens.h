@@ -10,7 +10,7 @@
 #include "absl/container/inlined_vector.h"
 #include "base/ids.h"
 
-namespace tutti {
+namespace tutti::text {
 
 struct AddedToken {
   std::string content;  // valid UTF-8, not empty
@@ -51,4 +51,4 @@ class AddedTokenMatcher {
   std::vector<bool> first_bytes_;  // [256]
 };
 
-}  // namespace tutti
+}  // namespace tutti::text

@@ -1,6 +1,6 @@
 #include "text/builtin_templates.h"
 
-namespace tutti {
+namespace tutti::text {
 
 // <|text_break|>: text_break.h. Tags are written so that no line end outside of strings is output.
 const std::string_view kQwenChatTemplate = R"(
@@ -69,4 +69,4 @@ const std::string_view kChatGlmTemplate = R"(
 {%- endif -%}
 )";
 
-}  // namespace tutti
+}  // namespace tutti::text

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-namespace tutti {
+namespace tutti::text {
 
 // How the original Qwen joins a conversation (make_context in its qwen_generation_utils.py): ChatML
 // with every part tokenized by itself, nothing behind the last <|im_end|>, and a system message
@@ -18,4 +18,4 @@ extern const std::string_view kQwenChatTemplate;
 // tokenizer_config.json publishes spells roles as text and puts a space that is none.
 extern const std::string_view kChatGlmTemplate;
 
-}  // namespace tutti
+}  // namespace tutti::text

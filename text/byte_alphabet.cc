@@ -5,7 +5,7 @@
 
 #include "text/unicode.h"
 
-namespace tutti {
+namespace tutti::text {
 namespace {
 
 // Bytes that are printable in Latin-1 stand for themselves; the other 68 follow from U+0100 in
@@ -69,4 +69,4 @@ std::optional<char> FallbackByte(std::string_view spelled) {
   return static_cast<char>(high * 16 + low);
 }
 
-}  // namespace tutti
+}  // namespace tutti::text

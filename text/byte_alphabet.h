@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace tutti {
+namespace tutti::text {
 
 // "Ġthe" -> " the". Nothing when a character stands for no byte or the text is not UTF-8.
 std::optional<std::string> BytesFromAlphabet(std::string_view spelled);
@@ -17,4 +17,4 @@ std::string AlphabetFromBytes(std::string_view bytes);
 // "<0x0A>" -> "\n". Nothing for all other spellings.
 std::optional<char> FallbackByte(std::string_view spelled);
 
-}  // namespace tutti
+}  // namespace tutti::text

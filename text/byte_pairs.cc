@@ -9,7 +9,7 @@
 #include "text/absl_text.h"
 #include "text/unicode.h"
 
-namespace tutti {
+namespace tutti::text {
 namespace {
 
 // Up to this many bytes, looking at all pairs for each merge beats a queue. Words are rarely
@@ -162,4 +162,4 @@ void BytePairs::EncodeLong(std::string_view piece, std::vector<TokenId>* ids) co
   for (uint32_t i = 0; i < count; i = symbols.next[i]) Emit(symbols.token[i], ids);
 }
 
-}  // namespace tutti
+}  // namespace tutti::text

@@ -12,7 +12,7 @@
 #include "base/ids.h"
 #include "text/vocabulary.h"
 
-namespace tutti {
+namespace tutti::text {
 
 // Immutable.  Thread: any.
 class BytePairs {
@@ -69,4 +69,4 @@ class BytePairs {
   absl::flat_hash_map<std::string, TokenId> tokenless_ids_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::text

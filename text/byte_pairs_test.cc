@@ -9,7 +9,7 @@
 #include "text/byte_alphabet.h"
 #include "text/limits.h"
 
-namespace tutti {
+namespace tutti::text {
 namespace {
 
 using testing::ElementsAre;
@@ -173,4 +173,4 @@ TEST(ByteAlphabetTest, SpellsEveryByteAndReadsItBack) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::text

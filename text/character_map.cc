@@ -6,7 +6,7 @@
 #include "text/limits.h"
 #include "text/unicode.h"
 
-namespace tutti {
+namespace tutti::text {
 namespace {
 
 constexpr size_t kUnitBytes = 4;
@@ -94,4 +94,4 @@ std::string CharacterMap::Apply(std::string_view text) const {
   return mapped;
 }
 
-}  // namespace tutti
+}  // namespace tutti::text

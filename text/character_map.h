@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace tutti {
+namespace tutti::text {
 
 // normalizer_spec.precompiled_charsmap: the length of a double array in 4 bytes, little endian; the
 // array, 4 bytes a unit, in the layout of darts-clone; then the replacements, each with a zero byte
@@ -38,4 +38,4 @@ class CharacterMap {
   std::string targets_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::text

@@ -14,7 +14,7 @@
 #include "text/text_file.h"
 #include "text/tokenizer_spec.h"
 
-namespace tutti {
+namespace tutti::text {
 namespace {
 
 using jinja::Value;
@@ -167,4 +167,4 @@ absl::StatusOr<ChatTemplate> LoadChatTemplate(const std::filesystem::path& model
   return parsed;
 }
 
-}  // namespace tutti
+}  // namespace tutti::text

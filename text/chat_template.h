@@ -14,7 +14,7 @@
 #include "absl/time/time.h"
 #include "text/segment.h"
 
-namespace tutti {
+namespace tutti::text {
 
 namespace jinja {
 struct Template;
@@ -75,4 +75,4 @@ class ChatTemplate {
 // Errors: NotFound when the model has none; otherwise as Parse and ReadTextFile, naming the file.
 absl::StatusOr<ChatTemplate> LoadChatTemplate(const std::filesystem::path& model_dir);
 
-}  // namespace tutti
+}  // namespace tutti::text

@@ -7,10 +7,10 @@
 #include <thread>
 #include <vector>
 
-#include "text/limits.h"
 #include "base/files_testing.h"
+#include "text/limits.h"
 
-namespace tutti {
+namespace tutti::text {
 namespace {
 
 using nlohmann::json;
@@ -175,4 +175,4 @@ TEST(LoadChatTemplateTest, RefusesNamingTheFile) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::text

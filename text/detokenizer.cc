@@ -4,7 +4,7 @@
 
 #include "text/unicode.h"
 
-namespace tutti {
+namespace tutti::text {
 
 std::string Detokenizer::Push(TokenId token) {
   std::optional<std::string_view> bytes =
@@ -32,4 +32,4 @@ std::string Detokenizer::Finish() {
   return std::string(kReplacementCharacter);
 }
 
-}  // namespace tutti
+}  // namespace tutti::text

@@ -7,7 +7,7 @@
 #include "base/ids.h"
 #include "text/tokenizer.h"
 
-namespace tutti {
+namespace tutti::text {
 
 // The text pushed out, joined, is what Python's bytes.decode("utf-8", errors="replace") makes of
 // the joined bytes of the tokens, whatever way they fall: a token may hold half a character. Ids
@@ -39,4 +39,4 @@ class Detokenizer {
   std::string held_;  // the beginning of a character
 };
 
-}  // namespace tutti
+}  // namespace tutti::text

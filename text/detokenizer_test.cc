@@ -9,7 +9,7 @@
 #include "text/text_testing.h"
 #include "text/unicode.h"
 
-namespace tutti {
+namespace tutti::text {
 namespace {
 
 // Python's bytes.decode("utf-8", errors="replace") over everything at once.
@@ -87,4 +87,4 @@ TEST(DetokenizerTest, PiecesJoinedAreTheWholeAndEachIsValid) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::text

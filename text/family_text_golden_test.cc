@@ -7,14 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "base/files_testing.h"
 #include "text/chat_template.h"
 #include "text/detokenizer.h"
-#include "base/files_testing.h"
 #include "text/text_testing.h"
 #include "text/tokenizer.h"
 #include "text/unicode.h"
 
-namespace tutti {
+namespace tutti::text {
 namespace {
 
 using nlohmann::ordered_json;
@@ -146,4 +146,4 @@ TEST(FamilyTextTest, NoCommandComesFromMessages) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::text

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace tutti {
+namespace tutti::text {
 
 // Longest text one call encodes. The longest context we know of is 262,144 tokens (Qwen3-2507) and
 // a token of ordinary text is about 4 bytes; 32 MiB is 32 times that, so it never limits a prompt
@@ -85,4 +85,4 @@ inline constexpr size_t kTemplateOutputBytesMax = kEncodeBytesMax;
 inline constexpr int64_t kTemplateStepsMax = 20'000'000;
 inline constexpr int64_t kTemplateBytesPerStep = 16;
 
-}  // namespace tutti
+}  // namespace tutti::text

@@ -11,7 +11,7 @@
 #include "text/limits.h"
 #include "text/unicode.h"
 
-namespace tutti {
+namespace tutti::text {
 namespace {
 
 class RuleMaker {
@@ -75,4 +75,4 @@ absl::StatusOr<BytePairs::Rules> RulesFromRanks(const Vocabulary& vocabulary,
   return maker.Take();
 }
 
-}  // namespace tutti
+}  // namespace tutti::text

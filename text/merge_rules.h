@@ -8,7 +8,7 @@
 #include "text/byte_pairs.h"
 #include "text/vocabulary.h"
 
-namespace tutti {
+namespace tutti::text {
 
 // A token that no merge makes.
 inline constexpr uint32_t kNeverMerged = UINT32_MAX;
@@ -24,4 +24,4 @@ absl::StatusOr<BytePairs::Rules> RulesFromRanks(const Vocabulary& vocabulary,
                                                 const std::vector<uint32_t>& ranks,
                                                 bool from_characters);
 
-}  // namespace tutti
+}  // namespace tutti::text

@@ -12,7 +12,7 @@
 #include "text/limits.h"
 #include "text/split_pattern.h"
 
-namespace tutti {
+namespace tutti::text {
 namespace {
 
 std::string ErrorText(int code) {
@@ -147,4 +147,4 @@ absl::Status Pretokenizer::SplitFrom(size_t level, std::string_view text,
   return absl::OkStatus();
 }
 
-}  // namespace tutti
+}  // namespace tutti::text

@@ -8,7 +8,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 
-namespace tutti {
+namespace tutti::text {
 
 // A list of splits, each applied to the pieces of the one before. A split isolates every match of
 // its pattern and every stretch between matches. Immutable.  Thread: any.
@@ -48,4 +48,4 @@ class Pretokenizer {
   Spaces spaces_;  // where there are no patterns
 };
 
-}  // namespace tutti
+}  // namespace tutti::text

@@ -9,7 +9,7 @@
 #include "text/limits.h"
 #include "text/split_pattern.h"
 
-namespace tutti {
+namespace tutti::text {
 namespace {
 
 using testing::ElementsAre;
@@ -126,4 +126,4 @@ TEST(PretokenizerTest, BacktrackingIsBounded) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::text

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace tutti {
+namespace tutti::text {
 
 // A rendered chat prompt is a list of these. Only text written by the template itself may become
 // special tokens; what a user wrote stays ordinary text even where it spells one ("<|im_end|>").
@@ -15,4 +15,4 @@ struct Segment {
   bool operator==(const Segment&) const = default;
 };
 
-}  // namespace tutti
+}  // namespace tutti::text

@@ -20,7 +20,7 @@
 #include "text/unicode.h"
 #include "text/wire_reader.h"
 
-namespace tutti {
+namespace tutti::text {
 namespace {
 
 using Field = WireReader::Field;
@@ -276,4 +276,4 @@ absl::StatusOr<TokenizerSpec> ParseSentencepiece(std::string_view message) {
   return spec;
 }
 
-}  // namespace tutti
+}  // namespace tutti::text

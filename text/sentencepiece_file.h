@@ -6,7 +6,7 @@
 #include "absl/status/statusor.h"
 #include "text/tokenizer_spec.h"
 
-namespace tutti {
+namespace tutti::text {
 
 // The pieces of a ModelProto (sentencepiece_model.proto). Its unknown and control pieces become
 // special tokens, user defined ones added tokens that any text may spell.
@@ -16,4 +16,4 @@ namespace tutti {
 // is not known here.
 absl::StatusOr<TokenizerSpec> ParseSentencepiece(std::string_view model);
 
-}  // namespace tutti
+}  // namespace tutti::text

@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_format.h"
 
-namespace tutti {
+namespace tutti::text {
 
 // Writes the wire format of protocol buffers.
 class WireWriter {
@@ -121,4 +121,4 @@ inline TinySentencepiece MakeTinySentencepiece(const std::vector<std::string>& w
   return model;
 }
 
-}  // namespace tutti
+}  // namespace tutti::text

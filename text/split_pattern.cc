@@ -9,7 +9,7 @@
 #include "text/limits.h"
 #include "text/unicode.h"
 
-namespace tutti {
+namespace tutti::text {
 namespace {
 
 // Unicode White_Space, which is \s of Oniguruma. PCRE2's \s also takes U+180E.
@@ -199,4 +199,4 @@ absl::StatusOr<std::string> TranslateSplitPattern(std::string_view pattern) {
   return Translator(pattern).Run();
 }
 
-}  // namespace tutti
+}  // namespace tutti::text

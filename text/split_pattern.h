@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace tutti {
+namespace tutti::text {
 
 // The split of Qwen2, 2.5 and 3, used where the files do not state one (vocab.json + merges.txt).
 inline constexpr std::string_view kQwen2SplitPattern =
@@ -25,4 +25,4 @@ inline constexpr std::string_view kByteLevelSplitPattern =
 // Errors: InvalidArgument naming the construct and its offset.
 absl::StatusOr<std::string> TranslateSplitPattern(std::string_view pattern);
 
-}  // namespace tutti
+}  // namespace tutti::text

@@ -7,7 +7,7 @@
 #include "text/limits.h"
 #include "text/unicode.h"
 
-namespace tutti {
+namespace tutti::text {
 
 absl::StatusOr<StopMatcher> StopMatcher::Create(const std::vector<std::string>& stops,
                                                 bool include_stop) {
@@ -107,4 +107,4 @@ std::string StopMatcher::Finish() {
   return text;
 }
 
-}  // namespace tutti
+}  // namespace tutti::text

@@ -9,7 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 
-namespace tutti {
+namespace tutti::text {
 
 // The first stop string to be complete ends the text; of several that end at the same character,
 // the longest. So the result depends on the text alone, not on how it was cut into tokens. Time per
@@ -64,4 +64,4 @@ class StopMatcher {
   bool stopped_ = false;
 };
 
-}  // namespace tutti
+}  // namespace tutti::text

@@ -10,7 +10,7 @@
 #include "text/limits.h"
 #include "text/unicode.h"
 
-namespace tutti {
+namespace tutti::text {
 namespace {
 
 using testing::HasSubstr;
@@ -142,4 +142,4 @@ TEST(StopMatcherTest, Refuses) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::text

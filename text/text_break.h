@@ -6,7 +6,7 @@
 #include "base/ids.h"
 #include "text/added_tokens.h"
 
-namespace tutti {
+namespace tutti::text {
 
 // Some models were trained on prompts whose parts were tokenized one by one: ChatGLM3 and the
 // original Qwen encode a message's head and its content apart, so that no token spans both. Their
@@ -19,4 +19,4 @@ inline AddedToken TextBreak() {
   return {.content = std::string(kTextBreak), .id = kTextBreakId, .special = true};
 }
 
-}  // namespace tutti
+}  // namespace tutti::text

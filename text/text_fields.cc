@@ -6,7 +6,7 @@
 #include "base/status.h"
 #include "text/absl_text.h"
 
-namespace tutti {
+namespace tutti::text {
 
 using nlohmann::json;
 
@@ -76,4 +76,4 @@ absl::Status TextFields::MustBe(std::string_view name, std::initializer_list<jso
   return RefuseField(Path(name), absl::StrCat("value ", ShownJson(value), " is not supported"));
 }
 
-}  // namespace tutti
+}  // namespace tutti::text

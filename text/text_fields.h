@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace tutti {
+namespace tutti::text {
 
 // "field: why".
 absl::Status RefuseField(std::string_view field, std::string_view why);
@@ -44,4 +44,4 @@ class TextFields {
   std::string path_;  // "" for a document whose members need no prefix
 };
 
-}  // namespace tutti
+}  // namespace tutti::text

@@ -7,7 +7,7 @@
 #include "base/status.h"
 #include "text/limits.h"
 
-namespace tutti {
+namespace tutti::text {
 
 using nlohmann::json;
 
@@ -55,4 +55,4 @@ absl::StatusOr<json> ReadJsonFile(const std::filesystem::path& path, size_t byte
   return value;
 }
 
-}  // namespace tutti
+}  // namespace tutti::text

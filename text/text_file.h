@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace tutti {
+namespace tutti::text {
 
 // The whole file. Errors, each naming the file: NotFound, InvalidArgument when it has more than
 // `bytes_max` bytes, Unavailable when reading fails.
@@ -17,4 +17,4 @@ absl::StatusOr<std::string> ReadTextFile(const std::filesystem::path& path, size
 // deeper than kTextJsonDepthMax.
 absl::StatusOr<nlohmann::json> ReadJsonFile(const std::filesystem::path& path, size_t bytes_max);
 
-}  // namespace tutti
+}  // namespace tutti::text

@@ -11,15 +11,15 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/files_testing.h"
 #include "base/random.h"
 #include "text/chat_template.h"
 #include "text/detokenizer.h"
-#include "base/files_testing.h"
 #include "text/text_testing.h"
 #include "text/tokenizer.h"
 #include "text/unicode.h"
 
-namespace tutti {
+namespace tutti::text {
 namespace {
 
 using nlohmann::ordered_json;
@@ -267,4 +267,4 @@ TEST(TemplateGoldenTest, NoSpecialTokenComesFromMessages) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::text

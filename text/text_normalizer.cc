@@ -2,7 +2,7 @@
 
 #include "text/unicode.h"
 
-namespace tutti {
+namespace tutti::text {
 namespace {
 
 constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581
@@ -68,4 +68,4 @@ bool TextNormalizer::ChangesText() const {
          options_.collapse_spaces || AddsSpace();
 }
 
-}  // namespace tutti
+}  // namespace tutti::text

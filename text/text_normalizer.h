@@ -8,7 +8,7 @@
 
 #include "text/character_map.h"
 
-namespace tutti {
+namespace tutti::text {
 
 // Text is normalized in stretches: what lies between two added tokens. Immutable.  Thread: any.
 class TextNormalizer {
@@ -48,4 +48,4 @@ class TextNormalizer {
   Options options_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::text

@@ -14,7 +14,7 @@
 #include "text/tokenizer.h"
 #include "text/tokenizer_spec.h"
 
-namespace tutti {
+namespace tutti::text {
 
 inline std::string SourceDir() {
   const char* dir = std::getenv("TUTTI_SOURCE_DIR");
@@ -99,4 +99,4 @@ inline nlohmann::json TinyTokenizerJson() {
             {"merges", merges}}}};
 }
 
-}  // namespace tutti
+}  // namespace tutti::text

@@ -12,7 +12,7 @@
 #include "text/split_pattern.h"
 #include "text/text_break.h"
 
-namespace tutti {
+namespace tutti::text {
 namespace {
 
 constexpr std::string_view kFile = "qwen.tiktoken";
@@ -95,4 +95,4 @@ absl::StatusOr<TokenizerSpec> ParseQwenTiktoken(std::string_view text) {
   return spec;
 }
 
-}  // namespace tutti
+}  // namespace tutti::text

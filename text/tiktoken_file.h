@@ -6,7 +6,7 @@
 #include "absl/status/statusor.h"
 #include "text/tokenizer_spec.h"
 
-namespace tutti {
+namespace tutti::text {
 
 // One token a line: its bytes in base64, a space, its rank, which is its id; in order of rank. The
 // special tokens are not in the file. They follow the ordinary ones, as Qwen's tokenization_qwen.py
@@ -15,4 +15,4 @@ namespace tutti {
 // Errors: InvalidArgument "qwen.tiktoken:LINE: ...".
 absl::StatusOr<TokenizerSpec> ParseQwenTiktoken(std::string_view text);
 
-}  // namespace tutti
+}  // namespace tutti::text

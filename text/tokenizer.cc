@@ -13,7 +13,7 @@
 #include "text/text_break.h"
 #include "text/unicode.h"
 
-namespace tutti {
+namespace tutti::text {
 namespace {
 
 // The order in which user and template text alternate in a joined prompt.
@@ -322,4 +322,4 @@ std::optional<TokenId> Tokenizer::SpecialId(std::string_view name) const {
   return std::nullopt;
 }
 
-}  // namespace tutti
+}  // namespace tutti::text

@@ -19,7 +19,7 @@
 #include "text/text_normalizer.h"
 #include "text/tokenizer_spec.h"
 
-namespace tutti {
+namespace tutti::text {
 
 // Gives the ids HuggingFace tokenizers gives (checked against it by tests/golden/text), with one
 // difference made on purpose: special tokens are never recognised in what a user wrote. Added
@@ -92,4 +92,4 @@ class Tokenizer {
   TokenId vocab_size_ = 0;
 };
 
-}  // namespace tutti
+}  // namespace tutti::text

@@ -12,7 +12,7 @@
 #include "text/unicode.h"
 #include "text/vocabulary_json.h"
 
-namespace tutti {
+namespace tutti::text {
 namespace {
 
 using nlohmann::json;
@@ -403,4 +403,4 @@ absl::StatusOr<TokenizerSpec> ParseVocabAndMerges(std::string_view vocab_json,
   return spec;
 }
 
-}  // namespace tutti
+}  // namespace tutti::text

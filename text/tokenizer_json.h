@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "text/tokenizer_spec.h"
 
-namespace tutti {
+namespace tutti::text {
 
 // Two kinds of byte pair encoding: with a ByteLevel pre-tokenizer, as in Qwen2 and Llama 3; and
 // with byte_fallback, as transformers writes sentencepiece models such as Llama 2's, where either
@@ -29,4 +29,4 @@ absl::StatusOr<TokenizerSpec> ParseVocabAndMerges(std::string_view vocab_json,
 absl::Status ReadAddedToken(const nlohmann::json& value, const std::string& path,
                             std::optional<int64_t> id, TokenizerSpec* spec);
 
-}  // namespace tutti
+}  // namespace tutti::text

@@ -11,12 +11,12 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "base/files_testing.h"
 #include "text/character_map.h"
 #include "text/detokenizer.h"
 #include "text/limits.h"
 #include "text/sentencepiece_file.h"
 #include "text/sentencepiece_testing.h"
-#include "base/files_testing.h"
 #include "text/text_break.h"
 #include "text/text_testing.h"
 #include "text/tiktoken_file.h"
@@ -24,7 +24,7 @@
 #include "text/tokenizer_json.h"
 #include "text/unicode.h"
 
-namespace tutti {
+namespace tutti::text {
 namespace {
 
 using nlohmann::json;
@@ -483,4 +483,4 @@ TEST(LlamaJsonTest, ByteLevelWithWholeWordsAndABeginning) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::text

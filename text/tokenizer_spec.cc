@@ -15,7 +15,7 @@
 #include "text/tiktoken_file.h"
 #include "text/tokenizer_json.h"
 
-namespace tutti {
+namespace tutti::text {
 namespace {
 
 using nlohmann::json;
@@ -175,4 +175,4 @@ absl::StatusOr<TokenizerSpec> ReadTokenizerSpec(const std::filesystem::path& mod
   return spec;
 }
 
-}  // namespace tutti
+}  // namespace tutti::text

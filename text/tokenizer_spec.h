@@ -12,7 +12,7 @@
 #include "text/added_tokens.h"
 #include "text/text_normalizer.h"
 
-namespace tutti {
+namespace tutti::text {
 
 // How a vocabulary spells the text of a token.
 enum class Spelling {
@@ -57,4 +57,4 @@ absl::StatusOr<TokenizerKind> FindTokenizerKind(const std::filesystem::path& mod
 // Errors: as FindTokenizerKind; InvalidArgument naming file and field.
 absl::StatusOr<TokenizerSpec> ReadTokenizerSpec(const std::filesystem::path& model_dir);
 
-}  // namespace tutti
+}  // namespace tutti::text

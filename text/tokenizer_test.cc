@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/files_testing.h"
 #include "base/random.h"
 #include "text/limits.h"
-#include "base/files_testing.h"
 #include "text/text_testing.h"
 #include "text/tokenizer_json.h"
 #include "text/unicode.h"
 
-namespace tutti {
+namespace tutti::text {
 namespace {
 
 using nlohmann::json;
@@ -430,4 +430,4 @@ TEST(TokenizerFilesTest, RefusesBadVocabAndMergesNamingTheLine) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::text

@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 
-namespace tutti {
+namespace tutti::text {
 namespace {
 
 // Every code point below this one is its own NFC and composes with nothing before it.
@@ -183,4 +183,4 @@ size_t CountCharacters(std::string_view text) {
                        [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
 }
 
-}  // namespace tutti
+}  // namespace tutti::text

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace tutti {
+namespace tutti::text {
 
 // What stands at the beginning of some bytes. Ill-formed bytes are cut as Unicode recommends and
 // Python and Rust do: the longest prefix that could begin a character ("maximal subpart") is one
@@ -46,4 +46,4 @@ char32_t LowerCase(char32_t code_point);
 // The number of characters in valid UTF-8.
 size_t CountCharacters(std::string_view text);
 
-}  // namespace tutti
+}  // namespace tutti::text

@@ -6,7 +6,7 @@
 
 #include "base/random.h"
 
-namespace tutti {
+namespace tutti::text {
 namespace {
 
 // Each unit as a letter: c character, x invalid, i incomplete, with its length.
@@ -123,4 +123,4 @@ TEST(CharacterTest, Counts) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::text

@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "text/limits.h"
 
-namespace tutti {
+namespace tutti::text {
 
 absl::StatusOr<Vocabulary> Vocabulary::Create(std::vector<Entry> entries) {
   TokenId largest = -1;
@@ -80,4 +80,4 @@ std::optional<TokenId> Vocabulary::Find(std::string_view bytes) const {
   return found->second;
 }
 
-}  // namespace tutti
+}  // namespace tutti::text

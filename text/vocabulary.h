@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "base/ids.h"
 
-namespace tutti {
+namespace tutti::text {
 
 // The ordinary (not added) tokens of a vocabulary. Immutable.  Thread: any.
 class Vocabulary {
@@ -56,4 +56,4 @@ class Vocabulary {
   std::vector<TokenId> byte_tokens_;  // [256]
 };
 
-}  // namespace tutti
+}  // namespace tutti::text

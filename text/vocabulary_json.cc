@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "text/limits.h"
 
-namespace tutti {
+namespace tutti::text {
 namespace {
 
 using nlohmann::json;
@@ -188,4 +188,4 @@ absl::StatusOr<VocabularyJson> ParseVocabJson(std::string_view text) {
   return Parse(text, /*root_is_vocabulary=*/true);
 }
 
-}  // namespace tutti
+}  // namespace tutti::text

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace tutti {
+namespace tutti::text {
 
 struct VocabularyJson {
   std::vector<std::pair<std::string, int64_t>> vocabulary;
@@ -28,4 +28,4 @@ absl::StatusOr<VocabularyJson> ParseVocabularyJson(std::string_view text);
 // vocab.json: one object, token -> id.
 absl::StatusOr<VocabularyJson> ParseVocabJson(std::string_view text);
 
-}  // namespace tutti
+}  // namespace tutti::text

@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 
-namespace tutti {
+namespace tutti::text {
 namespace {
 
 constexpr int kTypeBits = 3;
@@ -67,4 +67,4 @@ absl::StatusOr<WireReader::Field> WireReader::Next() {
   }
 }
 
-}  // namespace tutti
+}  // namespace tutti::text

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace tutti {
+namespace tutti::text {
 
 // Thread: one at a time.
 class WireReader {
@@ -38,4 +38,4 @@ class WireReader {
   std::string_view rest_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::text

@@ -8,7 +8,7 @@
 #include "transport/limits.h"
 #include "transport/link_testing.h"
 
-namespace tutti {
+namespace tutti::transport {
 namespace {
 
 struct Ends {
@@ -127,4 +127,4 @@ TEST(InprocLinkTest, AcceptsNoMoreLinksThanTheLimit) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::transport

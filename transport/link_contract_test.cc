@@ -7,7 +7,7 @@
 #include "transport/limits.h"
 #include "transport/link_testing.h"
 
-namespace tutti {
+namespace tutti::transport {
 namespace {
 
 using ::testing::HasSubstr;
@@ -478,4 +478,4 @@ TEST_P(LinkContractTest, DestroyingTheNetworkClosesLinksThatAreStillHeld) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::transport

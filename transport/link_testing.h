@@ -18,7 +18,7 @@
 #include "transport/inproc_link.h"
 #include "transport/link.h"
 
-namespace tutti {
+namespace tutti::transport {
 
 inline constexpr std::chrono::seconds kPatience{20};
 
@@ -182,4 +182,4 @@ inline std::string FreshUnixAddress() {
          std::to_string(counter++);
 }
 
-}  // namespace tutti
+}  // namespace tutti::transport

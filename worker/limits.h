@@ -8,7 +8,7 @@
 
 #include "transport/limits.h"
 
-namespace tutti {
+namespace tutti::worker {
 
 // Activations are cut into whole rows of at most kPayloadChunkBytes together, so one row must fit:
 // 262,144 values of 32 bits, far above any hidden size.
@@ -149,4 +149,4 @@ inline constexpr int kProbePasses = 3;
 // A line of it has about 60 bytes: a machine of a thousand kinds of workers.
 inline constexpr size_t kSpeedFileBytesMax = 64 << 10;
 
-}  // namespace tutti
+}  // namespace tutti::worker

@@ -18,7 +18,7 @@
 #include "worker/limits.h"
 #include "worker/worker.h"
 
-namespace tutti {
+namespace tutti::worker {
 namespace {
 
 struct Flags {
@@ -235,6 +235,6 @@ int Main(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::worker
 
-int main(int argc, char** argv) { return tutti::Main(argc, argv); }
+int main(int argc, char** argv) { return tutti::worker::Main(argc, argv); }

@@ -8,7 +8,7 @@
 
 #include "worker/links/peer_table.h"
 
-namespace tutti {
+namespace tutti::worker {
 namespace {
 
 using ::testing::HasSubstr;
@@ -49,4 +49,4 @@ TEST(PeerTable, ReadsFiles) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::worker

@@ -19,7 +19,7 @@
 #include "kernels/cuda/emulated/nccl_emulated.h"
 #endif
 
-namespace tutti::testing {
+namespace tutti::worker {
 namespace {
 
 constexpr uint64_t kEpoch = 7;
@@ -27,7 +27,7 @@ constexpr uint64_t kEpoch = 7;
 class Outbox : public StageOutbox {
  public:
   void ToCoordinator(v1::Frame frame) override { to_coordinator.push_back(std::move(frame)); }
-  void ToNextStage(v1::Frame frame, Payload payload) override {
+  void ToNextStage(v1::Frame frame, transport::Payload payload) override {
     if (frame.activation().on_device()) ++on_device;
     for (StageWorker* worker : next) worker->OnActivationFrame(frame, payload);
   }
@@ -146,7 +146,7 @@ struct TestPipeline::Stage {
 
 TestPipeline::TestPipeline(const TestPipelineOptions& options)
     : options_(options), nccl_(MakeNccl(options)) {
-  auto config = LoadModelConfig(options.model_dir);
+  auto config = model::LoadModelConfig(options.model_dir);
   CHECK(config.ok()) << config.status();
   config_ = *config;
   std::vector<int32_t> layers = options.layers;
@@ -451,4 +451,4 @@ std::vector<std::vector<float>> TestPipeline::Logits(const std::vector<TokenId>&
   return logits;
 }
 
-}  // namespace tutti::testing
+}  // namespace tutti::worker

@@ -20,7 +20,7 @@ namespace tutti::kernels::cuda {
 class Nccl;
 }
 
-namespace tutti::testing {
+namespace tutti::worker {
 
 // The golden checkpoint called `name`, below tests/golden.
 std::string GoldenDir(const std::string& name);
@@ -84,7 +84,7 @@ class TestPipeline {
   // fault, or to its end; that step's result.
   v1::StepResult FirstFault(const std::vector<TokenId>& prompt, int32_t chunk);
 
-  const ModelConfig& config() const { return config_; }
+  const model::ModelConfig& config() const { return config_; }
   const v1::ShardReady& ready(size_t stage, int rank = 0) const { return ready_[stage][rank]; }
   kernels::CollectiveTraffic exchanged(size_t stage, int rank) const;
   kernels::LaunchCounts launches(size_t stage, int rank = 0) const;
@@ -103,7 +103,7 @@ class TestPipeline {
   v1::StepResult RunStep(v1::StepPlan plan);
 
   const TestPipelineOptions options_;
-  ModelConfig config_;
+  model::ModelConfig config_;
   SystemClock clock_;
   std::shared_ptr<kernels::cuda::Nccl> nccl_;  // of all workers; null: none
   std::vector<std::unique_ptr<Stage>> stages_;
@@ -114,4 +114,4 @@ class TestPipeline {
   std::vector<uint64_t> finished_;
 };
 
-}  // namespace tutti::testing
+}  // namespace tutti::worker

@@ -18,7 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "worker/links/link_collective.h"
 
-namespace tutti::testing {
+namespace tutti::worker {
 
 class TestRanks {
  public:
@@ -54,7 +54,7 @@ class TestRanks {
   class Port : public RankPort {
    public:
     Port(TestRanks* all, int rank) : all_(all), rank_(rank) {}
-    void Send(int rank, v1::Frame frame, Payload payload) override {
+    void Send(int rank, v1::Frame frame, transport::Payload payload) override {
       Received sent{std::move(frame), std::move(payload)};
       if (all_->meddle) all_->meddle(rank_, &sent);
       std::lock_guard lock(all_->mutex_);
@@ -91,4 +91,4 @@ class TestRanks {
   std::map<std::pair<int, int>, std::deque<RankPort::Received>> queues_;
 };
 
-}  // namespace tutti::testing
+}  // namespace tutti::worker

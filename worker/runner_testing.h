@@ -11,7 +11,7 @@
 #include "tutti/v1/peer.pb.h"
 #include "worker/stage_runner.h"
 
-namespace tutti::testing {
+namespace tutti::worker {
 
 // Rows wide enough that a step of four does not fit one chunk.
 inline constexpr int64_t kRowBytes = 400'000;
@@ -109,4 +109,4 @@ inline v1::Frame PlanFrame(uint64_t epoch, uint64_t step, const std::vector<int3
   return frame;
 }
 
-}  // namespace tutti::testing
+}  // namespace tutti::worker

@@ -14,7 +14,7 @@
 #include "worker/limits.h"
 #include "worker/transformer.h"
 
-namespace tutti {
+namespace tutti::worker {
 namespace {
 
 v1::Hello MakeHello(const WorkerOptions& options, const kernels::Backend& backend, int threads,
@@ -72,8 +72,9 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given
         absl::StrCat("worker id \"", options.worker_id, "\" does not match [A-Za-z0-9._-]{1,128}"));
   }
   const int threads = options.threads > 0 ? options.threads : CpuCount();
-  TUTTI_ASSIGN_OR_RETURN(const ModelConfig config, LoadModelConfig(options.model_dir));
-  TUTTI_ASSIGN_OR_RETURN(const std::string fingerprint, ModelFingerprint(options.model_dir));
+  TUTTI_ASSIGN_OR_RETURN(const model::ModelConfig config,
+                         model::LoadModelConfig(options.model_dir));
+  TUTTI_ASSIGN_OR_RETURN(const std::string fingerprint, model::ModelFingerprint(options.model_dir));
   std::unique_ptr<Worker> worker(new Worker);
   TUTTI_ASSIGN_OR_RETURN(
       worker->backend_,
@@ -86,7 +87,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given
     options.memory_bytes = gpu::OfferOf(worker->backend_->FreeDeviceBytes());
   }
   options.speed = SpeedOf(options, worker->backend_.get(), threads, config.dtype);
-  TUTTI_ASSIGN_OR_RETURN(worker->dialer_, GrpcDialer::Create({.tls = options.tls}));
+  TUTTI_ASSIGN_OR_RETURN(worker->dialer_, transport::GrpcDialer::Create({.tls = options.tls}));
   worker->executor_ = std::make_unique<Executor>(
       Executor::Options{.coordinator = options.coordinator,
                         .hello = MakeHello(options, *worker->backend_, threads, fingerprint),
@@ -102,9 +103,9 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given
                         .device_links = DeviceLinksOf(worker->backend_.get(), options),
                         .memory_folder = options.shared_memory_dir},
       worker->dialer_.get(), &worker->clock_);
-  TUTTI_ASSIGN_OR_RETURN(worker->server_,
-                         GrpcPeerServer::Start({.address = options.listen, .tls = options.tls},
-                                               worker->executor_->acceptor()));
+  TUTTI_ASSIGN_OR_RETURN(worker->server_, transport::GrpcPeerServer::Start(
+                                              {.address = options.listen, .tls = options.tls},
+                                              worker->executor_->acceptor()));
   spdlog::info("worker {} ({}, {} threads, {}, {}), build {}, listens on {}", options.worker_id,
                worker->backend_->numerics_class(), threads, FormatBytes(options.memory_bytes),
                config.architecture, BuildStamp(), worker->server_->address());
@@ -134,4 +135,4 @@ bool Worker::Stop() {
   return true;
 }
 
-}  // namespace tutti
+}  // namespace tutti::worker

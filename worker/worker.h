@@ -17,7 +17,7 @@
 #include "worker/links/peer_table.h"
 #include "worker/speed_probe.h"
 
-namespace tutti {
+namespace tutti::worker {
 
 struct WorkerOptions {
   std::string model_dir;
@@ -39,7 +39,7 @@ struct WorkerOptions {
   bool measure_speed = false;  // at start, if it is not told
   std::string speed_file;      // shared by the workers of a machine; "": none
   PeerTable peers;
-  TlsFiles tls;
+  transport::TlsFiles tls;
 };
 
 // Thread: the one that created it.
@@ -63,9 +63,9 @@ class Worker {
   const SystemClock clock_;
   std::unique_ptr<kernels::Backend> backend_;
   LinkCollective collective_{&clock_};
-  std::unique_ptr<GrpcDialer> dialer_;
+  std::unique_ptr<transport::GrpcDialer> dialer_;
   std::unique_ptr<Executor> executor_;
-  std::unique_ptr<GrpcPeerServer> server_;
+  std::unique_ptr<transport::GrpcPeerServer> server_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::worker

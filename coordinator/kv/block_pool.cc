@@ -2,7 +2,7 @@
 
 #include "base/check.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 BlockPool::BlockPool(int32_t num_blocks) : blocks_(num_blocks) {
   free_.reserve(num_blocks);
@@ -103,4 +103,4 @@ void BlockPool::CheckEveryBlock() const {
   }
 }
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -15,7 +15,7 @@
 
 #include "base/ids.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 class BlockPool {
  public:
@@ -79,4 +79,4 @@ class BlockPool {
   int32_t in_use_ = 0;
 };
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

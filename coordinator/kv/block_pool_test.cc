@@ -10,7 +10,7 @@
 
 #include "base/random.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 namespace {
 
 using testing::ElementsAre;
@@ -182,4 +182,4 @@ TEST(BlockPoolTest, DoesWhatAPlainPoolDoes) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "coordinator/planted_bugs.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 KvCache::KvCache(KvDirectory* directory, PipelineId pipeline, int32_t block_size,
                  uint32_t planted_bugs)
@@ -130,4 +130,4 @@ void KvCache::CheckLedger() const {
   if (pool_.has_value()) pool_->CheckLedger();
 }
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

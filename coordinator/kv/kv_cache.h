@@ -16,7 +16,7 @@
 #include "coordinator/kv/kv_directory.h"
 #include "coordinator/sequence.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 class KvCache {
  public:
@@ -88,4 +88,4 @@ class KvCache {
   Counters counters_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

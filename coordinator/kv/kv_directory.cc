@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "coordinator/planted_bugs.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 namespace {
 
 // Lengths in front, so that no two models give the same bytes.
@@ -222,4 +222,4 @@ int64_t KvDirectory::memory_bytes() const {
   return static_cast<int64_t>(bytes);
 }
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -27,7 +27,7 @@
 #include "base/ids.h"
 #include "coordinator/kv/prefix_hash.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 struct KvDirectoryOptions {
   Hash128 key;  // random, never leaves the process
@@ -145,4 +145,4 @@ class KvDirectory {
   int64_t published_ = 0;
 };
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -10,7 +10,7 @@
 #include "base/random.h"
 #include "coordinator/kv/block_pool.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 namespace {
 
 using testing::ElementsAre;
@@ -279,4 +279,4 @@ TEST(KvDirectoryMemoryTest, NothingGrowsWhileRequestsWait) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::coordinator

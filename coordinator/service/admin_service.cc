@@ -8,7 +8,7 @@
 #include "coordinator/service/message_parser.h"
 #include "coordinator/service/tenant.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 namespace {
 
 // An operator looks up one prompt at a time.
@@ -83,4 +83,4 @@ absl::Status AdminService::ReadLookup(const grpc::ByteBuffer& bytes, Hash128* do
   return absl::InvalidArgumentError("one of text, token_ids and chat must be set");
 }
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

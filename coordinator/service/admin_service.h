@@ -5,13 +5,13 @@
 #include <string_view>
 #include <vector>
 
-#include "coordinator/service/engine_loop.h"
 #include "coordinator/kv/prefix_hash.h"
+#include "coordinator/service/engine_loop.h"
 #include "coordinator/service/served_model.h"
 #include "coordinator/service/work_pool.h"
 #include "tutti/v1/cluster.grpc.pb.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 // LookupPrefix takes raw bytes, as Generate does, so that what does not parse is answered with the
 // field at fault.
@@ -41,4 +41,4 @@ class AdminService : public v1::Admin::WithRawCallbackMethod_LookupPrefix<
   WorkPool pool_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

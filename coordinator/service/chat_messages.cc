@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/limits.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -143,4 +143,4 @@ absl::StatusOr<Json> TemplateKwargsJson(const v1::ChatMessages& chat, const std:
   return kwargs;
 }
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

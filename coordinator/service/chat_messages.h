@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "tutti/v1/generation.pb.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 // The messages as HuggingFace's apply_chat_template takes them: a list of objects with "role" and
 // "content", and where they are given "tool_calls" (of {"type": "function", "function": {"name",
@@ -24,4 +24,4 @@ absl::StatusOr<nlohmann::ordered_json> ChatMessagesJson(const v1::ChatMessages& 
 absl::StatusOr<nlohmann::ordered_json> TemplateKwargsJson(const v1::ChatMessages& chat,
                                                           const std::string& path);
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -8,7 +8,7 @@
 #include "coordinator/limits.h"
 #include "text/chat_template.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -53,7 +53,7 @@ TEST(ChatMessages, AreWhatHuggingFaceTakes) {
 // Arguments and names are the client's text wherever the template puts them: a special token
 // spelled in one is ordinary text.
 TEST(ChatMessages, WhatAClientWroteStaysTheClients) {
-  auto chat_template = ChatTemplate::Parse(
+  auto chat_template = text::ChatTemplate::Parse(
       "{% for m in messages %}{% for c in m.tool_calls or [] %}<call>{{ c.function.name }}"
       "{{ c.function.arguments | tojson }}{% endfor %}{{ m.name }}{% endfor %}");
   ASSERT_TRUE(chat_template.ok()) << chat_template.status();
@@ -61,7 +61,7 @@ TEST(ChatMessages, WhatAClientWroteStaysTheClients) {
       chat_template->Render(*ChatMessagesJson(Conversation(), "chat"), Json::object());
   ASSERT_TRUE(segments.ok()) << segments.status();
   std::string own, text;
-  for (const Segment& segment : *segments) {
+  for (const text::Segment& segment : *segments) {
     text += segment.text;
     if (!segment.from_user) own += segment.text;
   }
@@ -139,4 +139,4 @@ TEST(ChatMessages, TemplateArguments) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::coordinator

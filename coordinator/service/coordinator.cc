@@ -16,7 +16,7 @@
 #include "spdlog/spdlog.h"
 #include "transport/grpc/grpc_address.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 namespace {
 
 constexpr const char* kServices[] = {"", "tutti.v1.Inference", "tutti.v1.Admin"};
@@ -32,7 +32,7 @@ absl::StatusOr<std::string> ReadPem(const std::string& path) {
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> Credentials(
     const CoordinatorOptions& options) {
   if (options.tls_certificate.empty()) {
-    if (!IsLocalAddress(options.listen)) {
+    if (!transport::IsLocalAddress(options.listen)) {
       return absl::FailedPreconditionError(
           absl::StrCat("--listen ", options.listen,
                        ": without --tls-cert and --tls-key only loopback addresses "
@@ -79,11 +79,11 @@ absl::Status Coordinator::Start() {
   TUTTI_RETURN_IF_ERROR(StartPublicServer());
   hub_->Start();
   engine_->Start();
-  GrpcPeerServerOptions peer;
+  transport::GrpcPeerServerOptions peer;
   peer.address = options_.peer_listen;
   peer.tls = options_.peer_tls;
-  absl::StatusOr<std::unique_ptr<GrpcPeerServer>> peer_server =
-      GrpcPeerServer::Start(peer, engine_->acceptor());
+  absl::StatusOr<std::unique_ptr<transport::GrpcPeerServer>> peer_server =
+      transport::GrpcPeerServer::Start(peer, engine_->acceptor());
   if (!peer_server.ok()) return Annotate(peer_server.status(), "--peer-listen");
   peer_server_ = std::move(*peer_server);
   return WriteReadyFile();
@@ -113,7 +113,7 @@ absl::Status Coordinator::StartPublicServer() {
         absl::StrCat("--listen ", options_.listen,
                      ": cannot listen there; is the address right and the port free?"));
   }
-  address_ = WithPort(options_.listen, port);
+  address_ = transport::WithPort(options_.listen, port);
   health_ = server_->GetHealthCheckService();
   for (const char* service : kServices) health_.load()->SetServingStatus(service, false);
   return absl::OkStatus();
@@ -169,4 +169,4 @@ void Coordinator::OnServing(bool serving, const std::string& why_not) {
   for (const char* service : kServices) health->SetServingStatus(service, serving);
 }
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -17,7 +17,7 @@
 #include "coordinator/service/served_model.h"
 #include "transport/grpc/grpc_link.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 struct CoordinatorOptions {
   std::string listen = "127.0.0.1:50051";       // public API; port 0: the system chooses
@@ -27,7 +27,7 @@ struct CoordinatorOptions {
   std::string tls_key;
   std::string tls_client_ca;  // when set, clients must present a certificate it signed
   // Workers' port: all three, and both ends prove who they are; none, and it listens locally only.
-  TlsFiles peer_tls;
+  transport::TlsFiles peer_tls;
   std::string ready_file;           // written when the public port listens
   bool share_cache_domain = false;  // all tenants share one cache domain
   EngineOptions engine;             // model, name and fingerprint are filled in by Start
@@ -61,7 +61,7 @@ class Coordinator : public EngineSink {
   std::unique_ptr<EngineLoop> engine_;
   std::unique_ptr<GenerationService> generation_;
   std::unique_ptr<AdminService> admin_;
-  std::unique_ptr<GrpcPeerServer> peer_server_;
+  std::unique_ptr<transport::GrpcPeerServer> peer_server_;
   std::unique_ptr<grpc::Server> server_;
   // Set before the engine's thread may use it, through server_; null while starting.
   std::atomic<grpc::HealthCheckServiceInterface*> health_{nullptr};
@@ -69,4 +69,4 @@ class Coordinator : public EngineSink {
   bool was_serving_ = false;  // owned by the engine thread
 };
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -8,7 +8,7 @@
 #include "coordinator/limits.h"
 #include "spdlog/spdlog.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 namespace {
 
 template <typename... Ts>
@@ -23,12 +23,12 @@ constexpr Duration kHelloTimeout = std::chrono::milliseconds(kHelloTimeoutMs);
 }  // namespace
 
 // Posts what one control link delivers. Lives as long as the link does.
-class EngineLoop::LinkReceiver : public LinkHandler {
+class EngineLoop::LinkReceiver : public transport::LinkHandler {
  public:
   LinkReceiver(LinkKey key, std::shared_ptr<Mailbox<Item>> mailbox)
       : key_(key), mailbox_(std::move(mailbox)) {}
   // No control frame carries a payload; one that does is not looked at.
-  void OnFrame(v1::Frame frame, Payload) override {
+  void OnFrame(v1::Frame frame, transport::Payload) override {
     mailbox_->Post(LinkFrame{key_, std::move(frame)});
   }
   void OnClosed(absl::Status reason) override {
@@ -78,8 +78,8 @@ void EngineLoop::LookupPrefix(const Hash128& domain, std::vector<TokenId> tokens
   mailbox_->Post(LookupWanted{domain, std::move(tokens), std::move(callback)});
 }
 
-AcceptCallback EngineLoop::acceptor() {
-  return [mailbox = mailbox_, next_key = next_link_key_](std::unique_ptr<Link> link) {
+transport::AcceptCallback EngineLoop::acceptor() {
+  return [mailbox = mailbox_, next_key = next_link_key_](std::unique_ptr<transport::Link> link) {
     const LinkKey key((*next_key)++);
     mailbox->Post(LinkOpened{key, std::move(link)});
     return std::make_unique<LinkReceiver>(key, mailbox);
@@ -221,4 +221,4 @@ void EngineLoop::Apply(std::vector<Action>* actions) {
   actions->clear();
 }
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -18,7 +18,7 @@
 #include "transport/link.h"
 #include "tutti/v1/cluster.pb.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 // Receives the engine's words for clients and health.  Thread: the engine's; must not block.
 class EngineSink {
@@ -52,12 +52,12 @@ class EngineLoop {
   void LookupPrefix(const Hash128& domain, std::vector<TokenId> tokens, LookupCallback callback);
 
   // For the transport: takes each new control connection.
-  AcceptCallback acceptor();
+  transport::AcceptCallback acceptor();
 
  private:
   struct LinkOpened {
     LinkKey key;
-    std::unique_ptr<Link> link;
+    std::unique_ptr<transport::Link> link;
   };
   struct LinkFrame {
     LinkKey key;
@@ -77,7 +77,7 @@ class EngineLoop {
   };
   using Item = std::variant<Event, LinkOpened, LinkFrame, LinkClosed, StatusWanted, LookupWanted>;
   struct WorkerLink {
-    std::unique_ptr<Link> link;
+    std::unique_ptr<transport::Link> link;
     bool joined = false;
     Instant opened_at;
   };
@@ -106,4 +106,4 @@ class EngineLoop {
   std::vector<Action> actions_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

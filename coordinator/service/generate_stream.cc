@@ -7,7 +7,7 @@
 #include "base/retry_delay.h"
 #include "coordinator/limits.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 grpc::ByteBuffer Serialize(const google::protobuf::MessageLite& message) {
   std::string bytes;
@@ -146,4 +146,4 @@ void GenerateStream::Do(Next next) {
   reactor_->Finish(ToGrpc(*final_status_));
 }
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -11,7 +11,7 @@
 
 #include "coordinator/service/output_stream.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 grpc::Status ToGrpc(const absl::Status& status);
 // The bytes of a message, for methods that speak raw bytes.
@@ -74,4 +74,4 @@ class GenerateStream : public OutputStream {
   grpc::ByteBuffer current_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -8,7 +8,7 @@
 #include "coordinator/limits.h"
 #include "coordinator/service/message_parser.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 namespace {
 
 // Tokenizing runs at megabytes a second: two threads keep up with more text than the workers can
@@ -192,4 +192,4 @@ grpc::ServerUnaryReactor* GenerationService::GetModel(grpc::CallbackServerContex
   return reactor;
 }
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

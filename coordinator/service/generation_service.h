@@ -19,7 +19,7 @@
 #include "coordinator/service/work_pool.h"
 #include "tutti/v1/generation.grpc.pb.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 // Whether requests are taken, as the health service says it.  Thread: any.
 class ServingState {
@@ -85,4 +85,4 @@ class GenerationService
   WorkPool pool_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

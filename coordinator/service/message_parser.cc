@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "text/unicode.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 namespace {
 
 namespace pb = google::protobuf;
@@ -50,7 +50,7 @@ std::optional<std::string> FindBadString(const pb::Message& lenient, const pb::D
         const std::string value = field->is_repeated()
                                       ? reflection.GetRepeatedString(lenient, field, i)
                                       : reflection.GetString(lenient, field);
-        if (const auto at = FindInvalidUtf8(value)) {
+        if (const auto at = text::FindInvalidUtf8(value)) {
           return absl::StrCat(where, ": invalid UTF-8 at byte ", *at);
         }
       }
@@ -90,4 +90,4 @@ absl::Status ParseMessage(const grpc::ByteBuffer& bytes, pb::Message* message) {
   return absl::InvalidArgumentError(Explain(bytes, *message->GetDescriptor()));
 }
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -11,9 +11,9 @@
 
 #include "base/status.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 // INVALID_ARGUMENT: "text: invalid UTF-8 at byte 12", or that the bytes are no such message.
 absl::Status ParseMessage(const grpc::ByteBuffer& bytes, google::protobuf::Message* message);
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -4,7 +4,7 @@
 
 #include "tutti/v1/generation.pb.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 namespace {
 
 absl::Status Parse(const std::string& bytes) {
@@ -43,4 +43,4 @@ TEST(MessageParserTest, SaysWhenItIsNoMessageAtAll) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::coordinator

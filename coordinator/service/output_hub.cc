@@ -8,7 +8,7 @@
 #include "text/detokenizer.h"
 #include "text/tokenizer.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 // The outputs of one request.
 struct OutputHub::Group {
@@ -21,7 +21,7 @@ struct OutputHub::Group {
 // One output's way from ids to text.
 class OutputHub::Output {
  public:
-  Output(const Tokenizer* tokenizer, const Clock* clock, OutputOptions options,
+  Output(const text::Tokenizer* tokenizer, const Clock* clock, OutputOptions options,
          std::shared_ptr<Group> group, int32_t output)
       : tokenizer_(tokenizer),
         clock_(clock),
@@ -95,7 +95,7 @@ class OutputHub::Output {
   // Text that is certain not to begin a stop string.
   std::string Match(std::string text) {
     if (!options_.stop_matcher) return text;
-    StopMatcher::Result result = options_.stop_matcher->Push(text);
+    text::StopMatcher::Result result = options_.stop_matcher->Push(text);
     stop_ = result.stop;
     return std::move(result.text);
   }
@@ -113,19 +113,19 @@ class OutputHub::Output {
     }
   }
 
-  const Tokenizer* const tokenizer_;
+  const text::Tokenizer* const tokenizer_;
   const Clock* const clock_;
   OutputOptions options_;
   const std::shared_ptr<Group> group_;
   const int32_t output_;
-  Detokenizer detokenizer_;
+  text::Detokenizer detokenizer_;
   int stop_ = -1;  // index of the stop string found
   int64_t completion_tokens_ = 0;
   std::optional<Instant> first_token_at_;
   std::optional<Instant> last_token_at_;
 };
 
-OutputHub::OutputHub(const Tokenizer* tokenizer, const Clock* clock, OnUnwanted on_unwanted)
+OutputHub::OutputHub(const text::Tokenizer* tokenizer, const Clock* clock, OnUnwanted on_unwanted)
     : tokenizer_(tokenizer),
       clock_(clock),
       on_unwanted_(std::move(on_unwanted)),
@@ -212,4 +212,4 @@ std::vector<RequestId> OutputHub::Erase(RequestId first, int32_t n) {
   return erased;
 }
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

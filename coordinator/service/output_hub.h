@@ -19,15 +19,17 @@
 #include "coordinator/service/output_stream.h"
 #include "text/stop_matcher.h"
 
-namespace tutti {
-
+namespace tutti::text {
 class Tokenizer;
+}  // namespace tutti::text
+
+namespace tutti::coordinator {
 
 // What the hub needs to know of a request. Each of its outputs gets a copy.
 struct OutputOptions {
-  std::vector<std::string> stop;            // the strings of stop_matcher
-  std::optional<StopMatcher> stop_matcher;  // none: nothing stops the text
-  std::vector<TokenId> stop_token_ids;      // sorted; their text is not part of the output
+  std::vector<std::string> stop;                  // the strings of stop_matcher
+  std::optional<text::StopMatcher> stop_matcher;  // none: nothing stops the text
+  std::vector<TokenId> stop_token_ids;            // sorted; their text is not part of the output
   bool include_stop = false;
   bool skip_special_tokens = true;
   bool logprobs = false;
@@ -100,4 +102,4 @@ class OutputHub {
   std::unordered_map<RequestId, std::unique_ptr<Output>> outputs_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -8,7 +8,7 @@
 
 #include "coordinator/model_testing.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 namespace {
 
 // Collects what a client would read.
@@ -78,7 +78,7 @@ class OutputHubTest : public ::testing::Test {
 
   static OutputOptions Stopping(const std::string& stop, bool include) {
     OutputOptions options{.stop = {stop}, .include_stop = include};
-    auto matcher = StopMatcher::Create(options.stop, include);
+    auto matcher = text::StopMatcher::Create(options.stop, include);
     CHECK(matcher.ok());
     options.stop_matcher = *std::move(matcher);
     return options;
@@ -216,4 +216,4 @@ TEST_F(OutputHubTest, AllOutputsOfAClientThatLeftAreDropped) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::coordinator

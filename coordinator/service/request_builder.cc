@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/limits.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 namespace {
 
 absl::Status Bad(std::string_view path, std::string_view what) {
@@ -79,8 +79,8 @@ absl::StatusOr<std::vector<TokenId>> BuildPrompt(const v1::GenerateRequest& mess
   return absl::InvalidArgumentError("one of text, token_ids and chat must be set");
 }
 
-absl::Status BuildPenalties(const v1::SamplingParams& params, const GenerationConfig& defaults,
-                            v1::SequenceSampling* out) {
+absl::Status BuildPenalties(const v1::SamplingParams& params,
+                            const model::GenerationConfig& defaults, v1::SequenceSampling* out) {
   if (params.has_repetition_penalty() &&
       !(params.repetition_penalty() > 0 && params.repetition_penalty() <= 100)) {
     return Bad("sampling.repetition_penalty",
@@ -122,7 +122,7 @@ absl::Status BuildLogitBias(const v1::SamplingParams& params, const ServedModel&
 
 absl::Status BuildSampling(const v1::SamplingParams& params, const ServedModel& model,
                            v1::SequenceSampling* out) {
-  const GenerationConfig& defaults = model.generation;
+  const model::GenerationConfig& defaults = model.generation;
   const bool greedy_by_default = defaults.do_sample.has_value() && !*defaults.do_sample;
   TUTTI_ASSIGN_OR_RETURN(const float temperature,
                          InRange(params.has_temperature(), params.temperature(),
@@ -157,8 +157,8 @@ absl::Status BuildStops(const v1::SamplingParams& params, const ServedModel& mod
                         BuiltRequest* out) {
   if (params.stop_size() > 0) {
     out->output.stop.assign(params.stop().begin(), params.stop().end());
-    absl::StatusOr<StopMatcher> matcher =
-        StopMatcher::Create(out->output.stop, params.include_stop_str_in_output());
+    absl::StatusOr<text::StopMatcher> matcher =
+        text::StopMatcher::Create(out->output.stop, params.include_stop_str_in_output());
     if (!matcher.ok()) {
       return absl::InvalidArgumentError(absl::StrCat("sampling.", matcher.status().message()));
     }
@@ -241,4 +241,4 @@ absl::StatusOr<BuiltRequest> BuildRequest(const v1::GenerateRequest& message,
   return built;
 }
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

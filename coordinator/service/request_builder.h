@@ -5,12 +5,12 @@
 #pragma once
 
 #include "base/status.h"
-#include "coordinator/service/output_hub.h"
 #include "coordinator/request.h"
+#include "coordinator/service/output_hub.h"
 #include "coordinator/service/served_model.h"
 #include "tutti/v1/generation.pb.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 struct BuiltRequest {
   Request request;  // id, deadline, tenant and an unset seed are the caller's to fill
@@ -26,4 +26,4 @@ absl::StatusOr<BuiltRequest> BuildRequest(const v1::GenerateRequest& message,
 // NOT_FOUND when `name` is neither empty nor the served model's.
 absl::Status CheckModelName(const std::string& name, const ServedModel& model);
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

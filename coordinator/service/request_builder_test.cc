@@ -11,7 +11,7 @@
 #include "coordinator/model_testing.h"
 #include "model/limits.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 namespace {
 
 using ::testing::HasSubstr;
@@ -98,11 +98,12 @@ TEST_F(RequestBuilderTest, SamplingRangesHaveEdges) {
                         "sampling.top_logprobs", [](P* p, uint32_t v) { p->set_top_logprobs(v); });
   ExpectEdges<float>({-100, 100}, {-100.5f, 100.5f, kNaN}, "sampling.logit_bias[3]",
                      [](P* p, float v) { (*p->mutable_logit_bias())[3] = v; });
-  ExpectEdges<int>({1, kStopStringBytesMax}, {0, kStopStringBytesMax + 1}, "sampling.stop[0]",
-                   [](P* p, int v) { p->add_stop(std::string(v, 'x')); });
-  ExpectEdges<int>({0, kStopStringsMax}, {kStopStringsMax + 1}, "sampling.stop", [](P* p, int v) {
-    for (int i = 0; i < v; ++i) p->add_stop("x");
-  });
+  ExpectEdges<int>({1, text::kStopStringBytesMax}, {0, text::kStopStringBytesMax + 1},
+                   "sampling.stop[0]", [](P* p, int v) { p->add_stop(std::string(v, 'x')); });
+  ExpectEdges<int>({0, text::kStopStringsMax}, {text::kStopStringsMax + 1}, "sampling.stop",
+                   [](P* p, int v) {
+                     for (int i = 0; i < v; ++i) p->add_stop("x");
+                   });
   ExpectEdges<int>({0, kStopTokenIdsMax}, {kStopTokenIdsMax + 1}, "sampling.stop_token_ids",
                    [](P* p, int v) {
                      for (int i = 0; i < v; ++i) p->add_stop_token_ids(i);
@@ -212,4 +213,4 @@ TEST_F(RequestBuilderTest, DefaultsComeFromTheModel) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -6,11 +6,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/plain_name.h"
-#include "coordinator/service/chat_messages.h"
 #include "coordinator/limits.h"
+#include "coordinator/service/chat_messages.h"
 #include "model/fingerprint.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 absl::StatusOr<std::unique_ptr<ServedModel>> ServedModel::Load(const std::filesystem::path& dir,
                                                                const std::string& name,
                                                                int32_t max_model_len) {
@@ -25,10 +25,11 @@ absl::StatusOr<std::unique_ptr<ServedModel>> ServedModel::Load(const std::filesy
                                                    "' must match [A-Za-z0-9._-]{1,128}; ",
                                                    "choose another with --served-model-name"));
   }
-  TUTTI_ASSIGN_OR_RETURN(model->config, LoadModelConfig(dir.string()));
-  TUTTI_ASSIGN_OR_RETURN(model->generation, LoadGenerationConfig(dir.string(), model->config));
-  TUTTI_ASSIGN_OR_RETURN(model->fingerprint, ModelFingerprint(dir.string()));
-  TUTTI_ASSIGN_OR_RETURN(model->tokenizer, Tokenizer::Load(dir));
+  TUTTI_ASSIGN_OR_RETURN(model->config, model::LoadModelConfig(dir.string()));
+  TUTTI_ASSIGN_OR_RETURN(model->generation,
+                         model::LoadGenerationConfig(dir.string(), model->config));
+  TUTTI_ASSIGN_OR_RETURN(model->fingerprint, model::ModelFingerprint(dir.string()));
+  TUTTI_ASSIGN_OR_RETURN(model->tokenizer, text::Tokenizer::Load(dir));
   if (model->tokenizer->vocab_size() > model->config.vocab_size) {
     return absl::InvalidArgumentError(
         absl::StrCat(dir.string(), ": the tokenizer has ", model->tokenizer->vocab_size(),
@@ -39,7 +40,7 @@ absl::StatusOr<std::unique_ptr<ServedModel>> ServedModel::Load(const std::filesy
   for (const TokenId id : model->tokenizer->end_of_turn()) {
     if (std::find(ends.begin(), ends.end(), id) == ends.end()) ends.push_back(id);
   }
-  absl::StatusOr<ChatTemplate> chat_template = LoadChatTemplate(dir);
+  absl::StatusOr<text::ChatTemplate> chat_template = text::LoadChatTemplate(dir);
   if (chat_template.ok()) {
     model->chat_template = std::move(*chat_template);
   } else if (!absl::IsNotFound(chat_template.status())) {
@@ -73,7 +74,7 @@ absl::StatusOr<std::vector<TokenId>> ServedModel::EncodeChat(const v1::ChatMessa
   }
   TUTTI_ASSIGN_OR_RETURN(const nlohmann::ordered_json messages, ChatMessagesJson(chat, path));
   TUTTI_ASSIGN_OR_RETURN(const nlohmann::ordered_json kwargs, TemplateKwargsJson(chat, path));
-  absl::StatusOr<std::vector<Segment>> segments =
+  absl::StatusOr<std::vector<text::Segment>> segments =
       chat_template->Render(messages, kwargs, absl::Now());
   if (!segments.ok()) return Annotate(segments.status(), path);
   absl::StatusOr<std::vector<TokenId>> ids = tokenizer->EncodeSegments(*segments);
@@ -81,4 +82,4 @@ absl::StatusOr<std::vector<TokenId>> ServedModel::EncodeChat(const v1::ChatMessa
   return ids;
 }
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

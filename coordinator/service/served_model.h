@@ -11,22 +11,22 @@
 #include <vector>
 
 #include "base/status.h"
-#include "text/chat_template.h"
 #include "model/generation_config.h"
 #include "model/model_config.h"
+#include "text/chat_template.h"
 #include "text/tokenizer.h"
 #include "tutti/v1/generation.pb.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 struct ServedModel {
   std::string name;
   std::string fingerprint;
-  ModelConfig config;
-  GenerationConfig generation;
-  std::unique_ptr<Tokenizer> tokenizer;
+  model::ModelConfig config;
+  model::GenerationConfig generation;
+  std::unique_ptr<text::Tokenizer> tokenizer;
   // Absent when the checkpoint has none: chat prompts are then refused.
-  std::optional<ChatTemplate> chat_template;
+  std::optional<text::ChatTemplate> chat_template;
   int32_t max_model_len = 0;
 
   // `name` empty: the last component of `dir`. `max_model_len` 0: the model's own context.
@@ -41,4 +41,4 @@ struct ServedModel {
                                                   const std::string& path) const;
 };
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

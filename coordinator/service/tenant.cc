@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/limits.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 Hash128 RandomKey() {
   std::random_device random;
@@ -41,4 +41,4 @@ Hash128 TenantHasher::Hash(std::string_view tenant) const {
   return hash == Hash128{} ? Hash128{1, 0} : hash;
 }
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "coordinator/kv/prefix_hash.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 // Metadata of a call that names its tenant, as a gateway sets it.
 inline constexpr char kTenantMetadata[] = "x-tutti-tenant";
@@ -36,4 +36,4 @@ class TenantHasher {
   const Hash128 key_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

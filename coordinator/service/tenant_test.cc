@@ -5,7 +5,7 @@
 
 #include "coordinator/limits.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 namespace {
 
 using ::testing::HasSubstr;
@@ -44,4 +44,4 @@ TEST(TenantHasher, TellsTenantsApartUnderItsOwnKey) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace tutti {
+namespace tutti::coordinator {
 
 WorkPool::WorkPool(int num_threads, size_t capacity) {
   for (int i = 0; i < num_threads; ++i) {
@@ -27,4 +27,4 @@ void WorkPool::Run(Mailbox<std::function<void()>>* queue) {
   }
 }
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -10,7 +10,7 @@
 
 #include "base/mailbox.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 class WorkPool {
  public:
@@ -31,4 +31,4 @@ class WorkPool {
   std::atomic<uint64_t> next_{0};
 };
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

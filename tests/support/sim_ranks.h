@@ -22,7 +22,7 @@
 #include "tests/support/sim_queue.h"
 #include "tutti/v1/peer.pb.h"
 
-namespace tutti {
+namespace tutti::tests {
 
 class SimWorker;
 class SimWorld;
@@ -94,4 +94,4 @@ class SimRanks {
   uint64_t exchanges_ = 0;
 };
 
-}  // namespace tutti
+}  // namespace tutti::tests

@@ -7,7 +7,7 @@
 #include "text/absl_text.h"
 #include "text/jinja/token_reader.h"
 
-namespace tutti::jinja {
+namespace tutti::text::jinja {
 namespace {
 
 // map("upper") and select("defined") name a filter or test in a string: it must be one we have.
@@ -75,4 +75,4 @@ absl::Status BindArguments(std::string_view what, const Builtin& callee, int lin
   return CheckNamedBuiltin(called, callee, line, *arguments);
 }
 
-}  // namespace tutti::jinja
+}  // namespace tutti::text::jinja

@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "text/jinja/ast.h"
 
-namespace tutti::jinja {
+namespace tutti::text::jinja {
 
 // `what`: "filter", "method", ..., for messages.
 //
@@ -21,4 +21,4 @@ absl::Status BindArguments(std::string_view what, const Builtin& callee, int lin
                            std::vector<std::pair<std::string, ExprPtr>> named,
                            Arguments* arguments);
 
-}  // namespace tutti::jinja
+}  // namespace tutti::text::jinja

@@ -10,7 +10,7 @@
 #include "text/jinja/builtins.h"
 #include "text/limits.h"
 
-namespace tutti::jinja {
+namespace tutti::text::jinja {
 namespace {
 
 absl::Status Invalid(std::string_view why) { return absl::InvalidArgumentError(Absl(why)); }
@@ -132,4 +132,4 @@ absl::StatusOr<Value> Arithmetic(std::string_view op, const Value& a, const Valu
   return NotSupported(op, a, b);
 }
 
-}  // namespace tutti::jinja
+}  // namespace tutti::text::jinja

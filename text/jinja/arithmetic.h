@@ -7,7 +7,7 @@
 #include "text/jinja/value.h"
 #include "text/jinja/work.h"
 
-namespace tutti::jinja {
+namespace tutti::text::jinja {
 
 // a op b: of numbers; + also of strings and of lists, * of a string and an integer.
 //
@@ -15,4 +15,4 @@ namespace tutti::jinja {
 // Python would not stop at; ResourceExhausted.
 absl::StatusOr<Value> Arithmetic(std::string_view op, const Value& a, const Value& b, Work* work);
 
-}  // namespace tutti::jinja
+}  // namespace tutti::text::jinja

@@ -10,7 +10,7 @@
 #include "text/jinja/builtins.h"
 #include "text/jinja/value.h"
 
-namespace tutti::jinja {
+namespace tutti::text::jinja {
 
 struct Expr;
 using ExprPtr = std::unique_ptr<Expr>;
@@ -104,4 +104,4 @@ struct Template {
   Body body;
 };
 
-}  // namespace tutti::jinja
+}  // namespace tutti::text::jinja

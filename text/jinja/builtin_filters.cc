@@ -11,7 +11,7 @@
 #include "text/jinja/strings.h"
 #include "text/unicode.h"
 
-namespace tutti::jinja {
+namespace tutti::text::jinja {
 namespace {
 
 constexpr int64_t kIndentMax = 16;
@@ -317,4 +317,4 @@ const std::vector<Builtin>& Filters() {
 
 const Builtin* FindFilter(std::string_view name) { return FindIn(Filters(), name); }
 
-}  // namespace tutti::jinja
+}  // namespace tutti::text::jinja

@@ -10,7 +10,7 @@
 #include "text/jinja/strings.h"
 #include "text/unicode.h"
 
-namespace tutti::jinja {
+namespace tutti::text::jinja {
 namespace {
 
 absl::Status NeedsStr(const Value& self, std::string_view method) {
@@ -272,4 +272,4 @@ const std::vector<Builtin>& Functions() {
 const Builtin* FindMethod(std::string_view name) { return FindIn(Methods(), name); }
 const Builtin* FindFunction(std::string_view name) { return FindIn(Functions(), name); }
 
-}  // namespace tutti::jinja
+}  // namespace tutti::text::jinja

@@ -3,7 +3,7 @@
 #include "base/status.h"
 #include "text/jinja/builtins.h"
 
-namespace tutti::jinja {
+namespace tutti::text::jinja {
 namespace {
 
 template <bool (*test)(const Value&)>
@@ -104,4 +104,4 @@ absl::StatusOr<bool> RunTest(const Builtin& test, const Value& value,
   return result.Truth();
 }
 
-}  // namespace tutti::jinja
+}  // namespace tutti::text::jinja

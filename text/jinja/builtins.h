@@ -10,7 +10,7 @@
 #include "text/jinja/value.h"
 #include "text/jinja/work.h"
 
-namespace tutti::jinja {
+namespace tutti::text::jinja {
 
 // What a builtin is called with.
 struct Call {
@@ -71,4 +71,4 @@ absl::StatusOr<bool> Compare(std::string_view op, const Value& a, const Value& b
 // InvalidArgument: "<what> is undefined" or "'int' object <problem>".
 absl::Status TypeError(const Value& value, std::string_view problem);
 
-}  // namespace tutti::jinja
+}  // namespace tutti::text::jinja

@@ -13,7 +13,7 @@
 #include "text/jinja/strings.h"
 #include "text/jinja/work.h"
 
-namespace tutti::jinja {
+namespace tutti::text::jinja {
 namespace {
 
 absl::Status Invalid(std::string_view why) { return absl::InvalidArgumentError(Absl(why)); }
@@ -469,4 +469,4 @@ absl::StatusOr<Text> Evaluate(const Template& source,
   return Evaluator(std::move(variables), now).Run(source);
 }
 
-}  // namespace tutti::jinja
+}  // namespace tutti::text::jinja

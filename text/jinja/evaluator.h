@@ -12,7 +12,7 @@
 #include "text/jinja/text.h"
 #include "text/jinja/value.h"
 
-namespace tutti::jinja {
+namespace tutti::text::jinja {
 
 // The text that `source` gives with `variables` defined. `now`: what strftime_now tells, in UTC;
 // without it that function is undefined.
@@ -24,4 +24,4 @@ absl::StatusOr<Text> Evaluate(const Template& source,
                               std::vector<std::pair<std::string, Value>> variables,
                               std::optional<absl::Time> now);
 
-}  // namespace tutti::jinja
+}  // namespace tutti::text::jinja

@@ -9,7 +9,7 @@
 #include "text/jinja/arguments.h"
 #include "text/limits.h"
 
-namespace tutti::jinja {
+namespace tutti::text::jinja {
 namespace {
 
 constexpr std::array<std::string_view, 9> kLoopAttributes = {
@@ -453,4 +453,4 @@ absl::Status ExpressionParser::ParseArguments(std::string_view what, const Built
   return BindArguments(what, callee, line, std::move(positional), std::move(named), arguments);
 }
 
-}  // namespace tutti::jinja
+}  // namespace tutti::text::jinja

@@ -11,7 +11,7 @@
 #include "text/jinja/ast.h"
 #include "text/jinja/token_reader.h"
 
-namespace tutti::jinja {
+namespace tutti::text::jinja {
 
 class ExpressionParser : protected TokenReader {
  protected:
@@ -67,4 +67,4 @@ class ExpressionParser : protected TokenReader {
   absl::Status ParseArguments(std::string_view what, const Builtin& callee, Arguments* arguments);
 };
 
-}  // namespace tutti::jinja
+}  // namespace tutti::text::jinja

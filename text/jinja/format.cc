@@ -12,7 +12,7 @@
 #include "text/absl_text.h"
 #include "text/unicode.h"
 
-namespace tutti::jinja {
+namespace tutti::text::jinja {
 namespace {
 
 absl::Status NoText(const Value& value, std::string_view as) {
@@ -275,4 +275,4 @@ absl::StatusOr<Text> ToJson(const Value& value, const JsonStyle& style, Work* wo
   return writer.Take();
 }
 
-}  // namespace tutti::jinja
+}  // namespace tutti::text::jinja

@@ -8,7 +8,7 @@
 #include "text/jinja/value.h"
 #include "text/jinja/work.h"
 
-namespace tutti::jinja {
+namespace tutti::text::jinja {
 
 // str(value): what {{ value }} prints. Undefined prints nothing.
 //
@@ -30,4 +30,4 @@ absl::StatusOr<Text> ToJson(const Value& value, const JsonStyle& style, Work* wo
 // repr(value) of a float: the shortest digits that read back as the same number.
 std::string FloatRepr(double value);
 
-}  // namespace tutti::jinja
+}  // namespace tutti::text::jinja

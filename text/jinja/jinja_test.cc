@@ -21,7 +21,7 @@
 #include "text/jinja/strings.h"
 #include "text/limits.h"
 
-namespace tutti::jinja {
+namespace tutti::text::jinja {
 namespace {
 
 using testing::ElementsAre;
@@ -615,4 +615,4 @@ TEST(JinjaFuzzTest, RandomTemplatesEndSoonAndWell) {
 }
 
 }  // namespace
-}  // namespace tutti::jinja
+}  // namespace tutti::text::jinja

@@ -10,7 +10,7 @@
 #include "text/absl_text.h"
 #include "text/unicode.h"
 
-namespace tutti::jinja {
+namespace tutti::text::jinja {
 namespace {
 
 // Longest first, so that the first that fits is the right one.
@@ -312,4 +312,4 @@ absl::StatusOr<std::vector<Token>> Tokenize(std::string_view source) {
   return Lexer(normalized).Run();
 }
 
-}  // namespace tutti::jinja
+}  // namespace tutti::text::jinja

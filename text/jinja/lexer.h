@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace tutti::jinja {
+namespace tutti::text::jinja {
 
 struct Token {
   enum Kind {
@@ -41,4 +41,4 @@ struct Token {
 // character or escape that is not known, {% raw %}.
 absl::StatusOr<std::vector<Token>> Tokenize(std::string_view source);
 
-}  // namespace tutti::jinja
+}  // namespace tutti::text::jinja

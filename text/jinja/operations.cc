@@ -8,7 +8,7 @@
 #include "text/jinja/builtins.h"
 #include "text/unicode.h"
 
-namespace tutti::jinja {
+namespace tutti::text::jinja {
 namespace {
 
 template <size_t N>
@@ -207,4 +207,4 @@ absl::StatusOr<bool> Compare(std::string_view op, const Value& a, const Value& b
   return order >= 0;
 }
 
-}  // namespace tutti::jinja
+}  // namespace tutti::text::jinja

@@ -13,7 +13,7 @@
 #include "text/jinja/lexer.h"
 #include "text/limits.h"
 
-namespace tutti::jinja {
+namespace tutti::text::jinja {
 namespace {
 
 class Parser : private ExpressionParser {
@@ -235,4 +235,4 @@ absl::StatusOr<std::unique_ptr<Template>> ParseTemplate(std::string_view source)
   return Parser(std::move(tokens)).Run();
 }
 
-}  // namespace tutti::jinja
+}  // namespace tutti::text::jinja

@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "text/jinja/ast.h"
 
-namespace tutti::jinja {
+namespace tutti::text::jinja {
 
 // Statements: set (names, tuples, namespace attributes, blocks), if, for (with filter and else),
 // macro, break, continue, generation. Expressions: all of Jinja's but *args, **kwargs and
@@ -17,4 +17,4 @@ namespace tutti::jinja {
 // argument that is not supported.
 absl::StatusOr<std::unique_ptr<Template>> ParseTemplate(std::string_view source);
 
-}  // namespace tutti::jinja
+}  // namespace tutti::text::jinja

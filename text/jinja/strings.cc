@@ -5,7 +5,7 @@
 #include "base/status.h"
 #include "text/unicode.h"
 
-namespace tutti::jinja {
+namespace tutti::text::jinja {
 namespace {
 
 // The beginning of the character that ends at `end`.
@@ -197,4 +197,4 @@ absl::StatusOr<Text> SliceText(const Text& text, std::optional<int64_t> begin,
   return out;
 }
 
-}  // namespace tutti::jinja
+}  // namespace tutti::text::jinja

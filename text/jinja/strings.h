@@ -11,7 +11,7 @@
 #include "text/jinja/value.h"
 #include "text/jinja/work.h"
 
-namespace tutti::jinja {
+namespace tutti::text::jinja {
 
 enum class Side { kLeft, kRight, kBoth };
 
@@ -42,4 +42,4 @@ absl::StatusOr<Text> SliceText(const Text& text, std::optional<int64_t> begin,
 std::vector<size_t> SliceIndices(size_t size, std::optional<int64_t> begin,
                                  std::optional<int64_t> end, int64_t step);
 
-}  // namespace tutti::jinja
+}  // namespace tutti::text::jinja

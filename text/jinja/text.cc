@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 
-namespace tutti::jinja {
+namespace tutti::text::jinja {
 
 Text::Text(std::string bytes, bool from_user) : bytes_(std::move(bytes)) {
   if (!bytes_.empty()) runs_.push_back({bytes_.size(), from_user});
@@ -40,4 +40,4 @@ Text Text::Substr(size_t begin, size_t length) const {
   return part;
 }
 
-}  // namespace tutti::jinja
+}  // namespace tutti::text::jinja

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tutti::jinja {
+namespace tutti::text::jinja {
 
 // Valid UTF-8 in runs of one origin each. Everything a template does with strings keeps the origin
 // of every byte, so that in the end only what the template itself wrote can become special tokens.
@@ -42,4 +42,4 @@ class Text {
   std::vector<Run> runs_;
 };
 
-}  // namespace tutti::jinja
+}  // namespace tutti::text::jinja

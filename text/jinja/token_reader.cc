@@ -4,7 +4,7 @@
 #include "text/absl_text.h"
 #include "text/limits.h"
 
-namespace tutti::jinja {
+namespace tutti::text::jinja {
 
 std::string Describe(const Token& token) {
   switch (token.kind) {
@@ -74,4 +74,4 @@ absl::Status TokenReader::CheckNesting() const {
   return Fail(absl::StrCat("nests deeper than ", kTemplateDepthMax));
 }
 
-}  // namespace tutti::jinja
+}  // namespace tutti::text::jinja

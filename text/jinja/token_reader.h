@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "text/jinja/lexer.h"
 
-namespace tutti::jinja {
+namespace tutti::text::jinja {
 
 template <size_t N>
 bool Contains(const std::array<std::string_view, N>& names, std::string_view name) {
@@ -67,4 +67,4 @@ absl::Status FailAt(int line, std::string_view why);
 // The token as an error message shows it.
 std::string Describe(const Token& token);
 
-}  // namespace tutti::jinja
+}  // namespace tutti::text::jinja

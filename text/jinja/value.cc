@@ -9,7 +9,7 @@
 #include "text/limits.h"
 #include "text/unicode.h"
 
-namespace tutti::jinja {
+namespace tutti::text::jinja {
 namespace {
 
 using nlohmann::ordered_json;
@@ -205,4 +205,4 @@ bool Equal(const Value& a, const Value& b) {
          (a.AsMacro() != nullptr && a.AsMacro() == b.AsMacro());
 }
 
-}  // namespace tutti::jinja
+}  // namespace tutti::text::jinja

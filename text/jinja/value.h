@@ -15,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "text/jinja/text.h"
 
-namespace tutti::jinja {
+namespace tutti::text::jinja {
 
 class Value;
 struct Macro;
@@ -158,4 +158,4 @@ class Value {
 // ==
 bool Equal(const Value& a, const Value& b);
 
-}  // namespace tutti::jinja
+}  // namespace tutti::text::jinja

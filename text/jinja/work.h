@@ -13,7 +13,7 @@
 #include "text/jinja/value.h"
 #include "text/limits.h"
 
-namespace tutti::jinja {
+namespace tutti::text::jinja {
 
 // Counts down while a template is evaluated. Everything that loops or makes strings charges here
 // first.
@@ -60,4 +60,4 @@ class Work {
   std::vector<std::unique_ptr<Namespace>> namespaces_;
 };
 
-}  // namespace tutti::jinja
+}  // namespace tutti::text::jinja

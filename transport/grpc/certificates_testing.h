@@ -13,7 +13,7 @@
 
 #include "transport/grpc/grpc_link.h"
 
-namespace tutti {
+namespace tutti::transport {
 
 // An authority that signs certificates into a directory of the test's.
 class TestAuthority {
@@ -89,4 +89,4 @@ class TestAuthority {
   std::unique_ptr<X509, decltype(&X509_free)> certificate_{nullptr, &X509_free};
 };
 
-}  // namespace tutti
+}  // namespace tutti::transport

@@ -2,11 +2,11 @@
 
 #include <string>
 
-#include "transport/grpc/frame_codec.h"
 #include "transport/frame_rules.h"
+#include "transport/grpc/frame_codec.h"
 #include "transport/limits.h"
 
-namespace tutti {
+namespace tutti::transport {
 
 grpc::ByteBuffer EncodeCloseFrame(const absl::Status& reason) {
   const absl::Status sent = CloseReason(reason);
@@ -35,4 +35,4 @@ std::optional<absl::Status> ReadCloseFrame(const v1::Frame& frame, const Payload
                       absl::string_view(bytes).substr(1));
 }
 
-}  // namespace tutti
+}  // namespace tutti::transport

@@ -12,11 +12,11 @@
 #include "base/status.h"
 #include "transport/link.h"
 
-namespace tutti {
+namespace tutti::transport {
 
 grpc::ByteBuffer EncodeCloseFrame(const absl::Status& reason);
 
 // Nothing when this is any other frame. A code we do not know is UNKNOWN.
 std::optional<absl::Status> ReadCloseFrame(const v1::Frame& frame, const Payload& payload);
 
-}  // namespace tutti
+}  // namespace tutti::transport

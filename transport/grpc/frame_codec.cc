@@ -12,7 +12,7 @@
 #include "transport/grpc/frame_scan.h"
 #include "transport/limits.h"
 
-namespace tutti {
+namespace tutti::transport {
 namespace {
 
 using google::protobuf::io::CodedOutputStream;
@@ -128,4 +128,4 @@ absl::Status DecodeFrame(const grpc::ByteBuffer& buffer, v1::Frame* frame, Paylo
   return absl::OkStatus();
 }
 
-}  // namespace tutti
+}  // namespace tutti::transport

@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "transport/link.h"
 
-namespace tutti {
+namespace tutti::transport {
 
 // REQUIRES: CheckFrame(frame, payload) is OK. The buffer keeps payload.owner until gRPC has written
 // it; payloads of at most kInlinePayloadBytesMax are copied instead and their owner is not kept.
@@ -22,4 +22,4 @@ grpc::ByteBuffer EncodeFrame(const v1::Frame& frame, const Payload& payload);
 // with at most one payload, at its end.
 absl::Status DecodeFrame(const grpc::ByteBuffer& buffer, v1::Frame* frame, Payload* payload);
 
-}  // namespace tutti
+}  // namespace tutti::transport

@@ -9,7 +9,7 @@
 #include "transport/grpc/frame_scan.h"
 #include "transport/limits.h"
 
-namespace tutti {
+namespace tutti::transport {
 namespace {
 
 using ::testing::HasSubstr;
@@ -327,4 +327,4 @@ TEST(FrameRulesTest, ReasonsAreCut) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::transport

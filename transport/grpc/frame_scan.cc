@@ -8,7 +8,7 @@
 #include "transport/limits.h"
 #include "tutti/v1/peer.pb.h"
 
-namespace tutti {
+namespace tutti::transport {
 namespace {
 
 using google::protobuf::Descriptor;
@@ -154,4 +154,4 @@ absl::Status CheckFieldCount(std::span<const std::byte> message) {
   return absl::InvalidArgumentError(absl::StrCat("frame: more than ", kFrameFieldsMax, " fields"));
 }
 
-}  // namespace tutti
+}  // namespace tutti::transport

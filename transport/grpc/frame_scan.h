@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 
-namespace tutti {
+namespace tutti::transport {
 
 // A message that lies in several pieces, read from front to back.
 class PieceReader {
@@ -48,4 +48,4 @@ absl::StatusOr<FrameLayout> ScanFrame(std::span<const std::span<const std::byte>
 // kFrameFieldsMax fields, nested ones included.
 absl::Status CheckFieldCount(std::span<const std::byte> message);
 
-}  // namespace tutti
+}  // namespace tutti::transport

@@ -9,7 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
-namespace tutti {
+namespace tutti::transport {
 namespace {
 
 constexpr absl::string_view kUnixPrefix = "unix:";
@@ -92,4 +92,4 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
   return grpc::SslServerCredentials(options);
 }
 
-}  // namespace tutti
+}  // namespace tutti::transport

@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "transport/grpc/grpc_link.h"
 
-namespace tutti {
+namespace tutti::transport {
 
 // Whether bytes to or from "host:port" or "unix:/path" stay on this machine. False for anything
 // else.
@@ -22,4 +22,4 @@ std::string WithPort(const std::string& address, int port);
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeChannelCredentials(
     const TlsFiles& tls);
 
-}  // namespace tutti
+}  // namespace tutti::transport

@@ -12,7 +12,7 @@
 #include "transport/grpc/grpc_stream.h"
 #include "transport/limits.h"
 
-namespace tutti {
+namespace tutti::transport {
 namespace {
 
 constexpr char kConnectMethod[] = "/tutti.v1.Peer/Connect";
@@ -143,4 +143,4 @@ std::unique_ptr<Link> GrpcDialer::Dial(const std::string& target,
   return link;
 }
 
-}  // namespace tutti
+}  // namespace tutti::transport

@@ -20,7 +20,7 @@
 #include "transport/limits.h"
 #include "transport/link_testing.h"
 
-namespace tutti {
+namespace tutti::transport {
 namespace {
 
 using std::chrono::steady_clock;
@@ -433,4 +433,4 @@ TEST(StreamRegistryTest, LetsInNoMoreThanTheLimitAndNobodyAfterStop) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::transport

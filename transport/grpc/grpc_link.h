@@ -22,7 +22,7 @@
 #include "transport/link.h"
 #include "tutti/v1/peer.grpc.pb.h"
 
-namespace tutti {
+namespace tutti::transport {
 
 class StreamRegistry;
 
@@ -120,4 +120,4 @@ class GrpcPeerServer {
   std::string address_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::transport

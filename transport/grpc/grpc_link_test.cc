@@ -13,12 +13,12 @@
 #include <sstream>
 #include <thread>
 
+#include "transport/grpc/certificates_testing.h"
 #include "transport/grpc/grpc_address.h"
 #include "transport/limits.h"
 #include "transport/link_testing.h"
-#include "transport/grpc/certificates_testing.h"
 
-namespace tutti {
+namespace tutti::transport {
 namespace {
 
 using std::chrono::steady_clock;
@@ -285,4 +285,4 @@ TEST(GrpcLinkTest, APeerThatIsStoppedIsNoticedByKeepalive) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::transport

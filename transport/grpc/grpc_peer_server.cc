@@ -13,7 +13,7 @@
 #include "transport/grpc/grpc_stream.h"
 #include "transport/limits.h"
 
-namespace tutti {
+namespace tutti::transport {
 namespace {
 
 using FrameReactor = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
@@ -150,4 +150,4 @@ void GrpcPeerServer::Stop() {
   server_.reset();
 }
 
-}  // namespace tutti
+}  // namespace tutti::transport

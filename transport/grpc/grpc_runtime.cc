@@ -7,7 +7,7 @@
 #include <future>
 #include <memory>
 
-namespace tutti {
+namespace tutti::transport {
 namespace {
 
 // A channel that leads nowhere and whose one call has failed: the call made it take a reference to
@@ -38,4 +38,4 @@ void KeepGrpcRunning() {
   static_cast<void>(kept);
 }
 
-}  // namespace tutti
+}  // namespace tutti::transport

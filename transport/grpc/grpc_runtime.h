@@ -1,7 +1,7 @@
 // Keeps gRPC's library up for as long as the process lives.
 #pragma once
 
-namespace tutti {
+namespace tutti::transport {
 
 // gRPC 1.51 takes its threads down when the last channel or server that uses callbacks goes, and
 // starts them again with the next. Both ways of going are harmful: if that last one goes in a
@@ -12,4 +12,4 @@ namespace tutti {
 // Thread: any; not in a reaction. The first call waits for gRPC's threads to start.
 void KeepGrpcRunning();
 
-}  // namespace tutti
+}  // namespace tutti::transport

@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "transport/frame_rules.h"
 #include "transport/grpc/close_frame.h"
 #include "transport/grpc/frame_codec.h"
-#include "transport/frame_rules.h"
 #include "transport/limits.h"
 
-namespace tutti {
+namespace tutti::transport {
 
 absl::Status StreamRegistry::Add(const std::shared_ptr<StreamState>& stream, int64_t limit) {
   std::lock_guard lock(mutex_);
@@ -275,4 +275,4 @@ LinkStats StreamState::stats() const {
 
 void GrpcLink::Close(absl::Status reason) { stream_->Close(reason); }
 
-}  // namespace tutti
+}  // namespace tutti::transport

@@ -22,7 +22,7 @@
 #include "base/status.h"
 #include "transport/link.h"
 
-namespace tutti {
+namespace tutti::transport {
 
 class StreamState;
 
@@ -168,4 +168,4 @@ class GrpcLink final : public Link {
   const std::shared_ptr<StreamState> stream_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::transport

@@ -8,11 +8,10 @@
 #include "worker/links/link_collective.h"
 #include "worker/ranks_testing.h"
 
-namespace tutti {
+namespace tutti::worker {
 namespace {
 
 using ::testing::HasSubstr;
-using testing::TestRanks;
 
 constexpr int64_t kReserved = 4096;
 
@@ -205,4 +204,4 @@ TEST_F(DeviceExchangeTest, TheEndOfTheEpochEndsForming) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::worker

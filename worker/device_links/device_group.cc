@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "spdlog/spdlog.h"
 
-namespace tutti {
+namespace tutti::worker {
 namespace {
 
 // Blocks of one size from each rank.
@@ -102,4 +102,4 @@ absl::StatusOr<std::string> DeviceGroup::WhoFailed(LinkCollective* collective, R
   return std::string();
 }
 
-}  // namespace tutti
+}  // namespace tutti::worker

@@ -18,7 +18,7 @@
 #include "worker/links/link_collective.h"
 #include "worker/links/rank_port.h"
 
-namespace tutti {
+namespace tutti::worker {
 
 class DeviceGroup {
  public:
@@ -50,4 +50,4 @@ class DeviceGroup {
   const Clock* const clock_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::worker

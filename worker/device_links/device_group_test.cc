@@ -10,13 +10,12 @@
 #include "kernels/cuda/emulated/nccl_emulated.h"
 #include "worker/ranks_testing.h"
 
-namespace tutti {
+namespace tutti::worker {
 namespace {
 
 using kernels::DeviceExchangeScope;
 using kernels::cuda::EmulatedNccl;
 using kernels::cuda::MakeEmulatedBackend;
-using testing::TestRanks;
 
 class DeviceGroupTest : public ::testing::Test {
  protected:
@@ -85,4 +84,4 @@ TEST_F(DeviceGroupTest, ALibraryThatFailsKeepsAllOnTheHost) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::worker

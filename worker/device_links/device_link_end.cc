@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "spdlog/spdlog.h"
 
-namespace tutti {
+namespace tutti::worker {
 namespace {
 
 std::span<const std::byte> Bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
@@ -116,4 +116,4 @@ bool DeviceLinkEnd::Tick(Instant now, Duration patience) {
   return false;
 }
 
-}  // namespace tutti
+}  // namespace tutti::worker

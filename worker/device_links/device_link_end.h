@@ -15,7 +15,7 @@
 #include "base/status.h"
 #include "kernels/device_link.h"
 
-namespace tutti {
+namespace tutti::worker {
 
 class DeviceLinkEnd {
  public:
@@ -69,4 +69,4 @@ class DeviceLinkEnd {
   Instant began_{};
 };
 
-}  // namespace tutti
+}  // namespace tutti::worker

@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "spdlog/spdlog.h"
 
-namespace tutti {
+namespace tutti::worker {
 
 DeviceLinks::DeviceLinks(Options options, std::string worker_id, const Clock* clock, Wait wait)
     : options_(std::move(options)),
@@ -178,4 +178,4 @@ absl::Status DeviceLinks::Blame(absl::Status status, const DeviceLinkEnd& end) {
       status, absl::StrCat("device link ", &end == previous_.get() ? "from " : "to ", end.peer()));
 }
 
-}  // namespace tutti
+}  // namespace tutti::worker

@@ -18,11 +18,11 @@
 
 #include "base/clock.h"
 #include "worker/device_links/device_link_end.h"
-#include "worker/limits.h"
 #include "worker/device_links/row_port.h"
+#include "worker/limits.h"
 #include "worker/stage_runner.h"
 
-namespace tutti {
+namespace tutti::worker {
 
 class DeviceLinks : public RowPort {
  public:
@@ -100,4 +100,4 @@ class DeviceLinks : public RowPort {
   bool distrusted_ = false;  // a transfer failed while both hosts were well
 };
 
-}  // namespace tutti
+}  // namespace tutti::worker

@@ -11,11 +11,10 @@
 
 #include "worker/device_links/device_links_testing.h"
 
-namespace tutti {
+namespace tutti::worker {
 namespace {
 
 using ::testing::HasSubstr;
-using testing::TestLinkDevices;
 
 constexpr int64_t kSlotBytes = 64;
 
@@ -314,4 +313,4 @@ TEST_F(DeviceLinksTest, AnyBytesMayBeAnswered) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::worker

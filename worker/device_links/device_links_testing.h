@@ -15,7 +15,7 @@
 
 #include "kernels/device_link.h"
 
-namespace tutti::testing {
+namespace tutti::worker {
 
 class TestLinkDevices {
  public:
@@ -168,4 +168,4 @@ class TestLinkDevices {
   int founded_ = 0, left_ = 0, standing_ = 0;
 };
 
-}  // namespace tutti::testing
+}  // namespace tutti::worker

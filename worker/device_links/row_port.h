@@ -10,7 +10,7 @@
 
 #include "base/status.h"
 
-namespace tutti {
+namespace tutti::worker {
 
 // Thread: the executor's.
 class RowPort {
@@ -36,4 +36,4 @@ class RowPort {
   virtual void Release() = 0;
 };
 
-}  // namespace tutti
+}  // namespace tutti::worker

@@ -10,7 +10,7 @@
 #include "spdlog/spdlog.h"
 #include "worker/limits.h"
 
-namespace tutti {
+namespace tutti::worker {
 namespace {
 
 absl::Status MustEqual(const char* what, const std::string& theirs, const std::string& ours) {
@@ -93,7 +93,7 @@ std::optional<size_t> AcceptedLinks::TakeFrame(LinkId link, const v1::Frame& fra
   return std::nullopt;
 }
 
-void AcceptedLinks::Send(size_t index, v1::Frame frame, Payload payload) {
+void AcceptedLinks::Send(size_t index, v1::Frame frame, transport::Payload payload) {
   const auto found = links_.find(current_[index]);
   if (found == links_.end()) return;
   const absl::Status status = found->second.end->Send(std::move(frame), std::move(payload));
@@ -176,4 +176,4 @@ Instant AcceptedLinks::next_wake() const {
   return wake;
 }
 
-}  // namespace tutti
+}  // namespace tutti::worker

@@ -16,7 +16,7 @@
 #include "base/ids.h"
 #include "worker/links/link_events.h"
 
-namespace tutti {
+namespace tutti::worker {
 
 class AcceptedLinks {
  public:
@@ -48,7 +48,7 @@ class AcceptedLinks {
 
   bool is_up(size_t index) const { return current_[index] != LinkId(); }
   // A link that is gone says so in OnClosed.
-  void Send(size_t index, v1::Frame frame, Payload payload);
+  void Send(size_t index, v1::Frame frame, transport::Payload payload);
 
   // Closes links that say nothing.
   void Tick(Instant now);
@@ -56,7 +56,7 @@ class AcceptedLinks {
 
  private:
   struct Accepted {
-    std::unique_ptr<Link> end;
+    std::unique_ptr<transport::Link> end;
     Instant hello_deadline;  // kInstantNever: hello was here
     bool used = false;       // a frame after hello came
   };
@@ -72,4 +72,4 @@ class AcceptedLinks {
   std::vector<LinkId> current_;  // of each expected worker; 0: none
 };
 
-}  // namespace tutti
+}  // namespace tutti::worker

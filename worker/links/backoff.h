@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 
-namespace tutti {
+namespace tutti::worker {
 
 // Doubles from `first` to `most`; Reset after a success.
 class Backoff {
@@ -24,4 +24,4 @@ class Backoff {
   Duration next_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::worker

@@ -7,7 +7,7 @@
 #include "spdlog/spdlog.h"
 #include "worker/limits.h"
 
-namespace tutti {
+namespace tutti::worker {
 
 CoordinatorLink::CoordinatorLink(LinkContext* context, std::string address)
     : context_(context),
@@ -95,4 +95,4 @@ void CoordinatorLink::Close(const absl::Status& reason) {
   next_dial_ = kInstantNever;
 }
 
-}  // namespace tutti
+}  // namespace tutti::worker

@@ -12,7 +12,7 @@
 #include "worker/links/backoff.h"
 #include "worker/links/link_events.h"
 
-namespace tutti {
+namespace tutti::worker {
 
 class CoordinatorLink {
  public:
@@ -46,7 +46,7 @@ class CoordinatorLink {
   const std::string address_;
   Backoff backoff_;
 
-  std::unique_ptr<Link> link_;
+  std::unique_ptr<transport::Link> link_;
   LinkId id_;
   bool joined_ = false;
   Duration beat_interval_;
@@ -56,4 +56,4 @@ class CoordinatorLink {
   Instant next_log_{};
 };
 
-}  // namespace tutti
+}  // namespace tutti::worker

@@ -7,7 +7,7 @@
 #include "spdlog/spdlog.h"
 #include "worker/limits.h"
 
-namespace tutti {
+namespace tutti::worker {
 
 DialledLink::DialledLink(LinkContext* context, const PeerTable* peers, v1::LinkPurpose purpose)
     : context_(context),
@@ -80,7 +80,7 @@ void DialledLink::OnClosed(const absl::Status& reason, Instant now) {
   if (!welcomed_) next_dial_ = now + backoff_.Next();
 }
 
-void DialledLink::Send(v1::Frame frame, Payload payload) {
+void DialledLink::Send(v1::Frame frame, transport::Payload payload) {
   if (Epoch(frame.epoch()) != epoch_) return;
   if (!welcomed_) {
     waiting_.push_back({std::move(frame), std::move(payload)});
@@ -89,11 +89,11 @@ void DialledLink::Send(v1::Frame frame, Payload payload) {
   SendNow(std::move(frame), std::move(payload));
 }
 
-void DialledLink::SendNow(v1::Frame frame, Payload payload) {
+void DialledLink::SendNow(v1::Frame frame, transport::Payload payload) {
   if (link_ == nullptr) return;  // broken; Tick says so in a while
   const absl::Status status = link_->Send(std::move(frame), std::move(payload));
   // A link that closed says so itself. A full one is closed here, and says so too.
   if (absl::IsResourceExhausted(status)) link_->Close(status);
 }
 
-}  // namespace tutti
+}  // namespace tutti::worker

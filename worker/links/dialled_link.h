@@ -18,7 +18,7 @@
 #include "worker/links/link_events.h"
 #include "worker/links/peer_table.h"
 
-namespace tutti {
+namespace tutti::worker {
 
 class DialledLink {
  public:
@@ -47,16 +47,16 @@ class DialledLink {
   bool TakeFrame(const v1::Frame& frame, Instant now);
   void OnClosed(const absl::Status& reason, Instant now);
 
-  void Send(v1::Frame frame, Payload payload);
+  void Send(v1::Frame frame, transport::Payload payload);
 
  private:
   struct Waiting {
     v1::Frame frame;
-    Payload payload;
+    transport::Payload payload;
   };
 
   void Dial(Instant now);
-  void SendNow(v1::Frame frame, Payload payload);
+  void SendNow(v1::Frame frame, transport::Payload payload);
   std::string Name() const;
 
   LinkContext* const context_;
@@ -67,7 +67,7 @@ class DialledLink {
   Epoch epoch_;
   std::string worker_id_;
   std::string address_;
-  std::unique_ptr<Link> link_;
+  std::unique_ptr<transport::Link> link_;
   LinkId id_;
   bool welcomed_ = false;
   std::string shared_memory_;
@@ -81,4 +81,4 @@ class DialledLink {
   Instant give_up_ = kInstantNever;      // when trouble becomes an error
 };
 
-}  // namespace tutti
+}  // namespace tutti::worker

@@ -13,7 +13,7 @@
 #include "transport/limits.h"
 #include "worker/limits.h"
 
-namespace tutti {
+namespace tutti::worker {
 namespace {
 
 // sum[i] = left[i] + right[i], where `bytes` are the peer's values from byte `offset` on and may
@@ -73,7 +73,7 @@ void LinkCollective::BeginEpoch(RankPort* port, Epoch epoch, int ranks, int rank
 absl::Status LinkCollective::Reserve(int ranks, int64_t bytes) {
   current_.reset();
   pool_.emplace(bytes);
-  buffers_max_ = CollectiveBuffers(ranks);
+  buffers_max_ = model::CollectiveBuffers(ranks);
   return absl::OkStatus();
 }
 
@@ -110,7 +110,7 @@ absl::StatusOr<std::span<const float>> LinkCollective::Sum() {
     TUTTI_ASSIGN_OR_RETURN(Buffer sum, Take(bytes));
     Adder adder(reinterpret_cast<const float*>(current_->bytes.data()),
                 reinterpret_cast<float*>(sum->bytes.data()), rank_ < peer);
-    TUTTI_RETURN_IF_ERROR(Receive(peer, bytes, [&](int64_t, const Payload& payload) {
+    TUTTI_RETURN_IF_ERROR(Receive(peer, bytes, [&](int64_t, const transport::Payload& payload) {
       for (const auto& chunk : payload.chunks) adder.Take(chunk);
     }));
     current_ = std::move(sum);
@@ -130,7 +130,7 @@ absl::Status LinkCollective::Gather(std::span<const int64_t> begin) {
     Send(peer, current_, begin[ours], begin[ours + distance]);
     std::byte* to = current_->bytes.data() + begin[theirs];
     TUTTI_RETURN_IF_ERROR(Receive(peer, begin[theirs + distance] - begin[theirs],
-                                  [&](int64_t, const Payload& payload) {
+                                  [&](int64_t, const transport::Payload& payload) {
                                     for (const auto& chunk : payload.chunks) {
                                       if (!chunk.empty()) {
                                         std::memcpy(to, chunk.data(), chunk.size());
@@ -242,10 +242,10 @@ void LinkCollective::Send(int peer, const Buffer& buffer, int64_t begin, int64_t
     exchange->set_sequence(++sent_[peer]);
     exchange->set_offset(offset);
     exchange->set_total_bytes(total);
-    exchange->set_checksum(Crc32c(bytes));
-    traffic_.bytes_out += EncodedFrameBytes(frame, size);
+    exchange->set_checksum(transport::Crc32c(bytes));
+    traffic_.bytes_out += transport::EncodedFrameBytes(frame, size);
     ++traffic_.frames_out;
-    port_->Send(peer, std::move(frame), Payload{.chunks = {bytes}, .owner = buffer});
+    port_->Send(peer, std::move(frame), transport::Payload{.chunks = {bytes}, .owner = buffer});
   }
 }
 
@@ -272,7 +272,7 @@ absl::Status LinkCollective::Check(int peer, const RankPort::Received& received,
   }
   const v1::RankExchange& exchange = received.frame.rank_exchange();
   const int64_t size = received.payload.size();
-  traffic_.bytes_in += EncodedFrameBytes(received.frame, size);
+  traffic_.bytes_in += transport::EncodedFrameBytes(received.frame, size);
   ++traffic_.frames_in;
   if (exchange.step() != step_ || exchange.sequence() != ++received_[peer]) {
     return absl::FailedPreconditionError(
@@ -285,7 +285,7 @@ absl::Status LinkCollective::Check(int peer, const RankPort::Received& received,
         absl::StrCat("step ", step_, ": ", size, " bytes from ", exchange.offset(), " of ",
                      exchange.total_bytes(), " came where ", offset, " of ", total, " are here"));
   }
-  const uint32_t checksum = Crc32c(received.payload.chunks);
+  const uint32_t checksum = transport::Crc32c(received.payload.chunks);
   if (checksum != exchange.checksum()) {
     return absl::DataLossError(absl::StrCat("step ", step_, ", frame ", exchange.sequence(),
                                             ": checksum is ", checksum, ", sender wrote ",
@@ -294,4 +294,4 @@ absl::Status LinkCollective::Check(int peer, const RankPort::Received& received,
   return absl::OkStatus();
 }
 
-}  // namespace tutti
+}  // namespace tutti::worker

@@ -29,7 +29,7 @@
 #include "worker/buffer_pool.h"
 #include "worker/links/rank_port.h"
 
-namespace tutti {
+namespace tutti::worker {
 
 class LinkCollective : public kernels::Collective {
  public:
@@ -94,4 +94,4 @@ class LinkCollective : public kernels::Collective {
   bool settled_ = true;
 };
 
-}  // namespace tutti
+}  // namespace tutti::worker

@@ -12,11 +12,10 @@
 #include "transport/limits.h"
 #include "worker/ranks_testing.h"
 
-namespace tutti {
+namespace tutti::worker {
 namespace {
 
 using ::testing::HasSubstr;
-using testing::TestRanks;
 
 std::vector<float> Values(int rank, int64_t count) {
   Random random(static_cast<uint64_t>(rank) + 1);
@@ -179,4 +178,4 @@ TEST(LinkCollective, NeverWritesWhatIsStillBeingSent) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::worker

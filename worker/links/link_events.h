@@ -13,7 +13,7 @@
 #include "transport/link.h"
 #include "tutti/v1/peer.pb.h"
 
-namespace tutti {
+namespace tutti::worker {
 
 // Names a link within one worker process; never used twice.
 using LinkId = StrongInt<struct LinkIdTag, uint64_t>;
@@ -21,7 +21,7 @@ using LinkId = StrongInt<struct LinkIdTag, uint64_t>;
 struct LinkFrame {
   LinkId link;
   v1::Frame frame;
-  Payload payload;
+  transport::Payload payload;
 };
 struct LinkClosed {
   LinkId link;
@@ -30,7 +30,7 @@ struct LinkClosed {
 // A peer dialled us.
 struct LinkAccepted {
   LinkId link;
-  std::unique_ptr<Link> end;
+  std::unique_ptr<transport::Link> end;
 };
 struct StopWanted {};
 
@@ -39,12 +39,12 @@ using WorkerMailbox = Mailbox<WorkerEvent>;
 
 // Posts what one link delivers. A peer that sends faster than the executor reads, beyond the
 // mailbox's capacity, is reported as closed and not listened to any more.
-class PostingHandler : public LinkHandler {
+class PostingHandler : public transport::LinkHandler {
  public:
   PostingHandler(LinkId link, std::shared_ptr<WorkerMailbox> mailbox)
       : link_(link), mailbox_(std::move(mailbox)) {}
 
-  void OnFrame(v1::Frame frame, Payload payload) override {
+  void OnFrame(v1::Frame frame, transport::Payload payload) override {
     if (overflowed_) return;
     if (mailbox_->TryPost(LinkFrame{link_, std::move(frame), std::move(payload)})) return;
     overflowed_ = true;
@@ -63,7 +63,7 @@ class PostingHandler : public LinkHandler {
 
 // What the links of one worker share.  Thread: the executor's.
 struct LinkContext {
-  Dialer* dialer = nullptr;
+  transport::Dialer* dialer = nullptr;
   std::shared_ptr<WorkerMailbox> mailbox;
   v1::Hello hello;  // about this worker; `purpose` is filled in for each link
   uint64_t last_link = 0;
@@ -72,9 +72,10 @@ struct LinkContext {
 
   // Dials and sends hello, with an offer of shared memory and a device's description if there are
   // any. The peer's answer comes as events of `id`.
-  std::unique_ptr<Link> Dial(const std::string& target, LinkId id, v1::LinkPurpose purpose,
-                             Epoch epoch, const std::string& shared_memory = "",
-                             const std::string& device_link = "") const {
+  std::unique_ptr<transport::Link> Dial(const std::string& target, LinkId id,
+                                        v1::LinkPurpose purpose, Epoch epoch,
+                                        const std::string& shared_memory = "",
+                                        const std::string& device_link = "") const {
     auto link = dialer->Dial(target, std::make_unique<PostingHandler>(id, mailbox));
     v1::Frame frame;
     frame.set_epoch(epoch.value());
@@ -88,4 +89,4 @@ struct LinkContext {
   }
 };
 
-}  // namespace tutti
+}  // namespace tutti::worker

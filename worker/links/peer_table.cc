@@ -8,7 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "worker/limits.h"
 
-namespace tutti {
+namespace tutti::worker {
 namespace {
 
 constexpr std::string_view kBlanks = " \t\r";
@@ -89,4 +89,4 @@ absl::StatusOr<std::string> PeerTable::Find(const std::string& worker_id) const 
                                           names.empty() ? "none" : absl::StrJoin(names, ", ")));
 }
 
-}  // namespace tutti
+}  // namespace tutti::worker

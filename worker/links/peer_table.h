@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 
-namespace tutti {
+namespace tutti::worker {
 
 // [A-Za-z0-9._-]{1,128}
 bool IsWorkerId(std::string_view name);
@@ -34,4 +34,4 @@ class PeerTable {
   std::map<std::string, std::string> addresses_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::worker

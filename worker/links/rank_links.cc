@@ -9,7 +9,7 @@
 #include "spdlog/spdlog.h"
 #include "worker/limits.h"
 
-namespace tutti {
+namespace tutti::worker {
 namespace {
 
 // The ranks that `rank` exchanges with.
@@ -23,7 +23,7 @@ absl::Status SendsTooMuch() {
   return absl::ResourceExhaustedError("it sends more than anybody asked for");
 }
 
-Payload CopyOf(const Payload& payload) {
+transport::Payload CopyOf(const transport::Payload& payload) {
   const auto bytes = std::make_shared<std::vector<std::byte>>();
   for (const auto& chunk : payload.chunks) bytes->insert(bytes->end(), chunk.begin(), chunk.end());
   return {.chunks = {*bytes}, .owner = bytes};
@@ -75,7 +75,8 @@ absl::Status RankLinks::Begin(Epoch epoch, const v1::AssignShard& shard, size_t 
 
 void RankLinks::OfferMemory(Peer* peer) {
   if (memory_folder_.empty()) return;
-  absl::StatusOr<std::unique_ptr<SharedPipe>> pipe = SharedPipe::Create(memory_folder_);
+  absl::StatusOr<std::unique_ptr<transport::SharedPipe>> pipe =
+      transport::SharedPipe::Create(memory_folder_);
   if (!pipe.ok()) {
     spdlog::warn("exchanges with {} go over the link: {}", NameOf(peer->rank),
                  pipe.status().ToString());
@@ -89,7 +90,8 @@ bool RankLinks::TakeMemory(int rank, const std::string& token) {
   const auto peer = std::find_if(peers_.begin(), peers_.end(),
                                  [&](const Peer& other) { return other.rank == rank; });
   if (memory_folder_.empty() || peer == peers_.end()) return false;
-  absl::StatusOr<std::unique_ptr<SharedPipe>> pipe = SharedPipe::Open(memory_folder_, token);
+  absl::StatusOr<std::unique_ptr<transport::SharedPipe>> pipe =
+      transport::SharedPipe::Open(memory_folder_, token);
   if (!pipe.ok()) {
     // A rank on another machine, as a rule.
     spdlog::info("exchanges with {} go over the link: {}", NameOf(rank), pipe.status().ToString());
@@ -139,7 +141,8 @@ Instant RankLinks::next_wake() const {
   return wake;
 }
 
-bool RankLinks::TakeDialledFrame(LinkId link, v1::Frame* frame, Payload* payload, Instant now) {
+bool RankLinks::TakeDialledFrame(LinkId link, v1::Frame* frame, transport::Payload* payload,
+                                 Instant now) {
   for (Peer& peer : peers_) {
     if (peer.dialled == nullptr || !peer.dialled->Is(link)) continue;
     const bool was_up = peer.dialled->is_up();
@@ -172,7 +175,7 @@ RankLinks::Peer* RankLinks::PeerAt(size_t accepted_index) {
   return nullptr;
 }
 
-bool RankLinks::TakeAcceptedFrame(size_t index, v1::Frame* frame, Payload* payload) {
+bool RankLinks::TakeAcceptedFrame(size_t index, v1::Frame* frame, transport::Payload* payload) {
   Peer* const peer = PeerAt(index);
   if (peer == nullptr) return false;
   Keep(peer, frame, payload);
@@ -187,7 +190,7 @@ bool RankLinks::TakeAcceptedClosed(size_t index, const absl::Status& reason, Ins
 }
 
 // A rank is at most one exchange ahead of us.
-void RankLinks::Keep(Peer* peer, v1::Frame* frame, Payload* payload) {
+void RankLinks::Keep(Peer* peer, v1::Frame* frame, transport::Payload* payload) {
   if (Epoch(frame->epoch()) != epoch_) return;
   peer->was_up = true;
   // A call to look into the memory: whoever slept has been woken by its coming.
@@ -216,14 +219,14 @@ RankLinks::Peer& RankLinks::PeerOf(int rank) {
   return *found;
 }
 
-void RankLinks::Send(int rank, v1::Frame frame, Payload payload) {
+void RankLinks::Send(int rank, v1::Frame frame, transport::Payload payload) {
   Peer& peer = PeerOf(rank);
   if (!UsesMemory(peer)) return SendOverLink(&peer, std::move(frame), std::move(payload));
   const absl::Status status = SendThroughMemory(&peer, frame, payload);
   if (peer.failure.ok()) peer.failure = status;
 }
 
-void RankLinks::SendOverLink(Peer* peer, v1::Frame frame, Payload payload) {
+void RankLinks::SendOverLink(Peer* peer, v1::Frame frame, transport::Payload payload) {
   if (peer->dialled != nullptr) {
     peer->dialled->Send(std::move(frame), std::move(payload));
   } else {
@@ -232,14 +235,15 @@ void RankLinks::SendOverLink(Peer* peer, v1::Frame frame, Payload payload) {
 }
 
 absl::Status RankLinks::SendThroughMemory(Peer* peer, const v1::Frame& frame,
-                                          const Payload& payload) {
+                                          const transport::Payload& payload) {
   const Instant deadline = clock_->Now() + patience_;
   while (true) {
     TUTTI_ASSIGN_OR_RETURN(const bool sent, peer->pipe->TrySend(frame, payload));
     if (sent) break;
     // Both may be sending more than the memory holds, so what came is put aside to let the other
     // one go on.
-    TUTTI_ASSIGN_OR_RETURN(std::optional<SharedPipe::Received> received, peer->pipe->TryReceive());
+    TUTTI_ASSIGN_OR_RETURN(std::optional<transport::SharedPipe::Received> received,
+                           peer->pipe->TryReceive());
     if (received.has_value()) {
       if (peer->inbox.size() >= kMailboxFramesMax) return SendsTooMuch();
       peer->inbox.push_back({std::move(received->frame), CopyOf(received->payload)});
@@ -263,7 +267,8 @@ absl::StatusOr<std::optional<RankPort::Received>> RankLinks::TakeNext(Peer* peer
     return received;
   }
   if (!UsesMemory(*peer)) return std::nullopt;
-  TUTTI_ASSIGN_OR_RETURN(std::optional<SharedPipe::Received> received, peer->pipe->TryReceive());
+  TUTTI_ASSIGN_OR_RETURN(std::optional<transport::SharedPipe::Received> received,
+                         peer->pipe->TryReceive());
   if (!received.has_value()) return std::nullopt;
   return Received{std::move(received->frame), std::move(received->payload)};
 }
@@ -312,4 +317,4 @@ std::string RankLinks::NameOf(int rank) const {
   return absl::StrCat("rank ", rank);
 }
 
-}  // namespace tutti
+}  // namespace tutti::worker

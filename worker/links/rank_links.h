@@ -23,7 +23,7 @@
 #include "worker/links/dialled_link.h"
 #include "worker/links/rank_port.h"
 
-namespace tutti {
+namespace tutti::worker {
 
 class RankLinks : public RankPort {
  public:
@@ -55,12 +55,12 @@ class RankLinks : public RankPort {
   Instant next_wake() const;
 
   // Events of links; false when they are not of ours.
-  bool TakeDialledFrame(LinkId link, v1::Frame* frame, Payload* payload, Instant now);
+  bool TakeDialledFrame(LinkId link, v1::Frame* frame, transport::Payload* payload, Instant now);
   bool TakeDialledClosed(LinkId link, const absl::Status& reason, Instant now);
-  bool TakeAcceptedFrame(size_t index, v1::Frame* frame, Payload* payload);
+  bool TakeAcceptedFrame(size_t index, v1::Frame* frame, transport::Payload* payload);
   bool TakeAcceptedClosed(size_t index, const absl::Status& reason, Instant now);
 
-  void Send(int rank, v1::Frame frame, Payload payload) override;
+  void Send(int rank, v1::Frame frame, transport::Payload payload) override;
   absl::StatusOr<Received> Receive(int rank) override;
   void AllowSilence(Duration extra) override { extra_patience_ = extra; }
   absl::Status Pause(Instant until) override { return wait_(until); }
@@ -73,7 +73,7 @@ class RankLinks : public RankPort {
     std::unique_ptr<DialledLink> dialled;  // to a higher rank
     size_t accepted_index = 0;             // of a lower one
     bool was_up = false;
-    std::unique_ptr<SharedPipe> pipe;  // offered, or taken
+    std::unique_ptr<transport::SharedPipe> pipe;  // offered, or taken
     std::deque<Received> inbox;
     absl::Status failure;  // of a Send, for the next Receive
     std::optional<absl::Status> closed;
@@ -87,13 +87,14 @@ class RankLinks : public RankPort {
   void OfferMemory(Peer* peer);
   bool TakeMemory(int rank, const std::string& token);
   bool UsesMemory(const Peer& peer) const;
-  void SendOverLink(Peer* peer, v1::Frame frame, Payload payload);
-  absl::Status SendThroughMemory(Peer* peer, const v1::Frame& frame, const Payload& payload);
+  void SendOverLink(Peer* peer, v1::Frame frame, transport::Payload payload);
+  absl::Status SendThroughMemory(Peer* peer, const v1::Frame& frame,
+                                 const transport::Payload& payload);
   // What has come already, if something has.
   absl::StatusOr<std::optional<Received>> TakeNext(Peer* peer);
   // Lets something happen while `peer` is waited for, until `wake` at the latest.
   absl::Status WaitFor(Peer* peer, Instant wake, Instant deadline);
-  void Keep(Peer* peer, v1::Frame* frame, Payload* payload);
+  void Keep(Peer* peer, v1::Frame* frame, transport::Payload* payload);
   void Break(Peer* peer, const absl::Status& reason, Instant now);
   absl::Status WhyBroken(const Peer& peer) const;
 
@@ -111,4 +112,4 @@ class RankLinks : public RankPort {
   std::string waiting_for_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::worker

@@ -7,19 +7,20 @@
 #include "transport/link.h"
 #include "tutti/v1/peer.pb.h"
 
-namespace tutti {
+namespace tutti::worker {
 
 // Thread: the executor's.
 class RankPort {
  public:
   struct Received {
     v1::Frame frame;
-    Payload payload;  // valid until the next Send or Receive, and as long as its owner is held
+    transport::Payload
+        payload;  // valid until the next Send or Receive, and as long as its owner is held
   };
   virtual ~RankPort() = default;
 
   // Frames of the current epoch, in order. A frame that cannot be sent shows in Receive.
-  virtual void Send(int rank, v1::Frame frame, Payload payload) = 0;
+  virtual void Send(int rank, v1::Frame frame, transport::Payload payload) = 0;
 
   // The next frame from `rank`; waits for it. UNAVAILABLE: the rank is gone; DEADLINE_EXCEEDED: it
   // is silent; both name it. ABORTED: the epoch is over.
@@ -35,4 +36,4 @@ class RankPort {
   virtual std::string NameOf(int rank) const = 0;
 };
 
-}  // namespace tutti
+}  // namespace tutti::worker

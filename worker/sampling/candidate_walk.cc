@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 
-namespace tutti {
+namespace tutti::worker {
 namespace {
 
 // A logarithm of a sum around L carries its absolute error, about L * 1e-16, into the sum as a
@@ -72,4 +72,4 @@ double CandidateWalk::Total() {
   return std::exp(log_sum_ - shift);
 }
 
-}  // namespace tutti
+}  // namespace tutti::worker

@@ -11,7 +11,7 @@
 
 #include "base/status.h"
 
-namespace tutti {
+namespace tutti::worker {
 
 struct WalkCandidate {
   int32_t id = 0;
@@ -69,4 +69,4 @@ class CandidateWalk {
   absl::Status status_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::worker

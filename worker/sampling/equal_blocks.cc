@@ -2,7 +2,7 @@
 
 #include "base/check.h"
 
-namespace tutti {
+namespace tutti::worker {
 
 absl::StatusOr<std::span<std::byte>> EqualBlocks::Begin(int64_t block_bytes) {
   CHECK(block_bytes >= 0 && block_bytes % 8 == 0) << block_bytes;
@@ -26,4 +26,4 @@ std::span<const std::byte> EqualBlocks::block(int rank) const {
   return blocks_.subspan(rank * block_bytes_, block_bytes_);
 }
 
-}  // namespace tutti
+}  // namespace tutti::worker

@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "kernels/collective.h"
 
-namespace tutti {
+namespace tutti::worker {
 
 class EqualBlocks {
  public:
@@ -37,4 +37,4 @@ class EqualBlocks {
   std::vector<int64_t> begin_;  // [ranks + 1]
 };
 
-}  // namespace tutti
+}  // namespace tutti::worker

@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "model/limits.h"
 
-namespace tutti {
+namespace tutti::worker {
 namespace {
 
 using kernels::TensorView;
@@ -79,12 +79,15 @@ int64_t RoundUp8(int64_t bytes) { return (bytes + 7) / 8 * 8; }
 
 VocabularyShare ShareVocabulary(int64_t vocab_size, int ranks, int rank) {
   VocabularyShare share{.vocab_size = vocab_size, .ranks = ranks, .rank = rank};
-  share.own = SplitRange(vocab_size, kVocabSplitRows, ranks, rank);
+  share.own = model::SplitRange(vocab_size, model::kVocabSplitRows, ranks, rank);
   for (int r = 0; r < ranks; ++r) {
-    share.widest = std::max(share.widest, SplitRange(vocab_size, kVocabSplitRows, ranks, r).size());
+    share.widest = std::max(share.widest,
+                            model::SplitRange(vocab_size, model::kVocabSplitRows, ranks, r).size());
   }
-  for (int leaf = rank * kLeaves / ranks; leaf < (rank + 1) * kLeaves / ranks; ++leaf) {
-    const Range range = SplitRange(vocab_size, kVocabSplitRows, kLeaves, leaf);
+  for (int leaf = rank * model::kLeaves / ranks; leaf < (rank + 1) * model::kLeaves / ranks;
+       ++leaf) {
+    const model::Range range =
+        model::SplitRange(vocab_size, model::kVocabSplitRows, model::kLeaves, leaf);
     share.leaves.push_back({range.begin - share.own.begin, range.end - share.own.begin});
   }
   CHECK(share.leaves.front().begin == 0 && share.leaves.back().end == share.own.size());
@@ -143,7 +146,7 @@ void RowExchange::Fill(const RowQuestion& question, const RowBest& best, TensorV
   writer.Put(best);
   if (question.adjusted) writer.Put(BestOf(raw, adjusted));
   const auto put_sums = [&](TensorView logits, double inverse_temperature) {
-    for (const Range& leaf : share_.leaves) {
+    for (const model::Range& leaf : share_.leaves) {
       double sum = 0;
       backend_->LogSumExp(logits.Columns(leaf.begin, leaf.size()), inverse_temperature, {&sum, 1});
       writer.Put(sum);
@@ -250,4 +253,4 @@ void RowExchange::MergeLists(int64_t count, std::span<const std::span<const std:
   if (static_cast<int64_t>(out->size()) > count) out->resize(static_cast<size_t>(count));
 }
 
-}  // namespace tutti
+}  // namespace tutti::worker

@@ -15,17 +15,17 @@
 #include "model/partition.h"
 #include "worker/sampling/candidate_walk.h"
 
-namespace tutti {
+namespace tutti::worker {
 
 // The part of the vocabulary that one rank has logits for.
 struct VocabularyShare {
   int64_t vocab_size = 0;
   int ranks = 1;
   int rank = 0;
-  Range own;
+  model::Range own;
   int64_t widest = 0;  // of any rank's part
   // The rank's kLeaves / ranks ranges that are summed alone, in columns of its own logits.
-  std::vector<Range> leaves;
+  std::vector<model::Range> leaves;
 };
 VocabularyShare ShareVocabulary(int64_t vocab_size, int ranks, int rank);
 
@@ -98,4 +98,4 @@ class RowExchange {
   std::vector<float> best_logits_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::worker

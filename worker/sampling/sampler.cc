@@ -10,7 +10,7 @@
 #include "worker/sampling/candidate_walk.h"
 #include "worker/sequence_table.h"
 
-namespace tutti {
+namespace tutti::worker {
 namespace {
 
 using kernels::TensorView;
@@ -258,4 +258,4 @@ TensorView Sampler::AdjustedRow() const {
           .row_stride = share_.own.size()};
 }
 
-}  // namespace tutti
+}  // namespace tutti::worker

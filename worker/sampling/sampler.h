@@ -32,7 +32,7 @@
 #include "worker/sampling/equal_blocks.h"
 #include "worker/sampling/row_exchange.h"
 
-namespace tutti {
+namespace tutti::worker {
 
 // Below this temperature sampling is exact greedy: the largest logit, of equals the smallest id.
 // Between two f32 logits that differ by as little as 1e-3, the odds at this temperature are e^100
@@ -91,4 +91,4 @@ class Sampler {
   std::vector<std::span<const std::byte>> views_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::worker

@@ -14,7 +14,7 @@
 #include "worker/sampling/candidate_walk.h"
 #include "worker/sequence_table.h"
 
-namespace tutti {
+namespace tutti::worker {
 namespace {
 
 using ::testing::ElementsAre;
@@ -371,4 +371,4 @@ INSTANTIATE_TEST_SUITE_P(Backends, SamplerTest, ::testing::Values("reference", "
                          [](const auto& info) { return info.param; });
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::worker
