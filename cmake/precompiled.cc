@@ -1,0 +1,1 @@
+// Empty: the file whose compilation makes a precompiled header (precompiled.cmake).
