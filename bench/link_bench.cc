@@ -151,32 +151,32 @@ void Measure(const char* name, transport::Dialer* dialer, const std::string& tar
   Near near;
   auto link = dialer->Dial(target, near.MakeHandler());
   const std::vector<double> trips = RoundTrips(link.get(), &near, options);
-  const transport::Payload chunk = MakePayload(kPayloadChunkBytes);
+  const transport::Payload chunk = MakePayload(transport::kPayloadChunkBytes);
   const double chunk_seconds = OneWay(link.get(), &near, options.chunks, 32, chunk);
   const double frame_seconds = OneWay(link.get(), &near, options.frames, 1000, {});
   std::printf("%-8s %9.1f %9.1f %9.1f %12.2f %12.0f\n", name, trips.front() * 1e6,
               trips[trips.size() / 2] * 1e6, trips[trips.size() * 99 / 100] * 1e6,
-              static_cast<double>(options.chunks) * static_cast<double>(kPayloadChunkBytes) /
+              static_cast<double>(options.chunks) * static_cast<double>(transport::kPayloadChunkBytes) /
                   chunk_seconds * 1e-9,
               options.frames / frame_seconds);
   near.OnEcho([](v1::Frame, transport::Payload) {});
 }
 
 void MeasureChecksum() {
-  const transport::Payload chunk = MakePayload(kPayloadChunkBytes);
+  const transport::Payload chunk = MakePayload(transport::kPayloadChunkBytes);
   double best = 0;
   uint32_t crc = 0;
   for (int run = 0; run < 5; ++run) {
     const auto begin = Clock::now();
     for (int i = 0; i < 200; ++i) crc ^= transport::Crc32c(chunk.chunks);
-    best = std::max(best, 200.0 * kPayloadChunkBytes / SecondsSince(begin) * 1e-9);
+    best = std::max(best, 200.0 * transport::kPayloadChunkBytes / SecondsSince(begin) * 1e-9);
   }
   std::printf("checksum of a 1 MiB chunk: %.1f GB/s (%08x)\n", best, crc);
 }
 
 // Whether a payload travels as the memory it lies in.
 bool IsUncopied(transport::Dialer* inproc) {
-  const transport::Payload chunk = MakePayload(kPayloadChunkBytes);
+  const transport::Payload chunk = MakePayload(transport::kPayloadChunkBytes);
   std::vector<grpc::Slice> slices;
   const bool in_buffer = transport::EncodeFrame(MakeFrame(kEcho), chunk).Dump(&slices).ok() &&
                          slices.size() == 2 &&

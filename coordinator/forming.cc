@@ -61,7 +61,7 @@ absl::StatusOr<Formation> MappedFormation(const EngineOptions& options, const Pi
 }
 
 // The `count` offers with most memory, in the order of `offers`.
-std::vector<Offer> placement::Largest(const std::vector<Offer>& offers, size_t count) {
+std::vector<Offer> Largest(const std::vector<Offer>& offers, size_t count) {
   std::vector<Offer> largest = offers;
   std::stable_sort(largest.begin(), largest.end(), [](const Offer& a, const Offer& b) {
     return a.device.memory_bytes > b.device.memory_bytes;
@@ -104,7 +104,7 @@ std::vector<Offer> InOrder(const std::vector<Offer>& offers, bool largest_first)
   if (!largest_first) return offers;
   std::vector<Offer> ordered;
   for (const int64_t index :
-       placement::LargestFirst(placement::WithComparableSpeeds(DevicesOf(offers)))) {
+       LargestFirst(placement::WithComparableSpeeds(DevicesOf(offers)))) {
     ordered.push_back(offers[index]);
   }
   return ordered;
@@ -195,7 +195,7 @@ absl::StatusOr<Formation> ChooseFormation(const EngineOptions& options, const Pi
   absl::StatusOr<Formation> formation = Place(options, shape, KeepStages(shape, chosen));
   if (!formation.ok()) formation = Place(options, shape, chosen);
   if (!formation.ok() && offers.size() > wanted) {
-    formation = Place(options, shape, placement::Largest(offers, wanted));
+    formation = Place(options, shape, Largest(offers, wanted));
   }
   return formation;
 }

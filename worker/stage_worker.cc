@@ -381,7 +381,7 @@ absl::Status StageWorker::Impl::SendOnDevice(int64_t bytes) {
 void StageWorker::Impl::SendActivation(const std::shared_ptr<ActivationBuffer>& buffer) {
   const int32_t rows = batch_.rows;
   const int64_t row_bytes = runner_->activation_row_bytes();
-  const auto chunk_rows = static_cast<int32_t>(kPayloadChunkBytes / row_bytes);
+  const auto chunk_rows = static_cast<int32_t>(transport::kPayloadChunkBytes / row_bytes);
   for (int32_t first = 0; first < rows; first += chunk_rows) {
     const int32_t count = std::min(chunk_rows, rows - first);
     const std::span<const std::byte> bytes =

@@ -51,7 +51,7 @@ class OutputHub {
   // output of its request failed (kClientGone: nobody will read it).
   using OnUnwanted = std::function<void(RequestId, CancelCause)>;
   // REQUIRES: tokenizer and clock outlive the hub.
-  OutputHub(const Tokenizer* tokenizer, const Clock* clock, OnUnwanted on_unwanted);
+  OutputHub(const text::Tokenizer* tokenizer, const Clock* clock, OnUnwanted on_unwanted);
   ~OutputHub();
 
   void Start();
@@ -92,7 +92,7 @@ class OutputHub {
   // Lets go of what is left of these outputs; those it erased.
   std::vector<RequestId> Erase(RequestId first, int32_t n);
 
-  const Tokenizer* const tokenizer_;
+  const text::Tokenizer* const tokenizer_;
   const Clock* const clock_;
   const OnUnwanted on_unwanted_;
   Mailbox<Item> mailbox_;

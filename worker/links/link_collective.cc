@@ -232,8 +232,8 @@ absl::Status LinkCollective::LeaveAfter(absl::Status status) {
 // Nothing is sent when there is nothing to say: both sides know the sizes.
 void LinkCollective::Send(int peer, const Buffer& buffer, int64_t begin, int64_t end) {
   const int64_t total = end - begin;
-  for (int64_t offset = 0; offset < total; offset += kPayloadChunkBytes) {
-    const int64_t size = std::min(kPayloadChunkBytes, total - offset);
+  for (int64_t offset = 0; offset < total; offset += transport::kPayloadChunkBytes) {
+    const int64_t size = std::min(transport::kPayloadChunkBytes, total - offset);
     const std::span<const std::byte> bytes = buffer->bytes.subspan(begin + offset, size);
     v1::Frame frame;
     frame.set_epoch(epoch_.value());
