@@ -38,13 +38,13 @@ int WrongMoves(uint64_t seed, uint32_t planted_bugs) {
       stays[i] = random.Chance(0.8) ? 2 : 0;
       if (stays[i] == 2 && sequence->behind() > 1) backlog.FallBehind(sequence);
     } else if (sequence->behind() > 0 && random.Chance(0.8)) {
-      backlog.Plan(sequence, static_cast<int32_t>(random.Between(1, sequence->behind())));
+      backlog.Advance(sequence, static_cast<int32_t>(random.Between(1, sequence->behind())));
     } else if (sequence->behind() == 0 && random.Chance(0.5)) {
       sequence->tokens.push_back(1);
     } else {
       EXPECT_EQ(backlog.Forget(sequence), sequence->behind() > 1);
       EXPECT_FALSE(backlog.Unwait(sequence));
-      sequence->planned = 0;
+      sequence->stay = {};
       stays[i] = 0;
     }
     if (!backlog.SumsAreRight()) ++wrong;

@@ -232,7 +232,7 @@ TEST(KvDirectoryRandomTest, KnowsWhatAPlainMapKnows) {
         continue;
       }
       std::vector<BlockId> evicted;
-      pool.Take(wanted, &holder.blocks, &evicted);
+      pool.Allocate(wanted, &holder.blocks, &evicted);
       for (const BlockId block : evicted) {
         directory.Forget(pipeline, block);
         ASSERT_EQ(plain.erase({holder.pipeline, block.value()}), 1u);
