@@ -4,6 +4,7 @@
 #   tutti_binary(tutti-worker SOURCES main.cc DEPS tutti_worker)
 #   tutti_test(base_test SOURCES x_test.cc DEPS tutti_base [LABELS slow] [TIMEOUT seconds])
 #   tutti_bench(...)   like tutti_binary, linked with Google Benchmark
+#   tutti_fail_points(coordinator_core SOURCES backlog.cc)    -> target tutti_coordinator_core_fail_points
 #
 # All paths in #include lines start at the repository root.
 
@@ -19,6 +20,19 @@ function(tutti_library name)
   endif()
   target_include_directories(tutti_${name} ${kind} ${PROJECT_SOURCE_DIR})
   target_link_libraries(tutti_${name} ${kind} ${ARG_DEPS})
+endfunction()
+
+# Those sources of tutti_NAME that have fail points (base/fail_point.h), compiled with them. A test that links this target
+# gets them in the place of the library's own; the rest of the library comes with it.
+function(tutti_fail_points name)
+  cmake_parse_arguments(ARG "" "" "SOURCES" ${ARGN})
+  if(NOT TUTTI_BUILD_TESTS)
+    return()
+  endif()
+  add_library(tutti_${name}_fail_points OBJECT ${ARG_SOURCES})
+  set_property(GLOBAL APPEND PROPERTY TUTTI_LIBRARIES tutti_${name}_fail_points)
+  target_compile_definitions(tutti_${name}_fail_points PRIVATE TUTTI_FAILPOINTS=1)
+  target_link_libraries(tutti_${name}_fail_points PUBLIC tutti_${name})
 endfunction()
 
 function(tutti_binary name)

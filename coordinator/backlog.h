@@ -18,8 +18,7 @@ class Backlog {
   using AdmissionKey = decltype(std::declval<Sequence>().admission_key());
   using PreemptionKey = decltype(std::declval<Sequence>().preemption_key());
 
-  Backlog(int32_t block_size, uint32_t planted_bugs)
-      : block_size_(block_size), planted_bugs_(planted_bugs) {}
+  explicit Backlog(int32_t block_size) : block_size_(block_size) {}
 
   // ---- sequences that wait for a place, by admission_key()
 
@@ -63,7 +62,6 @@ class Backlog {
   Demand DemandOf(const Sequence& sequence) const;
 
   const int32_t block_size_;
-  const uint32_t planted_bugs_;
   std::map<AdmissionKey, Sequence*> waiting_;
   std::map<int32_t, Demand> demand_;  // of waiting sequences, by class; none is empty
   std::map<PreemptionKey, Sequence*> behind_;

@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
+#include "base/fail_point.h"
 #include "coordinator/limits.h"
-#include "coordinator/planted_bugs.h"
 
 namespace tutti::coordinator {
 
@@ -169,7 +169,8 @@ void Pipeline::SendPlan(v1::StepPlan plan, Instant now, std::vector<Action>* act
   for (const Shard& shard : shards_) {
     const bool last = &shard == &shards_.back();
     SendToWorker send{shard.link, last ? std::move(frame) : frame};
-    if (shard.rank > 0 && IsPlanted(options_->planted_bugs, PlantedBug::kForgetOnFirstRank)) {
+    // Only the first rank of a stage is told of sequences that left.
+    if (shard.rank > 0 && TUTTI_FAIL_POINT("coordinator.forget_on_first_rank")) {
       send.frame.mutable_step_plan()->clear_finished();
     }
     actions->push_back(std::move(send));

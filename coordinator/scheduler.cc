@@ -4,14 +4,14 @@
 #include <utility>
 
 #include "base/check.h"
-#include "coordinator/planted_bugs.h"
+#include "base/fail_point.h"
 
 namespace tutti::coordinator {
 
 Scheduler::Scheduler(const SchedulerOptions& options, KvDirectory* directory, PipelineId pipeline)
     : options_(options),
-      cache_(directory, pipeline, options.block_size, options.planted_bugs),
-      backlog_(options.block_size, options.planted_bugs) {
+      cache_(directory, pipeline, options.block_size),
+      backlog_(options.block_size) {
   CHECK(options.block_size > 0 && options.max_batch_tokens > 0 && options.chunk_tokens > 0 &&
         options.max_sequences > 0);
 }
@@ -222,8 +222,7 @@ void Scheduler::Leave(Sequence* sequence) {
   Unqueue(sequence);
   filling_.erase(sequence->stay.id);
   cache_.Release(*sequence);
-  if (sequence->stay.known_to_workers &&
-      !IsPlanted(options_.planted_bugs, PlantedBug::kForgetFinished)) {
+  if (sequence->stay.known_to_workers && !TUTTI_FAIL_POINT("coordinator.forget_finished")) {
     finished_.push_back(sequence->stay.id);
   }
   sequence->stay = {};

@@ -46,7 +46,6 @@ struct SchedulerOptions {
   int32_t max_batch_tokens = 512;
   int32_t chunk_tokens = 128;
   int32_t max_sequences = 256;
-  uint32_t planted_bugs = 0;  // coordinator/planted_bugs.h
 };
 
 // How many sequences of a result are fetched before they are looked at: some hundred nanoseconds of

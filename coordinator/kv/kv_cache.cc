@@ -4,16 +4,12 @@
 #include <span>
 
 #include "base/check.h"
-#include "coordinator/planted_bugs.h"
+#include "base/fail_point.h"
 
 namespace tutti::coordinator {
 
-KvCache::KvCache(KvDirectory* directory, PipelineId pipeline, int32_t block_size,
-                 uint32_t planted_bugs)
-    : directory_(directory),
-      pipeline_(pipeline),
-      block_size_(block_size),
-      planted_bugs_(planted_bugs) {
+KvCache::KvCache(KvDirectory* directory, PipelineId pipeline, int32_t block_size)
+    : directory_(directory), pipeline_(pipeline), block_size_(block_size) {
   CHECK(block_size > 0);
   CHECK(directory == nullptr || directory->block_size() == block_size);
 }
@@ -58,8 +54,9 @@ void KvCache::Admit(const Room& room, Sequence* sequence) {
     counters_.hit_tokens += static_cast<uint64_t>(cached);
   }
   stay.computed = stay.planned = cached;
-  if (IsPlanted(planted_bugs_, PlantedBug::kKeepComputed) &&
-      sequence->first_planned_at.has_value() && cached == 0) {
+  // A preempted sequence believes that its first block is still computed.
+  if (sequence->first_planned_at.has_value() && cached == 0 &&
+      TUTTI_FAIL_POINT("coordinator.keep_computed")) {
     stay.computed = stay.planned = std::min(block_size_, sequence->total() - 1);
   }
   Allocate(Missing(*sequence, sequence->total()), &stay.blocks);
@@ -73,7 +70,8 @@ int32_t KvCache::Missing(const Sequence& sequence, int64_t tokens) const {
 
 void KvCache::Grow(int32_t count, Sequence* sequence) {
   Allocate(count, &sequence->stay.blocks);
-  if (IsPlanted(planted_bugs_, PlantedBug::kFreeBlockEarly)) {
+  // Its first block goes while it still reads it.
+  if (TUTTI_FAIL_POINT("coordinator.free_block_early")) {
     pool_->Release(std::span(sequence->stay.blocks).first(1));
   }
 }
@@ -82,7 +80,7 @@ void KvCache::Allocate(int32_t count, std::vector<BlockId>* blocks) {
   evicted_.clear();
   pool_->Allocate(count, blocks, &evicted_);
   counters_.evictions += evicted_.size();
-  if (IsPlanted(planted_bugs_, PlantedBug::kKeepEvicted)) return;
+  if (TUTTI_FAIL_POINT("coordinator.keep_evicted")) return;
   for (const BlockId block : evicted_) directory_->Forget(pipeline_, block);
 }
 
@@ -109,12 +107,12 @@ void KvCache::Publish(Sequence* sequence) {
 void KvCache::Release(const Sequence& sequence) {
   const std::vector<BlockId>& blocks = sequence.stay.blocks;
   pool_->Release(blocks);
-  if (IsPlanted(planted_bugs_, PlantedBug::kFreeSharedBlock)) {
+  if (TUTTI_FAIL_POINT("coordinator.free_shared_block")) {
     for (const BlockId& block : blocks) {
       while (pool_->holders(block) > 0) pool_->Release({&block, 1});
     }
   }
-  if (IsPlanted(planted_bugs_, PlantedBug::kFreeBlockTwice) && !blocks.empty()) {
+  if (!blocks.empty() && TUTTI_FAIL_POINT("coordinator.free_block_twice")) {
     pool_->Release(std::span(blocks).last(1));
   }
 }

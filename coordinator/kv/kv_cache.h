@@ -21,7 +21,7 @@ namespace tutti::coordinator {
 class KvCache {
  public:
   // `directory` outlives the cache; null: nothing is published or found.
-  KvCache(KvDirectory* directory, PipelineId pipeline, int32_t block_size, uint32_t planted_bugs);
+  KvCache(KvDirectory* directory, PipelineId pipeline, int32_t block_size);
 
   // REQUIRES: closed
   void Open(int32_t num_blocks);
@@ -83,7 +83,6 @@ class KvCache {
   KvDirectory* const directory_;
   const PipelineId pipeline_;
   const int32_t block_size_;
-  const uint32_t planted_bugs_;
   std::optional<BlockPool> pool_;
   std::vector<BlockId> evicted_;  // kept for its memory
   Counters counters_;
