@@ -3,13 +3,14 @@
 #   tutti_precompile()    at the end of the root CMakeLists.txt: gives each target of tutti_library, tutti_binary,
 #                         tutti_test and tutti_objects the widest header its links allow
 #
-# A header list per kind of target, so that a core never sees gRPC, not even through a precompiled header:
+#   tutti_pch_core            standard library and abseil
+#   tutti_pch_messages        and our protobuf messages       (targets that link tutti_proto)
+#   tutti_pch_test            core and googletest, unoptimised
+#   tutti_pch_test_messages   and our protobuf messages       (tests that link tutti_proto)
 #
-#   tutti_pch_core        standard library and abseil
-#   tutti_pch_messages    and our protobuf messages           (targets that link tutti_proto)
-#   tutti_pch_grpc        and gRPC                             (targets that link tutti_grpc)
-#   tutti_pch_test        core and googletest, unoptimised     (tests)
-#   tutti_pch_test_messages   and our protobuf messages        (tests that link tutti_proto)
+# A header belongs into a list only when most files of such targets include it: each file that is compiled with it pays
+# for the templates that the header's inline functions use, a fifth of what the header costs where it is parsed. That is
+# why JSON, gRPC and the command line parser are not here; and cores never see gRPC.
 #
 # Every file names what it needs all the same: it must compile with -DTUTTI_PCH=OFF, as clang's presets do.
 #
@@ -19,14 +20,13 @@
 # checkout, or no checkout would find another's objects in ccache.
 set(tutti_core_headers
   <algorithm> <array> <atomic> <bit> <chrono> <cmath> <condition_variable> <cstddef> <cstdint> <cstdio> <cstdlib>
-  <cstring> <deque> <filesystem> <fstream> <functional> <future> <limits> <map> <memory> <mutex> <numeric> <optional>
+  <cstring> <deque> <filesystem> <fstream> <functional> <limits> <map> <memory> <mutex> <numeric> <optional>
   <set> <span> <sstream> <string> <string_view> <thread> <tuple> <unordered_map> <utility> <variant> <vector>
   <absl/container/flat_hash_map.h> <absl/container/flat_hash_set.h> <absl/status/status.h> <absl/status/statusor.h>
   <absl/strings/ascii.h> <absl/strings/escaping.h> <absl/strings/match.h> <absl/strings/numbers.h>
   <absl/strings/str_cat.h> <absl/strings/str_format.h> <absl/strings/str_join.h> <absl/strings/str_split.h>
-  <absl/time/time.h> <nlohmann/json.hpp>)
+  <absl/time/time.h>)
 set(tutti_message_headers <tutti/v1/cluster.pb.h> <tutti/v1/generation.pb.h> <tutti/v1/peer.pb.h>)
-set(tutti_grpc_headers <grpcpp/grpcpp.h> <tutti/v1/cluster.grpc.pb.h> <tutti/v1/generation.grpc.pb.h>)
 set(tutti_test_headers <gmock/gmock.h> <gtest/gtest.h>)
 
 # An object library of one empty file, compiled with the header that others reuse.
@@ -78,8 +78,6 @@ function(tutti_precompile)
   endif()
   tutti_precompiled(tutti_pch_core HEADERS ${tutti_core_headers})
   tutti_precompiled(tutti_pch_messages HEADERS ${tutti_core_headers} ${tutti_message_headers} DEPS tutti_proto)
-  tutti_precompiled(tutti_pch_grpc DEPS tutti_grpc
-    HEADERS ${tutti_core_headers} ${tutti_message_headers} ${tutti_grpc_headers})
   tutti_precompiled(tutti_pch_test OPTIONS ${TUTTI_TEST_OPTIONS} DEPS GTest::gmock
     HEADERS ${tutti_core_headers} ${tutti_test_headers})
   tutti_precompiled(tutti_pch_test_messages OPTIONS ${TUTTI_TEST_OPTIONS} DEPS tutti_proto GTest::gmock
@@ -93,8 +91,6 @@ function(tutti_precompile)
       if(tutti_proto IN_LIST links)
         set(header tutti_pch_test_messages)
       endif()
-    elseif(tutti_grpc IN_LIST links)
-      set(header tutti_pch_grpc)
     elseif(tutti_proto IN_LIST links)
       set(header tutti_pch_messages)
     else()
