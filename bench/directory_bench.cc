@@ -17,10 +17,10 @@
 #include "absl/strings/str_format.h"
 #include "base/check.h"
 #include "base/clock.h"
-#include "coordinator/block_pool.h"
+#include "coordinator/kv/block_pool.h"
 #include "coordinator/router.h"
 
-namespace tutti {
+namespace tutti::bench {
 namespace {
 
 // Rows of the largest step: the coordinator's default.
@@ -72,7 +72,7 @@ class Replayer {
   size_t Choose(const TraceRequest& request) {
     loads_.clear();
     for (const Pipeline& pipeline : pipelines_) {
-      PipelineLoad& load = loads_.emplace_back();
+      coordinator::PipelineLoad& load = loads_.emplace_back();
       load.cached_tokens = CachedTokens(request, pipeline.cache->Matched(request));
       load.backlog_tokens =
           static_cast<int64_t>(std::max(0.0, pipeline.busy_until - now_) * tokens_per_second_);
@@ -80,7 +80,7 @@ class Replayer {
       load.waiting = static_cast<int32_t>(pipeline.waiting.size());
       load.has_room = pipeline.waiting.empty();
     }
-    return *ChoosePipeline(loads_, request.input_tokens, kStepRows);
+    return *coordinator::ChoosePipeline(loads_, request.input_tokens, kStepRows);
   }
 
   static int64_t CachedTokens(const TraceRequest& request, int64_t matched) {
@@ -125,7 +125,7 @@ class Replayer {
   const Trace& trace_;
   const DirectoryBenchOptions& options_;
   std::vector<Pipeline> pipelines_;
-  std::vector<PipelineLoad> loads_;  // kept for its memory
+  std::vector<coordinator::PipelineLoad> loads_;  // kept for its memory
   double tokens_per_second_ = 0;
   double now_ = 0;
   std::priority_queue<Ending, std::vector<Ending>, std::greater<>> ends_;
@@ -201,7 +201,7 @@ TraceFacts FactsOf(const Trace& trace) {
 
 DirectoryBenchRow Replay(const Trace& trace, const DirectoryBenchOptions& options,
                          int32_t num_pipelines, int32_t num_blocks) {
-  KvDirectory directory({.key = {1, 2}, .block_size = 1});
+  coordinator::KvDirectory directory({.key = {1, 2}, .block_size = 1});
   std::vector<std::unique_ptr<TraceCache>> caches;
   for (int32_t i = 0; i < num_pipelines; ++i) {
     caches.push_back(MakeOwnCache(trace, &directory, PipelineId(i), num_blocks));
@@ -220,9 +220,9 @@ BlockCost MeasureBlockCost(int32_t blocks) {
   constexpr int32_t kTokens = 16;
   constexpr int32_t kChain = 64;
   CHECK(blocks > 0 && blocks % kChain == 0);
-  KvDirectory directory({.key = {1, 2}, .block_size = kTokens});
+  coordinator::KvDirectory directory({.key = {1, 2}, .block_size = kTokens});
   directory.OpenPipeline(PipelineId(0), blocks);
-  const BlockPool pool(blocks);
+  const coordinator::BlockPool pool(blocks);
   std::vector<TokenId> tokens(kChain * kTokens);
   const auto begin = std::chrono::steady_clock::now();
   for (int32_t block = 0; block < blocks; ++block) {
@@ -301,4 +301,4 @@ int RunDirectoryBench(const DirectoryBenchOptions& options) {
   return 0;
 }
 
-}  // namespace tutti
+}  // namespace tutti::bench

@@ -13,7 +13,7 @@
 #include "bench/trace.h"
 #include "bench/trace_cache.h"
 
-namespace tutti {
+namespace tutti::bench {
 
 struct DirectoryBenchOptions {
   std::string trace;
@@ -65,4 +65,4 @@ BlockCost MeasureBlockCost(int32_t blocks);
 // having said so.
 int RunDirectoryBench(const DirectoryBenchOptions& options);
 
-}  // namespace tutti
+}  // namespace tutti::bench

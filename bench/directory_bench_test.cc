@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
 
-namespace tutti {
+namespace tutti::bench {
 namespace {
 
 using testing::ElementsAre;
@@ -161,4 +161,4 @@ TEST(DirectoryBenchTest, RefusesWhatCannotBe) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::bench

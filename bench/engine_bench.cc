@@ -13,7 +13,7 @@
 #include "base/protocol.h"
 #include "coordinator/engine.h"
 
-namespace tutti {
+namespace tutti::bench {
 namespace {
 
 // Room for a long measurement, in less than 2^25 tokens of K/V in all: a prompt is 4,000 tokens at
@@ -46,10 +46,10 @@ class SyntheticCluster {
     std::deque<v1::StepPlan> plans;
   };
 
-  static EngineOptions OptionsOf(const EngineBenchOptions& options, int32_t pipelines,
-                                 int32_t sequences);
-  LinkKey LinkOf(size_t pipeline, int32_t stage) const {
-    return LinkKey(pipeline * stages_ + stage + 1);
+  static coordinator::EngineOptions OptionsOf(const EngineBenchOptions& options, int32_t pipelines,
+                                              int32_t sequences);
+  coordinator::LinkKey LinkOf(size_t pipeline, int32_t stage) const {
+    return coordinator::LinkKey(pipeline * stages_ + stage + 1);
   }
   void Join();
   void Arrive(const EngineBenchOptions& options, int32_t sequences);
@@ -58,18 +58,18 @@ class SyntheticCluster {
   static v1::Frame Result(const v1::StepPlan& plan, uint64_t epoch);
 
   const int32_t stages_;
-  Engine engine_;
+  coordinator::Engine engine_;
   Instant now_{};
-  std::vector<Action> actions_;
+  std::vector<coordinator::Action> actions_;
   std::vector<Pipeline> pipelines_;
   size_t turn_ = 0;
   double burst_seconds_ = 0;
 };
 
-EngineOptions SyntheticCluster::OptionsOf(const EngineBenchOptions& options, int32_t pipelines,
-                                          int32_t sequences) {
-  EngineOptions engine;
-  ModelConfig& model = engine.model;
+coordinator::EngineOptions SyntheticCluster::OptionsOf(const EngineBenchOptions& options,
+                                                       int32_t pipelines, int32_t sequences) {
+  coordinator::EngineOptions engine;
+  model::ModelConfig& model = engine.model;
   model.architecture = "Qwen3ForCausalLM";
   model.model_type = "qwen3";
   model.hidden_size = 64;
@@ -101,9 +101,9 @@ SyntheticCluster::SyntheticCluster(const EngineBenchOptions& options, int32_t pi
 }
 
 void SyntheticCluster::Arrive(const EngineBenchOptions& options, int32_t sequences) {
-  std::vector<Event> requests;
+  std::vector<coordinator::Event> requests;
   for (int32_t i = 0; i < sequences; ++i) {
-    Request request;
+    coordinator::Request request;
     request.id = RequestId(i + 1);
     // No two begin alike: every block is computed.
     request.prompt.assign(options.prompt_tokens, i);
@@ -111,10 +111,10 @@ void SyntheticCluster::Arrive(const EngineBenchOptions& options, int32_t sequenc
     request.sampling.set_temperature(1);
     request.sampling.set_seed(i);
     request.stop_token_ids = {151643, 151645};
-    requests.push_back(RequestArrived{std::move(request)});
+    requests.push_back(coordinator::RequestArrived{std::move(request)});
   }
   const auto begin = std::chrono::steady_clock::now();
-  for (Event& request : requests) engine_.Handle(std::move(request), now_, &actions_);
+  for (coordinator::Event& request : requests) engine_.Handle(std::move(request), now_, &actions_);
   engine_.Advance(now_, &actions_);
   burst_seconds_ = Seconds(std::chrono::steady_clock::now() - begin);
   Observe();
@@ -128,14 +128,15 @@ void SyntheticCluster::Join() {
     hello.set_worker_id(absl::StrCat("w", link));
     hello.set_purpose(v1::LINK_PURPOSE_CONTROL);
     hello.set_memory_bytes(int64_t{1} << 50);
-    engine_.Handle(WorkerJoined{LinkKey(link), hello}, now_, &actions_);
+    engine_.Handle(coordinator::WorkerJoined{coordinator::LinkKey(link), hello}, now_, &actions_);
   }
   Advance();
   for (uint64_t link = 1; link <= workers; ++link) {
     v1::Frame frame;
     frame.set_epoch(pipelines_[(link - 1) / stages_].epoch);
     frame.mutable_shard_ready();
-    engine_.Handle(WorkerFrame{LinkKey(link), std::move(frame)}, now_, &actions_);
+    engine_.Handle(coordinator::WorkerFrame{coordinator::LinkKey(link), std::move(frame)}, now_,
+                   &actions_);
   }
   Advance();
 }
@@ -148,8 +149,8 @@ void SyntheticCluster::Advance() {
 // Notes the plans; the bytes of the messages to the last stages.
 int64_t SyntheticCluster::Observe() {
   int64_t bytes = 0;
-  for (Action& action : actions_) {
-    auto* const send = std::get_if<SendToWorker>(&action);
+  for (coordinator::Action& action : actions_) {
+    auto* const send = std::get_if<coordinator::SendToWorker>(&action);
     if (send == nullptr || send->link.value() % stages_ != 0) continue;
     Pipeline& pipeline = pipelines_[send->link.value() / stages_ - 1];
     pipeline.epoch = std::max(pipeline.epoch, send->frame.epoch());
@@ -192,9 +193,11 @@ SyntheticCluster::Turn SyntheticCluster::DoStep() {
     v1::Frame done;
     done.set_epoch(pipeline.epoch);
     done.mutable_step_done()->set_step(plan.step());
-    engine_.Handle(WorkerFrame{LinkOf(chosen, stage), std::move(done)}, now_, &actions_);
+    engine_.Handle(coordinator::WorkerFrame{LinkOf(chosen, stage), std::move(done)}, now_,
+                   &actions_);
   }
-  engine_.Handle(WorkerFrame{LinkOf(chosen, stages_ - 1), std::move(result)}, now_, &actions_);
+  engine_.Handle(coordinator::WorkerFrame{LinkOf(chosen, stages_ - 1), std::move(result)}, now_,
+                 &actions_);
   const auto middle = std::chrono::steady_clock::now();
   engine_.Advance(now_, &actions_);
   const auto end = std::chrono::steady_clock::now();
@@ -294,4 +297,4 @@ int RunEngineBench(const EngineBenchOptions& options) {
   return 0;
 }
 
-}  // namespace tutti
+}  // namespace tutti::bench

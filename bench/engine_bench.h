@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace tutti {
+namespace tutti::bench {
 
 struct EngineBenchOptions {
   // One measurement of each pair.
@@ -45,4 +45,4 @@ EngineBenchRow MeasureEngine(const EngineBenchOptions& options, int32_t pipeline
 // so.
 int RunEngineBench(const EngineBenchOptions& options);
 
-}  // namespace tutti
+}  // namespace tutti::bench

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tutti {
+namespace tutti::bench {
 namespace {
 
 TEST(EngineBenchTest, EverySequenceGetsTokens) {
@@ -34,4 +34,4 @@ TEST(EngineBenchTest, RefusesWhatCannotBe) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::bench

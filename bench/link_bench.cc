@@ -18,12 +18,12 @@
 #include <vector>
 
 #include "transport/crc32c.h"
-#include "transport/frame_codec.h"
-#include "transport/grpc_link.h"
+#include "transport/grpc/frame_codec.h"
+#include "transport/grpc/grpc_link.h"
 #include "transport/inproc_link.h"
 #include "transport/limits.h"
 
-namespace tutti {
+namespace tutti::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -47,45 +47,45 @@ v1::Frame MakeFrame(Request request) {
   return frame;
 }
 
-Payload MakePayload(int64_t size) {
+transport::Payload MakePayload(int64_t size) {
   auto bytes = std::make_shared<std::vector<std::byte>>(size, std::byte{7});
-  Payload payload;
+  transport::Payload payload;
   payload.chunks.push_back(*bytes);
   payload.owner = std::move(bytes);
   return payload;
 }
 
 // The far end: swallows frames or sends them back.
-class Echo : public LinkHandler {
+class Echo : public transport::LinkHandler {
  public:
-  explicit Echo(std::unique_ptr<Link> link) : link_(std::move(link)) {}
-  void OnFrame(v1::Frame frame, Payload payload) override {
+  explicit Echo(std::unique_ptr<transport::Link> link) : link_(std::move(link)) {}
+  void OnFrame(v1::Frame frame, transport::Payload payload) override {
     if (frame.epoch() == kEcho) (void)link_->Send(std::move(frame), std::move(payload));
   }
   void OnClosed(absl::Status reason) override {}
 
  private:
-  const std::unique_ptr<Link> link_;
+  const std::unique_ptr<transport::Link> link_;
 };
 
-std::unique_ptr<LinkHandler> AcceptEcho(std::unique_ptr<Link> link) {
+std::unique_ptr<transport::LinkHandler> AcceptEcho(std::unique_ptr<transport::Link> link) {
   return std::make_unique<Echo>(std::move(link));
 }
 
 // The near end: calls what the running measurement wants called for each frame that comes back.
 class Near {
  public:
-  std::unique_ptr<LinkHandler> MakeHandler() { return std::make_unique<Handler>(this); }
-  void OnEcho(std::function<void(v1::Frame, Payload)> callback) {
+  std::unique_ptr<transport::LinkHandler> MakeHandler() { return std::make_unique<Handler>(this); }
+  void OnEcho(std::function<void(v1::Frame, transport::Payload)> callback) {
     std::lock_guard lock(mutex_);
     callback_ = std::move(callback);
   }
 
  private:
-  class Handler : public LinkHandler {
+  class Handler : public transport::LinkHandler {
    public:
     explicit Handler(Near* near) : near_(near) {}
-    void OnFrame(v1::Frame frame, Payload payload) override {
+    void OnFrame(v1::Frame frame, transport::Payload payload) override {
       std::unique_lock lock(near_->mutex_);
       const auto callback = near_->callback_;
       lock.unlock();
@@ -103,18 +103,18 @@ class Near {
   };
 
   std::mutex mutex_;
-  std::function<void(v1::Frame, Payload)> callback_;  // guarded by mutex_
+  std::function<void(v1::Frame, transport::Payload)> callback_;  // guarded by mutex_
 };
 
 // Each round trip starts on the thread that received the last one, so no thread of ours is waited
 // for.
-std::vector<double> RoundTrips(Link* link, Near* near, const LinkBenchOptions& options) {
-  const Payload payload = MakePayload(options.round_trip_payload_bytes);
+std::vector<double> RoundTrips(transport::Link* link, Near* near, const LinkBenchOptions& options) {
+  const transport::Payload payload = MakePayload(options.round_trip_payload_bytes);
   const auto warm_up = static_cast<size_t>(options.round_trips / 10);
   std::vector<double> seconds;
   std::promise<void> done;
   Clock::time_point sent;
-  near->OnEcho([&](v1::Frame, Payload) {
+  near->OnEcho([&](v1::Frame, transport::Payload) {
     seconds.push_back(SecondsSince(sent));
     if (seconds.size() == warm_up + static_cast<size_t>(options.round_trips)) {
       return done.set_value();
@@ -131,9 +131,10 @@ std::vector<double> RoundTrips(Link* link, Near* near, const LinkBenchOptions& o
 }
 
 // Sends `count` frames one way, at most `ahead` queued, and waits for the last one's echo.
-double OneWay(Link* link, Near* near, int count, int ahead, const Payload& payload) {
+double OneWay(transport::Link* link, Near* near, int count, int ahead,
+              const transport::Payload& payload) {
   std::promise<void> done;
-  near->OnEcho([&](v1::Frame, Payload) { done.set_value(); });
+  near->OnEcho([&](v1::Frame, transport::Payload) { done.set_value(); });
   const int64_t before = link->stats().frames_out;
   const auto begin = Clock::now();
   for (int i = 0; i < count; ++i) {
@@ -145,44 +146,45 @@ double OneWay(Link* link, Near* near, int count, int ahead, const Payload& paylo
   return SecondsSince(begin);
 }
 
-void Measure(const char* name, Dialer* dialer, const std::string& target,
+void Measure(const char* name, transport::Dialer* dialer, const std::string& target,
              const LinkBenchOptions& options) {
   Near near;
   auto link = dialer->Dial(target, near.MakeHandler());
   const std::vector<double> trips = RoundTrips(link.get(), &near, options);
-  const Payload chunk = MakePayload(kPayloadChunkBytes);
+  const transport::Payload chunk = MakePayload(transport::kPayloadChunkBytes);
   const double chunk_seconds = OneWay(link.get(), &near, options.chunks, 32, chunk);
   const double frame_seconds = OneWay(link.get(), &near, options.frames, 1000, {});
   std::printf("%-8s %9.1f %9.1f %9.1f %12.2f %12.0f\n", name, trips.front() * 1e6,
               trips[trips.size() / 2] * 1e6, trips[trips.size() * 99 / 100] * 1e6,
-              static_cast<double>(options.chunks) * static_cast<double>(kPayloadChunkBytes) /
+              static_cast<double>(options.chunks) * static_cast<double>(transport::kPayloadChunkBytes) /
                   chunk_seconds * 1e-9,
               options.frames / frame_seconds);
-  near.OnEcho([](v1::Frame, Payload) {});
+  near.OnEcho([](v1::Frame, transport::Payload) {});
 }
 
 void MeasureChecksum() {
-  const Payload chunk = MakePayload(kPayloadChunkBytes);
+  const transport::Payload chunk = MakePayload(transport::kPayloadChunkBytes);
   double best = 0;
   uint32_t crc = 0;
   for (int run = 0; run < 5; ++run) {
     const auto begin = Clock::now();
-    for (int i = 0; i < 200; ++i) crc ^= Crc32c(chunk.chunks);
-    best = std::max(best, 200.0 * kPayloadChunkBytes / SecondsSince(begin) * 1e-9);
+    for (int i = 0; i < 200; ++i) crc ^= transport::Crc32c(chunk.chunks);
+    best = std::max(best, 200.0 * transport::kPayloadChunkBytes / SecondsSince(begin) * 1e-9);
   }
   std::printf("checksum of a 1 MiB chunk: %.1f GB/s (%08x)\n", best, crc);
 }
 
 // Whether a payload travels as the memory it lies in.
-bool IsUncopied(Dialer* inproc) {
-  const Payload chunk = MakePayload(kPayloadChunkBytes);
+bool IsUncopied(transport::Dialer* inproc) {
+  const transport::Payload chunk = MakePayload(transport::kPayloadChunkBytes);
   std::vector<grpc::Slice> slices;
-  const bool in_buffer = EncodeFrame(MakeFrame(kEcho), chunk).Dump(&slices).ok() &&
+  const bool in_buffer = transport::EncodeFrame(MakeFrame(kEcho), chunk).Dump(&slices).ok() &&
                          slices.size() == 2 &&
                          static_cast<const void*>(slices[1].begin()) == chunk.chunks[0].data();
   Near near;
   std::promise<const std::byte*> arrived;
-  near.OnEcho([&](v1::Frame, Payload payload) { arrived.set_value(payload.chunks[0].data()); });
+  near.OnEcho(
+      [&](v1::Frame, transport::Payload payload) { arrived.set_value(payload.chunks[0].data()); });
   auto link = inproc->Dial("echo", near.MakeHandler());
   (void)link->Send(MakeFrame(kEcho), chunk);
   return arrived.get_future().get() == chunk.chunks[0].data() && in_buffer;
@@ -190,8 +192,8 @@ bool IsUncopied(Dialer* inproc) {
 
 // The child process: serves until its parent closes the pipe. Tells the addresses, one a line.
 [[noreturn]] void Serve(const std::string& socket, int tell, int stay) {
-  auto over_unix = GrpcPeerServer::Start({"unix:" + socket, {}}, AcceptEcho);
-  auto over_tcp = GrpcPeerServer::Start({"127.0.0.1:0", {}}, AcceptEcho);
+  auto over_unix = transport::GrpcPeerServer::Start({"unix:" + socket, {}}, AcceptEcho);
+  auto over_tcp = transport::GrpcPeerServer::Start({"127.0.0.1:0", {}}, AcceptEcho);
   if (!over_unix.ok() || !over_tcp.ok()) _exit(1);
   const std::string line = (*over_tcp)->address() + "\n";
   if (write(tell, line.data(), line.size()) < 0) _exit(1);
@@ -212,8 +214,9 @@ std::string ReadLine(int fd) {
 }  // namespace
 
 int RunLinkBench(const LinkBenchOptions& options) {
-  if (options.round_trip_payload_bytes > kPayloadBytesMax) {
-    std::fprintf(stderr, "a payload has at most %ld bytes\n", static_cast<long>(kPayloadBytesMax));
+  if (options.round_trip_payload_bytes > transport::kPayloadBytesMax) {
+    std::fprintf(stderr, "a payload has at most %ld bytes\n",
+                 static_cast<long>(transport::kPayloadBytesMax));
     return 2;
   }
   const std::string socket = "/tmp/tutti-link-bench-" + std::to_string(getpid());
@@ -229,10 +232,10 @@ int RunLinkBench(const LinkBenchOptions& options) {
   const std::string tcp_target = ReadLine(tell[0]);
   if (tcp_target.empty()) return 1;
 
-  InprocNetwork network;
+  transport::InprocNetwork network;
   if (!network.Listen("echo", AcceptEcho).ok()) return 1;
   const auto inproc = network.MakeDialer();
-  auto dialer = GrpcDialer::Create();
+  auto dialer = transport::GrpcDialer::Create();
   if (!dialer.ok()) return 1;
   std::printf("%-8s %9s %9s %9s %12s %12s\n", "", "RTT min", "median", "p99", "1 MiB",
               "no payload");
@@ -248,4 +251,4 @@ int RunLinkBench(const LinkBenchOptions& options) {
   return 0;
 }
 
-}  // namespace tutti
+}  // namespace tutti::bench

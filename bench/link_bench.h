@@ -3,12 +3,12 @@
 
 #include <cstdint>
 
-namespace tutti {
+namespace tutti::bench {
 
 struct LinkBenchOptions {
   int round_trips = 5000;
   int64_t round_trip_payload_bytes = 2048;  // one row of 1024 bf16 values
-  int chunks = 1000;                        // of kPayloadChunkBytes
+  int chunks = 1000;                        // of transport::kPayloadChunkBytes
   int frames = 50000;                       // without payload
 };
 
@@ -17,4 +17,4 @@ struct LinkBenchOptions {
 // it is forked.
 int RunLinkBench(const LinkBenchOptions& options);
 
-}  // namespace tutti
+}  // namespace tutti::bench

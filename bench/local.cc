@@ -18,7 +18,7 @@
 #include "worker/sequence_table.h"
 #include "worker/transformer.h"
 
-namespace tutti {
+namespace tutti::bench {
 namespace {
 
 constexpr int kBlockSize = 16;
@@ -44,7 +44,7 @@ struct RunTimes {
 // Drives one StageRunner with the plans a coordinator would send.
 class LocalBench {
  public:
-  LocalBench(const LocalBenchOptions& options, const ModelConfig& config)
+  LocalBench(const LocalBenchOptions& options, const model::ModelConfig& config)
       : options_(options), config_(config) {}
 
   absl::Status Load() {
@@ -55,7 +55,7 @@ class LocalBench {
                                                  .graphs = options_.cuda_graphs,
                                                  .early_kernels = options_.cuda_early_kernels}));
     TUTTI_ASSIGN_OR_RETURN(probe_, kernels::MachineProbe::Create(options_.threads));
-    const StageRunnerFactory factory = MakeTransformerFactory(
+    const worker::StageRunnerFactory factory = worker::MakeTransformerFactory(
         {.dir = options_.model, .config = config_, .backend = backend_.get()});
     const double start = Now();
     TUTTI_ASSIGN_OR_RETURN(runner_, factory(Shard(), [](int64_t, int64_t) {}));
@@ -64,7 +64,7 @@ class LocalBench {
   }
 
   absl::StatusOr<RunTimes> Run(int run) {
-    SequenceTable table(Limits());
+    worker::SequenceTable table(Limits());
     table_ = &table;
     RunTimes times;
     const double start = Now();
@@ -81,7 +81,7 @@ class LocalBench {
   }
 
   double load_seconds() const { return load_seconds_; }
-  ShardMemory memory() const { return runner_->memory(); }
+  worker::ShardMemory memory() const { return runner_->memory(); }
   std::string numerics_class() const { return std::string(backend_->numerics_class()); }
   kernels::LaunchCounts launches() const { return backend_->launch_counts(); }
   double read_bytes_per_second() const { return Median(read_rates_); }
@@ -108,7 +108,7 @@ class LocalBench {
     return shard;
   }
 
-  SequenceLimits Limits() const {
+  worker::SequenceLimits Limits() const {
     return {.vocab_size = static_cast<int32_t>(config_.vocab_size),
             .block_size = kBlockSize,
             .num_blocks = BlocksPerSequence() * options_.batch,
@@ -179,7 +179,7 @@ class LocalBench {
     for (const auto& scheduled : plan->scheduled()) rows += scheduled.count();
     plan->set_total_rows(rows);
     TUTTI_RETURN_IF_ERROR(table_->Apply(*plan));
-    BuildBatch(*plan, *table_, &batch_);
+    worker::BuildBatch(*plan, *table_, &batch_);
     sampled_.clear();
     TUTTI_RETURN_IF_ERROR(runner_->Run(batch_, {}, {}, &sampled_, [] {}));
     CHECK(sampled_.size() == batch_.sample_rows.size()) << sampled_.size() << " tokens";
@@ -197,13 +197,13 @@ class LocalBench {
   }
 
   const LocalBenchOptions options_;
-  const ModelConfig config_;
+  const model::ModelConfig config_;
   std::unique_ptr<kernels::Backend> backend_;
   std::unique_ptr<kernels::MachineProbe> probe_;
-  std::unique_ptr<StageRunner> runner_;
+  std::unique_ptr<worker::StageRunner> runner_;
   double load_seconds_ = 0;
-  SequenceTable* table_ = nullptr;  // of the run in progress
-  Batch batch_;
+  worker::SequenceTable* table_ = nullptr;  // of the run in progress
+  worker::Batch batch_;
   uint64_t steps_ = 0;
   std::vector<v1::SampledToken> sampled_;
   std::vector<TokenId> last_tokens_;
@@ -213,7 +213,7 @@ class LocalBench {
 
 // Multiply-adds count as two. Matrices of the layers for every token, the head for one row per
 // sequence, and attention over everything before each token (scores and weighted sum).
-double PrefillFlops(const ModelConfig& config, const LocalBenchOptions& options) {
+double PrefillFlops(const model::ModelConfig& config, const LocalBenchOptions& options) {
   const auto hidden = static_cast<double>(config.hidden_size);
   const auto q_width = static_cast<double>(config.q_width());
   const double layer = hidden * (q_width + 2.0 * static_cast<double>(config.kv_width())) +
@@ -226,7 +226,7 @@ double PrefillFlops(const ModelConfig& config, const LocalBenchOptions& options)
   return 2.0 * sequence * options.batch;
 }
 
-absl::Status CheckOptions(const LocalBenchOptions& options, const ModelConfig& config) {
+absl::Status CheckOptions(const LocalBenchOptions& options, const model::ModelConfig& config) {
   struct Bound {
     const char* name;
     int value;
@@ -250,7 +250,7 @@ absl::Status CheckOptions(const LocalBenchOptions& options, const ModelConfig& c
   return absl::OkStatus();
 }
 
-void FillSpeeds(const ModelConfig& config, const std::vector<RunTimes>& runs,
+void FillSpeeds(const model::ModelConfig& config, const std::vector<RunTimes>& runs,
                 LocalBenchReport* report) {
   const LocalBenchOptions& options = report->options;
   std::vector<double> prefill;
@@ -261,7 +261,8 @@ void FillSpeeds(const ModelConfig& config, const std::vector<RunTimes>& runs,
   }
   const double prefill_seconds = Median(prefill);
   const double step_seconds = Median(decode_steps);
-  const ShardBytes bytes = ComputeShardBytes(config, WholeModel(config), /*ranks=*/1, /*rank=*/0);
+  const model::ShardBytes bytes =
+      model::ComputeShardBytes(config, model::WholeModel(config), /*ranks=*/1, /*rank=*/0);
   report->prefill_tokens_per_second = options.prompt_tokens * options.batch / prefill_seconds;
   report->decode_tokens_per_second = options.batch / step_seconds;
   // The head is read whole; of an embedding that is not the head only the rows of the batch.
@@ -280,7 +281,7 @@ absl::StatusOr<LocalBenchReport> RunLocalBench(const LocalBenchOptions& given) {
   LocalBenchReport report{.options = given};
   LocalBenchOptions& options = report.options;
   if (options.threads == 0) options.threads = CpuCount();
-  TUTTI_ASSIGN_OR_RETURN(const ModelConfig config, LoadModelConfig(options.model));
+  TUTTI_ASSIGN_OR_RETURN(const model::ModelConfig config, model::LoadModelConfig(options.model));
   TUTTI_RETURN_IF_ERROR(CheckOptions(options, config));
 
   LocalBench bench(options, config);
@@ -291,7 +292,7 @@ absl::StatusOr<LocalBenchReport> RunLocalBench(const LocalBenchOptions& given) {
     TUTTI_ASSIGN_OR_RETURN(RunTimes times, bench.Run(run));
     runs.push_back(times);
   }
-  const ShardMemory memory = bench.memory();
+  const worker::ShardMemory memory = bench.memory();
   report.numerics_class = bench.numerics_class();
   report.launches = bench.launches();
   report.weight_bytes = memory.weight_bytes;
@@ -303,4 +304,4 @@ absl::StatusOr<LocalBenchReport> RunLocalBench(const LocalBenchOptions& given) {
   return report;
 }
 
-}  // namespace tutti
+}  // namespace tutti::bench

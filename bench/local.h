@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "kernels/backend.h"
 
-namespace tutti {
+namespace tutti::bench {
 
 struct LocalBenchOptions {
   std::string model;  // a folder with a checkpoint
@@ -19,7 +19,7 @@ struct LocalBenchOptions {
   std::string numerics_class;  // "": the machine's best
   bool cuda_graphs = true;     // see kernels::BackendOptions::graphs
   bool cuda_early_kernels = true;
-  int threads = 0;             // 0: every CPU this process may use
+  int threads = 0;  // 0: every CPU this process may use
   int prompt_tokens = 512;
   int output_tokens = 64;
   int batch = 1;           // sequences that decode together
@@ -56,4 +56,4 @@ absl::StatusOr<LocalBenchReport> RunLocalBench(const LocalBenchOptions& options)
 std::string RenderLocalBench(const LocalBenchReport& report);
 std::string LocalBenchToJson(const LocalBenchReport& report);
 
-}  // namespace tutti
+}  // namespace tutti::bench

@@ -6,7 +6,7 @@
 #include "bench/local.h"
 #include "client/format.h"
 
-namespace tutti {
+namespace tutti::bench {
 namespace {
 
 double Share(double part, double whole) { return whole > 0 ? part / whole : 0; }
@@ -23,20 +23,21 @@ std::string Giga(double value, const char* unit) {
 
 std::string RenderLocalBench(const LocalBenchReport& report) {
   const LocalBenchOptions& options = report.options;
-  std::string out =
-      absl::StrCat(OneLine(options.model), ": ", options.device, " (", report.numerics_class, "), ",
-                   options.threads, " threads, batch ", options.batch, ", median of ", options.runs,
-                   " runs\n", "loaded in ", FormatSeconds(report.load_seconds), ": weights ",
-                   FormatBytes(report.weight_bytes), ", KV ", FormatBytes(report.kv_bytes),
-                   ", activations ", FormatBytes(report.activation_bytes), "\n\n");
-  using Align = Table::Align;
-  Table table({{"", Align::kLeft}, {"tokens"}, {"tokens/s"}, {"used"}, {"machine"}, {"share"}});
-  table.AddRow({"prefill", FormatCount(int64_t{options.prompt_tokens} * options.batch),
+  std::string out = absl::StrCat(
+      client::OneLine(options.model), ": ", options.device, " (", report.numerics_class, "), ",
+      options.threads, " threads, batch ", options.batch, ", median of ", options.runs, " runs\n",
+      "loaded in ", client::FormatSeconds(report.load_seconds), ": weights ",
+      FormatBytes(report.weight_bytes), ", KV ", FormatBytes(report.kv_bytes), ", activations ",
+      FormatBytes(report.activation_bytes), "\n\n");
+  using Align = client::Table::Align;
+  client::Table table(
+      {{"", Align::kLeft}, {"tokens"}, {"tokens/s"}, {"used"}, {"machine"}, {"share"}});
+  table.AddRow({"prefill", client::FormatCount(int64_t{options.prompt_tokens} * options.batch),
                 absl::StrFormat("%.1f", report.prefill_tokens_per_second),
                 Giga(report.prefill_flops_per_second, "FLOP/s"),
                 Giga(report.machine_flops_per_second, "FLOP/s"),
                 Percent(report.prefill_flops_per_second, report.machine_flops_per_second)});
-  table.AddRow({"decode", FormatCount(int64_t{options.output_tokens - 1} * options.batch),
+  table.AddRow({"decode", client::FormatCount(int64_t{options.output_tokens - 1} * options.batch),
                 absl::StrFormat("%.1f", report.decode_tokens_per_second),
                 Giga(report.weight_bytes_per_second, "B/s"),
                 Giga(report.machine_read_bytes_per_second, "B/s"),
@@ -46,7 +47,7 @@ std::string RenderLocalBench(const LocalBenchReport& report) {
                   FormatBytes(report.kv_bytes_per_step), " of K/V (not counted)\n");
   const kernels::LaunchCounts& launches = report.launches;
   if (launches.kernels > 0) {
-    absl::StrAppend(&out, FormatCount(launches.kernels), " kernels, ",
+    absl::StrAppend(&out, client::FormatCount(launches.kernels), " kernels, ",
                     Percent(static_cast<double>(launches.kernels_by_graphs),
                             static_cast<double>(launches.kernels)),
                     " of them started by ", launches.graphs_made, " CUDA graphs\n");
@@ -90,4 +91,4 @@ std::string LocalBenchToJson(const LocalBenchReport& report) {
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
-}  // namespace tutti
+}  // namespace tutti::bench

@@ -11,7 +11,7 @@
 #include "client/command.h"
 #include "client/print.h"
 
-namespace tutti {
+namespace tutti::bench {
 namespace {
 
 constexpr const char* kFooter = R"(
@@ -71,11 +71,11 @@ int RunLocal(LocalFlags flags) {
   flags.options.cuda_graphs = flags.cuda_graphs == "on";
   flags.options.cuda_early_kernels = flags.cuda_early_kernels == "on";
   const auto report = RunLocalBench(flags.options);
-  if (!report.ok()) return Fail(report.status());
+  if (!report.ok()) return client::Fail(report.status());
   std::string text = flags.json ? LocalBenchToJson(*report) : RenderLocalBench(*report);
   if (text.back() == '\n') text.pop_back();
-  const absl::Status written = PrintLine(text);
-  return written.ok() ? kExitOk : Fail(written);
+  const absl::Status written = client::PrintLine(text);
+  return written.ok() ? client::kExitOk : client::Fail(written);
 }
 
 CLI::App* AddLink(CLI::App* root, LinkBenchOptions* options) {
@@ -132,29 +132,29 @@ CLI::App* AddDirectory(CLI::App* root, DirectoryBenchOptions* options) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::bench
 
 int main(int argc, char** argv) {
   CLI::App app("Measures the parts of Tutti.", "tutti-bench");
   app.set_version_flag("--version", std::string(tutti::BuildStamp()));
   app.require_subcommand(1);
-  app.footer(tutti::kFooter);
-  tutti::LocalFlags local_flags;
-  tutti::LinkBenchOptions link_options;
-  const CLI::App* local = tutti::AddLocal(&app, &local_flags);
-  const CLI::App* link = tutti::AddLink(&app, &link_options);
-  tutti::EngineBenchOptions engine_options;
-  const CLI::App* engine = tutti::AddEngine(&app, &engine_options);
-  tutti::DirectoryBenchOptions directory_options;
-  const CLI::App* directory = tutti::AddDirectory(&app, &directory_options);
+  app.footer(tutti::bench::kFooter);
+  tutti::bench::LocalFlags local_flags;
+  tutti::bench::LinkBenchOptions link_options;
+  const CLI::App* local = tutti::bench::AddLocal(&app, &local_flags);
+  const CLI::App* link = tutti::bench::AddLink(&app, &link_options);
+  tutti::bench::EngineBenchOptions engine_options;
+  const CLI::App* engine = tutti::bench::AddEngine(&app, &engine_options);
+  tutti::bench::DirectoryBenchOptions directory_options;
+  const CLI::App* directory = tutti::bench::AddDirectory(&app, &directory_options);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? tutti::kExitOk : tutti::kExitUsage;
+    return app.exit(error) == 0 ? tutti::client::kExitOk : tutti::client::kExitUsage;
   }
-  if (local->parsed()) return tutti::RunLocal(local_flags);
-  if (link->parsed()) return tutti::RunLinkBench(link_options);
-  if (engine->parsed()) return tutti::RunEngineBench(engine_options);
-  if (directory->parsed()) return tutti::RunDirectoryBench(directory_options);
-  return tutti::kExitUsage;
+  if (local->parsed()) return tutti::bench::RunLocal(local_flags);
+  if (link->parsed()) return tutti::bench::RunLinkBench(link_options);
+  if (engine->parsed()) return tutti::bench::RunEngineBench(engine_options);
+  if (directory->parsed()) return tutti::bench::RunDirectoryBench(directory_options);
+  return tutti::client::kExitUsage;
 }

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 
-namespace tutti {
+namespace tutti::bench {
 namespace {
 
 // An hour-long trace has some 10^4 lines of some 10^3 bytes; this is a file that is no trace.
@@ -93,4 +93,4 @@ absl::StatusOr<Trace> ReadTrace(const std::string& path, bool skip_broken) {
   return trace;
 }
 
-}  // namespace tutti
+}  // namespace tutti::bench

@@ -11,7 +11,7 @@
 
 #include "base/status.h"
 
-namespace tutti {
+namespace tutti::bench {
 
 inline constexpr int64_t kTraceBlockTokens = 512;
 
@@ -31,4 +31,4 @@ struct Trace {
 // `skip_broken`. NOT_FOUND for a file that cannot be read.
 absl::StatusOr<Trace> ReadTrace(const std::string& path, bool skip_broken);
 
-}  // namespace tutti
+}  // namespace tutti::bench

@@ -8,14 +8,15 @@
 #include <utility>
 
 #include "base/check.h"
-#include "coordinator/block_pool.h"
+#include "coordinator/kv/block_pool.h"
 
-namespace tutti {
+namespace tutti::bench {
 namespace {
 
 class OwnCache : public TraceCache {
  public:
-  OwnCache(const Trace& trace, KvDirectory* directory, PipelineId pipeline, int32_t num_blocks)
+  OwnCache(const Trace& trace, coordinator::KvDirectory* directory, PipelineId pipeline,
+           int32_t num_blocks)
       : trace_(trace),
         directory_(directory),
         pipeline_(pipeline),
@@ -62,9 +63,9 @@ class OwnCache : public TraceCache {
 
  private:
   const Trace& trace_;
-  KvDirectory* const directory_;
+  coordinator::KvDirectory* const directory_;
   const PipelineId pipeline_;
-  BlockPool pool_;
+  coordinator::BlockPool pool_;
   std::vector<std::vector<BlockId>> tables_;  // [requests]
 };
 
@@ -185,7 +186,7 @@ class RuleCache : public TraceCache {
 
 }  // namespace
 
-std::unique_ptr<TraceCache> MakeOwnCache(const Trace& trace, KvDirectory* directory,
+std::unique_ptr<TraceCache> MakeOwnCache(const Trace& trace, coordinator::KvDirectory* directory,
                                          PipelineId pipeline, int32_t num_blocks) {
   return std::make_unique<OwnCache>(trace, directory, pipeline, num_blocks);
 }
@@ -211,4 +212,4 @@ std::string_view EvictionRuleName(EvictionRule rule) {
   return "";
 }
 
-}  // namespace tutti
+}  // namespace tutti::bench

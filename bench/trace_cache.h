@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "bench/trace.h"
-#include "coordinator/kv_directory.h"
+#include "coordinator/kv/kv_directory.h"
 
-namespace tutti {
+namespace tutti::bench {
 
 // The K/V of one pipeline in blocks of 512 tokens.
 class TraceCache {
@@ -25,9 +25,9 @@ class TraceCache {
   virtual void End(size_t request) = 0;
 };
 
-// What serves: coordinator/block_pool.h and kv_directory.h. `directory` outlives the cache and has
+// What serves: coordinator/kv/block_pool.h and kv_directory.h. `directory` outlives the cache and has
 // blocks of one token, which is an id of the trace.
-std::unique_ptr<TraceCache> MakeOwnCache(const Trace& trace, KvDirectory* directory,
+std::unique_ptr<TraceCache> MakeOwnCache(const Trace& trace, coordinator::KvDirectory* directory,
                                          PipelineId pipeline, int32_t num_blocks);
 
 enum class EvictionRule {
@@ -42,4 +42,4 @@ std::string_view EvictionRuleName(EvictionRule rule);
 std::unique_ptr<TraceCache> MakeRuleCache(const Trace& trace, EvictionRule rule,
                                           int32_t num_blocks);
 
-}  // namespace tutti
+}  // namespace tutti::bench

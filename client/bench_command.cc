@@ -23,7 +23,7 @@
 #include "client/sampling_flags.h"
 #include "client/terminal.h"
 
-namespace tutti {
+namespace tutti::client {
 namespace {
 
 constexpr const char* kExamples = R"(
@@ -340,4 +340,4 @@ Command MakeBenchCommand(CLI::App* root) {
           }};
 }
 
-}  // namespace tutti
+}  // namespace tutti::client

@@ -14,7 +14,7 @@
 #include "client/sampling_flags.h"
 #include "client/terminal.h"
 
-namespace tutti {
+namespace tutti::client {
 namespace {
 
 constexpr const char* kExamples = R"(
@@ -187,4 +187,4 @@ Command MakeChatCommand(CLI::App* root) {
   return {app, [app, flags] { return RunChat(*app, *flags); }};
 }
 
-}  // namespace tutti
+}  // namespace tutti::client

@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace tutti {
+namespace tutti::client {
 namespace {
 
 std::vector<char*> Pointers(const std::vector<std::string>& texts) {
@@ -132,4 +132,4 @@ int ExitCodeOfWaitStatus(int wait_status) {
   return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
 }
 
-}  // namespace tutti
+}  // namespace tutti::client

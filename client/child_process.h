@@ -12,7 +12,7 @@
 
 #include "base/status.h"
 
-namespace tutti {
+namespace tutti::client {
 
 struct ChildSpec {
   std::vector<std::string> arguments;  // arguments[0] is the program's path
@@ -53,4 +53,4 @@ std::string DescribeWaitStatus(int wait_status);
 // As a shell reports it: the exit code, or 128 + signal.
 int ExitCodeOfWaitStatus(int wait_status);
 
-}  // namespace tutti
+}  // namespace tutti::client

@@ -10,7 +10,7 @@
 #include <iterator>
 #include <thread>
 
-namespace tutti {
+namespace tutti::client {
 namespace {
 
 std::string LogPath() { return ::testing::TempDir() + "child_process_test.log"; }
@@ -125,4 +125,4 @@ TEST_F(ChildProcessTest, EndsWithAParentThatIsKilled) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::client

@@ -15,11 +15,11 @@
 #include "base/retry_delay.h"
 #include "client/limits.h"
 #include "client/output_order.h"
-#include "transport/grpc_runtime.h"
+#include "transport/grpc/grpc_runtime.h"
 #include "tutti/v1/cluster.grpc.pb.h"
 #include "tutti/v1/generation.grpc.pb.h"
 
-namespace tutti {
+namespace tutti::client {
 
 void CancelToken::Cancel() {
   const std::lock_guard lock(mutex_);
@@ -167,7 +167,7 @@ Client::~Client() = default;
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Create(const ClientOptions& options) {
   // Whoever holds a channel last may be a call of Start, which ends on a thread of gRPC's.
-  KeepGrpcRunning();
+  transport::KeepGrpcRunning();
   TUTTI_RETURN_IF_ERROR(CheckAddress(options.address));
   TUTTI_ASSIGN_OR_RETURN(const auto credentials, MakeCredentials(options));
   auto stubs = std::make_unique<Stubs>();
@@ -312,4 +312,4 @@ absl::StatusOr<v1::LookupPrefixResponse> Client::LookupPrefix(
   return response;
 }
 
-}  // namespace tutti
+}  // namespace tutti::client

@@ -19,7 +19,7 @@
 #include "tutti/v1/cluster.pb.h"
 #include "tutti/v1/generation.pb.h"
 
-namespace tutti {
+namespace tutti::client {
 
 // Ends calls from another thread. Once cancelled it stays so.
 //
@@ -92,4 +92,4 @@ class Client {
   const std::unique_ptr<Stubs> stubs_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::client

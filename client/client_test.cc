@@ -16,7 +16,7 @@
 #include "tutti/v1/cluster.grpc.pb.h"
 #include "tutti/v1/generation.grpc.pb.h"
 
-namespace tutti {
+namespace tutti::client {
 namespace {
 
 using Writer = grpc::ServerWriter<v1::GenerateResponse>;
@@ -332,4 +332,4 @@ TEST(ClientTls, NamesWhatIsMissing) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::client

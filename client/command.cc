@@ -12,7 +12,7 @@
 #include "base/retry_delay.h"
 #include "client/format.h"
 
-namespace tutti {
+namespace tutti::client {
 
 int Fail(const absl::Status& status) {
   std::string message = OneLine(status.message());
@@ -124,4 +124,4 @@ const CLI::Validator kIsSize = [] {
       "SIZE");
 }();
 
-}  // namespace tutti
+}  // namespace tutti::client

@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "client/client.h"
 
-namespace tutti {
+namespace tutti::client {
 
 // A subcommand: its flags live in `app`, its work in `run`, which returns the exit code. Main runs
 // the one that was given after all flags are read.
@@ -69,4 +69,4 @@ absl::StatusOr<std::string> ReadText(const std::string& path, int64_t bytes_max)
 // A CLI11 check that `text` is a size such as 24GiB; the flag's variable holds the text.
 extern const CLI::Validator kIsSize;
 
-}  // namespace tutti
+}  // namespace tutti::client

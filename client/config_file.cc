@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <vector>
 
-namespace tutti {
+namespace tutti::client {
 namespace {
 
 class ConfigReader : public CLI::ConfigTOML {
@@ -42,4 +42,4 @@ std::shared_ptr<CLI::Config> MakeConfigReader(const CLI::App* root) {
   return std::make_shared<ConfigReader>(root);
 }
 
-}  // namespace tutti
+}  // namespace tutti::client

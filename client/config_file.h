@@ -6,10 +6,10 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-namespace tutti {
+namespace tutti::client {
 
 // Reads the file as CLI11 does, less the keys whose flag has its environment variable set (CLI11
 // itself would let the file win over the environment).
 std::shared_ptr<CLI::Config> MakeConfigReader(const CLI::App* root);
 
-}  // namespace tutti
+}  // namespace tutti::client

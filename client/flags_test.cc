@@ -7,7 +7,7 @@
 #include "client/config_file.h"
 #include "client/sampling_flags.h"
 
-namespace tutti {
+namespace tutti::client {
 namespace {
 
 // Parses `arguments` as the flags of a subcommand "generate", with a config file if `config` is
@@ -139,4 +139,4 @@ TEST(ConfigFile, UnknownKeysAreRefused) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::client

@@ -13,7 +13,7 @@
 #include "base/check.h"
 #include "client/limits.h"
 
-namespace tutti {
+namespace tutti::client {
 
 std::string FormatCount(int64_t count) {
   std::string digits = absl::StrCat(count);
@@ -159,4 +159,4 @@ std::string TerminalFilter::Filter(absl::string_view piece) {
   return out;
 }
 
-}  // namespace tutti
+}  // namespace tutti::client

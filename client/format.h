@@ -11,7 +11,7 @@
 #include "base/byte_size.h"  // sizes are formatted with everything else
 #include "base/status.h"
 
-namespace tutti {
+namespace tutti::client {
 
 // "1,234,567".
 std::string FormatCount(int64_t count);
@@ -66,4 +66,4 @@ class TerminalFilter {
   std::string pending_;  // the first bytes of a two-byte control character (C2 80..C2 9F)
 };
 
-}  // namespace tutti
+}  // namespace tutti::client

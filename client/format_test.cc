@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace tutti {
+namespace tutti::client {
 namespace {
 
 using ::testing::ElementsAre;
@@ -84,4 +84,4 @@ TEST(TerminalFilter, SeesControlCharactersCutInTwo) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::client

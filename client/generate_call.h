@@ -7,7 +7,7 @@
 #include "base/status.h"
 #include "tutti/v1/generation.pb.h"
 
-namespace tutti {
+namespace tutti::client {
 
 // Hears of one call. Thread: gRPC's, one call at a time; must not block.
 class GenerateObserver {
@@ -28,4 +28,4 @@ class GenerateCall {
   virtual void Cancel() = 0;
 };
 
-}  // namespace tutti
+}  // namespace tutti::client

@@ -14,7 +14,7 @@
 #include "client/sampling_flags.h"
 #include "client/terminal.h"
 
-namespace tutti {
+namespace tutti::client {
 namespace {
 
 constexpr const char* kExamples = R"(
@@ -147,4 +147,4 @@ Command MakeGenerateCommand(CLI::App* root) {
   return {app, [app, flags] { return RunGenerate(*app, *flags); }};
 }
 
-}  // namespace tutti
+}  // namespace tutti::client

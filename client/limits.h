@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace tutti {
+namespace tutti::client {
 
 // Largest message a client takes. A response carries the tokens of one step: one token with 20
 // alternatives is below 1 KiB. Tokenize answers with about 16 bytes per token, so 64 MiB covers
@@ -71,4 +71,4 @@ inline constexpr int64_t kLocalKvTokensDefault = 16384;
 // coordinator, page cache and everything else on the machine.
 inline constexpr double kLocalMemoryShare = 0.8;
 
-}  // namespace tutti
+}  // namespace tutti::client

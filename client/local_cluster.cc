@@ -16,7 +16,7 @@
 #include "client/limits.h"
 #include "client/local_paths.h"
 
-namespace tutti {
+namespace tutti::client {
 namespace {
 
 Instant Now() { return SystemClock().Now(); }
@@ -225,4 +225,4 @@ void LocalCluster::Stop() {
   FollowLogs();
 }
 
-}  // namespace tutti
+}  // namespace tutti::client

@@ -18,7 +18,7 @@
 #include "client/log_file.h"
 #include "client/restart_policy.h"
 
-namespace tutti {
+namespace tutti::client {
 
 struct LocalClusterOptions {
   std::string model;  // a folder
@@ -86,4 +86,4 @@ class LocalCluster {
   bool has_served_ = false;
 };
 
-}  // namespace tutti
+}  // namespace tutti::client

@@ -9,7 +9,7 @@
 #include "client/log_file.h"
 #include "client/restart_policy.h"
 
-namespace tutti {
+namespace tutti::client {
 namespace {
 
 using std::chrono::milliseconds;
@@ -95,4 +95,4 @@ TEST(RestartPolicy, ForgetsAfterAQuietTime) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::client

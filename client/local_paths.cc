@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace tutti {
+namespace tutti::client {
 namespace {
 
 // Longest path of a socket in the private folder: sun_path has 108 bytes, of which
@@ -45,4 +45,4 @@ absl::StatusOr<std::string> MakePrivateDir() {
   return absl::UnavailableError(absl::StrCat("cannot make a private folder: ", why));
 }
 
-}  // namespace tutti
+}  // namespace tutti::client

@@ -6,7 +6,7 @@
 #include "absl/strings/string_view.h"
 #include "base/status.h"
 
-namespace tutti {
+namespace tutti::client {
 
 // The path of a program that lies beside the running one. NOT_FOUND says where it was looked for.
 absl::StatusOr<std::string> ProgramBeside(absl::string_view name);
@@ -15,4 +15,4 @@ absl::StatusOr<std::string> ProgramBeside(absl::string_view name);
 // none can be made.
 absl::StatusOr<std::string> MakePrivateDir();
 
-}  // namespace tutti
+}  // namespace tutti::client

@@ -9,7 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "client/limits.h"
 
-namespace tutti {
+namespace tutti::client {
 namespace {
 
 // Bytes [begin, begin + count) of a file, or as many as there are.
@@ -71,4 +71,4 @@ void LogFile::Bound() {
   if (SizeOf(path_) > kLogBytesMax && truncate(path_.c_str(), 0) == 0) offset_ = 0;
 }
 
-}  // namespace tutti
+}  // namespace tutti::client

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace tutti {
+namespace tutti::client {
 
 class LogFile {
  public:
@@ -25,4 +25,4 @@ class LogFile {
   int64_t offset_ = 0;
 };
 
-}  // namespace tutti
+}  // namespace tutti::client

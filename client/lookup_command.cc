@@ -10,7 +10,7 @@
 #include "client/status_view.h"
 #include "client/terminal.h"
 
-namespace tutti {
+namespace tutti::client {
 namespace {
 
 constexpr const char* kExamples = R"(
@@ -88,4 +88,4 @@ Command MakeLookupCommand(CLI::App* root) {
   return {app, [app, flags] { return RunLookup(*app, *flags); }};
 }
 
-}  // namespace tutti
+}  // namespace tutti::client

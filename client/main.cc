@@ -35,14 +35,14 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_config("--config", "", "Read flags from a TOML file")->envname("TUTTI_CONFIG");
   app.allow_config_extras(CLI::config_extras_mode::error);
-  app.config_formatter(tutti::MakeConfigReader(&app));
+  app.config_formatter(tutti::client::MakeConfigReader(&app));
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::Throw);
   app.footer(kFooter);
-  const std::vector<tutti::Command> commands = {
-      tutti::MakeUpCommand(&app),    tutti::MakeGenerateCommand(&app),
-      tutti::MakeChatCommand(&app),  tutti::MakeStatusCommand(&app),
-      tutti::MakePlanCommand(&app),  tutti::MakeTokenizeCommand(&app),
-      tutti::MakeBenchCommand(&app), tutti::MakeLookupCommand(&app),
+  const std::vector<tutti::client::Command> commands = {
+      tutti::client::MakeUpCommand(&app),    tutti::client::MakeGenerateCommand(&app),
+      tutti::client::MakeChatCommand(&app),  tutti::client::MakeStatusCommand(&app),
+      tutti::client::MakePlanCommand(&app),  tutti::client::MakeTokenizeCommand(&app),
+      tutti::client::MakeBenchCommand(&app), tutti::client::MakeLookupCommand(&app),
   };
   try {
     app.parse(argc, argv);
@@ -51,17 +51,17 @@ int main(int argc, char** argv) {
     const std::vector<std::string> left = app.remaining();
     if (left.empty()) {
       app.exit(error);
-      return tutti::kExitUsage;
+      return tutti::client::kExitUsage;
     }
-    const std::string name = tutti::OneLine(left.front());
+    const std::string name = tutti::client::OneLine(left.front());
     std::fprintf(stderr, "tutti: there is no subcommand \"%s\"; see tutti --help\n", name.c_str());
-    return tutti::kExitUsage;
+    return tutti::client::kExitUsage;
   } catch (const CLI::ParseError& error) {
     // --help and --version come this way too, with code 0.
-    return app.exit(error) == 0 ? tutti::kExitOk : tutti::kExitUsage;
+    return app.exit(error) == 0 ? tutti::client::kExitOk : tutti::client::kExitUsage;
   }
-  for (const tutti::Command& command : commands) {
+  for (const tutti::client::Command& command : commands) {
     if (command.app->parsed()) return command.run();
   }
-  return tutti::kExitUsage;
+  return tutti::client::kExitUsage;
 }

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace tutti {
+namespace tutti::client {
 
 absl::Status OutputOrder::Check(const v1::GenerateResponse& message) {
   if (message.output() >= asked_) {
@@ -40,4 +40,4 @@ std::vector<v1::Finish> OutputOrder::TakeFinishes() {
   return finishes;
 }
 
-}  // namespace tutti
+}  // namespace tutti::client

@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "tutti/v1/generation.pb.h"
 
-namespace tutti {
+namespace tutti::client {
 
 // Thread: one.
 class OutputOrder {
@@ -34,4 +34,4 @@ class OutputOrder {
   std::map<uint32_t, Output> outputs_;  // those heard of
 };
 
-}  // namespace tutti
+}  // namespace tutti::client

@@ -10,9 +10,9 @@
 #include "absl/strings/str_format.h"
 #include "base/byte_size.h"
 #include "base/gpu_memory.h"
-#include "coordinator/device_map.h"
+#include "placement/device_map.h"
 
-namespace tutti {
+namespace tutti::client {
 namespace {
 
 // A real config.json has about 1 KiB; one megabyte is none.
@@ -32,18 +32,20 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t bytes_max,
   return text.str();
 }
 
-absl::StatusOr<ModelConfig> LoadConfig(const std::string& path) {
+absl::StatusOr<model::ModelConfig> LoadConfig(const std::string& path) {
   std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return LoadModelConfig(path);
+  if (!std::filesystem::is_regular_file(path, error)) return model::LoadModelConfig(path);
   TUTTI_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kConfigBytesMax, "a config.json"));
-  return ParseModelConfig(text, path);
+  return model::ParseModelConfig(text, path);
 }
 
 // Those of `devices` that the map uses, in the order of its stages and their ranks, and the stages'
 // layers. `all`: before --max-memory left some out.
-absl::Status ApplyStages(const DeviceMap& map, const std::vector<DeviceSpec>& all,
-                         ClusterOptions* options, std::vector<DeviceSpec>* devices) {
-  PlacementOptions& placement = options->placement;
+absl::Status ApplyStages(const placement::DeviceMap& map,
+                         const std::vector<placement::DeviceSpec>& all,
+                         placement::ClusterOptions* options,
+                         std::vector<placement::DeviceSpec>* devices) {
+  placement::PlacementOptions& placement = options->placement;
   if (placement.num_ranks != 1 || options->num_pipelines > 1 || placement.num_stages > 0 ||
       !placement.stage_ranks.empty() || !placement.layers.empty()) {
     return absl::InvalidArgumentError(
@@ -51,20 +53,20 @@ absl::Status ApplyStages(const DeviceMap& map, const std::vector<DeviceSpec>& al
         "they hold; leave out the sizes and --layers");
   }
   std::vector<std::string> names;
-  for (const DeviceSpec& device : all) names.push_back(device.name);
-  TUTTI_ASSIGN_OR_RETURN(const std::vector<int64_t> order, ResolveDevices(map, names));
-  std::vector<DeviceSpec> ordered;
+  for (const placement::DeviceSpec& device : all) names.push_back(device.name);
+  TUTTI_ASSIGN_OR_RETURN(const std::vector<int64_t> order, placement::ResolveDevices(map, names));
+  std::vector<placement::DeviceSpec> ordered;
   for (const int64_t index : order) {
-    const auto left = std::find_if(devices->begin(), devices->end(), [&](const DeviceSpec& device) {
-      return device.name == names[index];
-    });
+    const auto left = std::find_if(
+        devices->begin(), devices->end(),
+        [&](const placement::DeviceSpec& device) { return device.name == names[index]; });
     if (left == devices->end()) {
       return absl::InvalidArgumentError(absl::StrCat(
           "the device map uses ", names[index], ", which --max-memory leaves out; limit it too"));
     }
     ordered.push_back(*left);
   }
-  for (const MappedStage& stage : map.stages) {
+  for (const placement::MappedStage& stage : map.stages) {
     placement.layers.push_back(stage.num_layers);
     placement.stage_ranks.push_back(stage.ranks());
   }
@@ -78,11 +80,11 @@ absl::StatusOr<PlanReport> MakePlan(const PlanRequest& request) {
   PlanReport report{.options = request.options};
   TUTTI_ASSIGN_OR_RETURN(report.model, LoadConfig(request.model));
   report.model.whole_experts = request.whole_experts && report.model.has_experts();
-  TUTTI_ASSIGN_OR_RETURN(DeviceMap map,
-                         ReadDeviceMap(request.device_map, report.model,
-                                       static_cast<int64_t>(request.devices.size())));
-  TUTTI_ASSIGN_OR_RETURN(std::vector<DeviceSpec> devices,
-                         LimitMemory(request.max_memory, request.devices));
+  TUTTI_ASSIGN_OR_RETURN(placement::DeviceMap map,
+                         placement::ReadDeviceMap(request.device_map, report.model,
+                                                  static_cast<int64_t>(request.devices.size())));
+  TUTTI_ASSIGN_OR_RETURN(std::vector<placement::DeviceSpec> devices,
+                         placement::LimitMemory(request.max_memory, request.devices));
   report.options.placement.mode = map.mode;
   if (!map.stages.empty()) {
     TUTTI_RETURN_IF_ERROR(ApplyStages(map, request.devices, &report.options, &devices));
@@ -94,12 +96,13 @@ absl::StatusOr<PlanReport> MakePlan(const PlanRequest& request) {
         "workers do without --memory; \"memory\" is what remains",
         FormatBytes(gpu::kContextBytes), 100 * (1 - gpu::kOfferedShare)));
   }
-  TUTTI_ASSIGN_OR_RETURN(report.plan, PlanCluster(report.model, devices, report.options));
-  for (const PlacementPlan& pipeline : report.plan.pipelines) {
-    report.predictions.push_back(
-        Predict(pipeline, report.options.placement, report.model.max_position_embeddings));
+  TUTTI_ASSIGN_OR_RETURN(report.plan,
+                         placement::PlanCluster(report.model, devices, report.options));
+  for (const placement::PlacementPlan& pipeline : report.plan.pipelines) {
+    report.predictions.push_back(placement::Predict(pipeline, report.options.placement,
+                                                    report.model.max_position_embeddings));
   }
   return report;
 }
 
-}  // namespace tutti
+}  // namespace tutti::client

@@ -10,28 +10,28 @@
 #include <vector>
 
 #include "base/status.h"
-#include "coordinator/cluster_plan.h"
-#include "coordinator/max_memory.h"
-#include "coordinator/plan_prediction.h"
 #include "model/model_config.h"
+#include "placement/cluster_plan.h"
+#include "placement/max_memory.h"
+#include "placement/plan_prediction.h"
 
-namespace tutti {
+namespace tutti::client {
 
 struct PlanRequest {
   std::string model;  // a folder with a config.json, or the file itself
-  std::vector<DeviceSpec> devices;
-  MaxMemory max_memory;    // empty: all of each device
-  std::string device_map;  // "", a mode of Accelerate, or a file of module names
-  ClusterOptions options;
+  std::vector<placement::DeviceSpec> devices;
+  placement::MaxMemory max_memory;  // empty: all of each device
+  std::string device_map;           // "", a mode of Accelerate, or a file of module names
+  placement::ClusterOptions options;
   bool whole_experts = false;  // --expert-split expert
 };
 
 struct PlanReport {
-  ModelConfig model;
-  ClusterOptions options;
-  ClusterPlan plan;
-  std::vector<PlanPrediction> predictions;  // of each pipeline
-  std::vector<std::string> notes;           // what was understood otherwise than it was said
+  model::ModelConfig model;
+  placement::ClusterOptions options;
+  placement::ClusterPlan plan;
+  std::vector<placement::PlanPrediction> predictions;  // of each pipeline
+  std::vector<std::string> notes;  // what was understood otherwise than it was said
 };
 
 // NOT_FOUND, INVALID_ARGUMENT, UNIMPLEMENTED: the configuration, the map or a limit, named.
@@ -42,4 +42,4 @@ absl::StatusOr<PlanReport> MakePlan(const PlanRequest& request);
 std::string RenderPlan(const PlanReport& report);
 std::string PlanToJson(const PlanReport& report);
 
-}  // namespace tutti
+}  // namespace tutti::client

@@ -8,9 +8,9 @@
 #include "client/plan.h"
 #include "client/plan_devices.h"
 #include "client/print.h"
-#include "coordinator/layout_flags.h"
+#include "placement/layout_flags.h"
 
-namespace tutti {
+namespace tutti::client {
 namespace {
 
 constexpr const char* kExamples = R"(
@@ -41,19 +41,20 @@ struct PlanFlags {
 
 // Stages fill the devices unless their number is given or left to the search.
 absl::Status ReadSizes(PlanFlags* flags) {
-  ClusterOptions& options = flags->request.options;
-  PlacementOptions& placement = options.placement;
+  placement::ClusterOptions& options = flags->request.options;
+  placement::PlacementOptions& placement = options.placement;
   const std::string otherwise = flags->layout.empty() ? "1" : flags->layout;
-  auto ranks = ParseRanks(flags->ranks.empty() ? otherwise : flags->ranks);
+  auto ranks = placement::ParseRanks(flags->ranks.empty() ? otherwise : flags->ranks);
   if (!ranks.ok()) return Annotate(ranks.status(), "--tensor-parallel-size");
   placement.num_ranks = ranks->num_ranks;
   placement.stage_ranks = std::move(ranks->stage_ranks);
-  const auto pipelines = ParseSize(flags->pipelines.empty() ? otherwise : flags->pipelines);
+  const auto pipelines =
+      placement::ParseSize(flags->pipelines.empty() ? otherwise : flags->pipelines);
   if (!pipelines.ok()) return Annotate(pipelines.status(), "--pipelines");
   options.num_pipelines = *pipelines;
   flags->request.whole_experts = flags->expert_split == "expert";
   if (!flags->stages.empty()) {
-    const auto stages = ParseSize(flags->stages);
+    const auto stages = placement::ParseSize(flags->stages);
     if (!stages.ok()) return Annotate(stages.status(), "--pipeline-parallel-size");
     placement.num_stages = *stages;
     return absl::OkStatus();
@@ -72,7 +73,7 @@ absl::Status ReadSizes(PlanFlags* flags) {
 absl::Status ReadDevices(PlanFlags* flags) {
   PlanRequest& request = flags->request;
   if (!flags->max_memory.empty()) {
-    auto limits = ParseMaxMemory(flags->max_memory);
+    auto limits = placement::ParseMaxMemory(flags->max_memory);
     if (!limits.ok()) return Annotate(limits.status(), "--max-memory");
     request.max_memory = *std::move(limits);
   }
@@ -100,7 +101,7 @@ absl::Status ReadDevices(PlanFlags* flags) {
 }
 
 int RunPlan(PlanFlags flags) {
-  PlacementOptions& placement = flags.request.options.placement;
+  placement::PlacementOptions& placement = flags.request.options.placement;
   // Who names a length means to use it.
   placement.kv_tokens_min = std::max<int64_t>(placement.kv_tokens_min, placement.max_model_len);
   if (const absl::Status read = ReadDevices(&flags); !read.ok()) return Fail(read);
@@ -118,7 +119,7 @@ int RunPlan(PlanFlags flags) {
 Command MakePlanCommand(CLI::App* root) {
   CLI::App* app = root->add_subcommand("plan", "Show what each device would hold, or why not");
   auto flags = std::make_shared<PlanFlags>();
-  PlacementOptions& options = flags->request.options.placement;
+  placement::PlacementOptions& options = flags->request.options.placement;
   app->add_option("--model", flags->request.model, "Folder with config.json, or that file")
       ->required()
       ->envname("TUTTI_MODEL");
@@ -171,4 +172,4 @@ Command MakePlanCommand(CLI::App* root) {
   return {app, [flags] { return RunPlan(*flags); }};
 }
 
-}  // namespace tutti
+}  // namespace tutti::client

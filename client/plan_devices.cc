@@ -10,12 +10,12 @@
 #include "client/format.h"
 #include "client/limits.h"
 
-namespace tutti {
+namespace tutti::client {
 namespace {
 
-absl::StatusOr<DeviceSpeed> ParseSpeed(const std::vector<absl::string_view>& parts,
-                                       absl::string_view whole) {
-  DeviceSpeed speed;
+absl::StatusOr<placement::DeviceSpeed> ParseSpeed(const std::vector<absl::string_view>& parts,
+                                                  absl::string_view whole) {
+  placement::DeviceSpeed speed;
   if (parts.size() == 1) return speed;
   if (parts.size() != 3) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -43,13 +43,13 @@ absl::StatusOr<DeviceKind> TakeKind(absl::string_view* text) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<DeviceSpec>> ParseDeviceSpecs(absl::string_view text) {
-  std::vector<DeviceSpec> devices;
+absl::StatusOr<std::vector<placement::DeviceSpec>> ParseDeviceSpecs(absl::string_view text) {
+  std::vector<placement::DeviceSpec> devices;
   for (absl::string_view part : absl::StrSplit(text, ',')) {
     TUTTI_ASSIGN_OR_RETURN(const DeviceKind kind, TakeKind(&part));
     const std::vector<absl::string_view> fields = absl::StrSplit(part, '@');
     TUTTI_ASSIGN_OR_RETURN(const std::vector<int64_t> memory, ParseDevices(fields.front()));
-    TUTTI_ASSIGN_OR_RETURN(const DeviceSpeed speed, ParseSpeed(fields, part));
+    TUTTI_ASSIGN_OR_RETURN(const placement::DeviceSpeed speed, ParseSpeed(fields, part));
     if (memory.size() + devices.size() > static_cast<size_t>(kDevicesMax)) {
       return absl::InvalidArgumentError(
           absl::StrCat("more than ", kDevicesMax, " devices in \"", OneLine(text), "\""));
@@ -65,18 +65,18 @@ absl::StatusOr<std::vector<DeviceSpec>> ParseDeviceSpecs(absl::string_view text)
   return devices;
 }
 
-absl::StatusOr<LinkSpeed> ParseLink(absl::string_view text) {
+absl::StatusOr<placement::LinkSpeed> ParseLink(absl::string_view text) {
   constexpr absl::string_view kExample = "25Gbit/s,20us";
   const std::vector<absl::string_view> parts = absl::StrSplit(text, ',');
   if (parts.size() > 2) {
     return absl::InvalidArgumentError(
         absl::StrCat("\"", OneLine(text), "\" is no link; write for example ", kExample));
   }
-  LinkSpeed link;
+  placement::LinkSpeed link;
   TUTTI_ASSIGN_OR_RETURN(link.bytes_per_second, ParseByteRate(parts[0], kExample));
   if (parts.size() == 1) return link;
   TUTTI_ASSIGN_OR_RETURN(link.latency_seconds, ParseShortTime(parts[1], kExample));
   return link;
 }
 
-}  // namespace tutti
+}  // namespace tutti::client

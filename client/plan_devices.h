@@ -8,17 +8,17 @@
 
 #include "absl/strings/string_view.h"
 #include "base/status.h"
-#include "coordinator/placement.h"
+#include "placement/placement.h"
 
-namespace tutti {
+namespace tutti::client {
 
 // "4x24GiB,cuda:2x80GiB@2TB/s@312Tflop/s": per device its kind (cpu: unless said otherwise), its
 // memory, and if known how fast it reads that memory and multiplies matrices. Named "device 0" and
 // so on. Of a CPU the memory is what a worker may use, of a GPU all that it has.
 // INVALID_ARGUMENT names the part at fault; more than kDevicesMax devices are refused.
-absl::StatusOr<std::vector<DeviceSpec>> ParseDeviceSpecs(absl::string_view text);
+absl::StatusOr<std::vector<placement::DeviceSpec>> ParseDeviceSpecs(absl::string_view text);
 
 // "25Gbit/s" or "3GB/s,5us": between any two devices.
-absl::StatusOr<LinkSpeed> ParseLink(absl::string_view text);
+absl::StatusOr<placement::LinkSpeed> ParseLink(absl::string_view text);
 
-}  // namespace tutti
+}  // namespace tutti::client

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace tutti {
+namespace tutti::client {
 namespace {
 
 using ::testing::HasSubstr;
@@ -28,12 +28,12 @@ TEST(PlanDevicesTest, ReadsKinds) {
   ASSERT_EQ(devices->size(), 5u);
   for (const size_t i : {0, 1, 4}) {
     EXPECT_EQ((*devices)[i].kind, DeviceKind::kCuda);
-    EXPECT_LT(UsableBytes((*devices)[i]), (*devices)[i].memory_bytes);
+    EXPECT_LT(placement::UsableBytes((*devices)[i]), (*devices)[i].memory_bytes);
   }
   EXPECT_TRUE((*devices)[0].speed.known());
   for (const size_t i : {2, 3}) {
     EXPECT_EQ((*devices)[i].kind, DeviceKind::kCpu);
-    EXPECT_EQ(UsableBytes((*devices)[i]), (*devices)[i].memory_bytes);
+    EXPECT_EQ(placement::UsableBytes((*devices)[i]), (*devices)[i].memory_bytes);
   }
 }
 
@@ -70,4 +70,4 @@ TEST(PlanDevicesTest, Links) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::client

@@ -11,7 +11,7 @@
 #include "client/plan.h"
 #include "client/plan_devices.h"
 
-namespace tutti {
+namespace tutti::client {
 namespace {
 
 struct Case {
@@ -77,4 +77,4 @@ TEST_P(PlanGoldenTest, SaysWhatItSaid) {
 INSTANTIATE_TEST_SUITE_P(RealModels, PlanGoldenTest, ::testing::ValuesIn(kCases));
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::client

@@ -11,7 +11,7 @@
 
 #include "client/format.h"
 
-namespace tutti {
+namespace tutti::client {
 namespace {
 
 using ::testing::HasSubstr;
@@ -26,8 +26,8 @@ constexpr const char* kConfig = R"({
   "max_position_embeddings": 40960, "rope_theta": 1000000, "tie_word_embeddings": true,
   "torch_dtype": "bfloat16", "hidden_act": "silu", "attention_bias": false})";
 
-std::vector<DeviceSpec> Devices(const std::vector<int64_t>& memory) {
-  std::vector<DeviceSpec> devices;
+std::vector<placement::DeviceSpec> Devices(const std::vector<int64_t>& memory) {
+  std::vector<placement::DeviceSpec> devices;
   for (const int64_t bytes : memory) {
     devices.push_back(
         {.name = "device " + std::to_string(devices.size()), .memory_bytes = bytes, .speed = {}});
@@ -64,15 +64,15 @@ class PlanTest : public ::testing::Test {
   }
 
   const std::string dir_ = ::testing::TempDir() + "plan_test_model";
-  ClusterOptions options_{.placement = {}, .num_pipelines = 1};
-  MaxMemory max_memory_;
+  placement::ClusterOptions options_{.placement = {}, .num_pipelines = 1};
+  placement::MaxMemory max_memory_;
 };
 
 TEST_F(PlanTest, EveryLayerHasOneHomeAndNoDeviceIsOverfull) {
   const auto report = Plan({2 * kGiB, 4 * kGiB, 3 * kGiB});
   ASSERT_TRUE(report.ok()) << report.status();
   int next_layer = 0;
-  for (const StagePlan& stage : report->plan.pipelines[0].stages) {
+  for (const placement::StagePlan& stage : report->plan.pipelines[0].stages) {
     EXPECT_EQ(stage.first_layer, next_layer);
     next_layer += stage.num_layers;
     EXPECT_LE(stage.ranks[0].peak_bytes(), stage.ranks[0].budget_bytes);
@@ -93,15 +93,15 @@ TEST_F(PlanTest, OfAGpuCudaTakesItsPart) {
   request.devices[0].whole_gpu = true;
   const auto report = MakePlan(request);
   ASSERT_TRUE(report.ok()) << report.status();
-  const RankPlan& rank = report->plan.pipelines[0].stages[0].ranks[0];
-  EXPECT_EQ(rank.budget_bytes, UsableBytes(request.devices[0]));
+  const placement::RankPlan& rank = report->plan.pipelines[0].stages[0].ranks[0];
+  EXPECT_EQ(rank.budget_bytes, placement::UsableBytes(request.devices[0]));
   EXPECT_LE(rank.peak_bytes(), rank.budget_bytes);
   EXPECT_THAT(RenderPlan(*report), HasSubstr("are left to CUDA (assumed, not measured)"));
   EXPECT_THAT(PlanToJson(*report), HasSubstr("\"device_kind\": \"cuda\""));
   // A limit says what of it may be used, as --memory of a worker does.
   request.max_memory = {{"0", 3 * kGiB}};
   EXPECT_EQ(MakePlan(request)->plan.pipelines[0].stages[0].ranks[0].budget_bytes,
-            std::min(3 * kGiB, UsableBytes(request.devices[0])));
+            std::min(3 * kGiB, placement::UsableBytes(request.devices[0])));
 }
 
 TEST_F(PlanTest, TakesTheFileItselfToo) {
@@ -177,7 +177,7 @@ TEST_F(PlanTest, TimesAreToldWhereSpeedsAreKnown) {
   const auto blind = MakePlan(request);
   EXPECT_THAT(RenderPlan(*blind), HasSubstr("No times: give speeds"));
   EXPECT_FALSE(nlohmann::json::parse(PlanToJson(*blind))["pipelines"][0].contains("predicted"));
-  for (DeviceSpec& device : request.devices) device.speed = {936e9, 71e12};
+  for (placement::DeviceSpec& device : request.devices) device.speed = {936e9, 71e12};
   const auto seeing = MakePlan(request);
   const std::string text = RenderPlan(*seeing);
   EXPECT_THAT(text, HasSubstr("predicted: "));
@@ -214,7 +214,7 @@ TEST(PlanOfRealModels, DenseQwen3FitsAndQuantisedIsRefusedByName) {
   const auto large = MakePlan(request);
   ASSERT_TRUE(large.ok()) << large.status();
   int64_t weights = 0;
-  for (const StagePlan& stage : large->plan.pipelines[0].stages)
+  for (const placement::StagePlan& stage : large->plan.pipelines[0].stages)
     weights += stage.ranks[0].weight_bytes;
   // 32.8 billion parameters of two bytes.
   EXPECT_NEAR(static_cast<double>(weights), 65.5e9, 1e9);
@@ -229,4 +229,4 @@ TEST(PlanOfRealModels, DenseQwen3FitsAndQuantisedIsRefusedByName) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::client

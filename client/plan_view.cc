@@ -7,7 +7,7 @@
 #include "client/format.h"
 #include "client/plan.h"
 
-namespace tutti {
+namespace tutti::client {
 namespace {
 
 using Align = Table::Align;
@@ -17,7 +17,7 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kPipelinesShown = 4;
 constexpr size_t kRejectedShown = 6;
 
-std::string Layers(const StagePlan& stage) {
+std::string Layers(const placement::StagePlan& stage) {
   std::string text = stage.has_embedding ? "embedding + " : "";
   absl::StrAppend(&text, stage.first_layer);
   if (stage.num_layers > 1) {
@@ -27,10 +27,10 @@ std::string Layers(const StagePlan& stage) {
 }
 
 // Of all stages and ranks together.
-int64_t KvBytesPerToken(const PlacementPlan& pipeline) {
+int64_t KvBytesPerToken(const placement::PlacementPlan& pipeline) {
   int64_t bytes = 0;
-  for (const StagePlan& stage : pipeline.stages) {
-    for (const RankPlan& rank : stage.ranks) bytes += rank.kv_bytes;
+  for (const placement::StagePlan& stage : pipeline.stages) {
+    for (const placement::RankPlan& rank : stage.ranks) bytes += rank.kv_bytes;
   }
   return pipeline.kv_tokens() > 0 ? bytes / pipeline.kv_tokens() : 0;
 }
@@ -44,7 +44,8 @@ std::string BytesPerToken(double bytes) {
   return bytes > 0 ? FormatCount(static_cast<int64_t>(bytes)) : "-";
 }
 
-std::string PipelineTable(const PlacementPlan& pipeline, const PlanPrediction& predicted) {
+std::string PipelineTable(const placement::PlacementPlan& pipeline,
+                          const placement::PlanPrediction& predicted) {
   Table table({{"stage", Align::kLeft},
                {"rank", Align::kLeft},
                {"device", Align::kLeft},
@@ -61,10 +62,10 @@ std::string PipelineTable(const PlacementPlan& pipeline, const PlanPrediction& p
                {"ranks B/token"}});
   const int64_t kv_tokens = pipeline.kv_tokens();
   for (size_t i = 0; i < pipeline.stages.size(); ++i) {
-    const StagePlan& stage = pipeline.stages[i];
-    const StagePrediction& said = predicted.stages[i];
+    const placement::StagePlan& stage = pipeline.stages[i];
+    const placement::StagePrediction& said = predicted.stages[i];
     for (size_t r = 0; r < stage.ranks.size(); ++r) {
-      const RankPlan& rank = stage.ranks[r];
+      const placement::RankPlan& rank = stage.ranks[r];
       table.AddRow({absl::StrCat(i), absl::StrCat(r), OneLine(rank.device), Layers(stage),
                     FormatBytes(rank.weight_bytes), FormatBytes(rank.kv_bytes),
                     kv_tokens > 0 ? FormatBytes(rank.kv_bytes / kv_tokens) : "-",
@@ -80,12 +81,12 @@ std::string PipelineTable(const PlacementPlan& pipeline, const PlanPrediction& p
 }
 
 std::string PredictionText(const PlanReport& report) {
-  const PlanPrediction& first = report.predictions.front();
+  const placement::PlanPrediction& first = report.predictions.front();
   if (!first.known) {
     return "\nNo times: give speeds as 4x24GiB@936GB/s@71Tflop/s, and --link.\n";
   }
   double all = 0;
-  for (const PlanPrediction& one : report.predictions) all += one.tokens_per_second;
+  for (const placement::PlanPrediction& one : report.predictions) all += one.tokens_per_second;
   std::string text = absl::StrCat(
       "\npredicted: ", FormatSeconds(first.step_seconds), " per token of one sequence (",
       Rate(1 / first.step_seconds), " tokens/s), ", Rate(all), " tokens/s when all decode (",
@@ -98,7 +99,7 @@ std::string PredictionText(const PlanReport& report) {
   return text;
 }
 
-std::string WhyNot(const PlanReport& report, const LayoutTried& one) {
+std::string WhyNot(const PlanReport& report, const placement::LayoutTried& one) {
   if (!one.fits) {
     return absl::StrCat("lacks ", FormatCount(one.lacking_bytes), " bytes on ",
                         OneLine(one.lacking_device));
@@ -109,13 +110,14 @@ std::string WhyNot(const PlanReport& report, const LayoutTried& one) {
 }
 
 std::string RejectedText(const PlanReport& report) {
-  const std::vector<LayoutTried>& rejected = report.plan.rejected;
+  const std::vector<placement::LayoutTried>& rejected = report.plan.rejected;
   if (rejected.empty()) return "";
   Table table(
       {{"rejected", Align::kLeft}, {"devices", Align::kLeft}, {"KV room"}, {"why", Align::kLeft}});
   for (size_t i = 0; i < std::min(rejected.size(), kRejectedShown); ++i) {
-    const LayoutTried& one = rejected[i];
-    table.AddRow({DescribeLayout(one.layout), one.largest_first ? "largest first" : "as given",
+    const placement::LayoutTried& one = rejected[i];
+    table.AddRow({placement::DescribeLayout(one.layout),
+                  one.largest_first ? "largest first" : "as given",
                   one.fits ? FormatCount(one.kv_tokens) : "-", WhyNot(report, one)});
   }
   std::string text = absl::StrCat("\n", table.ToString());
@@ -125,7 +127,7 @@ std::string RejectedText(const PlanReport& report) {
   return text;
 }
 
-Json RankToJson(const RankPlan& rank) {
+Json RankToJson(const placement::RankPlan& rank) {
   return {{"device", rank.device},
           {"device_index", rank.device_index},
           {"device_kind", rank.kind == DeviceKind::kCuda ? "cuda" : "cpu"},
@@ -136,13 +138,14 @@ Json RankToJson(const RankPlan& rank) {
           {"peak_bytes", rank.peak_bytes()}};
 }
 
-Json PipelineToJson(const PlacementPlan& pipeline, const PlanPrediction& predicted) {
+Json PipelineToJson(const placement::PlacementPlan& pipeline,
+                    const placement::PlanPrediction& predicted) {
   Json stages = Json::array();
   for (size_t i = 0; i < pipeline.stages.size(); ++i) {
-    const StagePlan& stage = pipeline.stages[i];
-    const StagePrediction& said = predicted.stages[i];
+    const placement::StagePlan& stage = pipeline.stages[i];
+    const placement::StagePrediction& said = predicted.stages[i];
     Json ranks = Json::array();
-    for (const RankPlan& rank : stage.ranks) ranks.push_back(RankToJson(rank));
+    for (const placement::RankPlan& rank : stage.ranks) ranks.push_back(RankToJson(rank));
     Json json = {{"stage", i},
                  {"first_layer", stage.first_layer},
                  {"num_layers", stage.num_layers},
@@ -171,7 +174,7 @@ Json PipelineToJson(const PlacementPlan& pipeline, const PlanPrediction& predict
   return json;
 }
 
-Json TriedToJson(const LayoutTried& one) {
+Json TriedToJson(const placement::LayoutTried& one) {
   Json json = {{"stages", one.layout.stages},
                {"ranks", one.layout.ranks},
                {"pipelines", one.layout.pipelines},
@@ -190,13 +193,13 @@ Json TriedToJson(const LayoutTried& one) {
 }  // namespace
 
 std::string RenderPlan(const PlanReport& report) {
-  const ModelConfig& model = report.model;
-  const ClusterPlan& plan = report.plan;
+  const model::ModelConfig& model = report.model;
+  const placement::ClusterPlan& plan = report.plan;
   std::string out =
       absl::StrCat(OneLine(model.architecture), ", ", model.num_layers, " layers, hidden ",
                    model.hidden_size, ", ", std::string(DTypeName(model.dtype)), ", context ",
                    FormatCount(model.max_position_embeddings), " tokens\n",
-                   DescribeLayout(plan.chosen.layout), "\n");
+                   placement::DescribeLayout(plan.chosen.layout), "\n");
   const size_t shown = std::min(plan.pipelines.size(), kPipelinesShown);
   for (size_t i = 0; i < shown; ++i) {
     if (plan.pipelines.size() > 1) absl::StrAppend(&out, "\npipeline ", i, ":");
@@ -206,7 +209,7 @@ std::string RenderPlan(const PlanReport& report) {
     absl::StrAppend(&out, "and ", plan.pipelines.size() - shown,
                     " more pipelines; --json has all\n");
   }
-  const PlacementPlan& first = plan.pipelines.front();
+  const placement::PlacementPlan& first = plan.pipelines.front();
   absl::StrAppend(&out, "\nKV room: ", FormatCount(first.kv_tokens()), " tokens (",
                   FormatCount(first.num_blocks), " blocks of ", first.block_size,
                   " on every stage), ", FormatBytes(KvBytesPerToken(first)),
@@ -227,8 +230,9 @@ std::string PlanToJson(const PlanReport& report) {
     pipelines.push_back(PipelineToJson(report.plan.pipelines[i], report.predictions[i]));
   }
   Json rejected = Json::array();
-  for (const LayoutTried& one : report.plan.rejected) rejected.push_back(TriedToJson(one));
-  const Layout& layout = report.plan.chosen.layout;
+  for (const placement::LayoutTried& one : report.plan.rejected)
+    rejected.push_back(TriedToJson(one));
+  const placement::Layout& layout = report.plan.chosen.layout;
   const Json json = {
       {"architecture", report.model.architecture},
       {"num_layers", report.model.num_layers},
@@ -244,4 +248,4 @@ std::string PlanToJson(const PlanReport& report) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 
-}  // namespace tutti
+}  // namespace tutti::client

@@ -8,7 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "client/terminal.h"
 
-namespace tutti {
+namespace tutti::client {
 namespace {
 
 absl::Status Write(const std::string& bytes) {
@@ -60,4 +60,4 @@ std::string DescribeFinish(const v1::Finish& finish) {
   return out;
 }
 
-}  // namespace tutti
+}  // namespace tutti::client

@@ -8,7 +8,7 @@
 #include "client/format.h"
 #include "tutti/v1/generation.pb.h"
 
-namespace tutti {
+namespace tutti::client {
 
 // Writes a stream of text to stdout as it comes. On a terminal, what could steer it is taken out;
 // into a file or a pipe the text goes as it is.
@@ -32,4 +32,4 @@ std::string DescribeFinish(const v1::Finish& finish);
 // Writes `line` and '\n' to stdout. CANCELLED when stdout no longer takes anything.
 absl::Status PrintLine(const std::string& line);
 
-}  // namespace tutti
+}  // namespace tutti::client

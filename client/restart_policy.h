@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "client/limits.h"
 
-namespace tutti {
+namespace tutti::client {
 
 // Delays double with every death until the child lived for a quiet time. Pure: a value.
 class RestartPolicy {
@@ -25,4 +25,4 @@ class RestartPolicy {
   int deaths_ = 0;
 };
 
-}  // namespace tutti
+}  // namespace tutti::client

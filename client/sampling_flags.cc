@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/format.h"
 
-namespace tutti {
+namespace tutti::client {
 
 void AddSamplingFlags(CLI::App* app, SamplingFlags* flags) {
   constexpr const char* kGroup = "Sampling";
@@ -77,4 +77,4 @@ absl::Status FillSampling(const SamplingFlags& flags, v1::SamplingParams* params
   return absl::OkStatus();
 }
 
-}  // namespace tutti
+}  // namespace tutti::client

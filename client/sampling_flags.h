@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "tutti/v1/generation.pb.h"
 
-namespace tutti {
+namespace tutti::client {
 
 // A flag that was not given leaves its field unset, so that the service's default applies.
 struct SamplingFlags {
@@ -39,4 +39,4 @@ void AddSamplingFlags(CLI::App* app, SamplingFlags* flags);
 // (INVALID_ARGUMENT).
 absl::Status FillSampling(const SamplingFlags& flags, v1::SamplingParams* params);
 
-}  // namespace tutti
+}  // namespace tutti::client

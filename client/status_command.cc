@@ -11,7 +11,7 @@
 #include "client/status_view.h"
 #include "client/terminal.h"
 
-namespace tutti {
+namespace tutti::client {
 namespace {
 
 constexpr const char* kExamples = R"(
@@ -72,4 +72,4 @@ Command MakeStatusCommand(CLI::App* root) {
   return {app, [flags] { return RunStatus(*flags); }};
 }
 
-}  // namespace tutti
+}  // namespace tutti::client

@@ -9,7 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "client/format.h"
 
-namespace tutti {
+namespace tutti::client {
 namespace {
 
 // What is held, with the plan's figure beside it when they differ to the eye.
@@ -243,4 +243,4 @@ std::string RenderMilestone(const v1::GetStatusResponse& status) {
   return absl::StrCat("quarter ", static_cast<int>(share / stages * 4));
 }
 
-}  // namespace tutti
+}  // namespace tutti::client

@@ -6,7 +6,7 @@
 #include "client/terminal.h"
 #include "tutti/v1/cluster.pb.h"
 
-namespace tutti {
+namespace tutti::client {
 
 // One line per pipeline and one table row per stage: worker, layers, weights and KV cache as
 // predicted and as held, share of time computing and waiting, bytes per token on the link to the
@@ -24,4 +24,4 @@ std::string RenderProgress(const v1::GetStatusResponse& status);
 // The same in coarse steps, for logs: changes a handful of times while a model loads.
 std::string RenderMilestone(const v1::GetStatusResponse& status);
 
-}  // namespace tutti
+}  // namespace tutti::client

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace tutti {
+namespace tutti::client {
 namespace {
 
 using ::testing::HasSubstr;
@@ -168,4 +168,4 @@ TEST(StatusView, AnEmptyStatusIsShownToo) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::client

@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 
-namespace tutti {
+namespace tutti::client {
 
 bool IsTerminal(int fd) { return isatty(fd) == 1; }
 
@@ -87,4 +87,4 @@ void InterruptWatcher::Watch() {
   }
 }
 
-}  // namespace tutti
+}  // namespace tutti::client

@@ -9,7 +9,7 @@
 
 #include "absl/strings/string_view.h"
 
-namespace tutti {
+namespace tutti::client {
 
 // Whether `fd` is a terminal that a person watches.
 bool IsTerminal(int fd);
@@ -76,4 +76,4 @@ class InterruptWatcher {
   std::thread thread_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::client

@@ -8,7 +8,7 @@
 #include "client/print.h"
 #include "client/terminal.h"
 
-namespace tutti {
+namespace tutti::client {
 namespace {
 
 constexpr const char* kExamples = R"(
@@ -83,4 +83,4 @@ Command MakeTokenizeCommand(CLI::App* root) {
   return {app, [app, flags] { return RunTokenize(*app, *flags); }};
 }
 
-}  // namespace tutti
+}  // namespace tutti::client

@@ -27,9 +27,9 @@
 #include "client/local_cluster.h"
 #include "client/status_view.h"
 #include "client/terminal.h"
-#include "coordinator/layout_flags.h"
+#include "placement/layout_flags.h"
 
-namespace tutti {
+namespace tutti::client {
 namespace {
 
 constexpr const char* kExamples = R"(
@@ -233,7 +233,7 @@ class UpSession {
 absl::Status ResolveDefaults(UpFlags* flags) {
   LocalClusterOptions& cluster = flags->cluster;
   if (!flags->pipelines.empty()) {
-    const auto pipelines = ParseSize(flags->pipelines);
+    const auto pipelines = placement::ParseSize(flags->pipelines);
     if (!pipelines.ok()) return Annotate(pipelines.status(), "--pipelines");
     if (*pipelines > cluster.workers) {
       return absl::InvalidArgumentError(absl::StrCat("--pipelines ", flags->pipelines,
@@ -421,4 +421,4 @@ Command MakeUpCommand(CLI::App* root) {
   return {app, [app, flags] { return RunUp(*app, flags.get()); }};
 }
 
-}  // namespace tutti
+}  // namespace tutti::client

@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "coordinator/limits.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 namespace {
 
 std::pair<Instant, uint64_t> Place(const Sequence& sequence) {
@@ -136,4 +136,4 @@ void AdmissionQueue::Charge(Class* in, Tenant* tenant, int64_t tokens) {
   Enter(in, tenant);
 }
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

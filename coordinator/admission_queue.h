@@ -24,7 +24,7 @@
 #include "absl/numeric/int128.h"
 #include "coordinator/sequence.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 class AdmissionQueue {
  public:
@@ -73,4 +73,4 @@ class AdmissionQueue {
   size_t size_ = 0;
 };
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

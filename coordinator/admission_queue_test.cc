@@ -13,7 +13,7 @@
 #include "base/random.h"
 #include "coordinator/limits.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 namespace {
 
 using std::chrono::seconds;
@@ -189,4 +189,4 @@ TEST_F(AdmissionQueueTest, AgreesWithALoop) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -3,7 +3,7 @@
 #include "base/check.h"
 #include "coordinator/planted_bugs.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 Backlog::Demand Backlog::DemandOf(const Sequence& sequence) const {
   return {.sequences = 1, .blocks = (int64_t{sequence.total()} + block_size_ - 1) / block_size_};
@@ -75,4 +75,4 @@ bool Backlog::SumsAreRight() const {
   return demand == demand_ && tokens == tokens_;
 }
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -11,7 +11,7 @@
 
 #include "coordinator/sequence.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 class Backlog {
  public:
@@ -69,4 +69,4 @@ class Backlog {
   int64_t tokens_ = 0;
 };
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

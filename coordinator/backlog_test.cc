@@ -8,7 +8,7 @@
 #include "base/random.h"
 #include "coordinator/planted_bugs.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 namespace {
 
 // Sequences that come to a pipeline, wait, run in chunks, are sent back and leave, at random; after
@@ -81,4 +81,4 @@ TEST(BacklogTest, DemandOfAClassAndThoseBeforeIt) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -5,7 +5,7 @@
 #include "coordinator/limits.h"
 #include "coordinator/membership.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 void DeviceNumbers::Join(const std::string& worker_id) {
   if (NumberOf(worker_id) < names_.size() || names_.size() >= kDeviceNumbersMax) return;
@@ -22,4 +22,4 @@ size_t DeviceNumbers::NumberOf(const std::string& worker_id) const {
   return std::find(names_.begin(), names_.end(), worker_id) - names_.begin();
 }
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace tutti {
+namespace tutti::coordinator {
 
 class DeviceNumbers {
  public:
@@ -31,4 +31,4 @@ class DeviceNumbers {
   bool fixed_ = false;
 };
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

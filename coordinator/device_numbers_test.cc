@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/limits.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 namespace {
 
 using testing::ElementsAre;
@@ -40,4 +40,4 @@ TEST(DeviceNumbersTest, AreBounded) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -9,18 +9,18 @@
 #include "coordinator/engine_impl.h"
 #include "model/partition.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 namespace {
 
 // What the smallest part of the model takes: with as many ranks as there may be.
 std::array<int64_t, kDeviceKinds> SmallestMemory(const EngineOptions& options) {
-  PlacementOptions placement = PlacementOptionsOf(options);
+  placement::PlacementOptions placement = PlacementOptionsOf(options);
   if (placement.num_ranks == 0) {
-    placement.num_ranks = kLeaves;
-    while (!CheckRanks(options.model, placement.num_ranks).ok()) placement.num_ranks /= 2;
+    placement.num_ranks = model::kLeaves;
+    while (!model::CheckRanks(options.model, placement.num_ranks).ok()) placement.num_ranks /= 2;
   }
-  return {SmallestStageBytes(options.model, placement, DeviceKind::kCpu),
-          SmallestStageBytes(options.model, placement, DeviceKind::kCuda)};
+  return {placement::SmallestStageBytes(options.model, placement, DeviceKind::kCpu),
+          placement::SmallestStageBytes(options.model, placement, DeviceKind::kCuda)};
 }
 
 MembershipOptions MembershipOptionsOf(const EngineOptions& options) {
@@ -174,4 +174,4 @@ void Engine::FillStatus(Instant now, v1::GetStatusResponse* status) const {
   impl_->FillStatus(now, status);
 }
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

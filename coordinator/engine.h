@@ -12,19 +12,19 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "coordinator/device_map.h"
 #include "coordinator/events.h"
-#include "coordinator/max_memory.h"
-#include "coordinator/prefix_hash.h"
+#include "coordinator/kv/prefix_hash.h"
 #include "model/model_config.h"
+#include "placement/device_map.h"
+#include "placement/max_memory.h"
 #include "tutti/v1/cluster.pb.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 // ---- what the engine is told at start
 
 struct EngineOptions {
-  ModelConfig model;
+  model::ModelConfig model;
   std::string model_name;
   std::string model_fingerprint;
   std::string build;
@@ -36,8 +36,10 @@ struct EngineOptions {
   // Of each stage; empty: num_ranks everywhere.
   std::vector<int32_t> stage_ranks;
   int32_t num_pipelines = 1;  // --pipelines; 0: as many as the workers that join allow
-  DeviceMap device_map;       // --device-map. With the stages of a file there is one pipeline.
-  MaxMemory max_memory;       // --max-memory: what of each worker may be used; empty: all of all
+  placement::DeviceMap
+      device_map;  // --device-map. With the stages of a file there is one pipeline.
+  placement::MaxMemory
+      max_memory;  // --max-memory: what of each worker may be used; empty: all of all
   // --min-workers: nothing forms before so many have joined. 0: where numbers or sizes depend on
   // who joins, when nobody has for kJoinSettle.
   int32_t min_workers = 0;
@@ -88,4 +90,4 @@ class Engine {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

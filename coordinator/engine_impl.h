@@ -17,7 +17,7 @@
 #include "coordinator/device_numbers.h"
 #include "coordinator/engine.h"
 #include "coordinator/forming.h"
-#include "coordinator/kv_directory.h"
+#include "coordinator/kv/kv_directory.h"
 #include "coordinator/layout_choice.h"
 #include "coordinator/membership.h"
 #include "coordinator/pipeline.h"
@@ -26,7 +26,7 @@
 #include "coordinator/scheduler.h"
 #include "coordinator/step_rate.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 class Engine::Impl {
  public:
@@ -144,4 +144,4 @@ class Engine::Impl {
   std::vector<Scheduler::Sampled> sampled_;  // kept for its memory
 };
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -15,7 +15,7 @@
 #include "coordinator/limits.h"
 #include "tests/support/tiny_model.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 namespace {
 
 using std::chrono::milliseconds;
@@ -28,7 +28,7 @@ constexpr int64_t kMiB = int64_t{1} << 20;
 class EngineLayoutTest : public testing::Test {
  protected:
   EngineLayoutTest() {
-    options_.model = TinyModel(8);
+    options_.model = tests::TinyModel(8);
     options_.model_name = "tiny";
     options_.model_fingerprint = "print";
     options_.build = "build";
@@ -102,11 +102,11 @@ class EngineLayoutTest : public testing::Test {
     return notices;
   }
   void Map(const std::string& text) {
-    auto map = ParseDeviceMap(text, "map.json", options_.model, -1);
+    auto map = placement::ParseDeviceMap(text, "map.json", options_.model, -1);
     ASSERT_TRUE(map.ok()) << map.status();
     options_.device_map = *std::move(map);
   }
-  void Limit(const std::string& text) { options_.max_memory = *ParseMaxMemory(text); }
+  void Limit(const std::string& text) { options_.max_memory = *placement::ParseMaxMemory(text); }
 
   Instant now_ = Instant() + std::chrono::hours(1);
   EngineOptions options_;
@@ -119,7 +119,7 @@ class EngineLayoutTest : public testing::Test {
 // ---- modes of Accelerate
 
 TEST_F(EngineLayoutTest, AModeMakesAStageOfEveryWorkerThatHasJoined) {
-  options_.device_map.mode = DeviceMapMode::kBalanced;
+  options_.device_map.mode = placement::DeviceMapMode::kBalanced;
   Start();
   Join("w1");
   Join("w0");
@@ -131,7 +131,7 @@ TEST_F(EngineLayoutTest, AModeMakesAStageOfEveryWorkerThatHasJoined) {
 }
 
 TEST_F(EngineLayoutTest, MinWorkersAreWaitedForAndNobodyElse) {
-  options_.device_map.mode = DeviceMapMode::kBalanced;
+  options_.device_map.mode = placement::DeviceMapMode::kBalanced;
   options_.min_workers = 2;
   Start();
   Join("w1");
@@ -142,7 +142,7 @@ TEST_F(EngineLayoutTest, MinWorkersAreWaitedForAndNobodyElse) {
 }
 
 TEST_F(EngineLayoutTest, BalancedLow0LeavesTheFirstWorkerOutIfItCan) {
-  options_.device_map.mode = DeviceMapMode::kBalancedLow0;
+  options_.device_map.mode = placement::DeviceMapMode::kBalancedLow0;
   options_.min_workers = 3;
   Start();
   for (const char* id : {"w2", "w0", "w1"}) Join(id);
@@ -151,7 +151,7 @@ TEST_F(EngineLayoutTest, BalancedLow0LeavesTheFirstWorkerOutIfItCan) {
 }
 
 TEST_F(EngineLayoutTest, SequentialFillsOneWorkerAfterTheOther) {
-  options_.device_map.mode = DeviceMapMode::kSequential;
+  options_.device_map.mode = placement::DeviceMapMode::kSequential;
   options_.min_workers = 3;
   Start();
   for (const char* id : {"w2", "w0", "w1"}) Join(id);
@@ -159,7 +159,7 @@ TEST_F(EngineLayoutTest, SequentialFillsOneWorkerAfterTheOther) {
 }
 
 TEST_F(EngineLayoutTest, AModeGoesOnWithThoseThatAreLeft) {
-  options_.device_map.mode = DeviceMapMode::kBalanced;
+  options_.device_map.mode = placement::DeviceMapMode::kBalanced;
   Start();
   for (const char* id : {"w0", "w1", "w2"}) Join(id);
   Settle();
@@ -276,8 +276,8 @@ TEST_F(EngineLayoutTest, AMapOfAWorkerThatALimitLeavesOutSaysSo) {
 }
 
 TEST_F(EngineLayoutTest, WhatDoesNotFitSaysWhatWouldAndGoesOnWaiting) {
-  options_.device_map.mode = DeviceMapMode::kBalanced;
-  options_.model = TinyModel(400);
+  options_.device_map.mode = placement::DeviceMapMode::kBalanced;
+  options_.model = tests::TinyModel(400);
   Start();
   Join("w0", 4 * kMiB);
   Settle();
@@ -290,7 +290,7 @@ TEST_F(EngineLayoutTest, WhatDoesNotFitSaysWhatWouldAndGoesOnWaiting) {
 }
 
 TEST_F(EngineLayoutTest, KvRoomThatWasAskedForIsNotTraded) {
-  options_.device_map.mode = DeviceMapMode::kSequential;
+  options_.device_map.mode = placement::DeviceMapMode::kSequential;
   options_.kv_tokens_max = 0;
   options_.kv_tokens_min = 30'000;
   Start();
@@ -336,7 +336,7 @@ TEST_F(EngineLayoutTest, AutoKeepsWhatWasAskedFor) {
 }
 
 TEST_F(EngineLayoutTest, AutoGoesOnWithASpareAtOnceAndWithLessAfterAWhile) {
-  options_.model = TinyModel(400);
+  options_.model = tests::TinyModel(400);
   Start();
   for (const char* id : {"w0", "w1", "w2"}) Join(id, 16 * kMiB);
   Settle();
@@ -377,7 +377,7 @@ class EngineSpeedsTest : public EngineLayoutTest {
  protected:
   EngineSpeedsTest() {
     options_.num_stages = 2;
-    options_.model = TinyModel(12);
+    options_.model = tests::TinyModel(12);
   }
   v1::Hello HelloOf(const std::string& id, int64_t memory) override {
     v1::Hello hello = EngineLayoutTest::HelloOf(id, memory);
@@ -411,7 +411,7 @@ TEST_F(EngineSpeedsTest, NoiseMovesNoLayer) {
 }
 
 TEST_F(EngineSpeedsTest, SpeedBuysNoMemory) {
-  options_.model = TinyModel(400);
+  options_.model = tests::TinyModel(400);
   speed_ = {{"w0", 1000}, {"w1", 1}};
   Start();
   Join("w0", 5 * kMiB);
@@ -465,4 +465,4 @@ TEST_F(EngineSpeedsTest, OneOfUnknownSpeedMakesAllEqual) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -13,7 +13,7 @@
 #include "coordinator/limits.h"
 #include "tests/support/tiny_model.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 namespace {
 
 using std::chrono::microseconds;
@@ -24,7 +24,7 @@ class EnginePaceTest : public testing::Test {
  protected:
   void SetUp() override {
     EngineOptions options;
-    options.model = TinyModel(4);
+    options.model = tests::TinyModel(4);
     options.model.max_position_embeddings = 1 << 20;
     options.build = "build";
     options.num_stages = 2;
@@ -155,4 +155,4 @@ TEST_F(EnginePaceTest, AnIdlePipelineHasNoBubble) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -6,7 +6,7 @@
 #include "coordinator/engine_impl.h"
 #include "coordinator/limits.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 namespace {
 
 void TakeFrom(std::vector<Offer>* offers, const std::vector<Worker*>& taken) {
@@ -78,7 +78,7 @@ absl::Status Engine::Impl::SettleLayout(const std::vector<Offer>& offers) {
   }
   if (!layout_.open()) return absl::OkStatus();
   if (offers.empty()) return absl::UnavailableError("waiting for workers: none may be used");
-  std::vector<DeviceSpec> devices;
+  std::vector<placement::DeviceSpec> devices;
   for (const Offer& offer : offers) devices.push_back(offer.device);
   TUTTI_RETURN_IF_ERROR(layout_.Choose(devices));
   actions_->push_back(Notice{layout_.Describe()});
@@ -195,4 +195,4 @@ void Engine::Impl::SettleAfterLoss(const std::vector<Sequence*>& lost, const std
   }
 }
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

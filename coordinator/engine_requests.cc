@@ -11,7 +11,7 @@
 #include "coordinator/limits.h"
 #include "model/rotary.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 // ---- at the door
 
@@ -29,7 +29,7 @@ void Engine::Impl::On(RequestArrived event) {
 // variants (model/rotary.h) share nothing.
 Hash128 Engine::Impl::DomainOfLength(Hash128 domain, size_t prompt_tokens) const {
   const auto prompt = static_cast<int64_t>(prompt_tokens);
-  domain.high += static_cast<uint64_t>(RopeVariant(options_.model.rope, prompt) - 1);
+  domain.high += static_cast<uint64_t>(model::RopeVariant(options_.model.rope, prompt) - 1);
   return domain;
 }
 
@@ -292,4 +292,4 @@ void Engine::Impl::Release(Sequence* sequence) {
   MayPlan(unit);
 }
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -15,7 +15,7 @@
 #include "coordinator/limits.h"
 #include "tests/support/tiny_model.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 namespace {
 
 using std::chrono::milliseconds;
@@ -28,7 +28,7 @@ class EngineTest : public testing::Test {
  protected:
   static EngineOptions Options(int32_t stages) {
     EngineOptions options;
-    options.model = TinyModel(4);
+    options.model = tests::TinyModel(4);
     options.model_name = "tiny";
     options.model_fingerprint = "print";
     options.build = "build";
@@ -469,7 +469,7 @@ TEST_F(EngineTest, SaysWhoHoldsAPrompt) {
 // Keys of long and short prompts are turned by different bases there, and never shared.
 TEST_F(EngineTest, SaysWhoHoldsAPromptOfItsLength) {
   EngineOptions options = Options(1);
-  options.model.rope.scaling = RopeConfig::Scaling::kDynamicNtk;
+  options.model.rope.scaling = model::RopeConfig::Scaling::kDynamicNtk;
   options.model.rope.original_context = 36;
   Serve(options);
   Arrive(1, 40, 5);
@@ -799,4 +799,4 @@ TEST_F(RanksEngineTest, TheRankThatOthersWaitForIsStuck) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::coordinator

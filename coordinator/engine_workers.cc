@@ -7,7 +7,7 @@
 #include "coordinator/limits.h"
 #include "coordinator/planted_bugs.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 void Engine::Impl::On(const WorkerJoined& event) {
   // A worker that comes back before its old link is seen to be dead must not wait for longer than
@@ -179,4 +179,4 @@ void Engine::Impl::ExpireLeases() {
   }
 }
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

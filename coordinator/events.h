@@ -12,7 +12,7 @@
 #include "coordinator/request.h"
 #include "tutti/v1/peer.pb.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 // One control link to one worker process. A worker that reconnects comes with a new key.
 using LinkKey = StrongInt<struct LinkKeyTag, uint64_t>;
@@ -94,4 +94,4 @@ struct Notice {
 using Action =
     std::variant<SendToWorker, CloseWorker, DeliverTokens, FinishRequest, ServingChanged, Notice>;
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -8,28 +8,28 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "coordinator/placement_modes.h"
+#include "placement/placement_modes.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 namespace {
 
-std::vector<DeviceSpec> DevicesOf(const std::vector<Offer>& offers) {
-  std::vector<DeviceSpec> devices;
+std::vector<placement::DeviceSpec> DevicesOf(const std::vector<Offer>& offers) {
+  std::vector<placement::DeviceSpec> devices;
   for (const Offer& offer : offers) devices.push_back(offer.device);
   return devices;
 }
 
 absl::StatusOr<Formation> Place(const EngineOptions& options, const PipelineShape& shape,
                                 const std::vector<Offer>& offers) {
-  PlacementOptions placement = PlacementOptionsOf(options);
+  placement::PlacementOptions placement = PlacementOptionsOf(options);
   placement.num_stages = shape.num_stages;
   placement.num_ranks = shape.num_ranks;
   placement.stage_ranks = shape.stage_ranks;
   Formation formation;
   TUTTI_ASSIGN_OR_RETURN(formation.placement,
-                         PlanPlacement(options.model, DevicesOf(offers), placement));
-  for (const StagePlan& stage : formation.placement.stages) {
-    for (const RankPlan& rank : stage.ranks) {
+                         placement::PlanPlacement(options.model, DevicesOf(offers), placement));
+  for (const placement::StagePlan& stage : formation.placement.stages) {
+    for (const placement::RankPlan& rank : stage.ranks) {
       formation.workers.push_back(offers[rank.device_index].worker);
     }
   }
@@ -40,7 +40,7 @@ absl::StatusOr<Formation> MappedFormation(const EngineOptions& options, const Pi
                                           const DeviceNumbers& numbers,
                                           const std::vector<Offer>& offers) {
   const absl::StatusOr<std::vector<int64_t>> devices =
-      ResolveDevices(options.device_map, numbers.names());
+      placement::ResolveDevices(options.device_map, numbers.names());
   if (!devices.ok()) return Annotate(devices.status(), "waiting for workers");
   std::vector<Offer> chosen;
   std::vector<std::string> missing;
@@ -103,7 +103,8 @@ std::vector<Offer> KeepStages(const PipelineShape& shape, const std::vector<Offe
 std::vector<Offer> InOrder(const std::vector<Offer>& offers, bool largest_first) {
   if (!largest_first) return offers;
   std::vector<Offer> ordered;
-  for (const int64_t index : LargestFirst(WithComparableSpeeds(DevicesOf(offers)))) {
+  for (const int64_t index :
+       LargestFirst(placement::WithComparableSpeeds(DevicesOf(offers)))) {
     ordered.push_back(offers[index]);
   }
   return ordered;
@@ -117,22 +118,22 @@ int32_t MaxModelLen(const EngineOptions& options) {
       options.max_model_len > 0 ? std::min<int64_t>(options.max_model_len, context) : context);
 }
 
-PlacementOptions PlacementOptionsOf(const EngineOptions& options) {
-  PlacementOptions placement{.num_stages = options.num_stages,
-                             .num_ranks = options.num_ranks,
-                             .stage_ranks = options.stage_ranks,
-                             .mode = options.device_map.mode,
-                             .block_size = options.block_size,
-                             .max_batch_tokens = options.max_batch_tokens,
-                             .max_sequences = options.max_sequences,
-                             .max_model_len = MaxModelLen(options),
-                             .kv_tokens_max = options.kv_tokens_max,
-                             .kv_tokens_min = options.kv_tokens_min};
-  const std::vector<MappedStage>& stages = options.device_map.stages;
+placement::PlacementOptions PlacementOptionsOf(const EngineOptions& options) {
+  placement::PlacementOptions placement{.num_stages = options.num_stages,
+                                        .num_ranks = options.num_ranks,
+                                        .stage_ranks = options.stage_ranks,
+                                        .mode = options.device_map.mode,
+                                        .block_size = options.block_size,
+                                        .max_batch_tokens = options.max_batch_tokens,
+                                        .max_sequences = options.max_sequences,
+                                        .max_model_len = MaxModelLen(options),
+                                        .kv_tokens_max = options.kv_tokens_max,
+                                        .kv_tokens_min = options.kv_tokens_min};
+  const std::vector<placement::MappedStage>& stages = options.device_map.stages;
   if (stages.empty()) return placement;
   placement.num_stages = static_cast<int32_t>(stages.size());
   placement.stage_ranks.clear();
-  for (const MappedStage& stage : stages) {
+  for (const placement::MappedStage& stage : stages) {
     placement.layers.push_back(stage.num_layers);
     placement.stage_ranks.push_back(stage.ranks());
   }
@@ -150,22 +151,22 @@ absl::StatusOr<std::vector<Offer>> OffersOf(const EngineOptions& options,
                        .speed = worker->speed,
                        .kind = DeviceKindOf(worker->hello)}});
   }
-  if (options.device_map.mode != DeviceMapMode::kAuto) {
+  if (options.device_map.mode != placement::DeviceMapMode::kAuto) {
     std::stable_sort(offers.begin(), offers.end(), [&](const Offer& a, const Offer& b) {
       return numbers.NumberOf(a.device.name) < numbers.NumberOf(b.device.name);
     });
   }
   if (options.max_memory.empty()) return offers;
-  std::vector<DeviceSpec> all;
+  std::vector<placement::DeviceSpec> all;
   for (const std::string& name : numbers.names()) {
     // Whatever a worker has, the limit holds; those that are away only keep their numbers.
     all.push_back({.name = name, .memory_bytes = std::numeric_limits<int64_t>::max(), .speed = {}});
   }
-  TUTTI_ASSIGN_OR_RETURN(const std::vector<DeviceSpec> limited,
-                         LimitMemory(options.max_memory, all));
+  TUTTI_ASSIGN_OR_RETURN(const std::vector<placement::DeviceSpec> limited,
+                         placement::LimitMemory(options.max_memory, all));
   std::vector<Offer> left;
   for (Offer& offer : offers) {
-    for (const DeviceSpec& limit : limited) {
+    for (const placement::DeviceSpec& limit : limited) {
       if (limit.name != offer.device.name) continue;
       offer.device.memory_bytes = std::min(offer.device.memory_bytes, limit.memory_bytes);
       left.push_back(offer);
@@ -189,7 +190,8 @@ absl::StatusOr<Formation> ChooseFormation(const EngineOptions& options, const Pi
   }
   std::vector<Offer> chosen = InOrder(offers, shape.largest_first);
   chosen.resize(wanted);
-  if (options.device_map.mode != DeviceMapMode::kAuto) return Place(options, shape, chosen);
+  if (options.device_map.mode != placement::DeviceMapMode::kAuto)
+    return Place(options, shape, chosen);
   absl::StatusOr<Formation> formation = Place(options, shape, KeepStages(shape, chosen));
   if (!formation.ok()) formation = Place(options, shape, chosen);
   if (!formation.ok() && offers.size() > wanted) {
@@ -198,4 +200,4 @@ absl::StatusOr<Formation> ChooseFormation(const EngineOptions& options, const Pi
   return formation;
 }
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

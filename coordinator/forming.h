@@ -12,19 +12,19 @@
 #include "coordinator/engine.h"
 #include "coordinator/layout_choice.h"
 #include "coordinator/membership.h"
-#include "coordinator/placement.h"
+#include "placement/placement.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 // What the engine's options say about placement; sizes that are left open are 0.
-PlacementOptions PlacementOptionsOf(const EngineOptions& options);
+placement::PlacementOptions PlacementOptionsOf(const EngineOptions& options);
 // The options' limit, or the model's context.
 int32_t MaxModelLen(const EngineOptions& options);
 
 // An idle worker, and what of it may be used.
 struct Offer {
   Worker* worker = nullptr;
-  DeviceSpec device;
+  placement::DeviceSpec device;
 };
 
 // All that --max-memory leaves of the idle workers: in the order of `idle`, or by number where the
@@ -36,7 +36,7 @@ absl::StatusOr<std::vector<Offer>> OffersOf(const EngineOptions& options,
 
 struct Formation {
   std::vector<Worker*> workers;  // in the order of stages, within them of ranks
-  PlacementPlan placement;
+  placement::PlacementPlan placement;
 };
 
 // The first offers that are enough; if the model does not fit those, the ones with most memory.
@@ -48,4 +48,4 @@ absl::StatusOr<Formation> ChooseFormation(const EngineOptions& options, const Pi
                                           const DeviceNumbers& numbers,
                                           const std::vector<Offer>& offers);
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

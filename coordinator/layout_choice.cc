@@ -8,22 +8,22 @@
 #include "absl/strings/str_join.h"
 #include "coordinator/forming.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 namespace {
 
 // Rejected layouts that are worth a place in the log; the status has all.
 constexpr size_t kRejectedLogged = 4;
 
-PipelineShape ShapeOfMap(const DeviceMap& map) {
+PipelineShape ShapeOfMap(const placement::DeviceMap& map) {
   PipelineShape shape{.num_stages = static_cast<int32_t>(map.stages.size()), .stage_ranks = {}};
-  for (const MappedStage& stage : map.stages) {
+  for (const placement::MappedStage& stage : map.stages) {
     shape.stage_ranks.push_back(stage.ranks());
     shape.num_workers += stage.ranks();
   }
   return shape;
 }
 
-void FillTried(const LayoutTried& tried, v1::LayoutTried* status) {
+void FillTried(const placement::LayoutTried& tried, v1::LayoutTried* status) {
   status->set_stages(tried.layout.stages);
   status->set_ranks(tried.layout.ranks);
   status->set_pipelines(tried.layout.pipelines);
@@ -55,18 +55,18 @@ LayoutChoice::LayoutChoice(const EngineOptions* options) : options_(options) {
 }
 
 bool LayoutChoice::orders_devices() const {
-  return NamesNumbers(options_->device_map) || !options_->max_memory.empty() ||
-         options_->device_map.mode != DeviceMapMode::kAuto;
+  return placement::NamesNumbers(options_->device_map) || !options_->max_memory.empty() ||
+         options_->device_map.mode != placement::DeviceMapMode::kAuto;
 }
 
-absl::Status LayoutChoice::Choose(const std::vector<DeviceSpec>& devices) {
-  const ClusterOptions asked{.placement = PlacementOptionsOf(*options_),
-                             .num_pipelines = options_->num_pipelines};
-  TUTTI_ASSIGN_OR_RETURN(plan_, PlanCluster(options_->model, devices, asked));
+absl::Status LayoutChoice::Choose(const std::vector<placement::DeviceSpec>& devices) {
+  const placement::ClusterOptions asked{.placement = PlacementOptionsOf(*options_),
+                                        .num_pipelines = options_->num_pipelines};
+  TUTTI_ASSIGN_OR_RETURN(plan_, placement::PlanCluster(options_->model, devices, asked));
   plan_.pipelines.clear();
   num_devices_ = devices.size();
-  const Layout& layout = plan_.chosen.layout;
-  if (asked.placement.mode == DeviceMapMode::kAuto) {
+  const placement::Layout& layout = plan_.chosen.layout;
+  if (asked.placement.mode == placement::DeviceMapMode::kAuto) {
     shape_ = PipelineShape{.num_stages = layout.stages,
                            .num_ranks = layout.ranks,
                            .stage_ranks = {},
@@ -88,7 +88,7 @@ void LayoutChoice::FillStatus(v1::LayoutChoice* status) const {
   status->set_workers(static_cast<int32_t>(num_devices_));
   status->set_speeds_known(plan_.speeds_known);
   FillTried(plan_.chosen, status->mutable_chosen());
-  for (const LayoutTried& one : plan_.rejected) {
+  for (const placement::LayoutTried& one : plan_.rejected) {
     v1::LayoutTried* const rejected = status->add_rejected();
     FillTried(one, rejected);
     rejected->set_why_rejected(WhyRejected(one, plan_.chosen));
@@ -96,13 +96,14 @@ void LayoutChoice::FillStatus(v1::LayoutChoice* status) const {
 }
 
 std::string LayoutChoice::Describe() const {
-  std::string text = absl::StrCat("layout: ", DescribeLayout(plan_.chosen.layout), " chosen for ",
-                                  num_devices_, num_devices_ == 1 ? " worker" : " workers",
-                                  plan_.chosen.largest_first ? ", quick and large ones first" : "");
+  std::string text =
+      absl::StrCat("layout: ", placement::DescribeLayout(plan_.chosen.layout), " chosen for ",
+                   num_devices_, num_devices_ == 1 ? " worker" : " workers",
+                   plan_.chosen.largest_first ? ", quick and large ones first" : "");
   std::vector<std::string> rejected;
   for (size_t i = 0; i < std::min(plan_.rejected.size(), kRejectedLogged); ++i) {
-    const LayoutTried& one = plan_.rejected[i];
-    rejected.push_back(absl::StrCat(DescribeLayout(one.layout),
+    const placement::LayoutTried& one = plan_.rejected[i];
+    rejected.push_back(absl::StrCat(placement::DescribeLayout(one.layout),
                                     one.largest_first ? " largest first" : "", " (",
                                     WhyRejected(one, plan_.chosen), ")"));
   }
@@ -114,7 +115,8 @@ std::string LayoutChoice::Describe() const {
   return text;
 }
 
-std::string WhyRejected(const LayoutTried& rejected, const LayoutTried& chosen) {
+std::string WhyRejected(const placement::LayoutTried& rejected,
+                        const placement::LayoutTried& chosen) {
   if (!rejected.fits) {
     return absl::StrCat("lacks ", rejected.lacking_bytes, " bytes on ", rejected.lacking_device);
   }
@@ -123,4 +125,4 @@ std::string WhyRejected(const LayoutTried& rejected, const LayoutTried& chosen) 
   return absl::StrFormat("%.0f %% of its speed", share * 100);
 }
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -1,5 +1,5 @@
 // The shape of the pipelines: as the flags say, or, where they leave it open, as the planner
-// chooses from the workers that have joined (coordinator/cluster_plan.h).
+// chooses from the workers that have joined (placement/cluster_plan.h).
 //
 // Thread: the engine's.
 #pragma once
@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "base/status.h"
-#include "coordinator/cluster_plan.h"
 #include "coordinator/engine.h"
+#include "placement/cluster_plan.h"
 #include "tutti/v1/cluster.pb.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 struct PipelineShape {
   int32_t num_stages = 0;            // 0: as many as the workers make, in Accelerate's modes
@@ -42,7 +42,7 @@ class LayoutChoice {
 
   // Chooses for these devices, in order of their numbers.  REQUIRES: open()
   // Errors are those of PlanCluster; an earlier choice stays as it is.
-  absl::Status Choose(const std::vector<DeviceSpec>& devices);
+  absl::Status Choose(const std::vector<placement::DeviceSpec>& devices);
 
   // "2 stages for 3 devices; rejected: 1 stage (61 % of its speed), ...": of the last choice.
   std::string Describe() const;
@@ -53,11 +53,12 @@ class LayoutChoice {
   const EngineOptions* const options_;
   bool open_ = false;
   std::optional<PipelineShape> shape_;
-  ClusterPlan plan_;  // of the last choice, without its pipelines
+  placement::ClusterPlan plan_;  // of the last choice, without its pipelines
   size_t num_devices_ = 0;
 };
 
 // Why a layout was not chosen, beside one that was: "lacks 1,024 bytes on w1", "61 % of its speed".
-std::string WhyRejected(const LayoutTried& rejected, const LayoutTried& chosen);
+std::string WhyRejected(const placement::LayoutTried& rejected,
+                        const placement::LayoutTried& chosen);
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 // ---- what a client may ask (checked in request_builder.cc, one test at each edge)
 
@@ -136,4 +136,4 @@ constexpr Duration FormBackOff(int32_t failures) {
 // the time an ordinary answer of 200 tokens takes on a loaded machine.
 inline constexpr int32_t kRetryAfterSeconds = 5;
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -9,7 +9,7 @@
 #include "base/protocol.h"
 #include "coordinator/limits.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 namespace {
 
 absl::Status Differs(const char* what, const std::string& worker, const std::string& coordinator) {
@@ -114,7 +114,7 @@ absl::Status Membership::Check(const v1::Hello& hello) const {
   return absl::OkStatus();
 }
 
-DeviceSpeed Membership::SpeedOf(const v1::Hello& hello) {
+placement::DeviceSpeed Membership::SpeedOf(const v1::Hello& hello) {
   const FirstSpeed now{
       hello.device(), hello.threads(), {hello.read_bytes_per_second(), hello.flops_per_second()}};
   const auto found = first_speeds_.find(hello.worker_id());
@@ -188,4 +188,4 @@ void FillWorkerStatus(const Worker& worker, Instant now, v1::WorkerStatus* statu
   status->set_flops_per_second(worker.speed.flops_per_second);
 }
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

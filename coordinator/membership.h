@@ -16,18 +16,18 @@
 #include "base/device_kind.h"
 #include "base/status.h"
 #include "coordinator/events.h"
-#include "coordinator/step_cost.h"
+#include "placement/step_cost.h"
 #include "tutti/v1/cluster.pb.h"
 #include "tutti/v1/peer.pb.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 struct Worker {
   // Constant after construction.
   LinkKey link;
   v1::Hello hello;
   Instant joined_at;
-  DeviceSpeed speed;  // as it first was, see Membership::Join
+  placement::DeviceSpeed speed;  // as it first was, see Membership::Join
 
   Instant last_heard;     // of the last frame that only its executor can send; renews the lease
   Instant last_progress;  // when `progress` last grew, or a step was done
@@ -90,9 +90,9 @@ class Membership {
   struct FirstSpeed {
     std::string device;
     uint32_t threads = 0;
-    DeviceSpeed speed;
+    placement::DeviceSpeed speed;
   };
-  DeviceSpeed SpeedOf(const v1::Hello& hello);
+  placement::DeviceSpeed SpeedOf(const v1::Hello& hello);
 
   const MembershipOptions options_;
   std::map<LinkKey, Worker> workers_;
@@ -106,4 +106,4 @@ bool NaturallyBefore(std::string_view a, std::string_view b);
 
 void FillWorkerStatus(const Worker& worker, Instant now, v1::WorkerStatus* status);
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

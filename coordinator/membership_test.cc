@@ -8,7 +8,7 @@
 
 #include "base/protocol.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 namespace {
 
 using testing::ElementsAre;
@@ -130,4 +130,4 @@ TEST(MembershipTest, ListsInBothOrders) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::coordinator

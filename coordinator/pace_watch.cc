@@ -4,7 +4,7 @@
 
 #include "coordinator/limits.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 void PaceWatch::OnStep(size_t worker, double seconds, Instant now) {
   if (window_end_ == Instant()) window_end_ = now + kPaceWindow;
@@ -50,4 +50,4 @@ std::optional<size_t> PaceWatch::straggler() const {
   return slowest;
 }
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

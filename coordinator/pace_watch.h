@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 class PaceWatch {
  public:
@@ -44,4 +44,4 @@ class PaceWatch {
   bool warm_ = false;     // the first window, with its cold caches, is over
 };
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -6,7 +6,7 @@
 
 #include "base/random.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 namespace {
 
 // Workers that take so long for a step, with a little noise, for a while.
@@ -75,4 +75,4 @@ TEST_F(PaceWatchTest, FewStepsSayNothing) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -7,14 +7,15 @@
 #include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "coordinator/limits.h"
-#include "coordinator/plan_prediction.h"
 #include "coordinator/planted_bugs.h"
+#include "placement/plan_prediction.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 namespace {
 
-StepLoad LoadOfPlan(const v1::StepPlan& plan) {
-  StepLoad load{.rows = static_cast<double>(plan.total_rows()), .kv_tokens = 0, .sampled = 0};
+placement::StepLoad LoadOfPlan(const v1::StepPlan& plan) {
+  placement::StepLoad load{
+      .rows = static_cast<double>(plan.total_rows()), .kv_tokens = 0, .sampled = 0};
   double attended = 0;
   for (const v1::ScheduledSequence& scheduled : plan.scheduled()) {
     const double count = scheduled.count();
@@ -63,10 +64,10 @@ void Pipeline::Form(const Formation& formation, Instant now, std::vector<Action>
   num_blocks_ = formation.placement.num_blocks;
   stages_.clear();
   shards_.clear();
-  for (const StagePlan& plan : formation.placement.stages) {
+  for (const placement::StagePlan& plan : formation.placement.stages) {
     const auto stage = static_cast<int32_t>(stages_.size());
     stages_.push_back({.plan = plan, .first_shard = shards_.size()});
-    for (const RankPlan& rank : plan.ranks) {
+    for (const placement::RankPlan& rank : plan.ranks) {
       Worker* const worker = formation.workers[shards_.size()];
       worker->pipeline = static_cast<int32_t>(id_.value());
       worker->stage = worker->held_stage = stage;
@@ -238,7 +239,8 @@ void Pipeline::CountTimes(Shard* shard, const v1::StepDone& done, Instant now) {
   shard->wait_seconds +=
       std::clamp(static_cast<double>(done.wait_us()) * 1e-6, 0.0, std::max(0.0, since - computing));
   shard->last_done_at = now;
-  const double predicted = PredictStageSeconds(stages_[shard->stage].plan, planned.load, {});
+  const double predicted =
+      placement::PredictStageSeconds(stages_[shard->stage].plan, planned.load, {});
   shard->predicted_seconds += predicted;
   shard->recent_steps = shard->recent_steps * kStepAverageKept + 1;
   shard->recent_seconds = shard->recent_seconds * kStepAverageKept + computing;
@@ -346,4 +348,4 @@ Instant Pipeline::next_deadline() const {
   return deadline;
 }
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -24,7 +24,7 @@
 #include "coordinator/pace_watch.h"
 #include "tutti/v1/cluster.pb.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 class Pipeline {
  public:
@@ -97,7 +97,7 @@ class Pipeline {
     LinkKey link;
     int32_t stage = 0;
     int32_t rank = 0;
-    RankPlan plan;
+    placement::RankPlan plan;
     bool ready = false;
     v1::ShardReady actual;
     v1::ShardProgress progress;
@@ -117,7 +117,7 @@ class Pipeline {
     v1::LinkCounters exchange_out;
   };
   struct Stage {
-    StagePlan plan;
+    placement::StagePlan plan;
     size_t first_shard = 0;  // of its ranks, in order
     size_t ranks() const { return plan.ranks.size(); }
   };
@@ -157,7 +157,7 @@ class Pipeline {
   // What each step asks for, of the steps that some stage has still to do.
   struct Planned {
     int64_t rows_up_to = 0;  // of all steps up to this one
-    StepLoad load;
+    placement::StepLoad load;
   };
   std::deque<Planned> planned_;
   uint64_t planned_first_step_ = 0;  // the step planned_.front() belongs to
@@ -167,4 +167,4 @@ class Pipeline {
   uint64_t last_step_ = 0;
 };
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -4,7 +4,7 @@
 #include "absl/strings/str_format.h"
 #include "coordinator/pipeline.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 namespace {
 
 const char* StateName(Pipeline::State state) {
@@ -45,7 +45,7 @@ void Pipeline::FillHolding(int32_t tokens, v1::PrefixHolding* holding) const {
   holding->set_tokens(tokens);
   holding->set_blocks(blocks);
   for (size_t stage = 0; stage < stages_.size(); ++stage) {
-    const StagePlan& plan = stages_[stage].plan;
+    const placement::StagePlan& plan = stages_[stage].plan;
     for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
       v1::ShardHolding* const shard = holding->add_shards();
       shard->set_stage(static_cast<int32_t>(stage));
@@ -90,7 +90,7 @@ void Pipeline::FillShard(const Shard& shard, Instant now, v1::StageStatus* statu
   status->set_num_layers(stage.plan.num_layers);
   status->set_has_embedding(stage.plan.has_embedding);
   status->set_has_head(stage.plan.has_head);
-  const RankPlan& plan = shard.plan;
+  const placement::RankPlan& plan = shard.plan;
   v1::MemoryBytes* const predicted = status->mutable_predicted();
   predicted->set_weights(plan.weight_bytes);
   predicted->set_kv(plan.kv_bytes);
@@ -122,4 +122,4 @@ void Pipeline::FillShard(const Shard& shard, Instant now, v1::StageStatus* statu
   }
 }
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace tutti {
+namespace tutti::coordinator {
 
 enum class PlantedBug : uint32_t {
   kSkipEpochCheck = 1 << 0,  // frames of old epochs are taken for current ones
@@ -25,4 +25,4 @@ constexpr bool IsPlanted(uint32_t bugs, PlantedBug bug) {
   return (bugs & static_cast<uint32_t>(bug)) != 0;
 }
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

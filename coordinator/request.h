@@ -7,10 +7,10 @@
 
 #include "base/clock.h"
 #include "base/ids.h"
-#include "coordinator/prefix_hash.h"
+#include "coordinator/kv/prefix_hash.h"
 #include "tutti/v1/peer.pb.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 struct Request {
   RequestId id;                   // made by the service, unique for the life of the process
@@ -33,4 +33,4 @@ struct Request {
   RequestId first_output;
 };
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

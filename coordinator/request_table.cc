@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "coordinator/limits.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 Sequence* RequestTable::Add(Request request, Instant now) {
   auto sequence = std::make_unique<Sequence>();
@@ -96,4 +96,4 @@ void RequestTable::FillCounters(v1::RequestCounters* counters) const {
   counters->set_generated_tokens(generated_tokens_);
 }
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

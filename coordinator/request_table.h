@@ -17,7 +17,7 @@
 #include "coordinator/sequence.h"
 #include "tutti/v1/cluster.pb.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 class RequestTable {
  public:
@@ -56,4 +56,4 @@ class RequestTable {
   uint64_t generated_tokens_ = 0;
 };
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

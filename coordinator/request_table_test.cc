@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace tutti {
+namespace tutti::coordinator {
 namespace {
 
 using testing::ElementsAre;
@@ -96,4 +96,4 @@ TEST(RequestTableDeathTest, OwnMistakesEndTheProcess) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::coordinator

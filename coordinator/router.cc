@@ -4,7 +4,7 @@
 
 #include "coordinator/limits.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 int64_t RouteCost(const PipelineLoad& load, int64_t prompt_tokens, int32_t step_rows) {
   const int64_t prompts = load.backlog_tokens + prompt_tokens - load.cached_tokens;
@@ -31,4 +31,4 @@ std::optional<size_t> ChoosePipeline(std::span<const PipelineLoad> loads, int64_
   return best;
 }
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

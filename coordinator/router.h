@@ -14,7 +14,7 @@
 #include <optional>
 #include <span>
 
-namespace tutti {
+namespace tutti::coordinator {
 
 // One serving pipeline as one request sees it.
 struct PipelineLoad {
@@ -35,4 +35,4 @@ int64_t RouteCost(const PipelineLoad& load, int64_t prompt_tokens, int32_t step_
 std::optional<size_t> ChoosePipeline(std::span<const PipelineLoad> loads, int64_t prompt_tokens,
                                      int32_t step_rows);
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -6,7 +6,7 @@
 
 #include "coordinator/limits.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 namespace {
 
 constexpr int32_t kRows = 512;
@@ -65,4 +65,4 @@ TEST(RouterTest, WhoCannotHoldItIsNotAsked) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "coordinator/planted_bugs.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 Scheduler::Scheduler(const SchedulerOptions& options, KvDirectory* directory, PipelineId pipeline)
     : options_(options),
@@ -333,4 +333,4 @@ void Scheduler::Commit(v1::StepResult* result, std::vector<Sampled>* sampled) {
   steps_.Pop();
 }
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -34,12 +34,12 @@
 #include "base/ids.h"
 #include "base/status.h"
 #include "coordinator/backlog.h"
-#include "coordinator/kv_cache.h"
+#include "coordinator/kv/kv_cache.h"
 #include "coordinator/sequence.h"
 #include "coordinator/step_window.h"
 #include "tutti/v1/peer.pb.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 struct SchedulerOptions {
   int32_t block_size = 16;
@@ -171,4 +171,4 @@ class Scheduler {
   Scratch scratch_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

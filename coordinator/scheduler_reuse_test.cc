@@ -9,7 +9,7 @@
 #include "base/random.h"
 #include "coordinator/scheduler.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 namespace {
 
 constexpr int32_t kSize = 16;
@@ -221,4 +221,4 @@ TEST_F(SchedulerReuseTest, TenThousandRequestsLeaveNothingBehind) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::coordinator

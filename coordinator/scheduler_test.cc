@@ -11,7 +11,7 @@
 
 #include "base/random.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 namespace {
 
 using testing::Each;
@@ -350,4 +350,4 @@ TEST_F(SchedulerTest, EveryStayHasItsOwnName) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -14,7 +14,7 @@
 #include "base/ids.h"
 #include "coordinator/request.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 struct Sequence {
   // ---- constant after construction
@@ -63,4 +63,4 @@ struct Sequence {
   int64_t kv_slots_max() const { return int64_t{prompt_tokens} + request.max_tokens - 1; }
 };
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

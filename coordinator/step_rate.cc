@@ -5,7 +5,7 @@
 
 #include "coordinator/limits.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 void StepRate::OnStep(int32_t rows, size_t still_under_way, Instant now) {
   const bool idled = std::exchange(idled_, still_under_way == 0);
@@ -29,4 +29,4 @@ void StepRate::OnStep(int32_t rows, size_t still_under_way, Instant now) {
   group_rows_ = 0;
 }
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

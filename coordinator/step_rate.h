@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 class StepRate {
  public:
@@ -35,4 +35,4 @@ class StepRate {
   double best_ = 0;
 };
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

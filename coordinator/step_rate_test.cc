@@ -4,7 +4,7 @@
 
 #include "coordinator/limits.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 namespace {
 
 using std::chrono::milliseconds;
@@ -54,4 +54,4 @@ TEST_F(StepRateTest, ResultsThatComeTogetherAreNoMiracle) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::coordinator

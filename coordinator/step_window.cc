@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "coordinator/limits.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 namespace {
 
 absl::Status CheckTokenId(int64_t token, int64_t vocab_size) {
@@ -89,4 +89,4 @@ absl::Status StepWindow::Check(const v1::StepResult& result, int64_t vocab_size)
   return absl::OkStatus();
 }
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

@@ -12,7 +12,7 @@
 #include "base/status.h"
 #include "tutti/v1/peer.pb.h"
 
-namespace tutti {
+namespace tutti::coordinator {
 
 // One sequence's part of a step under way.
 struct StepEntry {
@@ -52,4 +52,4 @@ class StepWindow {
   StepId last_id_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::coordinator

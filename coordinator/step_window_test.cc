@@ -7,7 +7,7 @@
 #include <functional>
 #include <string>
 
-namespace tutti {
+namespace tutti::coordinator {
 namespace {
 
 using testing::HasSubstr;
@@ -116,4 +116,4 @@ TEST_F(StepWindowTest, KeepsStepsInOrder) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::coordinator

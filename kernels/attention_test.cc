@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "kernels/test_support.h"
+#include "kernels/kernels_testing.h"
 
 namespace tutti::kernels {
 namespace {

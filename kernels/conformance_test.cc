@@ -2,7 +2,7 @@
 // attention in attention_test.cc.
 #include <limits>
 
-#include "kernels/test_support.h"
+#include "kernels/kernels_testing.h"
 
 namespace tutti::kernels {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "kernels/test_support.h"
+#include "kernels/kernels_testing.h"
 
 namespace tutti::kernels {
 namespace {

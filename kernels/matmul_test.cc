@@ -1,7 +1,7 @@
 // Matrix products and embeddings: every type and odd shape against the reference, and the bits of a
 // row whatever stands beside it.
 #include "kernels/cpu/weight_layout.h"
-#include "kernels/test_support.h"
+#include "kernels/kernels_testing.h"
 
 namespace tutti::kernels {
 namespace {

@@ -18,9 +18,9 @@
 #include "model/checkpoint_index.h"
 #include "model/json_document.h"
 #include "model/limits.h"
-#include "model/text_file.h"
+#include "text/text_file.h"
 
-namespace tutti {
+namespace tutti::model {
 namespace {
 
 constexpr char kSingleFile[] = "model.safetensors";
@@ -77,7 +77,7 @@ bool Exists(const std::string& path) {
 }
 
 absl::StatusOr<ShardMap> ReadIndex(const std::string& path) {
-  TUTTI_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, kIndexBytesMax));
+  TUTTI_ASSIGN_OR_RETURN(const std::string text, text::ReadTextFile(path, kIndexBytesMax));
   return ParseCheckpointIndex(text, path);
 }
 
@@ -246,4 +246,4 @@ std::vector<Checkpoint::File> Checkpoint::files() const {
   return out;
 }
 
-}  // namespace tutti
+}  // namespace tutti::model

@@ -24,7 +24,7 @@
 #include "base/status.h"
 #include "model/safetensors.h"
 
-namespace tutti {
+namespace tutti::model {
 
 class Checkpoint {
  public:
@@ -91,4 +91,4 @@ class Checkpoint {
   std::vector<std::unique_ptr<OpenFile>> files_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::model

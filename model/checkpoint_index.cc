@@ -5,7 +5,7 @@
 #include "model/limits.h"
 #include "nlohmann/json.hpp"
 
-namespace tutti {
+namespace tutti::model {
 namespace {
 
 // A shard is a file beside the index: a name with a directory in it would reach files that nobody
@@ -45,4 +45,4 @@ absl::StatusOr<ShardMap> ParseCheckpointIndex(std::string_view text, const std::
   return shards;
 }
 
-}  // namespace tutti
+}  // namespace tutti::model

@@ -8,7 +8,7 @@
 
 #include "base/status.h"
 
-namespace tutti {
+namespace tutti::model {
 
 // File -> tensors it should hold; ordered, so that file numbers do not depend on a hash.
 using ShardMap = std::map<std::string, std::vector<std::string>>;
@@ -19,4 +19,4 @@ using ShardMap = std::map<std::string, std::vector<std::string>>;
 // by anything but a plain name: it must lie beside the index.
 absl::StatusOr<ShardMap> ParseCheckpointIndex(std::string_view text, const std::string& path);
 
-}  // namespace tutti
+}  // namespace tutti::model

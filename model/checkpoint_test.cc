@@ -8,10 +8,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "model/test_files.h"
+#include "model/checkpoint_testing.h"
 #include "model/weight_map.h"
 
-namespace tutti {
+namespace tutti::model {
 namespace {
 
 using testing::HasSubstr;
@@ -297,4 +297,4 @@ TEST(CheckCheckpoint, GoldenCheckpoints) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::model

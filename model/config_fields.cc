@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "model/json_document.h"
 
-namespace tutti {
+namespace tutti::model {
 namespace {
 
 using nlohmann::json;
@@ -165,4 +165,4 @@ const json* ConfigFields::Object(const std::string& name) {
   return value;
 }
 
-}  // namespace tutti
+}  // namespace tutti::model

@@ -11,7 +11,7 @@
 
 #include "base/status.h"
 
-namespace tutti {
+namespace tutti::model {
 
 class ConfigFields {
  public:
@@ -58,4 +58,4 @@ class ConfigFields {
   absl::Status status_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::model

@@ -4,7 +4,7 @@
 #include "model/json_document.h"
 #include "model/limits.h"
 
-namespace tutti {
+namespace tutti::model {
 namespace {
 
 // Within the limits of a head_dim that is written down.
@@ -112,4 +112,4 @@ void ReadDecoderConfig(ConfigFields& fields, ModelConfig* config, const DecoderD
   config->eos_token_ids = fields.Ids("eos_token_id", 0, config->vocab_size - 1, kEosTokensMax);
 }
 
-}  // namespace tutti
+}  // namespace tutti::model

@@ -8,7 +8,7 @@
 
 #include "model/weight_map.h"
 
-namespace tutti {
+namespace tutti::model {
 
 inline constexpr std::array kDecoderInputs = {
     WeightRule{Role::kEmbedding, "model.embed_tokens.weight", Width::kVocab, Width::kHidden,
@@ -66,4 +66,4 @@ constexpr auto DecoderWeights(const std::array<WeightRule, kAttention>& attentio
   return table;
 }
 
-}  // namespace tutti
+}  // namespace tutti::model

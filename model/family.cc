@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace tutti {
+namespace tutti::model {
 namespace {
 
 const ModelFamily* const kFamilies[] = {&kQwen3Family, &kQwen3MoeFamily, &kQwen2Family,
@@ -25,4 +25,4 @@ std::string SupportedArchitectures() {
   return names;
 }
 
-}  // namespace tutti
+}  // namespace tutti::model

@@ -13,7 +13,7 @@
 #include "model/model_config.h"
 #include "model/weight_map.h"
 
-namespace tutti {
+namespace tutti::model {
 
 struct ModelFamily {
   std::string_view architecture;  // as in "architectures" of config.json
@@ -62,4 +62,4 @@ extern const ModelFamily kQwen1Family;
 extern const ModelFamily kChatGlm3Family;
 extern const ModelFamily kLlamaFamily;
 
-}  // namespace tutti
+}  // namespace tutti::model

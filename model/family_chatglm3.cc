@@ -4,7 +4,7 @@
 #include "model/family.h"
 #include "model/limits.h"
 
-namespace tutti {
+namespace tutti::model {
 namespace {
 
 // The base is this times rope_ratio.
@@ -112,4 +112,4 @@ const ModelFamily kChatGlm3Family = {
     .weights = kChatGlm3Weights,
 };
 
-}  // namespace tutti
+}  // namespace tutti::model

@@ -2,7 +2,7 @@
 #include "model/decoder_weights.h"
 #include "model/family.h"
 
-namespace tutti {
+namespace tutti::model {
 namespace {
 
 // Bases and KV heads are left out by files older than the models that changed them.
@@ -31,4 +31,4 @@ const ModelFamily kLlamaFamily = {
     .weights = kLlamaWeights,
 };
 
-}  // namespace tutti
+}  // namespace tutti::model

@@ -4,7 +4,7 @@
 #include "model/family.h"
 #include "model/limits.h"
 
-namespace tutti {
+namespace tutti::model {
 namespace {
 
 // Fields that would change the computation in ways no published Qwen does.
@@ -101,4 +101,4 @@ const ModelFamily kQwen1Family = {
     .weights = kQwen1Weights,
 };
 
-}  // namespace tutti
+}  // namespace tutti::model

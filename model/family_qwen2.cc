@@ -2,7 +2,7 @@
 #include "model/decoder_weights.h"
 #include "model/family.h"
 
-namespace tutti {
+namespace tutti::model {
 namespace {
 
 void ReadQwen2Config(ConfigFields& fields, ModelConfig* config) {
@@ -29,4 +29,4 @@ const ModelFamily kQwen2Family = {
     .weights = kQwen2Weights,
 };
 
-}  // namespace tutti
+}  // namespace tutti::model

@@ -2,7 +2,7 @@
 #include "model/decoder_weights.h"
 #include "model/family.h"
 
-namespace tutti {
+namespace tutti::model {
 namespace {
 
 void ReadQwen3Config(ConfigFields& fields, ModelConfig* config) {
@@ -25,4 +25,4 @@ const ModelFamily kQwen3Family = {
     .weights = kQwen3Weights,
 };
 
-}  // namespace tutti
+}  // namespace tutti::model

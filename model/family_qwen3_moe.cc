@@ -4,7 +4,7 @@
 #include "model/family.h"
 #include "model/limits.h"
 
-namespace tutti {
+namespace tutti::model {
 namespace {
 
 // Every published Qwen3 has experts in all layers; the two fields could say otherwise.
@@ -55,4 +55,4 @@ const ModelFamily kQwen3MoeFamily = {
     .weights = kQwen3MoeWeights,
 };
 
-}  // namespace tutti
+}  // namespace tutti::model

@@ -10,12 +10,12 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "model/checkpoint_testing.h"
 #include "model/limits.h"
 #include "model/partition.h"
 #include "model/rotary.h"
-#include "model/test_files.h"
 
-namespace tutti {
+namespace tutti::model {
 namespace {
 
 using nlohmann::json;
@@ -388,4 +388,4 @@ TEST(Family, RealConfigurationsOfOthersAreRefusedByName) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::model

@@ -14,9 +14,9 @@
 #include "model/checkpoint.h"
 #include "model/limits.h"
 #include "model/model_config.h"
-#include "model/text_file.h"
+#include "text/text_file.h"
 
-namespace tutti {
+namespace tutti::model {
 namespace {
 
 constexpr size_t kDigestBytes = 16;
@@ -131,7 +131,7 @@ absl::Status AddTensors(Checkpoint& checkpoint, Digest* digest) {
 
 absl::Status AddTextFiles(const std::string& dir, Digest* digest) {
   for (const char* name : kTextFiles) {
-    const auto text = ReadTextFile(dir + "/" + name, kFingerprintFileBytesMax);
+    const auto text = text::ReadTextFile(dir + "/" + name, kFingerprintFileBytesMax);
     if (absl::IsNotFound(text.status())) continue;
     TUTTI_RETURN_IF_ERROR(text.status());
     digest->Add(std::string_view(name));
@@ -152,4 +152,4 @@ absl::StatusOr<std::string> ModelFingerprint(const std::string& dir) {
   return digest.Finish();
 }
 
-}  // namespace tutti
+}  // namespace tutti::model

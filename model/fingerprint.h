@@ -6,7 +6,7 @@
 
 #include "base/status.h"
 
-namespace tutti {
+namespace tutti::model {
 
 // 32 hexadecimal digits: SHA-256, cut to 128 bits, over the configuration as we read it, every
 // tensor's name, dtype, shape and offset, every file's size, the first and last bytes of every
@@ -20,4 +20,4 @@ namespace tutti {
 // executor thread.
 absl::StatusOr<std::string> ModelFingerprint(const std::string& dir);
 
-}  // namespace tutti
+}  // namespace tutti::model

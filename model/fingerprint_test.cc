@@ -5,9 +5,9 @@
 
 #include <functional>
 
-#include "model/test_files.h"
+#include "model/checkpoint_testing.h"
 
-namespace tutti {
+namespace tutti::model {
 namespace {
 
 void WriteModel(const TempDir& dir) {
@@ -81,4 +81,4 @@ TEST(Fingerprint, PassesErrorsOn) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::model

@@ -5,9 +5,9 @@
 #include "model/config_fields.h"
 #include "model/json_document.h"
 #include "model/limits.h"
-#include "model/text_file.h"
+#include "text/text_file.h"
 
-namespace tutti {
+namespace tutti::model {
 namespace {
 
 std::optional<double> OptionalNumber(ConfigFields& fields, const std::string& name, double least,
@@ -43,11 +43,11 @@ absl::StatusOr<GenerationConfig> ParseGenerationConfig(std::string_view json,
 absl::StatusOr<GenerationConfig> LoadGenerationConfig(const std::string& dir,
                                                       const ModelConfig& config) {
   const std::string path = dir + "/generation_config.json";
-  const absl::StatusOr<std::string> text = ReadTextFile(path, kConfigBytesMax);
+  const absl::StatusOr<std::string> text = text::ReadTextFile(path, kConfigBytesMax);
   if (absl::IsNotFound(text.status()))
     return GenerationConfig{.eos_token_ids = config.eos_token_ids};
   TUTTI_RETURN_IF_ERROR(text.status());
   return ParseGenerationConfig(*text, path, config);
 }
 
-}  // namespace tutti
+}  // namespace tutti::model

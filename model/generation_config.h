@@ -13,7 +13,7 @@
 #include "base/status.h"
 #include "model/model_config.h"
 
-namespace tutti {
+namespace tutti::model {
 
 // Absent fields were absent from the file: the service's own defaults apply.
 struct GenerationConfig {
@@ -36,4 +36,4 @@ absl::StatusOr<GenerationConfig> ParseGenerationConfig(std::string_view json,
 absl::StatusOr<GenerationConfig> LoadGenerationConfig(const std::string& dir,
                                                       const ModelConfig& config);
 
-}  // namespace tutti
+}  // namespace tutti::model

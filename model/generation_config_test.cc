@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "model/test_files.h"
+#include "model/checkpoint_testing.h"
 
-namespace tutti {
+namespace tutti::model {
 namespace {
 
 using testing::ElementsAre;
@@ -77,4 +77,4 @@ TEST(GenerationConfig, RealFiles) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::model

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "model/limits.h"
 
-namespace tutti {
+namespace tutti::model {
 namespace {
 
 using nlohmann::json;
@@ -114,4 +114,4 @@ std::string Quoted(std::string_view text) {
   return out;
 }
 
-}  // namespace tutti
+}  // namespace tutti::model

@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 
-namespace tutti {
+namespace tutti::model {
 
 // INVALID_ARGUMENT with `file_name`, the byte where reading stopped and why: not JSON, an object
 // with a key twice (readers disagree on which counts), nesting beyond kJsonDepthMax, text longer
@@ -21,4 +21,4 @@ absl::StatusOr<nlohmann::json> ParseJson(std::string_view text, std::string_view
 // at a character's end.
 std::string Quoted(std::string_view text);
 
-}  // namespace tutti
+}  // namespace tutti::model

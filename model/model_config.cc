@@ -5,9 +5,9 @@
 #include "model/family.h"
 #include "model/json_document.h"
 #include "model/limits.h"
-#include "model/text_file.h"
+#include "text/text_file.h"
 
-namespace tutti {
+namespace tutti::model {
 namespace {
 
 // "architectures" is a list of one name in every published checkpoint.
@@ -65,8 +65,8 @@ absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view json, std::string_
 
 absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& dir) {
   const std::string path = dir + "/config.json";
-  TUTTI_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, kConfigBytesMax));
+  TUTTI_ASSIGN_OR_RETURN(const std::string text, text::ReadTextFile(path, kConfigBytesMax));
   return ParseModelConfig(text, path);
 }
 
-}  // namespace tutti
+}  // namespace tutti::model

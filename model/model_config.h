@@ -12,7 +12,7 @@
 #include "base/dtype.h"
 #include "base/status.h"
 
-namespace tutti {
+namespace tutti::model {
 
 // How rotary embedding turns the queries and keys of a head. model/rotary.h makes frequencies of
 // it.
@@ -105,4 +105,4 @@ absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view json, std::string_
 // Reads `dir`/config.json. NOT_FOUND when there is none; else as above.
 absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& dir);
 
-}  // namespace tutti
+}  // namespace tutti::model

@@ -5,12 +5,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "model/checkpoint_testing.h"
 #include "model/family.h"
 #include "model/json_document.h"
 #include "model/limits.h"
-#include "model/test_files.h"
 
-namespace tutti {
+namespace tutti::model {
 namespace {
 
 using nlohmann::json;
@@ -285,4 +285,4 @@ TEST(ModelConfig, AMissingFileIsNotFound) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::model

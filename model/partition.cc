@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "model/limits.h"
 
-namespace tutti {
+namespace tutti::model {
 namespace {
 
 int64_t RoundUp(int64_t value, int64_t multiple) {
@@ -282,4 +282,4 @@ ShardBytes ComputeShardBytes(const ModelConfig& config, const StageShare& share,
   return sizes.bytes();
 }
 
-}  // namespace tutti
+}  // namespace tutti::model

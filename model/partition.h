@@ -16,7 +16,7 @@
 #include "model/model_config.h"
 #include "model/weight_map.h"
 
-namespace tutti {
+namespace tutti::model {
 
 // Leaves of a row-parallel product, and so the most ranks that can share a stage.
 inline constexpr int kLeaves = 8;
@@ -143,4 +143,4 @@ Range VocabularyOfRank(const ModelConfig& config, int ranks, int rank);
 // sizes differing by at most one unit. The last unit may be short.
 Range SplitRange(int64_t total, int64_t unit, int ranks, int rank);
 
-}  // namespace tutti
+}  // namespace tutti::model

@@ -5,10 +5,10 @@
 
 #include <map>
 
-#include "model/test_files.h"
+#include "model/checkpoint_testing.h"
 #include "model/work_space.h"
 
-namespace tutti {
+namespace tutti::model {
 namespace {
 
 using testing::HasSubstr;
@@ -336,4 +336,4 @@ TEST(KvBytes, PerTokenAndRank) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::model

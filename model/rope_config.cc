@@ -9,7 +9,7 @@
 #include "model/json_document.h"
 #include "model/limits.h"
 
-namespace tutti {
+namespace tutti::model {
 namespace {
 
 using Scaling = RopeConfig::Scaling;
@@ -126,4 +126,4 @@ void ReadRope(ConfigFields& fields, ModelConfig* config, double default_theta) {
   config->max_position_embeddings = ScaledContext(config->rope, config->max_position_embeddings);
 }
 
-}  // namespace tutti
+}  // namespace tutti::model

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numbers>
 
-namespace tutti {
+namespace tutti::model {
 namespace {
 
 using Scaling = RopeConfig::Scaling;
@@ -118,4 +118,4 @@ float LognScale(int64_t logn_length, int64_t position) {
                             std::log(static_cast<double>(logn_length)));
 }
 
-}  // namespace tutti
+}  // namespace tutti::model

@@ -8,7 +8,7 @@
 
 #include "model/model_config.h"
 
-namespace tutti {
+namespace tutti::model {
 
 // Which frequencies a sequence whose prompt has `prompt_tokens` tokens turns with, for its prompt
 // and for everything that follows. Cached keys are turned: a sequence may read only keys of its own
@@ -41,4 +41,4 @@ std::vector<HeadSlice> RotaryOrder(const RopeConfig& rope, int64_t head_dim);
 // the number of keys they see, to the base of that length (Qwen 1's "logn attention").
 float LognScale(int64_t logn_length, int64_t position);
 
-}  // namespace tutti
+}  // namespace tutti::model

@@ -8,7 +8,7 @@
 
 #include "model/limits.h"
 
-namespace tutti {
+namespace tutti::model {
 namespace {
 
 using Scaling = RopeConfig::Scaling;
@@ -143,4 +143,4 @@ TEST(LognScale, BeginsBehindTheTrainedLength) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::model

@@ -12,7 +12,7 @@
 #include "model/json_document.h"
 #include "model/limits.h"
 
-namespace tutti {
+namespace tutti::model {
 namespace {
 
 struct StoredTypeRow {
@@ -326,4 +326,4 @@ std::string MakeSafetensorsHeader(const std::vector<TensorInfo>& tensors) {
   return out + text;
 }
 
-}  // namespace tutti
+}  // namespace tutti::model

@@ -13,7 +13,7 @@
 #include "base/dtype.h"
 #include "base/status.h"
 
-namespace tutti {
+namespace tutti::model {
 
 // Element types the format can name. Those narrower than a byte (F4, F6_*) are refused by name.
 enum class StoredType : uint8_t {
@@ -75,4 +75,4 @@ absl::StatusOr<std::vector<TensorInfo>> ParseSafetensorsHeader(std::string_view 
 // 8. The data follows in the same order. Only name, dtype, shape and bytes are read.
 std::string MakeSafetensorsHeader(const std::vector<TensorInfo>& tensors);
 
-}  // namespace tutti
+}  // namespace tutti::model

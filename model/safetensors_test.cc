@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/random.h"
+#include "model/checkpoint_testing.h"
 #include "model/limits.h"
-#include "model/test_files.h"
 
-namespace tutti {
+namespace tutti::model {
 namespace {
 
 using nlohmann::json;
@@ -269,4 +269,4 @@ TEST(Safetensors, TheListOfMalformedFiles) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::model

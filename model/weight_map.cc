@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "model/family.h"
 
-namespace tutti {
+namespace tutti::model {
 namespace {
 
 const ModelFamily& FamilyOf(const ModelConfig& config) {
@@ -232,4 +232,4 @@ absl::Status CheckCheckpoint(const ModelConfig& config, const Checkpoint& checkp
   return CheckCheckpoint(config, checkpoint, WholeModel(config));
 }
 
-}  // namespace tutti
+}  // namespace tutti::model

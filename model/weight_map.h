@@ -13,7 +13,7 @@
 #include "model/checkpoint.h"
 #include "model/model_config.h"
 
-namespace tutti {
+namespace tutti::model {
 
 // What a tensor does. All matrices are [out, in], row-major, as torch.nn.Linear stores them.
 enum class Role : uint8_t {
@@ -139,4 +139,4 @@ absl::Status CheckCheckpoint(const ModelConfig& config, const Checkpoint& checkp
                              const StageShare& share);
 absl::Status CheckCheckpoint(const ModelConfig& config, const Checkpoint& checkpoint);
 
-}  // namespace tutti
+}  // namespace tutti::model

@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace tutti {
+namespace tutti::model {
 namespace {
 
 // Of the weights that a rank packs; every stage has a layer.
@@ -72,4 +72,4 @@ absl::Status CheckDeviceKind(const ModelConfig& config, DeviceKind kind) {
                                                gpu::kHeadDimMax, ". CPUs serve this model"));
 }
 
-}  // namespace tutti
+}  // namespace tutti::model

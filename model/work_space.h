@@ -13,7 +13,7 @@
 #include "model/model_config.h"
 #include "model/partition.h"
 
-namespace tutti {
+namespace tutti::model {
 
 // Rows of a step whose logits are computed at a time; further ones take another turn. The rest of
 // the step's memory does not depend on the vocabulary, so this bounds the head's share: 64 rows of
@@ -123,4 +123,4 @@ int64_t ActivationBytes(const ModelConfig& config, const StageShare& share, int 
 // UNIMPLEMENTED when no backend of this kind runs the model, with what it has.
 absl::Status CheckDeviceKind(const ModelConfig& config, DeviceKind kind);
 
-}  // namespace tutti
+}  // namespace tutti::model

@@ -15,10 +15,10 @@
 #include "model/json_document.h"
 #include "model/limits.h"
 #include "model/model_config.h"
-#include "model/text_file.h"
+#include "text/text_file.h"
 #include "tools/random_checkpoint.h"
 
-namespace tutti {
+namespace tutti::tools {
 namespace {
 
 namespace fs = std::filesystem;
@@ -72,9 +72,11 @@ absl::Status CopyTokenizer(const std::string& from, const std::string& to) {
 
 // The configuration's text, with another dtype if one was asked for.
 absl::StatusOr<std::string> ConfigText(const Arguments& arguments) {
-  TUTTI_ASSIGN_OR_RETURN(std::string text, ReadTextFile(arguments.config, kConfigBytesMax));
+  TUTTI_ASSIGN_OR_RETURN(std::string text,
+                         text::ReadTextFile(arguments.config, model::kConfigBytesMax));
   if (arguments.dtype.empty()) return text;
-  TUTTI_ASSIGN_OR_RETURN(nlohmann::json root, ParseJson(text, arguments.config, kConfigBytesMax));
+  TUTTI_ASSIGN_OR_RETURN(nlohmann::json root,
+                         model::ParseJson(text, arguments.config, model::kConfigBytesMax));
   if (!root.is_object()) {
     return absl::InvalidArgumentError(absl::StrCat(arguments.config, ": not a JSON object"));
   }
@@ -115,7 +117,8 @@ class ProgressLine {
 
 absl::Status Run(const Arguments& arguments) {
   TUTTI_ASSIGN_OR_RETURN(const std::string text, ConfigText(arguments));
-  TUTTI_ASSIGN_OR_RETURN(const ModelConfig config, ParseModelConfig(text, arguments.config));
+  TUTTI_ASSIGN_OR_RETURN(const model::ModelConfig config,
+                         model::ParseModelConfig(text, arguments.config));
   std::error_code error;
   fs::create_directories(arguments.output, error);
   if (error) return absl::UnavailableError(absl::StrCat(arguments.output, ": ", error.message()));
@@ -147,10 +150,10 @@ absl::Status Run(const Arguments& arguments) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::tools
 
 int main(int argc, char** argv) {
-  tutti::Arguments arguments;
+  tutti::tools::Arguments arguments;
   CLI::App app(tutti::kDescription);
   app.add_option("--config", arguments.config, "The config.json that gives the shape")
       ->required()
@@ -169,7 +172,7 @@ int main(int argc, char** argv) {
       ->check(CLI::ExistingDirectory);
   CLI11_PARSE(app, argc, argv);
 
-  const absl::Status status = tutti::Run(arguments);
+  const absl::Status status = tutti::tools::Run(arguments);
   if (status.ok()) return 0;
   std::fprintf(stderr, "make_random_model: %s\n", std::string(status.message()).c_str());
   return 1;

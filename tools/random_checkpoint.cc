@@ -17,7 +17,7 @@
 #include "model/safetensors.h"
 #include "model/weight_map.h"
 
-namespace tutti {
+namespace tutti::tools {
 namespace {
 
 namespace fs = std::filesystem;
@@ -83,23 +83,24 @@ uint64_t HashName(std::string_view name) {
   return hash;
 }
 
-bool IsNorm(Role role) {
-  return role == Role::kInputNorm || role == Role::kPostAttentionNorm || role == Role::kFinalNorm ||
-         role == Role::kQueryNorm || role == Role::kKeyNorm;
+bool IsNorm(model::Role role) {
+  return role == model::Role::kInputNorm || role == model::Role::kPostAttentionNorm ||
+         role == model::Role::kFinalNorm || role == model::Role::kQueryNorm ||
+         role == model::Role::kKeyNorm;
 }
 
 struct Planned {
-  TensorInfo info;
-  Role role;
+  model::TensorInfo info;
+  model::Role role;
 };
 
-std::vector<Planned> PlanTensors(const ModelConfig& config) {
+std::vector<Planned> PlanTensors(const model::ModelConfig& config) {
   std::vector<Planned> tensors;
-  for (CheckpointTensor& listed : ListCheckpointTensors(config)) {
+  for (model::CheckpointTensor& listed : model::ListCheckpointTensors(config)) {
     Planned tensor;
     tensor.role = listed.role;
     tensor.info.name = std::move(listed.name);
-    tensor.info.dtype = StoredTypeOf(config.dtype);
+    tensor.info.dtype = model::StoredTypeOf(config.dtype);
     tensor.info.shape = std::move(listed.shape);
     tensor.info.bytes = DTypeBytes(config.dtype);
     for (int64_t size : tensor.info.shape) tensor.info.bytes *= size;
@@ -157,7 +158,7 @@ class NewFile {
 
 class Writer {
  public:
-  Writer(const ModelConfig& config, const RandomCheckpointOptions& options,
+  Writer(const model::ModelConfig& config, const RandomCheckpointOptions& options,
          const WriteProgress& progress, int64_t total)
       : config_(config),
         options_(options),
@@ -167,9 +168,9 @@ class Writer {
 
   absl::Status WriteShard(const std::string& name, const std::vector<Planned>& tensors) {
     NewFile file(options_.output_dir + "/" + name);
-    std::vector<TensorInfo> infos;
+    std::vector<model::TensorInfo> infos;
     for (const Planned& tensor : tensors) infos.push_back(tensor.info);
-    const std::string header = MakeSafetensorsHeader(infos);
+    const std::string header = model::MakeSafetensorsHeader(infos);
     file.Write(header.data(), header.size());
     for (const Planned& tensor : tensors) WriteTensor(tensor, &file);
     return file.Commit();
@@ -191,7 +192,7 @@ class Writer {
     }
   }
 
-  const ModelConfig& config_;
+  const model::ModelConfig& config_;
   const RandomCheckpointOptions& options_;
   const WriteProgress& progress_;
   const int64_t total_;
@@ -227,7 +228,7 @@ void FillRandom(uint64_t key, int64_t first, int64_t count, DType dtype, float m
   }
 }
 
-absl::Status WriteRandomCheckpoint(const ModelConfig& config,
+absl::Status WriteRandomCheckpoint(const model::ModelConfig& config,
                                    const RandomCheckpointOptions& options,
                                    const WriteProgress& progress) {
   int64_t total = 0;
@@ -252,4 +253,4 @@ absl::Status WriteRandomCheckpoint(const ModelConfig& config,
   return WriteIndex(options.output_dir, weight_map, total);
 }
 
-}  // namespace tutti
+}  // namespace tutti::tools

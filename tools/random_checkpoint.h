@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "model/model_config.h"
 
-namespace tutti {
+namespace tutti::tools {
 
 struct RandomCheckpointOptions {
   std::string output_dir;  // must exist
@@ -28,7 +28,7 @@ using WriteProgress = std::function<void(int64_t done, int64_t total)>;
 //
 // A tensor's values depend on seed and its name only, whatever the shards. Matrices are uniform
 // with mean 0 and standard deviation 0.02, norms within 0.1 of 1.
-absl::Status WriteRandomCheckpoint(const ModelConfig& config,
+absl::Status WriteRandomCheckpoint(const model::ModelConfig& config,
                                    const RandomCheckpointOptions& options,
                                    const WriteProgress& progress);
 
@@ -38,4 +38,4 @@ absl::Status WriteRandomCheckpoint(const ModelConfig& config,
 void FillRandom(uint64_t key, int64_t first, int64_t count, DType dtype, float mean, float spread,
                 std::byte* out);
 
-}  // namespace tutti
+}  // namespace tutti::tools

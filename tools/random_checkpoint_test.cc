@@ -9,21 +9,21 @@
 #include <map>
 
 #include "model/checkpoint.h"
-#include "model/test_files.h"
+#include "model/checkpoint_testing.h"
 #include "model/weight_map.h"
 
-namespace tutti {
+namespace tutti::tools {
 namespace {
 
-absl::Status Write(const ModelConfig& config, const RandomCheckpointOptions& options) {
+absl::Status Write(const model::ModelConfig& config, const RandomCheckpointOptions& options) {
   return WriteRandomCheckpoint(config, options, [](int64_t, int64_t) {});
 }
 
 std::map<std::string, std::string> Contents(const std::string& dir) {
-  auto checkpoint = Checkpoint::Open(dir);
+  auto checkpoint = model::Checkpoint::Open(dir);
   EXPECT_TRUE(checkpoint.ok()) << checkpoint.status();
   std::map<std::string, std::string> contents;
-  for (const TensorInfo& tensor : (*checkpoint)->tensors()) {
+  for (const model::TensorInfo& tensor : (*checkpoint)->tensors()) {
     const auto bytes = *(*checkpoint)->Map(tensor.name);
     contents[tensor.name] = std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   }
@@ -56,13 +56,13 @@ TEST(RandomCheckpoint, HoldsWhatTheModelNeeds) {
     for (int64_t shard_bytes : {0, 20000}) {
       SCOPED_TRACE(testing::Message() << "tied " << tied << ", shards of " << shard_bytes);
       TempDir dir;
-      ModelConfig config = TinyConfig();
+      model::ModelConfig config = model::TinyConfig();
       config.tie_word_embeddings = tied;
       ASSERT_TRUE(Write(config, {.output_dir = dir.path(), .shard_bytes = shard_bytes}).ok());
-      const auto checkpoint = Checkpoint::Open(dir.path());
+      const auto checkpoint = model::Checkpoint::Open(dir.path());
       ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
-      EXPECT_TRUE(CheckCheckpoint(config, **checkpoint).ok())
-          << CheckCheckpoint(config, **checkpoint);
+      EXPECT_TRUE(model::CheckCheckpoint(config, **checkpoint).ok())
+          << model::CheckCheckpoint(config, **checkpoint);
       EXPECT_EQ((*checkpoint)->Find("lm_head.weight") == nullptr, tied);
       EXPECT_EQ((*checkpoint)->files().size() > 1, shard_bytes > 0);
     }
@@ -71,7 +71,7 @@ TEST(RandomCheckpoint, HoldsWhatTheModelNeeds) {
 
 TEST(RandomCheckpoint, ShardsChangeNothingAndSeedsEverything) {
   TempDir one, sharded, other;
-  const ModelConfig config = TinyConfig();
+  const model::ModelConfig config = model::TinyConfig();
   ASSERT_TRUE(Write(config, {.output_dir = one.path(), .seed = 1}).ok());
   ASSERT_TRUE(Write(config, {.output_dir = sharded.path(), .seed = 1, .shard_bytes = 9999}).ok());
   ASSERT_TRUE(Write(config, {.output_dir = other.path(), .seed = 2}).ok());
@@ -82,7 +82,7 @@ TEST(RandomCheckpoint, ShardsChangeNothingAndSeedsEverything) {
 
 TEST(RandomCheckpoint, AnotherLayoutReplacesTheOld) {
   TempDir dir;
-  ModelConfig config = TinyConfig();
+  model::ModelConfig config = model::TinyConfig();
   ASSERT_TRUE(Write(config, {.output_dir = dir.path()}).ok());
   config.num_layers = 1;
   ASSERT_TRUE(Write(config, {.output_dir = dir.path(), .shard_bytes = 9999}).ok());
@@ -93,7 +93,7 @@ TEST(RandomCheckpoint, AnotherLayoutReplacesTheOld) {
 }
 
 TEST(RandomCheckpoint, AFullOrMissingDirectoryIsAnError) {
-  const absl::Status status = Write(TinyConfig(), {.output_dir = "/nonexistent-directory"});
+  const absl::Status status = Write(model::TinyConfig(), {.output_dir = "/nonexistent-directory"});
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("/nonexistent-directory"));
 }
@@ -138,4 +138,4 @@ INSTANTIATE_TEST_SUITE_P(Types, FillRandomTest,
                          [](const auto& info) { return std::string(DTypeName(info.param)); });
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::tools

@@ -14,35 +14,37 @@
 #include <span>
 #include <string>
 
-#include "model/chat_template.h"
-#include "model/detokenizer.h"
-#include "model/tokenizer.h"
+#include "text/chat_template.h"
+#include "text/detokenizer.h"
+#include "text/tokenizer.h"
 
-namespace tutti {
+namespace tutti::tools {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
 Json Error(const absl::Status& status) { return {{"error", std::string(status.message())}}; }
 
-Json Encode(const Tokenizer& tokenizer, const Json& question) {
-  const Segment segment = {question.value("text", ""), question.value("from_user", true)};
+Json Encode(const text::Tokenizer& tokenizer, const Json& question) {
+  const text::Segment segment = {question.value("text", ""), question.value("from_user", true)};
   const auto ids = tokenizer.EncodeSegments(std::span(&segment, 1));
   if (!ids.ok()) return Error(ids.status());
-  Detokenizer detokenizer(&tokenizer, /*skip_special_tokens=*/false, Detokenizer::From::kBeginning);
+  text::Detokenizer detokenizer(&tokenizer, /*skip_special_tokens=*/false,
+                                text::Detokenizer::From::kBeginning);
   std::string text;
   for (const TokenId id : *ids) text += detokenizer.Push(id);
   text += detokenizer.Finish();
   return {{"ids", *ids}, {"text", text}};
 }
 
-Json Render(const Tokenizer& tokenizer, const ChatTemplate& chat, const Json& question) {
+Json Render(const text::Tokenizer& tokenizer, const text::ChatTemplate& chat,
+            const Json& question) {
   const absl::Time now = absl::FromUnixSeconds(question.value("now", int64_t{0}));
   const auto segments =
       chat.Render(question.value("messages", Json()), question.value("kwargs", Json()), now);
   if (!segments.ok()) return Error(segments.status());
   std::string prompt;
-  for (const Segment& segment : *segments) prompt += segment.text;
+  for (const text::Segment& segment : *segments) prompt += segment.text;
   const auto ids = tokenizer.EncodeSegments(*segments);
   if (!ids.ok()) return Error(ids.status());
   return {{"prompt", prompt}, {"ids", *ids}};
@@ -65,7 +67,7 @@ int Main(int argc, char** argv) {
     std::cerr << "usage: text_probe encode|render MODEL_DIR\n";
     return 2;
   }
-  const auto tokenizer = Tokenizer::Load(argv[2]);
+  const auto tokenizer = text::Tokenizer::Load(argv[2]);
   if (!tokenizer.ok()) {
     std::cerr << tokenizer.status() << "\n";
     return 1;
@@ -73,7 +75,7 @@ int Main(int argc, char** argv) {
   if (verb == "encode") {
     return Answer([&](const Json& question) { return Encode(**tokenizer, question); });
   }
-  const auto chat = LoadChatTemplate(argv[2]);
+  const auto chat = text::LoadChatTemplate(argv[2]);
   if (!chat.ok()) {
     std::cerr << chat.status() << "\n";
     return 1;
@@ -82,6 +84,6 @@ int Main(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::tools
 
-int main(int argc, char** argv) { return tutti::Main(argc, argv); }
+int main(int argc, char** argv) { return tutti::tools::Main(argc, argv); }

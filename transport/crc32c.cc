@@ -7,7 +7,7 @@
 #include <nmmintrin.h>
 #endif
 
-namespace tutti {
+namespace tutti::transport {
 namespace {
 
 // The polynomial with its bits reversed: in a register, bit 31 is the coefficient of x^0.
@@ -172,4 +172,4 @@ uint32_t Crc32c(const std::vector<std::span<const std::byte>>& chunks) {
   return crc;
 }
 
-}  // namespace tutti
+}  // namespace tutti::transport

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-namespace tutti {
+namespace tutti::transport {
 
 // The checksum of what gave `crc`, followed by `bytes`. Of nothing it is 0.  Thread: any.
 uint32_t ExtendCrc32c(uint32_t crc, std::span<const std::byte> bytes);
@@ -27,4 +27,4 @@ uint32_t ExtendCrc32cSse42(uint32_t crc, std::span<const std::byte> bytes);
 bool HasCrc32cInstruction();
 }  // namespace internal
 
-}  // namespace tutti
+}  // namespace tutti::transport

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <string_view>
 
-namespace tutti {
+namespace tutti::transport {
 namespace {
 
 std::vector<std::byte> Bytes(size_t size, int first, int step) {
@@ -95,4 +95,4 @@ TEST(Crc32cTest, EverySingleFlippedBitIsFound) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::transport

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "transport/limits.h"
 
-namespace tutti {
+namespace tutti::transport {
 
 int64_t EncodedFrameBytes(const v1::Frame& frame, int64_t payload_bytes) {
   const auto message = static_cast<int64_t>(frame.ByteSizeLong());
@@ -40,4 +40,4 @@ absl::Status CloseReason(const absl::Status& reason) {
   return absl::Status(reason.code(), reason.message().substr(0, kCloseMessageBytesMax));
 }
 
-}  // namespace tutti
+}  // namespace tutti::transport

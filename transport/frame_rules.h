@@ -6,7 +6,7 @@
 #include "base/status.h"
 #include "transport/link.h"
 
-namespace tutti {
+namespace tutti::transport {
 
 // Size of the frame as an encoded protobuf message with `payload_bytes` bytes in its payload field.
 int64_t EncodedFrameBytes(const v1::Frame& frame, int64_t payload_bytes);
@@ -19,4 +19,4 @@ absl::Status CheckFrame(const v1::Frame& frame, const Payload& payload);
 // `reason` as a peer gets to see it: a code it knows, the message cut to kCloseMessageBytesMax.
 absl::Status CloseReason(const absl::Status& reason);
 
-}  // namespace tutti
+}  // namespace tutti::transport

@@ -15,7 +15,7 @@
 #include "transport/frame_rules.h"
 #include "transport/limits.h"
 
-namespace tutti {
+namespace tutti::transport {
 namespace {
 
 // Something one end has yet to be told.
@@ -374,4 +374,4 @@ std::unique_ptr<Dialer> InprocNetwork::MakeDialer() {
   return std::make_unique<InprocDialer>(state_);
 }
 
-}  // namespace tutti
+}  // namespace tutti::transport

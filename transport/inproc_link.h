@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "transport/link.h"
 
-namespace tutti {
+namespace tutti::transport {
 
 // The names by which the links of one process find each other.
 class InprocNetwork {
@@ -37,4 +37,4 @@ class InprocNetwork {
   const std::shared_ptr<class InprocState> state_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::transport

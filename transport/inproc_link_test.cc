@@ -6,9 +6,9 @@
 #include <future>
 
 #include "transport/limits.h"
-#include "transport/link_test_support.h"
+#include "transport/link_testing.h"
 
-namespace tutti {
+namespace tutti::transport {
 namespace {
 
 struct Ends {
@@ -127,4 +127,4 @@ TEST(InprocLinkTest, AcceptsNoMoreLinksThanTheLimit) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::transport

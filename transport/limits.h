@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cstdint>
 
-namespace tutti {
+namespace tutti::transport {
 
 // What a sender of tensors cuts its payloads to.
 //
@@ -99,4 +99,4 @@ inline constexpr std::chrono::milliseconds kKeepaliveTime{1000};
 inline constexpr std::chrono::milliseconds kKeepaliveTimeout{1000};
 inline constexpr std::chrono::milliseconds kKeepalivePermitted{250};
 
-}  // namespace tutti
+}  // namespace tutti::transport

@@ -16,7 +16,7 @@
 #include "base/status.h"
 #include "tutti/v1/peer.pb.h"
 
-namespace tutti {
+namespace tutti::transport {
 
 // Bytes that travel beside a frame without being copied: one or more chunks kept alive by `owner`.
 struct Payload {
@@ -83,4 +83,4 @@ class Dialer {
 // Called on a transport thread for each new connection; returns what receives its frames.
 using AcceptCallback = std::function<std::unique_ptr<LinkHandler>(std::unique_ptr<Link> link)>;
 
-}  // namespace tutti
+}  // namespace tutti::transport

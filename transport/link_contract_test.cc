@@ -5,9 +5,9 @@
 #include <thread>
 
 #include "transport/limits.h"
-#include "transport/link_test_support.h"
+#include "transport/link_testing.h"
 
-namespace tutti {
+namespace tutti::transport {
 namespace {
 
 using ::testing::HasSubstr;
@@ -478,4 +478,4 @@ TEST_P(LinkContractTest, DestroyingTheNetworkClosesLinksThatAreStillHeld) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::transport

@@ -17,7 +17,7 @@
 #include "base/check.h"
 #include "transport/limits.h"
 
-namespace tutti {
+namespace tutti::transport {
 namespace {
 
 constexpr int64_t kTokenBytes = 16;
@@ -147,4 +147,4 @@ absl::StatusOr<std::optional<SharedPipe::Received>> SharedPipe::TryReceive() {
   return received;
 }
 
-}  // namespace tutti
+}  // namespace tutti::transport

@@ -20,7 +20,7 @@
 #include "transport/link.h"
 #include "transport/shared_ring.h"
 
-namespace tutti {
+namespace tutti::transport {
 
 class SharedPipe {
  public:
@@ -66,4 +66,4 @@ class SharedPipe {
   std::optional<RingReader> reader_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::transport

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "transport/limits.h"
 
-namespace tutti {
+namespace tutti::transport {
 namespace {
 
 class SharedPipeTest : public ::testing::Test {
@@ -143,4 +143,4 @@ TEST_F(SharedPipeTest, WhatIsNoFrameIsDataLoss) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::transport

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 
-namespace tutti {
+namespace tutti::transport {
 namespace {
 
 struct RecordSizes {
@@ -129,4 +129,4 @@ bool RingReader::FallAsleep() {
 
 void RingReader::WakeUp() { header_->is_asleep.store(0, std::memory_order_relaxed); }
 
-}  // namespace tutti
+}  // namespace tutti::transport

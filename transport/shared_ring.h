@@ -19,7 +19,7 @@
 
 #include "base/status.h"
 
-namespace tutti {
+namespace tutti::transport {
 
 struct RingHeader {
   alignas(64) std::atomic<uint64_t> written;
@@ -79,4 +79,4 @@ class RingReader {
   uint64_t next_ = 0;  // behind the record handed out last
 };
 
-}  // namespace tutti
+}  // namespace tutti::transport

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace tutti {
+namespace tutti::transport {
 namespace {
 
 std::span<const std::byte> Bytes(const std::string& text) {
@@ -173,4 +173,4 @@ TEST_F(SharedRingTest, AnyMemoryIsHarmless) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::transport

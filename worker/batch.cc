@@ -3,7 +3,7 @@
 #include "base/check.h"
 #include "worker/sequence_table.h"
 
-namespace tutti {
+namespace tutti::worker {
 
 void BuildBatch(const v1::StepPlan& plan, const SequenceTable& table, Batch* batch) {
   batch->step = StepId(plan.step());
@@ -37,4 +37,4 @@ void BuildBatch(const v1::StepPlan& plan, const SequenceTable& table, Batch* bat
   }
 }
 
-}  // namespace tutti
+}  // namespace tutti::worker

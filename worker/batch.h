@@ -9,7 +9,7 @@
 #include "base/ids.h"
 #include "tutti/v1/peer.pb.h"
 
-namespace tutti {
+namespace tutti::worker {
 
 class SequenceTable;   // worker/sequence_table.h
 struct SequenceState;  // worker/sequence_table.h
@@ -39,4 +39,4 @@ struct Batch {
 // next plan is applied. Rows stand in the order of plan.scheduled.
 void BuildBatch(const v1::StepPlan& plan, const SequenceTable& table, Batch* batch);
 
-}  // namespace tutti
+}  // namespace tutti::worker

@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 
-namespace tutti {
+namespace tutti::worker {
 namespace {
 
 constexpr size_t kAlignment = 64;
@@ -79,4 +79,4 @@ int64_t BufferPool::buffers_made() const {
   return shared_->made;
 }
 
-}  // namespace tutti
+}  // namespace tutti::worker

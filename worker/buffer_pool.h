@@ -6,7 +6,7 @@
 #include <memory>
 #include <span>
 
-namespace tutti {
+namespace tutti::worker {
 
 // Bytes with room for the largest step. Goes back to its pool when the last owner lets go.
 struct ActivationBuffer {
@@ -36,4 +36,4 @@ class BufferPool {
   std::shared_ptr<Shared> shared_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::worker

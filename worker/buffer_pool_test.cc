@@ -4,7 +4,7 @@
 
 #include <thread>
 
-namespace tutti {
+namespace tutti::worker {
 namespace {
 
 TEST(BufferPool, GivesTheSameMemoryAgain) {
@@ -53,4 +53,4 @@ TEST(BufferPool, OfNothing) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::worker

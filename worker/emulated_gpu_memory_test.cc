@@ -2,16 +2,13 @@
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/emulated/emulated_backend.h"
-#include "worker/testing_pipeline.h"
+#include "worker/pipeline_testing.h"
 
-namespace tutti {
+namespace tutti::worker {
 namespace {
 
 using kernels::cuda::EmulatedAllocations;
 using kernels::cuda::EmulatedBytesInUse;
-using testing::GoldenDir;
-using testing::TestPipeline;
-using testing::TestRequest;
 
 // Prompts of all lengths and every kind of sampling.
 std::vector<TestRequest> Requests(int64_t vocab) {
@@ -77,4 +74,4 @@ INSTANTIATE_TEST_SUITE_P(Families, EmulatedGpuTest,
                          });
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::worker

@@ -10,7 +10,7 @@
 #include "spdlog/spdlog.h"
 #include "worker/limits.h"
 
-namespace tutti {
+namespace tutti::worker {
 namespace {
 
 template <typename... Ts>
@@ -34,7 +34,7 @@ int64_t ResidentBytes() {
   return read == 2 ? resident * sysconf(_SC_PAGESIZE) : 0;
 }
 
-Executor::Executor(Options options, Dialer* dialer, const Clock* clock)
+Executor::Executor(Options options, transport::Dialer* dialer, const Clock* clock)
     : options_(std::move(options)),
       clock_(clock),
       mailbox_(std::make_shared<WorkerMailbox>(kMailboxFramesMax)),
@@ -62,8 +62,8 @@ Executor::~Executor() {
   if (thread_.joinable()) thread_.join();
 }
 
-AcceptCallback Executor::acceptor() const {
-  return [mailbox = mailbox_, next = next_accepted_](std::unique_ptr<Link> link) {
+transport::AcceptCallback Executor::acceptor() const {
+  return [mailbox = mailbox_, next = next_accepted_](std::unique_ptr<transport::Link> link) {
     const LinkId id((*next)++);
     mailbox->Post(LinkAccepted{id, std::move(link)});
     return std::make_unique<PostingHandler>(id, mailbox);
@@ -307,7 +307,7 @@ void Executor::TickDeviceLinks(Instant now) {
   v1::Frame up;
   up.set_epoch(linked_epoch_.value());
   up.mutable_device_link_up();
-  accepted_.Send(previous_index_, std::move(up), Payload());
+  accepted_.Send(previous_index_, std::move(up), transport::Payload());
 }
 
 Instant Executor::NextWake() const {
@@ -349,8 +349,8 @@ void Executor::ToCoordinator(v1::Frame frame) {
   coordinator_.Send(std::move(frame));
 }
 
-void Executor::ToNextStage(v1::Frame frame, Payload payload) {
+void Executor::ToNextStage(v1::Frame frame, transport::Payload payload) {
   for (const auto& next : next_) next->Send(frame, payload);
 }
 
-}  // namespace tutti
+}  // namespace tutti::worker

@@ -15,18 +15,18 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "worker/accepted_links.h"
-#include "worker/coordinator_link.h"
-#include "worker/device_group.h"
-#include "worker/device_links.h"
-#include "worker/dialled_link.h"
-#include "worker/link_collective.h"
-#include "worker/link_events.h"
-#include "worker/peer_table.h"
-#include "worker/rank_links.h"
+#include "worker/device_links/device_group.h"
+#include "worker/device_links/device_links.h"
+#include "worker/links/accepted_links.h"
+#include "worker/links/coordinator_link.h"
+#include "worker/links/dialled_link.h"
+#include "worker/links/link_collective.h"
+#include "worker/links/link_events.h"
+#include "worker/links/peer_table.h"
+#include "worker/links/rank_links.h"
 #include "worker/stage_worker.h"
 
-namespace tutti {
+namespace tutti::worker {
 
 class Executor : private StageOutbox {
  public:
@@ -42,12 +42,12 @@ class Executor : private StageOutbox {
   };
 
   // REQUIRES: dialer, clock and options.collective outlive the executor.
-  Executor(Options options, Dialer* dialer, const Clock* clock);
+  Executor(Options options, transport::Dialer* dialer, const Clock* clock);
   ~Executor() override;  // stops
 
   // Hands accepted links to the executor. May be used before Start and after the executor is gone.
   // Thread: any.
-  AcceptCallback acceptor() const;
+  transport::AcceptCallback acceptor() const;
 
   void Start();
   // Asks the thread to end after the step it is in. Thread: any.
@@ -79,7 +79,7 @@ class Executor : private StageOutbox {
   void Fail(const absl::Status& status);
 
   void ToCoordinator(v1::Frame frame) override;
-  void ToNextStage(v1::Frame frame, Payload payload) override;
+  void ToNextStage(v1::Frame frame, transport::Payload payload) override;
 
   // Constant after construction.
   const Options options_;
@@ -115,4 +115,4 @@ class Executor : private StageOutbox {
 // Resident memory of this process; 0 when the system does not say.
 int64_t ResidentBytes();
 
-}  // namespace tutti
+}  // namespace tutti::worker

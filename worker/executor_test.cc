@@ -21,17 +21,13 @@
 #include "absl/strings/str_cat.h"
 #include "transport/inproc_link.h"
 #include "transport/limits.h"
-#include "worker/testing_device_links.h"
-#include "worker/testing_runner.h"
+#include "worker/device_links/device_links_testing.h"
+#include "worker/runner_testing.h"
 
-namespace tutti {
+namespace tutti::worker {
 namespace {
 
-using testing::AssignFrame;
-using testing::CountingRunner;
 using ::testing::HasSubstr;
-using testing::PlanFrame;
-using testing::TestLinkDevices;
 
 constexpr auto kPatience = std::chrono::seconds(20);
 
@@ -82,10 +78,10 @@ class Recorder {
   std::optional<absl::Status> closed_;
 };
 
-class RecordingHandler : public LinkHandler {
+class RecordingHandler : public transport::LinkHandler {
  public:
   explicit RecordingHandler(std::shared_ptr<Recorder> recorder) : recorder_(std::move(recorder)) {}
-  void OnFrame(v1::Frame frame, Payload) override { recorder_->Add(std::move(frame)); }
+  void OnFrame(v1::Frame frame, transport::Payload) override { recorder_->Add(std::move(frame)); }
   void OnClosed(absl::Status reason) override { recorder_->Close(std::move(reason)); }
 
  private:
@@ -96,17 +92,17 @@ class RecordingHandler : public LinkHandler {
 class FakeCoordinator {
  public:
   struct Joined {
-    std::unique_ptr<Link> link;
+    std::unique_ptr<transport::Link> link;
     std::shared_ptr<Recorder> recorder;
     v1::Hello hello;
     void Send(v1::Frame frame) { EXPECT_EQ(link->Send(std::move(frame)), absl::OkStatus()); }
   };
 
-  explicit FakeCoordinator(InprocNetwork* network) : network_(network) { Listen(); }
+  explicit FakeCoordinator(transport::InprocNetwork* network) : network_(network) { Listen(); }
 
   void Listen() {
     EXPECT_EQ(network_->Listen("coordinator",
-                               [this](std::unique_ptr<Link> link) {
+                               [this](std::unique_ptr<transport::Link> link) {
                                  auto recorder = std::make_shared<Recorder>();
                                  std::lock_guard lock(mutex_);
                                  arrived_.push_back({std::move(link), recorder, {}});
@@ -138,7 +134,7 @@ class FakeCoordinator {
   }
 
  private:
-  InprocNetwork* const network_;
+  transport::InprocNetwork* const network_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Joined> arrived_;
@@ -195,7 +191,7 @@ class LinkedRunner : public CountingRunner {
  public:
   LinkedRunner(const v1::AssignShard& shard, std::atomic<int>* alive)
       : CountingRunner(shard, alive),
-        slot_bytes_(shard.max_batch_tokens() * testing::kRowBytes),
+        slot_bytes_(shard.max_batch_tokens() * kRowBytes),
         memory_(static_cast<size_t>(4 * slot_bytes_)) {}
   LinkMemory link_memory() const override {
     const auto slot = [this](int64_t i) {
@@ -345,8 +341,8 @@ class ExecutorTest : public ::testing::Test {
   std::function<std::string(const std::string& id)> memory_folder_ = [](const std::string&) {
     return "";
   };
-  InprocNetwork network_;
-  std::unique_ptr<Dialer> dialer_ = network_.MakeDialer();
+  transport::InprocNetwork network_;
+  std::unique_ptr<transport::Dialer> dialer_ = network_.MakeDialer();
   FakeCoordinator coordinator_{&network_};
 };
 
@@ -444,7 +440,7 @@ TEST_F(LinkedExecutorTest, RowsPassFromDeviceToDeviceInEveryEpoch) {
     transfers = devices_.transfers();
   }
   const v1::Frame done = joined_[0]->recorder->Await(v1::Frame::kStepDone);
-  EXPECT_GE(done.step_done().activation_out().bytes(), 4 * testing::kRowBytes);
+  EXPECT_GE(done.step_done().activation_out().bytes(), 4 * kRowBytes);
 }
 
 TEST_F(LinkedExecutorTest, RowsThatGetStuckBetweenDevicesAreNamedAndTheNextEpochServes) {
@@ -502,7 +498,7 @@ TEST_F(LinkedExecutorTest, WhoSaysThatALinkStandsWithoutOneIsTurnedAway) {
   chunk->set_step(1);
   chunk->set_rows(1);
   chunk->set_total_rows(1);
-  chunk->set_row_bytes(testing::kRowBytes);
+  chunk->set_row_bytes(kRowBytes);
   chunk->set_on_device(true);
   EXPECT_EQ(link->Send(std::move(rows)), absl::OkStatus());
   EXPECT_THAT(joined_[1]->recorder->Await(v1::Frame::kFailure).failure().message(),
@@ -728,4 +724,4 @@ TEST_F(ExecutorTest, ABrokenActivationLinkIsReportedWhenTheEpochGoesOn) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::worker

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-namespace tutti {
+namespace tutti::worker {
 
 class ExpertRouting {
  public:
@@ -57,4 +57,4 @@ class ExpertRouting {
   std::vector<int32_t> places_;   // [rows * count]
 };
 
-}  // namespace tutti
+}  // namespace tutti::worker

@@ -11,16 +11,12 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "worker/testing_pipeline.h"
+#include "worker/pipeline_testing.h"
 
-namespace tutti {
+namespace tutti::worker {
 namespace {
 
 using nlohmann::json;
-using testing::GoldenDir;
-using testing::TestOutput;
-using testing::TestPipeline;
-using testing::TestRequest;
 
 constexpr double kF32Tolerance = 1e-3;
 constexpr double kOwnDistances = 2;
@@ -41,9 +37,8 @@ struct Case {
 class GoldenLogitsTest : public ::testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
-    golden_ =
-        json::parse(testing::ReadFileOrDie(GoldenDir(GetParam().checkpoint) + "/golden.json"));
-    pipeline_ = std::make_unique<TestPipeline>(testing::TestPipelineOptions{
+    golden_ = json::parse(ReadFileOrDie(GoldenDir(GetParam().checkpoint) + "/golden.json"));
+    pipeline_ = std::make_unique<TestPipeline>(TestPipelineOptions{
         .model_dir = GoldenDir(GetParam().checkpoint), .backend = GetParam().backend});
   }
 
@@ -85,7 +80,7 @@ TEST_P(GoldenTokensTest, GreedyTokensAreEqual) {
         {.prompt = prompt["ids"], .max_tokens = static_cast<int32_t>(prompt["greedy_ids"].size())});
   }
   // Short prompts and long ones; slow backends do the short ones.
-  if (testing::IsSlow(GetParam().backend)) requests.resize(3);
+  if (IsSlow(GetParam().backend)) requests.resize(3);
   if (GetParam().backend == "cuda-emulated") requests.resize(1);
   const std::vector<TestOutput> outputs = pipeline_->Generate(requests, /*chunk=*/7);
   for (size_t i = 0; i < requests.size(); ++i) {
@@ -97,11 +92,11 @@ TEST_P(GoldenTokensTest, GreedyTokensAreEqual) {
 class GoldenDemoTest : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(GoldenDemoTest, LogitsAndAnswersAreThoseOfTheReferenceImplementation) {
-  const json golden = json::parse(testing::ReadFileOrDie(GoldenDir("demo") + "/golden.json"));
+  const json golden = json::parse(ReadFileOrDie(GoldenDir("demo") + "/golden.json"));
   TestPipeline pipeline({.model_dir = GoldenDir("../../" + golden["model"].get<std::string>()),
                          .backend = GetParam(),
                          .layers = {1, 1, 2}});
-  size_t prompts_left = testing::IsSlow(GetParam()) ? 1 : golden["prompts"].size();
+  size_t prompts_left = IsSlow(GetParam()) ? 1 : golden["prompts"].size();
   double largest = 0;
   for (const json& prompt : golden["prompts"]) {
     if (prompts_left-- == 0) break;
@@ -128,14 +123,14 @@ std::string Named(std::string name) {
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, GoldenDemoTest, ::testing::ValuesIn(testing::TestedBackends()),
+INSTANTIATE_TEST_SUITE_P(Backends, GoldenDemoTest, ::testing::ValuesIn(TestedBackends()),
                          [](const auto& info) { return Named(info.param); });
 
 // The emulated GPU takes a while: it computes `emulated` instead of everything.
 std::vector<Case> Cases(const std::vector<std::string>& dtypes,
                         const std::vector<std::string>& emulated) {
   std::vector<Case> cases;
-  for (const std::string& backend : testing::TestedBackends()) {
+  for (const std::string& backend : TestedBackends()) {
     if (backend == "cuda-emulated") {
       for (const std::string& checkpoint : emulated) cases.push_back({checkpoint, backend});
       continue;
@@ -169,7 +164,7 @@ class GoldenFamilyTest : public ::testing::TestWithParam<Case> {};
 
 TEST_P(GoldenFamilyTest, LogitsAndTokensAreThoseOfTheReferenceImplementation) {
   const std::string dir = GoldenDir("families/" + GetParam().checkpoint);
-  const json golden = json::parse(testing::ReadFileOrDie(dir + "/golden.json"));
+  const json golden = json::parse(ReadFileOrDie(dir + "/golden.json"));
   TestPipeline pipeline({.model_dir = dir, .backend = GetParam().backend, .layers = {1, 1}});
   const bool f32 = golden["dtype"] == "f32";
   const double own_distance = golden["own_max_abs_distance"];
@@ -200,7 +195,7 @@ TEST_P(GoldenFamilyTest, LogitsAndTokensAreThoseOfTheReferenceImplementation) {
 std::vector<Case> FamilyCases() {
   constexpr const char* kTypes[] = {"f32", "bf16", "f16"};
   std::vector<Case> cases;
-  for (const std::string& backend : testing::TestedBackends()) {
+  for (const std::string& backend : TestedBackends()) {
     size_t index = 0;
     for (const char* family :
          {"qwen2-tied", "qwen2-yarn", "llama2-linear", "llama3", "qwen3-moe", "qwen3-moe-unscaled",
@@ -219,4 +214,4 @@ std::vector<Case> FamilyCases() {
 INSTANTIATE_TEST_SUITE_P(All, GoldenFamilyTest, ::testing::ValuesIn(FamilyCases()), CaseName);
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::worker

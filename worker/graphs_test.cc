@@ -6,20 +6,16 @@
 #include <string>
 #include <utility>
 
-#include "worker/testing_pipeline.h"
+#include "worker/pipeline_testing.h"
 
-namespace tutti {
+namespace tutti::worker {
 namespace {
 
 using kernels::LaunchCounts;
-using testing::GoldenDir;
-using testing::TestPipeline;
-using testing::TestPipelineOptions;
-using testing::TestRequest;
 
 // "" without any.
 std::string Gpu() {
-  const std::string last = testing::TestedBackends().back();
+  const std::string last = TestedBackends().back();
   return last.starts_with("cuda") ? last : "";
 }
 
@@ -129,4 +125,4 @@ TEST_F(GraphsTest, Experts) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::worker

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace tutti {
+namespace tutti::worker {
 
 absl::StatusOr<KvStore> KvStore::Create(kernels::Backend* backend, const kernels::KvShape& shape,
                                         int64_t num_layers) {
@@ -35,4 +35,4 @@ int64_t KvStore::bytes() const {
   return total;
 }
 
-}  // namespace tutti
+}  // namespace tutti::worker

@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "kernels/backend.h"
 
-namespace tutti {
+namespace tutti::worker {
 
 class KvStore {
  public:
@@ -28,4 +28,4 @@ class KvStore {
   std::vector<kernels::KvLayer> layers_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::worker

@@ -17,17 +17,12 @@
 #include "absl/strings/str_replace.h"
 #include "kernels/float_formats.h"
 #include "model/checkpoint.h"
+#include "model/checkpoint_testing.h"
 #include "model/partition.h"
-#include "model/test_files.h"
-#include "worker/testing_pipeline.h"
+#include "worker/pipeline_testing.h"
 
-namespace tutti {
+namespace tutti::worker {
 namespace {
-
-using testing::GoldenDir;
-using testing::TestOutput;
-using testing::TestPipeline;
-using testing::TestRequest;
 
 constexpr float kLargestF16 = 65504;
 
@@ -38,21 +33,21 @@ using Factors = std::map<std::string, float>;
 void WriteScaled(const std::string& golden, const Factors& factors, DType dtype,
                  const TempDir& dir) {
   const std::string from = GoldenDir("families/" + golden);
-  const std::string config = testing::ReadFileOrDie(from + "/config.json");
+  const std::string config = ReadFileOrDie(from + "/config.json");
   ASSERT_TRUE(absl::StrContains(config, "float16"));
   dir.Write("config.json",
             dtype == DType::kF16 ? config : absl::StrReplaceAll(config, {{"float16", "float32"}}));
-  auto checkpoint = *Checkpoint::Open(from);
-  std::vector<TensorInfo> tensors = checkpoint->tensors();
+  auto checkpoint = *model::Checkpoint::Open(from);
+  std::vector<model::TensorInfo> tensors = checkpoint->tensors();
   std::string bytes;
-  for (TensorInfo& tensor : tensors) {
+  for (model::TensorInfo& tensor : tensors) {
     const std::byte* const values = checkpoint->Map(tensor.name)->data();
     float factor = 1;
     for (const auto& [end, by] : factors) {
       if (absl::EndsWith(tensor.name, end)) factor = by;
     }
     const int64_t count = tensor.bytes / 2;
-    tensor.dtype = StoredTypeOf(dtype);
+    tensor.dtype = model::StoredTypeOf(dtype);
     tensor.bytes = count * DTypeBytes(dtype);
     const size_t begin = bytes.size();
     bytes.resize(begin + static_cast<size_t>(tensor.bytes));
@@ -62,7 +57,7 @@ void WriteScaled(const std::string& golden, const Factors& factors, DType dtype,
       kernels::StoreFromF32(bytes.data() + begin, dtype, i, kernels::RoundTo(DType::kF16, value));
     }
   }
-  dir.Write("model.safetensors", MakeSafetensorsHeader(tensors) + bytes);
+  dir.Write("model.safetensors", model::MakeSafetensorsHeader(tensors) + bytes);
 }
 
 std::vector<TestRequest> Requests(float temperature, int32_t max_tokens = 12) {
@@ -103,7 +98,7 @@ class LargeValuesTest : public ::testing::TestWithParam<Case> {
     return Requests(temperature, slow_ ? 3 : 12);
   }
 
-  const bool slow_ = testing::IsSlow(GetParam().backend);
+  const bool slow_ = IsSlow(GetParam().backend);
   TempDir f16_, f32_;
 };
 
@@ -149,9 +144,9 @@ TEST_P(LargeValuesTest, StagesAndRanksDoNotShow) {
   TestPipeline two = Pipeline(f16_, {1, 1});
   std::vector<TestPipeline*> pipelines = {&two};
   std::unique_ptr<TestPipeline> ranks;
-  if (CheckRanks(one.config(), 2).ok()) {
-    ranks = std::make_unique<TestPipeline>(testing::TestPipelineOptions{
-        .model_dir = f16_.path(), .backend = GetParam().backend, .ranks = {2}});
+  if (model::CheckRanks(one.config(), 2).ok()) {
+    ranks = std::make_unique<TestPipeline>(
+        TestPipelineOptions{.model_dir = f16_.path(), .backend = GetParam().backend, .ranks = {2}});
     pipelines.push_back(ranks.get());
   }
   const auto expected = one.Generate(OfTemperature(0), 0);
@@ -190,14 +185,14 @@ TEST_P(BeyondTheCacheTest, TheLayerIsNamed) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, BeyondTheCacheTest, ::testing::ValuesIn(testing::TestedBackends()),
+INSTANTIATE_TEST_SUITE_P(All, BeyondTheCacheTest, ::testing::ValuesIn(TestedBackends()),
                          [](const auto& info) {
                            return absl::StrReplaceAll(info.param, {{"-", "_"}, {":", "_"}});
                          });
 
 std::vector<Case> Cases() {
   std::vector<Case> cases;
-  for (const std::string& backend : testing::TestedBackends()) {
+  for (const std::string& backend : TestedBackends()) {
     // MLPs whose inside grows beyond f16, and layers that add as much to the residual.
     cases.push_back({"chatglm3-f16",
                      backend,
@@ -227,4 +222,4 @@ INSTANTIATE_TEST_SUITE_P(All, LargeValuesTest, ::testing::ValuesIn(Cases()), [](
 });
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::worker

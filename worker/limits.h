@@ -8,11 +8,11 @@
 
 #include "transport/limits.h"
 
-namespace tutti {
+namespace tutti::worker {
 
-// Activations are cut into whole rows of at most kPayloadChunkBytes together, so one row must fit:
+// Activations are cut into whole rows of at most transport::kPayloadChunkBytes together, so one row must fit:
 // 262,144 values of 32 bits, far above any hidden size.
-inline constexpr int64_t kActivationRowBytesMax = kPayloadChunkBytes;
+inline constexpr int64_t kActivationRowBytesMax = transport::kPayloadChunkBytes;
 
 // Steps a worker keeps that it cannot run yet. A coordinator keeps about one step per stage in
 // flight and one or two more to hide the control round trip; twice the stages and a handful is
@@ -149,4 +149,4 @@ inline constexpr int kProbePasses = 3;
 // A line of it has about 60 bytes: a machine of a thousand kinds of workers.
 inline constexpr size_t kSpeedFileBytesMax = 64 << 10;
 
-}  // namespace tutti
+}  // namespace tutti::worker

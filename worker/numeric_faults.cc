@@ -6,7 +6,7 @@
 
 #include "worker/limits.h"
 
-namespace tutti {
+namespace tutti::worker {
 bool NumericFaults::Begin(const Batch& batch, std::span<const float> out, const FirstsIn& in,
                           std::span<const v1::SampledToken> sampled) {
   lost_.clear();
@@ -52,4 +52,4 @@ void NumericFaults::Found(Lost* lost, int32_t layer, bool in_mlp) {
 
 std::vector<v1::NumericFault> NumericFaults::Take() { return std::exchange(faults_, {}); }
 
-}  // namespace tutti
+}  // namespace tutti::worker

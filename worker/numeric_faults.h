@@ -17,7 +17,7 @@
 #include "tutti/v1/peer.pb.h"
 #include "worker/batch.h"
 
-namespace tutti {
+namespace tutti::worker {
 
 class NumericFaults {
  public:
@@ -53,4 +53,4 @@ class NumericFaults {
   std::vector<v1::NumericFault> faults_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::worker

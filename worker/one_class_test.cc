@@ -8,15 +8,12 @@
 
 #include "base/random.h"
 #include "kernels/cpu/instruction_set.h"
-#include "worker/testing_pipeline.h"
+#include "worker/pipeline_testing.h"
 
-namespace tutti {
+namespace tutti::worker {
 namespace {
 
 using kernels::cpu::InstructionSet;
-using testing::GoldenDir;
-using testing::TestPipeline;
-using testing::TestRequest;
 
 std::vector<TestRequest> Requests(int64_t vocab) {
   std::vector<TestRequest> requests;
@@ -80,4 +77,4 @@ INSTANTIATE_TEST_SUITE_P(All, OneClassTest,
                          });
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::worker

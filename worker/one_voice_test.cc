@@ -12,16 +12,10 @@
 #include <vector>
 
 #include "model/partition.h"
-#include "worker/testing_pipeline.h"
+#include "worker/pipeline_testing.h"
 
-namespace tutti {
+namespace tutti::worker {
 namespace {
-
-using testing::GoldenDir;
-using testing::TestOutput;
-using testing::TestPipeline;
-using testing::TestPipelineOptions;
-using testing::TestRequest;
 
 // Sixteen requests with all kinds of sampling.
 std::vector<TestRequest> Requests(int64_t vocab) {
@@ -80,7 +74,7 @@ class OneVoiceTest : public ::testing::TestWithParam<Case> {
   // case share the answers.
   void SetUp() override {
     static auto* const known = new std::map<std::string, std::vector<std::vector<uint32_t>>>();
-    const int64_t vocab = LoadModelConfig(GoldenDir(GetParam().checkpoint))->vocab_size;
+    const int64_t vocab = model::LoadModelConfig(GoldenDir(GetParam().checkpoint))->vocab_size;
     requests_ = slow_ ? ShortRequests(vocab) : Requests(vocab);
     auto& answers = (*known)[GetParam().checkpoint + " on " + GetParam().backend];
     expected_ = &answers;
@@ -98,7 +92,7 @@ class OneVoiceTest : public ::testing::TestWithParam<Case> {
     }
   }
 
-  const bool slow_ = testing::IsSlow(GetParam().backend);
+  const bool slow_ = IsSlow(GetParam().backend);
   std::vector<TestRequest> requests_;
   const std::vector<std::vector<uint32_t>>* expected_ = nullptr;
 };
@@ -121,12 +115,13 @@ TEST_P(OneVoiceTest, OverAnyNumberOfStages) {
 }
 
 TEST_P(OneVoiceTest, OverAnyNumberOfRanks) {
-  ModelConfig config = *LoadModelConfig(GoldenDir(GetParam().checkpoint));
+  model::ModelConfig config = *model::LoadModelConfig(GoldenDir(GetParam().checkpoint));
   for (const bool whole_experts : {false, true}) {
     config.whole_experts = whole_experts;
     for (const int ranks : {2, 4, 8}) {
       if (slow_ && ranks != 2) continue;
-      if (!CheckRanks(config, ranks).ok() || (whole_experts && !config.has_experts())) continue;
+      if (!model::CheckRanks(config, ranks).ok() || (whole_experts && !config.has_experts()))
+        continue;
       TestPipeline pipeline({.model_dir = GoldenDir(GetParam().checkpoint),
                              .backend = GetParam().backend,
                              .ranks = {ranks},
@@ -136,8 +131,9 @@ TEST_P(OneVoiceTest, OverAnyNumberOfRanks) {
       if (!whole_experts || GetParam().backend != "cpu") continue;
       // 7 experts: shares differ. What is promised is what is held.
       for (int rank = 0; rank < ranks; ++rank) {
-        EXPECT_NEAR(pipeline.ready(0, rank).weight_bytes(),
-                    ComputeShardBytes(config, WholeModel(config), ranks, rank).total(), 4096)
+        EXPECT_NEAR(
+            pipeline.ready(0, rank).weight_bytes(),
+            model::ComputeShardBytes(config, model::WholeModel(config), ranks, rank).total(), 4096)
             << rank << " of " << ranks;
       }
     }
@@ -147,11 +143,12 @@ TEST_P(OneVoiceTest, OverAnyNumberOfRanks) {
 // Sums and experts' rows move from device to device; the bits are those of one rank.
 TEST_P(OneVoiceTest, OverRanksWhoseDevicesExchange) {
   if (GetParam().backend != "cuda-emulated") GTEST_SKIP() << "no devices that exchange";
-  ModelConfig config = *LoadModelConfig(GoldenDir(GetParam().checkpoint));
+  model::ModelConfig config = *model::LoadModelConfig(GoldenDir(GetParam().checkpoint));
   for (const bool whole_experts : {false, true}) {
     config.whole_experts = whole_experts;
     for (const int ranks : {2, 4}) {
-      if (!CheckRanks(config, ranks).ok() || (whole_experts && !config.has_experts())) continue;
+      if (!model::CheckRanks(config, ranks).ok() || (whole_experts && !config.has_experts()))
+        continue;
       TestPipeline pipeline({.model_dir = GoldenDir(GetParam().checkpoint),
                              .backend = GetParam().backend,
                              .ranks = {ranks},
@@ -167,9 +164,9 @@ TEST_P(OneVoiceTest, OverRanksWhoseDevicesExchange) {
 // Rows pass from stage to stage on the devices, some steps' through the host in between.
 TEST_P(OneVoiceTest, OverStagesWhoseDevicesAreLinked) {
   if (GetParam().backend != "cuda-emulated") GTEST_SKIP() << "no devices that link";
-  const ModelConfig config = *LoadModelConfig(GoldenDir(GetParam().checkpoint));
+  const model::ModelConfig config = *model::LoadModelConfig(GoldenDir(GetParam().checkpoint));
   for (const std::vector<int>& ranks : {std::vector<int>{2, 1}, {1, 2}}) {
-    if (!CheckRanks(config, std::max(ranks[0], ranks[1])).ok()) continue;
+    if (!model::CheckRanks(config, std::max(ranks[0], ranks[1])).ok()) continue;
     TestPipeline pipeline({.model_dir = GoldenDir(GetParam().checkpoint),
                            .backend = GetParam().backend,
                            .layers = {1, 1},
@@ -216,7 +213,7 @@ std::vector<Case> CasesOf(const std::string& backend) {
   // The reference backend is slow; its smallest model says as much about the stages around it.
   if (backend == "reference") return {{"narrow-untied-bf16", backend, {{1, 1}}}};
   // So is an emulated GPU, whose own operators these need.
-  if (testing::IsSlow(backend)) {
+  if (IsSlow(backend)) {
     return {{"families/qwen3-moe-bf16", backend, {{1, 1}}},
             {"families/chatglm3-128k-f16", backend, {{1, 1}}}};
   }
@@ -237,7 +234,7 @@ std::vector<Case> CasesOf(const std::string& backend) {
 
 std::vector<Case> Cases() {
   std::vector<Case> cases;
-  for (const std::string& backend : testing::TestedBackends()) {
+  for (const std::string& backend : TestedBackends()) {
     for (const Case& one : CasesOf(backend)) cases.push_back(one);
   }
   return cases;
@@ -255,10 +252,10 @@ TEST(Progress, ShowsWithEveryLargeOperator) {
   TestPipeline pipeline({.model_dir = GoldenDir("families/qwen3-moe-f32"), .backend = "cpu"});
   const uint64_t before = pipeline.progress(0);
   pipeline.Generate({{.prompt = {1, 2, 3}, .max_tokens = 1}}, 0);
-  const ModelConfig& config = pipeline.config();
+  const model::ModelConfig& config = pipeline.config();
   EXPECT_GE(pipeline.progress(0) - before,
             static_cast<uint64_t>(config.num_layers * (4 + config.experts_per_token)));
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::worker

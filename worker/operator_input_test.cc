@@ -6,9 +6,9 @@
 #include <fstream>
 #include <string>
 
-#include "worker/peer_table.h"
+#include "worker/links/peer_table.h"
 
-namespace tutti {
+namespace tutti::worker {
 namespace {
 
 using ::testing::HasSubstr;
@@ -49,4 +49,4 @@ TEST(PeerTable, ReadsFiles) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::worker

@@ -9,18 +9,13 @@
 #include "absl/strings/str_join.h"
 #include "base/random.h"
 #include "kernels/float_formats.h"
+#include "model/checkpoint_testing.h"
 #include "model/partition.h"
-#include "model/test_files.h"
 #include "model/work_space.h"
-#include "worker/testing_pipeline.h"
+#include "worker/pipeline_testing.h"
 
-namespace tutti {
+namespace tutti::worker {
 namespace {
-
-using testing::TestOutput;
-using testing::TestPipeline;
-using testing::TestPipelineOptions;
-using testing::TestRequest;
 
 struct Shape {
   const char* name;
@@ -32,8 +27,8 @@ struct Shape {
   DType dtype;
 };
 
-ModelConfig ConfigOf(const Shape& shape) {
-  ModelConfig config = TinyConfig();
+model::ModelConfig ConfigOf(const Shape& shape) {
+  model::ModelConfig config = model::TinyConfig();
   config.hidden_size = 40;
   config.num_layers = 4;
   config.head_dim = 8;
@@ -48,10 +43,11 @@ ModelConfig ConfigOf(const Shape& shape) {
 }
 
 // Random weights: norms around 1, matrices that keep activations near 1.
-std::string RandomWeights(const std::vector<TensorInfo>& tensors, DType dtype, uint64_t seed) {
+std::string RandomWeights(const std::vector<model::TensorInfo>& tensors, DType dtype,
+                          uint64_t seed) {
   Random random(seed);
   std::string bytes;
-  for (const TensorInfo& tensor : tensors) {
+  for (const model::TensorInfo& tensor : tensors) {
     int64_t count = 1;
     for (const int64_t size : tensor.shape) count *= size;
     const bool norm = tensor.shape.size() == 1;
@@ -97,10 +93,10 @@ class RanksTest : public ::testing::TestWithParam<Shape> {
  protected:
   void SetUp() override {
     config_ = ConfigOf(GetParam());
-    dir_.Write("config.json", ConfigText(config_));
-    const auto tensors = TensorsOf(config_);
+    dir_.Write("config.json", model::ConfigText(config_));
+    const auto tensors = model::TensorsOf(config_);
     dir_.Write("model.safetensors",
-               MakeSafetensorsHeader(tensors) + RandomWeights(tensors, config_.dtype, 3));
+               model::MakeSafetensorsHeader(tensors) + RandomWeights(tensors, config_.dtype, 3));
     requests_ = Requests(config_.vocab_size);
     TestPipeline plain(Options({4}, {1}, 1));
     for (const TestRequest& request : requests_) {
@@ -129,13 +125,13 @@ class RanksTest : public ::testing::TestWithParam<Shape> {
   std::vector<int> RankCounts() const {
     std::vector<int> counts;
     for (const int ranks : {1, 2, 4, 8}) {
-      if (CheckRanks(config_, ranks).ok()) counts.push_back(ranks);
+      if (model::CheckRanks(config_, ranks).ok()) counts.push_back(ranks);
     }
     return counts;
   }
 
   TempDir dir_;
-  ModelConfig config_;
+  model::ModelConfig config_;
   std::vector<TestRequest> requests_;
   std::vector<std::vector<uint32_t>> expected_;
 };
@@ -147,11 +143,13 @@ TEST_P(RanksTest, OneStageOfAnyNumber) {
     ExpectSame(pipeline, 0);
     ExpectSame(pipeline, 5);
     for (int rank = 0; rank < ranks; ++rank) {
-      const StageShare whole = WholeModel(config_);
+      const model::StageShare whole = model::WholeModel(config_);
       const v1::ShardReady& ready = pipeline.ready(0, rank);
-      EXPECT_EQ(ready.weight_bytes(), ComputeShardBytes(config_, whole, ranks, rank).total());
-      EXPECT_EQ(ready.kv_bytes(), 4 * 64 * 16 * ResidentKvBytesPerToken(config_, ranks));
-      EXPECT_EQ(ready.activation_bytes(), WorkSpaceBytes(config_, true, 64, 64, ranks, rank));
+      EXPECT_EQ(ready.weight_bytes(),
+                model::ComputeShardBytes(config_, whole, ranks, rank).total());
+      EXPECT_EQ(ready.kv_bytes(), 4 * 64 * 16 * model::ResidentKvBytesPerToken(config_, ranks));
+      EXPECT_EQ(ready.activation_bytes(),
+                model::WorkSpaceBytes(config_, true, 64, 64, ranks, rank));
     }
   }
 }
@@ -184,7 +182,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, RanksTest,
 
 // At batch 1 a rank sends at most 1.05 times two hidden vectors a layer and doubling.
 TEST(RankBytes, PerTokenStayWithinTheFormula) {
-  ModelConfig config = TinyConfig();
+  model::ModelConfig config = model::TinyConfig();
   config.hidden_size = 1024;
   config.num_heads = 8;
   config.num_kv_heads = 8;
@@ -193,10 +191,10 @@ TEST(RankBytes, PerTokenStayWithinTheFormula) {
   config.num_layers = 28;
   config.vocab_size = 512;
   TempDir dir;
-  dir.Write("config.json", ConfigText(config));
-  const auto tensors = TensorsOf(config);
+  dir.Write("config.json", model::ConfigText(config));
+  const auto tensors = model::TensorsOf(config);
   dir.Write("model.safetensors",
-            MakeSafetensorsHeader(tensors) + RandomWeights(tensors, config.dtype, 3));
+            model::MakeSafetensorsHeader(tensors) + RandomWeights(tensors, config.dtype, 3));
   for (const int ranks : {2, 4, 8}) {
     TestPipeline pipeline({.model_dir = dir.path(),
                            .backend = "cpu",
@@ -218,4 +216,4 @@ TEST(RankBytes, PerTokenStayWithinTheFormula) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::worker

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "worker/limits.h"
 
-namespace tutti {
+namespace tutti::worker {
 namespace {
 
 std::string Name(uint64_t sequence) { return absl::StrCat("sequence ", sequence); }
@@ -223,4 +223,4 @@ absl::Status SequenceTable::AppendBlocks(const Ids& blocks, SequenceState* state
   return absl::OkStatus();
 }
 
-}  // namespace tutti
+}  // namespace tutti::worker

@@ -17,7 +17,7 @@
 #include "base/status.h"
 #include "tutti/v1/peer.pb.h"
 
-namespace tutti {
+namespace tutti::worker {
 
 // How often a token stands in a sequence: what penalties are computed from.
 struct TokenCount {
@@ -87,4 +87,4 @@ class SequenceTable {
 // value.
 absl::Status ValidateSampling(const v1::SequenceSampling& sampling, int32_t vocab_size);
 
-}  // namespace tutti
+}  // namespace tutti::worker

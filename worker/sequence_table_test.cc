@@ -10,7 +10,7 @@
 #include "google/protobuf/text_format.h"
 #include "worker/batch.h"
 
-namespace tutti {
+namespace tutti::worker {
 namespace {
 
 using ::testing::ElementsAre;
@@ -285,4 +285,4 @@ TEST(BuildBatch, LaysRowsOutSequenceBySequence) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::worker

@@ -6,7 +6,7 @@
 #include "model/partition.h"
 #include "worker/limits.h"
 
-namespace tutti {
+namespace tutti::worker {
 namespace {
 
 absl::Status InRange(const char* field, int64_t value, int64_t low, int64_t high) {
@@ -20,10 +20,10 @@ absl::Status InRange(const char* field, int64_t value, int64_t low, int64_t high
 absl::Status ValidateShard(const v1::AssignShard& shard) {
   TUTTI_RETURN_IF_ERROR(InRange("num_stages", shard.num_stages(), 1, kStagesMax));
   TUTTI_RETURN_IF_ERROR(InRange("stage", shard.stage(), 0, shard.num_stages() - 1));
-  TUTTI_RETURN_IF_ERROR(InRange("num_ranks", shard.num_ranks(), 1, kLeaves));
-  if (kLeaves % shard.num_ranks() != 0) {
+  TUTTI_RETURN_IF_ERROR(InRange("num_ranks", shard.num_ranks(), 1, model::kLeaves));
+  if (model::kLeaves % shard.num_ranks() != 0) {
     return absl::InvalidArgumentError(absl::StrCat("assign_shard.num_ranks is ", shard.num_ranks(),
-                                                   ", not a divisor of ", kLeaves));
+                                                   ", not a divisor of ", model::kLeaves));
   }
   TUTTI_RETURN_IF_ERROR(InRange("rank", shard.rank(), 0, shard.num_ranks() - 1));
   TUTTI_RETURN_IF_ERROR(InRange("first_layer", shard.first_layer(), 0, INT32_MAX));
@@ -66,4 +66,4 @@ bool SameContents(const v1::AssignShard& a, const v1::AssignShard& b) {
          a.whole_experts() == b.whole_experts();
 }
 
-}  // namespace tutti
+}  // namespace tutti::worker

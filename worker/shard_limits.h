@@ -4,7 +4,7 @@
 #include "base/status.h"
 #include "tutti/v1/peer.pb.h"
 
-namespace tutti {
+namespace tutti::worker {
 
 // INVALID_ARGUMENT naming the field and its value. What depends on the model (layer ranges, head
 // counts) is checked by the loader, which knows it.
@@ -14,4 +14,4 @@ absl::Status ValidateShard(const v1::AssignShard& shard);
 // serves both.
 bool SameContents(const v1::AssignShard& a, const v1::AssignShard& b);
 
-}  // namespace tutti
+}  // namespace tutti::worker

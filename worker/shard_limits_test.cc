@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace tutti {
+namespace tutti::worker {
 namespace {
 
 using ::testing::HasSubstr;
@@ -69,4 +69,4 @@ TEST(SameContents, LooksAtWhatIsLoadedAndNotAtNeighbours) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::worker

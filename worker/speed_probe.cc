@@ -20,7 +20,7 @@
 #include "spdlog/spdlog.h"
 #include "worker/limits.h"
 
-namespace tutti {
+namespace tutti::worker {
 namespace {
 
 using kernels::Backend;
@@ -189,4 +189,4 @@ absl::StatusOr<MeasuredSpeed> SharedSpeed(
   return speed;
 }
 
-}  // namespace tutti
+}  // namespace tutti::worker

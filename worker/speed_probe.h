@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "kernels/backend.h"
 
-namespace tutti {
+namespace tutti::worker {
 
 struct MeasuredSpeed {
   double read_bytes_per_second = 0;  // of weights, in a product of one row; 0: unknown
@@ -36,4 +36,4 @@ absl::StatusOr<MeasuredSpeed> SharedSpeed(
     const std::string& file, const std::string& key,
     const std::function<absl::StatusOr<MeasuredSpeed>()>& measure);
 
-}  // namespace tutti
+}  // namespace tutti::worker

@@ -14,7 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace tutti {
+namespace tutti::worker {
 namespace {
 
 using ::testing::HasSubstr;
@@ -104,4 +104,4 @@ TEST(SpeedProbeTest, SpeedsAreToldAsTyped) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::worker

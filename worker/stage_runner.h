@@ -13,7 +13,7 @@
 #include "tutti/v1/peer.pb.h"
 #include "worker/batch.h"
 
-namespace tutti {
+namespace tutti::worker {
 
 // Bytes of weights, KV cache and activations a shard holds.
 struct ShardMemory {
@@ -73,4 +73,4 @@ using LoadProgress = std::function<void(int64_t loaded, int64_t total)>;
 using StageRunnerFactory = std::function<absl::StatusOr<std::unique_ptr<StageRunner>>(
     const v1::AssignShard& shard, const LoadProgress& progress)>;
 
-}  // namespace tutti
+}  // namespace tutti::worker

@@ -16,7 +16,7 @@
 #include "worker/shard_limits.h"
 #include "worker/step_sequencer.h"
 
-namespace tutti {
+namespace tutti::worker {
 namespace {
 
 void Count(int64_t bytes, v1::LinkCounters* counters) {
@@ -36,7 +36,7 @@ class StageWorker::Impl {
       : factory_(std::move(factory)), outbox_(outbox), clock_(clock), rows_(rows) {}
 
   void OnCoordinatorFrame(v1::Frame frame);
-  void OnActivationFrame(v1::Frame frame, Payload payload);
+  void OnActivationFrame(v1::Frame frame, transport::Payload payload);
   bool RunOneStep(const ProgressCallback& progress);
   void OnCoordinatorLost();
   StageRunner::LinkMemory link_memory() const {
@@ -52,15 +52,15 @@ class StageWorker::Impl {
  private:
   struct EarlyFrame {
     v1::Frame frame;
-    Payload payload;
+    transport::Payload payload;
   };
 
   void Assign(Epoch epoch, v1::AssignShard shard);
   absl::Status Load(const v1::AssignShard& shard);
   void StartServing();
   void ForgetEpoch();
-  void TakeActivation(const v1::Frame& frame, const Payload& payload);
-  void KeepEarly(v1::Frame frame, Payload payload);
+  void TakeActivation(const v1::Frame& frame, const transport::Payload& payload);
+  void KeepEarly(v1::Frame frame, transport::Payload payload);
   void ReplayEarly();
   absl::Status RunStep(ReadyStep ready, const ProgressCallback& progress);
   // Where a step's rows come from and go to.
@@ -142,7 +142,7 @@ void StageWorker::Impl::OnCoordinatorFrame(v1::Frame frame) {
   }
 }
 
-void StageWorker::Impl::OnActivationFrame(v1::Frame frame, Payload payload) {
+void StageWorker::Impl::OnActivationFrame(v1::Frame frame, transport::Payload payload) {
   const Epoch epoch(frame.epoch());
   if (epoch > newest_epoch_) return KeepEarly(std::move(frame), std::move(payload));
   if (epoch_ == Epoch() || epoch != epoch_) {
@@ -152,14 +152,14 @@ void StageWorker::Impl::OnActivationFrame(v1::Frame frame, Payload payload) {
   TakeActivation(frame, payload);
 }
 
-void StageWorker::Impl::TakeActivation(const v1::Frame& frame, const Payload& payload) {
+void StageWorker::Impl::TakeActivation(const v1::Frame& frame, const transport::Payload& payload) {
   if (!status_.ok()) return;
   if (!frame.has_activation()) {
     return Fail(absl::InvalidArgumentError(
         absl::StrCat("frame kind ", static_cast<int>(frame.body_case()), " came ", PreviousName(),
                      " where only activations come")));
   }
-  Count(EncodedFrameBytes(frame, payload.size()), &activation_in_);
+  Count(transport::EncodedFrameBytes(frame, payload.size()), &activation_in_);
   const v1::Activation& chunk = frame.activation();
   absl::Status status = sequencer_->OnActivation(chunk, payload, clock_->Now());
   if (status.ok() && chunk.on_device()) {
@@ -172,8 +172,8 @@ void StageWorker::Impl::TakeActivation(const v1::Frame& frame, const Payload& pa
   if (!status.ok()) Fail(Annotate(status, PreviousName()));
 }
 
-void StageWorker::Impl::KeepEarly(v1::Frame frame, Payload payload) {
-  const int64_t bytes = EncodedFrameBytes(frame, payload.size());
+void StageWorker::Impl::KeepEarly(v1::Frame frame, transport::Payload payload) {
+  const int64_t bytes = transport::EncodedFrameBytes(frame, payload.size());
   if (static_cast<int64_t>(early_.size()) >= kEarlyActivationFramesMax ||
       early_bytes_ + bytes > kEarlyActivationBytesMax) {
     early_lost_ = std::max(early_lost_, Epoch(frame.epoch()));
@@ -373,25 +373,26 @@ absl::Status StageWorker::Impl::SendOnDevice(int64_t bytes) {
   v1::Frame frame = NewActivation(0, batch_.rows);
   frame.mutable_activation()->set_on_device(true);
   frame.mutable_activation()->mutable_faults()->Add(faults_.begin(), faults_.end());
-  Count(EncodedFrameBytes(frame, 0) + bytes, &activation_out_);
-  outbox_->ToNextStage(std::move(frame), Payload());
+  Count(transport::EncodedFrameBytes(frame, 0) + bytes, &activation_out_);
+  outbox_->ToNextStage(std::move(frame), transport::Payload());
   return absl::OkStatus();
 }
 
 void StageWorker::Impl::SendActivation(const std::shared_ptr<ActivationBuffer>& buffer) {
   const int32_t rows = batch_.rows;
   const int64_t row_bytes = runner_->activation_row_bytes();
-  const auto chunk_rows = static_cast<int32_t>(kPayloadChunkBytes / row_bytes);
+  const auto chunk_rows = static_cast<int32_t>(transport::kPayloadChunkBytes / row_bytes);
   for (int32_t first = 0; first < rows; first += chunk_rows) {
     const int32_t count = std::min(chunk_rows, rows - first);
     const std::span<const std::byte> bytes =
         buffer->bytes.subspan(first * row_bytes, count * row_bytes);
     v1::Frame frame = NewActivation(first, count);
     v1::Activation* chunk = frame.mutable_activation();
-    chunk->set_checksum(Crc32c(bytes));
+    chunk->set_checksum(transport::Crc32c(bytes));
     if (first + count == rows) chunk->mutable_faults()->Add(faults_.begin(), faults_.end());
-    Count(EncodedFrameBytes(frame, static_cast<int64_t>(bytes.size())), &activation_out_);
-    outbox_->ToNextStage(std::move(frame), Payload{.chunks = {bytes}, .owner = buffer});
+    Count(transport::EncodedFrameBytes(frame, static_cast<int64_t>(bytes.size())),
+          &activation_out_);
+    outbox_->ToNextStage(std::move(frame), transport::Payload{.chunks = {bytes}, .owner = buffer});
   }
 }
 
@@ -472,7 +473,7 @@ StageWorker::~StageWorker() = default;
 void StageWorker::OnCoordinatorFrame(v1::Frame frame) {
   impl_->OnCoordinatorFrame(std::move(frame));
 }
-void StageWorker::OnActivationFrame(v1::Frame frame, Payload payload) {
+void StageWorker::OnActivationFrame(v1::Frame frame, transport::Payload payload) {
   impl_->OnActivationFrame(std::move(frame), std::move(payload));
 }
 bool StageWorker::RunOneStep(const ProgressCallback& progress) {
@@ -486,4 +487,4 @@ StageRunner::LinkMemory StageWorker::link_memory() const { return impl_->link_me
 uint64_t StageWorker::stale_frames() const { return impl_->stale_frames_; }
 uint64_t StageWorker::progress_count() const { return impl_->progress_count_; }
 
-}  // namespace tutti
+}  // namespace tutti::worker

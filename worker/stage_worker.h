@@ -15,10 +15,10 @@
 #include "base/status.h"
 #include "transport/link.h"
 #include "tutti/v1/peer.pb.h"
-#include "worker/row_port.h"
+#include "worker/device_links/row_port.h"
 #include "worker/stage_runner.h"
 
-namespace tutti {
+namespace tutti::worker {
 
 // Where a StageWorker's frames go.
 class StageOutbox {
@@ -27,7 +27,7 @@ class StageOutbox {
   virtual void ToCoordinator(v1::Frame frame) = 0;
   // To the next stage of the epoch in frame.epoch. The link is made by the shell (or the simulator)
   // when a shard is assigned; frames sent before it is up are queued there in order.
-  virtual void ToNextStage(v1::Frame frame, Payload payload) = 0;
+  virtual void ToNextStage(v1::Frame frame, transport::Payload payload) = 0;
 };
 
 class StageWorker {
@@ -47,7 +47,7 @@ class StageWorker {
   // Takes an activation chunk from the previous stage. Stale epochs are dropped and counted; sizes
   // and checksum are verified. An early one (the epoch is newer than ours) is kept, within limits,
   // until assign_shard names that epoch.
-  void OnActivationFrame(v1::Frame frame, Payload payload);
+  void OnActivationFrame(v1::Frame frame, transport::Payload payload);
 
   // Runs the next step if its plan and its activation are here. False: nothing is ready.
   bool RunOneStep(const ProgressCallback& progress);
@@ -73,4 +73,4 @@ class StageWorker {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::worker

@@ -10,26 +10,23 @@
 
 #include "transport/crc32c.h"
 #include "worker/limits.h"
-#include "worker/testing_runner.h"
+#include "worker/runner_testing.h"
 
-namespace tutti {
+namespace tutti::worker {
 namespace {
 
-using testing::AssignFrame;
-using testing::CountingRunner;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::PlanFrame;
 
 struct Sent {
   v1::Frame frame;
-  Payload payload;
+  transport::Payload payload;
 };
 
 class RecordingOutbox : public StageOutbox {
  public:
   void ToCoordinator(v1::Frame frame) override { to_coordinator.push_back(std::move(frame)); }
-  void ToNextStage(v1::Frame frame, Payload payload) override {
+  void ToNextStage(v1::Frame frame, transport::Payload payload) override {
     to_next.push_back({std::move(frame), std::move(payload)});
   }
   v1::Frame Take() {
@@ -347,4 +344,4 @@ TEST_F(StageWorkerTest, ANewCoordinatorCountsEpochsFromTheStart) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::worker

@@ -2,15 +2,15 @@
 
 #include "model/rotary.h"
 
-namespace tutti {
+namespace tutti::worker {
 
-StepRotary::StepRotary(const ModelConfig& config)
+StepRotary::StepRotary(const model::ModelConfig& config)
     : rope_(config.rope), head_dim_(config.head_dim), logn_length_(config.logn_length) {}
 
 void StepRotary::Prepare(const Batch& batch) {
   runs_.clear();
   for (size_t s = 0; s < batch.prompt_tokens.size(); ++s) {
-    const auto* frequencies = &Frequencies(RopeVariant(rope_, batch.prompt_tokens[s]));
+    const auto* frequencies = &Frequencies(model::RopeVariant(rope_, batch.prompt_tokens[s]));
     const int64_t rows = batch.row_begin[s + 1] - batch.row_begin[s];
     if (!runs_.empty() && runs_.back().inverse_frequency == frequencies) {
       runs_.back().rows += rows;
@@ -22,7 +22,7 @@ void StepRotary::Prepare(const Batch& batch) {
   if (logn_length_ == 0) return;
   bool any = false;
   for (const int32_t position : batch.positions) {
-    query_scale_.push_back(LognScale(logn_length_, position));
+    query_scale_.push_back(model::LognScale(logn_length_, position));
     any = any || query_scale_.back() != 1;
   }
   if (!any) query_scale_.clear();
@@ -30,8 +30,8 @@ void StepRotary::Prepare(const Batch& batch) {
 
 const std::vector<float>& StepRotary::Frequencies(int64_t variant) {
   const auto [at, added] = frequencies_.try_emplace(variant);
-  if (added) at->second = RopeFrequencies(rope_, head_dim_, variant);
+  if (added) at->second = model::RopeFrequencies(rope_, head_dim_, variant);
   return at->second;
 }
 
-}  // namespace tutti
+}  // namespace tutti::worker

@@ -12,7 +12,7 @@
 #include "model/model_config.h"
 #include "worker/batch.h"
 
-namespace tutti {
+namespace tutti::worker {
 
 class StepRotary {
  public:
@@ -23,7 +23,7 @@ class StepRotary {
     const std::vector<float>* inverse_frequency = nullptr;  // [head_dim / 2]
   };
 
-  explicit StepRotary(const ModelConfig& config);
+  explicit StepRotary(const model::ModelConfig& config);
 
   // A sequence's frequencies are a function of its prompt's length, for its prompt and for all that
   // follows; see model/rotary.h.
@@ -37,7 +37,7 @@ class StepRotary {
  private:
   const std::vector<float>& Frequencies(int64_t variant);
 
-  const RopeConfig rope_;
+  const model::RopeConfig rope_;
   const int64_t head_dim_;
   const int64_t logn_length_;
   // By variant: one for each doubling of the prompt, so at most some twenty. Never moves.
@@ -46,4 +46,4 @@ class StepRotary {
   std::vector<float> query_scale_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::worker

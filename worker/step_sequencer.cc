@@ -8,7 +8,7 @@
 #include "transport/crc32c.h"
 #include "worker/limits.h"
 
-namespace tutti {
+namespace tutti::worker {
 
 StepSequencer::StepSequencer(const Options& options)
     : options_(options),
@@ -30,8 +30,8 @@ absl::Status StepSequencer::OnPlan(v1::StepPlan plan, Instant now) {
   return absl::OkStatus();
 }
 
-absl::Status StepSequencer::OnActivation(const v1::Activation& chunk, const Payload& payload,
-                                         Instant now) {
+absl::Status StepSequencer::OnActivation(const v1::Activation& chunk,
+                                         const transport::Payload& payload, Instant now) {
   if (!options_.takes_activations) {
     return absl::FailedPreconditionError(
         absl::StrCat("activation of step ", chunk.step(), " came to the first stage"));
@@ -48,7 +48,7 @@ absl::Status StepSequencer::OnActivation(const v1::Activation& chunk, const Payl
   return absl::OkStatus();
 }
 
-absl::Status StepSequencer::Copy(const v1::Activation& chunk, const Payload& payload) {
+absl::Status StepSequencer::Copy(const v1::Activation& chunk, const transport::Payload& payload) {
   std::byte* const begin =
       activations_.back().buffer->bytes.data() + chunk.first_row() * options_.activation_row_bytes;
   std::byte* to = begin;
@@ -57,7 +57,7 @@ absl::Status StepSequencer::Copy(const v1::Activation& chunk, const Payload& pay
     to += part.size();
   }
   // Of the copy: what will be computed with is what was checked.
-  const uint32_t checksum = Crc32c(std::span<const std::byte>(begin, to));
+  const uint32_t checksum = transport::Crc32c(std::span<const std::byte>(begin, to));
   if (checksum != chunk.checksum()) {
     return absl::DataLossError(absl::StrCat("activation of step ", chunk.step(), " from row ",
                                             chunk.first_row(), ": checksum is ", checksum,
@@ -173,4 +173,4 @@ absl::Status StepSequencer::Next(std::optional<ReadyStep>* ready) {
   return absl::OkStatus();
 }
 
-}  // namespace tutti
+}  // namespace tutti::worker

@@ -17,7 +17,7 @@
 #include "tutti/v1/peer.pb.h"
 #include "worker/buffer_pool.h"
 
-namespace tutti {
+namespace tutti::worker {
 
 struct ReadyStep {
   v1::StepPlan plan;
@@ -46,7 +46,8 @@ class StepSequencer {
   // let go; rows that come on the device are one chunk without bytes. Errors: INVALID_ARGUMENT for
   // sizes, FAILED_PRECONDITION for order, DATA_LOSS for a wrong checksum. After an error of any
   // method the sequencer must not be used again.
-  absl::Status OnActivation(const v1::Activation& chunk, const Payload& payload, Instant now);
+  absl::Status OnActivation(const v1::Activation& chunk, const transport::Payload& payload,
+                            Instant now);
 
   // Releases the next step into *ready, or leaves it empty when none may run.
   // FAILED_PRECONDITION when the plan and the activation at the front contradict each other.
@@ -67,7 +68,7 @@ class StepSequencer {
   };
 
   absl::Status Begin(const v1::Activation& chunk);
-  absl::Status Copy(const v1::Activation& chunk, const Payload& payload);
+  absl::Status Copy(const v1::Activation& chunk, const transport::Payload& payload);
   absl::Status CheckChunk(const v1::Activation& chunk, int64_t payload_bytes) const;
 
   const Options options_;
@@ -79,4 +80,4 @@ class StepSequencer {
   uint64_t last_released_ = 0;
 };
 
-}  // namespace tutti
+}  // namespace tutti::worker

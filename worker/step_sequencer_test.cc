@@ -8,7 +8,7 @@
 
 #include "transport/crc32c.h"
 
-namespace tutti {
+namespace tutti::worker {
 namespace {
 
 using ::testing::HasSubstr;
@@ -33,7 +33,7 @@ v1::StepPlan Plan(uint64_t step, int32_t rows) {
 struct Chunk {
   v1::Activation message;
   std::vector<std::byte> bytes;
-  Payload payload;
+  transport::Payload payload;
 
   Chunk(uint64_t step, int32_t first, int32_t rows, int32_t total, int value)
       : bytes(rows > 0 ? rows * kRowBytes : 0, std::byte(value)) {
@@ -42,7 +42,7 @@ struct Chunk {
     message.set_rows(rows);
     message.set_total_rows(total);
     message.set_row_bytes(kRowBytes);
-    message.set_checksum(Crc32c(bytes));
+    message.set_checksum(transport::Crc32c(bytes));
     const std::span<const std::byte> all(bytes);
     payload.chunks = {all.first(all.size() / 3), all.subspan(all.size() / 3)};
   }
@@ -259,4 +259,4 @@ TEST_F(StepSequencerTest, ASkippedActivationIsFound) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::worker

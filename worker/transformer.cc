@@ -14,7 +14,7 @@
 #include "model/work_space.h"
 #include "worker/limits.h"
 
-namespace tutti {
+namespace tutti::worker {
 
 using kernels::AttentionBatch;
 using kernels::KvLayer;
@@ -25,7 +25,7 @@ using kernels::TensorView;
 namespace {
 
 // What YaRN multiplies queries and keys by, it multiplies scores by twice.
-float AttentionScale(const ModelConfig& config) {
+float AttentionScale(const model::ModelConfig& config) {
   const double magnitude = config.rope.attention_factor;
   return static_cast<float>(magnitude * magnitude /
                             std::sqrt(static_cast<double>(config.head_dim)));
@@ -39,7 +39,7 @@ void Tell(const ProgressCallback& progress) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(const ModelConfig& config,
+absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(const model::ModelConfig& config,
                                                                  const Options& options,
                                                                  kernels::Backend* backend,
                                                                  ShardWeights weights) {
@@ -49,8 +49,8 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(const ModelConf
                          KvStore::Create(backend, options.kv, options.share.num_layers));
   TUTTI_RETURN_IF_ERROR(transformer->AllocateScratch());
   TUTTI_RETURN_IF_ERROR(transformer->AllocateSlots());
-  auto held = backend->Reserve(StepBoundsOf(config, options.share, options.place.ranks,
-                                            options.place.rank, options.step_sizes()));
+  auto held = backend->Reserve(model::StepBoundsOf(config, options.share, options.place.ranks,
+                                                   options.place.rank, options.step_sizes()));
   if (!held.ok()) return Annotate(held.status(), "work space of the operators");
   transformer->operator_bytes_ += *held;
   if (options.share.has_head) {
@@ -60,7 +60,7 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(const ModelConf
   return transformer;
 }
 
-Transformer::Transformer(const ModelConfig& config, const Options& options,
+Transformer::Transformer(const model::ModelConfig& config, const Options& options,
                          kernels::Backend* backend, ShardWeights weights)
     : config_(config),
       options_(options),
@@ -68,7 +68,7 @@ Transformer::Transformer(const ModelConfig& config, const Options& options,
       plain_joined_(backend),
       joined_(kernels::JoinedOperators::Of(backend, &plain_joined_)),
       weights_(std::move(weights)),
-      widths_(WidthsOfRank(config, options.place.ranks, options.place.rank)),
+      widths_(model::WidthsOfRank(config, options.place.ranks, options.place.rank)),
       attention_scale_(AttentionScale(config)),
       rotary_(config) {}
 
@@ -110,11 +110,11 @@ absl::Status Transformer::AllocateScratch() {
     TUTTI_ASSIGN_OR_RETURN(scratch_.gathered, allocate(rows, config_.hidden_size));
     if (own_products) {
       TUTTI_ASSIGN_OR_RETURN(scratch_.results,
-                             allocate(ExpertRows(config_, rows), config_.hidden_size));
+                             allocate(model::ExpertRows(config_, rows), config_.hidden_size));
     }
   }
   if (!options_.share.has_head) return absl::OkStatus();
-  const int64_t slice = std::min({kWorkSpaceLogitRows, options_.max_sequences, rows});
+  const int64_t slice = std::min({model::kWorkSpaceLogitRows, options_.max_sequences, rows});
   TUTTI_ASSIGN_OR_RETURN(scratch_.logit_input, allocate(slice, config_.hidden_size));
   TUTTI_ASSIGN_OR_RETURN(scratch_.logits, allocate(slice, widths_.vocab));
   return absl::OkStatus();
@@ -146,7 +146,7 @@ StageRunner::LinkMemory Transformer::link_memory() const {
 }
 
 int64_t Transformer::ExchangeBytes() const {
-  return CollectiveBufferBytes(config_, options_.share.has_head, options_.max_batch_tokens);
+  return model::CollectiveBufferBytes(config_, options_.share.has_head, options_.max_batch_tokens);
 }
 
 Sampler::Options Transformer::SamplerOptions() const {
@@ -164,7 +164,7 @@ ShardMemory Transformer::memory() const {
   if (sampler_ != nullptr) memory.activation_bytes += sampler_->bytes();
   // What ranks exchange through is the host's.
   if (options_.place.ranks > 1 && backend_->device() == kernels::Device()) {
-    memory.activation_bytes += CollectiveBuffers(options_.place.ranks) * ExchangeBytes();
+    memory.activation_bytes += model::CollectiveBuffers(options_.place.ranks) * ExchangeBytes();
   }
   return memory;
 }
@@ -285,14 +285,14 @@ absl::Status Transformer::Embed(const Batch& batch, TensorView residual) {
   const int64_t row_bytes = config_.hidden_size * DTypeBytes(config_.dtype);
   TUTTI_ASSIGN_OR_RETURN(const std::span<std::byte> rows,
                          options_.collective->Acquire(batch.rows * row_bytes));
-  const Range own = VocabularyOfRank(config_, ranks, rank);
+  const model::Range own = model::VocabularyOfRank(config_, ranks, rank);
   own_ids_.clear();
   for (const TokenId id : batch.tokens) {
     if (id >= own.begin && id < own.end) own_ids_.push_back(static_cast<int32_t>(id - own.begin));
   }
   embed_begin_.assign(1, 0);
   for (int r = 0; r < ranks; ++r) {
-    const Range range = VocabularyOfRank(config_, ranks, r);
+    const model::Range range = model::VocabularyOfRank(config_, ranks, r);
     const int64_t count = std::count_if(batch.tokens.begin(), batch.tokens.end(), [&](TokenId id) {
       return id >= range.begin && id < range.end;
     });
@@ -309,7 +309,7 @@ absl::Status Transformer::Embed(const Batch& batch, TensorView residual) {
   std::vector<int64_t> next = embed_begin_;
   for (int64_t r = 0; r < batch.rows; ++r) {
     int owner = 0;
-    while (batch.tokens[r] >= VocabularyOfRank(config_, ranks, owner).end) ++owner;
+    while (batch.tokens[r] >= model::VocabularyOfRank(config_, ranks, owner).end) ++owner;
     backend_->Convert(row(next[owner], 1), residual.Rows(r, 1));
     next[owner] += row_bytes;
   }
@@ -421,7 +421,7 @@ absl::Status Transformer::Experts(int64_t layer, int64_t rows, const ProgressCal
 
   // Rows of one expert stand together: each of its weights is read once.
   TUTTI_ASSIGN_OR_RETURN(TensorView results, MemoryForResults());
-  const Range own = ExpertsOfRank(config_, options_.place.ranks, options_.place.rank);
+  const model::Range own = model::ExpertsOfRank(config_, options_.place.ranks, options_.place.rank);
   for (int64_t e = own.begin; e < own.end; ++e) {
     const auto tokens = routing_.TokensOf(e);
     if (tokens.empty()) continue;
@@ -467,7 +467,7 @@ absl::StatusOr<TensorView> Transformer::ExchangeResults(TensorView results) {
   kernels::Collective& collective = *options_.collective;
   gather_begin_.clear();
   for (int r = 0; r < ranks; ++r) {
-    gather_begin_.push_back(routing_.FirstOf(ExpertsOfRank(config_, ranks, r).begin));
+    gather_begin_.push_back(routing_.FirstOf(model::ExpertsOfRank(config_, ranks, r).begin));
   }
   gather_begin_.push_back(results.rows);
   if (collective.on_device()) {
@@ -479,7 +479,7 @@ absl::StatusOr<TensorView> Transformer::ExchangeResults(TensorView results) {
   TensorView all = results;
   if (!on_host) {
     TUTTI_ASSIGN_OR_RETURN(all, AcquireRows(results.rows));
-    const Range own = ExpertsOfRank(config_, ranks, rank);
+    const model::Range own = model::ExpertsOfRank(config_, ranks, rank);
     const int64_t first = routing_.FirstOf(own.begin);
     const int64_t made = routing_.FirstOf(own.end) - first;
     backend_->Convert(results.Rows(first, made), all.Rows(first, made));
@@ -585,8 +585,8 @@ namespace {
 // The coordinator plans within what we offered; this is for one that does not.
 absl::Status CheckMemory(const ModelSource& model, const Transformer::Options& options) {
   const int64_t weights =
-      ComputeShardBytes(model.config, options.share, options.place.ranks, options.place.rank,
-                        PackingOf(model.backend->device().kind))
+      model::ComputeShardBytes(model.config, options.share, options.place.ranks, options.place.rank,
+                               model::PackingOf(model.backend->device().kind))
           .total();
   const int64_t kv = model.backend->KvLayerBytes(options.kv) * options.share.num_layers;
   if (model.memory_bytes == 0 || weights + kv <= model.memory_bytes) return absl::OkStatus();
@@ -596,7 +596,7 @@ absl::Status CheckMemory(const ModelSource& model, const Transformer::Options& o
 }
 
 // A backend may lack the operators that only some families need.
-absl::Status CheckOperators(const ModelConfig& config, kernels::Backend* backend) {
+absl::Status CheckOperators(const model::ModelConfig& config, kernels::Backend* backend) {
   if (backend->family_operators() != nullptr) return absl::OkStatus();
   if (!config.has_experts() && config.logn_length == 0) return absl::OkStatus();
   return absl::UnimplementedError(absl::StrCat(
@@ -608,7 +608,7 @@ absl::StatusOr<std::unique_ptr<StageRunner>> LoadShard(ModelSource model,
                                                        const v1::AssignShard& shard,
                                                        const LoadProgress& progress) {
   model.config.whole_experts = shard.whole_experts();
-  TUTTI_RETURN_IF_ERROR(CheckRanks(model.config, shard.num_ranks()));
+  TUTTI_RETURN_IF_ERROR(model::CheckRanks(model.config, shard.num_ranks()));
   if (shard.num_ranks() > 1 && model.collective == nullptr) {
     return absl::FailedPreconditionError(
         absl::StrCat("a stage of ", shard.num_ranks(), " ranks, but no way to the others"));
@@ -627,14 +627,14 @@ absl::StatusOr<std::unique_ptr<StageRunner>> LoadShard(ModelSource model,
       .kv = {.dtype = model.config.dtype,
              .block_size = shard.block_size(),
              .num_blocks = shard.num_blocks(),
-             .kv_heads = KvHeadsPerRank(model.config, shard.num_ranks()),
+             .kv_heads = model::KvHeadsPerRank(model.config, shard.num_ranks()),
              .head_dim = model.config.head_dim},
       .max_batch_tokens = shard.max_batch_tokens(),
       .max_sequences = shard.max_sequences(),
       .max_model_len = shard.max_model_len(),
       .collective = model.collective};
   TUTTI_RETURN_IF_ERROR(CheckOperators(model.config, model.backend));
-  TUTTI_RETURN_IF_ERROR(CheckStageShare(model.config, options.share));
+  TUTTI_RETURN_IF_ERROR(model::CheckStageShare(model.config, options.share));
   TUTTI_RETURN_IF_ERROR(model.backend->CheckKvSupport(options.kv));
   TUTTI_RETURN_IF_ERROR(CheckMemory(model, options));
   TUTTI_ASSIGN_OR_RETURN(ShardWeights weights, LoadWeights(model.dir, model.config, options.share,
@@ -650,4 +650,4 @@ StageRunnerFactory MakeTransformerFactory(ModelSource model) {
   };
 }
 
-}  // namespace tutti
+}  // namespace tutti::worker

@@ -23,17 +23,17 @@
 #include "worker/expert_routing.h"
 #include "worker/kv_store.h"
 #include "worker/numeric_faults.h"
-#include "worker/sampler.h"
+#include "worker/sampling/sampler.h"
 #include "worker/stage_runner.h"
 #include "worker/step_rotary.h"
 #include "worker/weights.h"
 
-namespace tutti {
+namespace tutti::worker {
 
 // Where a shard's runner comes from.
 struct ModelSource {
-  std::string dir;     // the checkpoint
-  ModelConfig config;  // of that checkpoint
+  std::string dir;            // the checkpoint
+  model::ModelConfig config;  // of that checkpoint
   kernels::Backend* backend = nullptr;
   int64_t memory_bytes = 0;  // for weights and KV cache of a shard at most; 0: whatever there is
   // To the other ranks of the stage. Null: shards of one rank only.
@@ -50,7 +50,7 @@ StageRunnerFactory MakeTransformerFactory(ModelSource model);
 class Transformer : public StageRunner {
  public:
   struct Options {
-    StageShare share;
+    model::StageShare share;
     RankPlace place;
     kernels::KvShape kv;  // of the rank's own heads
     int64_t max_batch_tokens = 0;
@@ -58,7 +58,7 @@ class Transformer : public StageRunner {
     int64_t max_model_len = 0;
     kernels::Collective* collective = nullptr;  // null for one rank
 
-    StepSizes step_sizes() const {
+    model::StepSizes step_sizes() const {
       return {.max_batch_tokens = max_batch_tokens,
               .max_sequences = max_sequences,
               .max_model_len = max_model_len,
@@ -66,7 +66,7 @@ class Transformer : public StageRunner {
     }
   };
 
-  static absl::StatusOr<std::unique_ptr<Transformer>> Create(const ModelConfig& config,
+  static absl::StatusOr<std::unique_ptr<Transformer>> Create(const model::ModelConfig& config,
                                                              const Options& options,
                                                              kernels::Backend* backend,
                                                              ShardWeights weights);
@@ -107,7 +107,7 @@ class Transformer : public StageRunner {
     kernels::TensorView logits;       // [slice, vocab]
   };
 
-  Transformer(const ModelConfig& config, const Options& options, kernels::Backend* backend,
+  Transformer(const model::ModelConfig& config, const Options& options, kernels::Backend* backend,
               ShardWeights weights);
   absl::Status AllocateScratch();
   absl::Status AllocateSlots();
@@ -149,19 +149,19 @@ class Transformer : public StageRunner {
   // Their first elements, from device memory once the device is through.
   std::span<const float> FirstsOf(kernels::TensorView rows);
 
-  const ModelConfig config_;
+  const model::ModelConfig config_;
   const Options options_;
   kernels::Backend* const backend_;
   kernels::JoinedOperators plain_joined_;
   kernels::JoinedOperators* const joined_;  // the backend's, or those
   const ShardWeights weights_;
-  const RankWidths widths_;
+  const model::RankWidths widths_;
   const float attention_scale_;
 
   KvStore kv_;
   std::vector<std::unique_ptr<kernels::DeviceBuffer>> buffers_;
   std::span<std::byte> slots_in_, slots_out_;  // on a GPU, for its device links
-  int64_t operator_bytes_ = 0;  // what the backend holds for its operators
+  int64_t operator_bytes_ = 0;                 // what the backend holds for its operators
   Scratch scratch_;
   StepRotary rotary_;
   ExpertRouting routing_;
@@ -175,4 +175,4 @@ class Transformer : public StageRunner {
   std::vector<int64_t> gather_begin_;  // where the ranks' experts' results begin
 };
 
-}  // namespace tutti
+}  // namespace tutti::worker

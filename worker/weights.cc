@@ -12,7 +12,7 @@
 #include "model/partition.h"
 #include "model/rotary.h"
 
-namespace tutti {
+namespace tutti::worker {
 namespace {
 
 using kernels::TensorView;
@@ -20,7 +20,7 @@ using kernels::Weight;
 
 // One product: matrices that become one packed weight.
 struct Matrix {
-  std::vector<ShardTensor> parts;
+  std::vector<model::ShardTensor> parts;
   std::vector<int64_t> leaf_begin;
   bool widen = false;                         // to f32
   std::shared_ptr<Weight>* shared = nullptr;  // where it goes: one of the two
@@ -30,15 +30,15 @@ struct Matrix {
 
 // Vectors that become one view, widened to f32.
 struct Vector {
-  std::vector<ShardTensor> parts;
+  std::vector<model::ShardTensor> parts;
   TensorView* view = nullptr;
   int64_t size = 0;
 };
 
 class Loader {
  public:
-  Loader(const ModelConfig& config, const StageShare& share, kernels::Backend* backend,
-         const LoadProgress& progress, RankPlace place)
+  Loader(const model::ModelConfig& config, const model::StageShare& share,
+         kernels::Backend* backend, const LoadProgress& progress, RankPlace place)
       : config_(config), share_(share), place_(place), backend_(backend), progress_(progress) {}
 
   absl::StatusOr<ShardWeights> Load(const std::string& dir) {
@@ -60,61 +60,65 @@ class Loader {
   void List() {
     weights_.layers.resize(share_.num_layers);
     if (share_.has_embedding) {
-      AddMatrix({Spec(Role::kEmbedding)}, {}).shared = &weights_.embedding;
+      AddMatrix({Spec(model::Role::kEmbedding)}, {}).shared = &weights_.embedding;
     }
     for (int64_t i = 0; i < share_.num_layers; ++i) {
       ListLayer(share_.first_layer + i, &weights_.layers[i]);
     }
     if (!share_.has_head) return;
-    AddVector({Spec(Role::kFinalNorm)}, &weights_.final_norm);
-    if (!tied_here()) AddMatrix({Spec(Role::kHead)}, {}).shared = &weights_.head;
+    AddVector({Spec(model::Role::kFinalNorm)}, &weights_.final_norm);
+    if (!tied_here()) AddMatrix({Spec(model::Role::kHead)}, {}).shared = &weights_.head;
   }
 
   void ListLayer(int64_t layer, LayerWeights* to) {
-    const auto spec = [&](Role role) { return Spec(role, layer); };
-    const auto leaves = [&](Role role) {
-      return LeafBeginsOfRank(config_, role, place_.ranks, place_.rank);
+    const auto spec = [&](model::Role role) { return Spec(role, layer); };
+    const auto leaves = [&](model::Role role) {
+      return model::LeafBeginsOfRank(config_, role, place_.ranks, place_.rank);
     };
-    AddVector({spec(Role::kInputNorm)}, &to->input_norm);
-    AddMatrix({spec(Role::kQuery), spec(Role::kKey), spec(Role::kValue)}, {}).owned = &to->qkv;
+    AddVector({spec(model::Role::kInputNorm)}, &to->input_norm);
+    AddMatrix({spec(model::Role::kQuery), spec(model::Role::kKey), spec(model::Role::kValue)}, {})
+        .owned = &to->qkv;
     if (config_.attention_bias) {
-      AddVector({spec(Role::kQueryBias), spec(Role::kKeyBias), spec(Role::kValueBias)},
+      AddVector({spec(model::Role::kQueryBias), spec(model::Role::kKeyBias),
+                 spec(model::Role::kValueBias)},
                 &to->qkv_bias);
     }
     if (config_.qk_norm) {
-      AddVector({spec(Role::kQueryNorm)}, &to->query_norm);
-      AddVector({spec(Role::kKeyNorm)}, &to->key_norm);
+      AddVector({spec(model::Role::kQueryNorm)}, &to->query_norm);
+      AddVector({spec(model::Role::kKeyNorm)}, &to->key_norm);
     }
-    AddMatrix({spec(Role::kAttentionOutput)}, leaves(Role::kAttentionOutput)).owned =
+    AddMatrix({spec(model::Role::kAttentionOutput)}, leaves(model::Role::kAttentionOutput)).owned =
         &to->attention_output;
-    AddVector({spec(Role::kPostAttentionNorm)}, &to->post_attention_norm);
+    AddVector({spec(model::Role::kPostAttentionNorm)}, &to->post_attention_norm);
     if (config_.has_experts()) return ListExperts(layer, to);
-    AddMatrix({spec(Role::kGate), spec(Role::kUp)}, {}).owned = &to->gate_up;
-    AddMatrix({spec(Role::kDown)}, leaves(Role::kDown)).owned = &to->down;
+    AddMatrix({spec(model::Role::kGate), spec(model::Role::kUp)}, {}).owned = &to->gate_up;
+    AddMatrix({spec(model::Role::kDown)}, leaves(model::Role::kDown)).owned = &to->down;
   }
 
   void ListExperts(int64_t layer, LayerWeights* to) {
-    Matrix& router = AddMatrix({Spec(Role::kRouter, layer)}, {});
+    Matrix& router = AddMatrix({Spec(model::Role::kRouter, layer)}, {});
     router.widen = true;
     router.owned = &to->router;
-    const auto leaves = LeafBeginsOfRank(config_, Role::kExpertDown, place_.ranks, place_.rank);
+    const auto leaves =
+        model::LeafBeginsOfRank(config_, model::Role::kExpertDown, place_.ranks, place_.rank);
     to->experts.resize(config_.num_experts);
-    const Range own = ExpertsOfRank(config_, place_.ranks, place_.rank);
+    const model::Range own = model::ExpertsOfRank(config_, place_.ranks, place_.rank);
     for (int64_t e = own.begin; e < own.end; ++e) {
-      const auto spec = [&](Role role) { return Spec(role, layer, e); };
-      AddMatrix({spec(Role::kExpertGate), spec(Role::kExpertUp)}, {}).owned =
+      const auto spec = [&](model::Role role) { return Spec(role, layer, e); };
+      AddMatrix({spec(model::Role::kExpertGate), spec(model::Role::kExpertUp)}, {}).owned =
           &to->experts[e].gate_up;
-      AddMatrix({spec(Role::kExpertDown)}, leaves).owned = &to->experts[e].down;
+      AddMatrix({spec(model::Role::kExpertDown)}, leaves).owned = &to->experts[e].down;
     }
   }
 
-  ShardTensor Spec(Role role, int64_t layer = -1, int64_t expert = 0) const {
-    return ShareTensor(config_, WeightOf(config_, role, layer, expert), place_.ranks, place_.rank);
+  model::ShardTensor Spec(model::Role role, int64_t layer = -1, int64_t expert = 0) const {
+    return model::ShareTensor(config_, model::WeightOf(config_, role, layer, expert), place_.ranks,
+                              place_.rank);
   }
 
-  Matrix& AddMatrix(std::vector<ShardTensor> parts, std::vector<int64_t> leaf_begin) {
+  Matrix& AddMatrix(std::vector<model::ShardTensor> parts, std::vector<int64_t> leaf_begin) {
     Matrix& matrix = matrices_.emplace_back();
-    for (const ShardTensor& part : parts) {
+    for (const model::ShardTensor& part : parts) {
       matrix.bytes += part.rows.size() * part.cols.size() * DTypeBytes(config_.dtype);
     }
     total_bytes_ += matrix.bytes;
@@ -123,9 +127,9 @@ class Loader {
     return matrix;
   }
 
-  void AddVector(std::vector<ShardTensor> parts, TensorView* view) {
+  void AddVector(std::vector<model::ShardTensor> parts, TensorView* view) {
     Vector vector{.parts = std::move(parts), .view = view};
-    for (const ShardTensor& part : vector.parts) vector.size += part.rows.size();
+    for (const model::ShardTensor& part : vector.parts) vector.size += part.rows.size();
     vectors_.push_back(std::move(vector));
   }
 
@@ -133,17 +137,18 @@ class Loader {
   absl::Status Open(const std::string& dir) {
     std::vector<std::string> names;
     for (const Matrix& matrix : matrices_) {
-      for (const ShardTensor& part : matrix.parts) names.push_back(part.spec.name);
+      for (const model::ShardTensor& part : matrix.parts) names.push_back(part.spec.name);
     }
     for (const Vector& vector : vectors_) {
-      for (const ShardTensor& part : vector.parts) names.push_back(part.spec.name);
+      for (const model::ShardTensor& part : vector.parts) names.push_back(part.spec.name);
     }
     // The check below asks for the experts of other ranks too: their files' headers are read.
     if (config_.whole_experts) {
-      for (const WeightSpec& spec : ListWeights(config_, share_)) names.push_back(spec.name);
+      for (const model::WeightSpec& spec : model::ListWeights(config_, share_))
+        names.push_back(spec.name);
     }
-    TUTTI_ASSIGN_OR_RETURN(checkpoint_, Checkpoint::OpenFor(dir, names));
-    return CheckCheckpoint(config_, *checkpoint_, share_);
+    TUTTI_ASSIGN_OR_RETURN(checkpoint_, model::Checkpoint::OpenFor(dir, names));
+    return model::CheckCheckpoint(config_, *checkpoint_, share_);
   }
 
   absl::Status Pack(const Matrix& matrix) {
@@ -151,7 +156,7 @@ class Loader {
     source.name = matrix.parts[0].spec.name;
     source.leaf_begin = matrix.leaf_begin;
     std::vector<std::span<const std::byte>> mapped;
-    for (const ShardTensor& part : matrix.parts) {
+    for (const model::ShardTensor& part : matrix.parts) {
       TUTTI_ASSIGN_OR_RETURN(const auto bytes, MapShare(part));
       checkpoint_->AdviseSequential(bytes);
       mapped.push_back(bytes);
@@ -172,26 +177,26 @@ class Loader {
   }
 
   // The rows of `part` in the order they are held in.
-  std::vector<HeadSlice> RowOrder(const ShardTensor& part) const {
-    const Role role = part.spec.role;
+  std::vector<model::HeadSlice> RowOrder(const model::ShardTensor& part) const {
+    const model::Role role = part.spec.role;
     const int64_t rows = part.rows.size();
-    const bool turned = role == Role::kQuery || role == Role::kKey || role == Role::kQueryBias ||
-                        role == Role::kKeyBias || role == Role::kQueryNorm ||
-                        role == Role::kKeyNorm;
+    const bool turned = role == model::Role::kQuery || role == model::Role::kKey ||
+                        role == model::Role::kQueryBias || role == model::Role::kKeyBias ||
+                        role == model::Role::kQueryNorm || role == model::Role::kKeyNorm;
     if (!turned || head_order_.size() == 1) return {{0, rows, 1}};
-    std::vector<HeadSlice> order;
+    std::vector<model::HeadSlice> order;
     for (int64_t head = 0; head < rows; head += config_.head_dim) {
-      for (const HeadSlice& slice : head_order_) {
+      for (const model::HeadSlice& slice : head_order_) {
         order.push_back({head + slice.first, slice.count, slice.step});
       }
     }
     return order;
   }
 
-  void AddRows(const ShardTensor& part, std::span<const std::byte> bytes,
+  void AddRows(const model::ShardTensor& part, std::span<const std::byte> bytes,
                kernels::WeightSource* source) const {
     const int64_t row = part.spec.shape[1];
-    for (const HeadSlice& slice : RowOrder(part)) {
+    for (const model::HeadSlice& slice : RowOrder(part)) {
       const std::byte* first = bytes.data() + slice.first * row * DTypeBytes(config_.dtype);
       source->parts.push_back({.data = const_cast<std::byte*>(first),
                                .dtype = config_.dtype,
@@ -217,7 +222,7 @@ class Loader {
   }
 
   // From the first byte of the tensor that is ours to the last.
-  absl::StatusOr<std::span<const std::byte>> MapShare(const ShardTensor& part) {
+  absl::StatusOr<std::span<const std::byte>> MapShare(const model::ShardTensor& part) {
     TUTTI_ASSIGN_OR_RETURN(const auto bytes, checkpoint_->Map(part.spec.name));
     return bytes.subspan(part.bytes.begin, part.bytes.size());
   }
@@ -235,7 +240,7 @@ class Loader {
                       .cols = vector.size,
                       .row_stride = vector.size};
       int64_t done = 0;
-      for (const ShardTensor& part : vector.parts) {
+      for (const model::ShardTensor& part : vector.parts) {
         TUTTI_RETURN_IF_ERROR(LoadVector(part, vector.view->Columns(done, part.rows.size())));
         done += part.rows.size();
       }
@@ -244,13 +249,13 @@ class Loader {
     return absl::OkStatus();
   }
 
-  absl::Status LoadVector(const ShardTensor& part, TensorView to) {
+  absl::Status LoadVector(const model::ShardTensor& part, TensorView to) {
     TUTTI_ASSIGN_OR_RETURN(const auto bytes, MapShare(part));
     // The checkpoint aligns nothing; the backend may expect it.
     staging_.resize(bytes.size() / sizeof(float) + 1);
     auto* staged = reinterpret_cast<std::byte*>(staging_.data());
     const int64_t element = DTypeBytes(config_.dtype);
-    for (const HeadSlice& slice : RowOrder(part)) {
+    for (const model::HeadSlice& slice : RowOrder(part)) {
       for (int64_t i = 0; i < slice.count; ++i, staged += element) {
         std::memcpy(staged, bytes.data() + (slice.first + i * slice.step) * element, element);
       }
@@ -265,20 +270,21 @@ class Loader {
   }
 
   static int64_t Aligned(int64_t size) {
-    return (size + kVectorMultiple - 1) / kVectorMultiple * kVectorMultiple;
+    return (size + model::kVectorMultiple - 1) / model::kVectorMultiple * model::kVectorMultiple;
   }
 
-  const ModelConfig& config_;
-  const StageShare& share_;
+  const model::ModelConfig& config_;
+  const model::StageShare& share_;
   const RankPlace place_;
   kernels::Backend* const backend_;
   const LoadProgress& progress_;
-  const std::vector<HeadSlice> head_order_ = RotaryOrder(config_.rope, config_.head_dim);
+  const std::vector<model::HeadSlice> head_order_ =
+      model::RotaryOrder(config_.rope, config_.head_dim);
 
   ShardWeights weights_;
   std::vector<Matrix> matrices_;
   std::vector<Vector> vectors_;
-  std::unique_ptr<Checkpoint> checkpoint_;
+  std::unique_ptr<model::Checkpoint> checkpoint_;
   std::vector<float> staging_;
   int64_t total_bytes_ = 0;
   int64_t loaded_bytes_ = 0;
@@ -303,11 +309,11 @@ int64_t ShardWeights::bytes() const {
   return total;
 }
 
-absl::StatusOr<ShardWeights> LoadWeights(const std::string& dir, const ModelConfig& config,
-                                         const StageShare& share, kernels::Backend* backend,
+absl::StatusOr<ShardWeights> LoadWeights(const std::string& dir, const model::ModelConfig& config,
+                                         const model::StageShare& share, kernels::Backend* backend,
                                          const LoadProgress& progress, RankPlace place) {
-  TUTTI_RETURN_IF_ERROR(CheckStageShare(config, share));
+  TUTTI_RETURN_IF_ERROR(model::CheckStageShare(config, share));
   return Loader(config, share, backend, progress, place).Load(dir);
 }
 
-}  // namespace tutti
+}  // namespace tutti::worker

@@ -15,7 +15,7 @@
 #include "model/weight_map.h"
 #include "worker/stage_runner.h"
 
-namespace tutti {
+namespace tutti::worker {
 
 // Which rank of a stage, of how many.
 struct RankPlace {
@@ -68,8 +68,8 @@ struct ShardWeights {
 //
 // REQUIRES: CheckRanks is OK. Errors: those of Checkpoint and CheckCheckpoint, naming file and
 // tensor; RESOURCE_EXHAUSTED from the backend.
-absl::StatusOr<ShardWeights> LoadWeights(const std::string& dir, const ModelConfig& config,
-                                         const StageShare& share, kernels::Backend* backend,
+absl::StatusOr<ShardWeights> LoadWeights(const std::string& dir, const model::ModelConfig& config,
+                                         const model::StageShare& share, kernels::Backend* backend,
                                          const LoadProgress& progress, RankPlace place = {});
 
-}  // namespace tutti
+}  // namespace tutti::worker

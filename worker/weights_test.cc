@@ -11,13 +11,12 @@
 
 #include "model/partition.h"
 #include "worker/kv_store.h"
-#include "worker/testing_pipeline.h"
+#include "worker/pipeline_testing.h"
 #include "worker/transformer.h"
 
-namespace tutti {
+namespace tutti::worker {
 namespace {
 
-using testing::GoldenDir;
 using ::testing::HasSubstr;
 
 class WeightsTest : public ::testing::TestWithParam<std::string> {
@@ -27,14 +26,14 @@ class WeightsTest : public ::testing::TestWithParam<std::string> {
     ASSERT_TRUE(backend.ok()) << backend.status();
     backend_ = *std::move(backend);
   }
-  static ModelConfig Config(const std::string& checkpoint) {
-    return LoadModelConfig(GoldenDir(checkpoint)).value();
+  static model::ModelConfig Config(const std::string& checkpoint) {
+    return model::LoadModelConfig(GoldenDir(checkpoint)).value();
   }
   std::unique_ptr<kernels::Backend> backend_;
 };
 
 TEST_P(WeightsTest, LoadsAShareAndReportsProgress) {
-  const ModelConfig config = Config("grouped-tied-bf16");
+  const model::ModelConfig config = Config("grouped-tied-bf16");
   std::vector<std::pair<int64_t, int64_t>> told;
   const auto weights = LoadWeights(
       GoldenDir("grouped-tied-bf16"), config, {.first_layer = 1, .num_layers = 2}, backend_.get(),
@@ -60,9 +59,9 @@ TEST_P(WeightsTest, LoadsAShareAndReportsProgress) {
 }
 
 TEST_P(WeightsTest, ATiedHeadIsTheEmbeddingWhereBothAre) {
-  const ModelConfig config = Config("grouped-tied-bf16");
+  const model::ModelConfig config = Config("grouped-tied-bf16");
   const std::string dir = GoldenDir("grouped-tied-bf16");
-  const auto whole = LoadWeights(dir, config, WholeModel(config), backend_.get(), {});
+  const auto whole = LoadWeights(dir, config, model::WholeModel(config), backend_.get(), {});
   ASSERT_TRUE(whole.ok()) << whole.status();
   EXPECT_EQ(whole->head, whole->embedding);
   const auto first = LoadWeights(dir, config, {0, 2, true, false}, backend_.get(), {});
@@ -76,23 +75,23 @@ TEST_P(WeightsTest, ATiedHeadIsTheEmbeddingWhereBothAre) {
 }
 
 TEST_P(WeightsTest, AnUntiedHeadIsItsOwnMatrix) {
-  const ModelConfig config = Config("narrow-untied-f32");
-  const auto whole =
-      LoadWeights(GoldenDir("narrow-untied-f32"), config, WholeModel(config), backend_.get(), {});
+  const model::ModelConfig config = Config("narrow-untied-f32");
+  const auto whole = LoadWeights(GoldenDir("narrow-untied-f32"), config, model::WholeModel(config),
+                                 backend_.get(), {});
   ASSERT_TRUE(whole.ok()) << whole.status();
   EXPECT_NE(whole->head, whole->embedding);
 }
 
 TEST_P(WeightsTest, HoldsWhatThePartitionPredicts) {
   for (const char* name : {"grouped-tied-bf16", "narrow-untied-f32", "single-kv-tied-f16"}) {
-    const ModelConfig config = Config(name);
+    const model::ModelConfig config = Config(name);
     const auto weights =
-        LoadWeights(GoldenDir(name), config, WholeModel(config), backend_.get(), {});
+        LoadWeights(GoldenDir(name), config, model::WholeModel(config), backend_.get(), {});
     ASSERT_TRUE(weights.ok()) << weights.status();
-    PackingRule packing = GetParam() == "cpu" ? kCpuPacking : kUnpacked;
-    packing.vector_multiple = kVectorMultiple;
+    model::PackingRule packing = GetParam() == "cpu" ? model::kCpuPacking : model::kUnpacked;
+    packing.vector_multiple = model::kVectorMultiple;
     EXPECT_EQ(weights->bytes(),
-              ComputeShardBytes(config, WholeModel(config), 1, 0, packing).total())
+              model::ComputeShardBytes(config, model::WholeModel(config), 1, 0, packing).total())
         << name;
   }
 }
@@ -101,16 +100,16 @@ TEST_P(WeightsTest, HoldsWhatThePartitionPredicts) {
 TEST_P(WeightsTest, HoldsWhatThePartitionPredictsForEveryFamily) {
   for (const char* name : {"qwen2-tied-bf16", "qwen3-moe-bf16", "qwen1-f16", "chatglm3-f16"}) {
     const std::string dir = std::string("families/") + name;
-    const ModelConfig config = Config(dir);
-    const PackingRule packing = GetParam() == "cpu" ? kCpuPacking : kUnpacked;
+    const model::ModelConfig config = Config(dir);
+    const model::PackingRule packing = GetParam() == "cpu" ? model::kCpuPacking : model::kUnpacked;
     for (const int ranks : {1, 2}) {
-      if (!CheckRanks(config, ranks).ok()) continue;
+      if (!model::CheckRanks(config, ranks).ok()) continue;
       for (int rank = 0; rank < ranks; ++rank) {
-        const auto weights = LoadWeights(GoldenDir(dir), config, WholeModel(config), backend_.get(),
-                                         {}, {.ranks = ranks, .rank = rank});
+        const auto weights = LoadWeights(GoldenDir(dir), config, model::WholeModel(config),
+                                         backend_.get(), {}, {.ranks = ranks, .rank = rank});
         ASSERT_TRUE(weights.ok()) << weights.status();
-        const ShardBytes bytes =
-            ComputeShardBytes(config, WholeModel(config), ranks, rank, packing);
+        const model::ShardBytes bytes =
+            model::ComputeShardBytes(config, model::WholeModel(config), ranks, rank, packing);
         EXPECT_EQ(weights->bytes() - weights->vectors->bytes(), bytes.total() - bytes.vectors)
             << name << ", rank " << rank << " of " << ranks;
       }
@@ -119,18 +118,19 @@ TEST_P(WeightsTest, HoldsWhatThePartitionPredictsForEveryFamily) {
 }
 
 TEST_P(WeightsTest, NamesWhatIsWrong) {
-  ModelConfig config = Config("grouped-tied-bf16");
+  model::ModelConfig config = Config("grouped-tied-bf16");
   const std::string dir = GoldenDir("grouped-tied-bf16");
   EXPECT_EQ(LoadWeights(dir, config, {0, 4, true, true}, backend_.get(), {}).status().code(),
             absl::StatusCode::kInvalidArgument);
   config.hidden_size = 64;
-  EXPECT_THAT(
-      std::string(
-          LoadWeights(dir, config, WholeModel(config), backend_.get(), {}).status().message()),
-      HasSubstr("shape"));
-  EXPECT_EQ(
-      LoadWeights(dir + "-absent", config, WholeModel(config), backend_.get(), {}).status().code(),
-      absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(LoadWeights(dir, config, model::WholeModel(config), backend_.get(), {})
+                              .status()
+                              .message()),
+              HasSubstr("shape"));
+  EXPECT_EQ(LoadWeights(dir + "-absent", config, model::WholeModel(config), backend_.get(), {})
+                .status()
+                .code(),
+            absl::StatusCode::kNotFound);
 }
 
 TEST_P(WeightsTest, AShareOpensOnlyItsOwnFiles) {
@@ -138,7 +138,7 @@ TEST_P(WeightsTest, AShareOpensOnlyItsOwnFiles) {
   const fs::path dir = fs::path(::testing::TempDir()) / ("tutti_share_" + GetParam());
   fs::remove_all(dir);
   fs::copy(GoldenDir("grouped-tied-bf16-sharded"), dir);
-  const ModelConfig config = LoadModelConfig(dir.string()).value();
+  const model::ModelConfig config = model::LoadModelConfig(dir.string()).value();
   // Some file must be dispensable for the first stage.
   int loaded_without = 0;
   for (const char* file : {"model-00001-of-00003.safetensors", "model-00002-of-00003.safetensors",
@@ -176,7 +176,7 @@ TEST_P(WeightsTest, AKvStoreThatCannotFitSaysWhere) {
 INSTANTIATE_TEST_SUITE_P(Backends, WeightsTest, ::testing::Values("reference", "cpu"),
                          [](const auto& info) { return info.param; });
 
-v1::AssignShard WholeShard(const ModelConfig& config) {
+v1::AssignShard WholeShard(const model::ModelConfig& config) {
   v1::AssignShard shard;
   shard.set_num_stages(1);
   shard.set_num_ranks(1);
@@ -194,7 +194,7 @@ v1::AssignShard WholeShard(const ModelConfig& config) {
 TEST(TransformerFactory, RefusesShardsTheModelDoesNotHave) {
   auto backend = kernels::CreateBackend("reference", {}).value();
   const std::string dir = GoldenDir("grouped-tied-f32");
-  const ModelConfig config = LoadModelConfig(dir).value();
+  const model::ModelConfig config = model::LoadModelConfig(dir).value();
   const StageRunnerFactory load = MakeTransformerFactory({dir, config, backend.get()});
   const auto code = [&](auto change) {
     v1::AssignShard shard = WholeShard(config);
@@ -212,7 +212,7 @@ TEST(TransformerFactory, RefusesShardsTheModelDoesNotHave) {
 TEST(TransformerFactory, RefusesShardsAboveItsMemory) {
   auto backend = kernels::CreateBackend("reference", {}).value();
   const std::string dir = GoldenDir("grouped-tied-f32");
-  const ModelConfig config = LoadModelConfig(dir).value();
+  const model::ModelConfig config = model::LoadModelConfig(dir).value();
   const auto load = [&](int64_t memory_bytes) {
     return MakeTransformerFactory({dir, config, backend.get(), memory_bytes})(WholeShard(config),
                                                                               {})
@@ -224,4 +224,4 @@ TEST(TransformerFactory, RefusesShardsAboveItsMemory) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::worker

@@ -8,7 +8,7 @@
 #include "client/format.h"
 #include "client/load/limits.h"
 
-namespace tutti {
+namespace tutti::client {
 namespace {
 
 using Json = nlohmann::json;
@@ -110,4 +110,4 @@ absl::StatusOr<Answers::Comparison> Answers::CompareWith(const Answers& recorded
   return result;
 }
 
-}  // namespace tutti
+}  // namespace tutti::client

@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "client/load/turn.h"
 
-namespace tutti {
+namespace tutti::client {
 
 class Answers {
  public:
@@ -45,4 +45,4 @@ class Answers {
   std::map<Place, std::vector<int32_t>> ids_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::client

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-namespace tutti {
+namespace tutti::client {
 namespace {
 
 constexpr uint64_t kArrivalStream = 6;
@@ -59,4 +59,4 @@ void Arrivals::OnEnded(Duration now) {
   freed_ = std::max(freed_, now);
 }
 
-}  // namespace tutti
+}  // namespace tutti::client

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 
-namespace tutti {
+namespace tutti::client {
 
 struct ArrivalOptions {
   // Exactly one of these says when:
@@ -52,4 +52,4 @@ class Arrivals {
   bool stopped_ = false;
 };
 
-}  // namespace tutti
+}  // namespace tutti::client

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
 
-namespace tutti {
+namespace tutti::client {
 namespace {
 
 // Streams of randomness that must not meet.
@@ -155,4 +155,4 @@ std::unique_ptr<Chat> MakeTraceChat(const ChatOptions& options, const TraceReque
   return std::make_unique<TraceChat>(options, request, block_tokens, number);
 }
 
-}  // namespace tutti
+}  // namespace tutti::client

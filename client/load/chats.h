@@ -12,7 +12,7 @@
 #include "client/load/trace.h"
 #include "tutti/v1/generation.pb.h"
 
-namespace tutti {
+namespace tutti::client {
 
 struct ChatOptions {
   uint64_t seed = 1;
@@ -52,4 +52,4 @@ std::unique_ptr<Chat> MakeChat(const ChatOptions& options, int64_t number);
 std::unique_ptr<Chat> MakeTraceChat(const ChatOptions& options, const TraceRequest& request,
                                     int32_t block_tokens, int64_t number);
 
-}  // namespace tutti
+}  // namespace tutti::client

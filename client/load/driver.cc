@@ -6,7 +6,7 @@
 
 #include "client/load/limits.h"
 
-namespace tutti {
+namespace tutti::client {
 namespace {
 
 // A chat that thinks: the soonest due is on top of the heap.
@@ -173,4 +173,4 @@ void LoadDriver::Take(Interrupted, Duration, const OnTurn&) {
   for (const auto& [conversation, owned] : conversations_) conversation->Cancel();
 }
 
-}  // namespace tutti
+}  // namespace tutti::client

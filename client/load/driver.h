@@ -22,7 +22,7 @@
 #include "client/load/chats.h"
 #include "client/load/turn.h"
 
-namespace tutti {
+namespace tutti::client {
 
 struct DriverOptions {
   ArrivalOptions arrivals;
@@ -86,4 +86,4 @@ class LoadDriver {
   std::vector<std::pair<Duration, Conversation*>> thinking_;  // a heap, the soonest first
 };
 
-}  // namespace tutti
+}  // namespace tutti::client

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "tutti/v1/generation.grpc.pb.h"
 
-namespace tutti {
+namespace tutti::client {
 namespace {
 
 using std::chrono::milliseconds;
@@ -143,4 +143,4 @@ TEST_F(DriverTest, AnInterruptCancelsWhatIsUnderWay) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::client

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace tutti {
+namespace tutti::client {
 namespace {
 
 // Everything up to a microsecond shares bucket 0; each further bucket ends half a percent higher.
@@ -50,4 +50,4 @@ Duration Histogram::Quantile(double share) const {
   return max_;
 }
 
-}  // namespace tutti
+}  // namespace tutti::client

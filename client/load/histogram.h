@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 
-namespace tutti {
+namespace tutti::client {
 
 // Thread: one.
 class Histogram {
@@ -27,4 +27,4 @@ class Histogram {
   Duration max_{};
 };
 
-}  // namespace tutti
+}  // namespace tutti::client

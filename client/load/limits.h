@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace tutti {
+namespace tutti::client {
 
 // A trace's line: a prompt of 8 million tokens has 16,384 blocks of 512, with ids of up to 19
 // digits and a separator each some 350 KiB.
@@ -29,4 +29,4 @@ inline constexpr int kLoadProgressMs = 500;
 // Differences from a recording that are shown; all are counted.
 inline constexpr int kDifferencesShown = 5;
 
-}  // namespace tutti
+}  // namespace tutti::client

@@ -18,7 +18,7 @@
 #include "client/load/report.h"
 #include "client/load/trace.h"
 
-namespace tutti {
+namespace tutti::client {
 namespace {
 
 using std::chrono::milliseconds;
@@ -337,4 +337,4 @@ TEST_F(AnswersTest, FilesAreChecked) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::client

@@ -8,7 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/substitute.h"
 
-namespace tutti {
+namespace tutti::client {
 namespace {
 
 using Json = nlohmann::json;
@@ -87,4 +87,4 @@ absl::StatusOr<std::vector<Question>> ParseQuestions(const std::string& json,
   return questions;
 }
 
-}  // namespace tutti
+}  // namespace tutti::client

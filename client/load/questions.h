@@ -7,7 +7,7 @@
 #include "base/random.h"
 #include "base/status.h"
 
-namespace tutti {
+namespace tutti::client {
 
 struct Question {
   std::string text;
@@ -22,4 +22,4 @@ Question MakeQuestion(Random* random);
 absl::StatusOr<std::vector<Question>> ParseQuestions(const std::string& json,
                                                      const std::string& name);
 
-}  // namespace tutti
+}  // namespace tutti::client

@@ -7,7 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "client/format.h"
 
-namespace tutti {
+namespace tutti::client {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -147,9 +147,9 @@ nlohmann::ordered_json LoadReport::ToJson() const {
             {"output_tokens_per_second", PerSecond(output_tokens_, elapsed_)},
             {"good", good_},
             {"goodput_per_second", PerSecond(good_, elapsed_)},
-            {"first_token_ms", tutti::ToJson(first_token_)},
-            {"token_gap_ms", tutti::ToJson(token_gap_)},
-            {"total_ms", tutti::ToJson(total_)}};
+            {"first_token_ms", tutti::client::ToJson(first_token_)},
+            {"token_gap_ms", tutti::client::ToJson(token_gap_)},
+            {"total_ms", tutti::client::ToJson(total_)}};
   const auto add = [](const Cache& cache) {
     return Json{{"requests", cache.turns},
                 {"prompt_tokens", cache.prompt_tokens},
@@ -172,4 +172,4 @@ nlohmann::ordered_json LoadReport::ToJson() const {
   return json;
 }
 
-}  // namespace tutti
+}  // namespace tutti::client

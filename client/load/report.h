@@ -13,7 +13,7 @@
 #include "client/load/histogram.h"
 #include "client/load/turn.h"
 
-namespace tutti {
+namespace tutti::client {
 
 // What a turn must keep to count as good. Unset: anything.
 struct Slo {
@@ -67,4 +67,4 @@ class LoadReport {
   std::map<absl::StatusCode, Failures> failures_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::client

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/load/limits.h"
 
-namespace tutti {
+namespace tutti::client {
 namespace {
 
 using Json = nlohmann::json;
@@ -86,4 +86,4 @@ absl::StatusOr<std::vector<TraceRequest>> ReadTrace(std::istream& in, const std:
   return requests;
 }
 
-}  // namespace tutti
+}  // namespace tutti::client

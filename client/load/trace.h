@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 
-namespace tutti {
+namespace tutti::client {
 
 inline constexpr int32_t kTraceBlockTokens = 512;
 
@@ -33,4 +33,4 @@ struct TraceRequest {
 absl::StatusOr<std::vector<TraceRequest>> ReadTrace(std::istream& in, const std::string& name,
                                                     int64_t requests_max);
 
-}  // namespace tutti
+}  // namespace tutti::client

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 
-namespace tutti {
+namespace tutti::client {
 
 // Times count from when the request was due, not from when it was sent: a client that falls behind
 // must not make the service look faster ("coordinated omission", G. Tene).
@@ -35,4 +35,4 @@ struct Turn {
   std::optional<std::string> right_answer;
 };
 
-}  // namespace tutti
+}  // namespace tutti::client

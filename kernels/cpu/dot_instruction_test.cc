@@ -2,7 +2,7 @@
 // its definition.
 #include <cmath>
 
-#include "kernels/test_support.h"
+#include "kernels/kernels_testing.h"
 
 namespace tutti::kernels {
 namespace {

@@ -11,7 +11,7 @@
 #include "kernels/cuda/emulated/emulated_backend.h"
 #include "kernels/cuda/limits.h"
 #include "kernels/cuda/wgmma_probe.h"
-#include "kernels/test_support.h"
+#include "kernels/kernels_testing.h"
 
 namespace tutti::kernels::cuda {
 namespace {

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "model/chat_template.h"
-#include "model/unicode.h"
+#include "text/chat_template.h"
+#include "text/unicode.h"
 
 namespace {
 
@@ -30,7 +30,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view input(reinterpret_cast<const char*>(data), size);
   const size_t zero = input.find('\0');
   const std::string_view source = input.substr(0, zero);
-  const auto chat = tutti::ChatTemplate::Parse(source);
+  const auto chat = tutti::text::ChatTemplate::Parse(source);
   if (!chat.ok()) return 0;
 
   nlohmann::ordered_json messages = MarkedMessages();
@@ -46,9 +46,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const bool template_has_mark =
       source.find(kMark) != std::string_view::npos || source.find('\\') != std::string_view::npos;
   for (size_t i = 0; i < segments->size(); ++i) {
-    const tutti::Segment& segment = (*segments)[i];
+    const tutti::text::Segment& segment = (*segments)[i];
     CHECK(!segment.text.empty());
-    CHECK(!tutti::FindInvalidUtf8(segment.text).has_value());
+    CHECK(!tutti::text::FindInvalidUtf8(segment.text).has_value());
     CHECK(i == 0 || segment.from_user != (*segments)[i - 1].from_user);
     CHECK(segment.from_user || template_has_mark || segment.text.find(kMark) == std::string::npos);
   }

@@ -6,7 +6,7 @@
 #include "model/checkpoint_index.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const auto shards = tutti::ParseCheckpointIndex(
+  const auto shards = tutti::model::ParseCheckpointIndex(
       std::string_view(reinterpret_cast<const char*>(data), size), "index");
   if (!shards.ok()) return 0;
   CHECK(!shards->empty());

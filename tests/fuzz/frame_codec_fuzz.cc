@@ -6,14 +6,14 @@
 #include <vector>
 
 #include "base/check.h"
-#include "transport/close_frame.h"
-#include "transport/frame_codec.h"
 #include "transport/frame_rules.h"
+#include "transport/grpc/close_frame.h"
+#include "transport/grpc/frame_codec.h"
 #include "transport/limits.h"
 
 namespace {
 
-std::string Join(const tutti::Payload& payload) {
+std::string Join(const tutti::transport::Payload& payload) {
   std::string joined;
   for (const auto& chunk : payload.chunks) {
     joined.append(reinterpret_cast<const char*>(chunk.data()), chunk.size());
@@ -32,20 +32,21 @@ grpc::ByteBuffer Cut(const std::string& bytes, size_t piece) {
 
 // What was decoded is what protobuf reads from the same bytes, and survives a second journey.
 void CheckSame(const std::string& bytes, const tutti::v1::Frame& frame,
-               const tutti::Payload& payload) {
+               const tutti::transport::Payload& payload) {
   tutti::v1::Frame whole;
   CHECK(whole.ParseFromString(bytes)) << "protobuf refuses what the codec accepts";
   CHECK(frame.payload().empty() && whole.payload() == Join(payload));
   whole.clear_payload();
   CHECK(whole.SerializeAsString() == frame.SerializeAsString());
-  CHECK(payload.size() <= tutti::kPayloadBytesMax);
-  (void)tutti::ReadCloseFrame(frame, payload);
-  if (!tutti::CheckFrame(frame, payload).ok()) return;
-  const grpc::ByteBuffer encoded = tutti::EncodeFrame(frame, payload);
-  CHECK(static_cast<int64_t>(encoded.Length()) == tutti::EncodedFrameBytes(frame, payload.size()));
+  CHECK(payload.size() <= tutti::transport::kPayloadBytesMax);
+  (void)tutti::transport::ReadCloseFrame(frame, payload);
+  if (!tutti::transport::CheckFrame(frame, payload).ok()) return;
+  const grpc::ByteBuffer encoded = tutti::transport::EncodeFrame(frame, payload);
+  CHECK(static_cast<int64_t>(encoded.Length()) ==
+        tutti::transport::EncodedFrameBytes(frame, payload.size()));
   tutti::v1::Frame again;
-  tutti::Payload payload_again;
-  CHECK(tutti::DecodeFrame(encoded, &again, &payload_again).ok());
+  tutti::transport::Payload payload_again;
+  CHECK(tutti::transport::DecodeFrame(encoded, &again, &payload_again).ok());
   CHECK(again.SerializeAsString() == frame.SerializeAsString());
   CHECK(Join(payload_again) == Join(payload));
 }
@@ -56,8 +57,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::string bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
   tutti::v1::Frame frame;
-  tutti::Payload payload;
-  if (tutti::DecodeFrame(Cut(bytes, 1 + data[0]), &frame, &payload).ok()) {
+  tutti::transport::Payload payload;
+  if (tutti::transport::DecodeFrame(Cut(bytes, 1 + data[0]), &frame, &payload).ok()) {
     CheckSame(bytes, frame, payload);
   }
   return 0;

@@ -11,17 +11,18 @@
 
 namespace {
 
-void CheckSizes(const tutti::ModelConfig& config) {
+void CheckSizes(const tutti::model::ModelConfig& config) {
   CHECK(config.num_heads % config.num_kv_heads == 0 && config.head_dim % 2 == 0);
   CHECK(config.rms_norm_eps > 0 && config.rope.theta >= 1);
-  const tutti::StageShare whole = tutti::WholeModel(config);
-  CHECK(tutti::CheckStageShare(config, whole).ok());
+  const tutti::model::StageShare whole = tutti::model::WholeModel(config);
+  CHECK(tutti::model::CheckStageShare(config, whole).ok());
   for (int ranks : {1, 2, 4, 8}) {
-    if (!tutti::CheckRanks(config, ranks).ok()) continue;
-    const tutti::ShardBytes bytes = tutti::ComputeShardBytes(config, whole, ranks, ranks - 1);
+    if (!tutti::model::CheckRanks(config, ranks).ok()) continue;
+    const tutti::model::ShardBytes bytes =
+        tutti::model::ComputeShardBytes(config, whole, ranks, ranks - 1);
     CHECK(bytes.layers > 0 && bytes.vectors > 0 && bytes.embedding >= 0 && bytes.head >= 0);
     CHECK(bytes.total() >= bytes.layers);
-    CHECK(tutti::KvBytesPerToken(config, whole, ranks) > 0);
+    CHECK(tutti::model::KvBytesPerToken(config, whole, ranks) > 0);
   }
 }
 
@@ -29,14 +30,15 @@ void CheckSizes(const tutti::ModelConfig& config) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const auto config = tutti::ParseModelConfig(text, "config.json");
+  const auto config = tutti::model::ParseModelConfig(text, "config.json");
   if (config.ok()) CheckSizes(*config);
 
-  tutti::ModelConfig reference;
+  tutti::model::ModelConfig reference;
   reference.vocab_size = 1000;
-  const auto generation = tutti::ParseGenerationConfig(text, "generation_config.json", reference);
+  const auto generation =
+      tutti::model::ParseGenerationConfig(text, "generation_config.json", reference);
   if (!generation.ok()) return 0;
-  CHECK(generation->eos_token_ids.size() <= tutti::kEosTokensMax);
+  CHECK(generation->eos_token_ids.size() <= tutti::model::kEosTokensMax);
   for (int32_t id : generation->eos_token_ids) CHECK(id >= 0 && id < reference.vocab_size);
   CHECK(generation->top_p.value_or(1) <= 1 && generation->temperature.value_or(0) >= 0);
   return 0;

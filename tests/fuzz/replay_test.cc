@@ -15,7 +15,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
-namespace tutti {
+namespace tutti::tests {
 namespace {
 
 constexpr int kMutationsPerSeed = 2000;
@@ -91,4 +91,4 @@ TEST(FuzzReplay, SeedsTheirPrefixesAndMutations) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::tests

@@ -7,20 +7,20 @@
 #include <vector>
 
 #include "base/check.h"
-#include "model/detokenizer.h"
-#include "model/sentencepiece_file.h"
-#include "model/stop_matcher.h"
-#include "model/text_testing.h"
-#include "model/tiktoken_file.h"
-#include "model/tokenizer.h"
-#include "model/tokenizer_json.h"
-#include "model/unicode.h"
+#include "text/detokenizer.h"
+#include "text/sentencepiece_file.h"
+#include "text/stop_matcher.h"
+#include "text/text_testing.h"
+#include "text/tiktoken_file.h"
+#include "text/tokenizer.h"
+#include "text/tokenizer_json.h"
+#include "text/unicode.h"
 
 namespace {
 
-void TryFiles(absl::StatusOr<tutti::TokenizerSpec> spec) {
+void TryFiles(absl::StatusOr<tutti::text::TokenizerSpec> spec) {
   if (!spec.ok()) return;
-  const auto tokenizer = tutti::Tokenizer::Create(*std::move(spec));
+  const auto tokenizer = tutti::text::Tokenizer::Create(*std::move(spec));
   if (!tokenizer.ok()) return;
   const auto ids =
       (*tokenizer)
@@ -32,15 +32,15 @@ void TryFiles(absl::StatusOr<tutti::TokenizerSpec> spec) {
 
 // The bytes as ids: text that was pushed out is valid whatever the ids are, and stops hold back no
 // more than they must.
-void TryDecoding(const tutti::Tokenizer& tokenizer, std::string_view bytes) {
-  tutti::Detokenizer detokenizer(&tokenizer, /*skip_special_tokens=*/false);
+void TryDecoding(const tutti::text::Tokenizer& tokenizer, std::string_view bytes) {
+  tutti::text::Detokenizer detokenizer(&tokenizer, /*skip_special_tokens=*/false);
   auto stops =
-      tutti::StopMatcher::Create({"stop", "\u00e9!", std::string(bytes.substr(0, 3)) + "x"},
-                                 /*include_stop=*/false);
+      tutti::text::StopMatcher::Create({"stop", "\u00e9!", std::string(bytes.substr(0, 3)) + "x"},
+                                       /*include_stop=*/false);
   std::string text, delivered;
   for (const char byte : bytes) {
     const std::string piece = detokenizer.Push(static_cast<unsigned char>(byte) + 50);
-    CHECK(!tutti::FindInvalidUtf8(piece).has_value());
+    CHECK(!tutti::text::FindInvalidUtf8(piece).has_value());
     text += piece;
     if (stops.ok()) delivered += stops->Push(piece).text;
   }
@@ -53,10 +53,10 @@ void TryDecoding(const tutti::Tokenizer& tokenizer, std::string_view bytes) {
 }
 
 void TryText(std::string_view text) {
-  static const auto* const tokenizer = tutti::TinyTokenizer().release();
+  static const auto* const tokenizer = tutti::text::TinyTokenizer().release();
   TryDecoding(*tokenizer, text);
   const auto ids = tokenizer->Encode(text);
-  CHECK(ids.ok() == !tutti::FindInvalidUtf8(text).has_value());
+  CHECK(ids.ok() == !tutti::text::FindInvalidUtf8(text).has_value());
   if (!ids.ok()) return;
   std::string back;
   for (const tutti::TokenId id : *ids) {
@@ -64,12 +64,13 @@ void TryText(std::string_view text) {
     back += *tokenizer->TokenText(id);
   }
   // Added tokens keep marks that follow them apart, so only text without any is compared.
-  if (text.find("<think>") == std::string_view::npos) CHECK(back == tutti::NormalizeNfc(text));
+  if (text.find("<think>") == std::string_view::npos)
+    CHECK(back == tutti::text::NormalizeNfc(text));
   size_t cut = text.size() / 2;
   while (cut < text.size() && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80) ++cut;
-  const std::vector<tutti::Segment> halves = {{std::string(text.substr(0, cut)), true},
-                                              {std::string(text.substr(cut)), false}};
-  const std::vector<tutti::Segment> whole = {{std::string(text), false}};
+  const std::vector<tutti::text::Segment> halves = {{std::string(text.substr(0, cut)), true},
+                                                    {std::string(text.substr(cut)), false}};
+  const std::vector<tutti::text::Segment> whole = {{std::string(text), false}};
   CHECK(tokenizer->EncodeSegments(halves).ok());
   if (text.find("<|end|>") == std::string_view::npos) {
     CHECK(*tokenizer->EncodeSegments(halves) == *ids);
@@ -85,16 +86,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const char kind = input[0];
   input.remove_prefix(1);
   if (kind == 'j') {
-    TryFiles(tutti::ParseTokenizerJson(input));
+    TryFiles(tutti::text::ParseTokenizerJson(input));
   } else if (kind == 'v') {
     const size_t zero = input.find('\0');
     const std::string_view merges =
         zero == std::string_view::npos ? std::string_view() : input.substr(zero + 1);
-    TryFiles(tutti::ParseVocabAndMerges(input.substr(0, zero), merges));
+    TryFiles(tutti::text::ParseVocabAndMerges(input.substr(0, zero), merges));
   } else if (kind == 't') {
-    TryFiles(tutti::ParseQwenTiktoken(input));
+    TryFiles(tutti::text::ParseQwenTiktoken(input));
   } else if (kind == 's') {
-    TryFiles(tutti::ParseSentencepiece(input));
+    TryFiles(tutti::text::ParseSentencepiece(input));
   } else {
     TryText(input);
   }

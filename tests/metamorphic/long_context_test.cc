@@ -11,15 +11,15 @@
 #include <vector>
 
 #include "base/random.h"
-#include "model/test_files.h"
+#include "model/checkpoint_testing.h"
 #include "tools/random_checkpoint.h"
-#include "worker/testing_pipeline.h"
+#include "worker/pipeline_testing.h"
 
-namespace tutti {
+namespace tutti::tests {
 namespace {
 
-using testing::TestOutput;
-using testing::TestPipeline;
+using worker::TestOutput;
+using worker::TestPipeline;
 
 constexpr char kConfig[] = R"({"architectures": ["ChatGLMModel"], "model_type": "chatglm",
   "add_bias_linear": false, "add_qkv_bias": true, "ffn_hidden_size": 112, "hidden_size": 64,
@@ -52,9 +52,10 @@ TEST(LongContext, BitsAndMemoryDoNotDependOnTheChunks) {
 
   TempDir dir;
   dir.Write("config.json", kConfig);
-  const ModelConfig config = *LoadModelConfig(dir.path());
+  const model::ModelConfig config = *model::LoadModelConfig(dir.path());
   ASSERT_TRUE(
-      WriteRandomCheckpoint(config, {.output_dir = dir.path()}, [](int64_t, int64_t) {}).ok());
+      tools::WriteRandomCheckpoint(config, {.output_dir = dir.path()}, [](int64_t, int64_t) {
+      }).ok());
   Random random(7);
   std::vector<TokenId> prompt;
   for (int32_t i = 0; i < context - kOutputTokens; ++i) {
@@ -66,12 +67,12 @@ TEST(LongContext, BitsAndMemoryDoNotDependOnTheChunks) {
   std::vector<std::vector<uint32_t>> seen;
   for (const int32_t chunk : chunks) {
     const int64_t before = PeakResident();
-    TestPipeline pipeline({.model_dir = dir.path(),
-                           .backend = "cpu",
-                           .threads = 2,
-                           .num_blocks = context / 16 + 1,
-                           .max_batch_tokens = chunk});
-    const TestOutput output = pipeline.Generate(
+    worker::TestPipeline pipeline({.model_dir = dir.path(),
+                                   .backend = "cpu",
+                                   .threads = 2,
+                                   .num_blocks = context / 16 + 1,
+                                   .max_batch_tokens = chunk});
+    const worker::TestOutput output = pipeline.Generate(
         {{.prompt = prompt, .max_tokens = kOutputTokens, .sampling = sampling}}, chunk)[0];
     std::vector<uint32_t> bits;
     for (const v1::SampledToken& token : output.tokens) {
@@ -90,4 +91,4 @@ TEST(LongContext, BitsAndMemoryDoNotDependOnTheChunks) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::tests

@@ -20,12 +20,8 @@
 #include "nlohmann/json.hpp"
 #include "tests/support/in_process_cluster.h"
 
-namespace tutti {
+namespace tutti::tests {
 namespace {
-
-using testing::Answer;
-using testing::InProcessCluster;
-using testing::InProcessClusterOptions;
 
 std::string Environment(const char* name, const std::string& otherwise) {
   const char* value = std::getenv(name);
@@ -122,14 +118,14 @@ constexpr int kWorkersMax = 10;
 
 // Each stage of its own number of ranks, of those that the model takes; often one.
 std::vector<int> DrawRanks(Random* random, const std::string& dir, size_t stages) {
-  const ModelConfig config = LoadModelConfig(dir).value();
+  const model::ModelConfig config = model::LoadModelConfig(dir).value();
   std::vector<int> ranks(stages, 1);
   if (random->Chance(0.3)) return ranks;
   int spare = kWorkersMax - static_cast<int>(stages);  // beside one for each stage
   for (int& count : ranks) {
     do {
       count = 1 << random->Between(0, 3);
-    } while (!CheckRanks(config, count).ok() || count - 1 > spare);
+    } while (!model::CheckRanks(config, count).ok() || count - 1 > spare);
     spare -= count - 1;
   }
   return ranks;
@@ -262,4 +258,4 @@ TEST_F(MetamorphicTest, ALostRankIsNamedAndThePipelineFormsAgain) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::tests

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace tutti {
+namespace tutti::tests {
 namespace {
 
 std::vector<std::string> ScenarioFiles() {
@@ -53,4 +53,4 @@ TEST(ScenarioTest, CommandsThatCannotBeAreSaid) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::tests

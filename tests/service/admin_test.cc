@@ -9,11 +9,10 @@
 #include "tests/support/in_process_cluster.h"
 #include "tutti/v1/cluster.grpc.pb.h"
 
-namespace tutti {
+namespace tutti::tests {
 namespace {
 
 using ::testing::HasSubstr;
-using testing::InProcessCluster;
 
 std::string DemoDir() {
   const char* source = std::getenv("TUTTI_SOURCE_DIR");
@@ -89,4 +88,4 @@ TEST_F(AdminTest, BadLookupsAreNamed) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::tests

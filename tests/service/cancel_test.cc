@@ -16,10 +16,8 @@
 #include "client/client.h"
 #include "tests/support/in_process_cluster.h"
 
-namespace tutti {
+namespace tutti::tests {
 namespace {
-
-using testing::InProcessCluster;
 
 constexpr int64_t kCancelsDefault = 600;
 constexpr int64_t kAtOnce = 50;
@@ -31,9 +29,9 @@ int64_t FromEnvironment(const char* name, int64_t otherwise) {
 }
 
 // A client that leaves: at once, after so many messages, when told to, or by its deadline.
-class Leaver : public GenerateObserver {
+class Leaver : public client::GenerateObserver {
  public:
-  Leaver(Random* random, Client* client) : leave_after_(random->Between(-2, 6)) {
+  Leaver(Random* random, client::Client* client) : leave_after_(random->Between(-2, 6)) {
     v1::GenerateRequest request;
     request.set_text("What is 12 + 30? " +
                      std::string(static_cast<size_t>(random->Between(0, 200)), 'x'));
@@ -67,7 +65,7 @@ class Leaver : public GenerateObserver {
   int64_t messages_ = 0;
   std::atomic<bool> started_{false};  // call_ is set
   std::promise<absl::Status> end_;
-  std::unique_ptr<GenerateCall> call_;
+  std::unique_ptr<client::GenerateCall> call_;
 };
 
 // How many of these this process has.
@@ -101,7 +99,8 @@ class CancelTest : public ::testing::Test {
        .layers = {2, 2},
        // A busy machine is no lost worker.
        .engine = {.lease = std::chrono::minutes(1)}}};
-  std::unique_ptr<Client> client_ = *Client::Create({.address = cluster_.address()});
+  std::unique_ptr<client::Client> client_ =
+      *client::Client::Create({.address = cluster_.address()});
 };
 
 TEST_F(CancelTest, NothingIsLeftOfClientsThatLeave) {
@@ -131,4 +130,4 @@ TEST_F(CancelTest, NothingIsLeftOfClientsThatLeave) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::tests

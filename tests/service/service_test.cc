@@ -8,12 +8,10 @@
 
 #include "tests/support/in_process_cluster.h"
 
-namespace tutti {
+namespace tutti::tests {
 namespace {
 
-using testing::Answer;
 using ::testing::HasSubstr;
-using testing::InProcessCluster;
 
 std::string DemoDir() {
   const char* source = std::getenv("TUTTI_SOURCE_DIR");
@@ -359,4 +357,4 @@ TEST_F(ServiceTest, OneVectorPerTokenCrossesTheLink) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::tests

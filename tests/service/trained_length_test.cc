@@ -7,16 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "model/checkpoint_testing.h"
 #include "model/model_config.h"
-#include "model/test_files.h"
 #include "tests/support/in_process_cluster.h"
 #include "tools/random_checkpoint.h"
 
-namespace tutti {
+namespace tutti::tests {
 namespace {
-
-using testing::Answer;
-using testing::InProcessCluster;
 
 constexpr uint32_t kTrained = 64;
 constexpr uint32_t kBlock = 16;
@@ -43,16 +40,17 @@ class TrainedLengthTest : public ::testing::Test {
     const char* source = std::getenv("TUTTI_SOURCE_DIR");
     const std::string demo = std::string(source != nullptr ? source : ".") + "/models/demo";
     std::filesystem::copy(demo + "/tokenizer.json", dir_.path());
-    const auto config = LoadModelConfig(dir_.path());
+    const auto config = model::LoadModelConfig(dir_.path());
     ASSERT_TRUE(config.ok()) << config.status();
     ASSERT_TRUE(
-        WriteRandomCheckpoint(*config, {.output_dir = dir_.path()}, [](int64_t, int64_t) {}).ok());
+        tools::WriteRandomCheckpoint(*config, {.output_dir = dir_.path()}, [](int64_t, int64_t) {
+        }).ok());
     with_cache_ = Cluster(true);
     without_ = Cluster(false);
   }
 
   std::unique_ptr<InProcessCluster> Cluster(bool caching) {
-    testing::InProcessClusterOptions options = {.model_dir = dir_.path(), .layers = {1, 1}};
+    InProcessClusterOptions options = {.model_dir = dir_.path(), .layers = {1, 1}};
     options.engine.block_size = kBlock;
     options.engine.chunk_tokens = 24;
     options.engine.enable_prefix_caching = caching;
@@ -121,4 +119,4 @@ TEST_F(TrainedLengthTest, OutputsCrossItWithThePromptsBase) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::tests

@@ -11,7 +11,7 @@
 #include "tests/support/sim_network.h"
 #include "worker/sequence_table.h"
 
-namespace tutti {
+namespace tutti::tests {
 namespace {
 
 constexpr int32_t kVocab = 97;
@@ -33,20 +33,20 @@ v1::AssignShard Shard(int32_t first_layer, int32_t num_layers) {
 std::vector<TokenId> Generate(const std::vector<TokenId>& prompt, int32_t count,
                               const std::vector<int32_t>& split, int32_t chunk,
                               const std::vector<int32_t>& table,
-                              const std::function<void(Batch*)>& spoil = nullptr) {
+                              const std::function<void(worker::Batch*)>& spoil = nullptr) {
   std::vector<OracleStage> stages;
   int32_t first_layer = 0;
   for (const int32_t layers : split) {
     stages.emplace_back(Shard(first_layer, layers), kVocab, OracleBugs{});
     first_layer += layers;
   }
-  SequenceState sequence;
+  worker::SequenceState sequence;
   sequence.tokens = prompt;
   std::vector<TokenId> output;
   int32_t computed = 0;
   while (static_cast<int32_t>(output.size()) < count) {
     const auto total = static_cast<int32_t>(sequence.tokens.size());
-    Batch batch;
+    worker::Batch batch;
     batch.rows = std::min(chunk, total - computed);
     for (int32_t row = 0; row < batch.rows; ++row) {
       batch.tokens.push_back(sequence.tokens[computed + row]);
@@ -94,17 +94,20 @@ TEST(OracleTest, StagesAgreeWithTheLoop) {
 
 TEST(OracleTest, EveryMistakeShows) {
   const std::vector<TokenId> right = Right(kPrompt, 30);
-  const auto spoiled = [&](int at, const std::function<void(Batch*)>& how) {
+  const auto spoiled = [&](int at, const std::function<void(worker::Batch*)>& how) {
     int step = 0;
-    return Generate(kPrompt, 30, {2, 3}, 8, {0, 1, 2, 3}, [&](Batch* batch) {
+    return Generate(kPrompt, 30, {2, 3}, 8, {0, 1, 2, 3}, [&](worker::Batch* batch) {
       if (++step == at) how(batch);
     });
   };
   EXPECT_EQ(spoiled(99, nullptr), right);
-  EXPECT_NE(spoiled(1, [](Batch* b) { b->blocks[0] = 5; }), right) << "written to a wrong block";
-  EXPECT_NE(spoiled(9, [](Batch* b) { b->blocks[0] = 1; }), right) << "read from a wrong block";
-  EXPECT_NE(spoiled(1, [](Batch* b) { b->tokens[3] ^= 1; }), right) << "a wrong token";
-  EXPECT_NE(spoiled(2, [](Batch* b) { b->positions[0] += 1; }), right) << "a wrong position";
+  EXPECT_NE(spoiled(1, [](worker::Batch* b) { b->blocks[0] = 5; }), right)
+      << "written to a wrong block";
+  EXPECT_NE(spoiled(9, [](worker::Batch* b) { b->blocks[0] = 1; }), right)
+      << "read from a wrong block";
+  EXPECT_NE(spoiled(1, [](worker::Batch* b) { b->tokens[3] ^= 1; }), right) << "a wrong token";
+  EXPECT_NE(spoiled(2, [](worker::Batch* b) { b->positions[0] += 1; }), right)
+      << "a wrong position";
 }
 
 TEST(OracleTest, SamplingDependsOnItsParametersOnly) {
@@ -172,4 +175,4 @@ TEST_F(PipeTest, HalfOpenTellsNobody) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::tests

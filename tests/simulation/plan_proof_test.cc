@@ -12,14 +12,14 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "coordinator/placement.h"
 #include "model/partition.h"
-#include "worker/testing_pipeline.h"
+#include "placement/placement.h"
+#include "worker/pipeline_testing.h"
 
-namespace tutti {
+namespace tutti::tests {
 namespace {
 
-using testing::GoldenDir;
+using worker::GoldenDir;
 
 struct Case {
   std::string checkpoint;
@@ -36,37 +36,38 @@ struct Layout {
 class PlanProofTest : public ::testing::TestWithParam<Case> {
  protected:
   void ExpectProof(const Layout& layout) {
-    const testing::TestPipelineOptions options = {.model_dir = GoldenDir(GetParam().checkpoint),
-                                                  .backend = GetParam().backend,
-                                                  .layers = layout.layers,
-                                                  .ranks = layout.ranks,
-                                                  .whole_experts = layout.whole_experts,
-                                                  .max_batch_tokens = layout.max_batch_tokens};
-    const testing::TestPipeline pipeline(options);
-    ModelConfig config = pipeline.config();
+    const worker::TestPipelineOptions options = {
+        .model_dir = worker::GoldenDir(GetParam().checkpoint),
+        .backend = GetParam().backend,
+        .layers = layout.layers,
+        .ranks = layout.ranks,
+        .whole_experts = layout.whole_experts,
+        .max_batch_tokens = layout.max_batch_tokens};
+    const worker::TestPipeline pipeline(options);
+    model::ModelConfig config = pipeline.config();
     config.whole_experts = layout.whole_experts;
     const bool gpu = absl::StartsWith(GetParam().backend, "cuda");
-    const DeviceSpec device = {.name = "w",
-                               .memory_bytes = int64_t{1} << 40,
-                               .speed = {},
-                               .kind = gpu ? DeviceKind::kCuda : DeviceKind::kCpu};
+    const placement::DeviceSpec device = {.name = "w",
+                                          .memory_bytes = int64_t{1} << 40,
+                                          .speed = {},
+                                          .kind = gpu ? DeviceKind::kCuda : DeviceKind::kCpu};
     const int32_t count = std::accumulate(layout.ranks.begin(), layout.ranks.end(), 0);
     // As TestPipeline assigns its shards.
-    const auto plan =
-        PlanPlacement(config, std::vector<DeviceSpec>(static_cast<size_t>(count), device),
-                      {.stage_ranks = layout.ranks,
-                       .layers = layout.layers,
-                       .block_size = options.block_size,
-                       .max_batch_tokens = options.max_batch_tokens,
-                       .max_sequences = 64,
-                       .kv_tokens_max = int64_t{options.num_blocks} * options.block_size});
+    const auto plan = placement::PlanPlacement(
+        config, std::vector<placement::DeviceSpec>(static_cast<size_t>(count), device),
+        {.stage_ranks = layout.ranks,
+         .layers = layout.layers,
+         .block_size = options.block_size,
+         .max_batch_tokens = options.max_batch_tokens,
+         .max_sequences = 64,
+         .kv_tokens_max = int64_t{options.num_blocks} * options.block_size});
     ASSERT_TRUE(plan.ok()) << plan.status();
     ASSERT_EQ(plan->num_blocks, options.num_blocks);
     for (size_t stage = 0; stage < layout.layers.size(); ++stage) {
       for (int32_t rank = 0; rank < layout.ranks[stage]; ++rank) {
         SCOPED_TRACE(absl::StrCat("stage ", stage, " of ", layout.layers.size(), ", rank ", rank,
                                   " of ", layout.ranks[stage]));
-        const RankPlan& promised = plan->stages[stage].ranks[rank];
+        const placement::RankPlan& promised = plan->stages[stage].ranks[rank];
         const v1::ShardReady& loaded = pipeline.ready(stage, rank);
         EXPECT_EQ(promised.weight_bytes, loaded.weight_bytes());
         EXPECT_EQ(promised.kv_bytes, loaded.kv_bytes());
@@ -75,7 +76,7 @@ class PlanProofTest : public ::testing::TestWithParam<Case> {
     }
   }
 
-  ModelConfig config_ = *LoadModelConfig(GoldenDir(GetParam().checkpoint));
+  model::ModelConfig config_ = *model::LoadModelConfig(worker::GoldenDir(GetParam().checkpoint));
   const int32_t layers_ = static_cast<int32_t>(config_.num_layers);
 };
 
@@ -91,7 +92,7 @@ TEST_P(PlanProofTest, OnRanks) {
     if (whole_experts && !config_.has_experts()) continue;
     config_.whole_experts = whole_experts;
     for (const int32_t ranks : {2, 4, 8}) {
-      if (!CheckRanks(config_, ranks).ok()) continue;
+      if (!model::CheckRanks(config_, ranks).ok()) continue;
       ExpectProof({.layers = {layers_}, .ranks = {ranks}, .whole_experts = whole_experts});
       if (layers_ == 1) continue;
       ExpectProof(
@@ -103,14 +104,14 @@ TEST_P(PlanProofTest, OnRanks) {
 std::vector<Case> Cases() {
   std::vector<std::string> checkpoints;
   for (const char* folder : {"", "families/"}) {
-    for (const auto& entry : std::filesystem::directory_iterator(GoldenDir(folder))) {
+    for (const auto& entry : std::filesystem::directory_iterator(worker::GoldenDir(folder))) {
       if (!std::filesystem::exists(entry.path() / "model.safetensors")) continue;
       checkpoints.push_back(absl::StrCat(folder, entry.path().filename().string()));
     }
   }
   std::sort(checkpoints.begin(), checkpoints.end());
   std::vector<Case> cases;
-  for (const std::string& backend : testing::TestedBackends()) {
+  for (const std::string& backend : worker::TestedBackends()) {
     if (backend == "reference") continue;  // for tests: nobody plans for it
     for (const std::string& checkpoint : checkpoints) cases.push_back({checkpoint, backend});
   }
@@ -123,4 +124,4 @@ INSTANTIATE_TEST_SUITE_P(Golden, PlanProofTest, ::testing::ValuesIn(Cases()), []
 });
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::tests

@@ -12,7 +12,7 @@
 
 #include "tests/support/sim_cluster.h"
 
-namespace tutti {
+namespace tutti::tests {
 namespace {
 
 constexpr uint64_t kSeeds = 1000;
@@ -23,7 +23,7 @@ struct Case {
   OracleBugs oracle;
 };
 
-Case OfEngine(const std::string& name, PlantedBug bug) {
+Case OfEngine(const std::string& name, coordinator::PlantedBug bug) {
   return {.name = name, .engine = static_cast<uint32_t>(bug)};
 }
 
@@ -54,21 +54,21 @@ TEST_P(PlantedBugTest, IsFound) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, PlantedBugTest,
-    testing::Values(OfEngine("SkipEpochCheck", PlantedBug::kSkipEpochCheck),
-                    OfEngine("FreeBlockEarly", PlantedBug::kFreeBlockEarly),
-                    OfEngine("FreeBlockTwice", PlantedBug::kFreeBlockTwice),
-                    OfEngine("ForgetFinished", PlantedBug::kForgetFinished),
-                    OfEngine("KeepComputed", PlantedBug::kKeepComputed),
-                    OfEngine("FreeSharedBlock", PlantedBug::kFreeSharedBlock),
-                    OfEngine("HashWithoutTenant", PlantedBug::kHashWithoutTenant),
-                    OfEngine("KeepEvicted", PlantedBug::kKeepEvicted),
-                    OfEngine("KeepBacklog", PlantedBug::kKeepBacklog),
-                    OfEngine("ForgetOnFirstRank", PlantedBug::kForgetOnFirstRank),
-                    OfEngine("SkipRankEpoch", PlantedBug::kSkipRankEpoch),
+    testing::Values(OfEngine("SkipEpochCheck", coordinator::PlantedBug::kSkipEpochCheck),
+                    OfEngine("FreeBlockEarly", coordinator::PlantedBug::kFreeBlockEarly),
+                    OfEngine("FreeBlockTwice", coordinator::PlantedBug::kFreeBlockTwice),
+                    OfEngine("ForgetFinished", coordinator::PlantedBug::kForgetFinished),
+                    OfEngine("KeepComputed", coordinator::PlantedBug::kKeepComputed),
+                    OfEngine("FreeSharedBlock", coordinator::PlantedBug::kFreeSharedBlock),
+                    OfEngine("HashWithoutTenant", coordinator::PlantedBug::kHashWithoutTenant),
+                    OfEngine("KeepEvicted", coordinator::PlantedBug::kKeepEvicted),
+                    OfEngine("KeepBacklog", coordinator::PlantedBug::kKeepBacklog),
+                    OfEngine("ForgetOnFirstRank", coordinator::PlantedBug::kForgetOnFirstRank),
+                    OfEngine("SkipRankEpoch", coordinator::PlantedBug::kSkipRankEpoch),
                     Case{.name = "StaleExchange", .oracle = {.stale_exchange = true}},
                     Case{.name = "StaleSampling", .oracle = {.stale_sampling = true}},
                     Case{.name = "ShortContext", .oracle = {.short_context = true}}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::tests

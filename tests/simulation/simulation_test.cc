@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/support/sim_cluster.h"
 
-namespace tutti {
+namespace tutti::tests {
 namespace {
 
 // As many as take a dozen seconds.
@@ -78,4 +78,4 @@ TEST(SimulationTest, ASeedIsARun) {
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::tests

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
-namespace tutti {
+namespace tutti::tests {
 namespace {
 
 // "0,1,5": a long run of neighbours is written "0 to 99".
@@ -85,18 +85,18 @@ std::string StatusText(const absl::Status& status) {
 
 std::string Name(RequestId request) { return absl::StrCat("r", request.value()); }
 
-std::string Text(const CloseWorker& close, const std::string& worker) {
+std::string Text(const coordinator::CloseWorker& close, const std::string& worker) {
   return absl::StrCat(worker, " <- close, ", StatusText(close.reason));
 }
 
-std::string Text(const DeliverTokens& deliver) {
+std::string Text(const coordinator::DeliverTokens& deliver) {
   std::vector<int32_t> tokens;
   for (const v1::SampledToken& token : deliver.tokens) tokens.push_back(token.token());
   return absl::StrCat(Name(deliver.request), " -> [", deliver.index, "] ",
                       absl::StrJoin(tokens, " "));
 }
 
-std::string Text(const FinishRequest& finish) {
+std::string Text(const coordinator::FinishRequest& finish) {
   static constexpr const char* kCauses[] = {"stop token", "length", "stop string", "error"};
   std::string text =
       absl::StrCat(Name(finish.request), " -> end, ", kCauses[static_cast<int>(finish.cause)], ", ",
@@ -110,8 +110,8 @@ std::string Text(const FinishRequest& finish) {
 
 }  // namespace
 
-std::string ActionText(const std::vector<Action>& actions,
-                       const std::function<std::string(LinkKey)>& worker_name) {
+std::string ActionText(const std::vector<coordinator::Action>& actions,
+                       const std::function<std::string(coordinator::LinkKey)>& worker_name) {
   std::string text;
   std::string receivers;  // of `frame`, not written yet
   std::string frame;
@@ -119,8 +119,8 @@ std::string ActionText(const std::vector<Action>& actions,
     if (!receivers.empty()) absl::StrAppend(&text, receivers, " <- ", frame, "\n");
     receivers.clear();
   };
-  for (const Action& action : actions) {
-    if (const auto* send = std::get_if<SendToWorker>(&action)) {
+  for (const coordinator::Action& action : actions) {
+    if (const auto* send = std::get_if<coordinator::SendToWorker>(&action)) {
       const std::string words = FrameText(send->frame);
       if (words != frame) flush();
       frame = words;
@@ -128,13 +128,13 @@ std::string ActionText(const std::vector<Action>& actions,
       continue;
     }
     flush();
-    if (const auto* close = std::get_if<CloseWorker>(&action)) {
+    if (const auto* close = std::get_if<coordinator::CloseWorker>(&action)) {
       absl::StrAppend(&text, Text(*close, worker_name(close->link)), "\n");
-    } else if (const auto* deliver = std::get_if<DeliverTokens>(&action)) {
+    } else if (const auto* deliver = std::get_if<coordinator::DeliverTokens>(&action)) {
       absl::StrAppend(&text, Text(*deliver), "\n");
-    } else if (const auto* finish = std::get_if<FinishRequest>(&action)) {
+    } else if (const auto* finish = std::get_if<coordinator::FinishRequest>(&action)) {
       absl::StrAppend(&text, Text(*finish), "\n");
-    } else if (const auto* serving = std::get_if<ServingChanged>(&action)) {
+    } else if (const auto* serving = std::get_if<coordinator::ServingChanged>(&action)) {
       absl::StrAppend(&text, serving->serving ? "serving" : "not serving: ", serving->why_not,
                       "\n");
     }
@@ -143,4 +143,4 @@ std::string ActionText(const std::vector<Action>& actions,
   return text;
 }
 
-}  // namespace tutti
+}  // namespace tutti::tests

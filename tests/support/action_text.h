@@ -7,11 +7,11 @@
 
 #include "coordinator/events.h"
 
-namespace tutti {
+namespace tutti::tests {
 
 // What an engine did in one turn. Frames sent to several workers one after the other make one line.
 // `worker_name` gives the name behind a link.
-std::string ActionText(const std::vector<Action>& actions,
-                       const std::function<std::string(LinkKey)>& worker_name);
+std::string ActionText(const std::vector<coordinator::Action>& actions,
+                       const std::function<std::string(coordinator::LinkKey)>& worker_name);
 
-}  // namespace tutti
+}  // namespace tutti::tests

@@ -10,7 +10,7 @@
 #include "base/check.h"
 #include "spdlog/spdlog.h"
 
-namespace tutti::testing {
+namespace tutti::tests {
 namespace {
 
 // Longer than any of these clusters takes on a busy machine; reached only when something is broken.
@@ -33,9 +33,9 @@ InProcessCluster::InProcessCluster(InProcessClusterOptions options) : options_(s
   char pattern[] = "/tmp/tutti-test-XXXXXX";
   CHECK(mkdtemp(pattern) != nullptr);
   directory_ = pattern;
-  auto model = ServedModel::Load(options_.model_dir, "test", 0);
+  auto model = coordinator::ServedModel::Load(options_.model_dir, "test", 0);
   CHECK(model.ok()) << model.status().ToString();
-  CoordinatorOptions coordinator;
+  coordinator::CoordinatorOptions coordinator;
   coordinator.listen = Socket("api");
   coordinator.peer_listen = Socket("peers");
   coordinator.engine = options_.engine;
@@ -43,7 +43,7 @@ InProcessCluster::InProcessCluster(InProcessClusterOptions options) : options_(s
   coordinator.engine.build = BuildStamp();
   size_t workers = 0;
   for (size_t stage = 0; stage < options_.layers.size(); ++stage) {
-    MappedStage& entry = coordinator.engine.device_map.stages.emplace_back();
+    placement::MappedStage& entry = coordinator.engine.device_map.stages.emplace_back();
     entry.num_layers = options_.layers[stage];
     const int ranks = options_.ranks.empty() ? 1 : options_.ranks[stage];
     for (int rank = 0; rank < ranks; ++rank) {
@@ -52,7 +52,8 @@ InProcessCluster::InProcessCluster(InProcessClusterOptions options) : options_(s
   }
   coordinator.engine.num_stages =
       std::max<int32_t>(1, static_cast<int32_t>(options_.layers.size()));
-  coordinator_ = std::make_unique<Coordinator>(*std::move(model), std::move(coordinator));
+  coordinator_ =
+      std::make_unique<coordinator::Coordinator>(*std::move(model), std::move(coordinator));
   const absl::Status started = coordinator_->Start();
   CHECK(started.ok()) << started.ToString();
   workers_.resize(std::max<size_t>(1, workers));
@@ -71,8 +72,8 @@ InProcessCluster::~InProcessCluster() {
   std::filesystem::remove_all(directory_, ignored);
 }
 
-WorkerOptions InProcessCluster::OptionsOfWorker(size_t index) const {
-  WorkerOptions worker;
+worker::WorkerOptions InProcessCluster::OptionsOfWorker(size_t index) const {
+  worker::WorkerOptions worker;
   worker.model_dir = options_.model_dir;
   worker.coordinator = Socket("peers");
   worker.listen = Socket(absl::StrCat("w", index));
@@ -90,7 +91,7 @@ WorkerOptions InProcessCluster::OptionsOfWorker(size_t index) const {
 }
 
 void InProcessCluster::StartWorker(size_t index) {
-  auto worker = Worker::Start(OptionsOfWorker(index));
+  auto worker = worker::Worker::Start(OptionsOfWorker(index));
   CHECK(worker.ok()) << worker.status().ToString();
   workers_[index] = *std::move(worker);
 }
@@ -154,4 +155,4 @@ std::vector<Answer> InProcessCluster::Generate(const std::vector<v1::GenerateReq
   return answers;
 }
 
-}  // namespace tutti::testing
+}  // namespace tutti::tests

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/coordinator.h"
+#include "coordinator/service/coordinator.h"
 #include "tutti/v1/cluster.grpc.pb.h"
 #include "tutti/v1/generation.grpc.pb.h"
-#include "worker/worker.h"
+#include "worker/service/worker.h"
 
-namespace tutti::testing {
+namespace tutti::tests {
 
 struct InProcessClusterOptions {
   std::string model_dir;
@@ -21,7 +21,7 @@ struct InProcessClusterOptions {
   int threads = 1;              // of each worker
   std::string device = "cpu";
   int64_t worker_memory_bytes = int64_t{1} << 30;
-  EngineOptions engine;  // block size, budget, chunk, limits
+  coordinator::EngineOptions engine;  // block size, budget, chunk, limits
 };
 
 // One output of a Generate call.
@@ -62,16 +62,16 @@ class InProcessCluster {
   void WaitIdle();
 
  private:
-  WorkerOptions OptionsOfWorker(size_t index) const;
+  worker::WorkerOptions OptionsOfWorker(size_t index) const;
   std::string Socket(const std::string& name) const { return "unix:" + directory_ + "/" + name; }
 
   const InProcessClusterOptions options_;
   std::string directory_;
-  std::unique_ptr<Coordinator> coordinator_;
-  std::vector<std::unique_ptr<Worker>> workers_;
+  std::unique_ptr<coordinator::Coordinator> coordinator_;
+  std::vector<std::unique_ptr<worker::Worker>> workers_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::Inference::Stub> inference_;
   std::unique_ptr<v1::Admin::Stub> admin_;
 };
 
-}  // namespace tutti::testing
+}  // namespace tutti::tests

@@ -5,7 +5,7 @@
 
 #include "base/random.h"
 
-namespace tutti {
+namespace tutti::tests {
 
 uint64_t OracleCountsDigest(const std::vector<OracleCount>& counts) {
   uint64_t sum = 0;
@@ -76,4 +76,4 @@ std::vector<v1::SampledToken> OracleOutput(const std::vector<TokenId>& prompt, i
   }
 }
 
-}  // namespace tutti
+}  // namespace tutti::tests

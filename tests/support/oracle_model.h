@@ -13,7 +13,7 @@
 #include "base/ids.h"
 #include "tutti/v1/peer.pb.h"
 
-namespace tutti {
+namespace tutti::tests {
 
 // 64 well mixed bits of two numbers.
 inline uint64_t Digest(uint64_t a, uint64_t b) {
@@ -58,4 +58,4 @@ std::vector<v1::SampledToken> OracleOutput(const std::vector<TokenId>& prompt, i
                                            const v1::SequenceSampling& sampling, int64_t num_layers,
                                            int32_t vocab_size);
 
-}  // namespace tutti
+}  // namespace tutti::tests

@@ -5,10 +5,10 @@
 #include "absl/strings/str_cat.h"
 #include "worker/sequence_table.h"
 
-namespace tutti {
+namespace tutti::tests {
 namespace {
 
-uint64_t CountsDigest(const SequenceState& sequence) {
+uint64_t CountsDigest(const worker::SequenceState& sequence) {
   std::vector<OracleCount> counts;
   for (const auto& [token, count] : sequence.counts) {
     counts.push_back({token, count.in_prompt, count.in_output});
@@ -26,7 +26,7 @@ OracleStage::OracleStage(const v1::AssignShard& shard, int32_t vocab_size, Oracl
       step_digest_(step_digest),
       entries_(int64_t{shard.num_layers()} * shard.num_blocks() * shard.block_size()) {}
 
-ShardMemory OracleStage::memory() const {
+worker::ShardMemory OracleStage::memory() const {
   return {.weight_bytes = shard_.num_layers(),
           .kv_bytes = static_cast<int64_t>(entries_.size() * sizeof(uint64_t))};
 }
@@ -37,9 +37,9 @@ uint64_t* OracleStage::Entry(int64_t layer, const int32_t* blocks, int32_t posit
   return &entries_[layer * shard_.num_blocks() * size + slot];
 }
 
-absl::Status OracleStage::Run(const Batch& batch, std::span<const std::byte> input,
+absl::Status OracleStage::Run(const worker::Batch& batch, std::span<const std::byte> input,
                               std::span<std::byte> output, std::vector<v1::SampledToken>* sampled,
-                              const ProgressCallback& progress) {
+                              const worker::ProgressCallback& progress) {
   x_.resize(batch.rows);
   if (shard_.has_embedding()) {
     for (int32_t row = 0; row < batch.rows; ++row) x_[row] = OracleEmbed(batch.tokens[row]);
@@ -62,7 +62,7 @@ absl::Status OracleStage::Run(const Batch& batch, std::span<const std::byte> inp
   return absl::OkStatus();
 }
 
-uint64_t OracleStage::StepDigest(const Batch& batch) const {
+uint64_t OracleStage::StepDigest(const worker::Batch& batch) const {
   uint64_t digest = batch.step.value();
   const auto fold = [&](const auto& values) {
     for (const auto value : values) digest = Digest(digest, static_cast<uint64_t>(value));
@@ -72,14 +72,14 @@ uint64_t OracleStage::StepDigest(const Batch& batch) const {
   fold(batch.row_begin);
   fold(batch.blocks);
   fold(x_);
-  for (const SampleRow& row : batch.sample_rows) {
+  for (const worker::SampleRow& row : batch.sample_rows) {
     digest = Digest(digest, row.sequence->id.value());
     digest = Digest(digest, row.sequence->sampling.seed());
   }
   return digest;
 }
 
-void OracleStage::RunLayer(int64_t layer, const Batch& batch) {
+void OracleStage::RunLayer(int64_t layer, const worker::Batch& batch) {
   const auto sequences = static_cast<int32_t>(batch.first_position.size());
   for (int32_t s = 0; s < sequences; ++s) {
     const int32_t* const blocks = &batch.blocks[batch.block_begin[s]];
@@ -102,10 +102,10 @@ void OracleStage::RunLayer(int64_t layer, const Batch& batch) {
   }
 }
 
-void OracleStage::SampleRows(const Batch& batch, std::vector<v1::SampledToken>* sampled) {
+void OracleStage::SampleRows(const worker::Batch& batch, std::vector<v1::SampledToken>* sampled) {
   std::vector<v1::SequenceSampling> sampling;
   for (size_t i = 0; i < batch.sample_rows.size(); ++i) {
-    const SampleRow& row = batch.sample_rows[i];
+    const worker::SampleRow& row = batch.sample_rows[i];
     sampling.push_back(row.sequence->sampling);
     const bool stale = bugs_.stale_sampling && i < last_sampling_.size();
     sampled->push_back(OracleSample(x_[row.row], static_cast<int32_t>(row.sequence->tokens.size()),
@@ -116,4 +116,4 @@ void OracleStage::SampleRows(const Batch& batch, std::vector<v1::SampledToken>* 
   last_sampling_ = std::move(sampling);
 }
 
-}  // namespace tutti
+}  // namespace tutti::tests

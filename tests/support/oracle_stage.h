@@ -11,7 +11,7 @@
 #include "tests/support/oracle_model.h"
 #include "worker/stage_runner.h"
 
-namespace tutti {
+namespace tutti::tests {
 
 // Bugs that a worker can be told to have, to show that the simulator finds them.
 struct OracleBugs {
@@ -22,24 +22,24 @@ struct OracleBugs {
   bool stale_exchange = false;  // what a rank told in an old epoch is taken as told in this one
 };
 
-class OracleStage : public StageRunner {
+class OracleStage : public worker::StageRunner {
  public:
   // `step_digest`, if not null, is set to a digest of all that a step had and all that came out.
   OracleStage(const v1::AssignShard& shard, int32_t vocab_size, OracleBugs bugs,
               uint64_t* step_digest = nullptr);
 
-  ShardMemory memory() const override;
+  worker::ShardMemory memory() const override;
   int64_t activation_row_bytes() const override { return sizeof(uint64_t); }
   int32_t vocab_size() const override { return vocab_size_; }
-  absl::Status Run(const Batch& batch, std::span<const std::byte> input,
+  absl::Status Run(const worker::Batch& batch, std::span<const std::byte> input,
                    std::span<std::byte> output, std::vector<v1::SampledToken>* sampled,
-                   const ProgressCallback& progress) override;
+                   const worker::ProgressCallback& progress) override;
 
  private:
   uint64_t* Entry(int64_t layer, const int32_t* blocks, int32_t position);
-  void RunLayer(int64_t layer, const Batch& batch);
-  uint64_t StepDigest(const Batch& batch) const;
-  void SampleRows(const Batch& batch, std::vector<v1::SampledToken>* sampled);
+  void RunLayer(int64_t layer, const worker::Batch& batch);
+  uint64_t StepDigest(const worker::Batch& batch) const;
+  void SampleRows(const worker::Batch& batch, std::vector<v1::SampledToken>* sampled);
 
   const v1::AssignShard shard_;
   const int32_t vocab_size_;
@@ -50,4 +50,4 @@ class OracleStage : public StageRunner {
   std::vector<v1::SequenceSampling> last_sampling_;  // of the sampled rows of the step before
 };
 
-}  // namespace tutti
+}  // namespace tutti::tests

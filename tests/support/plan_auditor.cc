@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/support/oracle_model.h"
 
-namespace tutti {
+namespace tutti::tests {
 
 void PlanAuditor::BeginEpoch(int32_t num_blocks) {
   blocks_.assign(num_blocks, Block());
@@ -117,4 +117,4 @@ uint64_t PlanAuditor::Content(const Known& known, size_t block) const {
   return digest;
 }
 
-}  // namespace tutti
+}  // namespace tutti::tests

@@ -16,7 +16,7 @@
 #include "tests/support/sim_options.h"
 #include "tutti/v1/peer.pb.h"
 
-namespace tutti {
+namespace tutti::tests {
 
 class PlanAuditor {
  public:
@@ -54,4 +54,4 @@ class PlanAuditor {
   uint64_t rows_ = 0;
 };
 
-}  // namespace tutti
+}  // namespace tutti::tests

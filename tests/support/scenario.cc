@@ -13,7 +13,7 @@
 #include "tests/support/action_text.h"
 #include "tests/support/scenario_command.h"
 
-namespace tutti {
+namespace tutti::tests {
 class Scenario::Impl {
  public:
   std::string RunBlock(std::string_view commands);
@@ -39,21 +39,21 @@ class Scenario::Impl {
   absl::Status Result(const ScenarioCommand& command);
   absl::Status WholeStep(const ScenarioCommand& command);
   absl::Status Status();
-  void Give(Event event) { engine_->Handle(std::move(event), now_, &actions_); }
+  void Give(coordinator::Event event) { engine_->Handle(std::move(event), now_, &actions_); }
   void SendFrame(const std::string& worker, v1::Frame frame) {
-    Give(WorkerFrame{link_of_[worker], std::move(frame)});
+    Give(coordinator::WorkerFrame{link_of_[worker], std::move(frame)});
   }
   void Observe();
   Node* AtStage(uint32_t pipeline, int32_t stage);
   static std::string Rest(const std::string& line, size_t words);
 
-  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<coordinator::Engine> engine_;
   Instant now_{};
-  std::vector<Action> actions_;
+  std::vector<coordinator::Action> actions_;
   size_t observed_ = 0;
-  std::string extra_;                       // text of commands that only look
-  std::map<std::string, LinkKey> link_of_;  // the latest link of each worker
-  std::map<LinkKey, Node> nodes_;
+  std::string extra_;                                    // text of commands that only look
+  std::map<std::string, coordinator::LinkKey> link_of_;  // the latest link of each worker
+  std::map<coordinator::LinkKey, Node> nodes_;
   uint64_t next_link_ = 1;
   // Of the current epoch of a pipeline.
   struct Told {
@@ -78,8 +78,8 @@ std::string Scenario::Impl::RunBlock(std::string_view commands) {
   if (engine_ == nullptr) return "no engine\n";
   engine_->Advance(now_, &actions_);
   Observe();
-  return absl::StrCat(ActionText(actions_, [this](LinkKey link) { return nodes_[link].id; }),
-                      extra_);
+  return absl::StrCat(
+      ActionText(actions_, [this](coordinator::LinkKey link) { return nodes_[link].id; }), extra_);
 }
 
 absl::Status Scenario::Impl::Run(const ScenarioCommand& command, const std::string& line) {
@@ -87,7 +87,7 @@ absl::Status Scenario::Impl::Run(const ScenarioCommand& command, const std::stri
   const std::string object = command.words.size() > 1 ? command.words[1] : "";
   if (verb == "engine") {
     *this = Impl();
-    engine_ = std::make_unique<Engine>(ScenarioEngineOptions(command));
+    engine_ = std::make_unique<coordinator::Engine>(ScenarioEngineOptions(command));
     return absl::OkStatus();
   }
   if (engine_ == nullptr) return absl::FailedPreconditionError("no engine yet");
@@ -98,7 +98,7 @@ absl::Status Scenario::Impl::Run(const ScenarioCommand& command, const std::stri
   if (verb == "step") return WholeStep(command);
   if (verb == "status") return Status();
   if (verb == "drain") {
-    Give(DrainRequested{});
+    Give(coordinator::DrainRequested{});
     return absl::OkStatus();
   }
   if (verb == "wait") {
@@ -112,13 +112,14 @@ absl::Status Scenario::Impl::Run(const ScenarioCommand& command, const std::stri
     if (object.empty() || !absl::SimpleAtoi(object.substr(1), &id)) {
       return absl::InvalidArgumentError("which request?");
     }
-    Give(RequestCancelled{RequestId(id),
-                          verb == "cancel" ? CancelCause::kClientGone : CancelCause::kStopString});
+    Give(coordinator::RequestCancelled{RequestId(id), verb == "cancel"
+                                                          ? coordinator::CancelCause::kClientGone
+                                                          : coordinator::CancelCause::kStopString});
     return absl::OkStatus();
   }
   if (!link_of_.contains(object)) return absl::InvalidArgumentError("no such worker");
   if (verb == "lost") {
-    Give(WorkerLost{link_of_[object], absl::UnavailableError(Rest(line, 2))});
+    Give(coordinator::WorkerLost{link_of_[object], absl::UnavailableError(Rest(line, 2))});
     return absl::OkStatus();
   }
   if (verb == "fail") {
@@ -159,7 +160,7 @@ std::string Scenario::Impl::Rest(const std::string& line, size_t words) {
 
 absl::Status Scenario::Impl::Join(const ScenarioCommand& command) {
   for (size_t i = 1; i < command.words.size(); ++i) {
-    const LinkKey link(next_link_++);
+    const coordinator::LinkKey link(next_link_++);
     v1::Hello hello;
     hello.set_protocol_version(
         static_cast<uint32_t>(command.Number("protocol", kPeerProtocolVersion)));
@@ -171,8 +172,9 @@ absl::Status Scenario::Impl::Join(const ScenarioCommand& command) {
     hello.set_model_fingerprint(command.Text("model", "tiny-print"));
     hello.set_memory_bytes(command.Number("memory", int64_t{1} << 30));
     nodes_[link].id = command.words[i];
-    Give(WorkerJoined{link, hello});
-    if (!std::holds_alternative<CloseWorker>(actions_.back())) link_of_[command.words[i]] = link;
+    Give(coordinator::WorkerJoined{link, hello});
+    if (!std::holds_alternative<coordinator::CloseWorker>(actions_.back()))
+      link_of_[command.words[i]] = link;
   }
   return absl::OkStatus();
 }
@@ -182,7 +184,7 @@ absl::Status Scenario::Impl::Arrive(const ScenarioCommand& command) {
   if (command.words.size() != 2 || !absl::SimpleAtoi(command.words[1].substr(1), &id)) {
     return absl::InvalidArgumentError("request rN prompt=N max=N");
   }
-  Request request;
+  coordinator::Request request;
   request.id = RequestId(id);
   request.prompt = Prompt(command, id);
   prompts_[id] = request.prompt;
@@ -194,7 +196,7 @@ absl::Status Scenario::Impl::Arrive(const ScenarioCommand& command) {
   if (command.values.contains("deadline")) {
     request.deadline = now_ + std::chrono::milliseconds(command.Number("deadline", 0));
   }
-  Give(RequestArrived{std::move(request)});
+  Give(coordinator::RequestArrived{std::move(request)});
   return absl::OkStatus();
 }
 
@@ -345,7 +347,7 @@ std::string Scenario::Impl::PipelineText(const v1::PipelineStatus& pipeline) {
 // Notes what the workers have been told since the last look.
 void Scenario::Impl::Observe() {
   for (; observed_ < actions_.size(); ++observed_) {
-    const auto* send = std::get_if<SendToWorker>(&actions_[observed_]);
+    const auto* send = std::get_if<coordinator::SendToWorker>(&actions_[observed_]);
     if (send == nullptr) continue;
     Node& node = nodes_[send->link];
     const v1::Frame& frame = send->frame;
@@ -389,4 +391,4 @@ std::string RunScenario(std::string_view text) {
   return out;
 }
 
-}  // namespace tutti
+}  // namespace tutti::tests

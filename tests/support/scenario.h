@@ -36,7 +36,7 @@
 #include <string>
 #include <string_view>
 
-namespace tutti {
+namespace tutti::tests {
 
 class Scenario {
  public:
@@ -55,4 +55,4 @@ class Scenario {
 // Runs a whole scenario and returns it with what the engine really did.
 std::string RunScenario(std::string_view text);
 
-}  // namespace tutti
+}  // namespace tutti::tests

@@ -6,7 +6,7 @@
 #include "absl/strings/str_split.h"
 #include "tests/support/tiny_model.h"
 
-namespace tutti {
+namespace tutti::tests {
 
 std::string ScenarioCommand::Text(const std::string& key, const std::string& otherwise) const {
   const auto found = values.find(key);
@@ -46,8 +46,8 @@ ScenarioCommand ParseScenarioCommand(const std::string& line) {
   return command;
 }
 
-EngineOptions ScenarioEngineOptions(const ScenarioCommand& command) {
-  EngineOptions options;
+coordinator::EngineOptions ScenarioEngineOptions(const ScenarioCommand& command) {
+  coordinator::EngineOptions options;
   options.model = TinyModel(command.Number("layers", 4));
   options.model_name = "tiny";
   options.model_fingerprint = "tiny-print";
@@ -76,4 +76,4 @@ EngineOptions ScenarioEngineOptions(const ScenarioCommand& command) {
   return options;
 }
 
-}  // namespace tutti
+}  // namespace tutti::tests

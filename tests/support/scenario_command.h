@@ -8,7 +8,7 @@
 
 #include "coordinator/engine.h"
 
-namespace tutti {
+namespace tutti::tests {
 
 // One command: its words, and its KEY=VALUE pairs.
 struct ScenarioCommand {
@@ -24,6 +24,6 @@ struct ScenarioCommand {
 ScenarioCommand ParseScenarioCommand(const std::string& line);
 
 // Of the command "engine".
-EngineOptions ScenarioEngineOptions(const ScenarioCommand& command);
+coordinator::EngineOptions ScenarioEngineOptions(const ScenarioCommand& command);
 
-}  // namespace tutti
+}  // namespace tutti::tests

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/support/oracle_model.h"
 
-namespace tutti {
+namespace tutti::tests {
 namespace {
 
 constexpr int32_t kTriesMax = 4;
@@ -42,7 +42,7 @@ SimClients::SimClients(const SimOptions* options, SimQueue* queue, EventCallback
 
 SimClients::Client SimClients::Draw() {
   Client client;
-  Request& request = client.request;
+  coordinator::Request& request = client.request;
   const auto tenant = static_cast<int32_t>(random_.Between(0, options_->tenants - 1));
   request.cache_domain = {static_cast<uint64_t>(tenant), 0};
   request.max_tokens = static_cast<int32_t>(random_.Between(1, options_->output_tokens_max));
@@ -135,15 +135,15 @@ void SimClients::Arrive(Client client) {
   if (!client.must_succeed && random_.Chance(options_->cancel_chance)) {
     queue_->After(std::chrono::microseconds(random_.Between(0, 200'000)), [this, id] {
       requests_[id].cancelled = true;
-      to_engine_(RequestCancelled{id, CancelCause::kClientGone});
+      to_engine_(coordinator::RequestCancelled{id, coordinator::CancelCause::kClientGone});
     });
   }
   ++open_;
   const Client& kept = requests_[id] = std::move(client);
-  to_engine_(RequestArrived{kept.request});
+  to_engine_(coordinator::RequestArrived{kept.request});
 }
 
-void SimClients::OnTokens(const DeliverTokens& tokens) {
+void SimClients::OnTokens(const coordinator::DeliverTokens& tokens) {
   const auto found = requests_.find(tokens.request);
   if (found == requests_.end()) return fail_("tokens of an unknown request");
   Client& client = found->second;
@@ -165,10 +165,10 @@ void SimClients::OnTokens(const DeliverTokens& tokens) {
   }
   if (client.stop_after == static_cast<int32_t>(client.got.size())) {
     client.stopped = true;
-    queue_->After(std::chrono::microseconds(random_.Between(1, 3'000)),
-                  [this, id = tokens.request] {
-                    to_engine_(RequestCancelled{id, CancelCause::kStopString});
-                  });
+    queue_->After(
+        std::chrono::microseconds(random_.Between(1, 3'000)), [this, id = tokens.request] {
+          to_engine_(coordinator::RequestCancelled{id, coordinator::CancelCause::kStopString});
+        });
   }
 }
 
@@ -176,11 +176,12 @@ void SimClients::Storm() {
   for (auto& [id, client] : requests_) {
     if (client.ended || client.must_succeed) continue;
     client.cancelled = true;
-    to_engine_(RequestCancelled{id, CancelCause::kClientGone});
+    to_engine_(coordinator::RequestCancelled{id, coordinator::CancelCause::kClientGone});
   }
 }
 
-void SimClients::OnFinish(const FinishRequest& finish, const std::set<std::string>& faulty) {
+void SimClients::OnFinish(const coordinator::FinishRequest& finish,
+                          const std::set<std::string>& faulty) {
   const auto found = requests_.find(finish.request);
   if (found == requests_.end()) return fail_("an unknown request ends");
   Client& client = found->second;
@@ -235,8 +236,9 @@ void SimClients::Retry(const Client& client) {
                 });
 }
 
-std::string SimClients::CheckGoodEnd(const Client& client, const FinishRequest& finish) const {
-  if (finish.cause == FinishCause::kStopString) {
+std::string SimClients::CheckGoodEnd(const Client& client,
+                                     const coordinator::FinishRequest& finish) const {
+  if (finish.cause == coordinator::FinishCause::kStopString) {
     return client.stopped ? "" : "ends with a stop string that nobody found";
   }
   if (client.got.size() != client.right.size()) {
@@ -245,11 +247,12 @@ std::string SimClients::CheckGoodEnd(const Client& client, const FinishRequest& 
   }
   const std::vector<TokenId>& stop = client.request.stop_token_ids;
   const bool stops = std::binary_search(stop.begin(), stop.end(), client.got.back().token());
-  if (stops != (finish.cause == FinishCause::kStopToken)) return "ends for the wrong cause";
+  if (stops != (finish.cause == coordinator::FinishCause::kStopToken))
+    return "ends for the wrong cause";
   return "";
 }
 
-std::string SimClients::CheckBadEnd(const Client& client, const FinishRequest& finish,
+std::string SimClients::CheckBadEnd(const Client& client, const coordinator::FinishRequest& finish,
                                     const std::set<std::string>& faulty) const {
   const std::string text = finish.status.ToString();
   if (client.must_succeed) return absl::StrCat("must succeed, but ends with ", text);
@@ -297,4 +300,4 @@ std::string SimClients::Open() const {
   return text;
 }
 
-}  // namespace tutti
+}  // namespace tutti::tests

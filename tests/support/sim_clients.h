@@ -17,11 +17,11 @@
 #include "tests/support/sim_options.h"
 #include "tests/support/sim_queue.h"
 
-namespace tutti {
+namespace tutti::tests {
 
 class SimClients {
  public:
-  using EventCallback = std::function<void(Event)>;
+  using EventCallback = std::function<void(coordinator::Event)>;
   using FailCallback = std::function<void(const std::string&)>;
 
   // REQUIRES: all pointers outlive the clients.
@@ -33,13 +33,13 @@ class SimClients {
   // Sends one more request.
   void Probe(bool must_succeed);
 
-  void OnTokens(const DeliverTokens& tokens);
+  void OnTokens(const coordinator::DeliverTokens& tokens);
   // `faulty`: the workers that something was done to, so far.
-  void OnFinish(const FinishRequest& finish, const std::set<std::string>& faulty);
+  void OnFinish(const coordinator::FinishRequest& finish, const std::set<std::string>& faulty);
   // Everybody whose request is open leaves.
   void Storm();
   // REQUIRES: it has arrived
-  const Request& RequestOf(RequestId id) const { return requests_.at(id).request; }
+  const coordinator::Request& RequestOf(RequestId id) const { return requests_.at(id).request; }
 
   bool AllEnded() const { return open_ == 0; }
   std::string Open() const;
@@ -49,7 +49,7 @@ class SimClients {
 
  private:
   struct Client {
-    Request request;
+    coordinator::Request request;
     std::vector<v1::SampledToken> right;  // the whole right output
     std::vector<v1::SampledToken> got;
     std::optional<int32_t> stop_after;  // tokens, then a stop string is found
@@ -67,8 +67,8 @@ class SimClients {
   Client Draw();
   void Arrive(Client client);
   void Retry(const Client& client);
-  std::string CheckGoodEnd(const Client& client, const FinishRequest& finish) const;
-  std::string CheckBadEnd(const Client& client, const FinishRequest& finish,
+  std::string CheckGoodEnd(const Client& client, const coordinator::FinishRequest& finish) const;
+  std::string CheckBadEnd(const Client& client, const coordinator::FinishRequest& finish,
                           const std::set<std::string>& faulty) const;
 
   const SimOptions* const options_;
@@ -90,4 +90,4 @@ class SimClients {
   uint64_t tokens_ = 0;
 };
 
-}  // namespace tutti
+}  // namespace tutti::tests

@@ -14,7 +14,7 @@
 #include "tests/support/sim_clients.h"
 #include "tests/support/sim_worker.h"
 
-namespace tutti {
+namespace tutti::tests {
 namespace {
 
 using std::chrono::milliseconds;
@@ -41,19 +41,21 @@ class Cluster : public SimWorld {
         fault_random_(options.seed, /*stream=*/4),
         engine_(options.Engine()),
         clients_(
-            &options_, &queue_, [this](Event event) { Post(std::move(event)); },
+            &options_, &queue_, [this](coordinator::Event event) { Post(std::move(event)); },
             [this](const std::string& what) { Fail(what); }) {}
 
   SimReport Run();
 
   // SimWorld
-  LinkKey NewLink(SimWorker* worker) override;
-  void Hello(LinkKey link, const v1::Hello& hello) override { Post(WorkerJoined{link, hello}); }
-  void ToEngine(LinkKey link, v1::Frame frame) override {
-    Post(WorkerFrame{link, std::move(frame)});
+  coordinator::LinkKey NewLink(SimWorker* worker) override;
+  void Hello(coordinator::LinkKey link, const v1::Hello& hello) override {
+    Post(coordinator::WorkerJoined{link, hello});
   }
-  void LinkLost(LinkKey link) override {
-    Post(WorkerLost{link, absl::UnavailableError("the link closed")});
+  void ToEngine(coordinator::LinkKey link, v1::Frame frame) override {
+    Post(coordinator::WorkerFrame{link, std::move(frame)});
+  }
+  void LinkLost(coordinator::LinkKey link) override {
+    Post(coordinator::WorkerLost{link, absl::UnavailableError("the link closed")});
   }
   SimWorker* FindWorker(const std::string& id) override;
   bool IsServing(const SimWorker& worker) const override;
@@ -80,15 +82,15 @@ class Cluster : public SimWorld {
   void Fault();
   void NoteCut(SimWorker* deaf);
   void RepairCuts();
-  void Post(Event event);
+  void Post(coordinator::Event event);
   void WakeAt(Instant when);
   void Wake();
-  void Apply(Action& action);
-  void Apply(SendToWorker& send);
-  void CheckClose(const SimWorker& worker, LinkKey link, const absl::Status& reason);
+  void Apply(coordinator::Action& action);
+  void Apply(coordinator::SendToWorker& send);
+  void CheckClose(const SimWorker& worker, coordinator::LinkKey link, const absl::Status& reason);
   void CheckFrame(EngineLink* link, const v1::Frame& frame);
   void CheckPlan(EngineLink* link, const v1::StepPlan& plan);
-  void CheckLoss(const FinishRequest& finish);
+  void CheckLoss(const coordinator::FinishRequest& finish);
   v1::GetStatusResponse Status() const;
   bool AllServe() const;
   bool RunUntil(const std::function<bool()>& done, Duration limit);
@@ -99,15 +101,15 @@ class Cluster : public SimWorld {
   SimQueue queue_;
   Random random_;
   Random fault_random_;
-  Engine engine_;
+  coordinator::Engine engine_;
   SimClients clients_;
   std::vector<std::unique_ptr<SimWorker>> workers_;
-  std::map<LinkKey, EngineLink> links_;
+  std::map<coordinator::LinkKey, EngineLink> links_;
   uint64_t last_link_ = 0;
-  std::vector<Event> mailbox_;
+  std::vector<coordinator::Event> mailbox_;
   Instant wake_at_ = kInstantNever;
   uint64_t wakes_ = 0;
-  std::vector<Action> actions_;
+  std::vector<coordinator::Action> actions_;
   std::map<uint32_t, Audit> audits_;                // by pipeline
   uint64_t last_epoch_ = 0;                         // that any pipeline was assigned
   std::vector<std::pair<SimWorker*, Epoch>> cuts_;  // who hears nothing on some link, in an epoch
@@ -125,7 +127,7 @@ void Cluster::Fail(const std::string& what) {
 
 // ---- the engine and its thread
 
-void Cluster::Post(Event event) {
+void Cluster::Post(coordinator::Event event) {
   mailbox_.push_back(std::move(event));
   WakeAt(queue_.now() + std::chrono::microseconds(random_.Between(0, kEngineDelayUs)));
 }
@@ -141,39 +143,40 @@ void Cluster::WakeAt(Instant when) {
 void Cluster::Wake() {
   wake_at_ = kInstantNever;
   actions_.clear();
-  std::vector<Event> events = std::move(mailbox_);
+  std::vector<coordinator::Event> events = std::move(mailbox_);
   mailbox_.clear();
-  for (Event& event : events) engine_.Handle(std::move(event), queue_.now(), &actions_);
+  for (coordinator::Event& event : events)
+    engine_.Handle(std::move(event), queue_.now(), &actions_);
   engine_.Advance(queue_.now(), &actions_);
   report_.trace = Digest(report_.trace, actions_.size());
-  for (Action& action : actions_) Apply(action);
+  for (coordinator::Action& action : actions_) Apply(action);
   const Instant deadline = engine_.next_deadline();
   if (deadline <= queue_.now()) Fail("the engine wants to be called again at once");
   if (deadline != kInstantNever) WakeAt(std::max(deadline, queue_.now() + milliseconds(1)));
 }
 
-void Cluster::Apply(Action& action) {
-  if (auto* send = std::get_if<SendToWorker>(&action)) {
+void Cluster::Apply(coordinator::Action& action) {
+  if (auto* send = std::get_if<coordinator::SendToWorker>(&action)) {
     Apply(*send);
-  } else if (auto* close = std::get_if<CloseWorker>(&action)) {
+  } else if (auto* close = std::get_if<coordinator::CloseWorker>(&action)) {
     EngineLink& link = links_[close->link];
     CheckClose(*link.worker, close->link, close->reason);
     link.pipe->Close(false, [worker = link.worker, key = close->link] { worker->OnClosed(key); });
-  } else if (auto* tokens = std::get_if<DeliverTokens>(&action)) {
+  } else if (auto* tokens = std::get_if<coordinator::DeliverTokens>(&action)) {
     for (const v1::SampledToken& token : tokens->tokens) {
       report_.trace = Digest(report_.trace, static_cast<uint64_t>(token.token()));
     }
     clients_.OnTokens(*tokens);
-  } else if (auto* finish = std::get_if<FinishRequest>(&action)) {
+  } else if (auto* finish = std::get_if<coordinator::FinishRequest>(&action)) {
     CheckLoss(*finish);
     clients_.OnFinish(*finish, faulty_);
-  } else if (auto* serving = std::get_if<ServingChanged>(&action)) {
+  } else if (auto* serving = std::get_if<coordinator::ServingChanged>(&action)) {
     serving_ = serving->serving;
     if (serving_ != serving->why_not.empty()) Fail("serving, or why not?");
   }
 }
 
-void Cluster::Apply(SendToWorker& send) {
+void Cluster::Apply(coordinator::SendToWorker& send) {
   EngineLink& link = links_[send.link];
   CheckFrame(&link, send.frame);
   link.pipe->Send([worker = link.worker, key = send.link, frame = std::move(send.frame)]() mutable {
@@ -219,7 +222,7 @@ void Cluster::CheckPlan(EngineLink* link, const v1::StepPlan& plan) {
 }
 
 // A stream ends with its own pipeline only.
-void Cluster::CheckLoss(const FinishRequest& finish) {
+void Cluster::CheckLoss(const coordinator::FinishRequest& finish) {
   if (!absl::IsUnavailable(finish.status) || finish.completion_tokens == 0) return;
   const uint32_t pipeline = served_by_.at(clients_.RequestOf(finish.request).sampling.seed());
   const std::string text(finish.status.message());
@@ -256,7 +259,8 @@ bool Cluster::AllServe() const {
   return serving == options_.num_pipelines && status.pipelines_size() == serving;
 }
 
-void Cluster::CheckClose(const SimWorker& worker, LinkKey link, const absl::Status& reason) {
+void Cluster::CheckClose(const SimWorker& worker, coordinator::LinkKey link,
+                         const absl::Status& reason) {
   // A worker that came back before its old link was seen to be dead tries again.
   if (absl::IsAlreadyExists(reason)) return;
   const bool is_old_link = !worker.up() || worker.link() != link;
@@ -273,8 +277,8 @@ void Cluster::CheckClose(const SimWorker& worker, LinkKey link, const absl::Stat
 
 // ---- the world
 
-LinkKey Cluster::NewLink(SimWorker* worker) {
-  const LinkKey key(++last_link_);
+coordinator::LinkKey Cluster::NewLink(SimWorker* worker) {
+  const coordinator::LinkKey key(++last_link_);
   links_[key] = {worker, std::make_unique<SimPipe>(&queue_, &random_, options_.link)};
   return key;
 }
@@ -440,4 +444,4 @@ void Cluster::CheckQuiet(const v1::PipelineStatus& pipeline) {
 
 SimReport RunSimulation(const SimOptions& options) { return Cluster(options).Run(); }
 
-}  // namespace tutti
+}  // namespace tutti::tests

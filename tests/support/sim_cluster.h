@@ -13,7 +13,7 @@
 
 #include "tests/support/sim_options.h"
 
-namespace tutti {
+namespace tutti::tests {
 
 struct SimReport {
   std::vector<std::string> failures;  // the first ones; empty: all was well
@@ -33,4 +33,4 @@ struct SimReport {
 
 SimReport RunSimulation(const SimOptions& options);
 
-}  // namespace tutti
+}  // namespace tutti::tests

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace tutti {
+namespace tutti::tests {
 
 Instant SimPipe::ArrivalTime() {
   Duration delay(random_->Between(delay_.least.count(), delay_.most.count()));
@@ -28,4 +28,4 @@ void SimPipe::Close(bool lose, std::function<void()> closed) {
   });
 }
 
-}  // namespace tutti
+}  // namespace tutti::tests

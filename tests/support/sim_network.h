@@ -10,7 +10,7 @@
 #include "base/random.h"
 #include "tests/support/sim_queue.h"
 
-namespace tutti {
+namespace tutti::tests {
 
 struct SimDelay {
   Duration least{};
@@ -49,4 +49,4 @@ class SimPipe {
   Instant last_arrival_{};
 };
 
-}  // namespace tutti
+}  // namespace tutti::tests

@@ -8,7 +8,7 @@
 #include "model/limits.h"
 #include "tests/support/tiny_model.h"
 
-namespace tutti {
+namespace tutti::tests {
 namespace {
 
 // More would only take longer: what several pipelines, stages and ranks do to each other shows.
@@ -31,10 +31,10 @@ std::vector<int32_t> DrawRanks(const SimOptions& options, Random* random) {
 
 }  // namespace
 
-EngineOptions SimOptions::Engine() const {
-  EngineOptions options;
+coordinator::EngineOptions SimOptions::Engine() const {
+  coordinator::EngineOptions options;
   // Four ranks share no fewer ids; only the first kSimVocab are ever used.
-  options.model = TinyModel(num_layers, ranked() ? 4 * kVocabSplitRows : kSimVocab);
+  options.model = TinyModel(num_layers, ranked() ? 4 * model::kVocabSplitRows : kSimVocab);
   options.model_name = "oracle";
   options.model_fingerprint = "oracle";
   options.build = "sim";
@@ -126,4 +126,4 @@ SimOptions DrawSimOptions(uint64_t seed) {
   return options;
 }
 
-}  // namespace tutti
+}  // namespace tutti::tests

@@ -10,7 +10,7 @@
 #include "tests/support/oracle_stage.h"
 #include "tests/support/sim_network.h"
 
-namespace tutti {
+namespace tutti::tests {
 
 inline constexpr int32_t kSimVocab = 97;
 inline constexpr Duration kSimBeat = std::chrono::milliseconds(250);
@@ -58,7 +58,7 @@ struct SimOptions {
   uint32_t planted_bugs = 0;  // of the engine
   OracleBugs oracle_bugs;
 
-  EngineOptions Engine() const;
+  coordinator::EngineOptions coordinator::Engine() const;
   // Ranks of all stages together.
   int32_t WorkersOfPipeline() const;
   bool ranked() const { return WorkersOfPipeline() > num_stages; }
@@ -69,4 +69,4 @@ struct SimOptions {
 // A run like no other: small and large pools, quiet and wild networks, with and without faults.
 SimOptions DrawSimOptions(uint64_t seed);
 
-}  // namespace tutti
+}  // namespace tutti::tests

@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 
-namespace tutti {
+namespace tutti::tests {
 
 class SimQueue {
  public:
@@ -42,4 +42,4 @@ class SimQueue {
   uint64_t count_ = 0;
 };
 
-}  // namespace tutti
+}  // namespace tutti::tests

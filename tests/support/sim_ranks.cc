@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/support/sim_worker.h"
 
-namespace tutti {
+namespace tutti::tests {
 
 void SimRanks::Begin(uint64_t epoch, const v1::AssignShard& shard) {
   End(/*lose=*/false);
@@ -90,4 +90,4 @@ SimWorker* SimRanks::CutLink() {
   return partner.worker;
 }
 
-}  // namespace tutti
+}  // namespace tutti::tests

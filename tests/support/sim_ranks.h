@@ -1,5 +1,5 @@
 // What a simulated rank does with the other ranks of its stage: after its own work for a step it
-// tells rank ^ 1 and then rank ^ 2, as the real ones do (worker/link_collective.h), and waits for
+// tells rank ^ 1 and then rank ^ 2, as the real ones do (worker/links/link_collective.h), and waits for
 // what each of them tells.
 //
 // They tell a digest of everything their step had: tokens, places, blocks, what came out. So ranks
@@ -22,7 +22,7 @@
 #include "tests/support/sim_queue.h"
 #include "tutti/v1/peer.pb.h"
 
-namespace tutti {
+namespace tutti::tests {
 
 class SimWorker;
 class SimWorld;
@@ -94,4 +94,4 @@ class SimRanks {
   uint64_t exchanges_ = 0;
 };
 
-}  // namespace tutti
+}  // namespace tutti::tests

@@ -7,14 +7,14 @@
 #include "base/protocol.h"
 #include "worker/limits.h"
 
-namespace tutti {
+namespace tutti::tests {
 namespace {
 
 // A silent worker must be closed by then: its lease, and the delays of a wild network.
 constexpr Duration kNoticed = std::chrono::milliseconds(2500);
 
 // How long a step waits for another rank that nobody takes for dead (worker/limits.h).
-constexpr Duration kRankPatience = kRankPatienceLeases * kSimLease;
+constexpr Duration kRankPatience = worker::kRankPatienceLeases * kSimLease;
 
 // A hello without an answer may have been lost; a worker then tries another connection.
 constexpr Duration kWelcomePatience = std::chrono::seconds(3);
@@ -36,13 +36,12 @@ SimWorker::SimWorker(std::string id, int64_t memory_bytes, const SimOptions* opt
 void SimWorker::Start() {
   if (up()) return;
   ++incarnation_;
-  const auto factory =
-      [this](const v1::AssignShard& shard,
-             const LoadProgress& progress) -> absl::StatusOr<std::unique_ptr<StageRunner>> {
+  const auto factory = [this](const v1::AssignShard& shard, const worker::LoadProgress& progress)
+      -> absl::StatusOr<std::unique_ptr<worker::StageRunner>> {
     progress(1, 2);
     return std::make_unique<OracleStage>(shard, kSimVocab, options_->oracle_bugs, &step_digest_);
   };
-  worker_ = std::make_unique<StageWorker>(factory, this, queue_->clock());
+  worker_ = std::make_unique<worker::StageWorker>(factory, this, queue_->clock());
   busy_ = loading_ = hung_ = excused_ = false;
   inbox_.clear();
   outgoing_.clear();
@@ -134,7 +133,7 @@ void SimWorker::Connect() {
   AwaitWelcome(link_);
 }
 
-void SimWorker::AwaitWelcome(LinkKey link) {
+void SimWorker::AwaitWelcome(coordinator::LinkKey link) {
   queue_->After(kWelcomePatience, [this, incarnation = incarnation_, link] {
     if (incarnation != incarnation_ || link != link_ || welcome_) return;
     if (hung_) return AwaitWelcome(link);
@@ -172,19 +171,19 @@ void SimWorker::Beat(uint64_t incarnation) {
   queue_->After(kSimBeat, [this, incarnation] { Beat(incarnation); });
 }
 
-void SimWorker::OnFrame(LinkKey link, v1::Frame frame) {
+void SimWorker::OnFrame(coordinator::LinkKey link, v1::Frame frame) {
   if (!up() || link != link_) return;
   inbox_.push_back({.kind = Item::Kind::kFrame, .link = link, .frame = std::move(frame)});
   Pump();
 }
 
-void SimWorker::OnClosed(LinkKey link) {
+void SimWorker::OnClosed(coordinator::LinkKey link) {
   if (!up() || link != link_) return;
   inbox_.push_back({.kind = Item::Kind::kClosed, .link = link});
   Pump();
 }
 
-void SimWorker::OnActivation(uint64_t incarnation, v1::Frame frame, Payload payload) {
+void SimWorker::OnActivation(uint64_t incarnation, v1::Frame frame, transport::Payload payload) {
   if (incarnation != incarnation_) return;
   inbox_.push_back(
       {.kind = Item::Kind::kActivation, .frame = std::move(frame), .payload = std::move(payload)});
@@ -217,7 +216,7 @@ void SimWorker::CloseNext(bool lose) {
 
 void SimWorker::ToCoordinator(v1::Frame frame) { outgoing_.push_back({.frame = std::move(frame)}); }
 
-void SimWorker::ToNextStage(v1::Frame frame, Payload payload) {
+void SimWorker::ToNextStage(v1::Frame frame, transport::Payload payload) {
   outgoing_.push_back({.to_next = true, .frame = std::move(frame), .payload = std::move(payload)});
 }
 
@@ -340,4 +339,4 @@ Duration SimWorker::Process(Item item) {
   return Duration(random_->Between(1, options_->load_most.count()));
 }
 
-}  // namespace tutti
+}  // namespace tutti::tests

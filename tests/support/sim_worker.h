@@ -19,7 +19,7 @@
 #include "tests/support/sim_ranks.h"
 #include "worker/stage_worker.h"
 
-namespace tutti {
+namespace tutti::tests {
 
 class SimWorker;
 
@@ -27,17 +27,17 @@ class SimWorker;
 class SimWorld {
  public:
   virtual ~SimWorld() = default;
-  virtual LinkKey NewLink(SimWorker* worker) = 0;
-  virtual void Hello(LinkKey link, const v1::Hello& hello) = 0;
-  virtual void ToEngine(LinkKey link, v1::Frame frame) = 0;
-  virtual void LinkLost(LinkKey link) = 0;
+  virtual coordinator::LinkKey NewLink(SimWorker* worker) = 0;
+  virtual void Hello(coordinator::LinkKey link, const v1::Hello& hello) = 0;
+  virtual void ToEngine(coordinator::LinkKey link, v1::Frame frame) = 0;
+  virtual void LinkLost(coordinator::LinkKey link) = 0;
   virtual SimWorker* FindWorker(const std::string& id) = 0;
   // Whether the worker has a stage of a pipeline that serves, as the engine last said.
   virtual bool IsServing(const SimWorker& worker) const = 0;
   virtual void Fail(const std::string& what) = 0;
 };
 
-class SimWorker : public StageOutbox {
+class SimWorker : public worker::StageOutbox {
  public:
   // REQUIRES: all pointers outlive the worker.
   SimWorker(std::string id, int64_t memory_bytes, const SimOptions* options, SimQueue* queue,
@@ -59,36 +59,36 @@ class SimWorker : public StageOutbox {
   void CutControlLink();
 
   // The engine's side of the control link, at arrival.
-  void OnFrame(LinkKey link, v1::Frame frame);
-  void OnClosed(LinkKey link);
+  void OnFrame(coordinator::LinkKey link, v1::Frame frame);
+  void OnClosed(coordinator::LinkKey link);
   // What another rank of its stage tells, at arrival.
   void OnRankFrame(uint64_t incarnation, const SimRankFrame& frame);
 
-  LinkKey link() const { return link_; }
+  coordinator::LinkKey link() const { return link_; }
   bool up() const { return worker_ != nullptr; }
   // Whether the engine has a reason to take it for dead, now or a moment ago.
   bool excused() const { return excused_; }
   // Since when it has been silent, which only a lease can notice.
   std::optional<Instant> silent_since() const { return silent_since_; }
-  const StageWorker* core() const { return worker_.get(); }
+  const worker::StageWorker* core() const { return worker_.get(); }
   uint64_t incarnation() const { return incarnation_; }  // grows with every start and every kill
   uint64_t exchanges() const { return ranks_.exchanges(); }
 
   // StageOutbox
   void ToCoordinator(v1::Frame frame) override;
-  void ToNextStage(v1::Frame frame, Payload payload) override;
+  void ToNextStage(v1::Frame frame, transport::Payload payload) override;
 
  private:
   struct Item {
     enum class Kind { kFrame, kActivation, kClosed } kind = Kind::kFrame;
-    LinkKey link;
+    coordinator::LinkKey link;
     v1::Frame frame;
-    Payload payload;
+    transport::Payload payload;
   };
   struct Outgoing {
     bool to_next = false;
     v1::Frame frame;
-    Payload payload;
+    transport::Payload payload;
   };
   // A worker of the next stage that this one feeds.
   struct Next {
@@ -98,7 +98,7 @@ class SimWorker : public StageOutbox {
   };
 
   void Connect();
-  void AwaitWelcome(LinkKey link);
+  void AwaitWelcome(coordinator::LinkKey link);
   void ConnectLater();
   void Beat(uint64_t incarnation);
   void FallSilent();
@@ -114,7 +114,7 @@ class SimWorker : public StageOutbox {
   void SendToEngine(v1::Frame frame);
   void DialNext();
   void CloseNext(bool lose);
-  void OnActivation(uint64_t incarnation, v1::Frame frame, Payload payload);
+  void OnActivation(uint64_t incarnation, v1::Frame frame, transport::Payload payload);
 
   const std::string id_;
   const int64_t memory_bytes_;
@@ -123,10 +123,10 @@ class SimWorker : public StageOutbox {
   Random* const random_;
   SimWorld* const world_;
 
-  std::unique_ptr<StageWorker> worker_;  // null: the process is not there
+  std::unique_ptr<worker::StageWorker> worker_;  // null: the process is not there
   uint64_t incarnation_ = 0;
   std::unique_ptr<SimPipe> to_engine_;
-  LinkKey link_;
+  coordinator::LinkKey link_;
   bool welcome_ = false;
   std::vector<Next> next_;
   SimRanks ranks_;
@@ -143,4 +143,4 @@ class SimWorker : public StageOutbox {
   std::vector<v1::Frame> said_;  // frames that may be said again in another epoch
 };
 
-}  // namespace tutti
+}  // namespace tutti::tests

@@ -3,11 +3,11 @@
 
 #include "model/model_config.h"
 
-namespace tutti {
+namespace tutti::tests {
 
 // `layers` layers of 16 kB, 128 bytes of K/V per token and layer, `vocab` tokens.
-inline ModelConfig TinyModel(int64_t layers, int64_t vocab = 1000) {
-  ModelConfig model;
+inline model::ModelConfig TinyModel(int64_t layers, int64_t vocab = 1000) {
+  model::ModelConfig model;
   model.architecture = "Qwen3ForCausalLM";
   model.model_type = "qwen3";
   model.hidden_size = 64;
@@ -26,4 +26,4 @@ inline ModelConfig TinyModel(int64_t layers, int64_t vocab = 1000) {
   return model;
 }
 
-}  // namespace tutti
+}  // namespace tutti::tests

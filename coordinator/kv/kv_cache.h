@@ -1,0 +1,91 @@
+// The KV cache of one pipeline as its scheduler sees it: the block pool, what the KV directory
+// knows of its blocks, and the block tables of those who run.
+//
+// A table may begin with blocks that others hold too. They are full, computed and never written
+// again: whoever shares them computes from the end of them on, into blocks of its own.
+//
+// Thread: the engine's.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "coordinator/kv/block_pool.h"
+#include "coordinator/kv/kv_directory.h"
+#include "coordinator/sequence.h"
+
+namespace tutti::coordinator {
+
+class KvCache {
+ public:
+  // `directory` outlives the cache; null: nothing is published or found.
+  KvCache(KvDirectory* directory, PipelineId pipeline, int32_t block_size, uint32_t planted_bugs);
+
+  // REQUIRES: closed
+  void Open(int32_t num_blocks);
+  // REQUIRES: open, and no sequence holds a block
+  void Close();
+
+  // What a newcomer finds, and what it would take.
+  struct Room {
+    std::vector<BlockId> prefix;  // the blocks of its longest cached prefix
+    int32_t blocks = 0;           // of available() that it needs for all its tokens
+  };
+  // At least its last token is left to compute, so that there are logits.  REQUIRES: open
+  Room Find(const Sequence& sequence) const;
+  int32_t available() const { return pool_->available(); }
+  // Cached tokens that would have to go for so many blocks.
+  int64_t EvictedTokens(int64_t blocks) const {
+    return std::max<int64_t>(0, blocks - pool_->free()) * block_size_;
+  }
+
+  // The table of a newcomer: its prefix, and blocks for the rest of its tokens. What the prefix
+  // holds counts as computed.  REQUIRES: room is what Find says now; room.blocks <= available()
+  void Admit(const Room& room, Sequence* sequence);
+  // Blocks its table lacks for its tokens up to `tokens`.
+  int32_t Missing(const Sequence& sequence, int64_t tokens) const;
+  // REQUIRES: count <= available()
+  void Grow(int32_t count, Sequence* sequence);
+  // CHECKs that its slots [first, end) are its own and not published: what others read never
+  // changes.
+  void CheckWritable(const Sequence& sequence, int32_t first, int32_t end) const;
+  // Tells the directory of its full blocks that are computed by now.
+  void Publish(Sequence* sequence);
+  // The table goes; its published blocks stay cached while nobody needs the memory.
+  void Release(Sequence* sequence);
+
+  // Full blocks of `sequence` that `running` has or will have, if nothing happens to it.
+  int32_t SharedBlocks(const Sequence& sequence, const Sequence& running) const;
+  bool reuses() const { return directory_ != nullptr; }
+
+  // 0 while closed.
+  int32_t blocks_total() const { return pool_.has_value() ? pool_->total() : 0; }
+  int32_t blocks_in_use() const { return pool_.has_value() ? pool_->in_use() : 0; }
+  int32_t blocks_cached() const { return pool_.has_value() ? pool_->cached() : 0; }
+
+  struct Counters {
+    uint64_t lookup_tokens = 0;  // of sequences when they were first admitted
+    uint64_t hit_tokens = 0;     // ... that were cached
+    uint64_t evictions = 0;      // blocks
+  };
+  const Counters& counters() const { return counters_; }
+
+  // CHECKs by count that every block is free, cached or in use.
+  void CheckLedger() const;
+
+ private:
+  void Take(int32_t count, std::vector<BlockId>* blocks);
+  int32_t FullBlocks(int32_t tokens) const { return tokens / block_size_; }
+
+  KvDirectory* const directory_;
+  const PipelineId pipeline_;
+  const int32_t block_size_;
+  const uint32_t planted_bugs_;
+  std::optional<BlockPool> pool_;
+  std::vector<BlockId> evicted_;  // kept for its memory
+  Counters counters_;
+};
+
+}  // namespace tutti::coordinator

@@ -1,0 +1,86 @@
+#include "coordinator/service/admin_service.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/service/generate_stream.h"
+#include "coordinator/service/message_parser.h"
+#include "coordinator/service/tenant.h"
+
+namespace tutti::coordinator {
+namespace {
+
+// An operator looks up one prompt at a time.
+constexpr int kLookupThreads = 1;
+constexpr size_t kLookupsMax = 64;
+
+}  // namespace
+
+AdminService::AdminService(const ServedModel* model, EngineLoop* engine, DomainOf domain_of)
+    : model_(model),
+      engine_(engine),
+      domain_of_(std::move(domain_of)),
+      pool_(kLookupThreads, kLookupsMax) {}
+
+grpc::ServerUnaryReactor* AdminService::GetStatus(grpc::CallbackServerContext* context,
+                                                  const v1::GetStatusRequest* request,
+                                                  v1::GetStatusResponse* response) {
+  auto* reactor = context->DefaultReactor();
+  // The engine's thread fills it in; the messages live until the reactor finished.
+  engine_->GetStatus([reactor, response](v1::GetStatusResponse status) {
+    *response = std::move(status);
+    reactor->Finish(grpc::Status::OK);
+  });
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* AdminService::LookupPrefix(grpc::CallbackServerContext* context,
+                                                     const grpc::ByteBuffer* request,
+                                                     grpc::ByteBuffer* response) {
+  auto* reactor = context->DefaultReactor();
+  // A unary call's messages live until its reactor finished, whatever the client does.
+  const bool queued = pool_.Submit([this, request, response, reactor] {
+    Hash128 domain;
+    std::vector<TokenId> tokens;
+    const absl::Status read = ReadLookup(*request, &domain, &tokens);
+    if (!read.ok()) return reactor->Finish(ToGrpc(read));
+    engine_->LookupPrefix(domain, std::move(tokens),
+                          [reactor, response](const v1::LookupPrefixResponse& found) {
+                            *response = Serialize(found);
+                            reactor->Finish(grpc::Status::OK);
+                          });
+  });
+  if (!queued) {
+    reactor->Finish(ToGrpc(absl::ResourceExhaustedError(
+        absl::StrCat(kLookupsMax, " prompts are being looked up already"))));
+  }
+  return reactor;
+}
+
+absl::Status AdminService::ReadLookup(const grpc::ByteBuffer& bytes, Hash128* domain,
+                                      std::vector<TokenId>* tokens) const {
+  v1::LookupPrefixRequest request;
+  TUTTI_RETURN_IF_ERROR(ParseMessage(bytes, &request));
+  TUTTI_ASSIGN_OR_RETURN(const std::string tenant, TenantOf(request.tenant(), {}));
+  *domain = domain_of_(tenant);
+  switch (request.prompt_case()) {
+    case v1::LookupPrefixRequest::kText: {
+      TUTTI_ASSIGN_OR_RETURN(*tokens, model_->EncodeText(request.text(), "text"));
+      return absl::OkStatus();
+    }
+    case v1::LookupPrefixRequest::kChat: {
+      TUTTI_ASSIGN_OR_RETURN(*tokens, model_->EncodeChat(request.chat(), "chat"));
+      return absl::OkStatus();
+    }
+    case v1::LookupPrefixRequest::kTokenIds:
+      // Ids of no vocabulary are found nowhere; that is all there is to say about them.
+      tokens->assign(request.token_ids().ids().begin(), request.token_ids().ids().end());
+      return absl::OkStatus();
+    case v1::LookupPrefixRequest::PROMPT_NOT_SET:
+      break;
+  }
+  return absl::InvalidArgumentError("one of text, token_ids and chat must be set");
+}
+
+}  // namespace tutti::coordinator

@@ -1,0 +1,44 @@
+// tutti.v1.Admin over gRPC: what an operator asks.
+#pragma once
+
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "coordinator/kv/prefix_hash.h"
+#include "coordinator/service/engine_loop.h"
+#include "coordinator/service/served_model.h"
+#include "coordinator/service/work_pool.h"
+#include "tutti/v1/cluster.grpc.pb.h"
+
+namespace tutti::coordinator {
+
+// LookupPrefix takes raw bytes, as Generate does, so that what does not parse is answered with the
+// field at fault.
+class AdminService : public v1::Admin::WithRawCallbackMethod_LookupPrefix<
+                         v1::Admin::WithCallbackMethod_GetStatus<v1::Admin::Service>> {
+ public:
+  // The cache domain of a tenant's requests.  Thread: any.
+  using DomainOf = std::function<Hash128(std::string_view tenant)>;
+
+  // REQUIRES: `model`, `engine` and whatever `domain_of` uses outlive the service.
+  AdminService(const ServedModel* model, EngineLoop* engine, DomainOf domain_of);
+
+  grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
+                                      const v1::GetStatusRequest* request,
+                                      v1::GetStatusResponse* response) override;
+  grpc::ServerUnaryReactor* LookupPrefix(grpc::CallbackServerContext* context,
+                                         const grpc::ByteBuffer* request,
+                                         grpc::ByteBuffer* response) override;
+
+ private:
+  absl::Status ReadLookup(const grpc::ByteBuffer& bytes, Hash128* domain,
+                          std::vector<TokenId>* tokens) const;
+
+  const ServedModel* const model_;
+  EngineLoop* const engine_;
+  const DomainOf domain_of_;
+  WorkPool pool_;
+};
+
+}  // namespace tutti::coordinator

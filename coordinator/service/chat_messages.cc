@@ -1,0 +1,146 @@
+#include "coordinator/service/chat_messages.h"
+
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/limits.h"
+
+namespace tutti::coordinator {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+int64_t BytesOf(const v1::ChatMessage& message) {
+  size_t bytes = message.content().size() + message.reasoning_content().size() +
+                 message.metadata().size() + message.name().size() + message.tool_call_id().size();
+  for (const v1::ToolCall& call : message.tool_calls()) {
+    bytes += call.id().size() + call.name().size() + call.arguments_json().size();
+  }
+  return static_cast<int64_t>(bytes);
+}
+
+absl::Status CheckSizes(const v1::ChatMessages& chat, const std::string& path) {
+  if (chat.messages_size() == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ".messages is empty"));
+  }
+  if (chat.messages_size() > kChatMessagesMax) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ".messages has ", chat.messages_size(),
+                                                   " entries, the limit is ", kChatMessagesMax));
+  }
+  int64_t bytes = 0;
+  for (const v1::ChatMessage& message : chat.messages()) bytes += BytesOf(message);
+  if (bytes > kPromptBytesMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ".messages hold ", bytes, " bytes, the limit is ", kPromptBytesMax));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckName(const std::string& name, const std::string& path) {
+  if (static_cast<int64_t>(name.size()) <= kChatNameBytesMax) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, " has ", name.size(), " bytes, the limit is ", kChatNameBytesMax));
+}
+
+// A field that only messages of one role have.
+absl::Status CheckRoleOf(bool given, std::string_view role, const v1::ChatMessage& message,
+                         const std::string& path) {
+  if (!given || message.role() == role) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(path, " belongs to messages with the role \"",
+                                                 std::string(role), "\", this one has \"",
+                                                 message.role(), "\""));
+}
+
+absl::Status CheckFields(const v1::ChatMessage& message, const std::string& path) {
+  const std::string& role = message.role();
+  if (role != "system" && role != "user" && role != "assistant" && role != "tool") {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ".role must be \"system\", \"user\", \"assistant\" or \"tool\""));
+  }
+  TUTTI_RETURN_IF_ERROR(CheckRoleOf(message.tool_calls_size() > 0, "assistant", message,
+                                    absl::StrCat(path, ".tool_calls")));
+  TUTTI_RETURN_IF_ERROR(CheckRoleOf(!message.reasoning_content().empty(), "assistant", message,
+                                    absl::StrCat(path, ".reasoning_content")));
+  TUTTI_RETURN_IF_ERROR(CheckRoleOf(!message.metadata().empty(), "assistant", message,
+                                    absl::StrCat(path, ".metadata")));
+  TUTTI_RETURN_IF_ERROR(CheckRoleOf(!message.tool_call_id().empty(), "tool", message,
+                                    absl::StrCat(path, ".tool_call_id")));
+  TUTTI_RETURN_IF_ERROR(CheckName(message.name(), absl::StrCat(path, ".name")));
+  TUTTI_RETURN_IF_ERROR(CheckName(message.metadata(), absl::StrCat(path, ".metadata")));
+  TUTTI_RETURN_IF_ERROR(CheckName(message.tool_call_id(), absl::StrCat(path, ".tool_call_id")));
+  if (message.tool_calls_size() <= kToolCallsMax) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(path, ".tool_calls has ",
+                                                 message.tool_calls_size(),
+                                                 " entries, the limit is ", kToolCallsMax));
+}
+
+absl::StatusOr<Json> CallJson(const v1::ToolCall& call, const std::string& path) {
+  if (call.name().empty()) return absl::InvalidArgumentError(absl::StrCat(path, ".name is empty"));
+  TUTTI_RETURN_IF_ERROR(CheckName(call.name(), absl::StrCat(path, ".name")));
+  TUTTI_RETURN_IF_ERROR(CheckName(call.id(), absl::StrCat(path, ".id")));
+  Json arguments = Json::object();
+  if (!call.arguments_json().empty()) {
+    arguments = Json::parse(call.arguments_json(), nullptr, /*allow_exceptions=*/false);
+  }
+  if (!arguments.is_object()) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ".arguments_json is not a JSON object"));
+  }
+  Json json = Json::object();
+  if (!call.id().empty()) json["id"] = call.id();
+  json["type"] = "function";
+  json["function"] = {{"name", call.name()}, {"arguments", std::move(arguments)}};
+  return json;
+}
+
+absl::StatusOr<Json> MessageJson(const v1::ChatMessage& message, const std::string& path) {
+  TUTTI_RETURN_IF_ERROR(CheckFields(message, path));
+  Json json = {{"role", message.role()}, {"content", message.content()}};
+  for (int i = 0; i < message.tool_calls_size(); ++i) {
+    TUTTI_ASSIGN_OR_RETURN(
+        Json call, CallJson(message.tool_calls(i), absl::StrCat(path, ".tool_calls[", i, "]")));
+    json["tool_calls"].push_back(std::move(call));
+  }
+  const std::pair<const char*, const std::string*> texts[] = {
+      {"tool_call_id", &message.tool_call_id()},
+      {"name", &message.name()},
+      {"reasoning_content", &message.reasoning_content()},
+      {"metadata", &message.metadata()}};
+  for (const auto& [name, text] : texts) {
+    if (!text->empty()) json[name] = *text;
+  }
+  return json;
+}
+
+}  // namespace
+
+absl::StatusOr<Json> ChatMessagesJson(const v1::ChatMessages& chat, const std::string& path) {
+  TUTTI_RETURN_IF_ERROR(CheckSizes(chat, path));
+  Json messages = Json::array();
+  for (int i = 0; i < chat.messages_size(); ++i) {
+    TUTTI_ASSIGN_OR_RETURN(Json message,
+                           MessageJson(chat.messages(i), absl::StrCat(path, ".messages[", i, "]")));
+    messages.push_back(std::move(message));
+  }
+  return messages;
+}
+
+absl::StatusOr<Json> TemplateKwargsJson(const v1::ChatMessages& chat, const std::string& path) {
+  const std::string field = absl::StrCat(path, ".template_kwargs_json");
+  if (static_cast<int64_t>(chat.template_kwargs_json().size()) > kTemplateKwargsBytesMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, " is longer than ", kTemplateKwargsBytesMax, " bytes"));
+  }
+  Json kwargs = Json::object();
+  if (!chat.template_kwargs_json().empty()) {
+    kwargs = Json::parse(chat.template_kwargs_json(), nullptr, /*allow_exceptions=*/false);
+    if (!kwargs.is_object()) {
+      return absl::InvalidArgumentError(absl::StrCat(field, " is not a JSON object"));
+    }
+  }
+  kwargs["add_generation_prompt"] = !chat.omit_generation_prompt();
+  return kwargs;
+}
+
+}  // namespace tutti::coordinator

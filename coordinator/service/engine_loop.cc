@@ -1,0 +1,224 @@
+#include "coordinator/service/engine_loop.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/plain_name.h"
+#include "coordinator/limits.h"
+#include "spdlog/spdlog.h"
+
+namespace tutti::coordinator {
+namespace {
+
+template <typename... Ts>
+struct Overloaded : Ts... {
+  using Ts::operator()...;
+};
+template <typename... Ts>
+Overloaded(Ts...) -> Overloaded<Ts...>;
+
+constexpr Duration kHelloTimeout = std::chrono::milliseconds(kHelloTimeoutMs);
+
+}  // namespace
+
+// Posts what one control link delivers. Lives as long as the link does.
+class EngineLoop::LinkReceiver : public transport::LinkHandler {
+ public:
+  LinkReceiver(LinkKey key, std::shared_ptr<Mailbox<Item>> mailbox)
+      : key_(key), mailbox_(std::move(mailbox)) {}
+  // No control frame carries a payload; one that does is not looked at.
+  void OnFrame(v1::Frame frame, transport::Payload) override {
+    mailbox_->Post(LinkFrame{key_, std::move(frame)});
+  }
+  void OnClosed(absl::Status reason) override {
+    mailbox_->Post(LinkClosed{key_, std::move(reason)});
+  }
+
+ private:
+  const LinkKey key_;
+  const std::shared_ptr<Mailbox<Item>> mailbox_;
+};
+
+EngineLoop::EngineLoop(EngineOptions options, const Clock* clock, EngineSink* sink)
+    : clock_(clock),
+      sink_(sink),
+      mailbox_(std::make_shared<Mailbox<Item>>(kMailboxEventsMax)),
+      next_link_key_(std::make_shared<std::atomic<uint64_t>>(1)),
+      engine_(std::move(options)) {}
+
+EngineLoop::~EngineLoop() { Stop(); }
+
+void EngineLoop::Start() {
+  started_at_ = clock_->Now();
+  thread_ = std::thread([this] { Run(); });
+}
+
+void EngineLoop::Stop() {
+  mailbox_->Close();
+  if (thread_.joinable()) thread_.join();
+}
+
+bool EngineLoop::Submit(Request request) {
+  return mailbox_->TryPost(Event(RequestArrived{std::move(request)}));
+}
+
+void EngineLoop::Cancel(RequestId request, CancelCause cause) {
+  mailbox_->Post(Event(RequestCancelled{request, cause}));
+}
+
+void EngineLoop::Drain() { mailbox_->Post(Event(DrainRequested{})); }
+
+void EngineLoop::GetStatus(StatusCallback callback) {
+  mailbox_->Post(StatusWanted{std::move(callback)});
+}
+
+void EngineLoop::LookupPrefix(const Hash128& domain, std::vector<TokenId> tokens,
+                              LookupCallback callback) {
+  mailbox_->Post(LookupWanted{domain, std::move(tokens), std::move(callback)});
+}
+
+transport::AcceptCallback EngineLoop::acceptor() {
+  return [mailbox = mailbox_, next_key = next_link_key_](std::unique_ptr<transport::Link> link) {
+    const LinkKey key((*next_key)++);
+    mailbox->Post(LinkOpened{key, std::move(link)});
+    return std::make_unique<LinkReceiver>(key, mailbox);
+  };
+}
+
+void EngineLoop::Run() {
+  std::vector<Item> items;
+  while (mailbox_->Drain(NextWake(), &items)) {
+    const Instant now = clock_->Now();
+    for (Item& item : items) Take(std::move(item), now);
+    CloseSilentLinks(now);
+    engine_.Advance(now, &actions_);
+    Apply(&actions_);
+  }
+  for (auto& [key, worker] : links_) {
+    worker.link->Close(absl::UnavailableError("the coordinator is shutting down"));
+  }
+  links_.clear();
+}
+
+Instant EngineLoop::NextWake() const {
+  Instant wake = engine_.next_deadline();
+  for (const auto& [key, worker] : links_) {
+    if (!worker.joined) wake = std::min(wake, worker.opened_at + kHelloTimeout);
+  }
+  return wake;
+}
+
+void EngineLoop::Take(Item item, Instant now) {
+  std::visit(Overloaded{
+                 [&](Event& event) { engine_.Handle(event, now, &actions_); },
+                 [&](LinkOpened& opened) {
+                   if (links_.size() >= static_cast<size_t>(kWorkerLinksMax)) {
+                     opened.link->Close(absl::ResourceExhaustedError(
+                         absl::StrCat("the coordinator has ", kWorkerLinksMax, " worker links")));
+                     return;
+                   }
+                   links_[opened.key] = {std::move(opened.link), false, now};
+                 },
+                 [&](LinkFrame& frame) { TakeFrame(std::move(frame), now); },
+                 [&](LinkClosed& closed) { TakeClosed(std::move(closed), now); },
+                 [&](StatusWanted& wanted) {
+                   v1::GetStatusResponse status;
+                   engine_.FillStatus(now, &status);
+                   status.set_uptime_seconds(Seconds(now - started_at_));
+                   wanted.callback(std::move(status));
+                 },
+                 [&](LookupWanted& wanted) {
+                   v1::LookupPrefixResponse found;
+                   engine_.LookupPrefix(wanted.domain, wanted.tokens, &found);
+                   wanted.callback(std::move(found));
+                 },
+             },
+             item);
+}
+
+void EngineLoop::TakeFrame(LinkFrame item, Instant now) {
+  const auto found = links_.find(item.key);
+  if (found == links_.end()) return;  // closed by us; what was under way is of no interest
+  if (found->second.joined) {
+    engine_.Handle(WorkerFrame{item.key, std::move(item.frame)}, now, &actions_);
+    return;
+  }
+  if (!item.frame.has_hello()) {
+    CloseLink(item.key, absl::InvalidArgumentError("the first frame of a link must be hello"));
+    return;
+  }
+  v1::Hello& hello = *item.frame.mutable_hello();
+  if (!IsPlainName(hello.worker_id())) {
+    CloseLink(item.key,
+              absl::InvalidArgumentError("hello.worker_id must match [A-Za-z0-9._-]{1,128}"));
+    return;
+  }
+  if (hello.purpose() != v1::LINK_PURPOSE_CONTROL) {
+    CloseLink(item.key,
+              absl::InvalidArgumentError("hello.purpose: this port takes control links only"));
+    return;
+  }
+  found->second.joined = true;
+  engine_.Handle(WorkerJoined{item.key, std::move(hello)}, now, &actions_);
+}
+
+void EngineLoop::TakeClosed(LinkClosed item, Instant now) {
+  const auto found = links_.find(item.key);
+  if (found == links_.end()) return;
+  const bool joined = found->second.joined;
+  links_.erase(found);
+  if (!joined) return;
+  if (item.reason.ok()) item.reason = absl::UnavailableError("the worker closed its link");
+  engine_.Handle(WorkerLost{item.key, std::move(item.reason)}, now, &actions_);
+}
+
+void EngineLoop::CloseLink(LinkKey key, absl::Status reason) {
+  const auto found = links_.find(key);
+  if (found == links_.end()) return;
+  spdlog::warn("closing the link from {}: {}", found->second.link->peer(),
+               std::string(reason.message()));
+  found->second.link->Close(std::move(reason));
+  links_.erase(found);
+}
+
+void EngineLoop::CloseSilentLinks(Instant now) {
+  std::vector<LinkKey> silent;
+  for (const auto& [key, worker] : links_) {
+    if (!worker.joined && now >= worker.opened_at + kHelloTimeout) silent.push_back(key);
+  }
+  for (const LinkKey key : silent) {
+    CloseLink(
+        key, absl::DeadlineExceededError(absl::StrCat("no hello within ", kHelloTimeoutMs, " ms")));
+  }
+}
+
+void EngineLoop::Apply(std::vector<Action>* actions) {
+  for (Action& action : *actions) {
+    std::visit(
+        Overloaded{
+            [&](SendToWorker& send) {
+              const auto found = links_.find(send.link);
+              if (found == links_.end()) return;  // its loss is on the way to the engine
+              const absl::Status sent = found->second.link->Send(std::move(send.frame));
+              // A link that closed meanwhile reports itself. A full queue is a worker that does not
+              // read.
+              if (absl::IsResourceExhausted(sent)) {
+                mailbox_->Post(LinkClosed{send.link, sent});
+              }
+            },
+            [&](CloseWorker& close) { CloseLink(close.link, std::move(close.reason)); },
+            [&](DeliverTokens& tokens) { sink_->OnTokens(std::move(tokens)); },
+            [&](FinishRequest& finish) { sink_->OnFinish(std::move(finish)); },
+            [&](ServingChanged& changed) { sink_->OnServing(changed.serving, changed.why_not); },
+            [&](Notice& notice) {
+              spdlog::log(notice.warning ? spdlog::level::warn : spdlog::level::info, "{}",
+                          notice.text);
+            },
+        },
+        action);
+  }
+  actions->clear();
+}
+
+}  // namespace tutti::coordinator

@@ -1,0 +1,109 @@
+// The engine's thread, its mailbox, and the control links to the workers.
+//
+// Everything that happens reaches the engine as an item in one mailbox; everything it wants done
+// leaves from this thread. RPC and transport threads only post.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/mailbox.h"
+#include "coordinator/engine.h"
+#include "transport/link.h"
+#include "tutti/v1/cluster.pb.h"
+
+namespace tutti::coordinator {
+
+// Receives the engine's words for clients and health.  Thread: the engine's; must not block.
+class EngineSink {
+ public:
+  virtual ~EngineSink() = default;
+  virtual void OnTokens(DeliverTokens tokens) = 0;
+  virtual void OnFinish(FinishRequest finish) = 0;
+  virtual void OnServing(bool serving, const std::string& why_not) = 0;
+};
+
+class EngineLoop {
+ public:
+  using StatusCallback = std::function<void(v1::GetStatusResponse)>;
+  using LookupCallback = std::function<void(v1::LookupPrefixResponse)>;
+
+  // REQUIRES: `clock` and `sink` outlive the loop.
+  EngineLoop(EngineOptions options, const Clock* clock, EngineSink* sink);
+  ~EngineLoop();
+
+  void Start();
+  // Closes the worker links and ends the thread. Requests still running get no further word: drain
+  // first.
+  void Stop();
+
+  // Thread: any. False when too many events wait; the request was not taken.
+  bool Submit(Request request);
+  void Cancel(RequestId request, CancelCause cause);
+  void Drain();
+  // `callback` runs on the engine's thread.
+  void GetStatus(StatusCallback callback);
+  void LookupPrefix(const Hash128& domain, std::vector<TokenId> tokens, LookupCallback callback);
+
+  // For the transport: takes each new control connection.
+  transport::AcceptCallback acceptor();
+
+ private:
+  struct LinkOpened {
+    LinkKey key;
+    std::unique_ptr<transport::Link> link;
+  };
+  struct LinkFrame {
+    LinkKey key;
+    v1::Frame frame;
+  };
+  struct LinkClosed {
+    LinkKey key;
+    absl::Status reason;
+  };
+  struct StatusWanted {
+    StatusCallback callback;
+  };
+  struct LookupWanted {
+    Hash128 domain;
+    std::vector<TokenId> tokens;
+    LookupCallback callback;
+  };
+  using Item = std::variant<Event, LinkOpened, LinkFrame, LinkClosed, StatusWanted, LookupWanted>;
+  struct WorkerLink {
+    std::unique_ptr<transport::Link> link;
+    bool joined = false;
+    Instant opened_at;
+  };
+  class LinkReceiver;
+
+  void Run();
+  void Take(Item item, Instant now);
+  void TakeFrame(LinkFrame item, Instant now);
+  void TakeClosed(LinkClosed item, Instant now);
+  void CloseLink(LinkKey key, absl::Status reason);
+  void CloseSilentLinks(Instant now);
+  Instant NextWake() const;
+  void Apply(std::vector<Action>* actions);
+
+  const Clock* const clock_;
+  EngineSink* const sink_;
+  // Shared with link receivers, which may outlive the loop by a moment.
+  const std::shared_ptr<Mailbox<Item>> mailbox_;
+  const std::shared_ptr<std::atomic<uint64_t>> next_link_key_;
+  Instant started_at_;  // constant after Start
+  std::thread thread_;
+
+  // Owned by the engine thread.
+  Engine engine_;
+  std::map<LinkKey, WorkerLink> links_;
+  std::vector<Action> actions_;
+};
+
+}  // namespace tutti::coordinator

@@ -1,0 +1,88 @@
+// tutti.v1.Inference over gRPC: validates, tokenizes on a pool, posts to the engine.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "coordinator/service/engine_loop.h"
+#include "coordinator/service/generate_stream.h"
+#include "coordinator/service/output_hub.h"
+#include "coordinator/service/request_builder.h"
+#include "coordinator/service/served_model.h"
+#include "coordinator/service/tenant.h"
+#include "coordinator/service/work_pool.h"
+#include "tutti/v1/generation.grpc.pb.h"
+
+namespace tutti::coordinator {
+
+// Whether requests are taken, as the health service says it.  Thread: any.
+class ServingState {
+ public:
+  void Set(bool serving, std::string why_not);
+  // UNAVAILABLE with the reason while not serving.
+  absl::Status Check() const;
+
+ private:
+  mutable std::mutex mutex_;
+  bool serving_ = false;                              // guarded by mutex_
+  std::string why_not_ = "no worker has joined yet";  // guarded by mutex_
+};
+
+// Generate and Tokenize take raw bytes and parse them here, so that a message that does not parse
+// is answered with the field at fault (message_parser.h) instead of gRPC's empty status.
+class GenerationService
+    : public v1::Inference::WithRawCallbackMethod_Generate<
+          v1::Inference::WithRawCallbackMethod_Tokenize<
+              v1::Inference::WithCallbackMethod_GetModel<v1::Inference::Service>>> {
+ public:
+  // `share_cache_domain`: cached prompts of one tenant serve all.
+  // REQUIRES: everything outlives the service.
+  GenerationService(const ServedModel* model, const ServingState* serving, const Clock* clock,
+                    EngineLoop* engine, OutputHub* hub, bool share_cache_domain);
+
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* Generate(grpc::CallbackServerContext* context,
+                                                       const grpc::ByteBuffer* request) override;
+  grpc::ServerUnaryReactor* Tokenize(grpc::CallbackServerContext* context,
+                                     const grpc::ByteBuffer* request,
+                                     grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* GetModel(grpc::CallbackServerContext* context,
+                                     const v1::GetModelRequest* request,
+                                     v1::GetModelResponse* response) override;
+
+  // Where the K/V of a tenant's requests is found again.  Thread: any.
+  Hash128 CacheDomainOf(std::string_view tenant) const {
+    return share_cache_domain_ ? Hash128() : tenants_.Hash(tenant);
+  }
+
+ private:
+  // What the call says beside its message.
+  struct Call {
+    Instant arrival;
+    Instant deadline;
+    std::vector<std::string> tenants;  // of the metadata
+  };
+  absl::Status Begin(const grpc::ByteBuffer& bytes, const Call& call,
+                     const std::shared_ptr<GenerateStream>& stream);
+  // Gives all outputs to the engine, or none.
+  absl::Status Submit(const BuiltRequest& built);
+  void Abandon(RequestId first, int32_t n);
+  absl::Status FillTokens(const grpc::ByteBuffer& bytes, v1::TokenizeResponse* response) const;
+
+  const bool share_cache_domain_;
+  const ServedModel* const model_;
+  const ServingState* const serving_;
+  const Clock* const clock_;
+  EngineLoop* const engine_;
+  OutputHub* const hub_;
+  const TenantHasher tenants_;
+  std::atomic<uint64_t> next_request_{1};
+  WorkPool pool_;
+};
+
+}  // namespace tutti::coordinator

@@ -1,0 +1,93 @@
+#include "coordinator/service/message_parser.h"
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/descriptor.pb.h>
+#include <google/protobuf/dynamic_message.h>
+#include <grpcpp/impl/codegen/proto_utils.h>
+
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "text/unicode.h"
+
+namespace tutti::coordinator {
+namespace {
+
+namespace pb = google::protobuf;
+
+// The same messages with every string a bytes field: they parse what the real ones refuse.
+void TurnStringsIntoBytes(pb::DescriptorProto* message) {
+  for (pb::FieldDescriptorProto& field : *message->mutable_field()) {
+    if (field.type() == pb::FieldDescriptorProto::TYPE_STRING) {
+      field.set_type(pb::FieldDescriptorProto::TYPE_BYTES);
+    }
+  }
+  for (pb::DescriptorProto& nested : *message->mutable_nested_type()) TurnStringsIntoBytes(&nested);
+}
+
+// Walks `lenient` beside the real descriptor; the first string field that is not UTF-8, as an error
+// text.
+std::optional<std::string> FindBadString(const pb::Message& lenient, const pb::Descriptor& real,
+                                         const std::string& path) {
+  const pb::Reflection& reflection = *lenient.GetReflection();
+  std::vector<const pb::FieldDescriptor*> fields;
+  reflection.ListFields(lenient, &fields);
+  for (const pb::FieldDescriptor* field : fields) {
+    const pb::FieldDescriptor* real_field = real.FindFieldByNumber(field->number());
+    const int count = field->is_repeated() ? reflection.FieldSize(lenient, field) : 1;
+    for (int i = 0; i < count; ++i) {
+      const std::string where = field->is_repeated()
+                                    ? absl::StrCat(path, field->name(), "[", i, "]")
+                                    : path + field->name();
+      if (field->cpp_type() == pb::FieldDescriptor::CPPTYPE_MESSAGE) {
+        const pb::Message& child = field->is_repeated()
+                                       ? reflection.GetRepeatedMessage(lenient, field, i)
+                                       : reflection.GetMessage(lenient, field);
+        auto found = FindBadString(child, *real_field->message_type(), where + ".");
+        if (found) return found;
+      } else if (real_field->type() == pb::FieldDescriptor::TYPE_STRING) {
+        const std::string value = field->is_repeated()
+                                      ? reflection.GetRepeatedString(lenient, field, i)
+                                      : reflection.GetString(lenient, field);
+        if (const auto at = text::FindInvalidUtf8(value)) {
+          return absl::StrCat(where, ": invalid UTF-8 at byte ", *at);
+        }
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+// Only for messages that did not parse: nothing here is fast.
+std::string Explain(const grpc::ByteBuffer& bytes, const pb::Descriptor& real) {
+  const std::string otherwise = absl::StrCat("the request is not a ", real.full_name(), " message");
+  pb::FileDescriptorProto file;
+  real.file()->CopyTo(&file);
+  file.clear_service();
+  for (pb::DescriptorProto& message : *file.mutable_message_type()) TurnStringsIntoBytes(&message);
+  pb::DescriptorPool pool;
+  const pb::FileDescriptor* built = pool.BuildFile(file);
+  if (built == nullptr) return otherwise;
+  pb::DynamicMessageFactory factory(&pool);
+  const pb::Descriptor* descriptor = pool.FindMessageTypeByName(real.full_name());
+  if (descriptor == nullptr) return otherwise;
+  const std::unique_ptr<pb::Message> lenient(factory.GetPrototype(descriptor)->New());
+  grpc::ByteBuffer copy(bytes);
+  grpc::ProtoBufferReader reader(&copy);
+  if (!lenient->ParseFromZeroCopyStream(&reader)) return otherwise;
+  return FindBadString(*lenient, real, "").value_or(otherwise);
+}
+
+}  // namespace
+
+absl::Status ParseMessage(const grpc::ByteBuffer& bytes, pb::Message* message) {
+  {
+    grpc::ByteBuffer copy(bytes);  // shares the slices
+    grpc::ProtoBufferReader reader(&copy);
+    if (reader.status().ok() && message->ParseFromZeroCopyStream(&reader)) return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(Explain(bytes, *message->GetDescriptor()));
+}
+
+}  // namespace tutti::coordinator

@@ -1,0 +1,19 @@
+// Parses a client's message and, when that fails, says what is wrong with it.
+//
+// gRPC's own answer to bytes that are no message, or to a string that is not UTF-8, is an empty
+// status. Ours names the field.
+//
+// Thread: any.
+#pragma once
+
+#include <google/protobuf/message.h>
+#include <grpcpp/support/byte_buffer.h>
+
+#include "base/status.h"
+
+namespace tutti::coordinator {
+
+// INVALID_ARGUMENT: "text: invalid UTF-8 at byte 12", or that the bytes are no such message.
+absl::Status ParseMessage(const grpc::ByteBuffer& bytes, google::protobuf::Message* message);
+
+}  // namespace tutti::coordinator

@@ -1,0 +1,105 @@
+// Turns token ids into text and writes it to the clients' streams, on a thread of its own, so that
+// neither the engine nor an RPC thread ever waits for a detokenizer or a slow client.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/mailbox.h"
+#include "coordinator/engine.h"
+#include "coordinator/service/output_stream.h"
+#include "text/stop_matcher.h"
+
+namespace tutti::text {
+class Tokenizer;
+}  // namespace tutti::text
+
+namespace tutti::coordinator {
+
+// What the hub needs to know of a request. Each of its outputs gets a copy.
+struct OutputOptions {
+  std::vector<std::string> stop;                  // the strings of stop_matcher
+  std::optional<text::StopMatcher> stop_matcher;  // none: nothing stops the text
+  std::vector<TokenId> stop_token_ids;            // sorted; their text is not part of the output
+  bool include_stop = false;
+  bool skip_special_tokens = true;
+  bool logprobs = false;
+  uint64_t seed = 0;  // of output 0
+  Instant arrival;
+};
+
+// The outputs of one request: consecutive ids, and the seeds that generation.proto promises.
+inline RequestId IdOfOutput(RequestId first, int32_t output) {
+  return RequestId(first.value() + static_cast<uint64_t>(output));
+}
+inline uint64_t SeedOfOutput(uint64_t seed, int32_t output) {
+  return seed + static_cast<uint64_t>(output);
+}
+
+class OutputHub {
+ public:
+  // Tells the engine that an output wants no more tokens: a stop string ended its text, or another
+  // output of its request failed (kClientGone: nobody will read it).
+  using OnUnwanted = std::function<void(RequestId, CancelCause)>;
+  // REQUIRES: tokenizer and clock outlive the hub.
+  OutputHub(const text::Tokenizer* tokenizer, const Clock* clock, OnUnwanted on_unwanted);
+  ~OutputHub();
+
+  void Start();
+  void Stop();
+
+  // Thread: any. Opens the outputs `first`, first + 1, … of one request, `n` of them, which share
+  // the stream: it ends when the last of them does, or with the first that fails. Comes before they
+  // are given to the engine.
+  void Open(RequestId first, int32_t n, OutputOptions options,
+            std::shared_ptr<OutputStream> stream);
+  void Tokens(DeliverTokens tokens);
+  void Finish(FinishRequest finish);
+  // The client left: the stream of these outputs is let go without a word.
+  void Forget(RequestId first, int32_t n);
+  // Streams not ended yet.
+  int64_t open_streams() const { return open_streams_.load(); }
+
+ private:
+  struct Opened {
+    RequestId first;
+    int32_t n = 1;
+    OutputOptions options;
+    std::shared_ptr<OutputStream> stream;
+  };
+  struct Forgotten {
+    RequestId first;
+    int32_t n = 1;
+  };
+  using Item = std::variant<Opened, DeliverTokens, FinishRequest, Forgotten>;
+  class Output;
+  struct Group;
+
+  void Run();
+  void Take(Opened opened);
+  void Take(DeliverTokens tokens);
+  void Take(FinishRequest finish);
+  void Take(Forgotten forgotten);
+  // Lets go of what is left of these outputs; those it erased.
+  std::vector<RequestId> Erase(RequestId first, int32_t n);
+
+  const text::Tokenizer* const tokenizer_;
+  const Clock* const clock_;
+  const OnUnwanted on_unwanted_;
+  Mailbox<Item> mailbox_;
+  std::atomic<int64_t> open_streams_{0};
+  std::thread thread_;
+  // Owned by the output thread.
+  std::unordered_map<RequestId, std::unique_ptr<Output>> outputs_;
+};
+
+}  // namespace tutti::coordinator

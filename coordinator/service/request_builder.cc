@@ -1,0 +1,244 @@
+#include "coordinator/service/request_builder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/limits.h"
+
+namespace tutti::coordinator {
+namespace {
+
+absl::Status Bad(std::string_view path, std::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat(absl::string_view(path.data(), path.size()), " ",
+                                                 absl::string_view(what.data(), what.size())));
+}
+
+// A float field, its default, and the closed range it must lie in. NaN lies in no range.
+absl::StatusOr<float> InRange(bool given, float value, double otherwise, float low, float high,
+                              std::string_view path) {
+  if (!given) return static_cast<float>(otherwise);
+  if (!(value >= low && value <= high)) {
+    return Bad(path, absl::StrCat("is ", value, ", it must lie in [", low, ", ", high, "]"));
+  }
+  return value;
+}
+
+absl::Status CheckTokenId(int64_t id, const ServedModel& model, const std::string& path) {
+  if (id >= 0 && id < model.config.vocab_size) return absl::OkStatus();
+  return Bad(
+      path, absl::StrCat("is ", id, ", the vocabulary has ids 0 to ", model.config.vocab_size - 1));
+}
+
+absl::Status CheckLabel(const std::string& label) {
+  if (static_cast<int64_t>(label.size()) > kRequestIdBytesMax) {
+    return Bad("request_id", absl::StrCat("is longer than ", kRequestIdBytesMax, " bytes"));
+  }
+  for (const char c : label) {
+    if (c < 0x20 || c > 0x7e)
+      return Bad("request_id", "holds a character that is not printable ASCII");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int32_t> BuildPriority(const v1::GenerateRequest& message) {
+  const int32_t priority = message.priority();
+  if (priority < kPriorityMin || priority > kPriorityMax) {
+    return Bad("priority", absl::StrCat("is ", priority, ", it must lie in [", kPriorityMin, ", ",
+                                        kPriorityMax, "]"));
+  }
+  return priority;
+}
+
+absl::StatusOr<int32_t> BuildOutputCount(const v1::GenerateRequest& message) {
+  if (message.n() > kOutputsMax) {
+    return Bad("n", absl::StrCat("is ", message.n(), ", the limit is ", kOutputsMax));
+  }
+  return static_cast<int32_t>(std::max(message.n(), 1u));
+}
+
+absl::StatusOr<std::vector<TokenId>> BuildPrompt(const v1::GenerateRequest& message,
+                                                 const ServedModel& model) {
+  switch (message.prompt_case()) {
+    case v1::GenerateRequest::kText:
+      return model.EncodeText(message.text(), "text");
+    case v1::GenerateRequest::kChat:
+      return model.EncodeChat(message.chat(), "chat");
+    case v1::GenerateRequest::kTokenIds: {
+      const auto& ids = message.token_ids().ids();
+      for (int i = 0; i < ids.size(); ++i) {
+        TUTTI_RETURN_IF_ERROR(CheckTokenId(ids[i], model, absl::StrCat("token_ids.ids[", i, "]")));
+      }
+      return std::vector<TokenId>(ids.begin(), ids.end());
+    }
+    case v1::GenerateRequest::PROMPT_NOT_SET:
+      break;
+  }
+  return absl::InvalidArgumentError("one of text, token_ids and chat must be set");
+}
+
+absl::Status BuildPenalties(const v1::SamplingParams& params,
+                            const model::GenerationConfig& defaults, v1::SequenceSampling* out) {
+  if (params.has_repetition_penalty() &&
+      !(params.repetition_penalty() > 0 && params.repetition_penalty() <= 100)) {
+    return Bad("sampling.repetition_penalty",
+               absl::StrCat("is ", params.repetition_penalty(), ", it must lie in (0, 100]"));
+  }
+  out->set_repetition_penalty(params.has_repetition_penalty()
+                                  ? params.repetition_penalty()
+                                  : static_cast<float>(defaults.repetition_penalty.value_or(1)));
+  TUTTI_ASSIGN_OR_RETURN(const float presence,
+                         InRange(params.has_presence_penalty(), params.presence_penalty(), 0, -2, 2,
+                                 "sampling.presence_penalty"));
+  TUTTI_ASSIGN_OR_RETURN(const float frequency,
+                         InRange(params.has_frequency_penalty(), params.frequency_penalty(), 0, -2,
+                                 2, "sampling.frequency_penalty"));
+  out->set_presence_penalty(presence);
+  out->set_frequency_penalty(frequency);
+  return absl::OkStatus();
+}
+
+absl::Status BuildLogitBias(const v1::SamplingParams& params, const ServedModel& model,
+                            v1::SequenceSampling* out) {
+  if (static_cast<int64_t>(params.logit_bias_size()) > kLogitBiasMax) {
+    return Bad("sampling.logit_bias", absl::StrCat("has ", params.logit_bias_size(),
+                                                   " entries, the limit is ", kLogitBiasMax));
+  }
+  // A protobuf map has no order; the worker's arithmetic gets one.
+  std::vector<std::pair<int32_t, float>> entries(params.logit_bias().begin(),
+                                                 params.logit_bias().end());
+  std::sort(entries.begin(), entries.end());
+  for (const auto& [id, bias] : entries) {
+    const std::string path = absl::StrCat("sampling.logit_bias[", id, "]");
+    TUTTI_RETURN_IF_ERROR(CheckTokenId(id, model, path + " (the key)"));
+    TUTTI_RETURN_IF_ERROR(InRange(true, bias, 0, -100, 100, path).status());
+    out->add_bias_ids(id);
+    out->add_bias_values(bias);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BuildSampling(const v1::SamplingParams& params, const ServedModel& model,
+                           v1::SequenceSampling* out) {
+  const model::GenerationConfig& defaults = model.generation;
+  const bool greedy_by_default = defaults.do_sample.has_value() && !*defaults.do_sample;
+  TUTTI_ASSIGN_OR_RETURN(const float temperature,
+                         InRange(params.has_temperature(), params.temperature(),
+                                 greedy_by_default ? 0 : defaults.temperature.value_or(1), 0, 100,
+                                 "sampling.temperature"));
+  out->set_temperature(temperature);
+  int64_t top_k = params.has_top_k() ? params.top_k() : defaults.top_k.value_or(0);
+  if (top_k < -1) return Bad("sampling.top_k", absl::StrCat("is ", top_k, ", it must be >= -1"));
+  out->set_top_k(static_cast<int32_t>(std::max<int64_t>(top_k, 0)));
+  if (params.has_top_p() && !(params.top_p() > 0 && params.top_p() <= 1)) {
+    return Bad("sampling.top_p", absl::StrCat("is ", params.top_p(), ", it must lie in (0, 1]"));
+  }
+  out->set_top_p(params.has_top_p() ? params.top_p()
+                                    : static_cast<float>(defaults.top_p.value_or(1)));
+  TUTTI_ASSIGN_OR_RETURN(const float min_p,
+                         InRange(params.has_min_p(), params.min_p(), defaults.min_p.value_or(0), 0,
+                                 1, "sampling.min_p"));
+  out->set_min_p(min_p);
+  TUTTI_RETURN_IF_ERROR(BuildPenalties(params, defaults, out));
+  TUTTI_RETURN_IF_ERROR(BuildLogitBias(params, model, out));
+  if (params.top_logprobs() > kTopLogprobsMax) {
+    return Bad("sampling.top_logprobs",
+               absl::StrCat("is ", params.top_logprobs(), ", the limit is ", kTopLogprobsMax));
+  }
+  out->set_logprobs(params.logprobs() || params.top_logprobs() > 0);
+  out->set_top_logprobs(params.top_logprobs());
+  out->set_seed(params.seed());
+  return absl::OkStatus();
+}
+
+absl::Status BuildStops(const v1::SamplingParams& params, const ServedModel& model,
+                        BuiltRequest* out) {
+  if (params.stop_size() > 0) {
+    out->output.stop.assign(params.stop().begin(), params.stop().end());
+    absl::StatusOr<text::StopMatcher> matcher =
+        text::StopMatcher::Create(out->output.stop, params.include_stop_str_in_output());
+    if (!matcher.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("sampling.", matcher.status().message()));
+    }
+    out->output.stop_matcher = *std::move(matcher);
+  }
+  if (params.stop_token_ids_size() > kStopTokenIdsMax) {
+    return Bad("sampling.stop_token_ids", absl::StrCat("has ", params.stop_token_ids_size(),
+                                                       " ids, the limit is ", kStopTokenIdsMax));
+  }
+  std::vector<TokenId>& ids = out->request.stop_token_ids;
+  for (int i = 0; i < params.stop_token_ids_size(); ++i) {
+    TUTTI_RETURN_IF_ERROR(CheckTokenId(params.stop_token_ids(i), model,
+                                       absl::StrCat("sampling.stop_token_ids[", i, "]")));
+    ids.push_back(params.stop_token_ids(i));
+  }
+  if (!params.ignore_eos()) {
+    ids.insert(ids.end(), model.generation.eos_token_ids.begin(),
+               model.generation.eos_token_ids.end());
+  }
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  out->output.stop_token_ids = ids;
+  out->output.include_stop = params.include_stop_str_in_output();
+  return absl::OkStatus();
+}
+
+// Unset, max_tokens is what still fits into the context; the engine may lower it to what fits into
+// the KV cache.
+absl::Status BuildLength(const v1::SamplingParams& params, const ServedModel& model,
+                         Request* request) {
+  const int64_t prompt = static_cast<int64_t>(request->prompt.size());
+  if (prompt == 0) return absl::InvalidArgumentError("the prompt is empty: it has no tokens");
+  if (prompt >= model.max_model_len) {
+    return absl::InvalidArgumentError(absl::StrCat("the prompt has ", prompt,
+                                                   " tokens, the context of ", model.max_model_len,
+                                                   " leaves no room for output"));
+  }
+  const int64_t room = model.max_model_len - prompt;
+  request->max_tokens_is_default = !params.has_max_tokens();
+  if (!params.has_max_tokens()) {
+    request->max_tokens = static_cast<int32_t>(room);
+    return absl::OkStatus();
+  }
+  if (params.max_tokens() == 0) return Bad("sampling.max_tokens", "is 0, it must be at least 1");
+  if (params.max_tokens() > room) {
+    return Bad("sampling.max_tokens",
+               absl::StrCat("is ", params.max_tokens(), ", the context of ", model.max_model_len,
+                            " leaves ", room, " after a prompt of ", prompt, " tokens"));
+  }
+  request->max_tokens = static_cast<int32_t>(params.max_tokens());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckModelName(const std::string& name, const ServedModel& model) {
+  if (name.empty() || name == model.name) return absl::OkStatus();
+  return absl::NotFoundError(
+      absl::StrCat("model: there is no model of that name here, only '", model.name, "'"));
+}
+
+absl::StatusOr<BuiltRequest> BuildRequest(const v1::GenerateRequest& message,
+                                          const ServedModel& model) {
+  TUTTI_RETURN_IF_ERROR(CheckLabel(message.request_id()));
+  TUTTI_RETURN_IF_ERROR(CheckModelName(message.model(), model));
+  const v1::SamplingParams& params = message.sampling();
+  BuiltRequest built;
+  // The cheap checks first: a long prompt is not tokenized for a request that will be refused
+  // anyway.
+  TUTTI_ASSIGN_OR_RETURN(built.n, BuildOutputCount(message));
+  TUTTI_ASSIGN_OR_RETURN(built.request.priority, BuildPriority(message));
+  TUTTI_RETURN_IF_ERROR(BuildSampling(params, model, &built.request.sampling));
+  TUTTI_RETURN_IF_ERROR(BuildStops(params, model, &built));
+  TUTTI_ASSIGN_OR_RETURN(built.request.prompt, BuildPrompt(message, model));
+  TUTTI_RETURN_IF_ERROR(BuildLength(params, model, &built.request));
+  built.seed_given = params.has_seed();
+  built.output.skip_special_tokens =
+      !params.has_skip_special_tokens() || params.skip_special_tokens();
+  built.output.logprobs = built.request.sampling.logprobs();
+  return built;
+}
+
+}  // namespace tutti::coordinator

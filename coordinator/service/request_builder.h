@@ -1,0 +1,29 @@
+// From a client's message to the core's Request: every default resolved, every limit checked, here
+// and nowhere deeper.
+//
+// Thread: any.
+#pragma once
+
+#include "base/status.h"
+#include "coordinator/request.h"
+#include "coordinator/service/output_hub.h"
+#include "coordinator/service/served_model.h"
+#include "tutti/v1/generation.pb.h"
+
+namespace tutti::coordinator {
+
+struct BuiltRequest {
+  Request request;  // id, deadline, tenant and an unset seed are the caller's to fill
+  OutputOptions output;
+  int32_t n = 1;  // outputs wanted: requests like this one, with the seeds of SeedOfOutput
+  bool seed_given = false;
+};
+
+// INVALID_ARGUMENT names the field by its path and the limit; NOT_FOUND an unknown model.
+absl::StatusOr<BuiltRequest> BuildRequest(const v1::GenerateRequest& message,
+                                          const ServedModel& model);
+
+// NOT_FOUND when `name` is neither empty nor the served model's.
+absl::Status CheckModelName(const std::string& name, const ServedModel& model);
+
+}  // namespace tutti::coordinator

@@ -1,0 +1,44 @@
+// The model as the coordinator knows it: its facts, its tokenizer, its chat template, its authors'
+// defaults. No weights.
+//
+// Thread: immutable after Load; any thread may read.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "model/generation_config.h"
+#include "model/model_config.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+#include "tutti/v1/generation.pb.h"
+
+namespace tutti::coordinator {
+
+struct ServedModel {
+  std::string name;
+  std::string fingerprint;
+  model::ModelConfig config;
+  model::GenerationConfig generation;
+  std::unique_ptr<text::Tokenizer> tokenizer;
+  // Absent when the checkpoint has none: chat prompts are then refused.
+  std::optional<text::ChatTemplate> chat_template;
+  int32_t max_model_len = 0;
+
+  // `name` empty: the last component of `dir`. `max_model_len` 0: the model's own context.
+  static absl::StatusOr<std::unique_ptr<ServedModel>> Load(const std::filesystem::path& dir,
+                                                           const std::string& name,
+                                                           int32_t max_model_len);
+
+  // Token ids of a text or a conversation. INVALID_ARGUMENT names the field below `path`.
+  absl::StatusOr<std::vector<TokenId>> EncodeText(const std::string& text,
+                                                  const std::string& path) const;
+  absl::StatusOr<std::vector<TokenId>> EncodeChat(const v1::ChatMessages& chat,
+                                                  const std::string& path) const;
+};
+
+}  // namespace tutti::coordinator

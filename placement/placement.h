@@ -1,0 +1,110 @@
+// Which devices serve which layers: pure arithmetic over the model's sizes and what the devices
+// have.
+//
+// The plan is a proof: every byte a rank will hold is counted here before anything is loaded, with
+// the same functions the worker's loader obeys (model/partition.h, the backend's packed sizes).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/device_kind.h"
+#include "base/status.h"
+#include "model/model_config.h"
+#include "placement/step_cost.h"
+
+namespace tutti::placement {
+
+struct DeviceSpec {
+  std::string name;          // worker id, or "device 0" in `tutti plan`
+  int64_t memory_bytes = 0;  // what weights, KV cache and work space may use together
+  DeviceSpeed speed;         // measured, or told by the operator
+  DeviceKind kind = DeviceKind::kCpu;
+  bool whole_gpu = false;  // memory_bytes is all that a GPU has, of which CUDA takes its part
+};
+// Of memory_bytes: what a worker on it would offer.
+int64_t UsableBytes(const DeviceSpec& device);
+
+// How the layers of one pipeline are dealt out. The names and meanings are those of Accelerate's
+// device_map, with a stage in the place of a device; see docs/OPERATIONS.md.
+enum class DeviceMapMode {
+  kAuto,          // the most tokens per second: the slowest stage is as fast as memory lets it be
+  kBalanced,      // as many weight bytes on every stage as on the others
+  kBalancedLow0,  // the first stage gets only what the others cannot hold
+  kSequential,    // every stage is filled before the next one gets anything
+};
+
+// Of its name, such as "balanced_low_0"; null for anything else.
+std::optional<DeviceMapMode> ParseDeviceMapMode(std::string_view name);
+
+struct PlacementOptions {
+  int32_t num_stages = 0;            // 0: as many as the devices make
+  int32_t num_ranks = 1;             // of every stage
+  std::vector<int32_t> stage_ranks;  // of each stage; empty: num_ranks everywhere
+  std::vector<int32_t> layers;       // of each stage; empty: the mode decides
+  DeviceMapMode mode = DeviceMapMode::kAuto;
+  int32_t block_size = 16;
+  int32_t max_batch_tokens = 512;
+  int32_t max_sequences = 256;
+  // Sequences by which the pace is judged, where several pipelines share them; 0: max_sequences.
+  int32_t busy_sequences = 0;
+  int32_t max_model_len = 0;  // 0: the model's context
+  int64_t kv_tokens_max = 0;  // 0: up to max_sequences * max_model_len
+  // Refuse a plan with less room; 0: one sequence of max_model_len tokens is not demanded, but one
+  // block per sequence is.
+  int64_t kv_tokens_min = 0;
+  LinkSpeed link;
+};
+
+// One worker's part of a stage.
+struct RankPlan {
+  std::string device;
+  int64_t device_index = 0;  // into the devices given
+  DeviceKind kind = DeviceKind::kCpu;
+  int64_t budget_bytes = 0;
+  int64_t weight_bytes = 0;
+  int64_t kv_bytes = 0;
+  int64_t activation_bytes = 0;  // scratch of the largest step
+  int64_t peak_bytes() const { return weight_bytes + kv_bytes + activation_bytes; }
+};
+
+struct StagePlan {
+  int32_t first_layer = 0;
+  int32_t num_layers = 0;
+  bool has_embedding = false;
+  bool has_head = false;
+  std::vector<RankPlan> ranks;  // in rank order; never empty
+  StepCost cost;                // of one rank's part of a step
+  DeviceSpeed speed;            // of its slowest rank; unknown when that of any rank is
+};
+
+struct PlacementPlan {
+  std::vector<StagePlan> stages;
+  int32_t num_blocks = 0;  // per stage: a block id means the same block everywhere
+  int32_t block_size = 0;
+  int64_t kv_tokens() const { return static_cast<int64_t>(num_blocks) * block_size; }
+};
+
+// The least memory with which a device can serve as one of the options' ranks: one layer, and KV
+// room for one block.
+int64_t SmallestStageBytes(const model::ModelConfig& model, const PlacementOptions& options,
+                           DeviceKind kind = DeviceKind::kCpu);
+
+// UNIMPLEMENTED names a device whose kind does not run this model.
+absl::Status CheckDeviceKinds(const model::ModelConfig& model,
+                              const std::vector<DeviceSpec>& devices);
+
+// One pipeline on the devices in the order given: those of stage 0 first, in rank order. Further
+// devices stay unused; in the modes of Accelerate also those that get nothing.
+//
+// RESOURCE_EXHAUSTED says which stage lacks how many bytes, and the smallest thing that would fit
+// (memory per device, number of devices or a shorter context). INVALID_ARGUMENT: rank or stage
+// counts or layers that the model or the devices cannot take.
+absl::StatusOr<PlacementPlan> PlanPlacement(const model::ModelConfig& model,
+                                            const std::vector<DeviceSpec>& devices,
+                                            const PlacementOptions& options);
+
+}  // namespace tutti::placement

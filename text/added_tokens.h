@@ -1,0 +1,54 @@
+// Tokens that are recognised as whole strings in text, before it is split and merged.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
+#include "base/ids.h"
+
+namespace tutti::text {
+
+struct AddedToken {
+  std::string content;  // valid UTF-8, not empty
+  TokenId id = 0;
+  bool special = false;     // control token: never recognised in what a user wrote
+  bool normalized = false;  // looked for in the text after normalization, not before
+};
+
+// Finds added tokens in text. Immutable.  Thread: any.
+class AddedTokenMatcher {
+ public:
+  // REQUIRES: no two tokens have the same content
+  explicit AddedTokenMatcher(std::vector<AddedToken> tokens);
+  AddedTokenMatcher(AddedTokenMatcher&&) =
+      default;  // nodes_ points into tokens_: moved, never copied
+  AddedTokenMatcher& operator=(AddedTokenMatcher&&) = default;
+
+  // The tokens that `text` begins with, shortest first; valid as long as the matcher. Usually none.
+  absl::InlinedVector<const AddedToken*, 2> At(std::string_view text) const;
+
+  // Offset of the first byte at or after `begin` that some token begins with; text.size() when
+  // none.
+  size_t SkipTo(std::string_view text, size_t begin) const;
+
+  bool empty() const { return tokens_.empty(); }
+
+ private:
+  struct Node {
+    const AddedToken* token = nullptr;  // ends here
+  };
+  static uint64_t Edge(uint32_t node, char byte) {
+    return static_cast<uint64_t>(node) << 8 | static_cast<unsigned char>(byte);
+  }
+
+  std::vector<AddedToken> tokens_;
+  std::vector<Node> nodes_;  // [0] is the root
+  absl::flat_hash_map<uint64_t, uint32_t> edges_;
+  std::vector<bool> first_bytes_;  // [256]
+};
+
+}  // namespace tutti::text

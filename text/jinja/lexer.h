@@ -1,0 +1,44 @@
+// Cuts the source of a template into text and the tokens inside {{ }} and {% %}.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace tutti::text::jinja {
+
+struct Token {
+  enum Kind {
+    kText,         // outside of tags; `text` is what remains after whitespace control
+    kOutputBegin,  // {{
+    kOutputEnd,    // }}
+    kBlockBegin,   // {%
+    kBlockEnd,     // %}
+    kName,
+    kString,  // `text` is unescaped
+    kInteger,
+    kFloat,
+    kOperator,  // `text` is one of . , : ( ) [ ] { } | ~ + - * / // % ** == != < <= > >= =
+    kEnd,
+  };
+  Kind kind = kEnd;
+  std::string text;
+  int64_t integer = 0;
+  double number = 0;
+  int line = 1;
+
+  bool IsName(std::string_view name) const { return kind == kName && text == name; }
+  bool IsOperator(std::string_view op) const { return kind == kOperator && text == op; }
+};
+
+// Whitespace control as Jinja does it with trim_blocks and lstrip_blocks on, which is how
+// HuggingFace renders chat templates. The last token is kEnd.
+//
+// Errors: InvalidArgument "line N: ...": a tag that does not end, brackets that do not match, a
+// character or escape that is not known, {% raw %}.
+absl::StatusOr<std::vector<Token>> Tokenize(std::string_view source);
+
+}  // namespace tutti::text::jinja

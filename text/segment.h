@@ -1,0 +1,18 @@
+// A stretch of prompt text and who wrote it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tutti::text {
+
+// A rendered chat prompt is a list of these. Only text written by the template itself may become
+// special tokens; what a user wrote stays ordinary text even where it spells one ("<|im_end|>").
+struct Segment {
+  std::string text;        // valid UTF-8
+  bool from_user = false;  // any part of it was given with the request
+
+  bool operator==(const Segment&) const = default;
+};
+
+}  // namespace tutti::text

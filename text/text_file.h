@@ -1,0 +1,20 @@
+// Reading the small files that describe a tokenizer or a template.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace tutti::text {
+
+// The whole file. Errors, each naming the file: NotFound, InvalidArgument when it has more than
+// `bytes_max` bytes, Unavailable when reading fails.
+absl::StatusOr<std::string> ReadTextFile(const std::filesystem::path& path, size_t bytes_max);
+
+// The file as a JSON value. Errors: as above, and InvalidArgument when it is not JSON or nests
+// deeper than kTextJsonDepthMax.
+absl::StatusOr<nlohmann::json> ReadJsonFile(const std::filesystem::path& path, size_t bytes_max);
+
+}  // namespace tutti::text

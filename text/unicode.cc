@@ -1,0 +1,186 @@
+#include "text/unicode.h"
+
+#include <utf8proc.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "base/check.h"
+
+namespace tutti::text {
+namespace {
+
+// Every code point below this one is its own NFC and composes with nothing before it.
+constexpr char32_t kFirstCombining = 0x300;
+
+// Upper bound of the canonical decomposition of one code point: the longest has 4 (U+1F82 and
+// others).
+constexpr int kDecompositionMax = 18;
+
+constexpr auto kNfcOptions = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+
+struct LeadByte {
+  int length;               // 0: never begins a character
+  unsigned char low, high;  // allowed range of the second byte
+};
+
+LeadByte ClassifyLead(unsigned char lead) {
+  if (lead < 0x80) return {1, 0, 0};
+  if (lead < 0xC2) return {0, 0, 0};
+  if (lead < 0xE0) return {2, 0x80, 0xBF};
+  if (lead == 0xE0) return {3, 0xA0, 0xBF};
+  if (lead == 0xED) return {3, 0x80, 0x9F};  // no surrogates
+  if (lead < 0xF0) return {3, 0x80, 0xBF};
+  if (lead == 0xF0) return {4, 0x90, 0xBF};
+  if (lead < 0xF4) return {4, 0x80, 0xBF};
+  if (lead == 0xF4) return {4, 0x80, 0x8F};  // nothing above U+10FFFF
+  return {0, 0, 0};
+}
+
+bool NeedsNoNormalization(std::string_view text) {
+  // Code points up to U+02FF are encoded with lead bytes below 0xCC.
+  static_assert(kFirstCombining == 0x300);
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return static_cast<unsigned char>(c) < 0xCC; });
+}
+
+int CombiningClass(utf8proc_int32_t code_point) {
+  if (code_point < static_cast<utf8proc_int32_t>(kFirstCombining)) return 0;
+  return utf8proc_get_property(code_point)->combining_class;
+}
+
+// Canonical ordering. The library's own is quadratic in the length of a run of marks, which a
+// prompt of nothing but marks would make very long.
+void SortCombiningMarks(std::vector<utf8proc_int32_t>* code_points) {
+  auto begin = code_points->begin();
+  while (begin != code_points->end()) {
+    if (CombiningClass(*begin) == 0) {
+      ++begin;
+      continue;
+    }
+    const auto end = std::find_if(begin, code_points->end(),
+                                  [](utf8proc_int32_t c) { return CombiningClass(c) == 0; });
+    std::stable_sort(begin, end, [](utf8proc_int32_t a, utf8proc_int32_t b) {
+      return CombiningClass(a) < CombiningClass(b);
+    });
+    begin = end;
+  }
+}
+
+}  // namespace
+
+Utf8Unit FirstUtf8Unit(std::string_view bytes) {
+  const auto lead = static_cast<unsigned char>(bytes[0]);
+  const LeadByte rule = ClassifyLead(lead);
+  if (rule.length == 0) return {Utf8Unit::kInvalid, 1, 0};
+  if (rule.length == 1) return {Utf8Unit::kCharacter, 1, lead};
+  char32_t code_point = lead & (0xFF >> (rule.length + 1));
+  for (int i = 1; i < rule.length; ++i) {
+    if (static_cast<size_t>(i) >= bytes.size()) return {Utf8Unit::kIncomplete, i, 0};
+    const auto byte = static_cast<unsigned char>(bytes[i]);
+    const unsigned char low = i == 1 ? rule.low : 0x80;
+    const unsigned char high = i == 1 ? rule.high : 0xBF;
+    if (byte < low || byte > high) return {Utf8Unit::kInvalid, i, 0};
+    code_point = code_point << 6 | (byte & 0x3F);
+  }
+  return {Utf8Unit::kCharacter, rule.length, code_point};
+}
+
+std::optional<size_t> FindInvalidUtf8(std::string_view text) {
+  size_t offset = 0;
+  while (offset < text.size()) {
+    if (static_cast<unsigned char>(text[offset]) < 0x80) {
+      ++offset;
+      continue;
+    }
+    const Utf8Unit unit = FirstUtf8Unit(text.substr(offset));
+    if (unit.kind != Utf8Unit::kCharacter) return offset;
+    offset += unit.length;
+  }
+  return std::nullopt;
+}
+
+void AppendUtf8(char32_t c, std::string* out) {
+  if (c < 0x80) {
+    out->push_back(static_cast<char>(c));
+  } else if (c < 0x800) {
+    out->push_back(static_cast<char>(0xC0 | c >> 6));
+    out->push_back(static_cast<char>(0x80 | (c & 0x3F)));
+  } else if (c < 0x10000) {
+    out->push_back(static_cast<char>(0xE0 | c >> 12));
+    out->push_back(static_cast<char>(0x80 | (c >> 6 & 0x3F)));
+    out->push_back(static_cast<char>(0x80 | (c & 0x3F)));
+  } else {
+    out->push_back(static_cast<char>(0xF0 | c >> 18));
+    out->push_back(static_cast<char>(0x80 | (c >> 12 & 0x3F)));
+    out->push_back(static_cast<char>(0x80 | (c >> 6 & 0x3F)));
+    out->push_back(static_cast<char>(0x80 | (c & 0x3F)));
+  }
+}
+
+std::string NormalizeNfc(std::string_view text) {
+  if (NeedsNoNormalization(text)) return std::string(text);
+  std::vector<utf8proc_int32_t> code_points;
+  code_points.reserve(text.size() / 2 + 1);
+  std::array<utf8proc_int32_t, kDecompositionMax> decomposed;
+  for (size_t offset = 0; offset < text.size();) {
+    const Utf8Unit unit = FirstUtf8Unit(text.substr(offset));
+    CHECK(unit.kind == Utf8Unit::kCharacter) << "NFC of invalid UTF-8 at byte " << offset;
+    offset += unit.length;
+    int last_boundclass = 0;
+    const utf8proc_ssize_t count =
+        utf8proc_decompose_char(static_cast<utf8proc_int32_t>(unit.code_point), decomposed.data(),
+                                kDecompositionMax, kNfcOptions, &last_boundclass);
+    CHECK(count >= 0 && count <= kDecompositionMax) << "decomposition of " << count;
+    code_points.insert(code_points.end(), decomposed.begin(), decomposed.begin() + count);
+  }
+  SortCombiningMarks(&code_points);
+  const utf8proc_ssize_t length = utf8proc_normalize_utf32(
+      code_points.data(), static_cast<utf8proc_ssize_t>(code_points.size()), kNfcOptions);
+  CHECK(length >= 0) << utf8proc_errmsg(length);
+  std::string out;
+  out.reserve(text.size());
+  for (utf8proc_ssize_t i = 0; i < length; ++i) {
+    AppendUtf8(static_cast<char32_t>(code_points[i]), &out);
+  }
+  return out;
+}
+
+bool IsPythonSpace(char32_t c) {
+  if (c < 0x80) return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20);
+  return c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 ||
+         c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
+}
+
+bool IsPrintable(char32_t c) {
+  if (c < 0x80) return c >= 0x20 && c < 0x7F;
+  switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
+    case UTF8PROC_CATEGORY_CN:
+    case UTF8PROC_CATEGORY_CC:
+    case UTF8PROC_CATEGORY_CF:
+    case UTF8PROC_CATEGORY_CS:
+    case UTF8PROC_CATEGORY_CO:
+    case UTF8PROC_CATEGORY_ZS:
+    case UTF8PROC_CATEGORY_ZL:
+    case UTF8PROC_CATEGORY_ZP:
+      return false;
+    default:
+      return true;
+  }
+}
+
+char32_t UpperCase(char32_t c) {
+  return static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c)));
+}
+
+char32_t LowerCase(char32_t c) {
+  return static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
+}
+
+size_t CountCharacters(std::string_view text) {
+  return std::count_if(text.begin(), text.end(),
+                       [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
+}
+
+}  // namespace tutti::text

@@ -1,0 +1,153 @@
+#include <grpc/grpc.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/impl/server_builder_option.h>
+#include <grpcpp/impl/server_builder_plugin.h>
+#include <grpcpp/server.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "transport/grpc/grpc_address.h"
+#include "transport/grpc/grpc_link.h"
+#include "transport/grpc/grpc_runtime.h"
+#include "transport/grpc/grpc_stream.h"
+#include "transport/limits.h"
+
+namespace tutti::transport {
+namespace {
+
+using FrameReactor = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
+
+grpc::Status ToGrpc(const absl::Status& status) {
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
+}
+
+// Lives from Connect to OnDone.
+class AcceptReactor final : public FrameReactor, public StreamState::Operations {
+ public:
+  AcceptReactor(grpc::CallbackServerContext* context, std::shared_ptr<StreamState> stream)
+      : context_(context), stream_(std::move(stream)) {}
+
+  void Start() { StartRead(&incoming_); }
+
+  void Write(const grpc::ByteBuffer* frame, grpc::WriteOptions options) override {
+    StartWrite(frame, options);
+  }
+  void End(const absl::Status& status) override { Finish(ToGrpc(status)); }
+  void Cancel() override { context_->TryCancel(); }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) return stream_->OnReadEnd();
+    stream_->OnRead(incoming_);
+    incoming_.Clear();
+    StartRead(&incoming_);
+  }
+  void OnWriteDone(bool ok) override { stream_->OnWritten(ok); }
+  void OnCancel() override { stream_->OnCancelled(); }
+  void OnDone() override {
+    const std::shared_ptr<StreamState> stream = std::move(stream_);
+    stream->Detach();
+    delete this;
+    stream->OnDone(std::nullopt);
+  }
+
+ private:
+  grpc::CallbackServerContext* const context_;
+  std::shared_ptr<StreamState> stream_;
+  grpc::ByteBuffer incoming_;
+};
+
+// Other servers of this process may have health checks and reflection added to every server; a
+// peer's port has one method.
+class NothingElse final : public grpc::ServerBuilderOption {
+ public:
+  void UpdateArguments(grpc::ChannelArguments* arguments) override {
+    arguments->SetPointer(grpc::kHealthCheckServiceInterfaceArg, nullptr);
+  }
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
+    plugins->clear();
+  }
+};
+
+class RefuseReactor final : public FrameReactor {
+ public:
+  explicit RefuseReactor(const absl::Status& reason) { Finish(ToGrpc(reason)); }
+  void OnDone() override { delete this; }
+};
+
+}  // namespace
+
+PeerService::PeerService(AcceptCallback accept)
+    : accept_(std::move(accept)), streams_(std::make_shared<StreamRegistry>()) {
+  KeepGrpcRunning();
+}
+
+PeerService::~PeerService() = default;
+
+void PeerService::Stop(const absl::Status& reason) { streams_->Stop(reason, kStopTimeout); }
+
+FrameReactor* PeerService::Connect(grpc::CallbackServerContext* context) {
+  auto stream =
+      std::make_shared<StreamState>(StreamState::Role::kListener, context->peer(), streams_);
+  const absl::Status allowed = streams_->Add(stream, kAcceptedLinksMax);
+  if (!allowed.ok()) return new RefuseReactor(allowed);
+  auto* reactor = new AcceptReactor(context, stream);
+  stream->Attach(reactor);
+  stream->Accept(accept_);
+  reactor->Start();
+  return reactor;
+}
+
+void ConfigureForPeers(grpc::ServerBuilder* builder) {
+  builder->SetMaxReceiveMessageSize(static_cast<int>(kFrameBytesMax));
+  builder->SetMaxSendMessageSize(static_cast<int>(kFrameBytesMax));
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, static_cast<int>(kKeepaliveTime.count()));
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                              static_cast<int>(kKeepaliveTimeout.count()));
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                              static_cast<int>(kKeepalivePermitted.count()));
+  builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                              static_cast<int>(kHandshakeTimeout.count()));
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS,
+                              static_cast<int>(kIdleConnectionTimeout.count()));
+  // Another process could otherwise listen on the same port and get a share of our connections.
+  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // A compressed message would grow without a bound; left as it is, it is no frame.
+  builder->AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+  builder->AddChannelArgument(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1);
+  // Zero-copy sends can corrupt data in this version of gRPC (CVE-2024-11407).
+  builder->AddChannelArgument(GRPC_ARG_TCP_TX_ZEROCOPY_ENABLED, 0);
+}
+
+absl::StatusOr<std::unique_ptr<GrpcPeerServer>> GrpcPeerServer::Start(
+    const GrpcPeerServerOptions& options, AcceptCallback accept) {
+  TUTTI_ASSIGN_OR_RETURN(auto credentials, MakeServerCredentials(options.address, options.tls));
+  std::unique_ptr<GrpcPeerServer> server(new GrpcPeerServer(std::move(accept)));
+  grpc::ServerBuilder builder;
+  ConfigureForPeers(&builder);
+  builder.SetOption(std::make_unique<NothingElse>());
+  // A link has a connection of its own, so a peer needs no second stream on one.
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 1);
+  int port = 0;
+  builder.AddListeningPort(options.address, credentials, &port);
+  builder.RegisterService(&server->service_);
+  server->server_ = builder.BuildAndStart();
+  if (server->server_ == nullptr || port == 0) {
+    return absl::UnavailableError(absl::StrCat("cannot listen on ", options.address));
+  }
+  server->address_ = WithPort(options.address, port);
+  return server;
+}
+
+GrpcPeerServer::~GrpcPeerServer() { Stop(); }
+
+void GrpcPeerServer::Stop() {
+  if (server_ == nullptr) return;
+  service_.Stop(absl::UnavailableError(absl::StrCat(address_, " is shutting down")));
+  // All links are gone; what a peer opened since is cut off.
+  server_->Shutdown(gpr_now(GPR_CLOCK_MONOTONIC));
+  server_.reset();
+}
+
+}  // namespace tutti::transport

@@ -1,0 +1,15 @@
+// Keeps gRPC's library up for as long as the process lives.
+#pragma once
+
+namespace tutti::transport {
+
+// gRPC 1.51 takes its threads down when the last channel or server that uses callbacks goes, and
+// starts them again with the next. Both ways of going are harmful: if that last one goes in a
+// reaction, the thread joins itself and then runs on over freed memory; if the whole library goes,
+// that may wait 10 s for a thread that polls on behalf of a connection already closed. So the first
+// dialer, listener or client takes a reference that nobody gives back.
+//
+// Thread: any; not in a reaction. The first call waits for gRPC's threads to start.
+void KeepGrpcRunning();
+
+}  // namespace tutti::transport

@@ -1,0 +1,278 @@
+#include "transport/grpc/grpc_stream.h"
+
+#include <grpc/support/time.h>
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "transport/frame_rules.h"
+#include "transport/grpc/close_frame.h"
+#include "transport/grpc/frame_codec.h"
+#include "transport/limits.h"
+
+namespace tutti::transport {
+
+absl::Status StreamRegistry::Add(const std::shared_ptr<StreamState>& stream, int64_t limit) {
+  std::lock_guard lock(mutex_);
+  if (stopped_) return absl::UnavailableError("no more links are made: shutting down");
+  if (static_cast<int64_t>(streams_.size()) >= limit) {
+    return absl::ResourceExhaustedError(absl::StrCat("there are ", limit, " links already"));
+  }
+  streams_.emplace(stream.get(), stream);
+  return absl::OkStatus();
+}
+
+void StreamRegistry::Remove(const StreamState* stream) {
+  std::lock_guard lock(mutex_);
+  streams_.erase(stream);
+  // Notified under the lock: the waiter may destroy this object as soon as it has seen the change.
+  if (streams_.empty()) empty_.notify_all();
+}
+
+std::vector<std::shared_ptr<StreamState>> StreamRegistry::Snapshot() {
+  std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<StreamState>> streams;
+  for (const auto& [key, stream] : streams_) streams.push_back(stream);
+  return streams;
+}
+
+void StreamRegistry::Stop(const absl::Status& reason, std::chrono::milliseconds grace) {
+  {
+    std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  for (const auto& stream : Snapshot()) stream->Close(reason);
+  {
+    std::unique_lock lock(mutex_);
+    if (empty_.wait_for(lock, grace, [this] { return streams_.empty(); })) return;
+  }
+  for (const auto& stream : Snapshot()) stream->Cancel();
+  std::unique_lock lock(mutex_);
+  empty_.wait(lock, [this] { return streams_.empty(); });
+}
+
+StreamState::StreamState(Role role, std::string peer, std::shared_ptr<StreamRegistry> registry)
+    : role_(role), peer_(std::move(peer)), registry_(std::move(registry)) {}
+
+void StreamState::NeverBegin() {
+  std::lock_guard lock(mutex_);
+  closed_ = over_ = ended_ = true;
+}
+
+void StreamState::Accept(const AcceptCallback& accept) {
+  {
+    std::lock_guard lock(mutex_);
+    is_accepting_ = true;
+  }
+  handler_ = accept(std::make_unique<GrpcLink>(shared_from_this()));
+  bool is_dropped;
+  {
+    std::lock_guard lock(mutex_);
+    is_accepting_ = false;
+    is_dropped = dropped_;
+  }
+  if (handler_ == nullptr) {
+    Close(absl::PermissionDeniedError("the listener refused the connection"));
+  } else if (is_dropped) {
+    Close(absl::OkStatus());
+  }
+}
+
+absl::Status StreamState::Send(const v1::Frame& frame, const Payload& payload) {
+  TUTTI_RETURN_IF_ERROR(CheckFrame(frame, payload));
+  // Encoding takes the time, so it is done before the lock is.
+  const int64_t size = EncodedFrameBytes(frame, payload.size());
+  const int64_t cost = size + kQueuedFrameOverheadBytes;
+  grpc::ByteBuffer bytes = EncodeFrame(frame, payload);
+  Next next;
+  {
+    std::lock_guard lock(mutex_);
+    if (closed_) return absl::UnavailableError(absl::StrCat("link to ", peer_, " is closed"));
+    if (queue_cost_ + cost > kQueuedBytesMax) {
+      return absl::ResourceExhaustedError(absl::StrCat("link to ", peer_, ": ", queue_cost_,
+                                                       " bytes queued, at most ", kQueuedBytesMax));
+    }
+    queue_cost_ += cost;
+    queue_.push_back({std::move(bytes), size, cost});
+    next = DecideNext();
+  }
+  StartNext(next);
+  return absl::OkStatus();
+}
+
+StreamState::Next StreamState::DecideNext() {
+  Next next;
+  next.operations = operations_;
+  if (writing_ || ended_) return next;
+  if (!over_ && !queue_.empty()) {
+    current_ = std::move(queue_.front());
+    queue_.pop_front();
+    writing_ = true;
+    if (current_.cost > 0) {
+      bytes_out_ += current_.size;
+      frames_out_ += 1;
+    }
+    next.kind = Next::Kind::kWrite;
+    next.frame = &current_.bytes;
+    if (!queue_.empty() && current_.size <= kGatheredFrameBytesMax) next.options.set_buffer_hint();
+  } else if (over_ || closing_) {
+    ended_ = true;
+    next.kind = Next::Kind::kEnd;
+    next.status = end_status_;
+  }
+  return next;
+}
+
+void StreamState::StartNext(const Next& next) {
+  switch (next.kind) {
+    case Next::Kind::kNothing:
+      return;
+    case Next::Kind::kWrite:
+      return next.operations->Write(next.frame, next.options);
+    case Next::Kind::kEnd:
+      return next.operations->End(next.status);
+  }
+}
+
+void StreamState::OnWritten(bool ok) {
+  if (!ok) return StreamOver(/*was_writing=*/true);
+  Queued
+      written;  // let go of without the lock: a payload's owner may have a destructor of any length
+  Next next;
+  {
+    std::lock_guard lock(mutex_);
+    writing_ = false;
+    written = std::exchange(current_, {});
+    queue_cost_ -= written.cost;
+    next = DecideNext();
+  }
+  StartNext(next);
+}
+
+void StreamState::StreamOver(bool was_writing) {
+  std::deque<Queued> unsent;
+  Queued written;
+  Next next;
+  {
+    std::lock_guard lock(mutex_);
+    if (was_writing) {
+      writing_ = false;
+      written = std::exchange(current_, {});
+    }
+    over_ = closed_ = true;
+    unsent.swap(queue_);
+    queue_cost_ = 0;
+    StartCloseTimer();
+    next = DecideNext();
+  }
+  StartNext(next);
+}
+
+void StreamState::CloseWith(const absl::Status& reason, bool drop_queue) {
+  std::deque<Queued> unsent;
+  Next next;
+  {
+    std::lock_guard lock(mutex_);
+    silenced_ = true;
+    if (closed_) return;
+    closed_ = closing_ = true;
+    reason_ = end_status_ = CloseReason(reason);
+    if (drop_queue) unsent.swap(queue_);
+    if (role_ == Role::kDialer) queue_.push_back({EncodeCloseFrame(reason)});
+    StartCloseTimer();
+    next = DecideNext();
+  }
+  StartNext(next);
+}
+
+void StreamState::Drop() {
+  {
+    std::lock_guard lock(mutex_);
+    dropped_ = true;
+    // A listener that refuses lets go of the link before it says so.
+    if (is_accepting_) return;
+  }
+  Close(absl::OkStatus());
+}
+
+void StreamState::StartCloseTimer() {
+  if (close_timer_.has_value()) return;
+  close_timer_.emplace();
+  const gpr_timespec deadline = gpr_time_add(
+      gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(kCloseTimeout.count(), GPR_TIMESPAN));
+  close_timer_->Set(deadline, [weak = weak_from_this()](bool is_due) {
+    if (!is_due) return;
+    if (const auto stream = weak.lock()) stream->Cancel();
+  });
+}
+
+void StreamState::Cancel() {
+  Operations* operations;
+  {
+    std::lock_guard lock(mutex_);
+    if (operations_ == nullptr) return;
+    operations = operations_;
+    ++pins_;
+  }
+  operations->Cancel();
+  std::lock_guard lock(mutex_);
+  if (--pins_ == 0) unpinned_.notify_all();
+}
+
+void StreamState::Detach() {
+  std::unique_lock lock(mutex_);
+  operations_ = nullptr;
+  unpinned_.wait(lock, [this] { return pins_ == 0; });
+}
+
+void StreamState::OnRead(const grpc::ByteBuffer& bytes) {
+  {
+    std::lock_guard lock(mutex_);
+    if (silenced_) return;
+  }
+  v1::Frame frame;
+  Payload payload;
+  const absl::Status decoded = DecodeFrame(bytes, &frame, &payload);
+  if (!decoded.ok()) return CloseWith(decoded, /*drop_queue=*/true);
+  if (auto reason = ReadCloseFrame(frame, payload)) {
+    {
+      std::lock_guard lock(mutex_);
+      silenced_ = true;
+      if (!reason_.has_value()) reason_ = std::move(*reason);
+    }
+    return StreamOver(/*was_writing=*/false);
+  }
+  bytes_in_ += static_cast<int64_t>(bytes.Length());
+  frames_in_ += 1;
+  handler_->OnFrame(std::move(frame), std::move(payload));
+}
+
+void StreamState::OnDone(const std::optional<absl::Status>& status) {
+  absl::Status reason;
+  std::optional<grpc::Alarm> timer;
+  {
+    std::lock_guard lock(mutex_);
+    closed_ = over_ = true;
+    timer.swap(close_timer_);
+    if (reason_.has_value()) {
+      reason = *reason_;
+    } else if (status.has_value()) {
+      reason = *status;
+    } else {
+      reason = absl::UnavailableError(absl::StrCat("the connection to ", peer_, " was lost"));
+    }
+  }
+  timer.reset();
+  if (handler_ != nullptr) handler_->OnClosed(std::move(reason));
+  handler_.reset();
+  registry_->Remove(this);
+}
+
+LinkStats StreamState::stats() const {
+  return {bytes_out_.load(), frames_out_.load(), bytes_in_.load(), frames_in_.load()};
+}
+
+void GrpcLink::Close(absl::Status reason) { stream_->Close(reason); }
+
+}  // namespace tutti::transport

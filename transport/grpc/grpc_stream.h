@@ -1,0 +1,171 @@
+// What a gRPC stream's reactor and its Link share.
+//
+// gRPC's rules: one read and one write outstanding, buffers live until their operation is done, a
+// reactor ends only in its OnDone. Nothing but the state here ever points to a reactor, and only
+// until that OnDone; links, timers and registries hold this state by shared_ptr.
+#pragma once
+
+#include <grpcpp/alarm.h>
+#include <grpcpp/impl/codegen/call_op_set.h>
+#include <grpcpp/support/byte_buffer.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "base/status.h"
+#include "transport/link.h"
+
+namespace tutti::transport {
+
+class StreamState;
+
+// The streams of one dialer or listener.  Thread: any.
+class StreamRegistry {
+ public:
+  // UNAVAILABLE after Stop, RESOURCE_EXHAUSTED when there are `limit` streams.
+  absl::Status Add(const std::shared_ptr<StreamState>& stream, int64_t limit);
+  void Remove(const StreamState* stream);
+  // Lets no more in, closes all with `reason`, cancels those left after `grace`, waits for the
+  // rest.
+  void Stop(const absl::Status& reason, std::chrono::milliseconds grace);
+
+ private:
+  std::vector<std::shared_ptr<StreamState>> Snapshot();
+
+  std::mutex mutex_;
+  std::condition_variable empty_;
+  // All below guarded by mutex_.
+  std::map<const StreamState*, std::shared_ptr<StreamState>> streams_;
+  bool stopped_ = false;
+};
+
+class StreamState : public std::enable_shared_from_this<StreamState> {
+ public:
+  // What the state asks of the reactor; called without the mutex held.
+  class Operations {
+   public:
+    virtual ~Operations() = default;
+    // `frame` lives until OnWritten.
+    virtual void Write(const grpc::ByteBuffer* frame, grpc::WriteOptions options) = 0;
+    // The last operation: no Write follows. A listener gives the stream its status, a dialer ends
+    // its half.
+    virtual void End(const absl::Status& status) = 0;
+    // Breaks the stream off.
+    virtual void Cancel() = 0;
+  };
+
+  enum class Role { kDialer, kListener };
+
+  StreamState(Role role, std::string peer, std::shared_ptr<StreamRegistry> registry);
+
+  // --- Setting up, before the first operation is started.
+  void Attach(Operations* operations) { operations_ = operations; }
+  void SetHandler(std::unique_ptr<LinkHandler> handler) { handler_ = std::move(handler); }
+  // There will be no operations: the stream did not begin, and OnDone comes next.
+  void NeverBegin();
+  // Asks `accept` for the handler of this listener's stream.
+  void Accept(const AcceptCallback& accept);
+
+  // --- For the Link.  Thread: any.
+  absl::Status Send(const v1::Frame& frame, const Payload& payload);
+  void Close(const absl::Status& reason) { CloseWith(reason, /*drop_queue=*/false); }
+  // The Link is gone.
+  void Drop();
+  void Cancel();
+  LinkStats stats() const;
+  const std::string& peer() const { return peer_; }
+
+  // --- For the reactor, from its reactions. OnRead, OnReadEnd and OnDone come one after the other.
+  void OnRead(const grpc::ByteBuffer& bytes);
+  void OnReadEnd() { StreamOver(/*was_writing=*/false); }
+  void OnCancelled() { StreamOver(/*was_writing=*/false); }
+  void OnWritten(bool ok);
+  // The reactor must not be used any more.
+  void Detach();
+  // After Detach. `status`: the stream's, on the dialer's side.
+  void OnDone(const std::optional<absl::Status>& status);
+
+ private:
+  // The operation to start once the mutex is released, with all it needs of what the mutex guards.
+  struct Next {
+    enum class Kind { kNothing, kWrite, kEnd };
+    Kind kind = Kind::kNothing;
+    Operations* operations = nullptr;
+    const grpc::ByteBuffer* frame = nullptr;  // kWrite
+    grpc::WriteOptions options;               // kWrite
+    absl::Status status;                      // kEnd
+  };
+  struct Queued {
+    grpc::ByteBuffer bytes;
+    int64_t size = 0;  // encoded
+    int64_t cost =
+        0;  // against the limit; 0 for the frame that says why we close, which is not counted
+  };
+
+  // REQUIRES: mutex_ held. What it returns must be started.
+  Next DecideNext();
+  static void StartNext(const Next& next);
+  void CloseWith(const absl::Status& reason, bool drop_queue);
+  void StreamOver(bool was_writing);
+  // REQUIRES: mutex_ held.
+  void StartCloseTimer();
+
+  // --- Constant after construction.
+  const Role role_;
+  const std::string peer_;
+  const std::shared_ptr<StreamRegistry> registry_;
+
+  // --- Set up once, then used by reactions only.
+  std::unique_ptr<LinkHandler> handler_;
+
+  // --- Counters, for any thread.
+  std::atomic<int64_t> bytes_out_{0}, frames_out_{0}, bytes_in_{0}, frames_in_{0};
+
+  std::mutex mutex_;
+  std::condition_variable unpinned_;
+  // --- Guarded by mutex_.
+  // Valid while ended_ is false or writing_ is true, because then OnDone cannot come; else only
+  // under a pin.
+  Operations* operations_ = nullptr;
+  int pins_ = 0;
+  std::deque<Queued> queue_;
+  int64_t queue_cost_ = 0;
+  Queued current_;  // being written while writing_
+  bool writing_ = false;
+  bool is_accepting_ = false;  // the listener is making up its mind
+  bool dropped_ = false;       // the Link is gone
+  bool closed_ = false;        // nothing more is queued
+  bool closing_ = false;       // closed by this end: what is queued is sent, then the stream ends
+  bool over_ = false;          // the stream carries nothing more
+  bool ended_ = false;         // End was or is being called
+  bool silenced_ = false;      // no more OnFrame
+  absl::Status end_status_;    // what a listener ends the stream with
+  std::optional<absl::Status> reason_;  // for OnClosed; the first one counts
+  std::optional<grpc::Alarm> close_timer_;
+};
+
+// The Link of a stream.
+class GrpcLink final : public Link {
+ public:
+  explicit GrpcLink(std::shared_ptr<StreamState> stream) : stream_(std::move(stream)) {}
+  ~GrpcLink() override { stream_->Drop(); }
+
+  absl::Status Send(v1::Frame frame, Payload payload) override {
+    return stream_->Send(frame, payload);
+  }
+  void Close(absl::Status reason) override;
+  LinkStats stats() const override { return stream_->stats(); }
+  std::string peer() const override { return stream_->peer(); }
+
+ private:
+  const std::shared_ptr<StreamState> stream_;
+};
+
+}  // namespace tutti::transport

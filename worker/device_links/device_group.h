@@ -1,0 +1,53 @@
+// Makes the devices of a stage's ranks exchange directly, where they can.
+//
+// Once the links of an epoch are up, the ranks tell each other over them what they are, come to the
+// same verdict, form the group and tell each other whether they did: so either all of them use it
+// or none. When they cannot, their exchanges go through the host's memory and the links as before;
+// that is slower and gives the same bits.
+//
+// Thread: the executor's.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "kernels/device_exchange.h"
+#include "worker/limits.h"
+#include "worker/links/link_collective.h"
+#include "worker/links/rank_port.h"
+
+namespace tutti::worker {
+
+class DeviceGroup {
+ public:
+  struct Options {
+    // Null: a backend whose ranks exchange through the host. The same for all ranks of a stage.
+    kernels::DeviceExchange* devices = nullptr;
+    kernels::DeviceExchangeScope scope = kernels::DeviceExchangeScope::kMachine;
+    Duration form_patience = kFormPatience;
+    Duration exchange_patience = kDevicePatience;
+  };
+
+  // REQUIRES: the clock and options.devices outlive this
+  DeviceGroup(Options options, const Clock* clock) : options_(options), clock_(clock) {}
+
+  // After LinkCollective::BeginEpoch with the same port, when the links are up. Calls `progress`
+  // while it waits. Errors are the links': the epoch cannot go on; ABORTED when it is over.
+  // Otherwise collective->on_device() says what came of it, and the log why.
+  absl::Status Form(LinkCollective* collective, RankPort* port, int ranks, int rank,
+                    const std::function<void()>& progress);
+
+ private:
+  absl::StatusOr<std::string> TryToForm(LinkCollective* collective, RankPort* port, int ranks,
+                                        int rank, const std::function<void()>& progress);
+  absl::Status WaitUntilFormed(RankPort* port, const std::function<void()>& progress);
+  absl::StatusOr<std::string> WhoFailed(LinkCollective* collective, RankPort* port, int ranks,
+                                        int rank, bool formed);
+
+  const Options options_;
+  const Clock* const clock_;
+};
+
+}  // namespace tutti::worker

@@ -1,0 +1,171 @@
+// For tests: devices of one process that link, whose memory is the host's. A transfer is done when
+// both ends have queued it; a test can hold it back.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "kernels/device_link.h"
+
+namespace tutti::worker {
+
+class TestLinkDevices {
+ public:
+  std::unique_ptr<kernels::DeviceLink> NewLink() { return std::make_unique<End>(this); }
+
+  // Behaviour from now on, of all links.
+  void set_why_not(std::string why) {
+    Set([&] { why_not_ = std::move(why); });
+  }
+  void set_form_error(absl::Status error) {
+    Set([&] { form_error_ = std::move(error); });
+  }
+  void set_joinable(bool joinable) {
+    Set([&] { joinable_ = joinable; });
+  }
+  void set_stuck(bool stuck) {
+    Set([&] { stuck_ = stuck; });
+  }  // transfers do not get done
+  void set_broken(absl::Status error) {
+    Set([&] { broken_ = std::move(error); });
+  }
+
+  int founded() const { return Get(founded_); }
+  int left() const { return Get(left_); }
+  int64_t transfers() const { return Get(transfers_); }  // done
+  int standing() const { return Get(standing_); }        // ends
+
+ private:
+  struct Transfer {
+    std::byte* memory = nullptr;
+    int64_t bytes = 0;
+  };
+  struct Group {
+    bool joined[2] = {};
+    std::deque<Transfer> waiting[2];
+    int64_t done = 0;
+    bool over = false;
+  };
+
+  // A description is a number: that of the group it founds, or 0.
+  class End : public kernels::DeviceLink, public kernels::DeviceMembership {
+   public:
+    explicit End(TestLinkDevices* all) : all_(all) {}
+    ~End() override { Leave(); }
+
+    DeviceMembership* membership() override { return this; }
+    int64_t description_bytes() const override { return sizeof(int64_t); }
+    absl::Status Describe(kernels::DeviceExchangeScope, bool founder,
+                          std::span<std::byte> description) override {
+      const std::lock_guard lock(all_->mutex_);
+      const int64_t number = founder ? ++all_->founded_ : 0;
+      std::memcpy(description.data(), &number, sizeof(number));
+      return absl::OkStatus();
+    }
+    std::string WhyNot(std::span<const std::byte> descriptions,
+                       std::span<const std::string> names) const override {
+      EXPECT_EQ(names.size(), 2u);
+      if (descriptions.size() != 2 * sizeof(int64_t)) return "descriptions of another size";
+      const std::lock_guard lock(all_->mutex_);
+      return all_->why_not_;
+    }
+    absl::Status Form(std::span<const std::byte> descriptions, int members, int member) override {
+      EXPECT_EQ(members, 2);
+      EXPECT_EQ(group_, nullptr) << "formed twice";
+      int64_t number = 0;
+      std::memcpy(&number, descriptions.data(), sizeof(number));
+      const std::lock_guard lock(all_->mutex_);
+      EXPECT_NE(number, 0) << "nobody founded it";
+      TUTTI_RETURN_IF_ERROR(all_->form_error_);
+      auto& group = all_->groups_[number];
+      if (group == nullptr) group = std::make_shared<Group>();
+      group_ = group;
+      member_ = member;
+      group_->joined[member] = true;
+      return absl::OkStatus();
+    }
+    absl::StatusOr<bool> Formed() override {
+      const std::lock_guard lock(all_->mutex_);
+      const bool formed = all_->joinable_ && group_->joined[0] && group_->joined[1];
+      if (formed && !stands_) ++all_->standing_;
+      stands_ |= formed;
+      return formed;
+    }
+    void Leave() override {
+      const std::lock_guard lock(all_->mutex_);
+      if (group_ == nullptr) return;
+      group_->over = true;
+      group_.reset();
+      ++all_->left_;
+      if (stands_) --all_->standing_;
+      stands_ = false;
+    }
+
+    absl::Status Send(const std::byte* from, int64_t bytes) override {
+      EXPECT_EQ(member_, 1);
+      return Queue({const_cast<std::byte*>(from), bytes});
+    }
+    absl::Status Receive(std::byte* to, int64_t bytes) override {
+      EXPECT_EQ(member_, 0);
+      return Queue({to, bytes});
+    }
+    absl::StatusOr<int64_t> Done() override {
+      const std::lock_guard lock(all_->mutex_);
+      TUTTI_RETURN_IF_ERROR(all_->broken_);
+      auto& [receives, sends] = group_->waiting;
+      while (!all_->stuck_ && !group_->over && !receives.empty() && !sends.empty()) {
+        EXPECT_EQ(receives.front().bytes, sends.front().bytes);
+        std::memcpy(receives.front().memory, sends.front().memory, sends.front().bytes);
+        receives.pop_front();
+        sends.pop_front();
+        ++group_->done;
+        ++all_->transfers_;
+      }
+      return group_->done;
+    }
+
+   private:
+    absl::Status Queue(Transfer transfer) {
+      const std::lock_guard lock(all_->mutex_);
+      EXPECT_TRUE(stands_);
+      TUTTI_RETURN_IF_ERROR(all_->broken_);
+      group_->waiting[member_].push_back(transfer);
+      return absl::OkStatus();
+    }
+
+    TestLinkDevices* const all_;
+    std::shared_ptr<Group> group_;
+    int member_ = 0;
+    bool stands_ = false;
+  };
+
+  template <class Fn>
+  void Set(const Fn& fn) {
+    const std::lock_guard lock(mutex_);
+    fn();
+  }
+  template <class T>
+  T Get(const T& value) const {
+    const std::lock_guard lock(mutex_);
+    return value;
+  }
+
+  mutable std::mutex mutex_;
+  // Guarded by mutex_:
+  std::map<int64_t, std::shared_ptr<Group>> groups_;
+  std::string why_not_;
+  absl::Status form_error_, broken_;
+  bool joinable_ = true, stuck_ = false;
+  int64_t transfers_ = 0;
+  int founded_ = 0, left_ = 0, standing_ = 0;
+};
+
+}  // namespace tutti::worker

@@ -1,0 +1,99 @@
+#include "worker/links/dialled_link.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "spdlog/spdlog.h"
+#include "worker/limits.h"
+
+namespace tutti::worker {
+
+DialledLink::DialledLink(LinkContext* context, const PeerTable* peers, v1::LinkPurpose purpose)
+    : context_(context),
+      peers_(peers),
+      purpose_(purpose),
+      backoff_(kFirstRedial, kSlowestStageRedial) {}
+
+absl::Status DialledLink::Begin(Epoch epoch, const std::string& worker_id, Instant now) {
+  TUTTI_ASSIGN_OR_RETURN(address_, peers_->Find(worker_id));
+  epoch_ = epoch;
+  worker_id_ = worker_id;
+  Dial(now);
+  return absl::OkStatus();
+}
+
+// "activation link to w1 at 10.0.0.7:50060"
+std::string DialledLink::Name() const {
+  return absl::StrCat(purpose_ == v1::LINK_PURPOSE_ACTIVATION ? "activation" : "collective",
+                      " link to ", worker_id_, " at ", address_);
+}
+
+void DialledLink::Dial(Instant now) {
+  id_ = context_->NewId();
+  link_ = context_->Dial(address_, id_, purpose_, epoch_, shared_memory_, device_link_);
+  next_dial_ = kInstantNever;
+}
+
+absl::Status DialledLink::Tick(Instant now) {
+  if (now >= give_up_) {
+    give_up_ = kInstantNever;
+    return Annotate(*trouble_, Name());
+  }
+  if (now >= next_dial_) Dial(now);
+  return absl::OkStatus();
+}
+
+Instant DialledLink::next_wake() const { return std::min(next_dial_, give_up_); }
+
+bool DialledLink::TakeFrame(const v1::Frame& frame, Instant now) {
+  if (welcomed_ && purpose_ == v1::LINK_PURPOSE_COLLECTIVE) return true;
+  if (welcomed_ && !device_link_.empty() && frame.has_device_link_up()) return true;
+  if (welcomed_ || !frame.has_welcome()) {
+    OnClosed(absl::InvalidArgumentError(
+                 absl::StrCat("it sent frame kind ", static_cast<int>(frame.body_case()),
+                              ", but nothing except one welcome comes this way")),
+             now);
+    return false;
+  }
+  welcomed_ = true;
+  shares_memory_ = !shared_memory_.empty() && frame.welcome().shared_memory();
+  trouble_.reset();
+  give_up_ = kInstantNever;
+  spdlog::debug("epoch {}: {} is up", epoch_.value(), Name());
+  while (!waiting_.empty()) {
+    Waiting next = std::move(waiting_.front());
+    waiting_.pop_front();
+    SendNow(std::move(next.frame), std::move(next.payload));
+  }
+  return false;
+}
+
+void DialledLink::OnClosed(const absl::Status& reason, Instant now) {
+  link_.reset();
+  if (!trouble_.has_value()) {
+    give_up_ = now + (welcomed_ ? kBrokenLinkGrace : kUnreachablePatience);
+    spdlog::log(welcomed_ ? spdlog::level::warn : spdlog::level::debug, "epoch {}: {}: {}",
+                epoch_.value(), Name(), reason.ToString());
+  }
+  trouble_ = reason.ok() ? absl::UnavailableError("it closed the link") : reason;
+  if (!welcomed_) next_dial_ = now + backoff_.Next();
+}
+
+void DialledLink::Send(v1::Frame frame, transport::Payload payload) {
+  if (Epoch(frame.epoch()) != epoch_) return;
+  if (!welcomed_) {
+    waiting_.push_back({std::move(frame), std::move(payload)});
+    return;
+  }
+  SendNow(std::move(frame), std::move(payload));
+}
+
+void DialledLink::SendNow(v1::Frame frame, transport::Payload payload) {
+  if (link_ == nullptr) return;  // broken; Tick says so in a while
+  const absl::Status status = link_->Send(std::move(frame), std::move(payload));
+  // A link that closed says so itself. A full one is closed here, and says so too.
+  if (absl::IsResourceExhausted(status)) link_->Close(status);
+}
+
+}  // namespace tutti::worker

@@ -1,0 +1,37 @@
+// Where the other workers are: names and addresses from the operator's configuration. Messages name
+// workers; only this table turns a name into an address.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace tutti::worker {
+
+// [A-Za-z0-9._-]{1,128}
+bool IsWorkerId(std::string_view name);
+
+// Constant after construction; any thread may read.
+class PeerTable {
+ public:
+  // "NAME=ADDRESS". INVALID_ARGUMENT quotes what is wrong; ALREADY_EXISTS for a name given twice
+  // with different addresses.
+  absl::Status Add(std::string_view entry);
+  // A file of lines "NAME ADDRESS"; empty lines and those that begin with # are skipped. Errors
+  // name file and line.
+  absl::Status AddFile(const std::string& path);
+
+  // NOT_FOUND says which names there are.
+  absl::StatusOr<std::string> Find(const std::string& worker_id) const;
+  size_t size() const { return addresses_.size(); }
+
+ private:
+  absl::Status Insert(std::string_view name, std::string_view address);
+
+  std::map<std::string, std::string> addresses_;
+};
+
+}  // namespace tutti::worker

@@ -1,0 +1,320 @@
+#include "worker/links/rank_links.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "spdlog/spdlog.h"
+#include "worker/limits.h"
+
+namespace tutti::worker {
+namespace {
+
+// The ranks that `rank` exchanges with.
+std::vector<int> PartnersOf(int rank, int ranks) {
+  std::vector<int> partners;
+  for (int distance = 1; distance < ranks; distance *= 2) partners.push_back(rank ^ distance);
+  return partners;
+}
+
+absl::Status SendsTooMuch() {
+  return absl::ResourceExhaustedError("it sends more than anybody asked for");
+}
+
+transport::Payload CopyOf(const transport::Payload& payload) {
+  const auto bytes = std::make_shared<std::vector<std::byte>>();
+  for (const auto& chunk : payload.chunks) bytes->insert(bytes->end(), chunk.begin(), chunk.end());
+  return {.chunks = {*bytes}, .owner = bytes};
+}
+
+}  // namespace
+
+RankLinks::RankLinks(LinkContext* context, const PeerTable* peers, AcceptedLinks* accepted,
+                     const Clock* clock, std::string memory_folder, Wait wait)
+    : context_(context),
+      peers_table_(peers),
+      accepted_(accepted),
+      clock_(clock),
+      memory_folder_(std::move(memory_folder)),
+      wait_(std::move(wait)) {}
+
+std::vector<AcceptedLinks::Expected> RankLinks::ExpectedOf(const v1::AssignShard& shard) {
+  std::vector<AcceptedLinks::Expected> expected;
+  for (const int rank : PartnersOf(shard.rank(), shard.num_ranks())) {
+    if (rank < shard.rank()) {
+      expected.push_back(
+          {v1::LINK_PURPOSE_COLLECTIVE, shard.rank_worker_ids(rank),
+           [this, rank](const std::string& token) { return TakeMemory(rank, token); }});
+    }
+  }
+  return expected;
+}
+
+absl::Status RankLinks::Begin(Epoch epoch, const v1::AssignShard& shard, size_t first_index,
+                              Duration patience, Instant now) {
+  End();
+  epoch_ = epoch;
+  patience_ = patience;
+  for (const int rank : PartnersOf(shard.rank(), shard.num_ranks())) {
+    Peer& peer = peers_.emplace_back();
+    peer.rank = rank;
+    peer.worker_id = shard.rank_worker_ids(rank);
+    if (rank < shard.rank()) {
+      peer.accepted_index = first_index++;
+      continue;
+    }
+    peer.dialled =
+        std::make_unique<DialledLink>(context_, peers_table_, v1::LINK_PURPOSE_COLLECTIVE);
+    OfferMemory(&peer);
+    TUTTI_RETURN_IF_ERROR(peer.dialled->Begin(epoch, peer.worker_id, now));
+  }
+  return absl::OkStatus();
+}
+
+void RankLinks::OfferMemory(Peer* peer) {
+  if (memory_folder_.empty()) return;
+  absl::StatusOr<std::unique_ptr<transport::SharedPipe>> pipe =
+      transport::SharedPipe::Create(memory_folder_);
+  if (!pipe.ok()) {
+    spdlog::warn("exchanges with {} go over the link: {}", NameOf(peer->rank),
+                 pipe.status().ToString());
+    return;
+  }
+  peer->pipe = std::move(*pipe);
+  peer->dialled->Offer(peer->pipe->token());
+}
+
+bool RankLinks::TakeMemory(int rank, const std::string& token) {
+  const auto peer = std::find_if(peers_.begin(), peers_.end(),
+                                 [&](const Peer& other) { return other.rank == rank; });
+  if (memory_folder_.empty() || peer == peers_.end()) return false;
+  absl::StatusOr<std::unique_ptr<transport::SharedPipe>> pipe =
+      transport::SharedPipe::Open(memory_folder_, token);
+  if (!pipe.ok()) {
+    // A rank on another machine, as a rule.
+    spdlog::info("exchanges with {} go over the link: {}", NameOf(rank), pipe.status().ToString());
+    return false;
+  }
+  spdlog::debug("exchanges with {} go through {}", NameOf(rank), memory_folder_);
+  peer->pipe = std::move(*pipe);
+  return true;
+}
+
+bool RankLinks::UsesMemory(const Peer& peer) const {
+  return peer.pipe != nullptr && (peer.dialled == nullptr || peer.dialled->shares_memory());
+}
+
+void RankLinks::End() {
+  epoch_ = Epoch();
+  peers_.clear();
+}
+
+bool RankLinks::IsUp(const Peer& peer) const {
+  return peer.dialled != nullptr ? peer.dialled->is_up() : accepted_->is_up(peer.accepted_index);
+}
+
+bool RankLinks::ready() const {
+  return std::all_of(peers_.begin(), peers_.end(),
+                     [&](const Peer& peer) { return peer.was_up || IsUp(peer); });
+}
+
+absl::Status RankLinks::Tick(Instant now) {
+  for (Peer& peer : peers_) {
+    peer.was_up |= IsUp(peer);
+    if (peer.dialled != nullptr) TUTTI_RETURN_IF_ERROR(peer.dialled->Tick(now));
+    if (now >= peer.give_up) {
+      peer.give_up = kInstantNever;
+      return WhyBroken(peer);
+    }
+  }
+  return absl::OkStatus();
+}
+
+Instant RankLinks::next_wake() const {
+  Instant wake = kInstantNever;
+  for (const Peer& peer : peers_) {
+    wake = std::min(wake, peer.give_up);
+    if (peer.dialled != nullptr) wake = std::min(wake, peer.dialled->next_wake());
+  }
+  return wake;
+}
+
+bool RankLinks::TakeDialledFrame(LinkId link, v1::Frame* frame, transport::Payload* payload,
+                                 Instant now) {
+  for (Peer& peer : peers_) {
+    if (peer.dialled == nullptr || !peer.dialled->Is(link)) continue;
+    const bool was_up = peer.dialled->is_up();
+    if (peer.dialled->TakeFrame(*frame, now)) {
+      Keep(&peer, frame, payload);
+    } else if (!was_up && peer.dialled->is_up() && peer.pipe != nullptr) {
+      peer.pipe->Unlink();
+      if (!peer.dialled->shares_memory()) peer.pipe.reset();
+    }
+    return true;
+  }
+  return false;
+}
+
+bool RankLinks::TakeDialledClosed(LinkId link, const absl::Status& reason, Instant now) {
+  for (Peer& peer : peers_) {
+    if (peer.dialled == nullptr || !peer.dialled->Is(link)) continue;
+    // Before it was up, it is dialled again.
+    if (peer.was_up || peer.dialled->is_up()) Break(&peer, reason, now);
+    peer.dialled->OnClosed(reason, now);
+    return true;
+  }
+  return false;
+}
+
+RankLinks::Peer* RankLinks::PeerAt(size_t accepted_index) {
+  for (Peer& peer : peers_) {
+    if (peer.dialled == nullptr && peer.accepted_index == accepted_index) return &peer;
+  }
+  return nullptr;
+}
+
+bool RankLinks::TakeAcceptedFrame(size_t index, v1::Frame* frame, transport::Payload* payload) {
+  Peer* const peer = PeerAt(index);
+  if (peer == nullptr) return false;
+  Keep(peer, frame, payload);
+  return true;
+}
+
+bool RankLinks::TakeAcceptedClosed(size_t index, const absl::Status& reason, Instant now) {
+  Peer* const peer = PeerAt(index);
+  if (peer == nullptr) return false;
+  Break(peer, reason, now);
+  return true;
+}
+
+// A rank is at most one exchange ahead of us.
+void RankLinks::Keep(Peer* peer, v1::Frame* frame, transport::Payload* payload) {
+  if (Epoch(frame->epoch()) != epoch_) return;
+  peer->was_up = true;
+  // A call to look into the memory: whoever slept has been woken by its coming.
+  if (frame->has_rank_exchange() && frame->rank_exchange().sequence() == 0) return;
+  if (peer->inbox.size() >= kMailboxFramesMax) {
+    return Break(peer, SendsTooMuch(), clock_->Now());
+  }
+  peer->inbox.push_back({std::move(*frame), std::move(*payload)});
+}
+
+void RankLinks::Break(Peer* peer, const absl::Status& reason, Instant now) {
+  if (peer->closed.has_value()) return;
+  peer->closed = reason.ok() ? absl::UnavailableError("it closed the link") : reason;
+  peer->give_up = now + kBrokenLinkGrace;
+}
+
+absl::Status RankLinks::WhyBroken(const Peer& peer) const {
+  return absl::UnavailableError(absl::StrCat("the collective link to ", NameOf(peer.rank),
+                                             " broke: ", peer.closed->ToString()));
+}
+
+RankLinks::Peer& RankLinks::PeerOf(int rank) {
+  const auto found = std::find_if(peers_.begin(), peers_.end(),
+                                  [&](const Peer& peer) { return peer.rank == rank; });
+  CHECK(found != peers_.end()) << "rank " << rank << " is no partner";
+  return *found;
+}
+
+void RankLinks::Send(int rank, v1::Frame frame, transport::Payload payload) {
+  Peer& peer = PeerOf(rank);
+  if (!UsesMemory(peer)) return SendOverLink(&peer, std::move(frame), std::move(payload));
+  const absl::Status status = SendThroughMemory(&peer, frame, payload);
+  if (peer.failure.ok()) peer.failure = status;
+}
+
+void RankLinks::SendOverLink(Peer* peer, v1::Frame frame, transport::Payload payload) {
+  if (peer->dialled != nullptr) {
+    peer->dialled->Send(std::move(frame), std::move(payload));
+  } else {
+    accepted_->Send(peer->accepted_index, std::move(frame), std::move(payload));
+  }
+}
+
+absl::Status RankLinks::SendThroughMemory(Peer* peer, const v1::Frame& frame,
+                                          const transport::Payload& payload) {
+  const Instant deadline = clock_->Now() + patience_;
+  while (true) {
+    TUTTI_ASSIGN_OR_RETURN(const bool sent, peer->pipe->TrySend(frame, payload));
+    if (sent) break;
+    // Both may be sending more than the memory holds, so what came is put aside to let the other
+    // one go on.
+    TUTTI_ASSIGN_OR_RETURN(std::optional<transport::SharedPipe::Received> received,
+                           peer->pipe->TryReceive());
+    if (received.has_value()) {
+      if (peer->inbox.size() >= kMailboxFramesMax) return SendsTooMuch();
+      peer->inbox.push_back({std::move(received->frame), CopyOf(received->payload)});
+    } else {
+      TUTTI_RETURN_IF_ERROR(WaitFor(peer, clock_->Now() + kFullMemoryPause, deadline));
+    }
+  }
+  if (peer->pipe->ShouldWakePeer()) {
+    v1::Frame wake;
+    wake.set_epoch(epoch_.value());
+    wake.mutable_rank_exchange();
+    SendOverLink(peer, std::move(wake), {});
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<RankPort::Received>> RankLinks::TakeNext(Peer* peer) {
+  if (!peer->inbox.empty()) {
+    Received received = std::move(peer->inbox.front());
+    peer->inbox.pop_front();
+    return received;
+  }
+  if (!UsesMemory(*peer)) return std::nullopt;
+  TUTTI_ASSIGN_OR_RETURN(std::optional<transport::SharedPipe::Received> received,
+                         peer->pipe->TryReceive());
+  if (!received.has_value()) return std::nullopt;
+  return Received{std::move(received->frame), std::move(received->payload)};
+}
+
+absl::Status RankLinks::WaitFor(Peer* peer, Instant wake, Instant deadline) {
+  const Instant now = clock_->Now();
+  if (now >= peer->give_up) return WhyBroken(*peer);
+  if (now >= deadline) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("nothing came from ", NameOf(peer->rank), " for ",
+                     static_cast<int64_t>(Milliseconds(patience_ + extra_patience_)), " ms"));
+  }
+  waiting_for_ = peer->worker_id;
+  const absl::Status status = wait_(std::min({wake, peer->give_up, deadline}));
+  waiting_for_.clear();
+  return status;
+}
+
+absl::StatusOr<RankPort::Received> RankLinks::Receive(int rank) {
+  Peer& peer = PeerOf(rank);
+  TUTTI_RETURN_IF_ERROR(std::exchange(peer.failure, absl::OkStatus()));
+  const Instant begin = clock_->Now();
+  for (int64_t polls = 0;; ++polls) {
+    TUTTI_ASSIGN_OR_RETURN(std::optional<Received> received, TakeNext(&peer));
+    if (received.has_value()) return *std::move(received);
+    const bool is_soon = UsesMemory(peer) && clock_->Now() < begin + kMemoryPollTime;
+    if (is_soon && polls % kMemoryPollsPerLook != 0) {
+      std::this_thread::yield();
+    } else if (is_soon) {
+      TUTTI_RETURN_IF_ERROR(WaitFor(&peer, Instant(), begin + patience_ + extra_patience_));
+    } else if (!UsesMemory(peer)) {
+      TUTTI_RETURN_IF_ERROR(WaitFor(&peer, kInstantNever, begin + patience_ + extra_patience_));
+    } else if (peer.pipe->FallAsleep()) {
+      const absl::Status status =
+          WaitFor(&peer, kInstantNever, begin + patience_ + extra_patience_);
+      peer.pipe->WakeUp();
+      TUTTI_RETURN_IF_ERROR(status);
+    }
+  }
+}
+
+std::string RankLinks::NameOf(int rank) const {
+  for (const Peer& peer : peers_) {
+    if (peer.rank == rank) return absl::StrCat("rank ", rank, " (", peer.worker_id, ")");
+  }
+  return absl::StrCat("rank ", rank);
+}
+
+}  // namespace tutti::worker

@@ -1,0 +1,454 @@
+#include "worker/pipeline_testing.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <fstream>
+#include <numeric>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "worker/device_links/device_group.h"
+#include "worker/device_links/device_links.h"
+#include "worker/ranks_testing.h"
+#include "worker/transformer.h"
+#ifdef TUTTI_TEST_EMULATED_GPU
+#include "kernels/cuda/emulated/emulated_backend.h"
+#include "kernels/cuda/emulated/nccl_emulated.h"
+#endif
+
+namespace tutti::worker {
+namespace {
+
+constexpr uint64_t kEpoch = 7;
+
+class Outbox : public StageOutbox {
+ public:
+  void ToCoordinator(v1::Frame frame) override { to_coordinator.push_back(std::move(frame)); }
+  void ToNextStage(v1::Frame frame, transport::Payload payload) override {
+    if (frame.activation().on_device()) ++on_device;
+    for (StageWorker* worker : next) worker->OnActivationFrame(frame, payload);
+  }
+  std::vector<v1::Frame> to_coordinator;
+  std::vector<StageWorker*> next;
+  int64_t on_device = 0;
+};
+
+// Device links, but for every third step.
+class MixedRows : public RowPort {
+ public:
+  MixedRows(kernels::Backend* backend, const std::string& id, const Clock* clock)
+      : links({.new_link = [backend] { return backend->NewDeviceLink(); }}, id, clock,
+              [](Instant) { return absl::OkStatus(); }) {}
+
+  void End() override { links.End(); }
+  absl::StatusOr<std::byte*> TakeSlot() override {
+    if (++steps_ % 3 == 0) return nullptr;
+    return links.TakeSlot();
+  }
+  absl::Status Send(int64_t bytes) override { return links.Send(bytes); }
+  absl::Status Expect(int64_t bytes) override { return links.Expect(bytes); }
+  absl::StatusOr<std::byte*> Await() override { return links.Await(); }
+  void Release() override { links.Release(); }
+
+  DeviceLinks links;
+
+ private:
+  int64_t steps_ = 0;
+};
+
+std::string NameOf(size_t stage, size_t rank) { return absl::StrCat("s", stage, "r", rank); }
+
+std::shared_ptr<kernels::cuda::Nccl> MakeNccl([[maybe_unused]] const TestPipelineOptions& options) {
+#ifdef TUTTI_TEST_EMULATED_GPU
+  if (options.device_exchange || options.device_links) {
+    return std::make_shared<kernels::cuda::EmulatedNccl>();
+  }
+#endif
+  return nullptr;
+}
+
+std::unique_ptr<kernels::Backend> MakeBackend(
+    const TestPipelineOptions& options,
+    [[maybe_unused]] const std::shared_ptr<kernels::cuda::Nccl>& nccl) {
+#ifdef TUTTI_TEST_EMULATED_GPU
+  if (options.backend == "cuda-emulated") {
+    return kernels::cuda::MakeEmulatedBackend({.graphs = options.graphs}, nccl);
+  }
+#endif
+  auto backend =
+      kernels::CreateBackend(options.backend, {.num_threads = options.threads,
+                                               .instruction_set = options.instruction_set,
+                                               .graphs = options.graphs});
+  CHECK(backend.ok()) << backend.status();
+  return *std::move(backend);
+}
+
+}  // namespace
+
+std::vector<std::string> TestedBackends() {
+#ifdef TUTTI_TEST_EMULATED_GPU
+  return {"cuda-emulated"};
+#else
+  std::vector<std::string> names = {"reference", "cpu"};
+  if (kernels::CreateBackend("cuda:0", {}).ok()) names.emplace_back("cuda:0");
+  return names;
+#endif
+}
+
+bool IsSlow(const std::string& backend) {
+  return backend == "reference" || backend == "cuda-emulated";
+}
+
+std::string GoldenDir(const std::string& name) {
+  const char* root = std::getenv("TUTTI_SOURCE_DIR");
+  return std::string(root == nullptr ? "." : root) + "/tests/golden/" + name;
+}
+
+std::string ReadFileOrDie(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  CHECK(in.good()) << path;
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+std::vector<TokenId> TestOutput::ids() const {
+  std::vector<TokenId> ids;
+  for (const v1::SampledToken& token : tokens) ids.push_back(token.token());
+  return ids;
+}
+
+std::vector<uint32_t> TestOutput::bits() const {
+  std::vector<uint32_t> bits;
+  for (const v1::SampledToken& token : tokens) {
+    bits.push_back(static_cast<uint32_t>(token.token()));
+    bits.push_back(std::bit_cast<uint32_t>(token.logprob()));
+    for (const int32_t id : token.top_ids()) bits.push_back(static_cast<uint32_t>(id));
+    for (const float value : token.top_logprobs()) bits.push_back(std::bit_cast<uint32_t>(value));
+  }
+  return bits;
+}
+
+struct TestPipeline::Stage {
+  struct Member {
+    std::unique_ptr<kernels::Backend> backend;
+    Outbox outbox;
+    std::unique_ptr<MixedRows> rows;  // null: over the links only
+    std::unique_ptr<StageWorker> worker;
+  };
+  explicit Stage(int ranks) : ranks(ranks), members(static_cast<size_t>(ranks)) {}
+  TestRanks ranks;
+  std::vector<Member> members;
+};
+
+TestPipeline::TestPipeline(const TestPipelineOptions& options)
+    : options_(options), nccl_(MakeNccl(options)) {
+  auto config = model::LoadModelConfig(options.model_dir);
+  CHECK(config.ok()) << config.status();
+  config_ = *config;
+  std::vector<int32_t> layers = options.layers;
+  if (layers.empty()) layers = {static_cast<int32_t>(config_.num_layers)};
+  int32_t first_layer = 0;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    v1::AssignShard shard;
+    shard.set_stage(static_cast<int32_t>(i));
+    shard.set_num_stages(static_cast<int32_t>(layers.size()));
+    shard.set_num_ranks(options.ranks.empty() ? 1 : options.ranks[i]);
+    shard.set_whole_experts(options.whole_experts);
+    shard.set_first_layer(first_layer);
+    shard.set_num_layers(layers[i]);
+    shard.set_has_embedding(i == 0);
+    shard.set_has_head(i + 1 == layers.size());
+    shard.set_block_size(options.block_size);
+    shard.set_num_blocks(options.num_blocks);
+    shard.set_max_batch_tokens(options.max_batch_tokens);
+    shard.set_max_sequences(64);
+    shard.set_max_model_len(static_cast<int32_t>(config_.max_position_embeddings));
+    for (int rank = 0; shard.num_ranks() > 1 && rank < shard.num_ranks(); ++rank) {
+      shard.add_rank_worker_ids(absl::StrCat("rank", rank));
+    }
+    first_layer += layers[i];
+    stages_.push_back(MakeStage(shard));
+    if (i == 0) continue;
+    // Every rank of a stage holds the same activation; rank r feeds those it equals modulo n.
+    auto& before = stages_[i - 1]->members;
+    auto& here = stages_[i]->members;
+    for (size_t rank = 0; rank < here.size(); ++rank) {
+      before[rank % before.size()].outbox.next.push_back(here[rank].worker.get());
+    }
+  }
+  if (options.device_links) LinkDevices();
+}
+
+// What hello, welcome and the words after them do between real workers.
+void TestPipeline::LinkDevices() {
+  for (size_t s = 0; s < stages_.size(); ++s) {
+    const size_t ranks = stages_[s]->members.size();
+    const size_t before = s == 0 ? 0 : stages_[s - 1]->members.size();
+    const size_t after = s + 1 == stages_.size() ? 0 : stages_[s + 1]->members.size();
+    for (size_t rank = 0; rank < ranks; ++rank) {
+      std::vector<std::string> next;
+      for (size_t n = rank; n < after; n += ranks) next.push_back(NameOf(s + 1, n));
+      Stage::Member& member = stages_[s]->members[rank];
+      member.rows->links.Begin(before == 0 ? "" : NameOf(s - 1, rank % before), next,
+                               member.worker->link_memory());
+    }
+  }
+  for (size_t s = 1; s < stages_.size(); ++s) {
+    auto& before = stages_[s - 1]->members;
+    auto& here = stages_[s]->members;
+    for (size_t rank = 0; rank < here.size(); ++rank) {
+      DeviceLinks& from = before[rank % before.size()].rows->links;
+      DeviceLinks& to = here[rank].rows->links;
+      const size_t index = rank / before.size();
+      from.TakeAnswer(index, to.AnswerToPrevious(from.DescriptionFor(index)));
+      while (!to.Tick(clock_.Now())) from.Tick(clock_.Now());
+      from.TakeUp(index);
+      while (from.next_wake(clock_.Now()) != kInstantNever) from.Tick(clock_.Now());
+    }
+  }
+}
+
+int64_t TestPipeline::steps_on_device(size_t stage) const {
+  return stages_[stage]->members.front().outbox.on_device;
+}
+
+std::unique_ptr<TestPipeline::Stage> TestPipeline::MakeStage(const v1::AssignShard& shard) {
+  auto stage = std::make_unique<Stage>(shard.num_ranks());
+  auto& ready = ready_.emplace_back(static_cast<size_t>(shard.num_ranks()));
+  for (int rank = 0; rank < shard.num_ranks(); ++rank) {
+    Stage::Member& member = stage->members[rank];
+    member.backend = MakeBackend(options_, nccl_);
+    StageRunnerFactory factory =
+        [this, backend = member.backend.get(),
+         load = MakeTransformerFactory({.dir = options_.model_dir,
+                                        .config = config_,
+                                        .backend = member.backend.get(),
+                                        .collective = stage->ranks.collective(rank)})](
+            const v1::AssignShard& assigned,
+            const LoadProgress& progress) -> absl::StatusOr<std::unique_ptr<StageRunner>> {
+      TUTTI_ASSIGN_OR_RETURN(auto runner, load(assigned, progress));
+      if (assigned.num_ranks() > 1) return runner;
+      static_cast<Transformer*>(runner.get())
+          ->set_logits_observer(
+              [this, backend](std::span<const SampleRow>, kernels::TensorView logits) {
+                last_logits_.resize(static_cast<size_t>(logits.cols));
+                backend->Convert(logits.Rows(0, 1), {.data = last_logits_.data(),
+                                                     .rows = 1,
+                                                     .cols = logits.cols,
+                                                     .row_stride = logits.cols});
+              });
+      return runner;
+    };
+    if (options_.device_links) {
+      member.rows = std::make_unique<MixedRows>(
+          member.backend.get(), NameOf(static_cast<size_t>(shard.stage()), rank), &clock_);
+    }
+    member.worker =
+        std::make_unique<StageWorker>(factory, &member.outbox, &clock_, member.rows.get());
+    v1::Frame frame;
+    frame.set_epoch(kEpoch);
+    *frame.mutable_assign_shard() = shard;
+    frame.mutable_assign_shard()->set_rank(rank);
+    member.worker->OnCoordinatorFrame(std::move(frame));
+    CHECK(member.worker->status().ok()) << member.worker->status();
+    ready[rank] = member.outbox.to_coordinator.back().shard_ready();
+  }
+  stage->ranks.Run([&](int rank) {
+    DeviceGroup group({.devices = stage->members[rank].backend->device_exchange(),
+                       .scope = options_.device_exchange ? kernels::DeviceExchangeScope::kMachine
+                                                         : kernels::DeviceExchangeScope::kOff},
+                      &clock_);
+    const absl::Status formed = group.Form(stage->ranks.collective(rank), stage->ranks.port(rank),
+                                           shard.num_ranks(), rank, [] {});
+    CHECK(formed.ok()) << formed;
+  });
+  return stage;
+}
+
+bool TestPipeline::on_device(size_t stage) const {
+  return stages_[stage]->ranks.collective(0)->on_device();
+}
+
+kernels::CollectiveTraffic TestPipeline::exchanged(size_t stage, int rank) const {
+  return stages_[stage]->ranks.collective(rank)->traffic();
+}
+
+TestPipeline::~TestPipeline() = default;
+
+kernels::LaunchCounts TestPipeline::launches(size_t stage, int rank) const {
+  return stages_[stage]->members[rank].backend->launch_counts();
+}
+
+uint64_t TestPipeline::progress(size_t stage) const {
+  return stages_[stage]->members.front().worker->progress_count();
+}
+
+v1::StepResult TestPipeline::RunStep(v1::StepPlan plan) {
+  plan.set_step(++step_);
+  for (const uint64_t id : finished_) plan.add_finished(id);
+  finished_.clear();
+  int32_t rows = 0;
+  for (const auto& scheduled : plan.scheduled()) rows += scheduled.count();
+  plan.set_total_rows(rows);
+  for (auto& stage : stages_) {
+    stage->ranks.Run([&](int rank) {
+      Stage::Member& member = stage->members[rank];
+      member.outbox.to_coordinator.clear();
+      v1::Frame frame;
+      frame.set_epoch(kEpoch);
+      *frame.mutable_step_plan() = plan;
+      member.worker->OnCoordinatorFrame(std::move(frame));
+      CHECK(member.worker->RunOneStep({}));
+      CHECK(member.worker->status().ok()) << member.worker->status();
+    });
+  }
+  // One rank answers for its stage.
+  for (const Stage::Member& member : stages_.back()->members) {
+    const bool answers = member.outbox.to_coordinator.back().has_step_result();
+    CHECK(answers == (&member == &stages_.back()->members.front()));
+  }
+  return stages_.back()->members.front().outbox.to_coordinator.back().step_result();
+}
+
+std::vector<TestOutput> TestPipeline::Generate(const std::vector<TestRequest>& requests,
+                                               int32_t chunk, uint64_t block_seed) {
+  std::vector<int32_t> free_blocks(options_.num_blocks);
+  std::iota(free_blocks.begin(), free_blocks.end(), 0);
+  Random random(block_seed);
+  for (size_t i = free_blocks.size() - 1; i > 0; --i) {
+    std::swap(free_blocks[i], free_blocks[random.Between(0, static_cast<int64_t>(i))]);
+  }
+  struct Running {
+    uint64_t id = 0;
+    std::vector<TokenId> tokens;
+    size_t told = 0;
+    int32_t computed = 0;
+    int32_t blocks = 0;
+    bool done = false;
+  };
+  std::vector<Running> running(requests.size());
+  std::vector<TestOutput> outputs(requests.size());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    running[i].id = next_sequence_++;
+    running[i].tokens = requests[i].prompt;
+  }
+  while (true) {
+    v1::StepPlan plan;
+    int32_t room = options_.max_batch_tokens;
+    for (size_t i = 0; i < requests.size(); ++i) {
+      Running& sequence = running[i];
+      if (sequence.done) continue;
+      const auto total = static_cast<int32_t>(sequence.tokens.size());
+      int32_t count = std::min(total - sequence.computed, room);
+      if (chunk > 0) count = std::min(count, chunk);
+      if (count == 0) continue;
+      room -= count;
+      v1::ScheduledSequence* scheduled = plan.add_scheduled();
+      scheduled->set_sequence(sequence.id);
+      if (sequence.told == 0) {
+        v1::NewSequence* added = plan.add_new_sequences();
+        added->set_sequence(sequence.id);
+        for (TokenId token : sequence.tokens) added->add_tokens(token);
+        added->set_prompt_tokens(total);
+        *added->mutable_sampling() = requests[i].sampling;
+      } else {
+        for (size_t t = sequence.told; t < sequence.tokens.size(); ++t) {
+          scheduled->add_new_tokens(sequence.tokens[t]);
+        }
+      }
+      sequence.told = sequence.tokens.size();
+      scheduled->set_first(sequence.computed);
+      scheduled->set_count(count);
+      sequence.computed += count;
+      for (; sequence.blocks * options_.block_size < sequence.computed; ++sequence.blocks) {
+        CHECK(!free_blocks.empty());
+        scheduled->add_new_blocks(free_blocks.back());
+        free_blocks.pop_back();
+      }
+      scheduled->set_sample(sequence.computed == total);
+      scheduled->set_expected_tokens(total);
+      scheduled->set_expected_blocks(sequence.blocks);
+    }
+    if (plan.scheduled().empty()) return outputs;
+    const v1::StepResult result = RunStep(std::move(plan));
+    CHECK(result.poisoned().empty());
+    for (const v1::SampledToken& token : result.sampled()) {
+      const size_t i = token.sequence() - running[0].id;
+      CHECK(token.position() == static_cast<int32_t>(running[i].tokens.size()));
+      running[i].tokens.push_back(token.token());
+      outputs[i].tokens.push_back(token);
+      if (static_cast<int32_t>(outputs[i].tokens.size()) < requests[i].max_tokens) continue;
+      running[i].done = true;
+      finished_.push_back(running[i].id);
+    }
+  }
+}
+
+std::vector<float> TestPipeline::LastLogits(const std::vector<TokenId>& prompt, int32_t chunk) {
+  Generate({{.prompt = prompt, .max_tokens = 1}}, chunk);
+  return last_logits_;
+}
+
+v1::StepResult TestPipeline::FirstFault(const std::vector<TokenId>& prompt, int32_t chunk) {
+  const uint64_t id = next_sequence_++;
+  const auto total = static_cast<int32_t>(prompt.size());
+  const int32_t blocks = (total + options_.block_size - 1) / options_.block_size;
+  v1::StepResult result;
+  for (int32_t first = 0; first < total && result.faults().empty(); first += chunk) {
+    v1::StepPlan plan;
+    v1::ScheduledSequence* scheduled = plan.add_scheduled();
+    if (first == 0) {
+      v1::NewSequence* added = plan.add_new_sequences();
+      added->set_sequence(id);
+      for (const TokenId token : prompt) added->add_tokens(token);
+      added->set_prompt_tokens(total);
+      for (int32_t b = 0; b < blocks; ++b) scheduled->add_new_blocks(b);
+    }
+    scheduled->set_sequence(id);
+    scheduled->set_first(first);
+    scheduled->set_count(std::min(chunk, total - first));
+    scheduled->set_sample(first + chunk >= total);
+    scheduled->set_expected_tokens(total);
+    scheduled->set_expected_blocks(blocks);
+    result = RunStep(std::move(plan));
+  }
+  finished_.push_back(id);
+  return result;
+}
+
+std::vector<std::vector<float>> TestPipeline::Logits(const std::vector<TokenId>& prompt) {
+  std::vector<std::vector<float>> logits;
+  const uint64_t id = next_sequence_++;
+  for (size_t position = 0; position < prompt.size(); ++position) {
+    v1::StepPlan plan;
+    v1::ScheduledSequence* scheduled = plan.add_scheduled();
+    if (position == 0) {
+      v1::NewSequence* added = plan.add_new_sequences();
+      added->set_sequence(id);
+      added->add_tokens(prompt[0]);
+      added->set_prompt_tokens(1);
+      for (int32_t b = 0; b * options_.block_size < static_cast<int32_t>(prompt.size()); ++b) {
+        scheduled->add_new_blocks(b);
+      }
+    } else {
+      scheduled->add_new_tokens(prompt[position]);
+    }
+    scheduled->set_sequence(id);
+    scheduled->set_first(static_cast<int32_t>(position));
+    scheduled->set_count(1);
+    scheduled->set_sample(true);
+    scheduled->set_expected_tokens(static_cast<int32_t>(position) + 1);
+    scheduled->set_expected_blocks((static_cast<int32_t>(prompt.size()) + options_.block_size - 1) /
+                                   options_.block_size);
+    RunStep(std::move(plan));
+    logits.push_back(last_logits_);
+  }
+  finished_.push_back(id);
+  return logits;
+}
+
+}  // namespace tutti::worker

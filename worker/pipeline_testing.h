@@ -1,0 +1,117 @@
+// For tests: a whole pipeline of stage workers with real transformers, driven by one thread (and
+// one more for each further rank of a stage), with a small scheduler whose choices (stages, chunk
+// sizes, who runs together, which blocks) the tests vary.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "kernels/backend.h"
+#include "model/model_config.h"
+#include "tutti/v1/peer.pb.h"
+#include "worker/links/link_collective.h"
+#include "worker/stage_worker.h"
+
+namespace tutti::kernels::cuda {
+class Nccl;
+}
+
+namespace tutti::worker {
+
+// The golden checkpoint called `name`, below tests/golden.
+std::string GoldenDir(const std::string& name);
+std::string ReadFileOrDie(const std::string& path);
+
+// What the tests of whole models run on: "reference", "cpu" and this machine's first GPU, "cuda:0".
+// In the tests that are built again for it, only "cuda-emulated".
+std::vector<std::string> TestedBackends();
+// Whether a test should try less on it.
+bool IsSlow(const std::string& backend);
+
+struct TestRequest {
+  std::vector<TokenId> prompt;
+  int32_t max_tokens = 0;
+  v1::SequenceSampling sampling;
+};
+
+struct TestOutput {
+  std::vector<v1::SampledToken> tokens;
+  std::vector<TokenId> ids() const;
+  // Token ids with the bits of everything reported about them.
+  std::vector<uint32_t> bits() const;
+};
+
+struct TestPipelineOptions {
+  std::string model_dir;
+  std::string backend = "reference";  // as in TestedBackends()
+  int threads = 1;
+  std::string instruction_set;
+  bool graphs = true;
+  std::vector<int32_t> layers;  // per stage; empty: one stage
+  std::vector<int> ranks;       // per stage; empty: one each
+  bool whole_experts = false;
+  // "cuda-emulated": ranks sum and gather through emulated NCCL; rows of two steps out of three
+  // pass from stage to stage so.
+  bool device_exchange = false;
+  bool device_links = false;
+  int32_t block_size = 16;
+  int32_t num_blocks = 64;
+  int32_t max_batch_tokens = 128;
+};
+
+class TestPipeline {
+ public:
+  explicit TestPipeline(const TestPipelineOptions& options);
+  ~TestPipeline();
+
+  // Runs all requests together until each has its tokens. Each step gives every sequence up to
+  // `chunk` tokens (0: as many as fit). Blocks are handed out in an order drawn from `block_seed`.
+  std::vector<TestOutput> Generate(const std::vector<TestRequest>& requests, int32_t chunk,
+                                   uint64_t block_seed = 0);
+
+  // Logits of every position of `prompt`, [positions][vocab]: each is sampled once, token by token.
+  // For a last stage of one rank.
+  std::vector<std::vector<float>> Logits(const std::vector<TokenId>& prompt);
+
+  // Logits of the last position of `prompt`, computed in chunks of `chunk` tokens as Generate does.
+  std::vector<float> LastLogits(const std::vector<TokenId>& prompt, int32_t chunk);
+
+  // Computes `prompt` in chunks of `chunk` tokens up to the first step that reports a numeric
+  // fault, or to its end; that step's result.
+  v1::StepResult FirstFault(const std::vector<TokenId>& prompt, int32_t chunk);
+
+  const model::ModelConfig& config() const { return config_; }
+  const v1::ShardReady& ready(size_t stage, int rank = 0) const { return ready_[stage][rank]; }
+  kernels::CollectiveTraffic exchanged(size_t stage, int rank) const;
+  kernels::LaunchCounts launches(size_t stage, int rank = 0) const;
+  // Whether the ranks of a stage exchange from device to device.
+  bool on_device(size_t stage) const;
+  // Steps whose rows a stage has sent from device to device.
+  int64_t steps_on_device(size_t stage) const;
+  // Units of work that the stage has shown so far.
+  uint64_t progress(size_t stage) const;
+
+ private:
+  struct Stage;
+
+  std::unique_ptr<Stage> MakeStage(const v1::AssignShard& shard);
+  void LinkDevices();
+  v1::StepResult RunStep(v1::StepPlan plan);
+
+  const TestPipelineOptions options_;
+  model::ModelConfig config_;
+  SystemClock clock_;
+  std::shared_ptr<kernels::cuda::Nccl> nccl_;  // of all workers; null: none
+  std::vector<std::unique_ptr<Stage>> stages_;
+  std::vector<std::vector<v1::ShardReady>> ready_;  // [stage][rank]
+  std::vector<float> last_logits_;
+  uint64_t next_sequence_ = 1;
+  uint64_t step_ = 0;
+  std::vector<uint64_t> finished_;
+};
+
+}  // namespace tutti::worker

@@ -1,0 +1,94 @@
+// For tests: the ranks of a stage as threads of one process, their frames in queues.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "worker/links/link_collective.h"
+
+namespace tutti::worker {
+
+class TestRanks {
+ public:
+  explicit TestRanks(int ranks) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      ports_.push_back(std::make_unique<Port>(this, rank));
+      collectives_.push_back(std::make_unique<LinkCollective>(&clock_));
+      collectives_.back()->BeginEpoch(ports_.back().get(), Epoch(7), ranks, rank);
+    }
+  }
+
+  int ranks() const { return static_cast<int>(collectives_.size()); }
+  LinkCollective* collective(int rank) { return collectives_[rank].get(); }
+  RankPort* port(int rank) { return ports_[rank].get(); }
+  const Clock* clock() const { return &clock_; }
+
+  // Runs fn(rank) on a thread for each rank.
+  void Run(const std::function<void(int)>& fn) {
+    std::vector<std::thread> threads;
+    for (int rank = 1; rank < ranks(); ++rank) threads.emplace_back(fn, rank);
+    fn(0);
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  // Changes frames on their way; for tests of what is checked.
+  std::function<void(int from, RankPort::Received* frame)> meddle;
+  std::chrono::milliseconds patience{30'000};
+  std::atomic<bool> over{false};  // the epoch; seen in pauses only
+
+ private:
+  static constexpr std::chrono::milliseconds kLongestPause{1};
+
+  class Port : public RankPort {
+   public:
+    Port(TestRanks* all, int rank) : all_(all), rank_(rank) {}
+    void Send(int rank, v1::Frame frame, transport::Payload payload) override {
+      Received sent{std::move(frame), std::move(payload)};
+      if (all_->meddle) all_->meddle(rank_, &sent);
+      std::lock_guard lock(all_->mutex_);
+      all_->queues_[{rank_, rank}].push_back(std::move(sent));
+      all_->arrived_.notify_all();
+    }
+    absl::StatusOr<Received> Receive(int rank) override {
+      std::unique_lock lock(all_->mutex_);
+      auto& queue = all_->queues_[{rank, rank_}];
+      if (!all_->arrived_.wait_for(lock, all_->patience, [&] { return !queue.empty(); })) {
+        return absl::DeadlineExceededError(NameOf(rank) + " is silent");
+      }
+      Received received = std::move(queue.front());
+      queue.pop_front();
+      return received;
+    }
+    void AllowSilence(Duration) override {}
+    absl::Status Pause(Instant until) override {
+      std::this_thread::sleep_until(std::min(until, all_->clock_.Now() + kLongestPause));
+      return all_->over ? absl::AbortedError("the epoch is over") : absl::OkStatus();
+    }
+    std::string NameOf(int rank) const override { return absl::StrCat("rank ", rank); }
+
+   private:
+    TestRanks* const all_;
+    const int rank_;
+  };
+
+  SystemClock clock_;
+  std::vector<std::unique_ptr<Port>> ports_;
+  std::vector<std::unique_ptr<LinkCollective>> collectives_;
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::map<std::pair<int, int>, std::deque<RankPort::Received>> queues_;
+};
+
+}  // namespace tutti::worker

@@ -1,0 +1,256 @@
+#include "worker/sampling/row_exchange.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "base/check.h"
+#include "model/limits.h"
+
+namespace tutti::worker {
+namespace {
+
+using kernels::TensorView;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// Writes and reads plain values one after the other.
+class Writer {
+ public:
+  explicit Writer(std::span<std::byte> block) : at_(block.data()) {}
+  template <class T>
+  void Put(const T& value) {
+    std::memcpy(at_, &value, sizeof(T));
+    at_ += sizeof(T);
+  }
+
+ private:
+  std::byte* at_;
+};
+
+class Reader {
+ public:
+  explicit Reader(std::span<const std::byte> block) : at_(block.data()) {}
+  template <class T>
+  T Take() {
+    T value;
+    std::memcpy(&value, at_, sizeof(T));
+    at_ += sizeof(T);
+    return value;
+  }
+
+ private:
+  const std::byte* at_;
+};
+
+// log(sum of exp(part)), parts in order.
+class LogSum {
+ public:
+  void Add(double part) { parts_.push_back(part); }
+  double Total() const {
+    double largest = -kInfinity;
+    for (const double part : parts_) {
+      if (std::isnan(part)) return part;
+      largest = std::max(largest, part);
+    }
+    if (std::isinf(largest)) return largest;
+    double sum = 0;
+    for (const double part : parts_) sum += std::exp(part - largest);
+    return largest + std::log(sum);
+  }
+
+ private:
+  std::vector<double> parts_;
+};
+
+// Ranks come in the order of their ids, so of equals the first stays.
+void Improve(const RowBest& other, RowBest* best) {
+  if (best->state == RowBest::kPoisoned || other.state == RowBest::kNothing) return;
+  if (other.state == RowBest::kPoisoned || best->state == RowBest::kNothing ||
+      other.logit > best->logit) {
+    *best = other;
+  }
+}
+
+int64_t RoundUp8(int64_t bytes) { return (bytes + 7) / 8 * 8; }
+
+}  // namespace
+
+VocabularyShare ShareVocabulary(int64_t vocab_size, int ranks, int rank) {
+  VocabularyShare share{.vocab_size = vocab_size, .ranks = ranks, .rank = rank};
+  share.own = model::SplitRange(vocab_size, model::kVocabSplitRows, ranks, rank);
+  for (int r = 0; r < ranks; ++r) {
+    share.widest = std::max(share.widest,
+                            model::SplitRange(vocab_size, model::kVocabSplitRows, ranks, r).size());
+  }
+  for (int leaf = rank * model::kLeaves / ranks; leaf < (rank + 1) * model::kLeaves / ranks;
+       ++leaf) {
+    const model::Range range =
+        model::SplitRange(vocab_size, model::kVocabSplitRows, model::kLeaves, leaf);
+    share.leaves.push_back({range.begin - share.own.begin, range.end - share.own.begin});
+  }
+  CHECK(share.leaves.front().begin == 0 && share.leaves.back().end == share.own.size());
+  return share;
+}
+
+int64_t RowExchange::ListBytes(int64_t count) const {
+  return RoundUp8(std::min(count, share_.widest) * static_cast<int64_t>(sizeof(WalkCandidate)));
+}
+
+int64_t RowExchange::BlockBytes(const RowQuestion& question) const {
+  const auto sums = static_cast<int64_t>(share_.leaves.size() * sizeof(double));
+  int64_t bytes = sizeof(RowBest) + (question.adjusted ? sizeof(RowBest) : 0);
+  if (question.log_sum) bytes += sums;
+  if (question.inverse_temperature > 0) bytes += sums + ListBytes(kFirstPortion);
+  if (question.top > 0) bytes += ListBytes(question.top);
+  return bytes;
+}
+
+std::span<const RowBest> RowExchange::BestOfRows(TensorView logits) {
+  const auto rows = static_cast<size_t>(logits.rows);
+  bests_.assign(rows, RowBest());
+  best_ids_.resize(rows);
+  backend_->ArgMax(logits, best_ids_);
+  // As one row, of which each best has its place.
+  TensorView all = logits;
+  all.rows = 1;
+  all.cols = (logits.rows - 1) * logits.row_stride + logits.cols;
+  CHECK(all.cols <= std::numeric_limits<int32_t>::max());
+  best_places_.clear();
+  for (size_t r = 0; r < rows; ++r) {
+    const auto row = static_cast<int64_t>(r);
+    if (best_ids_[r] < 0) {
+      bests_[r] = NoBest(logits.Rows(row, 1));
+    } else {
+      best_places_.push_back(static_cast<int32_t>(row * logits.row_stride + best_ids_[r]));
+    }
+  }
+  best_logits_.resize(best_places_.size());
+  if (!best_places_.empty()) backend_->Pick(all, best_places_, best_logits_);
+  size_t picked = 0;
+  for (size_t r = 0; r < rows; ++r) {
+    if (best_ids_[r] < 0) continue;
+    const float logit = best_logits_[picked++];
+    bests_[r] = {.logit = logit,
+                 .raw = logit,
+                 .id = static_cast<int32_t>(best_ids_[r] + share_.own.begin),
+                 .state = RowBest::kNumber};
+  }
+  return bests_;
+}
+
+void RowExchange::Fill(const RowQuestion& question, const RowBest& best, TensorView raw,
+                       TensorView adjusted, std::span<std::byte> block) {
+  Writer writer(block);
+  writer.Put(best);
+  if (question.adjusted) writer.Put(BestOf(raw, adjusted));
+  const auto put_sums = [&](TensorView logits, double inverse_temperature) {
+    for (const model::Range& leaf : share_.leaves) {
+      double sum = 0;
+      backend_->LogSumExp(logits.Columns(leaf.begin, leaf.size()), inverse_temperature, {&sum, 1});
+      writer.Put(sum);
+    }
+  };
+  if (question.log_sum) put_sums(raw, 1);
+  if (question.inverse_temperature > 0) put_sums(adjusted, question.inverse_temperature);
+  int64_t lists = 0;
+  if (question.inverse_temperature > 0) lists += ListBytes(kFirstPortion);
+  if (question.top > 0) lists += ListBytes(question.top);
+  std::span<std::byte> rest = block.last(static_cast<size_t>(lists));
+  if (question.inverse_temperature > 0) {
+    FillList(kFirstPortion, raw, adjusted, rest);
+    rest = rest.subspan(static_cast<size_t>(ListBytes(kFirstPortion)));
+  }
+  if (question.top > 0) FillList(question.top, raw, raw, rest);
+}
+
+void RowExchange::FillList(int64_t count, TensorView raw, TensorView adjusted,
+                           std::span<std::byte> block) {
+  const int64_t places = std::min(count, share_.widest);
+  backend_->TopCandidates(adjusted, 0, std::min(places, adjusted.cols), &candidates_);
+  candidate_ids_.clear();
+  for (const kernels::Candidate& candidate : candidates_) candidate_ids_.push_back(candidate.id);
+  candidate_raw_.resize(candidates_.size());
+  backend_->Pick(raw, candidate_ids_, candidate_raw_);
+  Writer writer(block);
+  for (size_t i = 0; i < candidates_.size(); ++i) {
+    writer.Put(WalkCandidate{.id = static_cast<int32_t>(candidates_[i].id + share_.own.begin),
+                             .logit = candidates_[i].logit,
+                             .raw = candidate_raw_[i]});
+  }
+  for (auto i = static_cast<int64_t>(candidates_.size()); i < places; ++i) {
+    writer.Put(WalkCandidate{.id = -1});
+  }
+}
+
+RowBest RowExchange::NoBest(TensorView row) {
+  double sum = 0;
+  backend_->LogSumExp(row, 1, {&sum, 1});
+  return {.state = sum == -kInfinity ? RowBest::kNothing : RowBest::kPoisoned};
+}
+
+RowBest RowExchange::BestOf(TensorView raw, TensorView adjusted) {
+  RowBest best;
+  int32_t id = -1;
+  backend_->ArgMax(adjusted, {&id, 1});
+  if (id < 0) return NoBest(adjusted);
+  backend_->Pick(adjusted, {&id, 1}, {&best.logit, 1});
+  backend_->Pick(raw, {&id, 1}, {&best.raw, 1});
+  return {.logit = best.logit,
+          .raw = best.raw,
+          .id = static_cast<int32_t>(id + share_.own.begin),
+          .state = RowBest::kNumber};
+}
+
+void RowExchange::Merge(const RowQuestion& question,
+                        std::span<const std::span<const std::byte>> blocks,
+                        RowAnswer* answer) const {
+  answer->raw = RowBest();
+  answer->best = RowBest();
+  LogSum log_sum, draw_log_sum;
+  for (const auto& block : blocks) {
+    Reader reader(block);
+    const auto raw = reader.Take<RowBest>();
+    Improve(raw, &answer->raw);
+    Improve(question.adjusted ? reader.Take<RowBest>() : raw, &answer->best);
+    for (size_t i = 0; question.log_sum && i < share_.leaves.size(); ++i) {
+      log_sum.Add(reader.Take<double>());
+    }
+    for (size_t i = 0; question.inverse_temperature > 0 && i < share_.leaves.size(); ++i) {
+      draw_log_sum.Add(reader.Take<double>());
+    }
+  }
+  answer->log_sum = log_sum.Total();
+  answer->draw_log_sum = draw_log_sum.Total();
+  const int64_t top_bytes = question.top > 0 ? ListBytes(question.top) : 0;
+  std::vector<std::span<const std::byte>> lists(blocks.begin(), blocks.end());
+  if (question.inverse_temperature > 0) {
+    for (auto& list : lists) {
+      list = list.last(static_cast<size_t>(ListBytes(kFirstPortion) + top_bytes));
+    }
+    MergeLists(kFirstPortion, lists, &answer->draw);
+  }
+  if (question.top > 0) {
+    for (auto& list : lists) list = list.last(static_cast<size_t>(top_bytes));
+    MergeLists(question.top, lists, &answer->top);
+  }
+}
+
+void RowExchange::MergeLists(int64_t count, std::span<const std::span<const std::byte>> blocks,
+                             std::vector<WalkCandidate>* out) const {
+  out->clear();
+  const int64_t places = std::min(count, share_.widest);
+  for (const auto& block : blocks) {
+    Reader reader(block);
+    for (int64_t i = 0; i < places; ++i) {
+      const auto candidate = reader.Take<WalkCandidate>();
+      if (candidate.id < 0) break;
+      out->push_back(candidate);
+    }
+  }
+  if (blocks.size() > 1) std::sort(out->begin(), out->end(), ListedBefore);
+  if (static_cast<int64_t>(out->size()) > count) out->resize(static_cast<size_t>(count));
+}
+
+}  // namespace tutti::worker

@@ -1,0 +1,101 @@
+// What sampling one row needs to know of logits that lie on several ranks: the best of them, the
+// logarithm of their sum, and the first of them in order. Each rank tells it of its own part of the
+// vocabulary in a block of fixed layout; merged, the blocks give the same bits for any number of
+// ranks, because sums are taken over ranges of the vocabulary that do not depend on it.
+//
+// Thread: the executor's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "model/partition.h"
+#include "worker/sampling/candidate_walk.h"
+
+namespace tutti::worker {
+
+// The part of the vocabulary that one rank has logits for.
+struct VocabularyShare {
+  int64_t vocab_size = 0;
+  int ranks = 1;
+  int rank = 0;
+  model::Range own;
+  int64_t widest = 0;  // of any rank's part
+  // The rank's kLeaves / ranks ranges that are summed alone, in columns of its own logits.
+  std::vector<model::Range> leaves;
+};
+VocabularyShare ShareVocabulary(int64_t vocab_size, int ranks, int rank);
+
+// What is asked of a row; every rank asks the same.
+struct RowQuestion {
+  bool adjusted = false;           // penalties or bias apply: candidates differ from the model's
+  bool log_sum = false;            // of the model's own logits
+  double inverse_temperature = 0;  // above 0: candidates to draw from, and their sum
+  int64_t top = 0;                 // candidates of the model's own to report
+};
+
+struct RowBest {
+  enum State : int32_t { kNumber = 0, kNothing = 1, kPoisoned = 2 };  // kNothing: only -Inf
+  float logit = 0;
+  float raw = 0;
+  int32_t id = -1;
+  int32_t state = kNothing;
+};
+
+// The answer of all ranks together.
+struct RowAnswer {
+  RowBest raw;
+  RowBest best;  // after adjustment
+  double log_sum = 0;
+  double draw_log_sum = 0;
+  std::vector<WalkCandidate> draw;  // the first min(kFirstPortion, vocabulary) to draw from
+  std::vector<WalkCandidate> top;
+};
+
+class RowExchange {
+ public:
+  // REQUIRES: the backend outlives this
+  RowExchange(kernels::Backend* backend, const VocabularyShare& share)
+      : backend_(backend), share_(share) {}
+
+  // Bytes of the block of one rank; a multiple of 8.
+  int64_t BlockBytes(const RowQuestion& question) const;
+  // The best of this rank's own logits of every row. All rows are asked about at once: an answer
+  // from a device takes longer than what it says.  Valid until the next call.
+  std::span<const RowBest> BestOfRows(kernels::TensorView logits);
+  // Writes this rank's block. `raw` and `adjusted` are one row of its logits each, the same view
+  // when nothing is adjusted; `best` is BestOfRows' of `raw`.
+  void Fill(const RowQuestion& question, const RowBest& best, kernels::TensorView raw,
+            kernels::TensorView adjusted, std::span<std::byte> block);
+  // blocks[r] is rank r's.
+  void Merge(const RowQuestion& question, std::span<const std::span<const std::byte>> blocks,
+             RowAnswer* answer) const;
+
+  // Bytes of a block that holds the first `count` candidates of a rank.
+  int64_t ListBytes(int64_t count) const;
+  void FillList(int64_t count, kernels::TensorView raw, kernels::TensorView adjusted,
+                std::span<std::byte> block);
+  // The first `count` of all.
+  void MergeLists(int64_t count, std::span<const std::span<const std::byte>> blocks,
+                  std::vector<WalkCandidate>* out) const;
+
+ private:
+  // Of a row without a largest number.
+  RowBest NoBest(kernels::TensorView row);
+  RowBest BestOf(kernels::TensorView raw, kernels::TensorView adjusted);
+
+  kernels::Backend* const backend_;
+  const VocabularyShare share_;
+  // Kept for their memory:
+  std::vector<kernels::Candidate> candidates_;
+  std::vector<int32_t> candidate_ids_;
+  std::vector<float> candidate_raw_;
+  std::vector<RowBest> bests_;
+  std::vector<int32_t> best_ids_, best_places_;
+  std::vector<float> best_logits_;
+};
+
+}  // namespace tutti::worker

@@ -1,0 +1,94 @@
+// From logits to tokens.
+//
+// What a row gives depends on its logits, its sequence's tokens and sampling parameters, and
+// nothing else: randomness is RandomUniform(seed, position), where position is the index the
+// sampled token will have in the sequence.
+//
+// The order of operations, which is vLLM's: repetition, presence and frequency penalties and logit
+// bias; temperature; min_p; top_k; top_p. Each filter keeps a prefix of the candidates ordered by
+// (logit descending, id ascending), and top_p is a share of what the filters before it left. Equal
+// logits at the edge of top_k are told apart by their ids.
+//
+// Log-probabilities are natural logarithms of the model's own distribution: before penalties, bias,
+// temperature and filters.
+//
+// Over several ranks each has the logits of its own part of the vocabulary. They tell each other
+// the best candidates and the normaliser's parts of each row, and all of them sample, with the same
+// result. Randomly drawn rows of very flat distributions take another exchange or two.
+//
+// Thread: the executor's.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "kernels/backend.h"
+#include "kernels/collective.h"
+#include "tutti/v1/peer.pb.h"
+#include "worker/batch.h"
+#include "worker/sampling/equal_blocks.h"
+#include "worker/sampling/row_exchange.h"
+
+namespace tutti::worker {
+
+// Below this temperature sampling is exact greedy: the largest logit, of equals the smallest id.
+// Between two f32 logits that differ by as little as 1e-3, the odds at this temperature are e^100
+// to one.
+inline constexpr float kGreedyTemperature = 1e-5f;
+
+class Sampler {
+ public:
+  struct Options {
+    int64_t vocab_size = 0;
+    // Over ranks:
+    int ranks = 1;
+    int rank = 0;
+    kernels::Collective* collective = nullptr;  // null for one rank
+    int64_t exchange_bytes = 0;                 // what the collective takes at once
+  };
+
+  // REQUIRES: backend and collective outlive the sampler. RESOURCE_EXHAUSTED when memory is short.
+  static absl::StatusOr<std::unique_ptr<Sampler>> Create(kernels::Backend* backend,
+                                                         const Options& options);
+
+  // Appends one token to *sampled for each row, in order. A row whose logits are not numbers (NaN,
+  // +Inf, or nothing but -Inf) has token -1. Errors are the collective's.
+  //
+  //   logits [rows, the rank's part of the vocabulary] f32, in memory the host can read; may be
+  //   changed
+  absl::Status Sample(kernels::TensorView logits, std::span<const SampleRow> rows,
+                      std::vector<v1::SampledToken>* sampled);
+
+  int64_t bytes() const { return adjusted_->bytes(); }
+
+ private:
+  class RowSource;
+
+  Sampler(kernels::Backend* backend, const Options& options,
+          std::unique_ptr<kernels::DeviceBuffer> adjusted);
+
+  absl::Status SampleGroup(kernels::TensorView logits, std::span<const SampleRow> rows,
+                           std::vector<v1::SampledToken>* sampled);
+  absl::Status SampleRowInto(kernels::TensorView raw, const SequenceState& sequence,
+                             RowAnswer* answer, v1::SampledToken* token);
+  kernels::TensorView Adjusted(kernels::TensorView raw, const SequenceState& sequence);
+  absl::Status Draw(kernels::TensorView raw, const SequenceState& sequence, RowAnswer* answer,
+                    WalkCandidate* chosen);
+  kernels::TensorView AdjustedRow() const;
+
+  kernels::Backend* const backend_;
+  const Options options_;
+  const VocabularyShare share_;
+  const std::unique_ptr<kernels::DeviceBuffer> adjusted_;  // one row of logits
+  RowExchange exchange_;
+  EqualBlocks blocks_;
+
+  // Kept for their memory:
+  std::vector<kernels::LogitAdjustment> adjustments_;
+  std::vector<std::span<const std::byte>> views_;
+};
+
+}  // namespace tutti::worker

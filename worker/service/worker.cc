@@ -1,0 +1,138 @@
+#include "worker/service/worker.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/build_info.h"
+#include "base/byte_size.h"
+#include "base/gpu_memory.h"
+#include "base/machine.h"
+#include "base/protocol.h"
+#include "model/fingerprint.h"
+#include "model/model_config.h"
+#include "spdlog/spdlog.h"
+#include "worker/limits.h"
+#include "worker/transformer.h"
+
+namespace tutti::worker {
+namespace {
+
+v1::Hello MakeHello(const WorkerOptions& options, const kernels::Backend& backend, int threads,
+                    const std::string& fingerprint) {
+  v1::Hello hello;
+  hello.set_protocol_version(kPeerProtocolVersion);
+  hello.set_cluster_id(options.cluster_id);
+  hello.set_worker_id(options.worker_id);
+  hello.set_build(std::string(BuildStamp()));
+  hello.set_numerics_class(std::string(backend.numerics_class()));
+  hello.set_model_fingerprint(fingerprint);
+  hello.set_device(backend.name() == "reference" ? "reference" : backend.device().ToString());
+  hello.set_device_kind(backend.device().kind == DeviceKind::kCuda ? v1::DEVICE_KIND_CUDA
+                                                                   : v1::DEVICE_KIND_CPU);
+  hello.set_memory_bytes(options.memory_bytes);
+  hello.set_threads(threads);
+  hello.set_read_bytes_per_second(options.speed.read_bytes_per_second);
+  hello.set_flops_per_second(options.speed.flops_per_second);
+  return hello;
+}
+
+// What cannot be measured stays unknown: it is for the layout only.
+MeasuredSpeed SpeedOf(const WorkerOptions& options, kernels::Backend* backend, int threads,
+                      DType dtype) {
+  if (options.speed.known() || !options.measure_speed) return options.speed;
+  const std::string key =
+      absl::StrCat(backend->device().ToString(), "/", std::string(backend->numerics_class()), "/",
+                   std::string(DTypeName(dtype)), "/", threads);
+  const auto speed =
+      SharedSpeed(options.speed_file, key, [&] { return MeasureSpeed(backend, dtype); });
+  if (!speed.ok()) {
+    spdlog::warn("speed not measured: {}", std::string(speed.status().message()));
+    return {};
+  }
+  spdlog::info("reads {}/s, computes {:.1f} Gflop/s",
+               FormatBytes(static_cast<int64_t>(speed->read_bytes_per_second)),
+               speed->flops_per_second * 1e-9);
+  return *speed;
+}
+
+// Backends in the host's memory have none.
+DeviceLinks::Options DeviceLinksOf(kernels::Backend* backend, const WorkerOptions& options) {
+  DeviceLinks::Options links = {.scope = options.device_exchange};
+  if (backend->device() == kernels::Device()) return links;
+  links.new_link = [backend] { return backend->NewDeviceLink(); };
+  return links;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given) {
+  WorkerOptions options = given;
+  if (!IsWorkerId(options.worker_id)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("worker id \"", options.worker_id, "\" does not match [A-Za-z0-9._-]{1,128}"));
+  }
+  const int threads = options.threads > 0 ? options.threads : CpuCount();
+  TUTTI_ASSIGN_OR_RETURN(const model::ModelConfig config,
+                         model::LoadModelConfig(options.model_dir));
+  TUTTI_ASSIGN_OR_RETURN(const std::string fingerprint, model::ModelFingerprint(options.model_dir));
+  std::unique_ptr<Worker> worker(new Worker);
+  TUTTI_ASSIGN_OR_RETURN(
+      worker->backend_,
+      kernels::CreateBackend(options.device, {.num_threads = threads,
+                                              .numerics_class = options.numerics_class,
+                                              .graphs = options.cuda_graphs,
+                                              .early_kernels = options.cuda_early_kernels}));
+  if (options.memory_bytes == 0) {
+    // What is free beside CUDA's context and kernels, which are there by now.
+    options.memory_bytes = gpu::OfferOf(worker->backend_->FreeDeviceBytes());
+  }
+  options.speed = SpeedOf(options, worker->backend_.get(), threads, config.dtype);
+  TUTTI_ASSIGN_OR_RETURN(worker->dialer_, transport::GrpcDialer::Create({.tls = options.tls}));
+  worker->executor_ = std::make_unique<Executor>(
+      Executor::Options{.coordinator = options.coordinator,
+                        .hello = MakeHello(options, *worker->backend_, threads, fingerprint),
+                        .peers = options.peers,
+                        .factory = MakeTransformerFactory({.dir = options.model_dir,
+                                                           .config = config,
+                                                           .backend = worker->backend_.get(),
+                                                           .memory_bytes = options.memory_bytes,
+                                                           .collective = &worker->collective_}),
+                        .collective = &worker->collective_,
+                        .devices = {.devices = worker->backend_->device_exchange(),
+                                    .scope = options.device_exchange},
+                        .device_links = DeviceLinksOf(worker->backend_.get(), options),
+                        .memory_folder = options.shared_memory_dir},
+      worker->dialer_.get(), &worker->clock_);
+  TUTTI_ASSIGN_OR_RETURN(worker->server_, transport::GrpcPeerServer::Start(
+                                              {.address = options.listen, .tls = options.tls},
+                                              worker->executor_->acceptor()));
+  spdlog::info("worker {} ({}, {} threads, {}, {}), build {}, listens on {}", options.worker_id,
+               worker->backend_->numerics_class(), threads, FormatBytes(options.memory_bytes),
+               config.architecture, BuildStamp(), worker->server_->address());
+  if (const std::string_view remark = worker->backend_->remark(); !remark.empty()) {
+    spdlog::info("{}: {}", worker->backend_->device().ToString(), remark);
+  }
+  worker->executor_->Start();
+  return worker;
+}
+
+Worker::~Worker() {
+  if (executor_ == nullptr) return;
+  executor_->RequestStop();
+  executor_.reset();
+}
+
+bool Worker::Stop() {
+  executor_->RequestStop();
+  if (!executor_->WaitStopped(kStopPatience)) return false;
+  executor_.reset();
+  server_->Stop();
+  if (const kernels::LaunchCounts counts = backend_->launch_counts(); counts.kernels > 0) {
+    spdlog::info("{} kernels, {} of them started by {} starts of {} CUDA graphs{}", counts.kernels,
+                 counts.kernels_by_graphs, counts.graph_starts, counts.graphs_made,
+                 counts.graph_error.empty() ? "" : ", until: " + counts.graph_error);
+  }
+  return true;
+}
+
+}  // namespace tutti::worker

@@ -1,0 +1,71 @@
+// The worker process, assembled: backend, model, executor, the port the previous stage dials.
+//
+// Life: join the coordinator, load the shard it assigns, serve steps, join again whenever the
+// coordinator goes away.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "kernels/backend.h"
+#include "kernels/device_exchange.h"
+#include "transport/grpc/grpc_link.h"
+#include "worker/executor.h"
+#include "worker/links/peer_table.h"
+#include "worker/speed_probe.h"
+
+namespace tutti::worker {
+
+struct WorkerOptions {
+  std::string model_dir;
+  std::string coordinator;  // where to dial it: host:port or unix:/path
+  std::string listen;       // where the previous stage and other ranks dial us
+  std::string worker_id;
+  std::string cluster_id;
+  std::string device = "cpu";  // a backend's name, such as "cuda:0"
+  std::string numerics_class;  // "": the machine's best
+  bool cuda_graphs = true;     // see kernels::BackendOptions::graphs
+  bool cuda_early_kernels = true;
+  // Where ranks of a stage on one machine meet to share memory; "": nowhere.
+  std::string shared_memory_dir = "/dev/shm";
+  // Between which workers GPUs exchange directly.
+  kernels::DeviceExchangeScope device_exchange = kernels::DeviceExchangeScope::kMachine;
+  int64_t memory_bytes = 0;    // for weights, KV cache and work; 0: a share of the GPU's
+  int threads = 0;             // 0: all CPUs the process may use
+  MeasuredSpeed speed;         // told by the operator; unknown: see below
+  bool measure_speed = false;  // at start, if it is not told
+  std::string speed_file;      // shared by the workers of a machine; "": none
+  PeerTable peers;
+  transport::TlsFiles tls;
+};
+
+// Thread: the one that created it.
+class Worker {
+ public:
+  // Opens model, backend and port; does not wait for the coordinator. Errors say which option or
+  // file is wrong.
+  static absl::StatusOr<std::unique_ptr<Worker>> Start(const WorkerOptions& options);
+  ~Worker();
+
+  // host:port (or unix:path) the previous stage and other ranks dial.
+  const std::string& address() const { return server_->address(); }
+
+  // Finishes the step in progress and closes all links. False when that takes longer than
+  // kStopPatience, because a shard is being loaded; the process may then end as it is.
+  bool Stop();
+
+ private:
+  Worker() = default;
+
+  const SystemClock clock_;
+  std::unique_ptr<kernels::Backend> backend_;
+  LinkCollective collective_{&clock_};
+  std::unique_ptr<transport::GrpcDialer> dialer_;
+  std::unique_ptr<Executor> executor_;
+  std::unique_ptr<transport::GrpcPeerServer> server_;
+};
+
+}  // namespace tutti::worker
