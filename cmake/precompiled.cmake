@@ -1,7 +1,7 @@
 # Precompiled headers: what most files include of the standard library, abseil, protobuf and googletest is parsed once.
 #
-#   tutti_precompile()    at the end of the root CMakeLists.txt: gives each target of tutti_library, tutti_binary,
-#                         tutti_test and tutti_objects the widest header its links allow
+#   tutti_wants_precompiled(TARGET)   TARGET is compiled with the widest header below that its links allow
+#   tutti_precompile()                does so, at the end of the root CMakeLists.txt, when all links are known
 #
 #   tutti_pch_core            standard library and abseil
 #   tutti_pch_messages        and our protobuf messages       (targets that link tutti_proto)
@@ -32,7 +32,7 @@ set(tutti_test_headers <gmock/gmock.h> <gtest/gtest.h>)
 # An object library of one empty file, compiled with the header that others reuse.
 function(tutti_precompiled name)
   cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "HEADERS;DEPS;OPTIONS")
-  add_library(${name} OBJECT EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/cmake/precompiled.cc)
+  add_library(${name} OBJECT EXCLUDE_FROM_ALL cmake/precompiled.cc)
   target_compile_options(${name} PRIVATE ${ARG_OPTIONS})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS})
   target_precompile_headers(${name} PRIVATE ${ARG_HEADERS})
@@ -65,6 +65,7 @@ function(tutti_skip_sources_with_flags target)
     if(source MATCHES "^\\$<")
       continue()
     endif()
+    get_filename_component(source ${source} ABSOLUTE BASE_DIR ${folder})
     get_source_file_property(options ${source} TARGET_DIRECTORY ${target} COMPILE_OPTIONS)
     if(options)
       set_source_files_properties(${source} TARGET_DIRECTORY ${target} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
@@ -72,29 +73,40 @@ function(tutti_skip_sources_with_flags target)
   endforeach()
 endfunction()
 
+function(tutti_wants_precompiled target)
+  set_property(GLOBAL APPEND PROPERTY TUTTI_PRECOMPILED ${target})
+endfunction()
+
 function(tutti_precompile)
+  tutti_name_sources(cmake/precompiled.cc)
   if(NOT TUTTI_PCH)
     return()
   endif()
   tutti_precompiled(tutti_pch_core HEADERS ${tutti_core_headers})
   tutti_precompiled(tutti_pch_messages HEADERS ${tutti_core_headers} ${tutti_message_headers} DEPS tutti_proto)
-  tutti_precompiled(tutti_pch_test OPTIONS ${TUTTI_TEST_OPTIONS} DEPS GTest::gmock
-    HEADERS ${tutti_core_headers} ${tutti_test_headers})
-  tutti_precompiled(tutti_pch_test_messages OPTIONS ${TUTTI_TEST_OPTIONS} DEPS tutti_proto GTest::gmock
-    HEADERS ${tutti_core_headers} ${tutti_test_headers} ${tutti_message_headers})
-  get_property(libraries GLOBAL PROPERTY TUTTI_LIBRARIES)
-  get_property(tests GLOBAL PROPERTY TUTTI_TESTS)
-  foreach(target IN LISTS libraries tests)
+  if(TUTTI_BUILD_TESTS)
+    tutti_precompiled(tutti_pch_test OPTIONS ${TUTTI_TEST_OPTIONS} DEPS GTest::gmock
+      HEADERS ${tutti_core_headers} ${tutti_test_headers})
+    tutti_precompiled(tutti_pch_test_messages OPTIONS ${TUTTI_TEST_OPTIONS} DEPS GTest::gmock tutti_proto
+      HEADERS ${tutti_core_headers} ${tutti_test_headers} ${tutti_message_headers})
+  endif()
+  get_property(targets GLOBAL PROPERTY TUTTI_PRECOMPILED)
+  get_directory_property(everywhere COMPILE_OPTIONS)
+  foreach(target IN LISTS targets)
+    get_target_property(options ${target} COMPILE_OPTIONS)
+    list(REMOVE_ITEM options ${everywhere})
+    get_target_property(libraries ${target} LINK_LIBRARIES)
+    set(header tutti_pch)
+    if("${options}" STREQUAL "${TUTTI_TEST_OPTIONS}" AND GTest::gmock IN_LIST libraries)
+      string(APPEND header _test)
+    elseif(options)
+      continue()
+    endif()
     tutti_links_of(${target} links)
-    if(target IN_LIST tests)
-      set(header tutti_pch_test)
-      if(tutti_proto IN_LIST links)
-        set(header tutti_pch_test_messages)
-      endif()
-    elseif(tutti_proto IN_LIST links)
-      set(header tutti_pch_messages)
-    else()
-      set(header tutti_pch_core)
+    if(tutti_proto IN_LIST links)
+      string(APPEND header _messages)
+    elseif(header STREQUAL tutti_pch)
+      string(APPEND header _core)
     endif()
     tutti_skip_sources_with_flags(${target})
     target_precompile_headers(${target} REUSE_FROM ${header})
