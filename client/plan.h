@@ -13,7 +13,7 @@
 #include "model/model_config.h"
 #include "placement/cluster_plan.h"
 #include "placement/max_memory.h"
-#include "placement/plan_prediction.h"
+#include "placement/placement_prediction.h"
 
 namespace tutti::client {
 

@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "coordinator/limits.h"
 #include "coordinator/planted_bugs.h"
-#include "placement/plan_prediction.h"
+#include "placement/placement_prediction.h"
 
 namespace tutti::coordinator {
 namespace {

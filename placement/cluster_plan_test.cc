@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/random.h"
-#include "placement/plan_prediction.h"
+#include "placement/placement_prediction.h"
 #include "tests/support/tiny_model.h"
 
 namespace tutti::placement {

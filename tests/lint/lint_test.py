@@ -24,7 +24,7 @@ LAYERS = {
     "client": ["base", "model", "transport/grpc/grpc_runtime.h", "placement/cluster_plan.h",
                "placement/device_map.h", "placement/layout_flags.h", "placement/max_memory.h",
                "placement/placement.h",
-               "placement/plan_prediction.h"],
+               "placement/placement_prediction.h"],
 }
 MESSAGES_ALLOWED = {"transport", "worker", "coordinator", "client"}
 

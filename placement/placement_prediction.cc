@@ -1,4 +1,4 @@
-#include "placement/plan_prediction.h"
+#include "placement/placement_prediction.h"
 
 #include <algorithm>
 
