@@ -30,7 +30,7 @@ struct PlanReport {
   model::ModelConfig model;
   placement::ClusterOptions options;
   placement::ClusterPlan plan;
-  std::vector<placement::PlanPrediction> predictions;  // of each pipeline
+  std::vector<placement::PlacementPrediction> predictions;  // of each pipeline
   std::vector<std::string> notes;  // what was understood otherwise than it was said
 };
 
