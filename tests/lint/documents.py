@@ -5,7 +5,7 @@ words that look like a path: those that begin with a folder of the tree, and nam
 path may be a file, a folder, a file without its suffix, a decision's number, or a pattern that
 matches one (with `*`, `{cpu,cuda}`, `<name>`); it counts from the root, from proto/ or from its
 document's own folder. What has no slash may be a file of any folder. A name that a document gives
-beside a source, "`a/b.h`: `Name`" or in the next cell of a table, is in that source.
+beside a source, as `file`: `Name` or in the next cell of a table, is in that source.
 """
 import fnmatch
 import io

@@ -8,7 +8,8 @@ import re
 from tree import Problem
 
 WRAPPER = "base/mutex.h"
-_STANDARD = re.compile(r"\bstd::((?:recursive_|shared_)?(?:timed_)?mutex|condition_variable(?:_any)?"
+_STANDARD = re.compile(r"\bstd::((?:recursive_|shared_)?(?:timed_)?mutex"
+                       r"|condition_variable(?:_any)?"
                        r"|(?:lock_guard|unique_lock|scoped_lock|shared_lock))\b")
 
 
