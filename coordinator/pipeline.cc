@@ -46,10 +46,10 @@ void Pipeline::Form(const Formation& formation, Instant now, std::vector<Action>
   num_blocks_ = formation.placement.num_blocks;
   stages_.clear();
   shards_.clear();
-  for (const placement::StagePlan& placement : formation.placement.stages) {
+  for (const placement::StagePlacement& placement : formation.placement.stages) {
     const auto stage = static_cast<int32_t>(stages_.size());
     stages_.push_back({.placement = placement, .first_shard = shards_.size()});
-    for (const placement::RankPlan& rank : placement.ranks) {
+    for (const placement::RankPlacement& rank : placement.ranks) {
       Worker* const worker = formation.workers[shards_.size()];
       worker->pipeline = static_cast<int32_t>(id_.value());
       worker->stage = worker->held_stage = stage;

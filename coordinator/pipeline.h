@@ -97,13 +97,13 @@ class Pipeline {
     LinkKey link;
     int32_t stage = 0;
     int32_t rank = 0;
-    placement::RankPlan placement;
+    placement::RankPlacement placement;
     bool ready = false;
     v1::ShardReady actual;
     v1::ShardProgress progress;
   };
   struct Stage {
-    placement::StagePlan placement;
+    placement::StagePlacement placement;
     size_t first_shard = 0;  // of its ranks, in order
     size_t ranks() const { return placement.ranks.size(); }
   };

@@ -44,7 +44,7 @@ void Pipeline::FillHolding(int32_t tokens, v1::PrefixHolding* holding) const {
   holding->set_tokens(tokens);
   holding->set_blocks(blocks);
   for (size_t stage = 0; stage < stages_.size(); ++stage) {
-    const placement::StagePlan& placement = stages_[stage].placement;
+    const placement::StagePlacement& placement = stages_[stage].placement;
     for (size_t rank = 0; rank < placement.ranks.size(); ++rank) {
       v1::ShardHolding* const shard = holding->add_shards();
       shard->set_stage(static_cast<int32_t>(stage));

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "coordinator/limits.h"
-#include "placement/plan_prediction.h"
+#include "placement/placement_prediction.h"
 
 namespace tutti::coordinator {
 namespace {
@@ -27,9 +27,9 @@ placement::StepLoad LoadOf(const v1::StepPlan& plan) {
 
 }  // namespace
 
-StepLedger::StepLedger(std::vector<placement::StagePlan> stages, Instant now) : began_(now) {
+StepLedger::StepLedger(std::vector<placement::StagePlacement> stages, Instant now) : began_(now) {
   CHECK(!stages.empty());
-  for (placement::StagePlan& placement : stages) {
+  for (placement::StagePlacement& placement : stages) {
     const auto stage = static_cast<int32_t>(stages_.size());
     const size_t first = shards_.size();
     CHECK(!placement.ranks.empty()) << "stage " << stage;

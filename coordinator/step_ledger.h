@@ -26,7 +26,7 @@ class StepLedger {
   // No epoch: no shards and no steps.
   StepLedger() = default;
   // The epoch begins now.  REQUIRES: there is a stage, and each has a rank
-  StepLedger(std::vector<placement::StagePlan> stages, Instant now);
+  StepLedger(std::vector<placement::StagePlacement> stages, Instant now);
 
   // A step is sent to every shard.  REQUIRES: plan.step() == last_step() + 1
   void OnSent(const v1::StepPlan& plan, Instant now);
@@ -77,7 +77,7 @@ class StepLedger {
     v1::LinkCounters exchange_out;
   };
   struct Stage {
-    placement::StagePlan placement;
+    placement::StagePlacement placement;
     size_t first_shard = 0;  // of its ranks, in order
     size_t end_shard = 0;
   };

@@ -12,13 +12,13 @@ namespace {
 using testing::HasSubstr;
 
 // Two ranks (shards 0 and 1), then one (shard 2). A stage reads 1 MB for a step, at 1 GB/s.
-std::vector<placement::StagePlan> Stages() {
-  placement::StagePlan first;
+std::vector<placement::StagePlacement> Stages() {
+  placement::StagePlacement first;
   first.num_layers = 1;
   first.cost.layer_bytes = 1e6;
   first.speed = {1e9, 1e12};
   first.ranks.resize(2);
-  placement::StagePlan second = first;
+  placement::StagePlacement second = first;
   second.ranks.resize(1);
   return {first, second};
 }

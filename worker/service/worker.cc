@@ -1,4 +1,4 @@
-#include "worker/worker.h"
+#include "worker/service/worker.h"
 
 #include <utility>
 
