@@ -1,8 +1,8 @@
 // Fail points: named places in the product where a test can make it fail, so that the tests can be
 // seen to notice and recovery can be seen to work.
 //
-//   if (TUTTI_FAIL_POINT("coordinator.forget_finished")) return;       the place
-//   if (TUTTI_FAIL_POINT_AT("worker.die_at_token", token)) _exit(1);   a place that says where it is
+//   if (TUTTI_FAIL_POINT("coordinator.forget_finished")) return;       a place in the product
+//   if (TUTTI_FAIL_POINT_AT("worker.die_at_token", token)) _exit(1);   one with an argument
 //
 //   const ScopedFailPoint armed("coordinator.forget_finished");        a test arms it for a scope
 //   const ScopedFailPoint armed("worker.die_at_token", {.argument = 17});

@@ -140,7 +140,7 @@ void Scheduler::AdmitWaiting() {
 
 // A newcomer gets the blocks of all its tokens at once, so that no prompt gets stuck half way, and
 // leaves one for each of the running to grow into, so that it is not sent away again by their next
-// few tokens. A held-back sequence may be overtaken; one that lacks blocks may not.
+// few tokens. A sequence that is held back may be overtaken; one that lacks blocks may not.
 std::optional<Scheduler::Newcomer> Scheduler::FindNewcomer() {
   if (static_cast<int32_t>(running_.size()) >= options_.max_sequences) return std::nullopt;
   for (const auto& [key, sequence] : backlog_.waiting()) {

@@ -57,7 +57,7 @@ struct SimOptions {
 
   OracleBugs oracle_bugs;  // of the simulated workers; the engine has fail points
 
-  coordinator::EngineOptions coordinator::Engine() const;
+  coordinator::EngineOptions Engine() const;
   // Ranks of all stages together.
   int32_t WorkersOfPipeline() const;
   bool ranked() const { return WorkersOfPipeline() > num_stages; }
