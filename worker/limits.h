@@ -10,8 +10,8 @@
 
 namespace tutti::worker {
 
-// Activations are cut into whole rows of at most transport::kPayloadChunkBytes together, so one row must fit:
-// 262,144 values of 32 bits, far above any hidden size.
+// Activations are cut into whole rows of at most transport::kPayloadChunkBytes together, so one row
+// must fit: 262,144 values of 32 bits, far above any hidden size.
 inline constexpr int64_t kActivationRowBytesMax = transport::kPayloadChunkBytes;
 
 // Steps a worker keeps that it cannot run yet. A coordinator keeps about one step per stage in

@@ -37,7 +37,7 @@ class Outbox : public StageOutbox {
 };
 
 // Device links, but for every third step.
-class MixedRows : public RowPort {
+class MixedRows : public StageRowChannel {
  public:
   MixedRows(kernels::Backend* backend, const std::string& id, const Clock* clock)
       : links({.new_link = [backend] { return backend->NewDeviceLink(); }}, id, clock,
@@ -262,8 +262,8 @@ std::unique_ptr<TestPipeline::Stage> TestPipeline::MakeStage(const v1::AssignSha
                        .scope = options_.device_exchange ? kernels::DeviceExchangeScope::kMachine
                                                          : kernels::DeviceExchangeScope::kOff},
                       &clock_);
-    const absl::Status formed = group.Form(stage->ranks.collective(rank), stage->ranks.port(rank),
-                                           shard.num_ranks(), rank, [] {});
+    const absl::Status formed = group.Form(
+        stage->ranks.collective(rank), stage->ranks.channel(rank), shard.num_ranks(), rank, [] {});
     CHECK(formed.ok()) << formed;
   });
   return stage;

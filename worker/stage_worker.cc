@@ -32,8 +32,8 @@ int64_t Microseconds(Duration duration) {
 
 class StageWorker::Impl {
  public:
-  Impl(StageRunnerFactory factory, StageOutbox* outbox, const Clock* clock, RowPort* rows)
-      : factory_(std::move(factory)), outbox_(outbox), clock_(clock), rows_(rows) {}
+  Impl(StageRunnerFactory factory, StageOutbox* outbox, const Clock* clock, StageRowChannel* rows)
+      : factory_(std::move(factory)), outbox_(outbox), clock_(clock), row_channel_(rows) {}
 
   void OnCoordinatorFrame(v1::Frame frame);
   void OnActivationFrame(v1::Frame frame, transport::Payload payload);
@@ -89,7 +89,7 @@ class StageWorker::Impl {
   const StageRunnerFactory factory_;
   StageOutbox* const outbox_;
   const Clock* const clock_;
-  RowPort* const rows_;
+  StageRowChannel* const row_channel_;
 
   Epoch
       newest_epoch_;  // ever heard of from this coordinator; frames of it and before are not early
@@ -165,8 +165,9 @@ void StageWorker::Impl::TakeActivation(const v1::Frame& frame, const transport::
   if (status.ok() && chunk.on_device()) {
     const int64_t bytes = chunk.rows() * runner_->activation_row_bytes();
     activation_in_.set_bytes(activation_in_.bytes() + bytes);
-    status = rows_ == nullptr ? absl::FailedPreconditionError("this worker has no device link")
-                              : rows_->Expect(bytes);
+    status = row_channel_ == nullptr
+                 ? absl::FailedPreconditionError("this worker has no device link")
+                 : row_channel_->Expect(bytes);
   }
   if (absl::IsAborted(status)) return Stop(status);
   if (!status.ok()) Fail(Annotate(status, PreviousName()));
@@ -270,7 +271,7 @@ void StageWorker::Impl::StartServing() {
 }
 
 void StageWorker::Impl::ForgetEpoch() {
-  if (rows_ != nullptr) rows_->End();
+  if (row_channel_ != nullptr) row_channel_->End();
   epoch_ = Epoch();
   shard_.Clear();
   status_ = absl::OkStatus();
@@ -321,7 +322,7 @@ absl::Status StageWorker::Impl::RunStep(ReadyStep ready, const ProgressCallback&
     };
     TUTTI_RETURN_IF_ERROR(runner_->Run(batch_, rows.in, rows.out, &sampled_, counted));
   }
-  if (rows.in_on_device) rows_->Release();
+  if (rows.in_on_device) row_channel_->Release();
   CollectFaults(std::move(ready.faults));
   ++progress_count_;
   const Duration compute = clock_->Now() - begin;
@@ -334,7 +335,7 @@ absl::StatusOr<StageWorker::Impl::Rows> StageWorker::Impl::TakeRows(const ReadyS
   Rows rows;
   const int64_t bytes = batch_.rows * runner_->activation_row_bytes();
   if (ready.on_device) {
-    TUTTI_ASSIGN_OR_RETURN(const std::byte* const slot, rows_->Await());
+    TUTTI_ASSIGN_OR_RETURN(const std::byte* const slot, row_channel_->Await());
     rows.in = {slot, static_cast<size_t>(bytes)};
     rows.in_on_device = true;
   } else if (ready.activation != nullptr) {
@@ -342,8 +343,8 @@ absl::StatusOr<StageWorker::Impl::Rows> StageWorker::Impl::TakeRows(const ReadyS
   }
   if (is_last() || batch_.rows == 0) return rows;
   std::byte* slot = nullptr;
-  if (rows_ != nullptr) {
-    TUTTI_ASSIGN_OR_RETURN(slot, rows_->TakeSlot());
+  if (row_channel_ != nullptr) {
+    TUTTI_ASSIGN_OR_RETURN(slot, row_channel_->TakeSlot());
   }
   rows.out_on_device = slot != nullptr;
   if (!rows.out_on_device) rows.out_buffer = output_pool_->Acquire(bytes);
@@ -369,7 +370,7 @@ void StageWorker::Impl::CollectFaults(std::vector<v1::NumericFault> earlier) {
 
 // The frame follows the rows: whoever reads it finds them on their way.
 absl::Status StageWorker::Impl::SendOnDevice(int64_t bytes) {
-  TUTTI_RETURN_IF_ERROR(rows_->Send(bytes));
+  TUTTI_RETURN_IF_ERROR(row_channel_->Send(bytes));
   v1::Frame frame = NewActivation(0, batch_.rows);
   frame.mutable_activation()->set_on_device(true);
   frame.mutable_activation()->mutable_faults()->Add(faults_.begin(), faults_.end());
@@ -466,7 +467,7 @@ v1::Frame StageWorker::Impl::NewFrame() const {
 }
 
 StageWorker::StageWorker(StageRunnerFactory factory, StageOutbox* outbox, const Clock* clock,
-                         RowPort* rows)
+                         StageRowChannel* rows)
     : impl_(std::make_unique<Impl>(std::move(factory), outbox, clock, rows)) {}
 StageWorker::~StageWorker() = default;
 

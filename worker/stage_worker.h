@@ -35,7 +35,7 @@ class StageWorker {
   // REQUIRES: all arguments outlive the worker. `clock` only measures (compute and wait times); it
   // decides nothing. `rows`: how rows pass from device to device; null: over the links only.
   StageWorker(StageRunnerFactory factory, StageOutbox* outbox, const Clock* clock,
-              RowPort* rows = nullptr);
+              StageRowChannel* rows = nullptr);
   ~StageWorker();
 
   // Takes a frame from the coordinator: assign_shard, step_plan or release. assign_shard loads the

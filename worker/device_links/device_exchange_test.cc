@@ -67,7 +67,7 @@ class DeviceExchangeTest : public ::testing::Test {
   absl::Status Form(int rank, Duration patience = std::chrono::seconds(20)) {
     TUTTI_RETURN_IF_ERROR(ranks_.collective(rank)->Reserve(2, kReserved));
     return DeviceGroup({.devices = &devices_[rank], .form_patience = patience}, ranks_.clock())
-        .Form(ranks_.collective(rank), ranks_.port(rank), 2, rank, [&] { ++progress_[rank]; });
+        .Form(ranks_.collective(rank), ranks_.channel(rank), 2, rank, [&] { ++progress_[rank]; });
   }
 
   TestRanks ranks_{2};

@@ -1,5 +1,5 @@
 // The device links of a worker in an epoch: from the worker that feeds it, and to those that it
-// feeds. What RowPort says, over kernels/device_link.h.
+// feeds. What StageRowChannel says, over kernels/device_link.h.
 //
 // Blame: a transfer waits for nobody's host. Rows are sent once they are computed and announced
 // once they are sent, so rows that were announced and do not come within kTransferPatience are a
@@ -24,7 +24,7 @@
 
 namespace tutti::worker {
 
-class DeviceLinks : public RowPort {
+class DeviceLinks : public StageRowChannel {
  public:
   struct Options {
     // A further end of a link from, or to, this worker's device; null function: none.

@@ -1,8 +1,8 @@
-// How a step's rows get from the device of one stage to those of the next without the hosts'
-// memory, behind an interface: device links in a worker, whatever a test wants.
+// What crosses: the rows of a step's activation, from the device of one stage to the devices of the
+// next, without the hosts' memory. An interface: device links in a worker, a script in a test.
 //
-// Beside each transfer goes an activation frame over the link, which says what it is: rows of the
-// next step that is sent so. Rows of other steps may go over the link itself.
+// Beside each transfer an activation frame goes over the activation link; it announces the rows of
+// the next step that is sent this way. Rows of other steps may go over the link itself.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +13,9 @@
 namespace tutti::worker {
 
 // Thread: the executor's.
-class RowPort {
+class StageRowChannel {
  public:
-  virtual ~RowPort() = default;
+  virtual ~StageRowChannel() = default;
 
   // Ends all transfers, done or not: their memory is about to go.
   virtual void End() = 0;

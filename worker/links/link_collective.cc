@@ -57,9 +57,9 @@ class Adder {
 
 }  // namespace
 
-void LinkCollective::BeginEpoch(RankPort* port, Epoch epoch, int ranks, int rank) {
+void LinkCollective::BeginEpoch(RankFrameChannel* channel, Epoch epoch, int ranks, int rank) {
   CHECK(ranks >= 1 && rank >= 0 && rank < ranks && (ranks & (ranks - 1)) == 0);
-  port_ = port;
+  channel_ = channel;
   epoch_ = epoch;
   ranks_ = ranks;
   rank_ = rank;
@@ -190,7 +190,7 @@ absl::Status LinkCollective::Agree() {
   for (int rank = 0; rank < ranks_; ++rank) {
     if (counts[rank] == queued_) continue;
     return LeaveAfter(absl::FailedPreconditionError(
-        absl::StrCat(port_->NameOf(rank), " has queued ", counts[rank],
+        absl::StrCat(channel_->NameOf(rank), " has queued ", counts[rank],
                      " exchanges of devices in this epoch, this rank ", queued_)));
   }
   queued_unagreed_ = 0;
@@ -214,7 +214,7 @@ absl::Status LinkCollective::WaitForDevices() {
     std::this_thread::yield();
     const Instant now = clock_->Now();
     if (now < look) continue;
-    TUTTI_RETURN_IF_ERROR(port_->Pause(now));
+    TUTTI_RETURN_IF_ERROR(channel_->Pause(now));
     look = now + kDeviceLookInterval;
     if (now < begin + device_patience_) continue;
     return absl::DeadlineExceededError(
@@ -245,7 +245,7 @@ void LinkCollective::Send(int peer, const Buffer& buffer, int64_t begin, int64_t
     exchange->set_checksum(transport::Crc32c(bytes));
     traffic_.bytes_out += transport::EncodedFrameBytes(frame, size);
     ++traffic_.frames_out;
-    port_->Send(peer, std::move(frame), transport::Payload{.chunks = {bytes}, .owner = buffer});
+    channel_->Send(peer, std::move(frame), transport::Payload{.chunks = {bytes}, .owner = buffer});
   }
 }
 
@@ -253,18 +253,18 @@ template <class Fn>
 absl::Status LinkCollective::Receive(int peer, int64_t total, const Fn& take) {
   for (int64_t offset = 0; offset < total;) {
     const Instant begin = clock_->Now();
-    TUTTI_ASSIGN_OR_RETURN(const RankPort::Received received, port_->Receive(peer));
+    TUTTI_ASSIGN_OR_RETURN(const RankFrameChannel::Received received, channel_->Receive(peer));
     traffic_.waiting_seconds += Seconds(clock_->Now() - begin);
     TUTTI_RETURN_IF_ERROR(
-        Annotate(Check(peer, received, offset, total), "from " + port_->NameOf(peer)));
+        Annotate(Check(peer, received, offset, total), "from " + channel_->NameOf(peer)));
     take(offset, received.payload);
     offset += received.payload.size();
   }
   return absl::OkStatus();
 }
 
-absl::Status LinkCollective::Check(int peer, const RankPort::Received& received, int64_t offset,
-                                   int64_t total) {
+absl::Status LinkCollective::Check(int peer, const RankFrameChannel::Received& received,
+                                   int64_t offset, int64_t total) {
   if (!received.frame.has_rank_exchange()) {
     return absl::InvalidArgumentError(absl::StrCat("frame kind ",
                                                    static_cast<int>(received.frame.body_case()),

@@ -1,4 +1,4 @@
-// The collective of a stage's ranks over a RankPort.
+// The collective of a stage's ranks over a RankFrameChannel: sums and blocks.
 //
 // Recursive doubling: in exchange d = 1, 2, 4, ... rank r and rank r ^ d send each other all they
 // have. Sums of d neighbours become sums of 2 d neighbours, the lower half on the left: a binary
@@ -36,9 +36,9 @@ class LinkCollective : public kernels::Collective {
   // REQUIRES: the clock outlives this.
   explicit LinkCollective(const Clock* clock) : clock_(clock) {}
 
-  // Counts frames from 1 again.  REQUIRES: 0 <= rank < ranks, a power of two; the port lives until
-  // the next BeginEpoch or exchange
-  void BeginEpoch(RankPort* port, Epoch epoch, int ranks, int rank);
+  // Counts frames from 1 again.  REQUIRES: 0 <= rank < ranks, a power of two; the channel lives
+  // until the next BeginEpoch or exchange
+  void BeginEpoch(RankFrameChannel* channel, Epoch epoch, int ranks, int rank);
 
   // From now until the next BeginEpoch or LeaveDevices, exchanges of device memory go through
   // `devices`, whose group stands and which lives so long. `patience`: for what they do.
@@ -64,7 +64,8 @@ class LinkCollective : public kernels::Collective {
   // Calls take(offset, payload) for pieces of an exchange of `total` bytes until all are here.
   template <class Fn>
   absl::Status Receive(int peer, int64_t total, const Fn& take);
-  absl::Status Check(int peer, const RankPort::Received& received, int64_t offset, int64_t total);
+  absl::Status Check(int peer, const RankFrameChannel::Received& received, int64_t offset,
+                     int64_t total);
 
   absl::Status OnDevice(const absl::Status& queued, int64_t bytes_out, int64_t bytes_in);
   absl::Status Agree();
@@ -74,7 +75,7 @@ class LinkCollective : public kernels::Collective {
 
   const Clock* const clock_;
 
-  RankPort* port_ = nullptr;
+  RankFrameChannel* channel_ = nullptr;
   Epoch epoch_;
   int ranks_ = 1;
   int rank_ = 0;

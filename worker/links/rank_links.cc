@@ -260,7 +260,7 @@ absl::Status RankLinks::SendThroughMemory(Peer* peer, const v1::Frame& frame,
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::optional<RankPort::Received>> RankLinks::TakeNext(Peer* peer) {
+absl::StatusOr<std::optional<RankFrameChannel::Received>> RankLinks::TakeNext(Peer* peer) {
   if (!peer->inbox.empty()) {
     Received received = std::move(peer->inbox.front());
     peer->inbox.pop_front();
@@ -287,7 +287,7 @@ absl::Status RankLinks::WaitFor(Peer* peer, Instant wake, Instant deadline) {
   return status;
 }
 
-absl::StatusOr<RankPort::Received> RankLinks::Receive(int rank) {
+absl::StatusOr<RankFrameChannel::Received> RankLinks::Receive(int rank) {
   Peer& peer = PeerOf(rank);
   TUTTI_RETURN_IF_ERROR(std::exchange(peer.failure, absl::OkStatus()));
   const Instant begin = clock_->Now();

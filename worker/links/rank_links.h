@@ -25,7 +25,7 @@
 
 namespace tutti::worker {
 
-class RankLinks : public RankPort {
+class RankLinks : public RankFrameChannel {
  public:
   // Lets something happen, at the latest until `deadline`. An error ends the wait with it; ABORTED
   // when the epoch is over.

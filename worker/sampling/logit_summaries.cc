@@ -94,11 +94,11 @@ VocabularyShare ShareVocabulary(int64_t vocab_size, int ranks, int rank) {
   return share;
 }
 
-int64_t RowExchange::ListBytes(int64_t count) const {
+int64_t LogitSummaries::ListBytes(int64_t count) const {
   return RoundUp8(std::min(count, share_.widest) * static_cast<int64_t>(sizeof(WalkCandidate)));
 }
 
-int64_t RowExchange::BlockBytes(const RowQuestion& question) const {
+int64_t LogitSummaries::BlockBytes(const RowQuestion& question) const {
   const auto sums = static_cast<int64_t>(share_.leaves.size() * sizeof(double));
   int64_t bytes = sizeof(RowBest) + (question.adjusted ? sizeof(RowBest) : 0);
   if (question.log_sum) bytes += sums;
@@ -107,7 +107,7 @@ int64_t RowExchange::BlockBytes(const RowQuestion& question) const {
   return bytes;
 }
 
-std::span<const RowBest> RowExchange::BestOfRows(TensorView logits) {
+std::span<const RowBest> LogitSummaries::BestOfRows(TensorView logits) {
   const auto rows = static_cast<size_t>(logits.rows);
   bests_.assign(rows, RowBest());
   best_ids_.resize(rows);
@@ -140,8 +140,8 @@ std::span<const RowBest> RowExchange::BestOfRows(TensorView logits) {
   return bests_;
 }
 
-void RowExchange::Fill(const RowQuestion& question, const RowBest& best, TensorView raw,
-                       TensorView adjusted, std::span<std::byte> block) {
+void LogitSummaries::Fill(const RowQuestion& question, const RowBest& best, TensorView raw,
+                          TensorView adjusted, std::span<std::byte> block) {
   Writer writer(block);
   writer.Put(best);
   if (question.adjusted) writer.Put(BestOf(raw, adjusted));
@@ -165,8 +165,8 @@ void RowExchange::Fill(const RowQuestion& question, const RowBest& best, TensorV
   if (question.top > 0) FillList(question.top, raw, raw, rest);
 }
 
-void RowExchange::FillList(int64_t count, TensorView raw, TensorView adjusted,
-                           std::span<std::byte> block) {
+void LogitSummaries::FillList(int64_t count, TensorView raw, TensorView adjusted,
+                              std::span<std::byte> block) {
   const int64_t places = std::min(count, share_.widest);
   backend_->TopCandidates(adjusted, 0, std::min(places, adjusted.cols), &candidates_);
   candidate_ids_.clear();
@@ -184,13 +184,13 @@ void RowExchange::FillList(int64_t count, TensorView raw, TensorView adjusted,
   }
 }
 
-RowBest RowExchange::NoBest(TensorView row) {
+RowBest LogitSummaries::NoBest(TensorView row) {
   double sum = 0;
   backend_->LogSumExp(row, 1, {&sum, 1});
   return {.state = sum == -kInfinity ? RowBest::kNothing : RowBest::kPoisoned};
 }
 
-RowBest RowExchange::BestOf(TensorView raw, TensorView adjusted) {
+RowBest LogitSummaries::BestOf(TensorView raw, TensorView adjusted) {
   RowBest best;
   int32_t id = -1;
   backend_->ArgMax(adjusted, {&id, 1});
@@ -203,9 +203,9 @@ RowBest RowExchange::BestOf(TensorView raw, TensorView adjusted) {
           .state = RowBest::kNumber};
 }
 
-void RowExchange::Merge(const RowQuestion& question,
-                        std::span<const std::span<const std::byte>> blocks,
-                        RowAnswer* answer) const {
+void LogitSummaries::Merge(const RowQuestion& question,
+                           std::span<const std::span<const std::byte>> blocks,
+                           RowAnswer* answer) const {
   answer->raw = RowBest();
   answer->best = RowBest();
   LogSum log_sum, draw_log_sum;
@@ -237,8 +237,8 @@ void RowExchange::Merge(const RowQuestion& question,
   }
 }
 
-void RowExchange::MergeLists(int64_t count, std::span<const std::span<const std::byte>> blocks,
-                             std::vector<WalkCandidate>* out) const {
+void LogitSummaries::MergeLists(int64_t count, std::span<const std::span<const std::byte>> blocks,
+                                std::vector<WalkCandidate>* out) const {
   out->clear();
   const int64_t places = std::min(count, share_.widest);
   for (const auto& block : blocks) {
