@@ -44,9 +44,9 @@ class MixedRows : public StageRowChannel {
               [](Instant) { return absl::OkStatus(); }) {}
 
   void End() override { links.End(); }
-  absl::StatusOr<std::byte*> TakeSlot() override {
+  absl::StatusOr<std::byte*> AcquireSlot() override {
     if (++steps_ % 3 == 0) return nullptr;
-    return links.TakeSlot();
+    return links.AcquireSlot();
   }
   absl::Status Send(int64_t bytes) override { return links.Send(bytes); }
   absl::Status Expect(int64_t bytes) override { return links.Expect(bytes); }
@@ -204,9 +204,9 @@ void TestPipeline::LinkDevices() {
       DeviceLinks& from = before[rank % before.size()].rows->links;
       DeviceLinks& to = here[rank].rows->links;
       const size_t index = rank / before.size();
-      from.TakeAnswer(index, to.AnswerToPrevious(from.DescriptionFor(index)));
+      from.HandleAnswer(index, to.AnswerToPrevious(from.DescriptionFor(index)));
       while (!to.Tick(clock_.Now())) from.Tick(clock_.Now());
-      from.TakeUp(index);
+      from.HandleUp(index);
       while (from.next_wake(clock_.Now()) != kInstantNever) from.Tick(clock_.Now());
     }
   }

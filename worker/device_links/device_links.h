@@ -50,15 +50,15 @@ class DeviceLinks : public StageRowChannel {
   // word that rows may come.
   std::string DescriptionFor(size_t next) const;
   std::string AnswerToPrevious(const std::string& description);
-  void TakeAnswer(size_t next, const std::string& answer);
-  void TakeUp(size_t next);
+  void HandleAnswer(size_t next, const std::string& answer);
+  void HandleUp(size_t next);
 
   // Forms what can be formed, one group at a time. True: the previous worker is to be told that
   // rows may come. To be called when no ranks' devices are looking for each other.
   bool Tick(Instant now);
   Instant next_wake(Instant now) const;
 
-  absl::StatusOr<std::byte*> TakeSlot() override;
+  absl::StatusOr<std::byte*> AcquireSlot() override;
   absl::Status Send(int64_t bytes) override;
   absl::Status Expect(int64_t bytes) override;
   absl::StatusOr<std::byte*> Await() override;

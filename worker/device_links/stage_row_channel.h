@@ -22,8 +22,8 @@ class StageRowChannel {
 
   // Device memory for the rows of a step that is about to be computed. Null: they have to go over
   // the links, because not every next worker can take them or all memory is on its way.
-  virtual absl::StatusOr<std::byte*> TakeSlot() = 0;
-  // Sends `bytes` of the slot taken last to all next workers; the device is through with them.
+  virtual absl::StatusOr<std::byte*> AcquireSlot() = 0;
+  // Sends `bytes` of the slot acquired last to all next workers; the device is through with them.
   virtual absl::Status Send(int64_t bytes) = 0;
 
   // A frame has said that `bytes` come, behind those expected before. FAILED_PRECONDITION: this

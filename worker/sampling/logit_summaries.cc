@@ -33,7 +33,7 @@ class Reader {
  public:
   explicit Reader(std::span<const std::byte> block) : at_(block.data()) {}
   template <class T>
-  T Take() {
+  T Read() {
     T value;
     std::memcpy(&value, at_, sizeof(T));
     at_ += sizeof(T);
@@ -211,14 +211,14 @@ void LogitSummaries::Merge(const RowQuestion& question,
   LogSum log_sum, draw_log_sum;
   for (const auto& block : blocks) {
     Reader reader(block);
-    const auto raw = reader.Take<RowBest>();
+    const auto raw = reader.Read<RowBest>();
     Improve(raw, &answer->raw);
-    Improve(question.adjusted ? reader.Take<RowBest>() : raw, &answer->best);
+    Improve(question.adjusted ? reader.Read<RowBest>() : raw, &answer->best);
     for (size_t i = 0; question.log_sum && i < share_.leaves.size(); ++i) {
-      log_sum.Add(reader.Take<double>());
+      log_sum.Add(reader.Read<double>());
     }
     for (size_t i = 0; question.inverse_temperature > 0 && i < share_.leaves.size(); ++i) {
-      draw_log_sum.Add(reader.Take<double>());
+      draw_log_sum.Add(reader.Read<double>());
     }
   }
   answer->log_sum = log_sum.Total();
@@ -244,7 +244,7 @@ void LogitSummaries::MergeLists(int64_t count, std::span<const std::span<const s
   for (const auto& block : blocks) {
     Reader reader(block);
     for (int64_t i = 0; i < places; ++i) {
-      const auto candidate = reader.Take<WalkCandidate>();
+      const auto candidate = reader.Read<WalkCandidate>();
       if (candidate.id < 0) break;
       out->push_back(candidate);
     }
