@@ -17,8 +17,8 @@ int64_t EncodedFrameBytes(const v1::Frame& frame, int64_t payload_bytes);
 // themselves to say why they close.
 absl::Status CheckFrame(const v1::Frame& frame, const Payload& payload);
 
-// The kind of a frame by the name of its field in peer.proto, such as "step_plan"; "empty" without a
-// body. For messages to people.
+// The kind of a frame by the name of its field in peer.proto, such as "step_plan"; "empty" without
+// a body. For messages to people.
 std::string BodyName(const v1::Frame& frame);
 
 // `reason` as a peer gets to see it: a code it knows, the message cut to kCloseMessageBytesMax.
