@@ -48,7 +48,7 @@ Executor::Executor(Options options, transport::Dialer* dialer, const Clock* cloc
                     [this](Instant deadline) { return WaitWithinStep(deadline); }),
       // While a shard loads, its progress is where beats come from.
       stage_(
-          [this](const v1::AssignShard& shard, const LoadProgress& progress) {
+          [this](const v1::AssignShard& shard, const ShardProgressCallback& progress) {
             return options_.factory(shard, [&](int64_t loaded, int64_t total) {
               progress(loaded, total);
               BeatIfDue();

@@ -259,7 +259,7 @@ class ExecutorTest : public ::testing::Test {
     options.factory =
         [this, collective = options.collective](
             const v1::AssignShard& shard,
-            const LoadProgress& progress) -> absl::StatusOr<std::unique_ptr<StageRunner>> {
+            const ShardProgressCallback& progress) -> absl::StatusOr<std::unique_ptr<StageRunner>> {
       progress(1, 1);
       if (shard.num_ranks() > 1) {
         return std::make_unique<SummingRunner>(shard, &alive_, &gate_, collective, floats_);

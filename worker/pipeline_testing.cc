@@ -229,7 +229,7 @@ std::unique_ptr<TestPipeline::Stage> TestPipeline::MakeStage(const v1::AssignSha
                                         .backend = member.backend.get(),
                                         .collective = stage->ranks.collective(rank)})](
             const v1::AssignShard& assigned,
-            const LoadProgress& progress) -> absl::StatusOr<std::unique_ptr<StageRunner>> {
+            const ShardProgressCallback& progress) -> absl::StatusOr<std::unique_ptr<StageRunner>> {
       TUTTI_ASSIGN_OR_RETURN(auto runner, load(assigned, progress));
       if (assigned.num_ranks() > 1) return runner;
       static_cast<Transformer*>(runner.get())

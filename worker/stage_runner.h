@@ -72,9 +72,10 @@ class StageRunner {
                            const ProgressCallback& progress) = 0;
 };
 
-// Loads a shard. `progress` is called with bytes loaded and total.
-using LoadProgress = std::function<void(int64_t loaded, int64_t total)>;
+// Called while a shard loads, with bytes of weights loaded so far and in all.
+using ShardProgressCallback = std::function<void(int64_t loaded, int64_t total)>;
+// Loads a shard.
 using StageRunnerFactory = std::function<absl::StatusOr<std::unique_ptr<StageRunner>>(
-    const v1::AssignShard& shard, const LoadProgress& progress)>;
+    const v1::AssignShard& shard, const ShardProgressCallback& progress)>;
 
 }  // namespace tutti::worker

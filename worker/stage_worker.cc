@@ -139,7 +139,7 @@ absl::Status StageWorker::Load(const v1::AssignShard& shard) {
   runner_.reset();
   loaded_.reset();
   int64_t told_share = -1;
-  const LoadProgress progress = [&](int64_t loaded, int64_t total) {
+  const ShardProgressCallback progress = [&](int64_t loaded, int64_t total) {
     ++progress_count_;
     const int64_t share = total > 0 ? loaded * 100 / total : 100;
     if (share == told_share) return;

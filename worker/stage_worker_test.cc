@@ -50,9 +50,8 @@ class StageWorkerTest : public ::testing::Test {
   Stage& AddStage() {
     stages_.push_back(std::make_unique<Stage>());
     Stage& stage = *stages_.back();
-    const auto factory =
-        [this](const v1::AssignShard& shard,
-               const LoadProgress& progress) -> absl::StatusOr<std::unique_ptr<StageRunner>> {
+    const auto factory = [this](const v1::AssignShard& shard, const ShardProgressCallback& progress)
+        -> absl::StatusOr<std::unique_ptr<StageRunner>> {
       ++loads_;
       for (int64_t loaded = 0; loaded <= 1000; ++loaded) progress(loaded, 1000);
       if (shard.num_layers() == 99) return absl::NotFoundError("no layer 99");

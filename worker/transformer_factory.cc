@@ -34,7 +34,7 @@ absl::Status CheckOperators(const model::ModelConfig& config, kernels::Backend* 
 
 absl::StatusOr<std::unique_ptr<StageRunner>> LoadShard(ModelSource model,
                                                        const v1::AssignShard& shard,
-                                                       const LoadProgress& progress) {
+                                                       const ShardProgressCallback& progress) {
   model.config.whole_experts = shard.whole_experts();
   TUTTI_RETURN_IF_ERROR(model::CheckRanks(model.config, shard.num_ranks()));
   if (shard.num_ranks() > 1 && model.collective == nullptr) {
@@ -73,7 +73,8 @@ absl::StatusOr<std::unique_ptr<StageRunner>> LoadShard(ModelSource model,
 }  // namespace
 
 StageRunnerFactory MakeTransformerFactory(ModelSource model) {
-  return [model = std::move(model)](const v1::AssignShard& shard, const LoadProgress& progress) {
+  return [model = std::move(model)](const v1::AssignShard& shard,
+                                    const ShardProgressCallback& progress) {
     return LoadShard(model, shard, progress);
   };
 }
