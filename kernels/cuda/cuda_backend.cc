@@ -16,7 +16,7 @@
 #include "kernels/cuda/nccl_exchange.h"
 #include "kernels/cuda/nccl_link.h"
 #include "kernels/cuda/operands.h"
-#include "kernels/cuda/product.h"
+#include "kernels/cuda/packing.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/cuda/sampling.h"
 

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "kernels/cuda/operands.h"
+#include "kernels/cuda/packing.h"
 #include "kernels/cuda/product_hopper.h"
 
 namespace tutti::kernels::cuda {
