@@ -4,7 +4,8 @@ In documents (*.md) the targets of links, with their headings. In documents and 
 words that look like a path: those that begin with a folder of the tree, and names of sources. A
 path may be a file, a folder, a file without its suffix, a decision's number, or a pattern that
 matches one (with `*`, `{cpu,cuda}`, `<name>`); it counts from the root, from proto/ or from its
-document's own folder. What has no slash may be a file of any folder.
+document's own folder. What has no slash may be a file of any folder. A name that a document gives
+beside a source, as `file`: `Name` or in the next cell of a table, is in that source.
 """
 import fnmatch
 import io
@@ -20,6 +21,7 @@ _SOURCE = r"(?:h|cc|cu|py|proto|cmake|md)"
 MADE = {"build", ".cache"}
 _WORD = re.compile(r"(?<![\w/.~$%@:\-{<>*])(?:\.{1,2}/)*[\w{<*.][\w./*{},<>+-]*")
 _NAMED_FILE = re.compile(rf"^[\w./*{{}},<>+-]*\w(?:\.{_SOURCE}|\.{{[a-z,]+}})$")
+_NAME_IN_SOURCE = re.compile(r"`([\w./-]+\.(?:h|cc|cu|proto))`(?:: | \| )`([\w:~]+)(?:\(\))?`")
 _LINK = re.compile(r"(?<!!)!?\[[^\]\n]*\]\(([^)\s]+)[^)\n]*\)|^\[[^\]\n]+\]:\s*(\S+)", re.MULTILINE)
 _HEADING = re.compile(r"^#+\s+(.*?)\s*$", re.MULTILINE)
 
@@ -89,6 +91,15 @@ def _check_document(index, path, text):
             yield Problem(path, line, f"the link's target {target} does not exist")
     for number, line in enumerate(text.split("\n"), 1):
         yield from _check_words(index, path, number, _LINK.sub(" ", line))
+        yield from _check_names(index, path, number, line)
+
+
+def _check_names(index, path, number, line):
+    for source, name in _NAME_IN_SOURCE.findall(line):
+        if source in index.tree.file_set and not all(
+                re.search(rf"\b{part}\b", index.tree.text(source))
+                for part in re.findall(r"\w+", name)):
+            yield Problem(path, number, f"{source} has no {name}")
 
 
 def _link_exists(index, path, target):

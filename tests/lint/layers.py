@@ -32,9 +32,7 @@ GRPC_MESSAGES = ".grpc.pb.h"
 
 def is_test(path):
     """Whether a file is a test or a helper of tests: it may see what it tests, above and below."""
-    stem = os.path.splitext(os.path.basename(path))[0]
-    return (stem.endswith(("_test", "_fuzz", "_testing")) or stem.startswith("testing_")
-            or "testing" in path.split("/")[:-1])
+    return os.path.splitext(path)[0].endswith(("_test", "_testing", "_fuzz"))
 
 
 def in_shell(path):

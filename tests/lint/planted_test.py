@@ -9,7 +9,9 @@ import form
 import glossary
 import include_graph
 import layers
+import locks
 import namespaces
+import test_files
 from planting import PlantedTest, in_namespace
 
 
@@ -82,6 +84,38 @@ class IncludeGraphTest(PlantedTest):
                           "base/a ->", "model/c ->")
 
 
+class TestFilesTest(PlantedTest):
+
+    def test_tests_under_another_name(self):
+        for header in ("gtest/gtest.h", "gmock/gmock.h"):
+            for path in ("worker/a.cc", "worker/testing_a.h", "worker/a_tests.cc", "tools/a.cc",
+                         "worker/testing/a.h"):
+                self.assert_found(test_files, {path: including(header)},
+                                  f"{path}:2: includes {header}")
+            for path in ("worker/a_test.cc", "worker/a_testing.h", "worker/links/a_fuzz.cc",
+                         "tests/support/a.h"):
+                self.assert_clean(test_files, {path: including(header)})
+
+    def test_a_product_that_includes_a_helper_of_tests(self):
+        self.assert_found(test_files, {"worker/a.cc": including("worker/b_testing.h")},
+                          "worker/a.cc:2: the product may not include worker/b_testing.h")
+        self.assert_clean(test_files, {"worker/a_test.cc": including("worker/b_testing.h"),
+                                       "bench/a.cc": including("worker/b_testing.h")})
+
+
+class LocksTest(PlantedTest):
+
+    def test_locks_that_no_analysis_sees(self):
+        for name in ("mutex", "recursive_mutex", "shared_timed_mutex", "condition_variable_any",
+                     "lock_guard<std::once_flag>", "unique_lock<Mutex>", "scoped_lock<Mutex>"):
+            for path in ("worker/a.h", "tests/x/a_test.cc", "kernels/a.cu"):
+                self.assert_found(locks, {path: f"#pragma once\nstd::{name} a;\n"},
+                                  f"{path}:2: std::{name.split('<')[0]}: take base/mutex.h")
+        self.assert_clean(locks, {"base/mutex.h": "std::mutex a;\n",
+                                  "worker/a.h": "// Not std::mutex.\n#include <mutex>\n"
+                                                "std::once_flag a; Mutex b; MutexLock c(&b);\n"})
+
+
 class NamespacesTest(PlantedTest):
 
     def test_the_namespace_of_another_folder(self):
@@ -98,7 +132,7 @@ class NamespacesTest(PlantedTest):
                              ("worker/links", "tutti::worker::links"),
                              ("kernels/cuda/emulated", "tutti::kernels::cuda::emulated"),
                              ("kernels/cuda/emulated", "tutti::kernels::emulated"),
-                             ("base", "tutti::internal"), ("worker", "tutti::worker::testing"),
+                             ("base", "tutti::internal"), ("worker", "tutti::worker::internal"),
                              ("tests/support", "tutti"), ("tools", "tutti::model")):
             self.assert_clean(namespaces, {f"{folder}/a.h": in_namespace(name, body)})
 
@@ -209,8 +243,8 @@ class DocumentsTest(PlantedTest):
             "docs/decisions/0004-shards.md": "# A title, of two parts\n", "worker/b.cc": "",
             "client/ask_command.cc": ""}
 
-    def told(self, text, *expected, path="docs/A.md"):
-        self.assert_found(documents, self.tree | {path: text}, *expected)
+    def told(self, text, *expected, path="docs/A.md", files={}):
+        self.assert_found(documents, self.tree | files | {path: text}, *expected)
 
     def test_paths_in_documents(self):
         for word in ("`coordinator/loop.h`", "`coordinator/loop`", "coordinator/loop.cc",
@@ -225,6 +259,15 @@ class DocumentsTest(PlantedTest):
                      "`X_command.cc` and `and/or`", "https://example.com/coordinator/loop.h",
                      "`/usr/include/loop.h`", "`decisions/0004-shards.md`"):
             self.told(f"\nSee {word}.\n")
+
+    def test_names_beside_a_source(self):
+        files = {"worker/b.h": "class A {\n  void Free(int block);\n};\n"}
+        for name in ("A::Frees", "B::Free", "free", "block_"):
+            for text in (f"| Where? | `worker/b.h` | `{name}` |", f"See `worker/b.h`: `{name}`."):
+                self.told(f"\n{text}\n", f"docs/A.md:2: worker/b.h has no {name}", files=files)
+        for text in ("| Where? | `worker/b.h` | `A::Free` |", "See `worker/b.h`: `Free`, `Other`.",
+                     "`worker/b.h` and `Other`", "| `docs/decisions/` | `Other` |"):
+            self.told(f"\n{text}\n", files=files)
 
     def test_links(self):
         self.told("[a](decisions/0005.md)", "the link's target decisions/0005.md does not exist")
