@@ -7,7 +7,7 @@ namespace {
 
 int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
-// What attention_plan.cc may make of a step within the bounds.
+// The most that attention_plan.cc may make of a step within the bounds.
 struct AttentionBounds {
   int64_t sequences = 0;  // that have rows
   int64_t pairs = 0;      // of all together
@@ -37,7 +37,7 @@ AttentionBounds BoundAttention(const StepBounds& bounds) {
 int64_t GpuForUsable(int64_t usable_bytes) {
   int64_t bytes =
       kContextBytes + static_cast<int64_t>(static_cast<double>(usable_bytes) / kOfferedShare);
-  while (UsableBytes(bytes) < usable_bytes) ++bytes;  // what rounding took
+  while (UsableBytes(bytes) < usable_bytes) ++bytes;  // rounded away above
   return bytes;
 }
 
@@ -76,7 +76,7 @@ ArrayBytes ArrayBytesOf(const StepBounds& bounds) {
   const int64_t table = RoundUp(bounds.positions, bounds.kv.block_size) / bounds.kv.block_size;
   bytes.blocks = bounds.sequences * table * kNumber;
   // A list holds the records and one item for each sequence, or for each full block of pairs and
-  // what is left of each sequence.
+  // the rest of each sequence.
   const int64_t walked = attention.sequences + attention.pairs / (kPairs * kAttentionWarps);
   const int64_t items = PaddedItems(std::max(attention.records + attention.sequences, walked));
   bytes.items = items * kAttentionItemBytes;
