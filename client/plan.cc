@@ -98,7 +98,7 @@ absl::StatusOr<PlanReport> MakePlan(const PlanRequest& request) {
   }
   TUTTI_ASSIGN_OR_RETURN(report.plan,
                          placement::PlanCluster(report.model, devices, report.options));
-  for (const placement::PlacementPlan& pipeline : report.plan.pipelines) {
+  for (const placement::Placement& pipeline : report.plan.pipelines) {
     report.predictions.push_back(placement::Predict(pipeline, report.options.placement,
                                                     report.model.max_position_embeddings));
   }

@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "coordinator/limits.h"
 #include "coordinator/planted_bugs.h"
-#include "placement/plan_prediction.h"
+#include "placement/placement_prediction.h"
 
 namespace tutti::coordinator {
 namespace {
@@ -49,7 +49,7 @@ std::string Pipeline::WhyNot() const {
   }
   std::vector<std::string> loading;
   for (const Shard& shard : shards_) {
-    if (!shard.ready) loading.push_back(shard.plan.device);
+    if (!shard.ready) loading.push_back(shard.placement.device);
   }
   return absl::StrCat("loading on ", absl::StrJoin(loading, ", "), before);
 }
@@ -64,10 +64,10 @@ void Pipeline::Form(const Formation& formation, Instant now, std::vector<Action>
   num_blocks_ = formation.placement.num_blocks;
   stages_.clear();
   shards_.clear();
-  for (const placement::StagePlan& plan : formation.placement.stages) {
+  for (const placement::StagePlacement& placement : formation.placement.stages) {
     const auto stage = static_cast<int32_t>(stages_.size());
-    stages_.push_back({.plan = plan, .first_shard = shards_.size()});
-    for (const placement::RankPlan& rank : plan.ranks) {
+    stages_.push_back({.placement = placement, .first_shard = shards_.size()});
+    for (const placement::RankPlacement& rank : placement.ranks) {
       Worker* const worker = formation.workers[shards_.size()];
       worker->pipeline = static_cast<int32_t>(id_.value());
       worker->stage = worker->held_stage = stage;
@@ -80,7 +80,7 @@ void Pipeline::Form(const Formation& formation, Instant now, std::vector<Action>
       shards_.push_back({.link = worker->link,
                          .stage = stage,
                          .rank = worker->rank,
-                         .plan = rank,
+                         .placement = rank,
                          .work_since = now,
                          .last_done_at = now});
     }
@@ -107,10 +107,10 @@ v1::Frame Pipeline::AssignFrame(const Shard& shard, const Formation& formation) 
   assign->set_num_stages(num_stages());
   assign->set_rank(shard.rank);
   assign->set_num_ranks(static_cast<int32_t>(stage.ranks()));
-  assign->set_first_layer(stage.plan.first_layer);
-  assign->set_num_layers(stage.plan.num_layers);
-  assign->set_has_embedding(stage.plan.has_embedding);
-  assign->set_has_head(stage.plan.has_head);
+  assign->set_first_layer(stage.placement.first_layer);
+  assign->set_num_layers(stage.placement.num_layers);
+  assign->set_has_embedding(stage.placement.has_embedding);
+  assign->set_has_head(stage.placement.has_head);
   assign->set_block_size(formation.placement.block_size);
   assign->set_num_blocks(formation.placement.num_blocks);
   assign->set_max_batch_tokens(options_->max_batch_tokens);
@@ -240,7 +240,7 @@ void Pipeline::CountTimes(Shard* shard, const v1::StepDone& done, Instant now) {
       std::clamp(static_cast<double>(done.wait_us()) * 1e-6, 0.0, std::max(0.0, since - computing));
   shard->last_done_at = now;
   const double predicted =
-      placement::PredictStageSeconds(stages_[shard->stage].plan, planned.load, {});
+      placement::PredictStageSeconds(stages_[shard->stage].placement, planned.load, {});
   shard->predicted_seconds += predicted;
   shard->recent_steps = shard->recent_steps * kStepAverageKept + 1;
   shard->recent_seconds = shard->recent_seconds * kStepAverageKept + computing;
@@ -283,7 +283,7 @@ const Worker* Pipeline::AwaitedRank(const Worker& worker) const {
   if (worker.waiting_for.empty() || worker.waiting_for == worker.id()) return nullptr;
   const Stage& stage = stages_[worker.stage];
   for (size_t rank = 0; rank < stage.ranks(); ++rank) {
-    if (stage.plan.ranks[rank].device != worker.waiting_for) continue;
+    if (stage.placement.ranks[rank].device != worker.waiting_for) continue;
     return membership_->Find(shards_[stage.first_shard + rank].link);
   }
   return nullptr;
@@ -322,7 +322,7 @@ std::optional<Pipeline::Stuck> Pipeline::FindStuck(Instant now) const {
     std::string given =
         shard.stage == 0
             ? "it was planned"
-            : absl::StrCat(stages_[shard.stage - 1].plan.ranks.front().device, " had done it");
+            : absl::StrCat(stages_[shard.stage - 1].placement.ranks.front().device, " had done it");
     return Stuck{shard.link, absl::StrCat("no progress on step ", shard.done_step + 1, " for ",
                                           static_cast<int64_t>(Milliseconds(now - since)),
                                           " ms after ", given)};

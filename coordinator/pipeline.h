@@ -97,7 +97,7 @@ class Pipeline {
     LinkKey link;
     int32_t stage = 0;
     int32_t rank = 0;
-    placement::RankPlan plan;
+    placement::RankPlacement placement;
     bool ready = false;
     v1::ShardReady actual;
     v1::ShardProgress progress;
@@ -117,9 +117,9 @@ class Pipeline {
     v1::LinkCounters exchange_out;
   };
   struct Stage {
-    placement::StagePlan plan;
+    placement::StagePlacement placement;
     size_t first_shard = 0;  // of its ranks, in order
-    size_t ranks() const { return plan.ranks.size(); }
+    size_t ranks() const { return placement.ranks.size(); }
   };
 
   v1::Frame AssignFrame(const Shard& shard, const Formation& formation) const;

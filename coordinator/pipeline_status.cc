@@ -45,15 +45,15 @@ void Pipeline::FillHolding(int32_t tokens, v1::PrefixHolding* holding) const {
   holding->set_tokens(tokens);
   holding->set_blocks(blocks);
   for (size_t stage = 0; stage < stages_.size(); ++stage) {
-    const placement::StagePlan& plan = stages_[stage].plan;
-    for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+    const placement::StagePlacement& placement = stages_[stage].placement;
+    for (size_t rank = 0; rank < placement.ranks.size(); ++rank) {
       v1::ShardHolding* const shard = holding->add_shards();
       shard->set_stage(static_cast<int32_t>(stage));
       shard->set_rank(static_cast<int32_t>(rank));
-      shard->set_worker_id(plan.ranks[rank].device);
-      shard->set_first_layer(plan.first_layer);
-      shard->set_num_layers(plan.num_layers);
-      shard->set_kv_bytes(plan.ranks[rank].kv_bytes / num_blocks_ * blocks);
+      shard->set_worker_id(placement.ranks[rank].device);
+      shard->set_first_layer(placement.first_layer);
+      shard->set_num_layers(placement.num_layers);
+      shard->set_kv_bytes(placement.ranks[rank].kv_bytes / num_blocks_ * blocks);
     }
   }
 }
@@ -86,21 +86,21 @@ void Pipeline::FillShard(const Shard& shard, Instant now, v1::StageStatus* statu
   status->set_stage(shard.stage);
   status->set_rank(shard.rank);
   status->set_num_ranks(static_cast<int32_t>(stage.ranks()));
-  status->set_first_layer(stage.plan.first_layer);
-  status->set_num_layers(stage.plan.num_layers);
-  status->set_has_embedding(stage.plan.has_embedding);
-  status->set_has_head(stage.plan.has_head);
-  const placement::RankPlan& plan = shard.plan;
+  status->set_first_layer(stage.placement.first_layer);
+  status->set_num_layers(stage.placement.num_layers);
+  status->set_has_embedding(stage.placement.has_embedding);
+  status->set_has_head(stage.placement.has_head);
+  const placement::RankPlacement& placement = shard.placement;
   v1::MemoryBytes* const predicted = status->mutable_predicted();
-  predicted->set_weights(plan.weight_bytes);
-  predicted->set_kv(plan.kv_bytes);
-  predicted->set_activations(plan.activation_bytes);
-  predicted->set_budget(plan.budget_bytes);
+  predicted->set_weights(placement.weight_bytes);
+  predicted->set_kv(placement.kv_bytes);
+  predicted->set_activations(placement.activation_bytes);
+  predicted->set_budget(placement.budget_bytes);
   v1::MemoryBytes* const actual = status->mutable_actual();
   actual->set_weights(shard.actual.weight_bytes());
   actual->set_kv(shard.actual.kv_bytes());
   actual->set_activations(shard.actual.activation_bytes());
-  actual->set_budget(plan.budget_bytes);
+  actual->set_budget(placement.budget_bytes);
   if (const Worker* const worker = membership_->Find(shard.link)) {
     FillWorkerStatus(*worker, now, status->mutable_worker());
     actual->set_resident(worker->resident_bytes);

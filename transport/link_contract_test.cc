@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "base/mutex.h"
 #include "transport/limits.h"
 #include "transport/link_testing.h"
 
@@ -74,10 +75,10 @@ class LinkContractTest : public testing::TestWithParam<std::string> {
     if (GetParam() == "tcp") network_ = std::make_unique<TestGrpcNetwork>("127.0.0.1:0");
     if (GetParam() == "unix") network_ = std::make_unique<TestGrpcNetwork>(FreshUnixAddress());
     target_ = network_->Listen([this](std::unique_ptr<Link> link) {
-      std::lock_guard lock(mutex_);
+      const MutexLock lock(&mutex_);
       auto handler = refuse_ ? nullptr : dialing_->accepted.MakeHandler();
       dialing_->accepted_link = refuse_ ? nullptr : std::move(link);
-      changed_.notify_all();
+      changed_.NotifyAll();
       return handler;
     });
   }
@@ -100,7 +101,7 @@ class LinkContractTest : public testing::TestWithParam<std::string> {
     connections_.push_back(std::make_unique<Connection>());
     Connection& connection = *connections_.back();
     {
-      std::lock_guard lock(mutex_);
+      const MutexLock lock(&mutex_);
       dialing_ = &connection;
     }
     connection.link = network_->dialer()->Dial(target_, connection.dialed.MakeHandler());
@@ -110,18 +111,19 @@ class LinkContractTest : public testing::TestWithParam<std::string> {
   // Dials, and waits until both ends are there.
   Connection& Connect() {
     Connection& connection = Dial();
-    std::unique_lock lock(mutex_);
-    EXPECT_TRUE(
-        changed_.wait_for(lock, kPatience, [&] { return connection.accepted_link != nullptr; }));
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    const MutexLock lock(&mutex_);
+    while (connection.accepted_link == nullptr && changed_.WaitUntil(&mutex_, deadline)) continue;
+    EXPECT_NE(connection.accepted_link, nullptr);
     return connection;
   }
 
-  std::vector<std::unique_ptr<Connection>>
-      connections_;  // outlive the network, whose threads use them
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  Connection* dialing_ = nullptr;  // guarded by mutex_
-  bool refuse_ = false;            // guarded by mutex_
+  // Outlive the network, whose threads use them.
+  std::vector<std::unique_ptr<Connection>> connections_;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  Connection* dialing_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  bool refuse_ ABSL_GUARDED_BY(mutex_) = false;
   std::unique_ptr<Network> network_;
   std::string target_;
 };
@@ -384,7 +386,7 @@ TEST_P(LinkContractTest, NobodyListeningIsUnavailable) {
 
 TEST_P(LinkContractTest, AListenerMayRefuse) {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     refuse_ = true;
   }
   Connection& c = Dial();

@@ -109,7 +109,7 @@ class Executor : private StageOutbox {
   std::atomic<bool> stop_{false};
   std::promise<void> ended_;  // set by the executor thread
   const std::shared_future<void> has_ended_{ended_.get_future()};
-  std::thread thread_;
+  std::thread thread_;  // the owner's: set by Start, joined by the destructor
 };
 
 // Resident memory of this process; 0 when the system does not say.

@@ -7,18 +7,18 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <deque>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "transport/inproc_link.h"
 #include "transport/limits.h"
 #include "worker/device_links/device_links_testing.h"
@@ -35,47 +35,46 @@ constexpr auto kPatience = std::chrono::seconds(20);
 class Recorder {
  public:
   void Add(v1::Frame frame) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     frames_.push_back(std::move(frame));
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
   void Close(absl::Status reason) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     closed_ = std::move(reason);
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
   // The next frame of this kind, from where the last call stopped; empty after kPatience.
   v1::Frame Await(v1::Frame::BodyCase kind) {
-    std::unique_lock lock(mutex_);
-    v1::Frame found;
-    const bool came = changed_.wait_for(lock, kPatience, [&] {
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    const MutexLock lock(&mutex_);
+    do {
       for (; read_ < frames_.size(); ++read_) {
-        if (frames_[read_].body_case() != kind) continue;
-        found = frames_[read_++];
-        return true;
+        if (frames_[read_].body_case() == kind) return frames_[read_++];
       }
-      return false;
-    });
-    EXPECT_TRUE(came) << "no frame of kind " << static_cast<int>(kind);
-    return found;
+    } while (changed_.WaitUntil(&mutex_, deadline));
+    ADD_FAILURE() << "no frame of kind " << static_cast<int>(kind);
+    return {};
   }
   absl::Status AwaitClosed() {
-    std::unique_lock lock(mutex_);
-    EXPECT_TRUE(changed_.wait_for(lock, kPatience, [&] { return closed_.has_value(); }));
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    const MutexLock lock(&mutex_);
+    while (!closed_.has_value() && changed_.WaitUntil(&mutex_, deadline)) continue;
+    EXPECT_TRUE(closed_.has_value());
     return closed_.value_or(absl::OkStatus());
   }
   size_t Count(v1::Frame::BodyCase kind) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     return std::count_if(frames_.begin(), frames_.end(),
                          [&](const v1::Frame& frame) { return frame.body_case() == kind; });
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<v1::Frame> frames_;
-  size_t read_ = 0;
-  std::optional<absl::Status> closed_;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  std::vector<v1::Frame> frames_ ABSL_GUARDED_BY(mutex_);
+  size_t read_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::optional<absl::Status> closed_ ABSL_GUARDED_BY(mutex_);
 };
 
 class RecordingHandler : public transport::LinkHandler {
@@ -104,9 +103,9 @@ class FakeCoordinator {
     EXPECT_EQ(network_->Listen("coordinator",
                                [this](std::unique_ptr<transport::Link> link) {
                                  auto recorder = std::make_shared<Recorder>();
-                                 std::lock_guard lock(mutex_);
+                                 const MutexLock lock(&mutex_);
                                  arrived_.push_back({std::move(link), recorder, {}});
-                                 changed_.notify_all();
+                                 changed_.NotifyAll();
                                  return std::make_unique<RecordingHandler>(recorder);
                                }),
               absl::OkStatus());
@@ -124,8 +123,10 @@ class FakeCoordinator {
   Joined Accept() {
     Joined joined;
     {
-      std::unique_lock lock(mutex_);
-      EXPECT_TRUE(changed_.wait_for(lock, kPatience, [&] { return !arrived_.empty(); }));
+      const auto deadline = std::chrono::steady_clock::now() + kPatience;
+      const MutexLock lock(&mutex_);
+      while (arrived_.empty() && changed_.WaitUntil(&mutex_, deadline)) continue;
+      EXPECT_FALSE(arrived_.empty());
       joined = std::move(arrived_.front());
       arrived_.erase(arrived_.begin());
     }
@@ -135,40 +136,42 @@ class FakeCoordinator {
 
  private:
   transport::InprocNetwork* const network_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<Joined> arrived_;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  std::vector<Joined> arrived_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Lets tests hold a runner inside a step.
 class Gate {
  public:
   void Close() {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     open_ = false;
   }
   void Open() {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     open_ = true;
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
   void Pass() {
-    std::unique_lock lock(mutex_);
+    const MutexLock lock(&mutex_);
     ++waiting_;
-    changed_.notify_all();
-    changed_.wait(lock, [&] { return open_; });
+    changed_.NotifyAll();
+    while (!open_) changed_.Wait(&mutex_);
     --waiting_;
   }
   void AwaitSomeoneWaiting() {
-    std::unique_lock lock(mutex_);
-    EXPECT_TRUE(changed_.wait_for(lock, kPatience, [&] { return waiting_ > 0; }));
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    const MutexLock lock(&mutex_);
+    while (waiting_ == 0 && changed_.WaitUntil(&mutex_, deadline)) continue;
+    EXPECT_GT(waiting_, 0);
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool open_ = true;
-  int waiting_ = 0;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  bool open_ ABSL_GUARDED_BY(mutex_) = true;
+  int waiting_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 class GatedRunner : public CountingRunner {
@@ -633,7 +636,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, RankExecutorTest,
 
 // Three times what the shared memory holds, both ways at once.
 TEST_P(RankExecutorTest, AnExchangeMayBeLargerThanTheMemory) {
-  floats_ = 3 * kSharedRingBytes / sizeof(float) + 1;
+  floats_ = 3 * transport::kSharedRingBytes / sizeof(float) + 1;
   Ranks stage = StartRanks(2);
   for (uint64_t step = 1; step <= 3; ++step) {
     for (auto& worker : stage.joined) worker->Send(PlanFrame(1, step, {static_cast<int>(step)}));

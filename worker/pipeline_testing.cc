@@ -10,14 +10,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "kernels/backends_testing.h"
 #include "worker/device_links/device_group.h"
 #include "worker/device_links/device_links.h"
 #include "worker/ranks_testing.h"
 #include "worker/transformer.h"
-#ifdef TUTTI_TEST_EMULATED_GPU
-#include "kernels/cuda/emulated/emulated_backend.h"
-#include "kernels/cuda/emulated/nccl_emulated.h"
-#endif
 
 namespace tutti::worker {
 namespace {
@@ -61,42 +58,22 @@ class MixedRows : public RowPort {
 
 std::string NameOf(size_t stage, size_t rank) { return absl::StrCat("s", stage, "r", rank); }
 
-std::shared_ptr<kernels::cuda::Nccl> MakeNccl([[maybe_unused]] const TestPipelineOptions& options) {
-#ifdef TUTTI_TEST_EMULATED_GPU
-  if (options.device_exchange || options.device_links) {
-    return std::make_shared<kernels::cuda::EmulatedNccl>();
-  }
-#endif
-  return nullptr;
+std::shared_ptr<kernels::cuda::Nccl> MakeNccl(const TestPipelineOptions& options) {
+  return options.device_exchange || options.device_links ? kernels::NewTestedNccl() : nullptr;
 }
 
-std::unique_ptr<kernels::Backend> MakeBackend(
-    const TestPipelineOptions& options,
-    [[maybe_unused]] const std::shared_ptr<kernels::cuda::Nccl>& nccl) {
-#ifdef TUTTI_TEST_EMULATED_GPU
-  if (options.backend == "cuda-emulated") {
-    return kernels::cuda::MakeEmulatedBackend({.graphs = options.graphs}, nccl);
-  }
-#endif
-  auto backend =
-      kernels::CreateBackend(options.backend, {.num_threads = options.threads,
-                                               .instruction_set = options.instruction_set,
-                                               .graphs = options.graphs});
-  CHECK(backend.ok()) << backend.status();
-  return *std::move(backend);
+std::unique_ptr<kernels::Backend> MakeBackend(const TestPipelineOptions& options,
+                                              const std::shared_ptr<kernels::cuda::Nccl>& nccl) {
+  return kernels::MakeTestedBackend(options.backend,
+                                    {.num_threads = options.threads,
+                                     .instruction_set = options.instruction_set,
+                                     .graphs = options.graphs},
+                                    nccl);
 }
 
 }  // namespace
 
-std::vector<std::string> TestedBackends() {
-#ifdef TUTTI_TEST_EMULATED_GPU
-  return {"cuda-emulated"};
-#else
-  std::vector<std::string> names = {"reference", "cpu"};
-  if (kernels::CreateBackend("cuda:0", {}).ok()) names.emplace_back("cuda:0");
-  return names;
-#endif
-}
+std::vector<std::string> TestedBackends() { return kernels::TestedModelBackends(); }
 
 bool IsSlow(const std::string& backend) {
   return backend == "reference" || backend == "cuda-emulated";

@@ -4,18 +4,18 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "worker/links/link_collective.h"
 
 namespace tutti::worker {
@@ -57,16 +57,16 @@ class TestRanks {
     void Send(int rank, v1::Frame frame, transport::Payload payload) override {
       Received sent{std::move(frame), std::move(payload)};
       if (all_->meddle) all_->meddle(rank_, &sent);
-      std::lock_guard lock(all_->mutex_);
+      const MutexLock lock(&all_->mutex_);
       all_->queues_[{rank_, rank}].push_back(std::move(sent));
-      all_->arrived_.notify_all();
+      all_->arrived_.NotifyAll();
     }
     absl::StatusOr<Received> Receive(int rank) override {
-      std::unique_lock lock(all_->mutex_);
+      const auto deadline = std::chrono::steady_clock::now() + all_->patience;
+      const MutexLock lock(&all_->mutex_);
       auto& queue = all_->queues_[{rank, rank_}];
-      if (!all_->arrived_.wait_for(lock, all_->patience, [&] { return !queue.empty(); })) {
-        return absl::DeadlineExceededError(NameOf(rank) + " is silent");
-      }
+      while (queue.empty() && all_->arrived_.WaitUntil(&all_->mutex_, deadline)) continue;
+      if (queue.empty()) return absl::DeadlineExceededError(NameOf(rank) + " is silent");
       Received received = std::move(queue.front());
       queue.pop_front();
       return received;
@@ -86,9 +86,9 @@ class TestRanks {
   SystemClock clock_;
   std::vector<std::unique_ptr<Port>> ports_;
   std::vector<std::unique_ptr<LinkCollective>> collectives_;
-  std::mutex mutex_;
-  std::condition_variable arrived_;
-  std::map<std::pair<int, int>, std::deque<RankPort::Received>> queues_;
+  Mutex mutex_;
+  ConditionVariable arrived_;
+  std::map<std::pair<int, int>, std::deque<RankPort::Received>> queues_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tutti::worker

@@ -15,7 +15,7 @@
 #include "base/status.h"
 #include "transport/link.h"
 #include "tutti/v1/peer.pb.h"
-#include "worker/device_links/row_port.h"
+#include "worker/device_links/stage_row_channel.h"
 #include "worker/stage_runner.h"
 
 namespace tutti::worker {

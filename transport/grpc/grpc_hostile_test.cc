@@ -14,6 +14,7 @@
 #include <future>
 #include <map>
 
+#include "base/mutex.h"
 #include "transport/grpc/close_frame.h"
 #include "transport/grpc/frame_codec.h"
 #include "transport/grpc/grpc_stream.h"
@@ -95,10 +96,10 @@ class HostilePeerTest : public testing::Test {
  protected:
   HostilePeerTest() {
     auto server = GrpcPeerServer::Start({"127.0.0.1:0", {}}, [this](std::unique_ptr<Link> link) {
-      std::lock_guard lock(mutex_);
+      const MutexLock lock(&mutex_);
       const bool is_first = good_link_ == nullptr;
       (is_first ? good_link_ : bad_link_) = std::move(link);
-      changed_.notify_all();
+      changed_.NotifyAll();
       return (is_first ? good_ : bad_).MakeHandler();
     });
     EXPECT_TRUE(server.ok()) << server.status();
@@ -113,7 +114,10 @@ class HostilePeerTest : public testing::Test {
     // The link that did nothing wrong still works, both ways.
     EXPECT_TRUE(link_->Send(NumberedFrame(1), OwnedPayload(100000)).ok());
     EXPECT_TRUE(good_.WaitForFrames(2));
-    EXPECT_TRUE(good_link_->Send(NumberedFrame(1)).ok());
+    {
+      const MutexLock lock(&mutex_);
+      EXPECT_TRUE(good_link_->Send(NumberedFrame(1)).ok());
+    }
     EXPECT_TRUE(good_dialed_.WaitForFrames(1));
     link_.reset();
     server_.reset();
@@ -122,15 +126,18 @@ class HostilePeerTest : public testing::Test {
   }
 
   Link* WaitForBadLink() {
-    std::unique_lock lock(mutex_);
-    EXPECT_TRUE(changed_.wait_for(lock, kPatience, [this] { return bad_link_ != nullptr; }));
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    const MutexLock lock(&mutex_);
+    while (bad_link_ == nullptr && changed_.WaitUntil(&mutex_, deadline)) continue;
+    EXPECT_NE(bad_link_, nullptr);
     return bad_link_.get();
   }
 
   Inbox good_, good_dialed_, bad_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::unique_ptr<Link> good_link_, bad_link_;  // guarded by mutex_
+  Mutex mutex_;
+  ConditionVariable changed_;
+  std::unique_ptr<Link> good_link_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<Link> bad_link_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<GrpcPeerServer> server_;
   std::unique_ptr<GrpcDialer> dialer_;
   std::unique_ptr<Link> link_;

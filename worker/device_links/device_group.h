@@ -16,7 +16,7 @@
 #include "kernels/device_exchange.h"
 #include "worker/limits.h"
 #include "worker/links/link_collective.h"
-#include "worker/links/rank_port.h"
+#include "worker/links/rank_frame_channel.h"
 
 namespace tutti::worker {
 

@@ -18,7 +18,7 @@
 
 #include "base/clock.h"
 #include "worker/device_links/device_link_end.h"
-#include "worker/device_links/row_port.h"
+#include "worker/device_links/stage_row_channel.h"
 #include "worker/limits.h"
 #include "worker/stage_runner.h"
 

@@ -27,7 +27,7 @@
 #include "kernels/collective.h"
 #include "kernels/device_exchange.h"
 #include "worker/buffer_pool.h"
-#include "worker/links/rank_port.h"
+#include "worker/links/rank_frame_channel.h"
 
 namespace tutti::worker {
 

@@ -155,12 +155,12 @@ TEST(LinkCollective, ASilentRankIsNamed) {
 // Frames that the transport keeps hold their memory; the rest goes round.
 TEST(LinkCollective, NeverWritesWhatIsStillBeingSent) {
   TestRanks stage(2);
-  std::mutex mutex;
+  Mutex mutex;
   std::vector<std::shared_ptr<const void>> kept;
   std::vector<std::pair<const std::byte*, std::vector<std::byte>>> copies;
   stage.meddle = [&](int from, RankPort::Received* frame) {
     if (from != 0 || !kept.empty()) return;
-    std::lock_guard lock(mutex);
+    const MutexLock lock(&mutex);
     kept.push_back(frame->payload.owner);
     const auto bytes = frame->payload.chunks[0];
     copies.emplace_back(bytes.data(), std::vector<std::byte>(bytes.begin(), bytes.end()));

@@ -21,7 +21,7 @@
 #include "transport/shared_pipe.h"
 #include "worker/links/accepted_links.h"
 #include "worker/links/dialled_link.h"
-#include "worker/links/rank_port.h"
+#include "worker/links/rank_frame_channel.h"
 
 namespace tutti::worker {
 

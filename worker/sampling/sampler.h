@@ -30,7 +30,7 @@
 #include "tutti/v1/peer.pb.h"
 #include "worker/batch.h"
 #include "worker/sampling/equal_blocks.h"
-#include "worker/sampling/row_exchange.h"
+#include "worker/sampling/logit_summaries.h"
 
 namespace tutti::worker {
 

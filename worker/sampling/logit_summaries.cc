@@ -1,4 +1,4 @@
-#include "worker/sampling/row_exchange.h"
+#include "worker/sampling/logit_summaries.h"
 
 #include <algorithm>
 #include <cmath>
