@@ -255,6 +255,7 @@ class DocumentsTest(PlantedTest):
 
     tree = {"coordinator/engine.h": "// Engine.\n", "tools/demo": "#!/bin/sh\n",
             "docs/decisions/0004-shards.md": "# A title, of two parts\n", "worker/b.cc": "",
+            "docs/decisions/README.md": "[4](0004-shards.md)\n",
             "client/ask_command.cc": ""}
 
     def told(self, text, *expected, path="docs/A.md", files={}):
@@ -289,6 +290,12 @@ class DocumentsTest(PlantedTest):
         self.told("[a]: ../tools/dome", "does not exist")
         self.told("[a](decisions/0004-shards.md#a-title-of-two-parts) [b](https://x.org/y.md)\n"
                   "[c](#here)\n\n## Here\n\n[d]: ../tools/demo\n")
+
+    def test_decisions(self):
+        self.told("# Five\n", "docs/decisions/README.md has no link",
+                  path="docs/decisions/0005-a.md")
+        self.told("# Four\n", "number 0004 is another", path="docs/decisions/0004-z.md", files={
+            "docs/decisions/README.md": "[4](0004-shards.md), [4](0004-z.md)\n"})
 
     def test_comments(self):
         for path, text in (("worker/a.h", "// See {}.\n"), ("worker/a.cc", "int x;  /* {} */\n"),
