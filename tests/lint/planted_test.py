@@ -84,6 +84,17 @@ class IncludeGraphTest(PlantedTest):
                           "base/a ->", "model/c ->")
 
 
+    def test_a_table_that_says_otherwise(self):
+        rows = [f"| `{folder}` | what it is | {', '.join(below)} |"
+                for folder, below in layers.LAYERS.items()]
+        told = {"docs/ARCHITECTURE.md": "\n".join(rows) + "\n"}
+        self.assert_clean(layers, told)
+        for changed in (told["docs/ARCHITECTURE.md"].replace("| base, model |", "| base |"),
+                        told["docs/ARCHITECTURE.md"].replace("`placement`", "placement")):
+            self.assert_found(layers, {"docs/ARCHITECTURE.md": changed},
+                              "placement may include base, model")
+
+
 class TestFilesTest(PlantedTest):
 
     def test_tests_under_another_name(self):
