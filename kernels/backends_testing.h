@@ -29,7 +29,8 @@ std::unique_ptr<Backend> MakeTestedBackend(const std::string& name,
                                            const BackendOptions& options = {},
                                            std::shared_ptr<cuda::Nccl> nccl = nullptr);
 
-// What the emulated GPUs of several workers exchange through; null on this machine's backends.
+// The library through which the emulated GPUs of several workers exchange; null on this machine's
+// backends.
 std::shared_ptr<cuda::Nccl> NewTestedNccl();
 
 // A device that every test of a program runs on in place of this machine's.
