@@ -17,6 +17,7 @@
 #ifdef TUTTI_TEST_EMULATED_GPU
 #include "kernels/cuda/emulated/emulated_backend.h"
 #include "kernels/cuda/emulated/nccl_emulated.h"
+#include "model/config_json.h"
 #endif
 
 namespace tutti::worker {
