@@ -75,7 +75,7 @@ int RunLocal(LocalFlags flags) {
   std::string text = flags.json ? LocalBenchToJson(*report) : RenderLocalBench(*report);
   if (text.back() == '\n') text.pop_back();
   const absl::Status written = client::PrintLine(text);
-  return written.ok() ? kExitOk : client::Fail(written);
+  return written.ok() ? client::kExitOk : client::Fail(written);
 }
 
 CLI::App* AddLink(CLI::App* root, LinkBenchOptions* options) {
@@ -138,7 +138,7 @@ int main(int argc, char** argv) {
   CLI::App app("Measures the parts of Tutti.", "tutti-bench");
   app.set_version_flag("--version", std::string(tutti::BuildStamp()));
   app.require_subcommand(1);
-  app.footer(tutti::kFooter);
+  app.footer(tutti::bench::kFooter);
   tutti::bench::LocalFlags local_flags;
   tutti::bench::LinkBenchOptions link_options;
   const CLI::App* local = tutti::bench::AddLocal(&app, &local_flags);
@@ -150,11 +150,11 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? tutti::kExitOk : tutti::kExitUsage;
+    return app.exit(error) == 0 ? tutti::client::kExitOk : tutti::client::kExitUsage;
   }
   if (local->parsed()) return tutti::bench::RunLocal(local_flags);
   if (link->parsed()) return tutti::bench::RunLinkBench(link_options);
   if (engine->parsed()) return tutti::bench::RunEngineBench(engine_options);
   if (directory->parsed()) return tutti::bench::RunDirectoryBench(directory_options);
-  return tutti::kExitUsage;
+  return tutti::client::kExitUsage;
 }

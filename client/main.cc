@@ -51,17 +51,17 @@ int main(int argc, char** argv) {
     const std::vector<std::string> left = app.remaining();
     if (left.empty()) {
       app.exit(error);
-      return tutti::kExitUsage;
+      return tutti::client::kExitUsage;
     }
     const std::string name = tutti::client::OneLine(left.front());
     std::fprintf(stderr, "tutti: there is no subcommand \"%s\"; see tutti --help\n", name.c_str());
-    return tutti::kExitUsage;
+    return tutti::client::kExitUsage;
   } catch (const CLI::ParseError& error) {
     // --help and --version come this way too, with code 0.
-    return app.exit(error) == 0 ? tutti::kExitOk : tutti::kExitUsage;
+    return app.exit(error) == 0 ? tutti::client::kExitOk : tutti::client::kExitUsage;
   }
   for (const tutti::client::Command& command : commands) {
     if (command.app->parsed()) return command.run();
   }
-  return tutti::kExitUsage;
+  return tutti::client::kExitUsage;
 }
