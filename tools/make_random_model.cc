@@ -12,9 +12,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "model/config_json.h"
 #include "model/json_document.h"
 #include "model/limits.h"
-#include "model/model_config.h"
 #include "text/text_file.h"
 #include "tools/random_checkpoint.h"
 

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "kernels/backends_testing.h"
+#include "model/config_json.h"
 #include "worker/device_links/device_group.h"
 #include "worker/device_links/device_links.h"
 #include "worker/ranks_testing.h"

@@ -12,6 +12,7 @@
 
 #include "base/random.h"
 #include "model/checkpoint_testing.h"
+#include "model/config_json.h"
 #include "tools/random_checkpoint.h"
 #include "worker/pipeline_testing.h"
 

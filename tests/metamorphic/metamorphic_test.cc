@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/random.h"
+#include "model/config_json.h"
 #include "model/partition.h"
 #include "nlohmann/json.hpp"
 #include "tests/support/in_process_cluster.h"

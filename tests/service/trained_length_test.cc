@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "model/checkpoint_testing.h"
-#include "model/model_config.h"
+#include "model/config_json.h"
 #include "tests/support/in_process_cluster.h"
 #include "tools/random_checkpoint.h"
 

@@ -12,8 +12,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "model/config_json.h"
 #include "model/partition.h"
-#include "placement/placement.h"
+#include "placement/place_pipeline.h"
 #include "worker/pipeline_testing.h"
 
 namespace tutti::tests {
