@@ -1,4 +1,4 @@
-// One step's rows as arrays: what a stage computes, in the form kernels read.
+// One step's rows as arrays, in the form kernels read.
 //
 // Rebuilt for every step into memory that is kept, so that a step allocates nothing once warm.
 #pragma once
