@@ -3,6 +3,7 @@
 #   tutti_library(base SOURCES a.cc b.cc DEPS absl::status)      -> target tutti_base
 #   tutti_testing_library(base_testing SOURCES a.cc DEPS tutti_base)   what several tests share: built where a test needs it
 #   tutti_binary(tutti-worker SOURCES main.cc DEPS tutti_worker)
+#   tutti_fail_points(base SOURCES b.cc)                  sources with fail points     -> target tutti_base_fail_points
 #   tutti_test(base_test SOURCES x_test.cc DEPS tutti_base [LABELS slow] [TIMEOUT seconds] [OPTIMISED])
 #   tutti_test(other_test SAME_AS base_test DEPS tutti_other)    the objects of other tests, linked with something else
 #
@@ -32,6 +33,19 @@ function(tutti_testing_library name)
     tutti_library(${name} SOURCES ${ARG_SOURCES} DEPS ${ARG_DEPS})
     set_target_properties(tutti_${name} PROPERTIES EXCLUDE_FROM_ALL ON)
   endif()
+endfunction()
+
+# Those sources of tutti_NAME that have fail points (base/fail_point.h), compiled with them. A test that links this target
+# gets them in the place of the library's own; the rest of the library comes with it.
+function(tutti_fail_points name)
+  cmake_parse_arguments(ARG "" "" "SOURCES" ${ARGN})
+  if(NOT TUTTI_BUILD_TESTS)
+    return()
+  endif()
+  add_library(tutti_${name}_fail_points OBJECT EXCLUDE_FROM_ALL ${ARG_SOURCES})
+  tutti_wants_precompiled(tutti_${name}_fail_points)
+  target_compile_definitions(tutti_${name}_fail_points PRIVATE TUTTI_FAILPOINTS=1)
+  target_link_libraries(tutti_${name}_fail_points PUBLIC tutti_${name})
 endfunction()
 
 function(tutti_binary name)
