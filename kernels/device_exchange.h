@@ -1,9 +1,9 @@
 // How ranks of a stage exchange from device to device, without the host's memory in between.
 //
-// A group of devices is founded for an epoch and left with it (worker/device_links/device_group.h). Sums are
-// added in the tree of kernels/collective.h, by our own kernel: the group only moves values.
-// Operations are queued on the device like operators; whether they ended well is known after
-// AllDone.
+// A group of devices is founded for an epoch and left with it
+// (worker/device_links/device_group.h). Sums are added in the tree of kernels/collective.h, by our
+// own kernel: the group only moves values. Operations are queued on the device like operators;
+// whether they ended well is known after AllDone.
 //
 // Thread: one thread calls (the executor).
 #pragma once

@@ -1,4 +1,4 @@
-// Rules for frames on any link, over any transport.
+// Rules for frames on any link, over any transport.  Thread: any.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Checks an assign_shard frame before anything is sized by it.
+// Checks an assign_shard frame before anything is sized by it.  Thread: any.
 #pragma once
 
 #include "base/status.h"

@@ -3,6 +3,8 @@
 // The last frame is a `failure` with a payload, which no user of a Link can send (frame_rules.h):
 // one byte of status code, then the message. It is always sent, for OK as well, so a stream that
 // ends without it was cut off.
+//
+// Thread: any.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
