@@ -139,7 +139,7 @@ int Converse(Chat* chat) {
   return terminal ? kExitOk : code;
 }
 
-int RunChat(const CLI::App& app, const ChatFlags& flags) {
+int RunChat(const FlagSet& set, const ChatFlags& flags) {
   v1::SamplingParams checked;
   if (auto status = FillSampling(flags.sampling, &checked); !status.ok()) return Fail(status);
   std::unique_ptr<Chat> chat;
@@ -156,7 +156,7 @@ int RunChat(const CLI::App& app, const ChatFlags& flags) {
     chat = std::make_unique<Chat>(flags, client->get());
   }
   int code = kExitOk;
-  if (app.count("--message") > 0) {
+  if (set.Given("--message")) {
     const absl::Status status = chat->Turn(flags.message);
     code = status.ok() ? kExitOk : Fail(status);
   } else {
@@ -169,22 +169,36 @@ int RunChat(const CLI::App& app, const ChatFlags& flags) {
 
 }  // namespace
 
-Command MakeChatCommand(CLI::App* root) {
-  CLI::App* app = root->add_subcommand("chat", "Talk to the model");
+Command MakeChatCommand(FlagSet* program) {
+  FlagSet* set = program->AddCommand("chat", "Talk to the model");
   auto flags = std::make_shared<ChatFlags>();
-  app->add_option("-m,--message", flags->message, "Send this one message and end");
-  app->add_option("--system", flags->system, "The system message")->envname("TUTTI_SYSTEM");
-  app->add_option("--template-kwargs", flags->template_kwargs,
-                  "Variables for the chat template, as a JSON object");
-  app->add_option("--model", flags->model, "Name the model must have; unset: whichever is served")
-      ->envname("TUTTI_MODEL_NAME");
-  app->add_flag("--json", flags->json, "One JSON object per message of the stream");
-  app->add_flag("--stats", flags->stats, "Usage and timing on stderr after each answer");
-  AddAskerFlags(app, &flags->asker);
-  AddServiceFlags(app, &flags->service);
-  AddSamplingFlags(app, &flags->sampling);
-  app->footer(kExamples);
-  return {app, [app, flags] { return RunChat(*app, *flags); }};
+  set->Add({
+      {.names = "-m,--message",
+       .variable = &flags->message,
+       .help = "Send this one message and end"},
+      {.names = "--system",
+       .variable = &flags->system,
+       .help = "The system message",
+       .environment = "TUTTI_SYSTEM"},
+      {.names = "--template-kwargs",
+       .variable = &flags->template_kwargs,
+       .help = "Variables for the chat template, as a JSON object"},
+      {.names = "--model",
+       .variable = &flags->model,
+       .help = "Name the model must have; unset: whichever is served",
+       .environment = "TUTTI_MODEL_NAME"},
+      {.names = "--json",
+       .variable = &flags->json,
+       .help = "One JSON object per message of the stream"},
+      {.names = "--stats",
+       .variable = &flags->stats,
+       .help = "Usage and timing on stderr after each answer"},
+  });
+  AddAskerFlags(set, &flags->asker);
+  AddServiceFlags(set, &flags->service);
+  AddSamplingFlags(set, &flags->sampling);
+  set->AddFooter(kExamples);
+  return {set, [set, flags] { return RunChat(*set, *flags); }};
 }
 
 }  // namespace tutti::client

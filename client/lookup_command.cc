@@ -31,18 +31,18 @@ struct LookupFlags {
   bool json = false;
 };
 
-absl::StatusOr<v1::LookupPrefixRequest> MakeRequest(const CLI::App& app, const LookupFlags& flags) {
+absl::StatusOr<v1::LookupPrefixRequest> MakeRequest(const FlagSet& set, const LookupFlags& flags) {
   v1::LookupPrefixRequest request;
   request.set_tenant(flags.tenant);
-  if (app.count("--message") > 0) {
+  if (set.Given("--message")) {
     v1::ChatMessage* message = request.mutable_chat()->add_messages();
     message->set_role("user");
     message->set_content(flags.message);
-  } else if (app.count("--token-ids") > 0) {
+  } else if (set.Given("--token-ids")) {
     auto ids = ParseTokenIds(flags.token_ids);
     if (!ids.ok()) return Annotate(ids.status(), "--token-ids");
     request.mutable_token_ids()->mutable_ids()->Assign(ids->begin(), ids->end());
-  } else if (app.count("--text") > 0) {
+  } else if (set.Given("--text")) {
     request.set_text(flags.text);
   } else if (IsTerminal(STDIN_FILENO)) {
     return absl::InvalidArgumentError(
@@ -54,8 +54,8 @@ absl::StatusOr<v1::LookupPrefixRequest> MakeRequest(const CLI::App& app, const L
   return request;
 }
 
-int RunLookup(const CLI::App& app, const LookupFlags& flags) {
-  const auto request = MakeRequest(app, flags);
+int RunLookup(const FlagSet& set, const LookupFlags& flags) {
+  const auto request = MakeRequest(set, flags);
   if (!request.ok()) return Fail(request.status());
   auto client = MakeClient(flags.service);
   if (!client.ok()) return Fail(client.status());
@@ -70,22 +70,28 @@ int RunLookup(const CLI::App& app, const LookupFlags& flags) {
 
 }  // namespace
 
-Command MakeLookupCommand(CLI::App* root) {
-  CLI::App* app = root->add_subcommand("lookup", "Show who holds a prompt in its KV cache");
+Command MakeLookupCommand(FlagSet* program) {
+  FlagSet* set = program->AddCommand("lookup", "Show who holds a prompt in its KV cache");
   auto flags = std::make_shared<LookupFlags>();
-  CLI::Option* text =
-      app->add_option("-t,--text", flags->text, "The prompt; unset: standard input");
-  CLI::Option* message =
-      app->add_option("-m,--message", flags->message, "A user's message, as the template puts it")
-          ->excludes(text);
-  app->add_option("--token-ids", flags->token_ids, "The prompt as token ids: 1,2,3")
-      ->excludes(text)
-      ->excludes(message);
-  app->add_option("--tenant", flags->tenant, "In whose cache")->envname("TUTTI_TENANT");
-  app->add_flag("--json", flags->json, "The service's answer as JSON");
-  AddServiceFlags(app, &flags->service);
-  app->footer(kExamples);
-  return {app, [app, flags] { return RunLookup(*app, *flags); }};
+  set->Add({
+      {.names = "-t,--text", .variable = &flags->text, .help = "The prompt; unset: standard input"},
+      {.names = "-m,--message",
+       .variable = &flags->message,
+       .help = "A user's message, as the template puts it",
+       .excludes = {"--text"}},
+      {.names = "--token-ids",
+       .variable = &flags->token_ids,
+       .help = "The prompt as token ids: 1,2,3",
+       .excludes = {"--text", "--message"}},
+      {.names = "--tenant",
+       .variable = &flags->tenant,
+       .help = "In whose cache",
+       .environment = "TUTTI_TENANT"},
+      {.names = "--json", .variable = &flags->json, .help = "The service's answer as JSON"},
+  });
+  AddServiceFlags(set, &flags->service);
+  set->AddFooter(kExamples);
+  return {set, [set, flags] { return RunLookup(*set, *flags); }};
 }
 
 }  // namespace tutti::client
