@@ -11,12 +11,12 @@
 #include <functional>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "transport/crc32c.h"
 #include "transport/grpc/frame_codec.h"
 #include "transport/grpc/grpc_link.h"
@@ -77,19 +77,21 @@ class Near {
  public:
   std::unique_ptr<transport::LinkHandler> MakeHandler() { return std::make_unique<Handler>(this); }
   void OnEcho(std::function<void(v1::Frame, transport::Payload)> callback) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     callback_ = std::move(callback);
   }
 
  private:
+  std::function<void(v1::Frame, transport::Payload)> Callback() {
+    const MutexLock lock(&mutex_);
+    return callback_;
+  }
+
   class Handler : public transport::LinkHandler {
    public:
     explicit Handler(Near* near) : near_(near) {}
     void OnFrame(v1::Frame frame, transport::Payload payload) override {
-      std::unique_lock lock(near_->mutex_);
-      const auto callback = near_->callback_;
-      lock.unlock();
-      callback(std::move(frame), std::move(payload));
+      near_->Callback()(std::move(frame), std::move(payload));
     }
     void OnClosed(absl::Status reason) override {
       if (reason.ok()) return;
@@ -102,8 +104,8 @@ class Near {
     Near* const near_;
   };
 
-  std::mutex mutex_;
-  std::function<void(v1::Frame, transport::Payload)> callback_;  // guarded by mutex_
+  Mutex mutex_;
+  std::function<void(v1::Frame, transport::Payload)> callback_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Each round trip starts on the thread that received the last one, so no thread of ours is waited

@@ -5,7 +5,6 @@
 #include <csignal>
 #include <cstdio>
 #include <fstream>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "client/bench_flags.h"
 #include "client/command.h"
 #include "client/format.h"
@@ -155,17 +155,22 @@ absl::Status Judge(const BenchFlags& flags, const Plan& plan, const LoadReport& 
   return verdict;
 }
 
+// The driver that a signal interrupts; null before and after its run.
+struct RunningLoad {
+  Mutex mutex;
+  LoadDriver* driver ABSL_GUARDED_BY(mutex) = nullptr;
+  bool interrupted ABSL_GUARDED_BY(mutex) = false;
+};
+
 int RunBench(const BenchFlags& flags) {
   if (auto status = CheckBenchFlags(flags); !status.ok()) return Fail(status);
   // The driver is made later; until then an interrupt ends the program.
-  std::mutex mutex;
-  LoadDriver* running = nullptr;
-  bool interrupted = false;
-  InterruptWatcher interrupts([&](int signal, int count) {
-    const std::lock_guard lock(mutex);
-    if (running == nullptr || count > 1) _exit(128 + signal);
-    interrupted = true;
-    running->Interrupt();
+  RunningLoad running;
+  InterruptWatcher interrupts([&running](int signal, int count) {
+    const MutexLock lock(&running.mutex);
+    if (running.driver == nullptr || count > 1) _exit(128 + signal);
+    running.interrupted = true;
+    running.driver->Interrupt();
   });
   auto client = MakeClient(flags.service);
   if (!client.ok()) return Fail(client.status());
@@ -179,8 +184,8 @@ int RunBench(const BenchFlags& flags) {
                          number);
   });
   {
-    const std::lock_guard lock(mutex);
-    running = &driver;
+    const MutexLock lock(&running.mutex);
+    running.driver = &driver;
   }
   Slo slo;
   if (flags.slo_ttft_ms > 0) slo.first_token = FromSeconds(flags.slo_ttft_ms / 1e3);
@@ -196,11 +201,13 @@ int RunBench(const BenchFlags& flags) {
       },
       [&](const LoadProgress& progress) { line.Show(ProgressText(progress), ""); });
   line.Clear();
+  bool interrupted = false;
   {
-    const std::lock_guard lock(mutex);
-    running = nullptr;
-    report.Close(elapsed, interrupted);
+    const MutexLock lock(&running.mutex);
+    running.driver = nullptr;
+    interrupted = running.interrupted;
   }
+  report.Close(elapsed, interrupted);
   nlohmann::ordered_json json = report.ToJson();
   const absl::Status verdict = Judge(flags, *plan, report, answers, &json);
   const absl::Status printed = PrintLine(flags.json ? json.dump(2) : report.ToText());

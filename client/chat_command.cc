@@ -4,10 +4,10 @@
 #include <cstdio>
 #include <iostream>
 #include <memory>
-#include <mutex>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "client/command.h"
 #include "client/limits.h"
 #include "client/print.h"
@@ -63,7 +63,7 @@ class Chat {
 
   // Thread: any. False: no answer is in progress.
   bool Interrupt() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     if (cancel_ == nullptr) return false;
     cancel_->Cancel();
     return true;
@@ -77,7 +77,7 @@ class Chat {
   }
 
   void SetCancel(CancelToken* token) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     cancel_ = token;
   }
 
@@ -106,8 +106,8 @@ class Chat {
   const ChatFlags& flags_;
   Client* const client_;
   v1::ChatMessages messages_;
-  std::mutex mutex_;
-  CancelToken* cancel_ = nullptr;  // guarded by mutex_
+  Mutex mutex_;
+  CancelToken* cancel_ ABSL_GUARDED_BY(mutex_) = nullptr;
 };
 
 // Reads turns until the end of the input. Errors of one turn are told and the conversation goes on:
@@ -139,31 +139,39 @@ int Converse(Chat* chat) {
   return terminal ? kExitOk : code;
 }
 
+// The chat that a signal may interrupt; null before and after it.
+struct RunningChat {
+  Mutex mutex;
+  Chat* chat ABSL_GUARDED_BY(mutex) = nullptr;
+};
+
 int RunChat(const FlagSet& set, const ChatFlags& flags) {
   v1::SamplingParams checked;
   if (auto status = FillSampling(flags.sampling, &checked); !status.ok()) return Fail(status);
-  std::unique_ptr<Chat> chat;
-  std::mutex mutex;
-  InterruptWatcher interrupts([&](int signal, int) {
-    const std::lock_guard lock(mutex);
+  RunningChat running;
+  InterruptWatcher interrupts([&running](int signal, int) {
+    const MutexLock lock(&running.mutex);
     // Between answers there is nothing to stop but the program itself.
-    if (signal != SIGINT || chat == nullptr || !chat->Interrupt()) _exit(128 + signal);
+    if (signal != SIGINT || running.chat == nullptr || !running.chat->Interrupt()) {
+      _exit(128 + signal);
+    }
   });
   auto client = MakeClient(flags.service);
   if (!client.ok()) return Fail(client.status());
+  Chat chat(flags, client->get());
   {
-    const std::lock_guard lock(mutex);
-    chat = std::make_unique<Chat>(flags, client->get());
+    const MutexLock lock(&running.mutex);
+    running.chat = &chat;
   }
   int code = kExitOk;
   if (set.Given("--message")) {
-    const absl::Status status = chat->Turn(flags.message);
+    const absl::Status status = chat.Turn(flags.message);
     code = status.ok() ? kExitOk : Fail(status);
   } else {
-    code = Converse(chat.get());
+    code = Converse(&chat);
   }
-  const std::lock_guard lock(mutex);
-  chat.reset();
+  const MutexLock lock(&running.mutex);
+  running.chat = nullptr;
   return code;
 }
 

@@ -22,13 +22,13 @@
 namespace tutti::client {
 
 void CancelToken::Cancel() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   cancelled_ = true;
   if (on_cancel_) on_cancel_();
 }
 
 bool CancelToken::cancelled() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   return cancelled_;
 }
 
@@ -37,13 +37,13 @@ class CancelScope {
  public:
   CancelScope(CancelToken* token, grpc::ClientContext* context) : token_(token) {
     if (token_ == nullptr) return;
-    const std::lock_guard lock(token_->mutex_);
+    const MutexLock lock(&token_->mutex_);
     token_->on_cancel_ = [context] { context->TryCancel(); };
     if (token_->cancelled_) context->TryCancel();
   }
   ~CancelScope() {
     if (token_ == nullptr) return;
-    const std::lock_guard lock(token_->mutex_);
+    const MutexLock lock(&token_->mutex_);
     token_->on_cancel_ = nullptr;
   }
   CancelScope(const CancelScope&) = delete;

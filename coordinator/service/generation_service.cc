@@ -45,13 +45,13 @@ std::vector<std::string> TenantsOf(const grpc::CallbackServerContext& context) {
 }  // namespace
 
 void ServingState::Set(bool serving, std::string why_not) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   serving_ = serving;
   why_not_ = std::move(why_not);
 }
 
 absl::Status ServingState::Check() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (serving_) return absl::OkStatus();
   return absl::UnavailableError(absl::StrCat("not serving: ", why_not_));
 }

@@ -4,12 +4,12 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "coordinator/service/engine_loop.h"
 #include "coordinator/service/generate_stream.h"
 #include "coordinator/service/output_hub.h"
@@ -29,9 +29,9 @@ class ServingState {
   absl::Status Check() const;
 
  private:
-  mutable std::mutex mutex_;
-  bool serving_ = false;                              // guarded by mutex_
-  std::string why_not_ = "no worker has joined yet";  // guarded by mutex_
+  mutable Mutex mutex_;
+  bool serving_ ABSL_GUARDED_BY(mutex_) = false;
+  std::string why_not_ ABSL_GUARDED_BY(mutex_) = "no worker has joined yet";
 };
 
 // Generate and Tokenize take raw bytes and parse them here, so that a message that does not parse
