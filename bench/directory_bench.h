@@ -41,13 +41,13 @@ struct TraceFacts {
   int64_t largest = 0;  // blocks of a request
   double best_hit_rate = 0;
 };
-TraceFacts FactsOf(const Trace& trace);
+TraceFacts FactsOf(const ReplayTrace& trace);
 
 // Replays the trace on pipelines of `num_blocks` blocks each.  REQUIRES: the largest request fits
-DirectoryBenchRow Replay(const Trace& trace, const DirectoryBenchOptions& options,
+DirectoryBenchRow Replay(const ReplayTrace& trace, const DirectoryBenchOptions& options,
                          int32_t num_pipelines, int32_t num_blocks);
 // The same on one pipeline with another rule of eviction.
-DirectoryBenchRow ReplayRule(const Trace& trace, const DirectoryBenchOptions& options,
+DirectoryBenchRow ReplayRule(const ReplayTrace& trace, const DirectoryBenchOptions& options,
                              EvictionRule rule, int32_t num_blocks);
 
 // What a cached block of 16 tokens costs the coordinator, in chains of 64 blocks.

@@ -40,7 +40,7 @@ std::string Blocks(const nlohmann::json& line, std::vector<int32_t>* blocks) {
   return "";
 }
 
-std::string ParseLine(const std::string& text, TraceRequest* request) {
+std::string ParseLine(const std::string& text, ReplayRequest* request) {
   if (text.size() > kTraceLineBytesMax) {
     return absl::StrCat(text.size(), " bytes, at most ", kTraceLineBytesMax);
   }
@@ -57,7 +57,7 @@ std::string ParseLine(const std::string& text, TraceRequest* request) {
   request->arrival_s = arrival_ms / 1e3;
   request->input_tokens = static_cast<int64_t>(input);
   request->output_tokens = static_cast<int64_t>(output);
-  const int64_t needed = (request->input_tokens + kTraceBlockTokens - 1) / kTraceBlockTokens;
+  const int64_t needed = (request->input_tokens + kReplayBlockTokens - 1) / kReplayBlockTokens;
   if (static_cast<int64_t>(request->blocks.size()) == needed) return "";
   return absl::StrCat("hash_ids has ", request->blocks.size(), " ids, input_length of ",
                       request->input_tokens, " needs ", needed);
@@ -65,15 +65,15 @@ std::string ParseLine(const std::string& text, TraceRequest* request) {
 
 }  // namespace
 
-absl::StatusOr<Trace> ReadTrace(const std::string& path, bool skip_broken) {
+absl::StatusOr<ReplayTrace> ReadReplayTrace(const std::string& path, bool skip_broken) {
   std::ifstream file(path);
   if (!file) return absl::NotFoundError(absl::StrCat("--trace ", path, ": cannot be read"));
-  Trace trace;
+  ReplayTrace trace;
   int64_t number = 0;
   for (std::string text; std::getline(file, text);) {
     ++number;
     if (text.empty()) continue;
-    TraceRequest request;
+    ReplayRequest request;
     const std::string wrong = ParseLine(text, &request);
     if (wrong.empty()) {
       trace.requests.push_back(std::move(request));

@@ -118,7 +118,7 @@ absl::StatusOr<Plan> MakePlan(const BenchFlags& flags, Client* client) {
   return plan;
 }
 
-std::string ProgressText(const LoadProgress& progress) {
+std::string ProgressText(const DriverProgress& progress) {
   return absl::StrFormat("%s: %s requests begun, %s ended, %s failed; %s output tokens",
                          FormatSeconds(Seconds(progress.elapsed)), FormatCount(progress.begun),
                          FormatCount(progress.ended), FormatCount(progress.failed),
@@ -199,7 +199,7 @@ int RunBench(const BenchFlags& flags) {
         report.Add(turn);
         if (keep) answers.Add(turn);
       },
-      [&](const LoadProgress& progress) { line.Show(ProgressText(progress), ""); });
+      [&](const DriverProgress& progress) { line.Show(ProgressText(progress), ""); });
   line.Clear();
   bool interrupted = false;
   {

@@ -203,7 +203,7 @@ absl::StatusOr<std::vector<v1::Finish>> Client::Generate(const v1::GenerateReque
   if (!broken.ok()) return broken;
   TUTTI_RETURN_IF_ERROR(stubs_->ToStatus(status, context, address_));
   TUTTI_RETURN_IF_ERROR(order.CheckEnd());
-  return order.TakeFinishes();
+  return order.ReleaseFinishes();
 }
 
 // Lives until gRPC is done with it and the caller has let go of its GenerateCall.

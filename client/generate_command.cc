@@ -63,7 +63,7 @@ absl::Status FillPrompt(const FlagSet& set, const GenerateFlags& flags,
         "no prompt: give --prompt TEXT, --prompt-file FILE or --token-ids IDS, or pipe it in");
   }
   TUTTI_ASSIGN_OR_RETURN(std::string text,
-                         ReadText(from_file ? flags.prompt_file : "-", kPromptBytesMax));
+                         ReadText(from_file ? flags.prompt_file : "-", kPromptFileBytesMax));
   request->set_text(std::move(text));
   return absl::OkStatus();
 }

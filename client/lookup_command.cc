@@ -48,7 +48,7 @@ absl::StatusOr<v1::LookupPrefixRequest> MakeRequest(const FlagSet& set, const Lo
     return absl::InvalidArgumentError(
         "no prompt: give --text, --message or --token-ids, or pipe it in");
   } else {
-    TUTTI_ASSIGN_OR_RETURN(std::string text, ReadText("-", kPromptBytesMax));
+    TUTTI_ASSIGN_OR_RETURN(std::string text, ReadText("-", kPromptFileBytesMax));
     request.set_text(std::move(text));
   }
   return request;

@@ -22,7 +22,7 @@ class OutputOrder {
   // INTERNAL: the stream ends before every output has.
   absl::Status CheckEnd() const;
   // In order of the outputs.  REQUIRES: CheckEnd() is OK.
-  std::vector<v1::Finish> TakeFinishes();
+  std::vector<v1::Finish> ReleaseFinishes();
 
  private:
   struct Output {

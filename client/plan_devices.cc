@@ -26,8 +26,8 @@ absl::StatusOr<placement::DeviceSpeed> ParseSpeed(const std::vector<absl::string
   return speed;
 }
 
-// Takes "cuda:" or "cpu:" off the front of `text`.
-absl::StatusOr<DeviceKind> TakeKind(absl::string_view* text) {
+// Removes "cuda:" or "cpu:" from the front of `text`.
+absl::StatusOr<DeviceKind> ConsumeKind(absl::string_view* text) {
   *text = absl::StripLeadingAsciiWhitespace(*text);
   const size_t colon = text->find(':');
   if (colon == absl::string_view::npos) return DeviceKind::kCpu;
@@ -46,7 +46,7 @@ absl::StatusOr<DeviceKind> TakeKind(absl::string_view* text) {
 absl::StatusOr<std::vector<placement::DeviceSpec>> ParseDeviceSpecs(absl::string_view text) {
   std::vector<placement::DeviceSpec> devices;
   for (absl::string_view part : absl::StrSplit(text, ',')) {
-    TUTTI_ASSIGN_OR_RETURN(const DeviceKind kind, TakeKind(&part));
+    TUTTI_ASSIGN_OR_RETURN(const DeviceKind kind, ConsumeKind(&part));
     const std::vector<absl::string_view> fields = absl::StrSplit(part, '@');
     TUTTI_ASSIGN_OR_RETURN(const std::vector<int64_t> memory, ParseDevices(fields.front()));
     TUTTI_ASSIGN_OR_RETURN(const placement::DeviceSpeed speed, ParseSpeed(fields, part));

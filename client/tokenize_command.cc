@@ -36,7 +36,7 @@ absl::StatusOr<v1::TokenizeRequest> MakeRequest(const FlagSet& set, const Tokeni
   } else if (IsTerminal(STDIN_FILENO)) {
     return absl::InvalidArgumentError("no text: give --text or --message, or pipe it in");
   } else {
-    TUTTI_ASSIGN_OR_RETURN(std::string text, ReadText("-", kPromptBytesMax));
+    TUTTI_ASSIGN_OR_RETURN(std::string text, ReadText("-", kPromptFileBytesMax));
     request.set_text(std::move(text));
   }
   return request;

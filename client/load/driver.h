@@ -32,7 +32,7 @@ struct DriverOptions {
 };
 
 // Where a load stands.
-struct LoadProgress {
+struct DriverProgress {
   Duration elapsed{};
   int64_t begun = 0;  // turns
   int64_t ended = 0;
@@ -44,7 +44,7 @@ class LoadDriver {
  public:
   using MakeChatFunction = std::function<std::unique_ptr<Chat>(int64_t number)>;
   using OnTurn = std::function<void(Turn)>;
-  using OnProgress = std::function<void(const LoadProgress&)>;
+  using OnProgress = std::function<void(const DriverProgress&)>;
 
   // REQUIRES: `client` and `clock` outlive the driver.
   LoadDriver(DriverOptions options, Client* client, const Clock* clock, MakeChatFunction make_chat);
@@ -69,8 +69,8 @@ class LoadDriver {
   // When there is something to do by itself, since the start.
   std::optional<Duration> NextDue() const;
   void BeginDue(Duration now);
-  void Take(Ended ended, Duration now, const OnTurn& on_turn);
-  void Take(Interrupted, Duration now, const OnTurn& on_turn);
+  void Handle(Ended ended, Duration now, const OnTurn& on_turn);
+  void Handle(Interrupted, Duration now, const OnTurn& on_turn);
 
   const DriverOptions options_;
   Client* const client_;
@@ -80,7 +80,7 @@ class LoadDriver {
   Mailbox<Item> mailbox_;
   std::atomic<int64_t> tokens_{0};
   Instant start_;
-  LoadProgress progress_;
+  DriverProgress progress_;
   bool interrupted_ = false;
   std::unordered_map<Conversation*, std::unique_ptr<Conversation>> conversations_;
   std::vector<std::pair<Duration, Conversation*>> thinking_;  // a heap, the soonest first

@@ -71,7 +71,7 @@ class DriverTest : public ::testing::Test {
     LoadDriver driver(std::move(options), client_.get(), &clock_,
                       [&](int64_t number) { return MakeChat(chat, number); });
     return driver.Run([&](Turn turn) { turns_.push_back(std::move(turn)); },
-                      [](const LoadProgress&) {});
+                      [](const DriverProgress&) {});
   }
 
   EchoService service_;
@@ -136,7 +136,7 @@ TEST_F(DriverTest, AnInterruptCancelsWhatIsUnderWay) {
     }
     driver.Interrupt();
   });
-  driver.Run([&](Turn turn) { turns_.push_back(std::move(turn)); }, [](const LoadProgress&) {});
+  driver.Run([&](Turn turn) { turns_.push_back(std::move(turn)); }, [](const DriverProgress&) {});
   interrupter.join();
   ASSERT_EQ(turns_.size(), 4u);
   for (const Turn& turn : turns_) EXPECT_EQ(turn.status.code(), absl::StatusCode::kCancelled);

@@ -90,7 +90,7 @@ void EngineLoop::Run() {
   std::vector<Item> items;
   while (mailbox_->Drain(NextWake(), &items)) {
     const Instant now = clock_->Now();
-    for (Item& item : items) Take(std::move(item), now);
+    for (Item& item : items) Handle(std::move(item), now);
     CloseSilentLinks(now);
     engine_.Advance(now, &actions_);
     Apply(&actions_);
@@ -109,7 +109,7 @@ Instant EngineLoop::NextWake() const {
   return wake;
 }
 
-void EngineLoop::Take(Item item, Instant now) {
+void EngineLoop::Handle(Item item, Instant now) {
   std::visit(Overloaded{
                  [&](Event& event) { engine_.Handle(event, now, &actions_); },
                  [&](LinkOpened& opened) {
@@ -120,8 +120,8 @@ void EngineLoop::Take(Item item, Instant now) {
                    }
                    links_[opened.key] = {std::move(opened.link), false, now};
                  },
-                 [&](LinkFrame& frame) { TakeFrame(std::move(frame), now); },
-                 [&](LinkClosed& closed) { TakeClosed(std::move(closed), now); },
+                 [&](LinkFrame& frame) { HandleFrame(std::move(frame), now); },
+                 [&](LinkClosed& closed) { HandleClosed(std::move(closed), now); },
                  [&](StatusWanted& wanted) {
                    v1::GetStatusResponse status;
                    engine_.FillStatus(now, &status);
@@ -137,7 +137,7 @@ void EngineLoop::Take(Item item, Instant now) {
              item);
 }
 
-void EngineLoop::TakeFrame(LinkFrame item, Instant now) {
+void EngineLoop::HandleFrame(LinkFrame item, Instant now) {
   const auto found = links_.find(item.key);
   if (found == links_.end()) return;  // closed by us; what was under way is of no interest
   if (found->second.joined) {
@@ -163,7 +163,7 @@ void EngineLoop::TakeFrame(LinkFrame item, Instant now) {
   engine_.Handle(WorkerJoined{item.key, std::move(hello)}, now, &actions_);
 }
 
-void EngineLoop::TakeClosed(LinkClosed item, Instant now) {
+void EngineLoop::HandleClosed(LinkClosed item, Instant now) {
   const auto found = links_.find(item.key);
   if (found == links_.end()) return;
   const bool joined = found->second.joined;

@@ -84,9 +84,9 @@ class EngineLoop {
   class LinkReceiver;
 
   void Run();
-  void Take(Item item, Instant now);
-  void TakeFrame(LinkFrame item, Instant now);
-  void TakeClosed(LinkClosed item, Instant now);
+  void Handle(Item item, Instant now);
+  void HandleFrame(LinkFrame item, Instant now);
+  void HandleClosed(LinkClosed item, Instant now);
   void CloseLink(LinkKey key, absl::Status reason);
   void CloseSilentLinks(Instant now);
   Instant NextWake() const;

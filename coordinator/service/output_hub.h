@@ -85,10 +85,10 @@ class OutputHub {
   struct Group;
 
   void Run();
-  void Take(Opened opened);
-  void Take(DeliverTokens tokens);
-  void Take(FinishRequest finish);
-  void Take(Forgotten forgotten);
+  void Handle(Opened opened);
+  void Handle(DeliverTokens tokens);
+  void Handle(FinishRequest finish);
+  void Handle(Forgotten forgotten);
   // Lets go of what is left of these outputs; those it erased.
   std::vector<RequestId> Erase(RequestId first, int32_t n);
 
