@@ -1,8 +1,8 @@
-// tutti-bench directory: what prefix reuse finds in a recorded load, replayed in virtual time.
+// tutti-bench directory: the hits of prefix reuse in a recorded load, replayed in virtual time.
 //
 // Requests arrive when the trace says. A pipeline computes the tokens it does not hold, one prompt
 // after the other; a request then generates, and holds its blocks until it ends. Which pipeline a
-// request goes to is decided as the coordinator does. What is found is compared with the best
+// request goes to is decided as the coordinator does. The hits are compared with the best
 // possible: every block that any earlier request had.
 #pragma once
 
@@ -50,7 +50,7 @@ DirectoryBenchRow Replay(const ReplayTrace& trace, const DirectoryBenchOptions& 
 DirectoryBenchRow ReplayRule(const ReplayTrace& trace, const DirectoryBenchOptions& options,
                              EvictionRule rule, int32_t num_blocks);
 
-// What a cached block of 16 tokens costs the coordinator, in chains of 64 blocks.
+// Memory and time of a cached block of 16 tokens in the coordinator, in chains of 64 blocks.
 struct BlockCost {
   int64_t blocks = 0;
   double directory_bytes = 0;  // per block, beside its tokens

@@ -46,14 +46,14 @@ TEST_F(TraceFileTest, ReadsRequestsInOrderOfArrival) {
 
 TEST_F(TraceFileTest, BrokenLinesAreNamed) {
   const std::vector<std::pair<std::string, std::string>> lines = {
-      {"{", "no JSON object"},
-      {"[1]", "no JSON object"},
-      {"\xff\xfe", "no JSON object"},
+      {"{", "not a JSON object"},
+      {"[1]", "not a JSON object"},
+      {"\xff\xfe", "not a JSON object"},
       {R"({"input_length": 1, "output_length": 1, "hash_ids": [1]})", "timestamp is missing"},
       {R"({"timestamp": -1, "input_length": 1, "output_length": 1, "hash_ids": [1]})",
        "timestamp is -1"},
       {R"({"timestamp": "1", "input_length": 1, "output_length": 1, "hash_ids": [1]})",
-       "timestamp is no number"},
+       "timestamp is not a number"},
       {R"({"timestamp": 1, "input_length": 0, "output_length": 1, "hash_ids": []})",
        "input_length is 0"},
       {R"({"timestamp": 1, "input_length": 1e99, "output_length": 1, "hash_ids": [1]})",
@@ -65,7 +65,7 @@ TEST_F(TraceFileTest, BrokenLinesAreNamed) {
       {R"({"timestamp": 1, "input_length": 1, "output_length": 1, "hash_ids": [4294967296]})",
        "hash_ids has 4294967296"},
       {R"({"timestamp": 1, "input_length": 1, "output_length": 1, "hash_ids": 7})",
-       "hash_ids is no list"},
+       "hash_ids is not a list"},
   };
   for (const auto& [line, wrong] : lines) {
     const auto refused = Read(absl::StrCat(kGood, line, "\n", kGood));

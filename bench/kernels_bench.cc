@@ -18,8 +18,21 @@
 #include "kernels/float_formats.h"
 #include "kernels/machine_probe.h"
 
-namespace tutti::kernels {
+namespace tutti::bench {
 namespace {
+
+using kernels::AttentionBatch;
+using kernels::Backend;
+using kernels::BackendOptions;
+using kernels::Candidate;
+using kernels::CreateBackend;
+using kernels::DeviceBuffer;
+using kernels::F32ToBf16;
+using kernels::KvShape;
+using kernels::MachineProbe;
+using kernels::StoreFromF32;
+using kernels::TensorView;
+using kernels::Weight;
 
 struct Options {
   int threads = 2;
@@ -312,6 +325,6 @@ int Main(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace tutti::kernels
+}  // namespace tutti::bench
 
-int main(int argc, char** argv) { return tutti::kernels::Main(argc, argv); }
+int main(int argc, char** argv) { return tutti::bench::Main(argc, argv); }

@@ -28,7 +28,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// What the peer does with a frame, told by its epoch.
+// The peer's treatment of a frame, told by its epoch.
 enum Request : uint64_t { kSwallow = 0, kEcho = 1 };
 
 double SecondsSince(Clock::time_point begin) {
@@ -72,7 +72,7 @@ std::unique_ptr<transport::LinkHandler> AcceptEcho(std::unique_ptr<transport::Li
   return std::make_unique<Echo>(std::move(link));
 }
 
-// The near end: calls what the running measurement wants called for each frame that comes back.
+// The near end: calls the running measurement for each frame that comes back.
 class Near {
  public:
   std::unique_ptr<transport::LinkHandler> MakeHandler() { return std::make_unique<Handler>(this); }
@@ -95,7 +95,7 @@ class Near {
     }
     void OnClosed(absl::Status reason) override {
       if (reason.ok()) return;
-      // Nobody would answer what is waited for; the child ends with this process.
+      // The measurement waits for an echo that cannot come; the child ends with this process.
       std::fprintf(stderr, "link: %s\n", reason.ToString().c_str());
       std::_Exit(1);
     }
@@ -158,8 +158,8 @@ void Measure(const char* name, transport::Dialer* dialer, const std::string& tar
   const double frame_seconds = OneWay(link.get(), &near, options.frames, 1000, {});
   std::printf("%-8s %9.1f %9.1f %9.1f %12.2f %12.0f\n", name, trips.front() * 1e6,
               trips[trips.size() / 2] * 1e6, trips[trips.size() * 99 / 100] * 1e6,
-              static_cast<double>(options.chunks) * static_cast<double>(transport::kPayloadChunkBytes) /
-                  chunk_seconds * 1e-9,
+              static_cast<double>(options.chunks) *
+                  static_cast<double>(transport::kPayloadChunkBytes) / chunk_seconds * 1e-9,
               options.frames / frame_seconds);
   near.OnEcho([](v1::Frame, transport::Payload) {});
 }

@@ -13,8 +13,14 @@
 #include "kernels/float_formats.h"
 #include "nlohmann/json.hpp"
 
-namespace tutti::kernels {
+namespace tutti::bench {
 namespace {
+
+using kernels::Backend;
+using kernels::CreateBackend;
+using kernels::F32ToBf16;
+using kernels::TensorView;
+using kernels::Weight;
 
 struct Options {
   std::string device = "cuda:0";
@@ -144,6 +150,6 @@ int Main(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace tutti::kernels
+}  // namespace tutti::bench
 
-int main(int argc, char** argv) { return tutti::kernels::Main(argc, argv); }
+int main(int argc, char** argv) { return tutti::bench::Main(argc, argv); }

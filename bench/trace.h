@@ -24,7 +24,7 @@ struct ReplayRequest {
 
 struct ReplayTrace {
   std::vector<ReplayRequest> requests;  // by arrival
-  std::vector<std::string> broken;      // what is wrong with each line left out
+  std::vector<std::string> broken;      // the error of each line left out
 };
 
 // Reads a trace. A broken line is INVALID_ARGUMENT naming file, line and field, or left out when

@@ -133,7 +133,7 @@ class RuleCache : public TraceCache {
     int64_t depth = 0;
     int64_t computed = 0;
     Order order;
-    std::vector<int64_t> uses;  // requests that have it, for who knows the future
+    std::vector<int64_t> uses;  // requests that have it, for the rule that knows the future
   };
 
   void Hold(int32_t id) {

@@ -19,14 +19,14 @@ class TraceCache {
   virtual ~TraceCache() = default;
   // Blocks of the request that are there, from its beginning.
   virtual int64_t Matched(const ReplayRequest& request) = 0;
-  // The request holds all its blocks from now on; what is not there is computed and can be found
+  // The request holds all its blocks from now on; missing ones are computed and can be found
   // at once. False: there is no room before others have ended.
   virtual bool Begin(size_t request) = 0;
   virtual void End(size_t request) = 0;
 };
 
-// What serves: coordinator/kv/block_pool.h and kv_directory.h. `directory` outlives the cache and has
-// blocks of one token, which is an id of the trace.
+// What serves: coordinator/kv/block_pool.h and kv_directory.h. `directory` outlives the cache and
+// has blocks of one token, which is an id of the trace.
 std::unique_ptr<TraceCache> MakeOwnCache(const ReplayTrace& trace,
                                          coordinator::KvDirectory* directory, PipelineId pipeline,
                                          int32_t num_blocks);

@@ -1,4 +1,4 @@
-// tutti bench: asks a service many things at once, and says how it did.
+// tutti bench: loads a service with many requests at once and reports how it served them.
 #include <unistd.h>
 
 #include <algorithm>
@@ -54,7 +54,7 @@ struct Plan {
   ChatOptions chat;
   std::vector<TraceRequest> trace;
   std::optional<Answers> recorded;
-  std::string asked;  // what it asks, in words that are equal when the requests are
+  std::string asked;  // its requests, in words that are equal when the requests are
 };
 
 absl::Status ReadTraceFile(const BenchFlags& flags, Plan* plan) {
@@ -125,7 +125,7 @@ std::string ProgressText(const DriverProgress& progress) {
                          FormatCount(progress.tokens));
 }
 
-// What remains to be said once the figures stand: whether the answers are those they should be.
+// Whether the answers are right, and those that were recorded.
 absl::Status Judge(const BenchFlags& flags, const Plan& plan, const LoadReport& report,
                    const Answers& answers, nlohmann::ordered_json* json) {
   absl::Status verdict = absl::OkStatus();

@@ -13,7 +13,7 @@
 
 namespace tutti::client {
 
-// What the demo model answers rightly of questions it was not trained on, less a margin.
+// Share of right answers of the demo model to questions it was not trained on, less a margin.
 inline constexpr double kRightShareDefault = 0.9;
 
 struct BenchFlags {

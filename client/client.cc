@@ -166,7 +166,7 @@ Client::Client(std::string address, std::unique_ptr<Stubs> stubs)
 Client::~Client() = default;
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Create(const ClientOptions& options) {
-  // Whoever holds a channel last may be a call of Start, which ends on a thread of gRPC's.
+  // The last holder of a channel may be a call of Start, which ends on a thread of gRPC's.
   transport::KeepGrpcRunning();
   TUTTI_RETURN_IF_ERROR(CheckAddress(options.address));
   TUTTI_ASSIGN_OR_RETURN(const auto credentials, MakeCredentials(options));
@@ -196,7 +196,7 @@ absl::StatusOr<std::vector<v1::Finish>> Client::Generate(const v1::GenerateReque
       break;
     }
   }
-  // Finish waits for the stream's end, so what is still on its way has to be read first.
+  // Finish waits for the stream's end, so the messages still under way have to be read first.
   while (!broken.ok() && reader->Read(&message)) {
   }
   const grpc::Status status = reader->Finish();

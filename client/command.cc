@@ -48,7 +48,7 @@ void AddServiceFlags(FlagSet* set, ServiceFlags* flags) {
              .environment = "TUTTI_TLS_CA"},
             {.names = "--tls-cert",
              .variable = &flags->client.tls_certificate,
-             .help = "PEM certificate of ours, for a service that asks for one",
+             .help = "PEM certificate of this client, for a service that requires one",
              .environment = "TUTTI_TLS_CERT"},
             {.names = "--tls-key",
              .variable = &flags->client.tls_key,
@@ -77,15 +77,16 @@ CallOptions MakeCallOptions(const ServiceFlags& flags, CancelToken* cancel) {
 }
 
 void AddAskerFlags(FlagSet* set, AskerFlags* flags) {
-  set->Add({{.names = "--tenant",
-             .variable = &flags->tenant,
-             .help = "Who asks: the service shares its time between tenants, and caches apart",
-             .environment = "TUTTI_TENANT"},
-            {.names = "--priority",
-             .variable = &flags->priority,
-             .help = "-100 to 100; lower goes first",
-             .environment = "TUTTI_PRIORITY",
-             .show_default = true}});
+  set->Add(
+      {{.names = "--tenant",
+        .variable = &flags->tenant,
+        .help = "Tenant of the request: the service divides its time and its cache between tenants",
+        .environment = "TUTTI_TENANT"},
+       {.names = "--priority",
+        .variable = &flags->priority,
+        .help = "-100 to 100; lower goes first",
+        .environment = "TUTTI_PRIORITY",
+        .show_default = true}});
 }
 
 void FillAsker(const AskerFlags& flags, v1::GenerateRequest* request) {

@@ -1,5 +1,5 @@
-// What every subcommand of `tutti` shares: how it is registered, how it reaches the service, how it
-// fails.
+// The parts that every subcommand of `tutti` shares: registration, connection to the service,
+// errors and exit codes.
 #pragma once
 
 #include <functional>
@@ -13,8 +13,8 @@
 
 namespace tutti::client {
 
-// A subcommand: its flags, and its work in `run`, which returns the exit code. Main runs the one that
-// was given after all flags are read.
+// A subcommand: its flags, and its work in `run`, which returns the exit code. Main runs the one
+// that was given after all flags are read.
 struct Command {
   const FlagSet* flags = nullptr;
   std::function<int()> run;
@@ -32,7 +32,7 @@ Command MakeTokenizeCommand(FlagSet* program);
 // Exit codes, the same for every subcommand.
 enum ExitCode : int {
   kExitOk = 0,
-  kExitFailure = 1,              // the service or the system said no
+  kExitFailure = 1,              // the service or the system refused or failed
   kExitUsage = kExitUsageError,  // flags or input that cannot be right
   kExitUnavailable = 3,          // no service there, or it cannot serve now: try again later
   kExitDeadline = 4,             // --timeout passed
@@ -51,7 +51,7 @@ void AddServiceFlags(FlagSet* set, ServiceFlags* flags);
 absl::StatusOr<std::unique_ptr<Client>> MakeClient(const ServiceFlags& flags);
 CallOptions MakeCallOptions(const ServiceFlags& flags, CancelToken* cancel);
 
-// Who asks and how urgently, for commands that generate.
+// Tenant and priority of a request, for commands that generate.
 struct AskerFlags {
   std::string tenant;
   int32_t priority = 0;

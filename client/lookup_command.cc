@@ -1,4 +1,4 @@
-// tutti lookup: who holds a prompt in its KV cache.
+// tutti lookup: the workers that hold a prompt in their KV cache.
 #include <unistd.h>
 
 #include <utility>
@@ -19,8 +19,9 @@ Examples:
   tutti lookup --token-ids 1,2,3 --tenant acme --json
   cat prompt.txt | tutti lookup
 
-Whole KV blocks are held, so a prompt shorter than one is nowhere. Asking changes nothing.
-Exit codes: 0 done (also when nobody holds anything), 1 failed, 2 bad input, 3 not reachable.)";
+Whole KV blocks are cached, so a prompt shorter than one block is never found. The cache is not
+changed.
+Exit codes: 0 done (also when no worker holds it), 1 failed, 2 bad input, 3 not reachable.)";
 
 struct LookupFlags {
   ServiceFlags service;
@@ -71,7 +72,8 @@ int RunLookup(const FlagSet& set, const LookupFlags& flags) {
 }  // namespace
 
 Command MakeLookupCommand(FlagSet* program) {
-  FlagSet* set = program->AddCommand("lookup", "Show who holds a prompt in its KV cache");
+  FlagSet* set =
+      program->AddCommand("lookup", "Show which workers hold a prompt in their KV cache");
   auto flags = std::make_shared<LookupFlags>();
   set->Add({
       {.names = "-t,--text", .variable = &flags->text, .help = "The prompt; unset: standard input"},
@@ -85,7 +87,7 @@ Command MakeLookupCommand(FlagSet* program) {
        .excludes = {"--text", "--message"}},
       {.names = "--tenant",
        .variable = &flags->tenant,
-       .help = "In whose cache",
+       .help = "The tenant whose cache is searched",
        .environment = "TUTTI_TENANT"},
       {.names = "--json", .variable = &flags->json, .help = "The service's answer as JSON"},
   });

@@ -24,8 +24,7 @@ given by --config, in the section of its command:
 The command line wins over the environment, the environment over the file.)";
 
 int Main(int argc, char** argv) {
-  // A reader that leaves (`tutti generate | head`) is an error of one write, not the end of the
-  // process.
+  // A reader that leaves (`tutti generate | head`) fails one write instead of ending the process.
   std::signal(SIGPIPE, SIG_IGN);
   FlagSet program("tutti", "Tutti serves one language model from many workers.");
   program.AddVersion(BuildStamp());

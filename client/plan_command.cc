@@ -1,5 +1,5 @@
-// tutti plan: says before anything is loaded what each device will hold, and refuses what cannot
-// fit.
+// tutti plan: shows before anything is loaded which layers and how much memory each device will
+// hold, and refuses a model that cannot fit.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -24,7 +24,7 @@ Examples:
   tutti plan --model Qwen3-8B --max-memory 0=10GiB,1=20GiB --device-map balanced
 
 Only config.json is read: DIR may hold nothing else. Exit codes: 0 it fits, 1 it does not (the
-reason and the smallest thing that would are told), 2 bad flags or a bad configuration.)";
+reason and the smallest change that would make it fit are printed), 2 bad flags or configuration.)";
 
 struct PlanFlags {
   PlanRequest request;
@@ -69,7 +69,7 @@ absl::Status ReadSizes(PlanFlags* flags) {
   return absl::OkStatus();
 }
 
-// Without --devices the limits say what there is.
+// Without --devices, the limits stand for the devices.
 absl::Status ReadDevices(PlanFlags* flags) {
   PlanRequest& request = flags->request;
   if (!flags->max_memory.empty()) {
@@ -102,7 +102,7 @@ absl::Status ReadDevices(PlanFlags* flags) {
 
 int RunPlan(PlanFlags flags) {
   placement::PlacementOptions& placement = flags.request.options.placement;
-  // Who names a length means to use it.
+  // A length that is given is meant to be used.
   placement.kv_tokens_min = std::max<int64_t>(placement.kv_tokens_min, placement.max_model_len);
   if (const absl::Status read = ReadDevices(&flags); !read.ok()) return Fail(read);
   if (const absl::Status read = ReadSizes(&flags); !read.ok()) return Fail(read);

@@ -37,7 +37,7 @@ absl::StatusOr<DeviceKind> ConsumeKind(absl::string_view* text) {
   if (name == "cuda") return DeviceKind::kCuda;
   if (name == "cpu") return DeviceKind::kCpu;
   return absl::InvalidArgumentError(absl::StrCat("\"", OneLine(name), "\" in \"", OneLine(whole),
-                                                 "\" is no kind of device; there are cpu: and "
+                                                 "\" is not a kind of device; there are cpu: and "
                                                  "cuda:, as in cuda:4x24GiB"));
 }
 
@@ -70,7 +70,7 @@ absl::StatusOr<placement::LinkSpeed> ParseLink(absl::string_view text) {
   const std::vector<absl::string_view> parts = absl::StrSplit(text, ',');
   if (parts.size() > 2) {
     return absl::InvalidArgumentError(
-        absl::StrCat("\"", OneLine(text), "\" is no link; write for example ", kExample));
+        absl::StrCat("\"", OneLine(text), "\" is not a link; write for example ", kExample));
   }
   placement::LinkSpeed link;
   TUTTI_ASSIGN_OR_RETURN(link.bytes_per_second, ParseByteRate(parts[0], kExample));

@@ -36,10 +36,10 @@ struct SamplingFlags {
 inline constexpr absl::string_view kSeedHelp =
     "Same seed, same text; unset: the service chooses and tells";
 
-// `seed_help` says what --seed means to the command.
+// `seed_help` says how the command uses --seed.
 void AddSamplingFlags(FlagSet* set, SamplingFlags* flags, absl::string_view seed_help = kSeedHelp);
 
-// Limits are the service's to check; only what cannot be put into the message is refused here
+// Limits are the service's to check; only values that the message cannot hold are refused here
 // (INVALID_ARGUMENT).
 absl::Status FillSampling(const SamplingFlags& flags, v1::SamplingParams* params);
 

@@ -1,4 +1,4 @@
-// tutti status: what an operator wants to see.
+// tutti status: pipelines, workers, memory and counters of a running service.
 #include <unistd.h>
 
 #include <chrono>

@@ -38,8 +38,8 @@ Ctrl-C ends all of it. A worker that dies is started again; streams that ran thr
 UNAVAILABLE. With --exec the exit code is that of the command, which finds the service by
 TUTTI_ADDRESS.)";
 
-// One run of `tutti up`. Everything it says goes to stderr, but for the address and the device map,
-// which are its result (unless --exec gives stdout to the command).
+// One run of `tutti up`. Its messages go to stderr, except the address and the device map, which
+// are its result (unless --exec gives stdout to the command).
 class UpSession {
  public:
   explicit UpSession(const UpFlags& flags) : flags_(flags) {}
@@ -160,7 +160,7 @@ class UpSession {
     std::fflush(out);
   }
 
-  // Written aside and renamed: whoever sees the file sees all of it.
+  // Written aside and renamed: a reader never sees a part of the file.
   absl::Status WriteReadyFile() const {
     if (flags_.ready_file.empty()) return absl::OkStatus();
     const std::string aside = flags_.ready_file + ".new";
@@ -191,7 +191,7 @@ class UpSession {
     while (!command_->TryWait() && clock_.Now() < deadline) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
-    command_.reset();  // kills what is left
+    command_.reset();  // kills it if it still runs
   }
 
   const UpFlags& flags_;

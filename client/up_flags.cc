@@ -18,7 +18,7 @@ namespace tutti::client {
 namespace {
 
 // Seconds a coordinator that is told to stop lets running requests finish: below half of
-// kStopGraceMs, which is what LocalCluster::Stop gives it.
+// kStopGraceMs, the time that LocalCluster::Stop gives it.
 constexpr const char* kCoordinatorGraceS = "0.5";
 
 // Flags that the coordinator or the workers have too, under the same name: passed on when they are
@@ -169,7 +169,7 @@ std::string DefaultStages(const FlagSet& set, const UpFlags& flags) {
     if (set.Given(flag)) return "";
   }
   int per_stage = 1;
-  // Ranks of each stage say how many stages there are; what is wrong is the coordinator's to say.
+  // Ranks of each stage say how many stages there are; the coordinator reports errors in them.
   if (set.Given("--tensor-parallel-size")) {
     const std::string ranks = set.Text("--tensor-parallel-size");
     if (ranks == "auto") return "auto";
@@ -186,7 +186,7 @@ std::string DefaultStages(const FlagSet& set, const UpFlags& flags) {
   return absl::StrCat(std::max(1, workers / pipelines / std::max(1, per_stage)));
 }
 
-// What the user gave, and what follows from it, as flags of the two programs.
+// The flags that were given, and those derived from them, as flags of the two programs.
 void FillProgramFlags(const FlagSet& set, UpFlags* flags) {
   auto& to_coordinator = flags->cluster.coordinator_flags;
   auto& to_workers = flags->cluster.worker_flags;
@@ -199,7 +199,7 @@ void FillProgramFlags(const FlagSet& set, UpFlags* flags) {
   pass_on("--log-level", &to_coordinator);
   pass_on("--log-level", &to_workers);
   if (flags->mix_numerics) to_coordinator.push_back("--mix-numerics");
-  // The order of the end is ours: the coordinator's part of it has to fit into our own deadline.
+  // `tutti up` ends the processes in order: the coordinator's grace has to fit into its deadline.
   to_coordinator.insert(to_coordinator.end(), {"--shutdown-grace", kCoordinatorGraceS});
   to_coordinator.insert(to_coordinator.end(), {"--kv-tokens", absl::StrCat(flags->kv_tokens)});
   const bool automatic = set.Given("--layout");
@@ -207,7 +207,7 @@ void FillProgramFlags(const FlagSet& set, UpFlags* flags) {
                         {"--pipelines", !flags->pipelines.empty() ? flags->pipelines
                                         : automatic               ? "auto"
                                                                   : "1"});
-  // All of them are about to come: who joins first must not decide anything.
+  // All of them are about to join: the order in which they do must not decide anything.
   if (!set.Given("--min-workers")) {
     to_coordinator.insert(to_coordinator.end(),
                           {"--min-workers", absl::StrCat(flags->cluster.workers)});

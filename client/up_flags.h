@@ -1,4 +1,4 @@
-// The flags of `tutti up`, and what follows from them for the programs it starts.
+// The flags of `tutti up`, and the flags that it derives from them for the programs it starts.
 #pragma once
 
 #include <cstdint>

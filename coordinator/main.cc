@@ -27,7 +27,8 @@ constexpr char kFooter[] = R"(Examples:
 Every option is also read from the environment (TUTTI_MODEL, …) and from --config FILE.
 Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for wrong options.)";
 
-// gRPC 1.51 never serves again after it once ran out of descriptors: take all the system gives.
+// gRPC 1.51 never serves again after it once ran out of descriptors: allow as many as the system
+// does.
 void RaiseDescriptorLimit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -48,7 +49,7 @@ absl::Status Serve(ServeFlags flags, const sigset_t& signals) {
     return absl::InvalidArgumentError(
         absl::StrCat("--block-size ", engine.block_size, " is not a multiple of 16"));
   }
-  // Who names a length means to use it.
+  // A length that is given is meant to be used.
   engine.kv_tokens_min = std::min(flags.max_model_len, model->max_model_len);
   model->config.whole_experts = flags.expert_split == "expert" && model->config.has_experts();
   TUTTI_RETURN_IF_ERROR(ReadLayout(flags, model->config, &engine));

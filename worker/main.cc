@@ -206,7 +206,7 @@ kernels::DeviceExchangeScope ScopeNamed(std::string_view name) {
                            : kernels::DeviceExchangeScope::kMachine;
 }
 
-// What a flag cannot check alone.
+// Checks that concern more than one flag, and the values that follow from the flags.
 absl::Status Resolve(Flags* flags) {
   for (const std::string& peer : flags->peers) {
     TUTTI_RETURN_IF_ERROR(Annotate(flags->worker.peers.Add(peer), "--peer"));
@@ -230,11 +230,12 @@ absl::Status Resolve(Flags* flags) {
     if (!speed.ok()) return Annotate(speed.status(), "--speed");
     flags->worker.speed = *speed;
   }
-  // A GPU says itself how much it has; see Worker::Start.
+  // The memory of a GPU is read from its driver; see Worker::Start.
   if (flags->worker.memory_bytes == 0 && !flags->worker.device.starts_with("cuda")) {
     const int64_t available = AvailableMemoryBytes();
     if (available == 0) {
-      return absl::UnavailableError("--memory: the system does not say how much is free; give it");
+      return absl::UnavailableError(
+          "--memory: the system does not report how much memory is free; give the flag");
     }
     flags->worker.memory_bytes =
         static_cast<int64_t>(kMemoryShare * static_cast<double>(available));
@@ -247,13 +248,13 @@ int Complain(const absl::Status& status, int code) {
   return code;
 }
 
-// NCCL listens on the first interface it finds, to anybody. Ranks of one machine need loopback
+// NCCL listens on the first interface it finds, to any host. Ranks of one machine need loopback
 // only.
 void KeepNcclOnThisMachine(kernels::DeviceExchangeScope scope) {
   if (scope != kernels::DeviceExchangeScope::kNetwork) setenv("NCCL_SOCKET_IFNAME", "lo", 0);
 }
 
-// SIGTERM when the parent goes, also when it went before we asked.
+// SIGTERM when the parent ends, also when it ended before this call.
 void ExitWithParent(pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) std::raise(SIGTERM);

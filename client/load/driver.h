@@ -1,8 +1,8 @@
-// Runs a load: begins chats when they are due, keeps all their calls under way, and hands in what
-// became of every turn.
+// Runs a load: begins chats when they are due, keeps all their calls under way, and reports the
+// outcome of every turn.
 //
-// One thread owns everything but a turn under way, whose call writes it down on gRPC's threads
-// until it ends and comes back through the mailbox. No call has a thread.
+// One thread owns everything except a turn under way: its call records it on gRPC's threads until
+// it ends and comes back through the mailbox. No call has a thread.
 #pragma once
 
 #include <atomic>
@@ -31,7 +31,7 @@ struct DriverOptions {
   std::optional<Duration> timeout;  // of every request
 };
 
-// Where a load stands.
+// The state of a load.
 struct DriverProgress {
   Duration elapsed{};
   int64_t begun = 0;  // turns
@@ -51,7 +51,7 @@ class LoadDriver {
   ~LoadDriver();
 
   // Returns when every chat has ended, or after Interrupt when every call has; how long it took.
-  // `on_turn` hears of every turn that was begun, `on_progress` every kLoadProgressMs.
+  // `on_turn` is called with every turn that was begun, `on_progress` every kLoadProgressMs.
   Duration Run(const OnTurn& on_turn, const OnProgress& on_progress);
 
   // No more turns begin, and those under way are cancelled.  Thread: any; once.

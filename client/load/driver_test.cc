@@ -1,4 +1,4 @@
-// The driver against a service that does what a test says.
+// The driver against a service whose behaviour a test chooses.
 #include "client/load/driver.h"
 
 #include <grpcpp/grpcpp.h>
@@ -17,8 +17,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Answers every request with its last message's text, one token. `delay` is what one request takes,
-// one at a time.
+// Answers every request with its last message's text, one token. One request takes `delay`, and
+// they run one at a time.
 class EchoService : public v1::Inference::Service {
  public:
   grpc::Status Generate(grpc::ServerContext* context, const v1::GenerateRequest* request,

@@ -323,7 +323,7 @@ TEST_F(AnswersTest, AreComparedTokenByToken) {
 
 TEST_F(AnswersTest, FilesAreChecked) {
   for (const auto& [text, words] : std::vector<std::pair<std::string, std::string>>{
-           {"", "no recording"},
+           {"", "not a recording"},
            {"{}\n", ":1: "},
            {"{\"asked\": \"x\"}\n{\"chat\": 1, \"turn\": -1, \"ids\": []}\n", ":2: "},
            {"{\"asked\": \"x\"}\n{\"chat\": 1, \"turn\": 1, \"ids\": [1.5]}\n", ":2: "},

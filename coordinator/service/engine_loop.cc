@@ -22,12 +22,12 @@ constexpr Duration kHelloTimeout = std::chrono::milliseconds(kHelloTimeoutMs);
 
 }  // namespace
 
-// Posts what one control link delivers. Lives as long as the link does.
+// Posts the frames of one control link. Lives as long as the link does.
 class EngineLoop::LinkReceiver : public transport::LinkHandler {
  public:
   LinkReceiver(LinkKey key, std::shared_ptr<Mailbox<Item>> mailbox)
       : key_(key), mailbox_(std::move(mailbox)) {}
-  // No control frame carries a payload; one that does is not looked at.
+  // Control frames carry no payload; one that a worker sends all the same is dropped.
   void OnFrame(v1::Frame frame, transport::Payload) override {
     mailbox_->Post(LinkFrame{key_, std::move(frame)});
   }
@@ -139,7 +139,7 @@ void EngineLoop::Handle(Item item, Instant now) {
 
 void EngineLoop::HandleFrame(LinkFrame item, Instant now) {
   const auto found = links_.find(item.key);
-  if (found == links_.end()) return;  // closed by us; what was under way is of no interest
+  if (found == links_.end()) return;  // a frame that was under way when we closed the link
   if (found->second.joined) {
     engine_.Handle(WorkerFrame{item.key, std::move(item.frame)}, now, &actions_);
     return;

@@ -21,7 +21,7 @@ grpc::ByteBuffer Serialize(const google::protobuf::MessageLite& message);
 inline constexpr char kRetryAfterMetadata[] = "retry-after-ms";
 
 // Shared by the reactor and the output hub; outlives the reactor. One write is outstanding at a
-// time; what comes meanwhile is merged into one pending response per output.  Thread: any.
+// time; responses that come meanwhile are merged into one per output.  Thread: any.
 class GenerateStream : public OutputStream {
  public:
   using OnClientGone = std::function<void()>;
@@ -31,7 +31,8 @@ class GenerateStream : public OutputStream {
   static grpc::ServerWriteReactor<grpc::ByteBuffer>* Start(grpc::CallbackServerContext* context,
                                                            std::shared_ptr<GenerateStream>* stream);
 
-  // Says what to do, once, when the client leaves. False, with nothing kept: it has already left.
+  // Calls `on_client_gone` once, when the client leaves. False: it has already left, and nothing is
+  // kept.
   bool Attach(OnClientGone on_client_gone);
 
   void Write(v1::GenerateResponse response) override;
@@ -41,7 +42,7 @@ class GenerateStream : public OutputStream {
   class Reactor;
   void OnWriteDone(bool ok);
   void OnCancel();
-  // What to do once the lock is released: gRPC may call back inside StartWrite and Finish.
+  // The calls to make once the lock is released: gRPC may call back inside StartWrite and Finish.
   struct Next {
     bool write = false;
     std::optional<absl::Status> finish;

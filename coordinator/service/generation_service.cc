@@ -29,7 +29,7 @@ Instant MonotonicDeadline(std::chrono::system_clock::time_point deadline, Instan
   return now + std::chrono::duration_cast<Duration>(left);
 }
 
-// What waits between the door and the engine is gone within a step or two.
+// Requests that wait between the service and the engine are accepted within a step or two.
 absl::Status Overloaded() {
   return WithRetryDelay(absl::ResourceExhaustedError("too many requests arrive at once"),
                         std::chrono::seconds(1));
@@ -135,7 +135,7 @@ grpc::ServerUnaryReactor* GenerationService::Tokenize(grpc::CallbackServerContex
                                                       const grpc::ByteBuffer* request,
                                                       grpc::ByteBuffer* response) {
   auto* reactor = context->DefaultReactor();
-  // A unary call's messages live until its reactor finished, whatever the client does.
+  // A unary call's messages live until its reactor has finished, also after the client has left.
   const bool queued = pool_.Submit([this, request, response, reactor] {
     v1::TokenizeResponse message;
     const absl::Status filled = FillTokens(*request, &message);

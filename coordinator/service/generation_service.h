@@ -21,7 +21,7 @@
 
 namespace tutti::coordinator {
 
-// Whether requests are taken, as the health service says it.  Thread: any.
+// Whether requests are accepted, as the health service reports it.  Thread: any.
 class ServingState {
  public:
   void Set(bool serving, std::string why_not);
@@ -34,8 +34,8 @@ class ServingState {
   std::string why_not_ ABSL_GUARDED_BY(mutex_) = "no worker has joined yet";
 };
 
-// Generate and Tokenize take raw bytes and parse them here, so that a message that does not parse
-// is answered with the field at fault (message_parser.h) instead of gRPC's empty status.
+// Generate and Tokenize receive raw bytes and parse them here, so that a message that does not
+// parse is answered with the field at fault (message_parser.h) instead of gRPC's empty status.
 class GenerationService
     : public v1::Inference::WithRawCallbackMethod_Generate<
           v1::Inference::WithRawCallbackMethod_Tokenize<
@@ -55,13 +55,13 @@ class GenerationService
                                      const v1::GetModelRequest* request,
                                      v1::GetModelResponse* response) override;
 
-  // Where the K/V of a tenant's requests is found again.  Thread: any.
+  // The cache domain in which the K/V of a tenant's requests is looked up.  Thread: any.
   Hash128 CacheDomainOf(std::string_view tenant) const {
     return share_cache_domain_ ? Hash128() : tenants_.Hash(tenant);
   }
 
  private:
-  // What the call says beside its message.
+  // The properties of a call beside its message.
   struct Call {
     Instant arrival;
     Instant deadline;

@@ -173,7 +173,7 @@ void OutputHub::Handle(Opened opened) {
 
 void OutputHub::Handle(DeliverTokens tokens) {
   const auto found = outputs_.find(tokens.request);
-  // Tokens that were under way when the client left, or after a stop string, are nobody's.
+  // Tokens that were under way when the client left, or after a stop string, are dropped.
   if (found == outputs_.end() || found->second->stopped()) return;
   if (found->second->Append(tokens)) {
     on_unwanted_(tokens.request, CancelCause::kStopString);

@@ -164,7 +164,7 @@ void AddServiceFlags(FlagSet* set, ServeFlags* flags) {
       {.names = "--shared-cache-domain",
        .variable = &flags->options.share_cache_domain,
        .help = "Let what one tenant's prompts left in the KV cache serve all tenants: their timing "
-               "then tells whether somebody has sent the same text before"},
+               "then tells whether another tenant has sent the same text before"},
       {.names = "--max-model-len",
        .variable = &flags->max_model_len,
        .help = "Context length; 0: the model's",
@@ -223,7 +223,7 @@ absl::Status ReadSizes(const ServeFlags& flags, EngineOptions* engine) {
                                                  flags.stages));
 }
 
-// Whether the model takes what was asked for.
+// Whether the model can be split as the flags say.
 absl::Status CheckLayout(const ServeFlags& flags, const model::ModelConfig& model,
                          const EngineOptions& engine) {
   if (!engine.device_map.stages.empty()) {
