@@ -36,8 +36,7 @@ SchedulerOptions SchedulerOptionsOf(const EngineOptions& options) {
   return {.block_size = options.block_size,
           .max_batch_tokens = options.max_batch_tokens,
           .chunk_tokens = options.chunk_tokens,
-          .max_sequences = options.max_sequences,
-          .planted_bugs = options.planted_bugs};
+          .max_sequences = options.max_sequences};
 }
 
 void FillCacheStatus(const KvCache& cache, v1::PipelineStatus* status) {
@@ -52,8 +51,7 @@ KvDirectoryOptions DirectoryOptionsOf(const EngineOptions& options) {
   return {.key = options.prefix_key,
           .model_fingerprint = options.model_fingerprint,
           .dtype = std::string(DTypeName(options.model.dtype)),
-          .block_size = options.block_size,
-          .planted_bugs = options.planted_bugs};
+          .block_size = options.block_size};
 }
 
 }  // namespace

@@ -174,7 +174,7 @@ void Engine::Impl::EndPipeline(Unit* unit, const std::string& why) {
   if (!serving) return;
   for (Sequence* running : unit->scheduler.Running()) ++running->losses;
   unit->scheduler.EndEpoch();
-  SettleAfterLoss(unit->scheduler.TakeWaiting(), why);
+  SettleAfterLoss(unit->scheduler.PopWaiting(), why);
 }
 
 // Decides what becomes of the sequences of a pipeline that is gone: they have all their tokens and

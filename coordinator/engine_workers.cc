@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/fail_point.h"
 #include "coordinator/engine_impl.h"
 #include "coordinator/limits.h"
-#include "coordinator/planted_bugs.h"
 
 namespace tutti::coordinator {
 
@@ -59,9 +59,8 @@ bool Engine::Impl::PassesEpochGate(const Worker& worker, const v1::Frame& frame)
   const Unit* const unit = UnitOf(worker);
   if (unit != nullptr && frame.epoch() == unit->pipeline.epoch().value()) return true;
   ++stale_frames_;
-  const uint32_t bugs = options_.planted_bugs;
-  return unit != nullptr && (IsPlanted(bugs, PlantedBug::kSkipEpochCheck) ||
-                             (worker.rank > 0 && IsPlanted(bugs, PlantedBug::kSkipRankEpoch)));
+  return unit != nullptr && (TUTTI_FAIL_POINT("coordinator.skip_epoch_check") ||
+                             (worker.rank > 0 && TUTTI_FAIL_POINT("coordinator.skip_rank_epoch")));
 }
 
 absl::Status Engine::Impl::TakeFrame(Worker* worker, v1::Frame* frame) {

@@ -137,7 +137,7 @@ std::multiset<std::string> Listening() {
 }
 
 // The real library, where there is one: it has what is declared here, and a group is founded on
-// loopback when it is told so (worker/main.cc).
+// loopback when it is told so (worker/service/main.cc).
 TEST(NcclLibraryTest, OpensTheLibraryOfThisMachine) {
   setenv("NCCL_SOCKET_IFNAME", "lo", 1);
   const auto nccl = OpenNcclLibrary(NcclLibraryPath(), [](int) { return 0; });

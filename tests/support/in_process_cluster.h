@@ -10,7 +10,7 @@
 #include "coordinator/service/coordinator.h"
 #include "tutti/v1/cluster.grpc.pb.h"
 #include "tutti/v1/generation.grpc.pb.h"
-#include "worker/worker.h"
+#include "worker/service/worker.h"
 
 namespace tutti::tests {
 

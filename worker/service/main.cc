@@ -17,7 +17,7 @@
 #include "spdlog/sinks/stdout_color_sinks.h"
 #include "spdlog/spdlog.h"
 #include "worker/limits.h"
-#include "worker/worker.h"
+#include "worker/service/worker.h"
 
 namespace tutti::worker {
 namespace {

@@ -1,0 +1,83 @@
+"""Rule: one name means one thing in a namespace.
+
+A type, alias, constant or function that two files define in one namespace is an error: linked
+together they break the one-definition rule without a word from compiler or linker. Anonymous
+namespaces are each file's own; so is what is `static`. Definitions in one branch of an `#if` and in
+a header that another branch of it includes are two forms of one thing, of which a program sees one.
+So are functions of tests that several `*_testing.cc` define and one `*_testing.h`, which each of
+them includes, declares: a program chooses by the object it links, and the linker refuses two.
+"""
+import re
+
+from tree import Problem
+
+# The entry point is named by the language; every program has one.
+ENTRY = "main"
+
+
+def check(tree):
+    found = {}
+    for path in tree.cpp_files():
+        for definition in tree.outline(path).definitions:
+            if _is_shared(definition):
+                found.setdefault(_key(definition), []).append((path, definition))
+    problems = []
+    for places in found.values():
+        first = places[0]
+        others = [place for place in places[1:]
+                  if place[0] != first[0] and not _are_alternatives(tree, first, place)]
+        if others:
+            problems.append(_problem(first, others))
+    return problems
+
+
+def _are_alternatives(tree, one, other):
+    return (_includes_instead(tree, one, other[0]) or _includes_instead(tree, other, one[0])
+            or _implement_one_header(tree, one, other))
+
+
+def _implement_one_header(tree, one, other):
+    """Whether both sources define a function of tests that one header of tests declares."""
+    if not all(path.endswith("_testing.cc") and definition.kind == "function"
+               for path, definition in (one, other)):
+        return False
+    headers = set.intersection(*({header for _, header in tree.source(path).includes()}
+                                 for path, _ in (one, other)))
+    declaration = re.compile(rf"\b{re.escape(one[1].name)}\(")
+    return any(header.endswith("_testing.h") and header in tree.file_set
+               and declaration.search(tree.source(header).code) for header in headers)
+
+
+def _includes_instead(tree, place, header):
+    """Whether the file of `place` includes `header` in another branch of the `#if` it is in."""
+    path, definition = place
+    source = tree.source(path)
+    lines = [line for line, included in source.includes() if included == header]
+    branches = source.branches() if lines else []
+    for chain, first, last in branches:
+        if first < definition.line < last:
+            if any(other == chain and (start, end) != (first, last) and start < line < end
+                   for other, start, end in branches for line in lines):
+                return True
+    return False
+
+
+def _is_shared(definition):
+    return ("" not in definition.namespace and not definition.inside and not definition.internal
+            and definition.kind != "lambda"
+            and (definition.namespace or definition.name != ENTRY))
+
+
+def _key(definition):
+    """Functions may be overloaded; any other two things of one name are one too many."""
+    if definition.kind == "function":
+        return definition.namespace, definition.name, definition.signature
+    return definition.namespace, definition.name
+
+
+def _problem(first, others):
+    path, definition = first
+    name = "::".join(definition.namespace + (definition.name,))
+    also = sorted({f"{other}:{second.line} ({second.kind})" for other, second in others})
+    return Problem(path, definition.line,
+                   f"{definition.kind} {name} is also defined in {', '.join(also)}")

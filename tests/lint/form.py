@@ -1,0 +1,40 @@
+"""Rules on form: line length, a header's first comment, READMEs, markers of unfinished work."""
+import os
+import re
+
+import layers
+from tree import CPP, Problem
+
+COLUMNS = 100
+README_LINES = 40
+# Spelled in pieces, so that this file has none of them.
+_LEFTOVER = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX)\b|not imple" r"mented", re.IGNORECASE)
+
+
+def check(tree):
+    problems = []
+    for path in tree.with_suffix(*CPP, ".proto"):
+        problems += _check_lines(path, tree.text(path))
+    for path in tree.with_suffix(".h"):
+        if not tree.text(path).lstrip().startswith("//"):
+            problems.append(Problem(path, 1, "a header begins with what it is for"))
+    return problems + list(_check_readmes(tree))
+
+
+def _check_lines(path, text):
+    for number, line in enumerate(text.split("\n"), 1):
+        if len(line) > COLUMNS and "http" not in line:
+            yield Problem(path, number, f"{len(line)} columns, the limit is {COLUMNS}")
+        if _LEFTOVER.search(line):
+            yield Problem(path, number, "a marker of unfinished work")
+
+
+def _check_readmes(tree):
+    """Every folder of the product has a README.md, and those of folders and rooms are short."""
+    for folder in layers.LAYERS:
+        if f"{folder}/README.md" not in tree.file_set and folder in tree.folders:
+            yield Problem(folder, 1, "no README.md")
+    for path in tree.with_suffix("/README.md"):
+        lines = tree.text(path).count("\n")
+        if path.split("/")[0] in layers.LAYERS and lines > README_LINES:
+            yield Problem(path, README_LINES + 1, f"{lines} lines, the limit is {README_LINES}")

@@ -1,0 +1,85 @@
+"""Rules: a folder includes only folders below it, and only shells see gRPC.
+
+Folders, not file names, say what a file may see. Tests, benchmarks and tools may include anything;
+nothing of the product includes them. The table of folders in docs/ARCHITECTURE.md says the same.
+"""
+import os
+import re
+
+from tree import Problem
+
+# Folder -> the folders whose headers it may include, besides its own.
+LAYERS = {
+    "base": [],
+    "proto": ["base"],
+    "kernels": ["base"],
+    "text": ["base"],
+    "transport": ["base", "proto"],
+    "model": ["base", "text"],
+    "placement": ["base", "model"],
+    "coordinator": ["base", "proto", "text", "model", "transport", "placement"],
+    "worker": ["base", "proto", "kernels", "model", "transport"],
+    "client": ["base", "proto", "text", "model", "transport", "placement"],
+}
+# Folders of the tree that are no part of the product and may include all of it.
+AROUND = ["bench", "tools", "tests"]
+# The shells: folders, with all below them, that may see gRPC. All else of the product is core.
+SHELLS = ["transport/grpc", "coordinator/service", "worker/service", "client"]
+# Where messages of proto/ are included from.
+MESSAGES = "tutti/v1/"
+GRPC_HEADERS = ("grpc/", "grpcpp/")
+GRPC_MESSAGES = ".grpc.pb.h"
+ARCHITECTURE = "docs/ARCHITECTURE.md"
+_ROW = re.compile(r"^\| `(\w+)` \|[^|]*\|([^|]*)\|$", re.MULTILINE)
+
+
+def is_test(path):
+    """Whether a file is a test or a helper of tests: it may see what it tests, above and below."""
+    return os.path.splitext(path)[0].endswith(("_test", "_testing", "_fuzz"))
+
+
+def in_shell(path):
+    return any(path.startswith(shell + "/") for shell in SHELLS)
+
+
+def folder_of(header):
+    """The top folder of an included header; None for one of a library."""
+    if header.startswith(MESSAGES):
+        return "proto"
+    top = header.split("/")[0]
+    return top if "/" in header and (top in LAYERS or top in AROUND) else None
+
+
+def check(tree):
+    problems = []
+    for path in tree.cpp_files():
+        top = path.split("/")[0]
+        if top in LAYERS and "/" in path and not is_test(path):
+            for line, header in tree.source(path).includes():
+                problems += [Problem(path, line, text) for text in _wrong(path, top, header)]
+    return problems + list(_check_table(tree))
+
+
+def _check_table(tree):
+    """A row `| `folder` | what it is | folders it may include |` for every folder."""
+    text = tree.text(ARCHITECTURE) if ARCHITECTURE in tree.file_set else ""
+    rows = {match.group(1): (text.count("\n", 0, match.start()) + 1, match.group(2).split(","))
+            for match in _ROW.finditer(text)}
+    for folder in LAYERS if rows else []:
+        line, named = rows.get(folder, (1, []))
+        named = [name.strip() for name in named if name.strip()]
+        if folder not in rows or named != LAYERS[folder]:
+            yield Problem(ARCHITECTURE, line, f"{folder} may include "
+                                              f"{', '.join(LAYERS[folder]) or 'nothing'}")
+
+
+def _wrong(path, top, header):
+    target = folder_of(header)
+    if target and target != top and target not in LAYERS[top]:
+        yield f"{top} may not include {header}"
+    if in_shell(path):
+        return
+    if header.startswith(GRPC_HEADERS) or header.endswith(GRPC_MESSAGES):
+        yield f"a core may not see gRPC ({header})"
+    elif in_shell(header):
+        yield f"a core may not include a shell, which sees gRPC ({header})"

@@ -1,0 +1,262 @@
+#!/usr/bin/env python3
+"""The lint's own test: planted violations of the rules on code, and clean variants beside them."""
+import unittest
+
+import definitions
+import form
+import include_graph
+import layers
+import locks
+import namespaces
+import test_files
+from planting import PlantedTest, in_namespace
+
+
+def including(*headers):
+    return "// A file.\n" + "".join(f'#include "{header}"\n' for header in headers)
+
+
+class LayersTest(PlantedTest):
+
+    def test_an_arrow_upward(self):
+        self.assert_found(layers, {"base/a.cc": including("model/b.h")},
+                          "base/a.cc:2: base may not include model/b.h")
+        self.assert_clean(layers, {"model/b.cc": including("base/a.h", "model/c.h", "text/t.h")})
+
+    def test_an_arrow_sideways(self):
+        self.assert_found(layers, {"worker/a.cc": including("coordinator/b.h")},
+                          "worker may not include coordinator/b.h")
+        self.assert_found(layers, {"client/a.cc": including("worker/b.h")},
+                          "client may not include worker/b.h")
+        self.assert_clean(layers, {"client/a.cc": including("placement/b.h")})
+
+    def test_messages_in_kernels(self):
+        self.assert_found(layers, {"kernels/a.h": including("tutti/v1/peer.pb.h")},
+                          "kernels may not include tutti/v1/peer.pb.h")
+        self.assert_clean(layers, {"transport/a.h": including("tutti/v1/peer.pb.h")})
+
+    def test_a_product_that_includes_its_tests(self):
+        self.assert_found(layers, {"worker/a.cc": including("tests/support/b.h")},
+                          "worker may not include tests/support/b.h")
+        self.assert_clean(layers, {"worker/a_test.cc": including("tests/support/b.h"),
+                                   "tests/x/a.cc": including("worker/b.h", "coordinator/c.h")})
+
+    def test_a_core_that_sees_grpc(self):
+        for header in ("grpcpp/grpcpp.h", "grpc/slice.h", "tutti/v1/peer.grpc.pb.h"):
+            for path in ("coordinator/a.cc", "transport/a.h", "worker/links/a.cc"):
+                self.assert_found(layers, {path: including(header)}, "a core may not see gRPC")
+            self.assert_clean(layers, {"coordinator/service/a.cc": including(header),
+                                       "transport/grpc/a.h": including(header),
+                                       "client/a.cc": including(header),
+                                       "transport/a_test.cc": including(header)})
+
+    def test_a_core_that_sees_grpc_through_a_shell(self):
+        self.assert_found(layers, {"coordinator/a.cc": including("coordinator/service/b.h")},
+                          "a core may not include a shell")
+        self.assert_found(layers, {"worker/links/a.h": including("transport/grpc/b.h")},
+                          "a core may not include a shell")
+        self.assert_clean(layers, {"coordinator/service/a.cc": including("transport/grpc/b.h")})
+
+    def test_a_table_that_says_otherwise(self):
+        rows = [f"| `{folder}` | what it is | {', '.join(below)} |"
+                for folder, below in layers.LAYERS.items()]
+        told = {"docs/ARCHITECTURE.md": "\n".join(rows) + "\n"}
+        self.assert_clean(layers, told)
+        for changed in (told["docs/ARCHITECTURE.md"].replace("| base, model |", "| base |"),
+                        told["docs/ARCHITECTURE.md"].replace("`placement`", "placement")):
+            self.assert_found(layers, {"docs/ARCHITECTURE.md": changed},
+                              "placement may include base, model")
+
+
+class IncludeGraphTest(PlantedTest):
+
+    def test_headers_in_a_circle(self):
+        self.assert_found(include_graph, {"base/a.h": including("base/b.h"),
+                                          "base/b.h": including("base/a.h")},
+                          "base/a.h:2: a circle of includes: base/a -> base/b; base/b -> base/a")
+        self.assert_clean(include_graph, {"base/a.h": including("base/b.h"), "base/b.h": ""})
+
+    def test_a_circle_through_sources(self):
+        circle = {"base/a.h": including("base/b.h"), "base/b.h": "", "base/c.h": "",
+                  "base/b.cc": including("base/b.h", "base/c.h"),
+                  "base/c.cu": including("base/a.h")}
+        self.assert_found(include_graph, circle, "base/a -> base/b; base/b -> base/c; base/c")
+        self.assert_clean(include_graph, circle | {"base/c.cu": including("base/c.h")})
+
+    def test_two_circles(self):
+        self.assert_found(include_graph, {"base/a.h": including("base/b.h"),
+                                          "base/b.h": including("base/a.h"),
+                                          "model/c.h": including("base/a.h", "model/d.h"),
+                                          "model/d.h": including("model/c.h")},
+                          "base/a ->", "model/c ->")
+
+
+class TestFilesTest(PlantedTest):
+
+    def test_tests_under_another_name(self):
+        for header in ("gtest/gtest.h", "gmock/gmock.h"):
+            for path in ("worker/a.cc", "worker/testing_a.h", "worker/a_tests.cc", "tools/a.cc",
+                         "worker/testing/a.h"):
+                self.assert_found(test_files, {path: including(header)},
+                                  f"{path}:2: includes {header}")
+            for path in ("worker/a_test.cc", "worker/a_testing.h", "worker/links/a_fuzz.cc",
+                         "tests/support/a.h"):
+                self.assert_clean(test_files, {path: including(header)})
+
+    def test_a_product_that_includes_a_helper_of_tests(self):
+        self.assert_found(test_files, {"worker/a.cc": including("worker/b_testing.h")},
+                          "worker/a.cc:2: the product may not include worker/b_testing.h")
+        self.assert_clean(test_files, {"worker/a_test.cc": including("worker/b_testing.h"),
+                                       "bench/a.cc": including("worker/b_testing.h")})
+
+
+class LocksTest(PlantedTest):
+
+    def test_locks_that_no_analysis_sees(self):
+        for name in ("mutex", "recursive_mutex", "shared_timed_mutex", "condition_variable_any",
+                     "lock_guard<std::once_flag>", "unique_lock<Mutex>", "scoped_lock<Mutex>"):
+            for path in ("worker/a.h", "tests/x/a_test.cc", "kernels/a.cu"):
+                self.assert_found(locks, {path: f"#pragma once\nstd::{name} a;\n"},
+                                  f"{path}:2: std::{name.split('<')[0]}: take base/mutex.h")
+        self.assert_clean(locks, {"base/mutex.h": "std::mutex a;\n",
+                                  "worker/a.h": "// Not std::mutex.\n#include <mutex>\n"
+                                                "std::once_flag a; Mutex b; MutexLock c(&b);\n"})
+
+
+class NamespacesTest(PlantedTest):
+
+    def test_the_namespace_of_another_folder(self):
+        body = "struct A {};"
+        for folder, name in (("worker", "tutti"), ("worker", "tutti::model"),
+                             ("base", "tutti::base"), ("worker/links", "tutti::worker::sampling"),
+                             ("kernels", "kernels"),
+                             ("kernels/cpu", "tutti::cpu"), ("client", "tutti::worker::client")):
+            self.assert_found(namespaces, {f"{folder}/a.h": in_namespace(name, body)},
+                              f":2: namespace {name} in {folder}, which is ")
+        for folder, name in (("base", "tutti"), ("worker", "tutti::worker"),
+                             ("worker/links", "tutti::worker"),
+                             ("text/jinja", "tutti::text::jinja"),
+                             ("worker/links", "tutti::worker::links"),
+                             ("kernels/cuda/emulated", "tutti::kernels::cuda::emulated"),
+                             ("kernels/cuda/emulated", "tutti::kernels::emulated"),
+                             ("base", "tutti::internal"), ("worker", "tutti::worker::internal"),
+                             ("tests/support", "tutti"), ("tools", "tutti::model")):
+            self.assert_clean(namespaces, {f"{folder}/a.h": in_namespace(name, body)})
+
+    def test_anonymous_and_nested_ones(self):
+        inner = in_namespace("worker", "namespace {\nint F() { return 1; }\n}")
+        self.assert_clean(namespaces, {"worker/a.cc": f"namespace tutti {{\n{inner}\n}}\n"})
+        self.assert_found(namespaces, {"model/a.cc": f"namespace tutti {{\n{inner}\n}}\n"},
+                          "namespace tutti::worker in model, which is tutti::model")
+        self.assert_found(namespaces, {"worker/a.cc": "namespace {\nstruct A {};\n}\n"},
+                          "namespace (anonymous) in worker")
+
+    def test_no_namespace(self):
+        self.assert_found(namespaces, {"worker/a.cc": "int F() { return 1; }\n"},
+                          "worker/a.cc:1: function F is in no namespace")
+        self.assert_clean(namespaces, {"worker/main.cc": "int main() { return 0; }\n",
+                                       "worker/a.cc": 'extern "C" int Entry() { return 0; }\n',
+                                       "base/a.h": "template <>\nstruct std::hash<int> {};\n"})
+
+    def test_types_declared_ahead(self):
+        ahead = in_namespace("tutti::model", "class A;\ntemplate <typename T>\nstruct B;")
+        self.assert_clean(namespaces, {"worker/a.h": ahead})
+        more = ahead.replace("class A;", "class A;\nint F();")
+        self.assert_found(namespaces, {"worker/a.h": more},
+                          "namespace tutti::model in worker")
+
+    def test_braces_that_do_not_pair_up(self):
+        self.assert_found(namespaces, {"base/a.cc": in_namespace("tutti", "void F() {")},
+                          "braces do not pair up")
+
+
+class DefinitionsTest(PlantedTest):
+
+    def found(self, one, other, *expected, name="tutti"):
+        files = {"base/a.h": in_namespace(name, one), "base/b.cc": in_namespace(name, other)}
+        self.assert_found(definitions, files, *expected)
+
+    def test_a_type_defined_twice(self):
+        self.found("struct Worker {\n  int a;\n};", "class Worker final : public Base {};",
+                   "base/a.h:4: type tutti::Worker is also defined in base/b.cc:4 (type)")
+        self.found("struct Worker {};", "using Worker = int;", "(alias)")
+        self.found("enum class Kind { kA };", "template <typename T>\nstruct Kind {};",
+                   "tutti::Kind")
+        self.found("struct Worker;\nstruct Other {};", "struct Worker {};")
+        self.found("struct A { struct Shard {}; };", "struct Shard {};")
+        self.found("template <>\nstruct A<int> {};", "template <>\nstruct A<char> {};")
+
+    def test_a_constant_defined_twice(self):
+        self.found("inline constexpr int kMax = 4;", "constexpr int64_t kMax{5};",
+                   "constant tutti::kMax")
+        self.found("inline constexpr const char* kNames[] = {\"a\", \"b\"};",
+                   "const std::vector<int> kNames = {1};", "constant tutti::kNames")
+        self.found("extern int count;", "int count = 0;")
+
+    def test_a_function_defined_twice(self):
+        self.found("inline int F(int a, const T& b) { return a; }", "int F(int x, const T& y) {}",
+                   "function tutti::F")
+        self.found("int F(int a);", "int F(int a) { return a; }")
+        self.found("inline int F(int a) { return a; }", "int F(int64_t a) { return 1; }")
+        self.found("inline int F() { return 1; }", "static int F() { return 2; }")
+        self.found("inline A::A(int x) : x_(x), y_{x} {}", "A::A(int x) : x_{x} {}",
+                   "function tutti::A::A")
+
+    def test_other_namespaces(self):
+        self.found("struct A {};", "namespace {\nstruct A {};\n}")
+        self.assert_clean(definitions, {"base/a.h": in_namespace("tutti", "struct A {};"),
+                                        "base/b.h": in_namespace("tutti::b", "struct A {};")})
+        self.assert_found(definitions, {
+            "base/a.h": in_namespace("tutti::b", "struct A {};"),
+            "base/b.h": "namespace tutti {\nnamespace b {\nstruct A {};\n}\n}\n"}, "tutti::b::A")
+
+    def test_alternatives_of_one_if(self):
+        real = ('#ifdef GPU\nnamespace tutti {\ninline int Lane() { return 1; }\n}\n'
+                '#else\n#include "base/b.h"\n#endif\n')
+        other = in_namespace("tutti", "inline int Lane() { return 2; }")
+        self.assert_clean(definitions, {"base/a.h": real, "base/b.h": other})
+        self.assert_found(definitions, {"base/a.h": real.replace("#else", "#endif\n#if 1"),
+                                        "base/b.h": other}, "tutti::Lane")
+
+
+    def test_alternatives_of_tests(self):
+        header = '#include "base/a_testing.h"\n'
+        one = header + in_namespace("tutti", "int F() { return 1; }")
+        files = {"base/a_testing.h": in_namespace("tutti", "int F();"), "base/b_testing.cc": one,
+                 "base/x/c_testing.cc": one.replace("1", "2")}
+        self.assert_clean(definitions, files)
+        for changed in ({"base/a_testing.h": in_namespace("tutti", "int G();")},
+                        {"base/b_testing.cc": one.replace(header, "")}):
+            self.assert_found(definitions, files | changed, "tutti::F")
+        self.assert_found(definitions, {"base/a.h": in_namespace("tutti", "int F();"),
+                                        "base/b.cc": one.replace("a_testing", "a"),
+                                        "base/c.cc": one.replace("a_testing", "a")}, "tutti::F")
+
+
+class FormTest(PlantedTest):
+
+    def test_long_lines(self):
+        for name in ("a.h", "a.cc", "a.cu", "a.proto"):
+            self.assert_found(form, {f"tests/{name}": "//" + " x" * 50 + "\n"}, "102 columns")
+            self.assert_clean(form, {f"tests/{name}": "//" + " x" * 49 + "\n"})
+
+    def test_a_header_without_a_beginning(self):
+        self.assert_found(form, {"tests/a.h": "#pragma once\n"},
+                          "tests/a.h:1: a header begins with")
+        self.assert_clean(form, {"tests/a.h": "// What it is for.\n#pragma once\n"})
+
+    def test_readmes(self):
+        self.assert_found(form, {"worker/a.cc": ""}, "no README.md")
+        self.assert_clean(form, {"worker/a.cc": "", "worker/README.md": "x\n" * 40})
+        self.assert_found(form, {"worker/README.md": "x\n" * 41}, "41 lines, the limit is 40")
+        self.assert_found(form, {"worker/README.md": "x\n", "worker/links/README.md": "x\n" * 41},
+                          "worker/links/README.md:41")
+
+    def test_unfinished_work(self):
+        for mark in ("TO" "DO: more", "fix" "me", "not imple" "mented"):
+            self.assert_found(form, {"tests/a.cc": f"// {mark}\n"}, "a marker of unfinished work")
+        self.assert_clean(form, {"tests/a.cc": "// todos are kept elsewhere\n"})
+
+
+if __name__ == "__main__":
+    unittest.main()
