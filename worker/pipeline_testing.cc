@@ -34,16 +34,16 @@ class Outbox : public StageOutbox {
 };
 
 // Device links, but for every third step.
-class MixedRows : public RowPort {
+class MixedRows : public StageRowChannel {
  public:
   MixedRows(kernels::Backend* backend, const std::string& id, const Clock* clock)
       : links({.new_link = [backend] { return backend->NewDeviceLink(); }}, id, clock,
               [](Instant) { return absl::OkStatus(); }) {}
 
   void End() override { links.End(); }
-  absl::StatusOr<std::byte*> TakeSlot() override {
+  absl::StatusOr<std::byte*> AcquireSlot() override {
     if (++steps_ % 3 == 0) return nullptr;
-    return links.TakeSlot();
+    return links.AcquireSlot();
   }
   absl::Status Send(int64_t bytes) override { return links.Send(bytes); }
   absl::Status Expect(int64_t bytes) override { return links.Expect(bytes); }
@@ -181,9 +181,9 @@ void TestPipeline::LinkDevices() {
       DeviceLinks& from = before[rank % before.size()].rows->links;
       DeviceLinks& to = here[rank].rows->links;
       const size_t index = rank / before.size();
-      from.TakeAnswer(index, to.AnswerToPrevious(from.DescriptionFor(index)));
+      from.HandleAnswer(index, to.AnswerToPrevious(from.DescriptionFor(index)));
       while (!to.Tick(clock_.Now())) from.Tick(clock_.Now());
-      from.TakeUp(index);
+      from.HandleUp(index);
       while (from.next_wake(clock_.Now()) != kInstantNever) from.Tick(clock_.Now());
     }
   }
@@ -206,7 +206,7 @@ std::unique_ptr<TestPipeline::Stage> TestPipeline::MakeStage(const v1::AssignSha
                                         .backend = member.backend.get(),
                                         .collective = stage->ranks.collective(rank)})](
             const v1::AssignShard& assigned,
-            const LoadProgress& progress) -> absl::StatusOr<std::unique_ptr<StageRunner>> {
+            const ShardProgressCallback& progress) -> absl::StatusOr<std::unique_ptr<StageRunner>> {
       TUTTI_ASSIGN_OR_RETURN(auto runner, load(assigned, progress));
       if (assigned.num_ranks() > 1) return runner;
       static_cast<Transformer*>(runner.get())
@@ -239,8 +239,8 @@ std::unique_ptr<TestPipeline::Stage> TestPipeline::MakeStage(const v1::AssignSha
                        .scope = options_.device_exchange ? kernels::DeviceExchangeScope::kMachine
                                                          : kernels::DeviceExchangeScope::kOff},
                       &clock_);
-    const absl::Status formed = group.Form(stage->ranks.collective(rank), stage->ranks.port(rank),
-                                           shard.num_ranks(), rank, [] {});
+    const absl::Status formed = group.Form(
+        stage->ranks.collective(rank), stage->ranks.channel(rank), shard.num_ranks(), rank, [] {});
     CHECK(formed.ok()) << formed;
   });
   return stage;

@@ -38,7 +38,8 @@ SimWorker::SimWorker(std::string id, int64_t memory_bytes, const SimOptions* opt
 void SimWorker::Start() {
   if (up()) return;
   ++incarnation_;
-  const auto factory = [this](const v1::AssignShard& shard, const worker::LoadProgress& progress)
+  const auto factory = [this](const v1::AssignShard& shard,
+                              const worker::ShardProgressCallback& progress)
       -> absl::StatusOr<std::unique_ptr<worker::StageRunner>> {
     progress(1, 2);
     return std::make_unique<OracleStage>(shard, kSimVocab, options_->oracle_bugs, &step_digest_);

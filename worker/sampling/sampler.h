@@ -83,7 +83,7 @@ class Sampler {
   const Options options_;
   const VocabularyShare share_;
   const std::unique_ptr<kernels::DeviceBuffer> adjusted_;  // one row of logits
-  RowExchange exchange_;
+  LogitSummaries summaries_;
   EqualBlocks blocks_;
 
   // Kept for their memory:
