@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "coordinator/engine.h"
+#include "coordinator/engine_options.h"
 #include "tests/support/oracle_stage.h"
 #include "tests/support/sim_network.h"
 
@@ -58,7 +58,7 @@ struct SimOptions {
   uint32_t planted_bugs = 0;  // of the engine
   OracleBugs oracle_bugs;
 
-  coordinator::EngineOptions coordinator::Engine() const;
+  coordinator::EngineOptions Engine() const;
   // Ranks of all stages together.
   int32_t WorkersOfPipeline() const;
   bool ranked() const { return WorkersOfPipeline() > num_stages; }
