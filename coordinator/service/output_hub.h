@@ -15,7 +15,7 @@
 
 #include "base/clock.h"
 #include "base/mailbox.h"
-#include "coordinator/engine.h"
+#include "coordinator/events.h"
 #include "coordinator/service/output_stream.h"
 #include "text/stop_matcher.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "coordinator/engine.h"
+#include "coordinator/engine_options.h"
 #include "tests/support/oracle_stage.h"
 #include "tests/support/sim_network.h"
 
