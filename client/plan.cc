@@ -94,7 +94,7 @@ absl::StatusOr<PlanReport> MakePlan(const PlanRequest& request) {
     report.notes.push_back(absl::StrFormat(
         "of each GPU %s are left to CUDA (assumed, not measured), and of the rest %.0f %%, as "
         "workers do without --memory; \"memory\" is what remains",
-        FormatBytes(gpu::kContextBytes), 100 * (1 - gpu::kOfferedShare)));
+        FormatBytes(kGpuContextBytes), 100 * (1 - kGpuOfferedShare)));
   }
   TUTTI_ASSIGN_OR_RETURN(report.plan,
                          placement::PlanCluster(report.model, devices, report.options));

@@ -135,7 +135,7 @@ inline constexpr size_t kWorkerIdBytesMax = 128;
 inline constexpr size_t kPeersMax = size_t{1} << 16;
 
 // What a worker on CPUs takes of the machine's memory unless told otherwise. The rest is for the
-// system and code. Of a GPU's: gpu::kOfferedShare.
+// system and code. Of a GPU's: kGpuOfferedShare.
 inline constexpr double kMemoryShare = 0.9;
 
 // What the speed is measured with (speed_probe.h). The weights, 96 MiB of bf16, are three times the
