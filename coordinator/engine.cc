@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "coordinator/engine_impl.h"
 #include "model/partition.h"
+#include "placement/place_pipeline.h"
 
 namespace tutti::coordinator {
 namespace {

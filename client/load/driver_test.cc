@@ -1,4 +1,4 @@
-// The driver against a service that does what a test says.
+// The driver against a service whose behaviour a test chooses.
 #include "client/load/driver.h"
 
 #include <grpcpp/grpcpp.h>
@@ -17,8 +17,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Answers every request with its last message's text, one token. `delay` is what one request takes,
-// one at a time.
+// Answers every request with its last message's text, one token. One request takes `delay`, and
+// they run one at a time.
 class EchoService : public v1::Inference::Service {
  public:
   grpc::Status Generate(grpc::ServerContext* context, const v1::GenerateRequest* request,
@@ -71,7 +71,7 @@ class DriverTest : public ::testing::Test {
     LoadDriver driver(std::move(options), client_.get(), &clock_,
                       [&](int64_t number) { return MakeChat(chat, number); });
     return driver.Run([&](Turn turn) { turns_.push_back(std::move(turn)); },
-                      [](const LoadProgress&) {});
+                      [](const DriverProgress&) {});
   }
 
   EchoService service_;
@@ -136,7 +136,7 @@ TEST_F(DriverTest, AnInterruptCancelsWhatIsUnderWay) {
     }
     driver.Interrupt();
   });
-  driver.Run([&](Turn turn) { turns_.push_back(std::move(turn)); }, [](const LoadProgress&) {});
+  driver.Run([&](Turn turn) { turns_.push_back(std::move(turn)); }, [](const DriverProgress&) {});
   interrupter.join();
   ASSERT_EQ(turns_.size(), 4u);
   for (const Turn& turn : turns_) EXPECT_EQ(turn.status.code(), absl::StatusCode::kCancelled);

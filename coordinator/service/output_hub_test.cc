@@ -11,7 +11,7 @@
 namespace tutti::coordinator {
 namespace {
 
-// Collects what a client would read.
+// Collects the messages that a client would read.
 class Recording : public OutputStream {
  public:
   void Write(v1::GenerateResponse response) override {
