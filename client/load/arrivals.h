@@ -11,10 +11,11 @@
 namespace tutti::client {
 
 struct ArrivalOptions {
-  // Exactly one of these says when:
-  double rate = 0;          // chats per second on average, at random (Poisson): an open loop, where
-                            // a slow service does not slow the arrivals down
-  int32_t concurrency = 0;  // so many chats at a time: a closed loop
+  // Exactly one of these three is given.
+  // Chats per second on average, at random (Poisson): an open loop, where a slow service does not
+  // slow the arrivals down.
+  double rate = 0;
+  int32_t concurrency = 0;      // so many chats at a time: a closed loop
   std::vector<Duration> times;  // of a trace, since its start, never decreasing
 
   int64_t chats = 0;    // at most so many
