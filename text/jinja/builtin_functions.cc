@@ -1,4 +1,4 @@
-// Functions: what is called by its name.
+// Functions: names that are called.
 #include <string>
 #include <utility>
 
@@ -8,6 +8,7 @@
 #include "text/absl_text.h"
 #include "text/jinja/builtins.h"
 #include "text/jinja/format.h"
+#include "text/jinja/operations.h"
 
 namespace tutti::text::jinja {
 namespace {
