@@ -17,6 +17,7 @@
 #include "text/detokenizer.h"
 #include "text/limits.h"
 #include "text/sentencepiece_testing.h"
+#include "text/text_break.h"
 #include "text/text_testing.h"
 #include "text/tokenizer.h"
 #include "text/unicode.h"
