@@ -14,7 +14,7 @@ namespace tutti {
 int64_t AvailableMemoryBytes();
 // Parts of the above, for tests. 0: the text does not say.
 int64_t ParseMemAvailable(absl::string_view meminfo);
-// The memory that a cgroup v2 leaves: memory.max less memory.current, page cache counted as free.
+// The bytes that a cgroup v2 leaves: memory.max less memory.current, page cache counted as free.
 // INT64_MAX for "max".
 int64_t CgroupRoom(absl::string_view max, absl::string_view current, absl::string_view stat);
 

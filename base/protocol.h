@@ -1,4 +1,4 @@
-// The version of the protocol between our processes (proto/tutti/v1/peer.proto).
+// The version of the messages between our processes (proto/tutti/v1/peer.proto).
 #pragma once
 
 #include <cstdint>

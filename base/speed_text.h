@@ -9,7 +9,7 @@
 namespace tutti {
 
 // Bytes per second from "900GB/s" or "25Gbit/s"; k, M, G, T, P are powers of 1000.
-// INVALID_ARGUMENT quotes a text that is not a positive number or has an unknown unit, and shows
+// INVALID_ARGUMENT quotes a word that is no positive number or has an unknown unit, and shows
 // `example`.
 absl::StatusOr<double> ParseByteRate(absl::string_view text, absl::string_view example);
 

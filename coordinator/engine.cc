@@ -1,52 +1,15 @@
 #include "coordinator/engine.h"
 
-#include <algorithm>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "coordinator/engine_impl.h"
-#include "model/partition.h"
-#include "placement/place_pipeline.h"
+#include "base/fail_point.h"
+#include "coordinator/limits.h"
 
 namespace tutti::coordinator {
 namespace {
-
-// What the smallest part of the model takes: with as many ranks as there may be.
-std::array<int64_t, kDeviceKinds> SmallestMemory(const EngineOptions& options) {
-  placement::PlacementOptions placement = PlacementOptionsOf(options);
-  if (placement.num_ranks == 0) {
-    placement.num_ranks = model::kLeaves;
-    while (!model::CheckRanks(options.model, placement.num_ranks).ok()) placement.num_ranks /= 2;
-  }
-  return {placement::SmallestStageBytes(options.model, placement, DeviceKind::kCpu),
-          placement::SmallestStageBytes(options.model, placement, DeviceKind::kCuda)};
-}
-
-MembershipOptions MembershipOptionsOf(const EngineOptions& options) {
-  return {.cluster_id = options.cluster_id,
-          .build = options.build,
-          .model_fingerprint = options.model_fingerprint,
-          .numerics_class = options.numerics_class,
-          .mix_numerics = options.mix_numerics,
-          .memory_bytes_min = SmallestMemory(options)};
-}
-
-SchedulerOptions SchedulerOptionsOf(const EngineOptions& options) {
-  return {.block_size = options.block_size,
-          .max_batch_tokens = options.max_batch_tokens,
-          .chunk_tokens = options.chunk_tokens,
-          .max_sequences = options.max_sequences};
-}
-
-void FillCacheStatus(const KvCache& cache, v1::PipelineStatus* status) {
-  status->set_blocks_in_use(cache.blocks_in_use());
-  status->set_blocks_cached(cache.blocks_cached());
-  status->set_prefix_lookup_tokens(cache.counters().lookup_tokens);
-  status->set_prefix_hit_tokens(cache.counters().hit_tokens);
-  status->set_evictions(cache.counters().evictions);
-}
 
 KvDirectoryOptions DirectoryOptionsOf(const EngineOptions& options) {
   return {.key = options.prefix_key,
@@ -57,120 +20,337 @@ KvDirectoryOptions DirectoryOptionsOf(const EngineOptions& options) {
 
 }  // namespace
 
-Engine::Impl::Unit::Unit(PipelineId id, const EngineOptions* options, Membership* membership,
-                         Epoch* last_epoch, KvDirectory* directory)
-    : pipeline(id, options, membership, last_epoch),
-      scheduler(SchedulerOptionsOf(*options), options->enable_prefix_caching ? directory : nullptr,
-                id),
-      rate(std::min(options->chunk_tokens, options->max_batch_tokens)) {}
-
-Engine::Impl::Impl(EngineOptions options)
+Engine::Engine(EngineOptions options)
     : options_(std::move(options)),
-      membership_(MembershipOptionsOf(options_)),
-      directory_(DirectoryOptionsOf(options_)) {
+      fleet_(&options_),
+      directory_(DirectoryOptionsOf(options_)),
+      admission_(&options_, &directory_, &steps_due_) {
   // A device map says which workers make a pipeline, so there is one.
   const bool mapped = !options_.device_map.stages.empty();
   const int32_t count = mapped ? 1 : std::max(1, options_.num_pipelines);
-  for (int32_t i = 0; i < count; ++i) AddUnit();
+  for (int32_t i = 0; i < count; ++i) AddReplica();
 }
 
-void Engine::Impl::Advance() {
-  Watch();
-  ExpireDeadlines();
+void Engine::Handle(Event event, Instant now, std::vector<Action>* actions) {
+  now_ = now;
+  actions_ = actions;
+  std::visit([this](auto& e) { On(std::move(e)); }, event);
+}
+
+void Engine::Advance(Instant now, std::vector<Action>* actions) {
+  now_ = now;
+  actions_ = actions;
+  for (const LostWorker& lost : fleet_.FindExpired(now)) LoseWorker(lost.link, lost.reason, true);
+  WatchReplicas();
+  admission_.ExpireDeadlines(now, actions);
   FormPipelines();
-  BindWaiting();
+  admission_.BindWaiting(now, actions);
   PlanSteps();
-  TellServing();
+  ReportServing();
 }
 
-Instant Engine::Impl::next_deadline() const {
-  return std::min({requests_.next_deadline(), watch_at_, form_at_});
+Instant Engine::next_deadline() const {
+  return std::min({admission_.next_deadline(), fleet_.next_deadline(), watch_at_});
 }
 
-bool Engine::Impl::AnyServing() const {
-  return std::any_of(units_.begin(), units_.end(), [](const auto& u) { return u->serving(); });
+// ---- events
+
+void Engine::On(RequestArrived event) {
+  admission_.HandleRequest(std::move(event.request), WhyNotServing(), now_, actions_);
 }
 
-std::string Engine::Impl::WhyNot() const {
+void Engine::On(const RequestCancelled& event) { admission_.HandleCancellation(event, actions_); }
+
+void Engine::On(const WorkerJoined& event) {
+  if (const std::optional<LostWorker> namesake =
+          fleet_.FindExpiredNamesake(event.hello.worker_id(), now_)) {
+    LoseWorker(namesake->link, namesake->reason, true);
+  }
+  fleet_.HandleJoin(event, now_, actions_);
+}
+
+void Engine::On(const WorkerLost& event) { LoseWorker(event.link, event.reason, false); }
+
+void Engine::On(WorkerFrame event) {
+  Worker* const worker = fleet_.Find(event.link);
+  if (worker == nullptr) return;  // closed by us; what was under way is of no interest
+  fleet_.RenewLease(worker, event.frame, now_);
+  // A beat is about the process, not about a pipeline; everything else passes the gate.
+  if (!event.frame.has_beat() && !PassesEpochGate(*worker, event.frame)) return;
+  const absl::Status status = HandleFrame(worker, &event.frame);
+  if (!status.ok()) LoseWorker(event.link, status, true);
+}
+
+// ---- frames of workers
+
+// The epoch gate: a frame that passes belongs to the pipeline that the worker serves now.
+bool Engine::PassesEpochGate(const Worker& worker, const v1::Frame& frame) {
+  const Replica* const replica = ReplicaOf(worker);
+  if (replica != nullptr && frame.epoch() == replica->pipeline.epoch().value()) return true;
+  ++stale_frames_;
+  return replica != nullptr &&
+         (TUTTI_FAIL_POINT("coordinator.skip_epoch_check") ||
+          (worker.rank > 0 && TUTTI_FAIL_POINT("coordinator.skip_rank_epoch")));
+}
+
+absl::Status Engine::HandleFrame(Worker* worker, v1::Frame* frame) {
+  if (frame->has_beat()) return HandleBeat(worker, frame->beat());
+  Pipeline& pipeline = ReplicaOf(*worker)->pipeline;
+  const bool serving = pipeline.state() == Pipeline::State::kServing;
+  switch (frame->body_case()) {
+    case v1::Frame::kShardProgress:
+      return pipeline.OnShardProgress(*worker, frame->shard_progress());
+    case v1::Frame::kShardReady:
+      return HandleShardReady(worker, frame->shard_ready());
+    case v1::Frame::kStepDone:
+      if (!serving || pipeline.TellsResults(*worker)) break;
+      WatchFor(StuckAfter(options_.lease));  // the next stage can go on
+      return pipeline.OnStepDone(worker, frame->step_done(), now_);
+    case v1::Frame::kStepResult:
+      if (!serving || !pipeline.TellsResults(*worker)) break;
+      return HandleStepResult(worker, frame->mutable_step_result());
+    case v1::Frame::kFailure:
+      return HandleFailure(*worker, frame->failure());
+    default:
+      break;
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      "it sent frame kind ", static_cast<int>(frame->body_case()), ", which does not belong here"));
+}
+
+absl::Status Engine::HandleBeat(Worker* worker, const v1::Beat& beat) {
+  // The pipeline may now wait for another worker, which may have been stuck for long.
+  if (worker->waiting_for != beat.waiting_for()) WatchFor(StuckAfter(options_.lease));
+  return fleet_.HandleBeat(worker, beat, now_);
+}
+
+absl::Status Engine::HandleShardReady(Worker* worker, const v1::ShardReady& ready) {
+  Replica* const replica = ReplicaOf(*worker);
+  TUTTI_RETURN_IF_ERROR(replica->pipeline.OnShardReady(*worker, ready, now_));
+  if (replica->serving()) {
+    replica->scheduler.BeginEpoch(replica->pipeline.num_stages(), replica->pipeline.num_blocks());
+    admission_.HandleRoomChange();
+    state_changed_ = true;
+  }
+  return absl::OkStatus();
+}
+
+// A rank that gave up waiting for another is most often not the one to blame: the other is lost,
+// and the one that gave up waits for its next shard.
+absl::Status Engine::HandleFailure(const Worker& worker, const v1::Failure& failure) {
+  const Worker& culprit = ReplicaOf(worker)->pipeline.Culprit(worker);
+  if (&culprit == &worker)
+    return absl::AbortedError(absl::StrCat("it failed: ", failure.message()));
+  LoseWorker(culprit.link,
+             absl::AbortedError(absl::StrCat(worker.id(), " failed: ", failure.message())), true);
+  return absl::OkStatus();
+}
+
+// ---- steps
+
+absl::Status Engine::HandleStepResult(Worker* worker, v1::StepResult* result) {
+  Replica* const replica = ReplicaOf(*worker);
+  Scheduler& scheduler = replica->scheduler;
+  TUTTI_RETURN_IF_ERROR(scheduler.steps().Check(*result, options_.model.vocab_size));
+  TUTTI_RETURN_IF_ERROR(replica->pipeline.OnStepDone(worker, result->done(), now_));
+  EndFaulty(*replica, *result);
+  sampled_.clear();
+  const int32_t rows = scheduler.steps().oldest().rows;
+  scheduler.Commit(result, &sampled_);
+  replica->rate.OnStep(rows, scheduler.steps().size(), now_);
+  for (const Scheduler::Sampled& sampled : sampled_) CommitToken(sampled);
+  steps_due_.Add(replica->id());
+  return absl::OkStatus();
+}
+
+// Ends the requests whose numbers left the range of floating point, naming the layer.
+void Engine::EndFaulty(const Replica& replica, const v1::StepResult& result) {
+  for (int i = 0; i < std::min(result.faults_size(), kNumericFaultsNamed); ++i) {
+    const v1::NumericFault& fault = result.faults(i);
+    Sequence* const sequence = replica.scheduler.FindRunning(SequenceId(fault.sequence()));
+    if (sequence == nullptr) continue;  // ended meanwhile
+    const std::string where = fault.layer() >= options_.model.num_layers
+                                  ? "the head"
+                                  : absl::StrCat(fault.in_mlp() ? "the MLP" : "the attention",
+                                                 " of layer ", fault.layer());
+    admission_.End(
+        sequence, FinishCause::kError,
+        absl::InternalError(absl::StrCat(
+            where, " made something that is no number for token ", sequence->output_tokens(),
+            " of the output: a value is beyond what ", std::string(DTypeName(options_.model.dtype)),
+            " can hold, the checkpoint's type and that of its KV cache")),
+        actions_);
+  }
+}
+
+void Engine::CommitToken(const Scheduler::Sampled& sampled) {
+  Sequence* const sequence = sampled.sequence;
+  if (sampled.token == nullptr) {
+    return admission_.End(
+        sequence, FinishCause::kError,
+        absl::InternalError(absl::StrCat("the model gave no number for token ",
+                                         sequence->output_tokens(), " of the output")),
+        actions_);
+  }
+  const TokenId token = sampled.token->token();
+  DeliverTokens deliver{.request = sequence->request.id, .index = sequence->output_tokens() - 1};
+  deliver.tokens.push_back(std::move(*sampled.token));
+  actions_->push_back(std::move(deliver));
+  admission_.CountGenerated(1);
+  const std::vector<TokenId>& stop = sequence->request.stop_token_ids;
+  if (std::binary_search(stop.begin(), stop.end(), token)) {
+    admission_.End(sequence, FinishCause::kStopToken, absl::OkStatus(), actions_);
+  } else if (sequence->output_tokens() >= sequence->request.max_tokens) {
+    admission_.End(sequence, FinishCause::kLength, absl::OkStatus(), actions_);
+  }
+}
+
+void Engine::PlanSteps() {
+  for (const PipelineId id : steps_due_.pipelines()) {
+    Replica& replica = *replicas_[id.value()];
+    if (!replica.serving()) continue;
+    replica.PlanSteps(now_, actions_);
+    WatchFor(StuckAfter(options_.lease));
+  }
+  steps_due_.Clear();
+}
+
+// ---- pipelines and their workers
+
+Replica* Engine::AddReplica() {
+  const PipelineId id(static_cast<uint32_t>(replicas_.size()));
+  replicas_.push_back(
+      std::make_unique<Replica>(id, &options_, fleet_.membership(), &last_epoch_, &directory_));
+  Replica* const added = replicas_.back().get();
+  admission_.AddTarget({.scheduler = &added->scheduler, .rate = &added->rate});
+  return added;
+}
+
+// Null: the worker is idle.
+Replica* Engine::ReplicaOf(const Worker& worker) const {
+  return worker.pipeline < 0 ? nullptr : replicas_[worker.pipeline].get();
+}
+
+void Engine::FormPipelines() {
+  if (!fleet_.FormingIsDue(now_)) return;
+  std::vector<Vacancy> vacancies;
+  for (const auto& replica : replicas_) {
+    const Pipeline& pipeline = replica->pipeline;
+    if (pipeline.state() != Pipeline::State::kWaiting) continue;
+    vacancies.push_back(
+        {pipeline.id(), pipeline.WantsWorkers(now_) ? now_ : pipeline.next_deadline()});
+  }
+  const bool any_formed = vacancies.size() < replicas_.size();
+  FormingResult result = fleet_.Form(vacancies, any_formed, now_, actions_);
+  for (FormingOutcome& outcome : result.outcomes) {
+    Replica* const replica =
+        outcome.pipeline.has_value() ? replicas_[outcome.pipeline->value()].get() : AddReplica();
+    if (outcome.formation.ok()) {
+      replica->pipeline.Form(*outcome.formation, now_, actions_);
+      state_changed_ = true;
+      WatchFor(options_.load_timeout);
+    } else {
+      replica->pipeline.CannotForm(std::string(outcome.formation.status().message()));
+    }
+    if (outcome.notice.has_value()) actions_->push_back(*std::move(outcome.notice));
+  }
+  if (result.complete) fleet_.ReleaseIdleShards(actions_);
+}
+
+void Engine::EndPipeline(Replica* replica, const std::string& why) {
+  const bool serving = replica->serving();
+  replica->pipeline.End(why, now_);
+  replica->rate.Forget();
+  fleet_.HandlePipelineEnd();
+  admission_.HandleRoomChange();
+  state_changed_ = true;
+  if (serving) admission_.RecoverSequences(replica->id(), why, actions_);
+}
+
+// `close`: the link is still open, and the worker is told why it will not be.
+void Engine::LoseWorker(LinkKey link, const absl::Status& reason, bool close) {
+  const Worker* const worker = fleet_.Find(link);
+  if (worker == nullptr) return;  // never joined, or closed by us
+  Replica* const replica = ReplicaOf(*worker);
+  const std::string name = replica == nullptr ? absl::StrCat("worker ", worker->id())
+                                              : replica->pipeline.Describe(*worker);
+  fleet_.Remove(link, now_);
+  if (close) actions_->push_back(CloseWorker{link, reason});
+  if (replica != nullptr) {
+    EndPipeline(replica, absl::StrCat(name, " was lost: ", reason.message()));
+  }
+}
+
+// Looks at every pipeline, but only when the time of some load or step may have run out.
+void Engine::WatchReplicas() {
+  if (now_ < watch_at_) return;
+  for (const auto& replica : replicas_) {
+    Pipeline& pipeline = replica->pipeline;
+    if (const std::optional<Pipeline::Stuck> stuck = pipeline.FindStuck(now_)) {
+      LoseWorker(stuck->link, absl::DeadlineExceededError(stuck->why), true);
+    }
+    if (pipeline.LoadTimedOut(now_)) {
+      EndPipeline(replica.get(),
+                  absl::StrCat(pipeline.WhyNot(), " took longer than ",
+                               static_cast<int64_t>(Seconds(options_.load_timeout)), " s"));
+    }
+  }
+  watch_at_ = kInstantNever;
+  for (const auto& replica : replicas_) {
+    if (replica->pipeline.state() == Pipeline::State::kWaiting) continue;
+    watch_at_ = std::min(watch_at_, replica->pipeline.next_deadline());
+  }
+}
+
+// ---- the whole, as others see it
+
+bool Engine::AnyServing() const {
+  return std::any_of(replicas_.begin(), replicas_.end(),
+                     [](const auto& replica) { return replica->serving(); });
+}
+
+// "" while some pipeline serves.
+std::string Engine::WhyNotServing() const {
   if (AnyServing()) return "";
-  if (units_.size() == 1) return units_.front()->pipeline.WhyNot();
-  return absl::StrJoin(units_, "; ", [](std::string* out, const auto& unit) {
-    absl::StrAppend(out, "pipeline ", unit->pipeline.id().value(), ": ", unit->pipeline.WhyNot());
+  if (replicas_.size() == 1) return replicas_.front()->pipeline.WhyNot();
+  return absl::StrJoin(replicas_, "; ", [](std::string* out, const auto& replica) {
+    absl::StrAppend(out, "pipeline ", replica->id().value(), ": ", replica->pipeline.WhyNot());
   });
 }
 
-void Engine::Impl::TellServing() {
+void Engine::ReportServing() {
   if (!std::exchange(state_changed_, false)) return;
   // The state of the pipeline that has come furthest.
   Pipeline::State state = Pipeline::State::kWaiting;
-  for (const auto& unit : units_) state = std::max(state, unit->pipeline.state());
+  for (const auto& replica : replicas_) state = std::max(state, replica->pipeline.state());
   if (told_state_ == state) return;
   told_state_ = state;
-  actions_->push_back(ServingChanged{state == Pipeline::State::kServing, WhyNot()});
+  actions_->push_back(ServingChanged{state == Pipeline::State::kServing, WhyNotServing()});
 }
 
-void Engine::Impl::FillStatus(Instant now, v1::GetStatusResponse* status) {
+void Engine::FillStatus(Instant now, v1::GetStatusResponse* status) const {
   status->set_model(options_.model_name);
   status->set_model_fingerprint(options_.model_fingerprint);
   status->set_build(options_.build);
   status->set_serving(AnyServing());
-  status->set_why_not_serving(WhyNot());
-  status->set_waiting(static_cast<int32_t>(queue_.size()));
-  if (layout_.open() && layout_.shape().has_value()) layout_.FillStatus(status->mutable_layout());
+  status->set_why_not_serving(WhyNotServing());
   v1::RequestCounters* const counters = status->mutable_requests();
-  for (const auto& unit : units_) {
-    v1::PipelineStatus* const pipeline = status->add_pipelines();
-    const Scheduler& scheduler = unit->scheduler;
-    unit->pipeline.FillStatus(now, pipeline);
-    FillCacheStatus(scheduler.cache(), pipeline);
-    pipeline->set_running(scheduler.running());
-    pipeline->set_waiting(scheduler.waiting());
-    pipeline->set_steps_in_flight(static_cast<int32_t>(scheduler.steps().size()));
-    pipeline->set_backlog_tokens(scheduler.backlog().tokens());
-    pipeline->set_preemptions(scheduler.preemptions());
-    pipeline->set_prompt_tokens_per_second(unit->rate.rows_per_second());
-    counters->set_preemptions(counters->preemptions() + scheduler.preemptions());
+  for (const auto& replica : replicas_) {
+    replica->FillStatus(now, status->add_pipelines());
+    counters->set_preemptions(counters->preemptions() + replica->scheduler.preemptions());
   }
-  for (const Worker* worker : membership_.Idle()) {
-    FillWorkerStatus(*worker, now, status->add_idle_workers());
-  }
-  requests_.FillCounters(counters);
+  admission_.FillStatus(status);
+  fleet_.FillStatus(now, status);
   counters->set_stale_frames(stale_frames_);
 }
 
-void Engine::Impl::LookupPrefix(const Hash128& domain, std::span<const TokenId> tokens,
-                                v1::LookupPrefixResponse* response) const {
-  response->set_prompt_tokens(static_cast<int32_t>(tokens.size()));
-  const Hash128 own = DomainOfLength(domain, tokens.size());
-  for (const KvDirectory::Match& match : directory_.LongestPerPipeline(own, tokens)) {
-    units_[match.pipeline.value()]->pipeline.FillHolding(match.tokens, response->add_holdings());
-  }
-}
-
-Engine::Engine(EngineOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
-Engine::~Engine() = default;
-
-void Engine::Handle(Event event, Instant now, std::vector<Action>* actions) {
-  impl_->now_ = now;
-  impl_->actions_ = actions;
-  std::visit([this](auto& e) { impl_->On(std::move(e)); }, event);
-}
-
-void Engine::Advance(Instant now, std::vector<Action>* actions) {
-  impl_->now_ = now;
-  impl_->actions_ = actions;
-  impl_->Advance();
-}
-
-Instant Engine::next_deadline() const { return impl_->next_deadline(); }
-
 void Engine::LookupPrefix(const Hash128& domain, std::span<const TokenId> tokens,
                           v1::LookupPrefixResponse* response) const {
-  impl_->LookupPrefix(domain, tokens, response);
-}
-
-void Engine::FillStatus(Instant now, v1::GetStatusResponse* status) const {
-  impl_->FillStatus(now, status);
+  response->set_prompt_tokens(static_cast<int32_t>(tokens.size()));
+  const Hash128 own = admission_.DomainOfLength(domain, tokens.size());
+  for (const KvDirectory::Match& match : directory_.LongestPerPipeline(own, tokens)) {
+    replicas_[match.pipeline.value()]->pipeline.FillHolding(match.tokens, response->add_holdings());
+  }
 }
 
 }  // namespace tutti::coordinator

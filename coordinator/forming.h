@@ -9,17 +9,12 @@
 
 #include "base/status.h"
 #include "coordinator/device_numbers.h"
-#include "coordinator/engine.h"
+#include "coordinator/engine_options.h"
 #include "coordinator/layout_choice.h"
 #include "coordinator/membership.h"
 #include "placement/placement.h"
 
 namespace tutti::coordinator {
-
-// What the engine's options say about placement; sizes that are left open are 0.
-placement::PlacementOptions PlacementOptionsOf(const EngineOptions& options);
-// The options' limit, or the model's context.
-int32_t MaxModelLen(const EngineOptions& options);
 
 // An idle worker, and what of it may be used.
 struct Offer {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "coordinator/engine.h"
+#include "coordinator/engine_options.h"
 #include "placement/cluster_plan.h"
 #include "tutti/v1/cluster.pb.h"
 

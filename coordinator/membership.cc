@@ -172,6 +172,16 @@ std::vector<Worker*> Membership::Idle() {
   return idle;
 }
 
+std::vector<const Worker*> Membership::Idle() const {
+  std::vector<const Worker*> idle;
+  for (const auto& [link, worker] : workers_) {
+    if (worker.stage < 0) idle.push_back(&worker);
+  }
+  std::sort(idle.begin(), idle.end(),
+            [](const Worker* a, const Worker* b) { return NaturallyBefore(a->id(), b->id()); });
+  return idle;
+}
+
 std::string Membership::numerics_class() const {
   if (!options_.numerics_class.empty()) return options_.numerics_class;
   return workers_.empty() ? "" : workers_.begin()->second.hello.numerics_class();

@@ -82,6 +82,7 @@ class Membership {
   std::vector<Worker*> InOrder();
   // Those of InOrder that have no part in a pipeline.
   std::vector<Worker*> Idle();
+  std::vector<const Worker*> Idle() const;
   size_t size() const { return workers_.size(); }
   std::string numerics_class() const;
 

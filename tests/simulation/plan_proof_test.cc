@@ -113,7 +113,7 @@ std::vector<Case> Cases() {
   std::sort(checkpoints.begin(), checkpoints.end());
   std::vector<Case> cases;
   for (const std::string& backend : worker::TestedBackends()) {
-    if (backend == "reference") continue;  // for tests: nobody plans for it
+    if (backend == "reference") continue;  // for tests: no plan names it
     for (const std::string& checkpoint : checkpoints) cases.push_back({checkpoint, backend});
   }
   return cases;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/engine.h"
+#include "coordinator/engine_options.h"
 
 namespace tutti::tests {
 

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/engine.h"
 #include "tests/support/action_text.h"
 #include "tests/support/oracle_model.h"
 #include "tests/support/plan_auditor.h"

@@ -1,4 +1,4 @@
-// What one simulated run is made of: everything follows from its seed.
+// The parameters of one simulated run: everything follows from its seed.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "coordinator/engine.h"
+#include "coordinator/engine_options.h"
 #include "tests/support/oracle_stage.h"
 #include "tests/support/sim_network.h"
 

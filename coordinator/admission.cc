@@ -1,0 +1,254 @@
+#include "coordinator/admission.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/retry_delay.h"
+#include "coordinator/limits.h"
+#include "model/rotary.h"
+
+namespace tutti::coordinator {
+
+// ---- at the door
+
+void Admission::HandleRequest(Request request, const std::string& why_not_serving, Instant now,
+                              std::vector<Action>* actions) {
+  LowerDefaultLength(&request);
+  const absl::Status status = CheckRequest(request, why_not_serving, now);
+  if (!status.ok()) return requests_.Refuse(request, status, actions);
+  request.cache_domain = DomainOfLength(request.cache_domain, request.prompt.size());
+  queue_.Push(requests_.Add(std::move(request), now));
+  may_bind_ = true;
+}
+
+// Cached keys may be turned by a base that depends on the prompt's length: requests of different
+// variants (model/rotary.h) share nothing.
+Hash128 Admission::DomainOfLength(Hash128 domain, size_t prompt_tokens) const {
+  const auto prompt = static_cast<int64_t>(prompt_tokens);
+  domain.high += static_cast<uint64_t>(model::RopeVariant(options_->model.rope, prompt) - 1);
+  return domain;
+}
+
+absl::Status Admission::CheckRequest(const Request& request, const std::string& why_not_serving,
+                                     Instant now) const {
+  if (draining_) return absl::UnavailableError("the service is shutting down");
+  const int64_t tokens = static_cast<int64_t>(request.prompt.size()) + request.max_tokens;
+  if (request.prompt.empty() || request.max_tokens < 1 || tokens > MaxModelLen(*options_)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("prompt of ", request.prompt.size(), " tokens and max_tokens of ",
+                     request.max_tokens, " do not fit the context of ", MaxModelLen(*options_)));
+  }
+  if (!why_not_serving.empty()) {
+    return absl::UnavailableError(absl::StrCat("not serving: ", why_not_serving));
+  }
+  // The last token is sampled, never computed.
+  if (const int64_t room = LargestPool(); tokens - 1 > room) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "prompt of ", request.prompt.size(), " tokens and max_tokens of ", request.max_tokens,
+        " need room for ", tokens - 1, " tokens in the KV cache, which has ", room));
+  }
+  TUTTI_RETURN_IF_ERROR(CheckDeadline(request, request.prompt, now));
+  if (queue_.size() >= static_cast<size_t>(options_->max_waiting)) {
+    return WithRetryDelay(absl::ResourceExhaustedError(absl::StrCat(
+                              options_->max_waiting, " requests are waiting already; retry after ",
+                              kRetryAfterSeconds, " s")),
+                          std::chrono::seconds(kRetryAfterSeconds));
+  }
+  return absl::OkStatus();
+}
+
+// Whether the fastest pipeline, were it idle, could compute what is not cached there of the prompt
+// before the deadline. A pipeline whose pace has never been measured counts as fast enough.
+absl::Status Admission::CheckDeadline(const Request& request, std::span<const TokenId> tokens,
+                                      Instant now) const {
+  if (request.deadline == kInstantNever) return absl::OkStatus();
+  if (request.deadline <= now) {
+    const auto ago = static_cast<int64_t>(Milliseconds(now - request.deadline));
+    return absl::DeadlineExceededError(
+        absl::StrCat("the deadline passed ", ago, " ms before the request arrived"));
+  }
+  const double left = Seconds(request.deadline - now);
+  const std::vector<int64_t> cached = CachedTokens(request, tokens);
+  double soonest = std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < targets_.size(); ++i) {
+    const AdmissionTarget& target = targets_[i];
+    if (!target.serving()) continue;
+    const auto missing = static_cast<double>(static_cast<int64_t>(tokens.size()) - cached[i]);
+    const double rate = target.rate->rows_per_second();
+    soonest = std::min(soonest, rate > 0 ? missing / rate : 0);
+  }
+  if (soonest <= left) return absl::OkStatus();
+  return absl::DeadlineExceededError(absl::StrCat(
+      "the deadline cannot be met: computing the prompt of ", tokens.size(), " tokens takes ",
+      static_cast<int64_t>(soonest * 1e3), " ms at the pace measured, and ",
+      static_cast<int64_t>(left * 1e3), " ms are left"));
+}
+
+// Of the tokens, how many from the first each pipeline has cached; the last one is computed always.
+std::vector<int64_t> Admission::CachedTokens(const Request& request,
+                                             std::span<const TokenId> tokens) const {
+  std::vector<int64_t> cached(targets_.size(), 0);
+  for (const KvDirectory::Match& match :
+       directory_->LongestPerPipeline(request.cache_domain, tokens.first(tokens.size() - 1))) {
+    cached[match.pipeline.value()] = match.tokens;
+  }
+  return cached;
+}
+
+// KV slots of the pipeline that serves and has most; 0: none serves.
+int64_t Admission::LargestPool() const {
+  int64_t slots = 0;
+  for (const AdmissionTarget& target : targets_) {
+    slots = std::max(slots, target.scheduler->kv_slots());
+  }
+  return slots;
+}
+
+// A length that the client did not ask for is what fits.
+void Admission::LowerDefaultLength(Request* request) const {
+  if (!request->max_tokens_is_default) return;
+  // The last token is sampled, never computed.
+  const int64_t fits = LargestPool() - static_cast<int64_t>(request->prompt.size()) + 1;
+  if (fits >= 1 && fits < request->max_tokens) request->max_tokens = static_cast<int32_t>(fits);
+}
+
+// ---- binding
+
+void Admission::BindWaiting(Instant now, std::vector<Action>* actions) {
+  if (!std::exchange(may_bind_, false)) return;
+  while (Sequence* const sequence = queue_.Front()) {
+    std::optional<size_t> target = TargetOfGroup(*sequence);
+    if (!target.has_value() && !FindRoom(*sequence)) return;
+    const absl::Status in_time = CheckDeadline(sequence->request, sequence->tokens, now);
+    if (!in_time.ok()) {
+      End(sequence, FinishCause::kError, in_time, actions);
+      continue;
+    }
+    if (!target.has_value()) target = Route(*sequence);
+    queue_.PopFront();
+    Bind(sequence, *target);
+  }
+}
+
+// Several outputs of one request share the blocks of its prompt: they follow the first. None: the
+// sequence is alone, the first of them, or longer than that pipeline can hold.
+std::optional<size_t> Admission::TargetOfGroup(const Sequence& sequence) const {
+  const Sequence* const first = requests_.Find(sequence.request.first_output);
+  if (first == nullptr || first->pipeline < 0) return std::nullopt;
+  // A default length is what fitted when the output came; that may be more for later ones.
+  const auto target = static_cast<size_t>(first->pipeline);
+  if (!targets_[target].CanHold(sequence)) return std::nullopt;
+  return target;
+}
+
+// Fills loads_ with every pipeline as the sequence sees it. True: some pipeline has room for it.
+bool Admission::FindRoom(const Sequence& sequence) {
+  const std::vector<int64_t> cached = CachedTokens(sequence.request, sequence.tokens);
+  const int64_t block_size = options_->block_size;
+  bool has_room = false;
+  loads_.clear();
+  for (const AdmissionTarget& target : targets_) {
+    PipelineLoad& load = loads_.emplace_back();
+    load.cached_tokens = cached[loads_.size() - 1];
+    const Scheduler& scheduler = *target.scheduler;
+    load.has_room = target.serving() && scheduler.HasRoom(sequence, load.cached_tokens);
+    has_room |= load.has_room;
+    load.can_hold = target.CanHold(sequence);
+    if (!load.can_hold) continue;
+    load.backlog_tokens = scheduler.backlog().tokens();
+    load.running = scheduler.running();
+    load.waiting = scheduler.waiting();
+    const int64_t computed = sequence.total() - load.cached_tokens;
+    load.evicted_tokens = scheduler.cache().EvictedTokens((computed + block_size - 1) / block_size);
+  }
+  return has_room;
+}
+
+// The cheapest pipeline, which need not be one that has room: some do best to wait for a place on a
+// certain pipeline although others have room.  REQUIRES: FindRoom has just found room for it
+size_t Admission::Route(const Sequence& sequence) const {
+  const std::optional<size_t> chosen =
+      ChoosePipeline(loads_, sequence.total(), options_->max_batch_tokens);
+  CHECK(chosen.has_value());
+  return *chosen;
+}
+
+void Admission::Bind(Sequence* sequence, size_t target) {
+  sequence->pipeline = static_cast<int32_t>(target);
+  targets_[target].scheduler->Enqueue(sequence);
+  steps_due_->Add(PipelineId(static_cast<uint32_t>(target)));
+}
+
+// ---- recovery
+
+void Admission::RecoverSequences(PipelineId lost, const std::string& why,
+                                 std::vector<Action>* actions) {
+  may_bind_ = true;
+  Scheduler& scheduler = *targets_[lost.value()].scheduler;
+  for (Sequence* running : scheduler.Running()) ++running->losses;
+  scheduler.EndEpoch();
+  for (Sequence* sequence : scheduler.PopWaiting()) {
+    queue_.Settle(sequence);
+    sequence->pipeline = -1;
+    queue_.Push(sequence);
+  }
+  const int64_t slots = LargestPool();
+  for (Sequence* sequence : requests_.All()) {
+    if (sequence->pipeline >= 0) continue;
+    const bool can_begin_again = sequence->output_tokens() == 0 && sequence->losses < kLossesMax &&
+                                 sequence->kv_slots_max() <= slots;
+    if (!can_begin_again) {
+      End(sequence, FinishCause::kError, absl::UnavailableError(why), actions);
+    }
+  }
+}
+
+// ---- the end
+
+void Admission::HandleCancellation(const RequestCancelled& event, std::vector<Action>* actions) {
+  Sequence* const sequence = requests_.Find(event.request);
+  if (sequence == nullptr) return;  // ended meanwhile
+  if (event.cause == CancelCause::kStopString) {
+    return End(sequence, FinishCause::kStopString, absl::OkStatus(), actions);
+  }
+  End(sequence, FinishCause::kError, absl::CancelledError("the client left"), actions);
+}
+
+void Admission::ExpireDeadlines(Instant now, std::vector<Action>* actions) {
+  if (requests_.next_deadline() > now) return;
+  for (Sequence* sequence : requests_.Expired(now)) {
+    End(sequence, FinishCause::kError,
+        absl::DeadlineExceededError(absl::StrCat("deadline passed after ",
+                                                 sequence->output_tokens(), " of ",
+                                                 sequence->request.max_tokens, " tokens")),
+        actions);
+  }
+}
+
+void Admission::End(Sequence* sequence, FinishCause cause, absl::Status status,
+                    std::vector<Action>* actions) {
+  Unbind(sequence);
+  requests_.Finish(sequence, cause, std::move(status), actions);
+}
+
+// It gives back its place, in the queue or on a pipeline.
+void Admission::Unbind(Sequence* sequence) {
+  may_bind_ = true;
+  if (sequence->pipeline < 0) return queue_.Erase(sequence);
+  const auto target = static_cast<uint32_t>(sequence->pipeline);
+  targets_[target].scheduler->Remove(sequence);
+  queue_.Settle(sequence);
+  sequence->pipeline = -1;
+  steps_due_->Add(PipelineId(target));
+}
+
+void Admission::FillStatus(v1::GetStatusResponse* status) const {
+  status->set_waiting(static_cast<int32_t>(queue_.size()));
+  requests_.FillCounters(status->mutable_requests());
+}
+
+}  // namespace tutti::coordinator

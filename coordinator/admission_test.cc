@@ -1,0 +1,354 @@
+// Admission alone: pipelines are schedulers without workers; the test plans their steps and commits
+// them.
+#include "coordinator/admission.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coordinator/engine_testing.h"
+#include "coordinator/limits.h"
+
+namespace tutti::coordinator {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class AdmissionTest : public testing::Test {
+ protected:
+  struct TestPipeline {
+    TestPipeline(const SchedulerOptions& options, KvDirectory* directory, PipelineId id)
+        : scheduler(options, directory, id), rate(options.chunk_tokens) {}
+    Scheduler scheduler;
+    StepRate rate;
+  };
+
+  // Pipelines of 64 blocks of 16 tokens that run two sequences at once.
+  void Serve(int32_t pipelines, int32_t blocks = 64) {
+    for (int32_t i = 0; i < pipelines; ++i) {
+      const PipelineId id(static_cast<uint32_t>(pipelines_.size()));
+      pipelines_.push_back(
+          std::make_unique<TestPipeline>(SchedulerOptions{.max_sequences = 2}, &directory_, id));
+      TestPipeline& added = *pipelines_.back();
+      admission_.AddTarget({.scheduler = &added.scheduler, .rate = &added.rate});
+      added.scheduler.BeginEpoch(/*num_stages=*/1, blocks);
+    }
+  }
+  static Request MakeRequest(uint64_t id, int32_t prompt = 10, int32_t max_tokens = 5) {
+    Request request;
+    request.id = RequestId(id);
+    request.prompt.resize(prompt, static_cast<TokenId>(id));
+    request.max_tokens = max_tokens;
+    return request;
+  }
+  void Arrive(Request request) {
+    admission_.HandleRequest(std::move(request), why_not_serving_, now_, &actions_);
+  }
+  void Bind() { admission_.BindWaiting(now_, &actions_); }
+  void ArriveAndBind(Request request) {
+    Arrive(std::move(request));
+    Bind();
+  }
+  void Cancel(uint64_t id) { admission_.HandleCancellation({RequestId(id)}, &actions_); }
+  // Plans a step and commits it: each sequence with all its tokens gets one more.
+  void Step(uint32_t pipeline) {
+    Scheduler& scheduler = pipelines_[pipeline]->scheduler;
+    v1::StepPlan plan;
+    ASSERT_TRUE(scheduler.Plan(now_, &plan));
+    v1::StepResult result;
+    result.set_step(plan.step());
+    for (const v1::ScheduledSequence& scheduled : plan.scheduled()) {
+      if (!scheduled.sample()) continue;
+      v1::SampledToken* const sampled = result.add_sampled();
+      sampled->set_sequence(scheduled.sequence());
+      sampled->set_position(scheduled.first() + scheduled.count());
+      sampled->set_token(7);
+    }
+    std::vector<Scheduler::Sampled> sampled;
+    scheduler.Commit(&result, &sampled);
+  }
+  void Lose(uint32_t pipeline, const std::string& why = "w1 was lost") {
+    admission_.RecoverSequences(PipelineId(pipeline), why, &actions_);
+  }
+  // Sequences bound to a pipeline.
+  int32_t Bound(uint32_t pipeline) const {
+    const Scheduler& scheduler = pipelines_[pipeline]->scheduler;
+    return scheduler.running() + scheduler.waiting();
+  }
+  int32_t Queued() const {
+    v1::GetStatusResponse status;
+    admission_.FillStatus(&status);
+    return status.waiting();
+  }
+  // "3 UNAVAILABLE": the requests that ended, in order, and how.
+  std::vector<std::string> Ended() const {
+    std::vector<std::string> ended;
+    for (const FinishRequest& finish : ActionsOf<FinishRequest>(actions_)) {
+      ended.push_back(absl::StrCat(finish.request.value(), " ",
+                                   absl::StatusCodeToString(finish.status.code())));
+    }
+    return ended;
+  }
+  std::string LastMessage() const {
+    return std::string(ActionsOf<FinishRequest>(actions_).back().status.message());
+  }
+
+  Instant now_ = Instant() + std::chrono::hours(1);
+  EngineOptions options_ = TinyEngineOptions(/*stages=*/1);
+  KvDirectory directory_{{.model_fingerprint = "print", .dtype = "bf16"}};
+  StepsDue steps_due_;
+  std::vector<std::unique_ptr<TestPipeline>> pipelines_;
+  std::string why_not_serving_;
+  std::vector<Action> actions_;
+  Admission admission_{&options_, &directory_, &steps_due_};
+};
+
+// ---- at the door
+
+TEST_F(AdmissionTest, NothingIsTakenWhileNothingServes) {
+  why_not_serving_ = "loading on w2";
+  Arrive(MakeRequest(1));
+  EXPECT_THAT(Ended(), ElementsAre("1 UNAVAILABLE"));
+  EXPECT_EQ(LastMessage(), "not serving: loading on w2");
+}
+
+TEST_F(AdmissionTest, WhatWasTakenGoesOnWhileItDrains) {
+  Serve(1);
+  Arrive(MakeRequest(1));
+  admission_.Drain();
+  ArriveAndBind(MakeRequest(2));
+  EXPECT_THAT(Ended(), ElementsAre("2 UNAVAILABLE"));
+  EXPECT_EQ(Bound(0), 1);
+}
+
+TEST_F(AdmissionTest, WhatFitsNoContextOrPoolIsRefused) {
+  Serve(1, /*blocks=*/4);
+  Arrive(MakeRequest(1, 60, 5));
+  Arrive(MakeRequest(2, 60, 6));
+  Arrive(MakeRequest(3, 4000, 100));
+  Arrive(MakeRequest(4, 0, 1));
+  EXPECT_THAT(Ended(),
+              ElementsAre("2 INVALID_ARGUMENT", "3 INVALID_ARGUMENT", "4 INVALID_ARGUMENT"));
+  Request any = MakeRequest(5, 60, 4000);
+  any.max_tokens_is_default = true;
+  Arrive(any);
+  EXPECT_EQ(Ended().size(), 3u) << "its length is lowered to 5";
+}
+
+TEST_F(AdmissionTest, AFullQueueIsSaidAtTheDoor) {
+  Serve(1);
+  options_.max_waiting = 2;
+  for (uint64_t id = 1; id <= 3; ++id) Arrive(MakeRequest(id));
+  EXPECT_THAT(Ended(), ElementsAre("3 RESOURCE_EXHAUSTED"));
+}
+
+TEST_F(AdmissionTest, ADeadlineThatCannotBeMetIsRefusedAtTheDoor) {
+  Serve(2);
+  StepRate& rate = pipelines_[0]->rate;
+  // Steps of 128 rows, 10 ms each: 100 tokens take 7.8 ms.
+  for (int step = 0; step < 20; ++step) rate.OnStep(128, 1, now_ += milliseconds(10));
+  Request request = MakeRequest(1, 100);
+  request.deadline = now_ + milliseconds(7);
+  Arrive(request);
+  EXPECT_THAT(Ended(), IsEmpty()) << "the other pipeline may be as fast as it takes";
+  for (int step = 0; step < 20; ++step) {
+    pipelines_[1]->rate.OnStep(128, 1, now_ += milliseconds(10));
+  }
+  request.id = RequestId(2);
+  request.deadline = now_ + milliseconds(7);
+  Arrive(request);
+  request.id = RequestId(3);
+  request.deadline = now_ + milliseconds(8);
+  Arrive(request);
+  request.id = RequestId(4);
+  request.deadline = now_;
+  Arrive(request);
+  EXPECT_THAT(Ended(), ElementsAre("2 DEADLINE_EXCEEDED", "4 DEADLINE_EXCEEDED"));
+  EXPECT_THAT(LastMessage(), HasSubstr("passed 0 ms before"));
+}
+
+// ---- binding
+
+TEST_F(AdmissionTest, ABoundSequenceMakesItsPipelineDue) {
+  Serve(2);
+  ArriveAndBind(MakeRequest(1));
+  EXPECT_EQ(Bound(0), 1);
+  EXPECT_THAT(steps_due_.pipelines(), ElementsAre(PipelineId(0)));
+  ArriveAndBind(MakeRequest(2));
+  EXPECT_EQ(Bound(1), 1) << "there it is first";
+  EXPECT_THAT(steps_due_.pipelines(), ElementsAre(PipelineId(0), PipelineId(1)));
+}
+
+TEST_F(AdmissionTest, AWaitingSequenceBindsWhenRoomComes) {
+  Serve(1);
+  for (uint64_t id = 1; id <= 3; ++id) ArriveAndBind(MakeRequest(id));
+  EXPECT_EQ(Bound(0), 2);
+  EXPECT_EQ(Queued(), 1);
+  Bind();
+  EXPECT_EQ(Queued(), 1) << "nothing has changed";
+  steps_due_.Clear();
+  Cancel(1);
+  Bind();
+  EXPECT_EQ(Queued(), 0);
+  EXPECT_EQ(Bound(0), 2);
+  EXPECT_THAT(steps_due_.pipelines(), ElementsAre(PipelineId(0)));
+}
+
+TEST_F(AdmissionTest, AWaitingSequenceBindsWhenAPipelineBeginsToServe) {
+  Serve(1);
+  for (uint64_t id = 1; id <= 3; ++id) ArriveAndBind(MakeRequest(id));
+  Serve(1);
+  Bind();
+  EXPECT_EQ(Queued(), 1) << "nobody said so";
+  admission_.HandleRoomChange();
+  Bind();
+  EXPECT_EQ(Bound(1), 1);
+}
+
+TEST_F(AdmissionTest, AnOutputFollowsTheFirstOfItsGroup) {
+  Serve(2);
+  for (uint64_t id = 1; id <= 3; ++id) {
+    Request request = MakeRequest(id);
+    request.first_output = RequestId(1);
+    ArriveAndBind(std::move(request));
+  }
+  EXPECT_EQ(Bound(0), 3) << "also beyond the room there is";
+  EXPECT_EQ(Bound(1), 0);
+}
+
+TEST_F(AdmissionTest, OneThatIsTooLargeForNowIsNotOvertaken) {
+  Serve(1, /*blocks=*/8);
+  ArriveAndBind(MakeRequest(1, 60, 5));
+  Step(0);
+  ArriveAndBind(MakeRequest(2, 80, 5));
+  ArriveAndBind(MakeRequest(3, 5, 5));
+  EXPECT_EQ(Queued(), 2) << "the third has room, and waits behind the second";
+  Cancel(1);
+  Bind();
+  EXPECT_EQ(Queued(), 0);
+}
+
+TEST_F(AdmissionTest, APromptGoesWhereItIsCached) {
+  Serve(2);
+  ArriveAndBind(MakeRequest(1, 64));
+  ArriveAndBind(MakeRequest(2, 64));
+  Step(1);
+  Cancel(1);
+  Cancel(2);
+  Request again = MakeRequest(3, 64);
+  again.prompt = MakeRequest(2, 64).prompt;
+  ArriveAndBind(again);
+  EXPECT_EQ(Bound(0), 0);
+  EXPECT_EQ(Bound(1), 1);
+}
+
+TEST_F(AdmissionTest, ADeadlineThatPassesEndsARequestWhereverItIs) {
+  Serve(1);
+  for (uint64_t id = 1; id <= 3; ++id) {
+    Request request = MakeRequest(id);
+    request.deadline = now_ + id * milliseconds(10);
+    ArriveAndBind(std::move(request));
+  }
+  EXPECT_EQ(admission_.next_deadline(), now_ + milliseconds(10));
+  now_ += milliseconds(30);
+  admission_.ExpireDeadlines(now_, &actions_);
+  EXPECT_THAT(Ended(),
+              ElementsAre("1 DEADLINE_EXCEEDED", "2 DEADLINE_EXCEEDED", "3 DEADLINE_EXCEEDED"));
+  EXPECT_EQ(Bound(0) + Queued(), 0);
+  EXPECT_EQ(admission_.next_deadline(), kInstantNever);
+}
+
+// ---- recovery
+
+TEST_F(AdmissionTest, WhatHasDeliveredNothingBeginsAgainElsewhere) {
+  Serve(2);
+  for (uint64_t id = 1; id <= 2; ++id) ArriveAndBind(MakeRequest(id, 400));
+  ASSERT_EQ(Bound(0), 1);
+  Step(0);
+  Lose(0);
+  EXPECT_THAT(Ended(), IsEmpty());
+  EXPECT_EQ(Queued(), 1);
+  Bind();
+  EXPECT_EQ(Bound(1), 2);
+}
+
+TEST_F(AdmissionTest, WhatHasDeliveredTokensEndsWithTheReason) {
+  Serve(2);
+  ArriveAndBind(MakeRequest(1));
+  Step(0);
+  Lose(0, "worker w1 was lost: gone");
+  EXPECT_THAT(Ended(), ElementsAre("1 UNAVAILABLE"));
+  EXPECT_EQ(LastMessage(), "worker w1 was lost: gone");
+  EXPECT_EQ(ActionsOf<FinishRequest>(actions_)[0].completion_tokens, 1);
+}
+
+TEST_F(AdmissionTest, NothingBeginsAgainAfterTwoLosses) {
+  Serve(3);
+  ArriveAndBind(MakeRequest(1, 600));
+  for (uint32_t pipeline = 0; pipeline < 2; ++pipeline) {
+    ASSERT_EQ(Bound(pipeline), 1);
+    Step(pipeline);
+    Lose(pipeline);
+    Bind();
+  }
+  EXPECT_THAT(Ended(), ElementsAre("1 UNAVAILABLE"));
+}
+
+TEST_F(AdmissionTest, ALossCountsOnlyForWhatRan) {
+  Serve(3);
+  ArriveAndBind(MakeRequest(1));
+  for (uint32_t pipeline = 0; pipeline < 2; ++pipeline) {
+    ASSERT_EQ(Bound(pipeline), 1);
+    Lose(pipeline);
+    Bind();
+  }
+  EXPECT_THAT(Ended(), IsEmpty());
+  EXPECT_EQ(Bound(2), 1);
+}
+
+TEST_F(AdmissionTest, WhatFitsNoPipelineThatIsLeftEndsAlsoInTheQueue) {
+  Serve(1, /*blocks=*/64);
+  Serve(1, /*blocks=*/8);
+  for (uint64_t id = 1; id <= 3; ++id) ArriveAndBind(MakeRequest(id, 600));
+  ASSERT_EQ(Queued(), 2) << "the pool of the first has room for one";
+  ArriveAndBind(MakeRequest(4, 100));
+  Lose(0);
+  EXPECT_THAT(Ended(), ElementsAre("1 UNAVAILABLE", "2 UNAVAILABLE", "3 UNAVAILABLE"));
+  Bind();
+  EXPECT_EQ(Bound(1), 1);
+}
+
+// ---- the end
+
+TEST_F(AdmissionTest, ARequestEndsOnce) {
+  Serve(1);
+  ArriveAndBind(MakeRequest(1));
+  Arrive(MakeRequest(2));
+  admission_.HandleCancellation({RequestId(1), CancelCause::kStopString}, &actions_);
+  Cancel(2);
+  Cancel(2);
+  Cancel(9);
+  EXPECT_THAT(Ended(), ElementsAre("1 OK", "2 CANCELLED"));
+  EXPECT_EQ(Bound(0) + Queued(), 0);
+}
+
+TEST(StepsDueTest, EachPipelineOnceInOrder) {
+  StepsDue due;
+  for (const uint32_t id : {3u, 1u, 3u, 0u, 1u}) due.Add(PipelineId(id));
+  EXPECT_THAT(due.pipelines(), ElementsAre(PipelineId(3), PipelineId(1), PipelineId(0)));
+  due.Clear();
+  EXPECT_THAT(due.pipelines(), IsEmpty());
+  due.Add(PipelineId(1));
+  EXPECT_THAT(due.pipelines(), ElementsAre(PipelineId(1)));
+}
+
+}  // namespace
+}  // namespace tutti::coordinator

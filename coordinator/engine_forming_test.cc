@@ -1,0 +1,109 @@
+// How pipelines form from workers that join, load, and form again when workers are lost.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "coordinator/engine_testing.h"
+#include "coordinator/limits.h"
+
+namespace tutti::coordinator {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+
+using EngineFormingTest = EngineTest;
+
+TEST_F(EngineFormingTest, AsManyPipelinesAsTheWorkersAllow) {
+  EngineOptions options = TinyEngineOptions(2);
+  options.num_pipelines = 0;
+  Start(options);
+  Turn();
+  EXPECT_EQ(Status().pipelines_size(), 1);
+  EXPECT_THAT(Status().why_not_serving(), HasSubstr("0 of 2 have joined"));
+  for (uint64_t link = 1; link <= 5; ++link) Join(link, "w" + std::to_string(link));
+  Turn();
+  const auto status = Status();
+  ASSERT_EQ(status.pipelines_size(), 2);
+  EXPECT_EQ(status.pipelines(0).stages(0).worker().worker_id(), "w1");
+  EXPECT_EQ(status.pipelines(1).stages(1).worker().worker_id(), "w4");
+  ASSERT_EQ(status.idle_workers_size(), 1) << "one is not enough for a third";
+  Join(6, "w6");
+  Turn();
+  EXPECT_EQ(Status().pipelines_size(), 3);
+  EXPECT_EQ(Status().pipelines(2).pipeline(), 2u);
+}
+
+TEST_F(EngineFormingTest, SurvivorsKeepTheirStages) {
+  EngineOptions options = TinyEngineOptions(2);
+  options.num_pipelines = 2;
+  Start(options);
+  for (uint64_t link = 1; link <= 5; ++link) Join(link, "w" + std::to_string(link));
+  Turn();
+  actions_.clear();
+  Give(WorkerLost{LinkKey(1), absl::UnavailableError("gone")});
+  Turn();
+  const auto status = Status();
+  EXPECT_EQ(status.pipelines(0).stages(0).worker().worker_id(), "w5") << "the spare";
+  EXPECT_EQ(status.pipelines(0).stages(1).worker().worker_id(), "w2") << "as before";
+  EXPECT_EQ(status.pipelines(1).epoch(), 2u) << "nothing happened to it";
+  EXPECT_EQ(status.pipelines(0).epoch(), 4u) << "an end and a beginning, counted over both";
+  EXPECT_EQ(ActionsOf<SendToWorker>().size(), 2u);
+}
+
+TEST_F(EngineFormingTest, LoadingTakesTooLong) {
+  EngineOptions options = TinyEngineOptions(2);
+  options.load_timeout = milliseconds(2000);
+  Start(options);
+  Join(1, "w1");
+  Join(2, "w2");
+  Turn();
+  Ready(1);
+  actions_.clear();
+  now_ += milliseconds(1400);
+  Beat(1, 1);
+  Turn();
+  now_ += milliseconds(600);
+  Beat(1, 1);
+  Turn();
+  ASSERT_FALSE(ActionsOf<ServingChanged>().empty() && ActionsOf<SendToWorker>().empty());
+  EXPECT_THAT(Status().why_not_serving(), HasSubstr("loading on w2 took longer than 2 s"));
+}
+
+// A worker lost while others load: they are as busy as before, and get the patience that loading
+// needs.
+TEST_F(EngineFormingTest, LoadersOfAnEndedEpochMayBeSilent) {
+  Start(TinyEngineOptions(2));
+  Join(1, "w1");
+  Join(2, "w2");
+  Turn();
+  now_ += milliseconds(1400);
+  Beat(1, 1);
+  Give(WorkerLost{LinkKey(2), absl::UnavailableError("gone")});
+  now_ += milliseconds(1600);
+  actions_.clear();
+  Turn();
+  EXPECT_TRUE(ActionsOf<CloseWorker>().empty());
+  now_ += kLoadingSilenceMax;
+  Turn();
+  EXPECT_EQ(ActionsOf<CloseWorker>().size(), 1u);
+}
+
+TEST_F(EngineFormingTest, AWorkerComesBackBeforeItsOldLinkIsSeenToBeDead) {
+  Serve(TinyEngineOptions(1));
+  now_ += milliseconds(1499);
+  actions_.clear();
+  Join(2, "w1");
+  EXPECT_TRUE(absl::IsAlreadyExists(ActionsOf<CloseWorker>().at(0).reason));
+  now_ += milliseconds(1);
+  actions_.clear();
+  Join(3, "w1");
+  EXPECT_EQ(ActionsOf<CloseWorker>().at(0).link, LinkKey(1)) << "its lease is over";
+  EXPECT_EQ(ActionsOf<SendToWorker>().at(0).link, LinkKey(3));
+  Turn();
+  EXPECT_EQ(Status().pipelines(0).state(), "loading");
+}
+
+}  // namespace
+}  // namespace tutti::coordinator

@@ -1,0 +1,61 @@
+// What the engine is told when it starts: the model, the flags of the coordinator, and names.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "coordinator/kv/prefix_hash.h"
+#include "model/model_config.h"
+#include "placement/device_map.h"
+#include "placement/max_memory.h"
+#include "placement/placement.h"
+
+namespace tutti::coordinator {
+
+// Constant for the life of the engine.
+struct EngineOptions {
+  model::ModelConfig model;
+  std::string model_name;
+  std::string model_fingerprint;
+  std::string build;
+  std::string cluster_id;
+  // --pipeline-parallel-size, and --tensor-parallel-size of every stage. 0: chosen from the workers
+  // that join.
+  int32_t num_stages = 1;
+  int32_t num_ranks = 1;
+  // Of each stage; empty: num_ranks everywhere.
+  std::vector<int32_t> stage_ranks;
+  int32_t num_pipelines = 1;  // --pipelines; 0: as many as the workers that join allow
+  // --device-map. With the stages of a file there is one pipeline.
+  placement::DeviceMap device_map;
+  // --max-memory: the bytes of each worker that may be used; empty: all of all.
+  placement::MaxMemory max_memory;
+  // --min-workers: nothing forms before so many have joined. 0: where numbers or sizes depend on
+  // the workers that join, when none has joined or left for kJoinSettle.
+  int32_t min_workers = 0;
+  std::string numerics_class;  // "": that of the first worker of the pipeline
+  // The operator allows a pipeline of several classes, and is told so aloud.
+  bool mix_numerics = false;
+  int32_t block_size = 16;  // KV slots per block
+  bool enable_prefix_caching = true;
+  Hash128 prefix_key;         // of the KV directory's names: random, and never outside the process
+  int64_t kv_tokens_max = 0;  // 0: as much as memory allows, up to max_sequences * max_model_len
+  int64_t kv_tokens_min = 0;  // a placement with less room is refused
+  int32_t max_batch_tokens = 512;  // rows of the largest step
+  int32_t chunk_tokens = 128;      // rows of one prompt in a step at most
+  int32_t max_sequences = 256;     // running at once
+  int32_t max_waiting = 1024;      // queue; beyond it requests are refused
+  int32_t max_model_len = 0;       // 0: the model's context
+  Duration beat_interval = std::chrono::milliseconds(250);
+  Duration lease = std::chrono::milliseconds(1500);
+  Duration load_timeout = std::chrono::minutes(30);
+};
+
+// What the options say about placement; sizes that are left open are 0.
+placement::PlacementOptions PlacementOptionsOf(const EngineOptions& options);
+// The options' limit, or the model's context.
+int32_t MaxModelLen(const EngineOptions& options);
+
+}  // namespace tutti::coordinator

@@ -1,0 +1,121 @@
+// What the engine's tests share: the options and hellos of a tiny cluster, and a fixture whose
+// workers say what a test makes them say.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/protocol.h"
+#include "coordinator/engine.h"
+#include "tests/support/tiny_model.h"
+
+namespace tutti::coordinator {
+
+// Of the tiny model of `layers` layers, with room for 1024 tokens and 8 sequences.
+inline EngineOptions TinyEngineOptions(int32_t stages, int64_t layers = 4) {
+  EngineOptions options;
+  options.model = tests::TinyModel(layers);
+  options.model_name = "tiny";
+  options.model_fingerprint = "print";
+  options.build = "build";
+  options.cluster_id = "cluster";
+  options.num_stages = stages;
+  options.kv_tokens_max = 1024;
+  options.max_sequences = 8;
+  return options;
+}
+
+// Of a worker that may join a cluster of TinyEngineOptions.
+inline v1::Hello TinyHello(const std::string& id, int64_t memory_bytes = int64_t{1} << 30) {
+  v1::Hello hello;
+  hello.set_protocol_version(kPeerProtocolVersion);
+  hello.set_cluster_id("cluster");
+  hello.set_worker_id(id);
+  hello.set_purpose(v1::LINK_PURPOSE_CONTROL);
+  hello.set_build("build");
+  hello.set_numerics_class("class");
+  hello.set_model_fingerprint("print");
+  hello.set_memory_bytes(memory_bytes);
+  return hello;
+}
+
+// The actions of one type, in order.
+template <typename T>
+std::vector<T> ActionsOf(const std::vector<Action>& actions) {
+  std::vector<T> found;
+  for (const Action& action : actions) {
+    if (const T* one = std::get_if<T>(&action)) found.push_back(*one);
+  }
+  return found;
+}
+
+class EngineTest : public testing::Test {
+ protected:
+  void Start(const EngineOptions& options) { engine_ = std::make_unique<Engine>(options); }
+  void Turn() { engine_->Advance(now_, &actions_); }
+  void Give(Event event) { engine_->Handle(std::move(event), now_, &actions_); }
+  void Join(uint64_t link, const std::string& id, int64_t memory_bytes = int64_t{1} << 30) {
+    Give(WorkerJoined{LinkKey(link), TinyHello(id, memory_bytes)});
+  }
+  void Send(uint64_t link, v1::Frame frame) { Give(WorkerFrame{LinkKey(link), std::move(frame)}); }
+  void Ready(uint64_t link) { Ready(link, epoch()); }
+  void Ready(uint64_t link, uint64_t epoch) {
+    v1::Frame frame;
+    frame.set_epoch(epoch);
+    frame.mutable_shard_ready()->set_weight_bytes(1234);
+    frame.mutable_shard_ready()->set_load_seconds(0.5);
+    Send(link, frame);
+  }
+  // Workers w1, w2, ... join, form the pipelines, the first ones the first, and load.
+  void Serve(const EngineOptions& options, uint64_t workers = 1) {
+    Start(options);
+    for (uint64_t link = 1; link <= workers; ++link) Join(link, absl::StrCat("w", link));
+    Turn();
+    const uint64_t each = workers / static_cast<uint64_t>(options.num_pipelines);
+    for (uint64_t link = 1; link <= workers; ++link) Ready(link, 1 + (link - 1) / each);
+  }
+  // What rank 0 of the last stage says of a step; nothing is sampled yet.
+  static v1::Frame ResultFrame(uint64_t epoch, uint64_t step) {
+    v1::Frame frame;
+    frame.set_epoch(epoch);
+    frame.mutable_step_result()->set_step(step);
+    frame.mutable_step_result()->mutable_done()->set_step(step);
+    return frame;
+  }
+  void Beat(uint64_t link, uint64_t progress) {
+    v1::Frame frame;
+    frame.mutable_beat()->set_progress(progress);
+    frame.mutable_beat()->set_resident_bytes(777);
+    Send(link, frame);
+  }
+  void Arrive(uint64_t id, int32_t prompt, int32_t max_tokens) {
+    Request request;
+    request.id = RequestId(id);
+    request.prompt.resize(prompt, 1);
+    request.max_tokens = max_tokens;
+    Give(RequestArrived{request});
+  }
+  uint64_t epoch() { return Status().pipelines(0).epoch(); }
+  v1::GetStatusResponse Status() {
+    v1::GetStatusResponse status;
+    engine_->FillStatus(now_, &status);
+    return status;
+  }
+  template <typename T>
+  std::vector<T> ActionsOf() const {
+    return coordinator::ActionsOf<T>(actions_);
+  }
+
+  Instant now_ = Instant() + std::chrono::hours(1);
+  std::unique_ptr<Engine> engine_;
+  std::vector<Action> actions_;
+};
+
+}  // namespace tutti::coordinator

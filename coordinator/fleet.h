@@ -1,0 +1,124 @@
+// The workers that have joined, and what forms of them: membership and leases, device numbers, the
+// layout, and which idle workers make the next pipeline.
+//
+// Of pipelines, the fleet sees which wait for workers and until when they pause (Vacancy); it
+// answers with formations and does not know what becomes of them. It says which workers' leases
+// have run out; the engine loses them, because their pipelines end with them.
+//
+// Thread: the engine's.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/ids.h"
+#include "base/status.h"
+#include "coordinator/device_numbers.h"
+#include "coordinator/engine_options.h"
+#include "coordinator/events.h"
+#include "coordinator/forming.h"
+#include "coordinator/layout_choice.h"
+#include "coordinator/membership.h"
+#include "tutti/v1/cluster.pb.h"
+#include "tutti/v1/peer.pb.h"
+
+namespace tutti::coordinator {
+
+// A pipeline that has no workers.
+struct Vacancy {
+  PipelineId pipeline;
+  Instant wanted_at;  // the end of its pause after a failure; at or before now: it wants them now
+};
+
+// What one attempt to form makes of one pipeline.
+struct FormingOutcome {
+  std::optional<PipelineId> pipeline;   // of its vacancy; none: one more pipeline than there are
+  absl::StatusOr<Formation> formation;  // not OK: why it goes on waiting
+  std::optional<Notice> notice;         // for the log, where that is news
+};
+struct FormingResult {
+  std::vector<FormingOutcome> outcomes;  // in the order of the vacancies, then of new pipelines
+  bool complete = false;                 // no pipeline goes on waiting
+};
+
+struct LostWorker {
+  LinkKey link;
+  absl::Status reason;
+};
+
+class Fleet {
+ public:
+  // REQUIRES: `options` outlives this
+  explicit Fleet(const EngineOptions* options);
+
+  // Which pipeline a worker serves is written there by pipelines.
+  Membership* membership() { return &membership_; }
+  Worker* Find(LinkKey link) { return membership_.Find(link); }
+
+  // ---- who is there
+
+  // The worker of that id whose lease has run out though its link is still open: one that comes
+  // back must not wait until its old link is seen to be dead. To be lost before HandleJoin.
+  std::optional<LostWorker> FindExpiredNamesake(std::string_view worker_id, Instant now);
+  // Welcomes the worker, or closes its link with the reason of Membership::Check.
+  void HandleJoin(const WorkerJoined& event, Instant now, std::vector<Action>* actions);
+  // Any frame of a worker renews its lease; shard_ready ends the longer one of loading, even if it
+  // is of an epoch that has ended.
+  void RenewLease(Worker* worker, const v1::Frame& frame, Instant now);
+  // FAILED_PRECONDITION: its progress went back.
+  absl::Status HandleBeat(Worker* worker, const v1::Beat& beat, Instant now);
+  // The worker has left. Its pipeline, if it has one, is for the caller to end.
+  void Remove(LinkKey link, Instant now);
+  // The workers whose leases have run out, in order of joining; O(1) when none can have. The caller
+  // removes them all.
+  std::vector<LostWorker> FindExpired(Instant now);
+
+  // ---- what forms of them
+
+  // A pipeline ended: its workers are idle again.
+  void HandlePipelineEnd() { may_form_ = true; }
+  // Whether Form may find something other than last time.
+  bool FormingIsDue(Instant now) const { return may_form_ || now >= form_at_; }
+  // Decides the layout where it is open and chooses workers for those that want them; with
+  // --pipelines 0, for as many more as the idle workers allow. Chosen workers stay idle until their
+  // pipeline takes them. `any_formed`: some pipeline has workers, so the layout stays as it is.
+  FormingResult Form(const std::vector<Vacancy>& vacancies, bool any_formed, Instant now,
+                     std::vector<Action>* actions);
+  // Idle workers let go of the shards of earlier epochs. For when Form's result is complete and its
+  // pipelines have taken their workers: those that wait may want what the idle still hold.
+  void ReleaseIdleShards(std::vector<Action>* actions);
+
+  // The earliest time at which FindExpired or FormingIsDue may answer otherwise though nothing
+  // happens.
+  Instant next_deadline() const { return std::min(leases_until_, form_at_); }
+  // The layout chosen, and the idle workers.
+  void FillStatus(Instant now, v1::GetStatusResponse* status) const;
+
+ private:
+  Instant LeaseEnd(const Worker& worker) const;
+  bool EnoughHaveJoined(Instant now);
+  absl::Status DecideLayout(const std::vector<Offer>& offers, bool any_formed, Instant now,
+                            std::vector<Action>* actions);
+  absl::StatusOr<Formation> ChooseWorkers(std::vector<Offer>* offers);
+  FormingOutcome Accept(std::optional<PipelineId> pipeline, Formation formation);
+  FormingOutcome Refuse(PipelineId pipeline, const absl::Status& why);
+  FormingResult RefuseAll(const std::vector<Vacancy>& vacancies, const absl::Status& why,
+                          Instant now);
+
+  const EngineOptions* const options_;
+  Membership membership_;
+  DeviceNumbers numbers_;
+  LayoutChoice layout_;
+  Instant members_changed_at_{};
+  std::string refusal_;  // the last that was told as a Notice
+
+  bool may_form_ = true;             // workers or pipelines changed since the last Form
+  Instant form_at_ = kInstantNever;  // a pause ends, or the fleet has been quiet for long enough
+  Instant leases_until_ = kInstantNever;  // no lease runs out before
+};
+
+}  // namespace tutti::coordinator

@@ -1,0 +1,51 @@
+#include "coordinator/replica.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tutti::coordinator {
+namespace {
+
+SchedulerOptions SchedulerOptionsOf(const EngineOptions& options) {
+  return {.block_size = options.block_size,
+          .max_batch_tokens = options.max_batch_tokens,
+          .chunk_tokens = options.chunk_tokens,
+          .max_sequences = options.max_sequences};
+}
+
+void FillCacheStatus(const KvCache& cache, v1::PipelineStatus* status) {
+  status->set_blocks_in_use(cache.blocks_in_use());
+  status->set_blocks_cached(cache.blocks_cached());
+  status->set_prefix_lookup_tokens(cache.counters().lookup_tokens);
+  status->set_prefix_hit_tokens(cache.counters().hit_tokens);
+  status->set_evictions(cache.counters().evictions);
+}
+
+}  // namespace
+
+Replica::Replica(PipelineId id, const EngineOptions* options, Membership* membership,
+                 Epoch* last_epoch, KvDirectory* directory)
+    : pipeline(id, options, membership, last_epoch),
+      scheduler(SchedulerOptionsOf(*options), options->enable_prefix_caching ? directory : nullptr,
+                id),
+      rate(std::min(options->chunk_tokens, options->max_batch_tokens)) {}
+
+void Replica::PlanSteps(Instant now, std::vector<Action>* actions) {
+  for (v1::StepPlan plan; scheduler.Plan(now, &plan); plan = v1::StepPlan()) {
+    pipeline.SendPlan(std::move(plan), now, actions);
+  }
+  scheduler.CheckLedger();
+}
+
+void Replica::FillStatus(Instant now, v1::PipelineStatus* status) const {
+  pipeline.FillStatus(now, status);
+  FillCacheStatus(scheduler.cache(), status);
+  status->set_running(scheduler.running());
+  status->set_waiting(scheduler.waiting());
+  status->set_steps_in_flight(static_cast<int32_t>(scheduler.steps().size()));
+  status->set_backlog_tokens(scheduler.backlog().tokens());
+  status->set_preemptions(scheduler.preemptions());
+  status->set_prompt_tokens_per_second(rate.rows_per_second());
+}
+
+}  // namespace tutti::coordinator

@@ -1,0 +1,42 @@
+// A copy of the model that serves: a pipeline, with the scheduler and the step rate that decide its
+// steps.
+//
+// Thread: the engine's.
+#pragma once
+
+#include <vector>
+
+#include "base/clock.h"
+#include "base/ids.h"
+#include "coordinator/engine_options.h"
+#include "coordinator/events.h"
+#include "coordinator/kv/kv_directory.h"
+#include "coordinator/membership.h"
+#include "coordinator/pipeline.h"
+#include "coordinator/scheduler.h"
+#include "coordinator/step_rate.h"
+#include "tutti/v1/cluster.pb.h"
+
+namespace tutti::coordinator {
+
+struct Replica {
+  // REQUIRES: what is pointed at outlives the replica. `last_epoch` is the counter that all
+  // pipelines share.
+  Replica(PipelineId id, const EngineOptions* options, Membership* membership, Epoch* last_epoch,
+          KvDirectory* directory);
+
+  PipelineId id() const { return pipeline.id(); }
+  // The scheduler's epoch is open exactly while this is true.
+  bool serving() const { return pipeline.state() == Pipeline::State::kServing; }
+
+  // Plans steps until enough are under way or nothing is left to compute, and sends them to the
+  // workers.  REQUIRES: serving()
+  void PlanSteps(Instant now, std::vector<Action>* actions);
+  void FillStatus(Instant now, v1::PipelineStatus* status) const;
+
+  Pipeline pipeline;
+  Scheduler scheduler;
+  StepRate rate;
+};
+
+}  // namespace tutti::coordinator
