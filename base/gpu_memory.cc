@@ -38,7 +38,7 @@ AttentionBounds BoundAttention(const StepBounds& bounds) {
 int64_t GpuBytesForUsable(int64_t usable_bytes) {
   int64_t bytes =
       kGpuContextBytes + static_cast<int64_t>(static_cast<double>(usable_bytes) / kGpuOfferedShare);
-  while (UsableGpuBytes(bytes) < usable_bytes) ++bytes;  // what rounding took
+  while (UsableGpuBytes(bytes) < usable_bytes) ++bytes;  // lost by rounding
   return bytes;
 }
 

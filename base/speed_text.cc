@@ -27,14 +27,14 @@ absl::StatusOr<Quantity> ParseQuantity(absl::string_view text, absl::string_view
   quantity.unit = std::string(unit);
   if (!absl::SimpleAtod(lower.substr(0, end), &quantity.number) ||
       !std::isfinite(quantity.number) || quantity.number <= 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", absl::CHexEscape(text), "\" is no speed; write for example ", example));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", absl::CHexEscape(text), "\" is not a speed; write for example ", example));
   }
   return quantity;
 }
 
 // 1000 for "k" and so on, taken off the front of `unit`; 1 when there is none.
-double TakePrefix(std::string* unit) {
+double RemovePrefix(std::string* unit) {
   constexpr absl::string_view kPrefixes = "kmgtp";
   const size_t power = unit->empty() ? std::string::npos : kPrefixes.find(unit->front());
   if (power == absl::string_view::npos) return 1;
@@ -51,7 +51,7 @@ absl::Status UnknownUnit(absl::string_view text, absl::string_view example) {
 
 absl::StatusOr<double> ParseByteRate(absl::string_view text, absl::string_view example) {
   TUTTI_ASSIGN_OR_RETURN(Quantity quantity, ParseQuantity(text, example));
-  const double scale = TakePrefix(&quantity.unit);
+  const double scale = RemovePrefix(&quantity.unit);
   if (quantity.unit == "b") return quantity.number * scale;
   if (quantity.unit == "bit") return quantity.number * scale / 8;
   return UnknownUnit(text, example);
@@ -60,7 +60,7 @@ absl::StatusOr<double> ParseByteRate(absl::string_view text, absl::string_view e
 absl::StatusOr<double> ParseFlopRate(absl::string_view text) {
   constexpr absl::string_view kExample = "312Tflop/s";
   TUTTI_ASSIGN_OR_RETURN(Quantity quantity, ParseQuantity(text, kExample));
-  const double scale = TakePrefix(&quantity.unit);
+  const double scale = RemovePrefix(&quantity.unit);
   if (quantity.unit != "flop" && quantity.unit != "flops") return UnknownUnit(text, kExample);
   return quantity.number * scale;
 }

@@ -182,7 +182,7 @@ absl::Status Checkpoint::AddFile(const std::string& name,
   absl::StatusOr<std::vector<TensorInfo>> tensors = ParseSafetensorsHeader(header, file->bytes);
   if (!tensors.ok()) return Annotate(tensors.status(), file->path);
 
-  // What the index does not promise of this shard is not part of the checkpoint.
+  // Tensors of this shard that the index does not list are not part of the checkpoint.
   std::unordered_set<std::string> expected;
   if (expected_tensors != nullptr)
     expected.insert(expected_tensors->begin(), expected_tensors->end());

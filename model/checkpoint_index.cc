@@ -21,7 +21,8 @@ absl::StatusOr<ShardMap> ParseCheckpointIndex(std::string_view text, const std::
   TUTTI_ASSIGN_OR_RETURN(const nlohmann::json root, ParseJson(text, path, kIndexBytesMax));
   const auto map = root.is_object() ? root.find("weight_map") : root.end();
   if (map == root.end() || !map->is_object()) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": weight_map is missing or no object"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": weight_map is missing or not an object"));
   }
   if (static_cast<int64_t>(map->size()) > kTensorsMax) {
     return absl::InvalidArgumentError(

@@ -80,7 +80,7 @@ inline TensorInfo TensorOf(const std::string& name, StoredType dtype, std::vecto
   return info;
 }
 
-// What a checkpoint of `config` holds.
+// The tensors of a checkpoint of `config`.
 inline std::vector<TensorInfo> TensorsOf(const ModelConfig& config) {
   std::vector<TensorInfo> tensors;
   for (const CheckpointTensor& tensor : ListCheckpointTensors(config)) {

@@ -1,4 +1,4 @@
-// What the config.json of all Llama-shaped families has in common.
+// The fields that the config.json of all Llama-shaped families share.
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -16,7 +16,8 @@ int64_t DerivedHeadDim(ConfigFields& fields, const ModelConfig& config) {
     return head_dim;
   }
   fields.Invalid(absl::StrCat("head_dim is missing, and hidden_size ", config.hidden_size,
-                              " over num_attention_heads ", config.num_heads, " gives none"));
+                              " over num_attention_heads ", config.num_heads,
+                              " is not a head_dim"));
   return 2;
 }
 

@@ -29,14 +29,14 @@ const ModelFamily* FindFamily(std::string_view architecture);
 // "Qwen3ForCausalLM, ..." for errors.
 std::string SupportedArchitectures();
 
-// What a Llama-shaped family's config.json may leave out.
+// The fields that a Llama-shaped family's config.json may leave out.
 struct DecoderDefaults {
   bool num_kv_heads = false;  // as many as heads
   bool head_dim = false;      // hidden_size / num_attention_heads
   double rope_theta = 0;      // 0: must be there
 };
 
-// Reads what the configurations of Llama-shaped families have in common: sizes, rotary embedding,
+// Reads the fields that the configurations of Llama-shaped families share: sizes, rotary embedding,
 // dtype, end tokens. Refuses what none of them runs here: other activations, active sliding
 // windows, unknown or partial rotary embedding, dual chunk attention. Leaves attention_bias,
 // qk_norm and experts alone.

@@ -59,8 +59,9 @@ void ReadChatGlm3Config(ConfigFields& fields, ModelConfig* config) {
       static_cast<float>(fields.Number("layernorm_epsilon", kNormEpsilonMin, kNormEpsilonMax));
   CheckHeads(fields, *config);
   if (config->head_dim % 4 != 0) {
-    fields.Invalid(absl::StrCat("kv_channels ", config->head_dim,
-                                " is no multiple of 4: pairs of half a head turn"));
+    fields.Invalid(
+        absl::StrCat("kv_channels ", config->head_dim,
+                     " is not a multiple of 4: rotary embedding turns pairs of half a head"));
   }
   config->attention_bias = true;
   config->tie_word_embeddings = fields.BoolOr("tie_word_embeddings", false);

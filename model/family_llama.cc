@@ -1,4 +1,4 @@
-// Llama 2, 3 and what shares their layout.
+// Llama 2, 3 and models that share their layout.
 #include "model/decoder_weights.h"
 #include "model/family.h"
 

@@ -211,7 +211,7 @@ TEST(ChatGlm3, ReadsItsOwnNames) {
   ExpectUnsupported(ChatGlm3(), "fp32_residual_connection", true, "fp32_residual_connection true");
   ExpectUnsupported(ChatGlm3(), "rmsnorm", false, "rmsnorm false");
   ExpectInvalid(ChatGlm3(), "multi_query_group_num", 3, "does not divide");
-  ExpectInvalid(ChatGlm3(), "kv_channels", 18, "no multiple of 4");
+  ExpectInvalid(ChatGlm3(), "kv_channels", 18, "not a multiple of 4");
 }
 
 // The roles that share a tensor cover its rows once, in order.

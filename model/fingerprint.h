@@ -12,7 +12,7 @@ namespace tutti::model {
 // tensor's name, dtype, shape and offset, every file's size, the first and last bytes of every
 // tensor, and the tokenizer's files.
 //
-// Equal directories give equal fingerprints whatever their path, file times or the order of keys in
+// Equal directories give equal fingerprints, regardless of path, file times or the order of keys in
 // config.json. It is a guard against mistakes, not against forgery: bytes in the middle of a tensor
 // are not read, so that the model's size does not matter.
 //

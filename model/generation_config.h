@@ -1,4 +1,4 @@
-// What a checkpoint's authors advise for sampling, and which tokens end an answer:
+// The sampling that a checkpoint's authors advise, and which tokens end an answer:
 // generation_config.json.
 //
 // Threads: values and pure functions.

@@ -32,7 +32,7 @@ struct RopeConfig {
   double beta_fast = 32;         // kYarn
   double beta_slow = 1;          // kYarn
   bool truncate = true;          // kYarn: the ramp begins and ends at whole pairs
-  double attention_factor = 1;   // kYarn: multiplies what is turned
+  double attention_factor = 1;   // kYarn: multiplies the turned elements
   int64_t original_context = 0;  // kLlama3, kYarn, kDynamicNtk: the length it was trained with
   bool operator==(const RopeConfig&) const = default;
 };

@@ -131,7 +131,7 @@ class PackedSizes {
   ShardBytes bytes_;
 };
 
-// What is wrong with so many ranks, to follow their number; empty when nothing is.
+// Why the model cannot be split over so many ranks; empty when it can.
 std::string RankFault(const ModelConfig& config, int ranks) {
   if (ranks < 1 || ranks > kLeaves || kLeaves % ranks != 0) {
     return absl::StrCat("must be 1, 2, 4 or ", kLeaves);

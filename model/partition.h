@@ -118,7 +118,7 @@ struct ShardTensor {
 // all of them, an equal part of each.
 Range ExpertsOfRank(const ModelConfig& config, int ranks, int rank);
 
-// What rank `rank` reads of one tensor of ListWeights or WeightOf.
+// The part that rank `rank` reads of one tensor of ListWeights or WeightOf.
 ShardTensor ShareTensor(const ModelConfig& config, WeightSpec spec, int ranks, int rank);
 
 // Everything rank `rank` reads, in the order of ListWeights.

@@ -1,4 +1,4 @@
-// Frequencies of rotary embedding, from what the configuration says about them.
+// Frequencies of rotary embedding, as the configuration defines them.
 //
 // Threads: pure functions.
 #pragma once
@@ -37,7 +37,7 @@ struct HeadSlice {
 // but that order. One slice when the elements stand so already.
 std::vector<HeadSlice> RotaryOrder(const RopeConfig& rope, int64_t head_dim);
 
-// What queries at `position` are multiplied by: 1 up to the trained length, then the logarithm of
+// The factor of queries at `position`: 1 up to the trained length, then the logarithm of
 // the number of keys they see, to the base of that length (Qwen 1's "logn attention").
 float LognScale(int64_t logn_length, int64_t position);
 

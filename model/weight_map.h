@@ -31,7 +31,7 @@ struct WeightSpec {
   Owner owner = Owner::kLayer;
 };
 
-// A contiguous range of the model: what one stage serves.
+// A contiguous range of the model, which one stage serves.
 struct StageShare {
   int64_t first_layer = 0;
   int64_t num_layers = 0;

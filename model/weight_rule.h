@@ -9,7 +9,8 @@
 
 namespace tutti::model {
 
-// What a tensor does. All matrices are [out, in], row-major, as torch.nn.Linear stores them.
+// The function of a tensor in the model. All matrices are [out, in], row-major, as torch.nn.Linear
+// stores them.
 enum class Role : uint8_t {
   kEmbedding,          // [vocab, hidden]
   kInputNorm,          // [hidden]

@@ -33,7 +33,8 @@ inline constexpr int64_t CollectiveBuffers(int ranks) {
 inline constexpr int64_t kCollectiveBytesPerCandidate = 24;
 inline constexpr int64_t kCollectiveExtraCandidates = 1024;
 
-// What the experts of the largest step make together: a row for each expert that a token takes.
+// The rows that the experts of the largest step make together: a row for each expert that a token
+// takes.
 inline int64_t ExpertRows(const ModelConfig& config, int64_t max_batch_tokens) {
   return max_batch_tokens * config.experts_per_token;
 }
@@ -111,7 +112,7 @@ struct StepSizes {
 
 // REQUIRES for all below: CheckRanks is OK, 0 <= rank < ranks. Of `share` only its ends count.
 
-// What a rank's operators may be called with. The KV cache has no blocks yet.
+// The largest sizes that a rank's operators may be called with. The KV cache has no blocks yet.
 StepBounds StepBoundsOf(const ModelConfig& config, const StageShare& share, int ranks, int rank,
                         const StepSizes& sizes);
 

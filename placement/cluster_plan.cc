@@ -128,7 +128,7 @@ double Search::PaceOfPipeline(const std::vector<StageGroup>& groups, const ModeS
                 model_.max_position_embeddings);
 }
 
-// What the device that lacks most would need for an even share of the layers.
+// Records the device that lacks most for an even share of the layers, and how much.
 void Search::NoteLack(const std::vector<StageGroup>& groups, LayoutTried* tried) {
   const std::vector<StageSlot> slots = SlotsOf(groups, devices_, &costs_);
   const auto count = static_cast<int64_t>(slots.size());
@@ -216,7 +216,8 @@ absl::StatusOr<ClusterPlan> Search::Run() {
     if (one.tokens_per_second > needed) best = &one;
   }
   if (best == nullptr) {
-    // The largest pipeline there can be says what lacks, or that numbers do not go together.
+    // The refusal of the largest possible pipeline names the lack, or numbers that contradict each
+    // other.
     PlacementOptions one = options_;
     one.num_ranks = RanksToTry().empty() ? 1 : RanksToTry().back();
     while (options_.num_ranks == 0 && one.num_ranks > count) one.num_ranks /= 2;

@@ -20,7 +20,7 @@ struct Layout {
   int64_t devices() const { return int64_t{stages} * ranks * pipelines; }
   bool operator==(const Layout&) const = default;
 };
-// "2 pipelines of 3 stages of 4 ranks"; what there is one of is left out.
+// "2 pipelines of 3 stages of 4 ranks"; a part whose count is one is left out.
 std::string DescribeLayout(const Layout& layout);
 
 struct ClusterOptions {
@@ -29,13 +29,14 @@ struct ClusterOptions {
   int32_t num_pipelines = 0;  // 0: the search decides
 };
 
-// One way that was looked at.
+// One layout that the search compared.
 struct LayoutTried {
   Layout layout;
   bool largest_first = false;  // the devices ordered by memory and speed, not as given
   bool fits = false;
-  int64_t lacking_bytes = 0;  // when not: on the device that lacks most of what one layer or an
-                              // even share of them needs
+  // When it does not fit: on the device that lacks most for one layer, or for an even share of
+  // them.
+  int64_t lacking_bytes = 0;
   std::string lacking_device;
   double tokens_per_second = 0;  // of all pipelines; for comparison only where speeds are unknown
   int64_t kv_tokens = 0;         // of all pipelines
@@ -44,8 +45,8 @@ struct LayoutTried {
 struct ClusterPlan {
   std::vector<Placement> pipelines;
   LayoutTried chosen;
-  std::vector<LayoutTried>
-      rejected;               // the best first, then what does not fit, the least lack first
+  // The best first, then those that do not fit, the least lack first.
+  std::vector<LayoutTried> rejected;
   bool speeds_known = false;  // of all devices
 };
 

@@ -111,7 +111,7 @@ absl::StatusOr<DeviceMap> FromModules(const std::string& text, const std::string
     if (stage.device.index < 0 && !IsPlainName(stage.device.name)) {
       return absl::InvalidArgumentError(absl::StrCat(
           "device map ", file, ": \"", absl::CHexEscape(stage.device.name),
-          "\" is no device; write 0, \"cuda:0\" or a worker id ([A-Za-z0-9._-]{1,128})"));
+          "\" is not a device; write 0, \"cuda:0\" or a worker id ([A-Za-z0-9._-]{1,128})"));
     }
     map.stages.push_back({.devices = {std::move(stage.device)}, .num_layers = stage.num_layers});
   }

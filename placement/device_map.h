@@ -30,7 +30,7 @@ struct MappedStage {
 struct DeviceMap {
   DeviceMapMode mode = DeviceMapMode::kAuto;
   std::vector<MappedStage> stages;  // of the file; empty: the mode decides
-  std::vector<std::string> notes;   // what is done otherwise than the file says, for people
+  std::vector<std::string> notes;   // deviations from the file, for people
 };
 
 // `value` is "" (auto), a mode, or the name of a file. `num_devices` negative: not known yet, and
@@ -48,7 +48,7 @@ absl::StatusOr<DeviceMap> ParseDeviceMap(const std::string& text, const std::str
 // Which devices a map means, in the order of its stages and their ranks: numbers count the entries
 // of `names`, which are all devices there are.
 //
-// NOT_FOUND names the device that is not there, what there is, and the nearest of it;
+// NOT_FOUND names the missing device, those that exist, and the nearest of them;
 // INVALID_ARGUMENT a device that is named twice, by number and by name.
 absl::StatusOr<std::vector<int64_t>> ResolveDevices(const DeviceMap& map,
                                                     const std::vector<std::string>& names);

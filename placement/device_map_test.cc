@@ -53,7 +53,7 @@ TEST(DeviceMapTest, ReadsHuggingFacesMapsToo) {
   ASSERT_EQ(map->stages.size(), 2u);
   EXPECT_THAT(map->stages[1].devices, ElementsAre(MappedDevice{-1, "w2"}));
   const auto odd = ParseDeviceMap(R"({"": "a worker"})", "map.json", Layers(4), -1);
-  EXPECT_THAT(odd.status().ToString(), HasSubstr("\"a worker\" is no device"));
+  EXPECT_THAT(odd.status().ToString(), HasSubstr("\"a worker\" is not a device"));
 }
 
 TEST(DeviceMapTest, NamesWhatIsWrong) {

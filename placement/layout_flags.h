@@ -14,7 +14,7 @@ namespace tutti::placement {
 // Most of one size; the devices end it before.
 inline constexpr int32_t kLayoutSizeMax = 16384;
 
-// "auto" is 0; otherwise a number from 1 to `most`. INVALID_ARGUMENT quotes what is neither.
+// "auto" is 0; otherwise a number from 1 to `most`. INVALID_ARGUMENT quotes any other text.
 absl::StatusOr<int32_t> ParseSize(absl::string_view text, int32_t most = kLayoutSizeMax);
 
 // --tensor-parallel-size: of every stage ("2" or "auto"), or of each ("1,2").

@@ -1,5 +1,5 @@
-// --max-memory 0=20GiB,1=40GiB: what of each device may be used, as Accelerate's max_memory says
-// it.
+// --max-memory 0=20GiB,1=40GiB: how much memory of each device may be used, written as Accelerate's
+// max_memory.
 //
 // Threads: pure functions.
 #pragma once
@@ -22,7 +22,7 @@ using MaxMemory = std::map<std::string, int64_t>;
 absl::StatusOr<MaxMemory> ParseMaxMemory(absl::string_view text);
 
 // Applies the limits: no device has more memory than given, and those that are not given are left
-// out. NOT_FOUND names a device that is limited and is not there, and what there is;
+// out. NOT_FOUND names a limited device that does not exist, and those that do;
 // INVALID_ARGUMENT one that is limited twice, by number and by name.
 absl::StatusOr<std::vector<DeviceSpec>> LimitMemory(const MaxMemory& limits,
                                                     const std::vector<DeviceSpec>& devices);

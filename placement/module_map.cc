@@ -161,7 +161,7 @@ class Parser {
       device = {.index = -1, .name = name};
     } else {
       return Bad("\"", module, "\": ", value.dump(-1, ' ', false, Json::error_handler_t::replace),
-                 " is no device; write 0, \"cuda:0\" and so on");
+                 " is not a device; write 0, \"cuda:0\" and so on");
     }
     if (num_devices_ >= 0 && device.index >= num_devices_) {
       return Bad("\"", module, "\" goes to device ", device.index, "; there are ", num_devices_,
@@ -200,7 +200,7 @@ class Parser {
     return absl::OkStatus();
   }
 
-  // A module that no prefix covers. What comes before it is the nearest device.
+  // A module that no prefix covers. The device of the module before it is the nearest.
   absl::Status NoDevice(const std::string& module,
                         const std::optional<MappedDevice>& in_layer) const {
     MappedDevice nearest{.index = 0};

@@ -32,8 +32,7 @@ struct ModuleMap {
     int32_t num_layers = 0;
   };
   std::vector<Stage> stages;  // in the order of the layers
-  // What is done otherwise than the map says, for people: a tied head is held by the last stage
-  // too.
+  // Deviations from the map, for people: a tied head is held by the last stage too.
   std::vector<std::string> notes;
 };
 

@@ -129,11 +129,11 @@ TEST(ModuleMapTest, Devices) {
   EXPECT_THAT(Refusal(R"("": "disk")"), HasSubstr("give a number from 0 to 1"));
   EXPECT_THAT(Refusal(R"("": 2)"), HasSubstr("goes to device 2; there are 2, the last is 1"));
   EXPECT_THAT(Refusal(R"("": "cuda:7")"), HasSubstr("goes to device 7"));
-  EXPECT_THAT(Refusal(R"("": -1)"), HasSubstr("-1 is no device"));
-  EXPECT_THAT(Refusal(R"("": 1e30)"), HasSubstr("is no device"));
-  EXPECT_THAT(Refusal(R"("": 18446744073709551615)"), HasSubstr("is no device"));
-  EXPECT_THAT(Refusal(R"("": [0])"), HasSubstr("is no device"));
-  EXPECT_THAT(Refusal(R"("": "w1")"), HasSubstr(R"("w1" is no device)"));
+  EXPECT_THAT(Refusal(R"("": -1)"), HasSubstr("-1 is not a device"));
+  EXPECT_THAT(Refusal(R"("": 1e30)"), HasSubstr("is not a device"));
+  EXPECT_THAT(Refusal(R"("": 18446744073709551615)"), HasSubstr("is not a device"));
+  EXPECT_THAT(Refusal(R"("": [0])"), HasSubstr("is not a device"));
+  EXPECT_THAT(Refusal(R"("": "w1")"), HasSubstr(R"("w1" is not a device)"));
 }
 
 TEST(ModuleMapTest, NotAMap) {

@@ -1,4 +1,4 @@
-// What somebody who mistyped a name most likely meant.
+// The name that a mistyped one most likely stands for.
 //
 // Threads: pure functions.
 #pragma once

@@ -1,5 +1,5 @@
-// Finds the placement of one pipeline: pure arithmetic over the model's sizes and what the devices
-// have.
+// Finds the placement of one pipeline: pure arithmetic over the model's sizes and the devices'
+// memory and speed.
 //
 // Threads: pure functions.
 #pragma once

@@ -23,12 +23,12 @@ namespace tutti::placement {
 
 struct DeviceSpec {
   std::string name;          // worker id, or "device 0" in `tutti plan`
-  int64_t memory_bytes = 0;  // what weights, KV cache and work space may use together
+  int64_t memory_bytes = 0;  // for weights, KV cache and work space together
   DeviceSpeed speed;         // measured, or told by the operator
   DeviceKind kind = DeviceKind::kCpu;
   bool whole_gpu = false;  // memory_bytes is all that a GPU has, of which CUDA takes its part
 };
-// Of memory_bytes: what a worker on it would offer.
+// The part of memory_bytes that a worker on the device would offer.
 int64_t UsableBytes(const DeviceSpec& device);
 
 // How the layers of one pipeline are dealt out. The names and meanings are those of Accelerate's
@@ -36,7 +36,7 @@ int64_t UsableBytes(const DeviceSpec& device);
 enum class DeviceMapMode {
   kAuto,          // the most tokens per second: the slowest stage is as fast as memory lets it be
   kBalanced,      // as many weight bytes on every stage as on the others
-  kBalancedLow0,  // the first stage gets only what the others cannot hold
+  kBalancedLow0,  // the first stage gets only the layers that the others cannot hold
   kSequential,    // every stage is filled before the next one gets anything
 };
 

@@ -1,4 +1,4 @@
-// What the stages of a model cost in memory, by what they hold besides their layers, and how many
+// The memory that the stages of a model take, by their parts besides the layers, and how many
 // layers a stage's devices therefore hold. Every layer of a model has the same size.
 //
 // Threads: values and pure functions.

@@ -17,7 +17,7 @@ struct Trial {
   int64_t tried_max;
 };
 
-// Weight bytes on the first rank, what Accelerate balances.
+// Weight bytes on the first rank: the load that Accelerate balances.
 double WeightLoad(const StageSlot& slot, int64_t layers) {
   const RankCost& cost = *slot.ranks.front().cost;
   return static_cast<double>(cost.fixed_weights + layers * cost.layer_weights);
@@ -45,8 +45,8 @@ std::optional<ModeSplit> Balanced(const Trial& trial, std::vector<StageGroup> gr
                 Deal(slots, trial.model.num_layers, trial.wanted.least, WeightLoad));
 }
 
-// The first group gets only what the others cannot hold, and no part in the pipeline if that is
-// nothing.
+// The first group gets only the layers that the others cannot hold, and no part in the pipeline if
+// there are none.
 std::optional<ModeSplit> BalancedLow0(const Trial& trial, std::vector<StageGroup> groups) {
   if (groups.size() == 1) return Balanced(trial, std::move(groups));
   if (auto without = Balanced(trial, {groups.begin() + 1, groups.end()})) return without;

@@ -42,7 +42,7 @@ std::optional<ModeSplit> SplitByMode(const model::ModelConfig& model,
                                      const PlacementOptions& options, const BlockRange& wanted,
                                      StageCosts* costs, int64_t tried_max = kSplitsTriedMax);
 
-// What was chosen, with every byte counted. The speeds are those of `devices`.
+// The placement of the chosen split, with every byte counted. The speeds are those of `devices`.
 Placement WritePlacement(const std::vector<DeviceSpec>& devices, const ModeSplit& chosen,
                          const PlacementOptions& options, StageCosts* costs);
 

@@ -1,4 +1,4 @@
-// What a placement promises of speed, from the devices' measured or told speeds
+// The speed that a placement promises, from the devices' measured or told speeds
 // (placement/step_cost.h).
 //
 // Threads: pure functions.

@@ -97,7 +97,7 @@ absl::Status DoesNotFit(const model::ModelConfig& model, const std::vector<Devic
       tightest_layers = layers;
     }
   }
-  // What the tightest stage lacks for one layer, or for all those that nobody holds.
+  // The lack of the tightest stage for one layer, or for all layers that no stage holds.
   const int64_t layers =
       tightest_layers < 1 ? 1 : tightest_layers + std::max<int64_t>(1, model.num_layers - held);
   const Lack lack = LackFor(slots[tightest], layers, blocks);

@@ -19,8 +19,8 @@ std::string SizeRoundedUp(int64_t bytes);
 std::string DescribeStage(const std::vector<DeviceSpec>& devices,
                           const std::vector<StageGroup>& groups, size_t stage, int64_t rank);
 
-// RESOURCE_EXHAUSTED: the layers do not fit, even with the least KV room. Says how many do, what
-// lacks, and what would be enough.
+// RESOURCE_EXHAUSTED: the layers do not fit, even with the least KV room. Says how many do, how
+// many bytes are missing and where, and the smallest devices that would be enough.
 absl::Status DoesNotFit(const model::ModelConfig& model, const std::vector<DeviceSpec>& devices,
                         const std::vector<StageGroup>& groups, const PlacementOptions& options,
                         int64_t blocks);

@@ -12,7 +12,7 @@
 
 namespace tutti::placement {
 
-// KV blocks per stage: what a placement must have, and beyond what nobody can use more.
+// KV blocks per stage: the least that a placement must have, and the most that sequences can use.
 struct BlockRange {
   int64_t least = 0;
   int64_t most = 0;
@@ -24,11 +24,11 @@ struct Split {
   int64_t blocks = 0;
 };
 
-// Tokens a running sequence is taken to hold: chats rarely hold more, and a context of 131,072
-// tokens that nobody uses must not push the layers to where the memory is and the speed is not.
+// Tokens a running sequence is taken to hold: chats rarely hold more, and an unused context of
+// 131,072 tokens must not push the layers to devices with much memory and little speed.
 inline constexpr int64_t kPlannedSequenceTokens = 2048;
 
-// What a pipeline has to do when as many sequences run as it has room for: they are divided over as
+// The work of a pipeline when as many sequences run as it has room for: they are divided over as
 // many steps as there are stages.
 struct FullLoad {
   double running = 0;

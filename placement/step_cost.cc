@@ -75,7 +75,7 @@ double StageSeconds(const StepCost& cost, double layers, const StepLoad& load,
   const double sampled = load.sampled < 0 ? load.rows : load.sampled;
   double layer_bytes = cost.layer_bytes + kv_tokens * cost.kv_bytes;
   if (cost.experts > 0) {
-    // Rows choose their experts as if at random: what none of them chose is not read.
+    // Rows choose their experts as if at random: experts that no row chose are not read.
     const double unread = std::pow(1 - cost.experts_per_row / cost.experts, load.rows);
     layer_bytes += cost.experts * cost.expert_bytes * (1 - unread);
   }

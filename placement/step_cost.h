@@ -11,7 +11,7 @@
 
 namespace tutti::placement {
 
-// What one device can do. 0: unknown.
+// The speed of one device. 0: unknown.
 struct DeviceSpeed {
   double read_bytes_per_second = 0;  // from its own memory
   double flops_per_second = 0;       // matrix products; a multiply-add is two
@@ -24,7 +24,7 @@ DeviceSpeed SlowerOf(const DeviceSpeed& a, const DeviceSpeed& b);
 // machines that measure well differ by less, and a map must not change with the noise.
 inline constexpr double kSameSpeedRatio = 1.15;
 
-// What lies between two devices. 0: unknown.
+// The link between two devices. 0: unknown.
 struct LinkSpeed {
   double bytes_per_second = 0;
   double latency_seconds = 0;  // of one message, from send to receive
@@ -32,8 +32,8 @@ struct LinkSpeed {
 };
 
 // For choosing between placements where nothing was measured: the same everywhere, so that only the
-// ratios count. An accelerator of 1 TB/s and 100 Tflop/s; 10 Gbit/s and 50 us, what a message takes
-// through our own transport. Never shown as a prediction.
+// ratios count. An accelerator of 1 TB/s and 100 Tflop/s; 10 Gbit/s and 50 us, the time of a
+// message through our own transport. Never shown as a prediction.
 inline constexpr DeviceSpeed kNominalSpeed = {1e12, 1e14};
 inline constexpr LinkSpeed kNominalLink = {1.25e9, 50e-6};
 
@@ -45,9 +45,9 @@ struct StepLoad {
   double sampled = -1;    // rows that become logits; negative: all, as in decode
 };
 
-// What the largest rank of a stage does in a step. Per layer unless said otherwise.
+// The work of the largest rank of a stage in a step. Per layer unless said otherwise.
 struct StepCost {
-  double head_bytes = 0;  // read once a step, whatever the rows
+  double head_bytes = 0;  // read once a step, regardless of the rows
   double head_flops = 0;  // per row that is sampled
   double layer_bytes = 0;
   double layer_flops = 0;          // per row
@@ -58,7 +58,7 @@ struct StepCost {
   double attention_flops = 0;      // per row and token of depth
   double collective_bytes = 0;     // one rank sends per row
   double collective_messages = 0;  // one after another
-  double hop_bytes = 0;            // per row to the next stage, whatever the layers; 0: the last
+  double hop_bytes = 0;  // per row to the next stage, regardless of the layers; 0: the last
 };
 
 // REQUIRES: `model` takes `ranks` ranks (CheckRanks)

@@ -15,7 +15,7 @@ namespace tutti::text {
 struct AddedToken {
   std::string content;  // valid UTF-8, not empty
   TokenId id = 0;
-  bool special = false;     // control token: never recognised in what a user wrote
+  bool special = false;     // control token: never recognised in text of a user
   bool normalized = false;  // looked for in the text after normalization, not before
 };
 

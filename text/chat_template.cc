@@ -59,7 +59,7 @@ absl::StatusOr<ChatTemplate> FromConfig(const json& config, const std::string& f
   for (const json& entry : value) {
     if (!entry.is_object() || !entry.value("name", json()).is_string() ||
         !entry.value("template", json()).is_string()) {
-      return absl::InvalidArgumentError(field + ": an element is no {name, template}");
+      return absl::InvalidArgumentError(field + ": an element is not {name, template}");
     }
     const std::string name = entry["name"].get<std::string>();
     if (name != "default" && name != "tool_use") continue;

@@ -27,7 +27,7 @@ struct Template;
 // Immutable.  Thread: any, also several at once.
 class ChatTemplate {
  public:
-  // Errors: InvalidArgument "line N: ..." naming what is not supported or not well-formed.
+  // Errors: InvalidArgument "line N: ..." naming the part that is not supported or not well-formed.
   static absl::StatusOr<ChatTemplate> Parse(std::string_view source);
 
   ChatTemplate(ChatTemplate&&) noexcept;
@@ -42,11 +42,11 @@ class ChatTemplate {
 
   // The prompt. `messages`: a list of objects with "role" and "content", as in the OpenAI API.
   // `kwargs`: an object of further variables: tools, add_generation_prompt, enable_thinking,
-  // documents, or whatever the template knows; absent ones of these are none, except
+  // documents, or others that the template knows; absent ones of these are none, except
   // add_generation_prompt, which is false.
   //
-  // `now`: what the template's strftime_now tells, in UTC. Without it a template that asks first
-  // whether it is defined writes a date of its own, or none.
+  // `now`: the time that the template's strftime_now returns, in UTC. Without it a template that
+  // asks first whether it is defined writes a date of its own, or none.
   //
   // Every byte that comes from `messages` or `kwargs` lies in a segment that is from_user, however
   // the template cut, joined or quoted it; adjacent segments differ in from_user.

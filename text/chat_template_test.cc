@@ -164,7 +164,7 @@ TEST(LoadChatTemplateTest, RefusesNamingTheFile) {
   EXPECT_THAT(message("{}"), HasSubstr("no chat template"));
   EXPECT_THAT(message(R"({"chat_template": 5})"), HasSubstr("chat_template: neither"));
   EXPECT_THAT(message(R"({"chat_template": [{"name": "default"}]})"),
-              HasSubstr("no {name, template}"));
+              HasSubstr("not {name, template}"));
   EXPECT_THAT(message(R"({"chat_template": [{"name": "x", "template": ""}]})"),
               HasSubstr("default"));
   EXPECT_THAT(message(R"({"chat_template": "\n{{ x|nope }}"})"),

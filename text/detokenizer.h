@@ -29,7 +29,8 @@ class Detokenizer {
   // The text that `token` completes: valid UTF-8, often empty, never a part of a character.
   std::string Push(TokenId token);
 
-  // The end of the sequence: what was held back, as U+FFFD. Push may follow as for a new sequence.
+  // The end of the sequence: bytes that were held back, as U+FFFD. Push may follow as for a new
+  // sequence.
   std::string Finish();
 
  private:

@@ -32,7 +32,7 @@ inline constexpr size_t kRankedTokenBytesMax = 512;
 // for 3 bytes), a space, and a rank below kTokenIdMax.
 inline constexpr size_t kTiktokenLineBytesMax = 700;
 
-// Bytes of what one character of a text becomes by the normalization table of a sentencepiece
+// Bytes that one character of a text becomes by the normalization table of a sentencepiece
 // model. The longest in Unicode's NFKC is 33 (U+FDFA); with it bounds how much longer a text may
 // become.
 inline constexpr size_t kCharacterMapTargetBytesMax = 64;

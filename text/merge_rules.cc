@@ -38,7 +38,7 @@ class RuleMaker {
     return rules_.from_characters ? static_cast<size_t>(FirstUtf8Unit(text).length) : 1;
   }
 
-  // What `text` is while merging: a token, or a character without one.
+  // The symbol of `text` while merging: a token, or a character without one.
   std::optional<TokenId> Symbol(std::string_view text) {
     const std::optional<TokenId> token = vocabulary_.Find(text);
     if (token.has_value() || !rules_.from_characters || Step(text) < text.size()) return token;

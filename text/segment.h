@@ -1,4 +1,4 @@
-// A stretch of prompt text and who wrote it.
+// A stretch of prompt text and its origin: the template or the user.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 namespace tutti::text {
 
 // A rendered chat prompt is a list of these. Only text written by the template itself may become
-// special tokens; what a user wrote stays ordinary text even where it spells one ("<|im_end|>").
+// special tokens; text of a user stays ordinary text even where it spells one ("<|im_end|>").
 struct Segment {
   std::string text;        // valid UTF-8
   bool from_user = false;  // any part of it was given with the request

@@ -80,7 +80,7 @@ struct TinyPiece {
   uint64_t type = 1;  // normal
 };
 
-// A ModelProto. Its fields are public: tests change what they are about.
+// A ModelProto. Its fields are public, so that a test can change one.
 struct TinySentencepiece {
   std::vector<TinyPiece> pieces;
   uint64_t model_type = 2;  // BPE

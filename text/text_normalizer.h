@@ -1,4 +1,4 @@
-// What a tokenizer changes in text before it looks for tokens.
+// The changes that a tokenizer makes to text before it looks for tokens.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace tutti::text {
 
-// Text is normalized in stretches: what lies between two added tokens. Immutable.  Thread: any.
+// Text is normalized in stretches, each between two added tokens. Immutable.  Thread: any.
 class TextNormalizer {
  public:
   // Which stretches get a space in front, so that a word has the same tokens wherever it stands.
@@ -34,7 +34,7 @@ class TextNormalizer {
   // `first`: no added token stands before the stretch.  REQUIRES: valid UTF-8
   std::string Normalize(std::string_view stretch, bool first) const;
 
-  // What an added token that is looked for in normalized text is spelled like there.
+  // The spelling that an added token has in normalized text.
   std::string NormalizeToken(std::string_view content) const;
 
   // Whether Normalize returns some other text than it is given, for some text.

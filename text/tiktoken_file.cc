@@ -23,7 +23,7 @@ absl::Status RefuseLine(size_t line, std::string_view why) {
 }
 
 // A line without its end. Takes it off `text`.
-std::string_view TakeLine(std::string_view* text) {
+std::string_view PopLine(std::string_view* text) {
   const size_t end = std::min(text->find('\n'), text->size());
   std::string_view line = text->substr(0, end);
   text->remove_prefix(std::min(end + 1, text->size()));
@@ -40,7 +40,7 @@ absl::Status ReadLine(std::string_view line, size_t number, TokenizerSpec* spec)
   if (space == std::string_view::npos) return RefuseLine(number, "not a token and a rank");
   const std::string_view base64 = line.substr(0, space);
   std::string token;
-  // The decoder of abseil is lenient; what it makes is encoded again to see whether all was read.
+  // The decoder of abseil is lenient; its result is encoded again to see whether all was read.
   if (!absl::Base64Unescape(Absl(base64), &token) || token.empty() ||
       absl::Base64Escape(token) != base64) {
     return RefuseLine(number, "the token is not base64");
@@ -88,7 +88,7 @@ absl::StatusOr<TokenizerSpec> ParseQwenTiktoken(std::string_view text) {
   spec.normalization.nfc = true;
   spec.whole_words_first = true;
   for (size_t number = 1; !text.empty(); ++number) {
-    const std::string_view line = TakeLine(&text);
+    const std::string_view line = PopLine(&text);
     if (!line.empty()) TUTTI_RETURN_IF_ERROR(ReadLine(line, number, &spec));
   }
   AddSpecialTokens(&spec);

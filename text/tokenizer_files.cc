@@ -96,7 +96,7 @@ absl::Status ApplyLlamaConfig(const TextFields& config, TokenizerSpec* spec) {
   }
   if (!spec->prompt_prefix.empty()) return absl::OkStatus();
   return RefuseField(config.Path("bos_token"),
-                     absl::StrCat(ShownJson(bos), " is no special token of tokenizer.model"));
+                     absl::StrCat(ShownJson(bos), " is not a special token of tokenizer.model"));
 }
 
 // ChatGLM3's tokenization_chatglm.py: five commands and four roles behind the model's own pieces.

@@ -1,4 +1,4 @@
-// The files of a model's tokenizer: which there are, and what they say together.
+// The files of a model's tokenizer: the kind they make, and their contents together.
 //
 // Threads: pure functions, but for the reading of files.
 #pragma once

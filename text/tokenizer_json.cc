@@ -126,8 +126,8 @@ class Reader {
                                       " is not supported with this pre_tokenizer"));
     }
     TUTTI_ASSIGN_OR_RETURN(spec_->whole_words_first, fields.Bool("ignore_merges", false));
-    if (!parsed.has_vocabulary) return RefuseField("model.vocab", "missing or no object");
-    if (!parsed.has_merges) return RefuseField("model.merges", "missing or no list");
+    if (!parsed.has_vocabulary) return RefuseField("model.vocab", "missing or not an object");
+    if (!parsed.has_merges) return RefuseField("model.merges", "missing or not a list");
     return absl::OkStatus();
   }
 
@@ -274,8 +274,9 @@ class Reader {
     for (const json& id : ids) {
       if (!id.is_number_integer() || id < 0 || id > kTokenIdMax ||
           spec_->prompt_prefix.size() >= kPromptPrefixTokensMax) {
-        return RefuseField(path + ".ids", absl::StrCat("element ", ShownJson(id),
-                                                       " is no token id, or one of too many"));
+        return RefuseField(
+            path + ".ids",
+            absl::StrCat("element ", ShownJson(id), " is not a token id, or there are too many"));
       }
       spec_->prompt_prefix.push_back(id.get<TokenId>());
     }

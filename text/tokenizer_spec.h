@@ -1,4 +1,4 @@
-// What the files of a tokenizer say, before it is checked as a whole and built.
+// The contents of the files of a tokenizer, before it is checked as a whole and built.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct TokenizerSpec {
   TextNormalizer::Options normalization;
   std::vector<std::string> split_patterns;
   bool split_at_spaces = false;        // in place of patterns: before every space
-  std::vector<TokenId> prompt_prefix;  // what stands before a text that is a whole prompt
+  std::vector<TokenId> prompt_prefix;  // before a text that is a whole prompt
   std::vector<TokenId> end_of_turn;    // tokens that end the model's turn in a conversation
   std::string file;                    // names the vocabulary's file in errors
 };

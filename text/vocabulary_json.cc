@@ -109,8 +109,8 @@ class VocabularySax {
 
   bool Scalar(json value) {
     if (place_ == kVocabulary)
-      return Fail(absl::StrCat("id of token \"", key_, "\" is no integer"));
-    if (place_ != kDocument) return Fail(absl::StrCat(MergeName(), " is no pair of strings"));
+      return Fail(absl::StrCat("id of token \"", key_, "\" is not an integer"));
+    if (place_ != kDocument) return Fail(absl::StrCat(MergeName(), " is not a pair of strings"));
     if (nodes_.empty()) return Fail("not an object");
     Insert(std::move(value));
     return true;
@@ -125,8 +125,8 @@ class VocabularySax {
   }
   bool Open(json value) {
     if (place_ == kVocabulary)
-      return Fail(absl::StrCat("id of token \"", key_, "\" is no integer"));
-    if (place_ != kDocument) return Fail(absl::StrCat(MergeName(), " is no pair of strings"));
+      return Fail(absl::StrCat("id of token \"", key_, "\" is not an integer"));
+    if (place_ != kDocument) return Fail(absl::StrCat(MergeName(), " is not a pair of strings"));
     if (nodes_.size() >= kTextJsonDepthMax) {
       return Fail(absl::StrCat("nests deeper than ", kTextJsonDepthMax));
     }

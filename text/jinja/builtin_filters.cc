@@ -1,4 +1,4 @@
-// Filters: what stands behind `|`.
+// Filters: the names behind `|`.
 #include <cmath>
 #include <limits>
 

@@ -1,4 +1,4 @@
-// Functions: what is called by its name.
+// Functions: names that are called.
 #include <string>
 #include <utility>
 

@@ -1,4 +1,4 @@
-// Tests: what stands behind `is`.
+// Tests: the names behind `is`.
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "text/jinja/builtins.h"

@@ -12,11 +12,11 @@
 
 namespace tutti::text::jinja {
 
-// What a builtin is called with.
+// The arguments of a call.
 struct Call {
   Work* work = nullptr;
-  std::vector<Value>
-      values;  // parameters first, Undefined where not given; then what is beyond them
+  // Parameters first, Undefined where not given; then the values beyond them.
+  std::vector<Value> values;
   std::vector<std::string> names;  // of the values beyond the parameters; "" when positional
   size_t parameters = 0;           // how many of `values` are parameters
 
@@ -25,7 +25,7 @@ struct Call {
   std::span<const Value> rest() const { return std::span(values).subspan(parameters); }
 };
 
-// `self`: what is filtered or tested, or whose method is called; None for functions.
+// `self`: the value that is filtered or tested, or whose method is called; None for functions.
 using BuiltinFunction = absl::StatusOr<Value> (*)(const Value& self, const Call& call);
 
 struct Builtin {

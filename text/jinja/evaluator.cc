@@ -154,7 +154,7 @@ class Evaluator final : private ExpressionEvaluator {
     Namespace* ns = scopes_.Lookup(stmt.names[0]).AsNamespace();
     if (ns == nullptr) {
       return Invalid(absl::StrCat("cannot assign to an attribute of '", stmt.names[0],
-                                  "', which is no namespace"));
+                                  "', which is not a namespace"));
     }
     ns->attributes[stmt.names[1]] = std::move(value);
     return absl::OkStatus();

@@ -14,10 +14,10 @@
 
 namespace tutti::text::jinja {
 
-// The text that `source` gives with `variables` defined. `now`: what strftime_now tells, in UTC;
-// without it that function is undefined.
+// The text that `source` gives with `variables` defined. `now`: the time that strftime_now returns,
+// in UTC; without it that function is undefined.
 //
-// Errors: InvalidArgument "line N: ..." for what Jinja raises an exception at, with the message of
+// Errors: InvalidArgument "line N: ..." where Jinja raises an exception, with the message of
 // raise_exception() as it is; ResourceExhausted beyond kTemplateStepsMax or
 // kTemplateOutputBytesMax.
 absl::StatusOr<Text> Evaluate(const Template& source,

@@ -165,7 +165,7 @@ absl::StatusOr<Value> ExpressionEvaluator::EvalCall(const Expr& expr) {
   TUTTI_ASSIGN_OR_RETURN(call.values, EvalAll(expr.arguments.values));
   call.names = expr.arguments.names;
   call.parameters = expr.builtin->parameters.size();
-  // What the template raises is addressed to the user as it is.
+  // The message of raise_exception is meant for the user as it is.
   if (expr.builtin->name == "raise_exception") placed_ = true;
   return expr.builtin->function(self, call);
 }

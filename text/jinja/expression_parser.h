@@ -29,7 +29,7 @@ class ExpressionParser : protected OperandParser {
   // The comparison that begins here, passed over; "" when none does.
   std::string PopComparison();
   absl::StatusOr<ExprPtr> ParseCompare();
-  // left op right op ..., where `operand` parses what binds tighter.
+  // left op right op ..., where `operand` parses the tighter binding side.
   absl::StatusOr<ExprPtr> ParseChain(std::initializer_list<std::string_view> ops,
                                      absl::StatusOr<ExprPtr> (ExpressionParser::*operand)());
   absl::StatusOr<ExprPtr> ParseSum();

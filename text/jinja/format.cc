@@ -53,7 +53,7 @@ std::string ReprString(std::string_view text) {
   return out;
 }
 
-// True, 1, 2.5, None: what str and repr write alike. Nothing for other types.
+// True, 1, 2.5, None: values that str and repr write alike. Nothing for other types.
 std::optional<std::string> ScalarText(const Value& value) {
   if (value.IsNone()) return "None";
   if (value.IsBool()) return value.AsBool() ? "True" : "False";

@@ -10,9 +10,9 @@
 
 namespace tutti::text::jinja {
 
-// str(value): what {{ value }} prints. Undefined prints nothing.
+// str(value): the text that {{ value }} prints. Undefined prints nothing.
 //
-// Errors: InvalidArgument for what has no text (namespace, loop, macro); ResourceExhausted.
+// Errors: InvalidArgument for a value without text (namespace, loop, macro); ResourceExhausted.
 absl::StatusOr<Text> ToText(const Value& value, Work* work);
 
 struct JsonStyle {

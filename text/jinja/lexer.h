@@ -12,7 +12,7 @@ namespace tutti::text::jinja {
 
 struct Token {
   enum Kind {
-    kText,         // outside of tags; `text` is what remains after whitespace control
+    kText,         // outside of tags; `text` is the rest after whitespace control
     kOutputBegin,  // {{
     kOutputEnd,    // }}
     kBlockBegin,   // {%

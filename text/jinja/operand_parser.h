@@ -1,5 +1,5 @@
-// Parses what the operators of an expression stand between: constants, names, lists, calls, and the
-// attributes, items, filters and tests behind them.
+// Parses the operands of an expression: constants, names, lists, calls, and the attributes, items,
+// filters and tests behind them.
 #pragma once
 
 #include <string>
@@ -38,7 +38,7 @@ class OperandParser : protected TokenReader {
 
   int loops_ = 0;   // around this place
   int macros_ = 0;  // around this place
-  // Calls of what is no builtin, to be checked when all macros are known: name and line.
+  // Calls of names that are not builtins, to be checked when all macros are known: name and line.
   std::vector<std::pair<std::string, int>> macro_calls_;
 
  private:

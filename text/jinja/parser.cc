@@ -95,7 +95,7 @@ class Parser final : private ExpressionParser {
     return absl::OkStatus();
   }
 
-  // {% generation %} marks what the assistant says, for training; rendering is not changed by it.
+  // {% generation %} marks the text of the assistant, for training; rendering is not changed by it.
   absl::Status ParseGeneration(Body* body) {
     TUTTI_RETURN_IF_ERROR(EndBlock());
     TUTTI_ASSIGN_OR_RETURN(Body inner, ParseBody({"endgeneration"}));

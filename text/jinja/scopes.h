@@ -31,7 +31,7 @@ class Scopes {
   Scope& innermost() { return scopes_.back(); }
 
   // While one lives, only the scopes pushed since, the outermost one and the caller's variables are
-  // seen: what a macro sees.
+  // seen, as in a macro.
   class Hidden {
    public:
     explicit Hidden(Scopes* scopes)

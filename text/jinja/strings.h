@@ -1,4 +1,4 @@
-// What Python's str methods do, with the origin of every byte kept.
+// Python's str methods, with the origin of every byte kept.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,7 @@
 namespace tutti::text::jinja {
 
 // Valid UTF-8 in runs of one origin each. Everything a template does with strings keeps the origin
-// of every byte, so that in the end only what the template itself wrote can become special tokens.
+// of every byte, so that in the end only text of the template itself can become special tokens.
 class Text {
  public:
   struct Run {

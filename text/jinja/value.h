@@ -66,7 +66,7 @@ class Value {
   static Value Str(Text text) {
     return Value(std::make_shared<const Text>(std::move(text)), false);
   }
-  // What the template writes itself.
+  // Text of the template itself.
   static Value Literal(std::string text) { return Str(Text(std::move(text), false)); }
   static Value Of(jinja::Namespace* value) { return Value(value, false); }
   static Value Of(std::shared_ptr<const jinja::Loop> loop) { return Value(std::move(loop), false); }

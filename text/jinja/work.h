@@ -1,4 +1,4 @@
-// What one rendering owns, and what it may still cost.
+// The namespaces that one rendering owns, and the steps that it may still take.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ class Work {
  public:
   explicit Work(std::optional<absl::Time> now) : now_(now) {}
 
-  // What strftime_now tells; nothing when templates are not told the time.
+  // The time that strftime_now returns; nothing when templates are not told the time.
   const std::optional<absl::Time>& now() const { return now_; }
 
   // Errors: ResourceExhausted when kTemplateStepsMax steps are used up.
