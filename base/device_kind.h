@@ -1,4 +1,4 @@
-// Kinds of devices that serve: they differ in what they hold of the same shard.
+// Kinds of devices that serve: they differ in the bytes that they hold of the same shard.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Element types of the numbers we compute with and store: weights, activations, K/V rows.
 //
 // A checkpoint may hold more types than these (integers, 8-bit floats); model/checkpoint.h names
-// those itself. What reaches a kernel is one of the three here.
+// those itself. A kernel sees one of the three here.
 #pragma once
 
 #include <cstdint>

@@ -26,16 +26,17 @@ class StrongInt {
   Int value_ = 0;
 };
 
-using RequestId =
-    StrongInt<struct RequestIdTag, uint64_t>;  // made by the engine, never by a client
-using SequenceId =
-    StrongInt<struct SequenceIdTag, uint64_t>;  // one output of a request; never used twice
-using StepId =
-    StrongInt<struct StepIdTag, uint64_t>;  // counts the steps of one pipeline epoch from 1
-using Epoch = StrongInt<struct EpochTag, uint64_t>;  // membership version of a pipeline
+// Made by the engine, never by a client.
+using RequestId = StrongInt<struct RequestIdTag, uint64_t>;
+// One stay of a sequence on the workers; never used twice.
+using SequenceId = StrongInt<struct SequenceIdTag, uint64_t>;
+// Counts the steps of one pipeline's epoch from 1.
+using StepId = StrongInt<struct StepIdTag, uint64_t>;
+// Counts the formings and ends of all pipelines.
+using Epoch = StrongInt<struct EpochTag, uint64_t>;
 using PipelineId = StrongInt<struct PipelineIdTag, uint32_t>;
-using BlockId =
-    StrongInt<struct BlockIdTag, int32_t>;  // a KV block; the same on every stage and rank
+// A KV block; the same on every stage and rank.
+using BlockId = StrongInt<struct BlockIdTag, int32_t>;
 using StageIndex = StrongInt<struct StageIndexTag, int32_t>;
 using RankIndex = StrongInt<struct RankIndexTag, int32_t>;
 

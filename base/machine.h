@@ -1,4 +1,4 @@
-// What this machine gives to this process: memory and CPUs.
+// The memory and CPUs that this machine gives to this process.
 //
 // Thread: any.
 #pragma once
@@ -14,8 +14,8 @@ namespace tutti {
 int64_t AvailableMemoryBytes();
 // Parts of the above, for tests. 0: the text does not say.
 int64_t ParseMemAvailable(absl::string_view meminfo);
-// What a cgroup v2 leaves: memory.max less memory.current, page cache counted as free. INT64_MAX
-// for "max".
+// The bytes that a cgroup v2 leaves: memory.max less memory.current, page cache counted as free.
+// INT64_MAX for "max".
 int64_t CgroupRoom(absl::string_view max, absl::string_view current, absl::string_view stat);
 
 // CPUs this process may run on.

@@ -1,4 +1,4 @@
-// Amounts of memory, and what this machine has of them.
+// Amounts of memory, and those of this machine.
 #include "base/machine.h"
 
 #include <gmock/gmock.h>

@@ -2,15 +2,15 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "base/clock.h"
+#include "base/mutex.h"
 
 namespace tutti {
 
@@ -24,17 +24,17 @@ class Mailbox {
   // Thread: any. Never blocks. The consumer may destroy the mailbox as soon as it has the item: it
   // is told under the lock, so that nothing here is touched after that.
   void Post(T item) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     items_.push_back(std::move(item));
-    ready_.notify_one();
+    ready_.NotifyOne();
   }
 
   // Like Post; false, with nothing queued, when `capacity` items wait or the mailbox is closed.
   bool TryPost(T item) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     if (closed_ || items_.size() >= capacity_) return false;
     items_.push_back(std::move(item));
-    ready_.notify_one();
+    ready_.NotifyOne();
     return true;
   }
 
@@ -42,12 +42,13 @@ class Mailbox {
   // passes or the mailbox is closed. False when closed and empty.  Thread: the consumer.
   bool Drain(Instant deadline, std::vector<T>* out) {
     out->clear();
-    std::unique_lock lock(mutex_);
-    const auto ready = [this] { return closed_ || !items_.empty(); };
-    if (deadline == kInstantNever) {
-      ready_.wait(lock, ready);
-    } else {
-      ready_.wait_until(lock, deadline, ready);
+    const MutexLock lock(&mutex_);
+    while (!closed_ && items_.empty()) {
+      if (deadline == kInstantNever) {
+        ready_.Wait(&mutex_);
+      } else if (!ready_.WaitUntil(&mutex_, deadline)) {
+        break;
+      }
     }
     for (T& item : items_) out->push_back(std::move(item));
     items_.clear();
@@ -56,17 +57,17 @@ class Mailbox {
 
   // Wakes the consumer; later TryPosts fail, queued items are still delivered.  Thread: any.
   void Close() {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     closed_ = true;
-    ready_.notify_all();
+    ready_.NotifyAll();
   }
 
  private:
   const size_t capacity_;
-  std::mutex mutex_;
-  std::condition_variable ready_;
-  std::deque<T> items_;  // guarded by mutex_
-  bool closed_ = false;  // guarded by mutex_
+  Mutex mutex_;
+  ConditionVariable ready_;
+  std::deque<T> items_ ABSL_GUARDED_BY(mutex_);
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace tutti

@@ -44,8 +44,8 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
   Mutex* const mutex_;
 };
 
-// A wait gives the mutex up and holds it again afterwards. It may end without a notification: callers
-// test their condition in a loop, where the analysis sees what the condition reads.
+// A wait gives the mutex up and holds it again afterwards. It may end without a notification:
+// callers test their condition in a loop, where the analysis sees the members that it reads.
 class ConditionVariable {
  public:
   void Wait(Mutex* mutex) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {

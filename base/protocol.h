@@ -1,4 +1,4 @@
-// The version of what our processes say to each other (proto/tutti/v1/peer.proto).
+// The version of the messages between our processes (proto/tutti/v1/peer.proto).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Counter-based randomness: a number is a function of (seed, counter), so it does not depend on who
-// drew before.
+// Counter-based randomness: a number is a function of (seed, counter), so it does not depend on the
+// draws before it.
 //
 // Philox4x32-10: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC
 // 2011.

@@ -1,5 +1,5 @@
-// When to come again: a delay that travels with the Status of a refusal, from whoever refuses to
-// the client that was refused.
+// When to come again: a delay that travels with the Status of a refusal to the client that was
+// refused.
 //
 // Thread: any; pure functions.
 #pragma once

@@ -9,7 +9,8 @@
 namespace tutti {
 
 // Bytes per second from "900GB/s" or "25Gbit/s"; k, M, G, T, P are powers of 1000.
-// INVALID_ARGUMENT quotes what is no positive number or has an unknown unit, and shows `example`.
+// INVALID_ARGUMENT quotes a word that is no positive number or has an unknown unit, and shows
+// `example`.
 absl::StatusOr<double> ParseByteRate(absl::string_view text, absl::string_view example);
 
 // Operations per second from "312Tflop/s" or "312 TFLOPS".

@@ -1,6 +1,6 @@
 // How errors travel: absl::Status, with context added on the way up.
 //
-// A Status says what was attempted, on what, and why it failed. No exception crosses a function of
+// A Status names the attempt, its object, and why it failed. No exception crosses a function of
 // ours.
 #pragma once
 

@@ -44,7 +44,7 @@ class OwnCache : public TraceCache {
       return false;
     }
     std::vector<BlockId> evicted;
-    pool_.Take(missing, &table, &evicted);
+    pool_.Allocate(missing, &table, &evicted);
     for (const BlockId block : evicted) directory_->Forget(pipeline_, block);
     for (size_t i = shared; i < table.size(); ++i) {
       const auto parent = i == 0 ? std::nullopt : std::optional(table[i - 1]);

@@ -94,11 +94,11 @@ absl::StatusOr<PlanReport> MakePlan(const PlanRequest& request) {
     report.notes.push_back(absl::StrFormat(
         "of each GPU %s are left to CUDA (assumed, not measured), and of the rest %.0f %%, as "
         "workers do without --memory; \"memory\" is what remains",
-        FormatBytes(gpu::kContextBytes), 100 * (1 - gpu::kOfferedShare)));
+        FormatBytes(kGpuContextBytes), 100 * (1 - kGpuOfferedShare)));
   }
   TUTTI_ASSIGN_OR_RETURN(report.plan,
                          placement::PlanCluster(report.model, devices, report.options));
-  for (const placement::PlacementPlan& pipeline : report.plan.pipelines) {
+  for (const placement::Placement& pipeline : report.plan.pipelines) {
     report.predictions.push_back(placement::Predict(pipeline, report.options.placement,
                                                     report.model.max_position_embeddings));
   }

@@ -13,7 +13,7 @@
 #include "model/model_config.h"
 #include "placement/cluster_plan.h"
 #include "placement/max_memory.h"
-#include "placement/plan_prediction.h"
+#include "placement/placement_prediction.h"
 
 namespace tutti::client {
 
@@ -30,7 +30,7 @@ struct PlanReport {
   model::ModelConfig model;
   placement::ClusterOptions options;
   placement::ClusterPlan plan;
-  std::vector<placement::PlanPrediction> predictions;  // of each pipeline
+  std::vector<placement::PlacementPrediction> predictions;  // of each pipeline
   std::vector<std::string> notes;  // what was understood otherwise than it was said
 };
 

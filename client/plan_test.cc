@@ -72,7 +72,7 @@ TEST_F(PlanTest, EveryLayerHasOneHomeAndNoDeviceIsOverfull) {
   const auto report = Plan({2 * kGiB, 4 * kGiB, 3 * kGiB});
   ASSERT_TRUE(report.ok()) << report.status();
   int next_layer = 0;
-  for (const placement::StagePlan& stage : report->plan.pipelines[0].stages) {
+  for (const placement::StagePlacement& stage : report->plan.pipelines[0].stages) {
     EXPECT_EQ(stage.first_layer, next_layer);
     next_layer += stage.num_layers;
     EXPECT_LE(stage.ranks[0].peak_bytes(), stage.ranks[0].budget_bytes);
@@ -93,7 +93,7 @@ TEST_F(PlanTest, OfAGpuCudaTakesItsPart) {
   request.devices[0].whole_gpu = true;
   const auto report = MakePlan(request);
   ASSERT_TRUE(report.ok()) << report.status();
-  const placement::RankPlan& rank = report->plan.pipelines[0].stages[0].ranks[0];
+  const placement::RankPlacement& rank = report->plan.pipelines[0].stages[0].ranks[0];
   EXPECT_EQ(rank.budget_bytes, placement::UsableBytes(request.devices[0]));
   EXPECT_LE(rank.peak_bytes(), rank.budget_bytes);
   EXPECT_THAT(RenderPlan(*report), HasSubstr("are left to CUDA (assumed, not measured)"));
@@ -214,7 +214,7 @@ TEST(PlanOfRealModels, DenseQwen3FitsAndQuantisedIsRefusedByName) {
   const auto large = MakePlan(request);
   ASSERT_TRUE(large.ok()) << large.status();
   int64_t weights = 0;
-  for (const placement::StagePlan& stage : large->plan.pipelines[0].stages)
+  for (const placement::StagePlacement& stage : large->plan.pipelines[0].stages)
     weights += stage.ranks[0].weight_bytes;
   // 32.8 billion parameters of two bytes.
   EXPECT_NEAR(static_cast<double>(weights), 65.5e9, 1e9);

@@ -17,7 +17,7 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kPipelinesShown = 4;
 constexpr size_t kRejectedShown = 6;
 
-std::string Layers(const placement::StagePlan& stage) {
+std::string Layers(const placement::StagePlacement& stage) {
   std::string text = stage.has_embedding ? "embedding + " : "";
   absl::StrAppend(&text, stage.first_layer);
   if (stage.num_layers > 1) {
@@ -27,10 +27,10 @@ std::string Layers(const placement::StagePlan& stage) {
 }
 
 // Of all stages and ranks together.
-int64_t KvBytesPerToken(const placement::PlacementPlan& pipeline) {
+int64_t KvBytesPerToken(const placement::Placement& pipeline) {
   int64_t bytes = 0;
-  for (const placement::StagePlan& stage : pipeline.stages) {
-    for (const placement::RankPlan& rank : stage.ranks) bytes += rank.kv_bytes;
+  for (const placement::StagePlacement& stage : pipeline.stages) {
+    for (const placement::RankPlacement& rank : stage.ranks) bytes += rank.kv_bytes;
   }
   return pipeline.kv_tokens() > 0 ? bytes / pipeline.kv_tokens() : 0;
 }
@@ -44,8 +44,8 @@ std::string BytesPerToken(double bytes) {
   return bytes > 0 ? FormatCount(static_cast<int64_t>(bytes)) : "-";
 }
 
-std::string PipelineTable(const placement::PlacementPlan& pipeline,
-                          const placement::PlanPrediction& predicted) {
+std::string PipelineTable(const placement::Placement& pipeline,
+                          const placement::PlacementPrediction& predicted) {
   Table table({{"stage", Align::kLeft},
                {"rank", Align::kLeft},
                {"device", Align::kLeft},
@@ -62,10 +62,10 @@ std::string PipelineTable(const placement::PlacementPlan& pipeline,
                {"ranks B/token"}});
   const int64_t kv_tokens = pipeline.kv_tokens();
   for (size_t i = 0; i < pipeline.stages.size(); ++i) {
-    const placement::StagePlan& stage = pipeline.stages[i];
+    const placement::StagePlacement& stage = pipeline.stages[i];
     const placement::StagePrediction& said = predicted.stages[i];
     for (size_t r = 0; r < stage.ranks.size(); ++r) {
-      const placement::RankPlan& rank = stage.ranks[r];
+      const placement::RankPlacement& rank = stage.ranks[r];
       table.AddRow({absl::StrCat(i), absl::StrCat(r), OneLine(rank.device), Layers(stage),
                     FormatBytes(rank.weight_bytes), FormatBytes(rank.kv_bytes),
                     kv_tokens > 0 ? FormatBytes(rank.kv_bytes / kv_tokens) : "-",
@@ -81,12 +81,12 @@ std::string PipelineTable(const placement::PlacementPlan& pipeline,
 }
 
 std::string PredictionText(const PlanReport& report) {
-  const placement::PlanPrediction& first = report.predictions.front();
+  const placement::PlacementPrediction& first = report.predictions.front();
   if (!first.known) {
     return "\nNo times: give speeds as 4x24GiB@936GB/s@71Tflop/s, and --link.\n";
   }
   double all = 0;
-  for (const placement::PlanPrediction& one : report.predictions) all += one.tokens_per_second;
+  for (const placement::PlacementPrediction& one : report.predictions) all += one.tokens_per_second;
   std::string text = absl::StrCat(
       "\npredicted: ", FormatSeconds(first.step_seconds), " per token of one sequence (",
       Rate(1 / first.step_seconds), " tokens/s), ", Rate(all), " tokens/s when all decode (",
@@ -127,7 +127,7 @@ std::string RejectedText(const PlanReport& report) {
   return text;
 }
 
-Json RankToJson(const placement::RankPlan& rank) {
+Json RankToJson(const placement::RankPlacement& rank) {
   return {{"device", rank.device},
           {"device_index", rank.device_index},
           {"device_kind", rank.kind == DeviceKind::kCuda ? "cuda" : "cpu"},
@@ -138,14 +138,14 @@ Json RankToJson(const placement::RankPlan& rank) {
           {"peak_bytes", rank.peak_bytes()}};
 }
 
-Json PipelineToJson(const placement::PlacementPlan& pipeline,
-                    const placement::PlanPrediction& predicted) {
+Json PipelineToJson(const placement::Placement& pipeline,
+                    const placement::PlacementPrediction& predicted) {
   Json stages = Json::array();
   for (size_t i = 0; i < pipeline.stages.size(); ++i) {
-    const placement::StagePlan& stage = pipeline.stages[i];
+    const placement::StagePlacement& stage = pipeline.stages[i];
     const placement::StagePrediction& said = predicted.stages[i];
     Json ranks = Json::array();
-    for (const placement::RankPlan& rank : stage.ranks) ranks.push_back(RankToJson(rank));
+    for (const placement::RankPlacement& rank : stage.ranks) ranks.push_back(RankToJson(rank));
     Json json = {{"stage", i},
                  {"first_layer", stage.first_layer},
                  {"num_layers", stage.num_layers},
@@ -209,7 +209,7 @@ std::string RenderPlan(const PlanReport& report) {
     absl::StrAppend(&out, "and ", plan.pipelines.size() - shown,
                     " more pipelines; --json has all\n");
   }
-  const placement::PlacementPlan& first = plan.pipelines.front();
+  const placement::Placement& first = plan.pipelines.front();
   absl::StrAppend(&out, "\nKV room: ", FormatCount(first.kv_tokens()), " tokens (",
                   FormatCount(first.num_blocks), " blocks of ", first.block_size,
                   " on every stage), ", FormatBytes(KvBytesPerToken(first)),

@@ -1,15 +1,16 @@
 # Precompiled headers: what most files include of the standard library, abseil, protobuf and googletest is parsed once.
 #
-#   tutti_precompile()    at the end of the root CMakeLists.txt: gives each target of tutti_library, tutti_binary,
-#                         tutti_test and tutti_objects the widest header its links allow
+#   tutti_wants_precompiled(TARGET)   TARGET is compiled with the widest header below that its links allow
+#   tutti_precompile()                does so, at the end of the root CMakeLists.txt, when all links are known
 #
-# A header list per kind of target, so that a core never sees gRPC, not even through a precompiled header:
+#   tutti_pch_core            standard library and abseil
+#   tutti_pch_messages        and our protobuf messages       (targets that link tutti_proto)
+#   tutti_pch_test            core and googletest, unoptimised
+#   tutti_pch_test_messages   and our protobuf messages       (tests that link tutti_proto)
 #
-#   tutti_pch_core        standard library and abseil
-#   tutti_pch_messages    and our protobuf messages           (targets that link tutti_proto)
-#   tutti_pch_grpc        and gRPC                             (targets that link tutti_grpc)
-#   tutti_pch_test        core and googletest, unoptimised     (tests)
-#   tutti_pch_test_messages   and our protobuf messages        (tests that link tutti_proto)
+# A header belongs into a list only when most files of such targets include it: each file that is compiled with it pays
+# for the templates that the header's inline functions use, a fifth of what the header costs where it is parsed. That is
+# why JSON, gRPC and the command line parser are not here; and cores never see gRPC.
 #
 # Every file names what it needs all the same: it must compile with -DTUTTI_PCH=OFF, as clang's presets do.
 #
@@ -19,20 +20,19 @@
 # checkout, or no checkout would find another's objects in ccache.
 set(tutti_core_headers
   <algorithm> <array> <atomic> <bit> <chrono> <cmath> <condition_variable> <cstddef> <cstdint> <cstdio> <cstdlib>
-  <cstring> <deque> <filesystem> <fstream> <functional> <future> <limits> <map> <memory> <mutex> <numeric> <optional>
+  <cstring> <deque> <filesystem> <fstream> <functional> <limits> <map> <memory> <mutex> <numeric> <optional>
   <set> <span> <sstream> <string> <string_view> <thread> <tuple> <unordered_map> <utility> <variant> <vector>
   <absl/container/flat_hash_map.h> <absl/container/flat_hash_set.h> <absl/status/status.h> <absl/status/statusor.h>
   <absl/strings/ascii.h> <absl/strings/escaping.h> <absl/strings/match.h> <absl/strings/numbers.h>
   <absl/strings/str_cat.h> <absl/strings/str_format.h> <absl/strings/str_join.h> <absl/strings/str_split.h>
-  <absl/time/time.h> <nlohmann/json.hpp>)
+  <absl/time/time.h>)
 set(tutti_message_headers <tutti/v1/cluster.pb.h> <tutti/v1/generation.pb.h> <tutti/v1/peer.pb.h>)
-set(tutti_grpc_headers <grpcpp/grpcpp.h> <tutti/v1/cluster.grpc.pb.h> <tutti/v1/generation.grpc.pb.h>)
 set(tutti_test_headers <gmock/gmock.h> <gtest/gtest.h>)
 
 # An object library of one empty file, compiled with the header that others reuse.
 function(tutti_precompiled name)
   cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "HEADERS;DEPS;OPTIONS")
-  add_library(${name} OBJECT EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/cmake/precompiled.cc)
+  add_library(${name} OBJECT EXCLUDE_FROM_ALL cmake/precompiled.cc)
   target_compile_options(${name} PRIVATE ${ARG_OPTIONS})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS})
   target_precompile_headers(${name} PRIVATE ${ARG_HEADERS})
@@ -65,6 +65,7 @@ function(tutti_skip_sources_with_flags target)
     if(source MATCHES "^\\$<")
       continue()
     endif()
+    get_filename_component(source ${source} ABSOLUTE BASE_DIR ${folder})
     get_source_file_property(options ${source} TARGET_DIRECTORY ${target} COMPILE_OPTIONS)
     if(options)
       set_source_files_properties(${source} TARGET_DIRECTORY ${target} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
@@ -72,33 +73,40 @@ function(tutti_skip_sources_with_flags target)
   endforeach()
 endfunction()
 
+function(tutti_wants_precompiled target)
+  set_property(GLOBAL APPEND PROPERTY TUTTI_PRECOMPILED ${target})
+endfunction()
+
 function(tutti_precompile)
+  tutti_name_sources(cmake/precompiled.cc)
   if(NOT TUTTI_PCH)
     return()
   endif()
   tutti_precompiled(tutti_pch_core HEADERS ${tutti_core_headers})
   tutti_precompiled(tutti_pch_messages HEADERS ${tutti_core_headers} ${tutti_message_headers} DEPS tutti_proto)
-  tutti_precompiled(tutti_pch_grpc DEPS tutti_grpc
-    HEADERS ${tutti_core_headers} ${tutti_message_headers} ${tutti_grpc_headers})
-  tutti_precompiled(tutti_pch_test OPTIONS ${TUTTI_TEST_OPTIONS} DEPS GTest::gmock
-    HEADERS ${tutti_core_headers} ${tutti_test_headers})
-  tutti_precompiled(tutti_pch_test_messages OPTIONS ${TUTTI_TEST_OPTIONS} DEPS tutti_proto GTest::gmock
-    HEADERS ${tutti_core_headers} ${tutti_test_headers} ${tutti_message_headers})
-  get_property(libraries GLOBAL PROPERTY TUTTI_LIBRARIES)
-  get_property(tests GLOBAL PROPERTY TUTTI_TESTS)
-  foreach(target IN LISTS libraries tests)
+  if(TUTTI_BUILD_TESTS)
+    tutti_precompiled(tutti_pch_test OPTIONS ${TUTTI_TEST_OPTIONS} DEPS GTest::gmock
+      HEADERS ${tutti_core_headers} ${tutti_test_headers})
+    tutti_precompiled(tutti_pch_test_messages OPTIONS ${TUTTI_TEST_OPTIONS} DEPS GTest::gmock tutti_proto
+      HEADERS ${tutti_core_headers} ${tutti_test_headers} ${tutti_message_headers})
+  endif()
+  get_property(targets GLOBAL PROPERTY TUTTI_PRECOMPILED)
+  get_directory_property(everywhere COMPILE_OPTIONS)
+  foreach(target IN LISTS targets)
+    get_target_property(options ${target} COMPILE_OPTIONS)
+    list(REMOVE_ITEM options ${everywhere})
+    get_target_property(libraries ${target} LINK_LIBRARIES)
+    set(header tutti_pch)
+    if("${options}" STREQUAL "${TUTTI_TEST_OPTIONS}" AND GTest::gmock IN_LIST libraries)
+      string(APPEND header _test)
+    elseif(options)
+      continue()
+    endif()
     tutti_links_of(${target} links)
-    if(target IN_LIST tests)
-      set(header tutti_pch_test)
-      if(tutti_proto IN_LIST links)
-        set(header tutti_pch_test_messages)
-      endif()
-    elseif(tutti_grpc IN_LIST links)
-      set(header tutti_pch_grpc)
-    elseif(tutti_proto IN_LIST links)
-      set(header tutti_pch_messages)
-    else()
-      set(header tutti_pch_core)
+    if(tutti_proto IN_LIST links)
+      string(APPEND header _messages)
+    elseif(header STREQUAL tutti_pch)
+      string(APPEND header _core)
     endif()
     tutti_skip_sources_with_flags(${target})
     target_precompile_headers(${target} REUSE_FROM ${header})

@@ -1,17 +1,22 @@
 # Helpers that keep every folder's CMakeLists.txt to a few lines.
 #
 #   tutti_library(base SOURCES a.cc b.cc DEPS absl::status)      -> target tutti_base
+#   tutti_testing_library(base_testing SOURCES a.cc DEPS tutti_base)   what several tests share: built where a test needs it
 #   tutti_binary(tutti-worker SOURCES main.cc DEPS tutti_worker)
-#   tutti_test(base_test SOURCES x_test.cc DEPS tutti_base [LABELS slow] [TIMEOUT seconds])
-#   tutti_bench(...)   like tutti_binary, linked with Google Benchmark
+#   tutti_fail_points(base SOURCES b.cc)                  sources with fail points     -> target tutti_base_fail_points
+#   tutti_test(base_test SOURCES x_test.cc DEPS tutti_base [LABELS slow] [TIMEOUT seconds] [OPTIMISED])
+#   tutti_test(other_test SAME_AS base_test DEPS tutti_other)    the objects of other tests, linked with something else
 #
-# All paths in #include lines start at the repository root.
+# A test's own code is compiled without optimisation in the preset release; OPTIMISED where that would cost more than it
+# saves. All paths in #include lines start at the repository root.
+include(${CMAKE_CURRENT_LIST_DIR}/named_sources.cmake)
+include(${CMAKE_CURRENT_LIST_DIR}/precompiled.cmake)
 
 function(tutti_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   if(ARG_SOURCES)
     add_library(tutti_${name} STATIC ${ARG_SOURCES})
-    set_property(GLOBAL APPEND PROPERTY TUTTI_LIBRARIES tutti_${name})
+    tutti_wants_precompiled(tutti_${name})
     set(kind PUBLIC)
   else()
     add_library(tutti_${name} INTERFACE)
@@ -21,10 +26,32 @@ function(tutti_library name)
   target_link_libraries(tutti_${name} ${kind} ${ARG_DEPS})
 endfunction()
 
+function(tutti_testing_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  tutti_name_sources(${ARG_SOURCES})
+  if(TUTTI_BUILD_TESTS)
+    tutti_library(${name} SOURCES ${ARG_SOURCES} DEPS ${ARG_DEPS})
+    set_target_properties(tutti_${name} PROPERTIES EXCLUDE_FROM_ALL ON)
+  endif()
+endfunction()
+
+# Those sources of tutti_NAME that have fail points (base/fail_point.h), compiled with them. A test that links this target
+# gets them in the place of the library's own; the rest of the library comes with it.
+function(tutti_fail_points name)
+  cmake_parse_arguments(ARG "" "" "SOURCES" ${ARGN})
+  if(NOT TUTTI_BUILD_TESTS)
+    return()
+  endif()
+  add_library(tutti_${name}_fail_points OBJECT EXCLUDE_FROM_ALL ${ARG_SOURCES})
+  tutti_wants_precompiled(tutti_${name}_fail_points)
+  target_compile_definitions(tutti_${name}_fail_points PRIVATE TUTTI_FAILPOINTS=1)
+  target_link_libraries(tutti_${name}_fail_points PUBLIC tutti_${name})
+endfunction()
+
 function(tutti_binary name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
-  set_property(GLOBAL APPEND PROPERTY TUTTI_LIBRARIES ${name})
+  tutti_wants_precompiled(${name})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 endfunction()
@@ -52,27 +79,26 @@ function(tutti_test_properties name timeout)
 endfunction()
 
 function(tutti_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "OPTIMISED" "TIMEOUT" "SOURCES;SAME_AS;DEPS;LABELS" ${ARGN})
+  tutti_name_sources(${ARG_SOURCES})
   if(NOT TUTTI_BUILD_TESTS)
     return()
   endif()
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
-  add_executable(${name} ${ARG_SOURCES})
-  set_property(GLOBAL APPEND PROPERTY TUTTI_TESTS ${name})
-  target_compile_options(${name} PRIVATE ${TUTTI_TEST_OPTIONS})
+  set(objects ${ARG_SAME_AS})
+  list(TRANSFORM objects REPLACE ".+" "$<TARGET_OBJECTS:\\0>")
+  add_executable(${name} ${ARG_SOURCES} ${objects})
+  if(ARG_SOURCES)
+    tutti_wants_precompiled(${name})
+    if(NOT ARG_OPTIMISED)
+      target_compile_options(${name} PRIVATE ${TUTTI_TEST_OPTIONS})
+    endif()
+  endif()
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main)
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}")
   tutti_test_properties(${name} ${ARG_TIMEOUT})
-endfunction()
-
-function(tutti_bench name)
-  if(TUTTI_STATIC)  # Debian has no archive of Google Benchmark
-    return()
-  endif()
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
-  tutti_binary(${name} SOURCES ${ARG_SOURCES} DEPS ${ARG_DEPS} benchmark::benchmark)
 endfunction()

@@ -191,7 +191,7 @@ void Admission::RecoverSequences(PipelineId lost, const std::string& why,
   Scheduler& scheduler = *targets_[lost.value()].scheduler;
   for (Sequence* running : scheduler.Running()) ++running->losses;
   scheduler.EndEpoch();
-  for (Sequence* sequence : scheduler.TakeWaiting()) {
+  for (Sequence* sequence : scheduler.PopWaiting()) {
     queue_.Settle(sequence);
     sequence->pipeline = -1;
     queue_.Push(sequence);

@@ -1,7 +1,7 @@
 #include "coordinator/backlog.h"
 
 #include "base/check.h"
-#include "coordinator/planted_bugs.h"
+#include "base/fail_point.h"
 
 namespace tutti::coordinator {
 
@@ -20,13 +20,13 @@ void Backlog::CountWaiting(const Sequence& sequence, int64_t sign) {
 }
 
 void Backlog::Wait(Sequence* sequence) {
-  CHECK(sequence->planned == 0 && waiting_.emplace(sequence->turn(), sequence).second)
+  CHECK(sequence->stay.planned == 0 && waiting_.emplace(sequence->admission_key(), sequence).second)
       << "request " << sequence->request.id << " waits already, or runs";
   CountWaiting(*sequence, 1);
 }
 
 bool Backlog::Unwait(Sequence* sequence) {
-  if (waiting_.erase(sequence->turn()) == 0) return false;
+  if (waiting_.erase(sequence->admission_key()) == 0) return false;
   CountWaiting(*sequence, -1);
   return true;
 }
@@ -42,21 +42,21 @@ Backlog::Demand Backlog::DemandUpTo(int32_t priority) const {
 }
 
 void Backlog::FallBehind(Sequence* sequence) {
-  CHECK(sequence->behind() > 1 && behind_.emplace(sequence->rank(), sequence).second)
+  CHECK(sequence->behind() > 1 && behind_.emplace(sequence->preemption_key(), sequence).second)
       << "request " << sequence->request.id;
   CountTokens(sequence->behind());
 }
 
-void Backlog::Plan(Sequence* sequence, int32_t count) {
+void Backlog::Advance(Sequence* sequence, int32_t count) {
   const bool was_behind = sequence->behind() > 1;
-  sequence->planned += count;
+  sequence->stay.planned += count;
   if (!was_behind) return;
-  if (!IsPlanted(planted_bugs_, PlantedBug::kKeepBacklog)) CountTokens(-count);
+  if (!TUTTI_FAIL_POINT("coordinator.keep_backlog")) CountTokens(-count);
   if (sequence->behind() <= 1) Forget(sequence);
 }
 
 bool Backlog::Forget(Sequence* sequence) {
-  if (behind_.erase(sequence->rank()) == 0) return false;
+  if (behind_.erase(sequence->preemption_key()) == 0) return false;
   CountTokens(-sequence->behind());
   return true;
 }
@@ -64,14 +64,14 @@ bool Backlog::Forget(Sequence* sequence) {
 bool Backlog::SumsAreRight() const {
   std::map<int32_t, Demand> demand;
   int64_t tokens = 0;
-  for (const auto& [turn, sequence] : waiting_) {
+  for (const auto& [key, sequence] : waiting_) {
     const Demand one = DemandOf(*sequence);
     Demand& sum = demand[sequence->request.priority];
     sum.sequences += one.sequences;
     sum.blocks += one.blocks;
     tokens += sequence->total();
   }
-  for (const auto& [rank, sequence] : behind_) tokens += sequence->behind();
+  for (const auto& [key, sequence] : behind_) tokens += sequence->behind();
   return demand == demand_ && tokens == tokens_;
 }
 

@@ -1,6 +1,6 @@
-// What a pipeline has still to begin: who waits for a place on it, and whose prompts no step has
-// been planned for yet. The sums of both are kept as they change, so that dealing out a burst of
-// requests over many pipelines walks nobody.
+// The work that a pipeline has still to begin: sequences that wait for a place on it, and running
+// sequences with tokens that no step has been planned for. The sums of both are kept as they
+// change: binding one request of a burst to one of many pipelines walks over no sequence.
 //
 // Thread: the engine's.
 #pragma once
@@ -15,44 +15,44 @@ namespace tutti::coordinator {
 
 class Backlog {
  public:
-  using Turn = decltype(std::declval<Sequence>().turn());
-  using Rank = decltype(std::declval<Sequence>().rank());
+  using AdmissionKey = decltype(std::declval<Sequence>().admission_key());
+  using PreemptionKey = decltype(std::declval<Sequence>().preemption_key());
 
-  Backlog(int32_t block_size, uint32_t planted_bugs)
-      : block_size_(block_size), planted_bugs_(planted_bugs) {}
+  explicit Backlog(int32_t block_size) : block_size_(block_size) {}
 
-  // ---- those who wait for a place, in the order of their turn
+  // ---- sequences that wait for a place, by admission_key()
 
   // REQUIRES: the sequence is not here, and has nothing planned. It gets no tokens until Unwait.
   void Wait(Sequence* sequence);
   // False: it does not wait.
   bool Unwait(Sequence* sequence);
-  const std::map<Turn, Sequence*>& waiting() const { return waiting_; }
+  const std::map<AdmissionKey, Sequence*>& waiting() const { return waiting_; }
 
-  // What they would take, each with all its tokens.
+  // What waiting sequences would take, each with all its tokens.
   struct Demand {
     int64_t sequences = 0;
     int64_t blocks = 0;
     bool operator==(const Demand&) const = default;
   };
-  // Of those of the class, and of the classes that go before it: O(classes that wait).
+  // Of the class and of the classes that go before it: O(classes with a waiting sequence).
   Demand DemandUpTo(int32_t priority) const;
 
-  // ---- those who run and are more than one token behind, in the order of their rank
+  // ---- running sequences that are more than one token behind, by preemption_key()
 
   // REQUIRES: behind() > 1, and it is not here
   void FallBehind(Sequence* sequence);
-  // A step is planned for `count` more of its tokens; it leaves once it is not far behind.
+  // A step is planned for `count` more of its tokens: stay.planned grows. The sequence leaves this
+  // set once it is not more than one token behind.
   // REQUIRES: it runs; it is here if behind() > 1
-  void Plan(Sequence* sequence, int32_t count);
+  void Advance(Sequence* sequence, int32_t count);
   // False: it is not here.
   bool Forget(Sequence* sequence);
-  const std::map<Rank, Sequence*>& behind() const { return behind_; }
+  const std::map<PreemptionKey, Sequence*>& behind() const { return behind_; }
 
   // Tokens of both that no step has been planned for.
   int64_t tokens() const { return tokens_; }
 
-  // Compares the sums with a walk over everybody. Slow.
+  // Compares the sums with a walk over all sequences. Slow.
   bool SumsAreRight() const;
 
  private:
@@ -62,10 +62,9 @@ class Backlog {
   Demand DemandOf(const Sequence& sequence) const;
 
   const int32_t block_size_;
-  const uint32_t planted_bugs_;
-  std::map<Turn, Sequence*> waiting_;
-  std::map<int32_t, Demand> demand_;  // of those who wait, by class; none is empty
-  std::map<Rank, Sequence*> behind_;
+  std::map<AdmissionKey, Sequence*> waiting_;
+  std::map<int32_t, Demand> demand_;  // of waiting sequences, by class; none is empty
+  std::map<PreemptionKey, Sequence*> behind_;
   int64_t tokens_ = 0;
 };
 

@@ -5,17 +5,17 @@
 #include <memory>
 #include <vector>
 
+#include "base/fail_point.h"
 #include "base/random.h"
-#include "coordinator/planted_bugs.h"
 
 namespace tutti::coordinator {
 namespace {
 
 // Sequences that come to a pipeline, wait, run in chunks, are sent back and leave, at random; after
 // each move the sums are compared with a walk. The number of moves after which they were wrong.
-int WrongMoves(uint64_t seed, uint32_t planted_bugs) {
+int WrongMoves(uint64_t seed) {
   Random random(seed);
-  Backlog backlog(16, planted_bugs);
+  Backlog backlog(16);
   std::vector<std::unique_ptr<Sequence>> sequences;
   uint64_t last_place = 0;
   int wrong = 0;
@@ -38,13 +38,13 @@ int WrongMoves(uint64_t seed, uint32_t planted_bugs) {
       stays[i] = random.Chance(0.8) ? 2 : 0;
       if (stays[i] == 2 && sequence->behind() > 1) backlog.FallBehind(sequence);
     } else if (sequence->behind() > 0 && random.Chance(0.8)) {
-      backlog.Plan(sequence, static_cast<int32_t>(random.Between(1, sequence->behind())));
+      backlog.Advance(sequence, static_cast<int32_t>(random.Between(1, sequence->behind())));
     } else if (sequence->behind() == 0 && random.Chance(0.5)) {
       sequence->tokens.push_back(1);
     } else {
       EXPECT_EQ(backlog.Forget(sequence), sequence->behind() > 1);
       EXPECT_FALSE(backlog.Unwait(sequence));
-      sequence->planned = 0;
+      sequence->stay = {};
       stays[i] = 0;
     }
     if (!backlog.SumsAreRight()) ++wrong;
@@ -53,17 +53,16 @@ int WrongMoves(uint64_t seed, uint32_t planted_bugs) {
 }
 
 TEST(BacklogTest, SumsAreThoseOfAWalk) {
-  for (uint64_t seed = 1; seed <= 50; ++seed) EXPECT_EQ(WrongMoves(seed, 0), 0) << seed;
+  for (uint64_t seed = 1; seed <= 50; ++seed) EXPECT_EQ(WrongMoves(seed), 0) << seed;
 }
 
 TEST(BacklogTest, AnUpdateLeftOutShows) {
-  for (uint64_t seed = 1; seed <= 50; ++seed) {
-    EXPECT_GT(WrongMoves(seed, static_cast<uint32_t>(PlantedBug::kKeepBacklog)), 0) << seed;
-  }
+  const ScopedFailPoint armed("coordinator.keep_backlog");
+  for (uint64_t seed = 1; seed <= 50; ++seed) EXPECT_GT(WrongMoves(seed), 0) << seed;
 }
 
 TEST(BacklogTest, DemandOfAClassAndThoseBeforeIt) {
-  Backlog backlog(16, 0);
+  Backlog backlog(16);
   std::vector<Sequence> sequences(4);
   for (size_t i = 0; i < sequences.size(); ++i) {
     sequences[i].place = i;

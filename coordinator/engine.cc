@@ -5,18 +5,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/fail_point.h"
 #include "coordinator/limits.h"
-#include "coordinator/planted_bugs.h"
 
 namespace tutti::coordinator {
 namespace {
 
-KvDirectoryOptions DirectoryOptionsOf(const EngineOptions &options) {
+KvDirectoryOptions DirectoryOptionsOf(const EngineOptions& options) {
   return {.key = options.prefix_key,
           .model_fingerprint = options.model_fingerprint,
           .dtype = std::string(DTypeName(options.model.dtype)),
-          .block_size = options.block_size,
-          .planted_bugs = options.planted_bugs};
+          .block_size = options.block_size};
 }
 
 }  // namespace
@@ -32,17 +31,16 @@ Engine::Engine(EngineOptions options)
   for (int32_t i = 0; i < count; ++i) AddReplica();
 }
 
-void Engine::Handle(Event event, Instant now, std::vector<Action> *actions) {
+void Engine::Handle(Event event, Instant now, std::vector<Action>* actions) {
   now_ = now;
   actions_ = actions;
-  std::visit([this](auto &e) { On(std::move(e)); }, event);
+  std::visit([this](auto& e) { On(std::move(e)); }, event);
 }
 
-void Engine::Advance(Instant now, std::vector<Action> *actions) {
+void Engine::Advance(Instant now, std::vector<Action>* actions) {
   now_ = now;
   actions_ = actions;
-  for (const LostWorker &lost : fleet_.FindExpired(now)) LoseWorker(lost.link, lost.reason, true);
-  WatchReplicas();
+  Watch();
   admission_.ExpireDeadlines(now, actions);
   FormPipelines();
   admission_.BindWaiting(now, actions);
@@ -60,9 +58,9 @@ void Engine::On(RequestArrived event) {
   admission_.HandleRequest(std::move(event.request), WhyNotServing(), now_, actions_);
 }
 
-void Engine::On(const RequestCancelled &event) { admission_.HandleCancellation(event, actions_); }
+void Engine::On(const RequestCancelled& event) { admission_.HandleCancellation(event, actions_); }
 
-void Engine::On(const WorkerJoined &event) {
+void Engine::On(const WorkerJoined& event) {
   if (const std::optional<LostWorker> namesake =
           fleet_.FindExpiredNamesake(event.hello.worker_id(), now_)) {
     LoseWorker(namesake->link, namesake->reason, true);
@@ -70,10 +68,10 @@ void Engine::On(const WorkerJoined &event) {
   fleet_.HandleJoin(event, now_, actions_);
 }
 
-void Engine::On(const WorkerLost &event) { LoseWorker(event.link, event.reason, false); }
+void Engine::On(const WorkerLost& event) { LoseWorker(event.link, event.reason, false); }
 
 void Engine::On(WorkerFrame event) {
-  Worker *const worker = fleet_.Find(event.link);
+  Worker* const worker = fleet_.Find(event.link);
   if (worker == nullptr) return;  // closed by us; what was under way is of no interest
   fleet_.RenewLease(worker, event.frame, now_);
   // A beat is about the process, not about a pipeline; everything else passes the gate.
@@ -85,18 +83,18 @@ void Engine::On(WorkerFrame event) {
 // ---- frames of workers
 
 // The one gate: what passes belongs to the worker's pipeline as it is now.
-bool Engine::PassesEpochGate(const Worker &worker, const v1::Frame &frame) {
-  const Replica *const replica = ReplicaOf(worker);
+bool Engine::PassesEpochGate(const Worker& worker, const v1::Frame& frame) {
+  const Replica* const replica = ReplicaOf(worker);
   if (replica != nullptr && frame.epoch() == replica->pipeline.epoch().value()) return true;
   ++stale_frames_;
-  const uint32_t bugs = options_.planted_bugs;
-  return replica != nullptr && (IsPlanted(bugs, PlantedBug::kSkipEpochCheck) ||
-                                (worker.rank > 0 && IsPlanted(bugs, PlantedBug::kSkipRankEpoch)));
+  return replica != nullptr &&
+         (TUTTI_FAIL_POINT("coordinator.skip_epoch_check") ||
+          (worker.rank > 0 && TUTTI_FAIL_POINT("coordinator.skip_rank_epoch")));
 }
 
-absl::Status Engine::HandleFrame(Worker *worker, v1::Frame *frame) {
+absl::Status Engine::HandleFrame(Worker* worker, v1::Frame* frame) {
   if (frame->has_beat()) return HandleBeat(worker, frame->beat());
-  Pipeline &pipeline = ReplicaOf(*worker)->pipeline;
+  Pipeline& pipeline = ReplicaOf(*worker)->pipeline;
   const bool serving = pipeline.state() == Pipeline::State::kServing;
   switch (frame->body_case()) {
     case v1::Frame::kShardProgress:
@@ -119,14 +117,14 @@ absl::Status Engine::HandleFrame(Worker *worker, v1::Frame *frame) {
       "it sent frame kind ", static_cast<int>(frame->body_case()), ", which does not belong here"));
 }
 
-absl::Status Engine::HandleBeat(Worker *worker, const v1::Beat &beat) {
+absl::Status Engine::HandleBeat(Worker* worker, const v1::Beat& beat) {
   // The pipeline may now wait for another worker, which may have been stuck for long.
   if (worker->waiting_for != beat.waiting_for()) WatchFor(StuckAfter(options_.lease));
   return fleet_.HandleBeat(worker, beat, now_);
 }
 
-absl::Status Engine::HandleShardReady(Worker *worker, const v1::ShardReady &ready) {
-  Replica *const replica = ReplicaOf(*worker);
+absl::Status Engine::HandleShardReady(Worker* worker, const v1::ShardReady& ready) {
+  Replica* const replica = ReplicaOf(*worker);
   TUTTI_RETURN_IF_ERROR(replica->pipeline.OnShardReady(*worker, ready, now_));
   if (replica->serving()) {
     replica->scheduler.BeginEpoch(replica->pipeline.num_stages(), replica->pipeline.num_blocks());
@@ -138,8 +136,8 @@ absl::Status Engine::HandleShardReady(Worker *worker, const v1::ShardReady &read
 
 // A rank that gave up waiting for another is most often not the one to blame: the other is lost,
 // and the one that gave up waits for its next shard.
-absl::Status Engine::HandleFailure(const Worker &worker, const v1::Failure &failure) {
-  const Worker &culprit = ReplicaOf(worker)->pipeline.Culprit(worker);
+absl::Status Engine::HandleFailure(const Worker& worker, const v1::Failure& failure) {
+  const Worker& culprit = ReplicaOf(worker)->pipeline.Culprit(worker);
   if (&culprit == &worker)
     return absl::AbortedError(absl::StrCat("it failed: ", failure.message()));
   LoseWorker(culprit.link,
@@ -149,9 +147,9 @@ absl::Status Engine::HandleFailure(const Worker &worker, const v1::Failure &fail
 
 // ---- steps
 
-absl::Status Engine::HandleStepResult(Worker *worker, v1::StepResult *result) {
-  Replica *const replica = ReplicaOf(*worker);
-  Scheduler &scheduler = replica->scheduler;
+absl::Status Engine::HandleStepResult(Worker* worker, v1::StepResult* result) {
+  Replica* const replica = ReplicaOf(*worker);
+  Scheduler& scheduler = replica->scheduler;
   TUTTI_RETURN_IF_ERROR(scheduler.steps().Check(*result, options_.model.vocab_size));
   TUTTI_RETURN_IF_ERROR(replica->pipeline.OnStepDone(worker, result->done(), now_));
   EndFaulty(*replica, *result);
@@ -159,16 +157,16 @@ absl::Status Engine::HandleStepResult(Worker *worker, v1::StepResult *result) {
   const int32_t rows = scheduler.steps().oldest().rows;
   scheduler.Commit(result, &sampled_);
   replica->rate.OnStep(rows, scheduler.steps().size(), now_);
-  for (const Scheduler::Sampled &sampled : sampled_) CommitToken(sampled);
+  for (const Scheduler::Sampled& sampled : sampled_) CommitToken(sampled);
   steps_due_.Add(replica->id());
   return absl::OkStatus();
 }
 
 // Ends the requests whose numbers left the range of floating point, naming the layer.
-void Engine::EndFaulty(const Replica &replica, const v1::StepResult &result) {
+void Engine::EndFaulty(const Replica& replica, const v1::StepResult& result) {
   for (int i = 0; i < std::min(result.faults_size(), kNumericFaultsNamed); ++i) {
-    const v1::NumericFault &fault = result.faults(i);
-    Sequence *const sequence = replica.scheduler.FindRunning(SequenceId(fault.sequence()));
+    const v1::NumericFault& fault = result.faults(i);
+    Sequence* const sequence = replica.scheduler.FindRunning(SequenceId(fault.sequence()));
     if (sequence == nullptr) continue;  // ended meanwhile
     const std::string where = fault.layer() >= options_.model.num_layers
                                   ? "the head"
@@ -184,8 +182,8 @@ void Engine::EndFaulty(const Replica &replica, const v1::StepResult &result) {
   }
 }
 
-void Engine::CommitToken(const Scheduler::Sampled &sampled) {
-  Sequence *const sequence = sampled.sequence;
+void Engine::CommitToken(const Scheduler::Sampled& sampled) {
+  Sequence* const sequence = sampled.sequence;
   if (sampled.token == nullptr) {
     return admission_.End(
         sequence, FinishCause::kError,
@@ -198,7 +196,7 @@ void Engine::CommitToken(const Scheduler::Sampled &sampled) {
   deliver.tokens.push_back(std::move(*sampled.token));
   actions_->push_back(std::move(deliver));
   admission_.CountGenerated(1);
-  const std::vector<TokenId> &stop = sequence->request.stop_token_ids;
+  const std::vector<TokenId>& stop = sequence->request.stop_token_ids;
   if (std::binary_search(stop.begin(), stop.end(), token)) {
     admission_.End(sequence, FinishCause::kStopToken, absl::OkStatus(), actions_);
   } else if (sequence->output_tokens() >= sequence->request.max_tokens) {
@@ -208,7 +206,7 @@ void Engine::CommitToken(const Scheduler::Sampled &sampled) {
 
 void Engine::PlanSteps() {
   for (const PipelineId id : steps_due_.pipelines()) {
-    Replica &replica = *replicas_[id.value()];
+    Replica& replica = *replicas_[id.value()];
     if (!replica.serving()) continue;
     replica.PlanSteps(now_, actions_);
     WatchFor(StuckAfter(options_.lease));
@@ -218,33 +216,33 @@ void Engine::PlanSteps() {
 
 // ---- pipelines and their workers
 
-Replica *Engine::AddReplica() {
+Replica* Engine::AddReplica() {
   const PipelineId id(static_cast<uint32_t>(replicas_.size()));
   replicas_.push_back(
       std::make_unique<Replica>(id, &options_, fleet_.membership(), &last_epoch_, &directory_));
-  Replica *const added = replicas_.back().get();
+  Replica* const added = replicas_.back().get();
   admission_.AddTarget({.scheduler = &added->scheduler, .rate = &added->rate});
   return added;
 }
 
 // Null: the worker is idle.
-Replica *Engine::ReplicaOf(const Worker &worker) const {
+Replica* Engine::ReplicaOf(const Worker& worker) const {
   return worker.pipeline < 0 ? nullptr : replicas_[worker.pipeline].get();
 }
 
 void Engine::FormPipelines() {
   if (!fleet_.FormingIsDue(now_)) return;
   std::vector<Vacancy> vacancies;
-  for (const auto &replica : replicas_) {
-    const Pipeline &pipeline = replica->pipeline;
+  for (const auto& replica : replicas_) {
+    const Pipeline& pipeline = replica->pipeline;
     if (pipeline.state() != Pipeline::State::kWaiting) continue;
     vacancies.push_back(
         {pipeline.id(), pipeline.WantsWorkers(now_) ? now_ : pipeline.next_deadline()});
   }
   const bool any_formed = vacancies.size() < replicas_.size();
   FormingResult result = fleet_.Form(vacancies, any_formed, now_, actions_);
-  for (FormingOutcome &outcome : result.outcomes) {
-    Replica *const replica =
+  for (FormingOutcome& outcome : result.outcomes) {
+    Replica* const replica =
         outcome.pipeline.has_value() ? replicas_[outcome.pipeline->value()].get() : AddReplica();
     if (outcome.formation.ok()) {
       replica->pipeline.Form(*outcome.formation, now_, actions_);
@@ -258,7 +256,7 @@ void Engine::FormPipelines() {
   if (result.complete) fleet_.ReleaseIdleShards(actions_);
 }
 
-void Engine::EndPipeline(Replica *replica, const std::string &why) {
+void Engine::EndPipeline(Replica* replica, const std::string& why) {
   const bool serving = replica->serving();
   replica->pipeline.End(why, now_);
   replica->rate.Forget();
@@ -269,10 +267,10 @@ void Engine::EndPipeline(Replica *replica, const std::string &why) {
 }
 
 // `close`: the link is still open, and the worker is told why it will not be.
-void Engine::LoseWorker(LinkKey link, const absl::Status &reason, bool close) {
-  const Worker *const worker = fleet_.Find(link);
+void Engine::LoseWorker(LinkKey link, const absl::Status& reason, bool close) {
+  const Worker* const worker = fleet_.Find(link);
   if (worker == nullptr) return;  // never joined, or closed by us
-  Replica *const replica = ReplicaOf(*worker);
+  Replica* const replica = ReplicaOf(*worker);
   const std::string name = replica == nullptr ? absl::StrCat("worker ", worker->id())
                                               : replica->pipeline.Describe(*worker);
   fleet_.Remove(link, now_);
@@ -282,11 +280,13 @@ void Engine::LoseWorker(LinkKey link, const absl::Status &reason, bool close) {
   }
 }
 
-// Looks at every pipeline, but only when the time of some load or step may have run out.
-void Engine::WatchReplicas() {
-  if (now_ < watch_at_) return;
-  for (const auto &replica : replicas_) {
-    Pipeline &pipeline = replica->pipeline;
+// Looks at every worker and every pipeline, but only when the time of some lease, load or step may
+// have run out. At all of them at once: times that were renewed meanwhile then cost one wake-up.
+void Engine::Watch() {
+  if (now_ < std::min(fleet_.leases_until(), watch_at_)) return;
+  for (const LostWorker& lost : fleet_.FindExpired(now_)) LoseWorker(lost.link, lost.reason, true);
+  for (const auto& replica : replicas_) {
+    Pipeline& pipeline = replica->pipeline;
     if (const std::optional<Pipeline::Stuck> stuck = pipeline.FindStuck(now_)) {
       LoseWorker(stuck->link, absl::DeadlineExceededError(stuck->why), true);
     }
@@ -296,8 +296,9 @@ void Engine::WatchReplicas() {
                                static_cast<int64_t>(Seconds(options_.load_timeout)), " s"));
     }
   }
+  fleet_.UpdateLeasesUntil();
   watch_at_ = kInstantNever;
-  for (const auto &replica : replicas_) {
+  for (const auto& replica : replicas_) {
     if (replica->pipeline.state() == Pipeline::State::kWaiting) continue;
     watch_at_ = std::min(watch_at_, replica->pipeline.next_deadline());
   }
@@ -307,14 +308,14 @@ void Engine::WatchReplicas() {
 
 bool Engine::AnyServing() const {
   return std::any_of(replicas_.begin(), replicas_.end(),
-                     [](const auto &replica) { return replica->serving(); });
+                     [](const auto& replica) { return replica->serving(); });
 }
 
 // "" while some pipeline serves.
 std::string Engine::WhyNotServing() const {
   if (AnyServing()) return "";
   if (replicas_.size() == 1) return replicas_.front()->pipeline.WhyNot();
-  return absl::StrJoin(replicas_, "; ", [](std::string *out, const auto &replica) {
+  return absl::StrJoin(replicas_, "; ", [](std::string* out, const auto& replica) {
     absl::StrAppend(out, "pipeline ", replica->id().value(), ": ", replica->pipeline.WhyNot());
   });
 }
@@ -323,20 +324,20 @@ void Engine::ReportServing() {
   if (!std::exchange(state_changed_, false)) return;
   // The state of the pipeline that has come furthest.
   Pipeline::State state = Pipeline::State::kWaiting;
-  for (const auto &replica : replicas_) state = std::max(state, replica->pipeline.state());
+  for (const auto& replica : replicas_) state = std::max(state, replica->pipeline.state());
   if (told_state_ == state) return;
   told_state_ = state;
   actions_->push_back(ServingChanged{state == Pipeline::State::kServing, WhyNotServing()});
 }
 
-void Engine::FillStatus(Instant now, v1::GetStatusResponse *status) const {
+void Engine::FillStatus(Instant now, v1::GetStatusResponse* status) const {
   status->set_model(options_.model_name);
   status->set_model_fingerprint(options_.model_fingerprint);
   status->set_build(options_.build);
   status->set_serving(AnyServing());
   status->set_why_not_serving(WhyNotServing());
-  v1::RequestCounters *const counters = status->mutable_requests();
-  for (const auto &replica : replicas_) {
+  v1::RequestCounters* const counters = status->mutable_requests();
+  for (const auto& replica : replicas_) {
     replica->FillStatus(now, status->add_pipelines());
     counters->set_preemptions(counters->preemptions() + replica->scheduler.preemptions());
   }
@@ -345,11 +346,11 @@ void Engine::FillStatus(Instant now, v1::GetStatusResponse *status) const {
   counters->set_stale_frames(stale_frames_);
 }
 
-void Engine::LookupPrefix(const Hash128 &domain, std::span<const TokenId> tokens,
-                          v1::LookupPrefixResponse *response) const {
+void Engine::LookupPrefix(const Hash128& domain, std::span<const TokenId> tokens,
+                          v1::LookupPrefixResponse* response) const {
   response->set_prompt_tokens(static_cast<int32_t>(tokens.size()));
   const Hash128 own = admission_.DomainOfLength(domain, tokens.size());
-  for (const KvDirectory::Match &match : directory_.LongestPerPipeline(own, tokens)) {
+  for (const KvDirectory::Match& match : directory_.LongestPerPipeline(own, tokens)) {
     replicas_[match.pipeline.value()]->pipeline.FillHolding(match.tokens, response->add_holdings());
   }
 }

@@ -51,9 +51,6 @@ struct EngineOptions {
   Duration beat_interval = std::chrono::milliseconds(250);
   Duration lease = std::chrono::milliseconds(1500);
   Duration load_timeout = std::chrono::minutes(30);
-  // Planted bugs, for the tests of the simulator itself; see tests/simulation. Bit set of
-  // PlantedBug.
-  uint32_t planted_bugs = 0;
 };
 
 // What the options say about placement; sizes that are left open are 0.

@@ -117,6 +117,18 @@ TEST_F(EnginePaceTest, AStageThatTakesTwiceAsLongIsNamedWithinTenSeconds) {
   EXPECT_THAT(Status().pipelines(0).straggler(), HasSubstr("worker w2 (stage 1) takes 2."));
 }
 
+// The slowdowns of an epoch end with it: its shards are gone.
+TEST_F(EnginePaceTest, APipelineThatEndedNamesNoStraggler) {
+  Run(30 * kMs, 50 * kMs, std::chrono::seconds(15));
+  Run(30 * kMs, 100 * kMs, std::chrono::seconds(15));
+  ASSERT_NE(Status().pipelines(0).straggler(), "");
+  Give(WorkerLost{LinkKey(2), absl::UnavailableError("gone")});
+  Turn();
+  const v1::GetStatusResponse status = Status();
+  EXPECT_EQ(status.pipelines(0).straggler(), "");
+  EXPECT_EQ(status.pipelines(0).busy_seconds_total(), 0);
+}
+
 TEST_F(EnginePaceTest, StepTimesStandBesideWhatWasPredicted) {
   Run(30 * kMs, 50 * kMs, std::chrono::seconds(8));
   const v1::GetStatusResponse status = Status();

@@ -101,19 +101,21 @@ Instant Fleet::LeaseEnd(const Worker& worker) const {
 
 std::vector<LostWorker> Fleet::FindExpired(Instant now) {
   std::vector<LostWorker> expired;
-  if (now < leases_until_) return expired;
-  leases_until_ = kInstantNever;
   for (const Worker* worker : membership_.All()) {
-    if (LeaseEnd(*worker) > now) {
-      leases_until_ = std::min(leases_until_, LeaseEnd(*worker));
-      continue;
-    }
+    if (LeaseEnd(*worker) > now) continue;
     const auto silent = static_cast<int64_t>(Milliseconds(now - worker->last_heard));
     expired.push_back(
         {worker->link, absl::DeadlineExceededError(absl::StrCat(
                            "its lease expired, nothing was heard of it for ", silent, " ms"))});
   }
   return expired;
+}
+
+void Fleet::UpdateLeasesUntil() {
+  leases_until_ = kInstantNever;
+  for (const Worker* worker : membership_.All()) {
+    leases_until_ = std::min(leases_until_, LeaseEnd(*worker));
+  }
 }
 
 // ---- what forms of them

@@ -27,9 +27,9 @@ absl::StatusOr<Formation> Place(const EngineOptions& options, const PipelineShap
   placement.stage_ranks = shape.stage_ranks;
   Formation formation;
   TUTTI_ASSIGN_OR_RETURN(formation.placement,
-                         placement::PlanPlacement(options.model, DevicesOf(offers), placement));
-  for (const placement::StagePlan& stage : formation.placement.stages) {
-    for (const placement::RankPlan& rank : stage.ranks) {
+                         placement::PlacePipeline(options.model, DevicesOf(offers), placement));
+  for (const placement::StagePlacement& stage : formation.placement.stages) {
+    for (const placement::RankPlacement& rank : stage.ranks) {
       formation.workers.push_back(offers[rank.device_index].worker);
     }
   }
@@ -103,8 +103,7 @@ std::vector<Offer> KeepStages(const PipelineShape& shape, const std::vector<Offe
 std::vector<Offer> InOrder(const std::vector<Offer>& offers, bool largest_first) {
   if (!largest_first) return offers;
   std::vector<Offer> ordered;
-  for (const int64_t index :
-       LargestFirst(placement::WithComparableSpeeds(DevicesOf(offers)))) {
+  for (const int64_t index : LargestFirst(placement::WithComparableSpeeds(DevicesOf(offers)))) {
     ordered.push_back(offers[index]);
   }
   return ordered;

@@ -31,7 +31,7 @@ absl::StatusOr<std::vector<Offer>> OffersOf(const EngineOptions& options,
 
 struct Formation {
   std::vector<Worker*> workers;  // in the order of stages, within them of ranks
-  placement::PlacementPlan placement;
+  placement::Placement placement;
 };
 
 // The first offers that are enough; if the model does not fit those, the ones with most memory.

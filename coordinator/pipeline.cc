@@ -6,28 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
+#include "base/fail_point.h"
 #include "coordinator/limits.h"
-#include "coordinator/planted_bugs.h"
-#include "placement/plan_prediction.h"
 
 namespace tutti::coordinator {
-namespace {
-
-placement::StepLoad LoadOfPlan(const v1::StepPlan& plan) {
-  placement::StepLoad load{
-      .rows = static_cast<double>(plan.total_rows()), .kv_tokens = 0, .sampled = 0};
-  double attended = 0;
-  for (const v1::ScheduledSequence& scheduled : plan.scheduled()) {
-    const double count = scheduled.count();
-    attended += count * (scheduled.first() + (count + 1) / 2);
-    load.kv_tokens += scheduled.first() + count;
-    if (scheduled.sample()) ++load.sampled;
-  }
-  load.depth = attended / std::max(1.0, load.rows);
-  return load;
-}
-
-}  // namespace
 
 std::string Pipeline::Describe(const Worker& worker) const {
   if (worker.stage < 0) return absl::StrCat("worker ", worker.id());
@@ -49,7 +31,7 @@ std::string Pipeline::WhyNot() const {
   }
   std::vector<std::string> loading;
   for (const Shard& shard : shards_) {
-    if (!shard.ready) loading.push_back(shard.plan.device);
+    if (!shard.ready) loading.push_back(shard.placement.device);
   }
   return absl::StrCat("loading on ", absl::StrJoin(loading, ", "), before);
 }
@@ -64,10 +46,10 @@ void Pipeline::Form(const Formation& formation, Instant now, std::vector<Action>
   num_blocks_ = formation.placement.num_blocks;
   stages_.clear();
   shards_.clear();
-  for (const placement::StagePlan& plan : formation.placement.stages) {
+  for (const placement::StagePlacement& placement : formation.placement.stages) {
     const auto stage = static_cast<int32_t>(stages_.size());
-    stages_.push_back({.plan = plan, .first_shard = shards_.size()});
-    for (const placement::RankPlan& rank : plan.ranks) {
+    stages_.push_back({.placement = placement, .first_shard = shards_.size()});
+    for (const placement::RankPlacement& rank : placement.ranks) {
       Worker* const worker = formation.workers[shards_.size()];
       worker->pipeline = static_cast<int32_t>(id_.value());
       worker->stage = worker->held_stage = stage;
@@ -77,24 +59,15 @@ void Pipeline::Form(const Formation& formation, Instant now, std::vector<Action>
       worker->holds_shard = true;
       worker->shard_epoch = epoch_;
       worker->loading = true;
-      shards_.push_back({.link = worker->link,
-                         .stage = stage,
-                         .rank = worker->rank,
-                         .plan = rank,
-                         .work_since = now,
-                         .last_done_at = now});
+      shards_.push_back(
+          {.link = worker->link, .stage = stage, .rank = worker->rank, .placement = rank});
     }
   }
   CHECK(shards_.size() == formation.workers.size());
-  pace_ = PaceWatch(shards_.size());
+  ledger_ = StepLedger(formation.placement.stages, now);
   for (const Shard& shard : shards_) {
     actions->push_back(SendToWorker{shard.link, AssignFrame(shard, formation)});
   }
-  planned_.clear();
-  planned_first_step_ = 1;
-  rows_planned_ = 0;
-  last_step_ = 0;
-  busy_seconds_ = 0;
 }
 
 v1::Frame Pipeline::AssignFrame(const Shard& shard, const Formation& formation) const {
@@ -107,10 +80,10 @@ v1::Frame Pipeline::AssignFrame(const Shard& shard, const Formation& formation) 
   assign->set_num_stages(num_stages());
   assign->set_rank(shard.rank);
   assign->set_num_ranks(static_cast<int32_t>(stage.ranks()));
-  assign->set_first_layer(stage.plan.first_layer);
-  assign->set_num_layers(stage.plan.num_layers);
-  assign->set_has_embedding(stage.plan.has_embedding);
-  assign->set_has_head(stage.plan.has_head);
+  assign->set_first_layer(stage.placement.first_layer);
+  assign->set_num_layers(stage.placement.num_layers);
+  assign->set_has_embedding(stage.placement.has_embedding);
+  assign->set_has_head(stage.placement.has_head);
   assign->set_block_size(formation.placement.block_size);
   assign->set_num_blocks(formation.placement.num_blocks);
   assign->set_max_batch_tokens(options_->max_batch_tokens);
@@ -152,23 +125,11 @@ void Pipeline::End(const std::string& why, Instant now) {
   }
   stages_.clear();
   shards_.clear();
+  ledger_ = StepLedger();
 }
 
-const Pipeline::Shard& Pipeline::ShardOf(const Worker& worker) const {
-  return shards_[stages_[worker.stage].first_shard + static_cast<size_t>(worker.rank)];
-}
-
-Pipeline::Shard& Pipeline::ShardOf(const Worker& worker) {
-  return const_cast<Shard&>(std::as_const(*this).ShardOf(worker));
-}
-
-uint64_t Pipeline::DoneStep(int32_t stage) const {
-  const Stage& of = stages_[stage];
-  uint64_t done = shards_[of.first_shard].done_step;
-  for (size_t rank = 1; rank < of.ranks(); ++rank) {
-    done = std::min(done, shards_[of.first_shard + rank].done_step);
-  }
-  return done;
+size_t Pipeline::IndexOf(const Worker& worker) const {
+  return stages_[worker.stage].first_shard + static_cast<size_t>(worker.rank);
 }
 
 absl::Status Pipeline::OnShardProgress(const Worker& worker, const v1::ShardProgress& progress) {
@@ -176,13 +137,13 @@ absl::Status Pipeline::OnShardProgress(const Worker& worker, const v1::ShardProg
     return absl::InvalidArgumentError(absl::StrCat("shard_progress says ", progress.loaded_bytes(),
                                                    " of ", progress.total_bytes(), " bytes"));
   }
-  ShardOf(worker).progress = progress;
+  shards_[IndexOf(worker)].progress = progress;
   return absl::OkStatus();
 }
 
 absl::Status Pipeline::OnShardReady(const Worker& worker, const v1::ShardReady& ready,
                                     Instant now) {
-  Shard& shard = ShardOf(worker);
+  Shard& shard = shards_[IndexOf(worker)];
   if (shard.ready) return absl::FailedPreconditionError("shard_ready came twice");
   shard.ready = true;
   shard.actual = ready;
@@ -194,96 +155,36 @@ absl::Status Pipeline::OnShardReady(const Worker& worker, const v1::ShardReady& 
 }
 
 absl::Status Pipeline::OnStepDone(Worker* worker, const v1::StepDone& done, Instant now) {
-  Shard& shard = ShardOf(*worker);
-  if (done.step() != shard.done_step + 1 || done.step() > last_step_) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "step ", done.step(), " done, after ", shard.done_step, " of ", last_step_, " planned"));
-  }
-  if (done.compute_us() < 0 || done.wait_us() < 0 || done.exchange_wait_us() < 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "step ", done.step(), " took ", done.compute_us(), " us, waited ", done.wait_us(),
-        " us and ", done.exchange_wait_us(), " us for other ranks: no time is below 0"));
-  }
-  shard.done_step = done.step();
-  shard.work_since = now;
-  CountTimes(&shard, done, now);
-  shard.out = done.activation_out();
-  shard.exchange_out = done.exchange_out();
+  TUTTI_RETURN_IF_ERROR(ledger_.OnDone(IndexOf(*worker), done, now));
   worker->last_progress = now;
-  // The ranks of the next stage can go on from now, if this is the step they wait for.
-  const uint64_t possible = DoneStep(worker->stage);
-  if (worker->stage + 1 < num_stages() && possible == done.step()) {
-    const Stage& next = stages_[worker->stage + 1];
-    for (size_t rank = 0; rank < next.ranks(); ++rank) {
-      Shard& fed = shards_[next.first_shard + rank];
-      if (fed.done_step + 1 == done.step()) fed.work_since = now;
-    }
-  }
-  uint64_t done_by_all = done.step();
-  for (const Shard& other : shards_) done_by_all = std::min(done_by_all, other.done_step);
-  for (; planned_first_step_ < done_by_all; ++planned_first_step_) planned_.pop_front();
-  if (worker->stage + 1 == num_stages() && !busy()) busy_seconds_ += Seconds(now - busy_since_);
   return absl::OkStatus();
-}
-
-void Pipeline::CountTimes(Shard* shard, const v1::StepDone& done, Instant now) {
-  const Planned& planned = planned_[done.step() - planned_first_step_];
-  const double computing = static_cast<double>(done.compute_us()) * 1e-6;
-  const double exchanging = static_cast<double>(done.exchange_wait_us()) * 1e-6;
-  shard->rows = planned.rows_up_to;
-  shard->compute_seconds += computing;
-  shard->exchange_wait_seconds += exchanging;
-  // Several steps may wait at once, so their times overlap: of the time since the step before, all
-  // that was not computing can have been waiting.
-  const double since = Seconds(now - shard->last_done_at);
-  shard->wait_seconds +=
-      std::clamp(static_cast<double>(done.wait_us()) * 1e-6, 0.0, std::max(0.0, since - computing));
-  shard->last_done_at = now;
-  const double predicted =
-      placement::PredictStageSeconds(stages_[shard->stage].plan, planned.load, {});
-  shard->predicted_seconds += predicted;
-  shard->recent_steps = shard->recent_steps * kStepAverageKept + 1;
-  shard->recent_seconds = shard->recent_seconds * kStepAverageKept + computing;
-  shard->recent_predicted = shard->recent_predicted * kStepAverageKept + predicted;
-  pace_.OnStep(static_cast<size_t>(shard - shards_.data()), computing - exchanging, now);
 }
 
 void Pipeline::SendPlan(v1::StepPlan plan, Instant now, std::vector<Action>* actions) {
   CHECK(state_ == State::kServing);
-  CHECK(plan.step() == last_step_ + 1);
-  if (!busy()) busy_since_ = now;
-  last_step_ = plan.step();
-  rows_planned_ += plan.total_rows();
-  planned_.push_back({.rows_up_to = rows_planned_, .load = LoadOfPlan(plan)});
-  for (size_t rank = 0; rank < stages_.front().ranks(); ++rank) {
-    if (shards_[rank].done_step + 1 == last_step_) shards_[rank].work_since = now;
-  }
+  ledger_.OnSent(plan, now);
   v1::Frame frame;
   frame.set_epoch(epoch_.value());
   *frame.mutable_step_plan() = std::move(plan);
   for (const Shard& shard : shards_) {
     const bool last = &shard == &shards_.back();
     SendToWorker send{shard.link, last ? std::move(frame) : frame};
-    if (shard.rank > 0 && IsPlanted(options_->planted_bugs, PlantedBug::kForgetOnFirstRank)) {
+    // Only the first rank of a stage is told of sequences that left.
+    if (shard.rank > 0 && TUTTI_FAIL_POINT("coordinator.forget_on_first_rank")) {
       send.frame.mutable_step_plan()->clear_finished();
     }
     actions->push_back(std::move(send));
   }
 }
 
-bool Pipeline::HasWork(const Shard& shard) const {
-  const uint64_t possible = shard.stage == 0 ? last_step_ : DoneStep(shard.stage - 1);
-  return possible > shard.done_step;
-}
-
-// The rank that the worker's step waits for. Whoever waits for another rank is not the one that is
-// stuck. When ranks wait for one another, the way between them is cut, and they end the wait
+// The rank that the worker's step waits for. A worker that waits for another rank is not the stuck
+// one. When ranks wait for one another, the way between them is cut, and they end the wait
 // themselves.
 const Worker* Pipeline::AwaitedRank(const Worker& worker) const {
   if (worker.waiting_for.empty() || worker.waiting_for == worker.id()) return nullptr;
   const Stage& stage = stages_[worker.stage];
   for (size_t rank = 0; rank < stage.ranks(); ++rank) {
-    if (stage.plan.ranks[rank].device != worker.waiting_for) continue;
+    if (stage.placement.ranks[rank].device != worker.waiting_for) continue;
     return membership_->Find(shards_[stage.first_shard + rank].link);
   }
   return nullptr;
@@ -291,12 +192,11 @@ const Worker* Pipeline::AwaitedRank(const Worker& worker) const {
 
 // The rank of the stage before that has still to do the worker's next step, and feeds it.
 const Worker* Pipeline::AwaitedFeeder(const Worker& worker) const {
-  const Shard& shard = ShardOf(worker);
-  if (worker.stage == 0 || shard.done_step == last_step_) return nullptr;
+  const uint64_t done = ledger_.done_step(IndexOf(worker));
+  if (worker.stage == 0 || done == ledger_.last_step()) return nullptr;
   const Stage& before = stages_[worker.stage - 1];
-  const size_t rank = static_cast<size_t>(worker.rank) % before.ranks();
-  const Shard& feeder = shards_[before.first_shard + rank];
-  return feeder.done_step > shard.done_step ? nullptr : membership_->Find(feeder.link);
+  const size_t feeder = before.first_shard + static_cast<size_t>(worker.rank) % before.ranks();
+  return ledger_.done_step(feeder) > done ? nullptr : membership_->Find(shards_[feeder].link);
 }
 
 const Worker& Pipeline::Culprit(const Worker& gave_up) const {
@@ -311,20 +211,25 @@ const Worker& Pipeline::Culprit(const Worker& gave_up) const {
   return *at;
 }
 
+std::optional<Instant> Pipeline::IdleSince(size_t shard) const {
+  if (!ledger_.HasWork(shard)) return std::nullopt;
+  const Worker* const worker = membership_->Find(shards_[shard].link);
+  if (AwaitedRank(*worker) != nullptr) return std::nullopt;
+  return std::max(ledger_.work_since(shard), worker->last_progress);
+}
+
 std::optional<Pipeline::Stuck> Pipeline::FindStuck(Instant now) const {
   if (state_ != State::kServing) return std::nullopt;
-  for (const Shard& shard : shards_) {
-    if (!HasWork(shard)) continue;
-    const Worker* const worker = membership_->Find(shard.link);
-    if (AwaitedRank(*worker) != nullptr) continue;
-    const Instant since = std::max(shard.work_since, worker->last_progress);
-    if (now - since < StuckAfter(options_->lease)) continue;
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    const std::optional<Instant> since = IdleSince(i);
+    if (!since.has_value() || now - *since < StuckAfter(options_->lease)) continue;
+    const Shard& shard = shards_[i];
     std::string given =
         shard.stage == 0
             ? "it was planned"
-            : absl::StrCat(stages_[shard.stage - 1].plan.ranks.front().device, " had done it");
-    return Stuck{shard.link, absl::StrCat("no progress on step ", shard.done_step + 1, " for ",
-                                          static_cast<int64_t>(Milliseconds(now - since)),
+            : absl::StrCat(stages_[shard.stage - 1].placement.ranks.front().device, " had done it");
+    return Stuck{shard.link, absl::StrCat("no progress on step ", ledger_.done_step(i) + 1, " for ",
+                                          static_cast<int64_t>(Milliseconds(now - *since)),
                                           " ms after ", given)};
   }
   return std::nullopt;
@@ -338,12 +243,9 @@ Instant Pipeline::next_deadline() const {
   if (state_ == State::kLoading) return formed_at_ + options_->load_timeout;
   if (state_ == State::kWaiting) return back_off_until_.value_or(kInstantNever);
   Instant deadline = kInstantNever;
-  for (const Shard& shard : shards_) {
-    if (!HasWork(shard)) continue;
-    const Worker* const worker = membership_->Find(shard.link);
-    if (AwaitedRank(*worker) != nullptr) continue;
-    deadline = std::min(
-        deadline, std::max(shard.work_since, worker->last_progress) + StuckAfter(options_->lease));
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    const std::optional<Instant> since = IdleSince(i);
+    if (since.has_value()) deadline = std::min(deadline, *since + StuckAfter(options_->lease));
   }
   return deadline;
 }

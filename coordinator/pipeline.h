@@ -1,5 +1,5 @@
-// One pipeline: which worker serves which stage and rank in which epoch, how far loading has come,
-// how far each of them has got.
+// One pipeline: its state, its epoch, and which worker serves which stage and rank. How far each of
+// them has come with the steps of the epoch is in its StepLedger.
 //
 // It forms from idle workers, loads, serves, and ends when one of its workers is lost; every
 // beginning and every end is a new epoch. Epochs are counted over all pipelines, so that no frame
@@ -9,7 +9,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <string>
 #include <utility>
@@ -22,7 +21,7 @@
 #include "coordinator/events.h"
 #include "coordinator/forming.h"
 #include "coordinator/membership.h"
-#include "coordinator/pace_watch.h"
+#include "coordinator/step_ledger.h"
 #include "tutti/v1/cluster.pb.h"
 
 namespace tutti::coordinator {
@@ -40,7 +39,7 @@ class Pipeline {
   State state() const { return state_; }
   Epoch epoch() const { return epoch_; }
   int32_t num_blocks() const { return num_blocks_; }
-  // Whether this worker tells what was sampled: rank 0 of the last stage.
+  // Whether this worker sends the sampled tokens: rank 0 of the last stage.
   bool TellsResults(const Worker& worker) const {
     return worker.stage + 1 == num_stages() && worker.rank == 0;
   }
@@ -63,13 +62,13 @@ class Pipeline {
   // keep what they have loaded.
   void End(const std::string& why, Instant now);
 
-  // Frames of the current epoch, from a worker of this pipeline. An error: the worker says what
-  // cannot be.
+  // Frames of the current epoch, from a worker of this pipeline. An error: the frame contradicts
+  // the state of the pipeline, or itself.
   absl::Status OnShardProgress(const Worker& worker, const v1::ShardProgress& progress);
   absl::Status OnShardReady(const Worker& worker, const v1::ShardReady& ready, Instant now);
   absl::Status OnStepDone(Worker* worker, const v1::StepDone& done, Instant now);
 
-  // Sends a step to every worker.  REQUIRES: serving
+  // Sends a step to every worker.  REQUIRES: serving; the step after the last one sent
   void SendPlan(v1::StepPlan plan, Instant now, std::vector<Action>* actions);
 
   // The link of a worker that has everything for its next step and makes no progress; why.
@@ -78,9 +77,9 @@ class Pipeline {
     std::string why;
   };
   std::optional<Stuck> FindStuck(Instant now) const;
-  // Who is to blame when a worker gave up waiting for another rank: follows who waits for whom, for
-  // an exchange or for an activation, to one that waits for nobody or that the wait leads back to.
-  // REQUIRES: the worker has a part in this pipeline
+  // The worker to blame when one gave up waiting for another rank: follows the chain of waits, for
+  // an exchange or for an activation, to a worker that waits for none or that the chain leads back
+  // to.  REQUIRES: the worker has a part in this pipeline
   const Worker& Culprit(const Worker& gave_up) const;
   bool LoadTimedOut(Instant now) const;
   // When WantsWorkers, FindStuck or LoadTimedOut may change though nothing happens.
@@ -89,7 +88,8 @@ class Pipeline {
   // "worker w2 (stage 1)", "worker w3 (stage 1 rank 1)"
   std::string Describe(const Worker& worker) const;
   void FillStatus(Instant now, v1::PipelineStatus* status) const;
-  // Who holds the K/V of a prompt's first `tokens` tokens.  REQUIRES: they fill whole blocks here
+  // The workers that hold the K/V of a prompt's first `tokens` tokens.  REQUIRES: they fill whole
+  // blocks here
   void FillHolding(int32_t tokens, v1::PrefixHolding* holding) const;
 
  private:
@@ -98,46 +98,26 @@ class Pipeline {
     LinkKey link;
     int32_t stage = 0;
     int32_t rank = 0;
-    placement::RankPlan plan;
+    placement::RankPlacement placement;
     bool ready = false;
     v1::ShardReady actual;
     v1::ShardProgress progress;
-    uint64_t done_step = 0;  // the last step it has done
-    int64_t rows = 0;        // of all steps it has done
-    Instant work_since;      // when its next step, or its last one, became possible
-    double compute_seconds = 0;
-    double wait_seconds = 0;
-    double exchange_wait_seconds = 0;  // of compute_seconds, for other ranks
-    double predicted_seconds = 0;      // of all steps it has done; 0: its speed is not known
-    // Sums of the last steps, in which each counts less than the next (kStepAverageKept).
-    double recent_steps = 0;
-    double recent_seconds = 0;
-    double recent_predicted = 0;
-    Instant last_done_at;
-    v1::LinkCounters out;
-    v1::LinkCounters exchange_out;
   };
   struct Stage {
-    placement::StagePlan plan;
+    placement::StagePlacement placement;
     size_t first_shard = 0;  // of its ranks, in order
-    size_t ranks() const { return plan.ranks.size(); }
+    size_t ranks() const { return placement.ranks.size(); }
   };
 
   v1::Frame AssignFrame(const Shard& shard, const Formation& formation) const;
-  Shard& ShardOf(const Worker& worker);
-  const Shard& ShardOf(const Worker& worker) const;
-  // The last step that all ranks of a stage have done.
-  uint64_t DoneStep(int32_t stage) const;
-  bool HasWork(const Shard& shard) const;
+  // In shards_ and in the ledger.
+  size_t IndexOf(const Worker& worker) const;
+  // Since when a worker with everything for its next step has made no progress; nothing: it lacks
+  // its next step or input, or waits for another rank.
+  std::optional<Instant> IdleSince(size_t shard) const;
   const Worker* AwaitedRank(const Worker& worker) const;
   const Worker* AwaitedFeeder(const Worker& worker) const;
-  void CountTimes(Shard* shard, const v1::StepDone& done, Instant now);
-  bool busy() const { return num_stages() > 0 && DoneStep(num_stages() - 1) < last_step_; }
-  double BusySeconds(Instant now) const {
-    return busy_seconds_ + (busy() ? Seconds(now - busy_since_) : 0);
-  }
-  void FillShard(const Shard& shard, Instant now, v1::StageStatus* status) const;
-  void FillTimes(const Shard& shard, Instant now, v1::StageStatus* status) const;
+  void FillShard(size_t number, Instant now, v1::StageStatus* status) const;
 
   const PipelineId id_;
   const EngineOptions* const options_;
@@ -148,24 +128,13 @@ class Pipeline {
   int32_t num_blocks_ = 0;
   std::vector<Stage> stages_;  // empty while waiting
   std::vector<Shard> shards_;  // stage by stage, rank by rank
-  PaceWatch pace_{0};          // of the shards, in their order
+  StepLedger ledger_;          // of shards_, in their order
   Instant formed_at_;
   Instant serving_since_;
   std::string cannot_form_;  // why the last attempt found no placement
   std::string last_end_;     // why the last epoch ended
   int32_t failures_ = 0;     // epochs in a row that ended soon
   std::optional<Instant> back_off_until_;
-  // What each step asks for, of the steps that some stage has still to do.
-  struct Planned {
-    int64_t rows_up_to = 0;  // of all steps up to this one
-    placement::StepLoad load;
-  };
-  std::deque<Planned> planned_;
-  uint64_t planned_first_step_ = 0;  // the step planned_.front() belongs to
-  int64_t rows_planned_ = 0;
-  double busy_seconds_ = 0;  // with a step under way, up to the last time that none was
-  Instant busy_since_;       // if one is
-  uint64_t last_step_ = 0;
 };
 
 }  // namespace tutti::coordinator

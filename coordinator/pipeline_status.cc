@@ -1,6 +1,4 @@
-// What an operator sees of a pipeline.
-#include <algorithm>
-
+// The status of a pipeline, for operators.
 #include "absl/strings/str_format.h"
 #include "coordinator/pipeline.h"
 
@@ -28,14 +26,15 @@ void Pipeline::FillStatus(Instant now, v1::PipelineStatus* status) const {
   status->set_block_size(options_->block_size);
   status->set_blocks_total(num_blocks_);
   status->set_kv_tokens_total(int64_t{num_blocks_} * options_->block_size);
-  status->set_steps(stages_.empty() ? 0 : DoneStep(num_stages() - 1));
-  for (const Shard& shard : shards_) FillShard(shard, now, status->add_stages());
-  if (const std::optional<size_t> slow = pace_.straggler()) {
+  status->set_steps(ledger_.finished_steps());
+  for (size_t i = 0; i < shards_.size(); ++i) FillShard(i, now, status->add_stages());
+  const PaceWatch& pace = ledger_.pace();
+  if (const std::optional<size_t> slow = pace.straggler()) {
     status->set_straggler(
         absl::StrFormat("%s takes %.1f times as long for a step as before, beside the others",
-                        Describe(*membership_->Find(shards_[*slow].link)), pace_.slowdown(*slow)));
+                        Describe(*membership_->Find(shards_[*slow].link)), pace.slowdown(*slow)));
   }
-  status->set_busy_seconds_total(stages_.empty() ? 0 : BusySeconds(now));
+  status->set_busy_seconds_total(ledger_.BusySeconds(now));
   if (!stages_.empty()) status->set_numerics_class(membership_->numerics_class());
 }
 
@@ -45,62 +44,39 @@ void Pipeline::FillHolding(int32_t tokens, v1::PrefixHolding* holding) const {
   holding->set_tokens(tokens);
   holding->set_blocks(blocks);
   for (size_t stage = 0; stage < stages_.size(); ++stage) {
-    const placement::StagePlan& plan = stages_[stage].plan;
-    for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+    const placement::StagePlacement& placement = stages_[stage].placement;
+    for (size_t rank = 0; rank < placement.ranks.size(); ++rank) {
       v1::ShardHolding* const shard = holding->add_shards();
       shard->set_stage(static_cast<int32_t>(stage));
       shard->set_rank(static_cast<int32_t>(rank));
-      shard->set_worker_id(plan.ranks[rank].device);
-      shard->set_first_layer(plan.first_layer);
-      shard->set_num_layers(plan.num_layers);
-      shard->set_kv_bytes(plan.ranks[rank].kv_bytes / num_blocks_ * blocks);
+      shard->set_worker_id(placement.ranks[rank].device);
+      shard->set_first_layer(placement.first_layer);
+      shard->set_num_layers(placement.num_layers);
+      shard->set_kv_bytes(placement.ranks[rank].kv_bytes / num_blocks_ * blocks);
     }
   }
 }
 
-void Pipeline::FillTimes(const Shard& shard, Instant now, v1::StageStatus* status) const {
-  const double seconds = Seconds(now - formed_at_);
-  if (seconds > 0) {
-    status->set_compute_share(shard.compute_seconds / seconds);
-    status->set_wait_share(shard.wait_seconds / seconds);
-    status->set_exchange_wait_share(shard.exchange_wait_seconds / seconds);
-  }
-  if (const double busy = BusySeconds(now); busy > 0) {
-    // What a rank waits for others within a step is idle time too.
-    const double computing = shard.compute_seconds - shard.exchange_wait_seconds;
-    status->set_bubble_share(std::clamp(1 - computing / busy, 0.0, 1.0));
-  }
-  if (shard.recent_steps > 0) {
-    status->set_step_seconds(shard.recent_seconds / shard.recent_steps);
-    status->set_predicted_step_seconds(shard.recent_predicted / shard.recent_steps);
-  }
-  status->set_steps_total(shard.done_step);
-  status->set_compute_seconds_total(shard.compute_seconds);
-  status->set_wait_seconds_total(shard.wait_seconds);
-  status->set_exchange_wait_seconds_total(shard.exchange_wait_seconds);
-  status->set_predicted_seconds_total(shard.predicted_seconds);
-}
-
-void Pipeline::FillShard(const Shard& shard, Instant now, v1::StageStatus* status) const {
+void Pipeline::FillShard(size_t number, Instant now, v1::StageStatus* status) const {
+  const Shard& shard = shards_[number];
   const Stage& stage = stages_[shard.stage];
   status->set_stage(shard.stage);
   status->set_rank(shard.rank);
   status->set_num_ranks(static_cast<int32_t>(stage.ranks()));
-  status->set_first_layer(stage.plan.first_layer);
-  status->set_num_layers(stage.plan.num_layers);
-  status->set_has_embedding(stage.plan.has_embedding);
-  status->set_has_head(stage.plan.has_head);
-  const placement::RankPlan& plan = shard.plan;
+  status->set_first_layer(stage.placement.first_layer);
+  status->set_num_layers(stage.placement.num_layers);
+  status->set_has_embedding(stage.placement.has_embedding);
+  status->set_has_head(stage.placement.has_head);
   v1::MemoryBytes* const predicted = status->mutable_predicted();
-  predicted->set_weights(plan.weight_bytes);
-  predicted->set_kv(plan.kv_bytes);
-  predicted->set_activations(plan.activation_bytes);
-  predicted->set_budget(plan.budget_bytes);
+  predicted->set_weights(shard.placement.weight_bytes);
+  predicted->set_kv(shard.placement.kv_bytes);
+  predicted->set_activations(shard.placement.activation_bytes);
+  predicted->set_budget(shard.placement.budget_bytes);
   v1::MemoryBytes* const actual = status->mutable_actual();
   actual->set_weights(shard.actual.weight_bytes());
   actual->set_kv(shard.actual.kv_bytes());
   actual->set_activations(shard.actual.activation_bytes());
-  actual->set_budget(plan.budget_bytes);
+  actual->set_budget(shard.placement.budget_bytes);
   if (const Worker* const worker = membership_->Find(shard.link)) {
     FillWorkerStatus(*worker, now, status->mutable_worker());
     actual->set_resident(worker->resident_bytes);
@@ -110,16 +86,7 @@ void Pipeline::FillShard(const Shard& shard, Instant now, v1::StageStatus* statu
   status->set_loaded_share(shard.ready ? 1
                            : total > 0 ? static_cast<double>(shard.progress.loaded_bytes()) / total
                                        : 0);
-  FillTimes(shard, now, status);
-  status->set_activation_bytes_out(shard.out.bytes());
-  status->set_activation_frames_out(shard.out.frames());
-  status->set_slowdown(pace_.slowdown(static_cast<size_t>(&shard - shards_.data())));
-  status->set_exchange_bytes_out(shard.exchange_out.bytes());
-  status->set_rows(shard.rows);
-  if (shard.rows > 0) {
-    status->set_activation_bytes_per_token(static_cast<double>(shard.out.bytes()) /
-                                           static_cast<double>(shard.rows));
-  }
+  ledger_.FillStatus(number, now, status);
 }
 
 }  // namespace tutti::coordinator

@@ -10,8 +10,7 @@ SchedulerOptions SchedulerOptionsOf(const EngineOptions& options) {
   return {.block_size = options.block_size,
           .max_batch_tokens = options.max_batch_tokens,
           .chunk_tokens = options.chunk_tokens,
-          .max_sequences = options.max_sequences,
-          .planted_bugs = options.planted_bugs};
+          .max_sequences = options.max_sequences};
 }
 
 void FillCacheStatus(const KvCache& cache, v1::PipelineStatus* status) {

@@ -33,7 +33,7 @@ Sequence* RequestTable::Find(RequestId id) const {
 void RequestTable::Finish(Sequence* sequence, FinishCause cause, absl::Status status,
                           std::vector<Action>* actions) {
   CHECK((cause == FinishCause::kError) == !status.ok()) << status.ToString();
-  CHECK(sequence->blocks.empty()) << "request " << sequence->request.id << " ends with blocks";
+  CHECK(sequence->stay.blocks.empty()) << "request " << sequence->request.id << " ends with blocks";
   if (status.ok()) {
     ++finished_;
   } else if (absl::IsCancelled(status)) {

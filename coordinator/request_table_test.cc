@@ -90,7 +90,7 @@ TEST(RequestTableDeathTest, OwnMistakesEndTheProcess) {
   Sequence* const sequence = table.Add(MakeRequest(1), Instant());
   EXPECT_DEATH(table.Add(MakeRequest(1), Instant()), "request 1 came twice");
   EXPECT_DEATH(table.Finish(sequence, FinishCause::kError, absl::OkStatus(), &actions), "");
-  sequence->blocks.push_back(BlockId(1));
+  sequence->stay.blocks.push_back(BlockId(1));
   EXPECT_DEATH(table.Finish(sequence, FinishCause::kLength, absl::OkStatus(), &actions),
                "ends with blocks");
 }

@@ -4,14 +4,14 @@
 #include <utility>
 
 #include "base/check.h"
-#include "coordinator/planted_bugs.h"
+#include "base/fail_point.h"
 
 namespace tutti::coordinator {
 
 Scheduler::Scheduler(const SchedulerOptions& options, KvDirectory* directory, PipelineId pipeline)
     : options_(options),
-      cache_(directory, pipeline, options.block_size, options.planted_bugs),
-      backlog_(options.block_size, options.planted_bugs) {
+      cache_(directory, pipeline, options.block_size),
+      backlog_(options.block_size) {
   CHECK(options.block_size > 0 && options.max_batch_tokens > 0 && options.chunk_tokens > 0 &&
         options.max_sequences > 0);
 }
@@ -53,7 +53,7 @@ bool Scheduler::HasRoom(const Sequence& sequence, int64_t cached_tokens) const {
 void Scheduler::Enqueue(Sequence* sequence) {
   CHECK(sequence->kv_slots_max() <= kv_slots()) << "request " << sequence->request.id;
   sequence->place = ++last_place_;
-  sequence->held_for = SequenceId();  // that was on another pipeline
+  sequence->held_back = {};  // the last one was on another pipeline
   backlog_.Wait(sequence);
 }
 
@@ -64,7 +64,7 @@ void Scheduler::Remove(Sequence* sequence) {
 
 std::vector<Sequence*> Scheduler::Running() const {
   std::vector<Sequence*> all;
-  for (const auto& [rank, sequence] : running_) all.push_back(sequence);
+  for (const auto& [key, sequence] : running_) all.push_back(sequence);
   return all;
 }
 
@@ -73,11 +73,11 @@ Sequence* Scheduler::FindRunning(SequenceId id) const {
   return found == running_by_id_.end() ? nullptr : found->second;
 }
 
-std::vector<Sequence*> Scheduler::TakeWaiting() {
-  std::vector<Sequence*> taken;
-  for (const auto& [turn, sequence] : backlog_.waiting()) taken.push_back(sequence);
-  for (Sequence* sequence : taken) backlog_.Unwait(sequence);
-  return taken;
+std::vector<Sequence*> Scheduler::PopWaiting() {
+  std::vector<Sequence*> popped;
+  for (const auto& [key, sequence] : backlog_.waiting()) popped.push_back(sequence);
+  for (Sequence* sequence : popped) backlog_.Unwait(sequence);
+  return popped;
 }
 
 bool Scheduler::Plan(Instant now, v1::StepPlan* plan) {
@@ -94,9 +94,9 @@ bool Scheduler::Plan(Instant now, v1::StepPlan* plan) {
 
 // As many steps as stages keep every stage busy. One more hides the way of a result to us and of a
 // plan back, but only if it is worth it: a full share of generating sequences, or prompts while
-// nobody generates. A step of prompts ahead of somebody's next token would make that token wait
-// for two steps instead of one; and with less than a full share, waiting for the next result lets
-// stragglers join a larger step.
+// no sequence generates. A step of prompts ahead of a sequence's next token would make that token
+// wait for two steps instead of one; and with less than a full share, waiting for the next result
+// lets stragglers join a larger step.
 bool Scheduler::WantsAnotherStep() {
   const auto under_way = static_cast<int32_t>(steps_.size());
   if (under_way < num_stages_) return true;
@@ -124,7 +124,7 @@ void Scheduler::ContinueRunning() {
     Schedule(sequence, 1);
     --share;
   }
-  for (const auto& [rank, sequence] : backlog_.behind()) {
+  for (const auto& [key, sequence] : backlog_.behind()) {
     if (scratch_.budget == 0) break;
     Schedule(sequence, std::min({sequence->behind(), options_.chunk_tokens, scratch_.budget}));
   }
@@ -140,12 +140,15 @@ void Scheduler::AdmitWaiting() {
 
 // A newcomer gets the blocks of all its tokens at once, so that no prompt gets stuck half way, and
 // leaves one for each of the running to grow into, so that it is not sent away again by their next
-// few tokens. Who is held back may be overtaken; who finds no room may not.
+// few tokens. A sequence that is held back may be overtaken; one that lacks blocks may not.
 std::optional<Scheduler::Newcomer> Scheduler::FindNewcomer() {
   if (static_cast<int32_t>(running_.size()) >= options_.max_sequences) return std::nullopt;
-  for (const auto& [turn, sequence] : backlog_.waiting()) {
-    const auto filling = filling_.find(sequence->held_for);
-    if (filling != filling_.end() && filling->second->published < sequence->held_until) continue;
+  for (const auto& [key, sequence] : backlog_.waiting()) {
+    const auto filling = filling_.find(sequence->held_back.by);
+    if (filling != filling_.end() &&
+        filling->second->stay.published < sequence->held_back.until_published) {
+      continue;
+    }
     Newcomer newcomer{sequence, cache_.Find(*sequence)};
     if (IsHeldBack(sequence, newcomer.room)) continue;
     const int64_t needed = newcomer.room.blocks + static_cast<int64_t>(running_.size());
@@ -155,16 +158,15 @@ std::optional<Scheduler::Newcomer> Scheduler::FindNewcomer() {
   return std::nullopt;
 }
 
-// Whether somebody who runs is about to publish more of the sequence's blocks than are cached.
+// Whether a running sequence is about to publish more of this one's blocks than are cached.
 bool Scheduler::IsHeldBack(Sequence* sequence, const KvCache::Room& room) {
   if (!cache_.reuses()) return false;
   for (const auto& [id, running] : filling_) {
     const int32_t shared = cache_.SharedBlocks(*sequence, *running);
-    if (shared <= static_cast<int32_t>(room.prefix.size()) || shared <= running->published) {
+    if (shared <= static_cast<int32_t>(room.prefix.size()) || shared <= running->stay.published) {
       continue;
     }
-    sequence->held_for = id;
-    sequence->held_until = shared;
+    sequence->held_back = {.by = id, .until_published = shared};
     return true;
   }
   return false;
@@ -173,11 +175,11 @@ bool Scheduler::IsHeldBack(Sequence* sequence, const KvCache::Room& room) {
 void Scheduler::Admit(const Newcomer& newcomer) {
   Sequence* const sequence = newcomer.sequence;
   backlog_.Unwait(sequence);
-  sequence->id = SequenceId(++last_sequence_id_);
-  running_.emplace(sequence->rank(), sequence);
-  running_by_id_.emplace(sequence->id, sequence);
+  sequence->stay = {.id = SequenceId(++last_sequence_id_)};
+  running_.emplace(sequence->preemption_key(), sequence);
+  running_by_id_.emplace(sequence->stay.id, sequence);
   cache_.Admit(newcomer.room, sequence);
-  filling_.emplace(sequence->id, sequence);
+  filling_.emplace(sequence->stay.id, sequence);
   if (sequence->behind() > 1) Queue(sequence);  // its one token is scheduled here and now
   Schedule(sequence, std::min({sequence->behind(), options_.chunk_tokens, scratch_.budget}));
 }
@@ -189,7 +191,7 @@ void Scheduler::Schedule(Sequence* sequence, int32_t count) {
 
 // Makes room for the sequence's next token. False: the sequence itself had to go.
 bool Scheduler::GrowBlocks(Sequence* sequence) {
-  const int32_t wanted = cache_.Missing(*sequence, int64_t{sequence->planned} + 1);
+  const int32_t wanted = cache_.Missing(*sequence, int64_t{sequence->stay.planned} + 1);
   if (wanted == 0) return true;
   while (cache_.available() < wanted) {
     Sequence* const latest = running_.rbegin()->second;
@@ -214,20 +216,16 @@ void Scheduler::Preempt(Sequence* sequence) {
 }
 
 void Scheduler::Leave(Sequence* sequence) {
-  CHECK(running_.erase(sequence->rank()) == 1)
+  CHECK(running_.erase(sequence->preemption_key()) == 1)
       << "request " << sequence->request.id << " neither waits nor runs";
-  running_by_id_.erase(sequence->id);
+  running_by_id_.erase(sequence->stay.id);
   Unqueue(sequence);
-  filling_.erase(sequence->id);
-  cache_.Release(sequence);
-  if (sequence->known_to_workers &&
-      !IsPlanted(options_.planted_bugs, PlantedBug::kForgetFinished)) {
-    finished_.push_back(sequence->id);
+  filling_.erase(sequence->stay.id);
+  cache_.Release(*sequence);
+  if (sequence->stay.known_to_workers && !TUTTI_FAIL_POINT("coordinator.forget_finished")) {
+    finished_.push_back(sequence->stay.id);
   }
-  sequence->id = SequenceId();
-  sequence->known_to_workers = false;
-  sequence->computed = sequence->planned = 0;
-  sequence->tokens_told = sequence->blocks_told = 0;
+  sequence->stay = {};
 }
 
 void Scheduler::Queue(Sequence* sequence) {
@@ -240,7 +238,7 @@ void Scheduler::Queue(Sequence* sequence) {
 
 void Scheduler::Unqueue(Sequence* sequence) {
   if (backlog_.Forget(sequence)) return;
-  // From the back: who leaves has most often just got its last token.
+  // From the back: a sequence that leaves has most often just got its last token.
   const auto found = std::find(one_behind_.rbegin(), one_behind_.rend(), sequence);
   if (found != one_behind_.rend()) one_behind_.erase(std::next(found).base());
 }
@@ -257,8 +255,9 @@ void Scheduler::WritePlan(Instant now, v1::StepPlan* plan) {
   for (const Row& row : scratch_.rows) {
     Sequence* const sequence = row.sequence;
     WriteRow(row, now, plan);
-    step->entries.push_back(
-        {.sequence = sequence->id, .end = sequence->planned, .sample = sequence->behind() == 0});
+    step->entries.push_back({.sequence = sequence->stay.id,
+                             .end = sequence->stay.planned,
+                             .sample = sequence->behind() == 0});
   }
 }
 
@@ -266,33 +265,34 @@ void Scheduler::WriteRow(const Row& row, Instant now, v1::StepPlan* plan) {
   Sequence* const sequence = row.sequence;
   if (!sequence->first_planned_at.has_value()) sequence->first_planned_at = now;
   const int32_t total = sequence->total();
-  if (!sequence->known_to_workers) {
+  Sequence::Stay& stay = sequence->stay;
+  if (!stay.known_to_workers) {
     v1::NewSequence* const added = plan->add_new_sequences();
-    added->set_sequence(sequence->id.value());
+    added->set_sequence(stay.id.value());
     added->mutable_tokens()->Add(sequence->tokens.begin(), sequence->tokens.end());
     added->set_prompt_tokens(sequence->prompt_tokens);
     *added->mutable_sampling() = sequence->request.sampling;
-    added->set_cached_tokens(sequence->planned);
-    sequence->known_to_workers = true;
-    sequence->tokens_told = total;
+    added->set_cached_tokens(stay.planned);
+    stay.known_to_workers = true;
+    stay.tokens_told = total;
   }
   v1::ScheduledSequence* const scheduled = plan->add_scheduled();
-  scheduled->set_sequence(sequence->id.value());
-  scheduled->set_first(sequence->planned);
+  scheduled->set_sequence(stay.id.value());
+  scheduled->set_first(stay.planned);
   scheduled->set_count(row.count);
-  const auto blocks = static_cast<int32_t>(sequence->blocks.size());
-  for (; sequence->blocks_told < blocks; ++sequence->blocks_told) {
-    scheduled->add_new_blocks(sequence->blocks[sequence->blocks_told].value());
+  const auto blocks = static_cast<int32_t>(stay.blocks.size());
+  for (; stay.blocks_told < blocks; ++stay.blocks_told) {
+    scheduled->add_new_blocks(stay.blocks[stay.blocks_told].value());
   }
-  for (; sequence->tokens_told < total; ++sequence->tokens_told) {
-    scheduled->add_new_tokens(sequence->tokens[sequence->tokens_told]);
+  for (; stay.tokens_told < total; ++stay.tokens_told) {
+    scheduled->add_new_tokens(sequence->tokens[stay.tokens_told]);
   }
   scheduled->set_sample(row.count == sequence->behind());
   scheduled->set_expected_tokens(total);
   scheduled->set_expected_blocks(blocks);
 
-  cache_.CheckWritable(*sequence, sequence->planned, sequence->planned + row.count);
-  backlog_.Plan(sequence, row.count);
+  cache_.CheckWritable(*sequence, stay.planned, stay.planned + row.count);
+  backlog_.Advance(sequence, row.count);
   if (sequence->behind() == 1) one_behind_.push_back(sequence);
 }
 
@@ -321,9 +321,9 @@ void Scheduler::Commit(v1::StepResult* result, std::vector<Sampled>* sampled) {
     const auto found = running_by_id_.find(entry.sequence);
     if (found == running_by_id_.end()) continue;  // left meanwhile
     Sequence* const sequence = found->second;
-    sequence->computed = entry.end;
+    sequence->stay.computed = entry.end;
     cache_.Publish(sequence);
-    if (sequence->computed == sequence->total()) filling_.erase(sequence->id);
+    if (sequence->stay.computed == sequence->total()) filling_.erase(sequence->stay.id);
     if (!entry.sample) continue;
     sampled->push_back({.sequence = sequence, .token = token});
     if (token == nullptr) continue;

@@ -1,22 +1,22 @@
-// Decides what each step of a pipeline computes: which sequences run, which wait, who gets KV
+// Decides what each step of a pipeline computes: which sequences run, which wait, which get KV
 // blocks.
 //
 // A step is a budget of rows handed out to sequences that are behind: first to those one token
-// behind, so that nobody's stream stalls behind somebody's prompt, then to prompts in chunks, then
-// to newcomers, in the order of Sequence::turn (class, then in which they came here). When blocks
-// run out, the last of the running by Sequence::rank (lowest class, then latest arrival) goes back
-// to waiting with nothing computed; the first always gets on.
+// behind, so that no stream stalls behind another sequence's prompt, then to prompts in chunks,
+// then to newcomers, by Sequence::admission_key (class, then order of binding). When blocks run
+// out, the running sequence with the largest Sequence::preemption_key (lowest class, then latest
+// arrival) goes back to waiting with nothing computed; the first always gets on.
 //
-// Who comes here at all, the engine decides (admission_queue.h, router.h): as a rule only those
-// there is room for.
+// The engine decides which sequences come here at all (admission_queue.h, router.h): as a rule only
+// those there is room for.
 //
-// A newcomer shares the blocks of its longest cached prefix. While somebody who runs computes more
+// A newcomer shares the blocks of its longest cached prefix. While a running sequence computes more
 // of its tokens than are cached, it is held back, and others may go first: the blocks it will find
 // are there before it could have computed them, in one memory instead of two. The pipeline is not
-// idle meanwhile, because what is waited for is under way or gets rows in every step.
+// idle meanwhile, because the tokens waited for are under way or get rows in every step.
 //
-// Steps run in the plans' order on every stage. So a block freed may be handed out again in the
-// very next plan: all that used it before was planned before.
+// Steps run in the order of their plans on every stage. So a freed block may be handed out again in
+// the very next plan: every step that used it before was planned before.
 //
 // Thread: the engine's.
 #pragma once
@@ -46,7 +46,6 @@ struct SchedulerOptions {
   int32_t max_batch_tokens = 512;
   int32_t chunk_tokens = 128;
   int32_t max_sequences = 256;
-  uint32_t planted_bugs = 0;  // coordinator/planted_bugs.h
 };
 
 // How many sequences of a result are fetched before they are looked at: some hundred nanoseconds of
@@ -64,25 +63,25 @@ class Scheduler {
   // The pipeline is gone: no step is under way, nothing is computed, everything that ran waits.
   void EndEpoch();
 
-  // Tokens of K/V that the pool holds; who needs more alone can never run here.
+  // Tokens of K/V that the pool holds; a sequence that needs more alone can never run here.
   int64_t kv_slots() const { return int64_t{blocks_total()} * options_.block_size; }
-  // Whether a sequence that came now would be admitted before anybody has to end: all of its class
-  // or a higher one that wait here already have room too. `cached_tokens`: what the directory says
-  // is cached here of its tokens but the last.  REQUIRES: an epoch is open
+  // Whether a sequence that came now would be admitted before another has to end: all of its class
+  // or a higher one that wait here already have room too. `cached_tokens`: how many of its tokens
+  // but the last are cached here, says the directory.  REQUIRES: an epoch is open
   bool HasRoom(const Sequence& sequence, int64_t cached_tokens) const;
   // REQUIRES: kv_slots_max() of the sequence <= kv_slots(). The sequence must stay until Remove or
-  // TakeWaiting.
+  // PopWaiting.
   void Enqueue(Sequence* sequence);
-  // The sequence leaves, waiting or running. Its blocks are free at once; results still under way
-  // find nobody.
+  // The sequence leaves, waiting or running. Its blocks are free at once; its results still under
+  // way are dropped.
   void Remove(Sequence* sequence);
 
-  // In the order of their rank.
+  // By preemption_key().
   std::vector<Sequence*> Running() const;
   // Null: no such sequence is running.
   Sequence* FindRunning(SequenceId id) const;
-  // All who wait leave, in the order of their turn.
-  std::vector<Sequence*> TakeWaiting();
+  // All waiting sequences leave; they are returned by admission_key().
+  std::vector<Sequence*> PopWaiting();
 
   // Writes the next step, or returns false: nothing to do, or enough steps under way.  REQUIRES: an
   // epoch is open
@@ -93,7 +92,7 @@ class Scheduler {
     Sequence* sequence = nullptr;
     v1::SampledToken* token = nullptr;  // in the result; null: the logits were not numbers
   };
-  // Takes the result of the oldest step under way: computed tokens advance, sampled tokens join
+  // Commits the result of the oldest step under way: computed tokens advance, sampled tokens join
   // their sequences, which are ready for the next step. Appends to *sampled in the order of the
   // step.  REQUIRES: steps().Check(result) is OK
   void Commit(v1::StepResult* result, std::vector<Sampled>* sampled);
@@ -106,7 +105,7 @@ class Scheduler {
   int32_t blocks_in_use() const { return cache_.blocks_in_use(); }
   const KvCache& cache() const { return cache_; }
   uint64_t preemptions() const { return preemptions_; }
-  // Who waits, or is far behind.
+  // Sequences that wait, or are far behind.
   const Backlog& backlog() const { return backlog_; }
 
   // CHECKs by count that every block is free, cached or in use.
@@ -124,7 +123,7 @@ class Scheduler {
   struct Scratch {
     std::vector<Row> rows;
     int32_t budget = 0;      // rows still to hand out
-    bool preempted = false;  // somebody went back to waiting: nobody may come in
+    bool preempted = false;  // a sequence went back to waiting: none may come in
   };
 
   void ContinueRunning();
@@ -157,7 +156,7 @@ class Scheduler {
   KvCache cache_;
   StepWindow steps_;
   Backlog backlog_;
-  std::map<Backlog::Rank, Sequence*> running_;
+  std::map<Backlog::PreemptionKey, Sequence*> running_;
   absl::flat_hash_map<SequenceId, Sequence*> running_by_id_;
   // The running that a step can bring forward are here or far behind, in backlog_; those all of
   // whose tokens are under way are in neither.

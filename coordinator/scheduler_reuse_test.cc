@@ -128,7 +128,7 @@ TEST_F(SchedulerReuseTest, GoesOnWhenWhatItSharesIsThere) {
   Sequence* const second = Add(prompt, 1);
   Finish();
   Plan();
-  EXPECT_EQ(second->planned, 0) << "one of the two blocks it shares is computed";
+  EXPECT_EQ(second->stay.planned, 0) << "one of the two blocks it shares is computed";
   Finish();
   Plan();
   EXPECT_EQ(second->cached_tokens, 32);
@@ -143,12 +143,12 @@ TEST_F(SchedulerReuseTest, NobodyWaitsForAnotherTenantOrForWhoLeft) {
   Sequence* const twin = Add(Tokens(160), 1);
   Finish();
   Plan();
-  EXPECT_GT(stranger->planned, 0);
-  EXPECT_EQ(twin->planned, 0);
+  EXPECT_GT(stranger->stay.planned, 0);
+  EXPECT_EQ(twin->stay.planned, 0);
   scheduler_->Remove(first);
   Finish();
   Plan();
-  EXPECT_GT(twin->planned, 0);
+  EXPECT_GT(twin->stay.planned, 0);
   EXPECT_EQ(twin->cached_tokens, 16) << "what was computed until then";
   RunAll();
 }

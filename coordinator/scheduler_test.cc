@@ -164,7 +164,7 @@ TEST_F(SchedulerTest, EverybodyGetsATurn) {
 TEST_F(SchedulerTest, FullToTheLastSlot) {
   Start({.max_batch_tokens = 64, .chunk_tokens = 64}, 2, 4);
   Add(60, 5);
-  while (!sequences_[0]->blocks.empty() || scheduler_->waiting() > 0) {
+  while (!sequences_[0]->stay.blocks.empty() || scheduler_->waiting() > 0) {
     Plan();
     Finish();
   }
@@ -190,13 +190,14 @@ TEST_F(SchedulerTest, TheOldestIsNeverSentBack) {
       Plan();
       ASSERT_LT(++steps, 100'000) << "somebody starves";
       const auto& sequence = sequences_[oldest_index];
-      if (oldest == SequenceId()) oldest = sequence->id;
-      ASSERT_EQ(sequence->id, oldest) << "sequence " << oldest_index << " was sent back";
+      if (oldest == SequenceId()) oldest = sequence->stay.id;
+      ASSERT_EQ(sequence->stay.id, oldest) << "sequence " << oldest_index << " was sent back";
       Finish();
       while (oldest_index < sequences_.size() && sequences_[oldest_index]->output_tokens() ==
                                                      sequences_[oldest_index]->request.max_tokens) {
         ++oldest_index;
-        oldest = oldest_index < sequences_.size() ? sequences_[oldest_index]->id : SequenceId();
+        oldest =
+            oldest_index < sequences_.size() ? sequences_[oldest_index]->stay.id : SequenceId();
       }
     }
     for (const auto& sequence : sequences_) {
@@ -217,7 +218,7 @@ TEST_F(SchedulerTest, BlocksGoOverInOnePlan) {
   ASSERT_EQ(next.size(), 1u);
   EXPECT_THAT(next[0].finished(), ElementsAre(plans[0].scheduled(0).sequence()));
   EXPECT_THAT(next[0].scheduled(0).new_blocks(), ElementsAre(0, 1));
-  EXPECT_EQ(second->blocks.size(), 2u);
+  EXPECT_EQ(second->stay.blocks.size(), 2u);
   Finish();
   EXPECT_EQ(first->output_tokens(), 0) << "its result found nobody";
   Finish();
@@ -251,7 +252,7 @@ TEST_F(SchedulerTest, SequencesSurviveTheirPipeline) {
   EXPECT_EQ(scheduler_->waiting(), 3);
   EXPECT_EQ(scheduler_->blocks_in_use(), 0);
   EXPECT_EQ(scheduler_->steps().size(), 0u);
-  for (const auto& sequence : sequences_) EXPECT_EQ(sequence->planned, 0);
+  for (const auto& sequence : sequences_) EXPECT_EQ(sequence->stay.planned, 0);
   scheduler_->BeginEpoch(2, 20);
   const auto plans = Plan();
   ASSERT_GE(plans.size(), 1u);
@@ -300,7 +301,7 @@ TEST_F(SchedulerTest, TheBacklogIsThatOfAWalk) {
       for (const auto& one : sequences_) {
         const bool ended = one->output_tokens() == one->request.max_tokens;
         if (ended || removed.contains(one.get())) continue;
-        const bool waits = one->id == SequenceId();
+        const bool waits = one->stay.id == SequenceId();
         if (waits || one->behind() > 1) tokens += one->behind();
       }
       ASSERT_EQ(scheduler_->backlog().tokens(), tokens) << "seed " << seed << ", move " << move;
@@ -337,16 +338,16 @@ TEST_F(SchedulerTest, EveryStayHasItsOwnName) {
   Finish();
   Sequence* const second = Add(14, 20);
   Plan();
-  const SequenceId before = second->id;
+  const SequenceId before = second->stay.id;
   while (scheduler_->preemptions() == 0) {
     Finish();
     Plan();
   }
-  EXPECT_EQ(second->id, SequenceId());
-  EXPECT_TRUE(second->blocks.empty());
+  EXPECT_EQ(second->stay.id, SequenceId());
+  EXPECT_TRUE(second->stay.blocks.empty());
   scheduler_->Remove(first);
   Plan();
-  EXPECT_GT(second->id, before);
+  EXPECT_GT(second->stay.id, before);
 }
 
 }  // namespace

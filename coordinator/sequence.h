@@ -17,6 +17,30 @@
 namespace tutti::coordinator {
 
 struct Sequence {
+  // Where it is held back while it waits for a place: another sequence, which runs, computes blocks
+  // that this one would share.
+  struct HeldBack {
+    // Of the sequence that runs; none: not held back since it came to this pipeline.
+    SequenceId by;
+    // Blocks of that sequence that must be published before this one may be admitted.
+    int32_t until_published = 0;
+  };
+
+  // One stay among the running of a pipeline: from admission until it ends, is preempted, or its
+  // pipeline is lost. Replaced as a whole when it begins and when it ends.
+  struct Stay {
+    // Its name on the workers, new for each stay: results of an earlier stay match no sequence. The
+    // null id: it does not run.
+    SequenceId id;
+    bool known_to_workers = false;  // a step's plan with it has been written
+    std::vector<BlockId> blocks;    // block of slot p: blocks[p / block_size]
+    int32_t computed = 0;           // tokens whose K/V is in the cache on every stage
+    int32_t planned = 0;            // the same once all steps under way are done
+    int32_t published = 0;          // blocks that the KV directory knows, from the first
+    int32_t tokens_told = 0;        // tokens the workers know
+    int32_t blocks_told = 0;
+  };
+
   // ---- constant after construction
   Request request;       // its prompt moved into `tokens`
   uint64_t arrival = 0;  // order of arrival
@@ -29,36 +53,24 @@ struct Sequence {
   int32_t losses = 0;     // pipelines lost while they computed something of it
   uint64_t place = 0;     // in the order in which sequences were bound to that pipeline
   int64_t charged = 0;    // tokens its tenant has been charged for it
+  HeldBack held_back;
+  Stay stay;  // Stay() while it does not run
 
   // ---- the output so far
-  std::vector<TokenId> tokens;              // prompt, then what was sampled
+  std::vector<TokenId> tokens;              // prompt, then the sampled tokens
   std::optional<Instant> first_planned_at;  // of the first step that computes something of it
 
   // ---- how much of its prompt was in the KV cache when it was first admitted
   int32_t cached_tokens = 0;
 
-  // ---- while it waits: the one that computes what it would share, and up to which block
-  SequenceId held_for;
-  int32_t held_until = 0;
-
-  // ---- its stay among the running; empty while waiting
-  SequenceId
-      id;  // its name on the workers, new for each stay: results of an earlier one find nobody
-  bool known_to_workers = false;  // a plan with it has been written
-  std::vector<BlockId> blocks;    // block of slot p: blocks[p / block_size]
-  int32_t computed = 0;           // tokens whose K/V is in the cache on every stage
-  int32_t planned = 0;            // the same once all steps under way are done
-  int32_t published = 0;          // blocks that the KV directory knows, from the first
-  int32_t tokens_told = 0;        // tokens the workers know
-  int32_t blocks_told = 0;
-
   int32_t total() const { return static_cast<int32_t>(tokens.size()); }
-  int32_t behind() const { return total() - planned; }
+  int32_t behind() const { return total() - stay.planned; }
   int32_t output_tokens() const { return total() - prompt_tokens; }
-  // The order in which those bound to a pipeline begin to run there ...
-  auto turn() const { return std::make_pair(request.priority, place); }
-  // ... and in which those who run stay when blocks run out: the last one goes.
-  auto rank() const { return std::make_pair(request.priority, arrival); }
+  // The sequences bound to a pipeline are admitted in the order of this key: class, then place.
+  auto admission_key() const { return std::make_pair(request.priority, place); }
+  // When blocks run out, the running sequence with the largest key is preempted: lowest class, then
+  // latest arrival.
+  auto preemption_key() const { return std::make_pair(request.priority, arrival); }
   // KV slots it can ever need: the last token sampled is delivered, never computed.
   int64_t kv_slots_max() const { return int64_t{prompt_tokens} + request.max_tokens - 1; }
 };

@@ -3,15 +3,14 @@
 // One voice rests on these rules, which every implementation keeps and conformance_test.cc checks:
 //
 //   * Row independence. A row's result depends on that row alone (for attention: on its query, its
-//   position and
-//     the cached keys and values before it), not on how many rows are in the call or where in it
-//     the row stands.
+//     position and the cached keys and values before it), not on how many rows are in the call or
+//     where in it the row stands.
 //   * Fixed order. Every sum has one order, given by the shape of the weight, never by the number
-//   of rows or threads.
+//     of rows or threads.
 //   * Work is split over threads by output elements, never inside a sum.
 //
-// Every view names the device its memory is on, and an operator takes views of its backend's device
-// only (Convert apart); it CHECKs so, naming both.
+// Every view names the device its memory is on. An operator takes views of its backend's device
+// only (Convert apart) and CHECKs it, naming both devices.
 //
 // Activations are f32 unless an operator says otherwise. Row counts may be 0. Operators that cannot
 // fail by contract CHECK their shapes: the transformer is their only caller and shapes come from a
@@ -43,7 +42,8 @@ class DeviceBuffer {
   virtual int64_t bytes() const = 0;
 };
 
-// A matrix of weights in the backend's own layout. `out` is what one activation row becomes.
+// A matrix of weights [out_features, in_features] in the backend's own layout: an activation row of
+// in_features values becomes one of out_features.
 class Weight {
  public:
   virtual ~Weight() = default;
@@ -52,7 +52,7 @@ class Weight {
   virtual int64_t bytes() const = 0;  // resident, padding included
 };
 
-// Where a Weight comes from: row-major matrices in the checkpoint's memory (host), stacked over the
+// The source of a Weight: row-major matrices in the checkpoint's memory (host), stacked over the
 // out dimension.
 struct WeightSource {
   // Parts [out_i, in], stacked in order: Q, K and V become one product. All of one dtype.
@@ -68,9 +68,9 @@ struct WeightSource {
 using tutti::KvShape;
 using tutti::StepBounds;
 
-// One layer's KV cache: base of KvLayerBytes(shape) bytes in the backend's layout.
+// One layer's KV cache, in the backend's layout.
 struct KvLayer {
-  void* data = nullptr;
+  void* data = nullptr;  // [KvLayerBytes(shape)] bytes
   Device device;
   KvShape shape;
 };
@@ -104,12 +104,12 @@ struct Candidate {
 struct LaunchCounts {
   int64_t kernels = 0;
   int64_t kernels_by_graphs = 0;       // those that a graph started
-  int64_t kernels_of_short_lists = 0;  // too few together to be worth one
+  int64_t kernels_of_short_lists = 0;  // of lists too short to be worth a graph
   int64_t graph_starts = 0;
   int64_t graphs_made = 0;
-  int64_t graphs = 0;       // now
-  int64_t graph_bytes = 0;  // of the device, now
-  std::string graph_error;  // why no further graphs are made
+  int64_t graphs = 0;       // that exist now
+  int64_t graph_bytes = 0;  // device memory of the graphs that exist now
+  std::string graph_error;  // the reason why no further graphs are made; "": none
 };
 
 class FamilyOperators;  // kernels/family_operators.h
@@ -120,138 +120,166 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  // Null when the backend has none of them. Owned by the backend.
+  // Operators of some model families; null when the backend has none. Owned by the backend.
   virtual FamilyOperators* family_operators() { return nullptr; }
-  // Null when nothing is gained by joining operators. Owned by the backend.
+  // Joined operators; null when joining them gains nothing. Owned by the backend.
   virtual JoinedOperators* joined_operators() { return nullptr; }
-  // Null when ranks can only exchange through the host's memory. Owned by the backend.
+  // Exchange between the ranks of a stage; null when it can only go through the host's memory.
+  // Owned by the backend.
   virtual DeviceExchange* device_exchange() { return nullptr; }
-  // One end of a link between devices of this kind; null when rows can only cross in the host's
-  // memory. It may not outlive the backend.
+  // One end of a link between devices of this kind; null when rows can only cross through the
+  // host's memory. REQUIRES: the backend outlives the link
   virtual std::unique_ptr<DeviceLink> NewDeviceLink() { return nullptr; }
 
   virtual std::string_view name() const = 0;  // "cpu", "reference", "cuda"
-  // Machines of one class give the same bits for the same input. See docs/decisions on numerics
-  // classes.
+  // Machines of one class give the same bits for the same input (docs/GLOSSARY.md).
   virtual std::string_view numerics_class() const = 0;
   virtual Device device() const = 0;
-  // Memory of the device that nobody has taken yet; 0 for backends in the host's memory.
+  // Bytes of the device's memory that are free; 0 for backends in the host's memory.
   virtual int64_t FreeDeviceBytes() { return 0; }
 
-  // Zeroed memory, aligned to 64 bytes. RESOURCE_EXHAUSTED with bytes asked for.
+  // Zeroed memory, aligned to 64 bytes.
+  // Errors: RESOURCE_EXHAUSTED, with the bytes asked for
   virtual absl::StatusOr<std::unique_ptr<DeviceBuffer>> Allocate(int64_t bytes) = 0;
 
   // Packs a weight. The sources may be unmapped afterwards. 16-bit weights stay 16-bit.
-  // RESOURCE_EXHAUSTED when memory is short; INVALID_ARGUMENT for a dtype the backend does not
-  // have.
+  // Errors: RESOURCE_EXHAUSTED when memory is short; INVALID_ARGUMENT for a dtype that the backend
+  // lacks
   virtual absl::StatusOr<std::unique_ptr<Weight>> Pack(const WeightSource& source) = 0;
 
-  // Takes the memory that operators within `bounds` need beside their operands, for all weights
-  // packed so far, so that no step takes any. Bytes of the device that are held for it from now on,
-  // which earlier calls may have taken.  RESOURCE_EXHAUSTED when memory is short.
+  // Allocates the memory that operators within `bounds` need beside their operands, for all weights
+  // packed so far, so that no step allocates any. Returns the bytes of the device that are held for
+  // it from now on, those of earlier calls included.
+  // Errors: RESOURCE_EXHAUSTED when memory is short
   virtual absl::StatusOr<int64_t> Reserve(const StepBounds& bounds) { return 0; }
 
-  // A step's last operator was called: what is only recorded starts now, and arrays that the host
-  // gave to operators are not expected again. Without it only speed is lost.
+  // A step's last operator was called: recorded kernels start now, and arrays that the host gave to
+  // operators are not expected again. A missing call costs only speed.
   virtual void EndStep() {}
   // Zeros of backends that start no kernels.
   virtual LaunchCounts launch_counts() const { return {}; }
-  // What a log should say about how this backend computes on its device, in one line; "" for
-  // nothing.
+  // One line for the log about how this backend computes on its device; "" for none.
   virtual std::string_view remark() const { return ""; }
 
-  // out[r, :] = weight row ids[r], exactly, as f32.   out [ids, in_features].  REQUIRES: 0 <= id <
-  // out_features
+  // out[r, :] = weight[ids[r], :], exactly, as f32
+  //
+  //   ids  [rows], host
+  //   out  [rows, in_features] f32
+  //
+  // REQUIRES: 0 <= ids[r] < out_features
   virtual void Embed(std::span<const int32_t> ids, const Weight& weight, TensorView out) = 0;
 
   // out[r, n] = sum_k in[r, k] * weight[n, k]
   //
-  //   in   [rows, in_features] f32        out  [rows, out_features] f32, not aliasing `in`
+  //   in   [rows, in_features] f32
+  //   out  [rows, out_features] f32, not aliasing `in`
   //
   // A numerics class may round `in` to the weight's type first (cpu-bf16dot does).
   virtual void MatMul(TensorView in, const Weight& weight, TensorView out) = 0;
 
   // out[r, :] = in[r, :] / sqrt(mean(in[r, :]^2) + epsilon) * weight
   //
-  //   in, out [rows, cols] f32, `out` may be `in`      weight [1, cols] f32
+  //   in, out  [rows, cols] f32, `out` may be `in`
+  //   weight   [1, cols] f32
   virtual void RmsNorm(TensorView in, TensorView weight, float epsilon, TensorView out) = 0;
 
   // RmsNorm of each head alone (Qwen3's query and key norm), then rotary embedding over the whole
-  // head in the half-split convention: pairs (i, i + head_dim / 2), angle position *
-  // inverse_frequency[i].
+  // head in the half-split convention: pairs (i, i + head_dim / 2), each turned by the angle
+  // position * inverse_frequency[i].
   //
-  //   x [rows, heads * head_dim] f32, in place      norm [1, head_dim] f32, or data == nullptr for
-  //   no norm positions [rows]      inverse_frequency [head_dim / 2], host
+  //   x                  [rows, heads * head_dim] f32, in place
+  //   norm               [1, head_dim] f32; data == nullptr: no norm
+  //   positions          [rows], host
+  //   inverse_frequency  [head_dim / 2], host
   virtual void HeadNormRope(TensorView x, int64_t head_dim, TensorView norm, float epsilon,
                             std::span<const int32_t> positions,
                             std::span<const float> inverse_frequency) = 0;
 
-  // x[r, :] += bias, for families with biases.   bias [1, cols] f32
+  // x[r, :] += bias, for families with biases
+  //
+  //   x     [rows, cols] f32, in place
+  //   bias  [1, cols] f32
   virtual void AddBias(TensorView x, TensorView bias) = 0;
 
-  // out[r, i] = silu(gate_up[r, i]) * gate_up[r, n + i]      gate_up [rows, 2 n] f32, out [rows, n]
-  // f32
+  // out[r, i] = silu(gate_up[r, i]) * gate_up[r, n + i]
+  //
+  //   gate_up  [rows, 2 n] f32
+  //   out      [rows, n] f32
   virtual void SiluMul(TensorView gate_up, TensorView out) = 0;
 
-  // residual[r, :] = round(residual[r, :] + delta[r, :]) to `round_to` (f32: no rounding), to
-  // nearest even. Both f32.
+  // residual[r, :] = round(residual[r, :] + delta[r, :]) to `round_to`, to nearest even (f32: no
+  // rounding)
+  //
+  //   residual, delta  [rows, cols] f32
   virtual void AddResidual(TensorView residual, TensorView delta, DType round_to) = 0;
 
-  // out = in, converted (to nearest even).  in or out may be f32, bf16, f16. One of them may lie
-  // in host memory (device cpu:0), whatever the backend: this is how activations and vectors enter
-  // and leave a device and the wire format. Into host memory it waits for everything before it.
+  // out = in, converted to nearest even. One of them may lie in host memory (device cpu:0),
+  // whatever the backend: so activations and vectors enter and leave a device and the wire format.
+  // A conversion into host memory waits for everything before it.
+  //
+  //   in, out  [rows, cols] f32, bf16 or f16 each
   virtual void Convert(TensorView in, TensorView out) = 0;
 
-  // INVALID_ARGUMENT when this backend has no kernel for such a cache, with what it has.
+  // Errors: INVALID_ARGUMENT when this backend has no kernel for such a cache, with those it has
   virtual absl::Status CheckKvSupport(const KvShape& shape) const { return absl::OkStatus(); }
   // REQUIRES: CheckKvSupport is OK
   virtual int64_t KvLayerBytes(const KvShape& shape) const = 0;
-  // Stores row r's key and value at its sequence's position.   k, v [rows, kv_heads * head_dim] f32
-  // What the cache's type can only hold as an infinity is stored as NaN: a score of minus infinity
-  // would quietly leave the position out.
+  // Stores row r's key and value at its sequence's position. A number that the cache's type can
+  // only hold as an infinity is stored as NaN: a score of minus infinity would quietly leave the
+  // position out.
+  //
+  //   k, v  [rows, kv_heads * head_dim] f32
   virtual void WriteKv(TensorView k, TensorView v, const AttentionBatch& batch,
                        const KvLayer& cache) = 0;
 
   // Causal attention of every row over its sequence's slots [0, position], walked in absolute tiles
-  // of a fixed number of slots whatever the block size.   q, out [rows, heads * head_dim] f32; head
-  // h reads KV head h / (heads / kv_heads).  REQUIRES: the row's own key and value are written.
+  // of a fixed number of slots whatever the block size. Head h reads KV head
+  // h / (heads / kv_heads).
+  //
+  //   q, out  [rows, heads * head_dim] f32
+  //
+  // REQUIRES: the row's own key and value are written
   virtual void Attention(TensorView q, const KvLayer& cache, const AttentionBatch& batch,
                          float scale, TensorView out) = 0;
 
-  // Sampling support over logits [rows, vocab] f32.
+  // Sampling support; logits are [rows, vocab] f32.
+  //
+  // Each adjustment is applied to its logit, in place (LogitAdjustment).
   virtual void AdjustLogits(TensorView logits, std::span<const LogitAdjustment> adjustments) = 0;
-  // The smallest index among the largest values; -1 for a row that holds NaN or +Inf, or only -Inf.
+  // out[r] = the smallest index among the largest values; -1 for a row that holds NaN or +Inf, or
+  // only -Inf.   out [rows], host
   virtual void ArgMax(TensorView logits, std::span<int32_t> out) = 0;
   // out[r] = log(sum_i exp(logits[r, i] * inverse_temperature)), in a fixed order over f64 partial
-  // sums. NaN for a row that holds one, else +Inf for one that holds +Inf; -Inf for a row of -Inf
-  // only.   REQUIRES: inverse_temperature > 0
+  // sums. NaN for a row that holds NaN, else +Inf for one that holds +Inf; -Inf for a row of -Inf
+  // only.   out [rows], host
+  // REQUIRES: inverse_temperature > 0
   virtual void LogSumExp(TensorView logits, double inverse_temperature, std::span<double> out) = 0;
-  // out[i] = logits[0, ids[i]], for the host.   REQUIRES: 0 <= ids[i] < vocab
+  // out[i] = logits[0, ids[i]].   ids, out of one length, host
+  // REQUIRES: 0 <= ids[i] < vocab
   virtual void Pick(TensorView logits, std::span<const int32_t> ids, std::span<float> out) = 0;
-  // The `count` largest of one row, by (logit descending, id ascending), NaN left out. Into *out,
-  // cleared first.
+  // *out = the `count` largest of one row, by (logit descending, id ascending), NaN left out.
   virtual void TopCandidates(TensorView logits, int64_t row, int64_t count,
                              std::vector<Candidate>* out) = 0;
 };
 
 struct BackendOptions {
   int num_threads = 0;  // 0: all the process may use
-  // "": the machine's best; else one the machine can do, or FAILED_PRECONDITION.
+  // "": the machine's best; else a class that the machine has, or FAILED_PRECONDITION.
   std::string numerics_class;
-  // "": best; "avx2", "avx512", "avx512bf16", "emulated-avx512bf16", for tests and measurement.
+  // "": the best; "avx2", "avx512", "avx512bf16", "emulated-avx512bf16": for tests and measurement.
   std::string instruction_set;
-  // Steps whose kernels are those of an earlier step start as one graph. "cuda" only; changes no
-  // bits.
+  // "cuda" only, changes no bits: steps with the kernels of an earlier step start as one graph.
   bool graphs = true;
-  // Kernels begin while those before them end, where the device can (compute capability 9.0).
-  // "cuda" only; changes no bits.
+  // "cuda" only, changes no bits: kernels begin while those before them end, where the device can
+  // (compute capability 9.0).
   bool early_kernels = true;
-  // Many rows are multiplied by wgmma where the GPU has it and it gives the same bits as what
-  // multiplies few; false: to compare their speeds. "cuda" only.
+  // "cuda" only, changes no bits: many rows are multiplied by wgmma, where the GPU has it and it
+  // gives the bits of the instruction for few rows. False: to compare their speeds.
   bool wgmma = true;
 };
 
-// "cpu", "reference", or "cuda:N" (a plug-in: see plugin_loader.h). NOT_FOUND names the known ones.
+// Opens "cpu", "reference", or "cuda:N" (a plug-in: see plugin_loader.h).
+// Errors: NOT_FOUND, with the known names
 absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(std::string_view name,
                                                        const BackendOptions& options);
 

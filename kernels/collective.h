@@ -66,7 +66,7 @@ class Collective {
   // Waits until the devices have done what the ranks queued, so that the host may then wait for its
   // own device in any way: behind an exchange that device may wait for ranks that never come. All
   // ranks call it at the same places.
-  virtual absl::Status Settle() = 0;
+  virtual absl::Status WaitForDevices() = 0;
 
   virtual CollectiveTraffic traffic() const = 0;
 };

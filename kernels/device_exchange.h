@@ -3,7 +3,7 @@
 // A group of devices is founded for an epoch and left with it (worker/device_links/device_group.h). Sums are
 // added in the tree of kernels/collective.h, by our own kernel: the group only moves values.
 // Operations are queued on the device like operators; whether they ended well is known after
-// Settled.
+// AllDone.
 //
 // Thread: one thread calls (the executor).
 #pragma once
@@ -37,7 +37,7 @@ class DeviceExchange {
   virtual absl::Status Gather(TensorView x, std::span<const int64_t> begin) = 0;
 
   // Whether everything queued so far has been done.  Errors: what a device reported meanwhile.
-  virtual absl::StatusOr<bool> Settled() = 0;
+  virtual absl::StatusOr<bool> AllDone() = 0;
 };
 
 }  // namespace tutti::kernels

@@ -1,5 +1,5 @@
-// What the kernel tests share: matrices that own their numbers, and the backends this machine can
-// test.
+// What the kernel tests share: matrices that own their numbers, and fixtures that run once per
+// tested backend.
 #pragma once
 
 #include <cmath>
@@ -12,12 +12,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/backend.h"
-#include "kernels/cpu/instruction_set.h"
+#include "kernels/backends_testing.h"
 #include "kernels/float_formats.h"
 #include "kernels/staged_backend_testing.h"
-#ifdef TUTTI_TEST_EMULATED_GPU
-#include "kernels/cuda/emulated/emulated_backend.h"
-#endif
 
 namespace tutti::kernels {
 
@@ -91,17 +88,7 @@ inline ::testing::AssertionResult Near(const Matrix& actual, const Matrix& expec
 // The backend under test: an instruction set of the CPU, a GPU ("cuda:0") or the emulated one. Its
 // operators take memory of its device.
 inline std::unique_ptr<Backend> TestedAlone(const std::string& name, int threads = 2) {
-#ifdef TUTTI_TEST_EMULATED_GPU
-  return cuda::MakeEmulatedBackend();
-#else
-  if (name.starts_with("cuda")) return *CreateBackend(name, {});
-  BackendOptions options;
-  options.num_threads = threads;
-  options.instruction_set = name;
-  auto backend = CreateBackend("cpu", options);
-  CHECK(backend.ok()) << backend.status();
-  return *std::move(backend);
-#endif
+  return MakeTestedBackend(name, {.num_threads = threads});
 }
 // The same; those of devices take views of the host through MakeStagedBackend.
 inline std::unique_ptr<Backend> Tested(const std::string& name, int threads = 2) {
@@ -110,20 +97,6 @@ inline std::unique_ptr<Backend> Tested(const std::string& name, int threads = 2)
   return MakeStagedBackend(std::move(backend));
 }
 inline std::unique_ptr<Backend> Reference() { return *CreateBackend("reference", {}); }
-
-// Every instruction set of this machine, the emulation among them, and its first GPU.
-inline std::vector<std::string> TestedBackends() {
-#ifdef TUTTI_TEST_EMULATED_GPU
-  return {"cuda-emulated"};
-#else
-  std::vector<std::string> names;
-  for (cpu::InstructionSet set : cpu::AvailableInstructionSets(cpu::MachineFeatures())) {
-    names.emplace_back(cpu::InstructionSetName(set));
-  }
-  if (CreateBackend("cuda:0", {}).ok()) names.emplace_back("cuda:0");
-  return names;
-#endif
-}
 
 // Backends on which a test should try fewer shapes: every GPU thread is emulated.
 inline bool IsSlow(const Backend& backend) { return backend.numerics_class() == "cuda-emulated"; }

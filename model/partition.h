@@ -42,9 +42,9 @@ struct PackingRule {
 };
 inline constexpr PackingRule kCpuPacking = {};
 // kernels/cuda/layout.h: pieces of 16 rows by 32 columns; f32 with its rows beside each other.
-inline constexpr PackingRule kCudaPacking = {.row_multiple = gpu::kTileOut,
-                                             .column_multiple = gpu::kChunkK,
-                                             .wide_row_multiple = gpu::kPlainOutPad,
+inline constexpr PackingRule kCudaPacking = {.row_multiple = kGpuTileOut,
+                                             .column_multiple = kGpuChunkK,
+                                             .wide_row_multiple = kGpuPlainOutPad,
                                              .wide_column_multiple = 1};
 inline constexpr PackingRule kUnpacked = {.row_multiple = 1,
                                           .column_multiple = 1,

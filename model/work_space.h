@@ -96,7 +96,7 @@ inline int64_t ResidentKvBytesPerToken(const ModelConfig& config, int ranks = 1,
   const int64_t padded = (config.head_dim + kValueMultiple - 1) / kValueMultiple * kValueMultiple;
   int64_t key_and_value = config.head_dim + padded;
   if (kind == DeviceKind::kCuda) {
-    key_and_value = 2 * gpu::PaddedHeadDim(config.head_dim, config.dtype == DType::kF32);
+    key_and_value = 2 * GpuPaddedHeadDim(config.head_dim, config.dtype == DType::kF32);
   }
   return KvHeadsPerRank(config, ranks) * key_and_value * DTypeBytes(config.dtype);
 }

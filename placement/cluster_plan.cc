@@ -184,7 +184,7 @@ ClusterPlan Search::Write(const LayoutTried& chosen) {
     const auto split = SplitByMode(model_, devices_, GroupsOf(layout, i, chosen.largest_first),
                                    options_, wanted_, &costs_, rooms);
     plan.chosen.tokens_per_second += PaceOfPipeline(split->groups, *split);
-    plan.pipelines.push_back(WritePlan(given_, *split, options_, &costs_));
+    plan.pipelines.push_back(WritePlacement(given_, *split, options_, &costs_));
     plan.chosen.kv_tokens += plan.pipelines.back().kv_tokens();
   }
   for (const DeviceSpec& device : given_) plan.speeds_known &= device.speed.known();
@@ -223,7 +223,7 @@ absl::StatusOr<ClusterPlan> Search::Run() {
       const std::vector<int32_t> stages = StagesToTry(one.num_ranks);
       one.num_stages = stages.empty() ? 1 : stages.back();
     }
-    const auto refused = PlanPlacement(model_, given_, one);
+    const auto refused = PlacePipeline(model_, given_, one);
     if (!refused.ok()) return refused.status();
     return absl::ResourceExhaustedError(absl::StrCat(
         count, " devices do not hold ",
@@ -265,14 +265,14 @@ absl::StatusOr<ClusterPlan> PlanGiven(const model::ModelConfig& model,
   for (int32_t i = 0; i < pipelines; ++i) {
     const std::vector<DeviceSpec> part(devices.begin() + i * each,
                                        devices.begin() + (i + 1) * each);
-    TUTTI_ASSIGN_OR_RETURN(PlacementPlan one, PlanPlacement(model, part, options.placement));
-    for (StagePlan& stage : one.stages) {
-      for (RankPlan& rank : stage.ranks) rank.device_index += static_cast<int64_t>(i * each);
+    TUTTI_ASSIGN_OR_RETURN(Placement one, PlacePipeline(model, part, options.placement));
+    for (StagePlacement& stage : one.stages) {
+      for (RankPlacement& rank : stage.ranks) rank.device_index += static_cast<int64_t>(i * each);
     }
     plan.chosen.kv_tokens += one.kv_tokens();
     plan.pipelines.push_back(std::move(one));
   }
-  const PlacementPlan& first = plan.pipelines.front();
+  const Placement& first = plan.pipelines.front();
   plan.chosen.fits = true;
   plan.chosen.layout = {.stages = static_cast<int32_t>(first.stages.size()),
                         .ranks = static_cast<int32_t>(first.stages.front().ranks.size()),

@@ -42,7 +42,7 @@ struct LayoutTried {
 };
 
 struct ClusterPlan {
-  std::vector<PlacementPlan> pipelines;
+  std::vector<Placement> pipelines;
   LayoutTried chosen;
   std::vector<LayoutTried>
       rejected;               // the best first, then what does not fit, the least lack first
@@ -57,7 +57,7 @@ struct ClusterPlan {
 // Ten thousand devices and a thousand layers take less than a second: of many pipelines a sample is
 // looked at while layouts are compared.
 //
-// Errors are those of PlanPlacement.
+// Errors are those of PlacePipeline.
 inline constexpr double kSimplerLayoutShare = 0.03;
 absl::StatusOr<ClusterPlan> PlanCluster(const model::ModelConfig& model,
                                         const std::vector<DeviceSpec>& devices,

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/random.h"
-#include "placement/plan_prediction.h"
+#include "placement/placement_prediction.h"
 #include "tests/support/tiny_model.h"
 
 namespace tutti::placement {
@@ -44,9 +44,9 @@ ClusterOptions Auto() {
 // Every device at most once, every byte within its budget.
 void CheckPlan(const ClusterPlan& plan, const std::vector<DeviceSpec>& devices) {
   std::set<int64_t> used;
-  for (const PlacementPlan& pipeline : plan.pipelines) {
-    for (const StagePlan& stage : pipeline.stages) {
-      for (const RankPlan& rank : stage.ranks) {
+  for (const Placement& pipeline : plan.pipelines) {
+    for (const StagePlacement& stage : pipeline.stages) {
+      for (const RankPlacement& rank : stage.ranks) {
         EXPECT_TRUE(used.insert(rank.device_index).second) << rank.device << " twice";
         EXPECT_EQ(rank.device, devices[rank.device_index].name);
         EXPECT_LE(rank.peak_bytes(), devices[rank.device_index].memory_bytes);
@@ -168,37 +168,39 @@ TEST(ClusterPlanTest, TenThousandDevicesAndAThousandLayersWithinASecond) {
   }
 }
 
-TEST(PlanPredictionTest, FollowsTheRoofline) {
+TEST(PlacementPredictionTest, FollowsTheRoofline) {
   model::ModelConfig model = SmallModel();
   ClusterOptions options;
   options.placement.max_model_len = 64;
   options.placement.max_sequences = 1;
   const DeviceSpeed speed = {10e9, 1e15};  // reading decides
   const std::vector<DeviceSpec> devices = Devices(1, 4 * kGiB, speed);
-  const auto plan = PlanPlacement(model, devices, options.placement);
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  const PlanPrediction one = Predict(*plan, options.placement, model.max_position_embeddings);
+  const auto placement = PlacePipeline(model, devices, options.placement);
+  ASSERT_TRUE(placement.ok()) << placement.status();
+  const PlacementPrediction one =
+      Predict(*placement, options.placement, model.max_position_embeddings);
   ASSERT_TRUE(one.known);
   // Weights but for the embedding, which the tied head reads.
-  const double bytes = static_cast<double>(plan->stages[0].ranks[0].weight_bytes);
+  const double bytes = static_cast<double>(placement->stages[0].ranks[0].weight_bytes);
   EXPECT_NEAR(one.step_seconds, bytes / 10e9, 0.01 * bytes / 10e9);
   EXPECT_NEAR(one.tokens_per_second, 1 / one.step_seconds, 0.01 / one.step_seconds);
   EXPECT_FALSE(one.link_assumed);
-  const auto blind = PlanPlacement(model, Devices(2, 4 * kGiB), options.placement);
-  const PlanPrediction none = Predict(*blind, options.placement, model.max_position_embeddings);
+  const auto blind = PlacePipeline(model, Devices(2, 4 * kGiB), options.placement);
+  const PlacementPrediction none =
+      Predict(*blind, options.placement, model.max_position_embeddings);
   EXPECT_FALSE(none.known);
   EXPECT_EQ(none.step_seconds, 0);
   EXPECT_EQ(none.stages[0].hop_bytes_per_token, 2048) << "one hidden vector";
   EXPECT_EQ(none.stages[1].hop_bytes_per_token, 0);
 }
 
-TEST(PlanPredictionTest, RanksSendWhatRecursiveDoublingTakes) {
+TEST(PlacementPredictionTest, RanksSendWhatRecursiveDoublingTakes) {
   const model::ModelConfig model = SmallModel();
   PlacementOptions options;
   options.num_ranks = 4;
-  const auto plan = PlanPlacement(model, Devices(4, 4 * kGiB), options);
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  const PlanPrediction said = Predict(*plan, options, model.max_position_embeddings);
+  const auto placement = PlacePipeline(model, Devices(4, 4 * kGiB), options);
+  ASSERT_TRUE(placement.ok()) << placement.status();
+  const PlacementPrediction said = Predict(*placement, options, model.max_position_embeddings);
   EXPECT_EQ(said.stages[0].collective_bytes_per_token, 2 * 24 * 2 * 1024 * 4);
 }
 

@@ -101,7 +101,7 @@ std::optional<DeviceMapMode> ParseDeviceMapMode(std::string_view name) {
 }
 
 int64_t UsableBytes(const DeviceSpec& device) {
-  return device.whole_gpu ? gpu::UsableBytes(device.memory_bytes) : device.memory_bytes;
+  return device.whole_gpu ? UsableGpuBytes(device.memory_bytes) : device.memory_bytes;
 }
 
 absl::Status CheckDeviceKinds(const model::ModelConfig& model,
@@ -123,9 +123,9 @@ int64_t SmallestStageBytes(const model::ModelConfig& model, const PlacementOptio
   return middle.activations + middle.layer_weights + middle.layer_block;
 }
 
-absl::StatusOr<PlacementPlan> PlanPlacement(const model::ModelConfig& model,
-                                            const std::vector<DeviceSpec>& devices,
-                                            const PlacementOptions& options) {
+absl::StatusOr<Placement> PlacePipeline(const model::ModelConfig& model,
+                                        const std::vector<DeviceSpec>& devices,
+                                        const PlacementOptions& options) {
   TUTTI_RETURN_IF_ERROR(CheckDeviceKinds(model, devices));
   TUTTI_ASSIGN_OR_RETURN(const std::vector<int32_t> ranks,
                          StageRanks(model, devices.size(), options));
@@ -135,12 +135,12 @@ absl::StatusOr<PlacementPlan> PlanPlacement(const model::ModelConfig& model,
   if (!options.layers.empty()) {
     TUTTI_ASSIGN_OR_RETURN(const ModeSplit given,
                            SplitAsGiven(model, devices, groups, options, wanted, &costs));
-    return WritePlan(devices, given, options, &costs);
+    return WritePlacement(devices, given, options, &costs);
   }
   const auto chosen =
       SplitByMode(model, WithComparableSpeeds(devices), groups, options, wanted, &costs);
   if (!chosen.has_value()) return DoesNotFit(model, devices, groups, options, wanted.least);
-  return WritePlan(devices, *chosen, options, &costs);
+  return WritePlacement(devices, *chosen, options, &costs);
 }
 
 }  // namespace tutti::placement

@@ -1,7 +1,7 @@
 // Which devices serve which layers: pure arithmetic over the model's sizes and what the devices
 // have.
 //
-// The plan is a proof: every byte a rank will hold is counted here before anything is loaded, with
+// A placement is a proof: every byte a rank will hold is counted here before anything is loaded, with
 // the same functions the worker's loader obeys (model/partition.h, the backend's packed sizes).
 #pragma once
 
@@ -53,14 +53,14 @@ struct PlacementOptions {
   int32_t busy_sequences = 0;
   int32_t max_model_len = 0;  // 0: the model's context
   int64_t kv_tokens_max = 0;  // 0: up to max_sequences * max_model_len
-  // Refuse a plan with less room; 0: one sequence of max_model_len tokens is not demanded, but one
-  // block per sequence is.
+  // A placement with less room is refused; 0: one block per sequence is demanded, but not room for
+  // one sequence of max_model_len tokens.
   int64_t kv_tokens_min = 0;
   LinkSpeed link;
 };
 
 // One worker's part of a stage.
-struct RankPlan {
+struct RankPlacement {
   std::string device;
   int64_t device_index = 0;  // into the devices given
   DeviceKind kind = DeviceKind::kCpu;
@@ -71,18 +71,18 @@ struct RankPlan {
   int64_t peak_bytes() const { return weight_bytes + kv_bytes + activation_bytes; }
 };
 
-struct StagePlan {
+struct StagePlacement {
   int32_t first_layer = 0;
   int32_t num_layers = 0;
   bool has_embedding = false;
   bool has_head = false;
-  std::vector<RankPlan> ranks;  // in rank order; never empty
-  StepCost cost;                // of one rank's part of a step
-  DeviceSpeed speed;            // of its slowest rank; unknown when that of any rank is
+  std::vector<RankPlacement> ranks;  // in rank order; never empty
+  StepCost cost;                     // of one rank's part of a step
+  DeviceSpeed speed;                 // of its slowest rank; unknown when that of any rank is
 };
 
-struct PlacementPlan {
-  std::vector<StagePlan> stages;
+struct Placement {
+  std::vector<StagePlacement> stages;
   int32_t num_blocks = 0;  // per stage: a block id means the same block everywhere
   int32_t block_size = 0;
   int64_t kv_tokens() const { return static_cast<int64_t>(num_blocks) * block_size; }
@@ -103,8 +103,8 @@ absl::Status CheckDeviceKinds(const model::ModelConfig& model,
 // RESOURCE_EXHAUSTED says which stage lacks how many bytes, and the smallest thing that would fit
 // (memory per device, number of devices or a shorter context). INVALID_ARGUMENT: rank or stage
 // counts or layers that the model or the devices cannot take.
-absl::StatusOr<PlacementPlan> PlanPlacement(const model::ModelConfig& model,
-                                            const std::vector<DeviceSpec>& devices,
-                                            const PlacementOptions& options);
+absl::StatusOr<Placement> PlacePipeline(const model::ModelConfig& model,
+                                        const std::vector<DeviceSpec>& devices,
+                                        const PlacementOptions& options);
 
 }  // namespace tutti::placement

@@ -166,22 +166,22 @@ std::optional<ModeSplit> SplitByMode(const model::ModelConfig& model,
   return std::nullopt;
 }
 
-PlacementPlan WritePlan(const std::vector<DeviceSpec>& devices, const ModeSplit& chosen,
-                        const PlacementOptions& options, StageCosts* costs) {
-  PlacementPlan plan{.stages = {},
-                     .num_blocks = static_cast<int32_t>(chosen.split.blocks),
-                     .block_size = options.block_size};
+Placement WritePlacement(const std::vector<DeviceSpec>& devices, const ModeSplit& chosen,
+                         const PlacementOptions& options, StageCosts* costs) {
+  Placement placement{.stages = {},
+                      .num_blocks = static_cast<int32_t>(chosen.split.blocks),
+                      .block_size = options.block_size};
   const size_t count = chosen.groups.size();
   int32_t first_layer = 0;
   for (size_t i = 0; i < count; ++i) {
     const StageGroup& group = chosen.groups[i];
-    StagePlan stage{.first_layer = first_layer,
-                    .num_layers = chosen.split.layers[i],
-                    .has_embedding = i == 0,
-                    .has_head = i + 1 == count,
-                    .ranks = {},
-                    .cost = {},
-                    .speed = SpeedOf(devices, group)};
+    StagePlacement stage{.first_layer = first_layer,
+                         .num_layers = chosen.split.layers[i],
+                         .has_embedding = i == 0,
+                         .has_head = i + 1 == count,
+                         .ranks = {},
+                         .cost = {},
+                         .speed = SpeedOf(devices, group)};
     for (size_t rank = 0; rank < group.size(); ++rank) {
       const DeviceSpec& device = devices[group[rank]];
       const StageCost& cost =
@@ -198,9 +198,9 @@ PlacementPlan WritePlan(const std::vector<DeviceSpec>& devices, const ModeSplit&
            .activation_bytes = bytes.activations});
     }
     first_layer += stage.num_layers;
-    plan.stages.push_back(std::move(stage));
+    placement.stages.push_back(std::move(stage));
   }
-  return plan;
+  return placement;
 }
 
 }  // namespace tutti::placement

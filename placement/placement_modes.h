@@ -43,7 +43,7 @@ std::optional<ModeSplit> SplitByMode(const model::ModelConfig& model,
                                      StageCosts* costs, int64_t tried_max = kSplitsTriedMax);
 
 // What was chosen, with every byte counted. The speeds are those of `devices`.
-PlacementPlan WritePlan(const std::vector<DeviceSpec>& devices, const ModeSplit& chosen,
-                        const PlacementOptions& options, StageCosts* costs);
+Placement WritePlacement(const std::vector<DeviceSpec>& devices, const ModeSplit& chosen,
+                         const PlacementOptions& options, StageCosts* costs);
 
 }  // namespace tutti::placement

@@ -122,7 +122,7 @@ absl::Status StageLacks(const std::vector<DeviceSpec>& devices,
   const Lack lack = LackFor(slot, layers, blocks);
   const int64_t usable = slot.ranks[lack.rank].memory + lack.bytes;
   const bool whole_gpu = devices[groups[stage][lack.rank]].whole_gpu;
-  const int64_t needed = whole_gpu ? gpu::GpuForUsable(usable) : usable;
+  const int64_t needed = whole_gpu ? GpuBytesForUsable(usable) : usable;
   return absl::ResourceExhaustedError(absl::StrCat(
       DescribeStage(devices, groups, stage, lack.rank), " with ", layers, " layers lacks ",
       lack.bytes, " bytes for the least KV room of ", blocks * options.block_size,

@@ -12,7 +12,7 @@
 
 namespace tutti::placement {
 
-// KV blocks per stage: what a plan must have, and beyond what nobody can use more.
+// KV blocks per stage: what a placement must have, and beyond what nobody can use more.
 struct BlockRange {
   int64_t least = 0;
   int64_t most = 0;

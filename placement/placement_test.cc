@@ -37,9 +37,9 @@ std::vector<DeviceSpec> Devices(const std::vector<int64_t>& memory) {
   return devices;
 }
 
-std::vector<int32_t> Layers(const PlacementPlan& plan) {
+std::vector<int32_t> Layers(const Placement& placement) {
   std::vector<int32_t> layers;
-  for (const StagePlan& stage : plan.stages) layers.push_back(stage.num_layers);
+  for (const StagePlacement& stage : placement.stages) layers.push_back(stage.num_layers);
   return layers;
 }
 
@@ -49,23 +49,23 @@ PlacementOptions Small() {
 }
 
 // Whether every byte is accounted for and every stage fits.
-void CheckPlan(const model::ModelConfig& model, const PlacementPlan& plan,
-               const PlacementOptions& options) {
+void CheckPlacement(const model::ModelConfig& model, const Placement& placement,
+                    const PlacementOptions& options) {
   int32_t next_layer = 0;
-  for (size_t i = 0; i < plan.stages.size(); ++i) {
-    const StagePlan& stage = plan.stages[i];
+  for (size_t i = 0; i < placement.stages.size(); ++i) {
+    const StagePlacement& stage = placement.stages[i];
     EXPECT_EQ(stage.first_layer, next_layer);
     EXPECT_GE(stage.num_layers, 1);
     EXPECT_EQ(stage.has_embedding, i == 0);
-    EXPECT_EQ(stage.has_head, i + 1 == plan.stages.size());
+    EXPECT_EQ(stage.has_head, i + 1 == placement.stages.size());
     const model::StageShare share{stage.first_layer, stage.num_layers, stage.has_embedding,
                                   stage.has_head};
     const auto ranks = static_cast<int>(stage.ranks.size());
     for (int r = 0; r < ranks; ++r) {
-      const RankPlan& rank = stage.ranks[r];
+      const RankPlacement& rank = stage.ranks[r];
       EXPECT_LE(rank.peak_bytes(), rank.budget_bytes) << "stage " << i << " rank " << r;
       EXPECT_EQ(rank.weight_bytes, model::ComputeShardBytes(model, share, ranks, r).total());
-      EXPECT_EQ(rank.kv_bytes, plan.kv_tokens() * model::KvBytesPerToken(model, share, ranks));
+      EXPECT_EQ(rank.kv_bytes, placement.kv_tokens() * model::KvBytesPerToken(model, share, ranks));
       EXPECT_EQ(rank.activation_bytes,
                 model::WorkSpaceBytes(model, stage.has_head, options.max_batch_tokens,
                                       options.max_sequences, ranks, r));
@@ -75,15 +75,15 @@ void CheckPlan(const model::ModelConfig& model, const PlacementPlan& plan,
   EXPECT_EQ(next_layer, model.num_layers);
 }
 
-// The pace of a plan, from what it says.
-double PaceOfPlan(const model::ModelConfig& model, const std::vector<DeviceSpec>& devices,
-                  const PlacementPlan& plan, const PlacementOptions& options) {
+// The pace of a placement, from what it says.
+double PaceOfPlacement(const model::ModelConfig& model, const std::vector<DeviceSpec>& devices,
+                       const Placement& placement, const PlacementOptions& options) {
   StageCosts costs(model, options);
   std::vector<StageGroup> groups;
-  Split split{.layers = Layers(plan), .blocks = plan.num_blocks};
-  for (const StagePlan& stage : plan.stages) {
+  Split split{.layers = Layers(placement), .blocks = placement.num_blocks};
+  for (const StagePlacement& stage : placement.stages) {
     StageGroup& group = groups.emplace_back();
-    for (const RankPlan& rank : stage.ranks) group.push_back(rank.device_index);
+    for (const RankPlacement& rank : stage.ranks) group.push_back(rank.device_index);
   }
   return PaceOf(SlotsOf(groups, devices, &costs), split, options, model.max_position_embeddings);
 }
@@ -97,8 +97,9 @@ double BestByTrying(const model::ModelConfig& model, const std::vector<DeviceSpe
     if (stage + 1 == layers.size()) {
       layers[stage] = static_cast<int32_t>(left);
       options.layers = layers;
-      const auto plan = PlanPlacement(model, devices, options);
-      if (plan.ok()) best = std::max(best, PaceOfPlan(model, devices, *plan, options));
+      const auto placement = PlacePipeline(model, devices, options);
+      if (placement.ok())
+        best = std::max(best, PaceOfPlacement(model, devices, *placement, options));
       return;
     }
     for (int64_t n = 1; left - n >= static_cast<int64_t>(layers.size() - stage - 1); ++n) {
@@ -148,14 +149,14 @@ TEST(PlacementTest, NoSplitIsFaster) {
       if (known) devices.back().speed = {1e9 * scale, random.Between(1, 20) * 1e10 * scale};
       if (!known) devices.back().speed = kNominalSpeed;
     }
-    const auto plan = PlanPlacement(model, devices, options);
+    const auto placement = PlacePipeline(model, devices, options);
     const double best = BestByTrying(model, devices, options);
-    ASSERT_EQ(plan.ok(), best > 0) << "round " << round << plan.status();
-    if (!plan.ok()) continue;
+    ASSERT_EQ(placement.ok(), best > 0) << "round " << round << placement.status();
+    if (!placement.ok()) continue;
     ++fitting;
-    EXPECT_NEAR(PaceOfPlan(model, devices, *plan, options), best, best * 1e-9) << round;
-    CheckPlan(model, *plan, options);
-    EXPECT_GE(plan->kv_tokens(), options.kv_tokens_min);
+    EXPECT_NEAR(PaceOfPlacement(model, devices, *placement, options), best, best * 1e-9) << round;
+    CheckPlacement(model, *placement, options);
+    EXPECT_GE(placement->kv_tokens(), options.kv_tokens_min);
   }
   EXPECT_GT(fitting, 100);
 }
@@ -169,9 +170,9 @@ TEST(PlacementTest, LayersFollowMemoryWhereSequencesNeedIt) {
   const std::vector<DeviceSpec> devices = Devices({200'000'000, kGiB});
   PlacementOptions options = Small();
   options.max_model_len = 1024;
-  EXPECT_THAT(Layers(*PlanPlacement(model, devices, options)), ElementsAre(6, 6)) << "for two";
+  EXPECT_THAT(Layers(*PlacePipeline(model, devices, options)), ElementsAre(6, 6)) << "for two";
   options.max_sequences = 256;
-  const auto many = PlanPlacement(model, devices, options);
+  const auto many = PlacePipeline(model, devices, options);
   EXPECT_LT(many->stages[0].num_layers, many->stages[1].num_layers);
 }
 
@@ -180,14 +181,14 @@ TEST(PlacementTest, LayersFollowSpeed) {
   std::vector<DeviceSpec> devices = Devices({kGiB, kGiB});
   devices[0].speed = {30e9, 300e9};
   devices[1].speed = {10e9, 100e9};
-  EXPECT_THAT(Layers(*PlanPlacement(model, devices, Small())), ElementsAre(9, 3));
+  EXPECT_THAT(Layers(*PlacePipeline(model, devices, Small())), ElementsAre(9, 3));
   devices[1].speed = {16e9, 160e9};
-  EXPECT_THAT(Layers(*PlanPlacement(model, devices, Small())), ElementsAre(8, 4));
+  EXPECT_THAT(Layers(*PlacePipeline(model, devices, Small())), ElementsAre(8, 4));
   devices[1].speed = {27e9, 270e9};
-  EXPECT_THAT(Layers(*PlanPlacement(model, devices, Small())), ElementsAre(6, 6))
+  EXPECT_THAT(Layers(*PlacePipeline(model, devices, Small())), ElementsAre(6, 6))
       << "a difference that measurements of equal machines have too";
   devices[1].speed = {};
-  EXPECT_THAT(Layers(*PlanPlacement(model, devices, Small())), ElementsAre(6, 6))
+  EXPECT_THAT(Layers(*PlacePipeline(model, devices, Small())), ElementsAre(6, 6))
       << "nothing is known of one";
 }
 
@@ -196,19 +197,19 @@ TEST(PlacementTest, Ranks) {
   PlacementOptions options = Small();
   options.num_ranks = 2;
   const std::vector<DeviceSpec> four = Devices({kGiB, kGiB, kGiB, kGiB});
-  const auto plan = PlanPlacement(model, four, options);
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  ASSERT_EQ(plan->stages.size(), 2u);
-  EXPECT_EQ(plan->stages[1].ranks[0].device, "w3");
-  CheckPlan(model, *plan, options);
+  const auto placement = PlacePipeline(model, four, options);
+  ASSERT_TRUE(placement.ok()) << placement.status();
+  ASSERT_EQ(placement->stages.size(), 2u);
+  EXPECT_EQ(placement->stages[1].ranks[0].device, "w3");
+  CheckPlacement(model, *placement, options);
   options.stage_ranks = {1, 2};
-  const auto uneven = PlanPlacement(model, Devices({kGiB, kGiB, kGiB}), options);
+  const auto uneven = PlacePipeline(model, Devices({kGiB, kGiB, kGiB}), options);
   ASSERT_TRUE(uneven.ok()) << uneven.status();
-  CheckPlan(model, *uneven, options);
+  CheckPlacement(model, *uneven, options);
   EXPECT_EQ(uneven->stages[1].ranks.size(), 2u);
   const auto refusal = [&](std::vector<int32_t> ranks, size_t devices) {
     options.stage_ranks = std::move(ranks);
-    return PlanPlacement(model, Devices(std::vector<int64_t>(devices, kGiB)), options)
+    return PlacePipeline(model, Devices(std::vector<int64_t>(devices, kGiB)), options)
         .status()
         .ToString();
   };
@@ -224,7 +225,7 @@ TEST(PlacementTest, ARankThatLacksMemoryIsNamed) {
   const model::ModelConfig model = tests::TinyModel(8, 1000);
   PlacementOptions options = Small();
   options.num_ranks = 2;
-  const auto refused = PlanPlacement(model, Devices({kGiB, kGiB, kGiB, 100'000}), options).status();
+  const auto refused = PlacePipeline(model, Devices({kGiB, kGiB, kGiB, 100'000}), options).status();
   EXPECT_TRUE(absl::IsResourceExhausted(refused));
   EXPECT_THAT(refused.ToString(), HasSubstr("stage 1 rank 1 (w4, 97.66 KiB) lacks "));
 }
@@ -237,24 +238,24 @@ TEST(PlacementTest, EveryKindOfDeviceIsCountedAsItHolds) {
   options.layers = {4, 4};
   std::vector<DeviceSpec> devices = Devices({kGiB, kGiB});
   devices[1].kind = DeviceKind::kCuda;
-  const auto plan = PlanPlacement(model, devices, options);
-  ASSERT_TRUE(plan.ok()) << plan.status();
+  const auto placement = PlacePipeline(model, devices, options);
+  ASSERT_TRUE(placement.ok()) << placement.status();
   const model::StepSizes sizes{.max_batch_tokens = 32, .max_sequences = 2, .max_model_len = 4096};
   for (size_t i = 0; i < 2; ++i) {
-    const RankPlan& rank = plan->stages[i].ranks[0];
+    const RankPlacement& rank = placement->stages[i].ranks[0];
     const DeviceKind kind = devices[i].kind;
     EXPECT_EQ(rank.kind, kind);
     const model::StageShare share{static_cast<int64_t>(4 * i), 4, i == 0, i == 1};
     EXPECT_EQ(rank.weight_bytes,
               model::ComputeShardBytes(model, share, 1, 0, model::PackingOf(kind)).total());
     EXPECT_EQ(rank.kv_bytes,
-              4 * plan->kv_tokens() * model::ResidentKvBytesPerToken(model, 1, kind));
+              4 * placement->kv_tokens() * model::ResidentKvBytesPerToken(model, 1, kind));
     EXPECT_EQ(rank.activation_bytes, model::ActivationBytes(model, share, 1, 0, sizes, kind));
   }
   // Heads of 16 lie in 64.
-  EXPECT_EQ(plan->stages[1].ranks[0].kv_bytes, 4 * plan->stages[0].ranks[0].kv_bytes);
+  EXPECT_EQ(placement->stages[1].ranks[0].kv_bytes, 4 * placement->stages[0].ranks[0].kv_bytes);
   model.head_dim = 512;
-  EXPECT_THAT(PlanPlacement(model, devices, options).status().ToString(),
+  EXPECT_THAT(PlacePipeline(model, devices, options).status().ToString(),
               AllOf(HasSubstr("w2"), HasSubstr("heads of 512 dimensions")));
   EXPECT_TRUE(absl::IsUnimplemented(PlanCluster(model, devices, {}).status()));
 }
@@ -265,10 +266,10 @@ TEST(PlacementTest, WhatWouldFitAWholeGpuCountsWhatCudaTakes) {
   gpu.whole_gpu = true;
   PlacementOptions options = Small();
   options.kv_tokens_min = 8000;  // 256 bytes padded to 512 for each of 8 layers
-  ASSERT_TRUE(PlanPlacement(model, {gpu}, options).ok());
+  ASSERT_TRUE(PlacePipeline(model, {gpu}, options).ok());
   const auto lacks = [&](int64_t memory) {
     gpu.memory_bytes = memory;
-    return PlanPlacement(model, {gpu}, options).status();
+    return PlacePipeline(model, {gpu}, options).status();
   };
   const int64_t enough = Largest(0, kGiB, [&](int64_t memory) { return !lacks(memory).ok(); }) + 1;
   EXPECT_GT(enough, kGiB * 3 / 4) << "more than the context";
@@ -281,10 +282,10 @@ TEST(PlacementTest, WhatWouldFitAWholeGpuCountsWhatCudaTakes) {
 
 class ModeTest : public testing::Test {
  protected:
-  absl::StatusOr<PlacementPlan> Plan(DeviceMapMode mode, const std::vector<int64_t>& memory) {
+  absl::StatusOr<Placement> Place(DeviceMapMode mode, const std::vector<int64_t>& memory) {
     PlacementOptions options = Small();
     options.mode = mode;
-    return PlanPlacement(model_, Devices(memory), options);
+    return PlacePipeline(model_, Devices(memory), options);
   }
   // What the stages of the model take but for its layers, and what each layer takes.
   int64_t Fixed() { return WeightsOf(0) + model::WorkSpaceBytes(model_, true, 32, 2); }
@@ -300,41 +301,41 @@ class ModeTest : public testing::Test {
 
 TEST_F(ModeTest, BalancedIsEvenInWeights) {
   // Memory does not matter as long as all fits.
-  const auto plan = Plan(DeviceMapMode::kBalanced, {kGiB, 3 * kGiB});
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_THAT(Layers(*plan), ElementsAre(6, 6)) << "both ends hold the tied matrix";
-  const auto tight = Plan(DeviceMapMode::kBalanced, {Fixed() + 3 * Layer(), kGiB});
+  const auto placement = Place(DeviceMapMode::kBalanced, {kGiB, 3 * kGiB});
+  ASSERT_TRUE(placement.ok()) << placement.status();
+  EXPECT_THAT(Layers(*placement), ElementsAre(6, 6)) << "both ends hold the tied matrix";
+  const auto tight = Place(DeviceMapMode::kBalanced, {Fixed() + 3 * Layer(), kGiB});
   EXPECT_THAT(Layers(*tight), ElementsAre(3, 9));
 }
 
 TEST_F(ModeTest, SequentialFillsOneAfterTheOther) {
-  const auto one = Plan(DeviceMapMode::kSequential, {kGiB, kGiB, kGiB});
+  const auto one = Place(DeviceMapMode::kSequential, {kGiB, kGiB, kGiB});
   ASSERT_TRUE(one.ok()) << one.status();
   EXPECT_THAT(Layers(*one), ElementsAre(12)) << "the first holds everything";
-  const auto two = Plan(DeviceMapMode::kSequential, {Fixed() + 7 * Layer(), kGiB, kGiB});
+  const auto two = Place(DeviceMapMode::kSequential, {Fixed() + 7 * Layer(), kGiB, kGiB});
   EXPECT_EQ(two->stages.size(), 2u);
   EXPECT_GE(two->stages[0].num_layers, 7);
   EXPECT_LE(two->stages[0].ranks[0].peak_bytes(), two->stages[0].ranks[0].budget_bytes);
 }
 
 TEST_F(ModeTest, BalancedLow0LeavesTheFirstAlone) {
-  const auto spare = Plan(DeviceMapMode::kBalancedLow0, {kGiB, kGiB, kGiB});
+  const auto spare = Place(DeviceMapMode::kBalancedLow0, {kGiB, kGiB, kGiB});
   ASSERT_TRUE(spare.ok()) << spare.status();
   ASSERT_EQ(spare->stages.size(), 2u);
   EXPECT_EQ(spare->stages[0].ranks[0].device, "w2");
   EXPECT_THAT(Layers(*spare), ElementsAre(6, 6));
   const int64_t small = Fixed() + 5 * Layer();
-  const auto needed = Plan(DeviceMapMode::kBalancedLow0, {kGiB, small, small});
+  const auto needed = Place(DeviceMapMode::kBalancedLow0, {kGiB, small, small});
   ASSERT_TRUE(needed.ok()) << needed.status();
   ASSERT_EQ(needed->stages.size(), 3u);
   EXPECT_LT(needed->stages[0].num_layers, needed->stages[1].num_layers);
-  EXPECT_EQ(Plan(DeviceMapMode::kBalancedLow0, {kGiB})->stages.size(), 1u);
+  EXPECT_EQ(Place(DeviceMapMode::kBalancedLow0, {kGiB})->stages.size(), 1u);
 }
 
 TEST_F(ModeTest, WhatDoesNotFitIsRefusedInEveryMode) {
   for (const DeviceMapMode mode : {DeviceMapMode::kAuto, DeviceMapMode::kBalanced,
                                    DeviceMapMode::kBalancedLow0, DeviceMapMode::kSequential}) {
-    const auto refused = Plan(mode, {300'000, 300'000}).status();
+    const auto refused = Place(mode, {300'000, 300'000}).status();
     EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
     EXPECT_THAT(refused.ToString(), HasSubstr("What would fit: 2 devices of "));
   }
@@ -348,30 +349,30 @@ TEST(PlacementTest, WithRoomForAllTheWorkIsEven) {
   options.max_model_len = 16;  // what K/V costs to read is of no account
   options.kv_tokens_max = 1024;
   const std::vector<DeviceSpec> devices = Devices({kGiB, kGiB, kGiB});
-  EXPECT_THAT(Layers(*PlanPlacement(model, devices, options)), ElementsAre(4, 4, 4));
+  EXPECT_THAT(Layers(*PlacePipeline(model, devices, options)), ElementsAre(4, 4, 4));
   const int64_t layer = model::ComputeShardBytes(model, {0, 1, false, false}, 1, 0).total();
   model.vocab_size = 4 * layer / (model.hidden_size * 2) / 64 * 64;
-  const auto plan = PlanPlacement(model, devices, options);
-  EXPECT_THAT(Layers(*plan), ElementsAre(5, 5, 2)) << "a head as heavy as almost four layers";
-  EXPECT_EQ(plan->num_blocks, 64);
+  const auto placement = PlacePipeline(model, devices, options);
+  EXPECT_THAT(Layers(*placement), ElementsAre(5, 5, 2)) << "a head as heavy as almost four layers";
+  EXPECT_EQ(placement->num_blocks, 64);
 }
 
 TEST(PlacementTest, KvRoomStopsWhereNobodyCanUseMore) {
   const model::ModelConfig model = tests::TinyModel(2);
   PlacementOptions options = Small();
   const std::vector<DeviceSpec> devices = Devices({64 * kGiB});
-  EXPECT_EQ(PlanPlacement(model, devices, options)->kv_tokens(), 2 * 4096);
+  EXPECT_EQ(PlacePipeline(model, devices, options)->kv_tokens(), 2 * 4096);
   options.kv_tokens_max = 1000;
-  EXPECT_EQ(PlanPlacement(model, devices, options)->num_blocks, 62) << "whole blocks";
+  EXPECT_EQ(PlacePipeline(model, devices, options)->num_blocks, 62) << "whole blocks";
   options.kv_tokens_max = 3;
-  EXPECT_EQ(PlanPlacement(model, devices, options)->num_blocks, 1);
+  EXPECT_EQ(PlacePipeline(model, devices, options)->num_blocks, 1);
 }
 
 TEST(PlacementTest, IsTheSameEveryTime) {
   const model::ModelConfig model = tests::TinyModel(40, 5000);
   const std::vector<DeviceSpec> devices = Devices({5'000'000, 9'000'000, 7'000'000});
-  const auto once = PlanPlacement(model, devices, Small());
-  const auto again = PlanPlacement(model, devices, Small());
+  const auto once = PlacePipeline(model, devices, Small());
+  const auto again = PlacePipeline(model, devices, Small());
   ASSERT_TRUE(once.ok());
   EXPECT_EQ(Layers(*once), Layers(*again));
   EXPECT_EQ(once->num_blocks, again->num_blocks);
@@ -380,7 +381,7 @@ TEST(PlacementTest, IsTheSameEveryTime) {
 TEST(PlacementTest, RefusalNamesTheLackAndWhatWouldFit) {
   const model::ModelConfig model = tests::TinyModel(20, 1000);
   const PlacementOptions options = Small();
-  const auto refused = PlanPlacement(model, Devices({600'000, 500'000}), options);
+  const auto refused = PlacePipeline(model, Devices({600'000, 500'000}), options);
   ASSERT_TRUE(absl::IsResourceExhausted(refused.status()));
   const std::string text(refused.status().message());
   EXPECT_THAT(text, HasSubstr("of 20 layers"));
@@ -397,7 +398,7 @@ TEST(PlacementTest, WhatWouldFitFits) {
     const model::ModelConfig model =
         tests::TinyModel(random.Between(3, 30), random.Between(100, 5000));
     const PlacementOptions options = Small();
-    const auto refused = PlanPlacement(model, Devices({100'000, 100'000}), options);
+    const auto refused = PlacePipeline(model, Devices({100'000, 100'000}), options);
     ASSERT_FALSE(refused.ok());
     const std::string text(refused.status().message());
     const size_t at = text.find("What would fit: 2 devices of ") + 29;
@@ -405,9 +406,9 @@ TEST(PlacementTest, WhatWouldFitFits) {
     const std::string unit = text.substr(text.find(' ', at) + 1, 3);
     const double scale = unit == "KiB" ? 1024.0 : 1048576.0;
     const auto enough = static_cast<int64_t>(value * scale);
-    EXPECT_TRUE(PlanPlacement(model, Devices({enough, enough}), options).ok()) << text;
+    EXPECT_TRUE(PlacePipeline(model, Devices({enough, enough}), options).ok()) << text;
     const auto less = static_cast<int64_t>((value - 0.011) * scale);
-    EXPECT_FALSE(PlanPlacement(model, Devices({less, less}), options).ok()) << text;
+    EXPECT_FALSE(PlacePipeline(model, Devices({less, less}), options).ok()) << text;
   }
 }
 
@@ -416,39 +417,39 @@ TEST(PlacementTest, Overrides) {
   PlacementOptions options = Small();
   const std::vector<DeviceSpec> devices = Devices({kGiB, kGiB});
   options.layers = {3, 7};
-  const auto plan = PlanPlacement(model, devices, options);
-  ASSERT_TRUE(plan.ok());
-  EXPECT_THAT(Layers(*plan), ElementsAre(3, 7));
-  CheckPlan(model, *plan, options);
+  const auto placement = PlacePipeline(model, devices, options);
+  ASSERT_TRUE(placement.ok());
+  EXPECT_THAT(Layers(*placement), ElementsAre(3, 7));
+  CheckPlacement(model, *placement, options);
   const auto refusal = [&](std::vector<int32_t> layers) {
     options.layers = std::move(layers);
-    return PlanPlacement(model, devices, options).status().ToString();
+    return PlacePipeline(model, devices, options).status().ToString();
   };
   EXPECT_THAT(refusal({3, 6}), HasSubstr("has 9 layers, the model 10"));
   EXPECT_THAT(refusal({0, 10}), HasSubstr("gives stage 0 0 layers"));
   EXPECT_THAT(refusal({11, -1}), HasSubstr("gives stage 1 -1 layers"));
   EXPECT_THAT(refusal({10}), HasSubstr("has 1 stages, the pipeline 2"));
   options.layers = {9, 1};
-  EXPECT_THAT(PlanPlacement(model, Devices({900'000, kGiB}), options).status().ToString(),
+  EXPECT_THAT(PlacePipeline(model, Devices({900'000, kGiB}), options).status().ToString(),
               HasSubstr("stage 0 (w1, 878.91 KiB) with 9 layers lacks "));
 }
 
 TEST(PlacementTest, CountsOfDevices) {
   const model::ModelConfig model = tests::TinyModel(3);
-  EXPECT_TRUE(absl::IsInvalidArgument(PlanPlacement(model, {}, Small()).status()));
-  EXPECT_THAT(PlanPlacement(model, Devices({kGiB, kGiB, kGiB, kGiB}), Small()).status().ToString(),
+  EXPECT_TRUE(absl::IsInvalidArgument(PlacePipeline(model, {}, Small()).status()));
+  EXPECT_THAT(PlacePipeline(model, Devices({kGiB, kGiB, kGiB, kGiB}), Small()).status().ToString(),
               HasSubstr("4 stages, but the model has only 3 layers"));
   PlacementOptions options = Small();
   options.num_stages = 2;
-  EXPECT_EQ(PlanPlacement(model, Devices({kGiB, kGiB, kGiB}), options)->stages.size(), 2u);
+  EXPECT_EQ(PlacePipeline(model, Devices({kGiB, kGiB, kGiB}), options)->stages.size(), 2u);
   options.num_stages = 4;
-  EXPECT_THAT(PlanPlacement(model, Devices({kGiB, kGiB}), options).status().ToString(),
+  EXPECT_THAT(PlacePipeline(model, Devices({kGiB, kGiB}), options).status().ToString(),
               HasSubstr("2 devices for 4 stages"));
 }
 
 TEST(PlacementTest, NoMemoryAtAll) {
   const model::ModelConfig model = tests::TinyModel(3);
-  EXPECT_TRUE(absl::IsResourceExhausted(PlanPlacement(model, Devices({0, -5}), Small()).status()));
+  EXPECT_TRUE(absl::IsResourceExhausted(PlacePipeline(model, Devices({0, -5}), Small()).status()));
 }
 
 TEST(PlacementTest, SmallestStage) {
@@ -458,8 +459,8 @@ TEST(PlacementTest, SmallestStage) {
   // The middle one of three stages fits exactly that, with one block.
   PlacementOptions options = Small();
   options.kv_tokens_max = 16;
-  EXPECT_TRUE(PlanPlacement(model, Devices({kGiB, least, kGiB}), options).ok());
-  EXPECT_FALSE(PlanPlacement(model, Devices({kGiB, least - 1, kGiB}), options).ok());
+  EXPECT_TRUE(PlacePipeline(model, Devices({kGiB, least, kGiB}), options).ok());
+  EXPECT_FALSE(PlacePipeline(model, Devices({kGiB, least - 1, kGiB}), options).ok());
 }
 
 TEST(PlacementTest, ThousandLayersAreFast) {
@@ -467,11 +468,11 @@ TEST(PlacementTest, ThousandLayersAreFast) {
   std::vector<int64_t> memory;
   for (int i = 0; i < 500; ++i) memory.push_back(20'000'000 + i * 10'000);
   const auto begin = std::chrono::steady_clock::now();
-  const auto plan = PlanPlacement(model, Devices(memory), Small());
-  ASSERT_TRUE(plan.ok()) << plan.status();
+  const auto placement = PlacePipeline(model, Devices(memory), Small());
+  ASSERT_TRUE(placement.ok()) << placement.status();
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
   memory.assign(3, 1'000'000);
-  EXPECT_FALSE(PlanPlacement(model, Devices(memory), Small()).ok());
+  EXPECT_FALSE(PlacePipeline(model, Devices(memory), Small()).ok());
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
 }
 
@@ -489,30 +490,30 @@ TEST_F(RealModelTest, Qwen3) {
   if (!model.ok()) GTEST_SKIP() << model.status();
   const PlacementOptions options;
   // 16.4 GB of weights in bf16 do not fit one device of 12 GiB.
-  const auto refused = PlanPlacement(*model, Devices({12 * kGiB}), options);
+  const auto refused = PlacePipeline(*model, Devices({12 * kGiB}), options);
   EXPECT_THAT(refused.status().ToString(), HasSubstr("or 2 devices of 12.00 GiB"));
-  const auto plan = PlanPlacement(*model, Devices({24 * kGiB, 24 * kGiB}), options);
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  CheckPlan(*model, *plan, options);
+  const auto placement = PlacePipeline(*model, Devices({24 * kGiB, 24 * kGiB}), options);
+  ASSERT_TRUE(placement.ok()) << placement.status();
+  CheckPlacement(*model, *placement, options);
   int64_t weights = 0;
-  for (const StagePlan& stage : plan->stages) weights += stage.ranks[0].weight_bytes;
+  for (const StagePlacement& stage : placement->stages) weights += stage.ranks[0].weight_bytes;
   // 8,190,735,360 parameters as the model's page counts them.
   EXPECT_NEAR(static_cast<double>(weights), 2.0 * 8'190'735'360, 0.001 * 2 * 8'190'735'360.0);
   // The KV cache has what is left: 144 KiB a token over both.
-  EXPECT_GT(plan->kv_tokens(), 150'000);
+  EXPECT_GT(placement->kv_tokens(), 150'000);
 }
 
 TEST_F(RealModelTest, TiedHeadIsHeldByBothEnds) {
   const auto model = Load("Qwen3-0.6B");
   if (!model.ok()) GTEST_SKIP() << model.status();
   const PlacementOptions options{.kv_tokens_max = 65536};
-  const auto one = PlanPlacement(*model, Devices({8 * kGiB}), options);
-  const auto two = PlanPlacement(*model, Devices({4 * kGiB, 4 * kGiB}), options);
+  const auto one = PlacePipeline(*model, Devices({8 * kGiB}), options);
+  const auto two = PlacePipeline(*model, Devices({4 * kGiB, 4 * kGiB}), options);
   ASSERT_TRUE(one.ok() && two.ok()) << one.status() << two.status();
   const int64_t embedding = int64_t{151936} * 1024 * 2;
   EXPECT_EQ(two->stages[0].ranks[0].weight_bytes + two->stages[1].ranks[0].weight_bytes,
             one->stages[0].ranks[0].weight_bytes + embedding);
-  CheckPlan(*model, *two, options);
+  CheckPlacement(*model, *two, options);
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ struct LinkSpeed {
   bool known() const { return bytes_per_second > 0; }
 };
 
-// For choosing between plans where nothing was measured: the same everywhere, so that only the
+// For choosing between placements where nothing was measured: the same everywhere, so that only the
 // ratios count. An accelerator of 1 TB/s and 100 Tflop/s; 10 Gbit/s and 50 us, what a message takes
 // through our own transport. Never shown as a prediction.
 inline constexpr DeviceSpeed kNominalSpeed = {1e12, 1e14};

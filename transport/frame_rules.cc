@@ -36,6 +36,11 @@ absl::Status CheckFrame(const v1::Frame& frame, const Payload& payload) {
   return absl::OkStatus();
 }
 
+std::string BodyName(const v1::Frame& frame) {
+  const auto* const field = v1::Frame::descriptor()->FindFieldByNumber(frame.body_case());
+  return field == nullptr ? "empty" : std::string(field->name());
+}
+
 absl::Status CloseReason(const absl::Status& reason) {
   return absl::Status(reason.code(), reason.message().substr(0, kCloseMessageBytesMax));
 }

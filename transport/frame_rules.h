@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "base/status.h"
 #include "transport/link.h"
@@ -15,6 +16,10 @@ int64_t EncodedFrameBytes(const v1::Frame& frame, int64_t payload_bytes);
 // message or payload beyond limits.h, or a payload on a `failure` frame, which links use among
 // themselves to say why they close.
 absl::Status CheckFrame(const v1::Frame& frame, const Payload& payload);
+
+// The kind of a frame by the name of its field in peer.proto, such as "step_plan"; "empty" without
+// a body. For messages to people.
+std::string BodyName(const v1::Frame& frame);
 
 // `reason` as a peer gets to see it: a code it knows, the message cut to kCloseMessageBytesMax.
 absl::Status CloseReason(const absl::Status& reason);

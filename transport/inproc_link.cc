@@ -2,16 +2,16 @@
 
 #include <array>
 #include <atomic>
-#include <condition_variable>
 #include <deque>
 #include <map>
-#include <mutex>
 #include <set>
 #include <thread>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/mutex.h"
 #include "transport/frame_rules.h"
 #include "transport/limits.h"
 
@@ -40,23 +40,27 @@ struct Counters {
 
 // One connection. Side 0 dialled, side 1 listens.
 struct InprocPipe {
+  // One side's share of what the mutex guards.
   struct End {
-    std::deque<Delivery> inbox;  // guarded by mutex
-    int64_t inbox_cost = 0;      // guarded by mutex; what the frames in it count against the limit
-    bool scheduled = false;      // guarded by mutex; the delivery thread knows of the inbox
-    bool silenced = false;       // guarded by mutex; closed from this side, so no more frames
-    bool dropped = false;        // guarded by mutex; the Link is gone
-    std::unique_ptr<LinkHandler> handler;  // delivery thread only, once it is set
-    Counters counters;
+    std::deque<Delivery> inbox;
+    int64_t inbox_cost = 0;  // what the frames in it count against the limit
+    bool scheduled = false;  // the delivery thread knows of the inbox
+    bool silenced = false;   // closed from this side, so no more frames
+    bool dropped = false;    // the Link is gone
   };
 
   explicit InprocPipe(std::string name) : name(std::move(name)) {}
 
   const std::string name;  // the listener's
-  std::mutex mutex;
-  bool open = true;  // guarded by mutex; goes false once, and then both inboxes end with kClosed
-  bool accepting = false;  // guarded by mutex; the listener is making up its mind
-  std::array<End, 2> ends;
+  Mutex mutex;
+  // Goes false once, and then both inboxes end with kClosed.
+  bool open ABSL_GUARDED_BY(mutex) = true;
+  // The listener is making up its mind.
+  bool accepting ABSL_GUARDED_BY(mutex) = false;
+  std::array<End, 2> ends ABSL_GUARDED_BY(mutex);
+  // Set by Dial before the delivery thread knows of the pipe, or by that thread; used by it alone.
+  std::array<std::unique_ptr<LinkHandler>, 2> handlers;
+  std::array<Counters, 2> counters;  // any thread
 };
 
 class InprocState : public std::enable_shared_from_this<InprocState> {
@@ -85,15 +89,16 @@ class InprocState : public std::enable_shared_from_this<InprocState> {
   void Accept(const std::shared_ptr<InprocPipe>& pipe);
   void Handshake(const std::shared_ptr<InprocPipe>& pipe, const AcceptCallback& accept);
 
-  std::thread thread_;
-  std::mutex mutex_;
-  std::condition_variable ready_;
-  // All below guarded by mutex_.
-  std::deque<std::pair<std::shared_ptr<InprocPipe>, int>> inboxes_;  // those with something in them
-  std::map<std::string, std::shared_ptr<const AcceptCallback>> listeners_;
-  std::set<std::shared_ptr<InprocPipe>> accepted_;
-  bool stopping_ = false;
-  bool stopped_ = false;  // the delivery thread has ended or is about to
+  std::thread thread_;  // set by Start, joined by Stop
+  Mutex mutex_;
+  ConditionVariable ready_;
+  // Those with something in them.
+  std::deque<std::pair<std::shared_ptr<InprocPipe>, int>> inboxes_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, std::shared_ptr<const AcceptCallback>> listeners_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::shared_ptr<InprocPipe>> accepted_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  // The delivery thread has ended or is about to.
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 namespace {
@@ -108,7 +113,7 @@ class InprocLink : public Link {
     return state_->Send(pipe_, side_, std::move(frame), std::move(payload));
   }
   void Close(absl::Status reason) override { state_->Close(pipe_, side_, CloseReason(reason)); }
-  LinkStats stats() const override { return pipe_->ends[side_].counters.Read(); }
+  LinkStats stats() const override { return pipe_->counters[side_].Read(); }
   std::string peer() const override {
     return absl::StrCat("inproc:", pipe_->name, side_ == 0 ? "" : " (dialer)");
   }
@@ -126,7 +131,7 @@ class InprocDialer : public Dialer {
   std::unique_ptr<Link> Dial(const std::string& target,
                              std::unique_ptr<LinkHandler> handler) override {
     auto pipe = std::make_shared<InprocPipe>(target);
-    pipe->ends[0].handler = std::move(handler);
+    pipe->handlers[0] = std::move(handler);
     auto link = std::make_unique<InprocLink>(state_, pipe, 0);
     state_->Connect(pipe);
     return link;
@@ -139,7 +144,7 @@ class InprocDialer : public Dialer {
 }  // namespace
 
 absl::Status InprocState::Listen(const std::string& name, AcceptCallback accept) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   auto callback = std::make_shared<const AcceptCallback>(std::move(accept));
   if (!listeners_.emplace(name, std::move(callback)).second) {
     return absl::AlreadyExistsError(absl::StrCat("somebody listens to \"", name, "\" already"));
@@ -150,7 +155,7 @@ absl::Status InprocState::Listen(const std::string& name, AcceptCallback accept)
 void InprocState::StopListening(const std::string& name) {
   std::set<std::shared_ptr<InprocPipe>> pipes;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     listeners_.erase(name);
     for (const auto& pipe : accepted_) {
       if (pipe->name == name) pipes.insert(pipe);
@@ -162,7 +167,7 @@ void InprocState::StopListening(const std::string& name) {
 
 void InprocState::Connect(const std::shared_ptr<InprocPipe>& pipe) {
   {
-    std::lock_guard lock(pipe->mutex);
+    const MutexLock lock(&pipe->mutex);
     pipe->ends[1].inbox.push_back({Delivery::Kind::kAccept});
     pipe->ends[1].scheduled = true;
   }
@@ -173,9 +178,9 @@ absl::Status InprocState::Send(const std::shared_ptr<InprocPipe>& pipe, int side
                                Payload payload) {
   TUTTI_RETURN_IF_ERROR(CheckFrame(frame, payload));
   const int64_t bytes = EncodedFrameBytes(frame, payload.size());
-  InprocPipe::End& peer = pipe->ends[1 - side];
   {
-    std::lock_guard lock(pipe->mutex);
+    const MutexLock lock(&pipe->mutex);
+    InprocPipe::End& peer = pipe->ends[1 - side];
     if (!pipe->open) {
       return absl::UnavailableError(absl::StrCat("link to ", pipe->name, " is closed"));
     }
@@ -196,7 +201,7 @@ void InprocState::Close(const std::shared_ptr<InprocPipe>& pipe, int side,
                         const absl::Status& reason) {
   std::array<bool, 2> is_new = {false, false};
   {
-    std::lock_guard lock(pipe->mutex);
+    const MutexLock lock(&pipe->mutex);
     pipe->ends[side].silenced = true;
     if (!std::exchange(pipe->open, false)) return;
     for (int i = 0; i < 2; ++i) {
@@ -211,7 +216,7 @@ void InprocState::Close(const std::shared_ptr<InprocPipe>& pipe, int side,
 
 void InprocState::Drop(const std::shared_ptr<InprocPipe>& pipe, int side) {
   {
-    std::lock_guard lock(pipe->mutex);
+    const MutexLock lock(&pipe->mutex);
     pipe->ends[side].dropped = true;
     // A listener that refuses lets go of the link before it says so.
     if (pipe->accepting && side == 1) return;
@@ -221,10 +226,10 @@ void InprocState::Drop(const std::shared_ptr<InprocPipe>& pipe, int side) {
 
 void InprocState::Schedule(const std::shared_ptr<InprocPipe>& pipe, int side) {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     if (!stopped_) {
       inboxes_.emplace_back(pipe, side);
-      ready_.notify_one();
+      ready_.NotifyOne();
       return;
     }
   }
@@ -236,8 +241,8 @@ void InprocState::Run() {
   while (true) {
     std::pair<std::shared_ptr<InprocPipe>, int> next;
     {
-      std::unique_lock lock(mutex_);
-      ready_.wait(lock, [this] { return stopping_ || !inboxes_.empty(); });
+      const MutexLock lock(&mutex_);
+      while (!stopping_ && inboxes_.empty()) ready_.Wait(&mutex_);
       if (inboxes_.empty()) {
         stopped_ = true;
         return;
@@ -250,12 +255,12 @@ void InprocState::Run() {
 }
 
 void InprocState::DeliverInbox(const std::shared_ptr<InprocPipe>& pipe, int side) {
-  InprocPipe::End& end = pipe->ends[side];
   for (int i = 0; i < kDeliveriesPerTurn; ++i) {
     Delivery delivery;
     bool is_silenced;
     {
-      std::lock_guard lock(pipe->mutex);
+      const MutexLock lock(&pipe->mutex);
+      InprocPipe::End& end = pipe->ends[side];
       if (end.inbox.empty()) {
         end.scheduled = false;
         return;
@@ -274,26 +279,26 @@ void InprocState::DeliverInbox(const std::shared_ptr<InprocPipe>& pipe, int side
 
 void InprocState::Deliver(const std::shared_ptr<InprocPipe>& pipe, int side, Delivery delivery,
                           bool is_silenced) {
-  InprocPipe::End& end = pipe->ends[side];
+  std::unique_ptr<LinkHandler>& handler = pipe->handlers[side];
   switch (delivery.kind) {
     case Delivery::Kind::kAccept:
       Accept(pipe);
       return;
     case Delivery::Kind::kFrame: {
-      Counters& sender = pipe->ends[1 - side].counters;
+      Counters& sender = pipe->counters[1 - side];
       sender.bytes_out += delivery.bytes;
       sender.frames_out += 1;
-      end.counters.bytes_in += delivery.bytes;
-      end.counters.frames_in += 1;
-      if (is_silenced || end.handler == nullptr) return;
-      end.handler->OnFrame(std::move(delivery.frame), std::move(delivery.payload));
+      pipe->counters[side].bytes_in += delivery.bytes;
+      pipe->counters[side].frames_in += 1;
+      if (is_silenced || handler == nullptr) return;
+      handler->OnFrame(std::move(delivery.frame), std::move(delivery.payload));
       return;
     }
     case Delivery::Kind::kClosed: {
-      if (end.handler != nullptr) end.handler->OnClosed(std::move(delivery.reason));
-      end.handler.reset();
+      if (handler != nullptr) handler->OnClosed(std::move(delivery.reason));
+      handler.reset();
       if (side == 1) {
-        std::lock_guard lock(mutex_);
+        const MutexLock lock(&mutex_);
         accepted_.erase(pipe);
       }
       return;
@@ -305,7 +310,7 @@ void InprocState::Accept(const std::shared_ptr<InprocPipe>& pipe) {
   std::shared_ptr<const AcceptCallback> accept;
   absl::Status refusal;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     const auto found = listeners_.find(pipe->name);
     if (stopping_) {
       refusal = absl::UnavailableError("the in-process network is shutting down");
@@ -324,19 +329,18 @@ void InprocState::Accept(const std::shared_ptr<InprocPipe>& pipe) {
 }
 
 void InprocState::Handshake(const std::shared_ptr<InprocPipe>& pipe, const AcceptCallback& accept) {
-  InprocPipe::End& end = pipe->ends[1];
   {
-    std::lock_guard lock(pipe->mutex);
+    const MutexLock lock(&pipe->mutex);
     pipe->accepting = true;
   }
-  end.handler = accept(std::make_unique<InprocLink>(shared_from_this(), pipe, 1));
+  pipe->handlers[1] = accept(std::make_unique<InprocLink>(shared_from_this(), pipe, 1));
   bool is_dropped;
   {
-    std::lock_guard lock(pipe->mutex);
+    const MutexLock lock(&pipe->mutex);
     pipe->accepting = false;
-    is_dropped = end.dropped;
+    is_dropped = pipe->ends[1].dropped;
   }
-  if (end.handler == nullptr) {
+  if (pipe->handlers[1] == nullptr) {
     Close(pipe, 1, absl::PermissionDeniedError(absl::StrCat("\"", pipe->name, "\" refused")));
   } else if (is_dropped) {
     Close(pipe, 1, absl::OkStatus());
@@ -347,16 +351,16 @@ void InprocState::Stop() {
   CHECK(std::this_thread::get_id() != thread_.get_id()) << "a handler destroys its network";
   std::set<std::shared_ptr<InprocPipe>> pipes;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     stopping_ = true;
     pipes = accepted_;
   }
   for (const auto& pipe : pipes) {
     Close(pipe, 1, absl::UnavailableError("the in-process network is shutting down"));
   }
-  ready_.notify_one();
+  ready_.NotifyOne();
   thread_.join();
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   listeners_.clear();
 }
 

@@ -6,14 +6,14 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "base/mutex.h"
 #include "transport/grpc/grpc_link.h"
 #include "transport/inproc_link.h"
 #include "transport/link.h"
@@ -34,43 +34,43 @@ class Inbox {
 
   // False when it did not happen within kPatience.
   bool WaitForFrames(size_t count) {
-    return Wait([&] { return frames_.size() >= count; });
+    return Wait([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return frames_.size() >= count; });
   }
   bool WaitForClosed() {
-    return Wait([&] { return closed_.has_value(); });
+    return Wait([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closed_.has_value(); });
   }
   bool WaitForHandlerGone() {
-    return Wait([&] { return handlers_ == 0; });
+    return Wait([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return handlers_ == 0; });
   }
   absl::Status closed() {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     return closed_.value_or(absl::UnknownError("not closed"));
   }
   bool is_closed() {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     return closed_.has_value();
   }
   std::vector<Received> frames() {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     return frames_;
   }
   size_t frame_count() {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     return frames_.size();
   }
   void Forget() {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     frames_.clear();
   }
   // A handler that blocks in OnFrame, as none may, to see what the link does then.
   void Block() {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     is_blocked_ = true;
   }
   void Unblock() {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     is_blocked_ = false;
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
   // Called in OnFrame instead of writing the frame down. Set before frames come.
   std::function<void(v1::Frame, Payload)> on_frame;
@@ -83,29 +83,33 @@ class Inbox {
   class Handler;
 
   bool Wait(const std::function<bool()>& is_done) {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, kPatience, is_done);
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    const MutexLock lock(&mutex_);
+    while (!is_done()) {
+      if (!changed_.WaitUntil(&mutex_, deadline)) return is_done();
+    }
+    return true;
   }
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<Received> frames_;
-  std::optional<absl::Status> closed_;
-  bool is_blocked_ = false;
-  int handlers_ = 0;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  std::vector<Received> frames_ ABSL_GUARDED_BY(mutex_);
+  std::optional<absl::Status> closed_ ABSL_GUARDED_BY(mutex_);
+  bool is_blocked_ ABSL_GUARDED_BY(mutex_) = false;
+  int handlers_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 class Inbox::Handler : public LinkHandler {
  public:
   explicit Handler(Inbox* inbox) : inbox_(inbox) {
-    std::lock_guard lock(inbox_->mutex_);
+    const MutexLock lock(&inbox_->mutex_);
     ++inbox_->handlers_;
   }
   ~Handler() override {
-    std::lock_guard lock(inbox_->mutex_);
+    const MutexLock lock(&inbox_->mutex_);
     if (!inbox_->closed_.has_value()) ++inbox_->violations;
     --inbox_->handlers_;
-    inbox_->changed_.notify_all();
+    inbox_->changed_.NotifyAll();
   }
 
   void OnFrame(v1::Frame frame, Payload payload) override {
@@ -113,11 +117,11 @@ class Inbox::Handler : public LinkHandler {
     if (inbox_->on_frame) {
       inbox_->on_frame(std::move(frame), std::move(payload));
     } else {
-      std::unique_lock lock(inbox_->mutex_);
+      const MutexLock lock(&inbox_->mutex_);
       if (inbox_->closed_.has_value()) ++inbox_->violations;
       inbox_->frames_.push_back({std::move(frame), std::move(payload)});
-      inbox_->changed_.notify_all();
-      inbox_->changed_.wait(lock, [this] { return !inbox_->is_blocked_; });
+      inbox_->changed_.NotifyAll();
+      while (inbox_->is_blocked_) inbox_->changed_.Wait(&inbox_->mutex_);
     }
     is_called_ = false;
   }
@@ -125,10 +129,10 @@ class Inbox::Handler : public LinkHandler {
   void OnClosed(absl::Status reason) override {
     if (is_called_.exchange(true)) ++inbox_->violations;
     {
-      std::lock_guard lock(inbox_->mutex_);
+      const MutexLock lock(&inbox_->mutex_);
       if (inbox_->closed_.has_value()) ++inbox_->violations;
       inbox_->closed_ = std::move(reason);
-      inbox_->changed_.notify_all();
+      inbox_->changed_.NotifyAll();
     }
     if (inbox_->on_closed) inbox_->on_closed();
     is_called_ = false;

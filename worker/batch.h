@@ -17,8 +17,8 @@ struct SequenceState;  // worker/sequence_table.h
 // A row whose logits are wanted.
 struct SampleRow {
   int32_t row = 0;  // in the step
-  const SequenceState* sequence =
-      nullptr;  // tokens so far; the sampled one will stand at index tokens.size()
+  // Its tokens so far; the sampled one will stand at index tokens.size().
+  const SequenceState* sequence = nullptr;
 };
 
 struct Batch {

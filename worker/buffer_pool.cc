@@ -2,11 +2,12 @@
 
 #include <cstdlib>
 #include <limits>
-#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "base/check.h"
+#include "base/mutex.h"
 
 namespace tutti::worker {
 namespace {
@@ -26,9 +27,9 @@ struct PooledBuffer {
 }  // namespace
 
 struct BufferPool::Shared {
-  std::mutex mutex;
-  std::vector<std::unique_ptr<PooledBuffer>> idle;  // guarded by mutex
-  int64_t made = 0;                                 // guarded by mutex
+  Mutex mutex;
+  std::vector<std::unique_ptr<PooledBuffer>> idle ABSL_GUARDED_BY(mutex);
+  int64_t made ABSL_GUARDED_BY(mutex) = 0;
 };
 
 BufferPool::BufferPool(int64_t capacity_bytes)
@@ -46,7 +47,7 @@ std::shared_ptr<ActivationBuffer> BufferPool::TryAcquire(int64_t size, int64_t l
   CHECK(size >= 0 && size <= capacity_bytes_) << size << " of " << capacity_bytes_ << " bytes";
   std::unique_ptr<PooledBuffer> buffer;
   {
-    std::lock_guard lock(shared_->mutex);
+    const MutexLock lock(&shared_->mutex);
     if (!shared_->idle.empty()) {
       buffer = std::move(shared_->idle.back());
       shared_->idle.pop_back();
@@ -68,14 +69,14 @@ std::shared_ptr<ActivationBuffer> BufferPool::TryAcquire(int64_t size, int64_t l
   // The owner's deleter gives the buffer back; the mutex orders its last reader before the next
   // writer.
   std::shared_ptr<PooledBuffer> owner(buffer.release(), [shared = shared_](PooledBuffer* returned) {
-    std::lock_guard lock(shared->mutex);
+    const MutexLock lock(&shared->mutex);
     shared->idle.emplace_back(returned);
   });
   return {std::move(owner), view};
 }
 
 int64_t BufferPool::buffers_made() const {
-  std::lock_guard lock(shared_->mutex);
+  const MutexLock lock(&shared_->mutex);
   return shared_->made;
 }
 

@@ -31,6 +31,7 @@ class BufferPool {
   int64_t buffers_made() const;
 
  private:
+  // Guarded by a mutex of its own: buffers come back on any thread.
   struct Shared;
   const int64_t capacity_bytes_;
   std::shared_ptr<Shared> shared_;

@@ -48,7 +48,7 @@ Executor::Executor(Options options, transport::Dialer* dialer, const Clock* cloc
                     [this](Instant deadline) { return WaitWithinStep(deadline); }),
       // While a shard loads, its progress is where beats come from.
       stage_(
-          [this](const v1::AssignShard& shard, const LoadProgress& progress) {
+          [this](const v1::AssignShard& shard, const ShardProgressCallback& progress) {
             return options_.factory(shard, [&](int64_t loaded, int64_t total) {
               progress(loaded, total);
               BeatIfDue();
@@ -92,7 +92,7 @@ void Executor::Run() {
     if (events_.empty()) mailbox_->Drain(ran ? Instant() : NextWake(), &events_);
     for (WorkerEvent& event : events_) {
       if (stop_) break;
-      Take(std::move(event));
+      Handle(std::move(event));
     }
     events_.clear();
   }
@@ -117,11 +117,11 @@ bool Executor::ReadyForSteps() {
   return status.ok();
 }
 
-void Executor::Take(WorkerEvent event) {
+void Executor::Handle(WorkerEvent event) {
   std::visit(
       Overloaded{
-          [&](LinkFrame& frame) { TakeFrame(std::move(frame)); },
-          [&](LinkClosed& closed) { TakeClosed(closed); },
+          [&](LinkFrame& frame) { HandleFrame(std::move(frame)); },
+          [&](LinkClosed& closed) { HandleClosed(closed); },
           [&](LinkAccepted& accepted) { accepted_.OnAccepted(std::move(accepted), clock_->Now()); },
           [&](StopWanted&) {},
       },
@@ -129,61 +129,62 @@ void Executor::Take(WorkerEvent event) {
 }
 
 // A frame of a link that we let go of meanwhile is of no interest.
-void Executor::TakeFrame(LinkFrame event) {
+void Executor::HandleFrame(LinkFrame event) {
   const Instant now = clock_->Now();
   if (coordinator_.Is(event.link)) {
-    if (coordinator_.TakeHandshake(event.frame, now)) return;
-    return TakeCoordinatorFrame(std::move(event.frame));
+    if (coordinator_.HandleHandshake(event.frame, now)) return;
+    return HandleCoordinatorFrame(std::move(event.frame));
   }
-  if (ranks_.TakeDialledFrame(event.link, &event.frame, &event.payload, now)) return;
+  if (ranks_.HandleDialledFrame(event.link, &event.frame, &event.payload, now)) return;
   for (size_t i = 0; i < next_.size(); ++i) {
-    if (next_[i]->Is(event.link)) return TakeOfNext(i, event.frame, now);
+    if (next_[i]->Is(event.link)) return HandleNextStageFrame(i, event.frame, now);
   }
   if (!accepted_.Is(event.link)) return;
-  const std::optional<size_t> index = accepted_.TakeFrame(event.link, event.frame);
+  const std::optional<size_t> index = accepted_.HandleFrame(event.link, event.frame);
   if (!index.has_value()) return;
-  if (ranks_.TakeAcceptedFrame(*index, &event.frame, &event.payload)) return;
+  if (ranks_.HandleAcceptedFrame(*index, &event.frame, &event.payload)) return;
   stage_.OnActivationFrame(std::move(event.frame), std::move(event.payload));
 }
 
-void Executor::TakeOfNext(size_t index, const v1::Frame& frame, Instant now) {
-  if (next_[index]->TakeFrame(frame, now)) {
-    device_links_.TakeUp(index);
+void Executor::HandleNextStageFrame(size_t index, const v1::Frame& frame, Instant now) {
+  if (next_[index]->HandleFrame(frame, now)) {
+    device_links_.HandleUp(index);
   } else if (next_[index]->is_up() && frame.has_welcome()) {
-    device_links_.TakeAnswer(index, frame.welcome().device_link());
+    device_links_.HandleAnswer(index, frame.welcome().device_link());
   }
 }
 
-void Executor::TakeClosed(const LinkClosed& event) {
+void Executor::HandleClosed(const LinkClosed& event) {
   const Instant now = clock_->Now();
   if (coordinator_.Is(event.link)) {
     if (coordinator_.OnClosed(event.reason, now)) LeaveCoordinator();
     return;
   }
-  if (ranks_.TakeDialledClosed(event.link, event.reason, now)) return;
+  if (ranks_.HandleDialledClosed(event.link, event.reason, now)) return;
   for (const auto& next : next_) {
     if (next->Is(event.link)) return next->OnClosed(event.reason, now);
   }
   if (!accepted_.Is(event.link)) return;
   const std::optional<size_t> index = accepted_.OnClosed(event.link, event.reason);
-  if (index.has_value()) ranks_.TakeAcceptedClosed(*index, event.reason, now);
+  if (index.has_value()) ranks_.HandleAcceptedClosed(*index, event.reason, now);
 }
 
 // A step is in progress, so all links of ranks are up: what comes over them are frames of
 // exchanges.
-bool Executor::TakeOfRanks(WorkerEvent* event) {
+bool Executor::HandleRankEvent(WorkerEvent* event) {
   if (auto* frame = std::get_if<LinkFrame>(event)) {
-    if (ranks_.TakeDialledFrame(frame->link, &frame->frame, &frame->payload, clock_->Now())) {
+    if (ranks_.HandleDialledFrame(frame->link, &frame->frame, &frame->payload, clock_->Now())) {
       return true;
     }
     const std::optional<size_t> index = accepted_.IndexOf(frame->link);
-    return index.has_value() && ranks_.TakeAcceptedFrame(*index, &frame->frame, &frame->payload);
+    return index.has_value() && ranks_.HandleAcceptedFrame(*index, &frame->frame, &frame->payload);
   }
   if (auto* closed = std::get_if<LinkClosed>(event)) {
     const Instant now = clock_->Now();
-    if (ranks_.TakeDialledClosed(closed->link, closed->reason, now)) return true;
+    if (ranks_.HandleDialledClosed(closed->link, closed->reason, now)) return true;
     const std::optional<size_t> index = accepted_.IndexOf(closed->link);
-    if (!index.has_value() || !ranks_.TakeAcceptedClosed(*index, closed->reason, now)) return false;
+    if (!index.has_value() || !ranks_.HandleAcceptedClosed(*index, closed->reason, now))
+      return false;
     accepted_.OnClosed(closed->link, closed->reason);
     return true;
   }
@@ -205,7 +206,7 @@ absl::Status Executor::WaitWithinStep(Instant deadline) {
   mailbox_->Drain(deadline, &events_in_step_);
   bool over = stop_;
   for (WorkerEvent& event : events_in_step_) {
-    if (TakeOfRanks(&event)) continue;
+    if (HandleRankEvent(&event)) continue;
     over |= EndsEpoch(event);
     deferred_.push_back(std::move(event));
   }
@@ -219,7 +220,7 @@ absl::Status Executor::WaitWithinStep(Instant deadline) {
   return absl::OkStatus();
 }
 
-void Executor::TakeCoordinatorFrame(v1::Frame frame) {
+void Executor::HandleCoordinatorFrame(v1::Frame frame) {
   if (frame.has_assign_shard()) {
     const v1::AssignShard& shard = frame.assign_shard();
     spdlog::info("epoch {}: stage {} of {}, rank {} of {}, layers {} to {}{}{}", frame.epoch(),
@@ -251,7 +252,7 @@ absl::Status Executor::BeginLinks(Epoch epoch) {
     previous_index_ = expected.size();
     expected.push_back({.purpose = v1::LINK_PURPOSE_ACTIVATION,
                         .worker_id = shard.previous_worker_id(),
-                        .take_memory = nullptr,
+                        .accept_memory = nullptr,
                         .answer_device = [this](const std::string& description) {
                           return device_links_.AnswerToPrevious(description);
                         }});

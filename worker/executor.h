@@ -3,7 +3,7 @@
 //
 // Beats come from this thread only, between units of work and while it waits. A worker whose
 // executor is stuck falls silent, and its lease at the coordinator expires. While a step waits for
-// another rank of its stage, the mailbox is read for frames of ranks only; the rest is taken
+// another rank of its stage, the mailbox is read for frames of ranks only; the rest is handled
 // after the step.
 #pragma once
 
@@ -58,18 +58,18 @@ class Executor : private StageOutbox {
 
  private:
   void Run();
-  void Take(WorkerEvent event);
-  void TakeFrame(LinkFrame event);
-  void TakeOfNext(size_t index, const v1::Frame& frame, Instant now);
-  void TakeClosed(const LinkClosed& event);
-  // Events of ranks; false when it is none.
-  bool TakeOfRanks(WorkerEvent* event);
+  void Handle(WorkerEvent event);
+  void HandleFrame(LinkFrame event);
+  void HandleNextStageFrame(size_t index, const v1::Frame& frame, Instant now);
+  void HandleClosed(const LinkClosed& event);
+  // False: the event is not one of a rank.
+  bool HandleRankEvent(WorkerEvent* event);
   bool EndsEpoch(const WorkerEvent& event) const;
   absl::Status WaitWithinStep(Instant deadline);
   absl::Status BeginLinks(Epoch epoch);
   bool ReadyForSteps();
   void EndLinks(const absl::Status& reason);
-  void TakeCoordinatorFrame(v1::Frame frame);
+  void HandleCoordinatorFrame(v1::Frame frame);
   void AfterCoordinatorFrame();
   void LeaveCoordinator();
   void Tick();
@@ -109,7 +109,7 @@ class Executor : private StageOutbox {
   std::atomic<bool> stop_{false};
   std::promise<void> ended_;  // set by the executor thread
   const std::shared_future<void> has_ended_{ended_.get_future()};
-  std::thread thread_;
+  std::thread thread_;  // the owner's: set by Start, joined by the destructor
 };
 
 // Resident memory of this process; 0 when the system does not say.

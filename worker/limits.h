@@ -10,8 +10,8 @@
 
 namespace tutti::worker {
 
-// Activations are cut into whole rows of at most transport::kPayloadChunkBytes together, so one row must fit:
-// 262,144 values of 32 bits, far above any hidden size.
+// Activations are cut into whole rows of at most transport::kPayloadChunkBytes together, so one row
+// must fit: 262,144 values of 32 bits, far above any hidden size.
 inline constexpr int64_t kActivationRowBytesMax = transport::kPayloadChunkBytes;
 
 // Steps a worker keeps that it cannot run yet. A coordinator keeps about one step per stage in
@@ -39,10 +39,10 @@ inline constexpr int32_t kSequencesMax = 1 << 16;
 // Positions are 32-bit and must survive being doubled.
 inline constexpr int32_t kModelLenMax = 1 << 30;
 
-// Biased token ids of one sequence, and alternatives reported per token. The public API allows
-// fewer of both; these only bound what a step may cost.
-inline constexpr int32_t kLogitBiasMax = 1 << 16;
-inline constexpr uint32_t kTopLogprobsMax = 1024;
+// Biased token ids of one sequence, and alternatives reported per token, that a plan may carry. A
+// client may ask for fewer of both (coordinator/limits.h); these only bound the cost of a step.
+inline constexpr int32_t kPlanBiasIdsMax = 1 << 16;
+inline constexpr uint32_t kPlanTopLogprobsMax = 1024;
 
 // Sequences of one step whose loss of numbers is traced to a layer. It is the checkpoint's doing
 // and the same for many requests: the first few tell all there is to know.
@@ -135,7 +135,7 @@ inline constexpr size_t kWorkerIdBytesMax = 128;
 inline constexpr size_t kPeersMax = size_t{1} << 16;
 
 // What a worker on CPUs takes of the machine's memory unless told otherwise. The rest is for the
-// system and code. Of a GPU's: gpu::kOfferedShare.
+// system and code. Of a GPU's: kGpuOfferedShare.
 inline constexpr double kMemoryShare = 0.9;
 
 // What the speed is measured with (speed_probe.h). The weights, 96 MiB of bf16, are three times the

@@ -7,6 +7,7 @@
 #include "worker/limits.h"
 
 namespace tutti::worker {
+
 bool NumericFaults::Begin(const Batch& batch, std::span<const float> out, const FirstsIn& in,
                           std::span<const v1::SampledToken> sampled) {
   lost_.clear();
@@ -50,6 +51,6 @@ void NumericFaults::Found(Lost* lost, int32_t layer, bool in_mlp) {
   fault.set_in_mlp(in_mlp);
 }
 
-std::vector<v1::NumericFault> NumericFaults::Take() { return std::exchange(faults_, {}); }
+std::vector<v1::NumericFault> NumericFaults::Pop() { return std::exchange(faults_, {}); }
 
 }  // namespace tutti::worker

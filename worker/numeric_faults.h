@@ -37,8 +37,8 @@ class NumericFaults {
   // The rest were numbers after all layers: the head lost them. `layers`: of the whole model.
   void EndAtHead(int32_t layers);
 
-  // One for each sequence, at most kNumericFaultsMax. Gives them away.
-  std::vector<v1::NumericFault> Take();
+  // One for each sequence, at most kNumericFaultsMax. None are left here.
+  std::vector<v1::NumericFault> Pop();
 
  private:
   struct Lost {

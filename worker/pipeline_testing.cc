@@ -10,14 +10,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "kernels/backends_testing.h"
 #include "worker/device_links/device_group.h"
 #include "worker/device_links/device_links.h"
 #include "worker/ranks_testing.h"
 #include "worker/transformer.h"
-#ifdef TUTTI_TEST_EMULATED_GPU
-#include "kernels/cuda/emulated/emulated_backend.h"
-#include "kernels/cuda/emulated/nccl_emulated.h"
-#endif
 
 namespace tutti::worker {
 namespace {
@@ -37,16 +34,16 @@ class Outbox : public StageOutbox {
 };
 
 // Device links, but for every third step.
-class MixedRows : public RowPort {
+class MixedRows : public StageRowChannel {
  public:
   MixedRows(kernels::Backend* backend, const std::string& id, const Clock* clock)
       : links({.new_link = [backend] { return backend->NewDeviceLink(); }}, id, clock,
               [](Instant) { return absl::OkStatus(); }) {}
 
   void End() override { links.End(); }
-  absl::StatusOr<std::byte*> TakeSlot() override {
+  absl::StatusOr<std::byte*> AcquireSlot() override {
     if (++steps_ % 3 == 0) return nullptr;
-    return links.TakeSlot();
+    return links.AcquireSlot();
   }
   absl::Status Send(int64_t bytes) override { return links.Send(bytes); }
   absl::Status Expect(int64_t bytes) override { return links.Expect(bytes); }
@@ -61,42 +58,22 @@ class MixedRows : public RowPort {
 
 std::string NameOf(size_t stage, size_t rank) { return absl::StrCat("s", stage, "r", rank); }
 
-std::shared_ptr<kernels::cuda::Nccl> MakeNccl([[maybe_unused]] const TestPipelineOptions& options) {
-#ifdef TUTTI_TEST_EMULATED_GPU
-  if (options.device_exchange || options.device_links) {
-    return std::make_shared<kernels::cuda::EmulatedNccl>();
-  }
-#endif
-  return nullptr;
+std::shared_ptr<kernels::cuda::Nccl> MakeNccl(const TestPipelineOptions& options) {
+  return options.device_exchange || options.device_links ? kernels::NewTestedNccl() : nullptr;
 }
 
-std::unique_ptr<kernels::Backend> MakeBackend(
-    const TestPipelineOptions& options,
-    [[maybe_unused]] const std::shared_ptr<kernels::cuda::Nccl>& nccl) {
-#ifdef TUTTI_TEST_EMULATED_GPU
-  if (options.backend == "cuda-emulated") {
-    return kernels::cuda::MakeEmulatedBackend({.graphs = options.graphs}, nccl);
-  }
-#endif
-  auto backend =
-      kernels::CreateBackend(options.backend, {.num_threads = options.threads,
-                                               .instruction_set = options.instruction_set,
-                                               .graphs = options.graphs});
-  CHECK(backend.ok()) << backend.status();
-  return *std::move(backend);
+std::unique_ptr<kernels::Backend> MakeBackend(const TestPipelineOptions& options,
+                                              const std::shared_ptr<kernels::cuda::Nccl>& nccl) {
+  return kernels::MakeTestedBackend(options.backend,
+                                    {.num_threads = options.threads,
+                                     .instruction_set = options.instruction_set,
+                                     .graphs = options.graphs},
+                                    nccl);
 }
 
 }  // namespace
 
-std::vector<std::string> TestedBackends() {
-#ifdef TUTTI_TEST_EMULATED_GPU
-  return {"cuda-emulated"};
-#else
-  std::vector<std::string> names = {"reference", "cpu"};
-  if (kernels::CreateBackend("cuda:0", {}).ok()) names.emplace_back("cuda:0");
-  return names;
-#endif
-}
+std::vector<std::string> TestedBackends() { return kernels::TestedModelBackends(); }
 
 bool IsSlow(const std::string& backend) {
   return backend == "reference" || backend == "cuda-emulated";
@@ -204,9 +181,9 @@ void TestPipeline::LinkDevices() {
       DeviceLinks& from = before[rank % before.size()].rows->links;
       DeviceLinks& to = here[rank].rows->links;
       const size_t index = rank / before.size();
-      from.TakeAnswer(index, to.AnswerToPrevious(from.DescriptionFor(index)));
+      from.HandleAnswer(index, to.AnswerToPrevious(from.DescriptionFor(index)));
       while (!to.Tick(clock_.Now())) from.Tick(clock_.Now());
-      from.TakeUp(index);
+      from.HandleUp(index);
       while (from.next_wake(clock_.Now()) != kInstantNever) from.Tick(clock_.Now());
     }
   }
@@ -229,7 +206,7 @@ std::unique_ptr<TestPipeline::Stage> TestPipeline::MakeStage(const v1::AssignSha
                                         .backend = member.backend.get(),
                                         .collective = stage->ranks.collective(rank)})](
             const v1::AssignShard& assigned,
-            const LoadProgress& progress) -> absl::StatusOr<std::unique_ptr<StageRunner>> {
+            const ShardProgressCallback& progress) -> absl::StatusOr<std::unique_ptr<StageRunner>> {
       TUTTI_ASSIGN_OR_RETURN(auto runner, load(assigned, progress));
       if (assigned.num_ranks() > 1) return runner;
       static_cast<Transformer*>(runner.get())
@@ -262,8 +239,8 @@ std::unique_ptr<TestPipeline::Stage> TestPipeline::MakeStage(const v1::AssignSha
                        .scope = options_.device_exchange ? kernels::DeviceExchangeScope::kMachine
                                                          : kernels::DeviceExchangeScope::kOff},
                       &clock_);
-    const absl::Status formed = group.Form(stage->ranks.collective(rank), stage->ranks.port(rank),
-                                           shard.num_ranks(), rank, [] {});
+    const absl::Status formed = group.Form(
+        stage->ranks.collective(rank), stage->ranks.channel(rank), shard.num_ranks(), rank, [] {});
     CHECK(formed.ok()) << formed;
   });
   return stage;

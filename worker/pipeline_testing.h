@@ -27,7 +27,7 @@ std::string GoldenDir(const std::string& name);
 std::string ReadFileOrDie(const std::string& path);
 
 // What the tests of whole models run on: "reference", "cpu" and this machine's first GPU, "cuda:0".
-// In the tests that are built again for it, only "cuda-emulated".
+// In the programs that are linked with the emulated GPU, only "cuda-emulated".
 std::vector<std::string> TestedBackends();
 // Whether a test should try less on it.
 bool IsSlow(const std::string& backend);

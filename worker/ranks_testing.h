@@ -4,18 +4,18 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "worker/links/link_collective.h"
 
 namespace tutti::worker {
@@ -24,15 +24,15 @@ class TestRanks {
  public:
   explicit TestRanks(int ranks) {
     for (int rank = 0; rank < ranks; ++rank) {
-      ports_.push_back(std::make_unique<Port>(this, rank));
+      channels_.push_back(std::make_unique<Channel>(this, rank));
       collectives_.push_back(std::make_unique<LinkCollective>(&clock_));
-      collectives_.back()->BeginEpoch(ports_.back().get(), Epoch(7), ranks, rank);
+      collectives_.back()->BeginEpoch(channels_.back().get(), Epoch(7), ranks, rank);
     }
   }
 
   int ranks() const { return static_cast<int>(collectives_.size()); }
   LinkCollective* collective(int rank) { return collectives_[rank].get(); }
-  RankPort* port(int rank) { return ports_[rank].get(); }
+  RankFrameChannel* channel(int rank) { return channels_[rank].get(); }
   const Clock* clock() const { return &clock_; }
 
   // Runs fn(rank) on a thread for each rank.
@@ -44,29 +44,29 @@ class TestRanks {
   }
 
   // Changes frames on their way; for tests of what is checked.
-  std::function<void(int from, RankPort::Received* frame)> meddle;
+  std::function<void(int from, RankFrameChannel::Received* frame)> meddle;
   std::chrono::milliseconds patience{30'000};
   std::atomic<bool> over{false};  // the epoch; seen in pauses only
 
  private:
   static constexpr std::chrono::milliseconds kLongestPause{1};
 
-  class Port : public RankPort {
+  class Channel : public RankFrameChannel {
    public:
-    Port(TestRanks* all, int rank) : all_(all), rank_(rank) {}
+    Channel(TestRanks* all, int rank) : all_(all), rank_(rank) {}
     void Send(int rank, v1::Frame frame, transport::Payload payload) override {
       Received sent{std::move(frame), std::move(payload)};
       if (all_->meddle) all_->meddle(rank_, &sent);
-      std::lock_guard lock(all_->mutex_);
+      const MutexLock lock(&all_->mutex_);
       all_->queues_[{rank_, rank}].push_back(std::move(sent));
-      all_->arrived_.notify_all();
+      all_->arrived_.NotifyAll();
     }
     absl::StatusOr<Received> Receive(int rank) override {
-      std::unique_lock lock(all_->mutex_);
+      const auto deadline = std::chrono::steady_clock::now() + all_->patience;
+      const MutexLock lock(&all_->mutex_);
       auto& queue = all_->queues_[{rank, rank_}];
-      if (!all_->arrived_.wait_for(lock, all_->patience, [&] { return !queue.empty(); })) {
-        return absl::DeadlineExceededError(NameOf(rank) + " is silent");
-      }
+      while (queue.empty() && all_->arrived_.WaitUntil(&all_->mutex_, deadline)) continue;
+      if (queue.empty()) return absl::DeadlineExceededError(NameOf(rank) + " is silent");
       Received received = std::move(queue.front());
       queue.pop_front();
       return received;
@@ -84,11 +84,12 @@ class TestRanks {
   };
 
   SystemClock clock_;
-  std::vector<std::unique_ptr<Port>> ports_;
+  std::vector<std::unique_ptr<Channel>> channels_;
   std::vector<std::unique_ptr<LinkCollective>> collectives_;
-  std::mutex mutex_;
-  std::condition_variable arrived_;
-  std::map<std::pair<int, int>, std::deque<RankPort::Received>> queues_;
+  Mutex mutex_;
+  ConditionVariable arrived_;
+  std::map<std::pair<int, int>, std::deque<RankFrameChannel::Received>> queues_
+      ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tutti::worker

@@ -58,7 +58,7 @@ class CountingRunner : public StageRunner {
     return absl::OkStatus();
   }
 
-  std::vector<v1::NumericFault> TakeFaults() override { return std::exchange(faults_, {}); }
+  std::vector<v1::NumericFault> PopFaults() override { return std::exchange(faults_, {}); }
 
  private:
   const v1::AssignShard shard_;

@@ -47,10 +47,10 @@ absl::Status ValidateSampling(const v1::SequenceSampling& sampling, int32_t voca
   TUTTI_RETURN_IF_ERROR(Finite("presence_penalty", sampling.presence_penalty()));
   TUTTI_RETURN_IF_ERROR(Finite("frequency_penalty", sampling.frequency_penalty()));
   if (sampling.bias_ids_size() != sampling.bias_values_size() ||
-      sampling.bias_ids_size() > kLogitBiasMax) {
+      sampling.bias_ids_size() > kPlanBiasIdsMax) {
     return absl::InvalidArgumentError(absl::StrCat(sampling.bias_ids_size(), " bias_ids and ",
                                                    sampling.bias_values_size(),
-                                                   " bias_values, at most ", kLogitBiasMax));
+                                                   " bias_values, at most ", kPlanBiasIdsMax));
   }
   for (const TokenId id : sampling.bias_ids()) {
     TUTTI_RETURN_IF_ERROR(Annotate(CheckTokenId(id, vocab_size), "bias_ids"));
@@ -58,9 +58,9 @@ absl::Status ValidateSampling(const v1::SequenceSampling& sampling, int32_t voca
   for (const float value : sampling.bias_values()) {
     TUTTI_RETURN_IF_ERROR(Finite("bias_values", value));
   }
-  if (sampling.top_logprobs() > kTopLogprobsMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("top_logprobs is ", sampling.top_logprobs(), ", at most ", kTopLogprobsMax));
+  if (sampling.top_logprobs() > kPlanTopLogprobsMax) {
+    return absl::InvalidArgumentError(absl::StrCat("top_logprobs is ", sampling.top_logprobs(),
+                                                   ", at most ", kPlanTopLogprobsMax));
   }
   return absl::OkStatus();
 }

@@ -24,6 +24,11 @@ struct ShardMemory {
 
 // Called between units of work (a layer, a tensor packed) by the thread that does the work.
 using ProgressCallback = std::function<void()>;
+// Called after every large operator: a layer of a large model can take longer than a lease on a
+// busy machine, and its worker is not lost.
+inline void Tell(const ProgressCallback& progress) {
+  if (progress) progress();
+}
 
 // Thread: the executor's, for every method.
 class StageRunner {
@@ -36,9 +41,9 @@ class StageRunner {
   // Token ids of this model are in [0, vocab_size); the stage worker refuses plans with others.
   virtual int32_t vocab_size() const = 0;
 
-  // Where sequences of the last step lost their numbers in this shard (numeric_faults.h). Gives
-  // them away; all ranks of a stage find the same.
-  virtual std::vector<v1::NumericFault> TakeFaults() { return {}; }
+  // The layers of this shard that produced NaN or Inf since the last call (numeric_faults.h). All
+  // ranks of a stage find the same.
+  virtual std::vector<v1::NumericFault> PopFaults() { return {}; }
 
   // Slots of [max_batch_tokens, activation_row_bytes] on the device, through which rows of steps
   // may come from the stage before and go to the next without the host. Empty: none can. They live
@@ -58,8 +63,7 @@ class StageRunner {
   //            Both in the host's memory, or at the beginning of a slot of link_memory; the device
   //            is through with them when Run returns.
   //   sampled  one entry per batch.sample_rows on the last stage (the same on each of its ranks),
-  //   in that order; a row whose logits are not numbers has
-  //            token -1
+  //            in that order; token -1 for a row whose logits are not numbers
   //
   // Writes K/V of every row into the blocks named by the batch. An error means this shard cannot go
   // on; ABORTED that the epoch is over anyhow and nobody needs to be told.
@@ -68,9 +72,10 @@ class StageRunner {
                            const ProgressCallback& progress) = 0;
 };
 
-// Loads a shard. `progress` is called with bytes loaded and total.
-using LoadProgress = std::function<void(int64_t loaded, int64_t total)>;
+// Called while a shard loads, with bytes of weights loaded so far and in all.
+using ShardProgressCallback = std::function<void(int64_t loaded, int64_t total)>;
+// Loads a shard.
 using StageRunnerFactory = std::function<absl::StatusOr<std::unique_ptr<StageRunner>>(
-    const v1::AssignShard& shard, const LoadProgress& progress)>;
+    const v1::AssignShard& shard, const ShardProgressCallback& progress)>;
 
 }  // namespace tutti::worker

@@ -1,20 +1,14 @@
 #include "worker/stage_worker.h"
 
 #include <algorithm>
-#include <deque>
-#include <optional>
-#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "transport/crc32c.h"
 #include "transport/frame_rules.h"
-#include "worker/buffer_pool.h"
 #include "worker/limits.h"
-#include "worker/sequence_table.h"
 #include "worker/shard_limits.h"
-#include "worker/step_sequencer.h"
 
 namespace tutti::worker {
 namespace {
@@ -30,89 +24,19 @@ int64_t Microseconds(Duration duration) {
 
 }  // namespace
 
-class StageWorker::Impl {
- public:
-  Impl(StageRunnerFactory factory, StageOutbox* outbox, const Clock* clock, RowPort* rows)
-      : factory_(std::move(factory)), outbox_(outbox), clock_(clock), rows_(rows) {}
+StageWorker::StageWorker(StageRunnerFactory factory, StageOutbox* outbox, const Clock* clock,
+                         StageRowChannel* row_channel)
+    : factory_(std::move(factory)), outbox_(outbox), clock_(clock), row_channel_(row_channel) {}
 
-  void OnCoordinatorFrame(v1::Frame frame);
-  void OnActivationFrame(v1::Frame frame, transport::Payload payload);
-  bool RunOneStep(const ProgressCallback& progress);
-  void OnCoordinatorLost();
-  StageRunner::LinkMemory link_memory() const {
-    return runner_ == nullptr ? StageRunner::LinkMemory() : runner_->link_memory();
-  }
+StageRunner::LinkMemory StageWorker::link_memory() const {
+  return runner_ == nullptr ? StageRunner::LinkMemory() : runner_->link_memory();
+}
 
-  absl::Status status_;
-  Epoch epoch_;  // 0: no shard
-  v1::AssignShard shard_;
-  uint64_t stale_frames_ = 0;
-  uint64_t progress_count_ = 0;
+std::string StageWorker::PreviousName() const {
+  return absl::StrCat("from ", shard_.previous_worker_id(), ", stage ", shard_.stage() - 1);
+}
 
- private:
-  struct EarlyFrame {
-    v1::Frame frame;
-    transport::Payload payload;
-  };
-
-  void Assign(Epoch epoch, v1::AssignShard shard);
-  absl::Status Load(const v1::AssignShard& shard);
-  void StartServing();
-  void ForgetEpoch();
-  void TakeActivation(const v1::Frame& frame, const transport::Payload& payload);
-  void KeepEarly(v1::Frame frame, transport::Payload payload);
-  void ReplayEarly();
-  absl::Status RunStep(ReadyStep ready, const ProgressCallback& progress);
-  // Where a step's rows come from and go to.
-  struct Rows {
-    std::span<const std::byte> in;
-    std::span<std::byte> out;
-    bool in_on_device = false, out_on_device = false;
-    std::shared_ptr<ActivationBuffer> out_buffer;  // null: on the device, or nowhere
-  };
-  absl::StatusOr<Rows> TakeRows(const ReadyStep& ready);
-  absl::Status PassOn(const Rows& rows);
-  void CollectFaults(std::vector<v1::NumericFault> earlier);
-  absl::Status SendOnDevice(int64_t bytes);
-  void SendActivation(const std::shared_ptr<ActivationBuffer>& buffer);
-  v1::Frame NewActivation(int32_t first_row, int32_t rows) const;
-  void SendDone(uint64_t step, Duration compute, Duration wait);
-  void Stop(const absl::Status& status);
-  void Fail(const absl::Status& status);
-  v1::Frame NewFrame() const;
-  bool is_first() const { return shard_.stage() == 0; }
-  bool is_last() const { return shard_.stage() == shard_.num_stages() - 1; }
-  std::string PreviousName() const {
-    return absl::StrCat("from ", shard_.previous_worker_id(), ", stage ", shard_.stage() - 1);
-  }
-
-  const StageRunnerFactory factory_;
-  StageOutbox* const outbox_;
-  const Clock* const clock_;
-  RowPort* const rows_;
-
-  Epoch
-      newest_epoch_;  // ever heard of from this coordinator; frames of it and before are not early
-  std::unique_ptr<StageRunner> runner_;
-  std::optional<v1::AssignShard> loaded_;  // what runner_ holds
-  // Of the current epoch:
-  std::optional<SequenceTable> table_;
-  std::optional<StepSequencer> sequencer_;
-  std::optional<BufferPool> output_pool_;
-  v1::LinkCounters activation_in_;
-  v1::LinkCounters activation_out_;
-  double told_waiting_seconds_ = 0;  // of the ranks' exchanges, up to the last step
-  // Of epochs to come:
-  std::deque<EarlyFrame> early_;
-  int64_t early_bytes_ = 0;
-  Epoch early_lost_;  // the newest epoch of which a frame did not fit
-  // Kept from step to step for their memory:
-  Batch batch_;
-  std::vector<v1::SampledToken> sampled_;
-  std::vector<v1::NumericFault> faults_;  // of this stage and those before
-};
-
-void StageWorker::Impl::OnCoordinatorFrame(v1::Frame frame) {
+void StageWorker::OnCoordinatorFrame(v1::Frame frame) {
   const Epoch epoch(frame.epoch());
   // The one gate: everything behind it is of this epoch, or of a newer one and opens it.
   const bool opens = frame.has_assign_shard();
@@ -136,28 +60,31 @@ void StageWorker::Impl::OnCoordinatorFrame(v1::Frame frame) {
       return;
     }
     default:
-      return Fail(absl::InvalidArgumentError(absl::StrCat("the coordinator sent frame kind ",
-                                                          static_cast<int>(frame.body_case()),
-                                                          ", which only workers send")));
+      return Fail(absl::InvalidArgumentError(
+          absl::StrCat("unexpected frame ", transport::BodyName(frame),
+                       " from the coordinator while this worker serves epoch ", epoch.value())));
   }
 }
 
-void StageWorker::Impl::OnActivationFrame(v1::Frame frame, transport::Payload payload) {
+void StageWorker::OnActivationFrame(v1::Frame frame, transport::Payload payload) {
   const Epoch epoch(frame.epoch());
-  if (epoch > newest_epoch_) return KeepEarly(std::move(frame), std::move(payload));
+  if (epoch > newest_epoch_) {
+    if (!early_.Keep(std::move(frame), std::move(payload))) ++stale_frames_;
+    return;
+  }
   if (epoch_ == Epoch() || epoch != epoch_) {
     ++stale_frames_;
     return;
   }
-  TakeActivation(frame, payload);
+  HandleActivation(frame, payload);
 }
 
-void StageWorker::Impl::TakeActivation(const v1::Frame& frame, const transport::Payload& payload) {
+void StageWorker::HandleActivation(const v1::Frame& frame, const transport::Payload& payload) {
   if (!status_.ok()) return;
   if (!frame.has_activation()) {
     return Fail(absl::InvalidArgumentError(
-        absl::StrCat("frame kind ", static_cast<int>(frame.body_case()), " came ", PreviousName(),
-                     " where only activations come")));
+        absl::StrCat("unexpected frame ", transport::BodyName(frame), " ", PreviousName(),
+                     ": an activation link carries activation frames only")));
   }
   Count(transport::EncodedFrameBytes(frame, payload.size()), &activation_in_);
   const v1::Activation& chunk = frame.activation();
@@ -165,40 +92,23 @@ void StageWorker::Impl::TakeActivation(const v1::Frame& frame, const transport::
   if (status.ok() && chunk.on_device()) {
     const int64_t bytes = chunk.rows() * runner_->activation_row_bytes();
     activation_in_.set_bytes(activation_in_.bytes() + bytes);
-    status = rows_ == nullptr ? absl::FailedPreconditionError("this worker has no device link")
-                              : rows_->Expect(bytes);
+    status = row_channel_ == nullptr
+                 ? absl::FailedPreconditionError("this worker has no device link")
+                 : row_channel_->Expect(bytes);
   }
   if (absl::IsAborted(status)) return Stop(status);
   if (!status.ok()) Fail(Annotate(status, PreviousName()));
 }
 
-void StageWorker::Impl::KeepEarly(v1::Frame frame, transport::Payload payload) {
-  const int64_t bytes = transport::EncodedFrameBytes(frame, payload.size());
-  if (static_cast<int64_t>(early_.size()) >= kEarlyActivationFramesMax ||
-      early_bytes_ + bytes > kEarlyActivationBytesMax) {
-    early_lost_ = std::max(early_lost_, Epoch(frame.epoch()));
-    ++stale_frames_;
-    return;
-  }
-  early_bytes_ += bytes;
-  early_.push_back({std::move(frame), std::move(payload)});
+// Hands on the frames that came early for the epoch that has just begun; those of epochs still to
+// come are kept again, the rest are stale.
+void StageWorker::ReplayEarly() {
+  std::deque<EarlyActivations::Kept> early = early_.PopAll();
+  if (absl::Status complete = early_.CheckComplete(epoch_); !complete.ok()) Fail(complete);
+  for (auto& [frame, payload] : early) OnActivationFrame(std::move(frame), std::move(payload));
 }
 
-// Hands on what came early for the epoch that has just begun; what is still early stays, the rest
-// is stale.
-void StageWorker::Impl::ReplayEarly() {
-  std::deque<EarlyFrame> early = std::move(early_);
-  early_.clear();
-  early_bytes_ = 0;
-  if (early_lost_ == epoch_) {
-    Fail(absl::ResourceExhaustedError(absl::StrCat(
-        "activations for epoch ", epoch_.value(), " came before its shard, more than ",
-        kEarlyActivationBytesMax, " bytes or ", kEarlyActivationFramesMax, " frames")));
-  }
-  for (EarlyFrame& kept : early) OnActivationFrame(std::move(kept.frame), std::move(kept.payload));
-}
-
-void StageWorker::Impl::Assign(Epoch epoch, v1::AssignShard shard) {
+void StageWorker::Assign(Epoch epoch, v1::AssignShard shard) {
   ForgetEpoch();
   newest_epoch_ = epoch;
   epoch_ = epoch;
@@ -223,13 +133,13 @@ void StageWorker::Impl::Assign(Epoch epoch, v1::AssignShard shard) {
   ReplayEarly();
 }
 
-absl::Status StageWorker::Impl::Load(const v1::AssignShard& shard) {
+absl::Status StageWorker::Load(const v1::AssignShard& shard) {
   if (runner_ != nullptr && SameContents(*loaded_, shard)) return absl::OkStatus();
   // The old one goes first: there may be room for one only.
   runner_.reset();
   loaded_.reset();
   int64_t told_share = -1;
-  const LoadProgress progress = [&](int64_t loaded, int64_t total) {
+  const ShardProgressCallback progress = [&](int64_t loaded, int64_t total) {
     ++progress_count_;
     const int64_t share = total > 0 ? loaded * 100 / total : 100;
     if (share == told_share) return;
@@ -251,7 +161,7 @@ absl::Status StageWorker::Impl::Load(const v1::AssignShard& shard) {
   return absl::OkStatus();
 }
 
-void StageWorker::Impl::StartServing() {
+void StageWorker::StartServing() {
   const int32_t ahead = StepsAheadMax(shard_.num_stages());
   const int64_t row_bytes = runner_->activation_row_bytes();
   table_.emplace(SequenceLimits{.vocab_size = runner_->vocab_size(),
@@ -269,8 +179,8 @@ void StageWorker::Impl::StartServing() {
   output_pool_.emplace(is_last() ? 0 : row_bytes * shard_.max_batch_tokens());
 }
 
-void StageWorker::Impl::ForgetEpoch() {
-  if (rows_ != nullptr) rows_->End();
+void StageWorker::ForgetEpoch() {
+  if (row_channel_ != nullptr) row_channel_->End();
   epoch_ = Epoch();
   shard_.Clear();
   status_ = absl::OkStatus();
@@ -282,15 +192,13 @@ void StageWorker::Impl::ForgetEpoch() {
   told_waiting_seconds_ = 0;
 }
 
-void StageWorker::Impl::OnCoordinatorLost() {
+void StageWorker::OnCoordinatorLost() {
   ForgetEpoch();
   newest_epoch_ = Epoch();
-  early_.clear();
-  early_bytes_ = 0;
-  early_lost_ = Epoch();
+  early_.Clear();
 }
 
-bool StageWorker::Impl::RunOneStep(const ProgressCallback& progress) {
+bool StageWorker::RunOneStep(const ProgressCallback& progress) {
   if (!sequencer_.has_value() || !status_.ok()) return false;
   std::optional<ReadyStep> ready;
   absl::Status status = sequencer_->Next(&ready);
@@ -307,11 +215,11 @@ bool StageWorker::Impl::RunOneStep(const ProgressCallback& progress) {
   return true;
 }
 
-absl::Status StageWorker::Impl::RunStep(ReadyStep ready, const ProgressCallback& progress) {
+absl::Status StageWorker::RunStep(ReadyStep ready, const ProgressCallback& progress) {
   TUTTI_RETURN_IF_ERROR(table_->Apply(ready.plan));
   BuildBatch(ready.plan, *table_, &batch_);
   const Instant waiting = clock_->Now();
-  TUTTI_ASSIGN_OR_RETURN(const Rows rows, TakeRows(ready));
+  TUTTI_ASSIGN_OR_RETURN(const Rows rows, PrepareRows(ready));
   const Instant begin = clock_->Now();
   sampled_.clear();
   if (batch_.rows > 0) {
@@ -321,7 +229,7 @@ absl::Status StageWorker::Impl::RunStep(ReadyStep ready, const ProgressCallback&
     };
     TUTTI_RETURN_IF_ERROR(runner_->Run(batch_, rows.in, rows.out, &sampled_, counted));
   }
-  if (rows.in_on_device) rows_->Release();
+  if (rows.in_on_device) row_channel_->Release();
   CollectFaults(std::move(ready.faults));
   ++progress_count_;
   const Duration compute = clock_->Now() - begin;
@@ -330,11 +238,11 @@ absl::Status StageWorker::Impl::RunStep(ReadyStep ready, const ProgressCallback&
   return absl::OkStatus();
 }
 
-absl::StatusOr<StageWorker::Impl::Rows> StageWorker::Impl::TakeRows(const ReadyStep& ready) {
+absl::StatusOr<StageWorker::Rows> StageWorker::PrepareRows(const ReadyStep& ready) {
   Rows rows;
   const int64_t bytes = batch_.rows * runner_->activation_row_bytes();
   if (ready.on_device) {
-    TUTTI_ASSIGN_OR_RETURN(const std::byte* const slot, rows_->Await());
+    TUTTI_ASSIGN_OR_RETURN(const std::byte* const slot, row_channel_->Await());
     rows.in = {slot, static_cast<size_t>(bytes)};
     rows.in_on_device = true;
   } else if (ready.activation != nullptr) {
@@ -342,8 +250,8 @@ absl::StatusOr<StageWorker::Impl::Rows> StageWorker::Impl::TakeRows(const ReadyS
   }
   if (is_last() || batch_.rows == 0) return rows;
   std::byte* slot = nullptr;
-  if (rows_ != nullptr) {
-    TUTTI_ASSIGN_OR_RETURN(slot, rows_->TakeSlot());
+  if (row_channel_ != nullptr) {
+    TUTTI_ASSIGN_OR_RETURN(slot, row_channel_->AcquireSlot());
   }
   rows.out_on_device = slot != nullptr;
   if (!rows.out_on_device) rows.out_buffer = output_pool_->Acquire(bytes);
@@ -352,24 +260,24 @@ absl::StatusOr<StageWorker::Impl::Rows> StageWorker::Impl::TakeRows(const ReadyS
   return rows;
 }
 
-absl::Status StageWorker::Impl::PassOn(const Rows& rows) {
+absl::Status StageWorker::PassOn(const Rows& rows) {
   if (rows.out_on_device) return SendOnDevice(static_cast<int64_t>(rows.out.size()));
   if (rows.out_buffer != nullptr) SendActivation(rows.out_buffer);
   return absl::OkStatus();
 }
 
 // They travel with the step to the last stage, which reports what became of it.
-void StageWorker::Impl::CollectFaults(std::vector<v1::NumericFault> earlier) {
+void StageWorker::CollectFaults(std::vector<v1::NumericFault> earlier) {
   faults_ = std::move(earlier);
-  for (v1::NumericFault& fault : runner_->TakeFaults()) {
+  for (v1::NumericFault& fault : runner_->PopFaults()) {
     if (static_cast<int64_t>(faults_.size()) == kNumericFaultsMax) break;
     faults_.push_back(std::move(fault));
   }
 }
 
 // The frame follows the rows: whoever reads it finds them on their way.
-absl::Status StageWorker::Impl::SendOnDevice(int64_t bytes) {
-  TUTTI_RETURN_IF_ERROR(rows_->Send(bytes));
+absl::Status StageWorker::SendOnDevice(int64_t bytes) {
+  TUTTI_RETURN_IF_ERROR(row_channel_->Send(bytes));
   v1::Frame frame = NewActivation(0, batch_.rows);
   frame.mutable_activation()->set_on_device(true);
   frame.mutable_activation()->mutable_faults()->Add(faults_.begin(), faults_.end());
@@ -378,7 +286,7 @@ absl::Status StageWorker::Impl::SendOnDevice(int64_t bytes) {
   return absl::OkStatus();
 }
 
-void StageWorker::Impl::SendActivation(const std::shared_ptr<ActivationBuffer>& buffer) {
+void StageWorker::SendActivation(const std::shared_ptr<ActivationBuffer>& buffer) {
   const int32_t rows = batch_.rows;
   const int64_t row_bytes = runner_->activation_row_bytes();
   const auto chunk_rows = static_cast<int32_t>(transport::kPayloadChunkBytes / row_bytes);
@@ -396,7 +304,7 @@ void StageWorker::Impl::SendActivation(const std::shared_ptr<ActivationBuffer>& 
   }
 }
 
-v1::Frame StageWorker::Impl::NewActivation(int32_t first_row, int32_t rows) const {
+v1::Frame StageWorker::NewActivation(int32_t first_row, int32_t rows) const {
   v1::Frame frame = NewFrame();
   v1::Activation* chunk = frame.mutable_activation();
   chunk->set_step(batch_.step.value());
@@ -407,7 +315,7 @@ v1::Frame StageWorker::Impl::NewActivation(int32_t first_row, int32_t rows) cons
   return frame;
 }
 
-void StageWorker::Impl::SendDone(uint64_t step, Duration compute, Duration wait) {
+void StageWorker::SendDone(uint64_t step, Duration compute, Duration wait) {
   v1::Frame frame = NewFrame();
   v1::StepDone* done = nullptr;
   // All ranks of the last stage have sampled the same; the first tells.
@@ -445,46 +353,24 @@ void StageWorker::Impl::SendDone(uint64_t step, Duration compute, Duration wait)
 }
 
 // Runs no further steps of this epoch.
-void StageWorker::Impl::Stop(const absl::Status& status) {
+void StageWorker::Stop(const absl::Status& status) {
   status_ = status;
   table_.reset();
   sequencer_.reset();
 }
 
 // Says why and stops: the coordinator decides what happens to the shard.
-void StageWorker::Impl::Fail(const absl::Status& status) {
+void StageWorker::Fail(const absl::Status& status) {
   Stop(status);
   v1::Frame frame = NewFrame();
   frame.mutable_failure()->set_message(status.ToString());
   outbox_->ToCoordinator(std::move(frame));
 }
 
-v1::Frame StageWorker::Impl::NewFrame() const {
+v1::Frame StageWorker::NewFrame() const {
   v1::Frame frame;
   frame.set_epoch(epoch_.value());
   return frame;
 }
-
-StageWorker::StageWorker(StageRunnerFactory factory, StageOutbox* outbox, const Clock* clock,
-                         RowPort* rows)
-    : impl_(std::make_unique<Impl>(std::move(factory), outbox, clock, rows)) {}
-StageWorker::~StageWorker() = default;
-
-void StageWorker::OnCoordinatorFrame(v1::Frame frame) {
-  impl_->OnCoordinatorFrame(std::move(frame));
-}
-void StageWorker::OnActivationFrame(v1::Frame frame, transport::Payload payload) {
-  impl_->OnActivationFrame(std::move(frame), std::move(payload));
-}
-bool StageWorker::RunOneStep(const ProgressCallback& progress) {
-  return impl_->RunOneStep(progress);
-}
-void StageWorker::OnCoordinatorLost() { impl_->OnCoordinatorLost(); }
-const absl::Status& StageWorker::status() const { return impl_->status_; }
-Epoch StageWorker::epoch() const { return impl_->epoch_; }
-const v1::AssignShard& StageWorker::shard() const { return impl_->shard_; }
-StageRunner::LinkMemory StageWorker::link_memory() const { return impl_->link_memory(); }
-uint64_t StageWorker::stale_frames() const { return impl_->stale_frames_; }
-uint64_t StageWorker::progress_count() const { return impl_->progress_count_; }
 
 }  // namespace tutti::worker

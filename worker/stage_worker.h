@@ -8,15 +8,26 @@
 // Thread: the executor's.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "base/clock.h"
+#include "base/ids.h"
 #include "base/status.h"
 #include "transport/link.h"
 #include "tutti/v1/peer.pb.h"
-#include "worker/device_links/row_port.h"
+#include "worker/batch.h"
+#include "worker/buffer_pool.h"
+#include "worker/device_links/stage_row_channel.h"
+#include "worker/early_activations.h"
+#include "worker/sequence_table.h"
 #include "worker/stage_runner.h"
+#include "worker/step_sequencer.h"
 
 namespace tutti::worker {
 
@@ -33,20 +44,19 @@ class StageOutbox {
 class StageWorker {
  public:
   // REQUIRES: all arguments outlive the worker. `clock` only measures (compute and wait times); it
-  // decides nothing. `rows`: how rows pass from device to device; null: over the links only.
+  // decides nothing. `row_channel`: how rows pass from device to device; null: over the links only.
   StageWorker(StageRunnerFactory factory, StageOutbox* outbox, const Clock* clock,
-              RowPort* rows = nullptr);
-  ~StageWorker();
+              StageRowChannel* row_channel = nullptr);
 
-  // Takes a frame from the coordinator: assign_shard, step_plan or release. assign_shard loads the
-  // shard before it returns (sending shard_progress and at the end shard_ready or failure). A plan
-  // of another epoch than the current one is dropped and counted. A plan that contradicts itself or
-  // our copy: see status().
+  // Handles a frame from the coordinator: assign_shard, step_plan or release. assign_shard loads
+  // the shard before it returns (sending shard_progress and at the end shard_ready or failure). A
+  // plan of another epoch than the current one is dropped and counted. A plan that contradicts
+  // itself or our copy: see status().
   void OnCoordinatorFrame(v1::Frame frame);
 
-  // Takes an activation chunk from the previous stage. Stale epochs are dropped and counted; sizes
-  // and checksum are verified. An early one (the epoch is newer than ours) is kept, within limits,
-  // until assign_shard names that epoch.
+  // Handles an activation chunk from the previous stage. Stale epochs are dropped and counted;
+  // sizes and checksum are verified. An early one (the epoch is newer than ours) is kept, within
+  // limits, until assign_shard names that epoch.
   void OnActivationFrame(v1::Frame frame, transport::Payload payload);
 
   // Runs the next step if its plan and its activation are here. False: nothing is ready.
@@ -59,18 +69,75 @@ class StageWorker {
 
   // Not OK once the worker found a contradiction it cannot go on with (it has sent `failure`); it
   // then waits for a new assign_shard or release.
-  const absl::Status& status() const;
+  const absl::Status& status() const { return status_; }
 
-  Epoch epoch() const;                   // 0: no shard
-  const v1::AssignShard& shard() const;  // of the current epoch
+  Epoch epoch() const { return epoch_; }                   // 0: no shard
+  const v1::AssignShard& shard() const { return shard_; }  // of the current epoch
   // Of the shard that is loaded; none: none.
   StageRunner::LinkMemory link_memory() const;
-  uint64_t stale_frames() const;
-  uint64_t progress_count() const;  // grows with every step, layer and tensor loaded
+  uint64_t stale_frames() const { return stale_frames_; }
+  // Grows with every step, layer and tensor loaded.
+  uint64_t progress_count() const { return progress_count_; }
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  // Where a step's rows come from and go to.
+  struct Rows {
+    std::span<const std::byte> in;
+    std::span<std::byte> out;
+    bool in_on_device = false, out_on_device = false;
+    std::shared_ptr<ActivationBuffer> out_buffer;  // null: on the device, or nowhere
+  };
+
+  void Assign(Epoch epoch, v1::AssignShard shard);
+  absl::Status Load(const v1::AssignShard& shard);
+  void StartServing();
+  void ForgetEpoch();
+  void HandleActivation(const v1::Frame& frame, const transport::Payload& payload);
+  void ReplayEarly();
+  absl::Status RunStep(ReadyStep ready, const ProgressCallback& progress);
+  // Waits for rows that come from device to device, and finds memory for those that leave.
+  absl::StatusOr<Rows> PrepareRows(const ReadyStep& ready);
+  absl::Status PassOn(const Rows& rows);
+  void CollectFaults(std::vector<v1::NumericFault> earlier);
+  absl::Status SendOnDevice(int64_t bytes);
+  void SendActivation(const std::shared_ptr<ActivationBuffer>& buffer);
+  v1::Frame NewActivation(int32_t first_row, int32_t rows) const;
+  void SendDone(uint64_t step, Duration compute, Duration wait);
+  void Stop(const absl::Status& status);
+  void Fail(const absl::Status& status);
+  v1::Frame NewFrame() const;
+  bool is_first() const { return shard_.stage() == 0; }
+  bool is_last() const { return shard_.stage() == shard_.num_stages() - 1; }
+  std::string PreviousName() const;
+
+  const StageRunnerFactory factory_;
+  StageOutbox* const outbox_;
+  const Clock* const clock_;
+  StageRowChannel* const row_channel_;
+
+  // The newest epoch that this coordinator named; frames of it and before are not early.
+  Epoch newest_epoch_;
+  EarlyActivations early_;
+  std::unique_ptr<StageRunner> runner_;
+  std::optional<v1::AssignShard> loaded_;  // what runner_ holds
+  uint64_t stale_frames_ = 0;
+  uint64_t progress_count_ = 0;
+
+  // Of the current epoch:
+  Epoch epoch_;  // 0: no shard
+  v1::AssignShard shard_;
+  absl::Status status_;
+  std::optional<SequenceTable> table_;
+  std::optional<StepSequencer> sequencer_;
+  std::optional<BufferPool> output_pool_;
+  v1::LinkCounters activation_in_;
+  v1::LinkCounters activation_out_;
+  double told_waiting_seconds_ = 0;  // of the ranks' exchanges, up to the last step
+
+  // Kept from step to step for their memory:
+  Batch batch_;
+  std::vector<v1::SampledToken> sampled_;
+  std::vector<v1::NumericFault> faults_;  // of this stage and those before
 };
 
 }  // namespace tutti::worker

@@ -29,7 +29,7 @@ class RecordingOutbox : public StageOutbox {
   void ToNextStage(v1::Frame frame, transport::Payload payload) override {
     to_next.push_back({std::move(frame), std::move(payload)});
   }
-  v1::Frame Take() {
+  v1::Frame Pop() {
     EXPECT_FALSE(to_coordinator.empty());
     if (to_coordinator.empty()) return {};
     v1::Frame frame = std::move(to_coordinator.front());
@@ -50,9 +50,8 @@ class StageWorkerTest : public ::testing::Test {
   Stage& AddStage() {
     stages_.push_back(std::make_unique<Stage>());
     Stage& stage = *stages_.back();
-    const auto factory =
-        [this](const v1::AssignShard& shard,
-               const LoadProgress& progress) -> absl::StatusOr<std::unique_ptr<StageRunner>> {
+    const auto factory = [this](const v1::AssignShard& shard, const ShardProgressCallback& progress)
+        -> absl::StatusOr<std::unique_ptr<StageRunner>> {
       ++loads_;
       for (int64_t loaded = 0; loaded <= 1000; ++loaded) progress(loaded, 1000);
       if (shard.num_layers() == 99) return absl::NotFoundError("no layer 99");
@@ -101,7 +100,7 @@ TEST_F(StageWorkerTest, LoadsReportsAndServesAlone) {
   EXPECT_TRUE(stage.worker->RunOneStep([&] { ++beats; }));
   EXPECT_EQ(beats, 2);
   EXPECT_EQ(stage.worker->progress_count(), before + 3);
-  const v1::Frame result = stage.outbox.Take();
+  const v1::Frame result = stage.outbox.Pop();
   EXPECT_EQ(result.epoch(), 5u);
   ASSERT_EQ(result.step_result().sampled_size(), 1);
   EXPECT_EQ(result.step_result().sampled(0).token(), 42);
@@ -142,14 +141,14 @@ TEST_F(StageWorkerTest, AChainPassesActivationsInChunks) {
   EXPECT_TRUE(c.worker->RunOneStep({}));
   EXPECT_TRUE(c.worker->RunOneStep({}));
 
-  EXPECT_EQ(c.outbox.Take().step_result().sampled(0).token(), 5 + 3);
-  EXPECT_EQ(c.outbox.Take().step_result().sampled(0).token(), 10 + 3);
-  EXPECT_EQ(a.outbox.Take().step_done().activation_out().frames(), 3);
-  const v1::StepDone sent = a.outbox.Take().step_done();
+  EXPECT_EQ(c.outbox.Pop().step_result().sampled(0).token(), 5 + 3);
+  EXPECT_EQ(c.outbox.Pop().step_result().sampled(0).token(), 10 + 3);
+  EXPECT_EQ(a.outbox.Pop().step_done().activation_out().frames(), 3);
+  const v1::StepDone sent = a.outbox.Pop().step_done();
   EXPECT_EQ(sent.activation_out().frames(), 4);
   EXPECT_EQ(sent.activation_out().bytes(), bytes);
-  EXPECT_EQ(b.outbox.Take().step_done().wait_us(), 3000);
-  const v1::StepDone received = b.outbox.Take().step_done();
+  EXPECT_EQ(b.outbox.Pop().step_done().wait_us(), 3000);
+  const v1::StepDone received = b.outbox.Pop().step_done();
   EXPECT_EQ(received.activation_in().frames(), 4);
   EXPECT_EQ(received.activation_in().bytes(), bytes);
 }
@@ -170,11 +169,11 @@ TEST_F(StageWorkerTest, NumericFaultsTravelToTheLastStage) {
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(b.worker->RunOneStep({}));
   Pass(b, c);
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(c.worker->RunOneStep({}));
-  const v1::StepResult result = c.outbox.Take().step_result();
+  const v1::StepResult result = c.outbox.Pop().step_result();
   std::vector<int32_t> layers;
   for (const v1::NumericFault& fault : result.faults()) layers.push_back(fault.layer());
   EXPECT_THAT(layers, ElementsAre(0, 2, 4));
-  EXPECT_EQ(c.outbox.Take().step_result().faults_size(), 0);
+  EXPECT_EQ(c.outbox.Pop().step_result().faults_size(), 0);
 }
 
 TEST_F(StageWorkerTest, DropsStaleFramesAtTheGate) {
@@ -229,7 +228,7 @@ TEST_F(StageWorkerTest, AContradictionIsReportedAndEndsTheShard) {
   stage.worker->OnCoordinatorFrame(plan);
   EXPECT_TRUE(stage.worker->RunOneStep({}));
   EXPECT_FALSE(stage.worker->status().ok());
-  const v1::Frame failure = stage.outbox.Take();
+  const v1::Frame failure = stage.outbox.Pop();
   EXPECT_THAT(failure.failure().message(), HasSubstr("step 1: sequence 1: has 1 tokens"));
   stage.worker->OnCoordinatorFrame(PlanFrame(5, 2, {1}));
   EXPECT_FALSE(stage.worker->RunOneStep({}));
@@ -270,7 +269,7 @@ TEST_F(StageWorkerTest, AFailingRunnerIsReported) {
   Stage& stage = AddLoadedStage(1, 0, 1);
   stage.worker->OnCoordinatorFrame(PlanFrame(1, 1, {666}));
   EXPECT_TRUE(stage.worker->RunOneStep({}));
-  EXPECT_THAT(stage.outbox.Take().failure().message(), HasSubstr("the device is gone"));
+  EXPECT_THAT(stage.outbox.Pop().failure().message(), HasSubstr("the device is gone"));
 }
 
 TEST_F(StageWorkerTest, AFailingLoadIsReported) {
@@ -287,7 +286,7 @@ TEST_F(StageWorkerTest, AnImpossibleShardIsRefusedBeforeLoading) {
   v1::Frame frame = AssignFrame(1, 0, 1);
   frame.mutable_assign_shard()->set_num_blocks(-1);
   stage.worker->OnCoordinatorFrame(frame);
-  EXPECT_THAT(stage.outbox.Take().failure().message(), HasSubstr("num_blocks is -1"));
+  EXPECT_THAT(stage.outbox.Pop().failure().message(), HasSubstr("num_blocks is -1"));
   EXPECT_EQ(loads_, 0);
 }
 
@@ -295,7 +294,7 @@ TEST_F(StageWorkerTest, PoisonedSequencesAreNamedApart) {
   Stage& stage = AddLoadedStage(1, 0, 1);
   stage.worker->OnCoordinatorFrame(PlanFrame(1, 1, {13}));
   EXPECT_TRUE(stage.worker->RunOneStep({}));
-  const v1::Frame frame = stage.outbox.Take();
+  const v1::Frame frame = stage.outbox.Pop();
   EXPECT_EQ(frame.step_result().sampled_size(), 0);
   EXPECT_THAT(frame.step_result().poisoned(), ElementsAre(13));
 }
@@ -307,7 +306,7 @@ TEST_F(StageWorkerTest, AStepWithoutRowsIsAnswered) {
   frame.mutable_step_plan()->set_step(1);
   a.worker->OnCoordinatorFrame(frame);
   EXPECT_TRUE(a.worker->RunOneStep({}));
-  EXPECT_EQ(a.outbox.Take().step_done().step(), 1u);
+  EXPECT_EQ(a.outbox.Pop().step_done().step(), 1u);
   EXPECT_TRUE(a.outbox.to_next.empty());
 }
 

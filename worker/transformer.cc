@@ -1,173 +1,20 @@
 #include "worker/transformer.h"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "kernels/device_exchange.h"
 #include "kernels/family_operators.h"
 #include "kernels/float_formats.h"
 #include "model/partition.h"
-#include "model/work_space.h"
-#include "worker/limits.h"
 
 namespace tutti::worker {
 
 using kernels::AttentionBatch;
-using kernels::KvLayer;
 using kernels::NextNorm;
 using kernels::ProductRows;
 using kernels::TensorView;
-
-namespace {
-
-// What YaRN multiplies queries and keys by, it multiplies scores by twice.
-float AttentionScale(const model::ModelConfig& config) {
-  const double magnitude = config.rope.attention_factor;
-  return static_cast<float>(magnitude * magnitude /
-                            std::sqrt(static_cast<double>(config.head_dim)));
-}
-
-// After every large operator: a layer of a large model can take longer than a lease on a busy
-// machine, and its worker is not lost.
-void Tell(const ProgressCallback& progress) {
-  if (progress) progress();
-}
-
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(const model::ModelConfig& config,
-                                                                 const Options& options,
-                                                                 kernels::Backend* backend,
-                                                                 ShardWeights weights) {
-  std::unique_ptr<Transformer> transformer(
-      new Transformer(config, options, backend, std::move(weights)));
-  TUTTI_ASSIGN_OR_RETURN(transformer->kv_,
-                         KvStore::Create(backend, options.kv, options.share.num_layers));
-  TUTTI_RETURN_IF_ERROR(transformer->AllocateScratch());
-  TUTTI_RETURN_IF_ERROR(transformer->AllocateSlots());
-  auto held = backend->Reserve(model::StepBoundsOf(config, options.share, options.place.ranks,
-                                                   options.place.rank, options.step_sizes()));
-  if (!held.ok()) return Annotate(held.status(), "work space of the operators");
-  transformer->operator_bytes_ += *held;
-  if (options.share.has_head) {
-    TUTTI_ASSIGN_OR_RETURN(transformer->sampler_,
-                           Sampler::Create(backend, transformer->SamplerOptions()));
-  }
-  return transformer;
-}
-
-Transformer::Transformer(const model::ModelConfig& config, const Options& options,
-                         kernels::Backend* backend, ShardWeights weights)
-    : config_(config),
-      options_(options),
-      backend_(backend),
-      plain_joined_(backend),
-      joined_(kernels::JoinedOperators::Of(backend, &plain_joined_)),
-      weights_(std::move(weights)),
-      widths_(model::WidthsOfRank(config, options.place.ranks, options.place.rank)),
-      attention_scale_(AttentionScale(config)),
-      rotary_(config) {}
-
-absl::Status Transformer::AllocateScratch() {
-  const auto allocate = [&](int64_t rows, int64_t cols) -> absl::StatusOr<TensorView> {
-    auto buffer = backend_->Allocate(rows * cols * static_cast<int64_t>(sizeof(float)));
-    if (!buffer.ok()) {
-      return Annotate(buffer.status(), absl::StrCat("work space [", rows, ", ", cols, "]"));
-    }
-    buffers_.push_back(*std::move(buffer));
-    return View(buffers_.back()->data(), DType::kF32, rows, cols);
-  };
-  const int64_t rows = options_.max_batch_tokens;
-  const int64_t qkv = widths_.query + 2 * widths_.key_value;
-  const int64_t mlp = widths_.intermediate;
-  TUTTI_ASSIGN_OR_RETURN(scratch_.residual, allocate(rows, config_.hidden_size));
-  TUTTI_ASSIGN_OR_RETURN(scratch_.normed, allocate(rows, config_.hidden_size));
-  // Ranks whose backend works in host memory put products where they are exchanged.
-  const bool own_products = options_.place.ranks == 1 || backend_->device() != kernels::Device();
-  if (own_products) {
-    TUTTI_ASSIGN_OR_RETURN(scratch_.delta, allocate(rows, config_.hidden_size));
-  }
-  if (options_.place.ranks > 1) {
-    TUTTI_RETURN_IF_ERROR(options_.collective->Reserve(options_.place.ranks, ExchangeBytes()));
-    if (kernels::DeviceExchange* const devices = backend_->device_exchange(); devices != nullptr) {
-      auto held = devices->Reserve();
-      if (!held.ok()) return Annotate(held.status(), "memory for exchanges of devices");
-      operator_bytes_ += *held;
-    }
-  }
-  TUTTI_ASSIGN_OR_RETURN(const TensorView wide, allocate(rows, std::max(qkv, 2 * mlp)));
-  TUTTI_ASSIGN_OR_RETURN(const TensorView narrow, allocate(rows, std::max(widths_.query, mlp)));
-  scratch_.qkv = View(wide.data, DType::kF32, rows, qkv);
-  scratch_.gate_up = View(wide.data, DType::kF32, rows, 2 * mlp);
-  scratch_.attended = View(narrow.data, DType::kF32, rows, widths_.query);
-  scratch_.activated = View(narrow.data, DType::kF32, rows, mlp);
-  if (config_.has_experts()) {
-    TUTTI_ASSIGN_OR_RETURN(scratch_.router, allocate(rows, config_.num_experts));
-    TUTTI_ASSIGN_OR_RETURN(scratch_.gathered, allocate(rows, config_.hidden_size));
-    if (own_products) {
-      TUTTI_ASSIGN_OR_RETURN(scratch_.results,
-                             allocate(model::ExpertRows(config_, rows), config_.hidden_size));
-    }
-  }
-  if (!options_.share.has_head) return absl::OkStatus();
-  const int64_t slice = std::min({model::kWorkSpaceLogitRows, options_.max_sequences, rows});
-  TUTTI_ASSIGN_OR_RETURN(scratch_.logit_input, allocate(slice, config_.hidden_size));
-  TUTTI_ASSIGN_OR_RETURN(scratch_.logits, allocate(slice, widths_.vocab));
-  return absl::OkStatus();
-}
-
-absl::Status Transformer::AllocateSlots() {
-  if (backend_->device() == kernels::Device()) return absl::OkStatus();
-  const auto allocate = [&](std::span<std::byte>* slots) -> absl::Status {
-    const int64_t bytes = gpu::kLinkSlots * options_.max_batch_tokens * activation_row_bytes();
-    auto buffer = backend_->Allocate(bytes);
-    if (!buffer.ok()) return Annotate(buffer.status(), "slots for device links");
-    buffers_.push_back(*std::move(buffer));
-    *slots = {static_cast<std::byte*>(buffers_.back()->data()), static_cast<size_t>(bytes)};
-    return absl::OkStatus();
-  };
-  if (!options_.share.has_embedding) TUTTI_RETURN_IF_ERROR(allocate(&slots_in_));
-  if (!options_.share.has_head) TUTTI_RETURN_IF_ERROR(allocate(&slots_out_));
-  return absl::OkStatus();
-}
-
-StageRunner::LinkMemory Transformer::link_memory() const {
-  const auto cut = [](std::span<std::byte> all) {
-    std::vector<std::span<std::byte>> slots;
-    const size_t size = all.size() / gpu::kLinkSlots;
-    for (; !all.empty(); all = all.subspan(size)) slots.push_back(all.first(size));
-    return slots;
-  };
-  return {.in = cut(slots_in_), .out = cut(slots_out_)};
-}
-
-int64_t Transformer::ExchangeBytes() const {
-  return model::CollectiveBufferBytes(config_, options_.share.has_head, options_.max_batch_tokens);
-}
-
-Sampler::Options Transformer::SamplerOptions() const {
-  return {.vocab_size = config_.vocab_size,
-          .ranks = options_.place.ranks,
-          .rank = options_.place.rank,
-          .collective = options_.collective,
-          .exchange_bytes = ExchangeBytes()};
-}
-
-ShardMemory Transformer::memory() const {
-  ShardMemory memory{.weight_bytes = weights_.bytes(), .kv_bytes = kv_.bytes()};
-  for (const auto& buffer : buffers_) memory.activation_bytes += buffer->bytes();
-  memory.activation_bytes += operator_bytes_;
-  if (sampler_ != nullptr) memory.activation_bytes += sampler_->bytes();
-  // What ranks exchange through is the host's.
-  if (options_.place.ranks > 1 && backend_->device() == kernels::Device()) {
-    memory.activation_bytes += model::CollectiveBuffers(options_.place.ranks) * ExchangeBytes();
-  }
-  return memory;
-}
 
 int64_t Transformer::activation_row_bytes() const {
   return config_.hidden_size * DTypeBytes(config_.residual_dtype());
@@ -194,7 +41,7 @@ absl::Status Transformer::Run(const Batch& batch, std::span<const std::byte> inp
     TUTTI_RETURN_IF_ERROR(Mlp(layer, rows, progress));
     Tell(progress);
   }
-  TUTTI_RETURN_IF_ERROR(Settle());
+  TUTTI_RETURN_IF_ERROR(WaitForDevices());
   const TensorView residual = scratch_.residual.Rows(0, rows);
   std::span<const float> firsts;
   if (options_.share.has_head) {
@@ -237,9 +84,9 @@ std::span<const float> Transformer::FirstsOf(TensorView rows) {
   return firsts_;
 }
 
-// Before the host waits for its device: see Collective::Settle.
-absl::Status Transformer::Settle() {
-  return options_.place.ranks == 1 ? absl::OkStatus() : options_.collective->Settle();
+// Before the host waits for its device: see Collective::WaitForDevices.
+absl::Status Transformer::WaitForDevices() {
+  return options_.place.ranks == 1 ? absl::OkStatus() : options_.collective->WaitForDevices();
 }
 
 absl::Status Transformer::Enter(const Batch& batch, std::span<const std::byte> input) {
@@ -256,7 +103,7 @@ absl::Status Transformer::NameFaults(const Batch& batch, std::span<const std::by
   TUTTI_RETURN_IF_ERROR(Enter(batch, input));
   std::vector<float> first(static_cast<size_t>(batch.rows));
   const auto look = [&](int64_t layer, bool in_mlp) -> absl::Status {
-    TUTTI_RETURN_IF_ERROR(Settle());
+    TUTTI_RETURN_IF_ERROR(WaitForDevices());
     backend_->Convert(scratch_.residual.Rows(0, batch.rows).Columns(0, 1),
                       HostView(first.data(), DType::kF32, batch.rows, 1));
     faults_.Look(first, static_cast<int32_t>(options_.share.first_layer + layer), in_mlp);
@@ -403,99 +250,10 @@ absl::Status Transformer::Mlp(int64_t layer, int64_t rows, const ProgressCallbac
   return AddProduct(activated, config_.residual_dtype(), AttentionNorm(layer + 1, rows));
 }
 
-// residual = round(residual + the sum over a token's experts, in their order, of share * MLP of the
-// expert), both of norm(residual)
-absl::Status Transformer::Experts(int64_t layer, int64_t rows, const ProgressCallback& progress) {
-  kernels::FamilyOperators& operators = *backend_->family_operators();
-  const LayerWeights& weights = weights_.layers[layer];
-  const TensorView residual = scratch_.residual.Rows(0, rows);
-  const TensorView normed = scratch_.normed.Rows(0, rows);
-  const TensorView router = scratch_.router.Rows(0, rows);
-
-  backend_->MatMul(normed, *weights.router, router);
-  routing_.Resize(rows, config_.experts_per_token);
-  TUTTI_RETURN_IF_ERROR(Settle());
-  operators.SelectExperts(router, config_.experts_per_token, config_.norm_topk_prob,
-                          routing_.experts(), routing_.shares());
-  routing_.Group(config_.num_experts);
-
-  // Rows of one expert stand together: each of its weights is read once.
-  TUTTI_ASSIGN_OR_RETURN(TensorView results, MemoryForResults());
-  const model::Range own = model::ExpertsOfRank(config_, options_.place.ranks, options_.place.rank);
-  for (int64_t e = own.begin; e < own.end; ++e) {
-    const auto tokens = routing_.TokensOf(e);
-    if (tokens.empty()) continue;
-    const auto n = static_cast<int64_t>(tokens.size());
-    const TensorView gathered = scratch_.gathered.Rows(0, n);
-    const TensorView gate_up = scratch_.gate_up.Rows(0, n);
-    operators.GatherRows(normed, tokens, gathered);
-    backend_->MatMul(gathered, *weights.experts[e].gate_up, gate_up);
-    const ProductRows activated = {scratch_.activated.Rows(0, n), weights.experts[e].down.get()};
-    joined_->SiluMul(gate_up, activated);
-    joined_->MatMul(activated, results.Rows(routing_.FirstOf(e), n));
-    Tell(progress);
-  }
-  if (options_.place.ranks > 1) {
-    TUTTI_ASSIGN_OR_RETURN(results, ExchangeResults(results));
-  }
-  operators.SumRows(results, routing_.places(), routing_.shares(), normed);
-  joined_->AddResidual(residual, normed, config_.residual_dtype(), AttentionNorm(layer + 1, rows));
-  return absl::OkStatus();
-}
-
-// [routing_.size(), hidden], in what ranks exchange where that is the backend's memory.
-absl::StatusOr<TensorView> Transformer::MemoryForResults() {
-  const int64_t count = routing_.size();
-  if (options_.place.ranks == 1 || backend_->device() != kernels::Device()) {
-    return scratch_.results.Rows(0, count);
-  }
-  return AcquireRows(count);
-}
-
 absl::StatusOr<TensorView> Transformer::AcquireRows(int64_t rows) {
   const int64_t bytes = rows * config_.hidden_size * static_cast<int64_t>(sizeof(float));
   TUTTI_ASSIGN_OR_RETURN(const std::span<std::byte> memory, options_.collective->Acquire(bytes));
   return HostView(memory.data(), DType::kF32, rows, config_.hidden_size);
-}
-
-// The ranks' results together: of whole experts all rows, else the sums over the ranks' slices.
-//
-// Rows stand by expert, so a rank's experts are contiguous, in rank order. With whole experts
-// nothing is added: each row is what one rank alone would have made of it.
-absl::StatusOr<TensorView> Transformer::ExchangeResults(TensorView results) {
-  const auto [ranks, rank] = options_.place;
-  kernels::Collective& collective = *options_.collective;
-  gather_begin_.clear();
-  for (int r = 0; r < ranks; ++r) {
-    gather_begin_.push_back(routing_.FirstOf(model::ExpertsOfRank(config_, ranks, r).begin));
-  }
-  gather_begin_.push_back(results.rows);
-  if (collective.on_device()) {
-    TUTTI_RETURN_IF_ERROR(config_.whole_experts ? collective.GatherOnDevice(results, gather_begin_)
-                                                : collective.SumOnDevice(results));
-    return results;
-  }
-  const bool on_host = backend_->device() == kernels::Device();
-  TensorView all = results;
-  if (!on_host) {
-    TUTTI_ASSIGN_OR_RETURN(all, AcquireRows(results.rows));
-    const model::Range own = model::ExpertsOfRank(config_, ranks, rank);
-    const int64_t first = routing_.FirstOf(own.begin);
-    const int64_t made = routing_.FirstOf(own.end) - first;
-    backend_->Convert(results.Rows(first, made), all.Rows(first, made));
-  }
-  if (config_.whole_experts) {
-    for (int64_t& begin : gather_begin_) {
-      begin *= config_.hidden_size * static_cast<int64_t>(sizeof(float));
-    }
-    TUTTI_RETURN_IF_ERROR(collective.Gather(gather_begin_));
-  } else {
-    TUTTI_ASSIGN_OR_RETURN(const std::span<const float> sum, collective.Sum());
-    all = HostView(const_cast<float*>(sum.data()), DType::kF32, results.rows, config_.hidden_size);
-  }
-  if (on_host) return all;
-  backend_->Convert(all, results);
-  return results;
 }
 
 absl::Status Transformer::AddProduct(const ProductRows& in, DType round_to, const NextNorm& next) {
@@ -578,76 +336,6 @@ TensorView Transformer::View(void* data, DType dtype, int64_t rows, int64_t cols
           .rows = rows,
           .cols = cols,
           .row_stride = cols};
-}
-
-namespace {
-
-// The coordinator plans within what we offered; this is for one that does not.
-absl::Status CheckMemory(const ModelSource& model, const Transformer::Options& options) {
-  const int64_t weights =
-      model::ComputeShardBytes(model.config, options.share, options.place.ranks, options.place.rank,
-                               model::PackingOf(model.backend->device().kind))
-          .total();
-  const int64_t kv = model.backend->KvLayerBytes(options.kv) * options.share.num_layers;
-  if (model.memory_bytes == 0 || weights + kv <= model.memory_bytes) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat("the shard takes ", weights, " bytes of weights and ", kv,
-                   " bytes of KV cache; this worker may use ", model.memory_bytes));
-}
-
-// A backend may lack the operators that only some families need.
-absl::Status CheckOperators(const model::ModelConfig& config, kernels::Backend* backend) {
-  if (backend->family_operators() != nullptr) return absl::OkStatus();
-  if (!config.has_experts() && config.logn_length == 0) return absl::OkStatus();
-  return absl::UnimplementedError(absl::StrCat(
-      "backend \"", std::string(backend->name()), "\" does not run ", config.architecture,
-      ": it has no operators for ", config.has_experts() ? "experts" : "logn attention"));
-}
-
-absl::StatusOr<std::unique_ptr<StageRunner>> LoadShard(ModelSource model,
-                                                       const v1::AssignShard& shard,
-                                                       const LoadProgress& progress) {
-  model.config.whole_experts = shard.whole_experts();
-  TUTTI_RETURN_IF_ERROR(model::CheckRanks(model.config, shard.num_ranks()));
-  if (shard.num_ranks() > 1 && model.collective == nullptr) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("a stage of ", shard.num_ranks(), " ranks, but no way to the others"));
-  }
-  if (shard.max_model_len() > model.config.max_position_embeddings) {
-    return absl::InvalidArgumentError(absl::StrCat("max_model_len ", shard.max_model_len(),
-                                                   " is above the model's context ",
-                                                   model.config.max_position_embeddings));
-  }
-  const Transformer::Options options = {
-      .share = {.first_layer = shard.first_layer(),
-                .num_layers = shard.num_layers(),
-                .has_embedding = shard.has_embedding(),
-                .has_head = shard.has_head()},
-      .place = {.ranks = shard.num_ranks(), .rank = shard.rank()},
-      .kv = {.dtype = model.config.dtype,
-             .block_size = shard.block_size(),
-             .num_blocks = shard.num_blocks(),
-             .kv_heads = model::KvHeadsPerRank(model.config, shard.num_ranks()),
-             .head_dim = model.config.head_dim},
-      .max_batch_tokens = shard.max_batch_tokens(),
-      .max_sequences = shard.max_sequences(),
-      .max_model_len = shard.max_model_len(),
-      .collective = model.collective};
-  TUTTI_RETURN_IF_ERROR(CheckOperators(model.config, model.backend));
-  TUTTI_RETURN_IF_ERROR(model::CheckStageShare(model.config, options.share));
-  TUTTI_RETURN_IF_ERROR(model.backend->CheckKvSupport(options.kv));
-  TUTTI_RETURN_IF_ERROR(CheckMemory(model, options));
-  TUTTI_ASSIGN_OR_RETURN(ShardWeights weights, LoadWeights(model.dir, model.config, options.share,
-                                                           model.backend, progress, options.place));
-  return Transformer::Create(model.config, options, model.backend, std::move(weights));
-}
-
-}  // namespace
-
-StageRunnerFactory MakeTransformerFactory(ModelSource model) {
-  return [model = std::move(model)](const v1::AssignShard& shard, const LoadProgress& progress) {
-    return LoadShard(model, shard, progress);
-  };
 }
 
 }  // namespace tutti::worker

@@ -76,7 +76,7 @@ class Transformer : public StageRunner {
   int32_t vocab_size() const override { return static_cast<int32_t>(config_.vocab_size); }
   LinkMemory link_memory() const override;
   kernels::CollectiveTraffic rank_traffic() const override;
-  std::vector<v1::NumericFault> TakeFaults() override { return faults_.Take(); }
+  std::vector<v1::NumericFault> PopFaults() override { return faults_.Pop(); }
   absl::Status Run(const Batch& batch, std::span<const std::byte> input,
                    std::span<std::byte> output, std::vector<v1::SampledToken>* sampled,
                    const ProgressCallback& progress) override;
@@ -131,7 +131,7 @@ class Transformer : public StageRunner {
   absl::StatusOr<kernels::TensorView> MemoryForResults();
   absl::StatusOr<kernels::TensorView> ExchangeResults(kernels::TensorView results);
   absl::StatusOr<kernels::TensorView> AcquireRows(int64_t rows);
-  absl::Status Settle();
+  absl::Status WaitForDevices();
   // residual = round(residual + the product of `in`, summed over ranks), and its norm.
   absl::Status AddProduct(const kernels::ProductRows& in, DType round_to,
                           const kernels::NextNorm& next);

@@ -38,7 +38,7 @@ struct Vector {
 class Loader {
  public:
   Loader(const model::ModelConfig& config, const model::StageShare& share,
-         kernels::Backend* backend, const LoadProgress& progress, RankPlace place)
+         kernels::Backend* backend, const ShardProgressCallback& progress, RankPlace place)
       : config_(config), share_(share), place_(place), backend_(backend), progress_(progress) {}
 
   absl::StatusOr<ShardWeights> Load(const std::string& dir) {
@@ -277,7 +277,7 @@ class Loader {
   const model::StageShare& share_;
   const RankPlace place_;
   kernels::Backend* const backend_;
-  const LoadProgress& progress_;
+  const ShardProgressCallback& progress_;
   const std::vector<model::HeadSlice> head_order_ =
       model::RotaryOrder(config_.rope, config_.head_dim);
 
@@ -311,7 +311,7 @@ int64_t ShardWeights::bytes() const {
 
 absl::StatusOr<ShardWeights> LoadWeights(const std::string& dir, const model::ModelConfig& config,
                                          const model::StageShare& share, kernels::Backend* backend,
-                                         const LoadProgress& progress, RankPlace place) {
+                                         const ShardProgressCallback& progress, RankPlace place) {
   TUTTI_RETURN_IF_ERROR(model::CheckStageShare(config, share));
   return Loader(config, share, backend, progress, place).Load(dir);
 }

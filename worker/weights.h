@@ -70,6 +70,7 @@ struct ShardWeights {
 // tensor; RESOURCE_EXHAUSTED from the backend.
 absl::StatusOr<ShardWeights> LoadWeights(const std::string& dir, const model::ModelConfig& config,
                                          const model::StageShare& share, kernels::Backend* backend,
-                                         const LoadProgress& progress, RankPlace place = {});
+                                         const ShardProgressCallback& progress,
+                                         RankPlace place = {});
 
 }  // namespace tutti::worker

@@ -9,12 +9,13 @@ BlockPool::BlockPool(int32_t num_blocks) : blocks_(num_blocks) {
   for (int32_t id = num_blocks - 1; id >= 0; --id) free_.push_back(BlockId(id));
 }
 
-void BlockPool::Take(int32_t count, std::vector<BlockId>* blocks, std::vector<BlockId>* evicted) {
+void BlockPool::Allocate(int32_t count, std::vector<BlockId>* blocks,
+                         std::vector<BlockId>* evicted) {
   CHECK(count <= available()) << count << " blocks wanted, " << available() << " available";
   for (int32_t i = 0; i < count; ++i) {
     BlockId block;
     if (free_.empty()) {
-      block = TakeOldest();
+      block = PopOldest();
       evicted->push_back(block);
     } else {
       block = free_.back();
@@ -26,7 +27,7 @@ void BlockPool::Take(int32_t count, std::vector<BlockId>* blocks, std::vector<Bl
   }
 }
 
-BlockId BlockPool::TakeOldest() {
+BlockId BlockPool::PopOldest() {
   const int32_t block = oldest_;
   Uncache(block);
   blocks_[block].published = false;

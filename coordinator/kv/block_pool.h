@@ -1,10 +1,10 @@
 // The KV blocks of one pipeline. A block id means the same block on every stage; this is their only
 // allocator.
 //
-// A block is in use (somebody holds it), cached (nobody holds it, but the KV directory knows what
-// is in it) or free. Blocks handed out are free ones first, then cached ones, least recently
-// released first. A table is released from its end, so that of a chain the tail goes before the
-// head: what is left is still a prefix.
+// A block is in use (it has a holder), cached (it has none, but the KV directory knows its content)
+// or free. Free blocks are allocated first, then cached ones, least recently released first. A
+// table is released from its end, so that of a chain the tail is evicted before the head: the rest
+// is still a prefix.
 //
 // Thread: the engine's.
 #pragma once
@@ -25,22 +25,22 @@ class BlockPool {
   int32_t free() const { return static_cast<int32_t>(free_.size()); }
   int32_t cached() const { return cached_; }
   int32_t in_use() const { return in_use_; }
-  // What Take can hand out.
+  // Blocks that Allocate can hand out.
   int32_t available() const { return free() + cached(); }
 
   // Appends `count` blocks to *blocks, each with one holder: the most recently freed first, whose
   // memory is the likeliest to be warm. Appends to *evicted those that were cached; the directory
   // must forget them before anything else happens.  REQUIRES: count <= available()
-  void Take(int32_t count, std::vector<BlockId>* blocks, std::vector<BlockId>* evicted);
+  void Allocate(int32_t count, std::vector<BlockId>* blocks, std::vector<BlockId>* evicted);
 
   // One more holder.  REQUIRES: the block is in use or cached
   void Share(BlockId block);
 
   // One holder less of each; a block without holders is cached if it is published, else free.
-  // CHECKs that each is held: a block handed out while somebody reads it would mix two contexts.
+  // CHECKs that each is held: a block handed out while a sequence reads it would mix two contexts.
   void Release(std::span<const BlockId> blocks);
 
-  // The directory knows from now on what is in the block.  REQUIRES: it is in use
+  // The directory knows the block's content from now on.  REQUIRES: it is in use
   void MarkPublished(BlockId block);
 
   int32_t holders(BlockId block) const { return blocks_[block.value()].holders; }
@@ -67,7 +67,7 @@ class BlockPool {
     bool published = false;
   };
 
-  BlockId TakeOldest();
+  BlockId PopOldest();
   void Cache(int32_t block);
   void Uncache(int32_t block);
 

@@ -18,15 +18,15 @@ using testing::IsEmpty;
 
 using Blocks = std::vector<BlockId>;
 
-Blocks Take(BlockPool* pool, int32_t count, Blocks* evicted = nullptr) {
+Blocks Allocate(BlockPool* pool, int32_t count, Blocks* evicted = nullptr) {
   Blocks blocks;
   Blocks forgotten;
-  pool->Take(count, &blocks, evicted != nullptr ? evicted : &forgotten);
+  pool->Allocate(count, &blocks, evicted != nullptr ? evicted : &forgotten);
   return blocks;
 }
 
-Blocks TakePublished(BlockPool* pool, int32_t count) {
-  const Blocks blocks = Take(pool, count);
+Blocks AllocatePublished(BlockPool* pool, int32_t count) {
+  const Blocks blocks = Allocate(pool, count);
   for (const BlockId block : blocks) pool->MarkPublished(block);
   return blocks;
 }
@@ -35,32 +35,32 @@ TEST(BlockPoolTest, HandsOutEveryBlockOnce) {
   BlockPool pool(5);
   EXPECT_EQ(pool.total(), 5);
   EXPECT_EQ(pool.free(), 5);
-  const Blocks blocks = Take(&pool, 5);
+  const Blocks blocks = Allocate(&pool, 5);
   EXPECT_EQ(pool.free(), 0);
   EXPECT_EQ(std::set<BlockId>(blocks.begin(), blocks.end()).size(), 5u);
   for (const BlockId block : blocks) EXPECT_LT(block, BlockId(5));
-  EXPECT_TRUE(Take(&pool, 0).empty());
+  EXPECT_TRUE(Allocate(&pool, 0).empty());
 }
 
 TEST(BlockPoolTest, FreedBlocksComeBackInTheirOrder) {
   BlockPool pool(4);
-  const Blocks first = Take(&pool, 3);
+  const Blocks first = Allocate(&pool, 3);
   pool.Release(first);
   EXPECT_EQ(pool.free(), 4);
-  EXPECT_EQ(Take(&pool, 3), first);
+  EXPECT_EQ(Allocate(&pool, 3), first);
 }
 
 TEST(BlockPoolTest, AppendsToTheTable) {
   BlockPool pool(3);
-  Blocks table = Take(&pool, 1);
+  Blocks table = Allocate(&pool, 1);
   Blocks evicted;
-  pool.Take(2, &table, &evicted);
+  pool.Allocate(2, &table, &evicted);
   EXPECT_EQ(table, (Blocks{BlockId(0), BlockId(1), BlockId(2)}));
 }
 
 TEST(BlockPoolTest, PublishedBlocksAreKept) {
   BlockPool pool(4);
-  const Blocks chain = TakePublished(&pool, 2);
+  const Blocks chain = AllocatePublished(&pool, 2);
   pool.Release(chain);
   EXPECT_EQ(pool.cached(), 2);
   EXPECT_EQ(pool.free(), 2);
@@ -77,14 +77,14 @@ TEST(BlockPoolTest, PublishedBlocksAreKept) {
 
 TEST(BlockPoolTest, FreeBlocksGoFirstThenTailsBeforeHeads) {
   BlockPool pool(5);
-  const Blocks first = TakePublished(&pool, 2);
-  const Blocks second = TakePublished(&pool, 2);
+  const Blocks first = AllocatePublished(&pool, 2);
+  const Blocks second = AllocatePublished(&pool, 2);
   pool.Release(second);
   pool.Release(first);
   Blocks evicted;
-  EXPECT_THAT(Take(&pool, 1, &evicted), ElementsAre(BlockId(4)));
+  EXPECT_THAT(Allocate(&pool, 1, &evicted), ElementsAre(BlockId(4)));
   EXPECT_THAT(evicted, IsEmpty());
-  EXPECT_THAT(Take(&pool, 3, &evicted), ElementsAre(second[1], second[0], first[1]));
+  EXPECT_THAT(Allocate(&pool, 3, &evicted), ElementsAre(second[1], second[0], first[1]));
   EXPECT_THAT(evicted, ElementsAre(second[1], second[0], first[1]));
   EXPECT_EQ(pool.cached(), 1);
   pool.CheckEveryBlock();
@@ -92,22 +92,22 @@ TEST(BlockPoolTest, FreeBlocksGoFirstThenTailsBeforeHeads) {
 
 TEST(BlockPoolTest, AHitMakesAHeadYoung) {
   BlockPool pool(4);
-  const Blocks first = TakePublished(&pool, 2);
-  const Blocks second = TakePublished(&pool, 2);
+  const Blocks first = AllocatePublished(&pool, 2);
+  const Blocks second = AllocatePublished(&pool, 2);
   pool.Release(first);
   pool.Release(second);
   pool.Share(first[0]);
   pool.Release({&first[0], 1});
   Blocks evicted;
-  Take(&pool, 4, &evicted);
+  Allocate(&pool, 4, &evicted);
   EXPECT_THAT(evicted, ElementsAre(first[1], second[1], second[0], first[0]));
 }
 
 TEST(BlockPoolTest, AnEvictedBlockIsLikeNew) {
   BlockPool pool(1);
-  pool.Release(TakePublished(&pool, 1));
+  pool.Release(AllocatePublished(&pool, 1));
   Blocks evicted;
-  const Blocks again = Take(&pool, 1, &evicted);
+  const Blocks again = Allocate(&pool, 1, &evicted);
   EXPECT_EQ(evicted, again);
   pool.Release(again);
   EXPECT_EQ(pool.free(), 1) << "nobody has published what it holds now";
@@ -115,9 +115,9 @@ TEST(BlockPoolTest, AnEvictedBlockIsLikeNew) {
 
 TEST(BlockPoolDeathTest, OwnMistakesEndTheProcess) {
   BlockPool pool(2);
-  const Blocks blocks = Take(&pool, 1);
+  const Blocks blocks = Allocate(&pool, 1);
   const Blocks other = {BlockId(1)};
-  EXPECT_DEATH(Take(&pool, 2), "2 blocks wanted, 1 available");
+  EXPECT_DEATH(Allocate(&pool, 2), "2 blocks wanted, 1 available");
   EXPECT_DEATH(pool.Release(other), "block 1 is freed twice");
   EXPECT_DEATH(pool.Share(BlockId(1)), "block 1 is free");
   EXPECT_DEATH(pool.MarkPublished(BlockId(1)), "published by nobody");
@@ -149,7 +149,7 @@ TEST(BlockPoolTest, DoesWhatAPlainPoolDoes) {
         const int32_t free = pool.free();
         Blocks evicted;
         const size_t had = owner.size();
-        pool.Take(count, &owner, &evicted);
+        pool.Allocate(count, &owner, &evicted);
         ASSERT_EQ(static_cast<int32_t>(evicted.size()), std::max(0, count - free));
         for (const BlockId block : evicted) {
           ASSERT_EQ(block, cached.front());

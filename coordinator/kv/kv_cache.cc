@@ -4,16 +4,12 @@
 #include <span>
 
 #include "base/check.h"
-#include "coordinator/planted_bugs.h"
+#include "base/fail_point.h"
 
 namespace tutti::coordinator {
 
-KvCache::KvCache(KvDirectory* directory, PipelineId pipeline, int32_t block_size,
-                 uint32_t planted_bugs)
-    : directory_(directory),
-      pipeline_(pipeline),
-      block_size_(block_size),
-      planted_bugs_(planted_bugs) {
+KvCache::KvCache(KvDirectory* directory, PipelineId pipeline, int32_t block_size)
+    : directory_(directory), pipeline_(pipeline), block_size_(block_size) {
   CHECK(block_size > 0);
   CHECK(directory == nullptr || directory->block_size() == block_size);
 }
@@ -46,48 +42,51 @@ KvCache::Room KvCache::Find(const Sequence& sequence) const {
 }
 
 void KvCache::Admit(const Room& room, Sequence* sequence) {
-  CHECK(sequence->blocks.empty());
+  Sequence::Stay& stay = sequence->stay;
+  CHECK(stay.blocks.empty());
   for (const BlockId block : room.prefix) pool_->Share(block);
-  sequence->blocks = room.prefix;
-  sequence->published = static_cast<int32_t>(room.prefix.size());
-  const int32_t cached = sequence->published * block_size_;
+  stay.blocks = room.prefix;
+  stay.published = static_cast<int32_t>(room.prefix.size());
+  const int32_t cached = stay.published * block_size_;
   if (!sequence->first_planned_at.has_value()) {
     sequence->cached_tokens = cached;
     counters_.lookup_tokens += static_cast<uint64_t>(sequence->total());
     counters_.hit_tokens += static_cast<uint64_t>(cached);
   }
-  sequence->computed = sequence->planned = cached;
-  if (IsPlanted(planted_bugs_, PlantedBug::kKeepComputed) &&
-      sequence->first_planned_at.has_value() && cached == 0) {
-    sequence->computed = sequence->planned = std::min(block_size_, sequence->total() - 1);
+  stay.computed = stay.planned = cached;
+  // A preempted sequence believes that its first block is still computed.
+  if (sequence->first_planned_at.has_value() && cached == 0 &&
+      TUTTI_FAIL_POINT("coordinator.keep_computed")) {
+    stay.computed = stay.planned = std::min(block_size_, sequence->total() - 1);
   }
-  Take(Missing(*sequence, sequence->total()), &sequence->blocks);
+  Allocate(Missing(*sequence, sequence->total()), &stay.blocks);
 }
 
 int32_t KvCache::Missing(const Sequence& sequence, int64_t tokens) const {
   const int64_t wanted = (tokens + block_size_ - 1) / block_size_;
   return static_cast<int32_t>(
-      std::max<int64_t>(0, wanted - static_cast<int64_t>(sequence.blocks.size())));
+      std::max<int64_t>(0, wanted - static_cast<int64_t>(sequence.stay.blocks.size())));
 }
 
 void KvCache::Grow(int32_t count, Sequence* sequence) {
-  Take(count, &sequence->blocks);
-  if (IsPlanted(planted_bugs_, PlantedBug::kFreeBlockEarly)) {
-    pool_->Release(std::span(sequence->blocks).first(1));
+  Allocate(count, &sequence->stay.blocks);
+  // Its first block goes while it still reads it.
+  if (TUTTI_FAIL_POINT("coordinator.free_block_early")) {
+    pool_->Release(std::span(sequence->stay.blocks).first(1));
   }
 }
 
-void KvCache::Take(int32_t count, std::vector<BlockId>* blocks) {
+void KvCache::Allocate(int32_t count, std::vector<BlockId>* blocks) {
   evicted_.clear();
-  pool_->Take(count, blocks, &evicted_);
+  pool_->Allocate(count, blocks, &evicted_);
   counters_.evictions += evicted_.size();
-  if (IsPlanted(planted_bugs_, PlantedBug::kKeepEvicted)) return;
+  if (TUTTI_FAIL_POINT("coordinator.keep_evicted")) return;
   for (const BlockId block : evicted_) directory_->Forget(pipeline_, block);
 }
 
 void KvCache::CheckWritable(const Sequence& sequence, int32_t first, int32_t end) const {
   for (int32_t i = FullBlocks(first); i <= FullBlocks(end - 1); ++i) {
-    const BlockId block = sequence.blocks[i];
+    const BlockId block = sequence.stay.blocks[i];
     CHECK(pool_->holders(block) == 1 && !pool_->published(block))
         << "block " << block << " would be written while others read it";
   }
@@ -95,27 +94,27 @@ void KvCache::CheckWritable(const Sequence& sequence, int32_t first, int32_t end
 
 void KvCache::Publish(Sequence* sequence) {
   if (directory_ == nullptr) return;
-  for (; sequence->published < FullBlocks(sequence->computed); ++sequence->published) {
-    const int32_t i = sequence->published;
-    const auto parent = i == 0 ? std::nullopt : std::optional(sequence->blocks[i - 1]);
-    directory_->Publish(pipeline_, sequence->request.cache_domain, parent, sequence->blocks[i],
+  Sequence::Stay& stay = sequence->stay;
+  for (; stay.published < FullBlocks(stay.computed); ++stay.published) {
+    const int32_t i = stay.published;
+    const auto parent = i == 0 ? std::nullopt : std::optional(stay.blocks[i - 1]);
+    directory_->Publish(pipeline_, sequence->request.cache_domain, parent, stay.blocks[i],
                         std::span(sequence->tokens).subspan(i * block_size_, block_size_));
-    pool_->MarkPublished(sequence->blocks[i]);
+    pool_->MarkPublished(stay.blocks[i]);
   }
 }
 
-void KvCache::Release(Sequence* sequence) {
-  pool_->Release(sequence->blocks);
-  if (IsPlanted(planted_bugs_, PlantedBug::kFreeSharedBlock)) {
-    for (const BlockId& block : sequence->blocks) {
+void KvCache::Release(const Sequence& sequence) {
+  const std::vector<BlockId>& blocks = sequence.stay.blocks;
+  pool_->Release(blocks);
+  if (TUTTI_FAIL_POINT("coordinator.free_shared_block")) {
+    for (const BlockId& block : blocks) {
       while (pool_->holders(block) > 0) pool_->Release({&block, 1});
     }
   }
-  if (IsPlanted(planted_bugs_, PlantedBug::kFreeBlockTwice) && !sequence->blocks.empty()) {
-    pool_->Release(std::span(sequence->blocks).last(1));
+  if (!blocks.empty() && TUTTI_FAIL_POINT("coordinator.free_block_twice")) {
+    pool_->Release(std::span(blocks).last(1));
   }
-  sequence->blocks.clear();
-  sequence->published = 0;
 }
 
 int32_t KvCache::SharedBlocks(const Sequence& sequence, const Sequence& running) const {

@@ -1,8 +1,8 @@
-// The KV cache of one pipeline as its scheduler sees it: the block pool, what the KV directory
-// knows of its blocks, and the block tables of those who run.
+// The KV cache of one pipeline as its scheduler sees it: the block pool, the part of the KV
+// directory about its blocks, and the block tables of running sequences (Sequence::Stay).
 //
-// A table may begin with blocks that others hold too. They are full, computed and never written
-// again: whoever shares them computes from the end of them on, into blocks of its own.
+// A table may begin with blocks that other sequences hold too. They are full, computed and never
+// written again: a sequence that shares them computes from their end on, into blocks of its own.
 //
 // Thread: the engine's.
 #pragma once
@@ -21,14 +21,14 @@ namespace tutti::coordinator {
 class KvCache {
  public:
   // `directory` outlives the cache; null: nothing is published or found.
-  KvCache(KvDirectory* directory, PipelineId pipeline, int32_t block_size, uint32_t planted_bugs);
+  KvCache(KvDirectory* directory, PipelineId pipeline, int32_t block_size);
 
   // REQUIRES: closed
   void Open(int32_t num_blocks);
   // REQUIRES: open, and no sequence holds a block
   void Close();
 
-  // What a newcomer finds, and what it would take.
+  // The cached blocks that a newcomer finds, and the blocks it would take.
   struct Room {
     std::vector<BlockId> prefix;  // the blocks of its longest cached prefix
     int32_t blocks = 0;           // of available() that it needs for all its tokens
@@ -41,20 +41,21 @@ class KvCache {
     return std::max<int64_t>(0, blocks - pool_->free()) * block_size_;
   }
 
-  // The table of a newcomer: its prefix, and blocks for the rest of its tokens. What the prefix
-  // holds counts as computed.  REQUIRES: room is what Find says now; room.blocks <= available()
+  // Fills the table of a newcomer: its prefix, and blocks for the rest of its tokens. The tokens of
+  // the prefix count as computed.  REQUIRES: room is what Find says now; room.blocks <= available()
   void Admit(const Room& room, Sequence* sequence);
   // Blocks its table lacks for its tokens up to `tokens`.
   int32_t Missing(const Sequence& sequence, int64_t tokens) const;
   // REQUIRES: count <= available()
   void Grow(int32_t count, Sequence* sequence);
-  // CHECKs that its slots [first, end) are its own and not published: what others read never
-  // changes.
+  // CHECKs that its slots [first, end) are its own and not published: a block that other sequences
+  // read never changes.
   void CheckWritable(const Sequence& sequence, int32_t first, int32_t end) const;
   // Tells the directory of its full blocks that are computed by now.
   void Publish(Sequence* sequence);
-  // The table goes; its published blocks stay cached while nobody needs the memory.
-  void Release(Sequence* sequence);
+  // Gives back the blocks of its table; published blocks stay cached while the memory is not
+  // needed. The caller ends the sequence's stay.
+  void Release(const Sequence& sequence);
 
   // Full blocks of `sequence` that `running` has or will have, if nothing happens to it.
   int32_t SharedBlocks(const Sequence& sequence, const Sequence& running) const;
@@ -76,13 +77,12 @@ class KvCache {
   void CheckLedger() const;
 
  private:
-  void Take(int32_t count, std::vector<BlockId>* blocks);
+  void Allocate(int32_t count, std::vector<BlockId>* blocks);
   int32_t FullBlocks(int32_t tokens) const { return tokens / block_size_; }
 
   KvDirectory* const directory_;
   const PipelineId pipeline_;
   const int32_t block_size_;
-  const uint32_t planted_bugs_;
   std::optional<BlockPool> pool_;
   std::vector<BlockId> evicted_;  // kept for its memory
   Counters counters_;

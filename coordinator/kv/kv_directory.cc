@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "coordinator/planted_bugs.h"
+#include "base/fail_point.h"
 
 namespace tutti::coordinator {
 namespace {
@@ -125,7 +125,7 @@ uint32_t KvDirectory::Add(const Hash128& hash, const Hash128& domain, uint32_t p
 // ---- what is found
 
 Hash128 KvDirectory::DomainOf(const Hash128& domain) const {
-  return IsPlanted(options_.planted_bugs, PlantedBug::kHashWithoutTenant) ? Hash128() : domain;
+  return TUTTI_FAIL_POINT("coordinator.hash_without_tenant") ? Hash128() : domain;
 }
 
 Hash128 KvDirectory::Root(const Hash128& domain) const {

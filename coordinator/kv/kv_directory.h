@@ -34,7 +34,6 @@ struct KvDirectoryOptions {
   std::string model_fingerprint;
   std::string dtype;  // of the K/V
   int32_t block_size = 16;
-  uint32_t planted_bugs = 0;  // coordinator/planted_bugs.h
 };
 
 class KvDirectory {

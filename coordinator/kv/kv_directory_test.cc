@@ -168,88 +168,114 @@ TEST_F(KvDirectoryDeathTest, OwnMistakesEndTheProcess) {
 
 // Pools of three pipelines and the directory, as schedulers use them, against a plain map of
 // prefixes.
-TEST(KvDirectoryRandomTest, KnowsWhatAPlainMapKnows) {
+class KvDirectoryRandomTest : public testing::Test {
+ protected:
+  static constexpr uint32_t kPipelines = 3;
+  static constexpr int32_t kBlocks = 12;
   struct Holder {
     uint32_t pipeline;
     Hash128 domain;
     std::vector<TokenId> tokens;
     std::vector<BlockId> blocks;
+    size_t full() const { return tokens.size() / kSize; }
   };
-  constexpr uint32_t kPipelines = 3;
-  constexpr int32_t kBlocks = 12;
-  Random random(2);
-  KvDirectory directory(Options());
-  std::vector<BlockPool> pools(kPipelines, BlockPool(kBlocks));
-  // What each published block holds: the domain, and all tokens up to its end.
+  // The content of a published block: the domain, and all tokens up to its end.
   using Prefix = std::pair<uint64_t, std::vector<TokenId>>;
-  std::map<std::pair<uint32_t, int32_t>, Prefix> plain;
-  for (uint32_t p = 0; p < kPipelines; ++p) directory.OpenPipeline(PipelineId(p), kBlocks);
-  std::vector<Holder> holders;
-  for (int round = 0; round < 8000; ++round) {
-    if (!holders.empty() && random.Chance(0.5)) {
-      const size_t index = random.Between(0, holders.size() - 1);
-      pools[holders[index].pipeline].Release(holders[index].blocks);
-      holders.erase(holders.begin() + static_cast<int64_t>(index));
-    } else if (random.Chance(0.005)) {
-      const auto p = static_cast<uint32_t>(random.Between(0, kPipelines - 1));
-      std::erase_if(holders, [&](const Holder& holder) { return holder.pipeline == p; });
-      std::erase_if(plain, [&](const auto& entry) { return entry.first.first == p; });
-      directory.ClosePipeline(PipelineId(p));
-      directory.OpenPipeline(PipelineId(p), kBlocks);
-      pools[p] = BlockPool(kBlocks);
-    } else {
-      Holder holder{.pipeline = static_cast<uint32_t>(random.Between(0, kPipelines - 1)),
-                    .domain = {static_cast<uint64_t>(random.Between(0, 1)), 0}};
-      for (int64_t i = random.Between(1, 5 * kSize); i > 0; --i) {
-        holder.tokens.push_back(static_cast<TokenId>(random.Chance(0.9) ? 0 : 1));
-      }
-      BlockPool& pool = pools[holder.pipeline];
-      const PipelineId pipeline(holder.pipeline);
-      const size_t full = holder.tokens.size() / kSize;
-      const auto known = [&](uint32_t p, size_t blocks) {
-        const Prefix prefix = {
-            holder.domain.low,
-            {holder.tokens.begin(), holder.tokens.begin() + static_cast<int64_t>(blocks * kSize)}};
-        return std::any_of(plain.begin(), plain.end(), [&](const auto& entry) {
-          return entry.first.first == p && entry.second == prefix;
-        });
-      };
-      for (const auto& match : directory.LongestPerPipeline(holder.domain, holder.tokens)) {
-        const size_t blocks = match.tokens / kSize;
-        ASSERT_TRUE(known(match.pipeline.value(), blocks));
-        ASSERT_FALSE(blocks < full && known(match.pipeline.value(), blocks + 1));
-      }
-      holder.blocks = directory.Lookup(holder.domain, holder.tokens, pipeline);
-      size_t shared = holder.blocks.size();
-      ASSERT_TRUE(shared == 0 || known(holder.pipeline, shared));
-      ASSERT_FALSE(shared < full && known(holder.pipeline, shared + 1));
-      // Sometimes a twin: it computes itself what it could have shared.
-      if (shared > 0 && random.Chance(0.2)) holder.blocks.resize(--shared);
-      for (const BlockId block : holder.blocks) pool.Share(block);
-      const auto wanted = static_cast<int32_t>(full - shared);
-      if (wanted > pool.available()) {
-        pool.Release(holder.blocks);
-        continue;
-      }
-      std::vector<BlockId> evicted;
-      pool.Take(wanted, &holder.blocks, &evicted);
-      for (const BlockId block : evicted) {
-        directory.Forget(pipeline, block);
-        ASSERT_EQ(plain.erase({holder.pipeline, block.value()}), 1u);
-      }
-      for (size_t i = shared; i < full; ++i) {
-        const auto parent = i == 0 ? std::nullopt : std::optional(holder.blocks[i - 1]);
-        directory.Publish(pipeline, holder.domain, parent, holder.blocks[i],
-                          std::span(holder.tokens).subspan(i * kSize, kSize));
-        pool.MarkPublished(holder.blocks[i]);
-        plain[{holder.pipeline, holder.blocks[i].value()}] = {
-            holder.domain.low,
-            {holder.tokens.begin(), holder.tokens.begin() + static_cast<int64_t>((i + 1) * kSize)}};
-      }
-      holders.push_back(std::move(holder));
+
+  void SetUp() override {
+    for (uint32_t p = 0; p < kPipelines; ++p) directory_.OpenPipeline(PipelineId(p), kBlocks);
+  }
+
+  void ReleaseOne() {
+    const size_t index = random_.Between(0, holders_.size() - 1);
+    pools_[holders_[index].pipeline].Release(holders_[index].blocks);
+    holders_.erase(holders_.begin() + static_cast<int64_t>(index));
+  }
+
+  void ReopenOne() {
+    const auto p = static_cast<uint32_t>(random_.Between(0, kPipelines - 1));
+    std::erase_if(holders_, [&](const Holder& holder) { return holder.pipeline == p; });
+    std::erase_if(plain_, [&](const auto& entry) { return entry.first.first == p; });
+    directory_.ClosePipeline(PipelineId(p));
+    directory_.OpenPipeline(PipelineId(p), kBlocks);
+    pools_[p] = BlockPool(kBlocks);
+  }
+
+  Holder DrawHolder() {
+    Holder holder{.pipeline = static_cast<uint32_t>(random_.Between(0, kPipelines - 1)),
+                  .domain = {static_cast<uint64_t>(random_.Between(0, 1)), 0}};
+    for (int64_t i = random_.Between(1, 5 * kSize); i > 0; --i) {
+      holder.tokens.push_back(static_cast<TokenId>(random_.Chance(0.9) ? 0 : 1));
     }
-    ASSERT_EQ(directory.published(), static_cast<int64_t>(plain.size()));
-    for (const BlockPool& pool : pools) pool.CheckEveryBlock();
+    return holder;
+  }
+
+  static Prefix PrefixOf(const Holder& holder, size_t blocks) {
+    return {holder.domain.low,
+            {holder.tokens.begin(), holder.tokens.begin() + static_cast<int64_t>(blocks * kSize)}};
+  }
+
+  // Whether the plain map has the holder's first `blocks` blocks on a pipeline, and not one more.
+  bool IsLongest(const Holder& holder, uint32_t pipeline, size_t blocks) const {
+    const auto known = [&](size_t count) {
+      const Prefix prefix = PrefixOf(holder, count);
+      return std::any_of(plain_.begin(), plain_.end(), [&](const auto& entry) {
+        return entry.first.first == pipeline && entry.second == prefix;
+      });
+    };
+    return (blocks == 0 || known(blocks)) && (blocks == holder.full() || !known(blocks + 1));
+  }
+
+  // A sequence comes: it shares what it finds, and computes the rest.
+  void AddOne() {
+    Holder holder = DrawHolder();
+    BlockPool& pool = pools_[holder.pipeline];
+    const PipelineId pipeline(holder.pipeline);
+    for (const auto& match : directory_.LongestPerPipeline(holder.domain, holder.tokens)) {
+      ASSERT_TRUE(IsLongest(holder, match.pipeline.value(), match.tokens / kSize));
+    }
+    holder.blocks = directory_.Lookup(holder.domain, holder.tokens, pipeline);
+    size_t shared = holder.blocks.size();
+    ASSERT_TRUE(IsLongest(holder, holder.pipeline, shared));
+    // Sometimes a twin: it computes itself a block that it could have shared.
+    if (shared > 0 && random_.Chance(0.2)) holder.blocks.resize(--shared);
+    for (const BlockId block : holder.blocks) pool.Share(block);
+    const auto wanted = static_cast<int32_t>(holder.full() - shared);
+    if (wanted > pool.available()) return pool.Release(holder.blocks);
+    std::vector<BlockId> evicted;
+    pool.Allocate(wanted, &holder.blocks, &evicted);
+    for (const BlockId block : evicted) {
+      directory_.Forget(pipeline, block);
+      ASSERT_EQ(plain_.erase({holder.pipeline, block.value()}), 1u);
+    }
+    for (size_t i = shared; i < holder.full(); ++i) {
+      const auto parent = i == 0 ? std::nullopt : std::optional(holder.blocks[i - 1]);
+      directory_.Publish(pipeline, holder.domain, parent, holder.blocks[i],
+                         std::span(holder.tokens).subspan(i * kSize, kSize));
+      pool.MarkPublished(holder.blocks[i]);
+      plain_[{holder.pipeline, holder.blocks[i].value()}] = PrefixOf(holder, i + 1);
+    }
+    holders_.push_back(std::move(holder));
+  }
+
+  Random random_{2};
+  KvDirectory directory_{Options()};
+  std::vector<BlockPool> pools_ = std::vector<BlockPool>(kPipelines, BlockPool(kBlocks));
+  std::map<std::pair<uint32_t, int32_t>, Prefix> plain_;
+  std::vector<Holder> holders_;
+};
+
+TEST_F(KvDirectoryRandomTest, KnowsWhatAPlainMapKnows) {
+  for (int round = 0; round < 8000; ++round) {
+    if (!holders_.empty() && random_.Chance(0.5)) {
+      ReleaseOne();
+    } else if (random_.Chance(0.005)) {
+      ReopenOne();
+    } else {
+      ASSERT_NO_FATAL_FAILURE(AddOne());
+    }
+    ASSERT_EQ(directory_.published(), static_cast<int64_t>(plain_.size()));
+    for (const BlockPool& pool : pools_) pool.CheckEveryBlock();
   }
 }
 

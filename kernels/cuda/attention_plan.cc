@@ -61,7 +61,7 @@ void LongestFirst(std::vector<AttentionItem>* items) {
 }
 
 void Pad(std::vector<AttentionItem>* items) {
-  items->resize(static_cast<size_t>(PaddedItems(static_cast<int64_t>(items->size()))));
+  items->resize(static_cast<size_t>(GpuPaddedItems(static_cast<int64_t>(items->size()))));
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 
 namespace tutti::kernels::cuda {
 
-// Behind the items of a list come empty ones (pair_begin == pair_end), up to PaddedItems, and
+// Behind the items of a list come empty ones (pair_begin == pair_end), up to GpuPaddedItems, and
 // sequences that could be spread have their folds, empty where they are not: so steps that differ
 // only in how far their sequences are have lists of equal length, most of the time.
 struct AttentionPlan {
@@ -22,8 +22,6 @@ struct AttentionPlan {
 // `records_max`; all others walk their tiles in one block per share of their pairs, the longest
 // walks first.
 AttentionPlan PlanAttention(const AttentionBatch& batch, int32_t group, int64_t records_max);
-
-using gpu::PaddedItems;
 
 // For each row of the batch: its position, the first block of its sequence, and the slot of the
 // cache it writes to.

@@ -34,7 +34,7 @@ void ExpectComplete(const Batch& batch, int32_t group, const AttentionPlan& plan
   std::map<std::pair<int32_t, int32_t>, std::multiset<int32_t>> tiles;  // (row, pair) -> tiles
   std::set<int32_t> records;
   for (const auto* items : {&plan.narrow, &plan.wide}) {
-    EXPECT_EQ(static_cast<int64_t>(items->size()), PaddedItems(RealItems(*items)));
+    EXPECT_EQ(static_cast<int64_t>(items->size()), GpuPaddedItems(RealItems(*items)));
     for (const AttentionItem& item : *items) {
       EXPECT_LE(item.pair_end - item.pair_begin,
                 items == &plan.narrow ? kPairs : kPairs * kAttentionWarps);
@@ -109,14 +109,14 @@ TEST(AttentionPlanTest, StepsOfOneBatchHaveListsOfFewLengths) {
 }
 
 TEST(AttentionPlanTest, ListsGrowByAQuarterAtMost) {
-  EXPECT_EQ(PaddedItems(0), 0);
-  EXPECT_EQ(PaddedItems(1), 16);
-  EXPECT_EQ(PaddedItems(128), 128);
-  EXPECT_EQ(PaddedItems(129), 160);
+  EXPECT_EQ(GpuPaddedItems(0), 0);
+  EXPECT_EQ(GpuPaddedItems(1), 16);
+  EXPECT_EQ(GpuPaddedItems(128), 128);
+  EXPECT_EQ(GpuPaddedItems(129), 160);
   for (int64_t items = 1; items < 100000; items += 1 + items / 50) {
-    EXPECT_GE(PaddedItems(items), items);
-    EXPECT_LE(PaddedItems(items), std::max(items + 15, items + items / 4)) << items;
-    EXPECT_LE(PaddedItems(items), PaddedItems(items + 1));
+    EXPECT_GE(GpuPaddedItems(items), items);
+    EXPECT_LE(GpuPaddedItems(items), std::max(items + 15, items + items / 4)) << items;
+    EXPECT_LE(GpuPaddedItems(items), GpuPaddedItems(items + 1));
   }
 }
 

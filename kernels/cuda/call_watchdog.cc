@@ -1,6 +1,6 @@
 #include "kernels/cuda/call_watchdog.h"
 
-#include <algorithm>
+#include <chrono>
 
 #include "absl/strings/str_cat.h"
 
@@ -19,23 +19,23 @@ CallWatchdog::CallWatchdog(Duration patience) : patience_(patience) {
 
 CallWatchdog::~CallWatchdog() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     stop_ = true;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   thread_.join();
 }
 
 absl::Status CallWatchdog::Run(const char* name, const std::function<absl::Status()>& call,
                                const std::function<void()>& give_up) {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     deadline_ = SystemClock().Now() + patience_;
     give_up_ = &give_up;
     expired_ = false;
   }
   const absl::Status status = call();
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   deadline_ = kInstantNever;
   give_up_ = nullptr;
   if (!expired_) return status;
@@ -46,13 +46,13 @@ absl::Status CallWatchdog::Run(const char* name, const std::function<absl::Statu
 
 // Gives up with the lock held: Run cannot end, and nobody begins another call, before it is done.
 void CallWatchdog::Watch() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(&mutex_);
   while (!stop_) {
     if (SystemClock().Now() >= deadline_ && !expired_) {
       expired_ = true;
       (*give_up_)();
     }
-    changed_.wait_for(lock, patience_ / kLooks);
+    changed_.WaitUntil(&mutex_, std::chrono::steady_clock::now() + patience_ / kLooks);
   }
 }
 

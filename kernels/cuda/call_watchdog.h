@@ -4,13 +4,12 @@
 // Thread: Run by one at a time.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <thread>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "base/status.h"
 
 namespace tutti::kernels::cuda {
@@ -29,13 +28,13 @@ class CallWatchdog {
   void Watch();
 
   const Duration patience_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  // Guarded by mutex_:
-  Instant deadline_ = kInstantNever;  // of the call in progress
-  const std::function<void()>* give_up_ = nullptr;
-  bool expired_ = false;
-  bool stop_ = false;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  // Of the call in progress.
+  Instant deadline_ ABSL_GUARDED_BY(mutex_) = kInstantNever;
+  const std::function<void()>* give_up_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  bool expired_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -8,18 +8,18 @@
 
 namespace tutti::kernels::cuda {
 
-static_assert(sizeof(AttentionItem) == gpu::kAttentionItemBytes);
-static_assert(sizeof(FoldItem) == gpu::kFoldItemBytes);
+static_assert(sizeof(AttentionItem) == kGpuAttentionItemBytes);
+static_assert(sizeof(FoldItem) == kGpuFoldItemBytes);
 
 KvLayout LayoutOf(const KvShape& shape) {
   const bool plain = shape.dtype == DType::kF32;
   return {.block_size = static_cast<int32_t>(shape.block_size),
           .kv_heads = static_cast<int32_t>(shape.kv_heads),
-          .dim = PaddedHeadDim(shape.head_dim, plain),
+          .dim = GpuPaddedHeadDim(shape.head_dim, plain),
           .plain = plain};
 }
 
-absl::Status CudaAttention::Reserve(const gpu::WorkBytes& work, const gpu::ArrayBytes& arrays) {
+absl::Status CudaAttention::Reserve(const GpuWorkBytes& work, const GpuArrayBytes& arrays) {
   TUTTI_RETURN_IF_ERROR(record_values_.Reserve(work.record_values));
   TUTTI_RETURN_IF_ERROR(record_sums_.Reserve(work.record_sums));
   for (Uploads* const uploads : {&positions_, &slots_, &row_positions_, &row_blocks_}) {

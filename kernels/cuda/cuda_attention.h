@@ -26,7 +26,7 @@ class CudaAttention {
   explicit CudaAttention(LaunchQueue* runtime) : runtime_(runtime) {}
 
   // As Backend::Reserve, of what these operators need.
-  absl::Status Reserve(const gpu::WorkBytes& work, const gpu::ArrayBytes& arrays);
+  absl::Status Reserve(const GpuWorkBytes& work, const GpuArrayBytes& arrays);
   int64_t bytes() const;
 
   void HeadNormRope(const TensorView& x, int64_t head_dim, const TensorView& norm, float epsilon,

@@ -16,14 +16,14 @@
 #include "kernels/cuda/nccl_exchange.h"
 #include "kernels/cuda/nccl_link.h"
 #include "kernels/cuda/operands.h"
-#include "kernels/cuda/product.h"
+#include "kernels/cuda/packing.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/cuda/sampling.h"
 
 namespace tutti::kernels::cuda {
 namespace {
 
-static_assert(sizeof(DeviceCandidate) == gpu::kCandidateBytes);
+static_assert(sizeof(DeviceCandidate) == kGpuCandidateBytes);
 
 GraphCache::Limits GraphLimits(bool graphs) {
   GraphCache::Limits limits;
@@ -66,8 +66,8 @@ class CudaBackend : public Backend {
     return weight;
   }
   absl::StatusOr<int64_t> Reserve(const StepBounds& bounds) override {
-    const gpu::WorkBytes work = gpu::WorkBytesOf(bounds, products_.bounds());
-    const gpu::ArrayBytes each = gpu::ArrayBytesOf(bounds);
+    const GpuWorkBytes work = GpuWorkBytesOf(bounds, products_.bounds());
+    const GpuArrayBytes each = GpuArrayBytesOf(bounds);
     const std::pair<WorkSpace*, int64_t> spaces[] = {
         {&entering_, work.carried}, {&leaving_, work.carried}, {&results_, work.results}};
     const std::pair<Uploads*, int64_t> arrays[] = {{&ids_, each.rows},
@@ -176,7 +176,7 @@ class CudaBackend : public Backend {
   }
 
   absl::Status CheckKvSupport(const KvShape& shape) const override {
-    if (PaddedHeadDim(shape.head_dim, shape.dtype == DType::kF32) > 0) return absl::OkStatus();
+    if (GpuPaddedHeadDim(shape.head_dim, shape.dtype == DType::kF32) > 0) return absl::OkStatus();
     return absl::InvalidArgumentError("heads of " + std::to_string(shape.head_dim) +
                                       " dimensions; the CUDA kernels attend over at most " +
                                       std::to_string(kHeadDimMax));

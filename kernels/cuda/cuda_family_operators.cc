@@ -7,8 +7,7 @@
 #include "kernels/cuda/operands.h"
 
 namespace tutti::kernels::cuda {
-absl::Status CudaFamilyOperators::Reserve(const gpu::WorkBytes& work,
-                                          const gpu::ArrayBytes& arrays) {
+absl::Status CudaFamilyOperators::Reserve(const GpuWorkBytes& work, const GpuArrayBytes& arrays) {
   TUTTI_RETURN_IF_ERROR(choice_.Reserve(work.choice));
   for (Uploads* uploads : {&scales_, &gathered_}) {
     TUTTI_RETURN_IF_ERROR(uploads->Reserve(arrays.rows));

@@ -18,7 +18,7 @@ class CudaFamilyOperators : public FamilyOperators {
   CudaFamilyOperators(LaunchQueue* runtime, Device device) : runtime_(runtime), device_(device) {}
 
   // As Backend::Reserve, of what these operators need.
-  absl::Status Reserve(const gpu::WorkBytes& work, const gpu::ArrayBytes& arrays);
+  absl::Status Reserve(const GpuWorkBytes& work, const GpuArrayBytes& arrays);
   int64_t bytes() const;
 
   void ScaleRows(TensorView x, std::span<const float> scale) override;

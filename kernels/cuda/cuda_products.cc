@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "kernels/cuda/operands.h"
+#include "kernels/cuda/packing.h"
 #include "kernels/cuda/product_hopper.h"
 
 namespace tutti::kernels::cuda {
@@ -11,7 +12,7 @@ void CudaProducts::Cover(const CudaWeight& weight) {
                 weight.out_features(), weight.dtype());
 }
 
-absl::Status CudaProducts::Reserve(const gpu::WorkBytes& work) {
+absl::Status CudaProducts::Reserve(const GpuWorkBytes& work) {
   TUTTI_RETURN_IF_ERROR(packed_rows_.Reserve(work.packed_rows));
   TUTTI_RETURN_IF_ERROR(row_scales_.Reserve(work.row_scales));
   return leaf_sums_.Reserve(work.leaf_sums);
@@ -67,7 +68,7 @@ void CudaProducts::TensorMatMul(const TensorView& in, const CudaWeight& w, const
 PackedTarget CudaProducts::TargetOf(const CudaWeight& w, int64_t rows) {
   const int64_t width = int64_t{1} * Chunks(w.leaves()) * kChunkK;
   const bool scaled = w.dtype() == DType::kF16;
-  return {.rows = packed_rows_.Of<uint16_t>(gpu::PackedRows(rows) * width),
+  return {.rows = packed_rows_.Of<uint16_t>(GpuPackedRows(rows) * width),
           .scale = scaled ? row_scales_.Of<float>(rows * w.leaves().leaves) : nullptr,
           .leaves = w.leaves(),
           .bf16 = w.dtype() == DType::kBF16};

@@ -23,9 +23,9 @@ class CudaProducts {
 
   // Products with `weight` may follow: Reserve counts it.
   void Cover(const CudaWeight& weight);
-  const gpu::ProductBounds& bounds() const { return bounds_; }  // of everything covered
+  const GpuProductBounds& bounds() const { return bounds_; }  // of everything covered
   // As Backend::Reserve, of what products need.
-  absl::Status Reserve(const gpu::WorkBytes& work);
+  absl::Status Reserve(const GpuWorkBytes& work);
   int64_t bytes() const;
 
   // Backend::MatMul of checked operands.
@@ -59,7 +59,7 @@ class CudaProducts {
   const bool wide_;
   const int32_t multiprocessors_;
   WorkSpace packed_rows_{runtime_}, row_scales_{runtime_}, leaf_sums_{runtime_};
-  gpu::ProductBounds bounds_;
+  GpuProductBounds bounds_;
   ProductRows packed_;  // whose rows are in packed_rows_, put there by others; no weight: nobody's
 };
 

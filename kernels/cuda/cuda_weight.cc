@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "kernels/cuda/leaf_map.h"
-#include "kernels/cuda/product.h"
+#include "kernels/cuda/packing.h"
 
 namespace tutti::kernels::cuda {
 

@@ -149,7 +149,7 @@ class Uploads {
     entry->device = nullptr;
     entry->content.clear();
     entry->capacity = 0;
-    const int64_t capacity = std::max(bytes, gpu::kSmallestUpload);
+    const int64_t capacity = std::max(bytes, kGpuSmallestUpload);
     TUTTI_ASSIGN_OR_RETURN(entry->device, queue_->AllocateConstant(capacity));
     entry->capacity = capacity;
     return absl::OkStatus();

@@ -14,7 +14,7 @@
 
 namespace tutti::kernels::cuda {
 
-using gpu::kExchangeWorkBytes;
+inline constexpr auto kExchangeWorkBytes = kGpuExchangeWorkBytes;
 // Values of a vector that is sent whole: up to here a message costs its latency rather than its
 // length (256 KiB take 0.6 us of 450 GB/s).
 inline constexpr int64_t kWholeValuesMax = (int64_t{256} << 10) / 4;

@@ -10,84 +10,14 @@
 // its start costs nothing and it can fetch weights meanwhile. Every thread of it calls
 // WaitForEarlier, on every path, and before that it neither reads memory that other kernels write
 // nor writes any; memory of Runtime::AllocateConstant may be read. Then its end is later than the
-// end of all before it, whatever begins when (docs/decisions/0024-kernels-that-begin-early.md).
+// end of all before it, whatever begins when (docs/decisions/0024-short-steps.md).
 #pragma once
 
 #include <cstdint>
 #include <type_traits>
 
-#ifdef __CUDACC__
-#include <cuda_runtime.h>
-
-#define TUTTI_KERNEL __global__
-// One that is started with so many threads a block at most, and has registers for them.
-#define TUTTI_KERNEL_OF(threads) __global__ __launch_bounds__(threads)
-// Qualifies a kernel's one parameter, so that it is read where the launch put it.
-#define TUTTI_PARAMETER const __grid_constant__
-#define TUTTI_DEVICE __device__ __forceinline__
-#define TUTTI_HOST_DEVICE __host__ __device__ __forceinline__
-// A function of the device that is compiled once, where inlining it everywhere takes ptxas minutes.
-#define TUTTI_DEVICE_CALL static __device__ __noinline__
-// Before a loop: one copy of its body per turn, or one for all.
-#define TUTTI_UNROLL _Pragma("unroll")
-#define TUTTI_KEEP_LOOP _Pragma("unroll 1")
-
-#else  // compiled by the host's compiler: the index arithmetic of tests, or the emulator
-
-#define TUTTI_KERNEL
-#define TUTTI_KERNEL_OF(threads)
-#define TUTTI_PARAMETER const
-#define TUTTI_DEVICE inline
-#define TUTTI_DEVICE_CALL inline
-#define TUTTI_UNROLL
-#define TUTTI_KEEP_LOOP
-#define TUTTI_HOST_DEVICE inline
-
-#endif
-
-namespace tutti::kernels::cuda {
-
-inline constexpr int kWarp = 32;
-
-// A queue of work on one device: a cudaStream_t. The emulator has only one and does everything at
-// once.
-using Stream = void*;
-
-struct Grid {
-  int64_t x = 1;
-  int64_t y = 1;
-};
-
-// A thread for each element of a matrix, without dividing by its width: x counts rows, y blocks of
-// `threads` columns.
-inline Grid GridOver(int64_t rows, int64_t cols, int threads) {
-  return {rows, (cols + threads - 1) / threads};
-}
-
-// One start of a kernel, as data.
-struct KernelLaunch {
-  const void* kernel = nullptr;  // the function
-  // How the emulator calls it; a GPU finds a kernel by its address alone.
-  void (*call)(const void* kernel, const void* argument) = nullptr;
-  Grid grid;
-  int32_t threads = 0;  // of a block
-  int32_t shared_bytes = 0;
-  const void* argument = nullptr;  // the kernel's struct
-  int32_t argument_bytes = 0;
-  int32_t early = 0;  // 1: may begin before the launch before it has ended
-};
-
-// Takes launches: a device, or a queue in front of one.
-class Launcher {
- public:
-  // Behind everything before. The argument is copied.
-  virtual void Start(const KernelLaunch& launch) = 0;
-
- protected:
-  ~Launcher() = default;
-};
-
-}  // namespace tutti::kernels::cuda
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/qualifiers.h"
 
 #ifdef __CUDACC__
 

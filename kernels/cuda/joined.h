@@ -8,7 +8,7 @@
 
 namespace tutti::kernels::cuda {
 
-// Rows on their way into a product, as PackRowsArgs of product.h leaves them.
+// Rows on their way into a product, as PackRowsArgs of packing.h leaves them.
 struct PackedTarget {
   uint16_t* rows = nullptr;  // ActivationIndex; nullptr: f32 rows are wanted instead
   float* scale = nullptr;    // f16 only: ScaleIndex

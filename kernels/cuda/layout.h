@@ -53,7 +53,7 @@ TUTTI_HOST_DEVICE int64_t WeightIndex(int64_t out, int32_t packed_k, int32_t chu
 }
 
 // f32 weights: [k][out, padded], so that neighbouring threads read neighbouring outputs.
-using gpu::kPlainOutPad;
+inline constexpr auto kPlainOutPad = kGpuPlainOutPad;
 TUTTI_HOST_DEVICE int64_t PlainWeightIndex(int64_t out, int64_t k, int64_t padded_out) {
   return k * padded_out + out;
 }
@@ -127,8 +127,6 @@ struct KvLayout {
   bool plain = false;
   uint8_t gap[3] = {};
 };
-
-using gpu::PaddedHeadDim;
 
 // First element of the unit that holds `slot` of `block`.
 TUTTI_HOST_DEVICE int64_t KvUnitIndex(const KvLayout& layout, int64_t block, int32_t slot,

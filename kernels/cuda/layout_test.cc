@@ -151,8 +151,10 @@ TEST(LayoutTest, LeavesAddUpInTheTree) {
 TEST(LayoutTest, TheCacheHoldsEveryValueOnce) {
   for (const bool plain : {false, true}) {
     for (int64_t head_dim : {2, 64, 80, 96, 128, 256}) {
-      const KvLayout layout = {
-          .block_size = 48, .kv_heads = 3, .dim = PaddedHeadDim(head_dim, plain), .plain = plain};
+      const KvLayout layout = {.block_size = 48,
+                               .kv_heads = 3,
+                               .dim = GpuPaddedHeadDim(head_dim, plain),
+                               .plain = plain};
       std::set<int64_t> used;
       for (int64_t block : {0, 1}) {
         for (int32_t slot = 0; slot < layout.block_size; ++slot) {
@@ -170,8 +172,8 @@ TEST(LayoutTest, TheCacheHoldsEveryValueOnce) {
       EXPECT_EQ(*used.rbegin(), static_cast<int64_t>(used.size()) - 1);
     }
   }
-  EXPECT_EQ(PaddedHeadDim(257, false), 0);
-  EXPECT_EQ(PaddedHeadDim(257, true), 0);
+  EXPECT_EQ(GpuPaddedHeadDim(257, false), 0);
+  EXPECT_EQ(GpuPaddedHeadDim(257, true), 0);
 }
 
 TEST(LayoutTest, ALaneHasFourConsecutiveSlots) {

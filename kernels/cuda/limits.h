@@ -16,11 +16,11 @@ inline constexpr int kLeafLevels = 3;
 
 // Numerics. k of one chunk of a product: a lane's 16-byte load holds 8 consecutive k, four lanes
 // 32, two tensor-core instructions.
-using gpu::kChunkK;
+inline constexpr auto kChunkK = kGpuChunkK;
 
 // Output features and activation rows of one tensor-core instruction.
-using gpu::kTileOut;
-using gpu::kTileRows;
+inline constexpr auto kTileOut = kGpuTileOut;
+inline constexpr auto kTileRows = kGpuTileRows;
 
 // Chunks under way in the kernel for few rows. A warp then has 15 * 1.5 KiB in flight; with three
 // warps on a multiprocessor, the fewest a product of an 8B model gives, that is 68 KiB, twice what
@@ -31,7 +31,7 @@ inline constexpr int kStreamStages = 16;
 // have 14 MiB in flight, 64 of 1,024 outputs 3.5 MiB. More than 99 KiB a block not every GPU has.
 inline constexpr int kLeafStreamStages[] = {8, 6};
 // Rows above which weights are shared through the block instead: each warp rereads the rows.
-using gpu::kStreamRows;
+inline constexpr auto kStreamRows = kGpuStreamRows;
 
 // Chunks under way in the kernels for many rows: four of 16 KiB leave room for two blocks on a
 // multiprocessor of compute capability 8.0.
@@ -43,10 +43,10 @@ inline constexpr int kSmallTileStages = 8;
 // through memory; above it the larger tiles pay, which add leaves up in registers. At 127 rows and
 // 4,096 outputs the sums of eight leaves are 16 MiB, written and read, where 32 MiB of weights are
 // read.
-using gpu::kLeafSumRows;
+inline constexpr auto kLeafSumRows = kGpuLeafSumRows;
 
 // Of the products by wgmma. Rows that one bulk copy brings of a chunk: 4 KiB.
-using gpu::kWideRows;
+inline constexpr auto kWideRows = kGpuWideRows;
 // Chunks under way: eight of 24 KiB, of the 227 KiB that a block may have; beside the pending sums
 // of a block for leaves (96 KiB) eight of 16 KiB. Seven chunks of a multiprocessor last 3,584
 // cycles of its tensor cores, or 1,792: two microseconds or one, where memory answers within one.
@@ -57,22 +57,22 @@ inline constexpr int kWideGroupRows = 2048;
 
 // Numerics. Slots of an attention tile, from absolute slot 0. A tile is attended to from nothing
 // and then folded into what came before, so that tiles may be computed apart.
-using gpu::kAttentionTile;
+inline constexpr auto kAttentionTile = kGpuAttentionTile;
 // Slots of one unit of the cache: k of the tensor-core instruction. Divides every block size.
 inline constexpr int kKvUnit = 16;
 // Pairs (row, query head of the group) of one warp: rows of the tensor-core instruction.
-using gpu::kPairs;
+inline constexpr auto kPairs = kGpuPairs;
 // A tile passes in eight stages: four of keys (32 slots each), four of values (a quarter of the
 // head each). Four stages are under way.
 inline constexpr int kAttentionStages = 4;
 // Warps that share a tile when many rows attend to it.
-using gpu::kAttentionWarps;
+inline constexpr auto kAttentionWarps = kGpuAttentionWarps;
 // Pairs of a sequence up to which its tiles are spread over the device and folded afterwards.
-using gpu::kSpreadPairs;
+inline constexpr auto kSpreadPairs = kGpuSpreadPairs;
 // Room for tiles computed apart. At head_dim 128 a record is 8.1 KiB per KV head: 64 sequences of
 // 8 heads at 4,096 positions, 16,384 records, fit. Beyond it tiles are walked in order instead,
 // which changes no bits.
-using gpu::kSpreadBytesMax;
+inline constexpr auto kSpreadBytesMax = kGpuSpreadBytesMax;
 
 // Threads of the row-wise kernels. Numerics: the sums of a row run over this many partial sums.
 inline constexpr int kRowThreads = 256;
@@ -88,7 +88,7 @@ inline constexpr int64_t kAddNormSharedBytesMax = 96 << 10;
 inline constexpr int64_t kJoinedRows = kLeafSumRows;
 
 // Heads wider than this have no kernel.
-using gpu::kHeadDimMax;
+inline constexpr auto kHeadDimMax = kGpuHeadDimMax;
 
 // Device memory through which weights pass on their way into the kernels' layout: long copies, and
 // a thousandth of what a GPU has.
@@ -100,7 +100,7 @@ inline constexpr int64_t kPinnedBytes = int64_t{4} << 20;
 
 // Contents of one kind that are remembered on the device: layers with and without a sliding window
 // alternate between two.
-using gpu::kRememberedUploads;
+inline constexpr auto kRememberedUploads = kGpuRememberedUploads;
 
 // Recorded launches that are started at the latest, some thirteen layers of a dense model: a GPU
 // begins when the host has gone through these, not through the whole step. A guess; never measured.
@@ -130,8 +130,8 @@ inline constexpr int64_t kLinkConnectBytes = int64_t{1} << 20;
 // Adjusted logits and items of attention are rounded up by empty ones, so that their number, and
 // with it the launch, stays the same for many steps. An empty item's block ends at once: 16 of them
 // for each of eight KV heads are one block for each multiprocessor.
-using gpu::kAdjustmentsTogether;
-using gpu::kItemsTogether;
+inline constexpr auto kAdjustmentsTogether = kGpuAdjustmentsTogether;
+inline constexpr auto kItemsTogether = kGpuItemsTogether;
 static_assert(kAdjustmentsTogether == kRowThreads);
 
 }  // namespace tutti::kernels::cuda

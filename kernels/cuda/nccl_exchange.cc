@@ -130,7 +130,7 @@ absl::Status NcclExchange::Gather(TensorView x, std::span<const int64_t> begin) 
   });
 }
 
-absl::StatusOr<bool> NcclExchange::Settled() {
+absl::StatusOr<bool> NcclExchange::AllDone() {
   TUTTI_RETURN_IF_ERROR(membership_.Health());
   return runtime_->Idle();
 }

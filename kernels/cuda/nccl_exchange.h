@@ -18,7 +18,7 @@ class NcclExchange : public DeviceExchange {
   absl::StatusOr<int64_t> Reserve() override;
   absl::Status Sum(TensorView x) override;
   absl::Status Gather(TensorView x, std::span<const int64_t> begin) override;
-  absl::StatusOr<bool> Settled() override;
+  absl::StatusOr<bool> AllDone() override;
 
  private:
   absl::Status SumWhole(float* x, int64_t count);

@@ -138,7 +138,7 @@ TEST(NcclExchangeTest, SumsAreTheTreeOfTheRanks) {
         DeviceMatrix x(ranks[rank].runtime.get(), given[rank], values);
         const absl::Status status = ranks[rank].exchange->Sum(x.view);
         EXPECT_TRUE(status.ok()) << status;
-        EXPECT_TRUE(*ranks[rank].exchange->Settled());
+        EXPECT_TRUE(*ranks[rank].exchange->AllDone());
         sums[rank] = x.Values();
       });
       int64_t wrong = 0;
@@ -181,7 +181,7 @@ TEST(NcclExchangeTest, ARankThatStaysAwayEndsTheCallAtItsDeadline) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
   // The group is of no use any more, and says why at once.
   EXPECT_EQ(ranks[0].exchange->Sum(x.view), status);
-  EXPECT_EQ(ranks[0].exchange->Settled().status(), status);
+  EXPECT_EQ(ranks[0].exchange->AllDone().status(), status);
   ranks[0].exchange->membership()->Leave();
 }
 
@@ -189,7 +189,7 @@ TEST(NcclExchangeTest, WhatGoesWrongInTheBackgroundIsSeen) {
   Ranks ranks(2);
   ranks.FormAll();
   ranks.nccl->set_background_error("NCCL, in the background: remote process exited");
-  EXPECT_EQ(ranks[1].exchange->Settled().status(),
+  EXPECT_EQ(ranks[1].exchange->AllDone().status(),
             absl::InternalError("NCCL, in the background: remote process exited"));
   ranks[1].exchange->membership()->Leave();
 }

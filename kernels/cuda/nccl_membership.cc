@@ -1,12 +1,12 @@
 #include "kernels/cuda/nccl_membership.h"
 
-#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/mutex.h"
 
 namespace tutti::kernels::cuda {
 
@@ -31,18 +31,18 @@ class NcclMembership::Attempt {
   }
 
   bool ended() {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     return result_.has_value();
   }
   // REQUIRES: ended
-  absl::StatusOr<Made> Take() {
-    std::lock_guard lock(mutex_);
+  absl::StatusOr<Made> ReleaseResult() {
+    MutexLock lock(&mutex_);
     TUTTI_RETURN_IF_ERROR(*result_);
     return std::move(made_);
   }
   // Nobody waits for it any more.
   void Abandon() {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     abandoned_ = true;
     if (made_.group != nullptr) made_.group->Abort();
   }
@@ -54,7 +54,7 @@ class NcclMembership::Attempt {
     TUTTI_ASSIGN_OR_RETURN(std::shared_ptr<NcclGroup> group,
                            nccl->Join(id, members, member, device));
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(&mutex_);
       if (abandoned_) {
         group->Abort();
         return absl::AbortedError("nobody waits for the group any more");
@@ -62,21 +62,20 @@ class NcclMembership::Attempt {
       made_.group = group;
     }
     TUTTI_RETURN_IF_ERROR(connect(group.get(), members, member, runtime.get()));
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     made_.runtime = std::move(runtime);
     return absl::OkStatus();
   }
   void End(absl::Status status) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     if (!status.ok()) made_ = Made();
     result_ = std::move(status);
   }
 
-  std::mutex mutex_;
-  // Guarded by mutex_:
-  Made made_;
-  std::optional<absl::Status> result_;
-  bool abandoned_ = false;
+  Mutex mutex_;
+  Made made_ ABSL_GUARDED_BY(mutex_);
+  std::optional<absl::Status> result_ ABSL_GUARDED_BY(mutex_);
+  bool abandoned_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 NcclMembership::NcclMembership(NcclOptions options, Connect connect)
@@ -143,7 +142,7 @@ absl::StatusOr<bool> NcclMembership::Formed() {
   if (group_ != nullptr) return true;
   CHECK(attempt_ != nullptr) << "Formed without Form";
   if (!attempt_->ended()) return false;
-  TUTTI_ASSIGN_OR_RETURN(Attempt::Made made, std::exchange(attempt_, nullptr)->Take());
+  TUTTI_ASSIGN_OR_RETURN(Attempt::Made made, std::exchange(attempt_, nullptr)->ReleaseResult());
   group_ = std::move(made.group);
   runtime_ = std::move(made.runtime);
   watchdog_ = std::make_unique<CallWatchdog>(options_.call_patience);

@@ -68,6 +68,14 @@ template <bool kBf16>
 TUTTI_DEVICE float From16(uint16_t bits) {
   return kBf16 ? FromBf16(bits) : FromF16(bits);
 }
+// What a lane loads at once from shared memory.
+struct alignas(16) Words {
+  uint32_t w[4];
+};
+struct alignas(8) TwoWords {
+  uint32_t w[2];
+};
+
 // Two values as one word, the first in the lower half.
 TUTTI_DEVICE uint32_t Pair(uint16_t first, uint16_t second) {
   return first | static_cast<uint32_t>(second) << 16;

@@ -1,19 +1,10 @@
 #include "kernels/cuda/leaf_sums.h"
-#include "kernels/cuda/number_formats.h"
+#include "kernels/cuda/product.h"
+#include "kernels/cuda/product_stream.h"
 #include "kernels/cuda/product_tile.h"
-#include "kernels/cuda/reduce.h"
-#include "kernels/cuda/row_math.h"
 
 namespace tutti::kernels::cuda {
 namespace {
-
-// One lane's share of a 16 x 32 tile of weights and of an 8 x 32 tile of activations.
-template <bool kBf16>
-TUTTI_DEVICE void MultiplyChunk(float (&sum)[4], const Words& upper, const Words& lower,
-                                const Words& rows) {
-  Mma<kBf16>(sum, {upper.w[0], lower.w[0], upper.w[1], lower.w[1]}, {rows.w[0], rows.w[1]});
-  Mma<kBf16>(sum, {upper.w[2], lower.w[2], upper.w[3], lower.w[3]}, {rows.w[2], rows.w[3]});
-}
 
 // Where the sums of a leaf go: to `out` when it is the only one.
 struct LeafTarget {
@@ -23,80 +14,6 @@ struct LeafTarget {
 TUTTI_DEVICE LeafTarget TargetOf(const ProductArgs& args, int64_t leaf) {
   if (args.leaves.leaves == 1) return {args.out, args.out_stride};
   return {args.leaf_sums + leaf * args.rows * args.out_features, args.out_features};
-}
-
-// Few rows: a warp streams 16 features of one leaf. What a lane multiplies is exactly what it
-// copied, so nothing waits for another lane.
-//
-// A turn of the outer loop goes once round the ring, so that every address is one of three pointers
-// and a constant: a warp that has a multiprocessor's quarter to itself cannot spend more than a
-// hundred cycles on a chunk.
-template <bool kBf16, int kRowTiles, int kStages>
-TUTTI_DEVICE void StreamLeaf(const ProductArgs& args, int leaf, char* warp_ring,
-                             float (&sum)[kRowTiles][4]) {
-  constexpr int kStageBytes = (2 + kRowTiles) * kPieceBytes;
-  constexpr int kAhead = kStages - 1;
-  const int lane = Lane();
-  const int32_t chunks = Chunks(args.leaves);
-  const int32_t first = args.leaves.chunk[leaf];
-  const int32_t count = args.leaves.chunk[leaf + 1] - first;
-  // Of the chunk with which the ring begins.
-  const uint16_t* weight = args.weight + (BlockX() * chunks + first) * 2 * kPieceValues + lane * 8;
-  const uint16_t* in = args.in + int64_t{1} * first * kPieceValues + lane * 8;
-  const int64_t row_tile = int64_t{1} * chunks * kPieceValues;
-  char* const ring = warp_ring + lane * 16;
-
-  // Chunk `ahead` from where the pointers stand, if there are so many.
-  const auto fetch_weights = [&](int ahead, int32_t left) {
-    if (ahead >= left) return;
-    char* const stage = ring + ahead % kStages * kStageBytes;
-    TUTTI_UNROLL
-    for (int half = 0; half < 2; ++half) {
-      CopyAsync16(stage + half * kPieceBytes, weight + (ahead * 2 + half) * kPieceValues, true);
-    }
-  };
-  const auto fetch_rows = [&](int ahead, int32_t left) {
-    if (ahead < left) {
-      char* const stage = ring + ahead % kStages * kStageBytes;
-      TUTTI_UNROLL
-      for (int r = 0; r < kRowTiles; ++r) {
-        const bool valid = r * kTileRows + lane / 4 < args.rows;
-        CopyAsync16(stage + (2 + r) * kPieceBytes,
-                    valid ? in + r * row_tile + ahead * kPieceValues : args.in, valid);
-      }
-    }
-    CopyCommit();
-  };
-
-  // All that the ring holds of the weights is on its way before the rows are there.
-  LetNextBegin();
-  TUTTI_UNROLL
-  for (int ahead = 0; ahead < kAhead; ++ahead) fetch_weights(ahead, count);
-  WaitForEarlier();
-  TUTTI_UNROLL
-  for (int ahead = 0; ahead < kAhead; ++ahead) fetch_rows(ahead, count);
-  TUTTI_KEEP_LOOP
-  for (int32_t left = count; left > 0; left -= kStages) {
-    TUTTI_UNROLL
-    for (int chunk = 0; chunk < kStages; ++chunk) {
-      if (chunk >= left) break;
-      CopyWait<kAhead - 1>();
-      const char* const stage = ring + chunk * kStageBytes;
-      const Words upper = *reinterpret_cast<const Words*>(stage);
-      const Words lower = *reinterpret_cast<const Words*>(stage + kPieceBytes);
-      TUTTI_UNROLL
-      for (int r = 0; r < kRowTiles; ++r) {
-        const Words rows = *reinterpret_cast<const Words*>(stage + (2 + r) * kPieceBytes);
-        MultiplyChunk<kBf16>(sum[r], upper, lower, rows);
-      }
-      fetch_weights(chunk + kAhead, left);
-      fetch_rows(chunk + kAhead, left);
-    }
-    weight += kStages * 2 * kPieceValues;
-    in += kStages * kPieceValues;
-  }
-  TUTTI_UNROLL
-  for (int r = 0; r < kRowTiles; ++r) ScaleBack<kBf16>(args, leaf, r * kTileRows, sum[r]);
 }
 
 // One leaf: a warp is a block.
@@ -202,6 +119,56 @@ TUTTI_DEVICE void FetchTile(const ProductArgs& args, int64_t out_tile, int64_t r
   static_assert(Shape::kPieces * kCopies % Shape::kThreads == 0);
 }
 
+// A warp's share of one chunk, from its stage.
+template <bool kBf16, class Shape>
+TUTTI_DEVICE void MultiplyTile(const char* stage, int out_warp, int row_warp,
+                               float (&sum)[Shape::kOut * Shape::kRows][4]) {
+  const char* const own = stage + Lane() * 16;
+  Words weights[Shape::kOut][2];
+  TUTTI_UNROLL
+  for (int i = 0; i < Shape::kOut; ++i) {
+    TUTTI_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const int piece = (out_warp * Shape::kOut + i) * 2 + half;
+      weights[i][half] = *reinterpret_cast<const Words*>(own + piece * kPieceBytes);
+    }
+  }
+  TUTTI_UNROLL
+  for (int r = 0; r < Shape::kRows; ++r) {
+    const int piece = 2 * Shape::kBlockOut + row_warp * Shape::kRows + r;
+    const Words rows = *reinterpret_cast<const Words*>(own + piece * kPieceBytes);
+    TUTTI_UNROLL
+    for (int i = 0; i < Shape::kOut; ++i) {
+      MultiplyChunk<kBf16>(sum[i * Shape::kRows + r], weights[i][0], weights[i][1], rows);
+    }
+  }
+}
+
+// The sums of a warp, whose first row is `row`: divided back, then stored from `feature` on.
+template <bool kBf16, class Shape>
+TUTTI_DEVICE void ScaleTile(const ProductArgs& args, int leaf, int32_t row,
+                            float (&sum)[Shape::kOut * Shape::kRows][4]) {
+  TUTTI_UNROLL
+  for (int r = 0; r < Shape::kRows; ++r) {
+    TUTTI_UNROLL
+    for (int i = 0; i < Shape::kOut; ++i) {
+      ScaleBack<kBf16>(args, leaf, row + r * kTileRows, sum[i * Shape::kRows + r]);
+    }
+  }
+}
+template <class Shape>
+TUTTI_DEVICE void StoreTiles(const ProductArgs& args, const LeafTarget& target, int32_t row,
+                             int32_t feature, const float (&sum)[Shape::kOut * Shape::kRows][4]) {
+  TUTTI_UNROLL
+  for (int i = 0; i < Shape::kOut; ++i) {
+    TUTTI_UNROLL
+    for (int r = 0; r < Shape::kRows; ++r) {
+      StoreTile(sum[i * Shape::kRows + r], target.out, target.stride, row + r * kTileRows,
+                args.rows, feature + i * kTileOut, args.out_features);
+    }
+  }
+}
+
 // Many rows: the warps of a block share weights and rows through shared memory. kLevels: 0 for
 // blocks of one leaf; else blocks go through all leaves and add them up in registers.
 template <bool kBf16, class Shape, int kLevels>
@@ -209,7 +176,6 @@ TUTTI_KERNEL void TileProduct(TUTTI_PARAMETER ProductArgs args) {
   constexpr int kSums = Shape::kOut * Shape::kRows * 4;
   constexpr int kStageBytes = Shape::kPieces * kPieceBytes;
   constexpr int kAhead = Shape::kStages - 1;
-  const int lane = Lane();
   const int out_warp = WarpIndex() % Shape::kWarpsOut, row_warp = WarpIndex() / Shape::kWarpsOut;
   const int32_t leaves = args.leaves.leaves;
   const int32_t row_blocks = RowBlocks<Shape>(args.rows);
@@ -229,23 +195,12 @@ TUTTI_KERNEL void TileProduct(TUTTI_PARAMETER ProductArgs args) {
   float(&flat)[kSums] = reinterpret_cast<float(&)[kSums]>(sum);
   float pending[kLevels == 0 ? 1 : kLevels][kSums];
   int32_t leaf = own_leaf;
-  const auto first_row = [&](int r) {
-    return static_cast<int32_t>((row_tile + row_warp * Shape::kRows + r) * kTileRows);
-  };
-  const auto scale_back = [&] {
-    TUTTI_UNROLL
-    for (int r = 0; r < Shape::kRows; ++r) {
-      TUTTI_UNROLL
-      for (int i = 0; i < Shape::kOut; ++i) {
-        ScaleBack<kBf16>(args, leaf, first_row(r), sum[i * Shape::kRows + r]);
-      }
-    }
-  };
+  const auto row = static_cast<int32_t>((row_tile + row_warp * Shape::kRows) * kTileRows);
   // Ends every leaf whose last chunk was the one before `next`, the empty ones among them.
   const auto end_leaves = [&](int32_t next) {
     if constexpr (kLevels > 0) {
       while (leaf < leaves && args.leaves.chunk[leaf + 1] == next) {
-        scale_back();
+        ScaleTile<kBf16, Shape>(args, leaf, row, sum);
         AddLeaf<kSums, kLevels>(leaf, flat, pending);
         ++leaf;
         if (leaf == leaves) break;
@@ -276,39 +231,14 @@ TUTTI_KERNEL void TileProduct(TUTTI_PARAMETER ProductArgs args) {
                                    stage_of(chunk + kAhead));
     }
     CopyCommit();
-    const char* const stage = ring + (chunk - first) % Shape::kStages * kStageBytes + lane * 16;
-    Words weights[Shape::kOut][2];
-    TUTTI_UNROLL
-    for (int i = 0; i < Shape::kOut; ++i) {
-      TUTTI_UNROLL
-      for (int half = 0; half < 2; ++half) {
-        const int piece = (out_warp * Shape::kOut + i) * 2 + half;
-        weights[i][half] = *reinterpret_cast<const Words*>(stage + piece * kPieceBytes);
-      }
-    }
-    TUTTI_UNROLL
-    for (int r = 0; r < Shape::kRows; ++r) {
-      const int piece = 2 * Shape::kBlockOut + row_warp * Shape::kRows + r;
-      const Words rows = *reinterpret_cast<const Words*>(stage + piece * kPieceBytes);
-      TUTTI_UNROLL
-      for (int i = 0; i < Shape::kOut; ++i) {
-        MultiplyChunk<kBf16>(sum[i * Shape::kRows + r], weights[i][0], weights[i][1], rows);
-      }
-    }
+    MultiplyTile<kBf16, Shape>(stage_of(chunk), out_warp, row_warp, sum);
     end_leaves(chunk + 1);
   }
-  if constexpr (kLevels == 0) scale_back();
+  if constexpr (kLevels == 0) ScaleTile<kBf16, Shape>(args, leaf, row, sum);
   const LeafTarget target =
       kLevels == 0 ? TargetOf(args, own_leaf) : LeafTarget{args.out, args.out_stride};
-  TUTTI_UNROLL
-  for (int i = 0; i < Shape::kOut; ++i) {
-    TUTTI_UNROLL
-    for (int r = 0; r < Shape::kRows; ++r) {
-      const int64_t tile = out_tile + out_warp * Shape::kOut + i;
-      StoreTile(sum[i * Shape::kRows + r], target.out, target.stride, first_row(r), args.rows,
-                static_cast<int32_t>(tile) * kTileOut, args.out_features);
-    }
-  }
+  const int64_t tile = out_tile + out_warp * Shape::kOut;
+  StoreTiles<Shape>(args, target, row, static_cast<int32_t>(tile) * kTileOut, sum);
 }
 
 // 64 features by 64 rows, of one leaf. Blocks are few, so each has much under way.
@@ -355,68 +285,6 @@ void LaunchOf(const ProductArgs& args, Launcher* launcher) {
               kRowThreads, 0, launcher, args);
 }
 
-TUTTI_KERNEL void PackBf16Rows(TUTTI_PARAMETER PackRowsArgs args) {
-  const int32_t chunks = Chunks(args.leaves);
-  const int64_t row = BlockX();
-  const auto packed = static_cast<int32_t>(BlockY() * ThreadCount() + ThreadIndex());
-  LetNextBegin();
-  WaitForEarlier();
-  if (packed >= chunks * kChunkK) return;
-  const int32_t k = SourceK(args.leaves, packed);
-  const float value = k < 0 ? 0 : args.in[row * args.in_stride + k];
-  args.out[ActivationIndex(row, packed, chunks)] = ToBf16(value);
-}
-
-// Rows for wgmma: a warp has a piece, so that each of its four stores is 128 bytes in a row.
-TUTTI_KERNEL void PackWideBf16Rows(TUTTI_PARAMETER PackRowsArgs args) {
-  const int32_t chunks = Chunks(args.leaves);
-  const auto chunk = static_cast<int32_t>(BlockY() * (ThreadCount() / kWarp) + WarpIndex());
-  if (chunk >= chunks) return;
-  const int lane = Lane();
-  const int64_t row = BlockX() * kPieceRows + lane / 4;
-  int32_t leaf = 0;
-  while (chunk >= args.leaves.chunk[leaf + 1]) ++leaf;
-  const int32_t k =
-      args.leaves.begin[leaf] + (chunk - args.leaves.chunk[leaf]) * kChunkK + lane % 4 * 8;
-  const int32_t left = row < args.rows ? args.leaves.begin[leaf + 1] - k : 0;
-  const float* const in = args.in + row * args.in_stride + k;
-  auto* const out = reinterpret_cast<uint32_t*>(
-      args.out + WideActivationIndex(BlockX() * kPieceRows, chunk * kChunkK, chunks));
-  TUTTI_UNROLL
-  for (int word = 0; word < 4; ++word) {
-    const uint32_t low = ToBf16(2 * word < left ? in[2 * word] : 0);
-    const uint32_t high = ToBf16(2 * word + 1 < left ? in[2 * word + 1] : 0);
-    out[word * kWarp + lane] = low | high << 16;
-  }
-}
-
-// A block per row and leaf: it is read once for its largest number, and once, from the cache, to
-// be rounded.
-TUTTI_KERNEL void PackF16Rows(TUTTI_PARAMETER PackRowsArgs args) {
-  const int64_t row = BlockX();
-  const auto leaf = static_cast<int32_t>(BlockY());
-  const int32_t chunks = Chunks(args.leaves);
-  const float* const in = args.in + row * args.in_stride + args.leaves.begin[leaf];
-  const int32_t length = args.leaves.begin[leaf + 1] - args.leaves.begin[leaf];
-  LetNextBegin();
-  WaitForEarlier();
-  float largest = 0;
-  for (int32_t k = ThreadIndex(); k < length; k += kRowThreads) {
-    largest = LargestFinite(largest, in[k]);
-  }
-  largest = ReduceBlock(largest, Larger());
-  const float scale = F16Scale(largest), inverse = 1 / scale;
-  if (ThreadIndex() == 0) args.scale[ScaleIndex(row, leaf, args.leaves)] = scale;
-  const int32_t first = args.leaves.chunk[leaf] * kChunkK;
-  const int32_t padded = args.leaves.chunk[leaf + 1] * kChunkK - first;
-  for (int32_t k = ThreadIndex(); k < padded; k += kRowThreads) {
-    const float value = k < length ? in[k] * inverse : 0;
-    const int64_t to = args.wide ? WideActivationIndex(row, first + k, chunks)
-                                 : ActivationIndex(row, first + k, chunks);
-    args.out[to] = ToF16(value);
-  }
-}
-
 // A thread computes one feature of up to this many rows.
 constexpr int kPlainRows = 8;
 
@@ -444,72 +312,16 @@ TUTTI_KERNEL void PlainProduct(TUTTI_PARAMETER PlainProductArgs args) {
   }
 }
 
-TUTTI_KERNEL void PackWeight(TUTTI_PARAMETER PackWeightArgs args) {
-  const int64_t width = args.leaves.begin[args.leaves.leaves];
-  const int64_t i = BlockX() * ThreadCount() + ThreadIndex();
-  if (i >= args.rows * width) return;
-  const int64_t out = args.first_row + i / width;
-  const auto k = static_cast<int32_t>(i % width);
-  if (args.type == DType::kF32) {
-    static_cast<float*>(args.out)[PlainWeightIndex(out, k, args.padded_out)] =
-        static_cast<const float*>(args.in)[i];
-  } else {
-    const int64_t to = WeightIndex(out, PackedK(args.leaves, k), Chunks(args.leaves));
-    static_cast<uint16_t*>(args.out)[to] = static_cast<const uint16_t*>(args.in)[i];
-  }
-}
-
-TUTTI_KERNEL void Embed(TUTTI_PARAMETER EmbedArgs args) {
-  const int64_t width = args.leaves.begin[args.leaves.leaves];
-  const int64_t i = BlockX() * ThreadCount() + ThreadIndex();
-  if (i >= args.rows * width) return;
-  const int64_t row = i / width, id = args.ids[row];
-  const auto k = static_cast<int32_t>(i % width);
-  const int64_t from = args.type == DType::kF32
-                           ? PlainWeightIndex(id, k, args.padded_out)
-                           : WeightIndex(id, PackedK(args.leaves, k), Chunks(args.leaves));
-  args.out[row * args.out_stride + k] = LoadValue(args.weight, args.type, from);
-}
-
-template <class Args>
-void LaunchOverElements(void (*kernel)(Args), int64_t count, const Args& args, Launcher* launcher) {
-  Launch(kernel, {(count + kRowThreads - 1) / kRowThreads}, kRowThreads, 0, launcher, args);
-}
-
 }  // namespace
 
 void LaunchProduct(DType type, const ProductArgs& args, Launcher* launcher) {
   return type == DType::kBF16 ? LaunchOf<true>(args, launcher) : LaunchOf<false>(args, launcher);
 }
 
-void LaunchPackRows(const PackRowsArgs& args, Launcher* launcher) {
-  if (!args.bf16) {
-    return LaunchEarly(&PackF16Rows, {args.rows, args.leaves.leaves}, kRowThreads,
-                       kReduceSharedBytes, launcher, args);
-  }
-  if (args.wide) {
-    const Grid grid = GridOver((args.rows + kPieceRows - 1) / kPieceRows, Chunks(args.leaves),
-                               kRowThreads / kWarp);
-    return Launch(&PackWideBf16Rows, grid, kRowThreads, 0, launcher, args);
-  }
-  LaunchEarly(&PackBf16Rows, GridOver(args.rows, Chunks(args.leaves) * kChunkK, kRowThreads),
-              kRowThreads, 0, launcher, args);
-}
-
 void LaunchPlainProduct(const PlainProductArgs& args, Launcher* launcher) {
   const Grid grid = {(args.out_features + kRowThreads - 1) / kRowThreads,
                      (args.rows + kPlainRows - 1) / kPlainRows};
   Launch(&PlainProduct, grid, kRowThreads, 0, launcher, args);
-}
-
-void LaunchPackWeight(const PackWeightArgs& args, Launcher* launcher) {
-  LaunchOverElements(&PackWeight, args.rows * args.leaves.begin[args.leaves.leaves], args,
-                     launcher);
-}
-
-void LaunchEmbed(const EmbedArgs& args, Launcher* launcher) {
-  LaunchOverElements(&Embed, int64_t{1} * args.rows * args.leaves.begin[args.leaves.leaves], args,
-                     launcher);
 }
 
 }  // namespace tutti::kernels::cuda

@@ -2,15 +2,20 @@
 // and stored.
 #pragma once
 
-#include "kernels/cuda/product.h"
+#include "kernels/cuda/number_formats.h"
+#include "kernels/cuda/product_args.h"
 
 namespace tutti::kernels::cuda {
 
-struct alignas(16) Words {
-  uint32_t w[4];
-};
-
 inline constexpr int kPieceBytes = kPieceValues * 2;
+
+// One lane's share of a 16 x 32 tile of weights and of an 8 x 32 tile of activations.
+template <bool kBf16>
+TUTTI_DEVICE void MultiplyChunk(float (&sum)[4], const Words& upper, const Words& lower,
+                                const Words& rows) {
+  Mma<kBf16>(sum, {upper.w[0], lower.w[0], upper.w[1], lower.w[1]}, {rows.w[0], rows.w[1]});
+  Mma<kBf16>(sum, {upper.w[2], lower.w[2], upper.w[3], lower.w[3]}, {rows.w[2], rows.w[3]});
+}
 
 // Writes one instruction's outputs: `out` of 16 features from `feature`, 8 rows from `row`.
 TUTTI_DEVICE void StoreTile(const float (&sum)[4], float* out, int64_t stride, int32_t row,

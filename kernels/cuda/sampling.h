@@ -46,7 +46,7 @@ struct DeviceCandidate {
 };
 
 // In front of the candidates of one row: their count, and room up to the next 16 bytes.
-using gpu::kSelectCountBytes;
+inline constexpr auto kSelectCountBytes = kGpuSelectCountBytes;
 
 // All of the `wanted` largest logits of one row, and those equal to the last of them, in no order.
 struct SelectArgs {

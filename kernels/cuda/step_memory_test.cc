@@ -13,12 +13,6 @@
 namespace tutti::kernels::cuda {
 namespace {
 
-using gpu::ArrayBytes;
-using gpu::ArrayBytesOf;
-using gpu::ProductBounds;
-using gpu::WorkBytes;
-using gpu::WorkBytesOf;
-
 StepBounds BoundsOf(int64_t rows, int64_t sequences, int64_t positions, int64_t group,
                     int64_t kv_heads, int64_t head_dim) {
   return {.rows = rows,
@@ -57,12 +51,12 @@ int64_t BytesOf(const std::vector<T>& array) {
 void ExpectRoomFor(const StepBounds& bounds, const Step& step) {
   const auto group = static_cast<int32_t>(bounds.query_heads / bounds.kv.kv_heads);
   const int64_t values =
-      bounds.kv.kv_heads * kPairs * PaddedHeadDim(bounds.kv.head_dim, false);  // of a record
+      bounds.kv.kv_heads * kPairs * GpuPaddedHeadDim(bounds.kv.head_dim, false);  // of a record
   const AttentionPlan plan = PlanAttention(step.view(), group, kSpreadBytesMax / (values * 4));
-  const WorkBytes work = WorkBytesOf(bounds, {});
+  const GpuWorkBytes work = GpuWorkBytesOf(bounds, {});
   EXPECT_LE(plan.records * values * 4, work.record_values);
   EXPECT_LE(plan.records * bounds.kv.kv_heads * kPairs * 2 * 4, work.record_sums);
-  const ArrayBytes arrays = ArrayBytesOf(bounds);
+  const GpuArrayBytes arrays = GpuArrayBytesOf(bounds);
   EXPECT_LE(BytesOf(plan.narrow), arrays.items);
   EXPECT_LE(BytesOf(plan.wide), arrays.items);
   EXPECT_LE(BytesOf(plan.folds), arrays.folds);
@@ -83,14 +77,14 @@ TEST(StepMemoryTest, IsEnoughForEveryStep) {
 }
 
 TEST(StepMemoryTest, RecordsNeverTakeMoreThanTheirShare) {
-  const WorkBytes work = WorkBytesOf(BoundsOf(4096, 256, 131072, 4, 8, 128), {});
+  const GpuWorkBytes work = GpuWorkBytesOf(BoundsOf(4096, 256, 131072, 4, 8, 128), {});
   EXPECT_LE(work.record_values, kSpreadBytesMax);
   EXPECT_GT(work.record_values, kSpreadBytesMax * 9 / 10);
   EXPECT_EQ(work.record_sums, work.record_values / 128 * 2);
 }
 
 TEST(StepMemoryTest, ProductsNeedWhatTheWidestWeightDoes) {
-  ProductBounds products;
+  GpuProductBounds products;
   const LeafMap plain = *MakeLeafMap({0, 100}), leaves = *MakeLeafMap({0, 33, 64, 64, 96});
   const auto cover = [&](const LeafMap& map, int64_t out, DType dtype) {
     products.Cover(int64_t{Chunks(map)} * kChunkK, map.leaves, out, dtype);
@@ -100,7 +94,7 @@ TEST(StepMemoryTest, ProductsNeedWhatTheWidestWeightDoes) {
   cover(*MakeLeafMap({0, 9999}), 9999, DType::kF32);  // needs neither
   for (const int64_t rows : {1, 16, 17, 100, 127, 128, 300}) {
     int64_t most = 0;
-    const WorkBytes work = WorkBytesOf({.rows = rows}, products);
+    const GpuWorkBytes work = GpuWorkBytesOf({.rows = rows}, products);
     // Whole tiles of 8; many rows come by 64.
     const int64_t padded = rows > 127 ? (rows + 63) / 64 * 64 : (rows + 7) / 8 * 8;
     EXPECT_EQ(work.packed_rows, padded * Chunks(plain) * kChunkK * 2);
@@ -112,17 +106,17 @@ TEST(StepMemoryTest, ProductsNeedWhatTheWidestWeightDoes) {
 }
 
 TEST(StepMemoryTest, NothingIsTakenForWhatAModelLacks) {
-  const WorkBytes work = WorkBytesOf({.rows = 8, .kv = {.dtype = DType::kF32}}, {});
+  const GpuWorkBytes work = GpuWorkBytesOf({.rows = 8, .kv = {.dtype = DType::kF32}}, {});
   EXPECT_EQ(work.total(), 0);
-  EXPECT_EQ(ArrayBytesOf({.rows = 8}).vocabulary, 0);
+  EXPECT_EQ(GpuArrayBytesOf({.rows = 8}).vocabulary, 0);
 }
 
 TEST(StepMemoryTest, AGpuIsAsLargeAsWhatIsUsableAsks) {
-  EXPECT_EQ(gpu::UsableBytes(gpu::kContextBytes / 2), 0);
+  EXPECT_EQ(UsableGpuBytes(kGpuContextBytes / 2), 0);
   for (const int64_t usable : {int64_t{1}, int64_t{1000}, int64_t{80} << 30, int64_t{1} << 60}) {
-    const int64_t bytes = gpu::GpuForUsable(usable);
-    EXPECT_GE(gpu::UsableBytes(bytes), usable);
-    EXPECT_LE(gpu::UsableBytes(bytes), usable + usable / 1'000'000 + 1);
+    const int64_t bytes = GpuBytesForUsable(usable);
+    EXPECT_GE(UsableGpuBytes(bytes), usable);
+    EXPECT_LE(UsableGpuBytes(bytes), usable + usable / 1'000'000 + 1);
   }
 }
 

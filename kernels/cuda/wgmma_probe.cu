@@ -102,26 +102,58 @@ struct Source {
   }
 };
 
+// The four left words of instruction `step` of this thread's chain.
+template <bool kBf16>
+TUTTI_DEVICE void LeftOf(Kind kind, const Source& source, int step, uint32_t (&a)[4]) {
+  TUTTI_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    a[i] = Pair<kBf16>(kind, source.Of(1, static_cast<uint32_t>(step * 4 + i)));
+  }
+}
+// The number to which chain `i` of this thread is added.
+template <bool kFromZero>
+TUTTI_DEVICE float BeginOf(Kind kind, const Source& source, int i) {
+  return kFromZero ? 0.0f : Begin(kind, source.Of(2, static_cast<uint32_t>(i)));
+}
+
+// How many of this thread's sums mma.sync computes with other bits.
+//   right: the chunks, each of kSums / 4 tiles of 8 columns;  sums [kSums][threads]
+template <bool kBf16, int kSums, bool kFromZero>
+TUTTI_DEVICE int CountDifferent(Kind kind, const Source& source, int chunks, const uint32_t* right,
+                                const float* sums) {
+  constexpr int kTiles = kSums / 4;
+  int different = 0;
+  TUTTI_KEEP_LOOP
+  for (int tile = 0; tile < kTiles; ++tile) {
+    float expected[4];
+    TUTTI_UNROLL
+    for (int i = 0; i < 4; ++i) expected[i] = BeginOf<kFromZero>(kind, source, 4 * tile + i);
+    TUTTI_KEEP_LOOP
+    for (int step = 0; step < 2 * chunks; ++step) {
+      uint32_t a[4];
+      LeftOf<kBf16>(kind, source, step, a);
+      const uint32_t* const b = right + step / 2 * (kTiles * kPieceBytes / 4) +
+                                tile * (kPieceBytes / 4) + step % 2 * (2 * kWarp) + Lane();
+      Mma<kBf16>(expected, a, {b[0], b[kWarp]});
+    }
+    TUTTI_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      if (!SameBits(expected[i], sums[(4 * tile + i) * kWarpgroup])) ++different;
+    }
+  }
+  return different;
+}
+
 // A warpgroup multiplies [64, 32 chunks] by [32 chunks, 2 kSums] twice. kFromZero: not added to
 // anything, as the compiler then may leave the sum out of the first instruction.
 template <bool kBf16, int kSums, bool kFromZero>
 TUTTI_LARGE_KERNEL(kWarpgroup)
 CompareInstructions(TUTTI_PARAMETER WgmmaProbeArgs args) {
-  constexpr int kTiles = kSums / 4;  // of 8 columns
-  constexpr int kChunkBytes = kTiles * kPieceBytes;
+  constexpr int kChunkBytes = kSums / 4 * kPieceBytes;  // tiles of 8 columns
   const auto kind = static_cast<Kind>(BlockX() % kWgmmaProbeKinds);
   const int chunks = 1 + static_cast<int>(BlockX() / kWgmmaProbeKinds % kChunksMax);
   const Source source = {
       Mix(static_cast<uint32_t>(BlockX()) * 8 + kBf16 * 4 + kFromZero * 2 + (kSums == 64))};
-  const auto left_of = [&](int step, uint32_t(&a)[4]) {
-    TUTTI_UNROLL
-    for (int i = 0; i < 4; ++i) {
-      a[i] = Pair<kBf16>(kind, source.Of(1, static_cast<uint32_t>(step * 4 + i)));
-    }
-  };
-  const auto begin_of = [&](int i) {
-    return kFromZero ? 0.0f : Begin(kind, source.Of(2, static_cast<uint32_t>(i)));
-  };
 
   auto* const right = reinterpret_cast<uint32_t*>(SharedMemory());
   // [kSums][threads]: this thread's sums, where they can be walked in a loop.
@@ -132,14 +164,16 @@ CompareInstructions(TUTTI_PARAMETER WgmmaProbeArgs args) {
     right[i] = Pair<kBf16>(kind, source.Of(3, static_cast<uint32_t>(i)));
   }
   TUTTI_KEEP_LOOP
-  for (int i = 0; i < kSums && !kFromZero; ++i) sums[i * kWarpgroup] = begin_of(i);
+  for (int i = 0; i < kSums && !kFromZero; ++i) {
+    sums[i * kWarpgroup] = BeginOf<kFromZero>(kind, source, i);
+  }
   FenceAsyncProxy();
   SyncBlock();
 
   float sum[kSums];
   const auto multiply = [&](int step) {
     uint32_t a[4];
-    left_of(step, a);
+    LeftOf<kBf16>(kind, source, step, a);
     const uint32_t at =
         SharedAddress(SharedMemory()) + step / 2 * kChunkBytes + step % 2 * 2 * kCoreMatrixBytes;
     WgmmaFence();
@@ -157,25 +191,7 @@ CompareInstructions(TUTTI_PARAMETER WgmmaProbeArgs args) {
   TUTTI_UNROLL
   for (int i = 0; i < kSums; ++i) sums[i * kWarpgroup] = sum[i];
 
-  int different = 0;
-  TUTTI_KEEP_LOOP
-  for (int tile = 0; tile < kTiles; ++tile) {
-    float expected[4];
-    TUTTI_UNROLL
-    for (int i = 0; i < 4; ++i) expected[i] = begin_of(4 * tile + i);
-    TUTTI_KEEP_LOOP
-    for (int step = 0; step < 2 * chunks; ++step) {
-      uint32_t a[4];
-      left_of(step, a);
-      const uint32_t* const b = right + step / 2 * (kChunkBytes / 4) + tile * (kPieceBytes / 4) +
-                                step % 2 * (2 * kWarp) + Lane();
-      Mma<kBf16>(expected, a, {b[0], b[kWarp]});
-    }
-    TUTTI_UNROLL
-    for (int i = 0; i < 4; ++i) {
-      if (!SameBits(expected[i], sums[(4 * tile + i) * kWarpgroup])) ++different;
-    }
-  }
+  const int different = CountDifferent<kBf16, kSums, kFromZero>(kind, source, chunks, right, sums);
   FetchAdd(args.compared, kSums);
   if (different > 0) FetchAdd(args.different, different);
 }

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "base/random.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
@@ -28,8 +29,10 @@ void Feed(const std::string& input) {
 
 std::vector<std::string> Seeds() {
   const char* root = std::getenv("TUTTI_SOURCE_DIR");
+  const char* name = std::getenv("TUTTI_FUZZ_NAME");
+  CHECK(name != nullptr) << "TUTTI_FUZZ_NAME is not set; ctest sets it";
   const std::string dir =
-      std::string(root == nullptr ? "." : root) + "/tests/fuzz/corpus/" + TUTTI_FUZZ_NAME;
+      std::string(root == nullptr ? "." : root) + "/tests/fuzz/corpus/" + name;
   std::vector<std::string> paths;
   for (const auto& entry : std::filesystem::directory_iterator(dir)) paths.push_back(entry.path());
   std::sort(paths.begin(), paths.end());

@@ -4,7 +4,9 @@ In documents (*.md) the targets of links, with their headings. In documents and 
 words that look like a path: those that begin with a folder of the tree, and names of sources. A
 path may be a file, a folder, a file without its suffix, a decision's number, or a pattern that
 matches one (with `*`, `{cpu,cuda}`, `<name>`); it counts from the root, from proto/ or from its
-document's own folder. What has no slash may be a file of any folder.
+document's own folder. What has no slash may be a file of any folder. A name that a document gives
+beside a source, as `file`: `Name` or in the next cell of a table, is in that source. Every decision
+has a number of its own and is linked in the index of decisions.
 """
 import fnmatch
 import io
@@ -18,15 +20,17 @@ from tree import CPP, Problem
 _SOURCE = r"(?:h|cc|cu|py|proto|cmake|md)"
 # Folders that are made, not kept.
 MADE = {"build", ".cache"}
+DECISIONS = "docs/decisions/"
 _WORD = re.compile(r"(?<![\w/.~$%@:\-{<>*])(?:\.{1,2}/)*[\w{<*.][\w./*{},<>+-]*")
 _NAMED_FILE = re.compile(rf"^[\w./*{{}},<>+-]*\w(?:\.{_SOURCE}|\.{{[a-z,]+}})$")
+_NAME_IN_SOURCE = re.compile(r"`([\w./-]+\.(?:h|cc|cu|proto))`(?:: | \| )`([\w:~]+)(?:\(\))?`")
 _LINK = re.compile(r"(?<!!)!?\[[^\]\n]*\]\(([^)\s]+)[^)\n]*\)|^\[[^\]\n]+\]:\s*(\S+)", re.MULTILINE)
 _HEADING = re.compile(r"^#+\s+(.*?)\s*$", re.MULTILINE)
 
 
 def check(tree):
     index = _Index(tree)
-    problems = []
+    problems = list(_check_decisions(tree))
     for path in tree.with_suffix(".md"):
         problems += _check_document(index, path, tree.text(path))
     for path in tree.cpp_files():
@@ -36,6 +40,19 @@ def check(tree):
         for line, comment in comments:
             problems += _check_words(index, path, line, comment)
     return problems
+
+
+def _check_decisions(tree):
+    index, numbers = DECISIONS + "README.md", set()
+    linked = tree.text(index) if index in tree.file_set else ""
+    for path in tree.with_suffix(".md"):
+        name = path.removeprefix(DECISIONS)
+        if path.startswith(DECISIONS) and path != index:
+            if name[:4] in numbers:
+                yield Problem(path, 1, f"number {name[:4]} is another decision's")
+            if f"({name})" not in linked:
+                yield Problem(path, 1, f"{index} has no link to it")
+            numbers.add(name[:4])
 
 
 class _Index:
@@ -89,6 +106,15 @@ def _check_document(index, path, text):
             yield Problem(path, line, f"the link's target {target} does not exist")
     for number, line in enumerate(text.split("\n"), 1):
         yield from _check_words(index, path, number, _LINK.sub(" ", line))
+        yield from _check_names(index, path, number, line)
+
+
+def _check_names(index, path, number, line):
+    for source, name in _NAME_IN_SOURCE.findall(line):
+        if source in index.tree.file_set and not all(
+                re.search(rf"\b{part}\b", index.tree.text(source))
+                for part in re.findall(r"\w+", name)):
+            yield Problem(path, number, f"{source} has no {name}")
 
 
 def _link_exists(index, path, target):

@@ -1,9 +1,10 @@
 """Rules: a folder includes only folders below it, and only shells see gRPC.
 
 Folders, not file names, say what a file may see. Tests, benchmarks and tools may include anything;
-nothing of the product includes them.
+nothing of the product includes them. The table of folders in docs/ARCHITECTURE.md says the same.
 """
 import os
+import re
 
 from tree import Problem
 
@@ -28,13 +29,13 @@ SHELLS = ["transport/grpc", "coordinator/service", "worker/service", "client"]
 MESSAGES = "tutti/v1/"
 GRPC_HEADERS = ("grpc/", "grpcpp/")
 GRPC_MESSAGES = ".grpc.pb.h"
+ARCHITECTURE = "docs/ARCHITECTURE.md"
+_ROW = re.compile(r"^\| `(\w+)` \|[^|]*\|([^|]*)\|$", re.MULTILINE)
 
 
 def is_test(path):
     """Whether a file is a test or a helper of tests: it may see what it tests, above and below."""
-    stem = os.path.splitext(os.path.basename(path))[0]
-    return (stem.endswith(("_test", "_fuzz", "_testing")) or stem.startswith("testing_")
-            or "testing" in path.split("/")[:-1])
+    return os.path.splitext(path)[0].endswith(("_test", "_testing", "_fuzz"))
 
 
 def in_shell(path):
@@ -56,7 +57,20 @@ def check(tree):
         if top in LAYERS and "/" in path and not is_test(path):
             for line, header in tree.source(path).includes():
                 problems += [Problem(path, line, text) for text in _wrong(path, top, header)]
-    return problems
+    return problems + list(_check_table(tree))
+
+
+def _check_table(tree):
+    """A row `| `folder` | what it is | folders it may include |` for every folder."""
+    text = tree.text(ARCHITECTURE) if ARCHITECTURE in tree.file_set else ""
+    rows = {match.group(1): (text.count("\n", 0, match.start()) + 1, match.group(2).split(","))
+            for match in _ROW.finditer(text)}
+    for folder in LAYERS if rows else []:
+        line, named = rows.get(folder, (1, []))
+        named = [name.strip() for name in named if name.strip()]
+        if folder not in rows or named != LAYERS[folder]:
+            yield Problem(ARCHITECTURE, line, f"{folder} may include "
+                                              f"{', '.join(LAYERS[folder]) or 'nothing'}")
 
 
 def _wrong(path, top, header):

@@ -17,12 +17,15 @@ import form
 import glossary
 import include_graph
 import layers
+import locks
 import namespaces
 import sizes
+import test_files
 from tree import Tree
 
 RULES = {module.__name__: module for module in
-         (layers, include_graph, namespaces, definitions, form, sizes, documents, glossary)}
+         (layers, include_graph, test_files, namespaces, definitions, locks, form, sizes, documents,
+          glossary)}
 
 
 def main():

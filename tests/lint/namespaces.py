@@ -2,14 +2,14 @@
 
 `base` is `tutti`; every other folder `x` is `tutti::x`. A room `x/y` may add a level,
 `tutti::x::y`, and need not. Inside may be `internal`, for what a header shows and others must not
-use, and `testing`, for helpers of tests. Tests and tools may stand in the namespace they are about.
+use. Tests and tools may stand in the namespace they are about.
 """
 from tree import Problem
 
 PROJECT = "tutti"
 UNNAMED_FOLDER = "base"
 FREE_FOLDERS = ("tests", "tools")
-INNER = ("internal", "testing")
+INNER = ("internal",)
 
 
 def check(tree):

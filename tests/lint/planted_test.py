@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
-"""The lint's own test: a planted violation for every rule, and a clean variant beside it."""
+"""The lint's own test: planted violations of the rules on code, and clean variants beside them."""
 import unittest
 
-import commit_titles
 import definitions
-import documents
 import form
-import glossary
 import include_graph
 import layers
+import locks
 import namespaces
+import test_files
 from planting import PlantedTest, in_namespace
 
 
@@ -58,6 +57,16 @@ class LayersTest(PlantedTest):
                           "a core may not include a shell")
         self.assert_clean(layers, {"coordinator/service/a.cc": including("transport/grpc/b.h")})
 
+    def test_a_table_that_says_otherwise(self):
+        rows = [f"| `{folder}` | what it is | {', '.join(below)} |"
+                for folder, below in layers.LAYERS.items()]
+        told = {"docs/ARCHITECTURE.md": "\n".join(rows) + "\n"}
+        self.assert_clean(layers, told)
+        for changed in (told["docs/ARCHITECTURE.md"].replace("| base, model |", "| base |"),
+                        told["docs/ARCHITECTURE.md"].replace("`placement`", "placement")):
+            self.assert_found(layers, {"docs/ARCHITECTURE.md": changed},
+                              "placement may include base, model")
+
 
 class IncludeGraphTest(PlantedTest):
 
@@ -82,6 +91,38 @@ class IncludeGraphTest(PlantedTest):
                           "base/a ->", "model/c ->")
 
 
+class TestFilesTest(PlantedTest):
+
+    def test_tests_under_another_name(self):
+        for header in ("gtest/gtest.h", "gmock/gmock.h"):
+            for path in ("worker/a.cc", "worker/testing_a.h", "worker/a_tests.cc", "tools/a.cc",
+                         "worker/testing/a.h"):
+                self.assert_found(test_files, {path: including(header)},
+                                  f"{path}:2: includes {header}")
+            for path in ("worker/a_test.cc", "worker/a_testing.h", "worker/links/a_fuzz.cc",
+                         "tests/support/a.h"):
+                self.assert_clean(test_files, {path: including(header)})
+
+    def test_a_product_that_includes_a_helper_of_tests(self):
+        self.assert_found(test_files, {"worker/a.cc": including("worker/b_testing.h")},
+                          "worker/a.cc:2: the product may not include worker/b_testing.h")
+        self.assert_clean(test_files, {"worker/a_test.cc": including("worker/b_testing.h"),
+                                       "bench/a.cc": including("worker/b_testing.h")})
+
+
+class LocksTest(PlantedTest):
+
+    def test_locks_that_no_analysis_sees(self):
+        for name in ("mutex", "recursive_mutex", "shared_timed_mutex", "condition_variable_any",
+                     "lock_guard<std::once_flag>", "unique_lock<Mutex>", "scoped_lock<Mutex>"):
+            for path in ("worker/a.h", "tests/x/a_test.cc", "kernels/a.cu"):
+                self.assert_found(locks, {path: f"#pragma once\nstd::{name} a;\n"},
+                                  f"{path}:2: std::{name.split('<')[0]}: take base/mutex.h")
+        self.assert_clean(locks, {"base/mutex.h": "std::mutex a;\n",
+                                  "worker/a.h": "// Not std::mutex.\n#include <mutex>\n"
+                                                "std::once_flag a; Mutex b; MutexLock c(&b);\n"})
+
+
 class NamespacesTest(PlantedTest):
 
     def test_the_namespace_of_another_folder(self):
@@ -98,7 +139,7 @@ class NamespacesTest(PlantedTest):
                              ("worker/links", "tutti::worker::links"),
                              ("kernels/cuda/emulated", "tutti::kernels::cuda::emulated"),
                              ("kernels/cuda/emulated", "tutti::kernels::emulated"),
-                             ("base", "tutti::internal"), ("worker", "tutti::worker::testing"),
+                             ("base", "tutti::internal"), ("worker", "tutti::worker::internal"),
                              ("tests/support", "tutti"), ("tools", "tutti::model")):
             self.assert_clean(namespaces, {f"{folder}/a.h": in_namespace(name, body)})
 
@@ -178,6 +219,20 @@ class DefinitionsTest(PlantedTest):
                                         "base/b.h": other}, "tutti::Lane")
 
 
+    def test_alternatives_of_tests(self):
+        header = '#include "base/a_testing.h"\n'
+        one = header + in_namespace("tutti", "int F() { return 1; }")
+        files = {"base/a_testing.h": in_namespace("tutti", "int F();"), "base/b_testing.cc": one,
+                 "base/x/c_testing.cc": one.replace("1", "2")}
+        self.assert_clean(definitions, files)
+        for changed in ({"base/a_testing.h": in_namespace("tutti", "int G();")},
+                        {"base/b_testing.cc": one.replace(header, "")}):
+            self.assert_found(definitions, files | changed, "tutti::F")
+        self.assert_found(definitions, {"base/a.h": in_namespace("tutti", "int F();"),
+                                        "base/b.cc": one.replace("a_testing", "a"),
+                                        "base/c.cc": one.replace("a_testing", "a")}, "tutti::F")
+
+
 class FormTest(PlantedTest):
 
     def test_long_lines(self):
@@ -201,99 +256,6 @@ class FormTest(PlantedTest):
         for mark in ("TO" "DO: more", "fix" "me", "not imple" "mented"):
             self.assert_found(form, {"tests/a.cc": f"// {mark}\n"}, "a marker of unfinished work")
         self.assert_clean(form, {"tests/a.cc": "// todos are kept elsewhere\n"})
-
-
-class DocumentsTest(PlantedTest):
-
-    tree = {"coordinator/engine.h": "// Engine.\n", "tools/demo": "#!/bin/sh\n",
-            "docs/decisions/0004-shards.md": "# A title, of two parts\n", "worker/b.cc": "",
-            "client/ask_command.cc": ""}
-
-    def told(self, text, *expected, path="docs/A.md"):
-        self.assert_found(documents, self.tree | {path: text}, *expected)
-
-    def test_paths_in_documents(self):
-        for word in ("`coordinator/loop.h`", "`coordinator/loop`", "coordinator/loop.cc",
-                     "    tools/dome --fast", "`docs/decisions/0005-*`", "`docs/decisions/0005`",
-                     "`coordinator/{engine,loop}.h`", "`loop.h`", "`worker/<name>.h`",
-                     "`elsewhere/engine.h`"):
-            self.told(f"\nSee {word}.\n", "docs/A.md:2: names ")
-        for word in ("`coordinator/engine.h`", "`coordinator/engine`", "`coordinator/`",
-                     "`engine.h`", "    tools/demo --fast", "`docs/decisions/0004-*`",
-                     "`docs/decisions/0004`",
-                     "`{coordinator/engine,worker/b}.*`", "`<folder>/engine.h`", "`build/x/y.h`",
-                     "`X_command.cc` and `and/or`", "https://example.com/coordinator/loop.h",
-                     "`/usr/include/loop.h`", "`decisions/0004-shards.md`"):
-            self.told(f"\nSee {word}.\n")
-
-    def test_links(self):
-        self.told("[a](decisions/0005.md)", "the link's target decisions/0005.md does not exist")
-        self.told("[a](decisions/0004-shards.md#nothing)", "does not exist")
-        self.told("[a]: ../tools/dome", "does not exist")
-        self.told("[a](decisions/0004-shards.md#a-title-of-two-parts) [b](https://x.org/y.md)\n"
-                  "[c](#here)\n\n## Here\n\n[d]: ../tools/demo\n")
-
-    def test_comments(self):
-        for path, text in (("worker/a.h", "// See {}.\n"), ("worker/a.cc", "int x;  /* {} */\n"),
-                           ("tools/a.py", 'def f():\n    """See {}."""\n'),
-                           ("tools/b.py", "# {}\n"),
-                           ("tools/run", "#!/bin/bash\necho a  # {}\n"),
-                           ("worker/CMakeLists.txt", "# {}\n"), ("proto/a.proto", "// {}\n")):
-            self.told(text.format("coordinator/loop.h"), "names coordinator/loop.h", path=path)
-            self.told(text.format("docs/decisions/0009"), "names docs/decisions/0009", path=path)
-            self.told(text.format("coordinator/engine.h, tools/demo and 3/4"), path=path)
-        self.told('char x[] = "coordinator/loop.h";\n', path="worker/a.cc")
-
-
-class GlossaryTest(PlantedTest):
-
-    entries = ("# Words\n\n**KV cache** (not: key cache): memory.\n\n**lease**: a time.\n\n"
-               "**stale frame** (not: late frame, old frame): one of an epoch\nthat is over.\n")
-
-    def told(self, text, *expected, path="docs/A.md"):
-        self.assert_found(glossary, {"docs/GLOSSARY.md": self.entries, path: text}, *expected)
-
-    def test_no_glossary(self):
-        self.assert_found(glossary, {"docs/A.md": "Text."}, "there is no glossary")
-
-    def test_entries(self):
-        for added, expected in (("**lease**: again.\n", "lease is defined twice, see line 5"),
-                                ("**block**: late.\n", "block stands out of order"),
-                                ("**tree** (not: lease): x.\n", "lease is a term of its own"),
-                                ("**tree** is a tree.\n", "an entry is `**term**")):
-            self.assert_found(glossary, {"docs/GLOSSARY.md": self.entries + "\n" + added}, expected)
-        self.assert_clean(glossary, {"docs/GLOSSARY.md": self.entries})
-
-    def test_second_spellings(self):
-        for word in ("KV-cache", "kv cache", "KVcache", "KV caches and Kv Caches", "key cache",
-                     "key-cache", "Late frame", "old frames", "stale-frame"):
-            self.told(f"All the {word} here.\n", 'docs/A.md:1: "')
-        self.told("The KV cache, KV caches; Stale frames. A `kv-cache`, kv_cache, KvCache, "
-                  "StaleFrame, x/kv-cache, [a](old-frame.md), --late-frame-ms.\n")
-        self.told("```\nkv cache\n```\n")
-
-    def test_comments_and_messages(self):
-        for path, text in (("base/a.h", "// The kv cache.\n"), ("base/a.cc", 'F("no kv cache");\n'),
-                           ("tools/a.py", '"""The kv cache."""\n'),
-                           ("tools/b", "#!/bin/sh\n# kv cache\n"),
-                           ("proto/a.proto", "// kv cache\n"),
-                           ("a/CMakeLists.txt", "# kv cache\n")):
-            self.told(text, '"kv cache": the glossary says KV cache', path=path)
-            self.told(text.replace("kv", "KV"), path=path)
-
-
-class CommitTitlesTest(unittest.TestCase):
-
-    def test_titles(self):
-        folders = {"worker", "worker/links", "docs"}
-        for title in ("worker: add a room", "worker/links, docs: name the peers", "root: pass CUDA",
-                      "all: give each folder its namespace", "docs: " + "x" * 66):
-            self.assertEqual(commit_titles.wrong(title, folders), [])
-        for title in ("Add a room", "worker: Add a room", "worker: added a room",
-                      "wroker: add a room", "worker: adding a room",
-                      "worker: adds a room", "worker: add a room.",
-                      "worker:add a room", "docs: " + "x" * 67):
-            self.assertEqual(len(commit_titles.wrong(title, folders)), 1, title)
 
 
 if __name__ == "__main__":

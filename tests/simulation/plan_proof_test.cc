@@ -53,7 +53,7 @@ class PlanProofTest : public ::testing::TestWithParam<Case> {
                                           .kind = gpu ? DeviceKind::kCuda : DeviceKind::kCpu};
     const int32_t count = std::accumulate(layout.ranks.begin(), layout.ranks.end(), 0);
     // As TestPipeline assigns its shards.
-    const auto plan = placement::PlanPlacement(
+    const auto placement = placement::PlacePipeline(
         config, std::vector<placement::DeviceSpec>(static_cast<size_t>(count), device),
         {.stage_ranks = layout.ranks,
          .layers = layout.layers,
@@ -61,13 +61,13 @@ class PlanProofTest : public ::testing::TestWithParam<Case> {
          .max_batch_tokens = options.max_batch_tokens,
          .max_sequences = 64,
          .kv_tokens_max = int64_t{options.num_blocks} * options.block_size});
-    ASSERT_TRUE(plan.ok()) << plan.status();
-    ASSERT_EQ(plan->num_blocks, options.num_blocks);
+    ASSERT_TRUE(placement.ok()) << placement.status();
+    ASSERT_EQ(placement->num_blocks, options.num_blocks);
     for (size_t stage = 0; stage < layout.layers.size(); ++stage) {
       for (int32_t rank = 0; rank < layout.ranks[stage]; ++rank) {
         SCOPED_TRACE(absl::StrCat("stage ", stage, " of ", layout.layers.size(), ", rank ", rank,
                                   " of ", layout.ranks[stage]));
-        const placement::RankPlan& promised = plan->stages[stage].ranks[rank];
+        const placement::RankPlacement& promised = placement->stages[stage].ranks[rank];
         const v1::ShardReady& loaded = pipeline.ready(stage, rank);
         EXPECT_EQ(promised.weight_bytes, loaded.weight_bytes());
         EXPECT_EQ(promised.kv_bytes, loaded.kv_bytes());

@@ -1,15 +1,17 @@
 // The harness is itself tested: with a bug planted, some seed must fail, by a check of the
 // simulator or by a CHECK of the engine. Each bug runs in a child process, because a CHECK ends the
-// process.
-#include "coordinator/planted_bugs.h"
-
+// process. Bugs of the engine are its fail points, those of workers are in the oracle stage.
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "base/fail_point.h"
 #include "tests/support/sim_cluster.h"
 
 namespace tutti::tests {
@@ -19,12 +21,27 @@ constexpr uint64_t kSeeds = 1000;
 
 struct Case {
   std::string name;
-  uint32_t engine = 0;
+  std::string fail_point;  // of the engine
   OracleBugs oracle;
 };
 
-Case OfEngine(const std::string& name, coordinator::PlantedBug bug) {
-  return {.name = name, .engine = static_cast<uint32_t>(bug)};
+const std::vector<Case>& Cases() {
+  static const auto* const cases = new std::vector<Case>{
+      {.name = "SkipEpochCheck", .fail_point = "coordinator.skip_epoch_check"},
+      {.name = "FreeBlockEarly", .fail_point = "coordinator.free_block_early"},
+      {.name = "FreeBlockTwice", .fail_point = "coordinator.free_block_twice"},
+      {.name = "ForgetFinished", .fail_point = "coordinator.forget_finished"},
+      {.name = "KeepComputed", .fail_point = "coordinator.keep_computed"},
+      {.name = "FreeSharedBlock", .fail_point = "coordinator.free_shared_block"},
+      {.name = "HashWithoutTenant", .fail_point = "coordinator.hash_without_tenant"},
+      {.name = "KeepEvicted", .fail_point = "coordinator.keep_evicted"},
+      {.name = "KeepBacklog", .fail_point = "coordinator.keep_backlog"},
+      {.name = "ForgetOnFirstRank", .fail_point = "coordinator.forget_on_first_rank"},
+      {.name = "SkipRankEpoch", .fail_point = "coordinator.skip_rank_epoch"},
+      {.name = "StaleExchange", .oracle = {.stale_exchange = true}},
+      {.name = "StaleSampling", .oracle = {.stale_sampling = true}},
+      {.name = "ShortContext", .oracle = {.short_context = true}}};
+  return *cases;
 }
 
 // Runs seeds until one fails. Exits with 1 if one did, 0 if none; a CHECK aborts.
@@ -33,7 +50,6 @@ Case OfEngine(const std::string& name, coordinator::PlantedBug bug) {
   dup2(null, STDERR_FILENO);
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SimOptions options = DrawSimOptions(seed);
-    options.planted_bugs = planted.engine;
     options.oracle_bugs = planted.oracle;
     if (!RunSimulation(options).failures.empty()) _exit(1);
   }
@@ -43,6 +59,9 @@ Case OfEngine(const std::string& name, coordinator::PlantedBug bug) {
 class PlantedBugTest : public testing::TestWithParam<Case> {};
 
 TEST_P(PlantedBugTest, IsFound) {
+  // Armed here and not in the child: a point that the program lacks fails the test.
+  std::optional<ScopedFailPoint> armed;
+  if (!GetParam().fail_point.empty()) armed.emplace(GetParam().fail_point);
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) Search(GetParam());
@@ -52,23 +71,16 @@ TEST_P(PlantedBugTest, IsFound) {
   EXPECT_TRUE(found) << kSeeds << " seeds did not notice: " << GetParam().name;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, PlantedBugTest,
-    testing::Values(OfEngine("SkipEpochCheck", coordinator::PlantedBug::kSkipEpochCheck),
-                    OfEngine("FreeBlockEarly", coordinator::PlantedBug::kFreeBlockEarly),
-                    OfEngine("FreeBlockTwice", coordinator::PlantedBug::kFreeBlockTwice),
-                    OfEngine("ForgetFinished", coordinator::PlantedBug::kForgetFinished),
-                    OfEngine("KeepComputed", coordinator::PlantedBug::kKeepComputed),
-                    OfEngine("FreeSharedBlock", coordinator::PlantedBug::kFreeSharedBlock),
-                    OfEngine("HashWithoutTenant", coordinator::PlantedBug::kHashWithoutTenant),
-                    OfEngine("KeepEvicted", coordinator::PlantedBug::kKeepEvicted),
-                    OfEngine("KeepBacklog", coordinator::PlantedBug::kKeepBacklog),
-                    OfEngine("ForgetOnFirstRank", coordinator::PlantedBug::kForgetOnFirstRank),
-                    OfEngine("SkipRankEpoch", coordinator::PlantedBug::kSkipRankEpoch),
-                    Case{.name = "StaleExchange", .oracle = {.stale_exchange = true}},
-                    Case{.name = "StaleSampling", .oracle = {.stale_sampling = true}},
-                    Case{.name = "ShortContext", .oracle = {.short_context = true}}),
-    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(All, PlantedBugTest, testing::ValuesIn(Cases()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(PlantedBugsTest, EveryFailPointOfTheEngineIsPlanted) {
+  std::vector<std::string> planted;
+  for (const Case& one : Cases()) {
+    if (!one.fail_point.empty()) planted.push_back(one.fail_point);
+  }
+  EXPECT_THAT(FailPointNames(), testing::UnorderedElementsAreArray(planted));
+}
 
 }  // namespace
 }  // namespace tutti::tests

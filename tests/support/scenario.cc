@@ -1,7 +1,6 @@
 #include "tests/support/scenario.h"
 
 #include <algorithm>
-#include <map>
 #include <sstream>
 #include <utility>
 #include <vector>
@@ -9,62 +8,12 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/protocol.h"
-#include "coordinator/engine.h"
 #include "tests/support/action_text.h"
 #include "tests/support/scenario_command.h"
 
 namespace tutti::tests {
-class Scenario::Impl {
- public:
-  std::string RunBlock(std::string_view commands);
 
- private:
-  // What a worker has been told to do.
-  struct Node {
-    std::string id;
-    uint64_t epoch = 0;
-    uint32_t pipeline = 0;
-    int32_t stage = -1;
-    uint64_t done = 0;
-    uint64_t progress = 0;
-  };
-
-  absl::Status Run(const ScenarioCommand& command, const std::string& line);
-  absl::Status Join(const ScenarioCommand& command);
-  absl::Status Arrive(const ScenarioCommand& command);
-  std::vector<TokenId> Prompt(const ScenarioCommand& command, uint64_t id) const;
-  absl::Status Send(const ScenarioCommand& command);
-  absl::Status DoStep(const std::string& worker);
-  static std::string PipelineText(const v1::PipelineStatus& pipeline);
-  absl::Status Result(const ScenarioCommand& command);
-  absl::Status WholeStep(const ScenarioCommand& command);
-  absl::Status Status();
-  void Give(coordinator::Event event) { engine_->Handle(std::move(event), now_, &actions_); }
-  void SendFrame(const std::string& worker, v1::Frame frame) {
-    Give(coordinator::WorkerFrame{link_of_[worker], std::move(frame)});
-  }
-  void Observe();
-  Node* AtStage(uint32_t pipeline, int32_t stage);
-  static std::string Rest(const std::string& line, size_t words);
-
-  std::unique_ptr<coordinator::Engine> engine_;
-  Instant now_{};
-  std::vector<coordinator::Action> actions_;
-  size_t observed_ = 0;
-  std::string extra_;                                    // text of commands that only look
-  std::map<std::string, coordinator::LinkKey> link_of_;  // the latest link of each worker
-  std::map<coordinator::LinkKey, Node> nodes_;
-  uint64_t next_link_ = 1;
-  // Of the current epoch of a pipeline.
-  struct Told {
-    std::map<uint64_t, v1::StepPlan> plans;
-    int32_t num_stages = 0;
-  };
-  std::map<uint32_t, Told> told_;
-  std::map<uint64_t, std::vector<TokenId>> prompts_;  // of each request
-};
-
-std::string Scenario::Impl::RunBlock(std::string_view commands) {
+std::string Scenario::RunBlock(std::string_view commands) {
   actions_.clear();
   observed_ = 0;
   extra_.clear();
@@ -82,11 +31,11 @@ std::string Scenario::Impl::RunBlock(std::string_view commands) {
       ActionText(actions_, [this](coordinator::LinkKey link) { return nodes_[link].id; }), extra_);
 }
 
-absl::Status Scenario::Impl::Run(const ScenarioCommand& command, const std::string& line) {
+absl::Status Scenario::Run(const ScenarioCommand& command, const std::string& line) {
   const std::string& verb = command.words[0];
   const std::string object = command.words.size() > 1 ? command.words[1] : "";
   if (verb == "engine") {
-    *this = Impl();
+    *this = Scenario();
     engine_ = std::make_unique<coordinator::Engine>(ScenarioEngineOptions(command));
     return absl::OkStatus();
   }
@@ -150,7 +99,7 @@ absl::Status Scenario::Impl::Run(const ScenarioCommand& command, const std::stri
   return absl::OkStatus();
 }
 
-std::string Scenario::Impl::Rest(const std::string& line, size_t words) {
+std::string Scenario::Rest(const std::string& line, size_t words) {
   std::istringstream in(line);
   std::string word;
   for (size_t i = 0; i < words; ++i) in >> word;
@@ -158,7 +107,7 @@ std::string Scenario::Impl::Rest(const std::string& line, size_t words) {
   return word;
 }
 
-absl::Status Scenario::Impl::Join(const ScenarioCommand& command) {
+absl::Status Scenario::Join(const ScenarioCommand& command) {
   for (size_t i = 1; i < command.words.size(); ++i) {
     const coordinator::LinkKey link(next_link_++);
     v1::Hello hello;
@@ -179,7 +128,7 @@ absl::Status Scenario::Impl::Join(const ScenarioCommand& command) {
   return absl::OkStatus();
 }
 
-absl::Status Scenario::Impl::Arrive(const ScenarioCommand& command) {
+absl::Status Scenario::Arrive(const ScenarioCommand& command) {
   uint64_t id = 0;
   if (command.words.size() != 2 || !absl::SimpleAtoi(command.words[1].substr(1), &id)) {
     return absl::InvalidArgumentError("request rN prompt=N max=N");
@@ -201,7 +150,7 @@ absl::Status Scenario::Impl::Arrive(const ScenarioCommand& command) {
 }
 
 // No two requests begin alike unless they are told to.
-std::vector<TokenId> Scenario::Impl::Prompt(const ScenarioCommand& command, uint64_t id) const {
+std::vector<TokenId> Scenario::Prompt(const ScenarioCommand& command, uint64_t id) const {
   std::vector<TokenId> prompt(command.Number("prompt", 1), static_cast<TokenId>(500 + id));
   uint64_t other = 0;
   if (!absl::SimpleAtoi(command.Text("like", "-").substr(1), &other)) return prompt;
@@ -216,7 +165,7 @@ std::vector<TokenId> Scenario::Impl::Prompt(const ScenarioCommand& command, uint
   return prompt;
 }
 
-absl::Status Scenario::Impl::Send(const ScenarioCommand& command) {
+absl::Status Scenario::Send(const ScenarioCommand& command) {
   if (command.words.size() != 3 || !link_of_.contains(command.words[1])) {
     return absl::InvalidArgumentError("send W epoch=N KIND");
   }
@@ -247,7 +196,7 @@ absl::Status Scenario::Impl::Send(const ScenarioCommand& command) {
   return absl::OkStatus();
 }
 
-absl::Status Scenario::Impl::DoStep(const std::string& worker) {
+absl::Status Scenario::DoStep(const std::string& worker) {
   Observe();
   Node& node = nodes_[link_of_[worker]];
   v1::Frame frame;
@@ -257,7 +206,7 @@ absl::Status Scenario::Impl::DoStep(const std::string& worker) {
   return absl::OkStatus();
 }
 
-Scenario::Impl::Node* Scenario::Impl::AtStage(uint32_t pipeline, int32_t stage) {
+Scenario::Node* Scenario::AtStage(uint32_t pipeline, int32_t stage) {
   Node* found = nullptr;
   for (auto& [link, node] : nodes_) {
     if (node.stage == stage && node.pipeline == pipeline && link_of_[node.id] == link) {
@@ -267,7 +216,7 @@ Scenario::Impl::Node* Scenario::Impl::AtStage(uint32_t pipeline, int32_t stage) 
   return found;
 }
 
-absl::Status Scenario::Impl::Result(const ScenarioCommand& command) {
+absl::Status Scenario::Result(const ScenarioCommand& command) {
   Observe();
   const auto pipeline = static_cast<uint32_t>(command.Number("pipeline", 0));
   Node* const last = AtStage(pipeline, told_[pipeline].num_stages - 1);
@@ -300,7 +249,7 @@ absl::Status Scenario::Impl::Result(const ScenarioCommand& command) {
   return absl::OkStatus();
 }
 
-absl::Status Scenario::Impl::WholeStep(const ScenarioCommand& command) {
+absl::Status Scenario::WholeStep(const ScenarioCommand& command) {
   Observe();
   const auto pipeline = static_cast<uint32_t>(command.Number("pipeline", 0));
   const int32_t num_stages = told_[pipeline].num_stages;
@@ -314,7 +263,7 @@ absl::Status Scenario::Impl::WholeStep(const ScenarioCommand& command) {
   return Result(command);
 }
 
-absl::Status Scenario::Impl::Status() {
+absl::Status Scenario::Status() {
   v1::GetStatusResponse status;
   engine_->FillStatus(now_, &status);
   for (const v1::PipelineStatus& pipeline : status.pipelines()) {
@@ -334,7 +283,7 @@ absl::Status Scenario::Impl::Status() {
   return absl::OkStatus();
 }
 
-std::string Scenario::Impl::PipelineText(const v1::PipelineStatus& pipeline) {
+std::string Scenario::PipelineText(const v1::PipelineStatus& pipeline) {
   return absl::StrCat(pipeline.state(), ", epoch ", pipeline.epoch(), ", ",
                       pipeline.blocks_in_use(), " of ", pipeline.blocks_total(), " blocks",
                       pipeline.blocks_cached() > 0
@@ -345,7 +294,7 @@ std::string Scenario::Impl::PipelineText(const v1::PipelineStatus& pipeline) {
 }
 
 // Notes what the workers have been told since the last look.
-void Scenario::Impl::Observe() {
+void Scenario::Observe() {
   for (; observed_ < actions_.size(); ++observed_) {
     const auto* send = std::get_if<coordinator::SendToWorker>(&actions_[observed_]);
     if (send == nullptr) continue;
@@ -362,10 +311,6 @@ void Scenario::Impl::Observe() {
     }
   }
 }
-
-Scenario::Scenario() : impl_(std::make_unique<Impl>()) {}
-Scenario::~Scenario() = default;
-std::string Scenario::RunBlock(std::string_view commands) { return impl_->RunBlock(commands); }
 
 std::string RunScenario(std::string_view text) {
   Scenario scenario;

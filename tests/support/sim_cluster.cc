@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <set>
 #include <utility>
 #include <variant>
 
@@ -13,6 +12,7 @@
 #include "tests/support/oracle_model.h"
 #include "tests/support/plan_auditor.h"
 #include "tests/support/sim_clients.h"
+#include "tests/support/sim_faults.h"
 #include "tests/support/sim_worker.h"
 
 namespace tutti::tests {
@@ -25,8 +25,8 @@ constexpr Duration kRunMax = std::chrono::seconds(180);
 // Faults come within this time.
 constexpr Duration kFaultsOver = std::chrono::seconds(2);
 // After the last fault: leases end, pauses after failures pass, clients try again.
-constexpr Duration kSettle = std::chrono::seconds(12);
-// Until what is under way has arrived.
+constexpr Duration kRecovery = std::chrono::seconds(12);
+// Until all frames under way have arrived.
 constexpr Duration kQuiet = std::chrono::seconds(1);
 // A silent worker is sent away by then.
 constexpr Duration kLeaseNoticed = std::chrono::seconds(2);
@@ -39,11 +39,11 @@ class Cluster : public SimWorld {
   explicit Cluster(const SimOptions& options)
       : options_(options),
         random_(options.seed, /*stream=*/3),
-        fault_random_(options.seed, /*stream=*/4),
         engine_(options.Engine()),
         clients_(
             &options_, &queue_, [this](coordinator::Event event) { Post(std::move(event)); },
-            [this](const std::string& what) { Fail(what); }) {}
+            [this](const std::string& what) { Fail(what); }),
+        faults_(&options_, &queue_, &workers_, &clients_) {}
 
   SimReport Run();
 
@@ -69,7 +69,7 @@ class Cluster : public SimWorld {
     uint32_t pipeline = 0;  // the last it was assigned to
     uint64_t step = 0;      // the last it was told there
   };
-  // What was seen of a pipeline's plans.
+  // The plans that a pipeline has been sent.
   struct Audit {
     explicit Audit(const SimOptions* options) : auditor(options) {}
     PlanAuditor auditor;
@@ -79,10 +79,6 @@ class Cluster : public SimWorld {
   };
 
   void MakeWorkers();
-  void ScheduleFaults();
-  void Fault();
-  void NoteCut(SimWorker* deaf);
-  void RepairCuts();
   void Post(coordinator::Event event);
   void WakeAt(Instant when);
   void Wake();
@@ -101,21 +97,19 @@ class Cluster : public SimWorld {
   const SimOptions options_;
   SimQueue queue_;
   Random random_;
-  Random fault_random_;
   coordinator::Engine engine_;
   SimClients clients_;
   std::vector<std::unique_ptr<SimWorker>> workers_;
+  SimFaults faults_;
   std::map<coordinator::LinkKey, EngineLink> links_;
   uint64_t last_link_ = 0;
   std::vector<coordinator::Event> mailbox_;
   Instant wake_at_ = kInstantNever;
   uint64_t wakes_ = 0;
   std::vector<coordinator::Action> actions_;
-  std::map<uint32_t, Audit> audits_;                // by pipeline
-  uint64_t last_epoch_ = 0;                         // that any pipeline was assigned
-  std::vector<std::pair<SimWorker*, Epoch>> cuts_;  // who hears nothing on some link, in an epoch
-  std::set<std::string> faulty_;                    // workers that may be lost
-  std::map<uint64_t, uint32_t> served_by_;          // pipeline, by a request's seed
+  std::map<uint32_t, Audit> audits_;        // by pipeline
+  uint64_t last_epoch_ = 0;                 // that any pipeline was assigned
+  std::map<uint64_t, uint32_t> served_by_;  // pipeline, by a request's seed
   bool serving_ = false;
   SimReport report_;
 };
@@ -170,7 +164,7 @@ void Cluster::Apply(coordinator::Action& action) {
     clients_.OnTokens(*tokens);
   } else if (auto* finish = std::get_if<coordinator::FinishRequest>(&action)) {
     CheckLoss(*finish);
-    clients_.OnFinish(*finish, faulty_);
+    clients_.OnFinish(*finish, faults_.faulty());
   } else if (auto* serving = std::get_if<coordinator::ServingChanged>(&action)) {
     serving_ = serving->serving;
     if (serving_ != serving->why_not.empty()) Fail("serving, or why not?");
@@ -304,64 +298,6 @@ void Cluster::MakeWorkers() {
   }
 }
 
-void Cluster::ScheduleFaults() {
-  const int64_t span =
-      std::chrono::duration_cast<milliseconds>(options_.arrivals_over).count() + 200;
-  for (int32_t i = 0; i < options_.faults; ++i) {
-    queue_.After(milliseconds(fault_random_.Between(5, span)), [this] { Fault(); });
-  }
-  if (options_.storm) {
-    queue_.After(milliseconds(fault_random_.Between(5, span)), [this] { clients_.Storm(); });
-  }
-}
-
-void Cluster::Fault() {
-  SimWorker* const worker = workers_[fault_random_.Between(0, workers_.size() - 1)].get();
-  const auto blame = [this](const SimWorker* one) {
-    if (one != nullptr) faulty_.insert(one->id());
-  };
-  switch (fault_random_.Between(0, options_.ranked() ? 6 : 5)) {
-    case 0:
-    case 1:
-      blame(worker);
-      worker->Kill();
-      queue_.After(milliseconds(fault_random_.Between(0, 1500)), [worker] { worker->Start(); });
-      return;
-    case 2:
-      blame(worker);
-      return worker->Hang(milliseconds(fault_random_.Between(50, 4000)));
-    case 3:
-      return worker->SlowDown(static_cast<int32_t>(fault_random_.Between(3, 30)),
-                              milliseconds(fault_random_.Between(100, 2000)));
-    case 4:
-      return NoteCut(worker->CutNextLink());
-    case 5:
-      blame(worker);
-      return worker->CutControlLink();
-    default:
-      if (SimWorker* const deaf = worker->CutRankLink()) {
-        NoteCut(deaf);
-        blame(worker);
-      }
-  }
-}
-
-void Cluster::NoteCut(SimWorker* deaf) {
-  if (deaf == nullptr) return;
-  faulty_.insert(deaf->id());
-  if (deaf->up()) cuts_.emplace_back(deaf, deaf->core()->epoch());
-}
-
-// A link cut while nothing was to be sent is only noticed when something is, and with several
-// pipelines that may be never. Whoever runs the cluster starts such a worker again.
-void Cluster::RepairCuts() {
-  for (const auto& [worker, epoch] : cuts_) {
-    if (!worker->up() || worker->core()->epoch() != epoch) continue;
-    worker->Kill();
-    worker->Start();
-  }
-}
-
 // ---- the run
 
 bool Cluster::RunUntil(const std::function<bool()>& done, Duration limit) {
@@ -375,10 +311,10 @@ bool Cluster::RunUntil(const std::function<bool()>& done, Duration limit) {
 SimReport Cluster::Run() {
   MakeWorkers();
   WakeAt(queue_.now());
-  // Most requests come when there is somebody to serve them.
+  // Most requests come when a pipeline serves.
   if (random_.Chance(0.8)) RunUntil([this] { return serving_; }, std::chrono::seconds(60));
   clients_.Start();
-  ScheduleFaults();
+  faults_.Schedule();
   if (!RunUntil([this] { return clients_.AllEnded(); }, kRunMax)) {
     Fail(absl::StrCat("not all requests have ended: ", clients_.Open()));
   }
@@ -386,8 +322,8 @@ SimReport Cluster::Run() {
     RunUntil([] { return false; }, kFaultsOver);
     // A link cut while nothing was to be sent is only noticed when something is.
     clients_.Probe(/*must_succeed=*/false);
-    RunUntil([] { return false; }, kSettle);
-    RepairCuts();
+    RunUntil([] { return false; }, kRecovery);
+    faults_.RepairCuts();
     RunUntil([] { return false; }, kQuiet);
   }
   if (!RunUntil([this] { return AllServe(); }, std::chrono::seconds(60))) {
@@ -436,7 +372,8 @@ void Cluster::CheckQuiet(const v1::PipelineStatus& pipeline) {
   for (const v1::StageStatus& stage : pipeline.stages()) {
     const SimWorker* const worker = FindWorker(stage.worker().worker_id());
     if (worker == nullptr || !worker->up() || worker->core()->epoch().value() != pipeline.epoch()) {
-      Fail(absl::StrCat("stage ", stage.stage(), " is not served by whom the engine thinks"));
+      Fail(absl::StrCat("stage ", stage.stage(),
+                        " is not served by the worker that the engine thinks"));
     }
   }
 }

@@ -53,7 +53,6 @@ coordinator::EngineOptions SimOptions::Engine() const {
   options.max_model_len = 256;
   options.beat_interval = kSimBeat;
   options.lease = kSimLease;
-  options.planted_bugs = planted_bugs;
   return options;
 }
 

@@ -55,8 +55,7 @@ struct SimOptions {
   int32_t faults = 0;        // of workers and links
   double replay_chance = 0;  // that a worker repeats a frame of an old epoch when it gets a new one
 
-  uint32_t planted_bugs = 0;  // of the engine
-  OracleBugs oracle_bugs;
+  OracleBugs oracle_bugs;  // of the simulated workers; the engine has fail points
 
   coordinator::EngineOptions Engine() const;
   // Ranks of all stages together.

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "tests/support/sim_worker.h"
 
 namespace tutti::tests {
 
@@ -19,8 +18,8 @@ void SimRanks::Begin(uint64_t epoch, const v1::AssignShard& shard) {
   for (int32_t distance = 1; distance < shard.num_ranks(); distance *= 2) {
     Partner& partner = partners_.emplace_back();
     partner.rank = rank_ ^ distance;
-    partner.worker = world_->FindWorker(shard.rank_worker_ids(partner.rank));
-    partner.incarnation = partner.worker->incarnation();
+    partner.peer = find_(shard.rank_worker_ids(partner.rank));
+    partner.incarnation = partner.peer->incarnation();
     partner.pipe = std::make_unique<SimPipe>(queue_, random_, options_->link);
   }
 }
@@ -53,8 +52,8 @@ void SimRanks::Tell(Partner* partner) {
   step_->since = queue_->now();
   ++exchanges_;
   const SimRankFrame frame{.epoch = epoch_, .from = rank_, .step = steps_, .digest = step_->digest};
-  partner->pipe->Send([worker = partner->worker, incarnation = partner->incarnation, frame] {
-    worker->OnRankFrame(incarnation, frame);
+  partner->pipe->Send([peer = partner->peer, incarnation = partner->incarnation, frame] {
+    peer->OnRankFrame(incarnation, frame);
   });
 }
 
@@ -66,28 +65,28 @@ bool SimRanks::Hear(const Partner& partner) {
   });
   if (found == heard_.end()) return false;
   if (found->step != steps_ || found->digest != step_->digest) {
-    world_->Fail(absl::StrCat("stage ", stage_, ", epoch ", epoch_, ": step ", steps_, " of rank ",
-                              rank_, " is not step ", found->step, " of rank ", partner.rank));
+    fail_(absl::StrCat("stage ", stage_, ", epoch ", epoch_, ": step ", steps_, " of rank ", rank_,
+                       " is not step ", found->step, " of rank ", partner.rank));
   }
   heard_.erase(found);
   return true;
 }
 
-const SimWorker* SimRanks::waiting_for() const {
-  return step_.has_value() && step_->told ? partners_[step_->next].worker : nullptr;
+const SimRankPeer* SimRanks::waiting_for() const {
+  return step_.has_value() && step_->told ? partners_[step_->next].peer : nullptr;
 }
 
-// What comes before our own epoch begins is kept for it.
-void SimRanks::Take(const SimRankFrame& frame) {
+// A frame that comes before our own epoch begins is kept for it.
+void SimRanks::OnFrame(const SimRankFrame& frame) {
   if (frame.epoch < epoch_ && !options_->oracle_bugs.stale_exchange) return;
   heard_.push_back(frame);
 }
 
-SimWorker* SimRanks::CutLink() {
+SimRankPeer* SimRanks::CutLink() {
   if (partners_.empty()) return nullptr;
   Partner& partner = partners_[random_->Between(0, static_cast<int64_t>(partners_.size()) - 1)];
   partner.pipe->Swallow();
-  return partner.worker;
+  return partner.peer;
 }
 
 }  // namespace tutti::tests

@@ -13,7 +13,7 @@ namespace {
 // A silent worker must be closed by then: its lease, and the delays of a wild network.
 constexpr Duration kNoticed = std::chrono::milliseconds(2500);
 
-// How long a step waits for another rank that nobody takes for dead (worker/limits.h).
+// How long a step waits for another rank that no other takes for dead (worker/limits.h).
 constexpr Duration kRankPatience = worker::kRankPatienceLeases * kSimLease;
 
 // A hello without an answer may have been lost; a worker then tries another connection.
@@ -29,14 +29,17 @@ SimWorker::SimWorker(std::string id, int64_t memory_bytes, const SimOptions* opt
       queue_(queue),
       random_(random),
       world_(world),
-      ranks_(options, queue, random, world) {}
+      ranks_(
+          options, queue, random, [world](const std::string& id) { return world->FindWorker(id); },
+          [world](const std::string& what) { world->Fail(what); }) {}
 
 // ---- the process
 
 void SimWorker::Start() {
   if (up()) return;
   ++incarnation_;
-  const auto factory = [this](const v1::AssignShard& shard, const worker::LoadProgress& progress)
+  const auto factory = [this](const v1::AssignShard& shard,
+                              const worker::ShardProgressCallback& progress)
       -> absl::StatusOr<std::unique_ptr<worker::StageRunner>> {
     progress(1, 2);
     return std::make_unique<OracleStage>(shard, kSimVocab, options_->oracle_bugs, &step_digest_);
@@ -101,8 +104,10 @@ SimWorker* SimWorker::CutNextLink() {
 }
 
 SimWorker* SimWorker::CutRankLink() {
-  SimWorker* const deaf = ranks_.CutLink();
-  if (deaf != nullptr) excused_ = deaf->excused_ = true;  // soon each waits for the other
+  const SimRankPeer* const peer = ranks_.CutLink();
+  if (peer == nullptr) return nullptr;
+  SimWorker* const deaf = world_->FindWorker(peer->id());
+  excused_ = deaf->excused_ = true;  // soon each waits for the other
   return deaf;
 }
 
@@ -161,7 +166,7 @@ void SimWorker::Beat(uint64_t incarnation) {
     v1::Frame frame;
     frame.set_epoch(worker_->epoch().value());
     frame.mutable_beat()->set_progress(worker_->progress_count());
-    const SimWorker* const other = ranks_.waiting_for();
+    const SimRankPeer* const other = ranks_.waiting_for();
     if (other != nullptr) frame.mutable_beat()->set_waiting_for(other->id());
     SendToEngine(std::move(frame));
     if (other != nullptr && queue_->now() - ranks_.waiting_since() >= kRankPatience) {
@@ -192,11 +197,11 @@ void SimWorker::OnActivation(uint64_t incarnation, v1::Frame frame, transport::P
 
 void SimWorker::OnRankFrame(uint64_t incarnation, const SimRankFrame& frame) {
   if (incarnation != incarnation_) return;
-  ranks_.Take(frame);
+  ranks_.OnFrame(frame);
   Pump();
 }
 
-// A new epoch has new links; what is still under way on the old ones arrives late.
+// A new epoch has new links; frames still under way on the old ones arrive late.
 void SimWorker::DialNext() {
   CloseNext(/*lose=*/false);
   for (const std::string& id : worker_->shard().next_worker_ids()) {
@@ -262,7 +267,7 @@ void SimWorker::Pump() {
   }
 }
 
-// What a step has made goes out when the other ranks of the stage have done it too. False: it waits
+// The results of a step go out when the other ranks of the stage have done it too. False: it waits
 // for one of them, and only the end of the epoch interests it.
 bool SimWorker::FinishStep() {
   if (ranks_.GoOn()) return true;
@@ -306,7 +311,7 @@ Duration SimWorker::StepTime() {
          slow_factor_;
 }
 
-// Takes one thing that arrived; how long that takes.
+// Handles one thing that arrived; how long that takes.
 Duration SimWorker::Process(Item item) {
   if (item.kind == Item::Kind::kActivation) {
     worker_->OnActivationFrame(std::move(item.frame), std::move(item.payload));

@@ -37,13 +37,13 @@ class SimWorld {
   virtual void Fail(const std::string& what) = 0;
 };
 
-class SimWorker : public worker::StageOutbox {
+class SimWorker : public worker::StageOutbox, public SimRankPeer {
  public:
   // REQUIRES: all pointers outlive the worker.
   SimWorker(std::string id, int64_t memory_bytes, const SimOptions* options, SimQueue* queue,
             Random* random, SimWorld* world);
 
-  const std::string& id() const { return id_; }
+  const std::string& id() const override { return id_; }
 
   // The world acts on the process.
   void Start();
@@ -51,7 +51,7 @@ class SimWorker : public worker::StageOutbox {
   void Hang(Duration how_long);
   void SlowDown(int32_t factor, Duration how_long);
   // One of the links to the next stage accepts everything and delivers nothing, until the next
-  // epoch. Who hears nothing now; null: there is no such link.
+  // epoch. The worker that hears nothing now; null: there is no such link.
   SimWorker* CutNextLink();
   // The same for one of the links to other ranks of its stage; neither end is more to blame.
   SimWorker* CutRankLink();
@@ -61,8 +61,8 @@ class SimWorker : public worker::StageOutbox {
   // The engine's side of the control link, at arrival.
   void OnFrame(coordinator::LinkKey link, v1::Frame frame);
   void OnClosed(coordinator::LinkKey link);
-  // What another rank of its stage tells, at arrival.
-  void OnRankFrame(uint64_t incarnation, const SimRankFrame& frame);
+  // A frame of another rank of its stage, at arrival.
+  void OnRankFrame(uint64_t incarnation, const SimRankFrame& frame) override;
 
   coordinator::LinkKey link() const { return link_; }
   bool up() const { return worker_ != nullptr; }
@@ -71,7 +71,7 @@ class SimWorker : public worker::StageOutbox {
   // Since when it has been silent, which only a lease can notice.
   std::optional<Instant> silent_since() const { return silent_since_; }
   const worker::StageWorker* core() const { return worker_.get(); }
-  uint64_t incarnation() const { return incarnation_; }  // grows with every start and every kill
+  uint64_t incarnation() const override { return incarnation_; }
   uint64_t exchanges() const { return ranks_.exchanges(); }
 
   // StageOutbox

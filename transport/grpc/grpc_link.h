@@ -97,7 +97,7 @@ struct GrpcPeerServerOptions {
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
     const std::string& address, const TlsFiles& tls);
 
-// A listener on a port of its own.
+// A listener on a port of its own.  Thread: the owner's, one call at a time.
 class GrpcPeerServer {
  public:
   // Errors of MakeServerCredentials; UNAVAILABLE when the address cannot be bound.

@@ -13,6 +13,7 @@
 #include <sstream>
 #include <thread>
 
+#include "base/mutex.h"
 #include "transport/grpc/certificates_testing.h"
 #include "transport/grpc/grpc_address.h"
 #include "transport/limits.h"
@@ -27,13 +28,13 @@ using ::testing::HasSubstr;
 // One listener, the links it accepted, and what they were told.
 struct Listener {
   Inbox inbox;
-  std::mutex mutex;
-  std::vector<std::unique_ptr<Link>> links;  // guarded by mutex
+  Mutex mutex;
+  std::vector<std::unique_ptr<Link>> links ABSL_GUARDED_BY(mutex);
   std::unique_ptr<GrpcPeerServer> server;
 
   explicit Listener(const std::string& address = "127.0.0.1:0", const TlsFiles& tls = {}) {
     auto started = GrpcPeerServer::Start({address, tls}, [this](std::unique_ptr<Link> accepted) {
-      std::lock_guard lock(mutex);
+      const MutexLock lock(&mutex);
       links.push_back(std::move(accepted));
       return inbox.MakeHandler();
     });
@@ -170,7 +171,7 @@ TEST(GrpcLinkTest, PeersThatCannotProveWhoTheyAreAreRefused) {
     EXPECT_EQ(inbox.closed().code(), absl::StatusCode::kUnavailable) << inbox.closed();
   }
   EXPECT_EQ(listener.inbox.frame_count(), 0u);
-  std::lock_guard lock(listener.mutex);
+  const MutexLock lock(&listener.mutex);
   EXPECT_TRUE(listener.links.empty());  // not even asked
 }
 

@@ -14,7 +14,7 @@
 namespace tutti::transport {
 
 absl::Status StreamRegistry::Add(const std::shared_ptr<StreamState>& stream, int64_t limit) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (stopped_) return absl::UnavailableError("no more links are made: shutting down");
   if (static_cast<int64_t>(streams_.size()) >= limit) {
     return absl::ResourceExhaustedError(absl::StrCat("there are ", limit, " links already"));
@@ -24,14 +24,14 @@ absl::Status StreamRegistry::Add(const std::shared_ptr<StreamState>& stream, int
 }
 
 void StreamRegistry::Remove(const StreamState* stream) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   streams_.erase(stream);
   // Notified under the lock: the waiter may destroy this object as soon as it has seen the change.
-  if (streams_.empty()) empty_.notify_all();
+  if (streams_.empty()) empty_.NotifyAll();
 }
 
 std::vector<std::shared_ptr<StreamState>> StreamRegistry::Snapshot() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   std::vector<std::shared_ptr<StreamState>> streams;
   for (const auto& [key, stream] : streams_) streams.push_back(stream);
   return streams;
@@ -39,36 +39,38 @@ std::vector<std::shared_ptr<StreamState>> StreamRegistry::Snapshot() {
 
 void StreamRegistry::Stop(const absl::Status& reason, std::chrono::milliseconds grace) {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     stopped_ = true;
   }
   for (const auto& stream : Snapshot()) stream->Close(reason);
   {
-    std::unique_lock lock(mutex_);
-    if (empty_.wait_for(lock, grace, [this] { return streams_.empty(); })) return;
+    const auto deadline = std::chrono::steady_clock::now() + grace;
+    const MutexLock lock(&mutex_);
+    while (!streams_.empty() && empty_.WaitUntil(&mutex_, deadline)) continue;
+    if (streams_.empty()) return;
   }
   for (const auto& stream : Snapshot()) stream->Cancel();
-  std::unique_lock lock(mutex_);
-  empty_.wait(lock, [this] { return streams_.empty(); });
+  const MutexLock lock(&mutex_);
+  while (!streams_.empty()) empty_.Wait(&mutex_);
 }
 
 StreamState::StreamState(Role role, std::string peer, std::shared_ptr<StreamRegistry> registry)
     : role_(role), peer_(std::move(peer)), registry_(std::move(registry)) {}
 
 void StreamState::NeverBegin() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   closed_ = over_ = ended_ = true;
 }
 
 void StreamState::Accept(const AcceptCallback& accept) {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     is_accepting_ = true;
   }
   handler_ = accept(std::make_unique<GrpcLink>(shared_from_this()));
   bool is_dropped;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     is_accepting_ = false;
     is_dropped = dropped_;
   }
@@ -87,7 +89,7 @@ absl::Status StreamState::Send(const v1::Frame& frame, const Payload& payload) {
   grpc::ByteBuffer bytes = EncodeFrame(frame, payload);
   Next next;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     if (closed_) return absl::UnavailableError(absl::StrCat("link to ", peer_, " is closed"));
     if (queue_cost_ + cost > kQueuedBytesMax) {
       return absl::ResourceExhaustedError(absl::StrCat("link to ", peer_, ": ", queue_cost_,
@@ -137,11 +139,11 @@ void StreamState::StartNext(const Next& next) {
 
 void StreamState::OnWritten(bool ok) {
   if (!ok) return StreamOver(/*was_writing=*/true);
-  Queued
-      written;  // let go of without the lock: a payload's owner may have a destructor of any length
+  // Let go of without the lock: a payload's owner may have a destructor of any length.
+  Queued written;
   Next next;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     writing_ = false;
     written = std::exchange(current_, {});
     queue_cost_ -= written.cost;
@@ -155,7 +157,7 @@ void StreamState::StreamOver(bool was_writing) {
   Queued written;
   Next next;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     if (was_writing) {
       writing_ = false;
       written = std::exchange(current_, {});
@@ -173,7 +175,7 @@ void StreamState::CloseWith(const absl::Status& reason, bool drop_queue) {
   std::deque<Queued> unsent;
   Next next;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     silenced_ = true;
     if (closed_) return;
     closed_ = closing_ = true;
@@ -188,7 +190,7 @@ void StreamState::CloseWith(const absl::Status& reason, bool drop_queue) {
 
 void StreamState::Drop() {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     dropped_ = true;
     // A listener that refuses lets go of the link before it says so.
     if (is_accepting_) return;
@@ -210,25 +212,25 @@ void StreamState::StartCloseTimer() {
 void StreamState::Cancel() {
   Operations* operations;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     if (operations_ == nullptr) return;
     operations = operations_;
     ++pins_;
   }
   operations->Cancel();
-  std::lock_guard lock(mutex_);
-  if (--pins_ == 0) unpinned_.notify_all();
+  const MutexLock lock(&mutex_);
+  if (--pins_ == 0) unpinned_.NotifyAll();
 }
 
 void StreamState::Detach() {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(&mutex_);
   operations_ = nullptr;
-  unpinned_.wait(lock, [this] { return pins_ == 0; });
+  while (pins_ > 0) unpinned_.Wait(&mutex_);
 }
 
 void StreamState::OnRead(const grpc::ByteBuffer& bytes) {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     if (silenced_) return;
   }
   v1::Frame frame;
@@ -237,7 +239,7 @@ void StreamState::OnRead(const grpc::ByteBuffer& bytes) {
   if (!decoded.ok()) return CloseWith(decoded, /*drop_queue=*/true);
   if (auto reason = ReadCloseFrame(frame, payload)) {
     {
-      std::lock_guard lock(mutex_);
+      const MutexLock lock(&mutex_);
       silenced_ = true;
       if (!reason_.has_value()) reason_ = std::move(*reason);
     }
@@ -252,7 +254,7 @@ void StreamState::OnDone(const std::optional<absl::Status>& status) {
   absl::Status reason;
   std::optional<grpc::Alarm> timer;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     closed_ = over_ = true;
     timer.swap(close_timer_);
     if (reason_.has_value()) {

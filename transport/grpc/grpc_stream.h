@@ -11,14 +11,15 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "base/mutex.h"
 #include "base/status.h"
 #include "transport/link.h"
 
@@ -39,11 +40,10 @@ class StreamRegistry {
  private:
   std::vector<std::shared_ptr<StreamState>> Snapshot();
 
-  std::mutex mutex_;
-  std::condition_variable empty_;
-  // All below guarded by mutex_.
-  std::map<const StreamState*, std::shared_ptr<StreamState>> streams_;
-  bool stopped_ = false;
+  Mutex mutex_;
+  ConditionVariable empty_;
+  std::map<const StreamState*, std::shared_ptr<StreamState>> streams_ ABSL_GUARDED_BY(mutex_);
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 class StreamState : public std::enable_shared_from_this<StreamState> {
@@ -66,7 +66,10 @@ class StreamState : public std::enable_shared_from_this<StreamState> {
   StreamState(Role role, std::string peer, std::shared_ptr<StreamRegistry> registry);
 
   // --- Setting up, before the first operation is started.
-  void Attach(Operations* operations) { operations_ = operations; }
+  void Attach(Operations* operations) {
+    const MutexLock lock(&mutex_);
+    operations_ = operations;
+  }
   void SetHandler(std::unique_ptr<LinkHandler> handler) { handler_ = std::move(handler); }
   // There will be no operations: the stream did not begin, and OnDone comes next.
   void NeverBegin();
@@ -105,17 +108,16 @@ class StreamState : public std::enable_shared_from_this<StreamState> {
   struct Queued {
     grpc::ByteBuffer bytes;
     int64_t size = 0;  // encoded
-    int64_t cost =
-        0;  // against the limit; 0 for the frame that says why we close, which is not counted
+    // Against the limit; 0 for the frame that says why we close, which is not counted.
+    int64_t cost = 0;
   };
 
-  // REQUIRES: mutex_ held. What it returns must be started.
-  Next DecideNext();
+  // What it returns must be started, once the mutex is released.
+  Next DecideNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static void StartNext(const Next& next);
   void CloseWith(const absl::Status& reason, bool drop_queue);
   void StreamOver(bool was_writing);
-  // REQUIRES: mutex_ held.
-  void StartCloseTimer();
+  void StartCloseTimer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // --- Constant after construction.
   const Role role_;
@@ -128,27 +130,36 @@ class StreamState : public std::enable_shared_from_this<StreamState> {
   // --- Counters, for any thread.
   std::atomic<int64_t> bytes_out_{0}, frames_out_{0}, bytes_in_{0}, frames_in_{0};
 
-  std::mutex mutex_;
-  std::condition_variable unpinned_;
-  // --- Guarded by mutex_.
+  Mutex mutex_;
+  ConditionVariable unpinned_;
   // Valid while ended_ is false or writing_ is true, because then OnDone cannot come; else only
   // under a pin.
-  Operations* operations_ = nullptr;
-  int pins_ = 0;
-  std::deque<Queued> queue_;
-  int64_t queue_cost_ = 0;
-  Queued current_;  // being written while writing_
-  bool writing_ = false;
-  bool is_accepting_ = false;  // the listener is making up its mind
-  bool dropped_ = false;       // the Link is gone
-  bool closed_ = false;        // nothing more is queued
-  bool closing_ = false;       // closed by this end: what is queued is sent, then the stream ends
-  bool over_ = false;          // the stream carries nothing more
-  bool ended_ = false;         // End was or is being called
-  bool silenced_ = false;      // no more OnFrame
-  absl::Status end_status_;    // what a listener ends the stream with
-  std::optional<absl::Status> reason_;  // for OnClosed; the first one counts
-  std::optional<grpc::Alarm> close_timer_;
+  Operations* operations_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  int pins_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::deque<Queued> queue_ ABSL_GUARDED_BY(mutex_);
+  int64_t queue_cost_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Being written while writing_. gRPC reads its bytes without the mutex until OnWritten.
+  Queued current_ ABSL_GUARDED_BY(mutex_);
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  // The listener is making up its mind.
+  bool is_accepting_ ABSL_GUARDED_BY(mutex_) = false;
+  // The Link is gone.
+  bool dropped_ ABSL_GUARDED_BY(mutex_) = false;
+  // Nothing more is queued.
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  // Closed by this end: queued frames are sent, then the stream ends.
+  bool closing_ ABSL_GUARDED_BY(mutex_) = false;
+  // The stream carries nothing more.
+  bool over_ ABSL_GUARDED_BY(mutex_) = false;
+  // End was or is being called.
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  // No more OnFrame.
+  bool silenced_ ABSL_GUARDED_BY(mutex_) = false;
+  // The status with which a listener ends the stream.
+  absl::Status end_status_ ABSL_GUARDED_BY(mutex_);
+  // For OnClosed; the first one counts.
+  std::optional<absl::Status> reason_ ABSL_GUARDED_BY(mutex_);
+  std::optional<grpc::Alarm> close_timer_ ABSL_GUARDED_BY(mutex_);
 };
 
 // The Link of a stream.

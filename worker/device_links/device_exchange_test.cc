@@ -43,11 +43,11 @@ class ScriptedDevices : public kernels::DeviceExchange, public kernels::DeviceMe
   absl::Status Gather(kernels::TensorView, std::span<const int64_t>) override {
     return queue_status;
   }
-  absl::StatusOr<bool> Settled() override { return --looks_until_settled < 0; }
+  absl::StatusOr<bool> AllDone() override { return --looks_until_done < 0; }
 
   std::string why_not;
   absl::Status form_status, queue_status;
-  int64_t looks_until_formed = 0, looks_until_settled = 0;
+  int64_t looks_until_formed = 0, looks_until_done = 0;
   int formed = 0, left = 0;
 };
 
@@ -67,7 +67,7 @@ class DeviceExchangeTest : public ::testing::Test {
   absl::Status Form(int rank, Duration patience = std::chrono::seconds(20)) {
     TUTTI_RETURN_IF_ERROR(ranks_.collective(rank)->Reserve(2, kReserved));
     return DeviceGroup({.devices = &devices_[rank], .form_patience = patience}, ranks_.clock())
-        .Form(ranks_.collective(rank), ranks_.port(rank), 2, rank, [&] { ++progress_[rank]; });
+        .Form(ranks_.collective(rank), ranks_.channel(rank), 2, rank, [&] { ++progress_[rank]; });
   }
 
   TestRanks ranks_{2};
@@ -75,27 +75,27 @@ class DeviceExchangeTest : public ::testing::Test {
   int progress_[2] = {};
 };
 
-TEST_F(DeviceExchangeTest, SettlesWhenAllHaveQueuedAndTheDeviceIsThrough) {
-  devices_[0].looks_until_settled = 5;
+TEST_F(DeviceExchangeTest, WaitsUntilAllHaveQueuedAndTheDeviceIsThrough) {
+  devices_[0].looks_until_done = 5;
   ranks_.Run([&](int rank) {
     Use(rank);
     LinkCollective& collective = *ranks_.collective(rank);
     EXPECT_TRUE(collective.on_device());
-    EXPECT_TRUE(collective.Settle().ok());  // nothing queued: nothing is asked of anybody
+    EXPECT_TRUE(collective.WaitForDevices().ok());  // nothing queued: nothing is asked of anybody
     EXPECT_EQ(collective.traffic().frames_out, 0);
     EXPECT_TRUE(Queue(rank, 3).ok());
-    EXPECT_TRUE(collective.Settle().ok());
+    EXPECT_TRUE(collective.WaitForDevices().ok());
     EXPECT_GE(collective.traffic().bytes_out, 3 * 120);
     EXPECT_EQ(devices_[rank].left, 0);
   });
-  EXPECT_LT(devices_[0].looks_until_settled, 0);
+  EXPECT_LT(devices_[0].looks_until_done, 0);
 }
 
 TEST_F(DeviceExchangeTest, ARankThatDoesNotComeIsNamedAndItsDevicesAreLeft) {
   ranks_.patience = std::chrono::milliseconds(50);
   Use(0);
   ASSERT_TRUE(Queue(0).ok());
-  const absl::Status status = ranks_.collective(0)->Settle();
+  const absl::Status status = ranks_.collective(0)->WaitForDevices();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(status.message(), HasSubstr("rank 1"));
   EXPECT_EQ(devices_[0].left, 1);
@@ -106,7 +106,7 @@ TEST_F(DeviceExchangeTest, RanksThatQueuedDifferentlyFindOut) {
   ranks_.Run([&](int rank) {
     Use(rank);
     ASSERT_TRUE(Queue(rank, 2 + rank).ok());
-    const absl::Status status = ranks_.collective(rank)->Settle();
+    const absl::Status status = ranks_.collective(rank)->WaitForDevices();
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_THAT(status.message(),
                 HasSubstr(rank == 0 ? "rank 1 has queued 3" : "rank 0 has queued 2"));
@@ -124,11 +124,11 @@ TEST_F(DeviceExchangeTest, NobodyQueuesFarAheadOfARankThatIsGone) {
 }
 
 TEST_F(DeviceExchangeTest, ADeviceThatNeverEndsHasADeadline) {
-  devices_[1].looks_until_settled = INT64_MAX;
+  devices_[1].looks_until_done = INT64_MAX;
   ranks_.Run([&](int rank) {
     Use(rank, std::chrono::milliseconds(50));
     ASSERT_TRUE(Queue(rank).ok());
-    const absl::Status status = ranks_.collective(rank)->Settle();
+    const absl::Status status = ranks_.collective(rank)->WaitForDevices();
     EXPECT_EQ(status.code(),
               rank == 0 ? absl::StatusCode::kOk : absl::StatusCode::kDeadlineExceeded);
     EXPECT_EQ(devices_[rank].left, rank);
@@ -136,12 +136,12 @@ TEST_F(DeviceExchangeTest, ADeviceThatNeverEndsHasADeadline) {
 }
 
 TEST_F(DeviceExchangeTest, TheEndOfTheEpochEndsTheWait) {
-  devices_[0].looks_until_settled = INT64_MAX;
+  devices_[0].looks_until_done = INT64_MAX;
   ranks_.over = true;
   ranks_.Run([&](int rank) {
     Use(rank);
     ASSERT_TRUE(Queue(rank).ok());
-    EXPECT_EQ(ranks_.collective(rank)->Settle().code(),
+    EXPECT_EQ(ranks_.collective(rank)->WaitForDevices().code(),
               rank == 0 ? absl::StatusCode::kAborted : absl::StatusCode::kOk);
   });
   EXPECT_EQ(devices_[0].left, 1);
@@ -152,7 +152,7 @@ TEST_F(DeviceExchangeTest, AfterAnErrorTheDevicesAreLeft) {
   Use(0);
   EXPECT_EQ(Queue(0), devices_[0].queue_status);
   EXPECT_EQ(devices_[0].left, 1);
-  EXPECT_TRUE(ranks_.collective(0)->Settle().ok());  // nothing is waited for any more
+  EXPECT_TRUE(ranks_.collective(0)->WaitForDevices().ok());  // nothing is waited for any more
 }
 
 TEST_F(DeviceExchangeTest, AGroupThatAllJoinIsUsed) {

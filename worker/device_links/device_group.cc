@@ -29,11 +29,12 @@ absl::StatusOr<Blocks> AcquireBlocks(LinkCollective* collective, int ranks, int6
 
 }  // namespace
 
-absl::Status DeviceGroup::Form(LinkCollective* collective, RankPort* port, int ranks, int rank,
-                               const std::function<void()>& progress) {
+absl::Status DeviceGroup::Form(LinkCollective* collective, RankFrameChannel* channel, int ranks,
+                               int rank, const std::function<void()>& progress) {
   if (options_.devices == nullptr || ranks == 1) return absl::OkStatus();
   const Instant begin = clock_->Now();
-  TUTTI_ASSIGN_OR_RETURN(const std::string why, TryToForm(collective, port, ranks, rank, progress));
+  TUTTI_ASSIGN_OR_RETURN(const std::string why,
+                         TryToForm(collective, channel, ranks, rank, progress));
   if (!why.empty()) {
     spdlog::info("ranks exchange through the host: {}", why);
     return absl::OkStatus();
@@ -45,8 +46,8 @@ absl::Status DeviceGroup::Form(LinkCollective* collective, RankPort* port, int r
 }
 
 // "" when the group stands at every rank; else why at none.
-absl::StatusOr<std::string> DeviceGroup::TryToForm(LinkCollective* collective, RankPort* port,
-                                                   int ranks, int rank,
+absl::StatusOr<std::string> DeviceGroup::TryToForm(LinkCollective* collective,
+                                                   RankFrameChannel* channel, int ranks, int rank,
                                                    const std::function<void()>& progress) {
   kernels::DeviceMembership& devices = *options_.devices->membership();
   TUTTI_ASSIGN_OR_RETURN(const Blocks blocks,
@@ -59,17 +60,18 @@ absl::StatusOr<std::string> DeviceGroup::TryToForm(LinkCollective* collective, R
   if (std::string why = devices.WhyNot(blocks.all, names); !why.empty()) return why;
 
   absl::Status formed = devices.Form(blocks.all, ranks, rank);
-  if (formed.ok()) formed = WaitUntilFormed(port, progress);
+  if (formed.ok()) formed = WaitUntilFormed(channel, progress);
   absl::Cleanup leave = [&devices] { devices.Leave(); };
   if (absl::IsAborted(formed)) return formed;
   if (!formed.ok()) spdlog::warn("{}", std::string(formed.message()));
   TUTTI_ASSIGN_OR_RETURN(const std::string failed,
-                         WhoFailed(collective, port, ranks, rank, formed.ok()));
+                         WhoFailed(collective, channel, ranks, rank, formed.ok()));
   if (failed.empty()) std::move(leave).Cancel();
   return failed;
 }
 
-absl::Status DeviceGroup::WaitUntilFormed(RankPort* port, const std::function<void()>& progress) {
+absl::Status DeviceGroup::WaitUntilFormed(RankFrameChannel* channel,
+                                          const std::function<void()>& progress) {
   const Instant give_up = clock_->Now() + options_.form_patience;
   while (true) {
     TUTTI_ASSIGN_OR_RETURN(const bool formed, options_.devices->membership()->Formed());
@@ -81,23 +83,24 @@ absl::Status DeviceGroup::WaitUntilFormed(RankPort* port, const std::function<vo
                        Milliseconds(options_.form_patience), " ms"));
     }
     progress();
-    TUTTI_RETURN_IF_ERROR(port->Pause(std::min(give_up, now + kFormLookInterval)));
+    TUTTI_RETURN_IF_ERROR(channel->Pause(std::min(give_up, now + kFormLookInterval)));
   }
 }
 
 // "" when all ranks have joined the group.
-absl::StatusOr<std::string> DeviceGroup::WhoFailed(LinkCollective* collective, RankPort* port,
-                                                   int ranks, int rank, bool formed) {
+absl::StatusOr<std::string> DeviceGroup::WhoFailed(LinkCollective* collective,
+                                                   RankFrameChannel* channel, int ranks, int rank,
+                                                   bool formed) {
   // A rank that fails at once has to wait for those that still try.
-  port->AllowSilence(options_.form_patience);
-  const absl::Cleanup no_more = [port] { port->AllowSilence({}); };
+  channel->AllowSilence(options_.form_patience);
+  const absl::Cleanup no_more = [channel] { channel->AllowSilence({}); };
   TUTTI_ASSIGN_OR_RETURN(const Blocks blocks, AcquireBlocks(collective, ranks, 8));
   std::fill(blocks.of(rank).begin(), blocks.of(rank).end(), std::byte(formed ? 1 : 0));
   TUTTI_RETURN_IF_ERROR(collective->Gather(blocks.begin));
   for (int other = 0; other < ranks; ++other) {
     if (blocks.of(other)[0] == std::byte(1)) continue;
     return other == rank ? std::string("this rank's GPU could not join the others")
-                         : port->NameOf(other) + "'s GPU could not join the others";
+                         : channel->NameOf(other) + "'s GPU could not join the others";
   }
   return std::string();
 }

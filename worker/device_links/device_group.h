@@ -16,7 +16,7 @@
 #include "kernels/device_exchange.h"
 #include "worker/limits.h"
 #include "worker/links/link_collective.h"
-#include "worker/links/rank_port.h"
+#include "worker/links/rank_frame_channel.h"
 
 namespace tutti::worker {
 
@@ -33,18 +33,18 @@ class DeviceGroup {
   // REQUIRES: the clock and options.devices outlive this
   DeviceGroup(Options options, const Clock* clock) : options_(options), clock_(clock) {}
 
-  // After LinkCollective::BeginEpoch with the same port, when the links are up. Calls `progress`
+  // After LinkCollective::BeginEpoch with the same channel, when the links are up. Calls `progress`
   // while it waits. Errors are the links': the epoch cannot go on; ABORTED when it is over.
   // Otherwise collective->on_device() says what came of it, and the log why.
-  absl::Status Form(LinkCollective* collective, RankPort* port, int ranks, int rank,
+  absl::Status Form(LinkCollective* collective, RankFrameChannel* channel, int ranks, int rank,
                     const std::function<void()>& progress);
 
  private:
-  absl::StatusOr<std::string> TryToForm(LinkCollective* collective, RankPort* port, int ranks,
-                                        int rank, const std::function<void()>& progress);
-  absl::Status WaitUntilFormed(RankPort* port, const std::function<void()>& progress);
-  absl::StatusOr<std::string> WhoFailed(LinkCollective* collective, RankPort* port, int ranks,
-                                        int rank, bool formed);
+  absl::StatusOr<std::string> TryToForm(LinkCollective* collective, RankFrameChannel* channel,
+                                        int ranks, int rank, const std::function<void()>& progress);
+  absl::Status WaitUntilFormed(RankFrameChannel* channel, const std::function<void()>& progress);
+  absl::StatusOr<std::string> WhoFailed(LinkCollective* collective, RankFrameChannel* channel,
+                                        int ranks, int rank, bool formed);
 
   const Options options_;
   const Clock* const clock_;

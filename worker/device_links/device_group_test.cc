@@ -32,7 +32,7 @@ class DeviceGroupTest : public ::testing::Test {
           .scope = rank == count - 1 ? last_scope : DeviceExchangeScope::kMachine};
       const absl::Status formed =
           DeviceGroup(options, ranks_->clock())
-              .Form(ranks_->collective(rank), ranks_->port(rank), count, rank, [] {});
+              .Form(ranks_->collective(rank), ranks_->channel(rank), count, rank, [] {});
       EXPECT_TRUE(formed.ok()) << formed;
     });
   }
@@ -54,7 +54,7 @@ TEST_F(DeviceGroupTest, FormsWhereAllHaveNccl) {
   EXPECT_EQ(OnDevice(), 4);
   // A new epoch begins without it.
   for (int rank = 0; rank < 4; ++rank) {
-    ranks_->collective(rank)->BeginEpoch(ranks_->port(rank), Epoch(8), 4, rank);
+    ranks_->collective(rank)->BeginEpoch(ranks_->channel(rank), Epoch(8), 4, rank);
   }
   EXPECT_EQ(OnDevice(), 0);
 }

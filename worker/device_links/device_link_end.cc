@@ -78,7 +78,7 @@ std::string DeviceLinkEnd::Answer(const std::string& description) {
   return own;
 }
 
-void DeviceLinkEnd::TakeAnswer(const std::string& answer) {
+void DeviceLinkEnd::HandleAnswer(const std::string& answer) {
   if (state_ != State::kWaiting) return;
   if (answer.empty())
     return GiveUp(

@@ -36,7 +36,7 @@ class DeviceLinkEnd {
   // again starts again.
   std::string Answer(const std::string& description);
   // Sender: what welcome answered.
-  void TakeAnswer(const std::string& answer);
+  void HandleAnswer(const std::string& answer);
 
   // The other's description is still to come.
   bool waits_for_peer() const { return state_ == State::kWaiting; }

@@ -65,11 +65,11 @@ std::string DeviceLinks::AnswerToPrevious(const std::string& description) {
   return has_previous_ ? previous_->Answer(description) : "";
 }
 
-void DeviceLinks::TakeAnswer(size_t next, const std::string& answer) {
-  if (next < next_count_) next_[next].end->TakeAnswer(answer);
+void DeviceLinks::HandleAnswer(size_t next, const std::string& answer) {
+  if (next < next_count_) next_[next].end->HandleAnswer(answer);
 }
 
-void DeviceLinks::TakeUp(size_t next) {
+void DeviceLinks::HandleUp(size_t next) {
   if (next < next_count_) next_[next].up = true;
 }
 
@@ -96,7 +96,7 @@ Instant DeviceLinks::next_wake(Instant now) const {
   return end == nullptr || end->waits_for_peer() ? kInstantNever : now + kFormLookInterval;
 }
 
-absl::StatusOr<std::byte*> DeviceLinks::TakeSlot() {
+absl::StatusOr<std::byte*> DeviceLinks::AcquireSlot() {
   if (next_count_ == 0) return nullptr;
   const auto slots = static_cast<int64_t>(memory_.out.size());
   for (size_t i = 0; i < next_count_; ++i) {

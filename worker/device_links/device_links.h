@@ -1,5 +1,5 @@
 // The device links of a worker in an epoch: from the worker that feeds it, and to those that it
-// feeds. What RowPort says, over kernels/device_link.h.
+// feeds. What StageRowChannel says, over kernels/device_link.h.
 //
 // Blame: a transfer waits for nobody's host. Rows are sent once they are computed and announced
 // once they are sent, so rows that were announced and do not come within kTransferPatience are a
@@ -18,13 +18,13 @@
 
 #include "base/clock.h"
 #include "worker/device_links/device_link_end.h"
-#include "worker/device_links/row_port.h"
+#include "worker/device_links/stage_row_channel.h"
 #include "worker/limits.h"
 #include "worker/stage_runner.h"
 
 namespace tutti::worker {
 
-class DeviceLinks : public RowPort {
+class DeviceLinks : public StageRowChannel {
  public:
   struct Options {
     // A further end of a link from, or to, this worker's device; null function: none.
@@ -50,15 +50,15 @@ class DeviceLinks : public RowPort {
   // word that rows may come.
   std::string DescriptionFor(size_t next) const;
   std::string AnswerToPrevious(const std::string& description);
-  void TakeAnswer(size_t next, const std::string& answer);
-  void TakeUp(size_t next);
+  void HandleAnswer(size_t next, const std::string& answer);
+  void HandleUp(size_t next);
 
   // Forms what can be formed, one group at a time. True: the previous worker is to be told that
   // rows may come. To be called when no ranks' devices are looking for each other.
   bool Tick(Instant now);
   Instant next_wake(Instant now) const;
 
-  absl::StatusOr<std::byte*> TakeSlot() override;
+  absl::StatusOr<std::byte*> AcquireSlot() override;
   absl::Status Send(int64_t bytes) override;
   absl::Status Expect(int64_t bytes) override;
   absl::StatusOr<std::byte*> Await() override;

@@ -43,7 +43,7 @@ struct Worker {
   }
   // What Send would be given: one number.
   absl::Status SendNumber(int32_t number) {
-    TUTTI_ASSIGN_OR_RETURN(std::byte* const slot, links.TakeSlot());
+    TUTTI_ASSIGN_OR_RETURN(std::byte* const slot, links.AcquireSlot());
     if (slot == nullptr) return absl::UnavailableError("over the link");
     std::memcpy(slot, &number, sizeof(number));
     return links.Send(sizeof(number));
@@ -73,13 +73,13 @@ class DeviceLinksTest : public ::testing::Test {
   }
   // Hello and welcome of the link to `from`'s next worker i.
   static void Greet(Worker& from, size_t i, Worker& to) {
-    from.links.TakeAnswer(i, to.links.AnswerToPrevious(from.links.DescriptionFor(i)));
+    from.links.HandleAnswer(i, to.links.AnswerToPrevious(from.links.DescriptionFor(i)));
   }
   // Lets both look until nothing changes, and passes the word on.
-  void Settle(Worker& from, size_t i, Worker& to) {
+  void FormGroup(Worker& from, size_t i, Worker& to) {
     for (int round = 0; round < 4; ++round) {
       (void)from.links.Tick(clock_.Now());
-      if (to.links.Tick(clock_.Now())) from.links.TakeUp(i);
+      if (to.links.Tick(clock_.Now())) from.links.HandleUp(i);
     }
   }
   // w0 feeds w1, linked.
@@ -89,7 +89,7 @@ class DeviceLinksTest : public ::testing::Test {
     a_->Begin("", {"w1"});
     b_->Begin("w0", {});
     Greet(*a_, 0, *b_);
-    Settle(*a_, 0, *b_);
+    FormGroup(*a_, 0, *b_);
   }
 
   TestLinkDevices devices_;
@@ -103,15 +103,15 @@ TEST_F(DeviceLinksTest, RowsPassOnceBothEndsStandAndTheSenderKnows) {
   b_ = Make("w1");
   a_->Begin("", {"w1"});
   b_->Begin("w0", {});
-  EXPECT_EQ(*a_->links.TakeSlot(), nullptr) << "before hello";
+  EXPECT_EQ(*a_->links.AcquireSlot(), nullptr) << "before hello";
   Greet(*a_, 0, *b_);
   EXPECT_EQ(devices_.founded(), 1);
   EXPECT_FALSE(b_->links.Tick(clock_.Now())) << "the other has not joined";
   EXPECT_LT(b_->links.next_wake(clock_.Now()), kInstantNever);
   EXPECT_FALSE(a_->links.Tick(clock_.Now())) << "who sends tells nobody";
-  EXPECT_EQ(*a_->links.TakeSlot(), nullptr) << "w1 has not said that it stands";
+  EXPECT_EQ(*a_->links.AcquireSlot(), nullptr) << "w1 has not said that it stands";
   EXPECT_TRUE(b_->links.Tick(clock_.Now()));
-  a_->links.TakeUp(0);
+  a_->links.HandleUp(0);
   EXPECT_EQ(b_->links.next_wake(clock_.Now()), kInstantNever);
 
   for (int32_t number = 100; number < 110; ++number) {
@@ -158,9 +158,9 @@ TEST_F(DeviceLinksTest, AllNextWorkersOrNone) {
   c->Begin("w0", {});
   Greet(*a_, 0, *b_);
   Greet(*a_, 1, *c);
-  Settle(*a_, 0, *b_);
+  FormGroup(*a_, 0, *b_);
   EXPECT_EQ(a_->SendNumber(1).code(), absl::StatusCode::kUnavailable);
-  Settle(*a_, 1, *c);
+  FormGroup(*a_, 1, *c);
   ASSERT_TRUE(a_->SendNumber(1).ok());
   for (Worker* worker : {b_.get(), c.get()}) {
     ASSERT_TRUE(worker->links.Expect(4).ok());
@@ -178,17 +178,17 @@ TEST_F(DeviceLinksTest, GroupsOfAChainFormOneAfterAnother) {
   b_->Begin("w0", {"w2"});
   c->Begin("w1", {});
   Greet(*b_, 0, *c);
-  Settle(*b_, 0, *c);
+  FormGroup(*b_, 0, *c);
   EXPECT_EQ(b_->links.next_wake(clock_.Now()), kInstantNever) << "w0 comes first";
   Greet(*a_, 0, *b_);
-  Settle(*a_, 0, *b_);
+  FormGroup(*a_, 0, *b_);
   devices_.set_joinable(true);
   EXPECT_TRUE(b_->links.Tick(clock_.Now()));
-  a_->links.TakeUp(0);
+  a_->links.HandleUp(0);
   EXPECT_EQ(devices_.standing(), 1 + 1) << "w1's end to w2 begins when that from w0 stands";
-  Settle(*b_, 0, *c);
+  FormGroup(*b_, 0, *c);
   EXPECT_EQ(devices_.standing(), 3);
-  Settle(*a_, 0, *b_);
+  FormGroup(*a_, 0, *b_);
   EXPECT_EQ(devices_.standing(), 4);
 }
 
@@ -211,7 +211,7 @@ TEST_F(DeviceLinksTest, DevicesThatDoNotFindEachOtherAreNotWaitedFor) {
   devices_.set_joinable(false);
   Chain();
   clock_.Advance(kFormPatience + std::chrono::milliseconds(1));
-  Settle(*a_, 0, *b_);
+  FormGroup(*a_, 0, *b_);
   EXPECT_EQ(devices_.left(), 2);
   EXPECT_EQ(b_->links.next_wake(clock_.Now()), kInstantNever);
   EXPECT_EQ(b_->links.Expect(4).code(), absl::StatusCode::kFailedPrecondition);
@@ -224,9 +224,9 @@ TEST_F(DeviceLinksTest, AWorkerMayWantNone) {
   b_->Begin("w0", {});
   EXPECT_EQ(a_->links.DescriptionFor(0), "");
   Greet(*a_, 0, *b_);
-  Settle(*a_, 0, *b_);
+  FormGroup(*a_, 0, *b_);
   EXPECT_EQ(devices_.founded(), 0);
-  EXPECT_EQ(*a_->links.TakeSlot(), nullptr);
+  EXPECT_EQ(*a_->links.AcquireSlot(), nullptr);
 }
 
 TEST_F(DeviceLinksTest, APeerThatDialsAgainStartsAgain) {
@@ -237,7 +237,7 @@ TEST_F(DeviceLinksTest, APeerThatDialsAgainStartsAgain) {
   (void)b_->links.AnswerToPrevious(a_->links.DescriptionFor(0));  // never seen
   EXPECT_FALSE(b_->links.Tick(clock_.Now()));
   Greet(*a_, 0, *b_);
-  Settle(*a_, 0, *b_);
+  FormGroup(*a_, 0, *b_);
   EXPECT_EQ(devices_.founded(), 2);
   EXPECT_TRUE(a_->SendNumber(1).ok());
 }
@@ -248,12 +248,12 @@ TEST_F(DeviceLinksTest, AnEpochLeavesItsGroups) {
   a_->links.End();
   b_->links.End();
   EXPECT_EQ(devices_.left(), 2);
-  EXPECT_EQ(*a_->links.TakeSlot(), nullptr);
+  EXPECT_EQ(*a_->links.AcquireSlot(), nullptr);
   // The next one links anew, with nothing of the old one in it.
   a_->Begin("", {"w1"});
   b_->Begin("w0", {});
   Greet(*a_, 0, *b_);
-  Settle(*a_, 0, *b_);
+  FormGroup(*a_, 0, *b_);
   ASSERT_TRUE(a_->SendNumber(2).ok());
   ASSERT_TRUE(b_->links.Expect(4).ok());
   EXPECT_EQ(*b_->ReceiveNumber(), 2);
@@ -274,17 +274,17 @@ TEST_F(DeviceLinksTest, RowsThatNeverComeHaveADeadlineAndASender) {
   b_->Begin("w0", {});
   a_->Begin("", {"w1"});
   Greet(*a_, 0, *b_);
-  Settle(*a_, 0, *b_);
-  EXPECT_EQ(*a_->links.TakeSlot(), nullptr);
+  FormGroup(*a_, 0, *b_);
+  EXPECT_EQ(*a_->links.AcquireSlot(), nullptr);
 }
 
 TEST_F(DeviceLinksTest, AnErrorIsBlamedOnlyIfTheEpochGoesOn) {
   Chain();
   devices_.set_broken(absl::InternalError("NCCL, in the background: remote process exited"));
   wait_status_ = absl::AbortedError("the epoch is over");
-  EXPECT_EQ(a_->links.TakeSlot().status().code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(a_->links.AcquireSlot().status().code(), absl::StatusCode::kAborted);
   wait_status_ = absl::OkStatus();
-  const absl::Status status = a_->links.TakeSlot().status();
+  const absl::Status status = a_->links.AcquireSlot().status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
   EXPECT_THAT(status.message(), HasSubstr("device link to w1"));
   EXPECT_THAT(status.message(), HasSubstr("remote process exited"));
@@ -305,11 +305,11 @@ TEST_F(DeviceLinksTest, AnyBytesMayBeAnswered) {
   b_->Begin("w0", {});
   EXPECT_EQ(b_->links.AnswerToPrevious("x"), "");
   EXPECT_EQ(b_->links.AnswerToPrevious(std::string(10'000, 'x')), "");
-  a_->links.TakeAnswer(0, "short");
-  a_->links.TakeAnswer(7, "nobody");
-  a_->links.TakeUp(7);
-  Settle(*a_, 0, *b_);
-  EXPECT_EQ(*a_->links.TakeSlot(), nullptr);
+  a_->links.HandleAnswer(0, "short");
+  a_->links.HandleAnswer(7, "nobody");
+  a_->links.HandleUp(7);
+  FormGroup(*a_, 0, *b_);
+  EXPECT_EQ(*a_->links.AcquireSlot(), nullptr);
 }
 
 }  // namespace

@@ -9,10 +9,11 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "base/mutex.h"
 #include "kernels/device_link.h"
 
 namespace tutti::worker {
@@ -23,25 +24,45 @@ class TestLinkDevices {
 
   // Behaviour from now on, of all links.
   void set_why_not(std::string why) {
-    Set([&] { why_not_ = std::move(why); });
+    const MutexLock lock(&mutex_);
+    why_not_ = std::move(why);
   }
   void set_form_error(absl::Status error) {
-    Set([&] { form_error_ = std::move(error); });
+    const MutexLock lock(&mutex_);
+    form_error_ = std::move(error);
   }
   void set_joinable(bool joinable) {
-    Set([&] { joinable_ = joinable; });
+    const MutexLock lock(&mutex_);
+    joinable_ = joinable;
   }
+  // Transfers do not get done.
   void set_stuck(bool stuck) {
-    Set([&] { stuck_ = stuck; });
-  }  // transfers do not get done
+    const MutexLock lock(&mutex_);
+    stuck_ = stuck;
+  }
   void set_broken(absl::Status error) {
-    Set([&] { broken_ = std::move(error); });
+    const MutexLock lock(&mutex_);
+    broken_ = std::move(error);
   }
 
-  int founded() const { return Get(founded_); }
-  int left() const { return Get(left_); }
-  int64_t transfers() const { return Get(transfers_); }  // done
-  int standing() const { return Get(standing_); }        // ends
+  int founded() {
+    const MutexLock lock(&mutex_);
+    return founded_;
+  }
+  int left() {
+    const MutexLock lock(&mutex_);
+    return left_;
+  }
+  // Those that are done.
+  int64_t transfers() {
+    const MutexLock lock(&mutex_);
+    return transfers_;
+  }
+  // Ends.
+  int standing() {
+    const MutexLock lock(&mutex_);
+    return standing_;
+  }
 
  private:
   struct Transfer {
@@ -65,7 +86,7 @@ class TestLinkDevices {
     int64_t description_bytes() const override { return sizeof(int64_t); }
     absl::Status Describe(kernels::DeviceExchangeScope, bool founder,
                           std::span<std::byte> description) override {
-      const std::lock_guard lock(all_->mutex_);
+      const MutexLock lock(&all_->mutex_);
       const int64_t number = founder ? ++all_->founded_ : 0;
       std::memcpy(description.data(), &number, sizeof(number));
       return absl::OkStatus();
@@ -74,7 +95,7 @@ class TestLinkDevices {
                        std::span<const std::string> names) const override {
       EXPECT_EQ(names.size(), 2u);
       if (descriptions.size() != 2 * sizeof(int64_t)) return "descriptions of another size";
-      const std::lock_guard lock(all_->mutex_);
+      const MutexLock lock(&all_->mutex_);
       return all_->why_not_;
     }
     absl::Status Form(std::span<const std::byte> descriptions, int members, int member) override {
@@ -82,7 +103,7 @@ class TestLinkDevices {
       EXPECT_EQ(group_, nullptr) << "formed twice";
       int64_t number = 0;
       std::memcpy(&number, descriptions.data(), sizeof(number));
-      const std::lock_guard lock(all_->mutex_);
+      const MutexLock lock(&all_->mutex_);
       EXPECT_NE(number, 0) << "nobody founded it";
       TUTTI_RETURN_IF_ERROR(all_->form_error_);
       auto& group = all_->groups_[number];
@@ -93,14 +114,14 @@ class TestLinkDevices {
       return absl::OkStatus();
     }
     absl::StatusOr<bool> Formed() override {
-      const std::lock_guard lock(all_->mutex_);
+      const MutexLock lock(&all_->mutex_);
       const bool formed = all_->joinable_ && group_->joined[0] && group_->joined[1];
       if (formed && !stands_) ++all_->standing_;
       stands_ |= formed;
       return formed;
     }
     void Leave() override {
-      const std::lock_guard lock(all_->mutex_);
+      const MutexLock lock(&all_->mutex_);
       if (group_ == nullptr) return;
       group_->over = true;
       group_.reset();
@@ -118,7 +139,7 @@ class TestLinkDevices {
       return Queue({to, bytes});
     }
     absl::StatusOr<int64_t> Done() override {
-      const std::lock_guard lock(all_->mutex_);
+      const MutexLock lock(&all_->mutex_);
       TUTTI_RETURN_IF_ERROR(all_->broken_);
       auto& [receives, sends] = group_->waiting;
       while (!all_->stuck_ && !group_->over && !receives.empty() && !sends.empty()) {
@@ -134,7 +155,7 @@ class TestLinkDevices {
 
    private:
     absl::Status Queue(Transfer transfer) {
-      const std::lock_guard lock(all_->mutex_);
+      const MutexLock lock(&all_->mutex_);
       EXPECT_TRUE(stands_);
       TUTTI_RETURN_IF_ERROR(all_->broken_);
       group_->waiting[member_].push_back(transfer);
@@ -147,25 +168,18 @@ class TestLinkDevices {
     bool stands_ = false;
   };
 
-  template <class Fn>
-  void Set(const Fn& fn) {
-    const std::lock_guard lock(mutex_);
-    fn();
-  }
-  template <class T>
-  T Get(const T& value) const {
-    const std::lock_guard lock(mutex_);
-    return value;
-  }
-
-  mutable std::mutex mutex_;
-  // Guarded by mutex_:
-  std::map<int64_t, std::shared_ptr<Group>> groups_;
-  std::string why_not_;
-  absl::Status form_error_, broken_;
-  bool joinable_ = true, stuck_ = false;
-  int64_t transfers_ = 0;
-  int founded_ = 0, left_ = 0, standing_ = 0;
+  // Also guards what the ends' groups hold.
+  mutable Mutex mutex_;
+  std::map<int64_t, std::shared_ptr<Group>> groups_ ABSL_GUARDED_BY(mutex_);
+  std::string why_not_ ABSL_GUARDED_BY(mutex_);
+  absl::Status form_error_ ABSL_GUARDED_BY(mutex_);
+  absl::Status broken_ ABSL_GUARDED_BY(mutex_);
+  bool joinable_ ABSL_GUARDED_BY(mutex_) = true;
+  bool stuck_ ABSL_GUARDED_BY(mutex_) = false;
+  int64_t transfers_ ABSL_GUARDED_BY(mutex_) = 0;
+  int founded_ ABSL_GUARDED_BY(mutex_) = 0;
+  int left_ ABSL_GUARDED_BY(mutex_) = 0;
+  int standing_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace tutti::worker

@@ -56,7 +56,7 @@ std::optional<size_t> AcceptedLinks::IndexOf(LinkId id) const {
   return static_cast<size_t>(found - current_.begin());
 }
 
-std::optional<size_t> AcceptedLinks::TakeFrame(LinkId link, const v1::Frame& frame) {
+std::optional<size_t> AcceptedLinks::HandleFrame(LinkId link, const v1::Frame& frame) {
   Accepted& accepted = links_.at(link);
   if (const std::optional<size_t> known = IndexOf(link); known.has_value()) {
     accepted.used = true;
@@ -82,9 +82,9 @@ std::optional<size_t> AcceptedLinks::TakeFrame(LinkId link, const v1::Frame& fra
   v1::Frame welcome;
   welcome.set_epoch(epoch_.value());
   const std::string& offer = frame.hello().shared_memory();
-  const auto& take_memory = expected_[*index].take_memory;
-  welcome.mutable_welcome()->set_shared_memory(!offer.empty() && take_memory != nullptr &&
-                                               take_memory(offer));
+  const auto& accept_memory = expected_[*index].accept_memory;
+  welcome.mutable_welcome()->set_shared_memory(!offer.empty() && accept_memory != nullptr &&
+                                               accept_memory(offer));
   if (const auto& answer = expected_[*index].answer_device; answer != nullptr) {
     welcome.mutable_welcome()->set_device_link(answer(frame.hello().device_link()));
   }

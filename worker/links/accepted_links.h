@@ -25,9 +25,9 @@ class AcceptedLinks {
   struct Expected {
     v1::LinkPurpose purpose = v1::LINK_PURPOSE_ACTIVATION;
     std::string worker_id;
-    // Takes the memory that a hello offers, or does not.
-    std::function<bool(const std::string& shared_memory)> take_memory;
-    // What welcome answers to the device that a hello describes; "" for nothing.
+    // True: the shared memory that a hello offers is used from now on.
+    std::function<bool(const std::string& shared_memory)> accept_memory;
+    // The answer in welcome to the device that a hello describes; "" for none.
     std::function<std::string(const std::string& device_link)> answer_device;
   };
 
@@ -39,11 +39,12 @@ class AcceptedLinks {
 
   void OnAccepted(LinkAccepted accepted, Instant now);
   bool Is(LinkId id) const { return links_.contains(id); }
-  // Whose link this is, once its hello was taken.
+  // The index of the expected worker at the other end, once its hello was accepted.
   std::optional<size_t> IndexOf(LinkId id) const;
-  // Takes a hello and answers it; otherwise says whose frame this is.  REQUIRES: Is(link)
-  std::optional<size_t> TakeFrame(LinkId link, const v1::Frame& frame);
-  // Whose link it was, if it was one of the expected.
+  // Answers a hello. For any other frame, the index of the expected worker that sent it.
+  // REQUIRES: Is(link)
+  std::optional<size_t> HandleFrame(LinkId link, const v1::Frame& frame);
+  // The index of the worker at the other end, if it was one of the expected.
   std::optional<size_t> OnClosed(LinkId link, const absl::Status& reason);
 
   bool is_up(size_t index) const { return current_[index] != LinkId(); }

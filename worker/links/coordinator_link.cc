@@ -36,7 +36,7 @@ Instant CoordinatorLink::next_wake() const {
   return joined_ ? kInstantNever : welcome_deadline_;
 }
 
-bool CoordinatorLink::TakeHandshake(const v1::Frame& frame, Instant now) {
+bool CoordinatorLink::HandleHandshake(const v1::Frame& frame, Instant now) {
   if (joined_) return false;
   if (!frame.has_welcome()) {
     Retry(absl::InvalidArgumentError("it did not answer hello with welcome"), now);

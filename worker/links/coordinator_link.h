@@ -26,12 +26,12 @@ class CoordinatorLink {
 
   bool joined() const { return joined_; }
   Duration beat_interval() const { return beat_interval_; }
-  // How long the coordinator puts up with silence.
+  // For how long the coordinator tolerates silence.
   Duration lease() const { return lease_; }
   bool Is(LinkId id) const { return link_ != nullptr && id == id_; }
 
-  // Takes the answer to hello. False: the frame is for the stage worker.  REQUIRES: Is(its link)
-  bool TakeHandshake(const v1::Frame& frame, Instant now);
+  // Handles the answer to hello. False: the frame is for the stage worker.  REQUIRES: Is(its link)
+  bool HandleHandshake(const v1::Frame& frame, Instant now);
   // REQUIRES: Is(its link). Returns whether the link had been joined.
   bool OnClosed(const absl::Status& reason, Instant now);
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "spdlog/spdlog.h"
+#include "transport/frame_rules.h"
 #include "worker/limits.h"
 
 namespace tutti::worker {
@@ -46,13 +47,13 @@ absl::Status DialledLink::Tick(Instant now) {
 
 Instant DialledLink::next_wake() const { return std::min(next_dial_, give_up_); }
 
-bool DialledLink::TakeFrame(const v1::Frame& frame, Instant now) {
+bool DialledLink::HandleFrame(const v1::Frame& frame, Instant now) {
   if (welcomed_ && purpose_ == v1::LINK_PURPOSE_COLLECTIVE) return true;
   if (welcomed_ && !device_link_.empty() && frame.has_device_link_up()) return true;
   if (welcomed_ || !frame.has_welcome()) {
     OnClosed(absl::InvalidArgumentError(
-                 absl::StrCat("it sent frame kind ", static_cast<int>(frame.body_case()),
-                              ", but nothing except one welcome comes this way")),
+                 absl::StrCat("unexpected frame ", transport::BodyName(frame),
+                              welcomed_ ? " after welcome" : " where welcome is due")),
              now);
     return false;
   }

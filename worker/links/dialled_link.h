@@ -26,10 +26,10 @@ class DialledLink {
   // comes, beside welcome, nothing but device_link_up.  REQUIRES: both outlive this.
   DialledLink(LinkContext* context, const PeerTable* peers, v1::LinkPurpose purpose);
 
-  // What every hello offers (Hello.shared_memory).
+  // Every hello offers it (Hello.shared_memory).
   void Offer(std::string shared_memory) { shared_memory_ = std::move(shared_memory); }
   void OfferDevice(std::string description) { device_link_ = std::move(description); }
-  // Once up: whether the peer took it.
+  // Once up: whether the peer accepted it.
   bool shares_memory() const { return shares_memory_; }
 
   // From now on frames go to `worker_id` in `epoch`. NOT_FOUND when the operator's table does not
@@ -44,7 +44,7 @@ class DialledLink {
   bool Is(LinkId id) const { return link_ != nullptr && id == id_; }
   bool is_up() const { return link_ != nullptr && welcomed_; }
   // True: the frame is for the caller.  REQUIRES: Is(its link)
-  bool TakeFrame(const v1::Frame& frame, Instant now);
+  bool HandleFrame(const v1::Frame& frame, Instant now);
   void OnClosed(const absl::Status& reason, Instant now);
 
   void Send(v1::Frame frame, transport::Payload payload);

@@ -23,22 +23,22 @@ class Adder {
   Adder(const float* own, float* sum, bool own_is_left)
       : own_(own), sum_(sum), own_is_left_(own_is_left) {}
 
-  void Take(std::span<const std::byte> bytes) {
+  void Add(std::span<const std::byte> bytes) {
     while (!bytes.empty() && (tail_bytes_ > 0 || bytes.size() < sizeof(float))) {
       tail_[tail_bytes_++] = bytes[0];
       bytes = bytes.subspan(1);
       if (tail_bytes_ < sizeof(float)) continue;
-      Add(tail_, 1);
+      AddValues(tail_, 1);
       tail_bytes_ = 0;
     }
     const size_t whole = bytes.size() / sizeof(float);
-    Add(bytes.data(), whole);
+    AddValues(bytes.data(), whole);
     bytes = bytes.subspan(whole * sizeof(float));
     for (const std::byte byte : bytes) tail_[tail_bytes_++] = byte;
   }
 
  private:
-  void Add(const std::byte* theirs, size_t count) {
+  void AddValues(const std::byte* theirs, size_t count) {
     for (size_t i = 0; i < count; ++i) {
       float value;
       std::memcpy(&value, theirs + i * sizeof(float), sizeof(float));
@@ -57,9 +57,9 @@ class Adder {
 
 }  // namespace
 
-void LinkCollective::BeginEpoch(RankPort* port, Epoch epoch, int ranks, int rank) {
+void LinkCollective::BeginEpoch(RankFrameChannel* channel, Epoch epoch, int ranks, int rank) {
   CHECK(ranks >= 1 && rank >= 0 && rank < ranks && (ranks & (ranks - 1)) == 0);
-  port_ = port;
+  channel_ = channel;
   epoch_ = epoch;
   ranks_ = ranks;
   rank_ = rank;
@@ -77,7 +77,7 @@ absl::Status LinkCollective::Reserve(int ranks, int64_t bytes) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<LinkCollective::Buffer> LinkCollective::Take(int64_t bytes) {
+absl::StatusOr<LinkCollective::Buffer> LinkCollective::AllocateBuffer(int64_t bytes) {
   CHECK(pool_.has_value() && bytes <= pool_->capacity_bytes()) << bytes;
   Buffer buffer = pool_->TryAcquire(bytes, buffers_max_);
   if (buffer != nullptr) return buffer;
@@ -97,7 +97,7 @@ absl::StatusOr<LinkCollective::Buffer> LinkCollective::Take(int64_t bytes) {
 
 absl::StatusOr<std::span<std::byte>> LinkCollective::Acquire(int64_t bytes) {
   current_.reset();
-  TUTTI_ASSIGN_OR_RETURN(current_, Take(bytes));
+  TUTTI_ASSIGN_OR_RETURN(current_, AllocateBuffer(bytes));
   return current_->bytes;
 }
 
@@ -107,11 +107,11 @@ absl::StatusOr<std::span<const float>> LinkCollective::Sum() {
   for (int distance = 1; distance < ranks_; distance *= 2) {
     const int peer = rank_ ^ distance;
     Send(peer, current_, 0, bytes);
-    TUTTI_ASSIGN_OR_RETURN(Buffer sum, Take(bytes));
+    TUTTI_ASSIGN_OR_RETURN(Buffer sum, AllocateBuffer(bytes));
     Adder adder(reinterpret_cast<const float*>(current_->bytes.data()),
                 reinterpret_cast<float*>(sum->bytes.data()), rank_ < peer);
     TUTTI_RETURN_IF_ERROR(Receive(peer, bytes, [&](int64_t, const transport::Payload& payload) {
-      for (const auto& chunk : payload.chunks) adder.Take(chunk);
+      for (const auto& chunk : payload.chunks) adder.Add(chunk);
     }));
     current_ = std::move(sum);
   }
@@ -151,7 +151,7 @@ void LinkCollective::LeaveDevices() {
   if (devices_ != nullptr) devices_->membership()->Leave();
   devices_ = nullptr;
   queued_unagreed_ = 0;
-  settled_ = true;
+  devices_done_ = true;
 }
 
 absl::Status LinkCollective::SumOnDevice(kernels::TensorView x) {
@@ -173,7 +173,7 @@ absl::Status LinkCollective::OnDevice(const absl::Status& queued, int64_t bytes_
   ++traffic_.frames_out;
   ++traffic_.frames_in;
   ++queued_;
-  settled_ = false;
+  devices_done_ = false;
   return ++queued_unagreed_ < kExchangesUnagreedMax ? absl::OkStatus() : Agree();
 }
 
@@ -190,31 +190,31 @@ absl::Status LinkCollective::Agree() {
   for (int rank = 0; rank < ranks_; ++rank) {
     if (counts[rank] == queued_) continue;
     return LeaveAfter(absl::FailedPreconditionError(
-        absl::StrCat(port_->NameOf(rank), " has queued ", counts[rank],
+        absl::StrCat(channel_->NameOf(rank), " has queued ", counts[rank],
                      " exchanges of devices in this epoch, this rank ", queued_)));
   }
   queued_unagreed_ = 0;
   return absl::OkStatus();
 }
 
-absl::Status LinkCollective::Settle() {
-  if (settled_) return absl::OkStatus();
+absl::Status LinkCollective::WaitForDevices() {
+  if (devices_done_) return absl::OkStatus();
   TUTTI_RETURN_IF_ERROR(Agree());
-  if (absl::Status status = WaitForDevices(); !status.ok()) return LeaveAfter(std::move(status));
-  settled_ = true;
+  if (absl::Status status = PollDevices(); !status.ok()) return LeaveAfter(std::move(status));
+  devices_done_ = true;
   return absl::OkStatus();
 }
 
-absl::Status LinkCollective::WaitForDevices() {
+absl::Status LinkCollective::PollDevices() {
   const Instant begin = clock_->Now();
   Instant look = begin + kDeviceLookInterval;
   while (true) {
-    TUTTI_ASSIGN_OR_RETURN(const bool done, devices_->Settled());
+    TUTTI_ASSIGN_OR_RETURN(const bool done, devices_->AllDone());
     if (done) return absl::OkStatus();
     std::this_thread::yield();
     const Instant now = clock_->Now();
     if (now < look) continue;
-    TUTTI_RETURN_IF_ERROR(port_->Pause(now));
+    TUTTI_RETURN_IF_ERROR(channel_->Pause(now));
     look = now + kDeviceLookInterval;
     if (now < begin + device_patience_) continue;
     return absl::DeadlineExceededError(
@@ -245,30 +245,30 @@ void LinkCollective::Send(int peer, const Buffer& buffer, int64_t begin, int64_t
     exchange->set_checksum(transport::Crc32c(bytes));
     traffic_.bytes_out += transport::EncodedFrameBytes(frame, size);
     ++traffic_.frames_out;
-    port_->Send(peer, std::move(frame), transport::Payload{.chunks = {bytes}, .owner = buffer});
+    channel_->Send(peer, std::move(frame), transport::Payload{.chunks = {bytes}, .owner = buffer});
   }
 }
 
 template <class Fn>
-absl::Status LinkCollective::Receive(int peer, int64_t total, const Fn& take) {
+absl::Status LinkCollective::Receive(int peer, int64_t total, const Fn& use) {
   for (int64_t offset = 0; offset < total;) {
     const Instant begin = clock_->Now();
-    TUTTI_ASSIGN_OR_RETURN(const RankPort::Received received, port_->Receive(peer));
+    TUTTI_ASSIGN_OR_RETURN(const RankFrameChannel::Received received, channel_->Receive(peer));
     traffic_.waiting_seconds += Seconds(clock_->Now() - begin);
     TUTTI_RETURN_IF_ERROR(
-        Annotate(Check(peer, received, offset, total), "from " + port_->NameOf(peer)));
-    take(offset, received.payload);
+        Annotate(Check(peer, received, offset, total), "from " + channel_->NameOf(peer)));
+    use(offset, received.payload);
     offset += received.payload.size();
   }
   return absl::OkStatus();
 }
 
-absl::Status LinkCollective::Check(int peer, const RankPort::Received& received, int64_t offset,
-                                   int64_t total) {
+absl::Status LinkCollective::Check(int peer, const RankFrameChannel::Received& received,
+                                   int64_t offset, int64_t total) {
   if (!received.frame.has_rank_exchange()) {
-    return absl::InvalidArgumentError(absl::StrCat("frame kind ",
-                                                   static_cast<int>(received.frame.body_case()),
-                                                   " came where only exchanges of ranks come"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("unexpected frame ", transport::BodyName(received.frame),
+                     " where rank_exchange ", received_[peer] + 1, " of step ", step_, " is due"));
   }
   const v1::RankExchange& exchange = received.frame.rank_exchange();
   const int64_t size = received.payload.size();
@@ -276,8 +276,8 @@ absl::Status LinkCollective::Check(int peer, const RankPort::Received& received,
   ++traffic_.frames_in;
   if (exchange.step() != step_ || exchange.sequence() != ++received_[peer]) {
     return absl::FailedPreconditionError(
-        absl::StrCat("frame ", exchange.sequence(), " of step ", exchange.step(), " came where ",
-                     received_[peer], " of step ", step_, " is next"));
+        absl::StrCat("rank_exchange ", exchange.sequence(), " of step ", exchange.step(),
+                     " came where ", received_[peer], " of step ", step_, " is due"));
   }
   if (exchange.total_bytes() != total || exchange.offset() != offset || size < 1 ||
       size > total - offset) {

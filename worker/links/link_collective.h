@@ -1,4 +1,4 @@
-// The collective of a stage's ranks over a RankPort.
+// The collective of a stage's ranks over a RankFrameChannel: sums and blocks.
 //
 // Recursive doubling: in exchange d = 1, 2, 4, ... rank r and rank r ^ d send each other all they
 // have. Sums of d neighbours become sums of 2 d neighbours, the lower half on the left: a binary
@@ -7,7 +7,7 @@
 // 2005).
 //
 // What is sent is sent where it lies, so a buffer is written again only after the transport has let
-// go of it; buffers are taken once (Reserve) and used in turn.
+// go of it; buffers are allocated once (Reserve) and used in turn.
 //
 // Where the ranks' devices exchange directly (DeviceExchange), what is here still decides who is to
 // blame: before anybody waits for a device, the ranks agree over their links that all of them have
@@ -27,7 +27,7 @@
 #include "kernels/collective.h"
 #include "kernels/device_exchange.h"
 #include "worker/buffer_pool.h"
-#include "worker/links/rank_port.h"
+#include "worker/links/rank_frame_channel.h"
 
 namespace tutti::worker {
 
@@ -36,9 +36,9 @@ class LinkCollective : public kernels::Collective {
   // REQUIRES: the clock outlives this.
   explicit LinkCollective(const Clock* clock) : clock_(clock) {}
 
-  // Counts frames from 1 again.  REQUIRES: 0 <= rank < ranks, a power of two; the port lives until
-  // the next BeginEpoch or exchange
-  void BeginEpoch(RankPort* port, Epoch epoch, int ranks, int rank);
+  // Counts frames from 1 again.  REQUIRES: 0 <= rank < ranks, a power of two; the channel lives
+  // until the next BeginEpoch or exchange
+  void BeginEpoch(RankFrameChannel* channel, Epoch epoch, int ranks, int rank);
 
   // From now until the next BeginEpoch or LeaveDevices, exchanges of device memory go through
   // `devices`, whose group stands and which lives so long. `patience`: for what they do.
@@ -53,28 +53,30 @@ class LinkCollective : public kernels::Collective {
   bool on_device() const override { return devices_ != nullptr; }
   absl::Status SumOnDevice(kernels::TensorView x) override;
   absl::Status GatherOnDevice(kernels::TensorView x, std::span<const int64_t> begin) override;
-  absl::Status Settle() override;
+  absl::Status WaitForDevices() override;
   kernels::CollectiveTraffic traffic() const override { return traffic_; }
 
  private:
   using Buffer = std::shared_ptr<ActivationBuffer>;
 
-  absl::StatusOr<Buffer> Take(int64_t bytes);
+  // Waits for the transport to let go of one when all are in use; DEADLINE_EXCEEDED.
+  absl::StatusOr<Buffer> AllocateBuffer(int64_t bytes);
   void Send(int peer, const Buffer& buffer, int64_t begin, int64_t end);
-  // Calls take(offset, payload) for pieces of an exchange of `total` bytes until all are here.
+  // Calls use(offset, payload) for pieces of an exchange of `total` bytes until all are here.
   template <class Fn>
-  absl::Status Receive(int peer, int64_t total, const Fn& take);
-  absl::Status Check(int peer, const RankPort::Received& received, int64_t offset, int64_t total);
+  absl::Status Receive(int peer, int64_t total, const Fn& use);
+  absl::Status Check(int peer, const RankFrameChannel::Received& received, int64_t offset,
+                     int64_t total);
 
   absl::Status OnDevice(const absl::Status& queued, int64_t bytes_out, int64_t bytes_in);
   absl::Status Agree();
-  absl::Status WaitForDevices();
+  absl::Status PollDevices();
   // The devices' group is of no use after an error: they must not wait in it.
   absl::Status LeaveAfter(absl::Status status);
 
   const Clock* const clock_;
 
-  RankPort* port_ = nullptr;
+  RankFrameChannel* channel_ = nullptr;
   Epoch epoch_;
   int ranks_ = 1;
   int rank_ = 0;
@@ -91,7 +93,7 @@ class LinkCollective : public kernels::Collective {
   Duration device_patience_{};
   int64_t queued_ = 0;           // exchanges of devices in this epoch
   int64_t queued_unagreed_ = 0;  // since the ranks last agreed on that number
-  bool settled_ = true;
+  bool devices_done_ = true;
 };
 
 }  // namespace tutti::worker

@@ -43,7 +43,7 @@ TEST(LinkCollective, SumsInOneTreeOnEveryRank) {
   for (const int ranks : {1, 2, 4, 8}) {
     TestRanks stage(ranks);
     // Payloads arrive in pieces of any size, also within a value.
-    stage.meddle = [](int, RankPort::Received* frame) {
+    stage.meddle = [](int, RankFrameChannel::Received* frame) {
       const std::span<const std::byte> whole = frame->payload.chunks[0];
       if (whole.size() < 16) return;
       frame->payload.chunks = {whole.first(1), whole.subspan(1, 6), {}, whole.subspan(7)};
@@ -108,9 +108,9 @@ TEST(LinkCollective, SendsEachVectorOncePerDoubling) {
 }
 
 // What `meddle` does to rank 1's first frame must be found by rank 0, which names rank 1.
-absl::Status SumWith(const std::function<void(RankPort::Received*)>& meddle) {
+absl::Status SumWith(const std::function<void(RankFrameChannel::Received*)>& meddle) {
   TestRanks stage(2);
-  stage.meddle = [&](int from, RankPort::Received* frame) {
+  stage.meddle = [&](int from, RankFrameChannel::Received* frame) {
     if (from == 1) meddle(frame);
   };
   absl::Status status;
@@ -155,12 +155,12 @@ TEST(LinkCollective, ASilentRankIsNamed) {
 // Frames that the transport keeps hold their memory; the rest goes round.
 TEST(LinkCollective, NeverWritesWhatIsStillBeingSent) {
   TestRanks stage(2);
-  std::mutex mutex;
+  Mutex mutex;
   std::vector<std::shared_ptr<const void>> kept;
   std::vector<std::pair<const std::byte*, std::vector<std::byte>>> copies;
-  stage.meddle = [&](int from, RankPort::Received* frame) {
+  stage.meddle = [&](int from, RankFrameChannel::Received* frame) {
     if (from != 0 || !kept.empty()) return;
-    std::lock_guard lock(mutex);
+    const MutexLock lock(&mutex);
     kept.push_back(frame->payload.owner);
     const auto bytes = frame->payload.chunks[0];
     copies.emplace_back(bytes.data(), std::vector<std::byte>(bytes.begin(), bytes.end()));

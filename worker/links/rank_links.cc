@@ -46,7 +46,7 @@ std::vector<AcceptedLinks::Expected> RankLinks::ExpectedOf(const v1::AssignShard
     if (rank < shard.rank()) {
       expected.push_back(
           {v1::LINK_PURPOSE_COLLECTIVE, shard.rank_worker_ids(rank),
-           [this, rank](const std::string& token) { return TakeMemory(rank, token); }});
+           [this, rank](const std::string& token) { return AcceptMemory(rank, token); }});
     }
   }
   return expected;
@@ -86,7 +86,7 @@ void RankLinks::OfferMemory(Peer* peer) {
   peer->dialled->Offer(peer->pipe->token());
 }
 
-bool RankLinks::TakeMemory(int rank, const std::string& token) {
+bool RankLinks::AcceptMemory(int rank, const std::string& token) {
   const auto peer = std::find_if(peers_.begin(), peers_.end(),
                                  [&](const Peer& other) { return other.rank == rank; });
   if (memory_folder_.empty() || peer == peers_.end()) return false;
@@ -141,12 +141,12 @@ Instant RankLinks::next_wake() const {
   return wake;
 }
 
-bool RankLinks::TakeDialledFrame(LinkId link, v1::Frame* frame, transport::Payload* payload,
-                                 Instant now) {
+bool RankLinks::HandleDialledFrame(LinkId link, v1::Frame* frame, transport::Payload* payload,
+                                   Instant now) {
   for (Peer& peer : peers_) {
     if (peer.dialled == nullptr || !peer.dialled->Is(link)) continue;
     const bool was_up = peer.dialled->is_up();
-    if (peer.dialled->TakeFrame(*frame, now)) {
+    if (peer.dialled->HandleFrame(*frame, now)) {
       Keep(&peer, frame, payload);
     } else if (!was_up && peer.dialled->is_up() && peer.pipe != nullptr) {
       peer.pipe->Unlink();
@@ -157,7 +157,7 @@ bool RankLinks::TakeDialledFrame(LinkId link, v1::Frame* frame, transport::Paylo
   return false;
 }
 
-bool RankLinks::TakeDialledClosed(LinkId link, const absl::Status& reason, Instant now) {
+bool RankLinks::HandleDialledClosed(LinkId link, const absl::Status& reason, Instant now) {
   for (Peer& peer : peers_) {
     if (peer.dialled == nullptr || !peer.dialled->Is(link)) continue;
     // Before it was up, it is dialled again.
@@ -175,14 +175,14 @@ RankLinks::Peer* RankLinks::PeerAt(size_t accepted_index) {
   return nullptr;
 }
 
-bool RankLinks::TakeAcceptedFrame(size_t index, v1::Frame* frame, transport::Payload* payload) {
+bool RankLinks::HandleAcceptedFrame(size_t index, v1::Frame* frame, transport::Payload* payload) {
   Peer* const peer = PeerAt(index);
   if (peer == nullptr) return false;
   Keep(peer, frame, payload);
   return true;
 }
 
-bool RankLinks::TakeAcceptedClosed(size_t index, const absl::Status& reason, Instant now) {
+bool RankLinks::HandleAcceptedClosed(size_t index, const absl::Status& reason, Instant now) {
   Peer* const peer = PeerAt(index);
   if (peer == nullptr) return false;
   Break(peer, reason, now);
@@ -260,7 +260,7 @@ absl::Status RankLinks::SendThroughMemory(Peer* peer, const v1::Frame& frame,
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::optional<RankPort::Received>> RankLinks::TakeNext(Peer* peer) {
+absl::StatusOr<std::optional<RankFrameChannel::Received>> RankLinks::PopReceived(Peer* peer) {
   if (!peer->inbox.empty()) {
     Received received = std::move(peer->inbox.front());
     peer->inbox.pop_front();
@@ -287,12 +287,12 @@ absl::Status RankLinks::WaitFor(Peer* peer, Instant wake, Instant deadline) {
   return status;
 }
 
-absl::StatusOr<RankPort::Received> RankLinks::Receive(int rank) {
+absl::StatusOr<RankFrameChannel::Received> RankLinks::Receive(int rank) {
   Peer& peer = PeerOf(rank);
   TUTTI_RETURN_IF_ERROR(std::exchange(peer.failure, absl::OkStatus()));
   const Instant begin = clock_->Now();
   for (int64_t polls = 0;; ++polls) {
-    TUTTI_ASSIGN_OR_RETURN(std::optional<Received> received, TakeNext(&peer));
+    TUTTI_ASSIGN_OR_RETURN(std::optional<Received> received, PopReceived(&peer));
     if (received.has_value()) return *std::move(received);
     const bool is_soon = UsesMemory(peer) && clock_->Now() < begin + kMemoryPollTime;
     if (is_soon && polls % kMemoryPollsPerLook != 0) {

@@ -21,11 +21,11 @@
 #include "transport/shared_pipe.h"
 #include "worker/links/accepted_links.h"
 #include "worker/links/dialled_link.h"
-#include "worker/links/rank_port.h"
+#include "worker/links/rank_frame_channel.h"
 
 namespace tutti::worker {
 
-class RankLinks : public RankPort {
+class RankLinks : public RankFrameChannel {
  public:
   // Lets something happen, at the latest until `deadline`. An error ends the wait with it; ABORTED
   // when the epoch is over.
@@ -55,10 +55,10 @@ class RankLinks : public RankPort {
   Instant next_wake() const;
 
   // Events of links; false when they are not of ours.
-  bool TakeDialledFrame(LinkId link, v1::Frame* frame, transport::Payload* payload, Instant now);
-  bool TakeDialledClosed(LinkId link, const absl::Status& reason, Instant now);
-  bool TakeAcceptedFrame(size_t index, v1::Frame* frame, transport::Payload* payload);
-  bool TakeAcceptedClosed(size_t index, const absl::Status& reason, Instant now);
+  bool HandleDialledFrame(LinkId link, v1::Frame* frame, transport::Payload* payload, Instant now);
+  bool HandleDialledClosed(LinkId link, const absl::Status& reason, Instant now);
+  bool HandleAcceptedFrame(size_t index, v1::Frame* frame, transport::Payload* payload);
+  bool HandleAcceptedClosed(size_t index, const absl::Status& reason, Instant now);
 
   void Send(int rank, v1::Frame frame, transport::Payload payload) override;
   absl::StatusOr<Received> Receive(int rank) override;
@@ -73,7 +73,7 @@ class RankLinks : public RankPort {
     std::unique_ptr<DialledLink> dialled;  // to a higher rank
     size_t accepted_index = 0;             // of a lower one
     bool was_up = false;
-    std::unique_ptr<transport::SharedPipe> pipe;  // offered, or taken
+    std::unique_ptr<transport::SharedPipe> pipe;  // offered, or accepted
     std::deque<Received> inbox;
     absl::Status failure;  // of a Send, for the next Receive
     std::optional<absl::Status> closed;
@@ -85,13 +85,13 @@ class RankLinks : public RankPort {
   // REQUIRES: we exchange with it
   Peer& PeerOf(int rank);
   void OfferMemory(Peer* peer);
-  bool TakeMemory(int rank, const std::string& token);
+  bool AcceptMemory(int rank, const std::string& token);
   bool UsesMemory(const Peer& peer) const;
   void SendOverLink(Peer* peer, v1::Frame frame, transport::Payload payload);
   absl::Status SendThroughMemory(Peer* peer, const v1::Frame& frame,
                                  const transport::Payload& payload);
-  // What has come already, if something has.
-  absl::StatusOr<std::optional<Received>> TakeNext(Peer* peer);
+  // The next frame that has come already; none: none has.
+  absl::StatusOr<std::optional<Received>> PopReceived(Peer* peer);
   // Lets something happen while `peer` is waited for, until `wake` at the latest.
   absl::Status WaitFor(Peer* peer, Instant wake, Instant deadline);
   void Keep(Peer* peer, v1::Frame* frame, transport::Payload* payload);

@@ -84,16 +84,16 @@ class Sampler::RowSource : public CandidateSource {
       : sampler_(sampler), raw_(raw), sequence_(sequence) {}
 
   absl::Status Top(int64_t count, std::vector<WalkCandidate>* out) override {
-    RowExchange& exchange = sampler_->exchange_;
-    TUTTI_ASSIGN_OR_RETURN(const auto block, sampler_->blocks_.Begin(exchange.ListBytes(count)));
-    exchange.FillList(count, raw_, sampler_->Adjusted(raw_, sequence_), block);
+    LogitSummaries& summaries = sampler_->summaries_;
+    TUTTI_ASSIGN_OR_RETURN(const auto block, sampler_->blocks_.Begin(summaries.ListBytes(count)));
+    summaries.FillList(count, raw_, sampler_->Adjusted(raw_, sequence_), block);
     TUTTI_RETURN_IF_ERROR(sampler_->blocks_.Exchange());
     auto& views = sampler_->views_;
     views.clear();
     for (int rank = 0; rank < sampler_->options_.ranks; ++rank) {
       views.push_back(sampler_->blocks_.block(rank));
     }
-    exchange.MergeLists(count, views, out);
+    summaries.MergeLists(count, views, out);
     return absl::OkStatus();
   }
 
@@ -116,7 +116,7 @@ Sampler::Sampler(kernels::Backend* backend, const Options& options,
       options_(options),
       share_(ShareVocabulary(options.vocab_size, options.ranks, options.rank)),
       adjusted_(std::move(adjusted)),
-      exchange_(backend, share_),
+      summaries_(backend, share_),
       blocks_(options.ranks, options.rank, options.collective) {}
 
 // As many rows at a time as one exchange takes; each rank finds the same groups.
@@ -127,8 +127,9 @@ absl::Status Sampler::Sample(TensorView logits, std::span<const SampleRow> rows,
   int64_t bytes = 0;
   for (size_t i = 0; i <= rows.size(); ++i) {
     const int64_t row_bytes =
-        i == rows.size() ? 0
-                         : exchange_.BlockBytes(QuestionOf(*rows[i].sequence, options_.vocab_size));
+        i == rows.size()
+            ? 0
+            : summaries_.BlockBytes(QuestionOf(*rows[i].sequence, options_.vocab_size));
     const bool full =
         options_.ranks > 1 && (bytes + row_bytes) * options_.ranks > options_.exchange_bytes;
     if (i > first && (i == rows.size() || full)) {
@@ -149,15 +150,15 @@ absl::Status Sampler::SampleGroup(TensorView logits, std::span<const SampleRow> 
   std::vector<int64_t> begin = {0};
   for (const SampleRow& row : rows) {
     questions.push_back(QuestionOf(*row.sequence, options_.vocab_size));
-    begin.push_back(begin.back() + exchange_.BlockBytes(questions.back()));
+    begin.push_back(begin.back() + summaries_.BlockBytes(questions.back()));
   }
-  const std::span<const RowBest> bests = exchange_.BestOfRows(logits);
+  const std::span<const RowBest> bests = summaries_.BestOfRows(logits);
   TUTTI_ASSIGN_OR_RETURN(const auto block, blocks_.Begin(begin.back()));
   for (size_t i = 0; i < rows.size(); ++i) {
     const TensorView raw = logits.Rows(static_cast<int64_t>(i), 1);
     const TensorView adjusted = questions[i].adjusted ? Adjusted(raw, *rows[i].sequence) : raw;
-    exchange_.Fill(questions[i], bests[i], raw, adjusted,
-                   block.subspan(begin[i], begin[i + 1] - begin[i]));
+    summaries_.Fill(questions[i], bests[i], raw, adjusted,
+                    block.subspan(begin[i], begin[i + 1] - begin[i]));
   }
   TUTTI_RETURN_IF_ERROR(blocks_.Exchange());
   // A draw may need the blocks' memory for another exchange, so all rows are merged first.
@@ -167,7 +168,7 @@ absl::Status Sampler::SampleGroup(TensorView logits, std::span<const SampleRow> 
     for (int rank = 0; rank < options_.ranks; ++rank) {
       views_.push_back(blocks_.block(rank).subspan(begin[i], begin[i + 1] - begin[i]));
     }
-    exchange_.Merge(questions[i], views_, &answers[i]);
+    summaries_.Merge(questions[i], views_, &answers[i]);
   }
   for (size_t i = 0; i < rows.size(); ++i) {
     TUTTI_RETURN_IF_ERROR(SampleRowInto(logits.Rows(static_cast<int64_t>(i), 1), *rows[i].sequence,

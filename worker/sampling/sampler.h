@@ -30,7 +30,7 @@
 #include "tutti/v1/peer.pb.h"
 #include "worker/batch.h"
 #include "worker/sampling/equal_blocks.h"
-#include "worker/sampling/row_exchange.h"
+#include "worker/sampling/logit_summaries.h"
 
 namespace tutti::worker {
 
@@ -83,7 +83,7 @@ class Sampler {
   const Options options_;
   const VocabularyShare share_;
   const std::unique_ptr<kernels::DeviceBuffer> adjusted_;  // one row of logits
-  RowExchange exchange_;
+  LogitSummaries summaries_;
   EqualBlocks blocks_;
 
   // Kept for their memory:

@@ -84,7 +84,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given
                                               .early_kernels = options.cuda_early_kernels}));
   if (options.memory_bytes == 0) {
     // What is free beside CUDA's context and kernels, which are there by now.
-    options.memory_bytes = gpu::OfferOf(worker->backend_->FreeDeviceBytes());
+    options.memory_bytes = GpuOfferOf(worker->backend_->FreeDeviceBytes());
   }
   options.speed = SpeedOf(options, worker->backend_.get(), threads, config.dtype);
   TUTTI_ASSIGN_OR_RETURN(worker->dialer_, transport::GrpcDialer::Create({.tls = options.tls}));

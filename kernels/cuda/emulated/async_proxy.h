@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "kernels/cuda/gpu_hopper.h"
+#include "kernels/cuda/hopper_operands.h"
 
 namespace tutti::kernels::cuda::emulated {
 

@@ -35,7 +35,7 @@ DeviceArena::DeviceArena() : base_(Reserve()) {
 }
 
 void* DeviceArena::Allocate(int64_t bytes, Use use) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   const int64_t pages = RoundUp(bytes);
   if (bytes > kDeviceBytes - used_) return nullptr;
   Region& region = regions_[static_cast<int>(use)];
@@ -48,7 +48,6 @@ void* DeviceArena::Allocate(int64_t bytes, Use use) {
     return nullptr;
   } else {
     region.end += pages;
-    if (accesses_ > 0) Protect(PROT_READ | PROT_WRITE);
   }
   live_[offset] = bytes;
   used_ += bytes;
@@ -57,7 +56,7 @@ void* DeviceArena::Allocate(int64_t bytes, Use use) {
 }
 
 void DeviceArena::Free(void* data) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   const auto at = live_.find(static_cast<char*>(data) - base_);
   CHECK(at != live_.end()) << "memory of the emulated GPU was freed twice, or never allocated";
   const int64_t pages = RoundUp(at->second);
@@ -70,7 +69,7 @@ void DeviceArena::Free(void* data) {
 
 bool DeviceArena::Holds(const void* data, int64_t bytes) {
   if (!Covers(data)) return false;
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   const int64_t offset = static_cast<const char*>(data) - base_;
   auto at = live_.upper_bound(offset);
   if (at == live_.begin()) return false;
@@ -87,17 +86,17 @@ bool DeviceArena::IsConstant(const void* data) const {
 }
 
 int64_t DeviceArena::bytes_used() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   return used_;
 }
 
 int64_t DeviceArena::bytes_free() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   return kDeviceBytes - used_;
 }
 
 int64_t DeviceArena::allocations() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   return allocations_;
 }
 
@@ -109,12 +108,14 @@ void DeviceArena::Protect(int protection) {
   for (const Region& region : regions_) Protect(region, protection);
 }
 
-DeviceArena::Access::Access() : lock_(The().mutex_) {
-  if (The().accesses_++ == 0) The().Protect(PROT_READ | PROT_WRITE);
+DeviceArena::Access::Access() {
+  The().mutex_.Lock();
+  The().Protect(PROT_READ | PROT_WRITE);
 }
 
 DeviceArena::Access::~Access() {
-  if (--The().accesses_ == 0) The().Protect(PROT_NONE);
+  The().Protect(PROT_NONE);
+  The().mutex_.Unlock();
 }
 void DeviceArena::Access::BeforeWait() {
   The().Protect(The().regions_[0], PROT_NONE);

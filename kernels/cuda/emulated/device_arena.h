@@ -7,8 +7,9 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace tutti::kernels::cuda::emulated {
 
@@ -30,20 +31,19 @@ class DeviceArena {
   int64_t bytes_free();
   int64_t allocations();  // since the process began
 
-  // While one lives its thread may read and write the memory, and no other thread has one.
+  // While one lives its thread may read and write the memory, and no other thread has one. It holds
+  // the arena's lock: its thread calls nothing but Covers and IsConstant meanwhile.
   class Access {
    public:
-    Access();
-    ~Access();
+    // The analysis cannot tell that the lock lives as long as this object.
+    Access() ABSL_NO_THREAD_SAFETY_ANALYSIS;
+    ~Access() ABSL_NO_THREAD_SAFETY_ANALYSIS;
     Access(const Access&) = delete;
     Access& operator=(const Access&) = delete;
 
     // What a kernel that begins early may touch: before it has waited for others, and after.
-    void BeforeWait();
-    void AfterWait();
-
-   private:
-    std::unique_lock<std::recursive_mutex> lock_;
+    void BeforeWait() ABSL_NO_THREAD_SAFETY_ANALYSIS;
+    void AfterWait() ABSL_NO_THREAD_SAFETY_ANALYSIS;
   };
 
  private:
@@ -55,17 +55,15 @@ class DeviceArena {
   };
 
   DeviceArena();
-  void Protect(const Region& region, int protection);
-  void Protect(int protection);  // all
+  void Protect(const Region& region, int protection) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Protect(int protection) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);  // all
 
   char* const base_;
-  std::recursive_mutex mutex_;
-  // Guarded by mutex_:
-  Region regions_[2];  // by Use
-  int64_t used_ = 0;
-  int64_t allocations_ = 0;
-  int accesses_ = 0;                 // of the thread that holds the lock
-  std::map<int64_t, int64_t> live_;  // offset, bytes
+  Mutex mutex_;
+  Region regions_[2] ABSL_GUARDED_BY(mutex_);  // by Use
+  int64_t used_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t allocations_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<int64_t, int64_t> live_ ABSL_GUARDED_BY(mutex_);  // offset, bytes
 };
 
 }  // namespace tutti::kernels::cuda::emulated

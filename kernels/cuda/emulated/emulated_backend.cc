@@ -3,10 +3,10 @@
 #include <atomic>
 #include <cstring>
 #include <map>
-#include <mutex>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/mutex.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/emulated/async_proxy.h"
 #include "kernels/cuda/emulated/device_arena.h"
@@ -111,9 +111,9 @@ constexpr int32_t kMultiprocessors = 3;
 
 // Of a GPU of capability 9.0. Asked once, and again when a test has changed the tensor cores.
 WideProducts EmulatedWideProducts() {
-  static std::mutex mutex;
-  static std::map<bool, WideProducts> known;
-  const std::lock_guard lock(mutex);
+  static Mutex mutex;
+  static std::map<bool, WideProducts> known ABSL_GUARDED_BY(mutex);
+  const MutexLock lock(&mutex);
   const auto [at, is_new] = known.try_emplace(emulated::WgmmaDiffers());
   if (is_new) {
     EmulatedRuntime runtime;

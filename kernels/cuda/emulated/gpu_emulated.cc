@@ -1,3 +1,5 @@
+#include "kernels/cuda/emulated/gpu_emulated.h"
+
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -10,7 +12,6 @@
 #include "kernels/cuda/emulated/device_arena.h"
 #include "kernels/cuda/emulated/machine.h"
 #include "kernels/cuda/emulated/schedule.h"
-#include "kernels/cuda/gpu.h"
 
 // Saves the registers a function must keep on the current stack, *save = stack pointer, and goes on
 // where `load` was saved.

@@ -19,6 +19,7 @@
 
 #include "base/check.h"
 #include "kernels/cuda/emulated/tensor_core.h"
+#include "kernels/cuda/launch.h"
 #include "kernels/float_formats.h"
 
 namespace tutti::kernels::cuda {

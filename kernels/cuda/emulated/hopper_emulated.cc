@@ -1,3 +1,8 @@
+#include "kernels/cuda/emulated/hopper_emulated.h"
+
+#include <cstring>
+
+#include "base/check.h"
 #include "kernels/cuda/emulated/async_proxy.h"
 #include "kernels/cuda/emulated/machine.h"
 

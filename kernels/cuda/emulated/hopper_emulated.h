@@ -3,7 +3,8 @@
 
 #include <cstring>
 
-#include "kernels/cuda/gpu.h"
+#include "kernels/cuda/emulated/gpu_emulated.h"
+#include "kernels/cuda/hopper_operands.h"
 
 #define TUTTI_LARGE_KERNEL(threads) void
 

@@ -14,15 +14,15 @@ using emulated::DeviceArena;
 using Bytes = std::vector<std::byte>;
 
 Bytes Read(const void* from, int64_t count) {
-  const DeviceArena::Access access;
   CHECK(DeviceArena::The().Holds(from, count)) << "NCCL was given memory of the host";
+  const DeviceArena::Access access;
   const auto* const bytes = static_cast<const std::byte*>(from);
   return Bytes(bytes, bytes + count);
 }
 
 void Write(const Bytes& bytes, void* to) {
-  const DeviceArena::Access access;
   CHECK(DeviceArena::The().Holds(to, static_cast<int64_t>(bytes.size())));
+  const DeviceArena::Access access;
   std::memcpy(to, bytes.data(), bytes.size());
 }
 
@@ -32,11 +32,11 @@ struct EmulatedNccl::Meeting {
   explicit Meeting(int count) : ranks(count) {}
 
   const int ranks;
-  std::mutex mutex;
-  std::condition_variable changed;
-  // Guarded by mutex:
-  int joined = 0;
-  std::map<std::pair<int, int>, std::deque<Bytes>> letters;  // from, to
+  Mutex mutex;
+  ConditionVariable changed;
+  int joined ABSL_GUARDED_BY(mutex) = 0;
+  // By sender and receiver.
+  std::map<std::pair<int, int>, std::deque<Bytes>> letters ABSL_GUARDED_BY(mutex);
 };
 
 class EmulatedNccl::Group : public NcclGroup {
@@ -46,10 +46,13 @@ class EmulatedNccl::Group : public NcclGroup {
 
   // Returns when all are here.
   absl::Status Join() {
-    std::unique_lock lock(meeting_->mutex);
+    MutexLock lock(&meeting_->mutex);
     ++meeting_->joined;
-    meeting_->changed.notify_all();
-    return Wait(&lock, [&] { return meeting_->joined == meeting_->ranks; });
+    meeting_->changed.NotifyAll();
+    while (!aborted_ && meeting_->joined != meeting_->ranks) {
+      meeting_->changed.Wait(&meeting_->mutex);
+    }
+    return aborted_ ? GivenUp() : absl::OkStatus();
   }
 
   absl::Status AllGather(const float* from, float* to, int64_t count, Stream stream) override {
@@ -68,9 +71,9 @@ class EmulatedNccl::Group : public NcclGroup {
   absl::Status Send(const void* from, int64_t bytes, int peer, Stream) override {
     CHECK(open_ && bytes > 0);
     Bytes letter = Read(from, bytes);
-    std::lock_guard lock(meeting_->mutex);
+    MutexLock lock(&meeting_->mutex);
     meeting_->letters[{rank_, peer}].push_back(std::move(letter));
-    meeting_->changed.notify_all();
+    meeting_->changed.NotifyAll();
     return absl::OkStatus();
   }
   absl::Status Receive(void* to, int64_t bytes, int peer, Stream) override {
@@ -82,12 +85,7 @@ class EmulatedNccl::Group : public NcclGroup {
   absl::Status End() override {
     CHECK(std::exchange(open_, false));
     for (const Wanted& wanted : std::exchange(wanted_, {})) {
-      std::unique_lock lock(meeting_->mutex);
-      auto& letters = meeting_->letters[{wanted.peer, rank_}];
-      TUTTI_RETURN_IF_ERROR(Wait(&lock, [&] { return !letters.empty(); }));
-      const Bytes letter = std::move(letters.front());
-      letters.pop_front();
-      lock.unlock();
+      TUTTI_ASSIGN_OR_RETURN(const Bytes letter, PopLetter(wanted.peer));
       CHECK(static_cast<int64_t>(letter.size()) == wanted.bytes)
           << "rank " << wanted.peer << " sent " << letter.size() << " bytes, rank " << rank_
           << " wants " << wanted.bytes;
@@ -97,14 +95,14 @@ class EmulatedNccl::Group : public NcclGroup {
   }
 
   absl::Status Health() override {
-    std::lock_guard lock(nccl_->mutex_);
+    MutexLock lock(&nccl_->mutex_);
     if (nccl_->background_error_.empty()) return absl::OkStatus();
     return absl::InternalError(nccl_->background_error_);
   }
   void Abort() override {
-    std::lock_guard lock(meeting_->mutex);
+    MutexLock lock(&meeting_->mutex);
     aborted_ = true;
-    meeting_->changed.notify_all();
+    meeting_->changed.NotifyAll();
   }
 
  private:
@@ -114,10 +112,17 @@ class EmulatedNccl::Group : public NcclGroup {
     int peer;
   };
 
-  template <class Condition>
-  absl::Status Wait(std::unique_lock<std::mutex>* lock, const Condition& condition) {
-    meeting_->changed.wait(*lock, [&] { return aborted_ || condition(); });
-    return aborted_ ? absl::InternalError("the group was given up") : absl::OkStatus();
+  static absl::Status GivenUp() { return absl::InternalError("the group was given up"); }
+
+  // Waits for the next letter of `peer`.
+  absl::StatusOr<Bytes> PopLetter(int peer) {
+    MutexLock lock(&meeting_->mutex);
+    auto& letters = meeting_->letters[{peer, rank_}];
+    while (!aborted_ && letters.empty()) meeting_->changed.Wait(&meeting_->mutex);
+    if (aborted_) return GivenUp();
+    Bytes letter = std::move(letters.front());
+    letters.pop_front();
+    return letter;
   }
 
   EmulatedNccl* const nccl_;
@@ -125,11 +130,11 @@ class EmulatedNccl::Group : public NcclGroup {
   const int rank_;
   bool open_ = false;
   std::vector<Wanted> wanted_;
-  bool aborted_ = false;  // guarded by meeting_->mutex
+  bool aborted_ ABSL_GUARDED_BY(meeting_->mutex) = false;
 };
 
 absl::StatusOr<NcclGroupId> EmulatedNccl::NewGroup() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   NcclGroupId id = {};
   ++groups_;
   std::memcpy(id.data(), &groups_, sizeof(groups_));
@@ -140,7 +145,7 @@ absl::StatusOr<std::unique_ptr<NcclGroup>> EmulatedNccl::Join(const NcclGroupId&
                                                               int rank, int /*device_index*/) {
   std::shared_ptr<Meeting> meeting;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(&mutex_);
     if (!join_error_.empty()) return absl::InternalError(join_error_);
     auto& known = meetings_[id];
     if (known == nullptr) known = std::make_shared<Meeting>(ranks);
@@ -152,12 +157,12 @@ absl::StatusOr<std::unique_ptr<NcclGroup>> EmulatedNccl::Join(const NcclGroupId&
 }
 
 void EmulatedNccl::set_background_error(std::string error) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   background_error_ = std::move(error);
 }
 
 void EmulatedNccl::set_join_error(std::string error) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(&mutex_);
   join_error_ = std::move(error);
 }
 

@@ -3,13 +3,12 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "kernels/cuda/nccl.h"
 
 namespace tutti::kernels::cuda {
@@ -35,11 +34,11 @@ class EmulatedNccl : public Nccl {
 
   const int version_;
   std::atomic<int64_t> operations_{0};
-  std::mutex mutex_;
-  // Guarded by mutex_:
-  int64_t groups_ = 0;
-  std::map<NcclGroupId, std::shared_ptr<Meeting>> meetings_;
-  std::string background_error_, join_error_;
+  Mutex mutex_;
+  int64_t groups_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<NcclGroupId, std::shared_ptr<Meeting>> meetings_ ABSL_GUARDED_BY(mutex_);
+  std::string background_error_ ABSL_GUARDED_BY(mutex_);
+  std::string join_error_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tutti::kernels::cuda

@@ -1,4 +1,4 @@
-#include "placement/plan_prediction.h"
+#include "placement/placement_prediction.h"
 
 #include <algorithm>
 
@@ -6,25 +6,26 @@
 
 namespace tutti::placement {
 
-double PredictStageSeconds(const StagePlan& stage, const StepLoad& load, const LinkSpeed& link) {
+double PredictStageSeconds(const StagePlacement& stage, const StepLoad& load,
+                           const LinkSpeed& link) {
   if (!stage.speed.known()) return 0;
   return StageSeconds(stage.cost, stage.num_layers, load, stage.speed,
                       link.known() ? link : kNominalLink);
 }
 
-PlanPrediction Predict(const PlacementPlan& plan, const PlacementOptions& options,
-                       int64_t context) {
+PlacementPrediction Predict(const Placement& placement, const PlacementOptions& options,
+                            int64_t context) {
   const LinkSpeed link = options.link.known() ? options.link : kNominalLink;
-  const FullLoad load = LoadOf(options, context, plan.num_blocks, plan.stages.size());
+  const FullLoad load = LoadOf(options, context, placement.num_blocks, placement.stages.size());
   const double prompt = options.max_batch_tokens;
-  PlanPrediction result{.known = true, .depth = load.step.depth, .rows = load.step.rows};
+  PlacementPrediction result{.known = true, .depth = load.step.depth, .rows = load.step.rows};
   double slowest = 0;
   double slowest_prefill = 0;
   double round = 0;
-  for (const StagePlan& stage : plan.stages) {
+  for (const StagePlacement& stage : placement.stages) {
     result.known &= stage.speed.known();
     result.link_assumed |=
-        !options.link.known() && (plan.stages.size() > 1 || stage.ranks.size() > 1);
+        !options.link.known() && (placement.stages.size() > 1 || stage.ranks.size() > 1);
     StagePrediction one{
         .seconds = PredictStageSeconds(stage, load.step, link),
         .prefill_seconds =

@@ -1,8 +1,8 @@
-// How a step's rows get from the device of one stage to those of the next without the hosts'
-// memory, behind an interface: device links in a worker, whatever a test wants.
+// What crosses: the rows of a step's activation, from the device of one stage to the devices of the
+// next, without the hosts' memory. An interface: device links in a worker, a script in a test.
 //
-// Beside each transfer goes an activation frame over the link, which says what it is: rows of the
-// next step that is sent so. Rows of other steps may go over the link itself.
+// Beside each transfer an activation frame goes over the activation link; it announces the rows of
+// the next step that is sent this way. Rows of other steps may go over the link itself.
 #pragma once
 
 #include <cstddef>
@@ -13,17 +13,17 @@
 namespace tutti::worker {
 
 // Thread: the executor's.
-class RowPort {
+class StageRowChannel {
  public:
-  virtual ~RowPort() = default;
+  virtual ~StageRowChannel() = default;
 
   // Ends all transfers, done or not: their memory is about to go.
   virtual void End() = 0;
 
   // Device memory for the rows of a step that is about to be computed. Null: they have to go over
   // the links, because not every next worker can take them or all memory is on its way.
-  virtual absl::StatusOr<std::byte*> TakeSlot() = 0;
-  // Sends `bytes` of the slot taken last to all next workers; the device is through with them.
+  virtual absl::StatusOr<std::byte*> AcquireSlot() = 0;
+  // Sends `bytes` of the slot acquired last to all next workers; the device is through with them.
   virtual absl::Status Send(int64_t bytes) = 0;
 
   // A frame has said that `bytes` come, behind those expected before. FAILED_PRECONDITION: this

@@ -1,5 +1,5 @@
-// How frames get from one rank of a stage to another, behind an interface: links in a worker,
-// queues between threads in tests.
+// What crosses: the frames of exchanges (RankExchange in peer.proto), between the ranks of one
+// stage. An interface: links and shared memory in a worker, queues between threads in tests.
 #pragma once
 
 #include "base/clock.h"
@@ -10,14 +10,14 @@
 namespace tutti::worker {
 
 // Thread: the executor's.
-class RankPort {
+class RankFrameChannel {
  public:
   struct Received {
     v1::Frame frame;
-    transport::Payload
-        payload;  // valid until the next Send or Receive, and as long as its owner is held
+    // Valid until the next Send or Receive, and as long as its owner is held.
+    transport::Payload payload;
   };
-  virtual ~RankPort() = default;
+  virtual ~RankFrameChannel() = default;
 
   // Frames of the current epoch, in order. A frame that cannot be sent shows in Receive.
   virtual void Send(int rank, v1::Frame frame, transport::Payload payload) = 0;

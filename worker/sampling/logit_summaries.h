@@ -1,7 +1,8 @@
-// What sampling one row needs to know of logits that lie on several ranks: the best of them, the
-// logarithm of their sum, and the first of them in order. Each rank tells it of its own part of the
-// vocabulary in a block of fixed layout; merged, the blocks give the same bits for any number of
-// ranks, because sums are taken over ranges of the vocabulary that do not depend on it.
+// What crosses between the ranks of the last stage so that each can sample a row whose logits lie
+// on all of them: the best logit, the logarithm of the sum, and the first candidates in order. Each
+// rank summarizes its own part of the vocabulary in a block of fixed layout; merged, the blocks
+// give the same bits for any number of ranks, because sums are taken over ranges of the vocabulary
+// that do not depend on it. EqualBlocks carries the blocks.
 //
 // Thread: the executor's.
 #pragma once
@@ -55,10 +56,10 @@ struct RowAnswer {
   std::vector<WalkCandidate> top;
 };
 
-class RowExchange {
+class LogitSummaries {
  public:
   // REQUIRES: the backend outlives this
-  RowExchange(kernels::Backend* backend, const VocabularyShare& share)
+  LogitSummaries(kernels::Backend* backend, const VocabularyShare& share)
       : backend_(backend), share_(share) {}
 
   // Bytes of the block of one rank; a multiple of 8.

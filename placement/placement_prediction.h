@@ -1,4 +1,4 @@
-// What a plan promises of speed, from the devices' measured or told speeds
+// What a placement promises of speed, from the devices' measured or told speeds
 // (placement/step_cost.h).
 //
 // Threads: pure functions.
@@ -18,7 +18,7 @@ struct StagePrediction {
   double collective_bytes_per_token = 0;  // each rank sends to others of its stage
 };
 
-struct PlanPrediction {
+struct PlacementPrediction {
   bool known = false;         // whether the speeds of all devices are; bytes are right all the same
   bool link_assumed = false;  // seconds hold links of kNominalLink
   double depth = 0;           // tokens each row attends to
@@ -29,9 +29,11 @@ struct PlanPrediction {
   std::vector<StagePrediction> stages;
 };
 
-PlanPrediction Predict(const PlacementPlan& plan, const PlacementOptions& options, int64_t context);
+PlacementPrediction Predict(const Placement& placement, const PlacementOptions& options,
+                            int64_t context);
 
 // One step through one stage; 0 where the speed is unknown.
-double PredictStageSeconds(const StagePlan& stage, const StepLoad& load, const LinkSpeed& link);
+double PredictStageSeconds(const StagePlacement& stage, const StepLoad& load,
+                           const LinkSpeed& link);
 
 }  // namespace tutti::placement

@@ -1,4 +1,4 @@
-#include "worker/sampling/row_exchange.h"
+#include "worker/sampling/logit_summaries.h"
 
 #include <algorithm>
 #include <cmath>
@@ -33,7 +33,7 @@ class Reader {
  public:
   explicit Reader(std::span<const std::byte> block) : at_(block.data()) {}
   template <class T>
-  T Take() {
+  T Read() {
     T value;
     std::memcpy(&value, at_, sizeof(T));
     at_ += sizeof(T);
@@ -94,11 +94,11 @@ VocabularyShare ShareVocabulary(int64_t vocab_size, int ranks, int rank) {
   return share;
 }
 
-int64_t RowExchange::ListBytes(int64_t count) const {
+int64_t LogitSummaries::ListBytes(int64_t count) const {
   return RoundUp8(std::min(count, share_.widest) * static_cast<int64_t>(sizeof(WalkCandidate)));
 }
 
-int64_t RowExchange::BlockBytes(const RowQuestion& question) const {
+int64_t LogitSummaries::BlockBytes(const RowQuestion& question) const {
   const auto sums = static_cast<int64_t>(share_.leaves.size() * sizeof(double));
   int64_t bytes = sizeof(RowBest) + (question.adjusted ? sizeof(RowBest) : 0);
   if (question.log_sum) bytes += sums;
@@ -107,7 +107,7 @@ int64_t RowExchange::BlockBytes(const RowQuestion& question) const {
   return bytes;
 }
 
-std::span<const RowBest> RowExchange::BestOfRows(TensorView logits) {
+std::span<const RowBest> LogitSummaries::BestOfRows(TensorView logits) {
   const auto rows = static_cast<size_t>(logits.rows);
   bests_.assign(rows, RowBest());
   best_ids_.resize(rows);
@@ -140,8 +140,8 @@ std::span<const RowBest> RowExchange::BestOfRows(TensorView logits) {
   return bests_;
 }
 
-void RowExchange::Fill(const RowQuestion& question, const RowBest& best, TensorView raw,
-                       TensorView adjusted, std::span<std::byte> block) {
+void LogitSummaries::Fill(const RowQuestion& question, const RowBest& best, TensorView raw,
+                          TensorView adjusted, std::span<std::byte> block) {
   Writer writer(block);
   writer.Put(best);
   if (question.adjusted) writer.Put(BestOf(raw, adjusted));
@@ -165,8 +165,8 @@ void RowExchange::Fill(const RowQuestion& question, const RowBest& best, TensorV
   if (question.top > 0) FillList(question.top, raw, raw, rest);
 }
 
-void RowExchange::FillList(int64_t count, TensorView raw, TensorView adjusted,
-                           std::span<std::byte> block) {
+void LogitSummaries::FillList(int64_t count, TensorView raw, TensorView adjusted,
+                              std::span<std::byte> block) {
   const int64_t places = std::min(count, share_.widest);
   backend_->TopCandidates(adjusted, 0, std::min(places, adjusted.cols), &candidates_);
   candidate_ids_.clear();
@@ -184,13 +184,13 @@ void RowExchange::FillList(int64_t count, TensorView raw, TensorView adjusted,
   }
 }
 
-RowBest RowExchange::NoBest(TensorView row) {
+RowBest LogitSummaries::NoBest(TensorView row) {
   double sum = 0;
   backend_->LogSumExp(row, 1, {&sum, 1});
   return {.state = sum == -kInfinity ? RowBest::kNothing : RowBest::kPoisoned};
 }
 
-RowBest RowExchange::BestOf(TensorView raw, TensorView adjusted) {
+RowBest LogitSummaries::BestOf(TensorView raw, TensorView adjusted) {
   RowBest best;
   int32_t id = -1;
   backend_->ArgMax(adjusted, {&id, 1});
@@ -203,22 +203,22 @@ RowBest RowExchange::BestOf(TensorView raw, TensorView adjusted) {
           .state = RowBest::kNumber};
 }
 
-void RowExchange::Merge(const RowQuestion& question,
-                        std::span<const std::span<const std::byte>> blocks,
-                        RowAnswer* answer) const {
+void LogitSummaries::Merge(const RowQuestion& question,
+                           std::span<const std::span<const std::byte>> blocks,
+                           RowAnswer* answer) const {
   answer->raw = RowBest();
   answer->best = RowBest();
   LogSum log_sum, draw_log_sum;
   for (const auto& block : blocks) {
     Reader reader(block);
-    const auto raw = reader.Take<RowBest>();
+    const auto raw = reader.Read<RowBest>();
     Improve(raw, &answer->raw);
-    Improve(question.adjusted ? reader.Take<RowBest>() : raw, &answer->best);
+    Improve(question.adjusted ? reader.Read<RowBest>() : raw, &answer->best);
     for (size_t i = 0; question.log_sum && i < share_.leaves.size(); ++i) {
-      log_sum.Add(reader.Take<double>());
+      log_sum.Add(reader.Read<double>());
     }
     for (size_t i = 0; question.inverse_temperature > 0 && i < share_.leaves.size(); ++i) {
-      draw_log_sum.Add(reader.Take<double>());
+      draw_log_sum.Add(reader.Read<double>());
     }
   }
   answer->log_sum = log_sum.Total();
@@ -237,14 +237,14 @@ void RowExchange::Merge(const RowQuestion& question,
   }
 }
 
-void RowExchange::MergeLists(int64_t count, std::span<const std::span<const std::byte>> blocks,
-                             std::vector<WalkCandidate>* out) const {
+void LogitSummaries::MergeLists(int64_t count, std::span<const std::span<const std::byte>> blocks,
+                                std::vector<WalkCandidate>* out) const {
   out->clear();
   const int64_t places = std::min(count, share_.widest);
   for (const auto& block : blocks) {
     Reader reader(block);
     for (int64_t i = 0; i < places; ++i) {
-      const auto candidate = reader.Take<WalkCandidate>();
+      const auto candidate = reader.Read<WalkCandidate>();
       if (candidate.id < 0) break;
       out->push_back(candidate);
     }
