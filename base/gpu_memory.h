@@ -1,6 +1,6 @@
-// What the CUDA kernels hold of a GPU beside the numbers themselves: padding, work space, small
-// arrays, and what is lost to CUDA. Placement promises with it and kernels/cuda takes by it;
-// neither sees the other, so it stands here.
+// The memory that the CUDA kernels need on a GPU beside weights and KV cache: padding, work space,
+// small arrays, and CUDA's own share. Placement promises memory by this arithmetic and kernels/cuda
+// allocates by it; neither sees the other, so it stands here.
 //
 // Threads: pure functions.
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace tutti {
 
-// Shapes that decide how much is taken; kernels/cuda/limits.h says where they come from.
+// Shapes that decide how much memory is needed; kernels/cuda/limits.h says where they come from.
 inline constexpr int kGpuChunkK = 32;
 inline constexpr int kGpuTileOut = 16;
 inline constexpr int64_t kGpuPlainOutPad = 32;
@@ -38,20 +38,20 @@ inline constexpr int64_t kGpuAttentionItemBytes = 32;
 inline constexpr int64_t kGpuFoldItemBytes = 20;
 inline constexpr int64_t kGpuCandidateBytes = 8;
 
-// What a process loses to CUDA before it takes anything: its context and our kernels. NOT MEASURED:
-// no GPU was at hand, and it differs by GPU and driver; half a gigabyte is usual. Only plans of
-// GPUs that nobody serves from yet need it: a worker's offer is made of what is free beside its
-// context.
+// Memory that CUDA takes in a process before our first allocation: its context and our kernels. NOT
+// MEASURED: no GPU was at hand, and it differs by GPU and driver; half a gigabyte is usual. Only
+// `tutti plan` for GPUs without a worker needs it: a worker offers a share of the memory that is
+// free beside its context.
 inline constexpr int64_t kGpuContextBytes = int64_t{768} << 20;
 
-// What a worker offers of a GPU's free memory unless told otherwise. The rest is for what no plan
-// counts: whole pages behind each allocation, other users of the GPU.
+// The share of a GPU's free memory that a worker offers unless told otherwise. The rest is for
+// memory that no placement counts: whole pages behind each allocation, other users of the GPU.
 inline constexpr double kGpuOfferedShare = 0.9;
 
 inline constexpr int64_t GpuOfferOf(int64_t free_bytes) {
   return static_cast<int64_t>(kGpuOfferedShare * static_cast<double>(free_bytes));
 }
-// What a worker is expected to offer of a whole GPU.
+// The bytes that a worker is expected to offer of a whole GPU.
 inline constexpr int64_t UsableGpuBytes(int64_t gpu_bytes) {
   return GpuOfferOf(std::max<int64_t>(0, gpu_bytes - kGpuContextBytes));
 }
@@ -82,7 +82,7 @@ inline constexpr int64_t GpuPackedRows(int64_t rows) {
   return (rows + unit - 1) / unit * unit;
 }
 
-// What products need of the weights of a shard.
+// The largest sizes among the weights of a shard, by which the work space of products is counted.
 struct GpuProductBounds {
   int64_t packed_width = 0;   // k of the widest 16-bit weight, padding included
   int64_t leaf_outputs = 0;   // the most that leaves times outputs of a 16-bit weight come to
@@ -96,7 +96,7 @@ struct GpuProductBounds {
 struct GpuWorkBytes {
   int64_t packed_rows = 0, row_scales = 0, leaf_sums = 0;
   int64_t record_values = 0, record_sums = 0;
-  int64_t carried = 0;  // each of what enters and what leaves
+  int64_t carried = 0;  // of activations that arrive, and as much of those that leave
   int64_t results = 0;
   int64_t choice = 0;
   int64_t total() const {

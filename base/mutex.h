@@ -45,7 +45,7 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
 };
 
 // A wait gives the mutex up and holds it again afterwards. It may end without a notification:
-// callers test their condition in a loop, where the analysis sees the members that it reads.
+// callers test their condition in a loop, where the analysis sees what the condition reads.
 class ConditionVariable {
  public:
   void Wait(Mutex* mutex) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {

@@ -35,7 +35,7 @@ struct Pipeline {
 
 class Replayer {
  public:
-  Replayer(const Trace& trace, const DirectoryBenchOptions& options,
+  Replayer(const ReplayTrace& trace, const DirectoryBenchOptions& options,
            std::vector<std::unique_ptr<TraceCache>> caches)
       : trace_(trace), options_(options), row_{.computed_s = std::vector<double>(caches.size())} {
     for (auto& cache : caches) pipelines_.push_back({.cache = std::move(cache)});
@@ -69,7 +69,7 @@ class Replayer {
   };
 
   // As the coordinator does.
-  size_t Choose(const TraceRequest& request) {
+  size_t Choose(const ReplayRequest& request) {
     loads_.clear();
     for (const Pipeline& pipeline : pipelines_) {
       coordinator::PipelineLoad& load = loads_.emplace_back();
@@ -83,15 +83,15 @@ class Replayer {
     return *coordinator::ChoosePipeline(loads_, request.input_tokens, kStepRows);
   }
 
-  static int64_t CachedTokens(const TraceRequest& request, int64_t matched) {
-    return std::min(matched * kTraceBlockTokens, request.input_tokens - 1);
+  static int64_t CachedTokens(const ReplayRequest& request, int64_t matched) {
+    return std::min(matched * kReplayBlockTokens, request.input_tokens - 1);
   }
 
   void Admit(size_t index) {
     Pipeline& pipeline = pipelines_[index];
     while (!pipeline.waiting.empty()) {
       const size_t number = pipeline.waiting.front();
-      const TraceRequest& request = trace_.requests[number];
+      const ReplayRequest& request = trace_.requests[number];
       const int64_t matched = pipeline.cache->Matched(request);
       if (!pipeline.cache->Begin(number)) return;
       pipeline.waiting.pop_front();
@@ -122,7 +122,7 @@ class Replayer {
     now_ = time;
   }
 
-  const Trace& trace_;
+  const ReplayTrace& trace_;
   const DirectoryBenchOptions& options_;
   std::vector<Pipeline> pipelines_;
   std::vector<coordinator::PipelineLoad> loads_;  // kept for its memory
@@ -181,11 +181,11 @@ double DirectoryBenchRow::spread() const {
   return sum > 0 ? most * static_cast<double>(computed_s.size()) / sum : 1;
 }
 
-TraceFacts FactsOf(const Trace& trace) {
+TraceFacts FactsOf(const ReplayTrace& trace) {
   TraceFacts facts;
   std::unordered_set<int32_t> seen;
   int64_t hits = 0;
-  for (const TraceRequest& request : trace.requests) {
+  for (const ReplayRequest& request : trace.requests) {
     const auto count = static_cast<int64_t>(request.blocks.size());
     facts.blocks += count;
     facts.largest = std::max(facts.largest, count);
@@ -199,7 +199,7 @@ TraceFacts FactsOf(const Trace& trace) {
   return facts;
 }
 
-DirectoryBenchRow Replay(const Trace& trace, const DirectoryBenchOptions& options,
+DirectoryBenchRow Replay(const ReplayTrace& trace, const DirectoryBenchOptions& options,
                          int32_t num_pipelines, int32_t num_blocks) {
   coordinator::KvDirectory directory({.key = {1, 2}, .block_size = 1});
   std::vector<std::unique_ptr<TraceCache>> caches;
@@ -209,7 +209,7 @@ DirectoryBenchRow Replay(const Trace& trace, const DirectoryBenchOptions& option
   return Replayer(trace, options, std::move(caches)).Run();
 }
 
-DirectoryBenchRow ReplayRule(const Trace& trace, const DirectoryBenchOptions& options,
+DirectoryBenchRow ReplayRule(const ReplayTrace& trace, const DirectoryBenchOptions& options,
                              EvictionRule rule, int32_t num_blocks) {
   std::vector<std::unique_ptr<TraceCache>> caches;
   caches.push_back(MakeRuleCache(trace, rule, num_blocks));
@@ -251,7 +251,7 @@ int RunDirectoryBench(const DirectoryBenchOptions& options) {
     std::fprintf(stderr, "%s\n", wrong.c_str());
     return 2;
   }
-  const absl::StatusOr<Trace> trace = ReadTrace(options.trace, options.skip_broken);
+  const absl::StatusOr<ReplayTrace> trace = ReadReplayTrace(options.trace, options.skip_broken);
   if (!trace.ok()) {
     std::fprintf(stderr, "%s\n", std::string(trace.status().message()).c_str());
     return 2;
@@ -265,7 +265,7 @@ int RunDirectoryBench(const DirectoryBenchOptions& options) {
         "%ld requests, %ld blocks of %ld tokens, %ld different; best possible hit rate %.1f %%\n\n"
         "%9s %8s %-24s %8s %10s %10s %7s %7s %9s\n",
         static_cast<long>(trace->requests.size()), static_cast<long>(facts.blocks),
-        static_cast<long>(kTraceBlockTokens), static_cast<long>(facts.different),
+        static_cast<long>(kReplayBlockTokens), static_cast<long>(facts.different),
         100 * facts.best_hit_rate, "pipelines", "pool", "eviction", "blocks", "hit rate", "of best",
         "spread", "waited", "TTFT s");
   }

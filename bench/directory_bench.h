@@ -1,8 +1,8 @@
-// tutti-bench directory: what prefix reuse finds in a recorded load, replayed in virtual time.
+// tutti-bench directory: the hits of prefix reuse in a recorded load, replayed in virtual time.
 //
 // Requests arrive when the trace says. A pipeline computes the tokens it does not hold, one prompt
 // after the other; a request then generates, and holds its blocks until it ends. Which pipeline a
-// request goes to is decided as the coordinator does. What is found is compared with the best
+// request goes to is decided as the coordinator does. The hits are compared with the best
 // possible: every block that any earlier request had.
 #pragma once
 
@@ -41,16 +41,16 @@ struct TraceFacts {
   int64_t largest = 0;  // blocks of a request
   double best_hit_rate = 0;
 };
-TraceFacts FactsOf(const Trace& trace);
+TraceFacts FactsOf(const ReplayTrace& trace);
 
 // Replays the trace on pipelines of `num_blocks` blocks each.  REQUIRES: the largest request fits
-DirectoryBenchRow Replay(const Trace& trace, const DirectoryBenchOptions& options,
+DirectoryBenchRow Replay(const ReplayTrace& trace, const DirectoryBenchOptions& options,
                          int32_t num_pipelines, int32_t num_blocks);
 // The same on one pipeline with another rule of eviction.
-DirectoryBenchRow ReplayRule(const Trace& trace, const DirectoryBenchOptions& options,
+DirectoryBenchRow ReplayRule(const ReplayTrace& trace, const DirectoryBenchOptions& options,
                              EvictionRule rule, int32_t num_blocks);
 
-// What a cached block of 16 tokens costs the coordinator, in chains of 64 blocks.
+// Memory and time of a cached block of 16 tokens in the coordinator, in chains of 64 blocks.
 struct BlockCost {
   int64_t blocks = 0;
   double directory_bytes = 0;  // per block, beside its tokens

@@ -19,9 +19,9 @@ using testing::HasSubstr;
 
 class TraceFileTest : public testing::Test {
  protected:
-  absl::StatusOr<Trace> Read(const std::string& text, bool skip_broken = false) {
+  absl::StatusOr<ReplayTrace> Read(const std::string& text, bool skip_broken = false) {
     std::ofstream(path_) << text;
-    return ReadTrace(path_, skip_broken);
+    return ReadReplayTrace(path_, skip_broken);
   }
   void TearDown() override { std::filesystem::remove(path_); }
 
@@ -46,14 +46,14 @@ TEST_F(TraceFileTest, ReadsRequestsInOrderOfArrival) {
 
 TEST_F(TraceFileTest, BrokenLinesAreNamed) {
   const std::vector<std::pair<std::string, std::string>> lines = {
-      {"{", "no JSON object"},
-      {"[1]", "no JSON object"},
-      {"\xff\xfe", "no JSON object"},
+      {"{", "not a JSON object"},
+      {"[1]", "not a JSON object"},
+      {"\xff\xfe", "not a JSON object"},
       {R"({"input_length": 1, "output_length": 1, "hash_ids": [1]})", "timestamp is missing"},
       {R"({"timestamp": -1, "input_length": 1, "output_length": 1, "hash_ids": [1]})",
        "timestamp is -1"},
       {R"({"timestamp": "1", "input_length": 1, "output_length": 1, "hash_ids": [1]})",
-       "timestamp is no number"},
+       "timestamp is not a number"},
       {R"({"timestamp": 1, "input_length": 0, "output_length": 1, "hash_ids": []})",
        "input_length is 0"},
       {R"({"timestamp": 1, "input_length": 1e99, "output_length": 1, "hash_ids": [1]})",
@@ -65,7 +65,7 @@ TEST_F(TraceFileTest, BrokenLinesAreNamed) {
       {R"({"timestamp": 1, "input_length": 1, "output_length": 1, "hash_ids": [4294967296]})",
        "hash_ids has 4294967296"},
       {R"({"timestamp": 1, "input_length": 1, "output_length": 1, "hash_ids": 7})",
-       "hash_ids is no list"},
+       "hash_ids is not a list"},
   };
   for (const auto& [line, wrong] : lines) {
     const auto refused = Read(absl::StrCat(kGood, line, "\n", kGood));
@@ -77,13 +77,13 @@ TEST_F(TraceFileTest, BrokenLinesAreNamed) {
     EXPECT_EQ(skipped->broken.size(), 1u);
   }
   EXPECT_TRUE(absl::IsInvalidArgument(Read("").status()));
-  EXPECT_TRUE(absl::IsNotFound(ReadTrace("/nowhere/trace.jsonl", true).status()));
+  EXPECT_TRUE(absl::IsNotFound(ReadReplayTrace("/nowhere/trace.jsonl", true).status()));
 }
 
 // Conversations of several turns; every turn has the blocks of the one before and new ones.
-Trace Chats(uint64_t seed) {
+ReplayTrace Chats(uint64_t seed) {
   Random random(seed);
-  Trace trace;
+  ReplayTrace trace;
   int32_t next = 0;
   std::vector<std::vector<int32_t>> chats(30);
   for (int i = 0; i < 400; ++i) {
@@ -99,7 +99,7 @@ Trace Chats(uint64_t seed) {
 }
 
 TEST(DirectoryBenchTest, APoolForAllFindsAll) {
-  const Trace trace = Chats(1);
+  const ReplayTrace trace = Chats(1);
   const TraceFacts facts = FactsOf(trace);
   const DirectoryBenchRow row = Replay(trace, {}, 1, static_cast<int32_t>(facts.different));
   EXPECT_EQ(row.blocks, facts.blocks);
@@ -110,7 +110,7 @@ TEST(DirectoryBenchTest, APoolForAllFindsAll) {
 
 // The coordinator's pool and directory, against the same rule in a few lines.
 TEST(DirectoryBenchTest, OwnCacheFollowsItsRule) {
-  const Trace trace = Chats(2);
+  const ReplayTrace trace = Chats(2);
   for (const int32_t blocks : {40, 80, 160, 320}) {
     EXPECT_EQ(Replay(trace, {}, 1, blocks).hits,
               ReplayRule(trace, {}, EvictionRule::kLeastRecentlyReleased, blocks).hits)
@@ -119,7 +119,7 @@ TEST(DirectoryBenchTest, OwnCacheFollowsItsRule) {
 }
 
 TEST(DirectoryBenchTest, WhoKnowsTheFutureFindsMost) {
-  const Trace trace = Chats(3);
+  const ReplayTrace trace = Chats(3);
   for (const int32_t blocks : {60, 120, 240}) {
     const int64_t most = ReplayRule(trace, {}, EvictionRule::kKnowsTheFuture, blocks).hits;
     EXPECT_LE(Replay(trace, {}, 1, blocks).hits, most);
@@ -133,7 +133,7 @@ TEST(DirectoryBenchTest, WhoKnowsTheFutureFindsMost) {
 }
 
 TEST(DirectoryBenchTest, ConversationsReturnToTheirPipeline) {
-  const Trace trace = Chats(4);
+  const ReplayTrace trace = Chats(4);
   const TraceFacts facts = FactsOf(trace);
   const DirectoryBenchRow row = Replay(trace, {}, 4, static_cast<int32_t>(facts.different));
   EXPECT_GE(row.hit_rate(), 0.9 * facts.best_hit_rate);
@@ -144,7 +144,8 @@ TEST(DirectoryBenchTest, ConversationsReturnToTheirPipeline) {
 TEST(DirectoryBenchTest, MooncakeTrace) {
   const char* const data = std::getenv("TUTTI_TESTDATA");
   if (data == nullptr) GTEST_SKIP() << "TUTTI_TESTDATA is not set";
-  const auto trace = ReadTrace(absl::StrCat(data, "/traces/mooncake_synthetic_trace.jsonl"), false);
+  const auto trace =
+      ReadReplayTrace(absl::StrCat(data, "/traces/mooncake_synthetic_trace.jsonl"), false);
   ASSERT_TRUE(trace.ok()) << trace.status();
   const TraceFacts facts = FactsOf(*trace);
   EXPECT_NEAR(facts.best_hit_rate, 0.640, 0.001);

@@ -1,9 +1,10 @@
-// tutti-bench engine: what the coordinator's brain costs per step, without workers, links or
+// tutti-bench engine: the time of the coordinator's engine per step, without workers, links or
 // clients.
 //
-// Every live sequence generates; synthetic workers answer at once. What is measured is the engine's
-// thread alone: taking a step's reports, delivering tokens, planning the next step and writing its
-// messages. Before that all requests arrive at once, which measures how they are dealt out.
+// Every live sequence generates; synthetic workers answer at once. The measured time is the
+// engine's thread alone: taking a step's reports, delivering tokens, planning the next step and
+// writing its messages. Before that all requests arrive at once, which measures how they are dealt
+// out.
 #pragma once
 
 #include <algorithm>

@@ -8,17 +8,31 @@
 #include <chrono>
 #include <cstdio>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
+#include "base/flags.h"
 #include "base/random.h"
 #include "kernels/backend.h"
 #include "kernels/float_formats.h"
 #include "kernels/machine_probe.h"
 
-namespace tutti::kernels {
+namespace tutti::bench {
 namespace {
+
+using kernels::AttentionBatch;
+using kernels::Backend;
+using kernels::BackendOptions;
+using kernels::Candidate;
+using kernels::CreateBackend;
+using kernels::DeviceBuffer;
+using kernels::F32ToBf16;
+using kernels::KvShape;
+using kernels::MachineProbe;
+using kernels::StoreFromF32;
+using kernels::TensorView;
+using kernels::Weight;
 
 struct Options {
   int threads = 2;
@@ -256,15 +270,25 @@ void BenchPack(Bench* bench) {
 
 int Main(int argc, char** argv) {
   Options o;
-  CLI::App app("Speed of the kernels beside the machine's limits");
-  app.add_option("--threads", o.threads, "threads of the backend and of the probes")
-      ->capture_default_str();
-  app.add_option("--instruction-set", o.instruction_set,
-                 "avx2, avx512, avx512bf16 (default: best)");
-  app.add_option("--filter", o.filter, "run only the lines whose name contains this");
-  app.add_option("--rows", o.rows, "rows of the products")->capture_default_str();
-  app.add_option("--passes", o.passes, "passes per line")->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
+  FlagSet program("", "Speed of the kernels beside the machine's limits");
+  program.Add({
+      {.names = "--threads",
+       .variable = &o.threads,
+       .help = "threads of the backend and of the probes",
+       .show_default = true},
+      {.names = "--instruction-set",
+       .variable = &o.instruction_set,
+       .help = "avx2, avx512, avx512bf16 (default: best)"},
+      {.names = "--filter",
+       .variable = &o.filter,
+       .help = "run only the lines whose name contains this"},
+      {.names = "--rows",
+       .variable = &o.rows,
+       .help = "rows of the products",
+       .show_default = true},
+      {.names = "--passes", .variable = &o.passes, .help = "passes per line", .show_default = true},
+  });
+  if (const std::optional<int> code = program.Parse(argc, argv)) return *code;
   BackendOptions options;
   options.num_threads = o.threads;
   options.instruction_set = o.instruction_set;
@@ -301,6 +325,6 @@ int Main(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace tutti::kernels
+}  // namespace tutti::bench
 
-int main(int argc, char** argv) { return tutti::kernels::Main(argc, argv); }
+int main(int argc, char** argv) { return tutti::bench::Main(argc, argv); }

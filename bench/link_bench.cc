@@ -11,12 +11,12 @@
 #include <functional>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "transport/crc32c.h"
 #include "transport/grpc/frame_codec.h"
 #include "transport/grpc/grpc_link.h"
@@ -28,7 +28,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// What the peer does with a frame, told by its epoch.
+// The peer's treatment of a frame, told by its epoch.
 enum Request : uint64_t { kSwallow = 0, kEcho = 1 };
 
 double SecondsSince(Clock::time_point begin) {
@@ -72,28 +72,30 @@ std::unique_ptr<transport::LinkHandler> AcceptEcho(std::unique_ptr<transport::Li
   return std::make_unique<Echo>(std::move(link));
 }
 
-// The near end: calls what the running measurement wants called for each frame that comes back.
+// The near end: calls the running measurement for each frame that comes back.
 class Near {
  public:
   std::unique_ptr<transport::LinkHandler> MakeHandler() { return std::make_unique<Handler>(this); }
   void OnEcho(std::function<void(v1::Frame, transport::Payload)> callback) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     callback_ = std::move(callback);
   }
 
  private:
+  std::function<void(v1::Frame, transport::Payload)> Callback() {
+    const MutexLock lock(&mutex_);
+    return callback_;
+  }
+
   class Handler : public transport::LinkHandler {
    public:
     explicit Handler(Near* near) : near_(near) {}
     void OnFrame(v1::Frame frame, transport::Payload payload) override {
-      std::unique_lock lock(near_->mutex_);
-      const auto callback = near_->callback_;
-      lock.unlock();
-      callback(std::move(frame), std::move(payload));
+      near_->Callback()(std::move(frame), std::move(payload));
     }
     void OnClosed(absl::Status reason) override {
       if (reason.ok()) return;
-      // Nobody would answer what is waited for; the child ends with this process.
+      // The measurement waits for an echo that cannot come; the child ends with this process.
       std::fprintf(stderr, "link: %s\n", reason.ToString().c_str());
       std::_Exit(1);
     }
@@ -102,8 +104,8 @@ class Near {
     Near* const near_;
   };
 
-  std::mutex mutex_;
-  std::function<void(v1::Frame, transport::Payload)> callback_;  // guarded by mutex_
+  Mutex mutex_;
+  std::function<void(v1::Frame, transport::Payload)> callback_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Each round trip starts on the thread that received the last one, so no thread of ours is waited
@@ -156,8 +158,8 @@ void Measure(const char* name, transport::Dialer* dialer, const std::string& tar
   const double frame_seconds = OneWay(link.get(), &near, options.frames, 1000, {});
   std::printf("%-8s %9.1f %9.1f %9.1f %12.2f %12.0f\n", name, trips.front() * 1e6,
               trips[trips.size() / 2] * 1e6, trips[trips.size() * 99 / 100] * 1e6,
-              static_cast<double>(options.chunks) * static_cast<double>(transport::kPayloadChunkBytes) /
-                  chunk_seconds * 1e-9,
+              static_cast<double>(options.chunks) *
+                  static_cast<double>(transport::kPayloadChunkBytes) / chunk_seconds * 1e-9,
               options.frames / frame_seconds);
   near.OnEcho([](v1::Frame, transport::Payload) {});
 }

@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "kernels/backend.h"
 #include "kernels/machine_probe.h"
-#include "model/model_config.h"
+#include "model/config_json.h"
 #include "model/partition.h"
 #include "worker/batch.h"
 #include "worker/sequence_table.h"

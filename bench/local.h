@@ -1,6 +1,6 @@
 // tutti-bench local: the whole model as one stage in this process, without links or scheduler.
 //
-// What it shows is the speed of the forward pass itself, beside what this machine could do at most,
+// It shows the speed of the forward pass itself, beside the most that this machine could do,
 // probed in the same run: a speed alone says little on a host shared with others.
 #pragma once
 
@@ -41,7 +41,7 @@ struct LocalBenchReport {
   double prefill_tokens_per_second = 0;
   double decode_tokens_per_second = 0;
 
-  // One decode step reads every matrix once, whatever the batch, and the K/V rows of its sequences.
+  // One decode step reads every matrix once, for any batch, and the K/V rows of its sequences.
   int64_t weight_bytes_per_step = 0;
   int64_t kv_bytes_per_step = 0;  // in the middle of the output
   double weight_bytes_per_second = 0;

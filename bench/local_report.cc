@@ -1,4 +1,4 @@
-// What `tutti-bench local` prints.
+// The report of `tutti-bench local`.
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"

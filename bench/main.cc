@@ -1,9 +1,9 @@
 // tutti-bench: how fast the parts are, each beside the limit it works against.
-#include <CLI/CLI.hpp>
-#include <cstdio>
+#include <optional>
 #include <string>
 
 #include "base/build_info.h"
+#include "base/flags.h"
 #include "bench/directory_bench.h"
 #include "bench/engine_bench.h"
 #include "bench/link_bench.h"
@@ -31,40 +31,70 @@ struct LocalFlags {
   bool json = false;
 };
 
-CLI::App* AddLocal(CLI::App* root, LocalFlags* flags) {
+void AddLocalSizes(FlagSet* set, LocalFlags* flags) {
   LocalBenchOptions& options = flags->options;
-  CLI::App* app = root->add_subcommand("local", "The forward pass alone, in this process");
-  app->add_option("--model", options.model, "Folder of a HuggingFace checkpoint")
-      ->required()
-      ->envname("TUTTI_MODEL");
-  app->add_option("--device", options.device, "cpu, cuda:N or reference")->capture_default_str();
-  app->add_option("--cuda-graphs", flags->cuda_graphs,
-                  "on, or off: every kernel of a GPU starts by itself")
-      ->check(CLI::IsMember({"on", "off"}))
-      ->capture_default_str();
-  app->add_option("--cuda-early-kernels", flags->cuda_early_kernels,
-                  "on, or off: no kernel of a GPU begins before the one before has ended")
-      ->check(CLI::IsMember({"on", "off"}))
-      ->capture_default_str();
-  app->add_option("--numerics-class", options.numerics_class, "Unset: the machine's best");
-  app->add_option("-t,--threads", options.threads, "Compute threads; 0: every CPU")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
-  app->add_option("-p,--prompt-tokens", options.prompt_tokens, "Random tokens per prompt")
-      ->capture_default_str();
-  app->add_option("-o,--output-tokens", options.output_tokens, "Tokens to generate, at least 2")
-      ->capture_default_str();
-  app->add_option("-b,--batch", options.batch, "Sequences that decode together")
-      ->check(CLI::Range(1, 4096))
-      ->capture_default_str();
-  app->add_option("--chunk-tokens", options.chunk_tokens, "Rows of a prompt in one step")
-      ->check(CLI::Range(1, 65536))
-      ->capture_default_str();
-  app->add_option("--runs", options.runs, "Runs to take the median of")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  app->add_flag("--json", flags->json, "The report as JSON");
-  return app;
+  set->Add({
+      {.names = "-p,--prompt-tokens",
+       .variable = &options.prompt_tokens,
+       .help = "Random tokens per prompt",
+       .show_default = true},
+      {.names = "-o,--output-tokens",
+       .variable = &options.output_tokens,
+       .help = "Tokens to generate, at least 2",
+       .show_default = true},
+      {.names = "-b,--batch",
+       .variable = &options.batch,
+       .help = "Sequences that decode together",
+       .check = IntegerIn(1, 4096),
+       .show_default = true},
+      {.names = "--chunk-tokens",
+       .variable = &options.chunk_tokens,
+       .help = "Rows of a prompt in one step",
+       .check = IntegerIn(1, 65536),
+       .show_default = true},
+      {.names = "--runs",
+       .variable = &options.runs,
+       .help = "Runs to take the median of",
+       .check = IntegerIn(1, 1000),
+       .show_default = true},
+      {.names = "--json", .variable = &flags->json, .help = "The report as JSON"},
+  });
+}
+
+FlagSet* AddLocal(FlagSet* program, LocalFlags* flags) {
+  LocalBenchOptions& options = flags->options;
+  FlagSet* set = program->AddCommand("local", "The forward pass alone, in this process");
+  set->Add({
+      {.names = "--model",
+       .variable = &options.model,
+       .help = "Folder of a HuggingFace checkpoint",
+       .environment = "TUTTI_MODEL",
+       .required = true},
+      {.names = "--device",
+       .variable = &options.device,
+       .help = "cpu, cuda:N or reference",
+       .show_default = true},
+      {.names = "--cuda-graphs",
+       .variable = &flags->cuda_graphs,
+       .help = "on, or off: every kernel of a GPU starts by itself",
+       .check = OneOf("on,off"),
+       .show_default = true},
+      {.names = "--cuda-early-kernels",
+       .variable = &flags->cuda_early_kernels,
+       .help = "on, or off: no kernel of a GPU begins before the one before has ended",
+       .check = OneOf("on,off"),
+       .show_default = true},
+      {.names = "--numerics-class",
+       .variable = &options.numerics_class,
+       .help = "Unset: the machine's best"},
+      {.names = "-t,--threads",
+       .variable = &options.threads,
+       .help = "Compute threads; 0: every CPU",
+       .check = IntegerIn(0, 1024),
+       .show_default = true},
+  });
+  AddLocalSizes(set, flags);
+  return set;
 }
 
 int RunLocal(LocalFlags flags) {
@@ -78,83 +108,120 @@ int RunLocal(LocalFlags flags) {
   return written.ok() ? client::kExitOk : client::Fail(written);
 }
 
-CLI::App* AddLink(CLI::App* root, LinkBenchOptions* options) {
-  CLI::App* app = root->add_subcommand(
+FlagSet* AddLink(FlagSet* program, LinkBenchOptions* options) {
+  FlagSet* set = program->AddCommand(
       "link", "Links between processes: round trips, bytes and frames per second");
-  const auto add = [app](const char* name, auto& value, const char* help) {
-    app->add_option(name, value, help)->check(CLI::PositiveNumber)->capture_default_str();
-  };
-  add("--round-trips", options->round_trips, "Frames sent and answered one by one");
-  add("--payload-bytes", options->round_trip_payload_bytes, "Payload of such a frame");
-  add("--chunks", options->chunks, "Chunks of the largest size, sent as fast as they go");
-  add("--frames", options->frames, "Frames without payload, sent as fast as they go");
-  return app;
+  set->Add({
+      {.names = "--round-trips",
+       .variable = &options->round_trips,
+       .help = "Frames sent and answered one by one",
+       .check = Positive(),
+       .show_default = true},
+      {.names = "--payload-bytes",
+       .variable = &options->round_trip_payload_bytes,
+       .help = "Payload of such a frame",
+       .check = Positive(),
+       .show_default = true},
+      {.names = "--chunks",
+       .variable = &options->chunks,
+       .help = "Chunks of the largest size, sent as fast as they go",
+       .check = Positive(),
+       .show_default = true},
+      {.names = "--frames",
+       .variable = &options->frames,
+       .help = "Frames without payload, sent as fast as they go",
+       .check = Positive(),
+       .show_default = true},
+  });
+  return set;
 }
 
-CLI::App* AddEngine(CLI::App* root, EngineBenchOptions* options) {
-  CLI::App* app =
-      root->add_subcommand("engine", "The coordinator's decisions alone: microseconds per token");
-  app->add_option("--sequences", options->sequences, "Live at once; one measurement for each")
-      ->delimiter(',')
-      ->capture_default_str();
-  app->add_option("--pipelines", options->pipelines, "That share them; one measurement for each")
-      ->delimiter(',')
-      ->capture_default_str();
-  app->add_option("--stages", options->stages, "Stages of a pipeline")->capture_default_str();
-  app->add_option("-p,--prompt-tokens", options->prompt_tokens, "Tokens per prompt")
-      ->capture_default_str();
-  app->add_option("--seconds", options->seconds, "Length of each measurement")
-      ->capture_default_str();
-  app->add_flag("--json", options->json, "The measurements as JSON");
-  return app;
+FlagSet* AddEngine(FlagSet* program, EngineBenchOptions* options) {
+  FlagSet* set =
+      program->AddCommand("engine", "The coordinator's decisions alone: microseconds per token");
+  set->Add({
+      {.names = "--sequences",
+       .variable = &options->sequences,
+       .help = "Live at once; one measurement for each",
+       .show_default = true,
+       .list = FlagList::kCommas},
+      {.names = "--pipelines",
+       .variable = &options->pipelines,
+       .help = "That share them; one measurement for each",
+       .show_default = true,
+       .list = FlagList::kCommas},
+      {.names = "--stages",
+       .variable = &options->stages,
+       .help = "Stages of a pipeline",
+       .show_default = true},
+      {.names = "-p,--prompt-tokens",
+       .variable = &options->prompt_tokens,
+       .help = "Tokens per prompt",
+       .show_default = true},
+      {.names = "--seconds",
+       .variable = &options->seconds,
+       .help = "Length of each measurement",
+       .show_default = true},
+      {.names = "--json", .variable = &options->json, .help = "The measurements as JSON"},
+  });
+  return set;
 }
 
-CLI::App* AddDirectory(CLI::App* root, DirectoryBenchOptions* options) {
-  CLI::App* app = root->add_subcommand(
+FlagSet* AddDirectory(FlagSet* program, DirectoryBenchOptions* options) {
+  FlagSet* set = program->AddCommand(
       "directory", "What prefix reuse finds in a recorded load, replayed in virtual time");
-  app->add_option("--trace", options->trace,
-                  "Requests in Mooncake's format, one JSON object a line")
-      ->required();
-  app->add_flag("--skip-broken", options->skip_broken, "Leave broken lines out, and say which");
-  app->add_option("--pipelines", options->pipelines, "One measurement for each")
-      ->delimiter(',')
-      ->capture_default_str();
-  app->add_option("--pool-percent", options->pool_percent,
-                  "KV room of all pipelines, of the different blocks in the trace")
-      ->delimiter(',')
-      ->capture_default_str();
-  app->add_option("--prefill-tokens-per-second", options->prefill_tokens_per_second,
-                  "Of all pipelines together")
-      ->capture_default_str();
-  app->add_option("--itl-ms", options->itl_ms, "Time of an output token")->capture_default_str();
-  app->add_flag("--json", options->json, "The measurements as JSON");
-  return app;
+  set->Add({
+      {.names = "--trace",
+       .variable = &options->trace,
+       .help = "Requests in Mooncake's format, one JSON object a line",
+       .required = true},
+      {.names = "--skip-broken",
+       .variable = &options->skip_broken,
+       .help = "Leave broken lines out, and say which"},
+      {.names = "--pipelines",
+       .variable = &options->pipelines,
+       .help = "One measurement for each",
+       .show_default = true,
+       .list = FlagList::kCommas},
+      {.names = "--pool-percent",
+       .variable = &options->pool_percent,
+       .help = "KV room of all pipelines, of the different blocks in the trace",
+       .show_default = true,
+       .list = FlagList::kCommas},
+      {.names = "--prefill-tokens-per-second",
+       .variable = &options->prefill_tokens_per_second,
+       .help = "Of all pipelines together",
+       .show_default = true},
+      {.names = "--itl-ms",
+       .variable = &options->itl_ms,
+       .help = "Time of an output token",
+       .show_default = true},
+      {.names = "--json", .variable = &options->json, .help = "The measurements as JSON"},
+  });
+  return set;
+}
+
+int Main(int argc, char** argv) {
+  FlagSet program("tutti-bench", "Measures the parts of Tutti.");
+  program.AddVersion(BuildStamp());
+  program.AddFooter(kFooter);
+  LocalFlags local_flags;
+  const FlagSet* local = AddLocal(&program, &local_flags);
+  LinkBenchOptions link_options;
+  const FlagSet* link = AddLink(&program, &link_options);
+  EngineBenchOptions engine_options;
+  const FlagSet* engine = AddEngine(&program, &engine_options);
+  DirectoryBenchOptions directory_options;
+  const FlagSet* directory = AddDirectory(&program, &directory_options);
+  if (const std::optional<int> code = program.Parse(argc, argv)) return *code;
+  if (local->chosen()) return RunLocal(local_flags);
+  if (link->chosen()) return RunLinkBench(link_options);
+  if (engine->chosen()) return RunEngineBench(engine_options);
+  if (directory->chosen()) return RunDirectoryBench(directory_options);
+  return kExitUsageError;
 }
 
 }  // namespace
 }  // namespace tutti::bench
 
-int main(int argc, char** argv) {
-  CLI::App app("Measures the parts of Tutti.", "tutti-bench");
-  app.set_version_flag("--version", std::string(tutti::BuildStamp()));
-  app.require_subcommand(1);
-  app.footer(tutti::bench::kFooter);
-  tutti::bench::LocalFlags local_flags;
-  tutti::bench::LinkBenchOptions link_options;
-  const CLI::App* local = tutti::bench::AddLocal(&app, &local_flags);
-  const CLI::App* link = tutti::bench::AddLink(&app, &link_options);
-  tutti::bench::EngineBenchOptions engine_options;
-  const CLI::App* engine = tutti::bench::AddEngine(&app, &engine_options);
-  tutti::bench::DirectoryBenchOptions directory_options;
-  const CLI::App* directory = tutti::bench::AddDirectory(&app, &directory_options);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? tutti::client::kExitOk : tutti::client::kExitUsage;
-  }
-  if (local->parsed()) return tutti::bench::RunLocal(local_flags);
-  if (link->parsed()) return tutti::bench::RunLinkBench(link_options);
-  if (engine->parsed()) return tutti::bench::RunEngineBench(engine_options);
-  if (directory->parsed()) return tutti::bench::RunDirectoryBench(directory_options);
-  return tutti::client::kExitUsage;
-}
+int main(int argc, char** argv) { return tutti::bench::Main(argc, argv); }

@@ -3,17 +3,24 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
+#include "base/flags.h"
 #include "base/random.h"
 #include "kernels/backend.h"
 #include "kernels/float_formats.h"
 #include "nlohmann/json.hpp"
 
-namespace tutti::kernels {
+namespace tutti::bench {
 namespace {
+
+using kernels::Backend;
+using kernels::CreateBackend;
+using kernels::F32ToBf16;
+using kernels::TensorView;
+using kernels::Weight;
 
 struct Options {
   std::string device = "cuda:0";
@@ -114,17 +121,21 @@ int Fail(const absl::Status& status) {
 
 int Main(int argc, char** argv) {
   Options o;
-  CLI::App app("Time of a dense model's products of many rows, in bf16");
-  app.add_option("--device", o.device, "cpu or cuda:N")->capture_default_str();
-  app.add_option("--rows", o.rows, "rows of the products")->capture_default_str();
-  app.add_option("--hidden", o.hidden, "of the model")->capture_default_str();
-  app.add_option("--ffn", o.ffn, "of the model")->capture_default_str();
-  app.add_option("--heads", o.heads, "of the model")->capture_default_str();
-  app.add_option("--kv-heads", o.kv_heads, "of the model")->capture_default_str();
-  app.add_option("--repeat", o.repeat, "times four products of a shape")->capture_default_str();
-  app.add_flag("--without-wgmma", o.without_wgmma,
-               "by the kernels of other GPUs where a GPU has wgmma");
-  CLI11_PARSE(app, argc, argv);
+  FlagSet program("", "Time of a dense model's products of many rows, in bf16");
+  const auto add = [&program](const char* name, FlagVariable variable, const char* help) {
+    program.Add({{.names = name, .variable = variable, .help = help, .show_default = true}});
+  };
+  add("--device", &o.device, "cpu or cuda:N");
+  add("--rows", &o.rows, "rows of the products");
+  add("--hidden", &o.hidden, "of the model");
+  add("--ffn", &o.ffn, "of the model");
+  add("--heads", &o.heads, "of the model");
+  add("--kv-heads", &o.kv_heads, "of the model");
+  add("--repeat", &o.repeat, "times four products of a shape");
+  program.Add({{.names = "--without-wgmma",
+                .variable = &o.without_wgmma,
+                .help = "by the kernels of other GPUs where a GPU has wgmma"}});
+  if (const std::optional<int> code = program.Parse(argc, argv)) return *code;
   auto backend = CreateBackend(o.device, {.wgmma = !o.without_wgmma});
   if (!backend.ok()) return Fail(backend.status());
   ProductsBench::Print({{"class", (*backend)->numerics_class()}, {"remark", (*backend)->remark()}});
@@ -139,6 +150,6 @@ int Main(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace tutti::kernels
+}  // namespace tutti::bench
 
-int main(int argc, char** argv) { return tutti::kernels::Main(argc, argv); }
+int main(int argc, char** argv) { return tutti::bench::Main(argc, argv); }

@@ -15,12 +15,12 @@ namespace {
 // An hour-long trace has some 10^4 lines of some 10^3 bytes; this is a file that is no trace.
 constexpr size_t kTraceLineBytesMax = 1 << 20;
 
-// A number in [low, high], or what is wrong with it.
+// Reads a number in [low, high]. Returns the error, or nothing.
 std::string Number(const nlohmann::json& line, const char* field, double low, double high,
                    double* number) {
   const auto found = line.find(field);
   if (found == line.end()) return absl::StrCat(field, " is missing");
-  if (!found->is_number()) return absl::StrCat(field, " is no number");
+  if (!found->is_number()) return absl::StrCat(field, " is not a number");
   *number = found->get<double>();
   if (*number >= low && *number <= high) return "";
   return absl::StrCat(field, " is ", *number, ", not in [", low, ", ", high, "]");
@@ -29,7 +29,7 @@ std::string Number(const nlohmann::json& line, const char* field, double low, do
 std::string Blocks(const nlohmann::json& line, std::vector<int32_t>* blocks) {
   const auto found = line.find("hash_ids");
   if (found == line.end()) return "hash_ids is missing";
-  if (!found->is_array()) return "hash_ids is no list";
+  if (!found->is_array()) return "hash_ids is not a list";
   for (const nlohmann::json& id : *found) {
     if (!id.is_number_integer() || id.get<int64_t>() < 0 ||
         id.get<int64_t>() > std::numeric_limits<int32_t>::max()) {
@@ -40,12 +40,12 @@ std::string Blocks(const nlohmann::json& line, std::vector<int32_t>* blocks) {
   return "";
 }
 
-std::string ParseLine(const std::string& text, TraceRequest* request) {
+std::string ParseLine(const std::string& text, ReplayRequest* request) {
   if (text.size() > kTraceLineBytesMax) {
     return absl::StrCat(text.size(), " bytes, at most ", kTraceLineBytesMax);
   }
   const nlohmann::json line = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!line.is_object()) return "no JSON object";
+  if (!line.is_object()) return "not a JSON object";
   double arrival_ms = 0;
   double input = 0;
   double output = 0;
@@ -57,7 +57,7 @@ std::string ParseLine(const std::string& text, TraceRequest* request) {
   request->arrival_s = arrival_ms / 1e3;
   request->input_tokens = static_cast<int64_t>(input);
   request->output_tokens = static_cast<int64_t>(output);
-  const int64_t needed = (request->input_tokens + kTraceBlockTokens - 1) / kTraceBlockTokens;
+  const int64_t needed = (request->input_tokens + kReplayBlockTokens - 1) / kReplayBlockTokens;
   if (static_cast<int64_t>(request->blocks.size()) == needed) return "";
   return absl::StrCat("hash_ids has ", request->blocks.size(), " ids, input_length of ",
                       request->input_tokens, " needs ", needed);
@@ -65,15 +65,15 @@ std::string ParseLine(const std::string& text, TraceRequest* request) {
 
 }  // namespace
 
-absl::StatusOr<Trace> ReadTrace(const std::string& path, bool skip_broken) {
+absl::StatusOr<ReplayTrace> ReadReplayTrace(const std::string& path, bool skip_broken) {
   std::ifstream file(path);
   if (!file) return absl::NotFoundError(absl::StrCat("--trace ", path, ": cannot be read"));
-  Trace trace;
+  ReplayTrace trace;
   int64_t number = 0;
   for (std::string text; std::getline(file, text);) {
     ++number;
     if (text.empty()) continue;
-    TraceRequest request;
+    ReplayRequest request;
     const std::string wrong = ParseLine(text, &request);
     if (wrong.empty()) {
       trace.requests.push_back(std::move(request));

@@ -13,22 +13,22 @@
 
 namespace tutti::bench {
 
-inline constexpr int64_t kTraceBlockTokens = 512;
+inline constexpr int64_t kReplayBlockTokens = 512;
 
-struct TraceRequest {
+struct ReplayRequest {
   double arrival_s = 0;
   int64_t input_tokens = 0;
   int64_t output_tokens = 0;
   std::vector<int32_t> blocks;  // [ceil(input_tokens / 512)]
 };
 
-struct Trace {
-  std::vector<TraceRequest> requests;  // by arrival
-  std::vector<std::string> broken;     // what is wrong with each line left out
+struct ReplayTrace {
+  std::vector<ReplayRequest> requests;  // by arrival
+  std::vector<std::string> broken;      // the error of each line left out
 };
 
 // Reads a trace. A broken line is INVALID_ARGUMENT naming file, line and field, or left out when
 // `skip_broken`. NOT_FOUND for a file that cannot be read.
-absl::StatusOr<Trace> ReadTrace(const std::string& path, bool skip_broken);
+absl::StatusOr<ReplayTrace> ReadReplayTrace(const std::string& path, bool skip_broken);
 
 }  // namespace tutti::bench

@@ -15,7 +15,7 @@ namespace {
 
 class OwnCache : public TraceCache {
  public:
-  OwnCache(const Trace& trace, coordinator::KvDirectory* directory, PipelineId pipeline,
+  OwnCache(const ReplayTrace& trace, coordinator::KvDirectory* directory, PipelineId pipeline,
            int32_t num_blocks)
       : trace_(trace),
         directory_(directory),
@@ -29,7 +29,7 @@ class OwnCache : public TraceCache {
     directory_->ClosePipeline(pipeline_);
   }
 
-  int64_t Matched(const TraceRequest& request) override {
+  int64_t Matched(const ReplayRequest& request) override {
     return static_cast<int64_t>(directory_->Lookup({}, request.blocks, pipeline_).size());
   }
 
@@ -62,7 +62,7 @@ class OwnCache : public TraceCache {
   }
 
  private:
-  const Trace& trace_;
+  const ReplayTrace& trace_;
   coordinator::KvDirectory* const directory_;
   const PipelineId pipeline_;
   coordinator::BlockPool pool_;
@@ -71,7 +71,7 @@ class OwnCache : public TraceCache {
 
 class RuleCache : public TraceCache {
  public:
-  RuleCache(const Trace& trace, EvictionRule rule, int32_t num_blocks)
+  RuleCache(const ReplayTrace& trace, EvictionRule rule, int32_t num_blocks)
       : trace_(trace), rule_(rule), room_(num_blocks) {
     if (rule != EvictionRule::kKnowsTheFuture) return;
     for (size_t i = 0; i < trace.requests.size(); ++i) {
@@ -81,7 +81,7 @@ class RuleCache : public TraceCache {
     }
   }
 
-  int64_t Matched(const TraceRequest& request) override {
+  int64_t Matched(const ReplayRequest& request) override {
     int64_t matched = 0;
     for (const int32_t id : request.blocks) {
       if (!blocks_[id].present) break;
@@ -133,7 +133,7 @@ class RuleCache : public TraceCache {
     int64_t depth = 0;
     int64_t computed = 0;
     Order order;
-    std::vector<int64_t> uses;  // requests that have it, for who knows the future
+    std::vector<int64_t> uses;  // requests that have it, for the rule that knows the future
   };
 
   void Hold(int32_t id) {
@@ -175,7 +175,7 @@ class RuleCache : public TraceCache {
     ++room_;
   }
 
-  const Trace& trace_;
+  const ReplayTrace& trace_;
   const EvictionRule rule_;
   int64_t room_;
   int64_t clock_ = 0;
@@ -186,12 +186,13 @@ class RuleCache : public TraceCache {
 
 }  // namespace
 
-std::unique_ptr<TraceCache> MakeOwnCache(const Trace& trace, coordinator::KvDirectory* directory,
-                                         PipelineId pipeline, int32_t num_blocks) {
+std::unique_ptr<TraceCache> MakeOwnCache(const ReplayTrace& trace,
+                                         coordinator::KvDirectory* directory, PipelineId pipeline,
+                                         int32_t num_blocks) {
   return std::make_unique<OwnCache>(trace, directory, pipeline, num_blocks);
 }
 
-std::unique_ptr<TraceCache> MakeRuleCache(const Trace& trace, EvictionRule rule,
+std::unique_ptr<TraceCache> MakeRuleCache(const ReplayTrace& trace, EvictionRule rule,
                                           int32_t num_blocks) {
   return std::make_unique<RuleCache>(trace, rule, num_blocks);
 }

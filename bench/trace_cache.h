@@ -18,17 +18,18 @@ class TraceCache {
  public:
   virtual ~TraceCache() = default;
   // Blocks of the request that are there, from its beginning.
-  virtual int64_t Matched(const TraceRequest& request) = 0;
-  // The request holds all its blocks from now on; what is not there is computed and can be found
+  virtual int64_t Matched(const ReplayRequest& request) = 0;
+  // The request holds all its blocks from now on; missing ones are computed and can be found
   // at once. False: there is no room before others have ended.
   virtual bool Begin(size_t request) = 0;
   virtual void End(size_t request) = 0;
 };
 
-// What serves: coordinator/kv/block_pool.h and kv_directory.h. `directory` outlives the cache and has
-// blocks of one token, which is an id of the trace.
-std::unique_ptr<TraceCache> MakeOwnCache(const Trace& trace, coordinator::KvDirectory* directory,
-                                         PipelineId pipeline, int32_t num_blocks);
+// What serves: coordinator/kv/block_pool.h and kv_directory.h. `directory` outlives the cache and
+// has blocks of one token, which is an id of the trace.
+std::unique_ptr<TraceCache> MakeOwnCache(const ReplayTrace& trace,
+                                         coordinator::KvDirectory* directory, PipelineId pipeline,
+                                         int32_t num_blocks);
 
 enum class EvictionRule {
   kLeastRecentlyReleased,  // tails before heads
@@ -39,7 +40,7 @@ enum class EvictionRule {
 };
 std::string_view EvictionRuleName(EvictionRule rule);
 
-std::unique_ptr<TraceCache> MakeRuleCache(const Trace& trace, EvictionRule rule,
+std::unique_ptr<TraceCache> MakeRuleCache(const ReplayTrace& trace, EvictionRule rule,
                                           int32_t num_blocks);
 
 }  // namespace tutti::bench

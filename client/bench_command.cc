@@ -1,11 +1,10 @@
-// tutti bench: asks a service many things at once, and says how it did.
+// tutti bench: loads a service with many requests at once and reports how it served them.
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <fstream>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -13,6 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/clock.h"
+#include "base/mutex.h"
+#include "client/bench_flags.h"
 #include "client/command.h"
 #include "client/format.h"
 #include "client/load/answers.h"
@@ -20,7 +21,6 @@
 #include "client/load/limits.h"
 #include "client/load/report.h"
 #include "client/print.h"
-#include "client/sampling_flags.h"
 #include "client/terminal.h"
 
 namespace tutti::client {
@@ -44,32 +44,6 @@ not reachable or not serving, 130 interrupted (the report is printed then too).)
 
 // Tokens answered to random ones when the user does not say.
 constexpr uint32_t kRandomOutputTokens = 64;
-// What the demo model answers rightly of questions it was not trained on, less a margin.
-constexpr double kRightShareDefault = 0.9;
-
-struct BenchFlags {
-  ServiceFlags service;
-  SamplingFlags sampling;
-  AskerFlags asker;
-  double rate = 0;
-  int32_t concurrency = 0;
-  std::string trace;
-  double trace_speed = 1;
-  int32_t trace_block = kTraceBlockTokens;
-  int64_t chats = 0;
-  double duration_s = 0;
-  double think_time_s = 0;
-  ChatOptions chat;
-  std::string questions;
-  double slo_ttft_ms = 0;
-  double slo_itl_ms = 0;
-  bool verify = false;
-  double right_share = kRightShareDefault;
-  std::string record;
-  std::string compare;
-  bool json = false;
-};
-
 Duration FromSeconds(double seconds) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
 }
@@ -80,36 +54,8 @@ struct Plan {
   ChatOptions chat;
   std::vector<TraceRequest> trace;
   std::optional<Answers> recorded;
-  std::string asked;  // what it asks, in words that are equal when the requests are
+  std::string asked;  // its requests, in words that are equal when the requests are
 };
-
-// Where the flags contradict each other or leave something open.
-absl::Status CheckFlags(const BenchFlags& flags) {
-  const int ways = (flags.rate > 0) + (flags.concurrency > 0) + !flags.trace.empty();
-  if (ways != 1) {
-    return absl::InvalidArgumentError(
-        "give one of --rate, --concurrency and --trace: they say when a chat begins");
-  }
-  if (flags.trace.empty() && flags.chats == 0 && flags.duration_s == 0) {
-    return absl::InvalidArgumentError("give --chats or --duration: how much is enough");
-  }
-  if (!flags.trace.empty() && (flags.chat.turns > 1 || flags.chat.input_tokens > 0 ||
-                               !flags.questions.empty() || flags.chat.history > 0)) {
-    return absl::InvalidArgumentError(
-        "--trace says what is asked: --turns, --history, --questions and --input-tokens do not go "
-        "with it");
-  }
-  if (flags.chat.input_tokens > 0 && (!flags.questions.empty() || flags.chat.history > 0 ||
-                                      !flags.chat.system.empty() || flags.verify)) {
-    return absl::InvalidArgumentError(
-        "--input-tokens asks for random tokens: --questions, --history, --system and --verify do "
-        "not go with it");
-  }
-  if (flags.chat.shared_tokens > flags.chat.input_tokens) {
-    return absl::InvalidArgumentError("--shared-tokens is more than --input-tokens");
-  }
-  return absl::OkStatus();
-}
 
 absl::Status ReadTraceFile(const BenchFlags& flags, Plan* plan) {
   std::ifstream file(flags.trace);
@@ -172,14 +118,14 @@ absl::StatusOr<Plan> MakePlan(const BenchFlags& flags, Client* client) {
   return plan;
 }
 
-std::string ProgressText(const LoadProgress& progress) {
+std::string ProgressText(const DriverProgress& progress) {
   return absl::StrFormat("%s: %s requests begun, %s ended, %s failed; %s output tokens",
                          FormatSeconds(Seconds(progress.elapsed)), FormatCount(progress.begun),
                          FormatCount(progress.ended), FormatCount(progress.failed),
                          FormatCount(progress.tokens));
 }
 
-// What remains to be said once the figures stand: whether the answers are those they should be.
+// Whether the answers are right, and those that were recorded.
 absl::Status Judge(const BenchFlags& flags, const Plan& plan, const LoadReport& report,
                    const Answers& answers, nlohmann::ordered_json* json) {
   absl::Status verdict = absl::OkStatus();
@@ -209,17 +155,22 @@ absl::Status Judge(const BenchFlags& flags, const Plan& plan, const LoadReport& 
   return verdict;
 }
 
+// The driver that a signal interrupts; null before and after its run.
+struct RunningLoad {
+  Mutex mutex;
+  LoadDriver* driver ABSL_GUARDED_BY(mutex) = nullptr;
+  bool interrupted ABSL_GUARDED_BY(mutex) = false;
+};
+
 int RunBench(const BenchFlags& flags) {
-  if (auto status = CheckFlags(flags); !status.ok()) return Fail(status);
+  if (auto status = CheckBenchFlags(flags); !status.ok()) return Fail(status);
   // The driver is made later; until then an interrupt ends the program.
-  std::mutex mutex;
-  LoadDriver* running = nullptr;
-  bool interrupted = false;
-  InterruptWatcher interrupts([&](int signal, int count) {
-    const std::lock_guard lock(mutex);
-    if (running == nullptr || count > 1) _exit(128 + signal);
-    interrupted = true;
-    running->Interrupt();
+  RunningLoad running;
+  InterruptWatcher interrupts([&running](int signal, int count) {
+    const MutexLock lock(&running.mutex);
+    if (running.driver == nullptr || count > 1) _exit(128 + signal);
+    running.interrupted = true;
+    running.driver->Interrupt();
   });
   auto client = MakeClient(flags.service);
   if (!client.ok()) return Fail(client.status());
@@ -233,8 +184,8 @@ int RunBench(const BenchFlags& flags) {
                          number);
   });
   {
-    const std::lock_guard lock(mutex);
-    running = &driver;
+    const MutexLock lock(&running.mutex);
+    running.driver = &driver;
   }
   Slo slo;
   if (flags.slo_ttft_ms > 0) slo.first_token = FromSeconds(flags.slo_ttft_ms / 1e3);
@@ -248,13 +199,15 @@ int RunBench(const BenchFlags& flags) {
         report.Add(turn);
         if (keep) answers.Add(turn);
       },
-      [&](const LoadProgress& progress) { line.Show(ProgressText(progress), ""); });
+      [&](const DriverProgress& progress) { line.Show(ProgressText(progress), ""); });
   line.Clear();
+  bool interrupted = false;
   {
-    const std::lock_guard lock(mutex);
-    running = nullptr;
-    report.Close(elapsed, interrupted);
+    const MutexLock lock(&running.mutex);
+    running.driver = nullptr;
+    interrupted = running.interrupted;
   }
+  report.Close(elapsed, interrupted);
   nlohmann::ordered_json json = report.ToJson();
   const absl::Status verdict = Judge(flags, *plan, report, answers, &json);
   const absl::Status printed = PrintLine(flags.json ? json.dump(2) : report.ToText());
@@ -266,75 +219,14 @@ int RunBench(const BenchFlags& flags) {
   return verdict.ok() ? kExitOk : Fail(verdict);
 }
 
-void AddLoadFlags(CLI::App* app, BenchFlags* flags) {
-  const auto add = [app](const char* name, auto& value, const char* help) {
-    return app->add_option(name, value, help)->group("Load")->capture_default_str();
-  };
-  add("--rate", flags->rate, "Chats per second on average, at random times (an open loop)")
-      ->check(CLI::Range(1e-3, 1e5));
-  add("--concurrency", flags->concurrency, "Chats at a time (a closed loop)")
-      ->check(CLI::Range(1, 100000));
-  add("--trace", flags->trace, "Requests of a trace in Mooncake's format (JSON Lines)");
-  add("--trace-speed", flags->trace_speed, "Replay the trace so many times as fast")
-      ->check(CLI::Range(1e-3, 1e6));
-  add("--trace-block", flags->trace_block,
-      "Tokens for each 512 of the trace, so that a small context can hold its prompts")
-      ->check(CLI::Range(1, kTraceBlockTokens));
-  add("--chats", flags->chats, "Chats in all; with --trace its first ones")
-      ->check(CLI::Range(int64_t{1}, kLoadChatsMax));
-  add("--duration", flags->duration_s, "Seconds after which no chat begins any more")
-      ->check(CLI::Range(1e-3, 1e6));
-  add("--turns", flags->chat.turns, "Questions of a chat, one after the answer of the other")
-      ->check(CLI::Range(int64_t{1}, kLoadTurnsMax));
-  add("--think-time", flags->think_time_s, "Seconds between an answer and the next question")
-      ->check(CLI::Range(0.0, 1e6));
-}
-
-void AddRequestFlags(CLI::App* app, BenchFlags* flags) {
-  const auto add = [app](const char* name, auto& value, const char* help) {
-    return app->add_option(name, value, help)->group("Requests")->capture_default_str();
-  };
-  add("--questions", flags->questions,
-      "Ask the questions of this file, like models/demo/questions.json");
-  add("--history", flags->chat.history, "Answered questions that every chat begins with")
-      ->check(CLI::Range(int64_t{0}, kLoadTurnsMax));
-  add("--system", flags->chat.system, "The system message of all chats");
-  add("--input-tokens", flags->chat.input_tokens, "Random token ids, so many a turn, not questions")
-      ->check(CLI::Range(int64_t{0}, kLoadTokensMax));
-  add("--shared-tokens", flags->chat.shared_tokens,
-      "Of the first turn's tokens, how many are the same for all chats")
-      ->check(CLI::Range(int64_t{0}, kLoadTokensMax));
-  add("--tenants", flags->chat.tenants, "Deal the chats to so many tenants")
-      ->check(CLI::Range(0, 1000000));
-  add("--priority", flags->asker.priority, "-100 to 100; lower goes first");
-}
-
 }  // namespace
 
-Command MakeBenchCommand(CLI::App* root) {
-  CLI::App* app = root->add_subcommand("bench", "Measure a service under load");
+Command MakeBenchCommand(FlagSet* program) {
+  FlagSet* set = program->AddCommand("bench", "Measure a service under load");
   auto flags = std::make_shared<BenchFlags>();
-  AddLoadFlags(app, flags.get());
-  AddRequestFlags(app, flags.get());
-  const auto add = [app](const char* name, auto& value, const char* help) {
-    return app->add_option(name, value, help)->group("Report");
-  };
-  add("--slo-ttft-ms", flags->slo_ttft_ms, "Goodput counts answers whose first token came by then")
-      ->check(CLI::PositiveNumber);
-  add("--slo-itl-ms", flags->slo_itl_ms, "And whose tokens came so close together on average")
-      ->check(CLI::PositiveNumber);
-  app->add_flag("--verify", flags->verify, "Fail when too few answers are right")->group("Report");
-  add("--verify-share", flags->right_share, "What --verify wants to be right")
-      ->check(CLI::Range(0.0, 1.0))
-      ->capture_default_str();
-  add("--record", flags->record, "Keep the answers in this file");
-  add("--compare", flags->compare, "Fail when the answers are not those of this file");
-  app->add_flag("--json", flags->json, "The report as JSON")->group("Report");
-  AddServiceFlags(app, &flags->service);
-  AddSamplingFlags(app, &flags->sampling);
-  app->get_option("--seed")->description("Same seed, same requests and same answers");
-  app->footer(kExamples);
-  return {app, [flags] {
+  AddBenchFlags(set, flags.get());
+  set->AddFooter(kExamples);
+  return {set, [flags] {
             if (flags->sampling.seed) flags->chat.seed = *flags->sampling.seed;
             return RunBench(*flags);
           }};

@@ -4,10 +4,10 @@
 #include <cstdio>
 #include <iostream>
 #include <memory>
-#include <mutex>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "client/command.h"
 #include "client/limits.h"
 #include "client/print.h"
@@ -63,7 +63,7 @@ class Chat {
 
   // Thread: any. False: no answer is in progress.
   bool Interrupt() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     if (cancel_ == nullptr) return false;
     cancel_->Cancel();
     return true;
@@ -77,7 +77,7 @@ class Chat {
   }
 
   void SetCancel(CancelToken* token) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     cancel_ = token;
   }
 
@@ -106,8 +106,8 @@ class Chat {
   const ChatFlags& flags_;
   Client* const client_;
   v1::ChatMessages messages_;
-  std::mutex mutex_;
-  CancelToken* cancel_ = nullptr;  // guarded by mutex_
+  Mutex mutex_;
+  CancelToken* cancel_ ABSL_GUARDED_BY(mutex_) = nullptr;
 };
 
 // Reads turns until the end of the input. Errors of one turn are told and the conversation goes on:
@@ -139,52 +139,74 @@ int Converse(Chat* chat) {
   return terminal ? kExitOk : code;
 }
 
-int RunChat(const CLI::App& app, const ChatFlags& flags) {
+// The chat that a signal may interrupt; null before and after it.
+struct RunningChat {
+  Mutex mutex;
+  Chat* chat ABSL_GUARDED_BY(mutex) = nullptr;
+};
+
+int RunChat(const FlagSet& set, const ChatFlags& flags) {
   v1::SamplingParams checked;
   if (auto status = FillSampling(flags.sampling, &checked); !status.ok()) return Fail(status);
-  std::unique_ptr<Chat> chat;
-  std::mutex mutex;
-  InterruptWatcher interrupts([&](int signal, int) {
-    const std::lock_guard lock(mutex);
+  RunningChat running;
+  InterruptWatcher interrupts([&running](int signal, int) {
+    const MutexLock lock(&running.mutex);
     // Between answers there is nothing to stop but the program itself.
-    if (signal != SIGINT || chat == nullptr || !chat->Interrupt()) _exit(128 + signal);
+    if (signal != SIGINT || running.chat == nullptr || !running.chat->Interrupt()) {
+      _exit(128 + signal);
+    }
   });
   auto client = MakeClient(flags.service);
   if (!client.ok()) return Fail(client.status());
+  Chat chat(flags, client->get());
   {
-    const std::lock_guard lock(mutex);
-    chat = std::make_unique<Chat>(flags, client->get());
+    const MutexLock lock(&running.mutex);
+    running.chat = &chat;
   }
   int code = kExitOk;
-  if (app.count("--message") > 0) {
-    const absl::Status status = chat->Turn(flags.message);
+  if (set.Given("--message")) {
+    const absl::Status status = chat.Turn(flags.message);
     code = status.ok() ? kExitOk : Fail(status);
   } else {
-    code = Converse(chat.get());
+    code = Converse(&chat);
   }
-  const std::lock_guard lock(mutex);
-  chat.reset();
+  const MutexLock lock(&running.mutex);
+  running.chat = nullptr;
   return code;
 }
 
 }  // namespace
 
-Command MakeChatCommand(CLI::App* root) {
-  CLI::App* app = root->add_subcommand("chat", "Talk to the model");
+Command MakeChatCommand(FlagSet* program) {
+  FlagSet* set = program->AddCommand("chat", "Talk to the model");
   auto flags = std::make_shared<ChatFlags>();
-  app->add_option("-m,--message", flags->message, "Send this one message and end");
-  app->add_option("--system", flags->system, "The system message")->envname("TUTTI_SYSTEM");
-  app->add_option("--template-kwargs", flags->template_kwargs,
-                  "Variables for the chat template, as a JSON object");
-  app->add_option("--model", flags->model, "Name the model must have; unset: whichever is served")
-      ->envname("TUTTI_MODEL_NAME");
-  app->add_flag("--json", flags->json, "One JSON object per message of the stream");
-  app->add_flag("--stats", flags->stats, "Usage and timing on stderr after each answer");
-  AddAskerFlags(app, &flags->asker);
-  AddServiceFlags(app, &flags->service);
-  AddSamplingFlags(app, &flags->sampling);
-  app->footer(kExamples);
-  return {app, [app, flags] { return RunChat(*app, *flags); }};
+  set->Add({
+      {.names = "-m,--message",
+       .variable = &flags->message,
+       .help = "Send this one message and end"},
+      {.names = "--system",
+       .variable = &flags->system,
+       .help = "The system message",
+       .environment = "TUTTI_SYSTEM"},
+      {.names = "--template-kwargs",
+       .variable = &flags->template_kwargs,
+       .help = "Variables for the chat template, as a JSON object"},
+      {.names = "--model",
+       .variable = &flags->model,
+       .help = "Name the model must have; unset: whichever is served",
+       .environment = "TUTTI_MODEL_NAME"},
+      {.names = "--json",
+       .variable = &flags->json,
+       .help = "One JSON object per message of the stream"},
+      {.names = "--stats",
+       .variable = &flags->stats,
+       .help = "Usage and timing on stderr after each answer"},
+  });
+  AddAskerFlags(set, &flags->asker);
+  AddServiceFlags(set, &flags->service);
+  AddSamplingFlags(set, &flags->sampling);
+  set->AddFooter(kExamples);
+  return {set, [set, flags] { return RunChat(*set, *flags); }};
 }
 
 }  // namespace tutti::client

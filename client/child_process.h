@@ -33,7 +33,7 @@ class ChildProcess {
 
   ChildProcess(ChildProcess&& other) noexcept;
   ChildProcess& operator=(ChildProcess&&) = delete;
-  // Kills (SIGKILL) and reaps what still runs.
+  // Kills (SIGKILL) and reaps a child that still runs.
   ~ChildProcess();
 
   pid_t pid() const { return pid_; }

@@ -22,13 +22,13 @@
 namespace tutti::client {
 
 void CancelToken::Cancel() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   cancelled_ = true;
   if (on_cancel_) on_cancel_();
 }
 
 bool CancelToken::cancelled() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   return cancelled_;
 }
 
@@ -37,13 +37,13 @@ class CancelScope {
  public:
   CancelScope(CancelToken* token, grpc::ClientContext* context) : token_(token) {
     if (token_ == nullptr) return;
-    const std::lock_guard lock(token_->mutex_);
+    const MutexLock lock(&token_->mutex_);
     token_->on_cancel_ = [context] { context->TryCancel(); };
     if (token_->cancelled_) context->TryCancel();
   }
   ~CancelScope() {
     if (token_ == nullptr) return;
-    const std::lock_guard lock(token_->mutex_);
+    const MutexLock lock(&token_->mutex_);
     token_->on_cancel_ = nullptr;
   }
   CancelScope(const CancelScope&) = delete;
@@ -166,7 +166,7 @@ Client::Client(std::string address, std::unique_ptr<Stubs> stubs)
 Client::~Client() = default;
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Create(const ClientOptions& options) {
-  // Whoever holds a channel last may be a call of Start, which ends on a thread of gRPC's.
+  // The last holder of a channel may be a call of Start, which ends on a thread of gRPC's.
   transport::KeepGrpcRunning();
   TUTTI_RETURN_IF_ERROR(CheckAddress(options.address));
   TUTTI_ASSIGN_OR_RETURN(const auto credentials, MakeCredentials(options));
@@ -196,14 +196,14 @@ absl::StatusOr<std::vector<v1::Finish>> Client::Generate(const v1::GenerateReque
       break;
     }
   }
-  // Finish waits for the stream's end, so what is still on its way has to be read first.
+  // Finish waits for the stream's end, so the messages still under way have to be read first.
   while (!broken.ok() && reader->Read(&message)) {
   }
   const grpc::Status status = reader->Finish();
   if (!broken.ok()) return broken;
   TUTTI_RETURN_IF_ERROR(stubs_->ToStatus(status, context, address_));
   TUTTI_RETURN_IF_ERROR(order.CheckEnd());
-  return order.TakeFinishes();
+  return order.ReleaseFinishes();
 }
 
 // Lives until gRPC is done with it and the caller has let go of its GenerateCall.

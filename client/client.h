@@ -8,12 +8,12 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "base/status.h"
 #include "client/generate_call.h"
 #include "tutti/v1/cluster.pb.h"
@@ -35,9 +35,9 @@ class CancelToken {
 
  private:
   friend class CancelScope;
-  mutable std::mutex mutex_;
-  bool cancelled_ = false;           // guarded by mutex_
-  std::function<void()> on_cancel_;  // guarded by mutex_; of the call in progress
+  mutable Mutex mutex_;
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  std::function<void()> on_cancel_ ABSL_GUARDED_BY(mutex_);  // of the call in progress
 };
 
 struct CallOptions {

@@ -21,7 +21,7 @@ namespace {
 
 using Writer = grpc::ServerWriter<v1::GenerateResponse>;
 
-// A service that does what a test says.
+// A service whose behaviour a test chooses.
 class FakeService : public v1::Inference::Service, public v1::Admin::Service {
  public:
   std::function<grpc::Status(grpc::ServerContext*, const v1::GenerateRequest&, Writer*)> generate;
@@ -87,7 +87,7 @@ v1::GenerateResponse Message(uint32_t index, const std::string& text, bool finis
   return message;
 }
 
-// Writes until the client leaves; the call's end is what the test waits for.
+// Writes until the client leaves; the test waits for the call's end.
 grpc::Status WriteForever(grpc::ServerContext* context, Writer* writer) {
   for (uint32_t i = 0; !context->IsCancelled() && writer->Write(Message(i, "x")); ++i) {
     std::this_thread::yield();
@@ -207,7 +207,7 @@ class Waiting : public GenerateObserver {
   const std::string& text() const { return text_; }
 
   std::function<void()> on_message;
-  Duration linger{};  // what OnEnd takes after End has returned
+  Duration linger{};  // how long OnEnd runs on after End has returned
 
  private:
   std::string text_;

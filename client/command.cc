@@ -36,25 +36,31 @@ int Fail(const absl::Status& status) {
   }
 }
 
-void AddServiceFlags(CLI::App* app, ServiceFlags* flags) {
-  app->add_option("-a,--address,--server", flags->client.address,
-                  "Address of the service: host:port or unix:/path")
-      ->envname("TUTTI_ADDRESS")
-      ->capture_default_str();
-  const auto add_tls = [&](const char* name, const char* env, std::string* value,
-                           const char* help) {
-    app->add_option(name, *value, help)->envname(env)->group("TLS");
-  };
-  add_tls("--tls-ca", "TUTTI_TLS_CA", &flags->client.tls_authority,
-          "PEM authority that signed the service's certificate; turns TLS on");
-  add_tls("--tls-cert", "TUTTI_TLS_CERT", &flags->client.tls_certificate,
-          "PEM certificate of ours, for a service that asks for one");
-  add_tls("--tls-key", "TUTTI_TLS_KEY", &flags->client.tls_key, "PEM key of that certificate");
-  app->add_option("--timeout", flags->timeout_s,
-                  "Seconds to wait for the whole answer; 0: no limit")
-      ->envname("TUTTI_TIMEOUT")
-      ->check(CLI::Range(0.0, 1e6))
-      ->capture_default_str();
+void AddServiceFlags(FlagSet* set, ServiceFlags* flags) {
+  set->Add({{.names = "-a,--address,--server",
+             .variable = &flags->client.address,
+             .help = "Address of the service: host:port or unix:/path",
+             .environment = "TUTTI_ADDRESS",
+             .show_default = true}});
+  set->Add({{.names = "--tls-ca",
+             .variable = &flags->client.tls_authority,
+             .help = "PEM authority that signed the service's certificate; turns TLS on",
+             .environment = "TUTTI_TLS_CA"},
+            {.names = "--tls-cert",
+             .variable = &flags->client.tls_certificate,
+             .help = "PEM certificate of this client, for a service that requires one",
+             .environment = "TUTTI_TLS_CERT"},
+            {.names = "--tls-key",
+             .variable = &flags->client.tls_key,
+             .help = "PEM key of that certificate",
+             .environment = "TUTTI_TLS_KEY"}},
+           "TLS");
+  set->Add({{.names = "--timeout",
+             .variable = &flags->timeout_s,
+             .help = "Seconds to wait for the whole answer; 0: no limit",
+             .environment = "TUTTI_TIMEOUT",
+             .check = NumberIn(0, 1e6),
+             .show_default = true}});
 }
 
 absl::StatusOr<std::unique_ptr<Client>> MakeClient(const ServiceFlags& flags) {
@@ -70,13 +76,17 @@ CallOptions MakeCallOptions(const ServiceFlags& flags, CancelToken* cancel) {
   return options;
 }
 
-void AddAskerFlags(CLI::App* app, AskerFlags* flags) {
-  app->add_option("--tenant", flags->tenant,
-                  "Who asks: the service shares its time between tenants, and caches apart")
-      ->envname("TUTTI_TENANT");
-  app->add_option("--priority", flags->priority, "-100 to 100; lower goes first")
-      ->envname("TUTTI_PRIORITY")
-      ->capture_default_str();
+void AddAskerFlags(FlagSet* set, AskerFlags* flags) {
+  set->Add(
+      {{.names = "--tenant",
+        .variable = &flags->tenant,
+        .help = "Tenant of the request: the service divides its time and its cache between tenants",
+        .environment = "TUTTI_TENANT"},
+       {.names = "--priority",
+        .variable = &flags->priority,
+        .help = "-100 to 100; lower goes first",
+        .environment = "TUTTI_PRIORITY",
+        .show_default = true}});
 }
 
 void FillAsker(const AskerFlags& flags, v1::GenerateRequest* request) {
@@ -114,14 +124,5 @@ absl::StatusOr<std::string> ReadText(const std::string& path, int64_t bytes_max)
   }
   return text;
 }
-
-const CLI::Validator kIsSize = [] {
-  return CLI::Validator(
-      [](std::string& text) {
-        const auto bytes = ParseBytes(text);
-        return bytes.ok() ? std::string() : std::string(bytes.status().message());
-      },
-      "SIZE");
-}();
 
 }  // namespace tutti::client

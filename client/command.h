@@ -1,41 +1,41 @@
-// What every subcommand of `tutti` shares: how it is registered, how it reaches the service, how it
-// fails.
+// The parts that every subcommand of `tutti` shares: registration, connection to the service,
+// errors and exit codes.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "base/flags.h"
 #include "base/status.h"
 #include "client/client.h"
 
 namespace tutti::client {
 
-// A subcommand: its flags live in `app`, its work in `run`, which returns the exit code. Main runs
-// the one that was given after all flags are read.
+// A subcommand: its flags, and its work in `run`, which returns the exit code. Main runs the one
+// that was given after all flags are read.
 struct Command {
-  CLI::App* app = nullptr;
+  const FlagSet* flags = nullptr;
   std::function<int()> run;
 };
 
-Command MakeUpCommand(CLI::App* root);
-Command MakeGenerateCommand(CLI::App* root);
-Command MakeChatCommand(CLI::App* root);
-Command MakeBenchCommand(CLI::App* root);
-Command MakeStatusCommand(CLI::App* root);
-Command MakeLookupCommand(CLI::App* root);
-Command MakePlanCommand(CLI::App* root);
-Command MakeTokenizeCommand(CLI::App* root);
+Command MakeUpCommand(FlagSet* program);
+Command MakeGenerateCommand(FlagSet* program);
+Command MakeChatCommand(FlagSet* program);
+Command MakeBenchCommand(FlagSet* program);
+Command MakeStatusCommand(FlagSet* program);
+Command MakeLookupCommand(FlagSet* program);
+Command MakePlanCommand(FlagSet* program);
+Command MakeTokenizeCommand(FlagSet* program);
 
 // Exit codes, the same for every subcommand.
 enum ExitCode : int {
   kExitOk = 0,
-  kExitFailure = 1,      // the service or the system said no
-  kExitUsage = 2,        // flags or input that cannot be right
-  kExitUnavailable = 3,  // no service there, or it cannot serve now: try again later
-  kExitDeadline = 4,     // --timeout passed
+  kExitFailure = 1,              // the service or the system refused or failed
+  kExitUsage = kExitUsageError,  // flags or input that cannot be right
+  kExitUnavailable = 3,          // no service there, or it cannot serve now: try again later
+  kExitDeadline = 4,             // --timeout passed
   kExitInterrupted = 130,
 };
 
@@ -47,16 +47,16 @@ struct ServiceFlags {
   ClientOptions client;
   double timeout_s = 0;  // 0: none
 };
-void AddServiceFlags(CLI::App* app, ServiceFlags* flags);
+void AddServiceFlags(FlagSet* set, ServiceFlags* flags);
 absl::StatusOr<std::unique_ptr<Client>> MakeClient(const ServiceFlags& flags);
 CallOptions MakeCallOptions(const ServiceFlags& flags, CancelToken* cancel);
 
-// Who asks and how urgently, for commands that generate.
+// Tenant and priority of a request, for commands that generate.
 struct AskerFlags {
   std::string tenant;
   int32_t priority = 0;
 };
-void AddAskerFlags(CLI::App* app, AskerFlags* flags);
+void AddAskerFlags(FlagSet* set, AskerFlags* flags);
 void FillAsker(const AskerFlags& flags, v1::GenerateRequest* request);
 
 // `message` as JSON on one line, or indented for people; field names as in proto/, numbers that are
@@ -65,8 +65,5 @@ std::string ToJson(const google::protobuf::Message& message, bool indented);
 
 // The whole of a file, or of standard input for "-". INVALID_ARGUMENT beyond `bytes_max`.
 absl::StatusOr<std::string> ReadText(const std::string& path, int64_t bytes_max);
-
-// A CLI11 check that `text` is a size such as 24GiB; the flag's variable holds the text.
-extern const CLI::Validator kIsSize;
 
 }  // namespace tutti::client

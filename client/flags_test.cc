@@ -1,10 +1,11 @@
 // Flags as they reach the messages: sampling flags, and where a flag may come from.
+#include "base/flags.h"
+
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <fstream>
 
-#include "client/config_file.h"
 #include "client/sampling_flags.h"
 
 namespace tutti::client {
@@ -14,12 +15,9 @@ namespace {
 // given.
 absl::Status Parse(const std::vector<std::string>& arguments, SamplingFlags* flags,
                    const std::string& config = "") {
-  CLI::App app("", "tutti");
-  app.set_config("--config");
-  app.allow_config_extras(CLI::config_extras_mode::error);
-  app.config_formatter(MakeConfigReader(&app));
-  CLI::App* generate = app.add_subcommand("generate");
-  AddSamplingFlags(generate, flags);
+  FlagSet program("tutti", "");
+  program.AddFile({.help = "", .strict = true});
+  AddSamplingFlags(program.AddCommand("generate", ""), flags);
   std::vector<std::string> all;
   if (!config.empty()) {
     const std::string path = ::testing::TempDir() + "flags_test.toml";
@@ -28,13 +26,7 @@ absl::Status Parse(const std::vector<std::string>& arguments, SamplingFlags* fla
   }
   all.push_back("generate");
   all.insert(all.end(), arguments.begin(), arguments.end());
-  std::reverse(all.begin(), all.end());  // as CLI11 wants a vector
-  try {
-    app.parse(all);
-  } catch (const CLI::ParseError& error) {
-    return absl::InvalidArgumentError(error.what());
-  }
-  return absl::OkStatus();
+  return program.ParseArguments(std::move(all));
 }
 
 TEST(SamplingFlags, WhatIsNotGivenStaysUnset) {

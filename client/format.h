@@ -46,7 +46,7 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// Columns a UTF-8 text takes on a terminal, one per code point: what Table aligns by.
+// Columns a UTF-8 text takes on a terminal, one per code point. Table aligns by it.
 int64_t DisplayWidth(absl::string_view text);
 
 // `text` as one line that is safe on a terminal: control characters, which could move the cursor or
@@ -54,7 +54,7 @@ int64_t DisplayWidth(absl::string_view text);
 // errors, names).
 std::string OneLine(absl::string_view text);
 
-// `text` with what could steer a terminal taken out; line ends and tabs stay. For generated text.
+// `text` without control sequences for a terminal; line ends and tabs stay. For generated text.
 //
 // Keeps a half-written escape or character across calls, so that a stream is filtered as a whole
 // would be.

@@ -1,4 +1,4 @@
-// A Generate call that takes no thread: what happens comes as calls on gRPC's threads, so that one
+// A Generate call that takes no thread: its events come as calls on gRPC's threads, so that one
 // program can have thousands under way.
 #pragma once
 

@@ -45,25 +45,25 @@ struct GenerateFlags {
   bool stats = false;
 };
 
-absl::Status FillPrompt(const CLI::App& app, const GenerateFlags& flags,
+absl::Status FillPrompt(const FlagSet& set, const GenerateFlags& flags,
                         v1::GenerateRequest* request) {
-  if (app.count("--token-ids") > 0) {
+  if (set.Given("--token-ids")) {
     auto ids = ParseTokenIds(flags.token_ids);
     if (!ids.ok()) return Annotate(ids.status(), "--token-ids");
     request->mutable_token_ids()->mutable_ids()->Assign(ids->begin(), ids->end());
     return absl::OkStatus();
   }
-  if (app.count("--prompt") > 0) {
+  if (set.Given("--prompt")) {
     request->set_text(flags.prompt);
     return absl::OkStatus();
   }
-  const bool from_file = app.count("--prompt-file") > 0;
+  const bool from_file = set.Given("--prompt-file");
   if (!from_file && IsTerminal(STDIN_FILENO)) {
     return absl::InvalidArgumentError(
         "no prompt: give --prompt TEXT, --prompt-file FILE or --token-ids IDS, or pipe it in");
   }
   TUTTI_ASSIGN_OR_RETURN(std::string text,
-                         ReadText(from_file ? flags.prompt_file : "-", kPromptBytesMax));
+                         ReadText(from_file ? flags.prompt_file : "-", kPromptFileBytesMax));
   request->set_text(std::move(text));
   return absl::OkStatus();
 }
@@ -80,13 +80,13 @@ absl::Status PrintOutputs(std::map<uint32_t, std::string>* texts,
   return absl::OkStatus();
 }
 
-int RunGenerate(const CLI::App& app, const GenerateFlags& flags) {
+int RunGenerate(const FlagSet& set, const GenerateFlags& flags) {
   v1::GenerateRequest request;
   request.set_model(flags.model);
   request.set_request_id(flags.request_id);
   request.set_n(flags.outputs);
   FillAsker(flags.asker, &request);
-  if (auto status = FillPrompt(app, flags, &request); !status.ok()) return Fail(status);
+  if (auto status = FillPrompt(set, flags, &request); !status.ok()) return Fail(status);
   if (auto status = FillSampling(flags.sampling, request.mutable_sampling()); !status.ok()) {
     return Fail(status);
   }
@@ -122,29 +122,45 @@ int RunGenerate(const CLI::App& app, const GenerateFlags& flags) {
 
 }  // namespace
 
-Command MakeGenerateCommand(CLI::App* root) {
-  CLI::App* app = root->add_subcommand("generate", "Continue a prompt, streaming the text");
+Command MakeGenerateCommand(FlagSet* program) {
+  FlagSet* set = program->AddCommand("generate", "Continue a prompt, streaming the text");
   auto flags = std::make_shared<GenerateFlags>();
-  CLI::Option* prompt = app->add_option("-p,--prompt", flags->prompt, "The prompt");
-  CLI::Option* file =
-      app->add_option("-f,--prompt-file", flags->prompt_file, "Read it from a file; -: from stdin")
-          ->excludes(prompt);
-  app->add_option("--token-ids", flags->token_ids, "The prompt as token ids: 1,2,3")
-      ->excludes(prompt)
-      ->excludes(file);
-  app->add_option("--model", flags->model, "Name the model must have; unset: whichever is served")
-      ->envname("TUTTI_MODEL_NAME");
-  app->add_option("--request-id", flags->request_id, "A label of yours for the service's logs");
-  app->add_option("--outputs", flags->outputs, "Answers wanted, each with a seed of its own")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  AddAskerFlags(app, &flags->asker);
-  app->add_flag("--json", flags->json, "One JSON object per message instead of text");
-  app->add_flag("--stats", flags->stats, "Usage and timing on stderr at the end");
-  AddServiceFlags(app, &flags->service);
-  AddSamplingFlags(app, &flags->sampling);
-  app->footer(kExamples);
-  return {app, [app, flags] { return RunGenerate(*app, *flags); }};
+  set->Add({
+      {.names = "-p,--prompt", .variable = &flags->prompt, .help = "The prompt"},
+      {.names = "-f,--prompt-file",
+       .variable = &flags->prompt_file,
+       .help = "Read it from a file; -: from stdin",
+       .excludes = {"--prompt"}},
+      {.names = "--token-ids",
+       .variable = &flags->token_ids,
+       .help = "The prompt as token ids: 1,2,3",
+       .excludes = {"--prompt", "--prompt-file"}},
+      {.names = "--model",
+       .variable = &flags->model,
+       .help = "Name the model must have; unset: whichever is served",
+       .environment = "TUTTI_MODEL_NAME"},
+      {.names = "--request-id",
+       .variable = &flags->request_id,
+       .help = "A label of yours for the service's logs"},
+      {.names = "--outputs",
+       .variable = &flags->outputs,
+       .help = "Answers wanted, each with a seed of its own",
+       .check = Positive(),
+       .show_default = true},
+  });
+  AddAskerFlags(set, &flags->asker);
+  set->Add({
+      {.names = "--json",
+       .variable = &flags->json,
+       .help = "One JSON object per message instead of text"},
+      {.names = "--stats",
+       .variable = &flags->stats,
+       .help = "Usage and timing on stderr at the end"},
+  });
+  AddServiceFlags(set, &flags->service);
+  AddSamplingFlags(set, &flags->sampling);
+  set->AddFooter(kExamples);
+  return {set, [set, flags] { return RunGenerate(*set, *flags); }};
 }
 
 }  // namespace tutti::client

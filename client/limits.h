@@ -24,8 +24,9 @@ inline constexpr int kKeepaliveTimeoutMs = 10000;
 // Longest delay a service may ask of us before another try: an hour; more is a mistake of its.
 inline constexpr int64_t kRetryDelayMsMax = 3'600'000;
 
-// Largest prompt file: 16 MiB of text are some four million tokens, more than any model's context.
-inline constexpr int64_t kPromptBytesMax = 16 << 20;
+// Largest prompt of a file or of standard input (the service has a limit of its own for the prompt
+// of a request): 16 MiB of text are some four million tokens, more than any model's context.
+inline constexpr int64_t kPromptFileBytesMax = 16 << 20;
 
 // Most devices in one `--devices` list: more than the largest clusters known have. Planning for
 // 10,000 devices takes less than a second.
@@ -57,7 +58,7 @@ inline constexpr int kRestartQuietMs = 60000;
 // delays above about 15 s of trying, after which a cause that goes away by itself is unlikely.
 inline constexpr int kRestartsMax = 8;
 // A child's log is cut back to nothing beyond this size; a quiet child writes some lines per event,
-// so 64 MiB are only reached by one that has gone wrong, of which the end is what matters.
+// so only a faulty one reaches 64 MiB, and of its log the end matters.
 inline constexpr int64_t kLogBytesMax = 64 << 20;
 // Lines and bytes of a dead child's log shown on the terminal.
 inline constexpr int kLastLogLines = 20;

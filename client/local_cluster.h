@@ -52,8 +52,8 @@ class LocalCluster {
   // Where clients connect; nothing until the coordinator listens.
   const std::optional<std::string>& address() const { return address_; }
 
-  // Ends everything in order: the coordinator, so that clients are told; then the workers; what is
-  // left after kStopGraceMs is killed.
+  // Ends all processes in order: the coordinator, so that clients are told; then the workers. Those
+  // left after kStopGraceMs are killed.
   void Stop();
 
  private:

@@ -1,4 +1,4 @@
-// tutti lookup: who holds a prompt in its KV cache.
+// tutti lookup: the workers that hold a prompt in their KV cache.
 #include <unistd.h>
 
 #include <utility>
@@ -19,8 +19,9 @@ Examples:
   tutti lookup --token-ids 1,2,3 --tenant acme --json
   cat prompt.txt | tutti lookup
 
-Whole KV blocks are held, so a prompt shorter than one is nowhere. Asking changes nothing.
-Exit codes: 0 done (also when nobody holds anything), 1 failed, 2 bad input, 3 not reachable.)";
+Whole KV blocks are cached, so a prompt shorter than one block is never found. The cache is not
+changed.
+Exit codes: 0 done (also when no worker holds it), 1 failed, 2 bad input, 3 not reachable.)";
 
 struct LookupFlags {
   ServiceFlags service;
@@ -31,31 +32,31 @@ struct LookupFlags {
   bool json = false;
 };
 
-absl::StatusOr<v1::LookupPrefixRequest> MakeRequest(const CLI::App& app, const LookupFlags& flags) {
+absl::StatusOr<v1::LookupPrefixRequest> MakeRequest(const FlagSet& set, const LookupFlags& flags) {
   v1::LookupPrefixRequest request;
   request.set_tenant(flags.tenant);
-  if (app.count("--message") > 0) {
+  if (set.Given("--message")) {
     v1::ChatMessage* message = request.mutable_chat()->add_messages();
     message->set_role("user");
     message->set_content(flags.message);
-  } else if (app.count("--token-ids") > 0) {
+  } else if (set.Given("--token-ids")) {
     auto ids = ParseTokenIds(flags.token_ids);
     if (!ids.ok()) return Annotate(ids.status(), "--token-ids");
     request.mutable_token_ids()->mutable_ids()->Assign(ids->begin(), ids->end());
-  } else if (app.count("--text") > 0) {
+  } else if (set.Given("--text")) {
     request.set_text(flags.text);
   } else if (IsTerminal(STDIN_FILENO)) {
     return absl::InvalidArgumentError(
         "no prompt: give --text, --message or --token-ids, or pipe it in");
   } else {
-    TUTTI_ASSIGN_OR_RETURN(std::string text, ReadText("-", kPromptBytesMax));
+    TUTTI_ASSIGN_OR_RETURN(std::string text, ReadText("-", kPromptFileBytesMax));
     request.set_text(std::move(text));
   }
   return request;
 }
 
-int RunLookup(const CLI::App& app, const LookupFlags& flags) {
-  const auto request = MakeRequest(app, flags);
+int RunLookup(const FlagSet& set, const LookupFlags& flags) {
+  const auto request = MakeRequest(set, flags);
   if (!request.ok()) return Fail(request.status());
   auto client = MakeClient(flags.service);
   if (!client.ok()) return Fail(client.status());
@@ -70,22 +71,29 @@ int RunLookup(const CLI::App& app, const LookupFlags& flags) {
 
 }  // namespace
 
-Command MakeLookupCommand(CLI::App* root) {
-  CLI::App* app = root->add_subcommand("lookup", "Show who holds a prompt in its KV cache");
+Command MakeLookupCommand(FlagSet* program) {
+  FlagSet* set =
+      program->AddCommand("lookup", "Show which workers hold a prompt in their KV cache");
   auto flags = std::make_shared<LookupFlags>();
-  CLI::Option* text =
-      app->add_option("-t,--text", flags->text, "The prompt; unset: standard input");
-  CLI::Option* message =
-      app->add_option("-m,--message", flags->message, "A user's message, as the template puts it")
-          ->excludes(text);
-  app->add_option("--token-ids", flags->token_ids, "The prompt as token ids: 1,2,3")
-      ->excludes(text)
-      ->excludes(message);
-  app->add_option("--tenant", flags->tenant, "In whose cache")->envname("TUTTI_TENANT");
-  app->add_flag("--json", flags->json, "The service's answer as JSON");
-  AddServiceFlags(app, &flags->service);
-  app->footer(kExamples);
-  return {app, [app, flags] { return RunLookup(*app, *flags); }};
+  set->Add({
+      {.names = "-t,--text", .variable = &flags->text, .help = "The prompt; unset: standard input"},
+      {.names = "-m,--message",
+       .variable = &flags->message,
+       .help = "A user's message, as the template puts it",
+       .excludes = {"--text"}},
+      {.names = "--token-ids",
+       .variable = &flags->token_ids,
+       .help = "The prompt as token ids: 1,2,3",
+       .excludes = {"--text", "--message"}},
+      {.names = "--tenant",
+       .variable = &flags->tenant,
+       .help = "The tenant whose cache is searched",
+       .environment = "TUTTI_TENANT"},
+      {.names = "--json", .variable = &flags->json, .help = "The service's answer as JSON"},
+  });
+  AddServiceFlags(set, &flags->service);
+  set->AddFooter(kExamples);
+  return {set, [set, flags] { return RunLookup(*set, *flags); }};
 }
 
 }  // namespace tutti::client

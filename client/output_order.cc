@@ -34,7 +34,7 @@ absl::Status OutputOrder::CheckEnd() const {
   return absl::InternalError("the service ended the stream without `finish`");
 }
 
-std::vector<v1::Finish> OutputOrder::TakeFinishes() {
+std::vector<v1::Finish> OutputOrder::ReleaseFinishes() {
   std::vector<v1::Finish> finishes;
   for (auto& [number, output] : outputs_) finishes.push_back(std::move(output.finish));
   return finishes;

@@ -1,4 +1,4 @@
-// Holds a stream of responses to what the API promises of it.
+// Checks a stream of responses against the promises of the API.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class OutputOrder {
   // INTERNAL: the stream ends before every output has.
   absl::Status CheckEnd() const;
   // In order of the outputs.  REQUIRES: CheckEnd() is OK.
-  std::vector<v1::Finish> TakeFinishes();
+  std::vector<v1::Finish> ReleaseFinishes();
 
  private:
   struct Output {
@@ -31,7 +31,7 @@ class OutputOrder {
     v1::Finish finish;
   };
   const uint32_t asked_;
-  std::map<uint32_t, Output> outputs_;  // those heard of
+  std::map<uint32_t, Output> outputs_;  // those that a message has named
 };
 
 }  // namespace tutti::client

@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "base/byte_size.h"
 #include "base/gpu_memory.h"
+#include "model/config_json.h"
 #include "placement/device_map.h"
 
 namespace tutti::client {

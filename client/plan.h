@@ -31,7 +31,7 @@ struct PlanReport {
   placement::ClusterOptions options;
   placement::ClusterPlan plan;
   std::vector<placement::PlacementPrediction> predictions;  // of each pipeline
-  std::vector<std::string> notes;  // what was understood otherwise than it was said
+  std::vector<std::string> notes;                           // flags that were interpreted, and how
 };
 
 // NOT_FOUND, INVALID_ARGUMENT, UNIMPLEMENTED: the configuration, the map or a limit, named.

@@ -1,5 +1,5 @@
-// tutti plan: says before anything is loaded what each device will hold, and refuses what cannot
-// fit.
+// tutti plan: shows before anything is loaded which layers and how much memory each device will
+// hold, and refuses a model that cannot fit.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -24,7 +24,7 @@ Examples:
   tutti plan --model Qwen3-8B --max-memory 0=10GiB,1=20GiB --device-map balanced
 
 Only config.json is read: DIR may hold nothing else. Exit codes: 0 it fits, 1 it does not (the
-reason and the smallest thing that would are told), 2 bad flags or a bad configuration.)";
+reason and the smallest change that would make it fit are printed), 2 bad flags or configuration.)";
 
 struct PlanFlags {
   PlanRequest request;
@@ -69,7 +69,7 @@ absl::Status ReadSizes(PlanFlags* flags) {
   return absl::OkStatus();
 }
 
-// Without --devices the limits say what there is.
+// Without --devices, the limits stand for the devices.
 absl::Status ReadDevices(PlanFlags* flags) {
   PlanRequest& request = flags->request;
   if (!flags->max_memory.empty()) {
@@ -102,7 +102,7 @@ absl::Status ReadDevices(PlanFlags* flags) {
 
 int RunPlan(PlanFlags flags) {
   placement::PlacementOptions& placement = flags.request.options.placement;
-  // Who names a length means to use it.
+  // A length that is given is meant to be used.
   placement.kv_tokens_min = std::max<int64_t>(placement.kv_tokens_min, placement.max_model_len);
   if (const absl::Status read = ReadDevices(&flags); !read.ok()) return Fail(read);
   if (const absl::Status read = ReadSizes(&flags); !read.ok()) return Fail(read);
@@ -114,62 +114,99 @@ int RunPlan(PlanFlags flags) {
   return written.ok() ? kExitOk : Fail(written);
 }
 
+void AddPlanFlags(FlagSet* set, PlanFlags* flags) {
+  set->Add({
+      {.names = "--model",
+       .variable = &flags->request.model,
+       .help = "Folder with config.json, or that file",
+       .environment = "TUTTI_MODEL",
+       .required = true},
+      {.names = "-d,--devices",
+       .variable = &flags->devices,
+       .help = "Per device its memory, and if known reading and computing speed: "
+               "4x24GiB,1x80GiB@2TB/s@312Tflop/s. GPUs: cuda:4x24GiB, with all the memory they "
+               "have; others are taken for CPUs, with what workers on them may use",
+       .environment = "TUTTI_DEVICES"},
+      {.names = "--max-memory",
+       .variable = &flags->max_memory,
+       .help = "What of each device may be used: 0=20GiB,1=40GiB; others are left out"},
+      {.names = "--link",
+       .variable = &flags->link,
+       .help = "Between any two devices: 25Gbit/s,20us"},
+      {.names = "--device-map",
+       .variable = &flags->request.device_map,
+       .help = "auto, balanced, balanced_low_0, sequential, or a HuggingFace device map (JSON)"},
+      {.names = "--pipeline-parallel-size",
+       .variable = &flags->stages,
+       .help = "Stages, or auto; by default as many as the devices make"},
+      {.names = "--tensor-parallel-size",
+       .variable = &flags->ranks,
+       .help = "Ranks of every stage, or auto, or of each stage: 1,2; unset: 1"},
+      {.names = "--pipelines",
+       .variable = &flags->pipelines,
+       .help = "Copies of the model, or auto; unset: 1"},
+      {.names = "--layout",
+       .variable = &flags->layout,
+       .help = "auto: the three sizes are auto unless given",
+       .check = OneOf("auto")},
+      {.names = "--expert-split",
+       .variable = &flags->expert_split,
+       .help = "What ranks share of a mixture's experts: width, or expert: whole ones",
+       .check = OneOf("width,expert"),
+       .show_default = true},
+  });
+}
+
+void AddSizeFlags(FlagSet* set, placement::PlacementOptions* options) {
+  set->Add({
+      {.names = "--layers",
+       .variable = &options->layers,
+       .help = "Layers of each stage, instead of the best split",
+       .list = FlagList::kCommas},
+      {.names = "--max-model-len",
+       .variable = &options->max_model_len,
+       .help = "Longest sequence, for which there must be room; 0: the model's context, for "
+               "which there need not be",
+       .check = NotNegative(),
+       .show_default = true},
+      {.names = "--max-num-seqs",
+       .variable = &options->max_sequences,
+       .help = "Sequences running at once",
+       .check = Positive(),
+       .show_default = true},
+      {.names = "--max-batch-tokens",
+       .variable = &options->max_batch_tokens,
+       .help = "Rows of the largest step",
+       .check = Positive(),
+       .show_default = true},
+      {.names = "--block-size",
+       .variable = &options->block_size,
+       .help = "KV slots per block",
+       .check = Positive(),
+       .show_default = true},
+      {.names = "--kv-tokens",
+       .variable = &options->kv_tokens_max,
+       .help = "Limit the KV room to so many tokens; 0: as many as fit and can be used",
+       .check = NotNegative(),
+       .show_default = true},
+      {.names = "--min-kv-tokens",
+       .variable = &options->kv_tokens_min,
+       .help = "Refuse a plan with less KV room",
+       .check = NotNegative(),
+       .show_default = true},
+  });
+}
+
 }  // namespace
 
-Command MakePlanCommand(CLI::App* root) {
-  CLI::App* app = root->add_subcommand("plan", "Show what each device would hold, or why not");
+Command MakePlanCommand(FlagSet* program) {
+  FlagSet* set = program->AddCommand("plan", "Show what each device would hold, or why not");
   auto flags = std::make_shared<PlanFlags>();
-  placement::PlacementOptions& options = flags->request.options.placement;
-  app->add_option("--model", flags->request.model, "Folder with config.json, or that file")
-      ->required()
-      ->envname("TUTTI_MODEL");
-  app->add_option("-d,--devices", flags->devices,
-                  "Per device its memory, and if known reading and computing speed: "
-                  "4x24GiB,1x80GiB@2TB/s@312Tflop/s. GPUs: cuda:4x24GiB, with all the memory they "
-                  "have; others are taken for CPUs, with what workers on them may use")
-      ->envname("TUTTI_DEVICES");
-  app->add_option("--max-memory", flags->max_memory,
-                  "What of each device may be used: 0=20GiB,1=40GiB; others are left out");
-  app->add_option("--link", flags->link, "Between any two devices: 25Gbit/s,20us");
-  app->add_option("--device-map", flags->request.device_map,
-                  "auto, balanced, balanced_low_0, sequential, or a HuggingFace device map (JSON)");
-  app->add_option("--pipeline-parallel-size", flags->stages,
-                  "Stages, or auto; by default as many as the devices make");
-  app->add_option("--tensor-parallel-size", flags->ranks,
-                  "Ranks of every stage, or auto, or of each stage: 1,2; unset: 1");
-  app->add_option("--pipelines", flags->pipelines, "Copies of the model, or auto; unset: 1");
-  app->add_option("--layout", flags->layout, "auto: the three sizes are auto unless given")
-      ->check(CLI::IsMember({"auto"}));
-  app->add_option("--expert-split", flags->expert_split,
-                  "What ranks share of a mixture's experts: width, or expert: whole ones")
-      ->check(CLI::IsMember({"width", "expert"}))
-      ->capture_default_str();
-  app->add_option("--layers", options.layers, "Layers of each stage, instead of the best split")
-      ->delimiter(',');
-  app->add_option("--max-model-len", options.max_model_len,
-                  "Longest sequence, for which there must be room; 0: the model's context, for "
-                  "which there need not be")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  app->add_option("--max-num-seqs", options.max_sequences, "Sequences running at once")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app->add_option("--max-batch-tokens", options.max_batch_tokens, "Rows of the largest step")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app->add_option("--block-size", options.block_size, "KV slots per block")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app->add_option("--kv-tokens", options.kv_tokens_max,
-                  "Limit the KV room to so many tokens; 0: as many as fit and can be used")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  app->add_option("--min-kv-tokens", options.kv_tokens_min, "Refuse a plan with less KV room")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  app->add_flag("--json", flags->json, "The plan as JSON");
-  app->footer(kExamples);
-  return {app, [flags] { return RunPlan(*flags); }};
+  AddPlanFlags(set, flags.get());
+  AddSizeFlags(set, &flags->request.options.placement);
+  set->Add({{.names = "--json", .variable = &flags->json, .help = "The plan as JSON"}});
+  set->AddFooter(kExamples);
+  return {set, [flags] { return RunPlan(*flags); }};
 }
 
 }  // namespace tutti::client

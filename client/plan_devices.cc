@@ -26,8 +26,8 @@ absl::StatusOr<placement::DeviceSpeed> ParseSpeed(const std::vector<absl::string
   return speed;
 }
 
-// Takes "cuda:" or "cpu:" off the front of `text`.
-absl::StatusOr<DeviceKind> TakeKind(absl::string_view* text) {
+// Removes "cuda:" or "cpu:" from the front of `text`.
+absl::StatusOr<DeviceKind> ConsumeKind(absl::string_view* text) {
   *text = absl::StripLeadingAsciiWhitespace(*text);
   const size_t colon = text->find(':');
   if (colon == absl::string_view::npos) return DeviceKind::kCpu;
@@ -37,7 +37,7 @@ absl::StatusOr<DeviceKind> TakeKind(absl::string_view* text) {
   if (name == "cuda") return DeviceKind::kCuda;
   if (name == "cpu") return DeviceKind::kCpu;
   return absl::InvalidArgumentError(absl::StrCat("\"", OneLine(name), "\" in \"", OneLine(whole),
-                                                 "\" is no kind of device; there are cpu: and "
+                                                 "\" is not a kind of device; there are cpu: and "
                                                  "cuda:, as in cuda:4x24GiB"));
 }
 
@@ -46,7 +46,7 @@ absl::StatusOr<DeviceKind> TakeKind(absl::string_view* text) {
 absl::StatusOr<std::vector<placement::DeviceSpec>> ParseDeviceSpecs(absl::string_view text) {
   std::vector<placement::DeviceSpec> devices;
   for (absl::string_view part : absl::StrSplit(text, ',')) {
-    TUTTI_ASSIGN_OR_RETURN(const DeviceKind kind, TakeKind(&part));
+    TUTTI_ASSIGN_OR_RETURN(const DeviceKind kind, ConsumeKind(&part));
     const std::vector<absl::string_view> fields = absl::StrSplit(part, '@');
     TUTTI_ASSIGN_OR_RETURN(const std::vector<int64_t> memory, ParseDevices(fields.front()));
     TUTTI_ASSIGN_OR_RETURN(const placement::DeviceSpeed speed, ParseSpeed(fields, part));
@@ -70,7 +70,7 @@ absl::StatusOr<placement::LinkSpeed> ParseLink(absl::string_view text) {
   const std::vector<absl::string_view> parts = absl::StrSplit(text, ',');
   if (parts.size() > 2) {
     return absl::InvalidArgumentError(
-        absl::StrCat("\"", OneLine(text), "\" is no link; write for example ", kExample));
+        absl::StrCat("\"", OneLine(text), "\" is not a link; write for example ", kExample));
   }
   placement::LinkSpeed link;
   TUTTI_ASSIGN_OR_RETURN(link.bytes_per_second, ParseByteRate(parts[0], kExample));

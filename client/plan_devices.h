@@ -14,7 +14,7 @@ namespace tutti::client {
 
 // "4x24GiB,cuda:2x80GiB@2TB/s@312Tflop/s": per device its kind (cpu: unless said otherwise), its
 // memory, and if known how fast it reads that memory and multiplies matrices. Named "device 0" and
-// so on. Of a CPU the memory is what a worker may use, of a GPU all that it has.
+// so on. The memory of a CPU is the part that a worker may use, that of a GPU is all of it.
 // INVALID_ARGUMENT names the part at fault; more than kDevicesMax devices are refused.
 absl::StatusOr<std::vector<placement::DeviceSpec>> ParseDeviceSpecs(absl::string_view text);
 

@@ -49,7 +49,7 @@ TEST(PlanDevicesTest, NamesWhatIsWrong) {
                {"24GiB@0GB/s@1Tflop/s", "is no speed"},
                {"24GiB@900GX/s@1Tflop/s", "unknown unit in \"900GX/s\""},
                {"24GiB@900GB/s@1Tops", "unknown unit in \"1Tops\""},
-               {"gpu:24GiB", "\"gpu\" in \"gpu:24GiB\" is no kind of device"},
+               {"gpu:24GiB", "\"gpu\" in \"gpu:24GiB\" is not a kind of device"},
                {"cuda:0:24GiB", "0:24GiB"},
                {"cuda:", "\"\""},
                {"20000x24GiB", "more than"},

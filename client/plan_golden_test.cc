@@ -1,4 +1,4 @@
-// What `tutti plan` says of real models on devices people have: tables in tests/golden/plan.
+// Plans of real models on common devices, compared with the tables in tests/golden/plan.
 //
 // With TUTTI_REWRITE=1 the tables are written anew.
 #include <gtest/gtest.h>

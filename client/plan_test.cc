@@ -98,7 +98,7 @@ TEST_F(PlanTest, OfAGpuCudaTakesItsPart) {
   EXPECT_LE(rank.peak_bytes(), rank.budget_bytes);
   EXPECT_THAT(RenderPlan(*report), HasSubstr("are left to CUDA (assumed, not measured)"));
   EXPECT_THAT(PlanToJson(*report), HasSubstr("\"device_kind\": \"cuda\""));
-  // A limit says what of it may be used, as --memory of a worker does.
+  // A limit bounds the memory in use, as --memory of a worker does.
   request.max_memory = {{"0", 3 * kGiB}};
   EXPECT_EQ(MakePlan(request)->plan.pipelines[0].stages[0].ranks[0].budget_bytes,
             std::min(3 * kGiB, placement::UsableBytes(request.devices[0])));

@@ -14,7 +14,7 @@ namespace {
 absl::Status Write(const std::string& bytes) {
   const bool written = std::fwrite(bytes.data(), 1, bytes.size(), stdout) == bytes.size() &&
                        std::fflush(stdout) == 0;
-  return written ? absl::OkStatus() : absl::CancelledError("nobody reads the output any more");
+  return written ? absl::OkStatus() : absl::CancelledError("the reader of the output has left");
 }
 
 }  // namespace

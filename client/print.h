@@ -10,7 +10,7 @@
 
 namespace tutti::client {
 
-// Writes a stream of text to stdout as it comes. On a terminal, what could steer it is taken out;
+// Writes a stream of text to stdout as it comes. On a terminal, control sequences are removed;
 // into a file or a pipe the text goes as it is.
 class TextPrinter {
  public:

@@ -5,43 +5,86 @@
 #include "client/format.h"
 
 namespace tutti::client {
+namespace {
 
-void AddSamplingFlags(CLI::App* app, SamplingFlags* flags) {
-  constexpr const char* kGroup = "Sampling";
-  const auto add = [&](const char* name, auto& value, const char* help) {
-    return app->add_option(name, value, help)->group(kGroup);
-  };
-  add("-n,--max-tokens", flags->max_tokens, "Tokens to generate at most")
-      ->envname("TUTTI_MAX_TOKENS");
-  add("-t,--temperature", flags->temperature, "0: always the most likely token")
-      ->envname("TUTTI_TEMPERATURE");
-  add("--top-k", flags->top_k, "Choose among the k most likely tokens; 0: all");
-  add("--top-p", flags->top_p, "Choose among the most likely tokens that hold this share");
-  add("--min-p", flags->min_p, "Leave out tokens below this share of the likeliest one");
-  add("--repetition-penalty", flags->repetition_penalty, "Above 1: prompt and output tokens less");
-  add("--presence-penalty", flags->presence_penalty, "Above 0: tokens of the output less");
-  add("--frequency-penalty", flags->frequency_penalty,
-      "Above 0: tokens of the output less, each time more");
-  add("--logit-bias", flags->logit_bias, "ID=BIAS: add to a token's logit; may be repeated")
-      ->take_all()
-      ->allow_extra_args(false);
-  add("--seed", flags->seed, "Same seed, same text; unset: the service chooses and tells")
-      ->envname("TUTTI_SEED");
-  add("--stop", flags->stop, "Text that ends the output; may be repeated")
-      ->take_all()
-      ->allow_extra_args(false);
-  add("--stop-token-ids", flags->stop_token_ids, "Token ids that end the output: 1,2,3")
-      ->delimiter(',');
-  app->add_flag("--ignore-eos", flags->ignore_eos, "Go on after the end-of-sequence token")
-      ->group(kGroup);
-  app->add_flag("--include-stop-str-in-output", flags->include_stop, "Print the stop text too")
-      ->group(kGroup);
-  app->add_flag("--keep-special-tokens", flags->keep_special_tokens,
-                "Print special tokens, such as <|im_end|>")
-      ->group(kGroup);
-  app->add_flag("--logprobs", flags->logprobs, "Log-probability of every token (with --json)")
-      ->group(kGroup);
-  add("--top-logprobs", flags->top_logprobs, "And those of the n most likely (with --json)");
+constexpr absl::string_view kGroup = "Sampling";
+
+void AddChoiceFlags(FlagSet* set, SamplingFlags* flags, absl::string_view seed_help) {
+  set->Add(
+      {
+          {.names = "-n,--max-tokens",
+           .variable = &flags->max_tokens,
+           .help = "Tokens to generate at most",
+           .environment = "TUTTI_MAX_TOKENS"},
+          {.names = "-t,--temperature",
+           .variable = &flags->temperature,
+           .help = "0: always the most likely token",
+           .environment = "TUTTI_TEMPERATURE"},
+          {.names = "--top-k",
+           .variable = &flags->top_k,
+           .help = "Choose among the k most likely tokens; 0: all"},
+          {.names = "--top-p",
+           .variable = &flags->top_p,
+           .help = "Choose among the most likely tokens that hold this share"},
+          {.names = "--min-p",
+           .variable = &flags->min_p,
+           .help = "Leave out tokens below this share of the likeliest one"},
+          {.names = "--repetition-penalty",
+           .variable = &flags->repetition_penalty,
+           .help = "Above 1: prompt and output tokens less"},
+          {.names = "--presence-penalty",
+           .variable = &flags->presence_penalty,
+           .help = "Above 0: tokens of the output less"},
+          {.names = "--frequency-penalty",
+           .variable = &flags->frequency_penalty,
+           .help = "Above 0: tokens of the output less, each time more"},
+          {.names = "--logit-bias",
+           .variable = &flags->logit_bias,
+           .help = "ID=BIAS: add to a token's logit; may be repeated",
+           .list = FlagList::kRepeated},
+          {.names = "--seed",
+           .variable = &flags->seed,
+           .help = seed_help,
+           .environment = "TUTTI_SEED"},
+      },
+      kGroup);
+}
+
+void AddOutputFlags(FlagSet* set, SamplingFlags* flags) {
+  set->Add(
+      {
+          {.names = "--stop",
+           .variable = &flags->stop,
+           .help = "Text that ends the output; may be repeated",
+           .list = FlagList::kRepeated},
+          {.names = "--stop-token-ids",
+           .variable = &flags->stop_token_ids,
+           .help = "Token ids that end the output: 1,2,3",
+           .list = FlagList::kCommas},
+          {.names = "--ignore-eos",
+           .variable = &flags->ignore_eos,
+           .help = "Go on after the end-of-sequence token"},
+          {.names = "--include-stop-str-in-output",
+           .variable = &flags->include_stop,
+           .help = "Print the stop text too"},
+          {.names = "--keep-special-tokens",
+           .variable = &flags->keep_special_tokens,
+           .help = "Print special tokens, such as <|im_end|>"},
+          {.names = "--logprobs",
+           .variable = &flags->logprobs,
+           .help = "Log-probability of every token (with --json)"},
+          {.names = "--top-logprobs",
+           .variable = &flags->top_logprobs,
+           .help = "And those of the n most likely (with --json)"},
+      },
+      kGroup);
+}
+
+}  // namespace
+
+void AddSamplingFlags(FlagSet* set, SamplingFlags* flags, absl::string_view seed_help) {
+  AddChoiceFlags(set, flags, seed_help);
+  AddOutputFlags(set, flags);
 }
 
 absl::Status FillSampling(const SamplingFlags& flags, v1::SamplingParams* params) {

@@ -1,12 +1,12 @@
 // The flags that say how to choose tokens, under the names of the public API.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/flags.h"
 #include "base/status.h"
 #include "tutti/v1/generation.pb.h"
 
@@ -33,9 +33,13 @@ struct SamplingFlags {
   std::optional<uint32_t> top_logprobs;
 };
 
-void AddSamplingFlags(CLI::App* app, SamplingFlags* flags);
+inline constexpr absl::string_view kSeedHelp =
+    "Same seed, same text; unset: the service chooses and tells";
 
-// Limits are the service's to check; only what cannot be put into the message is refused here
+// `seed_help` says how the command uses --seed.
+void AddSamplingFlags(FlagSet* set, SamplingFlags* flags, absl::string_view seed_help = kSeedHelp);
+
+// Limits are the service's to check; only values that the message cannot hold are refused here
 // (INVALID_ARGUMENT).
 absl::Status FillSampling(const SamplingFlags& flags, v1::SamplingParams* params);
 

@@ -1,4 +1,4 @@
-// tutti status: what an operator wants to see.
+// tutti status: pipelines, workers, memory and counters of a running service.
 #include <unistd.h>
 
 #include <chrono>
@@ -59,17 +59,21 @@ int RunStatus(StatusFlags flags) {
 
 }  // namespace
 
-Command MakeStatusCommand(CLI::App* root) {
-  CLI::App* app = root->add_subcommand("status", "Show pipelines, workers, memory and counters");
+Command MakeStatusCommand(FlagSet* program) {
+  FlagSet* set = program->AddCommand("status", "Show pipelines, workers, memory and counters");
   auto flags = std::make_shared<StatusFlags>();
-  app->add_flag("--json", flags->json, "The status as JSON");
-  app->add_flag("-w,--watch", flags->watch, "Again and again, until Ctrl-C");
-  app->add_option("--interval", flags->interval_s, "Seconds between two looks with --watch")
-      ->check(CLI::Range(0.1, 3600.0))
-      ->capture_default_str();
-  AddServiceFlags(app, &flags->service);
-  app->footer(kExamples);
-  return {app, [flags] { return RunStatus(*flags); }};
+  set->Add({
+      {.names = "--json", .variable = &flags->json, .help = "The status as JSON"},
+      {.names = "-w,--watch", .variable = &flags->watch, .help = "Again and again, until Ctrl-C"},
+      {.names = "--interval",
+       .variable = &flags->interval_s,
+       .help = "Seconds between two looks with --watch",
+       .check = NumberIn(0.1, 3600),
+       .show_default = true},
+  });
+  AddServiceFlags(set, &flags->service);
+  set->AddFooter(kExamples);
+  return {set, [flags] { return RunStatus(*flags); }};
 }
 
 }  // namespace tutti::client

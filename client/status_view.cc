@@ -12,7 +12,7 @@
 namespace tutti::client {
 namespace {
 
-// What is held, with the plan's figure beside it when they differ to the eye.
+// The memory in use, with the plan's figure beside it when they differ to the eye.
 std::string HeldOfPlanned(int64_t held, int64_t planned) {
   if (held == 0 && planned > 0) return absl::StrCat("(", FormatBytes(planned), ")");
   const std::string text = FormatBytes(held);
@@ -196,7 +196,7 @@ std::string RenderHoldings(const v1::LookupPrefixResponse& response) {
   using Align = Table::Align;
   const std::string prompt =
       absl::StrCat("the prompt has ", FormatCount(response.prompt_tokens()), " tokens; ");
-  if (response.holdings().empty()) return absl::StrCat(prompt, "nobody holds any of it\n");
+  if (response.holdings().empty()) return absl::StrCat(prompt, "no worker holds any of it\n");
   Table table({{"pipeline"},
                {"tokens"},
                {"stage"},

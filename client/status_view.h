@@ -13,13 +13,14 @@ namespace tutti::client {
 // next stage; then idle workers and counters.
 std::string RenderStatus(const v1::GetStatusResponse& status, const Style& style);
 
-// The stages of one pipeline: who holds what and, with `activity`, how busy it is.
+// The stages of one pipeline: the layers and memory of each worker and, with `activity`, how busy
+// it is.
 std::string RenderDeviceMap(const v1::PipelineStatus& pipeline, bool activity);
 
-// Who holds how much of a prompt: one table row per worker.
+// How much of a prompt each worker holds: one table row per worker.
 std::string RenderHoldings(const v1::LookupPrefixResponse& response);
 
-// "loading: w0 45 % of 596.0 MiB, w1 done" or what the service is waiting for; one line.
+// "loading: w0 45 % of 596.0 MiB, w1 done", or the event that the service is waiting for; one line.
 std::string RenderProgress(const v1::GetStatusResponse& status);
 // The same in coarse steps, for logs: changes a handful of times while a model loads.
 std::string RenderMilestone(const v1::GetStatusResponse& status);

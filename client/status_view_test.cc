@@ -78,7 +78,7 @@ TEST(StatusView, ShowsWhatTheCacheDoes) {
 TEST(StatusView, ShowsWhoHoldsAPrompt) {
   v1::LookupPrefixResponse response;
   response.set_prompt_tokens(100);
-  EXPECT_EQ(RenderHoldings(response), "the prompt has 100 tokens; nobody holds any of it\n");
+  EXPECT_EQ(RenderHoldings(response), "the prompt has 100 tokens; no worker holds any of it\n");
   v1::PrefixHolding* holding = response.add_holdings();
   holding->set_pipeline(1);
   holding->set_tokens(96);

@@ -1,4 +1,4 @@
-// What a person's terminal can do, and signals as a file descriptor.
+// Capabilities of a terminal, and signals as calls.
 #pragma once
 
 #include <signal.h>
@@ -44,7 +44,7 @@ class ProgressLine {
   // Shows `text` (one line). Elsewhere than on a terminal, `milestone` says which texts are worth a
   // line of their own: one is written when it differs from the last.
   void Show(absl::string_view text, absl::string_view milestone);
-  // Takes the line away, so that something else can be printed.
+  // Removes the line, so that something else can be printed.
   void Clear();
 
  private:
@@ -54,10 +54,10 @@ class ProgressLine {
 };
 
 // SIGINT, SIGTERM and SIGHUP while an object lives: each calls `on_signal`, on a thread of the
-// watcher, with how many came so far, so that a person who asks twice can be obeyed at once.
+// watcher, with the number of signals so far: a second Ctrl-C can end the program at once.
 //
-// REQUIRES: made while the process has one thread, so that the threads made later do not take the
-// signals themselves.
+// REQUIRES: made while the process has one thread, so that threads made later do not receive
+// the signals themselves.
 class InterruptWatcher {
  public:
   using OnSignal = std::function<void(int signal, int count)>;

@@ -25,25 +25,25 @@ struct TokenizeFlags {
   bool ids_only = false;
 };
 
-absl::StatusOr<v1::TokenizeRequest> MakeRequest(const CLI::App& app, const TokenizeFlags& flags) {
+absl::StatusOr<v1::TokenizeRequest> MakeRequest(const FlagSet& set, const TokenizeFlags& flags) {
   v1::TokenizeRequest request;
-  if (app.count("--message") > 0) {
+  if (set.Given("--message")) {
     v1::ChatMessage* message = request.mutable_chat()->add_messages();
     message->set_role("user");
     message->set_content(flags.message);
-  } else if (app.count("--text") > 0) {
+  } else if (set.Given("--text")) {
     request.set_text(flags.text);
   } else if (IsTerminal(STDIN_FILENO)) {
     return absl::InvalidArgumentError("no text: give --text or --message, or pipe it in");
   } else {
-    TUTTI_ASSIGN_OR_RETURN(std::string text, ReadText("-", kPromptBytesMax));
+    TUTTI_ASSIGN_OR_RETURN(std::string text, ReadText("-", kPromptFileBytesMax));
     request.set_text(std::move(text));
   }
   return request;
 }
 
-int RunTokenize(const CLI::App& app, const TokenizeFlags& flags) {
-  const auto request = MakeRequest(app, flags);
+int RunTokenize(const FlagSet& set, const TokenizeFlags& flags) {
+  const auto request = MakeRequest(set, flags);
   if (!request.ok()) return Fail(request.status());
   auto client = MakeClient(flags.service);
   if (!client.ok()) return Fail(client.status());
@@ -69,18 +69,24 @@ int RunTokenize(const CLI::App& app, const TokenizeFlags& flags) {
 
 }  // namespace
 
-Command MakeTokenizeCommand(CLI::App* root) {
-  CLI::App* app = root->add_subcommand("tokenize", "Show the tokens of a text");
+Command MakeTokenizeCommand(FlagSet* program) {
+  FlagSet* set = program->AddCommand("tokenize", "Show the tokens of a text");
   auto flags = std::make_shared<TokenizeFlags>();
-  CLI::Option* text = app->add_option("-t,--text", flags->text, "The text; unset: standard input");
-  app->add_option("-m,--message", flags->message, "A user's message, as the chat template puts it")
-      ->excludes(text);
-  CLI::Option* json = app->add_flag("--json", flags->json, "The service's answer as JSON");
-  app->add_flag("--ids", flags->ids_only, "Ids only, as --token-ids of generate takes them")
-      ->excludes(json);
-  AddServiceFlags(app, &flags->service);
-  app->footer(kExamples);
-  return {app, [app, flags] { return RunTokenize(*app, *flags); }};
+  set->Add({
+      {.names = "-t,--text", .variable = &flags->text, .help = "The text; unset: standard input"},
+      {.names = "-m,--message",
+       .variable = &flags->message,
+       .help = "A user's message, as the chat template puts it",
+       .excludes = {"--text"}},
+      {.names = "--json", .variable = &flags->json, .help = "The service's answer as JSON"},
+      {.names = "--ids",
+       .variable = &flags->ids_only,
+       .help = "Ids only, as --token-ids of generate takes them",
+       .excludes = {"--json"}},
+  });
+  AddServiceFlags(set, &flags->service);
+  set->AddFooter(kExamples);
+  return {set, [set, flags] { return RunTokenize(*set, *flags); }};
 }
 
 }  // namespace tutti::client

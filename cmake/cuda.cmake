@@ -4,7 +4,8 @@
 #   tutti_cuda_objects(OUT_VARIABLE TARGETS… SOURCES a.cu b.cu)    -> objects of device code, for nvcc's -gencode TARGETS
 #   TUTTI_CUDA_CODE           those of TUTTI_CUDA_ARCHITECTURES
 #   TUTTI_CUDA_HOPPER_CODE    compute capability 9.0 with what only it has (wgmma)
-set(TUTTI_CUDA_ARCHITECTURES "80;90;90-ptx" CACHE STRING
+# One by default, which shows that the kernels compile; preset cuda-all has those of every GPU that can serve.
+set(TUTTI_CUDA_ARCHITECTURES "90" CACHE STRING
   "Compute capabilities of the plug-in's kernels; N-ptx is code that newer GPUs translate when it is loaded")
 find_program(TUTTI_NVCC nvcc HINTS ENV CUDA_HOME /usr/local/cuda PATH_SUFFIXES bin)
 set(TUTTI_CUDA OFF)

@@ -28,7 +28,7 @@ class Backlog {
   bool Unwait(Sequence* sequence);
   const std::map<AdmissionKey, Sequence*>& waiting() const { return waiting_; }
 
-  // What waiting sequences would take, each with all its tokens.
+  // The demand of waiting sequences, each with all its tokens.
   struct Demand {
     int64_t sequences = 0;
     int64_t blocks = 0;

@@ -82,7 +82,7 @@ void Engine::On(WorkerFrame event) {
 
 // ---- frames of workers
 
-// The one gate: what passes belongs to the worker's pipeline as it is now.
+// The epoch gate: a frame that passes belongs to the pipeline that the worker serves now.
 bool Engine::PassesEpochGate(const Worker& worker, const v1::Frame& frame) {
   const Replica* const replica = ReplicaOf(worker);
   if (replica != nullptr && frame.epoch() == replica->pipeline.epoch().value()) return true;

@@ -1,5 +1,5 @@
-// How fast each stage is, as the status tells it: beside what was predicted, what it waited, and
-// who has become slow.
+// The pace of each stage in the status: its step times beside the predicted ones, its waiting
+// times, and the worker that has become slow.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -160,7 +160,7 @@ TEST_F(EnginePaceTest, AnIdlePipelineHasNoBubble) {
   Run(30 * kMs, 50 * kMs, std::chrono::seconds(1));
   Give(RequestCancelled{RequestId(1)});
   Turn();
-  Step(30 * kMs, 50 * kMs);  // what was under way
+  Step(30 * kMs, 50 * kMs);  // the step under way
   const double busy = Status().pipelines(0).busy_seconds_total();
   now_ += std::chrono::milliseconds(500);
   EXPECT_DOUBLE_EQ(Status().pipelines(0).busy_seconds_total(), busy);

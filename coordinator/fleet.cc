@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/limits.h"
 #include "model/partition.h"
+#include "placement/place_pipeline.h"
 
 namespace tutti::coordinator {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "placement/place_pipeline.h"
 #include "placement/placement_modes.h"
 
 namespace tutti::coordinator {

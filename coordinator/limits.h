@@ -132,7 +132,7 @@ constexpr Duration FormBackOff(int32_t failures) {
   if (failures <= 1) return Duration::zero();
   return std::chrono::milliseconds(250) * (int64_t{1} << (failures < 8 ? failures - 2 : 6));
 }
-// A client that finds the waiting queue full is told to come back after this many seconds, about
+// A client that finds the admission queue full is told to come back after this many seconds, about
 // the time an ordinary answer of 200 tokens takes on a loaded machine.
 inline constexpr int32_t kRetryAfterSeconds = 5;
 

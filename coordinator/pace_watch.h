@@ -3,7 +3,7 @@
 // All workers of a pipeline run the same steps, so a change of load changes all their times alike.
 // Of every worker the shortest time a step is remembered; how many times as long it takes now,
 // divided by the same figure of the worker that changed least, is its slowdown. Different devices
-// and uneven splits do not show in it. A worker alone has nobody to be compared with.
+// and uneven splits do not show in it. A worker alone has no other to be compared with.
 //
 // Thread: the engine's.
 #pragma once
@@ -20,7 +20,7 @@ class PaceWatch {
  public:
   explicit PaceWatch(size_t workers) : workers_(workers) {}
 
-  // A step took `worker` so long, without what it waited for others.
+  // The time that a step took `worker`, without its waiting for others.
   void OnStep(size_t worker, double seconds, Instant now);
 
   // 1: as ever; 1 too before anything is known.

@@ -59,7 +59,7 @@ class Pipeline {
     cannot_form_ = std::move(why);
   }
   // A worker of this pipeline was lost, or loading took too long. Its workers are idle again; they
-  // keep what they have loaded.
+  // keep the shards that they have loaded.
   void End(const std::string& why, Instant now);
 
   // Frames of the current epoch, from a worker of this pipeline. An error: the frame contradicts

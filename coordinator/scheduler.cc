@@ -45,7 +45,7 @@ bool Scheduler::HasRoom(const Sequence& sequence, int64_t cached_tokens) const {
   const int64_t left = cache_.available() - sequences - others.blocks;
   const int64_t wanted = cache_.Missing(sequence, sequence.total());
   if (wanted <= left) return true;
-  // What is cached makes room only as far as others hold it too.
+  // A cached prefix makes room only as far as other sequences hold it too.
   if (wanted - cached_tokens / options_.block_size > left) return false;
   return cache_.Find(sequence).blocks <= left;
 }

@@ -115,7 +115,7 @@ class Scheduler {
   }
 
  private:
-  // What one call of Plan has decided so far.
+  // The decisions of one call of Plan so far.
   struct Row {
     Sequence* sequence = nullptr;
     int32_t count = 0;
@@ -158,10 +158,10 @@ class Scheduler {
   Backlog backlog_;
   std::map<Backlog::PreemptionKey, Sequence*> running_;
   absl::flat_hash_map<SequenceId, Sequence*> running_by_id_;
-  // The running that a step can bring forward are here or far behind, in backlog_; those all of
-  // whose tokens are under way are in neither.
+  // The running sequences that a step can bring forward are here or, far behind, in backlog_; those
+  // with all tokens under way are in neither.
   std::deque<Sequence*> one_behind_;  // in the order they became so
-  // The running whose full blocks are not all published since they were admitted, in that order.
+  // The running sequences with full blocks that are not published yet, in the order of admission.
   std::map<SequenceId, Sequence*> filling_;
   std::vector<SequenceId> finished_;  // left, and the workers do not know yet
   uint64_t last_sequence_id_ = 0;

@@ -1,4 +1,5 @@
-// What the scheduler shares, and with whom. The plans themselves: tests/scenarios/prefix_*.txt.
+// Which blocks the scheduler shares between sequences. The plans themselves:
+// tests/scenarios/prefix_*.txt.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -71,7 +72,7 @@ class SchedulerReuseTest : public testing::Test {
   void RunAll() {
     while (scheduler_->running() + scheduler_->waiting() > 0) {
       Plan();
-      ASSERT_GT(scheduler_->steps().size(), 0u) << "nobody gets on";
+      ASSERT_GT(scheduler_->steps().size(), 0u) << "no sequence gets on";
       Finish();
     }
   }
@@ -117,7 +118,7 @@ TEST_F(SchedulerReuseTest, ManyOutputsShareOnePrompt) {
   }
 }
 
-// Held back for what it will find, not for the rest of somebody's long prompt.
+// Held back for the blocks it will find, not for the rest of another's long prompt.
 TEST_F(SchedulerReuseTest, GoesOnWhenWhatItSharesIsThere) {
   Start({.max_batch_tokens = 64, .chunk_tokens = 16}, 1, 100);
   std::vector<TokenId> prompt = Tokens(160);
@@ -149,7 +150,7 @@ TEST_F(SchedulerReuseTest, NobodyWaitsForAnotherTenantOrForWhoLeft) {
   Finish();
   Plan();
   EXPECT_GT(twin->stay.planned, 0);
-  EXPECT_EQ(twin->cached_tokens, 16) << "what was computed until then";
+  EXPECT_EQ(twin->cached_tokens, 16) << "the part computed until then";
   RunAll();
 }
 
@@ -179,7 +180,7 @@ TEST_F(SchedulerReuseTest, WithoutDirectoryNothingIsShared) {
 }
 
 // Everything at once in pools down to what one request needs: twins, conversations, tenants,
-// cancellations. Nobody starves, every ledger is even, and the tokens are those asked for.
+// cancellations. No sequence starves, every ledger is even, and the tokens are those asked for.
 TEST_F(SchedulerReuseTest, TenThousandRequestsLeaveNothingBehind) {
   Random random(5);
   int32_t done = 0;

@@ -188,7 +188,7 @@ TEST_F(SchedulerTest, TheOldestIsNeverSentBack) {
     int steps = 0;
     while (scheduler_->running() + scheduler_->waiting() > 0) {
       Plan();
-      ASSERT_LT(++steps, 100'000) << "somebody starves";
+      ASSERT_LT(++steps, 100'000) << "a sequence starves";
       const auto& sequence = sequences_[oldest_index];
       if (oldest == SequenceId()) oldest = sequence->stay.id;
       ASSERT_EQ(sequence->stay.id, oldest) << "sequence " << oldest_index << " was sent back";
@@ -220,12 +220,12 @@ TEST_F(SchedulerTest, BlocksGoOverInOnePlan) {
   EXPECT_THAT(next[0].scheduled(0).new_blocks(), ElementsAre(0, 1));
   EXPECT_EQ(second->stay.blocks.size(), 2u);
   Finish();
-  EXPECT_EQ(first->output_tokens(), 0) << "its result found nobody";
+  EXPECT_EQ(first->output_tokens(), 0) << "its result is dropped";
   Finish();
   EXPECT_EQ(second->output_tokens(), 1);
 }
 
-TEST_F(SchedulerTest, WhoNeverRanIsNotForgotten) {
+TEST_F(SchedulerTest, ASequenceThatNeverRanIsNotForgotten) {
   Start({.max_sequences = 1}, 1, 10);
   Add(5, 5);
   Sequence* const waiting = Add(5, 5);
@@ -235,7 +235,7 @@ TEST_F(SchedulerTest, WhoNeverRanIsNotForgotten) {
   for (const auto& plan : Plan()) EXPECT_TRUE(plan.finished().empty());
 }
 
-// What a later recovery builds on: after the end of an epoch all sequences can go on in the next
+// Recovery builds on this: after the end of an epoch all sequences can go on in the next
 // one.
 TEST_F(SchedulerTest, SequencesSurviveTheirPipeline) {
   Start({.max_batch_tokens = 64, .chunk_tokens = 64, .max_sequences = 2}, 3, 20);
@@ -257,7 +257,7 @@ TEST_F(SchedulerTest, SequencesSurviveTheirPipeline) {
   const auto plans = Plan();
   ASSERT_GE(plans.size(), 1u);
   EXPECT_EQ(plans[0].step(), 1u);
-  EXPECT_TRUE(plans[0].finished().empty()) << "the new workers know nobody";
+  EXPECT_TRUE(plans[0].finished().empty()) << "the new workers know no sequence";
   ASSERT_EQ(plans[0].new_sequences_size(), 2);
   EXPECT_EQ(plans[0].new_sequences(0).tokens_size(), 12);
   EXPECT_EQ(plans[0].new_sequences(0).prompt_tokens(), 10);
@@ -271,7 +271,7 @@ TEST_F(SchedulerTest, SequencesSurviveTheirPipeline) {
   }
 }
 
-// What the router asks for, under everything that can happen to a pipeline.
+// The sums that the router reads, under everything that can happen to a pipeline.
 TEST_F(SchedulerTest, TheBacklogIsThatOfAWalk) {
   uint64_t preemptions = 0;
   for (uint64_t seed = 1; seed <= 20; ++seed) {
@@ -320,7 +320,7 @@ TEST_F(SchedulerTest, RoomIsWhatThoseBeforeItLeave) {
   newcomer.tokens.resize(96);  // 6 blocks
   EXPECT_TRUE(scheduler_->HasRoom(newcomer, 0)) << "3 blocks wait, and one to grow into";
   Add(1, 1, /*priority=*/1);
-  EXPECT_TRUE(scheduler_->HasRoom(newcomer, 0)) << "who comes after it does not count";
+  EXPECT_TRUE(scheduler_->HasRoom(newcomer, 0)) << "a sequence that comes after it does not count";
   Add(1, 1, /*priority=*/-1);
   EXPECT_FALSE(scheduler_->HasRoom(newcomer, 0));
   newcomer.tokens.resize(64);

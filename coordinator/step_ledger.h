@@ -81,7 +81,7 @@ class StepLedger {
     size_t first_shard = 0;  // of its ranks, in order
     size_t end_shard = 0;
   };
-  // What a step asks for.
+  // The work of one step.
   struct SentStep {
     int64_t rows_up_to = 0;  // of all steps up to this one
     placement::StepLoad load;

@@ -1,5 +1,5 @@
-// The steps of one pipeline that are planned and not done, oldest first, and what each of them must
-// answer.
+// The steps of one pipeline that are planned and not done, oldest first, and the results expected
+// of each.
 //
 // Thread: the engine's.
 #pragma once

@@ -46,13 +46,13 @@ class StepWindowTest : public testing::Test {
   StepWindow window_;
 };
 
-TEST_F(StepWindowTest, TakesTheRightAnswer) {
+TEST_F(StepWindowTest, AcceptsTheRightAnswer) {
   EXPECT_TRUE(window_.Check(Good(), kVocab).ok());
   EXPECT_EQ(Wrong([](auto* r) { r->mutable_sampled(0)->set_token(0); }), "");
   EXPECT_EQ(Wrong([](auto* r) { r->mutable_sampled(0)->set_logprob(-INFINITY); }), "");
 }
 
-TEST_F(StepWindowTest, TakesPoisonedSequencesInTheirPlace) {
+TEST_F(StepWindowTest, AcceptsPoisonedSequencesInTheirPlace) {
   v1::StepResult result = Good();
   result.mutable_sampled()->erase(result.sampled().begin());
   result.add_poisoned(7);

@@ -8,7 +8,7 @@
 namespace tutti::kernels {
 namespace {
 
-// A cache with sequences in scattered blocks. Slots nobody wrote hold NaN.
+// A cache with sequences in scattered blocks. Slots that were never written hold NaN.
 class Cache {
  public:
   Cache(Backend* backend, KvShape shape, int64_t sequences, int64_t slots_per_sequence)

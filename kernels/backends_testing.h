@@ -1,6 +1,5 @@
-// The backends that tests run on. What a test program is linked with decides which these are: this
-// machine's (machine_backends_testing.cc), unless an object before that library defines others
-// (cuda/emulated/emulated_backends_testing.cc). The tests themselves are compiled once.
+// The backends that tests run on: this machine's, unless the test program is linked with an object
+// that registers others (cuda/emulated/device_testing.cc). The tests are compiled once.
 #pragma once
 
 #include <memory>
@@ -30,7 +29,18 @@ std::unique_ptr<Backend> MakeTestedBackend(const std::string& name,
                                            const BackendOptions& options = {},
                                            std::shared_ptr<cuda::Nccl> nccl = nullptr);
 
-// What the emulated GPUs of several workers exchange through; null on this machine's backends.
+// The library through which the emulated GPUs of several workers exchange; null on this machine's
+// backends.
 std::shared_ptr<cuda::Nccl> NewTestedNccl();
+
+// A device that every test of a program runs on in place of this machine's.
+struct TestDevice {
+  std::string name;
+  std::unique_ptr<Backend> (*make)(const BackendOptions& options, std::shared_ptr<cuda::Nccl> nccl);
+  std::shared_ptr<cuda::Nccl> (*new_nccl)();
+};
+
+// For the initializer of a variable of namespace scope, in at most one object of a program.
+bool RegisterTestDevice(const TestDevice& device);
 
 }  // namespace tutti::kernels

@@ -1,5 +1,5 @@
-// What the ranks of a stage exchange within a step: sums of partial products, and small blocks that
-// every rank needs of every other.
+// Exchange among the ranks of a stage within a step: sums of partial products, and small blocks
+// that every rank needs of every other.
 //
 // All ranks of a stage make the same calls in the same order with the same sizes; a call returns
 // when this rank has its result. Sums are added in one binary tree of neighbours, ranks in order,
@@ -24,15 +24,15 @@ struct CollectiveTraffic {
   int64_t frames_out = 0;
   int64_t bytes_in = 0;
   int64_t frames_in = 0;
-  double waiting_seconds = 0;  // for what other ranks had to send
+  double waiting_seconds = 0;  // for frames of other ranks
 };
 
 class Collective {
  public:
   virtual ~Collective() = default;
 
-  // Takes the memory for exchanges of up to `bytes` among `ranks`; what was taken before is let go.
-  // RESOURCE_EXHAUSTED when memory is short.
+  // Allocates the memory for exchanges of up to `bytes` among `ranks`, and frees that of the call
+  // before. Errors: RESOURCE_EXHAUSTED when memory is short
   virtual absl::Status Reserve(int ranks, int64_t bytes) = 0;
 
   // Names the step that the following exchanges belong to.
@@ -63,7 +63,7 @@ class Collective {
   // Rank r's rows of x are [begin[r], begin[r + 1]): sends ours, fills in the others'.
   // REQUIRES: on_device()
   virtual absl::Status GatherOnDevice(TensorView x, std::span<const int64_t> begin) = 0;
-  // Waits until the devices have done what the ranks queued, so that the host may then wait for its
+  // Waits until the devices have done the queued exchanges, so that the host may then wait for its
   // own device in any way: behind an exchange that device may wait for ranks that never come. All
   // ranks call it at the same places.
   virtual absl::Status WaitForDevices() = 0;

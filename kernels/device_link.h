@@ -2,8 +2,8 @@
 // the hosts' memory. The receiving end founds the group of two.
 //
 // Transfers have a queue of their own on either device: they neither wait for its operators nor
-// hold them up. So what is sent must be there, and what is received may be read, as the host knows
-// it: a host sends once its device has computed the rows, and computes with rows that have arrived.
+// hold them up. So the host orders both: a host sends once its device has computed the rows, and
+// computes with rows that have arrived.
 //
 // Thread: one thread calls (the executor).
 #pragma once
@@ -25,12 +25,12 @@ class DeviceLink {
 
   // Queues one transfer of device memory.  REQUIRES: the group stands, this end's direction, and
   // the same sizes in the same order at the other end; bytes > 0; the memory is left alone until
-  // the transfer is done. Errors: as DeviceExchange's; after one the link is of no use any more.
+  // the transfer is done. Errors: as DeviceExchange's; after one the link cannot be used any more.
   virtual absl::Status Send(const std::byte* from, int64_t bytes) = 0;
   virtual absl::Status Receive(std::byte* to, int64_t bytes) = 0;
 
-  // How many of the transfers queued since Form have been done. Never waits.  Errors: what the
-  // device reported meanwhile.
+  // The number of transfers, of those queued since Form, that have been done. Never waits. Errors:
+  // those that the device reported meanwhile.
   virtual absl::StatusOr<int64_t> Done() = 0;
 };
 

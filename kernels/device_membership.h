@@ -17,8 +17,8 @@
 
 namespace tutti::kernels {
 
-// Between which workers devices may exchange directly. What crosses a network so is neither
-// encrypted nor authenticated (docs/decisions/0022-ranks-exchange-on-their-gpus.md).
+// The workers between which devices may exchange directly. Bytes that cross a network this way are
+// neither encrypted nor authenticated (docs/decisions/0022-ranks-exchange-on-their-gpus.md).
 enum class DeviceExchangeScope { kOff, kMachine, kNetwork };
 
 class DeviceMembership {
@@ -27,8 +27,8 @@ class DeviceMembership {
 
   // Bytes that a member tells of itself, 512 at most.
   virtual int64_t description_bytes() const = 0;
-  // Writes them. The founder's carry what the others need to find it. Not OK: why this member
-  // cannot exchange so; the description says that it cannot.
+  // Writes them. The founder's description carries what the others need to find it. Not OK: the
+  // reason why this member cannot exchange; its description then says that it cannot.
   virtual absl::Status Describe(DeviceExchangeScope scope, bool founder,
                                 std::span<std::byte> description) = 0;
   // "" when the devices described, the founder's first, can form a group; else why not, the same
@@ -42,9 +42,9 @@ class DeviceMembership {
   // UNAVAILABLE when an earlier attempt has not come to its end; FAILED_PRECONDITION when the
   // founder's description founds nothing.
   virtual absl::Status Form(std::span<const std::byte> descriptions, int members, int member) = 0;
-  // Whether the group stands. Errors: why it never will.
+  // Whether the group stands. Errors: the reason why it never will.
   virtual absl::StatusOr<bool> Formed() = 0;
-  // Ends what is under way and leaves the group; nothing to do when there is none.
+  // Ends operations under way and leaves the group; does nothing when there is none.
   virtual void Leave() = 0;
 };
 

@@ -103,7 +103,7 @@ TEST_P(FamilyOperatorsTest, GatherRowsAndSumRows) {
     for (int64_t r = 0; r < 30; ++r) {
       const auto first = static_cast<size_t>(4 * r);
       tested().SumRows(in.view(), std::span(rows).subspan(first, 4),
-                    std::span(weights).subspan(first, 4), one.view());
+                       std::span(weights).subspan(first, 4), one.view());
       ASSERT_TRUE(SameBits(one, 0, out, r));
     }
     Matrix none(0, cols);

@@ -2,8 +2,8 @@
 // denormals kept, overflow to infinity, NaN stays NaN.
 //
 // These are inline functions: files compiled for a wider instruction set than the baseline must not
-// include this header, or the linker could pick their copy for everybody. The vector versions live
-// in kernels/cpu/simd_*.h.
+// include this header, or the linker could pick their copy for the whole program. The vector
+// versions live in kernels/cpu/simd_*.h.
 #pragma once
 
 #include <bit>

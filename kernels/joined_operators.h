@@ -14,22 +14,22 @@
 
 namespace tutti::kernels {
 
-// Rows that an operator makes for one product and for nothing else. What then lies in the memory of
-// `rows` is the backend's business: only MatMul below may read it, until the next operator that
+// Rows that an operator makes for one product and for nothing else. The contents of the memory of
+// `rows` are private to the backend: only MatMul below may read them, until the next operator that
 // makes such rows, or the next product of other ones.
 struct ProductRows {
   TensorView rows;                 // [rows, in_features of the weight] f32
-  const Weight* weight = nullptr;  // of the product; nullptr: f32 rows, for anybody
+  const Weight* weight = nullptr;  // of the product; nullptr: f32 rows, for any reader
 };
 
-// RmsNorm of the residual stream, for what comes next.
+// RmsNorm of the residual stream, for the next operator.
 struct NextNorm {
   TensorView weight;  // data == nullptr: no norm
   float epsilon = 0;
   ProductRows out;
 };
 
-// What queries and keys go through before they are used.
+// Bias, norm and rotary embedding of queries and keys.
 struct HeadTurn {
   TensorView bias;        // of queries, keys and values; data == nullptr: none
   TensorView query_norm;  // data == nullptr: none, as for keys
@@ -59,22 +59,22 @@ class JoinedOperators {
   virtual void Attention(TensorView q, const KvLayer& cache, const AttentionBatch& batch,
                          float scale, ProductRows out);
 
-  // MatMul(in.rows, *in.weight, out)   REQUIRES: `in` is what one of the others made last, and has
-  // not been multiplied.
+  // MatMul(in.rows, *in.weight, out)   REQUIRES: `in` is the last result of another of these
+  // operators, and has not been multiplied.
   virtual void MatMul(ProductRows in, TensorView out);
 
   // AddResidual(residual, delta, round_to), and Norm(residual, next).   next.out.rows may be
   // `delta`.
   virtual void AddResidual(TensorView residual, TensorView delta, DType round_to,
                            const NextNorm& next);
-  // MatMul(in, delta), and AddResidual as above. What is left in `delta` is undefined.
+  // MatMul(in, delta), and AddResidual as above. `delta` is undefined afterwards.
   virtual void AddProduct(ProductRows in, TensorView delta, TensorView residual, DType round_to,
                           const NextNorm& next);
 
   // AddBias where there is one, HeadNormRope of the queries and of the keys, and WriteKv.
   //
-  //   qkv [rows, (heads + 2 kv_heads) * head_dim] f32: queries, keys, values. The queries are
-  //   changed in place, what is left of keys and values is undefined.
+  //   qkv  [rows, (heads + 2 kv_heads) * head_dim] f32: queries, keys, values. The queries are
+  //        changed in place; keys and values are undefined afterwards.
   virtual void TurnAndWriteKv(TensorView qkv, const HeadTurn& turn, const AttentionBatch& batch,
                               const KvLayer& cache);
 

@@ -1,4 +1,4 @@
-// What the kernel tests share: matrices that own their numbers, and fixtures that run once per
+// Shared by the kernel tests: matrices that own their numbers, and fixtures that run once per
 // tested backend.
 #pragma once
 

@@ -52,7 +52,7 @@ inline constexpr int64_t kSerialElements = 16 << 10;
 // The same for a product of few rows, which reads its weights once: 2 us at 25 GB/s.
 inline constexpr int64_t kSerialWeightBytes = 48 << 10;
 
-// What a probe of the read bandwidth walks over: eight times the largest cache of the machines we
+// Bytes that a probe of the read bandwidth reads: eight times the largest cache of the machines we
 // know (32 MiB), so that at most an eighth of it could come from there.
 inline constexpr int64_t kProbeBytes = 256 << 20;
 // Rounds of a probe of arithmetic: 12 instructions each, about 10 ms in all.

@@ -1,5 +1,4 @@
-// What this machine can do at most: bytes read from memory and floating-point operations per
-// second.
+// Limits of this machine: bytes read from memory and floating-point operations per second.
 //
 // A speed without the limit measured beside it says little: on shared hosts the read bandwidth of
 // two threads jumps between levels that last seconds to minutes. So probe in the same run, before

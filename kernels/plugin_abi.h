@@ -1,10 +1,10 @@
 // The border between the worker and a backend that is a library of its own, such as
 // libtutti_cuda.so.
 //
-// A plug-in exports one C symbol, kPluginSymbol. Both sides first tell each other who they are, in
-// C types whose order never changes, and each refuses the other unless version, build and compiler
-// agree. Only then do C++ objects cross: the Backend of kernels/backend.h, whose layout is certain
-// only between files of one build.
+// A plug-in exports one C symbol, kPluginSymbol. Both sides first tell each other their version,
+// build and compiler, in C types whose order never changes, and each refuses the other unless all
+// three agree. Only then do C++ objects cross: the Backend of kernels/backend.h, whose layout is
+// certain only between files of one build.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ inline constexpr int32_t kPluginMessageBytes = 2048;
 struct PluginIdentity {
   int32_t abi_version = 0;
   const char* build_stamp = nullptr;
-  const char* toolchain = nullptr;  // what else decides the layout of C++ objects
+  const char* toolchain = nullptr;  // compiler and checks, which decide the layout of objects
 };
 
 struct PluginRequest {

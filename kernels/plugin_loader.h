@@ -10,9 +10,9 @@
 
 namespace tutti::kernels {
 
-// Where a plug-in is looked for, in this order: TUTTI_PLUGIN_DIR alone when it is set; else beside
-// the program and in ../lib/tutti from there. Never by a bare name: the dynamic linker's search
-// path could hold anybody's library.
+// The directories in which a plug-in is looked for, in this order: TUTTI_PLUGIN_DIR alone when it
+// is set; else beside the program and in ../lib/tutti from there. Never by a bare name: the dynamic
+// linker's search path could hold a foreign library.
 std::vector<std::string> PluginDirectories();
 
 // Opens `file` (such as "libtutti_cuda.so") from the first of `directories` that has it and asks it

@@ -1,4 +1,4 @@
-// What every backend checks about its arguments, so that they agree on it.
+// Checks of operator arguments, the same for every backend.
 #pragma once
 
 #include <initializer_list>

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "model/checkpoint_testing.h"
+#include "model/config_json.h"
 #include "model/weight_map.h"
 
 namespace tutti::model {

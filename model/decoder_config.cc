@@ -1,4 +1,6 @@
 // What the config.json of all Llama-shaped families has in common.
+#include <nlohmann/json.hpp>
+
 #include "absl/strings/str_cat.h"
 #include "model/family.h"
 #include "model/json_document.h"

@@ -6,7 +6,7 @@
 #include <array>
 #include <cstddef>
 
-#include "model/weight_map.h"
+#include "model/weight_rule.h"
 
 namespace tutti::model {
 

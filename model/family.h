@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "model/config_fields.h"
 #include "model/model_config.h"
-#include "model/weight_map.h"
+#include "model/weight_rule.h"
 
 namespace tutti::model {
 

@@ -1,4 +1,6 @@
 // Qwen3 with a mixture of experts in every layer.
+#include <nlohmann/json.hpp>
+
 #include "absl/strings/str_cat.h"
 #include "model/decoder_weights.h"
 #include "model/family.h"

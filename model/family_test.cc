@@ -11,6 +11,7 @@
 #include <set>
 
 #include "model/checkpoint_testing.h"
+#include "model/config_json.h"
 #include "model/limits.h"
 #include "model/partition.h"
 #include "model/rotary.h"

@@ -12,8 +12,8 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "model/checkpoint.h"
+#include "model/config_json.h"
 #include "model/limits.h"
-#include "model/model_config.h"
 #include "text/text_file.h"
 
 namespace tutti::model {

@@ -1,6 +1,7 @@
 #include "model/generation_config.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "model/config_fields.h"
 #include "model/json_document.h"

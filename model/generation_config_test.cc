@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "model/checkpoint_testing.h"
+#include "model/config_json.h"
 
 namespace tutti::model {
 namespace {

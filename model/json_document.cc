@@ -1,6 +1,7 @@
 #include "model/json_document.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 

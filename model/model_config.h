@@ -1,16 +1,14 @@
-// A model's hyper-parameters: config.json, checked once, so that nothing behind it has to doubt a
-// size.
+// A model's hyper-parameters. They come from config.json and are checked once, where it is read
+// (model/config_json.h), so that nothing behind it has to doubt a size.
 //
 // Threads: values and pure functions.
 #pragma once
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/dtype.h"
-#include "base/status.h"
 
 namespace tutti::model {
 
@@ -93,16 +91,5 @@ struct ModelConfig {
   }
   int64_t kv_bytes_per_token(int64_t layers) const { return kv_bytes_per_token(layers, dtype); }
 };
-
-// Reads the text of a config.json. `file_name` stands in front of every error.
-//
-// INVALID_ARGUMENT: not JSON, a field missing, of the wrong type or out of its limits; the field is
-// named. UNIMPLEMENTED: a well-formed configuration of something we do not run (another
-// architecture, quantised weights, sliding windows, an unknown rotary scaling, another
-// activation); named, with what is supported where that helps.
-absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view json, std::string_view file_name);
-
-// Reads `dir`/config.json. NOT_FOUND when there is none; else as above.
-absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& dir);
 
 }  // namespace tutti::model

@@ -2,6 +2,7 @@
 // since transformers 5, "rope_theta" and "rope_scaling" before. A file may have both.
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "absl/strings/str_cat.h"

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "model/partition.h"
+#include "placement/place_pipeline.h"
 #include "placement/placement_cost.h"
 #include "placement/placement_modes.h"
 #include "placement/placement_refusal.h"

@@ -8,15 +8,15 @@
 #include <set>
 
 #include "base/random.h"
+#include "placement/place_pipeline.h"
 #include "placement/placement_prediction.h"
+#include "placement/placement_testing.h"
 #include "tests/support/tiny_model.h"
 
 namespace tutti::placement {
 namespace {
 
 using testing::HasSubstr;
-
-constexpr int64_t kGiB = int64_t{1} << 30;
 
 std::vector<DeviceSpec> Devices(size_t count, int64_t memory, DeviceSpeed speed = {}) {
   std::vector<DeviceSpec> devices;

@@ -1,8 +1,11 @@
-// Which devices serve which layers: pure arithmetic over the model's sizes and what the devices
-// have.
+// A placement: which devices serve which layers of one pipeline, and the facts it is decided from.
+// PlacePipeline finds it (placement/place_pipeline.h).
 //
-// A placement is a proof: every byte a rank will hold is counted here before anything is loaded, with
-// the same functions the worker's loader obeys (model/partition.h, the backend's packed sizes).
+// A placement is a proof: every byte that a rank will hold is counted before anything is loaded,
+// with the same functions that the worker's loader obeys (model/partition.h, the backend's packed
+// sizes).
+//
+// Threads: values and pure functions.
 #pragma once
 
 #include <cstdint>
@@ -88,23 +91,8 @@ struct Placement {
   int64_t kv_tokens() const { return static_cast<int64_t>(num_blocks) * block_size; }
 };
 
-// The least memory with which a device can serve as one of the options' ranks: one layer, and KV
-// room for one block.
-int64_t SmallestStageBytes(const model::ModelConfig& model, const PlacementOptions& options,
-                           DeviceKind kind = DeviceKind::kCpu);
-
 // UNIMPLEMENTED names a device whose kind does not run this model.
 absl::Status CheckDeviceKinds(const model::ModelConfig& model,
                               const std::vector<DeviceSpec>& devices);
-
-// One pipeline on the devices in the order given: those of stage 0 first, in rank order. Further
-// devices stay unused; in the modes of Accelerate also those that get nothing.
-//
-// RESOURCE_EXHAUSTED says which stage lacks how many bytes, and the smallest thing that would fit
-// (memory per device, number of devices or a shorter context). INVALID_ARGUMENT: rank or stage
-// counts or layers that the model or the devices cannot take.
-absl::StatusOr<Placement> PlacePipeline(const model::ModelConfig& model,
-                                        const std::vector<DeviceSpec>& devices,
-                                        const PlacementOptions& options);
 
 }  // namespace tutti::placement

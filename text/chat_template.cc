@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
@@ -12,7 +13,7 @@
 #include "text/jinja/parser.h"
 #include "text/limits.h"
 #include "text/text_file.h"
-#include "text/tokenizer_spec.h"
+#include "text/tokenizer_files.h"
 
 namespace tutti::text {
 namespace {

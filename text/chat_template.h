@@ -3,7 +3,7 @@
 
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,8 +21,8 @@ struct Template;
 }
 
 // A model's Jinja template, rendered as HuggingFace's apply_chat_template does (trim_blocks,
-// lstrip_blocks, its tojson and raise_exception). The subset of Jinja is stated in jinja_parser.h;
-// a template that uses anything else is refused when it is parsed.
+// lstrip_blocks, its tojson and raise_exception). The subset of Jinja is stated in
+// text/jinja/parser.h; a template that uses anything else is refused when it is parsed.
 //
 // Immutable.  Thread: any, also several at once.
 class ChatTemplate {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "base/ids.h"
 
 namespace tutti::text {
 
@@ -120,5 +121,13 @@ inline TinySentencepiece MakeTinySentencepiece(const std::vector<std::string>& w
   for (const std::string& word : words) model.pieces.push_back({word, score--});
   return model;
 }
+
+// A small vocabulary for tests, and its ids.
+inline std::vector<std::string> TinyWords() {
+  return {"\u2581", "a", "b", "c", "n", "\u2581a", "ab", "\u2581ab", "an", "\u00e9"};
+}
+inline constexpr TokenId kSpace = kTinyFirstWord, kA = kSpace + 1, kB = kSpace + 2, kC = kSpace + 3,
+                         kN = kSpace + 4, kSpaceA = kSpace + 5, kAb = kSpace + 6,
+                         kSpaceAb = kSpace + 7, kAn = kSpace + 8, kE = kSpace + 9;
 
 }  // namespace tutti::text

@@ -1,6 +1,7 @@
 #include "text/text_fields.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
@@ -19,7 +20,10 @@ std::string ShownJson(const json& value) {
   std::string text = value.is_structured()
                          ? std::string(value.type_name())
                          : value.dump(-1, ' ', false, json::error_handler_t::replace);
-  if (text.size() > kShownMax) text = text.substr(0, kShownMax) + "...";
+  if (text.size() > kShownMax) {
+    text.resize(kShownMax);
+    text += "...";
+  }
   return text;
 }
 

@@ -1,6 +1,7 @@
 #include "text/text_file.h"
 
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"

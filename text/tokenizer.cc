@@ -11,6 +11,7 @@
 #include "text/limits.h"
 #include "text/merge_rules.h"
 #include "text/text_break.h"
+#include "text/tokenizer_files.h"
 #include "text/unicode.h"
 
 namespace tutti::text {

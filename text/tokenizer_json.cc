@@ -1,11 +1,13 @@
 #include "text/tokenizer_json.h"
 
-#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "text/absl_text.h"
+#include "text/added_token_json.h"
 #include "text/limits.h"
 #include "text/split_pattern.h"
 #include "text/text_fields.h"
@@ -310,42 +312,9 @@ class Reader {
 
 }  // namespace
 
-absl::Status ReadAddedToken(const json& value, const std::string& path, std::optional<int64_t> id,
-                            TokenizerSpec* spec) {
-  TUTTI_ASSIGN_OR_RETURN(const TextFields fields,
-                         TextFields::Open(value, path,
-                                          {"id", "content", "single_word", "lstrip", "rstrip",
-                                           "normalized", "special"}));
-  AddedToken token;
-  TUTTI_ASSIGN_OR_RETURN(token.content, fields.String("content"));
-  if (token.content.empty() || token.content.size() > kAddedTokenBytesMax) {
-    return RefuseField(
-        fields.Path("content"),
-        absl::StrCat("has ", token.content.size(), " bytes, not 1 to ", kAddedTokenBytesMax));
-  }
-  if (!id.has_value()) {
-    const json& member = fields.Get("id");
-    if (!member.is_number_integer()) return RefuseField(fields.Path("id"), "not an integer");
-    id = member.get<int64_t>();
-  }
-  if (*id < 0 || *id > kTokenIdMax) {
-    return RefuseField(fields.Path("id"), absl::StrCat(*id, " is outside [0, ", kTokenIdMax, "]"));
-  }
-  token.id = static_cast<TokenId>(*id);
-  for (const std::string_view name : {"single_word", "lstrip", "rstrip"}) {
-    TUTTI_RETURN_IF_ERROR(fields.MustBe(name, {false}));
-  }
-  TUTTI_ASSIGN_OR_RETURN(token.special, fields.Bool("special", false));
-  TUTTI_ASSIGN_OR_RETURN(token.normalized, fields.Bool("normalized", !token.special));
-  if (spec->added_tokens.size() >= kAddedTokensMax) {
-    return RefuseField(path, absl::StrCat("more than ", kAddedTokensMax, " added tokens"));
-  }
-  spec->added_tokens.push_back(std::move(token));
-  return absl::OkStatus();
-}
-
 absl::StatusOr<TokenizerSpec> ParseTokenizerJson(std::string_view text) {
-  TUTTI_ASSIGN_OR_RETURN(VocabularyJson parsed, ParseVocabularyJson(text));
+  json rest;
+  TUTTI_ASSIGN_OR_RETURN(VocabularyJson parsed, ParseVocabularyJson(text, &rest));
   TokenizerSpec spec;
   spec.file = "tokenizer.json";
   spec.vocabulary = std::move(parsed.vocabulary);
@@ -354,7 +323,7 @@ absl::StatusOr<TokenizerSpec> ParseTokenizerJson(std::string_view text) {
   // call's.
   TUTTI_ASSIGN_OR_RETURN(
       const TextFields fields,
-      TextFields::Open(parsed.rest, "document",
+      TextFields::Open(rest, "document",
                        {"version", "truncation", "padding", "added_tokens", "normalizer",
                         "pre_tokenizer", "post_processor", "decoder", "model"}));
   Reader reader(&spec);
@@ -372,33 +341,6 @@ absl::StatusOr<TokenizerSpec> ParseTokenizerJson(std::string_view text) {
     // A Metaspace comes after added tokens are found. And where transformers loads a file in which
     // special tokens are to be normalized it says itself that they are not.
     if (reader.metaspace() || (reader.marks_spaces() && token.special)) token.normalized = false;
-  }
-  return spec;
-}
-
-absl::StatusOr<TokenizerSpec> ParseVocabAndMerges(std::string_view vocab_json,
-                                                  std::string_view merges_txt) {
-  auto parsed = ParseVocabJson(vocab_json);
-  if (!parsed.ok()) return Annotate(parsed.status(), "vocab.json");
-  TokenizerSpec spec;
-  spec.file = "vocab.json";
-  spec.vocabulary = std::move(parsed->vocabulary);
-  spec.split_patterns.emplace_back(kQwen2SplitPattern);
-  spec.normalization.nfc = true;
-  size_t line_number = 0;
-  while (!merges_txt.empty()) {
-    const size_t end = std::min(merges_txt.find('\n'), merges_txt.size());
-    std::string_view line = merges_txt.substr(0, end);
-    merges_txt.remove_prefix(std::min(end + 1, merges_txt.size()));
-    ++line_number;
-    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-    if (line.substr(0, 8) == "#version") continue;
-    const size_t space = line.find(' ');
-    if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("merges.txt:", line_number, ": not two tokens with a space between"));
-    }
-    spec.merges.emplace_back(line.substr(0, space), line.substr(space + 1));
   }
   return spec;
 }

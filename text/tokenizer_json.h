@@ -1,9 +1,8 @@
-// tokenizer.json, and vocab.json with merges.txt: the files of HuggingFace tokenizers.
+// tokenizer.json: the file of HuggingFace tokenizers.
+//
+// Threads: pure functions.
 #pragma once
 
-#include <nlohmann/json.hpp>
-#include <optional>
-#include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
@@ -17,16 +16,5 @@ namespace tutti::text {
 //
 // Errors: InvalidArgument naming the field.
 absl::StatusOr<TokenizerSpec> ParseTokenizerJson(std::string_view text);
-
-// As Qwen2Tokenizer reads them: the split pattern of Qwen2, normalization to NFC.
-//
-// Errors: InvalidArgument naming file and line or token.
-absl::StatusOr<TokenizerSpec> ParseVocabAndMerges(std::string_view vocab_json,
-                                                  std::string_view merges_txt);
-
-// Adds an element of added_tokens; or of added_tokens_decoder, where the id is the key.
-// Errors: InvalidArgument naming the field below `path`.
-absl::Status ReadAddedToken(const nlohmann::json& value, const std::string& path,
-                            std::optional<int64_t> id, TokenizerSpec* spec);
 
 }  // namespace tutti::text

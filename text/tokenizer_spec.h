@@ -2,13 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "text/added_tokens.h"
 #include "text/text_normalizer.h"
 
@@ -36,25 +33,5 @@ struct TokenizerSpec {
   std::vector<TokenId> end_of_turn;    // tokens that end the model's turn in a conversation
   std::string file;                    // names the vocabulary's file in errors
 };
-
-// The kind of tokenizer that the files of a model make.
-enum class TokenizerKind {
-  kTokenizerJson,   // tokenizer.json
-  kSentencepiece,   // tokenizer.model
-  kChatGlm,         // tokenizer.model, and tokenizer_class ChatGLMTokenizer
-  kTiktoken,        // qwen.tiktoken
-  kVocabAndMerges,  // vocab.json and merges.txt
-};
-
-// The first of these, in this order, whose file is there.
-//
-// Errors: NotFound when none is; InvalidArgument for a tokenizer_config.json that is no object.
-absl::StatusOr<TokenizerKind> FindTokenizerKind(const std::filesystem::path& model_dir);
-
-// Reads the files of the kind that FindTokenizerKind finds. Whatever in them changes how text is
-// encoded and is not known here is refused.
-//
-// Errors: as FindTokenizerKind; InvalidArgument naming file and field.
-absl::StatusOr<TokenizerSpec> ReadTokenizerSpec(const std::filesystem::path& model_dir);
 
 }  // namespace tutti::text

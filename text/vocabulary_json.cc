@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,8 +16,8 @@ using nlohmann::json;
 // Receives the parser's events. Returning false ends the parse with error_.
 class VocabularySax {
  public:
-  VocabularySax(VocabularyJson* out, bool root_is_vocabulary)
-      : out_(out), root_is_vocabulary_(root_is_vocabulary) {}
+  VocabularySax(VocabularyJson* out, json* rest, bool root_is_vocabulary)
+      : out_(out), rest_(rest), root_is_vocabulary_(root_is_vocabulary) {}
 
   bool null() { return Scalar(nullptr); }
   bool boolean(bool value) { return Scalar(value); }
@@ -131,8 +132,8 @@ class VocabularySax {
     }
     if (nodes_.empty()) {
       if (!value.is_object() || root_is_vocabulary_) return Fail("not an object");
-      out_->rest = std::move(value);
-      nodes_.push_back(&out_->rest);
+      *rest_ = std::move(value);
+      nodes_.push_back(rest_);
       return true;
     }
     if (nodes_.size() == 1) in_model_ = key_ == "model";
@@ -159,6 +160,7 @@ class VocabularySax {
   }
 
   VocabularyJson* const out_;
+  json* const rest_;
   const bool root_is_vocabulary_;
   Place place_ = kDocument;
   // Open objects and arrays of the document. Pointers stay valid: only the innermost one grows.
@@ -169,9 +171,9 @@ class VocabularySax {
   std::string error_;
 };
 
-absl::StatusOr<VocabularyJson> Parse(std::string_view text, bool root_is_vocabulary) {
+absl::StatusOr<VocabularyJson> Parse(std::string_view text, json* rest, bool root_is_vocabulary) {
   VocabularyJson out;
-  VocabularySax sax(&out, root_is_vocabulary);
+  VocabularySax sax(&out, rest, root_is_vocabulary);
   if (!json::sax_parse(text.begin(), text.end(), &sax)) {
     return absl::InvalidArgumentError(sax.error());
   }
@@ -180,12 +182,13 @@ absl::StatusOr<VocabularyJson> Parse(std::string_view text, bool root_is_vocabul
 
 }  // namespace
 
-absl::StatusOr<VocabularyJson> ParseVocabularyJson(std::string_view text) {
-  return Parse(text, /*root_is_vocabulary=*/false);
+absl::StatusOr<VocabularyJson> ParseVocabularyJson(std::string_view text, json* rest) {
+  return Parse(text, rest, /*root_is_vocabulary=*/false);
 }
 
 absl::StatusOr<VocabularyJson> ParseVocabJson(std::string_view text) {
-  return Parse(text, /*root_is_vocabulary=*/true);
+  json none;
+  return Parse(text, &none, /*root_is_vocabulary=*/true);
 }
 
 }  // namespace tutti::text

@@ -20,8 +20,10 @@ import tempfile
 import sentencepiece
 from tokenizers import AddedToken
 
-import compare_text
 import make_text_goldens as goldens
+import reference_chats
+import reference_tokenizers as reference
+import text_inputs
 
 RULES = [("ff0c", "2c"), ("3000", "20"), ("ff01", "21"), ("fb01", "66 69"), ("65 301", "e9"),
          ("ad", "")]
@@ -29,8 +31,8 @@ RULES = [("ff0c", "2c"), ("3000", "20"), ("ff01", "21"), ("fb01", "66 69"), ("65
 
 def train(size, rules, remove_spaces, seed):
     rng = random.Random(seed)
-    lines = [line.strip("\n") for line in compare_text.real_lines() if "model/" in line or
-             rng.random() < 0.05] + [compare_text.CHINESE] * 20
+    lines = [line.strip("\n") for line in text_inputs.real_lines() if "model/" in line or
+             rng.random() < 0.05] + [text_inputs.CHINESE] * 20
     model = io.BytesIO()
     with tempfile.TemporaryDirectory() as work:
         table = os.path.join(work, "rules.tsv")
@@ -68,7 +70,7 @@ def main():
     result = {}
 
     def texts(seed, specials):
-        return compare_text.texts(len(goldens.PIECES) + 140, seed, specials)
+        return text_inputs.texts(len(goldens.PIECES) + 140, seed, specials)
 
     glm = train(900, RULES, True, 1)
     save(os.path.join(out, "chatglm"), "tokenizer.model", glm)
@@ -76,9 +78,9 @@ def main():
          b'{"tokenizer_class": "ChatGLMTokenizer"}\n')
     processor = sentencepiece.SentencePieceProcessor(model_proto=glm)
     result["chatglm"] = [{"text": text, "plain": processor.encode(text)}
-                         for text in texts(31, compare_text.GLM_COMMANDS) if "\x00" not in text]
+                         for text in texts(31, reference_chats.GLM_COMMANDS) if "\x00" not in text]
     result["chatglm_chats"] = [
-        {"messages": messages, "kwargs": kwargs, "ids": compare_text.glm_chat_ids(
+        {"messages": messages, "kwargs": kwargs, "ids": reference_chats.glm_chat_ids(
             processor, messages, kwargs.get("tools"), kwargs.get("add_generation_prompt"))}
         for messages, kwargs in conversations(32, 30)]
 
@@ -88,7 +90,7 @@ def main():
     result["llama2"] = [{"text": text, "plain": processor.encode(text)}
                         for text in texts(33, ["<s>", "</s>"]) if "\x00" not in text]
 
-    plain, trusted = (compare_text.llama2_json(llama, False) for _ in range(2))
+    plain, trusted = (reference.llama2_json(llama, False) for _ in range(2))
     trusted.add_special_tokens([AddedToken(token, normalized=False, special=True)
                                 for token in ("<unk>", "<s>", "</s>")])
     save(os.path.join(out, "llama2-json"), "tokenizer.json", trusted.to_str().encode())
@@ -97,21 +99,21 @@ def main():
          "trusted": trusted.encode(text, add_special_tokens=False).ids}
         for text in texts(34, ["<s>", "</s>", "<unk>"])]
 
-    ranks = shortened(compare_text.llama3_ranks(options), 900)
+    ranks = shortened(reference.llama3_ranks(options), 900)
     specials = ["<|begin_of_text|>", "<|eot_id|>"]
-    plain, trusted = compare_text.llama3_json(ranks, []), compare_text.llama3_json(ranks, specials)
+    plain, trusted = reference.llama3_json(ranks, []), reference.llama3_json(ranks, specials)
     save(os.path.join(out, "llama3"), "tokenizer.json", trusted.to_str().encode())
     result["llama3"] = [{"text": text, "plain": plain.encode(text, add_special_tokens=False).ids,
                          "trusted": trusted.encode(text, add_special_tokens=False).ids}
                         for text in texts(35, specials)]
 
-    encoding = compare_text.qwen1_encoding(options)
+    encoding = reference.qwen1_encoding(options)
     result["qwen1"] = [
-        {"text": text, "plain": encoding.encode(compare_text.nfc(text), disallowed_special=()),
-         "trusted": compare_text.qwen1_trusted_ids(encoding, text)}
-        for text in texts(36, compare_text.QWEN_SPECIALS[:4])]
+        {"text": text, "plain": encoding.encode(text_inputs.nfc(text), disallowed_special=()),
+         "trusted": reference.qwen1_trusted_ids(encoding, text)}
+        for text in texts(36, reference.QWEN_SPECIALS[:4])]
     result["qwen1_chats"] = [
-        {"messages": messages, "kwargs": kwargs, "ids": compare_text.qwen1_chat_ids(
+        {"messages": messages, "kwargs": kwargs, "ids": reference_chats.qwen1_chat_ids(
             encoding, messages, kwargs.get("add_generation_prompt"))}
         for messages, kwargs in conversations(37, 90)
         if {message["role"] for message in messages[messages[0]["role"] == "system":]}

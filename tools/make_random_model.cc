@@ -1,20 +1,21 @@
 // make_random_model: a checkpoint with random weights in the shape of any supported config.json.
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/flags.h"
 #include "base/status.h"
+#include "model/config_json.h"
 #include "model/json_document.h"
 #include "model/limits.h"
-#include "model/model_config.h"
 #include "text/text_file.h"
 #include "tools/random_checkpoint.h"
 
@@ -149,31 +150,48 @@ absl::Status Run(const Arguments& arguments) {
   return absl::OkStatus();
 }
 
-}  // namespace
-}  // namespace tutti::tools
+void AddFlags(FlagSet* set, Arguments* arguments) {
+  set->Add({
+      {.names = "--config",
+       .variable = &arguments->config,
+       .help = "The config.json that gives the shape",
+       .check = IsFile(),
+       .required = true},
+      {.names = "--output",
+       .variable = &arguments->output,
+       .help = "Directory to write to; made if it is not there",
+       .required = true},
+      {.names = "--seed",
+       .variable = &arguments->seed,
+       .help = "The same seed gives the same weights",
+       .show_default = true},
+      {.names = "--dtype",
+       .variable = &arguments->dtype,
+       .help = "Type of the weights; default: that of the config",
+       .check = OneOf("bf16,f16,f32")},
+      {.names = "--shard-bytes",
+       .variable = &arguments->shard_bytes,
+       .help = "Largest file, as in 500MB or 2GiB; default: one file",
+       .check = IsByteCount()},
+      {.names = "--copy-tokenizer",
+       .variable = &arguments->tokenizers,
+       .help = "Directory whose tokenizer files are copied; may be given several times",
+       .check = IsFolder()},
+  });
+}
 
-int main(int argc, char** argv) {
-  tutti::tools::Arguments arguments;
-  CLI::App app(tutti::kDescription);
-  app.add_option("--config", arguments.config, "The config.json that gives the shape")
-      ->required()
-      ->check(CLI::ExistingFile);
-  app.add_option("--output", arguments.output, "Directory to write to; made if it is not there")
-      ->required();
-  app.add_option("--seed", arguments.seed, "The same seed gives the same weights")
-      ->capture_default_str();
-  app.add_option("--dtype", arguments.dtype, "Type of the weights; default: that of the config")
-      ->check(CLI::IsMember({"bf16", "f16", "f32"}));
-  app.add_option("--shard-bytes", arguments.shard_bytes,
-                 "Largest file, as in 500MB or 2GiB; default: one file")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true));
-  app.add_option("--copy-tokenizer", arguments.tokenizers,
-                 "Directory whose tokenizer files are copied; may be given several times")
-      ->check(CLI::ExistingDirectory);
-  CLI11_PARSE(app, argc, argv);
-
-  const absl::Status status = tutti::tools::Run(arguments);
+int Main(int argc, char** argv) {
+  Arguments arguments;
+  FlagSet program("", kDescription);
+  AddFlags(&program, &arguments);
+  if (const std::optional<int> code = program.Parse(argc, argv)) return *code;
+  const absl::Status status = Run(arguments);
   if (status.ok()) return 0;
   std::fprintf(stderr, "make_random_model: %s\n", std::string(status.message()).c_str());
   return 1;
 }
+
+}  // namespace
+}  // namespace tutti::tools
+
+int main(int argc, char** argv) { return tutti::tools::Main(argc, argv); }

@@ -22,8 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kChunkElements =
-    1 << 19;  // 1 or 2 MiB: fits a cache, and a write() of it costs little beside the copy
+// 1 or 2 MiB: fits a cache, and a write() of it costs little beside the copy.
+constexpr int64_t kChunkElements = 1 << 19;
 constexpr float kWeightDeviation = 0.02f;
 constexpr float kNormSpread = 0.1f;
 

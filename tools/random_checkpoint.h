@@ -26,7 +26,7 @@ using WriteProgress = std::function<void(int64_t done, int64_t total)>;
 // its name when it is complete, so a run that was stopped leaves no checkpoint that opens. Files of
 // an older checkpoint in the directory are overwritten or, when of the other layout, removed.
 //
-// A tensor's values depend on seed and its name only, whatever the shards. Matrices are uniform
+// A tensor's values depend on the seed and its name only, not on the shards. Matrices are uniform
 // with mean 0 and standard deviation 0.02, norms within 0.1 of 1.
 absl::Status WriteRandomCheckpoint(const model::ModelConfig& config,
                                    const RandomCheckpointOptions& options,

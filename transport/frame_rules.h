@@ -1,4 +1,4 @@
-// What holds for a frame on any link, whatever carries it.
+// Rules for frames on any link, over any transport.  Thread: any.
 #pragma once
 
 #include <cstdint>

@@ -40,10 +40,10 @@ struct Counters {
 
 // One connection. Side 0 dialled, side 1 listens.
 struct InprocPipe {
-  // One side's share of what the mutex guards.
+  // One side's members under the mutex.
   struct End {
     std::deque<Delivery> inbox;
-    int64_t inbox_cost = 0;  // what the frames in it count against the limit
+    int64_t inbox_cost = 0;  // of its frames, against the limit
     bool scheduled = false;  // the delivery thread knows of the inbox
     bool silenced = false;   // closed from this side, so no more frames
     bool dropped = false;    // the Link is gone
@@ -147,7 +147,7 @@ absl::Status InprocState::Listen(const std::string& name, AcceptCallback accept)
   const MutexLock lock(&mutex_);
   auto callback = std::make_shared<const AcceptCallback>(std::move(accept));
   if (!listeners_.emplace(name, std::move(callback)).second) {
-    return absl::AlreadyExistsError(absl::StrCat("somebody listens to \"", name, "\" already"));
+    return absl::AlreadyExistsError(absl::StrCat("\"", name, "\" has a listener already"));
   }
   return absl::OkStatus();
 }
@@ -233,7 +233,7 @@ void InprocState::Schedule(const std::shared_ptr<InprocPipe>& pipe, int side) {
       return;
     }
   }
-  // A dialer that outlived the network: there is nobody else left to say so.
+  // A dialer that outlived the network: no delivery thread is left to say so.
   DeliverInbox(pipe, side);
 }
 
@@ -315,7 +315,7 @@ void InprocState::Accept(const std::shared_ptr<InprocPipe>& pipe) {
     if (stopping_) {
       refusal = absl::UnavailableError("the in-process network is shutting down");
     } else if (found == listeners_.end()) {
-      refusal = absl::UnavailableError(absl::StrCat("nobody listens to \"", pipe->name, "\""));
+      refusal = absl::UnavailableError(absl::StrCat("\"", pipe->name, "\" has no listener"));
     } else if (static_cast<int64_t>(accepted_.size()) >= kAcceptedLinksMax) {
       refusal = absl::ResourceExhaustedError(
           absl::StrCat("\"", pipe->name, "\" serves ", kAcceptedLinksMax, " links already"));

@@ -30,7 +30,7 @@ class InprocNetwork {
   // Frees the name and closes the links accepted under it with UNAVAILABLE.  Thread: any.
   void StopListening(const std::string& name);
 
-  // Dials names of this network; a name nobody listens to is an OnClosed with UNAVAILABLE.
+  // Dials names of this network; a name without a listener is an OnClosed with UNAVAILABLE.
   std::unique_ptr<Dialer> MakeDialer();
 
  private:

@@ -6,7 +6,7 @@
 
 namespace tutti::transport {
 
-// What a sender of tensors cuts its payloads to.
+// The size of the pieces into which a sender of tensors cuts its payloads.
 //
 // Smaller chunks let the receiver start while the sender still copies; larger ones spread the cost
 // of a frame, some tens of microseconds on loopback, over more bytes. A chunk this size takes 840
@@ -31,8 +31,8 @@ inline constexpr int64_t kFrameBytesMax =
 //
 // Two bytes on the wire can become a hundred in memory (an empty nested message), so bytes alone do
 // not bound the memory that parsing takes. The fullest honest frame is a plan of 4096 sequences,
-// each new and scheduled: about 30 fields each, half of this limit. What the limit lets through
-// costs at most about 32 MiB on top of packed arrays.
+// each new and scheduled: about 30 fields each, half of this limit. A frame within the limit costs
+// at most about 32 MiB on top of packed arrays.
 inline constexpr int64_t kFrameFieldsMax = int64_t{1} << 18;
 // Below this size even the worst ratio stays under 4 MiB, and the fields need not be counted.
 inline constexpr int64_t kUncountedMessageBytesMax = int64_t{64} << 10;
@@ -49,13 +49,13 @@ inline constexpr int64_t kInlinePayloadBytesMax = 2048;
 // over TCP on loopback.
 inline constexpr int64_t kGatheredFrameBytesMax = int64_t{16} << 10;
 
-// What may wait in one link to be sent.
+// Bytes that may wait in one link to be sent.
 //
 // The largest step we plan for has 8192 rows of 8192 bf16 values, 128 MiB; the next may be queued
 // while it drains. A sender that needs more has lost control of its flow. The bytes of payloads
 // belong to the sender all the while.
 inline constexpr int64_t kQueuedBytesMax = int64_t{256} << 20;
-// What a queued frame takes beside its bytes, so that very many very small frames are bounded as
+// The cost of a queued frame beside its bytes, so that very many very small frames are bounded as
 // well.
 inline constexpr int64_t kQueuedFrameOverheadBytes = 256;
 
@@ -70,16 +70,16 @@ inline constexpr int64_t kSharedMessageBytesMax = 256;
 inline constexpr int kDeliveriesPerTurn = 64;
 
 // Links one listener serves at a time. A cluster of 256 workers makes one control link each to the
-// coordinator; a worker with 8 ranks in its stage accepts 7 collective links and one activation
-// link. Four times the larger.
+// coordinator; a worker with 8 ranks in its stage accepts 7 rank links and one activation link.
+// Four times the larger.
 inline constexpr int64_t kAcceptedLinksMax = 1024;
 
 // A reason for closing travels in HTTP/2 trailers, percent-encoded to at most three times its size,
 // and gRPC gives all trailers together 8 KiB.
 inline constexpr int64_t kCloseMessageBytesMax = 1024;
 
-// How long a link that closes may take to send what is queued and to part from its peer. 256 MiB
-// take 2.2 s at 1 Gbit/s.
+// How long a link that closes may take to send its queue and to part from its peer. 256 MiB take
+// 2.2 s at 1 Gbit/s.
 inline constexpr std::chrono::milliseconds kCloseTimeout{5000};
 // How long a listener or dialer that stops waits for its links to part in good order.
 inline constexpr std::chrono::milliseconds kStopTimeout{2000};

@@ -1,8 +1,8 @@
 // An ordered, message-framed, bidirectional pipe to one peer. No gRPC in sight.
 //
 // Frames arrive complete and in order until OnClosed, after which nothing arrives. A link is never
-// repaired: a new connection is a new link. Which frames mean what, the hello and welcome included,
-// is the business of the two ends.
+// repaired: a new connection is a new link. The meaning of frames, hello and welcome included, is
+// the business of the two ends.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ struct Payload {
   }
 };
 
-// Receives what a link delivers. Calls come one at a time, on a transport thread; they must not
+// Receives the frames of a link. Calls come one at a time, on a transport thread; they must not
 // block.
 class LinkHandler {
  public:
@@ -62,7 +62,7 @@ class Link {
   // link closed. The payload's bytes must not change until payload.owner is let go.
   virtual absl::Status Send(v1::Frame frame, Payload payload = {}) = 0;
 
-  // Sends what is queued, then closes. The peer's OnClosed gets `reason` (code and message).
+  // Sends the queued frames, then closes. The peer's OnClosed gets `reason` (code and message).
   virtual void Close(absl::Status reason) = 0;
 
   virtual LinkStats stats() const = 0;
@@ -80,7 +80,7 @@ class Dialer {
                                      std::unique_ptr<LinkHandler> handler) = 0;
 };
 
-// Called on a transport thread for each new connection; returns what receives its frames.
+// Called on a transport thread for each new connection; returns the receiver of its frames.
 using AcceptCallback = std::function<std::unique_ptr<LinkHandler>(std::unique_ptr<Link> link)>;
 
 }  // namespace tutti::transport

@@ -25,7 +25,7 @@ class Network {
   virtual std::string Listen(AcceptCallback accept) = 0;  // returns what to dial
   virtual void StopListening() = 0;
   virtual Dialer* dialer() = 0;
-  virtual std::string nowhere() = 0;  // where nobody listens
+  virtual std::string nowhere() = 0;  // an address without a listener
 };
 
 class TestInprocNetwork : public Network {

@@ -179,7 +179,7 @@ inline std::string Join(const Payload& payload) {
   return joined;
 }
 
-// A unix address nobody else uses.
+// A unix address of its own.
 inline std::string FreshUnixAddress() {
   static std::atomic<int> counter{0};
   return "unix:" + testing::TempDir() + "tutti-link-" + std::to_string(getpid()) + "-" +

@@ -56,7 +56,7 @@ absl::StatusOr<std::span<std::byte>> Map(int fd, const std::string& path) {
   return std::span(static_cast<std::byte*>(memory), static_cast<size_t>(kPipeBytes));
 }
 
-// What Create makes: our own, nobody else's to open, and whole.
+// The file that Create makes: of this user, open to no other, and whole.
 absl::Status CheckFile(int fd, const std::string& path) {
   struct stat found {};
   if (fstat(fd, &found) != 0) return Failed("look at", path, errno);

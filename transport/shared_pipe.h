@@ -4,7 +4,7 @@
 //
 // The memory is a file in a folder that the operator named and both processes see (on Linux
 // /dev/shm, or a volume that pods share). Its name is a random token that travels over the link, so
-// that only who was told finds it; it is readable by its owner alone, and unlinked as soon as the
+// that only the other end finds it; it is readable by its owner alone, and unlinked as soon as the
 // other end has opened it.
 //
 // Thread: one per end.
@@ -28,7 +28,7 @@ class SharedPipe {
   // PERMISSION_DENIED, NOT_FOUND: it cannot be used.
   static absl::StatusOr<std::unique_ptr<SharedPipe>> Create(const std::string& folder);
   // The second end. NOT_FOUND: the other process sees another folder. INVALID_ARGUMENT: no token of
-  // ours. PERMISSION_DENIED: the file is not what Create makes.
+  // ours. PERMISSION_DENIED: the file is not one that Create made.
   static absl::StatusOr<std::unique_ptr<SharedPipe>> Open(const std::string& folder,
                                                           const std::string& token);
   ~SharedPipe();
@@ -39,9 +39,9 @@ class SharedPipe {
   // The other end has it, or will not take it.
   void Unlink();
 
-  // False when there is no room now. The payload is copied.  DATA_LOSS: the memory holds what the
-  // other end cannot have written; so for all below.  REQUIRES: CheckFrame is OK and the message is
-  // small (kSharedMessageBytesMax)
+  // False when there is no room now. The payload is copied.  DATA_LOSS: the memory holds bytes that
+  // the other end cannot have written; so for all below.  REQUIRES: CheckFrame is OK and the
+  // message is small (kSharedMessageBytesMax)
   absl::StatusOr<bool> TrySend(const v1::Frame& frame, const Payload& payload);
   // After sending: the other end sleeps and has to be woken over the link.
   bool ShouldWakePeer() { return writer_->ShouldWake(); }

@@ -1,8 +1,8 @@
-// One way of a pipe in memory that two processes map: one writes, one reads, nobody locks.
+// One way of a pipe in memory that two processes map: one writes, one reads, neither locks.
 //
 // Memory: a header of three cache lines (positions written and read, the sleeper's flag), then
-// `capacity` bytes of records {u32 head bytes, u32 body bytes, head, body}, each in one piece: what
-// does not fit before the end begins at the start again. Positions only grow.
+// `capacity` bytes of records {u32 head bytes, u32 body bytes, head, body}, each in one piece: one
+// that does not fit before the end begins at the start again. Positions only grow.
 //
 // Each side keeps its own position to itself and checks the other's: whatever a broken peer writes
 // into the memory, nothing outside of it is touched and no loop is endless.
@@ -62,7 +62,7 @@ class RingReader {
     std::span<const std::byte> body;
   };
   // The next record, valid until the next TryRead; none when there is none yet. The bytes are the
-  // peer's memory: they can change under a reader's eyes, so copy what must be parsed.
+  // peer's memory: they can change under a reader's eyes, so copy bytes before they are parsed.
   absl::StatusOr<std::optional<Record>> TryRead();
 
   // Before sleeping: from now on the writer wakes us. False: a record has come meanwhile.

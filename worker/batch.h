@@ -1,6 +1,8 @@
-// One step's rows as arrays: what a stage computes, in the form kernels read.
+// One step's rows as arrays, in the form kernels read.
 //
 // Rebuilt for every step into memory that is kept, so that a step allocates nothing once warm.
+//
+// Thread: the executor's.
 #pragma once
 
 #include <cstdint>

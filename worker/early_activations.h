@@ -1,5 +1,5 @@
 // Activation frames of epochs to come: the previous stage may have got its shard, and begun, before
-// this worker's assign_shard came. Bounded, because anybody may claim a newer epoch.
+// this worker's assign_shard came. Bounded, because any frame may claim a newer epoch.
 //
 // Thread: the executor's.
 #pragma once

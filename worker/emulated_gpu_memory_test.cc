@@ -1,4 +1,4 @@
-// What only an emulated GPU can show of the host's side: who takes memory, and when.
+// The host's side of a GPU's memory, as an emulated GPU shows it: which allocations, and when.
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/emulated/emulated_backend.h"

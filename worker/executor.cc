@@ -169,7 +169,7 @@ void Executor::HandleClosed(const LinkClosed& event) {
   if (index.has_value()) ranks_.HandleAcceptedClosed(*index, event.reason, now);
 }
 
-// A step is in progress, so all links of ranks are up: what comes over them are frames of
+// A step is in progress, so all links of ranks are up, and frames that come over them are those of
 // exchanges.
 bool Executor::HandleRankEvent(WorkerEvent* event) {
   if (auto* frame = std::get_if<LinkFrame>(event)) {
@@ -259,7 +259,7 @@ absl::Status Executor::BeginLinks(Epoch epoch) {
   }
   accepted_.Begin(epoch, std::move(expected));
   options_.collective->BeginEpoch(&ranks_, epoch, shard.num_ranks(), shard.rank());
-  static_assert(kRankPatienceLeases > 2, "the coordinator names who is stuck after two leases");
+  static_assert(kRankPatienceLeases > 2, "the coordinator names the stuck rank after two leases");
   TUTTI_RETURN_IF_ERROR(
       ranks_.Begin(epoch, shard, 0, kRankPatienceLeases * coordinator_.lease(), now));
   device_links_.Begin(shard.previous_worker_id(),

@@ -1,5 +1,5 @@
-// The one thread of a worker that does anything: it reads the mailbox, runs steps, sends what comes
-// of them, and beats.
+// The one thread of a worker that does its work: it reads the mailbox, runs steps, sends their
+// results, and beats.
 //
 // Beats come from this thread only, between units of work and while it waits. A worker whose
 // executor is stuck falls silent, and its lease at the coordinator expires. While a step waits for
@@ -92,7 +92,7 @@ class Executor : private StageOutbox {
   CoordinatorLink coordinator_;
   std::vector<std::unique_ptr<DialledLink>> next_;  // the ranks of the next stage that we feed
   AcceptedLinks accepted_;
-  size_t previous_index_ = 0;  // among the accepted, who feeds us
+  size_t previous_index_ = 0;  // of the worker that feeds us, among the accepted
   RankLinks ranks_;
   DeviceLinks device_links_;
   StageWorker stage_;

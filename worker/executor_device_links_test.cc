@@ -95,7 +95,7 @@ TEST_F(LinkedExecutorTest, ANewEpochEndsTheWaitForRowsWithoutBlame) {
 TEST_F(LinkedExecutorTest, WhoSaysThatALinkStandsWithoutOneIsTurnedAway) {
   joined_[1]->Send(Assign(1, 1, 3));
   joined_[1]->recorder->Await(v1::Frame::kShardReady);
-  // Rows on the device from somebody who was never told that they may come.
+  // Rows on the device from a peer that was never told that they may come.
   auto recorder = std::make_shared<Recorder>();
   auto link = dialer_->Dial("at-w1", std::make_unique<RecordingHandler>(recorder));
   v1::Frame hello;

@@ -76,7 +76,7 @@ TEST_P(RankExecutorTest, RanksExchangeWithinTheirSteps) {
   EXPECT_EQ(stage.joined[1]->recorder->Count(v1::Frame::kStepResult), 0u);
 }
 
-// The one who waits goes on beating and says for whom; the other falls silent.
+// The waiting rank goes on beating and names the other; the other falls silent.
 TEST_P(RankExecutorTest, AWaitingRankSaysForWhom) {
   Ranks stage = StartRanks(2);
   gate_.Close();

@@ -13,7 +13,7 @@ namespace tutti::worker {
 
 class ExpertRouting {
  public:
-  // For `rows` rows with `count` experts each; what is chosen is written through experts() and
+  // For `rows` rows with `count` experts each; the choice is written through experts() and
   // shares(), row by row.
   void Resize(int64_t rows, int64_t count) {
     count_ = count;

@@ -1,7 +1,8 @@
-// The K/V cache of one shard: memory for every layer's blocks, taken once.
+// The KV cache of one shard: memory for every layer's blocks, allocated once.
 //
-// Which block belongs to whom is the coordinator's business; here a block is a number.  Thread: the
-// executor's.
+// The owners of blocks are the coordinator's business; here a block is a number.
+//
+// Thread: the executor's.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +16,8 @@ namespace tutti::worker {
 
 class KvStore {
  public:
-  // Builds with TUTTI_PARANOID fill it with NaN, so that reading a slot nobody wrote shows.
-  // RESOURCE_EXHAUSTED names the layer and the bytes.
+  // Builds with TUTTI_PARANOID fill it with NaN, so that reading a slot that was never written
+  // shows. RESOURCE_EXHAUSTED names the layer and the bytes.
   static absl::StatusOr<KvStore> Create(kernels::Backend* backend, const kernels::KvShape& shape,
                                         int64_t num_layers);
 

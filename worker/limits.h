@@ -1,5 +1,5 @@
-// Every bound of the worker, with where it comes from. What arrives over a link is checked against
-// these before memory is spent on it.
+// Every bound of the worker, with its derivation. Frames that arrive are checked against these
+// before memory is spent on them.
 #pragma once
 
 #include <chrono>
@@ -33,7 +33,7 @@ inline constexpr int32_t kBlockSizeMax = 4096;
 // Blocks of a shard: 2^30 tokens in blocks of 16. With the largest block, 2^20 values per key and
 // f32 the cache of a layer stays at 2^61 bytes, so sizes fit int64_t before memory says no.
 inline constexpr int32_t kBlocksMax = 1 << 26;
-// Rows of one step. 65,536 rows of 8,192 f32 values are 2 GiB: nobody wants a larger one.
+// Rows of one step. 65,536 rows of 8,192 f32 values are 2 GiB; no larger one is of use.
 inline constexpr int32_t kBatchTokensMax = 1 << 16;
 inline constexpr int32_t kSequencesMax = 1 << 16;
 // Positions are 32-bit and must survive being doubled.
@@ -58,8 +58,8 @@ inline constexpr int64_t kExchangesUnagreedMax = 64;
 // While a device works, the executor looks at its mailbox this often and at the device all the
 // time.
 inline constexpr std::chrono::microseconds kDeviceLookInterval{200};
-// How long devices may take for what one step queued between two looks of the host: the longest
-// step of a large model on a slow GPU takes a few seconds.
+// How long devices may take for the work that one step queued between two looks of the host: the
+// longest step of a large model on a slow GPU takes a few seconds.
 inline constexpr std::chrono::milliseconds kDevicePatience{20'000};
 // How long rows may be on their way between two devices once they are sent: the largest step of a
 // large model, 1 GiB, takes a tenth of a second over PCIe, and a kernel that keeps the device busy
@@ -87,7 +87,7 @@ inline constexpr std::chrono::milliseconds kHelloTimeout{5000};
 inline constexpr std::chrono::milliseconds kWelcomeTimeout{10000};
 
 // First and slowest pause between attempts to reach a peer. The first is short because after a
-// repair everybody comes back at once; the slowest bounds how long a coordinator waits for us after
+// repair all peers come back at once; the slowest bounds how long a coordinator waits for us after
 // its own restart.
 inline constexpr std::chrono::milliseconds kFirstRedial{50};
 inline constexpr std::chrono::milliseconds kSlowestRedial{2000};
@@ -134,11 +134,11 @@ inline constexpr size_t kWorkerIdBytesMax = 128;
 // Lines of a peer table: more workers than any pipeline has stages and ranks.
 inline constexpr size_t kPeersMax = size_t{1} << 16;
 
-// What a worker on CPUs takes of the machine's memory unless told otherwise. The rest is for the
-// system and code. Of a GPU's: kGpuOfferedShare.
+// A CPU worker's share of the machine's memory unless told otherwise. The rest is for the system
+// and code. Of a GPU's: kGpuOfferedShare.
 inline constexpr double kMemoryShare = 0.9;
 
-// What the speed is measured with (speed_probe.h). The weights, 96 MiB of bf16, are three times the
+// Sizes of the speed probe (speed_probe.h). The weights, 96 MiB of bf16, are three times the
 // largest cache of the machines we know, so that at most a third could come from there; the matrix
 // is as wide as those of small models; the rows are as many as a long prompt's chunk. A pass over
 // them takes 10 ms at 10 GB/s, one of all rows 30 ms at 50 Gflop/s.

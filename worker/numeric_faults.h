@@ -1,10 +1,10 @@
-// Where a sequence's numbers ended. Weights or a checkpoint's type may be such that a value leaves
-// the range of floating point; from there on the row is NaN, its logits too, and its request ends.
-// This finds the layer to name in the error.
+// The layer that produced NaN or Inf. Weights or a checkpoint's type may be such that a value
+// leaves the range of floating point; from there on the row is NaN, its logits too, and its request
+// ends. This finds the layer to name in the error.
 //
 // A row that is lost is lost in all its elements one product later, so its first element tells. In
 // a step that lost rows the stage's layers are computed once more, looking after each; other steps
-// pay for a look at what they send.
+// pay for a look at the rows they send.
 //
 // Thread: the executor's.
 #pragma once
@@ -31,8 +31,8 @@ class NumericFaults {
   bool Begin(const Batch& batch, std::span<const float> out, const FirstsIn& in,
              std::span<const v1::SampledToken> sampled);
 
-  // What is lost of the rows searched for after one half of a layer; `first`: the first element of
-  // each row of the step.
+  // Looks for the rows searched for after one half of a layer; `first`: the first element of each
+  // row of the step.
   void Look(std::span<const float> first, int32_t layer, bool in_mlp);
   // The rest were numbers after all layers: the head lost them. `layers`: of the whole model.
   void EndAtHead(int32_t layers);

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "model/config_json.h"
 #include "model/partition.h"
 #include "worker/pipeline_testing.h"
 

@@ -1,9 +1,9 @@
 // The worker's copy of the sequences of its pipeline, kept up to date by the differences in step
 // plans.
 //
-// Every plan also says what the result must be (token and block counts, first position); a plan
-// that contradicts the copy, itself or the shard's limits is refused, because computing on would
-// give somebody a wrong answer.
+// Every plan also gives the expected result (token and block counts, first position); a plan that
+// contradicts the copy, itself or the shard's limits is refused, because computing on would give a
+// client a wrong answer.
 //
 // Thread: the executor's.
 #pragma once
@@ -19,7 +19,7 @@
 
 namespace tutti::worker {
 
-// How often a token stands in a sequence: what penalties are computed from.
+// How often a token stands in a sequence; penalties are computed from it.
 struct TokenCount {
   bool in_prompt = false;
   int32_t in_output = 0;
@@ -60,9 +60,9 @@ class SequenceTable {
   explicit SequenceTable(const SequenceLimits& limits) : limits_(limits) {}
 
   // Applies a plan's differences: forgets the finished, adds the new, then advances the scheduled
-  // ones. Errors (INVALID_ARGUMENT for what is impossible in itself, FAILED_PRECONDITION for what
-  // contradicts this copy) name the sequence and both numbers; the table may then be half advanced
-  // and must not be used again.
+  // ones. Errors (INVALID_ARGUMENT: impossible in itself; FAILED_PRECONDITION: it contradicts this
+  // copy) name the sequence and both numbers; the table may then be half advanced and must not be
+  // used again.
   absl::Status Apply(const v1::StepPlan& plan);
 
   // Null when unknown. The pointer stays good until the sequence is finished.

@@ -1,4 +1,4 @@
-// Checks an assign_shard frame before anything is sized by it.
+// Checks an assign_shard frame before anything is sized by it.  Thread: any.
 #pragma once
 
 #include "base/status.h"
@@ -6,8 +6,8 @@
 
 namespace tutti::worker {
 
-// INVALID_ARGUMENT naming the field and its value. What depends on the model (layer ranges, head
-// counts) is checked by the loader, which knows it.
+// INVALID_ARGUMENT naming the field and its value. Facts of the model (layer ranges, head counts)
+// is checked by the loader, which knows it.
 absl::Status ValidateShard(const v1::AssignShard& shard);
 
 // Whether two shards hold the same weights, KV room and work space, so that one loaded runner

@@ -79,7 +79,7 @@ class Probe {
     backend_->MatMul(View(*in_, backend_->device(), rows), weight,
                      View(*out_, backend_->device(), rows));
   }
-  // Seconds of the quickest of a few passes: what disturbs one only makes it longer.
+  // Seconds of the quickest of a few passes: a disturbance only makes one longer.
   template <class Fn>
   double Best(const Fn& pass) {
     double best = 0;
@@ -180,7 +180,7 @@ absl::StatusOr<MeasuredSpeed> SharedSpeed(
   const MeasuredSpeed known = FindSpeed(shared.Read(), key);
   if (known.known()) return known;
   TUTTI_ASSIGN_OR_RETURN(MeasuredSpeed speed, measure());
-  // As those who read it will.
+  // As other workers will read it.
   speed.read_bytes_per_second = std::round(speed.read_bytes_per_second);
   speed.flops_per_second = std::round(speed.flops_per_second);
   const std::string line = absl::StrFormat("%s %.0fB/s@%.0fflop/s\n", key,

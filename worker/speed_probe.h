@@ -23,15 +23,16 @@ struct MeasuredSpeed {
 // RESOURCE_EXHAUSTED: the memory cannot be had.
 absl::StatusOr<MeasuredSpeed> MeasureSpeed(kernels::Backend* backend, DType dtype);
 
-// "900GB/s@71Tflop/s", as `tutti plan` takes them. INVALID_ARGUMENT quotes what is none.
+// "900GB/s@71Tflop/s", as `tutti plan` takes them. INVALID_ARGUMENT quotes the text.
 absl::StatusOr<MeasuredSpeed> ParseSpeed(const std::string& text);
 
-// What `file` says of `key`, or what `measure` says, which is then kept there for others. Workers
-// of one machine that share a file measure one after another, each undisturbed by the others, and
-// equal ones are told the same. A file that cannot be used, or holds what is no speed, is not: then
-// `measure` decides alone.
+// The speed in `file` under `key`, or else the result of `measure`, which is then kept there for
+// others. Workers of one machine that share a file measure one after another, each undisturbed by
+// the others, and equal ones get the same. A file that cannot be used, or holds no speed, is left
+// out: then `measure` decides alone.
 //
-// `key`: what the speed depends on, without blanks. Blocks while another process measures.
+// `key`: names all that the speed depends on, without blanks. Blocks while another process
+// measures.
 absl::StatusOr<MeasuredSpeed> SharedSpeed(
     const std::string& file, const std::string& key,
     const std::function<absl::StatusOr<MeasuredSpeed>()>& measure);

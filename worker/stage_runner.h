@@ -53,7 +53,7 @@ class StageRunner {
   };
   virtual LinkMemory link_memory() const { return {}; }
 
-  // What it exchanged with the other ranks of its stage since the epoch began.
+  // Its exchanges with the other ranks of its stage since the epoch began.
   virtual kernels::CollectiveTraffic rank_traffic() const { return {}; }
 
   // Computes one step.
@@ -66,7 +66,7 @@ class StageRunner {
   //            in that order; token -1 for a row whose logits are not numbers
   //
   // Writes K/V of every row into the blocks named by the batch. An error means this shard cannot go
-  // on; ABORTED that the epoch is over anyhow and nobody needs to be told.
+  // on; ABORTED that the epoch is over anyhow and no report is due.
   virtual absl::Status Run(const Batch& batch, std::span<const std::byte> input,
                            std::span<std::byte> output, std::vector<v1::SampledToken>* sampled,
                            const ProgressCallback& progress) = 0;

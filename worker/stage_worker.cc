@@ -266,7 +266,7 @@ absl::Status StageWorker::PassOn(const Rows& rows) {
   return absl::OkStatus();
 }
 
-// They travel with the step to the last stage, which reports what became of it.
+// They travel with the step to the last stage, which reports its result.
 void StageWorker::CollectFaults(std::vector<v1::NumericFault> earlier) {
   faults_ = std::move(earlier);
   for (v1::NumericFault& fault : runner_->PopFaults()) {
@@ -275,7 +275,7 @@ void StageWorker::CollectFaults(std::vector<v1::NumericFault> earlier) {
   }
 }
 
-// The frame follows the rows: whoever reads it finds them on their way.
+// The frame follows the rows: its reader finds them on their way.
 absl::Status StageWorker::SendOnDevice(int64_t bytes) {
   TUTTI_RETURN_IF_ERROR(row_channel_->Send(bytes));
   v1::Frame frame = NewActivation(0, batch_.rows);
@@ -359,7 +359,7 @@ void StageWorker::Stop(const absl::Status& status) {
   sequencer_.reset();
 }
 
-// Says why and stops: the coordinator decides what happens to the shard.
+// Reports the reason and stops: the shard's fate is up to the coordinator.
 void StageWorker::Fail(const absl::Status& status) {
   Stop(status);
   v1::Frame frame = NewFrame();

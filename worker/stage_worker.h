@@ -2,8 +2,8 @@
 //
 // It holds the one gate that compares epochs, pairs plans with activations (step_sequencer), keeps
 // the worker's copy of the sequences (sequence_table), runs steps in order on a StageRunner and
-// says what to send. The executor drives it in a real worker; the simulator drives many of them in
-// one thread.
+// hands out frames to send. The executor drives it in a real worker; the simulator drives many of
+// them in one thread.
 //
 // Thread: the executor's.
 #pragma once
@@ -119,7 +119,7 @@ class StageWorker {
   Epoch newest_epoch_;
   EarlyActivations early_;
   std::unique_ptr<StageRunner> runner_;
-  std::optional<v1::AssignShard> loaded_;  // what runner_ holds
+  std::optional<v1::AssignShard> loaded_;  // the shard of runner_
   uint64_t stale_frames_ = 0;
   uint64_t progress_count_ = 0;
 

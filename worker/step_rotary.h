@@ -1,5 +1,5 @@
-// Rotary embedding of one step's rows: which frequencies each turns with, and what its queries are
-// multiplied by.
+// Rotary embedding of one step's rows: the frequencies each turns with, and the factor of its
+// queries.
 //
 // Thread: the executor's.
 #pragma once

@@ -46,7 +46,7 @@ absl::Status Transformer::Run(const Batch& batch, std::span<const std::byte> inp
   std::span<const float> firsts;
   if (options_.share.has_head) {
     TUTTI_RETURN_IF_ERROR(SampleAll(batch, sampled));
-    // Who samples nothing has not waited for the device, which still reads the slot.
+    // A step that samples nothing has not waited for the device, which still reads the slot.
     if (InSlot(input.data()) && batch.sample_rows.empty()) FirstsOf(residual);
   } else {
     const TensorView wire = WireView(output.data(), rows);

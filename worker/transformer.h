@@ -2,8 +2,8 @@
 // family that model/family.h describes.
 //
 // The residual stream is f32 and holds values of ModelConfig::residual_dtype() at every layer's
-// end, so what crosses a stage boundary in that type is exact and the number of stages cannot be
-// seen in the result. Inside a layer everything stays f32.
+// end, so rows that cross a stage boundary in that type are exact and the number of stages cannot
+// be seen in the result. Inside a layer everything stays f32.
 //
 // Thread: the executor's.
 #pragma once
@@ -88,7 +88,7 @@ class Transformer : public StageRunner {
   void set_logits_observer(LogitsObserver observer) { observer_ = std::move(observer); }
 
  private:
-  // Work space of the largest step. What a step does not touch never becomes resident.
+  // Work space of the largest step. Pages that no step touches never become resident.
   struct Scratch {
     kernels::TensorView residual;  // [max_batch_tokens, hidden]
     kernels::TensorView normed;    // [max_batch_tokens, hidden]
@@ -161,7 +161,7 @@ class Transformer : public StageRunner {
   KvStore kv_;
   std::vector<std::unique_ptr<kernels::DeviceBuffer>> buffers_;
   std::span<std::byte> slots_in_, slots_out_;  // on a GPU, for its device links
-  int64_t operator_bytes_ = 0;                 // what the backend holds for its operators
+  int64_t operator_bytes_ = 0;                 // held by the backend for its operators
   Scratch scratch_;
   StepRotary rotary_;
   ExpertRouting routing_;

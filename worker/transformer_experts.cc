@@ -51,7 +51,7 @@ absl::Status Transformer::Experts(int64_t layer, int64_t rows, const ProgressCal
   return absl::OkStatus();
 }
 
-// [routing_.size(), hidden], in what ranks exchange where that is the backend's memory.
+// [routing_.size(), hidden], in the memory of exchanges where that is the backend's.
 absl::StatusOr<TensorView> Transformer::MemoryForResults() {
   const int64_t count = routing_.size();
   if (options_.place.ranks == 1 || backend_->device() != kernels::Device()) {
@@ -63,7 +63,7 @@ absl::StatusOr<TensorView> Transformer::MemoryForResults() {
 // The ranks' results together: of whole experts all rows, else the sums over the ranks' slices.
 //
 // Rows stand by expert, so a rank's experts are contiguous, in rank order. With whole experts
-// nothing is added: each row is what one rank alone would have made of it.
+// nothing is added: each row is as one rank alone would have computed it.
 absl::StatusOr<TensorView> Transformer::ExchangeResults(TensorView results) {
   const auto [ranks, rank] = options_.place;
   kernels::Collective& collective = *options_.collective;

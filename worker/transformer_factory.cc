@@ -1,4 +1,4 @@
-// From an assign_shard to a loaded Transformer: what is checked before memory is spent.
+// From an assign_shard to a loaded Transformer, with the checks before memory is spent.
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,7 +10,7 @@
 namespace tutti::worker {
 namespace {
 
-// The coordinator plans within what we offered; this is for one that does not.
+// The coordinator plans within the memory we offered; this is for one that does not.
 absl::Status CheckMemory(const ModelSource& model, const Transformer::Options& options) {
   const int64_t weights =
       model::ComputeShardBytes(model.config, options.share, options.place.ranks, options.place.rank,

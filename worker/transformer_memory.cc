@@ -1,4 +1,4 @@
-// The memory of a shard's runner: work space, slots of device links, and what they add up to.
+// The memory of a shard's runner: work space, slots of device links, and their sum.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -15,7 +15,7 @@ using kernels::TensorView;
 
 namespace {
 
-// What YaRN multiplies queries and keys by, it multiplies scores by twice.
+// The factor by which YaRN multiplies queries and keys is in the scores twice.
 float AttentionScale(const model::ModelConfig& config) {
   const double magnitude = config.rope.attention_factor;
   return static_cast<float>(magnitude * magnitude /
@@ -147,7 +147,7 @@ ShardMemory Transformer::memory() const {
   for (const auto& buffer : buffers_) memory.activation_bytes += buffer->bytes();
   memory.activation_bytes += operator_bytes_;
   if (sampler_ != nullptr) memory.activation_bytes += sampler_->bytes();
-  // What ranks exchange through is the host's.
+  // The buffers of exchanges are the host's.
   if (options_.place.ranks > 1 && backend_->device() == kernels::Device()) {
     memory.activation_bytes += model::CollectiveBuffers(options_.place.ranks) * ExchangeBytes();
   }

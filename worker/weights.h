@@ -1,7 +1,7 @@
 // A shard's weights, packed for a backend: read tensor by tensor from the checkpoint, whose pages
 // are given back as soon as they are packed.
 //
-// Thread: the executor's (or whoever loads).
+// Thread: the one that loads (the executor's).
 #pragma once
 
 #include <cstdint>

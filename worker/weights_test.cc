@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "model/config_json.h"
 #include "model/partition.h"
 #include "worker/kv_store.h"
 #include "worker/pipeline_testing.h"

@@ -67,19 +67,19 @@ absl::StatusOr<Answers> Answers::Load(const std::string& path) {
     const Json line = Json::parse(text, nullptr, /*allow_exceptions=*/false);
     if (number == 1) {
       if (!line.is_object() || !line.contains("asked") || !line["asked"].is_string()) {
-        return bad("this is no recording of tutti bench");
+        return bad("this is not a recording of tutti bench");
       }
       answers.asked_ = line["asked"].get<std::string>();
       continue;
     }
     if (!HasWhole(line, "chat") || !HasWhole(line, "turn") || !HasIds(line)) {
-      return bad("this is no recorded answer");
+      return bad("this is not a recorded answer");
     }
     answers.ids_[{line["chat"].get<int64_t>(), line["turn"].get<int32_t>()}] =
         line["ids"].get<std::vector<int32_t>>();
   }
   if (file.bad() || bytes == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " is no recording of tutti bench"));
+    return absl::InvalidArgumentError(absl::StrCat(path, " is not a recording of tutti bench"));
   }
   return answers;
 }

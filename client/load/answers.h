@@ -15,7 +15,7 @@ namespace tutti::client {
 
 class Answers {
  public:
-  // `asked` says in words what was asked; answers to other questions cannot be compared.
+  // `asked` describes the requests in words; answers to other requests cannot be compared.
   explicit Answers(std::string asked) : asked_(std::move(asked)) {}
 
   // Keeps the answer of a turn that went well.
@@ -23,7 +23,7 @@ class Answers {
 
   // A file of JSON Lines: {"asked": …}, then {"chat": …, "turn": …, "ids": […]} in order.
   absl::Status Save(const std::string& path) const;
-  // INVALID_ARGUMENT "path:line: …" for what Save would not have written.
+  // INVALID_ARGUMENT "path:line: …" for a line that Save would not have written.
   static absl::StatusOr<Answers> Load(const std::string& path);
 
   struct Comparison {
@@ -31,7 +31,7 @@ class Answers {
     int64_t different = 0;
     int64_t missing = 0;                // recorded, and not answered now
     int64_t unknown = 0;                // answered now, and not recorded
-    std::vector<std::string> examples;  // of what differs, at most kDifferencesShown
+    std::vector<std::string> examples;  // of differences, at most kDifferencesShown
 
     bool same() const { return different + missing + unknown == 0; }
   };

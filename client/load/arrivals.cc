@@ -21,8 +21,8 @@ Arrivals::Arrivals(ArrivalOptions options)
 // Gaps of a Poisson process are exponential.
 void Arrivals::Draw() {
   if (!options_.times.empty()) {
-    if (taken_ < static_cast<int64_t>(options_.times.size())) {
-      next_ = options_.times[static_cast<size_t>(taken_)];
+    if (popped_ < static_cast<int64_t>(options_.times.size())) {
+      next_ = options_.times[static_cast<size_t>(popped_)];
     }
   } else if (options_.rate > 0) {
     const double gap_s = -std::log1p(-random_.Uniform()) / options_.rate;
@@ -31,7 +31,7 @@ void Arrivals::Draw() {
 }
 
 bool Arrivals::exhausted() const {
-  if (stopped_ || taken_ >= options_.chats) return true;
+  if (stopped_ || popped_ >= options_.chats) return true;
   const Duration at = options_.concurrency > 0 ? freed_ : next_;
   return options_.duration > Duration::zero() && at > options_.duration;
 }
@@ -43,8 +43,8 @@ std::optional<Duration> Arrivals::Next() const {
   return freed_;
 }
 
-int64_t Arrivals::Take() {
-  const int64_t number = taken_++;
+int64_t Arrivals::Pop() {
+  const int64_t number = popped_++;
   if (options_.concurrency > 0) {
     --free_;
   } else {

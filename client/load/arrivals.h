@@ -11,10 +11,11 @@
 namespace tutti::client {
 
 struct ArrivalOptions {
-  // Exactly one of these says when:
-  double rate = 0;          // chats per second on average, at random (Poisson): an open loop, where
-                            // a slow service does not slow the arrivals down
-  int32_t concurrency = 0;  // so many chats at a time: a closed loop
+  // Exactly one of these three is given.
+  // Chats per second on average, at random (Poisson): an open loop, where a slow service does not
+  // slow the arrivals down.
+  double rate = 0;
+  int32_t concurrency = 0;      // so many chats at a time: a closed loop
   std::vector<Duration> times;  // of a trace, since its start, never decreasing
 
   int64_t chats = 0;    // at most so many
@@ -29,10 +30,10 @@ class Arrivals {
   explicit Arrivals(ArrivalOptions options);
 
   // When the next chat is due, since the start; none when there is none, or in a closed loop none
-  // until another ends. The same until Take.
+  // until another ends. The same until Pop.
   std::optional<Duration> Next() const;
   // The chat that Next spoke of begins; its number, from 0.
-  int64_t Take();
+  int64_t Pop();
   // A chat has ended at `now`.
   void OnEnded(Duration now);
   // No more chats begin.
@@ -45,7 +46,7 @@ class Arrivals {
 
   const ArrivalOptions options_;
   Random random_;
-  int64_t taken_ = 0;
+  int64_t popped_ = 0;
   Duration next_{};   // open loop
   int64_t free_ = 0;  // closed loop: places
   Duration freed_{};  // when the last one became free

@@ -75,7 +75,7 @@ class QuestionChat : public Chat {
 
 class TokenChat : public Chat {
  public:
-  // Tokens the chat begins with, before what it draws itself.
+  // Tokens the chat begins with, before those that it draws itself.
   TokenChat(const ChatOptions& options, int64_t number, std::vector<int32_t> begin)
       : options_(options),
         number_(number),

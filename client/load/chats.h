@@ -18,7 +18,7 @@ struct ChatOptions {
   uint64_t seed = 1;
   int32_t turns = 1;
   v1::SamplingParams sampling;  // of every request; its seed is chosen per turn
-  int32_t tenants = 0;          // chats are dealt to so many; 0: nobody is named
+  int32_t tenants = 0;          // chats are dealt to so many; 0: no tenant is named
   int32_t priority = 0;
 
   // Questions.
@@ -40,7 +40,7 @@ class Chat {
   virtual v1::GenerateRequest Ask() = 0;
   // The answer of the last turn asked for, which the next one repeats.
   virtual void Hear(const std::string& text, const std::vector<int32_t>& ids) = 0;
-  // What the answer of the last turn should be, where that is known.
+  // The right answer of the last turn, where it is known.
   virtual std::optional<std::string> RightAnswer() const { return std::nullopt; }
 };
 

@@ -51,7 +51,7 @@ class LoadDriver::Conversation : public GenerateObserver {
   }
 
   // After OnEnd. The turn as it went; the chat goes on only after a good one.
-  Turn TakeTurn(absl::Status status) {
+  Turn FinishTurn(absl::Status status) {
     call_.reset();
     turn_.status = std::move(status);
     if (turn_.ids.size() > 1) {
@@ -111,7 +111,7 @@ Duration LoadDriver::Run(const OnTurn& on_turn, const OnProgress& on_progress) {
     mailbox_.Drain(start_ + std::min(NextDue().value_or(next_tick), next_tick), &items);
     now = clock_->Now() - start_;
     for (Item& item : items) {
-      std::visit([&](auto& what) { Take(std::move(what), now, on_turn); }, item);
+      std::visit([&](auto& what) { Handle(std::move(what), now, on_turn); }, item);
     }
     if (now < next_tick) continue;
     progress_.elapsed = now;
@@ -142,7 +142,7 @@ void LoadDriver::BeginDue(Duration now) {
   while (true) {
     const std::optional<Duration> due = arrivals_.Next();
     if (!due || *due > now) return;
-    auto conversation = std::make_unique<Conversation>(this, arrivals_.Take());
+    auto conversation = std::make_unique<Conversation>(this, arrivals_.Pop());
     Conversation* const begun = conversation.get();
     conversations_.emplace(begun, std::move(conversation));
     ++progress_.begun;
@@ -150,12 +150,12 @@ void LoadDriver::BeginDue(Duration now) {
   }
 }
 
-void LoadDriver::Take(Ended ended, Duration now, const OnTurn& on_turn) {
+void LoadDriver::Handle(Ended ended, Duration now, const OnTurn& on_turn) {
   Conversation* const conversation = ended.conversation;
   const bool ok = ended.status.ok();
   ++progress_.ended;
   if (!ok) ++progress_.failed;
-  on_turn(conversation->TakeTurn(std::move(ended.status)));
+  on_turn(conversation->FinishTurn(std::move(ended.status)));
   if (ok && !interrupted_ && !conversation->complete()) {
     thinking_.emplace_back(now + options_.think_time, conversation);
     std::push_heap(thinking_.begin(), thinking_.end(), kLater);
@@ -165,7 +165,7 @@ void LoadDriver::Take(Ended ended, Duration now, const OnTurn& on_turn) {
   arrivals_.OnEnded(now);
 }
 
-void LoadDriver::Take(Interrupted, Duration, const OnTurn&) {
+void LoadDriver::Handle(Interrupted, Duration, const OnTurn&) {
   interrupted_ = true;
   arrivals_.Stop();
   for (const auto& [due, conversation] : thinking_) conversations_.erase(conversation);

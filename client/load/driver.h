@@ -1,8 +1,8 @@
-// Runs a load: begins chats when they are due, keeps all their calls under way, and hands in what
-// became of every turn.
+// Runs a load: begins chats when they are due, keeps all their calls under way, and reports the
+// outcome of every turn.
 //
-// One thread owns everything but a turn under way, whose call writes it down on gRPC's threads
-// until it ends and comes back through the mailbox. No call has a thread.
+// One thread owns everything except a turn under way: its call records it on gRPC's threads until
+// it ends and comes back through the mailbox. No call has a thread.
 #pragma once
 
 #include <atomic>
@@ -31,8 +31,8 @@ struct DriverOptions {
   std::optional<Duration> timeout;  // of every request
 };
 
-// Where a load stands.
-struct LoadProgress {
+// The state of a load.
+struct DriverProgress {
   Duration elapsed{};
   int64_t begun = 0;  // turns
   int64_t ended = 0;
@@ -44,14 +44,14 @@ class LoadDriver {
  public:
   using MakeChatFunction = std::function<std::unique_ptr<Chat>(int64_t number)>;
   using OnTurn = std::function<void(Turn)>;
-  using OnProgress = std::function<void(const LoadProgress&)>;
+  using OnProgress = std::function<void(const DriverProgress&)>;
 
   // REQUIRES: `client` and `clock` outlive the driver.
   LoadDriver(DriverOptions options, Client* client, const Clock* clock, MakeChatFunction make_chat);
   ~LoadDriver();
 
   // Returns when every chat has ended, or after Interrupt when every call has; how long it took.
-  // `on_turn` hears of every turn that was begun, `on_progress` every kLoadProgressMs.
+  // `on_turn` is called with every turn that was begun, `on_progress` every kLoadProgressMs.
   Duration Run(const OnTurn& on_turn, const OnProgress& on_progress);
 
   // No more turns begin, and those under way are cancelled.  Thread: any; once.
@@ -69,8 +69,8 @@ class LoadDriver {
   // When there is something to do by itself, since the start.
   std::optional<Duration> NextDue() const;
   void BeginDue(Duration now);
-  void Take(Ended ended, Duration now, const OnTurn& on_turn);
-  void Take(Interrupted, Duration now, const OnTurn& on_turn);
+  void Handle(Ended ended, Duration now, const OnTurn& on_turn);
+  void Handle(Interrupted, Duration now, const OnTurn& on_turn);
 
   const DriverOptions options_;
   Client* const client_;
@@ -80,7 +80,7 @@ class LoadDriver {
   Mailbox<Item> mailbox_;
   std::atomic<int64_t> tokens_{0};
   Instant start_;
-  LoadProgress progress_;
+  DriverProgress progress_;
   bool interrupted_ = false;
   std::unordered_map<Conversation*, std::unique_ptr<Conversation>> conversations_;
   std::vector<std::pair<Duration, Conversation*>> thinking_;  // a heap, the soonest first

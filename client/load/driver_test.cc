@@ -1,4 +1,4 @@
-// The driver against a service that does what a test says.
+// The driver against a service whose behaviour a test chooses.
 #include "client/load/driver.h"
 
 #include <grpcpp/grpcpp.h>
@@ -6,10 +6,10 @@
 
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "tutti/v1/generation.grpc.pb.h"
 
 namespace tutti::client {
@@ -17,18 +17,18 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Answers every request with its last message's text, one token. `delay` is what one request takes,
-// one at a time.
+// Answers every request with its last message's text, one token. One request takes `delay`, and
+// they run one at a time.
 class EchoService : public v1::Inference::Service {
  public:
   grpc::Status Generate(grpc::ServerContext* context, const v1::GenerateRequest* request,
                         grpc::ServerWriter<v1::GenerateResponse>* writer) override {
     {
-      const std::lock_guard lock(mutex);
-      most_at_once = std::max(most_at_once, ++at_once);
+      const MutexLock lock(&mutex_);
+      most_at_once_ = std::max(most_at_once_, ++at_once_);
     }
     {
-      const std::lock_guard lock(turnstile);
+      const MutexLock lock(&turnstile_);
       std::this_thread::sleep_for(delay);
     }
     while (forever && !context->IsCancelled()) std::this_thread::sleep_for(milliseconds(1));
@@ -38,21 +38,33 @@ class EchoService : public v1::Inference::Service {
     response.mutable_finish()->mutable_usage()->set_prompt_tokens(
         static_cast<uint32_t>(10 * request->chat().messages_size()));
     writer->Write(response);
-    const std::lock_guard lock(mutex);
-    --at_once;
-    ++served;
-    return served == fail_at ? grpc::Status(grpc::StatusCode::INTERNAL, "this one fails")
-                             : grpc::Status::OK;
+    const MutexLock lock(&mutex_);
+    --at_once_;
+    ++served_;
+    return served_ == fail_at ? grpc::Status(grpc::StatusCode::INTERNAL, "this one fails")
+                              : grpc::Status::OK;
   }
 
+  int at_once() {
+    const MutexLock lock(&mutex_);
+    return at_once_;
+  }
+  int most_at_once() {
+    const MutexLock lock(&mutex_);
+    return most_at_once_;
+  }
+
+  // Chosen by the test before the first call.
   Duration delay{};
   bool forever = false;
-  int fail_at = 0;  // the how manieth call fails; 0: none
-  std::mutex turnstile;
-  std::mutex mutex;
-  int at_once = 0;
-  int most_at_once = 0;
-  int served = 0;
+  int fail_at = 0;  // number of the call that fails, from 1; 0: none
+
+ private:
+  Mutex turnstile_;
+  Mutex mutex_;
+  int at_once_ ABSL_GUARDED_BY(mutex_) = 0;
+  int most_at_once_ ABSL_GUARDED_BY(mutex_) = 0;
+  int served_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 class DriverTest : public ::testing::Test {
@@ -71,7 +83,7 @@ class DriverTest : public ::testing::Test {
     LoadDriver driver(std::move(options), client_.get(), &clock_,
                       [&](int64_t number) { return MakeChat(chat, number); });
     return driver.Run([&](Turn turn) { turns_.push_back(std::move(turn)); },
-                      [](const LoadProgress&) {});
+                      [](const DriverProgress&) {});
   }
 
   EchoService service_;
@@ -96,7 +108,7 @@ TEST_F(DriverTest, EveryTurnOfEveryChatIsAskedInOrder) {
     EXPECT_LE(turn.first_token, turn.total);
   }
   EXPECT_EQ(next.size(), 10u);
-  EXPECT_LE(service_.most_at_once, 3);
+  EXPECT_LE(service_.most_at_once(), 3);
 }
 
 TEST_F(DriverTest, AFailedTurnEndsItsChatOnly) {
@@ -127,16 +139,10 @@ TEST_F(DriverTest, AnInterruptCancelsWhatIsUnderWay) {
   LoadDriver driver(std::move(options), client_.get(), &clock_,
                     [&](int64_t number) { return MakeChat(chat, number); });
   std::thread interrupter([&] {
-    while (true) {
-      {
-        const std::lock_guard lock(service_.mutex);
-        if (service_.at_once == 4) break;
-      }
-      std::this_thread::yield();
-    }
+    while (service_.at_once() != 4) std::this_thread::yield();
     driver.Interrupt();
   });
-  driver.Run([&](Turn turn) { turns_.push_back(std::move(turn)); }, [](const LoadProgress&) {});
+  driver.Run([&](Turn turn) { turns_.push_back(std::move(turn)); }, [](const DriverProgress&) {});
   interrupter.join();
   ASSERT_EQ(turns_.size(), 4u);
   for (const Turn& turn : turns_) EXPECT_EQ(turn.status.code(), absl::StatusCode::kCancelled);

@@ -119,8 +119,8 @@ TEST(Arrivals, PoissonKeepsItsRateAndIsTheSameForTheSameSeed) {
     EXPECT_GE(*at, last);
     gaps_squared += Seconds(*at - last) * Seconds(*at - last);
     last = *at;
-    EXPECT_EQ(arrivals.Take(), i);
-    again.Take();
+    EXPECT_EQ(arrivals.Pop(), i);
+    again.Pop();
   }
   EXPECT_TRUE(arrivals.exhausted());
   EXPECT_FALSE(arrivals.Next());
@@ -131,13 +131,13 @@ TEST(Arrivals, PoissonKeepsItsRateAndIsTheSameForTheSameSeed) {
 TEST(Arrivals, AClosedLoopWaitsForAPlace) {
   Arrivals arrivals({.concurrency = 2, .chats = 3});
   EXPECT_EQ(arrivals.Next(), Duration::zero());
-  arrivals.Take();
-  arrivals.Take();
+  arrivals.Pop();
+  arrivals.Pop();
   EXPECT_FALSE(arrivals.Next());
   EXPECT_FALSE(arrivals.exhausted());
   arrivals.OnEnded(milliseconds(7));
   EXPECT_EQ(arrivals.Next(), milliseconds(7));
-  arrivals.Take();
+  arrivals.Pop();
   EXPECT_TRUE(arrivals.exhausted());
 }
 
@@ -145,7 +145,7 @@ TEST(Arrivals, EndWithTheDurationOrTheTraceOrWhenStopped) {
   Arrivals trace(
       {.times = {milliseconds(1), milliseconds(30)}, .chats = 2, .duration = milliseconds(20)});
   EXPECT_EQ(trace.Next(), milliseconds(1));
-  trace.Take();
+  trace.Pop();
   EXPECT_TRUE(trace.exhausted());
   Arrivals stopped({.rate = 1, .chats = 10});
   stopped.Stop();
@@ -323,7 +323,7 @@ TEST_F(AnswersTest, AreComparedTokenByToken) {
 
 TEST_F(AnswersTest, FilesAreChecked) {
   for (const auto& [text, words] : std::vector<std::pair<std::string, std::string>>{
-           {"", "no recording"},
+           {"", "not a recording"},
            {"{}\n", ":1: "},
            {"{\"asked\": \"x\"}\n{\"chat\": 1, \"turn\": -1, \"ids\": []}\n", ":2: "},
            {"{\"asked\": \"x\"}\n{\"chat\": 1, \"turn\": 1, \"ids\": [1.5]}\n", ":2: "},

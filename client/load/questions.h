@@ -1,4 +1,4 @@
-// Questions whose answers are known: what the demo model (models/demo) was taught.
+// Questions whose answers are known: the training task of the demo model (models/demo).
 #pragma once
 
 #include <string>

@@ -15,7 +15,7 @@
 
 namespace tutti::client {
 
-// What a turn must keep to count as good. Unset: anything.
+// The times that a turn must keep to count as good. Unset: any time.
 struct Slo {
   std::optional<Duration> first_token;
   std::optional<Duration> token_gap;  // on average over the turn

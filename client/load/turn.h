@@ -1,4 +1,4 @@
-// What became of one request of a load test, as its client saw it.
+// The outcome of one request of a load test, as its client saw it.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,8 @@ struct Turn {
   std::vector<int32_t> ids;
   int64_t prompt_tokens = 0;
   int64_t cached_tokens = 0;
-  // Of the prompt, what the turns before computed: what a perfect cache would have. 0 in the first.
+  // Of the prompt, the tokens that earlier turns computed: the hits of a perfect cache. 0 in the
+  // first turn.
   int64_t repeated_tokens = 0;
   std::optional<std::string> right_answer;
 };

@@ -58,7 +58,7 @@ void BlockPool::Release(std::span<const BlockId> blocks) {
 
 void BlockPool::MarkPublished(BlockId block) {
   Block& published = blocks_[block.value()];
-  CHECK(published.holders > 0) << "block " << block << " is published by nobody";
+  CHECK(published.holders > 0) << "block " << block << " is published without a holder";
   published.published = true;
 }
 

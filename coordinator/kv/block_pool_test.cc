@@ -71,7 +71,7 @@ TEST(BlockPoolTest, PublishedBlocksAreKept) {
   pool.Share(chain[0]);
   EXPECT_EQ(pool.holders(chain[0]), 2);
   pool.Release({&chain[0], 1});
-  EXPECT_EQ(pool.in_use(), 1) << "somebody still holds it";
+  EXPECT_EQ(pool.in_use(), 1) << "it has another holder";
   pool.CheckEveryBlock();
 }
 
@@ -110,7 +110,7 @@ TEST(BlockPoolTest, AnEvictedBlockIsLikeNew) {
   const Blocks again = Allocate(&pool, 1, &evicted);
   EXPECT_EQ(evicted, again);
   pool.Release(again);
-  EXPECT_EQ(pool.free(), 1) << "nobody has published what it holds now";
+  EXPECT_EQ(pool.free(), 1) << "its content of now is not published";
 }
 
 TEST(BlockPoolDeathTest, OwnMistakesEndTheProcess) {
@@ -120,7 +120,7 @@ TEST(BlockPoolDeathTest, OwnMistakesEndTheProcess) {
   EXPECT_DEATH(Allocate(&pool, 2), "2 blocks wanted, 1 available");
   EXPECT_DEATH(pool.Release(other), "block 1 is freed twice");
   EXPECT_DEATH(pool.Share(BlockId(1)), "block 1 is free");
-  EXPECT_DEATH(pool.MarkPublished(BlockId(1)), "published by nobody");
+  EXPECT_DEATH(pool.MarkPublished(BlockId(1)), "published without a holder");
   pool.Release(blocks);
   EXPECT_DEATH(pool.Release(blocks), "block 0 is freed twice");
 }

@@ -22,7 +22,7 @@ void KvCache::Open(int32_t num_blocks) {
 
 void KvCache::Close() {
   pool_->CheckEveryBlock();
-  CHECK(pool_->in_use() == 0) << pool_->in_use() << " blocks are held by nobody who runs";
+  CHECK(pool_->in_use() == 0) << pool_->in_use() << " blocks are held, and no sequence runs";
   pool_.reset();
   if (directory_ != nullptr) directory_->ClosePipeline(pipeline_);
 }

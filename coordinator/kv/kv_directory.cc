@@ -50,7 +50,7 @@ void KvDirectory::ClosePipeline(PipelineId pipeline) {
   nodes = {};
 }
 
-// ---- what is held
+// ---- content
 
 void KvDirectory::Publish(PipelineId pipeline, const Hash128& domain, std::optional<BlockId> parent,
                           BlockId block, std::span<const TokenId> tokens) {
@@ -122,7 +122,7 @@ uint32_t KvDirectory::Add(const Hash128& hash, const Hash128& domain, uint32_t p
   return number;
 }
 
-// ---- what is found
+// ---- lookup
 
 Hash128 KvDirectory::DomainOf(const Hash128& domain) const {
   return TUTTI_FAIL_POINT("coordinator.hash_without_tenant") ? Hash128() : domain;
@@ -148,7 +148,7 @@ uint32_t KvDirectory::Find(const Hash128& hash, const Hash128& domain, uint32_t 
   return same ? *found : kNone;
 }
 
-// The entries of the longest prefix that anybody holds.
+// The entries of the longest prefix that any pipeline holds.
 std::vector<uint32_t> KvDirectory::Walk(const Hash128& domain,
                                         std::span<const TokenId> tokens) const {
   std::vector<uint32_t> path;
@@ -176,7 +176,7 @@ int32_t KvDirectory::OwnedBlock(uint32_t entry, PipelineId pipeline) const {
 std::vector<BlockId> KvDirectory::Lookup(const Hash128& domain, std::span<const TokenId> tokens,
                                          PipelineId pipeline) const {
   const std::vector<uint32_t> path = Walk(domain, tokens);
-  // Who holds a block holds all before it, so the end of what the pipeline holds can be searched
+  // A pipeline that holds a block holds all before it, so the end of its part can be searched
   // by halves: a prefix may be long, and on a thousand pipelines.
   const auto end = std::partition_point(
       path.begin(), path.end(), [&](uint32_t entry) { return OwnedBlock(entry, pipeline) >= 0; });
@@ -195,8 +195,8 @@ std::vector<KvDirectory::Match> KvDirectory::LongestPerPipeline(
     const Hash128& domain, std::span<const TokenId> tokens) const {
   const std::vector<uint32_t> path = Walk(domain, tokens);
   std::vector<int32_t> held(pipelines_.size(), 0);  // tokens
-  // From the end: who holds the end holds all. Where an entry has as many owners as are known
-  // already, there is nobody new.
+  // From the end: a pipeline that holds the end holds all. Where an entry has as many owners as are
+  // known already, there is no new one.
   int32_t known = 0;
   for (size_t i = path.size(); i > 0; --i) {
     const Entry& entry = entries_[path[i - 1]];

@@ -6,10 +6,10 @@
 // believed: the tokens, the parent and the domain are compared too, so that not even a collision
 // could give one request another's context.
 //
-// One directory for all pipelines: a prefix many ask for may live on several. What is published on
-// a pipeline is a forest of blocks: each block knows the block before it on the same pipeline, and
-// whoever holds a block holds all before it. Pools give up tails before heads (block_pool.h), so a
-// published block's parent is always published; this is CHECKed.
+// One directory for all pipelines: a prefix that many requests ask for may live on several. The
+// published blocks of a pipeline are a forest: each block knows the block before it on the same
+// pipeline, and a sequence that holds a block holds all before it. Pools give up tails before heads
+// (block_pool.h), so a published block's parent is always published; this is CHECKed.
 //
 // Memory beside a block's 4-byte tokens: 48 bytes for the prefix, 5 to 11 in the index, 28 for each
 // pipeline's block (bench "directory" measures the sum).
@@ -53,7 +53,7 @@ class KvDirectory {
   // `parent` is
   void Publish(PipelineId pipeline, const Hash128& domain, std::optional<BlockId> parent,
                BlockId block, std::span<const TokenId> tokens);
-  // The block is about to hold something else.  REQUIRES: it is published and nobody's parent
+  // The block is about to get other content.  REQUIRES: it is published and no block's parent
   void Forget(PipelineId pipeline, BlockId block);
   bool IsPublished(PipelineId pipeline, BlockId block) const {
     return NodeOf({pipeline.value(), block.value()}).entry != kNone;
@@ -95,7 +95,7 @@ class KvDirectory {
     int32_t owners = 0;
     Owner first_owner;
   };
-  // What a block of a pipeline holds.
+  // The content of a block of a pipeline.
   struct Node {
     uint32_t entry = kNone;
     int32_t parent = -1;  // the block before it
@@ -105,7 +105,7 @@ class KvDirectory {
     Owner next;
   };
 
-  // The index keeps numbers of entries; these find them by what they name.
+  // The index keeps numbers of entries; these find them by the hash of the entry.
   struct HashOf {
     using is_transparent = void;
     const std::vector<Entry>* entries;

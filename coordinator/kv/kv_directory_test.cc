@@ -226,7 +226,7 @@ class KvDirectoryRandomTest : public testing::Test {
     return (blocks == 0 || known(blocks)) && (blocks == holder.full() || !known(blocks + 1));
   }
 
-  // A sequence comes: it shares what it finds, and computes the rest.
+  // A sequence comes: it shares the blocks it finds, and computes the rest.
   void AddOne() {
     Holder holder = DrawHolder();
     BlockPool& pool = pools_[holder.pipeline];
@@ -279,7 +279,8 @@ TEST_F(KvDirectoryRandomTest, KnowsWhatAPlainMapKnows) {
   }
 }
 
-// What the header promises; with as few blocks more than a power of two as is worst for tables.
+// The promise of the header, with the number of blocks that is worst for tables: a power of two and
+// one.
 TEST(KvDirectoryMemoryTest, AHundredAndTwentyEightBytesABlock) {
   constexpr int32_t kBlocks = (1 << 16) + 1;
   KvDirectory directory(Options());

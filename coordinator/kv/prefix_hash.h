@@ -1,7 +1,7 @@
 // The keyed hash that names prefixes in the KV directory, and tenants in front of it.
 //
 // SipHash-2-4 with 128 bits of output: Aumasson, Bernstein, "SipHash: a fast short-input PRF",
-// 2012. Without the key nobody can make two inputs that collide, nor tell from a name what it
+// 2012. Without the key no client can make two inputs that collide, nor tell from a name what it
 // names.
 //
 // Pure; any thread.

@@ -19,7 +19,7 @@ std::string Bytes(int count) {
   return bytes;
 }
 
-// What OpenSSL's SIPHASH of 16 bytes says of the bytes 0, 1, 2...
+// The answers of OpenSSL's SIPHASH of 16 bytes for the bytes 0, 1, 2...
 TEST(PrefixHashTest, IsSipHash) {
   EXPECT_EQ(HashBytes(kKey, ""), (Hash128{0xe6a825ba047f81a3, 0x930255c71472f66d}));
   EXPECT_EQ(HashBytes(kKey, Bytes(1)), (Hash128{0x44af996bd8c187da, 0x45fc229b11597634}));

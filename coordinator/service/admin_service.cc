@@ -39,7 +39,7 @@ grpc::ServerUnaryReactor* AdminService::LookupPrefix(grpc::CallbackServerContext
                                                      const grpc::ByteBuffer* request,
                                                      grpc::ByteBuffer* response) {
   auto* reactor = context->DefaultReactor();
-  // A unary call's messages live until its reactor finished, whatever the client does.
+  // A unary call's messages live until its reactor has finished, also after the client has left.
   const bool queued = pool_.Submit([this, request, response, reactor] {
     Hash128 domain;
     std::vector<TokenId> tokens;

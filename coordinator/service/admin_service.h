@@ -1,4 +1,4 @@
-// tutti.v1.Admin over gRPC: what an operator asks.
+// tutti.v1.Admin over gRPC: status and cache look-ups for operators.
 #pragma once
 
 #include <functional>
@@ -13,15 +13,15 @@
 
 namespace tutti::coordinator {
 
-// LookupPrefix takes raw bytes, as Generate does, so that what does not parse is answered with the
-// field at fault.
+// LookupPrefix receives raw bytes, as Generate does, so that a message that does not parse is
+// answered with the field at fault.
 class AdminService : public v1::Admin::WithRawCallbackMethod_LookupPrefix<
                          v1::Admin::WithCallbackMethod_GetStatus<v1::Admin::Service>> {
  public:
   // The cache domain of a tenant's requests.  Thread: any.
   using DomainOf = std::function<Hash128(std::string_view tenant)>;
 
-  // REQUIRES: `model`, `engine` and whatever `domain_of` uses outlive the service.
+  // REQUIRES: `model`, `engine` and everything that `domain_of` uses outlive the service.
   AdminService(const ServedModel* model, EngineLoop* engine, DomainOf domain_of);
 
   grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,

@@ -3,7 +3,7 @@
 // Threads: pure functions.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "base/status.h"

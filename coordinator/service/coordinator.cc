@@ -139,7 +139,7 @@ void Coordinator::Shutdown(Duration grace) {
   while (hub_->open_streams() > 0 && clock_.Now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  // The public server first: nothing new arrives, and what is left is cancelled.
+  // The public server first: no new request arrives, and those left are cancelled.
   server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
   engine_->Stop();
   hub_->Stop();

@@ -26,7 +26,8 @@ struct CoordinatorOptions {
   std::string tls_certificate;
   std::string tls_key;
   std::string tls_client_ca;  // when set, clients must present a certificate it signed
-  // Workers' port: all three, and both ends prove who they are; none, and it listens locally only.
+  // Workers' port. With all three files both ends authenticate each other; with none it listens
+  // locally only.
   transport::TlsFiles peer_tls;
   std::string ready_file;           // written when the public port listens
   bool share_cache_domain = false;  // all tenants share one cache domain

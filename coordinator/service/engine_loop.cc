@@ -22,12 +22,12 @@ constexpr Duration kHelloTimeout = std::chrono::milliseconds(kHelloTimeoutMs);
 
 }  // namespace
 
-// Posts what one control link delivers. Lives as long as the link does.
+// Posts the frames of one control link. Lives as long as the link does.
 class EngineLoop::LinkReceiver : public transport::LinkHandler {
  public:
   LinkReceiver(LinkKey key, std::shared_ptr<Mailbox<Item>> mailbox)
       : key_(key), mailbox_(std::move(mailbox)) {}
-  // No control frame carries a payload; one that does is not looked at.
+  // Control frames carry no payload; one that a worker sends all the same is dropped.
   void OnFrame(v1::Frame frame, transport::Payload) override {
     mailbox_->Post(LinkFrame{key_, std::move(frame)});
   }
@@ -90,7 +90,7 @@ void EngineLoop::Run() {
   std::vector<Item> items;
   while (mailbox_->Drain(NextWake(), &items)) {
     const Instant now = clock_->Now();
-    for (Item& item : items) Take(std::move(item), now);
+    for (Item& item : items) Handle(std::move(item), now);
     CloseSilentLinks(now);
     engine_.Advance(now, &actions_);
     Apply(&actions_);
@@ -109,7 +109,7 @@ Instant EngineLoop::NextWake() const {
   return wake;
 }
 
-void EngineLoop::Take(Item item, Instant now) {
+void EngineLoop::Handle(Item item, Instant now) {
   std::visit(Overloaded{
                  [&](Event& event) { engine_.Handle(event, now, &actions_); },
                  [&](LinkOpened& opened) {
@@ -120,8 +120,8 @@ void EngineLoop::Take(Item item, Instant now) {
                    }
                    links_[opened.key] = {std::move(opened.link), false, now};
                  },
-                 [&](LinkFrame& frame) { TakeFrame(std::move(frame), now); },
-                 [&](LinkClosed& closed) { TakeClosed(std::move(closed), now); },
+                 [&](LinkFrame& frame) { HandleFrame(std::move(frame), now); },
+                 [&](LinkClosed& closed) { HandleClosed(std::move(closed), now); },
                  [&](StatusWanted& wanted) {
                    v1::GetStatusResponse status;
                    engine_.FillStatus(now, &status);
@@ -137,9 +137,9 @@ void EngineLoop::Take(Item item, Instant now) {
              item);
 }
 
-void EngineLoop::TakeFrame(LinkFrame item, Instant now) {
+void EngineLoop::HandleFrame(LinkFrame item, Instant now) {
   const auto found = links_.find(item.key);
-  if (found == links_.end()) return;  // closed by us; what was under way is of no interest
+  if (found == links_.end()) return;  // a frame that was under way when we closed the link
   if (found->second.joined) {
     engine_.Handle(WorkerFrame{item.key, std::move(item.frame)}, now, &actions_);
     return;
@@ -163,7 +163,7 @@ void EngineLoop::TakeFrame(LinkFrame item, Instant now) {
   engine_.Handle(WorkerJoined{item.key, std::move(hello)}, now, &actions_);
 }
 
-void EngineLoop::TakeClosed(LinkClosed item, Instant now) {
+void EngineLoop::HandleClosed(LinkClosed item, Instant now) {
   const auto found = links_.find(item.key);
   if (found == links_.end()) return;
   const bool joined = found->second.joined;

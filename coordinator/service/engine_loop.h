@@ -1,7 +1,7 @@
 // The engine's thread, its mailbox, and the control links to the workers.
 //
-// Everything that happens reaches the engine as an item in one mailbox; everything it wants done
-// leaves from this thread. RPC and transport threads only post.
+// Every event reaches the engine as an item of one mailbox, and every action of the engine is
+// carried out on this thread. RPC and transport threads only post.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,8 @@
 
 namespace tutti::coordinator {
 
-// Receives the engine's words for clients and health.  Thread: the engine's; must not block.
+// Receives the engine's output for clients and for the health service.  Thread: the engine's; must
+// not block.
 class EngineSink {
  public:
   virtual ~EngineSink() = default;
@@ -39,11 +40,11 @@ class EngineLoop {
   ~EngineLoop();
 
   void Start();
-  // Closes the worker links and ends the thread. Requests still running get no further word: drain
-  // first.
+  // Closes the worker links and ends the thread. Requests still running get no further output:
+  // drain first.
   void Stop();
 
-  // Thread: any. False when too many events wait; the request was not taken.
+  // Thread: any. False when too many events wait: the request was not accepted.
   bool Submit(Request request);
   void Cancel(RequestId request, CancelCause cause);
   void Drain();
@@ -51,7 +52,7 @@ class EngineLoop {
   void GetStatus(StatusCallback callback);
   void LookupPrefix(const Hash128& domain, std::vector<TokenId> tokens, LookupCallback callback);
 
-  // For the transport: takes each new control connection.
+  // For the transport: accepts each new control connection.
   transport::AcceptCallback acceptor();
 
  private:
@@ -84,9 +85,9 @@ class EngineLoop {
   class LinkReceiver;
 
   void Run();
-  void Take(Item item, Instant now);
-  void TakeFrame(LinkFrame item, Instant now);
-  void TakeClosed(LinkClosed item, Instant now);
+  void Handle(Item item, Instant now);
+  void HandleFrame(LinkFrame item, Instant now);
+  void HandleClosed(LinkClosed item, Instant now);
   void CloseLink(LinkKey key, absl::Status reason);
   void CloseSilentLinks(Instant now);
   Instant NextWake() const;

@@ -41,7 +41,7 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* GenerateStream::Start(
 }
 
 bool GenerateStream::Attach(OnClientGone on_client_gone) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (client_gone_) return false;
   on_client_gone_ = std::move(on_client_gone);
   return true;
@@ -71,7 +71,7 @@ void GenerateStream::MergeLocked(v1::GenerateResponse response) {
 void GenerateStream::Write(v1::GenerateResponse response) {
   Next next;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     if (finished_ || final_status_) return;
     MergeLocked(std::move(response));
     if (writing_ && pending_bytes_ > kUnreadOutputBytesMax) {
@@ -87,7 +87,7 @@ void GenerateStream::Write(v1::GenerateResponse response) {
 void GenerateStream::Finish(absl::Status status) {
   Next next;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     if (finished_ || final_status_) return;
     final_status_ = std::move(status);
     next = NextLocked();
@@ -98,7 +98,7 @@ void GenerateStream::Finish(absl::Status status) {
 void GenerateStream::OnWriteDone(bool ok) {
   Next next;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     writing_ = false;
     if (!ok) pending_.clear();  // the client is gone; OnCancel says so
     next = NextLocked();
@@ -110,7 +110,7 @@ void GenerateStream::OnCancel() {
   Next next;
   OnClientGone on_client_gone;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     client_gone_ = true;
     on_client_gone = std::move(on_client_gone_);
     on_client_gone_ = nullptr;
@@ -131,19 +131,20 @@ GenerateStream::Next GenerateStream::NextLocked() {
     pending_.pop_front();
     writing_ = next.write = true;
   } else if (final_status_) {
-    finished_ = next.finish = true;
+    finished_ = true;
+    next.finish = final_status_;
   }
   return next;
 }
 
-void GenerateStream::Do(Next next) {
+void GenerateStream::Do(const Next& next) {
   if (next.write) reactor_->StartWrite(&current_);
   if (!next.finish) return;
-  if (const auto delay = RetryDelayOf(*final_status_)) {
+  if (const auto delay = RetryDelayOf(*next.finish)) {
     const int64_t ms = std::chrono::duration_cast<std::chrono::milliseconds>(*delay).count();
     context_->AddTrailingMetadata(kRetryAfterMetadata, absl::StrCat(ms));
   }
-  reactor_->Finish(ToGrpc(*final_status_));
+  reactor_->Finish(ToGrpc(*next.finish));
 }
 
 }  // namespace tutti::coordinator

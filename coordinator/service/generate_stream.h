@@ -6,9 +6,9 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 
+#include "base/mutex.h"
 #include "coordinator/service/output_stream.h"
 
 namespace tutti::coordinator {
@@ -21,7 +21,7 @@ grpc::ByteBuffer Serialize(const google::protobuf::MessageLite& message);
 inline constexpr char kRetryAfterMetadata[] = "retry-after-ms";
 
 // Shared by the reactor and the output hub; outlives the reactor. One write is outstanding at a
-// time; what comes meanwhile is merged into one pending response per output.  Thread: any.
+// time; responses that come meanwhile are merged into one per output.  Thread: any.
 class GenerateStream : public OutputStream {
  public:
   using OnClientGone = std::function<void()>;
@@ -31,7 +31,8 @@ class GenerateStream : public OutputStream {
   static grpc::ServerWriteReactor<grpc::ByteBuffer>* Start(grpc::CallbackServerContext* context,
                                                            std::shared_ptr<GenerateStream>* stream);
 
-  // Says what to do, once, when the client leaves. False, with nothing kept: it has already left.
+  // Calls `on_client_gone` once, when the client leaves. False: it has already left, and nothing is
+  // kept.
   bool Attach(OnClientGone on_client_gone);
 
   void Write(v1::GenerateResponse response) override;
@@ -41,36 +42,36 @@ class GenerateStream : public OutputStream {
   class Reactor;
   void OnWriteDone(bool ok);
   void OnCancel();
-  // What to do once the lock is let go: gRPC may call back inside StartWrite and Finish.
+  // The calls to make once the lock is released: gRPC may call back inside StartWrite and Finish.
   struct Next {
     bool write = false;
-    bool finish = false;
+    std::optional<absl::Status> finish;
   };
-  Next NextLocked();
-  void Do(Next next);
+  Next NextLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Do(const Next& next) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Of an output, what no write has taken yet.
+  // The part of an output that no write has begun to send.
   struct Pending {
     v1::GenerateResponse response;
     int64_t bytes = 0;  // of its parts before they were merged
   };
-  void MergeLocked(v1::GenerateResponse response);
+  void MergeLocked(v1::GenerateResponse response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Both valid until Do({.finish}) was called, which happens once and only while no write is
   // outstanding.
   Reactor* reactor_ = nullptr;
   grpc::CallbackServerContext* context_ = nullptr;
 
-  std::mutex mutex_;
-  // Guarded by mutex_.
-  OnClientGone on_client_gone_;
-  std::deque<Pending> pending_;  // at most one per output, the longest waiting first
-  int64_t pending_bytes_ = 0;
-  std::optional<absl::Status> final_status_;
-  bool writing_ = false;
-  bool finished_ = false;
-  bool client_gone_ = false;
-  // Touched only by the write in progress.
+  Mutex mutex_;
+  OnClientGone on_client_gone_ ABSL_GUARDED_BY(mutex_);
+  // At most one per output, the longest waiting first.
+  std::deque<Pending> pending_ ABSL_GUARDED_BY(mutex_);
+  int64_t pending_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::optional<absl::Status> final_status_ ABSL_GUARDED_BY(mutex_);
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  bool client_gone_ ABSL_GUARDED_BY(mutex_) = false;
+  // Belongs to the write in progress.
   grpc::ByteBuffer current_;
 };
 

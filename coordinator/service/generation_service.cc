@@ -29,7 +29,7 @@ Instant MonotonicDeadline(std::chrono::system_clock::time_point deadline, Instan
   return now + std::chrono::duration_cast<Duration>(left);
 }
 
-// What waits between the door and the engine is gone within a step or two.
+// Requests that wait between the service and the engine are accepted within a step or two.
 absl::Status Overloaded() {
   return WithRetryDelay(absl::ResourceExhaustedError("too many requests arrive at once"),
                         std::chrono::seconds(1));
@@ -45,13 +45,13 @@ std::vector<std::string> TenantsOf(const grpc::CallbackServerContext& context) {
 }  // namespace
 
 void ServingState::Set(bool serving, std::string why_not) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   serving_ = serving;
   why_not_ = std::move(why_not);
 }
 
 absl::Status ServingState::Check() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (serving_) return absl::OkStatus();
   return absl::UnavailableError(absl::StrCat("not serving: ", why_not_));
 }
@@ -135,7 +135,7 @@ grpc::ServerUnaryReactor* GenerationService::Tokenize(grpc::CallbackServerContex
                                                       const grpc::ByteBuffer* request,
                                                       grpc::ByteBuffer* response) {
   auto* reactor = context->DefaultReactor();
-  // A unary call's messages live until its reactor finished, whatever the client does.
+  // A unary call's messages live until its reactor has finished, also after the client has left.
   const bool queued = pool_.Submit([this, request, response, reactor] {
     v1::TokenizeResponse message;
     const absl::Status filled = FillTokens(*request, &message);

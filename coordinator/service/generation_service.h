@@ -4,12 +4,12 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "coordinator/service/engine_loop.h"
 #include "coordinator/service/generate_stream.h"
 #include "coordinator/service/output_hub.h"
@@ -21,7 +21,7 @@
 
 namespace tutti::coordinator {
 
-// Whether requests are taken, as the health service says it.  Thread: any.
+// Whether requests are accepted, as the health service reports it.  Thread: any.
 class ServingState {
  public:
   void Set(bool serving, std::string why_not);
@@ -29,13 +29,13 @@ class ServingState {
   absl::Status Check() const;
 
  private:
-  mutable std::mutex mutex_;
-  bool serving_ = false;                              // guarded by mutex_
-  std::string why_not_ = "no worker has joined yet";  // guarded by mutex_
+  mutable Mutex mutex_;
+  bool serving_ ABSL_GUARDED_BY(mutex_) = false;
+  std::string why_not_ ABSL_GUARDED_BY(mutex_) = "no worker has joined yet";
 };
 
-// Generate and Tokenize take raw bytes and parse them here, so that a message that does not parse
-// is answered with the field at fault (message_parser.h) instead of gRPC's empty status.
+// Generate and Tokenize receive raw bytes and parse them here, so that a message that does not
+// parse is answered with the field at fault (message_parser.h) instead of gRPC's empty status.
 class GenerationService
     : public v1::Inference::WithRawCallbackMethod_Generate<
           v1::Inference::WithRawCallbackMethod_Tokenize<
@@ -55,13 +55,13 @@ class GenerationService
                                      const v1::GetModelRequest* request,
                                      v1::GetModelResponse* response) override;
 
-  // Where the K/V of a tenant's requests is found again.  Thread: any.
+  // The cache domain in which the K/V of a tenant's requests is looked up.  Thread: any.
   Hash128 CacheDomainOf(std::string_view tenant) const {
     return share_cache_domain_ ? Hash128() : tenants_.Hash(tenant);
   }
 
  private:
-  // What the call says beside its message.
+  // The properties of a call beside its message.
   struct Call {
     Instant arrival;
     Instant deadline;

@@ -16,7 +16,7 @@ namespace {
 
 namespace pb = google::protobuf;
 
-// The same messages with every string a bytes field: they parse what the real ones refuse.
+// The same messages with every string a bytes field: they parse strings that are not UTF-8.
 void TurnStringsIntoBytes(pb::DescriptorProto* message) {
   for (pb::FieldDescriptorProto& field : *message->mutable_field()) {
     if (field.type() == pb::FieldDescriptorProto::TYPE_STRING) {

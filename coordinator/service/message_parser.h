@@ -1,6 +1,6 @@
-// Parses a client's message and, when that fails, says what is wrong with it.
+// Parses a client's message and, when that fails, reports the error.
 //
-// gRPC's own answer to bytes that are no message, or to a string that is not UTF-8, is an empty
+// gRPC's own answer to bytes that do not parse, or to a string that is not UTF-8, is an empty
 // status. Ours names the field.
 //
 // Thread: any.

@@ -33,7 +33,7 @@ class OutputHub::Output {
   Group& group() const { return *group_; }
 
   // True when a stop string ended the output here.
-  bool Take(const DeliverTokens& delivery) {
+  bool Append(const DeliverTokens& delivery) {
     if (!first_token_at_) first_token_at_ = clock_->Now();
     v1::GenerateResponse response = Response(delivery.index);
     for (const v1::SampledToken& sampled : delivery.tokens) {
@@ -155,12 +155,12 @@ void OutputHub::Run() {
   std::vector<Item> items;
   while (mailbox_.Drain(kInstantNever, &items)) {
     for (Item& item : items) {
-      std::visit([this](auto& what) { Take(std::move(what)); }, item);
+      std::visit([this](auto& what) { Handle(std::move(what)); }, item);
     }
   }
 }
 
-void OutputHub::Take(Opened opened) {
+void OutputHub::Handle(Opened opened) {
   auto group =
       std::make_shared<Group>(Group{opened.first, opened.n, opened.n, std::move(opened.stream)});
   for (int32_t i = 0; i < opened.n; ++i) {
@@ -171,16 +171,16 @@ void OutputHub::Take(Opened opened) {
   }
 }
 
-void OutputHub::Take(DeliverTokens tokens) {
+void OutputHub::Handle(DeliverTokens tokens) {
   const auto found = outputs_.find(tokens.request);
-  // Tokens that were under way when the client left, or after a stop string, are nobody's.
+  // Tokens that were under way when the client left, or after a stop string, are dropped.
   if (found == outputs_.end() || found->second->stopped()) return;
-  if (found->second->Take(tokens)) {
+  if (found->second->Append(tokens)) {
     on_unwanted_(tokens.request, CancelCause::kStopString);
   }
 }
 
-void OutputHub::Take(FinishRequest finish) {
+void OutputHub::Handle(FinishRequest finish) {
   const auto found = outputs_.find(finish.request);
   if (found == outputs_.end()) return;
   const std::shared_ptr<OutputStream> stream = found->second->group().stream;
@@ -199,7 +199,7 @@ void OutputHub::Take(FinishRequest finish) {
   --open_streams_;
 }
 
-void OutputHub::Take(Forgotten forgotten) {
+void OutputHub::Handle(Forgotten forgotten) {
   if (!Erase(forgotten.first, forgotten.n).empty()) --open_streams_;
 }
 

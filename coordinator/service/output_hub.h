@@ -25,7 +25,7 @@ class Tokenizer;
 
 namespace tutti::coordinator {
 
-// What the hub needs to know of a request. Each of its outputs gets a copy.
+// The part of a request that the hub needs. Each of its outputs gets a copy.
 struct OutputOptions {
   std::vector<std::string> stop;                  // the strings of stop_matcher
   std::optional<text::StopMatcher> stop_matcher;  // none: nothing stops the text
@@ -48,7 +48,7 @@ inline uint64_t SeedOfOutput(uint64_t seed, int32_t output) {
 class OutputHub {
  public:
   // Tells the engine that an output wants no more tokens: a stop string ended its text, or another
-  // output of its request failed (kClientGone: nobody will read it).
+  // output of its request failed (kClientGone: no client will read it).
   using OnUnwanted = std::function<void(RequestId, CancelCause)>;
   // REQUIRES: tokenizer and clock outlive the hub.
   OutputHub(const text::Tokenizer* tokenizer, const Clock* clock, OnUnwanted on_unwanted);
@@ -64,7 +64,7 @@ class OutputHub {
             std::shared_ptr<OutputStream> stream);
   void Tokens(DeliverTokens tokens);
   void Finish(FinishRequest finish);
-  // The client left: the stream of these outputs is let go without a word.
+  // The client left: the stream of these outputs is dropped without a final status.
   void Forget(RequestId first, int32_t n);
   // Streams not ended yet.
   int64_t open_streams() const { return open_streams_.load(); }
@@ -85,11 +85,11 @@ class OutputHub {
   struct Group;
 
   void Run();
-  void Take(Opened opened);
-  void Take(DeliverTokens tokens);
-  void Take(FinishRequest finish);
-  void Take(Forgotten forgotten);
-  // Lets go of what is left of these outputs; those it erased.
+  void Handle(Opened opened);
+  void Handle(DeliverTokens tokens);
+  void Handle(FinishRequest finish);
+  void Handle(Forgotten forgotten);
+  // Erases those of these outputs that are left, and returns them.
   std::vector<RequestId> Erase(RequestId first, int32_t n);
 
   const text::Tokenizer* const tokenizer_;

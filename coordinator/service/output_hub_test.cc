@@ -4,18 +4,18 @@
 
 #include <future>
 #include <map>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "coordinator/model_testing.h"
 
 namespace tutti::coordinator {
 namespace {
 
-// Collects what a client would read.
+// Collects the messages that a client would read.
 class Recording : public OutputStream {
  public:
   void Write(v1::GenerateResponse response) override {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(&mutex_);
     texts_[response.output()] += response.text();
     if (response.output() == 0) {
       for (const auto& token : response.tokens()) ids_.push_back(token.id());
@@ -27,16 +27,28 @@ class Recording : public OutputStream {
   // Waits for the end.
   absl::Status End() { return ended_.get_future().get(); }
   // Of output 0, or of another.
-  const std::string& text(uint32_t output = 0) { return texts_[output]; }
-  const std::vector<TokenId>& ids() const { return ids_; }
-  const v1::Finish& finish(uint32_t output = 0) { return finishes_[output]; }
-  size_t finishes() const { return finishes_.size(); }
+  std::string text(uint32_t output = 0) {
+    const MutexLock lock(&mutex_);
+    return texts_[output];
+  }
+  std::vector<TokenId> ids() {
+    const MutexLock lock(&mutex_);
+    return ids_;
+  }
+  v1::Finish finish(uint32_t output = 0) {
+    const MutexLock lock(&mutex_);
+    return finishes_[output];
+  }
+  size_t finishes() {
+    const MutexLock lock(&mutex_);
+    return finishes_.size();
+  }
 
  private:
-  std::mutex mutex_;
-  std::map<uint32_t, std::string> texts_;
-  std::vector<TokenId> ids_;
-  std::map<uint32_t, v1::Finish> finishes_;
+  Mutex mutex_;
+  std::map<uint32_t, std::string> texts_ ABSL_GUARDED_BY(mutex_);
+  std::vector<TokenId> ids_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint32_t, v1::Finish> finishes_ ABSL_GUARDED_BY(mutex_);
   std::promise<absl::Status> ended_;
 };
 

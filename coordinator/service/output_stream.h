@@ -10,8 +10,8 @@ namespace tutti::coordinator {
 class OutputStream {
  public:
   virtual ~OutputStream() = default;
-  // Appends to what the client will read. Responses of one output may be merged when the client
-  // reads slowly; nothing is lost and positions stay in order. After a client fell behind by
+  // Appends to the output that the client reads. Responses of one output may be merged when the
+  // client reads slowly; nothing is lost and positions stay in order. After a client fell behind by
   // kUnreadOutputBytesMax the stream ends by itself.
   virtual void Write(v1::GenerateResponse response) = 0;
   // Ends the stream once everything written was read. The first call wins.

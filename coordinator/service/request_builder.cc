@@ -185,7 +185,7 @@ absl::Status BuildStops(const v1::SamplingParams& params, const ServedModel& mod
   return absl::OkStatus();
 }
 
-// Unset, max_tokens is what still fits into the context; the engine may lower it to what fits into
+// Unset, max_tokens is the rest of the context; the engine may lower it to the room in
 // the KV cache.
 absl::Status BuildLength(const v1::SamplingParams& params, const ServedModel& model,
                          Request* request) {
@@ -217,7 +217,7 @@ absl::Status BuildLength(const v1::SamplingParams& params, const ServedModel& mo
 absl::Status CheckModelName(const std::string& name, const ServedModel& model) {
   if (name.empty() || name == model.name) return absl::OkStatus();
   return absl::NotFoundError(
-      absl::StrCat("model: there is no model of that name here, only '", model.name, "'"));
+      absl::StrCat("model: no model of that name is served here, only '", model.name, "'"));
 }
 
 absl::StatusOr<BuiltRequest> BuildRequest(const v1::GenerateRequest& message,

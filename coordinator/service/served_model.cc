@@ -8,6 +8,7 @@
 #include "base/plain_name.h"
 #include "coordinator/limits.h"
 #include "coordinator/service/chat_messages.h"
+#include "model/config_json.h"
 #include "model/fingerprint.h"
 
 namespace tutti::coordinator {

@@ -1,4 +1,5 @@
-// Who asks, as the door learns it and as the rest of the coordinator knows it.
+// The tenant of a request: its name as the service receives it, and the hash that stands for it in
+// the rest of the coordinator.
 //
 // Thread: any; immutable.
 #pragma once
@@ -20,16 +21,16 @@ inline constexpr char kTenantMetadata[] = "x-tutti-tenant";
 absl::StatusOr<std::string> TenantOf(const std::string& field,
                                      const std::vector<std::string>& metadata);
 
-// From the system's source. Nobody outside can then choose names or prompts whose hashes collide.
+// From the system's source, so that no client can choose names or prompts whose hashes collide.
 Hash128 RandomKey();
 
-// Turns names into what stands for them: a hash under a random key of this process, so that a
-// client who chooses names cannot make two of them meet, and no name is kept or logged.
+// Turns names into hashes under a random key of this process, so that a client that chooses names
+// cannot make two of them collide, and no name is kept or logged.
 class TenantHasher {
  public:
   TenantHasher();
 
-  // All zeros for the empty name, which is nobody in particular; never so for another.
+  // All zeros for the empty name, which is no tenant in particular; never so for another.
   Hash128 Hash(std::string_view tenant) const;
 
  private:

@@ -16,7 +16,7 @@ class WorkPool {
  public:
   // At most `capacity` closures wait.
   WorkPool(int num_threads, size_t capacity);
-  // Runs what is queued, then ends.
+  // Runs the queued closures, then ends.
   ~WorkPool();
 
   // Thread: any. False when the queue is full.

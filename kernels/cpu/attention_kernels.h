@@ -1,9 +1,9 @@
 // Causal attention of one KV head for query rows of one sequence, with online softmax over tiles of
 // slots.
 //
-// What a row computes depends on its position alone. Tiles start at absolute slot 0 and end at
-// fixed slots. In each tile a row takes its own slots [0, valid) and nothing else: scores beyond
-// are masked before the maximum, and values beyond are not multiplied, not even by zero, because a
+// A row's result depends on its position alone. Tiles start at absolute slot 0 and end at fixed
+// slots. In each tile a row takes its own slots [0, valid) and nothing else: scores beyond are
+// masked before the maximum, and values beyond are not multiplied, not even by zero, because a
 // stale slot may hold NaN and a later one infinity. Rows of a register tile share the steps they
 // have in common and finish one by one, so their chains are the same as alone.
 #pragma once

@@ -2,6 +2,7 @@
 // its definition.
 #include <cmath>
 
+#include "kernels/cpu/instruction_set.h"
 #include "kernels/kernels_testing.h"
 
 namespace tutti::kernels {

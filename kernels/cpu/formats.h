@@ -1,14 +1,14 @@
-// How a packed unit becomes numbers and how it is multiplied.
+// The conversion of a packed unit to numbers, and its multiplication.
 //
 // A unit is 16 columns by two consecutive k, the layout of weight_layout.h. A format class names
 // the element of the left operand (`A`), how many of them make a pair of k, and Step: for R rows
 // and P panels,
 //
-//     acc[r][p] += a[r][k] * unit[p][k] + ...      first one k of the pair, then the other, each
-//     rounded once.
+//     acc[r][p] += a[r][k] * unit[p][k] + ...
 //
-// Step is the only arithmetic of matrix products and attention. Its order is what a numerics class
-// is.
+// first one k of the pair, then the other, each rounded once.
+//
+// Step is the only arithmetic of matrix products and attention. Its order defines a numerics class.
 #pragma once
 
 #include <cstdint>

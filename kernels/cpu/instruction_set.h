@@ -35,7 +35,7 @@ std::vector<InstructionSet> AvailableInstructionSets(const CpuFeatures& features
 
 // The instruction set for `options`: the named one, else the best of the named class, else the best
 // there is. INVALID_ARGUMENT for an unknown name, or a set that is not of the named class;
-// FAILED_PRECONDITION when the machine lacks what is asked for, naming what it has.
+// FAILED_PRECONDITION when the machine lacks the set, with those it has.
 absl::StatusOr<InstructionSet> ChooseInstructionSet(const CpuFeatures& features,
                                                     const BackendOptions& options);
 

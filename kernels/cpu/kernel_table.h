@@ -11,7 +11,7 @@
 
 namespace tutti::kernels::cpu {
 
-// out = in * weight^T. `packed_in` is what pack_rows made of the rows.
+// out = in * weight^T. `packed_in` is the output of pack_rows.
 struct MatMulJob {
   DType dtype;
   const uint8_t* weight;

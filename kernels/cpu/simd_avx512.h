@@ -1,5 +1,5 @@
-// Sixteen f32 lanes as one AVX-512 register; see simd_avx2.h for what each operation means and why
-// the two agree.
+// Sixteen f32 lanes as one AVX-512 register; see simd_avx2.h for the meaning of each operation and
+// why the two agree.
 #pragma once
 
 #include <immintrin.h>

@@ -21,15 +21,15 @@ class ThreadPool {
 
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-  // Calls fn(thread) for every thread in [0, threads()) and returns when all are done. What the
-  // calls write is visible to the caller afterwards.  Thread: one at a time, never from within fn.
+  // Calls fn(thread) for every thread in [0, threads()) and returns when all are done. Their writes
+  // are visible to the caller afterwards.  Thread: one at a time, never from within fn.
   template <class Fn>
   void Run(const Fn& fn) {
     RunErased([](const void* f, int thread) { (*static_cast<const Fn*>(f))(thread); }, &fn);
   }
 
   // Divides [0, count) evenly and calls fn(thread, begin, end) where the range is not empty. With
-  // `serial` the caller does all of it: for work too small to wake anybody.
+  // `serial` the caller does all of it: for work too small to be worth waking other threads.
   template <class Fn>
   void Split(int64_t count, bool serial, const Fn& fn) {
     if (serial || workers_.empty() || count <= 1) {

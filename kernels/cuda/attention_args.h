@@ -7,9 +7,9 @@
 
 namespace tutti::kernels::cuda {
 
-// What one block attends to, for each KV head: pairs [pair_begin, pair_end) of a sequence, over
-// tiles [tile_begin, tile_end). Pair p is the sequence's row p / group of this step and query head
-// p % group of the KV head. No pairs: nothing to do.
+// The work of one block, for each KV head: pairs [pair_begin, pair_end) of a sequence, over tiles
+// [tile_begin, tile_end). Pair p is the sequence's row p / group of this step and query head p %
+// group of the KV head. No pairs: nothing to do.
 struct AttentionItem {
   int32_t first_row = 0;       // of the sequence in this step
   int32_t first_position = 0;  // of that row

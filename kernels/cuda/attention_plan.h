@@ -1,4 +1,4 @@
-// Which block of threads attends to what. Pure; the division changes no bits (see attention.h).
+// The division of attention among blocks of threads. Pure; it changes no bits (see attention.h).
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
-// The softmax of attention over one tile after the other: how a tile's results join those of the
-// tiles before it. Every kernel that attends uses these, so that all give the same bits.
+// The softmax of attention over one tile after the other, by which a tile's results join those of
+// the tiles before it. Every kernel that attends uses these, so that all give the same bits.
 #pragma once
 
 #include "kernels/cuda/gpu.h"
@@ -15,7 +15,7 @@ struct Softmax {
   float sum = 0;
 };
 
-// What a tile's results and those before it are multiplied by.
+// The factors of a tile's results and of those before it.
 struct FoldScale {
   float before, tile;
   bool any;  // false: the tile holds no slot of this row and changes nothing

@@ -76,7 +76,7 @@ TUTTI_DEVICE_CALL void FetchStage(const AttentionArgs& args, const AttentionItem
   }
 }
 
-// Brings the item's first tile nearer, keys and values, before anybody may read it.
+// Brings the item's first tile nearer, keys and values, before it may be read.
 template <int kDim>
 TUTTI_DEVICE void PrefetchTile(const AttentionArgs& args, const AttentionItem& item) {
   constexpr int kLineBytes = 128;

@@ -44,7 +44,7 @@ absl::Status CallWatchdog::Run(const char* name, const std::function<absl::Statu
                    status.ok() ? "" : ": ", std::string(status.message())));
 }
 
-// Gives up with the lock held: Run cannot end, and nobody begins another call, before it is done.
+// Gives up with the lock held: Run cannot end, and no other call can begin, before it is done.
 void CallWatchdog::Watch() {
   MutexLock lock(&mutex_);
   while (!stop_) {

@@ -1,5 +1,5 @@
 // A deadline for calls into a library that has none: a call that takes too long is given up from
-// another thread, by whatever makes the library return.
+// another thread, by the function that makes the library return.
 //
 // Thread: Run by one at a time.
 #pragma once

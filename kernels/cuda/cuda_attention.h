@@ -25,7 +25,7 @@ class CudaAttention {
   // REQUIRES: the runtime outlives it.
   explicit CudaAttention(LaunchQueue* runtime) : runtime_(runtime) {}
 
-  // As Backend::Reserve, of what these operators need.
+  // As Backend::Reserve, for these operators.
   absl::Status Reserve(const GpuWorkBytes& work, const GpuArrayBytes& arrays);
   int64_t bytes() const;
 
@@ -46,8 +46,7 @@ class CudaAttention {
                       const KvLayer& cache);
 
  private:
-  // A batch as it was last seen, and what was worked out from it: all layers of a step ask for the
-  // same.
+  // The last batch and the plan made from it: all layers of a step ask for the same.
   struct BatchKey {
     std::vector<int32_t> row_begin, first_position, block_begin, blocks;
     int64_t parameter = -1;

@@ -78,8 +78,8 @@ void CudaFamilyOperators::SumRows(TensorView in, std::span<const int32_t> rows,
   CheckSumRows(in, rows, weights, out);
   CheckOperands("SumRows", device_, *runtime_, {&in, &out});
   if (out.rows == 0) return;
-  // The products of chosen experts differ from step to step, what follows up to the next choice
-  // does not: it is a list of its own, which graphs can replay.
+  // The products of chosen experts differ from step to step; the operators that follow, up to the
+  // next choice, do not: they are a list of their own, which graphs can replay.
   runtime_->Flush();
   LaunchSumRows({.in = in.f32(),
                  .in_stride = Stride(in),

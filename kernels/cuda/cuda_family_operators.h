@@ -17,7 +17,7 @@ class CudaFamilyOperators : public FamilyOperators {
   // REQUIRES: the runtime outlives it.
   CudaFamilyOperators(LaunchQueue* runtime, Device device) : runtime_(runtime), device_(device) {}
 
-  // As Backend::Reserve, of what these operators need.
+  // As Backend::Reserve, for these operators.
   absl::Status Reserve(const GpuWorkBytes& work, const GpuArrayBytes& arrays);
   int64_t bytes() const;
 

@@ -115,7 +115,7 @@ absl::StatusOr<std::unique_ptr<Graph>> MakeCudaGraph(std::span<const KernelLaunc
                                                      kGraphFreeBytesMin, " to others"));
   }
   TUTTI_ASSIGN_OR_RETURN(auto graph, Instantiate(launches, stream));
-  // Others may take or give memory at the same time, so this is about what the graph takes.
+  // Other users may allocate or free memory at the same time, so the figure is approximate.
   TUTTI_ASSIGN_OR_RETURN(const int64_t after, FreeBytes());
   graph->set_device_bytes(std::max<int64_t>(before - after, 0));
   return graph;

@@ -100,21 +100,21 @@ bool CudaProducts::IsPacked(const ProductRows& in) const {
          packed_.rows.rows == in.rows.rows;
 }
 
-const CudaWeight& CudaProducts::TakePacked(const ProductRows& in) {
+const CudaWeight& CudaProducts::UsePacked(const ProductRows& in) {
   CHECK(IsPacked(in));
   packed_ = {};
   return CudaWeight::Of(*in.weight);
 }
 
 void CudaProducts::MultiplyPacked(const ProductRows& in, const TensorView& out) {
-  const CudaWeight& w = TakePacked(in);
+  const CudaWeight& w = UsePacked(in);
   LaunchProduct(w.dtype(),
                 ArgsOf(w, TargetOf(w, in.rows.rows), in.rows.rows, out.f32(), Stride(out)),
                 runtime_);
 }
 
 const float* CudaProducts::MultiplyLeaves(const ProductRows& in) {
-  const CudaWeight& w = TakePacked(in);
+  const CudaWeight& w = UsePacked(in);
   CHECK(LeafSumCount(w.leaves(), in.rows.rows, w.out_features()) > 0);
   const ProductArgs args = ArgsOf(w, TargetOf(w, in.rows.rows), in.rows.rows, nullptr, 0);
   LaunchProduct(w.dtype(), args, runtime_);

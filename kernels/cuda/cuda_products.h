@@ -1,5 +1,4 @@
-// Products on a GPU: activation rows on their way into the tensor cores, and what comes out of
-// them.
+// Products on a GPU: activation rows on their way into the tensor cores, and their results.
 //
 // Thread: the backend's.
 #pragma once
@@ -24,7 +23,7 @@ class CudaProducts {
   // Products with `weight` may follow: Reserve counts it.
   void Cover(const CudaWeight& weight);
   const GpuProductBounds& bounds() const { return bounds_; }  // of everything covered
-  // As Backend::Reserve, of what products need.
+  // As Backend::Reserve, for products.
   absl::Status Reserve(const GpuWorkBytes& work);
   int64_t bytes() const;
 
@@ -34,18 +33,18 @@ class CudaProducts {
   // Where a kernel puts `in` that makes it ready for its product by itself, instead of in
   // in.rows.   REQUIRES: of 16-bit weights, not of f32 ones
   PackedTarget Target(const ProductRows& in);
-  // Rows for a product are made that are not packed: whatever was is no longer asked for.
+  // Rows for a product are made that are not packed: earlier packed ones are no longer asked for.
   void ForgetPacked() { packed_ = {}; }
-  // Whether `in` is what Target was last asked for, and still there.
+  // Whether `in` is the rows of the last Target, and still there.
   bool IsPacked(const ProductRows& in) const;
-  // MatMul of rows that are, which are then no more.
+  // MatMul of packed rows, which are used up.  REQUIRES: IsPacked
   void MultiplyPacked(const ProductRows& in, const TensorView& out);
   // The same, but for adding up its leaves: [leaves][rows, out_features] until the next product.
   // REQUIRES: LeafSumCount is not 0
   const float* MultiplyLeaves(const ProductRows& in);
 
  private:
-  const CudaWeight& TakePacked(const ProductRows& in);
+  const CudaWeight& UsePacked(const ProductRows& in);
   PackedTarget TargetOf(const CudaWeight& w, int64_t rows);
   ProductArgs ArgsOf(const CudaWeight& w, const PackedTarget& in, int64_t rows, float* out,
                      int64_t out_stride);
@@ -60,7 +59,7 @@ class CudaProducts {
   const int32_t multiprocessors_;
   WorkSpace packed_rows_{runtime_}, row_scales_{runtime_}, leaf_sums_{runtime_};
   GpuProductBounds bounds_;
-  ProductRows packed_;  // whose rows are in packed_rows_, put there by others; no weight: nobody's
+  ProductRows packed_;  // whose rows are in packed_rows_; no weight: none
 };
 
 }  // namespace tutti::kernels::cuda

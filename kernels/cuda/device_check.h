@@ -1,4 +1,4 @@
-// Whether a GPU may serve: what the machine says about itself, judged by a pure function.
+// Whether a GPU may serve, by the machine's own account: a pure function.
 #pragma once
 
 #include <array>
@@ -10,13 +10,13 @@
 
 namespace tutti::kernels::cuda {
 
-// What the CUDA runtime reports. Versions are 1000 * major + 10 * minor, as it counts.
+// The CUDA runtime's report. Versions are 1000 * major + 10 * minor.
 struct DeviceFacts {
   int32_t index = 0;            // the device asked for
   int32_t driver_version = 0;   // 0: no driver on this machine
   int32_t runtime_version = 0;  // of the runtime linked into the plug-in
   int32_t device_count = 0;
-  std::string count_error;  // what counting the devices failed with, if it did
+  std::string count_error;  // CUDA's message when counting the devices failed
   std::string name;
   int32_t major = 0, minor = 0;  // compute capability
   int32_t multiprocessors = 0;

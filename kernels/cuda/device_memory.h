@@ -39,7 +39,7 @@ class WorkSpace {
   }
   int64_t bytes() const { return bytes_; }
 
-  // At least `bytes`, contents undefined. What was got before is no longer valid.
+  // At least `bytes`, contents undefined. Memory of earlier calls is no longer valid.
   void* AtLeast(int64_t bytes) {
     if (bytes <= bytes_) return data_;
     // Half as much again, so that batches that grow row by row do not allocate at each.
@@ -59,7 +59,7 @@ class WorkSpace {
 };
 
 // One kind of array that operators get from the host again and again: every layer of a step asks
-// with the same contents. What the last step left is replaced first, always in the same order, so
+// with the same contents. Arrays of the last step are replaced first, always in the same order, so
 // that the arrays of equal steps stand at equal addresses and their launches are equal too.
 //
 // Thread: the backend's.
@@ -120,7 +120,7 @@ class Uploads {
     }
     const char* const from = static_cast<const char*>(data);
     entry.content.assign(from, from + bytes);
-    // Recorded launches may read what this step has used.
+    // Recorded launches may read the arrays that this step has used.
     if (entry.step == queue_->steps()) queue_->Flush();
     queue_->UploadAhead(entry.device, data, bytes);
     return Use(&entry);
@@ -145,7 +145,7 @@ class Uploads {
 
   absl::Status Grow(Entry* entry, int64_t bytes) {
     if (entry->device != nullptr) queue_->Free(entry->device);
-    // What it held is gone.
+    // Its earlier contents are gone.
     entry->device = nullptr;
     entry->content.clear();
     entry->capacity = 0;

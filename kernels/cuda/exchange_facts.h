@@ -1,5 +1,5 @@
-// What GPUs tell each other before they form a group, and the verdict that all of them come to:
-// pure functions.
+// The facts that GPUs tell each other before they form a group, and the verdict that all of them
+// come to: pure functions.
 #pragma once
 
 #include <array>

@@ -88,8 +88,7 @@ TEST(ExchangeFactsTest, SaysWhyNot) {
             "w0 and w1 were started with different values of --device-exchange");
   EXPECT_EQ(with(1, [](auto& facts) { facts.nccl_version = 22005; }),
             "w0 has NCCL 2.18.3, w1 has 2.20.5");
-  EXPECT_EQ(with(3, [](auto& facts) { facts.device = Rank(1).device; }),
-            "w1 and w3 share a GPU");
+  EXPECT_EQ(with(3, [](auto& facts) { facts.device = Rank(1).device; }), "w1 and w3 share a GPU");
   EXPECT_NE(with(2, [](auto& facts) { facts.machine[2] = 9; }).find("w0 and w2 are on"),
             std::string::npos);
 }

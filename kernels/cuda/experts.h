@@ -44,7 +44,7 @@ struct SumRowsArgs {
 void LaunchSumRows(const SumRowsArgs& args, Launcher* launcher);
 
 // Whole numbers in the order in which experts are taken: larger logits first, of equal ones the
-// smaller index, NaN last. Never 0, which stands for nobody.
+// smaller index, NaN last. Never 0, which stands for no expert.
 TUTTI_HOST_DEVICE uint64_t ExpertOrder(uint32_t ordered_logit, int32_t expert) {
   return static_cast<uint64_t>(ordered_logit) << 32 | (0xffffffffu - static_cast<uint32_t>(expert));
 }

@@ -1,4 +1,4 @@
-// What kernels are written in: the few things of CUDA they use, under names of our own, so that the
+// The language of kernels: the few things of CUDA they use, under names of our own, so that the
 // same source runs on a GPU and, lane by lane, in the emulator of kernels/cuda/emulated.
 //
 // A kernel is `TUTTI_KERNEL void Name(TUTTI_PARAMETER NameArgs args)`: one struct of plain values

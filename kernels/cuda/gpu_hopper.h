@@ -1,10 +1,10 @@
-// What gpu.h is for every GPU, for compute capability 9.0 alone (Hopper; files that include this
-// are compiled for it and nothing else): tensor cores that a warpgroup starts and waits for, copies
-// that one thread orders for all, and the barriers on which both are waited for.
+// As gpu.h, for compute capability 9.0 alone (Hopper; files that include this are compiled for it
+// and nothing else): tensor cores that a warpgroup starts and waits for, copies that one thread
+// orders for all, and the barriers on which both are waited for.
 //
 // Two parties see shared memory: threads, by ordinary reads and writes, and the asynchronous proxy,
-// which is bulk copies and what Wgmma reads. The proxy sees what threads wrote before their
-// FenceAsyncProxy; threads see what it wrote after they waited on the copy's barrier.
+// which is bulk copies and the reads of Wgmma. The proxy sees writes of threads before their
+// FenceAsyncProxy; threads see its writes after they waited on the copy's barrier.
 #pragma once
 
 #include "kernels/cuda/gpu.h"
@@ -24,14 +24,14 @@ TUTTI_DEVICE uint32_t SharedAddress(const void* shared) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
 }
 
-// Registers of each thread of a warpgroup from here on, all of which call it: what one gives up,
-// another may take.
+// The registers of each thread of a warpgroup from here on, all of whose threads call it: one
+// warpgroup can claim those that another has released.
 template <int kCount>
-TUTTI_DEVICE void GiveUpRegisters() {
+TUTTI_DEVICE void ReleaseRegisters() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
 }
 template <int kCount>
-TUTTI_DEVICE void TakeRegisters() {
+TUTTI_DEVICE void ClaimRegisters() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
 }
 
@@ -84,10 +84,10 @@ TUTTI_DEVICE void FenceAsyncProxy() { asm volatile("fence.proxy.async.shared::ct
 // 2 kCount] f32. Of warp w it is rows 16 w to 16 w + 15 of a and c; its lanes hold them as those of
 // Mma do: a as there, c[4 j] to c[4 j + 3] as there for columns 8 j to 8 j + 7.
 //
-// It is only started. Until a WgmmaWait says that it is through, a and what it reads of shared
-// memory are not to be changed; c is not to be touched until TakeSums, except that further Wgmma
-// may add to it. Instructions up to a WgmmaCommit are one group; before the first of a group a
-// WgmmaFence orders it after what wrote its registers.
+// It is only started. Until a WgmmaWait says that it is done, a and the matrix in shared memory are
+// not to be changed; c is not to be touched until AcceptSums, except that further Wgmma may add to
+// it. Instructions up to a WgmmaCommit are one group; before the first of a group a WgmmaFence
+// orders it after the writes of its registers.
 #define TUTTI_WGMMA_C64                                                             \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15,"           \
   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31," \
@@ -148,7 +148,7 @@ TUTTI_DEVICE void WgmmaWait() {
 // Gives `c` back after all that added to it were waited for; only then may it be used. (It keeps
 // the compiler from moving a use to before the wait.)
 template <int kCount>
-TUTTI_DEVICE void TakeSums(float (&c)[kCount]) {
+TUTTI_DEVICE void AcceptSums(float (&c)[kCount]) {
   TUTTI_UNROLL
   for (float& x : c) asm volatile("" : "+f"(x)::"memory");
 }

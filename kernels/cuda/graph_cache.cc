@@ -41,7 +41,7 @@ void GraphCache::StartEach(LaunchList* list) {
   for (const KernelLaunch& launch : list->launches()) device_->Start(launch);
 }
 
-// Forgets what it found, so that a list whose graph was dropped must come twice again.
+// Forgets a hash that it finds, so that a list whose graph was dropped must come twice again.
 bool GraphCache::SeenBefore(std::string_view key) {
   const uint64_t hash = absl::HashOf(key);
   if (seen_.erase(hash) > 0) return true;

@@ -1,9 +1,9 @@
 // Lists of launches that come again and again are made into graphs, which a device starts with one
 // call instead of one for each kernel.
 //
-// A graph is started only for a list whose every byte is that of the list it was made from, so what
-// runs is what was asked for, whatever the cache has kept or forgotten. A list is made into a graph
-// when it is seen the second time.
+// A graph is started only for a list whose every byte is that of the list it was made from, so the
+// launches that run are those asked for, whatever the cache has kept or forgotten. A list is made
+// into a graph when it is seen the second time.
 //
 // Thread: one.
 #pragma once
@@ -35,8 +35,8 @@ class GraphCache {
   // REQUIRES: the device outlives it.
   GraphCache(Runtime* device, const Limits& limits);
 
-  // Starts what the list holds. When the device cannot make a graph, says so once on stderr, makes
-  // no more, and goes on with those it has.
+  // Starts the launches of the list. When the device cannot make a graph, says so once on stderr,
+  // makes no more, and goes on with those it has.
   void Start(LaunchList* list);
 
   LaunchCounts counts() const;

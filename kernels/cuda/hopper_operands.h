@@ -1,5 +1,5 @@
-// What instructions of compute capability 9.0 take, as plain values: the shape of one Wgmma, a
-// barrier in shared memory, and the descriptor of a matrix there (gpu_hopper.h).
+// Operands of the instructions of compute capability 9.0, as plain values: the shape of one Wgmma,
+// a barrier in shared memory, and the descriptor of a matrix there (gpu_hopper.h).
 #pragma once
 
 #include <cstdint>

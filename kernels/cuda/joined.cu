@@ -48,7 +48,7 @@ TUTTI_DEVICE void PrefetchRow(const float* row, int64_t count) {
   if (at < count) PrefetchLine(row + at);
 }
 
-// The row of the residual, with what is added, into shared memory and back. Several columns of a
+// The row of the residual, with the values added, into shared memory and back. Several columns of a
 // thread at a time, so that their leaves come from memory together.
 TUTTI_DEVICE void AddToRow(const AddNormArgs& args, float* shared) {
   constexpr int kTogether = 4;
@@ -147,7 +147,7 @@ TUTTI_KERNEL_OF(kWarp) void TurnHeads(TUTTI_PARAMETER TurnArgs args) {
   const float* const bias = args.bias == nullptr ? nullptr : args.bias + head * head_dim;
   const float* const norm = is_query ? args.query_norm : args.key_norm;
   LetNextBegin();
-  // What depends on positions alone needs nobody's results.
+  // Sines and cosines depend on positions alone, not on kernels before this one.
   float cosine[kPairsOfLane] = {}, sine[kPairsOfLane] = {};
   const auto position = static_cast<float>(args.position[row]);
   TUTTI_UNROLL

@@ -1,5 +1,5 @@
 // Sequences of row-wise operators as one kernel each (kernels/joined_operators.h): for steps of few
-// rows, whose kernels are so short that their starts and ends are what they cost. Every number goes
+// rows, whose kernels are so short that most of their time is start and end. Every number goes
 // through the same operations in the same order as in rows.h and product.h.
 #pragma once
 

@@ -21,7 +21,7 @@ void LaunchList::Append(const KernelLaunch& launch) {
   bytes_.resize(begin + sizeof(KernelLaunch) + (argument_bytes + 7) / 8 * 8);
   KernelLaunch kept = launch;
   kept.argument = nullptr;
-  // What comes before a list may be a copy, or work of others: that is waited for.
+  // Before a list may stand a copy, or work of others, which is waited for.
   if (begin_.size() == 1) kept.early = 0;
   std::memcpy(&bytes_[begin], &kept, sizeof(kept));
   if (argument_bytes == 0) return;

@@ -3,7 +3,7 @@
 // full, or at the end of a step. So a step's kernels become few long lists, of which those that
 // come again are started as graphs (graph_cache.h).
 //
-// Whoever uses it as a Runtime sees the order of calls kept.
+// Used as a Runtime, it keeps the order of calls.
 //
 // Thread: one at a time.
 #pragma once
@@ -26,12 +26,12 @@ class LaunchQueue final : public Runtime {
 
   void Start(const KernelLaunch& launch) override;
   void Flush();
-  // Flushes; what the host sent during the step is not expected again.
+  // Flushes; arrays that the host sent during the step are not expected again.
   void EndStep();
   int64_t steps() const { return steps_; }  // that have ended
   LaunchCounts counts() const { return graphs_.counts(); }
 
-  // As Upload of one piece, but before what is recorded.
+  // As Upload of one piece, but before the recorded launches.
   // REQUIRES: no recorded launch uses the target.
   void UploadAhead(void* to, const void* from, int64_t bytes);
 

@@ -213,7 +213,7 @@ TEST(ExpertOrderTest, LargerLogitsFirstThenSmallerIndicesThenNan) {
   EXPECT_GT(order(1, 0), order(1, 1));
   EXPECT_GT(order(-0.0f, 3), order(0, 4));
   EXPECT_GT(order(-INFINITY, 9), order(NAN, 0));
-  EXPECT_GT(order(NAN, 4095), 0u) << "0 stands for nobody";
+  EXPECT_GT(order(NAN, 4095), 0u) << "0 stands for no expert";
   for (const int32_t expert : {0, 1, 31, 4095}) EXPECT_EQ(ExpertOf(order(-3, expert)), expert);
 }
 

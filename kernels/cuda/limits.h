@@ -81,7 +81,8 @@ inline constexpr int kRowThreads = 256;
 // rows each has a multiprocessor to itself, so it has as many loads under way as fit. The norm's
 // sum keeps to kRowThreads.
 inline constexpr int kAddNormThreads = 1024;
-// Shared memory for the row: what a block may have on every GPU we serve, so 24,000 columns.
+// Shared memory for the row: the most that a block may have on every GPU we serve, so 24,000
+// columns.
 inline constexpr int64_t kAddNormSharedBytesMax = 96 << 10;
 // Rows up to which operators are joined: with more, their numbers cost more than their starts, and
 // rows go into products in another way.
@@ -111,13 +112,13 @@ inline constexpr int64_t kGraphLaunchesMin = 4;
 // Graphs at a time. A step of 36 dense layers is three, so 1,360 shapes of steps; where ranks
 // exchange on the device it is 72, so 56 shapes.
 inline constexpr int64_t kGraphsMax = 4096;
-// Host memory for what they are found by: 2,000 full lists of 128 launches, 30 KiB each.
+// Host memory for the keys by which they are found: 2,000 full lists of 128 launches, 30 KiB each.
 inline constexpr int64_t kGraphKeyBytesMax = int64_t{64} << 20;
 // Device memory that graphs may take, as measured while they are made: 0.2 % of a large GPU, 1 KiB
 // for each kernel of as many lists as the keys have room for.
 inline constexpr int64_t kGraphDeviceBytesMax = int64_t{256} << 20;
-// No graph is made when less is free: who needs the last of the memory (a library that is opened
-// later) cannot do without it, graphs can be done without.
+// No graph is made when less is free: a library that is opened later cannot do without the last of
+// the memory, graphs can be done without.
 inline constexpr int64_t kGraphFreeBytesMin = int64_t{64} << 20;
 // Lists seen once that are remembered, by some 20 bytes each: a step has up to some hundreds, and
 // some steps of prompts may pass between two decode steps of one shape.

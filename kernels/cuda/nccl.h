@@ -21,7 +21,7 @@ using NcclGroupId = std::array<std::byte, 128>;
 // One rank's place in a group. Operations are queued on a stream.
 //
 // Thread: one at a time; Abort also while another thread is inside an operation, which then fails.
-// Errors are INTERNAL with the operation and what NCCL said.
+// Errors are INTERNAL, with the operation and NCCL's message.
 class NcclGroup {
  public:
   virtual ~NcclGroup() = default;  // after Abort, or when nothing is queued
@@ -34,7 +34,7 @@ class NcclGroup {
   virtual absl::Status Receive(void* to, int64_t bytes, int peer, Stream stream) = 0;
   virtual absl::Status End() = 0;
 
-  // What went wrong in the background.
+  // Errors of operations in the background.
   virtual absl::Status Health() = 0;
   // Gives up everything queued; the stream goes on behind it with whatever values are there.
   virtual void Abort() = 0;

@@ -254,7 +254,7 @@ TEST(NcclExchangeTest, WithoutNcclItSaysSo) {
       absl::StatusCode::kUnavailable);
   const std::vector<std::string> names = {"rank 0"};
   EXPECT_EQ(exchange->membership()->WhyNot(description, names), "rank 0 has no NCCL it can use");
-  // Nobody asks for it when it is not wanted.
+  // It is not asked for when it is not wanted.
   EXPECT_TRUE(exchange->membership()->Describe(DeviceExchangeScope::kOff, true, description).ok());
 }
 

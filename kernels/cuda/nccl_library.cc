@@ -109,7 +109,7 @@ class LibraryGroup : public NcclGroup {
                                      : Said(nccl_, background, "in the background");
   }
 
-  // There is nobody to tell that giving up failed, and nothing else to do.
+  // An error of giving up has no receiver, and nothing else can be done.
   void Abort() override {
     if (!aborted_.exchange(true)) nccl_.abort(communicator_);
   }

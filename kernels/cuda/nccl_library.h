@@ -18,7 +18,7 @@ std::string NcclVersionName(int version);
 // Makes this thread's CUDA calls go to a device; 0 or an error.
 using UseDeviceFunction = int (*)(int device_index);
 
-// `path`: what the dynamic linker is asked for.
+// `path`: the name given to the dynamic linker.
 absl::StatusOr<std::shared_ptr<Nccl>> OpenNcclLibrary(const std::string& path,
                                                       UseDeviceFunction use_device);
 

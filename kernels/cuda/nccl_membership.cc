@@ -40,7 +40,7 @@ class NcclMembership::Attempt {
     TUTTI_RETURN_IF_ERROR(*result_);
     return std::move(made_);
   }
-  // Nobody waits for it any more.
+  // The group is not wanted any more.
   void Abandon() {
     MutexLock lock(&mutex_);
     abandoned_ = true;
@@ -57,7 +57,7 @@ class NcclMembership::Attempt {
       MutexLock lock(&mutex_);
       if (abandoned_) {
         group->Abort();
-        return absl::AbortedError("nobody waits for the group any more");
+        return absl::AbortedError("the group is not wanted any more");
       }
       made_.group = group;
     }

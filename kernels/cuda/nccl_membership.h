@@ -23,7 +23,7 @@ namespace tutti::kernels::cuda {
 // A further queue of the same device.
 using RuntimeOpener = std::function<absl::StatusOr<std::unique_ptr<Runtime>>()>;
 
-// What a GPU's groups are made with.
+// The facts and functions with which a GPU's groups are made.
 struct NcclOptions {
   int32_t device_index = 0;
   std::array<std::byte, 16> device_id = {};  // CUDA's UUID
@@ -62,13 +62,13 @@ class NcclMembership : public DeviceMembership {
   // Runs call(group) with the deadline for calls. After an error every further call has it.
   // REQUIRES: the group stands
   absl::Status Call(const char* name, const std::function<absl::Status(NcclGroup*)>& call);
-  // What went wrong so far, in the background too.  REQUIRES: the group stands
+  // The first error so far, in the background too.  REQUIRES: the group stands
   absl::Status Health();
 
  private:
   class Attempt;
 
-  // What opening NCCL came to; tried once.
+  // The result of opening NCCL; tried once.
   const absl::StatusOr<std::shared_ptr<Nccl>>& Library();
 
   const NcclOptions options_;

@@ -68,7 +68,7 @@ template <bool kBf16>
 TUTTI_DEVICE float From16(uint16_t bits) {
   return kBf16 ? FromBf16(bits) : FromF16(bits);
 }
-// What a lane loads at once from shared memory.
+// Words that a lane loads at once from shared memory.
 struct alignas(16) Words {
   uint32_t w[4];
 };

@@ -1,4 +1,4 @@
-// What operators ask of their views before a kernel gets them.
+// Checks of operands before a kernel gets them.
 #pragma once
 
 #include <algorithm>

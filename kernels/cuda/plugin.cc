@@ -48,8 +48,8 @@ DeviceFacts ReadFacts(int32_t index) {
 }
 
 // All kernels go to the GPU when it is opened. CUDA would bring each with its first launch: in the
-// middle of serving, when the KV cache may have taken the memory, and inside what is timed.
-// Whoever set the variable meant it.
+// middle of serving, when the KV cache may have taken the memory, and inside timed code. A variable
+// that is set already stays.
 void LoadKernelsAtOnce() { setenv("CUDA_MODULE_LOADING", "EAGER", 0); }
 
 NcclOptions NcclOptionsOf(const DeviceFacts& facts) {

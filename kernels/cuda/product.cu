@@ -225,7 +225,7 @@ TUTTI_KERNEL void TileProduct(TUTTI_PARAMETER ProductArgs args) {
   end_leaves(first);
   for (int32_t chunk = first; chunk < last; ++chunk) {
     CopyWait<kAhead - 1>();
-    SyncBlock();  // everybody's copies are here, and nobody reads the stage before this one
+    SyncBlock();  // all copies are here, and no warp reads the stage before this one
     if (chunk + kAhead < last) {
       FetchTile<Shape, true, true>(args, out_tile, row_tile, chunk + kAhead,
                                    stage_of(chunk + kAhead));

@@ -61,7 +61,8 @@ struct RingPlace {
   }
 };
 
-// Who shares a block's memory. `full` of a stage: its chunk is there; `empty`: all have read it.
+// The barriers of a block's memory. `full` of a stage: its chunk is there; `empty`: all warps have
+// read it.
 template <class Shape>
 struct WideBlock {
   char* const shared = SharedMemory();
@@ -216,13 +217,14 @@ class TileMultiplier {
         EndOneBefore();
       }
       WgmmaWait<0>();
-      TakeSums(sum);
+      AcceptSums(sum);
       Release();
     }
     if constexpr (!kBf16) ScaleBackAll(leaf, row, sum);
   }
 
-  // As ScaleBack. Each lane reads the scales of a few rows and hands them to those who want them.
+  // As ScaleBack. Each lane reads the scales of a few rows and hands them to the lanes that need
+  // them.
   TUTTI_DEVICE void ScaleBackAll(int32_t leaf, int32_t row, float (&sum)[Shape::kSums]) {
     constexpr int kTiles = kWarp / kTileRows;  // whose rows the lanes of a warp read at once
     float scale_of_row = 1;
@@ -280,13 +282,13 @@ class TileMultiplier {
     TUTTI_UNROLL
     for (int tile = 0; tile < Shape::kRows / kTileRows; ++tile) {
       float part[4];
-      TakePart(sum, tile, part);
+      CopyPart(sum, tile, part);
       StoreTile(part, args_.out, args_.out_stride, row + tile * kTileRows, args_.rows, feature,
                 args_.out_features);
     }
   }
   // The sums of 8 rows. Not by a reference into `sum`, which would then have to have an address.
-  TUTTI_DEVICE static void TakePart(const float (&sum)[Shape::kSums], int tile, float (&part)[4]) {
+  TUTTI_DEVICE static void CopyPart(const float (&sum)[Shape::kSums], int tile, float (&part)[4]) {
     TUTTI_UNROLL
     for (int i = 0; i < 4; ++i) part[i] = sum[4 * tile + i];
   }
@@ -305,10 +307,10 @@ WideProduct(TUTTI_PARAMETER ProductArgs args) {
   const WideBlock<Shape> block;
   block.Init();
   if (WarpIndex() >= Shape::kWarps) {
-    GiveUpRegisters<kFetchRegisters>();
+    ReleaseRegisters<kFetchRegisters>();
     if (WarpIndex() == Shape::kWarps) FetchTiles<Shape>(args, block);
   } else {
-    TakeRegisters<kMultiplyRegisters>();
+    ClaimRegisters<kMultiplyRegisters>();
     TileMultiplier<kBf16, Shape>(args, block).Run();
   }
 }

@@ -8,11 +8,11 @@
 
 namespace tutti::kernels::cuda {
 
-// `in` by WideActivationIndex; what stands in rows that pad the last kWideRows is never used.
+// `in` by WideActivationIndex; the contents of rows that pad the last kWideRows are never used.
 // leaf_sums: not used.   REQUIRES: rows > 0
 //
-//   multiprocessors: of the device; so many blocks at most, each for one output tile after the
-//   other
+//   multiprocessors  of the device: the largest number of blocks, each for one output tile after
+//                    the other
 void LaunchWideProduct(DType type, const ProductArgs& args, int32_t multiprocessors,
                        Launcher* launcher);
 

@@ -5,7 +5,7 @@
 
 namespace tutti::kernels::cuda {
 
-// Few rows: a warp streams 16 features of one leaf. What a lane multiplies is exactly what it
+// Few rows: a warp streams 16 features of one leaf. A lane multiplies exactly the values that it
 // copied, so nothing waits for another lane.
 //
 // A turn of the outer loop goes once round the ring, so that every address is one of three pointers

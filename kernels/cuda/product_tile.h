@@ -1,5 +1,5 @@
-// What the tensor-core products have in common: how a lane's share of a piece is multiplied, scaled
-// and stored.
+// Common to the tensor-core products: how a lane's share of a piece is multiplied, scaled and
+// stored.
 #pragma once
 
 #include "kernels/cuda/number_formats.h"

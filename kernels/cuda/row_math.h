@@ -1,5 +1,5 @@
-// What rows go through, number by number: the same expression wherever a kernel computes it, so
-// that joined kernels give the bits of plain ones.
+// Operations on rows, number by number: the same expression wherever a kernel computes it, so that
+// joined kernels give the bits of plain ones.
 #pragma once
 
 #include "kernels/cuda/gpu.h"
@@ -28,8 +28,8 @@ TUTTI_DEVICE Turned Turn(float a, float b, float cosine, float sine) {
   return {FusedMultiplyAdd(a, cosine, -(b * sine)), FusedMultiplyAdd(b, cosine, a * sine)};
 }
 
-// `largest`, or |value| where that is larger and finite: what is no number stays none, whatever the
-// scale.
+// `largest`, or |value| where that is larger and finite: NaN and Inf are left out, for no scale
+// makes them finite.
 TUTTI_DEVICE float LargestFinite(float largest, float value) {
   const float magnitude = fabsf(value);
   return magnitude > largest && magnitude < __builtin_inff() ? magnitude : largest;

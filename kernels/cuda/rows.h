@@ -43,7 +43,7 @@ struct ElementArgs {
   int64_t out_stride = 0;
   int64_t rows = 0, cols = 0;
   DType a_type = DType::kF32;
-  DType out_type = DType::kF32;  // of LaunchAddRounded: what the sum is rounded to
+  DType out_type = DType::kF32;  // of LaunchAddRounded: the type that the sum is rounded to
   uint8_t gap[6] = {};
 };
 // out = a + b[0, :]

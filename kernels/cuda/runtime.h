@@ -1,9 +1,9 @@
-// Memory and the one queue of a device: what CudaBackend needs of CUDA besides kernels. The real
-// one is runtime_cuda.cc; tests use the emulator's.
+// Memory and the one queue of a device: all that CudaBackend needs of CUDA besides kernels. The
+// real one is runtime_cuda.cc; tests use the emulator's.
 //
-// Whatever fails here after memory was allocated cannot be mended: the process ends with a last
-// line that says what was attempted and what CUDA answered (a worker's crash is an ordinary event
-// for its coordinator).
+// A failure here after memory was allocated cannot be mended: the process ends with a last line
+// that names the operation and CUDA's error (a worker's crash is an ordinary event for its
+// coordinator).
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,8 @@ class Runtime : public Launcher {
 
   // Zeroed device memory. RESOURCE_EXHAUSTED with the bytes asked for and those free.
   virtual absl::StatusOr<void*> Allocate(int64_t bytes) = 0;
-  // The same, for what kernels that begin early only read: they may do so before they wait for
-  // others (gpu.h). Other kernels and copies fill it. Only the emulator tells it apart.
+  // The same, for memory that kernels that begin early only read: they may do so before they wait
+  // for others (gpu.h). Other kernels and copies fill it. Only the emulator tells it apart.
   virtual absl::StatusOr<void*> AllocateConstant(int64_t bytes) { return Allocate(bytes); }
   virtual void Free(void* data) = 0;
   virtual int64_t FreeBytes() = 0;

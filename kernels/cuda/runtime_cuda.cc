@@ -178,15 +178,15 @@ class CudaRuntime : public Runtime {
   // copies the other.
   void UploadInPieces(void* to, int64_t to_stride, const void* from, int64_t from_stride,
                       int64_t width, int64_t rows) {
-    Synchronize();  // nobody copies from it any more
+    Synchronize();  // no copy from it is under way any more
     int half = 0;
     ForCopyPieces(width, rows, kPinnedBytes / 2, [&](const CopyPiece& piece) {
-      char* const staged = TakeHalf(half);
+      char* const staged = WaitForHalf(half);
       CopyRows(staged, piece.width, At(from, from_stride, piece), from_stride, piece.width,
                piece.rows);
       Copy(At(to, to_stride, piece), to_stride, staged, piece.width, piece.width, piece.rows,
            cudaMemcpyHostToDevice);
-      GiveHalf(half);
+      MarkHalf(half);
       half = 1 - half;
     });
     pinned_used_ = kPinnedBytes;  // by the last two
@@ -198,15 +198,15 @@ class CudaRuntime : public Runtime {
     const auto finish = [&](int half) {
       const CopyPiece piece = std::exchange(under_way[half], CopyPiece());
       if (piece.rows == 0) return;
-      CopyRows(At(to, to_stride, piece), to_stride, TakeHalf(half), piece.width, piece.width,
+      CopyRows(At(to, to_stride, piece), to_stride, WaitForHalf(half), piece.width, piece.width,
                piece.rows);
     };
     int half = 0;
     ForCopyPieces(width, rows, kPinnedBytes / 2, [&](const CopyPiece& piece) {
       finish(half);
-      Copy(TakeHalf(half), piece.width, At(from, from_stride, piece), from_stride, piece.width,
+      Copy(WaitForHalf(half), piece.width, At(from, from_stride, piece), from_stride, piece.width,
            piece.rows, cudaMemcpyDeviceToHost);
-      GiveHalf(half);
+      MarkHalf(half);
       under_way[half] = piece;
       half = 1 - half;
     });
@@ -217,7 +217,7 @@ class CudaRuntime : public Runtime {
     return static_cast<char*>(const_cast<void*>(rows)) + piece.row * stride + piece.offset;
   }
   // Half of the pinned memory, once the copy it was given to is done.
-  char* TakeHalf(int half) {
+  char* WaitForHalf(int half) {
     if (half_done_[half] == nullptr) {
       MustSucceed(cudaEventCreateWithFlags(&half_done_[half], cudaEventDisableTiming),
                   "making an event");
@@ -226,7 +226,7 @@ class CudaRuntime : public Runtime {
     }
     return pinned_ + half * (kPinnedBytes / 2);
   }
-  void GiveHalf(int half) {
+  void MarkHalf(int half) {
     MustSucceed(cudaEventRecord(half_done_[half], stream_), "marking a copy");
   }
 
@@ -248,7 +248,7 @@ class CudaRuntime : public Runtime {
     MustSucceed(cudaStreamSynchronize(stream_), "waiting for the GPU");
     pinned_used_ = 0;
   }
-  // Bytes nobody copies from any more; waits when all of it is in use.
+  // Bytes from which no copy is under way; waits when all of it is in use.
   char* Pinned(int64_t bytes) {
     constexpr int64_t kAlignment = 256;
     if (pinned_used_ + bytes > kPinnedBytes) Synchronize();

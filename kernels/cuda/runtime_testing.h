@@ -1,5 +1,5 @@
-// For tests of the host's side: a device of host memory that notes what is done to it, and launches
-// of kernels that are never run.
+// For tests of the host's side: a device of host memory that records the calls, and launches of
+// kernels that are never run.
 #pragma once
 
 #include <cstdlib>

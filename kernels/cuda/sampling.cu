@@ -94,7 +94,7 @@ TUTTI_KERNEL void Pick(TUTTI_PARAMETER PickArgs args) {
 }
 
 // One block. Finds the wanted-th largest value digit by digit, eight bits at a time, then collects
-// what is not smaller.
+// the values that are not smaller.
 constexpr int kDigitBits = 8;
 constexpr int kDigits = 1 << kDigitBits;
 static_assert(kDigits == kRowThreads);

@@ -1,4 +1,4 @@
-// What is reserved at load is enough for every step within the bounds.
+// The memory reserved at load is enough for every step within the bounds.
 #include <algorithm>
 #include <numeric>
 #include <vector>

@@ -94,7 +94,8 @@ TUTTI_DEVICE bool SameBits(float a, float b) {
   return x == y;
 }
 
-// Random words of one block: what a thread multiplies by, adds to, and puts into shared memory.
+// Random words of one block: the factors of a thread, its first sums, and its share of shared
+// memory.
 struct Source {
   uint32_t seed;
   TUTTI_DEVICE uint32_t Of(uint32_t purpose, uint32_t index) const {
@@ -186,7 +187,7 @@ CompareInstructions(TUTTI_PARAMETER WgmmaProbeArgs args) {
   multiply(0);
   TUTTI_KEEP_LOOP
   for (int step = 1; step < 2 * chunks; ++step) multiply(step);
-  TakeSums(sum);
+  AcceptSums(sum);
 
   TUTTI_UNROLL
   for (int i = 0; i < kSums; ++i) sums[i * kWarpgroup] = sum[i];

@@ -20,7 +20,7 @@ NOBODY = "127.0.0.1:1"
 
 
 def found_again(report):
-    """Of what the first turns computed and the second ones repeat, the share found in the cache."""
+    """Of the tokens that first turns computed and second turns repeat, the share found in the cache."""
     second = report["turns"][1]
     return second["cached_tokens"] / second["repeated_tokens"]
 
@@ -38,7 +38,7 @@ class OneVoice(unittest.TestCase):
             self.assertGreaterEqual(found_again(report), 0.9)
             alone.stop()
 
-            # A busy machine must not lose a worker here: what it had cached would be lost with it.
+            # A busy machine must not lose a worker here: its cache would be lost with it.
             cluster = Cluster("--pipelines", "2", "--lease-ms", "60000", workers=4)
             self.addCleanup(cluster.cleanup)
             status = cluster.status()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The command line without a cluster: help, flags, plan, and what is said when nobody serves.
+"""The command line without a cluster: help, flags, plan, and the errors when no service is there.
 
 By hand:  TUTTI_BINARY_DIR=build/release python3 tests/e2e/cli_test.py
 """

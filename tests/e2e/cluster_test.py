@@ -242,7 +242,7 @@ class Failures(unittest.TestCase):
         for code, errors, _ in broken:
             self.assertEqual(code, 3, errors)
             self.assertIn(name, errors)
-        # Two seconds are the promise; the rest is what a client process takes to end, and all but the quickest may
+        # Two seconds are the promise; the rest is the time that a client process takes to end, and all but the quickest may
         # have waited for a busy machine.
         slowness = float(os.environ.get("TUTTI_TEST_SLOWNESS", "1"))
         self.assertLess(min(seconds for _, _, seconds in broken), 2.5 * slowness)

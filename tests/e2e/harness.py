@@ -1,4 +1,4 @@
-"""What the end-to-end tests share: running `tutti`, and a cluster for as long as a test needs it."""
+"""The parts that the end-to-end tests share: running `tutti`, and a cluster for as long as a test needs it."""
 import json
 import os
 import re
@@ -20,7 +20,7 @@ PATIENCE_S = 60
 
 
 def clean_environment(**added):
-    """The environment without settings of the person who runs the tests."""
+    """The environment without the settings of the person running the tests."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TUTTI_")}
     return {**kept, **added}
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Which worker serves which layers, in real processes: device maps, limits of memory, and what is refused.
+"""Which worker serves which layers, in real processes: device maps, limits of memory, and refused layouts.
 
 By hand:  TUTTI_BINARY_DIR=build/release python3 tests/e2e/layout_test.py
 """
@@ -33,7 +33,7 @@ class Layouts(unittest.TestCase):
         return file.name
 
     def serve(self, *flags, workers=2):
-        """Who serves how many layers, in order; and what it answers."""
+        """How many layers each worker serves, in order; and the cluster's answer."""
         cluster = Cluster(*KV, *flags, workers=workers)
         self.addCleanup(cluster.cleanup)
         stages = cluster.status()["pipelines"][0]["stages"]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A cluster whose every connection is encrypted and proves who it is; strangers stay outside.
+"""A cluster whose every connection is encrypted and authenticated; strangers are refused.
 
 By hand:  TUTTI_BINARY_DIR=build/release python3 tests/e2e/tls_test.py
 """

@@ -4,9 +4,9 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "model/config_json.h"
 #include "model/generation_config.h"
 #include "model/limits.h"
-#include "model/model_config.h"
 #include "model/partition.h"
 
 namespace {

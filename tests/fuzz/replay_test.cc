@@ -31,8 +31,7 @@ std::vector<std::string> Seeds() {
   const char* root = std::getenv("TUTTI_SOURCE_DIR");
   const char* name = std::getenv("TUTTI_FUZZ_NAME");
   CHECK(name != nullptr) << "TUTTI_FUZZ_NAME is not set; ctest sets it";
-  const std::string dir =
-      std::string(root == nullptr ? "." : root) + "/tests/fuzz/corpus/" + name;
+  const std::string dir = std::string(root == nullptr ? "." : root) + "/tests/fuzz/corpus/" + name;
   std::vector<std::string> paths;
   for (const auto& entry : std::filesystem::directory_iterator(dir)) paths.push_back(entry.path());
   std::sort(paths.begin(), paths.end());

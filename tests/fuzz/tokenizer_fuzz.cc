@@ -15,6 +15,7 @@
 #include "text/tokenizer.h"
 #include "text/tokenizer_json.h"
 #include "text/unicode.h"
+#include "text/vocab_and_merges.h"
 
 namespace {
 

@@ -4,11 +4,7 @@ A type, alias, constant or function that two files define in one namespace is an
 together they break the one-definition rule without a word from compiler or linker. Anonymous
 namespaces are each file's own; so is what is `static`. Definitions in one branch of an `#if` and in
 a header that another branch of it includes are two forms of one thing, of which a program sees one.
-So are functions of tests that several `*_testing.cc` define and one `*_testing.h`, which each of
-them includes, declares: a program chooses by the object it links, and the linker refuses two.
 """
-import re
-
 from tree import Problem
 
 # The entry point is named by the language; every program has one.
@@ -32,20 +28,7 @@ def check(tree):
 
 
 def _are_alternatives(tree, one, other):
-    return (_includes_instead(tree, one, other[0]) or _includes_instead(tree, other, one[0])
-            or _implement_one_header(tree, one, other))
-
-
-def _implement_one_header(tree, one, other):
-    """Whether both sources define a function of tests that one header of tests declares."""
-    if not all(path.endswith("_testing.cc") and definition.kind == "function"
-               for path, definition in (one, other)):
-        return False
-    headers = set.intersection(*({header for _, header in tree.source(path).includes()}
-                                 for path, _ in (one, other)))
-    declaration = re.compile(rf"\b{re.escape(one[1].name)}\(")
-    return any(header.endswith("_testing.h") and header in tree.file_set
-               and declaration.search(tree.source(header).code) for header in headers)
+    return _includes_instead(tree, one, other[0]) or _includes_instead(tree, other, one[0])
 
 
 def _includes_instead(tree, place, header):

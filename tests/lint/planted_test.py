@@ -219,20 +219,6 @@ class DefinitionsTest(PlantedTest):
                                         "base/b.h": other}, "tutti::Lane")
 
 
-    def test_alternatives_of_tests(self):
-        header = '#include "base/a_testing.h"\n'
-        one = header + in_namespace("tutti", "int F() { return 1; }")
-        files = {"base/a_testing.h": in_namespace("tutti", "int F();"), "base/b_testing.cc": one,
-                 "base/x/c_testing.cc": one.replace("1", "2")}
-        self.assert_clean(definitions, files)
-        for changed in ({"base/a_testing.h": in_namespace("tutti", "int G();")},
-                        {"base/b_testing.cc": one.replace(header, "")}):
-            self.assert_found(definitions, files | changed, "tutti::F")
-        self.assert_found(definitions, {"base/a.h": in_namespace("tutti", "int F();"),
-                                        "base/b.cc": one.replace("a_testing", "a"),
-                                        "base/c.cc": one.replace("a_testing", "a")}, "tutti::F")
-
-
 class FormTest(PlantedTest):
 
     def test_long_lines(self):

@@ -12,6 +12,7 @@
 
 #include "base/random.h"
 #include "model/checkpoint_testing.h"
+#include "model/config_json.h"
 #include "tools/random_checkpoint.h"
 #include "worker/pipeline_testing.h"
 
@@ -29,7 +30,7 @@ constexpr char kConfig[] = R"({"architectures": ["ChatGLMModel"], "model_type": 
   "seq_length": 131072, "torch_dtype": "float16"})";
 
 constexpr int32_t kOutputTokens = 4;
-// What is allocated beside the shard: plans, batches, tests.
+// Memory allocated beside the shard: plans, batches, tests.
 constexpr int64_t kSlackBytes = 48 << 20;
 
 // Of this process, in bytes.

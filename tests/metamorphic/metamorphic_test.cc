@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/random.h"
+#include "model/config_json.h"
 #include "model/partition.h"
 #include "nlohmann/json.hpp"
 #include "tests/support/in_process_cluster.h"
@@ -193,7 +194,7 @@ class MetamorphicTest : public ::testing::Test {
     SCOPED_TRACE(drawn);
     std::printf("%s\n", drawn.c_str());
     InProcessCluster cluster(options);
-    // The second time, what was computed the first time may be found.
+    // The second time, the blocks of the first time may be found.
     for (const char* const time : {"the first time", "the second time"}) {
       const std::vector<Answer> answers = cluster.Generate(Workload());
       for (size_t i = 0; i < answers.size(); ++i) {
@@ -224,8 +225,8 @@ TEST_F(MetamorphicTest, NothingButTheRequestChangesTheAnswer) {
   }
 }
 
-// One rank of two dies in the middle of an answer: the request ends within two seconds saying who
-// was lost, and the pipeline serves again when it is back.
+// One rank of two dies in the middle of an answer: the request ends within two seconds and
+// names the lost worker, and the pipeline serves again when it is back.
 TEST_F(MetamorphicTest, ALostRankIsNamedAndThePipelineFormsAgain) {
   InProcessClusterOptions options{.model_dir = DemoDir(), .layers = {2, 2}, .ranks = {2, 2}};
   InProcessCluster cluster(options);

@@ -1,4 +1,4 @@
-// What an operator asks of a running service.
+// The requests of an operator to a running service.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -56,7 +56,7 @@ TEST_F(AdminTest, SaysWhichWorkersHoldAPrompt) {
 
   lookup.set_tenant("somebody else");
   ASSERT_TRUE(Lookup(lookup, &found).ok());
-  EXPECT_EQ(found.holdings_size(), 0) << "nobody finds another's";
+  EXPECT_EQ(found.holdings_size(), 0) << "no tenant finds another's";
 }
 
 TEST_F(AdminTest, TextsAndConversationsAreLookedUpToo) {
@@ -84,7 +84,7 @@ TEST_F(AdminTest, BadLookupsAreNamed) {
   EXPECT_TRUE(Lookup(lookup, &found).ok());
   EXPECT_EQ(found.holdings_size(), 0);
   lookup.mutable_token_ids()->clear_ids();
-  EXPECT_TRUE(Lookup(lookup, &found).ok()) << "an empty prompt is held by nobody";
+  EXPECT_TRUE(Lookup(lookup, &found).ok()) << "no worker holds an empty prompt";
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ class CancelTest : public ::testing::Test {
     for (int64_t i = 0; i < clients; ++i) {
       leavers.push_back(std::make_unique<Leaver>(random, client_.get()));
     }
-    // Who has not left by then is told to, at moments spread over some steps of the engine.
+    // A client that has not left by then is told to, at moments spread over some engine steps.
     for (const auto& leaver : leavers) {
       std::this_thread::sleep_for(std::chrono::microseconds(random->Between(0, 1000)));
       leaver->Leave();

@@ -1,5 +1,5 @@
 // The original Qwen turns keys by a base that depends on the prompt's length once that exceeds the
-// trained one (model/rotary.h): what is cached of a shorter prompt is of no use to a longer one.
+// trained one (model/rotary.h): cached blocks of a shorter prompt are of no use to a longer one.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "model/checkpoint_testing.h"
-#include "model/model_config.h"
+#include "model/config_json.h"
 #include "tests/support/in_process_cluster.h"
 #include "tools/random_checkpoint.h"
 
@@ -57,7 +57,7 @@ class TrainedLengthTest : public ::testing::Test {
     return std::make_unique<InProcessCluster>(options);
   }
 
-  // Asks both, who must say the same, bit for bit; expects what the first found in its cache.
+  // Asks both, which must answer the same, bit for bit; expects `cached` tokens found by the first.
   std::vector<TokenId> Ask(const std::vector<TokenId>& prompt, uint32_t max_tokens,
                            uint32_t cached) {
     v1::GenerateRequest request;

@@ -1,5 +1,4 @@
-// The simulator's own parts: what it compares with must be right, and what it breaks must be
-// broken.
+// The simulator's own parts: its answers must be right, and its faults must be faults.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -157,7 +156,7 @@ TEST_F(PipeTest, KeepsTheOrder) {
   EXPECT_EQ(arrived_, "abcdefghijklmnopqrstuvwxyz.");
 }
 
-TEST_F(PipeTest, LosesWhatIsUnderWay) {
+TEST_F(PipeTest, LosesMessagesUnderWay) {
   pipe_.Send([this] { arrived_ += 'a'; });
   RunAll();
   pipe_.Send([this] { arrived_ += 'b'; });
@@ -166,7 +165,7 @@ TEST_F(PipeTest, LosesWhatIsUnderWay) {
   EXPECT_EQ(arrived_, "a.");
 }
 
-TEST_F(PipeTest, HalfOpenTellsNobody) {
+TEST_F(PipeTest, HalfOpenTellsNeitherEnd) {
   pipe_.Send([this] { arrived_ += 'a'; });
   pipe_.Swallow();
   pipe_.Close(false, [this] { arrived_ += '.'; });

@@ -12,8 +12,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "model/config_json.h"
 #include "model/partition.h"
-#include "placement/placement.h"
+#include "placement/place_pipeline.h"
 #include "worker/pipeline_testing.h"
 
 namespace tutti::tests {
@@ -112,7 +113,7 @@ std::vector<Case> Cases() {
   std::sort(checkpoints.begin(), checkpoints.end());
   std::vector<Case> cases;
   for (const std::string& backend : worker::TestedBackends()) {
-    if (backend == "reference") continue;  // for tests: nobody plans for it
+    if (backend == "reference") continue;  // for tests: no plan names it
     for (const std::string& checkpoint : checkpoints) cases.push_back({checkpoint, backend});
   }
   return cases;

@@ -9,7 +9,8 @@
 
 namespace tutti::tests {
 
-// What an engine did in one turn. Frames sent to several workers one after the other make one line.
+// The actions of an engine in one turn. Frames sent to several workers one after the other make one
+// line.
 // `worker_name` gives the name behind a link.
 std::string ActionText(const std::vector<coordinator::Action>& actions,
                        const std::function<std::string(coordinator::LinkKey)>& worker_name);

@@ -29,7 +29,7 @@ void WaitFor(Condition condition, const std::string& what) {
 }  // namespace
 
 InProcessCluster::InProcessCluster(InProcessClusterOptions options) : options_(std::move(options)) {
-  spdlog::set_level(spdlog::level::err);  // comings and goings are what these tests are made of
+  spdlog::set_level(spdlog::level::err);  // workers come and go in every test
   char pattern[] = "/tmp/tutti-test-XXXXXX";
   CHECK(mkdtemp(pattern) != nullptr);
   directory_ = pattern;

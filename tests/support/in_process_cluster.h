@@ -30,7 +30,7 @@ struct AnswerOutput {
   std::vector<v1::OutputToken> tokens;
   v1::Finish finish;
 };
-// What a Generate call gave: output 0, and the others where several were asked for.
+// The answer of a Generate call: output 0, and the others where several were asked for.
 struct Answer : AnswerOutput {
   absl::Status status;
   std::map<uint32_t, AnswerOutput> others;

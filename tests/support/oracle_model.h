@@ -25,12 +25,12 @@ inline uint64_t Digest(uint64_t a, uint64_t b) {
 
 inline uint64_t OracleEmbed(TokenId token) { return Digest(1, static_cast<uint64_t>(token)); }
 
-// What a layer keeps of the value x at a position.
+// The K/V entry of a layer for the value x at a position.
 inline uint64_t OracleEntry(int64_t layer, uint64_t x, int64_t position) {
   return Digest(Digest(x, static_cast<uint64_t>(layer)), static_cast<uint64_t>(position));
 }
 
-// Folds the next entry of a context into what a layer hands on; begin with x itself.
+// Folds the next entry of a context into the output of a layer; begin with x itself.
 inline uint64_t OracleAttend(uint64_t sum, uint64_t entry) { return Digest(sum, entry); }
 
 // Times a token stands in the prompt (0 or 1) and in the output, for penalties.
@@ -47,8 +47,8 @@ bool OracleHasPenalties(const v1::SequenceSampling& sampling);
 // With this top_k, one in eight contexts gives logits that are not numbers.
 inline constexpr int32_t kOraclePoisonTopK = 666;
 
-// The token (with position and logprob) after a context whose last layer handed on `digest`; token
-// -1 when poisoned.
+// The token (with position and logprob) after a context for which the last layer's output is
+// `digest`; token -1 when poisoned.
 v1::SampledToken OracleSample(uint64_t digest, int32_t position, uint64_t counts_digest,
                               const v1::SequenceSampling& sampling, int32_t vocab_size);
 

@@ -15,11 +15,12 @@ namespace tutti::tests {
 
 // Bugs that a worker can be told to have, to show that the simulator finds them.
 struct OracleBugs {
-  bool stale_sampling = false;  // a row samples with the parameters that its place in the batch had
-                                // in the step before
-  bool short_context =
-      false;  // the first row of a step that begins a block does not look at the block before it
-  bool stale_exchange = false;  // what a rank told in an old epoch is taken as told in this one
+  // A row samples with the parameters that its place in the batch had in the step before.
+  bool stale_sampling = false;
+  // The first row of a step that begins a block does not look at the block before it.
+  bool short_context = false;
+  // A rank's frame of an old epoch is taken for one of this epoch.
+  bool stale_exchange = false;
 };
 
 class OracleStage : public worker::StageRunner {

@@ -53,7 +53,7 @@ std::string PlanAuditor::CheckScheduled(const v1::ScheduledSequence& scheduled) 
   known.tokens.insert(known.tokens.end(), scheduled.new_tokens().begin(),
                       scheduled.new_tokens().end());
   for (const int32_t block : scheduled.new_blocks()) {
-    const std::string wrong = TakeBlock(block, &known);
+    const std::string wrong = AddBlock(block, &known);
     if (!wrong.empty()) return wrong;
   }
   if (scheduled.first() != known.computed) {
@@ -64,7 +64,7 @@ std::string PlanAuditor::CheckScheduled(const v1::ScheduledSequence& scheduled) 
   }
   const int32_t end = known.computed + scheduled.count();
   if (end > static_cast<int32_t>(known.tokens.size())) {
-    return "computes tokens that nobody has sampled";
+    return "computes tokens that were never sampled";
   }
   if (end > static_cast<int32_t>(known.blocks.size()) * options_->block_size) {
     return "computes without blocks";
@@ -77,22 +77,22 @@ std::string PlanAuditor::CheckScheduled(const v1::ScheduledSequence& scheduled) 
   return wrong;
 }
 
-std::string PlanAuditor::TakeBlock(int32_t block, Known* known) {
+std::string PlanAuditor::AddBlock(int32_t block, Known* known) {
   if (block < 0 || block >= static_cast<int32_t>(blocks_.size())) {
     return absl::StrCat("gets block ", block);
   }
-  Block& taken = blocks_[block];
+  Block& added = blocks_[block];
   const size_t index = known->blocks.size();
   if (static_cast<int32_t>(index + 1) * options_->block_size <= known->cached) {
-    if (taken.content != Content(*known, index)) {
+    if (added.content != Content(*known, index)) {
       return absl::StrCat("shares block ", block, " that does not hold its tokens");
     }
-  } else if (taken.holders > 0) {
+  } else if (added.holders > 0) {
     return absl::StrCat("gets block ", block, " of another sequence");
   } else {
-    taken.content = 0;
+    added.content = 0;
   }
-  ++taken.holders;
+  ++added.holders;
   known->blocks.push_back(block);
   return "";
 }

@@ -1,9 +1,9 @@
-// Looks over the engine's shoulder: every plan must be one that a pipeline can run and that honours
-// the limits.
+// Checks every step's plan that the engine sends: a pipeline must be able to run it, and it must
+// honour the limits.
 //
-// It keeps its own account of which sequences the workers know, which blocks those hold and what
-// is in the blocks, from the plans alone: who begins with a cached prefix must get blocks that hold
-// just that, and what several hold is never written.
+// It keeps its own account of the sequences that the workers know, their blocks and the content of
+// the blocks, from the plans alone: a sequence that begins with a cached prefix must get blocks
+// that hold just that, and a block that several sequences hold is never written.
 //
 // Thread: one.
 #pragma once
@@ -23,7 +23,7 @@ class PlanAuditor {
   explicit PlanAuditor(const SimOptions* options) : options_(options) {}
 
   void BeginEpoch(int32_t num_blocks);
-  // What is wrong with the plan; empty: nothing.
+  // The mistake in the plan; empty: none.
   std::string Check(const v1::StepPlan& plan);
 
   uint64_t plans() const { return plans_; }
@@ -42,7 +42,7 @@ class PlanAuditor {
   };
 
   std::string CheckScheduled(const v1::ScheduledSequence& scheduled);
-  std::string TakeBlock(int32_t block, Known* known);
+  std::string AddBlock(int32_t block, Known* known);
   std::string Write(int32_t end, const Known& known);
   uint64_t Content(const Known& known, size_t block) const;
 

@@ -293,7 +293,7 @@ std::string Scenario::PipelineText(const v1::PipelineStatus& pipeline) {
                       pipeline.steps_in_flight(), " steps under way");
 }
 
-// Notes what the workers have been told since the last look.
+// Notes the frames that the workers have been sent since the last look.
 void Scenario::Observe() {
   for (; observed_ < actions_.size(); ++observed_) {
     const auto* send = std::get_if<coordinator::SendToWorker>(&actions_[observed_]);

@@ -58,7 +58,7 @@ class Scenario {
   std::string RunBlock(std::string_view commands);
 
  private:
-  // What a worker has been told to do.
+  // A worker, and its last orders.
   struct Node {
     std::string id;
     uint64_t epoch = 0;

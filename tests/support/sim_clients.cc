@@ -20,7 +20,7 @@ constexpr Duration kDeadlineSlack = std::chrono::milliseconds(5);
 
 std::string Name(RequestId request) { return absl::StrCat("request ", request.value()); }
 
-// "w2" of "... worker w2 (stage 0 ..."; empty: nobody is named.
+// "w2" of "... worker w2 (stage 0 ..."; empty: no worker is named.
 std::string NamedWorker(const std::string& text) {
   constexpr std::string_view kBefore = "worker ";
   const size_t begin = text.find(kBefore);
@@ -64,8 +64,8 @@ SimClients::Client SimClients::Draw() {
   return client;
 }
 
-// Like nothing before, or beginning like others, or going on from what was said before; `room`
-// tokens if it can.
+// A prompt of its own, or one that begins as others do, or one that goes on from an earlier
+// conversation; `room` tokens if it can.
 std::vector<TokenId> SimClients::DrawPrompt(int32_t tenant, int32_t room, Duration* not_before) {
   std::vector<TokenId> prompt;
   int64_t fresh = random_.Between(1, options_->prompt_tokens_max);
@@ -194,7 +194,7 @@ void SimClients::OnFinish(const coordinator::FinishRequest& finish,
   }
   if (finish.cached_prompt_tokens > MostCached(client, finish.request)) {
     fail_(absl::StrCat(Name(finish.request), " finds ", finish.cached_prompt_tokens,
-                       " tokens cached that nobody of its tenant has asked for"));
+                       " tokens cached that no request of its tenant has asked for"));
   }
   const std::string wrong =
       finish.status.ok() ? CheckGoodEnd(client, finish) : CheckBadEnd(client, finish, faulty);
@@ -239,7 +239,7 @@ void SimClients::Retry(const Client& client) {
 std::string SimClients::CheckGoodEnd(const Client& client,
                                      const coordinator::FinishRequest& finish) const {
   if (finish.cause == coordinator::FinishCause::kStopString) {
-    return client.stopped ? "" : "ends with a stop string that nobody found";
+    return client.stopped ? "" : "ends with a stop string that it did not find";
   }
   if (client.got.size() != client.right.size()) {
     return absl::StrCat("ends well after ", client.got.size(), " of ", client.right.size(),
@@ -258,7 +258,7 @@ std::string SimClients::CheckBadEnd(const Client& client, const coordinator::Fin
   if (client.must_succeed) return absl::StrCat("must succeed, but ends with ", text);
   switch (finish.status.code()) {
     case absl::StatusCode::kCancelled:
-      return client.cancelled ? "" : "is cancelled by nobody";
+      return client.cancelled ? "" : "is cancelled, and its client did not leave";
     case absl::StatusCode::kDeadlineExceeded:
       if (text.find("cannot be met") != std::string::npos) {
         return client.got.empty() ? "" : "is given up after it was begun";

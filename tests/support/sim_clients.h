@@ -36,7 +36,7 @@ class SimClients {
   void OnTokens(const coordinator::DeliverTokens& tokens);
   // `faulty`: the workers that something was done to, so far.
   void OnFinish(const coordinator::FinishRequest& finish, const std::set<std::string>& faulty);
-  // Everybody whose request is open leaves.
+  // All clients with an open request leave.
   void Storm();
   // REQUIRES: it has arrived
   const coordinator::Request& RequestOf(RequestId id) const { return requests_.at(id).request; }
@@ -76,7 +76,7 @@ class SimClients {
   const EventCallback to_engine_;
   const FailCallback fail_;
   Random random_;
-  // What was said so far: a prompt and its right answer.
+  // A conversation so far: a prompt and its right answer.
   struct Conversation {
     int32_t tenant = 0;
     std::vector<TokenId> tokens;

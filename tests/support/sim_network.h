@@ -1,4 +1,4 @@
-// Simulated links: each keeps the order of what is sent through it and delays everything at random.
+// Simulated links: each delivers messages in the order in which they were sent, with random delays.
 //
 // Thread: one.
 #pragma once
@@ -18,7 +18,7 @@ struct SimDelay {
   double slow_chance = 0;  // of a message that takes up to ten times as long
 };
 
-// One direction of one link. What is under way outlives the object.
+// One direction of one link. Messages under way outlive the object.
 class SimPipe {
  public:
   // REQUIRES: `queue` and `random` outlive everything sent.
@@ -28,9 +28,9 @@ class SimPipe {
   // `deliver` is called at the other end, after everything sent before.
   void Send(std::function<void()> deliver);
   // The last thing that happens at the other end; nothing sent later arrives. With `lose`, neither
-  // does what is under way.
+  // do messages under way.
   void Close(bool lose, std::function<void()> closed);
-  // From now on nothing arrives and nobody is told: the link is half open.
+  // From now on nothing arrives, and neither end is told: the link is half open.
   void Swallow() { state_->swallows = true; }
 
  private:

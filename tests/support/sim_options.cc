@@ -11,7 +11,7 @@
 namespace tutti::tests {
 namespace {
 
-// More would only take longer: what several pipelines, stages and ranks do to each other shows.
+// Enough for several pipelines, stages and ranks to affect each other; more would only take longer.
 constexpr int32_t kWorkersMax = 12;
 
 Duration Microseconds(int64_t us) { return std::chrono::microseconds(us); }

@@ -1,4 +1,4 @@
-// What one simulated run is made of: everything follows from its seed.
+// The parameters of one simulated run: everything follows from its seed.
 #pragma once
 
 #include <cstdint>

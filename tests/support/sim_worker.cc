@@ -70,7 +70,7 @@ void SimWorker::Hang(Duration how_long) {
   queue_->After(how_long, [this, must_be_noticed, incarnation = incarnation_] {
     if (incarnation != incarnation_) return;
     if (must_be_noticed && world_->IsServing(*this) && !IsClosed()) {
-      world_->Fail(absl::StrCat(id_, " hung and nobody noticed"));
+      world_->Fail(absl::StrCat(id_, " hung, and the engine did not notice"));
     }
     hung_ = false;
     silent_since_.reset();

@@ -23,7 +23,7 @@ namespace tutti::tests {
 
 class SimWorker;
 
-// What a worker sees of the world around it. All calls come at the time of arrival.
+// The world around a worker, as it sees it. All calls come at the time of arrival.
 class SimWorld {
  public:
   virtual ~SimWorld() = default;
@@ -55,7 +55,7 @@ class SimWorker : public worker::StageOutbox, public SimRankPeer {
   SimWorker* CutNextLink();
   // The same for one of the links to other ranks of its stage; neither end is more to blame.
   SimWorker* CutRankLink();
-  // The same for what it says to the coordinator, until it connects again.
+  // The same for its frames to the coordinator, until it connects again.
   void CutControlLink();
 
   // The engine's side of the control link, at arrival.

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "text/absl_text.h"
-#include "text/jinja/builtins.h"
+#include "text/jinja/operations.h"
 #include "text/limits.h"
 
 namespace tutti::text::jinja {

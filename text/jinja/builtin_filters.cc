@@ -8,6 +8,7 @@
 #include "text/absl_text.h"
 #include "text/jinja/builtins.h"
 #include "text/jinja/format.h"
+#include "text/jinja/operations.h"
 #include "text/jinja/strings.h"
 #include "text/unicode.h"
 

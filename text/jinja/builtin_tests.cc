@@ -2,6 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "text/jinja/builtins.h"
+#include "text/jinja/operations.h"
 
 namespace tutti::text::jinja {
 namespace {

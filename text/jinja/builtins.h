@@ -48,27 +48,11 @@ const Builtin* FindTest(std::string_view name);
 const Builtin* FindMethod(std::string_view name);
 const Builtin* FindFunction(std::string_view name);
 
-// --- What builtins and the evaluator share ---
-
 // The builtin of that name in a table; null when there is none.
 const Builtin* FindIn(std::span<const Builtin> table, std::string_view name);
 
-// The items a `for` visits: of a list, the keys of a dict, the characters of a string, nothing of
-// Undefined.  Errors: InvalidArgument "'int' object is not iterable".
-absl::StatusOr<std::shared_ptr<const List>> Iterate(const Value& value, Work* work);
-
-// value.name and value[key] without methods: Undefined when not there.
-absl::StatusOr<Value> GetAttribute(const Value& value, std::string_view name, Work* work);
-absl::StatusOr<Value> GetItem(const Value& value, const Value& key, Work* work);
-
-// The bool that `method`, a test, gives for `value`; used by select and its kin.
+// The bool that `test` gives for `value`; used by select and its kin.
 absl::StatusOr<bool> RunTest(const Builtin& test, const Value& value,
                              std::span<const Value> arguments, Work* work);
-
-// a op b, for == != < <= > >= in and "not in".
-absl::StatusOr<bool> Compare(std::string_view op, const Value& a, const Value& b, Work* work);
-
-// InvalidArgument: "<what> is undefined" or "'int' object <problem>".
-absl::Status TypeError(const Value& value, std::string_view problem);
 
 }  // namespace tutti::text::jinja

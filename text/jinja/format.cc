@@ -130,7 +130,7 @@ class JsonWriter {
     return NoText(value, "JSON");
   }
 
-  Text Take() { return Text(std::move(out_), from_user_); }
+  Text Finish() { return Text(std::move(out_), from_user_); }
 
  private:
   absl::Status Put(std::string_view text) {
@@ -272,7 +272,7 @@ absl::StatusOr<Text> ToText(const Value& value, Work* work) {
 absl::StatusOr<Text> ToJson(const Value& value, const JsonStyle& style, Work* work) {
   JsonWriter writer(style, work);
   TUTTI_RETURN_IF_ERROR(writer.Write(value, 0));
-  return writer.Take();
+  return writer.Finish();
 }
 
 }  // namespace tutti::text::jinja

@@ -1,4 +1,5 @@
-// Operations on values that the evaluator and the builtins share.
+#include "text/jinja/operations.h"
+
 #include <algorithm>
 #include <array>
 
@@ -109,16 +110,14 @@ absl::StatusOr<int> Order(std::string_view op, const Value& a, const Value& b) {
 
 }  // namespace
 
-const Builtin* FindIn(std::span<const Builtin> table, std::string_view name) {
-  const auto found = std::find_if(table.begin(), table.end(),
-                                  [&](const Builtin& builtin) { return builtin.name == name; });
-  return found == table.end() ? nullptr : &*found;
-}
-
 absl::Status TypeError(const Value& value, std::string_view problem) {
   if (value.IsUndefined()) return absl::InvalidArgumentError(value.undefined());
   return absl::InvalidArgumentError(
       absl::StrCat("'", Absl(value.TypeName()), "' object ", Absl(problem)));
+}
+
+absl::Status BadArgument(const Value& value, std::string_view wanted) {
+  return TypeError(value, absl::StrCat("given where a ", Absl(wanted), " is needed"));
 }
 
 absl::StatusOr<std::shared_ptr<const List>> Iterate(const Value& value, Work* work) {

@@ -16,7 +16,7 @@
 namespace tutti::text::jinja {
 namespace {
 
-class Parser : private ExpressionParser {
+class Parser final : private ExpressionParser {
  public:
   explicit Parser(std::vector<Token> tokens) : ExpressionParser(std::move(tokens)) {}
 
@@ -38,7 +38,7 @@ class Parser : private ExpressionParser {
     TUTTI_RETURN_IF_ERROR(CheckNesting());
     Body body;
     while (true) {
-      const Token token = Take();
+      const Token token = Pop();
       if (token.kind == Token::kText) {
         auto text = NewStmt(Stmt::kText, token.line);
         text->constant = Value::Literal(token.text);
@@ -72,7 +72,7 @@ class Parser : private ExpressionParser {
 
   // Behind "{%".
   absl::Status ParseStatement(Body* body) {
-    const Token word = Take();
+    const Token word = Pop();
     std::unique_ptr<Stmt> stmt;
     if (word.IsName("generation")) return ParseGeneration(body);
     if (word.IsName("if")) {
@@ -112,7 +112,7 @@ class Parser : private ExpressionParser {
       TUTTI_RETURN_IF_ERROR(EndBlock());
       TUTTI_ASSIGN_OR_RETURN(branch.body, ParseBody({"endif", "elif", "else"}));
       stmt->branches.push_back(std::move(branch));
-      const Token end = Take();
+      const Token end = Pop();
       if (end.text == "elif") continue;
       if (end.text == "else") {
         TUTTI_RETURN_IF_ERROR(EndBlock());
@@ -156,7 +156,7 @@ class Parser : private ExpressionParser {
     ++loops_;
     TUTTI_ASSIGN_OR_RETURN(stmt->body, ParseBody({"endfor", "else"}));
     --loops_;
-    if (Take().text == "else") {
+    if (Pop().text == "else") {
       TUTTI_RETURN_IF_ERROR(EndBlock());
       TUTTI_ASSIGN_OR_RETURN(stmt->otherwise, ParseBody({"endfor"}));
       Skip();
@@ -168,7 +168,7 @@ class Parser : private ExpressionParser {
     auto stmt = NewStmt(Stmt::kSet, line);
     if (Now().kind == Token::kName && Next().IsOperator(".")) {
       stmt->kind = Stmt::kSetAttribute;
-      stmt->names.push_back(Take().text);
+      stmt->names.push_back(Pop().text);
       Skip();
       TUTTI_ASSIGN_OR_RETURN(std::string attribute, ExpectName("the name of an attribute"));
       stmt->names.push_back(std::move(attribute));

@@ -29,7 +29,7 @@ absl::Status FailAt(int line, std::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat("line ", line, ": ", Absl(why)));
 }
 
-Token TokenReader::Take() {
+Token TokenReader::Pop() {
   Token token = tokens_[at_];
   if (token.kind != Token::kEnd) ++at_;
   return token;
@@ -66,7 +66,7 @@ absl::Status TokenReader::ExpectOperator(std::string_view op) {
 
 absl::StatusOr<std::string> TokenReader::ExpectName(std::string_view wanted) {
   if (Now().kind != Token::kName || Contains(kKeywords, Now().text)) return Unexpected(wanted);
-  return Take().text;
+  return Pop().text;
 }
 
 absl::Status TokenReader::CheckNesting() const {

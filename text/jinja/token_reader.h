@@ -42,8 +42,8 @@ class TokenReader {
   const Token& Now() const { return tokens_[at_]; }
   const Token& Next() const { return tokens_[std::min(at_ + 1, tokens_.size() - 1)]; }
   // Passes over the current token, which stays kEnd at the end.
-  Token Take();
-  void Skip() { (void)Take(); }
+  Token Pop();
+  void Skip() { (void)Pop(); }
   // Whether the current token was this one, and is passed over.
   bool SkipOperator(std::string_view op);
   bool SkipName(std::string_view name);

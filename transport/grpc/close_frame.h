@@ -1,8 +1,10 @@
 // How a dialer says why it closes: HTTP/2 gives only the serving end a status to send.
 //
-// The last frame is a `failure` with a payload, which no Link lets anybody else send
-// (frame_rules.h): one byte of status code, then the message. It is always sent, for OK as well, so
-// a stream that ends without it was cut off.
+// The last frame is a `failure` with a payload, which no user of a Link can send (frame_rules.h):
+// one byte of status code, then the message. It is always sent, for OK as well, so a stream that
+// ends without it was cut off.
+//
+// Thread: any.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>

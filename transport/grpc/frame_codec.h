@@ -17,7 +17,7 @@ namespace tutti::transport {
 // it; payloads of at most kInlinePayloadBytesMax are copied instead and their owner is not kept.
 grpc::ByteBuffer EncodeFrame(const v1::Frame& frame, const Payload& payload);
 
-// Takes apart what a peer sent: every byte is checked, memory is bounded by limits.h. `payload`
+// Decodes the bytes of a peer: every byte is checked, memory is bounded by limits.h. `payload`
 // points into the buffer's memory and keeps it. INVALID_ARGUMENT when the bytes are not one Frame
 // with at most one payload, at its end.
 absl::Status DecodeFrame(const grpc::ByteBuffer& buffer, v1::Frame* frame, Payload* payload);

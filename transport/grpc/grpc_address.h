@@ -1,4 +1,4 @@
-// Where links may lead, and with which certificates.
+// Where links may lead, and with which certificates.  Thread: any.
 #pragma once
 
 #include <grpcpp/security/credentials.h>

@@ -32,7 +32,8 @@ grpc::ChannelArguments LinkChannelArguments(const std::string& server_name) {
   // A link is never repaired: no second try, and no copies kept for one.
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, static_cast<int>(kConnectTimeout.count()));
-  // Where we connect and how is the operator's configuration, nobody's environment or DNS record.
+  // The operator's configuration alone says where to connect and how: no environment, no DNS
+  // record.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
   // Zero-copy sends can corrupt data in this version of gRPC (CVE-2024-11407).
@@ -95,7 +96,7 @@ class DialReactor final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc:
 void FailSoon(const std::shared_ptr<StreamState>& stream, const absl::Status& reason) {
   stream->NeverBegin();
   auto timer = std::make_shared<grpc::Alarm>();
-  // The timer keeps what it calls, which keeps the timer until it is called.
+  // The timer keeps its callback, which keeps the timer until it is called.
   timer->Set(gpr_now(GPR_CLOCK_MONOTONIC), [timer, stream, reason](bool) mutable {
     stream->OnDone(reason);
     timer.reset();
@@ -125,7 +126,7 @@ std::unique_ptr<Link> GrpcDialer::Dial(const std::string& target,
   auto stream = std::make_shared<StreamState>(StreamState::Role::kDialer, target, streams_);
   stream->SetHandler(std::move(handler));
   auto link = std::make_unique<GrpcLink>(stream);
-  // Only the destructor refuses, and then nobody may be dialling any more.
+  // Only the destructor refuses, and no call of Dial may run beside it.
   absl::Status allowed = streams_->Add(stream, std::numeric_limits<int64_t>::max());
   if (allowed.ok() && !is_secure_ && !IsLocalAddress(target)) {
     allowed = absl::FailedPreconditionError(

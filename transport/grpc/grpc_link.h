@@ -1,15 +1,15 @@
 // Links over gRPC: one bidirectional stream of frames on a connection of its own.
 //
-// What each end sees beyond the contract in link.h:
+// Each end sees, beyond the contract in link.h:
 //   * After Close or ~Link no new OnFrame starts on that end. Its own OnClosed gets the reason it
-//   closed with, OK for ~Link.
-//   * A dialer says why it closes in a last frame, a listener in the stream's status. A peer that
-//   goes without a word, killed
-//     or cut off, is UNAVAILABLE; one that is silent is found by keepalive within 2 s.
+//     closed with, OK for ~Link.
+//   * A dialer gives its reason for closing in a last frame, a listener in the stream's status. A
+//     peer that goes without a reason, killed or cut off, is UNAVAILABLE; a silent one is found by
+//     keepalive within 2 s.
 //   * Queued frames have kCloseTimeout to leave after Close; then the stream is cancelled.
 //   * OnFrame and OnClosed run on gRPC's threads, of which there are two on a small machine and
-//   which also answer
-//     keepalive pings: a handler that computes there makes its own process look dead.
+//     which also answer keepalive pings: a handler that computes there makes its own process look
+//     dead.
 #pragma once
 
 #include <grpcpp/security/credentials.h>
@@ -26,11 +26,11 @@ namespace tutti::transport {
 
 class StreamRegistry;
 
-// PEM files. All three are set, and both ends then prove who they are, or none is.
+// PEM files. All three are set, and both ends then prove their names; or none is.
 struct TlsFiles {
   std::string certificate;  // of this process, with its chain
   std::string key;
-  std::string authority;  // who must have signed the peer's certificate
+  std::string authority;  // must have signed the peer's certificate
 };
 
 struct GrpcDialerOptions {
@@ -105,7 +105,7 @@ class GrpcPeerServer {
                                                                AcceptCallback accept);
   ~GrpcPeerServer();
 
-  // What to dial: the address with the port that was bound.
+  // The address to dial, with the port that was bound.
   const std::string& address() const { return address_; }
 
   // Closes all links with UNAVAILABLE and stops listening. Idempotent.  REQUIRES: not called by a

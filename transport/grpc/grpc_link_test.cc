@@ -77,7 +77,7 @@ TEST(GrpcLinkTest, WithoutCertificatesOnlyThisMachineIsDialled) {
   (void)link->Send(NumberedFrame(1));
   ASSERT_TRUE(inbox.WaitForClosed());
   EXPECT_EQ(inbox.closed().code(), absl::StatusCode::kFailedPrecondition);
-  // The same with nobody holding the link.
+  // The same with no owner of the link.
   Inbox other;
   dialer->Dial("192.0.2.1:50051", other.MakeHandler());
   ASSERT_TRUE(other.WaitForHandlerGone());
@@ -160,7 +160,7 @@ TEST(GrpcLinkTest, PeersThatCannotProveWhoTheyAreAreRefused) {
       {{}, ""},                                               // no certificate
       {theirs.Issue("worker", "DNS:worker"), "coordinator"},  // does not trust us
       {half, "coordinator"},                                  // we do not trust it
-      {ours.Issue("worker", "DNS:worker"), "another"},        // expects somebody else
+      {ours.Issue("worker", "DNS:worker"), "another"},        // expects another name
   };
   for (const GrpcDialerOptions& options : strangers) {
     Inbox inbox;

@@ -29,8 +29,8 @@ std::shared_ptr<grpc::Channel> ChannelWithThreads() {
 }  // namespace
 
 void KeepGrpcRunning() {
-  // Never destroyed: static destructors run while gRPC's threads do. Kept though nobody reads it,
-  // or leak checkers would not find the way to it.
+  // Never destroyed: static destructors run while gRPC's threads do. Kept although it is never
+  // read, or leak checkers would not find the way to it.
   [[gnu::used]] static const auto* const kept = [] {
     grpc_init();
     return new std::shared_ptr<grpc::Channel>(ChannelWithThreads());

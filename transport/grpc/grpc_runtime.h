@@ -7,7 +7,7 @@ namespace tutti::transport {
 // starts them again with the next. Both ways of going are harmful: if that last one goes in a
 // reaction, the thread joins itself and then runs on over freed memory; if the whole library goes,
 // that may wait 10 s for a thread that polls on behalf of a connection already closed. So the first
-// dialer, listener or client takes a reference that nobody gives back.
+// dialer, listener or client takes a reference that is never given back.
 //
 // Thread: any; not in a reaction. The first call waits for gRPC's threads to start.
 void KeepGrpcRunning();

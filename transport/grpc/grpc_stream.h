@@ -1,4 +1,4 @@
-// What a gRPC stream's reactor and its Link share.
+// The state that a gRPC stream's reactor and its Link share.
 //
 // gRPC's rules: one read and one write outstanding, buffers live until their operation is done, a
 // reactor ends only in its OnDone. Nothing but the state here ever points to a reactor, and only
@@ -48,7 +48,7 @@ class StreamRegistry {
 
 class StreamState : public std::enable_shared_from_this<StreamState> {
  public:
-  // What the state asks of the reactor; called without the mutex held.
+  // The reactor's operations, as the state asks for them; called without the mutex held.
   class Operations {
    public:
     virtual ~Operations() = default;
@@ -96,7 +96,8 @@ class StreamState : public std::enable_shared_from_this<StreamState> {
   void OnDone(const std::optional<absl::Status>& status);
 
  private:
-  // The operation to start once the mutex is released, with all it needs of what the mutex guards.
+  // The operation to start once the mutex is released, with all that it needs of the guarded
+  // members.
   struct Next {
     enum class Kind { kNothing, kWrite, kEnd };
     Kind kind = Kind::kNothing;
@@ -112,7 +113,7 @@ class StreamState : public std::enable_shared_from_this<StreamState> {
     int64_t cost = 0;
   };
 
-  // What it returns must be started, once the mutex is released.
+  // The result must be started, once the mutex is released.
   Next DecideNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static void StartNext(const Next& next);
   void CloseWith(const absl::Status& reason, bool drop_queue);

@@ -81,7 +81,7 @@ TEST_F(DeviceExchangeTest, WaitsUntilAllHaveQueuedAndTheDeviceIsThrough) {
     Use(rank);
     LinkCollective& collective = *ranks_.collective(rank);
     EXPECT_TRUE(collective.on_device());
-    EXPECT_TRUE(collective.WaitForDevices().ok());  // nothing queued: nothing is asked of anybody
+    EXPECT_TRUE(collective.WaitForDevices().ok());  // nothing queued: no rank is asked
     EXPECT_EQ(collective.traffic().frames_out, 0);
     EXPECT_TRUE(Queue(rank, 3).ok());
     EXPECT_TRUE(collective.WaitForDevices().ok());

@@ -1,6 +1,6 @@
 // Makes the devices of a stage's ranks exchange directly, where they can.
 //
-// Once the links of an epoch are up, the ranks tell each other over them what they are, come to the
+// Once the links of an epoch are up, the ranks exchange descriptions of their devices, come to the
 // same verdict, form the group and tell each other whether they did: so either all of them use it
 // or none. When they cannot, their exchanges go through the host's memory and the links as before;
 // that is slower and gives the same bits.
@@ -35,7 +35,7 @@ class DeviceGroup {
 
   // After LinkCollective::BeginEpoch with the same channel, when the links are up. Calls `progress`
   // while it waits. Errors are the links': the epoch cannot go on; ABORTED when it is over.
-  // Otherwise collective->on_device() says what came of it, and the log why.
+  // Otherwise collective->on_device() gives the outcome, and the log the reason.
   absl::Status Form(LinkCollective* collective, RankFrameChannel* channel, int ranks, int rank,
                     const std::function<void()>& progress);
 

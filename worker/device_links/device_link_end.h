@@ -30,12 +30,12 @@ class DeviceLinkEnd {
   // Leaves the group.
   void End();
 
-  // Sender: what hello says; "" when this device cannot link.
+  // Sender: the description in hello; "" when this device cannot link.
   const std::string& description() const { return description_; }
-  // Receiver: what welcome answers to a hello's; "" when the two cannot link. A peer that dials
+  // Receiver: the answer in welcome to a hello's; "" when the two cannot link. A peer that dials
   // again starts again.
   std::string Answer(const std::string& description);
-  // Sender: what welcome answered.
+  // Sender: the answer in welcome.
   void HandleAnswer(const std::string& answer);
 
   // The other's description is still to come.

@@ -168,7 +168,7 @@ absl::StatusOr<std::byte*> DeviceLinks::Await() {
 
 void DeviceLinks::Release() { ++released_; }
 
-// A peer that is gone shows here first; the coordinator knows it for what it is.
+// A peer that is gone shows here first; the coordinator knows why it is gone.
 absl::Status DeviceLinks::Blame(absl::Status status, const DeviceLinkEnd& end) {
   const Instant give_up = clock_->Now() + options_.grace;
   while (clock_->Now() < give_up) TUTTI_RETURN_IF_ERROR(wait_(give_up));

@@ -1,10 +1,10 @@
 // The device links of a worker in an epoch: from the worker that feeds it, and to those that it
-// feeds. What StageRowChannel says, over kernels/device_link.h.
+// feeds. The StageRowChannel over kernels/device_link.h.
 //
-// Blame: a transfer waits for nobody's host. Rows are sent once they are computed and announced
-// once they are sent, so rows that were announced and do not come within kTransferPatience are a
-// matter of the two devices and the way between them. A worker that has seen that passes its rows
-// through the hosts from then on.
+// Blame: a transfer waits for no host. Rows are sent once they are computed and announced once they
+// are sent, so rows that were announced and do not come within kTransferPatience are a matter of
+// the two devices and the way between them. A worker that has seen that passes its rows through the
+// hosts from then on.
 //
 // Thread: the executor's.
 #pragma once
@@ -37,11 +37,11 @@ class DeviceLinks : public StageRowChannel {
   // Lets something happen, at the latest until `deadline`. ABORTED when the epoch is over.
   using Wait = std::function<absl::Status(Instant deadline)>;
 
-  // REQUIRES: the clock, and what new_link makes links of, outlive this
+  // REQUIRES: the clock, and the devices of new_link, outlive this
   DeviceLinks(Options options, std::string worker_id, const Clock* clock, Wait wait);
   ~DeviceLinks() override;
 
-  // A new epoch. `previous`: who feeds this worker, or ""; `memory`: the shard's slots.
+  // A new epoch. `previous`: the worker that feeds this one, or ""; `memory`: the shard's slots.
   void Begin(const std::string& previous, const std::vector<std::string>& next,
              StageRunner::LinkMemory memory);
   void End() override;
@@ -72,12 +72,12 @@ class DeviceLinks : public StageRowChannel {
 
   std::unique_ptr<DeviceLinkEnd> NewEnd(DeviceLinkEnd::Side side);
   // The end whose turn it is to be formed; null when all are decided. Along a chain of stages the
-  // receiving end comes first, so that nobody waits in a circle; two groups that form at once could
-  // wait for each other inside the driver.
+  // receiving end comes first, so that no circle of workers waits; two groups that form at once
+  // could wait for each other inside the driver.
   DeviceLinkEnd* FirstUndecided() const;
   // Queues receptions while there is memory for them.
   absl::Status Receive();
-  // What a failed transfer means for the epoch, once the coordinator had time to end it.
+  // The error that a failed transfer is for the epoch, once the coordinator had time to end it.
   absl::Status Blame(absl::Status status, const DeviceLinkEnd& end);
 
   const Options options_;

@@ -1,4 +1,4 @@
-// Device links of a chain of workers: who founds, when rows may pass, memory, deadlines, blame.
+// Device links of a chain of workers: founding, when rows may pass, memory, deadlines, blame.
 #include "worker/device_links/device_links.h"
 
 #include <gmock/gmock.h>
@@ -64,7 +64,7 @@ class DeviceLinksTest : public ::testing::Test {
  protected:
   std::unique_ptr<Worker> Make(const std::string& id, kernels::DeviceExchangeScope scope =
                                                           kernels::DeviceExchangeScope::kMachine) {
-    // Time passes while somebody waits.
+    // Time passes while a worker waits.
     const auto wait = [this](Instant) {
       clock_.Advance(std::chrono::milliseconds(10));
       return wait_status_;

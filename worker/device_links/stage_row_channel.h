@@ -30,7 +30,7 @@ class StageRowChannel {
   // worker has not said that it can take them.
   virtual absl::Status Expect(int64_t bytes) = 0;
   // Waits for the next of those expected. They stay until Release. ABORTED: the epoch is over;
-  // DEADLINE_EXCEEDED: they have not come; both name who sends them.  REQUIRES: some are expected
+  // DEADLINE_EXCEEDED: they have not come; both name the sender.  REQUIRES: some are expected
   virtual absl::StatusOr<std::byte*> Await() = 0;
   // The device is through with them.
   virtual void Release() = 0;

@@ -33,7 +33,7 @@ void AcceptedLinks::End(const absl::Status& reason) {
   epoch_ = Epoch();
   expected_.clear();
   current_.clear();
-  // Those that have not said hello yet may belong to what comes next.
+  // Links whose hello has not come yet may belong to the next epoch.
   std::erase_if(links_, [&](auto& entry) {
     if (entry.second.hello_deadline != kInstantNever) return false;
     entry.second.end->Close(reason);
@@ -110,7 +110,7 @@ absl::StatusOr<size_t> AcceptedLinks::CheckHello(const v1::Frame& frame) const {
   if (theirs.purpose() != v1::LINK_PURPOSE_ACTIVATION &&
       theirs.purpose() != v1::LINK_PURPOSE_COLLECTIVE) {
     return absl::InvalidArgumentError(
-        "hello.purpose: this port takes activation and collective links only");
+        "hello.purpose: this port accepts activation links and rank links only");
   }
   TUTTI_RETURN_IF_ERROR(MustEqual("protocol version", absl::StrCat(theirs.protocol_version()),
                                   absl::StrCat(ours.protocol_version())));
@@ -139,7 +139,7 @@ absl::StatusOr<size_t> AcceptedLinks::CheckHello(const v1::Frame& frame) const {
       theirs.purpose() == v1::LINK_PURPOSE_ACTIVATION ? "the previous stage of"
                                                       : "a lower rank of this stage in",
       " epoch ", epoch.value(),
-      "; expected: ", names.empty() ? "nobody" : absl::StrJoin(names, ", ")));
+      "; expected: ", names.empty() ? "no worker" : absl::StrJoin(names, ", ")));
 }
 
 void AcceptedLinks::Refuse(LinkId link, const absl::Status& reason) {

@@ -1,6 +1,6 @@
 // The links that other workers of this epoch dial: from the previous stage, with activations, and
-// from lower ranks of our own stage, with exchanges. Checks who dials us, and lets only the
-// expected workers of the current epoch in.
+// from lower ranks of our own stage, with exchanges. Checks each dialer, and accepts only the
+// expected workers of the current epoch.
 //
 // Thread: the executor's.
 #pragma once

@@ -26,8 +26,8 @@ absl::Status DialledLink::Begin(Epoch epoch, const std::string& worker_id, Insta
 
 // "activation link to w1 at 10.0.0.7:50060"
 std::string DialledLink::Name() const {
-  return absl::StrCat(purpose_ == v1::LINK_PURPOSE_ACTIVATION ? "activation" : "collective",
-                      " link to ", worker_id_, " at ", address_);
+  return absl::StrCat(purpose_ == v1::LINK_PURPOSE_ACTIVATION ? "activation" : "rank", " link to ",
+                      worker_id_, " at ", address_);
 }
 
 void DialledLink::Dial(Instant now) {

@@ -81,13 +81,13 @@ absl::StatusOr<LinkCollective::Buffer> LinkCollective::AllocateBuffer(int64_t by
   CHECK(pool_.has_value() && bytes <= pool_->capacity_bytes()) << bytes;
   Buffer buffer = pool_->TryAcquire(bytes, buffers_max_);
   if (buffer != nullptr) return buffer;
-  // The transport still holds what was sent an exchange ago, although its receiver has answered
-  // since: it lets go within microseconds, unless its thread gets no time at all.
+  // The transport still holds memory that was sent an exchange ago, although its receiver has
+  // answered since: it lets go within microseconds, unless its thread gets no time at all.
   const Instant deadline = clock_->Now() + kSentBufferPatience;
   while ((buffer = pool_->TryAcquire(bytes, buffers_max_)) == nullptr) {
     if (clock_->Now() >= deadline) {
       return absl::DeadlineExceededError(
-          absl::StrCat("what was sent to the other ranks has not left this process for ",
+          absl::StrCat("memory sent to the other ranks has not been released by the transport for ",
                        Milliseconds(kSentBufferPatience), " ms"));
     }
     std::this_thread::yield();

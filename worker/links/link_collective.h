@@ -6,13 +6,13 @@
 // times (Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH,
 // 2005).
 //
-// What is sent is sent where it lies, so a buffer is written again only after the transport has let
-// go of it; buffers are allocated once (Reserve) and used in turn.
+// Values are sent from where they lie, so a buffer is written again only after the transport has
+// let go of it; buffers are allocated once (Reserve) and used in turn.
 //
-// Where the ranks' devices exchange directly (DeviceExchange), what is here still decides who is to
-// blame: before anybody waits for a device, the ranks agree over their links that all of them have
-// queued the same exchanges. A rank that does not come is named as for any other exchange, and what
-// the devices wait for then cannot be a host.
+// Where the ranks' devices exchange directly (DeviceExchange), this class still finds the rank to
+// blame: before any rank waits for its device, the ranks agree over their links that all of them
+// have queued the same exchanges. A rank that does not come is named as for any other exchange, and
+// the devices then wait for no host.
 //
 // Thread: the executor's.
 #pragma once
@@ -41,7 +41,7 @@ class LinkCollective : public kernels::Collective {
   void BeginEpoch(RankFrameChannel* channel, Epoch epoch, int ranks, int rank);
 
   // From now until the next BeginEpoch or LeaveDevices, exchanges of device memory go through
-  // `devices`, whose group stands and which lives so long. `patience`: for what they do.
+  // `devices`, whose group stands and which lives so long. `patience`: for their exchanges.
   void UseDevices(kernels::DeviceExchange* devices, Duration patience);
   void LeaveDevices();
 

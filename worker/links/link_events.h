@@ -1,5 +1,5 @@
-// What links tell the executor: everything that happens on a transport thread becomes an event in
-// the one mailbox.
+// Events of links for the executor: everything that happens on a transport thread becomes an event
+// in the one mailbox.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ struct StopWanted {};
 using WorkerEvent = std::variant<LinkFrame, LinkClosed, LinkAccepted, StopWanted>;
 using WorkerMailbox = Mailbox<WorkerEvent>;
 
-// Posts what one link delivers. A peer that sends faster than the executor reads, beyond the
+// Posts the frames of one link. A peer that sends faster than the executor reads, beyond the
 // mailbox's capacity, is reported as closed and not listened to any more.
 class PostingHandler : public transport::LinkHandler {
  public:
@@ -61,7 +61,7 @@ class PostingHandler : public transport::LinkHandler {
   bool overflowed_ = false;  // owned by the transport's calls, which come one at a time
 };
 
-// What the links of one worker share.  Thread: the executor's.
+// Shared by the links of one worker.  Thread: the executor's.
 struct LinkContext {
   transport::Dialer* dialer = nullptr;
   std::shared_ptr<WorkerMailbox> mailbox;

@@ -14,10 +14,10 @@ namespace tutti::worker {
 // [A-Za-z0-9._-]{1,128}
 bool IsWorkerId(std::string_view name);
 
-// Constant after construction; any thread may read.
+// Thread: the one that fills it; constant after that, and any thread may read.
 class PeerTable {
  public:
-  // "NAME=ADDRESS". INVALID_ARGUMENT quotes what is wrong; ALREADY_EXISTS for a name given twice
+  // "NAME=ADDRESS". INVALID_ARGUMENT quotes the wrong part; ALREADY_EXISTS for a name given twice
   // with different addresses.
   absl::Status Add(std::string_view entry);
   // A file of lines "NAME ADDRESS"; empty lines and those that begin with # are skipped. Errors

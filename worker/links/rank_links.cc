@@ -20,7 +20,7 @@ std::vector<int> PartnersOf(int rank, int ranks) {
 }
 
 absl::Status SendsTooMuch() {
-  return absl::ResourceExhaustedError("it sends more than anybody asked for");
+  return absl::ResourceExhaustedError("it sends more frames than its exchanges have");
 }
 
 transport::Payload CopyOf(const transport::Payload& payload) {
@@ -193,7 +193,7 @@ bool RankLinks::HandleAcceptedClosed(size_t index, const absl::Status& reason, I
 void RankLinks::Keep(Peer* peer, v1::Frame* frame, transport::Payload* payload) {
   if (Epoch(frame->epoch()) != epoch_) return;
   peer->was_up = true;
-  // A call to look into the memory: whoever slept has been woken by its coming.
+  // A call to look into the memory: its coming has woken this rank, if it slept.
   if (frame->has_rank_exchange() && frame->rank_exchange().sequence() == 0) return;
   if (peer->inbox.size() >= kMailboxFramesMax) {
     return Break(peer, SendsTooMuch(), clock_->Now());
@@ -208,8 +208,8 @@ void RankLinks::Break(Peer* peer, const absl::Status& reason, Instant now) {
 }
 
 absl::Status RankLinks::WhyBroken(const Peer& peer) const {
-  return absl::UnavailableError(absl::StrCat("the collective link to ", NameOf(peer.rank),
-                                             " broke: ", peer.closed->ToString()));
+  return absl::UnavailableError(
+      absl::StrCat("the rank link to ", NameOf(peer.rank), " broke: ", peer.closed->ToString()));
 }
 
 RankLinks::Peer& RankLinks::PeerOf(int rank) {
@@ -240,8 +240,8 @@ absl::Status RankLinks::SendThroughMemory(Peer* peer, const v1::Frame& frame,
   while (true) {
     TUTTI_ASSIGN_OR_RETURN(const bool sent, peer->pipe->TrySend(frame, payload));
     if (sent) break;
-    // Both may be sending more than the memory holds, so what came is put aside to let the other
-    // one go on.
+    // Both may be sending more than the memory holds, so frames that came are put aside to let the
+    // other one go on.
     TUTTI_ASSIGN_OR_RETURN(std::optional<transport::SharedPipe::Received> received,
                            peer->pipe->TryReceive());
     if (received.has_value()) {

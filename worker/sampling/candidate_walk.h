@@ -4,6 +4,8 @@
 // Most rows are decided within the first few of 150,000 candidates, so these are fetched in growing
 // portions. The numbers do not depend on the portions: the list has one order, and its sums are
 // taken in that order, in f64.
+//
+// Thread: the executor's.
 #pragma once
 
 #include <cstdint>

@@ -30,7 +30,7 @@ struct VocabularyShare {
 };
 VocabularyShare ShareVocabulary(int64_t vocab_size, int ranks, int rank);
 
-// What is asked of a row; every rank asks the same.
+// The parts of a row's summary that are wanted; the same at every rank.
 struct RowQuestion {
   bool adjusted = false;           // penalties or bias apply: candidates differ from the model's
   bool log_sum = false;            // of the model's own logits
@@ -65,7 +65,7 @@ class LogitSummaries {
   // Bytes of the block of one rank; a multiple of 8.
   int64_t BlockBytes(const RowQuestion& question) const;
   // The best of this rank's own logits of every row. All rows are asked about at once: an answer
-  // from a device takes longer than what it says.  Valid until the next call.
+  // from a device costs the same for one row as for many.  Valid until the next call.
   std::span<const RowBest> BestOfRows(kernels::TensorView logits);
   // Writes this rank's block. `raw` and `adjusted` are one row of its logits each, the same view
   // when nothing is adjusted; `best` is BestOfRows' of `raw`.

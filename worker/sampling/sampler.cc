@@ -50,7 +50,7 @@ Kept KeepTopKAndMinP(const v1::SequenceSampling& sampling, CandidateWalk* walk) 
   return {count, walk->Cumulative(count)};
 }
 
-// The fewest candidates that hold at least top_p of what is kept.
+// The fewest candidates that hold at least top_p of the weight of those kept.
 Kept KeepTopP(float top_p, Kept kept, CandidateWalk* walk) {
   if (top_p >= 1) return kept;
   const double wanted = top_p * kept.total;
@@ -227,7 +227,7 @@ TensorView Sampler::Adjusted(TensorView raw, const SequenceState& sequence) {
   return AdjustedRow();
 }
 
-// Inverse of the cumulative distribution over what the filters keep.
+// Inverse of the cumulative distribution over the candidates that the filters keep.
 absl::Status Sampler::Draw(TensorView raw, const SequenceState& sequence, RowAnswer* answer,
                            WalkCandidate* chosen) {
   const v1::SequenceSampling& sampling = sequence.sampling;

@@ -1,13 +1,13 @@
 // From logits to tokens.
 //
-// What a row gives depends on its logits, its sequence's tokens and sampling parameters, and
-// nothing else: randomness is RandomUniform(seed, position), where position is the index the
-// sampled token will have in the sequence.
+// A row's token depends on its logits, its sequence's tokens and sampling parameters, and nothing
+// else: randomness is RandomUniform(seed, position), where position is the index the sampled token
+// will have in the sequence.
 //
 // The order of operations, which is vLLM's: repetition, presence and frequency penalties and logit
 // bias; temperature; min_p; top_k; top_p. Each filter keeps a prefix of the candidates ordered by
-// (logit descending, id ascending), and top_p is a share of what the filters before it left. Equal
-// logits at the edge of top_k are told apart by their ids.
+// (logit descending, id ascending), and top_p is a share of the weight that earlier filters left.
+// Equal logits at the edge of top_k are told apart by their ids.
 //
 // Log-probabilities are natural logarithms of the model's own distribution: before penalties, bias,
 // temperature and filters.
@@ -47,7 +47,7 @@ class Sampler {
     int ranks = 1;
     int rank = 0;
     kernels::Collective* collective = nullptr;  // null for one rank
-    int64_t exchange_bytes = 0;                 // what the collective takes at once
+    int64_t exchange_bytes = 0;                 // the most for one exchange
   };
 
   // REQUIRES: backend and collective outlive the sampler. RESOURCE_EXHAUSTED when memory is short.

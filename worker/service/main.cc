@@ -7,11 +7,12 @@
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
+#include <optional>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "base/build_info.h"
 #include "base/byte_size.h"
+#include "base/flags.h"
 #include "base/machine.h"
 #include "spdlog/sinks/stdout_color_sinks.h"
 #include "spdlog/spdlog.h"
@@ -51,95 +52,152 @@ std::string HostName() {
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "worker";
 }
 
-void AddFlags(CLI::App* app, Flags* flags) {
+void AddClusterFlags(FlagSet* set, Flags* flags) {
   WorkerOptions& worker = flags->worker;
-  worker.coordinator = "127.0.0.1:50052";
-  worker.listen = "127.0.0.1:50060";
-  worker.worker_id = HostName();
-  app->set_version_flag("--version", std::string(BuildStamp()));
-  app->set_config("--config", "", "Read options from this file (INI or TOML)");
-  app->footer(kFooter);
-  app->add_option("--model", worker.model_dir, "Directory of the HuggingFace checkpoint")
-      ->envname("TUTTI_MODEL")
-      ->required();
-  app->add_option("--coordinator", worker.coordinator,
-                  "Where the coordinator takes workers: host:port or unix:/path")
-      ->envname("TUTTI_COORDINATOR")
-      ->capture_default_str();
-  app->add_option("--listen", worker.listen, "Where the previous stage dials this worker")
-      ->envname("TUTTI_WORKER_LISTEN")
-      ->capture_default_str();
-  app->add_option("--worker-id", worker.worker_id, "This worker's name, unique in its cluster")
-      ->envname("TUTTI_WORKER_ID")
-      ->capture_default_str();
-  app->add_option("--peer", flags->peers, "NAME=ADDRESS of another worker; may be repeated")
-      ->envname("TUTTI_PEER")
-      ->expected(1)
-      ->take_all();
-  app->add_option("--peers", flags->peers_file, "File of other workers, a line NAME ADDRESS each")
-      ->envname("TUTTI_PEERS");
-  app->add_option("--cluster-id", worker.cluster_id, "Must be the coordinator's")
-      ->envname("TUTTI_CLUSTER_ID");
-  app->add_option("--memory", flags->memory,
-                  "For weights, KV cache and work, such as 4GiB; unset or 0: 90 % of what is "
-                  "available")
-      ->envname("TUTTI_MEMORY");
-  app->add_option("--threads", worker.threads, "Compute threads; 0: all CPUs it may use")
-      ->envname("TUTTI_THREADS")
-      ->check(CLI::Range(0, 512))
-      ->capture_default_str();
-  app->add_option("--device", worker.device,
-                  "cpu, cuda:N (GPU number N) or reference (slow and plain, for tests)")
-      ->envname("TUTTI_DEVICE")
-      ->capture_default_str();
-  app->add_option("--cuda-graphs", flags->cuda_graphs,
-                  "on, or off: every kernel of a GPU starts by itself; slower, the same bits")
-      ->envname("TUTTI_CUDA_GRAPHS")
-      ->check(CLI::IsMember({"on", "off"}))
-      ->capture_default_str();
-  app->add_option("--cuda-early-kernels", flags->cuda_early_kernels,
-                  "on, or off: no kernel of a GPU begins before the one before has ended; slower, "
-                  "the same bits")
-      ->envname("TUTTI_CUDA_EARLY_KERNELS")
-      ->check(CLI::IsMember({"on", "off"}))
-      ->capture_default_str();
-  app->add_option("--shared-memory-dir", worker.shared_memory_dir,
-                  "Ranks of a stage that see the same folder exchange through memory in it; empty: "
-                  "over their links")
-      ->envname("TUTTI_SHARED_MEMORY_DIR")
-      ->capture_default_str();
-  app->add_option("--device-exchange", flags->device_exchange,
-                  "Which workers' GPUs exchange directly, through NCCL: off, machine (those of one "
-                  "machine) or network (others too; NCCL neither encrypts nor authenticates). "
-                  "Otherwise through the host")
-      ->envname("TUTTI_DEVICE_EXCHANGE")
-      ->check(CLI::IsMember({"off", "machine", "network"}))
-      ->capture_default_str();
-  app->add_option(
-         "--speed", flags->speed,
-         "What the coordinator is told of this worker's speed: auto (CPUs measure at start, "
-         "0.2 s; GPUs say nothing), off, or 900GB/s@71Tflop/s (reading weights, multiplying)")
-      ->envname("TUTTI_SPEED")
-      ->capture_default_str();
-  app->add_option("--speed-file", worker.speed_file,
-                  "Where workers of this machine leave what they measured; they do so one after "
-                  "another, and equal ones once")
-      ->envname("TUTTI_SPEED_FILE");
-  app->add_option("--numerics-class", worker.numerics_class,
-                  "Compute in this class; unset: the machine's best")
-      ->envname("TUTTI_NUMERICS_CLASS");
-  app->add_option("--tls-cert", worker.tls.certificate, "PEM certificate of this worker")
-      ->envname("TUTTI_TLS_CERT");
-  app->add_option("--tls-key", worker.tls.key, "PEM key of that certificate")
-      ->envname("TUTTI_TLS_KEY");
-  app->add_option("--tls-ca", worker.tls.authority, "PEM authority that signed the peers'")
-      ->envname("TUTTI_TLS_CA");
-  app->add_option("--log-level", flags->log_level, "trace, debug, info, warn or error")
-      ->envname("TUTTI_LOG_LEVEL")
-      ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error"}))
-      ->capture_default_str();
-  app->add_flag("--exit-with-parent", flags->exit_with_parent,
-                "End when the process that started this one ends");
+  set->Add({
+      {.names = "--model",
+       .variable = &worker.model_dir,
+       .help = "Directory of the HuggingFace checkpoint",
+       .environment = "TUTTI_MODEL",
+       .required = true},
+      {.names = "--coordinator",
+       .variable = &worker.coordinator,
+       .help = "Where the coordinator takes workers: host:port or unix:/path",
+       .environment = "TUTTI_COORDINATOR",
+       .show_default = true},
+      {.names = "--listen",
+       .variable = &worker.listen,
+       .help = "Where the previous stage dials this worker",
+       .environment = "TUTTI_WORKER_LISTEN",
+       .show_default = true},
+      {.names = "--worker-id",
+       .variable = &worker.worker_id,
+       .help = "This worker's name, unique in its cluster",
+       .environment = "TUTTI_WORKER_ID",
+       .show_default = true},
+      {.names = "--peer",
+       .variable = &flags->peers,
+       .help = "NAME=ADDRESS of another worker; may be repeated",
+       .environment = "TUTTI_PEER"},
+      {.names = "--peers",
+       .variable = &flags->peers_file,
+       .help = "File of other workers, a line NAME ADDRESS each",
+       .environment = "TUTTI_PEERS"},
+      {.names = "--cluster-id",
+       .variable = &worker.cluster_id,
+       .help = "Must be the coordinator's",
+       .environment = "TUTTI_CLUSTER_ID"},
+  });
+}
+
+void AddDeviceFlags(FlagSet* set, Flags* flags) {
+  WorkerOptions& worker = flags->worker;
+  set->Add({
+      {.names = "--memory",
+       .variable = &flags->memory,
+       .help = "For weights, KV cache and work, such as 4GiB; unset or 0: 90 % of what is "
+               "available",
+       .environment = "TUTTI_MEMORY"},
+      {.names = "--threads",
+       .variable = &worker.threads,
+       .help = "Compute threads; 0: all CPUs it may use",
+       .environment = "TUTTI_THREADS",
+       .check = IntegerIn(0, 512),
+       .show_default = true},
+      {.names = "--device",
+       .variable = &worker.device,
+       .help = "cpu, cuda:N (GPU number N) or reference (slow and plain, for tests)",
+       .environment = "TUTTI_DEVICE",
+       .show_default = true},
+      {.names = "--cuda-graphs",
+       .variable = &flags->cuda_graphs,
+       .help = "on, or off: every kernel of a GPU starts by itself; slower, the same bits",
+       .environment = "TUTTI_CUDA_GRAPHS",
+       .check = OneOf("on,off"),
+       .show_default = true},
+      {.names = "--cuda-early-kernels",
+       .variable = &flags->cuda_early_kernels,
+       .help = "on, or off: no kernel of a GPU begins before the one before has ended; slower, "
+               "the same bits",
+       .environment = "TUTTI_CUDA_EARLY_KERNELS",
+       .check = OneOf("on,off"),
+       .show_default = true},
+      {.names = "--shared-memory-dir",
+       .variable = &worker.shared_memory_dir,
+       .help = "Ranks of a stage that see the same folder exchange through memory in it; empty: "
+               "over their links",
+       .environment = "TUTTI_SHARED_MEMORY_DIR",
+       .show_default = true},
+      {.names = "--device-exchange",
+       .variable = &flags->device_exchange,
+       .help = "Which workers' GPUs exchange directly, through NCCL: off, machine (those of one "
+               "machine) or network (others too; NCCL neither encrypts nor authenticates). "
+               "Otherwise through the host",
+       .environment = "TUTTI_DEVICE_EXCHANGE",
+       .check = OneOf("off,machine,network"),
+       .show_default = true},
+  });
+}
+
+void AddSpeedFlags(FlagSet* set, Flags* flags) {
+  WorkerOptions& worker = flags->worker;
+  set->Add({
+      {.names = "--speed",
+       .variable = &flags->speed,
+       .help = "What the coordinator is told of this worker's speed: auto (CPUs measure at start, "
+               "0.2 s; GPUs say nothing), off, or 900GB/s@71Tflop/s (reading weights, multiplying)",
+       .environment = "TUTTI_SPEED",
+       .show_default = true},
+      {.names = "--speed-file",
+       .variable = &worker.speed_file,
+       .help = "Where workers of this machine leave what they measured; they do so one after "
+               "another, and equal ones once",
+       .environment = "TUTTI_SPEED_FILE"},
+      {.names = "--numerics-class",
+       .variable = &worker.numerics_class,
+       .help = "Compute in this class; unset: the machine's best",
+       .environment = "TUTTI_NUMERICS_CLASS"},
+  });
+}
+
+void AddProcessFlags(FlagSet* set, Flags* flags) {
+  WorkerOptions& worker = flags->worker;
+  set->Add({
+      {.names = "--tls-cert",
+       .variable = &worker.tls.certificate,
+       .help = "PEM certificate of this worker",
+       .environment = "TUTTI_TLS_CERT"},
+      {.names = "--tls-key",
+       .variable = &worker.tls.key,
+       .help = "PEM key of that certificate",
+       .environment = "TUTTI_TLS_KEY"},
+      {.names = "--tls-ca",
+       .variable = &worker.tls.authority,
+       .help = "PEM authority that signed the peers'",
+       .environment = "TUTTI_TLS_CA"},
+      {.names = "--log-level",
+       .variable = &flags->log_level,
+       .help = "trace, debug, info, warn or error",
+       .environment = "TUTTI_LOG_LEVEL",
+       .check = OneOf("trace,debug,info,warn,error"),
+       .show_default = true},
+      {.names = "--exit-with-parent",
+       .variable = &flags->exit_with_parent,
+       .help = "End when the process that started this one ends"},
+  });
+}
+
+void AddFlags(FlagSet* set, Flags* flags) {
+  flags->worker.coordinator = "127.0.0.1:50052";
+  flags->worker.listen = "127.0.0.1:50060";
+  flags->worker.worker_id = HostName();
+  set->AddVersion(BuildStamp());
+  set->AddFile({.help = "Read options from this file (INI or TOML)"});
+  set->AddFooter(kFooter);
+  AddClusterFlags(set, flags);
+  AddDeviceFlags(set, flags);
+  AddSpeedFlags(set, flags);
+  AddProcessFlags(set, flags);
 }
 
 kernels::DeviceExchangeScope ScopeNamed(std::string_view name) {
@@ -148,7 +206,7 @@ kernels::DeviceExchangeScope ScopeNamed(std::string_view name) {
                            : kernels::DeviceExchangeScope::kMachine;
 }
 
-// What CLI11 cannot check.
+// Checks that concern more than one flag, and the values that follow from the flags.
 absl::Status Resolve(Flags* flags) {
   for (const std::string& peer : flags->peers) {
     TUTTI_RETURN_IF_ERROR(Annotate(flags->worker.peers.Add(peer), "--peer"));
@@ -172,11 +230,12 @@ absl::Status Resolve(Flags* flags) {
     if (!speed.ok()) return Annotate(speed.status(), "--speed");
     flags->worker.speed = *speed;
   }
-  // A GPU says itself how much it has; see Worker::Start.
+  // The memory of a GPU is read from its driver; see Worker::Start.
   if (flags->worker.memory_bytes == 0 && !flags->worker.device.starts_with("cuda")) {
     const int64_t available = AvailableMemoryBytes();
     if (available == 0) {
-      return absl::UnavailableError("--memory: the system does not say how much is free; give it");
+      return absl::UnavailableError(
+          "--memory: the system does not report how much memory is free; give the flag");
     }
     flags->worker.memory_bytes =
         static_cast<int64_t>(kMemoryShare * static_cast<double>(available));
@@ -189,13 +248,13 @@ int Complain(const absl::Status& status, int code) {
   return code;
 }
 
-// NCCL listens on the first interface it finds, to anybody. Ranks of one machine need loopback
+// NCCL listens on the first interface it finds, to any host. Ranks of one machine need loopback
 // only.
 void KeepNcclOnThisMachine(kernels::DeviceExchangeScope scope) {
   if (scope != kernels::DeviceExchangeScope::kNetwork) setenv("NCCL_SOCKET_IFNAME", "lo", 0);
 }
 
-// SIGTERM when the parent goes, also when it went before we asked.
+// SIGTERM when the parent ends, also when it ended before this call.
 void ExitWithParent(pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) std::raise(SIGTERM);
@@ -204,13 +263,9 @@ void ExitWithParent(pid_t parent) {
 int Main(int argc, char** argv) {
   const pid_t parent = getppid();
   Flags flags;
-  CLI::App app("Serves one shard of a language model to a tutti-coordinator.", "tutti-worker");
-  AddFlags(&app, &flags);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  FlagSet program("tutti-worker", "Serves one shard of a language model to a tutti-coordinator.");
+  AddFlags(&program, &flags);
+  if (const std::optional<int> code = program.Parse(argc, argv)) return *code;
   if (const absl::Status status = Resolve(&flags); !status.ok()) return Complain(status, 2);
   spdlog::set_default_logger(spdlog::stderr_color_mt(flags.worker.worker_id));
   spdlog::set_level(spdlog::level::from_str(flags.log_level));

@@ -46,7 +46,7 @@ AsyncProxy& TheProxy() {
 
 // Fields of our own: a GPU's are opaque.
 struct AsyncProxy::Barrier {
-  static constexpr int kArrivalsMax = 1000;  // less than shared memory that nobody has written says
+  static constexpr int kArrivalsMax = 1000;  // less than unwritten shared memory says
   int parity;                                // of the phase under way
   int arrivals;                              // of a phase
   int missing;                               // arrivals
@@ -64,7 +64,7 @@ void AsyncProxy::BeginBlock(char* shared, int bytes, int warps) {
 void AsyncProxy::EndBlock() {
   CHECK(copies_.empty()) << "a block ended while bulk copies to it were under way";
   for (const Warp& warp : warps_) {
-    CHECK(warp.sums.empty()) << "a block ended with a Wgmma that nobody waited for";
+    CHECK(warp.sums.empty()) << "a block ended with a Wgmma that was not waited for";
   }
 }
 
@@ -210,7 +210,7 @@ void AsyncProxy::Wait(int warp_index, int pending) {
   warp.waited_for = std::max(warp.waited_for, through);
 }
 
-void AsyncProxy::TakeSums(int warp_index, float* lane_0) {
+void AsyncProxy::AcceptSums(int warp_index, float* lane_0) {
   Warp& warp = warps_[warp_index];
   const auto at = warp.sums.find(lane_0);
   if (at == warp.sums.end()) return;  // nothing was added

@@ -3,9 +3,10 @@
 // drawn by chance, at the latest when it is waited for:
 //
 // - a bulk copy leaves NaN where it will arrive, and arrives in any order with others;
-// - a Wgmma reads its registers and shared memory when it happens, not when it is given, so what is
-//   changed too early, or overwritten by the next copy, is multiplied as changed. Its sums hold NaN
-//   until they are taken; if they hold anything else then, or were not waited for, a CHECK fails;
+// - a Wgmma reads its registers and shared memory when it happens, not when it is given, so values
+//   that are changed too early, or overwritten by the next copy, are multiplied as changed. Its
+//   sums hold NaN until AcceptSums; if they hold anything else then, or were not waited for, a
+//   CHECK fails;
 // - it has a view of shared memory of its own, into which threads' writes come by a fence alone;
 // - a group of Wgmma that begins without a fence, barriers used before they are published, and
 //   blocks that end while something is under way, are failed CHECKs.
@@ -57,7 +58,7 @@ class AsyncProxy {
   void StartWgmma(int warp, const Lanes& lanes, int sums, uint64_t b, bool bf16);
   void Commit(int warp);
   void Wait(int warp, int pending);
-  void TakeSums(int warp, float* lane_0);
+  void AcceptSums(int warp, float* lane_0);
 
  private:
   struct Copy {
@@ -74,7 +75,7 @@ class AsyncProxy {
     bool bf16;
     int64_t group;
   };
-  // What the tensor cores hold of sums that are under way.
+  // Sums that the tensor cores hold while they are under way.
   struct Sums {
     std::vector<float> values;  // [lane][sums]
     int count = 0;              // of a lane
@@ -113,7 +114,7 @@ AsyncProxy& TheProxy();
 // also by TUTTI_EMULATED_WGMMA=differs in the environment.
 void SetWgmmaDiffers(bool differs);
 bool WgmmaDiffers();
-// What becomes of an output's bits: a function of its place and of what was right; null: nothing.
+// Changes an output's bits, by its place and its right value; null: no change.
 using WgmmaFault = float (*)(bool bf16, int row, int column, float before, float sum);
 void SetWgmmaFault(WgmmaFault fault);
 

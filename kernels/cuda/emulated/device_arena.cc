@@ -7,8 +7,9 @@
 namespace tutti::kernels::cuda::emulated {
 namespace {
 
-// Addresses, not memory: the machine gives what is touched. At one time kDeviceBytes are handed out
-// at most; freed ones wait for somebody who wants as many, so there are more addresses.
+// Addresses, not memory: the machine gives pages as they are touched. At one time kDeviceBytes are
+// handed out at most; freed addresses wait for an allocation of the same size, so there are more
+// addresses.
 constexpr int64_t kAddressBytes = int64_t{1} << 36;
 constexpr int64_t kRegionBytes = kAddressBytes / 2;
 constexpr int64_t kDeviceBytes = int64_t{4} << 30;

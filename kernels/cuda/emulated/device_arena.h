@@ -41,7 +41,8 @@ class DeviceArena {
     Access(const Access&) = delete;
     Access& operator=(const Access&) = delete;
 
-    // What a kernel that begins early may touch: before it has waited for others, and after.
+    // For a kernel that begins early: the memory it may touch before it has waited for others, and
+    // after.
     void BeforeWait() ABSL_NO_THREAD_SAFETY_ANALYSIS;
     void AfterWait() ABSL_NO_THREAD_SAFETY_ANALYSIS;
   };
@@ -50,7 +51,7 @@ class DeviceArena {
   // Addresses of one use.
   struct Region {
     int64_t begin = 0;                             // offset
-    int64_t end = 0;                               // of what was ever handed out
+    int64_t end = 0;                               // of all that was ever handed out
     std::map<int64_t, std::vector<int64_t>> free;  // pages, offsets
   };
 

@@ -44,8 +44,8 @@ namespace {
 // A fiber's stack: pages are touched only as deep as a kernel goes.
 constexpr size_t kStackBytes = 64 << 10;
 constexpr int kThreadsMax = 1024;
-// What is asynchronous happens after every 1, 4, 16, 64 or 256 turns of a warp, on average, another
-// in each block: some have everything early, some nothing before it is waited for.
+// Asynchronous operations happen after every 1, 4, 16, 64 or 256 turns of a warp, on average,
+// another in each block: in some all are early, in some none happens before it is waited for.
 constexpr uint64_t kPaces = 5;
 
 struct Copy {
@@ -171,7 +171,7 @@ int RunWarp(int warp) {
   int ended = 0;
   Order order(kWarp, &m.random);
   for (int i = 0; i < kWarp; ++i) {
-    const int thread = warp * kWarp + static_cast<int>(order.Take());
+    const int thread = warp * kWarp + static_cast<int>(order.Next());
     Fiber& fiber = m.fibers[thread];
     if (fiber.done) continue;
     m.running = thread;
@@ -197,7 +197,7 @@ void RunBlock(int threads) {
     bool progress = false;
     Order order(warps, &m.random);
     for (int64_t i = 0; i < warps; ++i) {
-      const auto warp = static_cast<int>(order.Take());
+      const auto warp = static_cast<int>(order.Next());
       // One warp in four runs until it has to wait for the others.
       const bool ahead = warps > 1 && m.random.Bits() % 4 == 0;
       do {
@@ -211,7 +211,7 @@ void RunBlock(int threads) {
         progress = proxy.Step(&m.random) || progress;
       }
     }
-    // What everybody waits for happens at last.
+    // An operation that all wait for happens at last.
     if (!progress) progress = proxy.Step(&m.random);
     if (!progress && m.withheld) {
       GiveBack();  // all that can have come to where they wait for others
@@ -248,7 +248,7 @@ const Words* Exchange(const Words& words) {
   Machine& m = TheMachine();
   const int thread = m.running;
   Warp& warp = m.warps[thread / kWarp];
-  // Two sets take turns, so that a fast lane does not overwrite what a slow one still reads.
+  // Two sets take turns, so that a fast lane does not overwrite words that a slow one still reads.
   auto& set = warp.words[m.fibers[thread].exchanges++ % 2];
   std::memcpy(set[thread % kWarp], words, sizeof(words));
   Arrive(&warp.barrier, kWarp);
@@ -271,7 +271,7 @@ void WaitForEarlier() {
 void QueueCopy(void* to, const void* from, bool valid) {
   CHECK(reinterpret_cast<uintptr_t>(to) % 16 == 0) << "an unaligned target";
   CHECK(!valid || reinterpret_cast<uintptr_t>(from) % 16 == 0) << "an unaligned source";
-  // From now on the bytes may arrive at any time: who still reads what was there reads NaN.
+  // From now on the bytes may arrive at any time: a read of the earlier contents gives NaN.
   std::memset(to, 0xff, 16);
   Machine& m = TheMachine();
   const DeviceArena& arena = DeviceArena::The();
@@ -327,7 +327,7 @@ void RunGrid(Grid grid, int threads, int shared_bytes, const std::function<void(
   TheProxy().BeginGrid();
   Order order(grid.x * grid.y, &m.random);
   for (int64_t i = 0; i < grid.x * grid.y; ++i) {
-    const int64_t block = order.Take();
+    const int64_t block = order.Next();
     m.here.block_x = block % grid.x;
     m.here.block_y = block / grid.x;
     std::memset(shared.get(), 0xff, shared_bytes);

@@ -5,9 +5,9 @@
 // order that changes from barrier to barrier (schedule.h), some warps far ahead of others.
 // Asynchronous copies leave NaN where they will arrive until they are waited for, shared memory
 // starts as NaN, and a barrier that some thread never reaches is a failed CHECK. Kernels that may
-// begin early cannot reach what others write before they have waited. What it cannot
-// show: threads that only a shuffle or an Mma holds together while they exchange through memory
-// (here these order memory, on a GPU they do not), real rounding inside the tensor cores, speed.
+// begin early cannot reach what others write before they have waited. It cannot show: threads that
+// only a shuffle or an Mma holds together while they exchange through memory (here these order
+// memory, on a GPU they do not), real rounding inside the tensor cores, speed.
 #pragma once
 
 #include <bit>
@@ -36,11 +36,11 @@ struct Position {
 };
 const Position& Here();
 
-// What a lane gives to an exchange.
+// The words that a lane gives to an exchange.
 inline constexpr int kWords = 12;
 using Words = uint32_t[kWords];
-// Puts a lane's words into the warp's exchange, waits for all lanes, and returns everybody's. Valid
-// until the lane's next exchange but one.
+// Puts a lane's words into the warp's exchange, waits for all lanes, and returns those of all.
+// Valid until the lane's next exchange but one.
 const Words* Exchange(const Words& words);
 void BlockBarrier();
 void QueueCopy(void* to, const void* from, bool valid);

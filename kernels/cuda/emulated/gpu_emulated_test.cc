@@ -53,7 +53,7 @@ bool SameInEveryOrder(Kernel kernel, bool careful, int threads = kThreads) {
   return true;
 }
 
-// What one thread writes, a thread of another warp reads.
+// A value that one thread writes, a thread of another warp reads.
 TUTTI_KERNEL void ReadsAnotherWarp(TUTTI_PARAMETER Args args) {
   const int t = ThreadIndex();
   Shared()[t] = t;
@@ -65,7 +65,7 @@ TUTTI_KERNEL void ReadsAnotherWarp(TUTTI_PARAMETER Args args) {
   args.out[t] = Shared()[(t + kWarp) % kThreads];
 }
 
-// What one lane writes, another lane of its warp reads.
+// A value that one lane writes, another lane of its warp reads.
 TUTTI_KERNEL void ReadsAnotherLane(TUTTI_PARAMETER Args args) {
   Shared()[Lane()] = Lane();
   if (args.careful) SyncWarp();
@@ -129,7 +129,7 @@ TEST(EmulatedGpuTest, FindsMissingBarriers) {
   EXPECT_FALSE(SameInEveryOrder(&ReadsAnotherLane, false, kWarp));
 }
 
-// One copy, read by who ordered it before it was waited for.
+// One copy, read by the thread that ordered it before it was waited for.
 TUTTI_KERNEL void ReadsItsCopy(TUTTI_PARAMETER Args args) {
   Shared()[4 * Lane()] = 7;
   CopyAsync16(Shared() + 4 * Lane(), args.in, true);

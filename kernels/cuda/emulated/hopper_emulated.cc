@@ -72,11 +72,11 @@ void WaitWgmma(int pending) {
   OncePerWarp({}, [pending](const Words*) { TheProxy().Wait(WarpIndex(), pending); });
 }
 
-void TakeSums(float* c) {
+void AcceptSums(float* c) {
   Words words = {};
   Put(c, words);
   OncePerWarp(words,
-              [](const Words* all) { TheProxy().TakeSums(WarpIndex(), Pointer<float>(all[0])); });
+              [](const Words* all) { TheProxy().AcceptSums(WarpIndex(), Pointer<float>(all[0])); });
 }
 
 }  // namespace tutti::kernels::cuda::emulated

@@ -24,18 +24,18 @@ void FenceWgmma();
 void StartWgmma(float* c, int sums, const uint32_t* a, uint64_t b, bool bf16);
 void CommitWgmma();
 void WaitWgmma(int pending);
-void TakeSums(float* c);
+void AcceptSums(float* c);
 
 }  // namespace emulated
 
 inline int64_t BlockCountX() { return emulated::Here().blocks_x; }
 inline uint32_t SharedAddress(const void* shared) { return emulated::AddressOf(shared); }
 template <int kCount>
-void GiveUpRegisters() {
+void ReleaseRegisters() {
   emulated::Exchange({});
 }
 template <int kCount>
-void TakeRegisters() {
+void ClaimRegisters() {
   emulated::Exchange({});
 }
 
@@ -67,8 +67,8 @@ void WgmmaWait() {
   emulated::WaitWgmma(kPending);
 }
 template <int kCount>
-void TakeSums(float (&c)[kCount]) {
-  emulated::TakeSums(c);
+void AcceptSums(float (&c)[kCount]) {
+  emulated::AcceptSums(c);
 }
 
 }  // namespace tutti::kernels::cuda

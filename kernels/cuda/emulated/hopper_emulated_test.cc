@@ -22,7 +22,7 @@ constexpr int kColumns = 128, kSums = kColumns / 2;
 constexpr int kTileBytes = kColumns * kWgmmaK * 2;
 constexpr int kRowBytes = 2 * 128;  // of 8 columns: two core matrices
 
-// What a kernel does wrong.
+// The mistake that a kernel makes.
 enum Fault : int64_t {
   kNone,
   kReleasesTooEarly,   // before the Wgmma that reads the stage was waited for
@@ -116,9 +116,9 @@ TUTTI_LARGE_KERNEL(160) Ring(TUTTI_PARAMETER Args args) {
   if (args.fault != kTakesTooEarly) WgmmaWait<0>();
   if (args.fault != kReleasesTooEarly) release(kSteps - 1);
   if (args.fault == kLeaves) return;
-  if (args.fault != kReadsSums) TakeSums(sum);
+  if (args.fault != kReadsSums) AcceptSums(sum);
   for (int i = 0; i < kSums; ++i) args.out[i * kWarpgroup + ThreadIndex()] = sum[i];
-  TakeSums(sum);
+  AcceptSums(sum);
 }
 
 std::vector<uint16_t> Tiles() {
@@ -183,12 +183,12 @@ TEST(EmulatedHopperDeathTest, WhatIsNotOrderedFails) {
   EXPECT_DEATH(RunInEveryOrder(kWritesSums), "were written before they were taken");
   EXPECT_DEATH(RunInEveryOrder(kForgetsFence), "without a fence");
   EXPECT_DEATH(RunInEveryOrder(kForgetsPublishing), "was not published");
-  EXPECT_DEATH(RunInEveryOrder(kLeaves), "nobody waited for");
+  EXPECT_DEATH(RunInEveryOrder(kLeaves), "was not waited for");
   // The bytes of one half come when the next phase is under way, or never.
   EXPECT_DEATH(RunInEveryOrder(kExpectsTooLittle), "other numbers|wait at a barrier|under way");
 }
 
-// What threads wrote reaches the tensor cores by a fence only.
+// Writes of threads reach the tensor cores by a fence only.
 TUTTI_LARGE_KERNEL(128) FromThreads(TUTTI_PARAMETER Args args) {
   auto* const tile = reinterpret_cast<uint16_t*>(SharedMemory());
   for (int i = ThreadIndex(); i < kTileBytes / 2; i += kWarpgroup) tile[i] = args.in[i];
@@ -200,7 +200,7 @@ TUTTI_LARGE_KERNEL(128) FromThreads(TUTTI_PARAMETER Args args) {
   Wgmma<true>(sum, a, MatrixDescriptor(SharedAddress(tile), 128, kRowBytes));
   WgmmaCommit();
   WgmmaWait<0>();
-  TakeSums(sum);
+  AcceptSums(sum);
   for (int i = 0; i < kSums; ++i) args.out[i * kWarpgroup + ThreadIndex()] = sum[i];
 }
 

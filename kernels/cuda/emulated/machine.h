@@ -1,11 +1,11 @@
-// What the files of the emulated GPU share about the block that runs (gpu_emulated.cc).
+// The block that runs, for all files of the emulated GPU (gpu_emulated.cc).
 #pragma once
 
 namespace tutti::kernels::cuda::emulated {
 
 // Lets the others run. Returns when it is this fiber's turn again.
 void Yield();
-// A block in which nobody says so any more waits for ever, and fails.
+// A block in which no lane calls it any more waits for ever, and fails.
 void NoteProgress();
 // Whether the running lane has ordered its registers before the next group of Wgmma.
 void SetFenced(bool fenced);

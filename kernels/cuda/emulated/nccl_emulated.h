@@ -22,9 +22,9 @@ class EmulatedNccl : public Nccl {
   absl::StatusOr<std::unique_ptr<NcclGroup>> Join(const NcclGroupId& id, int ranks, int rank,
                                                   int device_index) override;
 
-  // What Health says from now on, of every group; "" for nothing.
+  // The error that Health returns from now on, for every group; "" for none.
   void set_background_error(std::string error);
-  // Join fails with it; "" for nothing.
+  // The error with which Join fails; "" for none.
   void set_join_error(std::string error);
   int64_t operations() const { return operations_; }  // of all ranks
 

@@ -1,6 +1,6 @@
-// In which order the emulated GPU runs what a real one runs side by side: the blocks of a grid, the
-// warps of a block and the lanes of a warp, each time another. A kernel that misses a barrier gives
-// other bits in some orders.
+// The order in which the emulated GPU runs what a real one runs side by side: the blocks of a grid,
+// the warps of a block and the lanes of a warp, each time another. A kernel that misses a barrier
+// gives other bits in some orders.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,11 @@ class Order {
     stride_ = static_cast<int64_t>((bits & 0xffffffffu) % static_cast<uint64_t>(count - 1)) + 1;
     while (std::gcd(stride_, count) != 1) ++stride_;
   }
-  int64_t Take() {
-    const int64_t taken = next_;
+  int64_t Next() {
+    const int64_t number = next_;
     next_ += stride_;
     if (next_ >= count_) next_ -= count_;
-    return taken;
+    return number;
   }
 
  private:

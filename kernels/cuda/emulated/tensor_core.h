@@ -1,4 +1,4 @@
-// What the emulated tensor cores make of a sum of products.
+// Addition of products in the emulated tensor cores.
 //
 // In order: one float addition after another, so that kernels which walk k differently differ in
 // bits. Truncating: as real ones are known to add, but with the fewest bits of any (Fasi, Higham,

@@ -1,12 +1,14 @@
-#include "text/tokenizer_spec.h"
+#include "text/tokenizer_files.h"
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "text/added_token_json.h"
 #include "text/limits.h"
 #include "text/sentencepiece_file.h"
 #include "text/text_break.h"
@@ -14,6 +16,7 @@
 #include "text/text_file.h"
 #include "text/tiktoken_file.h"
 #include "text/tokenizer_json.h"
+#include "text/vocab_and_merges.h"
 
 namespace tutti::text {
 namespace {

@@ -1,4 +1,4 @@
-#include "model/model_config.h"
+#include "model/config_json.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

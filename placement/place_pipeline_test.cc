@@ -1,4 +1,4 @@
-#include "placement/placement.h"
+#include "placement/place_pipeline.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,12 +11,13 @@
 #include <numeric>
 
 #include "base/random.h"
+#include "model/config_json.h"
 #include "model/partition.h"
 #include "model/work_space.h"
 #include "placement/cluster_plan.h"
 #include "placement/placement_modes.h"
-#include "placement/placement_refusal.h"
 #include "placement/placement_split.h"
+#include "placement/placement_testing.h"
 #include "tests/support/tiny_model.h"
 
 namespace tutti::placement {
@@ -25,55 +26,6 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-constexpr int64_t kGiB = int64_t{1} << 30;
-
-std::vector<DeviceSpec> Devices(const std::vector<int64_t>& memory) {
-  std::vector<DeviceSpec> devices;
-  for (const int64_t bytes : memory) {
-    devices.push_back(
-        {.name = "w" + std::to_string(devices.size() + 1), .memory_bytes = bytes, .speed = {}});
-  }
-  return devices;
-}
-
-std::vector<int32_t> Layers(const Placement& placement) {
-  std::vector<int32_t> layers;
-  for (const StagePlacement& stage : placement.stages) layers.push_back(stage.num_layers);
-  return layers;
-}
-
-// Small limits, so that the least KV room does not hide the rest.
-PlacementOptions Small() {
-  return {.max_batch_tokens = 32, .max_sequences = 2, .max_model_len = 4096};
-}
-
-// Whether every byte is accounted for and every stage fits.
-void CheckPlacement(const model::ModelConfig& model, const Placement& placement,
-                    const PlacementOptions& options) {
-  int32_t next_layer = 0;
-  for (size_t i = 0; i < placement.stages.size(); ++i) {
-    const StagePlacement& stage = placement.stages[i];
-    EXPECT_EQ(stage.first_layer, next_layer);
-    EXPECT_GE(stage.num_layers, 1);
-    EXPECT_EQ(stage.has_embedding, i == 0);
-    EXPECT_EQ(stage.has_head, i + 1 == placement.stages.size());
-    const model::StageShare share{stage.first_layer, stage.num_layers, stage.has_embedding,
-                                  stage.has_head};
-    const auto ranks = static_cast<int>(stage.ranks.size());
-    for (int r = 0; r < ranks; ++r) {
-      const RankPlacement& rank = stage.ranks[r];
-      EXPECT_LE(rank.peak_bytes(), rank.budget_bytes) << "stage " << i << " rank " << r;
-      EXPECT_EQ(rank.weight_bytes, model::ComputeShardBytes(model, share, ranks, r).total());
-      EXPECT_EQ(rank.kv_bytes, placement.kv_tokens() * model::KvBytesPerToken(model, share, ranks));
-      EXPECT_EQ(rank.activation_bytes,
-                model::WorkSpaceBytes(model, stage.has_head, options.max_batch_tokens,
-                                      options.max_sequences, ranks, r));
-    }
-    next_layer += stage.num_layers;
-  }
-  EXPECT_EQ(next_layer, model.num_layers);
-}
 
 // The pace of a placement, from what it says.
 double PaceOfPlacement(const model::ModelConfig& model, const std::vector<DeviceSpec>& devices,
@@ -109,24 +61,6 @@ double BestByTrying(const model::ModelConfig& model, const std::vector<DeviceSpe
   };
   split(0, model.num_layers);
   return best;
-}
-
-TEST(PlacementTest, NearlyEqualSpeedsAreOneSpeed) {
-  const auto speeds = [](std::vector<double> read) {
-    std::vector<DeviceSpec> devices;
-    for (const double speed : read) devices.push_back({.name = "", .speed = {speed, 1e12}});
-    std::vector<double> compared;
-    for (const DeviceSpec& device : WithComparableSpeeds(devices)) {
-      compared.push_back(device.speed.read_bytes_per_second);
-    }
-    return compared;
-  };
-  EXPECT_THAT(speeds({110, 100, 114, 105}), ElementsAre(100, 100, 100, 100));
-  EXPECT_THAT(speeds({300, 100, 310, 112, 200}), ElementsAre(300, 100, 300, 100, 200));
-  EXPECT_THAT(speeds({100, 116}), ElementsAre(100, 116));
-  EXPECT_THAT(speeds({100, 0}), ElementsAre(kNominalSpeed.read_bytes_per_second,
-                                            kNominalSpeed.read_bytes_per_second));
-  EXPECT_THAT(speeds({}), testing::IsEmpty());
 }
 
 TEST(PlacementTest, NoSplitIsFaster) {
@@ -221,15 +155,6 @@ TEST(PlacementTest, Ranks) {
   EXPECT_THAT(refusal({2, 2}, 4), HasSubstr("given for 2 stages, the pipeline has 3"));
 }
 
-TEST(PlacementTest, ARankThatLacksMemoryIsNamed) {
-  const model::ModelConfig model = tests::TinyModel(8, 1000);
-  PlacementOptions options = Small();
-  options.num_ranks = 2;
-  const auto refused = PlacePipeline(model, Devices({kGiB, kGiB, kGiB, 100'000}), options).status();
-  EXPECT_TRUE(absl::IsResourceExhausted(refused));
-  EXPECT_THAT(refused.ToString(), HasSubstr("stage 1 rank 1 (w4, 97.66 KiB) lacks "));
-}
-
 // Of each device by its own kind: a GPU pads and needs work space where a CPU does not.
 TEST(PlacementTest, EveryKindOfDeviceIsCountedAsItHolds) {
   model::ModelConfig model = tests::TinyModel(8, 1000);
@@ -258,87 +183,6 @@ TEST(PlacementTest, EveryKindOfDeviceIsCountedAsItHolds) {
   EXPECT_THAT(PlacePipeline(model, devices, options).status().ToString(),
               AllOf(HasSubstr("w2"), HasSubstr("heads of 512 dimensions")));
   EXPECT_TRUE(absl::IsUnimplemented(PlanCluster(model, devices, {}).status()));
-}
-
-TEST(PlacementTest, WhatWouldFitAWholeGpuCountsWhatCudaTakes) {
-  const model::ModelConfig model = tests::TinyModel(8, 1000);
-  DeviceSpec gpu{.name = "device 0", .memory_bytes = kGiB, .kind = DeviceKind::kCuda};
-  gpu.whole_gpu = true;
-  PlacementOptions options = Small();
-  options.kv_tokens_min = 8000;  // 256 bytes padded to 512 for each of 8 layers
-  ASSERT_TRUE(PlacePipeline(model, {gpu}, options).ok());
-  const auto lacks = [&](int64_t memory) {
-    gpu.memory_bytes = memory;
-    return PlacePipeline(model, {gpu}, options).status();
-  };
-  const int64_t enough = Largest(0, kGiB, [&](int64_t memory) { return !lacks(memory).ok(); }) + 1;
-  EXPECT_GT(enough, kGiB * 3 / 4) << "more than the context";
-  const std::string refused = lacks(enough - (int64_t{10} << 20)).ToString();
-  EXPECT_THAT(refused, HasSubstr("What would fit: 1 device of " + SizeRoundedUp(enough)));
-  options.layers = {8};
-  EXPECT_THAT(lacks(enough - (int64_t{10} << 20)).ToString(),
-              HasSubstr("What would fit: a device of " + SizeRoundedUp(enough)));
-}
-
-class ModeTest : public testing::Test {
- protected:
-  absl::StatusOr<Placement> Place(DeviceMapMode mode, const std::vector<int64_t>& memory) {
-    PlacementOptions options = Small();
-    options.mode = mode;
-    return PlacePipeline(model_, Devices(memory), options);
-  }
-  // What the stages of the model take but for its layers, and what each layer takes.
-  int64_t Fixed() { return WeightsOf(0) + model::WorkSpaceBytes(model_, true, 32, 2); }
-  int64_t WeightsOf(int64_t layers) {
-    return model::ComputeShardBytes(model_, {0, layers, true, true}, 1, 0).total();
-  }
-  int64_t Layer() {
-    return WeightsOf(1) - WeightsOf(0) + 2 * 16 * model::ResidentKvBytesPerToken(model_);
-  }
-
-  model::ModelConfig model_ = tests::TinyModel(12, 2000);
-};
-
-TEST_F(ModeTest, BalancedIsEvenInWeights) {
-  // Memory does not matter as long as all fits.
-  const auto placement = Place(DeviceMapMode::kBalanced, {kGiB, 3 * kGiB});
-  ASSERT_TRUE(placement.ok()) << placement.status();
-  EXPECT_THAT(Layers(*placement), ElementsAre(6, 6)) << "both ends hold the tied matrix";
-  const auto tight = Place(DeviceMapMode::kBalanced, {Fixed() + 3 * Layer(), kGiB});
-  EXPECT_THAT(Layers(*tight), ElementsAre(3, 9));
-}
-
-TEST_F(ModeTest, SequentialFillsOneAfterTheOther) {
-  const auto one = Place(DeviceMapMode::kSequential, {kGiB, kGiB, kGiB});
-  ASSERT_TRUE(one.ok()) << one.status();
-  EXPECT_THAT(Layers(*one), ElementsAre(12)) << "the first holds everything";
-  const auto two = Place(DeviceMapMode::kSequential, {Fixed() + 7 * Layer(), kGiB, kGiB});
-  EXPECT_EQ(two->stages.size(), 2u);
-  EXPECT_GE(two->stages[0].num_layers, 7);
-  EXPECT_LE(two->stages[0].ranks[0].peak_bytes(), two->stages[0].ranks[0].budget_bytes);
-}
-
-TEST_F(ModeTest, BalancedLow0LeavesTheFirstAlone) {
-  const auto spare = Place(DeviceMapMode::kBalancedLow0, {kGiB, kGiB, kGiB});
-  ASSERT_TRUE(spare.ok()) << spare.status();
-  ASSERT_EQ(spare->stages.size(), 2u);
-  EXPECT_EQ(spare->stages[0].ranks[0].device, "w2");
-  EXPECT_THAT(Layers(*spare), ElementsAre(6, 6));
-  const int64_t small = Fixed() + 5 * Layer();
-  const auto needed = Place(DeviceMapMode::kBalancedLow0, {kGiB, small, small});
-  ASSERT_TRUE(needed.ok()) << needed.status();
-  ASSERT_EQ(needed->stages.size(), 3u);
-  EXPECT_LT(needed->stages[0].num_layers, needed->stages[1].num_layers);
-  EXPECT_EQ(Place(DeviceMapMode::kBalancedLow0, {kGiB})->stages.size(), 1u);
-}
-
-TEST_F(ModeTest, WhatDoesNotFitIsRefusedInEveryMode) {
-  for (const DeviceMapMode mode : {DeviceMapMode::kAuto, DeviceMapMode::kBalanced,
-                                   DeviceMapMode::kBalancedLow0, DeviceMapMode::kSequential}) {
-    const auto refused = Place(mode, {300'000, 300'000}).status();
-    EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
-    EXPECT_THAT(refused.ToString(), HasSubstr("What would fit: 2 devices of "));
-  }
 }
 
 TEST(PlacementTest, WithRoomForAllTheWorkIsEven) {
@@ -376,40 +220,6 @@ TEST(PlacementTest, IsTheSameEveryTime) {
   ASSERT_TRUE(once.ok());
   EXPECT_EQ(Layers(*once), Layers(*again));
   EXPECT_EQ(once->num_blocks, again->num_blocks);
-}
-
-TEST(PlacementTest, RefusalNamesTheLackAndWhatWouldFit) {
-  const model::ModelConfig model = tests::TinyModel(20, 1000);
-  const PlacementOptions options = Small();
-  const auto refused = PlacePipeline(model, Devices({600'000, 500'000}), options);
-  ASSERT_TRUE(absl::IsResourceExhausted(refused.status()));
-  const std::string text(refused.status().message());
-  EXPECT_THAT(text, HasSubstr("of 20 layers"));
-  EXPECT_THAT(text, HasSubstr("stage 1 (w2"));
-  EXPECT_THAT(text, HasSubstr("lacks "));
-  EXPECT_THAT(text, HasSubstr("What would fit: 2 devices of "));
-  EXPECT_THAT(text, HasSubstr(" devices of 585.94 KiB"));
-}
-
-// What the refusal promises is true, and nothing smaller is.
-TEST(PlacementTest, WhatWouldFitFits) {
-  Random random(7);
-  for (int round = 0; round < 50; ++round) {
-    const model::ModelConfig model =
-        tests::TinyModel(random.Between(3, 30), random.Between(100, 5000));
-    const PlacementOptions options = Small();
-    const auto refused = PlacePipeline(model, Devices({100'000, 100'000}), options);
-    ASSERT_FALSE(refused.ok());
-    const std::string text(refused.status().message());
-    const size_t at = text.find("What would fit: 2 devices of ") + 29;
-    double value = std::strtod(text.c_str() + at, nullptr);
-    const std::string unit = text.substr(text.find(' ', at) + 1, 3);
-    const double scale = unit == "KiB" ? 1024.0 : 1048576.0;
-    const auto enough = static_cast<int64_t>(value * scale);
-    EXPECT_TRUE(PlacePipeline(model, Devices({enough, enough}), options).ok()) << text;
-    const auto less = static_cast<int64_t>((value - 0.011) * scale);
-    EXPECT_FALSE(PlacePipeline(model, Devices({less, less}), options).ok()) << text;
-  }
 }
 
 TEST(PlacementTest, Overrides) {

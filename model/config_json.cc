@@ -1,4 +1,6 @@
-#include "model/model_config.h"
+#include "model/config_json.h"
+
+#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "model/config_fields.h"

@@ -1,0 +1,161 @@
+// The flags of a program, declared as tables: the variable that each one sets, the values that it
+// takes, where else it may come from, and what --help says of it.
+//
+//   FlagSet flags("tutti-worker", "Serves one shard of a model.");
+//   flags.Add({
+//       {.names = "--threads", .variable = &threads, .help = "Compute threads",
+//        .environment = "TUTTI_THREADS", .check = IntegerIn(0, 512), .show_default = true},
+//   });
+//   if (const std::optional<int> code = flags.Parse(argc, argv)) return *code;
+//
+// The parser behind it (CLI11) is seen by flags.cc only: parsing its header takes seconds.
+//
+// Thread: one.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "base/status.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
+
+namespace tutti {
+
+// The variable that a flag sets; what it holds before Parse is the flag's default. A bool is a
+// switch that takes no value. std::monostate: no variable, see FlagSet::Text.
+using FlagVariable =
+    std::variant<std::monostate, bool*, int32_t*, uint32_t*, int64_t*, uint64_t*, float*, double*,
+                 std::string*, std::optional<int32_t>*, std::optional<uint32_t>*,
+                 std::optional<uint64_t>*, std::optional<float>*, std::vector<int32_t>*,
+                 std::vector<int64_t>*, std::vector<std::string>*>;
+
+// How a flag whose variable is a vector takes its values.
+enum class FlagList : uint8_t {
+  kWords,     // --rows 1 2 3, or --rows 1 --rows 2
+  kCommas,    // --rows 1,2,3
+  kRepeated,  // --stop a --stop b: one value each time
+};
+
+// Which values a flag takes. Made by the functions below.
+struct FlagCheck {
+  enum class Kind : uint8_t {
+    kAny,
+    kIntegerIn,
+    kNumberIn,
+    kNotNegative,
+    kPositive,
+    kOneOf,
+    kSize,
+    kByteCount,
+    kFile,
+    kFolder,
+  };
+  Kind kind = Kind::kAny;
+  int64_t integer_min = 0, integer_max = 0;
+  double number_min = 0, number_max = 0;
+  absl::string_view choices = {};
+};
+
+inline FlagCheck IntegerIn(int64_t min, int64_t max) {
+  return {.kind = FlagCheck::Kind::kIntegerIn, .integer_min = min, .integer_max = max};
+}
+inline FlagCheck NumberIn(double min, double max) {
+  return {.kind = FlagCheck::Kind::kNumberIn, .number_min = min, .number_max = max};
+}
+inline FlagCheck NotNegative() { return {.kind = FlagCheck::Kind::kNotNegative}; }
+inline FlagCheck Positive() { return {.kind = FlagCheck::Kind::kPositive}; }
+// `choices` is "width,expert" and outlives the FlagSet's Add.
+inline FlagCheck OneOf(absl::string_view choices) {
+  return {.kind = FlagCheck::Kind::kOneOf, .choices = choices};
+}
+// An amount of memory as ParseBytes reads it; the variable holds the text.
+inline FlagCheck IsSize() { return {.kind = FlagCheck::Kind::kSize}; }
+// A number of bytes such as 500MB or 2GiB; the variable holds the number.
+inline FlagCheck IsByteCount() { return {.kind = FlagCheck::Kind::kByteCount}; }
+inline FlagCheck IsFile() { return {.kind = FlagCheck::Kind::kFile}; }
+inline FlagCheck IsFolder() { return {.kind = FlagCheck::Kind::kFolder}; }
+
+// A row of the table.
+struct Flag {
+  // All spellings: "-a,--address". Of a switch: "--on,!--off".
+  absl::string_view names;
+  FlagVariable variable = {};
+  absl::string_view help = {};
+  // The variable of the environment that it is read from when it is not given. Empty: none.
+  absl::string_view environment = {};
+  FlagCheck check = {};
+  // Whether --help shows the default.
+  bool show_default = false;
+  // The default that --help shows of a flag without a variable.
+  absl::string_view default_text = {};
+  bool required = false;
+  FlagList list = FlagList::kWords;
+  // Flags declared before that cannot be given together with this one.
+  std::vector<absl::string_view> excludes = {};
+};
+
+// The --config FILE of a program, in TOML; keys are the flags without "--".
+struct FlagFile {
+  absl::string_view help;
+  absl::string_view environment = {};
+  // Strict: one section per command, a key that no flag has is an error, and the environment wins
+  // over the file. Otherwise such keys are ignored and the file wins over the environment.
+  bool strict = false;
+};
+
+// Exit code of a program whose flags cannot be right.
+inline constexpr int kExitUsageError = 2;
+
+// The flags of a program or of one of its commands. The command line wins over every other source.
+class FlagSet {
+ public:
+  FlagSet(absl::string_view program, absl::string_view description);
+  ~FlagSet();
+  FlagSet(const FlagSet&) = delete;
+  FlagSet& operator=(const FlagSet&) = delete;
+
+  // --version prints `text`.
+  void AddVersion(std::string_view text);
+  void AddFile(const FlagFile& file);
+  // What --help says below the flags.
+  void AddFooter(absl::string_view text);
+  // The variables live at least as long as the FlagSet. Flags of a `group` have a heading of their
+  // own in --help.
+  void Add(std::initializer_list<Flag> flags, absl::string_view group = {});
+  // A command of this program, which from then on needs one. The FlagSet belongs to the program's.
+  FlagSet* AddCommand(absl::string_view name, absl::string_view description);
+
+  // Sets the variables. Returns the exit code when the program is to end now: 0 after --help and
+  // --version, kExitUsageError after an error, which is printed on stderr.
+  std::optional<int> Parse(int argc, const char* const* argv);
+  // The same for arguments without the program's name, printing nothing: INVALID_ARGUMENT instead.
+  absl::Status ParseArguments(std::vector<std::string> arguments);
+
+  // After Parse: whether this is the command that was given.
+  bool chosen() const;
+  // After Parse: whether the flag was given, by whatever source.
+  bool Given(absl::string_view name) const;
+  // REQUIRES: Given(name). The first value as it was written.
+  std::string Text(absl::string_view name) const;
+
+ private:
+  explicit FlagSet(CLI::App* command);
+
+  void AddOne(const Flag& flag, absl::string_view group);
+
+  std::unique_ptr<CLI::App> program_;  // null of a command
+  CLI::App* const app_;
+  std::vector<std::unique_ptr<FlagSet>> commands_;
+};
+
+}  // namespace tutti

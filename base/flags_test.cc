@@ -1,0 +1,85 @@
+#include "base/flags.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace tutti {
+namespace {
+
+using ::testing::ElementsAre;
+
+class FlagsTest : public ::testing::Test {
+ protected:
+  FlagsTest() {
+    set_.Add({
+        {.names = "--count", .variable = &count_, .check = IntegerIn(1, 8)},
+        {.names = "--kind", .variable = &kind_, .check = OneOf("cpu,gpu")},
+        {.names = "--room", .variable = &room_, .check = IsSize()},
+        {.names = "--rows", .variable = &rows_, .list = FlagList::kCommas},
+        {.names = "--stop", .variable = &stop_, .list = FlagList::kRepeated},
+        {.names = "--on,!--off", .variable = &on_},
+        {.names = "--other", .excludes = {"--count"}},
+    });
+  }
+
+  int32_t count_ = 3;
+  std::string kind_;
+  std::string room_;
+  std::vector<int32_t> rows_;
+  std::vector<std::string> stop_;
+  bool on_ = true;
+  FlagSet set_{"program", "For a test."};
+};
+
+TEST_F(FlagsTest, SetTheirVariables) {
+  ASSERT_TRUE(set_.ParseArguments({"--count", "5", "--kind=gpu", "--room", "2GiB", "--rows", "1,2",
+                                   "--stop", "a", "--stop", "b,c", "--off"})
+                  .ok());
+  EXPECT_EQ(count_, 5);
+  EXPECT_EQ(kind_, "gpu");
+  EXPECT_EQ(room_, "2GiB");
+  EXPECT_THAT(rows_, ElementsAre(1, 2));
+  EXPECT_THAT(stop_, ElementsAre("a", "b,c"));
+  EXPECT_FALSE(on_);
+}
+
+TEST_F(FlagsTest, KeepTheirDefaultsAndTellWhichWereGiven) {
+  ASSERT_TRUE(set_.ParseArguments({"--other", "text"}).ok());
+  EXPECT_EQ(count_, 3);
+  EXPECT_TRUE(on_);
+  EXPECT_FALSE(set_.Given("--count"));
+  ASSERT_TRUE(set_.Given("--other"));
+  EXPECT_EQ(set_.Text("--other"), "text");
+}
+
+TEST_F(FlagsTest, RefuseOtherValues) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"--count", "9"},
+                                             {"--count", "many"},
+                                             {"--kind", "tpu"},
+                                             {"--room", "2parsec"},
+                                             {"--rows", "1,x"},
+                                             {"--nosuch"},
+                                             {"--count", "2", "--other", "x"}}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(set_.ParseArguments(arguments))) << arguments.front();
+  }
+}
+
+TEST(Flags, OfACommandAreItsOwn) {
+  FlagSet program("program", "");
+  int32_t size = 0;
+  FlagSet* run = program.AddCommand("run", "");
+  FlagSet* stop = program.AddCommand("stop", "");
+  run->Add({{.names = "--size", .variable = &size}});
+  ASSERT_TRUE(program.ParseArguments({"run", "--size", "4"}).ok());
+  EXPECT_TRUE(run->chosen());
+  EXPECT_FALSE(stop->chosen());
+  EXPECT_EQ(size, 4);
+  EXPECT_FALSE(program.ParseArguments({"stop", "--size", "4"}).ok());
+}
+
+}  // namespace
+}  // namespace tutti

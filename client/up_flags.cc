@@ -1,0 +1,241 @@
+#include "client/up_flags.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "base/byte_size.h"
+#include "base/machine.h"
+#include "placement/layout_flags.h"
+
+namespace tutti::client {
+namespace {
+
+// Seconds a coordinator that is told to stop lets running requests finish: below half of
+// kStopGraceMs, the time that LocalCluster::Stop gives it.
+constexpr const char* kCoordinatorGraceS = "0.5";
+
+// Flags that the coordinator or the workers have too, under the same name: passed on when they are
+// given.
+struct PassedOn {
+  const char* name;
+  const char* help;
+  bool to_workers;
+};
+constexpr PassedOn kPassedOn[] = {
+    {"--pipeline-parallel-size", "Stages of a pipeline; unset: as many as its workers make", false},
+    {"--tensor-parallel-size", "Ranks each layer is split over: 1, 2, 4 or 8", false},
+    {"--expert-split", "What ranks share of experts: width, or expert: whole ones", false},
+    {"--layout", "auto: stages, ranks and pipelines are chosen unless given", false},
+    {"--device-map", "auto, balanced, balanced_low_0, sequential, or a file of layers or modules",
+     false},
+    {"--max-memory", "What of each worker may be used: 0=2GiB,1=4GiB; others are left out", false},
+    {"--min-workers", "Form nothing before so many have joined; unset: all of them", false},
+    {"--block-size", "KV slots per block", false},
+    {"--max-batch-tokens", "Rows of the largest step", false},
+    {"--chunk-tokens", "Rows of one prompt in a step at most", false},
+    {"--max-num-seqs", "Sequences running at once", false},
+    {"--max-model-len", "Longest sequence", false},
+    {"--max-waiting", "Requests that may wait; beyond it they are refused", false},
+    {"--served-model-name", "The model's name for clients; unset: the folder's", false},
+    {"--lease-ms", "A worker without progress for so long is lost", false},
+    {"--device", "cpu, cuda:N or reference", true},
+    {"--cuda-graphs", "on, or off: every kernel of a GPU starts by itself", true},
+    {"--cuda-early-kernels",
+     "on, or off: no kernel of a GPU begins before the one before has ended", true},
+    {"--speed", "auto: measured at start; off; or told, 20GB/s@100Gflop/s", true},
+    {"--shared-memory-dir", "Where ranks of a stage exchange; empty: over their links", true},
+    {"--device-exchange", "Whose GPUs exchange directly: off, machine or network", true},
+    {"--numerics-class", "Force a lower class than the machine offers", true},
+};
+
+// "--max-num-seqs" is TUTTI_MAX_NUM_SEQS.
+std::string EnvironmentName(const std::string& flag) {
+  return "TUTTI_" + absl::AsciiStrToUpper(absl::StrReplaceAll(flag.substr(2), {{"-", "_"}}));
+}
+
+void AddClusterFlags(FlagSet* set, UpFlags* flags) {
+  LocalClusterOptions& cluster = flags->cluster;
+  set->Add({
+      {.names = "--model",
+       .variable = &cluster.model,
+       .help = "Folder of a HuggingFace checkpoint",
+       .environment = "TUTTI_MODEL",
+       .required = true},
+      {.names = "-w,--workers",
+       .variable = &cluster.workers,
+       .help = "Worker processes",
+       .environment = "TUTTI_WORKERS",
+       .check = IntegerIn(1, kLocalWorkersMax),
+       .show_default = true},
+      {.names = "--pipelines",
+       .variable = &flags->pipelines,
+       .help = "Copies of the model that the workers are shared out over, or auto; unset: 1",
+       .environment = "TUTTI_PIPELINES"},
+      {.names = "--listen",
+       .variable = &cluster.listen,
+       .help = "Where clients connect; port 0: any free one",
+       .environment = "TUTTI_LISTEN",
+       .show_default = true},
+      {.names = "--threads-per-worker",
+       .variable = &cluster.threads_per_worker,
+       .help = "Compute threads; 0: the CPUs divided by the workers",
+       .check = IntegerIn(0, 1024),
+       .show_default = true},
+      {.names = "--memory-per-worker",
+       .variable = &flags->memory_per_worker,
+       .help = "Memory for weights, KV cache and work; unset: 80 % of what is available,\n"
+               "divided by the workers",
+       .check = IsSize()},
+      {.names = "--kv-tokens",
+       .variable = &flags->kv_tokens,
+       .help = "KV room in tokens; 0: as much as memory allows",
+       .environment = "TUTTI_KV_TOKENS",
+       .check = NotNegative(),
+       .show_default = true},
+  });
+}
+
+void AddRunFlags(FlagSet* set, UpFlags* flags) {
+  set->Add({
+      {.names = "--log-dir",
+       .variable = &flags->cluster.log_dir,
+       .help = "Keep the processes' logs here"},
+      {.names = "--log-level",
+       .help = "Of all processes: trace, debug, info, warn, error",
+       .environment = "TUTTI_LOG_LEVEL",
+       .check = OneOf("trace,debug,info,warn,error"),
+       .default_text = "info"},
+      {.names = "--exec",
+       .variable = &flags->exec,
+       .help = "Once serving, run this shell command, then end everything"},
+      {.names = "--ready-file",
+       .variable = &flags->ready_file,
+       .help = "Once serving, write {\"address\": ...} to this file"},
+      {.names = "-v,--verbose",
+       .variable = &flags->verbose,
+       .help = "Show the processes' logs as they are written"},
+      {.names = "--mix-numerics",
+       .variable = &flags->mix_numerics,
+       .help = "Allow workers of different numerics classes"},
+  });
+}
+
+absl::Status ResolveDefaults(UpFlags* flags) {
+  LocalClusterOptions& cluster = flags->cluster;
+  if (!flags->pipelines.empty()) {
+    const auto pipelines = placement::ParseSize(flags->pipelines);
+    if (!pipelines.ok()) return Annotate(pipelines.status(), "--pipelines");
+    if (*pipelines > cluster.workers) {
+      return absl::InvalidArgumentError(absl::StrCat("--pipelines ", flags->pipelines,
+                                                     ": each needs a worker, and there are ",
+                                                     cluster.workers));
+    }
+  }
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(cluster.model + "/config.json", error)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--model: there is no ", cluster.model, "/config.json"));
+  }
+  cluster.model = std::filesystem::absolute(cluster.model).string();
+  if (cluster.threads_per_worker == 0) {
+    cluster.threads_per_worker = std::max(1, CpuCount() / cluster.workers);
+  }
+  if (flags->memory_per_worker.empty()) {
+    cluster.memory_per_worker = static_cast<int64_t>(static_cast<double>(AvailableMemoryBytes()) *
+                                                     kLocalMemoryShare / cluster.workers);
+  } else {
+    TUTTI_ASSIGN_OR_RETURN(cluster.memory_per_worker, ParseBytes(flags->memory_per_worker));
+  }
+  if (!cluster.log_dir.empty()) {
+    std::filesystem::create_directories(cluster.log_dir, error);
+    if (error) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--log-dir ", cluster.log_dir, ": ", error.message()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The workers are shared out evenly unless told otherwise; empty where a device map says it itself.
+std::string DefaultStages(const FlagSet& set, const UpFlags& flags) {
+  for (const char* flag : {"--pipeline-parallel-size", "--device-map", "--layout"}) {
+    if (set.Given(flag)) return "";
+  }
+  int per_stage = 1;
+  // Ranks of each stage say how many stages there are; the coordinator reports errors in them.
+  if (set.Given("--tensor-parallel-size")) {
+    const std::string ranks = set.Text("--tensor-parallel-size");
+    if (ranks == "auto") return "auto";
+    if (!absl::SimpleAtoi(ranks, &per_stage)) return "";
+  }
+  int pipelines = 1;
+  if (!flags.pipelines.empty() && !absl::SimpleAtoi(flags.pipelines, &pipelines)) return "auto";
+  int workers = flags.cluster.workers;  // less those that a limit for others leaves out
+  if (set.Given("--max-memory")) {
+    const std::string limits = set.Text("--max-memory");
+    const std::vector<absl::string_view> limited = absl::StrSplit(limits, ',');
+    workers = std::min(workers, static_cast<int>(limited.size()));
+  }
+  return absl::StrCat(std::max(1, workers / pipelines / std::max(1, per_stage)));
+}
+
+// The flags that were given, and those derived from them, as flags of the two programs.
+void FillProgramFlags(const FlagSet& set, UpFlags* flags) {
+  auto& to_coordinator = flags->cluster.coordinator_flags;
+  auto& to_workers = flags->cluster.worker_flags;
+  const auto pass_on = [&set](const char* name, std::vector<std::string>* to) {
+    if (set.Given(name)) to->insert(to->end(), {name, set.Text(name)});
+  };
+  for (const PassedOn& passed : kPassedOn) {
+    pass_on(passed.name, passed.to_workers ? &to_workers : &to_coordinator);
+  }
+  pass_on("--log-level", &to_coordinator);
+  pass_on("--log-level", &to_workers);
+  if (flags->mix_numerics) to_coordinator.push_back("--mix-numerics");
+  // `tutti up` ends the processes in order: the coordinator's grace has to fit into its deadline.
+  to_coordinator.insert(to_coordinator.end(), {"--shutdown-grace", kCoordinatorGraceS});
+  to_coordinator.insert(to_coordinator.end(), {"--kv-tokens", absl::StrCat(flags->kv_tokens)});
+  const bool automatic = set.Given("--layout");
+  to_coordinator.insert(to_coordinator.end(),
+                        {"--pipelines", !flags->pipelines.empty() ? flags->pipelines
+                                        : automatic               ? "auto"
+                                                                  : "1"});
+  // All of them are about to join: the order in which they do must not decide anything.
+  if (!set.Given("--min-workers")) {
+    to_coordinator.insert(to_coordinator.end(),
+                          {"--min-workers", absl::StrCat(flags->cluster.workers)});
+  }
+  const std::string stages = DefaultStages(set, *flags);
+  if (!stages.empty()) {
+    to_coordinator.insert(to_coordinator.end(), {"--pipeline-parallel-size", stages});
+  }
+}
+
+}  // namespace
+
+void AddUpFlags(FlagSet* set, UpFlags* flags) {
+  flags->cluster.workers = 1;
+  flags->cluster.listen = "127.0.0.1:50051";
+  AddClusterFlags(set, flags);
+  AddRunFlags(set, flags);
+  for (const PassedOn& passed : kPassedOn) {
+    set->Add(
+        {{.names = passed.name, .help = passed.help, .environment = EnvironmentName(passed.name)}},
+        "Passed on");
+  }
+}
+
+absl::Status ResolveUpFlags(const FlagSet& set, UpFlags* flags) {
+  TUTTI_RETURN_IF_ERROR(ResolveDefaults(flags));
+  FillProgramFlags(set, flags);
+  return absl::OkStatus();
+}
+
+}  // namespace tutti::client

@@ -1,0 +1,31 @@
+// The flags of `tutti up`, and the flags that it derives from them for the programs it starts.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/flags.h"
+#include "base/status.h"
+#include "client/limits.h"
+#include "client/local_cluster.h"
+
+namespace tutti::client {
+
+struct UpFlags {
+  LocalClusterOptions cluster;
+  std::string memory_per_worker;
+  std::string exec;
+  std::string ready_file;
+  bool verbose = false;
+  bool mix_numerics = false;
+  std::string pipelines;  // unset: 1, or what --layout says
+  int64_t kv_tokens = kLocalKvTokensDefault;
+};
+
+void AddUpFlags(FlagSet* set, UpFlags* flags);
+
+// Fills in what was not given, and the flags of the coordinator and of the workers.
+// REQUIRES: `set` has been parsed into `flags`. INVALID_ARGUMENT names the flag.
+absl::Status ResolveUpFlags(const FlagSet& set, UpFlags* flags);
+
+}  // namespace tutti::client

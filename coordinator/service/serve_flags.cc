@@ -1,0 +1,275 @@
+#include "coordinator/service/serve_flags.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/build_info.h"
+#include "coordinator/limits.h"
+#include "model/partition.h"
+#include "placement/device_map.h"
+#include "placement/layout_flags.h"
+#include "spdlog/spdlog.h"
+
+namespace tutti::coordinator {
+namespace {
+
+void AddModelFlags(FlagSet* set, ServeFlags* flags) {
+  set->Add({
+      {.names = "--model",
+       .variable = &flags->model,
+       .help = "Directory of the HuggingFace checkpoint",
+       .environment = "TUTTI_MODEL",
+       .required = true},
+      {.names = "--served-model-name",
+       .variable = &flags->served_model_name,
+       .help = "Name clients ask for (default: the directory's)",
+       .environment = "TUTTI_SERVED_MODEL_NAME"},
+  });
+}
+
+void AddPortFlags(FlagSet* set, CoordinatorOptions* options) {
+  transport::TlsFiles& peer_tls = options->peer_tls;
+  set->Add({
+      {.names = "--listen",
+       .variable = &options->listen,
+       .help = "Address of the public API; port 0 lets the system choose",
+       .environment = "TUTTI_LISTEN",
+       .show_default = true},
+      {.names = "--peer-listen",
+       .variable = &options->peer_listen,
+       .help = "Address workers dial; may be unix:/path",
+       .environment = "TUTTI_PEER_LISTEN",
+       .show_default = true},
+      {.names = "--tls-cert",
+       .variable = &options->tls_certificate,
+       .help = "PEM certificate of the public port"},
+      {.names = "--tls-key", .variable = &options->tls_key, .help = "PEM key of the public port"},
+      {.names = "--tls-client-ca",
+       .variable = &options->tls_client_ca,
+       .help = "PEM authority that client certificates need"},
+      {.names = "--peer-tls-cert",
+       .variable = &peer_tls.certificate,
+       .help = "PEM certificate of the workers' port"},
+      {.names = "--peer-tls-key", .variable = &peer_tls.key, .help = "PEM key of that certificate"},
+      {.names = "--peer-tls-ca",
+       .variable = &peer_tls.authority,
+       .help = "PEM authority that signed the workers'"},
+      {.names = "--ready-file",
+       .variable = &options->ready_file,
+       .help = "Write the public address here, as JSON, once it listens"},
+      {.names = "--cluster-id",
+       .variable = &options->engine.cluster_id,
+       .help = "Workers must be started with the same",
+       .environment = "TUTTI_CLUSTER_ID"},
+  });
+}
+
+// The same names and meanings as those of `tutti plan`.
+void AddLayoutFlags(FlagSet* set, ServeFlags* flags) {
+  set->Add({
+      {.names = "--pipeline-parallel-size",
+       .variable = &flags->stages,
+       .help = "Stages the layers are split over, or auto: chosen from the workers that join; "
+               "unset: 1, or what the device map says",
+       .environment = "TUTTI_PIPELINE_PARALLEL_SIZE"},
+      {.names = "--tensor-parallel-size",
+       .variable = &flags->ranks,
+       .help = "Ranks each layer is split over: 1, 2, 4 or 8 workers per stage, or auto; of each "
+               "stage: 1,2; unset: 1",
+       .environment = "TUTTI_TENSOR_PARALLEL_SIZE"},
+      {.names = "--expert-split",
+       .variable = &flags->expert_split,
+       .help = "How ranks share the experts of a mixture: the width of each, or whole experts. "
+               "The answers are the same, to the bit",
+       .environment = "TUTTI_EXPERT_SPLIT",
+       .check = OneOf("width,expert"),
+       .show_default = true},
+      {.names = "--pipelines",
+       .variable = &flags->pipelines,
+       .help = "Copies of the model, each of as many stages; auto: as many as the workers allow",
+       .environment = "TUTTI_PIPELINES",
+       .show_default = true},
+      {.names = "--layout",
+       .variable = &flags->layout,
+       .help = "auto: stages and ranks too are chosen from the workers that join",
+       .environment = "TUTTI_LAYOUT",
+       .check = OneOf("auto")},
+      {.names = "--device-map",
+       .variable = &flags->device_map,
+       .help = "auto, balanced, balanced_low_0, sequential, a HuggingFace device map (JSON), or "
+               "a file [{\"worker\": \"w0\", \"layers\": 12}, …], in order of stages",
+       .environment = "TUTTI_DEVICE_MAP"},
+      {.names = "--max-memory",
+       .variable = &flags->max_memory,
+       .help = "What of each worker may be used, by number or name: 0=20GiB,w3=40GiB; others "
+               "are left out",
+       .environment = "TUTTI_MAX_MEMORY"},
+      {.names = "--min-workers",
+       .variable = &flags->options.engine.min_workers,
+       .help = "Form nothing before so many workers have joined; 0: no such number",
+       .environment = "TUTTI_MIN_WORKERS",
+       .check = IntegerIn(0, static_cast<int64_t>(kWorkerLinksMax)),
+       .show_default = true},
+  });
+}
+
+void AddCacheFlags(FlagSet* set, EngineOptions* engine) {
+  set->Add({
+      {.names = "--block-size",
+       .variable = &engine->block_size,
+       .help = "Tokens per KV block, a multiple of 16",
+       .check = IntegerIn(16, 1024),
+       .show_default = true},
+      {.names = "--kv-tokens",
+       .variable = &engine->kv_tokens_max,
+       .help = "KV room in tokens at most; 0: what memory allows",
+       .environment = "TUTTI_KV_TOKENS",
+       .show_default = true},
+      {.names = "--enable-prefix-caching,!--no-prefix-caching",
+       .variable = &engine->enable_prefix_caching,
+       .help = "Keep the KV of prompts and answers for requests that begin with the same tokens",
+       .environment = "TUTTI_ENABLE_PREFIX_CACHING",
+       .show_default = true},
+  });
+}
+
+void AddStepFlags(FlagSet* set, EngineOptions* engine) {
+  set->Add({
+      {.names = "--max-batch-tokens",
+       .variable = &engine->max_batch_tokens,
+       .help = "Rows of the largest step",
+       .check = IntegerIn(1, 65536),
+       .show_default = true},
+      {.names = "--chunk-tokens",
+       .variable = &engine->chunk_tokens,
+       .help = "Rows of one prompt in a step at most",
+       .check = IntegerIn(1, 65536),
+       .show_default = true},
+      {.names = "--max-num-seqs",
+       .variable = &engine->max_sequences,
+       .help = "Sequences running at once",
+       .check = IntegerIn(1, 65536),
+       .show_default = true},
+      {.names = "--max-waiting",
+       .variable = &engine->max_waiting,
+       .help = "Requests waiting; more are refused",
+       .check = IntegerIn(0, 1000000),
+       .show_default = true},
+  });
+}
+
+void AddServiceFlags(FlagSet* set, ServeFlags* flags) {
+  EngineOptions& engine = flags->options.engine;
+  set->Add({
+      {.names = "--shared-cache-domain",
+       .variable = &flags->options.share_cache_domain,
+       .help = "Let what one tenant's prompts left in the KV cache serve all tenants: their timing "
+               "then tells whether another tenant has sent the same text before"},
+      {.names = "--max-model-len",
+       .variable = &flags->max_model_len,
+       .help = "Context length; 0: the model's",
+       .environment = "TUTTI_MAX_MODEL_LEN",
+       .check = NotNegative()},
+      {.names = "--numerics-class",
+       .variable = &engine.numerics_class,
+       .help = "Take workers of this class only"},
+      {.names = "--mix-numerics",
+       .variable = &engine.mix_numerics,
+       .help = "Allow one pipeline of several numerics classes: answers then depend on the layout"},
+      {.names = "--lease-ms",
+       .variable = &flags->lease_ms,
+       .help = "A worker without progress for so long is lost",
+       .check = IntegerIn(200, 600000),
+       .show_default = true},
+      {.names = "--shutdown-grace",
+       .variable = &flags->shutdown_grace_s,
+       .help = "Seconds running requests get to finish",
+       .check = NotNegative(),
+       .show_default = true},
+      {.names = "--log-level",
+       .variable = &flags->log_level,
+       .help = "trace, debug, info, warn or error",
+       .environment = "TUTTI_LOG_LEVEL",
+       .check = OneOf("trace,debug,info,warn,error")},
+      {.names = "--exit-with-parent",
+       .variable = &flags->exit_with_parent,
+       .help = "End when the process that started this one ends"},
+  });
+}
+
+// How many stages there are of how many ranks, as far as flags and device map say it.
+absl::Status ReadSizes(const ServeFlags& flags, EngineOptions* engine) {
+  const std::string otherwise = flags.layout.empty() ? "1" : flags.layout;
+  auto ranks = placement::ParseRanks(flags.ranks.empty() ? otherwise : flags.ranks);
+  if (!ranks.ok()) return Annotate(ranks.status(), "--tensor-parallel-size");
+  engine->num_ranks = ranks->num_ranks;
+  engine->stage_ranks = std::move(ranks->stage_ranks);
+  const auto pipelines = placement::ParseSize(flags.pipelines);
+  if (!pipelines.ok()) return Annotate(pipelines.status(), "--pipelines");
+  engine->num_pipelines = *pipelines;
+  const auto given = static_cast<int32_t>(engine->stage_ranks.size());
+  if (flags.stages.empty()) {
+    // A mode of Accelerate makes as many stages as there are workers.
+    const bool one = flags.device_map.empty() && flags.layout.empty();
+    engine->num_stages = given > 0 ? given : one ? 1 : 0;
+    return absl::OkStatus();
+  }
+  const auto stages = placement::ParseSize(flags.stages);
+  if (!stages.ok()) return Annotate(stages.status(), "--pipeline-parallel-size");
+  engine->num_stages = *stages;
+  if (given == 0 || given == *stages) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--tensor-parallel-size ", flags.ranks, " is for ",
+                                                 given, " stages, --pipeline-parallel-size is ",
+                                                 flags.stages));
+}
+
+// Whether the model can be split as the flags say.
+absl::Status CheckLayout(const ServeFlags& flags, const model::ModelConfig& model,
+                         const EngineOptions& engine) {
+  if (!engine.device_map.stages.empty()) {
+    if (flags.stages.empty() && flags.ranks.empty() && engine.num_pipelines <= 1) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(
+        "--device-map FILE says itself how many stages there are and of how many workers, and is "
+        "one pipeline; leave the sizes out");
+  }
+  if (engine.num_stages > model.num_layers) {
+    return absl::InvalidArgumentError(absl::StrCat("--pipeline-parallel-size ", engine.num_stages,
+                                                   ": the model has only ", model.num_layers,
+                                                   " layers, which is the most"));
+  }
+  if (engine.num_ranks > 0) TUTTI_RETURN_IF_ERROR(model::CheckRanks(model, engine.num_ranks));
+  for (const int32_t ranks : engine.stage_ranks)
+    TUTTI_RETURN_IF_ERROR(model::CheckRanks(model, ranks));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddServeFlags(FlagSet* set, ServeFlags* flags) {
+  set->AddVersion(BuildStamp());
+  set->AddFile({.help = "Read options from this file (INI or TOML)"});
+  AddModelFlags(set, flags);
+  AddPortFlags(set, &flags->options);
+  AddLayoutFlags(set, flags);
+  AddCacheFlags(set, &flags->options.engine);
+  AddStepFlags(set, &flags->options.engine);
+  AddServiceFlags(set, flags);
+}
+
+absl::Status ReadLayout(const ServeFlags& flags, const model::ModelConfig& model,
+                        EngineOptions* engine) {
+  TUTTI_RETURN_IF_ERROR(ReadSizes(flags, engine));
+  TUTTI_ASSIGN_OR_RETURN(engine->device_map,
+                         placement::ReadDeviceMap(flags.device_map, model, /*num_devices=*/-1));
+  for (const std::string& note : engine->device_map.notes) spdlog::info("device map: {}", note);
+  if (!flags.max_memory.empty()) {
+    auto limits = placement::ParseMaxMemory(flags.max_memory);
+    if (!limits.ok()) return Annotate(limits.status(), "--max-memory");
+    engine->max_memory = *std::move(limits);
+  }
+  return CheckLayout(flags, model, *engine);
+}
+
+}  // namespace tutti::coordinator

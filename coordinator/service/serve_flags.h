@@ -1,0 +1,41 @@
+// The flags of tutti-coordinator, and the layout that they and a device map ask for.
+//
+// Thread: the main one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/flags.h"
+#include "base/status.h"
+#include "coordinator/service/coordinator.h"
+#include "model/model_config.h"
+
+namespace tutti::coordinator {
+
+struct ServeFlags {
+  std::string model;
+  std::string served_model_name;
+  std::string device_map;
+  std::string max_memory;
+  std::string stages;  // unset: 1, or as many as a device map says
+  std::string ranks;   // unset: 1
+  std::string pipelines = "auto";
+  std::string layout;
+  std::string log_level = "info";
+  std::string expert_split = "width";
+  int32_t max_model_len = 0;
+  int64_t lease_ms = 1500;
+  double shutdown_grace_s = 10;
+  bool exit_with_parent = false;
+  CoordinatorOptions options;
+};
+
+void AddServeFlags(FlagSet* set, ServeFlags* flags);
+
+// Fills in the layout that the flags ask for. INVALID_ARGUMENT names the flag, also where the model
+// cannot be split like that.
+absl::Status ReadLayout(const ServeFlags& flags, const model::ModelConfig& model,
+                        EngineOptions* engine);
+
+}  // namespace tutti::coordinator

@@ -1,0 +1,33 @@
+// The files of a model's tokenizer: which there are, and what they say together.
+//
+// Threads: pure functions, but for the reading of files.
+#pragma once
+
+#include <filesystem>
+
+#include "absl/status/statusor.h"
+#include "text/tokenizer_spec.h"
+
+namespace tutti::text {
+
+// The kind of tokenizer that the files of a model make.
+enum class TokenizerKind {
+  kTokenizerJson,   // tokenizer.json
+  kSentencepiece,   // tokenizer.model
+  kChatGlm,         // tokenizer.model, and tokenizer_class ChatGLMTokenizer
+  kTiktoken,        // qwen.tiktoken
+  kVocabAndMerges,  // vocab.json and merges.txt
+};
+
+// The first of these, in this order, whose file is there.
+//
+// Errors: NotFound when none is; InvalidArgument for a tokenizer_config.json that is no object.
+absl::StatusOr<TokenizerKind> FindTokenizerKind(const std::filesystem::path& model_dir);
+
+// Reads the files of the kind that FindTokenizerKind finds. Whatever in them changes how text is
+// encoded and is not known here is refused.
+//
+// Errors: as FindTokenizerKind; InvalidArgument naming file and field.
+absl::StatusOr<TokenizerSpec> ReadTokenizerSpec(const std::filesystem::path& model_dir);
+
+}  // namespace tutti::text

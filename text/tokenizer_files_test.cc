@@ -1,0 +1,277 @@
+// tokenizer.json, and vocab.json with merges.txt: what is read and what is refused.
+#include "text/tokenizer_files.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/files_testing.h"
+#include "text/limits.h"
+#include "text/split_pattern.h"
+#include "text/text_testing.h"
+#include "text/tokenizer.h"
+#include "text/tokenizer_json.h"
+#include "text/vocab_and_merges.h"
+
+namespace tutti::text {
+namespace {
+
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::vector<TokenId> Ids(const Tokenizer& tokenizer, std::string_view text) {
+  auto ids = tokenizer.Encode(text);
+  EXPECT_TRUE(ids.ok()) << ids.status();
+  return ids.ok() ? *ids : std::vector<TokenId>();
+}
+
+std::vector<TokenId> Ids(const Tokenizer& tokenizer, const std::vector<Segment>& segments) {
+  auto ids = tokenizer.EncodeSegments(segments);
+  EXPECT_TRUE(ids.ok()) << ids.status();
+  return ids.ok() ? *ids : std::vector<TokenId>();
+}
+
+// --- Files ---
+
+TEST(TokenizerFilesTest, TokenizerJsonGivesTheSameTokenizer) {
+  TempDir dir;
+  dir.Write("tokenizer.json", TinyTokenizerJson().dump());
+  auto loaded = Tokenizer::Load(dir.path());
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const auto expected = TinyTokenizer();
+  const std::vector<Segment> segments = {{"<|end|>of the ", false},
+                                         {"the<think>e\u0301 <|end|>", true}};
+  EXPECT_EQ(Ids(**loaded, segments), Ids(*expected, segments));
+}
+
+TEST(TokenizerFilesTest, MergesMayBePairs) {
+  json document = TinyTokenizerJson();
+  json pairs = json::array();
+  for (const auto& [left, right] : TinySpec().merges) pairs.push_back({left, right});
+  document["model"]["merges"] = pairs;
+  auto spec = ParseTokenizerJson(document.dump());
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->merges, TinySpec().merges);
+}
+
+TEST(TokenizerFilesTest, ByteLevelMaySplitByItself) {
+  json document = TinyTokenizerJson();
+  document["pre_tokenizer"] = {{"type", "ByteLevel"}, {"add_prefix_space", false}};
+  document["normalizer"] = nullptr;
+  document.erase("post_processor");
+  auto spec = ParseTokenizerJson(document.dump());
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_THAT(spec->split_patterns, ElementsAre(std::string(kByteLevelSplitPattern)));
+  EXPECT_FALSE(spec->normalization.nfc);
+}
+
+TEST(TokenizerFilesTest, SequenceOfNormalizers) {
+  json document = TinyTokenizerJson();
+  document["normalizer"] = {{"type", "Sequence"}, {"normalizers", {{{"type", "NFC"}}}}};
+  EXPECT_TRUE(ParseTokenizerJson(document.dump())->normalization.nfc);
+  document["normalizer"]["normalizers"] = json::array();
+  EXPECT_FALSE(ParseTokenizerJson(document.dump())->normalization.nfc);
+}
+
+// A tokenizer.json with one value changed, and what the refusal names.
+struct Refusal {
+  std::string pointer;
+  json value;
+  std::string named;
+};
+
+std::vector<Refusal> RefusedSteps() {
+  const std::string split = "/pre_tokenizer/pretokenizers/0";
+  return {
+      {"/extra", 1, "document.extra"},
+      {"/normalizer", {{"type", "NFKC"}}, "normalizer.type: \"NFKC\""},
+      {"/normalizer", {{"type", "NFC"}, {"strip", true}}, "normalizer.strip"},
+      {"/normalizer", "NFC", "normalizer"},
+      {"/normalizer",
+       {{"type", "Sequence"}, {"normalizers", {{{"type", "Lowercase"}}}}},
+       "normalizer.normalizers[0].type: \"Lowercase\""},
+      {"/pre_tokenizer", nullptr, "pre_tokenizer"},
+      {"/pre_tokenizer", {{"type", "Whitespace"}}, "pre_tokenizer.type: \"Whitespace\""},
+      {split + "/behavior", "Removed",
+       "pre_tokenizer.pretokenizers[0].behavior: value \"Removed\""},
+      {split + "/behavior", nullptr, "pretokenizers[0].behavior"},
+      {split + "/invert", true, "pretokenizers[0].invert"},
+      {split + "/pattern", {{"String", " "}}, "pretokenizers[0].pattern.String"},
+      {split + "/pattern/Regex", "\\w+", "pretokenizers[0].pattern.Regex: construct \"\\w\""},
+      {"/pre_tokenizer/pretokenizers/1/add_prefix_space", true,
+       "pretokenizers[1].add_prefix_space"},
+      {"/pre_tokenizer/pretokenizers/1/trim", true, "pretokenizers[1].trim"},
+      {"/pre_tokenizer/pretokenizers", json::array(), "has neither ByteLevel nor Metaspace"},
+      {"/post_processor", {{"type", "TemplateProcessing"}}, "post_processor.single: not a list"},
+      {"/post_processor",
+       {{"type", "RobertaProcessing"}},
+       "post_processor.type: \"RobertaProcessing\""},
+      {"/decoder", {{"type", "Metaspace"}}, "decoder.type: \"Metaspace\""},
+      {"/decoder", nullptr, "decoder"}};
+}
+
+std::vector<Refusal> RefusedTables() {
+  return {{"/model/type", "WordPiece", "model.type: value \"WordPiece\""},
+          {"/model/dropout", 0.1, "model.dropout: value 0.1"},
+          {"/model/continuing_subword_prefix", "##", "model.continuing_subword_prefix"},
+          {"/model/end_of_word_suffix", "</w>", "model.end_of_word_suffix"},
+          {"/model/byte_fallback", true, "model.byte_fallback"},
+          {"/model/ignore_merges", 1, "model.ignore_merges"},
+          {"/model/unknown", 1, "model.unknown"},
+          {"/model", json::array(), "model"},
+          {"/model/vocab", json::array(), "model.vocab"},
+          {"/model/vocab/a", "x", "id of token \"a\""},
+          {"/model/vocab/a", json::array(), "id of token \"a\""},
+          {"/model/merges", "a b", "model.merges"},
+          {"/model/merges", nullptr, "model.merges"},
+          {"/model/merges", json::object(), "model.merges"},
+          {"/model/merges/1", "a", "model.merges[1]"},
+          {"/model/merges/1", "a b c", "model.merges[1]"},
+          {"/model/merges/1", {"a"}, "model.merges[1]"},
+          {"/model/merges/1", {"a", "b", "c"}, "model.merges[1]"},
+          {"/model/merges/1", 5, "model.merges[1]"},
+          {"/model/merges/1", {{"a", "b"}}, "model.merges[1]"},
+          {"/added_tokens", "x", "added_tokens"},
+          {"/added_tokens/0", 1, "added_tokens[0]"},
+          {"/added_tokens/0/content", "", "added_tokens[0].content"},
+          {"/added_tokens/0/content", std::string(kAddedTokenBytesMax + 1, 'x'),
+           "added_tokens[0].content"},
+          {"/added_tokens/1/lstrip", true, "added_tokens[1].lstrip"},
+          {"/added_tokens/1/rstrip", true, "added_tokens[1].rstrip"},
+          {"/added_tokens/1/single_word", true, "added_tokens[1].single_word"},
+          {"/added_tokens/1/id", -1, "added_tokens[1].id"},
+          {"/added_tokens/1/id", kTokenIdMax + 1, "added_tokens[1].id"},
+          {"/added_tokens/1/id", "x", "added_tokens[1].id"},
+          {"/added_tokens/1/special", "yes", "added_tokens[1].special"}};
+}
+
+// Whatever is not known is refused, and named.
+TEST(TokenizerFilesTest, RefusesByField) {
+  std::vector<Refusal> all = RefusedSteps();
+  for (const Refusal& one : RefusedTables()) all.push_back(one);
+  for (const Refusal& one : all) {
+    json document = TinyTokenizerJson();
+    document[json::json_pointer(one.pointer)] = one.value;
+    const auto spec = ParseTokenizerJson(document.dump());
+    ASSERT_FALSE(spec.ok()) << one.pointer;
+    EXPECT_EQ(spec.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(spec.status().message()), HasSubstr(one.named)) << one.pointer;
+  }
+}
+
+TEST(TokenizerFilesTest, RefusesMissingParts) {
+  for (const std::string pointer :
+       {"/model/vocab", "/model/merges", "/model", "/decoder", "/pre_tokenizer"}) {
+    json document = TinyTokenizerJson();
+    document = document.patch({{{"op", "remove"}, {"path", pointer}}});
+    EXPECT_FALSE(ParseTokenizerJson(document.dump()).ok()) << pointer;
+  }
+}
+
+TEST(TokenizerFilesTest, RefusesWhatIsNoTokenizerJson) {
+  const std::string good = TinyTokenizerJson().dump();
+  for (const std::string& text :
+       {std::string(), std::string("[]"), std::string("null"), std::string("5"),
+        good.substr(0, good.size() / 2), good + "x", std::string(1000, '['),
+        std::string(R"({"model":{"vocab":{"a":99999999999999999999}}})"),
+        std::string(R"({"model":{"merges":[],"merges":[]}})"),
+        std::string(R"({"version":1,"version":2})")}) {
+    EXPECT_FALSE(ParseTokenizerJson(text).ok()) << text.substr(0, 60);
+  }
+}
+
+TEST(TokenizerFilesTest, RefusesVocabulariesThatContradictThemselves) {
+  const auto message = [](const TokenizerSpec& spec) {
+    auto result = Tokenizer::Create(spec);
+    return result.ok() ? "accepted" : std::string(result.status().message());
+  };
+  TokenizerSpec spec = TinySpec();
+  spec.merges.emplace_back("q", "q");
+  EXPECT_THAT(message(spec), HasSubstr("merge 4 (\"q\", \"q\")"));
+  spec = TinySpec();
+  spec.vocabulary.emplace_back("\u2581a", 290);
+  EXPECT_THAT(message(spec), HasSubstr("\u2581a"));
+  spec = TinySpec();
+  spec.vocabulary.emplace_back("qq", 'a');
+  EXPECT_THAT(message(spec), HasSubstr("two tokens have the id 97"));
+  spec = TinySpec();
+  spec.added_tokens[0].id = 'a';
+  EXPECT_THAT(message(spec), HasSubstr("<|end|>"));
+  spec = TinySpec();
+  spec.added_tokens[1].content = "<|end|>";
+  EXPECT_THAT(message(spec), HasSubstr("given twice"));
+  spec = TinySpec();
+  spec.vocabulary.emplace_back("<think>", 280);
+  EXPECT_THAT(message(spec), HasSubstr("has id 301 but id 280"));
+  spec = TinySpec();
+  spec.added_tokens[0].normalized = true;
+  EXPECT_THAT(message(spec), HasSubstr("special and normalized"));
+  spec.normalization.nfc = false;  // then the two are the same
+  EXPECT_EQ(message(spec), "accepted");
+  spec = TinySpec();
+  spec.vocabulary.emplace_back("<think>", kTinyThink);  // in both, and agreeing
+  EXPECT_EQ(message(spec), "accepted");
+}
+
+std::string VocabJson() {
+  json vocab = json::object();
+  for (const auto& [token, id] : TinySpec().vocabulary) vocab[token] = id;
+  return vocab.dump();
+}
+constexpr char kMerges[] = "#version: 0.2\nt h\r\nth e\n\u0120 the\nh e\n";
+
+TEST(TokenizerFilesTest, VocabAndMerges) {
+  TempDir dir;
+  dir.Write("vocab.json", VocabJson());
+  dir.Write("merges.txt", kMerges);
+  auto loaded = Tokenizer::Load(dir.path());
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_THAT(Ids(**loaded, "the the12"), ElementsAre(kTinyThe, kTinySpaceThe, '1', '2'));
+  EXPECT_FALSE((*loaded)->SpecialId("<|end|>").has_value());
+
+  const json added = {{"content", "<|end|>"}, {"special", true}, {"normalized", false},
+                      {"lstrip", false},      {"rstrip", false}, {"single_word", false}};
+  const auto with_config = [&](const json& config) {
+    dir.Write("tokenizer_config.json", config.dump());
+    auto result = Tokenizer::Load(dir.path());
+    return result.ok() ? absl::StrCat("ok ", (*result)->SpecialId("<|end|>").value_or(-1))
+                       : std::string(result.status().message());
+  };
+  EXPECT_EQ(with_config({{"added_tokens_decoder", {{"300", added}}},
+                         {"tokenizer_class", "Qwen2Tokenizer"}}),
+            "ok 300");
+  EXPECT_THAT(with_config({{"tokenizer_class", "GPT2Tokenizer"}}), HasSubstr("tokenizer_class"));
+  EXPECT_THAT(with_config({{"add_prefix_space", true}}), HasSubstr("add_prefix_space"));
+  EXPECT_THAT(with_config({{"added_tokens_decoder", {{"x", added}}}}),
+              HasSubstr("added_tokens_decoder.x"));
+  EXPECT_THAT(with_config({{"added_tokens_decoder", 5}}), HasSubstr("added_tokens_decoder"));
+  EXPECT_THAT(with_config(json::array()), HasSubstr("tokenizer_config.json"));
+}
+
+TEST(TokenizerFilesTest, RefusesBadVocabAndMergesNamingTheLine) {
+  EXPECT_THAT(std::string(ParseVocabAndMerges("{}", "t h\nth\n").status().message()),
+              HasSubstr("merges.txt:2"));
+  EXPECT_THAT(std::string(ParseVocabAndMerges("{}", "a b c\n").status().message()),
+              HasSubstr("merges.txt:1"));
+  EXPECT_THAT(std::string(ParseVocabAndMerges("[]", "").status().message()),
+              HasSubstr("vocab.json"));
+  EXPECT_THAT(std::string(ParseVocabAndMerges("{\"a\":{}}", "").status().message()),
+              HasSubstr("vocab.json"));
+  TempDir dir;
+  EXPECT_EQ(Tokenizer::Load(dir.path()).status().code(), absl::StatusCode::kNotFound);
+  dir.Write("vocab.json", VocabJson());
+  EXPECT_EQ(Tokenizer::Load(dir.path()).status().code(),
+            absl::StatusCode::kNotFound);  // no merges.txt
+  dir.Write("merges.txt", "zz yy\n");
+  EXPECT_THAT(std::string(Tokenizer::Load(dir.path()).status().message()),
+              HasSubstr("vocab.json: merge 0"));
+}
+
+}  // namespace
+}  // namespace tutti::text
