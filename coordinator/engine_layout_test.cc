@@ -20,7 +20,7 @@ TEST_F(EngineLayoutTest, AModeMakesAStageOfEveryWorkerThatHasJoined) {
   Join("w0");
   EXPECT_THAT(WhyNot(), HasSubstr("2 workers have joined; the layout is decided when nobody has"));
   EXPECT_GT(engine_->next_deadline(), now_);
-  EXPECT_LE(engine_->next_deadline(), now_ + kJoinSettle);
+  EXPECT_LE(engine_->next_deadline(), now_ + kJoinQuiet);
   WaitUntilDecided();
   EXPECT_THAT(Stages(), ElementsAre("w0: 4", "w1: 4"));
 }

@@ -201,7 +201,7 @@ bool Fleet::EnoughHaveJoined(Instant now) {
   if (options_->min_workers > 0) {
     return membership_.size() >= static_cast<size_t>(options_->min_workers);
   }
-  const Instant quiet_at = members_changed_at_ + kJoinSettle;
+  const Instant quiet_at = members_changed_at_ + kJoinQuiet;
   if (now >= quiet_at) return true;
   form_at_ = std::min(form_at_, quiet_at);
   return false;
@@ -227,7 +227,7 @@ absl::Status Fleet::DecideLayout(const std::vector<Offer>& offers, bool any_form
     }
     return absl::UnavailableError(absl::StrCat(
         Workers(membership_.size()), "; the layout is decided when nobody has joined or left for ",
-        static_cast<int64_t>(Seconds(kJoinSettle)), " s, or --min-workers have"));
+        static_cast<int64_t>(Seconds(kJoinQuiet)), " s, or --min-workers have"));
   }
   if (!layout_.open()) return absl::OkStatus();
   if (offers.empty()) return absl::UnavailableError("waiting for workers: none may be used");

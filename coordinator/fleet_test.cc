@@ -209,7 +209,7 @@ TEST_F(FleetTest, AMappedLayoutWaitsForMinWorkers) {
   Join(2, "w9");
   EXPECT_THAT(Names(Form({Wants(0)}).outcomes.at(0)),
               ElementsAre(HasSubstr("2 of at least 3 have joined (--min-workers)")));
-  now_ += 2 * kJoinSettle;
+  now_ += 2 * kJoinQuiet;
   EXPECT_THAT(Names(Form({Wants(0)}).outcomes.at(0)), ElementsAre(HasSubstr("2 of at least 3")));
   Join(3, "w2");
   EXPECT_THAT(Names(Form({Wants(0)}).outcomes.at(0)), ElementsAre("w2"))
@@ -220,11 +220,11 @@ TEST_F(FleetTest, AnOpenLayoutIsDecidedWhenTheFleetIsQuiet) {
   options_.num_stages = 0;
   Start();
   Join(1, "w1");
-  now_ += kJoinSettle / 2;
+  now_ += kJoinQuiet / 2;
   Join(2, "w2");
   EXPECT_THAT(Names(Form({Wants(0)}).outcomes.at(0)), ElementsAre(HasSubstr("2 workers have")));
   EXPECT_THAT(ActionsOf<Notice>(actions_), IsEmpty());
-  now_ += kJoinSettle;
+  now_ += kJoinQuiet;
   EXPECT_TRUE(fleet_->FormingIsDue(now_));
   EXPECT_TRUE(Form({Wants(0)}).complete);
   ASSERT_EQ(ActionsOf<Notice>(actions_).size(), 1u);
