@@ -1,5 +1,7 @@
 #include "coordinator/engine.h"
 
+#include <google/protobuf/descriptor.h>
+
 #include <utility>
 #include <variant>
 
@@ -16,6 +18,12 @@ KvDirectoryOptions DirectoryOptionsOf(const EngineOptions& options) {
           .model_fingerprint = options.model_fingerprint,
           .dtype = std::string(DTypeName(options.model.dtype)),
           .block_size = options.block_size};
+}
+
+// "step_done"
+std::string FrameName(const v1::Frame& frame) {
+  const auto* const field = v1::Frame::descriptor()->FindFieldByNumber(frame.body_case());
+  return field == nullptr ? "an empty frame" : std::string(field->name());
 }
 
 }  // namespace
@@ -114,7 +122,8 @@ absl::Status Engine::HandleFrame(Worker* worker, v1::Frame* frame) {
       break;
   }
   return absl::FailedPreconditionError(absl::StrCat(
-      "it sent frame kind ", static_cast<int>(frame->body_case()), ", which does not belong here"));
+      "it sent ", FrameName(*frame), ", which is not expected of it while its pipeline ",
+      serving ? "serves" : "loads"));
 }
 
 absl::Status Engine::HandleBeat(Worker* worker, const v1::Beat& beat) {
@@ -168,17 +177,17 @@ void Engine::EndFaulty(const Replica& replica, const v1::StepResult& result) {
     const v1::NumericFault& fault = result.faults(i);
     Sequence* const sequence = replica.scheduler.FindRunning(SequenceId(fault.sequence()));
     if (sequence == nullptr) continue;  // ended meanwhile
-    const std::string where = fault.layer() >= options_.model.num_layers
-                                  ? "the head"
-                                  : absl::StrCat(fault.in_mlp() ? "the MLP" : "the attention",
-                                                 " of layer ", fault.layer());
-    admission_.End(
-        sequence, FinishCause::kError,
-        absl::InternalError(absl::StrCat(
-            where, " made something that is no number for token ", sequence->output_tokens(),
-            " of the output: a value is beyond what ", std::string(DTypeName(options_.model.dtype)),
-            " can hold, the checkpoint's type and that of its KV cache")),
-        actions_);
+    const std::string where =
+        fault.layer() >= options_.model.num_layers
+            ? "the head"
+            : absl::StrCat(fault.in_mlp() ? "the MLP" : "attention", " of layer ", fault.layer());
+    admission_.End(sequence, FinishCause::kError,
+                   absl::InternalError(absl::StrCat(
+                       where, " produced NaN or Inf for token ", sequence->output_tokens(),
+                       " of the output: a value is beyond the range of ",
+                       std::string(DTypeName(options_.model.dtype)),
+                       ", the type of the checkpoint and of its KV cache")),
+                   actions_);
   }
 }
 
@@ -187,7 +196,7 @@ void Engine::CommitToken(const Scheduler::Sampled& sampled) {
   if (sampled.token == nullptr) {
     return admission_.End(
         sequence, FinishCause::kError,
-        absl::InternalError(absl::StrCat("the model gave no number for token ",
+        absl::InternalError(absl::StrCat("the model produced NaN or Inf for token ",
                                          sequence->output_tokens(), " of the output")),
         actions_);
   }

@@ -226,7 +226,7 @@ absl::Status Fleet::DecideLayout(const std::vector<Offer>& offers, bool any_form
                                                  " have joined (--min-workers)"));
     }
     return absl::UnavailableError(absl::StrCat(
-        Workers(membership_.size()), "; the layout is decided when nobody has joined or left for ",
+        Workers(membership_.size()), "; the layout is decided when none has joined or left for ",
         static_cast<int64_t>(Seconds(kJoinQuiet)), " s, or --min-workers have"));
   }
   if (!layout_.open()) return absl::OkStatus();
