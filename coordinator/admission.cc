@@ -192,7 +192,7 @@ void Admission::RecoverSequences(PipelineId lost, const std::string& why,
   for (Sequence* running : scheduler.Running()) ++running->losses;
   scheduler.EndEpoch();
   for (Sequence* sequence : scheduler.PopWaiting()) {
-    queue_.Settle(sequence);
+    queue_.ChargeActual(sequence);
     sequence->pipeline = -1;
     queue_.Push(sequence);
   }
@@ -241,7 +241,7 @@ void Admission::Unbind(Sequence* sequence) {
   if (sequence->pipeline < 0) return queue_.Erase(sequence);
   const auto target = static_cast<uint32_t>(sequence->pipeline);
   targets_[target].scheduler->Remove(sequence);
-  queue_.Settle(sequence);
+  queue_.ChargeActual(sequence);
   sequence->pipeline = -1;
   steps_due_->Add(PipelineId(target));
 }

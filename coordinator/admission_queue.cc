@@ -17,7 +17,7 @@ absl::uint128 IdOf(const Sequence& sequence) {
   return absl::MakeUint128(sequence.request.tenant.high, sequence.request.tenant.low);
 }
 
-// What it is expected to take until it has ended.
+// The tokens it is expected to take until it has ended.
 int64_t Expected(const Sequence& sequence) {
   return sequence.total() + std::min(sequence.request.max_tokens, kExpectedOutputTokens);
 }
@@ -45,7 +45,7 @@ void AdmissionQueue::Erase(Sequence* sequence) {
   Enter(&in, tenant);
   --size_;
   ForgetIdle(&in);
-  // Nobody waits, so nobody is behind anybody: all begin anew.
+  // No tenant waits, so none is behind another: all begin anew.
   if (in.by_served.empty()) classes_.erase(found);
 }
 
@@ -65,7 +65,7 @@ void AdmissionQueue::PopFront() {
   Erase(sequence);
 }
 
-void AdmissionQueue::Settle(Sequence* sequence) {
+void AdmissionQueue::ChargeActual(Sequence* sequence) {
   const int64_t taken = sequence->first_planned_at.has_value() ? sequence->total() : 0;
   const int64_t difference = taken - std::exchange(sequence->charged, 0);
   const auto found = classes_.find(sequence->request.priority);
@@ -118,8 +118,8 @@ void AdmissionQueue::AdvanceClock(Class* in) {
   }
 }
 
-// Rarely, so that each costs a constant: those who have nothing here and would begin where the
-// clock is anyway; all that have nothing here if they are too many.
+// Rarely, so that each costs a constant. First the tenants that have nothing waiting and would
+// begin at the clock anyway; then, if they are still too many, all that have nothing waiting.
 void AdmissionQueue::ForgetIdle(Class* in) {
   const size_t idle = in->tenants.size() - in->by_served.size();
   if (idle <= std::max(kIdleTenantsMax, in->by_served.size())) return;

@@ -1,4 +1,4 @@
-// The requests no pipeline has been chosen for yet, and whose turn is next.
+// The requests that no pipeline has been chosen for yet, in the order in which they are bound.
 //
 // Order: lower class first. Within a class, tenants share: each is charged the tokens computed for
 // it, and while one has been served kLevelTokens more than the least served tenant that waits, it
@@ -7,9 +7,9 @@
 // tenant that comes back is charged as much as the least served, so that being away earns no
 // credit.
 //
-// So nobody starves within a class: a request without a deadline counts as due after kPatience, and
+// So no request starves within a class: one without a deadline counts as due after kPatience, and
 // no tenant falls behind another by more than kLevelTokens and one request. Higher classes go
-// before lower ones without limit: that is what the operator asked for by using them.
+// before lower ones without limit: the operator asked for that by using them.
 //
 // Every operation is O(log waiting).  Thread: the engine's.
 #pragma once
@@ -33,13 +33,14 @@ class AdmissionQueue {
   // REQUIRES: the sequence is here
   void Erase(Sequence* sequence);
 
-  // Whose turn it is; null when nobody waits.
+  // The sequence whose turn it is; null when none waits.
   Sequence* Front();
-  // Front leaves to be served, and its tenant is charged what it is expected to take.
+  // Front leaves to be served, and its tenant is charged the tokens it is expected to take.
   // REQUIRES: size() > 0
   void PopFront();
-  // A sequence served has ended or gives its place back: its tenant is charged what it really took.
-  void Settle(Sequence* sequence);
+  // A sequence served has ended or gives its place back: the charge of PopFront is replaced by the
+  // tokens it really took.
+  void ChargeActual(Sequence* sequence);
 
   size_t size() const { return size_; }
   // Tenants remembered, in all classes.
@@ -48,7 +49,7 @@ class AdmissionQueue {
  private:
   using TenantId = absl::uint128;  // the hash of its name, as a number that has an order
 
-  // The tokens a tenant has been charged in one class, and what of it waits there.
+  // The tokens a tenant has been charged in one class, and its sequences that wait there.
   struct Tenant {
     TenantId id = 0;
     int64_t served = 0;
@@ -56,7 +57,8 @@ class AdmissionQueue {
   };
   struct Class {
     absl::flat_hash_map<TenantId, std::unique_ptr<Tenant>> tenants;  // never walked in order
-    int64_t clock = 0;  // what the least served tenant that waits has been charged; never goes back
+    // The charge of the least served tenant that waits; never goes back.
+    int64_t clock = 0;
     std::set<std::pair<int64_t, TenantId>> by_served;  // the tenants that wait
     // First in line of each tenant that waits and is level.
     std::map<std::pair<Instant, uint64_t>, Tenant*> level;

@@ -130,7 +130,7 @@ TEST_F(AdmissionQueueTest, SettlingGivesBackWhatWasNotTaken) {
   EXPECT_EQ(Take(), big);
   Add(0, 1, 10);
   EXPECT_EQ(queue_.Front()->request.tenant.low, 2u) << "the first tenant was charged a lot";
-  queue_.Settle(big);  // it never ran
+  queue_.ChargeActual(big);  // it never ran
   Add(0, 2, 10, Instant() + seconds(1));
   EXPECT_THAT(TakeAll(), ElementsAre(2, 3, 4, 5));
 }
@@ -165,7 +165,7 @@ TEST_F(AdmissionQueueTest, AgreesWithALoop) {
         queue_.Erase(*victim);
         waiting.erase(victim);
       } else if (what < 0.75 && !taken.empty()) {
-        queue_.Settle(taken.back());
+        queue_.ChargeActual(taken.back());
         taken.pop_back();
       } else if (!waiting.empty()) {
         Sequence* const front = queue_.Front();

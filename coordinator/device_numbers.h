@@ -1,7 +1,7 @@
 // The numbers by which --max-memory and HuggingFace's device maps speak of workers.
 //
 // Numbers follow the natural order of the workers' ids (w2 before w10) until the first pipeline
-// forms, so that it does not matter who connects first. From then on a number stays with its
+// forms, so that the order of connecting does not matter. From then on a number stays with its
 // worker, also while that is away, and newcomers get the next ones
 // (docs/decisions/0014-choosing-a-layout.md).
 //
@@ -23,7 +23,7 @@ class DeviceNumbers {
   bool fixed() const { return fixed_; }
   // By number.
   const std::vector<std::string>& names() const { return names_; }
-  // names().size() for somebody who has none.
+  // names().size() for a worker that has none.
   size_t NumberOf(const std::string& worker_id) const;
 
  private:

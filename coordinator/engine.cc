@@ -1,5 +1,7 @@
 #include "coordinator/engine.h"
 
+#include <google/protobuf/descriptor.h>
+
 #include <utility>
 #include <variant>
 
@@ -16,6 +18,12 @@ KvDirectoryOptions DirectoryOptionsOf(const EngineOptions& options) {
           .model_fingerprint = options.model_fingerprint,
           .dtype = std::string(DTypeName(options.model.dtype)),
           .block_size = options.block_size};
+}
+
+// "step_done"
+std::string FrameName(const v1::Frame& frame) {
+  const auto* const field = v1::Frame::descriptor()->FindFieldByNumber(frame.body_case());
+  return field == nullptr ? "an empty frame" : std::string(field->name());
 }
 
 }  // namespace
@@ -40,8 +48,7 @@ void Engine::Handle(Event event, Instant now, std::vector<Action>* actions) {
 void Engine::Advance(Instant now, std::vector<Action>* actions) {
   now_ = now;
   actions_ = actions;
-  for (const LostWorker& lost : fleet_.FindExpired(now)) LoseWorker(lost.link, lost.reason, true);
-  WatchReplicas();
+  Watch();
   admission_.ExpireDeadlines(now, actions);
   FormPipelines();
   admission_.BindWaiting(now, actions);
@@ -115,7 +122,8 @@ absl::Status Engine::HandleFrame(Worker* worker, v1::Frame* frame) {
       break;
   }
   return absl::FailedPreconditionError(absl::StrCat(
-      "it sent frame kind ", static_cast<int>(frame->body_case()), ", which does not belong here"));
+      "it sent ", FrameName(*frame), ", which is not expected of it while its pipeline ",
+      serving ? "serves" : "loads"));
 }
 
 absl::Status Engine::HandleBeat(Worker* worker, const v1::Beat& beat) {
@@ -169,17 +177,17 @@ void Engine::EndFaulty(const Replica& replica, const v1::StepResult& result) {
     const v1::NumericFault& fault = result.faults(i);
     Sequence* const sequence = replica.scheduler.FindRunning(SequenceId(fault.sequence()));
     if (sequence == nullptr) continue;  // ended meanwhile
-    const std::string where = fault.layer() >= options_.model.num_layers
-                                  ? "the head"
-                                  : absl::StrCat(fault.in_mlp() ? "the MLP" : "the attention",
-                                                 " of layer ", fault.layer());
-    admission_.End(
-        sequence, FinishCause::kError,
-        absl::InternalError(absl::StrCat(
-            where, " made something that is no number for token ", sequence->output_tokens(),
-            " of the output: a value is beyond what ", std::string(DTypeName(options_.model.dtype)),
-            " can hold, the checkpoint's type and that of its KV cache")),
-        actions_);
+    const std::string where =
+        fault.layer() >= options_.model.num_layers
+            ? "the head"
+            : absl::StrCat(fault.in_mlp() ? "the MLP" : "attention", " of layer ", fault.layer());
+    admission_.End(sequence, FinishCause::kError,
+                   absl::InternalError(absl::StrCat(
+                       where, " produced NaN or Inf for token ", sequence->output_tokens(),
+                       " of the output: a value is beyond the range of ",
+                       std::string(DTypeName(options_.model.dtype)),
+                       ", the type of the checkpoint and of its KV cache")),
+                   actions_);
   }
 }
 
@@ -188,7 +196,7 @@ void Engine::CommitToken(const Scheduler::Sampled& sampled) {
   if (sampled.token == nullptr) {
     return admission_.End(
         sequence, FinishCause::kError,
-        absl::InternalError(absl::StrCat("the model gave no number for token ",
+        absl::InternalError(absl::StrCat("the model produced NaN or Inf for token ",
                                          sequence->output_tokens(), " of the output")),
         actions_);
   }
@@ -281,9 +289,11 @@ void Engine::LoseWorker(LinkKey link, const absl::Status& reason, bool close) {
   }
 }
 
-// Looks at every pipeline, but only when the time of some load or step may have run out.
-void Engine::WatchReplicas() {
-  if (now_ < watch_at_) return;
+// Looks at every worker and every pipeline, but only when the time of some lease, load or step may
+// have run out. At all of them at once: times that were renewed meanwhile then cost one wake-up.
+void Engine::Watch() {
+  if (now_ < std::min(fleet_.leases_until(), watch_at_)) return;
+  for (const LostWorker& lost : fleet_.FindExpired(now_)) LoseWorker(lost.link, lost.reason, true);
   for (const auto& replica : replicas_) {
     Pipeline& pipeline = replica->pipeline;
     if (const std::optional<Pipeline::Stuck> stuck = pipeline.FindStuck(now_)) {
@@ -295,6 +305,7 @@ void Engine::WatchReplicas() {
                                static_cast<int64_t>(Seconds(options_.load_timeout)), " s"));
     }
   }
+  fleet_.UpdateLeasesUntil();
   watch_at_ = kInstantNever;
   for (const auto& replica : replicas_) {
     if (replica->pipeline.state() == Pipeline::State::kWaiting) continue;

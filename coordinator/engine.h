@@ -87,7 +87,7 @@ class Engine {
   void FormPipelines();
   void EndPipeline(Replica* replica, const std::string& why);
   void LoseWorker(LinkKey link, const absl::Status& reason, bool close);
-  void WatchReplicas();
+  void Watch();
   // Some load or step may run out after `time`.
   void WatchFor(Duration time) { watch_at_ = std::min(watch_at_, now_ + time); }
 

@@ -29,7 +29,7 @@ class EngineLayoutTest : public testing::Test {
     now_ += time;
     Turn();
   }
-  // Until the layout is decided: nobody joins or leaves for kJoinSettle. In steps, so that no lease
+  // Until the layout is decided: nobody joins or leaves for kJoinQuiet. In steps, so that no lease
   // runs out.
   void WaitUntilDecided() {
     for (int i = 0; i < 5; ++i) {
@@ -38,7 +38,7 @@ class EngineLayoutTest : public testing::Test {
         frame.mutable_beat();
         engine_->Handle(WorkerFrame{link, frame}, now_, &actions_);
       }
-      Wait(kJoinSettle / 4);
+      Wait(kJoinQuiet / 4);
     }
   }
   virtual v1::Hello HelloOf(const std::string& id, int64_t memory) { return TinyHello(id, memory); }

@@ -1,4 +1,4 @@
-// What the engine is told when it starts: the model, the flags of the coordinator, and names.
+// The engine's options, constant for its life: the model, the flags of the coordinator, and names.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,6 @@
 
 namespace tutti::coordinator {
 
-// Constant for the life of the engine.
 struct EngineOptions {
   model::ModelConfig model;
   std::string model_name;
@@ -33,7 +32,7 @@ struct EngineOptions {
   // --max-memory: the bytes of each worker that may be used; empty: all of all.
   placement::MaxMemory max_memory;
   // --min-workers: nothing forms before so many have joined. 0: where numbers or sizes depend on
-  // the workers that join, when none has joined or left for kJoinSettle.
+  // the workers that join, when none has joined or left for kJoinQuiet.
   int32_t min_workers = 0;
   std::string numerics_class;  // "": that of the first worker of the pipeline
   // The operator allows a pipeline of several classes, and is told so aloud.
@@ -53,7 +52,7 @@ struct EngineOptions {
   Duration load_timeout = std::chrono::minutes(30);
 };
 
-// What the options say about placement; sizes that are left open are 0.
+// Those of the options that placement goes by; sizes that are left open are 0.
 placement::PlacementOptions PlacementOptionsOf(const EngineOptions& options);
 // The options' limit, or the model's context.
 int32_t MaxModelLen(const EngineOptions& options);

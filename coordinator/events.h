@@ -1,4 +1,4 @@
-// What happens to the engine, and what it wants done.
+// The engine's input and output: events that happen to it, and actions that it wants done.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace tutti::coordinator {
 // One control link to one worker process. A worker that reconnects comes with a new key.
 using LinkKey = StrongInt<struct LinkKeyTag, uint64_t>;
 
-// ---- what happens to the engine
+// ---- events
 
 struct RequestArrived {
   Request request;
@@ -50,7 +50,7 @@ struct DrainRequested {};
 using Event = std::variant<RequestArrived, RequestCancelled, WorkerJoined, WorkerLost, WorkerFrame,
                            DrainRequested>;
 
-// ---- what the engine wants done
+// ---- actions
 
 // welcome, assign_shard, step_plan or release.
 struct SendToWorker {

@@ -102,19 +102,21 @@ Instant Fleet::LeaseEnd(const Worker& worker) const {
 
 std::vector<LostWorker> Fleet::FindExpired(Instant now) {
   std::vector<LostWorker> expired;
-  if (now < leases_until_) return expired;
-  leases_until_ = kInstantNever;
   for (const Worker* worker : membership_.All()) {
-    if (LeaseEnd(*worker) > now) {
-      leases_until_ = std::min(leases_until_, LeaseEnd(*worker));
-      continue;
-    }
+    if (LeaseEnd(*worker) > now) continue;
     const auto silent = static_cast<int64_t>(Milliseconds(now - worker->last_heard));
     expired.push_back(
         {worker->link, absl::DeadlineExceededError(absl::StrCat(
                            "its lease expired, nothing was heard of it for ", silent, " ms"))});
   }
   return expired;
+}
+
+void Fleet::UpdateLeasesUntil() {
+  leases_until_ = kInstantNever;
+  for (const Worker* worker : membership_.All()) {
+    leases_until_ = std::min(leases_until_, LeaseEnd(*worker));
+  }
 }
 
 // ---- what forms of them
@@ -199,7 +201,7 @@ bool Fleet::EnoughHaveJoined(Instant now) {
   if (options_->min_workers > 0) {
     return membership_.size() >= static_cast<size_t>(options_->min_workers);
   }
-  const Instant quiet_at = members_changed_at_ + kJoinSettle;
+  const Instant quiet_at = members_changed_at_ + kJoinQuiet;
   if (now >= quiet_at) return true;
   form_at_ = std::min(form_at_, quiet_at);
   return false;
@@ -224,8 +226,8 @@ absl::Status Fleet::DecideLayout(const std::vector<Offer>& offers, bool any_form
                                                  " have joined (--min-workers)"));
     }
     return absl::UnavailableError(absl::StrCat(
-        Workers(membership_.size()), "; the layout is decided when nobody has joined or left for ",
-        static_cast<int64_t>(Seconds(kJoinSettle)), " s, or --min-workers have"));
+        Workers(membership_.size()), "; the layout is decided when none has joined or left for ",
+        static_cast<int64_t>(Seconds(kJoinQuiet)), " s, or --min-workers have"));
   }
   if (!layout_.open()) return absl::OkStatus();
   if (offers.empty()) return absl::UnavailableError("waiting for workers: none may be used");

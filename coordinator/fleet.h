@@ -73,9 +73,12 @@ class Fleet {
   absl::Status HandleBeat(Worker* worker, const v1::Beat& beat, Instant now);
   // The worker has left. Its pipeline, if it has one, is for the caller to end.
   void Remove(LinkKey link, Instant now);
-  // The workers whose leases have run out, in order of joining; O(1) when none can have. The caller
-  // removes them all.
+  // No lease runs out before. Leases renewed since the last UpdateLeasesUntil count as they were.
+  Instant leases_until() const { return leases_until_; }
+  // The workers whose leases have run out, in order of joining. The caller removes them all, and
+  // then calls UpdateLeasesUntil.
   std::vector<LostWorker> FindExpired(Instant now);
+  void UpdateLeasesUntil();
 
   // ---- what forms of them
 

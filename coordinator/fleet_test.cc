@@ -76,7 +76,7 @@ TEST_F(FleetTest, ALeaseThatIsNotRenewedExpires) {
   Start();
   Join(1, "w1");
   Join(2, "w2");
-  EXPECT_EQ(fleet_->next_deadline(), now_ + options_.lease);
+  EXPECT_EQ(fleet_->leases_until(), now_ + options_.lease);
   now_ += milliseconds(1000);
   Hear(2);
   EXPECT_THAT(fleet_->FindExpired(now_), IsEmpty());
@@ -86,7 +86,8 @@ TEST_F(FleetTest, ALeaseThatIsNotRenewedExpires) {
   EXPECT_EQ(expired[0].link, LinkKey(1));
   EXPECT_THAT(std::string(expired[0].reason.message()), HasSubstr("for 1500 ms"));
   fleet_->Remove(LinkKey(1), now_);
-  EXPECT_EQ(fleet_->next_deadline(), now_ + milliseconds(1000)) << "that of w2";
+  fleet_->UpdateLeasesUntil();
+  EXPECT_EQ(fleet_->leases_until(), now_ + milliseconds(1000)) << "that of w2";
 }
 
 TEST_F(FleetTest, AWorkerThatLoadsMayBeSilentForLonger) {
@@ -96,6 +97,7 @@ TEST_F(FleetTest, AWorkerThatLoadsMayBeSilentForLonger) {
   Find(1)->shard_epoch = Epoch(7);
   now_ += options_.lease;
   EXPECT_THAT(fleet_->FindExpired(now_), IsEmpty());
+  fleet_->UpdateLeasesUntil();
   v1::Frame ready;
   ready.mutable_shard_ready();
   ready.set_epoch(6);
@@ -207,7 +209,7 @@ TEST_F(FleetTest, AMappedLayoutWaitsForMinWorkers) {
   Join(2, "w9");
   EXPECT_THAT(Names(Form({Wants(0)}).outcomes.at(0)),
               ElementsAre(HasSubstr("2 of at least 3 have joined (--min-workers)")));
-  now_ += 2 * kJoinSettle;
+  now_ += 2 * kJoinQuiet;
   EXPECT_THAT(Names(Form({Wants(0)}).outcomes.at(0)), ElementsAre(HasSubstr("2 of at least 3")));
   Join(3, "w2");
   EXPECT_THAT(Names(Form({Wants(0)}).outcomes.at(0)), ElementsAre("w2"))
@@ -218,11 +220,11 @@ TEST_F(FleetTest, AnOpenLayoutIsDecidedWhenTheFleetIsQuiet) {
   options_.num_stages = 0;
   Start();
   Join(1, "w1");
-  now_ += kJoinSettle / 2;
+  now_ += kJoinQuiet / 2;
   Join(2, "w2");
   EXPECT_THAT(Names(Form({Wants(0)}).outcomes.at(0)), ElementsAre(HasSubstr("2 workers have")));
   EXPECT_THAT(ActionsOf<Notice>(actions_), IsEmpty());
-  now_ += kJoinSettle;
+  now_ += kJoinQuiet;
   EXPECT_TRUE(fleet_->FormingIsDue(now_));
   EXPECT_TRUE(Form({Wants(0)}).complete);
   ASSERT_EQ(ActionsOf<Notice>(actions_).size(), 1u);

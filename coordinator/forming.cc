@@ -74,7 +74,7 @@ std::vector<Offer> Largest(const std::vector<Offer>& offers, size_t count) {
   return largest;
 }
 
-// Whoever holds the shard of a stage and rank keeps them, the others fill up in order.
+// A worker that holds the shard of a stage and rank keeps them, the others fill up in order.
 std::vector<Offer> KeepStages(const PipelineShape& shape, const std::vector<Offer>& offers) {
   std::vector<Offer> kept(offers.size());
   std::vector<Offer> others;

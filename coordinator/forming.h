@@ -1,4 +1,5 @@
-// Which idle workers make the next pipeline, and in which order: pure over what workers have said.
+// Which idle workers make the next pipeline, and in which order: a pure function of their hellos
+// and of the shards they hold.
 //
 // The same workers always give the same pipeline. A worker that still holds a stage's shard gets
 // that stage again where the device memory allows it, so that forming again loads as little as
@@ -16,7 +17,7 @@
 
 namespace tutti::coordinator {
 
-// An idle worker, and what of it may be used.
+// An idle worker, and the device as far as it may be used.
 struct Offer {
   Worker* worker = nullptr;
   placement::DeviceSpec device;

@@ -101,8 +101,8 @@ inline constexpr double kFlopsMin = 1e6;
 inline constexpr double kFlopsMax = 1e18;
 
 // Workers of one cluster are started within seconds of each other. Where the layout depends on who
-// joins, it is chosen when nobody has joined or left for so long.
-inline constexpr Duration kJoinSettle = std::chrono::seconds(2);
+// joins, it is chosen when no worker has joined or left for so long.
+inline constexpr Duration kJoinQuiet = std::chrono::seconds(2);
 // Workers that have a number (device_numbers.h); those beyond it have none. Several times
 // kWorkerLinksMax, because those that were replaced keep theirs; about 100 bytes each.
 inline constexpr size_t kDeviceNumbersMax = 4096;

@@ -19,7 +19,7 @@ absl::Status Differs(const char* what, const std::string& worker, const std::str
 }
 
 // The run of digits at the front of `text`, without leading zeros, cut off from `text`.
-std::string_view TakeNumber(std::string_view* text) {
+std::string_view CutNumber(std::string_view* text) {
   size_t end = 0;
   while (end < text->size() && absl::ascii_isdigit((*text)[end])) ++end;
   std::string_view number = text->substr(0, end);
@@ -53,8 +53,8 @@ bool NaturallyBefore(std::string_view a, std::string_view b) {
   const std::string_view whole_b = b;
   while (!a.empty() && !b.empty()) {
     if (absl::ascii_isdigit(a.front()) && absl::ascii_isdigit(b.front())) {
-      const std::string_view number_a = TakeNumber(&a);
-      const std::string_view number_b = TakeNumber(&b);
+      const std::string_view number_a = CutNumber(&a);
+      const std::string_view number_b = CutNumber(&b);
       if (number_a.size() != number_b.size()) return number_a.size() < number_b.size();
       if (number_a != number_b) return number_a < number_b;
     } else {

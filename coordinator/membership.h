@@ -1,5 +1,5 @@
-// The workers that have joined: who they are, when they last showed progress, which part of a
-// pipeline they serve.
+// The workers that have joined: their names and devices, when they last showed progress, which part
+// of a pipeline they serve.
 //
 // Thread: the engine's.
 #pragma once
@@ -37,8 +37,8 @@ struct Worker {
   int32_t stage = -1;       // in the current epoch of that pipeline; -1: idle
   int32_t rank = 0;         // of that stage
   std::string waiting_for;  // the worker that its step waits for, as its last beat said
-  // What it has loaded, perhaps in an epoch that is over: kept, because the next one often wants
-  // the same.
+  // The shard it has loaded, perhaps in an epoch that is over: kept, because the next one often
+  // wants the same.
   bool holds_shard = false;
   int32_t held_stage = -1;  // the stage and rank that shard is of
   int32_t held_rank = 0;
@@ -64,9 +64,8 @@ class Membership {
 
   // Whether this worker may join; the refusal says what differs, with both sides' values.
   // FAILED_PRECONDITION: cluster, protocol, build, model or numerics class. INVALID_ARGUMENT: a
-  // speed that is none. ALREADY_EXISTS: a
-  // worker of that id is alive on another link. RESOURCE_EXHAUSTED: too little memory for any
-  // stage.
+  // speed outside of the range that is believed. ALREADY_EXISTS: a worker of that id is alive on
+  // another link. RESOURCE_EXHAUSTED: too little memory for any stage.
   absl::Status Check(const v1::Hello& hello) const;
   // A worker that comes back as it was keeps the speed it had at first: it measured again while
   // others may have computed, and layers must not move for that.
@@ -87,7 +86,7 @@ class Membership {
   std::string numerics_class() const;
 
  private:
-  // What a worker's speed is remembered for.
+  // The speed of a worker as it first was, and the device and threads it was of.
   struct FirstSpeed {
     std::string device;
     uint32_t threads = 0;

@@ -17,16 +17,16 @@ struct Request {
   std::vector<TokenId> prompt;    // at least one token
   v1::SequenceSampling sampling;  // resolved; seed always set
   int32_t max_tokens = 0;         // > 0; prompt + max_tokens <= max_model_len
-  bool max_tokens_is_default =
-      false;  // nobody asked for it: the engine lowers it to what the KV cache holds
-  std::vector<TokenId>
-      stop_token_ids;  // sorted; the end-of-sequence tokens among them unless ignore_eos
+  // The client did not ask for max_tokens: admission lowers it to what the KV cache holds.
+  bool max_tokens_is_default = false;
+  // Sorted; the end-of-sequence tokens among them unless ignore_eos.
+  std::vector<TokenId> stop_token_ids;
   // Requests of one domain share K/V, others never: by default a keyed hash of the tenant's name.
   Hash128 cache_domain;
   Instant deadline = kInstantNever;  // the client's; the engine ends the request when it passes
-  // Its class: lower goes first, 0 is what everybody gets who asks for nothing.
+  // Its class: lower goes first, 0 is that of a request which asks for none.
   int32_t priority = 0;  // [kPriorityMin, kPriorityMax]
-  // Keyed hash of the tenant's name, for fairness; zero: nobody named. Names never get this far.
+  // Keyed hash of the tenant's name, for fairness; zero: no tenant named. Names never get this far.
   Hash128 tenant;
   // Of several outputs of one request: the id of the first, which names the group. They share the
   // prompt's KV blocks, so they are served by one pipeline. 0: the only output.

@@ -36,15 +36,15 @@ class RequestTable {
 
   // In order of arrival.
   std::vector<Sequence*> All() const;
-  // Whose deadline is at or before `now`, earliest first.
+  // The sequences with a deadline at or before `now`, earliest first.
   std::vector<Sequence*> Expired(Instant now) const;
   Instant next_deadline() const;
 
   void FillCounters(v1::RequestCounters* counters) const;
 
  private:
-  std::unordered_map<RequestId, std::unique_ptr<Sequence>>
-      sequences_;  // found by id only, never walked
+  // Found by id only, never walked.
+  std::unordered_map<RequestId, std::unique_ptr<Sequence>> sequences_;
   std::map<uint64_t, Sequence*> by_arrival_;
   std::set<std::pair<Instant, RequestId>> deadlines_;
   uint64_t arrivals_ = 0;

@@ -1,11 +1,11 @@
-// Which pipeline a request goes to: pure arithmetic over what is known of each.
+// Which pipeline a request goes to: pure arithmetic over the load of each.
 //
 // The cost of a pipeline is counted in rows its steps compute before the request's first token: the
 // prompts bound there before it, the prompt tokens that are not cached there, each weighing as much
-// as several because recomputing delays everybody, and a row in each of those steps for everyone
-// who generates. A conversation goes back to the pipeline that holds it
-// because that leaves little to compute, unless what stands before it there costs more; then it is
-// computed elsewhere, and lives on both.
+// as several because recomputing delays all others, and a row in each of those steps for every
+// sequence that generates. A conversation goes back to the pipeline that holds it because that
+// leaves little to compute, unless the prompts before it there cost more; then it is computed
+// elsewhere, and lives on both.
 //
 // Thread: any.
 #pragma once
