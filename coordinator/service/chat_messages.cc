@@ -1,6 +1,7 @@
 #include "coordinator/service/chat_messages.h"
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 

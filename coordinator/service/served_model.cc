@@ -1,6 +1,7 @@
 #include "coordinator/service/served_model.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
