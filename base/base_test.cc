@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 
 #include <thread>
-#include <unordered_set>
 
 #include "base/check.h"
 #include "base/clock.h"

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string_view>
 
 namespace tutti {
@@ -26,14 +25,6 @@ constexpr std::string_view DTypeName(DType type) {
       return "f16";
   }
   return "unknown";
-}
-
-// The type with this name, as DTypeName spells it; nothing for any other text.
-constexpr std::optional<DType> DTypeFromName(std::string_view name) {
-  for (DType type : {DType::kF32, DType::kBF16, DType::kF16}) {
-    if (name == DTypeName(type)) return type;
-  }
-  return std::nullopt;
 }
 
 }  // namespace tutti

@@ -1,7 +1,6 @@
 #include "bench/trace.h"
 
 #include <algorithm>
-#include <cmath>
 #include <fstream>
 #include <limits>
 #include <utility>

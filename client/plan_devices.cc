@@ -1,7 +1,6 @@
 #include "client/plan_devices.h"
 
 #include <string>
-#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"

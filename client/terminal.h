@@ -21,11 +21,9 @@ class Style {
   explicit Style(int fd);
 
   std::string Bold(absl::string_view text) const { return Wrap("1", text); }
-  std::string Dim(absl::string_view text) const { return Wrap("2", text); }
   std::string Red(absl::string_view text) const { return Wrap("31", text); }
   std::string Green(absl::string_view text) const { return Wrap("32", text); }
   std::string Yellow(absl::string_view text) const { return Wrap("33", text); }
-  bool enabled() const { return enabled_; }
 
  private:
   std::string Wrap(absl::string_view code, absl::string_view text) const;

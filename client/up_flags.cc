@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <iterator>
 #include <string>
-#include <utility>
 
 #include "base/random.h"
 #include "coordinator/engine_testing.h"

@@ -1,7 +1,6 @@
 #include "coordinator/layout_choice.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"

@@ -1,7 +1,6 @@
 #include "coordinator/scheduler.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/check.h"
 #include "base/fail_point.h"

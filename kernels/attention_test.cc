@@ -1,7 +1,6 @@
 // Attention over the paged cache: against the reference, and the bits of a row however its sequence
 // was cut up.
 #include <algorithm>
-#include <numeric>
 
 #include "kernels/kernels_testing.h"
 

@@ -9,13 +9,11 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
 #include "model/checkpoint_index.h"
 #include "model/json_document.h"
 #include "model/limits.h"

@@ -1,7 +1,6 @@
 #include "model/config_fields.h"
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 

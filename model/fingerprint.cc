@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <memory>
-#include <span>
 #include <string_view>
 
 #include "absl/strings/escaping.h"

@@ -1,7 +1,6 @@
 #include "model/safetensors.h"
 
 #include <algorithm>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <tuple>
 #include <unordered_set>

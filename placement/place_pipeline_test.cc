@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <functional>
-#include <numeric>
 
 #include "base/random.h"
 #include "model/config_json.h"

@@ -5,7 +5,6 @@
 
 #include <cstdlib>
 #include <string>
-#include <vector>
 
 #include "base/random.h"
 #include "placement/place_pipeline.h"

@@ -9,7 +9,6 @@
 // Instead of either result: {"error": "..."}.
 #include <functional>
 #include <iostream>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>

@@ -182,7 +182,8 @@ def unused_functions(tree):
             if definition.kind != "function" or not _NAME.fullmatch(name) or name == "main":
                 continue
             found, stem = places[name], path.rsplit(".", 1)[0]
-            alone = len(found) == 1 or (len(found) == 2 and set(found) == {stem + ".h", stem + ".cc"})
+            declared_apart = path.endswith(".cc") and set(found) == {stem + ".h", path}
+            alone = len(found) == 1 or (len(found) == 2 and declared_apart)
             if alone and not _is_called_from_outside(tree, path, name):
                 yield f"{path}:{definition.line}: nothing calls {name}"
 

@@ -2,8 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <memory>
 #include <string>
 #include <thread>
 #include <vector>

@@ -5,9 +5,7 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "transport/limits.h"

@@ -1,6 +1,5 @@
 #include "worker/shard_limits.h"
 
-#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "model/partition.h"

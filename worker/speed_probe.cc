@@ -8,8 +8,6 @@
 #include <chrono>
 #include <cmath>
 #include <memory>
-#include <sstream>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"

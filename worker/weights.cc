@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
 #include "kernels/float_formats.h"
 #include "model/checkpoint.h"
 #include "model/partition.h"

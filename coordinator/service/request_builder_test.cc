@@ -9,7 +9,6 @@
 
 #include "coordinator/limits.h"
 #include "coordinator/model_testing.h"
-#include "model/limits.h"
 
 namespace tutti::coordinator {
 namespace {

@@ -1,7 +1,6 @@
 #include "kernels/cpu/rotary.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace tutti::kernels::cpu {
 namespace {

@@ -1,6 +1,5 @@
 // The memory reserved at load is enough for every step within the bounds.
 #include <algorithm>
-#include <numeric>
 #include <vector>
 
 #include "base/gpu_memory.h"

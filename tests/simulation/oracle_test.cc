@@ -1,7 +1,6 @@
 // The simulator's own parts: its answers must be right, and its faults must be faults.
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <string>
 #include <vector>
 

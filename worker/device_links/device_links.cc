@@ -1,6 +1,5 @@
 #include "worker/device_links/device_links.h"
 
-#include <algorithm>
 #include <thread>
 #include <utility>
 

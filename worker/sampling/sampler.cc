@@ -1,7 +1,6 @@
 #include "worker/sampling/sampler.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"

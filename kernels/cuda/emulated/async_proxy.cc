@@ -1,7 +1,6 @@
 #include "kernels/cuda/emulated/async_proxy.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstdlib>
 #include <cstring>
 

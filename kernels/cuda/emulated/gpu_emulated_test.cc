@@ -1,7 +1,6 @@
 // The emulated GPU sees what it is there to see: kernels that miss a barrier or read a copy too
 // early, each beside the same kernel without the fault.
 #include <cstdint>
-#include <functional>
 #include <numeric>
 #include <vector>
 

@@ -1,7 +1,6 @@
 // The emulated GPU sees the mistakes that compute capability 9.0 invites, each beside the same
 // kernel without it: a ring of bulk copies feeds Wgmma, and something comes too early or is not
 // ordered.
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <vector>
