@@ -79,7 +79,7 @@ STANDARD = {
     "optional": r"optional|nullopt\w*|make_optional|bad_optional_access",
     "ostream": r"\w*ostream|endl|flush",
     "queue": r"\w*queue",
-    "random": r"\w*_distribution|mt19937\w*|random_device|\w*_engine|seed_seq",
+    "random": r"\w*_distribution|mt19937\w*|minstd_rand0?|random_device|\w*_engine|seed_seq",
     "regex": r"\w*regex\w*|smatch|cmatch",
     "set": r"set|multiset",
     "shared_mutex": r"shared_\w*mutex|shared_lock",
