@@ -36,12 +36,16 @@ function(tutti_target_sources folder variable)
   set(${variable} ${found} PARENT_SCOPE)
 endfunction()
 
-# Sets `variable` to all files of the tree with one of the endings, as paths below the root. Builds lie in build/.
+# Sets `variable` to all files of the tree with one of the endings, as paths below the root. Build folders are left out:
+# build/, and any other folder of the root that CMake was told to build in.
 function(tutti_glob variable)
   file(GLOB folders CONFIGURE_DEPENDS LIST_DIRECTORIES ON RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/*)
   list(REMOVE_ITEM folders build)
   set(patterns)
   foreach(folder IN LISTS folders)
+    if(EXISTS ${PROJECT_SOURCE_DIR}/${folder}/CMakeCache.txt)
+      continue()
+    endif()
     foreach(ending IN LISTS ARGN)
       list(APPEND patterns ${PROJECT_SOURCE_DIR}/${folder}/*.${ending})
     endforeach()

@@ -9,6 +9,7 @@
 
 #include "coordinator/limits.h"
 #include "coordinator/model_testing.h"
+#include "text/limits.h"
 
 namespace tutti::coordinator {
 namespace {

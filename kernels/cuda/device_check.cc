@@ -1,6 +1,10 @@
 #include "kernels/cuda/device_check.h"
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 
 namespace tutti::kernels::cuda {
 namespace {
@@ -10,6 +14,17 @@ std::string Version(int32_t version) {
 }
 
 }  // namespace
+
+bool RunsCodeFor(const std::string& built_for, int32_t major, int32_t minor) {
+  const int32_t device = 10 * major + minor;
+  for (absl::string_view target : absl::StrSplit(built_for, ',')) {
+    const bool translated = absl::ConsumeSuffix(&target, "-ptx");
+    int32_t capability = 0;
+    if (!absl::SimpleAtoi(target, &capability) || device < capability) continue;
+    if (translated || capability / 10 == major) return true;
+  }
+  return false;
+}
 
 std::string NumericsClass(const DeviceFacts& facts) {
   return absl::StrCat("cuda-sm", facts.major, facts.minor);
@@ -44,6 +59,12 @@ absl::Status CheckDevice(const DeviceFacts& facts, const std::string& wanted_cla
     return absl::FailedPreconditionError(absl::StrCat(
         "GPU ", facts.index, " (", facts.name, ") has compute capability ", facts.major, ".",
         facts.minor, "; the kernels need ", kCapabilityMajorMin, ".0 or later"));
+  }
+  if (!RunsCodeFor(facts.built_for, facts.major, facts.minor)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "GPU ", facts.index, " (", facts.name, ") has compute capability ", facts.major, ".",
+        facts.minor, "; this plug-in was built for ", facts.built_for,
+        " only: build preset cuda-all, or set TUTTI_CUDA_ARCHITECTURES"));
   }
   if (!wanted_class.empty() && wanted_class != NumericsClass(facts)) {
     return absl::FailedPreconditionError(

@@ -21,19 +21,25 @@ struct DeviceFacts {
   int32_t major = 0, minor = 0;  // compute capability
   int32_t multiprocessors = 0;
   std::array<std::byte, 16> id = {};  // CUDA's UUID
+  // The capabilities that the plug-in was built for, as CMake was told: "80,90,90-ptx".
+  std::string built_for;
 };
 
 // The oldest compute capability with the instructions the kernels are made of: bf16 tensor cores
 // and asynchronous copies to shared memory came with 8.0.
 inline constexpr int32_t kCapabilityMajorMin = 8;
 
+// Whether code built for these capabilities runs on a GPU of another: machine code within its major
+// version, on this minor version or a later one; "N-ptx" on N and all later ones, which translate it.
+bool RunsCodeFor(const std::string& built_for, int32_t major, int32_t minor);
+
 // Machines of one class give the same bits: "cuda-sm90" for capability 9.0. The tensor cores of two
 // generations add in different orders, so each is a class of its own.
 std::string NumericsClass(const DeviceFacts& facts);
 
 // OK, or why this device cannot be used, with both sides' facts: UNAVAILABLE no driver or no
-// device, NOT_FOUND no such device, FAILED_PRECONDITION driver too old, GPU too old, or of another
-// numerics class than `wanted_class` ("": any).
+// device, NOT_FOUND no such device, FAILED_PRECONDITION driver too old, GPU too old, a plug-in
+// without code for the GPU, or another numerics class than `wanted_class` ("": any).
 absl::Status CheckDevice(const DeviceFacts& facts, const std::string& wanted_class);
 
 }  // namespace tutti::kernels::cuda

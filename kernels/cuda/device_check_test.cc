@@ -16,7 +16,8 @@ DeviceFacts Good() {
           .device_count = 2,
           .name = "NVIDIA H200",
           .major = 9,
-          .minor = 0};
+          .minor = 0,
+          .built_for = "80,90,90-ptx"};
 }
 
 std::string Refusal(const DeviceFacts& facts, absl::StatusCode code,
@@ -34,6 +35,25 @@ TEST(DeviceCheckTest, TakesWhatFits) {
   EXPECT_TRUE(CheckDevice(newer, "").ok());
   newer.driver_version = 13000, newer.runtime_version = 13040;
   EXPECT_TRUE(CheckDevice(newer, "").ok()) << "minor versions are compatible";
+}
+
+TEST(DeviceCheckTest, CodeRunsWithinItsMajorVersionAndPtxOnLaterGpus) {
+  EXPECT_TRUE(RunsCodeFor("90", 9, 0));
+  EXPECT_FALSE(RunsCodeFor("90", 8, 9));
+  EXPECT_FALSE(RunsCodeFor("90", 10, 0));
+  EXPECT_TRUE(RunsCodeFor("80,90", 8, 6));
+  EXPECT_FALSE(RunsCodeFor("86", 8, 0));
+  EXPECT_TRUE(RunsCodeFor("90,90-ptx", 12, 0));
+  EXPECT_FALSE(RunsCodeFor("90-ptx", 8, 9));
+  EXPECT_FALSE(RunsCodeFor("", 9, 0));
+}
+
+TEST(DeviceCheckTest, APluginWithoutCodeForTheGpuSaysWhatToBuild) {
+  DeviceFacts ampere = Good();
+  ampere.name = "NVIDIA A100", ampere.major = 8, ampere.minor = 0, ampere.built_for = "90";
+  EXPECT_THAT(Refusal(ampere, absl::StatusCode::kFailedPrecondition),
+              AllOf(HasSubstr("A100"), HasSubstr("8.0"), HasSubstr("built for 90 only"),
+                    HasSubstr("cuda-all")));
 }
 
 TEST(DeviceCheckTest, RefusalsNameBothSides) {

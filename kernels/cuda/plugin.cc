@@ -18,7 +18,7 @@ namespace tutti::kernels::cuda {
 namespace {
 
 DeviceFacts ReadFacts(int32_t index) {
-  DeviceFacts facts = {.index = index};
+  DeviceFacts facts = {.index = index, .built_for = TUTTI_CUDA_BUILT_FOR};
   // Both leave 0 when there is nothing to report.
   cudaDriverGetVersion(&facts.driver_version);
   cudaRuntimeGetVersion(&facts.runtime_version);
