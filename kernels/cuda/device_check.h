@@ -30,7 +30,8 @@ struct DeviceFacts {
 inline constexpr int32_t kCapabilityMajorMin = 8;
 
 // Whether code built for these capabilities runs on a GPU of another: machine code within its major
-// version, on this minor version or a later one; "N-ptx" on N and all later ones, which translate it.
+// version, on its minor version or a later one; "N-ptx" on N and every later GPU, which translates
+// it.
 bool RunsCodeFor(const std::string& built_for, int32_t major, int32_t minor);
 
 // Machines of one class give the same bits: "cuda-sm90" for capability 9.0. The tensor cores of two
