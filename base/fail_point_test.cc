@@ -1,4 +1,4 @@
-// This file has fail points whatever the build has; fail_point_off_test.cc never has any.
+// This file has fail points in every build; fail_point_off_test.cc never has any.
 #ifndef TUTTI_FAILPOINTS
 #define TUTTI_FAILPOINTS 1
 #endif

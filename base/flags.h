@@ -1,5 +1,5 @@
 // The flags of a program, declared as tables: the variable that each one sets, the values that it
-// takes, where else it may come from, and what --help says of it.
+// takes, its other sources, and its text in --help.
 //
 //   FlagSet flags("tutti-worker", "Serves one shard of a model.");
 //   flags.Add({
@@ -31,7 +31,7 @@ class App;
 
 namespace tutti {
 
-// The variable that a flag sets; what it holds before Parse is the flag's default. A bool is a
+// The variable that a flag sets; its value before Parse is the flag's default. A bool is a
 // switch that takes no value. std::monostate: no variable, see FlagSet::Text.
 using FlagVariable =
     std::variant<std::monostate, bool*, int32_t*, uint32_t*, int64_t*, uint64_t*, float*, double*,
@@ -127,7 +127,7 @@ class FlagSet {
   // --version prints `text`.
   void AddVersion(std::string_view text);
   void AddFile(const FlagFile& file);
-  // What --help says below the flags.
+  // The text of --help below the flags.
   void AddFooter(absl::string_view text);
   // The variables live at least as long as the FlagSet. Flags of a `group` have a heading of their
   // own in --help.
@@ -143,7 +143,7 @@ class FlagSet {
 
   // After Parse: whether this is the command that was given.
   bool chosen() const;
-  // After Parse: whether the flag was given, by whatever source.
+  // After Parse: whether the flag was given, by any source.
   bool Given(absl::string_view name) const;
   // REQUIRES: Given(name). The first value as it was written.
   std::string Text(absl::string_view name) const;

@@ -7,7 +7,7 @@ namespace {
 
 int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
-// What attention_plan.cc may make of a step within the bounds.
+// The largest plan that attention_plan.cc may make of a step within the bounds.
 struct AttentionBounds {
   int64_t sequences = 0;  // that have rows
   int64_t pairs = 0;      // of all together
@@ -78,7 +78,7 @@ GpuArrayBytes GpuArrayBytesOf(const StepBounds& bounds) {
   const int64_t table = RoundUp(bounds.positions, bounds.kv.block_size) / bounds.kv.block_size;
   bytes.blocks = bounds.sequences * table * kNumber;
   // A list holds the records and one item for each sequence, or for each full block of pairs and
-  // what is left of each sequence.
+  // the rest of each sequence.
   const int64_t walked = attention.sequences + attention.pairs / (kGpuPairs * kGpuAttentionWarps);
   const int64_t items = GpuPaddedItems(std::max(attention.records + attention.sequences, walked));
   bytes.items = items * kGpuAttentionItemBytes;

@@ -25,7 +25,7 @@ class TraceCache {
   virtual void End(size_t request) = 0;
 };
 
-// What serves: coordinator/kv/block_pool.h and kv_directory.h. `directory` outlives the cache and
+// The cache that serves: coordinator/kv/block_pool.h, kv_directory.h. `directory` outlives it and
 // has blocks of one token, which is an id of the trace.
 std::unique_ptr<TraceCache> MakeOwnCache(const ReplayTrace& trace,
                                          coordinator::KvDirectory* directory, PipelineId pipeline,

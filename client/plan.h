@@ -1,4 +1,4 @@
-// `tutti plan`: what each device would hold and how fast it would be, from config.json alone.
+// `tutti plan`: the predicted memory and speed of each device, from config.json alone.
 //
 // The one part of client/ that looks beyond base and proto: placement is pure arithmetic over the
 // model's sizes, and the promise is worth something only if it is the coordinator's own. It is a

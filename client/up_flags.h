@@ -18,13 +18,13 @@ struct UpFlags {
   std::string ready_file;
   bool verbose = false;
   bool mix_numerics = false;
-  std::string pipelines;  // unset: 1, or what --layout says
+  std::string pipelines;  // unset: 1, or as --layout says
   int64_t kv_tokens = kLocalKvTokensDefault;
 };
 
 void AddUpFlags(FlagSet* set, UpFlags* flags);
 
-// Fills in what was not given, and the flags of the coordinator and of the workers.
+// Fills in the flags that were not given, and those of the coordinator and of the workers.
 // REQUIRES: `set` has been parsed into `flags`. INVALID_ARGUMENT names the flag.
 absl::Status ResolveUpFlags(const FlagSet& set, UpFlags* flags);
 

@@ -3,7 +3,7 @@
 #
 #   tutti_cuda_objects(OUT_VARIABLE TARGETS… SOURCES a.cu b.cu)    -> objects of device code, for nvcc's -gencode TARGETS
 #   TUTTI_CUDA_CODE           those of TUTTI_CUDA_ARCHITECTURES
-#   TUTTI_CUDA_HOPPER_CODE    compute capability 9.0 with what only it has (wgmma)
+#   TUTTI_CUDA_HOPPER_CODE    compute capability 9.0 with its own instructions (wgmma)
 # One by default, which shows that the kernels compile; preset cuda-all has those of every GPU that can serve.
 set(TUTTI_CUDA_ARCHITECTURES "90" CACHE STRING
   "Compute capabilities of the plug-in's kernels; N-ptx is code that newer GPUs translate when it is loaded")

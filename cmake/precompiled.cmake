@@ -1,4 +1,4 @@
-# Precompiled headers: what most files include of the standard library, abseil, protobuf and googletest is parsed once.
+# Precompiled headers: the common headers of the standard library, abseil, protobuf and googletest are parsed once.
 #
 #   tutti_wants_precompiled(TARGET)   TARGET is compiled with the widest header below that its links allow
 #   tutti_precompile()                does so, at the end of the root CMakeLists.txt, when all links are known
@@ -9,10 +9,10 @@
 #   tutti_pch_test_messages   and our protobuf messages       (tests that link tutti_proto)
 #
 # A header belongs into a list only when most files of such targets include it: each file that is compiled with it pays
-# for the templates that the header's inline functions use, a fifth of what the header costs where it is parsed. That is
+# for the templates that the header's inline functions use, a fifth of the header's cost where it is parsed. That is
 # why JSON, gRPC and the command line parser are not here; and cores never see gRPC.
 #
-# Every file names what it needs all the same: it must compile with -DTUTTI_PCH=OFF, as clang's presets do.
+# Every file names the headers it needs all the same: it must compile with -DTUTTI_PCH=OFF, as clang's presets do.
 #
 # A precompiled header fits only compilations with the same flags. Therefore all targets are compiled with the same
 # ones (-fPIC and -pthread everywhere, see the root CMakeLists.txt), and a file or target with flags of its own is

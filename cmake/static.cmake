@@ -19,7 +19,7 @@ function(tutti_prefer_archives)
       endif()
     endforeach()
   endforeach()
-  # What packages link by name has no location: re2, through pkg-config. Of fmt there is no archive, but headers.
+  # Libraries that packages name have no location: re2, through pkg-config. Of fmt there is no archive, but headers.
   find_library(TUTTI_RE2_ARCHIVE libre2.a)
   if(TARGET re2::re2 AND TUTTI_RE2_ARCHIVE)
     set_target_properties(re2::re2 PROPERTIES INTERFACE_LINK_LIBRARIES ${TUTTI_RE2_ARCHIVE})

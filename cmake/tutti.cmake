@@ -1,7 +1,7 @@
 # Helpers that keep every folder's CMakeLists.txt to a few lines.
 #
 #   tutti_library(base SOURCES a.cc b.cc DEPS absl::status)      -> target tutti_base
-#   tutti_testing_library(base_testing SOURCES a.cc DEPS tutti_base)   what several tests share: built where a test needs it
+#   tutti_testing_library(base_testing SOURCES a.cc DEPS tutti_base)   code of several tests: built where a test needs it
 #   tutti_binary(tutti-worker SOURCES main.cc DEPS tutti_worker)
 #   tutti_fail_points(base SOURCES b.cc)                  sources with fail points     -> target tutti_base_fail_points
 #   tutti_test(base_test SOURCES x_test.cc DEPS tutti_base [LABELS slow] [TIMEOUT seconds] [OPTIMISED])
@@ -56,7 +56,7 @@ function(tutti_binary name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 endfunction()
 
-# What every test runs with: the repository root in TUTTI_SOURCE_DIR, the build folder in TUTTI_BINARY_DIR, real data in
+# Properties of every test: the repository root in TUTTI_SOURCE_DIR, the build folder in TUTTI_BINARY_DIR, real data in
 # TUTTI_TESTDATA where the caller's environment gives it, and `timeout` seconds, or five times as many under sanitizers,
 # which tests that promise a time find in TUTTI_TEST_SLOWNESS.
 function(tutti_test_properties name timeout)

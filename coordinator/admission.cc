@@ -61,7 +61,7 @@ absl::Status Admission::CheckRequest(const Request& request, const std::string& 
   return absl::OkStatus();
 }
 
-// Whether the fastest pipeline, were it idle, could compute what is not cached there of the prompt
+// Whether the fastest pipeline, were it idle, could compute the part of the prompt not cached there
 // before the deadline. A pipeline whose pace has never been measured counts as fast enough.
 absl::Status Admission::CheckDeadline(const Request& request, std::span<const TokenId> tokens,
                                       Instant now) const {
@@ -108,7 +108,7 @@ int64_t Admission::LargestPool() const {
   return slots;
 }
 
-// A length that the client did not ask for is what fits.
+// A length that the client did not ask for is lowered to the largest that fits.
 void Admission::LowerDefaultLength(Request* request) const {
   if (!request->max_tokens_is_default) return;
   // The last token is sampled, never computed.
@@ -139,7 +139,7 @@ void Admission::BindWaiting(Instant now, std::vector<Action>* actions) {
 std::optional<size_t> Admission::TargetOfGroup(const Sequence& sequence) const {
   const Sequence* const first = requests_.Find(sequence.request.first_output);
   if (first == nullptr || first->pipeline < 0) return std::nullopt;
-  // A default length is what fitted when the output came; that may be more for later ones.
+  // A default length is one that fitted when the output came; it may be larger for later ones.
   const auto target = static_cast<size_t>(first->pipeline);
   if (!targets_[target].CanHold(sequence)) return std::nullopt;
   return target;

@@ -1,14 +1,14 @@
-// The requests taken and not ended yet: what is refused at the door, which wait, which pipeline
-// each is bound to, what becomes of them when that pipeline is lost, and their end.
+// The requests taken and not ended yet: refusals at the door, the wait, the pipeline that each is
+// bound to, recovery when that pipeline is lost, and their end.
 //
 //   door      HandleRequest checks a request and queues it
 //   binding   BindWaiting gives waiting sequences to pipelines that have room, in the queue's order
 //   recovery  RecoverSequences decides what becomes of the sequences of a pipeline that ended
-//   end       End, and what leads to it here: a cancellation, a deadline
+//   end       End, and its causes here: a cancellation, a deadline
 //
 // A sequence is in the admission queue (Sequence::pipeline is -1) or bound to one pipeline's
-// scheduler, never in both. Of pipelines, admission sees what AdmissionTarget says and what the KV
-// directory has of a prompt.
+// scheduler, never in both. Of pipelines, admission sees AdmissionTarget and a prompt's entries in
+// the KV directory.
 //
 // Thread: the engine's.
 #pragma once
@@ -56,7 +56,7 @@ class Admission {
   Admission(const EngineOptions* options, const KvDirectory* directory, StepsDue* steps_due)
       : options_(options), directory_(directory), steps_due_(steps_due) {}
 
-  // One more pipeline; the first is pipeline 0.  REQUIRES: what it points at outlives this
+  // One more pipeline; the first is pipeline 0.  REQUIRES: the objects it points at outlive this
   void AddTarget(const AdmissionTarget& target) { targets_.push_back(target); }
   // A pipeline began to serve, or ended: the next BindWaiting looks again.
   void HandleRoomChange() { may_bind_ = true; }
@@ -82,10 +82,10 @@ class Admission {
 
   // ---- recovery
 
-  // What becomes of the sequences of a pipeline that ended while it served: closes the scheduler's
+  // Recovers the sequences of a pipeline that ended while it served: closes the scheduler's
   // epoch, which hands them back with all their tokens and nothing computed. Those whose client has
   // seen nothing yet go back to the queue and begin again elsewhere; the others end with
-  // UNAVAILABLE and `why`, and so does what waits and fits no pipeline that still serves.
+  // UNAVAILABLE and `why`, and so do waiting ones that fit no pipeline that still serves.
   // REQUIRES: targets_[lost] was serving
   void RecoverSequences(PipelineId lost, const std::string& why, std::vector<Action>* actions);
 

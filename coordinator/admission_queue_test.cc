@@ -112,7 +112,7 @@ TEST_F(AdmissionQueueTest, BeingAwayEarnsNoCredit) {
   for (int i = 0; i < 100; ++i) Add(0, 1, 1000);
   for (int i = 0; i < 50; ++i) Take();
   for (int i = 0; i < 50; ++i) Add(0, 2, 1000);
-  // They take turns from now on; the one who was away does not get 50 in a row.
+  // They take turns from now on; the tenant that was away does not get 50 in a row.
   int in_a_row = 0;
   int most = 0;
   for (int i = 0; i < 60; ++i) {
@@ -136,7 +136,7 @@ TEST_F(AdmissionQueueTest, SettlingGivesBackWhatWasNotTaken) {
 }
 
 TEST_F(AdmissionQueueTest, ManyTenantsAreForgotten) {
-  Add(0, 0, 1);  // somebody always waits
+  Add(0, 0, 1);  // one tenant always waits
   for (uint64_t tenant = 1; tenant < 5 * kIdleTenantsMax; ++tenant) {
     Add(0, tenant, 1, Instant() - seconds(1));
     ASSERT_EQ(Take()->request.tenant.low, tenant);
@@ -145,7 +145,7 @@ TEST_F(AdmissionQueueTest, ManyTenantsAreForgotten) {
   EXPECT_LE(queue_.tenants(), kIdleTenantsMax + 2);
 }
 
-// Whatever happens, the front is the one that the rules name, found by looking at everybody.
+// After any operations, the front is the one that the rules name, found by comparing all.
 TEST_F(AdmissionQueueTest, AgreesWithALoop) {
   Random random(5);
   for (int round = 0; round < 20; ++round) {
@@ -175,7 +175,7 @@ TEST_F(AdmissionQueueTest, AgreesWithALoop) {
         const auto less = [&](const Sequence* a, const Sequence* b) { return turn(a) < turn(b); };
         Sequence* const first = *std::min_element(waiting.begin(), waiting.end(), less);
         ASSERT_EQ(front->request.priority, first->request.priority);
-        // Nobody of its tenant comes before it.
+        // No sequence of its tenant comes before it.
         for (Sequence* other : waiting) {
           if (other->request.tenant != front->request.tenant) continue;
           ASSERT_GE(turn(other), turn(front));

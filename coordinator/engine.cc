@@ -80,7 +80,7 @@ void Engine::On(const WorkerLost& event) { LoseWorker(event.link, event.reason, 
 
 void Engine::On(WorkerFrame event) {
   Worker* const worker = fleet_.Find(event.link);
-  if (worker == nullptr) return;  // closed by us; what was under way is of no interest
+  if (worker == nullptr) return;  // closed by us; frames under way are of no interest
   fleet_.RenewLease(worker, event.frame, now_);
   // A beat is about the process, not about a pipeline; everything else passes the gate.
   if (!event.frame.has_beat() && !PassesEpochGate(*worker, event.frame)) return;

@@ -1,4 +1,4 @@
-// Device maps and memory limits: which workers they mean, and what is said while those are not
+// Device maps and memory limits: the workers that they mean, and the messages while those are not
 // there.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

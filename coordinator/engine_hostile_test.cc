@@ -1,4 +1,4 @@
-// Whatever a worker sends, the engine goes on: at worst the worker is sent away.
+// The engine goes on after every frame of a worker: at worst the worker is sent away.
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -29,8 +29,8 @@ class EngineLayoutTest : public testing::Test {
     now_ += time;
     Turn();
   }
-  // Until the layout is decided: nobody joins or leaves for kJoinQuiet. In steps, so that no lease
-  // runs out.
+  // Until the layout is decided: no worker joins or leaves for kJoinQuiet. In steps, so that no
+  // lease runs out.
   void WaitUntilDecided() {
     for (int i = 0; i < 5; ++i) {
       for (const auto& [id, link] : link_of_) {
@@ -59,7 +59,7 @@ class EngineLayoutTest : public testing::Test {
     return status;
   }
   std::string WhyNot() { return Status().why_not_serving(); }
-  // "w0: 5, w1: 3": who has how many layers, rank by rank.
+  // "w0: 5, w1: 3": the number of layers of each worker, rank by rank.
   std::vector<std::string> Stages(int pipeline = 0) {
     std::vector<std::string> stages;
     const v1::GetStatusResponse status = Status();

@@ -1,4 +1,4 @@
-// Stages of several ranks at the engine: what each is told, and which is to blame when they wait
+// Stages of several ranks at the engine: the shard of each, and the one to blame when they wait
 // for one another.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

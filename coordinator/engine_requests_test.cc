@@ -1,4 +1,4 @@
-// Requests at the engine: what is refused at the door, which pipeline they go to, how they end.
+// Requests at the engine: refusals at the door, the choice of a pipeline, the ends.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -73,7 +73,7 @@ TEST_F(EngineSpeedsTest, AWorkerThatComesBackKeepsItsFirstSpeed) {
   Join("w1");
   const std::vector<std::string> before = Stages();
   Lose("w1");
-  speed_["w1"] = 2;  // measured beside somebody who computes
+  speed_["w1"] = 2;  // measured beside a process that computes
   Join("w1");
   Wait(std::chrono::seconds(1));
   EXPECT_EQ(Stages(), before);

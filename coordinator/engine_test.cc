@@ -1,5 +1,5 @@
-// What scenarios (tests/scenarios) and simulation (tests/simulation) do not show: numbers of the
-// status page, times, and which pipelines hold a prompt.
+// The engine beyond scenarios (tests/scenarios) and simulation (tests/simulation): numbers of the
+// status page, times, and the pipelines that hold a prompt.
 #include "coordinator/engine.h"
 
 #include <gmock/gmock.h>

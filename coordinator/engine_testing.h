@@ -1,5 +1,5 @@
-// What the engine's tests share: the options and hellos of a tiny cluster, and a fixture whose
-// workers say what a test makes them say.
+// Shared by the engine's tests: the options and hellos of a tiny cluster, and a fixture whose
+// workers send the frames that a test chooses.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -81,7 +81,7 @@ class EngineTest : public testing::Test {
     const uint64_t each = workers / static_cast<uint64_t>(options.num_pipelines);
     for (uint64_t link = 1; link <= workers; ++link) Ready(link, 1 + (link - 1) / each);
   }
-  // What rank 0 of the last stage says of a step; nothing is sampled yet.
+  // The result of a step from rank 0 of the last stage; nothing is sampled yet.
   static v1::Frame ResultFrame(uint64_t epoch, uint64_t step) {
     v1::Frame frame;
     frame.set_epoch(epoch);

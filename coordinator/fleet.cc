@@ -12,7 +12,7 @@
 namespace tutti::coordinator {
 namespace {
 
-// What the smallest part of the model takes: with as many ranks as there may be.
+// The memory of the smallest part of the model: with as many ranks as there may be.
 std::array<int64_t, kDeviceKinds> SmallestMemory(const EngineOptions& options) {
   placement::PlacementOptions placement = PlacementOptionsOf(options);
   if (placement.num_ranks == 0) {
@@ -41,7 +41,7 @@ std::string Workers(size_t count) {
 Fleet::Fleet(const EngineOptions* options)
     : options_(options), membership_(MembershipOptionsOf(*options)), layout_(options) {}
 
-// ---- who is there
+// ---- membership
 
 std::optional<LostWorker> Fleet::FindExpiredNamesake(std::string_view worker_id, Instant now) {
   const Worker* const namesake = membership_.FindId(worker_id);
@@ -119,7 +119,7 @@ void Fleet::UpdateLeasesUntil() {
   }
 }
 
-// ---- what forms of them
+// ---- formations
 
 FormingResult Fleet::Form(const std::vector<Vacancy>& vacancies, bool any_formed, Instant now,
                           std::vector<Action>* actions) {
@@ -196,7 +196,7 @@ FormingResult Fleet::RefuseAll(const std::vector<Vacancy>& vacancies, const absl
   return result;
 }
 
-// Whether enough have joined to decide what depends on the workers that have.
+// Whether enough workers have joined to decide what depends on them.
 bool Fleet::EnoughHaveJoined(Instant now) {
   if (options_->min_workers > 0) {
     return membership_.size() >= static_cast<size_t>(options_->min_workers);
@@ -207,7 +207,7 @@ bool Fleet::EnoughHaveJoined(Instant now) {
   return false;
 }
 
-// Decides the shape of the pipelines where flags leave it open; keeps what was decided as long as a
+// Decides the shape of the pipelines where flags leave it open; keeps the decision as long as a
 // pipeline has that shape, or one can form in it. Not OK: nothing can form yet.
 absl::Status Fleet::DecideLayout(const std::vector<Offer>& offers, bool any_formed, Instant now,
                                  std::vector<Action>* actions) {

@@ -1,5 +1,5 @@
-// The workers that have joined, and what forms of them: membership and leases, device numbers, the
-// layout, and which idle workers make the next pipeline.
+// The workers that have joined, and the pipelines to form of them: membership and leases, device
+// numbers, the layout, and the idle workers of the next pipeline.
 //
 // Of pipelines, the fleet sees which wait for workers and until when they pause (Vacancy); it
 // answers with formations and does not know what becomes of them. It says which workers' leases
@@ -34,7 +34,7 @@ struct Vacancy {
   Instant wanted_at;  // the end of its pause after a failure; at or before now: it wants them now
 };
 
-// What one attempt to form makes of one pipeline.
+// The outcome of one attempt to form, for one pipeline.
 struct FormingOutcome {
   std::optional<PipelineId> pipeline;   // of its vacancy; none: one more pipeline than there are
   absl::StatusOr<Formation> formation;  // not OK: why it goes on waiting
@@ -59,7 +59,7 @@ class Fleet {
   Membership* membership() { return &membership_; }
   Worker* Find(LinkKey link) { return membership_.Find(link); }
 
-  // ---- who is there
+  // ---- membership
 
   // The worker of that id whose lease has run out though its link is still open: one that comes
   // back must not wait until its old link is seen to be dead. To be lost before HandleJoin.
@@ -80,7 +80,7 @@ class Fleet {
   std::vector<LostWorker> FindExpired(Instant now);
   void UpdateLeasesUntil();
 
-  // ---- what forms of them
+  // ---- formations
 
   // A pipeline ended: its workers are idle again.
   void HandlePipelineEnd() { may_form_ = true; }
@@ -92,7 +92,7 @@ class Fleet {
   FormingResult Form(const std::vector<Vacancy>& vacancies, bool any_formed, Instant now,
                      std::vector<Action>* actions);
   // Idle workers let go of the shards of earlier epochs. For when Form's result is complete and its
-  // pipelines have taken their workers: those that wait may want what the idle still hold.
+  // pipelines have taken their workers: those that wait may want the shards of the idle.
   void ReleaseIdleShards(std::vector<Action>* actions);
 
   // The earliest time at which FindExpired or FormingIsDue may answer otherwise though nothing

@@ -1,4 +1,4 @@
-// The fleet alone: pipelines are vacancies, and formations are what the test makes of them.
+// The fleet alone: pipelines are vacancies, and formations end at the test.
 #include "coordinator/fleet.h"
 
 #include <gmock/gmock.h>
@@ -58,7 +58,7 @@ class FleetTest : public testing::Test {
   std::vector<Action> actions_;
 };
 
-// ---- who is there
+// ---- membership
 
 TEST_F(FleetTest, AWorkerThatDiffersIsSentAway) {
   Start();
@@ -135,7 +135,7 @@ TEST_F(FleetTest, ProgressThatGoesBackIsNotBelieved) {
   EXPECT_TRUE(absl::IsFailedPrecondition(fleet_->HandleBeat(Find(1), beat, now_)));
 }
 
-// ---- what forms of them
+// ---- formations
 
 TEST_F(FleetTest, FormsWhenEnoughHaveJoined) {
   Start();

@@ -130,7 +130,7 @@ absl::StatusOr<std::vector<Offer>> OffersOf(const EngineOptions& options,
   if (options.max_memory.empty()) return offers;
   std::vector<placement::DeviceSpec> all;
   for (const std::string& name : numbers.names()) {
-    // Whatever a worker has, the limit holds; those that are away only keep their numbers.
+    // The limit holds for any memory of a worker; those that are away only keep their numbers.
     all.push_back({.name = name, .memory_bytes = std::numeric_limits<int64_t>::max(), .speed = {}});
   }
   TUTTI_ASSIGN_OR_RETURN(const std::vector<placement::DeviceSpec> limited,

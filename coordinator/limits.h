@@ -8,7 +8,7 @@
 
 namespace tutti::coordinator {
 
-// ---- what a client may ask (checked in request_builder.cc, one test at each edge)
+// ---- requests of clients (checked in request_builder.cc, one test at each edge)
 
 // A request label for logs: one line of a log, and longer than any UUID or trace id.
 inline constexpr int64_t kRequestIdBytesMax = 128;
@@ -30,7 +30,7 @@ inline constexpr int64_t kLogitBiasMax = 1024;
 // The public convention of other services is 20; a row of 20 ids and values is 160 bytes a token.
 inline constexpr int64_t kTopLogprobsMax = 20;
 // Outputs of one request. Each is a sequence with a copy of the prompt's token ids: 64 of the
-// longest prompt are 32 MiB, and twice as many as anybody asks for who compares answers.
+// longest prompt are 32 MiB, and twice as many as a comparison of answers asks for.
 inline constexpr uint32_t kOutputsMax = 64;
 // Names of tenants: room for any account id, URL or certificate subject.
 inline constexpr int64_t kTenantBytesMax = 256;
@@ -50,12 +50,12 @@ inline constexpr int64_t kHelloTimeoutMs = 5000;
 // Control links at once: 10,000 devices would need a coordinator of another shape.
 inline constexpr int64_t kWorkerLinksMax = 1024;
 
-// Priority classes, as vLLM counts them: lower goes first. More classes than anybody tells apart,
+// Priority classes, as vLLM counts them: lower goes first. More classes than a service tells apart,
 // few enough that the queue's memory per class does not matter.
 inline constexpr int32_t kPriorityMin = -100;
 inline constexpr int32_t kPriorityMax = 100;
 
-// ---- whose turn it is (admission_queue.h, router.h, docs/decisions/0007)
+// ---- order of turns (admission_queue.h, router.h, docs/decisions/0007)
 
 // A request without a deadline, or with a later one, waits for its turn as if its deadline were so
 // far away: longer than any client waits for a first token, and short enough that a stream of
@@ -64,21 +64,21 @@ inline constexpr Duration kPatience = std::chrono::seconds(60);
 // Tenants whose served tokens differ by less are level, and the earliest deadline decides between
 // them: a few ordinary requests of a thousand tokens each.
 inline constexpr int64_t kLevelTokens = 4096;
-// What an answer is taken to be long until it has ended; the mean of public chat traces is 200 to
-// 300 tokens.
+// The assumed length of an answer until it has ended; the mean of public chat traces is 200 to 300
+// tokens.
 inline constexpr int32_t kExpectedOutputTokens = 256;
 // Tenants that have nothing waiting and are remembered all the same, because they were served more
-// than others who wait; about 100 bytes each.
+// than others that wait; about 100 bytes each.
 inline constexpr size_t kIdleTenantsMax = 4096;
-// How often a request that has delivered nothing begins again when its pipeline is lost: once. What
-// takes two pipelines down is likely to be the cause.
+// How often a request that has delivered nothing begins again when its pipeline is lost: once. One
+// that saw two pipelines go down is likely to be the cause.
 inline constexpr int32_t kLossesMax = 2;
 
 // Numeric faults of one step whose requests get to know the layer; as many as workers trace. Others
 // end all the same, when a token of theirs is no number.
 inline constexpr int kNumericFaultsNamed = 16;
 
-// What a prompt token computed a second time weighs beside one that waits before it. It delays not
+// Weight of a prompt token computed a second time, beside one that waits before it. It delays not
 // only its own request but all that come after, and its copy takes KV room from others.
 inline constexpr int64_t kRecomputeWeight = 4;
 // Cached tokens thrown away that weigh as much as one computed: those that go have not been asked
@@ -88,20 +88,20 @@ inline constexpr int64_t kEvictionsPerRecompute = 8;
 // Steps that are timed together: enough that results which arrive a little late or together do not
 // look like a fast machine.
 inline constexpr int32_t kRateGroupSteps = 8;
-// What a rate measured earlier counts with each group since: after some 70 groups half.
+// Share at which the best rate counts after each group since: half after some 70 groups.
 inline constexpr double kRateKept = 0.99;
 
-// ---- what the engine waits for
+// ---- the engine's waits
 
 // Speeds that a worker may claim. A first Raspberry Pi reads some 100 MB/s and computes 100
-// Mflop/s; whatever reads 1 PB/s or makes an exaflop of one worker is a mistake in the unit.
+// Mflop/s; 1 PB/s or an exaflop claimed for one worker is a mistake in the unit.
 inline constexpr double kReadSpeedMin = 1e6;
 inline constexpr double kReadSpeedMax = 1e15;
 inline constexpr double kFlopsMin = 1e6;
 inline constexpr double kFlopsMax = 1e18;
 
-// Workers of one cluster are started within seconds of each other. Where the layout depends on who
-// joins, it is chosen when no worker has joined or left for so long.
+// Workers of one cluster are started within seconds of each other. A layout that depends on those
+// that join is chosen when no worker has joined or left for so long.
 inline constexpr Duration kJoinQuiet = std::chrono::seconds(2);
 // Workers that have a number (device_numbers.h); those beyond it have none. Several times
 // kWorkerLinksMax, because those that were replaced keep theirs; about 100 bytes each.
@@ -120,11 +120,11 @@ constexpr Duration StuckAfter(Duration lease) { return 2 * lease; }
 inline constexpr Duration kPaceWindow = std::chrono::seconds(2);
 inline constexpr int kPaceWindowSteps = 4;
 inline constexpr int kSlowWindows = 2;
-// Short of a factor of 2 by what noise and the mix of prompts and answers make of it.
+// Below a factor of 2, for noise and for the mix of prompts and answers.
 inline constexpr double kSlowdown = 1.7;
-// What the average time of a step keeps of itself with each step since: after some 34 steps half.
+// Share that the average time of a step keeps with each step since: half after some 34 steps.
 inline constexpr double kStepAverageKept = 0.98;
-// A pipeline that has served this long has not failed because of what it is made of.
+// A pipeline that has served this long has not failed because of its composition.
 inline constexpr Duration kStableServing = std::chrono::seconds(10);
 // Wait before the next attempt after this many failures in a row: none after the first, then 250 ms
 // and doubling, at most 16 s, so that a shard that cannot be loaded is not tried all the time.

@@ -20,7 +20,7 @@
 namespace tutti::coordinator {
 
 struct Replica {
-  // REQUIRES: what is pointed at outlives the replica. `last_epoch` is the counter that all
+  // REQUIRES: the objects pointed at outlive the replica. `last_epoch` is the counter that all
   // pipelines share.
   Replica(PipelineId id, const EngineOptions* options, Membership* membership, Epoch* last_epoch,
           KvDirectory* directory);

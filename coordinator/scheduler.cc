@@ -296,7 +296,7 @@ void Scheduler::WriteRow(const Row& row, Instant now, v1::StepPlan* plan) {
 }
 
 // With ten thousand sequences each is in memory only, and fetching them one after the other would
-// be most of what a commit takes.
+// be most of the time of a commit.
 void Scheduler::FetchAhead(SequenceId id) const {
   const auto found = running_by_id_.find(id);
   if (found == running_by_id_.end()) return;

@@ -182,7 +182,7 @@ TEST_P(AttentionTest, BitsDoNotDependOnChunksBlocksNeighboursOrThreads) {
     for (int64_t group : {1, 2, 3}) {
       if (dtype == DType::kF32 && group != 2) continue;
       if (IsSlow(*tested_) && dtype == DType::kBF16 && group != 3) continue;
-      // What a KV head gives does not depend on the others.
+      // The results of a KV head do not depend on the others.
       const int64_t kv_heads = IsSlow(*tested_) ? 1 : 2;
       const KvShape shape = Shape(dtype, kv_heads, 48);
       Sequences whole(3, kLength, shape, group, DType::kF32);

@@ -214,7 +214,7 @@ class Backend {
   virtual void AddResidual(TensorView residual, TensorView delta, DType round_to) = 0;
 
   // out = in, converted to nearest even. One of them may lie in host memory (device cpu:0),
-  // whatever the backend: so activations and vectors enter and leave a device and the wire format.
+  // with any backend: so activations and vectors enter and leave a device and the wire format.
   // A conversion into host memory waits for everything before it.
   //
   //   in, out  [rows, cols] f32, bf16 or f16 each
@@ -233,7 +233,7 @@ class Backend {
                        const KvLayer& cache) = 0;
 
   // Causal attention of every row over its sequence's slots [0, position], walked in absolute tiles
-  // of a fixed number of slots whatever the block size. Head h reads KV head
+  // of a fixed number of slots for any block size. Head h reads KV head
   // h / (heads / kv_heads).
   //
   //   q, out  [rows, heads * head_dim] f32

@@ -1,4 +1,4 @@
-// The operators of some families against the reference, and what they promise about ties, NaN and
+// The operators of some families against the reference, and their promises about ties, NaN and
 // rows.
 #include "kernels/family_operators.h"
 

@@ -126,8 +126,8 @@ TEST_P(JoinedOperatorsTest, ResidualAndNormAreThoseOfTheirParts) {
   }
 }
 
-// What comes from elsewhere is added; the norm goes into a product or to anybody, where what was
-// added may be; a residual may have no norm.
+// Rows from elsewhere are added; the norm goes into a product or into any memory, which may be
+// that of the rows added; a residual may have no norm.
 TEST_P(JoinedOperatorsTest, ResidualsOfRanksAndEndsOfStages) {
   Matrix values(20, 70, DType::kBF16);
   const auto weight = Pack(values.Fill(1, DType::kBF16), {});

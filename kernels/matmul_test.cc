@@ -1,5 +1,5 @@
 // Matrix products and embeddings: every type and odd shape against the reference, and the bits of a
-// row whatever stands beside it.
+// row beside any others.
 #include "kernels/cpu/weight_layout.h"
 #include "kernels/kernels_testing.h"
 

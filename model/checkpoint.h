@@ -32,7 +32,7 @@ class Checkpoint {
   //
   // NOT_FOUND: no checkpoint there, or a shard the index names is missing. INVALID_ARGUMENT: index
   // or file malformed, a tensor the index promises is not in its shard; file and tensor are named.
-  // UNIMPLEMENTED: only pickled weights (pytorch_model.bin), with what to do about it.
+  // UNIMPLEMENTED: only pickled weights (pytorch_model.bin), with the remedy.
   static absl::StatusOr<std::unique_ptr<Checkpoint>> Open(const std::string& dir);
 
   // The same, but opens only the files that hold a tensor named in `names`; the others need not

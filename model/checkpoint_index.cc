@@ -8,8 +8,8 @@
 namespace tutti::model {
 namespace {
 
-// A shard is a file beside the index: a name with a directory in it would reach files that nobody
-// offered.
+// A shard is a file beside the index: a name with a directory in it would reach files outside of
+// the checkpoint.
 bool IsPlainName(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
          name.find('\0') == std::string::npos;

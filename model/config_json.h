@@ -16,7 +16,7 @@ namespace tutti::model {
 // INVALID_ARGUMENT: not JSON, a field missing, of the wrong type or out of its limits; the field is
 // named. UNIMPLEMENTED: a well-formed configuration of something we do not run (another
 // architecture, quantised weights, sliding windows, an unknown rotary scaling, another
-// activation); named, with what is supported where that helps.
+// activation); named, with the supported values where that helps.
 absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view json, std::string_view file_name);
 
 // Reads `dir`/config.json. NOT_FOUND when there is none; else as above.

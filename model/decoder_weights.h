@@ -1,5 +1,5 @@
 // The tensors of Llama-shaped families: the names that Llama, Qwen2 and Qwen3 share, and room for
-// what each has beside them.
+// the additions of each.
 #pragma once
 
 #include <algorithm>
@@ -51,7 +51,7 @@ inline constexpr std::array kDecoderOutputs = {
                Owner::kLastStage},
 };
 
-// A whole table: what the family's attention has besides, and its MLP.
+// A whole table: the family's additions to attention, and its MLP.
 template <size_t kAttention, size_t kMlp>
 constexpr auto DecoderWeights(const std::array<WeightRule, kAttention>& attention,
                               const std::array<WeightRule, kMlp>& mlp) {

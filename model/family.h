@@ -37,7 +37,7 @@ struct DecoderDefaults {
 };
 
 // Reads the fields that the configurations of Llama-shaped families share: sizes, rotary embedding,
-// dtype, end tokens. Refuses what none of them runs here: other activations, active sliding
+// dtype, end tokens. Refuses values that none of them runs here: other activations, active sliding
 // windows, unknown or partial rotary embedding, dual chunk attention. Leaves attention_bias,
 // qk_norm and experts alone.
 void ReadDecoderConfig(ConfigFields& fields, ModelConfig* config,

@@ -1,4 +1,4 @@
-// The families' configurations and tensors: what each reads, what each refuses by name, and real
+// The families' configurations and tensors: the fields that each reads or refuses by name, and real
 // files of all of them.
 #include "model/family.h"
 

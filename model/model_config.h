@@ -50,7 +50,7 @@ struct ModelConfig {
   int64_t num_kv_heads = 0;  // divides num_heads
   int64_t head_dim = 0;      // even; need not be hidden_size / num_heads
   int64_t vocab_size = 0;
-  // The longest context, with what a scaled rotary embedding adds to the trained one.
+  // The longest context, with the extension by a scaled rotary embedding.
   int64_t max_position_embeddings = 0;
 
   // Mixture of experts: every layer's MLP is `num_experts` small ones, of which each token takes
@@ -79,7 +79,7 @@ struct ModelConfig {
   std::vector<int32_t> eos_token_ids;
 
   bool has_experts() const { return num_experts > 0; }
-  // What the residual stream is rounded to at the end of every layer, and travels in. The residual
+  // The residual stream is rounded to this type after every layer, and travels in it. The residual
   // of real f16 checkpoints grows beyond 65,504, where f16 ends, so theirs is not rounded
   // (docs/decisions/0015).
   DType residual_dtype() const { return dtype == DType::kF16 ? DType::kF32 : dtype; }

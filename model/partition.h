@@ -1,5 +1,5 @@
-// What one shard (a stage's layers, one rank's part of them) reads from the checkpoint and holds in
-// memory.
+// The tensors that one shard (a stage's layers, one rank's part of them) reads from the checkpoint,
+// and its memory.
 //
 // Pure arithmetic over the configuration: `tutti plan` and placement promise with it, the loader
 // obeys it. Threads: pure functions.
@@ -126,7 +126,7 @@ std::vector<ShardTensor> ListShardTensors(const ModelConfig& config, const Stage
                                           int ranks, int rank);
 
 // Row-parallel products (attention output, MLP down) are sums of kLeaves leaves over ranges of
-// `in`, the same whatever the number of ranks: leaf l covers [begin[l], begin[l + 1]) of the whole
+// `in`, the same for any number of ranks: leaf l covers [begin[l], begin[l + 1]) of the whole
 // matrix. Leaves of the attention output end between heads; a leaf may be empty. Rank r of n owns
 // leaves [r * kLeaves / n, (r + 1) * kLeaves / n), which cover just the columns that
 // ListShardTensors gives it.   [kLeaves + 1] REQUIRES: role is kAttentionOutput, kDown or

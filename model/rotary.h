@@ -32,8 +32,8 @@ struct HeadSlice {
 };
 
 // The order in which query and key heads are held, so that every family's pairs become
-// (i, i + head_dim / 2) of the whole head: what turns stands first in each half, what does not
-// behind it. A score is a sum over the head, so the same order in queries and keys changes nothing
+// (i, i + head_dim / 2) of the whole head: elements that turn stand first in each half, the others
+// behind. A score is a sum over the head, so the same order in queries and keys changes nothing
 // but that order. One slice when the elements stand so already.
 std::vector<HeadSlice> RotaryOrder(const RopeConfig& rope, int64_t head_dim);
 

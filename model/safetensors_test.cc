@@ -26,7 +26,7 @@ absl::StatusOr<std::vector<TensorInfo>> ParseText(const std::string& header, int
   return ParseSafetensorsHeader(header, 8 + static_cast<int64_t>(header.size()) + data_bytes);
 }
 
-// Whatever was accepted must lie inside the file, without overlap, and be what its shape says.
+// Accepted tensors must lie inside the file, without overlap, and have the sizes of their shapes.
 void ExpectSound(const std::vector<TensorInfo>& tensors, int64_t file_bytes) {
   int64_t at = -1;
   for (const TensorInfo& tensor : tensors) {

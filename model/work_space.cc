@@ -42,8 +42,8 @@ StepBounds StepBoundsOf(const ModelConfig& config, const StageShare& share, int 
                               .head_dim = config.head_dim},
                        .vocab = share.has_head ? widths.vocab : 0,
                        .experts_per_token = config.experts_per_token};
-  // Activations of the stages beside this one; over ranks also sums; a row of logits for whoever
-  // looks at them.
+  // Activations of the stages beside this one; over ranks also sums; a row of logits for callers
+  // that look at them.
   const bool carries = !share.has_embedding || !share.has_head || ranks > 1;
   const int64_t sums = ranks == 1 ? rows : std::max(rows, ExpertRows(config, rows));
   bounds.carried_values = std::max(carries ? sums * config.hidden_size : 0, bounds.vocab);

@@ -1,4 +1,4 @@
-// What a shard holds on its device besides weights: KV cache, and the work space of its largest
+// The memory of a shard on its device besides weights: KV cache, and the work space of its largest
 // step. Placement promises with it, the worker's transformer allocates by it.
 //
 // Threads: pure functions.
@@ -29,7 +29,7 @@ inline constexpr int64_t CollectiveBuffers(int ranks) {
 }
 
 // The most that ranks tell each other about one entry of the vocabulary: a candidate of 12 bytes to
-// draw from and one to report. Beside it, what stands in front of such lists on eight ranks.
+// draw from and one to report. Beside it, the headers of such lists on eight ranks.
 inline constexpr int64_t kCollectiveBytesPerCandidate = 24;
 inline constexpr int64_t kCollectiveExtraCandidates = 1024;
 
@@ -39,7 +39,7 @@ inline int64_t ExpertRows(const ModelConfig& config, int64_t max_batch_tokens) {
   return max_batch_tokens * config.experts_per_token;
 }
 
-// What ranks tell each other of their devices before the first step: eight descriptions of up to
+// The ranks' descriptions of their devices, exchanged before the first step: eight of up to
 // 512 bytes.
 inline constexpr int64_t kCollectiveBytesMin = 4096;
 
@@ -116,12 +116,12 @@ struct StepSizes {
 StepBounds StepBoundsOf(const ModelConfig& config, const StageShare& share, int ranks, int rank,
                         const StepSizes& sizes);
 
-// All that a rank takes beside weights and KV cache: its work space, and on a GPU what operators
-// need beside their operands.
+// All memory of a rank beside weights and KV cache: its work space, and on a GPU the operators'
+// memory beside their operands.
 int64_t ActivationBytes(const ModelConfig& config, const StageShare& share, int ranks, int rank,
                         const StepSizes& sizes, DeviceKind kind);
 
-// UNIMPLEMENTED when no backend of this kind runs the model, with what it has.
+// UNIMPLEMENTED, with the size in question, when no backend of this kind runs the model.
 absl::Status CheckDeviceKind(const ModelConfig& config, DeviceKind kind);
 
 }  // namespace tutti::model

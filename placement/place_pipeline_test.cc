@@ -26,7 +26,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// The pace of a placement, from what it says.
+// The pace of a placement, from its own fields.
 double PaceOfPlacement(const model::ModelConfig& model, const std::vector<DeviceSpec>& devices,
                        const Placement& placement, const PlacementOptions& options) {
   StageCosts costs(model, options);
@@ -95,7 +95,7 @@ TEST(PlacementTest, NoSplitIsFaster) {
 }
 
 TEST(PlacementTest, LayersFollowMemoryWhereSequencesNeedIt) {
-  // Layers of 25 MB: a step costs what reading them does, whatever the number of sequences. So the
+  // Layers of 25 MB: a step costs the reading of them, with any number of sequences. So the
   // room for many is worth a slower step.
   model::ModelConfig model = tests::TinyModel(12, 100);
   model.hidden_size = 1024;
@@ -189,7 +189,7 @@ TEST(PlacementTest, WithRoomForAllTheWorkIsEven) {
   // are; the embedding is not.
   model::ModelConfig model = tests::TinyModel(12, 100);
   PlacementOptions options = Small();
-  options.max_model_len = 16;  // what K/V costs to read is of no account
+  options.max_model_len = 16;  // the cost of reading K/V is of no account
   options.kv_tokens_max = 1024;
   const std::vector<DeviceSpec> devices = Devices({kGiB, kGiB, kGiB});
   EXPECT_THAT(Layers(*PlacePipeline(model, devices, options)), ElementsAre(4, 4, 4));
@@ -308,7 +308,7 @@ TEST_F(RealModelTest, Qwen3) {
   for (const StagePlacement& stage : placement->stages) weights += stage.ranks[0].weight_bytes;
   // 8,190,735,360 parameters as the model's page counts them.
   EXPECT_NEAR(static_cast<double>(weights), 2.0 * 8'190'735'360, 0.001 * 2 * 8'190'735'360.0);
-  // The KV cache has what is left: 144 KiB a token over both.
+  // The KV cache has the rest: 144 KiB a token over both.
   EXPECT_GT(placement->kv_tokens(), 150'000);
 }
 

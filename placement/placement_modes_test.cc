@@ -42,7 +42,7 @@ class ModeTest : public testing::Test {
     options.mode = mode;
     return PlacePipeline(model_, Devices(memory), options);
   }
-  // What the stages of the model take but for its layers, and what each layer takes.
+  // Bytes of the stages of the model without its layers, and of each layer.
   int64_t Fixed() { return WeightsOf(0) + model::WorkSpaceBytes(model_, true, 32, 2); }
   int64_t WeightsOf(int64_t layers) {
     return model::ComputeShardBytes(model_, {0, layers, true, true}, 1, 0).total();

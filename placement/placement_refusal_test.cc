@@ -59,7 +59,7 @@ TEST(PlacementTest, RefusalNamesTheLackAndWhatWouldFit) {
   EXPECT_THAT(text, HasSubstr(" devices of 585.94 KiB"));
 }
 
-// What the refusal promises is true, and nothing smaller is.
+// The size that the refusal promises fits, and none that is smaller.
 TEST(PlacementTest, WhatWouldFitFits) {
   Random random(7);
   for (int round = 0; round < 50; ++round) {

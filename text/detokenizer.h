@@ -10,7 +10,7 @@
 namespace tutti::text {
 
 // The text pushed out, joined, is what Python's bytes.decode("utf-8", errors="replace") makes of
-// the joined bytes of the tokens, whatever way they fall: a token may hold half a character. Ids
+// the joined bytes of the tokens, divided in any way: a token may hold half a character. Ids
 // that are no tokens (padding rows of an embedding) stand for no text.
 //
 // Holds at most 3 bytes.  Thread: one at a time.

@@ -118,7 +118,7 @@ TEST(FamilyTextTest, OriginalQwen) {
   CheckChats(*tokenizer, *chat, "qwen1_chats");
 }
 
-// What a user writes never becomes a role or another command, whatever it spells.
+// No text of a user becomes a role or another command.
 TEST(FamilyTextTest, NoCommandComesFromMessages) {
   const auto tokenizer = Load(Folder() + "chatglm");
   const auto chat = LoadChatTemplate(Folder() + "chatglm");

@@ -75,7 +75,7 @@ inline constexpr int kTemplateDepthMax = 128;
 // evaluator.
 inline constexpr int kTemplateMacroDepthMax = 8;
 
-// Longest text a template renders, and longest string it makes on the way: what can be encoded.
+// Longest text a template renders, and longest string it makes on the way: the encoder's limit.
 inline constexpr size_t kTemplateOutputBytesMax = kEncodeBytesMax;
 
 // Work of one rendering: one step for every node evaluated, list item visited and 16 bytes of

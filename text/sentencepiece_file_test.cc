@@ -102,7 +102,7 @@ TEST(SentencepieceTest, DecodesWhatItEncodes) {
   for (const std::string text : {"", "a", " a", "  a b ", "\u65e5\u672c a\n", "\U0001F642"}) {
     EXPECT_EQ(DecodeAll(*tokenizer, EncodeUser(*tokenizer, text)), text);
   }
-  // What the model says after other text keeps its space.
+  // Tokens after other text keep their space.
   Detokenizer continuation(tokenizer.get(), false);
   EXPECT_EQ(continuation.Push(kSpaceAb), " ab");
   Detokenizer bytes(tokenizer.get(), false);
@@ -138,7 +138,7 @@ TEST(SentencepieceTest, RefusesCharacterMapsThatContradictThemselves) {
     EXPECT_THAT(MessageOf(ParseSentencepiece(model.Bytes()).status()),
                 HasSubstr("normalizer_spec.precompiled_charsmap"));
   }
-  // Wherever its units point, only what is there is read, and text stays text.
+  // Wherever its units point, only existing bytes are read, and text stays text.
   for (size_t at = 4; at < good.size(); at += 3) {
     std::string bad = good;
     bad[at] = static_cast<char>(bad[at] ^ 0xFF);

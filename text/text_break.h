@@ -11,7 +11,7 @@ namespace tutti::text {
 // Some models were trained on prompts whose parts were tokenized one by one: ChatGLM3 and the
 // original Qwen encode a message's head and its content apart, so that no token spans both. Their
 // built-in templates write this where one part ends. It is matched like a special token, never in
-// what a user wrote, and gives no id.
+// a user's text, and gives no id.
 inline constexpr std::string_view kTextBreak = "<|text_break|>";
 inline constexpr TokenId kTextBreakId = -1;
 

@@ -22,7 +22,7 @@ class TextFields {
   // Errors: InvalidArgument when `value` is no object or has a member that is not `known`.
   static absl::StatusOr<TextFields> Open(const nlohmann::json& value, std::string path,
                                          std::initializer_list<std::string_view> known);
-  // The same, whatever members there are.
+  // The same, with any members.
   static absl::StatusOr<TextFields> OpenAny(const nlohmann::json& value, std::string path);
 
   std::string Path(std::string_view name) const;

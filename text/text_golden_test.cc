@@ -187,7 +187,7 @@ std::string Joined(const std::vector<Segment>& segments) {
   return text;
 }
 
-// What Jinja renders we render; what it raises an exception at we refuse.
+// The rendering is Jinja's; where Jinja raises an exception, the template is refused.
 void CheckRendering(const absl::StatusOr<std::vector<Segment>>& got, const ordered_json& expected,
                     const std::string& what) {
   if (expected.contains("error")) {

@@ -44,7 +44,7 @@ absl::StatusOr<Vocabulary> BuildVocabulary(const TokenizerSpec& spec) {
   std::vector<Vocabulary::Entry> entries;
   entries.reserve(spec.vocabulary.size());
   for (const auto& [spelled, id] : spec.vocabulary) {
-    // Its text is what it spells, not bytes.
+    // Its text is its spelling, not bytes.
     if (spec.spelling != Spelling::kBytes && added.contains(spelled)) continue;
     const std::optional<char> byte =
         spec.spelling == Spelling::kSpaceMark ? FallbackByte(spelled) : std::nullopt;
@@ -136,7 +136,7 @@ absl::Status CheckAddedTokens(const TokenizerSpec& spec, const Vocabulary& vocab
           "added token \"", token.content, "\" has the id ", token.id, " of another token"));
     }
     if (token.special && token.normalized && changes_text) {
-      // Normalization mixes what the template wrote with what the user wrote.
+      // Normalization mixes text of the template with text of the user.
       return absl::InvalidArgumentError(
           absl::StrCat("added token \"", token.content,
                        "\" is special and normalized: not supported where text is normalized"));

@@ -22,13 +22,13 @@
 namespace tutti::text {
 
 // Gives the ids HuggingFace tokenizers gives (checked against it by tests/golden/text), with one
-// difference made on purpose: special tokens are never recognised in what a user wrote. Added
+// difference made on purpose: special tokens are never recognised in a user's text. Added
 // tokens that are not special (<think>, <tool_call>) are recognised in any text, as there.
 //
 // Immutable after construction.  Thread: any, also several at once.
 class Tokenizer {
  public:
-  // Reads the tokenizer of a model, of whatever kind it is (tokenizer_spec.h). Errors: as
+  // Reads the tokenizer of a model, of any kind (tokenizer_spec.h). Errors: as
   // ReadTokenizerSpec and Create.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const std::filesystem::path& model_dir);
 
@@ -43,8 +43,8 @@ class Tokenizer {
   // bounded time.
   absl::StatusOr<std::vector<TokenId>> Encode(std::string_view text) const;
 
-  // The ids of a text that is a whole prompt: those of the text, and before them what the model's
-  // authors put before every prompt ("<s>").  Errors: as Encode.
+  // The ids of a text that is a whole prompt: those of the text, and before them the ids that the
+  // model's authors put before every prompt ("<s>").  Errors: as Encode.
   absl::StatusOr<std::vector<TokenId>> EncodePrompt(std::string_view text) const;
 
   // The ids of the segments' text joined together. A special token is recognised where all of it
@@ -56,7 +56,7 @@ class Tokenizer {
   // One more than the largest id. A model's embedding may have more rows; those stand for no text.
   TokenId vocab_size() const { return vocab_size_; }
 
-  // What the token stands for in text, as raw bytes: possibly a part of a character. Nothing for
+  // The token's text as raw bytes: possibly a part of a character. Nothing for
   // special tokens and for ids that are not tokens.
   std::optional<std::string_view> TokenBytes(TokenId id) const;
 

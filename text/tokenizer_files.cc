@@ -100,7 +100,7 @@ absl::Status ApplyLlamaConfig(const TextFields& config, TokenizerSpec* spec) {
 }
 
 // ChatGLM3's tokenization_chatglm.py: five commands and four roles behind the model's own pieces.
-// They exist as ids only, so what tokenizer_config.json lists as added tokens is not used: it would
+// They exist as ids only, so the added tokens of tokenizer_config.json are not used: they would
 // make "sop" in a user's "sophist" a command.
 void ApplyChatGlm(TokenizerSpec* spec) {
   static constexpr std::array<std::string_view, 9> kCommands = {

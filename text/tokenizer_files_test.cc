@@ -1,4 +1,4 @@
-// tokenizer.json, and vocab.json with merges.txt: what is read and what is refused.
+// tokenizer.json, and vocab.json with merges.txt: the values read and the values refused.
 #include "text/tokenizer_files.h"
 
 #include <gmock/gmock.h>
@@ -79,7 +79,7 @@ TEST(TokenizerFilesTest, SequenceOfNormalizers) {
   EXPECT_FALSE(ParseTokenizerJson(document.dump())->normalization.nfc);
 }
 
-// A tokenizer.json with one value changed, and what the refusal names.
+// A tokenizer.json with one value changed, and the field that the refusal names.
 struct Refusal {
   std::string pointer;
   json value;
@@ -151,7 +151,7 @@ std::vector<Refusal> RefusedTables() {
           {"/added_tokens/1/special", "yes", "added_tokens[1].special"}};
 }
 
-// Whatever is not known is refused, and named.
+// Unknown values are refused, and named.
 TEST(TokenizerFilesTest, RefusesByField) {
   std::vector<Refusal> all = RefusedSteps();
   for (const Refusal& one : RefusedTables()) all.push_back(one);

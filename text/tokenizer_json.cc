@@ -25,7 +25,7 @@ absl::Status RefuseType(const json& type, const std::string& path) {
   return RefuseField(path + ".type", absl::StrCat(ShownJson(type), " is not supported"));
 }
 
-// The member "type" of an object, or what stands in its place.
+// The member "type" of an object, or the value itself if it is none.
 json TypeOf(const json& value) { return value.is_object() ? value.value("type", json()) : value; }
 
 // Calls parse(element, path) for each element of a Sequence's list, or once for `value` itself.
@@ -94,7 +94,7 @@ class Reader {
                              });
   }
 
-  // What a decoder does is known from the kind; it only has to be the usual one.
+  // The work of a decoder follows from the kind; it only has to be the usual one.
   absl::Status ReadDecoder(const json& value) const {
     return ForEachInSequence(value, "decoder", "decoders",
                              [&](const json& element, const std::string& path) -> absl::Status {
@@ -320,7 +320,7 @@ absl::StatusOr<TokenizerSpec> ParseTokenizerJson(std::string_view text) {
   spec.file = "tokenizer.json";
   spec.vocabulary = std::move(parsed.vocabulary);
   spec.merges = std::move(parsed.merges);
-  // Truncation and padding are left alone: transformers overrides what the file says with each
+  // Truncation and padding are left alone: transformers overrides the file's with each
   // call's.
   TUTTI_ASSIGN_OR_RETURN(
       const TextFields fields,

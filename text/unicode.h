@@ -8,7 +8,7 @@
 
 namespace tutti::text {
 
-// What stands at the beginning of some bytes. Ill-formed bytes are cut as Unicode recommends and
+// The unit at the beginning of some bytes. Ill-formed bytes are cut as Unicode recommends and
 // Python and Rust do: the longest prefix that could begin a character ("maximal subpart") is one
 // unit.
 struct Utf8Unit {

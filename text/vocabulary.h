@@ -19,8 +19,8 @@ class Vocabulary {
   struct Entry {
     std::string bytes;  // not empty
     TokenId id = 0;
-    // The token spells a byte of characters that have no token ("<0x0A>"): never found by what it
-    // spells.  REQUIRES: one byte
+    // The token spells a byte of characters that have no token ("<0x0A>"): never found by its
+    // spelling.  REQUIRES: one byte
     bool fallback = false;
   };
 

@@ -1,7 +1,7 @@
-// Reads the wire format of protocol buffers, field by field, from bytes that nobody vouches for.
+// Reads the wire format of protocol buffers, field by field, from untrusted bytes.
 //
 // sentencepiece models are protocol buffers. Reading the few fields that matter here keeps the
-// message library out of the text side, and names what is wrong by its place.
+// message library out of the text side, and names faults by their place.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ class WireReader {
     int64_t number = 0;
     Type type = Type::kVarint;
     uint64_t value = 0;      // kVarint, kFixed64, kFixed32
-    std::string_view bytes;  // kBytes: within what is read
+    std::string_view bytes;  // kBytes: within the bytes read
   };
 
   // REQUIRES: `bytes` outlives this and the fields read
@@ -27,7 +27,7 @@ class WireReader {
 
   bool done() const { return rest_.empty(); }
 
-  // Errors: InvalidArgument when the bytes end too early, or hold what is no field (groups, which
+  // Errors: InvalidArgument when the bytes end too early, or hold no valid field (groups, which
   // nothing writes any more, are refused too).  REQUIRES: !done()
   absl::StatusOr<Field> Next();
 

@@ -158,7 +158,7 @@ def render(source, messages, kwargs, variables):
     try:
         template = _compile_jinja_template(source)
         return {"prompt": template.render(messages=messages, **{**given, **variables, **kwargs})}
-    except Exception as error:  # whatever it is, we must refuse too
+    except Exception as error:  # of any type: we must refuse too
         return {"error": f"{type(error).__name__}: {error}"}
 
 

@@ -97,7 +97,7 @@ def random_weights(shape, dtype, seed):
     queries = shape.heads * shape.head_dim
     keys = shape.kv_heads * shape.head_dim
     logit_spread = 6.0
-    # What the layers add must stand well above the embedding, or a tied model repeats its input.
+    # The layers' outputs must stand well above the embedding, or a tied model repeats its input.
     output_gain = 8.0
     weights = {"model.embed_tokens.weight": matrix(shape.vocab, shape.hidden, logit_spread)}
     for layer in range(shape.layers):

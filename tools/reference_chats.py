@@ -23,7 +23,7 @@ def expected_prompt(source, messages, kwargs):
         moment = datetime.datetime.fromtimestamp(NOW, datetime.timezone.utc)
         template.globals["strftime_now"] = moment.strftime
         return template.render(messages=messages, **{**given, **kwargs})
-    except Exception:  # whatever it is, we must refuse too
+    except Exception:  # of any type: we must refuse too
         return None
 
 

@@ -22,7 +22,7 @@ def real_lines():
         for name in sorted(names):
             if name.endswith((".cc", ".h", ".py", ".md", ".proto", ".txt")):
                 with open(os.path.join(folder, name), encoding="utf-8") as file:
-                    # What ends a text in a built-in template is no text.
+                    # The mark that ends a text in a built-in template is no text.
                     lines += [line for line in file if len(line) > 1 and "text_break" not in line]
     return lines
 

@@ -227,7 +227,7 @@ SHAPES = {"qwen": qwen1_shapes, "chatglm": chatglm3_shapes}
 
 EMBEDDINGS = ("embed_tokens.weight", "wte.weight", "word_embeddings.weight")
 HEADS = ("lm_head.weight", "output_layer.weight")
-# What the layers add must stand well above the embedding, or a tied model repeats its input.
+# The layers' outputs must stand well above the embedding, or a tied model repeats its input.
 OUTPUTS = ("o_proj.weight", "down_proj.weight", "c_proj.weight", "dense.weight", "4h_to_h.weight")
 LOGIT_SPREAD = 6.0
 OUTPUT_GAIN = 8.0

@@ -84,7 +84,7 @@ uint32_t Shift(const ShiftTable& table, uint32_t crc) {
 }
 
 // The instruction takes three cycles and one can start in each, so three lanes run side by side and
-// are joined by shifting. Long lanes amortise the joining, short ones serve what is left over.
+// are joined by shifting. Long lanes amortise the joining, short ones serve the rest.
 constexpr size_t kLongLane = 4096;
 constexpr size_t kShortLane = 256;
 constexpr ShiftTable kLongShift = MakeShiftTable(kLongLane);

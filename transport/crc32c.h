@@ -11,7 +11,7 @@
 
 namespace tutti::transport {
 
-// The checksum of what gave `crc`, followed by `bytes`. Of nothing it is 0.  Thread: any.
+// The checksum of the bytes that gave `crc`, followed by `bytes`. Of nothing it is 0.  Thread: any.
 uint32_t ExtendCrc32c(uint32_t crc, std::span<const std::byte> bytes);
 
 inline uint32_t Crc32c(std::span<const std::byte> bytes) { return ExtendCrc32c(0, bytes); }

@@ -16,7 +16,7 @@ std::vector<std::byte> Bytes(size_t size, int first, int step) {
   return bytes;
 }
 
-// Long enough for both lane lengths and what is left over; no two places alike.
+// Long enough for both lane lengths and a rest; no two places alike.
 std::vector<std::byte> Noise(size_t size) {
   std::vector<std::byte> bytes(size);
   uint64_t state = 1;

@@ -1,4 +1,4 @@
-// What in-process links do beyond the contract of all links (link_contract_test.cc).
+// In-process links beyond the contract of all links (link_contract_test.cc).
 #include "transport/inproc_link.h"
 
 #include <gtest/gtest.h>

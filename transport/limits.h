@@ -92,7 +92,7 @@ inline constexpr std::chrono::milliseconds kConnectTimeout{3000};
 inline constexpr std::chrono::milliseconds kHandshakeTimeout{5000};
 inline constexpr std::chrono::milliseconds kIdleConnectionTimeout{10000};
 
-// gRPC sends at most one keepalive ping a second whatever is asked, so a shorter time buys nothing;
+// gRPC sends at most one keepalive ping a second at any setting, so a shorter time buys nothing;
 // the peer is declared lost after at most time + timeout. The server must permit the interval, or
 // it cuts the connection itself.
 inline constexpr std::chrono::milliseconds kKeepaliveTime{1000};

@@ -1,4 +1,4 @@
-// What link.h promises of links that end, are refused, or never stand, for every kind of link.
+// The promises of link.h for links that end, are refused, or never stand, for every kind of link.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -167,7 +167,7 @@ TEST_P(LinkContractTest, AHandlerMaySendCloseAndDestroyItsLink) {
   EXPECT_TRUE(c.accepted.WaitForHandlerGone());
 }
 
-// Sends until `end` is closed, never far ahead of what left. Returns what Send said last.
+// Sends until `end` is closed, never far ahead of the frames out. Returns the last answer of Send.
 absl::Status SendUntilClosed(Link* end, Inbox* inbox, std::atomic<int64_t>* sent) {
   const Payload payload = OwnedPayload(10000);
   absl::Status status;
@@ -224,7 +224,7 @@ TEST_P(LinkContractTest, StoppingTheListenerUnderLoadHurtsNobody) {
   }
 }
 
-// The links outlive what made them.
+// The links outlive the network that made them.
 TEST_P(LinkContractTest, DestroyingTheNetworkClosesLinksThatAreStillHeld) {
   Connection& c = Connect();
   network_.reset();

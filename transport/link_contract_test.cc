@@ -1,4 +1,4 @@
-// What link.h promises of frames that travel, for every kind of link.
+// The promises of link.h for frames that travel, for every kind of link.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -130,7 +130,7 @@ TEST_P(LinkContractTest, WhatWaitsIsBoundedAndGoesOnWhenThePeerReadsAgain) {
   const Payload payload = OwnedPayload(kPayloadChunkBytes);
   absl::Status status;
   uint64_t sent = 0;
-  // What the sockets and the receiver hold comes on top of the limit; it is bounded as well.
+  // The bytes in the sockets and the receiver come on top of the limit; they are bounded as well.
   for (; status.ok() && sent < 1000; ++sent) status = c.link->Send(NumberedFrame(sent), payload);
   --sent;
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);

@@ -1,4 +1,4 @@
-// For tests of what link.h promises, of every kind of link there is: TEST_P(LinkContractTest, ...),
+// For tests of the promises of link.h, for every kind of link: TEST_P(LinkContractTest, ...),
 // instantiated for all kinds in link_contract_test.cc.
 #pragma once
 
@@ -22,7 +22,7 @@ namespace tutti::transport {
 class Network {
  public:
   virtual ~Network() = default;
-  virtual std::string Listen(AcceptCallback accept) = 0;  // returns what to dial
+  virtual std::string Listen(AcceptCallback accept) = 0;  // returns the address to dial
   virtual void StopListening() = 0;
   virtual Dialer* dialer() = 0;
   virtual std::string nowhere() = 0;  // an address without a listener
@@ -63,12 +63,12 @@ class TestGrpcNetwork : public Network {
   std::unique_ptr<GrpcDialer> dialer_;
 };
 
-// Both ends of one link, and what they were told.
+// Both ends of one link, and their inboxes.
 struct Connection {
   Inbox dialed, accepted;
   std::unique_ptr<Link> link, accepted_link;
 
-  // The end that acts and what its peer is told, for tests that do the same from both sides.
+  // The ends and their inboxes by side, for tests that do the same from both sides.
   Link* end(bool is_dialer) { return (is_dialer ? link : accepted_link).get(); }
   Inbox& inbox(bool is_dialer) { return is_dialer ? dialed : accepted; }
 };

@@ -1,4 +1,4 @@
-// What the tests of links share: a handler that writes down what it gets, and frames to send.
+// Shared by the tests of links: a handler that writes its calls down, and frames to send.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ namespace tutti::transport {
 
 inline constexpr std::chrono::seconds kPatience{20};
 
-// What one end of a link was told. Outlives the handler, which belongs to the link.
+// The calls at one end of a link. Outlives the handler, which belongs to the link.
 class Inbox {
  public:
   struct Received {
@@ -76,7 +76,7 @@ class Inbox {
   std::function<void(v1::Frame, Payload)> on_frame;
   // Called after OnClosed was written down.
   std::function<void()> on_closed;
-  // What no link may do: call twice at a time, call after OnClosed, close twice.
+  // Calls that no link may make: two at a time, one after OnClosed, a second OnClosed.
   std::atomic<int> violations{0};
 
  private:

@@ -4,7 +4,7 @@
 // `capacity` bytes of records {u32 head bytes, u32 body bytes, head, body}, each in one piece: one
 // that does not fit before the end begins at the start again. Positions only grow.
 //
-// Each side keeps its own position to itself and checks the other's: whatever a broken peer writes
+// Each side keeps its own position to itself and checks the other's: when a broken peer writes
 // into the memory, nothing outside of it is touched and no loop is endless.
 //
 // Thread: one for the writer, one for the reader.

@@ -151,7 +151,7 @@ TEST_F(SharedRingTest, SizesThatCannotBeAreRefused) {
   EXPECT_TRUE(reader_.TryRead()->has_value());
 }
 
-// Whatever is in it: no crash, no reading outside, and an end.
+// Memory with any contents: no crash, no reading outside, and an end.
 TEST_F(SharedRingTest, AnyMemoryIsHarmless) {
   std::minstd_rand random(1);
   for (int round = 0; round < 20'000; ++round) {

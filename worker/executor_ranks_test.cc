@@ -29,7 +29,7 @@ class RankExecutorTest : public ExecutorTest, public ::testing::WithParamInterfa
       return has_memory ? folder_ : "";
     };
   }
-  // Nothing is left of what ranks shared.
+  // Nothing is left of the memory that ranks shared.
   ~RankExecutorTest() override { EXPECT_TRUE(std::filesystem::remove(folder_)); }
 
   const std::string folder_ = absl::StrCat(::testing::TempDir(), "/ranks.", ::getpid());
@@ -42,7 +42,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, RankExecutorTest,
                            return info.param == Ways::kMemory ? "Memory" : "Both";
                          });
 
-// Three times what the shared memory holds, both ways at once.
+// Three times the capacity of the shared memory, both ways at once.
 TEST_P(RankExecutorTest, AnExchangeMayBeLargerThanTheMemory) {
   floats_ = 3 * transport::kSharedRingBytes / sizeof(float) + 1;
   Ranks stage = StartRanks(2);

@@ -99,7 +99,7 @@ TEST_F(ExecutorTest, AStuckExecutorDoesNotBeat) {
   gate_.Close();
   joined->Send(PlanFrame(1, 1, {1}));
   gate_.AwaitSomeoneWaiting();
-  // What was sent before it got stuck arrives before the answer to this one could.
+  // Frames sent before it got stuck arrive before the answer to this one could.
   const size_t before = joined->recorder->Count(v1::Frame::kBeat);
   auto other = StartWorker("w1");
   auto witness = coordinator_.Welcome(10);
@@ -152,7 +152,7 @@ TEST_F(ExecutorTest, TurnsStrangersAwayByName) {
   auto link = dialer_->Dial("at-w1", std::make_unique<RecordingHandler>(recorder));
   EXPECT_EQ(link->Send(PlanFrame(5, 1, {1})), absl::OkStatus());
   EXPECT_THAT(recorder->AwaitClosed().ToString(), HasSubstr("must be hello"));
-  // Nobody above disturbed the worker.
+  // None of the above disturbed the worker.
   EXPECT_EQ(joined->recorder->Count(v1::Frame::kFailure), 0u);
 }
 

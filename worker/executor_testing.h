@@ -27,7 +27,7 @@ namespace tutti::worker {
 
 inline constexpr auto kPatience = std::chrono::seconds(20);
 
-// One end of a link as a test sees it: what came, and waiting for it.
+// One end of a link as a test sees it: the frames that came, and waiting for them.
 class Recorder {
  public:
   void Add(v1::Frame frame) {
@@ -205,7 +205,7 @@ class LinkedRunner : public CountingRunner {
   mutable std::vector<std::byte> memory_;
 };
 
-// Samples the sum of what the ranks have: rank r has the token shifted left by r bits, `floats`
+// Samples the sum over the ranks: rank r has the token shifted left by r bits, `floats`
 // times over.
 class SummingRunner : public CountingRunner {
  public:

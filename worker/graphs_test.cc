@@ -1,4 +1,4 @@
-// Steps of whole models repeat their launches, and what graphs replay is what would have been
+// Steps of whole models repeat their launches, and graphs replay the launches that would have been
 // started one by one: on the emulated GPU, and on a real one where there is one.
 #include <gtest/gtest.h>
 
@@ -73,7 +73,7 @@ class GraphsTest : public ::testing::Test {
   }
 };
 
-// What a decode step of one sequence starts: nine kernels for each layer of a dense model, and one
+// The kernels of a decode step of one sequence: nine for each layer of a dense model, and one
 // more once it has several tiles to attend to. docs/PERFORMANCE.md counts with it.
 TEST_F(GraphsTest, KernelsOfALayer) {
   const auto kernels_of = [](const std::string& model, int prompt) {

@@ -113,7 +113,7 @@ TEST_P(LargeValuesTest, AnswersAreThoseOfTheSameWeightsInF32) {
     distance = std::max(distance, std::abs(logits[i] - expected[i]));
   }
   EXPECT_GT(largest, kLargestF16) << "the weights are not large enough to show anything";
-  // Only keys and values are f16 here, on GPUs also what goes into products: 2^-11 of what they
+  // Only keys and values are f16 here, on GPUs also the inputs of products: 2^-11 of what they
   // add.
   EXPECT_LT(distance, 0.01f * largest);
   const std::vector<TestOutput> right = wide.Generate(OfTemperature(0), 7);

@@ -112,12 +112,12 @@ inline constexpr std::chrono::milliseconds kBrokenLinkGrace{1000};
 // joined.
 inline constexpr std::chrono::milliseconds kUnreachablePatience{10000};
 
-// Whatever the coordinator asks for, beats stay between these: faster they are load, slower no
+// Beats stay between these for any request of the coordinator: faster they are load, slower no
 // lease survives.
 inline constexpr std::chrono::milliseconds kBeatIntervalMin{10};
 inline constexpr std::chrono::milliseconds kBeatIntervalMax{1000};
 
-// Leases are seconds. Whatever the coordinator says, no wait is derived from a longer one.
+// Leases are seconds. No wait is derived from a longer one, even if the coordinator asks for it.
 inline constexpr std::chrono::milliseconds kLeaseMax{60000};
 
 // Leases for which a rank may be silent that a step waits for. A dead one's links close at once and

@@ -1,6 +1,6 @@
 // One voice, at the level of stages: tokens and the bits of their log-probabilities do not depend
-// on how many stages there are, how prompts are cut into chunks, who else is in the batch, which
-// blocks a sequence has or how many threads compute.
+// on the number of stages, the chunks of prompts, the rest of the batch, the blocks of a sequence
+// or the number of threads.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -130,7 +130,7 @@ TEST_P(OneVoiceTest, OverAnyNumberOfRanks) {
                              .num_blocks = 128});
       ExpectSame(pipeline, 6, 2);
       if (!whole_experts || GetParam().backend != "cpu") continue;
-      // 7 experts: shares differ. What is promised is what is held.
+      // 7 experts: shares differ. The bytes promised are the bytes held.
       for (int rank = 0; rank < ranks; ++rank) {
         EXPECT_NEAR(
             pipeline.ready(0, rank).weight_bytes(),

@@ -1,4 +1,4 @@
-// What operators write: peers.
+// Input that operators write: peers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

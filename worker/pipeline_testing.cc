@@ -159,7 +159,7 @@ TestPipeline::TestPipeline(const TestPipelineOptions& options)
   if (options.device_links) LinkDevices();
 }
 
-// What hello, welcome and the words after them do between real workers.
+// In place of hello, welcome and the frames after them between real workers.
 void TestPipeline::LinkDevices() {
   for (size_t s = 0; s < stages_.size(); ++s) {
     const size_t ranks = stages_[s]->members.size();

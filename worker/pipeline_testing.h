@@ -1,6 +1,6 @@
 // For tests: a whole pipeline of stage workers with real transformers, driven by one thread (and
 // one more for each further rank of a stage), with a small scheduler whose choices (stages, chunk
-// sizes, who runs together, which blocks) the tests vary.
+// sizes, batches, blocks) the tests vary.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ namespace tutti::worker {
 std::string GoldenDir(const std::string& name);
 std::string ReadFileOrDie(const std::string& path);
 
-// What the tests of whole models run on: "reference", "cpu" and this machine's first GPU, "cuda:0".
+// Backends of the tests of whole models: "reference", "cpu" and this machine's first GPU, "cuda:0".
 // In the programs that are linked with the emulated GPU, only "cuda-emulated".
 std::vector<std::string> TestedBackends();
 // Whether a test should try less on it.

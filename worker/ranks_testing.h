@@ -43,7 +43,7 @@ class TestRanks {
     for (std::thread& thread : threads) thread.join();
   }
 
-  // Changes frames on their way; for tests of what is checked.
+  // Changes frames on their way; for tests of the checks.
   std::function<void(int from, RankFrameChannel::Received* frame)> meddle;
   std::chrono::milliseconds patience{30'000};
   std::atomic<bool> over{false};  // the epoch; seen in pauses only

@@ -1,5 +1,5 @@
 // How fast this worker reads its memory and multiplies matrices, measured with the backend's own
-// product: what a step is made of, so that predictions hold.
+// product: the work of a step, so that predictions hold.
 //
 // Threads: the one that owns the backend.
 #pragma once

@@ -86,7 +86,7 @@ TEST_F(StageWorkerTest, LoadsReportsAndServesAlone) {
   Stage& stage = AddStage();
   EXPECT_EQ(stage.worker->epoch(), Epoch());
   stage.worker->OnCoordinatorFrame(AssignFrame(5, 0, 1));
-  // One report per percent, whatever the number of tensors.
+  // One report per percent, for any number of tensors.
   ASSERT_EQ(stage.outbox.to_coordinator.size(), 102u);
   for (const v1::Frame& frame : stage.outbox.to_coordinator) EXPECT_EQ(frame.epoch(), 5u);
   EXPECT_EQ(stage.outbox.to_coordinator.back().shard_ready().kv_bytes(), 2);

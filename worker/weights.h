@@ -46,7 +46,7 @@ struct LayerWeights {
   std::unique_ptr<kernels::Weight> gate_up;           // hidden -> gate, up
   std::unique_ptr<kernels::Weight> down;              // intermediate -> hidden, in leaves
   // In families with experts, in place of gate_up and down.
-  std::unique_ptr<kernels::Weight> router;  // hidden -> experts, f32 whatever the checkpoint's type
+  std::unique_ptr<kernels::Weight> router;  // hidden -> experts, f32 for any type of checkpoint
   std::vector<ExpertWeights> experts;
 };
 

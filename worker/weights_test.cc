@@ -95,7 +95,7 @@ TEST_P(WeightsTest, HoldsWhatThePartitionPredicts) {
   }
 }
 
-// Fused matrices, experts and heads in another order take what was planned, on any rank.
+// Fused matrices, experts and heads in another order take the planned bytes, on any rank.
 TEST_P(WeightsTest, HoldsWhatThePartitionPredictsForEveryFamily) {
   for (const char* name : {"qwen2-tied-bf16", "qwen3-moe-bf16", "qwen1-f16", "chatglm3-f16"}) {
     const std::string dir = std::string("families/") + name;

@@ -1,5 +1,5 @@
-// What a load test asks. Every chat is a function of the options and its number, whatever was asked
-// before and however fast: two runs with the same options ask the same.
+// The requests of a load test. Every chat is a function of the options and its number, not of
+// earlier requests or their pace: two runs with the same options ask the same.
 #pragma once
 
 #include <cstdint>

@@ -42,7 +42,7 @@ class KvCache {
   }
 
   // Fills the table of a newcomer: its prefix, and blocks for the rest of its tokens. The tokens of
-  // the prefix count as computed.  REQUIRES: room is what Find says now; room.blocks <= available()
+  // the prefix count as computed.  REQUIRES: room is Find's answer now; room.blocks <= available()
   void Admit(const Room& room, Sequence* sequence);
   // Blocks its table lacks for its tokens up to `tokens`.
   int32_t Missing(const Sequence& sequence, int64_t tokens) const;

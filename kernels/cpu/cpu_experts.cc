@@ -6,7 +6,7 @@
 namespace tutti::kernels::cpu {
 namespace {
 
-// NaN last, equal ones by index: a total order, whatever the row holds.
+// NaN last, equal ones by index: a total order for any row.
 bool Before(const float* logits, int32_t a, int32_t b) {
   const bool a_nan = std::isnan(logits[a]);
   const bool b_nan = std::isnan(logits[b]);

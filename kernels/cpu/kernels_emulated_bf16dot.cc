@@ -7,8 +7,8 @@ namespace tutti::kernels::cpu {
 namespace {
 
 // VDPBF16PS as Intel's manual defines it: two fused multiply-adds, the high halves first, rounded
-// to nearest even, denormal inputs taken as zero and denormal results flushed to zero, whatever
-// MXCSR says.
+// to nearest even, denormal inputs taken as zero and denormal results flushed to zero, with any
+// MXCSR.
 struct EmulatedBf16Dot : Avx2 {
   TUTTI_INLINE F Dot(F acc, uint32_t a, const uint8_t* w) {
     const F high = Multiply(Word(a & 0xffff0000u), Bf16High(w), Flush(acc));

@@ -1,7 +1,7 @@
 // Matrix products over packed weights, for one row as for a thousand.
 //
-// Every output element is one chain of fused multiply-adds over the k of a leaf, in order, whatever
-// the number of rows: tiles of rows and panels of columns only choose which chains run side by
+// Every output element is one chain of fused multiply-adds over the k of a leaf, in order, for any
+// number of rows: tiles of rows and panels of columns only choose which chains run side by
 // side. Leaves are then added in their binary tree. Accumulators that go to memory between chunks
 // are f32 and lose nothing.
 #pragma once

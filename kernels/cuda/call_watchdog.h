@@ -20,7 +20,7 @@ class CallWatchdog {
   ~CallWatchdog();
 
   // call(). When it takes longer than the patience, give_up() is called while it goes on, once, on
-  // another thread; the answer is then DEADLINE_EXCEEDED with `name`, whatever the call returned.
+  // another thread; the answer is then DEADLINE_EXCEEDED with `name`, for any result of the call.
   absl::Status Run(const char* name, const std::function<absl::Status()>& call,
                    const std::function<void()>& give_up);
 

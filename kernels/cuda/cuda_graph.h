@@ -15,8 +15,8 @@ dim3 Threads(const KernelLaunch& launch);
 // For errors.
 const char* KernelName(const void* kernel);
 
-// A chain of kernel nodes, put together by hand: nothing is captured, so what other threads or
-// libraries do with the device meanwhile does not matter. On the device and ready to start on
+// A chain of kernel nodes, put together by hand: nothing is captured, so the use of the device by
+// other threads or libraries meanwhile does not matter. On the device and ready to start on
 // `stream`.
 //
 // RESOURCE_EXHAUSTED when less than kGraphFreeBytesMin of the device is free; else CUDA's reason.

@@ -76,7 +76,7 @@ TEST(DeviceMemoryTest, WhatIsThereIsNotSentAgain) {
   EXPECT_EQ(device->live, 0);
 }
 
-// Equal steps find their arrays at equal addresses, whatever their contents, and no launch waits
+// Equal steps find their arrays at equal addresses, with any contents, and no launch waits
 // for a copy.
 TEST(DeviceMemoryTest, StepsRepeatTheirAddresses) {
   FakeDevice* const device = new FakeDevice();

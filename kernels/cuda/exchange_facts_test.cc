@@ -135,7 +135,7 @@ std::multiset<std::string> Listening() {
   return addresses;
 }
 
-// The real library, where there is one: it has what is declared here, and a group is founded on
+// The real library, where there is one: it has the functions declared, and a group is founded on
 // loopback when it is told so (worker/service/main.cc).
 TEST(NcclLibraryTest, OpensTheLibraryOfThisMachine) {
   setenv("NCCL_SOCKET_IFNAME", "lo", 1);

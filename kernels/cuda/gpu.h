@@ -10,7 +10,7 @@
 // its start costs nothing and it can fetch weights meanwhile. Every thread of it calls
 // WaitForEarlier, on every path, and before that it neither reads memory that other kernels write
 // nor writes any; memory of Runtime::AllocateConstant may be read. Then its end is later than the
-// end of all before it, whatever begins when (docs/decisions/0024-short-steps.md).
+// end of all before it, in any order of beginnings (docs/decisions/0024-short-steps.md).
 #pragma once
 
 #include <cstdint>

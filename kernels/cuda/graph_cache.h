@@ -2,7 +2,7 @@
 // call instead of one for each kernel.
 //
 // A graph is started only for a list whose every byte is that of the list it was made from, so the
-// launches that run are those asked for, whatever the cache has kept or forgotten. A list is made
+// launches that run are those asked for, with any contents of the cache. A list is made
 // into a graph when it is seen the second time.
 //
 // Thread: one.

@@ -11,7 +11,7 @@ using ::testing::ElementsAre;
 
 class GraphCacheTest : public ::testing::Test {
  protected:
-  // Starts a list of launches numbered `first` and on; what the device saw of it.
+  // Starts a list of launches numbered `first` and on; returns the device's log of it.
   std::vector<std::string> Run(int64_t first, int64_t count = 4, float value = 0) {
     LaunchList list;
     for (int64_t i = 0; i < count; ++i) list.Append(FakeLaunch(first + i, value));
@@ -55,7 +55,7 @@ TEST_F(GraphCacheTest, ShortListsAreNotWorthIt) {
   EXPECT_EQ(cache_->counts().kernels_of_short_lists, 15);
 }
 
-// Whatever differs in a list, however little, it is not taken for the one that is known.
+// A list with any difference, however small, is not taken for the one that is known.
 TEST_F(GraphCacheTest, AListThatDiffersAnywhereIsNotReplayed) {
   const auto list_with = [](const auto& change) {
     LaunchList list;
@@ -94,7 +94,7 @@ TEST_F(GraphCacheTest, AListThatDiffersAnywhereIsNotReplayed) {
   EXPECT_EQ(Run(&known).size(), 1u);
 }
 
-// Where the caller keeps an argument and what lies around it there is not part of the launch.
+// The address of an argument and the memory around it are not part of the launch.
 TEST_F(GraphCacheTest, OnlyTheArgumentItselfCounts) {
   for (int i = 0; i < 3; ++i) {
     alignas(8) unsigned char memory[64];
@@ -103,7 +103,7 @@ TEST_F(GraphCacheTest, OnlyTheArgumentItselfCounts) {
     LaunchList list;
     KernelLaunch launch = FakeLaunch(0, 0);
     launch.argument = argument;
-    launch.argument_bytes = 12;  // not a multiple of what lists align to
+    launch.argument_bytes = 12;  // not a multiple of the lists' alignment
     for (int n = 0; n < 4; ++n) list.Append(launch);
     EXPECT_EQ(Run(&list).size(), i == 0 ? 4u : 1u);
   }
@@ -168,7 +168,7 @@ TEST_F(GraphCacheTest, WithoutGraphsEverythingStartsAlone) {
   EXPECT_EQ(cache_->counts().kernels, 12);
 }
 
-// A device that cannot make graphs is asked once, and what it has made goes on.
+// A device that cannot make graphs is asked once, and those made before go on.
 TEST_F(GraphCacheTest, ADeviceThatCannotIsNotAskedAgain) {
   Learn(10);
   device_.graph_error = absl::ResourceExhaustedError("no room for graphs");

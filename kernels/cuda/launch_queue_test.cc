@@ -68,7 +68,7 @@ TEST_F(LaunchQueueTest, LongStepsAreCutAtTheSamePlaces) {
   EXPECT_EQ(queue_.counts().kernels_by_graphs, 2 * kListLaunches + 7);
 }
 
-// A kernel may begin while the one before it ends only where that one is in the same list: what
+// A kernel may begin while the one before it ends only where that one is in the same list: all
 // else is on the stream is waited for.
 TEST_F(LaunchQueueTest, TheFirstOfAListBeginsWhenAllBeforeHasEnded) {
   KernelLaunch launch = FakeLaunch(1, 0);

@@ -56,7 +56,7 @@ inline constexpr int kWideStages = 8;
 inline constexpr int kWideGroupRows = 2048;
 
 // Numerics. Slots of an attention tile, from absolute slot 0. A tile is attended to from nothing
-// and then folded into what came before, so that tiles may be computed apart.
+// and then folded into those before it, so that tiles may be computed apart.
 inline constexpr auto kAttentionTile = kGpuAttentionTile;
 // Slots of one unit of the cache: k of the tensor-core instruction. Divides every block size.
 inline constexpr int kKvUnit = 16;
@@ -92,7 +92,7 @@ inline constexpr int64_t kJoinedRows = kLeafSumRows;
 inline constexpr auto kHeadDimMax = kGpuHeadDimMax;
 
 // Device memory through which weights pass on their way into the kernels' layout: long copies, and
-// a thousandth of what a GPU has.
+// a thousandth of a GPU's memory.
 inline constexpr int64_t kPackStagingBytes = int64_t{64} << 20;
 
 // Pinned memory for the small arrays of a step (positions, block tables). 64 sequences of 2,048

@@ -36,7 +36,7 @@ class NcclGroup {
 
   // Errors of operations in the background.
   virtual absl::Status Health() = 0;
-  // Gives up everything queued; the stream goes on behind it with whatever values are there.
+  // Gives up everything queued; the stream goes on behind it with unspecified values.
   virtual void Abort() = 0;
 };
 

@@ -10,8 +10,8 @@
 namespace tutti::kernels::cuda {
 namespace {
 
-// A send to and a receive from every other rank, as one operation; part(r) is what rank r gets,
-// or gives, in values.
+// A send to and a receive from every other rank, as one operation; part(r) is the part of rank r,
+// got or given, in values.
 absl::Status SwapWithAll(NcclGroup* group, int ranks, int rank,
                          const std::function<std::pair<const float*, int64_t>(int)>& given,
                          const std::function<std::pair<float*, int64_t>(int)>& taken,

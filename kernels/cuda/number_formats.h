@@ -52,7 +52,7 @@ inline uint16_t ToF16(float value) { return F32ToF16(value); }
 // The least power of two, 1 or more, by which `largest` has to be divided to round to a finite f16.
 //   largest: a finite magnitude
 TUTTI_DEVICE float F16Scale(float largest) {
-  constexpr float kInfinite = 65520;  // half way from 65,504 to what would be next
+  constexpr float kInfinite = 65520;  // half way from 65,504 to the next one beyond
   if (largest < kInfinite) return 1;
   int exponent = 0;
   const float mantissa = frexpf(largest, &exponent);  // in [0.5, 1)

@@ -1,4 +1,4 @@
-// The real libtutti_cuda.so, on whatever machine this is.
+// The real libtutti_cuda.so, on any machine.
 #include <dlfcn.h>
 
 #include <cstdlib>

@@ -1,7 +1,7 @@
 // Products with packed weights, as kernels.
 //
 // One voice by construction: an output is one chain of tensor-core instructions over the chunks of
-// each leaf, in order, from zero, whichever kernel computes it and whatever rows stand beside it;
+// each leaf, in order, from zero, in every kernel that computes it and beside any other rows;
 // the leaves are added in the tree of AddLeaf. Row and column of an output inside the instruction
 // do not change its bits.
 //

@@ -110,7 +110,7 @@ TEST(WideProductsTest, RowsDoNotSeeEachOther) {
   Matrix in = Matrix(200, 100).Fill(2);
   Matrix before = Product(*backend, in.view(), *weight);
   for (int64_t k = 0; k < 100; ++k) in.set(199, k, k % 2 ? INFINITY : NAN);
-  // What pads the rows of the next product are those of this one.
+  // The rows of this product pad those of the next one.
   Product(*backend, in.view(), *weight);
   Matrix after = Product(*backend, in.view().Rows(0, 199), *weight);
   for (int64_t r = 0; r < 199; ++r) EXPECT_TRUE(SameBits(after, r, before, r)) << r;

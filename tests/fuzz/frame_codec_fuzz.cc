@@ -30,7 +30,7 @@ grpc::ByteBuffer Cut(const std::string& bytes, size_t piece) {
   return grpc::ByteBuffer(slices.data(), slices.size());
 }
 
-// What was decoded is what protobuf reads from the same bytes, and survives a second journey.
+// The decoded frame is protobuf's for the same bytes, and survives a second journey.
 void CheckSame(const std::string& bytes, const tutti::v1::Frame& frame,
                const tutti::transport::Payload& payload) {
   tutti::v1::Frame whole;

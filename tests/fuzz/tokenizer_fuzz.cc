@@ -31,7 +31,7 @@ void TryFiles(absl::StatusOr<tutti::text::TokenizerSpec> spec) {
   for (const tutti::TokenId id : *ids) CHECK((*tokenizer)->TokenText(id).has_value()) << id;
 }
 
-// The bytes as ids: text that was pushed out is valid whatever the ids are, and stops hold back no
+// The bytes as ids: text that was pushed out is valid for any ids, and stops hold back no
 // more than they must.
 void TryDecoding(const tutti::text::Tokenizer& tokenizer, std::string_view bytes) {
   tutti::text::Detokenizer detokenizer(&tokenizer, /*skip_special_tokens=*/false);

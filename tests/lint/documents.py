@@ -16,7 +16,7 @@ import tokenize
 
 from tree import CPP, Problem
 
-# What a word must end with to be taken for a file of ours when no known folder begins it.
+# The suffixes of a word that is taken for a file of ours when no known folder begins it.
 _SOURCE = r"(?:h|cc|cu|py|proto|cmake|md)"
 # Folders that are made, not kept.
 MADE = {"build", ".cache"}

@@ -1,7 +1,7 @@
 // A whole cluster in one program links every folder's classes together. Two classes of one name and
 // namespace are one to the linker: without optimisation it takes either's destructor for both, and
 // a member of one is freed as if it were the other's. The lint refuses such names; this test links
-// coordinator and worker as the service tests do and ends what they share a word for.
+// coordinator and worker as the service tests do and ends a `Worker`, the name that both have.
 #include <gtest/gtest.h>
 
 #include <type_traits>

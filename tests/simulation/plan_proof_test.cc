@@ -1,4 +1,4 @@
-// The plan is a proof: what placement promises every rank will hold is what the worker's loader
+// The plan is a proof: placement promises for every rank the very memory that the worker's loader
 // reports, to the byte; for every checkpoint of tests/golden in every layout that it takes. Built
 // once more for the emulated GPU.
 #include <gtest/gtest.h>

@@ -57,7 +57,7 @@ TEST(SimulationTest, EverySeedKeepsThePromises) {
   RecordProperty("summary", text);
   printf("%s\n", text.c_str());
   if (only > 0 || last < kSeeds) return;
-  // The seeds reach what they are for.
+  // The seeds reach the cases that they are for.
   EXPECT_GT(sum.ended_well, sum.requests / 4);
   EXPECT_GT(sum.preemptions, last / 4);
   EXPECT_GT(sum.stale_frames, last / 4);

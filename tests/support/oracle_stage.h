@@ -1,6 +1,6 @@
-// One stage of the oracle model (oracle_model.h) over a paged K/V store: what a transformer is in
-// production. It believes nothing but the batch: contexts are read back through the block table, on
-// every stage.
+// One stage of the oracle model (oracle_model.h) over a paged K/V store, in place of a real
+// transformer. It believes nothing but the batch: contexts are read back through the block table,
+// on every stage.
 //
 // Thread: one.
 #pragma once

@@ -41,7 +41,7 @@ TEST(TextTest, KeepsTheOriginOfEveryByte) {
   EXPECT_EQ(Marked(twice), "own[usermore]endown[usermore]end");
 }
 
-// Whatever a template does with user text, what comes of it is still the user's.
+// The result of every operation of a template on user text is still the user's.
 TEST(OriginTest, EveryOperationKeepsIt) {
   EXPECT_EQ(RenderMarked("a{{ u }}b"), "a[user]b");
   EXPECT_EQ(RenderMarked("{{ 'a' + u + 'b' }}"), "a[user]b");

@@ -30,7 +30,7 @@ std::string Deepest(const std::function<std::string(int)>& make) {
   return make(n);
 }
 
-// What `source` renders on a thread whose stack is smaller than any that servers get.
+// The rendering of `source` on a thread whose stack is smaller than any that servers get.
 std::string RenderOnSmallStack(const std::string& source) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   constexpr size_t kStackBytes = 16 << 20;  // their frames are many times larger

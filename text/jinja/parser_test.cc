@@ -1,4 +1,4 @@
-// Parsing: what is refused, by which name, and the bounds of size and nesting.
+// Parsing: refusals and the names in them, and the bounds of size and nesting.
 #include "text/jinja/parser.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// A template, and what the refusal names.
+// A template, and the name in its refusal.
 struct Refusal {
   std::string_view source;
   std::string_view named;

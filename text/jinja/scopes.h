@@ -1,4 +1,4 @@
-// The variables of one rendering: a stack of scopes over what the caller defined.
+// The variables of one rendering: a stack of scopes over the caller's variables.
 #pragma once
 
 #include <string>

@@ -32,7 +32,7 @@ class Work {
         absl::StrCat("rendering takes more than ", kTemplateStepsMax, " steps"));
   }
 
-  // For `count` values of a list, or strings that are made one by one: what they take in memory
+  // For `count` values of a list, or strings that are made one by one: their memory
   // besides their bytes (32 bytes; about 160 with the string's own bookkeeping), at
   // kTemplateBytesPerStep.
   absl::Status ChargeValues(size_t count) { return Charge(2 * static_cast<int64_t>(count)); }

@@ -36,7 +36,7 @@ class Session:
         self.rehearse = rehearse
         self.place, self.torch_place = ("cpu", "cpu") if rehearse else ("cuda:0", "cuda")
         self.loads = TINY_LOADS if rehearse else LOADS
-        # Not in the results' folder: only what is to be kept goes there.
+        # Not in the results' folder: only files to be kept go there.
         self.scratch = tempfile.mkdtemp(prefix="gpu_check_")
         self.folder = os.path.abspath(folder)
         if os.path.isfile(self.folder):
@@ -155,7 +155,7 @@ class Session:
                 error = f"ended with {done.returncode}: {done.stderr[-1500:]}"
         except TimeoutError as late:
             error = str(late)
-        # What it reported before it ended counts.
+        # Its report before it ended counts.
         result = {}
         if os.path.exists(values["report"]):
             with open(values["report"], encoding="utf-8") as file:
@@ -180,7 +180,7 @@ class Session:
         config = os.path.join(self.scratch, f"config-{shape}.json")
         with open(config, "w", encoding="utf-8") as file:
             json.dump({**COMMON, **(TINY if self.rehearse else SHAPES[shape])}, file)
-        # A cluster wants some tokenizer; prompts here are token ids, and nobody reads the text.
+        # A cluster wants some tokenizer; prompts here are token ids, and the text is not read.
         tokenizer = os.path.join(self.folder, "source", "models", "demo")
         with open(os.path.join(self.scratch, f"make-{shape}.log"), "wb") as log:
             process = subprocess.Popen([self.program("make_random_model"), "--config", config, "--output", folder, "--seed",

@@ -7,7 +7,7 @@ SCRIPT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 PROGRAMS = ["tutti", "tutti-coordinator", "tutti-worker", "tutti-bench", "products_bench", "make_random_model"]
 KERNEL_TESTS = ["kernels_conformance_test", "kernels_matmul_test", "kernels_attention_test"]
 MODEL_TESTS = ["golden_test", "graphs_test", "one_voice_test", "plan_proof_test"]
-# What the model tests read, below TUTTI_SOURCE_DIR.
+# The data of the model tests, below TUTTI_SOURCE_DIR.
 DATA = ["tests/golden", "models/demo"]
 
 # The shapes of Qwen3-0.6B and Qwen3-8B; the weights are random.
@@ -21,7 +21,7 @@ COMMON = dict(architectures=["Qwen3ForCausalLM"], model_type="qwen3", head_dim=1
               max_position_embeddings=40960, rms_norm_eps=1e-6, rope_theta=1000000.0, hidden_act="silu",
               attention_bias=False, torch_dtype="bfloat16", bos_token_id=151643, eos_token_id=151645)
 
-# What is measured: prompt tokens, batch, output tokens.
+# The loads measured: prompt tokens, batch, output tokens.
 LOADS = [(64, 1, 128), (1024, 64, 64), (2048, 1, 16), (8192, 1, 16)]
 
 # Of --rehearse.
@@ -30,7 +30,7 @@ TINY = dict(hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_atten
 TINY_LOADS = [(16, 1, 4), (32, 2, 4)]
 
 
-# What decides first, what only measures last.
+# Steps that decide first, steps that only measure last.
 STEPS = ["device", "facts", "conformance", "golden", "graphs", "one_voice_steps", "plan_proof", "one_voice", "against_pytorch",
          "ceilings", "products", "bench_ours", "price_of_one_voice", "profile", "sanitizer", "bench_transformers"]
 # Steps that need a checkpoint, and which.

@@ -78,7 +78,7 @@ def time_transformers(job, report):
             prefill = min(seconds(lambda: model(ids, use_cache=True, logits_to_keep=1)) for _ in range(3))
             rows.append({"prompt": prompt, "batch": batch, "prefill_tokens_per_second": prompt * batch / prefill})
             report({"load_seconds": load_seconds, "rows": rows})
-        # Where few tokens come out, the prompt is what was to be measured.
+        # Loads with few output tokens are for measuring the prompt.
         for row, (prompt, batch, output) in zip(rows, job["loads"]):
             if place != "cpu" and output < 64:
                 continue

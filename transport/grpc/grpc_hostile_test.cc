@@ -100,7 +100,7 @@ TEST_F(HostilePeerTest, MethodThatDoesNotExist) {
   EXPECT_EQ(client.Finish().error_code(), grpc::StatusCode::UNIMPLEMENTED);
 }
 
-// Whatever else the process serves elsewhere, a peer's port serves peers only.
+// A peer's port serves peers only, even if the process serves more elsewhere.
 TEST(PeerPortTest, ServesNothingElse) {
   grpc::EnableDefaultHealthCheckService(true);
   auto server = GrpcPeerServer::Start({"127.0.0.1:0", {}}, nullptr);
@@ -111,7 +111,7 @@ TEST(PeerPortTest, ServesNothingElse) {
   EXPECT_EQ(client.Finish().error_code(), grpc::StatusCode::UNIMPLEMENTED);
 }
 
-// What waits for a peer that never reads is bounded, and stopping does not wait for it.
+// The queue to a peer that never reads is bounded, and stopping does not wait for it.
 TEST_F(HostilePeerTest, PeerThatNeverReads) {
   RawClient client(server_->address());
   Link* link = WaitForBadLink();

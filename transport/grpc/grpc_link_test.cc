@@ -1,4 +1,4 @@
-// What links over gRPC do beyond the contract of all links (link_contract_test.cc).
+// Links over gRPC beyond the contract of all links (link_contract_test.cc).
 #include "transport/grpc/grpc_link.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ namespace {
 using std::chrono::steady_clock;
 using ::testing::HasSubstr;
 
-// One listener, the links it accepted, and what they were told.
+// One listener, the links it accepted, and the inbox of them all.
 struct Listener {
   Inbox inbox;
   Mutex mutex;
@@ -110,7 +110,7 @@ TEST(GrpcLinkTest, TheBoundAddressIsTheConfiguredOneAndNoOther) {
   // 127.0.0.1, or the same by way of IPv6.
   EXPECT_THAT(ListeningOn(port),
               testing::ElementsAre(testing::AnyOf("0100007F", "0000000000000000FFFF00000100007F")));
-  // Nobody can listen beside it and take a share of the connections.
+  // No other server can listen beside it and take a share of the connections.
   EXPECT_EQ(GrpcPeerServer::Start({address, {}}, nullptr).status().code(),
             absl::StatusCode::kUnavailable);
   listener.server->Stop();

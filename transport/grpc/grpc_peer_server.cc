@@ -145,7 +145,7 @@ GrpcPeerServer::~GrpcPeerServer() { Stop(); }
 void GrpcPeerServer::Stop() {
   if (server_ == nullptr) return;
   service_.Stop(absl::UnavailableError(absl::StrCat(address_, " is shutting down")));
-  // All links are gone; what a peer opened since is cut off.
+  // All links are gone; streams that a peer opened since are cut off.
   server_->Shutdown(gpr_now(GPR_CLOCK_MONOTONIC));
   server_.reset();
 }

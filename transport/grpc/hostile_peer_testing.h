@@ -23,7 +23,7 @@ inline grpc::ByteBuffer Bytes(const std::string& bytes) {
   return grpc::ByteBuffer(&slice, 1);
 }
 
-// A client that sends what it likes, one blocking operation at a time.
+// A client that sends any bytes, one blocking operation at a time.
 class RawClient {
  public:
   explicit RawClient(const std::string& target,
@@ -82,7 +82,7 @@ class RawClient {
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;
 };
 
-// A listener with one well-behaved link, and what the others that come are told.
+// A listener with one well-behaved link, and the inboxes of it and of the others that come.
 class HostilePeerTest : public testing::Test {
  protected:
   HostilePeerTest() {

@@ -53,7 +53,7 @@ class DeviceLinks : public StageRowChannel {
   void HandleAnswer(size_t next, const std::string& answer);
   void HandleUp(size_t next);
 
-  // Forms what can be formed, one group at a time. True: the previous worker is to be told that
+  // Forms groups that can be formed, one at a time. True: the previous worker is to be told that
   // rows may come. To be called when no ranks' devices are looking for each other.
   bool Tick(Instant now);
   Instant next_wake(Instant now) const;

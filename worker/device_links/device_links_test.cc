@@ -41,7 +41,7 @@ struct Worker {
     const auto slot = [&](int64_t i) { return all.subspan(i * kSlotBytes, kSlotBytes); };
     links.Begin(previous, next, {.in = {slot(0), slot(1)}, .out = {slot(2), slot(3)}});
   }
-  // What Send would be given: one number.
+  // Sends one number in place of rows.
   absl::Status SendNumber(int32_t number) {
     TUTTI_ASSIGN_OR_RETURN(std::byte* const slot, links.AcquireSlot());
     if (slot == nullptr) return absl::UnavailableError("over the link");

@@ -168,7 +168,7 @@ class TestLinkDevices {
     bool stands_ = false;
   };
 
-  // Also guards what the ends' groups hold.
+  // Also guards the contents of the ends' groups.
   mutable Mutex mutex_;
   std::map<int64_t, std::shared_ptr<Group>> groups_ ABSL_GUARDED_BY(mutex_);
   std::string why_not_ ABSL_GUARDED_BY(mutex_);

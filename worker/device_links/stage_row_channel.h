@@ -1,4 +1,4 @@
-// What crosses: the rows of a step's activation, from the device of one stage to the devices of the
+// Carries the rows of a step's activation, from the device of one stage to the devices of the
 // next, without the hosts' memory. An interface: device links in a worker, a script in a test.
 //
 // Beside each transfer an activation frame goes over the activation link; it announces the rows of

@@ -107,7 +107,7 @@ TEST(LinkCollective, SendsEachVectorOncePerDoubling) {
   }
 }
 
-// What `meddle` does to rank 1's first frame must be found by rank 0, which names rank 1.
+// Rank 0 must find the fault that `meddle` makes in rank 1's first frame, and name rank 1.
 absl::Status SumWith(const std::function<void(RankFrameChannel::Received*)>& meddle) {
   TestRanks stage(2);
   stage.meddle = [&](int from, RankFrameChannel::Received* frame) {

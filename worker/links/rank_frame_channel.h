@@ -1,4 +1,4 @@
-// What crosses: the frames of exchanges (RankExchange in peer.proto), between the ranks of one
+// Carries the frames of exchanges (RankExchange in peer.proto), between the ranks of one
 // stage. An interface: links and shared memory in a worker, queues between threads in tests.
 #pragma once
 

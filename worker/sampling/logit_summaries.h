@@ -1,4 +1,4 @@
-// What crosses between the ranks of the last stage so that each can sample a row whose logits lie
+// Blocks that the ranks of the last stage exchange so that each can sample a row whose logits lie
 // on all of them: the best logit, the logarithm of the sum, and the first candidates in order. Each
 // rank summarizes its own part of the vocabulary in a block of fixed layout; merged, the blocks
 // give the same bits for any number of ranks, because sums are taken over ranges of the vocabulary

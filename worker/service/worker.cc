@@ -36,7 +36,7 @@ v1::Hello MakeHello(const WorkerOptions& options, const kernels::Backend& backen
   return hello;
 }
 
-// What cannot be measured stays unknown: it is for the layout only.
+// A speed that cannot be measured stays unknown: it is for the layout only.
 MeasuredSpeed SpeedOf(const WorkerOptions& options, kernels::Backend* backend, int threads,
                       DType dtype) {
   if (options.speed.known() || !options.measure_speed) return options.speed;
@@ -83,7 +83,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given
                                               .graphs = options.cuda_graphs,
                                               .early_kernels = options.cuda_early_kernels}));
   if (options.memory_bytes == 0) {
-    // What is free beside CUDA's context and kernels, which are there by now.
+    // The memory free beside CUDA's context and kernels, which are there by now.
     options.memory_bytes = GpuOfferOf(worker->backend_->FreeDeviceBytes());
   }
   options.speed = SpeedOf(options, worker->backend_.get(), threads, config.dtype);

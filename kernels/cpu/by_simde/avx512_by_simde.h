@@ -2,8 +2,8 @@
 // the AVX-512 kernels on machines that lack it. Included before everything else (-include) when
 // those kernels are compiled for kernels_simde_*_test; never part of a program.
 //
-// Nearly all come from SIMDe, whose authors wrote and tested them against real processors. What its
-// version in Debian 12 lacks is here, from Intel's Intrinsics Guide.
+// Nearly all come from SIMDe, whose authors wrote and tested them against real processors. Those
+// that its version in Debian 12 lacks are here, from Intel's Intrinsics Guide.
 #pragma once
 
 #include <immintrin.h>

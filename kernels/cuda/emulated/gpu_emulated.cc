@@ -135,7 +135,7 @@ void Prepare(int index) {
   Fiber& fiber = m.fibers[index];
   fiber = Fiber();
   char* const top = m.stacks + (index + 1) * kStackBytes;
-  // As after a call: the return address at 16 n + 8. Below it what tutti_switch_stack pops.
+  // As after a call: the return address at 16 n + 8. Below it the registers of tutti_switch_stack.
   void** sp = reinterpret_cast<void**>(top) - 2;
   *sp = reinterpret_cast<void*>(&FiberMain);
   for (int i = 0; i < 6; ++i) *--sp = nullptr;

@@ -1,4 +1,4 @@
-// The emulated GPU sees what it is there to see: kernels that miss a barrier or read a copy too
+// The emulated GPU sees the faults that it is for: kernels that miss a barrier or read a copy too
 // early, each beside the same kernel without the fault.
 #include <cstdint>
 #include <numeric>

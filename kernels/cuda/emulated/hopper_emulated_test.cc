@@ -31,7 +31,7 @@ enum Fault : int64_t {
   kTakesTooEarly,      // the sums, after waiting for all groups but the last
   kWritesSums,         // while a Wgmma adds to them
   kForgetsFence,       // of registers
-  kForgetsProxyFence,  // of what threads wrote to shared memory
+  kForgetsProxyFence,  // of threads' writes to shared memory
   kForgetsPublishing,  // of barriers
   kLeaves,             // while something is under way
   kReadsSums,          // before they are taken

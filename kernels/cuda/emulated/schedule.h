@@ -1,4 +1,4 @@
-// The order in which the emulated GPU runs what a real one runs side by side: the blocks of a grid,
+// The order of the emulated GPU where a real one runs side by side: the blocks of a grid,
 // the warps of a block and the lanes of a warp, each time another. A kernel that misses a barrier
 // gives other bits in some orders.
 #pragma once
