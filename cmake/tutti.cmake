@@ -57,15 +57,17 @@ function(tutti_binary name)
 endfunction()
 
 # Properties of every test: the repository root in TUTTI_SOURCE_DIR, the build folder in TUTTI_BINARY_DIR, real data in
-# TUTTI_TESTDATA where the caller's environment gives it, and `timeout` seconds, or five times as many under sanitizers,
-# which tests that promise a time find in TUTTI_TEST_SLOWNESS.
+# TUTTI_TESTDATA where the caller's environment gives it, and `timeout` seconds, or five times as many under sanitizers
+# and without optimisation, which tests that promise a time find in TUTTI_TEST_SLOWNESS.
 function(tutti_test_properties name timeout)
-  if(TUTTI_SANITIZE)
+  set(slow OFF)
+  if(TUTTI_SANITIZE OR CMAKE_BUILD_TYPE STREQUAL "Debug")
+    set(slow ON)
     math(EXPR timeout "${timeout} * 5")
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout}
     ENVIRONMENT "TUTTI_SOURCE_DIR=${PROJECT_SOURCE_DIR};TUTTI_BINARY_DIR=${PROJECT_BINARY_DIR}")
-  if(TUTTI_SANITIZE)
+  if(slow)
     set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT TUTTI_TEST_SLOWNESS=5)
   endif()
   if(TUTTI_SANITIZE MATCHES "address")
