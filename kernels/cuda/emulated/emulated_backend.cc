@@ -1,6 +1,7 @@
 #include "kernels/cuda/emulated/emulated_backend.h"
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <map>
 
@@ -129,7 +130,9 @@ std::unique_ptr<Runtime> MakeEmulatedRuntime() { return std::make_unique<Emulate
 std::unique_ptr<Backend> MakeEmulatedBackend(const BackendOptions& options,
                                              std::shared_ptr<Nccl> nccl) {
   static std::atomic<uint64_t> made{0};
-  NcclOptions nccl_options = {.machine = ThisMachine()};
+  // A call computes what a GPU would, on the host and as slowly as the build and the machine's load
+  // make it. Tests of the deadline set one of their own.
+  NcclOptions nccl_options = {.machine = ThisMachine(), .call_patience = std::chrono::seconds(60)};
   const uint64_t number = ++made;
   std::memcpy(nccl_options.device_id.data(), &number, sizeof(number));
   nccl_options.open_nccl = [nccl]() -> absl::StatusOr<std::shared_ptr<Nccl>> {
