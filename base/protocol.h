@@ -7,6 +7,6 @@ namespace tutti {
 
 // Grows with every change of peer.proto that an older process would misread. Both ends must have
 // the same.
-inline constexpr uint32_t kPeerProtocolVersion = 2;
+inline constexpr uint32_t kPeerProtocolVersion = 3;
 
 }  // namespace tutti
