@@ -327,7 +327,14 @@ TEST_F(ServiceTest, HealthFollowsThePipeline) {
   }
   cluster_.StopWorker(0);
   cluster_.WaitServing(false);
-  EXPECT_EQ(CallRaw(cluster_.channel(), "/grpc.health.v1.Health/Check", ""), not_serving);
+  // The status is the engine's own; health hears of it a moment later.
+  const auto health = [&] {
+    return CallRaw(cluster_.channel(), "/grpc.health.v1.Health/Check", "");
+  };
+  for (int tries = 0; tries < 1000 && health() != not_serving; ++tries) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_EQ(health(), not_serving);
   EXPECT_EQ(CallRaw(cluster_.channel(), "/grpc.health.v1.Health/Watch", inference), not_serving);
 }
 
