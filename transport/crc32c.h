@@ -1,4 +1,4 @@
-// CRC-32C (Castagnoli, as in iSCSI): the checksum of payloads.
+// CRC-32C (Castagnoli, as in iSCSI): the checksum of payloads and frames.
 //
 // It finds every error burst of up to 32 bits and all but one in 4 billion of the others, at memory
 // speed: TCP's own sum misses swapped words, and bits also flip in host memory.

@@ -8,7 +8,7 @@
 namespace tutti::transport {
 
 int64_t EncodedFrameBytes(const v1::Frame& frame, int64_t payload_bytes) {
-  const auto message = static_cast<int64_t>(frame.ByteSizeLong());
+  const int64_t message = static_cast<int64_t>(frame.ByteSizeLong()) + kChecksumFieldBytes;
   if (payload_bytes == 0) return message;
   const auto length_bytes = static_cast<int64_t>(
       google::protobuf::io::CodedOutputStream::VarintSize64(static_cast<uint64_t>(payload_bytes)));
@@ -20,15 +20,20 @@ absl::Status CheckFrame(const v1::Frame& frame, const Payload& payload) {
     return absl::InvalidArgumentError(
         "frame: payload bytes belong into the Payload, not into the message");
   }
+  if (frame.checksum() != 0) {
+    return absl::InvalidArgumentError("frame: its checksum is written by the transport");
+  }
   const int64_t payload_bytes = payload.size();
   if (payload_bytes > kPayloadBytesMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("frame: payload of ", payload_bytes, " bytes, at most ", kPayloadBytesMax));
+    return absl::InvalidArgumentError(absl::StrCat("frame ", BodyName(frame), ": payload of ",
+                                                   payload_bytes, " bytes, at most ",
+                                                   kPayloadBytesMax));
   }
-  const int64_t message_bytes = EncodedFrameBytes(frame, 0);
+  const auto message_bytes = static_cast<int64_t>(frame.ByteSizeLong());
   if (message_bytes > kMessageBytesMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("frame: message of ", message_bytes, " bytes, at most ", kMessageBytesMax));
+    return absl::InvalidArgumentError(absl::StrCat("frame ", BodyName(frame), ": message of ",
+                                                   message_bytes, " bytes, at most ",
+                                                   kMessageBytesMax));
   }
   if (frame.body_case() == v1::Frame::kFailure && payload_bytes > 0) {
     return absl::InvalidArgumentError("frame: a failure carries no payload");

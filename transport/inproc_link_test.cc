@@ -5,6 +5,7 @@
 
 #include <future>
 
+#include "transport/frame_rules.h"
 #include "transport/limits.h"
 #include "transport/link_testing.h"
 
@@ -47,7 +48,8 @@ TEST(InprocLinkTest, VeryManyTinyFramesAreBounded) {
   std::shared_future<void> released = release.get_future();
   Ends ends;
   ends.accepted.on_frame = [&](v1::Frame, Payload) { released.wait(); };
-  const auto limit = static_cast<uint64_t>(kQueuedBytesMax / kQueuedFrameOverheadBytes);
+  const int64_t each = kQueuedFrameOverheadBytes + EncodedFrameBytes(v1::Frame(), 0);
+  const auto limit = static_cast<uint64_t>(kQueuedBytesMax / each);
   absl::Status status;
   uint64_t sent = 0;
   for (; status.ok() && sent <= limit + 1; ++sent) status = ends.link->Send(v1::Frame());

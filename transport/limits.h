@@ -17,15 +17,17 @@ inline constexpr int64_t kPayloadChunkBytes = int64_t{1} << 20;
 // whole rows and no row we know is longer (hidden size 16384 in f32).
 inline constexpr int64_t kPayloadBytesMax = kPayloadChunkBytes + (int64_t{64} << 10);
 
-// The largest frame without its payload. The big ones are plans that carry prompts: a token takes
-// at most 3 bytes up to a vocabulary of 2 Mi entries, so 8 MiB hold 21 prompts of 131072 tokens, or
-// one of 2.7 million.
+// The largest frame without its payload and checksum, as Frame::ByteSizeLong says. The big ones are
+// plans that carry prompts: a token takes at most 3 bytes up to a vocabulary of 2 Mi entries, so 8
+// MiB hold 21 prompts of 131072 tokens, or one of 2.7 million.
 inline constexpr int64_t kMessageBytesMax = int64_t{8} << 20;
+// The field `checksum` of a frame: a tag of two bytes and four of CRC-32C.
+inline constexpr int64_t kChecksumFieldBytes = 6;
 
 // Tag and length of the payload field around the payload itself: one byte and at most five.
 inline constexpr int64_t kPayloadHeaderBytesMax = 6;
 inline constexpr int64_t kFrameBytesMax =
-    kMessageBytesMax + kPayloadHeaderBytesMax + kPayloadBytesMax;
+    kMessageBytesMax + kChecksumFieldBytes + kPayloadHeaderBytesMax + kPayloadBytesMax;
 
 // Fields in one frame, those of nested messages included; a packed array counts once.
 //
@@ -65,6 +67,22 @@ inline constexpr int64_t kSharedRingBytes = int64_t{4} << 20;
 // A frame there, without its payload: an exchange of ranks takes less than 60 bytes.
 inline constexpr int64_t kSharedMessageBytesMax = 256;
 
+// What a stranger may send before it has said who it is: one frame at a time, of this size. Hello
+// has at most some 20 short fields.
+inline constexpr int64_t kStrangerFramesMax = 1;
+inline constexpr int64_t kStrangerFrameBytesMax = int64_t{64} << 10;
+// Links of one listener whose peer is not known yet; the oldest makes way for a newer one. gRPC
+// lets each of them send a message of kFrameBytesMax before we see a byte of it, so all of them
+// together cost at most 590 MB. A pipeline of 64 workers that all dial at once says hello within
+// milliseconds.
+inline constexpr int64_t kStrangersMax = 64;
+
+// What a known peer may have sent that its receiver has not taken yet; beyond it, it is not read. A
+// step of 8192 rows of 8192 bf16 values, 128 MiB in 128 frames, arrives while the one before is
+// computed.
+inline constexpr int64_t kUnreadBytesMax = int64_t{128} << 20;
+inline constexpr int64_t kUnreadFramesMax = 512;
+
 // Frames one in-process link may have delivered before the others get their turn: a few
 // microseconds' worth.
 inline constexpr int kDeliveriesPerTurn = 64;
@@ -92,11 +110,76 @@ inline constexpr std::chrono::milliseconds kConnectTimeout{3000};
 inline constexpr std::chrono::milliseconds kHandshakeTimeout{5000};
 inline constexpr std::chrono::milliseconds kIdleConnectionTimeout{10000};
 
+// --- connections of a port
+
+// Descriptors that a process keeps for all but its ports: files of a checkpoint, logs, dialled
+// links, the ends that gRPC's threads wait on. A half of those it may have, if they are very few.
+inline constexpr int64_t kOwnDescriptors = 512;
+// Connections of one port. A cluster of 256 workers has one control link each; a worker has links
+// from 8 ranks and a stage. Clients send any number of calls over one connection, so this is so
+// many client processes; each costs some 40 KB in gRPC, all of them 330 MB.
+inline constexpr int64_t kPeerConnectionsMax = 2048;
+inline constexpr int64_t kPublicConnectionsMax = 8192;
+// One address may hold half of them: two are needed to shut a port.
+inline constexpr int64_t kPerAddressDivisor = 2;
+// Bytes that a connection must send before gRPC sees it at all: HTTP/2's preface, or the first of a
+// TLS handshake. Until then it costs a descriptor, and makes way for a newer one.
+inline constexpr int64_t kPrefaceBytes = 24;
+// Connections taken from one backlog before others get their turn.
+inline constexpr int kAcceptsPerTurn = 64;
+// The kernel's queue of connections that we have not taken yet.
+inline constexpr int kListenBacklog = 1024;
+// A look at which connections of a full port are closed takes 0.3 us for each, and is taken again
+// after this time for each: it costs a quarter of the loop's time at most.
+inline constexpr std::chrono::microseconds kSweepPausePerConnection{1};
+// Between two lines of log about refused connections or links: whoever is refused must not fill the
+// disk.
+inline constexpr std::chrono::milliseconds kRefusalLogInterval{5000};
+// Without a descriptor even for refusing, the next try is after this.
+inline constexpr std::chrono::milliseconds kNoDescriptorPause{10};
+
+// A process calls itself through its own port this often. A call that takes longer than the
+// deadline is a miss; so many in a row and the port is opened again, so many more and the process
+// ends. A flooded or stopped machine answers within seconds, so two minutes of silence are no load.
+inline constexpr std::chrono::milliseconds kProbeInterval{5000};
+inline constexpr std::chrono::milliseconds kProbeDeadline{15000};
+inline constexpr int kProbeMissesMax = 4;
+
+// All headers of one call. Ours have a few hundred bytes; gateways add tokens and trace contexts.
+inline constexpr int kHeaderBytesMax = 8192;
 // gRPC sends at most one keepalive ping a second at any setting, so a shorter time buys nothing;
 // the peer is declared lost after at most time + timeout. The server must permit the interval, or
-// it cuts the connection itself.
+// it cuts the connection itself. Keepalive is for machines that are gone without a word: workers
+// that fall silent are found by their leases, much sooner. The timeout is longer than a process
+// stands still that goes on afterwards (stopped, in a debugger, moved to another host: seconds),
+// because that one's own pings are late too, and it would take all its peers for dead.
 inline constexpr std::chrono::milliseconds kKeepaliveTime{1000};
-inline constexpr std::chrono::milliseconds kKeepaliveTimeout{1000};
+inline constexpr std::chrono::milliseconds kKeepaliveTimeout{15'000};
 inline constexpr std::chrono::milliseconds kKeepalivePermitted{250};
+
+// ---- Proof of who a peer is
+
+// The cluster's secret: a key of HMAC-SHA-256 is worth 32 bytes; shorter ones could be guessed by
+// trying. The most is a page, so that a wrong file is not read whole.
+inline constexpr int64_t kSecretBytesMin = 32;
+inline constexpr int64_t kSecretBytesMax = 4096;
+// Nonces and proofs are as long as the hash.
+inline constexpr int64_t kNonceBytes = 32;
+inline constexpr int64_t kProofBytes = 32;
+// The longest frame before a peer is proved: a nonce and a proof (78 bytes with their tags and a
+// checksum), and some room.
+inline constexpr int64_t kIdentifyFrameBytesMax = 128;
+// The longest hello: worker id, cluster id and class of 128 bytes each, build and fingerprint of
+// 256, a device's description of 512. Four times their sum.
+inline constexpr int64_t kHelloFrameBytesMax = int64_t{8} << 10;
+// Three frames of a handshake on an idle machine take a millisecond; a busy one gets 3 s, as for
+// connecting.
+inline constexpr std::chrono::milliseconds kIdentifyTimeout{3000};
+// Links of one listener whose peers have not proved themselves yet. A cluster of 256 workers that
+// starts at once gets through in a few rounds of milliseconds; a stranger that holds all of them
+// keeps newcomers out for as long as it does so, and harms no link that stands.
+inline constexpr int64_t kUnprovenLinksMax = 64;
+// Frames a dialer may queue before the listener is proved: hello, and what may follow it.
+inline constexpr size_t kHeldFramesMax = 16;
 
 }  // namespace tutti::transport

@@ -30,6 +30,8 @@ struct Payload {
   }
 };
 
+class ReceiveBudget;
+
 // Receives the frames of a link. Calls come one at a time, on a transport thread; they must not
 // block.
 class LinkHandler {
@@ -40,6 +42,10 @@ class LinkHandler {
   // The last call. OK: the peer closed in good order. Otherwise the reason, the peer's own words
   // included.
   virtual void OnClosed(absl::Status reason) = 0;
+  // The budget from which this handler counts what it has queued, the same for the whole life of
+  // the link, or none: then every frame is delivered as it comes. It may be none until the peer has
+  // proved who it is.
+  virtual std::shared_ptr<ReceiveBudget> budget() { return nullptr; }
 };
 
 // Counts of a link since it was made.  Bytes are those of the encoded frames, payload included.
@@ -57,9 +63,10 @@ class Link {
   // Link.
   virtual ~Link() = default;
 
-  // Queues one frame. Never blocks. RESOURCE_EXHAUSTED when more than the link's limit of bytes is
-  // queued, which is a bug in flow control and not a condition to wait out; UNAVAILABLE after the
-  // link closed. The payload's bytes must not change until payload.owner is let go.
+  // Queues one frame. Never blocks. INVALID_ARGUMENT when CheckFrame refuses it, RESOURCE_EXHAUSTED
+  // when more than the link's limit of bytes is queued, which is a bug in flow control and not a
+  // condition to wait out; UNAVAILABLE after the link closed. The payload's bytes must not change
+  // until payload.owner is let go.
   virtual absl::Status Send(v1::Frame frame, Payload payload = {}) = 0;
 
   // Sends the queued frames, then closes. The peer's OnClosed gets `reason` (code and message).

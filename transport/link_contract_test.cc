@@ -91,10 +91,12 @@ TEST_P(LinkContractTest, CountersEqualTheEncodedSizes) {
     const Payload payload = OwnedPayload(size);
     v1::Frame whole = frame;
     whole.set_payload(Join(payload));
+    whole.set_checksum(1);
     bytes += static_cast<int64_t>(whole.ByteSizeLong());
     ASSERT_TRUE(c.link->Send(frame, payload).ok());
   }
-  ASSERT_TRUE(c.link->Send(v1::Frame()).ok());  // nothing at all: a frame of no bytes
+  ASSERT_TRUE(c.link->Send(v1::Frame()).ok());  // nothing at all but a checksum
+  bytes += kChecksumFieldBytes;
   ASSERT_TRUE(c.accepted.WaitForFrames(5));
   EXPECT_EQ(c.accepted_link->stats().bytes_in, bytes);
   EXPECT_EQ(c.accepted_link->stats().frames_in, 5);

@@ -1,6 +1,8 @@
 #include "transport/shared_pipe.h"
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -13,7 +15,10 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "base/check.h"
+#include "transport/descriptor.h"
+#include "transport/frame_checksum.h"
 #include "transport/limits.h"
 
 namespace tutti::transport {
@@ -26,26 +31,34 @@ constexpr int64_t kRingBytes =
     (RingBytes(kSharedRingBytes) + kPageBytes - 1) / kPageBytes * kPageBytes;
 constexpr int64_t kPipeBytes = 2 * kRingBytes;
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  const int fd_;
-};
-
 absl::Status Failed(const char* what, const std::string& path, int error) {
   return absl::ErrnoToStatus(error, absl::StrCat("shared memory: cannot ", what, " ", path));
 }
 
+constexpr absl::string_view kPrefix = "tutti-";
+
 std::string PathOf(const std::string& folder, const std::string& token) {
-  return absl::StrCat(folder, "/tutti-", absl::BytesToHexString(token));
+  return absl::StrCat(folder, "/", kPrefix, absl::BytesToHexString(token));
+}
+
+bool IsNameOfOurs(absl::string_view name) {
+  return absl::ConsumePrefix(&name, kPrefix) && name.size() == 2 * kTokenBytes &&
+         name.find_first_not_of("0123456789abcdef") == absl::string_view::npos;
+}
+
+struct CloseFolder {
+  void operator()(DIR* folder) const { closedir(folder); }
+};
+
+// The lock of a name's owner: held for as long as the name is, and gone with the process.
+bool Lock(int fd) { return flock(fd, LOCK_EX | LOCK_NB) == 0; }
+
+// A file of this user's that Create has begun and whose owner is gone.
+bool IsLeftBehind(int fd) {
+  struct stat found {};
+  return fstat(fd, &found) == 0 && S_ISREG(found.st_mode) && (found.st_mode & 0777) == 0600 &&
+         found.st_uid == geteuid() && (found.st_size == kPipeBytes || found.st_size == 0) &&
+         Lock(fd);
 }
 
 absl::StatusOr<std::span<std::byte>> Map(int fd, const std::string& path) {
@@ -76,8 +89,13 @@ absl::StatusOr<std::unique_ptr<SharedPipe>> SharedPipe::Create(const std::string
     return absl::ErrnoToStatus(errno, "shared memory: no random bytes");
   }
   const std::string path = PathOf(folder, token);
-  const Descriptor fd(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (fd.get() < 0) return Failed("create", path, errno);
+  Descriptor fd(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!fd.valid()) return Failed("create", path, errno);
+  // A process that sweeps at this very moment may have the lock, and then removes the file.
+  if (!Lock(fd.get())) {
+    unlink(path.c_str());
+    return Failed("lock", path, errno);
+  }
   // Room is taken now: where there is none, touching the memory later would end the process.
   const int error = posix_fallocate(fd.get(), 0, kPipeBytes);
   absl::StatusOr<std::span<std::byte>> memory =
@@ -86,8 +104,23 @@ absl::StatusOr<std::unique_ptr<SharedPipe>> SharedPipe::Create(const std::string
     unlink(path.c_str());
     return memory.status();
   }
-  return std::unique_ptr<SharedPipe>(
+  std::unique_ptr<SharedPipe> pipe(
       new SharedPipe(std::move(token), path, *memory, /*is_first=*/true));
+  pipe->lock_ = std::move(fd);
+  return pipe;
+}
+
+int64_t SharedPipe::Sweep(const std::string& folder) {
+  const std::unique_ptr<DIR, CloseFolder> names(opendir(folder.c_str()));
+  if (names == nullptr) return 0;
+  int64_t swept = 0;
+  while (const dirent* entry = readdir(names.get())) {
+    if (!IsNameOfOurs(entry->d_name)) continue;
+    const std::string path = absl::StrCat(folder, "/", entry->d_name);
+    const Descriptor fd(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (fd.valid() && IsLeftBehind(fd.get()) && unlink(path.c_str()) == 0) ++swept;
+  }
+  return swept;
 }
 
 absl::StatusOr<std::unique_ptr<SharedPipe>> SharedPipe::Open(const std::string& folder,
@@ -98,9 +131,11 @@ absl::StatusOr<std::unique_ptr<SharedPipe>> SharedPipe::Open(const std::string& 
   }
   const std::string path = PathOf(folder, token);
   const Descriptor fd(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  if (fd.get() < 0) return Failed("open", path, errno);
+  if (!fd.valid()) return Failed("open", path, errno);
   TUTTI_RETURN_IF_ERROR(CheckFile(fd.get(), path));
   TUTTI_ASSIGN_OR_RETURN(const std::span<std::byte> memory, Map(fd.get(), path));
+  // Both have it now. From here on nothing is left behind, whichever of the two is killed.
+  unlink(path.c_str());
   return std::unique_ptr<SharedPipe>(new SharedPipe(token, "", memory, /*is_first=*/false));
 }
 
@@ -122,13 +157,15 @@ void SharedPipe::Unlink() {
   if (path_.empty()) return;
   unlink(path_.c_str());
   path_.clear();
+  lock_.Reset();
 }
 
 absl::StatusOr<bool> SharedPipe::TrySend(const v1::Frame& frame, const Payload& payload) {
   std::array<std::byte, kSharedMessageBytesMax> head;
-  const auto size = static_cast<int64_t>(frame.ByteSizeLong());
+  const int64_t size = static_cast<int64_t>(frame.ByteSizeLong()) + kChecksumFieldBytes;
   CHECK(size <= kSharedMessageBytesMax && payload.size() <= kPayloadBytesMax) << size;
-  frame.SerializeWithCachedSizesToArray(reinterpret_cast<uint8_t*>(head.data()));
+  auto* const begin = reinterpret_cast<uint8_t*>(head.data());
+  WriteChecksum(begin, frame.SerializeWithCachedSizesToArray(begin));
   return writer_->TryWrite({head.data(), static_cast<size_t>(size)}, payload.chunks);
 }
 
@@ -137,8 +174,9 @@ absl::StatusOr<std::optional<SharedPipe::Received>> SharedPipe::TryReceive() {
   if (!record.has_value()) return std::nullopt;
   std::array<std::byte, kSharedMessageBytesMax> head;
   std::copy(record->head.begin(), record->head.end(), head.begin());
+  TUTTI_ASSIGN_OR_RETURN(const auto message, CheckChecksum({head.data(), record->head.size()}));
   Received received;
-  if (!received.frame.ParseFromArray(head.data(), static_cast<int>(record->head.size())) ||
+  if (!received.frame.ParseFromArray(message.data(), static_cast<int>(message.size())) ||
       !received.frame.payload().empty()) {
     return absl::DataLossError("shared memory: a record begins with no frame");
   }

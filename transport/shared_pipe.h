@@ -4,8 +4,9 @@
 //
 // The memory is a file in a folder that the operator named and both processes see (on Linux
 // /dev/shm, or a volume that pods share). Its name is a random token that travels over the link, so
-// that only the other end finds it; it is readable by its owner alone, and unlinked as soon as the
-// other end has opened it.
+// that only the other end finds it; it is readable by its owner alone, and unlinked by the other
+// end as soon as that has mapped it. Until then the first end holds a lock on it: a file without
+// one is left from a process that was killed, and swept away by the next.
 //
 // Thread: one per end.
 #pragma once
@@ -17,6 +18,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "transport/descriptor.h"
 #include "transport/link.h"
 #include "transport/shared_ring.h"
 
@@ -31,12 +33,14 @@ class SharedPipe {
   // ours. PERMISSION_DENIED: the file is not one that Create made.
   static absl::StatusOr<std::unique_ptr<SharedPipe>> Open(const std::string& folder,
                                                           const std::string& token);
+  // Removes the files in `folder` that ended processes of this user have left; how many.
+  static int64_t Sweep(const std::string& folder);
   ~SharedPipe();
   SharedPipe(const SharedPipe&) = delete;
   SharedPipe& operator=(const SharedPipe&) = delete;
 
   const std::string& token() const { return token_; }
-  // The other end has it, or will not take it.
+  // The other end will not take it, or has it.
   void Unlink();
 
   // False when there is no room now. The payload is copied.  DATA_LOSS: the memory holds bytes that
@@ -61,6 +65,7 @@ class SharedPipe {
 
   const std::string token_;
   std::string path_;  // empty: unlinked, or not ours to unlink
+  Descriptor lock_;   // while path_ is not
   const std::span<std::byte> memory_;
   std::optional<RingWriter> writer_;
   std::optional<RingReader> reader_;

@@ -1,7 +1,10 @@
 #include "transport/shared_pipe.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -38,9 +41,7 @@ TEST_F(SharedPipeTest, FramesGoBothWays) {
   ASSERT_TRUE(first.ok()) << first.status();
   const auto second = SharedPipe::Open(folder_, (*first)->token());
   ASSERT_TRUE(second.ok()) << second.status();
-  EXPECT_FALSE(FolderIsEmpty());
-  (*first)->Unlink();
-  EXPECT_TRUE(FolderIsEmpty());
+  EXPECT_TRUE(FolderIsEmpty());  // both have it
 
   const std::vector<std::byte> bytes(100'000, std::byte{7});
   const Payload payload{.chunks = {std::span(bytes).first(1000), std::span(bytes).subspan(1000)}};
@@ -79,6 +80,68 @@ TEST_F(SharedPipeTest, TheLargestPayloadFitsWhateverIsReadAndWhereItBegins) {
 TEST_F(SharedPipeTest, NothingIsLeftBehind) {
   { const auto pipe = *SharedPipe::Create(folder_); }
   EXPECT_TRUE(FolderIsEmpty());
+}
+
+// Before the other end came, or after: whatever is left by a killed process, the next removes.
+TEST_F(SharedPipeTest, WhatAKilledProcessHasLeftIsSwept) {
+  int told[2];
+  ASSERT_EQ(pipe(told), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto mine = SharedPipe::Create(folder_);
+    const char byte = mine.ok() ? 'y' : 'n';
+    (void)!write(told[1], &byte, 1);
+    pause();
+  }
+  char byte = 0;
+  ASSERT_EQ(read(told[0], &byte, 1), 1);
+  ASSERT_EQ(byte, 'y');
+  EXPECT_EQ(SharedPipe::Sweep(folder_), 0);  // it lives, and waits for its other end
+  EXPECT_FALSE(FolderIsEmpty());
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  EXPECT_FALSE(FolderIsEmpty());
+  EXPECT_EQ(SharedPipe::Sweep(folder_), 1);
+  EXPECT_TRUE(FolderIsEmpty());
+  close(told[0]);
+  close(told[1]);
+}
+
+TEST_F(SharedPipeTest, SweepsNothingElse) {
+  const auto mine = *SharedPipe::Create(folder_);
+  std::vector<std::string> others = {"tutti-", "tutti-abc", "other",
+                                     "tutti-" + std::string(32, 'g'),
+                                     "tutti-" + std::string(32, 'a')};
+  for (const std::string& name : others) std::ofstream(absl::StrCat(folder_, "/", name)) << "x";
+  // One of the right name and mode that Create would never make.
+  chmod(absl::StrCat(folder_, "/", others.back()).c_str(), 0600);
+  EXPECT_EQ(SharedPipe::Sweep(folder_), 0);
+  EXPECT_EQ(SharedPipe::Sweep("/no/such/folder"), 0);
+  EXPECT_TRUE(SharedPipe::Open(folder_, mine->token()).ok());
+}
+
+TEST_F(SharedPipeTest, NoFlippedBitOfAFrameIsAccepted) {
+  const auto first = *SharedPipe::Create(folder_);
+  const int fd = open(PathOf(first->token()).c_str(), O_RDWR);
+  ASSERT_GE(fd, 0);
+  const auto second = *SharedPipe::Open(folder_, first->token());
+  const std::string frame = Frame(1).SerializeAsString();
+  // Where the first record lies; the others follow it.
+  std::string memory(size_t{9} << 20, '\0');
+  off_t begin = 0;
+  for (size_t bit = 0; bit < 8 * frame.size(); ++bit) {
+    ASSERT_TRUE(*second->TrySend(Frame(1), {}));
+    const ssize_t size = pread(fd, memory.data(), memory.size(), begin);
+    ASSERT_GT(size, 0);
+    const size_t at = memory.rfind(frame, static_cast<size_t>(size));
+    ASSERT_NE(at, std::string::npos);
+    const char flipped = static_cast<char>(frame[bit / 8] ^ 1 << bit % 8);
+    ASSERT_EQ(pwrite(fd, &flipped, 1, begin + static_cast<off_t>(at + bit / 8)), 1);
+    EXPECT_EQ(first->TryReceive().status().code(), absl::StatusCode::kDataLoss) << bit;
+    begin += static_cast<off_t>(at);
+    memory.resize(4096);
+  }
+  close(fd);
 }
 
 TEST_F(SharedPipeTest, TheFileIsTheOwnersAlone) {

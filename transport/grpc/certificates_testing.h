@@ -15,6 +15,12 @@
 
 namespace tutti::transport {
 
+// When a certificate is valid, in seconds from now.
+struct Validity {
+  long from = -3600;
+  long to = 3600;
+};
+
 // An authority that signs certificates into a directory of the test's.
 class TestAuthority {
  public:
@@ -23,11 +29,15 @@ class TestAuthority {
     Write(AuthorityPath(), [this](FILE* file) { PEM_write_X509(file, certificate_.get()); });
   }
 
-  // Files of a process called `name` that can be reached as `host`, signed by this authority.
-  TlsFiles Issue(const std::string& name, const std::string& host) {
+  // Files of a process called `name` that can be reached as `host`, signed by this authority. The
+  // certificate is that of a worker of this name unless `uri` says another ("none": no URI).
+  TlsFiles Issue(const std::string& name, const std::string& host, const std::string& uri = "",
+                 Validity validity = {}) {
     const auto key = MakeKey();
-    const std::unique_ptr<X509, decltype(&X509_free)> certificate(Sign(name, host, key.get()),
-                                                                  &X509_free);
+    std::string names = host;
+    if (uri != "none") names += ",URI:" + (uri.empty() ? "tutti://worker/" + name : uri);
+    const std::unique_ptr<X509, decltype(&X509_free)> certificate(
+        Sign(name, names, key.get(), validity), &X509_free);
     const TlsFiles files{Path(name + ".crt"), Path(name + ".key"), AuthorityPath()};
     Write(files.certificate, [&](FILE* file) { PEM_write_X509(file, certificate.get()); });
     Write(files.key, [&](FILE* file) {
@@ -55,12 +65,13 @@ class TestAuthority {
   }
 
   // A certificate for `host`, or, when empty, the authority's own.
-  X509* Sign(const std::string& name, const std::string& host, EVP_PKEY* key) const {
+  X509* Sign(const std::string& name, const std::string& host, EVP_PKEY* key,
+             Validity validity = {}) const {
     X509* certificate = X509_new();
     X509_set_version(certificate, 2);
     ASN1_INTEGER_set(X509_get_serialNumber(certificate), 1 + static_cast<long>(host.size()));
-    X509_gmtime_adj(X509_getm_notBefore(certificate), -3600);
-    X509_gmtime_adj(X509_getm_notAfter(certificate), 3600);
+    X509_gmtime_adj(X509_getm_notBefore(certificate), validity.from);
+    X509_gmtime_adj(X509_getm_notAfter(certificate), validity.to);
     X509_set_pubkey(certificate, key);
     SetName(X509_get_subject_name(certificate), name);
     SetName(X509_get_issuer_name(certificate), name_);

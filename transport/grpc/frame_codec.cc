@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "transport/frame_checksum.h"
 #include "transport/frame_rules.h"
 #include "transport/grpc/frame_scan.h"
 #include "transport/limits.h"
@@ -87,7 +88,7 @@ grpc::ByteBuffer EncodeFrame(const v1::Frame& frame, const Payload& payload) {
 
   grpc_slice head = grpc_slice_malloc(static_cast<size_t>(head_bytes));
   uint8_t* const begin = GRPC_SLICE_START_PTR(head);
-  uint8_t* at = frame.SerializeWithCachedSizesToArray(begin);
+  uint8_t* at = WriteChecksum(begin, frame.SerializeWithCachedSizesToArray(begin));
   if (payload_bytes > 0) {
     *at++ = kPayloadTag;
     at = CodedOutputStream::WriteVarint64ToArray(static_cast<uint64_t>(payload_bytes), at);
@@ -120,7 +121,8 @@ absl::Status DecodeFrame(const grpc::ByteBuffer& buffer, v1::Frame* frame, Paylo
   const auto pieces = Pieces(slices);
   TUTTI_ASSIGN_OR_RETURN(const FrameLayout layout, ScanFrame(pieces));
   std::vector<std::byte> copy;
-  const auto message = Front(pieces, static_cast<size_t>(layout.message_bytes), &copy);
+  const auto sealed = Front(pieces, static_cast<size_t>(layout.message_bytes), &copy);
+  TUTTI_ASSIGN_OR_RETURN(const auto message, CheckChecksum(sealed));
   TUTTI_RETURN_IF_ERROR(ParseMessage(message, frame));
   if (layout.payload_bytes > 0) {
     *payload = PayloadFrom(slices, static_cast<size_t>(layout.payload_begin));

@@ -2,8 +2,9 @@
 // payload.
 //
 // The payload is the message's last field. So an encoder writes the small message, then the field's
-// tag and length, then hands over the tensor's memory as it lies; the bytes are those protobuf's
-// own encoder would write for the same Frame with its payload field set.  Thread: any.
+// tag and length, then hands over the tensor's memory as it lies. Before the payload stands the
+// checksum of the message (frame_checksum.h); any protobuf parser reads the same Frame.  Thread:
+// any.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
@@ -18,8 +19,9 @@ namespace tutti::transport {
 grpc::ByteBuffer EncodeFrame(const v1::Frame& frame, const Payload& payload);
 
 // Decodes the bytes of a peer: every byte is checked, memory is bounded by limits.h. `payload`
-// points into the buffer's memory and keeps it. INVALID_ARGUMENT when the bytes are not one Frame
-// with at most one payload, at its end.
+// points into the buffer's memory and keeps it; frame->checksum is unset. INVALID_ARGUMENT when the
+// bytes are not one Frame with at most one payload, at its end; DATA_LOSS when its checksum is
+// missing or wrong.
 absl::Status DecodeFrame(const grpc::ByteBuffer& buffer, v1::Frame* frame, Payload* payload);
 
 }  // namespace tutti::transport

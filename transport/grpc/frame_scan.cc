@@ -14,6 +14,9 @@ namespace {
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 
+// protobuf refuses to parse what is nested deeper.
+constexpr size_t kDepthMax = 100;
+
 // The wire types of protobuf's encoding. Groups (3 and 4) are refused: none of our messages has
 // one.
 enum WireType : uint32_t { kVarint = 0, kFixed64 = 1, kLengthDelimited = 2, kFixed32 = 5 };
@@ -50,24 +53,42 @@ absl::Status Malformed(int64_t position) {
   return absl::InvalidArgumentError(absl::StrCat("frame: malformed at byte ", position));
 }
 
-// Descends as far as the schema does, so the depth is ours and not the sender's.
-bool CountFields(std::span<const std::byte> message, const Descriptor* type, int64_t* budget) {
-  const std::span<const std::byte> pieces[] = {message};
-  PieceReader reader(pieces);
-  while (!reader.done()) {
+// Where the messages end that the reader is inside of, the outermost first, and their types.
+struct Level {
+  const Descriptor* type;
+  int64_t end;
+};
+
+// Descends as far as the schema does, so the depth is ours and not the sender's, except where the
+// schema itself is recursive: there protobuf's own limit of depth is the bound.
+bool CountDown(PieceReader* reader, const Descriptor* type, int64_t* budget) {
+  std::vector<Level> levels = {{type, reader->left()}};
+  while (!levels.empty()) {
+    const Level level = levels.back();
+    if (reader->position() >= level.end) {
+      if (reader->position() > level.end) return false;  // a field reaches beyond its message
+      levels.pop_back();
+      continue;
+    }
     Tag tag;
-    if (--*budget < 0 || !ReadTag(&reader, &tag)) return false;
+    if (--*budget < 0 || !ReadTag(reader, &tag)) return false;
     if (tag.wire_type != kLengthDelimited) {
-      if (!SkipScalar(&reader, tag.wire_type)) return false;
+      if (!SkipScalar(reader, tag.wire_type)) return false;
       continue;
     }
     uint64_t length;
-    if (!reader.ReadVarint(&length)) return false;
-    const auto begin = static_cast<size_t>(reader.position());
-    if (!reader.Skip(length)) return false;
-    const FieldDescriptor* field = type->FindFieldByNumber(static_cast<int>(tag.number));
-    if (field == nullptr || field->type() != FieldDescriptor::TYPE_MESSAGE) continue;
-    if (!CountFields(message.subspan(begin, length), field->message_type(), budget)) return false;
+    if (!reader->ReadVarint(&length)) return false;
+    if (reader->position() > level.end ||
+        length > static_cast<uint64_t>(level.end - reader->position())) {
+      return false;
+    }
+    const FieldDescriptor* field = level.type->FindFieldByNumber(static_cast<int>(tag.number));
+    if (field != nullptr && field->type() == FieldDescriptor::TYPE_MESSAGE &&
+        levels.size() < kDepthMax) {
+      levels.push_back({field->message_type(), reader->position() + static_cast<int64_t>(length)});
+    } else if (!reader->Skip(length)) {
+      return false;
+    }
   }
   return true;
 }
@@ -136,8 +157,9 @@ absl::StatusOr<FrameLayout> ScanFrame(std::span<const std::span<const std::byte>
     if (!skipped) return Malformed(reader.position());
     layout.message_bytes = layout.payload_begin = reader.position();
   }
-  if (layout.message_bytes > kMessageBytesMax) {
-    return absl::InvalidArgumentError(absl::StrCat("frame: message of ", layout.message_bytes,
+  if (layout.message_bytes > kMessageBytesMax + kChecksumFieldBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("frame: message of ",
+                                                   layout.message_bytes - kChecksumFieldBytes,
                                                    " bytes, at most ", kMessageBytesMax));
   }
   if (layout.payload_bytes > kPayloadBytesMax) {
@@ -147,10 +169,18 @@ absl::StatusOr<FrameLayout> ScanFrame(std::span<const std::span<const std::byte>
   return layout;
 }
 
+std::optional<int64_t> CountFields(std::span<const std::span<const std::byte>> message,
+                                   const Descriptor* type, int64_t fields_max) {
+  PieceReader reader(message);
+  int64_t budget = fields_max;
+  if (!CountDown(&reader, type, &budget) && budget >= 0) return std::nullopt;
+  return fields_max - budget;
+}
+
 absl::Status CheckFieldCount(std::span<const std::byte> message) {
-  int64_t budget = kFrameFieldsMax;
-  if (CountFields(message, v1::Frame::descriptor(), &budget)) return absl::OkStatus();
-  if (budget >= 0) return absl::InvalidArgumentError("frame: malformed inside a nested message");
+  const auto fields = CountFields(std::span(&message, 1), v1::Frame::descriptor(), kFrameFieldsMax);
+  if (!fields) return absl::InvalidArgumentError("frame: malformed inside a nested message");
+  if (*fields <= kFrameFieldsMax) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("frame: more than ", kFrameFieldsMax, " fields"));
 }
 

@@ -2,8 +2,11 @@
 // the rest may be parsed in bounded memory. All input is untrusted.  Thread: any.
 #pragma once
 
+#include <google/protobuf/descriptor.h>
+
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -35,7 +38,7 @@ class PieceReader {
 
 // Where an encoded Frame's parts are.
 struct FrameLayout {
-  int64_t message_bytes = 0;  // everything before the payload field
+  int64_t message_bytes = 0;  // everything before the payload field, checksum included
   int64_t payload_begin = 0;  // == total size when there is no payload
   int64_t payload_bytes = 0;
 };
@@ -44,8 +47,15 @@ struct FrameLayout {
 // only one, or a part is larger than limits.h allows.
 absl::StatusOr<FrameLayout> ScanFrame(std::span<const std::span<const std::byte>> pieces);
 
+// The fields of a message of `type` that lies in pieces, nested ones included and a packed array
+// counted once: `fields_max` + 1 when there are more, nothing when it is malformed. Two bytes on
+// the wire can become a hundred in memory (an empty nested message), so it is the number of fields
+// that bounds what parsing takes. Time is bounded by the fields counted, not by the bytes.
+std::optional<int64_t> CountFields(std::span<const std::span<const std::byte>> message,
+                                   const google::protobuf::Descriptor* type, int64_t fields_max);
+
 // INVALID_ARGUMENT when `message`, a Frame without payload, is malformed or has more than
-// kFrameFieldsMax fields, nested ones included.
+// kFrameFieldsMax fields.
 absl::Status CheckFieldCount(std::span<const std::byte> message);
 
 }  // namespace tutti::transport

@@ -51,8 +51,10 @@ absl::Status FromGrpc(const grpc::Status& status) {
 class DialReactor final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                           public StreamState::Operations {
  public:
-  DialReactor(std::shared_ptr<grpc::Channel> channel, std::shared_ptr<StreamState> stream)
-      : stream_(std::move(stream)), stub_(std::move(channel)) {}
+  // `listener`: the URI that the listener's certificate must have; empty: none.
+  DialReactor(std::shared_ptr<grpc::Channel> channel, std::shared_ptr<StreamState> stream,
+              std::string listener)
+      : stream_(std::move(stream)), stub_(std::move(channel)), listener_(std::move(listener)) {}
 
   void Start() {
     stub_.PrepareBidiStreamingCall(&context_, kConnectMethod, {}, this);
@@ -69,13 +71,15 @@ class DialReactor final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc:
     StartWritesDone();
     RemoveHold();
   }
+  void Read() override { StartRead(&incoming_); }
   void Cancel() override { context_.TryCancel(); }
 
   void OnReadDone(bool ok) override {
     if (!ok) return stream_->OnReadEnd();
+    if (!listener_.empty()) CheckListener();
     stream_->OnRead(incoming_);
     incoming_.Clear();
-    StartRead(&incoming_);
+    if (stream_->MayRead()) StartRead(&incoming_);
   }
   void OnWriteDone(bool ok) override { stream_->OnWritten(ok); }
   void OnDone(const grpc::Status& status) override {
@@ -86,8 +90,20 @@ class DialReactor final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc:
   }
 
  private:
+  // Before the first frame is read; a closed stream reads none.
+  void CheckListener() {
+    const std::string listener = std::exchange(listener_, "");
+    const Caller who = CallerOf(context_.auth_context().get(), {});
+    for (const Identity& identity : who.identities) {
+      if (IdentityUri(identity) == listener) return;
+    }
+    stream_->Close(absl::PermissionDeniedError(
+        absl::StrCat("the certificate of ", stream_->peer(), " does not have the URI ", listener)));
+  }
+
   std::shared_ptr<StreamState> stream_;
   grpc::GenericStub stub_;
+  std::string listener_;  // empty once it was checked
   grpc::ClientContext context_;
   grpc::ByteBuffer incoming_;
 };
@@ -107,16 +123,13 @@ void FailSoon(const std::shared_ptr<StreamState>& stream, const absl::Status& re
 
 absl::StatusOr<std::unique_ptr<GrpcDialer>> GrpcDialer::Create(const GrpcDialerOptions& options) {
   KeepGrpcRunning();
-  TUTTI_ASSIGN_OR_RETURN(auto credentials, MakeChannelCredentials(options.tls));
-  return std::unique_ptr<GrpcDialer>(new GrpcDialer(
-      std::move(credentials), !options.tls.certificate.empty(), options.server_name));
+  TUTTI_ASSIGN_OR_RETURN(auto identity, ChannelIdentity::Open(options.tls));
+  return std::unique_ptr<GrpcDialer>(new GrpcDialer(std::move(identity), options));
 }
 
-GrpcDialer::GrpcDialer(std::shared_ptr<grpc::ChannelCredentials> credentials, bool is_secure,
-                       std::string server_name)
-    : credentials_(std::move(credentials)),
-      is_secure_(is_secure),
-      server_name_(std::move(server_name)),
+GrpcDialer::GrpcDialer(std::shared_ptr<ChannelIdentity> identity, GrpcDialerOptions options)
+    : identity_(std::move(identity)),
+      options_(std::move(options)),
       streams_(std::make_shared<StreamRegistry>()) {}
 
 GrpcDialer::~GrpcDialer() { streams_->Stop(absl::OkStatus(), kStopTimeout); }
@@ -128,7 +141,7 @@ std::unique_ptr<Link> GrpcDialer::Dial(const std::string& target,
   auto link = std::make_unique<GrpcLink>(stream);
   // Only the destructor refuses, and no call of Dial may run beside it.
   absl::Status allowed = streams_->Add(stream, std::numeric_limits<int64_t>::max());
-  if (allowed.ok() && !is_secure_ && !IsLocalAddress(target)) {
+  if (allowed.ok() && !identity_->is_secure() && !IsLocalAddress(target)) {
     allowed = absl::FailedPreconditionError(
         absl::StrCat("without TLS certificates only loopback and unix addresses are dialled, and ",
                      target, " is neither"));
@@ -137,8 +150,12 @@ std::unique_ptr<Link> GrpcDialer::Dial(const std::string& target,
     FailSoon(stream, allowed);
     return link;
   }
-  auto* reactor = new DialReactor(
-      grpc::CreateCustomChannel(target, credentials_, LinkChannelArguments(server_name_)), stream);
+  const auto listener = options_.listeners.find(target);
+  const bool is_known = identity_->is_secure() && listener != options_.listeners.end();
+  auto* reactor =
+      new DialReactor(grpc::CreateCustomChannel(target, identity_->Current(),
+                                                LinkChannelArguments(options_.server_name)),
+                      stream, is_known ? listener->second : "");
   stream->Attach(reactor);
   reactor->Start();
   return link;

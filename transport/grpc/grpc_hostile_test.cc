@@ -10,8 +10,10 @@
 #include <string>
 #include <utility>
 
+#include "transport/crc32c.h"
 #include "transport/grpc/close_frame.h"
 #include "transport/grpc/frame_codec.h"
+#include "transport/grpc/frame_sealing_testing.h"
 #include "transport/grpc/hostile_peer_testing.h"
 #include "transport/limits.h"
 
@@ -29,6 +31,16 @@ TEST_F(HostilePeerTest, BytesThatAreNoFrame) {
   EXPECT_THAT(status.error_message(), HasSubstr("malformed"));
   ASSERT_TRUE(bad_.WaitForClosed());
   EXPECT_EQ(bad_.closed().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(bad_.frame_count(), 0u);
+}
+
+TEST_F(HostilePeerTest, FrameWithoutAChecksum) {
+  RawClient client(server_->address());
+  ASSERT_TRUE(client.Write(Bytes(NumberedFrame(1).SerializeAsString())));
+  const grpc::Status status = client.Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::DATA_LOSS);
+  EXPECT_THAT(status.error_message(), HasSubstr("checksum"));
+  ASSERT_TRUE(bad_.WaitForClosed());
   EXPECT_EQ(bad_.frame_count(), 0u);
 }
 
@@ -89,7 +101,11 @@ TEST_F(HostilePeerTest, FramesAfterTheReasonAreIgnored) {
 
 TEST_F(HostilePeerTest, AReasonWithACodeNobodyKnows) {
   RawClient client(server_->address());
-  ASSERT_TRUE(client.Write(Bytes(std::string("\x6a\x00\x7a\x03\xc8hm", 7))));
+  std::string reason = "\xc8hm";
+  const uint32_t checksum = Crc32c(std::as_bytes(std::span(reason)));
+  for (int shift = 0; shift < 32; shift += 8) reason += static_cast<char>(checksum >> shift);
+  const std::string frame = std::string("\x6a\x00\x7a\x07", 4) + reason;
+  ASSERT_TRUE(client.Write(Bytes(Sealed(frame))));
   EXPECT_TRUE(client.Finish().ok());
   ASSERT_TRUE(bad_.WaitForClosed());
   EXPECT_EQ(bad_.closed(), absl::UnknownError("hm"));

@@ -5,7 +5,7 @@
 //     closed with, OK for ~Link.
 //   * A dialer gives its reason for closing in a last frame, a listener in the stream's status. A
 //     peer that goes without a reason, killed or cut off, is UNAVAILABLE; a silent one is found by
-//     keepalive within 2 s.
+//     keepalive within 16 s.
 //   * Queued frames have kCloseTimeout to leave after Close; then the stream is cancelled.
 //   * OnFrame and OnClosed run on gRPC's threads, of which there are two on a small machine and
 //     which also answer keepalive pings: a handler that computes there makes its own process look
@@ -15,35 +15,37 @@
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/server_builder.h>
 
+#include <atomic>
+#include <map>
 #include <memory>
 #include <string>
 
 #include "base/status.h"
+#include "transport/grpc/credentials.h"
+#include "transport/grpc/grpc_listener.h"
 #include "transport/link.h"
+#include "transport/link_gate.h"
 #include "tutti/v1/peer.grpc.pb.h"
 
 namespace tutti::transport {
 
 class StreamRegistry;
-
-// PEM files. All three are set, and both ends then prove their names; or none is.
-struct TlsFiles {
-  std::string certificate;  // of this process, with its chain
-  std::string key;
-  std::string authority;  // must have signed the peer's certificate
-};
+class StreamState;
 
 struct GrpcDialerOptions {
-  TlsFiles tls;
+  TlsFiles tls;  // all three, or none
   // The name the listener's certificate must carry; empty: the host of the dialled target.
   std::string server_name;
+  // The URI that the certificate of the listener at a target must have beside it (roles.h). Targets
+  // that are not here are not asked for one.
+  std::map<std::string, std::string> listeners = {};
 };
 
 // Dials "host:port" and "unix:/path". Without certificates only loopback and unix targets: others
 // are an OnClosed with FAILED_PRECONDITION.  Thread: any.
 class GrpcDialer : public Dialer {
  public:
-  // INVALID_ARGUMENT when `tls` is incomplete, NOT_FOUND when a file cannot be read.
+  // Errors of Certificates::Open.
   static absl::StatusOr<std::unique_ptr<GrpcDialer>> Create(const GrpcDialerOptions& options = {});
   // Closes the links that are left, waits for their last OnClosed, for kStopTimeout in good order
   // and then without. REQUIRES: not called by a handler.
@@ -53,21 +55,20 @@ class GrpcDialer : public Dialer {
                              std::unique_ptr<LinkHandler> handler) override;
 
  private:
-  GrpcDialer(std::shared_ptr<grpc::ChannelCredentials> credentials, bool is_secure,
-             std::string server_name);
+  GrpcDialer(std::shared_ptr<ChannelIdentity> identity, GrpcDialerOptions options);
 
-  const std::shared_ptr<grpc::ChannelCredentials> credentials_;
-  const bool is_secure_;
-  const std::string server_name_;
+  const std::shared_ptr<ChannelIdentity> identity_;
+  const GrpcDialerOptions options_;
   const std::shared_ptr<StreamRegistry> streams_;
 };
 
 // The listening side, to be registered with any server. It must outlive that server.
 class PeerService final : public v1::Peer::WithRawCallbackMethod_Connect<v1::Peer::Service> {
  public:
-  // `accept` is called on gRPC's threads, possibly on several at once; a null handler refuses a
-  // link with PERMISSION_DENIED, unless accept closed it with a reason of its own.
-  explicit PeerService(AcceptCallback accept);
+  // `accept` is called on gRPC's threads, possibly on several at once, for peers that have given
+  // the proofs of `rules`; a null handler refuses a link with PERMISSION_DENIED, unless accept
+  // closed it with a reason of its own.
+  explicit PeerService(AcceptCallback accept, GateRules rules = {});
   ~PeerService() override;
 
   // Accepts no more, closes all links with `reason` and waits until they are gone, for kStopTimeout
@@ -79,8 +80,15 @@ class PeerService final : public v1::Peer::WithRawCallbackMethod_Connect<v1::Pee
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Connect(
       grpc::CallbackServerContext* context) override;
 
+  // Asks the peer of a new stream for its proofs, where it has to give any.
+  void Guard(const grpc::CallbackServerContext& context,
+             const std::shared_ptr<StreamState>& stream);
+
   const AcceptCallback accept_;
+  const GateRules rules_;
   const std::shared_ptr<StreamRegistry> streams_;
+  // Links whose peers have not given their proofs yet; shared with gates, which may outlive this.
+  const std::shared_ptr<std::atomic<int64_t>> unproven_;
 };
 
 // Sizes, keepalive and time-outs that links need, for a builder that serves a PeerService.
@@ -89,13 +97,12 @@ void ConfigureForPeers(grpc::ServerBuilder* builder);
 struct GrpcPeerServerOptions {
   std::string address;  // "host:port", port 0 for any free one, or "unix:/path"
   TlsFiles tls;
+  GateRules rules = {};
 };
 
-// Certificates for a server that listens on `address`. FAILED_PRECONDITION when there are none and
-// the address is neither loopback nor unix; INVALID_ARGUMENT and NOT_FOUND as for
-// GrpcDialer::Create.
-absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
-    const std::string& address, const TlsFiles& tls);
+// Peers are workers: by their certificates, or because nobody else can reach the port or knows the
+// cluster's secret.
+inline constexpr PortRules kPeerPortRules = {.without_certificate = {Role::kWorker}};
 
 // A listener on a port of its own.  Thread: the owner's, one call at a time.
 class GrpcPeerServer {
@@ -106,18 +113,19 @@ class GrpcPeerServer {
   ~GrpcPeerServer();
 
   // The address to dial, with the port that was bound.
-  const std::string& address() const { return address_; }
+  const std::string& address() const { return listener_->address(); }
 
   // Closes all links with UNAVAILABLE and stops listening. Idempotent.  REQUIRES: not called by a
   // handler.
   void Stop();
 
  private:
-  explicit GrpcPeerServer(AcceptCallback accept) : service_(std::move(accept)) {}
+  GrpcPeerServer(AcceptCallback accept, GateRules rules)
+      : service_(std::move(accept), std::move(rules)) {}
 
   PeerService service_;
+  std::unique_ptr<GrpcListener> listener_;
   std::unique_ptr<grpc::Server> server_;
-  std::string address_;
 };
 
 }  // namespace tutti::transport

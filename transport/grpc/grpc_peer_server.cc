@@ -9,8 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "transport/grpc/grpc_address.h"
 #include "transport/grpc/grpc_link.h"
+#include "transport/grpc/grpc_listener.h"
 #include "transport/grpc/grpc_runtime.h"
 #include "transport/grpc/grpc_stream.h"
+#include "transport/identify.h"
 #include "transport/limits.h"
 
 namespace tutti::transport {
@@ -34,13 +36,14 @@ class AcceptReactor final : public FrameReactor, public StreamState::Operations 
     StartWrite(frame, options);
   }
   void End(const absl::Status& status) override { Finish(ToGrpc(status)); }
+  void Read() override { StartRead(&incoming_); }
   void Cancel() override { context_->TryCancel(); }
 
   void OnReadDone(bool ok) override {
     if (!ok) return stream_->OnReadEnd();
     stream_->OnRead(incoming_);
     incoming_.Clear();
-    StartRead(&incoming_);
+    if (stream_->MayRead()) StartRead(&incoming_);
   }
   void OnWriteDone(bool ok) override { stream_->OnWritten(ok); }
   void OnCancel() override { stream_->OnCancelled(); }
@@ -69,6 +72,22 @@ class NothingElse final : public grpc::ServerBuilderOption {
   }
 };
 
+// A place among the links whose peers have not proved who they are.
+class UnprovenPlace {
+ public:
+  explicit UnprovenPlace(std::shared_ptr<std::atomic<int64_t>> taken)
+      : taken_(std::move(taken)), is_free_(taken_->fetch_add(1) < kUnprovenLinksMax) {}
+  ~UnprovenPlace() { taken_->fetch_sub(1); }
+  UnprovenPlace(const UnprovenPlace&) = delete;
+  UnprovenPlace& operator=(const UnprovenPlace&) = delete;
+
+  bool is_free() const { return is_free_; }
+
+ private:
+  const std::shared_ptr<std::atomic<int64_t>> taken_;
+  const bool is_free_;
+};
+
 class RefuseReactor final : public FrameReactor {
  public:
   explicit RefuseReactor(const absl::Status& reason) { Finish(ToGrpc(reason)); }
@@ -77,8 +96,11 @@ class RefuseReactor final : public FrameReactor {
 
 }  // namespace
 
-PeerService::PeerService(AcceptCallback accept)
-    : accept_(std::move(accept)), streams_(std::make_shared<StreamRegistry>()) {
+PeerService::PeerService(AcceptCallback accept, GateRules rules)
+    : accept_(std::move(accept)),
+      rules_(std::move(rules)),
+      streams_(std::make_shared<StreamRegistry>()),
+      unproven_(std::make_shared<std::atomic<int64_t>>(0)) {
   KeepGrpcRunning();
 }
 
@@ -93,12 +115,40 @@ FrameReactor* PeerService::Connect(grpc::CallbackServerContext* context) {
   if (!allowed.ok()) return new RefuseReactor(allowed);
   auto* reactor = new AcceptReactor(context, stream);
   stream->Attach(reactor);
-  stream->Accept(accept_);
+  Guard(*context, stream);
+  streams_->EvictStrangers(kStrangersMax);
   reactor->Start();
   return reactor;
 }
 
+void PeerService::Guard(const grpc::CallbackServerContext& context,
+                        const std::shared_ptr<StreamState>& stream) {
+  const Caller caller = CallerOf(context.auth_context().get(), {});
+  GatePeer peer{.has_certificate = caller.has_certificate};
+  for (const Identity& identity : caller.identities) {
+    if (identity.role == Role::kWorker) peer.worker_names.push_back(identity.name);
+  }
+  if (!NeedsGate(rules_, peer)) return stream->Accept(accept_);
+  auto place = std::make_shared<UnprovenPlace>(unproven_);
+  const bool has_place = place->is_free();
+  const int64_t frame_bytes_max =
+      peer.has_certificate ? kHelloFrameBytesMax : kIdentifyFrameBytesMax;
+  stream->Distrust(frame_bytes_max, kIdentifyTimeout, NotIdentified());
+  peer.on_admitted = [weak = std::weak_ptr(stream), place = std::move(place)]() mutable {
+    place.reset();
+    if (const auto admitted = weak.lock()) admitted->Trust();
+  };
+  stream->Accept([&](std::unique_ptr<Link> link) -> std::unique_ptr<LinkHandler> {
+    if (!has_place) {
+      link->Close(absl::ResourceExhaustedError("too many links wait for their proof"));
+      return nullptr;
+    }
+    return MakeGate(std::move(link), rules_, std::move(peer), accept_);
+  });
+}
+
 void ConfigureForPeers(grpc::ServerBuilder* builder) {
+  ConfigurePort(builder);
   builder->SetMaxReceiveMessageSize(static_cast<int>(kFrameBytesMax));
   builder->SetMaxSendMessageSize(static_cast<int>(kFrameBytesMax));
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, static_cast<int>(kKeepaliveTime.count()));
@@ -107,36 +157,35 @@ void ConfigureForPeers(grpc::ServerBuilder* builder) {
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                               static_cast<int>(kKeepalivePermitted.count()));
-  builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
-                              static_cast<int>(kHandshakeTimeout.count()));
   builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS,
                               static_cast<int>(kIdleConnectionTimeout.count()));
-  // Another process could otherwise listen on the same port and get a share of our connections.
-  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // A compressed message would grow without a bound; left as it is, it is no frame.
   builder->AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   builder->AddChannelArgument(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1);
-  // Zero-copy sends can corrupt data in this version of gRPC (CVE-2024-11407).
-  builder->AddChannelArgument(GRPC_ARG_TCP_TX_ZEROCOPY_ENABLED, 0);
 }
 
 absl::StatusOr<std::unique_ptr<GrpcPeerServer>> GrpcPeerServer::Start(
     const GrpcPeerServerOptions& options, AcceptCallback accept) {
-  TUTTI_ASSIGN_OR_RETURN(auto credentials, MakeServerCredentials(options.address, options.tls));
-  std::unique_ptr<GrpcPeerServer> server(new GrpcPeerServer(std::move(accept)));
+  TUTTI_ASSIGN_OR_RETURN(auto credentials,
+                         MakeServerCredentials(options.address, options.tls, kPeerPortRules));
+  std::unique_ptr<GrpcPeerServer> server(new GrpcPeerServer(std::move(accept), options.rules));
   grpc::ServerBuilder builder;
   ConfigureForPeers(&builder);
   builder.SetOption(std::make_unique<NothingElse>());
   // A link has a connection of its own, so a peer needs no second stream on one.
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 1);
-  int port = 0;
-  builder.AddListeningPort(options.address, credentials, &port);
+  TUTTI_ASSIGN_OR_RETURN(server->listener_,
+                         GrpcListener::Listen({.address = options.address,
+                                               .is_secure = !options.tls.certificate.empty(),
+                                               .bounds = PeerPortBounds(RaiseDescriptorLimit()),
+                                               .probe = {}},
+                                              std::move(credentials), &builder));
   builder.RegisterService(&server->service_);
   server->server_ = builder.BuildAndStart();
-  if (server->server_ == nullptr || port == 0) {
-    return absl::UnavailableError(absl::StrCat("cannot listen on ", options.address));
+  if (server->server_ == nullptr) {
+    return absl::UnavailableError(absl::StrCat("gRPC cannot serve at ", options.address));
   }
-  server->address_ = WithPort(options.address, port);
+  server->listener_->Start();
   return server;
 }
 
@@ -144,7 +193,8 @@ GrpcPeerServer::~GrpcPeerServer() { Stop(); }
 
 void GrpcPeerServer::Stop() {
   if (server_ == nullptr) return;
-  service_.Stop(absl::UnavailableError(absl::StrCat(address_, " is shutting down")));
+  listener_->Stop();
+  service_.Stop(absl::UnavailableError(absl::StrCat(address(), " is shutting down")));
   // All links are gone; streams that a peer opened since are cut off.
   server_->Shutdown(gpr_now(GPR_CLOCK_MONOTONIC));
   server_.reset();

@@ -19,7 +19,7 @@ absl::Status StreamRegistry::Add(const std::shared_ptr<StreamState>& stream, int
   if (static_cast<int64_t>(streams_.size()) >= limit) {
     return absl::ResourceExhaustedError(absl::StrCat("there are ", limit, " links already"));
   }
-  streams_.emplace(stream.get(), stream);
+  streams_.emplace(stream.get(), Entry{stream, ++last_number_});
   return absl::OkStatus();
 }
 
@@ -33,8 +33,27 @@ void StreamRegistry::Remove(const StreamState* stream) {
 std::vector<std::shared_ptr<StreamState>> StreamRegistry::Snapshot() {
   const MutexLock lock(&mutex_);
   std::vector<std::shared_ptr<StreamState>> streams;
-  for (const auto& [key, stream] : streams_) streams.push_back(stream);
+  for (const auto& [key, entry] : streams_) streams.push_back(entry.stream);
   return streams;
+}
+
+void StreamRegistry::EvictStrangers(int64_t strangers_max) {
+  std::map<uint64_t, std::shared_ptr<StreamState>> strangers;
+  {
+    const MutexLock lock(&mutex_);
+    if (static_cast<int64_t>(streams_.size()) <= strangers_max) return;
+    for (const auto& [key, entry] : streams_) {
+      if (entry.stream->is_stranger()) strangers.emplace(entry.number, entry.stream);
+    }
+  }
+  auto left = static_cast<int64_t>(strangers.size());
+  for (const auto& [number, stream] : strangers) {
+    if (left-- <= strangers_max) return;
+    stream->Close(absl::ResourceExhaustedError(
+        absl::StrCat("more than ", strangers_max,
+                     " peers have not said who they are; a newer one takes this "
+                     "one's place")));
+  }
 }
 
 void StreamRegistry::Stop(const absl::Status& reason, std::chrono::milliseconds grace) {
@@ -57,9 +76,53 @@ void StreamRegistry::Stop(const absl::Status& reason, std::chrono::milliseconds 
 StreamState::StreamState(Role role, std::string peer, std::shared_ptr<StreamRegistry> registry)
     : role_(role), peer_(std::move(peer)), registry_(std::move(registry)) {}
 
+void StreamState::SetHandler(std::unique_ptr<LinkHandler> handler) {
+  handler_ = std::move(handler);
+  (void)Budget();
+}
+
+std::shared_ptr<ReceiveBudget> StreamState::Budget() {
+  {
+    const MutexLock lock(&mutex_);
+    if (budget_ != nullptr || handler_ == nullptr) return budget_;
+  }
+  std::shared_ptr<ReceiveBudget> budget = handler_->budget();
+  if (budget == nullptr) return nullptr;
+  const MutexLock lock(&mutex_);
+  budget_ = budget;
+  return budget;
+}
+
+bool StreamState::is_stranger() const {
+  const MutexLock lock(&mutex_);
+  return budget_ != nullptr && !budget_->is_known();
+}
+
 void StreamState::NeverBegin() {
   const MutexLock lock(&mutex_);
   closed_ = over_ = ended_ = true;
+}
+
+void StreamState::Distrust(int64_t frame_bytes_max, std::chrono::milliseconds patience,
+                           absl::Status refusal) {
+  is_trusted_ = false;
+  untrusted_bytes_max_ = frame_bytes_max;
+  refusal_ = std::move(refusal);
+  const gpr_timespec deadline = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                                             gpr_time_from_millis(patience.count(), GPR_TIMESPAN));
+  const MutexLock lock(&mutex_);
+  trust_timer_.emplace();
+  trust_timer_->Set(deadline, [weak = weak_from_this(), reason = refusal_](bool is_due) {
+    if (!is_due) return;
+    if (const auto stream = weak.lock()) stream->Close(reason);
+  });
+}
+
+void StreamState::Trust() {
+  is_trusted_ = true;
+  std::optional<grpc::Alarm> timer;
+  const MutexLock lock(&mutex_);
+  timer.swap(trust_timer_);
 }
 
 void StreamState::Accept(const AcceptCallback& accept) {
@@ -67,7 +130,7 @@ void StreamState::Accept(const AcceptCallback& accept) {
     const MutexLock lock(&mutex_);
     is_accepting_ = true;
   }
-  handler_ = accept(std::make_unique<GrpcLink>(shared_from_this()));
+  SetHandler(accept(std::make_unique<GrpcLink>(shared_from_this())));
   bool is_dropped;
   {
     const MutexLock lock(&mutex_);
@@ -106,7 +169,7 @@ absl::Status StreamState::Send(const v1::Frame& frame, const Payload& payload) {
 StreamState::Next StreamState::DecideNext() {
   Next next;
   next.operations = operations_;
-  if (writing_ || ended_) return next;
+  if (writing_ || resuming_ > 0 || ended_) return next;
   if (!over_ && !queue_.empty()) {
     current_ = std::move(queue_.front());
     queue_.pop_front();
@@ -158,6 +221,12 @@ void StreamState::StreamOver(bool was_writing) {
   Next next;
   {
     const MutexLock lock(&mutex_);
+    // What the peer had sent is not delivered any more: the receiver has no room for it.
+    silenced_ |= paused_;
+  }
+  ResumeReading();
+  {
+    const MutexLock lock(&mutex_);
     if (was_writing) {
       writing_ = false;
       written = std::exchange(current_, {});
@@ -177,6 +246,11 @@ void StreamState::CloseWith(const absl::Status& reason, bool drop_queue) {
   {
     const MutexLock lock(&mutex_);
     silenced_ = true;
+  }
+  // gRPC gives a dialer the stream's status only once all before it is read.
+  ResumeReading();
+  {
+    const MutexLock lock(&mutex_);
     if (closed_) return;
     closed_ = closing_ = true;
     reason_ = end_status_ = CloseReason(reason);
@@ -228,15 +302,58 @@ void StreamState::Detach() {
   while (pins_ > 0) unpinned_.Wait(&mutex_);
 }
 
+bool StreamState::MayRead() {
+  const std::shared_ptr<ReceiveBudget> budget = Budget();
+  if (budget == nullptr || budget->has_room()) return true;
+  {
+    const MutexLock lock(&mutex_);
+    if (silenced_) return true;  // read and dropped until the stream ends
+    paused_ = true;
+  }
+  const bool waits = budget->WaitForRoom([weak = weak_from_this()] {
+    if (const auto stream = weak.lock()) stream->ResumeReading();
+  });
+  if (waits) return false;
+  const MutexLock lock(&mutex_);
+  return std::exchange(paused_, false);
+}
+
+void StreamState::ResumeReading() {
+  Operations* operations;
+  {
+    const MutexLock lock(&mutex_);
+    if (!std::exchange(paused_, false) || ended_ || operations_ == nullptr) return;
+    operations = operations_;
+    ++resuming_;
+  }
+  operations->Read();
+  Next next;
+  {
+    const MutexLock lock(&mutex_);
+    --resuming_;
+    next = DecideNext();
+  }
+  StartNext(next);
+}
+
 void StreamState::OnRead(const grpc::ByteBuffer& bytes) {
   {
     const MutexLock lock(&mutex_);
     if (silenced_) return;
   }
+  if (!is_trusted_ && static_cast<int64_t>(bytes.Length()) > untrusted_bytes_max_) {
+    return CloseWith(refusal_, /*drop_queue=*/true);
+  }
+  const auto budget = Budget();
+  if (budget != nullptr && static_cast<int64_t>(bytes.Length()) > budget->frame_bytes_max()) {
+    const absl::Status refusal = absl::ResourceExhaustedError(absl::StrCat(
+        "frame: ", bytes.Length(), " bytes before hello, at most ", budget->frame_bytes_max()));
+    return CloseWith(refusal, /*drop_queue=*/true);
+  }
   v1::Frame frame;
   Payload payload;
   const absl::Status decoded = DecodeFrame(bytes, &frame, &payload);
-  if (!decoded.ok()) return CloseWith(decoded, /*drop_queue=*/true);
+  if (!decoded.ok()) return CloseWith(is_trusted_ ? decoded : refusal_, /*drop_queue=*/true);
   if (auto reason = ReadCloseFrame(frame, payload)) {
     {
       const MutexLock lock(&mutex_);
@@ -252,11 +369,12 @@ void StreamState::OnRead(const grpc::ByteBuffer& bytes) {
 
 void StreamState::OnDone(const std::optional<absl::Status>& status) {
   absl::Status reason;
-  std::optional<grpc::Alarm> timer;
+  std::optional<grpc::Alarm> timer, trust_timer;
   {
     const MutexLock lock(&mutex_);
     closed_ = over_ = true;
     timer.swap(close_timer_);
+    trust_timer.swap(trust_timer_);
     if (reason_.has_value()) {
       reason = *reason_;
     } else if (status.has_value()) {
@@ -266,6 +384,7 @@ void StreamState::OnDone(const std::optional<absl::Status>& status) {
     }
   }
   timer.reset();
+  trust_timer.reset();
   if (handler_ != nullptr) handler_->OnClosed(std::move(reason));
   handler_.reset();
   registry_->Remove(this);

@@ -22,6 +22,7 @@
 #include "base/mutex.h"
 #include "base/status.h"
 #include "transport/link.h"
+#include "transport/receive_budget.h"
 
 namespace tutti::transport {
 
@@ -33,6 +34,8 @@ class StreamRegistry {
   // UNAVAILABLE after Stop, RESOURCE_EXHAUSTED when there are `limit` streams.
   absl::Status Add(const std::shared_ptr<StreamState>& stream, int64_t limit);
   void Remove(const StreamState* stream);
+  // Closes the oldest streams whose peers are not known yet, down to `strangers_max` of them.
+  void EvictStrangers(int64_t strangers_max);
   // Lets no more in, closes all with `reason`, cancels those left after `grace`, waits for the
   // rest.
   void Stop(const absl::Status& reason, std::chrono::milliseconds grace);
@@ -42,7 +45,12 @@ class StreamRegistry {
 
   Mutex mutex_;
   ConditionVariable empty_;
-  std::map<const StreamState*, std::shared_ptr<StreamState>> streams_ ABSL_GUARDED_BY(mutex_);
+  struct Entry {
+    std::shared_ptr<StreamState> stream;
+    uint64_t number;  // in the order they came
+  };
+  std::map<const StreamState*, Entry> streams_ ABSL_GUARDED_BY(mutex_);
+  uint64_t last_number_ ABSL_GUARDED_BY(mutex_) = 0;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
@@ -57,6 +65,8 @@ class StreamState : public std::enable_shared_from_this<StreamState> {
     // The last operation: no Write follows. A listener gives the stream its status, a dialer ends
     // its half.
     virtual void End(const absl::Status& status) = 0;
+    // The next read, after MayRead said no.
+    virtual void Read() = 0;
     // Breaks the stream off.
     virtual void Cancel() = 0;
   };
@@ -70,11 +80,17 @@ class StreamState : public std::enable_shared_from_this<StreamState> {
     const MutexLock lock(&mutex_);
     operations_ = operations;
   }
-  void SetHandler(std::unique_ptr<LinkHandler> handler) { handler_ = std::move(handler); }
+  void SetHandler(std::unique_ptr<LinkHandler> handler);
   // There will be no operations: the stream did not begin, and OnDone comes next.
   void NeverBegin();
+  // Until Trust the peer may send frames of this size at most, and the stream ends with `refusal`
+  // when it sends anything that is no frame, or after `patience`.
+  void Distrust(int64_t frame_bytes_max, std::chrono::milliseconds patience, absl::Status refusal);
   // Asks `accept` for the handler of this listener's stream.
   void Accept(const AcceptCallback& accept);
+
+  // The peer has proved who it is.  Thread: that of the reactions.
+  void Trust();
 
   // --- For the Link.  Thread: any.
   absl::Status Send(const v1::Frame& frame, const Payload& payload);
@@ -84,9 +100,13 @@ class StreamState : public std::enable_shared_from_this<StreamState> {
   void Cancel();
   LinkStats stats() const;
   const std::string& peer() const { return peer_; }
+  // The handler has a budget, and its peer is not known yet.
+  bool is_stranger() const;
 
   // --- For the reactor, from its reactions. OnRead, OnReadEnd and OnDone come one after the other.
   void OnRead(const grpc::ByteBuffer& bytes);
+  // After OnRead: whether to read on. No: Operations::Read is called when the receiver has room.
+  bool MayRead();
   void OnReadEnd() { StreamOver(/*was_writing=*/false); }
   void OnCancelled() { StreamOver(/*was_writing=*/false); }
   void OnWritten(bool ok);
@@ -118,6 +138,8 @@ class StreamState : public std::enable_shared_from_this<StreamState> {
   static void StartNext(const Next& next);
   void CloseWith(const absl::Status& reason, bool drop_queue);
   void StreamOver(bool was_writing);
+  void ResumeReading();
+  std::shared_ptr<ReceiveBudget> Budget();
   void StartCloseTimer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // --- Constant after construction.
@@ -128,11 +150,18 @@ class StreamState : public std::enable_shared_from_this<StreamState> {
   // --- Set up once, then used by reactions only.
   std::unique_ptr<LinkHandler> handler_;
 
+  // --- Set by Distrust, used by reactions only.
+  bool is_trusted_ = true;
+  int64_t untrusted_bytes_max_ = 0;
+  absl::Status refusal_;
+
   // --- Counters, for any thread.
   std::atomic<int64_t> bytes_out_{0}, frames_out_{0}, bytes_in_{0}, frames_in_{0};
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
   ConditionVariable unpinned_;
+  // The handler's; looked up again as long as there is none.
+  std::shared_ptr<ReceiveBudget> budget_ ABSL_GUARDED_BY(mutex_);
   // Valid while ended_ is false or writing_ is true, because then OnDone cannot come; else only
   // under a pin.
   Operations* operations_ ABSL_GUARDED_BY(mutex_) = nullptr;
@@ -142,6 +171,10 @@ class StreamState : public std::enable_shared_from_this<StreamState> {
   // Being written while writing_. gRPC reads its bytes without the mutex until OnWritten.
   Queued current_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  // No read is outstanding until the receiver has room.
+  bool paused_ ABSL_GUARDED_BY(mutex_) = false;
+  // Threads that are calling Operations::Read, for which End must wait.
+  int resuming_ ABSL_GUARDED_BY(mutex_) = 0;
   // The listener is making up its mind.
   bool is_accepting_ ABSL_GUARDED_BY(mutex_) = false;
   // The Link is gone.
@@ -161,6 +194,7 @@ class StreamState : public std::enable_shared_from_this<StreamState> {
   // For OnClosed; the first one counts.
   std::optional<absl::Status> reason_ ABSL_GUARDED_BY(mutex_);
   std::optional<grpc::Alarm> close_timer_ ABSL_GUARDED_BY(mutex_);
+  std::optional<grpc::Alarm> trust_timer_ ABSL_GUARDED_BY(mutex_);
 };
 
 // The Link of a stream.

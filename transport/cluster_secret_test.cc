@@ -1,0 +1,81 @@
+#include "transport/cluster_secret.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <set>
+
+#include "base/files_testing.h"
+#include "transport/limits.h"
+
+namespace tutti::transport {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string SecretFile(const TempDir& folder, size_t bytes, mode_t mode = 0600) {
+  folder.Write("secret", std::string(bytes, 'k'));
+  chmod(folder.File("secret").c_str(), mode);
+  return folder.File("secret");
+}
+
+TEST(ClusterSecretTest, IsReadFromAFileOfItsOwner) {
+  const TempDir folder;
+  EXPECT_TRUE(ClusterSecret::Read(SecretFile(folder, kSecretBytesMin)).ok());
+  EXPECT_TRUE(ClusterSecret::Read(SecretFile(folder, kSecretBytesMax, 0400)).ok());
+}
+
+TEST(ClusterSecretTest, OtherFilesAreRefusedWithARemedyAndNeverQuoted) {
+  const TempDir folder;
+  for (const auto& [bytes, mode, words] :
+       {std::tuple<int64_t, mode_t, std::string>{kSecretBytesMin - 1, 0600, "31 bytes"},
+        {kSecretBytesMax + 1, 0600, "more bytes than allowed"},
+        {kSecretBytesMax * 1000, 0600, "more bytes than allowed"},
+        {0, 0600, "0 bytes"},
+        {32, 0640, "mode 0640"},
+        {32, 0604, "chmod 0600"}}) {
+    const auto secret = ClusterSecret::Read(SecretFile(folder, static_cast<size_t>(bytes), mode));
+    ASSERT_FALSE(secret.ok()) << words;
+    const std::string message(secret.status().message());
+    EXPECT_THAT(message, HasSubstr(words));
+    EXPECT_THAT(message, HasSubstr(folder.File("secret")));
+    EXPECT_THAT(message, testing::Not(HasSubstr("kkkk")));
+  }
+  const auto missing = ClusterSecret::Read(folder.File("none"));
+  EXPECT_TRUE(absl::IsNotFound(missing.status()));
+  EXPECT_THAT(std::string(missing.status().message()), HasSubstr("head -c 32 /dev/urandom"));
+  EXPECT_FALSE(ClusterSecret::Read(folder.path()).ok()) << "a folder";
+}
+
+TEST(ClusterSecretTest, AWrittenOneIsReadAndNeverReplaced) {
+  const TempDir folder;
+  ASSERT_TRUE(ClusterSecret::Write(folder.File("made")).ok());
+  const auto secret = ClusterSecret::Read(folder.File("made"));
+  ASSERT_TRUE(secret.ok()) << secret.status();
+  EXPECT_TRUE(absl::IsAlreadyExists(ClusterSecret::Write(folder.File("made"))));
+}
+
+TEST(ClusterSecretTest, AProofIsGoodForOneEndListenerAndLink) {
+  const ClusterSecret secret(std::string(32, 'a')), other(std::string(32, 'b'));
+  std::set<std::string> proofs;
+  for (const ClusterSecret* known : {&secret, &other}) {
+    for (const LinkEnd end : {LinkEnd::kDialer, LinkEnd::kListener}) {
+      for (const char* name : {"tutti://worker/w1", "tutti://coordinator"}) {
+        proofs.insert(known->Proof(end, name, "n1", "n2"));
+        proofs.insert(known->Proof(end, name, "n2", "n1"));
+        proofs.insert(known->Proof(end, name, "n1n", "2"));
+      }
+    }
+  }
+  EXPECT_EQ(proofs.size(), 24u);
+  for (const std::string& proof : proofs) EXPECT_EQ(proof.size(), 32u);
+  EXPECT_TRUE(EqualProofs("abc", "abc"));
+  EXPECT_FALSE(EqualProofs("abc", "abd"));
+  EXPECT_FALSE(EqualProofs("abc", "ab"));
+  EXPECT_NE(RandomNonce(), RandomNonce());
+}
+
+}  // namespace
+}  // namespace tutti::transport

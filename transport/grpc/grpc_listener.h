@@ -1,0 +1,61 @@
+// The port of a gRPC server: our accept loop in front of it, and a probe beside it.
+//
+//   Listen      binds, and prepares a builder to take connections
+//   BuildAndStart of the builder
+//   Start       connections are served from now on
+//   Stop        no more are; before the server's Shutdown, which would leave them open
+//
+// Thread: the owner's, one call at a time.
+#pragma once
+
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server_builder.h>
+
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "transport/accept_loop.h"
+#include "transport/grpc/self_probe.h"
+
+namespace tutti::transport {
+
+class GrpcListener {
+ public:
+  struct Options {
+    std::string address;
+    bool is_secure = false;  // `credentials` are TLS
+    ConnectionBounds bounds;
+    SelfProbe::Options probe;
+  };
+
+  // Errors of OpenListeningSockets. `builder` must be built while this lives.
+  static absl::StatusOr<std::unique_ptr<GrpcListener>> Listen(
+      Options options, std::shared_ptr<grpc::ServerCredentials> credentials,
+      grpc::ServerBuilder* builder);
+  ~GrpcListener();
+
+  // The address to dial, with the port that was bound.
+  const std::string& address() const { return loop_->address(); }
+  void Start();
+  void Stop();
+  AcceptLoop::Counts counts() const { return loop_->counts(); }
+
+ private:
+  using Acceptor = grpc::experimental::ExternalConnectionAcceptor;
+
+  explicit GrpcListener(Options options) : options_(std::move(options)) {}
+
+  const Options options_;
+  std::unique_ptr<AcceptLoop> loop_;
+  std::unique_ptr<Acceptor> acceptor_;
+  // For this process's own calls, which have no certificate.
+  std::unique_ptr<Acceptor> own_calls_;
+  std::unique_ptr<SelfProbe> probe_;
+};
+
+// What every port of ours asks of its server: bounds on headers and handshakes, and nothing that
+// gRPC 1.51 does badly.
+void ConfigurePort(grpc::ServerBuilder* builder);
+
+}  // namespace tutti::transport
