@@ -13,6 +13,7 @@
 #include "kernels/cpu/formats.h"
 #include "kernels/cpu/kernel_table.h"
 #include "kernels/cpu/pack_rows.h"
+#include "kernels/cpu/slice_count.h"
 #include "kernels/cpu/vector_math.h"
 #include "kernels/limits.h"
 
@@ -350,7 +351,8 @@ static void WriteOutput(const AttentionState<Format>& state, int64_t entry) {
 }
 
 template <class Format>
-static void Attend(const AttentionJob& job, const AttentionItem& item, float* scratch) {
+static void Attend(const AttentionJob& job, const AttentionItem& item, float* scratch,
+                   uint64_t* slices) {
   const AttentionState<Format> state = CarveState<Format>(job, item, scratch);
   const int64_t entries = item.entry_end - item.entry_begin;
   const int64_t row_elements = job.head_dim / 2 * Format::kPerPair;
@@ -372,6 +374,7 @@ static void Attend(const AttentionJob& job, const AttentionItem& item, float* sc
       const int64_t pair_step = count * Format::kPerPair;
       AttendRowCount<Format>(count - skip, state, tile, e + skip, q, pair_step);
     }
+    CountSlice(slices);
   }
   for (int64_t e = 0; e < entries; ++e) WriteOutput(state, e);
 }

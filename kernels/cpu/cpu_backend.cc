@@ -15,12 +15,14 @@
 #include "kernels/cpu/kv_write.h"
 #include "kernels/cpu/rotary.h"
 #include "kernels/cpu/scratch.h"
+#include "kernels/cpu/slice_count.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/cpu/tiles.h"
 #include "kernels/family_operators.h"
 #include "kernels/host_buffer.h"
 #include "kernels/limits.h"
 #include "kernels/shape_checks.h"
+#include "kernels/work_meter.h"
 
 namespace tutti::kernels {
 namespace cpu {
@@ -50,7 +52,7 @@ class Scratch {
   std::unique_ptr<DeviceBuffer> buffer_;
 };
 
-class CpuBackend : public Backend, public FamilyOperators {
+class CpuBackend : public Backend, public FamilyOperators, public WorkMeter {
  public:
   CpuBackend(InstructionSet set, int threads)
       : set_(set), kernels_(KernelsOf(set)), pool_(threads), thread_scratch_(threads) {}
@@ -65,6 +67,14 @@ class CpuBackend : public Backend, public FamilyOperators {
   }
   absl::StatusOr<std::unique_ptr<Weight>> Pack(const WeightSource& source) override {
     return PackWeight(source, &pool_);
+  }
+
+  uint64_t slices_done() const override { return pool_.slices_done(); }
+  Work LargestSlice(int64_t rows, int64_t in_features, int64_t element_bytes) const override {
+    const double elements =
+        static_cast<double>(kGroupColumns) * static_cast<double>(in_features) * pool_.threads();
+    return {.bytes = elements * static_cast<double>(element_bytes),
+            .flops = 2 * elements * static_cast<double>(std::min(rows, kRowBlock))};
   }
 
   void Embed(std::span<const int32_t> ids, const Weight& weight, TensorView out) override;
@@ -104,8 +114,11 @@ class CpuBackend : public Backend, public FamilyOperators {
   // Calls fn(row) for every row, on all threads when there is enough to do.
   template <class Fn>
   void ForRows(int64_t rows, int64_t cols, const Fn& fn) {
-    pool_.Split(rows, rows * cols < kSerialElements, [&](int, int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) fn(r);
+    pool_.Split(rows, rows * cols < kSerialElements, [&](int thread, int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        fn(r);
+        CountSlice(pool_.slices(thread));
+      }
     });
   }
 
@@ -151,7 +164,7 @@ void CpuBackend::MatMul(TensorView in, const Weight& weight, TensorView out) {
   const int64_t scratch = MatMulScratchFloats(job.leaves);
   const bool serial = packed.bytes() < kSerialWeightBytes && in.rows < kTileRows;
   pool_.Split(packed.groups(), serial, [&](int thread, int64_t begin, int64_t end) {
-    kernels_.matmul(job, begin, end, thread_scratch_[thread].Floats(scratch));
+    kernels_.matmul(job, begin, end, thread_scratch_[thread].Floats(scratch), pool_.slices(thread));
   });
 }
 
@@ -251,7 +264,7 @@ void CpuBackend::Attention(TensorView q, const KvLayer& cache, const AttentionBa
   pool_.Run([&](int thread) {
     float* floats = thread_scratch_[thread].Floats(scratch);
     for (int64_t i = plan_.thread_begin[thread]; i < plan_.thread_begin[thread + 1]; ++i) {
-      kernels_.attend(job, plan_.items[i], floats);
+      kernels_.attend(job, plan_.items[i], floats, pool_.slices(thread));
     }
   });
 }

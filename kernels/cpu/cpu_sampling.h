@@ -17,7 +17,4 @@ double LogSumExpOfRow(const KernelTable& kernels, const float* x, int64_t cols,
 void TopOfRow(const KernelTable& kernels, const float* x, int64_t cols, int64_t count,
               std::vector<Candidate>* out);
 
-// Natural logarithm of x >= 1, finite, by exactly rounded operations only.
-double Log(double x);
-
 }  // namespace tutti::kernels::cpu

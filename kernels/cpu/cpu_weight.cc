@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "kernels/cpu/slice_count.h"
 #include "kernels/float_formats.h"
 #include "kernels/host_buffer.h"
 
@@ -123,8 +124,11 @@ absl::StatusOr<std::unique_ptr<Weight>> PackWeight(const WeightSource& source, T
   if (!data.ok()) return Annotate(data.status(), "pack weight " + source.name);
   auto weight = std::make_unique<CpuWeight>(std::move(shape), *std::move(data));
   const auto rows = SourceRows(source, weight->groups() * kGroupColumns);
-  pool->Split(weight->groups(), false, [&](int, int64_t begin, int64_t end) {
-    for (int64_t group = begin; group < end; ++group) PackGroup(*weight, rows.data(), group);
+  pool->Split(weight->groups(), false, [&](int thread, int64_t begin, int64_t end) {
+    for (int64_t group = begin; group < end; ++group) {
+      PackGroup(*weight, rows.data(), group);
+      CountSlice(pool->slices(thread));
+    }
   });
   return weight;
 }

@@ -60,10 +60,13 @@ struct KernelTable {
   // Lays tiles of rows out for matmul. Tiles may be packed by different threads.
   void (*pack_rows)(const MatMulJob& job, int64_t tile_begin, int64_t tile_end);
   // Groups [begin, end) of the weight, all rows. `scratch` holds MatMulScratchFloats(leaves)
-  // floats.
-  void (*matmul)(const MatMulJob& job, int64_t group_begin, int64_t group_end, float* scratch);
+  // floats. Here and below *slices, which is the calling thread's, counts what is done
+  // (slice_count.h): a block of rows of a group, or an item's rows against a tile of slots.
+  void (*matmul)(const MatMulJob& job, int64_t group_begin, int64_t group_end, float* scratch,
+                 uint64_t* slices);
   // `scratch` holds AttentionScratchFloats(head_dim) floats.
-  void (*attend)(const AttentionJob& job, const AttentionItem& item, float* scratch);
+  void (*attend)(const AttentionJob& job, const AttentionItem& item, float* scratch,
+                 uint64_t* slices);
 
   // One row each.
   void (*rms_norm)(const float* in, const float* weight, float epsilon, float* out, int64_t cols);

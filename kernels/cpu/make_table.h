@@ -22,15 +22,17 @@ struct Kernels {
     if (job.dtype == DType::kBF16) return PackTiles<Bf16>(job, begin, end);
     PackTiles<F32>(job, begin, end);
   }
-  static void MatMul(const MatMulJob& job, int64_t begin, int64_t end, float* scratch) {
-    if (job.dtype == DType::kBF16) return MatMulGroups<Bf16>(job, begin, end, scratch);
-    if (job.dtype == DType::kF16) return MatMulGroups<F16>(job, begin, end, scratch);
-    MatMulGroups<F32>(job, begin, end, scratch);
+  static void MatMul(const MatMulJob& job, int64_t begin, int64_t end, float* scratch,
+                     uint64_t* slices) {
+    if (job.dtype == DType::kBF16) return MatMulGroups<Bf16>(job, begin, end, scratch, slices);
+    if (job.dtype == DType::kF16) return MatMulGroups<F16>(job, begin, end, scratch, slices);
+    MatMulGroups<F32>(job, begin, end, scratch, slices);
   }
-  static void Attention(const AttentionJob& job, const AttentionItem& item, float* scratch) {
-    if (job.dtype == DType::kBF16) return Attend<Bf16>(job, item, scratch);
-    if (job.dtype == DType::kF16) return Attend<F16>(job, item, scratch);
-    Attend<F32>(job, item, scratch);
+  static void Attention(const AttentionJob& job, const AttentionItem& item, float* scratch,
+                        uint64_t* slices) {
+    if (job.dtype == DType::kBF16) return Attend<Bf16>(job, item, scratch, slices);
+    if (job.dtype == DType::kF16) return Attend<F16>(job, item, scratch, slices);
+    Attend<F32>(job, item, scratch, slices);
   }
   // `dot_burst`: DotBurst of S where S has a dot instruction.
   static constexpr KernelTable Table(int64_t (*dot_burst)(int64_t)) {

@@ -22,13 +22,6 @@ TEST(MathTest, SinCos) {
   }
 }
 
-TEST(MathTest, Log) {
-  EXPECT_EQ(Log(1), 0);
-  for (double x = 1; x < 1e300; x *= 1.37) {
-    ASSERT_NEAR(Log(x), std::log(x), 4e-16 * std::max(1.0, std::log(x))) << x;
-  }
-}
-
 TEST(MathTest, ExpByTheSumOfOne) {
   const KernelTable& kernels = KernelsOf(InstructionSet::kAvx2);
   for (float x = 0; x > -87; x -= 0.0137f) {

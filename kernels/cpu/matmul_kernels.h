@@ -10,6 +10,7 @@
 
 #include "kernels/cpu/formats.h"
 #include "kernels/cpu/kernel_table.h"
+#include "kernels/cpu/slice_count.h"
 #include "kernels/cpu/tiles.h"
 #include "kernels/cpu/vector_math.h"
 #include "kernels/limits.h"
@@ -156,7 +157,7 @@ static void AddLeaf(int64_t leaf, int64_t count, float* acc, float* levels) {
 
 template <class Format>
 static void MatMulGroups(const MatMulJob& job, int64_t group_begin, int64_t group_end,
-                         float* scratch) {
+                         float* scratch, uint64_t* slices) {
   using S = typename Format::Simd;
   constexpr int64_t kPairBytes = kMatMulGroupUnits * Format::kUnitBytes;
   float* acc = scratch;
@@ -176,6 +177,7 @@ static void MatMulGroups(const MatMulJob& job, int64_t group_begin, int64_t grou
           StoreUpTo<S>(to + i, S::Load(from + i), cols - i);
         }
       }
+      CountSlice(slices);
     }
   }
 }

@@ -26,7 +26,8 @@ void AwaitChange(const std::atomic<uint32_t>& value, uint32_t old) {
 
 }  // namespace
 
-ThreadPool::ThreadPool(int threads) {
+ThreadPool::ThreadPool(int threads)
+    : counts_(std::make_unique<Count[]>(static_cast<size_t>(std::max(1, threads)))) {
   CHECK(threads >= 1 && threads <= kThreadsMax) << threads << " threads";
   workers_.reserve(static_cast<size_t>(threads - 1));
   for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { Serve(i); });
@@ -37,6 +38,14 @@ ThreadPool::~ThreadPool() {
   generation_.fetch_add(1, std::memory_order_release);
   generation_.notify_all();
   for (std::thread& worker : workers_) worker.join();
+}
+
+uint64_t ThreadPool::slices_done() const {
+  uint64_t done = 0;
+  for (int i = 0; i < threads(); ++i) {
+    done += __atomic_load_n(&counts_[i].slices, __ATOMIC_RELAXED);
+  }
+  return done;
 }
 
 void ThreadPool::RunErased(Call call, const void* fn) {

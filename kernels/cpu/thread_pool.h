@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -43,7 +44,15 @@ class ThreadPool {
     });
   }
 
+  // Where thread `thread` counts the slices of its share (slice_count.h).  Thread: that one.
+  uint64_t* slices(int thread) { return &counts_[thread].slices; }
+  // Of all threads since the pool was made.  Thread: any.
+  uint64_t slices_done() const;
+
  private:
+  struct alignas(64) Count {
+    uint64_t slices = 0;
+  };
   using Call = void (*)(const void* fn, int thread);
   void RunErased(Call call, const void* fn);
   void Serve(int thread);
@@ -55,6 +64,7 @@ class ThreadPool {
 
   alignas(64) std::atomic<uint32_t> generation_{0};
   alignas(64) std::atomic<uint32_t> running_{0};  // workers that have not finished this generation
+  const std::unique_ptr<Count[]> counts_;         // [threads]
   std::vector<std::thread> workers_;
 };
 
