@@ -1,13 +1,6 @@
 #include "model/checkpoint.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
@@ -25,48 +18,9 @@ namespace {
 constexpr char kSingleFile[] = "model.safetensors";
 constexpr char kIndexFile[] = "model.safetensors.index.json";
 
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  ~FileDescriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  FileDescriptor& operator=(FileDescriptor&&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-absl::Status SystemError(const std::string& path, int error) {
-  const std::string why = absl::StrCat(path, ": ", std::strerror(error));
-  return error == ENOENT || error == ENOTDIR ? absl::NotFoundError(why)
-                                             : absl::UnavailableError(why);
-}
-
-// Opens a regular file. A pipe of that name must not hold us up, hence O_NONBLOCK.
-absl::StatusOr<FileDescriptor> OpenRegular(const std::string& path, struct stat* info) {
-  FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (fd.get() < 0 || fstat(fd.get(), info) != 0) return SystemError(path, errno);
-  if (!S_ISREG(info->st_mode)) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": not a regular file"));
-  }
-  return fd;
-}
-
-absl::StatusOr<std::string> ReadBytes(int fd, const std::string& path, int64_t offset,
-                                      int64_t count) {
+absl::StatusOr<std::string> ReadText(const CheckpointFile& file, int64_t offset, int64_t count) {
   std::string bytes(static_cast<size_t>(count), '\0');
-  size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t got = pread(fd, bytes.data() + done, bytes.size() - done,
-                              static_cast<off_t>(offset + static_cast<int64_t>(done)));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return SystemError(path, errno);
-    if (got == 0) return absl::InvalidArgumentError(absl::StrCat(path, ": shrank while read"));
-    done += static_cast<size_t>(got);
-  }
+  TUTTI_RETURN_IF_ERROR(file.Read(offset, std::as_writable_bytes(std::span(bytes))));
   return bytes;
 }
 
@@ -92,35 +46,7 @@ absl::Status NoCheckpoint(const std::string& dir) {
       absl::StrCat(dir, ": neither ", kSingleFile, " nor ", kIndexFile, " is there"));
 }
 
-int64_t PageBytes() {
-  static const int64_t bytes = sysconf(_SC_PAGESIZE);
-  return bytes;
-}
-
-void Advise(std::span<const std::byte> bytes, int advice) {
-  if (bytes.empty()) return;
-  const auto begin = reinterpret_cast<uintptr_t>(bytes.data());
-  const uintptr_t first_page = begin & ~static_cast<uintptr_t>(PageBytes() - 1);
-  // Only advice: a kernel that declines it is slower, not wrong. Pages shared with a neighbouring
-  // tensor are read again from the file if that one is still in use.
-  (void)madvise(reinterpret_cast<void*>(first_page), begin + bytes.size() - first_page, advice);
-}
-
 }  // namespace
-
-struct Checkpoint::OpenFile {
-  std::string name;
-  std::string path;
-  // As seen when the header was read.
-  int64_t bytes = 0;
-  struct timespec modified = {};
-  ino_t inode = 0;
-  const std::byte* data = nullptr;  // null: not mapped
-
-  ~OpenFile() {
-    if (data != nullptr) munmap(const_cast<std::byte*>(data), static_cast<size_t>(bytes));
-  }
-};
 
 Checkpoint::Checkpoint(std::string dir) : dir_(std::move(dir)) {}
 Checkpoint::~Checkpoint() = default;
@@ -157,28 +83,21 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> Checkpoint::OpenImpl(
 
 absl::Status Checkpoint::AddFile(const std::string& name,
                                  const std::vector<std::string>* expected_tensors) {
-  auto file = std::make_unique<OpenFile>();
-  file->name = name;
-  file->path = dir_ + "/" + name;
-  struct stat info;
-  absl::StatusOr<FileDescriptor> fd = OpenRegular(file->path, &info);
-  if (!fd.ok() && expected_tensors != nullptr) {
-    return Annotate(fd.status(), absl::StrCat("a shard named by ", kIndexFile));
+  const std::string path = dir_ + "/" + name;
+  absl::StatusOr<CheckpointFile> file = CheckpointFile::Open(path);
+  if (!file.ok() && expected_tensors != nullptr) {
+    return Annotate(file.status(), absl::StrCat("a shard named by ", kIndexFile));
   }
-  TUTTI_RETURN_IF_ERROR(fd.status());
-  file->bytes = info.st_size;
-  file->modified = info.st_mtim;
-  file->inode = info.st_ino;
-
-  TUTTI_ASSIGN_OR_RETURN(
-      const std::string prefix,
-      ReadBytes(fd->get(), file->path, 0, std::min(file->bytes, kSafetensorsPrefixBytes)));
-  const absl::StatusOr<int64_t> header_bytes = SafetensorsHeaderBytes(prefix, file->bytes);
-  if (!header_bytes.ok()) return Annotate(header_bytes.status(), file->path);
+  TUTTI_RETURN_IF_ERROR(file.status());
+  const int64_t bytes = file->identity().bytes;
+  TUTTI_ASSIGN_OR_RETURN(const std::string prefix,
+                         ReadText(*file, 0, std::min(bytes, kSafetensorsPrefixBytes)));
+  const absl::StatusOr<int64_t> header_bytes = SafetensorsHeaderBytes(prefix, bytes);
+  if (!header_bytes.ok()) return Annotate(header_bytes.status(), path);
   TUTTI_ASSIGN_OR_RETURN(const std::string header,
-                         ReadBytes(fd->get(), file->path, kSafetensorsPrefixBytes, *header_bytes));
-  absl::StatusOr<std::vector<TensorInfo>> tensors = ParseSafetensorsHeader(header, file->bytes);
-  if (!tensors.ok()) return Annotate(tensors.status(), file->path);
+                         ReadText(*file, kSafetensorsPrefixBytes, *header_bytes));
+  absl::StatusOr<std::vector<TensorInfo>> tensors = ParseSafetensorsHeader(header, bytes);
+  if (!tensors.ok()) return Annotate(tensors.status(), path);
 
   // Tensors of this shard that the index does not list are not part of the checkpoint.
   std::unordered_set<std::string> expected;
@@ -192,11 +111,11 @@ absl::Status Checkpoint::AddFile(const std::string& name,
   }
   if (!expected.empty()) {
     const std::string& missing = *std::min_element(expected.begin(), expected.end());
-    return absl::InvalidArgumentError(absl::StrCat(file->path, ": tensor ", Quoted(missing),
+    return absl::InvalidArgumentError(absl::StrCat(path, ": tensor ", Quoted(missing),
                                                    " is missing, though ", kIndexFile,
                                                    " names this file for it"));
   }
-  files_.push_back(std::move(file));
+  files_.push_back({.name = name, .identity = file->identity()});
   return absl::OkStatus();
 }
 
@@ -205,44 +124,33 @@ const TensorInfo* Checkpoint::Find(std::string_view name) const {
   return at == by_name_.end() ? nullptr : &tensors_[at->second];
 }
 
-absl::Status Checkpoint::MapFile(OpenFile& file) {
-  struct stat info;
-  TUTTI_ASSIGN_OR_RETURN(const FileDescriptor fd, OpenRegular(file.path, &info));
-  if (info.st_size != file.bytes || info.st_ino != file.inode ||
-      info.st_mtim.tv_sec != file.modified.tv_sec ||
-      info.st_mtim.tv_nsec != file.modified.tv_nsec) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(file.path, ": changed since its header was read"));
-  }
-  void* data = mmap(nullptr, static_cast<size_t>(file.bytes), PROT_READ, MAP_SHARED, fd.get(), 0);
-  if (data == MAP_FAILED) return Annotate(SystemError(file.path, errno), "cannot map");
-  file.data = static_cast<const std::byte*>(data);
-  return absl::OkStatus();
+const TensorInfo* Checkpoint::FindAt(int32_t file, int64_t offset) const {
+  // Tensors lie file by file, in the order of their bytes.
+  const auto after =
+      std::partition_point(tensors_.begin(), tensors_.end(), [&](const TensorInfo& tensor) {
+        return std::pair(tensor.file, tensor.offset + tensor.bytes) <= std::pair(file, offset);
+      });
+  const bool holds = after != tensors_.end() && after->file == file && after->offset <= offset;
+  return holds ? &*after : nullptr;
 }
 
-absl::StatusOr<std::span<const std::byte>> Checkpoint::Map(std::string_view name) {
-  const TensorInfo* tensor = Find(name);
+std::string Checkpoint::PathOf(int32_t file) const {
+  return dir_ + "/" + files_[static_cast<size_t>(file)].name;
+}
+
+absl::StatusOr<std::vector<std::byte>> Checkpoint::Read(std::string_view name) const {
+  const TensorInfo* const tensor = Find(name);
   if (tensor == nullptr) {
     return absl::NotFoundError(
         absl::StrCat(dir_, ": no tensor ", Quoted(name), " in the checkpoint"));
   }
-  OpenFile& file = *files_[static_cast<size_t>(tensor->file)];
-  if (file.data == nullptr) TUTTI_RETURN_IF_ERROR(MapFile(file));
-  return std::span<const std::byte>(file.data + tensor->offset, static_cast<size_t>(tensor->bytes));
-}
-
-void Checkpoint::AdviseSequential(std::span<const std::byte> bytes) {
-  Advise(bytes, MADV_SEQUENTIAL);
-}
-
-void Checkpoint::ReleasePages(std::span<const std::byte> bytes) { Advise(bytes, MADV_DONTNEED); }
-
-std::vector<Checkpoint::File> Checkpoint::files() const {
-  std::vector<File> out;
-  for (const auto& file : files_) {
-    out.push_back({.name = file->name, .bytes = file->bytes, .mapped = file->data != nullptr});
-  }
-  return out;
+  const File& file = files_[static_cast<size_t>(tensor->file)];
+  TUTTI_ASSIGN_OR_RETURN(const CheckpointFile open,
+                         CheckpointFile::OpenUnchanged(PathOf(tensor->file), file.identity));
+  std::vector<std::byte> bytes(static_cast<size_t>(tensor->bytes));
+  const absl::Status read = open.Read(tensor->offset, bytes);
+  if (!read.ok()) return Annotate(read, absl::StrCat("tensor ", Quoted(name)));
+  return bytes;
 }
 
 }  // namespace tutti::model

@@ -1,15 +1,10 @@
-// A checkpoint's tensors, memory-mapped: model.safetensors, or shards named by
-// model.safetensors.index.json.
+// A checkpoint's tensors: model.safetensors, or shards named by model.safetensors.index.json.
 //
-// Opening reads headers only. A file is mapped when the first of its tensors is asked for, so a
-// worker touches the bytes of its own shard and no others. Nothing is ever copied.
+// Opening reads headers only and closes the files again. Whoever reads bytes later compares size,
+// modification time and inode with those seen then (checkpoint_file.h), so a checkpoint that was
+// replaced in between is refused.
 //
-// A mapped file that another process truncates kills this one with SIGBUS at the next access: the
-// kernel offers no other answer. The size and the modification time are compared with those seen at
-// Open when a file is mapped, which catches a checkpoint replaced in between; a checkpoint
-// directory must not be written to while it is being loaded.
-//
-// Thread: one thread at a time. The spans may be read by any thread until the Checkpoint dies.
+// Thread: constant after Open; any thread may read.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +17,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "model/checkpoint_file.h"
 #include "model/safetensors.h"
 
 namespace tutti::model {
@@ -50,45 +46,37 @@ class Checkpoint {
   // All tensors, file by file, in the order of their bytes.
   const std::vector<TensorInfo>& tensors() const { return tensors_; }
 
-  // The tensor's bytes, valid while this object lives. They may be unaligned for their type: the
-  // format aligns nothing. NOT_FOUND: no such tensor. FAILED_PRECONDITION: the file changed since
-  // Open.
-  absl::StatusOr<std::span<const std::byte>> Map(std::string_view name);
+  // The tensor that byte `offset` of file number `file` belongs to. Null: none, as in headers.
+  const TensorInfo* FindAt(int32_t file, int64_t offset) const;
 
-  // Says that `bytes`, from Map, will be read once from front to back.
-  void AdviseSequential(std::span<const std::byte> bytes);
-
-  // Gives the pages under `bytes`, from Map, back to the system, so that resident memory stays
-  // bounded while a checkpoint is repacked. The span stays valid: reading it again reads the file
-  // again.
-  void ReleasePages(std::span<const std::byte> bytes);
+  // A copy of the tensor's bytes, for small ones; shards are read by a ChunkReader.
+  //
+  // NOT_FOUND: no such tensor. FAILED_PRECONDITION: the file changed since Open. UNAVAILABLE: the
+  // system's reason.
+  absl::StatusOr<std::vector<std::byte>> Read(std::string_view name) const;
 
   struct File {
     std::string name;  // "model-00001-of-00003.safetensors"
-    int64_t bytes = 0;
-    bool mapped = false;
+    FileIdentity identity;
+    int64_t bytes() const { return identity.bytes; }
   };
   // The files opened, in the order of TensorInfo::file.
-  std::vector<File> files() const;
+  const std::vector<File>& files() const { return files_; }
+  std::string PathOf(int32_t file) const;
 
   const std::string& dir() const { return dir_; }
 
  private:
-  struct OpenFile;
-
   explicit Checkpoint(std::string dir);
   static absl::StatusOr<std::unique_ptr<Checkpoint>> OpenImpl(
       const std::string& dir, const std::span<const std::string>* names);
   absl::Status AddFile(const std::string& name, const std::vector<std::string>* expected_tensors);
-  absl::Status MapFile(OpenFile& file);
 
   // Constant after construction.
   std::string dir_;
   std::vector<TensorInfo> tensors_;
   std::unordered_map<std::string, size_t> by_name_;
-
-  // Owned by the one thread.
-  std::vector<std::unique_ptr<OpenFile>> files_;
+  std::vector<File> files_;
 };
 
 }  // namespace tutti::model

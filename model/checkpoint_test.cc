@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,10 +19,10 @@ using testing::Not;
 
 std::string Message(const absl::Status& status) { return std::string(status.message()); }
 
-std::string Bytes(Checkpoint& checkpoint, const std::string& name) {
-  const auto span = checkpoint.Map(name);
-  EXPECT_TRUE(span.ok()) << span.status();
-  return std::string(reinterpret_cast<const char*>(span->data()), span->size());
+std::string Bytes(const Checkpoint& checkpoint, const std::string& name) {
+  const auto bytes = checkpoint.Read(name);
+  EXPECT_TRUE(bytes.ok()) << bytes.status();
+  return std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size());
 }
 
 void WriteIndex(const TempDir& dir, const std::map<std::string, std::string>& map) {
@@ -44,7 +43,7 @@ void WriteTwoShards(const TempDir& dir) {
   WriteIndex(dir, {{"a", kFirst}, {"b", kFirst}, {"c", kSecond}});
 }
 
-TEST(Checkpoint, MapsASingleFile) {
+TEST(Checkpoint, ReadsASingleFile) {
   TempDir dir;
   const std::string file =
       FileOf({TensorOf("a", StoredType::kBF16, {2, 3}), TensorOf("b", StoredType::kF32, {}),
@@ -53,26 +52,26 @@ TEST(Checkpoint, MapsASingleFile) {
   const auto checkpoint = Checkpoint::Open(dir.path());
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
   EXPECT_EQ((*checkpoint)->tensors().size(), 3);
-  EXPECT_FALSE((*checkpoint)->files()[0].mapped) << "opening must not map";
   EXPECT_EQ((*checkpoint)->Find("nothing"), nullptr);
   const TensorInfo* b = (*checkpoint)->Find("b");
   ASSERT_NE(b, nullptr);
   EXPECT_EQ(Bytes(**checkpoint, "b"), file.substr(static_cast<size_t>(b->offset), 4));
   EXPECT_EQ(Bytes(**checkpoint, "a"), file.substr(file.size() - 16, 12));
   EXPECT_EQ(Bytes(**checkpoint, "none"), "");
-  EXPECT_TRUE((*checkpoint)->files()[0].mapped);
-  EXPECT_EQ((*checkpoint)->Map("nothing").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ((*checkpoint)->Read("nothing").status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST(Checkpoint, MapsOnlyTheShardsAskedFor) {
+TEST(Checkpoint, FindsTheTensorOfAByte) {
   TempDir dir;
   WriteTwoShards(dir);
   const auto checkpoint = Checkpoint::Open(dir.path());
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
-  EXPECT_EQ(Bytes(**checkpoint, "c").size(), 16);
-  for (const Checkpoint::File& file : (*checkpoint)->files()) {
-    EXPECT_EQ(file.mapped, file.name == kSecond) << file.name;
-  }
+  const TensorInfo* const b = (*checkpoint)->Find("b");
+  EXPECT_EQ((*checkpoint)->FindAt(0, b->offset), b);
+  EXPECT_EQ((*checkpoint)->FindAt(0, b->offset - 1)->name, "a");
+  EXPECT_EQ((*checkpoint)->FindAt(0, b->offset + b->bytes), nullptr) << "behind the file";
+  EXPECT_EQ((*checkpoint)->FindAt(1, 0), nullptr) << "a header";
+  EXPECT_EQ((*checkpoint)->FindAt(1, (*checkpoint)->Find("c")->offset + 15)->name, "c");
 }
 
 TEST(Checkpoint, OpensOnlyTheShardsThatHoldTheNames) {
@@ -170,7 +169,7 @@ TEST(Checkpoint, OnlyRegularFilesAreOpened) {
   EXPECT_EQ(Checkpoint::Open(dir.path()).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST(Checkpoint, AFileThatChangedIsNotMapped) {
+TEST(Checkpoint, AFileThatChangedIsNotRead) {
   const std::string file = FileOf({TensorOf("a", StoredType::kU8, {5})});
   for (const bool replace : {false, true}) {
     TempDir dir;
@@ -183,50 +182,10 @@ TEST(Checkpoint, AFileThatChangedIsNotMapped) {
     } else {
       ASSERT_EQ(truncate(dir.File("model.safetensors").c_str(), 10), 0);
     }
-    const auto span = (*checkpoint)->Map("a");
+    const auto span = (*checkpoint)->Read("a");
     EXPECT_EQ(span.status().code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_THAT(Message(span.status()), HasSubstr("changed"));
   }
-}
-
-// Pages of `bytes` in this process's page tables.
-int64_t ResidentBytes(std::span<const std::byte> bytes) {
-  const int64_t page = sysconf(_SC_PAGESIZE);
-  FILE* map = std::fopen("/proc/self/pagemap", "rb");
-  if (map == nullptr) return -1;
-  const auto first = reinterpret_cast<uintptr_t>(bytes.data()) / page;
-  const auto last = (reinterpret_cast<uintptr_t>(bytes.data()) + bytes.size() - 1) / page;
-  std::vector<uint64_t> entries(last - first + 1);
-  std::fseek(map, static_cast<long>(first * 8), SEEK_SET);
-  const size_t got = std::fread(entries.data(), 8, entries.size(), map);
-  std::fclose(map);
-  if (got != entries.size()) return -1;
-  int64_t resident = 0;
-  for (uint64_t entry : entries) resident += (entry >> 63) != 0 ? page : 0;
-  return resident;
-}
-
-TEST(Checkpoint, ReleasedPagesLeaveTheProcessAndComeBack) {
-  TempDir dir;
-  dir.Write("model.safetensors", FileOf({TensorOf("small", StoredType::kU8, {3}),
-                                         TensorOf("large", StoredType::kU8, {8 << 20})}));
-  const auto checkpoint = Checkpoint::Open(dir.path());
-  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
-  const auto span = *(*checkpoint)->Map("large");
-  (*checkpoint)->AdviseSequential(span);
-  const auto sum = [&] {
-    uint64_t total = 0;
-    for (std::byte b : span) total += static_cast<uint64_t>(b);
-    return total;
-  };
-  const uint64_t before = sum();
-  const int64_t resident = ResidentBytes(span);
-  if (resident < 0) GTEST_SKIP() << "/proc/self/pagemap cannot be read here";
-  EXPECT_GE(resident, 8 << 20);
-  (*checkpoint)->ReleasePages(span);
-  EXPECT_EQ(ResidentBytes(span), 0);
-  EXPECT_EQ(sum(), before);
-  (*checkpoint)->ReleasePages({});
 }
 
 TEST(CheckCheckpoint, NamesWhatIsMissingOrDiffers) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <span>
 #include <string_view>
 
 #include "absl/strings/escaping.h"
@@ -107,22 +108,32 @@ void AddConfig(const ModelConfig& config, Digest* digest) {
   for (int32_t id : config.eos_token_ids) add("eos", int64_t{id});
 }
 
-absl::Status AddTensors(Checkpoint& checkpoint, Digest* digest) {
+absl::Status AddTensors(const Checkpoint& checkpoint, Digest* digest) {
   for (const Checkpoint::File& file : checkpoint.files()) {
     digest->Add(std::string_view(file.name));
-    digest->Add(file.bytes);
+    digest->Add(file.bytes());
   }
+  CheckpointFile open;
+  int32_t open_file = -1;
+  std::array<char, kFingerprintSampleBytes> sample;
   for (const TensorInfo& tensor : checkpoint.tensors()) {
+    if (tensor.file != open_file) {
+      TUTTI_ASSIGN_OR_RETURN(
+          open, CheckpointFile::OpenUnchanged(checkpoint.PathOf(tensor.file),
+                                              checkpoint.files()[tensor.file].identity));
+      open_file = tensor.file;
+    }
     digest->Add(std::string_view(tensor.name));
     digest->Add(StoredTypeName(tensor.dtype));
     digest->Add(std::string_view(tensor.ShapeText()));
     digest->Add(int64_t{tensor.file});
     digest->Add(tensor.offset);
-    TUTTI_ASSIGN_OR_RETURN(const auto bytes, checkpoint.Map(tensor.name));
-    const std::string_view data(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    const size_t sample = std::min<size_t>(data.size(), kFingerprintSampleBytes);
-    digest->Add(data.substr(0, sample));
-    digest->Add(data.substr(data.size() - sample));
+    const int64_t count = std::min<int64_t>(tensor.bytes, kFingerprintSampleBytes);
+    const std::span<char> bytes(sample.data(), static_cast<size_t>(count));
+    for (const int64_t offset : {tensor.offset, tensor.offset + tensor.bytes - count}) {
+      TUTTI_RETURN_IF_ERROR(open.Read(offset, std::as_writable_bytes(bytes)));
+      digest->Add(std::string_view(bytes.data(), bytes.size()));
+    }
   }
   return absl::OkStatus();
 }
@@ -140,14 +151,19 @@ absl::Status AddTextFiles(const std::string& dir, Digest* digest) {
 
 }  // namespace
 
-absl::StatusOr<std::string> ModelFingerprint(const std::string& dir) {
-  TUTTI_ASSIGN_OR_RETURN(const ModelConfig config, LoadModelConfig(dir));
-  TUTTI_ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> checkpoint, Checkpoint::Open(dir));
+absl::StatusOr<std::string> ModelFingerprint(const Checkpoint& checkpoint) {
+  TUTTI_ASSIGN_OR_RETURN(const ModelConfig config, LoadModelConfig(checkpoint.dir()));
   Digest digest;
   AddConfig(config, &digest);
-  TUTTI_RETURN_IF_ERROR(AddTensors(*checkpoint, &digest));
-  TUTTI_RETURN_IF_ERROR(AddTextFiles(dir, &digest));
+  TUTTI_RETURN_IF_ERROR(AddTensors(checkpoint, &digest));
+  TUTTI_RETURN_IF_ERROR(AddTextFiles(checkpoint.dir(), &digest));
   return digest.Finish();
+}
+
+absl::StatusOr<std::string> ModelFingerprint(const std::string& dir) {
+  TUTTI_RETURN_IF_ERROR(LoadModelConfig(dir).status());
+  TUTTI_ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> checkpoint, Checkpoint::Open(dir));
+  return ModelFingerprint(*checkpoint);
 }
 
 }  // namespace tutti::model

@@ -35,8 +35,8 @@ absl::StatusOr<GenerationConfig> ParseGenerationConfig(std::string_view json,
   }
   out.top_p = OptionalNumber(fields, "top_p", 0, 1);
   out.min_p = OptionalNumber(fields, "min_p", 0, 1);
-  out.repetition_penalty = OptionalNumber(fields, "repetition_penalty", 0, kAdvisedPenaltyMax);
-  if (out.repetition_penalty == 0.0) fields.Invalid("repetition_penalty must be above 0");
+  out.repetition_penalty =
+      OptionalNumber(fields, "repetition_penalty", kAdvisedPenaltyMin, kAdvisedPenaltyMax);
   TUTTI_RETURN_IF_ERROR(fields.status());
   return out;
 }

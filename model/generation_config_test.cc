@@ -47,19 +47,21 @@ TEST(GenerationConfig, AbsentStaysAbsentAndEosFallsBack) {
 }
 
 TEST(GenerationConfig, NamesBadFields) {
-  for (const auto& [text, field] :
-       std::map<std::string, std::string>{{R"({"temperature": -1})", "temperature"},
-                                          {R"({"temperature": "hot"})", "temperature"},
-                                          {R"({"top_p": 1.5})", "top_p"},
-                                          {R"({"min_p": -0.1})", "min_p"},
-                                          {R"({"top_k": 1.5})", "top_k"},
-                                          {R"({"top_k": 4294967296})", "top_k"},
-                                          {R"({"repetition_penalty": 0})", "repetition_penalty"},
-                                          {R"({"do_sample": 1})", "do_sample"},
-                                          {R"({"eos_token_id": 200})", "eos_token_id"},
-                                          {R"({"eos_token_id": -1})", "eos_token_id"},
-                                          {R"([])", "not a JSON object"},
-                                          {R"({"top_k": 1, "top_k": 2})", "twice"}}) {
+  for (const auto& [text, field] : std::map<std::string, std::string>{
+           {R"({"temperature": -1})", "temperature"},
+           {R"({"temperature": "hot"})", "temperature"},
+           {R"({"top_p": 1.5})", "top_p"},
+           {R"({"min_p": -0.1})", "min_p"},
+           {R"({"top_k": 1.5})", "top_k"},
+           {R"({"top_k": 4294967296})", "top_k"},
+           {R"({"repetition_penalty": 0})", "repetition_penalty"},
+           {R"({"repetition_penalty": 0.0099})", "0.01"},
+           {R"({"repetition_penalty": 1e-40})", "repetition_penalty"},
+           {R"({"do_sample": 1})", "do_sample"},
+           {R"({"eos_token_id": 200})", "eos_token_id"},
+           {R"({"eos_token_id": -1})", "eos_token_id"},
+           {R"([])", "not a JSON object"},
+           {R"({"top_k": 1, "top_k": 2})", "twice"}}) {
     const auto out = ParseGenerationConfig(text, "generation_config.json", WithEos());
     EXPECT_EQ(out.status().code(), absl::StatusCode::kInvalidArgument) << text;
     EXPECT_THAT(std::string(out.status().message()), HasSubstr(field)) << text;

@@ -51,6 +51,7 @@ inline constexpr size_t kEosTokensMax = 64;
 
 // Sampling values in a generation_config.json: the bounds of the same fields of a request.
 inline constexpr double kAdvisedTemperatureMax = 100.0;
+inline constexpr double kAdvisedPenaltyMin = 0.01;
 inline constexpr double kAdvisedPenaltyMax = 100.0;
 
 // The limit of the format's own reference reader.
@@ -80,5 +81,38 @@ inline constexpr int64_t kFingerprintFileBytesMax = text::kTokenizerFileBytesMax
 // Bytes hashed at each end of a tensor. Two kernel pages per tensor are read for it, so 300 tensors
 // cost about 10 ms from a cold disk and well under 1 ms from the page cache.
 inline constexpr int64_t kFingerprintSampleBytes = 64;
+
+// ---- digests of the checkpoint (chunk_digest.h)
+
+// Bytes of a file that have one digest. Both ends of a control link must agree on it. It fits into
+// the second-level cache of a processor, so that bytes are hashed while they are still there; a
+// checkpoint of 140 GB has 134,000 chunks, 2.1 MB of digests.
+inline constexpr int64_t kDigestChunkBytes = int64_t{1} << 20;
+inline constexpr int64_t kChunkDigestBytes = 16;
+
+// Chunks at the edges of tensors that are kept while their neighbours are read: the tensors of a
+// layer lie beside each other, and few of them are read at once.
+inline constexpr size_t kEdgeChunksKept = 8;
+
+// What one worker may report of the chunks it read: a frame without its payload has 8 MiB at most
+// and 2^18 fields, of which a run takes 4. 7 MiB are the digests of 448 GiB read by one worker,
+// less the names of their files.
+inline constexpr int64_t kReportBytesMax = int64_t{7} << 20;
+inline constexpr int64_t kReportedRunsMax = 1 << 15;
+// Of a run beside its file's name and its digests: tags and lengths, rounded up.
+inline constexpr int64_t kReportedRunOverheadBytes = 32;
+
+// A cache of digests: those of 4 TiB, and the names of kShardFilesMax files.
+inline constexpr int64_t kDigestCacheBytesMax = int64_t{80} << 20;
+inline constexpr int64_t kCheckpointFileNameBytesMax = 255;
+// Below this many bytes a checkpoint is hashed anew at every start, which takes some 100 ms at
+// most, and leaves no cache behind.
+inline constexpr int64_t kCachedCheckpointBytesMin = int64_t{256} << 20;
+// A file that changed less than this before it was hashed is not cached: a second change within the
+// same tick of the file system's clock would not show in its times. FAT counts in 2 s.
+inline constexpr int64_t kSettledFileNanoseconds = int64_t{2'000'000'000};
+// Threads that hash; one reads and hashes some 3 GB/s of cached pages, and disks that are faster
+// than four of them are rare.
+inline constexpr int kDigestThreadsMax = 4;
 
 }  // namespace tutti::model

@@ -1,11 +1,11 @@
 // Rotary embedding as the config.json of Llama-shaped families writes it down: "rope_parameters"
 // since transformers 5, "rope_theta" and "rope_scaling" before. A file may have both.
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "base/portable_math.h"
 #include "model/family.h"
 #include "model/json_document.h"
 #include "model/limits.h"
@@ -17,7 +17,7 @@ using Scaling = RopeConfig::Scaling;
 
 // How much larger scores get when a context is stretched (YaRN, section 3.4).
 double YarnMagnitude(double factor, double mscale) {
-  return factor <= 1 ? 1 : 0.1 * mscale * std::log(factor) + 1;
+  return factor <= 1 ? 1 : 0.1 * mscale * Log(factor) + 1;
 }
 
 double ReadYarnAttentionFactor(ConfigFields& rope, double factor) {

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/portable_math.h"
+
 namespace tutti::model {
 namespace {
 
@@ -14,7 +16,7 @@ std::vector<float> Wavelengths(double theta, int64_t dim) {
   std::vector<float> values;
   for (int64_t i = 0; i < dim; i += 2) {
     const float exponent = static_cast<float>(i) / static_cast<float>(dim);
-    values.push_back(static_cast<float>(std::pow(theta, exponent)));
+    values.push_back(static_cast<float>(Pow(theta, exponent)));
   }
   return values;
 }
@@ -35,8 +37,8 @@ float Llama3Frequency(const RopeConfig& rope, float frequency) {
 // The pair (not a whole number) that turns `rotations` times over the trained context.
 double YarnPair(const RopeConfig& rope, double rotations) {
   const auto context = static_cast<double>(rope.original_context);
-  return static_cast<double>(rope.rotary_dim) *
-         std::log(context / (rotations * 2 * std::numbers::pi)) / (2 * std::log(rope.theta));
+  return static_cast<double>(rope.rotary_dim) * Log(context / (rotations * 2 * std::numbers::pi)) /
+         (2 * Log(rope.theta));
 }
 
 // Pairs up to `low` keep their frequency, those from `high` on are divided by the factor, with a
@@ -65,7 +67,7 @@ void ScaleYarn(const RopeConfig& rope, const std::vector<float>& wavelengths,
 double NtkTheta(const RopeConfig& rope, int64_t variant) {
   if (variant == 1) return rope.theta;
   const auto dim = static_cast<double>(rope.rotary_dim);
-  return rope.theta * std::pow(static_cast<double>(variant), dim / (dim - 2));
+  return rope.theta * Pow(static_cast<double>(variant), dim / (dim - 2));
 }
 
 }  // namespace
@@ -114,8 +116,8 @@ std::vector<HeadSlice> RotaryOrder(const RopeConfig& rope, int64_t head_dim) {
 
 float LognScale(int64_t logn_length, int64_t position) {
   if (logn_length == 0 || position < logn_length) return 1;
-  return static_cast<float>(std::log(static_cast<double>(position + 1)) /
-                            std::log(static_cast<double>(logn_length)));
+  return static_cast<float>(Log(static_cast<double>(position + 1)) /
+                            Log(static_cast<double>(logn_length)));
 }
 
 }  // namespace tutti::model

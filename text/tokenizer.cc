@@ -213,6 +213,10 @@ Tokenizer::Tokenizer(BytePairs byte_pairs, Pretokenizer pretokenizer, const Toke
   for (const AddedToken& token : spec.added_tokens) {
     vocab_size_ = std::max(vocab_size_, token.id + 1);
   }
+  const Vocabulary& vocabulary = byte_pairs_.vocabulary();
+  for (TokenId id = 0; id < vocabulary.size(); ++id) {
+    token_bytes_max_ = std::max(token_bytes_max_, vocabulary.Bytes(id).size());
+  }
 }
 
 absl::StatusOr<std::vector<TokenId>> Tokenizer::Encode(std::string_view text) const {
@@ -220,14 +224,16 @@ absl::StatusOr<std::vector<TokenId>> Tokenizer::Encode(std::string_view text) co
   return EncodeSegments(std::span(&segment, 1));
 }
 
-absl::StatusOr<std::vector<TokenId>> Tokenizer::EncodePrompt(std::string_view text) const {
-  TUTTI_ASSIGN_OR_RETURN(std::vector<TokenId> ids, Encode(text));
+absl::StatusOr<std::vector<TokenId>> Tokenizer::EncodePrompt(std::string_view text,
+                                                             int64_t ids_max) const {
+  const Segment segment{std::string(text), /*from_user=*/true};
+  TUTTI_ASSIGN_OR_RETURN(std::vector<TokenId> ids, EncodeSegments(std::span(&segment, 1), ids_max));
   ids.insert(ids.begin(), prompt_prefix_.begin(), prompt_prefix_.end());
   return ids;
 }
 
-absl::StatusOr<std::vector<TokenId>> Tokenizer::EncodeSegments(
-    std::span<const Segment> segments) const {
+absl::StatusOr<std::vector<TokenId>> Tokenizer::EncodeSegments(std::span<const Segment> segments,
+                                                               int64_t ids_max) const {
   std::string text;
   std::vector<Run> runs;
   for (const Segment& segment : segments) {
@@ -264,19 +270,20 @@ absl::StatusOr<std::vector<TokenId>> Tokenizer::EncodeSegments(
       at = raw_matcher_.SkipTo(text, at + 1);
       continue;
     }
-    TUTTI_RETURN_IF_ERROR(
-        EncodeStretch(std::string_view(text).substr(stretch, at - stretch), stretch == 0, &ids));
+    TUTTI_RETURN_IF_ERROR(EncodeStretch(std::string_view(text).substr(stretch, at - stretch),
+                                        stretch == 0, ids_max, &ids));
     if (match->id != kTextBreakId) ids.push_back(match->id);
     stretch = at + match->content.size();
     at = raw_matcher_.SkipTo(text, stretch);
   }
-  TUTTI_RETURN_IF_ERROR(EncodeStretch(std::string_view(text).substr(stretch), stretch == 0, &ids));
+  TUTTI_RETURN_IF_ERROR(
+      EncodeStretch(std::string_view(text).substr(stretch), stretch == 0, ids_max, &ids));
   return ids;
 }
 
-absl::Status Tokenizer::EncodeStretch(std::string_view text, bool first,
+absl::Status Tokenizer::EncodeStretch(std::string_view text, bool first, int64_t ids_max,
                                       std::vector<TokenId>* ids) const {
-  if (!normalizer_.ChangesText()) return EncodeOrdinary(text, ids);
+  if (!normalizer_.ChangesText()) return EncodeOrdinary(text, ids_max, ids);
   const std::string normalized = normalizer_.Normalize(text, first);
   const std::string_view all = normalized;
   size_t stretch = 0;
@@ -287,16 +294,30 @@ absl::Status Tokenizer::EncodeStretch(std::string_view text, bool first,
       at = normalized_matcher_.SkipTo(all, at + 1);
       continue;
     }
-    TUTTI_RETURN_IF_ERROR(EncodeOrdinary(all.substr(stretch, at - stretch), ids));
+    TUTTI_RETURN_IF_ERROR(EncodeOrdinary(all.substr(stretch, at - stretch), ids_max, ids));
     ids->push_back(matches.back()->id);
     stretch = at + matches.back()->content.size();
     at = normalized_matcher_.SkipTo(all, stretch);
   }
-  return EncodeOrdinary(all.substr(stretch), ids);
+  return EncodeOrdinary(all.substr(stretch), ids_max, ids);
 }
 
-absl::Status Tokenizer::EncodeOrdinary(std::string_view text, std::vector<TokenId>* ids) const {
-  return pretokenizer_.Split(text, [&](std::string_view piece) { byte_pairs_.Encode(piece, ids); });
+absl::Status Tokenizer::EncodeOrdinary(std::string_view text, int64_t ids_max,
+                                       std::vector<TokenId>* ids) const {
+  bool too_many = false;
+  // Ordinary tokens stand for their bytes: no text of so many bytes has fewer.
+  const auto look_ahead = [&](size_t bytes) {
+    const size_t least = ids->size() + bytes / token_bytes_max_;
+    too_many = too_many || static_cast<int64_t>(least) > ids_max;
+    return !too_many;
+  };
+  if (look_ahead(text.size())) {
+    TUTTI_RETURN_IF_ERROR(pretokenizer_.Split(text, [&](std::string_view piece) {
+      if (look_ahead(piece.size())) byte_pairs_.Encode(piece, ids);
+    }));
+  }
+  if (look_ahead(0)) return absl::OkStatus();
+  return absl::OutOfRangeError(absl::StrCat("more than ", ids_max, " tokens"));
 }
 
 std::optional<std::string_view> Tokenizer::TokenBytes(TokenId id) const {

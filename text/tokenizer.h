@@ -1,6 +1,7 @@
 // Text to token ids: byte pair encoding, byte-level or from characters with a fallback to bytes.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -43,15 +44,22 @@ class Tokenizer {
   // bounded time.
   absl::StatusOr<std::vector<TokenId>> Encode(std::string_view text) const;
 
+  // No bound on the ids of a text.
+  static constexpr int64_t kAllIds = INT64_MAX;
+
   // The ids of a text that is a whole prompt: those of the text, and before them the ids that the
-  // model's authors put before every prompt ("<s>").  Errors: as Encode.
-  absl::StatusOr<std::vector<TokenId>> EncodePrompt(std::string_view text) const;
+  // model's authors put before every prompt ("<s>").  Errors: as EncodeSegments.
+  absl::StatusOr<std::vector<TokenId>> EncodePrompt(std::string_view text,
+                                                    int64_t ids_max = kAllIds) const;
 
   // The ids of the segments' text joined together. A special token is recognised where all of it
   // lies in text that is not from_user. Where no user text spells a special token, the ids are
-  // those of the joined text.  Errors: as Encode; offsets count from the beginning of the joined
-  // text.
-  absl::StatusOr<std::vector<TokenId>> EncodeSegments(std::span<const Segment> segments) const;
+  // those of the joined text.
+  //
+  // Errors: as Encode; offsets count from the beginning of the joined text. OutOfRange as soon as
+  // it is certain that there are more than `ids_max` ids, which is often before most of the work.
+  absl::StatusOr<std::vector<TokenId>> EncodeSegments(std::span<const Segment> segments,
+                                                      int64_t ids_max = kAllIds) const;
 
   // One more than the largest id. A model's embedding may have more rows; those stand for no text.
   TokenId vocab_size() const { return vocab_size_; }
@@ -78,8 +86,10 @@ class Tokenizer {
   Tokenizer(BytePairs byte_pairs, Pretokenizer pretokenizer, const TokenizerSpec& spec);
 
   // Text between added tokens: normalizes it and finds added tokens of the normalized form.
-  absl::Status EncodeStretch(std::string_view text, bool first, std::vector<TokenId>* ids) const;
-  absl::Status EncodeOrdinary(std::string_view text, std::vector<TokenId>* ids) const;
+  absl::Status EncodeStretch(std::string_view text, bool first, int64_t ids_max,
+                             std::vector<TokenId>* ids) const;
+  absl::Status EncodeOrdinary(std::string_view text, int64_t ids_max,
+                              std::vector<TokenId>* ids) const;
 
   const BytePairs byte_pairs_;
   const Pretokenizer pretokenizer_;
@@ -90,6 +100,7 @@ class Tokenizer {
   const std::vector<TokenId> prompt_prefix_;
   const std::vector<TokenId> end_of_turn_;
   TokenId vocab_size_ = 0;
+  size_t token_bytes_max_ = 1;  // of the longest token that is not added
 };
 
 }  // namespace tutti::text

@@ -114,6 +114,22 @@ TEST(TokenizerTest, TextBeyondTheLimitIsRefused) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
 }
 
+TEST(TokenizerTest, TextOfMoreIdsThanWantedIsRefused) {
+  const auto tokenizer = TinyTokenizer();
+  for (const std::string& text :
+       {std::string("hello hello, you"), std::string(3000, 'h'), std::string("<think>h<think>h")}) {
+    const std::vector<TokenId> ids = Ids(*tokenizer, text);
+    const auto size = static_cast<int64_t>(ids.size());
+    const auto enough = tokenizer->EncodePrompt(text, size);
+    ASSERT_TRUE(enough.ok()) << enough.status();
+    EXPECT_EQ(*enough, ids);
+    for (const int64_t fewer : {size - 1, size / 2, int64_t{0}}) {
+      EXPECT_TRUE(absl::IsOutOfRange(tokenizer->EncodePrompt(text, fewer).status()))
+          << fewer << " of " << size;
+    }
+  }
+}
+
 TEST(TokenizerTest, TokensByIdAndByName) {
   const auto tokenizer = TinyTokenizer();
   EXPECT_EQ(tokenizer->vocab_size(), kTinyEndOf + 1);
