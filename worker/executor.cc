@@ -1,60 +1,39 @@
 #include "worker/executor.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/overloaded.h"
 #include "spdlog/spdlog.h"
 #include "worker/limits.h"
 
 namespace tutti::worker {
 namespace {
 
-template <typename... Ts>
-struct Overloaded : Ts... {
-  using Ts::operator()...;
-};
-template <typename... Ts>
-Overloaded(Ts...) -> Overloaded<Ts...>;
-
 // Accepted links are numbered from here, dialled ones from 1.
 constexpr uint64_t kFirstAcceptedLink = uint64_t{1} << 63;
 
 }  // namespace
-
-int64_t ResidentBytes() {
-  std::FILE* file = std::fopen("/proc/self/statm", "r");
-  if (file == nullptr) return 0;
-  long long total = 0, resident = 0;
-  const int read = std::fscanf(file, "%lld %lld", &total, &resident);
-  std::fclose(file);
-  return read == 2 ? resident * sysconf(_SC_PAGESIZE) : 0;
-}
 
 Executor::Executor(Options options, transport::Dialer* dialer, const Clock* clock)
     : options_(std::move(options)),
       clock_(clock),
       mailbox_(std::make_shared<WorkerMailbox>(kMailboxFramesMax)),
       next_accepted_(std::make_shared<std::atomic<uint64_t>>(kFirstAcceptedLink)),
+      watch_(&position_, options_.work_meter, &processors_),
+      watcher_(&watch_, clock),
+      pace_(options_.hello.read_bytes_per_second(), options_.hello.flops_per_second()),
       context_{.dialer = dialer, .mailbox = mailbox_, .hello = options_.hello},
-      coordinator_(&context_, options_.coordinator),
+      coordinator_(&context_, options_.coordinator, &watcher_),
       accepted_(&context_),
       ranks_(&context_, &options_.peers, &accepted_, clock, options_.memory_folder,
-             [this](Instant deadline) { return WaitWithinStep(deadline); }),
+             [this](Instant deadline) { return WaitForRank(deadline); }),
       device_links_(options_.device_links, options_.hello.worker_id(), clock,
-                    [this](Instant deadline) { return WaitWithinStep(deadline); }),
-      // While a shard loads, its progress is where beats come from.
-      stage_(
-          [this](const v1::AssignShard& shard, const ShardProgressCallback& progress) {
-            return options_.factory(shard, [&](int64_t loaded, int64_t total) {
-              progress(loaded, total);
-              BeatIfDue();
-            });
-          },
-          this, clock, &device_links_),
+                    [this](Instant deadline) { return WaitForRows(deadline); }),
+      stage_([this](const v1::AssignShard& shard,
+                    const ShardProgressCallback& progress) { return Load(shard, progress); },
+             this, clock, &device_links_),
       devices_(options_.devices, clock) {}
 
 Executor::~Executor() {
@@ -63,16 +42,26 @@ Executor::~Executor() {
 }
 
 transport::AcceptCallback Executor::acceptor() const {
-  return [mailbox = mailbox_, next = next_accepted_](std::unique_ptr<transport::Link> link) {
+  return [mailbox = mailbox_, next = next_accepted_, backlog = std::make_shared<AcceptedBacklog>()](
+             std::unique_ptr<transport::Link> link) -> std::unique_ptr<transport::LinkHandler> {
     const LinkId id((*next)++);
-    mailbox->Post(LinkAccepted{id, std::move(link)});
-    return std::make_unique<PostingHandler>(id, mailbox);
+    auto place = backlog->Take(kAcceptedLinksKept);
+    if (!place.has_value()) {
+      link->Close(absl::ResourceExhaustedError("this worker is busy; try again in a moment"));
+      return nullptr;
+    }
+    auto budget = transport::ReceiveBudget::OfStranger();
+    mailbox->Post(LinkAccepted{id, std::move(link), budget, std::move(place)});
+    return std::make_unique<PostingHandler>(id, mailbox, std::move(budget));
   };
 }
 
 void Executor::Start() {
+  watcher_.Start();
   thread_ = std::thread([this] { Run(); });
 }
+
+void Executor::RequestLeave(Duration grace) { mailbox_->Post(LeaveWanted{grace}); }
 
 void Executor::RequestStop() {
   stop_ = true;
@@ -87,9 +76,13 @@ void Executor::Run() {
   while (!stop_) {
     Tick();
     // A step exchanges with other ranks, so their links come first.
-    const bool ran = ReadyForSteps() && stage_.RunOneStep([this] { BeatIfDue(); });
+    const bool ran = ReadyForSteps() && RunOneStep();
     std::swap(events_, deferred_);
-    if (events_.empty()) mailbox_->Drain(ran ? Instant() : NextWake(), &events_);
+    if (events_.empty()) {
+      position_.Begin(Activity::kIdle);
+      mailbox_->Drain(ran ? Instant() : NextWake(), &events_);
+    }
+    position_.Begin(Activity::kFrames, kSliceTimeMin);
     for (WorkerEvent& event : events_) {
       if (stop_) break;
       Handle(std::move(event));
@@ -103,16 +96,47 @@ void Executor::Run() {
   ended_.set_value();
 }
 
+bool Executor::RunOneStep() {
+  StageRunner::StepWork work;
+  Instant begin{};
+  waited_ = false;
+  const bool ran =
+      stage_.RunOneStep([this] { position_.Move(); },
+                        [&](const StageRunner::StepWork& of_step) {
+                          work = of_step;
+                          begin = clock_->Now();
+                          position_.Begin(Activity::kStep, pace_.Allow(work.largest_slice));
+                        });
+  // The time of a step that waited for others says nothing of our own pace.
+  if (begin != Instant() && !waited_) pace_.Learn(work.all, clock_->Now() - begin);
+  if (ran) {
+    position_.Move();
+    position_.Begin(Activity::kFrames, kSliceTimeMin);
+  }
+  return ran;
+}
+
+absl::StatusOr<std::unique_ptr<StageRunner>> Executor::Load(const v1::AssignShard& shard,
+                                                            const ShardProgressCallback& progress) {
+  loading_ = true;
+  auto runner = options_.factory(shard, [&](int64_t loaded, int64_t total) {
+    position_.Move();
+    progress(loaded, total);
+  });
+  loading_ = false;
+  return runner;
+}
+
 // The first time in an epoch that all links of ranks are up, their devices look for each other.
 bool Executor::ReadyForSteps() {
   if (!ranks_.ready() || !stage_.status().ok()) return false;
   if (grouped_epoch_ == linked_epoch_) return true;
   grouped_epoch_ = linked_epoch_;
-  const absl::Status status = devices_.Form(
-      options_.collective, &ranks_, stage_.shard().num_ranks(), stage_.shard().rank(), [this] {
-        ++progress_of_grouping_;
-        BeatIfDue();
-      });
+  position_.Begin(Activity::kLinks);
+  const absl::Status status =
+      devices_.Form(options_.collective, &ranks_, stage_.shard().num_ranks(), stage_.shard().rank(),
+                    [this] { position_.Move(); });
+  position_.Begin(Activity::kFrames, kSliceTimeMin);
   if (!status.ok() && !absl::IsAborted(status)) Fail(status);
   return status.ok();
 }
@@ -124,6 +148,10 @@ void Executor::Handle(WorkerEvent event) {
           [&](LinkClosed& closed) { HandleClosed(closed); },
           [&](LinkAccepted& accepted) { accepted_.OnAccepted(std::move(accepted), clock_->Now()); },
           [&](StopWanted&) {},
+          [&](LeaveWanted& leave) {
+            leaving_ = leave.grace;
+            stop_ = stop_ || !coordinator_.joined();
+          },
       },
       event);
 }
@@ -200,13 +228,27 @@ bool Executor::EndsEpoch(const WorkerEvent& event) const {
   return std::holds_alternative<StopWanted>(event);
 }
 
+// The wait of a device's work, or between two looks at one, belongs to what the executor does.
+absl::Status Executor::WaitForRank(Instant deadline) {
+  waited_ = true;
+  if (ranks_.waiting_for().empty()) return WaitWithinStep(deadline);
+  const Position::Meanwhile waiting(&position_, Activity::kRank, ranks_.waiting_for());
+  return WaitWithinStep(deadline);
+}
+
+absl::Status Executor::WaitForRows(Instant deadline) {
+  const Position::Meanwhile waiting(&position_, Activity::kRows, "");
+  return WaitWithinStep(deadline);
+}
+
 absl::Status Executor::WaitWithinStep(Instant deadline) {
-  BeatIfDue();
-  if (coordinator_.joined()) deadline = std::min(deadline, next_beat_);
   mailbox_->Drain(deadline, &events_in_step_);
   bool over = stop_;
   for (WorkerEvent& event : events_in_step_) {
-    if (HandleRankEvent(&event)) continue;
+    if (HandleRankEvent(&event)) {
+      position_.Turn();
+      continue;
+    }
     over |= EndsEpoch(event);
     deferred_.push_back(std::move(event));
   }
@@ -228,8 +270,13 @@ void Executor::HandleCoordinatorFrame(v1::Frame frame) {
                  shard.first_layer(), int64_t{shard.first_layer()} + shard.num_layers() - 1,
                  shard.has_embedding() ? ", embedding" : "", shard.has_head() ? ", head" : "");
   }
+  // A shard that is let go of takes a while too.
+  const bool loads = frame.has_assign_shard() || frame.has_release();
+  if (loads) position_.Begin(Activity::kLoading);
   stage_.OnCoordinatorFrame(std::move(frame));
+  if (loads) position_.Begin(Activity::kLinks);
   AfterCoordinatorFrame();
+  if (loads) position_.Begin(Activity::kFrames, kSliceTimeMin);
 }
 
 // Brings the activation links in line with the epoch.
@@ -283,10 +330,13 @@ void Executor::EndLinks(const absl::Status& reason) {
 }
 
 void Executor::LeaveCoordinator() {
+  position_.Begin(Activity::kLinks);
+  stop_ = stop_ || leaving_.has_value();
   stage_.OnCoordinatorLost();
   linked_epoch_ = Epoch();
   failed_epoch_ = Epoch();
   EndLinks(absl::UnavailableError("this worker lost its coordinator"));
+  position_.Begin(Activity::kFrames, kSliceTimeMin);
 }
 
 void Executor::Tick() {
@@ -298,7 +348,8 @@ void Executor::Tick() {
     if (const absl::Status status = next->Tick(now); !status.ok()) Fail(status);
   }
   TickDeviceLinks(now);
-  BeatIfDue();
+  ReportLinks();
+  SayLeaving();
 }
 
 // After the ranks of the stage: groups form one at a time.
@@ -315,21 +366,7 @@ Instant Executor::NextWake() const {
   Instant wake = std::min({coordinator_.next_wake(), ranks_.next_wake(), accepted_.next_wake(),
                            device_links_.next_wake(clock_->Now())});
   for (const auto& next : next_) wake = std::min(wake, next->next_wake());
-  if (coordinator_.joined()) wake = std::min(wake, next_beat_);
   return wake;
-}
-
-void Executor::BeatIfDue() {
-  if (!coordinator_.joined()) return;
-  const Instant now = clock_->Now();
-  if (now < next_beat_) return;
-  next_beat_ = now + coordinator_.beat_interval();
-  v1::Frame frame;
-  frame.set_epoch(stage_.epoch().value());
-  frame.mutable_beat()->set_progress(stage_.progress_count() + progress_of_grouping_);
-  frame.mutable_beat()->set_resident_bytes(ResidentBytes());
-  frame.mutable_beat()->set_waiting_for(ranks_.waiting_for());
-  coordinator_.Send(std::move(frame));
 }
 
 // Reports that the epoch is broken for a reason outside the stage worker. The coordinator answers
@@ -345,6 +382,7 @@ void Executor::Fail(const absl::Status& status) {
 
 void Executor::ToCoordinator(v1::Frame frame) {
   if (frame.has_failure()) {
+    ReportLinks();  // it may be a link that failed, and not this worker
     spdlog::error("epoch {}: {}", frame.epoch(), frame.failure().message());
   }
   coordinator_.Send(std::move(frame));

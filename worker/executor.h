@@ -1,15 +1,15 @@
-// The one thread of a worker that does its work: it reads the mailbox, runs steps, sends their
-// results, and beats.
+// The one thread of a worker that does its work: it reads the mailbox, runs steps and sends their
+// results.
 //
-// Beats come from this thread only, between units of work and while it waits. A worker whose
-// executor is stuck falls silent, and its lease at the coordinator expires. While a step waits for
-// another rank of its stage, the mailbox is read for frames of ranks only; the rest is handled
-// after the step.
+// It says what it does and how far it has come in a Position, at which the watcher looks to beat
+// (watcher.h). While a step waits for another rank of its stage, the mailbox is read for frames of
+// ranks only; the rest is handled after the step.
 #pragma once
 
 #include <atomic>
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -24,7 +24,10 @@
 #include "worker/links/link_events.h"
 #include "worker/links/peer_table.h"
 #include "worker/links/rank_links.h"
+#include "worker/pace_model.h"
+#include "worker/position.h"
 #include "worker/stage_worker.h"
+#include "worker/watcher.h"
 
 namespace tutti::worker {
 
@@ -39,6 +42,8 @@ class Executor : private StageOutbox {
     DeviceGroup::Options devices;          // of the factory's backend
     DeviceLinks::Options device_links;     // of the factory's backend
     std::string memory_folder;             // where ranks of one machine meet; empty: nowhere
+    // Of the factory's backend; null: it has none.
+    const kernels::WorkMeter* work_meter = nullptr;
   };
 
   // REQUIRES: dialer, clock and options.collective outlive the executor.
@@ -50,8 +55,13 @@ class Executor : private StageOutbox {
   transport::AcceptCallback acceptor() const;
 
   void Start();
+  // Asks the thread to end when the coordinator lets this worker go, or is not there; it is told
+  // that `grace` is left. Thread: any.
+  void RequestLeave(Duration grace);
   // Asks the thread to end after the step it is in. Thread: any.
   void RequestStop();
+  // Whether a shard is being loaded, for which nobody waits that this worker serves. Thread: any.
+  bool loading() const { return loading_; }
   // Waits until it has ended; false when that takes longer than `patience` (it loads or computes
   // still).
   bool WaitStopped(Duration patience);
@@ -65,6 +75,12 @@ class Executor : private StageOutbox {
   // False: the event is not one of a rank.
   bool HandleRankEvent(WorkerEvent* event);
   bool EndsEpoch(const WorkerEvent& event) const;
+  // One step, if one is ready.
+  bool RunOneStep();
+  absl::StatusOr<std::unique_ptr<StageRunner>> Load(const v1::AssignShard& shard,
+                                                    const ShardProgressCallback& progress);
+  absl::Status WaitForRank(Instant deadline);
+  absl::Status WaitForRows(Instant deadline);
   absl::Status WaitWithinStep(Instant deadline);
   absl::Status BeginLinks(Epoch epoch);
   bool ReadyForSteps();
@@ -72,10 +88,11 @@ class Executor : private StageOutbox {
   void HandleCoordinatorFrame(v1::Frame frame);
   void AfterCoordinatorFrame();
   void LeaveCoordinator();
+  void SayLeaving();
   void Tick();
+  void ReportLinks();
   void TickDeviceLinks(Instant now);
   Instant NextWake() const;
-  void BeatIfDue();
   void Fail(const absl::Status& status);
 
   void ToCoordinator(v1::Frame frame) override;
@@ -87,7 +104,15 @@ class Executor : private StageOutbox {
   const std::shared_ptr<WorkerMailbox> mailbox_;
   const std::shared_ptr<std::atomic<uint64_t>> next_accepted_;
 
+  // The executor writes, the watcher looks.
+  Position position_;
+  const SystemProcessorMeter processors_;
+  ExecutorWatch watch_;
+  Watcher watcher_;
+
   // Owned by the executor thread.
+  PaceModel pace_;
+  bool waited_ = false;  // for another rank, in this step
   LinkContext context_;
   CoordinatorLink coordinator_;
   std::vector<std::unique_ptr<DialledLink>> next_;  // the ranks of the next stage that we feed
@@ -97,22 +122,22 @@ class Executor : private StageOutbox {
   DeviceLinks device_links_;
   StageWorker stage_;
   DeviceGroup devices_;
-  Epoch grouped_epoch_;                // whose devices have, or have not, formed a group
-  uint64_t progress_of_grouping_ = 0;  // beside the stage's
-  Epoch linked_epoch_;                 // whose links are held
-  Epoch failed_epoch_;                 // the newest one that we reported as broken
-  Instant next_beat_{};
+  Epoch grouped_epoch_;  // whose devices have, or have not, formed a group
+  Epoch linked_epoch_;   // whose links are held
+  Epoch failed_epoch_;   // the newest one that we reported as broken
   std::vector<WorkerEvent> events_;
   std::vector<WorkerEvent> deferred_;        // came while a step waited for a rank
   std::vector<WorkerEvent> events_in_step_;  // kept for its memory
 
+  std::optional<Duration> leaving_;     // it was told to leave, with so much time
+  bool said_leaving_ = false;           // to the coordinator that it has joined
+  std::vector<v1::LinkState> reports_;  // kept for its memory
+
   std::atomic<bool> stop_{false};
+  std::atomic<bool> loading_{false};
   std::promise<void> ended_;  // set by the executor thread
   const std::shared_future<void> has_ended_{ended_.get_future()};
   std::thread thread_;  // the owner's: set by Start, joined by the destructor
 };
-
-// Resident memory of this process; 0 when the system does not say.
-int64_t ResidentBytes();
 
 }  // namespace tutti::worker

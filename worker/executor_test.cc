@@ -26,6 +26,34 @@ TEST_F(ExecutorTest, JoinsAndBeatsWhileIdle) {
   }
 }
 
+// The executor is within a step for as long as the test likes.
+TEST_F(ExecutorTest, BeatsWhileAStepTakesLong) {
+  auto worker = StartWorker("w0");
+  auto joined = coordinator_.Welcome();
+  joined->Send(Assign(1, 0, 1));
+  joined->recorder->Await(v1::Frame::kShardReady);
+  gate_.Close();
+  joined->Send(PlanFrame(1, 1, {1}));
+  gate_.AwaitSomeoneWaiting();
+  uint64_t progress = 0;
+  int64_t unmoved_us = 0;
+  for (int beats = 0; beats < 3;) {
+    const v1::Beat beat = joined->recorder->Await(v1::Frame::kBeat).beat();
+    if (beat.activity() != "computing a step") continue;  // of before
+    EXPECT_GE(beat.allowed_us(), 1'000'000);
+    if (++beats > 1) {
+      EXPECT_EQ(beat.progress(), progress);
+    }
+    EXPECT_GE(beat.unmoved_us(), unmoved_us);
+    progress = beat.progress();
+    unmoved_us = beat.unmoved_us();
+  }
+  EXPECT_GT(unmoved_us, 0);
+  gate_.Open();
+  joined->recorder->Await(v1::Frame::kStepResult);
+  while (joined->recorder->Await(v1::Frame::kBeat).beat().progress() == progress) continue;
+}
+
 TEST_F(ExecutorTest, ThreeWorkersMakeARing) {
   std::vector<std::unique_ptr<Executor>> workers;
   std::vector<std::unique_ptr<FakeCoordinator::Joined>> joined;
@@ -91,25 +119,6 @@ TEST_F(ExecutorTest, TriesAgainAfterBeingRefused) {
   joined->recorder->Await(v1::Frame::kBeat);
 }
 
-TEST_F(ExecutorTest, AStuckExecutorDoesNotBeat) {
-  auto worker = StartWorker("w0");
-  auto joined = coordinator_.Welcome(10);
-  joined->Send(Assign(1, 0, 1));
-  joined->recorder->Await(v1::Frame::kShardReady);
-  gate_.Close();
-  joined->Send(PlanFrame(1, 1, {1}));
-  gate_.AwaitSomeoneWaiting();
-  // Frames sent before it got stuck arrive before the answer to this one could.
-  const size_t before = joined->recorder->Count(v1::Frame::kBeat);
-  auto other = StartWorker("w1");
-  auto witness = coordinator_.Welcome(10);
-  for (int i = 0; i < 10; ++i) witness->recorder->Await(v1::Frame::kBeat);
-  EXPECT_LE(joined->recorder->Count(v1::Frame::kBeat), before + 1);
-  gate_.Open();
-  joined->recorder->Await(v1::Frame::kStepResult);
-  joined->recorder->Await(v1::Frame::kBeat);
-}
-
 TEST_F(ExecutorTest, StopFinishesTheStep) {
   auto worker = StartWorker("w0");
   auto joined = coordinator_.Welcome();
@@ -156,14 +165,91 @@ TEST_F(ExecutorTest, TurnsStrangersAwayByName) {
   EXPECT_EQ(joined->recorder->Count(v1::Frame::kFailure), 0u);
 }
 
-TEST_F(ExecutorTest, ANextStageNotInTheTableIsAFailure) {
+// The mailbox is shared by all links: once, what strangers had sent during a step closed the
+// coordinator's.
+TEST_F(ExecutorTest, AFloodOfStrangersDuringAStepEndsNobodyElsesLink) {
+  auto worker = StartWorker("w0");
+  auto joined = coordinator_.Welcome();
+  joined->Send(Assign(1, 0, 1));
+  gate_.Close();
+  joined->Send(PlanFrame(1, 1, {1}));
+  gate_.AwaitSomeoneWaiting();
+  auto dialer = network_.MakeDialer();
+  std::vector<std::unique_ptr<transport::Link>> strangers;
+  std::vector<std::shared_ptr<Recorder>> recorders;
+  for (int64_t i = 0; i < 2 * kAcceptedLinksKept; ++i) {
+    recorders.push_back(std::make_shared<Recorder>());
+    strangers.push_back(
+        dialer->Dial("at-w0", std::make_unique<RecordingHandler>(recorders.back())));
+    v1::Frame frame;
+    frame.mutable_beat();
+    // Refused from the second half on, because the worker knows of too many already.
+    for (int j = 0; j < 50 && strangers.back()->Send(frame).ok(); ++j) continue;
+  }
+  EXPECT_EQ(recorders.back()->AwaitClosed().code(), absl::StatusCode::kResourceExhausted);
+  joined->Send(PlanFrame(1, 2, {1}));
+  gate_.Open();
+  joined->recorder->Await(v1::Frame::kStepResult);
+  joined->recorder->Await(v1::Frame::kStepResult);
+  // Their places are free again.
+  EXPECT_EQ(recorders.front()->AwaitClosed().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(Knock("at-w0", 1, [](auto* h) { h->set_worker_id("w2"); }).ToString(),
+              HasSubstr("PERMISSION_DENIED"));
+}
+
+// The coordinator is told which link it is before it is told that the shard cannot go on.
+TEST_F(ExecutorTest, ANextStageNotInTheTableIsALinkThatFails) {
   auto worker = StartWorker("w0");
   auto joined = coordinator_.Welcome();
   v1::Frame frame = Assign(1, 0, 2);
   frame.mutable_assign_shard()->set_next_worker_ids(0, "stranger");
   joined->Send(frame);
+  const v1::Frame said = joined->recorder->Await(v1::Frame::kLinkState);
+  EXPECT_EQ(said.epoch(), 1u);
+  EXPECT_EQ(said.link_state().worker_id(), "stranger");
+  EXPECT_EQ(said.link_state().purpose(), v1::LINK_PURPOSE_ACTIVATION);
+  EXPECT_FALSE(said.link_state().up());
+  EXPECT_THAT(said.link_state().error(),
+              AllOf(HasSubstr("\"stranger\""), HasSubstr("w0, w1, w2, w3")));
   EXPECT_THAT(joined->recorder->Await(v1::Frame::kFailure).failure().message(),
               AllOf(HasSubstr("\"stranger\""), HasSubstr("w0, w1, w2, w3")));
+}
+
+TEST_F(ExecutorTest, LinksAreReportedAsTheyComeUp) {
+  auto first = StartWorker("w0");
+  auto first_joined = coordinator_.Welcome();
+  first_joined->Send(Assign(1, 0, 2));
+  const v1::LinkState down = first_joined->recorder->Await(v1::Frame::kLinkState).link_state();
+  EXPECT_FALSE(down.up());
+  EXPECT_THAT(down.error(), HasSubstr("at-w1")) << "nobody listens there";
+  auto second = StartWorker("w1");
+  auto second_joined = coordinator_.Welcome();
+  second_joined->Send(Assign(1, 1, 2));
+  v1::LinkState state;
+  while (!state.up()) state = first_joined->recorder->Await(v1::Frame::kLinkState).link_state();
+  EXPECT_EQ(state.worker_id(), "w1");
+  EXPECT_EQ(state.error(), "");
+}
+
+TEST_F(ExecutorTest, OneThatLeavesServesUntilItIsLetGo) {
+  auto worker = StartWorker("w0");
+  auto joined = coordinator_.Welcome();
+  joined->Send(Assign(1, 0, 1));
+  joined->recorder->Await(v1::Frame::kShardReady);
+  worker->RequestLeave(std::chrono::seconds(7));
+  EXPECT_EQ(joined->recorder->Await(v1::Frame::kLeaving).leaving().grace_ms(), 7000u);
+  joined->Send(PlanFrame(1, 1, {4}));
+  EXPECT_EQ(joined->recorder->Await(v1::Frame::kStepResult).step_result().sampled(0).token(), 5);
+  EXPECT_FALSE(worker->WaitStopped(std::chrono::milliseconds(1)));
+  joined->link->Close(absl::UnavailableError("nothing needs it"));
+  EXPECT_TRUE(worker->WaitStopped(kPatience));
+}
+
+TEST_F(ExecutorTest, OneThatLeavesNobodyEndsAtOnce) {
+  network_.StopListening("coordinator");
+  auto worker = StartWorker("w0");
+  worker->RequestLeave(std::chrono::seconds(7));
+  EXPECT_TRUE(worker->WaitStopped(kPatience));
 }
 
 TEST_F(ExecutorTest, ABrokenActivationLinkIsReportedWhenTheEpochGoesOn) {

@@ -40,7 +40,8 @@ void WriteScaled(const std::string& golden, const Factors& factors, DType dtype,
   std::vector<model::TensorInfo> tensors = checkpoint->tensors();
   std::string bytes;
   for (model::TensorInfo& tensor : tensors) {
-    const std::byte* const values = checkpoint->Map(tensor.name)->data();
+    const std::vector<std::byte> read = *checkpoint->Read(tensor.name);
+    const std::byte* const values = read.data();
     float factor = 1;
     for (const auto& [end, by] : factors) {
       if (absl::EndsWith(tensor.name, end)) factor = by;

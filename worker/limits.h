@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/clock.h"
 #include "transport/limits.h"
 
 namespace tutti::worker {
@@ -73,13 +74,14 @@ inline constexpr std::chrono::milliseconds kFormLookInterval{2};
 
 // --- The shell: links and time ---
 
-// Frames that wait for the executor. A step's activation is a handful of chunks and StepsAheadMax
-// bounds the steps, so a peer in good order never comes near; at 1 MiB a chunk the worst a wrong
-// one can cost is 1 GiB.
+// Frames kept for later while a step waits for another rank. A step's activation is a handful of
+// chunks and StepsAheadMax bounds the steps, so peers in good order never come near. What one link
+// may have waiting for the executor is in transport/limits.h (kUnreadFramesMax).
 inline constexpr size_t kMailboxFramesMax = 1024;
 
-// Links accepted and not yet refused. One is the previous stage; the others are strangers about to
-// be turned away.
+// Links accepted and not yet refused, and those accepted while the executor computes. One is the
+// previous stage, a few are ranks; the others are strangers about to be turned away, the oldest of
+// which make way.
 inline constexpr int64_t kAcceptedLinksKept = 64;
 // A dialer says hello at once; the rest is the network's.
 inline constexpr std::chrono::milliseconds kHelloTimeout{5000};
@@ -112,6 +114,28 @@ inline constexpr std::chrono::milliseconds kBrokenLinkGrace{1000};
 // joined.
 inline constexpr std::chrono::milliseconds kUnreachablePatience{10000};
 
+// How long the executor may stay at one slice of its work (position.h, pace_model.h). At least a
+// second: the slices that are not predicted (a frame, a page of a file, a malloc, a log line) take
+// milliseconds on a quiet machine, and a stuck executor is named a second after it. At most as long
+// as devices may take.
+inline constexpr std::chrono::milliseconds kSliceTimeMin{1000};
+inline constexpr std::chrono::milliseconds kSliceTimeMax = kDevicePatience;
+// Of what was predicted: a shared memory bus, another instruction set's clock, experts that all
+// rows choose at once, each about two.
+inline constexpr double kSliceMargin = 8;
+// Speeds of a worker that has not measured its own, until its steps show better: one thread of an
+// old server.
+inline constexpr double kAssumedReadSpeed = 1e9;
+inline constexpr double kAssumedFlops = 1e9;
+// Steps beside their prediction: bounds of what is believed, and the share of the worst that stays
+// with each step since (half after 34 steps).
+inline constexpr double kSlownessMin = 1e-3;
+inline constexpr double kSlownessMax = 8;
+inline constexpr double kSlownessKept = 0.98;
+// The least share of a processor at which time counts against a thread that could run: 32 threads
+// of equal rank beside each of ours. With less a worker is of no use.
+inline constexpr double kProcessorShareMin = 1.0 / 32;
+
 // Beats stay between these for any request of the coordinator: faster they are load, slower no
 // lease survives.
 inline constexpr std::chrono::milliseconds kBeatIntervalMin{10};
@@ -128,6 +152,17 @@ inline constexpr int kRankPatienceLeases = 4;
 // After SIGTERM the step in progress may finish; loading a shard cannot be broken off and is left
 // behind.
 inline constexpr std::chrono::milliseconds kStopPatience{5000};
+
+// Seconds that a worker which is told to stop serves on while its coordinator finishes what runs:
+// as many as a coordinator gives running requests (coordinator/service/serve_flags.h).
+inline constexpr double kShutdownGraceS = 10;
+// ... and so much longer, so that it is the coordinator that ends them, with a reason.
+inline constexpr std::chrono::milliseconds kLeaveMargin{2000};
+// Between two looks of the main thread at whether it was let go, or told to hurry.
+inline constexpr std::chrono::milliseconds kLeaveLookInterval{20};
+// Two signals closer than this are one: a process manager may tell both a parent, which passes it
+// on, and its children.
+inline constexpr std::chrono::milliseconds kOneSignal{1000};
 
 // As peer.proto says.
 inline constexpr size_t kWorkerIdBytesMax = 128;
@@ -148,5 +183,19 @@ inline constexpr int64_t kProbeWeightBytes = int64_t{96} << 20;
 inline constexpr int kProbePasses = 3;
 // A line of it has about 60 bytes: a machine of a thousand kinds of workers.
 inline constexpr size_t kSpeedFileBytesMax = 64 << 10;
+
+// ---- loading (read_ahead.h)
+
+// Memory that holds what was read of the checkpoint and is not packed yet; a larger matrix is held
+// alone. Twice what a disk of 7 GB/s reads in the time that packing the largest expert takes.
+inline constexpr int64_t kReadAheadBytes = int64_t{128} << 20;
+// Memory below this is new each time: it costs few pages, and larger memory stays free for
+// matrices.
+inline constexpr int64_t kReusedBufferBytesMin = int64_t{1} << 20;
+// Threads that read and hash: each does some 3 GB/s of cached pages, and few processors pack four
+// times as much.
+inline constexpr int kReadThreadsMax = 4;
+// How often the one that waits for the disk says that bytes arrive.
+inline constexpr Duration kReadTellInterval = std::chrono::milliseconds(100);
 
 }  // namespace tutti::worker

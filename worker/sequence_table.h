@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -33,7 +34,7 @@ struct SequenceState {
   // Tokens whose K/V is written or will be by a step already applied. A cached prefix is where a
   // sequence begins.
   int32_t computed = 0;
-  uint64_t last_step = 0;  // the last step it was scheduled in; 0: none
+  std::optional<uint64_t> last_step;  // that it was scheduled in; the probe is step 0
   v1::SequenceSampling sampling;
   // Of every token in `tokens`; kept only for sequences that have a penalty.
   absl::flat_hash_map<TokenId, TokenCount> counts;

@@ -10,6 +10,8 @@
 
 #include "base/status.h"
 #include "kernels/collective.h"
+#include "kernels/work_meter.h"
+#include "model/chunk_digest.h"
 #include "tutti/v1/peer.pb.h"
 #include "worker/batch.h"
 
@@ -36,6 +38,8 @@ class StageRunner {
   virtual ~StageRunner() = default;
 
   virtual ShardMemory memory() const = 0;
+  // The digests of what it was loaded from. Empty: it was not loaded from a checkpoint.
+  virtual std::span<const model::ChunkRun> read() const { return {}; }
   // Bytes of one row on the activation link; the same on every stage of a pipeline.
   virtual int64_t activation_row_bytes() const = 0;
   // Token ids of this model are in [0, vocab_size); the stage worker refuses plans with others.
@@ -55,6 +59,14 @@ class StageRunner {
 
   // Its exchanges with the other ranks of its stage since the epoch began.
   virtual kernels::CollectiveTraffic rank_traffic() const { return {}; }
+
+  // The work of a step: all of it, and the most of it between two calls of `progress`, or two
+  // slices that the backend counts. Zeros: not known.
+  struct StepWork {
+    kernels::Work all;
+    kernels::Work largest_slice;
+  };
+  virtual StepWork WorkOf(const Batch& batch) const { return {}; }
 
   // Computes one step.
   //

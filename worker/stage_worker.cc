@@ -129,6 +129,12 @@ void StageWorker::Assign(Epoch epoch, v1::AssignShard shard) {
   ready->set_kv_bytes(memory.kv_bytes);
   ready->set_activation_bytes(memory.activation_bytes);
   ready->set_load_seconds(Seconds(clock_->Now() - begin));
+  for (const model::ChunkRun& run : runner_->read()) {
+    v1::ChunkDigests* const digests = ready->add_read();
+    digests->set_file(run.file);
+    digests->set_first_chunk(run.first_chunk);
+    digests->set_digests(run.digests);
+  }
   outbox_->ToCoordinator(std::move(frame));
   ReplayEarly();
 }
@@ -198,14 +204,14 @@ void StageWorker::OnCoordinatorLost() {
   early_.Clear();
 }
 
-bool StageWorker::RunOneStep(const ProgressCallback& progress) {
+bool StageWorker::RunOneStep(const ProgressCallback& progress, const BeginCallback& begin) {
   if (!sequencer_.has_value() || !status_.ok()) return false;
   std::optional<ReadyStep> ready;
   absl::Status status = sequencer_->Next(&ready);
   if (status.ok() && !ready.has_value()) return false;
   if (status.ok()) {
     const uint64_t step = ready->plan.step();
-    status = Annotate(RunStep(std::move(*ready), progress), absl::StrCat("step ", step));
+    status = Annotate(RunStep(std::move(*ready), progress, begin), absl::StrCat("step ", step));
   }
   if (absl::IsAborted(status)) {
     Stop(status);
@@ -215,7 +221,8 @@ bool StageWorker::RunOneStep(const ProgressCallback& progress) {
   return true;
 }
 
-absl::Status StageWorker::RunStep(ReadyStep ready, const ProgressCallback& progress) {
+absl::Status StageWorker::RunStep(ReadyStep ready, const ProgressCallback& progress,
+                                  const BeginCallback& on_begin) {
   TUTTI_RETURN_IF_ERROR(table_->Apply(ready.plan));
   BuildBatch(ready.plan, *table_, &batch_);
   const Instant waiting = clock_->Now();
@@ -227,6 +234,7 @@ absl::Status StageWorker::RunStep(ReadyStep ready, const ProgressCallback& progr
       ++progress_count_;
       if (progress) progress();
     };
+    if (on_begin) on_begin(runner_->WorkOf(batch_));
     TUTTI_RETURN_IF_ERROR(runner_->Run(batch_, rows.in, rows.out, &sampled_, counted));
   }
   if (rows.in_on_device) row_channel_->Release();
@@ -235,7 +243,16 @@ absl::Status StageWorker::RunStep(ReadyStep ready, const ProgressCallback& progr
   const Duration compute = clock_->Now() - begin;
   TUTTI_RETURN_IF_ERROR(PassOn(rows));
   SendDone(ready.plan.step(), compute, ready.wait + (begin - waiting));
-  return absl::OkStatus();
+  return ready.plan.probe() ? ForgetProbe(ready.plan) : absl::OkStatus();
+}
+
+// Its sequences end with it, and what passed over the links does not count.
+absl::Status StageWorker::ForgetProbe(const v1::StepPlan& probe) {
+  v1::StepPlan end;
+  for (const v1::NewSequence& added : probe.new_sequences()) end.add_finished(added.sequence());
+  activation_in_.Clear();
+  activation_out_.Clear();
+  return table_->Apply(end);
 }
 
 absl::StatusOr<StageWorker::Rows> StageWorker::PrepareRows(const ReadyStep& ready) {

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -59,8 +60,10 @@ class StageWorker {
   // limits, until assign_shard names that epoch.
   void OnActivationFrame(v1::Frame frame, transport::Payload payload);
 
+  // Called with its work when a step has all it needs and begins to compute.
+  using BeginCallback = std::function<void(const StageRunner::StepWork& work)>;
   // Runs the next step if its plan and its activation are here. False: nothing is ready.
-  bool RunOneStep(const ProgressCallback& progress);
+  bool RunOneStep(const ProgressCallback& progress, const BeginCallback& begin = nullptr);
 
   // The control link closed: forgets epoch, sequences and queued frames, so that the next
   // coordinator may count epochs from 1 again. The loaded weights are kept and used again if the
@@ -94,7 +97,9 @@ class StageWorker {
   void ForgetEpoch();
   void HandleActivation(const v1::Frame& frame, const transport::Payload& payload);
   void ReplayEarly();
-  absl::Status RunStep(ReadyStep ready, const ProgressCallback& progress);
+  absl::Status RunStep(ReadyStep ready, const ProgressCallback& progress,
+                       const BeginCallback& begin);
+  absl::Status ForgetProbe(const v1::StepPlan& probe);
   // Waits for rows that come from device to device, and finds memory for those that leave.
   absl::StatusOr<Rows> PrepareRows(const ReadyStep& ready);
   absl::Status PassOn(const Rows& rows);

@@ -132,7 +132,7 @@ TEST_F(StageWorkerTest, AChainPassesActivationsInChunks) {
     for (const auto& chunk : sent.payload.chunks) {
       whole.mutable_payload()->append(reinterpret_cast<const char*>(chunk.data()), chunk.size());
     }
-    bytes += static_cast<int64_t>(whole.ByteSizeLong());
+    bytes += static_cast<int64_t>(whole.ByteSizeLong()) + transport::kChecksumFieldBytes;
   }
   Pass(a, b);
   EXPECT_TRUE(b.worker->RunOneStep({}));
@@ -297,6 +297,39 @@ TEST_F(StageWorkerTest, PoisonedSequencesAreNamedApart) {
   const v1::Frame frame = stage.outbox.Pop();
   EXPECT_EQ(frame.step_result().sampled_size(), 0);
   EXPECT_THAT(frame.step_result().poisoned(), ElementsAre(13));
+}
+
+v1::Frame ProbeFrame(uint64_t epoch) {
+  v1::Frame frame = PlanFrame(epoch, 0, {0});
+  frame.mutable_step_plan()->set_probe(true);
+  return frame;
+}
+
+TEST_F(StageWorkerTest, AProbePassesLikeAnyStepAndLeavesNothing) {
+  Stage& a = AddLoadedStage(1, 0, 2);
+  Stage& b = AddLoadedStage(1, 1, 2);
+  for (Stage* stage : {&a, &b}) stage->worker->OnCoordinatorFrame(ProbeFrame(1));
+  EXPECT_TRUE(a.worker->RunOneStep({}));
+  EXPECT_FALSE(b.worker->RunOneStep({}));
+  Pass(a, b);
+  EXPECT_TRUE(b.worker->RunOneStep({}));
+  ASSERT_TRUE(a.outbox.to_coordinator.front().has_step_done());
+  EXPECT_EQ(a.outbox.Pop().step_done().step(), 0u);
+  EXPECT_EQ(b.outbox.Pop().step_result().sampled_size(), 1);
+  // Its sequence is not known any more, and the next plan does not say that it ended.
+  for (Stage* stage : {&a, &b}) {
+    v1::Frame plan = PlanFrame(1, 1, {40});
+    plan.mutable_step_plan()->mutable_new_sequences(0)->set_sequence(0);
+    plan.mutable_step_plan()->mutable_scheduled(0)->set_sequence(0);
+    stage->worker->OnCoordinatorFrame(plan);
+  }
+  EXPECT_TRUE(a.worker->RunOneStep({}));
+  const v1::StepDone done = a.outbox.Pop().step_done();
+  EXPECT_EQ(done.step(), 1u);
+  EXPECT_EQ(done.activation_out().frames(), 1) << "the probe's does not count";
+  Pass(a, b);
+  EXPECT_TRUE(b.worker->RunOneStep({}));
+  EXPECT_EQ(b.outbox.Pop().step_result().done().activation_in().frames(), 1);
 }
 
 TEST_F(StageWorkerTest, AStepWithoutRowsIsAnswered) {

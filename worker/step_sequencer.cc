@@ -17,15 +17,17 @@ StepSequencer::StepSequencer(const Options& options)
                 : 0) {}
 
 absl::Status StepSequencer::OnPlan(v1::StepPlan plan, Instant now) {
-  if (plan.step() != last_plan_ + 1) {
+  const uint64_t next = plan.probe() ? 0 : std::max<uint64_t>(next_plan_, 1);
+  if (plan.step() != next || (plan.probe() && next_plan_ > 0)) {
     return absl::FailedPreconditionError(
-        absl::StrCat("plan of step ", plan.step(), " came where ", last_plan_ + 1, " is next"));
+        absl::StrCat(plan.probe() ? "probe" : "plan", " of step ", plan.step(), " came where ",
+                     std::max<uint64_t>(next_plan_, 1), " is next"));
   }
   if (plans_.size() >= static_cast<size_t>(options_.max_steps_ahead)) {
     return absl::ResourceExhaustedError(absl::StrCat("plan of step ", plan.step(), " came while ",
                                                      plans_.size(), " plans wait, the most kept"));
   }
-  last_plan_ = plan.step();
+  next_plan_ = plan.step() + 1;
   plans_.push_back({std::move(plan), now});
   return absl::OkStatus();
 }
@@ -68,12 +70,11 @@ absl::Status StepSequencer::Copy(const v1::Activation& chunk, const transport::P
 
 // Makes room for a step's activation when its first chunk comes.
 absl::Status StepSequencer::Begin(const v1::Activation& chunk) {
-  const uint64_t done = std::max(last_activation_, last_released_);
-  if (chunk.step() <= done) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("activation of step ", chunk.step(), " came after all of step ", done));
+  if (chunk.step() < least_activation_) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "activation of step ", chunk.step(), " came after all of step ", least_activation_ - 1));
   }
-  if (chunk.step() - last_released_ > static_cast<uint64_t>(options_.max_steps_ahead)) {
+  if (chunk.step() > last_released_ + static_cast<uint64_t>(options_.max_steps_ahead)) {
     return absl::ResourceExhaustedError(
         absl::StrCat("activation of step ", chunk.step(), " is ", chunk.step() - last_released_,
                      " steps ahead, at most ", options_.max_steps_ahead));
@@ -83,7 +84,7 @@ absl::Status StepSequencer::Begin(const v1::Activation& chunk) {
                                                    chunk.total_rows(), " rows, not 1 to ",
                                                    options_.max_batch_tokens));
   }
-  last_activation_ = chunk.step();
+  least_activation_ = chunk.step() + 1;
   activations_.push_back(
       {.step = chunk.step(),
        .total_rows = chunk.total_rows(),
@@ -167,6 +168,7 @@ absl::Status StepSequencer::Next(std::optional<ReadyStep>* ready) {
     activations_.pop_front();
   }
   last_released_ = front.plan.step();
+  least_activation_ = std::max(least_activation_, last_released_ + 1);
   step.plan = std::move(front.plan);
   plans_.pop_front();
   *ready = std::move(step);

@@ -38,7 +38,8 @@ class StepSequencer {
 
   explicit StepSequencer(const Options& options);
 
-  // Plans come in order, steps counting from 1. FAILED_PRECONDITION for another step number,
+  // Plans come in order, steps counting from 1; the first may be a probe, which is step 0.
+  // FAILED_PRECONDITION for another step number,
   // RESOURCE_EXHAUSTED when too many wait.
   absl::Status OnPlan(v1::StepPlan plan, Instant now);
 
@@ -75,8 +76,8 @@ class StepSequencer {
   BufferPool pool_;
   std::deque<WaitingPlan> plans_;
   std::deque<WaitingActivation> activations_;  // all complete but perhaps the last
-  uint64_t last_plan_ = 0;
-  uint64_t last_activation_ = 0;
+  uint64_t next_plan_ = 0;                     // after a probe, or any other, no probe comes
+  uint64_t least_activation_ = 0;              // all before have come, or are not needed any more
   uint64_t last_released_ = 0;
 };
 

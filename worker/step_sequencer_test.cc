@@ -258,5 +258,34 @@ TEST_F(StepSequencerTest, ASkippedActivationIsFound) {
   EXPECT_EQ(sequencer_.Next(&ready).code(), absl::StatusCode::kFailedPrecondition);
 }
 
+v1::StepPlan Probe() {
+  v1::StepPlan plan = Plan(0, 1);
+  plan.set_probe(true);
+  return plan;
+}
+
+TEST_F(StepSequencerTest, AProbeIsStepZeroAndComesFirst) {
+  ASSERT_TRUE(Give(Chunk(0, 0, 1, 1, 7)).ok()) << "its row may come before it";
+  ASSERT_TRUE(sequencer_.OnPlan(Probe(), clock_.Now()).ok());
+  ASSERT_TRUE(GivePlan(1, 2).ok());
+  ASSERT_TRUE(Give(Chunk(1, 0, 2, 2, 8)).ok());
+  EXPECT_TRUE(Next().value().plan.probe());
+  EXPECT_EQ(Next().value().plan.step(), 1u);
+  EXPECT_TRUE(absl::IsFailedPrecondition(Give(Chunk(0, 0, 1, 1, 7))));
+}
+
+TEST_F(StepSequencerTest, AProbeThatComesLaterOrTwiceIsRefused) {
+  ASSERT_TRUE(sequencer_.OnPlan(Probe(), clock_.Now()).ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(sequencer_.OnPlan(Probe(), clock_.Now())));
+  StepSequencer other(Options(false));
+  ASSERT_TRUE(other.OnPlan(Plan(1, 1), clock_.Now()).ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(other.OnPlan(Probe(), clock_.Now())));
+  StepSequencer third(Options(false));
+  EXPECT_TRUE(absl::IsFailedPrecondition(third.OnPlan(Plan(0, 1), clock_.Now()))) << "not a probe";
+  v1::StepPlan numbered = Plan(1, 1);
+  numbered.set_probe(true);
+  EXPECT_TRUE(absl::IsFailedPrecondition(third.OnPlan(numbered, clock_.Now())));
+}
+
 }  // namespace
 }  // namespace tutti::worker

@@ -24,6 +24,27 @@ kernels::CollectiveTraffic Transformer::rank_traffic() const {
   return options_.place.ranks == 1 ? kernels::CollectiveTraffic() : options_.collective->traffic();
 }
 
+// As if every row met every weight: more than it is where there are experts, and the embedding is
+// only looked up.
+StageRunner::StepWork Transformer::WorkOf(const Batch& batch) const {
+  const double element = static_cast<double>(DTypeBytes(config_.dtype));
+  const double weights = static_cast<double>(weights_.bytes());
+  const auto layers = static_cast<double>(options_.share.num_layers);
+  StepWork work{.all = {.bytes = weights, .flops = 2 * batch.rows * weights / element},
+                .largest_slice = {}};
+  for (size_t s = 0; s < batch.first_position.size(); ++s) {
+    const double rows = batch.row_begin[s + 1] - batch.row_begin[s];
+    const double slots = batch.first_position[s] + rows;
+    work.all.bytes += 2 * layers * slots * static_cast<double>(widths_.key_value) * element;
+    work.all.flops += 4 * layers * rows * slots * static_cast<double>(widths_.query);
+  }
+  const int64_t widest = std::max({config_.hidden_size, widths_.query, widths_.intermediate});
+  work.largest_slice = meter_ == nullptr
+                           ? work.all
+                           : meter_->LargestSlice(batch.rows, widest, DTypeBytes(config_.dtype));
+  return work;
+}
+
 absl::Status Transformer::Run(const Batch& batch, std::span<const std::byte> input,
                               std::span<std::byte> output, std::vector<v1::SampledToken>* sampled,
                               const ProgressCallback& progress) {
@@ -45,7 +66,7 @@ absl::Status Transformer::Run(const Batch& batch, std::span<const std::byte> inp
   const TensorView residual = scratch_.residual.Rows(0, rows);
   std::span<const float> firsts;
   if (options_.share.has_head) {
-    TUTTI_RETURN_IF_ERROR(SampleAll(batch, sampled));
+    TUTTI_RETURN_IF_ERROR(SampleAll(batch, sampled, progress));
     // A step that samples nothing has not waited for the device, which still reads the slot.
     if (InSlot(input.data()) && batch.sample_rows.empty()) FirstsOf(residual);
   } else {
@@ -304,7 +325,8 @@ void Transformer::MultiplyHead(std::span<const SampleRow> rows, const ProductRow
 }
 
 // logits = head(norm(residual)), for the rows that are sampled only, a slice of them at a time.
-absl::Status Transformer::SampleAll(const Batch& batch, std::vector<v1::SampledToken>* sampled) {
+absl::Status Transformer::SampleAll(const Batch& batch, std::vector<v1::SampledToken>* sampled,
+                                    const ProgressCallback& progress) {
   const std::span<const SampleRow> all = batch.sample_rows;
   const auto slice_rows = static_cast<size_t>(scratch_.logits.rows);
   for (size_t first = 0; first < all.size(); first += slice_rows) {
@@ -313,8 +335,9 @@ absl::Status Transformer::SampleAll(const Batch& batch, std::vector<v1::SampledT
     const TensorView logits = scratch_.logits.Rows(0, count);
     const ProductRows input = {scratch_.logit_input.Rows(0, count), weights_.head.get()};
     MultiplyHead(rows, input, logits);
+    Tell(progress);
     if (observer_) observer_(rows, logits);
-    TUTTI_RETURN_IF_ERROR(sampler_->Sample(logits, rows, sampled));
+    TUTTI_RETURN_IF_ERROR(sampler_->Sample(logits, rows, sampled, progress));
   }
   return absl::OkStatus();
 }

@@ -72,11 +72,13 @@ class Transformer : public StageRunner {
                                                              ShardWeights weights);
 
   ShardMemory memory() const override;
+  std::span<const model::ChunkRun> read() const override { return weights_.read; }
   int64_t activation_row_bytes() const override;
   int32_t vocab_size() const override { return static_cast<int32_t>(config_.vocab_size); }
   LinkMemory link_memory() const override;
   kernels::CollectiveTraffic rank_traffic() const override;
   std::vector<v1::NumericFault> PopFaults() override { return faults_.Pop(); }
+  StepWork WorkOf(const Batch& batch) const override;
   absl::Status Run(const Batch& batch, std::span<const std::byte> input,
                    std::span<std::byte> output, std::vector<v1::SampledToken>* sampled,
                    const ProgressCallback& progress) override;
@@ -138,7 +140,8 @@ class Transformer : public StageRunner {
   // logits = head(norm(residual)) of a slice of sample rows, through the memory of `input`.
   void MultiplyHead(std::span<const SampleRow> rows, const kernels::ProductRows& input,
                     kernels::TensorView logits);
-  absl::Status SampleAll(const Batch& batch, std::vector<v1::SampledToken>* sampled);
+  absl::Status SampleAll(const Batch& batch, std::vector<v1::SampledToken>* sampled,
+                         const ProgressCallback& progress);
   // Of the backend's memory, and of the host's.
   kernels::TensorView View(void* data, DType dtype, int64_t rows, int64_t cols) const;
   static kernels::TensorView HostView(void* data, DType dtype, int64_t rows, int64_t cols);
@@ -154,6 +157,7 @@ class Transformer : public StageRunner {
   kernels::Backend* const backend_;
   kernels::JoinedOperators plain_joined_;
   kernels::JoinedOperators* const joined_;  // the backend's, or those
+  const kernels::WorkMeter* const meter_;   // the backend's; null: it has none
   const ShardWeights weights_;
   const model::RankWidths widths_;
   const float attention_scale_;

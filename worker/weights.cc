@@ -3,13 +3,18 @@
 #include <algorithm>
 #include <cstring>
 #include <span>
+#include <thread>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/float_formats.h"
 #include "model/checkpoint.h"
+#include "model/limits.h"
 #include "model/partition.h"
 #include "model/rotary.h"
+#include "worker/limits.h"
+#include "worker/read_ahead.h"
 
 namespace tutti::worker {
 namespace {
@@ -34,6 +39,17 @@ struct Vector {
   int64_t size = 0;
 };
 
+// One of the two, and what is read for it.
+struct Unit {
+  const Matrix* matrix = nullptr;
+  const Vector* vector = nullptr;
+  ReadItem item;
+};
+
+int ReadThreads() {
+  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kReadThreadsMax);
+}
+
 class Loader {
  public:
   Loader(const model::ModelConfig& config, const model::StageShare& share,
@@ -43,10 +59,10 @@ class Loader {
   absl::StatusOr<ShardWeights> Load(const std::string& dir) {
     List();
     TUTTI_RETURN_IF_ERROR(Open(dir));
-    std::stable_sort(matrices_.begin(), matrices_.end(),
-                     [](const Matrix& a, const Matrix& b) { return a.bytes > b.bytes; });
-    for (const Matrix& matrix : matrices_) TUTTI_RETURN_IF_ERROR(Pack(matrix));
-    TUTTI_RETURN_IF_ERROR(LoadVectors());
+    TUTTI_RETURN_IF_ERROR(PlaceVectors());
+    PutInOrder();
+    TUTTI_RETURN_IF_ERROR(CheckReport());
+    TUTTI_RETURN_IF_ERROR(ReadAndPack());
     if (tied_here()) weights_.head = weights_.embedding;
     return std::move(weights_);
   }
@@ -150,21 +166,76 @@ class Loader {
     return model::CheckCheckpoint(config_, *checkpoint_, share_);
   }
 
-  absl::Status Pack(const Matrix& matrix) {
+  // Large ones first, each alone; the others in the order of the files, where neighbours share
+  // chunks and a disk reads ahead.
+  void PutInOrder() {
+    const auto add = [&](const Matrix* matrix, const Vector* vector,
+                         const std::vector<model::ShardTensor>& parts) {
+      Unit& unit = units_.emplace_back(Unit{.matrix = matrix, .vector = vector, .item = {}});
+      for (const model::ShardTensor& part : parts) unit.item.parts.push_back(PartOf(part));
+    };
+    for (const Matrix& matrix : matrices_) add(&matrix, nullptr, matrix.parts);
+    for (const Vector& vector : vectors_) add(nullptr, &vector, vector.parts);
+    const auto place = [](const Unit& unit) {
+      const ReadItem::Part& first = unit.item.parts.front();
+      return std::tuple(-std::max(unit.item.bytes(), kReadAheadBytes / kReadThreadsMax),
+                        first.tensor->file, first.tensor->offset + first.slice.begin);
+    };
+    std::stable_sort(units_.begin(), units_.end(),
+                     [&](const Unit& a, const Unit& b) { return place(a) < place(b); });
+  }
+
+  ReadItem::Part PartOf(const model::ShardTensor& part) const {
+    const int64_t element = DTypeBytes(config_.dtype);
+    const int64_t cols = part.spec.shape.size() > 1 ? part.spec.shape[1] : 1;
+    return {.tensor = checkpoint_->Find(part.spec.name),
+            .slice = {.begin = part.bytes.begin,
+                      .rows = part.rows.size(),
+                      .row_bytes = part.cols.size() * element,
+                      .stride = cols * element}};
+  }
+
+  // Before the hours that reading so much takes: whether one frame holds the digests of it.
+  absl::Status CheckReport() const {
+    std::vector<model::ChunkRange> chunks;
+    for (const Unit& unit : units_) {
+      for (const ReadItem::Part& part : unit.item.parts) {
+        chunks.push_back(model::ChunksOf(*part.tensor, part.slice));
+      }
+    }
+    return model::CheckReport(model::JoinChunks(std::move(chunks)), *checkpoint_);
+  }
+
+  absl::Status ReadAndPack() {
+    std::vector<ReadItem> items;
+    for (const Unit& unit : units_) items.push_back(unit.item);
+    ReadAhead ahead(checkpoint_.get(), std::move(items), ReadThreads(), kReadAheadBytes);
+    const auto moving = [&] {
+      if (progress_) progress_(loaded_bytes_, total_bytes_);
+    };
+    for (const Unit& unit : units_) {
+      TUTTI_ASSIGN_OR_RETURN(const auto bytes, ahead.Next(moving));
+      if (unit.matrix != nullptr) {
+        TUTTI_RETURN_IF_ERROR(Pack(*unit.matrix, bytes.data()));
+      } else {
+        LoadVector(*unit.vector, bytes.data());
+      }
+    }
+    TUTTI_ASSIGN_OR_RETURN(weights_.read, ahead.Finish());
+    return absl::OkStatus();
+  }
+
+  absl::Status Pack(const Matrix& matrix, const std::byte* bytes) {
     kernels::WeightSource source;
     source.name = matrix.parts[0].spec.name;
     source.leaf_begin = matrix.leaf_begin;
-    std::vector<std::span<const std::byte>> mapped;
     for (const model::ShardTensor& part : matrix.parts) {
-      TUTTI_ASSIGN_OR_RETURN(const auto bytes, MapShare(part));
-      checkpoint_->AdviseSequential(bytes);
-      mapped.push_back(bytes);
       AddRows(part, bytes, &source);
+      bytes += part.rows.size() * part.cols.size() * DTypeBytes(config_.dtype);
     }
     if (matrix.widen) Widen(&source);
     auto packed = backend_->Pack(source);
     if (!packed.ok()) return Annotate(packed.status(), absl::StrCat("packing ", source.name));
-    for (const auto& bytes : mapped) checkpoint_->ReleasePages(bytes);
     if (matrix.shared != nullptr) {
       *matrix.shared = *std::move(packed);
     } else {
@@ -192,15 +263,15 @@ class Loader {
     return order;
   }
 
-  void AddRows(const model::ShardTensor& part, std::span<const std::byte> bytes,
+  void AddRows(const model::ShardTensor& part, const std::byte* bytes,
                kernels::WeightSource* source) const {
-    const int64_t row = part.spec.shape[1];
+    const int64_t row = part.cols.size();
     for (const model::HeadSlice& slice : RowOrder(part)) {
-      const std::byte* first = bytes.data() + slice.first * row * DTypeBytes(config_.dtype);
+      const std::byte* first = bytes + slice.first * row * DTypeBytes(config_.dtype);
       source->parts.push_back({.data = const_cast<std::byte*>(first),
                                .dtype = config_.dtype,
                                .rows = slice.count,
-                               .cols = part.cols.size(),
+                               .cols = row,
                                .row_stride = row * slice.step});
     }
   }
@@ -220,13 +291,7 @@ class Loader {
     part.row_stride = part.cols;
   }
 
-  // From the first byte of the tensor that is ours to the last.
-  absl::StatusOr<std::span<const std::byte>> MapShare(const model::ShardTensor& part) {
-    TUTTI_ASSIGN_OR_RETURN(const auto bytes, checkpoint_->Map(part.spec.name));
-    return bytes.subspan(part.bytes.begin, part.bytes.size());
-  }
-
-  absl::Status LoadVectors() {
+  absl::Status PlaceVectors() {
     int64_t values = 0;
     for (const Vector& vector : vectors_) values += Aligned(vector.size);
     TUTTI_ASSIGN_OR_RETURN(weights_.vectors, backend_->Allocate(values * sizeof(float)));
@@ -238,25 +303,28 @@ class Loader {
                       .rows = 1,
                       .cols = vector.size,
                       .row_stride = vector.size};
-      int64_t done = 0;
-      for (const model::ShardTensor& part : vector.parts) {
-        TUTTI_RETURN_IF_ERROR(LoadVector(part, vector.view->Columns(done, part.rows.size())));
-        done += part.rows.size();
-      }
       to += Aligned(vector.size);
     }
     return absl::OkStatus();
   }
 
-  absl::Status LoadVector(const model::ShardTensor& part, TensorView to) {
-    TUTTI_ASSIGN_OR_RETURN(const auto bytes, MapShare(part));
-    // The checkpoint aligns nothing; the backend may expect it.
-    staging_.resize(bytes.size() / sizeof(float) + 1);
-    auto* staged = reinterpret_cast<std::byte*>(staging_.data());
+  void LoadVector(const Vector& vector, const std::byte* bytes) {
+    int64_t done = 0;
+    for (const model::ShardTensor& part : vector.parts) {
+      LoadPart(part, bytes, vector.view->Columns(done, part.rows.size()));
+      done += part.rows.size();
+      bytes += part.rows.size() * DTypeBytes(config_.dtype);
+    }
+  }
+
+  void LoadPart(const model::ShardTensor& part, const std::byte* bytes, TensorView to) {
     const int64_t element = DTypeBytes(config_.dtype);
+    // Parts behind the first are not aligned; the backend may expect it.
+    staging_.resize(static_cast<size_t>(part.rows.size() * element) / sizeof(float) + 1);
+    auto* staged = reinterpret_cast<std::byte*>(staging_.data());
     for (const model::HeadSlice& slice : RowOrder(part)) {
       for (int64_t i = 0; i < slice.count; ++i, staged += element) {
-        std::memcpy(staged, bytes.data() + (slice.first + i * slice.step) * element, element);
+        std::memcpy(staged, bytes + (slice.first + i * slice.step) * element, element);
       }
     }
     TensorView from = to;
@@ -264,8 +332,6 @@ class Loader {
     from.device = {};
     from.dtype = config_.dtype;
     backend_->Convert(from, to);
-    checkpoint_->ReleasePages(bytes);
-    return absl::OkStatus();
   }
 
   static int64_t Aligned(int64_t size) {
@@ -283,6 +349,7 @@ class Loader {
   ShardWeights weights_;
   std::vector<Matrix> matrices_;
   std::vector<Vector> vectors_;
+  std::vector<Unit> units_;  // in the order they are read
   std::unique_ptr<model::Checkpoint> checkpoint_;
   std::vector<float> staging_;
   int64_t total_bytes_ = 0;

@@ -1,5 +1,5 @@
-// A shard's weights, packed for a backend: read tensor by tensor from the checkpoint, whose pages
-// are given back as soon as they are packed.
+// A shard's weights, packed for a backend: read matrix by matrix from the checkpoint, and digested
+// from the memory that they are packed from.
 //
 // Thread: the one that loads (the executor's).
 #pragma once
@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "kernels/backend.h"
+#include "model/chunk_digest.h"
 #include "model/model_config.h"
 #include "model/weight_map.h"
 #include "worker/stage_runner.h"
@@ -56,18 +57,21 @@ struct ShardWeights {
   kernels::TensorView final_norm;
   std::shared_ptr<kernels::Weight> head;  // the embedding itself when tied and both are here
   std::unique_ptr<kernels::DeviceBuffer> vectors;
+  // The digests of every chunk of the checkpoint that has a byte of the shard.
+  std::vector<model::ChunkRun> read;
 
   int64_t bytes() const;  // resident, padding included, a shared matrix once
 };
 
 // Reads exactly the rank's part of the tensors of `share` from the checkpoint in `dir`.
 //
-// The largest matrices come first: while a matrix is packed its checkpoint pages are resident
-// beside its packed form, so the peak stays at the final size plus the smallest matrix, or twice
-// the largest one if that is more.
+// The largest matrices come first: what was read and is not packed yet is held beside the packed
+// form, so the peak stays at the final size plus kReadAheadBytes, or twice the largest matrix if
+// that is more.
 //
-// REQUIRES: CheckRanks is OK. Errors: those of Checkpoint and CheckCheckpoint, naming file and
-// tensor; RESOURCE_EXHAUSTED from the backend.
+// REQUIRES: CheckRanks is OK. Errors: those of Checkpoint, CheckCheckpoint and ChunkReader, naming
+// file and tensor; FAILED_PRECONDITION when a file changed while it was read; RESOURCE_EXHAUSTED
+// from the backend, or because the shard has more chunks than a frame can report.
 absl::StatusOr<ShardWeights> LoadWeights(const std::string& dir, const model::ModelConfig& config,
                                          const model::StageShare& share, kernels::Backend* backend,
                                          const ShardProgressCallback& progress,

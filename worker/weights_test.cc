@@ -34,9 +34,13 @@ class WeightsTest : public ::testing::TestWithParam<std::string> {
 TEST_P(WeightsTest, LoadsAShareAndReportsProgress) {
   const model::ModelConfig config = Config("grouped-tied-bf16");
   std::vector<std::pair<int64_t, int64_t>> told;
-  const auto weights = LoadWeights(
-      GoldenDir("grouped-tied-bf16"), config, {.first_layer = 1, .num_layers = 2}, backend_.get(),
-      [&](int64_t loaded, int64_t total) { told.emplace_back(loaded, total); });
+  const auto weights =
+      LoadWeights(GoldenDir("grouped-tied-bf16"), config, {.first_layer = 1, .num_layers = 2},
+                  backend_.get(), [&](int64_t loaded, int64_t total) {
+                    // A slow disk is told of more often.
+                    if (told.empty() || loaded > told.back().first)
+                      told.emplace_back(loaded, total);
+                  });
   ASSERT_TRUE(weights.ok()) << weights.status();
   EXPECT_EQ(weights->layers.size(), 2u);
   EXPECT_EQ(weights->embedding, nullptr);

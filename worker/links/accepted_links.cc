@@ -42,12 +42,21 @@ void AcceptedLinks::End(const absl::Status& reason) {
 }
 
 void AcceptedLinks::OnAccepted(LinkAccepted accepted, Instant now) {
-  if (static_cast<int64_t>(links_.size()) >= kAcceptedLinksKept) {
-    accepted.end->Close(absl::ResourceExhaustedError(
-        absl::StrCat("this worker has ", kAcceptedLinksKept, " links already")));
-    return;
-  }
-  links_[accepted.link] = {.end = std::move(accepted.end), .hello_deadline = now + kHelloTimeout};
+  if (static_cast<int64_t>(links_.size()) >= kAcceptedLinksKept) MakeRoom();
+  links_[accepted.link] = {.end = std::move(accepted.end),
+                           .budget = std::move(accepted.budget),
+                           .hello_deadline = now + kHelloTimeout};
+}
+
+// Ids grow, so the first is the oldest. Those that have said hello are as many as expected workers.
+void AcceptedLinks::MakeRoom() {
+  const auto oldest = std::find_if(links_.begin(), links_.end(), [](const auto& entry) {
+    return entry.second.hello_deadline != kInstantNever;
+  });
+  if (oldest == links_.end()) return;
+  Refuse(oldest->first, absl::ResourceExhaustedError(
+                            absl::StrCat("this worker has ", kAcceptedLinksKept,
+                                         " links; one without hello makes way for a newer one")));
 }
 
 std::optional<size_t> AcceptedLinks::IndexOf(LinkId id) const {
@@ -79,6 +88,7 @@ std::optional<size_t> AcceptedLinks::HandleFrame(LinkId link, const v1::Frame& f
   }
   current = link;
   accepted.hello_deadline = kInstantNever;
+  if (accepted.budget != nullptr) accepted.budget->MarkKnown();
   v1::Frame welcome;
   welcome.set_epoch(epoch_.value());
   const std::string& offer = frame.hello().shared_memory();
@@ -88,7 +98,7 @@ std::optional<size_t> AcceptedLinks::HandleFrame(LinkId link, const v1::Frame& f
   if (const auto& answer = expected_[*index].answer_device; answer != nullptr) {
     welcome.mutable_welcome()->set_device_link(answer(frame.hello().device_link()));
   }
-  (void)accepted.end->Send(std::move(welcome));  // a closed link says so itself
+  (void)transport::SendOrClose(accepted.end.get(), std::move(welcome));
   spdlog::debug("epoch {}: {} has dialled", epoch_.value(), expected_[*index].worker_id);
   return std::nullopt;
 }
@@ -96,9 +106,7 @@ std::optional<size_t> AcceptedLinks::HandleFrame(LinkId link, const v1::Frame& f
 void AcceptedLinks::Send(size_t index, v1::Frame frame, transport::Payload payload) {
   const auto found = links_.find(current_[index]);
   if (found == links_.end()) return;
-  const absl::Status status = found->second.end->Send(std::move(frame), std::move(payload));
-  // A link that closed says so itself. A full one is closed here, and says so too.
-  if (absl::IsResourceExhausted(status)) found->second.end->Close(status);
+  (void)transport::SendOrClose(found->second.end.get(), std::move(frame), std::move(payload));
 }
 
 absl::StatusOr<size_t> AcceptedLinks::CheckHello(const v1::Frame& frame) const {

@@ -37,6 +37,7 @@ class AcceptedLinks {
   // No epoch: closes all links.
   void End(const absl::Status& reason);
 
+  // Beyond kAcceptedLinksKept the oldest link that has said no hello makes way.
   void OnAccepted(LinkAccepted accepted, Instant now);
   bool Is(LinkId id) const { return links_.contains(id); }
   // The index of the expected worker at the other end, once its hello was accepted.
@@ -58,6 +59,7 @@ class AcceptedLinks {
  private:
   struct Accepted {
     std::unique_ptr<transport::Link> end;
+    std::shared_ptr<transport::ReceiveBudget> budget;
     Instant hello_deadline;  // kInstantNever: hello was here
     bool used = false;       // a frame after hello came
   };
@@ -65,6 +67,7 @@ class AcceptedLinks {
   // The index of the expected worker that says hello.
   absl::StatusOr<size_t> CheckHello(const v1::Frame& frame) const;
   void Refuse(LinkId link, const absl::Status& reason);
+  void MakeRoom();
 
   const LinkContext* const context_;
   Epoch epoch_;

@@ -9,11 +9,11 @@
 
 namespace tutti::worker {
 
-CoordinatorLink::CoordinatorLink(LinkContext* context, std::string address)
+CoordinatorLink::CoordinatorLink(LinkContext* context, std::string address, Watcher* watcher)
     : context_(context),
       address_(std::move(address)),
+      watcher_(watcher),
       backoff_(kFirstRedial, kSlowestRedial),
-      beat_interval_(kBeatIntervalMax),
       lease_(kLeaseMax) {}
 
 void CoordinatorLink::Tick(Instant now) {
@@ -45,11 +45,11 @@ bool CoordinatorLink::HandleHandshake(const v1::Frame& frame, Instant now) {
   joined_ = true;
   backoff_.Reset();
   next_log_ = Instant();
-  beat_interval_ =
-      std::clamp<Duration>(std::chrono::milliseconds(frame.welcome().beat_interval_ms()),
-                           kBeatIntervalMin, kBeatIntervalMax);
   lease_ = std::clamp<Duration>(std::chrono::milliseconds(frame.welcome().lease_ms()),
                                 kBeatIntervalMax, kLeaseMax);
+  watcher_->SetLink(
+      link_, std::clamp<Duration>(std::chrono::milliseconds(frame.welcome().beat_interval_ms()),
+                                  kBeatIntervalMin, kBeatIntervalMax));
   spdlog::info("joined the coordinator at {}", address_);
   return true;
 }
@@ -65,6 +65,7 @@ bool CoordinatorLink::OnClosed(const absl::Status& reason, Instant now) {
 }
 
 void CoordinatorLink::Retry(const absl::Status& reason, Instant now) {
+  watcher_->TakeLink();
   link_.reset();
   joined_ = false;
   next_dial_ = now + backoff_.Next();
@@ -80,15 +81,11 @@ void CoordinatorLink::Retry(const absl::Status& reason, Instant now) {
 
 void CoordinatorLink::Send(v1::Frame frame) {
   if (!joined_) return;
-  const absl::Status status = link_->Send(std::move(frame));
-  // A link that closed says so itself.
-  if (absl::IsResourceExhausted(status)) {
-    spdlog::error("the coordinator does not read: {}", status.ToString());
-    link_->Close(status);
-  }
+  (void)transport::SendOrClose(link_.get(), std::move(frame));
 }
 
 void CoordinatorLink::Close(const absl::Status& reason) {
+  watcher_->TakeLink();
   if (link_ != nullptr) link_->Close(reason);
   link_.reset();
   joined_ = false;

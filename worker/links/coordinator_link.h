@@ -11,13 +11,14 @@
 #include "transport/link.h"
 #include "worker/links/backoff.h"
 #include "worker/links/link_events.h"
+#include "worker/watcher.h"
 
 namespace tutti::worker {
 
 class CoordinatorLink {
  public:
-  // REQUIRES: `context` outlives this.
-  CoordinatorLink(LinkContext* context, std::string address);
+  // REQUIRES: `context` and `watcher`, which beats over the link while it is joined, outlive this.
+  CoordinatorLink(LinkContext* context, std::string address, Watcher* watcher);
 
   // Dials when it is time to; gives up on a link that does not say welcome.
   void Tick(Instant now);
@@ -25,7 +26,6 @@ class CoordinatorLink {
   Instant next_wake() const;
 
   bool joined() const { return joined_; }
-  Duration beat_interval() const { return beat_interval_; }
   // For how long the coordinator tolerates silence.
   Duration lease() const { return lease_; }
   bool Is(LinkId id) const { return link_ != nullptr && id == id_; }
@@ -44,12 +44,12 @@ class CoordinatorLink {
 
   LinkContext* const context_;
   const std::string address_;
+  Watcher* const watcher_;
   Backoff backoff_;
 
-  std::unique_ptr<transport::Link> link_;
+  std::shared_ptr<transport::Link> link_;  // the watcher holds it too
   LinkId id_;
   bool joined_ = false;
-  Duration beat_interval_;
   Duration lease_;
   Instant next_dial_{};         // when there is no link
   Instant welcome_deadline_{};  // when there is one that is not joined

@@ -17,9 +17,14 @@ DialledLink::DialledLink(LinkContext* context, const PeerTable* peers, v1::LinkP
       backoff_(kFirstRedial, kSlowestStageRedial) {}
 
 absl::Status DialledLink::Begin(Epoch epoch, const std::string& worker_id, Instant now) {
-  TUTTI_ASSIGN_OR_RETURN(address_, peers_->Find(worker_id));
   epoch_ = epoch;
   worker_id_ = worker_id;
+  absl::StatusOr<std::string> address = peers_->Find(worker_id);
+  if (!address.ok()) {
+    Report(address.status());
+    return address.status();
+  }
+  address_ = *std::move(address);
   Dial(now);
   return absl::OkStatus();
 }
@@ -61,6 +66,7 @@ bool DialledLink::HandleFrame(const v1::Frame& frame, Instant now) {
   shares_memory_ = !shared_memory_.empty() && frame.welcome().shared_memory();
   trouble_.reset();
   give_up_ = kInstantNever;
+  Report(absl::OkStatus());
   spdlog::debug("epoch {}: {} is up", epoch_.value(), Name());
   while (!waiting_.empty()) {
     Waiting next = std::move(waiting_.front());
@@ -78,7 +84,27 @@ void DialledLink::OnClosed(const absl::Status& reason, Instant now) {
                 epoch_.value(), Name(), reason.ToString());
   }
   trouble_ = reason.ok() ? absl::UnavailableError("it closed the link") : reason;
+  Report(*trouble_);
   if (!welcomed_) next_dial_ = now + backoff_.Next();
+}
+
+void DialledLink::Report(const absl::Status& state) {
+  v1::LinkState report;
+  report.set_worker_id(worker_id_);
+  report.set_purpose(purpose_);
+  report.set_up(state.ok());
+  if (!state.ok()) {
+    report.set_error(address_.empty() ? state.ToString()
+                                      : absl::StrCat(address_, ": ", state.ToString()));
+  }
+  if (report.up() == reported_.up() && report.error() == reported_.error()) return;
+  reported_ = std::move(report);
+  report_due_ = true;
+}
+
+std::optional<v1::LinkState> DialledLink::PopReport() {
+  if (!std::exchange(report_due_, false)) return std::nullopt;
+  return reported_;
 }
 
 void DialledLink::Send(v1::Frame frame, transport::Payload payload) {
@@ -92,9 +118,7 @@ void DialledLink::Send(v1::Frame frame, transport::Payload payload) {
 
 void DialledLink::SendNow(v1::Frame frame, transport::Payload payload) {
   if (link_ == nullptr) return;  // broken; Tick says so in a while
-  const absl::Status status = link_->Send(std::move(frame), std::move(payload));
-  // A link that closed says so itself. A full one is closed here, and says so too.
-  if (absl::IsResourceExhausted(status)) link_->Close(status);
+  (void)transport::SendOrClose(link_.get(), std::move(frame), std::move(payload));
 }
 
 }  // namespace tutti::worker

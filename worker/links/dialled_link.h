@@ -49,6 +49,9 @@ class DialledLink {
 
   void Send(v1::Frame frame, transport::Payload payload);
 
+  // The state of the link, for the coordinator, when it is another than last time.
+  std::optional<v1::LinkState> PopReport();
+
  private:
   struct Waiting {
     v1::Frame frame;
@@ -56,6 +59,7 @@ class DialledLink {
   };
 
   void Dial(Instant now);
+  void Report(const absl::Status& state);
   void SendNow(v1::Frame frame, transport::Payload payload);
   std::string Name() const;
 
@@ -79,6 +83,8 @@ class DialledLink {
   Instant next_dial_ = kInstantNever;
   std::optional<absl::Status> trouble_;  // why there is no working link
   Instant give_up_ = kInstantNever;      // when trouble becomes an error
+  v1::LinkState reported_;
+  bool report_due_ = false;
 };
 
 }  // namespace tutti::worker

@@ -2,15 +2,20 @@
 // in the one mailbox.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "base/clock.h"
 #include "base/ids.h"
 #include "base/mailbox.h"
 #include "transport/link.h"
+#include "transport/receive_budget.h"
+#include "transport/send_or_close.h"
 #include "tutti/v1/peer.pb.h"
 
 namespace tutti::worker {
@@ -22,31 +27,70 @@ struct LinkFrame {
   LinkId link;
   v1::Frame frame;
   transport::Payload payload;
+  transport::ReceiveBudget::Unread unread;  // until the executor takes it
 };
 struct LinkClosed {
   LinkId link;
   absl::Status reason;
 };
+// Links accepted of which the executor does not know yet; it may be busy for the length of a step.
+// Thread: any.
+class AcceptedBacklog : public std::enable_shared_from_this<AcceptedBacklog> {
+ public:
+  class Place {
+   public:
+    explicit Place(std::shared_ptr<AcceptedBacklog> backlog) : backlog_(std::move(backlog)) {}
+    Place(Place&&) = default;
+    Place& operator=(Place&&) = default;
+    ~Place() {
+      if (backlog_ != nullptr) --backlog_->taken_;
+    }
+
+   private:
+    std::shared_ptr<AcceptedBacklog> backlog_;
+  };
+  // Nothing when `places` are taken.
+  std::optional<Place> Take(int64_t places) {
+    if (++taken_ <= places) return Place(shared_from_this());
+    --taken_;
+    return std::nullopt;
+  }
+
+ private:
+  std::atomic<int64_t> taken_{0};
+};
 // A peer dialled us.
 struct LinkAccepted {
   LinkId link;
   std::unique_ptr<transport::Link> end;
+  std::shared_ptr<transport::ReceiveBudget> budget;  // a stranger's, until hello was accepted
+  std::optional<AcceptedBacklog::Place> place;
 };
 struct StopWanted {};
+// To stop when the coordinator says so; until then it serves.
+struct LeaveWanted {
+  Duration grace;
+};
 
-using WorkerEvent = std::variant<LinkFrame, LinkClosed, LinkAccepted, StopWanted>;
+using WorkerEvent = std::variant<LinkFrame, LinkClosed, LinkAccepted, StopWanted, LeaveWanted>;
 using WorkerMailbox = Mailbox<WorkerEvent>;
 
-// Posts the frames of one link. A peer that sends faster than the executor reads, beyond the
-// mailbox's capacity, is reported as closed and not listened to any more.
+// Posts the frames of one link, within its budget: a peer that sends faster than the executor reads
+// is not read any more until it does, and no other link is disturbed. A link that cannot wait
+// (transport/inproc_link.h) is reported as closed and not listened to any more.
 class PostingHandler : public transport::LinkHandler {
  public:
-  PostingHandler(LinkId link, std::shared_ptr<WorkerMailbox> mailbox)
-      : link_(link), mailbox_(std::move(mailbox)) {}
+  PostingHandler(LinkId link, std::shared_ptr<WorkerMailbox> mailbox,
+                 std::shared_ptr<transport::ReceiveBudget> budget)
+      : link_(link), mailbox_(std::move(mailbox)), budget_(std::move(budget)) {}
 
   void OnFrame(v1::Frame frame, transport::Payload payload) override {
     if (overflowed_) return;
-    if (mailbox_->TryPost(LinkFrame{link_, std::move(frame), std::move(payload)})) return;
+    const int64_t bytes = static_cast<int64_t>(frame.ByteSizeLong()) + payload.size();
+    if (auto unread = budget_->Count(bytes)) {
+      mailbox_->Post(LinkFrame{link_, std::move(frame), std::move(payload), *std::move(unread)});
+      return;
+    }
     overflowed_ = true;
     mailbox_->Post(LinkClosed{
         link_, absl::ResourceExhaustedError("the peer sends frames faster than they are read")});
@@ -54,10 +98,12 @@ class PostingHandler : public transport::LinkHandler {
   void OnClosed(absl::Status reason) override {
     if (!overflowed_) mailbox_->Post(LinkClosed{link_, std::move(reason)});
   }
+  std::shared_ptr<transport::ReceiveBudget> budget() override { return budget_; }
 
  private:
   const LinkId link_;
   const std::shared_ptr<WorkerMailbox> mailbox_;
+  const std::shared_ptr<transport::ReceiveBudget> budget_;
   bool overflowed_ = false;  // owned by the transport's calls, which come one at a time
 };
 
@@ -76,7 +122,8 @@ struct LinkContext {
                                         v1::LinkPurpose purpose, Epoch epoch,
                                         const std::string& shared_memory = "",
                                         const std::string& device_link = "") const {
-    auto link = dialer->Dial(target, std::make_unique<PostingHandler>(id, mailbox));
+    auto link = dialer->Dial(target, std::make_unique<PostingHandler>(
+                                         id, mailbox, transport::ReceiveBudget::OfKnownPeer()));
     v1::Frame frame;
     frame.set_epoch(epoch.value());
     *frame.mutable_hello() = hello;
@@ -84,7 +131,7 @@ struct LinkContext {
     frame.mutable_hello()->set_shared_memory(shared_memory);
     frame.mutable_hello()->set_device_link(device_link);
     // A link that is closed already says so in its OnClosed.
-    (void)link->Send(std::move(frame));
+    (void)transport::SendOrClose(link.get(), std::move(frame));
     return link;
   }
 };

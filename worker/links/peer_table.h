@@ -27,6 +27,8 @@ class PeerTable {
   // NOT_FOUND says which names there are.
   absl::StatusOr<std::string> Find(const std::string& worker_id) const;
   size_t size() const { return addresses_.size(); }
+  // By name.
+  const std::map<std::string, std::string>& addresses() const { return addresses_; }
 
  private:
   absl::Status Insert(std::string_view name, std::string_view address);

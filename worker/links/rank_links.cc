@@ -57,6 +57,7 @@ absl::Status RankLinks::Begin(Epoch epoch, const v1::AssignShard& shard, size_t 
   End();
   epoch_ = epoch;
   patience_ = patience;
+  if (shard.num_ranks() > 1) SweepMemory();
   for (const int rank : PartnersOf(shard.rank(), shard.num_ranks())) {
     Peer& peer = peers_.emplace_back();
     peer.rank = rank;
@@ -71,6 +72,14 @@ absl::Status RankLinks::Begin(Epoch epoch, const v1::AssignShard& shard, size_t 
     TUTTI_RETURN_IF_ERROR(peer.dialled->Begin(epoch, peer.worker_id, now));
   }
   return absl::OkStatus();
+}
+
+// A rank that was killed while it offered memory has left its file.
+void RankLinks::SweepMemory() const {
+  if (memory_folder_.empty()) return;
+  const int64_t swept = transport::SharedPipe::Sweep(memory_folder_);
+  if (swept > 0)
+    spdlog::info("{} files of processes that ended are gone from {}", swept, memory_folder_);
 }
 
 void RankLinks::OfferMemory(Peer* peer) {
@@ -90,6 +99,9 @@ bool RankLinks::AcceptMemory(int rank, const std::string& token) {
   const auto peer = std::find_if(peers_.begin(), peers_.end(),
                                  [&](const Peer& other) { return other.rank == rank; });
   if (memory_folder_.empty() || peer == peers_.end()) return false;
+  // The rank dials again because it never saw our welcome: the memory is the same.
+  if (peer->pipe != nullptr && peer->pipe->token() == token) return true;
+  peer->pipe.reset();
   absl::StatusOr<std::unique_ptr<transport::SharedPipe>> pipe =
       transport::SharedPipe::Open(memory_folder_, token);
   if (!pipe.ok()) {
@@ -205,6 +217,24 @@ void RankLinks::Break(Peer* peer, const absl::Status& reason, Instant now) {
   if (peer->closed.has_value()) return;
   peer->closed = reason.ok() ? absl::UnavailableError("it closed the link") : reason;
   peer->give_up = now + kBrokenLinkGrace;
+}
+
+// The dialling end says when a link comes up; when one breaks, the end that notices it first says
+// so.
+void RankLinks::PopReports(std::vector<v1::LinkState>* reports) {
+  for (Peer& peer : peers_) {
+    if (peer.dialled != nullptr) {
+      if (std::optional<v1::LinkState> report = peer.dialled->PopReport()) {
+        reports->push_back(*std::move(report));
+      }
+    }
+    if (peer.dialled != nullptr || !peer.closed.has_value() || peer.reported) continue;
+    peer.reported = true;
+    v1::LinkState& report = reports->emplace_back();
+    report.set_worker_id(peer.worker_id);
+    report.set_purpose(v1::LINK_PURPOSE_COLLECTIVE);
+    report.set_error(peer.closed->ToString());
+  }
 }
 
 absl::Status RankLinks::WhyBroken(const Peer& peer) const {

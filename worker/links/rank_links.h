@@ -60,6 +60,9 @@ class RankLinks : public RankFrameChannel {
   bool HandleAcceptedFrame(size_t index, v1::Frame* frame, transport::Payload* payload);
   bool HandleAcceptedClosed(size_t index, const absl::Status& reason, Instant now);
 
+  // Appends the states of links, for the coordinator, that are others than last time.
+  void PopReports(std::vector<v1::LinkState>* reports);
+
   void Send(int rank, v1::Frame frame, transport::Payload payload) override;
   absl::StatusOr<Received> Receive(int rank) override;
   void AllowSilence(Duration extra) override { extra_patience_ = extra; }
@@ -78,12 +81,14 @@ class RankLinks : public RankFrameChannel {
     absl::Status failure;  // of a Send, for the next Receive
     std::optional<absl::Status> closed;
     Instant give_up = kInstantNever;  // when `closed` becomes an error
+    bool reported = false;            // that it closed; of an accepted link
   };
 
   bool IsUp(const Peer& peer) const;
   Peer* PeerAt(size_t accepted_index);
   // REQUIRES: we exchange with it
   Peer& PeerOf(int rank);
+  void SweepMemory() const;
   void OfferMemory(Peer* peer);
   bool AcceptMemory(int rank, const std::string& token);
   bool UsesMemory(const Peer& peer) const;

@@ -1,75 +1,65 @@
 #include "worker/sampling/candidate_walk.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "base/check.h"
 
 namespace tutti::worker {
-namespace {
 
-// A logarithm of a sum around L carries its absolute error, about L * 1e-16, into the sum as a
-// relative one. Beyond this the sum is taken directly.
-constexpr double kLogSumTrusted = 1e5;
-
-int64_t PortionFor(int64_t count, int64_t size) {
-  if (count <= kFirstPortion) return std::min(kFirstPortion, size);
-  if (count <= kSecondPortion) return std::min(kSecondPortion, size);
-  return size;
-}
-
-}  // namespace
-
-CandidateWalk::CandidateWalk(CandidateSource* source, int64_t size, double temperature,
-                             double log_sum, std::vector<WalkCandidate>* first)
-    : source_(source),
-      size_(size),
-      inverse_temperature_(1 / temperature),
-      log_sum_(log_sum),
-      candidates_(*first) {
-  CHECK(size > 0 && static_cast<int64_t>(first->size()) == PortionFor(1, size)) << first->size();
-}
-
-bool CandidateWalk::Need(int64_t count) {
-  if (static_cast<int64_t>(cumulative_.size()) >= count) return true;
-  if (!status_.ok()) return false;
-  const int64_t portion = PortionFor(count, size_);
-  if (static_cast<int64_t>(candidates_.size()) < portion) {
-    status_ = source_->Top(portion, &candidates_);
-    if (!status_.ok()) return false;
-    CHECK(static_cast<int64_t>(candidates_.size()) == portion)
-        << candidates_.size() << " candidates of " << portion;
+std::optional<WalkCandidate> CandidateWalk::Draw(const DrawRule& rule,
+                                                 std::span<const WalkCandidate> first) {
+  CHECK(!first.empty());
+  sums_.clear();
+  uint64_t sum = 0;
+  for (const WalkCandidate& candidate : first) {
+    sums_.push_back(sum += rule.Units(candidate.logit));
   }
-  for (int64_t i = static_cast<int64_t>(cumulative_.size()); i < portion; ++i) {
-    cumulative_.push_back(
-        (i > 0 ? cumulative_[i - 1] : 0) +
-        std::exp((static_cast<double>(candidates_[i].logit) - candidates_[0].logit) *
-                 inverse_temperature_));
+  whole_ = static_cast<int64_t>(first.size()) == rule.size || rule.Units(first.back().logit) == 0;
+  std::optional<uint64_t> kept = Kept(rule, first);
+  if (!kept.has_value()) return std::nullopt;
+  if (rule.top_p < kWholeShare) {
+    // The fewest that hold the share: the first whose running sum reaches it.
+    const std::optional<size_t> last = Find(rule, first, ShareOfUp(*kept, rule.top_p) - 1);
+    if (!last.has_value()) return std::nullopt;
+    kept = sums_[*last];
   }
-  return true;
+  const std::optional<size_t> drawn = Find(rule, first, ShareOf(*kept, rule.random));
+  if (!drawn.has_value()) return std::nullopt;
+  return first[*drawn];
 }
 
-const WalkCandidate& CandidateWalk::candidate(int64_t index) {
-  static constexpr WalkCandidate kNone;
-  return Need(index + 1) ? candidates_[index] : kNone;
+// Units of the candidates that min_p and top_k keep.
+std::optional<uint64_t> CandidateWalk::Kept(const DrawRule& rule,
+                                            std::span<const WalkCandidate> first) {
+  const auto size = static_cast<int64_t>(first.size());
+  if (!rule.is_filtered() && rule.total.has_value()) return rule.total;
+  const auto end =
+      std::partition_point(first.begin(), first.end(), [&](const WalkCandidate& candidate) {
+        return rule.Argument(candidate.logit) >= rule.least_argument;
+      });
+  const int64_t count = std::min<int64_t>(end - first.begin(), rule.top_k);
+  // Beyond the list's end others may be kept, unless it says where they end.
+  if (count == size && rule.top_k > size && !whole_) {
+    needed_ = rule.least_argument > -DrawRule::kInfinity ? size + 1 : rule.top_k;
+    return std::nullopt;
+  }
+  return sums_[static_cast<size_t>(count - 1)];
 }
 
-double CandidateWalk::weight(int64_t index) {
-  if (!Need(index + 1)) return 0;
-  return std::exp((static_cast<double>(candidates_[index].logit) - candidates_[0].logit) *
-                  inverse_temperature_);
-}
-
-double CandidateWalk::Cumulative(int64_t count) {
-  if (count == 0) return 0;
-  return Need(count) ? cumulative_[count - 1] : std::numeric_limits<double>::infinity();
-}
-
-double CandidateWalk::Total() {
-  const double shift = candidates_[0].logit * inverse_temperature_;
-  if (std::abs(shift) > kLogSumTrusted) return Cumulative(size());
-  return std::exp(log_sum_ - shift);
+std::optional<size_t> CandidateWalk::Find(const DrawRule& rule,
+                                          std::span<const WalkCandidate> first, uint64_t units) {
+  const uint64_t sum = sums_.back();
+  if (units >= sum) {
+    if (!whole_) {
+      // None of those that follow has more units than the last.
+      const uint64_t most = rule.Units(first.back().logit) + 1;
+      needed_ = static_cast<int64_t>(first.size() + (units - sum) / most + 1);
+      return std::nullopt;
+    }
+    // A total by logarithms may be a little too large. The last that has any weight is it.
+    units = sum - 1;
+  }
+  return std::upper_bound(sums_.begin(), sums_.end(), units) - sums_.begin();
 }
 
 }  // namespace tutti::worker

@@ -1,11 +1,13 @@
 #include "worker/sampling/logit_summaries.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
 #include "base/check.h"
+#include "base/portable_math.h"
 #include "model/limits.h"
 
 namespace tutti::worker {
@@ -47,21 +49,25 @@ class Reader {
 // log(sum of exp(part)), parts in order.
 class LogSum {
  public:
-  void Add(double part) { parts_.push_back(part); }
+  void Add(double part) {
+    CHECK(count_ < parts_.size());
+    parts_[count_++] = part;
+  }
   double Total() const {
     double largest = -kInfinity;
-    for (const double part : parts_) {
+    for (const double part : std::span(parts_).first(count_)) {
       if (std::isnan(part)) return part;
       largest = std::max(largest, part);
     }
     if (std::isinf(largest)) return largest;
     double sum = 0;
-    for (const double part : parts_) sum += std::exp(part - largest);
-    return largest + std::log(sum);
+    for (const double part : std::span(parts_).first(count_)) sum += Exp(part - largest);
+    return largest + Log(sum);
   }
 
  private:
-  std::vector<double> parts_;
+  std::array<double, model::kLeaves> parts_;
+  size_t count_ = 0;
 };
 
 // Ranks come in the order of their ids, so of equals the first stays.
@@ -98,6 +104,10 @@ int64_t LogitSummaries::ListBytes(int64_t count) const {
   return RoundUp8(std::min(count, share_.widest) * static_cast<int64_t>(sizeof(WalkCandidate)));
 }
 
+int64_t LogitSummaries::RowBytes(bool with_raw) const {
+  return RoundUp8(share_.widest * static_cast<int64_t>(sizeof(float)) * (with_raw ? 2 : 1));
+}
+
 int64_t LogitSummaries::BlockBytes(const RowQuestion& question) const {
   const auto sums = static_cast<int64_t>(share_.leaves.size() * sizeof(double));
   int64_t bytes = sizeof(RowBest) + (question.adjusted ? sizeof(RowBest) : 0);
@@ -107,7 +117,43 @@ int64_t LogitSummaries::BlockBytes(const RowQuestion& question) const {
   return bytes;
 }
 
-std::span<const RowBest> LogitSummaries::BestOfRows(TensorView logits) {
+void LogitSummaries::Begin(std::span<const RowQuestion> questions, TensorView logits) {
+  CHECK(logits.rows == static_cast<int64_t>(questions.size()));
+  FindBests(logits);
+  auto& inverse = inverse_temperatures_;
+  inverse.clear();
+  for (const RowQuestion& question : questions) inverse.push_back(question.log_sum ? 1 : 0);
+  SumRows(logits, inverse, &model_sums_);
+  for (size_t r = 0; r < questions.size(); ++r) {
+    inverse[r] = questions[r].adjusted ? 0 : questions[r].inverse_temperature;
+  }
+  SumRows(logits, inverse, &draw_sums_);
+}
+
+void LogitSummaries::SumRows(TensorView logits, std::span<const double> inverse_temperatures,
+                             std::vector<double>* sums) {
+  const size_t leaves = share_.leaves.size();
+  sums->resize(inverse_temperatures.size() * leaves);
+  // Neighbours of one temperature together: they are mostly outputs of one request.
+  for (size_t first = 0, end = 0; first < inverse_temperatures.size(); first = end) {
+    const double inverse_temperature = inverse_temperatures[first];
+    end = first + 1;
+    while (end < inverse_temperatures.size() && inverse_temperatures[end] == inverse_temperature) {
+      ++end;
+    }
+    if (inverse_temperature == 0) continue;
+    const TensorView rows =
+        logits.Rows(static_cast<int64_t>(first), static_cast<int64_t>(end - first));
+    leaf_sums_.resize(end - first);
+    for (size_t leaf = 0; leaf < leaves; ++leaf) {
+      const model::Range& range = share_.leaves[leaf];
+      backend_->LogSumExp(rows.Columns(range.begin, range.size()), inverse_temperature, leaf_sums_);
+      for (size_t r = first; r < end; ++r) (*sums)[r * leaves + leaf] = leaf_sums_[r - first];
+    }
+  }
+}
+
+void LogitSummaries::FindBests(TensorView logits) {
   const auto rows = static_cast<size_t>(logits.rows);
   bests_.assign(rows, RowBest());
   best_ids_.resize(rows);
@@ -137,23 +183,24 @@ std::span<const RowBest> LogitSummaries::BestOfRows(TensorView logits) {
                  .id = static_cast<int32_t>(best_ids_[r] + share_.own.begin),
                  .state = RowBest::kNumber};
   }
-  return bests_;
 }
 
-void LogitSummaries::Fill(const RowQuestion& question, const RowBest& best, TensorView raw,
+void LogitSummaries::Fill(const RowQuestion& question, size_t row, TensorView raw,
                           TensorView adjusted, std::span<std::byte> block) {
   Writer writer(block);
-  writer.Put(best);
+  writer.Put(bests_[row]);
   if (question.adjusted) writer.Put(BestOf(raw, adjusted));
-  const auto put_sums = [&](TensorView logits, double inverse_temperature) {
-    for (const model::Range& leaf : share_.leaves) {
-      double sum = 0;
-      backend_->LogSumExp(logits.Columns(leaf.begin, leaf.size()), inverse_temperature, {&sum, 1});
-      writer.Put(sum);
-    }
+  const size_t leaves = share_.leaves.size();
+  const auto put_sums = [&](std::span<const double> sums) {
+    for (const double sum : sums) writer.Put(sum);
   };
-  if (question.log_sum) put_sums(raw, 1);
-  if (question.inverse_temperature > 0) put_sums(adjusted, question.inverse_temperature);
+  if (question.log_sum) put_sums(std::span(model_sums_).subspan(row * leaves, leaves));
+  if (question.inverse_temperature > 0 && !question.adjusted) {
+    put_sums(std::span(draw_sums_).subspan(row * leaves, leaves));
+  } else if (question.inverse_temperature > 0) {
+    SumRows(adjusted, {&question.inverse_temperature, 1}, &adjusted_sums_);
+    put_sums(adjusted_sums_);
+  }
   int64_t lists = 0;
   if (question.inverse_temperature > 0) lists += ListBytes(kFirstPortion);
   if (question.top > 0) lists += ListBytes(question.top);
@@ -208,6 +255,8 @@ void LogitSummaries::Merge(const RowQuestion& question,
                            RowAnswer* answer) const {
   answer->raw = RowBest();
   answer->best = RowBest();
+  answer->draw.clear();
+  answer->top.clear();
   LogSum log_sum, draw_log_sum;
   for (const auto& block : blocks) {
     Reader reader(block);

@@ -64,12 +64,12 @@ class LogitSummaries {
 
   // Bytes of the block of one rank; a multiple of 8.
   int64_t BlockBytes(const RowQuestion& question) const;
-  // The best of this rank's own logits of every row. All rows are asked about at once: an answer
-  // from a device costs the same for one row as for many.  Valid until the next call.
-  std::span<const RowBest> BestOfRows(kernels::TensorView logits);
-  // Writes this rank's block. `raw` and `adjusted` are one row of its logits each, the same view
-  // when nothing is adjusted; `best` is BestOfRows' of `raw`.
-  void Fill(const RowQuestion& question, const RowBest& best, kernels::TensorView raw,
+  // Takes what is asked of all rows alike from this rank's own logits. All at once: an answer from
+  // a device costs the same for one row as for many, and a processor's threads share the rows.
+  void Begin(std::span<const RowQuestion> questions, kernels::TensorView logits);
+  // Writes this rank's block of one row of Begin's. `raw` and `adjusted` are that row of its
+  // logits, the same view when nothing is adjusted.
+  void Fill(const RowQuestion& question, size_t row, kernels::TensorView raw,
             kernels::TensorView adjusted, std::span<std::byte> block);
   // blocks[r] is rank r's.
   void Merge(const RowQuestion& question, std::span<const std::span<const std::byte>> blocks,
@@ -79,11 +79,17 @@ class LogitSummaries {
   int64_t ListBytes(int64_t count) const;
   void FillList(int64_t count, kernels::TensorView raw, kernels::TensorView adjusted,
                 std::span<std::byte> block);
+  // Bytes of a block that holds a rank's part of a row, and of the row before adjustment.
+  int64_t RowBytes(bool with_raw) const;
   // The first `count` of all.
   void MergeLists(int64_t count, std::span<const std::span<const std::byte>> blocks,
                   std::vector<WalkCandidate>* out) const;
 
  private:
+  void FindBests(kernels::TensorView logits);
+  // (*sums)[row, leaf], for the rows whose inverse temperature is above 0.
+  void SumRows(kernels::TensorView logits, std::span<const double> inverse_temperatures,
+               std::vector<double>* sums);
   // Of a row without a largest number.
   RowBest NoBest(kernels::TensorView row);
   RowBest BestOf(kernels::TensorView raw, kernels::TensorView adjusted);
@@ -97,6 +103,9 @@ class LogitSummaries {
   std::vector<RowBest> bests_;
   std::vector<int32_t> best_ids_, best_places_;
   std::vector<float> best_logits_;
+  std::vector<double> inverse_temperatures_, leaf_sums_;
+  std::vector<double> model_sums_, draw_sums_;  // [rows, leaves], the latter of rows not adjusted
+  std::vector<double> adjusted_sums_;           // [leaves]
 };
 
 }  // namespace tutti::worker

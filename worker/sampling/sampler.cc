@@ -1,12 +1,12 @@
 #include "worker/sampling/sampler.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "base/check.h"
-#include "base/random.h"
-#include "worker/sampling/candidate_walk.h"
+#include "model/limits.h"
+#include "worker/sampling/draw_rule.h"
 #include "worker/sequence_table.h"
 
 namespace tutti::worker {
@@ -29,35 +29,6 @@ bool IsGreedy(const v1::SequenceSampling& sampling) {
   return !(sampling.temperature() >= kGreedyTemperature);
 }
 
-// The part of the candidates that may be drawn: the first `count`, whose weights sum to `total`.
-struct Kept {
-  int64_t count = 0;
-  double total = 0;
-};
-
-// min_p keeps weights of at least min_p times the largest, which is 1; top_k the first k of them.
-Kept KeepTopKAndMinP(const v1::SequenceSampling& sampling, CandidateWalk* walk) {
-  const bool top_k = sampling.top_k() > 0 && sampling.top_k() < walk->size();
-  if (!top_k && sampling.min_p() == 0) return {walk->size(), walk->Total()};
-  const int64_t limit = top_k ? sampling.top_k() : walk->size();
-  int64_t count = 1;
-  if (sampling.min_p() == 0) {
-    count = limit;
-  } else {
-    while (count < limit && walk->weight(count) >= sampling.min_p()) ++count;
-  }
-  return {count, walk->Cumulative(count)};
-}
-
-// The fewest candidates that hold at least top_p of the weight of those kept.
-Kept KeepTopP(float top_p, Kept kept, CandidateWalk* walk) {
-  if (top_p >= 1) return kept;
-  const double wanted = top_p * kept.total;
-  int64_t count = 1;
-  while (count < kept.count && walk->Cumulative(count) < wanted) ++count;
-  return {count, walk->Cumulative(count)};
-}
-
 RowQuestion QuestionOf(const SequenceState& sequence, int64_t vocab_size) {
   const v1::SequenceSampling& sampling = sequence.sampling;
   return {.adjusted = IsAdjusted(sequence),
@@ -75,32 +46,6 @@ void FillLogprobs(float raw, const RowAnswer& answer, v1::SampledToken* token) {
 }
 
 }  // namespace
-
-// Further candidates of one row, from all ranks.
-class Sampler::RowSource : public CandidateSource {
- public:
-  RowSource(Sampler* sampler, TensorView raw, const SequenceState& sequence)
-      : sampler_(sampler), raw_(raw), sequence_(sequence) {}
-
-  absl::Status Top(int64_t count, std::vector<WalkCandidate>* out) override {
-    LogitSummaries& summaries = sampler_->summaries_;
-    TUTTI_ASSIGN_OR_RETURN(const auto block, sampler_->blocks_.Begin(summaries.ListBytes(count)));
-    summaries.FillList(count, raw_, sampler_->Adjusted(raw_, sequence_), block);
-    TUTTI_RETURN_IF_ERROR(sampler_->blocks_.Exchange());
-    auto& views = sampler_->views_;
-    views.clear();
-    for (int rank = 0; rank < sampler_->options_.ranks; ++rank) {
-      views.push_back(sampler_->blocks_.block(rank));
-    }
-    summaries.MergeLists(count, views, out);
-    return absl::OkStatus();
-  }
-
- private:
-  Sampler* const sampler_;
-  const TensorView raw_;
-  const SequenceState& sequence_;
-};
 
 absl::StatusOr<std::unique_ptr<Sampler>> Sampler::Create(kernels::Backend* backend,
                                                          const Options& options) {
@@ -120,8 +65,10 @@ Sampler::Sampler(kernels::Backend* backend, const Options& options,
 
 // As many rows at a time as one exchange takes; each rank finds the same groups.
 absl::Status Sampler::Sample(TensorView logits, std::span<const SampleRow> rows,
-                             std::vector<v1::SampledToken>* sampled) {
+                             std::vector<v1::SampledToken>* sampled,
+                             const ProgressCallback& progress) {
   CHECK(logits.rows == static_cast<int64_t>(rows.size()) && logits.cols == share_.own.size());
+  adjusted_from_ = nullptr;
   size_t first = 0;
   int64_t bytes = 0;
   for (size_t i = 0; i <= rows.size(); ++i) {
@@ -134,7 +81,7 @@ absl::Status Sampler::Sample(TensorView logits, std::span<const SampleRow> rows,
     if (i > first && (i == rows.size() || full)) {
       TUTTI_RETURN_IF_ERROR(
           SampleGroup(logits.Rows(static_cast<int64_t>(first), static_cast<int64_t>(i - first)),
-                      rows.subspan(first, i - first), sampled));
+                      rows.subspan(first, i - first), sampled, progress));
       first = i;
       bytes = 0;
     }
@@ -144,40 +91,60 @@ absl::Status Sampler::Sample(TensorView logits, std::span<const SampleRow> rows,
 }
 
 absl::Status Sampler::SampleGroup(TensorView logits, std::span<const SampleRow> rows,
-                                  std::vector<v1::SampledToken>* sampled) {
-  std::vector<RowQuestion> questions;
-  std::vector<int64_t> begin = {0};
+                                  std::vector<v1::SampledToken>* sampled,
+                                  const ProgressCallback& progress) {
+  questions_.clear();
   for (const SampleRow& row : rows) {
-    questions.push_back(QuestionOf(*row.sequence, options_.vocab_size));
-    begin.push_back(begin.back() + summaries_.BlockBytes(questions.back()));
+    questions_.push_back(QuestionOf(*row.sequence, options_.vocab_size));
   }
-  const std::span<const RowBest> bests = summaries_.BestOfRows(logits);
-  TUTTI_ASSIGN_OR_RETURN(const auto block, blocks_.Begin(begin.back()));
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const TensorView raw = logits.Rows(static_cast<int64_t>(i), 1);
-    const TensorView adjusted = questions[i].adjusted ? Adjusted(raw, *rows[i].sequence) : raw;
-    summaries_.Fill(questions[i], bests[i], raw, adjusted,
-                    block.subspan(begin[i], begin[i + 1] - begin[i]));
-  }
-  TUTTI_RETURN_IF_ERROR(blocks_.Exchange());
-  // A draw may need the blocks' memory for another exchange, so all rows are merged first.
-  std::vector<RowAnswer> answers(rows.size());
-  for (size_t i = 0; i < rows.size(); ++i) {
-    views_.clear();
-    for (int rank = 0; rank < options_.ranks; ++rank) {
-      views_.push_back(blocks_.block(rank).subspan(begin[i], begin[i + 1] - begin[i]));
+  summaries_.Begin(questions_, logits);
+  Tell(progress);
+  // A draw may need the blocks' memory for another exchange. So the rows of an exchange are all
+  // merged before the first draw. One rank alone exchanges nothing and takes row by row.
+  const size_t together = options_.ranks == 1 ? 1 : rows.size();
+  std::vector<RowAnswer> answers(together);
+  std::vector<int64_t> begin;
+  for (size_t first = 0; first < rows.size(); first += together) {
+    begin.assign(1, 0);
+    for (size_t i = 0; i < together; ++i) {
+      begin.push_back(begin.back() + summaries_.BlockBytes(questions_[first + i]));
     }
-    summaries_.Merge(questions[i], views_, &answers[i]);
-  }
-  for (size_t i = 0; i < rows.size(); ++i) {
-    TUTTI_RETURN_IF_ERROR(SampleRowInto(logits.Rows(static_cast<int64_t>(i), 1), *rows[i].sequence,
-                                        &answers[i], &sampled->emplace_back()));
+    TUTTI_ASSIGN_OR_RETURN(const auto block, blocks_.Begin(begin.back()));
+    for (size_t i = 0; i < together; ++i) {
+      const RowQuestion& question = questions_[first + i];
+      const TensorView raw = logits.Rows(static_cast<int64_t>(first + i), 1);
+      const TensorView adjusted =
+          question.adjusted ? Adjusted(raw, *rows[first + i].sequence) : raw;
+      summaries_.Fill(question, first + i, raw, adjusted,
+                      block.subspan(begin[i], begin[i + 1] - begin[i]));
+      Tell(progress);
+    }
+    TUTTI_RETURN_IF_ERROR(blocks_.Exchange());
+    for (size_t i = 0; i < together; ++i) {
+      MergeRow(questions_[first + i], begin[i], begin[i + 1], &answers[i]);
+    }
+    for (size_t i = 0; i < together; ++i) {
+      const Row row = {.raw = logits.Rows(static_cast<int64_t>(first + i), 1),
+                       .sequence = *rows[first + i].sequence,
+                       .progress = progress};
+      TUTTI_RETURN_IF_ERROR(SampleRowInto(row, &answers[i], &sampled->emplace_back()));
+      Tell(progress);
+    }
   }
   return absl::OkStatus();
 }
 
-absl::Status Sampler::SampleRowInto(TensorView raw, const SequenceState& sequence,
-                                    RowAnswer* answer, v1::SampledToken* token) {
+// The row's bytes of every rank's block are [begin, end).
+void Sampler::MergeRow(const RowQuestion& question, int64_t begin, int64_t end, RowAnswer* answer) {
+  views_.clear();
+  for (int rank = 0; rank < options_.ranks; ++rank) {
+    views_.push_back(blocks_.block(rank).subspan(begin, end - begin));
+  }
+  summaries_.Merge(question, views_, answer);
+}
+
+absl::Status Sampler::SampleRowInto(const Row& row, RowAnswer* answer, v1::SampledToken* token) {
+  const SequenceState& sequence = row.sequence;
   token->set_sequence(sequence.id.value());
   token->set_position(static_cast<int32_t>(sequence.tokens.size()));
   token->set_token(-1);
@@ -185,9 +152,7 @@ absl::Status Sampler::SampleRowInto(TensorView raw, const SequenceState& sequenc
     return absl::OkStatus();
   }
   WalkCandidate chosen = {.id = answer->best.id, .raw = answer->best.raw};
-  if (!IsGreedy(sequence.sampling)) {
-    TUTTI_RETURN_IF_ERROR(Draw(raw, sequence, answer, &chosen));
-  }
+  if (!IsGreedy(sequence.sampling)) TUTTI_RETURN_IF_ERROR(Draw(row, answer, &chosen));
   token->set_token(chosen.id);
   if (WantsLogprobs(sequence.sampling)) FillLogprobs(chosen.raw, *answer, token);
   return absl::OkStatus();
@@ -196,57 +161,130 @@ absl::Status Sampler::SampleRowInto(TensorView raw, const SequenceState& sequenc
 // `raw` with penalties and bias, in the adjusted row; `raw` itself when there are none.
 TensorView Sampler::Adjusted(TensorView raw, const SequenceState& sequence) {
   if (!IsAdjusted(sequence)) return raw;
+  if (adjusted_from_ == raw.data) return AdjustedRow();
+  ListAdjustments(sequence);
+  backend_->Convert(raw, AdjustedRow());
+  backend_->AdjustLogits(AdjustedRow(), adjustments_);
+  adjusted_from_ = raw.data;
+  return AdjustedRow();
+}
+
+// One adjustment for each id, so their order does not matter. Ids of other ranks are theirs.
+void Sampler::ListAdjustments(const SequenceState& sequence) {
   const v1::SequenceSampling& sampling = sequence.sampling;
   adjustments_.clear();
-  absl::flat_hash_map<TokenId, size_t> at;
-  kernels::LogitAdjustment elsewhere;
-  // One adjustment for each id, so their order does not matter. Ids of other ranks are theirs.
-  const auto adjustment = [&](TokenId id) -> kernels::LogitAdjustment& {
-    if (id < share_.own.begin || id >= share_.own.end) return elsewhere;
-    const auto [found, added] = at.try_emplace(id, adjustments_.size());
-    if (added) {
-      adjustments_.push_back({.row = 0, .id = static_cast<int32_t>(id - share_.own.begin)});
-    }
-    return adjustments_[found->second];
+  const auto is_own = [this](TokenId id) { return id >= share_.own.begin && id < share_.own.end; };
+  const auto add = [this](int64_t place) -> kernels::LogitAdjustment& {
+    return adjustments_.emplace_back(
+        kernels::LogitAdjustment{.row = 0, .id = static_cast<int32_t>(place)});
+  };
+  // A table and not a map: a history may have as many ids as the vocabulary.
+  const bool biased = sampling.bias_ids_size() > 0;
+  if (biased) places_.resize(static_cast<size_t>(share_.own.size()), -1);
+  const auto place_of = [this](TokenId id) -> int32_t& {
+    return places_[static_cast<size_t>(id - share_.own.begin)];
   };
   for (int i = 0; i < sampling.bias_ids_size(); ++i) {
-    adjustment(sampling.bias_ids(i)).bias += sampling.bias_values(i);
+    const TokenId id = sampling.bias_ids(i);
+    if (!is_own(id)) continue;
+    int32_t& place = place_of(id);
+    if (place < 0) {
+      place = static_cast<int32_t>(adjustments_.size());
+      add(id - share_.own.begin);
+    }
+    adjustments_[static_cast<size_t>(place)].bias += sampling.bias_values(i);
   }
+  const size_t biased_ids = adjustments_.size();
   if (sequence.has_penalties()) {
     for (const auto& [id, count] : sequence.counts) {
-      kernels::LogitAdjustment& entry = adjustment(id);
+      if (!is_own(id)) continue;
+      const int32_t place = biased ? place_of(id) : -1;
+      kernels::LogitAdjustment& entry =
+          place < 0 ? add(id - share_.own.begin) : adjustments_[static_cast<size_t>(place)];
       entry.repetition = OrOne(sampling.repetition_penalty());
       if (count.in_output == 0) continue;
       entry.bias -= sampling.presence_penalty() +
                     sampling.frequency_penalty() * static_cast<float>(count.in_output);
     }
   }
-  backend_->Convert(raw, AdjustedRow());
-  backend_->AdjustLogits(AdjustedRow(), adjustments_);
-  return AdjustedRow();
+  for (const kernels::LogitAdjustment& entry : std::span(adjustments_).first(biased_ids)) {
+    places_[static_cast<size_t>(entry.id)] = -1;
+  }
 }
 
-// Inverse of the cumulative distribution over the candidates that the filters keep.
-absl::Status Sampler::Draw(TensorView raw, const SequenceState& sequence, RowAnswer* answer,
-                           WalkCandidate* chosen) {
-  const v1::SequenceSampling& sampling = sequence.sampling;
-  RowSource source(this, raw, sequence);
-  CandidateWalk walk(&source, options_.vocab_size, sampling.temperature(), answer->draw_log_sum,
-                     &answer->draw);
-  Kept kept = KeepTopKAndMinP(sampling, &walk);
-  kept = KeepTopP(OrOne(sampling.top_p()), kept, &walk);
-  const double target =
-      kept.total * RandomUniform(sampling.seed(), static_cast<uint64_t>(sequence.tokens.size()));
-  // Rounding may leave the target above the last sum: then the last candidate that has any weight
-  // is it.
-  int64_t index = 0;
-  for (int64_t i = 0; i < kept.count; ++i) {
-    if (i > 0 && walk.weight(i) == 0) break;
-    index = i;
-    if (walk.Cumulative(i + 1) > target) break;
+absl::Status Sampler::Draw(const Row& row, RowAnswer* answer, WalkCandidate* chosen) {
+  CHECK(!answer->draw.empty());
+  const DrawRule rule(row.sequence.sampling, options_.vocab_size, answer->draw.front().logit,
+                      answer->draw_log_sum, row.sequence.tokens.size());
+  std::optional<WalkCandidate> drawn = walk_.Draw(rule, answer->draw);
+  if (!drawn.has_value() && walk_.needed() <= kSecondPortion) {
+    Tell(row.progress);
+    TUTTI_RETURN_IF_ERROR(FetchMore(row, &answer->draw));
+    drawn = walk_.Draw(rule, answer->draw);
   }
-  *chosen = walk.candidate(index);
-  return walk.status();
+  if (!drawn.has_value()) {
+    Tell(row.progress);
+    return DrawFromAll(row, rule, chosen);
+  }
+  *chosen = *drawn;
+  return absl::OkStatus();
+}
+
+// The second portion of one row, from all ranks.
+absl::Status Sampler::FetchMore(const Row& row, std::vector<WalkCandidate>* candidates) {
+  TUTTI_ASSIGN_OR_RETURN(const auto block, blocks_.Begin(summaries_.ListBytes(kSecondPortion)));
+  summaries_.FillList(kSecondPortion, row.raw, Adjusted(row.raw, row.sequence), block);
+  TUTTI_RETURN_IF_ERROR(blocks_.Exchange());
+  views_.clear();
+  for (int rank = 0; rank < options_.ranks; ++rank) views_.push_back(blocks_.block(rank));
+  summaries_.MergeLists(kSecondPortion, views_, candidates);
+  return absl::OkStatus();
+}
+
+absl::Status Sampler::DrawFromAll(const Row& row, const DrawRule& rule, WalkCandidate* chosen) {
+  std::span<const float> logits, raw;
+  if (options_.ranks == 1 && backend_->device() == kernels::Device()) {
+    const auto size = static_cast<size_t>(options_.vocab_size);
+    logits = {Adjusted(row.raw, row.sequence).f32(), size};
+    raw = {row.raw.f32(), size};
+  } else {
+    const bool with_raw = IsAdjusted(row.sequence) && WantsLogprobs(row.sequence.sampling);
+    TUTTI_RETURN_IF_ERROR(GatherRow(row, with_raw));
+    logits = whole_row_;
+    raw = with_raw ? whole_raw_ : whole_row_;
+  }
+  const int32_t id = row_draw_.Draw(rule, logits);
+  const auto place = static_cast<size_t>(id);
+  *chosen = {.id = id, .logit = logits[place], .raw = raw[place]};
+  return absl::OkStatus();
+}
+
+// The row of all ranks in host memory.
+absl::Status Sampler::GatherRow(const Row& row, bool with_raw) {
+  const auto widest = static_cast<size_t>(share_.widest) * sizeof(float);
+  TUTTI_ASSIGN_OR_RETURN(const auto block, blocks_.Begin(summaries_.RowBytes(with_raw)));
+  const auto put = [&](TensorView logits, std::span<std::byte> to) {
+    backend_->Convert(logits, {.data = to.data(),
+                               .dtype = DType::kF32,
+                               .rows = 1,
+                               .cols = logits.cols,
+                               .row_stride = logits.cols});
+  };
+  put(Adjusted(row.raw, row.sequence), block);
+  if (with_raw) put(row.raw, block.subspan(widest));
+  TUTTI_RETURN_IF_ERROR(blocks_.Exchange());
+  const auto take = [&](size_t offset, std::vector<float>* whole) {
+    whole->resize(static_cast<size_t>(options_.vocab_size));
+    for (int rank = 0; rank < options_.ranks; ++rank) {
+      const model::Range range =
+          model::SplitRange(options_.vocab_size, model::kVocabSplitRows, options_.ranks, rank);
+      std::memcpy(whole->data() + range.begin, blocks_.block(rank).data() + offset,
+                  static_cast<size_t>(range.size()) * sizeof(float));
+    }
+  };
+  take(0, &whole_row_);
+  if (with_raw) take(widest, &whole_raw_);
+  return absl::OkStatus();
 }
 
 TensorView Sampler::AdjustedRow() const {

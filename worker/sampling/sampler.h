@@ -14,7 +14,10 @@
 //
 // Over several ranks each has the logits of its own part of the vocabulary. They tell each other
 // the best candidates and the normaliser's parts of each row, and all of them sample, with the same
-// result. Randomly drawn rows of very flat distributions take another exchange or two.
+// result. Randomly drawn rows of very flat distributions take another exchange or two: of more
+// candidates, and of the whole row.
+//
+// The time of a row is bounded whatever its parameters: a fixed number of passes over its logits.
 //
 // Thread: the executor's.
 #pragma once
@@ -29,8 +32,11 @@
 #include "kernels/collective.h"
 #include "tutti/v1/peer.pb.h"
 #include "worker/batch.h"
+#include "worker/sampling/candidate_walk.h"
 #include "worker/sampling/equal_blocks.h"
 #include "worker/sampling/logit_summaries.h"
+#include "worker/sampling/row_draw.h"
+#include "worker/stage_runner.h"
 
 namespace tutti::worker {
 
@@ -55,28 +61,39 @@ class Sampler {
                                                          const Options& options);
 
   // Appends one token to *sampled for each row, in order. A row whose logits are not numbers (NaN,
-  // +Inf, or nothing but -Inf) has token -1. Errors are the collective's.
+  // +Inf, or nothing but -Inf) has token -1. Errors are the collective's. `progress` is told of
+  // every row, and before each further look into one.
   //
-  //   logits [rows, the rank's part of the vocabulary] f32, in memory the host can read; may be
-  //   changed
+  //   logits [rows, the rank's part of the vocabulary] f32, of the backend's device
   absl::Status Sample(kernels::TensorView logits, std::span<const SampleRow> rows,
-                      std::vector<v1::SampledToken>* sampled);
+                      std::vector<v1::SampledToken>* sampled,
+                      const ProgressCallback& progress = nullptr);
 
   int64_t bytes() const { return adjusted_->bytes(); }
 
  private:
-  class RowSource;
+  // One row on its way.
+  struct Row {
+    kernels::TensorView raw;
+    const SequenceState& sequence;
+    const ProgressCallback& progress;
+  };
 
   Sampler(kernels::Backend* backend, const Options& options,
           std::unique_ptr<kernels::DeviceBuffer> adjusted);
 
   absl::Status SampleGroup(kernels::TensorView logits, std::span<const SampleRow> rows,
-                           std::vector<v1::SampledToken>* sampled);
-  absl::Status SampleRowInto(kernels::TensorView raw, const SequenceState& sequence,
-                             RowAnswer* answer, v1::SampledToken* token);
+                           std::vector<v1::SampledToken>* sampled,
+                           const ProgressCallback& progress);
+  void MergeRow(const RowQuestion& question, int64_t begin, int64_t end, RowAnswer* answer);
+  absl::Status SampleRowInto(const Row& row, RowAnswer* answer, v1::SampledToken* token);
+  absl::Status Draw(const Row& row, RowAnswer* answer, WalkCandidate* chosen);
+  absl::Status FetchMore(const Row& row, std::vector<WalkCandidate>* candidates);
+  absl::Status DrawFromAll(const Row& row, const DrawRule& rule, WalkCandidate* chosen);
+  absl::Status GatherRow(const Row& row, bool with_raw);
+
   kernels::TensorView Adjusted(kernels::TensorView raw, const SequenceState& sequence);
-  absl::Status Draw(kernels::TensorView raw, const SequenceState& sequence, RowAnswer* answer,
-                    WalkCandidate* chosen);
+  void ListAdjustments(const SequenceState& sequence);
   kernels::TensorView AdjustedRow() const;
 
   kernels::Backend* const backend_;
@@ -86,9 +103,17 @@ class Sampler {
   LogitSummaries summaries_;
   EqualBlocks blocks_;
 
+  CandidateWalk walk_;
+  RowDraw row_draw_;
+  // The row of logits that the adjusted row has been made from; null: none.
+  const void* adjusted_from_ = nullptr;
+
   // Kept for their memory:
+  std::vector<RowQuestion> questions_;
   std::vector<kernels::LogitAdjustment> adjustments_;
+  std::vector<int32_t> places_;  // [own ids], in adjustments_, of biased ids; -1
   std::vector<std::span<const std::byte>> views_;
+  std::vector<float> whole_row_, whole_raw_;  // [vocabulary], of all ranks
 };
 
 }  // namespace tutti::worker

@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "worker/sampling/candidate_walk.h"
 #include "worker/sequence_table.h"
 
 namespace tutti::worker {
@@ -283,6 +282,26 @@ TEST_P(SamplerTest, PenaltiesAndBiasMoveGreedyChoices) {
   EXPECT_EQ(Token(logits, {0}, [](auto* s) { s->add_bias_ids(0), s->add_bias_values(-100); }), 1);
 }
 
+// The ends of what a request may ask for, with logits beyond any in use.
+TEST_P(SamplerTest, PenaltiesAtTheirEndsKeepNumbersNumbers) {
+  for (const float logit : {3e36f, -3e36f, 1e5f, 1e-45f}) {
+    for (const float penalty : {0.01f, 100.f}) {
+      for (const float temperature : {0.f, kGreedyTemperature, 100.f}) {
+        EXPECT_NE(Token({logit, -logit, 0}, {0, 1, 1, 0, 2},
+                        [&](auto* s) {
+                          s->set_repetition_penalty(penalty);
+                          s->set_presence_penalty(-2);
+                          s->set_frequency_penalty(-2);
+                          s->add_bias_ids(1), s->add_bias_values(100);
+                          s->set_temperature(temperature);
+                        }),
+                  -1)
+            << logit << " " << penalty << " " << temperature;
+      }
+    }
+  }
+}
+
 TEST_P(SamplerTest, PenaltiesThatOverflowPoison) {
   EXPECT_EQ(
       Token({1, 2}, {0, 1},
@@ -315,55 +334,6 @@ TEST_P(SamplerTest, MoreTopLogprobsThanTokens) {
 
 TEST_P(SamplerTest, AVocabularyOfOne) {
   EXPECT_EQ(Token({-7}, {0}, [](auto* s) { s->set_temperature(1), s->set_top_p(0.5f); }), 0);
-}
-
-TEST_P(SamplerTest, TheWalkSumsInOneOrderWhateverThePortions) {
-  std::vector<float> logits(3000);
-  for (size_t i = 0; i < logits.size(); ++i) logits[i] = std::sin(static_cast<float>(i));
-  class Source : public CandidateSource {
-   public:
-    explicit Source(const std::vector<float>& logits) {
-      for (size_t i = 0; i < logits.size(); ++i) {
-        all_.push_back({.id = static_cast<int32_t>(i), .logit = logits[i], .raw = logits[i]});
-      }
-      std::sort(all_.begin(), all_.end(), ListedBefore);
-    }
-    absl::Status Top(int64_t count, std::vector<WalkCandidate>* out) override {
-      if (count > allowed) return absl::UnavailableError("a rank is gone");
-      out->assign(all_.begin(), all_.begin() + count);
-      return absl::OkStatus();
-    }
-    int64_t allowed = 3000;
-
-   private:
-    std::vector<WalkCandidate> all_;
-  } source(logits);
-  std::vector<WalkCandidate> first, other_first;
-  ASSERT_TRUE(source.Top(kFirstPortion, &first).ok());
-  other_first = first;
-  const kernels::TensorView view = {
-      .data = logits.data(), .rows = 1, .cols = 3000, .row_stride = 3000};
-  double log_sum = 0;
-  backend_->LogSumExp(view, 1 / 0.7, {&log_sum, 1});
-  CandidateWalk stepwise(&source, 3000, 0.7, log_sum, &first);
-  CandidateWalk at_once(&source, 3000, 0.7, log_sum, &other_first);
-  at_once.Cumulative(3000);
-  for (int64_t i = 0; i < 3000; ++i) {
-    ASSERT_EQ(stepwise.candidate(i).id, at_once.candidate(i).id);
-    ASSERT_EQ(stepwise.Cumulative(i + 1), at_once.Cumulative(i + 1));
-  }
-  EXPECT_NEAR(stepwise.Total(), at_once.Cumulative(3000), 1e-3);
-
-  // When candidates cannot be had, loops over them end and the walk says why.
-  first.resize(kFirstPortion);
-  source.allowed = 100;
-  CandidateWalk broken(&source, 3000, 0.7, log_sum, &first);
-  EXPECT_GT(broken.weight(63), 0);
-  EXPECT_TRUE(broken.status().ok());
-  EXPECT_EQ(broken.weight(64), 0);
-  EXPECT_TRUE(std::isinf(broken.Cumulative(65)));
-  EXPECT_EQ(broken.candidate(64).id, 0);
-  EXPECT_EQ(broken.status().code(), absl::StatusCode::kUnavailable);
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, SamplerTest, ::testing::Values("reference", "cpu"),

@@ -16,6 +16,8 @@
 #include "base/machine.h"
 #include "spdlog/sinks/stdout_color_sinks.h"
 #include "spdlog/spdlog.h"
+#include "transport/connection_table.h"
+#include "transport/private_folder.h"
 #include "worker/limits.h"
 #include "worker/service/worker.h"
 
@@ -32,16 +34,15 @@ struct Flags {
   std::string cuda_graphs = "on";
   std::string cuda_early_kernels = "on";
   std::string log_level = "info";
+  double shutdown_grace_s = kShutdownGraceS;
   bool exit_with_parent = false;
 };
 
 constexpr char kFooter[] = R"(Examples:
   # a pipeline of two on this machine (see tutti up for one command that does all of this)
   tutti-coordinator --model models/demo --pipeline-parallel-size 2
-  tutti-worker --model models/demo --worker-id w0 --listen 127.0.0.1:50060 \
-    --peer w1=127.0.0.1:50061
-  tutti-worker --model models/demo --worker-id w1 --listen 127.0.0.1:50061 \
-    --peer w0=127.0.0.1:50060
+  tutti-worker --model models/demo --worker-id w0 --peer w1
+  tutti-worker --model models/demo --worker-id w1 --peer w0
 
 Every option is also read from the environment (TUTTI_MODEL, TUTTI_COORDINATOR, ...) and from
 --config FILE.
@@ -67,9 +68,9 @@ void AddClusterFlags(FlagSet* set, Flags* flags) {
        .show_default = true},
       {.names = "--listen",
        .variable = &worker.listen,
-       .help = "Where the previous stage dials this worker",
-       .environment = "TUTTI_WORKER_LISTEN",
-       .show_default = true},
+       .help = "Where other workers dial this one; unset: a socket named by --worker-id in "
+               "$XDG_RUNTIME_DIR/tutti or /tmp/tutti-UID",
+       .environment = "TUTTI_WORKER_LISTEN"},
       {.names = "--worker-id",
        .variable = &worker.worker_id,
        .help = "This worker's name, unique in its cluster",
@@ -77,12 +78,18 @@ void AddClusterFlags(FlagSet* set, Flags* flags) {
        .show_default = true},
       {.names = "--peer",
        .variable = &flags->peers,
-       .help = "NAME=ADDRESS of another worker; may be repeated",
+       .help = "NAME=ADDRESS of another worker; may be repeated. NAME alone: at its usual socket "
+               "on this machine",
        .environment = "TUTTI_PEER"},
       {.names = "--peers",
        .variable = &flags->peers_file,
        .help = "File of other workers, a line NAME ADDRESS each",
        .environment = "TUTTI_PEERS"},
+      {.names = "--cluster-secret-file",
+       .variable = &worker.secret_file,
+       .help = "File of the secret that all processes of the cluster know, 32 to 4096 bytes that "
+               "its owner alone can read; needed over TCP without certificates",
+       .environment = "TUTTI_CLUSTER_SECRET_FILE"},
       {.names = "--cluster-id",
        .variable = &worker.cluster_id,
        .help = "Must be the coordinator's",
@@ -181,6 +188,11 @@ void AddProcessFlags(FlagSet* set, Flags* flags) {
        .environment = "TUTTI_LOG_LEVEL",
        .check = OneOf("trace,debug,info,warn,error"),
        .show_default = true},
+      {.names = "--shutdown-grace",
+       .variable = &flags->shutdown_grace_s,
+       .help = "Seconds a worker that is told to stop serves what runs; told twice, it stops",
+       .check = NotNegative(),
+       .show_default = true},
       {.names = "--exit-with-parent",
        .variable = &flags->exit_with_parent,
        .help = "End when the process that started this one ends"},
@@ -188,8 +200,8 @@ void AddProcessFlags(FlagSet* set, Flags* flags) {
 }
 
 void AddFlags(FlagSet* set, Flags* flags) {
-  flags->worker.coordinator = "127.0.0.1:50052";
-  flags->worker.listen = "127.0.0.1:50060";
+  flags->worker.coordinator =
+      absl::StrCat("unix:", transport::RuntimeFolder(), "/coordinator.sock");
   flags->worker.worker_id = HostName();
   set->AddVersion(BuildStamp());
   set->AddFile({.help = "Read options from this file (INI or TOML)"});
@@ -206,11 +218,18 @@ kernels::DeviceExchangeScope ScopeNamed(std::string_view name) {
                            : kernels::DeviceExchangeScope::kMachine;
 }
 
+// Where a worker listens on this machine unless it is told otherwise.
+std::string UsualSocket(const std::string& worker_id) {
+  return absl::StrCat("unix:", transport::RuntimeFolder(), "/worker-", worker_id, ".sock");
+}
+
 // Checks that concern more than one flag, and the values that follow from the flags.
 absl::Status Resolve(Flags* flags) {
-  for (const std::string& peer : flags->peers) {
+  for (std::string peer : flags->peers) {
+    if (peer.find('=') == std::string::npos) peer = absl::StrCat(peer, "=", UsualSocket(peer));
     TUTTI_RETURN_IF_ERROR(Annotate(flags->worker.peers.Add(peer), "--peer"));
   }
+  if (flags->worker.listen.empty()) flags->worker.listen = UsualSocket(flags->worker.worker_id);
   if (!flags->peers_file.empty()) {
     TUTTI_RETURN_IF_ERROR(Annotate(flags->worker.peers.AddFile(flags->peers_file), "--peers"));
   }
@@ -260,6 +279,21 @@ void ExitWithParent(pid_t parent) {
   if (getppid() != parent) std::raise(SIGTERM);
 }
 
+// Serves until the coordinator lets go, for `grace` and a margin at most. A second signal hurries,
+// and a parent that has ended needs nothing any more.
+void LeaveInOrder(Worker* worker, Duration grace, const sigset_t& signals,
+                  std::optional<pid_t> parent) {
+  const SystemClock clock;
+  const Instant begin = clock.Now();
+  worker->Leave(grace);
+  const timespec look = {.tv_sec = 0, .tv_nsec = Duration(kLeaveLookInterval).count()};
+  while (!worker->has_left() && clock.Now() < begin + grace + kLeaveMargin) {
+    if (parent.has_value() && getppid() != *parent) return;
+    const bool told = sigtimedwait(&signals, nullptr, &look) > 0;
+    if (told && clock.Now() >= begin + kOneSignal) return spdlog::info("told again: stopping now");
+  }
+}
+
 int Main(int argc, char** argv) {
   const pid_t parent = getppid();
   Flags flags;
@@ -276,12 +310,17 @@ int Main(int argc, char** argv) {
   sigaddset(&signals, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   if (flags.exit_with_parent) ExitWithParent(parent);
+  spdlog::info("descriptors: {}", transport::RaiseDescriptorLimit());
   KeepNcclOnThisMachine(flags.worker.device_exchange);
   auto worker = Worker::Start(flags.worker);
   if (!worker.ok()) return Complain(worker.status(), 1);
   int signal = 0;
   sigwait(&signals, &signal);
   spdlog::info("{}: leaving", signal == SIGINT ? "SIGINT" : "SIGTERM");
+  LeaveInOrder(
+      worker->get(),
+      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(flags.shutdown_grace_s)),
+      signals, flags.exit_with_parent ? std::optional<pid_t>(parent) : std::nullopt);
   if (!(*worker)->Stop()) {
     spdlog::warn("leaving in the middle of loading");
     std::_Exit(0);

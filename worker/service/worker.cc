@@ -11,6 +11,7 @@
 #include "model/config_json.h"
 #include "model/fingerprint.h"
 #include "spdlog/spdlog.h"
+#include "transport/private_folder.h"
 #include "worker/limits.h"
 #include "worker/transformer.h"
 
@@ -63,7 +64,48 @@ DeviceLinks::Options DeviceLinksOf(kernels::Backend* backend, const WorkerOption
   return links;
 }
 
+// Who listens at each address that this worker may dial. INVALID_ARGUMENT when two are given the
+// same address: a proof names one listener.
+absl::StatusOr<std::map<std::string, std::string>> ListenersOf(const WorkerOptions& options) {
+  using transport::IdentityUri;
+  using transport::Role;
+  std::map<std::string, std::string> listeners = {
+      {options.coordinator, IdentityUri({Role::kCoordinator, ""})}};
+  for (const auto& [name, address] : options.peers.addresses()) {
+    if (listeners.emplace(address, IdentityUri({Role::kWorker, name})).second) continue;
+    return absl::InvalidArgumentError(absl::StrCat("--peer ", name, "=", address, ": ",
+                                                   listeners[address], " has the same address"));
+  }
+  return listeners;
+}
+
+// The proofs that this worker and its peers give each other. FAILED_PRECONDITION names the address
+// at which none would be asked for.
+absl::StatusOr<transport::PeerSecurity> OpenSecurity(const WorkerOptions& options) {
+  TUTTI_ASSIGN_OR_RETURN(
+      transport::PeerSecurity security,
+      transport::PeerSecurity::Open({options.tls, options.secret_file},
+                                    {transport::Role::kWorker, options.worker_id}));
+  TUTTI_RETURN_IF_ERROR(security.CheckAddress("--listen", options.listen));
+  TUTTI_RETURN_IF_ERROR(security.CheckAddress("--coordinator", options.coordinator));
+  for (const auto& [name, address] : options.peers.addresses()) {
+    TUTTI_RETURN_IF_ERROR(security.CheckAddress(absl::StrCat("--peer ", name), address));
+  }
+  return security;
+}
+
 }  // namespace
+
+absl::Status Worker::MakeDialers(const WorkerOptions& options,
+                                 const transport::PeerSecurity& security) {
+  TUTTI_ASSIGN_OR_RETURN(auto listeners, ListenersOf(options));
+  TUTTI_ASSIGN_OR_RETURN(
+      dialer_, transport::GrpcDialer::Create({.tls = security.tls(), .listeners = listeners}));
+  if (security.secret() == nullptr) return absl::OkStatus();
+  identifying_dialer_ = std::make_unique<transport::IdentifyingDialer>(
+      dialer_.get(), security.secret(), std::move(listeners));
+  return absl::OkStatus();
+}
 
 absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given) {
   WorkerOptions options = given;
@@ -71,6 +113,8 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given
     return absl::InvalidArgumentError(
         absl::StrCat("worker id \"", options.worker_id, "\" does not match [A-Za-z0-9._-]{1,128}"));
   }
+  TUTTI_RETURN_IF_ERROR(transport::CheckMethodTable());
+  TUTTI_ASSIGN_OR_RETURN(const transport::PeerSecurity security, OpenSecurity(options));
   const int threads = options.threads > 0 ? options.threads : CpuCount();
   TUTTI_ASSIGN_OR_RETURN(const model::ModelConfig config,
                          model::LoadModelConfig(options.model_dir));
@@ -87,7 +131,10 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given
     options.memory_bytes = GpuOfferOf(worker->backend_->FreeDeviceBytes());
   }
   options.speed = SpeedOf(options, worker->backend_.get(), threads, config.dtype);
-  TUTTI_ASSIGN_OR_RETURN(worker->dialer_, transport::GrpcDialer::Create({.tls = options.tls}));
+  TUTTI_RETURN_IF_ERROR(worker->MakeDialers(options, security));
+  transport::Dialer* dialer = worker->dialer_.get();
+  if (worker->identifying_dialer_ != nullptr) dialer = worker->identifying_dialer_.get();
+  const auto* const work_meter = dynamic_cast<const kernels::WorkMeter*>(worker->backend_.get());
   worker->executor_ = std::make_unique<Executor>(
       Executor::Options{.coordinator = options.coordinator,
                         .hello = MakeHello(options, *worker->backend_, threads, fingerprint),
@@ -101,11 +148,15 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given
                         .devices = {.devices = worker->backend_->device_exchange(),
                                     .scope = options.device_exchange},
                         .device_links = DeviceLinksOf(worker->backend_.get(), options),
-                        .memory_folder = options.shared_memory_dir},
-      worker->dialer_.get(), &worker->clock_);
-  TUTTI_ASSIGN_OR_RETURN(worker->server_, transport::GrpcPeerServer::Start(
-                                              {.address = options.listen, .tls = options.tls},
-                                              worker->executor_->acceptor()));
+                        .memory_folder = options.shared_memory_dir,
+                        .work_meter = work_meter},
+      dialer, &worker->clock_);
+  TUTTI_RETURN_IF_ERROR(transport::ClaimSocket(options.listen));
+  TUTTI_ASSIGN_OR_RETURN(
+      worker->server_,
+      transport::GrpcPeerServer::Start(
+          {.address = options.listen, .tls = security.tls(), .rules = security.rules()},
+          worker->executor_->acceptor()));
   spdlog::info("worker {} ({}, {} threads, {}, {}), build {}, listens on {}", options.worker_id,
                worker->backend_->numerics_class(), threads, FormatBytes(options.memory_bytes),
                config.architecture, BuildStamp(), worker->server_->address());
@@ -120,6 +171,11 @@ Worker::~Worker() {
   if (executor_ == nullptr) return;
   executor_->RequestStop();
   executor_.reset();
+}
+
+void Worker::Leave(Duration grace) {
+  if (executor_->loading()) return executor_->RequestStop();
+  executor_->RequestLeave(grace);
 }
 
 bool Worker::Stop() {

@@ -13,6 +13,8 @@
 #include "kernels/backend.h"
 #include "kernels/device_exchange.h"
 #include "transport/grpc/grpc_link.h"
+#include "transport/identifying_dialer.h"
+#include "transport/peer_security.h"
 #include "worker/executor.h"
 #include "worker/links/peer_table.h"
 #include "worker/speed_probe.h"
@@ -40,6 +42,7 @@ struct WorkerOptions {
   std::string speed_file;      // shared by the workers of a machine; "": none
   PeerTable peers;
   transport::TlsFiles tls;
+  std::string secret_file;  // of the cluster's secret; empty: none
 };
 
 // Thread: the one that created it.
@@ -53,17 +56,25 @@ class Worker {
   // host:port (or unix:path) the previous stage and other ranks dial.
   const std::string& address() const { return server_->address(); }
 
+  // Asks the coordinator to let this worker go, which it has `grace` for. Until then it serves. At
+  // once where there is no coordinator, or while a shard is being loaded.
+  void Leave(Duration grace);
+  // Whether it was let go.
+  bool has_left() { return executor_->WaitStopped(Duration::zero()); }
+
   // Finishes the step in progress and closes all links. False when that takes longer than
   // kStopPatience, because a shard is being loaded; the process may then end as it is.
   bool Stop();
 
  private:
   Worker() = default;
+  absl::Status MakeDialers(const WorkerOptions& options, const transport::PeerSecurity& security);
 
   const SystemClock clock_;
   std::unique_ptr<kernels::Backend> backend_;
   LinkCollective collective_{&clock_};
   std::unique_ptr<transport::GrpcDialer> dialer_;
+  std::unique_ptr<transport::IdentifyingDialer> identifying_dialer_;  // where there is a secret
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<transport::GrpcPeerServer> server_;
 };

@@ -1,0 +1,36 @@
+// What an executor tells its coordinator unasked, beside beats: how its links to other workers
+// stand, and that it was told to stop.
+#include <utility>
+
+#include "worker/executor.h"
+
+namespace tutti::worker {
+
+// Of this epoch, whose links these are.
+void Executor::ReportLinks() {
+  reports_.clear();
+  for (const auto& next : next_) {
+    if (std::optional<v1::LinkState> report = next->PopReport()) {
+      reports_.push_back(*std::move(report));
+    }
+  }
+  ranks_.PopReports(&reports_);
+  for (v1::LinkState& report : reports_) {
+    v1::Frame frame;
+    frame.set_epoch(linked_epoch_.value());
+    *frame.mutable_link_state() = std::move(report);
+    coordinator_.Send(std::move(frame));
+  }
+}
+
+// Once to each coordinator that it joins.
+void Executor::SayLeaving() {
+  if (!leaving_.has_value() || !coordinator_.joined() || said_leaving_) return;
+  said_leaving_ = true;
+  v1::Frame frame;
+  frame.set_epoch(stage_.epoch().value());
+  frame.mutable_leaving()->set_grace_ms(static_cast<uint32_t>(Milliseconds(*leaving_)));
+  coordinator_.Send(std::move(frame));
+}
+
+}  // namespace tutti::worker
