@@ -12,17 +12,45 @@
 #include "model/rotary.h"
 
 namespace tutti::coordinator {
+namespace {
+
+absl::Status ShuttingDown() {
+  return WithRetryDelay(
+      absl::UnavailableError(absl::StrCat("the service is shutting down; send the request to "
+                                          "another, or here again after ",
+                                          kRetryAfterSeconds, " s")),
+      std::chrono::seconds(kRetryAfterSeconds));
+}
+
+// Of RoomVersion: the digits of targets lie above all versions of 40 bits, which are 35 years of
+// 1,000 changes a second.
+constexpr uint64_t kTakingBase = 3;
+constexpr int kTakingShift = 40;
+
+}  // namespace
 
 // ---- at the door
 
-void Admission::HandleRequest(Request request, const std::string& why_not_serving, Instant now,
+void Admission::HandleRequest(RequestArrived event, const std::string& why_not_serving, Instant now,
                               std::vector<Action>* actions) {
-  LowerDefaultLength(&request);
-  const absl::Status status = CheckRequest(request, why_not_serving, now);
-  if (!status.ok()) return requests_.Refuse(request, status, actions);
-  request.cache_domain = DomainOfLength(request.cache_domain, request.prompt.size());
-  queue_.Push(requests_.Add(std::move(request), now));
-  may_bind_ = true;
+  // One is judged for all: they differ in their ids and seeds.
+  std::vector<Request> outputs = std::move(event.others);
+  outputs.insert(outputs.begin(), std::move(event.request));
+  for (Request& output : outputs) {
+    LowerDefaultLength(&output);
+    output.cache_domain = DomainOfLength(output.cache_domain, output.prompt.size());
+  }
+  absl::Status status = CheckRequest(outputs.front(), why_not_serving, now);
+  if (status.ok()) {
+    status = TakePlaces(outputs.front(), static_cast<int64_t>(outputs.size()), now, actions);
+  }
+  for (Request& output : outputs) {
+    if (!status.ok()) {
+      requests_.Refuse(output, status, actions);
+    } else {
+      queue_.Push(requests_.Add(std::move(output), now));
+    }
+  }
 }
 
 // Cached keys may be turned by a base that depends on the prompt's length: requests of different
@@ -35,7 +63,7 @@ Hash128 Admission::DomainOfLength(Hash128 domain, size_t prompt_tokens) const {
 
 absl::Status Admission::CheckRequest(const Request& request, const std::string& why_not_serving,
                                      Instant now) const {
-  if (draining_) return absl::UnavailableError("the service is shutting down");
+  if (draining_) return ShuttingDown();
   const int64_t tokens = static_cast<int64_t>(request.prompt.size()) + request.max_tokens;
   if (request.prompt.empty() || request.max_tokens < 1 || tokens > MaxModelLen(*options_)) {
     return absl::InvalidArgumentError(
@@ -51,14 +79,63 @@ absl::Status Admission::CheckRequest(const Request& request, const std::string& 
         "prompt of ", request.prompt.size(), " tokens and max_tokens of ", request.max_tokens,
         " need room for ", tokens - 1, " tokens in the KV cache, which has ", room));
   }
-  TUTTI_RETURN_IF_ERROR(CheckDeadline(request, request.prompt, now));
-  if (queue_.size() >= static_cast<size_t>(options_->max_waiting)) {
-    return WithRetryDelay(absl::ResourceExhaustedError(absl::StrCat(
-                              options_->max_waiting, " requests are waiting already; retry after ",
-                              kRetryAfterSeconds, " s")),
-                          std::chrono::seconds(kRetryAfterSeconds));
+  if (!targets_.front().scheduler->FitsPlan(tokens, request.sampling)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "prompt of ", request.prompt.size(), " tokens, max_tokens of ", request.max_tokens,
+        " and sampling make a step's plan for the workers larger than ", options_->plan_bytes_max,
+        " bytes, the largest message between them"));
+  }
+  return CheckDeadline(request, request.prompt, now);
+}
+
+// Only those that cannot be bound at once take places in the queue: an idle service takes whatever
+// it can run, however few may wait.
+absl::Status Admission::TakePlaces(const Request& request, int64_t outputs, Instant now,
+                                   std::vector<Action>* actions) {
+  const int64_t max_waiting = options_->max_waiting;
+  if (static_cast<int64_t>(queue_.size()) + outputs <= max_waiting) return absl::OkStatus();
+  BindWaiting(now, actions);
+  int64_t places = outputs;
+  if (queue_.size() == 0) places -= OutputsWithRoom(request, outputs);
+  const auto waiting = static_cast<int64_t>(queue_.size());
+  const int64_t lacking = waiting + places - max_waiting;
+  if (lacking <= 0) return absl::OkStatus();
+  const auto refuse = [](std::string why) {
+    return WithRetryDelay(
+        absl::ResourceExhaustedError(absl::StrCat(why, "; retry after ", kRetryAfterSeconds, " s")),
+        std::chrono::seconds(kRetryAfterSeconds));
+  };
+  const std::vector<Sequence*> giving_way = queue_.shares().FindGivingWay(request, places, lacking);
+  if (giving_way.empty()) {
+    std::string why = waiting == 0 ? "no pipeline has room"
+                                   : absl::StrCat(waiting, " requests are waiting already");
+    if (outputs > 1) {
+      absl::StrAppend(&why, ", and ", places, " of n = ", outputs,
+                      " outputs would have to wait, where ", max_waiting, " may");
+    }
+    return refuse(std::move(why));
+  }
+  for (Sequence* sequence : giving_way) {
+    End(sequence, FinishCause::kError,
+        refuse(absl::StrCat(waiting, " requests are waiting, of which this one's tenant has most")),
+        actions);
   }
   return absl::OkStatus();
+}
+
+// Of the outputs, how many the pipeline with most room could run at once.
+int64_t Admission::OutputsWithRoom(const Request& request, int64_t outputs) const {
+  Sequence sequence;
+  sequence.request = request;
+  sequence.tokens = request.prompt;
+  sequence.prompt_tokens = sequence.total();
+  const std::vector<int64_t> cached = CachedTokens(request, sequence.tokens);
+  int64_t most = 0;
+  for (size_t i = 0; i < targets_.size(); ++i) {
+    if (!targets_[i].CanHold(sequence)) continue;
+    most = std::max(most, targets_[i].scheduler->OutputsWithRoom(sequence, cached[i], outputs));
+  }
+  return most;
 }
 
 // Whether the fastest pipeline, were it idle, could compute the part of the prompt not cached there
@@ -118,11 +195,16 @@ void Admission::LowerDefaultLength(Request* request) const {
 
 // ---- binding
 
-void Admission::BindWaiting(Instant now, std::vector<Action>* actions) {
-  if (!std::exchange(may_bind_, false)) return;
+bool Admission::BindWaiting(Instant now, std::vector<Action>* actions) {
+  bool bound = false;
   while (Sequence* const sequence = queue_.Front()) {
+    const Versions versions{.queue = queue_.version(), .room = RoomVersion()};
+    if (versions == no_room_) return bound;
     std::optional<size_t> target = TargetOfGroup(*sequence);
-    if (!target.has_value() && !FindRoom(*sequence)) return;
+    if (!target.has_value() && !FindRoom(*sequence)) {
+      no_room_ = versions;
+      return bound;
+    }
     const absl::Status in_time = CheckDeadline(sequence->request, sequence->tokens, now);
     if (!in_time.ok()) {
       End(sequence, FinishCause::kError, in_time, actions);
@@ -131,7 +213,26 @@ void Admission::BindWaiting(Instant now, std::vector<Action>* actions) {
     if (!target.has_value()) target = Route(*sequence);
     queue_.PopFront();
     Bind(sequence, *target);
+    bound = true;
   }
+  return bound;
+}
+
+// Versions only grow, so their sum is the same only while each is. Which targets take what is new
+// goes to and fro: as digits of a number to an odd base, two of them cannot make up for each other.
+uint64_t Admission::RoomVersion() const {
+  uint64_t sum = targets_.size();
+  uint64_t taking = 0;
+  for (const AdmissionTarget& target : targets_) {
+    sum += target.scheduler->room_version();
+    taking = taking * kTakingBase + (target.takes_new() ? 2 : 1);
+  }
+  return sum + (taking << kTakingShift);
+}
+
+bool Admission::CanBind() {
+  const Sequence* const front = queue_.Front();
+  return front != nullptr && (TargetOfGroup(*front).has_value() || FindRoom(*front));
 }
 
 // Several outputs of one request share the blocks of its prompt: they follow the first. None: the
@@ -147,6 +248,12 @@ std::optional<size_t> Admission::TargetOfGroup(const Sequence& sequence) const {
 
 // Fills loads_ with every pipeline as the sequence sees it. True: some pipeline has room for it.
 bool Admission::FindRoom(const Sequence& sequence) {
+  // Looking a long prompt up takes longer than all the rest, and is in vain where all is full.
+  if (std::none_of(targets_.begin(), targets_.end(), [&](const AdmissionTarget& target) {
+        return target.takes_new() && target.scheduler->MayHaveRoom(sequence);
+      })) {
+    return false;
+  }
   const std::vector<int64_t> cached = CachedTokens(sequence.request, sequence.tokens);
   const int64_t block_size = options_->block_size;
   bool has_room = false;
@@ -155,9 +262,9 @@ bool Admission::FindRoom(const Sequence& sequence) {
     PipelineLoad& load = loads_.emplace_back();
     load.cached_tokens = cached[loads_.size() - 1];
     const Scheduler& scheduler = *target.scheduler;
-    load.has_room = target.serving() && scheduler.HasRoom(sequence, load.cached_tokens);
+    load.has_room = target.takes_new() && scheduler.HasRoom(sequence, load.cached_tokens);
     has_room |= load.has_room;
-    load.can_hold = target.CanHold(sequence);
+    load.can_hold = target.takes_new() && target.CanHold(sequence);
     if (!load.can_hold) continue;
     load.backlog_tokens = scheduler.backlog().tokens();
     load.running = scheduler.running();
@@ -187,7 +294,6 @@ void Admission::Bind(Sequence* sequence, size_t target) {
 
 void Admission::RecoverSequences(PipelineId lost, const std::string& why,
                                  std::vector<Action>* actions) {
-  may_bind_ = true;
   Scheduler& scheduler = *targets_[lost.value()].scheduler;
   for (Sequence* running : scheduler.Running()) ++running->losses;
   scheduler.EndEpoch();
@@ -196,6 +302,10 @@ void Admission::RecoverSequences(PipelineId lost, const std::string& why,
     sequence->pipeline = -1;
     queue_.Push(sequence);
   }
+  EndUnservable(why, actions);
+}
+
+void Admission::EndUnservable(const std::string& why, std::vector<Action>* actions) {
   const int64_t slots = LargestPool();
   for (Sequence* sequence : requests_.All()) {
     if (sequence->pipeline >= 0) continue;
@@ -229,6 +339,12 @@ void Admission::ExpireDeadlines(Instant now, std::vector<Action>* actions) {
   }
 }
 
+void Admission::EndAll(std::vector<Action>* actions) {
+  for (Sequence* sequence : requests_.All()) {
+    End(sequence, FinishCause::kError, ShuttingDown(), actions);
+  }
+}
+
 void Admission::End(Sequence* sequence, FinishCause cause, absl::Status status,
                     std::vector<Action>* actions) {
   Unbind(sequence);
@@ -237,7 +353,6 @@ void Admission::End(Sequence* sequence, FinishCause cause, absl::Status status,
 
 // It gives back its place, in the queue or on a pipeline.
 void Admission::Unbind(Sequence* sequence) {
-  may_bind_ = true;
   if (sequence->pipeline < 0) return queue_.Erase(sequence);
   const auto target = static_cast<uint32_t>(sequence->pipeline);
   targets_[target].scheduler->Remove(sequence);

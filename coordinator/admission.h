@@ -41,8 +41,10 @@ namespace tutti::coordinator {
 struct AdmissionTarget {
   Scheduler* scheduler = nullptr;  // its epoch is open exactly while the pipeline serves
   const StepRate* rate = nullptr;
+  const bool* accepting = nullptr;  // false: it retires, and others take what is new; null: true
 
   bool serving() const { return scheduler->kv_slots() > 0; }
+  bool takes_new() const { return serving() && (accepting == nullptr || *accepting); }
   // Whether the sequence, alone there, could ever run to its end.
   bool CanHold(const Sequence& sequence) const {
     return serving() && scheduler->kv_slots() >= sequence.kv_slots_max();
@@ -58,18 +60,20 @@ class Admission {
 
   // One more pipeline; the first is pipeline 0.  REQUIRES: the objects it points at outlive this
   void AddTarget(const AdmissionTarget& target) { targets_.push_back(target); }
-  // A pipeline began to serve, or ended: the next BindWaiting looks again.
-  void HandleRoomChange() { may_bind_ = true; }
 
   // ---- at the door
 
-  // Queues the request, or ends it at once. `why_not_serving` is "" while some pipeline serves.
-  // UNAVAILABLE: draining, or nothing serves. INVALID_ARGUMENT: it fits no context or KV pool.
-  // DEADLINE_EXCEEDED: its deadline cannot be met. RESOURCE_EXHAUSTED: the queue is full.
-  void HandleRequest(Request request, const std::string& why_not_serving, Instant now,
+  // Queues all outputs of the request, or ends them at once. `why_not_serving` is "" while some
+  // pipeline serves.
+  // UNAVAILABLE: draining, or nothing serves. INVALID_ARGUMENT: it fits no context, KV pool or
+  // plan. DEADLINE_EXCEEDED: its deadline cannot be met. RESOURCE_EXHAUSTED: it would have to wait,
+  // and the queue is full.
+  void HandleRequest(RequestArrived event, const std::string& why_not_serving, Instant now,
                      std::vector<Action>* actions);
   // No request is taken from now on; those that were go on.
   void Drain() { draining_ = true; }
+  // All that were taken end with UNAVAILABLE: the service shuts down.
+  void EndAll(std::vector<Action>* actions);
   // The name under which the directory has prompts of this length of the client's cache domain.
   Hash128 DomainOfLength(Hash128 domain, size_t prompt_tokens) const;
 
@@ -77,8 +81,11 @@ class Admission {
 
   // Binds waiting sequences, in the order of the queue, while some pipeline has room for the first.
   // One that is too large for now is not overtaken, so that its turn comes. Ends those whose
-  // deadline can no longer be met. O(1) unless something came, left or made room since.
-  void BindWaiting(Instant now, std::vector<Action>* actions);
+  // deadline can no longer be met. Whether any was bound. O(1) while none waits; while some do,
+  // O(pipelines) unless the queue, the room of a pipeline or its cached prefixes changed since.
+  bool BindWaiting(Instant now, std::vector<Action>* actions);
+  // Whether BindWaiting could bind a sequence now, found out without regard to what has changed.
+  bool CanBind();
 
   // ---- recovery
 
@@ -88,6 +95,9 @@ class Admission {
   // UNAVAILABLE and `why`, and so do waiting ones that fit no pipeline that still serves.
   // REQUIRES: targets_[lost] was serving
   void RecoverSequences(PipelineId lost, const std::string& why, std::vector<Action>* actions);
+
+  // Ends the waiting sequences that fit no pipeline that serves, and have no other to wait for.
+  void EndUnservable(const std::string& why, std::vector<Action>* actions);
 
   // ---- the end
 
@@ -101,6 +111,7 @@ class Admission {
 
   // The earliest deadline of a request: ExpireDeadlines does nothing before.
   Instant next_deadline() const { return requests_.next_deadline(); }
+  size_t waiting() const { return queue_.size(); }
   // Requests waiting in the queue, and the counters of requests.
   void FillStatus(v1::GetStatusResponse* status) const;
 
@@ -109,12 +120,16 @@ class Admission {
                             Instant now) const;
   absl::Status CheckDeadline(const Request& request, std::span<const TokenId> tokens,
                              Instant now) const;
+  absl::Status TakePlaces(const Request& request, int64_t outputs, Instant now,
+                          std::vector<Action>* actions);
+  int64_t OutputsWithRoom(const Request& request, int64_t outputs) const;
   void LowerDefaultLength(Request* request) const;
   int64_t LargestPool() const;
   std::vector<int64_t> CachedTokens(const Request& request, std::span<const TokenId> tokens) const;
 
   std::optional<size_t> TargetOfGroup(const Sequence& sequence) const;
   bool FindRoom(const Sequence& sequence);
+  uint64_t RoomVersion() const;
   size_t Route(const Sequence& sequence) const;
   void Bind(Sequence* sequence, size_t target);
   void Unbind(Sequence* sequence);
@@ -126,7 +141,14 @@ class Admission {
   RequestTable requests_;
   AdmissionQueue queue_;
   bool draining_ = false;
-  bool may_bind_ = false;            // room became free, or a request came
+  // Versions of the queue and of all targets at which the first in line was found to have no room.
+  // Compared, so that no change can be forgotten: everything that makes room changes one of them.
+  struct Versions {
+    uint64_t queue = 0;
+    uint64_t room = 0;
+    bool operator==(const Versions&) const = default;
+  };
+  std::optional<Versions> no_room_;
   std::vector<PipelineLoad> loads_;  // of all targets, as FindRoom saw them for one sequence
 };
 

@@ -32,6 +32,8 @@ void AdmissionQueue::Push(Sequence* sequence) {
       << "request " << sequence->request.id << " waits already";
   Enter(&in, tenant);
   ++size_;
+  ++version_;
+  shares_.Add(sequence);
 }
 
 void AdmissionQueue::Erase(Sequence* sequence) {
@@ -44,6 +46,8 @@ void AdmissionQueue::Erase(Sequence* sequence) {
       << "request " << sequence->request.id << " does not wait";
   Enter(&in, tenant);
   --size_;
+  ++version_;
+  shares_.Remove(sequence);
   ForgetIdle(&in);
   // No tenant waits, so none is behind another: all begin anew.
   if (in.by_served.empty()) classes_.erase(found);
@@ -131,6 +135,7 @@ void AdmissionQueue::ForgetIdle(Class* in) {
 }
 
 void AdmissionQueue::Charge(Class* in, Tenant* tenant, int64_t tokens) {
+  ++version_;
   Leave(in, tenant);
   tenant->served += tokens;
   Enter(in, tenant);

@@ -22,6 +22,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/numeric/int128.h"
+#include "coordinator/admission_shares.h"
 #include "coordinator/sequence.h"
 
 namespace tutti::coordinator {
@@ -43,6 +44,10 @@ class AdmissionQueue {
   void ChargeActual(Sequence* sequence);
 
   size_t size() const { return size_; }
+  // Another number after every change: while it is the same, Front is.
+  uint64_t version() const { return version_; }
+  // Of the sequences here.
+  const AdmissionShares& shares() const { return shares_; }
   // Tenants remembered, in all classes.
   size_t tenants() const;
 
@@ -69,10 +74,12 @@ class AdmissionQueue {
   static void Enter(Class* in, Tenant* tenant);
   static void AdvanceClock(Class* in);
   static void ForgetIdle(Class* in);
-  static void Charge(Class* in, Tenant* tenant, int64_t tokens);
+  void Charge(Class* in, Tenant* tenant, int64_t tokens);
 
   std::map<int32_t, Class> classes_;  // by priority
   size_t size_ = 0;
+  uint64_t version_ = 0;
+  AdmissionShares shares_;
 };
 
 }  // namespace tutti::coordinator

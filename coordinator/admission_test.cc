@@ -1,18 +1,12 @@
-// Admission alone: pipelines are schedulers without workers; the test plans their steps and commits
-// them.
 #include "coordinator/admission.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <memory>
-#include <string>
 #include <utility>
-#include <vector>
 
-#include "coordinator/engine_testing.h"
-#include "coordinator/limits.h"
+#include "coordinator/admission_testing.h"
 
 namespace tutti::coordinator {
 namespace {
@@ -21,95 +15,6 @@ using std::chrono::milliseconds;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-class AdmissionTest : public testing::Test {
- protected:
-  struct TestPipeline {
-    TestPipeline(const SchedulerOptions& options, KvDirectory* directory, PipelineId id)
-        : scheduler(options, directory, id), rate(options.chunk_tokens) {}
-    Scheduler scheduler;
-    StepRate rate;
-  };
-
-  // Pipelines of 64 blocks of 16 tokens that run two sequences at once.
-  void Serve(int32_t pipelines, int32_t blocks = 64) {
-    for (int32_t i = 0; i < pipelines; ++i) {
-      const PipelineId id(static_cast<uint32_t>(pipelines_.size()));
-      pipelines_.push_back(
-          std::make_unique<TestPipeline>(SchedulerOptions{.max_sequences = 2}, &directory_, id));
-      TestPipeline& added = *pipelines_.back();
-      admission_.AddTarget({.scheduler = &added.scheduler, .rate = &added.rate});
-      added.scheduler.BeginEpoch(/*num_stages=*/1, blocks);
-    }
-  }
-  static Request MakeRequest(uint64_t id, int32_t prompt = 10, int32_t max_tokens = 5) {
-    Request request;
-    request.id = RequestId(id);
-    request.prompt.resize(prompt, static_cast<TokenId>(id));
-    request.max_tokens = max_tokens;
-    return request;
-  }
-  void Arrive(Request request) {
-    admission_.HandleRequest(std::move(request), why_not_serving_, now_, &actions_);
-  }
-  void Bind() { admission_.BindWaiting(now_, &actions_); }
-  void ArriveAndBind(Request request) {
-    Arrive(std::move(request));
-    Bind();
-  }
-  void Cancel(uint64_t id) { admission_.HandleCancellation({RequestId(id)}, &actions_); }
-  // Plans a step and commits it: each sequence with all its tokens gets one more.
-  void Step(uint32_t pipeline) {
-    Scheduler& scheduler = pipelines_[pipeline]->scheduler;
-    v1::StepPlan plan;
-    ASSERT_TRUE(scheduler.Plan(now_, &plan));
-    v1::StepResult result;
-    result.set_step(plan.step());
-    for (const v1::ScheduledSequence& scheduled : plan.scheduled()) {
-      if (!scheduled.sample()) continue;
-      v1::SampledToken* const sampled = result.add_sampled();
-      sampled->set_sequence(scheduled.sequence());
-      sampled->set_position(scheduled.first() + scheduled.count());
-      sampled->set_token(7);
-    }
-    std::vector<Scheduler::Sampled> sampled;
-    scheduler.Commit(&result, &sampled);
-  }
-  void Lose(uint32_t pipeline, const std::string& why = "w1 was lost") {
-    admission_.RecoverSequences(PipelineId(pipeline), why, &actions_);
-  }
-  // Sequences bound to a pipeline.
-  int32_t Bound(uint32_t pipeline) const {
-    const Scheduler& scheduler = pipelines_[pipeline]->scheduler;
-    return scheduler.running() + scheduler.waiting();
-  }
-  int32_t Queued() const {
-    v1::GetStatusResponse status;
-    admission_.FillStatus(&status);
-    return status.waiting();
-  }
-  // "3 UNAVAILABLE": the requests that ended, in order, and how.
-  std::vector<std::string> Ended() const {
-    std::vector<std::string> ended;
-    for (const FinishRequest& finish : ActionsOf<FinishRequest>(actions_)) {
-      ended.push_back(absl::StrCat(finish.request.value(), " ",
-                                   absl::StatusCodeToString(finish.status.code())));
-    }
-    return ended;
-  }
-  std::string LastMessage() const {
-    return std::string(ActionsOf<FinishRequest>(actions_).back().status.message());
-  }
-
-  Instant now_ = Instant() + std::chrono::hours(1);
-  EngineOptions options_ = TinyEngineOptions(/*stages=*/1);
-  KvDirectory directory_{{.model_fingerprint = "print", .dtype = "bf16"}};
-  StepsDue steps_due_;
-  std::vector<std::unique_ptr<TestPipeline>> pipelines_;
-  std::string why_not_serving_;
-  std::vector<Action> actions_;
-  Admission admission_{&options_, &directory_, &steps_due_};
-};
 
 // ---- at the door
 
@@ -141,13 +46,6 @@ TEST_F(AdmissionTest, WhatFitsNoContextOrPoolIsRefused) {
   any.max_tokens_is_default = true;
   Arrive(any);
   EXPECT_EQ(Ended().size(), 3u) << "its length is lowered to 5";
-}
-
-TEST_F(AdmissionTest, AFullQueueIsSaidAtTheDoor) {
-  Serve(1);
-  options_.max_waiting = 2;
-  for (uint64_t id = 1; id <= 3; ++id) Arrive(MakeRequest(id));
-  EXPECT_THAT(Ended(), ElementsAre("3 RESOURCE_EXHAUSTED"));
 }
 
 TEST_F(AdmissionTest, ADeadlineThatCannotBeMetIsRefusedAtTheDoor) {
@@ -205,12 +103,24 @@ TEST_F(AdmissionTest, AWaitingSequenceBindsWhenRoomComes) {
 TEST_F(AdmissionTest, AWaitingSequenceBindsWhenAPipelineBeginsToServe) {
   Serve(1);
   for (uint64_t id = 1; id <= 3; ++id) ArriveAndBind(MakeRequest(id));
+  EXPECT_EQ(Queued(), 1);
   Serve(1);
   Bind();
-  EXPECT_EQ(Queued(), 1) << "nobody said so";
-  admission_.HandleRoomChange();
-  Bind();
   EXPECT_EQ(Bound(1), 1);
+}
+
+// Nothing ends and nothing comes: the blocks that the second shares are published.
+TEST_F(AdmissionTest, AWaitingSequenceBindsWhenBlocksThatItSharesAreThere) {
+  Serve(1, /*blocks=*/8);
+  Request request = MakeRequest(1, 80);
+  ArriveAndBind(request);
+  request.id = RequestId(2);
+  ArriveAndBind(request);
+  EXPECT_EQ(Queued(), 1) << "of its five blocks three are left";
+  Step(0);
+  EXPECT_TRUE(admission_.CanBind());
+  Bind();
+  EXPECT_EQ(Queued(), 0);
 }
 
 TEST_F(AdmissionTest, AnOutputFollowsTheFirstOfItsGroup) {

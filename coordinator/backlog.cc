@@ -10,6 +10,7 @@ Backlog::Demand Backlog::DemandOf(const Sequence& sequence) const {
 }
 
 void Backlog::CountWaiting(const Sequence& sequence, int64_t sign) {
+  ++version_;
   const int32_t priority = sequence.request.priority;
   const Demand one = DemandOf(sequence);
   Demand& demand = demand_[priority];

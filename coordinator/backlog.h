@@ -49,6 +49,9 @@ class Backlog {
   bool Forget(Sequence* sequence);
   const std::map<PreemptionKey, Sequence*>& behind() const { return behind_; }
 
+  // Another number after every change of those that wait: DemandUpTo says the same until then.
+  uint64_t version() const { return version_; }
+
   // Tokens of both that no step has been planned for.
   int64_t tokens() const { return tokens_; }
 
@@ -66,6 +69,7 @@ class Backlog {
   std::map<int32_t, Demand> demand_;  // of waiting sequences, by class; none is empty
   std::map<PreemptionKey, Sequence*> behind_;
   int64_t tokens_ = 0;
+  uint64_t version_ = 0;
 };
 
 }  // namespace tutti::coordinator

@@ -31,6 +31,7 @@ std::string FrameName(const v1::Frame& frame) {
 Engine::Engine(EngineOptions options)
     : options_(std::move(options)),
       fleet_(&options_),
+      shard_check_(&options_),
       directory_(DirectoryOptionsOf(options_)),
       admission_(&options_, &directory_, &steps_due_) {
   // A device map says which workers make a pipeline, so there is one.
@@ -50,9 +51,14 @@ void Engine::Advance(Instant now, std::vector<Action>* actions) {
   actions_ = actions;
   Watch();
   admission_.ExpireDeadlines(now, actions);
+  if (fleet_.FormingIsDue(now) || state_changed_) UpdateRetiring();
+  EndRetired();
   FormPipelines();
   admission_.BindWaiting(now, actions);
   PlanSteps();
+  // A newcomer that shares blocks takes fewer than were counted for it while it waited, and what is
+  // sent back takes none: a plan may leave room for others.
+  while (admission_.BindWaiting(now, actions)) PlanSteps();
   ReportServing();
 }
 
@@ -60,10 +66,19 @@ Instant Engine::next_deadline() const {
   return std::min({admission_.next_deadline(), fleet_.next_deadline(), watch_at_});
 }
 
+std::string Engine::MissedWork() {
+  if (admission_.CanBind()) return "a pipeline has room for the request whose turn it is";
+  for (const auto& replica : replicas_) {
+    if (!replica->serving() || !replica->scheduler.CanPlan()) continue;
+    return absl::StrCat("pipeline ", replica->id().value(), " could be sent another step");
+  }
+  return "";
+}
+
 // ---- events
 
 void Engine::On(RequestArrived event) {
-  admission_.HandleRequest(std::move(event.request), WhyNotServing(), now_, actions_);
+  admission_.HandleRequest(std::move(event), WhyNotServing(), now_, actions_);
 }
 
 void Engine::On(const RequestCancelled& event) { admission_.HandleCancellation(event, actions_); }
@@ -73,19 +88,45 @@ void Engine::On(const WorkerJoined& event) {
           fleet_.FindExpiredNamesake(event.hello.worker_id(), now_)) {
     LoseWorker(namesake->link, namesake->reason, true);
   }
+  const absl::Status may_join = shard_check_.MayJoin(event.hello.worker_id(), now_);
+  if (!may_join.ok()) {
+    actions_->push_back(CloseWorker{event.link, may_join});
+    return;
+  }
   fleet_.HandleJoin(event, now_, actions_);
 }
 
 void Engine::On(const WorkerLost& event) { LoseWorker(event.link, event.reason, false); }
 
+void Engine::On(const Stalled& event) {
+  fleet_.Forgive(event.duration, now_);
+  for (const auto& replica : replicas_) replica->pipeline.Forgive(event.duration, now_);
+}
+
+void Engine::On(const CheckpointDigested& event) {
+  shard_check_.HandleDigests(event);
+  if (!shard_check_.ready()) return;
+  for (const auto& replica : replicas_) {
+    if (replica->serving()) continue;
+    if (const auto refused = replica->pipeline.CompareShards(now_, actions_)) {
+      shard_check_.Refuse(*fleet_.Find(refused->link), refused->why, now_, actions_);
+      LoseWorker(refused->link, refused->why, true);
+    }
+    WatchLinking(*replica);
+  }
+}
+
 void Engine::On(WorkerFrame event) {
   Worker* const worker = fleet_.Find(event.link);
   if (worker == nullptr) return;  // closed by us; frames under way are of no interest
-  fleet_.RenewLease(worker, event.frame, now_);
+  fleet_.RenewLease(worker, now_);
+  if (event.frame.has_leaving()) return HandleLeaving(worker);
   // A beat is about the process, not about a pipeline; everything else passes the gate.
   if (!event.frame.has_beat() && !PassesEpochGate(*worker, event.frame)) return;
   const absl::Status status = HandleFrame(worker, &event.frame);
-  if (!status.ok()) LoseWorker(event.link, status, true);
+  if (status.ok()) return;
+  fleet_.faults()->OnFailure(worker->id(), now_);
+  LoseWorker(event.link, status, true);
 }
 
 // ---- frames of workers
@@ -104,17 +145,24 @@ absl::Status Engine::HandleFrame(Worker* worker, v1::Frame* frame) {
   if (frame->has_beat()) return HandleBeat(worker, frame->beat());
   Pipeline& pipeline = ReplicaOf(*worker)->pipeline;
   const bool serving = pipeline.state() == Pipeline::State::kServing;
+  const bool linking = pipeline.state() == Pipeline::State::kLinking;
   switch (frame->body_case()) {
     case v1::Frame::kShardProgress:
       return pipeline.OnShardProgress(*worker, frame->shard_progress());
     case v1::Frame::kShardReady:
       return HandleShardReady(worker, frame->shard_ready());
+    case v1::Frame::kLinkState:
+      return pipeline.OnLinkState(*worker, frame->link_state());
     case v1::Frame::kStepDone:
-      if (!serving || pipeline.TellsResults(*worker)) break;
+      if (pipeline.TellsResults(*worker)) break;
+      if (linking) return HandleProbeDone(worker, frame->step_done().step());
+      if (!serving) break;
       WatchFor(StuckAfter(options_.lease));  // the next stage can go on
       return pipeline.OnStepDone(worker, frame->step_done(), now_);
     case v1::Frame::kStepResult:
-      if (!serving || !pipeline.TellsResults(*worker)) break;
+      if (!pipeline.TellsResults(*worker)) break;
+      if (linking) return HandleProbeDone(worker, frame->step_result().step());
+      if (!serving) break;
       return HandleStepResult(worker, frame->mutable_step_result());
     case v1::Frame::kFailure:
       return HandleFailure(*worker, frame->failure());
@@ -123,30 +171,40 @@ absl::Status Engine::HandleFrame(Worker* worker, v1::Frame* frame) {
   }
   return absl::FailedPreconditionError(absl::StrCat(
       "it sent ", FrameName(*frame), ", which is not expected of it while its pipeline ",
-      serving ? "serves" : "loads"));
+      serving   ? "serves"
+      : linking ? "links"
+                : "loads"));
 }
 
 absl::Status Engine::HandleBeat(Worker* worker, const v1::Beat& beat) {
-  // The pipeline may now wait for another worker, which may have been stuck for long.
-  if (worker->waiting_for != beat.waiting_for()) WatchFor(StuckAfter(options_.lease));
+  // The pipeline may now wait for another worker, which may have been stuck for long, or for one
+  // whose executor has come back from work with nothing done.
+  if (worker->waiting_for != beat.waiting_for() || (worker->at_work && beat.allowed_us() == 0)) {
+    WatchFor(StuckAfter(options_.lease));
+  }
   return fleet_.HandleBeat(worker, beat, now_);
 }
 
 absl::Status Engine::HandleShardReady(Worker* worker, const v1::ShardReady& ready) {
   Replica* const replica = ReplicaOf(*worker);
-  TUTTI_RETURN_IF_ERROR(replica->pipeline.OnShardReady(*worker, ready, now_));
-  if (replica->serving()) {
-    replica->scheduler.BeginEpoch(replica->pipeline.num_stages(), replica->pipeline.num_blocks());
-    admission_.HandleRoomChange();
-    state_changed_ = true;
+  const absl::Status status = replica->pipeline.OnShardReady(*worker, ready, now_, actions_);
+  if (absl::IsDataLoss(status) || absl::IsInvalidArgument(status)) {
+    shard_check_.Refuse(*worker, status, now_, actions_);
   }
+  TUTTI_RETURN_IF_ERROR(status);
+  WatchLinking(*replica);
   return absl::OkStatus();
 }
 
 // A rank that gave up waiting for another is most often not the one to blame: the other is lost,
-// and the one that gave up waits for its next shard.
+// and the one that gave up waits for its next shard. Neither end is lost for a link that failed.
 absl::Status Engine::HandleFailure(const Worker& worker, const v1::Failure& failure) {
-  const Worker& culprit = ReplicaOf(worker)->pipeline.Culprit(worker);
+  Replica* const replica = ReplicaOf(worker);
+  if (const auto link = replica->pipeline.FailedLinkOf(worker)) {
+    EndLink(replica, *link);
+    return absl::OkStatus();
+  }
+  const Worker& culprit = replica->pipeline.Culprit(worker);
   if (&culprit == &worker)
     return absl::AbortedError(absl::StrCat("it failed: ", failure.message()));
   LoseWorker(culprit.link,
@@ -227,10 +285,11 @@ void Engine::PlanSteps() {
 
 Replica* Engine::AddReplica() {
   const PipelineId id(static_cast<uint32_t>(replicas_.size()));
-  replicas_.push_back(
-      std::make_unique<Replica>(id, &options_, fleet_.membership(), &last_epoch_, &directory_));
+  replicas_.push_back(std::make_unique<Replica>(id, &options_, fleet_.membership(), &last_epoch_,
+                                                &shard_check_, &directory_));
   Replica* const added = replicas_.back().get();
-  admission_.AddTarget({.scheduler = &added->scheduler, .rate = &added->rate});
+  admission_.AddTarget(
+      {.scheduler = &added->scheduler, .rate = &added->rate, .accepting = &added->accepting});
   return added;
 }
 
@@ -241,15 +300,13 @@ Replica* Engine::ReplicaOf(const Worker& worker) const {
 
 void Engine::FormPipelines() {
   if (!fleet_.FormingIsDue(now_)) return;
-  std::vector<Vacancy> vacancies;
+  LetIdleGo();
+  std::vector<PipelineId> waiting;
   for (const auto& replica : replicas_) {
-    const Pipeline& pipeline = replica->pipeline;
-    if (pipeline.state() != Pipeline::State::kWaiting) continue;
-    vacancies.push_back(
-        {pipeline.id(), pipeline.WantsWorkers(now_) ? now_ : pipeline.next_deadline()});
+    if (replica->pipeline.state() == Pipeline::State::kWaiting) waiting.push_back(replica->id());
   }
-  const bool any_formed = vacancies.size() < replicas_.size();
-  FormingResult result = fleet_.Form(vacancies, any_formed, now_, actions_);
+  const bool any_formed = waiting.size() < replicas_.size();
+  FormingResult result = fleet_.Form(waiting, any_formed, now_, actions_);
   for (FormingOutcome& outcome : result.outcomes) {
     Replica* const replica =
         outcome.pipeline.has_value() ? replicas_[outcome.pipeline->value()].get() : AddReplica();
@@ -265,14 +322,23 @@ void Engine::FormPipelines() {
   if (result.complete) fleet_.ReleaseIdleShards(actions_);
 }
 
-void Engine::EndPipeline(Replica* replica, const std::string& why) {
+void Engine::EndPipeline(Replica* replica, const std::string& why, bool retired) {
   const bool serving = replica->serving();
-  replica->pipeline.End(why, now_);
+  if (replica->pipeline.HasServedLong(now_)) {
+    for (const std::string& id : replica->pipeline.WorkerIds()) fleet_.faults()->OnServedLong(id);
+  }
+  replica->pipeline.End(why);
   replica->rate.Forget();
+  replica->StayOpen();
   fleet_.HandlePipelineEnd();
-  admission_.HandleRoomChange();
   state_changed_ = true;
-  if (serving) admission_.RecoverSequences(replica->id(), why, actions_);
+  if (retired) {
+    replica->scheduler.EndEpoch();
+  } else if (serving) {
+    admission_.RecoverSequences(replica->id(), why, actions_);
+  } else {
+    admission_.EndUnservable(why, actions_);
+  }
 }
 
 // `close`: the link is still open, and the worker is told why it will not be.
@@ -282,6 +348,7 @@ void Engine::LoseWorker(LinkKey link, const absl::Status& reason, bool close) {
   Replica* const replica = ReplicaOf(*worker);
   const std::string name = replica == nullptr ? absl::StrCat("worker ", worker->id())
                                               : replica->pipeline.Describe(*worker);
+  if (replica != nullptr && !replica->serving()) fleet_.faults()->OnLostEarly(worker->id(), now_);
   fleet_.Remove(link, now_);
   if (close) actions_->push_back(CloseWorker{link, reason});
   if (replica != nullptr) {
@@ -294,17 +361,7 @@ void Engine::LoseWorker(LinkKey link, const absl::Status& reason, bool close) {
 void Engine::Watch() {
   if (now_ < std::min(fleet_.leases_until(), watch_at_)) return;
   for (const LostWorker& lost : fleet_.FindExpired(now_)) LoseWorker(lost.link, lost.reason, true);
-  for (const auto& replica : replicas_) {
-    Pipeline& pipeline = replica->pipeline;
-    if (const std::optional<Pipeline::Stuck> stuck = pipeline.FindStuck(now_)) {
-      LoseWorker(stuck->link, absl::DeadlineExceededError(stuck->why), true);
-    }
-    if (pipeline.LoadTimedOut(now_)) {
-      EndPipeline(replica.get(),
-                  absl::StrCat(pipeline.WhyNot(), " took longer than ",
-                               static_cast<int64_t>(Seconds(options_.load_timeout)), " s"));
-    }
-  }
+  for (const auto& replica : replicas_) WatchPipeline(replica.get());
   fleet_.UpdateLeasesUntil();
   watch_at_ = kInstantNever;
   for (const auto& replica : replicas_) {
@@ -317,15 +374,15 @@ void Engine::Watch() {
 
 bool Engine::AnyServing() const {
   return std::any_of(replicas_.begin(), replicas_.end(),
-                     [](const auto& replica) { return replica->serving(); });
+                     [](const auto& replica) { return replica->serving() && replica->open(); });
 }
 
 // "" while some pipeline serves.
 std::string Engine::WhyNotServing() const {
   if (AnyServing()) return "";
-  if (replicas_.size() == 1) return replicas_.front()->pipeline.WhyNot();
+  if (replicas_.size() == 1) return replicas_.front()->WhyNot();
   return absl::StrJoin(replicas_, "; ", [](std::string* out, const auto& replica) {
-    absl::StrAppend(out, "pipeline ", replica->id().value(), ": ", replica->pipeline.WhyNot());
+    absl::StrAppend(out, "pipeline ", replica->id().value(), ": ", replica->WhyNot());
   });
 }
 
@@ -333,35 +390,11 @@ void Engine::ReportServing() {
   if (!std::exchange(state_changed_, false)) return;
   // The state of the pipeline that has come furthest.
   Pipeline::State state = Pipeline::State::kWaiting;
-  for (const auto& replica : replicas_) state = std::max(state, replica->pipeline.state());
+  for (const auto& replica : replicas_)
+    if (replica->open()) state = std::max(state, replica->pipeline.state());
   if (told_state_ == state) return;
   told_state_ = state;
   actions_->push_back(ServingChanged{state == Pipeline::State::kServing, WhyNotServing()});
-}
-
-void Engine::FillStatus(Instant now, v1::GetStatusResponse* status) const {
-  status->set_model(options_.model_name);
-  status->set_model_fingerprint(options_.model_fingerprint);
-  status->set_build(options_.build);
-  status->set_serving(AnyServing());
-  status->set_why_not_serving(WhyNotServing());
-  v1::RequestCounters* const counters = status->mutable_requests();
-  for (const auto& replica : replicas_) {
-    replica->FillStatus(now, status->add_pipelines());
-    counters->set_preemptions(counters->preemptions() + replica->scheduler.preemptions());
-  }
-  admission_.FillStatus(status);
-  fleet_.FillStatus(now, status);
-  counters->set_stale_frames(stale_frames_);
-}
-
-void Engine::LookupPrefix(const Hash128& domain, std::span<const TokenId> tokens,
-                          v1::LookupPrefixResponse* response) const {
-  response->set_prompt_tokens(static_cast<int32_t>(tokens.size()));
-  const Hash128 own = admission_.DomainOfLength(domain, tokens.size());
-  for (const KvDirectory::Match& match : directory_.LongestPerPipeline(own, tokens)) {
-    replicas_[match.pipeline.value()]->pipeline.FillHolding(match.tokens, response->add_holdings());
-  }
 }
 
 }  // namespace tutti::coordinator

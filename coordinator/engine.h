@@ -32,6 +32,7 @@
 #include "coordinator/kv/kv_directory.h"
 #include "coordinator/kv/prefix_hash.h"
 #include "coordinator/replica.h"
+#include "coordinator/shard_check.h"
 #include "coordinator/steps_due.h"
 #include "tutti/v1/cluster.pb.h"
 #include "tutti/v1/peer.pb.h"
@@ -53,6 +54,9 @@ class Engine {
   void Advance(Instant now, std::vector<Action>* actions);
   // The latest time Advance must be called even if no event arrives.
   Instant next_deadline() const;
+  // What could go on although Advance has returned: a request that waits, or a step. Empty:
+  // nothing. Walks over everything, for tests.
+  std::string MissedWork();
 
   // The operator's view.
   void FillStatus(Instant now, v1::GetStatusResponse* status) const;
@@ -66,7 +70,10 @@ class Engine {
   void On(const WorkerJoined& event);
   void On(const WorkerLost& event);
   void On(WorkerFrame event);
-  void On(const DrainRequested&) { admission_.Drain(); }
+  void On(const DrainRequested&);
+  void On(const EndRequested&) { admission_.EndAll(actions_); }
+  void On(const Stalled& event);
+  void On(const CheckpointDigested& event);
 
   // Frames of workers. After an error the worker is lost, with the error as the reason.
   bool PassesEpochGate(const Worker& worker, const v1::Frame& frame);
@@ -74,6 +81,9 @@ class Engine {
   absl::Status HandleBeat(Worker* worker, const v1::Beat& beat);
   absl::Status HandleShardReady(Worker* worker, const v1::ShardReady& ready);
   absl::Status HandleStepResult(Worker* worker, v1::StepResult* result);
+  // After what may have been the last shard that was missing.
+  void WatchLinking(const Replica& replica);
+  absl::Status HandleProbeDone(Worker* worker, uint64_t step);
   absl::Status HandleFailure(const Worker& worker, const v1::Failure& failure);
 
   // Steps.
@@ -85,24 +95,38 @@ class Engine {
   Replica* AddReplica();
   Replica* ReplicaOf(const Worker& worker) const;
   void FormPipelines();
-  void EndPipeline(Replica* replica, const std::string& why);
+  // `retired`: nothing ran on it, and what waits waits for the pipeline that forms next.
+  void EndPipeline(Replica* replica, const std::string& why, bool retired = false);
+  void EndLink(Replica* replica, const Pipeline::FailedLink& link);
   void LoseWorker(LinkKey link, const absl::Status& reason, bool close);
   void Watch();
+  void WatchPipeline(Replica* replica);
+
+  // Workers that were told to stop, and their pipelines (engine_pipelines.cc).
+  void HandleLeaving(Worker* worker);
+  void LetGo(LinkKey link);
+  void LetIdleGo();
+  void UpdateRetiring();
+  void EndRetired();
+  std::vector<Worker*> WorkersOf(const Replica& replica);
   // Some load or step may run out after `time`.
   void WatchFor(Duration time) { watch_at_ = std::min(watch_at_, now_ + time); }
 
+  // Of those that do not wait for their last streams with no successor.
   bool AnyServing() const;
   std::string WhyNotServing() const;
   void ReportServing();
 
   const EngineOptions options_;
   Fleet fleet_;
+  ShardCheck shard_check_;
   KvDirectory directory_;
   StepsDue steps_due_;
   Admission admission_;
   Epoch last_epoch_;                                // counted over all pipelines
   std::vector<std::unique_ptr<Replica>> replicas_;  // by pipeline id
   uint64_t stale_frames_ = 0;
+  bool draining_ = false;
 
   // Of some pipeline, since ReportServing; and the state that the last ServingChanged was about.
   bool state_changed_ = true;

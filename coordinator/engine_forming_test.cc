@@ -63,31 +63,13 @@ TEST_F(EngineFormingTest, LoadingTakesTooLong) {
   actions_.clear();
   now_ += milliseconds(1400);
   Beat(1, 1);
+  Beat(2, 1);
   Turn();
   now_ += milliseconds(600);
   Beat(1, 1);
   Turn();
   ASSERT_FALSE(ActionsOf<ServingChanged>().empty() && ActionsOf<SendToWorker>().empty());
   EXPECT_THAT(Status().why_not_serving(), HasSubstr("loading on w2 took longer than 2 s"));
-}
-
-// A worker lost while others load: they are as busy as before, and get the patience that loading
-// needs.
-TEST_F(EngineFormingTest, LoadersOfAnEndedEpochMayBeSilent) {
-  Start(TinyEngineOptions(2));
-  Join(1, "w1");
-  Join(2, "w2");
-  Turn();
-  now_ += milliseconds(1400);
-  Beat(1, 1);
-  Give(WorkerLost{LinkKey(2), absl::UnavailableError("gone")});
-  now_ += milliseconds(1600);
-  actions_.clear();
-  Turn();
-  EXPECT_TRUE(ActionsOf<CloseWorker>().empty());
-  now_ += kLoadingSilenceMax;
-  Turn();
-  EXPECT_EQ(ActionsOf<CloseWorker>().size(), 1u);
 }
 
 TEST_F(EngineFormingTest, AWorkerComesBackBeforeItsOldLinkIsSeenToBeDead) {

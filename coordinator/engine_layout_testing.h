@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -25,22 +26,20 @@ class EngineLayoutTest : public testing::Test {
 
   void Start() { engine_ = std::make_unique<Engine>(options_); }
   void Turn() { engine_->Advance(now_, &actions_); }
+  // In steps, so that no lease runs out.
   void Wait(Duration time) {
-    now_ += time;
-    Turn();
-  }
-  // Until the layout is decided: no worker joins or leaves for kJoinQuiet. In steps, so that no
-  // lease runs out.
-  void WaitUntilDecided() {
-    for (int i = 0; i < 5; ++i) {
+    for (const Instant end = now_ + time; now_ < end;) {
       for (const auto& [id, link] : link_of_) {
         v1::Frame frame;
         frame.mutable_beat();
         engine_->Handle(WorkerFrame{link, frame}, now_, &actions_);
       }
-      Wait(kJoinQuiet / 4);
+      now_ = std::min(end, now_ + kJoinQuiet / 4);
+      Turn();
     }
   }
+  // Until the layout is decided: no worker joins or leaves for kJoinQuiet.
+  void WaitUntilDecided() { Wait(kJoinQuiet * 5 / 4); }
   virtual v1::Hello HelloOf(const std::string& id, int64_t memory) { return TinyHello(id, memory); }
   void Join(const std::string& id, int64_t memory = 1024 * kMiB) {
     const LinkKey link(++last_link_);

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "coordinator/kv/prefix_hash.h"
+#include "coordinator/limits.h"
 #include "model/model_config.h"
 #include "placement/device_map.h"
 #include "placement/max_memory.h"
@@ -37,16 +38,20 @@ struct EngineOptions {
   std::string numerics_class;  // "": that of the first worker of the pipeline
   // The operator allows a pipeline of several classes, and is told so aloud.
   bool mix_numerics = false;
+  // No pipeline serves before what its workers read has been compared with the digests that a
+  // CheckpointDigested brings (shard_check.h).
+  bool compare_checkpoint = false;
   int32_t block_size = 16;  // KV slots per block
   bool enable_prefix_caching = true;
   Hash128 prefix_key;         // of the KV directory's names: random, and never outside the process
   int64_t kv_tokens_max = 0;  // 0: as much as memory allows, up to max_sequences * max_model_len
   int64_t kv_tokens_min = 0;  // a placement with less room is refused
-  int32_t max_batch_tokens = 512;  // rows of the largest step
-  int32_t chunk_tokens = 128;      // rows of one prompt in a step at most
-  int32_t max_sequences = 256;     // running at once
-  int32_t max_waiting = 1024;      // queue; beyond it requests are refused
-  int32_t max_model_len = 0;       // 0: the model's context
+  int32_t max_batch_tokens = 512;          // rows of the largest step
+  int32_t chunk_tokens = 128;              // rows of one prompt in a step at most
+  int32_t max_sequences = 256;             // running at once
+  int32_t max_waiting = 1024;              // queue; beyond it requests are refused
+  int64_t plan_bytes_max = kPlanBytesMax;  // of a step; less in tests only
+  int32_t max_model_len = 0;               // 0: the model's context
   Duration beat_interval = std::chrono::milliseconds(250);
   Duration lease = std::chrono::milliseconds(1500);
   Duration load_timeout = std::chrono::minutes(30);

@@ -138,6 +138,38 @@ TEST_F(EngineRequestsTest, ADeadlineThatCannotBeMetIsRefusedBeforeThePrompt) {
   EXPECT_TRUE(arrive(4, 1500, 1, milliseconds(20)).empty()) << "most of it is cached";
 }
 
+// Keys of long prompts are cached apart from those of short ones: the door looks where they are.
+TEST_F(EngineRequestsTest, ADeadlineCountsWhatIsCachedOfALongPrompt) {
+  EngineOptions options = TinyEngineOptions(1);
+  options.kv_tokens_max = 8192;
+  options.model.max_position_embeddings = 16384;
+  options.model.rope.scaling = model::RopeConfig::Scaling::kDynamicNtk;
+  options.model.rope.original_context = 1024;
+  options.chunk_tokens = 128;
+  options.max_batch_tokens = 128;
+  Serve(options);
+  Arrive(1, 1400, 5);
+  Turn();
+  for (uint64_t step = 1; step <= 10; ++step) {
+    now_ += milliseconds(10);
+    Send(1, ResultFrame(epoch(), step));
+    Turn();
+  }
+  ASSERT_NEAR(Status().pipelines(0).prompt_tokens_per_second(), 12'800, 1);
+  actions_.clear();
+  Request request;
+  request.id = RequestId(2);
+  request.prompt.resize(1400, 1);
+  request.max_tokens = 5;
+  request.deadline = now_ + milliseconds(20);
+  Give(RequestArrived{request});
+  EXPECT_TRUE(ActionsOf<FinishRequest>().empty()) << "120 tokens are left to compute";
+  request.id = RequestId(3);
+  request.prompt.resize(1000);  // of the other kind: nothing is cached
+  Give(RequestArrived{request});
+  EXPECT_EQ(ActionsOf<FinishRequest>().size(), 1u);
+}
+
 TEST_F(EngineRequestsTest, QueueTimeIsUntilTheFirstStep) {
   EngineOptions options = TinyEngineOptions(1);
   options.max_sequences = 1;

@@ -130,7 +130,7 @@ TEST_F(EngineTest, SaysWhenItMustBeCalled) {
   EXPECT_EQ(engine_->next_deadline(), now_ + options.lease);
   Turn();
   EXPECT_GT(engine_->next_deadline(), now_);
-  EXPECT_LE(engine_->next_deadline(), now_ + kLoadingSilenceMax) << "it loads, and may be silent";
+  EXPECT_LE(engine_->next_deadline(), now_ + options.lease);
   now_ += milliseconds(5);
   Ready(1);
   EXPECT_GT(engine_->next_deadline(), now_);

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/protocol.h"
 #include "coordinator/engine.h"
+#include "tests/support/probe_answers.h"
 #include "tests/support/tiny_model.h"
 
 namespace tutti::coordinator {
@@ -59,8 +60,16 @@ std::vector<T> ActionsOf(const std::vector<Action>& actions) {
 class EngineTest : public testing::Test {
  protected:
   void Start(const EngineOptions& options) { engine_ = std::make_unique<Engine>(options); }
-  void Turn() { engine_->Advance(now_, &actions_); }
-  void Give(Event event) { engine_->Handle(std::move(event), now_, &actions_); }
+  void Turn() {
+    std::vector<Action> made;
+    engine_->Advance(now_, &made);
+    Keep(std::move(made));
+  }
+  void Give(Event event) {
+    std::vector<Action> made;
+    engine_->Handle(std::move(event), now_, &made);
+    Keep(std::move(made));
+  }
   void Join(uint64_t link, const std::string& id, int64_t memory_bytes = int64_t{1} << 30) {
     Give(WorkerJoined{LinkKey(link), TinyHello(id, memory_bytes)});
   }
@@ -108,6 +117,14 @@ class EngineTest : public testing::Test {
     engine_->FillStatus(now_, &status);
     return status;
   }
+  // Workers answer probes at once, and these are not among the actions, unless answer_probes_ is
+  // false.
+  void Keep(std::vector<Action> made) {
+    std::vector<WorkerFrame> answers;
+    if (answer_probes_) answers = probes_.Take(&made);
+    for (Action& action : made) actions_.push_back(std::move(action));
+    for (WorkerFrame& answer : answers) Give(std::move(answer));
+  }
   template <typename T>
   std::vector<T> ActionsOf() const {
     return coordinator::ActionsOf<T>(actions_);
@@ -116,6 +133,8 @@ class EngineTest : public testing::Test {
   Instant now_ = Instant() + std::chrono::hours(1);
   std::unique_ptr<Engine> engine_;
   std::vector<Action> actions_;
+  bool answer_probes_ = true;
+  tests::ProbeAnswers probes_;
 };
 
 }  // namespace tutti::coordinator

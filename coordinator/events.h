@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "base/ids.h"
 #include "base/status.h"
 #include "coordinator/request.h"
+#include "model/checkpoint_digests.h"
 #include "tutti/v1/peer.pb.h"
 
 namespace tutti::coordinator {
@@ -21,6 +23,8 @@ using LinkKey = StrongInt<struct LinkKeyTag, uint64_t>;
 
 struct RequestArrived {
   Request request;
+  // The other outputs of the same request, equal but for id and seed: all are taken, or none.
+  std::vector<Request> others = {};
 };
 enum class CancelCause { kClientGone, kStopString };
 // The client left, or the output hub found a stop string in the text. No more tokens are wanted.
@@ -38,17 +42,31 @@ struct WorkerLost {
   LinkKey link;
   absl::Status reason;
 };
-// shard_progress, shard_ready, step_result, step_done, beat or failure. Untrusted: checked here,
-// epochs first.
+// shard_progress, shard_ready, link_state, step_result, step_done, beat, leaving or failure.
+// Untrusted: checked here, epochs first.
 struct WorkerFrame {
   LinkKey link;
   v1::Frame frame;
 };
 // No more admissions; running requests finish.
 struct DrainRequested {};
+// The engine's thread stood still, or was busy with other things, for so long up to now: what it
+// heard of nobody meanwhile is held against nobody. Comes before the events that it finds then.
+struct Stalled {
+  Duration duration{};
+};
+
+// The digests of the coordinator's own checkpoint, or how far it is with them.
+struct CheckpointDigested {
+  std::shared_ptr<const model::CheckpointDigests> digests;  // null: not known yet
+  std::string why_not;                                      // then, for people
+};
+
+// The time for them to finish is over: all end now, and their clients are told why.
+struct EndRequested {};
 
 using Event = std::variant<RequestArrived, RequestCancelled, WorkerJoined, WorkerLost, WorkerFrame,
-                           DrainRequested>;
+                           DrainRequested, EndRequested, Stalled, CheckpointDigested>;
 
 // ---- actions
 

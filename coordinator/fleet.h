@@ -1,9 +1,10 @@
 // The workers that have joined, and the pipelines to form of them: membership and leases, device
 // numbers, the layout, and the idle workers of the next pipeline.
 //
-// Of pipelines, the fleet sees which wait for workers and until when they pause (Vacancy); it
-// answers with formations and does not know what becomes of them. It says which workers' leases
-// have run out; the engine loses them, because their pipelines end with them.
+// Of pipelines, the fleet sees which wait for workers; it answers with formations, and is told what
+// became of their workers and links, so that it chooses others, or waits, where these failed
+// (fault_memory.h). It says which workers' leases have run out; the engine loses them, because
+// their pipelines end with them.
 //
 // Thread: the engine's.
 #pragma once
@@ -20,28 +21,24 @@
 #include "coordinator/device_numbers.h"
 #include "coordinator/engine_options.h"
 #include "coordinator/events.h"
+#include "coordinator/fault_memory.h"
 #include "coordinator/forming.h"
 #include "coordinator/layout_choice.h"
 #include "coordinator/membership.h"
+#include "coordinator/pipeline_links.h"
 #include "tutti/v1/cluster.pb.h"
 #include "tutti/v1/peer.pb.h"
 
 namespace tutti::coordinator {
 
-// A pipeline that has no workers.
-struct Vacancy {
-  PipelineId pipeline;
-  Instant wanted_at;  // the end of its pause after a failure; at or before now: it wants them now
-};
-
 // The outcome of one attempt to form, for one pipeline.
 struct FormingOutcome {
-  std::optional<PipelineId> pipeline;   // of its vacancy; none: one more pipeline than there are
+  std::optional<PipelineId> pipeline;   // that waited; none: one more pipeline than there are
   absl::StatusOr<Formation> formation;  // not OK: why it goes on waiting
   std::optional<Notice> notice;         // for the log, where that is news
 };
 struct FormingResult {
-  std::vector<FormingOutcome> outcomes;  // in the order of the vacancies, then of new pipelines
+  std::vector<FormingOutcome> outcomes;  // in the order of those that wait, then of new ones
   bool complete = false;                 // no pipeline goes on waiting
 };
 
@@ -66,13 +63,20 @@ class Fleet {
   std::optional<LostWorker> FindExpiredNamesake(std::string_view worker_id, Instant now);
   // Welcomes the worker, or closes its link with the reason of Membership::Check.
   void HandleJoin(const WorkerJoined& event, Instant now, std::vector<Action>* actions);
-  // Any frame of a worker renews its lease; shard_ready ends the longer one of loading, even if it
-  // is of an epoch that has ended.
-  void RenewLease(Worker* worker, const v1::Frame& frame, Instant now);
-  // FAILED_PRECONDITION: its progress went back.
+  // Any frame of a worker renews its lease.
+  void RenewLease(Worker* worker, Instant now) { worker->last_heard = now; }
+  // DEADLINE_EXCEEDED: its executor is stuck. FAILED_PRECONDITION: its progress went back.
+  // INVALID_ARGUMENT: times below 0, or an activity that is no line of text.
   absl::Status HandleBeat(Worker* worker, const v1::Beat& beat, Instant now);
+  // For so long up to now nobody was heard, through no fault of the workers: see Stalled.
+  void Forgive(Duration stall, Instant now);
   // The worker has left. Its pipeline, if it has one, is for the caller to end.
   void Remove(LinkKey link, Instant now);
+  // The worker was told to stop: it is not chosen any more.
+  void HandleLeaving(Worker* worker) {
+    worker->leaving = true;
+    may_form_ = true;
+  }
   // No lease runs out before. Leases renewed since the last UpdateLeasesUntil count as they were.
   Instant leases_until() const { return leases_until_; }
   // The workers whose leases have run out, in order of joining. The caller removes them all, and
@@ -89,8 +93,12 @@ class Fleet {
   // Decides the layout where it is open and chooses workers for those that want them; with
   // --pipelines 0, for as many more as the idle workers allow. Chosen workers stay idle until their
   // pipeline takes them. `any_formed`: some pipeline has workers, so the layout stays as it is.
-  FormingResult Form(const std::vector<Vacancy>& vacancies, bool any_formed, Instant now,
+  FormingResult Form(const std::vector<PipelineId>& waiting, bool any_formed, Instant now,
                      std::vector<Action>* actions);
+  // Whether a pipeline could form of the idle workers and these, less those that leave.
+  bool CanFormWith(const std::vector<Worker*>& workers, Instant now);
+  // What became of the workers and links that were chosen.
+  FaultMemory* faults() { return &faults_; }
   // Idle workers let go of the shards of earlier epochs. For when Form's result is complete and its
   // pipelines have taken their workers: those that wait may want the shards of the idle.
   void ReleaseIdleShards(std::vector<Action>* actions);
@@ -106,18 +114,26 @@ class Fleet {
   bool EnoughHaveJoined(Instant now);
   absl::Status DecideLayout(const std::vector<Offer>& offers, bool any_formed, Instant now,
                             std::vector<Action>* actions);
-  absl::StatusOr<Formation> ChooseWorkers(std::vector<Offer>* offers);
+  // Offers of those that do not leave and do not pause; those that pause are named in *pausing.
+  absl::StatusOr<std::vector<Offer>> UsableOffers(std::vector<Worker*> workers, Instant now,
+                                                  std::string* pausing);
+  std::vector<Offer> SteadyOf(const std::vector<Offer>& offers, Instant now) const;
+  absl::StatusOr<Formation> ChooseWorkers(std::vector<Offer>* offers, Instant now);
+  absl::StatusOr<Formation> ChooseApart(const std::vector<Offer>& offers, Instant now);
+  const FaultMemory::LinkFault* FindFault(const Formation& formation, Instant now,
+                                          PlannedLink* link) const;
   FormingOutcome Accept(std::optional<PipelineId> pipeline, Formation formation);
   FormingOutcome Refuse(PipelineId pipeline, const absl::Status& why);
-  FormingResult RefuseAll(const std::vector<Vacancy>& vacancies, const absl::Status& why,
-                          Instant now);
+  FormingResult RefuseAll(const std::vector<PipelineId>& waiting, const absl::Status& why);
 
   const EngineOptions* const options_;
   Membership membership_;
   DeviceNumbers numbers_;
   LayoutChoice layout_;
+  FaultMemory faults_;
   Instant members_changed_at_{};
-  std::string refusal_;  // the last that was told as a Notice
+  std::optional<Instant> undecided_since_;  // that a layout waits for a quiet time
+  std::string refusal_;                     // the last that was told as a Notice
 
   bool may_form_ = true;             // workers or pipelines changed since the last Form
   Instant form_at_ = kInstantNever;  // a pause ends, or the fleet has been quiet for long enough

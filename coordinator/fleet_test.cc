@@ -1,4 +1,4 @@
-// The fleet alone: pipelines are vacancies, and formations end at the test.
+// The fleet alone: pipelines are numbers, and formations end at the test.
 #include "coordinator/fleet.h"
 
 #include <gmock/gmock.h>
@@ -28,12 +28,10 @@ class FleetTest : public testing::Test {
     fleet_->HandleJoin({LinkKey(link), TinyHello(id, memory_bytes)}, now_, &actions_);
   }
   Worker* Find(uint64_t link) { return fleet_->Find(LinkKey(link)); }
-  void Hear(uint64_t link, const v1::Frame& frame = {}) {
-    fleet_->RenewLease(Find(link), frame, now_);
-  }
+  void Hear(uint64_t link) { fleet_->RenewLease(Find(link), now_); }
   // One attempt; the workers of a formation become busy, as pipelines make them.
-  FormingResult Form(const std::vector<Vacancy>& vacancies, bool any_formed = false) {
-    FormingResult result = fleet_->Form(vacancies, any_formed, now_, &actions_);
+  FormingResult Form(const std::vector<PipelineId>& waiting, bool any_formed = false) {
+    FormingResult result = fleet_->Form(waiting, any_formed, now_, &actions_);
     for (const FormingOutcome& outcome : result.outcomes) {
       if (!outcome.formation.ok()) continue;
       for (size_t i = 0; i < outcome.formation->workers.size(); ++i) {
@@ -44,7 +42,7 @@ class FleetTest : public testing::Test {
     }
     return result;
   }
-  static Vacancy Wants(uint32_t pipeline) { return {PipelineId(pipeline), Instant()}; }
+  static PipelineId Wants(uint32_t pipeline) { return PipelineId(pipeline); }
   static std::vector<std::string> Names(const FormingOutcome& outcome) {
     std::vector<std::string> names;
     if (!outcome.formation.ok()) return {std::string(outcome.formation.status().message())};
@@ -90,24 +88,20 @@ TEST_F(FleetTest, ALeaseThatIsNotRenewedExpires) {
   EXPECT_EQ(fleet_->leases_until(), now_ + milliseconds(1000)) << "that of w2";
 }
 
-TEST_F(FleetTest, AWorkerThatLoadsMayBeSilentForLonger) {
+TEST_F(FleetTest, AStallOfOursIsHeldAgainstNobody) {
   Start();
   Join(1, "w1");
-  Find(1)->loading = true;
-  Find(1)->shard_epoch = Epoch(7);
-  now_ += options_.lease;
+  Join(2, "w2");
+  now_ += milliseconds(1000);
+  Hear(2);
+  now_ += std::chrono::seconds(8);
+  fleet_->Forgive(std::chrono::seconds(8), now_);
   EXPECT_THAT(fleet_->FindExpired(now_), IsEmpty());
+  EXPECT_FALSE(fleet_->FindExpiredNamesake("w1", now_).has_value());
   fleet_->UpdateLeasesUntil();
-  v1::Frame ready;
-  ready.mutable_shard_ready();
-  ready.set_epoch(6);
-  Hear(1, ready);
-  EXPECT_TRUE(Find(1)->loading) << "that was an earlier shard";
-  ready.set_epoch(7);
-  Hear(1, ready);
-  EXPECT_EQ(fleet_->next_deadline(), now_ + options_.lease);
-  now_ += options_.lease;
-  EXPECT_EQ(fleet_->FindExpired(now_).size(), 1u);
+  EXPECT_EQ(fleet_->leases_until(), now_ + milliseconds(500)) << "as much as was left before";
+  fleet_->Forgive(std::chrono::hours(1), now_);
+  EXPECT_EQ(Find(1)->last_heard, now_) << "not of the future";
 }
 
 TEST_F(FleetTest, ANamesakeIsInTheWayUntilItsLeaseHasRunOut) {
@@ -156,20 +150,51 @@ TEST_F(FleetTest, FormsWhenEnoughHaveJoined) {
   EXPECT_TRUE(fleet_->FormingIsDue(now_));
 }
 
-TEST_F(FleetTest, APipelineThatPausesGetsNoWorkers) {
+// Two pipelines of two: the pause of one worker keeps nobody else from forming.
+TEST_F(FleetTest, AWorkerThatPausesIsNotChosenAndOthersAre) {
   options_.num_pipelines = 2;
   Start();
   for (uint64_t link = 1; link <= 4; ++link) Join(link, "w" + std::to_string(link));
-  const Instant pause_end = now_ + milliseconds(250);
-  const FormingResult result = Form({{PipelineId(0), pause_end}, Wants(1)});
+  fleet_->faults()->OnFailure("w1", now_);
+  fleet_->faults()->OnFailure("w1", now_);
+  const Instant pause_end = now_ + FormBackOff(2);
+  const FormingResult result = Form({Wants(0), Wants(1)});
   EXPECT_FALSE(result.complete);
-  ASSERT_EQ(result.outcomes.size(), 1u);
-  EXPECT_EQ(result.outcomes[0].pipeline, PipelineId(1));
+  ASSERT_EQ(result.outcomes.size(), 2u);
+  EXPECT_THAT(Names(result.outcomes[0]), ElementsAre("w2", "w3"));
+  EXPECT_THAT(Names(result.outcomes[1]), ElementsAre("pausing after a failure of w1"));
   EXPECT_FALSE(fleet_->FormingIsDue(now_));
-  EXPECT_EQ(fleet_->next_deadline(), pause_end);
+  EXPECT_EQ(fleet_->next_deadline(), std::min(pause_end, now_ + options_.lease));
   now_ = pause_end;
   EXPECT_TRUE(fleet_->FormingIsDue(now_));
-  EXPECT_TRUE(Form({{PipelineId(0), pause_end}}, /*any_formed=*/true).complete);
+  EXPECT_THAT(Names(Form({Wants(1)}, /*any_formed=*/true).outcomes.at(0)), ElementsAre("w1", "w4"));
+}
+
+TEST_F(FleetTest, TwoWhoseLinkFailedAreNotPutSideBySideIfThereIsASpare) {
+  Start();
+  for (uint64_t link = 1; link <= 3; ++link) Join(link, "w" + std::to_string(link));
+  fleet_->faults()->OnLinkFailure("w1", "w2", "no address", now_);
+  EXPECT_THAT(Names(Form({Wants(0)}).outcomes.at(0)), ElementsAre("w1", "w3"));
+}
+
+TEST_F(FleetTest, TwoWhoseLinkFailedAreTriedAgainWithoutASpare) {
+  Start();
+  Join(1, "w1");
+  Join(2, "w2");
+  fleet_->faults()->OnLinkFailure("w1", "w2", "no address", now_);
+  fleet_->faults()->OnLinkFailure("w1", "w2", "no address", now_);
+  EXPECT_THAT(Names(Form({Wants(0)}).outcomes.at(0)),
+              ElementsAre("waiting to try again: no address"));
+  now_ += FormBackOff(2);
+  EXPECT_TRUE(fleet_->FormingIsDue(now_));
+  EXPECT_THAT(Names(Form({Wants(0)}).outcomes.at(0)), ElementsAre("w1", "w2"));
+}
+
+TEST_F(FleetTest, AWorkerThatLeavesIsNotChosen) {
+  Start();
+  for (uint64_t link = 1; link <= 3; ++link) Join(link, "w" + std::to_string(link));
+  fleet_->HandleLeaving(Find(1));
+  EXPECT_THAT(Names(Form({Wants(0)}).outcomes.at(0)), ElementsAre("w2", "w3"));
 }
 
 TEST_F(FleetTest, TwoPipelinesShareNoWorker) {
@@ -229,6 +254,45 @@ TEST_F(FleetTest, AnOpenLayoutIsDecidedWhenTheFleetIsQuiet) {
   EXPECT_TRUE(Form({Wants(0)}).complete);
   ASSERT_EQ(ActionsOf<Notice>(actions_).size(), 1u);
   EXPECT_THAT(ActionsOf<Notice>(actions_)[0].text, HasSubstr("layout: "));
+}
+
+// One of three restarts every 1.5 s and never lets the fleet be quiet.
+TEST_F(FleetTest, AWorkerThatComesAndGoesDoesNotKeepALayoutFromBeingChosen) {
+  options_.num_stages = 0;
+  Start();
+  Join(1, "w1");
+  Join(2, "w2");
+  uint64_t link = 2;
+  const Instant begin = now_;
+  bool formed = false;
+  while (!formed && now_ < begin + std::chrono::seconds(60)) {
+    Join(++link, "w3");
+    formed = Form({Wants(0)}).complete;
+    now_ += milliseconds(1400);
+    if (!formed) formed = Form({Wants(0)}).complete;
+    if (formed) break;
+    fleet_->Remove(LinkKey(link), now_);
+    now_ += milliseconds(100);
+  }
+  EXPECT_TRUE(formed);
+  EXPECT_LT(Seconds(now_ - begin), 8) << "it left twice, and then two seconds were quiet";
+  ASSERT_EQ(ActionsOf<Notice>(actions_).size(), 1u);
+  EXPECT_THAT(ActionsOf<Notice>(actions_)[0].text, HasSubstr("for 2 workers"));
+}
+
+TEST_F(FleetTest, ALayoutIsChosenThoughNewWorkersComeAllTheTime) {
+  options_.num_stages = 0;
+  Start();
+  const Instant begin = now_;
+  uint64_t link = 0;
+  bool formed = false;
+  for (; !formed && link < 100; now_ += milliseconds(1000)) {
+    ++link;
+    Join(link, "w" + std::to_string(link));
+    formed = Form({Wants(0)}).complete;
+  }
+  EXPECT_TRUE(formed);
+  EXPECT_LE(now_ - begin, kJoinWaitMax + milliseconds(1000));
 }
 
 TEST_F(FleetTest, ARefusalIsToldOnceUntilOneForms) {

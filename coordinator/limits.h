@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/clock.h"
+#include "transport/limits.h"
 
 namespace tutti::coordinator {
 
@@ -27,6 +28,19 @@ inline constexpr int64_t kToolCallsMax = 128;
 inline constexpr int64_t kChatNameBytesMax = 256;
 inline constexpr int64_t kStopTokenIdsMax = 128;
 inline constexpr int64_t kLogitBiasMax = 1024;
+// Penalties and biases are added and multiplied in f32, and nothing is clamped: a logit that left
+// its range would end the request as if the checkpoint had lost its numbers. A repetition penalty
+// undoes its reciprocal, so its ends are reciprocals. With both at their ends, a presence and a
+// frequency penalty of 2 and the longest context of all (2^27 tokens), a logit l becomes at most
+// 100 |l| + 100 + 2 + 2^28 in size: below the largest f32 for every |l| < 3.4e36. Logits in use
+// stay below 1e5.
+inline constexpr float kRepetitionPenaltyMin = 0.01f;
+inline constexpr float kRepetitionPenaltyMax = 100;
+inline constexpr float kAdditivePenaltyMax = 2;  // presence and frequency, either sign
+inline constexpr float kLogitBiasValueMax = 100;
+// Above it weights of trained logits differ by less than a third; 0 is greedy. Its reciprocal and
+// products of it with logits are far from both ends of f64, in which they are computed.
+inline constexpr float kTemperatureMax = 100;
 // The public convention of other services is 20; a row of 20 ids and values is 160 bytes a token.
 inline constexpr int64_t kTopLogprobsMax = 20;
 // Outputs of one request. Each is a sequence with a copy of the prompt's token ids: 64 of the
@@ -36,9 +50,61 @@ inline constexpr uint32_t kOutputsMax = 64;
 inline constexpr int64_t kTenantBytesMax = 256;
 // Largest request message: the prompt, its escapes and everything else a request may hold.
 inline constexpr int64_t kRequestBytesMax = 8 << 20;
-// Output a client has not read yet. Beyond it the stream ends: 1 MiB is some 3,000 tokens with 20
-// log-probabilities each.
-inline constexpr int64_t kUnreadOutputBytesMax = 1 << 20;
+// Fields of one request message, nested ones included, counted before it is parsed: in memory an
+// empty message is a hundred times its two bytes. The fullest honest request has kChatMessagesMax
+// messages of 12 fields (a call of a function among them), kLogitBiasMax biases of 3 and some
+// hundred others: 52,000. Ids in the packed form, which every proto3 library writes, are one field.
+inline constexpr int64_t kRequestFieldsMax = 65536;
+
+// ---- what the door holds (coordinator/service/door.h, docs/decisions/0034)
+
+// Bytes held for clients, in all: request messages received and not yet built, the token ids of
+// requests that have not ended (of each output), and output that waits to be read. 1,024 waiting
+// requests of 8,000 tokens are 32 MiB; one of the longest context (131,072 tokens) with 64 outputs
+// is 32 MiB, and one client may have half of the budget (byte_budget.h).
+inline constexpr int64_t kDoorBytesMax = 256 << 20;
+// Memory that was held goes back to the system when, after this much, no more than this little is
+// held: the allocator keeps what many small buffers leave behind.
+inline constexpr int64_t kTrimAfterBytes = 64 << 20;
+inline constexpr int64_t kTrimBelowBytes = 4 << 20;
+// A request that has come this far within kReadGrace is counted when it is complete; a slower one
+// is counted as the largest message from then on. Small requests arrive within a round trip.
+inline constexpr Duration kReadGrace = std::chrono::milliseconds(200);
+// A request message that is not complete by then ends its call: the largest, 8 MiB, over a line of
+// 2.5 Mbit/s.
+inline constexpr Duration kReadMax = std::chrono::seconds(30);
+// Output that a client has not read yet, for each output of its request, in our memory; the
+// client's own window and the sockets hold as much again. 64 KiB are 200 tokens with 20
+// log-probabilities each or 6,000 without: seconds of generation. Beyond it the stream ends.
+inline constexpr int64_t kUnreadOutputBytesMax = 64 << 10;
+// The part of it that is not counted against the budget: a client that reads has a message or two
+// there, and streams are bounded elsewhere.
+inline constexpr int64_t kUnreadUncountedBytes = 4 << 10;
+// A stream that ended because its client did not read waits so long for the client to read the
+// reason; then it is reset.
+inline constexpr Duration kUnreadLinger = std::chrono::seconds(10);
+// Requests up to this size have a thread of the tokenizer's pool that takes no larger ones: 4,000
+// tokens of text, some 10 ms of work.
+inline constexpr int64_t kSmallRequestBytes = 16 << 10;
+// Work on a request that does not depend on its size, in bytes of text that take as long.
+inline constexpr int64_t kRequestCostBytes = 4 << 10;
+
+// ---- the public port (coordinator/service/public_port.h)
+
+// A client that has vanished is noticed by a ping: sent after so long without any frame from it,
+// and answered within the time-out. 30 s together.
+inline constexpr Duration kPublicPingAfter = std::chrono::seconds(20);
+inline constexpr Duration kPublicPingTimeout = std::chrono::seconds(10);
+// A connection without calls is closed after so long; clients are told before, and connect again
+// when they need one. A stranger's costs some 40 KB. Also ends connections that sent a part of a
+// first request's headers and no more.
+inline constexpr Duration kPublicIdleMax = std::chrono::minutes(1);
+// Bytes of one call that gRPC takes before anybody reads them: HTTP/2's own default.
+inline constexpr int kStreamWindowBytes = 64 << 10;
+// Threads for the one service of gRPC's that blocks a thread per call, server reflection: people
+// with a command-line tool.
+inline constexpr int kReflectionThreadsMax = 16;
+
 // Requests between the door and the engine's own queue: one burst of arrivals between two steps.
 inline constexpr int64_t kMailboxEventsMax = 8192;
 // Calls at once on one client connection. A gateway that pools clients may want thousands; a stream
@@ -47,6 +113,9 @@ inline constexpr int64_t kMailboxEventsMax = 8192;
 inline constexpr int kStreamsPerConnectionMax = 4096;
 // A connection that has not said hello by then is closed.
 inline constexpr int64_t kHelloTimeoutMs = 5000;
+// Frames of one worker that wait for the engine, in bytes: results of some steps of 8192 rows, or
+// two frames of the largest size.
+inline constexpr int64_t kUnreadControlBytesMax = 16 << 20;
 // Control links at once: 10,000 devices would need a coordinator of another shape.
 inline constexpr int64_t kWorkerLinksMax = 1024;
 
@@ -73,6 +142,31 @@ inline constexpr size_t kIdleTenantsMax = 4096;
 // How often a request that has delivered nothing begins again when its pipeline is lost: once. One
 // that saw two pipelines go down is likely to be the cause.
 inline constexpr int32_t kLossesMax = 2;
+
+// ---- plans of steps (scheduler.h, plan_size.h)
+
+// The largest plan that a step may have: what a link takes.
+inline constexpr int64_t kPlanBytesMax = transport::kMessageBytesMax;
+// Of integers on the wire.
+inline constexpr int32_t kVarint32BytesMax = 5;
+inline constexpr int32_t kVarint64BytesMax = 10;
+// A plan without its lists, in its frame: five integers, a checksum and their tags take 50.
+inline constexpr int64_t kPlanEnvelopeBytes = 64;
+// A ScheduledSequence with one block and one token: its name (11), four integers (6 each), two
+// lists with one entry (11 each), a bool (2), and its own tag and length (6): 65.
+inline constexpr int64_t kScheduledSequenceBytes = 72;
+// A NewSequence without its tokens and without the fields of its sampling: its name (11), two
+// integers (6 each), tags and lengths of the tokens, the sampling and itself (6 each): 41.
+inline constexpr int64_t kNewSequenceBytes = 48;
+// Sequences in one step. A plan may have transport::kFrameFieldsMax fields, and one that begins
+// takes 27 with all of its sampling: 8192 take 221,184 of 262,144. Their tokens with 20
+// log-probabilities each make a result of 2 MiB.
+inline constexpr int32_t kStepSequencesMax = 8192;
+static_assert(kStepSequencesMax * 27 + 64 < transport::kFrameFieldsMax);
+// Of so many rows of a step one is kept for prompts, when sequences that generate would take all.
+// A prompt then takes at most four times as long as on an idle pipeline, and an answer a third
+// longer than without it.
+inline constexpr int32_t kRowsPerPromptRow = 4;
 
 // Numeric faults of one step whose requests get to know the layer; as many as workers trace. Others
 // end all the same, when a token of theirs is no number.
@@ -103,35 +197,87 @@ inline constexpr double kFlopsMax = 1e18;
 // Workers of one cluster are started within seconds of each other. A layout that depends on those
 // that join is chosen when no worker has joined or left for so long.
 inline constexpr Duration kJoinQuiet = std::chrono::seconds(2);
+// ... and at most this long after a layout could first have been chosen: ten times as long as the
+// workers of one machine take to start, however many come and go meanwhile.
+inline constexpr Duration kJoinWaitMax = std::chrono::seconds(20);
+// A worker that left twice within this time comes and goes: nothing waits for it, and others are
+// preferred. Longer than the slowest restart of a process manager that backs off (10 s).
+inline constexpr Duration kComeAndGoTime = std::chrono::seconds(60);
+// Workers and links whose failures are remembered: as many as have numbers.
+inline constexpr size_t kFaultsKept = 4096;
+// Two workers whose link failed are not put side by side for so long if others can be had: time for
+// an operator to mend a peer table, and no reason to waste a spare for good.
+inline constexpr Duration kLinkAvoidedTime = std::chrono::seconds(60);
+// Sets of workers that are tried to avoid links that failed: a handful of spares, each in the place
+// of either end.
+inline constexpr int kFormationsTried = 64;
+// A pipeline that has loaded and whose probe does not come back gives up when none of its workers
+// has made progress for so long: a worker says after kUnreachablePatience (worker/limits.h, 10 s)
+// which link it cannot make, and knows better why.
+inline constexpr Duration kLinkingPatience = std::chrono::seconds(12);
+// ... and after this long in any case: devices take up to 30 s to find each other.
+inline constexpr Duration kLinkingMax = std::chrono::seconds(60);
+// Of what a transport says of a link: a few lines.
+inline constexpr size_t kLinkErrorBytesMax = 1024;
 // Workers that have a number (device_numbers.h); those beyond it have none. Several times
 // kWorkerLinksMax, because those that were replaced keep theirs; about 100 bytes each.
 inline constexpr size_t kDeviceNumbersMax = 4096;
-// Silence of a worker that loads its shard, before it is taken for dead. It cannot beat while the
-// kernel reads for it: the largest tensor in use (an embedding of 2.5 GB) from a disk of 100 MB/s
-// takes 25 s.
-inline constexpr Duration kLoadingSilenceMax = std::chrono::seconds(30);
-// A worker with everything for its next step that makes no progress for this long is stuck, though
-// it beats: most likely its link from the previous stage is cut. A worker that computes shows
-// progress after every layer, so one lease would do; the second is for the activation on its way.
+// How long a worker's executor may stay at one slice of work, whatever the worker allows it. A
+// worker allows a second and what it predicts, 20 s at most, at its full share of the processors,
+// and stretches that for what it did not get: three times the 20 s, or a sixtieth of the processors
+// for the second.
+inline constexpr Duration kExecutorPatience = std::chrono::seconds(60);
+// The name of what an executor does: a few words.
+inline constexpr size_t kActivityBytesMax = 128;
+// A worker with everything for its next step whose executor is idle is stuck after this long,
+// though it beats: most likely its link from the previous stage is cut. One lease would do; the
+// second is for the activation on its way.
 constexpr Duration StuckAfter(Duration lease) { return 2 * lease; }
+// The engine's thread looks at the time at least so often, so that it notices when it could not.
+// Ten wake-ups a second cost an idle coordinator a thousandth of a processor.
+inline constexpr Duration kTurnInterval = std::chrono::milliseconds(100);
+// Longer between two looks is a stall, which is held against nobody. Twice the interval, for the
+// noise of a busy machine, and a small part of a lease, which absorbs what is below it.
+inline constexpr Duration kStallMin = 2 * kTurnInterval;
+// Told in the log from here on: it delays streams visibly.
+inline constexpr Duration kStallWarned = std::chrono::seconds(1);
+
 // How long the times of steps are added up before they are compared, and how many steps it takes
-// at least: fewer could be one prompt that only some stages have seen. A worker that slows is named
-// after the window in which it did and two more, within ten seconds.
+// at least. A worker that slows is named after the window in which it did and two more; one that
+// slows very much after one more, because its steps make the windows long.
 inline constexpr Duration kPaceWindow = std::chrono::seconds(2);
-inline constexpr int kPaceWindowSteps = 4;
+inline constexpr int kPaceWindowSteps = 2;
 inline constexpr int kSlowWindows = 2;
 // Below a factor of 2, for noise and for the mix of prompts and answers.
 inline constexpr double kSlowdown = 1.7;
+// Beyond what a mix of prompts and answers does to a stage with a large head beside one without:
+// computing a prompt instead of reading weights makes the latter's steps some five times as long.
+inline constexpr double kGreatSlowdown = 6;
 // Share that the average time of a step keeps with each step since: half after some 34 steps.
 inline constexpr double kStepAverageKept = 0.98;
 // A pipeline that has served this long has not failed because of its composition.
 inline constexpr Duration kStableServing = std::chrono::seconds(10);
-// Wait before the next attempt after this many failures in a row: none after the first, then 250 ms
-// and doubling, at most 16 s, so that a shard that cannot be loaded is not tried all the time.
+// Pause of a worker, or of two that failed side by side, after this many failures in a row: none
+// after the first, then 250 ms and doubling, at most 16 s, so that a shard that cannot be loaded is
+// not tried all the time.
 constexpr Duration FormBackOff(int32_t failures) {
   if (failures <= 1) return Duration::zero();
   return std::chrono::milliseconds(250) * (int64_t{1} << (failures < 8 ? failures - 2 : 6));
 }
+// A worker that read other bytes of the checkpoint than the coordinator has stays away for 5 s, and
+// twice as long every time, at most 80 s: each attempt reads a shard, and the remedy is a person's.
+constexpr Duration BarredFor(int32_t times) {
+  return std::chrono::seconds(5) * (int64_t{1} << (times < 5 ? times - 1 : 4));
+}
+// Workers that are remembered for it: as many as may be linked.
+inline constexpr size_t kBarredWorkersMax = kWorkerLinksMax;
+// Between two looks at whether the last stream has ended while the coordinator shuts down.
+inline constexpr Duration kShutdownLookInterval = std::chrono::milliseconds(20);
+// For the last words of streams that are ended to reach their clients' connections.
+inline constexpr Duration kEndPatience = std::chrono::seconds(1);
+// Two signals closer than this are one: a process manager may tell both a parent, which passes it
+// on, and its children.
+inline constexpr Duration kOneSignal = std::chrono::seconds(1);
 // A client that finds the admission queue full is told to come back after this many seconds, about
 // the time an ordinary answer of 200 tokens takes on a loaded machine.
 inline constexpr int32_t kRetryAfterSeconds = 5;

@@ -196,6 +196,7 @@ void FillWorkerStatus(const Worker& worker, Instant now, v1::WorkerStatus* statu
   status->set_numerics_class(worker.hello.numerics_class());
   status->set_read_bytes_per_second(worker.speed.read_bytes_per_second);
   status->set_flops_per_second(worker.speed.flops_per_second);
+  status->set_leaving(worker.leaving);
 }
 
 }  // namespace tutti::coordinator

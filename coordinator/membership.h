@@ -29,7 +29,7 @@ struct Worker {
   Instant joined_at;
   placement::DeviceSpeed speed;  // as it first was, see Membership::Join
 
-  Instant last_heard;     // of the last frame that only its executor can send; renews the lease
+  Instant last_heard;     // of the last frame; renews the lease
   Instant last_progress;  // when `progress` last grew, or a step was done
   uint64_t progress = 0;
   int64_t resident_bytes = 0;
@@ -37,13 +37,17 @@ struct Worker {
   int32_t stage = -1;       // in the current epoch of that pipeline; -1: idle
   int32_t rank = 0;         // of that stage
   std::string waiting_for;  // the worker that its step waits for, as its last beat said
+  // Its last beat said that its executor is at work that has a limit, and within it; since when all
+  // its beats have said so without progress.
+  bool at_work = false;
+  Instant at_work_since{};
   // The shard it has loaded, perhaps in an epoch that is over: kept, because the next one often
   // wants the same.
   bool holds_shard = false;
   int32_t held_stage = -1;  // the stage and rank that shard is of
   int32_t held_rank = 0;
   Epoch shard_epoch;
-  bool loading = false;  // the shard of shard_epoch; it may be silent for longer meanwhile
+  bool leaving = false;  // it was told to stop, and serves until it is let go
 
   const std::string& id() const { return hello.worker_id(); }
 };

@@ -67,6 +67,20 @@ TEST_F(PaceWatchTest, AWorkerAloneIsNeverSlow) {
   EXPECT_EQ(watch.slowdown(0), 1);
 }
 
+// A prompt that the first worker has computed and the second has still to.
+TEST_F(PaceWatchTest, OnlyTheSameStepsAreCompared) {
+  PaceWatch watch(2);
+  std::vector<double> steps(1000, 0.02);
+  for (size_t i = 40; i < steps.size(); i += 97) steps[i] = 2;
+  for (size_t step = 0; step < steps.size(); ++step) {
+    watch.OnStep(0, steps[step], now_);
+    if (step >= 3) watch.OnStep(1, steps[step - 3], now_);
+    now_ += std::chrono::microseconds(static_cast<int64_t>(steps[step] * 1e6));
+    ASSERT_FALSE(watch.straggler().has_value()) << step;
+    ASSERT_NEAR(watch.slowdown(0), 1, 1e-9) << step;
+  }
+}
+
 TEST_F(PaceWatchTest, FewStepsSayNothing) {
   PaceWatch watch(2);
   Run(&watch, {1.0, 1.0}, 20);

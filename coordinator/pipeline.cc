@@ -10,6 +10,34 @@
 #include "coordinator/limits.h"
 
 namespace tutti::coordinator {
+namespace {
+
+// Of the probe's sequence, which workers forget with the step. No sequence of the scheduler's has
+// it, and none is there beside it.
+constexpr uint64_t kProbeSequence = UINT64_MAX;
+
+// One row: the first token of any vocabulary, with a greedy sample.
+v1::StepPlan ProbePlan() {
+  v1::StepPlan plan;
+  plan.set_probe(true);
+  plan.set_total_rows(1);
+  v1::NewSequence* const added = plan.add_new_sequences();
+  added->set_sequence(kProbeSequence);
+  added->add_tokens(0);
+  added->set_prompt_tokens(1);
+  added->mutable_sampling()->set_top_p(1);
+  added->mutable_sampling()->set_repetition_penalty(1);
+  v1::ScheduledSequence* const scheduled = plan.add_scheduled();
+  scheduled->set_sequence(kProbeSequence);
+  scheduled->set_count(1);
+  scheduled->add_new_blocks(0);
+  scheduled->set_sample(true);
+  scheduled->set_expected_tokens(1);
+  scheduled->set_expected_blocks(1);
+  return plan;
+}
+
+}  // namespace
 
 std::string Pipeline::Describe(const Worker& worker) const {
   if (worker.stage < 0) return absl::StrCat("worker ", worker.id());
@@ -22,23 +50,8 @@ std::string Pipeline::Describe(const Worker& worker) const {
                       ")");
 }
 
-std::string Pipeline::WhyNot() const {
-  const std::string before = last_end_.empty() ? "" : absl::StrCat("; before: ", last_end_);
-  if (state_ == State::kServing) return "";
-  if (state_ == State::kWaiting) {
-    if (back_off_until_.has_value()) return absl::StrCat("pausing after a failure", before);
-    return absl::StrCat(cannot_form_.empty() ? "waiting for workers" : cannot_form_, before);
-  }
-  std::vector<std::string> loading;
-  for (const Shard& shard : shards_) {
-    if (!shard.ready) loading.push_back(shard.placement.device);
-  }
-  return absl::StrCat("loading on ", absl::StrJoin(loading, ", "), before);
-}
-
 void Pipeline::Form(const Formation& formation, Instant now, std::vector<Action>* actions) {
-  CHECK(WantsWorkers(now));
-  back_off_until_.reset();
+  CHECK(state_ == State::kWaiting);
   cannot_form_.clear();
   epoch_ = ++*last_epoch_;
   state_ = State::kLoading;
@@ -58,12 +71,14 @@ void Pipeline::Form(const Formation& formation, Instant now, std::vector<Action>
       worker->waiting_for.clear();
       worker->holds_shard = true;
       worker->shard_epoch = epoch_;
-      worker->loading = true;
       shards_.push_back(
           {.link = worker->link, .stage = stage, .rank = worker->rank, .placement = rank});
     }
   }
   CHECK(shards_.size() == formation.workers.size());
+  std::vector<size_t> ranks;
+  for (const Stage& stage : stages_) ranks.push_back(stage.ranks());
+  links_ = PipelineLinks(ranks, WorkerIds());
   ledger_ = StepLedger(formation.placement.stages, now);
   for (const Shard& shard : shards_) {
     actions->push_back(SendToWorker{shard.link, AssignFrame(shard, formation)});
@@ -110,11 +125,8 @@ v1::Frame Pipeline::AssignFrame(const Shard& shard, const Formation& formation) 
   return frame;
 }
 
-void Pipeline::End(const std::string& why, Instant now) {
+void Pipeline::End(const std::string& why) {
   CHECK(state_ != State::kWaiting);
-  const bool lasted = state_ == State::kServing && now - serving_since_ >= kStableServing;
-  failures_ = lasted ? 0 : failures_ + 1;
-  back_off_until_ = now + FormBackOff(failures_);
   last_end_ = why;
   epoch_ = ++*last_epoch_;
   state_ = State::kWaiting;
@@ -125,6 +137,7 @@ void Pipeline::End(const std::string& why, Instant now) {
   }
   stages_.clear();
   shards_.clear();
+  links_ = PipelineLinks();
   ledger_ = StepLedger();
 }
 
@@ -141,17 +154,75 @@ absl::Status Pipeline::OnShardProgress(const Worker& worker, const v1::ShardProg
   return absl::OkStatus();
 }
 
-absl::Status Pipeline::OnShardReady(const Worker& worker, const v1::ShardReady& ready,
-                                    Instant now) {
+absl::Status Pipeline::OnShardReady(const Worker& worker, const v1::ShardReady& ready, Instant now,
+                                    std::vector<Action>* actions) {
   Shard& shard = shards_[IndexOf(worker)];
   if (shard.ready) return absl::FailedPreconditionError("shard_ready came twice");
   shard.ready = true;
   shard.actual = ready;
-  if (std::all_of(shards_.begin(), shards_.end(), [](const Shard& s) { return s.ready; })) {
+  if (check_->ready()) TUTTI_RETURN_IF_ERROR(Compare(&shard));
+  LinkIfAllAgree(now, actions);
+  return absl::OkStatus();
+}
+
+void Pipeline::SendProbe(std::vector<Action>* actions) const {
+  v1::Frame frame;
+  frame.set_epoch(epoch_.value());
+  *frame.mutable_step_plan() = ProbePlan();
+  for (const Shard& shard : shards_) actions->push_back(SendToWorker{shard.link, frame});
+}
+
+absl::Status Pipeline::OnLinkState(const Worker& worker, const v1::LinkState& state) {
+  return links_.OnState(IndexOf(worker), state);
+}
+
+absl::Status Pipeline::OnProbeDone(Worker* worker, uint64_t step, Instant now) {
+  Shard& shard = shards_[IndexOf(*worker)];
+  if (step != 0 || shard.linked) {
+    return absl::FailedPreconditionError(absl::StrCat("step ", step,
+                                                      " done, where the probe, step 0, is ",
+                                                      shard.linked ? "done already" : "under way"));
+  }
+  shard.linked = true;
+  worker->last_progress = now;
+  if (std::all_of(shards_.begin(), shards_.end(), [](const Shard& s) { return s.linked; })) {
     state_ = State::kServing;
     serving_since_ = now;
   }
   return absl::OkStatus();
+}
+
+absl::Status Pipeline::Compare(Shard* shard) const {
+  TUTTI_RETURN_IF_ERROR(
+      check_->Compare(stages_[shard->stage].placement, shard->rank, shard->actual));
+  shard->compared = true;
+  shard->actual.clear_read();  // megabytes, of no more use
+  return absl::OkStatus();
+}
+
+std::optional<Pipeline::Refused> Pipeline::CompareShards(Instant now,
+                                                        std::vector<Action>* actions) {
+  if (state_ != State::kLoading || !check_->ready()) return std::nullopt;
+  for (Shard& shard : shards_) {
+    if (!shard.ready || shard.compared) continue;
+    absl::Status status = Compare(&shard);
+    if (!status.ok()) return Refused{shard.link, std::move(status)};
+  }
+  LinkIfAllAgree(now, actions);
+  return std::nullopt;
+}
+
+void Pipeline::LinkIfAllAgree(Instant now, std::vector<Action>* actions) {
+  if (!std::all_of(shards_.begin(), shards_.end(), [](const Shard& s) { return s.compared; })) {
+    return;
+  }
+  state_ = State::kLinking;
+  linking_since_ = now;
+  SendProbe(actions);
+}
+
+bool Pipeline::all_ready() const {
+  return std::all_of(shards_.begin(), shards_.end(), [](const Shard& s) { return s.ready; });
 }
 
 absl::Status Pipeline::OnStepDone(Worker* worker, const v1::StepDone& done, Instant now) {
@@ -214,7 +285,8 @@ const Worker& Pipeline::Culprit(const Worker& gave_up) const {
 std::optional<Instant> Pipeline::IdleSince(size_t shard) const {
   if (!ledger_.HasWork(shard)) return std::nullopt;
   const Worker* const worker = membership_->Find(shards_[shard].link);
-  if (AwaitedRank(*worker) != nullptr) return std::nullopt;
+  // What its executor is at, the worker's beats say (Fleet::HandleBeat).
+  if (worker->at_work || AwaitedRank(*worker) != nullptr) return std::nullopt;
   return std::max(ledger_.work_since(shard), worker->last_progress);
 }
 
@@ -235,13 +307,66 @@ std::optional<Pipeline::Stuck> Pipeline::FindStuck(Instant now) const {
   return std::nullopt;
 }
 
+Pipeline::FailedLink Pipeline::Failed(const PipelineLinks::Link& link) const {
+  return {.from = links_.NameOf(link.planned.from),
+          .to = links_.NameOf(link.planned.to),
+          .why = absl::StrCat(links_.Describe(link), " failed: ",
+                              link.error.empty() ? "nothing comes through it" : link.error)};
+}
+
+std::optional<Pipeline::FailedLink> Pipeline::FailedLinkOf(const Worker& worker) const {
+  const PipelineLinks::Link* const link = links_.FindFailed(IndexOf(worker));
+  if (link == nullptr) return std::nullopt;
+  return Failed(*link);
+}
+
+// While some worker gets on, as devices do that find each other, the others wait for it.
+Instant Pipeline::LinkingEnd() const {
+  Instant progress = linking_since_;
+  for (const Shard& shard : shards_) {
+    progress = std::max(progress, membership_->Find(shard.link)->last_progress);
+  }
+  return std::min(progress + kLinkingPatience, linking_since_ + kLinkingMax);
+}
+
+// First what workers have said, then the first place where the row has not come through.
+std::optional<Pipeline::Unlinked> Pipeline::FindUnlinked(Instant now) const {
+  if (state_ != State::kLinking || now < LinkingEnd()) return std::nullopt;
+  const PipelineLinks::Link* link = links_.FindFailed();
+  if (link == nullptr) link = links_.FindMissing();
+  for (size_t i = 0; link == nullptr && i < shards_.size(); ++i) {
+    if (shards_[i].linked) continue;
+    const Worker& worker = *membership_->Find(shards_[i].link);
+    const Worker* const awaited = AwaitedRank(worker);
+    link = awaited != nullptr ? links_.FindBetween(i, IndexOf(*awaited)) : links_.FindFeeding(i);
+    if (link != nullptr) break;
+    return Unlinked{
+        .link = {},
+        .worker = Stuck{shards_[i].link,
+                        absl::StrCat("it has not done the first row within ",
+                                     static_cast<int64_t>(Seconds(now - linking_since_)), " s")}};
+  }
+  CHECK(link != nullptr) << "all have done the probe, and the pipeline does not serve";
+  return Unlinked{.link = Failed(*link), .worker = {}};
+}
+
 bool Pipeline::LoadTimedOut(Instant now) const {
-  return state_ == State::kLoading && now - formed_at_ >= options_->load_timeout;
+  // Workers that wait for the coordinator's own digests are not late.
+  return state_ == State::kLoading && !all_ready() && now - formed_at_ >= options_->load_timeout;
+}
+
+void Pipeline::Forgive(Duration stall, Instant now) {
+  formed_at_ = std::min(now, formed_at_ + stall);
+  linking_since_ = std::min(now, linking_since_ + stall);
+  ledger_.Forgive(stall, now);
 }
 
 Instant Pipeline::next_deadline() const {
-  if (state_ == State::kLoading) return formed_at_ + options_->load_timeout;
-  if (state_ == State::kWaiting) return back_off_until_.value_or(kInstantNever);
+  if (state_ == State::kLoading) {
+    return all_ready() ? kInstantNever : formed_at_ + options_->load_timeout;
+  }
+  if (state_ == State::kLinking) return LinkingEnd();
+  if (state_ == State::kWaiting) return kInstantNever;
   Instant deadline = kInstantNever;
   for (size_t i = 0; i < shards_.size(); ++i) {
     const std::optional<Instant> since = IdleSince(i);

@@ -1,9 +1,10 @@
 // One pipeline: its state, its epoch, and which worker serves which stage and rank. How far each of
 // them has come with the steps of the epoch is in its StepLedger.
 //
-// It forms from idle workers, loads, serves, and ends when one of its workers is lost; every
-// beginning and every end is a new epoch. Epochs are counted over all pipelines, so that no frame
-// of one can pass for another's.
+// It forms from idle workers, loads, links, serves, and ends when one of its workers or links is
+// lost; every beginning and every end is a new epoch. Linking is the way of one row, the probe,
+// through all its workers: step 0 of the epoch, of which no scheduler knows. Epochs are counted
+// over all pipelines, so that no frame of one can pass for another's.
 //
 // Thread: the engine's.
 #pragma once
@@ -20,7 +21,10 @@
 #include "coordinator/engine_options.h"
 #include "coordinator/events.h"
 #include "coordinator/forming.h"
+#include "coordinator/limits.h"
 #include "coordinator/membership.h"
+#include "coordinator/shard_check.h"
+#include "coordinator/pipeline_links.h"
 #include "coordinator/step_ledger.h"
 #include "tutti/v1/cluster.pb.h"
 
@@ -28,12 +32,17 @@ namespace tutti::coordinator {
 
 class Pipeline {
  public:
-  enum class State { kWaiting, kLoading, kServing };
+  enum class State { kWaiting, kLoading, kLinking, kServing };
 
-  // REQUIRES: `options`, `membership` and `last_epoch` outlive the pipeline. `last_epoch` is the
-  // counter that all pipelines share.
-  Pipeline(PipelineId id, const EngineOptions* options, Membership* membership, Epoch* last_epoch)
-      : id_(id), options_(options), membership_(membership), last_epoch_(last_epoch) {}
+  // REQUIRES: what is pointed at outlives the pipeline. `last_epoch` is the counter that all
+  // pipelines share.
+  Pipeline(PipelineId id, const EngineOptions* options, Membership* membership, Epoch* last_epoch,
+           const ShardCheck* check)
+      : id_(id),
+        options_(options),
+        membership_(membership),
+        last_epoch_(last_epoch),
+        check_(check) {}
 
   PipelineId id() const { return id_; }
   State state() const { return state_; }
@@ -47,25 +56,35 @@ class Pipeline {
   // Why it does not serve, for people.
   std::string WhyNot() const;
 
-  // Whether it waits for workers, and is past the pause after failures.
-  bool WantsWorkers(Instant now) const {
-    return state_ == State::kWaiting && (!back_off_until_.has_value() || now >= *back_off_until_);
-  }
-  // Begins the next epoch: tells every worker its shard.  REQUIRES: WantsWorkers, all are idle
+  // Begins the next epoch: tells every worker its shard.  REQUIRES: waiting, all are idle
   void Form(const Formation& formation, Instant now, std::vector<Action>* actions);
-  // Notes why it could not form.  REQUIRES: WantsWorkers
-  void CannotForm(std::string why) {
-    back_off_until_.reset();
-    cannot_form_ = std::move(why);
+  // Notes why it could not form.  REQUIRES: waiting
+  void CannotForm(std::string why) { cannot_form_ = std::move(why); }
+  // A worker or link of this pipeline was lost, or loading took too long. Its workers are idle
+  // again; they keep the shards that they have loaded.  REQUIRES: not waiting
+  void End(const std::string& why);
+  // Whether it has served for long enough that its composition is not what ended it.
+  bool HasServedLong(Instant now) const {
+    return state_ == State::kServing && now - serving_since_ >= kStableServing;
   }
-  // A worker of this pipeline was lost, or loading took too long. Its workers are idle again; they
-  // keep the shards that they have loaded.
-  void End(const std::string& why, Instant now);
 
   // Frames of the current epoch, from a worker of this pipeline. An error: the frame contradicts
   // the state of the pipeline, or itself.
   absl::Status OnShardProgress(const Worker& worker, const v1::ShardProgress& progress);
-  absl::Status OnShardReady(const Worker& worker, const v1::ShardReady& ready, Instant now);
+  // The last one that was missing begins linking: the probe goes to every worker. DATA_LOSS and
+  // INVALID_ARGUMENT: as ShardCheck::Compare.
+  absl::Status OnShardReady(const Worker& worker, const v1::ShardReady& ready, Instant now,
+                            std::vector<Action>* actions);
+  // The coordinator's digests have come. The first worker that read other bytes, and why it is
+  // refused; none: the pipeline begins linking if all have loaded.
+  struct Refused {
+    LinkKey link;
+    absl::Status why;
+  };
+  std::optional<Refused> CompareShards(Instant now, std::vector<Action>* actions);
+  absl::Status OnLinkState(const Worker& worker, const v1::LinkState& state);
+  // A worker has done the probe; when all have, the pipeline serves.  REQUIRES: linking
+  absl::Status OnProbeDone(Worker* worker, uint64_t step, Instant now);
   absl::Status OnStepDone(Worker* worker, const v1::StepDone& done, Instant now);
 
   // Sends a step to every worker.  REQUIRES: serving; the step after the last one sent
@@ -81,8 +100,27 @@ class Pipeline {
   // an exchange or for an activation, to a worker that waits for none or that the chain leads back
   // to.  REQUIRES: the worker has a part in this pipeline
   const Worker& Culprit(const Worker& gave_up) const;
+  // A link that failed.
+  struct FailedLink {
+    std::string from;  // worker ids
+    std::string to;
+    std::string why;  // "the activation link from w0 to w1 failed: connection refused"
+  };
+  // The first link that this worker has reported to be down.
+  std::optional<FailedLink> FailedLinkOf(const Worker& worker) const;
+  // What keeps the probe, when it has been under way for too long.
+  struct Unlinked {
+    std::optional<FailedLink> link;
+    std::optional<Stuck> worker;  // where no link is to blame
+  };
+  std::optional<Unlinked> FindUnlinked(Instant now) const;
   bool LoadTimedOut(Instant now) const;
-  // When WantsWorkers, FindStuck or LoadTimedOut may change though nothing happens.
+  // For so long up to now no worker was heard, through no fault of its own: see Stalled.
+  void Forgive(Duration stall, Instant now);
+  // The ids of its workers; of those that have not loaded yet only.
+  std::vector<std::string> WorkerIds(bool loading_only = false) const;
+  const PipelineLinks& links() const { return links_; }
+  // When FindStuck, FindUnlinked or LoadTimedOut may change though nothing happens.
   Instant next_deadline() const;
 
   // "worker w2 (stage 1)", "worker w3 (stage 1 rank 1)"
@@ -100,6 +138,8 @@ class Pipeline {
     int32_t rank = 0;
     placement::RankPlacement placement;
     bool ready = false;
+    bool compared = false;  // what it read, with the coordinator's checkpoint
+    bool linked = false;  // it has done the probe
     v1::ShardReady actual;
     v1::ShardProgress progress;
   };
@@ -109,7 +149,14 @@ class Pipeline {
     size_t ranks() const { return placement.ranks.size(); }
   };
 
+  absl::Status Compare(Shard* shard) const;
+  // When all shards are loaded and agree.
+  void LinkIfAllAgree(Instant now, std::vector<Action>* actions);
+  bool all_ready() const;
   v1::Frame AssignFrame(const Shard& shard, const Formation& formation) const;
+  void SendProbe(std::vector<Action>* actions) const;
+  Instant LinkingEnd() const;
+  FailedLink Failed(const PipelineLinks::Link& link) const;
   // In shards_ and in the ledger.
   size_t IndexOf(const Worker& worker) const;
   // Since when a worker with everything for its next step has made no progress; nothing: it lacks
@@ -123,18 +170,19 @@ class Pipeline {
   const EngineOptions* const options_;
   Membership* const membership_;
   Epoch* const last_epoch_;
+  const ShardCheck* const check_;
   State state_ = State::kWaiting;
   Epoch epoch_;
   int32_t num_blocks_ = 0;
   std::vector<Stage> stages_;  // empty while waiting
   std::vector<Shard> shards_;  // stage by stage, rank by rank
   StepLedger ledger_;          // of shards_, in their order
+  PipelineLinks links_;        // between shards_
   Instant formed_at_;
+  Instant linking_since_;
   Instant serving_since_;
   std::string cannot_form_;  // why the last attempt found no placement
   std::string last_end_;     // why the last epoch ended
-  int32_t failures_ = 0;     // epochs in a row that ended soon
-  std::optional<Instant> back_off_until_;
 };
 
 }  // namespace tutti::coordinator

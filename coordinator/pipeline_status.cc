@@ -1,5 +1,7 @@
-// The status of a pipeline, for operators.
+// The status of a pipeline, for people.
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "coordinator/pipeline.h"
 
 namespace tutti::coordinator {
@@ -11,6 +13,8 @@ const char* StateName(Pipeline::State state) {
       return "waiting for workers";
     case Pipeline::State::kLoading:
       return "loading";
+    case Pipeline::State::kLinking:
+      return "linking";
     case Pipeline::State::kServing:
       return "serving";
   }
@@ -18,6 +22,34 @@ const char* StateName(Pipeline::State state) {
 }
 
 }  // namespace
+
+std::string Pipeline::WhyNot() const {
+  const std::string before = last_end_.empty() ? "" : absl::StrCat("; before: ", last_end_);
+  if (state_ == State::kServing) return "";
+  if (state_ == State::kWaiting) {
+    return absl::StrCat(cannot_form_.empty() ? "waiting for workers" : cannot_form_, before);
+  }
+  if (state_ == State::kLinking) {
+    const PipelineLinks::Link* link = links_.FindFailed();
+    if (link != nullptr) return absl::StrCat("linking: ", Failed(*link).why);
+    link = links_.FindMissing();
+    return absl::StrCat(
+        "linking: ",
+        link != nullptr ? links_.Describe(*link) + " is not up yet" : "the first row is on its way",
+        before);
+  }
+  const std::vector<std::string> loading = WorkerIds(/*loading_only=*/true);
+  if (loading.empty()) return absl::StrCat(check_->WhyNot(), before);
+  return absl::StrCat("loading on ", absl::StrJoin(loading, ", "), before);
+}
+
+std::vector<std::string> Pipeline::WorkerIds(bool loading_only) const {
+  std::vector<std::string> ids;
+  for (const Shard& shard : shards_) {
+    if (!loading_only || !shard.ready) ids.push_back(shard.placement.device);
+  }
+  return ids;
+}
 
 void Pipeline::FillStatus(Instant now, v1::PipelineStatus* status) const {
   status->set_pipeline(id_.value());
@@ -35,6 +67,7 @@ void Pipeline::FillStatus(Instant now, v1::PipelineStatus* status) const {
                         Describe(*membership_->Find(shards_[*slow].link)), pace.slowdown(*slow)));
   }
   status->set_busy_seconds_total(ledger_.BusySeconds(now));
+  links_.FillStatus(status);
   if (!stages_.empty()) status->set_numerics_class(membership_->numerics_class());
 }
 

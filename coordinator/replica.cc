@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace tutti::coordinator {
 namespace {
 
@@ -10,7 +12,9 @@ SchedulerOptions SchedulerOptionsOf(const EngineOptions& options) {
   return {.block_size = options.block_size,
           .max_batch_tokens = options.max_batch_tokens,
           .chunk_tokens = options.chunk_tokens,
-          .max_sequences = options.max_sequences};
+          .max_sequences = options.max_sequences,
+          .plan_bytes_max = options.plan_bytes_max,
+          .token_bytes = TokenBytes(options.model.vocab_size)};
 }
 
 void FillCacheStatus(const KvCache& cache, v1::PipelineStatus* status) {
@@ -24,11 +28,16 @@ void FillCacheStatus(const KvCache& cache, v1::PipelineStatus* status) {
 }  // namespace
 
 Replica::Replica(PipelineId id, const EngineOptions* options, Membership* membership,
-                 Epoch* last_epoch, KvDirectory* directory)
-    : pipeline(id, options, membership, last_epoch),
+                 Epoch* last_epoch, const ShardCheck* check, KvDirectory* directory)
+    : pipeline(id, options, membership, last_epoch, check),
       scheduler(SchedulerOptionsOf(*options), options->enable_prefix_caching ? directory : nullptr,
                 id),
       rate(std::min(options->chunk_tokens, options->max_batch_tokens)) {}
+
+std::string Replica::WhyNot() const {
+  if (!serving() || open()) return pipeline.WhyNot();
+  return absl::StrCat(retiring, ", and no other can take its place");
+}
 
 void Replica::PlanSteps(Instant now, std::vector<Action>* actions) {
   for (v1::StepPlan plan; scheduler.Plan(now, &plan); plan = v1::StepPlan()) {

@@ -4,6 +4,7 @@
 // Thread: the engine's.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "base/clock.h"
@@ -23,11 +24,21 @@ struct Replica {
   // REQUIRES: the objects pointed at outlive the replica. `last_epoch` is the counter that all
   // pipelines share.
   Replica(PipelineId id, const EngineOptions* options, Membership* membership, Epoch* last_epoch,
-          KvDirectory* directory);
+          const ShardCheck* check, KvDirectory* directory);
 
   PipelineId id() const { return pipeline.id(); }
   // The scheduler's epoch is open exactly while this is true.
   bool serving() const { return pipeline.state() == Pipeline::State::kServing; }
+
+  // Whether new requests come here, or to a pipeline that takes its place.
+  bool open() const { return retiring.empty() || !accepting; }
+  // Why new requests find nothing here; "" while it serves and is open.
+  std::string WhyNot() const;
+  // It ended: the next epoch's workers are others.
+  void StayOpen() {
+    retiring.clear();
+    accepting = true;
+  }
 
   // Plans steps until enough are under way or nothing is left to compute, and sends them to the
   // workers.  REQUIRES: serving()
@@ -37,6 +48,10 @@ struct Replica {
   Pipeline pipeline;
   Scheduler scheduler;
   StepRate rate;
+  // Why it ends when its last stream has: a worker of its is leaving. Empty: it goes on.
+  std::string retiring;
+  // Of one that retires: nothing can take its place, so requests that were taken are bound to it.
+  bool accepting = true;
 };
 
 }  // namespace tutti::coordinator

@@ -9,6 +9,11 @@ namespace tutti::coordinator {
 
 Scheduler::Scheduler(const SchedulerOptions& options, KvDirectory* directory, PipelineId pipeline)
     : options_(options),
+      plan_size_{.bytes_max = options.plan_bytes_max,
+                 .block_size = options.block_size,
+                 .max_batch_tokens = options.max_batch_tokens,
+                 .max_sequences = options.max_sequences,
+                 .token_bytes = options.token_bytes},
       cache_(directory, pipeline, options.block_size),
       backlog_(options.block_size) {
   CHECK(options.block_size > 0 && options.max_batch_tokens > 0 && options.chunk_tokens > 0 &&
@@ -37,20 +42,48 @@ void Scheduler::EndEpoch() {
   finished_.clear();
 }
 
-bool Scheduler::HasRoom(const Sequence& sequence, int64_t cached_tokens) const {
-  const Backlog::Demand others = backlog_.DemandUpTo(sequence.request.priority);
+// Blocks that running sequences and those that go before a newcomer of the class leave for it; none
+// when all places are taken.
+std::optional<int64_t> Scheduler::BlocksLeft(int32_t priority) const {
+  const Backlog::Demand others = backlog_.DemandUpTo(priority);
   const int64_t sequences = running() + others.sequences;
-  if (sequences >= options_.max_sequences) return false;
-  const int64_t left = cache_.available() - sequences - others.blocks;
+  if (sequences >= options_.max_sequences) return std::nullopt;
+  return cache_.available() - sequences - others.blocks;
+}
+
+bool Scheduler::MayHaveRoom(const Sequence& sequence) const {
+  const std::optional<int64_t> left = BlocksLeft(sequence.request.priority);
+  return left.has_value() &&
+         cache_.Missing(sequence, sequence.total()) - SharedMax(sequence) <= *left;
+}
+
+bool Scheduler::HasRoom(const Sequence& sequence, int64_t cached_tokens) const {
+  const std::optional<int64_t> left = BlocksLeft(sequence.request.priority);
+  if (!left.has_value()) return false;
   const int64_t wanted = cache_.Missing(sequence, sequence.total());
-  if (wanted <= left) return true;
+  if (wanted <= *left) return true;
   // A cached prefix makes room only as far as other sequences hold it too.
-  if (wanted - cached_tokens / options_.block_size > left) return false;
-  return cache_.Find(sequence).blocks <= left;
+  if (wanted - cached_tokens / options_.block_size > *left) return false;
+  return cache_.Find(sequence).blocks <= *left;
+}
+
+// The first needs the blocks of its prompt; the others share the full ones as soon as the first has
+// computed them, and need the rest and one to grow into.
+int64_t Scheduler::OutputsWithRoom(const Sequence& sequence, int64_t cached_tokens,
+                                   int64_t outputs) const {
+  if (!HasRoom(sequence, cached_tokens)) return 0;
+  const int32_t priority = sequence.request.priority;
+  const int64_t places =
+      options_.max_sequences - running() - backlog_.DemandUpTo(priority).sequences;
+  const int64_t own = cache_.Missing(sequence, sequence.total()) - SharedMax(sequence);
+  const int64_t further = (*BlocksLeft(priority) - cache_.Find(sequence).blocks) / (own + 1);
+  return std::min({outputs, places, 1 + further});
 }
 
 void Scheduler::Enqueue(Sequence* sequence) {
-  CHECK(sequence->kv_slots_max() <= kv_slots()) << "request " << sequence->request.id;
+  CHECK(sequence->kv_slots_max() <= kv_slots() &&
+        FitsPlan(sequence->kv_slots_max(), sequence->request.sampling))
+      << "request " << sequence->request.id;
   sequence->place = ++last_place_;
   sequence->held_back = {};  // the last one was on another pipeline
   backlog_.Wait(sequence);
@@ -81,14 +114,27 @@ std::vector<Sequence*> Scheduler::PopWaiting() {
 
 bool Scheduler::Plan(Instant now, v1::StepPlan* plan) {
   if (!WantsAnotherStep()) return false;
-  scratch_.rows.clear();
-  scratch_.budget = options_.max_batch_tokens;
-  scratch_.preempted = false;
-  ContinueRunning();
-  AdmitWaiting();
+  // A sequence that was sent back may leave room for others, though no row in this step.
+  do {
+    Decide();
+  } while (scratch_.rows.empty() && scratch_.preempted);
   if (scratch_.rows.empty()) return false;
   WritePlan(now, plan);
   return true;
+}
+
+void Scheduler::Decide() {
+  scratch_.rows.clear();
+  scratch_.budget = options_.max_batch_tokens;
+  scratch_.new_bytes = PlanBytesForNew(plan_size_);
+  scratch_.preempted = false;
+  ContinueRunning();
+  AdmitWaiting();
+}
+
+bool Scheduler::CanPlan() {
+  if (!WantsAnotherStep()) return false;
+  return !one_behind_.empty() || !backlog_.behind().empty() || FindNewcomer().has_value();
 }
 
 // As many steps as stages keep every stage busy. One more hides the way of a result to us and of a
@@ -114,8 +160,23 @@ int32_t Scheduler::Share() const {
   return std::max(1, (Generating() + num_stages_ - 1) / num_stages_);
 }
 
+// The rows of this step that generating sequences leave for prompts. None is kept while no prompt
+// wants one, or while there are enough anyway. A step of few rows keeps one only every few steps.
+int32_t Scheduler::RowsForPrompts() {
+  const int32_t rows = std::min(options_.max_batch_tokens, kStepSequencesMax);
+  const int32_t generating = std::min(Share(), static_cast<int32_t>(one_behind_.size()));
+  const bool enough = rows - generating >= (rows + kRowsPerPromptRow - 1) / kRowsPerPromptRow;
+  if (enough || TUTTI_FAIL_POINT("coordinator.starve_prompts")) return 0;
+  if (backlog_.behind().empty() && !FindNewcomer().has_value()) return 0;
+  prompt_credit_ += rows;
+  const int32_t kept = prompt_credit_ / kRowsPerPromptRow;
+  prompt_credit_ %= kRowsPerPromptRow;
+  return kept;
+}
+
 void Scheduler::ContinueRunning() {
-  int32_t share = std::min({Share(), scratch_.budget, static_cast<int32_t>(one_behind_.size())});
+  const int32_t rows = std::min(options_.max_batch_tokens, kStepSequencesMax) - RowsForPrompts();
+  int32_t share = std::min({Share(), rows, static_cast<int32_t>(one_behind_.size())});
   while (share > 0 && !one_behind_.empty()) {
     Sequence* const sequence = one_behind_.front();
     one_behind_.pop_front();
@@ -124,15 +185,19 @@ void Scheduler::ContinueRunning() {
     --share;
   }
   for (const auto& [key, sequence] : backlog_.behind()) {
-    if (scratch_.budget == 0) break;
+    if (is_full()) break;
     Schedule(sequence, std::min({sequence->behind(), options_.chunk_tokens, scratch_.budget}));
   }
 }
 
 void Scheduler::AdmitWaiting() {
-  while (!scratch_.preempted && scratch_.budget > 0) {
+  while (!scratch_.preempted && !is_full()) {
     const std::optional<Newcomer> newcomer = FindNewcomer();
     if (!newcomer.has_value()) return;
+    const Sequence& sequence = *newcomer->sequence;
+    scratch_.new_bytes -= NewSequenceBytes(plan_size_, sequence.total(), sequence.request.sampling);
+    // Its turn is in the next plan; nobody overtakes it.
+    if (scratch_.new_bytes < 0) return;
     Admit(*newcomer);
   }
 }

@@ -3,9 +3,14 @@
 //
 // A step is a budget of rows handed out to sequences that are behind: first to those one token
 // behind, so that no stream stalls behind another sequence's prompt, then to prompts in chunks,
-// then to newcomers, by Sequence::admission_key (class, then order of binding). When blocks run
-// out, the running sequence with the largest Sequence::preemption_key (lowest class, then latest
-// arrival) goes back to waiting with nothing computed; the first always gets on.
+// then to newcomers, by Sequence::admission_key (class, then order of binding). Where those one
+// token behind are so many that they would take all rows, one of kRowsPerPromptRow is kept for
+// prompts, so that newcomers do not starve. When blocks run out, the running sequence with the
+// largest Sequence::preemption_key (lowest class, then latest arrival) goes back to waiting with
+// nothing computed; the first always gets on.
+//
+// A plan is bounded in bytes as well: a newcomer for which this step's plan has no room left comes
+// in with the next (plan_size.h).
 //
 // The engine decides which sequences come here at all (admission_queue.h, router.h): as a rule only
 // those there is room for.
@@ -35,6 +40,7 @@
 #include "base/status.h"
 #include "coordinator/backlog.h"
 #include "coordinator/kv/kv_cache.h"
+#include "coordinator/plan_size.h"
 #include "coordinator/sequence.h"
 #include "coordinator/step_window.h"
 #include "tutti/v1/peer.pb.h"
@@ -46,6 +52,8 @@ struct SchedulerOptions {
   int32_t max_batch_tokens = 512;
   int32_t chunk_tokens = 128;
   int32_t max_sequences = 256;
+  int64_t plan_bytes_max = kPlanBytesMax;
+  int32_t token_bytes = kVarint32BytesMax;  // of a token id on the wire
 };
 
 // How many sequences of a result are fetched before they are looked at: some hundred nanoseconds of
@@ -69,8 +77,20 @@ class Scheduler {
   // or a higher one that wait here already have room too. `cached_tokens`: how many of its tokens
   // but the last are cached here, says the directory.  REQUIRES: an epoch is open
   bool HasRoom(const Sequence& sequence, int64_t cached_tokens) const;
-  // REQUIRES: kv_slots_max() of the sequence <= kv_slots(). The sequence must stay until Remove or
-  // PopWaiting.
+  // Whether it could have with all of its prompt cached. Takes no time.  REQUIRES: an epoch is open
+  bool MayHaveRoom(const Sequence& sequence) const;
+  // Of so many outputs of the sequence's request, which are equal: how many have room in that
+  // sense.  REQUIRES: an epoch is open
+  int64_t OutputsWithRoom(const Sequence& sequence, int64_t cached_tokens, int64_t outputs) const;
+  // Another number after every change that HasRoom may see: while it is the same, nothing that
+  // waited for room has got any.
+  uint64_t room_version() const { return cache_.version() + backlog_.version(); }
+  // Whether a plan can tell of a sequence with so many tokens.  Thread: any
+  bool FitsPlan(int64_t tokens, const v1::SequenceSampling& sampling) const {
+    return NewSequenceBytes(plan_size_, tokens, sampling) <= PlanBytesForNew(plan_size_);
+  }
+  // REQUIRES: kv_slots_max() of the sequence <= kv_slots(), and FitsPlan of so many tokens. The
+  // sequence must stay until Remove or PopWaiting.
   void Enqueue(Sequence* sequence);
   // The sequence leaves, waiting or running. Its blocks are free at once; its results still under
   // way are dropped.
@@ -86,6 +106,8 @@ class Scheduler {
   // Writes the next step, or returns false: nothing to do, or enough steps under way.  REQUIRES: an
   // epoch is open
   bool Plan(Instant now, v1::StepPlan* plan);
+  // Whether Plan could write a step now.  REQUIRES: an epoch is open
+  bool CanPlan();
 
   // One token sampled for a sequence that still runs.
   struct Sampled {
@@ -123,17 +145,29 @@ class Scheduler {
   struct Scratch {
     std::vector<Row> rows;
     int32_t budget = 0;      // rows still to hand out
+    int64_t new_bytes = 0;   // of the plan, for newcomers
     bool preempted = false;  // a sequence went back to waiting: none may come in
   };
 
+  void Decide();
   void ContinueRunning();
   void AdmitWaiting();
   void WritePlan(Instant now, v1::StepPlan* plan);
   void WriteRow(const Row& row, Instant now, v1::StepPlan* plan);
 
+  std::optional<int64_t> BlocksLeft(int32_t priority) const;
+  // The most blocks that it can share: at least its last token is computed.
+  int64_t SharedMax(const Sequence& sequence) const {
+    return cache_.reuses() ? (int64_t{sequence.total()} - 1) / options_.block_size : 0;
+  }
+
   bool WantsAnotherStep();
   int32_t Generating() const;
   int32_t Share() const;
+  int32_t RowsForPrompts();
+  bool is_full() const {
+    return scratch_.budget == 0 || static_cast<int32_t>(scratch_.rows.size()) == kStepSequencesMax;
+  }
 
   struct Newcomer {
     Sequence* sequence = nullptr;
@@ -151,6 +185,7 @@ class Scheduler {
   void Unqueue(Sequence* sequence);
 
   const SchedulerOptions options_;
+  const PlanSizeOptions plan_size_;
   int32_t num_stages_ = 0;
   bool open_ = false;  // an epoch is
   KvCache cache_;
@@ -167,6 +202,8 @@ class Scheduler {
   uint64_t last_sequence_id_ = 0;
   uint64_t last_place_ = 0;
   uint64_t preemptions_ = 0;
+  // Rows kept for prompts that have not become whole rows yet, in parts of kRowsPerPromptRow.
+  int32_t prompt_credit_ = 0;
   Scratch scratch_;
 };
 

@@ -116,6 +116,10 @@ void StepLedger::CountTimes(size_t number, const v1::StepDone& done, Instant now
   pace_.OnStep(number, computing - exchanging, now);
 }
 
+void StepLedger::Forgive(Duration stall, Instant now) {
+  for (Shard& shard : shards_) shard.work_since = std::min(now, shard.work_since + stall);
+}
+
 bool StepLedger::HasWork(size_t number) const {
   const Shard& shard = shards_[number];
   const uint64_t possible = shard.stage == 0 ? last_step_ : DoneStep(shard.stage - 1);

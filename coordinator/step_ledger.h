@@ -45,6 +45,8 @@ class StepLedger {
   }
 
   bool HasWork(size_t shard) const;
+  // So much of the time up to now does not count as time with work.
+  void Forgive(Duration stall, Instant now);
   // When its next step became possible.  REQUIRES: HasWork(shard)
   Instant work_since(size_t shard) const { return shards_[shard].work_since; }
 

@@ -16,11 +16,13 @@ KvCache::KvCache(KvDirectory* directory, PipelineId pipeline, int32_t block_size
 
 void KvCache::Open(int32_t num_blocks) {
   CHECK(!pool_.has_value());
+  ++version_;
   pool_.emplace(num_blocks);
   if (directory_ != nullptr) directory_->OpenPipeline(pipeline_, num_blocks);
 }
 
 void KvCache::Close() {
+  ++version_;
   pool_->CheckEveryBlock();
   CHECK(pool_->in_use() == 0) << pool_->in_use() << " blocks are held, and no sequence runs";
   pool_.reset();
@@ -44,6 +46,7 @@ KvCache::Room KvCache::Find(const Sequence& sequence) const {
 void KvCache::Admit(const Room& room, Sequence* sequence) {
   Sequence::Stay& stay = sequence->stay;
   CHECK(stay.blocks.empty());
+  ++version_;
   for (const BlockId block : room.prefix) pool_->Share(block);
   stay.blocks = room.prefix;
   stay.published = static_cast<int32_t>(room.prefix.size());
@@ -77,6 +80,7 @@ void KvCache::Grow(int32_t count, Sequence* sequence) {
 }
 
 void KvCache::Allocate(int32_t count, std::vector<BlockId>* blocks) {
+  ++version_;
   evicted_.clear();
   pool_->Allocate(count, blocks, &evicted_);
   counters_.evictions += evicted_.size();
@@ -95,6 +99,9 @@ void KvCache::CheckWritable(const Sequence& sequence, int32_t first, int32_t end
 void KvCache::Publish(Sequence* sequence) {
   if (directory_ == nullptr) return;
   Sequence::Stay& stay = sequence->stay;
+  // Those that begin with these blocks need fewer of their own now.
+  const bool makes_room = stay.published < FullBlocks(stay.computed);
+  if (makes_room && !TUTTI_FAIL_POINT("coordinator.publish_unnoticed")) ++version_;
   for (; stay.published < FullBlocks(stay.computed); ++stay.published) {
     const int32_t i = stay.published;
     const auto parent = i == 0 ? std::nullopt : std::optional(stay.blocks[i - 1]);
@@ -105,6 +112,7 @@ void KvCache::Publish(Sequence* sequence) {
 }
 
 void KvCache::Release(const Sequence& sequence) {
+  ++version_;
   const std::vector<BlockId>& blocks = sequence.stay.blocks;
   pool_->Release(blocks);
   if (TUTTI_FAIL_POINT("coordinator.free_shared_block")) {

@@ -36,6 +36,9 @@ class KvCache {
   // At least its last token is left to compute, so that there are logits.  REQUIRES: open
   Room Find(const Sequence& sequence) const;
   int32_t available() const { return pool_->available(); }
+  // Another number after every change of the blocks and of what is in them: while it is the same,
+  // Find and available() say the same.
+  uint64_t version() const { return version_; }
   // Cached tokens that would have to go for so many blocks.
   int64_t EvictedTokens(int64_t blocks) const {
     return std::max<int64_t>(0, blocks - pool_->free()) * block_size_;
@@ -84,6 +87,7 @@ class KvCache {
   const PipelineId pipeline_;
   const int32_t block_size_;
   std::optional<BlockPool> pool_;
+  uint64_t version_ = 0;
   std::vector<BlockId> evicted_;  // kept for its memory
   Counters counters_;
 };

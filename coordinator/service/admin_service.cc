@@ -4,7 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/service/generate_stream.h"
+#include "coordinator/service/client_call.h"
+#include "coordinator/service/door.h"
 #include "coordinator/service/message_parser.h"
 #include "coordinator/service/tenant.h"
 
@@ -40,17 +41,19 @@ grpc::ServerUnaryReactor* AdminService::LookupPrefix(grpc::CallbackServerContext
                                                      grpc::ByteBuffer* response) {
   auto* reactor = context->DefaultReactor();
   // A unary call's messages live until its reactor has finished, also after the client has left.
-  const bool queued = pool_.Submit([this, request, response, reactor] {
-    Hash128 domain;
-    std::vector<TokenId> tokens;
-    const absl::Status read = ReadLookup(*request, &domain, &tokens);
-    if (!read.ok()) return reactor->Finish(ToGrpc(read));
-    engine_->LookupPrefix(domain, std::move(tokens),
-                          [reactor, response](const v1::LookupPrefixResponse& found) {
-                            *response = Serialize(found);
-                            reactor->Finish(grpc::Status::OK);
-                          });
-  });
+  const bool queued =
+      pool_.Submit([this, request, response, reactor, tenants = TenantsOf(*context)] {
+        Hash128 domain;
+        std::vector<TokenId> tokens;
+        const absl::Status read =
+            WithinMemory([&] { return ReadLookup(*request, tenants, &domain, &tokens); });
+        if (!read.ok()) return reactor->Finish(ToGrpc(read));
+        engine_->LookupPrefix(domain, std::move(tokens),
+                              [reactor, response](const v1::LookupPrefixResponse& found) {
+                                *response = Serialize(found);
+                                reactor->Finish(grpc::Status::OK);
+                              });
+      });
   if (!queued) {
     reactor->Finish(ToGrpc(absl::ResourceExhaustedError(
         absl::StrCat(kLookupsMax, " prompts are being looked up already"))));
@@ -58,11 +61,13 @@ grpc::ServerUnaryReactor* AdminService::LookupPrefix(grpc::CallbackServerContext
   return reactor;
 }
 
-absl::Status AdminService::ReadLookup(const grpc::ByteBuffer& bytes, Hash128* domain,
+absl::Status AdminService::ReadLookup(const grpc::ByteBuffer& bytes,
+                                      const std::vector<std::string>& tenants, Hash128* domain,
                                       std::vector<TokenId>* tokens) const {
   v1::LookupPrefixRequest request;
   TUTTI_RETURN_IF_ERROR(ParseMessage(bytes, &request));
-  TUTTI_ASSIGN_OR_RETURN(const std::string tenant, TenantOf(request.tenant(), {}));
+  TUTTI_ASSIGN_OR_RETURN(const std::string tenant,
+                         TenantOf(request.tenant(), tenants, {.may_name_tenant = true}));
   *domain = domain_of_(tenant);
   switch (request.prompt_case()) {
     case v1::LookupPrefixRequest::kText: {

@@ -1,7 +1,9 @@
-// tutti.v1.Admin over gRPC: status and cache look-ups for operators.
+// tutti.v1.Admin over gRPC: status and cache look-ups. Its callers are operators, as the port of
+// operator_server.h makes sure; they may look into any tenant's cache domain.
 #pragma once
 
 #include <functional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -32,8 +34,8 @@ class AdminService : public v1::Admin::WithRawCallbackMethod_LookupPrefix<
                                          grpc::ByteBuffer* response) override;
 
  private:
-  absl::Status ReadLookup(const grpc::ByteBuffer& bytes, Hash128* domain,
-                          std::vector<TokenId>* tokens) const;
+  absl::Status ReadLookup(const grpc::ByteBuffer& bytes, const std::vector<std::string>& tenants,
+                          Hash128* domain, std::vector<TokenId>* tokens) const;
 
   const ServedModel* const model_;
   EngineLoop* const engine_;

@@ -1,120 +1,117 @@
 #include "coordinator/service/coordinator.h"
 
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 
 #include <cstdio>
 #include <fstream>
-#include <sstream>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/byte_size.h"
 #include "coordinator/limits.h"
 #include "coordinator/service/tenant.h"
 #include "nlohmann/json.hpp"
 #include "spdlog/spdlog.h"
-#include "transport/grpc/grpc_address.h"
+#include "transport/private_folder.h"
 
 namespace tutti::coordinator {
 namespace {
 
-constexpr const char* kServices[] = {"", "tutti.v1.Inference", "tutti.v1.Admin"};
-
-absl::StatusOr<std::string> ReadPem(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) return absl::NotFoundError(absl::StrCat("cannot read ", path));
-  return text.str();
-}
-
-absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> Credentials(
-    const CoordinatorOptions& options) {
-  if (options.tls_certificate.empty()) {
-    if (!transport::IsLocalAddress(options.listen)) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("--listen ", options.listen,
-                       ": without --tls-cert and --tls-key only loopback addresses "
-                       "(127.0.0.1, [::1], localhost) and unix: sockets are served"));
-    }
-    return grpc::InsecureServerCredentials();
-  }
-  grpc::SslServerCredentialsOptions ssl(
-      options.tls_client_ca.empty() ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
-                                    : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
-  grpc::SslServerCredentialsOptions::PemKeyCertPair pair;
-  TUTTI_ASSIGN_OR_RETURN(pair.cert_chain, ReadPem(options.tls_certificate));
-  TUTTI_ASSIGN_OR_RETURN(pair.private_key, ReadPem(options.tls_key));
-  ssl.pem_key_cert_pairs.push_back(pair);
-  if (!options.tls_client_ca.empty()) {
-    TUTTI_ASSIGN_OR_RETURN(ssl.pem_root_certs, ReadPem(options.tls_client_ca));
-  }
-  return grpc::SslServerCredentials(ssl);
-}
+constexpr const char* kServices[] = {"", "tutti.v1.Inference"};
 
 }  // namespace
 
 Coordinator::Coordinator(std::unique_ptr<ServedModel> model, CoordinatorOptions options)
-    : model_(std::move(model)), options_(std::move(options)) {}
+    : model_(std::move(model)), options_(std::move(options)), door_(options_.door) {}
 
 Coordinator::~Coordinator() { Shutdown(Duration::zero()); }
 
+PublicPort Coordinator::PublicPortOptions() const {
+  return {.listen = options_.listen,
+          .tls = {options_.tls_certificate, options_.tls_key, options_.tls_client_ca},
+          .without_clients_ca = options_.without_clients_ca,
+          .role = options_.public_role};
+}
+
 absl::Status Coordinator::Start() {
+  TUTTI_RETURN_IF_ERROR(transport::CheckMethodTable());
+  TUTTI_ASSIGN_OR_RETURN(const transport::PeerSecurity security,
+                         transport::PeerSecurity::Open({options_.peer_tls, options_.secret_file},
+                                                       {transport::Role::kCoordinator, ""}));
+  TUTTI_RETURN_IF_ERROR(security.CheckAddress("--peer-listen", options_.peer_listen));
   EngineOptions engine = options_.engine;
   engine.model = model_->config;
   engine.model_name = model_->name;
   engine.model_fingerprint = model_->fingerprint;
   engine.max_model_len = model_->max_model_len;
+  engine.compare_checkpoint = true;
   engine.prefix_key = RandomKey();
   hub_ = std::make_unique<OutputHub>(
       model_->tokenizer.get(), &clock_,
       [this](RequestId request, CancelCause cause) { engine_->Cancel(request, cause); });
   engine_ = std::make_unique<EngineLoop>(std::move(engine), &clock_, this);
-  generation_ = std::make_unique<GenerationService>(model_.get(), &serving_, &clock_, engine_.get(),
-                                                    hub_.get(), options_.share_cache_domain);
+  generation_ = std::make_unique<GenerationService>(
+      model_.get(), &serving_, &clock_, engine_.get(), hub_.get(), options_.share_cache_domain,
+      PublicRoles(PublicPortOptions()), &door_);
   admin_ = std::make_unique<AdminService>(
       model_.get(), engine_.get(),
       [this](std::string_view tenant) { return generation_->CacheDomainOf(tenant); });
   TUTTI_RETURN_IF_ERROR(StartPublicServer());
+  TUTTI_ASSIGN_OR_RETURN(
+      operator_server_,
+      OperatorServer::Start(options_.admin_listen.empty() ? transport::OperatorAddress(address())
+                                                          : options_.admin_listen,
+                            PublicPortOptions(), admin_.get()));
   hub_->Start();
   engine_->Start();
-  transport::GrpcPeerServerOptions peer;
-  peer.address = options_.peer_listen;
-  peer.tls = options_.peer_tls;
-  absl::StatusOr<std::unique_ptr<transport::GrpcPeerServer>> peer_server =
-      transport::GrpcPeerServer::Start(peer, engine_->acceptor());
-  if (!peer_server.ok()) return Annotate(peer_server.status(), "--peer-listen");
-  peer_server_ = std::move(*peer_server);
+  digests_ = StartDigests();
+  TUTTI_RETURN_IF_ERROR(Annotate(StartPeerServer(security), "--peer-listen"));
   return WriteReadyFile();
+}
+
+// Its callbacks only post.
+std::unique_ptr<model::DigestRun> Coordinator::StartDigests() {
+  model::DigestCallbacks callbacks;
+  callbacks.on_progress = [this](int percent) {
+    engine_->TellDigests(
+        {.digests = nullptr, .why_not = absl::StrCat("comparing the checkpoint: ", percent, " %")});
+  };
+  callbacks.on_failure = [this](const absl::Status& why) {
+    spdlog::error("cannot digest the checkpoint: {}; trying again", std::string(why.message()));
+    engine_->TellDigests(
+        {.digests = nullptr,
+         .why_not = absl::StrCat("cannot compare the checkpoint: ", why.message(),
+                                 "; if it was replaced, restart the coordinator")});
+  };
+  callbacks.on_known = [this](auto digests, int64_t hashed_bytes, double seconds) {
+    spdlog::info("digested the checkpoint in {:.1f} s, {} of it anew", seconds,
+                 FormatBytes(hashed_bytes));
+    engine_->TellDigests({.digests = std::move(digests), .why_not = {}});
+  };
+  return std::make_unique<model::DigestRun>(
+      model_->checkpoint,
+      model::DigestOptions{.cache_paths = model::DigestCachePaths(model_->checkpoint->dir())},
+      std::move(callbacks));
+}
+
+absl::Status Coordinator::StartPeerServer(const transport::PeerSecurity& security) {
+  TUTTI_RETURN_IF_ERROR(transport::ClaimSocket(options_.peer_listen));
+  TUTTI_ASSIGN_OR_RETURN(
+      peer_server_,
+      transport::GrpcPeerServer::Start(
+          {.address = options_.peer_listen, .tls = security.tls(), .rules = security.rules()},
+          engine_->acceptor()));
+  return absl::OkStatus();
 }
 
 absl::Status Coordinator::StartPublicServer() {
   TUTTI_ASSIGN_OR_RETURN(std::shared_ptr<grpc::ServerCredentials> credentials,
-                         Credentials(options_));
-  grpc::EnableDefaultHealthCheckService(true);
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-  grpc::ServerBuilder builder;
-  int port = 0;
-  builder.AddListeningPort(options_.listen, credentials, &port);
-  builder.RegisterService(generation_.get());
-  builder.RegisterService(admin_.get());
-  builder.SetMaxReceiveMessageSize(kRequestBytesMax);
-  // Clients ping when long prompts send nothing for a while; gateways do so every 10 s.
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kStreamsPerConnectionMax);
-  // Two coordinators on one port would each get half of the clients; the second must fail instead.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  server_ = builder.BuildAndStart();
-  const bool is_unix = options_.listen.rfind("unix:", 0) == 0;
-  if (server_ == nullptr || (port == 0 && !is_unix)) {
-    return absl::UnavailableError(
-        absl::StrCat("--listen ", options_.listen,
-                     ": cannot listen there; is the address right and the port free?"));
-  }
-  address_ = transport::WithPort(options_.listen, port);
-  health_ = server_->GetHealthCheckService();
+                         PublicCredentials(PublicPortOptions()));
+  TUTTI_ASSIGN_OR_RETURN(server_, PublicServer::Start(options_.listen, std::move(credentials),
+                                                      !options_.tls_certificate.empty(),
+                                                      {generation_.get()}));
+  health_ = server_->health();
   for (const char* service : kServices) health_.load()->SetServingStatus(service, false);
   return absl::OkStatus();
 }
@@ -123,7 +120,7 @@ absl::Status Coordinator::WriteReadyFile() const {
   if (options_.ready_file.empty()) return absl::OkStatus();
   const std::string temporary = options_.ready_file + ".new";
   std::ofstream file(temporary, std::ios::trunc);
-  file << nlohmann::json{{"address", address_}}.dump() << "\n";
+  file << nlohmann::json{{"address", address()}, {"admin", admin_address()}}.dump() << "\n";
   file.close();
   if (!file || std::rename(temporary.c_str(), options_.ready_file.c_str()) != 0) {
     return absl::UnavailableError(absl::StrCat("--ready-file: cannot write ", options_.ready_file));
@@ -131,16 +128,25 @@ absl::Status Coordinator::WriteReadyFile() const {
   return absl::OkStatus();
 }
 
-void Coordinator::Shutdown(Duration grace) {
+void Coordinator::Shutdown(Duration grace, const Hurried& hurried) {
   if (server_ == nullptr) return;
   if (health_.load() != nullptr) health_.load()->Shutdown();
   engine_->Drain();
-  const Instant deadline = clock_.Now() + grace;
-  while (hub_->open_streams() > 0 && clock_.Now() < deadline) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const auto wait_for_streams = [&](Instant deadline, const Hurried& sooner) {
+    while (hub_->open_streams() > 0 && clock_.Now() < deadline && !(sooner && sooner())) {
+      std::this_thread::sleep_for(kShutdownLookInterval);
+    }
+    return hub_->open_streams();
+  };
+  if (wait_for_streams(clock_.Now() + grace, hurried) > 0) {
+    engine_->EndAll();
+    wait_for_streams(clock_.Now() + kEndPatience, nullptr);
   }
   // The public server first: no new request arrives, and those left are cancelled.
-  server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
+  server_->Shutdown(std::chrono::milliseconds(200));
+  // Before the engine: its thread answers the calls that are still waiting.
+  if (operator_server_ != nullptr) operator_server_->Stop();
+  digests_.reset();
   engine_->Stop();
   hub_->Stop();
   if (peer_server_ != nullptr) peer_server_->Stop();
@@ -156,7 +162,7 @@ void Coordinator::OnFinish(FinishRequest finish) { hub_->Finish(std::move(finish
 
 void Coordinator::OnServing(bool serving, const std::string& why_not) {
   if (serving) {
-    spdlog::info("serving '{}' at {}", model_->name, address_);
+    spdlog::info("serving '{}' at {}", model_->name, address());
   } else {
     // Not to serve yet is news; to serve no longer is trouble.
     spdlog::log(was_serving_ ? spdlog::level::warn : spdlog::level::info, "not serving: {}",

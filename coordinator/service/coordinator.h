@@ -1,27 +1,36 @@
-// The coordinator process, assembled: engine loop, output hub, services, the public port and the
-// workers' port.
+// The coordinator process, assembled: engine loop, output hub, services, the public port, the
+// operator's and the workers'.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "base/clock.h"
 #include "base/status.h"
 #include "coordinator/service/admin_service.h"
+#include "coordinator/service/door.h"
 #include "coordinator/service/engine_loop.h"
 #include "coordinator/service/generation_service.h"
+#include "coordinator/service/operator_server.h"
 #include "coordinator/service/output_hub.h"
+#include "coordinator/service/port_rules.h"
+#include "coordinator/service/public_server.h"
 #include "coordinator/service/served_model.h"
+#include "model/digest_run.h"
 #include "transport/grpc/grpc_link.h"
+#include "transport/peer_security.h"
 
 namespace tutti::coordinator {
 
 struct CoordinatorOptions {
-  std::string listen = "127.0.0.1:50051";       // public API; port 0: the system chooses
-  std::string peer_listen = "127.0.0.1:50052";  // workers; may be unix:/path
+  std::string listen = "127.0.0.1:50051";  // public API; port 0: the system chooses
+  std::string peer_listen;                 // workers; may be unix:/path
+  // The operator's port; empty: transport::OperatorAddress of the public one's.
+  std::string admin_listen;
   // PEM files. Without a certificate the public port listens on loopback or a Unix socket only.
   std::string tls_certificate;
   std::string tls_key;
@@ -29,9 +38,13 @@ struct CoordinatorOptions {
   // Workers' port. With all three files both ends authenticate each other; with none it listens
   // locally only.
   transport::TlsFiles peer_tls;
-  std::string ready_file;           // written when the public port listens
-  bool share_cache_domain = false;  // all tenants share one cache domain
-  EngineOptions engine;             // model, name and fingerprint are filled in by Start
+  std::string secret_file;           // of the cluster's secret; empty: none
+  bool without_clients_ca = false;   // see PublicPort
+  std::string public_role = "auto";  // see PublicPort
+  std::string ready_file;            // written when the public port listens
+  bool share_cache_domain = false;   // all tenants share one cache domain
+  DoorOptions door;                  // bounds of what is held for clients
+  EngineOptions engine;              // model, name and fingerprint are filled in by Start
 };
 
 class Coordinator : public EngineSink {
@@ -39,34 +52,44 @@ class Coordinator : public EngineSink {
   Coordinator(std::unique_ptr<ServedModel> model, CoordinatorOptions options);
   ~Coordinator() override;
 
-  // Opens both ports. Fails with the address and the reason.
+  // Opens all ports. Fails with the address and the reason.
   absl::Status Start();
-  // Stops admitting, lets running requests finish until `grace` passes, then ends everything.
-  void Shutdown(Duration grace);
+  // Whether there is no time left after all.  Thread: the caller's.
+  using Hurried = std::function<bool()>;
+  // Stops admitting and lets what runs finish until `grace` has passed, or `hurried` says so; null:
+  // never. Requests that run still are then ended with a reason, and everything with them.
+  void Shutdown(Duration grace, const Hurried& hurried = nullptr);
 
   // host:port (or unix:path) of the public API.
-  const std::string& address() const { return address_; }
+  const std::string& address() const { return server_->address(); }
+  // The same of the operator's port.
+  const std::string& admin_address() const { return operator_server_->address(); }
 
  private:
   void OnTokens(DeliverTokens tokens) override;
   void OnFinish(FinishRequest finish) override;
   void OnServing(bool serving, const std::string& why_not) override;
   absl::Status StartPublicServer();
+  std::unique_ptr<model::DigestRun> StartDigests();
+  absl::Status StartPeerServer(const transport::PeerSecurity& security);
+  PublicPort PublicPortOptions() const;
   absl::Status WriteReadyFile() const;
 
   const std::unique_ptr<ServedModel> model_;
   const CoordinatorOptions options_;
   const SystemClock clock_;
+  Door door_;
   ServingState serving_;
   std::unique_ptr<OutputHub> hub_;
   std::unique_ptr<EngineLoop> engine_;
+  std::unique_ptr<model::DigestRun> digests_;
   std::unique_ptr<GenerationService> generation_;
   std::unique_ptr<AdminService> admin_;
   std::unique_ptr<transport::GrpcPeerServer> peer_server_;
-  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<OperatorServer> operator_server_;
+  std::unique_ptr<PublicServer> server_;
   // Set before the engine's thread may use it, through server_; null while starting.
   std::atomic<grpc::HealthCheckServiceInterface*> health_{nullptr};
-  std::string address_;
   bool was_serving_ = false;  // owned by the engine thread
 };
 

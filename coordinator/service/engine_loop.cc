@@ -4,40 +4,47 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/overloaded.h"
 #include "base/plain_name.h"
 #include "coordinator/limits.h"
 #include "spdlog/spdlog.h"
+#include "transport/send_or_close.h"
 
 namespace tutti::coordinator {
 namespace {
-
-template <typename... Ts>
-struct Overloaded : Ts... {
-  using Ts::operator()...;
-};
-template <typename... Ts>
-Overloaded(Ts...) -> Overloaded<Ts...>;
 
 constexpr Duration kHelloTimeout = std::chrono::milliseconds(kHelloTimeoutMs);
 
 }  // namespace
 
-// Posts the frames of one control link. Lives as long as the link does.
+// Posts the frames of one control link, within its budget: a worker or a stranger that sends faster
+// than the engine reads is not read any more until it does. Lives as long as the link does.
 class EngineLoop::LinkReceiver : public transport::LinkHandler {
  public:
-  LinkReceiver(LinkKey key, std::shared_ptr<Mailbox<Item>> mailbox)
-      : key_(key), mailbox_(std::move(mailbox)) {}
+  LinkReceiver(LinkKey key, std::shared_ptr<Mailbox<Item>> mailbox,
+               std::shared_ptr<transport::ReceiveBudget> budget)
+      : key_(key), mailbox_(std::move(mailbox)), budget_(std::move(budget)) {}
   // Control frames carry no payload; one that a worker sends all the same is dropped.
   void OnFrame(v1::Frame frame, transport::Payload) override {
-    mailbox_->Post(LinkFrame{key_, std::move(frame)});
+    if (overflowed_) return;
+    if (auto unread = budget_->Count(static_cast<int64_t>(frame.ByteSizeLong()))) {
+      mailbox_->Post(LinkFrame{key_, std::move(frame), *std::move(unread)});
+      return;
+    }
+    overflowed_ = true;
+    mailbox_->Post(LinkClosed{
+        key_, absl::ResourceExhaustedError("the worker sends frames faster than they are read")});
   }
   void OnClosed(absl::Status reason) override {
-    mailbox_->Post(LinkClosed{key_, std::move(reason)});
+    if (!overflowed_) mailbox_->Post(LinkClosed{key_, std::move(reason)});
   }
+  std::shared_ptr<transport::ReceiveBudget> budget() override { return budget_; }
 
  private:
   const LinkKey key_;
   const std::shared_ptr<Mailbox<Item>> mailbox_;
+  const std::shared_ptr<transport::ReceiveBudget> budget_;
+  bool overflowed_ = false;  // owned by the transport's calls, which come one at a time
 };
 
 EngineLoop::EngineLoop(EngineOptions options, const Clock* clock, EngineSink* sink)
@@ -55,12 +62,19 @@ void EngineLoop::Start() {
 }
 
 void EngineLoop::Stop() {
+  stopped_ = true;
   mailbox_->Close();
   if (thread_.joinable()) thread_.join();
 }
 
-bool EngineLoop::Submit(Request request) {
-  return mailbox_->TryPost(Event(RequestArrived{std::move(request)}));
+bool EngineLoop::Submit(RequestArrived arrived) {
+  // Counted apart from the frames of workers, so that many of these refuse no client.
+  if (stopped_ || waiting_requests_.fetch_add(1) >= kMailboxEventsMax) {
+    if (!stopped_) --waiting_requests_;
+    return false;
+  }
+  mailbox_->Post(Event(std::move(arrived)));
+  return true;
 }
 
 void EngineLoop::Cancel(RequestId request, CancelCause cause) {
@@ -68,6 +82,12 @@ void EngineLoop::Cancel(RequestId request, CancelCause cause) {
 }
 
 void EngineLoop::Drain() { mailbox_->Post(Event(DrainRequested{})); }
+
+void EngineLoop::TellDigests(CheckpointDigested digested) {
+  mailbox_->Post(Event(std::move(digested)));
+}
+
+void EngineLoop::EndAll() { mailbox_->Post(Event(EndRequested{})); }
 
 void EngineLoop::GetStatus(StatusCallback callback) {
   mailbox_->Post(StatusWanted{std::move(callback)});
@@ -81,15 +101,19 @@ void EngineLoop::LookupPrefix(const Hash128& domain, std::vector<TokenId> tokens
 transport::AcceptCallback EngineLoop::acceptor() {
   return [mailbox = mailbox_, next_key = next_link_key_](std::unique_ptr<transport::Link> link) {
     const LinkKey key((*next_key)++);
-    mailbox->Post(LinkOpened{key, std::move(link)});
-    return std::make_unique<LinkReceiver>(key, mailbox);
+    auto budget = transport::ReceiveBudget::OfStranger();
+    mailbox->Post(LinkOpened{key, std::move(link), budget});
+    return std::make_unique<LinkReceiver>(key, mailbox, std::move(budget));
   };
 }
 
 void EngineLoop::Run() {
   std::vector<Item> items;
-  while (mailbox_->Drain(NextWake(), &items)) {
+  Instant turned_at = clock_->Now();
+  while (mailbox_->Drain(std::min(NextWake(), turned_at + kTurnInterval), &items)) {
     const Instant now = clock_->Now();
+    ForgiveStall(now - turned_at, now);
+    turned_at = now;
     for (Item& item : items) Handle(std::move(item), now);
     CloseSilentLinks(now);
     engine_.Advance(now, &actions_);
@@ -99,6 +123,18 @@ void EngineLoop::Run() {
     worker.link->Close(absl::UnavailableError("the coordinator is shutting down"));
   }
   links_.clear();
+}
+
+// A process that was stopped, or a thread that had too much to do: of the frames that came
+// meanwhile, some may not have reached the mailbox.
+void EngineLoop::ForgiveStall(Duration since_last_turn, Instant now) {
+  if (since_last_turn < kStallMin) return;
+  if (since_last_turn >= kStallWarned) {
+    spdlog::warn("the coordinator stood still for {} ms; its workers' leases are longer by as much",
+                 static_cast<int64_t>(Milliseconds(since_last_turn)));
+  }
+  engine_.Handle(Stalled{since_last_turn}, now, &actions_);
+  for (auto& [key, worker] : links_) worker.opened_at += since_last_turn;
 }
 
 Instant EngineLoop::NextWake() const {
@@ -111,15 +147,11 @@ Instant EngineLoop::NextWake() const {
 
 void EngineLoop::Handle(Item item, Instant now) {
   std::visit(Overloaded{
-                 [&](Event& event) { engine_.Handle(event, now, &actions_); },
-                 [&](LinkOpened& opened) {
-                   if (links_.size() >= static_cast<size_t>(kWorkerLinksMax)) {
-                     opened.link->Close(absl::ResourceExhaustedError(
-                         absl::StrCat("the coordinator has ", kWorkerLinksMax, " worker links")));
-                     return;
-                   }
-                   links_[opened.key] = {std::move(opened.link), false, now};
+                 [&](Event& event) {
+                   if (std::holds_alternative<RequestArrived>(event)) --waiting_requests_;
+                   engine_.Handle(event, now, &actions_);
                  },
+                 [&](LinkOpened& opened) { HandleOpened(std::move(opened), now); },
                  [&](LinkFrame& frame) { HandleFrame(std::move(frame), now); },
                  [&](LinkClosed& closed) { HandleClosed(std::move(closed), now); },
                  [&](StatusWanted& wanted) {
@@ -135,6 +167,22 @@ void EngineLoop::Handle(Item item, Instant now) {
                  },
              },
              item);
+}
+
+void EngineLoop::HandleOpened(LinkOpened opened, Instant now) {
+  if (links_.size() >= static_cast<size_t>(kWorkerLinksMax)) {
+    // Keys grow, so the first is the oldest.
+    const auto silent = std::find_if(links_.begin(), links_.end(),
+                                     [](const auto& entry) { return !entry.second.joined; });
+    const absl::Status full = absl::ResourceExhaustedError(
+        absl::StrCat("the coordinator has ", kWorkerLinksMax, " worker links"));
+    if (silent == links_.end()) return opened.link->Close(full);
+    CloseLink(silent->first, full);
+  }
+  links_[opened.key] = {.link = std::move(opened.link),
+                        .budget = std::move(opened.budget),
+                        .joined = false,
+                        .opened_at = now};
 }
 
 void EngineLoop::HandleFrame(LinkFrame item, Instant now) {
@@ -160,6 +208,8 @@ void EngineLoop::HandleFrame(LinkFrame item, Instant now) {
     return;
   }
   found->second.joined = true;
+  found->second.budget->MarkKnown(
+      {.frames = transport::kUnreadFramesMax, .bytes = kUnreadControlBytesMax});
   engine_.Handle(WorkerJoined{item.key, std::move(hello)}, now, &actions_);
 }
 
@@ -193,20 +243,21 @@ void EngineLoop::CloseSilentLinks(Instant now) {
   }
 }
 
+// A worker that is not sent a plan would be missed in its step, and be blamed. So its link ends,
+// with the reason.
+void EngineLoop::Send(SendToWorker send) {
+  const auto found = links_.find(send.link);
+  if (found == links_.end()) return;  // its loss is on the way to the engine
+  const absl::Status sent = transport::SendOrClose(found->second.link.get(), std::move(send.frame));
+  // A link that closed meanwhile reports itself.
+  if (!sent.ok() && !absl::IsUnavailable(sent)) mailbox_->Post(LinkClosed{send.link, sent});
+}
+
 void EngineLoop::Apply(std::vector<Action>* actions) {
   for (Action& action : *actions) {
     std::visit(
         Overloaded{
-            [&](SendToWorker& send) {
-              const auto found = links_.find(send.link);
-              if (found == links_.end()) return;  // its loss is on the way to the engine
-              const absl::Status sent = found->second.link->Send(std::move(send.frame));
-              // A link that closed meanwhile reports itself. A full queue is a worker that does not
-              // read.
-              if (absl::IsResourceExhausted(sent)) {
-                mailbox_->Post(LinkClosed{send.link, sent});
-              }
-            },
+            [&](SendToWorker& send) { Send(std::move(send)); },
             [&](CloseWorker& close) { CloseLink(close.link, std::move(close.reason)); },
             [&](DeliverTokens& tokens) { sink_->OnTokens(std::move(tokens)); },
             [&](FinishRequest& finish) { sink_->OnFinish(std::move(finish)); },

@@ -16,6 +16,7 @@
 #include "base/mailbox.h"
 #include "coordinator/engine.h"
 #include "transport/link.h"
+#include "transport/receive_budget.h"
 #include "tutti/v1/cluster.pb.h"
 
 namespace tutti::coordinator {
@@ -44,10 +45,13 @@ class EngineLoop {
   // drain first.
   void Stop();
 
-  // Thread: any. False when too many events wait: the request was not accepted.
-  bool Submit(Request request);
+  // Thread: any. False when too many events wait: the request was not accepted, no output of it.
+  bool Submit(RequestArrived arrived);
   void Cancel(RequestId request, CancelCause cause);
   void Drain();
+  void TellDigests(CheckpointDigested digested);
+  // All requests end, told that the service shuts down.
+  void EndAll();
   // `callback` runs on the engine's thread.
   void GetStatus(StatusCallback callback);
   void LookupPrefix(const Hash128& domain, std::vector<TokenId> tokens, LookupCallback callback);
@@ -59,10 +63,12 @@ class EngineLoop {
   struct LinkOpened {
     LinkKey key;
     std::unique_ptr<transport::Link> link;
+    std::shared_ptr<transport::ReceiveBudget> budget;
   };
   struct LinkFrame {
     LinkKey key;
     v1::Frame frame;
+    transport::ReceiveBudget::Unread unread;  // until the engine takes it
   };
   struct LinkClosed {
     LinkKey key;
@@ -79,18 +85,22 @@ class EngineLoop {
   using Item = std::variant<Event, LinkOpened, LinkFrame, LinkClosed, StatusWanted, LookupWanted>;
   struct WorkerLink {
     std::unique_ptr<transport::Link> link;
+    std::shared_ptr<transport::ReceiveBudget> budget;  // a stranger's until it joined
     bool joined = false;
     Instant opened_at;
   };
   class LinkReceiver;
 
   void Run();
+  void ForgiveStall(Duration since_last_turn, Instant now);
   void Handle(Item item, Instant now);
+  void HandleOpened(LinkOpened opened, Instant now);
   void HandleFrame(LinkFrame item, Instant now);
   void HandleClosed(LinkClosed item, Instant now);
   void CloseLink(LinkKey key, absl::Status reason);
   void CloseSilentLinks(Instant now);
   Instant NextWake() const;
+  void Send(SendToWorker send);
   void Apply(std::vector<Action>* actions);
 
   const Clock* const clock_;
@@ -98,6 +108,8 @@ class EngineLoop {
   // Shared with link receivers, which may outlive the loop by a moment.
   const std::shared_ptr<Mailbox<Item>> mailbox_;
   const std::shared_ptr<std::atomic<uint64_t>> next_link_key_;
+  std::atomic<int64_t> waiting_requests_{0};  // submitted, and not yet the engine's
+  std::atomic<bool> stopped_{false};
   Instant started_at_;  // constant after Start
   std::thread thread_;
 

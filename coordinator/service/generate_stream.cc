@@ -4,68 +4,85 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/retry_delay.h"
-#include "coordinator/limits.h"
 
 namespace tutti::coordinator {
+namespace {
 
-grpc::ByteBuffer Serialize(const google::protobuf::MessageLite& message) {
-  std::string bytes;
-  message.SerializeToString(&bytes);
-  const grpc::Slice slice(bytes);
+// Steps in which unread output is counted: a charge takes a lock that all streams share.
+constexpr int64_t kUnreadStep = 16 << 10;
+// What a pending response takes beside its strings.
+constexpr int64_t kPendingBytes = 128;
+
+}  // namespace
+
+int64_t GenerateStream::Pending::bytes() const {
+  return kPendingBytes + static_cast<int64_t>(text.size() + tokens.size());
+}
+
+grpc::ByteBuffer GenerateStream::Pending::Encoded() const {
+  v1::GenerateResponse rest;
+  rest.set_output(output);
+  rest.set_index(index);
+  rest.set_text(text);
+  if (finish) *rest.mutable_finish() = *finish;
+  const size_t head = rest.ByteSizeLong();
+  grpc::Slice slice(head + tokens.size());
+  auto* const bytes = const_cast<uint8_t*>(slice.begin());
+  rest.SerializeToArray(bytes, static_cast<int>(head));
+  std::copy(tokens.begin(), tokens.end(), bytes + head);
   return grpc::ByteBuffer(&slice, 1);
 }
 
-grpc::Status ToGrpc(const absl::Status& status) {
-  if (status.ok()) return grpc::Status::OK;
-  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
-}
-
-class GenerateStream::Reactor : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
- public:
-  explicit Reactor(std::shared_ptr<GenerateStream> stream) : stream_(std::move(stream)) {}
-  void OnWriteDone(bool ok) override { stream_->OnWriteDone(ok); }
-  void OnCancel() override { stream_->OnCancel(); }
-  void OnDone() override { delete this; }
-
- private:
-  const std::shared_ptr<GenerateStream> stream_;
-};
-
-grpc::ServerWriteReactor<grpc::ByteBuffer>* GenerateStream::Start(
-    grpc::CallbackServerContext* context, std::shared_ptr<GenerateStream>* stream) {
-  *stream = std::make_shared<GenerateStream>();
-  (*stream)->context_ = context;
-  (*stream)->reactor_ = new Reactor(*stream);
-  return (*stream)->reactor_;
-}
-
-bool GenerateStream::Attach(OnClientGone on_client_gone) {
+bool GenerateStream::Attach(int32_t n, ByteBudget::Charge prompt, OnUnwanted on_unwanted) {
   const MutexLock lock(&mutex_);
-  if (client_gone_) return false;
-  on_client_gone_ = std::move(on_client_gone);
+  if (unwanted_) return false;
+  n_ = n;
+  if (!final_status_) prompt_ = std::move(prompt);
+  on_unwanted_ = std::move(on_unwanted);
   return true;
 }
 
+bool GenerateStream::ended() const {
+  const MutexLock lock(&mutex_);
+  return final_status_.has_value();
+}
+
 // A client that reads has one message of an output waiting at most; one that does not gets them
-// merged.
+// merged. As bytes: messages of ids and log-probabilities are several times as large in memory.
 void GenerateStream::MergeLocked(v1::GenerateResponse response) {
-  const auto bytes = static_cast<int64_t>(response.ByteSizeLong());
-  pending_bytes_ += bytes;
-  const auto found =
-      std::find_if(pending_.begin(), pending_.end(), [&response](const Pending& pending) {
-        return pending.response.output() == response.output();
-      });
+  auto found = std::find_if(pending_.begin(), pending_.end(), [&response](const Pending& pending) {
+    return pending.output == response.output();
+  });
   if (found == pending_.end()) {
-    pending_.push_back({std::move(response), bytes});
-    return;
+    found =
+        pending_.insert(pending_.end(), {.output = response.output(), .index = response.index()});
+    pending_bytes_ += found->bytes();
   }
-  found->bytes += bytes;
-  found->response.mutable_text()->append(response.text());
-  found->response.mutable_tokens()->MergeFrom(response.tokens());
-  if (response.has_finish()) {
-    *found->response.mutable_finish() = std::move(*response.mutable_finish());
-  }
+  pending_bytes_ -= found->bytes();
+  found->text.append(response.text());
+  if (response.has_finish()) found->finish = std::move(*response.mutable_finish());
+  v1::GenerateResponse tokens;
+  tokens.mutable_tokens()->Swap(response.mutable_tokens());
+  tokens.AppendToString(&found->tokens);
+  pending_bytes_ += found->bytes();
+}
+
+bool GenerateStream::CountUnreadLocked() {
+  const int64_t unread = pending_bytes_ + writing_bytes_;
+  if (unread > door()->options.unread_bytes * n_) return false;
+  if (unread <= unread_.bytes() + kUnreadUncountedBytes) return true;
+  if (unread_.bytes() > 0) return unread_.Resize(unread_.bytes() + kUnreadStep);
+  std::optional<ByteBudget::Charge> charge = door()->budget.Take(client(), kUnreadStep);
+  if (charge) unread_ = *std::move(charge);
+  return charge.has_value();
+}
+
+GenerateStream::OnUnwanted GenerateStream::GiveUpLocked() {
+  unwanted_ = true;
+  pending_.clear();
+  pending_bytes_ = 0;
+  prompt_ = {};
+  return std::exchange(on_unwanted_, nullptr);
 }
 
 void GenerateStream::Write(v1::GenerateResponse response) {
@@ -74,12 +91,19 @@ void GenerateStream::Write(v1::GenerateResponse response) {
     const MutexLock lock(&mutex_);
     if (finished_ || final_status_) return;
     MergeLocked(std::move(response));
-    if (writing_ && pending_bytes_ > kUnreadOutputBytesMax) {
-      pending_.clear();
+    OnUnwanted unwanted;
+    if (writing_ && !CountUnreadLocked()) {
       final_status_ = absl::ResourceExhaustedError(
-          absl::StrCat("the client left more than ", kUnreadOutputBytesMax, " bytes unread"));
+          absl::StrCat("the client left ", pending_bytes_ + writing_bytes_,
+                       " bytes of output unread, more than it may now (at most ",
+                       door()->options.unread_bytes, " for each output)"));
+      unwanted = GiveUpLocked();
+      SetAlarm(&linger_, door()->options.unread_linger,
+               std::static_pointer_cast<GenerateStream>(shared_from_this()),
+               &GenerateStream::OnLinger);
     }
     next = NextLocked();
+    next.unwanted = std::move(unwanted);
   }
   Do(next);
 }
@@ -90,6 +114,7 @@ void GenerateStream::Finish(absl::Status status) {
     const MutexLock lock(&mutex_);
     if (finished_ || final_status_) return;
     final_status_ = std::move(status);
+    prompt_ = {};
     next = NextLocked();
   }
   Do(next);
@@ -100,7 +125,12 @@ void GenerateStream::OnWriteDone(bool ok) {
   {
     const MutexLock lock(&mutex_);
     writing_ = false;
-    if (!ok) pending_.clear();  // the client is gone; OnCancel says so
+    writing_bytes_ = 0;
+    current_.Clear();
+    if (!ok) {  // the client is gone; OnCancel says so
+      pending_.clear();
+      pending_bytes_ = 0;
+    }
     next = NextLocked();
   }
   Do(next);
@@ -108,29 +138,45 @@ void GenerateStream::OnWriteDone(bool ok) {
 
 void GenerateStream::OnCancel() {
   Next next;
-  OnClientGone on_client_gone;
   {
     const MutexLock lock(&mutex_);
-    client_gone_ = true;
-    on_client_gone = std::move(on_client_gone_);
-    on_client_gone_ = nullptr;
-    pending_.clear();
     if (!final_status_) final_status_ = absl::CancelledError("the client left");
+    OnUnwanted unwanted = GiveUpLocked();
+    next = NextLocked();
+    next.unwanted = std::move(unwanted);
+  }
+  Do(next);
+}
+
+void GenerateStream::OnLinger() {
+  {
+    const MutexLock lock(&mutex_);
+    if (!writing_) return;
+    resetting_ = true;  // the call is not finished meanwhile
+  }
+  Reset();  // may call back
+  Next next;
+  {
+    const MutexLock lock(&mutex_);
+    resetting_ = false;
     next = NextLocked();
   }
   Do(next);
-  if (on_client_gone) on_client_gone();
 }
 
 GenerateStream::Next GenerateStream::NextLocked() {
   Next next;
-  if (writing_ || finished_) return next;
+  if (writing_ || resetting_ || finished_) return next;
   if (!pending_.empty()) {
-    current_ = Serialize(pending_.front().response);
-    pending_bytes_ -= pending_.front().bytes;
+    current_ = pending_.front().Encoded();
+    writing_bytes_ = static_cast<int64_t>(current_.Length());
+    pending_bytes_ -= pending_.front().bytes();
     pending_.pop_front();
     writing_ = next.write = true;
-  } else if (final_status_) {
+    return next;
+  }
+  if (unread_.bytes() > 0) unread_ = {};
+  if (final_status_) {
     finished_ = true;
     next.finish = final_status_;
   }
@@ -138,13 +184,9 @@ GenerateStream::Next GenerateStream::NextLocked() {
 }
 
 void GenerateStream::Do(const Next& next) {
-  if (next.write) reactor_->StartWrite(&current_);
-  if (!next.finish) return;
-  if (const auto delay = RetryDelayOf(*next.finish)) {
-    const int64_t ms = std::chrono::duration_cast<std::chrono::milliseconds>(*delay).count();
-    context_->AddTrailingMetadata(kRetryAfterMetadata, absl::StrCat(ms));
-  }
-  reactor_->Finish(ToGrpc(*next.finish));
+  if (next.write) StartWrite(&current_);
+  if (next.finish) FinishCall(*next.finish);
+  if (next.unwanted) next.unwanted();
 }
 
 }  // namespace tutti::coordinator

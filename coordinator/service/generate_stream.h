@@ -1,76 +1,79 @@
-// The gRPC side of one Generate call: an OutputStream that a client reads.
+// The call of one Generate request: an OutputStream that a client reads.
 #pragma once
-
-#include <grpcpp/grpcpp.h>
 
 #include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "base/mutex.h"
+#include "coordinator/service/client_call.h"
 #include "coordinator/service/output_stream.h"
 
 namespace tutti::coordinator {
 
-grpc::Status ToGrpc(const absl::Status& status);
-// The bytes of a message, for methods that speak raw bytes.
-grpc::ByteBuffer Serialize(const google::protobuf::MessageLite& message);
-
-// Trailing metadata of a refusal: after how many milliseconds to try again.
-inline constexpr char kRetryAfterMetadata[] = "retry-after-ms";
-
-// Shared by the reactor and the output hub; outlives the reactor. One write is outstanding at a
-// time; responses that come meanwhile are merged into one per output.  Thread: any.
-class GenerateStream : public OutputStream {
+// One write is outstanding at a time; responses that come meanwhile are merged into one per output,
+// as the bytes that the client will read.  Thread: any.
+class GenerateStream : public ClientCall, public OutputStream {
  public:
-  using OnClientGone = std::function<void()>;
+  using OnUnwanted = std::function<void()>;
 
-  // Makes the stream and its reactor, which frees itself when gRPC is done with the call.
-  // REQUIRES: `context` is the call's.
-  static grpc::ServerWriteReactor<grpc::ByteBuffer>* Start(grpc::CallbackServerContext* context,
-                                                           std::shared_ptr<GenerateStream>* stream);
-
-  // Calls `on_client_gone` once, when the client leaves. False: it has already left, and nothing is
-  // kept.
-  bool Attach(OnClientGone on_client_gone);
+  // Calls `on_unwanted` once, when the client leaves or has left too much unread. False: that has
+  // already happened, and nothing is kept. `prompt` is held until the stream ends; the stream has
+  // `n` outputs.
+  bool Attach(int32_t n, ByteBudget::Charge prompt, OnUnwanted on_unwanted);
 
   void Write(v1::GenerateResponse response) override;
   void Finish(absl::Status status) override;
+  void End(absl::Status status) override { Finish(std::move(status)); }
+  bool ended() const override;
 
  private:
-  class Reactor;
-  void OnWriteDone(bool ok);
-  void OnCancel();
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnLinger();
   // The calls to make once the lock is released: gRPC may call back inside StartWrite and Finish.
   struct Next {
     bool write = false;
     std::optional<absl::Status> finish;
+    OnUnwanted unwanted;
   };
   Next NextLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Do(const Next& next) ABSL_LOCKS_EXCLUDED(mutex_);
+  // From now on nothing is wanted of the engine.
+  OnUnwanted GiveUpLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // The part of an output that no write has begun to send.
   struct Pending {
-    v1::GenerateResponse response;
-    int64_t bytes = 0;  // of its parts before they were merged
+    uint32_t output = 0;
+    uint32_t index = 0;
+    std::string text;
+    std::string tokens;  // the encoded field, once for each token
+    std::optional<v1::Finish> finish;
+
+    int64_t bytes() const;
+    grpc::ByteBuffer Encoded() const;
   };
   void MergeLocked(v1::GenerateResponse response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Counts what the client has not read; false when that is too much.
+  bool CountUnreadLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // Both valid until Do({.finish}) was called, which happens once and only while no write is
-  // outstanding.
-  Reactor* reactor_ = nullptr;
-  grpc::CallbackServerContext* context_ = nullptr;
-
-  Mutex mutex_;
-  OnClientGone on_client_gone_ ABSL_GUARDED_BY(mutex_);
+  mutable Mutex mutex_;
+  OnUnwanted on_unwanted_ ABSL_GUARDED_BY(mutex_);
   // At most one per output, the longest waiting first.
   std::deque<Pending> pending_ ABSL_GUARDED_BY(mutex_);
   int64_t pending_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t writing_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  int32_t n_ ABSL_GUARDED_BY(mutex_) = 1;
+  ByteBudget::Charge prompt_ ABSL_GUARDED_BY(mutex_);
+  ByteBudget::Charge unread_ ABSL_GUARDED_BY(mutex_);
   std::optional<absl::Status> final_status_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool resetting_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
-  bool client_gone_ ABSL_GUARDED_BY(mutex_) = false;
+  bool unwanted_ ABSL_GUARDED_BY(mutex_) = false;
+  grpc::Alarm linger_ ABSL_GUARDED_BY(mutex_);
   // Belongs to the write in progress.
   grpc::ByteBuffer current_;
 };

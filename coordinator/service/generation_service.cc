@@ -4,16 +4,16 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/retry_delay.h"
 #include "coordinator/limits.h"
 #include "coordinator/service/message_parser.h"
+#include "transport/grpc/credentials.h"
 
 namespace tutti::coordinator {
 namespace {
 
 // Tokenizing runs at megabytes a second: two threads keep up with more text than the workers can
-// compute.
-constexpr int kTokenizerThreads = 2;
+// compute. One more takes small requests only.
+constexpr int kTokenizerThreads = 3;
 
 // A seed for a client that gave none. Not secret; only unlikely to repeat.
 uint64_t ChooseSeed() {
@@ -27,19 +27,6 @@ Instant MonotonicDeadline(std::chrono::system_clock::time_point deadline, Instan
   const auto left = deadline - std::chrono::system_clock::now();
   if (left > std::chrono::hours(24 * 365)) return kInstantNever;
   return now + std::chrono::duration_cast<Duration>(left);
-}
-
-// Requests that wait between the service and the engine are accepted within a step or two.
-absl::Status Overloaded() {
-  return WithRetryDelay(absl::ResourceExhaustedError("too many requests arrive at once"),
-                        std::chrono::seconds(1));
-}
-
-std::vector<std::string> TenantsOf(const grpc::CallbackServerContext& context) {
-  std::vector<std::string> tenants;
-  const auto [begin, end] = context.client_metadata().equal_range(kTenantMetadata);
-  for (auto at = begin; at != end; ++at) tenants.emplace_back(at->second.data(), at->second.size());
-  return tenants;
 }
 
 }  // namespace
@@ -58,38 +45,83 @@ absl::Status ServingState::Check() const {
 
 GenerationService::GenerationService(const ServedModel* model, const ServingState* serving,
                                      const Clock* clock, EngineLoop* engine, OutputHub* hub,
-                                     bool share_cache_domain)
+                                     bool share_cache_domain,
+                                     transport::RoleSet without_certificate, Door* door)
     : share_cache_domain_(share_cache_domain),
+      without_certificate_(without_certificate),
       model_(model),
       serving_(serving),
       clock_(clock),
       engine_(engine),
       hub_(hub),
-      pool_(kTokenizerThreads, kMailboxEventsMax) {}
-
-grpc::ServerWriteReactor<grpc::ByteBuffer>* GenerationService::Generate(
-    grpc::CallbackServerContext* context, const grpc::ByteBuffer* request) {
-  Call call{.arrival = clock_->Now(), .tenants = TenantsOf(*context)};
-  call.deadline = MonotonicDeadline(context->deadline(), call.arrival);
-  std::shared_ptr<GenerateStream> stream;
-  auto* reactor = GenerateStream::Start(context, &stream);
-  // gRPC frees *request (not the bytes it shares) when the call ends, which a client may cause
-  // while the pool has not come to it.
-  const bool queued = pool_.Submit([this, bytes = *request, call = std::move(call), stream] {
-    const absl::Status begun = Begin(bytes, call, stream);
-    if (!begun.ok()) stream->Finish(begun);
-  });
-  if (!queued) stream->Finish(Overloaded());
-  return reactor;
+      door_(door),
+      pool_(kTokenizerThreads, kMailboxEventsMax) {
+  Serve("Generate", &GenerationService::BeginGenerate);
+  Serve("Tokenize", &GenerationService::BeginTokenize);
+  Serve("GetModel", &GenerationService::BeginGetModel);
 }
 
-absl::Status GenerationService::Begin(const grpc::ByteBuffer& bytes, const Call& call,
-                                      const std::shared_ptr<GenerateStream>& stream) {
+void GenerationService::Serve(const char* method, Begin begin) {
+  const auto* service = v1::GenerateRequest::descriptor()->file()->FindServiceByName("Inference");
+  const int index = service->FindMethodByName(method)->index();
+  const auto handler = [this, begin] {
+    return new grpc::internal::CallbackBidiHandler<grpc::ByteBuffer, grpc::ByteBuffer>(
+        [this, begin](grpc::CallbackServerContext* context) { return (this->*begin)(context); });
+  };
+  // The first call says that both sides stream, the second that we take bytes; each sets a handler.
+  MarkMethodStreamed(index, handler());
+  MarkMethodRawCallback(index, handler());
+}
+
+void GenerationService::Work(const std::shared_ptr<ClientCall>& call, Instant deadline,
+                             std::function<absl::Status(ReceivedRequest)> work) {
+  const bool queued = pool_.Submit({.client = call->client(),
+                                    .bytes = call->request_bytes(),
+                                    .run = [this, call, deadline, work = std::move(work)] {
+                                      std::optional<ReceivedRequest> received = call->TakeRequest();
+                                      if (!received || call->ended()) return;
+                                      if (clock_->Now() >= deadline) {
+                                        return call->End(absl::DeadlineExceededError(
+                                            "the deadline passed before the request "
+                                            "was looked at"));
+                                      }
+                                      const absl::Status done =
+                                          WithinMemory([&] { return work(*std::move(received)); });
+                                      if (!done.ok()) call->End(done);
+                                    }});
+  if (!queued) call->End(Overloaded("too many requests arrive at once"));
+}
+
+ClientCall::Reactor* GenerationService::BeginGenerate(grpc::CallbackServerContext* context) {
+  Call call{
+      .arrival = clock_->Now(),
+      .tenants = TenantsOf(*context),
+      .rights = RightsOf(transport::CallerOf(context->auth_context().get(), without_certificate_))};
+  call.deadline = MonotonicDeadline(context->deadline(), call.arrival);
+  auto stream = std::make_shared<GenerateStream>();
+  return stream->Start(context, door_, [this, stream, call = std::move(call)] {
+    Work(stream, call.deadline, [this, stream, call](ReceivedRequest received) {
+      return Generate(std::move(received), call, stream);
+    });
+  });
+}
+
+absl::Status GenerationService::Generate(ReceivedRequest received, const Call& call,
+                                         const std::shared_ptr<GenerateStream>& stream) {
   v1::GenerateRequest message;
-  TUTTI_RETURN_IF_ERROR(ParseMessage(bytes, &message));
-  TUTTI_ASSIGN_OR_RETURN(const std::string tenant, TenantOf(message.tenant(), call.tenants));
+  TUTTI_RETURN_IF_ERROR(ParseMessage(received.bytes, &message));
+  received.bytes.Clear();
+  TUTTI_ASSIGN_OR_RETURN(const std::string tenant,
+                         TenantOf(message.tenant(), call.tenants, call.rights));
+  TUTTI_RETURN_IF_ERROR(CheckHurry(message.priority(), call.rights));
   TUTTI_ASSIGN_OR_RETURN(BuiltRequest built, BuildRequest(message, *model_));
   TUTTI_RETURN_IF_ERROR(serving_->Check());
+  // From here on the prompt is held, once for each output, instead of the message.
+  ByteBudget::Charge prompt = std::move(received.charge);
+  const auto held = static_cast<int64_t>(built.request.prompt.size() * sizeof(TokenId));
+  if (!prompt.Resize(built.n * held)) {
+    return Overloaded("the coordinator holds as many prompts for this client as it may now");
+  }
   const RequestId first(next_request_.fetch_add(static_cast<uint64_t>(built.n)));
   const int32_t n = built.n;
   if (!built.seed_given) built.request.sampling.set_seed(ChooseSeed());
@@ -100,30 +132,29 @@ absl::Status GenerationService::Begin(const grpc::ByteBuffer& bytes, const Call&
   built.output.seed = built.request.sampling.seed();
   built.output.arrival = call.arrival;
   hub_->Open(first, n, built.output, stream);
-  const absl::Status submitted = Submit(built);
+  const absl::Status submitted = WithinMemory([&] { return Submit(built); });
   if (!submitted.ok()) {
-    hub_->Forget(first, n);
+    Abandon(first, n);
     return submitted;
   }
   // Last: a client that leaves before there is anything to end must not be missed.
-  if (!stream->Attach([this, first, n] { Abandon(first, n); })) Abandon(first, n);
+  const bool wanted = stream->Attach(n, std::move(prompt), [this, first, n] { Abandon(first, n); });
+  if (!wanted) Abandon(first, n);
   return absl::OkStatus();
 }
 
 absl::Status GenerationService::Submit(const BuiltRequest& built) {
   const RequestId first = built.request.id;
+  RequestArrived arrived;
   for (int32_t i = 0; i < built.n; ++i) {
-    Request request = built.request;
+    Request& request = i == 0 ? arrived.request : arrived.others.emplace_back();
+    request = built.request;
     request.id = IdOfOutput(first, i);
     if (built.n > 1) request.first_output = first;
     request.sampling.set_seed(SeedOfOutput(built.output.seed, i));
-    if (engine_->Submit(std::move(request))) continue;
-    for (int32_t taken = 0; taken < i; ++taken) {
-      engine_->Cancel(IdOfOutput(first, taken), CancelCause::kClientGone);
-    }
-    return Overloaded();
   }
-  return absl::OkStatus();
+  if (engine_->Submit(std::move(arrived))) return absl::OkStatus();
+  return Overloaded("too many requests arrive at once");
 }
 
 void GenerationService::Abandon(RequestId first, int32_t n) {
@@ -131,19 +162,17 @@ void GenerationService::Abandon(RequestId first, int32_t n) {
   hub_->Forget(first, n);
 }
 
-grpc::ServerUnaryReactor* GenerationService::Tokenize(grpc::CallbackServerContext* context,
-                                                      const grpc::ByteBuffer* request,
-                                                      grpc::ByteBuffer* response) {
-  auto* reactor = context->DefaultReactor();
-  // A unary call's messages live until its reactor has finished, also after the client has left.
-  const bool queued = pool_.Submit([this, request, response, reactor] {
-    v1::TokenizeResponse message;
-    const absl::Status filled = FillTokens(*request, &message);
-    *response = Serialize(message);
-    reactor->Finish(ToGrpc(filled));
+ClientCall::Reactor* GenerationService::BeginTokenize(grpc::CallbackServerContext* context) {
+  const Instant deadline = MonotonicDeadline(context->deadline(), clock_->Now());
+  auto call = std::make_shared<UnaryCall>();
+  return call->Start(context, door_, [this, call, deadline] {
+    Work(call, deadline, [this, call](const ReceivedRequest& received) -> absl::Status {
+      v1::TokenizeResponse response;
+      TUTTI_RETURN_IF_ERROR(FillTokens(received.bytes, &response));
+      call->Reply(response);
+      return absl::OkStatus();
+    });
   });
-  if (!queued) reactor->Finish(ToGrpc(Overloaded()));
-  return reactor;
 }
 
 absl::Status GenerationService::FillTokens(const grpc::ByteBuffer& bytes,
@@ -171,25 +200,29 @@ absl::Status GenerationService::FillTokens(const grpc::ByteBuffer& bytes,
   return absl::OkStatus();
 }
 
-grpc::ServerUnaryReactor* GenerationService::GetModel(grpc::CallbackServerContext* context,
-                                                      const v1::GetModelRequest* request,
-                                                      v1::GetModelResponse* response) {
-  response->set_name(model_->name);
-  response->set_architecture(model_->config.architecture);
-  response->set_fingerprint(model_->fingerprint);
-  response->set_context_length(static_cast<uint32_t>(model_->max_model_len));
-  response->set_vocab_size(static_cast<uint32_t>(model_->config.vocab_size));
-  response->set_dtype(std::string(DTypeName(model_->config.dtype)));
-  for (const int32_t id : model_->generation.eos_token_ids) response->add_eos_token_ids(id);
-  auto* reactor = context->DefaultReactor();
-  // Which class computes is the engine's to know.
-  engine_->GetStatus([reactor, response](const v1::GetStatusResponse& status) {
-    if (status.pipelines_size() > 0) {
-      response->set_numerics_class(status.pipelines(0).numerics_class());
-    }
-    reactor->Finish(grpc::Status::OK);
+ClientCall::Reactor* GenerationService::BeginGetModel(grpc::CallbackServerContext* context) {
+  auto call = std::make_shared<UnaryCall>();
+  return call->Start(context, door_, [this, call] {
+    if (call->TakeRequest()) DescribeModel(call);  // whatever it holds: there is nothing to ask
   });
-  return reactor;
+}
+
+void GenerationService::DescribeModel(const std::shared_ptr<UnaryCall>& call) const {
+  v1::GetModelResponse response;
+  response.set_name(model_->name);
+  response.set_architecture(model_->config.architecture);
+  response.set_fingerprint(model_->fingerprint);
+  response.set_context_length(static_cast<uint32_t>(model_->max_model_len));
+  response.set_vocab_size(static_cast<uint32_t>(model_->config.vocab_size));
+  response.set_dtype(std::string(DTypeName(model_->config.dtype)));
+  for (const int32_t id : model_->generation.eos_token_ids) response.add_eos_token_ids(id);
+  // Which class computes is the engine's to know.
+  engine_->GetStatus([call, response](const v1::GetStatusResponse& status) mutable {
+    if (status.pipelines_size() > 0) {
+      response.set_numerics_class(status.pipelines(0).numerics_class());
+    }
+    call->Reply(response);
+  });
 }
 
 }  // namespace tutti::coordinator

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "coordinator/service/door.h"
 #include "coordinator/service/engine_loop.h"
 #include "coordinator/service/generate_stream.h"
 #include "coordinator/service/output_hub.h"
@@ -34,26 +35,17 @@ class ServingState {
   std::string why_not_ ABSL_GUARDED_BY(mutex_) = "no worker has joined yet";
 };
 
-// Generate and Tokenize receive raw bytes and parse them here, so that a message that does not
-// parse is answered with the field at fault (message_parser.h) instead of gRPC's empty status.
-class GenerationService
-    : public v1::Inference::WithRawCallbackMethod_Generate<
-          v1::Inference::WithRawCallbackMethod_Tokenize<
-              v1::Inference::WithCallbackMethod_GetModel<v1::Inference::Service>>> {
+// All methods receive raw bytes, which they read under the door's bounds (client_call.h) and parse
+// here, so that a message that does not parse is answered with the field at fault
+// (message_parser.h) instead of gRPC's empty status.
+class GenerationService : public v1::Inference::Service {
  public:
-  // `share_cache_domain`: cached prompts of one tenant serve all.
+  // `share_cache_domain`: cached prompts of one tenant serve all. `without_certificate`: the roles
+  // of callers that show none.
   // REQUIRES: everything outlives the service.
   GenerationService(const ServedModel* model, const ServingState* serving, const Clock* clock,
-                    EngineLoop* engine, OutputHub* hub, bool share_cache_domain);
-
-  grpc::ServerWriteReactor<grpc::ByteBuffer>* Generate(grpc::CallbackServerContext* context,
-                                                       const grpc::ByteBuffer* request) override;
-  grpc::ServerUnaryReactor* Tokenize(grpc::CallbackServerContext* context,
-                                     const grpc::ByteBuffer* request,
-                                     grpc::ByteBuffer* response) override;
-  grpc::ServerUnaryReactor* GetModel(grpc::CallbackServerContext* context,
-                                     const v1::GetModelRequest* request,
-                                     v1::GetModelResponse* response) override;
+                    EngineLoop* engine, OutputHub* hub, bool share_cache_domain,
+                    transport::RoleSet without_certificate, Door* door);
 
   // The cache domain in which the K/V of a tenant's requests is looked up.  Thread: any.
   Hash128 CacheDomainOf(std::string_view tenant) const {
@@ -66,20 +58,35 @@ class GenerationService
     Instant arrival;
     Instant deadline;
     std::vector<std::string> tenants;  // of the metadata
+    AskerRights rights;
   };
-  absl::Status Begin(const grpc::ByteBuffer& bytes, const Call& call,
-                     const std::shared_ptr<GenerateStream>& stream);
+  using Begin = ClientCall::Reactor* (GenerationService::*)(grpc::CallbackServerContext*);
+  // Serves a method of the API by `begin`.
+  void Serve(const char* method, Begin begin);
+  ClientCall::Reactor* BeginGenerate(grpc::CallbackServerContext* context);
+  ClientCall::Reactor* BeginTokenize(grpc::CallbackServerContext* context);
+  ClientCall::Reactor* BeginGetModel(grpc::CallbackServerContext* context);
+
+  // Runs `work` on the pool, unless nobody waits for the answer by then. The call ends with the
+  // error of `work`, or when memory runs out.
+  void Work(const std::shared_ptr<ClientCall>& call, Instant deadline,
+            std::function<absl::Status(ReceivedRequest)> work);
+  absl::Status Generate(ReceivedRequest received, const Call& call,
+                        const std::shared_ptr<GenerateStream>& stream);
   // Gives all outputs to the engine, or none.
   absl::Status Submit(const BuiltRequest& built);
   void Abandon(RequestId first, int32_t n);
   absl::Status FillTokens(const grpc::ByteBuffer& bytes, v1::TokenizeResponse* response) const;
+  void DescribeModel(const std::shared_ptr<UnaryCall>& call) const;
 
   const bool share_cache_domain_;
+  const transport::RoleSet without_certificate_;
   const ServedModel* const model_;
   const ServingState* const serving_;
   const Clock* const clock_;
   EngineLoop* const engine_;
   OutputHub* const hub_;
+  Door* const door_;
   const TenantHasher tenants_;
   std::atomic<uint64_t> next_request_{1};
   WorkPool pool_;

@@ -1,7 +1,7 @@
 // tutti-coordinator: splits a model over workers and serves clients.
 
 #include <sys/prctl.h>
-#include <sys/resource.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <iostream>
@@ -10,10 +10,12 @@
 #include "absl/strings/str_cat.h"
 #include "base/build_info.h"
 #include "base/flags.h"
+#include "coordinator/limits.h"
 #include "coordinator/service/coordinator.h"
 #include "coordinator/service/serve_flags.h"
 #include "spdlog/sinks/stdout_color_sinks.h"
 #include "spdlog/spdlog.h"
+#include "transport/connection_table.h"
 
 namespace tutti::coordinator {
 namespace {
@@ -21,23 +23,34 @@ namespace {
 constexpr char kFooter[] = R"(Examples:
   # two workers on this machine (see tutti up for one command that does all of this)
   tutti-coordinator --model models/demo --pipeline-parallel-size 2
-  tutti-worker --model models/demo --worker-id w0 --listen 127.0.0.1:50060 --peer w1=127.0.0.1:50061
-  tutti-worker --model models/demo --worker-id w1 --listen 127.0.0.1:50061 --peer w0=127.0.0.1:50060
+  tutti-worker --model models/demo --worker-id w0 --peer w1
+  tutti-worker --model models/demo --worker-id w1 --peer w0
 
 Every option is also read from the environment (TUTTI_MODEL, …) and from --config FILE.
 Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for wrong options.)";
 
-// gRPC 1.51 never serves again after it once ran out of descriptors: allow as many as the system
-// does.
-void RaiseDescriptorLimit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-  spdlog::debug("file descriptors: {}", static_cast<uint64_t>(limit.rlim_cur));
-}
+// Whether a second signal has come, or the parent has ended that this process ends with.
+class Hurry {
+ public:
+  Hurry(const sigset_t& signals, std::optional<pid_t> parent)
+      : signals_(signals), parent_(parent) {}
+  bool operator()() {
+    const timespec none = {};
+    const bool told = sigtimedwait(&signals_, nullptr, &none) > 0;
+    hurried_ |= told && clock_.Now() >= begin_ + kOneSignal;
+    hurried_ |= parent_.has_value() && getppid() != *parent_;
+    return hurried_;
+  }
 
-absl::Status Serve(ServeFlags flags, const sigset_t& signals) {
+ private:
+  const sigset_t signals_;
+  const std::optional<pid_t> parent_;
+  const SystemClock clock_;
+  const Instant begin_ = clock_.Now();
+  bool hurried_ = false;
+};
+
+absl::Status Serve(ServeFlags flags, const sigset_t& signals, pid_t parent) {
   TUTTI_ASSIGN_OR_RETURN(
       std::unique_ptr<ServedModel> model,
       ServedModel::Load(flags.model, flags.served_model_name, flags.max_model_len));
@@ -59,16 +72,18 @@ absl::Status Serve(ServeFlags flags, const sigset_t& signals) {
       std::chrono::duration_cast<Duration>(std::chrono::duration<double>(flags.shutdown_grace_s));
   Coordinator coordinator(std::move(model), flags.options);
   TUTTI_RETURN_IF_ERROR(coordinator.Start());
-  spdlog::info("clients at {}, workers at {}; waiting for workers", coordinator.address(),
-               flags.options.peer_listen);
+  spdlog::info("clients at {}, workers at {}, operators at {}; waiting for workers",
+               coordinator.address(), flags.options.peer_listen, coordinator.admin_address());
   int signal = 0;
   sigwait(&signals, &signal);
   spdlog::info("{}: draining", signal == SIGINT ? "SIGINT" : "SIGTERM");
-  coordinator.Shutdown(grace);
+  Hurry hurry(signals, flags.exit_with_parent ? std::optional<pid_t>(parent) : std::nullopt);
+  coordinator.Shutdown(grace, [&hurry] { return hurry(); });
   return absl::OkStatus();
 }
 
 int Main(int argc, char** argv) {
+  const pid_t parent = getppid();
   ServeFlags flags;
   FlagSet program("tutti-coordinator",
                   "Splits one language model over worker processes and serves it over gRPC.");
@@ -84,8 +99,8 @@ int Main(int argc, char** argv) {
   sigaddset(&signals, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   if (flags.exit_with_parent) prctl(PR_SET_PDEATHSIG, SIGTERM);
-  RaiseDescriptorLimit();
-  const absl::Status served = Serve(std::move(flags), signals);
+  spdlog::info("descriptors: {}", transport::RaiseDescriptorLimit());
+  const absl::Status served = Serve(std::move(flags), signals, parent);
   if (served.ok()) return 0;
   std::cerr << "tutti-coordinator: " << served.message() << "\n";
   return 1;

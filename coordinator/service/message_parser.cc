@@ -6,10 +6,14 @@
 #include <grpcpp/impl/codegen/proto_utils.h>
 
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/limits.h"
 #include "text/unicode.h"
+#include "transport/grpc/frame_scan.h"
 
 namespace tutti::coordinator {
 namespace {
@@ -59,9 +63,13 @@ std::optional<std::string> FindBadString(const pb::Message& lenient, const pb::D
   return std::nullopt;
 }
 
+std::string NoSuchMessage(const pb::Descriptor& type) {
+  return absl::StrCat("the request is not a ", type.full_name(), " message");
+}
+
 // Only for messages that did not parse: nothing here is fast.
 std::string Explain(const grpc::ByteBuffer& bytes, const pb::Descriptor& real) {
-  const std::string otherwise = absl::StrCat("the request is not a ", real.full_name(), " message");
+  const std::string otherwise = NoSuchMessage(real);
   pb::FileDescriptorProto file;
   real.file()->CopyTo(&file);
   file.clear_service();
@@ -79,9 +87,27 @@ std::string Explain(const grpc::ByteBuffer& bytes, const pb::Descriptor& real) {
   return FindBadString(*lenient, real, "").value_or(otherwise);
 }
 
+absl::Status CheckFieldCount(const grpc::ByteBuffer& bytes, const pb::Descriptor* type) {
+  std::vector<grpc::Slice> slices;                         // refer to the same bytes
+  if (!bytes.Dump(&slices).ok()) return absl::OkStatus();  // an empty message
+  std::vector<std::span<const std::byte>> pieces;
+  pieces.reserve(slices.size());
+  for (const grpc::Slice& slice : slices) {
+    pieces.push_back(std::as_bytes(std::span(slice.begin(), slice.size())));
+  }
+  const std::optional<int64_t> fields = transport::CountFields(pieces, type, kRequestFieldsMax);
+  // Groups, which protobuf would still take, count as malformed: none of our messages has one.
+  if (!fields) return absl::InvalidArgumentError(NoSuchMessage(*type));
+  if (*fields <= kRequestFieldsMax) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the request has more than ", kRequestFieldsMax,
+                   " fields; ids are one field in protobuf's packed form"));
+}
+
 }  // namespace
 
 absl::Status ParseMessage(const grpc::ByteBuffer& bytes, pb::Message* message) {
+  TUTTI_RETURN_IF_ERROR(CheckFieldCount(bytes, message->GetDescriptor()));
   {
     grpc::ByteBuffer copy(bytes);  // shares the slices
     grpc::ProtoBufferReader reader(&copy);

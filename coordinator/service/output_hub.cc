@@ -4,7 +4,9 @@
 #include <optional>
 #include <utility>
 
+#include "base/fail_point.h"
 #include "coordinator/limits.h"
+#include "coordinator/service/door.h"
 #include "text/detokenizer.h"
 #include "text/tokenizer.h"
 
@@ -30,7 +32,7 @@ class OutputHub::Output {
         output_(output),
         detokenizer_(tokenizer, options_.skip_special_tokens) {}
 
-  Group& group() const { return *group_; }
+  const std::shared_ptr<Group>& group() const { return group_; }
 
   // True when a stop string ended the output here.
   bool Append(const DeliverTokens& delivery) {
@@ -53,7 +55,7 @@ class OutputHub::Output {
   // The text is complete: tokens sampled after it are not shown.
   bool stopped() const { return stop_ >= 0; }
 
-  // REQUIRES: finish.status is OK.
+  // REQUIRES: finish.status is OK, or the text is complete.
   void Finish(const FinishRequest& finish) {
     v1::GenerateResponse response = Response(completion_tokens_);
     if (!stopped()) {
@@ -155,26 +157,65 @@ void OutputHub::Run() {
   std::vector<Item> items;
   while (mailbox_.Drain(kInstantNever, &items)) {
     for (Item& item : items) {
-      std::visit([this](auto& what) { Handle(std::move(what)); }, item);
+      std::visit(
+          [this](auto& what) {
+            if constexpr (requires { what.request; }) {
+              HandleWithinMemory(std::move(what));
+            } else {
+              Handle(std::move(what));
+            }
+          },
+          item);
     }
   }
 }
 
-void OutputHub::Handle(Opened opened) {
-  auto group =
-      std::make_shared<Group>(Group{opened.first, opened.n, opened.n, std::move(opened.stream)});
-  for (int32_t i = 0; i < opened.n; ++i) {
-    OutputOptions options = opened.options;
-    options.seed = SeedOfOutput(opened.options.seed, i);
-    outputs_[IdOfOutput(opened.first, i)] =
-        std::make_unique<Output>(tokenizer_, clock_, std::move(options), group, i);
+// Running out of memory ends the request that the item belongs to.
+template <typename What>
+void OutputHub::HandleWithinMemory(What what) {
+  const RequestId request = what.request;
+  const absl::Status handled = WithinMemory([&] {
+    Handle(std::move(what));
+    return absl::OkStatus();
+  });
+  if (handled.ok()) return;
+  const auto found = outputs_.find(request);
+  if (found != outputs_.end()) Fail(found->second->group(), handled);
+}
+
+void OutputHub::Fail(std::shared_ptr<Group> group, const absl::Status& status) {
+  for (const RequestId output : Erase(group->first, group->n)) {
+    on_unwanted_(output, CancelCause::kClientGone);
   }
+  group->stream->Finish(status);
+  --open_streams_;
+}
+
+void OutputHub::Handle(Opened opened) {
+  const auto group =
+      std::make_shared<Group>(Group{opened.first, opened.n, opened.n, std::move(opened.stream)});
+  const absl::Status done = WithinMemory([&] {
+    for (int32_t i = 0; i < opened.n; ++i) {
+      OutputOptions options = opened.options;
+      options.seed = SeedOfOutput(opened.options.seed, i);
+      outputs_[IdOfOutput(opened.first, i)] =
+          std::make_unique<Output>(tokenizer_, clock_, std::move(options), group, i);
+    }
+    return absl::OkStatus();
+  });
+  if (done.ok()) return;
+  for (int32_t i = 0; i < opened.n; ++i) {
+    on_unwanted_(IdOfOutput(opened.first, i), CancelCause::kClientGone);
+  }
+  Erase(opened.first, opened.n);
+  Fail(group, done);
 }
 
 void OutputHub::Handle(DeliverTokens tokens) {
   const auto found = outputs_.find(tokens.request);
   // Tokens that were under way when the client left, or after a stop string, are dropped.
   if (found == outputs_.end() || found->second->stopped()) return;
+  if (TUTTI_FAIL_POINT("coordinator.no_memory_for_output")) throw std::bad_alloc();
   if (found->second->Append(tokens)) {
     on_unwanted_(tokens.request, CancelCause::kStopString);
   }
@@ -183,19 +224,17 @@ void OutputHub::Handle(DeliverTokens tokens) {
 void OutputHub::Handle(FinishRequest finish) {
   const auto found = outputs_.find(finish.request);
   if (found == outputs_.end()) return;
-  const std::shared_ptr<OutputStream> stream = found->second->group().stream;
-  if (finish.status.ok()) {
-    found->second->Finish(finish);
-    const bool last = --found->second->group().open == 0;
+  // A text that is complete is no longer concerned by what happens to its sequence before the
+  // engine learns of that.
+  const std::shared_ptr<Group> group = found->second->group();
+  if (!finish.status.ok() && !found->second->stopped()) {
     outputs_.erase(found);
-    if (!last) return;
-  } else {
-    const RequestId first = found->second->group().first;
-    const int32_t n = found->second->group().n;
-    outputs_.erase(found);
-    for (const RequestId other : Erase(first, n)) on_unwanted_(other, CancelCause::kClientGone);
+    return Fail(group, finish.status);
   }
-  stream->Finish(finish.status);
+  found->second->Finish(finish);
+  outputs_.erase(found);
+  if (--group->open > 0) return;
+  group->stream->Finish(absl::OkStatus());
   --open_streams_;
 }
 

@@ -85,6 +85,10 @@ class OutputHub {
   struct Group;
 
   void Run();
+  template <typename What>
+  void HandleWithinMemory(What what);
+  // Ends the stream, and those of its outputs that have not ended.
+  void Fail(std::shared_ptr<Group> group, const absl::Status& status);
   void Handle(Opened opened);
   void Handle(DeliverTokens tokens);
   void Handle(FinishRequest finish);

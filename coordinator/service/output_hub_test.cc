@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
 #include <map>
 
@@ -61,6 +62,7 @@ class OutputHubTest : public ::testing::Test {
             abandoned_.push_back(request);
             return;
           }
+          if (!answers_stops_) return;
           stopped_.set_value(request);
           hub_.Finish({.request = request, .cause = FinishCause::kStopString});
         }) {
@@ -100,7 +102,8 @@ class OutputHubTest : public ::testing::Test {
   ManualClock clock_;
   std::unique_ptr<ServedModel> model_;
   std::promise<RequestId> stopped_;
-  std::vector<RequestId> abandoned_;  // the output thread's, until Stop
+  std::atomic<bool> answers_stops_{true};  // the engine's part
+  std::vector<RequestId> abandoned_;       // the output thread's, until Stop
   OutputHub hub_;
 };
 
@@ -161,6 +164,52 @@ TEST_F(OutputHubTest, ErrorsEndTheStreamAsTheyAre) {
                .status = absl::UnavailableError("worker w1 (stage 1) was lost")});
   const absl::Status end = stream->End();
   EXPECT_EQ(end.message(), "worker w1 (stage 1) was lost");
+}
+
+// The worker was lost between the match and the engine's learning of it.
+TEST_F(OutputHubTest, AnErrorAfterTheStopStringIsNoError) {
+  answers_stops_ = false;
+  OutputOptions options = Stopping("13 1", false);
+  options.seed = 5;
+  auto stream = Open(std::move(options), 2);
+  for (const int32_t output : {0, 1}) Deliver(Ids("11 12 13 14 15"), output);
+  for (const int32_t output : {1, 0}) {
+    hub_.Finish({.request = IdOfOutput(kRequest, output),
+                 .cause = FinishCause::kError,
+                 .status = absl::UnavailableError("worker w1 (stage 1) was lost"),
+                 .prompt_tokens = 7,
+                 .completion_tokens = 9,
+                 .cached_prompt_tokens = 4});
+  }
+  const absl::Status end = stream->End();
+  EXPECT_TRUE(end.ok()) << end;
+  for (const uint32_t output : {0u, 1u}) {
+    EXPECT_EQ(stream->text(output), "11 12 ");
+    EXPECT_EQ(stream->finish(output).reason(), v1::FINISH_REASON_STOP);
+    EXPECT_EQ(stream->finish(output).stop(), "13 1");
+    EXPECT_EQ(stream->finish(output).seed(), 5 + output);
+    EXPECT_LE(stream->finish(output).usage().completion_tokens(), 14u);  // those shown
+  }
+  EXPECT_EQ(stream->finish().usage().prompt_tokens(), 7u);
+  EXPECT_EQ(stream->finish().usage().cached_prompt_tokens(), 4u);
+  hub_.Stop();
+  EXPECT_EQ(hub_.open_streams(), 0);
+  EXPECT_TRUE(abandoned_.empty());
+}
+
+// Another output of the request that was not finished does fail it.
+TEST_F(OutputHubTest, AStoppedOutputDoesNotSaveTheOthers) {
+  answers_stops_ = false;
+  auto stream = Open(Stopping("13 1", false), 2);
+  Deliver(Ids("11 12 13 14 15"), 0);
+  Deliver(Ids("11"), 1);
+  for (const int32_t output : {0, 1}) {
+    hub_.Finish({.request = IdOfOutput(kRequest, output),
+                 .cause = FinishCause::kError,
+                 .status = absl::UnavailableError("worker w1 (stage 1) was lost")});
+  }
+  EXPECT_EQ(stream->End().message(), "worker w1 (stage 1) was lost");
+  EXPECT_EQ(stream->finish(0).reason(), v1::FINISH_REASON_STOP);
 }
 
 TEST_F(OutputHubTest, WhatAClientLeftBehindIsDropped) {

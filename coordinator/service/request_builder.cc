@@ -1,9 +1,11 @@
 #include "coordinator/service/request_builder.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/fail_point.h"
 #include "coordinator/limits.h"
 
 namespace tutti::coordinator {
@@ -57,15 +59,32 @@ absl::StatusOr<int32_t> BuildOutputCount(const v1::GenerateRequest& message) {
   return static_cast<int32_t>(std::max(message.n(), 1u));
 }
 
+absl::Status TooLong(std::string_view tokens, const ServedModel& model) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("the prompt has ", absl::string_view(tokens.data(), tokens.size()),
+                   " tokens, the context of ", model.max_model_len, " leaves no room for output"));
+}
+
+// A prompt that was not encoded to its end because it was too long.
+absl::StatusOr<std::vector<TokenId>> ExplainLength(absl::StatusOr<std::vector<TokenId>> ids,
+                                                   const ServedModel& model) {
+  if (!absl::IsOutOfRange(ids.status())) return ids;
+  return TooLong(absl::StrCat("more than ", model.max_model_len), model);
+}
+
 absl::StatusOr<std::vector<TokenId>> BuildPrompt(const v1::GenerateRequest& message,
                                                  const ServedModel& model) {
+  if (TUTTI_FAIL_POINT("coordinator.no_memory_for_prompt")) throw std::bad_alloc();
+  // One more than fits, so that one that almost fits is told its length.
+  const int64_t ids_max = model.max_model_len;
   switch (message.prompt_case()) {
     case v1::GenerateRequest::kText:
-      return model.EncodeText(message.text(), "text");
+      return ExplainLength(model.EncodeText(message.text(), "text", ids_max), model);
     case v1::GenerateRequest::kChat:
-      return model.EncodeChat(message.chat(), "chat");
+      return ExplainLength(model.EncodeChat(message.chat(), "chat", ids_max), model);
     case v1::GenerateRequest::kTokenIds: {
       const auto& ids = message.token_ids().ids();
+      if (ids.size() >= model.max_model_len) return TooLong(absl::StrCat(ids.size()), model);
       for (int i = 0; i < ids.size(); ++i) {
         TUTTI_RETURN_IF_ERROR(CheckTokenId(ids[i], model, absl::StrCat("token_ids.ids[", i, "]")));
       }
@@ -79,20 +98,19 @@ absl::StatusOr<std::vector<TokenId>> BuildPrompt(const v1::GenerateRequest& mess
 
 absl::Status BuildPenalties(const v1::SamplingParams& params,
                             const model::GenerationConfig& defaults, v1::SequenceSampling* out) {
-  if (params.has_repetition_penalty() &&
-      !(params.repetition_penalty() > 0 && params.repetition_penalty() <= 100)) {
-    return Bad("sampling.repetition_penalty",
-               absl::StrCat("is ", params.repetition_penalty(), ", it must lie in (0, 100]"));
-  }
-  out->set_repetition_penalty(params.has_repetition_penalty()
-                                  ? params.repetition_penalty()
-                                  : static_cast<float>(defaults.repetition_penalty.value_or(1)));
-  TUTTI_ASSIGN_OR_RETURN(const float presence,
-                         InRange(params.has_presence_penalty(), params.presence_penalty(), 0, -2, 2,
-                                 "sampling.presence_penalty"));
-  TUTTI_ASSIGN_OR_RETURN(const float frequency,
-                         InRange(params.has_frequency_penalty(), params.frequency_penalty(), 0, -2,
-                                 2, "sampling.frequency_penalty"));
+  TUTTI_ASSIGN_OR_RETURN(const float repetition,
+                         InRange(params.has_repetition_penalty(), params.repetition_penalty(),
+                                 defaults.repetition_penalty.value_or(1), kRepetitionPenaltyMin,
+                                 kRepetitionPenaltyMax, "sampling.repetition_penalty"));
+  out->set_repetition_penalty(repetition);
+  TUTTI_ASSIGN_OR_RETURN(
+      const float presence,
+      InRange(params.has_presence_penalty(), params.presence_penalty(), 0, -kAdditivePenaltyMax,
+              kAdditivePenaltyMax, "sampling.presence_penalty"));
+  TUTTI_ASSIGN_OR_RETURN(
+      const float frequency,
+      InRange(params.has_frequency_penalty(), params.frequency_penalty(), 0, -kAdditivePenaltyMax,
+              kAdditivePenaltyMax, "sampling.frequency_penalty"));
   out->set_presence_penalty(presence);
   out->set_frequency_penalty(frequency);
   return absl::OkStatus();
@@ -111,7 +129,8 @@ absl::Status BuildLogitBias(const v1::SamplingParams& params, const ServedModel&
   for (const auto& [id, bias] : entries) {
     const std::string path = absl::StrCat("sampling.logit_bias[", id, "]");
     TUTTI_RETURN_IF_ERROR(CheckTokenId(id, model, path + " (the key)"));
-    TUTTI_RETURN_IF_ERROR(InRange(true, bias, 0, -100, 100, path).status());
+    TUTTI_RETURN_IF_ERROR(
+        InRange(true, bias, 0, -kLogitBiasValueMax, kLogitBiasValueMax, path).status());
     out->add_bias_ids(id);
     out->add_bias_values(bias);
   }
@@ -124,8 +143,8 @@ absl::Status BuildSampling(const v1::SamplingParams& params, const ServedModel& 
   const bool greedy_by_default = defaults.do_sample.has_value() && !*defaults.do_sample;
   TUTTI_ASSIGN_OR_RETURN(const float temperature,
                          InRange(params.has_temperature(), params.temperature(),
-                                 greedy_by_default ? 0 : defaults.temperature.value_or(1), 0, 100,
-                                 "sampling.temperature"));
+                                 greedy_by_default ? 0 : defaults.temperature.value_or(1), 0,
+                                 kTemperatureMax, "sampling.temperature"));
   out->set_temperature(temperature);
   int64_t top_k = params.has_top_k() ? params.top_k() : defaults.top_k.value_or(0);
   if (top_k < -1) return Bad("sampling.top_k", absl::StrCat("is ", top_k, ", it must be >= -1"));
@@ -190,9 +209,7 @@ absl::Status BuildLength(const v1::SamplingParams& params, const ServedModel& mo
   const int64_t prompt = static_cast<int64_t>(request->prompt.size());
   if (prompt == 0) return absl::InvalidArgumentError("the prompt is empty: it has no tokens");
   if (prompt >= model.max_model_len) {
-    return absl::InvalidArgumentError(absl::StrCat("the prompt has ", prompt,
-                                                   " tokens, the context of ", model.max_model_len,
-                                                   " leaves no room for output"));
+    return TooLong(absl::StrCat(prompt), model);
   }
   const int64_t room = model.max_model_len - prompt;
   request->max_tokens_is_default = !params.has_max_tokens();

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <map>
@@ -80,23 +81,27 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 
 TEST_F(RequestBuilderTest, SamplingRangesHaveEdges) {
   using P = v1::SamplingParams;
-  ExpectEdges<float>({0, 1e-9f, 2, 100}, {-0.1f, 100.1f, kNaN, kInf}, "sampling.temperature",
-                     [](P* p, float v) { p->set_temperature(v); });
-  ExpectEdges<float>({1e-6f, 1}, {0, -1, 1.001f, kNaN}, "sampling.top_p",
+  ExpectEdges<float>({0, 1e-40f, 1e-9f, 2, kTemperatureMax},
+                     {-1e-40f, -0.1f, std::nextafter(100.f, kInf), 1e5f, kNaN, kInf},
+                     "sampling.temperature", [](P* p, float v) { p->set_temperature(v); });
+  ExpectEdges<float>({1e-40f, 1e-6f, 1}, {0, -1, 1.001f, 1000, kNaN}, "sampling.top_p",
                      [](P* p, float v) { p->set_top_p(v); });
   ExpectEdges<float>({0, 1}, {-0.1f, 1.1f, kNaN}, "sampling.min_p",
                      [](P* p, float v) { p->set_min_p(v); });
   ExpectEdges<int32_t>({-1, 0, 1, 1 << 30}, {-2}, "sampling.top_k",
                        [](P* p, int32_t v) { p->set_top_k(v); });
-  ExpectEdges<float>({0.01f, 1, 100}, {0, -1, 100.5f, kNaN, kInf}, "sampling.repetition_penalty",
-                     [](P* p, float v) { p->set_repetition_penalty(v); });
-  ExpectEdges<float>({-2, 2}, {-2.1f, 2.1f, kNaN}, "sampling.presence_penalty",
+  ExpectEdges<float>(
+      {kRepetitionPenaltyMin, 1, kRepetitionPenaltyMax},
+      {0, -1, std::nextafter(kRepetitionPenaltyMin, 0.f), kRepetitionPenaltyMin / 1000, 1e-40f,
+       std::nextafter(kRepetitionPenaltyMax, kInf), kRepetitionPenaltyMax * 1000, kNaN, kInf},
+      "sampling.repetition_penalty", [](P* p, float v) { p->set_repetition_penalty(v); });
+  ExpectEdges<float>({-2, 2}, {-2.1f, 2.1f, 2000, kNaN, kInf}, "sampling.presence_penalty",
                      [](P* p, float v) { p->set_presence_penalty(v); });
-  ExpectEdges<float>({-2, 2}, {-2.1f, 2.1f, kNaN}, "sampling.frequency_penalty",
+  ExpectEdges<float>({-2, 2}, {-2.1f, 2.1f, 2000, kNaN, kInf}, "sampling.frequency_penalty",
                      [](P* p, float v) { p->set_frequency_penalty(v); });
   ExpectEdges<uint32_t>({0, kTopLogprobsMax}, {kTopLogprobsMax + 1, 1u << 31},
                         "sampling.top_logprobs", [](P* p, uint32_t v) { p->set_top_logprobs(v); });
-  ExpectEdges<float>({-100, 100}, {-100.5f, 100.5f, kNaN}, "sampling.logit_bias[3]",
+  ExpectEdges<float>({-100, 100}, {-100.5f, 100.5f, 1e5f, kNaN, kInf}, "sampling.logit_bias[3]",
                      [](P* p, float v) { (*p->mutable_logit_bias())[3] = v; });
   ExpectEdges<int>({1, text::kStopStringBytesMax}, {0, text::kStopStringBytesMax + 1},
                    "sampling.stop[0]", [](P* p, int v) { p->add_stop(std::string(v, 'x')); });

@@ -9,6 +9,7 @@
 #include "placement/device_map.h"
 #include "placement/layout_flags.h"
 #include "spdlog/spdlog.h"
+#include "transport/private_folder.h"
 
 namespace tutti::coordinator {
 namespace {
@@ -28,6 +29,7 @@ void AddModelFlags(FlagSet* set, ServeFlags* flags) {
 }
 
 void AddPortFlags(FlagSet* set, CoordinatorOptions* options) {
+  options->peer_listen = absl::StrCat("unix:", transport::RuntimeFolder(), "/coordinator.sock");
   transport::TlsFiles& peer_tls = options->peer_tls;
   set->Add({
       {.names = "--listen",
@@ -40,6 +42,12 @@ void AddPortFlags(FlagSet* set, CoordinatorOptions* options) {
        .help = "Address workers dial; may be unix:/path",
        .environment = "TUTTI_PEER_LISTEN",
        .show_default = true},
+      {.names = "--admin-listen",
+       .variable = &options->admin_listen,
+       .help = "Address of status and cache look-ups, for operators only: unix:/FOLDER/NAME in a "
+               "folder of mode 0700, or host:port with --tls-client-ca; unset: a socket that "
+               "tutti status finds by itself",
+       .environment = "TUTTI_ADMIN_LISTEN"},
       {.names = "--tls-cert",
        .variable = &options->tls_certificate,
        .help = "PEM certificate of the public port"},
@@ -47,6 +55,17 @@ void AddPortFlags(FlagSet* set, CoordinatorOptions* options) {
       {.names = "--tls-client-ca",
        .variable = &options->tls_client_ca,
        .help = "PEM authority that client certificates need"},
+      {.names = "--public-without-clients-ca",
+       .variable = &options->without_clients_ca,
+       .help = "Serve an outside address although --tls-client-ca is not given: to anybody"},
+      {.names = "--public-role",
+       .variable = &options->public_role,
+       .help = "What callers without a certificate may do: client, or gateway, who names tenants "
+               "and may ask for priority below 0; auto: gateway on a Unix socket in a folder of "
+               "mode 0700, else client",
+       .environment = "TUTTI_PUBLIC_ROLE",
+       .check = OneOf("auto,client,gateway"),
+       .show_default = true},
       {.names = "--peer-tls-cert",
        .variable = &peer_tls.certificate,
        .help = "PEM certificate of the workers' port"},
@@ -54,6 +73,11 @@ void AddPortFlags(FlagSet* set, CoordinatorOptions* options) {
       {.names = "--peer-tls-ca",
        .variable = &peer_tls.authority,
        .help = "PEM authority that signed the workers'"},
+      {.names = "--cluster-secret-file",
+       .variable = &options->secret_file,
+       .help = "File of the secret that all processes of the cluster know, 32 to 4096 bytes that "
+               "its owner alone can read; needed where workers come over TCP without certificates",
+       .environment = "TUTTI_CLUSTER_SECRET_FILE"},
       {.names = "--ready-file",
        .variable = &options->ready_file,
        .help = "Write the public address here, as JSON, once it listens"},
@@ -183,7 +207,7 @@ void AddServiceFlags(FlagSet* set, ServeFlags* flags) {
        .show_default = true},
       {.names = "--shutdown-grace",
        .variable = &flags->shutdown_grace_s,
-       .help = "Seconds running requests get to finish",
+       .help = "Seconds running requests get to finish; a second signal ends them",
        .check = NotNegative(),
        .show_default = true},
       {.names = "--log-level",

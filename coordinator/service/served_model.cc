@@ -30,7 +30,8 @@ absl::StatusOr<std::unique_ptr<ServedModel>> ServedModel::Load(const std::filesy
   TUTTI_ASSIGN_OR_RETURN(model->config, model::LoadModelConfig(dir.string()));
   TUTTI_ASSIGN_OR_RETURN(model->generation,
                          model::LoadGenerationConfig(dir.string(), model->config));
-  TUTTI_ASSIGN_OR_RETURN(model->fingerprint, model::ModelFingerprint(dir.string()));
+  TUTTI_ASSIGN_OR_RETURN(model->checkpoint, model::Checkpoint::Open(dir.string()));
+  TUTTI_ASSIGN_OR_RETURN(model->fingerprint, model::ModelFingerprint(*model->checkpoint));
   TUTTI_ASSIGN_OR_RETURN(model->tokenizer, text::Tokenizer::Load(dir));
   if (model->tokenizer->vocab_size() > model->config.vocab_size) {
     return absl::InvalidArgumentError(
@@ -58,18 +59,20 @@ absl::StatusOr<std::unique_ptr<ServedModel>> ServedModel::Load(const std::filesy
 }
 
 absl::StatusOr<std::vector<TokenId>> ServedModel::EncodeText(const std::string& text,
-                                                             const std::string& path) const {
+                                                             const std::string& path,
+                                                             int64_t ids_max) const {
   if (static_cast<int64_t>(text.size()) > kPromptBytesMax) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, " has ", text.size(), " bytes, the limit is ", kPromptBytesMax));
   }
-  absl::StatusOr<std::vector<TokenId>> ids = tokenizer->EncodePrompt(text);
+  absl::StatusOr<std::vector<TokenId>> ids = tokenizer->EncodePrompt(text, ids_max);
   if (!ids.ok()) return Annotate(ids.status(), path);
   return ids;
 }
 
 absl::StatusOr<std::vector<TokenId>> ServedModel::EncodeChat(const v1::ChatMessages& chat,
-                                                             const std::string& path) const {
+                                                             const std::string& path,
+                                                             int64_t ids_max) const {
   if (!chat_template) {
     return absl::FailedPreconditionError(absl::StrCat(
         path, ": model '", name, "' has no chat template; send the prompt as text or token_ids"));
@@ -79,7 +82,7 @@ absl::StatusOr<std::vector<TokenId>> ServedModel::EncodeChat(const v1::ChatMessa
   absl::StatusOr<std::vector<text::Segment>> segments =
       chat_template->Render(messages, kwargs, absl::Now());
   if (!segments.ok()) return Annotate(segments.status(), path);
-  absl::StatusOr<std::vector<TokenId>> ids = tokenizer->EncodeSegments(*segments);
+  absl::StatusOr<std::vector<TokenId>> ids = tokenizer->EncodeSegments(*segments, ids_max);
   if (!ids.ok()) return Annotate(ids.status(), path);
   return ids;
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "model/checkpoint.h"
 #include "model/generation_config.h"
 #include "model/model_config.h"
 #include "text/chat_template.h"
@@ -22,6 +23,7 @@ namespace tutti::coordinator {
 struct ServedModel {
   std::string name;
   std::string fingerprint;
+  std::shared_ptr<const model::Checkpoint> checkpoint;  // its headers
   model::ModelConfig config;
   model::GenerationConfig generation;
   std::unique_ptr<text::Tokenizer> tokenizer;
@@ -34,11 +36,13 @@ struct ServedModel {
                                                            const std::string& name,
                                                            int32_t max_model_len);
 
-  // Token ids of a text or a conversation. INVALID_ARGUMENT names the field below `path`.
-  absl::StatusOr<std::vector<TokenId>> EncodeText(const std::string& text,
-                                                  const std::string& path) const;
+  // Token ids of a text or a conversation. INVALID_ARGUMENT names the field below `path`;
+  // OUT_OF_RANGE as soon as it is certain that there are more than `ids_max`.
+  absl::StatusOr<std::vector<TokenId>> EncodeText(const std::string& text, const std::string& path,
+                                                  int64_t ids_max = text::Tokenizer::kAllIds) const;
   absl::StatusOr<std::vector<TokenId>> EncodeChat(const v1::ChatMessages& chat,
-                                                  const std::string& path) const;
+                                                  const std::string& path,
+                                                  int64_t ids_max = text::Tokenizer::kAllIds) const;
 };
 
 }  // namespace tutti::coordinator

@@ -13,8 +13,29 @@ Hash128 RandomKey() {
   return {bits(), bits()};
 }
 
+AskerRights RightsOf(const transport::Caller& caller) {
+  using transport::Role;
+  AskerRights rights;
+  for (const Role role : {Role::kClient, Role::kGateway}) {
+    const std::string* const name = caller.NameAs(role);
+    if (name != nullptr && rights.own_tenant.empty()) rights.own_tenant = *name;
+  }
+  rights.may_hurry = caller.roles.Has(Role::kGateway);
+  rights.may_name_tenant = rights.may_hurry || caller.roles.Has(Role::kOperator);
+  return rights;
+}
+
+absl::Status CheckHurry(int32_t priority, const AskerRights& rights) {
+  if (priority >= 0 || rights.may_hurry) return absl::OkStatus();
+  return absl::PermissionDeniedError(
+      absl::StrCat("priority is ", priority,
+                   "; only a gateway may go before others (below 0), and "
+                   "this caller is a client (--public-role)"));
+}
+
 absl::StatusOr<std::string> TenantOf(const std::string& field,
-                                     const std::vector<std::string>& metadata) {
+                                     const std::vector<std::string>& metadata,
+                                     const AskerRights& rights) {
   if (metadata.size() > 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("metadata ", kTenantMetadata, ": given ", metadata.size(), " times"));
@@ -30,7 +51,12 @@ absl::StatusOr<std::string> TenantOf(const std::string& field,
     return absl::InvalidArgumentError(
         absl::StrCat(where, " is longer than ", kTenantBytesMax, " bytes"));
   }
-  return tenant;
+  if (tenant.empty()) return rights.own_tenant;
+  if (tenant == rights.own_tenant || rights.may_name_tenant) return tenant;
+  return absl::PermissionDeniedError(
+      absl::StrCat(in_metadata ? absl::StrCat("metadata ", kTenantMetadata) : "tenant",
+                   " names a tenant; only a gateway may do that, and this caller is a client "
+                   "(--public-role)"));
 }
 
 TenantHasher::TenantHasher() : key_(RandomKey()) {}

@@ -4,22 +4,40 @@
 // Thread: any; immutable.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/status.h"
 #include "coordinator/kv/prefix_hash.h"
+#include "transport/roles.h"
 
 namespace tutti::coordinator {
 
 // Metadata of a call that names its tenant, as a gateway sets it.
 inline constexpr char kTenantMetadata[] = "x-tutti-tenant";
 
+// What a caller may say about a request beside the request itself.
+struct AskerRights {
+  std::string own_tenant;        // of requests that name none
+  bool may_name_tenant = false;  // another than its own
+  bool may_hurry = false;        // a priority below 0
+};
+
+// A client asks for itself, under the name of its certificate if it has one; a gateway asks for
+// others too, an operator may look at all.
+AskerRights RightsOf(const transport::Caller& caller);
+
 // The tenant of a call by its request's field and the values of its metadata. INVALID_ARGUMENT when
-// they contradict each other, when the metadata names several, or when the name is too long.
+// they contradict each other, when the metadata names several, or when the name is too long;
+// PERMISSION_DENIED when the caller may not ask for it.
 absl::StatusOr<std::string> TenantOf(const std::string& field,
-                                     const std::vector<std::string>& metadata);
+                                     const std::vector<std::string>& metadata,
+                                     const AskerRights& rights);
+
+// PERMISSION_DENIED when the caller may not ask with this priority.
+absl::Status CheckHurry(int32_t priority, const AskerRights& rights);
 
 // From the system's source, so that no client can choose names or prompts whose hashes collide.
 Hash128 RandomKey();

@@ -12,13 +12,50 @@ using ::testing::HasSubstr;
 
 const std::string kAnyBytes("\0\xff/../ \n", 8);
 
-TEST(TenantOf, TakesTheFieldOrTheMetadata) {
-  EXPECT_EQ(*TenantOf("", {}), "");
-  EXPECT_EQ(*TenantOf(kAnyBytes, {}), kAnyBytes);
-  EXPECT_EQ(*TenantOf("", {"acme"}), "acme");
-  EXPECT_EQ(*TenantOf("acme", {"acme"}), "acme");
-  EXPECT_EQ(*TenantOf("acme", {""}), "acme");
-  EXPECT_EQ(TenantOf(std::string(kTenantBytesMax, 'x'), {})->size(), 256u);
+const AskerRights kGateway = RightsOf({.roles = {transport::Role::kGateway}});
+
+TEST(TenantOf, TakesTheFieldOrTheMetadataOfAGateway) {
+  EXPECT_EQ(*TenantOf("", {}, kGateway), "");
+  EXPECT_EQ(*TenantOf(kAnyBytes, {}, kGateway), kAnyBytes);
+  EXPECT_EQ(*TenantOf("", {"acme"}, kGateway), "acme");
+  EXPECT_EQ(*TenantOf("acme", {"acme"}, kGateway), "acme");
+  EXPECT_EQ(*TenantOf("acme", {""}, kGateway), "acme");
+  EXPECT_EQ(TenantOf(std::string(kTenantBytesMax, 'x'), {}, kGateway)->size(), 256u);
+}
+
+transport::Caller CallerNamed(transport::Role role, const std::string& name) {
+  return {.has_certificate = true, .identities = {{role, name}}, .roles = {role}};
+}
+
+TEST(TenantOf, AClientAsksForItself) {
+  const AskerRights nobody = RightsOf({.roles = {transport::Role::kClient}});
+  EXPECT_EQ(*TenantOf("", {}, nobody), "");
+  EXPECT_EQ(*TenantOf("", {""}, nobody), "");
+  const AskerRights acme = RightsOf(CallerNamed(transport::Role::kClient, "acme"));
+  EXPECT_EQ(*TenantOf("", {}, acme), "acme") << "its certificate's name";
+  EXPECT_EQ(*TenantOf("acme", {}, acme), "acme");
+  EXPECT_EQ(*TenantOf("", {"acme"}, acme), "acme");
+  for (const AskerRights* rights : {&nobody, &acme}) {
+    for (const auto& [field, metadata] :
+         {std::pair<std::string, std::vector<std::string>>{"other", {}}, {"", {"other"}}}) {
+      const auto tenant = TenantOf(field, metadata, *rights);
+      EXPECT_EQ(tenant.status().code(), absl::StatusCode::kPermissionDenied);
+      EXPECT_THAT(std::string(tenant.status().message()), HasSubstr("--public-role"));
+    }
+  }
+  const AskerRights gateway = RightsOf(CallerNamed(transport::Role::kGateway, "front"));
+  EXPECT_EQ(*TenantOf("", {}, gateway), "front");
+  EXPECT_EQ(*TenantOf("acme", {}, gateway), "acme");
+}
+
+TEST(CheckHurry, OnlyAGatewayGoesBeforeOthers) {
+  const AskerRights client = RightsOf({.roles = {transport::Role::kClient}});
+  EXPECT_TRUE(CheckHurry(0, client).ok());
+  EXPECT_TRUE(CheckHurry(100, client).ok());
+  EXPECT_EQ(CheckHurry(-1, client).code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_TRUE(CheckHurry(-100, kGateway).ok());
+  const AskerRights operators = RightsOf({.roles = {transport::Role::kOperator}});
+  EXPECT_FALSE(CheckHurry(-1, operators).ok()) << "who looks does not ask";
 }
 
 TEST(TenantOf, RefusesContradictionsAndLongNames) {
@@ -28,7 +65,7 @@ TEST(TenantOf, RefusesContradictionsAndLongNames) {
         {"", {"a", "a"}, "x-tutti-tenant: given 2 times"},
         {std::string(kTenantBytesMax + 1, 'x'), {}, "tenant is longer than 256"},
         {"", {std::string(kTenantBytesMax + 1, 'x')}, "x-tutti-tenant is longer than 256"}}) {
-    const auto tenant = TenantOf(field, metadata);
+    const auto tenant = TenantOf(field, metadata, kGateway);
     EXPECT_EQ(tenant.status().code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(tenant.status().message()), HasSubstr(words));
   }

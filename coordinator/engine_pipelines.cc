@@ -1,0 +1,126 @@
+// The engine's dealings with pipelines between loading and serving, with links that fail, and with
+// workers that were told to stop.
+//
+// A worker that is leaving goes on serving. Its pipeline retires: new requests go to another, or
+// wait for the one that forms without it, and when its last stream has ended the worker is let go.
+// Where nothing can take its place, requests that were taken are still served by it.
+#include "absl/strings/str_cat.h"
+#include "coordinator/engine.h"
+#include "coordinator/limits.h"
+
+namespace tutti::coordinator {
+
+// ---- linking
+
+void Engine::WatchLinking(const Replica& replica) {
+  if (replica.pipeline.state() != Pipeline::State::kLinking) return;
+  state_changed_ = true;
+  WatchFor(kLinkingPatience);
+}
+
+absl::Status Engine::HandleProbeDone(Worker* worker, uint64_t step) {
+  Replica* const replica = ReplicaOf(*worker);
+  Pipeline& pipeline = replica->pipeline;
+  TUTTI_RETURN_IF_ERROR(pipeline.OnProbeDone(worker, step, now_));
+  if (!replica->serving()) return absl::OkStatus();
+  const std::vector<std::string> ids = pipeline.WorkerIds();
+  for (const std::string& id : ids) fleet_.faults()->OnServing(id);
+  for (const PipelineLinks::Link& link : pipeline.links().all()) {
+    fleet_.faults()->OnLinkWorked(ids[link.planned.from], ids[link.planned.to]);
+  }
+  replica->scheduler.BeginEpoch(pipeline.num_stages(), pipeline.num_blocks());
+  state_changed_ = true;
+  return absl::OkStatus();
+}
+
+void Engine::EndLink(Replica* replica, const Pipeline::FailedLink& link) {
+  fleet_.faults()->OnLinkFailure(link.from, link.to, link.why, now_);
+  EndPipeline(replica, link.why);
+}
+
+void Engine::WatchPipeline(Replica* replica) {
+  Pipeline& pipeline = replica->pipeline;
+  if (const std::optional<Pipeline::Stuck> stuck = pipeline.FindStuck(now_)) {
+    LoseWorker(stuck->link, absl::DeadlineExceededError(stuck->why), true);
+  } else if (const std::optional<Pipeline::Unlinked> unlinked = pipeline.FindUnlinked(now_)) {
+    if (unlinked->link.has_value()) return EndLink(replica, *unlinked->link);
+    LoseWorker(unlinked->worker->link, absl::DeadlineExceededError(unlinked->worker->why), true);
+  } else if (pipeline.LoadTimedOut(now_)) {
+    for (const std::string& id : pipeline.WorkerIds(/*loading_only=*/true)) {
+      fleet_.faults()->OnFailure(id, now_);
+    }
+    EndPipeline(replica, absl::StrCat(pipeline.WhyNot(), " took longer than ",
+                                      static_cast<int64_t>(Seconds(options_.load_timeout)), " s"));
+  }
+}
+
+// ---- leaving
+
+void Engine::On(const DrainRequested&) {
+  admission_.Drain();
+  draining_ = true;
+  state_changed_ = true;
+}
+
+void Engine::HandleLeaving(Worker* worker) {
+  if (worker->leaving) return;
+  fleet_.HandleLeaving(worker);
+  Replica* const replica = ReplicaOf(*worker);
+  if (replica == nullptr) return LetGo(worker->link);
+  const std::string why = absl::StrCat(replica->pipeline.Describe(*worker), " is leaving");
+  if (replica->serving()) {
+    replica->retiring = why;
+    state_changed_ = true;
+    return;
+  }
+  EndPipeline(replica, why);
+  LetGo(worker->link);
+}
+
+void Engine::LetGo(LinkKey link) {
+  fleet_.Remove(link, now_);
+  actions_->push_back(
+      CloseWorker{link, absl::UnavailableError("it was told to stop, and nothing needs it")});
+}
+
+// Those whose pipeline has ended.
+void Engine::LetIdleGo() {
+  for (const Worker* worker : fleet_.membership()->Idle()) {
+    if (worker->leaving) LetGo(worker->link);
+  }
+}
+
+std::vector<Worker*> Engine::WorkersOf(const Replica& replica) {
+  std::vector<Worker*> workers;
+  for (Worker* worker : fleet_.membership()->All()) {
+    if (ReplicaOf(*worker) == &replica) workers.push_back(worker);
+  }
+  return workers;
+}
+
+// Whether others take the new requests of pipelines that retire. Nobody is waited for by a
+// coordinator that itself shuts down.
+void Engine::UpdateRetiring() {
+  const bool others = std::any_of(replicas_.begin(), replicas_.end(), [](const auto& replica) {
+    return replica->serving() && replica->retiring.empty();
+  });
+  for (const auto& replica : replicas_) {
+    if (replica->retiring.empty()) continue;
+    const bool elsewhere = others || (!draining_ && fleet_.CanFormWith(WorkersOf(*replica), now_));
+    state_changed_ |= replica->accepting == elsewhere;
+    replica->accepting = !elsewhere;
+  }
+}
+
+void Engine::EndRetired() {
+  for (const auto& replica : replicas_) {
+    if (replica->retiring.empty() || !replica->serving()) continue;
+    const Scheduler& scheduler = replica->scheduler;
+    if (scheduler.running() + scheduler.waiting() > 0) continue;
+    if (replica->accepting && admission_.waiting() > 0) continue;
+    const std::string why = replica->retiring;
+    EndPipeline(replica.get(), why, /*retired=*/true);  // its workers go when others form
+  }
+}
+
+}  // namespace tutti::coordinator

@@ -1,0 +1,40 @@
+// How large a step's plan becomes, before it is written: every plan has to pass through a link
+// (transport/limits.h), whatever the prompts that begin in it.
+//
+// Bounds from above, field by field as the wire encodes them. All the plan's parts are bounded:
+//
+//   finished         a name for each sequence that the workers may know: max_sequences
+//   scheduled        at most kStepSequencesMax; a sequence that has run before gets one block and
+//                    one token at most, because it got the blocks of all its tokens when it began
+//   new_sequences    as many as fit into the rest, which has room for any one: a sequence for which
+//                    it has not is refused at the door
+//
+// Thread: any.
+#pragma once
+
+#include <cstdint>
+
+#include "coordinator/limits.h"
+#include "coordinator/request.h"
+
+namespace tutti::coordinator {
+
+struct PlanSizeOptions {
+  int64_t bytes_max = kPlanBytesMax;  // of a plan; less in tests only
+  int32_t block_size = 16;
+  int32_t max_batch_tokens = 512;
+  int32_t max_sequences = 256;
+  // Of a token on the wire.
+  int32_t token_bytes = kVarint32BytesMax;
+};
+
+// Bytes of a token id on the wire, at most.  REQUIRES: vocab_size > 0
+int32_t TokenBytes(int64_t vocab_size);
+
+// Bytes that a sequence of so many tokens takes in the plan in which it begins, at most.
+int64_t NewSequenceBytes(const PlanSizeOptions& options, int64_t tokens,
+                         const v1::SequenceSampling& sampling);
+// Bytes of a plan that are there for sequences that begin in it.
+int64_t PlanBytesForNew(const PlanSizeOptions& options);
+
+}  // namespace tutti::coordinator

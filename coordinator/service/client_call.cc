@@ -1,0 +1,172 @@
+#include "coordinator/service/client_call.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/retry_delay.h"
+#include "coordinator/service/tenant.h"
+
+namespace tutti::coordinator {
+
+grpc::ByteBuffer Serialize(const google::protobuf::MessageLite& message) {
+  grpc::Slice slice(message.ByteSizeLong());
+  message.SerializeToArray(const_cast<uint8_t*>(slice.begin()), static_cast<int>(slice.size()));
+  return grpc::ByteBuffer(&slice, 1);
+}
+
+std::vector<std::string> TenantsOf(const grpc::CallbackServerContext& context) {
+  std::vector<std::string> tenants;
+  const auto [begin, end] = context.client_metadata().equal_range(kTenantMetadata);
+  for (auto at = begin; at != end; ++at) tenants.emplace_back(at->second.data(), at->second.size());
+  return tenants;
+}
+
+grpc::Status ToGrpc(const absl::Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
+}
+
+class ClientCall::ReactorOfCall : public Reactor {
+ public:
+  explicit ReactorOfCall(std::shared_ptr<ClientCall> call) : call_(std::move(call)) {}
+  void OnReadDone(bool ok) override { call_->OnReadDone(ok); }
+  void OnWriteDone(bool ok) override { call_->OnWriteDone(ok); }
+  void OnCancel() override {
+    call_->DropRequest();
+    call_->OnCancel();
+  }
+  void OnDone() override { delete this; }
+
+ private:
+  const std::shared_ptr<ClientCall> call_;
+};
+
+ClientCall::Reactor* ClientCall::Start(grpc::CallbackServerContext* context, Door* door,
+                                       OnRequest on_request) {
+  context_ = context;
+  door_ = door;
+  client_ = ClientOf(*context);
+  on_request_ = std::move(on_request);
+  auto* const reactor = new ReactorOfCall(shared_from_this());
+  reactor_ = reactor;
+  {
+    const MutexLock lock(&read_mutex_);
+    SetAlarm(&slow_, door->options.read_grace, shared_from_this(), &ClientCall::OnSlow);
+  }
+  // Its end comes only after gRPC has the reactor.
+  reactor->StartRead(&message_);
+  return reactor;
+}
+
+void ClientCall::OnReadDone(bool ok) {
+  OnRequest on_request = std::move(on_request_);
+  if (ended()) ok = false;
+  const absl::Status taken = WithinMemory([&]() -> absl::Status {
+    const MutexLock lock(&read_mutex_);
+    reading_ = false;
+    slow_.Cancel();
+    too_slow_.Cancel();
+    ByteBudget::Charge charge = std::move(charge_);
+    if (!ok) return absl::InvalidArgumentError("the call ended without a request message");
+    const auto bytes = static_cast<int64_t>(message_.Length());
+    if (charge.bytes() > 0) {
+      charge.Resize(bytes);
+    } else {
+      std::optional<ByteBudget::Charge> made = door_->budget.Take(client_, bytes);
+      if (!made) {
+        return Overloaded("the coordinator holds as many bytes for this client as it may now");
+      }
+      charge = *std::move(made);
+    }
+    received_ = {.charge = std::move(charge), .bytes = std::move(message_)};
+    return absl::OkStatus();
+  });
+  if (taken.ok()) {
+    const absl::Status handed = WithinMemory([&] {
+      on_request();
+      return absl::OkStatus();
+    });
+    if (!handed.ok()) End(handed);
+    return;
+  }
+  message_.Clear();
+  End(taken);
+}
+
+void ClientCall::OnSlow() {
+  {
+    const MutexLock lock(&read_mutex_);
+    if (!reading_) return;
+    std::optional<ByteBudget::Charge> charge = door_->budget.Take(client_, kRequestBytesMax);
+    if (charge) {
+      charge_ = *std::move(charge);
+      SetAlarm(&too_slow_, door_->options.read_max - door_->options.read_grace, shared_from_this(),
+               &ClientCall::OnTooSlow);
+      return;
+    }
+  }
+  End(Overloaded("too many requests arrive slowly at once"));
+}
+
+void ClientCall::OnTooSlow() {
+  {
+    const MutexLock lock(&read_mutex_);
+    if (!reading_) return;
+  }
+  End(absl::DeadlineExceededError(absl::StrCat("the request message was not complete within ",
+                                               Seconds(door_->options.read_max), " s")));
+}
+
+std::optional<ReceivedRequest> ClientCall::TakeRequest() {
+  const MutexLock lock(&read_mutex_);
+  return std::exchange(received_, std::nullopt);
+}
+
+int64_t ClientCall::request_bytes() const {
+  const MutexLock lock(&read_mutex_);
+  return received_ ? static_cast<int64_t>(received_->bytes.Length()) : 0;
+}
+
+void ClientCall::DropRequest() {
+  const MutexLock lock(&read_mutex_);
+  received_.reset();
+}
+
+void ClientCall::StartWrite(const grpc::ByteBuffer* bytes) { reactor_->StartWrite(bytes); }
+
+void ClientCall::StartWriteAndFinish(const grpc::ByteBuffer* bytes) {
+  reactor_->StartWriteAndFinish(bytes, grpc::WriteOptions(), grpc::Status::OK);
+}
+
+void ClientCall::FinishCall(const absl::Status& status) {
+  if (const auto delay = status.ok() ? std::nullopt : RetryDelayOf(status)) {
+    const int64_t ms = std::chrono::duration_cast<std::chrono::milliseconds>(*delay).count();
+    context_->AddTrailingMetadata(kRetryAfterMetadata, absl::StrCat(ms));
+  }
+  reactor_->Finish(ToGrpc(status));
+}
+
+bool UnaryCall::TakeEnd() {
+  const MutexLock lock(&mutex_);
+  return !std::exchange(ended_, true);
+}
+
+bool UnaryCall::ended() const {
+  const MutexLock lock(&mutex_);
+  return ended_;
+}
+
+void UnaryCall::Reply(const google::protobuf::MessageLite& message) {
+  grpc::ByteBuffer response = Serialize(message);
+  if (!TakeEnd()) return;
+  response_ = std::move(response);
+  StartWriteAndFinish(&response_);
+}
+
+void UnaryCall::End(absl::Status status) {
+  if (TakeEnd()) FinishCall(status);
+}
+
+void UnaryCall::OnCancel() { End(absl::CancelledError("the client left")); }
+
+}  // namespace tutti::coordinator

@@ -1,0 +1,131 @@
+// One call of the public API: reads its one request message in bounded time and memory, and ends
+// once.
+//
+// gRPC would read the request of a unary or server-streaming method before it tells anybody of the
+// call, without a bound on time or on what all of them hold. So our methods are registered as if
+// both sides streamed, which is the same on the wire, and read the message here.
+#pragma once
+
+#include <grpcpp/alarm.h>
+#include <grpcpp/grpcpp.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "coordinator/service/door.h"
+
+namespace tutti::coordinator {
+
+grpc::Status ToGrpc(const absl::Status& status);
+// The tenants that a call's metadata names.
+std::vector<std::string> TenantsOf(const grpc::CallbackServerContext& context);
+// The bytes of a message, for methods that speak raw bytes.
+grpc::ByteBuffer Serialize(const google::protobuf::MessageLite& message);
+
+// Trailing metadata of a refusal: after how many milliseconds to try again.
+inline constexpr char kRetryAfterMetadata[] = "retry-after-ms";
+
+// A request message with the bytes charged for it.
+struct ReceivedRequest {
+  ByteBudget::Charge charge;  // given back after the bytes
+  grpc::ByteBuffer bytes;
+};
+
+// Shared by gRPC's reactor and whoever works on the call; outlives the reactor.  Thread: any.
+class ClientCall : public std::enable_shared_from_this<ClientCall> {
+ public:
+  using Reactor = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
+  // The request has come: TakeRequest has it. Runs on a thread of gRPC's, at most once.
+  using OnRequest = std::function<void()>;
+
+  virtual ~ClientCall() = default;
+
+  // Begins to read. The result frees itself when gRPC is done with the call.
+  // REQUIRES: called once; `context` is the call's; `door` outlives the call.
+  Reactor* Start(grpc::CallbackServerContext* context, Door* door, OnRequest on_request);
+
+  // Nothing when the client has left: its bytes are gone.
+  std::optional<ReceivedRequest> TakeRequest();
+  const std::string& client() const { return client_; }
+  // Of the request message that has come.
+  int64_t request_bytes() const;
+
+  // Ends the call with a status once everything written was read. The first end wins.
+  virtual void End(absl::Status status) = 0;
+  // No answer is wanted any more: the client left, or the call has its end.
+  virtual bool ended() const = 0;
+
+ protected:
+  // Of gRPC's reactor.
+  virtual void OnWriteDone(bool ok) = 0;
+  virtual void OnCancel() = 0;
+
+  // Each at most once, or one at a time, as gRPC has it.  REQUIRES: the call is not finished.
+  void StartWrite(const grpc::ByteBuffer* bytes);
+  void StartWriteAndFinish(const grpc::ByteBuffer* bytes);
+  void FinishCall(const absl::Status& status);
+  // As if the client had left.  REQUIRES: the call is not finished.
+  void Reset() { context_->TryCancel(); }
+  // Frees the request that nobody has taken.
+  void DropRequest();
+  Door* door() const { return door_; }
+
+ private:
+  class ReactorOfCall;
+  void OnReadDone(bool ok);
+  void OnSlow();
+  void OnTooSlow();
+
+  // Valid until the call is finished.
+  Reactor* reactor_ = nullptr;
+  grpc::CallbackServerContext* context_ = nullptr;
+  Door* door_ = nullptr;
+  std::string client_;
+  OnRequest on_request_;
+  grpc::ByteBuffer message_;  // gRPC's while the read is outstanding
+
+  mutable Mutex read_mutex_;
+  bool reading_ ABSL_GUARDED_BY(read_mutex_) = true;
+  grpc::Alarm slow_ ABSL_GUARDED_BY(read_mutex_);
+  grpc::Alarm too_slow_ ABSL_GUARDED_BY(read_mutex_);
+  ByteBudget::Charge charge_ ABSL_GUARDED_BY(read_mutex_);  // of a slow message
+  std::optional<ReceivedRequest> received_ ABSL_GUARDED_BY(read_mutex_);
+};
+
+// Runs `then` after `delay` unless `alarm` is set again, cancelled or destroyed before, or `call`
+// is gone by then.
+template <typename Call>
+void SetAlarm(grpc::Alarm* alarm, Duration delay, const std::shared_ptr<Call>& call,
+              void (Call::*then)()) {
+  const auto at =
+      gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(delay.count(), GPR_TIMESPAN));
+  // Not a shared pointer: the alarm is the call's own and would keep it.
+  alarm->Set(at, [weak = std::weak_ptr<Call>(call), then](bool fired) {
+    const std::shared_ptr<Call> still = fired ? weak.lock() : nullptr;
+    if (still != nullptr) ((*still).*then)();
+  });
+}
+
+// A call with one answer.
+class UnaryCall : public ClientCall {
+ public:
+  // Answers, unless the call has ended.
+  void Reply(const google::protobuf::MessageLite& message);
+  void End(absl::Status status) override;
+  bool ended() const override;
+
+ private:
+  void OnWriteDone(bool) override {}
+  void OnCancel() override;
+  bool TakeEnd();
+
+  mutable Mutex mutex_;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  grpc::ByteBuffer response_;
+};
+
+}  // namespace tutti::coordinator

@@ -1,0 +1,31 @@
+#include "coordinator/service/door.h"
+
+#include <malloc.h>
+
+#include "base/retry_delay.h"
+
+namespace tutti::coordinator {
+namespace {
+
+// What is full empties within a step or two, or with the next prompt that is tokenized.
+constexpr Duration kComeBackAfter = std::chrono::seconds(1);
+
+}  // namespace
+
+Door::Door(const DoorOptions& chosen) : options(chosen), budget(chosen.bytes) {
+  // Takes some milliseconds, once after a flood.
+  budget.OnDrained([] { malloc_trim(0); });
+}
+
+std::string ClientOf(const grpc::ServerContextBase& context) { return context.peer(); }
+
+absl::Status Overloaded(std::string_view what) {
+  return WithRetryDelay(absl::ResourceExhaustedError(absl::string_view(what.data(), what.size())),
+                        kComeBackAfter);
+}
+
+absl::Status OutOfMemory() {
+  return Overloaded("the coordinator has no memory left for this request");
+}
+
+}  // namespace tutti::coordinator

@@ -1,0 +1,302 @@
+// Every field that a client can send has a declared limit, and each limit is tried: at the limit,
+// one beyond, and at a thousand times as much.
+#include <gmock/gmock.h>
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "coordinator/limits.h"
+#include "coordinator/model_testing.h"
+#include "coordinator/service/message_parser.h"
+#include "coordinator/service/request_builder.h"
+#include "coordinator/service/request_limits.h"
+#include "coordinator/service/tenant.h"
+#include "tutti/v1/cluster.pb.h"
+
+namespace tutti::coordinator {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using ::testing::HasSubstr;
+using Kind = RequestFieldLimit::Kind;
+
+std::string NameOf(const FieldDescriptor& field) {
+  return absl::StrCat(field.containing_type()->name(), ".", field.name());
+}
+
+void CollectFields(const Descriptor& type, std::map<std::string, const FieldDescriptor*>* fields) {
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor& field = *type.field(i);
+    if (!fields->emplace(NameOf(field), &field).second) continue;
+    if (field.message_type() != nullptr) CollectFields(*field.message_type(), fields);
+  }
+}
+
+std::map<std::string, const FieldDescriptor*> AllFields() {
+  std::map<std::string, const FieldDescriptor*> fields;
+  for (const Descriptor* type :
+       {v1::GenerateRequest::descriptor(), v1::TokenizeRequest::descriptor(),
+        v1::GetModelRequest::descriptor(), v1::LookupPrefixRequest::descriptor()}) {
+    CollectFields(*type, &fields);
+  }
+  return fields;
+}
+
+TEST(DoorLimits, EveryFieldHasOneAndNoOtherHas) {
+  std::set<std::string> with, without;
+  for (const RequestFieldLimit& limit : RequestFieldLimits()) {
+    EXPECT_TRUE(with.insert(std::string(limit.field)).second) << limit.field << " twice";
+  }
+  for (const auto& [name, field] : AllFields()) {
+    EXPECT_TRUE(with.erase(name) > 0)
+        << name << " has no limit: declare it in coordinator/service/request_limits.cc";
+  }
+  EXPECT_TRUE(with.empty()) << *with.begin() << " is no field of a request";
+}
+
+// Methods that are added need a line in AllFields.
+TEST(DoorLimits, AllRequestsOfTheApiAreWalked) {
+  const auto fields = AllFields();
+  const auto* file = v1::GenerateRequest::descriptor()->file();
+  for (int s = 0; s < file->service_count(); ++s) {
+    for (int m = 0; m < file->service(s)->method_count(); ++m) {
+      const Descriptor* type = file->service(s)->method(m)->input_type();
+      if (type->field_count() == 0) continue;
+      EXPECT_TRUE(fields.contains(NameOf(*type->field(0)))) << type->full_name();
+    }
+  }
+}
+
+class DoorLimitsTest : public ::testing::TestWithParam<RequestFieldLimit> {
+ protected:
+  static void SetUpTestSuite() { model_ = LoadDemoModel().release(); }
+  static void TearDownTestSuite() { delete model_; }
+
+  // A request that is taken as it is, and in it the message that has the field.
+  struct Prepared {
+    v1::GenerateRequest request;
+    Message* holder = nullptr;
+  };
+  static std::unique_ptr<Prepared> Prepare(const FieldDescriptor& field) {
+    auto prepared = std::make_unique<Prepared>();
+    v1::GenerateRequest& request = prepared->request;
+    const std::string& type = field.containing_type()->name();
+    const std::string& name = field.name();
+    request.set_text("hello");
+    if (type == "GenerateRequest") prepared->holder = &request;
+    if (type == "SamplingParams") prepared->holder = request.mutable_sampling();
+    if (type == "TokenIds") prepared->holder = request.mutable_token_ids();
+    if (type == "ChatMessages" || type == "ChatMessage" || type == "ToolCall") {
+      v1::ChatMessage* message = nullptr;
+      if (name != "messages") message = request.mutable_chat()->add_messages();
+      if (type == "ChatMessages") prepared->holder = request.mutable_chat();
+      if (message != nullptr) {
+        const bool of_assistant = type == "ToolCall" || name == "tool_calls" ||
+                                  name == "reasoning_content" || name == "metadata";
+        message->set_role(of_assistant ? "assistant" : name == "tool_call_id" ? "tool" : "user");
+      }
+      if (type == "ChatMessage") prepared->holder = message;
+      if (type == "ToolCall") {
+        message->add_tool_calls()->set_name("f");
+        prepared->holder = message->mutable_tool_calls(0);
+      }
+    }
+    CHECK(prepared->holder != nullptr) << "no way to prepare a " << type;
+    return prepared;
+  }
+
+  // As the service does it, from bytes.
+  static absl::Status Try(const v1::GenerateRequest& request) {
+    const std::string bytes = request.SerializeAsString();
+    if (static_cast<int64_t>(bytes.size()) > kRequestBytesMax) {
+      return absl::ResourceExhaustedError("gRPC's own limit");  // service_test.cc
+    }
+    const grpc::Slice slice(bytes);
+    v1::GenerateRequest parsed;
+    TUTTI_RETURN_IF_ERROR(ParseMessage(grpc::ByteBuffer(&slice, 1), &parsed));
+    TUTTI_RETURN_IF_ERROR(TenantOf(parsed.tenant(), {}, {.may_name_tenant = true}).status());
+    return BuildRequest(parsed, *model_).status();
+  }
+
+  // A text of so many bytes that the field may hold.
+  static std::string TextFor(const FieldDescriptor& field, int64_t bytes) {
+    if (field.name().find("_json") == std::string::npos) {
+      return std::string(static_cast<size_t>(bytes), 'a');
+    }
+    return "{" + std::string(static_cast<size_t>(bytes) - 2, ' ') + "}";
+  }
+  static void SetNumber(const FieldDescriptor& field, double value, Message* holder) {
+    const auto& reflection = *holder->GetReflection();
+    switch (field.cpp_type()) {
+      case FieldDescriptor::CPPTYPE_INT32:
+        return reflection.SetInt32(holder, &field, static_cast<int32_t>(value));
+      case FieldDescriptor::CPPTYPE_UINT32:
+        return reflection.SetUInt32(holder, &field, static_cast<uint32_t>(value));
+      case FieldDescriptor::CPPTYPE_FLOAT:
+        return reflection.SetFloat(holder, &field, static_cast<float>(value));
+      default:
+        FAIL() << NameOf(field) << " is no number";
+    }
+  }
+  static void AddEntries(const FieldDescriptor& field, int64_t count, Message* holder) {
+    const auto& reflection = *holder->GetReflection();
+    for (int64_t i = 0; i < count; ++i) {
+      if (field.name() == "logit_bias") {
+        (*static_cast<v1::SamplingParams*>(holder)->mutable_logit_bias())[static_cast<int32_t>(i)] =
+            1;
+      } else if (field.name() == "messages") {
+        auto* message = static_cast<v1::ChatMessage*>(reflection.AddMessage(holder, &field));
+        message->set_role("user");
+      } else if (field.name() == "tool_calls") {
+        static_cast<v1::ToolCall*>(reflection.AddMessage(holder, &field))->set_name("f");
+      } else if (field.cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
+        reflection.AddString(holder, &field, absl::StrCat("stop", i));
+      } else {
+        reflection.AddInt32(holder, &field, 0);
+      }
+    }
+  }
+
+  static absl::Status TryWith(const FieldDescriptor& field, Kind kind, double value) {
+    const auto prepared = Prepare(field);
+    const auto whole = static_cast<int64_t>(value);
+    if (kind == Kind::kValue) {
+      SetNumber(field, value, prepared->holder);
+    } else if (kind == Kind::kBytes) {
+      prepared->holder->GetReflection()->SetString(prepared->holder, &field, TextFor(field, whole));
+    } else {
+      AddEntries(field, whole, prepared->holder);
+    }
+    return Try(prepared->request);
+  }
+  // Refused by this limit, or for being larger than any message.
+  static void ExpectBeyond(const FieldDescriptor& field, Kind kind, double value) {
+    const absl::Status status = TryWith(field, kind, value);
+    if (absl::IsResourceExhausted(status)) return;
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument)
+        << NameOf(field) << " = " << value << ": " << status;
+    // Every text counts to the bytes of its conversation.
+    const bool summed = field.name() == "content" || field.name() == "reasoning_content" ||
+                        field.name() == "arguments_json";
+    const bool too_many_fields = std::string(status.message()).find("fields") != std::string::npos;
+    if (!too_many_fields) {
+      EXPECT_THAT(std::string(status.message()), HasSubstr(summed ? "messages" : field.name()));
+    }
+  }
+  // Taken, or refused for something that is not this field's: the demo model's context is short.
+  static void ExpectWithin(const FieldDescriptor& field, Kind kind, double value) {
+    const absl::Status status = TryWith(field, kind, value);
+    if (status.ok()) return;
+    EXPECT_THAT(std::string(status.message()),
+                ::testing::AnyOf(HasSubstr("the context of"), HasSubstr("chat template")))
+        << NameOf(field) << " = " << value << ": " << status;
+  }
+
+  static const ServedModel* model_;
+};
+const ServedModel* DoorLimitsTest::model_ = nullptr;
+
+TEST_P(DoorLimitsTest, HoldsAtItsEdges) {
+  const RequestFieldLimit& limit = GetParam();
+  const FieldDescriptor& field = *AllFields().at(std::string(limit.field));
+  // The name of a call counts to the bytes of its conversation, too.
+  const double beside = limit.field == "ToolCall.arguments_json" ? 1 : 0;
+  ExpectWithin(field, limit.kind, limit.high - beside);
+  if (limit.kind != Kind::kValue) {
+    ExpectBeyond(field, limit.kind, limit.high + 1);
+    if (limit.high * 1000 < 1e8) ExpectBeyond(field, limit.kind, limit.high * 1000);
+    return;
+  }
+  const bool real = field.cpp_type() == FieldDescriptor::CPPTYPE_FLOAT;
+  const bool whole_range = limit.high == std::numeric_limits<int32_t>::max();
+  if (!whole_range) {
+    ExpectBeyond(field, limit.kind,
+                 real ? std::nextafterf(static_cast<float>(limit.high), INFINITY) : limit.high + 1);
+    ExpectBeyond(field, limit.kind, limit.high * 1000);
+  }
+  if (limit.low_open) {
+    ExpectBeyond(field, limit.kind, limit.low);
+  } else {
+    ExpectWithin(field, limit.kind, limit.low);
+  }
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_UINT32) return;
+  ExpectBeyond(field, limit.kind,
+               real ? std::nextafterf(static_cast<float>(limit.low), -INFINITY) : limit.low - 1);
+  ExpectBeyond(field, limit.kind, (limit.low - 1) * 1000);
+  if (real) ExpectBeyond(field, limit.kind, NAN);
+}
+
+std::vector<RequestFieldLimit> Tried() {
+  std::vector<RequestFieldLimit> tried;
+  for (const RequestFieldLimit& limit : RequestFieldLimits()) {
+    const bool has_edges = limit.kind == Kind::kBytes || limit.kind == Kind::kCount ||
+                           limit.kind == Kind::kValue ||
+                           (limit.kind == Kind::kId && limit.high > 0);
+    // Those of the other requests have the same readers; a bias is tried by its entry.
+    const bool of_generate = limit.field.find("TokenizeRequest") == std::string_view::npos &&
+                             limit.field.find("LookupPrefix") == std::string_view::npos &&
+                             limit.field.find("LogitBiasEntry") == std::string_view::npos;
+    if (has_edges && of_generate) tried.push_back(limit);
+  }
+  return tried;
+}
+
+INSTANTIATE_TEST_SUITE_P(AllFields, DoorLimitsTest, ::testing::ValuesIn(Tried()),
+                         [](const auto& instance) {
+                           std::string name(instance.param.field);
+                           std::replace(name.begin(), name.end(), '.', '_');
+                           return name;
+                         });
+
+// The limits that depend on the served model.
+TEST(DoorLimits, OfTheModelHoldAtTheirEdges) {
+  const auto model = LoadDemoModel();
+  const auto build = [&](auto change) {
+    v1::GenerateRequest request;
+    request.mutable_token_ids()->add_ids(0);
+    change(&request);
+    return BuildRequest(request, *model).status().code();
+  };
+  const auto with_prompt = [&](int64_t tokens) {
+    return build([tokens](v1::GenerateRequest* request) {
+      request->mutable_token_ids()->mutable_ids()->Resize(static_cast<int>(tokens), 0);
+    });
+  };
+  const auto with_output = [&](int64_t tokens) {
+    return build([tokens](v1::GenerateRequest* request) {
+      request->mutable_sampling()->set_max_tokens(static_cast<uint32_t>(tokens));
+    });
+  };
+  const auto with_id = [&](int32_t id) {
+    return build([id](v1::GenerateRequest* request) {
+      request->mutable_token_ids()->set_ids(0, id);
+      request->mutable_sampling()->add_stop_token_ids(id);
+      (*request->mutable_sampling()->mutable_logit_bias())[id] = -100;
+    });
+  };
+  constexpr auto kBad = absl::StatusCode::kInvalidArgument;
+  const int64_t context = model->max_model_len;
+  EXPECT_EQ(with_prompt(context - 1), absl::StatusCode::kOk);
+  EXPECT_EQ(with_output(context - 1), absl::StatusCode::kOk);
+  for (const int64_t beyond : {context, context * 1000}) {
+    EXPECT_EQ(with_prompt(beyond), kBad);
+    EXPECT_EQ(with_output(beyond), kBad);
+  }
+  EXPECT_EQ(with_output(0), kBad);
+  const int32_t ids = model->config.vocab_size;
+  EXPECT_EQ(with_id(ids - 1), absl::StatusCode::kOk);
+  for (const int32_t beyond : {ids, ids * 1000, -1}) EXPECT_EQ(with_id(beyond), kBad);
+}
+
+}  // namespace
+}  // namespace tutti::coordinator

@@ -1,0 +1,51 @@
+#include "coordinator/service/public_server.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/service/public_port.h"
+
+namespace tutti::coordinator {
+absl::StatusOr<std::unique_ptr<PublicServer>> PublicServer::Start(
+    const std::string& address, std::shared_ptr<grpc::ServerCredentials> credentials,
+    bool is_secure, const std::vector<grpc::Service*>& services) {
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::ServerBuilder builder;
+  transport::ConfigurePort(&builder);
+  ConfigurePublicPort(&builder);
+  for (grpc::Service* service : services) builder.RegisterService(service);
+  std::unique_ptr<PublicServer> server(new PublicServer);
+  auto listener = transport::GrpcListener::Listen(
+      {.address = address,
+       .is_secure = is_secure,
+       .bounds = transport::PublicPortBounds(transport::RaiseDescriptorLimit()),
+       .probe = {}},
+      std::move(credentials), &builder);
+  if (!listener.ok()) {
+    return absl::UnavailableError(absl::StrCat("--listen ", address, ": ",
+                                               listener.status().message(),
+                                               "; is the address right and the port free?"));
+  }
+  server->listener_ = *std::move(listener);
+  server->server_ = builder.BuildAndStart();
+  if (server->server_ == nullptr) {
+    return absl::UnavailableError(
+        absl::StrCat("--listen ", address, ": gRPC cannot serve"));
+  }
+  server->listener_->Start();
+  return server;
+}
+
+PublicServer::~PublicServer() {
+  if (server_ != nullptr) Shutdown(std::chrono::milliseconds(0));
+}
+
+void PublicServer::Shutdown(std::chrono::milliseconds grace) {
+  listener_->Stop();
+  server_->Shutdown(std::chrono::system_clock::now() + grace);
+}
+
+}  // namespace tutti::coordinator

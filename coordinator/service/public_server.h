@@ -1,0 +1,44 @@
+// The port that clients call: our listener, gRPC's server, health checks and reflection.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "transport/grpc/grpc_listener.h"
+
+namespace tutti::coordinator {
+
+// Thread: the owner's, one call at a time.
+class PublicServer {
+ public:
+  // Listens on `address`: host:port, port 0 for any free one, or unix:/path; is_secure: the
+  // credentials are TLS. UNAVAILABLE names the address.  REQUIRES: the services outlive the server.
+  static absl::StatusOr<std::unique_ptr<PublicServer>> Start(
+      const std::string& address, std::shared_ptr<grpc::ServerCredentials> credentials,
+      bool is_secure, const std::vector<grpc::Service*>& services);
+  ~PublicServer();
+
+  // host:port (or unix:path), with the port that was bound.
+  const std::string& address() const { return listener_->address(); }
+  // Lives as long as the server; for any thread.
+  grpc::HealthCheckServiceInterface* health() const { return server_->GetHealthCheckService(); }
+
+  // Takes no more connections and calls; those left after `grace` are cancelled.
+  void Shutdown(std::chrono::milliseconds grace);
+  // Until all calls are gone.
+  void Wait() { server_->Wait(); }
+
+ private:
+  PublicServer() = default;
+
+  std::unique_ptr<transport::GrpcListener> listener_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace tutti::coordinator

@@ -1,0 +1,71 @@
+#include "coordinator/service/request_limits.h"
+
+#include <limits>
+
+#include "coordinator/limits.h"
+#include "text/limits.h"
+
+namespace tutti::coordinator {
+namespace {
+
+using Kind = RequestFieldLimit::Kind;
+
+constexpr double kIntMax = std::numeric_limits<int32_t>::max();
+
+constexpr RequestFieldLimit kLimits[] = {
+    {"GenerateRequest.request_id", Kind::kBytes, 0, kRequestIdBytesMax},
+    {"GenerateRequest.model", Kind::kNamed},
+    {"GenerateRequest.text", Kind::kBytes, 0, kPromptBytesMax},
+    {"GenerateRequest.token_ids", Kind::kNested},
+    {"GenerateRequest.chat", Kind::kNested},
+    {"GenerateRequest.sampling", Kind::kNested},
+    {"GenerateRequest.n", Kind::kValue, 0, kOutputsMax},
+    {"GenerateRequest.priority", Kind::kValue, kPriorityMin, kPriorityMax},
+    {"GenerateRequest.tenant", Kind::kBytes, 0, kTenantBytesMax},
+    {"TokenIds.ids", Kind::kTokens},
+    {"ChatMessages.messages", Kind::kCount, 0, kChatMessagesMax},
+    {"ChatMessages.template_kwargs_json", Kind::kBytes, 0, kTemplateKwargsBytesMax},
+    {"ChatMessages.omit_generation_prompt", Kind::kAny},
+    {"ChatMessage.role", Kind::kNamed},
+    {"ChatMessage.content", Kind::kBytes, 0, kPromptBytesMax},
+    {"ChatMessage.tool_calls", Kind::kCount, 0, kToolCallsMax},
+    {"ChatMessage.tool_call_id", Kind::kBytes, 0, kChatNameBytesMax},
+    {"ChatMessage.name", Kind::kBytes, 0, kChatNameBytesMax},
+    {"ChatMessage.reasoning_content", Kind::kBytes, 0, kPromptBytesMax},
+    {"ChatMessage.metadata", Kind::kBytes, 0, kChatNameBytesMax},
+    {"ToolCall.id", Kind::kBytes, 0, kChatNameBytesMax},
+    {"ToolCall.name", Kind::kBytes, 0, kChatNameBytesMax},
+    {"ToolCall.arguments_json", Kind::kBytes, 0, kPromptBytesMax},
+    {"SamplingParams.max_tokens", Kind::kTokens},
+    {"SamplingParams.temperature", Kind::kValue, 0, 100},
+    {"SamplingParams.top_k", Kind::kValue, -1, kIntMax},
+    {"SamplingParams.top_p", Kind::kValue, 0, 1, /*low_open=*/true},
+    {"SamplingParams.min_p", Kind::kValue, 0, 1},
+    {"SamplingParams.repetition_penalty", Kind::kValue, 0, 100, /*low_open=*/true},
+    {"SamplingParams.presence_penalty", Kind::kValue, -2, 2},
+    {"SamplingParams.frequency_penalty", Kind::kValue, -2, 2},
+    {"SamplingParams.logit_bias", Kind::kCount, 0, kLogitBiasMax},
+    {"LogitBiasEntry.key", Kind::kId},
+    {"LogitBiasEntry.value", Kind::kValue, -100, 100},
+    {"SamplingParams.seed", Kind::kAny},
+    {"SamplingParams.stop", Kind::kCount, 0, text::kStopStringsMax},
+    {"SamplingParams.stop_token_ids", Kind::kId, 0, kStopTokenIdsMax},
+    {"SamplingParams.ignore_eos", Kind::kAny},
+    {"SamplingParams.include_stop_str_in_output", Kind::kAny},
+    {"SamplingParams.skip_special_tokens", Kind::kAny},
+    {"SamplingParams.logprobs", Kind::kAny},
+    {"SamplingParams.top_logprobs", Kind::kValue, 0, kTopLogprobsMax},
+    {"TokenizeRequest.model", Kind::kNamed},
+    {"TokenizeRequest.text", Kind::kBytes, 0, kPromptBytesMax},
+    {"TokenizeRequest.chat", Kind::kNested},
+    {"LookupPrefixRequest.text", Kind::kBytes, 0, kPromptBytesMax},
+    {"LookupPrefixRequest.token_ids", Kind::kNested},
+    {"LookupPrefixRequest.chat", Kind::kNested},
+    {"LookupPrefixRequest.tenant", Kind::kBytes, 0, kTenantBytesMax},
+};
+
+}  // namespace
+
+std::span<const RequestFieldLimit> RequestFieldLimits() { return kLimits; }
+
+}  // namespace tutti::coordinator
