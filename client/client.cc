@@ -16,6 +16,7 @@
 #include "client/limits.h"
 #include "client/output_order.h"
 #include "transport/grpc/grpc_runtime.h"
+#include "transport/private_folder.h"
 #include "tutti/v1/cluster.grpc.pb.h"
 #include "tutti/v1/generation.grpc.pb.h"
 
@@ -53,39 +54,52 @@ class CancelScope {
   CancelToken* const token_;
 };
 
+namespace {
+
+std::optional<Duration> RetryDelay(const grpc::ClientContext& context) {
+  const auto& metadata = context.GetServerTrailingMetadata();
+  const auto found = metadata.find("retry-after-ms");
+  int64_t ms = 0;
+  if (found == metadata.end() ||
+      !absl::SimpleAtoi(absl::string_view(found->second.data(), found->second.size()), &ms) ||
+      ms < 0 || ms > kRetryDelayMsMax) {
+    return std::nullopt;
+  }
+  return std::chrono::milliseconds(ms);
+}
+
+// The status as callers see it. gRPC reports a service that cannot be reached and a service that
+// says UNAVAILABLE with the same code; the channel's state tells them apart.
+absl::Status ToStatusOf(grpc::Channel* channel, const grpc::Status& status,
+                        const grpc::ClientContext& context, const std::string& address) {
+  if (status.ok()) return absl::OkStatus();
+  const auto code = static_cast<absl::StatusCode>(status.error_code());
+  if (status.error_code() == grpc::StatusCode::UNAVAILABLE &&
+      channel->GetState(false) != GRPC_CHANNEL_READY) {
+    return absl::UnavailableError(absl::StrCat("no connection to a Tutti service at ", address,
+                                               ": ", status.error_message()));
+  }
+  const absl::Status ours(code, status.error_message());
+  const auto delay = RetryDelay(context);
+  return delay ? WithRetryDelay(ours, *delay) : ours;
+}
+
+}  // namespace
+
 struct Client::Stubs {
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<v1::Inference::Stub> inference;
-  std::unique_ptr<v1::Admin::Stub> admin;
 
-  // The status as callers see it. gRPC reports a service that cannot be reached and a service that
-  // says UNAVAILABLE with the same code; the channel's state tells them apart.
   absl::Status ToStatus(const grpc::Status& status, const grpc::ClientContext& context,
                         const std::string& address) const {
-    if (status.ok()) return absl::OkStatus();
-    const auto code = static_cast<absl::StatusCode>(status.error_code());
-    if (status.error_code() == grpc::StatusCode::UNAVAILABLE &&
-        channel->GetState(false) != GRPC_CHANNEL_READY) {
-      return absl::UnavailableError(absl::StrCat("no connection to a Tutti service at ", address,
-                                                 ": ", status.error_message()));
-    }
-    const absl::Status ours(code, status.error_message());
-    const auto delay = RetryDelay(context);
-    return delay ? WithRetryDelay(ours, *delay) : ours;
+    return ToStatusOf(channel.get(), status, context, address);
   }
+};
 
- private:
-  static std::optional<Duration> RetryDelay(const grpc::ClientContext& context) {
-    const auto& metadata = context.GetServerTrailingMetadata();
-    const auto found = metadata.find("retry-after-ms");
-    int64_t ms = 0;
-    if (found == metadata.end() ||
-        !absl::SimpleAtoi(absl::string_view(found->second.data(), found->second.size()), &ms) ||
-        ms < 0 || ms > kRetryDelayMsMax) {
-      return std::nullopt;
-    }
-    return std::chrono::milliseconds(ms);
-  }
+struct Client::AdminStub {
+  std::string address;
+  std::shared_ptr<grpc::Channel> channel;
+  std::unique_ptr<v1::Admin::Stub> stub;
 };
 
 namespace {
@@ -160,8 +174,8 @@ std::shared_ptr<grpc::Channel> MakeChannel(
 
 }  // namespace
 
-Client::Client(std::string address, std::unique_ptr<Stubs> stubs)
-    : address_(std::move(address)), stubs_(std::move(stubs)) {}
+Client::Client(ClientOptions options, std::unique_ptr<Stubs> stubs)
+    : address_(options.address), options_(std::move(options)), stubs_(std::move(stubs)) {}
 
 Client::~Client() = default;
 
@@ -173,8 +187,31 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Create(const ClientOptions& opti
   auto stubs = std::make_unique<Stubs>();
   stubs->channel = MakeChannel(options.address, credentials);
   stubs->inference = v1::Inference::NewStub(stubs->channel);
-  stubs->admin = v1::Admin::NewStub(stubs->channel);
-  return std::unique_ptr<Client>(new Client(options.address, std::move(stubs)));
+  return std::unique_ptr<Client>(new Client(options, std::move(stubs)));
+}
+
+absl::StatusOr<const Client::AdminStub*> Client::Admin() {
+  if (admin_ != nullptr) return admin_.get();
+  auto admin = std::make_unique<AdminStub>();
+  admin->address = options_.admin;
+  if (admin->address.empty()) {
+    auto found = transport::FindOperatorAddress(address_);
+    if (!found.ok()) {
+      return absl::UnavailableError(absl::StrCat(
+          found.status().message(), "; of a service elsewhere name the operator's port (--admin)"));
+    }
+    admin->address = *std::move(found);
+  }
+  TUTTI_RETURN_IF_ERROR(CheckAddress(admin->address));
+  // A socket needs no certificate, whatever the public port wants.
+  std::shared_ptr<grpc::ChannelCredentials> credentials = grpc::InsecureChannelCredentials();
+  if (!absl::StartsWith(admin->address, "unix:")) {
+    TUTTI_ASSIGN_OR_RETURN(credentials, MakeCredentials(options_));
+  }
+  admin->channel = MakeChannel(admin->address, credentials);
+  admin->stub = v1::Admin::NewStub(admin->channel);
+  admin_ = std::move(admin);
+  return admin_.get();
 }
 
 absl::StatusOr<std::vector<v1::Finish>> Client::Generate(const v1::GenerateRequest& request,
@@ -292,23 +329,25 @@ absl::StatusOr<v1::GetModelResponse> Client::GetModel(const CallOptions& options
 }
 
 absl::StatusOr<v1::GetStatusResponse> Client::GetStatus(const CallOptions& options) {
+  TUTTI_ASSIGN_OR_RETURN(const AdminStub* admin, Admin());
   grpc::ClientContext context;
   SetDeadline(options, &context);
   const CancelScope cancel(options.cancel, &context);
   v1::GetStatusResponse response;
-  const grpc::Status status = stubs_->admin->GetStatus(&context, v1::GetStatusRequest(), &response);
-  TUTTI_RETURN_IF_ERROR(stubs_->ToStatus(status, context, address_));
+  const grpc::Status status = admin->stub->GetStatus(&context, v1::GetStatusRequest(), &response);
+  TUTTI_RETURN_IF_ERROR(ToStatusOf(admin->channel.get(), status, context, admin->address));
   return response;
 }
 
 absl::StatusOr<v1::LookupPrefixResponse> Client::LookupPrefix(
     const v1::LookupPrefixRequest& request, const CallOptions& options) {
+  TUTTI_ASSIGN_OR_RETURN(const AdminStub* admin, Admin());
   grpc::ClientContext context;
   SetDeadline(options, &context);
   const CancelScope cancel(options.cancel, &context);
   v1::LookupPrefixResponse response;
-  const grpc::Status status = stubs_->admin->LookupPrefix(&context, request, &response);
-  TUTTI_RETURN_IF_ERROR(stubs_->ToStatus(status, context, address_));
+  const grpc::Status status = admin->stub->LookupPrefix(&context, request, &response);
+  TUTTI_RETURN_IF_ERROR(ToStatusOf(admin->channel.get(), status, context, admin->address));
   return response;
 }
 

@@ -47,6 +47,9 @@ struct CallOptions {
 
 struct ClientOptions {
   std::string address = "127.0.0.1:50051";  // host:port, or unix:/path
+  // Of the operator's port, for GetStatus and LookupPrefix; empty: the socket of the service at
+  // `address`, where that is on this machine (transport/private_folder.h).
+  std::string admin;
   // PEM files. With an authority the connection is encrypted and the service must carry a
   // certificate of its; with certificate and key we prove who we are as well.
   std::string tls_authority;
@@ -77,6 +80,7 @@ class Client {
   absl::StatusOr<v1::TokenizeResponse> Tokenize(const v1::TokenizeRequest& request,
                                                 const CallOptions& options = {});
   absl::StatusOr<v1::GetModelResponse> GetModel(const CallOptions& options = {});
+  // Calls of an operator, from one thread at a time. UNAVAILABLE where no operator's port is found.
   absl::StatusOr<v1::GetStatusResponse> GetStatus(const CallOptions& options = {});
   absl::StatusOr<v1::LookupPrefixResponse> LookupPrefix(const v1::LookupPrefixRequest& request,
                                                         const CallOptions& options = {});
@@ -86,10 +90,15 @@ class Client {
  private:
   struct Stubs;
   class CallReactor;
-  Client(std::string address, std::unique_ptr<Stubs> stubs);
+  struct AdminStub;
+  Client(ClientOptions options, std::unique_ptr<Stubs> stubs);
+  // Looked for until it is found.
+  absl::StatusOr<const AdminStub*> Admin();
 
   const std::string address_;
+  const ClientOptions options_;
   const std::unique_ptr<Stubs> stubs_;
+  std::unique_ptr<AdminStub> admin_;
 };
 
 }  // namespace tutti::client

@@ -55,7 +55,7 @@ class ClientTest : public ::testing::Test {
     builder.RegisterService(static_cast<v1::Admin::Service*>(&service_));
     server_ = builder.BuildAndStart();
     address_ = absl::StrCat("127.0.0.1:", port);
-    client_ = *Client::Create({.address = address_});
+    client_ = *Client::Create({.address = address_, .admin = address_});
   }
 
   absl::StatusOr<v1::Finish> Generate(const CallOptions& options = {}) {

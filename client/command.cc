@@ -63,6 +63,15 @@ void AddServiceFlags(FlagSet* set, ServiceFlags* flags) {
              .show_default = true}});
 }
 
+void AddOperatorFlags(FlagSet* set, ServiceFlags* flags) {
+  set->Add({{.names = "--admin",
+             .variable = &flags->client.admin,
+             .help = "Address of the operator's port: unix:/path or host:port; unset: found by "
+                     "--address on this machine",
+             .environment = "TUTTI_ADMIN"}});
+  AddServiceFlags(set, flags);
+}
+
 absl::StatusOr<std::unique_ptr<Client>> MakeClient(const ServiceFlags& flags) {
   return Client::Create(flags.client);
 }

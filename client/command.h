@@ -48,6 +48,8 @@ struct ServiceFlags {
   double timeout_s = 0;  // 0: none
 };
 void AddServiceFlags(FlagSet* set, ServiceFlags* flags);
+// The same and --admin, of commands whose calls are an operator's.
+void AddOperatorFlags(FlagSet* set, ServiceFlags* flags);
 absl::StatusOr<std::unique_ptr<Client>> MakeClient(const ServiceFlags& flags);
 CallOptions MakeCallOptions(const ServiceFlags& flags, CancelToken* cancel);
 

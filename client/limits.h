@@ -46,9 +46,17 @@ inline constexpr int kServingPollMs = 1000;
 // One status call. The coordinator answers from memory; half a second without an answer is itself
 // worth knowing.
 inline constexpr int kStatusTimeoutMs = 500;
-// From SIGTERM to SIGKILL. Workers have no state worth saving; two seconds let the coordinator end
-// its streams.
-inline constexpr int kStopGraceMs = 2000;
+// Seconds that running requests get to finish when `tutti up` is told to stop: as many as a
+// coordinator gives them by itself (coordinator/service/serve_flags.h).
+inline constexpr double kShutdownGraceS = 10;
+// From the end of that time, or from a second signal, to SIGKILL: the coordinator ends its streams
+// within a second, and workers leave after it (worker/limits.h, kLeaveMargin).
+inline constexpr int kStopGraceMs = 3000;
+// Two signals closer than this are one: a process manager may tell `tutti up` and its children.
+inline constexpr int kOneSignalMs = 1000;
+// From the first signal to the processes to the second: they count the same second from when they
+// saw the first, which may be a moment later.
+inline constexpr int kTellAgainMs = 3 * kOneSignalMs / 2;
 // Delay before a dead child starts again: doubles from the first to the last, back to the first
 // after a quiet time.
 inline constexpr int kRestartDelayMinMs = 200;

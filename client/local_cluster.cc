@@ -15,6 +15,7 @@
 #include "client/format.h"
 #include "client/limits.h"
 #include "client/local_paths.h"
+#include "transport/cluster_secret.h"
 
 namespace tutti::client {
 namespace {
@@ -23,16 +24,24 @@ Instant Now() { return SystemClock().Now(); }
 
 std::string WorkerName(int index) { return absl::StrCat("w", index); }
 
-// The public address from the coordinator's ready file; nothing when it is not there yet.
-absl::StatusOr<std::optional<std::string>> ParseReadyFile(const std::string& path) {
+struct Ready {
+  std::string address, admin;
+};
+
+// What the coordinator's ready file says; nothing when it is not there yet.
+absl::StatusOr<std::optional<Ready>> ParseReadyFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) return std::optional<std::string>();
+  if (!file) return std::optional<Ready>();
   const std::string text(std::istreambuf_iterator<char>(file), {});
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("address") || !json["address"].is_string()) {
+  const auto is_there = [&json](const char* key) {
+    return json.is_object() && json.contains(key) && json[key].is_string();
+  };
+  if (!is_there("address") || !is_there("admin")) {
     return absl::InternalError(absl::StrCat("the coordinator wrote a strange ready file: ", text));
   }
-  return std::optional<std::string>(json["address"].get<std::string>());
+  return std::optional<Ready>(
+      Ready{json["address"].get<std::string>(), json["admin"].get<std::string>()});
 }
 
 }  // namespace
@@ -45,7 +54,7 @@ LocalCluster::LocalCluster(LocalClusterOptions options, std::string dir, bool ve
       notice_(std::move(notice)) {}
 
 LocalCluster::~LocalCluster() {
-  Stop();
+  Stop([] { return true; });
   std::error_code ignored;
   std::filesystem::remove_all(dir_, ignored);
 }
@@ -83,11 +92,15 @@ absl::Status LocalCluster::AddMembers() {
   };
   // The private folder's name is random: processes of another `tutti up` are told apart by it.
   const std::string cluster_id = std::filesystem::path(dir_).filename().string();
+  const std::string secret = dir_ + "/secret";
+  TUTTI_RETURN_IF_ERROR(transport::ClusterSecret::Write(secret));
 
-  std::vector<std::string> arguments = {coordinator,     "--model",       options_.model,
-                                        "--listen",      options_.listen, "--ready-file",
-                                        dir_ + "/ready", "--peer-listen", socket("coordinator"),
-                                        "--cluster-id",  cluster_id,      "--exit-with-parent"};
+  std::vector<std::string> arguments = {
+      coordinator,     "--model",           options_.model,
+      "--listen",      options_.listen,     "--ready-file",
+      dir_ + "/ready", "--peer-listen",     socket("coordinator"),
+      "--cluster-id",  cluster_id,          "--cluster-secret-file",
+      secret,          "--exit-with-parent"};
   arguments.insert(arguments.end(), options_.coordinator_flags.begin(),
                    options_.coordinator_flags.end());
   members_.push_back(std::make_unique<Member>(MakeMember("coordinator", std::move(arguments))));
@@ -105,6 +118,8 @@ absl::Status LocalCluster::AddMembers() {
                  name,
                  "--cluster-id",
                  cluster_id,
+                 "--cluster-secret-file",
+                 secret,
                  "--threads",
                  absl::StrCat(options_.threads_per_worker),
                  "--memory",
@@ -148,8 +163,10 @@ absl::Status LocalCluster::Tick(Instant now) {
 }
 
 absl::Status LocalCluster::ReadReadyFile() {
-  TUTTI_ASSIGN_OR_RETURN(address_, ParseReadyFile(dir_ + "/ready"));
-  if (!address_) return absl::OkStatus();
+  TUTTI_ASSIGN_OR_RETURN(std::optional<Ready> ready, ParseReadyFile(dir_ + "/ready"));
+  if (!ready) return absl::OkStatus();
+  address_ = std::move(ready->address);
+  admin_ = std::move(ready->admin);
   // Clients know this address; a coordinator that is started again has to listen there too.
   std::vector<std::string>& arguments = members_.front()->spec.arguments;
   for (size_t i = 0; i + 1 < arguments.size(); ++i) {
@@ -191,36 +208,52 @@ void LocalCluster::FollowLogs() {
   }
 }
 
-bool LocalCluster::WaitUntil(Instant deadline, size_t first, size_t last) {
+bool LocalCluster::WaitUntil(Instant deadline, const std::function<bool()>& sooner) {
   while (true) {
     bool all_ended = true;
-    for (size_t i = first; i < last; ++i) {
-      std::optional<ChildProcess>& process = members_[i]->process;
+    for (const auto& member : members_) {
+      std::optional<ChildProcess>& process = member->process;
       if (process && process->TryWait()) process.reset();
       all_ended &= !process.has_value();
     }
-    if (all_ended || Now() >= deadline) return all_ended;
+    if (all_ended || Now() >= deadline || (sooner && sooner())) return all_ended;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
 }
 
-void LocalCluster::Stop() {
-  const Instant deadline = Now() + std::chrono::milliseconds(kStopGraceMs);
-  const auto signal_all = [this](size_t first, size_t last, int signal) {
-    for (size_t i = first; i < last; ++i) {
-      if (members_[i]->process) members_[i]->process->Signal(signal);
+// Also to those that are stopped, as a shell's `kill` does.
+void LocalCluster::SignalAll(int signal) const {
+  for (const auto& member : members_) {
+    if (!member->process) continue;
+    member->process->Signal(signal);
+    member->process->Signal(SIGCONT);
+  }
+}
+
+// The coordinator first, so that clients hear its reason and not that of a worker that has gone.
+void LocalCluster::Hurry() {
+  const Member& coordinator = *members_.front();
+  if (coordinator.process) coordinator.process->Signal(SIGTERM);
+  const Instant patience = Now() + std::chrono::milliseconds(kOneSignalMs);
+  const auto has_ended = [&] { return !coordinator.process.has_value(); };
+  if (!WaitUntil(patience, has_ended)) SignalAll(SIGTERM);
+}
+
+void LocalCluster::Stop(const std::function<bool()>& hurried) {
+  const auto grace = std::chrono::duration_cast<Duration>(
+      std::chrono::duration<double>(options_.shutdown_grace_s));
+  const Duration margin = std::chrono::milliseconds(kStopGraceMs);
+  const Instant begin = Now();
+  SignalAll(SIGTERM);
+  if (!WaitUntil(begin + grace + margin, hurried)) {
+    // A second signal tells them to hurry, when it comes long enough after the first.
+    const Instant again = std::max(Now(), begin + std::chrono::milliseconds(kTellAgainMs));
+    if (!WaitUntil(again, nullptr)) Hurry();
+    if (!WaitUntil(again + margin, nullptr)) {
+      FollowLogs();
+      SignalAll(SIGKILL);
+      WaitUntil(kInstantNever, nullptr);
     }
-  };
-  const size_t count = members_.size();
-  const size_t coordinators = std::min<size_t>(count, 1);
-  signal_all(0, coordinators, SIGTERM);
-  // Half of the time, so that a coordinator that hangs leaves some for the workers.
-  WaitUntil(deadline - std::chrono::milliseconds(kStopGraceMs / 2), 0, coordinators);
-  signal_all(coordinators, count, SIGTERM);
-  if (!WaitUntil(deadline, 0, count)) {
-    FollowLogs();
-    signal_all(0, count, SIGKILL);
-    WaitUntil(kInstantNever, 0, count);
   }
   FollowLogs();
 }

@@ -1,7 +1,7 @@
 // A coordinator and its workers as child processes of this one, on this machine.
 //
-// Internal links are unix sockets in a folder that only this user can enter. No child outlives us,
-// however we end.
+// Internal links are unix sockets in a folder that only this user can enter; their ends prove to
+// each other that they know a secret made for this cluster. No child outlives us, however we end.
 //
 // Thread: one, the one that made it.
 #pragma once
@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "client/child_process.h"
+#include "client/limits.h"
 #include "client/log_file.h"
 #include "client/restart_policy.h"
 
@@ -29,6 +30,7 @@ struct LocalClusterOptions {
   std::string log_dir;                         // empty: in the private folder, gone at the end
   std::vector<std::string> coordinator_flags;  // added to those that tie the processes together
   std::vector<std::string> worker_flags;
+  double shutdown_grace_s = kShutdownGraceS;  // of all of them
 };
 
 class LocalCluster {
@@ -51,10 +53,13 @@ class LocalCluster {
 
   // Where clients connect; nothing until the coordinator listens.
   const std::optional<std::string>& address() const { return address_; }
+  // Where its operator does; empty until then.
+  const std::string& admin() const { return admin_; }
 
-  // Ends all processes in order: the coordinator, so that clients are told; then the workers. Those
-  // left after kStopGraceMs are killed.
-  void Stop();
+  // Ends all processes in order: each is told once, the coordinator first. It lets running requests
+  // finish, the workers serve until it lets them go. When `hurried` says so all are told again, and
+  // those left kStopGraceMs after that, or after the grace, are killed.
+  void Stop(const std::function<bool()>& hurried);
 
  private:
   struct Member {
@@ -74,8 +79,11 @@ class LocalCluster {
   absl::Status OnDeath(Member* member, int wait_status, Instant now);
   absl::Status ReadReadyFile();
   void FollowLogs();
-  // True once all of them have ended.
-  bool WaitUntil(Instant deadline, size_t first, size_t last);
+  // True once all have ended; false at the deadline, or when `sooner` (null: never) says so.
+  bool WaitUntil(Instant deadline, const std::function<bool()>& sooner);
+  void SignalAll(int signal) const;
+  // The second signal.
+  void Hurry();
 
   const LocalClusterOptions options_;
   const std::string dir_;
@@ -83,6 +91,7 @@ class LocalCluster {
   const Notice notice_;
   std::vector<std::unique_ptr<Member>> members_;  // the coordinator first
   std::optional<std::string> address_;
+  std::string admin_;
   bool has_served_ = false;
 };
 

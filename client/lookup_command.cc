@@ -91,7 +91,7 @@ Command MakeLookupCommand(FlagSet* program) {
        .environment = "TUTTI_TENANT"},
       {.names = "--json", .variable = &flags->json, .help = "The service's answer as JSON"},
   });
-  AddServiceFlags(set, &flags->service);
+  AddOperatorFlags(set, &flags->service);
   set->AddFooter(kExamples);
   return {set, [set, flags] { return RunLookup(*set, *flags); }};
 }

@@ -70,7 +70,7 @@ Command MakeStatusCommand(FlagSet* program) {
        .check = NumberIn(0.1, 3600),
        .show_default = true},
   });
-  AddServiceFlags(set, &flags->service);
+  AddOperatorFlags(set, &flags->service);
   set->AddFooter(kExamples);
   return {set, [flags] { return RunStatus(*flags); }};
 }

@@ -86,6 +86,20 @@ std::string ColouredState(const v1::PipelineStatus& pipeline, const Style& style
   return state == "serving" ? style.Green(state) : style.Yellow(state);
 }
 
+// How many links stand, and each that does not.
+void AppendLinks(const v1::PipelineStatus& pipeline, const Style& style, std::string* out) {
+  if (pipeline.links().empty()) return;
+  const auto up = std::count_if(pipeline.links().begin(), pipeline.links().end(),
+                                [](const v1::LinkStatus& link) { return link.up(); });
+  absl::StrAppend(out, "  links: ", up, " of ", pipeline.links_size(), " up\n");
+  for (const v1::LinkStatus& link : pipeline.links()) {
+    if (link.up()) continue;
+    absl::StrAppend(out, "    ", style.Red("down:"), " ", OneLine(link.purpose()), " link from ",
+                    OneLine(link.from()), " to ", OneLine(link.to()),
+                    link.error().empty() ? "" : absl::StrCat(": ", OneLine(link.error())), "\n");
+  }
+}
+
 void AppendPipeline(const v1::PipelineStatus& pipeline, const Style& style, std::string* out) {
   absl::StrAppend(out, "\npipeline ", pipeline.pipeline(), ": ", ColouredState(pipeline, style),
                   ", epoch ", pipeline.epoch());
@@ -103,6 +117,7 @@ void AppendPipeline(const v1::PipelineStatus& pipeline, const Style& style, std:
       FormatCount(static_cast<int64_t>(pipeline.preemptions())),
       " preemptions; steps: ", FormatCount(static_cast<int64_t>(pipeline.steps())), ", ",
       pipeline.steps_in_flight(), " in flight\n", RenderDeviceMap(pipeline, /*activity=*/true));
+  AppendLinks(pipeline, style, out);
   if (!pipeline.straggler().empty()) {
     absl::StrAppend(out, "  ", style.Red("slow:"), " ", OneLine(pipeline.straggler()), "\n");
   }
@@ -179,7 +194,8 @@ std::string RenderStatus(const v1::GetStatusResponse& status, const Style& style
   }
   for (const v1::WorkerStatus& worker : status.idle_workers()) {
     absl::StrAppend(&out, "idle worker ", OneLine(worker.worker_id()), ": ",
-                    OneLine(worker.device()), ", ", FormatBytes(worker.memory_bytes()), "\n");
+                    OneLine(worker.device()), ", ", FormatBytes(worker.memory_bytes()),
+                    worker.leaving() ? ", leaving" : "", "\n");
   }
   if (status.waiting() > 0) {
     absl::StrAppend(&out, "\n", FormatCount(status.waiting()),

@@ -75,6 +75,21 @@ TEST(StatusView, ShowsWhatTheCacheDoes) {
   EXPECT_THAT(RenderStatus(TwoStages(), kPlain), HasSubstr("prefix hits: none asked for"));
 }
 
+TEST(StatusView, NamesALinkThatIsDown) {
+  v1::GetStatusResponse status = TwoStages();
+  EXPECT_THAT(RenderStatus(status, kPlain), Not(HasSubstr("links:")));
+  v1::LinkStatus* link = status.mutable_pipelines(0)->add_links();
+  link->set_from("w0");
+  link->set_to("w1");
+  link->set_purpose("activation");
+  link->set_up(true);
+  EXPECT_THAT(RenderStatus(status, kPlain), HasSubstr("links: 1 of 1 up\n"));
+  link->set_up(false);
+  link->set_error("10.0.0.2:50060: certificate\nverify failed");
+  EXPECT_THAT(RenderStatus(status, kPlain), HasSubstr("links: 0 of 1 up\n    down: activation "
+                                                      "link from w0 to w1: 10.0.0.2:50060: "));
+}
+
 TEST(StatusView, ShowsWhoHoldsAPrompt) {
   v1::LookupPrefixResponse response;
   response.set_prompt_tokens(100);

@@ -33,9 +33,9 @@ Examples:
   tutti up --model models/demo --workers 2 --listen 127.0.0.1:0 \
       --exec 'tutti chat --message "What is 12 + 30?"'
 
-Ctrl-C ends all of it. A worker that dies is started again; streams that ran through it end with
-UNAVAILABLE. With --exec the exit code is that of the command, which finds the service by
-TUTTI_ADDRESS.)";
+Ctrl-C ends all of it when what runs has finished, a second Ctrl-C at once. A worker that dies is
+started again; streams that ran through it end with UNAVAILABLE. With --exec the exit code is that
+of the command, which finds the service by TUTTI_ADDRESS (and TUTTI_ADMIN).)";
 
 // One run of `tutti up`. Its messages go to stderr, except the address and the device map, which
 // are its result (unless --exec gives stdout to the command).
@@ -44,7 +44,7 @@ class UpSession {
   explicit UpSession(const UpFlags& flags) : flags_(flags) {}
 
   int Run() {
-    InterruptWatcher interrupts([this](int signal, int) { signal_ = signal; });
+    InterruptWatcher interrupts([this](int signal, int) { OnSignal(signal); });
     auto cluster = LocalCluster::Start(flags_.cluster, flags_.verbose,
                                        [this](const std::string& line) { Say(line); });
     if (!cluster.ok()) return Fail(cluster.status());
@@ -52,13 +52,26 @@ class UpSession {
     const int code = Supervise();
     progress_.Clear();
     EndCommand();
-    if (signal_ != 0) Say("stopping");
+    if (signal_ != 0) Say("stopping; what runs may finish, a second signal ends it");
     if (!flags_.ready_file.empty()) unlink(flags_.ready_file.c_str());
+    // Who was not told to stop has failed, or has run its command: nobody is waited for.
+    cluster_->Stop([this] { return hurried_ || signal_ == 0; });
     cluster_.reset();
     return code;
   }
 
  private:
+  // On the watcher's thread.
+  void OnSignal(int signal) {
+    const Instant now = clock_.Now();
+    if (signal_ == 0) {
+      signalled_at_ = now;
+      signal_ = signal;
+    } else if (now >= signalled_at_ + std::chrono::milliseconds(kOneSignalMs)) {
+      hurried_ = true;
+    }
+  }
+
   void Say(const std::string& line) {
     progress_.Clear();
     std::fprintf(stderr, "%s\n", line.c_str());
@@ -93,7 +106,8 @@ class UpSession {
       return absl::OkStatus();
     }
     if (client_ == nullptr) {
-      TUTTI_ASSIGN_OR_RETURN(client_, Client::Create({.address = *cluster_->address()}));
+      TUTTI_ASSIGN_OR_RETURN(
+          client_, Client::Create({.address = *cluster_->address(), .admin = cluster_->admin()}));
     }
     CallOptions options{.timeout = std::chrono::milliseconds(kStatusTimeoutMs)};
     const auto status = client_->GetStatus(options);
@@ -164,7 +178,8 @@ class UpSession {
     if (flags_.ready_file.empty()) return absl::OkStatus();
     const std::string aside = flags_.ready_file + ".new";
     std::ofstream file(aside, std::ios::trunc);
-    file << nlohmann::json{{"address", *cluster_->address()}}.dump() << "\n";
+    file << nlohmann::json{{"address", *cluster_->address()}, {"admin", cluster_->admin()}}.dump()
+         << "\n";
     file.close();
     if (!file || rename(aside.c_str(), flags_.ready_file.c_str()) != 0) {
       return absl::UnavailableError(absl::StrCat("cannot write --ready-file ", flags_.ready_file));
@@ -176,7 +191,8 @@ class UpSession {
     if (flags_.exec.empty()) return absl::OkStatus();
     ChildSpec spec;
     spec.arguments = {"/bin/sh", "-c", flags_.exec};
-    spec.environment = {"TUTTI_ADDRESS=" + *cluster_->address()};
+    spec.environment = {"TUTTI_ADDRESS=" + *cluster_->address(),
+                        "TUTTI_ADMIN=" + cluster_->admin()};
     spec.own_group = false;  // it may read from the terminal
     TUTTI_ASSIGN_OR_RETURN(ChildProcess command, ChildProcess::Start(spec));
     command_.emplace(std::move(command));
@@ -197,6 +213,8 @@ class UpSession {
   const SystemClock clock_;
   const Instant started_ = clock_.Now();
   std::atomic<int> signal_{0};  // set by the watcher's thread
+  std::atomic<bool> hurried_{false};
+  Instant signalled_at_{};  // the watcher's
   std::unique_ptr<LocalCluster> cluster_;
   std::unique_ptr<Client> client_;
   std::optional<ChildProcess> command_;

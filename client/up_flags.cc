@@ -16,10 +16,6 @@
 namespace tutti::client {
 namespace {
 
-// Seconds a coordinator that is told to stop lets running requests finish: below half of
-// kStopGraceMs, the time that LocalCluster::Stop gives it.
-constexpr const char* kCoordinatorGraceS = "0.5";
-
 // Flags that the coordinator or the workers have too, under the same name: passed on when they are
 // given.
 struct PassedOn {
@@ -43,6 +39,7 @@ constexpr PassedOn kPassedOn[] = {
     {"--max-model-len", "Longest sequence", false},
     {"--max-waiting", "Requests that may wait; beyond it they are refused", false},
     {"--served-model-name", "The model's name for clients; unset: the folder's", false},
+    {"--public-role", "client, or gateway: callers may name tenants and hurry", false},
     {"--lease-ms", "A worker without progress for so long is lost", false},
     {"--device", "cpu, cuda:N or reference", true},
     {"--cuda-graphs", "on, or off: every kernel of a GPU starts by itself", true},
@@ -116,10 +113,16 @@ void AddRunFlags(FlagSet* set, UpFlags* flags) {
        .help = "Once serving, run this shell command, then end everything"},
       {.names = "--ready-file",
        .variable = &flags->ready_file,
-       .help = "Once serving, write {\"address\": ...} to this file"},
+       .help = "Once serving, write {\"address\": ..., \"admin\": ...} to this file"},
       {.names = "-v,--verbose",
        .variable = &flags->verbose,
        .help = "Show the processes' logs as they are written"},
+      {.names = "--shutdown-grace",
+       .variable = &flags->cluster.shutdown_grace_s,
+       .help = "Seconds running requests get to finish; a second signal ends them",
+       .environment = "TUTTI_SHUTDOWN_GRACE",
+       .check = NotNegative(),
+       .show_default = true},
       {.names = "--mix-numerics",
        .variable = &flags->mix_numerics,
        .help = "Allow workers of different numerics classes"},
@@ -198,8 +201,9 @@ void FillProgramFlags(const FlagSet& set, UpFlags* flags) {
   pass_on("--log-level", &to_coordinator);
   pass_on("--log-level", &to_workers);
   if (flags->mix_numerics) to_coordinator.push_back("--mix-numerics");
-  // `tutti up` ends the processes in order: the coordinator's grace has to fit into its deadline.
-  to_coordinator.insert(to_coordinator.end(), {"--shutdown-grace", kCoordinatorGraceS});
+  const std::string grace = absl::StrCat(flags->cluster.shutdown_grace_s);
+  to_coordinator.insert(to_coordinator.end(), {"--shutdown-grace", grace});
+  to_workers.insert(to_workers.end(), {"--shutdown-grace", grace});
   to_coordinator.insert(to_coordinator.end(), {"--kv-tokens", absl::StrCat(flags->kv_tokens)});
   const bool automatic = set.Given("--layout");
   to_coordinator.insert(to_coordinator.end(),
