@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "base/protocol.h"
 #include "coordinator/engine.h"
+#include "tests/support/probe_answers.h"
 
 namespace tutti::bench {
 namespace {
@@ -61,6 +62,7 @@ class SyntheticCluster {
   Instant now_{};
   std::vector<coordinator::Action> actions_;
   std::vector<Pipeline> pipelines_;
+  tests::ProbeAnswers probes_;
   size_t turn_ = 0;
   double burst_seconds_ = 0;
 };
@@ -137,11 +139,15 @@ void SyntheticCluster::Join() {
     engine_.Handle(coordinator::WorkerFrame{coordinator::LinkKey(link), std::move(frame)}, now_,
                    &actions_);
   }
+  for (coordinator::WorkerFrame& answer : probes_.Take(&actions_)) {
+    engine_.Handle(std::move(answer), now_, &actions_);
+  }
   Advance();
 }
 
 void SyntheticCluster::Advance() {
   engine_.Advance(now_, &actions_);
+  (void)probes_.Take(&actions_);  // notes who is who
   Observe();
 }
 

@@ -24,7 +24,7 @@ std::map<std::string, std::string> Contents(const std::string& dir) {
   EXPECT_TRUE(checkpoint.ok()) << checkpoint.status();
   std::map<std::string, std::string> contents;
   for (const model::TensorInfo& tensor : (*checkpoint)->tensors()) {
-    const auto bytes = *(*checkpoint)->Map(tensor.name);
+    const auto bytes = *(*checkpoint)->Read(tensor.name);
     contents[tensor.name] = std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   }
   return contents;

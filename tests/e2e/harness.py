@@ -31,6 +31,17 @@ def tutti(*arguments, env=None, stdin="", timeout=PATIENCE_S):
                           timeout=timeout, env=env or clean_environment())
 
 
+def read_line(process):
+    """A line of its output and not a byte more: communicate() does not see what a buffered read took ahead."""
+    taken = b""
+    while not taken.endswith(b"\n"):
+        byte = os.read(process.stdout.fileno(), 1)
+        if not byte:
+            break
+        taken += byte
+    return taken.decode()
+
+
 def wait_until(condition, what, timeout=PATIENCE_S):
     """The first true value of condition(); fails the test naming `what`."""
     deadline = time.monotonic() + timeout
@@ -76,13 +87,13 @@ def children(pid):
 class Cluster:
     """`tutti up` on a free port, until stop()."""
 
-    def __init__(self, *arguments, model=DEMO, workers=2):
+    def __init__(self, *arguments, model=DEMO, workers=2, memory="512MiB"):
         self.dir = tempfile.TemporaryDirectory(prefix="tutti-e2e-")
         self.ready = os.path.join(self.dir.name, "ready.json")
         self.errors = open(os.path.join(self.dir.name, "stderr"), "w+", encoding="utf-8")
         self.process = subprocess.Popen(
             [TUTTI, "up", "--model", model, "--workers", str(workers), "--listen", "127.0.0.1:0",
-             "--threads-per-worker", "1", "--memory-per-worker", "512MiB", "--ready-file", self.ready,
+             "--threads-per-worker", "1", "--memory-per-worker", memory, "--ready-file", self.ready,
              *arguments],
             stdout=subprocess.PIPE, stderr=self.errors, text=True,
             env=clean_environment(TMPDIR=self.dir.name, XDG_RUNTIME_DIR=""))
@@ -92,6 +103,7 @@ class Cluster:
             raise AssertionError(f"tutti up ended: {self.stderr()}")
         with open(self.ready, encoding="utf-8") as file:
             self.address = json.load(file)["address"]
+        # Not TUTTI_ADMIN: `tutti status` finds the operator's socket by the address.
         self.env = clean_environment(TUTTI_ADDRESS=self.address)
 
     def stderr(self):

@@ -25,7 +25,7 @@ class AdminTest : public ::testing::Test {
 
   grpc::Status Lookup(const v1::LookupPrefixRequest& request, v1::LookupPrefixResponse* found) {
     grpc::ClientContext context;
-    return v1::Admin::NewStub(cluster_.channel())->LookupPrefix(&context, request, found);
+    return v1::Admin::NewStub(cluster_.admin_channel())->LookupPrefix(&context, request, found);
   }
 
   InProcessCluster cluster_;

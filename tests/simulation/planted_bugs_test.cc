@@ -37,6 +37,8 @@ const std::vector<Case>& Cases() {
       {.name = "KeepEvicted", .fail_point = "coordinator.keep_evicted"},
       {.name = "KeepBacklog", .fail_point = "coordinator.keep_backlog"},
       {.name = "ForgetOnFirstRank", .fail_point = "coordinator.forget_on_first_rank"},
+      {.name = "PublishUnnoticed", .fail_point = "coordinator.publish_unnoticed"},
+      {.name = "StarvePrompts", .fail_point = "coordinator.starve_prompts"},
       {.name = "SkipRankEpoch", .fail_point = "coordinator.skip_rank_epoch"},
       {.name = "StaleExchange", .oracle = {.stale_exchange = true}},
       {.name = "StaleSampling", .oracle = {.stale_sampling = true}},

@@ -67,6 +67,22 @@ TEST(SimulationTest, EverySeedKeepsThePromises) {
   EXPECT_GT(sum.exchanges, last * 16);
 }
 
+// However a plan is bounded, the tokens are those of the oracle. That a bound puts newcomers off is
+// shown by engine_plan_size_test.
+TEST(SimulationTest, SmallPlansGiveTheSameTokens) {
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    SimOptions options = DrawSimOptions(seed);
+    options.faults = 0;
+    options.plan_bytes_max = coordinator::kPlanBytesMax;
+    const SimReport large = RunSimulation(options);
+    options.plan_bytes_max = 1'600;
+    const SimReport small = RunSimulation(options);
+    ASSERT_TRUE(large.failures.empty()) << options.Text() << "\n" << Failures(large);
+    ASSERT_TRUE(small.failures.empty()) << options.Text() << "\n" << Failures(small);
+    EXPECT_LE(small.plan_bytes, options.plan_bytes_max) << seed;
+  }
+}
+
 TEST(SimulationTest, ASeedIsARun) {
   for (const uint64_t seed : {3, 14, 15, 92, 65}) {
     const SimReport once = RunSimulation(DrawSimOptions(seed));

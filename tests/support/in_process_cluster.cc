@@ -38,6 +38,8 @@ InProcessCluster::InProcessCluster(InProcessClusterOptions options) : options_(s
   coordinator::CoordinatorOptions coordinator;
   coordinator.listen = Socket("api");
   coordinator.peer_listen = Socket("peers");
+  coordinator.admin_listen = Socket("admin");
+  coordinator.door = options_.door;
   coordinator.engine = options_.engine;
   coordinator.engine.cluster_id = "test";
   coordinator.engine.build = BuildStamp();
@@ -60,7 +62,7 @@ InProcessCluster::InProcessCluster(InProcessClusterOptions options) : options_(s
   for (size_t index = 0; index < workers_.size(); ++index) StartWorker(index);
   channel_ = grpc::CreateChannel(coordinator_->address(), grpc::InsecureChannelCredentials());
   inference_ = v1::Inference::NewStub(channel_);
-  admin_ = v1::Admin::NewStub(channel_);
+  admin_ = v1::Admin::NewStub(admin_channel());
   WaitServing(true);
 }
 

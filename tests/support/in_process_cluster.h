@@ -21,6 +21,7 @@ struct InProcessClusterOptions {
   int threads = 1;              // of each worker
   std::string device = "cpu";
   int64_t worker_memory_bytes = int64_t{1} << 30;
+  coordinator::DoorOptions door;
   coordinator::EngineOptions engine;  // block size, budget, chunk, limits
 };
 
@@ -51,6 +52,10 @@ class InProcessCluster {
 
   v1::Inference::Stub* inference() { return inference_.get(); }
   std::shared_ptr<grpc::Channel> channel() { return channel_; }
+  // To the operator's port.
+  std::shared_ptr<grpc::Channel> admin_channel() {
+    return grpc::CreateChannel(coordinator_->admin_address(), grpc::InsecureChannelCredentials());
+  }
   const std::string& address() const { return coordinator_->address(); }
   // Ends a worker as a crash would: its links close without a word. Workers are numbered stage by
   // stage, within them rank by rank; worker i is called "w<i>".

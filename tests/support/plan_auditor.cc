@@ -1,6 +1,9 @@
 #include "tests/support/plan_auditor.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
+#include "coordinator/limits.h"
 #include "tests/support/oracle_model.h"
 
 namespace tutti::tests {
@@ -9,12 +12,16 @@ void PlanAuditor::BeginEpoch(int32_t num_blocks) {
   blocks_.assign(num_blocks, Block());
   last_step_ = 0;
   known_.clear();
+  plans_without_prompt_ = 0;
 }
 
 std::string PlanAuditor::Check(const v1::StepPlan& plan) {
   const std::string step = absl::StrCat("plan ", plan.step(), ": ");
   if (plan.step() != ++last_step_) return absl::StrCat(step, "expected ", last_step_);
   ++plans_;
+  const auto bytes = static_cast<int64_t>(plan.ByteSizeLong());
+  largest_bytes_ = std::max(largest_bytes_, bytes);
+  if (bytes > options_->plan_bytes_max) return absl::StrCat(step, "has ", bytes, " bytes");
   for (const uint64_t id : plan.finished()) {
     const auto found = known_.find(id);
     if (found == known_.end()) return absl::StrCat(step, "forgets unknown sequence ", id);
@@ -34,6 +41,8 @@ std::string PlanAuditor::Check(const v1::StepPlan& plan) {
     return absl::StrCat(step, "the workers must know ", known_.size(), " sequences, at most ",
                         options_->max_sequences);
   }
+  const std::string starves = CheckPrompts(plan);
+  if (!starves.empty()) return absl::StrCat(step, starves);
   int32_t rows = 0;
   for (const v1::ScheduledSequence& scheduled : plan.scheduled()) {
     const std::string wrong = CheckScheduled(scheduled);
@@ -44,6 +53,23 @@ std::string PlanAuditor::Check(const v1::StepPlan& plan) {
   if (rows != plan.total_rows()) return absl::StrCat(step, rows, " rows of ", plan.total_rows());
   if (rows < 1 || rows > options_->max_batch_tokens) return absl::StrCat(step, rows, " rows");
   return "";
+}
+
+// Prompts get on, however many sequences generate. Before the plan is applied.
+std::string PlanAuditor::CheckPrompts(const v1::StepPlan& plan) {
+  const auto is_prompt = [](const Known& known) {
+    return static_cast<int32_t>(known.tokens.size()) - known.computed > 1;
+  };
+  const bool wanted = std::any_of(known_.begin(), known_.end(),
+                                  [&](const auto& entry) { return is_prompt(entry.second); });
+  const bool given = std::any_of(plan.scheduled().begin(), plan.scheduled().end(),
+                                 [&](const v1::ScheduledSequence& one) {
+                                   const auto found = known_.find(one.sequence());
+                                   return found != known_.end() && is_prompt(found->second);
+                                 });
+  plans_without_prompt_ = wanted && !given ? plans_without_prompt_ + 1 : 0;
+  if (plans_without_prompt_ < coordinator::kRowsPerPromptRow) return "";
+  return absl::StrCat("no row of a prompt since ", plans_without_prompt_, " plans");
 }
 
 std::string PlanAuditor::CheckScheduled(const v1::ScheduledSequence& scheduled) {

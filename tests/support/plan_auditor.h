@@ -28,6 +28,7 @@ class PlanAuditor {
 
   uint64_t plans() const { return plans_; }
   uint64_t rows() const { return rows_; }
+  int64_t largest_bytes() const { return largest_bytes_; }
 
  private:
   struct Known {
@@ -41,6 +42,7 @@ class PlanAuditor {
     uint64_t content = 0;  // a digest of all tokens up to its end; 0: not full
   };
 
+  std::string CheckPrompts(const v1::StepPlan& plan);
   std::string CheckScheduled(const v1::ScheduledSequence& scheduled);
   std::string AddBlock(int32_t block, Known* known);
   std::string Write(int32_t end, const Known& known);
@@ -52,6 +54,9 @@ class PlanAuditor {
   std::vector<Block> blocks_;
   uint64_t plans_ = 0;
   uint64_t rows_ = 0;
+  int64_t largest_bytes_ = 0;
+  // In a row, without a row of a prompt although one was far behind.
+  int32_t plans_without_prompt_ = 0;
 };
 
 }  // namespace tutti::tests

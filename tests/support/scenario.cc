@@ -25,10 +25,22 @@ std::string Scenario::RunBlock(std::string_view commands) {
     if (!status.ok()) return absl::StrCat("\"", line, "\": ", status.message(), "\n");
   }
   if (engine_ == nullptr) return "no engine\n";
-  engine_->Advance(now_, &actions_);
+  Advance();
   Observe();
+  const std::string missed = engine_->MissedWork();
+  if (!missed.empty()) absl::StrAppend(&extra_, "ASLEEP, and ", missed, "\n");
   return absl::StrCat(
       ActionText(actions_, [this](coordinator::LinkKey link) { return nodes_[link].id; }), extra_);
+}
+
+void Scenario::Give(coordinator::Event event) {
+  engine_->Handle(std::move(event), now_, &actions_);
+  for (coordinator::WorkerFrame& answer : probes_.Take(&actions_)) Give(std::move(answer));
+}
+
+void Scenario::Advance() {
+  engine_->Advance(now_, &actions_);
+  (void)probes_.Take(&actions_);  // notes who is who
 }
 
 absl::Status Scenario::Run(const ScenarioCommand& command, const std::string& line) {
@@ -89,6 +101,9 @@ absl::Status Scenario::Run(const ScenarioCommand& command, const std::string& li
       SendFrame(worker, std::move(frame));
     } else if (verb == "beat") {
       frame.mutable_beat()->set_progress(++node.progress);
+      SendFrame(worker, std::move(frame));
+    } else if (verb == "leave") {
+      frame.mutable_leaving()->set_grace_ms(10'000);
       SendFrame(worker, std::move(frame));
     } else if (verb == "done") {
       TUTTI_RETURN_IF_ERROR(DoStep(worker));

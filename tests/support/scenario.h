@@ -28,6 +28,7 @@
 //                             like=, same=: its first N tokens are those of the prompt of R and,
 //                             after its end, of the answer to it when the token at position p is p
 //   cancel R | stop_string R | drain
+//   leave W                   the worker was told to stop
 //   wait MS                   time passes, before the commands after it
 //   status                    the status that an operator sees
 //
@@ -47,6 +48,7 @@
 #include "base/status.h"
 #include "coordinator/engine.h"
 #include "coordinator/events.h"
+#include "tests/support/probe_answers.h"
 #include "tests/support/scenario_command.h"
 
 namespace tutti::tests {
@@ -78,7 +80,8 @@ class Scenario {
   absl::Status Result(const ScenarioCommand& command);
   absl::Status WholeStep(const ScenarioCommand& command);
   absl::Status Status();
-  void Give(coordinator::Event event) { engine_->Handle(std::move(event), now_, &actions_); }
+  void Give(coordinator::Event event);
+  void Advance();
   void SendFrame(const std::string& worker, v1::Frame frame) {
     Give(coordinator::WorkerFrame{link_of_[worker], std::move(frame)});
   }
@@ -101,6 +104,7 @@ class Scenario {
   };
   std::map<uint32_t, Told> told_;
   std::map<uint64_t, std::vector<TokenId>> prompts_;  // of each request
+  ProbeAnswers probes_;  // workers answer them at once; a scenario does not show them
 };
 
 // Runs a whole scenario and returns it with the engine's real actions.

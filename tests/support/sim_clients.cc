@@ -16,6 +16,7 @@ constexpr int32_t kConversationTokensMax = 160;
 // Beginnings that prompts of a run share, and the randomness they come from.
 constexpr int64_t kSharedPrefixes = 3;
 constexpr uint64_t kSharedStream = 100;
+constexpr int64_t kSimOutputsMax = 6;
 constexpr Duration kDeadlineSlack = std::chrono::milliseconds(5);
 
 std::string Name(RequestId request) { return absl::StrCat("request ", request.value()); }
@@ -104,11 +105,26 @@ void SimClients::Start() {
       if (token.token() >= 0) said.tokens.push_back(token.token());
     }
     said.arrival = arrival;
-    queue_->After(arrival, [this, client = std::move(client)]() mutable {
-      Arrive(std::move(client));
+    queue_->After(arrival, [this, outputs = DrawOutputs(std::move(client))]() mutable {
+      Arrive(std::move(outputs));
       --open_;
     });
   }
+}
+
+// The client, and others of equal requests with seeds of their own.
+std::vector<SimClients::Client> SimClients::DrawOutputs(Client client) {
+  const int64_t n = random_.Chance(options_->group_chance) ? random_.Between(2, kSimOutputsMax) : 1;
+  std::vector<Client> outputs;
+  for (int64_t i = 0; i < n; ++i) {
+    outputs.push_back(client);
+    if (i == 0) continue;
+    coordinator::Request& request = outputs.back().request;
+    request.sampling.set_seed(random_.Bits());
+    outputs.back().right = OracleOutput(request.prompt, request.max_tokens, request.stop_token_ids,
+                                        request.sampling, options_->num_layers, kSimVocab);
+  }
+  return outputs;
 }
 
 void SimClients::Probe(bool must_succeed) {
@@ -121,26 +137,34 @@ void SimClients::Probe(bool must_succeed) {
   client.right =
       OracleOutput(client.request.prompt, client.request.max_tokens, client.request.stop_token_ids,
                    client.request.sampling, options_->num_layers, kSimVocab);
-  Arrive(std::move(client));
+  Arrive({std::move(client)});
 }
 
-void SimClients::Arrive(Client client) {
-  const RequestId id(++last_id_);
-  client.request.id = id;
-  ++client.tries;
-  if (!client.must_succeed && random_.Chance(options_->deadline_chance)) {
-    client.request.deadline =
-        queue_->now() + std::chrono::microseconds(random_.Between(1'000, 1'000'000));
+void SimClients::Arrive(std::vector<Client> outputs) {
+  const bool must_succeed = outputs.front().must_succeed;
+  const RequestId first(last_id_ + 1);
+  Instant deadline = kInstantNever;
+  if (!must_succeed && random_.Chance(options_->deadline_chance)) {
+    deadline = queue_->now() + std::chrono::microseconds(random_.Between(1'000, 1'000'000));
   }
-  if (!client.must_succeed && random_.Chance(options_->cancel_chance)) {
-    queue_->After(std::chrono::microseconds(random_.Between(0, 200'000)), [this, id] {
-      requests_[id].cancelled = true;
-      to_engine_(coordinator::RequestCancelled{id, coordinator::CancelCause::kClientGone});
-    });
+  coordinator::RequestArrived arrived;
+  for (Client& client : outputs) {
+    const RequestId id(++last_id_);
+    client.request.id = id;
+    client.request.deadline = deadline;
+    if (outputs.size() > 1) client.request.first_output = first;
+    ++client.tries;
+    if (!must_succeed && random_.Chance(options_->cancel_chance)) {
+      queue_->After(std::chrono::microseconds(random_.Between(0, 200'000)), [this, id] {
+        requests_[id].cancelled = true;
+        to_engine_(coordinator::RequestCancelled{id, coordinator::CancelCause::kClientGone});
+      });
+    }
+    ++open_;
+    const Client& kept = requests_[id] = std::move(client);
+    (id == first ? arrived.request : arrived.others.emplace_back()) = kept.request;
   }
-  ++open_;
-  const Client& kept = requests_[id] = std::move(client);
-  to_engine_(coordinator::RequestArrived{kept.request});
+  to_engine_(std::move(arrived));
 }
 
 void SimClients::OnTokens(const coordinator::DeliverTokens& tokens) {
@@ -187,6 +211,7 @@ void SimClients::OnFinish(const coordinator::FinishRequest& finish,
   Client& client = found->second;
   if (client.ended) return fail_(absl::StrCat(Name(finish.request), " ends twice"));
   client.ended = true;
+  client.end = finish.status.code();
   --open_;
   if (finish.completion_tokens != static_cast<int32_t>(client.got.size())) {
     fail_(absl::StrCat(Name(finish.request), " ends with ", finish.completion_tokens,
@@ -226,14 +251,27 @@ void SimClients::Retry(const Client& client) {
   Client again;
   again.request = client.request;
   again.request.deadline = kInstantNever;
+  again.request.first_output = RequestId();
   again.right = client.right;
   again.tries = client.tries;
   ++open_;
   queue_->After(std::chrono::milliseconds(random_.Between(10, 2'000)),
                 [this, again = std::move(again)]() mutable {
-                  Arrive(std::move(again));
+                  Arrive({std::move(again)});
                   --open_;
                 });
+}
+
+void SimClients::CheckGroups(const std::set<std::string>& faulty) const {
+  if (!faulty.empty()) return;  // those that begin again part from those that have begun
+  for (const auto& [id, client] : requests_) {
+    const auto first = requests_.find(client.request.first_output);
+    if (first == requests_.end() || client.cancelled || first->second.cancelled) continue;
+    const bool refused = client.end == absl::StatusCode::kResourceExhausted;
+    if (refused != (first->second.end == absl::StatusCode::kResourceExhausted)) {
+      fail_(absl::StrCat(Name(id), " is refused without its other outputs, or they without it"));
+    }
+  }
 }
 
 std::string SimClients::CheckGoodEnd(const Client& client,
@@ -264,6 +302,7 @@ std::string SimClients::CheckBadEnd(const Client& client, const coordinator::Fin
         return client.got.empty() ? "" : "is given up after it was begun";
       }
       if (queue_->now() < client.request.deadline) return "ends before its deadline";
+      if (options_->stalls > 0) return "";  // the engine's clock stood still
       return queue_->now() > client.request.deadline + kDeadlineSlack ? "ends late" : "";
     case absl::StatusCode::kUnavailable: {
       // Before the pipeline first serves, and after a fault.

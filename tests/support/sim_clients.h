@@ -36,6 +36,8 @@ class SimClients {
   void OnTokens(const coordinator::DeliverTokens& tokens);
   // `faulty`: the workers that something was done to, so far.
   void OnFinish(const coordinator::FinishRequest& finish, const std::set<std::string>& faulty);
+  // Of the outputs of a request all or none were refused.
+  void CheckGroups(const std::set<std::string>& faulty) const;
   // All clients with an open request leave.
   void Storm();
   // REQUIRES: it has arrived
@@ -57,6 +59,7 @@ class SimClients {
     bool stopped = false;
     bool must_succeed = false;
     bool ended = false;
+    absl::StatusCode end = absl::StatusCode::kOk;
     int32_t tries = 0;
     Duration not_before{};  // when the answer it goes on from may be there
   };
@@ -65,7 +68,9 @@ class SimClients {
   int32_t MostCached(const Client& client, RequestId id) const;
 
   Client Draw();
-  void Arrive(Client client);
+  // The outputs of one request arrive at once.
+  void Arrive(std::vector<Client> outputs);
+  std::vector<Client> DrawOutputs(Client client);
   void Retry(const Client& client);
   std::string CheckGoodEnd(const Client& client, const coordinator::FinishRequest& finish) const;
   std::string CheckBadEnd(const Client& client, const coordinator::FinishRequest& finish,

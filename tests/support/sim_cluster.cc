@@ -13,6 +13,7 @@
 #include "tests/support/plan_auditor.h"
 #include "tests/support/sim_clients.h"
 #include "tests/support/sim_faults.h"
+#include "tests/support/sim_mailbox.h"
 #include "tests/support/sim_worker.h"
 
 namespace tutti::tests {
@@ -43,7 +44,8 @@ class Cluster : public SimWorld {
         clients_(
             &options_, &queue_, [this](coordinator::Event event) { Post(std::move(event)); },
             [this](const std::string& what) { Fail(what); }),
-        faults_(&options_, &queue_, &workers_, &clients_) {}
+        faults_(&options_, &queue_, &workers_, &clients_),
+        mailbox_(&options_, &queue_, [this] { WakeAt(queue_.now()); }) {}
 
   SimReport Run();
 
@@ -61,6 +63,7 @@ class Cluster : public SimWorld {
   SimWorker* FindWorker(const std::string& id) override;
   bool IsServing(const SimWorker& worker) const override;
   void Fail(const std::string& what) override;
+  Duration StalledSince(Instant time) const override { return mailbox_.StalledSince(time); }
 
  private:
   struct EngineLink {
@@ -103,7 +106,7 @@ class Cluster : public SimWorld {
   SimFaults faults_;
   std::map<coordinator::LinkKey, EngineLink> links_;
   uint64_t last_link_ = 0;
-  std::vector<coordinator::Event> mailbox_;
+  SimMailbox mailbox_;
   Instant wake_at_ = kInstantNever;
   uint64_t wakes_ = 0;
   std::vector<coordinator::Action> actions_;
@@ -123,7 +126,7 @@ void Cluster::Fail(const std::string& what) {
 // ---- the engine and its thread
 
 void Cluster::Post(coordinator::Event event) {
-  mailbox_.push_back(std::move(event));
+  mailbox_.Post(std::move(event));
   WakeAt(queue_.now() + std::chrono::microseconds(random_.Between(0, kEngineDelayUs)));
 }
 
@@ -137,12 +140,13 @@ void Cluster::WakeAt(Instant when) {
 
 void Cluster::Wake() {
   wake_at_ = kInstantNever;
+  if (mailbox_.stalled()) return;
   actions_.clear();
-  std::vector<coordinator::Event> events = std::move(mailbox_);
-  mailbox_.clear();
-  for (coordinator::Event& event : events)
+  for (coordinator::Event& event : mailbox_.Drain())
     engine_.Handle(std::move(event), queue_.now(), &actions_);
   engine_.Advance(queue_.now(), &actions_);
+  const std::string missed = engine_.MissedWork();
+  if (!missed.empty()) Fail(absl::StrCat("the engine goes to sleep, and ", missed));
   report_.trace = Digest(report_.trace, actions_.size());
   for (coordinator::Action& action : actions_) Apply(action);
   const Instant deadline = engine_.next_deadline();
@@ -199,6 +203,10 @@ void Cluster::CheckFrame(EngineLink* link, const v1::Frame& frame) {
 
 // Every worker of a pipeline gets every step, in order, and the same as the others.
 void Cluster::CheckPlan(EngineLink* link, const v1::StepPlan& plan) {
+  if (plan.probe()) {
+    if (plan.step() != 0 || link->step != 0) Fail(absl::StrCat(link->worker->id(), ": late probe"));
+    return;
+  }
   if (plan.step() != ++link->step) Fail(absl::StrCat(link->worker->id(), " misses a step"));
   Audit& audit = audits_.at(link->pipeline);
   const std::string text = plan.SerializeAsString();
@@ -259,9 +267,9 @@ void Cluster::CheckClose(const SimWorker& worker, coordinator::LinkKey link,
   // A worker that came back before its old link was seen to be dead tries again.
   if (absl::IsAlreadyExists(reason)) return;
   const bool is_old_link = !worker.up() || worker.link() != link;
-  // While shards load, the engine is patient.
   if (worker.silent_since().has_value() && !is_old_link && IsServing(worker) &&
-      queue_.now() > *worker.silent_since() + kLeaseNoticed) {
+      queue_.now() >
+          *worker.silent_since() + kLeaseNoticed + StalledSince(*worker.silent_since())) {
     Fail(absl::StrCat(worker.id(), " was silent for too long: ", reason.ToString()));
   }
   if (is_old_link && absl::IsUnavailable(reason)) return;  // noticed when it came back
@@ -315,6 +323,7 @@ SimReport Cluster::Run() {
   if (random_.Chance(0.8)) RunUntil([this] { return serving_; }, std::chrono::seconds(60));
   clients_.Start();
   faults_.Schedule();
+  mailbox_.ScheduleStalls();
   if (!RunUntil([this] { return clients_.AllEnded(); }, kRunMax)) {
     Fail(absl::StrCat("not all requests have ended: ", clients_.Open()));
   }
@@ -342,7 +351,9 @@ SimReport Cluster::Run() {
   for (const auto& [pipeline, audit] : audits_) {
     report_.plans += audit.auditor.plans();
     report_.rows += audit.auditor.rows();
+    report_.plan_bytes = std::max(report_.plan_bytes, audit.auditor.largest_bytes());
   }
+  clients_.CheckGroups(faults_.faulty());
   return report_;
 }
 

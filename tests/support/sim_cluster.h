@@ -3,8 +3,8 @@
 // hang; all from one seed.
 //
 // It watches that every request ends once, with the right tokens, each once, in order; that every
-// plan is one that can be run; that no healthy worker is sent away; that everything is given back
-// in the end; and that it ends.
+// plan is one that can be run; that the engine never goes to sleep over work it could do; that no
+// healthy worker is sent away; that everything is given back in the end; and that it ends.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +28,7 @@ struct SimReport {
   uint64_t stale_frames = 0;
   uint64_t epochs = 0;
   uint64_t exchanges = 0;  // between ranks
+  int64_t plan_bytes = 0;  // of the largest
   uint64_t trace = 0;      // a digest of everything the engine did
 };
 

@@ -50,6 +50,7 @@ coordinator::EngineOptions SimOptions::Engine() const {
   options.chunk_tokens = chunk_tokens;
   options.max_sequences = max_sequences;
   options.max_waiting = max_waiting;
+  options.plan_bytes_max = plan_bytes_max;
   options.max_model_len = 256;
   options.beat_interval = kSimBeat;
   options.lease = kSimLease;
@@ -68,7 +69,7 @@ std::string SimOptions::Text() const {
       spare_workers, " spare, ", num_layers, " layers, ", num_blocks, " blocks of ", block_size,
       prefix_caching ? ", cached" : ", not cached", ", batch ", max_batch_tokens, ", chunk ",
       chunk_tokens, ", ", max_sequences, " sequences, ", num_requests, " requests, ", faults,
-      " faults");
+      " faults, ", stalls, " stalls");
 }
 
 SimOptions DrawSimOptions(uint64_t seed) {
@@ -122,6 +123,16 @@ SimOptions DrawSimOptions(uint64_t seed) {
   }
   if (random.Chance(0.4)) options.stage_ranks = DrawRanks(options, &random);
   options.storm = random.Chance(0.1);
+  if (random.Chance(0.15)) options.stalls = static_cast<int32_t>(random.Between(1, 3));
+  // Fewer rows in a step than sequences that want one. They take long.
+  if (random.Chance(0.15)) {
+    options.max_batch_tokens = static_cast<int32_t>(random.Between(1, 4));
+    options.chunk_tokens = static_cast<int32_t>(random.Between(1, options.max_batch_tokens));
+    options.num_requests = std::min(options.num_requests, 20);
+  }
+  // Room for ten sequences that run and one of 220 tokens that begins.
+  if (random.Chance(0.3)) options.plan_bytes_max = random.Between(1'600, 3'000);
+  options.group_chance = random.Chance(0.5) ? 0 : random.Uniform() * 0.4;
   return options;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/random.h"
 #include "coordinator/engine_options.h"
+#include "coordinator/limits.h"
 #include "tests/support/oracle_stage.h"
 #include "tests/support/sim_network.h"
 
@@ -33,6 +34,7 @@ struct SimOptions {
   int32_t chunk_tokens = 16;
   int32_t max_sequences = 4;
   int32_t max_waiting = 16;
+  int64_t plan_bytes_max = coordinator::kPlanBytesMax;  // of a step
   bool uneven_memory = false;
 
   // The load.
@@ -44,6 +46,7 @@ struct SimOptions {
   double follow_chance = 0;  // of a prompt that goes on from an earlier answer
   Duration arrivals_over{};
   double cancel_chance = 0;    // of a request whose client leaves
+  double group_chance = 0;     // of a request with several outputs
   double deadline_chance = 0;  // of a request with a deadline that may pass
   bool storm = false;          // all clients of one moment leave at once
 
@@ -53,6 +56,7 @@ struct SimOptions {
   Duration step_most{};
   Duration load_most{};
   int32_t faults = 0;        // of workers and links
+  int32_t stalls = 0;        // of the engine
   double replay_chance = 0;  // that a worker repeats a frame of an old epoch when it gets a new one
 
   OracleBugs oracle_bugs;  // of the simulated workers; the engine has fail points

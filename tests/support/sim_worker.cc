@@ -45,7 +45,7 @@ void SimWorker::Start() {
     return std::make_unique<OracleStage>(shard, kSimVocab, options_->oracle_bugs, &step_digest_);
   };
   worker_ = std::make_unique<worker::StageWorker>(factory, this, queue_->clock());
-  busy_ = loading_ = hung_ = excused_ = false;
+  busy_ = hung_ = excused_ = false;
   inbox_.clear();
   outgoing_.clear();
   Connect();
@@ -66,10 +66,11 @@ void SimWorker::Hang(Duration how_long) {
   if (!up() || hung_) return;
   hung_ = true;
   FallSilent();
-  const bool must_be_noticed = silent_since_.has_value() && how_long > kNoticed;
-  queue_->After(how_long, [this, must_be_noticed, incarnation = incarnation_] {
+  const bool is_silent = silent_since_.has_value();
+  queue_->After(how_long, [this, is_silent, how_long, incarnation = incarnation_] {
     if (incarnation != incarnation_) return;
-    if (must_be_noticed && world_->IsServing(*this) && !IsClosed()) {
+    const Duration stalled = world_->StalledSince(queue_->now() - how_long);
+    if (is_silent && how_long > kNoticed + stalled && world_->IsServing(*this) && !IsClosed()) {
       world_->Fail(absl::StrCat(id_, " hung, and the engine did not notice"));
     }
     hung_ = false;
@@ -78,10 +79,9 @@ void SimWorker::Hang(Duration how_long) {
   });
 }
 
-// While it loads, the coordinator is patient.
 void SimWorker::FallSilent() {
   excused_ = true;
-  if (welcome_ && !loading_ && !silent_since_.has_value()) silent_since_ = queue_->now();
+  if (welcome_ && !silent_since_.has_value()) silent_since_ = queue_->now();
 }
 
 bool SimWorker::IsClosed() const {
@@ -159,10 +159,10 @@ void SimWorker::SendToEngine(v1::Frame frame) {
   });
 }
 
-// Sent by the executor between pieces of work, so never by a process that hangs or loads.
+// Sent by a thread of its own, which a process that hangs has not either.
 void SimWorker::Beat(uint64_t incarnation) {
   if (incarnation != incarnation_) return;
-  if (welcome_ && !hung_ && !loading_) {
+  if (welcome_ && !hung_) {
     v1::Frame frame;
     frame.set_epoch(worker_->epoch().value());
     frame.mutable_beat()->set_progress(worker_->progress_count());
@@ -301,7 +301,7 @@ void SimWorker::BusyFor(Duration time) {
   busy_ = true;
   queue_->After(time, [this, incarnation = incarnation_] {
     if (incarnation != incarnation_) return;
-    busy_ = loading_ = false;
+    busy_ = false;
     Pump();
   });
 }
@@ -340,7 +340,6 @@ Duration SimWorker::Process(Item item) {
     said_.pop_back();
   }
   said_.clear();
-  loading_ = true;
   return Duration(random_->Between(1, options_->load_most.count()));
 }
 

@@ -35,6 +35,8 @@ class SimWorld {
   // Whether the worker has a stage of a pipeline that serves, as the engine last said.
   virtual bool IsServing(const SimWorker& worker) const = 0;
   virtual void Fail(const std::string& what) = 0;
+  // How long the engine has stood still since `time`.
+  virtual Duration StalledSince(Instant time) const = 0;
 };
 
 class SimWorker : public worker::StageOutbox, public SimRankPeer {
@@ -135,7 +137,6 @@ class SimWorker : public worker::StageOutbox, public SimRankPeer {
   std::deque<Item> inbox_;
   std::vector<Outgoing> outgoing_;  // made by the work under way, sent when it is done
   bool busy_ = false;
-  bool loading_ = false;
   bool hung_ = false;
   bool excused_ = false;
   std::optional<Instant> silent_since_;
