@@ -6,43 +6,82 @@
 #include <cstdlib>
 #include <type_traits>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "base/byte_size.h"
+#include "base/flag_file.h"
+#include "base/suggestion.h"
 
 namespace tutti {
 namespace {
 
-// Reads a strict file as CLI11 does, less the keys whose flag is set in the environment: CLI11
-// itself would let the file win over it.
-class StrictFileReader : public CLI::ConfigTOML {
- public:
-  explicit StrictFileReader(const CLI::App* root) : root_(root) {}
+// "TUTTI_MAX_MEMORY" of "-m,--max-memory".
+std::string VariableOf(const std::string& prefix, const CLI::Option& option) {
+  if (prefix.empty() || option.get_lnames().empty()) return "";
+  return prefix + absl::AsciiStrToUpper(absl::StrReplaceAll(option.get_lnames()[0], {{"-", "_"}}));
+}
 
-  std::vector<CLI::ConfigItem> from_config(std::istream& in) const override {
-    std::vector<CLI::ConfigItem> items = CLI::ConfigTOML::from_config(in);
-    items.erase(std::remove_if(items.begin(), items.end(),
-                               [this](const CLI::ConfigItem& item) { return InEnvironment(item); }),
-                items.end());
-    return items;
-  }
+// The command that was given, or the program.
+const CLI::App& GivenCommand(const CLI::App& program) {
+  const std::vector<CLI::App*> given = program.get_subcommands();
+  return given.empty() ? program : GivenCommand(*given.front());
+}
 
- private:
-  bool InEnvironment(const CLI::ConfigItem& item) const {
-    const CLI::App* app = root_;
-    for (const std::string& parent : item.parents) {
-      const auto named = app->get_subcommands(
-          [&parent](const CLI::App* sub) { return sub->get_name() == parent; });
-      if (named.empty()) return false;
-      app = named.front();
+std::string PathOf(const CLI::App& command) {
+  const CLI::App* const parent = command.get_parent();
+  return parent == nullptr ? command.get_name() : PathOf(*parent) + " " + command.get_name();
+}
+
+std::vector<std::string> NamesOfOptions(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::App* app = &command; app != nullptr; app = app->get_parent()) {
+    for (const CLI::Option* option : app->get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
     }
-    const CLI::Option* option = app->get_option_no_throw("--" + item.name);
-    return option != nullptr && !option->get_envname().empty() &&
-           std::getenv(option->get_envname().c_str()) != nullptr;
   }
+  return names;
+}
 
-  const CLI::App* const root_;
-};
+// The first "--name" in a message of the parser's; "" if there is none.
+std::string NameIn(const std::string& text) {
+  const size_t begin = text.find("--");
+  if (begin == std::string::npos) return "";
+  const size_t end = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-_", begin);
+  return text.substr(begin, end - begin);
+}
+
+const CLI::Option* FindOption(const CLI::App& command, const std::string& name) {
+  for (const CLI::App* app = &command; app != nullptr && !name.empty(); app = app->get_parent()) {
+    if (const CLI::Option* const option = app->get_option_no_throw(name)) return option;
+  }
+  return nullptr;
+}
+
+bool IsOnLine(const CLI::Option& option, const std::vector<std::string>& line) {
+  return std::any_of(line.begin(), line.end(), [&](const std::string& argument) {
+    return option.check_name(argument.substr(0, argument.find('=')));
+  });
+}
+
+// An argument that neither the program nor the command knows.
+std::string ExplainUnknown(const CLI::App& command, const std::string& argument) {
+  const std::string shown = absl::Utf8SafeCEscape(argument);
+  if (absl::StartsWith(argument, "-") && argument != "-") {
+    const std::string name = argument.substr(0, argument.find('='));
+    return absl::StrCat("there is no option ", absl::Utf8SafeCEscape(name),
+                        DidYouMean(name, NamesOfOptions(command)));
+  }
+  std::vector<std::string> commands;
+  for (const CLI::App* known : command.get_subcommands(nullptr)) {
+    commands.push_back(known->get_name());
+  }
+  if (commands.empty()) return absl::StrCat("\"", shown, "\" is one argument too many");
+  return absl::StrCat("there is no command \"", shown, "\"", DidYouMean(argument, commands));
+}
 
 CLI::Validator SizeValidator() {
   return CLI::Validator(
@@ -112,7 +151,8 @@ FlagSet::FlagSet(absl::string_view program, absl::string_view description)
     : program_(std::make_unique<CLI::App>(std::string(description), std::string(program))),
       app_(program_.get()) {}
 
-FlagSet::FlagSet(CLI::App* command) : app_(command) {}
+FlagSet::FlagSet(CLI::App* command, std::string prefix)
+    : app_(command), prefix_(std::move(prefix)) {}
 
 FlagSet::~FlagSet() = default;
 
@@ -120,11 +160,13 @@ void FlagSet::AddVersion(std::string_view text) {
   app_->set_version_flag("--version", std::string(text));
 }
 
-void FlagSet::AddFile(const FlagFile& file) {
-  app_->set_config("--config", "", std::string(file.help))->envname(std::string(file.environment));
-  if (!file.strict) return;
+void FlagSet::AddFile(absl::string_view help) {
+  CLI::Option* const option = app_->set_config("--config", "", std::string(help));
+  if (!prefix_.empty()) option->envname(VariableOf(prefix_, *option));
   app_->allow_config_extras(CLI::config_extras_mode::error);
-  app_->config_formatter(std::make_shared<StrictFileReader>(app_));
+  const auto file = std::make_shared<FlagFile>(app_);
+  app_->config_formatter(file);
+  file_ = file;
 }
 
 void FlagSet::AddFooter(absl::string_view text) { app_->footer(std::string(text)); }
@@ -136,7 +178,8 @@ void FlagSet::Add(std::initializer_list<Flag> flags, absl::string_view group) {
 void FlagSet::AddOne(const Flag& flag, absl::string_view group) {
   CLI::Option* option = AddOption(flag, app_);
   if (!group.empty()) option->group(std::string(group));
-  if (!flag.environment.empty()) option->envname(std::string(flag.environment));
+  option->envname(flag.environment.empty() ? VariableOf(prefix_, *option)
+                                           : std::string(flag.environment));
   if (flag.list == FlagList::kCommas) option->delimiter(',');
   if (flag.list == FlagList::kRepeated) option->take_all()->allow_extra_args(false);
   for (const absl::string_view other : flag.excludes) {
@@ -151,37 +194,47 @@ void FlagSet::AddOne(const Flag& flag, absl::string_view group) {
 FlagSet* FlagSet::AddCommand(absl::string_view name, absl::string_view description) {
   app_->require_subcommand(1);
   CLI::App* command = app_->add_subcommand(std::string(name), std::string(description));
-  commands_.push_back(std::unique_ptr<FlagSet>(new FlagSet(command)));
+  commands_.push_back(std::unique_ptr<FlagSet>(new FlagSet(command, prefix_)));
   return commands_.back().get();
+}
+
+std::string FlagSet::Explain(const CLI::ParseError& error,
+                             const std::vector<std::string>& line) const {
+  const CLI::App& command = GivenCommand(*app_);
+  // What is required may be there under another name.
+  const std::vector<std::string> left = app_->remaining(/*recurse=*/true);
+  if (!left.empty()) return ExplainUnknown(command, left.front());
+  const std::string text = error.what();
+  const CLI::Option* const option = FindOption(command, NameIn(text));
+  if (option == nullptr || IsOnLine(*option, line)) return text;
+  if (IsInEnvironment(*option)) {
+    return absl::StrCat(text, " (from the environment's ", option->get_envname(), ")");
+  }
+  const std::string place = file_ == nullptr ? "" : file_->PlaceOf("--" + option->get_lnames()[0]);
+  return place.empty() ? text : absl::StrCat(text, " (from ", place, ")");
 }
 
 std::optional<int> FlagSet::Parse(int argc, const char* const* argv) {
   try {
     app_->parse(argc, argv);
-  } catch (const CLI::RequiredError& error) {
-    // Without a known command an unknown one is left over; naming it says more than "required".
-    const std::vector<std::string> left = app_->remaining();
-    if (commands_.empty() || left.empty()) {
-      app_->exit(error);
-      return kExitUsageError;
-    }
-    std::fprintf(stderr, "%s: there is no subcommand \"%s\"; see %s --help\n",
-                 app_->get_name().c_str(), absl::Utf8SafeCEscape(left.front()).c_str(),
-                 app_->get_name().c_str());
-    return kExitUsageError;
+  } catch (const CLI::Success& help) {  // of --help and --version
+    return app_->exit(help);
   } catch (const CLI::ParseError& error) {
-    // --help and --version come this way too, with code 0.
-    return app_->exit(error) == 0 ? 0 : kExitUsageError;
+    const std::string path = PathOf(GivenCommand(*app_));
+    std::fprintf(stderr, "%s: %s; see %s --help\n", path.c_str(),
+                 Explain(error, {argv + 1, argv + argc}).c_str(), path.c_str());
+    return kExitUsageError;
   }
   return std::nullopt;
 }
 
 absl::Status FlagSet::ParseArguments(std::vector<std::string> arguments) {
+  const std::vector<std::string> line = arguments;
   std::reverse(arguments.begin(), arguments.end());  // the order that CLI11 wants of a vector
   try {
     app_->parse(arguments);
   } catch (const CLI::ParseError& error) {
-    return absl::InvalidArgumentError(error.what());
+    return absl::InvalidArgumentError(Explain(error, line));
   }
   return absl::OkStatus();
 }

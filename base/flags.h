@@ -27,9 +27,12 @@
 
 namespace CLI {
 class App;
+class ParseError;
 }  // namespace CLI
 
 namespace tutti {
+
+class FlagFile;
 
 // The variable that a flag sets; its value before Parse is the flag's default. A bool is a
 // switch that takes no value. std::monostate: no variable, see FlagSet::Text.
@@ -91,7 +94,8 @@ struct Flag {
   absl::string_view names;
   FlagVariable variable = {};
   absl::string_view help = {};
-  // The variable of the environment that it is read from when it is not given. Empty: none.
+  // The variable of the environment that it is read from when it is not given, where that is not
+  // the prefix and the flag's first long name: see ReadEnvironment.
   absl::string_view environment = {};
   FlagCheck check = {};
   // Whether --help shows the default.
@@ -104,19 +108,14 @@ struct Flag {
   std::vector<absl::string_view> excludes = {};
 };
 
-// The --config FILE of a program, in TOML; keys are the flags without "--".
-struct FlagFile {
-  absl::string_view help;
-  absl::string_view environment = {};
-  // Strict: one section per command, a key that no flag has is an error, and the environment wins
-  // over the file. Otherwise such keys are ignored and the file wins over the environment.
-  bool strict = false;
-};
+// Of the variables of the environment that our programs read.
+inline constexpr absl::string_view kEnvironmentPrefix = "TUTTI_";
 
 // Exit code of a program whose flags cannot be right.
 inline constexpr int kExitUsageError = 2;
 
-// The flags of a program or of one of its commands. The command line wins over every other source.
+// The flags of a program or of one of its commands. A value comes from the command line, or else
+// from the environment, or else from the file, or else it is the default.
 class FlagSet {
  public:
   FlagSet(absl::string_view program, absl::string_view description);
@@ -126,7 +125,12 @@ class FlagSet {
 
   // --version prints `text`.
   void AddVersion(std::string_view text);
-  void AddFile(const FlagFile& file);
+  // From here on every flag, of commands too, has a variable of the environment: `prefix` and its
+  // name, "TUTTI_" and "--max-memory" make TUTTI_MAX_MEMORY. A variable without a text is none.
+  void ReadEnvironment(absl::string_view prefix) { prefix_ = std::string(prefix); }
+  // --config FILE, in TOML: the flags without "--" are its keys, every command has a section. What
+  // no flag or command has for a name is an error.
+  void AddFile(absl::string_view help);
   // The text of --help below the flags.
   void AddFooter(absl::string_view text);
   // The variables live at least as long as the FlagSet. Flags of a `group` have a heading of their
@@ -149,12 +153,16 @@ class FlagSet {
   std::string Text(absl::string_view name) const;
 
  private:
-  explicit FlagSet(CLI::App* command);
+  FlagSet(CLI::App* command, std::string prefix);
 
   void AddOne(const Flag& flag, absl::string_view group);
+  // Of an error of the parser: what is wrong, where it stands, and what to do.
+  std::string Explain(const CLI::ParseError& error, const std::vector<std::string>& line) const;
 
   std::unique_ptr<CLI::App> program_;  // null of a command
   CLI::App* const app_;
+  std::string prefix_;
+  std::shared_ptr<const FlagFile> file_;
   std::vector<std::unique_ptr<FlagSet>> commands_;
 };
 

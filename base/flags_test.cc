@@ -68,6 +68,34 @@ TEST_F(FlagsTest, RefuseOtherValues) {
   }
 }
 
+TEST_F(FlagsTest, AMisspeltOneIsNamedWithWhatWasMeant) {
+  const auto refusal = [this](const std::vector<std::string>& line) {
+    return std::string(set_.ParseArguments(line).message());
+  };
+  EXPECT_EQ(refusal({"--coutn", "3"}), "there is no option --coutn; did you mean --count?");
+  EXPECT_EQ(refusal({"--coutn=3"}), "there is no option --coutn; did you mean --count?");
+  EXPECT_EQ(refusal({"--gpu-memory", "3"}), "there is no option --gpu-memory");
+  EXPECT_EQ(refusal({"stray"}), "\"stray\" is one argument too many");
+}
+
+TEST(Flags, WhatIsRequiredMayBeThereUnderAnotherName) {
+  FlagSet program("program", "");
+  std::string model;
+  program.Add({{.names = "--model", .variable = &model, .required = true}});
+  EXPECT_EQ(program.ParseArguments({"--modle", "x"}).message(),
+            "there is no option --modle; did you mean --model?");
+  EXPECT_EQ(program.ParseArguments({}).message(), "--model is required");
+}
+
+TEST(Flags, AMisspeltCommandIsNamedWithWhatWasMeant) {
+  FlagSet program("program", "");
+  program.AddCommand("generate", "");
+  program.AddCommand("status", "");
+  EXPECT_EQ(program.ParseArguments({"genrate"}).message(),
+            "there is no command \"genrate\"; did you mean generate?");
+  EXPECT_EQ(program.ParseArguments({"generate", "--gpu"}).message(), "there is no option --gpu");
+}
+
 TEST(Flags, OfACommandAreItsOwn) {
   FlagSet program("program", "");
   int32_t size = 0;

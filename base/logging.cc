@@ -1,0 +1,102 @@
+#include "base/logging.h"
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "nlohmann/json.hpp"
+#include "spdlog/pattern_formatter.h"
+#include "spdlog/sinks/stdout_color_sinks.h"
+#include "spdlog/spdlog.h"
+
+namespace tutti {
+namespace {
+
+// Time with zone, process and level in colour on a terminal.
+constexpr char kTextPattern[] = "%Y-%m-%dT%H:%M:%S.%e%z [%n] [%^%l%$] %v";
+constexpr char kJsonPattern[] = R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l","process":%N,%*})";
+
+// Before the payload of LogFields in JSON: members of the object, not a message. No line begins so
+// by itself.
+constexpr char kMembers = '\x01';
+
+std::atomic<bool> as_json{false};
+
+std::string Quote(std::string_view text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// %*: the payload as members of a JSON object; %N: the logger's name as a JSON text.
+class MembersFlag : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& line, const std::tm&,
+              spdlog::memory_buf_t& to) override {
+    const std::string_view payload(line.payload.data(), line.payload.size());
+    const bool members = !payload.empty() && payload.front() == kMembers;
+    const std::string text =
+        members ? std::string(payload.substr(1)) : absl::StrCat("\"message\":", Quote(payload));
+    to.append(text.data(), text.data() + text.size());
+  }
+  std::unique_ptr<custom_flag_formatter> clone() const override {
+    return std::make_unique<MembersFlag>();
+  }
+};
+class NameFlag : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& line, const std::tm&,
+              spdlog::memory_buf_t& to) override {
+    const std::string name = Quote({line.logger_name.data(), line.logger_name.size()});
+    to.append(name.data(), name.data() + name.size());
+  }
+  std::unique_ptr<custom_flag_formatter> clone() const override {
+    return std::make_unique<NameFlag>();
+  }
+};
+
+std::string AsText(const LogField& field) {
+  if (const auto* const number = std::get_if<int64_t>(&field.value)) return absl::StrCat(*number);
+  if (const auto* const number = std::get_if<double>(&field.value)) {
+    return absl::StrFormat("%.1f", *number);
+  }
+  const auto text = std::get<std::string_view>(field.value);
+  const bool plain = !text.empty() && text.find_first_of(" =\"") == std::string_view::npos;
+  const std::string escaped = absl::CHexEscape(std::string(text));
+  return plain ? escaped : absl::StrCat("\"", escaped, "\"");
+}
+
+std::string AsJson(const LogField& field) {
+  const auto* const text = std::get_if<std::string_view>(&field.value);
+  return text == nullptr ? AsText(field) : Quote(*text);
+}
+
+}  // namespace
+
+void SetUpLog(const std::string& process, const std::string& level, std::string_view format) {
+  spdlog::set_default_logger(spdlog::stderr_color_mt(process));
+  spdlog::set_level(spdlog::level::from_str(level));
+  as_json = format == "json";
+  if (!as_json) return spdlog::set_pattern(kTextPattern);
+  auto formatter = std::make_unique<spdlog::pattern_formatter>();
+  formatter->add_flag<MembersFlag>('*').add_flag<NameFlag>('N').set_pattern(kJsonPattern);
+  spdlog::set_formatter(std::move(formatter));
+}
+
+void LogFields(std::string_view message, std::initializer_list<LogField> fields) {
+  if (!spdlog::should_log(spdlog::level::info)) return;
+  const bool json = as_json.load(std::memory_order_relaxed);
+  std::string line = json ? absl::StrCat(std::string(1, kMembers), "\"message\":", Quote(message))
+                          : std::string(message);
+  for (const LogField& field : fields) {
+    if (json) {
+      absl::StrAppend(&line, ",", Quote(field.name), ":", AsJson(field));
+    } else {
+      absl::StrAppend(&line, " ", std::string(field.name), "=", AsText(field));
+    }
+  }
+  spdlog::info(line);
+}
+
+}  // namespace tutti

@@ -1,0 +1,29 @@
+// The log of a process, on stderr: lines for people, with the time and its zone, or a JSON object a
+// line for machines. Everything else writes to it through spdlog.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <variant>
+
+namespace tutti {
+
+// What --log-format takes.
+inline constexpr char kLogFormats[] = "text,json";
+
+// `process` stands in every line. REQUIRES: `level` is a name of spdlog's, `format` of kLogFormats;
+// before any thread that logs.
+void SetUpLog(const std::string& process, const std::string& level, std::string_view format);
+
+// A value with a name. Texts may hold anything; they are escaped.
+struct LogField {
+  std::string_view name;
+  std::variant<std::string_view, int64_t, double> value;
+};
+
+// A line with values: "MESSAGE name=value name=value", or members of the JSON object beside
+// "message". Level info.  Thread: any.
+void LogFields(std::string_view message, std::initializer_list<LogField> fields);
+
+}  // namespace tutti
