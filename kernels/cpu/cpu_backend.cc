@@ -1,6 +1,7 @@
 #include "kernels/cpu/cpu_backend.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -129,6 +130,7 @@ class CpuBackend : public Backend, public FamilyOperators, public WorkMeter {
   // Owned by the calling thread between operators, by thread i of the pool within one.
   std::vector<Scratch> thread_scratch_;
   Scratch packed_in_;
+  TopScratch top_scratch_;
   RotaryTable rotary_;
   AttentionPlan plan_;
 };
@@ -273,7 +275,13 @@ void CpuBackend::AdjustLogits(TensorView logits, std::span<const LogitAdjustment
   CheckAdjustLogits(logits, adjustments);
   for (const LogitAdjustment& a : adjustments) {
     float& logit = logits.f32(a.row)[a.id];
-    logit = (logit > 0 ? logit / a.repetition : logit * a.repetition) + a.bias;
+    // As a product and a quotient, of which one is by 1: no sign could be foreseen by a branch.
+    const uint32_t positive = logit > 0 ? ~uint32_t{0} : 0;
+    const auto choose = [positive](float yes, float no) {
+      return std::bit_cast<float>((std::bit_cast<uint32_t>(yes) & positive) |
+                                  (std::bit_cast<uint32_t>(no) & ~positive));
+    };
+    logit = logit * choose(1, a.repetition) / choose(a.repetition, 1) + a.bias;
   }
 }
 
@@ -293,7 +301,7 @@ void CpuBackend::LogSumExp(TensorView logits, double inverse_temperature, std::s
 void CpuBackend::TopCandidates(TensorView logits, int64_t row, int64_t count,
                                std::vector<Candidate>* out) {
   CHECK(row >= 0 && row < logits.rows && count >= 0);
-  TopOfRow(kernels_, logits.f32(row), logits.cols, count, out);
+  TopOfRow(kernels_, logits.f32(row), logits.cols, count, &top_scratch_, out);
 }
 
 void CpuBackend::ScaleRows(TensorView x, std::span<const float> scale) {

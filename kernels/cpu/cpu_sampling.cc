@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <limits>
 
 #include "base/portable_math.h"
 
@@ -13,9 +15,22 @@ bool Before(const Candidate& a, const Candidate& b) {
   return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
 }
 
-// Candidates that are kept for each one wanted: after so many have come, half of them are dropped.
-constexpr int64_t kKeptPerWanted = 2;
-constexpr int64_t kKeptMin = 256;
+// A row is looked at in pieces of this many logits: so few that the candidates of as many pieces as
+// candidates are wanted cost no more than a look at the largest of every piece does.
+int64_t PieceOf(int64_t cols, int64_t count) {
+  int64_t piece = 16;
+  while (piece * piece < cols / count) piece *= 2;
+  return piece;
+}
+
+// The largest of a piece, NaN left out; -Inf if nothing else is there.
+float LargestNumber(const KernelTable& kernels, const float* x, int64_t cols) {
+  const float largest = kernels.largest(x, cols);
+  if (!std::isnan(largest)) return largest;
+  float most = -std::numeric_limits<float>::infinity();
+  for (int64_t i = 0; i < cols; ++i) most = x[i] > most ? x[i] : most;
+  return most;
+}
 
 }  // namespace
 
@@ -35,37 +50,42 @@ double LogSumExpOfRow(const KernelTable& kernels, const float* x, int64_t cols,
   return largest * inverse_temperature + Log(kernels.sum_exp(x, cols, largest, factor));
 }
 
-// Every candidate of the row costs a bounded time, in whatever order they come: those above the
-// last of the best so far are collected, and when there is no room the best of them are selected.
+// Each of `count` pieces has a candidate as large as the count-th largest of the pieces' own
+// largest. So those wanted are at least as large; fewer pieces than `count` hold larger ones, and
+// of the equals the first come first. That bounds the candidates to choose from, in whatever order
+// they lie.
 void TopOfRow(const KernelTable& kernels, const float* x, int64_t cols, int64_t count,
-              std::vector<Candidate>* out) {
+              TopScratch* scratch, std::vector<Candidate>* out) {
   out->clear();
   count = std::min(count, cols);
   if (count <= 0) return;
-  const auto room = static_cast<size_t>(std::min(cols, std::max(kKeptMin, kKeptPerWanted * count)));
-  out->reserve(room);
-  const auto keep_best = [out](size_t wanted) {
-    std::nth_element(out->begin(), out->begin() + static_cast<int64_t>(wanted) - 1, out->end(),
-                     Before);
-    out->resize(wanted);
-  };
-  int64_t i = 0;
-  for (; i < cols && out->size() < room; ++i) {
-    if (!std::isnan(x[i])) out->push_back({static_cast<int32_t>(i), x[i]});
+  const int64_t piece = PieceOf(cols, count);
+  std::vector<float>& largest = scratch->largest;
+  largest.clear();
+  for (int64_t begin = 0; begin < cols; begin += piece) {
+    largest.push_back(LargestNumber(kernels, x + begin, std::min(piece, cols - begin)));
   }
-  while (i < cols) {
-    if (out->size() == room) keep_best(static_cast<size_t>(count));
-    // A later equal value has a greater id, so only greater values come before the last one.
-    const float last = (*out)[static_cast<size_t>(count) - 1].logit;
-    while (out->size() < room && (i = kernels.find_greater(x, i, cols, last)) < cols) {
-      // Those that follow at once need no new search.
-      do {
-        out->push_back({static_cast<int32_t>(i), x[i]});
-        ++i;
-      } while (i < cols && out->size() < room && x[i] > last);
+  float least = -std::numeric_limits<float>::infinity();
+  if (static_cast<int64_t>(largest.size()) > count) {
+    std::vector<float>& order = scratch->order;
+    order.assign(largest.begin(), largest.end());
+    std::nth_element(order.begin(), order.begin() + count - 1, order.end(), std::greater<>());
+    least = order[static_cast<size_t>(count) - 1];
+  }
+  int64_t equals = 0;
+  for (size_t p = 0; p < largest.size(); ++p) {
+    if (largest[p] < least || (largest[p] == least && equals >= count)) continue;
+    const int64_t begin = static_cast<int64_t>(p) * piece;
+    for (int64_t i = begin; i < std::min(begin + piece, cols); ++i) {
+      if (!(x[i] >= least)) continue;  // or it is no number
+      if (x[i] == least && ++equals > count) continue;
+      out->push_back({static_cast<int32_t>(i), x[i]});
     }
   }
-  if (out->size() > static_cast<size_t>(count)) keep_best(static_cast<size_t>(count));
+  if (static_cast<int64_t>(out->size()) > count) {
+    std::nth_element(out->begin(), out->begin() + count - 1, out->end(), Before);
+    out->resize(static_cast<size_t>(count));
+  }
   std::sort(out->begin(), out->end(), Before);
 }
 

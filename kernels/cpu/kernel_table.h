@@ -79,10 +79,8 @@ struct KernelTable {
 
   // The largest value; NaN when there is one; -Inf for no values.
   float (*largest)(const float* x, int64_t cols);
-  // First index in [begin, cols) with x[i] == value, or with x[i] > value; `cols` when there is
-  // none.
+  // First index in [begin, cols) with x[i] == value; `cols` when there is none.
   int64_t (*find_equal)(const float* x, int64_t begin, int64_t cols, float value);
-  int64_t (*find_greater)(const float* x, int64_t begin, int64_t cols, float value);
   // sum of exp((x[i] - shift) * factor), shift being at least the largest x.
   double (*sum_exp)(const float* x, int64_t cols, float shift, float factor);
 

@@ -57,12 +57,6 @@ static int64_t FindEqual(const float* x, int64_t begin, int64_t cols, float valu
   return FindFirst<S>(x, begin, cols, [key](typename S::F y) { return S::EqualMask(y, key); });
 }
 
-template <class S>
-static int64_t FindGreater(const float* x, int64_t begin, int64_t cols, float value) {
-  const typename S::F key = S::Set(value);
-  return FindFirst<S>(x, begin, cols, [key](typename S::F y) { return S::GreaterMask(y, key); });
-}
-
 // Lane i % 16 takes element i, in order; the sixteen f64 sums are added in a tree of neighbours.
 template <class S>
 static double SumExp(const float* x, int64_t cols, float shift, float factor) {

@@ -95,7 +95,6 @@ struct Avx2 {
             _mm256_andnot_ps(_mm256_cmp_ps(key.hi, limit.hi, _CMP_LT_OQ), x.hi)};
   }
   // Bit i is set where lane i compares so.
-  TUTTI_INLINE uint32_t GreaterMask(F a, F b) { return CompareMask<_CMP_GT_OQ>(a, b); }
   TUTTI_INLINE uint32_t EqualMask(F a, F b) { return CompareMask<_CMP_EQ_OQ>(a, b); }
   // Bit i is set where lane i of either is NaN.
   TUTTI_INLINE uint32_t NanMask(F a, F b) { return CompareMask<_CMP_UNORD_Q>(a, b); }

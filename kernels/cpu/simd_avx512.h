@@ -64,7 +64,6 @@ struct Avx512 {
     const __mmask16 less = _mm512_cmp_ps_mask(key, limit, _CMP_LT_OQ);
     return _mm512_maskz_mov_ps(static_cast<__mmask16>(~less), x);
   }
-  TUTTI_INLINE uint32_t GreaterMask(F a, F b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ); }
   TUTTI_INLINE uint32_t EqualMask(F a, F b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
   // Bit i is set where lane i of either is NaN.
   TUTTI_INLINE uint32_t NanMask(F a, F b) { return _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q); }
