@@ -110,6 +110,15 @@ void AcceptLoop::Reopen() {
   Wake();
 }
 
+void AcceptLoop::SlowDown(const std::string& account) {
+  const Instant now = clock_.Now();
+  const MutexLock lock(&mutex_);
+  std::erase_if(slowed_, [&](const auto& entry) { return entry.second.until <= now; });
+  if (slowed_.contains(account) || slowed_.size() < kSlowedAccountsMax) {
+    slowed_[account].until = now + kSlowedFor;
+  }
+}
+
 absl::StatusOr<OwnCall> AcceptLoop::PrepareCall() {
   const MutexLock lock(&mutex_);
   if (sockets_.empty()) return absl::UnavailableError("the port is closed");
@@ -142,9 +151,16 @@ void AcceptLoop::ReopenNow() {
   for (const Descriptor& socket : sockets_) Watch(socket.get(), EPOLLIN);
 }
 
+bool AcceptLoop::IsListening(int fd) const {
+  const MutexLock lock(&mutex_);
+  return std::any_of(sockets_.begin(), sockets_.end(),
+                     [fd](const Descriptor& socket) { return socket.get() == fd; });
+}
+
 int AcceptLoop::MillisecondsToNextDeadline() const {
   if (silent_.empty()) return -1;
-  const double left = Milliseconds(silent_.front().deadline - clock_.Now());
+  double left = Milliseconds(silent_.front().deadline - clock_.Now());
+  if (!waiting_.empty()) left = std::min(left, Milliseconds(kSlowedPause) / 4);
   return left <= 0 ? 0 : static_cast<int>(left) + 1;
 }
 
@@ -161,10 +177,12 @@ void AcceptLoop::Run() {
         (void)!read(fd, &wakes, sizeof(wakes));
       } else if (silent_by_fd_.contains(fd)) {
         LookAt(fd);
-      } else {
+      } else if (IsListening(fd)) {
         AcceptFrom(fd);
       }
+      // Otherwise it was closed to make room after its event had come, and may be anybody's by now.
     }
+    HandOverWaiting(clock_.Now());
     CloseExpired(clock_.Now());
   }
 }
@@ -177,7 +195,7 @@ void AcceptLoop::AcceptFrom(int listening_socket) {
     } else if (IsWithoutDescriptor(errno)) {
       return Shed(listening_socket);
     } else if (errno == EAGAIN || errno == EBADF || errno == EINVAL || errno == ENOTSOCK) {
-      return;  // nobody is left in the backlog; or an event of a socket closed since
+      return;  // nobody is left in the backlog
     }
     // Otherwise the caller is gone already.
   }
@@ -247,12 +265,37 @@ void AcceptLoop::LookAt(int fd) {
       break;
   }
   epoll_ctl(poller_.get(), EPOLL_CTL_DEL, fd, nullptr);
+  if (silent->is_own_call || !MustWait(silent->account, clock_.Now())) return Give(silent);
+  silent->waits = true;
+  waiting_.push_back(fd);
+}
+
+bool AcceptLoop::MustWait(const std::string& account, Instant now) {
+  const MutexLock lock(&mutex_);
+  const auto found = slowed_.find(account);
+  if (found == slowed_.end() || found->second.until <= now) return false;
+  if (now < found->second.next) return true;
+  found->second.next = now + kSlowedPause;
+  return false;
+}
+
+void AcceptLoop::Give(SilentList::iterator silent) {
+  const int fd = silent->fd.Release();
   const bool is_own_call = silent->is_own_call;
-  silent->fd.Release();
-  silent_by_fd_.erase(found);
+  silent_by_fd_.erase(fd);
   silent_.erase(silent);
   ++handed_over_;
   hand_over_(fd, is_own_call);
+}
+
+void AcceptLoop::HandOverWaiting(Instant now) {
+  std::erase_if(waiting_, [&](int fd) {
+    const auto found = silent_by_fd_.find(fd);
+    if (found == silent_by_fd_.end() || !found->second->waits) return true;  // dropped since
+    if (MustWait(found->second->account, now)) return false;
+    Give(found->second);
+    return true;
+  });
 }
 
 void AcceptLoop::Drop(SilentList::iterator silent) {

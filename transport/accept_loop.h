@@ -8,6 +8,8 @@
 //     first, when room is needed, and is closed after kHandshakeTimeout.
 //   * When descriptors run out nevertheless, one kept in reserve is used to accept and close, so
 //     that nobody waits in the backlog for a process that cannot answer.
+//   * Accounts that have flooded the port (connection_watch.h) are slowed for a while: their new
+//     connections are handed over one by one, with pauses.
 //   * A call of the process to itself (self_probe.h) passes all bounds.
 #pragma once
 
@@ -62,25 +64,38 @@ class AcceptLoop {
   absl::StatusOr<OwnCall> PrepareCall();
   // Closes the port and opens it again, on the loop's thread.
   void Reopen();
+  // For kSlowedFor from now on.
+  void SlowDown(const std::string& account);
 
  private:
   struct Silent {
     Descriptor fd;
     std::string account;
     bool is_own_call = false;
+    bool waits = false;  // has spoken, and its account is slowed
     Instant deadline;
+  };
+  struct Slowed {
+    Instant until;
+    Instant next{};  // the next connection may be handed over then
   };
   using SilentList = std::list<Silent>;
 
   AcceptLoop(Options options, ListeningSockets opened);
   void Watch(int fd, uint32_t events);
   void Run();
+  // A socket of this port, which only this thread and Stop replace.
+  bool IsListening(int fd) const;
   void AcceptFrom(int listening_socket);
   void Shed(int listening_socket);
   void Take(Descriptor fd);
   bool MakeRoom(const std::string& account);
   bool IsOwnCall(int fd);
   void LookAt(int fd);
+  // Whether a connection of an account must wait; otherwise it is counted as handed over.
+  bool MustWait(const std::string& account, Instant now);
+  void Give(SilentList::iterator silent);
+  void HandOverWaiting(Instant now);
   void Drop(SilentList::iterator silent);
   void CloseExpired(Instant now);
   void Refuse(const std::string& account);
@@ -104,6 +119,7 @@ class AcceptLoop {
   ConnectionTable table_;
   SilentList silent_;  // by age
   std::map<int, SilentList::iterator> silent_by_fd_;
+  std::list<int> waiting_;  // in their order; some may be gone
   Instant next_sweep_{};
   Instant next_log_{};
   int64_t refused_logged_ = 0;
@@ -111,6 +127,7 @@ class AcceptLoop {
   mutable Mutex mutex_;
   std::vector<Descriptor> sockets_ ABSL_GUARDED_BY(mutex_);
   std::optional<SocketAddress> own_call_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, Slowed> slowed_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tutti::transport

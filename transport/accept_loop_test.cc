@@ -1,6 +1,7 @@
 #include "transport/accept_loop.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "transport/limits.h"
 
 namespace tutti::transport {
 namespace {
@@ -124,6 +126,19 @@ TEST_F(AcceptLoopTest, OneAddressCannotTakeAllPlacesAndGetsItsOwnBack) {
   EXPECT_TRUE(WaitForHandedOver(1));
 }
 
+TEST_F(AcceptLoopTest, ASlowedAddressGetsInByAndByAndOthersAtOnce) {
+  Listen({.total = 100, .per_account = 100});
+  loop_->SlowDown("127.0.0.9");
+  const auto begin = std::chrono::steady_clock::now();
+  std::vector<Descriptor> slowed;
+  for (int i = 0; i < 3; ++i) slowed.push_back(Connect(kPreface, "127.0.0.9"));
+  const Descriptor innocent = Connect(kPreface, "127.0.0.1");
+  EXPECT_TRUE(WaitForHandedOver(2)) << "the first of the one, and the other";
+  EXPECT_TRUE(WaitForHandedOver(4));
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, 2 * kSlowedPause);
+  EXPECT_EQ(loop_->counts().refused, 0);
+}
+
 TEST_F(AcceptLoopTest, ThisProcessReachesItselfThroughAFullPort) {
   Listen({.total = 1, .per_account = 1});
   const Descriptor taken = Connect(kPreface);
@@ -137,6 +152,64 @@ TEST_F(AcceptLoopTest, ThisProcessReachesItselfThroughAFullPort) {
   EXPECT_TRUE(WaitForHandedOver(2));
   const MutexLock lock(&mutex_);
   EXPECT_EQ(own_calls_, 1);
+}
+
+// The descriptor at this process's end of a connection that `client` is the other end of.
+int ServerEndOf(const Descriptor& client) {
+  const SocketAddress name = SocketAddress::OfThisEnd(client.get());
+  for (int fd = 0; fd < 1024; ++fd) {
+    if (fd != client.get() && SocketAddress::OfOtherEnd(fd) == name) return fd;
+  }
+  return -1;
+}
+
+// A connection is closed to make room while an event of its own still waits to be looked at, and
+// its number becomes another port's socket.
+TEST_F(AcceptLoopTest, AnEventOfAClosedConnectionTakesNothingFromAnotherPort) {
+  auto opened = OpenListeningSockets("127.0.0.1:0");
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  const Descriptor other_port = std::move(opened->sockets[0]);
+  const SocketAddress other_address = SocketAddress::OfThisEnd(other_port.get());
+  auto loop = AcceptLoop::Listen(
+      {.address = "127.0.0.1:0", .bounds = {.total = 3, .per_account = 3}, .expects_tls = false});
+  ASSERT_TRUE(loop.ok()) << loop.status();
+  loop_ = *std::move(loop);
+  bool may_go_on = false;  // guarded by mutex_
+  int evicted = -1;
+  Descriptor reused, caller(socket(AF_INET, SOCK_STREAM, 0));
+  loop_->Start([&](int fd, bool) {
+    const MutexLock lock(&mutex_);
+    handed_over_.emplace_back(fd);
+    changed_.NotifyAll();
+    // The first holds the loop back, so that what comes meanwhile is seen together.
+    while (handed_over_.size() == 1 && !may_go_on) changed_.Wait(&mutex_);
+    if (handed_over_.size() != 2) return;
+    // By now the oldest has made way.
+    ASSERT_EQ(fcntl(evicted, F_GETFD), -1);
+    reused = Descriptor(dup2(other_port.get(), evicted));
+    ASSERT_EQ(connect(caller.get(), other_address.get(), other_address.size), 0);
+  });
+  const Descriptor oldest = Connect(""), speaks = Connect("");
+  const Descriptor first = Connect(kPreface);
+  ASSERT_TRUE(WaitForHandedOver(1));
+  evicted = ServerEndOf(oldest);
+  ASSERT_GE(evicted, 0);
+  // In the order of their events: one too many, one that speaks, and the one that must go.
+  const Descriptor newcomer = Connect("");
+  (void)!send(speaks.get(), kPreface, 24, MSG_NOSIGNAL);
+  (void)!send(oldest.get(), "P", 1, MSG_NOSIGNAL);
+  {
+    const MutexLock lock(&mutex_);
+    may_go_on = true;
+    changed_.NotifyAll();
+  }
+  ASSERT_TRUE(WaitForHandedOver(2));
+  // One more, which the loop gets to when it is through with those.
+  const Descriptor last = Connect(kPreface);
+  ASSERT_TRUE(WaitForHandedOver(3));
+  loop_->Stop();
+  EXPECT_GE(Descriptor(accept(other_port.get(), nullptr, nullptr)).get(), 0)
+      << "the other port's caller was taken";
 }
 
 TEST_F(AcceptLoopTest, ReopenedItAcceptsAtTheSameAddress) {

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/check.h"
+#include "transport/keyed_hash.h"
 #include "transport/limits.h"
 
 namespace tutti::transport {
@@ -116,6 +117,13 @@ std::string ClusterSecret::Proof(LinkEnd prover, std::string_view listener,
            reinterpret_cast<const unsigned char*>(text.data()), text.size(), mac.data(), &size);
   CHECK(made != nullptr && size == kProofBytes) << "libcrypto has no HMAC-SHA-256";
   return std::string(reinterpret_cast<const char*>(mac.data()), size);
+}
+
+std::string ClusterSecret::KeyFor(std::string_view purpose) const {
+  KeyedHash hash(bytes_);
+  hash.Add("tutti key 1 ");
+  hash.Add(purpose);
+  return hash.Finish();
 }
 
 std::string RandomNonce() {

@@ -30,6 +30,9 @@ class ClusterSecret {
   std::string Proof(LinkEnd prover, std::string_view listener, std::string_view dialer_nonce,
                     std::string_view listener_nonce) const;
 
+  // A key for another purpose than proofs; from it neither the secret nor another key can be found.
+  std::string KeyFor(std::string_view purpose) const;
+
  private:
   const std::string bytes_;
 };

@@ -7,7 +7,9 @@
 #include <filesystem>
 #include <set>
 
+#include "absl/strings/escaping.h"
 #include "base/files_testing.h"
+#include "transport/keyed_hash.h"
 #include "transport/limits.h"
 
 namespace tutti::transport {
@@ -75,6 +77,26 @@ TEST(ClusterSecretTest, AProofIsGoodForOneEndListenerAndLink) {
   EXPECT_FALSE(EqualProofs("abc", "abd"));
   EXPECT_FALSE(EqualProofs("abc", "ab"));
   EXPECT_NE(RandomNonce(), RandomNonce());
+}
+
+TEST(ClusterSecretTest, KeysDependOnTheSecretAndThePurpose) {
+  const ClusterSecret secret(std::string(32, 's'));
+  const std::string key = secret.KeyFor("a");
+  EXPECT_EQ(key.size(), static_cast<size_t>(kProofBytes));
+  EXPECT_EQ(ClusterSecret(std::string(32, 's')).KeyFor("a"), key);
+  EXPECT_NE(ClusterSecret(std::string(32, 't')).KeyFor("a"), key);
+  EXPECT_NE(secret.KeyFor("b"), key);
+}
+
+// RFC 4231, test case 2.
+TEST(KeyedHashTest, IsHmacSha256WhateverThePieces) {
+  for (const size_t piece : {1, 5, 100}) {
+    KeyedHash hash("Jefe");
+    const std::string text = "what do ya want for nothing?";
+    for (size_t at = 0; at < text.size(); at += piece) hash.Add(text.substr(at, piece));
+    EXPECT_EQ(absl::BytesToHexString(hash.Finish()),
+              "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+  }
 }
 
 }  // namespace

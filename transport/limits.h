@@ -71,7 +71,8 @@ inline constexpr int64_t kSharedMessageBytesMax = 256;
 // has at most some 20 short fields.
 inline constexpr int64_t kStrangerFramesMax = 1;
 inline constexpr int64_t kStrangerFrameBytesMax = int64_t{64} << 10;
-// Links of one listener whose peer is not known yet; the oldest makes way for a newer one. gRPC
+// Links of one listener whose peer is not known yet, proved or not; the oldest makes way for a
+// newer one, so that strangers who only hold their places keep nobody out. gRPC
 // lets each of them send a message of kFrameBytesMax before we see a byte of it, so all of them
 // together cost at most 590 MB. A pipeline of 64 workers that all dial at once says hello within
 // milliseconds.
@@ -138,6 +139,55 @@ inline constexpr std::chrono::milliseconds kRefusalLogInterval{5000};
 // Without a descriptor even for refusing, the next try is after this.
 inline constexpr std::chrono::milliseconds kNoDescriptorPause{10};
 
+// --- what a connection's bytes become (connection_conduct.h, docs/decisions/0040)
+
+// Looks at the connections that gRPC has: often enough that a flood holds a thread of gRPC's for
+// little longer than a request does. A look costs 1 us for each connection, so with very many the
+// looks are further apart, and take a twentieth of a processor at most.
+inline constexpr std::chrono::milliseconds kLookInterval{25};
+inline constexpr std::chrono::microseconds kLookPausePerConnection{20};
+// Bytes of a connection that need not become requests: headers of a burst of calls before the
+// first is counted, or four times the windows in which a message may come before anybody reads it.
+// A header value of this size costs gRPC 1.51 some 2 ms (the time grows with its square), as many
+// streams opened and reset as fit into it 0.3 s.
+inline constexpr int64_t kDebtBytesMax = int64_t{256} << 10;
+// And so many each second: pings, health checks, a header block of kHeaderBytesMax every other
+// second, whose call is cancelled.
+inline constexpr int64_t kDebtForgivenPerSecond = int64_t{4} << 10;
+// Bytes that clients send for each that they get: a frame of 50 bytes with a token is followed by a
+// ping and two updates of windows at most, all in TLS records of their own.
+inline constexpr int64_t kAcknowledgedPerSent = 2;
+// Bytes of a call beside its message and its headers: frames, records of TLS, and a sixteenth of
+// the message for those who send it in pieces of 512 bytes.
+inline constexpr int64_t kCallCreditBytes = 256;
+inline constexpr int64_t kCallCreditDivisor = 16;
+// A connection whose socket is never empty for so long, at so many looks, keeps a thread busy. The
+// longest request, 8 MiB, is read in 20 ms; in 250 ms on a processor shared by twelve.
+inline constexpr std::chrono::milliseconds kCaptiveMax{250};
+inline constexpr int kCaptiveLooks = 5;
+// And with so many bytes read meanwhile that became no requests: 400 streams opened and reset.
+inline constexpr int64_t kCaptiveDebtBytesMax = int64_t{64} << 10;
+// Bytes gRPC takes from a socket at once: what it has when a connection is cut it still parses.
+inline constexpr int kStrangerReadBytesMax = 128 << 10;
+// An account of whose connections one was cut is slowed for so long after the last: its new
+// connections are handed over with this pause between two, and keep a thread busy for a shorter
+// time before they are cut. So floods of one account have less than half of one thread, whatever it
+// opens, and clients beside them at the same address wait for a few pauses at most. (An 8 MiB
+// request takes 20 ms, so they may send those too.)
+inline constexpr std::chrono::milliseconds kSlowedFor{10000};
+inline constexpr std::chrono::milliseconds kSlowedPause{200};
+inline constexpr std::chrono::milliseconds kSlowedCaptiveMax{50};
+inline constexpr int kSlowedCaptiveLooks = 3;
+// Accounts that are slowed at a time; some hundred bytes each.
+inline constexpr size_t kSlowedAccountsMax = 4096;
+// Thrown away of a connection that is cut, which has at most its receive buffer (6 MiB by Linux's
+// defaults) waiting.
+inline constexpr int64_t kDiscardBytes = int64_t{1} << 20;
+inline constexpr int kDiscardsMax = 16;
+// The time of one look that counts as a stall, when bytes lay unread at its beginning and its end:
+// the watch's own gaps are no gaps of gRPC's.
+inline constexpr std::chrono::milliseconds kUnreadPerLookMax{100};
+
 // A process calls itself through its own port this often. A call that takes longer than the
 // deadline is a miss; so many in a row and the port is opened again, so many more and the process
 // ends. A flooded or stopped machine answers within seconds, so two minutes of silence are no load.
@@ -175,10 +225,6 @@ inline constexpr int64_t kHelloFrameBytesMax = int64_t{8} << 10;
 // Three frames of a handshake on an idle machine take a millisecond; a busy one gets 3 s, as for
 // connecting.
 inline constexpr std::chrono::milliseconds kIdentifyTimeout{3000};
-// Links of one listener whose peers have not proved themselves yet. A cluster of 256 workers that
-// starts at once gets through in a few rounds of milliseconds; a stranger that holds all of them
-// keeps newcomers out for as long as it does so, and harms no link that stands.
-inline constexpr int64_t kUnprovenLinksMax = 64;
 // Frames a dialer may queue before the listener is proved: hello, and what may follow it.
 inline constexpr size_t kHeldFramesMax = 16;
 

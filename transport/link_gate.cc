@@ -40,7 +40,10 @@ class Gate final : public LinkHandler {
  public:
   Gate(std::unique_ptr<Link> link, GateRules rules, GatePeer peer, AcceptCallback accept)
       : checks_name_(ChecksName(rules, peer)),
+        on_refused_(std::move(rules.on_refused)),
         peer_(std::move(peer)),
+        stranger_(ReceiveBudget::OfStranger(peer_.has_certificate ? kHelloFrameBytesMax
+                                                                  : kIdentifyFrameBytesMax)),
         accept_(std::move(accept)),
         link_(std::move(link)) {
     if (rules.secret != nullptr) proof_.emplace(std::move(rules.secret), std::move(rules.name));
@@ -50,7 +53,9 @@ class Gate final : public LinkHandler {
     if (accepted_ != nullptr) return accepted_->OnFrame(std::move(frame), std::move(payload));
     if (link_ == nullptr || refused_) return;
     if (proof_.has_value() && !proof_->proved()) return Identify(frame, payload.size());
-    if (const absl::Status named = CheckHello(frame); !named.ok()) return Refuse(named);
+    if (const absl::Status named = CheckHello(frame); !named.ok()) {
+      return Refuse(named, frame.hello().worker_id());
+    }
     Admit();
     if (accepted_ != nullptr) accepted_->OnFrame(std::move(frame), std::move(payload));
   }
@@ -59,9 +64,8 @@ class Gate final : public LinkHandler {
     if (accepted_ != nullptr) accepted_->OnClosed(std::move(reason));
   }
 
-  // Before the proof the transport itself keeps frames few and short.
   std::shared_ptr<ReceiveBudget> budget() override {
-    return accepted_ == nullptr ? nullptr : accepted_->budget();
+    return accepted_ == nullptr ? stranger_ : accepted_->budget();
   }
 
  private:
@@ -92,14 +96,18 @@ class Gate final : public LinkHandler {
     accepted_ = accept_(std::move(link_));
   }
 
-  void Refuse(const absl::Status& reason) {
+  void Refuse(const absl::Status& reason, const std::string& worker_id = "") {
     refused_ = true;
+    if (on_refused_) on_refused_(link_->peer(), worker_id, reason);
     LogRefusal(link_->peer(), reason);
     link_->Close(reason);
   }
 
   const bool checks_name_;
+  const decltype(GateRules::on_refused) on_refused_;
   const GatePeer peer_;
+  // Frames are handled at once, so none is ever counted: it bounds their size.
+  const std::shared_ptr<ReceiveBudget> stranger_;
   const AcceptCallback accept_;
   std::optional<ListenerProof> proof_;
   std::unique_ptr<Link> link_;  // until it is accepted

@@ -22,6 +22,9 @@ struct GateRules {
   // certificates, hello must then name a worker that the peer's certificate names. Empty: names are
   // not looked at.
   std::string name;
+  // Told of each peer that is refused: its address, the name it gave or nothing, and why.
+  // Thread: the transport's; must not block.
+  std::function<void(const std::string&, const std::string&, const absl::Status&)> on_refused;
 };
 
 // The peer of one link as its connection shows it.

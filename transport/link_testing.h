@@ -22,13 +22,16 @@ namespace tutti::transport {
 
 inline constexpr std::chrono::seconds kPatience{20};
 
-// The calls at one end of a link. Outlives the handler, which belongs to the link.
+// The calls at one end of a link. Outlives the handler, which belongs to the link: its destructor
+// waits for that, for a handler has things to do after it said that the link is closed.
 class Inbox {
  public:
   struct Received {
     v1::Frame frame;
     Payload payload;
   };
+
+  ~Inbox() { EXPECT_TRUE(WaitForHandlerGone()) << "the link outlives its inbox"; }
 
   std::unique_ptr<LinkHandler> MakeHandler();
 

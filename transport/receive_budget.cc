@@ -2,11 +2,10 @@
 
 namespace tutti::transport {
 
-std::shared_ptr<ReceiveBudget> ReceiveBudget::OfStranger() {
-  return std::shared_ptr<ReceiveBudget>(
-      new ReceiveBudget(/*is_known=*/false, {.frames = kStrangerFramesMax,
-                                             .bytes = kStrangerFrameBytesMax,
-                                             .frame_bytes = kStrangerFrameBytesMax}));
+std::shared_ptr<ReceiveBudget> ReceiveBudget::OfStranger(int64_t frame_bytes) {
+  return std::shared_ptr<ReceiveBudget>(new ReceiveBudget(
+      /*is_known=*/false,
+      {.frames = kStrangerFramesMax, .bytes = frame_bytes, .frame_bytes = frame_bytes}));
 }
 
 std::shared_ptr<ReceiveBudget> ReceiveBudget::OfKnownPeer(const ReceiveLimits& limits) {

@@ -6,7 +6,9 @@
 // in its own queue (gRPC's flow control), and nothing is dropped.
 //
 // A budget begins as a stranger's or a known peer's. A stranger has one frame at a time, of limited
-// size, until the receiver has seen who it is.
+// size, until the receiver has seen who it is; and the oldest stranger of a listener makes way when
+// there are more than kStrangersMax. Before a peer has proved itself it is the gate's stranger
+// (link_gate.h), afterwards the receiver's until hello.
 //
 // Thread: any.
 #pragma once
@@ -31,7 +33,7 @@ struct ReceiveLimits {
 
 class ReceiveBudget : public std::enable_shared_from_this<ReceiveBudget> {
  public:
-  static std::shared_ptr<ReceiveBudget> OfStranger();
+  static std::shared_ptr<ReceiveBudget> OfStranger(int64_t frame_bytes = kStrangerFrameBytesMax);
   static std::shared_ptr<ReceiveBudget> OfKnownPeer(const ReceiveLimits& limits = {});
 
   // A frame that counts for as long as this lives.

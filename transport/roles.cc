@@ -22,6 +22,7 @@ constexpr MethodRoles kTable[] = {
     {"/tutti.v1.Inference/GetModel", {Role::kClient, Role::kGateway}},
     {"/tutti.v1.Admin/GetStatus", {Role::kOperator}},
     {"/tutti.v1.Admin/LookupPrefix", {Role::kOperator}},
+    {"/tutti.v1.Admin/DrainWorker", {Role::kOperator}},
     {"/tutti.v1.Peer/Connect", {Role::kWorker}},
     {"/grpc.health.v1.Health/Check",
      {Role::kClient, Role::kGateway, Role::kWorker, Role::kCoordinator, Role::kOperator}},

@@ -81,12 +81,11 @@ TEST(CredentialsTest, ADialerTakesUpNewCertificates) {
   TestAuthority former("dialers-former"), latter("dialers-latter");
   const TlsFiles files = former.Issue("w1", "DNS:w1");
   SecureListener listener(latter.Issue("coordinator", "DNS:coordinator"));
+  Inbox refused, inbox;
   auto dialer = *GrpcDialer::Create({files, "coordinator"});
-  Inbox refused;
   auto link = dialer->Dial(listener.server->address(), refused.MakeHandler());
   ASSERT_TRUE(refused.WaitForClosed());
   Replace(files, latter.Issue("w1", "DNS:w1"));
-  Inbox inbox;
   link = dialer->Dial(listener.server->address(), inbox.MakeHandler());
   (void)link->Send(NumberedFrame(1));
   EXPECT_TRUE(listener.inbox.WaitForFrames(1));

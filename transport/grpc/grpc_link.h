@@ -15,7 +15,6 @@
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/server_builder.h>
 
-#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
@@ -76,6 +75,10 @@ class PeerService final : public v1::Peer::WithRawCallbackMethod_Connect<v1::Pee
   // off without a word. REQUIRES: not called by a handler.
   void Stop(const absl::Status& reason);
 
+  // For the watch over the connections of the port: which of them are of peers that have given
+  // their proofs.
+  CreditBook* book() { return &book_; }
+
  private:
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Connect(
       grpc::CallbackServerContext* context) override;
@@ -86,9 +89,8 @@ class PeerService final : public v1::Peer::WithRawCallbackMethod_Connect<v1::Pee
 
   const AcceptCallback accept_;
   const GateRules rules_;
+  CreditBook book_;
   const std::shared_ptr<StreamRegistry> streams_;
-  // Links whose peers have not given their proofs yet; shared with gates, which may outlive this.
-  const std::shared_ptr<std::atomic<int64_t>> unproven_;
 };
 
 // Sizes, keepalive and time-outs that links need, for a builder that serves a PeerService.
@@ -98,6 +100,7 @@ struct GrpcPeerServerOptions {
   std::string address;  // "host:port", port 0 for any free one, or "unix:/path"
   TlsFiles tls;
   GateRules rules = {};
+  ConnectionWatch::OnUnread on_unread = nullptr;  // see GrpcListener
 };
 
 // Peers are workers: by their certificates, or because nobody else can reach the port or knows the

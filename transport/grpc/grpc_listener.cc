@@ -25,7 +25,16 @@ absl::StatusOr<std::unique_ptr<GrpcListener>> GrpcListener::Listen(
 GrpcListener::~GrpcListener() { Stop(); }
 
 void GrpcListener::Start() {
+  if (options_.book != nullptr) {
+    watch_ = std::make_unique<ConnectionWatch>(ConnectionWatch::Options{
+        .port = address(),
+        .book = options_.book,
+        .on_unread = options_.on_unread,
+        .on_cut = [this](const std::string& account) { loop_->SlowDown(account); }});
+    watch_->Start();
+  }
   loop_->Start([this](int fd, bool is_own_call) {
+    if (watch_ != nullptr && !is_own_call) watch_->Add(fd);
     Acceptor::NewConnectionParameters connection;
     connection.fd = fd;
     (is_own_call ? own_calls_ : acceptor_)->HandleNewConnection(&connection);
@@ -36,6 +45,7 @@ void GrpcListener::Start() {
 void GrpcListener::Stop() {
   probe_.reset();
   if (loop_ != nullptr) loop_->Stop();
+  watch_.reset();
 }
 
 void ConfigurePort(grpc::ServerBuilder* builder) {

@@ -1,4 +1,4 @@
-// The port of a gRPC server: our accept loop in front of it, and a probe beside it.
+// The port of a gRPC server: our accept loop in front of it, a probe and a watch beside it.
 //
 //   Listen      binds, and prepares a builder to take connections
 //   BuildAndStart of the builder
@@ -16,6 +16,8 @@
 
 #include "base/status.h"
 #include "transport/accept_loop.h"
+#include "transport/connection_watch.h"
+#include "transport/credit_book.h"
 #include "transport/grpc/self_probe.h"
 
 namespace tutti::transport {
@@ -27,6 +29,9 @@ class GrpcListener {
     bool is_secure = false;  // `credentials` are TLS
     ConnectionBounds bounds;
     SelfProbe::Options probe;
+    // What becomes of the connections' bytes; null: nobody watches them. Outlives the listener.
+    CreditBook* book = nullptr;
+    ConnectionWatch::OnUnread on_unread = nullptr;
   };
 
   // Errors of OpenListeningSockets. `builder` must be built while this lives.
@@ -40,6 +45,8 @@ class GrpcListener {
   void Start();
   void Stop();
   AcceptLoop::Counts counts() const { return loop_->counts(); }
+  // Connections that the watch has ended.
+  int64_t cut() const { return watch_ == nullptr ? 0 : watch_->cut(); }
 
  private:
   using Acceptor = grpc::experimental::ExternalConnectionAcceptor;
@@ -52,6 +59,7 @@ class GrpcListener {
   // For this process's own calls, which have no certificate.
   std::unique_ptr<Acceptor> own_calls_;
   std::unique_ptr<SelfProbe> probe_;
+  std::unique_ptr<ConnectionWatch> watch_;
 };
 
 // What every port of ours asks of its server: bounds on headers and handshakes, and nothing that

@@ -72,22 +72,6 @@ class NothingElse final : public grpc::ServerBuilderOption {
   }
 };
 
-// A place among the links whose peers have not proved who they are.
-class UnprovenPlace {
- public:
-  explicit UnprovenPlace(std::shared_ptr<std::atomic<int64_t>> taken)
-      : taken_(std::move(taken)), is_free_(taken_->fetch_add(1) < kUnprovenLinksMax) {}
-  ~UnprovenPlace() { taken_->fetch_sub(1); }
-  UnprovenPlace(const UnprovenPlace&) = delete;
-  UnprovenPlace& operator=(const UnprovenPlace&) = delete;
-
-  bool is_free() const { return is_free_; }
-
- private:
-  const std::shared_ptr<std::atomic<int64_t>> taken_;
-  const bool is_free_;
-};
-
 class RefuseReactor final : public FrameReactor {
  public:
   explicit RefuseReactor(const absl::Status& reason) { Finish(ToGrpc(reason)); }
@@ -99,8 +83,7 @@ class RefuseReactor final : public FrameReactor {
 PeerService::PeerService(AcceptCallback accept, GateRules rules)
     : accept_(std::move(accept)),
       rules_(std::move(rules)),
-      streams_(std::make_shared<StreamRegistry>()),
-      unproven_(std::make_shared<std::atomic<int64_t>>(0)) {
+      streams_(std::make_shared<StreamRegistry>()) {
   KeepGrpcRunning();
 }
 
@@ -128,21 +111,17 @@ void PeerService::Guard(const grpc::CallbackServerContext& context,
   for (const Identity& identity : caller.identities) {
     if (identity.role == Role::kWorker) peer.worker_names.push_back(identity.name);
   }
-  if (!NeedsGate(rules_, peer)) return stream->Accept(accept_);
-  auto place = std::make_shared<UnprovenPlace>(unproven_);
-  const bool has_place = place->is_free();
-  const int64_t frame_bytes_max =
-      peer.has_certificate ? kHelloFrameBytesMax : kIdentifyFrameBytesMax;
-  stream->Distrust(frame_bytes_max, kIdentifyTimeout, NotIdentified());
-  peer.on_admitted = [weak = std::weak_ptr(stream), place = std::move(place)]() mutable {
-    place.reset();
+  const std::shared_ptr<ConnectionCredit> credit = book_.Find(context.peer());
+  if (!NeedsGate(rules_, peer)) {
+    credit->Trust();
+    return stream->Accept(accept_);
+  }
+  stream->Distrust(kIdentifyTimeout, NotIdentified());
+  peer.on_admitted = [weak = std::weak_ptr(stream), credit] {
+    credit->Trust();
     if (const auto admitted = weak.lock()) admitted->Trust();
   };
-  stream->Accept([&](std::unique_ptr<Link> link) -> std::unique_ptr<LinkHandler> {
-    if (!has_place) {
-      link->Close(absl::ResourceExhaustedError("too many links wait for their proof"));
-      return nullptr;
-    }
+  stream->Accept([&](std::unique_ptr<Link> link) {
     return MakeGate(std::move(link), rules_, std::move(peer), accept_);
   });
 }
@@ -178,7 +157,9 @@ absl::StatusOr<std::unique_ptr<GrpcPeerServer>> GrpcPeerServer::Start(
                          GrpcListener::Listen({.address = options.address,
                                                .is_secure = !options.tls.certificate.empty(),
                                                .bounds = PeerPortBounds(RaiseDescriptorLimit()),
-                                               .probe = {}},
+                                               .probe = {},
+                                               .book = server->service_.book(),
+                                               .on_unread = options.on_unread},
                                               std::move(credentials), &builder));
   builder.RegisterService(&server->service_);
   server->server_ = builder.BuildAndStart();

@@ -103,10 +103,8 @@ void StreamState::NeverBegin() {
   closed_ = over_ = ended_ = true;
 }
 
-void StreamState::Distrust(int64_t frame_bytes_max, std::chrono::milliseconds patience,
-                           absl::Status refusal) {
+void StreamState::Distrust(std::chrono::milliseconds patience, absl::Status refusal) {
   is_trusted_ = false;
-  untrusted_bytes_max_ = frame_bytes_max;
   refusal_ = std::move(refusal);
   const gpr_timespec deadline = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
                                              gpr_time_from_millis(patience.count(), GPR_TIMESPAN));
@@ -123,6 +121,7 @@ void StreamState::Trust() {
   std::optional<grpc::Alarm> timer;
   const MutexLock lock(&mutex_);
   timer.swap(trust_timer_);
+  budget_ = nullptr;
 }
 
 void StreamState::Accept(const AcceptCallback& accept) {
@@ -341,14 +340,11 @@ void StreamState::OnRead(const grpc::ByteBuffer& bytes) {
     const MutexLock lock(&mutex_);
     if (silenced_) return;
   }
-  if (!is_trusted_ && static_cast<int64_t>(bytes.Length()) > untrusted_bytes_max_) {
-    return CloseWith(refusal_, /*drop_queue=*/true);
-  }
   const auto budget = Budget();
   if (budget != nullptr && static_cast<int64_t>(bytes.Length()) > budget->frame_bytes_max()) {
-    const absl::Status refusal = absl::ResourceExhaustedError(absl::StrCat(
+    const absl::Status too_long = absl::ResourceExhaustedError(absl::StrCat(
         "frame: ", bytes.Length(), " bytes before hello, at most ", budget->frame_bytes_max()));
-    return CloseWith(refusal, /*drop_queue=*/true);
+    return CloseWith(is_trusted_ ? too_long : refusal_, /*drop_queue=*/true);
   }
   v1::Frame frame;
   Payload payload;

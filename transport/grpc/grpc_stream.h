@@ -83,13 +83,14 @@ class StreamState : public std::enable_shared_from_this<StreamState> {
   void SetHandler(std::unique_ptr<LinkHandler> handler);
   // There will be no operations: the stream did not begin, and OnDone comes next.
   void NeverBegin();
-  // Until Trust the peer may send frames of this size at most, and the stream ends with `refusal`
-  // when it sends anything that is no frame, or after `patience`.
-  void Distrust(int64_t frame_bytes_max, std::chrono::milliseconds patience, absl::Status refusal);
+  // Until Trust the stream ends with `refusal` after `patience`, or when the peer sends anything
+  // that is no frame or longer than the handler's budget allows.
+  void Distrust(std::chrono::milliseconds patience, absl::Status refusal);
   // Asks `accept` for the handler of this listener's stream.
   void Accept(const AcceptCallback& accept);
 
-  // The peer has proved who it is.  Thread: that of the reactions.
+  // The peer has proved who it is; from now on the handler's budget is another.  Thread: that of
+  // the reactions.
   void Trust();
 
   // --- For the Link.  Thread: any.
@@ -152,7 +153,6 @@ class StreamState : public std::enable_shared_from_this<StreamState> {
 
   // --- Set by Distrust, used by reactions only.
   bool is_trusted_ = true;
-  int64_t untrusted_bytes_max_ = 0;
   absl::Status refusal_;
 
   // --- Counters, for any thread.
@@ -160,7 +160,7 @@ class StreamState : public std::enable_shared_from_this<StreamState> {
 
   mutable Mutex mutex_;
   ConditionVariable unpinned_;
-  // The handler's; looked up again as long as there is none.
+  // The handler's; looked up again as long as there is none, and after Trust.
   std::shared_ptr<ReceiveBudget> budget_ ABSL_GUARDED_BY(mutex_);
   // Valid while ended_ is false or writing_ is true, because then OnDone cannot come; else only
   // under a pin.

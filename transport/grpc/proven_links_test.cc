@@ -153,33 +153,30 @@ TEST_F(ProvenLinksTest, StrangersLearnOneText) {
   EXPECT_EQ(accepted_links(), 0u);
 }
 
-TEST_F(ProvenLinksTest, SilentStrangersHaveAPlaceForAWhileAndHarmNoLink) {
+TEST_F(ProvenLinksTest, SilentStrangersKeepNobodyOutAndHarmNoLink) {
   IdentifyingDialer dialer = DialerWith('s', kName);
   auto link = dialer.Dial(server_->address(), dialled_.MakeHandler());
   ASSERT_TRUE(link->Send(NumberedFrame(0)).ok());
   ASSERT_TRUE(accepted_.WaitForFrames(1));
   std::vector<std::unique_ptr<RawClient>> strangers;
-  for (int i = 0; i < kUnprovenLinksMax; ++i) {
+  for (int i = 0; i < kStrangersMax; ++i) {
     strangers.push_back(std::make_unique<RawClient>(server_->address()));
     ASSERT_TRUE(strangers.back()->Write(EncodeFrame(DialerProof(Secret(), kName).First(), {})));
     grpc::ByteBuffer answer;
     ASSERT_TRUE(strangers.back()->Read(&answer));
   }
-  {
-    RawClient one_more(server_->address());
-    EXPECT_EQ(one_more.Finish().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  }
-  // The link that stands is not disturbed.
-  ASSERT_TRUE(link->Send(NumberedFrame(1)).ok());
-  EXPECT_TRUE(accepted_.WaitForFrames(2));
-  // They have to go after kIdentifyTimeout; then there are places again.
-  for (const auto& stranger : strangers) {
-    EXPECT_EQ(stranger->Finish().error_code(), grpc::StatusCode::UNAUTHENTICATED);
-  }
+  // A peer that comes now gets in at once: the oldest of them makes way, and no link that stands.
   Inbox inbox;
   auto next = dialer.Dial(server_->address(), inbox.MakeHandler());
   ASSERT_TRUE(next->Send(NumberedFrame(2)).ok());
+  EXPECT_TRUE(accepted_.WaitForFrames(2));
+  ASSERT_TRUE(link->Send(NumberedFrame(1)).ok());
   EXPECT_TRUE(accepted_.WaitForFrames(3));
+  EXPECT_EQ(strangers.front()->Finish().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  // The others have to go after kIdentifyTimeout.
+  for (size_t i = 1; i < strangers.size(); ++i) {
+    EXPECT_EQ(strangers[i]->Finish().error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  }
 }
 
 }  // namespace

@@ -1,0 +1,53 @@
+// Whether a connection keeps to what a client does: its bytes become requests.
+//
+// Judged by its bytes, wherever in HTTP/2 they are and whether or not they are encrypted: header
+// blocks without end, streams opened and reset, settings and priorities by the thousand are all
+// bytes that become nothing. A debt grows by what was read of the connection, and shrinks by the
+// requests that came whole, by what was sent to it (clients acknowledge that) and with time.
+//
+//   * More debt than kDebtBytesMax, and no message is on its way: it is over.
+//   * Its socket has not been empty for kCaptiveMax (kSlowedCaptiveMax), and it is in debt for that
+//     time: a thread of gRPC's does nothing else, whatever is said to be on its way.
+//
+// A connection in stalls that others cause has bytes unread too, but no debt.  Thread: one.
+#pragma once
+
+#include <cstdint>
+
+#include "base/clock.h"
+
+namespace tutti::transport {
+
+// What the system says of a socket.
+struct SocketState {
+  int64_t received = 0;  // since it was opened
+  int64_t sent = 0;
+  int64_t unread = 0;  // of those received
+};
+
+class Conduct {
+ public:
+  explicit Conduct(Instant now) : looked_at_(now) {}
+
+  struct Standing {
+    int64_t credited = 0;     // bytes of requests that came whole, since it was opened
+    bool is_reading = false;  // another one has begun
+    bool is_slowed = false;   // others of its account were cut
+  };
+  // False: the connection must end.
+  bool Judge(const SocketState& socket, const Standing& standing, Instant now);
+
+  int64_t debt_bytes() const { return debt_; }
+
+ private:
+  SocketState socket_;
+  int64_t credited_ = 0;
+  Instant looked_at_;
+  int64_t debt_ = 0;
+  // While there was something unread at every look.
+  int looks_ = 0;
+  Instant captive_since_{};
+  int64_t captive_debt_ = 0;
+};
+
+}  // namespace tutti::transport

@@ -1,0 +1,106 @@
+// Who is cut, and above all who is not: times and sizes of honest clients and of floods.
+#include "transport/connection_conduct.h"
+
+#include <gtest/gtest.h>
+
+#include "transport/limits.h"
+
+namespace tutti::transport {
+namespace {
+
+using std::chrono::milliseconds;
+constexpr int64_t kKiB = 1 << 10;
+constexpr int64_t kMiB = 1 << 20;
+
+// A connection and what its looks see.
+struct Watched {
+  // So many bytes more came since the last look, of which `unread` lie there.
+  bool Look(int64_t bytes, int64_t unread = 0, milliseconds after = kLookInterval) {
+    now += after;
+    socket.received += bytes;
+    socket.unread = unread;
+    return conduct.Judge(socket, standing, now);
+  }
+  Instant now{};
+  Conduct conduct{now};
+  SocketState socket;
+  Conduct::Standing standing;
+};
+
+TEST(ConductTest, BytesThatBecomeNoRequestEndTheConnection) {
+  Watched flood;
+  EXPECT_TRUE(flood.Look(kDebtBytesMax));
+  EXPECT_FALSE(flood.Look(kKiB));
+}
+
+TEST(ConductTest, RequestsOfAnySizeAndNumberAreHonest) {
+  Watched client;
+  for (int i = 0; i < 10'000; ++i) {
+    client.standing.credited += 80 * kKiB;
+    ASSERT_TRUE(client.Look(80 * kKiB)) << i;
+  }
+}
+
+TEST(ConductTest, ALargeRequestOverASlowLineIsHonest) {
+  Watched client;
+  client.standing.is_reading = true;
+  for (int i = 0; i < 80; ++i) ASSERT_TRUE(client.Look(100 * kKiB)) << i;
+  client.standing.is_reading = false;
+  client.standing.credited += 80 * 100 * kKiB;
+  EXPECT_TRUE(client.Look(kKiB));
+  EXPECT_LE(client.conduct.debt_bytes(), kKiB);
+}
+
+TEST(ConductTest, ALargeRequestThatFillsTheSocketForAMomentIsHonest) {
+  Watched client;
+  client.standing.is_reading = true;
+  for (int i = 0; i < 8; ++i) ASSERT_TRUE(client.Look(kMiB, /*unread=*/kMiB)) << i;
+  EXPECT_TRUE(client.Look(0, 0));
+}
+
+TEST(ConductTest, BehindARequestThatNeverComesAFloodIsSeenByTheThreadThatItKeeps) {
+  Watched flood;
+  flood.standing.is_reading = true;
+  int looks = 0;
+  while (flood.Look(256 * kKiB, /*unread=*/kMiB)) ASSERT_LT(++looks, 100);
+  EXPECT_LE(looks * kLookInterval, kCaptiveMax + 2 * kLookInterval);
+}
+
+TEST(ConductTest, WhereOthersFloodedAFloodEndsSooner) {
+  Watched flood;
+  flood.standing.is_reading = flood.standing.is_slowed = true;
+  int looks = 0;
+  while (flood.Look(256 * kKiB, /*unread=*/kMiB)) ASSERT_LT(++looks, 100);
+  EXPECT_LE(looks * kLookInterval, kSlowedCaptiveMax + 2 * kLookInterval);
+}
+
+TEST(ConductTest, AClientWhoseBytesNobodyReadsForLongIsNotToBlame) {
+  Watched client;
+  client.standing.is_reading = true;
+  ASSERT_TRUE(client.Look(kMiB, kMiB));
+  for (int i = 0; i < 400; ++i) ASSERT_TRUE(client.Look(0, kMiB)) << i;
+}
+
+TEST(ConductTest, CreditIsNotSaved) {
+  Watched flood;
+  flood.standing.credited = 100 * kMiB;
+  EXPECT_TRUE(flood.Look(kKiB));
+  EXPECT_FALSE(flood.Look(kDebtBytesMax + 4 * kKiB));
+}
+
+TEST(ConductTest, WhoReadsALongAnswerAcknowledgesIt) {
+  Watched client;
+  for (int i = 0; i < 10'000; ++i) {
+    client.socket.sent += 50;
+    ASSERT_TRUE(client.Look(95)) << i;
+  }
+  for (int i = 0; i < 1000; ++i) ASSERT_TRUE(client.Look(95)) << i;  // and pings, for a while
+}
+
+TEST(ConductTest, PingsAndHealthChecksAreForgivenWithTime) {
+  Watched client;
+  for (int i = 0; i < 10'000; ++i) ASSERT_TRUE(client.Look(300, 0, milliseconds(100))) << i;
+}
+
+}  // namespace
+}  // namespace tutti::transport

@@ -1,0 +1,71 @@
+#include "transport/credit_book.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+#include <charconv>
+
+#include "absl/strings/str_cat.h"
+
+namespace tutti::transport {
+namespace {
+
+// Undoes %5B and the like.
+std::string Unescape(std::string_view text) {
+  std::string plain;
+  for (size_t at = 0; at < text.size(); ++at) {
+    uint8_t byte = 0;
+    if (text[at] == '%' && at + 2 < text.size() &&
+        std::from_chars(&text[at] + 1, &text[at] + 3, byte, 16).ptr == &text[at] + 3) {
+      plain += static_cast<char>(byte);
+      at += 2;
+    } else {
+      plain += text[at];
+    }
+  }
+  return plain;
+}
+
+}  // namespace
+
+std::string PeerNameOf(const SocketAddress& other_end) {
+  char text[INET6_ADDRSTRLEN] = "";
+  if (other_end.get()->sa_family == AF_INET) {
+    const auto* const v4 = reinterpret_cast<const sockaddr_in*>(&other_end.bytes);
+    inet_ntop(AF_INET, &v4->sin_addr, text, sizeof(text));
+    return absl::StrCat("ipv4:", text, ":", ntohs(v4->sin_port));
+  }
+  if (other_end.get()->sa_family != AF_INET6) return "unix:";
+  const auto* const v6 = reinterpret_cast<const sockaddr_in6*>(&other_end.bytes);
+  if (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr)) {
+    inet_ntop(AF_INET, &v6->sin6_addr.s6_addr[12], text, sizeof(text));
+    return absl::StrCat("ipv4:", text, ":", ntohs(v6->sin6_port));
+  }
+  inet_ntop(AF_INET6, &v6->sin6_addr, text, sizeof(text));
+  const std::string scope = v6->sin6_scope_id == 0 ? "" : absl::StrCat("%", v6->sin6_scope_id);
+  return absl::StrCat("ipv6:[", text, scope, "]:", ntohs(v6->sin6_port));
+}
+
+std::shared_ptr<ConnectionCredit> CreditBook::Open(const std::string& name) {
+  auto credit = std::make_shared<ConnectionCredit>();
+  const MutexLock lock(&mutex_);
+  credits_[name] = credit;
+  return credit;
+}
+
+std::shared_ptr<ConnectionCredit> CreditBook::Find(std::string_view peer) const {
+  const std::string name = Unescape(peer);
+  {
+    const MutexLock lock(&mutex_);
+    if (const auto found = credits_.find(name); found != credits_.end()) return found->second;
+  }
+  return std::make_shared<ConnectionCredit>();
+}
+
+void CreditBook::Close(const std::string& name, const std::shared_ptr<ConnectionCredit>& credit) {
+  const MutexLock lock(&mutex_);
+  const auto found = credits_.find(name);
+  if (found != credits_.end() && found->second == credit) credits_.erase(found);
+}
+
+}  // namespace tutti::transport

@@ -1,0 +1,61 @@
+// What became of the bytes that the connections of a port have sent: the calls tell it, the watch
+// over the connections asks (connection_watch.h).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/base/thread_annotations.h"
+#include "base/mutex.h"
+#include "transport/listening_sockets.h"
+
+namespace tutti::transport {
+
+// Of one connection.  Thread: any.
+class ConnectionCredit {
+ public:
+  // A call has begun to read its message.
+  void BeginRead() { ++reading_; }
+  // It has come whole, with so many bytes, or (0) will not come. After BeginRead.
+  void EndRead(int64_t bytes) {
+    bytes_ += bytes;
+    --reading_;
+  }
+  // The other end has proved to be one of ours: it may send what it likes.
+  void Trust() { is_trusted_ = true; }
+
+  // Asked before bytes(), it is never behind them.
+  bool is_reading() const { return reading_ > 0; }
+  int64_t bytes() const { return bytes_; }
+  bool is_trusted() const { return is_trusted_; }
+
+ private:
+  std::atomic<int64_t> bytes_{0};
+  std::atomic<int32_t> reading_{0};
+  std::atomic<bool> is_trusted_{false};
+};
+
+// The name that gRPC gives the other end of a connection, without its percent signs:
+// "ipv4:1.2.3.4:5", "ipv6:[::1]:5"; "unix:" of all Unix sockets.
+std::string PeerNameOf(const SocketAddress& other_end);
+
+// By the names of connections.  Thread: any.
+class CreditBook {
+ public:
+  // A new connection; one that had its name is over.
+  std::shared_ptr<ConnectionCredit> Open(const std::string& name);
+  // `peer`: as gRPC says it. Never null: a connection that nobody watches has one of its own.
+  std::shared_ptr<ConnectionCredit> Find(std::string_view peer) const;
+  void Close(const std::string& name, const std::shared_ptr<ConnectionCredit>& credit);
+
+ private:
+  mutable Mutex mutex_;
+  std::map<std::string, std::shared_ptr<ConnectionCredit>, std::less<>> credits_
+      ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace tutti::transport
