@@ -24,10 +24,7 @@ absl::StatusOr<std::string> ReadText(const CheckpointFile& file, int64_t offset,
   return bytes;
 }
 
-bool Exists(const std::string& path) {
-  std::error_code error;
-  return std::filesystem::exists(path, error);
-}
+bool Exists(const std::string& path) { return text::IsThere(path); }
 
 absl::StatusOr<ShardMap> ReadIndex(const std::string& path) {
   TUTTI_ASSIGN_OR_RETURN(const std::string text, text::ReadTextFile(path, kIndexBytesMax));

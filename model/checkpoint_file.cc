@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -14,6 +15,13 @@ namespace tutti::model {
 namespace {
 
 absl::Status SystemError(const std::string& path, int error) {
+  std::array<char, 256> target{};
+  const ssize_t length = ::readlink(path.c_str(), target.data(), target.size());
+  if (error == ENOENT && length > 0) {
+    return absl::NotFoundError(absl::StrCat(path, ": a link to ",
+                                            std::string(target.data(), static_cast<size_t>(length)),
+                                            ", which is not there"));
+  }
   const std::string why = absl::StrCat(path, ": ", std::strerror(error));
   return error == ENOENT || error == ENOTDIR ? absl::NotFoundError(why)
                                              : absl::UnavailableError(why);

@@ -7,8 +7,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/str_cat.h"
+#include "model/checkpoint_index.h"
 #include "model/checkpoint_testing.h"
 #include "model/config_json.h"
+#include "model/limits.h"
 #include "model/weight_map.h"
 
 namespace tutti::model {
@@ -120,11 +123,57 @@ TEST(Checkpoint, ChecksTheIndex) {
   }
   for (const char* text :
        {"", "{}", "[]", "{\"weight_map\": []}", "{\"weight_map\": {}}",
-        "{\"weight_map\": {\"a\": 1}}", "{\"weight_map\": {\"a\": \"x\", \"a\": \"y\"}}"}) {
+        "{\"weight_map\": {\"a\": 1}}", "{\"weight_map\": {\"a\": \"x\", \"a\": \"y\"}}",
+        "{\"weight_map\": {\"a\": [\"x\"]}}", "{\"weight_map\": \"x\"}", "3"}) {
     dir.Write("model.safetensors.index.json", text);
     EXPECT_EQ(Checkpoint::Open(dir.path()).status().code(), absl::StatusCode::kInvalidArgument)
         << text;
   }
+}
+
+// What comes behind a zero byte would be ignored.
+TEST(Checkpoint, AnIndexWithAZeroByteIsRefused) {
+  TempDir dir;
+  WriteTwoShards(dir);
+  WriteIndex(dir, {{"a", kFirst}});
+  const std::string good = ReadWholeFile(dir.File("model.safetensors.index.json"));
+  dir.Write("model.safetensors.index.json", good + std::string("\0{", 2));
+  EXPECT_THAT(Message(Checkpoint::Open(dir.path()).status()), HasSubstr("which is zero"));
+}
+
+// Refused while it is read, before it takes memory.
+TEST(Checkpoint, AnIndexOfTooManyNamesOrTooMuchElseIsRefused) {
+  std::string names = R"({"weight_map": {)";
+  for (int64_t i = 0; i <= kTensorsMax; ++i) {
+    names += absl::StrCat(i == 0 ? "" : ",", "\"", i, "\":\"f\"");
+  }
+  EXPECT_THAT(Message(ParseCheckpointIndex(names + "}}", "index").status()),
+              HasSubstr("more tensors than the limit of 524288"));
+  for (const std::string& metadata : {"\"" + std::string(kIndexMetadataMax, 'x') + "\"",
+                                      "[" + std::string(2 * kIndexMetadataMax, '1') + "," +
+                                          std::string(4 * kIndexMetadataMax, ' ') + "1]"}) {
+    const auto parsed = ParseCheckpointIndex(
+        absl::StrCat(R"({"metadata": )", metadata, R"(, "weight_map": {"a": "f"}})"), "index");
+    if (metadata[0] == '"') {
+      EXPECT_THAT(Message(parsed.status()), HasSubstr("beside weight_map"));
+    } else {
+      EXPECT_FALSE(parsed.ok() && parsed->empty());
+    }
+  }
+  std::string many = R"({"metadata": [1)";
+  for (int64_t i = 0; i < kIndexMetadataMax; ++i) many += ",1";
+  EXPECT_THAT(Message(ParseCheckpointIndex(many + "]}", "index").status()),
+              HasSubstr("beside weight_map"));
+}
+
+TEST(Checkpoint, ALinkToNothingIsNamedAsOne) {
+  TempDir dir;
+  std::filesystem::create_symlink("blobs/gone", dir.File("model.safetensors"));
+  EXPECT_THAT(Message(Checkpoint::Open(dir.path()).status()),
+              HasSubstr("model.safetensors: a link to blobs/gone, which is not there"));
+  std::filesystem::remove(dir.File("model.safetensors"));
+  std::filesystem::create_symlink("blobs/gone", dir.File("model.safetensors.index.json"));
+  EXPECT_THAT(Message(Checkpoint::Open(dir.path()).status()), HasSubstr("a link to blobs/gone"));
 }
 
 TEST(Checkpoint, NamesTheFileAndTensorThatAreWrong) {
@@ -235,6 +284,39 @@ TEST(CheckCheckpoint, ATiedModelNeedsNoHeadButMayHaveOne) {
     EXPECT_THAT(Message(CheckCheckpoint(config, **checkpoint)), HasSubstr("lm_head.weight"));
     config.tie_word_embeddings = true;
   }
+}
+
+// transformers uses the head then; the embedding in its place would give nonsense.
+TEST(CheckTiedHead, AHeadOfItsOwnMustBeTheEmbedding) {
+  ModelConfig config = TinyConfig();
+  config.tie_word_embeddings = false;
+  TempDir dir;
+  const std::vector<TensorInfo> tensors = TensorsOf(config);
+  std::string file = FileOf(tensors);
+  dir.Write("model.safetensors", file);
+  config.tie_word_embeddings = true;
+  auto checkpoint = Checkpoint::Open(dir.path());
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  const TensorInfo* const head = (*checkpoint)->Find("lm_head.weight");
+  const TensorInfo* const embedding = (*checkpoint)->Find("model.embed_tokens.weight");
+  ASSERT_TRUE(head != nullptr && embedding != nullptr);
+  ASSERT_EQ(head->bytes, embedding->bytes);
+  file.replace(static_cast<size_t>(head->offset), static_cast<size_t>(head->bytes), file,
+               static_cast<size_t>(embedding->offset), static_cast<size_t>(embedding->bytes));
+  dir.Write("model.safetensors", file);
+  const int64_t last_byte = head->offset + head->bytes - 1;
+  checkpoint = Checkpoint::Open(dir.path());
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_TRUE(CheckTiedHead(config, **checkpoint).ok()) << CheckTiedHead(config, **checkpoint);
+
+  file[static_cast<size_t>(last_byte)] ^= 1;
+  dir.Write("model.safetensors", file);
+  checkpoint = Checkpoint::Open(dir.path());
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_THAT(Message(CheckTiedHead(config, **checkpoint)),
+              HasSubstr("\"lm_head.weight\" differs from \"model.embed_tokens.weight\""));
+  config.tie_word_embeddings = false;
+  EXPECT_TRUE(CheckTiedHead(config, **checkpoint).ok());
 }
 
 // The checkpoints that transformers wrote.

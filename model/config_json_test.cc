@@ -70,8 +70,8 @@ TEST(ModelConfig, ReadsEveryField) {
 TEST(ModelConfig, NamesEachMissingField) {
   for (const char* name :
        {"architectures", "hidden_act", "hidden_size", "intermediate_size", "num_hidden_layers",
-        "num_attention_heads", "num_key_value_heads", "head_dim", "vocab_size",
-        "max_position_embeddings", "rms_norm_eps", "rope_theta", "torch_dtype"}) {
+        "num_attention_heads", "num_key_value_heads", "vocab_size", "max_position_embeddings",
+        "rms_norm_eps", "torch_dtype"}) {
     json root = Valid();
     root.erase(name);
     ExpectInvalid(root, std::string(name) + " is missing");
@@ -157,7 +157,12 @@ TEST(ModelConfig, AcceptsBothSpellings) {
   ExpectInvalid(root, "dtype and torch_dtype differ");
   root.erase("rope_theta");
   root["rope_parameters"].erase("rope_theta");
-  ExpectInvalid(root, "rope_theta is missing");
+  root.erase("torch_dtype");
+  root.erase("head_dim");
+  config = Parse(root);
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->rope.theta, 10000) << "as transformers has it";
+  EXPECT_EQ(config->head_dim, 128) << "of Qwen3, as transformers has it";
   root["rope_parameters"] = 3;
   ExpectInvalid(root, "rope_parameters must be an object");
 }
@@ -275,6 +280,13 @@ TEST(ModelConfig, RealConfigurations) {
     EXPECT_EQ(config->dtype, DType::kBF16) << row.name;
     EXPECT_THAT(config->eos_token_ids, testing::ElementsAre(151645)) << row.name;
   }
+}
+
+// What comes behind a zero byte would be ignored.
+TEST(ModelConfig, AZeroByteIsNoEnd) {
+  const std::string text = Valid().dump() + std::string("\0", 1) + "{";
+  EXPECT_THAT(std::string(ParseModelConfig(text, "config.json").status().message()),
+              testing::HasSubstr("which is zero"));
 }
 
 TEST(ModelConfig, AMissingFileIsNotFound) {

@@ -31,6 +31,8 @@ void ReadSizes(ConfigFields& fields, ModelConfig* config, const DecoderDefaults&
                                                : fields.Int("num_key_value_heads", 1, kNumHeadsMax);
   if (defaults.head_dim && !fields.Has("head_dim")) {
     config->head_dim = DerivedHeadDim(fields, *config);
+  } else if (defaults.usual_head_dim > 0) {
+    config->head_dim = fields.IntOr("head_dim", 2, kHeadDimMax, defaults.usual_head_dim);
   } else {
     config->head_dim = fields.Int("head_dim", 2, kHeadDimMax);
   }
@@ -107,7 +109,7 @@ void ReadDecoderConfig(ConfigFields& fields, ModelConfig* config, const DecoderD
   if (fields.Has("dual_chunk_attention_config")) {
     fields.Unsupported("dual_chunk_attention_config (dual chunk attention) is not supported");
   }
-  ReadRope(fields, config, defaults.rope_theta);
+  ReadRope(fields, config);
   config->rms_norm_eps =
       static_cast<float>(fields.Number("rms_norm_eps", kNormEpsilonMin, kNormEpsilonMax));
   config->tie_word_embeddings = fields.BoolOr("tie_word_embeddings", false);

@@ -31,9 +31,9 @@ std::string SupportedArchitectures();
 
 // The fields that a Llama-shaped family's config.json may leave out.
 struct DecoderDefaults {
-  bool num_kv_heads = false;  // as many as heads
-  bool head_dim = false;      // hidden_size / num_attention_heads
-  double rope_theta = 0;      // 0: must be there
+  bool num_kv_heads = false;   // as many as heads
+  bool head_dim = false;       // hidden_size / num_attention_heads
+  int64_t usual_head_dim = 0;  // where not 0 and the file does not say
 };
 
 // Reads the fields that the configurations of Llama-shaped families share: sizes, rotary embedding,
@@ -45,7 +45,7 @@ void ReadDecoderConfig(ConfigFields& fields, ModelConfig* config,
 
 // "rope_theta" with "rope_scaling" or "rope_parameters": everything of config->rope, and the longer
 // context of a scaled one.  REQUIRES: head_dim and max_position_embeddings are read
-void ReadRope(ConfigFields& fields, ModelConfig* config, double default_theta);
+void ReadRope(ConfigFields& fields, ModelConfig* config);
 
 // The type of the checkpoint's tensors: "dtype" since transformers 5, "torch_dtype" before.
 // `otherwise`: for a file that does not say; empty: it must.

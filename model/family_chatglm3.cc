@@ -49,9 +49,12 @@ void ReadChatGlm3Config(ConfigFields& fields, ModelConfig* config) {
   config->intermediate_size = fields.Int("ffn_hidden_size", 1, kIntermediateSizeMax);
   config->num_layers = fields.Int("num_layers", 1, kNumLayersMax);
   config->num_heads = fields.Int("num_attention_heads", 1, kNumHeadsMax);
-  config->num_kv_heads = fields.BoolOr("multi_query_attention", false)
-                             ? fields.Int("multi_query_group_num", 1, kNumHeadsMax)
-                             : config->num_heads;
+  // Without it the fused matrix has query, key and value of each head side by side, and not all
+  // queries first: another layout, which no published ChatGLM3 has.
+  if (!fields.BoolOr("multi_query_attention", false)) {
+    fields.Unsupported("multi_query_attention false is not supported for ChatGLMModel");
+  }
+  config->num_kv_heads = fields.IntOr("multi_query_group_num", 1, kNumHeadsMax, 1);
   config->head_dim = fields.Int("kv_channels", 4, kHeadDimMax);
   config->vocab_size = fields.Int("padded_vocab_size", 1, kVocabSizeMax);
   config->max_position_embeddings = fields.Int("seq_length", 1, kContextMax);

@@ -5,12 +5,9 @@
 namespace tutti::model {
 namespace {
 
-// Bases and KV heads are left out by files older than the models that changed them.
-constexpr double kLlamaTheta = 10000;
-
 void ReadLlamaConfig(ConfigFields& fields, ModelConfig* config) {
-  ReadDecoderConfig(fields, config,
-                    {.num_kv_heads = true, .head_dim = true, .rope_theta = kLlamaTheta});
+  // KV heads are left out by files older than the models that have fewer.
+  ReadDecoderConfig(fields, config, {.num_kv_heads = true, .head_dim = true});
   // The switches would add a bias to the attention output and to the MLP too. No published Llama
   // has them on.
   for (const char* name : {"attention_bias", "mlp_bias"}) {

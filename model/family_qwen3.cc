@@ -5,8 +5,11 @@
 namespace tutti::model {
 namespace {
 
+// Of a file that does not say: what transformers takes then.
+constexpr int64_t kQwen3HeadDim = 128;
+
 void ReadQwen3Config(ConfigFields& fields, ModelConfig* config) {
-  ReadDecoderConfig(fields, config);
+  ReadDecoderConfig(fields, config, {.usual_head_dim = kQwen3HeadDim});
   config->qk_norm = true;
   // The switch would add a bias to the attention output too. No published Qwen3 has it on.
   if (fields.BoolOr("attention_bias", false)) {

@@ -21,13 +21,19 @@ void RefuseDenseLayers(ConfigFields& fields) {
 }
 
 void ReadQwen3MoeConfig(ConfigFields& fields, ModelConfig* config) {
-  ReadDecoderConfig(fields, config);
+  ReadDecoderConfig(fields, config, {.head_dim = true});
   config->qk_norm = true;
   if (fields.BoolOr("attention_bias", false)) {
     fields.Unsupported("attention_bias true is not supported for Qwen3MoeForCausalLM");
   }
   RefuseDenseLayers(fields);
-  config->num_experts = fields.Int("num_experts", 1, kExpertsMax);
+  // transformers 5 writes the second name.
+  const char* const experts = fields.Has("num_experts") ? "num_experts" : "num_local_experts";
+  config->num_experts = fields.Int(experts, 1, kExpertsMax);
+  if (fields.IntOr("num_local_experts", 1, kExpertsMax, config->num_experts) !=
+      config->num_experts) {
+    fields.Invalid("num_experts and num_local_experts differ");
+  }
   config->experts_per_token = fields.Int("num_experts_per_tok", 1, config->num_experts);
   config->expert_intermediate_size = fields.Int("moe_intermediate_size", 1, kIntermediateSizeMax);
   config->norm_topk_prob = fields.BoolOr("norm_topk_prob", false);

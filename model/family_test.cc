@@ -146,8 +146,9 @@ TEST(Qwen2, ReadsYarnAsDocumented) {
   EXPECT_EQ(config.max_position_embeddings, 131072);
   root["rope_theta"] = 1;
   EXPECT_THAT(std::string(Parse(root).status().message()), HasSubstr("rope_theta must be above 1"));
-  ExpectInvalid(Qwen2(), "rope_scaling", {{"type", "yarn"}, {"factor", 4.0}},
-                "original_max_position_embeddings is missing");
+  root = Qwen2();  // the original context is the one written down
+  root["rope_scaling"] = {{"type", "yarn"}, {"factor", 4.0}};
+  EXPECT_EQ(Must(root).rope.original_context, root["max_position_embeddings"]);
   root = Qwen2();
   root["sliding_window"] = 32;
   ExpectUnsupported(root, "use_sliding_window", true, "use_sliding_window true");
@@ -166,6 +167,11 @@ TEST(Qwen3Moe, ReadsItsExperts) {
   ExpectInvalid(Qwen3Moe(), "num_experts", kExpertsMax + 1, "num_experts is");
   ExpectUnsupported(Qwen3Moe(), "decoder_sparse_step", 2, "decoder_sparse_step");
   ExpectUnsupported(Qwen3Moe(), "mlp_only_layers", {0}, "mlp_only_layers");
+  json saved_again = Qwen3Moe();  // by transformers 5
+  saved_again["num_local_experts"] = saved_again["num_experts"];
+  saved_again.erase("num_experts");
+  EXPECT_EQ(Must(saved_again).num_experts, 6);
+  ExpectInvalid(saved_again, "num_experts", 7, "num_experts and num_local_experts differ");
   json many = Qwen3Moe();
   many["num_hidden_layers"] = kNumLayersMax;
   ExpectInvalid(many, "num_experts", kExpertsMax, "more tensors than the limit");
@@ -210,6 +216,7 @@ TEST(ChatGlm3, ReadsItsOwnNames) {
   ExpectUnsupported(ChatGlm3(), "quantization_bit", 4, "quantised");
   ExpectUnsupported(ChatGlm3(), "fp32_residual_connection", true, "fp32_residual_connection true");
   ExpectUnsupported(ChatGlm3(), "rmsnorm", false, "rmsnorm false");
+  ExpectUnsupported(ChatGlm3(), "multi_query_attention", false, "multi_query_attention false");
   ExpectInvalid(ChatGlm3(), "multi_query_group_num", 3, "does not divide");
   ExpectInvalid(ChatGlm3(), "kv_channels", 18, "not a multiple of 4");
 }

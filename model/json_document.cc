@@ -93,6 +93,11 @@ absl::StatusOr<json> ParseJson(std::string_view text, std::string_view file_name
     return absl::InvalidArgumentError(
         absl::StrCat(file, ": ", text.size(), " bytes, more than the limit of ", bytes_max));
   }
+  // The parser would take it for the end.
+  if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file, ": not JSON at byte ", nul + 1, ", which is zero"));
+  }
   DocumentBuilder builder;
   if (!json::sax_parse(text.begin(), text.end(), &builder)) {
     return absl::InvalidArgumentError(absl::StrCat(file, ": ", builder.error()));

@@ -62,6 +62,13 @@ inline constexpr int64_t kSafetensorsHeaderBytesMax = 100'000'000;
 // this bounds them to 130 MB.
 inline constexpr int64_t kTensorsMax = 1 << 19;
 
+// Read at once of each of two tensors that are compared: large enough that the disk is the limit.
+inline constexpr int64_t kCompareChunkBytes = 4 << 20;
+
+// Characters and values of an index outside of its weight_map. Published ones have the total size,
+// some 40 bytes.
+inline constexpr int64_t kIndexMetadataMax = 1 << 20;
+
 // Dimensions of a tensor; a language model has 1 and 2, convolutions 4 and 5.
 inline constexpr size_t kTensorRankMax = 8;
 

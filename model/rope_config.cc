@@ -30,28 +30,33 @@ double ReadYarnAttentionFactor(ConfigFields& rope, double factor) {
   return YarnMagnitude(factor, mscale) / YarnMagnitude(factor, all_dim);
 }
 
-void ReadLlama3(ConfigFields& rope, RopeConfig* to) {
+// The base of a file that does not say: what transformers takes for all of these families.
+constexpr double kUsualTheta = 10000;
+
+void ReadLlama3(ConfigFields& rope, int64_t context, RopeConfig* to) {
   to->scaling = Scaling::kLlama3;
   to->low_freq_factor = rope.Number("low_freq_factor", kRopeNumberMin, kRopeFactorMax);
   to->high_freq_factor = rope.Number("high_freq_factor", kRopeNumberMin, kRopeFactorMax);
-  to->original_context = rope.Int("original_max_position_embeddings", 1, kContextMax);
+  to->original_context = rope.IntOr("original_max_position_embeddings", 1, kContextMax, context);
   if (rope.status().ok() && to->high_freq_factor <= to->low_freq_factor) {
     rope.Invalid(absl::StrCat("high_freq_factor ", to->high_freq_factor,
                               " must be above low_freq_factor ", to->low_freq_factor));
   }
 }
 
-void ReadYarn(ConfigFields& rope, RopeConfig* to) {
+void ReadYarn(ConfigFields& rope, int64_t context, RopeConfig* to) {
   to->scaling = Scaling::kYarn;
   to->beta_fast = rope.NumberOr("beta_fast", kRopeNumberMin, kRopeFactorMax, 32);
   to->beta_slow = rope.NumberOr("beta_slow", kRopeNumberMin, kRopeFactorMax, 1);
   to->truncate = rope.BoolOr("truncate", true);
   to->attention_factor = ReadYarnAttentionFactor(rope, to->factor);
-  to->original_context = rope.Int("original_max_position_embeddings", 1, kContextMax);
+  to->original_context = rope.IntOr("original_max_position_embeddings", 1, kContextMax, context);
 }
 
-// One of the two objects: its scaling, without a base.
-RopeConfig ReadScaling(ConfigFields& fields, const nlohmann::json& object, const char* name) {
+// One of the two objects: its scaling, without a base. `context`: the original one of a file that
+// does not say.
+RopeConfig ReadScaling(ConfigFields& fields, const nlohmann::json& object, const char* name,
+                       int64_t context) {
   ConfigFields rope(object, absl::StrCat(fields.prefix(), ": ", name));
   RopeConfig config;
   const std::string type = rope.TextOr("rope_type", rope.TextOr("type", "default"));
@@ -62,9 +67,9 @@ RopeConfig ReadScaling(ConfigFields& fields, const nlohmann::json& object, const
   if (type == "linear") {
     config.scaling = Scaling::kLinear;
   } else if (type == "llama3") {
-    ReadLlama3(rope, &config);
+    ReadLlama3(rope, context, &config);
   } else if (type == "yarn") {
-    ReadYarn(rope, &config);
+    ReadYarn(rope, context, &config);
   } else if (type != "default") {
     rope.Unsupported(absl::StrCat("rope_type ", Quoted(type),
                                   " is not supported; supported: default, linear, llama3, yarn"));
@@ -76,21 +81,21 @@ RopeConfig ReadScaling(ConfigFields& fields, const nlohmann::json& object, const
   return config;
 }
 
-double ReadTheta(ConfigFields& fields, double default_theta) {
+double ReadTheta(ConfigFields& fields) {
   std::optional<double> theta;
   if (const auto* parameters = fields.Object("rope_parameters")) {
     ConfigFields rope(*parameters, absl::StrCat(fields.prefix(), ": rope_parameters"));
     if (rope.Has("rope_theta")) theta = rope.Number("rope_theta", kRopeThetaMin, kRopeThetaMax);
     fields.Adopt(rope.status());
   }
-  if (fields.Has("rope_theta") || (!theta.has_value() && default_theta == 0)) {
+  if (fields.Has("rope_theta")) {
     const double outer = fields.Number("rope_theta", kRopeThetaMin, kRopeThetaMax);
     if (theta.value_or(outer) != outer) {
       fields.Invalid("rope_theta and rope_parameters.rope_theta differ");
     }
     theta = outer;
   }
-  return theta.value_or(default_theta);
+  return theta.value_or(kUsualTheta);
 }
 
 // A linear scaling multiplies the context that is written down, YaRN's is a multiple of the trained
@@ -105,21 +110,24 @@ int64_t ScaledContext(const RopeConfig& rope, int64_t written) {
 
 }  // namespace
 
-void ReadRope(ConfigFields& fields, ModelConfig* config, double default_theta) {
+void ReadRope(ConfigFields& fields, ModelConfig* config) {
   if (fields.NumberOr("partial_rotary_factor", 0, 1, 1) != 1) {
     fields.Unsupported("partial_rotary_factor other than 1 is not supported");
   }
+  const int64_t context = fields.IntOr("original_max_position_embeddings", 1, kContextMax,
+                                       config->max_position_embeddings);
   const nlohmann::json* scaling = fields.Object("rope_scaling");
   const nlohmann::json* parameters = fields.Object("rope_parameters");
-  if (parameters != nullptr) config->rope = ReadScaling(fields, *parameters, "rope_parameters");
+  if (parameters != nullptr)
+    config->rope = ReadScaling(fields, *parameters, "rope_parameters", context);
   if (scaling != nullptr) {
-    const RopeConfig older = ReadScaling(fields, *scaling, "rope_scaling");
+    const RopeConfig older = ReadScaling(fields, *scaling, "rope_scaling", context);
     if (parameters != nullptr && older != config->rope) {
       fields.Invalid("rope_scaling and rope_parameters differ");
     }
     config->rope = older;
   }
-  config->rope.theta = ReadTheta(fields, default_theta);
+  config->rope.theta = ReadTheta(fields);
   config->rope.rotary_dim = config->head_dim;
   if (config->rope.scaling == Scaling::kYarn && config->rope.theta <= 1) {
     fields.Invalid("rope_theta must be above 1 for rope_type yarn");

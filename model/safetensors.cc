@@ -298,6 +298,11 @@ absl::StatusOr<std::vector<TensorInfo>> ParseSafetensorsHeader(std::string_view 
   if (header.empty() || header.front() != '{') {
     return absl::InvalidArgumentError("header is not a JSON object");
   }
+  // The parser would take it for the end.
+  if (const size_t nul = header.find('\0'); nul != std::string_view::npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("header is not JSON at byte ", nul + 1, ", which is zero"));
+  }
   if (!nlohmann::json::sax_parse(header.begin(), header.end(), &reader)) {
     return absl::InvalidArgumentError(reader.error());
   }

@@ -157,6 +157,12 @@ TEST(Safetensors, RefusesEachMistakeByName) {
   }
 }
 
+// What comes behind a zero byte would be ignored.
+TEST(Safetensors, AZeroByteIsNoEndOfTheHeader) {
+  const auto parsed = ParseSafetensorsHeader(std::string("{}\0{", 4), 12);
+  EXPECT_THAT(std::string(parsed.status().message()), testing::HasSubstr("which is zero"));
+}
+
 TEST(Safetensors, BelievesNoLength) {
   EXPECT_FALSE(SafetensorsHeaderBytes("", 0).ok());
   EXPECT_FALSE(SafetensorsHeaderBytes("1234567", 7).ok());

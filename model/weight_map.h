@@ -75,4 +75,9 @@ absl::Status CheckCheckpoint(const ModelConfig& config, const Checkpoint& checkp
                              const StageShare& share);
 absl::Status CheckCheckpoint(const ModelConfig& config, const Checkpoint& checkpoint);
 
+// Whether a tied head is the embedding: a checkpoint that holds a head of its own all the same is
+// read and compared. INVALID_ARGUMENT where it differs: transformers uses it then, in spite of the
+// configuration, and the embedding in its place would give nonsense.
+absl::Status CheckTiedHead(const ModelConfig& config, const Checkpoint& checkpoint);
+
 }  // namespace tutti::model
