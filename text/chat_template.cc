@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
-#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
@@ -141,18 +140,18 @@ absl::StatusOr<std::vector<Segment>> ChatTemplate::Render(const ordered_json& me
   return ToSegments(text);
 }
 
-absl::StatusOr<ChatTemplate> LoadChatTemplate(const std::filesystem::path& model_dir) {
-  const std::filesystem::path file = model_dir / "chat_template.jinja";
+absl::StatusOr<ChatTemplate> LoadChatTemplate(const std::filesystem::path& model_dir,
+                                              const std::filesystem::path& given) {
+  const std::filesystem::path file = given.empty() ? model_dir / "chat_template.jinja" : given;
   const std::filesystem::path config_file = model_dir / "tokenizer_config.json";
-  std::error_code error;
   json config = json::object();
-  if (std::filesystem::exists(config_file, error)) {
+  if (IsThere(config_file)) {
     TUTTI_ASSIGN_OR_RETURN(config, ReadJsonFile(config_file, kTextConfigFileBytesMax));
     if (!config.is_object()) {
       return absl::InvalidArgumentError(config_file.string() + ": not an object");
     }
   }
-  if (std::filesystem::exists(file, error)) {
+  if (!given.empty() || IsThere(file)) {
     TUTTI_ASSIGN_OR_RETURN(const std::string source, ReadTextFile(file, kTextConfigFileBytesMax));
     TUTTI_ASSIGN_OR_RETURN(ChatTemplate parsed, ParseFrom(source, file.string()));
     SetSpecialTokens(config, &parsed);

@@ -21,8 +21,8 @@ struct Template;
 }
 
 // A model's Jinja template, rendered as HuggingFace's apply_chat_template does (trim_blocks,
-// lstrip_blocks, its tojson and raise_exception). The subset of Jinja is stated in
-// text/jinja/parser.h; a template that uses anything else is refused when it is parsed.
+// lstrip_blocks, its sandbox, tojson and raise_exception). What is known of Jinja is stated in
+// text/jinja/parser.h.
 //
 // Immutable.  Thread: any, also several at once.
 class ChatTemplate {
@@ -72,7 +72,10 @@ class ChatTemplate {
 // tokenizer_config.json, which gives other ids than it was trained with. The special tokens that
 // tokenizer_config.json names (bos_token, eos_token, ...) are its variables.
 //
+// `file`: where not empty, the template that is used instead, with the same variables.
+//
 // Errors: NotFound when the model has none; otherwise as Parse and ReadTextFile, naming the file.
-absl::StatusOr<ChatTemplate> LoadChatTemplate(const std::filesystem::path& model_dir);
+absl::StatusOr<ChatTemplate> LoadChatTemplate(const std::filesystem::path& model_dir,
+                                              const std::filesystem::path& file = {});
 
 }  // namespace tutti::text

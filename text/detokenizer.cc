@@ -7,6 +7,7 @@
 namespace tutti::text {
 
 std::string Detokenizer::Push(TokenId token) {
+  if (tokenizer_ == nullptr) return {};
   std::optional<std::string_view> bytes =
       skip_special_tokens_ ? tokenizer_->TokenBytes(token) : tokenizer_->TokenText(token);
   if (!bytes.has_value()) return {};

@@ -20,11 +20,12 @@ class Detokenizer {
   // put before a text is no part of it; a continuation's first space is.
   enum class From { kContinuation, kBeginning };
 
-  // REQUIRES: `tokenizer` outlives this.  `skip_special_tokens`: they stand for no text.
+  // REQUIRES: `tokenizer` outlives this; null: no token has a text.  `skip_special_tokens`: they
+  // stand for no text.
   Detokenizer(const Tokenizer* tokenizer, bool skip_special_tokens, From from = From::kContinuation)
       : tokenizer_(tokenizer),
         skip_special_tokens_(skip_special_tokens),
-        drop_space_(from == From::kBeginning && tokenizer->AddsSpace()) {}
+        drop_space_(from == From::kBeginning && tokenizer != nullptr && tokenizer->AddsSpace()) {}
 
   // The text that `token` completes: valid UTF-8, often empty, never a part of a character.
   std::string Push(TokenId token);

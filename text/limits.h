@@ -71,9 +71,20 @@ inline constexpr size_t kTemplateBytesMax = 256 << 10;
 // of stack.
 inline constexpr int kTemplateDepthMax = 128;
 
-// Macros that are being called at once. Each level may take kTemplateDepthMax frames of the
-// evaluator.
-inline constexpr int kTemplateMacroDepthMax = 8;
+// Bodies and expressions that are being evaluated inside each other, those of macros that call
+// each other included: ten times what one expression or body may nest. A macro that calls itself in
+// an if in a for takes six; schemas of tools nest about ten deep, and at most kTextJsonDepthMax.
+// Each takes up to 1 KiB of stack.
+inline constexpr int kTemplateLevelsMax = 10 * kTemplateDepthMax;
+
+// Decimal digits of an integer: where Python refuses to write one, too.
+inline constexpr int64_t kTemplateIntegerDigitsMax = 4300;
+
+// Width and precision of a formatted value: more digits than any number has.
+inline constexpr int kTemplateFormatWidthMax = 4300;
+
+// Items of range(): the limit of Jinja's sandbox.
+inline constexpr int64_t kTemplateRangeItemsMax = 100'000;
 
 // Longest text a template renders, and longest string it makes on the way: the encoder's limit.
 inline constexpr size_t kTemplateOutputBytesMax = kEncodeBytesMax;

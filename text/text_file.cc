@@ -12,9 +12,19 @@ namespace tutti::text {
 
 using nlohmann::json;
 
+bool IsThere(const std::filesystem::path& path) {
+  std::error_code error;
+  return std::filesystem::exists(std::filesystem::symlink_status(path, error));
+}
+
 absl::StatusOr<std::string> ReadTextFile(const std::filesystem::path& path, size_t bytes_max) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(status) && IsThere(path)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path.string(), ": a link to ",
+                     std::filesystem::read_symlink(path, error).string(), ", which is not there"));
+  }
   if (!std::filesystem::exists(status)) {
     return absl::NotFoundError(absl::StrCat(path.string(), ": no such file"));
   }
@@ -40,6 +50,10 @@ absl::StatusOr<std::string> ReadTextFile(const std::filesystem::path& path, size
 
 absl::StatusOr<json> ReadJsonFile(const std::filesystem::path& path, size_t bytes_max) {
   TUTTI_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, bytes_max));
+  if (const size_t nul = text.find('\0'); nul != std::string::npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path.string(), ": not valid JSON: a zero byte at ", nul));
+  }
   bool too_deep = false;
   const auto check_depth = [&](int depth, json::parse_event_t, json&) {
     too_deep |= depth > kTextJsonDepthMax;

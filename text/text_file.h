@@ -9,6 +9,9 @@
 
 namespace tutti::text {
 
+// Whether there is a file, or a link: a link to nothing is there, and reading it says so.
+bool IsThere(const std::filesystem::path& path);
+
 // The whole file. Errors, each naming the file: NotFound, InvalidArgument when it has more than
 // `bytes_max` bytes, Unavailable when reading fails.
 absl::StatusOr<std::string> ReadTextFile(const std::filesystem::path& path, size_t bytes_max);

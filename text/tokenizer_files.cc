@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
-#include <system_error>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -25,15 +24,10 @@ using nlohmann::json;
 
 constexpr char kConfigFile[] = "tokenizer_config.json";
 
-bool Exists(const std::filesystem::path& path) {
-  std::error_code error;
-  return std::filesystem::exists(path, error);
-}
-
 // tokenizer_config.json; an empty object when there is none.
 absl::StatusOr<json> ReadConfig(const std::filesystem::path& model_dir) {
   const std::filesystem::path path = model_dir / kConfigFile;
-  if (!Exists(path)) return json::object();
+  if (!IsThere(path)) return json::object();
   TUTTI_ASSIGN_OR_RETURN(json config, ReadJsonFile(path, kTextConfigFileBytesMax));
   if (!config.is_object()) return RefuseField(path.string(), "not an object");
   return config;
@@ -138,14 +132,14 @@ absl::StatusOr<TokenizerSpec> ReadAndParse(const std::filesystem::path& file, Pa
 }  // namespace
 
 absl::StatusOr<TokenizerKind> FindTokenizerKind(const std::filesystem::path& model_dir) {
-  if (Exists(model_dir / "tokenizer.json")) return TokenizerKind::kTokenizerJson;
-  if (Exists(model_dir / "tokenizer.model")) {
+  if (IsThere(model_dir / "tokenizer.json")) return TokenizerKind::kTokenizerJson;
+  if (IsThere(model_dir / "tokenizer.model")) {
     TUTTI_ASSIGN_OR_RETURN(const json config, ReadConfig(model_dir));
     const bool chat_glm = config.value("tokenizer_class", json()) == json("ChatGLMTokenizer");
     return chat_glm ? TokenizerKind::kChatGlm : TokenizerKind::kSentencepiece;
   }
-  if (Exists(model_dir / "qwen.tiktoken")) return TokenizerKind::kTiktoken;
-  if (Exists(model_dir / "vocab.json")) return TokenizerKind::kVocabAndMerges;
+  if (IsThere(model_dir / "qwen.tiktoken")) return TokenizerKind::kTiktoken;
+  if (IsThere(model_dir / "vocab.json")) return TokenizerKind::kVocabAndMerges;
   return absl::NotFoundError(
       absl::StrCat(model_dir.string(),
                    ": has no tokenizer: neither tokenizer.json, tokenizer.model, qwen.tiktoken nor "

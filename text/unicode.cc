@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <vector>
 
 #include "base/check.h"
@@ -17,6 +18,37 @@ constexpr char32_t kFirstCombining = 0x300;
 // Upper bound of the canonical decomposition of one code point: the longest has 4 (U+1F82 and
 // others).
 constexpr int kDecompositionMax = 18;
+
+// Marks that came after Unicode 9.0, which is what the tokenizers library normalizes by: to it they
+// are ordinary characters that combine with nothing. In order. (U+11930 is the second half of the
+// one pair that composes since.)
+struct MarkRange {
+  char32_t first, last;
+};
+// clang-format off
+constexpr MarkRange kNewerMarks[] = {
+    {0x7FD, 0x7FD}, {0x898, 0x89F}, {0x8CA, 0x8D3}, {0x9FE, 0x9FE}, {0xC3C, 0xC3C},
+    {0xD3B, 0xD3C}, {0xEBA, 0xEBA}, {0x1715, 0x1715}, {0x1ABF, 0x1ACE}, {0x1DF6, 0x1DFA},
+    {0xA82C, 0xA82C}, {0x10D24, 0x10D27}, {0x10EAB, 0x10EAC}, {0x10EFD, 0x10EFF},
+    {0x10F46, 0x10F50}, {0x10F82, 0x10F85}, {0x11070, 0x11070}, {0x1133B, 0x1133B},
+    {0x1145E, 0x1145E}, {0x11839, 0x1183A}, {0x11930, 0x11930}, {0x1193D, 0x1193E},
+    {0x11943, 0x11943}, {0x119E0, 0x119E0}, {0x11A34, 0x11A34}, {0x11A47, 0x11A47},
+    {0x11A99, 0x11A99}, {0x11D42, 0x11D42}, {0x11D44, 0x11D45}, {0x11D97, 0x11D97},
+    {0x11F41, 0x11F42}, {0x16FF0, 0x16FF1}, {0x1E08F, 0x1E08F}, {0x1E130, 0x1E136},
+    {0x1E2AE, 0x1E2AE}, {0x1E2EC, 0x1E2EF}, {0x1E4EC, 0x1E4EF},
+};
+// clang-format on
+
+// Added to such a mark while text is normalized: no code point, so without properties.
+constexpr char32_t kHidden = 0x200000;
+
+bool IsNewerMark(char32_t c) {
+  if (c < kNewerMarks[0].first) return false;
+  const auto* const found =
+      std::lower_bound(std::begin(kNewerMarks), std::end(kNewerMarks), c,
+                       [](const MarkRange& range, char32_t mark) { return range.last < mark; });
+  return found != std::end(kNewerMarks) && found->first <= c;
+}
 
 constexpr auto kNfcOptions = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
 
@@ -128,6 +160,10 @@ std::string NormalizeNfc(std::string_view text) {
     const Utf8Unit unit = FirstUtf8Unit(text.substr(offset));
     CHECK(unit.kind == Utf8Unit::kCharacter) << "NFC of invalid UTF-8 at byte " << offset;
     offset += unit.length;
+    if (IsNewerMark(unit.code_point)) {
+      code_points.push_back(static_cast<utf8proc_int32_t>(unit.code_point + kHidden));
+      continue;
+    }
     int last_boundclass = 0;
     const utf8proc_ssize_t count =
         utf8proc_decompose_char(static_cast<utf8proc_int32_t>(unit.code_point), decomposed.data(),
@@ -142,7 +178,8 @@ std::string NormalizeNfc(std::string_view text) {
   std::string out;
   out.reserve(text.size());
   for (utf8proc_ssize_t i = 0; i < length; ++i) {
-    AppendUtf8(static_cast<char32_t>(code_points[i]), &out);
+    const auto c = static_cast<char32_t>(code_points[i]);
+    AppendUtf8(c >= kHidden ? c - kHidden : c, &out);
   }
   return out;
 }
@@ -168,14 +205,6 @@ bool IsPrintable(char32_t c) {
     default:
       return true;
   }
-}
-
-char32_t UpperCase(char32_t c) {
-  return static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c)));
-}
-
-char32_t LowerCase(char32_t c) {
-  return static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
 }
 
 size_t CountCharacters(std::string_view text) {

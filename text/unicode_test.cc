@@ -122,5 +122,18 @@ TEST(CharacterTest, Counts) {
   EXPECT_EQ(CountCharacters("h\u00e9\u2603\U0001F642"), 4u);
 }
 
+// Each with what tokenizers 0.23 makes of it.
+TEST(NfcTest, MarksAfterUnicode9AreOrdinary) {
+  const auto reordered = [](const std::string& mark) {
+    return NormalizeNfc("q\u0315" + mark) != "q\u0315" + mark;
+  };
+  EXPECT_TRUE(reordered("\u0323"));
+  EXPECT_FALSE(reordered("\u1ABF"));
+  EXPECT_FALSE(reordered("\u0899"));
+  EXPECT_FALSE(reordered("\U0001E4EE"));
+  EXPECT_EQ(NormalizeNfc("\U00011935\U00011930"), "\U00011935\U00011930");
+  EXPECT_EQ(NormalizeNfc("a\u0300\u1ABFe\u0301"), "\u00E0\u1ABF\u00E9");
+}
+
 }  // namespace
 }  // namespace tutti::text

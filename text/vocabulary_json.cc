@@ -172,6 +172,9 @@ class VocabularySax {
 };
 
 absl::StatusOr<VocabularyJson> Parse(std::string_view text, json* rest, bool root_is_vocabulary) {
+  if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
+    return absl::InvalidArgumentError(absl::StrCat("not valid JSON: a zero byte at ", nul));
+  }
   VocabularyJson out;
   VocabularySax sax(&out, rest, root_is_vocabulary);
   if (!json::sax_parse(text.begin(), text.end(), &sax)) {

@@ -2,12 +2,16 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "text/absl_text.h"
+#include "text/jinja/big_integer.h"
+#include "text/jinja/markup.h"
 #include "text/jinja/operations.h"
+#include "text/jinja/percent_format.h"
 #include "text/limits.h"
 
 namespace tutti::text::jinja {
@@ -23,26 +27,11 @@ absl::Status NotSupported(std::string_view op, const Value& a, const Value& b) {
                               "' and '", Absl(b.TypeName()), "'"));
 }
 
-absl::StatusOr<int64_t> IntPower(int64_t base, int64_t exponent) {
-  int64_t result = 1;
-  while (exponent > 0) {
-    if ((exponent & 1) != 0 && __builtin_mul_overflow(result, base, &result)) {
-      return Invalid("integer overflow");
-    }
-    exponent >>= 1;
-    if (exponent > 0 && __builtin_mul_overflow(base, base, &base)) {
-      return Invalid("integer overflow");
-    }
-  }
-  return result;
-}
-
-// // and % round down, as Python's do.
-absl::StatusOr<int64_t> IntDivide(std::string_view op, int64_t a, int64_t b) {
-  if (b == 0) return Invalid("division by zero");
+// // and % round down, as Python's do. Nothing where the result has more than 64 bits.
+std::optional<int64_t> IntDivide(std::string_view op, int64_t a, int64_t b) {
   if (b == -1) {
     if (op == "%") return 0;
-    if (a == std::numeric_limits<int64_t>::min()) return Invalid("integer overflow");
+    if (a == std::numeric_limits<int64_t>::min()) return std::nullopt;
     return -a;
   }
   const int64_t remainder = a % b;
@@ -51,63 +40,109 @@ absl::StatusOr<int64_t> IntDivide(std::string_view op, int64_t a, int64_t b) {
   return a / b - (down ? 1 : 0);
 }
 
-absl::StatusOr<Value> IntArithmetic(std::string_view op, int64_t a, int64_t b, bool from_user) {
+// Nothing where 64 bits are not enough.
+std::optional<int64_t> SmallArithmetic(std::string_view op, int64_t a, int64_t b) {
   int64_t result = 0;
-  bool overflow = false;
-  if (op == "+") {
-    overflow = __builtin_add_overflow(a, b, &result);
-  } else if (op == "-") {
-    overflow = __builtin_sub_overflow(a, b, &result);
-  } else if (op == "*") {
-    overflow = __builtin_mul_overflow(a, b, &result);
-  } else if (op == "/") {
-    if (b == 0) return Invalid("division by zero");
-    return Value::Float(static_cast<double>(a) / static_cast<double>(b), from_user);
-  } else if (op == "**") {
-    if (b < 0) {
-      return Value::Float(std::pow(static_cast<double>(a), static_cast<double>(b)), from_user);
-    }
-    TUTTI_ASSIGN_OR_RETURN(result, IntPower(a, b));
-  } else {
-    TUTTI_ASSIGN_OR_RETURN(result, IntDivide(op, a, b));
+  bool overflow = true;
+  if (op == "+") overflow = __builtin_add_overflow(a, b, &result);
+  if (op == "-") overflow = __builtin_sub_overflow(a, b, &result);
+  if (op == "*") overflow = __builtin_mul_overflow(a, b, &result);
+  if ((op == "//" || op == "%") && b != 0) return IntDivide(op, a, b);
+  return overflow ? std::nullopt : std::optional<int64_t>(result);
+}
+
+absl::StatusOr<Value> FloatArithmetic(std::string_view op, double a, double b, bool from_user);
+
+absl::StatusOr<Value> IntArithmetic(std::string_view op, const Value& a, const Value& b,
+                                    bool from_user) {
+  const bool negative = b.IsBig() ? b.digits()[0] == '-' : b.AsInt() < 0;
+  if (op == "/" || (op == "**" && negative)) {
+    return FloatArithmetic(op, a.AsDouble(), b.AsDouble(), from_user);
   }
-  if (overflow) return Invalid("integer overflow");
-  return Value::Int(result, from_user);
+  if (!a.IsBig() && !b.IsBig()) {
+    const std::optional<int64_t> small = SmallArithmetic(op, a.AsInt(), b.AsInt());
+    if (small.has_value()) return Value::Int(*small, from_user);
+  }
+  return BigArithmetic(op, a, b, from_user);
 }
 
 absl::StatusOr<Value> FloatArithmetic(std::string_view op, double a, double b, bool from_user) {
   if (op == "+") return Value::Float(a + b, from_user);
   if (op == "-") return Value::Float(a - b, from_user);
   if (op == "*") return Value::Float(a * b, from_user);
-  if (op == "**") return Value::Float(std::pow(a, b), from_user);
+  if (op == "**") {
+    if (a == 0 && b < 0) return Invalid("0.0 cannot be raised to a negative power");
+    const double power = std::pow(a, b);
+    if (std::isnan(power) && !std::isnan(a) && !std::isnan(b)) {
+      return Invalid("a power that is a complex number is not supported");
+    }
+    if (std::isinf(power) && std::isfinite(a) && std::isfinite(b)) {
+      return Invalid("(34, 'Numerical result out of range')");
+    }
+    return Value::Float(power, from_user);
+  }
   if (b == 0) return Invalid("division by zero");
   if (op == "/") return Value::Float(a / b, from_user);
-  if (op == "//") return Value::Float(std::floor(a / b), from_user);
-  const double remainder = std::fmod(a, b);
-  const bool down = remainder != 0 && (remainder < 0) != (b < 0);
-  return Value::Float(down ? remainder + b : remainder, from_user);
+  // As Python's divmod: the quotient follows from the remainder.
+  double remainder = std::fmod(a, b);
+  double quotient = (a - remainder) / b;
+  if (remainder != 0) {
+    if ((remainder < 0) != (b < 0)) {
+      remainder += b;
+      quotient -= 1;
+    }
+  } else {
+    remainder = std::copysign(0.0, b);
+  }
+  if (op == "%") return Value::Float(remainder, from_user);
+  if (quotient == 0) return Value::Float(std::copysign(0.0, a / b), from_user);
+  const double down = std::floor(quotient);
+  return Value::Float(quotient - down > 0.5 ? down + 1 : down, from_user);
 }
 
-absl::StatusOr<Value> Concatenate(const Text& a, const Text& b, Work* work) {
+absl::StatusOr<Value> Concatenate(const Value& left, const Value& right, Work* work) {
+  const bool markup = left.IsMarkup() || right.IsMarkup();
+  Text a = left.text(), b = right.text();
+  if (markup) {  // the one that is not markup is escaped
+    TUTTI_ASSIGN_OR_RETURN(a, EscapeHtml(left, work));
+    TUTTI_ASSIGN_OR_RETURN(b, EscapeHtml(right, work));
+  }
   TUTTI_RETURN_IF_ERROR(work->ChargeBytes(a.size() + b.size()));
   TUTTI_RETURN_IF_ERROR(
       work->Charge(static_cast<int64_t>((a.runs().size() + b.runs().size()) * sizeof(Text::Run)) /
                    kTemplateBytesPerStep));
-  Text out = a;
-  out.Append(b);
-  return Value::Str(std::move(out));
+  a.Append(b);
+  return Value::Str(std::move(a), markup);
 }
 
-absl::StatusOr<Value> Repeat(const Text& text, int64_t times, Work* work) {
+absl::StatusOr<Value> Repeat(const Value& value, int64_t times, Work* work) {
+  const Text& text = value.text();
   Text out;
-  if (times <= 0 || text.empty()) return Value::Str(std::move(out));
+  if (times <= 0 || text.empty()) return Value::Str(std::move(out), value.IsMarkup());
   if (times > static_cast<int64_t>(kTemplateOutputBytesMax / text.size())) {
     return work->ChargeBytes(kTemplateOutputBytesMax + 1);
   }
   TUTTI_RETURN_IF_ERROR(work->Charge(times));
   TUTTI_RETURN_IF_ERROR(work->ChargeBytes(text.memory() * static_cast<size_t>(times)));
   for (int64_t i = 0; i < times; ++i) out.Append(text);
-  return Value::Str(std::move(out));
+  return Value::Str(std::move(out), value.IsMarkup());
+}
+
+absl::StatusOr<Value> RepeatList(const List& list, List::Kind kind, int64_t times, Work* work) {
+  std::vector<Value> items;
+  if (list.items.empty()) times = 0;
+  for (int64_t i = 0; i < times; ++i) {
+    TUTTI_RETURN_IF_ERROR(work->Charge(list.weight));
+    TUTTI_RETURN_IF_ERROR(work->ChargeValues(list.items.size()));
+    items.insert(items.end(), list.items.begin(), list.items.end());
+  }
+  return Value::MakeList(std::move(items), kind);
+}
+
+// What a list or tuple gives when it is added to or repeated; nothing for others.
+std::optional<List::Kind> SequenceKind(const Value& value) {
+  if (!value.IsList() || value.list()->kind > List::kGroup) return std::nullopt;
+  return value.list()->is_tuple() ? List::kTuple : List::kList;
 }
 
 }  // namespace
@@ -118,17 +153,28 @@ absl::StatusOr<Value> Arithmetic(std::string_view op, const Value& a, const Valu
     if (a.IsFloat() || b.IsFloat()) {
       return FloatArithmetic(op, a.AsDouble(), b.AsDouble(), from_user);
     }
-    return IntArithmetic(op, a.AsInt(), b.AsInt(), from_user);
+    return IntArithmetic(op, a, b, from_user);
   }
-  if (op == "+" && a.IsStr() && b.IsStr()) return Concatenate(a.text(), b.text(), work);
-  if (op == "+" && a.IsList() && b.IsList() && a.list()->is_tuple == b.list()->is_tuple) {
+  if (op == "+" && a.IsStr() && b.IsStr()) return Concatenate(a, b, work);
+  if (op == "+" && a.IsList() && b.IsList() && SequenceKind(a) == SequenceKind(b) &&
+      SequenceKind(a).has_value()) {
     std::vector<Value> items = a.list()->items;
     TUTTI_RETURN_IF_ERROR(work->ChargeValues(items.size() + b.list()->items.size()));
     items.insert(items.end(), b.list()->items.begin(), b.list()->items.end());
-    return Value::MakeList(std::move(items), a.list()->is_tuple);
+    return Value::MakeList(std::move(items), *SequenceKind(a));
   }
-  if (op == "*" && a.IsStr() && b.IsInt()) return Repeat(a.text(), b.AsInt(), work);
-  if (op == "*" && a.IsInt() && b.IsStr()) return Repeat(b.text(), a.AsInt(), work);
+  if (op == "*") {
+    const bool swapped = a.IsInt() || a.IsBool();
+    const Value& sequence = swapped ? b : a;
+    const Value& times = swapped ? a : b;
+    if (sequence.IsStr() && (times.IsInt() || times.IsBool())) {
+      return Repeat(sequence, times.AsInt(), work);
+    }
+    if ((times.IsInt() || times.IsBool()) && SequenceKind(sequence).has_value()) {
+      return RepeatList(*sequence.list(), *SequenceKind(sequence), times.AsInt(), work);
+    }
+  }
+  if (op == "%" && a.IsStr()) return PercentFormat(a, b, work);
   return NotSupported(op, a, b);
 }
 

@@ -9,10 +9,11 @@
 
 namespace tutti::text::jinja {
 
-// a op b: of numbers; + also of strings and of lists, * of a string and an integer.
+// a op b: of numbers; + also of strings and of lists, * of one of these and an integer, % of a
+// string and what it formats.
 //
-// Errors: InvalidArgument for other types, division by zero, and integers beyond 64 bits, which
-// Python would not stop at; ResourceExhausted.
+// Errors: InvalidArgument for other types, division by zero, and integers beyond
+// kTemplateIntegerDigitsMax; ResourceExhausted.
 absl::StatusOr<Value> Arithmetic(std::string_view op, const Value& a, const Value& b, Work* work);
 
 }  // namespace tutti::text::jinja

@@ -15,12 +15,12 @@ namespace tutti::text::jinja {
 struct Expr;
 using ExprPtr = std::unique_ptr<Expr>;
 
-// Arguments of a call, filter or test, in the order of the callee's parameters: null where not
-// given. Of a callee with open ends (Builtin::more), those beyond its parameters follow, named ones
-// with their name.
-struct Arguments {
-  std::vector<ExprPtr> values;
-  std::vector<std::string> names;  // of values beyond the parameters; "" when positional
+// One argument of a call, filter or test.
+struct Argument {
+  enum Kind { kPositional, kNamed, kList, kDict };  // a, name=a, *a, **a
+  Kind kind = kPositional;
+  std::string name;
+  ExprPtr value;
 };
 
 struct Expr {
@@ -34,13 +34,12 @@ struct Expr {
     kItem,       // children[0] [children[1]]
     kSlice,      // children[0] [children[1] : children[2] : children[3]], each but the first may be
                  // null
-    kFunction,   // builtin(arguments)
-    kMethod,     // children[0] . builtin(arguments)
-    kMacro,      // name(arguments), where macro is the one of that name
-    kFilter,     // children[0] | builtin(arguments)
-    kTest,       // children[0] is builtin(arguments)
+    kCall,       // children[0] (arguments)
+    kFilter,     // children[0] | name(arguments); no child in {% filter %} and {% set | %}
+    kTest,       // children[0] is name(arguments)
     kNot,        // not children[0]
     kNegate,     // - children[0]
+    kPositive,   // + children[0]
     kAnd,        // children[0] and children[1]
     kOr,         // children[0] or children[1]
     kBinary,     // children[0] op children[1]; op: + - * / // % **
@@ -55,8 +54,16 @@ struct Expr {
   Value constant;
   std::vector<ExprPtr> children;
   std::vector<std::string> ops;
-  const Builtin* builtin = nullptr;
-  Arguments arguments;
+  const Builtin* builtin = nullptr;  // kFilter, kTest; null: there is none of that name
+  std::vector<Argument> arguments;
+};
+
+// What is assigned to: a name, a namespace's attribute, or a tuple of targets.
+struct Target {
+  std::string name;
+  std::string attribute;  // "" unless name.attribute
+  bool is_tuple = false;
+  std::vector<Target> parts;
 };
 
 struct Stmt;
@@ -67,25 +74,42 @@ struct Branch {
   Body body;
 };
 
+struct Macro {
+  std::string name;
+  std::vector<std::string> parameters;
+  std::vector<ExprPtr> defaults;  // [parameters], null where there is none
+  Body body;
+  // Whether its body mentions them: only then surplus arguments and a caller are taken.
+  bool uses_varargs = false;
+  bool uses_kwargs = false;
+  bool uses_caller = false;
+};
+
 struct Stmt {
   enum Kind {
-    kText,          // constant
-    kOutput,        // {{ expr }}
-    kIf,            // branches
-    kFor,           // for names in expr if filter: body, else: otherwise
-    kSet,           // set names = expr
-    kSetAttribute,  // set names[0].names[1] = expr
-    kSetBlock,      // set names[0]: body
-    kMacro,         // macro
+    kText,         // constant
+    kOutput,       // {{ expr }}
+    kIf,           // branches
+    kFor,          // for target in expr if filter: body, else: otherwise
+    kSet,          // set target = expr
+    kSetBlock,     // set target | filter: body; filter may be null
+    kMacro,        // macro
+    kCallBlock,    // call expr: macro is the caller
+    kFilterBlock,  // filter filter: body
+    kWith,         // with targets = exprs: body; {% generation %} is one without targets
+    kBlock,        // block name: body
     kBreak,
     kContinue,
+    kLoad,  // include, import, from, extends: there is nothing to load from
   };
   Kind kind = kText;
   int line = 0;
+  std::string name;
   Value constant;
   ExprPtr expr;
-  std::vector<std::string> names;
-  bool unpack = false;  // kFor, kSet: names are those of a tuple
+  Target target;
+  std::vector<std::pair<Target, ExprPtr>> assignments;  // kWith
+  bool recursive = false;                               // kFor
   std::vector<Branch> branches;
   ExprPtr filter;
   Body body;
@@ -93,15 +117,9 @@ struct Stmt {
   std::unique_ptr<Macro> macro;
 };
 
-struct Macro {
-  std::string name;
-  std::vector<std::string> parameters;
-  std::vector<ExprPtr> defaults;  // [parameters], null where there is none
-  Body body;
-};
-
 struct Template {
   Body body;
+  std::vector<const Stmt*> blocks;  // all {% block %}s
 };
 
 }  // namespace tutti::text::jinja

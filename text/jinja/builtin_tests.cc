@@ -1,7 +1,10 @@
 // Tests: the names behind `is`.
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "text/jinja/arithmetic.h"
 #include "text/jinja/builtins.h"
+#include "text/jinja/format.h"
+#include "text/jinja/object.h"
 #include "text/jinja/operations.h"
 
 namespace tutti::text::jinja {
@@ -17,26 +20,55 @@ bool IsUndefined(const Value& v) { return v.IsUndefined(); }
 bool IsNone(const Value& v) { return v.IsNone(); }
 bool IsString(const Value& v) { return v.IsStr(); }
 bool IsNumber(const Value& v) { return v.IsNumber(); }
-bool IsInteger(const Value& v) { return v.IsInt(); }
+bool IsInteger(const Value& v) { return v.IsInt() || v.IsBig(); }
 bool IsFloat(const Value& v) { return v.IsFloat(); }
 bool IsBoolean(const Value& v) { return v.IsBool(); }
 bool IsTrue(const Value& v) { return v.IsBool() && v.AsBool(); }
 bool IsFalse(const Value& v) { return v.IsBool() && !v.AsBool(); }
 bool IsMapping(const Value& v) { return v.IsDict(); }
 // As in Jinja, something undefined counts as an empty sequence.
-bool IsSequence(const Value& v) { return v.IsList() || v.IsStr() || v.IsDict() || v.IsUndefined(); }
+bool IsSequence(const Value& v) {
+  if (v.IsList()) return !v.list()->is_view();
+  return v.IsStr() || v.IsDict() || v.IsUndefined();
+}
+bool IsCallable(const Value& v) {
+  // Undefined has a way to be called, which is to raise an error.
+  return v.IsUndefined() || (v.AsObject() != nullptr && v.AsObject()->IsCallable());
+}
+bool IsEscaped(const Value& v) { return v.IsMarkup(); }
 
 template <int remainder>
-absl::StatusOr<Value> Parity(const Value& self, const Call&) {
-  if (!self.IsInt() && !self.IsBool()) return TypeError(self, "is neither odd nor even");
-  return Value::Bool((self.AsInt() & 1) == remainder);
+absl::StatusOr<Value> Parity(const Value& self, const Call& call) {
+  if (self.IsStr()) return TypeError(self, "is neither odd nor even");
+  TUTTI_ASSIGN_OR_RETURN(const Value rest, Arithmetic("%", self, Value::Int(2), call.work));
+  return Value::Bool(Equal(rest, Value::Int(remainder)));
 }
 
 absl::StatusOr<Value> DivisibleBy(const Value& self, const Call& call) {
-  const Value& by = call.values[0];
-  if (!self.IsInt()) return TypeError(self, "is not divisible");
-  if (!by.IsInt() || by.AsInt() == 0) return TypeError(by, "does not divide");
-  return Value::Bool(by.AsInt() == -1 || self.AsInt() % by.AsInt() == 0);
+  if (self.IsStr()) return TypeError(self, "is not divisible");
+  TUTTI_ASSIGN_OR_RETURN(const Value rest, Arithmetic("%", self, call.values[0], call.work));
+  return Value::Bool(Equal(rest, Value::Int(0)));
+}
+
+// str(value).islower() and isupper().
+absl::StatusOr<Value> CaseTest(std::string_view method, const Value& self, const Call& call) {
+  TUTTI_ASSIGN_OR_RETURN(Text text, ToText(self, call.work));
+  return CallBuiltin(*FindStrMethod(method), Value::Str(std::move(text)), {}, call.work);
+}
+absl::StatusOr<Value> LowerTest(const Value& self, const Call& call) {
+  return CaseTest("islower", self, call);
+}
+absl::StatusOr<Value> UpperTest(const Value& self, const Call& call) {
+  return CaseTest("isupper", self, call);
+}
+
+absl::StatusOr<Value> SameAs(const Value& self, const Call& call) {
+  return Value::Bool(Same(self, call.values[0]));
+}
+
+template <const Builtin* (*find)(std::string_view)>
+absl::StatusOr<Value> NamesBuiltin(const Value& self, const Call&) {
+  return Value::Bool(self.IsStr() && find(self.str()) != nullptr);
 }
 
 constexpr char kEqual[] = "==", kNotEqual[] = "!=", kLess[] = "<",
@@ -58,21 +90,28 @@ void AddComparison(std::initializer_list<std::string_view> names, std::vector<Bu
 std::vector<Builtin>* MakeTests() {
   auto* tests = new std::vector<Builtin>{
       {"boolean", TypeTest<IsBoolean>},
+      {"callable", TypeTest<IsCallable>},
       {"defined", TypeTest<IsDefined>},
       {"divisibleby", DivisibleBy, {"num"}, 1},
+      {"escaped", TypeTest<IsEscaped>},
       {"even", Parity<0>},
       {"false", TypeTest<IsFalse>},
+      {"filter", NamesBuiltin<FindFilter>},
       {"float", TypeTest<IsFloat>},
       {"integer", TypeTest<IsInteger>},
-      {"iterable", TypeTest<IsSequence>},
+      {"iterable", TypeTest<IsIterable>},
+      {"lower", LowerTest},
       {"mapping", TypeTest<IsMapping>},
       {"none", TypeTest<IsNone>},
       {"number", TypeTest<IsNumber>},
       {"odd", Parity<1>},
+      {"sameas", SameAs, {"other"}, 1},
       {"sequence", TypeTest<IsSequence>},
       {"string", TypeTest<IsString>},
+      {"test", NamesBuiltin<FindTest>},
       {"true", TypeTest<IsTrue>},
       {"undefined", TypeTest<IsUndefined>},
+      {"upper", UpperTest},
   };
   AddComparison<kEqual>({"eq", "equalto", "=="}, tests);
   AddComparison<kNotEqual>({"ne", "!="}, tests);
@@ -89,20 +128,6 @@ std::vector<Builtin>* MakeTests() {
 const Builtin* FindTest(std::string_view name) {
   static const std::vector<Builtin>* const tests = MakeTests();
   return FindIn(*tests, name);
-}
-
-absl::StatusOr<bool> RunTest(const Builtin& test, const Value& value,
-                             std::span<const Value> arguments, Work* work) {
-  if (arguments.size() < test.required || arguments.size() > test.parameters.size()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "test \"", std::string(test.name), "\" called with ", arguments.size(), " arguments"));
-  }
-  Call call;
-  call.work = work;
-  call.values.assign(arguments.begin(), arguments.end());
-  call.parameters = arguments.size();
-  TUTTI_ASSIGN_OR_RETURN(const Value result, test.function(value, call));
-  return result.Truth();
 }
 
 }  // namespace tutti::text::jinja

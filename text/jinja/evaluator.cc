@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "text/absl_text.h"
+#include "text/jinja/callables.h"
 #include "text/jinja/expression_evaluator.h"
 #include "text/jinja/format.h"
 #include "text/jinja/operations.h"
@@ -21,17 +22,20 @@ enum class Flow { kNext, kBreak, kContinue };
 
 class Evaluator final : private ExpressionEvaluator {
  public:
-  Evaluator(std::vector<std::pair<std::string, Value>> variables, std::optional<absl::Time> now)
-      : ExpressionEvaluator(std::move(variables), now) {}
+  Evaluator(const Template& source, std::vector<std::pair<std::string, Value>> variables,
+            std::optional<absl::Time> now)
+      : ExpressionEvaluator(std::move(variables), now), template_(source) {}
 
-  absl::StatusOr<Text> Run(const Template& source) {
-    TUTTI_ASSIGN_OR_RETURN(const Flow flow, RunBody(source.body));
+  absl::StatusOr<Text> Run() {
+    TUTTI_ASSIGN_OR_RETURN(const Flow flow, RunBody(template_.body));
     (void)flow;
     return std::move(out_);
   }
 
  private:
   absl::StatusOr<Flow> RunBody(const Body& body) {
+    const Work::Level level(&work_);
+    TUTTI_RETURN_IF_ERROR(work_.CheckDepth());
     for (const auto& stmt : body) {
       absl::StatusOr<Flow> flow = RunStmt(*stmt);
       if (!flow.ok()) return AtLine(stmt->line, flow.status());
@@ -43,45 +47,61 @@ class Evaluator final : private ExpressionEvaluator {
   absl::StatusOr<Flow> RunStmt(const Stmt& stmt) {
     TUTTI_RETURN_IF_ERROR(work_.Charge(1));
     switch (stmt.kind) {
-      case Stmt::kText:
-        TUTTI_RETURN_IF_ERROR(Write(stmt.constant.text()));
-        return Flow::kNext;
-      case Stmt::kOutput: {
-        TUTTI_ASSIGN_OR_RETURN(const Value value, Eval(*stmt.expr));
-        if (value.IsStr()) {
-          TUTTI_RETURN_IF_ERROR(Write(value.text()));
-        } else {
-          TUTTI_ASSIGN_OR_RETURN(const Text text, ToText(value, &work_));
-          TUTTI_RETURN_IF_ERROR(Write(text));
-        }
-        return Flow::kNext;
-      }
       case Stmt::kIf:
         return RunIf(stmt);
       case Stmt::kFor:
         return RunFor(stmt);
-      case Stmt::kSet: {
-        TUTTI_ASSIGN_OR_RETURN(const Value value, Eval(*stmt.expr));
-        TUTTI_RETURN_IF_ERROR(AssignTargets(stmt, value));
-        return Flow::kNext;
-      }
-      case Stmt::kSetAttribute:
-        TUTTI_RETURN_IF_ERROR(SetAttribute(stmt));
-        return Flow::kNext;
-      case Stmt::kSetBlock: {
-        TUTTI_ASSIGN_OR_RETURN(Text text, Capture(stmt.body));
-        scopes_.Assign(stmt.names[0], Value::Str(std::move(text)));
-        return Flow::kNext;
-      }
-      case Stmt::kMacro:
-        scopes_.Assign(stmt.macro->name, Value::Of(stmt.macro.get()));
-        return Flow::kNext;
       case Stmt::kBreak:
         return Flow::kBreak;
       case Stmt::kContinue:
         return Flow::kContinue;
+      case Stmt::kWith:
+        return RunWith(stmt);
+      case Stmt::kBlock: {
+        const Scopes::Inner inner(&scopes_, stmt.recursive ? nullptr : scopes_.outermost());
+        return RunBody(stmt.body);
+      }
+      default:
+        TUTTI_RETURN_IF_ERROR(RunSimple(stmt));
+        return Flow::kNext;
     }
-    return Flow::kNext;
+  }
+
+  absl::Status RunSimple(const Stmt& stmt) {
+    switch (stmt.kind) {
+      case Stmt::kText:
+        return Write(stmt.constant.text());
+      case Stmt::kOutput: {
+        TUTTI_ASSIGN_OR_RETURN(const Value value, Eval(*stmt.expr));
+        return WriteValue(value);
+      }
+      case Stmt::kSet: {
+        TUTTI_ASSIGN_OR_RETURN(const Value value, Eval(*stmt.expr));
+        return Assign(stmt.target, value);
+      }
+      case Stmt::kSetBlock:
+      case Stmt::kFilterBlock: {
+        TUTTI_ASSIGN_OR_RETURN(Value value, CaptureBlock(stmt));
+        return stmt.kind == Stmt::kSetBlock ? Assign(stmt.target, value) : WriteValue(value);
+      }
+      case Stmt::kMacro:
+        TUTTI_RETURN_IF_ERROR(work_.ChargeStrings(1));
+        scopes_.Assign(stmt.macro->name, NewMacro(*stmt.macro));
+        return absl::OkStatus();
+      case Stmt::kCallBlock: {
+        TUTTI_RETURN_IF_ERROR(work_.ChargeStrings(1));
+        const Value caller = NewMacro(*stmt.macro);
+        TUTTI_ASSIGN_OR_RETURN(const Value value, EvalCall(*stmt.expr, &caller));
+        return WriteValue(value);
+      }
+      default:
+        return Invalid(
+            absl::StrCat("{% ", stmt.name, " %}: there are no other templates to load from"));
+    }
+  }
+
+  Value NewMacro(const Macro& macro) {
+    return Value::Of(std::make_shared<MacroObject>(&macro, scopes_.Keep()));
   }
 
   absl::Status Write(const Text& text) {
@@ -93,14 +113,30 @@ class Evaluator final : private ExpressionEvaluator {
     return absl::OkStatus();
   }
 
+  absl::Status WriteValue(const Value& value) {
+    if (value.IsStr()) return Write(value.text());
+    TUTTI_ASSIGN_OR_RETURN(const Text text, ToText(value, &work_));
+    return Write(text);
+  }
+
   absl::StatusOr<Text> Capture(const Body& body) override {
     Text outer = std::exchange(out_, Text());
-    scopes_.Push();
     const absl::StatusOr<Flow> flow = RunBody(body);
-    scopes_.Pop();
     Text captured = std::exchange(out_, std::move(outer));
     if (!flow.ok()) return flow.status();
     return captured;
+  }
+
+  // The text of a block, after its filters.
+  absl::StatusOr<Value> CaptureBlock(const Stmt& stmt) {
+    Value value;
+    {
+      const Scopes::Inner inner(&scopes_);
+      TUTTI_ASSIGN_OR_RETURN(Text text, Capture(stmt.body));
+      value = Value::Str(std::move(text));
+    }
+    if (stmt.filter == nullptr) return value;
+    return EvalFilters(*stmt.filter, std::move(value));
   }
 
   absl::StatusOr<Flow> RunIf(const Stmt& stmt) {
@@ -114,66 +150,138 @@ class Evaluator final : private ExpressionEvaluator {
     return Flow::kNext;
   }
 
+  // Values see the variables outside.
+  absl::StatusOr<Flow> RunWith(const Stmt& stmt) {
+    std::vector<Value> values;
+    for (const auto& [target, expr] : stmt.assignments) {
+      TUTTI_ASSIGN_OR_RETURN(Value value, Eval(*expr));
+      values.push_back(std::move(value));
+    }
+    const Scopes::Inner inner(&scopes_);
+    for (size_t i = 0; i < values.size(); ++i) {
+      TUTTI_RETURN_IF_ERROR(Assign(stmt.assignments[i].first, values[i]));
+    }
+    return RunBody(stmt.body);
+  }
+
   absl::StatusOr<Flow> RunFor(const Stmt& stmt) {
     TUTTI_ASSIGN_OR_RETURN(const Value value, Eval(*stmt.expr));
-    TUTTI_ASSIGN_OR_RETURN(auto items, Iterate(value, &work_));
-    if (stmt.filter != nullptr) {
-      TUTTI_ASSIGN_OR_RETURN(items, Filtered(stmt, *items));
+    return RunLoop(stmt, value, 0);
+  }
+
+  absl::StatusOr<Text> CallLoop(const LoopObject& loop, const Value& items) override {
+    if (!loop.stmt().recursive) {
+      return Invalid("the loop must have the 'recursive' marker to be called recursively");
     }
-    if (items->items.empty()) return RunBody(stmt.otherwise);
-    for (size_t i = 0; i < items->items.size(); ++i) {
-      scopes_.Push();
+    if (loop.has_ended()) return Invalid("the loop has ended and cannot be called");
+    Text outer = std::exchange(out_, Text());
+    absl::StatusOr<Flow> flow = Flow::kNext;
+    {
+      const Scopes::Inner inner(&scopes_, loop.outside());
+      flow = RunLoop(loop.stmt(), items, loop.depth0() + 1);
+    }
+    Text captured = std::exchange(out_, std::move(outer));
+    if (!flow.ok()) return flow.status();
+    return captured;
+  }
+
+  absl::StatusOr<Flow> RunLoop(const Stmt& stmt, const Value& value, int depth0) {
+    TUTTI_RETURN_IF_ERROR(work_.ChargeStrings(1));
+    LoopObject::NextItem next;
+    std::optional<int64_t> length;
+    Object* const object = value.AsObject();
+    if (object != nullptr && object->kind() == Object::kGenerator) {
+      next = [value] { return static_cast<Generator*>(value.AsObject())->Next(); };
+    } else {
+      TUTTI_ASSIGN_OR_RETURN(const auto items, Iterate(value, &work_));
+      next = [items, i = size_t{0}]() mutable -> absl::StatusOr<std::optional<Value>> {
+        if (i >= items->items.size()) return std::optional<Value>();
+        return std::optional<Value>(items->items[i++]);
+      };
+      if (stmt.filter == nullptr) length = static_cast<int64_t>(items->items.size());
+    }
+    Scope* const outside = scopes_.innermost();
+    if (stmt.filter != nullptr) next = Filtered(stmt, std::move(next), outside);
+    const auto loop = std::make_shared<LoopObject>(&stmt, outside, std::move(next), length, depth0);
+    absl::StatusOr<Flow> flow = RunItems(stmt, loop);
+    loop->End();
+    return flow;
+  }
+
+  absl::StatusOr<Flow> RunItems(const Stmt& stmt, const std::shared_ptr<LoopObject>& loop) {
+    bool any = false;
+    while (true) {
+      TUTTI_ASSIGN_OR_RETURN(const bool more, loop->Advance());
+      if (!more) break;
+      any = true;
       TUTTI_RETURN_IF_ERROR(work_.ChargeStrings(1));
-      scopes_.Assign("loop", Value::Of(std::make_shared<const Loop>(Loop{items, i})));
-      TUTTI_RETURN_IF_ERROR(AssignTargets(stmt, items->items[i]));
+      const Scopes::Inner inner(&scopes_);
+      scopes_.Assign("loop", Value::Of(loop));
+      TUTTI_RETURN_IF_ERROR(Assign(stmt.target, loop->current()));
       TUTTI_ASSIGN_OR_RETURN(const Flow flow, RunBody(stmt.body));
-      scopes_.Pop();
-      if (flow == Flow::kBreak) break;
+      if (flow == Flow::kBreak) return Flow::kNext;
     }
-    return Flow::kNext;
+    if (any || stmt.otherwise.empty()) return Flow::kNext;
+    const Scopes::Inner inner(&scopes_);
+    return RunBody(stmt.otherwise);
   }
 
-  // The items for which the condition behind `if` holds. It sees the loop's variables but not
-  // `loop`.
-  absl::StatusOr<std::shared_ptr<const List>> Filtered(const Stmt& stmt, const List& items) {
-    std::vector<Value> kept;
-    TUTTI_RETURN_IF_ERROR(work_.ChargeValues(items.items.size()));
-    for (const Value& item : items.items) {
-      scopes_.Push();
-      TUTTI_RETURN_IF_ERROR(AssignTargets(stmt, item));
-      TUTTI_ASSIGN_OR_RETURN(const Value condition, Eval(*stmt.filter));
-      scopes_.Pop();
-      if (condition.Truth()) kept.push_back(item);
-    }
-    TUTTI_ASSIGN_OR_RETURN(const Value list, Value::MakeList(std::move(kept)));
-    return list.list();
+  // The items for which the condition behind `if` holds when it is their turn. It sees the loop's
+  // variables but not `loop`.
+  LoopObject::NextItem Filtered(const Stmt& stmt, LoopObject::NextItem items, Scope* outside) {
+    return [this, &stmt, items = std::move(items),
+            outside]() mutable -> absl::StatusOr<std::optional<Value>> {
+      while (true) {
+        TUTTI_RETURN_IF_ERROR(work_.ChargeValues(1));
+        TUTTI_ASSIGN_OR_RETURN(std::optional<Value> item, items());
+        if (!item.has_value()) return item;
+        const Scopes::Inner inner(&scopes_, outside);
+        TUTTI_RETURN_IF_ERROR(Assign(stmt.target, *item));
+        TUTTI_ASSIGN_OR_RETURN(const Value condition, Eval(*stmt.filter));
+        if (condition.Truth()) return item;
+      }
+    };
   }
 
-  absl::Status SetAttribute(const Stmt& stmt) {
-    TUTTI_ASSIGN_OR_RETURN(Value value, Eval(*stmt.expr));
-    Namespace* ns = scopes_.Lookup(stmt.names[0]).AsNamespace();
-    if (ns == nullptr) {
-      return Invalid(absl::StrCat("cannot assign to an attribute of '", stmt.names[0],
-                                  "', which is not a namespace"));
+  const Stmt* FindBlock(std::string_view name) const override {
+    for (const Stmt* block : template_.blocks) {
+      if (block->name == name) return block;
     }
-    ns->attributes[stmt.names[1]] = std::move(value);
-    return absl::OkStatus();
+    return nullptr;
   }
 
-  absl::Status AssignTargets(const Stmt& stmt, const Value& value) {
-    if (!stmt.unpack) {
-      scopes_.Assign(stmt.names[0], value);
+  absl::Status AssignName(const Target& target, const Value& value) {
+    if (target.attribute.empty()) {
+      scopes_.Assign(target.name, value);
       return absl::OkStatus();
     }
-    TUTTI_ASSIGN_OR_RETURN(const auto items, Iterate(value, &work_));
-    if (items->items.size() != stmt.names.size()) {
-      return Invalid(absl::StrCat("cannot unpack ", items->items.size(), " values into ",
-                                  stmt.names.size(), " names"));
+    Namespace* ns = scopes_.Lookup(target.name).AsNamespace();
+    if (ns == nullptr) {
+      return Invalid(absl::StrCat("cannot assign to an attribute of '", target.name,
+                                  "', which is not a namespace"));
     }
-    for (size_t i = 0; i < stmt.names.size(); ++i) scopes_.Assign(stmt.names[i], items->items[i]);
+    if (target.attribute.starts_with('_')) {
+      return Invalid(absl::StrCat("a namespace has no attribute '", target.attribute,
+                                  "': names must not begin with _"));
+    }
+    ns->attributes[target.attribute] = value;
     return absl::OkStatus();
   }
 
+  absl::Status Assign(const Target& target, const Value& value) {
+    if (!target.is_tuple) return AssignName(target, value);
+    TUTTI_ASSIGN_OR_RETURN(const auto items, Iterate(value, &work_));
+    if (items->items.size() != target.parts.size()) {
+      return Invalid(absl::StrCat("cannot unpack ", items->items.size(), " values into ",
+                                  target.parts.size(), " names"));
+    }
+    for (size_t i = 0; i < target.parts.size(); ++i) {
+      TUTTI_RETURN_IF_ERROR(Assign(target.parts[i], items->items[i]));
+    }
+    return absl::OkStatus();
+  }
+
+  const Template& template_;
   Text out_;
 };
 
@@ -182,8 +290,7 @@ class Evaluator final : private ExpressionEvaluator {
 absl::StatusOr<Text> Evaluate(const Template& source,
                               std::vector<std::pair<std::string, Value>> variables,
                               std::optional<absl::Time> now) {
-  if (now.has_value()) variables.emplace_back("strftime_now", Value::Bool(true));
-  return Evaluator(std::move(variables), now).Run(source);
+  return Evaluator(source, std::move(variables), now).Run();
 }
 
 }  // namespace tutti::text::jinja

@@ -1,11 +1,14 @@
 #include "text/jinja/expression_evaluator.h"
 
 #include <algorithm>
+#include <limits>
+#include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "text/absl_text.h"
 #include "text/jinja/arithmetic.h"
+#include "text/jinja/builtins.h"
 #include "text/jinja/format.h"
 #include "text/jinja/operations.h"
 #include "text/jinja/strings.h"
@@ -25,6 +28,8 @@ absl::Status ExpressionEvaluator::AtLine(int line, const absl::Status& status) {
 }
 
 absl::StatusOr<Value> ExpressionEvaluator::Eval(const Expr& expr) {
+  const Work::Level level(&work_);
+  TUTTI_RETURN_IF_ERROR(work_.CheckDepth());
   TUTTI_RETURN_IF_ERROR(work_.Charge(1));
   absl::StatusOr<Value> value = EvalKind(expr);
   if (!value.ok()) return AtLine(expr.line, value.status());
@@ -36,18 +41,17 @@ absl::StatusOr<Value> ExpressionEvaluator::EvalKind(const Expr& expr) {
     case Expr::kConstant:
       return expr.constant;
     case Expr::kName:
-      return scopes_.Lookup(expr.name);
+      return EvalName(expr);
     case Expr::kList:
     case Expr::kTuple: {
       TUTTI_ASSIGN_OR_RETURN(std::vector<Value> items, EvalAll(expr.children));
-      return Value::MakeList(std::move(items), expr.kind == Expr::kTuple);
+      return Value::MakeList(std::move(items),
+                             expr.kind == Expr::kTuple ? List::kTuple : List::kList);
     }
     case Expr::kDict:
       return EvalDict(expr);
-    case Expr::kAttribute: {
-      TUTTI_ASSIGN_OR_RETURN(const Value object, Eval(*expr.children[0]));
-      return GetAttribute(object, expr.name, &work_);
-    }
+    case Expr::kAttribute:
+      return EvalAttribute(expr);
     case Expr::kItem: {
       TUTTI_ASSIGN_OR_RETURN(const Value object, Eval(*expr.children[0]));
       TUTTI_ASSIGN_OR_RETURN(const Value key, Eval(*expr.children[1]));
@@ -55,19 +59,32 @@ absl::StatusOr<Value> ExpressionEvaluator::EvalKind(const Expr& expr) {
     }
     case Expr::kSlice:
       return EvalSlice(expr);
-    case Expr::kFunction:
-    case Expr::kMethod:
+    case Expr::kCall:
+      return EvalCall(expr, nullptr);
     case Expr::kFilter:
+      return EvalFilters(expr, Value());
     case Expr::kTest:
-      return EvalCall(expr);
-    case Expr::kMacro:
-      return EvalMacro(expr);
+      return EvalTest(expr);
+    default:
+      return EvalOperator(expr);
+  }
+}
+
+absl::StatusOr<Value> ExpressionEvaluator::EvalOperator(const Expr& expr) {
+  switch (expr.kind) {
     case Expr::kNot: {
       TUTTI_ASSIGN_OR_RETURN(const Value operand, Eval(*expr.children[0]));
       return Value::Bool(!operand.Truth());
     }
     case Expr::kNegate:
-      return EvalNegate(expr);
+    case Expr::kPositive: {
+      TUTTI_ASSIGN_OR_RETURN(const Value operand, Eval(*expr.children[0]));
+      if (!operand.IsNumber()) return TypeError(operand, "is not a number that has a sign");
+      const bool negate = expr.kind == Expr::kNegate;
+      if (!operand.IsFloat()) return Arithmetic(negate ? "-" : "+", Value::Int(0), operand, &work_);
+      const double number = operand.AsDouble();
+      return Value::Float(negate ? -number : number, operand.number_from_user());
+    }
     case Expr::kAnd:
     case Expr::kOr: {
       TUTTI_ASSIGN_OR_RETURN(Value left, Eval(*expr.children[0]));
@@ -83,14 +100,34 @@ absl::StatusOr<Value> ExpressionEvaluator::EvalKind(const Expr& expr) {
       return EvalConcat(expr);
     case Expr::kCompare:
       return EvalCompare(expr);
-    case Expr::kConditional: {
+    default: {
       TUTTI_ASSIGN_OR_RETURN(const Value condition, Eval(*expr.children[1]));
       if (condition.Truth()) return Eval(*expr.children[0]);
       if (expr.children[2] != nullptr) return Eval(*expr.children[2]);
       return Value::Missing("the inline if-expression has no else and was false");
     }
   }
-  return Value();
+}
+
+absl::StatusOr<Value> ExpressionEvaluator::EvalName(const Expr& expr) {
+  Value value = scopes_.Lookup(expr.name);
+  const Object* object = value.AsObject();
+  if (object != nullptr && object->kind() == Object::kFunction && !work_.now().has_value() &&
+      static_cast<const FunctionObject*>(object)->function().name == "strftime_now") {
+    return Value::Missing("'strftime_now' is undefined");
+  }
+  if (value.IsUndefined() && expr.name == "self")
+    return Value::Of(std::make_shared<BlocksObject>());
+  return value;
+}
+
+absl::StatusOr<Value> ExpressionEvaluator::EvalAttribute(const Expr& expr) {
+  TUTTI_ASSIGN_OR_RETURN(const Value object, Eval(*expr.children[0]));
+  if (const Object* self = object.AsObject(); self != nullptr && self->kind() == Object::kBlocks) {
+    const Stmt* block = FindBlock(expr.name);
+    if (block != nullptr) return Value::Of(std::make_shared<BlocksObject>(block));
+  }
+  return GetAttribute(object, expr.name, &work_);
 }
 
 absl::StatusOr<std::vector<Value>> ExpressionEvaluator::EvalAll(const std::vector<ExprPtr>& exprs) {
@@ -108,18 +145,18 @@ absl::StatusOr<std::vector<Value>> ExpressionEvaluator::EvalAll(const std::vecto
 }
 
 absl::StatusOr<Value> ExpressionEvaluator::EvalDict(const Expr& expr) {
-  std::vector<std::pair<Text, Value>> items;
+  std::vector<std::pair<Value, Value>> items;
   for (size_t i = 0; i < expr.children.size(); i += 2) {
     TUTTI_ASSIGN_OR_RETURN(const Value key, Eval(*expr.children[i]));
-    if (!key.IsStr()) return TypeError(key, "as the key of a dict is not supported");
+    TUTTI_RETURN_IF_ERROR(CheckHashable(key));
     TUTTI_ASSIGN_OR_RETURN(Value value, Eval(*expr.children[i + 1]));
-    const auto same = std::find_if(items.begin(), items.end(), [&](const auto& item) {
-      return item.first.bytes() == key.str();
-    });
+    TUTTI_RETURN_IF_ERROR(work_.Charge(static_cast<int64_t>(items.size()) / 8));
+    const auto same = std::find_if(items.begin(), items.end(),
+                                   [&](const auto& item) { return Equal(item.first, key); });
     if (same != items.end()) {
       same->second = std::move(value);
     } else {
-      items.emplace_back(key.text(), std::move(value));
+      items.emplace_back(key, std::move(value));
     }
   }
   return Value::MakeDict(std::move(items));
@@ -129,7 +166,12 @@ absl::StatusOr<std::optional<int64_t>> ExpressionEvaluator::Bound(const ExprPtr&
   if (expr == nullptr) return std::optional<int64_t>();
   TUTTI_ASSIGN_OR_RETURN(const Value value, Eval(*expr));
   if (value.IsNone()) return std::optional<int64_t>();
-  if (!value.IsInt()) return TypeError(value, "cannot bound a slice");
+  if (value.IsBig()) {  // beyond every length
+    const bool negative = value.digits()[0] == '-';
+    return std::optional<int64_t>(negative ? std::numeric_limits<int64_t>::min()
+                                           : std::numeric_limits<int64_t>::max());
+  }
+  if (!value.IsInt() && !value.IsBool()) return TypeError(value, "cannot bound a slice");
   return std::optional<int64_t>(value.AsInt());
 }
 
@@ -142,32 +184,121 @@ absl::StatusOr<Value> ExpressionEvaluator::EvalSlice(const Expr& expr) {
   if (object.IsStr()) {
     TUTTI_ASSIGN_OR_RETURN(Text text,
                            SliceText(object.text(), begin, end, step.value_or(1), &work_));
-    return Value::Str(std::move(text));
+    return Value::Str(std::move(text), object.IsMarkup());
   }
-  if (!object.IsList()) return TypeError(object, "cannot be sliced");
+  if (object.IsUndefined()) return TypeError(object, "");
+  if (!object.IsList() || object.list()->is_view()) {
+    return TypeError(object, "is not subscriptable by a slice");
+  }
   const std::vector<Value>& items = object.list()->items;
   TUTTI_RETURN_IF_ERROR(work_.ChargeValues(items.size()));
   std::vector<Value> selected;
   for (const size_t i : SliceIndices(items.size(), begin, end, step.value_or(1))) {
     selected.push_back(items[i]);
   }
-  return Value::MakeList(std::move(selected), object.list()->is_tuple);
+  const List& list = *object.list();
+  const List::Kind kind = list.kind == List::kGroup ? List::kTuple : list.kind;
+  if (kind != List::kRange) return Value::MakeList(std::move(selected), kind);
+  const int64_t first = selected.empty() ? 0 : selected[0].AsInt();
+  const int64_t by = selected.size() > 1 ? selected[1].AsInt() - first : 1;
+  const auto count = static_cast<int64_t>(selected.size());
+  return MakeRange(std::move(selected), first, first + by * count, by);
 }
 
-absl::StatusOr<Value> ExpressionEvaluator::EvalCall(const Expr& expr) {
-  Value self;
-  if (expr.kind != Expr::kFunction) {
-    TUTTI_ASSIGN_OR_RETURN(self, Eval(*expr.children[0]));
+absl::Status ExpressionEvaluator::EvalArgument(const Argument& argument, CallArguments* out) {
+  TUTTI_ASSIGN_OR_RETURN(Value value, Eval(*argument.value));
+  switch (argument.kind) {
+    case Argument::kPositional:
+      out->positional.push_back(std::move(value));
+      return absl::OkStatus();
+    case Argument::kNamed:
+      out->named.emplace_back(argument.name, std::move(value));
+      return absl::OkStatus();
+    case Argument::kList: {
+      TUTTI_ASSIGN_OR_RETURN(const auto items, Iterate(value, &work_));
+      TUTTI_RETURN_IF_ERROR(work_.ChargeValues(items->items.size()));
+      out->positional.insert(out->positional.end(), items->items.begin(), items->items.end());
+      return absl::OkStatus();
+    }
+    case Argument::kDict:
+      break;
   }
-  if (expr.kind == Expr::kMethod && self.IsUndefined()) return TypeError(self, "");
-  Call call;
-  call.work = &work_;
-  TUTTI_ASSIGN_OR_RETURN(call.values, EvalAll(expr.arguments.values));
-  call.names = expr.arguments.names;
-  call.parameters = expr.builtin->parameters.size();
-  // The message of raise_exception is meant for the user as it is.
-  if (expr.builtin->name == "raise_exception") placed_ = true;
-  return expr.builtin->function(self, call);
+  if (!value.IsDict()) return TypeError(value, "behind ** is not a mapping");
+  TUTTI_RETURN_IF_ERROR(work_.Charge(value.weight()));
+  for (const auto& [name, item] : value.dict()->items) {
+    if (!name.IsStr()) return Invalid("keywords must be strings");
+    out->named.emplace_back(name.str(), item);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CallArguments> ExpressionEvaluator::EvalArguments(
+    const std::vector<Argument>& arguments) {
+  CallArguments out;
+  for (const Argument& argument : arguments) {
+    TUTTI_RETURN_IF_ERROR(EvalArgument(argument, &out));
+  }
+  return out;
+}
+
+absl::StatusOr<Value> ExpressionEvaluator::EvalFilters(const Expr& expr, Value input) {
+  if (!expr.children.empty()) {
+    const Expr& child = *expr.children[0];
+    if (child.kind == Expr::kFilter) {
+      TUTTI_ASSIGN_OR_RETURN(input, EvalFilters(child, std::move(input)));
+    } else {
+      TUTTI_ASSIGN_OR_RETURN(input, Eval(child));
+    }
+  }
+  if (expr.builtin == nullptr) return Invalid(absl::StrCat("no filter named '", expr.name, "'"));
+  TUTTI_ASSIGN_OR_RETURN(const CallArguments arguments, EvalArguments(expr.arguments));
+  return CallBuiltin(*expr.builtin, input, arguments, &work_);
+}
+
+absl::StatusOr<Value> ExpressionEvaluator::EvalTest(const Expr& expr) {
+  TUTTI_ASSIGN_OR_RETURN(const Value subject, Eval(*expr.children[0]));
+  if (expr.builtin == nullptr) return Invalid(absl::StrCat("no test named '", expr.name, "'"));
+  TUTTI_ASSIGN_OR_RETURN(const CallArguments arguments, EvalArguments(expr.arguments));
+  return CallBuiltin(*expr.builtin, subject, arguments, &work_);
+}
+
+absl::StatusOr<Value> ExpressionEvaluator::EvalCall(const Expr& expr, const Value* extra) {
+  TUTTI_ASSIGN_OR_RETURN(const Value callee, Eval(*expr.children[0]));
+  TUTTI_ASSIGN_OR_RETURN(CallArguments arguments, EvalArguments(expr.arguments));
+  if (extra != nullptr) arguments.named.emplace_back("caller", *extra);
+  if (callee.AsObject() == nullptr) return TypeError(callee, "is not callable");
+  return CallObject(callee.AsObject(), std::move(arguments));
+}
+
+absl::StatusOr<Value> ExpressionEvaluator::CallObject(Object* object, CallArguments arguments) {
+  switch (object->kind()) {
+    case Object::kMacro:
+      return CallMacro(*static_cast<MacroObject*>(object), std::move(arguments));
+    case Object::kLoop: {
+      if (arguments.positional.size() != 1 || !arguments.named.empty()) {
+        return Invalid("loop() takes one argument");
+      }
+      TUTTI_ASSIGN_OR_RETURN(Text text,
+                             CallLoop(*static_cast<LoopObject*>(object), arguments.positional[0]));
+      return Value::Str(std::move(text));
+    }
+    case Object::kBlocks: {
+      const Stmt* block = static_cast<BlocksObject*>(object)->called();
+      if (block == nullptr) return Invalid("self is not callable");
+      const Scopes::Inner inner(&scopes_, scopes_.outermost());
+      TUTTI_ASSIGN_OR_RETURN(Text text, Capture(block->body));
+      return Value::Str(std::move(text));
+    }
+    case Object::kFunction: {
+      const Builtin& function = static_cast<FunctionObject*>(object)->function();
+      absl::StatusOr<Value> value = object->Call(arguments, &work_);
+      // The message of raise_exception is meant for the user as it is.
+      if (!value.ok() && function.name == "raise_exception") placed_ = true;
+      return value;
+    }
+    default:
+      return object->Call(arguments, &work_);
+  }
 }
 
 absl::StatusOr<Value> ExpressionEvaluator::EvalConcat(const Expr& expr) {
@@ -192,66 +323,64 @@ absl::StatusOr<Value> ExpressionEvaluator::EvalCompare(const Expr& expr) {
   return Value::Bool(true);
 }
 
-absl::StatusOr<Value> ExpressionEvaluator::EvalNegate(const Expr& expr) {
-  TUTTI_ASSIGN_OR_RETURN(const Value operand, Eval(*expr.children[0]));
-  if (!operand.IsNumber()) return TypeError(operand, "cannot be negated");
-  if (operand.IsFloat()) return Value::Float(-operand.AsDouble(), operand.number_from_user());
-  return Arithmetic("-", Value::Int(0), operand, &work_);
+absl::StatusOr<Value> ExpressionEvaluator::CallMacro(const MacroObject& object,
+                                                     CallArguments arguments) {
+  const Scopes::Inner inner(&scopes_, object.closure());
+  TUTTI_RETURN_IF_ERROR(work_.ChargeStrings(1));
+  TUTTI_RETURN_IF_ERROR(BindMacro(object.macro(), std::move(arguments)));
+  TUTTI_ASSIGN_OR_RETURN(Text text, Capture(object.macro().body));
+  return Value::Str(std::move(text));
 }
 
-absl::StatusOr<Value> ExpressionEvaluator::EvalMacro(const Expr& expr) {
-  const Macro* macro = scopes_.Lookup(expr.name).AsMacro();
-  if (macro == nullptr) return Invalid(absl::StrCat("'", expr.name, "' is not callable"));
-  if (macro_depth_ >= kTemplateMacroDepthMax) {
-    return Invalid(
-        absl::StrCat("macros call each other more than ", kTemplateMacroDepthMax, " deep"));
-  }
-  TUTTI_ASSIGN_OR_RETURN(std::vector<Value> values, EvalAll(expr.arguments.values));
-  TUTTI_ASSIGN_OR_RETURN(Scopes::Scope scope,
-                         BindMacro(*macro, std::move(values), expr.arguments.names));
-  ++macro_depth_;
-  const Scopes::Hidden callers(&scopes_);
-  scopes_.Push(std::move(scope));
-  absl::Status status = FillDefaults(*macro);
-  absl::StatusOr<Text> text = status.ok() ? Capture(macro->body) : status;
-  scopes_.Pop();
-  --macro_depth_;
-  if (!text.ok()) return text.status();
-  return Value::Str(*std::move(text));
-}
-
-absl::StatusOr<Scopes::Scope> ExpressionEvaluator::BindMacro(
-    const Macro& macro, std::vector<Value> values, const std::vector<std::string>& names) {
-  Scopes::Scope scope;
-  for (size_t i = 0; i < values.size(); ++i) {
-    size_t parameter = i;
-    if (!names[i].empty()) {
-      parameter = std::find(macro.parameters.begin(), macro.parameters.end(), names[i]) -
-                  macro.parameters.begin();
-    }
-    if (parameter >= macro.parameters.size()) {
-      return Invalid(absl::StrCat(
-          "macro '", macro.name, "' takes no argument ",
-          names[i].empty() ? absl::StrCat("number ", i + 1) : absl::StrCat("'", names[i], "'")));
-    }
-    if (Scopes::FindIn(&scope, macro.parameters[parameter]) != nullptr) {
-      return Invalid(absl::StrCat("macro '", macro.name, "' is given '",
-                                  macro.parameters[parameter], "' twice"));
-    }
-    scope.emplace_back(macro.parameters[parameter], std::move(values[i]));
-  }
-  return scope;
-}
-
-absl::Status ExpressionEvaluator::FillDefaults(const Macro& macro) {
-  for (size_t i = 0; i < macro.parameters.size(); ++i) {
+// The parameters, then what the body asks for by name, become variables of the innermost scope. A
+// default may use the parameters before it.
+absl::Status ExpressionEvaluator::BindMacro(const Macro& macro, CallArguments arguments) {
+  const auto take = [&](std::string_view name) -> std::optional<Value> {
+    auto& named = arguments.named;
+    const auto found = std::find_if(named.begin(), named.end(),
+                                    [&](const auto& argument) { return argument.first == name; });
+    if (found == named.end()) return std::nullopt;
+    Value value = std::move(found->second);
+    named.erase(found);
+    return value;
+  };
+  const size_t count = macro.parameters.size();
+  std::vector<Value> surplus;
+  for (size_t i = 0; i < count; ++i) {
     const std::string& name = macro.parameters[i];
-    if (Scopes::FindIn(&scopes_.innermost(), name) != nullptr) continue;
-    Value value = Value::Missing(absl::StrCat("parameter '", name, "' was not provided"));
-    if (macro.defaults[i] != nullptr) {
+    const bool positional = i < arguments.positional.size();
+    std::optional<Value> value = positional ? arguments.positional[i] : take(name);
+    if (!value.has_value() && macro.defaults[i] != nullptr) {
       TUTTI_ASSIGN_OR_RETURN(value, Eval(*macro.defaults[i]));
     }
-    scopes_.innermost().emplace_back(name, std::move(value));
+    if (!value.has_value()) {
+      value = Value::Missing(absl::StrCat("parameter '", name, "' was not provided"));
+    }
+    scopes_.Assign(name, *std::move(value));
+  }
+  if (macro.uses_caller && scopes_.innermost()->Find("caller") == nullptr) {
+    scopes_.Assign("caller", take("caller").value_or(Value::Missing("No caller defined")));
+  }
+  if (macro.uses_kwargs) {
+    std::vector<std::pair<Value, Value>> rest;
+    for (auto& [name, value] : arguments.named) {
+      rest.emplace_back(Value::Literal(name), std::move(value));
+    }
+    TUTTI_ASSIGN_OR_RETURN(Value kwargs, Value::MakeDict(std::move(rest)));
+    scopes_.Assign("kwargs", std::move(kwargs));
+  } else if (!arguments.named.empty()) {
+    return Invalid(absl::StrCat("macro '", macro.name, "' takes no keyword argument '",
+                                arguments.named[0].first, "'"));
+  }
+  for (size_t i = count; i < arguments.positional.size(); ++i) {
+    surplus.push_back(arguments.positional[i]);
+  }
+  if (macro.uses_varargs) {
+    TUTTI_ASSIGN_OR_RETURN(Value varargs, Value::MakeList(std::move(surplus), List::kTuple));
+    scopes_.Assign("varargs", std::move(varargs));
+  } else if (!surplus.empty()) {
+    return Invalid(
+        absl::StrCat("macro '", macro.name, "' takes not more than ", count, " arguments"));
   }
   return absl::OkStatus();
 }

@@ -35,6 +35,7 @@ absl::StatusOr<ExprPtr> ExpressionParser::ParseTuple(bool conditional, bool brac
 absl::StatusOr<ExprPtr> ExpressionParser::ParseExpression() {
   const Nested nested(this);
   TUTTI_RETURN_IF_ERROR(CheckNesting());
+  const size_t unknown = unknown_.size();
   TUTTI_ASSIGN_OR_RETURN(ExprPtr expr, ParseOr());
   while (Now().IsName("if")) {
     const int line = Pop().line;
@@ -45,6 +46,7 @@ absl::StatusOr<ExprPtr> ExpressionParser::ParseExpression() {
       TUTTI_ASSIGN_OR_RETURN(children[2], ParseExpression());
     }
     TUTTI_ASSIGN_OR_RETURN(expr, New(Expr::kConditional, line, std::move(children)));
+    unknown_.resize(std::min(unknown, unknown_.size()));
   }
   return expr;
 }
@@ -165,8 +167,9 @@ absl::StatusOr<ExprPtr> ExpressionParser::ParseUnary() {
   if (SkipOperator("-")) {
     TUTTI_ASSIGN_OR_RETURN(ExprPtr operand, ParseUnary());
     TUTTI_ASSIGN_OR_RETURN(expr, New(Expr::kNegate, line, std::move(operand)));
-  } else if (Now().IsOperator("+")) {
-    return Fail("unary \"+\" is not supported");
+  } else if (SkipOperator("+")) {
+    TUTTI_ASSIGN_OR_RETURN(ExprPtr operand, ParseUnary());
+    TUTTI_ASSIGN_OR_RETURN(expr, New(Expr::kPositive, line, std::move(operand)));
   } else {
     TUTTI_ASSIGN_OR_RETURN(expr, ParsePrimary());
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
 #include <cmath>
 
@@ -10,6 +11,8 @@
 #include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "text/absl_text.h"
+#include "text/jinja/big_integer.h"
+#include "text/jinja/operations.h"
 #include "text/unicode.h"
 
 namespace tutti::text::jinja {
@@ -18,10 +21,10 @@ namespace {
 absl::Status NoText(const Value& value, std::string_view as) {
   if (value.IsUndefined()) return absl::InvalidArgumentError(value.undefined());
   return absl::InvalidArgumentError(
-      absl::StrCat("a ", Absl(value.TypeName()), " cannot be written as ", Absl(as)));
+      absl::StrCat("a value of type ", Absl(value.TypeName()), " cannot be written as ", Absl(as)));
 }
 
-std::string ReprString(std::string_view text) {
+std::string ReprString(std::string_view text, bool ascii) {
   const bool has_single = text.find('\'') != std::string_view::npos;
   const bool has_double = text.find('"') != std::string_view::npos;
   const char quote = has_single && !has_double ? '"' : '\'';
@@ -38,7 +41,7 @@ std::string ReprString(std::string_view text) {
       out += "\\r";
     } else if (c == '\t') {
       out += "\\t";
-    } else if (IsPrintable(c)) {
+    } else if (c < 0x80 ? IsPrintable(c) : !ascii && IsPrintable(c)) {
       out += text.substr(0, unit.length);
     } else if (c < 0x100) {
       out += absl::StrFormat("\\x%02x", static_cast<uint32_t>(c));
@@ -57,56 +60,78 @@ std::string ReprString(std::string_view text) {
 std::optional<std::string> ScalarText(const Value& value) {
   if (value.IsNone()) return "None";
   if (value.IsBool()) return value.AsBool() ? "True" : "False";
-  if (value.IsInt()) return absl::StrCat(value.AsInt());
+  if (value.IsInt() || value.IsBig()) return IntegerDigits(value);
   if (value.IsFloat()) return FloatRepr(value.AsDouble());
   return std::nullopt;
 }
 
-absl::Status AppendRepr(const Value& value, Text* out, Work* work);
+class ReprWriter {
+ public:
+  // `ascii`: other characters become escapes, too.
+  ReprWriter(bool ascii, Work* work) : ascii_(ascii), work_(work) {}
 
-absl::Status AppendListRepr(const List& list, Text* out, Work* work) {
-  out->Append(list.is_tuple ? "(" : "[", false);
-  for (size_t i = 0; i < list.items.size(); ++i) {
-    if (i > 0) out->Append(", ", false);
-    TUTTI_RETURN_IF_ERROR(AppendRepr(list.items[i], out, work));
+  absl::Status Write(const Value& value) {
+    TUTTI_RETURN_IF_ERROR(work_->ChargeBytes(value.IsStr() ? value.text().size() : 0));
+    if (out_.size() > kTemplateOutputBytesMax) return work_->ChargeBytes(out_.size());
+    if (const std::optional<std::string> scalar = ScalarText(value); scalar.has_value()) {
+      out_.Append(*scalar, value.number_from_user());
+      return absl::OkStatus();
+    }
+    if (value.IsStr()) {
+      if (value.IsMarkup()) out_.Append("Markup(", false);
+      out_.Append(ReprString(value.str(), ascii_), value.text().AnyFromUser());
+      if (value.IsMarkup()) out_.Append(")", false);
+      return absl::OkStatus();
+    }
+    if (value.IsList()) return WriteList(*value.list());
+    if (value.IsDict()) return WriteDict(*value.dict());
+    if (value.IsUndefined()) {
+      out_.Append("Undefined", false);
+      return absl::OkStatus();
+    }
+    return NoText(value, "text");
   }
-  if (list.is_tuple && list.items.size() == 1) out->Append(",", false);
-  out->Append(list.is_tuple ? ")" : "]", false);
-  return absl::OkStatus();
-}
 
-absl::Status AppendDictRepr(const Dict& dict, Text* out, Work* work) {
-  out->Append("{", false);
-  for (size_t i = 0; i < dict.items.size(); ++i) {
-    if (i > 0) out->Append(", ", false);
-    const auto& [key, value] = dict.items[i];
-    out->Append(ReprString(key.bytes()), key.AnyFromUser());
-    out->Append(": ", false);
-    TUTTI_RETURN_IF_ERROR(AppendRepr(value, out, work));
-  }
-  out->Append("}", false);
-  return absl::OkStatus();
-}
+  Text Finish() { return std::move(out_); }
 
-absl::Status AppendRepr(const Value& value, Text* out, Work* work) {
-  TUTTI_RETURN_IF_ERROR(work->ChargeBytes(value.IsStr() ? value.text().size() : 0));
-  if (out->size() > kTemplateOutputBytesMax) return work->ChargeBytes(out->size());
-  if (const std::optional<std::string> scalar = ScalarText(value); scalar.has_value()) {
-    out->Append(*scalar, value.number_from_user());
+ private:
+  absl::Status WriteList(const List& list) {
+    if (list.kind == List::kRange) {
+      out_.Append(list.label, false);
+      return absl::OkStatus();
+    }
+    const std::string_view name = list.kind == List::kItems    ? "dict_items("
+                                  : list.kind == List::kKeys   ? "dict_keys("
+                                  : list.kind == List::kValues ? "dict_values("
+                                                               : "";
+    out_.Append(name, false);
+    out_.Append(list.is_tuple() ? "(" : "[", false);
+    for (size_t i = 0; i < list.items.size(); ++i) {
+      if (i > 0) out_.Append(", ", false);
+      TUTTI_RETURN_IF_ERROR(Write(list.items[i]));
+    }
+    if (list.is_tuple() && list.items.size() == 1) out_.Append(",", false);
+    out_.Append(list.is_tuple() ? ")" : "]", false);
+    if (!name.empty()) out_.Append(")", false);
     return absl::OkStatus();
   }
-  if (value.IsStr()) {
-    out->Append(ReprString(value.str()), value.text().AnyFromUser());
+
+  absl::Status WriteDict(const Dict& dict) {
+    out_.Append("{", false);
+    for (size_t i = 0; i < dict.items.size(); ++i) {
+      if (i > 0) out_.Append(", ", false);
+      TUTTI_RETURN_IF_ERROR(Write(dict.items[i].first));
+      out_.Append(": ", false);
+      TUTTI_RETURN_IF_ERROR(Write(dict.items[i].second));
+    }
+    out_.Append("}", false);
     return absl::OkStatus();
   }
-  if (value.IsList()) return AppendListRepr(*value.list(), out, work);
-  if (value.IsDict()) return AppendDictRepr(*value.dict(), out, work);
-  if (value.IsUndefined()) {
-    out->Append("Undefined", false);
-    return absl::OkStatus();
-  }
-  return NoText(value, "text");
-}
+
+  const bool ascii_;
+  Work* const work_;
+  Text out_;
+};
 
 class JsonWriter {
  public:
@@ -122,10 +147,12 @@ class JsonWriter {
     from_user_ |= value.number_from_user();
     if (value.IsNone()) return Put("null");
     if (value.IsBool()) return Put(value.AsBool() ? "true" : "false");
-    if (value.IsInt()) return Put(absl::StrCat(value.AsInt()));
+    if (value.IsInt() || value.IsBig()) return Put(IntegerDigits(value));
     if (value.IsFloat()) return Put(JsonFloat(value.AsDouble()));
     if (value.IsStr()) return WriteString(value.text());
-    if (value.IsList()) return WriteList(*value.list(), level);
+    if (value.IsList() && value.list()->kind <= List::kGroup) {
+      return WriteList(*value.list(), level);
+    }
     if (value.IsDict()) return WriteDict(*value.dict(), level);
     return NoText(value, "JSON");
   }
@@ -147,7 +174,7 @@ class JsonWriter {
   void NewLine(int level) {
     if (!style_.indent.has_value()) return;
     out_.push_back('\n');
-    out_.append(static_cast<size_t>(*style_.indent) * level, ' ');
+    for (int i = 0; i < level; ++i) out_ += *style_.indent;
   }
 
   absl::Status WriteList(const List& list, int level) {
@@ -162,20 +189,39 @@ class JsonWriter {
     return Put("]");
   }
 
+  absl::Status SortKeys(std::vector<const std::pair<Value, Value>*>* items) {
+    absl::Status status;
+    TUTTI_RETURN_IF_ERROR(work_->ChargeValues(items->size() * std::bit_width(items->size())));
+    std::stable_sort(items->begin(), items->end(), [&](const auto* a, const auto* b) {
+      const absl::StatusOr<bool> less = Compare("<", a->first, b->first, work_);
+      if (!less.ok()) status = less.status();
+      return less.ok() && *less;
+    });
+    return status;
+  }
+
+  // Keys become strings as json.dumps does it.
+  absl::Status WriteKey(const Value& key) {
+    if (key.IsStr()) return WriteString(key.text());
+    if (key.IsNumber() || key.IsNone()) {
+      out_.push_back('"');
+      TUTTI_RETURN_IF_ERROR(Write(key, 0));
+      return Put("\"");
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat("keys must be str, int, float, bool or None, not ", Absl(key.TypeName())));
+  }
+
   absl::Status WriteDict(const Dict& dict, int level) {
     if (dict.items.empty()) return Put("{}");
-    std::vector<const std::pair<Text, Value>*> items;
+    std::vector<const std::pair<Value, Value>*> items;
     for (const auto& item : dict.items) items.push_back(&item);
-    if (style_.sort_keys) {
-      std::stable_sort(items.begin(), items.end(), [](const auto* a, const auto* b) {
-        return a->first.bytes() < b->first.bytes();
-      });
-    }
+    if (style_.sort_keys) TUTTI_RETURN_IF_ERROR(SortKeys(&items));
     out_.push_back('{');
     for (size_t i = 0; i < items.size(); ++i) {
       if (i > 0) out_ += item_separator_;
       NewLine(level + 1);
-      TUTTI_RETURN_IF_ERROR(WriteString(items[i]->first));
+      TUTTI_RETURN_IF_ERROR(WriteKey(items[i]->first));
       out_ += key_separator_;
       TUTTI_RETURN_IF_ERROR(Write(items[i]->second, level + 1));
     }
@@ -264,9 +310,13 @@ absl::StatusOr<Text> ToText(const Value& value, Work* work) {
   TUTTI_RETURN_IF_ERROR(work->ChargeBytes(value.IsStr() ? value.text().size() : 0));
   if (value.IsStr()) return value.text();
   if (value.IsUndefined()) return Text();
-  Text out;
-  TUTTI_RETURN_IF_ERROR(AppendRepr(value, &out, work));
-  return out;
+  return ToRepr(value, /*ascii=*/false, work);
+}
+
+absl::StatusOr<Text> ToRepr(const Value& value, bool ascii, Work* work) {
+  ReprWriter writer(ascii, work);
+  TUTTI_RETURN_IF_ERROR(writer.Write(value));
+  return writer.Finish();
 }
 
 absl::StatusOr<Text> ToJson(const Value& value, const JsonStyle& style, Work* work) {

@@ -15,10 +15,13 @@ namespace tutti::text::jinja {
 // Errors: InvalidArgument for a value without text (namespace, loop, macro); ResourceExhausted.
 absl::StatusOr<Text> ToText(const Value& value, Work* work);
 
+// repr(value); `ascii`: with escapes for all other characters.  Errors: as above.
+absl::StatusOr<Text> ToRepr(const Value& value, bool ascii, Work* work);
+
 struct JsonStyle {
   bool ensure_ascii = false;
   bool sort_keys = false;
-  std::optional<int> indent;                  // spaces per level; nothing: all on one line
+  std::optional<std::string> indent;          // of each level; nothing: all on one line
   std::optional<std::string> item_separator;  // absent: "," or ", " as json.dumps chooses
   std::optional<std::string> key_separator;   // absent: ": "
 };

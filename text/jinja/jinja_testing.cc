@@ -42,7 +42,7 @@ std::string Marked(const Text& text) {
 Value User(std::string text) { return Value::Str(Text(std::move(text), true)); }
 
 std::string RenderMarked(std::string_view source) {
-  std::vector<std::pair<Text, Value>> items = {{Text("k", true), User("v")}};
+  std::vector<std::pair<Value, Value>> items = {{User("k"), User("v")}};
   std::vector<std::pair<std::string, Value>> variables = {
       {"u", User("user")},
       {"n", Value::Int(7, true)},

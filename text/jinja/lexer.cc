@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "text/absl_text.h"
@@ -117,6 +118,7 @@ class Lexer {
     const int begin_line = line_;
     Take(sign == '-' || sign == '+' ? 3 : 2);
     if (type == '#') return Comment(begin_line);
+    if (type == '%' && IsRaw()) return Raw(begin_line);
     tokens_.push_back(MakeToken(type == '{' ? Token::kOutputBegin : Token::kBlockBegin));
     return Tag(type == '{' ? "}}" : "%}", begin_line);
   }
@@ -137,6 +139,45 @@ class Lexer {
     Take(end);
     EndTag(2, sign, /*trim_newline=*/true);
     return absl::OkStatus();
+  }
+
+  // The length of `word` and the end of its block, behind "{%" and its sign; 0 when it is something
+  // else. `end_sign` becomes the sign before "%}".
+  static size_t WordAndEnd(std::string_view text, std::string_view word, char* end_sign) {
+    const std::string_view begin = StripLeft(text);
+    if (!begin.starts_with(word)) return 0;
+    std::string_view rest = StripLeft(begin.substr(word.size()));
+    *end_sign = rest.empty() ? '\0' : rest[0];
+    if (*end_sign == '-' || *end_sign == '+') rest.remove_prefix(1);
+    return rest.starts_with("%}") ? text.size() - rest.size() + 2 : 0;
+  }
+
+  bool IsRaw() const {
+    char sign = '\0';
+    return WordAndEnd(rest_, "raw", &sign) > 0 && sign != '+';
+  }
+
+  // {% raw %}: text up to {% endraw %}. No newline is dropped behind its beginning.
+  absl::Status Raw(int begin_line) {
+    char sign = '\0';
+    Take(WordAndEnd(rest_, "raw", &sign));
+    if (sign == '-') Take(rest_.size() - StripLeft(rest_).size());
+    for (size_t at = rest_.find("{%"); at != std::string_view::npos;
+         at = rest_.find("{%", at + 2)) {
+      const char begin_sign = at + 2 < rest_.size() ? rest_[at + 2] : '\0';
+      const size_t skip = begin_sign == '-' || begin_sign == '+' ? 3 : 2;
+      const size_t length =
+          WordAndEnd(rest_.substr(std::min(at + skip, rest_.size())), "endraw", &sign);
+      if (length == 0) continue;
+      std::string_view text = rest_.substr(0, at);
+      if (begin_sign == '-') text = StripRight(text);
+      if (skip == 2) text = StripIndentation(text);
+      if (!text.empty()) tokens_.push_back(MakeToken(Token::kText, text));
+      Take(at + skip + length - 2);
+      EndTag(2, sign, /*trim_newline=*/true);
+      return absl::OkStatus();
+    }
+    return FailAt(begin_line, "{% raw %} does not end");
   }
 
   // Moves over the end of a tag and the whitespace that goes with it.
@@ -206,34 +247,53 @@ class Lexer {
     return absl::OkStatus();
   }
 
-  // 12, 1.5, 1e3. A point belongs to the number only where digits follow.
-  absl::Status Number() {
-    const auto digits = [&](size_t at) {
-      while (at < rest_.size() && absl::ascii_isdigit(static_cast<unsigned char>(rest_[at]))) ++at;
-      return at;
+  // The end of the digits of `base` from `at` on; an underscore may stand between two of them.
+  size_t DigitsEnd(size_t at, int base) const {
+    const auto is_digit = [&](size_t i) {
+      if (i >= rest_.size() || !absl::ascii_isxdigit(static_cast<unsigned char>(rest_[i]))) {
+        return false;
+      }
+      const char c = rest_[i];
+      return (c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10) < base;
     };
-    size_t end = digits(0);
-    const size_t integer_end = end;
-    if (end < rest_.size() && rest_[end] == '.' && digits(end + 1) > end + 1) end = digits(end + 1);
-    if (end < rest_.size() && (rest_[end] == 'e' || rest_[end] == 'E')) {
+    while (is_digit(at) || (rest_.substr(at, 1) == "_" && is_digit(at - 1) && is_digit(at + 1))) {
+      ++at;
+    }
+    return at;
+  }
+
+  // 12, 1_000, 0xFF, 1.5, 1e3. A point belongs to the number only where digits follow.
+  absl::Status Number() {
+    Token token = MakeToken(Token::kInteger);
+    const char letter = rest_.size() > 1 && rest_[0] == '0' ? rest_[1] | 0x20 : '\0';
+    const int base = letter == 'x' ? 16 : letter == 'o' ? 8 : letter == 'b' ? 2 : 10;
+    size_t begin = base == 10 ? 0 : 2;
+    if (base != 10 && rest_.substr(begin, 1) == "_") ++begin;  // 0x_FF
+    size_t end = DigitsEnd(begin, base);
+    if (base == 10 && rest_.substr(end, 1) == "." && DigitsEnd(end + 1, 10) > end + 1) {
+      token.kind = Token::kFloat;
+      end = DigitsEnd(end + 1, 10);
+    }
+    if (base == 10 && end < rest_.size() && (rest_[end] | 0x20) == 'e') {
       const size_t sign =
           end + 1 < rest_.size() && (rest_[end + 1] == '+' || rest_[end + 1] == '-');
-      if (digits(end + 1 + sign) > end + 1 + sign) end = digits(end + 1 + sign);
+      if (DigitsEnd(end + 1 + sign, 10) > end + 1 + sign) {
+        token.kind = Token::kFloat;
+        end = DigitsEnd(end + 1 + sign, 10);
+      }
     }
-    Token token =
-        MakeToken(end == integer_end ? Token::kInteger : Token::kFloat, rest_.substr(0, end));
-    const char* const first = token.text.data();
-    const char* const last = first + token.text.size();
-    const std::errc error = token.kind == Token::kInteger
-                                ? std::from_chars(first, last, token.integer).ec
-                                : std::from_chars(first, last, token.number).ec;
     const bool goes_on =
         end < rest_.size() &&
         (absl::ascii_isalnum(static_cast<unsigned char>(rest_[end])) || rest_[end] == '_');
-    if (error != std::errc() || goes_on) {
+    if (end == begin || goes_on) {
       return Fail(
           absl::StrCat("number \"", Absl(rest_.substr(0, end + goes_on)), "\" is not supported"));
     }
+    for (size_t i = begin; i < end; ++i) {
+      if (rest_[i] != '_') token.text.push_back(rest_[i]);
+    }
+    token.base = base;
+    if (token.kind == Token::kFloat) (void)absl::SimpleAtod(token.text, &token.number);
     tokens_.push_back(std::move(token));
     Take(end);
     return absl::OkStatus();
@@ -287,7 +347,15 @@ class Lexer {
       *at += 2 + digits;
       return absl::OkStatus();
     }
-    if (c == 'N' || absl::ascii_isdigit(static_cast<unsigned char>(c))) {
+    if (c >= '0' && c <= '7') {
+      const size_t end = std::min(DigitsEnd(*at + 1, 8), *at + 4);
+      uint32_t code_point = 0;
+      for (size_t i = *at + 1; i < end; ++i) code_point = 8 * code_point + (rest_[i] - '0');
+      AppendUtf8(code_point, value);
+      *at = end;
+      return absl::OkStatus();
+    }
+    if (c == 'N') {
       return Fail(absl::StrCat("escape \"", Absl(rest_.substr(*at, 2)), "\" is not supported"));
     }
     value->push_back('\\');

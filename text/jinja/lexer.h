@@ -1,7 +1,6 @@
 // Cuts the source of a template into text and the tokens inside {{ }} and {% %}.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,15 +17,15 @@ struct Token {
     kBlockBegin,   // {%
     kBlockEnd,     // %}
     kName,
-    kString,  // `text` is unescaped
-    kInteger,
+    kString,   // `text` is unescaped
+    kInteger,  // `text` is its digits in `base`
     kFloat,
     kOperator,  // `text` is one of . , : ( ) [ ] { } | ~ + - * / // % ** == != < <= > >= =
     kEnd,
   };
   Kind kind = kEnd;
   std::string text;
-  int64_t integer = 0;
+  int base = 10;
   double number = 0;
   int line = 1;
 
@@ -38,7 +37,7 @@ struct Token {
 // HuggingFace renders chat templates. The last token is kEnd.
 //
 // Errors: InvalidArgument "line N: ...": a tag that does not end, brackets that do not match, a
-// character or escape that is not known, {% raw %}.
+// character or escape that is not known.
 absl::StatusOr<std::vector<Token>> Tokenize(std::string_view source);
 
 }  // namespace tutti::text::jinja

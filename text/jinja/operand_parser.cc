@@ -7,20 +7,18 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "text/absl_text.h"
-#include "text/jinja/arguments.h"
+#include "text/jinja/big_integer.h"
 #include "text/limits.h"
 
 namespace tutti::text::jinja {
 namespace {
 
-constexpr std::array<std::string_view, 9> kLoopAttributes = {
-    "index", "index0", "first", "last", "length", "revindex", "revindex0", "previtem", "nextitem"};
-// Inside a macro these would be its surplus arguments and the block of a call.
-constexpr std::array<std::string_view, 3> kMacroSpecials = {"varargs", "kwargs", "caller"};
-// Globals of Jinja that we do not have: a template that asks whether they are defined must not be
-// told that they are not.
-constexpr std::array<std::string_view, 4> kUnsupportedNames = {"cycler", "joiner", "lipsum",
-                                                               "self"};
+// Where the innermost macro learns that it uses `name`.
+bool* SpecialOf(Macro* macro, std::string_view name) {
+  if (name == "varargs") return &macro->uses_varargs;
+  if (name == "kwargs") return &macro->uses_kwargs;
+  return name == "caller" ? &macro->uses_caller : nullptr;
+}
 
 }  // namespace
 
@@ -50,8 +48,8 @@ absl::StatusOr<ExprPtr> OperandParser::New(Expr::Kind kind, int line, ExprPtr le
 }
 
 absl::StatusOr<ExprPtr> OperandParser::Checked(ExprPtr expr) {
-  for (const ExprPtr& value : expr->arguments.values) {
-    if (value != nullptr) expr->depth = std::max(expr->depth, value->depth + 1);
+  for (const Argument& argument : expr->arguments) {
+    expr->depth = std::max(expr->depth, argument.value->depth + 1);
   }
   if (expr->depth > kTemplateDepthMax) {
     return FailAt(expr->line, absl::StrCat("nests deeper than ", kTemplateDepthMax));
@@ -75,9 +73,11 @@ absl::StatusOr<ExprPtr> OperandParser::ParsePrimary() {
       while (Now().kind == Token::kString) text += Pop().text;
       return NewConstant(token.line, Value::Literal(std::move(text)));
     }
-    case Token::kInteger:
+    case Token::kInteger: {
       Skip();
-      return NewConstant(token.line, Value::Int(token.integer));
+      TUTTI_ASSIGN_OR_RETURN(Value value, IntegerFromDigits(token.text, token.base, false));
+      return NewConstant(token.line, std::move(value));
+    }
     case Token::kFloat:
       Skip();
       return NewConstant(token.line, Value::Float(token.number));
@@ -122,32 +122,12 @@ absl::StatusOr<ExprPtr> OperandParser::ParseName() {
   if (Contains(kKeywords, name)) {
     return FailAt(token.line, absl::StrCat("expected an expression, found \"", name, "\""));
   }
-  if (Contains(kUnsupportedNames, name) || (macros_ > 0 && Contains(kMacroSpecials, name))) {
-    return FailAt(token.line, absl::StrCat("\"", name, "\" is not supported"));
-  }
-  if (Now().IsOperator("(")) return ParseFunctionCall(token);
-  // "strftime_now is defined" is asked, because it came late to transformers.
-  if (FindFunction(name) != nullptr && name != "dict" && name != "strftime_now") {
-    return FailAt(token.line, absl::StrCat("function \"", name,
-                                           "\" without a call is not "
-                                           "supported"));
+  for (Macro* const macro : macros_) {
+    if (bool* const uses = SpecialOf(macro, name); uses != nullptr) *uses = true;
   }
   TUTTI_ASSIGN_OR_RETURN(ExprPtr expr, New(Expr::kName, token.line, std::vector<ExprPtr>()));
   expr->name = name;
   return expr;
-}
-
-absl::StatusOr<ExprPtr> OperandParser::ParseFunctionCall(const Token& token) {
-  const Builtin* builtin = FindFunction(token.text);
-  const auto kind = builtin != nullptr ? Expr::kFunction : Expr::kMacro;
-  TUTTI_ASSIGN_OR_RETURN(ExprPtr expr, New(kind, token.line, std::vector<ExprPtr>()));
-  expr->name = token.text;
-  expr->builtin = builtin;
-  if (builtin == nullptr) macro_calls_.emplace_back(token.text, token.line);
-  static const Builtin kAnyArguments = {.name = "macro", .parameters = {}, .more = true};
-  TUTTI_RETURN_IF_ERROR(
-      ParseArguments("function", builtin != nullptr ? *builtin : kAnyArguments, &expr->arguments));
-  return Checked(std::move(expr));
 }
 
 absl::StatusOr<ExprPtr> OperandParser::ParsePostfix(ExprPtr expr) {
@@ -157,7 +137,9 @@ absl::StatusOr<ExprPtr> OperandParser::ParsePostfix(ExprPtr expr) {
     } else if (SkipOperator("[")) {
       TUTTI_ASSIGN_OR_RETURN(expr, ParseSubscript(std::move(expr)));
     } else if (Now().IsOperator("(")) {
-      return Fail("calling the result of an expression is not supported");
+      TUTTI_ASSIGN_OR_RETURN(expr, New(Expr::kCall, Now().line, std::move(expr)));
+      TUTTI_RETURN_IF_ERROR(ParseArguments(&expr->arguments));
+      TUTTI_ASSIGN_OR_RETURN(expr, Checked(std::move(expr)));
     } else {
       return expr;
     }
@@ -167,27 +149,16 @@ absl::StatusOr<ExprPtr> OperandParser::ParsePostfix(ExprPtr expr) {
 absl::StatusOr<ExprPtr> OperandParser::ParseAttribute(ExprPtr object) {
   const Token token = Pop();
   if (token.kind == Token::kInteger) {
-    TUTTI_ASSIGN_OR_RETURN(ExprPtr key, NewConstant(token.line, Value::Int(token.integer)));
+    TUTTI_ASSIGN_OR_RETURN(Value index, IntegerFromDigits(token.text, token.base, false));
+    TUTTI_ASSIGN_OR_RETURN(ExprPtr key, NewConstant(token.line, std::move(index)));
     return New(Expr::kItem, token.line, std::move(object), std::move(key));
   }
   if (token.kind != Token::kName) {
     return FailAt(token.line, absl::StrCat("expected an attribute, found ", Describe(token)));
   }
-  const bool of_loop = object->kind == Expr::kName && object->name == "loop" && loops_ > 0;
-  if (of_loop && !Contains(kLoopAttributes, token.text)) {
-    return FailAt(token.line, absl::StrCat("\"loop.", token.text, "\" is not supported"));
-  }
-  const bool call = Now().IsOperator("(");
-  TUTTI_ASSIGN_OR_RETURN(
-      ExprPtr expr, New(call ? Expr::kMethod : Expr::kAttribute, token.line, std::move(object)));
+  TUTTI_ASSIGN_OR_RETURN(ExprPtr expr, New(Expr::kAttribute, token.line, std::move(object)));
   expr->name = token.text;
-  if (!call) return expr;
-  expr->builtin = FindMethod(token.text);
-  if (expr->builtin == nullptr) {
-    return FailAt(token.line, absl::StrCat("method \"", token.text, "\" is not supported"));
-  }
-  TUTTI_RETURN_IF_ERROR(ParseArguments("method", *expr->builtin, &expr->arguments));
-  return Checked(std::move(expr));
+  return expr;
 }
 
 absl::StatusOr<ExprPtr> OperandParser::ParseSubscript(ExprPtr object) {
@@ -211,40 +182,47 @@ absl::StatusOr<ExprPtr> OperandParser::ParseSubscript(ExprPtr object) {
   return New(Expr::kItem, line, std::move(parts[0]), std::move(parts[1]));
 }
 
+absl::StatusOr<std::string> OperandParser::ParseDottedName(std::string_view wanted) {
+  if (Now().kind != Token::kName) return Unexpected(wanted);
+  std::string name = Pop().text;  // may be a keyword: x is in [1, 2]
+  while (SkipOperator(".")) {
+    if (Now().kind != Token::kName) return Unexpected(wanted);
+    absl::StrAppend(&name, ".", Pop().text);
+  }
+  return name;
+}
+
 absl::StatusOr<ExprPtr> OperandParser::ParseFilter(ExprPtr input) {
   const int line = Now().line;
-  TUTTI_ASSIGN_OR_RETURN(const std::string name, ExpectName("the name of a filter"));
+  TUTTI_ASSIGN_OR_RETURN(const std::string name, ParseDottedName("the name of a filter"));
   const Builtin* filter = FindFilter(name);
-  if (filter == nullptr) {
-    return FailAt(line, absl::StrCat("filter \"", name, "\" is not supported"));
-  }
-  TUTTI_ASSIGN_OR_RETURN(ExprPtr expr, New(Expr::kFilter, line, std::move(input)));
+  if (filter == nullptr)
+    unknown_.push_back(FailAt(line, absl::StrCat("no filter named '", name, "'")));
+  std::vector<ExprPtr> children;
+  if (input != nullptr) children.push_back(std::move(input));
+  TUTTI_ASSIGN_OR_RETURN(ExprPtr expr, New(Expr::kFilter, line, std::move(children)));
   expr->name = name;
   expr->builtin = filter;
-  TUTTI_RETURN_IF_ERROR(ParseArguments("filter", *filter, &expr->arguments));
+  TUTTI_RETURN_IF_ERROR(ParseArguments(&expr->arguments));
   return Checked(std::move(expr));
 }
 
 absl::StatusOr<ExprPtr> OperandParser::ParseTest(ExprPtr input) {
   const int line = Now().line;
   const bool negated = SkipName("not");
-  if (Now().kind != Token::kName) return Unexpected("the name of a test");
-  const std::string name = Pop().text;  // may be a keyword: x is in [1, 2]
+  TUTTI_ASSIGN_OR_RETURN(const std::string name, ParseDottedName("the name of a test"));
   const Builtin* test = FindTest(name);
-  if (test == nullptr) return FailAt(line, absl::StrCat("test \"", name, "\" is not supported"));
+  if (test == nullptr) unknown_.push_back(FailAt(line, absl::StrCat("no test named '", name, "'")));
   TUTTI_ASSIGN_OR_RETURN(ExprPtr expr, New(Expr::kTest, line, std::move(input)));
   expr->name = name;
   expr->builtin = test;
   if (AtBareArgument()) {
-    ExprPtr argument;
-    TUTTI_ASSIGN_OR_RETURN(argument, ParsePrimary());
-    TUTTI_ASSIGN_OR_RETURN(argument, ParsePostfix(std::move(argument)));
-    std::vector<ExprPtr> positional;
-    positional.push_back(std::move(argument));
-    TUTTI_RETURN_IF_ERROR(
-        BindArguments("test", *test, line, std::move(positional), {}, &expr->arguments));
+    Argument argument;
+    TUTTI_ASSIGN_OR_RETURN(argument.value, ParsePrimary());
+    TUTTI_ASSIGN_OR_RETURN(argument.value, ParsePostfix(std::move(argument.value)));
+    expr->arguments.push_back(std::move(argument));
   } else {
-    TUTTI_RETURN_IF_ERROR(ParseArguments("test", *test, &expr->arguments));
+    TUTTI_RETURN_IF_ERROR(ParseArguments(&expr->arguments));
   }
   TUTTI_ASSIGN_OR_RETURN(expr, Checked(std::move(expr)));
   if (!negated) return expr;
@@ -257,34 +235,30 @@ bool OperandParser::AtBareArgument() const {
          Now().kind == Token::kFloat || Now().IsOperator("[") || Now().IsOperator("{");
 }
 
-absl::Status OperandParser::ParseArguments(std::string_view what, const Builtin& callee,
-                                           Arguments* arguments) {
-  const int line = Now().line;
-  std::vector<ExprPtr> positional;
-  std::vector<std::pair<std::string, ExprPtr>> named;
-  if (SkipOperator("(")) {
-    while (!Now().IsOperator(")")) {
-      if (!positional.empty() || !named.empty()) {
-        TUTTI_RETURN_IF_ERROR(ExpectOperator(","));
-        if (Now().IsOperator(")")) break;
-      }
-      if (Now().IsOperator("*") || Now().IsOperator("**")) {
-        return Fail(absl::StrCat("\"", Now().text, "\" before an argument is not supported"));
-      }
-      if (Now().kind == Token::kName && Next().IsOperator("=")) {
-        std::string name = Pop().text;
-        Skip();
-        TUTTI_ASSIGN_OR_RETURN(ExprPtr value, ParseExpression());
-        named.emplace_back(std::move(name), std::move(value));
-      } else {
-        if (!named.empty()) return Fail("a positional argument follows a named one");
-        TUTTI_ASSIGN_OR_RETURN(ExprPtr value, ParseExpression());
-        positional.push_back(std::move(value));
-      }
+absl::Status OperandParser::ParseArguments(std::vector<Argument>* arguments) {
+  if (!SkipOperator("(")) return absl::OkStatus();
+  while (!Now().IsOperator(")")) {
+    if (!arguments->empty()) {
+      TUTTI_RETURN_IF_ERROR(ExpectOperator(","));
+      if (Now().IsOperator(")")) break;
     }
-    Skip();
+    Argument argument;
+    if (SkipOperator("*")) {
+      argument.kind = Argument::kList;
+    } else if (SkipOperator("**")) {
+      argument.kind = Argument::kDict;
+    } else if (Now().kind == Token::kName && Next().IsOperator("=")) {
+      argument.kind = Argument::kNamed;
+      argument.name = Pop().text;
+      Skip();
+    } else if (!arguments->empty() && arguments->back().kind != Argument::kPositional) {
+      return Fail("a positional argument follows a named one");
+    }
+    TUTTI_ASSIGN_OR_RETURN(argument.value, ParseExpression());
+    arguments->push_back(std::move(argument));
   }
-  return BindArguments(what, callee, line, std::move(positional), std::move(named), arguments);
+  Skip();
+  return absl::OkStatus();
 }
 
 }  // namespace tutti::text::jinja

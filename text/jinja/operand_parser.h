@@ -29,17 +29,17 @@ class OperandParser : protected TokenReader {
   static absl::StatusOr<ExprPtr> New(Expr::Kind kind, int line, ExprPtr left, ExprPtr right);
 
   absl::StatusOr<ExprPtr> ParsePrimary();
-  // Attributes and items behind `expr`.
+  // Attributes, items and calls behind `expr`.
   absl::StatusOr<ExprPtr> ParsePostfix(ExprPtr expr);
-  // Behind "|".
+  // Behind "|". `input` may be null: {% filter %}.
   absl::StatusOr<ExprPtr> ParseFilter(ExprPtr input);
   // Behind "is". A test may take one argument without brackets: x is divisibleby 3.
   absl::StatusOr<ExprPtr> ParseTest(ExprPtr input);
 
-  int loops_ = 0;   // around this place
-  int macros_ = 0;  // around this place
-  // Calls of names that are not builtins, to be checked when all macros are known: name and line.
-  std::vector<std::pair<std::string, int>> macro_calls_;
+  // Unknown filters and tests that make the template one that cannot be compiled: those of places
+  // that may never be reached are, as in Jinja, an error only when they are used.
+  std::vector<absl::Status> unknown_;
+  std::vector<Macro*> macros_;  // around this place, innermost last
 
  private:
   // The same, with the depth of the arguments.
@@ -47,14 +47,15 @@ class OperandParser : protected TokenReader {
   static absl::StatusOr<ExprPtr> NewConstant(int line, Value value);
   absl::StatusOr<ExprPtr> ParseListOrDict(Expr::Kind kind, std::string_view close);
   absl::StatusOr<ExprPtr> ParseName();
-  absl::StatusOr<ExprPtr> ParseFunctionCall(const Token& token);
   // Behind ".".
   absl::StatusOr<ExprPtr> ParseAttribute(ExprPtr object);
   // Behind "[".
   absl::StatusOr<ExprPtr> ParseSubscript(ExprPtr object);
+  // The name of a filter or test: a | a.b
+  absl::StatusOr<std::string> ParseDottedName(std::string_view wanted);
   bool AtBareArgument() const;
-  // (a, b, name=c), or nothing at all.
-  absl::Status ParseArguments(std::string_view what, const Builtin& callee, Arguments* arguments);
+  // (a, b, name=c, *d, **e), or nothing at all.
+  absl::Status ParseArguments(std::vector<Argument>* arguments);
 };
 
 }  // namespace tutti::text::jinja

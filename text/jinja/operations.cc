@@ -1,40 +1,20 @@
 #include "text/jinja/operations.h"
 
 #include <algorithm>
-#include <array>
+#include <cmath>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "text/absl_text.h"
-#include "text/jinja/builtins.h"
+#include "text/jinja/big_integer.h"
+#include "text/jinja/object.h"
 #include "text/unicode.h"
 
 namespace tutti::text::jinja {
 namespace {
-
-template <size_t N>
-bool Contains(const std::array<std::string_view, N>& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-// Where Jinja would hand out a method of Python's types instead of an item, and the template most
-// likely meant the item. Answering "undefined" would be a third thing; so these are errors.
-constexpr std::array<std::string_view, 11> kDictMethods = {
-    "clear", "copy",    "fromkeys",   "get",    "items", "keys",
-    "pop",   "popitem", "setdefault", "update", "values"};
-constexpr std::array<std::string_view, 11> kListMethods = {"append", "clear",   "copy",   "count",
-                                                           "extend", "index",   "insert", "pop",
-                                                           "remove", "reverse", "sort"};
-
-absl::Status IsMethod(std::string_view type, std::string_view name) {
-  return absl::InvalidArgumentError(absl::StrCat("\"", Absl(name), "\" is a method of ", Absl(type),
-                                                 ", which is supported only where it is called"));
-}
-
-Value NoAttribute(const Value& value, std::string_view name) {
-  return Value::Missing(
-      absl::StrCat("'", Absl(value.TypeName()), " object' has no attribute '", Absl(name), "'"));
-}
 
 // The characters of a string as strings.
 absl::StatusOr<std::shared_ptr<const List>> Characters(const Text& text, Work* work) {
@@ -49,25 +29,17 @@ absl::StatusOr<std::shared_ptr<const List>> Characters(const Text& text, Work* w
   return list.list();
 }
 
-// Python's index: counted from the end when negative. Nothing when outside.
-std::optional<size_t> Position(int64_t index, size_t size) {
-  if (index < 0) index += static_cast<int64_t>(size);
-  if (index < 0 || index >= static_cast<int64_t>(size)) return std::nullopt;
-  return static_cast<size_t>(index);
-}
-
-Value OutOfRange(const Value& value, int64_t index) {
-  return Value::Missing(
-      absl::StrCat("'", Absl(value.TypeName()), " object' has no element ", index));
-}
-
-absl::StatusOr<Value> ItemOfString(const Value& value, int64_t index, Work* work) {
-  TUTTI_RETURN_IF_ERROR(work->ChargeBytes(value.text().size()));
-  const std::optional<size_t> position = Position(index, CountCharacters(value.str()));
-  if (!position.has_value()) return OutOfRange(value, index);
-  size_t at = 0;
-  for (size_t i = 0; i < *position; ++i) at += FirstUtf8Unit(value.str().substr(at)).length;
-  return Value::Str(value.text().Substr(at, FirstUtf8Unit(value.str().substr(at)).length));
+// What is left of a generator.
+absl::StatusOr<std::shared_ptr<const List>> Drain(Generator* generator, Work* work) {
+  std::vector<Value> items;
+  while (true) {
+    TUTTI_RETURN_IF_ERROR(work->ChargeValues(1));
+    TUTTI_ASSIGN_OR_RETURN(auto item, generator->Next());
+    if (!item.has_value()) break;
+    items.push_back(*std::move(item));
+  }
+  TUTTI_ASSIGN_OR_RETURN(const Value list, Value::MakeList(std::move(items)));
+  return list.list();
 }
 
 absl::StatusOr<bool> Contained(const Value& needle, const Value& container, Work* work) {
@@ -81,7 +53,8 @@ absl::StatusOr<bool> Contained(const Value& needle, const Value& container, Work
     return container.str().find(needle.str()) != std::string_view::npos;
   }
   if (container.IsDict()) {
-    return needle.IsStr() && container.dict()->Find(needle.str()) != nullptr;
+    TUTTI_RETURN_IF_ERROR(CheckHashable(needle));
+    return container.dict()->Find(needle) != nullptr;
   }
   if (container.IsList()) {
     const std::vector<Value>& items = container.list()->items;
@@ -89,18 +62,46 @@ absl::StatusOr<bool> Contained(const Value& needle, const Value& container, Work
                        [&](const Value& item) { return Equal(item, needle); });
   }
   if (container.IsUndefined()) return false;
-  return TypeError(container, "is not iterable");
+  if (Object* object = container.AsObject();
+      object != nullptr && object->kind() == Object::kGenerator) {
+    while (true) {  // reads up to the one that is found
+      TUTTI_ASSIGN_OR_RETURN(const auto item, static_cast<Generator*>(object)->Next());
+      if (!item.has_value() || Equal(*item, needle)) return item.has_value();
+    }
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("argument of type '", Absl(container.TypeName()), "' is not iterable"));
 }
 
-absl::StatusOr<int> Order(std::string_view op, const Value& a, const Value& b) {
-  if (a.IsNumber() && b.IsNumber()) {
-    if (a.IsFloat() || b.IsFloat()) {
-      return a.AsDouble() < b.AsDouble() ? -1 : a.AsDouble() > b.AsDouble() ? 1 : 0;
-    }
-    return a.AsInt() < b.AsInt() ? -1 : a.AsInt() > b.AsInt() ? 1 : 0;
+// Below, at or above zero; nothing when a number is no number.
+using Ordering = std::optional<int>;
+
+absl::StatusOr<Ordering> Order(std::string_view op, const Value& a, const Value& b, Work* work);
+
+absl::StatusOr<Ordering> OrderLists(std::string_view op, const List& a, const List& b, Work* work) {
+  const size_t both = std::min(a.items.size(), b.items.size());
+  for (size_t i = 0; i < both; ++i) {
+    if (!Equal(a.items[i], b.items[i])) return Order(op, a.items[i], b.items[i], work);
+  }
+  return Ordering(a.items.size() < b.items.size() ? -1 : a.items.size() > b.items.size() ? 1 : 0);
+}
+
+Ordering OrderNumbers(const Value& a, const Value& b) {
+  if (!a.IsFloat() && !b.IsFloat()) return CompareIntegers(a, b);
+  if (std::isnan(a.AsDouble()) || std::isnan(b.AsDouble())) return std::nullopt;
+  if (Equal(a, b)) return 0;
+  return a.AsDouble() < b.AsDouble() ? -1 : 1;
+}
+
+absl::StatusOr<Ordering> Order(std::string_view op, const Value& a, const Value& b, Work* work) {
+  TUTTI_RETURN_IF_ERROR(work->Charge(1));
+  if (a.IsNumber() && b.IsNumber()) return OrderNumbers(a, b);
+  if (a.IsList() && b.IsList() && a.list()->is_tuple() == b.list()->is_tuple() &&
+      a.list()->kind <= List::kGroup && b.list()->kind <= List::kGroup) {
+    return OrderLists(op, *a.list(), *b.list(), work);
   }
   // Bytes of UTF-8 are in the order of code points, which is Python's.
-  if (a.IsStr() && b.IsStr()) return a.str().compare(b.str());
+  if (a.IsStr() && b.IsStr()) return Ordering(a.str().compare(b.str()));
   if (a.IsUndefined()) return TypeError(a, "");
   if (b.IsUndefined()) return TypeError(b, "");
   return absl::InvalidArgumentError(absl::StrCat("'", Absl(op), "' not supported between '",
@@ -130,65 +131,61 @@ absl::StatusOr<std::shared_ptr<const List>> Iterate(const Value& value, Work* wo
     std::vector<Value> keys;
     TUTTI_RETURN_IF_ERROR(work->Charge(value.weight()));
     TUTTI_RETURN_IF_ERROR(work->ChargeStrings(value.dict()->items.size()));
-    for (const auto& item : value.dict()->items) keys.push_back(Value::Str(item.first));
+    for (const auto& item : value.dict()->items) keys.push_back(item.first);
     TUTTI_ASSIGN_OR_RETURN(const Value list, Value::MakeList(std::move(keys)));
     return list.list();
   }
   if (value.IsUndefined()) return std::make_shared<const List>();
+  if (Object* object = value.AsObject();
+      object != nullptr && object->kind() == Object::kGenerator) {
+    return Drain(static_cast<Generator*>(object), work);
+  }
   return TypeError(value, "is not iterable");
 }
 
-absl::StatusOr<Value> GetAttribute(const Value& value, std::string_view name, Work* work) {
-  if (value.IsUndefined()) return TypeError(value, "");
-  if (value.IsDict()) {
-    if (Contains(kDictMethods, name)) return IsMethod("dict", name);
-    TUTTI_RETURN_IF_ERROR(work->Charge(static_cast<int64_t>(value.dict()->items.size()) / 8));
-    const Value* found = value.dict()->Find(name);
-    return found == nullptr ? NoAttribute(value, name) : *found;
+bool IsIterable(const Value& v) {
+  const Object* object = v.AsObject();
+  if (object != nullptr) {
+    return object->kind() == Object::kGenerator || object->kind() == Object::kLoop;
   }
-  if (const Namespace* ns = value.AsNamespace(); ns != nullptr) {
-    const auto found = ns->attributes.find(std::string(name));
-    return found == ns->attributes.end() ? NoAttribute(value, name) : found->second;
-  }
-  if (const Loop* loop = value.AsLoop(); loop != nullptr) {
-    const std::vector<Value>& items = loop->items->items;
-    const auto index0 = static_cast<int64_t>(loop->index0);
-    const auto length = static_cast<int64_t>(items.size());
-    if (name == "index0") return Value::Int(index0);
-    if (name == "index") return Value::Int(index0 + 1);
-    if (name == "revindex") return Value::Int(length - index0);
-    if (name == "revindex0") return Value::Int(length - index0 - 1);
-    if (name == "first") return Value::Bool(index0 == 0);
-    if (name == "last") return Value::Bool(index0 + 1 == length);
-    if (name == "length") return Value::Int(length);
-    if (name == "previtem" && index0 > 0) return items[index0 - 1];
-    if (name == "nextitem" && index0 + 1 < length) return items[index0 + 1];
-    return NoAttribute(value, name);
-  }
-  if (value.IsList() && Contains(kListMethods, name)) return IsMethod("list", name);
-  if (value.IsStr() && FindMethod(name) != nullptr) return IsMethod("str", name);
-  return NoAttribute(value, name);
+  return v.IsList() || v.IsStr() || v.IsDict() || v.IsUndefined();
 }
 
-absl::StatusOr<Value> GetItem(const Value& value, const Value& key, Work* work) {
-  if (value.IsUndefined()) return TypeError(value, "");
-  if (key.IsStr()) {
-    if (value.IsDict() && value.dict()->Find(key.str()) != nullptr) {
-      TUTTI_RETURN_IF_ERROR(work->Charge(static_cast<int64_t>(value.dict()->items.size()) / 8));
-      return *value.dict()->Find(key.str());
-    }
-    return GetAttribute(value, key.str(), work);  // as Jinja does when there is no such item
+absl::StatusOr<int64_t> Length(const Value& value, Work* work) {
+  if (value.IsUndefined()) return 0;
+  if (value.IsList()) return static_cast<int64_t>(value.list()->items.size());
+  if (value.IsDict()) return static_cast<int64_t>(value.dict()->items.size());
+  if (value.IsStr()) {
+    TUTTI_RETURN_IF_ERROR(work->ChargeBytes(value.text().size()));
+    return static_cast<int64_t>(CountCharacters(value.str()));
   }
-  if (key.IsInt() || key.IsBool()) {
-    if (value.IsStr()) return ItemOfString(value, key.AsInt(), work);
-    if (value.IsList()) {
-      const auto position = Position(key.AsInt(), value.list()->items.size());
-      return position.has_value() ? value.list()->items[*position] : OutOfRange(value, key.AsInt());
-    }
-    return OutOfRange(value, key.AsInt());
+  if (Object* object = value.AsObject(); object != nullptr && object->kind() == Object::kLoop) {
+    TUTTI_ASSIGN_OR_RETURN(const auto length, object->Attribute("length", work));
+    return length.has_value() ? length->AsInt() : 0;
   }
-  if (key.IsUndefined()) return TypeError(key, "");
-  return NoAttribute(value, key.TypeName());
+  return absl::InvalidArgumentError(
+      absl::StrCat("object of type '", Absl(value.TypeName()), "' has no len()"));
+}
+
+absl::StatusOr<Value> MakeRange(std::vector<Value> items, int64_t begin, int64_t end,
+                                int64_t step) {
+  TUTTI_ASSIGN_OR_RETURN(const Value list, Value::MakeList(std::move(items), List::kRange));
+  auto range = std::make_shared<List>(*list.list());
+  range->label = step == 1 ? absl::StrCat("range(", begin, ", ", end, ")")
+                           : absl::StrCat("range(", begin, ", ", end, ", ", step, ")");
+  return Value::Of(std::shared_ptr<const List>(std::move(range)));
+}
+
+absl::Status CheckHashable(const Value& key) {
+  bool hashable = !key.IsDict();
+  if (key.IsList()) {
+    hashable = key.list()->is_tuple() || key.list()->kind == List::kRange;
+    for (const Value& item : key.list()->items) {
+      if (hashable) TUTTI_RETURN_IF_ERROR(CheckHashable(item));
+    }
+  }
+  if (hashable) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("unhashable type: '", Absl(key.TypeName()), "'"));
 }
 
 absl::StatusOr<bool> Compare(std::string_view op, const Value& a, const Value& b, Work* work) {
@@ -199,11 +196,12 @@ absl::StatusOr<bool> Compare(std::string_view op, const Value& a, const Value& b
   TUTTI_RETURN_IF_ERROR(work->Charge(std::min(a.weight(), b.weight())));
   if (op == "==") return Equal(a, b);
   if (op == "!=") return !Equal(a, b);
-  TUTTI_ASSIGN_OR_RETURN(const int order, Order(op, a, b));
-  if (op == "<") return order < 0;
-  if (op == "<=") return order <= 0;
-  if (op == ">") return order > 0;
-  return order >= 0;
+  TUTTI_ASSIGN_OR_RETURN(const Ordering order, Order(op, a, b, work));
+  if (!order.has_value()) return false;
+  if (op == "<") return *order < 0;
+  if (op == "<=") return *order <= 0;
+  if (op == ">") return *order > 0;
+  return *order >= 0;
 }
 
 }  // namespace tutti::text::jinja

@@ -1,4 +1,4 @@
-// Parses the subset of Jinja that chat templates are written in.
+// Parses the Jinja that chat templates are written in.
 #pragma once
 
 #include <memory>
@@ -9,12 +9,11 @@
 
 namespace tutti::text::jinja {
 
-// Statements: set (names, tuples, namespace attributes, blocks), if, for (with filter and else),
-// macro, break, continue, generation. Expressions: all of Jinja's but *args, **kwargs and
-// `recursive`.
+// All statements and expressions of Jinja 3.1 with loopcontrols and {% generation %}, but
+// {% autoescape %}. What loads other templates (include, import, extends) is an error where it is
+// reached: as in transformers, there is nothing to load from.
 //
-// Errors: InvalidArgument "line N: ...", naming the statement, filter, test, function, method or
-// argument that is not supported.
+// Errors: InvalidArgument "line N: ...", naming the statement, filter or test that is not known.
 absl::StatusOr<std::unique_ptr<Template>> ParseTemplate(std::string_view source);
 
 }  // namespace tutti::text::jinja

@@ -38,12 +38,9 @@ constexpr Refusal kLexerRefusals[] = {{"{{ a", "tag does not end"},
                                       {"{{ a ; }}", "\";\""},
                                       {"{{ \u00e9 }}", "\"\u00e9\""},
                                       {"{{ '\\N{DASH}' }}", "\\N"},
-                                      {"{{ '\\101' }}", "\\1"},
                                       {"{{ '\\ud800' }}", "\\ud800"},
                                       {"{{ '\\U00110000' }}", "\\U00110000"},
                                       {"{{ '\\x4' }}", "\\x4"},
-                                      {"{{ 99999999999999999999 }}", "99999999999999999999"},
-                                      {"{{ 1e999 }}", "1e999"},
                                       {"{{ 12ab }}", "12a"},
                                       {"\xFF", "not valid UTF-8 at byte 0"}};
 
@@ -54,51 +51,27 @@ TEST(LexerTest, RefusesByName) {
 }
 
 constexpr Refusal kParserRefusals[] = {
-    {"\n{% include 'x' %}", "line 2: statement \"include\""},
-    {"{% raw %}x{% endraw %}", "statement \"raw\""},
-    {"{% with a = 1 %}{% endwith %}", "statement \"with\""},
-    {"{% call m() %}{% endcall %}", "statement \"call\""},
-    {"{% filter upper %}{% endfilter %}", "statement \"filter\""},
-    {"{% block x %}{% endblock %}", "statement \"block\""},
-    {"{% import 'a' as b %}", "statement \"import\""},
     {"{% do x %}", "statement \"do\""},
     {"{% 5 %}", "statement \"5\""},
     {"{% %}", "statement"},
-    {"{{ x | nope }}", "filter \"nope\""},
-    {"{{ x | indent }}", "filter \"indent\""},
-    {"{{ x is nope }}", "test \"nope\""},
-    {"{{ nope(1) }}", "function \"nope\""},
-    {"{{ range is defined }}", "function \"range\" without a call"},
-    {"{{ x.nope() }}", "method \"nope\""},
-    {"{{ x.append(1) }}", "method \"append\""},
-    {"{{ x.format(1) }}", "method \"format\""},
-    {"{{ x()() }}", "calling the result"},
-    {"{{ x[0]() }}", "calling the result"},
-    {"{{ x | trim(nope=1) }}", "filter \"trim\" has no argument \"nope\""},
-    {"{{ x | trim(1, 2) }}", "filter \"trim\" takes at most 1"},
-    {"{{ x | replace('a') }}", "filter \"replace\" needs the argument \"new\""},
-    {"{{ x | trim(1, chars=2) }}", "given twice"},
-    {"{{ x.split(sep='a', sep='b') }}", "given twice"},
-    {"{{ x | map('nope') }}", "filter \"nope\""},
-    {"{{ x | map(y) }}", "constant string"},
-    {"{{ x | map(nope='y') }}", "no argument \"nope\""},
-    {"{{ x | select('nope') }}", "test \"nope\""},
-    {"{{ x | selectattr('a', 'nope') }}", "test \"nope\""},
-    {"{{ x | select(test='odd') }}", "no argument \"test\""},
-    {"{{ f(*x) }}", "\"*\" before an argument"},
-    {"{{ range(**x) }}", "\"**\" before an argument"},
+    {"{% autoescape true %}{% endautoescape %}", "statement \"autoescape\""},
+    {"{{ x | nope }}", "no filter named 'nope'"},
+    {"{{ x | a.b }}", "no filter named 'a.b'"},
+    {"{{ x is nope }}", "no test named 'nope'"},
+    {"{% raw %}{{ x", "{% raw %} does not end"},
     {"{{ range(start=1, 2) }}", "positional argument follows"},
-    {"{{ + 1 }}", "unary \"+\""},
-    {"{% for x in y recursive %}{% endfor %}", "\"recursive\""},
-    {"{% for x in y %}{{ loop.cycle('a') }}{% endfor %}", "\"loop.cycle\""},
-    {"{% for x in y %}{{ loop.depth }}{% endfor %}", "\"loop.depth\""},
     {"{% for loop in y %}{% endfor %}", "\"loop\""},
+    {"{% for a, (b, loop) in y %}{% endfor %}", "\"loop\""},
+    {"{% set true = 1 %}", "cannot assign to \"true\""},
     {"{% break %}", "\"break\" outside of a for"},
     {"{% for x in y %}{% macro m() %}{% continue %}{% endmacro %}{% endfor %}",
      "\"continue\" outside"},
-    {"{% macro m() %}{{ varargs }}{% endmacro %}", "\"varargs\""},
+    {"{% call m %}{% endcall %}", "expected a call"},
+    {"{% call m() %}", "expected {% endcall %}"},
+    {"{% filter upper %}", "expected {% endfilter %}"},
+    {"{% block x %}{% endblock %}{% block x %}{% endblock %}", "defined twice"},
+    {"{% with a %}{% endwith %}", "\"=\""},
     {"{% macro m(1) %}{% endmacro %}", "name of a parameter"},
-    {"{% set x | upper %}a{% endset %}", "filter on {% set %}"},
     {"{% set x.y.z = 1 %}", "expected \"=\""},
     {"{% set 5 = 1 %}", "name of a variable"},
     {"{% set a, b %}{% endset %}", "expected \"=\""},
@@ -128,6 +101,15 @@ TEST(ParserTest, RefusesWhatItDoesNotKnowByNameWhenParsing) {
     EXPECT_THAT(ParseError(source), HasSubstr(named)) << source;
     EXPECT_THAT(ParseError(source), HasSubstr("line ")) << source;
   }
+}
+
+// As in Jinja: what may never be reached is an error only when it is.
+TEST(ParserTest, UnknownFiltersInConditionsAreAccepted) {
+  EXPECT_EQ(ParseError("{% if a %}{{ x|nope }}{% elif b is nope %}{% endif %}"), "accepted");
+  EXPECT_EQ(ParseError("{{ (x|nope) if a else (x is nope) }}"), "accepted");
+  EXPECT_EQ(RenderError("{{ (1|nope) if false else 'fine' }}"), "rendered fine");
+  EXPECT_EQ(RenderError("{{ 1|nope if true }}"), "line 1: no filter named 'nope'");
+  EXPECT_THAT(ParseError("{{ 1 if a }}{{ x|nope }}"), HasSubstr("no filter named 'nope'"));
 }
 
 TEST(ParserTest, SizeAndNestingAreBounded) {

@@ -1,6 +1,8 @@
-// The variables of one rendering: a stack of scopes over the caller's variables.
+// The variables of one rendering: scopes inside each other, over the caller's variables and the
+// globals of Jinja.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,44 +13,54 @@
 namespace tutti::text::jinja {
 
 // Names point into the template, which outlives this.
+struct Scope {
+  std::vector<std::pair<std::string_view, Value>> variables;
+  Scope* parent = nullptr;
+  bool is_kept = false;  // a macro that was defined in it looks its variables up later
+
+  // Null when this one has no such name.
+  Value* Find(std::string_view name);
+};
+
 class Scopes {
  public:
-  using Scope = std::vector<std::pair<std::string_view, Value>>;
-
-  explicit Scopes(std::vector<std::pair<std::string, Value>> variables)
-      : variables_(std::move(variables)), scopes_(1) {}
-
-  // Null when `scope` has no such name.
-  static Value* FindIn(Scope* scope, std::string_view name);
+  explicit Scopes(std::vector<std::pair<std::string, Value>> variables);
 
   // Undefined when there is no such name.
-  Value Lookup(std::string_view name);
+  Value Lookup(std::string_view name) const;
   // In the innermost scope.
   void Assign(std::string_view name, Value value);
 
-  void Push(Scope scope = {}) { scopes_.push_back(std::move(scope)); }
-  void Pop() { scopes_.pop_back(); }
-  Scope& innermost() { return scopes_.back(); }
+  Scope* innermost() const { return innermost_; }
+  Scope* outermost() const { return stack_[0].get(); }
+  // The innermost scope, with those around it, stays as long as this.
+  Scope* Keep();
 
-  // While one lives, only the scopes pushed since, the outermost one and the caller's variables are
-  // seen, as in a macro.
-  class Hidden {
+  // A new innermost scope, as long as it lives.
+  class Inner {
    public:
-    explicit Hidden(Scopes* scopes)
-        : scopes_(scopes), outer_(std::exchange(scopes->visible_from_, scopes->scopes_.size())) {}
-    ~Hidden() { scopes_->visible_from_ = outer_; }
-    Hidden(const Hidden&) = delete;
-    Hidden& operator=(const Hidden&) = delete;
+    // `parent` null: inside the innermost one.
+    explicit Inner(Scopes* scopes, Scope* parent = nullptr) : scopes_(scopes) {
+      outer_ = scopes->Push(parent);
+    }
+    ~Inner() { scopes_->Pop(outer_); }
+    Inner(const Inner&) = delete;
+    Inner& operator=(const Inner&) = delete;
 
    private:
     Scopes* const scopes_;
-    const size_t outer_;
+    Scope* outer_ = nullptr;
   };
 
  private:
+  // The scope that was the innermost.
+  Scope* Push(Scope* parent);
+  void Pop(Scope* outer);
+
   const std::vector<std::pair<std::string, Value>> variables_;
-  std::vector<Scope> scopes_;  // innermost last
-  size_t visible_from_ = 0;
+  std::vector<std::unique_ptr<Scope>> stack_;  // in the order they were made
+  std::vector<std::unique_ptr<Scope>> kept_;
+  Scope* innermost_ = nullptr;
 };
 
 }  // namespace tutti::text::jinja

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/status.h"
+#include "text/case_mapping.h"
 #include "text/unicode.h"
 
 namespace tutti::text::jinja {
@@ -20,16 +21,23 @@ bool IsStripped(std::string_view character, std::optional<std::string_view> char
   return IsPythonSpace(FirstUtf8Unit(character).code_point);
 }
 
-template <typename MapCharacter>
-Text MapCharacters(const Text& text, MapCharacter map) {
+// Each character of `text` as `append` writes it, which sees all of them.
+template <typename Append>
+Text MapCharacters(const Text& text, Append append) {
+  std::u32string characters;
+  characters.reserve(text.size());
+  for (size_t at = 0; at < text.size();) {
+    const Utf8Unit unit = FirstUtf8Unit(text.bytes().substr(at));
+    characters.push_back(unit.code_point);
+    at += unit.length;
+  }
   Text out;
-  size_t at = 0;
+  size_t at = 0, i = 0;
   for (const Text::Run& run : text.runs()) {
     std::string mapped;
-    while (at < run.end) {
-      const Utf8Unit unit = FirstUtf8Unit(text.bytes().substr(at));
-      AppendUtf8(map(unit.code_point, at == 0), &mapped);
-      at += unit.length;
+    for (; at < run.end; ++i) {
+      append(characters, i, &mapped);
+      at += FirstUtf8Unit(text.bytes().substr(at)).length;
     }
     out.Append(mapped, run.from_user);
   }
@@ -58,6 +66,31 @@ std::vector<Range> SplitAtSpace(std::string_view text, int64_t max) {
     while (at < text.size() && space_at(at) == 0) at += FirstUtf8Unit(text.substr(at)).length;
     parts.push_back({begin, at});
   }
+}
+
+std::vector<Range> SplitAtSpaceFromRight(std::string_view text, int64_t max) {
+  std::vector<Range> parts;
+  size_t end = text.size();
+  const auto is_space = [&](size_t begin, size_t behind) {
+    return IsStripped(text.substr(begin, behind - begin), std::nullopt);
+  };
+  while (true) {
+    while (end > 0 && is_space(PreviousCharacter(text, end), end))
+      end = PreviousCharacter(text, end);
+    if (end == 0) break;
+    size_t begin = end;
+    if (static_cast<int64_t>(parts.size()) == max) {
+      begin = 0;
+    } else {
+      while (begin > 0 && !is_space(PreviousCharacter(text, begin), begin)) {
+        begin = PreviousCharacter(text, begin);
+      }
+    }
+    parts.push_back({begin, end});
+    end = begin;
+  }
+  std::reverse(parts.begin(), parts.end());
+  return parts;
 }
 
 std::vector<Range> SplitAt(std::string_view text, std::string_view separator, int64_t max,
@@ -102,11 +135,18 @@ Text Strip(const Text& text, std::optional<std::string_view> chars, Side side) {
 
 absl::StatusOr<Text> Replace(const Text& text, std::string_view old, const Text& by, int64_t count,
                              Work* work) {
-  if (old.empty()) return absl::InvalidArgumentError("replacing the empty string is not supported");
   TUTTI_RETURN_IF_ERROR(work->ChargeBytes(text.size()));
   std::vector<size_t> places;
-  for (size_t at = text.bytes().find(old); at != std::string_view::npos;
-       at = text.bytes().find(old, at + old.size())) {
+  if (old.empty()) {  // before every character, and at the end
+    TUTTI_RETURN_IF_ERROR(work->ChargeValues(text.size()));
+    for (size_t at = 0; count < 0 || static_cast<int64_t>(places.size()) < count;) {
+      places.push_back(at);
+      if (at >= text.size()) break;
+      at += FirstUtf8Unit(text.bytes().substr(at)).length;
+    }
+  }
+  for (size_t at = old.empty() ? std::string_view::npos : text.bytes().find(old);
+       at != std::string_view::npos; at = text.bytes().find(old, at + old.size())) {
     if (count >= 0 && static_cast<int64_t>(places.size()) >= count) break;
     places.push_back(at);
   }
@@ -124,16 +164,63 @@ absl::StatusOr<Text> Replace(const Text& text, std::string_view old, const Text&
 }
 
 Text Upper(const Text& text) {
-  return MapCharacters(text, [](char32_t c, bool) { return UpperCase(c); });
+  return MapCharacters(
+      text, [](std::u32string_view all, size_t i, std::string* out) { AppendUpper(all[i], out); });
 }
 
 Text Lower(const Text& text) {
-  return MapCharacters(text, [](char32_t c, bool) { return LowerCase(c); });
+  return MapCharacters(
+      text, [](std::u32string_view all, size_t i, std::string* out) { AppendLower(all, i, out); });
 }
 
 Text Capitalize(const Text& text) {
-  return MapCharacters(text,
-                       [](char32_t c, bool first) { return first ? UpperCase(c) : LowerCase(c); });
+  return MapCharacters(text, [](std::u32string_view all, size_t i, std::string* out) {
+    if (i == 0) return AppendTitle(all[i], out);
+    AppendLower(all, i, out);
+  });
+}
+
+Text Title(const Text& text) {
+  return MapCharacters(text, [](std::u32string_view all, size_t i, std::string* out) {
+    if (i == 0 || !IsCased(all[i - 1])) return AppendTitle(all[i], out);
+    AppendLower(all, i, out);
+  });
+}
+
+Text TitleWords(const Text& text) {
+  const auto separates = [](char32_t c) {
+    return IsPythonSpace(c) || c == U'-' || c == U'(' || c == U'{' || c == U'[' || c == U'<';
+  };
+  return MapCharacters(text, [&](std::u32string_view all, size_t i, std::string* out) {
+    if (separates(all[i])) return AppendUtf8(all[i], out);
+    if (i == 0 || separates(all[i - 1])) return AppendUpper(all[i], out);
+    // The word behind its first character is put into lower case by itself: that one does not tell
+    // whether a sigma is the last of a word.
+    size_t behind = i;
+    while (behind > 0 && IsCaseIgnorable(all[behind - 1])) --behind;
+    const bool after_first = behind == 1 || (behind > 1 && separates(all[behind - 2]));
+    AppendLower(after_first ? all.substr(i) : all, after_first ? 0 : i, out);
+  });
+}
+
+std::vector<Text> SplitLines(const Text& text, bool keep_ends) {
+  const auto ends_line = [](char32_t c) {
+    return (c >= 0x0A && c <= 0x0D) || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 ||
+           c == 0x2029;
+  };
+  std::vector<Text> lines;
+  size_t begin = 0;
+  for (size_t at = 0; at < text.size();) {
+    const Utf8Unit unit = FirstUtf8Unit(text.bytes().substr(at));
+    const size_t line_end = at;
+    at += unit.length;
+    if (!ends_line(unit.code_point)) continue;
+    if (unit.code_point == '\r' && text.bytes().substr(at, 1) == "\n") ++at;
+    lines.push_back(text.Substr(begin, (keep_ends ? at : line_end) - begin));
+    begin = at;
+  }
+  if (begin < text.size()) lines.push_back(text.Substr(begin, text.size() - begin));
+  return lines;
 }
 
 absl::StatusOr<Value> Split(const Text& text, std::optional<std::string_view> separator,
@@ -141,13 +228,11 @@ absl::StatusOr<Value> Split(const Text& text, std::optional<std::string_view> se
   if (separator.has_value() && separator->empty()) {
     return absl::InvalidArgumentError("empty separator");
   }
-  if (!separator.has_value() && from_right && max >= 0) {
-    return absl::InvalidArgumentError("rsplit at whitespace with a limit is not supported");
-  }
   TUTTI_RETURN_IF_ERROR(work->ChargeBytes(text.size()));
-  const std::vector<Range> parts = separator.has_value()
-                                       ? SplitAt(text.bytes(), *separator, max, from_right)
-                                       : SplitAtSpace(text.bytes(), max);
+  const std::vector<Range> parts =
+      separator.has_value()    ? SplitAt(text.bytes(), *separator, max, from_right)
+      : from_right && max >= 0 ? SplitAtSpaceFromRight(text.bytes(), max)
+                               : SplitAtSpace(text.bytes(), max);
   TUTTI_RETURN_IF_ERROR(work->ChargeStrings(parts.size()));
   std::vector<Value> items;
   items.reserve(parts.size());

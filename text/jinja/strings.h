@@ -19,14 +19,20 @@ enum class Side { kLeft, kRight, kBoth };
 Text Strip(const Text& text, std::optional<std::string_view> chars, Side side);
 
 // The first `count` occurrences replaced, all when negative.
-// Errors: InvalidArgument when `old` is empty; ResourceExhausted.
+// Errors: ResourceExhausted.
 absl::StatusOr<Text> Replace(const Text& text, std::string_view old, const Text& by, int64_t count,
                              Work* work);
 
-// Simple case mapping, one character to one: where Python makes two (ß), it stays as it is.
+// str.upper, lower, capitalize and title. TitleWords is Jinja's filter title, where words end only
+// at spaces and at - ( { [ <.
 Text Upper(const Text& text);
 Text Lower(const Text& text);
 Text Capitalize(const Text& text);
+Text Title(const Text& text);
+Text TitleWords(const Text& text);
+
+// str.splitlines.
+std::vector<Text> SplitLines(const Text& text, bool keep_ends);
 
 // The parts between occurrences of `separator`, or between runs of whitespace when absent; at most
 // `max` cuts unless negative, counted from the right if `from_right`. Errors: InvalidArgument when

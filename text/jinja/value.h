@@ -17,8 +17,8 @@
 
 namespace tutti::text::jinja {
 
+class Object;
 class Value;
-struct Macro;
 
 // A name, attribute or item that is not there. Says so when something is done with it.
 struct Undefined {
@@ -27,21 +27,42 @@ struct Undefined {
 
 struct None {};
 
-// Lists and dicts never change once made. They nest at most kTextJsonDepthMax deep, so that walking
-// and freeing them needs bounded stack, and weigh at most kTemplateStepsMax, so that walking ends:
-// a list that holds another one twice walks it twice.
+// An integer beyond 64 bits, in decimal digits without leading zeros. big_integer.h computes.
+struct BigInteger {
+  std::string digits;
+};
+
+// Lists and dicts never change once made: Jinja's sandbox does not let templates change them
+// either. They nest at most kTextJsonDepthMax deep, so that walking and freeing them needs bounded
+// stack, and weigh at most kTemplateStepsMax, so that walking ends: a list that holds another one
+// twice walks it twice.
 struct List {
+  enum Kind {
+    kList,
+    kTuple,
+    kGroup,  // a tuple (grouper, list) of groupby
+    kRange,  // range(...), printed as `label`
+    kItems,  // dict.items(), and below: iterated, but without items by index
+    kKeys,
+    kValues,
+  };
   std::vector<Value> items;
-  bool is_tuple = false;
+  Kind kind = kList;
+  std::string label;
   int depth = 1;
   int64_t weight = 1;
+
+  bool is_tuple() const { return kind == kTuple || kind == kGroup; }
+  bool is_view() const { return kind >= kItems; }
 };
 
 struct Dict {
-  std::vector<std::pair<Text, Value>> items;  // in the order they were given; keys are strings
+  std::vector<std::pair<Value, Value>> items;  // in the order they were given
   int depth = 1;
   int64_t weight = 1;
 
+  // By Python's ==; null when there is none.
+  const Value* Find(const Value& key) const;
   const Value* Find(std::string_view key) const;
 };
 
@@ -50,46 +71,48 @@ struct Namespace {
   absl::flat_hash_map<std::string, Value> attributes;
 };
 
-// `loop` inside a for.
-struct Loop {
-  std::shared_ptr<const List> items;
-  size_t index0 = 0;
-};
-
 class Value {
  public:
   Value() : data_(None{}) {}
   static Value Missing(std::string what);
   static Value Bool(bool value) { return Value(value, false); }
   static Value Int(int64_t value, bool from_user = false) { return Value(value, from_user); }
+  // REQUIRES: `digits` do not fit 64 bits
+  static Value Big(std::string digits, bool from_user);
   static Value Float(double value, bool from_user = false) { return Value(value, from_user); }
-  static Value Str(Text text) {
-    return Value(std::make_shared<const Text>(std::move(text)), false);
+  static Value Str(Text text, bool is_markup = false) {
+    return Value(std::make_shared<const Text>(std::move(text)), is_markup);
   }
   // Text of the template itself.
   static Value Literal(std::string text) { return Str(Text(std::move(text), false)); }
   static Value Of(jinja::Namespace* value) { return Value(value, false); }
-  static Value Of(std::shared_ptr<const jinja::Loop> loop) { return Value(std::move(loop), false); }
-  static Value Of(const Macro* macro) { return Value(macro, false); }
+  static Value Of(std::shared_ptr<const jinja::List> list) { return Value(std::move(list), false); }
+  static Value Of(std::shared_ptr<Object> object) { return Value(std::move(object), false); }
 
   // Errors: InvalidArgument when they would nest too deep, ResourceExhausted when too heavy.
-  static absl::StatusOr<Value> MakeList(std::vector<Value> items, bool is_tuple = false);
-  static absl::StatusOr<Value> MakeDict(std::vector<std::pair<Text, Value>> items);
+  static absl::StatusOr<Value> MakeList(std::vector<Value> items, List::Kind kind = List::kList);
+  // Of equal keys the first stays with the last value, as in Python.
+  static absl::StatusOr<Value> MakeDict(std::vector<std::pair<Value, Value>> items);
 
   // A value that came with the request: every string and number in it counts as the user's.
-  // Errors: InvalidArgument naming the path below `path`: invalid UTF-8, too deep, an integer
-  // beyond 64 bits, or something that is not JSON.
+  // Integers beyond 64 bits are binary values that hold their digits (template_json.h).
+  // Errors: InvalidArgument naming the path below `path`: invalid UTF-8, too deep, or something
+  // that is not JSON.
   static absl::StatusOr<Value> FromJson(const nlohmann::ordered_json& json, std::string_view path,
                                         bool from_user);
 
   bool IsUndefined() const { return Is<std::shared_ptr<const jinja::Undefined>>(); }
   bool IsNone() const { return Is<jinja::None>(); }
   bool IsBool() const { return Is<bool>(); }
-  bool IsInt() const { return Is<int64_t>(); }
+  bool IsInt() const { return Is<int64_t>(); }  // that fits 64 bits
+  bool IsBig() const { return Is<std::shared_ptr<const BigInteger>>(); }
   bool IsFloat() const { return Is<double>(); }
-  bool IsNumber() const { return IsInt() || IsFloat() || IsBool(); }
+  bool IsInteger() const { return IsInt() || IsBool() || IsBig(); }  // what Python's int() is
+  bool IsNumber() const { return IsInteger() || IsFloat(); }
   bool IsStr() const { return Is<std::shared_ptr<const Text>>(); }
-  bool IsList() const { return Is<std::shared_ptr<const jinja::List>>(); }
+  // A string that |safe or |escape made: what is added to it is escaped.
+  bool IsMarkup() const { return IsStr() && flag_; }
+  bool IsList() const { return Is<std::shared_ptr<const jinja::List>>(); }  // of any kind
   bool IsDict() const { return Is<std::shared_ptr<const jinja::Dict>>(); }
 
   // REQUIRES: the matching Is...()
@@ -98,7 +121,8 @@ class Value {
   }
   bool AsBool() const { return Get<bool>(); }
   int64_t AsInt() const { return IsBool() ? (AsBool() ? 1 : 0) : Get<int64_t>(); }  // bool or int
-  double AsDouble() const { return IsFloat() ? Get<double>() : static_cast<double>(AsInt()); }
+  const std::string& digits() const { return Get<std::shared_ptr<const BigInteger>>()->digits; }
+  double AsDouble() const;  // any number
   const Text& text() const { return *Get<std::shared_ptr<const Text>>(); }
   std::string_view str() const { return text().bytes(); }
   const std::shared_ptr<const jinja::List>& list() const {
@@ -113,18 +137,14 @@ class Value {
     const auto* found = std::get_if<jinja::Namespace*>(&data_);
     return found == nullptr ? nullptr : *found;
   }
-  const jinja::Loop* AsLoop() const {
-    const auto* found = std::get_if<std::shared_ptr<const jinja::Loop>>(&data_);
+  Object* AsObject() const {
+    const auto* found = std::get_if<std::shared_ptr<Object>>(&data_);
     return found == nullptr ? nullptr : found->get();
-  }
-  const Macro* AsMacro() const {
-    const auto* found = std::get_if<const Macro*>(&data_);
-    return found == nullptr ? nullptr : *found;
   }
 
   // Whether a number, and so the text it becomes, was given by the user. Strings know it of every
   // byte.
-  bool number_from_user() const { return from_user_; }
+  bool number_from_user() const { return flag_ && IsNumber(); }
 
   // bool(value)
   bool Truth() const;
@@ -137,11 +157,11 @@ class Value {
 
  private:
   using Data = std::variant<jinja::None, std::shared_ptr<const jinja::Undefined>, bool, int64_t,
-                            double, std::shared_ptr<const Text>, std::shared_ptr<const jinja::List>,
-                            std::shared_ptr<const jinja::Dict>, jinja::Namespace*,
-                            std::shared_ptr<const jinja::Loop>, const Macro*>;
+                            std::shared_ptr<const BigInteger>, double, std::shared_ptr<const Text>,
+                            std::shared_ptr<const jinja::List>, std::shared_ptr<const jinja::Dict>,
+                            jinja::Namespace*, std::shared_ptr<Object>>;
 
-  Value(Data data, bool from_user) : data_(std::move(data)), from_user_(from_user) {}
+  Value(Data data, bool flag) : data_(std::move(data)), flag_(flag) {}
   template <typename T>
   bool Is() const {
     return std::holds_alternative<T>(data_);
@@ -152,10 +172,12 @@ class Value {
   }
 
   Data data_;
-  bool from_user_ = false;
+  bool flag_ = false;  // of a number: from the user; of a string: markup
 };
 
 // ==
 bool Equal(const Value& a, const Value& b);
+// `is` of Python, as far as templates can tell.
+bool Same(const Value& a, const Value& b);
 
 }  // namespace tutti::text::jinja

@@ -32,6 +32,24 @@ class Work {
         absl::StrCat("rendering takes more than ", kTemplateStepsMax, " steps"));
   }
 
+  // One more call of the evaluator inside another, as long as it lives.
+  class Level {
+   public:
+    explicit Level(Work* work) : depth_(&work->depth_) { ++*depth_; }
+    ~Level() { --*depth_; }
+    Level(const Level&) = delete;
+    Level& operator=(const Level&) = delete;
+
+   private:
+    int* const depth_;
+  };
+  // Errors: InvalidArgument when more than kTemplateLevelsMax of them live.
+  absl::Status CheckDepth() const {
+    if (depth_ <= kTemplateLevelsMax) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("macros and blocks are nested more than ", kTemplateLevelsMax, " deep"));
+  }
+
   // For `count` values of a list, or strings that are made one by one: their memory
   // besides their bytes (32 bytes; about 160 with the string's own bookkeeping), at
   // kTemplateBytesPerStep.
@@ -57,6 +75,7 @@ class Work {
  private:
   const std::optional<absl::Time> now_;
   int64_t left_ = kTemplateStepsMax;
+  int depth_ = 0;
   std::vector<std::unique_ptr<Namespace>> namespaces_;
 };
 

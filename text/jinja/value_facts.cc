@@ -1,0 +1,88 @@
+// What all values have: a type, a size, and equality.
+#include <algorithm>
+#include <cmath>
+
+#include "text/jinja/big_integer.h"
+#include "text/jinja/object.h"
+#include "text/jinja/value.h"
+#include "text/limits.h"
+
+namespace tutti::text::jinja {
+namespace {
+
+bool EqualLists(const List& a, const List& b) {
+  const auto same_type = [](const List& list) {
+    return list.is_tuple() ? List::kTuple : list.kind;
+  };
+  return same_type(a) == same_type(b) &&
+         std::equal(a.items.begin(), a.items.end(), b.items.begin(), b.items.end(), Equal);
+}
+
+bool EqualDicts(const Dict& a, const Dict& b) {
+  if (a.items.size() != b.items.size()) return false;
+  return std::all_of(a.items.begin(), a.items.end(), [&](const auto& item) {
+    const Value* other = b.Find(item.first);
+    return other != nullptr && Equal(item.second, *other);
+  });
+}
+
+bool EqualNumbers(const Value& a, const Value& b) {
+  if (!a.IsFloat() && !b.IsFloat()) return CompareIntegers(a, b) == 0;
+  if (a.IsFloat() && b.IsFloat()) return a.AsDouble() == b.AsDouble();
+  const Value& number = a.IsFloat() ? b : a;
+  const double other = a.IsFloat() ? a.AsDouble() : b.AsDouble();
+  const absl::StatusOr<Value> whole = IntegerFromDouble(other, false);
+  return whole.ok() && std::trunc(other) == other && CompareIntegers(*whole, number) == 0;
+}
+
+}  // namespace
+
+std::string_view Value::TypeName() const {
+  if (IsUndefined()) return "Undefined";
+  if (IsNone()) return "NoneType";
+  if (IsBool()) return "bool";
+  if (IsInt() || IsBig()) return "int";
+  if (IsFloat()) return "float";
+  if (IsStr()) return IsMarkup() ? "Markup" : "str";
+  if (IsDict()) return "dict";
+  if (AsNamespace() != nullptr) return "namespace";
+  if (AsObject() != nullptr) return AsObject()->TypeName();
+  constexpr std::string_view kNames[] = {"list",       "tuple",     "_GroupTuple", "range",
+                                         "dict_items", "dict_keys", "dict_values"};
+  return kNames[list()->kind];
+}
+
+int Value::depth() const {
+  if (IsList()) return list()->depth;
+  if (IsDict()) return dict()->depth;
+  return AsObject() != nullptr ? AsObject()->depth() : 0;
+}
+
+int64_t Value::weight() const {
+  if (IsStr()) return 1 + static_cast<int64_t>(text().memory()) / kTemplateBytesPerStep;
+  if (IsBig()) return 1 + static_cast<int64_t>(digits().size());
+  if (IsList()) return list()->weight;
+  if (IsDict()) return dict()->weight;
+  return AsObject() != nullptr ? AsObject()->weight() : 1;
+}
+
+bool Equal(const Value& a, const Value& b) {
+  if (a.IsNumber() && b.IsNumber()) return EqualNumbers(a, b);
+  if (a.IsStr() && b.IsStr()) return a.str() == b.str();
+  if (a.IsList() && b.IsList()) return EqualLists(*a.list(), *b.list());
+  if (a.IsDict() && b.IsDict()) return EqualDicts(*a.dict(), *b.dict());
+  if (a.IsNone() || b.IsNone()) return a.IsNone() && b.IsNone();
+  if (a.IsUndefined() || b.IsUndefined()) return a.IsUndefined() && b.IsUndefined();
+  return (a.AsNamespace() != nullptr && a.AsNamespace() == b.AsNamespace()) ||
+         (a.AsObject() != nullptr && a.AsObject() == b.AsObject());
+}
+
+bool Same(const Value& a, const Value& b) {
+  if (a.IsBool() || b.IsBool()) return a.IsBool() && b.IsBool() && a.AsBool() == b.AsBool();
+  if (a.IsList() && b.IsList()) return a.list() == b.list();
+  if (a.IsDict() && b.IsDict()) return a.dict() == b.dict();
+  if (a.IsFloat() != b.IsFloat() || a.IsMarkup() != b.IsMarkup()) return false;
+  return !a.IsUndefined() && Equal(a, b);
+}
+
+}  // namespace tutti::text::jinja

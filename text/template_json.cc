@@ -1,0 +1,88 @@
+#include "text/template_json.h"
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "text/limits.h"
+
+namespace tutti::text {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+class Builder final : public nlohmann::json_sax<Json> {
+ public:
+  Json Take() { return std::move(root_); }
+
+  bool null() override { return Put(nullptr); }
+  bool boolean(bool value) override { return Put(value); }
+  bool number_integer(number_integer_t value) override { return Put(value); }
+  bool number_unsigned(number_unsigned_t value) override { return Put(value); }
+  bool number_float(number_float_t value, const string_t& text) override {
+    if (text.find_first_of(".eE") != string_t::npos) return Put(value);
+    return Put(Json::binary(std::vector<std::uint8_t>(text.begin(), text.end())));
+  }
+  bool string(string_t& value) override { return Put(std::move(value)); }
+  bool binary(binary_t&) override { return false; }
+  bool start_object(std::size_t) override { return Open(Json::object()); }
+  bool key(string_t& name) override {
+    key_ = std::move(name);
+    return true;
+  }
+  bool end_object() override { return Close(); }
+  bool start_array(std::size_t) override { return Open(Json::array()); }
+  bool end_array() override { return Close(); }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {
+    return false;
+  }
+
+ private:
+  // Where the next value goes: a key that came before is given its last value, as Python does it.
+  Json* Place(Json value) {
+    if (open_.empty()) {
+      root_ = std::move(value);
+      return &root_;
+    }
+    Json& container = *open_.back();
+    if (container.is_array()) {
+      container.push_back(std::move(value));
+      return &container.back();
+    }
+    return &(container[key_] = std::move(value));
+  }
+
+  bool Put(Json value) {
+    Place(std::move(value));
+    return true;
+  }
+
+  bool Open(Json container) {
+    if (open_.size() >= static_cast<size_t>(kTextJsonDepthMax)) return false;
+    Json* const placed = Place(std::move(container));
+    open_.push_back(placed);
+    return true;
+  }
+
+  bool Close() {
+    open_.pop_back();
+    return true;
+  }
+
+  Json root_;
+  std::vector<Json*> open_;  // from the outside inwards; only the last one grows
+  std::string key_;
+};
+
+}  // namespace
+
+Json ParseTemplateJson(std::string_view text) {
+  Builder builder;
+  if (text.find('\0') != std::string_view::npos || !Json::sax_parse(text, &builder)) {
+    return Json(Json::value_t::discarded);
+  }
+  return builder.Take();
+}
+
+}  // namespace tutti::text
