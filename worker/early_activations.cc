@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/epochs.h"
 #include "transport/frame_rules.h"
 #include "worker/limits.h"
 
@@ -29,7 +30,7 @@ std::deque<EarlyActivations::Kept> EarlyActivations::PopAll() {
 absl::Status EarlyActivations::CheckComplete(Epoch epoch) const {
   if (dropped_ != epoch) return absl::OkStatus();
   return absl::ResourceExhaustedError(
-      absl::StrCat("activations for epoch ", epoch.value(), " came before its shard, more than ",
+      absl::StrCat("activations for epoch ", EpochName(epoch), " came before its shard, more than ",
                    kEarlyActivationBytesMax, " bytes or ", kEarlyActivationFramesMax, " frames"));
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/epochs.h"
 #include "base/overloaded.h"
 #include "spdlog/spdlog.h"
 #include "worker/limits.h"
@@ -25,7 +26,7 @@ Executor::Executor(Options options, transport::Dialer* dialer, const Clock* cloc
       watcher_(&watch_, clock),
       pace_(options_.hello.read_bytes_per_second(), options_.hello.flops_per_second()),
       context_{.dialer = dialer, .mailbox = mailbox_, .hello = options_.hello},
-      coordinator_(&context_, options_.coordinator, &watcher_),
+      coordinator_(&context_, options_.coordinators, &watcher_),
       accepted_(&context_),
       ranks_(&context_, &options_.peers, &accepted_, clock, options_.memory_folder,
              [this](Instant deadline) { return WaitForRank(deadline); }),
@@ -160,7 +161,7 @@ void Executor::Handle(WorkerEvent event) {
 void Executor::HandleFrame(LinkFrame event) {
   const Instant now = clock_->Now();
   if (coordinator_.Is(event.link)) {
-    if (coordinator_.HandleHandshake(event.frame, now)) return;
+    if (coordinator_.HandleHandshake(event.link, event.frame, now)) return;
     return HandleCoordinatorFrame(std::move(event.frame));
   }
   if (ranks_.HandleDialledFrame(event.link, &event.frame, &event.payload, now)) return;
@@ -185,7 +186,7 @@ void Executor::HandleNextStageFrame(size_t index, const v1::Frame& frame, Instan
 void Executor::HandleClosed(const LinkClosed& event) {
   const Instant now = clock_->Now();
   if (coordinator_.Is(event.link)) {
-    if (coordinator_.OnClosed(event.reason, now)) LeaveCoordinator();
+    if (coordinator_.OnClosed(event.link, event.reason, now)) LeaveCoordinator();
     return;
   }
   if (ranks_.HandleDialledClosed(event.link, event.reason, now)) return;
@@ -265,7 +266,8 @@ absl::Status Executor::WaitWithinStep(Instant deadline) {
 void Executor::HandleCoordinatorFrame(v1::Frame frame) {
   if (frame.has_assign_shard()) {
     const v1::AssignShard& shard = frame.assign_shard();
-    spdlog::info("epoch {}: stage {} of {}, rank {} of {}, layers {} to {}{}{}", frame.epoch(),
+    const std::string epoch = EpochName(Epoch(frame.epoch()));
+    spdlog::info("epoch {}: stage {} of {}, rank {} of {}, layers {} to {}{}{}", epoch,
                  shard.stage(), shard.num_stages(), shard.rank(), shard.num_ranks(),
                  shard.first_layer(), int64_t{shard.first_layer()} + shard.num_layers() - 1,
                  shard.has_embedding() ? ", embedding" : "", shard.has_head() ? ", head" : "");
@@ -286,7 +288,9 @@ void Executor::AfterCoordinatorFrame() {
   linked_epoch_ = epoch;
   if (epoch == Epoch()) return EndLinks(absl::UnavailableError("the shard was released"));
   if (!stage_.status().ok()) return;
-  spdlog::info("epoch {}: ready", epoch.value());
+  const bool stands_by = stage_.shard().standby();
+  spdlog::info("epoch {}: {}", EpochName(epoch), stands_by ? "stands by" : "ready");
+  if (stands_by) return EndLinks(absl::UnavailableError("the worker stands by"));
   if (const absl::Status status = BeginLinks(epoch); !status.ok()) Fail(status);
 }
 
@@ -383,7 +387,7 @@ void Executor::Fail(const absl::Status& status) {
 void Executor::ToCoordinator(v1::Frame frame) {
   if (frame.has_failure()) {
     ReportLinks();  // it may be a link that failed, and not this worker
-    spdlog::error("epoch {}: {}", frame.epoch(), frame.failure().message());
+    spdlog::error("epoch {}: {}", EpochName(Epoch(frame.epoch())), frame.failure().message());
   }
   coordinator_.Send(std::move(frame));
 }

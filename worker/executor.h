@@ -34,8 +34,8 @@ namespace tutti::worker {
 class Executor : private StageOutbox {
  public:
   struct Options {
-    std::string coordinator;  // address
-    v1::Hello hello;          // about this worker, `purpose` unset
+    std::vector<std::string> coordinators;  // addresses; one leads, the others stand by
+    v1::Hello hello;                        // about this worker, `purpose` unset
     PeerTable peers;
     StageRunnerFactory factory;
     LinkCollective* collective = nullptr;  // of the factory's runners

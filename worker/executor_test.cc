@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/epochs.h"
 #include "worker/executor_testing.h"
 
 namespace tutti::worker {
@@ -109,6 +110,48 @@ TEST_F(ExecutorTest, ComesBackToACoordinatorThatWasAway) {
   EXPECT_EQ(alive_, 1);
   second->Send(PlanFrame(1, 1, {4}));
   EXPECT_EQ(second->recorder->Await(v1::Frame::kStepResult).step_result().sampled(0).token(), 5);
+}
+
+// A welcome of a coordinator that leads as `incarnation`.
+v1::Frame WelcomeOf(uint32_t incarnation) {
+  v1::Frame frame;
+  frame.mutable_welcome()->set_beat_interval_ms(20);
+  frame.mutable_welcome()->set_incarnation(incarnation);
+  return frame;
+}
+
+TEST_F(ExecutorTest, JoinsWhicheverCoordinatorLeadsAndLeavesTheOtherAlone) {
+  FakeCoordinator other(&network_, "other");
+  auto worker = StartWorker("w0");
+  FakeCoordinator::Joined standing_by = coordinator_.Accept();
+  auto joined = other.Welcome(20, 7);
+  EXPECT_EQ(standing_by.recorder->AwaitClosed().message(), "this worker has found who leads");
+  joined->Send(Assign(EpochBefore(7).value() + 1, 0, 1));
+  joined->recorder->Await(v1::Frame::kShardReady);
+  EXPECT_EQ(standing_by.recorder->Count(v1::Frame::kBeat), 0u);
+}
+
+TEST_F(ExecutorTest, ObeysNoCoordinatorOfALowerNumberThanOneThatItHasObeyed) {
+  FakeCoordinator other(&network_, "other");
+  auto worker = StartWorker("w0");
+  FakeCoordinator::Joined waits = coordinator_.Accept();
+  EXPECT_EQ(waits.hello.incarnation(), 0u);
+  auto first = other.Welcome(20, 7);
+  first->Send(Assign(EpochBefore(7).value() + 3, 0, 1));
+  first->recorder->Await(v1::Frame::kShardReady);
+  network_.StopListening("other");
+  first->link->Close(absl::UnavailableError("killed"));
+  // One that led before and wakes up.
+  FakeCoordinator::Joined stale = coordinator_.Accept();
+  EXPECT_EQ(stale.hello.incarnation(), 7u);
+  stale.Send(WelcomeOf(6));
+  const absl::Status refused = stale.recorder->AwaitClosed();
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("it is coordinator number 6, and worker \"w0\" has obeyed number 7"));
+  auto second = coordinator_.Welcome(20, 8);
+  second->Send(Assign(EpochBefore(8).value() + 1, 0, 1));
+  second->recorder->Await(v1::Frame::kShardReady);
+  EXPECT_EQ(alive_, 1) << "the weights stay";
 }
 
 TEST_F(ExecutorTest, TriesAgainAfterBeingRefused) {

@@ -93,10 +93,13 @@ class FakeCoordinator {
     void Send(v1::Frame frame) { EXPECT_EQ(link->Send(std::move(frame)), absl::OkStatus()); }
   };
 
-  explicit FakeCoordinator(transport::InprocNetwork* network) : network_(network) { Listen(); }
+  explicit FakeCoordinator(transport::InprocNetwork* network, std::string name = "coordinator")
+      : network_(network), name_(std::move(name)) {
+    Listen();
+  }
 
   void Listen() {
-    EXPECT_EQ(network_->Listen("coordinator",
+    EXPECT_EQ(network_->Listen(name_,
                                [this](std::unique_ptr<transport::Link> link) {
                                  auto recorder = std::make_shared<Recorder>();
                                  const MutexLock lock(&mutex_);
@@ -108,10 +111,11 @@ class FakeCoordinator {
   }
 
   // The next worker's link, welcomed.
-  std::unique_ptr<Joined> Welcome(uint32_t beat_interval_ms = 20) {
+  std::unique_ptr<Joined> Welcome(uint32_t beat_interval_ms = 20, uint32_t incarnation = 0) {
     auto joined = std::make_unique<Joined>(Accept());
     v1::Frame frame;
     frame.mutable_welcome()->set_beat_interval_ms(beat_interval_ms);
+    frame.mutable_welcome()->set_incarnation(incarnation);
     joined->Send(std::move(frame));
     return joined;
   }
@@ -132,6 +136,7 @@ class FakeCoordinator {
 
  private:
   transport::InprocNetwork* const network_;
+  const std::string name_;
   Mutex mutex_;
   ConditionVariable changed_;
   std::vector<Joined> arrived_ ABSL_GUARDED_BY(mutex_);
@@ -245,7 +250,7 @@ class ExecutorTest : public ::testing::Test {
  protected:
   std::unique_ptr<Executor> StartWorker(const std::string& id) {
     Executor::Options options;
-    options.coordinator = "coordinator";
+    options.coordinators = {"coordinator", "other"};
     options.hello.set_protocol_version(1);
     options.hello.set_cluster_id("cluster");
     options.hello.set_worker_id(id);

@@ -93,6 +93,11 @@ inline constexpr std::chrono::milliseconds kWelcomeTimeout{10000};
 // its own restart.
 inline constexpr std::chrono::milliseconds kFirstRedial{50};
 inline constexpr std::chrono::milliseconds kSlowestRedial{2000};
+// The slowest pause where there are several coordinators: one of them is about to take over, and
+// streams wait for it. Four attempts a second of each worker at each of them cost nothing.
+inline constexpr std::chrono::milliseconds kSlowestLeaderRedial{250};
+// Coordinators of one cluster: one leads, and one for each machine that may be lost stands by.
+inline constexpr size_t kCoordinatorsMax = 8;
 // The next stage is part of a pipeline that is waiting for us.
 inline constexpr std::chrono::milliseconds kSlowestStageRedial{500};
 inline constexpr std::chrono::milliseconds kWaitingLogInterval{5000};

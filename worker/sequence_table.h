@@ -13,7 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/container/btree_map.h"
 #include "base/ids.h"
 #include "base/status.h"
 #include "tutti/v1/peer.pb.h"
@@ -36,8 +36,9 @@ struct SequenceState {
   int32_t computed = 0;
   std::optional<uint64_t> last_step;  // that it was scheduled in; the probe is step 0
   v1::SequenceSampling sampling;
-  // Of every token in `tokens`; kept only for sequences that have a penalty.
-  absl::flat_hash_map<TokenId, TokenCount> counts;
+  // Of every token in `tokens`; kept only for sequences that have a penalty. In the order of ids,
+  // so that whoever applies them goes through a row of logits once.
+  absl::btree_map<TokenId, TokenCount> counts;
 
   // A field left at 0 is off, also where the neutral value is 1.
   bool has_penalties() const {

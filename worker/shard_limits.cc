@@ -1,6 +1,5 @@
 #include "worker/shard_limits.h"
 
-
 #include "absl/strings/str_cat.h"
 #include "model/partition.h"
 #include "worker/limits.h"
@@ -36,6 +35,7 @@ absl::Status ValidateShard(const v1::AssignShard& shard) {
                                                    kBlockSizeMultiple));
   }
   TUTTI_RETURN_IF_ERROR(InRange("num_blocks", shard.num_blocks(), 1, kBlocksMax));
+  TUTTI_RETURN_IF_ERROR(InRange("kept_blocks", shard.kept_blocks(), 0, shard.num_blocks()));
   TUTTI_RETURN_IF_ERROR(InRange("max_batch_tokens", shard.max_batch_tokens(), 1, kBatchTokensMax));
   TUTTI_RETURN_IF_ERROR(InRange("max_sequences", shard.max_sequences(), 1, kSequencesMax));
   TUTTI_RETURN_IF_ERROR(InRange("max_model_len", shard.max_model_len(), 1, kModelLenMax));

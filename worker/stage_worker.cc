@@ -5,18 +5,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "transport/crc32c.h"
+#include "base/epochs.h"
 #include "transport/frame_rules.h"
 #include "worker/limits.h"
 #include "worker/shard_limits.h"
 
 namespace tutti::worker {
 namespace {
-
-void Count(int64_t bytes, v1::LinkCounters* counters) {
-  counters->set_bytes(counters->bytes() + bytes);
-  counters->set_frames(counters->frames() + 1);
-}
 
 int64_t Microseconds(Duration duration) {
   return std::chrono::duration_cast<std::chrono::microseconds>(duration).count();
@@ -51,6 +46,8 @@ void StageWorker::OnCoordinatorFrame(v1::Frame frame) {
       ForgetEpoch();
       runner_.reset();
       loaded_.reset();
+      kv_epoch_ = Epoch();
+      kept_ = KeptRows();
       return;
     case v1::Frame::kStepPlan: {
       if (!status_.ok()) return;
@@ -62,7 +59,7 @@ void StageWorker::OnCoordinatorFrame(v1::Frame frame) {
     default:
       return Fail(absl::InvalidArgumentError(
           absl::StrCat("unexpected frame ", transport::BodyName(frame),
-                       " from the coordinator while this worker serves epoch ", epoch.value())));
+                       " from the coordinator while this worker serves epoch ", EpochName(epoch))));
   }
 }
 
@@ -121,6 +118,7 @@ void StageWorker::Assign(Epoch epoch, v1::AssignShard shard) {
         Annotate(status, absl::StrCat("loading layers ", shard_.first_layer(), " to ",
                                       shard_.first_layer() + int64_t{shard_.num_layers()} - 1)));
   }
+  const bool goes_on = GoOnWithKv();
   StartServing();
   const ShardMemory memory = runner_->memory();
   v1::Frame frame = NewFrame();
@@ -129,6 +127,10 @@ void StageWorker::Assign(Epoch epoch, v1::AssignShard shard) {
   ready->set_kv_bytes(memory.kv_bytes);
   ready->set_activation_bytes(memory.activation_bytes);
   ready->set_load_seconds(Seconds(clock_->Now() - begin));
+  if (goes_on) {
+    ready->set_kv_epoch(kv_epoch_.value());
+    ready->set_kept_rows(kept_.CompleteBlocks());
+  }
   for (const model::ChunkRun& run : runner_->read()) {
     v1::ChunkDigests* const digests = ready->add_read();
     digests->set_file(run.file);
@@ -139,11 +141,27 @@ void StageWorker::Assign(Epoch epoch, v1::AssignShard shard) {
   ReplayEarly();
 }
 
+// Whether the K/V that the coordinator would go on with is here.
+bool StageWorker::GoOnWithKv() {
+  const int64_t row_bytes = runner_->activation_row_bytes();
+  const bool goes_on = shard_.kv_epoch() != 0 && shard_.kv_epoch() == kv_epoch_.value();
+  if (!goes_on) {
+    kv_epoch_ = epoch_;
+    kept_.Clear();
+  }
+  if (!kept_.Matches(shard_.kept_blocks(), shard_.block_size(), row_bytes)) {
+    kept_ = KeptRows();  // the old memory goes first
+    kept_ = KeptRows(shard_.kept_blocks(), shard_.block_size(), row_bytes);
+  }
+  return goes_on;
+}
+
 absl::Status StageWorker::Load(const v1::AssignShard& shard) {
   if (runner_ != nullptr && SameContents(*loaded_, shard)) return absl::OkStatus();
   // The old one goes first: there may be room for one only.
   runner_.reset();
   loaded_.reset();
+  kv_epoch_ = Epoch();
   int64_t told_share = -1;
   const ShardProgressCallback progress = [&](int64_t loaded, int64_t total) {
     ++progress_count_;
@@ -179,6 +197,8 @@ void StageWorker::StartServing() {
                                     int64_t{shard_.max_sequences()} * ahead, INT32_MAX)),
                                 .max_model_len = shard_.max_model_len()});
   sequencer_.emplace(StepSequencer::Options{.takes_activations = !is_first(),
+                                            .stage = shard_.stage(),
+                                            .num_stages = shard_.num_stages(),
                                             .activation_row_bytes = row_bytes,
                                             .max_batch_tokens = shard_.max_batch_tokens(),
                                             .max_steps_ahead = ahead});
@@ -200,7 +220,8 @@ void StageWorker::ForgetEpoch() {
 
 void StageWorker::OnCoordinatorLost() {
   ForgetEpoch();
-  newest_epoch_ = Epoch();
+  newest_epoch_ = EpochBefore(IncarnationOf(newest_epoch_));
+  kv_epoch_ = Epoch();
   early_.Clear();
 }
 
@@ -225,23 +246,16 @@ absl::Status StageWorker::RunStep(ReadyStep ready, const ProgressCallback& progr
                                   const BeginCallback& on_begin) {
   TUTTI_RETURN_IF_ERROR(table_->Apply(ready.plan));
   BuildBatch(ready.plan, *table_, &batch_);
+  const StagePart part = PartOf(ready.plan, shard_.stage(), shard_.num_stages());
   const Instant waiting = clock_->Now();
-  TUTTI_ASSIGN_OR_RETURN(const Rows rows, PrepareRows(ready));
+  TUTTI_ASSIGN_OR_RETURN(const Rows rows, PrepareRows(ready, part));
   const Instant begin = clock_->Now();
-  sampled_.clear();
-  if (batch_.rows > 0) {
-    const ProgressCallback counted = [&] {
-      ++progress_count_;
-      if (progress) progress();
-    };
-    if (on_begin) on_begin(runner_->WorkOf(batch_));
-    TUTTI_RETURN_IF_ERROR(runner_->Run(batch_, rows.in, rows.out, &sampled_, counted));
-  }
+  TUTTI_RETURN_IF_ERROR(Compute(part, rows, progress, on_begin));
   if (rows.in_on_device) row_channel_->Release();
   CollectFaults(std::move(ready.faults));
   ++progress_count_;
   const Duration compute = clock_->Now() - begin;
-  TUTTI_RETURN_IF_ERROR(PassOn(rows));
+  TUTTI_RETURN_IF_ERROR(PassOn(part, rows));
   SendDone(ready.plan.step(), compute, ready.wait + (begin - waiting));
   return ready.plan.probe() ? ForgetProbe(ready.plan) : absl::OkStatus();
 }
@@ -253,83 +267,6 @@ absl::Status StageWorker::ForgetProbe(const v1::StepPlan& probe) {
   activation_in_.Clear();
   activation_out_.Clear();
   return table_->Apply(end);
-}
-
-absl::StatusOr<StageWorker::Rows> StageWorker::PrepareRows(const ReadyStep& ready) {
-  Rows rows;
-  const int64_t bytes = batch_.rows * runner_->activation_row_bytes();
-  if (ready.on_device) {
-    TUTTI_ASSIGN_OR_RETURN(const std::byte* const slot, row_channel_->Await());
-    rows.in = {slot, static_cast<size_t>(bytes)};
-    rows.in_on_device = true;
-  } else if (ready.activation != nullptr) {
-    rows.in = ready.activation->bytes;
-  }
-  if (is_last() || batch_.rows == 0) return rows;
-  std::byte* slot = nullptr;
-  if (row_channel_ != nullptr) {
-    TUTTI_ASSIGN_OR_RETURN(slot, row_channel_->AcquireSlot());
-  }
-  rows.out_on_device = slot != nullptr;
-  if (!rows.out_on_device) rows.out_buffer = output_pool_->Acquire(bytes);
-  rows.out =
-      rows.out_on_device ? std::span(slot, static_cast<size_t>(bytes)) : rows.out_buffer->bytes;
-  return rows;
-}
-
-absl::Status StageWorker::PassOn(const Rows& rows) {
-  if (rows.out_on_device) return SendOnDevice(static_cast<int64_t>(rows.out.size()));
-  if (rows.out_buffer != nullptr) SendActivation(rows.out_buffer);
-  return absl::OkStatus();
-}
-
-// They travel with the step to the last stage, which reports its result.
-void StageWorker::CollectFaults(std::vector<v1::NumericFault> earlier) {
-  faults_ = std::move(earlier);
-  for (v1::NumericFault& fault : runner_->PopFaults()) {
-    if (static_cast<int64_t>(faults_.size()) == kNumericFaultsMax) break;
-    faults_.push_back(std::move(fault));
-  }
-}
-
-// The frame follows the rows: its reader finds them on their way.
-absl::Status StageWorker::SendOnDevice(int64_t bytes) {
-  TUTTI_RETURN_IF_ERROR(row_channel_->Send(bytes));
-  v1::Frame frame = NewActivation(0, batch_.rows);
-  frame.mutable_activation()->set_on_device(true);
-  frame.mutable_activation()->mutable_faults()->Add(faults_.begin(), faults_.end());
-  Count(transport::EncodedFrameBytes(frame, 0) + bytes, &activation_out_);
-  outbox_->ToNextStage(std::move(frame), transport::Payload());
-  return absl::OkStatus();
-}
-
-void StageWorker::SendActivation(const std::shared_ptr<ActivationBuffer>& buffer) {
-  const int32_t rows = batch_.rows;
-  const int64_t row_bytes = runner_->activation_row_bytes();
-  const auto chunk_rows = static_cast<int32_t>(transport::kPayloadChunkBytes / row_bytes);
-  for (int32_t first = 0; first < rows; first += chunk_rows) {
-    const int32_t count = std::min(chunk_rows, rows - first);
-    const std::span<const std::byte> bytes =
-        buffer->bytes.subspan(first * row_bytes, count * row_bytes);
-    v1::Frame frame = NewActivation(first, count);
-    v1::Activation* chunk = frame.mutable_activation();
-    chunk->set_checksum(transport::Crc32c(bytes));
-    if (first + count == rows) chunk->mutable_faults()->Add(faults_.begin(), faults_.end());
-    Count(transport::EncodedFrameBytes(frame, static_cast<int64_t>(bytes.size())),
-          &activation_out_);
-    outbox_->ToNextStage(std::move(frame), transport::Payload{.chunks = {bytes}, .owner = buffer});
-  }
-}
-
-v1::Frame StageWorker::NewActivation(int32_t first_row, int32_t rows) const {
-  v1::Frame frame = NewFrame();
-  v1::Activation* chunk = frame.mutable_activation();
-  chunk->set_step(batch_.step.value());
-  chunk->set_first_row(first_row);
-  chunk->set_rows(rows);
-  chunk->set_total_rows(batch_.rows);
-  chunk->set_row_bytes(static_cast<int32_t>(runner_->activation_row_bytes()));
-  return frame;
 }
 
 void StageWorker::SendDone(uint64_t step, Duration compute, Duration wait) {

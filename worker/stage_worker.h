@@ -26,7 +26,9 @@
 #include "worker/buffer_pool.h"
 #include "worker/device_links/stage_row_channel.h"
 #include "worker/early_activations.h"
+#include "worker/kept_rows.h"
 #include "worker/sequence_table.h"
+#include "worker/stage_part.h"
 #include "worker/stage_runner.h"
 #include "worker/step_sequencer.h"
 
@@ -65,9 +67,10 @@ class StageWorker {
   // Runs the next step if its plan and its activation are here. False: nothing is ready.
   bool RunOneStep(const ProgressCallback& progress, const BeginCallback& begin = nullptr);
 
-  // The control link closed: forgets epoch, sequences and queued frames, so that the next
-  // coordinator may count epochs from 1 again. The loaded weights are kept and used again if the
-  // next assign_shard describes the same shard.
+  // The control link closed: forgets epoch, sequences, K/V and queued frames, so that the next
+  // coordinator may count epochs from 1 again, above its incarnation; one of a lower incarnation is
+  // not obeyed. The loaded weights are kept and used again if the next assign_shard describes the
+  // same shard.
   void OnCoordinatorLost();
 
   // Not OK once the worker found a contradiction it cannot go on with (it has sent `failure`); it
@@ -92,6 +95,7 @@ class StageWorker {
   };
 
   void Assign(Epoch epoch, v1::AssignShard shard);
+  bool GoOnWithKv();
   absl::Status Load(const v1::AssignShard& shard);
   void StartServing();
   void ForgetEpoch();
@@ -101,8 +105,10 @@ class StageWorker {
                        const BeginCallback& begin);
   absl::Status ForgetProbe(const v1::StepPlan& probe);
   // Waits for rows that come from device to device, and finds memory for those that leave.
-  absl::StatusOr<Rows> PrepareRows(const ReadyStep& ready);
-  absl::Status PassOn(const Rows& rows);
+  absl::StatusOr<Rows> PrepareRows(const ReadyStep& ready, const StagePart& part);
+  absl::Status Compute(const StagePart& part, const Rows& rows, const ProgressCallback& progress,
+                       const BeginCallback& begin);
+  absl::Status PassOn(const StagePart& part, const Rows& rows);
   void CollectFaults(std::vector<v1::NumericFault> earlier);
   absl::Status SendOnDevice(int64_t bytes);
   void SendActivation(const std::shared_ptr<ActivationBuffer>& buffer);
@@ -111,6 +117,7 @@ class StageWorker {
   void Stop(const absl::Status& status);
   void Fail(const absl::Status& status);
   v1::Frame NewFrame() const;
+  static void Count(int64_t bytes, v1::LinkCounters* counters);
   bool is_first() const { return shard_.stage() == 0; }
   bool is_last() const { return shard_.stage() == shard_.num_stages() - 1; }
   std::string PreviousName() const;
@@ -125,6 +132,10 @@ class StageWorker {
   EarlyActivations early_;
   std::unique_ptr<StageRunner> runner_;
   std::optional<v1::AssignShard> loaded_;  // the shard of runner_
+  // The epoch in which what the runner's K/V memory and kept_ hold was begun; none: they hold
+  // nothing. Later epochs may have gone on with it.
+  Epoch kv_epoch_;
+  KeptRows kept_;
   uint64_t stale_frames_ = 0;
   uint64_t progress_count_ = 0;
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/epochs.h"
 #include "transport/crc32c.h"
 #include "worker/limits.h"
 #include "worker/runner_testing.h"
@@ -373,6 +374,20 @@ TEST_F(StageWorkerTest, ANewCoordinatorCountsEpochsFromTheStart) {
   stage.worker->OnCoordinatorFrame(AssignFrame(1, 0, 1));
   EXPECT_EQ(stage.worker->epoch(), Epoch(1));
   EXPECT_EQ(loads_, 1);  // the weights were still there
+}
+
+TEST_F(StageWorkerTest, ACoordinatorOfALowerIncarnationIsNotObeyed) {
+  const uint64_t before = EpochBefore(7).value();
+  Stage& stage = AddLoadedStage(before + 9, 0, 1);
+  stage.worker->OnCoordinatorLost();
+  stage.worker->OnCoordinatorFrame(AssignFrame(EpochBefore(6).value() + 20, 0, 1));
+  EXPECT_EQ(stage.worker->epoch(), Epoch());
+  EXPECT_EQ(stage.worker->stale_frames(), 1u);
+  stage.worker->OnCoordinatorFrame(AssignFrame(before + 1, 0, 1));
+  EXPECT_EQ(stage.worker->epoch(), Epoch(before + 1));
+  stage.worker->OnCoordinatorFrame(AssignFrame(EpochBefore(8).value() + 1, 0, 1));
+  EXPECT_EQ(IncarnationOf(stage.worker->epoch()), 8u);
+  EXPECT_EQ(loads_, 1);
 }
 
 }  // namespace

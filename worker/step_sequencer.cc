@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "transport/crc32c.h"
 #include "worker/limits.h"
+#include "worker/stage_part.h"
 
 namespace tutti::worker {
 
@@ -27,6 +28,7 @@ absl::Status StepSequencer::OnPlan(v1::StepPlan plan, Instant now) {
     return absl::ResourceExhaustedError(absl::StrCat("plan of step ", plan.step(), " came while ",
                                                      plans_.size(), " plans wait, the most kept"));
   }
+  TUTTI_RETURN_IF_ERROR(CheckRebuild(plan, options_.num_stages));
   next_plan_ = plan.step() + 1;
   plans_.push_back({std::move(plan), now});
   return absl::OkStatus();
@@ -149,7 +151,10 @@ absl::Status StepSequencer::Next(std::optional<ReadyStep>* ready) {
   ready->reset();
   if (plans_.empty()) return absl::OkStatus();
   WaitingPlan& front = plans_.front();
-  const bool needs_activation = options_.takes_activations && front.plan.total_rows() > 0;
+  const bool needs_activation =
+      options_.takes_activations && front.plan.total_rows() > 0 &&
+      (!front.plan.has_rebuild() ||
+       PartOf(front.plan, options_.stage, options_.num_stages).takes_rows);
   ReadyStep step;
   if (needs_activation) {
     if (activations_.empty()) return absl::OkStatus();

@@ -21,7 +21,7 @@ namespace tutti::worker {
 
 struct ReadyStep {
   v1::StepPlan plan;
-  std::shared_ptr<ActivationBuffer> activation;  // null on stage 0 and for a step without rows
+  std::shared_ptr<ActivationBuffer> activation;  // null where the stage takes no rows in the step
   bool on_device = false;  // they come on the device instead, and may not have arrived
   Duration wait{};         // from having the plan to having the activation
   std::vector<v1::NumericFault> faults;  // of the stages before
@@ -31,6 +31,8 @@ class StepSequencer {
  public:
   struct Options {
     bool takes_activations = false;  // false on stage 0
+    int32_t stage = 0;
+    int32_t num_stages = 1;
     int64_t activation_row_bytes = 0;
     int32_t max_batch_tokens = 0;
     int32_t max_steps_ahead = 0;  // plans, and activations, kept for later
@@ -40,7 +42,7 @@ class StepSequencer {
 
   // Plans come in order, steps counting from 1; the first may be a probe, which is step 0.
   // FAILED_PRECONDITION for another step number,
-  // RESOURCE_EXHAUSTED when too many wait.
+  // RESOURCE_EXHAUSTED when too many wait, INVALID_ARGUMENT for a rebuild that cannot be.
   absl::Status OnPlan(v1::StepPlan plan, Instant now);
 
   // Chunks come in order, without gaps or overlaps. Their bytes are copied, so the payload may be

@@ -7,6 +7,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/epochs.h"
 #include "spdlog/spdlog.h"
 #include "worker/limits.h"
 
@@ -23,7 +24,7 @@ absl::Status MustEqual(const char* what, const std::string& theirs, const std::s
 }  // namespace
 
 void AcceptedLinks::Begin(Epoch epoch, std::vector<Expected> expected) {
-  End(absl::UnavailableError(absl::StrCat("epoch ", epoch.value(), " begins")));
+  End(absl::UnavailableError(absl::StrCat("epoch ", EpochName(epoch), " begins")));
   epoch_ = epoch;
   expected_ = std::move(expected);
   current_.assign(expected_.size(), LinkId());
@@ -81,7 +82,7 @@ std::optional<size_t> AcceptedLinks::HandleFrame(LinkId link, const v1::Frame& f
   if (current != LinkId()) {
     if (links_.at(current).used) {
       Refuse(link, absl::AlreadyExistsError(
-                       absl::StrCat("epoch ", epoch_.value(), " has this link already")));
+                       absl::StrCat("epoch ", EpochName(epoch_), " has this link already")));
       return std::nullopt;
     }
     Refuse(current, absl::AbortedError("replaced by a newer link"));
@@ -99,7 +100,7 @@ std::optional<size_t> AcceptedLinks::HandleFrame(LinkId link, const v1::Frame& f
     welcome.mutable_welcome()->set_device_link(answer(frame.hello().device_link()));
   }
   (void)transport::SendOrClose(accepted.end.get(), std::move(welcome));
-  spdlog::debug("epoch {}: {} has dialled", epoch_.value(), expected_[*index].worker_id);
+  spdlog::debug("epoch {}: {} has dialled", EpochName(epoch_), expected_[*index].worker_id);
   return std::nullopt;
 }
 
@@ -130,11 +131,11 @@ absl::StatusOr<size_t> AcceptedLinks::CheckHello(const v1::Frame& frame) const {
   if (epoch > epoch_) {
     // Our own assign_shard is on the way; the peer dials again.
     return absl::UnavailableError(
-        absl::StrCat("epoch ", epoch.value(), " has not begun here; it is ", epoch_.value()));
+        absl::StrCat("epoch ", EpochName(epoch), " has not begun here; it is ", EpochName(epoch_)));
   }
   if (epoch < epoch_) {
     return absl::FailedPreconditionError(
-        absl::StrCat("epoch ", epoch.value(), " is over; it is ", epoch_.value()));
+        absl::StrCat("epoch ", EpochName(epoch), " is over; it is ", EpochName(epoch_)));
   }
   std::vector<std::string> names;
   for (size_t i = 0; i < expected_.size(); ++i) {
@@ -146,7 +147,7 @@ absl::StatusOr<size_t> AcceptedLinks::CheckHello(const v1::Frame& frame) const {
       "worker \"", absl::CHexEscape(theirs.worker_id()), "\" is not ",
       theirs.purpose() == v1::LINK_PURPOSE_ACTIVATION ? "the previous stage of"
                                                       : "a lower rank of this stage in",
-      " epoch ", epoch.value(),
+      " epoch ", EpochName(epoch),
       "; expected: ", names.empty() ? "no worker" : absl::StrJoin(names, ", ")));
 }
 
@@ -165,8 +166,8 @@ std::optional<size_t> AcceptedLinks::OnClosed(LinkId link, const absl::Status& r
   if (!index.has_value()) return std::nullopt;
   current_[*index] = LinkId();
   // A dead worker is missed by the coordinator.
-  spdlog::warn("epoch {}: the link from {} closed: {}", epoch_.value(), expected_[*index].worker_id,
-               reason.ToString());
+  spdlog::warn("epoch {}: the link from {} closed: {}", EpochName(epoch_),
+               expected_[*index].worker_id, reason.ToString());
   return index;
 }
 

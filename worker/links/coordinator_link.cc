@@ -9,87 +9,138 @@
 
 namespace tutti::worker {
 
-CoordinatorLink::CoordinatorLink(LinkContext* context, std::string address, Watcher* watcher)
-    : context_(context),
-      address_(std::move(address)),
-      watcher_(watcher),
-      backoff_(kFirstRedial, kSlowestRedial),
-      lease_(kLeaseMax) {}
+CoordinatorLink::CoordinatorLink(LinkContext* context, const std::vector<std::string>& addresses,
+                                 Watcher* watcher)
+    : context_(context), watcher_(watcher), lease_(kLeaseMax) {
+  const Duration slowest = addresses.size() == 1 ? kSlowestRedial : kSlowestLeaderRedial;
+  for (const std::string& address : addresses) {
+    attempts_.push_back({.address = address, .backoff = Backoff(kFirstRedial, slowest)});
+  }
+}
 
 void CoordinatorLink::Tick(Instant now) {
-  if (link_ == nullptr) {
-    if (now < next_dial_) return;
-    id_ = context_->NewId();
-    link_ = context_->Dial(address_, id_, v1::LINK_PURPOSE_CONTROL, Epoch());
-    welcome_deadline_ = now + kWelcomeTimeout;
-    return;
-  }
-  if (!joined_ && now >= welcome_deadline_) {
-    Retry(absl::DeadlineExceededError(
-              absl::StrCat("no welcome within ", Milliseconds(kWelcomeTimeout), " ms")),
-          now);
+  if (joined() || closed_) return;
+  for (Attempt& attempt : attempts_) {
+    if (attempt.link == nullptr) {
+      if (now < attempt.next_dial) continue;
+      attempt.id = context_->NewId();
+      attempt.link = context_->Dial(attempt.address, attempt.id, v1::LINK_PURPOSE_CONTROL, Epoch());
+      attempt.welcome_deadline = now + kWelcomeTimeout;
+    } else if (now >= attempt.welcome_deadline) {
+      Retry(&attempt,
+            absl::DeadlineExceededError(
+                absl::StrCat("no welcome within ", Milliseconds(kWelcomeTimeout), " ms")),
+            now);
+    }
   }
 }
 
 Instant CoordinatorLink::next_wake() const {
-  if (link_ == nullptr) return next_dial_;
-  return joined_ ? kInstantNever : welcome_deadline_;
+  Instant wake = kInstantNever;
+  if (joined() || closed_) return wake;
+  for (const Attempt& attempt : attempts_) {
+    wake = std::min(wake, attempt.link == nullptr ? attempt.next_dial : attempt.welcome_deadline);
+  }
+  return wake;
 }
 
-bool CoordinatorLink::HandleHandshake(const v1::Frame& frame, Instant now) {
-  if (joined_) return false;
+bool CoordinatorLink::Is(LinkId id) const {
+  return std::any_of(attempts_.begin(), attempts_.end(), [&](const Attempt& attempt) {
+    return attempt.link != nullptr && attempt.id == id;
+  });
+}
+
+// REQUIRES: Is(id)
+CoordinatorLink::Attempt* CoordinatorLink::Find(LinkId id) {
+  return &*std::find_if(attempts_.begin(), attempts_.end(), [&](const Attempt& attempt) {
+    return attempt.link != nullptr && attempt.id == id;
+  });
+}
+
+bool CoordinatorLink::HandleHandshake(LinkId id, const v1::Frame& frame, Instant now) {
+  if (joined()) return false;
+  Attempt* const attempt = Find(id);
   if (!frame.has_welcome()) {
-    Retry(absl::InvalidArgumentError("it did not answer hello with welcome"), now);
+    Retry(attempt, absl::InvalidArgumentError("it did not answer hello with welcome"), now);
     return true;
   }
-  joined_ = true;
-  backoff_.Reset();
-  next_log_ = Instant();
-  lease_ = std::clamp<Duration>(std::chrono::milliseconds(frame.welcome().lease_ms()),
-                                kBeatIntervalMax, kLeaseMax);
-  watcher_->SetLink(
-      link_, std::clamp<Duration>(std::chrono::milliseconds(frame.welcome().beat_interval_ms()),
-                                  kBeatIntervalMin, kBeatIntervalMax));
-  spdlog::info("joined the coordinator at {}", address_);
+  const uint32_t incarnation = frame.welcome().incarnation();
+  if (incarnation < context_->incarnation) {
+    const absl::Status refused = absl::FailedPreconditionError(absl::StrCat(
+        "it is coordinator number ", incarnation, ", and worker \"", context_->hello.worker_id(),
+        "\" has obeyed number ", context_->incarnation, ": it does not lead any more"));
+    spdlog::warn("refusing the coordinator at {}: {}", attempt->address,
+                 std::string(refused.message()));
+    attempt->link->Close(refused);
+    Retry(attempt, refused, now);
+    return true;
+  }
+  Join(attempt, frame.welcome());
   return true;
 }
 
-bool CoordinatorLink::OnClosed(const absl::Status& reason, Instant now) {
-  const bool was_joined = joined_;
+void CoordinatorLink::Join(Attempt* attempt, const v1::Welcome& welcome) {
+  for (Attempt& other : attempts_) {
+    other.backoff.Reset();
+    other.next_log = Instant();
+    other.next_dial = Instant();
+    if (&other == attempt || other.link == nullptr) continue;
+    other.link->Close(absl::UnavailableError("this worker has found who leads"));
+    other.link.reset();
+  }
+  joined_ = attempt;
+  context_->incarnation = welcome.incarnation();
+  lease_ = std::clamp<Duration>(std::chrono::milliseconds(welcome.lease_ms()), kBeatIntervalMax,
+                                kLeaseMax);
+  watcher_->SetLink(attempt->link,
+                    std::clamp<Duration>(std::chrono::milliseconds(welcome.beat_interval_ms()),
+                                         kBeatIntervalMin, kBeatIntervalMax));
+  spdlog::info("joined the coordinator at {}{}", attempt->address,
+               welcome.incarnation() == 0
+                   ? ""
+                   : absl::StrCat(", which leads as number ", welcome.incarnation()));
+}
+
+bool CoordinatorLink::OnClosed(LinkId id, const absl::Status& reason, Instant now) {
+  Attempt* const attempt = Find(id);
+  const bool was_joined = attempt == joined_;
   if (was_joined) {
     spdlog::warn("the coordinator closed the link: {}", reason.ToString());
-    next_log_ = now + kWaitingLogInterval;
+    attempt->next_log = now + kWaitingLogInterval;
+    watcher_->TakeLink();
+    joined_ = nullptr;
   }
-  Retry(reason, now);
+  Retry(attempt, reason, now);
   return was_joined;
 }
 
-void CoordinatorLink::Retry(const absl::Status& reason, Instant now) {
-  watcher_->TakeLink();
-  link_.reset();
-  joined_ = false;
-  next_dial_ = now + backoff_.Next();
-  if (now < next_log_) return;
-  next_log_ = now + kWaitingLogInterval;
+void CoordinatorLink::Retry(Attempt* attempt, const absl::Status& reason, Instant now) {
+  attempt->link.reset();
+  attempt->next_dial = now + attempt->backoff.Next();
+  if (now < attempt->next_log) return;
+  attempt->next_log = now + kWaitingLogInterval;
   if (reason.ok() || absl::IsUnavailable(reason)) {
-    spdlog::info("waiting for coordinator at {} ({})", address_, std::string(reason.message()));
+    spdlog::info("waiting for coordinator at {} ({})", attempt->address,
+                 std::string(reason.message()));
   } else {
-    spdlog::error("coordinator at {} refuses this worker: {}; trying again", address_,
+    spdlog::error("coordinator at {} refuses this worker: {}; trying again", attempt->address,
                   reason.ToString());
   }
 }
 
 void CoordinatorLink::Send(v1::Frame frame) {
-  if (!joined_) return;
-  (void)transport::SendOrClose(link_.get(), std::move(frame));
+  if (!joined()) return;
+  (void)transport::SendOrClose(joined_->link.get(), std::move(frame));
 }
 
 void CoordinatorLink::Close(const absl::Status& reason) {
   watcher_->TakeLink();
-  if (link_ != nullptr) link_->Close(reason);
-  link_.reset();
-  joined_ = false;
-  next_dial_ = kInstantNever;
+  for (Attempt& attempt : attempts_) {
+    if (attempt.link != nullptr) attempt.link->Close(reason);
+    attempt.link.reset();
+  }
+  joined_ = nullptr;
+  closed_ = true;
 }
 
 }  // namespace tutti::worker

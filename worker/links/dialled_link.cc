@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/epochs.h"
 #include "spdlog/spdlog.h"
 #include "transport/frame_rules.h"
 #include "worker/limits.h"
@@ -67,7 +68,7 @@ bool DialledLink::HandleFrame(const v1::Frame& frame, Instant now) {
   trouble_.reset();
   give_up_ = kInstantNever;
   Report(absl::OkStatus());
-  spdlog::debug("epoch {}: {} is up", epoch_.value(), Name());
+  spdlog::debug("epoch {}: {} is up", EpochName(epoch_), Name());
   while (!waiting_.empty()) {
     Waiting next = std::move(waiting_.front());
     waiting_.pop_front();
@@ -81,7 +82,7 @@ void DialledLink::OnClosed(const absl::Status& reason, Instant now) {
   if (!trouble_.has_value()) {
     give_up_ = now + (welcomed_ ? kBrokenLinkGrace : kUnreachablePatience);
     spdlog::log(welcomed_ ? spdlog::level::warn : spdlog::level::debug, "epoch {}: {}: {}",
-                epoch_.value(), Name(), reason.ToString());
+                EpochName(epoch_), Name(), reason.ToString());
   }
   trouble_ = reason.ok() ? absl::UnavailableError("it closed the link") : reason;
   Report(*trouble_);

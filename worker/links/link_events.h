@@ -113,6 +113,8 @@ struct LinkContext {
   std::shared_ptr<WorkerMailbox> mailbox;
   v1::Hello hello;  // about this worker; `purpose` is filled in for each link
   uint64_t last_link = 0;
+  // The highest number of a coordinator that was obeyed; said to coordinators.
+  uint32_t incarnation = 0;
 
   LinkId NewId() { return LinkId(++last_link); }
 
@@ -130,6 +132,7 @@ struct LinkContext {
     frame.mutable_hello()->set_purpose(purpose);
     frame.mutable_hello()->set_shared_memory(shared_memory);
     frame.mutable_hello()->set_device_link(device_link);
+    if (purpose == v1::LINK_PURPOSE_CONTROL) frame.mutable_hello()->set_incarnation(incarnation);
     // A link that is closed already says so in its OnClosed.
     (void)transport::SendOrClose(link.get(), std::move(frame));
     return link;

@@ -1,11 +1,12 @@
 // A draw from a whole row, in a bounded number of passes over it, whatever the parameters: nothing
 // is sorted.
 //
-// Logits become whole numbers in the order of candidates, and the row is divided by their digits.
 // The candidate at a place of the order (top_k) or at a sum of weights (top_p, the draw) is found
-// digit by digit: by the counts and sums of the first digit, then of the second among those that
-// share the first, then of the third. Candidates with the same logit are told apart by their ids,
-// and weigh the same.
+// by narrowing. The row is divided into equal ranges of its logits, of which each has a count and a
+// sum; the range in which the place lies is divided again, now by the logits' own bits, until all
+// that are left have the same logit. Four more divisions suffice for 32 bits, and mostly the first
+// leaves a few hundred. Candidates with the same logit are told apart by their ids, and weigh the
+// same.
 //
 // Thread: the executor's.
 #pragma once
@@ -26,24 +27,23 @@ class RowDraw {
   int32_t Draw(const DrawRule& rule, std::span<const float> logits);
 
  private:
-  static constexpr int kDigits = 3;
-  static constexpr int kDigitBits = 11;  // of the first
-  static constexpr std::array<int, kDigits> kShifts = {21, 10, 0};
+  static constexpr int kPartBits = 10;
+  static constexpr size_t kParts = size_t{1} << kPartBits;
 
   // A part of the row, or what is listed before a place.
   struct Part {
     uint64_t count = 0;
     uint64_t units = 0;
+
+    void Add(const Part& other) {
+      count += other.count;
+      units += other.units;
+    }
   };
-  // The parts of those whose keys begin with `prefix`, by their next digit.
-  struct Table {
-    int64_t prefix = -1;
-    std::vector<Part> parts;
-  };
+  using Table = std::array<Part, kParts>;
   struct Place {
-    uint32_t key = 0;
-    uint64_t ties_before = 0;  // of the same key
-    uint64_t units = 0;        // up to and with it
+    int32_t id = 0;
+    uint64_t units = 0;  // up to and with it
   };
   enum class By { kCount, kUnits };
 
@@ -51,15 +51,24 @@ class RowDraw {
   uint64_t Kept(const DrawRule& rule);
   // The first place at which the running count or sum exceeds `value`.  REQUIRES: there is one
   Place Find(By by, uint64_t value);
-  const Table& TableOf(int digit, uint32_t prefix);
+  // The part in which that place lies; `before` grows by those ahead of it.
+  static size_t FindPart(const Table& table, By by, uint64_t value, Part* before);
+  void CollectPart(size_t part);
+  // Divides the members and keeps those of the part in which the place lies.
+  void Narrow(By by, uint64_t value, Part* before);
 
   std::span<const float> logits_;
   Part all_;
+  double ranges_per_argument_ = 0;
+  Table ranges_;
   // Kept for their memory:
-  std::vector<uint64_t> units_;    // [size]
-  std::vector<uint32_t> members_;  // ids of tables_[1], and a place for one that is none
+  std::vector<uint64_t> units_;     // [size]
+  std::vector<uint16_t> range_of_;  // [size]
+  // Ids, ascending, and a place for one that is none; the least and greatest of their keys.
+  std::vector<uint32_t> members_;
   size_t member_count_ = 0;
-  std::array<Table, kDigits> tables_;
+  uint32_t least_key_ = 0, greatest_key_ = 0;
+  Table parts_;
 };
 
 }  // namespace tutti::worker

@@ -174,41 +174,51 @@ void Sampler::ListAdjustments(const SequenceState& sequence) {
   const v1::SequenceSampling& sampling = sequence.sampling;
   adjustments_.clear();
   const auto is_own = [this](TokenId id) { return id >= share_.own.begin && id < share_.own.end; };
-  const auto add = [this](int64_t place) -> kernels::LogitAdjustment& {
-    return adjustments_.emplace_back(
-        kernels::LogitAdjustment{.row = 0, .id = static_cast<int32_t>(place)});
-  };
-  // A table and not a map: a history may have as many ids as the vocabulary.
+  // A table and not a map: a history may have as many ids as the vocabulary. Few of them are
+  // biased, and bits, which the nearest cache holds, say which.
   const bool biased = sampling.bias_ids_size() > 0;
-  if (biased) places_.resize(static_cast<size_t>(share_.own.size()), -1);
-  const auto place_of = [this](TokenId id) -> int32_t& {
-    return places_[static_cast<size_t>(id - share_.own.begin)];
-  };
+  if (biased) {
+    places_.resize(static_cast<size_t>(share_.own.size()), -1);
+    is_biased_.resize(places_.size());
+  }
+  const auto index_of = [this](TokenId id) { return static_cast<size_t>(id - share_.own.begin); };
+  const auto place_of = [&](TokenId id) -> int32_t& { return places_[index_of(id)]; };
   for (int i = 0; i < sampling.bias_ids_size(); ++i) {
     const TokenId id = sampling.bias_ids(i);
     if (!is_own(id)) continue;
     int32_t& place = place_of(id);
     if (place < 0) {
       place = static_cast<int32_t>(adjustments_.size());
-      add(id - share_.own.begin);
+      is_biased_[index_of(id)] = true;
+      adjustments_.push_back({.row = 0, .id = static_cast<int32_t>(id - share_.own.begin)});
     }
     adjustments_[static_cast<size_t>(place)].bias += sampling.bias_values(i);
   }
   const size_t biased_ids = adjustments_.size();
   if (sequence.has_penalties()) {
+    const float repetition = OrOne(sampling.repetition_penalty());
+    const float presence = sampling.presence_penalty();
+    const float frequency = sampling.frequency_penalty();
+    adjustments_.reserve(biased_ids + sequence.counts.size());
     for (const auto& [id, count] : sequence.counts) {
       if (!is_own(id)) continue;
-      const int32_t place = biased ? place_of(id) : -1;
-      kernels::LogitAdjustment& entry =
-          place < 0 ? add(id - share_.own.begin) : adjustments_[static_cast<size_t>(place)];
-      entry.repetition = OrOne(sampling.repetition_penalty());
-      if (count.in_output == 0) continue;
-      entry.bias -= sampling.presence_penalty() +
-                    sampling.frequency_penalty() * static_cast<float>(count.in_output);
+      const float penalty =
+          count.in_output == 0 ? 0 : presence + frequency * static_cast<float>(count.in_output);
+      if (biased && is_biased_[index_of(id)]) {
+        kernels::LogitAdjustment& entry = adjustments_[static_cast<size_t>(place_of(id))];
+        entry.repetition = repetition;
+        entry.bias -= penalty;
+      } else {
+        adjustments_.push_back({.row = 0,
+                                .id = static_cast<int32_t>(id - share_.own.begin),
+                                .repetition = repetition,
+                                .bias = 0 - penalty});
+      }
     }
   }
   for (const kernels::LogitAdjustment& entry : std::span(adjustments_).first(biased_ids)) {
     places_[static_cast<size_t>(entry.id)] = -1;
+    is_biased_[static_cast<size_t>(entry.id)] = false;
   }
 }
 

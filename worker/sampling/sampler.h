@@ -112,6 +112,7 @@ class Sampler {
   std::vector<RowQuestion> questions_;
   std::vector<kernels::LogitAdjustment> adjustments_;
   std::vector<int32_t> places_;  // [own ids], in adjustments_, of biased ids; -1
+  std::vector<bool> is_biased_;  // [own ids]
   std::vector<std::span<const std::byte>> views_;
   std::vector<float> whole_row_, whole_raw_;  // [vocabulary], of all ranks
 };

@@ -10,11 +10,12 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "base/build_info.h"
 #include "base/byte_size.h"
 #include "base/flags.h"
+#include "base/logging.h"
 #include "base/machine.h"
-#include "spdlog/sinks/stdout_color_sinks.h"
 #include "spdlog/spdlog.h"
 #include "transport/connection_table.h"
 #include "transport/private_folder.h"
@@ -26,6 +27,7 @@ namespace {
 
 struct Flags {
   WorkerOptions worker;
+  std::string coordinators;
   std::vector<std::string> peers;
   std::string peers_file;
   std::string memory;
@@ -34,6 +36,7 @@ struct Flags {
   std::string cuda_graphs = "on";
   std::string cuda_early_kernels = "on";
   std::string log_level = "info";
+  std::string log_format = "text";
   double shutdown_grace_s = kShutdownGraceS;
   bool exit_with_parent = false;
 };
@@ -59,12 +62,11 @@ void AddClusterFlags(FlagSet* set, Flags* flags) {
       {.names = "--model",
        .variable = &worker.model_dir,
        .help = "Directory of the HuggingFace checkpoint",
-       .environment = "TUTTI_MODEL",
        .required = true},
       {.names = "--coordinator",
-       .variable = &worker.coordinator,
-       .help = "Where the coordinator takes workers: host:port or unix:/path",
-       .environment = "TUTTI_COORDINATOR",
+       .variable = &flags->coordinators,
+       .help = "Where the coordinator takes workers: host:port or unix:/path; with others that "
+               "stand by, all of them with commas between",
        .show_default = true},
       {.names = "--listen",
        .variable = &worker.listen,
@@ -74,26 +76,21 @@ void AddClusterFlags(FlagSet* set, Flags* flags) {
       {.names = "--worker-id",
        .variable = &worker.worker_id,
        .help = "This worker's name, unique in its cluster",
-       .environment = "TUTTI_WORKER_ID",
        .show_default = true},
       {.names = "--peer",
        .variable = &flags->peers,
        .help = "NAME=ADDRESS of another worker; may be repeated. NAME alone: at its usual socket "
-               "on this machine",
-       .environment = "TUTTI_PEER"},
+               "on this machine"},
       {.names = "--peers",
        .variable = &flags->peers_file,
-       .help = "File of other workers, a line NAME ADDRESS each",
-       .environment = "TUTTI_PEERS"},
+       .help = "File of other workers, a line NAME ADDRESS each"},
       {.names = "--cluster-secret-file",
        .variable = &worker.secret_file,
        .help = "File of the secret that all processes of the cluster know, 32 to 4096 bytes that "
-               "its owner alone can read; needed over TCP without certificates",
-       .environment = "TUTTI_CLUSTER_SECRET_FILE"},
+               "its owner alone can read; needed over TCP without certificates"},
       {.names = "--cluster-id",
        .variable = &worker.cluster_id,
-       .help = "Must be the coordinator's",
-       .environment = "TUTTI_CLUSTER_ID"},
+       .help = "Must be the coordinator's"},
   });
 }
 
@@ -103,44 +100,37 @@ void AddDeviceFlags(FlagSet* set, Flags* flags) {
       {.names = "--memory",
        .variable = &flags->memory,
        .help = "For weights, KV cache and work, such as 4GiB; unset or 0: 90 % of what is "
-               "available",
-       .environment = "TUTTI_MEMORY"},
+               "available"},
       {.names = "--threads",
        .variable = &worker.threads,
        .help = "Compute threads; 0: all CPUs it may use",
-       .environment = "TUTTI_THREADS",
        .check = IntegerIn(0, 512),
        .show_default = true},
       {.names = "--device",
        .variable = &worker.device,
        .help = "cpu, cuda:N (GPU number N) or reference (slow and plain, for tests)",
-       .environment = "TUTTI_DEVICE",
        .show_default = true},
       {.names = "--cuda-graphs",
        .variable = &flags->cuda_graphs,
        .help = "on, or off: every kernel of a GPU starts by itself; slower, the same bits",
-       .environment = "TUTTI_CUDA_GRAPHS",
        .check = OneOf("on,off"),
        .show_default = true},
       {.names = "--cuda-early-kernels",
        .variable = &flags->cuda_early_kernels,
        .help = "on, or off: no kernel of a GPU begins before the one before has ended; slower, "
                "the same bits",
-       .environment = "TUTTI_CUDA_EARLY_KERNELS",
        .check = OneOf("on,off"),
        .show_default = true},
       {.names = "--shared-memory-dir",
        .variable = &worker.shared_memory_dir,
        .help = "Ranks of a stage that see the same folder exchange through memory in it; empty: "
                "over their links",
-       .environment = "TUTTI_SHARED_MEMORY_DIR",
        .show_default = true},
       {.names = "--device-exchange",
        .variable = &flags->device_exchange,
        .help = "Which workers' GPUs exchange directly, through NCCL: off, machine (those of one "
                "machine) or network (others too; NCCL neither encrypts nor authenticates). "
                "Otherwise through the host",
-       .environment = "TUTTI_DEVICE_EXCHANGE",
        .check = OneOf("off,machine,network"),
        .show_default = true},
   });
@@ -153,17 +143,14 @@ void AddSpeedFlags(FlagSet* set, Flags* flags) {
        .variable = &flags->speed,
        .help = "What the coordinator is told of this worker's speed: auto (CPUs measure at start, "
                "0.2 s; GPUs say nothing), off, or 900GB/s@71Tflop/s (reading weights, multiplying)",
-       .environment = "TUTTI_SPEED",
        .show_default = true},
       {.names = "--speed-file",
        .variable = &worker.speed_file,
        .help = "Where workers of this machine leave what they measured; they do so one after "
-               "another, and equal ones once",
-       .environment = "TUTTI_SPEED_FILE"},
+               "another, and equal ones once"},
       {.names = "--numerics-class",
        .variable = &worker.numerics_class,
-       .help = "Compute in this class; unset: the machine's best",
-       .environment = "TUTTI_NUMERICS_CLASS"},
+       .help = "Compute in this class; unset: the machine's best"},
   });
 }
 
@@ -172,21 +159,20 @@ void AddProcessFlags(FlagSet* set, Flags* flags) {
   set->Add({
       {.names = "--tls-cert",
        .variable = &worker.tls.certificate,
-       .help = "PEM certificate of this worker",
-       .environment = "TUTTI_TLS_CERT"},
-      {.names = "--tls-key",
-       .variable = &worker.tls.key,
-       .help = "PEM key of that certificate",
-       .environment = "TUTTI_TLS_KEY"},
+       .help = "PEM certificate of this worker"},
+      {.names = "--tls-key", .variable = &worker.tls.key, .help = "PEM key of that certificate"},
       {.names = "--tls-ca",
        .variable = &worker.tls.authority,
-       .help = "PEM authority that signed the peers'",
-       .environment = "TUTTI_TLS_CA"},
+       .help = "PEM authority that signed the peers'"},
       {.names = "--log-level",
        .variable = &flags->log_level,
        .help = "trace, debug, info, warn or error",
-       .environment = "TUTTI_LOG_LEVEL",
        .check = OneOf("trace,debug,info,warn,error"),
+       .show_default = true},
+      {.names = "--log-format",
+       .variable = &flags->log_format,
+       .help = "Of the log on stderr: text, or json for an object a line",
+       .check = OneOf(kLogFormats),
        .show_default = true},
       {.names = "--shutdown-grace",
        .variable = &flags->shutdown_grace_s,
@@ -200,11 +186,11 @@ void AddProcessFlags(FlagSet* set, Flags* flags) {
 }
 
 void AddFlags(FlagSet* set, Flags* flags) {
-  flags->worker.coordinator =
-      absl::StrCat("unix:", transport::RuntimeFolder(), "/coordinator.sock");
+  flags->coordinators = absl::StrCat("unix:", transport::RuntimeFolder(), "/coordinator.sock");
   flags->worker.worker_id = HostName();
   set->AddVersion(BuildStamp());
-  set->AddFile({.help = "Read options from this file (INI or TOML)"});
+  set->ReadEnvironment(kEnvironmentPrefix);
+  set->AddFile("Read options from this file (TOML; the keys are the options without --)");
   set->AddFooter(kFooter);
   AddClusterFlags(set, flags);
   AddDeviceFlags(set, flags);
@@ -225,6 +211,12 @@ std::string UsualSocket(const std::string& worker_id) {
 
 // Checks that concern more than one flag, and the values that follow from the flags.
 absl::Status Resolve(Flags* flags) {
+  flags->worker.coordinators = absl::StrSplit(flags->coordinators, ',', absl::SkipWhitespace());
+  if (flags->worker.coordinators.empty() || flags->worker.coordinators.size() > kCoordinatorsMax) {
+    return absl::InvalidArgumentError(absl::StrCat("--coordinator \"", flags->coordinators,
+                                                   "\": expected 1 to ", kCoordinatorsMax,
+                                                   " addresses with commas between"));
+  }
   for (std::string peer : flags->peers) {
     if (peer.find('=') == std::string::npos) peer = absl::StrCat(peer, "=", UsualSocket(peer));
     TUTTI_RETURN_IF_ERROR(Annotate(flags->worker.peers.Add(peer), "--peer"));
@@ -301,8 +293,7 @@ int Main(int argc, char** argv) {
   AddFlags(&program, &flags);
   if (const std::optional<int> code = program.Parse(argc, argv)) return *code;
   if (const absl::Status status = Resolve(&flags); !status.ok()) return Complain(status, 2);
-  spdlog::set_default_logger(spdlog::stderr_color_mt(flags.worker.worker_id));
-  spdlog::set_level(spdlog::level::from_str(flags.log_level));
+  SetUpLog(flags.worker.worker_id, flags.log_level, flags.log_format);
   // Before any thread exists, so that all inherit the mask and only sigwait sees these.
   sigset_t signals;
   sigemptyset(&signals);

@@ -69,8 +69,11 @@ DeviceLinks::Options DeviceLinksOf(kernels::Backend* backend, const WorkerOption
 absl::StatusOr<std::map<std::string, std::string>> ListenersOf(const WorkerOptions& options) {
   using transport::IdentityUri;
   using transport::Role;
-  std::map<std::string, std::string> listeners = {
-      {options.coordinator, IdentityUri({Role::kCoordinator, ""})}};
+  std::map<std::string, std::string> listeners;
+  for (const std::string& address : options.coordinators) {
+    if (listeners.emplace(address, IdentityUri({Role::kCoordinator, ""})).second) continue;
+    return absl::InvalidArgumentError(absl::StrCat("--coordinator: ", address, " is given twice"));
+  }
   for (const auto& [name, address] : options.peers.addresses()) {
     if (listeners.emplace(address, IdentityUri({Role::kWorker, name})).second) continue;
     return absl::InvalidArgumentError(absl::StrCat("--peer ", name, "=", address, ": ",
@@ -87,7 +90,9 @@ absl::StatusOr<transport::PeerSecurity> OpenSecurity(const WorkerOptions& option
       transport::PeerSecurity::Open({options.tls, options.secret_file},
                                     {transport::Role::kWorker, options.worker_id}));
   TUTTI_RETURN_IF_ERROR(security.CheckAddress("--listen", options.listen));
-  TUTTI_RETURN_IF_ERROR(security.CheckAddress("--coordinator", options.coordinator));
+  for (const std::string& address : options.coordinators) {
+    TUTTI_RETURN_IF_ERROR(security.CheckAddress("--coordinator", address));
+  }
   for (const auto& [name, address] : options.peers.addresses()) {
     TUTTI_RETURN_IF_ERROR(security.CheckAddress(absl::StrCat("--peer ", name), address));
   }
@@ -136,7 +141,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given
   if (worker->identifying_dialer_ != nullptr) dialer = worker->identifying_dialer_.get();
   const auto* const work_meter = dynamic_cast<const kernels::WorkMeter*>(worker->backend_.get());
   worker->executor_ = std::make_unique<Executor>(
-      Executor::Options{.coordinator = options.coordinator,
+      Executor::Options{.coordinators = options.coordinators,
                         .hello = MakeHello(options, *worker->backend_, threads, fingerprint),
                         .peers = options.peers,
                         .factory = MakeTransformerFactory({.dir = options.model_dir,

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/status.h"
@@ -23,8 +24,8 @@ namespace tutti::worker {
 
 struct WorkerOptions {
   std::string model_dir;
-  std::string coordinator;  // where to dial it: host:port or unix:/path
-  std::string listen;       // where the previous stage and other ranks dial us
+  std::vector<std::string> coordinators;  // where to dial them: host:port or unix:/path
+  std::string listen;                     // where the previous stage and other ranks dial us
   std::string worker_id;
   std::string cluster_id;
   std::string device = "cpu";  // a backend's name, such as "cuda:0"
