@@ -22,10 +22,9 @@ absl::Status ShuttingDown() {
       std::chrono::seconds(kRetryAfterSeconds));
 }
 
-// Of RoomVersion: the digits of targets lie above all versions of 40 bits, which are 35 years of
-// 1,000 changes a second.
+// Of Versions::taking. Odd, so that of two targets that change none makes up for the other, however
+// many there are.
 constexpr uint64_t kTakingBase = 3;
-constexpr int kTakingShift = 40;
 
 }  // namespace
 
@@ -41,6 +40,7 @@ void Admission::HandleRequest(RequestArrived event, const std::string& why_not_s
     output.cache_domain = DomainOfLength(output.cache_domain, output.prompt.size());
   }
   absl::Status status = CheckRequest(outputs.front(), why_not_serving, now);
+  if (status.ok()) status = TakeOver(event, outputs, actions);
   if (status.ok()) {
     status = TakePlaces(outputs.front(), static_cast<int64_t>(outputs.size()), now, actions);
   }
@@ -48,7 +48,12 @@ void Admission::HandleRequest(RequestArrived event, const std::string& why_not_s
     if (!status.ok()) {
       requests_.Refuse(output, status, actions);
     } else {
-      queue_.Push(requests_.Add(std::move(output), now));
+      Sequence* const added = requests_.Add(std::move(output), now);
+      if (AnyCanHold(*added)) {
+        queue_.Push(added);
+      } else {
+        Strand(added, now);  // until the pipeline that is awaited serves
+      }
     }
   }
 }
@@ -73,8 +78,10 @@ absl::Status Admission::CheckRequest(const Request& request, const std::string& 
   if (!why_not_serving.empty()) {
     return absl::UnavailableError(absl::StrCat("not serving: ", why_not_serving));
   }
+  TUTTI_RETURN_IF_ERROR(CheckPoison(request, request.prompt, now));
+  TUTTI_RETURN_IF_ERROR(CheckNumerics(request));
   // The last token is sampled, never computed.
-  if (const int64_t room = LargestPool(); tokens - 1 > room) {
+  if (const int64_t room = LargestPoolAwaited(); tokens - 1 > room) {
     return absl::InvalidArgumentError(absl::StrCat(
         "prompt of ", request.prompt.size(), " tokens and max_tokens of ", request.max_tokens,
         " need room for ", tokens - 1, " tokens in the KV cache, which has ", room));
@@ -93,11 +100,11 @@ absl::Status Admission::CheckRequest(const Request& request, const std::string& 
 absl::Status Admission::TakePlaces(const Request& request, int64_t outputs, Instant now,
                                    std::vector<Action>* actions) {
   const int64_t max_waiting = options_->max_waiting;
-  if (static_cast<int64_t>(queue_.size()) + outputs <= max_waiting) return absl::OkStatus();
+  if (Newcomers() + outputs <= max_waiting) return absl::OkStatus();
   BindWaiting(now, actions);
   int64_t places = outputs;
   if (queue_.size() == 0) places -= OutputsWithRoom(request, outputs);
-  const auto waiting = static_cast<int64_t>(queue_.size());
+  const int64_t waiting = Newcomers();
   const int64_t lacking = waiting + places - max_waiting;
   if (lacking <= 0) return absl::OkStatus();
   const auto refuse = [](std::string why) {
@@ -129,10 +136,12 @@ int64_t Admission::OutputsWithRoom(const Request& request, int64_t outputs) cons
   sequence.request = request;
   sequence.tokens = request.prompt;
   sequence.prompt_tokens = sequence.total();
+  sequence.tokens.insert(sequence.tokens.end(), request.output.begin(), request.output.end());
+  sequence.numerics = request.numerics;
   const std::vector<int64_t> cached = CachedTokens(request, sequence.tokens);
   int64_t most = 0;
   for (size_t i = 0; i < targets_.size(); ++i) {
-    if (!targets_[i].CanHold(sequence)) continue;
+    if (!TakesOthers(i) || !targets_[i].CanHold(sequence)) continue;
     most = std::max(most, targets_[i].scheduler->OutputsWithRoom(sequence, cached[i], outputs));
   }
   return most;
@@ -151,6 +160,7 @@ absl::Status Admission::CheckDeadline(const Request& request, std::span<const To
   const double left = Seconds(request.deadline - now);
   const std::vector<int64_t> cached = CachedTokens(request, tokens);
   double soonest = std::numeric_limits<double>::infinity();
+  if (LargestPool() == 0) soonest = 0;  // the pace of a pipeline that is awaited is not known
   for (size_t i = 0; i < targets_.size(); ++i) {
     const AdmissionTarget& target = targets_[i];
     if (!target.serving()) continue;
@@ -185,54 +195,82 @@ int64_t Admission::LargestPool() const {
   return slots;
 }
 
+// The same, or where more was lost and may come back, that.
+int64_t Admission::LargestPoolAwaited() const {
+  const bool any_missing = std::any_of(targets_.begin(), targets_.end(),
+                                       [](const AdmissionTarget& t) { return !t.serving(); });
+  return std::max(LargestPool(), any_missing ? pool_awaited_ : 0);
+}
+
 // A length that the client did not ask for is lowered to the largest that fits.
 void Admission::LowerDefaultLength(Request* request) const {
   if (!request->max_tokens_is_default) return;
   // The last token is sampled, never computed.
-  const int64_t fits = LargestPool() - static_cast<int64_t>(request->prompt.size()) + 1;
+  const int64_t pool = LargestPool() > 0 ? LargestPool() : LargestPoolAwaited();
+  const int64_t fits = pool - static_cast<int64_t>(request->prompt.size()) + 1;
   if (fits >= 1 && fits < request->max_tokens) request->max_tokens = static_cast<int32_t>(fits);
 }
 
 // ---- binding
 
 bool Admission::BindWaiting(Instant now, std::vector<Action>* actions) {
-  bool bound = false;
-  while (Sequence* const sequence = queue_.Front()) {
-    const Versions versions{.queue = queue_.version(), .room = RoomVersion()};
+  bool bound = BindSuspects(now, actions);
+  while (queue_.size() > 0) {
+    const Versions versions = CurrentVersions();
     if (versions == no_room_) return bound;
-    std::optional<size_t> target = TargetOfGroup(*sequence);
-    if (!target.has_value() && !FindRoom(*sequence)) {
+    std::optional<size_t> target;
+    Sequence* const sequence = FindNext(&target);
+    if (sequence == nullptr) {
       no_room_ = versions;
       return bound;
     }
-    const absl::Status in_time = CheckDeadline(sequence->request, sequence->tokens, now);
-    if (!in_time.ok()) {
-      End(sequence, FinishCause::kError, in_time, actions);
+    // What has begun is not given up for a forecast.
+    absl::Status status = sequence->resumed
+                              ? absl::OkStatus()
+                              : CheckDeadline(sequence->request, sequence->tokens, now);
+    if (status.ok()) status = CheckPoison(sequence->request, sequence->prompt(), now);
+    if (!status.ok()) {
+      End(sequence, FinishCause::kError, std::move(status), actions);
       continue;
     }
     if (!target.has_value()) target = Route(*sequence);
-    queue_.PopFront();
+    queue_.Pop(sequence);
     Bind(sequence, *target);
     bound = true;
   }
   return bound;
 }
 
-// Versions only grow, so their sum is the same only while each is. Which targets take what is new
-// goes to and fro: as digits of a number to an odd base, two of them cannot make up for each other.
-uint64_t Admission::RoomVersion() const {
-  uint64_t sum = targets_.size();
-  uint64_t taking = 0;
-  for (const AdmissionTarget& target : targets_) {
-    sum += target.scheduler->room_version();
-    taking = taking * kTakingBase + (target.takes_new() ? 2 : 1);
+// The first in line, or where that has no room the first of the tenant that has fewest; null: none
+// of them has. A target: the sequence has to go there, room or not.
+Sequence* Admission::FindNext(std::optional<size_t>* target) {
+  Sequence* const front = queue_.Front();
+  if (front == nullptr) return nullptr;
+  Sequence* const fewest = queue_.FrontOfFewest();
+  for (Sequence* const sequence : {front, fewest}) {
+    FollowGroup(sequence);
+    *target = TargetOfGroup(*sequence);
+    if (target->has_value() || FindRoom(*sequence)) return sequence;
+    if (fewest == front) break;
   }
-  return sum + (taking << kTakingShift);
+  return nullptr;
+}
+
+Admission::Versions Admission::CurrentVersions() const {
+  Versions versions{
+      .queue = queue_.version(), .room = targets_.size(), .suspects = suspects_version_};
+  for (const AdmissionTarget& target : targets_) {
+    versions.room += target.scheduler->room_version();
+    versions.taking = versions.taking * kTakingBase + (target.takes_new() ? 2 : 1);
+  }
+  return versions;
 }
 
 bool Admission::CanBind() {
-  const Sequence* const front = queue_.Front();
-  return front != nullptr && (TargetOfGroup(*front).has_value() || FindRoom(*front));
+  const std::optional<size_t> for_suspect = TargetForSuspect();
+  if (for_suspect.has_value() && targets_[*for_suspect].alone == nullptr) return true;
+  std::optional<size_t> target;
+  return FindNext(&target) != nullptr;
 }
 
 // Several outputs of one request share the blocks of its prompt: they follow the first. None: the
@@ -242,18 +280,18 @@ std::optional<size_t> Admission::TargetOfGroup(const Sequence& sequence) const {
   if (first == nullptr || first->pipeline < 0) return std::nullopt;
   // A default length is one that fitted when the output came; it may be larger for later ones.
   const auto target = static_cast<size_t>(first->pipeline);
-  if (!targets_[target].CanHold(sequence)) return std::nullopt;
+  if (!TakesOthers(target) || !targets_[target].CanHold(sequence)) return std::nullopt;
   return target;
 }
 
 // Fills loads_ with every pipeline as the sequence sees it. True: some pipeline has room for it.
 bool Admission::FindRoom(const Sequence& sequence) {
   // Looking a long prompt up takes longer than all the rest, and is in vain where all is full.
-  if (std::none_of(targets_.begin(), targets_.end(), [&](const AdmissionTarget& target) {
-        return target.takes_new() && target.scheduler->MayHaveRoom(sequence);
-      })) {
-    return false;
+  bool may_have_room = false;
+  for (size_t i = 0; i < targets_.size(); ++i) {
+    may_have_room |= TakesOthers(i) && targets_[i].scheduler->MayHaveRoom(sequence);
   }
+  if (!may_have_room) return false;
   const std::vector<int64_t> cached = CachedTokens(sequence.request, sequence.tokens);
   const int64_t block_size = options_->block_size;
   bool has_room = false;
@@ -262,9 +300,9 @@ bool Admission::FindRoom(const Sequence& sequence) {
     PipelineLoad& load = loads_.emplace_back();
     load.cached_tokens = cached[loads_.size() - 1];
     const Scheduler& scheduler = *target.scheduler;
-    load.has_room = target.takes_new() && scheduler.HasRoom(sequence, load.cached_tokens);
+    load.can_hold = TakesOthers(loads_.size() - 1) && target.CanHold(sequence);
+    load.has_room = load.can_hold && scheduler.HasRoom(sequence, load.cached_tokens);
     has_room |= load.has_room;
-    load.can_hold = target.takes_new() && target.CanHold(sequence);
     if (!load.can_hold) continue;
     load.backlog_tokens = scheduler.backlog().tokens();
     load.running = scheduler.running();
@@ -286,35 +324,9 @@ size_t Admission::Route(const Sequence& sequence) const {
 
 void Admission::Bind(Sequence* sequence, size_t target) {
   sequence->pipeline = static_cast<int32_t>(target);
+  sequence->stranded_since.reset();
   targets_[target].scheduler->Enqueue(sequence);
   steps_due_->Add(PipelineId(static_cast<uint32_t>(target)));
-}
-
-// ---- recovery
-
-void Admission::RecoverSequences(PipelineId lost, const std::string& why,
-                                 std::vector<Action>* actions) {
-  Scheduler& scheduler = *targets_[lost.value()].scheduler;
-  for (Sequence* running : scheduler.Running()) ++running->losses;
-  scheduler.EndEpoch();
-  for (Sequence* sequence : scheduler.PopWaiting()) {
-    queue_.ChargeActual(sequence);
-    sequence->pipeline = -1;
-    queue_.Push(sequence);
-  }
-  EndUnservable(why, actions);
-}
-
-void Admission::EndUnservable(const std::string& why, std::vector<Action>* actions) {
-  const int64_t slots = LargestPool();
-  for (Sequence* sequence : requests_.All()) {
-    if (sequence->pipeline >= 0) continue;
-    const bool can_begin_again = sequence->output_tokens() == 0 && sequence->losses < kLossesMax &&
-                                 sequence->kv_slots_max() <= slots;
-    if (!can_begin_again) {
-      End(sequence, FinishCause::kError, absl::UnavailableError(why), actions);
-    }
-  }
 }
 
 // ---- the end
@@ -324,6 +336,9 @@ void Admission::HandleCancellation(const RequestCancelled& event, std::vector<Ac
   if (sequence == nullptr) return;  // ended meanwhile
   if (event.cause == CancelCause::kStopString) {
     return End(sequence, FinishCause::kStopString, absl::OkStatus(), actions);
+  }
+  if (event.cause == CancelCause::kTakenOver) {
+    return End(sequence, FinishCause::kError, TakenOver(), actions);
   }
   End(sequence, FinishCause::kError, absl::CancelledError("the client left"), actions);
 }
@@ -348,22 +363,34 @@ void Admission::EndAll(std::vector<Action>* actions) {
 void Admission::End(Sequence* sequence, FinishCause cause, absl::Status status,
                     std::vector<Action>* actions) {
   Unbind(sequence);
+  recoveries_.Forget(sequence->recovery);
   requests_.Finish(sequence, cause, std::move(status), actions);
 }
 
 // It gives back its place, in the queue or on a pipeline.
 void Admission::Unbind(Sequence* sequence) {
-  if (sequence->pipeline < 0) return queue_.Erase(sequence);
+  if (sequence->pipeline < 0) {
+    if (suspects_.erase(sequence->arrival) > 0) {
+      ++suspects_version_;
+    } else if (stranded_.erase(sequence->arrival) == 0) {
+      queue_.Erase(sequence);
+    }
+    if (sequence->charged > 0) queue_.ChargeActual(sequence);
+    return;
+  }
   const auto target = static_cast<uint32_t>(sequence->pipeline);
+  LetOthersIn(sequence);
   targets_[target].scheduler->Remove(sequence);
+  queue_.GiveBack(*sequence);
   queue_.ChargeActual(sequence);
   sequence->pipeline = -1;
   steps_due_->Add(PipelineId(target));
 }
 
-void Admission::FillStatus(v1::GetStatusResponse* status) const {
-  status->set_waiting(static_cast<int32_t>(queue_.size()));
+void Admission::FillStatus(Instant now, v1::GetStatusResponse* status) const {
+  status->set_waiting(static_cast<int32_t>(waiting()));
   requests_.FillCounters(status->mutable_requests());
+  recoveries_.FillStatus(now, status);
 }
 
 }  // namespace tutti::coordinator

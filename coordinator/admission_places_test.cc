@@ -152,7 +152,8 @@ TEST_F(AdmissionPlacesTest, NobodyGivesWayToMore) {
 TEST_F(AdmissionPlacesTest, NobodyGivesWayToALowerClass) {
   Serve(1);
   options_.max_waiting = 3;
-  Arrive(1, 1, 2);
+  Arrive(1, 8);
+  Arrive(2, 9);
   Step(0);
   Arrive(11, 1, 1, /*priority=*/0);
   Arrive(12, 1, 1, /*priority=*/2);
@@ -178,6 +179,62 @@ TEST_F(AdmissionPlacesTest, WhatHasBegunDoesNotGiveWay) {
   EXPECT_THAT(shares.FindGivingWay(newcomer, 1, 1), SizeIs(3));
   shares.Remove(&outputs[0]);
   EXPECT_THAT(shares.FindGivingWay(newcomer, 1, 1), IsEmpty());
+}
+
+// ---- places of a pipeline
+
+TEST_F(AdmissionPlacesTest, ANewcomerIsBoundWhereOthersGiveWay) {
+  Serve(1, /*blocks=*/64, /*sequences=*/4);
+  Arrive(1, /*tenant=*/1, /*outputs=*/9);
+  EXPECT_EQ(Bound(0), 9) << "outputs follow the first";
+  Step(0);
+  Step(0);
+  Arrive(11, /*tenant=*/1);
+  Arrive(12, /*tenant=*/2);
+  EXPECT_EQ(Queued(), 0);
+  Step(0);
+  EXPECT_EQ(pipelines_[0]->scheduler.preemptions(), 2u);
+}
+
+TEST_F(AdmissionPlacesTest, ATenantThatRunsNothingOvertakes) {
+  Serve(1);
+  Arrive(1, 1);
+  Arrive(2, 1);
+  Step(0);
+  Arrive(3, 1);
+  EXPECT_EQ(Queued(), 1) << "requests of one tenant that run the same";
+  Arrive(11, 2);
+  EXPECT_EQ(Queued(), 1);
+  EXPECT_EQ(Bound(0), 3);
+  Step(0);
+  EXPECT_EQ(pipelines_[0]->scheduler.running(), 2);
+  EXPECT_EQ(pipelines_[0]->scheduler.preemptions(), 1u);
+}
+
+// The first in line needs all blocks. Others are served before it until they are no longer level.
+TEST_F(AdmissionPlacesTest, TheFirstInLineIsNotOvertakenForLong) {
+  Serve(1, /*blocks=*/64, /*sequences=*/8);
+  Arrive(1, /*tenant=*/1);
+  Step(0);
+  Request large = MakeRequest(2, 63 * 16);
+  large.tenant.low = 1;
+  AdmissionTest::ArriveAndBind(large);
+  EXPECT_EQ(Queued(), 1);
+  int32_t overtakes = 0;
+  for (uint64_t id = 11; Queued() == 1; ++id) {
+    Request request = MakeRequest(id, 500);
+    request.tenant.low = 2;
+    AdmissionTest::ArriveAndBind(request);
+    if (Queued() > 1) break;
+    ++overtakes;
+    ASSERT_LT(overtakes, 100);
+    Step(0);
+    Cancel(id);
+  }
+  EXPECT_EQ(overtakes, kLevelTokens / 500 + 1);
+  Cancel(1);
+  Bind();
+  EXPECT_EQ(Queued(), 1) << "its turn has come";
 }
 
 }  // namespace

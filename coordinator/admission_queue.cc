@@ -13,8 +13,8 @@ std::pair<Instant, uint64_t> Place(const Sequence& sequence) {
   return {sequence.due, sequence.arrival};
 }
 
-absl::uint128 IdOf(const Sequence& sequence) {
-  return absl::MakeUint128(sequence.request.tenant.high, sequence.request.tenant.low);
+absl::uint128 IdOf(const Request& request) {
+  return absl::MakeUint128(request.tenant.high, request.tenant.low);
 }
 
 // The tokens it is expected to take until it has ended.
@@ -26,13 +26,18 @@ int64_t Expected(const Sequence& sequence) {
 
 void AdmissionQueue::Push(Sequence* sequence) {
   Class& in = classes_[sequence->request.priority];
-  Tenant* const tenant = TenantOf(&in, IdOf(*sequence));
+  ++size_;
+  ++version_;
+  if (sequence->resumed) {
+    in.resumed.emplace(sequence->arrival, sequence);
+    ++resumed_;
+    return;
+  }
+  Tenant* const tenant = TenantOf(&in, sequence->request);
   Leave(&in, tenant);
   CHECK(tenant->waiting.emplace(Place(*sequence), sequence).second)
       << "request " << sequence->request.id << " waits already";
   Enter(&in, tenant);
-  ++size_;
-  ++version_;
   shares_.Add(sequence);
 }
 
@@ -40,41 +45,62 @@ void AdmissionQueue::Erase(Sequence* sequence) {
   const auto found = classes_.find(sequence->request.priority);
   CHECK(found != classes_.end());
   Class& in = found->second;
-  Tenant* const tenant = TenantOf(&in, IdOf(*sequence));
-  Leave(&in, tenant);
-  CHECK(tenant->waiting.erase(Place(*sequence)) == 1)
-      << "request " << sequence->request.id << " does not wait";
-  Enter(&in, tenant);
   --size_;
   ++version_;
-  shares_.Remove(sequence);
-  ForgetIdle(&in);
+  if (sequence->resumed) {
+    CHECK(in.resumed.erase(sequence->arrival) == 1);
+    --resumed_;
+  } else {
+    Tenant* const tenant = TenantOf(&in, sequence->request);
+    Leave(&in, tenant);
+    CHECK(tenant->waiting.erase(Place(*sequence)) == 1)
+        << "request " << sequence->request.id << " does not wait";
+    Enter(&in, tenant);
+    shares_.Remove(sequence);
+    ForgetIdle(&in);
+  }
   // No tenant waits, so none is behind another: all begin anew.
-  if (in.by_served.empty()) classes_.erase(found);
+  if (in.empty()) classes_.erase(found);
 }
 
 Sequence* AdmissionQueue::Front() {
   if (classes_.empty()) return nullptr;
   Class& in = classes_.begin()->second;
+  if (!in.resumed.empty()) return in.resumed.begin()->second;
   AdvanceClock(&in);
   return in.level.begin()->second->waiting.begin()->second;
 }
 
-void AdmissionQueue::PopFront() {
-  Sequence* const sequence = Front();
-  CHECK(sequence != nullptr);
+Sequence* AdmissionQueue::FrontOfFewest() {
+  if (classes_.empty()) return nullptr;
   Class& in = classes_.begin()->second;
-  sequence->charged = Expected(*sequence);
-  Charge(&in, TenantOf(&in, IdOf(*sequence)), sequence->charged);
-  Erase(sequence);
+  if (!in.resumed.empty()) return in.resumed.begin()->second;  // no newcomer overtakes it
+  AdvanceClock(&in);
+  return in.fewest.begin()->second->waiting.begin()->second;
 }
+
+void AdmissionQueue::Pop(Sequence* sequence) {
+  CHECK(sequence != nullptr);
+  if (!sequence->resumed) {
+    Class& in = classes_.begin()->second;
+    sequence->charged = Expected(*sequence);
+    Charge(&in, TenantOf(&in, sequence->request), sequence->charged);
+  }
+  CountBound(sequence->request, 1);
+  Erase(sequence);
+  sequence->resumed = false;
+}
+
+void AdmissionQueue::TakePlace(const Sequence& sequence) { CountBound(sequence.request, 1); }
+
+void AdmissionQueue::GiveBack(const Sequence& sequence) { CountBound(sequence.request, -1); }
 
 void AdmissionQueue::ChargeActual(Sequence* sequence) {
   const int64_t taken = sequence->first_planned_at.has_value() ? sequence->total() : 0;
   const int64_t difference = taken - std::exchange(sequence->charged, 0);
   const auto found = classes_.find(sequence->request.priority);
   if (found == classes_.end()) return;
-  const auto tenant = found->second.tenants.find(IdOf(*sequence));
+  const auto tenant = found->second.tenants.find(IdOf(sequence->request));
   if (tenant == found->second.tenants.end()) return;  // forgotten: others have caught up
   Charge(&found->second, tenant->second.get(), difference);
 }
@@ -85,30 +111,56 @@ size_t AdmissionQueue::tenants() const {
   return count;
 }
 
-AdmissionQueue::Tenant* AdmissionQueue::TenantOf(Class* in, TenantId id) {
+AdmissionQueue::Tenant* AdmissionQueue::TenantOf(Class* in, const Request& request) {
+  const TenantId id = IdOf(request);
   std::unique_ptr<Tenant>& tenant = in->tenants[id];
   if (tenant == nullptr) {
     tenant = std::make_unique<Tenant>();
     tenant->id = id;
     tenant->served = in->clock;
+    const auto bound = bound_.find({request.priority, id});
+    if (bound != bound_.end()) tenant->bound = bound->second;
   }
   return tenant.get();
+}
+
+void AdmissionQueue::CountBound(const Request& request, int32_t change) {
+  const std::pair key(request.priority, IdOf(request));
+  const auto bound = bound_.try_emplace(key, 0).first;
+  bound->second += change;
+  CHECK(bound->second >= 0) << "request " << request.id;
+  const int32_t count = bound->second;
+  if (count == 0) bound_.erase(bound);
+  const auto in = classes_.find(key.first);
+  if (in == classes_.end()) return;
+  const auto tenant = in->second.tenants.find(key.second);
+  if (tenant == in->second.tenants.end()) return;
+  ++version_;
+  Leave(&in->second, tenant->second.get());
+  tenant->second->bound = count;
+  Enter(&in->second, tenant->second.get());
 }
 
 // Takes the tenant out of the order while it changes; Enter puts it back.
 void AdmissionQueue::Leave(Class* in, Tenant* tenant) {
   if (tenant->waiting.empty()) return;
   in->by_served.erase({tenant->served, tenant->id});
-  in->level.erase(tenant->waiting.begin()->first);
+  const auto& [due, arrival] = tenant->waiting.begin()->first;
+  in->level.erase({due, arrival});
+  in->fewest.erase({tenant->bound, due, arrival});
+}
+
+void AdmissionQueue::EnterLevel(Class* in, Tenant* tenant) {
+  const auto& [due, arrival] = tenant->waiting.begin()->first;
+  in->level.emplace(std::pair(due, arrival), tenant);
+  in->fewest.emplace(std::tuple(tenant->bound, due, arrival), tenant);
 }
 
 void AdmissionQueue::Enter(Class* in, Tenant* tenant) {
   tenant->served = std::max(tenant->served, in->clock);
   if (tenant->waiting.empty()) return;
   in->by_served.emplace(tenant->served, tenant->id);
-  if (tenant->served <= in->clock + kLevelTokens) {
-    in->level.emplace(tenant->waiting.begin()->first, tenant);
-  }
+  if (tenant->served <= in->clock + kLevelTokens) EnterLevel(in, tenant);
 }
 
 void AdmissionQueue::AdvanceClock(Class* in) {
@@ -117,8 +169,7 @@ void AdmissionQueue::AdvanceClock(Class* in) {
   auto next = in->by_served.upper_bound({in->clock + kLevelTokens, absl::Uint128Max()});
   in->clock = least;
   for (; next != in->by_served.end() && next->first <= in->clock + kLevelTokens; ++next) {
-    Tenant* const tenant = in->tenants.at(next->second).get();
-    in->level.emplace(tenant->waiting.begin()->first, tenant);
+    EnterLevel(in, in->tenants.at(next->second).get());
   }
 }
 

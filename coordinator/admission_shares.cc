@@ -20,15 +20,11 @@ AdmissionShares::TenantId AdmissionShares::IdOf(const Request& request) {
   return absl::MakeUint128(request.tenant.high, request.tenant.low);
 }
 
-RequestId AdmissionShares::FirstOf(const Request& request) {
-  return request.first_output == RequestId() ? request.id : request.first_output;
-}
-
 void AdmissionShares::Add(Sequence* sequence) {
   const Request& request = sequence->request;
   Tenant& tenant = tenants_[IdOf(request)];
   ++tenant.places;
-  tenant.requests[{request.priority, FirstOf(request)}].push_back(sequence);
+  tenant.requests[{request.priority, request.of()}].push_back(sequence);
 }
 
 void AdmissionShares::Remove(Sequence* sequence) {
@@ -36,7 +32,7 @@ void AdmissionShares::Remove(Sequence* sequence) {
   const auto tenant = tenants_.find(IdOf(request));
   CHECK(tenant != tenants_.end()) << "request " << request.id;
   Requests& requests = tenant->second.requests;
-  const auto found = requests.find({request.priority, FirstOf(request)});
+  const auto found = requests.find({request.priority, request.of()});
   CHECK(found != requests.end() && std::erase(found->second, sequence) == 1)
       << "request " << request.id;
   if (found->second.empty()) requests.erase(found);

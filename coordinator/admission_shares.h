@@ -6,8 +6,8 @@
 // as it has more than the other will have ("longest queue drop"). So every tenant can have its
 // equal part at any time, and a burst of one shuts the queue for none.
 //
-// A request gives way as a whole, all its outputs, and only while none has been bound: what runs is
-// never undone. A request never takes the place of one that goes before it by its class.
+// A request gives way as a whole, all its outputs, and only while none has been bound: what has
+// begun is never refused. A request never takes the place of one that goes before it by its class.
 //
 // Thread: the engine's.
 #pragma once
@@ -52,7 +52,6 @@ class AdmissionShares {
   };
 
   static TenantId IdOf(const Request& request);
-  static RequestId FirstOf(const Request& request);
 
   std::map<TenantId, Tenant> tenants_;
 };

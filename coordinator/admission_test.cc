@@ -176,66 +176,6 @@ TEST_F(AdmissionTest, ADeadlineThatPassesEndsARequestWhereverItIs) {
   EXPECT_EQ(admission_.next_deadline(), kInstantNever);
 }
 
-// ---- recovery
-
-TEST_F(AdmissionTest, WhatHasDeliveredNothingBeginsAgainElsewhere) {
-  Serve(2);
-  for (uint64_t id = 1; id <= 2; ++id) ArriveAndBind(MakeRequest(id, 400));
-  ASSERT_EQ(Bound(0), 1);
-  Step(0);
-  Lose(0);
-  EXPECT_THAT(Ended(), IsEmpty());
-  EXPECT_EQ(Queued(), 1);
-  Bind();
-  EXPECT_EQ(Bound(1), 2);
-}
-
-TEST_F(AdmissionTest, WhatHasDeliveredTokensEndsWithTheReason) {
-  Serve(2);
-  ArriveAndBind(MakeRequest(1));
-  Step(0);
-  Lose(0, "worker w1 was lost: gone");
-  EXPECT_THAT(Ended(), ElementsAre("1 UNAVAILABLE"));
-  EXPECT_EQ(LastMessage(), "worker w1 was lost: gone");
-  EXPECT_EQ(ActionsOf<FinishRequest>(actions_)[0].completion_tokens, 1);
-}
-
-TEST_F(AdmissionTest, NothingBeginsAgainAfterTwoLosses) {
-  Serve(3);
-  ArriveAndBind(MakeRequest(1, 600));
-  for (uint32_t pipeline = 0; pipeline < 2; ++pipeline) {
-    ASSERT_EQ(Bound(pipeline), 1);
-    Step(pipeline);
-    Lose(pipeline);
-    Bind();
-  }
-  EXPECT_THAT(Ended(), ElementsAre("1 UNAVAILABLE"));
-}
-
-TEST_F(AdmissionTest, ALossCountsOnlyForWhatRan) {
-  Serve(3);
-  ArriveAndBind(MakeRequest(1));
-  for (uint32_t pipeline = 0; pipeline < 2; ++pipeline) {
-    ASSERT_EQ(Bound(pipeline), 1);
-    Lose(pipeline);
-    Bind();
-  }
-  EXPECT_THAT(Ended(), IsEmpty());
-  EXPECT_EQ(Bound(2), 1);
-}
-
-TEST_F(AdmissionTest, WhatFitsNoPipelineThatIsLeftEndsAlsoInTheQueue) {
-  Serve(1, /*blocks=*/64);
-  Serve(1, /*blocks=*/8);
-  for (uint64_t id = 1; id <= 3; ++id) ArriveAndBind(MakeRequest(id, 600));
-  ASSERT_EQ(Queued(), 2) << "the pool of the first has room for one";
-  ArriveAndBind(MakeRequest(4, 100));
-  Lose(0);
-  EXPECT_THAT(Ended(), ElementsAre("1 UNAVAILABLE", "2 UNAVAILABLE", "3 UNAVAILABLE"));
-  Bind();
-  EXPECT_EQ(Bound(1), 1);
-}
-
 // ---- the end
 
 TEST_F(AdmissionTest, ARequestEndsOnce) {

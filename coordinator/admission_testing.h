@@ -23,6 +23,7 @@ class AdmissionTest : public testing::Test {
         : scheduler(options, directory, id), rate(options.chunk_tokens) {}
     Scheduler scheduler;
     StepRate rate;
+    std::string numerics;
   };
 
   // Pipelines of 64 blocks of 16 tokens that run two sequences at once.
@@ -32,7 +33,8 @@ class AdmissionTest : public testing::Test {
       pipelines_.push_back(std::make_unique<TestPipeline>(
           SchedulerOptions{.max_sequences = sequences}, &directory_, id));
       TestPipeline& added = *pipelines_.back();
-      admission_.AddTarget({.scheduler = &added.scheduler, .rate = &added.rate});
+      admission_.AddTarget(
+          {.scheduler = &added.scheduler, .rate = &added.rate, .numerics = &added.numerics});
       added.scheduler.BeginEpoch(/*num_stages=*/1, blocks);
     }
   }
@@ -78,9 +80,13 @@ class AdmissionTest : public testing::Test {
     }
     std::vector<Scheduler::Sampled> sampled;
     scheduler.Commit(&result, &sampled);
+    for (const Scheduler::Sampled& one : sampled) {
+      admission_.HandleProgress(one.sequence, now_, &actions_);
+    }
   }
   void Lose(uint32_t pipeline, const std::string& why = "w1 was lost") {
-    admission_.RecoverSequences(PipelineId(pipeline), why, &actions_);
+    admission_.RecoverSequences(
+        {.pipeline = PipelineId(pipeline), .why = why, .may_be_doing = true}, now_, &actions_);
   }
   // Sequences bound to a pipeline.
   int32_t Bound(uint32_t pipeline) const {
@@ -89,7 +95,7 @@ class AdmissionTest : public testing::Test {
   }
   int32_t Queued() const {
     v1::GetStatusResponse status;
-    admission_.FillStatus(&status);
+    admission_.FillStatus(now_, &status);
     return status.waiting();
   }
   // "3 UNAVAILABLE": the requests that ended, in order, and how.

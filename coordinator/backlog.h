@@ -18,8 +18,6 @@ class Backlog {
   using AdmissionKey = decltype(std::declval<Sequence>().admission_key());
   using PreemptionKey = decltype(std::declval<Sequence>().preemption_key());
 
-  explicit Backlog(int32_t block_size) : block_size_(block_size) {}
-
   // ---- sequences that wait for a place, by admission_key()
 
   // REQUIRES: the sequence is not here, and has nothing planned. It gets no tokens until Unwait.
@@ -27,15 +25,6 @@ class Backlog {
   // False: it does not wait.
   bool Unwait(Sequence* sequence);
   const std::map<AdmissionKey, Sequence*>& waiting() const { return waiting_; }
-
-  // The demand of waiting sequences, each with all its tokens.
-  struct Demand {
-    int64_t sequences = 0;
-    int64_t blocks = 0;
-    bool operator==(const Demand&) const = default;
-  };
-  // Of the class and of the classes that go before it: O(classes with a waiting sequence).
-  Demand DemandUpTo(int32_t priority) const;
 
   // ---- running sequences that are more than one token behind, by preemption_key()
 
@@ -49,7 +38,7 @@ class Backlog {
   bool Forget(Sequence* sequence);
   const std::map<PreemptionKey, Sequence*>& behind() const { return behind_; }
 
-  // Another number after every change of those that wait: DemandUpTo says the same until then.
+  // Another number after every change of those that wait.
   uint64_t version() const { return version_; }
 
   // Tokens of both that no step has been planned for.
@@ -60,13 +49,9 @@ class Backlog {
 
  private:
   // Everything that comes or goes is counted here.
-  void CountWaiting(const Sequence& sequence, int64_t sign);
   void CountTokens(int64_t tokens) { tokens_ += tokens; }
-  Demand DemandOf(const Sequence& sequence) const;
 
-  const int32_t block_size_;
   std::map<AdmissionKey, Sequence*> waiting_;
-  std::map<int32_t, Demand> demand_;  // of waiting sequences, by class; none is empty
   std::map<PreemptionKey, Sequence*> behind_;
   int64_t tokens_ = 0;
   uint64_t version_ = 0;

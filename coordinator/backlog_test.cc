@@ -15,7 +15,7 @@ namespace {
 // each move the sums are compared with a walk. The number of moves after which they were wrong.
 int WrongMoves(uint64_t seed) {
   Random random(seed);
-  Backlog backlog(16);
+  Backlog backlog;
   std::vector<std::unique_ptr<Sequence>> sequences;
   uint64_t last_place = 0;
   int wrong = 0;
@@ -59,24 +59,6 @@ TEST(BacklogTest, SumsAreThoseOfAWalk) {
 TEST(BacklogTest, AnUpdateLeftOutShows) {
   const ScopedFailPoint armed("coordinator.keep_backlog");
   for (uint64_t seed = 1; seed <= 50; ++seed) EXPECT_GT(WrongMoves(seed), 0) << seed;
-}
-
-TEST(BacklogTest, DemandOfAClassAndThoseBeforeIt) {
-  Backlog backlog(16);
-  std::vector<Sequence> sequences(4);
-  for (size_t i = 0; i < sequences.size(); ++i) {
-    sequences[i].place = i;
-    sequences[i].request.priority = static_cast<int32_t>(i) / 2;
-    sequences[i].tokens.resize(16 + i);
-    backlog.Wait(&sequences[i]);
-  }
-  EXPECT_EQ(backlog.DemandUpTo(-1), Backlog::Demand());
-  EXPECT_EQ(backlog.DemandUpTo(0), (Backlog::Demand{.sequences = 2, .blocks = 3}));
-  EXPECT_EQ(backlog.DemandUpTo(5), (Backlog::Demand{.sequences = 4, .blocks = 7}));
-  EXPECT_EQ(backlog.tokens(), 16 + 17 + 18 + 19);
-  for (Sequence& sequence : sequences) EXPECT_TRUE(backlog.Unwait(&sequence));
-  EXPECT_EQ(backlog.DemandUpTo(5), Backlog::Demand());
-  EXPECT_EQ(backlog.tokens(), 0);
 }
 
 }  // namespace

@@ -51,9 +51,12 @@ void Engine::Advance(Instant now, std::vector<Action>* actions) {
   actions_ = actions;
   Watch();
   admission_.ExpireDeadlines(now, actions);
+  if (now >= admission_.stranded_until()) SettleWaiting();
+  if (now >= awaited_until_) state_changed_ = true;
   if (fleet_.FormingIsDue(now) || state_changed_) UpdateRetiring();
   EndRetired();
   FormPipelines();
+  if (std::exchange(spares_due_, false) || now >= spares_at_) LoadAhead();
   admission_.BindWaiting(now, actions);
   PlanSteps();
   // A newcomer that shares blocks takes fewer than were counted for it while it waited, and what is
@@ -63,7 +66,8 @@ void Engine::Advance(Instant now, std::vector<Action>* actions) {
 }
 
 Instant Engine::next_deadline() const {
-  return std::min({admission_.next_deadline(), fleet_.next_deadline(), watch_at_});
+  return std::min({admission_.next_deadline(), admission_.stranded_until(), awaited_until_,
+                   spares_at_, fleet_.next_deadline(), watch_at_});
 }
 
 std::string Engine::MissedWork() {
@@ -78,7 +82,7 @@ std::string Engine::MissedWork() {
 // ---- events
 
 void Engine::On(RequestArrived event) {
-  admission_.HandleRequest(std::move(event), WhyNotServing(), now_, actions_);
+  admission_.HandleRequest(std::move(event), IsAwaited() ? "" : WhyNotServing(), now_, actions_);
 }
 
 void Engine::On(const RequestCancelled& event) { admission_.HandleCancellation(event, actions_); }
@@ -88,12 +92,15 @@ void Engine::On(const WorkerJoined& event) {
           fleet_.FindExpiredNamesake(event.hello.worker_id(), now_)) {
     LoseWorker(namesake->link, namesake->reason, true);
   }
-  const absl::Status may_join = shard_check_.MayJoin(event.hello.worker_id(), now_);
+  absl::Status may_join = shard_check_.MayJoin(event.hello.worker_id(), now_);
+  if (may_join.ok()) may_join = incarnation_.Meet(event.hello.incarnation());
   if (!may_join.ok()) {
     actions_->push_back(CloseWorker{event.link, may_join});
     return;
   }
-  fleet_.HandleJoin(event, now_, actions_);
+  last_epoch_ = std::max(last_epoch_, incarnation_.BeforeFirstEpoch());
+  fleet_.HandleJoin(event, incarnation_.number(), now_, actions_);
+  spares_due_ = true;
 }
 
 void Engine::On(const WorkerLost& event) { LoseWorker(event.link, event.reason, false); }
@@ -134,6 +141,7 @@ void Engine::On(WorkerFrame event) {
 // The epoch gate: a frame that passes belongs to the pipeline that the worker serves now.
 bool Engine::PassesEpochGate(const Worker& worker, const v1::Frame& frame) {
   const Replica* const replica = ReplicaOf(worker);
+  if (worker.standby.has_value() && frame.epoch() == worker.shard_epoch.value()) return true;
   if (replica != nullptr && frame.epoch() == replica->pipeline.epoch().value()) return true;
   ++stale_frames_;
   return replica != nullptr &&
@@ -143,6 +151,7 @@ bool Engine::PassesEpochGate(const Worker& worker, const v1::Frame& frame) {
 
 absl::Status Engine::HandleFrame(Worker* worker, v1::Frame* frame) {
   if (frame->has_beat()) return HandleBeat(worker, frame->beat());
+  if (worker->standby.has_value()) return HandleStandbyFrame(worker, *frame);
   Pipeline& pipeline = ReplicaOf(*worker)->pipeline;
   const bool serving = pipeline.state() == Pipeline::State::kServing;
   const bool linking = pipeline.state() == Pipeline::State::kLinking;
@@ -157,8 +166,7 @@ absl::Status Engine::HandleFrame(Worker* worker, v1::Frame* frame) {
       if (pipeline.TellsResults(*worker)) break;
       if (linking) return HandleProbeDone(worker, frame->step_done().step());
       if (!serving) break;
-      WatchFor(StuckAfter(options_.lease));  // the next stage can go on
-      return pipeline.OnStepDone(worker, frame->step_done(), now_);
+      return HandleStepDone(worker, frame->step_done());
     case v1::Frame::kStepResult:
       if (!pipeline.TellsResults(*worker)) break;
       if (linking) return HandleProbeDone(worker, frame->step_result().step());
@@ -196,89 +204,24 @@ absl::Status Engine::HandleShardReady(Worker* worker, const v1::ShardReady& read
   return absl::OkStatus();
 }
 
-// A rank that gave up waiting for another is most often not the one to blame: the other is lost,
-// and the one that gave up waits for its next shard. Neither end is lost for a link that failed.
+// Neither end is lost for a link that failed. Nor is a rank that gave up waiting for another, or
+// that other: a dead one's links close, and a stuck one is found earlier, so it is the way between.
 absl::Status Engine::HandleFailure(const Worker& worker, const v1::Failure& failure) {
   Replica* const replica = ReplicaOf(worker);
   if (const auto link = replica->pipeline.FailedLinkOf(worker)) {
     EndLink(replica, *link);
     return absl::OkStatus();
   }
-  const Worker& culprit = replica->pipeline.Culprit(worker);
-  if (&culprit == &worker)
+  if (!replica->pipeline.WaitsForRank(worker)) {
     return absl::AbortedError(absl::StrCat("it failed: ", failure.message()));
-  LoseWorker(culprit.link,
-             absl::AbortedError(absl::StrCat(worker.id(), " failed: ", failure.message())), true);
+  }
+  if (const auto link = replica->pipeline.FindSilentLink(worker)) {
+    EndLink(replica, *link);
+  } else {
+    EndPipeline(replica,
+                absl::StrCat(replica->pipeline.Describe(worker), " gave up: ", failure.message()));
+  }
   return absl::OkStatus();
-}
-
-// ---- steps
-
-absl::Status Engine::HandleStepResult(Worker* worker, v1::StepResult* result) {
-  Replica* const replica = ReplicaOf(*worker);
-  Scheduler& scheduler = replica->scheduler;
-  TUTTI_RETURN_IF_ERROR(scheduler.steps().Check(*result, options_.model.vocab_size));
-  TUTTI_RETURN_IF_ERROR(replica->pipeline.OnStepDone(worker, result->done(), now_));
-  EndFaulty(*replica, *result);
-  sampled_.clear();
-  const int32_t rows = scheduler.steps().oldest().rows;
-  scheduler.Commit(result, &sampled_);
-  replica->rate.OnStep(rows, scheduler.steps().size(), now_);
-  for (const Scheduler::Sampled& sampled : sampled_) CommitToken(sampled);
-  steps_due_.Add(replica->id());
-  return absl::OkStatus();
-}
-
-// Ends the requests whose numbers left the range of floating point, naming the layer.
-void Engine::EndFaulty(const Replica& replica, const v1::StepResult& result) {
-  for (int i = 0; i < std::min(result.faults_size(), kNumericFaultsNamed); ++i) {
-    const v1::NumericFault& fault = result.faults(i);
-    Sequence* const sequence = replica.scheduler.FindRunning(SequenceId(fault.sequence()));
-    if (sequence == nullptr) continue;  // ended meanwhile
-    const std::string where =
-        fault.layer() >= options_.model.num_layers
-            ? "the head"
-            : absl::StrCat(fault.in_mlp() ? "the MLP" : "attention", " of layer ", fault.layer());
-    admission_.End(sequence, FinishCause::kError,
-                   absl::InternalError(absl::StrCat(
-                       where, " produced NaN or Inf for token ", sequence->output_tokens(),
-                       " of the output: a value is beyond the range of ",
-                       std::string(DTypeName(options_.model.dtype)),
-                       ", the type of the checkpoint and of its KV cache")),
-                   actions_);
-  }
-}
-
-void Engine::CommitToken(const Scheduler::Sampled& sampled) {
-  Sequence* const sequence = sampled.sequence;
-  if (sampled.token == nullptr) {
-    return admission_.End(
-        sequence, FinishCause::kError,
-        absl::InternalError(absl::StrCat("the model produced NaN or Inf for token ",
-                                         sequence->output_tokens(), " of the output")),
-        actions_);
-  }
-  const TokenId token = sampled.token->token();
-  DeliverTokens deliver{.request = sequence->request.id, .index = sequence->output_tokens() - 1};
-  deliver.tokens.push_back(std::move(*sampled.token));
-  actions_->push_back(std::move(deliver));
-  admission_.CountGenerated(1);
-  const std::vector<TokenId>& stop = sequence->request.stop_token_ids;
-  if (std::binary_search(stop.begin(), stop.end(), token)) {
-    admission_.End(sequence, FinishCause::kStopToken, absl::OkStatus(), actions_);
-  } else if (sequence->output_tokens() >= sequence->request.max_tokens) {
-    admission_.End(sequence, FinishCause::kLength, absl::OkStatus(), actions_);
-  }
-}
-
-void Engine::PlanSteps() {
-  for (const PipelineId id : steps_due_.pipelines()) {
-    Replica& replica = *replicas_[id.value()];
-    if (!replica.serving()) continue;
-    replica.PlanSteps(now_, actions_);
-    WatchFor(StuckAfter(options_.lease));
-  }
-  steps_due_.Clear();
 }
 
 // ---- pipelines and their workers
@@ -288,8 +231,10 @@ Replica* Engine::AddReplica() {
   replicas_.push_back(std::make_unique<Replica>(id, &options_, fleet_.membership(), &last_epoch_,
                                                 &shard_check_, &directory_));
   Replica* const added = replicas_.back().get();
-  admission_.AddTarget(
-      {.scheduler = &added->scheduler, .rate = &added->rate, .accepting = &added->accepting});
+  admission_.AddTarget({.scheduler = &added->scheduler,
+                        .rate = &added->rate,
+                        .accepting = &added->accepting,
+                        .numerics = &added->numerics});
   return added;
 }
 
@@ -301,9 +246,12 @@ Replica* Engine::ReplicaOf(const Worker& worker) const {
 void Engine::FormPipelines() {
   if (!fleet_.FormingIsDue(now_)) return;
   LetIdleGo();
-  std::vector<PipelineId> waiting;
+  GrowReduced();
+  std::vector<WaitingPipeline> waiting;
   for (const auto& replica : replicas_) {
-    if (replica->pipeline.state() == Pipeline::State::kWaiting) waiting.push_back(replica->id());
+    if (replica->pipeline.state() == Pipeline::State::kWaiting) {
+      waiting.push_back({replica->id(), replica->ended});
+    }
   }
   const bool any_formed = waiting.size() < replicas_.size();
   FormingResult result = fleet_.Form(waiting, any_formed, now_, actions_);
@@ -311,7 +259,11 @@ void Engine::FormPipelines() {
     Replica* const replica =
         outcome.pipeline.has_value() ? replicas_[outcome.pipeline->value()].get() : AddReplica();
     if (outcome.formation.ok()) {
-      replica->pipeline.Form(*outcome.formation, now_, actions_);
+      const int32_t blocks = outcome.formation->placement.num_blocks;
+      replica->pipeline.Form(*outcome.formation, replica->scheduler.FreeOfLastEpoch(blocks), now_,
+                             actions_);
+      replica->reduced = outcome.formation->reduced;
+      admission_.recoveries()->OnMilestone(replica->id(), RecoveryLog::Milestone::kFormed, now_);
       state_changed_ = true;
       WatchFor(options_.load_timeout);
     } else {
@@ -319,10 +271,9 @@ void Engine::FormPipelines() {
     }
     if (outcome.notice.has_value()) actions_->push_back(*std::move(outcome.notice));
   }
-  if (result.complete) fleet_.ReleaseIdleShards(actions_);
 }
 
-void Engine::EndPipeline(Replica* replica, const std::string& why, bool retired) {
+void Engine::EndPipeline(Replica* replica, const std::string& why, const Worker* lost) {
   const bool serving = replica->serving();
   if (replica->pipeline.HasServedLong(now_)) {
     for (const std::string& id : replica->pipeline.WorkerIds()) fleet_.faults()->OnServedLong(id);
@@ -332,13 +283,25 @@ void Engine::EndPipeline(Replica* replica, const std::string& why, bool retired)
   replica->StayOpen();
   fleet_.HandlePipelineEnd();
   state_changed_ = true;
-  if (retired) {
-    replica->scheduler.EndEpoch();
-  } else if (serving) {
-    admission_.RecoverSequences(replica->id(), why, actions_);
-  } else {
-    admission_.EndUnservable(why, actions_);
+  if (serving) {
+    replica->ended = now_;
+    Admission::Loss loss{.pipeline = replica->id(), .why = why};
+    if (lost != nullptr) {
+      // One that was told to stop went for that.
+      loss.may_be_doing = !lost->goes();
+      loss.unheard = now_ - lost->last_heard;
+    }
+    admission_.RecoverSequences(loss, now_, actions_);
+    if (!AnyServing()) awaited_until_ = now_ + options_.recovery_timeout;
   }
+  SettleWaiting();
+}
+
+// After a pipeline began or ceased to serve, or when some request has waited for too long.
+void Engine::SettleWaiting() {
+  const bool may_come = std::any_of(replicas_.begin(), replicas_.end(),
+                                    [](const auto& replica) { return !replica->serving(); });
+  admission_.SettleWaiting(may_come, WhyNotWhole(), now_, actions_);
 }
 
 // `close`: the link is still open, and the worker is told why it will not be.
@@ -349,52 +312,12 @@ void Engine::LoseWorker(LinkKey link, const absl::Status& reason, bool close) {
   const std::string name = replica == nullptr ? absl::StrCat("worker ", worker->id())
                                               : replica->pipeline.Describe(*worker);
   if (replica != nullptr && !replica->serving()) fleet_.faults()->OnLostEarly(worker->id(), now_);
+  const Worker lost = *worker;
   fleet_.Remove(link, now_);
   if (close) actions_->push_back(CloseWorker{link, reason});
   if (replica != nullptr) {
-    EndPipeline(replica, absl::StrCat(name, " was lost: ", reason.message()));
+    EndPipeline(replica, absl::StrCat(name, " was lost: ", reason.message()), &lost);
   }
-}
-
-// Looks at every worker and every pipeline, but only when the time of some lease, load or step may
-// have run out. At all of them at once: times that were renewed meanwhile then cost one wake-up.
-void Engine::Watch() {
-  if (now_ < std::min(fleet_.leases_until(), watch_at_)) return;
-  for (const LostWorker& lost : fleet_.FindExpired(now_)) LoseWorker(lost.link, lost.reason, true);
-  for (const auto& replica : replicas_) WatchPipeline(replica.get());
-  fleet_.UpdateLeasesUntil();
-  watch_at_ = kInstantNever;
-  for (const auto& replica : replicas_) {
-    if (replica->pipeline.state() == Pipeline::State::kWaiting) continue;
-    watch_at_ = std::min(watch_at_, replica->pipeline.next_deadline());
-  }
-}
-
-// ---- the whole, as others see it
-
-bool Engine::AnyServing() const {
-  return std::any_of(replicas_.begin(), replicas_.end(),
-                     [](const auto& replica) { return replica->serving() && replica->open(); });
-}
-
-// "" while some pipeline serves.
-std::string Engine::WhyNotServing() const {
-  if (AnyServing()) return "";
-  if (replicas_.size() == 1) return replicas_.front()->WhyNot();
-  return absl::StrJoin(replicas_, "; ", [](std::string* out, const auto& replica) {
-    absl::StrAppend(out, "pipeline ", replica->id().value(), ": ", replica->WhyNot());
-  });
-}
-
-void Engine::ReportServing() {
-  if (!std::exchange(state_changed_, false)) return;
-  // The state of the pipeline that has come furthest.
-  Pipeline::State state = Pipeline::State::kWaiting;
-  for (const auto& replica : replicas_)
-    if (replica->open()) state = std::max(state, replica->pipeline.state());
-  if (told_state_ == state) return;
-  told_state_ = state;
-  actions_->push_back(ServingChanged{state == Pipeline::State::kServing, WhyNotServing()});
 }
 
 }  // namespace tutti::coordinator

@@ -20,6 +20,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -29,6 +30,7 @@
 #include "coordinator/engine_options.h"
 #include "coordinator/events.h"
 #include "coordinator/fleet.h"
+#include "coordinator/incarnation.h"
 #include "coordinator/kv/kv_directory.h"
 #include "coordinator/kv/prefix_hash.h"
 #include "coordinator/replica.h"
@@ -57,6 +59,14 @@ class Engine {
   // What could go on although Advance has returned: a request that waits, or a step. Empty:
   // nothing. Walks over everything, for tests.
   std::string MissedWork();
+  // Requests that wait for a place which others should give up (Scheduler::Outranked), and how many
+  // steps their pipeline has been sent. Walks over everything, for tests.
+  std::vector<std::pair<RequestId, uint64_t>> Outranked();
+
+  // An operator lets a worker go, or takes it back (`undo`): what becomes of it, for people. For
+  // Advance to act on. NOT_FOUND: no worker of that name is linked.
+  absl::StatusOr<std::string> DrainWorker(const std::string& worker_id, bool undo, Instant now,
+                                          std::vector<Action>* actions);
 
   // The operator's view.
   void FillStatus(Instant now, v1::GetStatusResponse* status) const;
@@ -74,19 +84,27 @@ class Engine {
   void On(const EndRequested&) { admission_.EndAll(actions_); }
   void On(const Stalled& event);
   void On(const CheckpointDigested& event);
+  void On(const Led& event);
+  void On(StandsBy event);
 
   // Frames of workers. After an error the worker is lost, with the error as the reason.
   bool PassesEpochGate(const Worker& worker, const v1::Frame& frame);
   absl::Status HandleFrame(Worker* worker, v1::Frame* frame);
   absl::Status HandleBeat(Worker* worker, const v1::Beat& beat);
   absl::Status HandleShardReady(Worker* worker, const v1::ShardReady& ready);
+  absl::Status HandleStepDone(Worker* worker, const v1::StepDone& done);
   absl::Status HandleStepResult(Worker* worker, v1::StepResult* result);
   // After what may have been the last shard that was missing.
   void WatchLinking(const Replica& replica);
   absl::Status HandleProbeDone(Worker* worker, uint64_t step);
   absl::Status HandleFailure(const Worker& worker, const v1::Failure& failure);
 
+  // Spares that load ahead (engine_spares.cc).
+  void LoadAhead();
+  absl::Status HandleStandbyFrame(Worker* worker, const v1::Frame& frame);
+
   // Steps.
+  void CommitRebuilds(Replica* replica, uint64_t last_done);
   void EndFaulty(const Replica& replica, const v1::StepResult& result);
   void CommitToken(const Scheduler::Sampled& sampled);
   void PlanSteps();
@@ -95,8 +113,12 @@ class Engine {
   Replica* AddReplica();
   Replica* ReplicaOf(const Worker& worker) const;
   void FormPipelines();
-  // `retired`: nothing ran on it, and what waits waits for the pipeline that forms next.
-  void EndPipeline(Replica* replica, const std::string& why, bool retired = false);
+  // Ends pipelines of too few workers that can form whole again.
+  void GrowReduced();
+  // Sequences on it go on elsewhere, or when it has formed again. `lost`: the worker by whose loss
+  // it ends; null: none.
+  void EndPipeline(Replica* replica, const std::string& why, const Worker* lost = nullptr);
+  void SettleWaiting();
   void EndLink(Replica* replica, const Pipeline::FailedLink& link);
   void LoseWorker(LinkKey link, const absl::Status& reason, bool close);
   void Watch();
@@ -105,6 +127,7 @@ class Engine {
   // Workers that were told to stop, and their pipelines (engine_pipelines.cc).
   void HandleLeaving(Worker* worker);
   void LetGo(LinkKey link);
+  void KeepIfNobodyGoes(Replica* replica);
   void LetIdleGo();
   void UpdateRetiring();
   void EndRetired();
@@ -115,6 +138,8 @@ class Engine {
   // Of those that do not wait for their last streams with no successor.
   bool AnyServing() const;
   std::string WhyNotServing() const;
+  std::string WhyNotWhole() const;
+  bool IsAwaited() const;
   void ReportServing();
 
   const EngineOptions options_;
@@ -123,14 +148,22 @@ class Engine {
   KvDirectory directory_;
   StepsDue steps_due_;
   Admission admission_;
-  Epoch last_epoch_;                                // counted over all pipelines
+  Incarnation incarnation_;
+  std::string stands_by_;  // why, and who leads; empty: this one does
+  // Counted over all pipelines, from Incarnation::BeforeFirstEpoch on.
+  Epoch last_epoch_;
   std::vector<std::unique_ptr<Replica>> replicas_;  // by pipeline id
   uint64_t stale_frames_ = 0;
   bool draining_ = false;
+  bool spares_due_ = false;            // what LoadAhead goes by has changed
+  Instant spares_at_ = kInstantNever;  // the pause of a spare ends
 
   // Of some pipeline, since ReportServing; and the state that the last ServingChanged was about.
   bool state_changed_ = true;
   std::optional<Pipeline::State> told_state_;
+  // Nothing serves, and what has ended is awaited until then; never: something serves, or nothing
+  // has yet, or not for too long.
+  Instant awaited_until_ = kInstantNever;
   // No load and no step of a pipeline runs out before.
   Instant watch_at_ = kInstantNever;
   std::vector<Scheduler::Sampled> sampled_;  // kept for its memory

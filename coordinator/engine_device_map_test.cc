@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-
 #include "coordinator/engine_layout_testing.h"
 
 namespace tutti::coordinator {

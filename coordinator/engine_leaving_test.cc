@@ -184,5 +184,54 @@ TEST_F(EngineLeavingTest, WhenTheTimeIsOverStreamsEndWithAReason) {
   EXPECT_EQ(Status().pipelines(0).blocks_in_use(), 0);
 }
 
+// ---- drained by an operator
+
+TEST_F(EngineLeavingTest, ADrainedWorkersStreamsGoOnWithTheSpareAtOnce) {
+  Serve(TinyEngineOptions(1), 1);
+  Join(2, "w2");
+  Arrive(1, 5, 5);
+  Turn();
+  actions_.clear();
+  const auto state = engine_->DrainWorker("w1", /*undo=*/false, now_, &actions_);
+  ASSERT_TRUE(state.ok()) << state.status();
+  EXPECT_THAT(*state, HasSubstr("its streams go on"));
+  Turn();
+  EXPECT_THAT(ActionsOf<FinishRequest>(), IsEmpty());
+  EXPECT_THAT(LetGo(), IsEmpty()) << "it stays linked";
+  Ready(2, Status().pipelines(0).epoch());
+  Turn();
+  EXPECT_EQ(Status().pipelines(0).running(), 1);
+  EXPECT_EQ(Status().pipelines(0).stages(0).worker().worker_id(), "w2");
+  EXPECT_EQ(Status().idle_workers(0).standby(), "drained");
+}
+
+TEST_F(EngineLeavingTest, ADrainedWorkerWithoutASpareServesOnUntilItIsUndone) {
+  Serve(TinyEngineOptions(1), 1);
+  Arrive(1, 5, 5);
+  Turn();
+  actions_.clear();
+  ASSERT_TRUE(engine_->DrainWorker("w1", /*undo=*/false, now_, &actions_).ok());
+  Turn();
+  EXPECT_EQ(Status().pipelines(0).running(), 1);
+  EXPECT_FALSE(Status().serving()) << "for new requests";
+  ASSERT_TRUE(engine_->DrainWorker("w1", /*undo=*/true, now_, &actions_).ok());
+  Turn();
+  EXPECT_TRUE(Status().serving());
+  EXPECT_EQ(Status().pipelines(0).running(), 1);
+  EXPECT_TRUE(
+      absl::IsNotFound(engine_->DrainWorker("w9", /*undo=*/false, now_, &actions_).status()));
+}
+
+TEST_F(EngineLeavingTest, ADrainedWorkerStaysDrainedWhenItComesBack) {
+  Serve(TinyEngineOptions(1), 1);
+  Join(2, "w2");
+  Turn();
+  ASSERT_TRUE(engine_->DrainWorker("w2", /*undo=*/false, now_, &actions_).ok());
+  Give(WorkerLost{LinkKey(2), absl::UnavailableError("gone")});
+  Join(3, "w2");
+  Turn();
+  EXPECT_EQ(Status().idle_workers(0).standby(), "drained");
+}
+
 }  // namespace
 }  // namespace tutti::coordinator

@@ -28,6 +28,7 @@ struct EngineOptions {
   // Of each stage; empty: num_ranks everywhere.
   std::vector<int32_t> stage_ranks;
   int32_t num_pipelines = 1;  // --pipelines; 0: as many as the workers that join allow
+  int32_t spares = 0;         // --spares: workers that are kept out of pipelines beyond the first
   // --device-map. With the stages of a file there is one pipeline.
   placement::DeviceMap device_map;
   // --max-memory: the bytes of each worker that may be used; empty: all of all.
@@ -43,6 +44,12 @@ struct EngineOptions {
   bool compare_checkpoint = false;
   int32_t block_size = 16;  // KV slots per block
   bool enable_prefix_caching = true;
+  // --partial-recompute: what stages have kept of their K/V when another is lost is not computed
+  // again.
+  bool partial_recompute = true;
+  // --kept-rows: bytes of the memory of each worker for the rows that it sends on; below 0: what
+  // placement leaves, kKeptRowsLeft.
+  int64_t kept_rows_bytes = kKeptRowsLeft;
   Hash128 prefix_key;         // of the KV directory's names: random, and never outside the process
   int64_t kv_tokens_max = 0;  // 0: as much as memory allows, up to max_sequences * max_model_len
   int64_t kv_tokens_min = 0;  // a placement with less room is refused
@@ -55,6 +62,11 @@ struct EngineOptions {
   Duration beat_interval = std::chrono::milliseconds(250);
   Duration lease = std::chrono::milliseconds(1500);
   Duration load_timeout = std::chrono::minutes(30);
+  // --recovery-timeout: what was taken waits so long for a pipeline that can hold it.
+  Duration recovery_timeout = std::chrono::seconds(60);
+  // --reform-after: when workers have been missing for so long, the pipeline forms of those that
+  // are left, where they can hold the model.
+  Duration reform_after = std::chrono::seconds(2);
 };
 
 // Those of the options that placement goes by; sizes that are left open are 0.

@@ -4,6 +4,8 @@
 // A worker that is leaving goes on serving. Its pipeline retires: new requests go to another, or
 // wait for the one that forms without it, and when its last stream has ended the worker is let go.
 // Where nothing can take its place, requests that were taken are still served by it.
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "coordinator/engine.h"
 #include "coordinator/limits.h"
@@ -14,6 +16,7 @@ namespace tutti::coordinator {
 
 void Engine::WatchLinking(const Replica& replica) {
   if (replica.pipeline.state() != Pipeline::State::kLinking) return;
+  admission_.recoveries()->OnMilestone(replica.id(), RecoveryLog::Milestone::kLoaded, now_);
   state_changed_ = true;
   WatchFor(kLinkingPatience);
 }
@@ -28,7 +31,15 @@ absl::Status Engine::HandleProbeDone(Worker* worker, uint64_t step) {
   for (const PipelineLinks::Link& link : pipeline.links().all()) {
     fleet_.faults()->OnLinkWorked(ids[link.planned.from], ids[link.planned.to]);
   }
-  replica->scheduler.BeginEpoch(pipeline.num_stages(), pipeline.num_blocks());
+  // Rows and K/V of another class are not those that these workers would compute.
+  const bool same_class = replica->numerics == pipeline.NumericsOfLayers();
+  const KvSurvival survival = pipeline.Survival();
+  replica->scheduler.BeginEpoch(pipeline.num_stages(), pipeline.num_blocks(), pipeline.QuickRows(),
+                                same_class ? &survival : nullptr);
+  replica->numerics = pipeline.NumericsOfLayers();
+  admission_.recoveries()->OnMilestone(replica->id(), RecoveryLog::Milestone::kServing, now_);
+  SettleWaiting();
+  spares_due_ = true;
   state_changed_ = true;
   return absl::OkStatus();
 }
@@ -36,6 +47,20 @@ absl::Status Engine::HandleProbeDone(Worker* worker, uint64_t step) {
 void Engine::EndLink(Replica* replica, const Pipeline::FailedLink& link) {
   fleet_.faults()->OnLinkFailure(link.from, link.to, link.why, now_);
   EndPipeline(replica, link.why);
+}
+
+// Looks at every worker and every pipeline, but only when the time of some lease, load or step may
+// have run out. At all of them at once: times that were renewed meanwhile then cost one wake-up.
+void Engine::Watch() {
+  if (now_ < std::min(fleet_.leases_until(), watch_at_)) return;
+  for (const LostWorker& lost : fleet_.FindExpired(now_)) LoseWorker(lost.link, lost.reason, true);
+  for (const auto& replica : replicas_) WatchPipeline(replica.get());
+  fleet_.UpdateLeasesUntil();
+  watch_at_ = kInstantNever;
+  for (const auto& replica : replicas_) {
+    if (replica->pipeline.state() == Pipeline::State::kWaiting) continue;
+    watch_at_ = std::min(watch_at_, replica->pipeline.next_deadline());
+  }
 }
 
 void Engine::WatchPipeline(Replica* replica) {
@@ -51,6 +76,18 @@ void Engine::WatchPipeline(Replica* replica) {
     }
     EndPipeline(replica, absl::StrCat(pipeline.WhyNot(), " took longer than ",
                                       static_cast<int64_t>(Seconds(options_.load_timeout)), " s"));
+  }
+}
+
+// ---- growing again
+
+void Engine::GrowReduced() {
+  for (const auto& replica : replicas_) {
+    if (!replica->serving() || !replica->reduced || !fleet_.CanGrow(WorkersOf(*replica), now_)) {
+      continue;
+    }
+    EndPipeline(replica.get(), "enough workers have come back for the whole layout");
+    return;  // another one, when this has formed
   }
 }
 
@@ -75,6 +112,42 @@ void Engine::HandleLeaving(Worker* worker) {
   }
   EndPipeline(replica, why);
   LetGo(worker->link);
+}
+
+absl::StatusOr<std::string> Engine::DrainWorker(const std::string& worker_id, bool undo,
+                                                Instant now, std::vector<Action>* actions) {
+  now_ = now;
+  actions_ = actions;
+  Worker* const worker = fleet_.membership()->FindId(worker_id);
+  if (worker == nullptr) {
+    return absl::NotFoundError(absl::StrCat("no worker named ", worker_id,
+                                            " is linked; `tutti status` lists those that are"));
+  }
+  fleet_.SetDrained(worker, !undo);
+  state_changed_ = spares_due_ = true;
+  Replica* const replica = ReplicaOf(*worker);
+  if (undo) {
+    if (replica != nullptr) KeepIfNobodyGoes(replica);
+    return absl::StrCat(worker_id, " takes part again");
+  }
+  if (replica == nullptr) return absl::StrCat(worker_id, " is idle, and gets no shard any more");
+  const std::string why = absl::StrCat(replica->pipeline.Describe(*worker), " is drained");
+  if (!replica->serving() || fleet_.CanFormWith(WorkersOf(*replica), now_)) {
+    EndPipeline(replica, why);
+    return absl::StrCat(worker_id,
+                        " is idle: its pipeline forms without it, and its streams go on");
+  }
+  replica->retiring = why;
+  return absl::StrCat(worker_id,
+                      " serves until its streams have ended: no spare can take its place. New "
+                      "requests go to another pipeline if there is one");
+}
+
+void Engine::KeepIfNobodyGoes(Replica* replica) {
+  const std::vector<Worker*> workers = WorkersOf(*replica);
+  if (std::none_of(workers.begin(), workers.end(), [](const Worker* w) { return w->goes(); })) {
+    replica->StayOpen();
+  }
 }
 
 void Engine::LetGo(LinkKey link) {
@@ -119,7 +192,7 @@ void Engine::EndRetired() {
     if (scheduler.running() + scheduler.waiting() > 0) continue;
     if (replica->accepting && admission_.waiting() > 0) continue;
     const std::string why = replica->retiring;
-    EndPipeline(replica.get(), why, /*retired=*/true);  // its workers go when others form
+    EndPipeline(replica.get(), why);  // its workers go when others form
   }
 }
 

@@ -81,23 +81,54 @@ TEST_F(EngineRequestsTest, AnOutputTooLongForItsGroupsPipelineGoesElsewhere) {
   EXPECT_EQ(Status().pipelines(1).running(), 1);
 }
 
-TEST_F(EngineRequestsTest, NoPipelineLivesOnTwoLosses) {
+TEST_F(EngineRequestsTest, StreamsGoOnWithAnotherPipelineAndTheStatusSaysSo) {
   EngineOptions options = TinyEngineOptions(1);
-  options.num_pipelines = 3;
-  Serve(options, 3);
+  options.num_pipelines = 2;
+  Serve(options, 2);
   Arrive(1, 10, 5);
   Turn();
+  now_ += milliseconds(7);
+  Give(WorkerLost{LinkKey(1), absl::UnavailableError("gone")});
+  Turn();
+  EXPECT_TRUE(ActionsOf<FinishRequest>().empty());
+  v1::GetStatusResponse status = Status();
+  EXPECT_EQ(status.pipelines(1).running(), 1);
+  EXPECT_TRUE(status.serving());
+  EXPECT_THAT(status.degraded(), HasSubstr("pipeline 0: waiting for workers"));
+  ASSERT_EQ(status.recoveries_size(), 1);
+  EXPECT_EQ(status.recoveries(0).sequences(), 1);
+  EXPECT_THAT(status.recoveries(0).cause(),
+              HasSubstr("worker w1 (stage 0 of pipeline 0) was lost"));
+  EXPECT_DOUBLE_EQ(status.recoveries(0).unheard_ms(), 7);
+  EXPECT_DOUBLE_EQ(status.recoveries(0).recovered_ms(), 0);
+}
+
+TEST_F(EngineRequestsTest, WhileThePipelineIsAwaitedRequestsAreTakenAndItIsServing) {
+  EngineOptions options = TinyEngineOptions(1);
+  Serve(options, 1);
   actions_.clear();
   Give(WorkerLost{LinkKey(1), absl::UnavailableError("gone")});
   Turn();
-  EXPECT_TRUE(ActionsOf<FinishRequest>().empty()) << "it begins again on the second";
-  EXPECT_EQ(Status().pipelines(1).running(), 1);
-  Give(WorkerLost{LinkKey(2), absl::UnavailableError("gone")});
+  for (const ServingChanged& told : ActionsOf<ServingChanged>()) {
+    EXPECT_TRUE(told.serving) << "nobody is sent away";
+  }
+  Arrive(1, 10, 5);
   Turn();
-  ASSERT_EQ(ActionsOf<FinishRequest>().size(), 1u) << "it may be the cause";
+  EXPECT_TRUE(ActionsOf<FinishRequest>().empty());
+  EXPECT_THAT(Status().degraded(), HasSubstr("waiting for workers"));
+  actions_.clear();
+  now_ += options.recovery_timeout;
+  EXPECT_LE(engine_->next_deadline(), now_);
+  Turn();
+  ASSERT_EQ(ActionsOf<ServingChanged>().size(), 1u);
+  EXPECT_FALSE(ActionsOf<ServingChanged>()[0].serving);
+  ASSERT_EQ(ActionsOf<FinishRequest>().size(), 1u);
+  EXPECT_TRUE(absl::IsUnavailable(ActionsOf<FinishRequest>()[0].status));
+  actions_.clear();
+  Arrive(2, 10, 5);
+  Turn();
   EXPECT_THAT(std::string(ActionsOf<FinishRequest>()[0].status.message()),
-              HasSubstr("worker w2 (stage 0 of pipeline 1) was lost"));
-  EXPECT_EQ(Status().pipelines(2).running(), 0);
+              HasSubstr("not serving"));
 }
 
 // Eight full steps of 128 rows in 80 ms are 12,800 tokens a second: 5,000 take 390 ms.

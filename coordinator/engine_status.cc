@@ -1,4 +1,10 @@
-// What operators are told of the engine: its status, and which pipelines hold a prompt.
+// What operators are told of the engine: its status, which pipelines hold a prompt, and whether it
+// serves; and tests, who has to wait.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "coordinator/engine.h"
 
 namespace tutti::coordinator {
@@ -8,13 +14,14 @@ void Engine::FillStatus(Instant now, v1::GetStatusResponse* status) const {
   status->set_model_fingerprint(options_.model_fingerprint);
   status->set_build(options_.build);
   status->set_serving(AnyServing());
+  if (AnyServing() || IsAwaited()) status->set_degraded(WhyNotWhole());
   status->set_why_not_serving(WhyNotServing());
   v1::RequestCounters* const counters = status->mutable_requests();
   for (const auto& replica : replicas_) {
     replica->FillStatus(now, status->add_pipelines());
     counters->set_preemptions(counters->preemptions() + replica->scheduler.preemptions());
   }
-  admission_.FillStatus(status);
+  admission_.FillStatus(now, status);
   fleet_.FillStatus(now, status);
   counters->set_stale_frames(stale_frames_);
 }
@@ -24,8 +31,76 @@ void Engine::LookupPrefix(const Hash128& domain, std::span<const TokenId> tokens
   response->set_prompt_tokens(static_cast<int32_t>(tokens.size()));
   const Hash128 own = admission_.DomainOfLength(domain, tokens.size());
   for (const KvDirectory::Match& match : directory_.LongestPerPipeline(own, tokens)) {
-    replicas_[match.pipeline.value()]->pipeline.FillHolding(match.tokens, response->add_holdings());
+    const Replica& replica = *replicas_[match.pipeline.value()];
+    // One that has ended may go on with what it held.
+    if (replica.serving()) replica.pipeline.FillHolding(match.tokens, response->add_holdings());
   }
+}
+
+std::vector<std::pair<RequestId, uint64_t>> Engine::Outranked() {
+  std::vector<std::pair<RequestId, uint64_t>> outranked;
+  for (const auto& replica : replicas_) {
+    for (const RequestId id : replica->scheduler.Outranked()) {
+      outranked.emplace_back(id, replica->scheduler.steps().last_id().value());
+    }
+  }
+  return outranked;
+}
+
+// ---- the whole, as others see it
+
+bool Engine::AnyServing() const {
+  return std::any_of(replicas_.begin(), replicas_.end(),
+                     [](const auto& replica) { return replica->serving() && replica->open(); });
+}
+
+// Nothing serves, but it has until a moment ago: requests are taken and wait.
+bool Engine::IsAwaited() const { return awaited_until_ != kInstantNever && now_ < awaited_until_; }
+
+// "" while some pipeline serves.
+void Engine::On(const Led& event) {
+  incarnation_.Lead(event.incarnation, event.judged);
+  last_epoch_ = incarnation_.BeforeFirstEpoch();
+  stands_by_.clear();
+  told_state_.reset();
+  state_changed_ = true;
+}
+
+void Engine::On(StandsBy event) {
+  stands_by_ = absl::StrCat("this coordinator stands by: ", event.why);
+  told_state_.reset();
+  state_changed_ = true;
+}
+
+std::string Engine::WhyNotServing() const {
+  if (!stands_by_.empty()) return stands_by_;
+  return AnyServing() ? "" : WhyNotWhole();
+}
+
+// Of the pipelines that do not serve, or are made of too few workers; "" while all are whole.
+std::string Engine::WhyNotWhole() const {
+  if (replicas_.size() == 1) return replicas_.front()->WhyNotWhole();
+  std::vector<std::string> missing;
+  for (const auto& replica : replicas_) {
+    const std::string why = replica->WhyNotWhole();
+    if (why.empty()) continue;
+    missing.push_back(absl::StrCat("pipeline ", replica->id().value(), ": ", why));
+  }
+  return absl::StrJoin(missing, "; ");
+}
+
+void Engine::ReportServing() {
+  if (!std::exchange(state_changed_, false)) return;
+  // The state of the pipeline that has come furthest.
+  Pipeline::State state = Pipeline::State::kWaiting;
+  for (const auto& replica : replicas_)
+    if (replica->open()) state = std::max(state, replica->pipeline.state());
+  if (state == Pipeline::State::kServing || now_ >= awaited_until_) awaited_until_ = kInstantNever;
+  if (IsAwaited()) state = Pipeline::State::kServing;
+  if (told_state_ == state) return;
+  told_state_ = state;
+  const bool serving = state == Pipeline::State::kServing;
+  actions_->push_back(ServingChanged{serving, serving ? "" : WhyNotServing()});
 }
 
 }  // namespace tutti::coordinator

@@ -23,11 +23,17 @@ using LinkKey = StrongInt<struct LinkKeyTag, uint64_t>;
 
 struct RequestArrived {
   Request request;
-  // The other outputs of the same request, equal but for id and seed: all are taken, or none.
+  // The other outputs of the same request, equal but for id, seed and what a client has of them:
+  // all are taken, or none.
   std::vector<Request> others = {};
+  // The outputs, from this one on, of a stream that this one takes over: they end with ABORTED if
+  // this one is taken.
+  RequestId taken_over;
+  int32_t taken_over_outputs = 0;
 };
-enum class CancelCause { kClientGone, kStopString };
-// The client left, or the output hub found a stop string in the text. No more tokens are wanted.
+enum class CancelCause { kClientGone, kStopString, kTakenOver };
+// The client left, or the output hub found a stop string in the text, or the client has come again
+// and nothing of the answer is left to compute. No more tokens are wanted.
 struct RequestCancelled {
   RequestId request;
   CancelCause cause = CancelCause::kClientGone;
@@ -62,11 +68,25 @@ struct CheckpointDigested {
   std::string why_not;                                      // then, for people
 };
 
+// This coordinator leads the cluster from now on, as its number `incarnation`. `judged`: a lease
+// gave the number; see Incarnation. Comes before any worker, if at all.
+struct Led {
+  uint32_t incarnation = 0;
+  bool judged = false;
+};
+
+// This coordinator stands by: `why` says who leads, for people. It takes no workers and no
+// requests.
+struct StandsBy {
+  std::string why;
+};
+
 // The time for them to finish is over: all end now, and their clients are told why.
 struct EndRequested {};
 
-using Event = std::variant<RequestArrived, RequestCancelled, WorkerJoined, WorkerLost, WorkerFrame,
-                           DrainRequested, EndRequested, Stalled, CheckpointDigested>;
+using Event =
+    std::variant<RequestArrived, RequestCancelled, WorkerJoined, WorkerLost, WorkerFrame,
+                 DrainRequested, EndRequested, Stalled, CheckpointDigested, Led, StandsBy>;
 
 // ---- actions
 
@@ -81,11 +101,17 @@ struct CloseWorker {
   LinkKey link;
   absl::Status reason;
 };
+// Of an output whose first token has come: what was open before.
+struct OutputBegun {
+  int32_t max_tokens = 0;
+  std::string numerics;  // the class in which its tokens are computed
+};
 // The next tokens of a request, in order, never twice.
 struct DeliverTokens {
   RequestId request;
   int32_t index = 0;  // of the first token in the output
   std::vector<v1::SampledToken> tokens;
+  std::shared_ptr<const OutputBegun> begun;  // of the first delivery; null: of a later one
 };
 enum class FinishCause { kStopToken, kLength, kStopString, kError };
 // The request's one end. Comes after its last DeliverTokens.

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,11 @@
 
 namespace tutti::coordinator {
 
+// A pipeline that waits for workers.
+struct WaitingPipeline {
+  PipelineId id;
+  std::optional<Instant> ended;  // when it ended after it had served; none: it never has
+};
 // The outcome of one attempt to form, for one pipeline.
 struct FormingOutcome {
   std::optional<PipelineId> pipeline;   // that waited; none: one more pipeline than there are
@@ -62,7 +68,9 @@ class Fleet {
   // back must not wait until its old link is seen to be dead. To be lost before HandleJoin.
   std::optional<LostWorker> FindExpiredNamesake(std::string_view worker_id, Instant now);
   // Welcomes the worker, or closes its link with the reason of Membership::Check.
-  void HandleJoin(const WorkerJoined& event, Instant now, std::vector<Action>* actions);
+  // `incarnation`: what the welcome says this coordinator is.
+  void HandleJoin(const WorkerJoined& event, uint32_t incarnation, Instant now,
+                  std::vector<Action>* actions);
   // Any frame of a worker renews its lease.
   void RenewLease(Worker* worker, Instant now) { worker->last_heard = now; }
   // DEADLINE_EXCEEDED: its executor is stuck. FAILED_PRECONDITION: its progress went back.
@@ -77,6 +85,8 @@ class Fleet {
     worker->leaving = true;
     may_form_ = true;
   }
+  // An operator wants nothing of it any more, or wants it again; remembered for when it comes back.
+  void SetDrained(Worker* worker, bool drained);
   // No lease runs out before. Leases renewed since the last UpdateLeasesUntil count as they were.
   Instant leases_until() const { return leases_until_; }
   // The workers whose leases have run out, in order of joining. The caller removes them all, and
@@ -89,23 +99,27 @@ class Fleet {
   // A pipeline ended: its workers are idle again.
   void HandlePipelineEnd() { may_form_ = true; }
   // Whether Form may find something other than last time.
-  bool FormingIsDue(Instant now) const { return may_form_ || now >= form_at_; }
+  bool FormingIsDue(Instant now) const { return may_form_ || now >= form_at_ || now >= grow_at_; }
   // Decides the layout where it is open and chooses workers for those that want them; with
   // --pipelines 0, for as many more as the idle workers allow. Chosen workers stay idle until their
   // pipeline takes them. `any_formed`: some pipeline has workers, so the layout stays as it is.
-  FormingResult Form(const std::vector<PipelineId>& waiting, bool any_formed, Instant now,
+  // One that has served and has lacked workers for options.reform_after is made of those that are
+  // left, where the plan proves that they hold the model: its formation is `reduced`.
+  FormingResult Form(const std::vector<WaitingPipeline>& waiting, bool any_formed, Instant now,
                      std::vector<Action>* actions);
+  // Whether a reduced pipeline of these workers could form whole with the idle ones, which have
+  // been there for options.reform_after.
+  bool CanGrow(const std::vector<Worker*>& workers, Instant now);
   // Whether a pipeline could form of the idle workers and these, less those that leave.
   bool CanFormWith(const std::vector<Worker*>& workers, Instant now);
   // What became of the workers and links that were chosen.
   FaultMemory* faults() { return &faults_; }
-  // Idle workers let go of the shards of earlier epochs. For when Form's result is complete and its
-  // pipelines have taken their workers: those that wait may want the shards of the idle.
-  void ReleaseIdleShards(std::vector<Action>* actions);
+  // An idle worker lets go of the shard of an earlier epoch, if it holds one.
+  static void ReleaseShard(Worker* worker, std::vector<Action>* actions);
 
   // The earliest time at which FindExpired or FormingIsDue may answer otherwise though nothing
   // happens.
-  Instant next_deadline() const { return std::min(leases_until_, form_at_); }
+  Instant next_deadline() const { return std::min({leases_until_, form_at_, grow_at_}); }
   // The layout chosen, and the idle workers.
   void FillStatus(Instant now, v1::GetStatusResponse* status) const;
 
@@ -117,26 +131,35 @@ class Fleet {
   // Offers of those that do not leave and do not pause; those that pause are named in *pausing.
   absl::StatusOr<std::vector<Offer>> UsableOffers(std::vector<Worker*> workers, Instant now,
                                                   std::string* pausing);
+  bool LeavesSpares(const std::vector<Offer>& offers) const {
+    return !layout_.shape().has_value() ||
+           static_cast<int32_t>(offers.size()) >= layout_.shape()->num_workers + options_->spares;
+  }
+  bool CanForm(std::vector<Worker*> all, const std::vector<Worker*>& workers, Instant now);
   std::vector<Offer> SteadyOf(const std::vector<Offer>& offers, Instant now) const;
   absl::StatusOr<Formation> ChooseWorkers(std::vector<Offer>* offers, Instant now);
-  absl::StatusOr<Formation> ChooseApart(const std::vector<Offer>& offers, Instant now);
+  absl::StatusOr<Formation> ChooseApart(const PipelineShape& shape,
+                                        const std::vector<Offer>& offers, Instant now);
+  absl::StatusOr<Formation> ChooseFewer(std::vector<Offer>* offers, Instant now);
   const FaultMemory::LinkFault* FindFault(const Formation& formation, Instant now,
                                           PlannedLink* link) const;
   FormingOutcome Accept(std::optional<PipelineId> pipeline, Formation formation);
   FormingOutcome Refuse(PipelineId pipeline, const absl::Status& why);
-  FormingResult RefuseAll(const std::vector<PipelineId>& waiting, const absl::Status& why);
+  FormingResult RefuseAll(const std::vector<WaitingPipeline>& waiting, const absl::Status& why);
 
   const EngineOptions* const options_;
   Membership membership_;
   DeviceNumbers numbers_;
   LayoutChoice layout_;
   FaultMemory faults_;
+  std::set<std::string> drained_;  // worker ids; at most kDeviceNumbersMax
   Instant members_changed_at_{};
   std::optional<Instant> undecided_since_;  // that a layout waits for a quiet time
   std::string refusal_;                     // the last that was told as a Notice
 
   bool may_form_ = true;             // workers or pipelines changed since the last Form
   Instant form_at_ = kInstantNever;  // a pause ends, or the fleet has been quiet for long enough
+  Instant grow_at_ = kInstantNever;  // CanGrow may answer otherwise
   Instant leases_until_ = kInstantNever;  // no lease runs out before
 };
 

@@ -25,12 +25,12 @@ class FleetTest : public testing::Test {
  protected:
   void Start() { fleet_ = std::make_unique<Fleet>(&options_); }
   void Join(uint64_t link, const std::string& id, int64_t memory_bytes = int64_t{1} << 30) {
-    fleet_->HandleJoin({LinkKey(link), TinyHello(id, memory_bytes)}, now_, &actions_);
+    fleet_->HandleJoin({LinkKey(link), TinyHello(id, memory_bytes)}, 0, now_, &actions_);
   }
   Worker* Find(uint64_t link) { return fleet_->Find(LinkKey(link)); }
   void Hear(uint64_t link) { fleet_->RenewLease(Find(link), now_); }
   // One attempt; the workers of a formation become busy, as pipelines make them.
-  FormingResult Form(const std::vector<PipelineId>& waiting, bool any_formed = false) {
+  FormingResult Form(const std::vector<WaitingPipeline>& waiting, bool any_formed = false) {
     FormingResult result = fleet_->Form(waiting, any_formed, now_, &actions_);
     for (const FormingOutcome& outcome : result.outcomes) {
       if (!outcome.formation.ok()) continue;
@@ -42,7 +42,7 @@ class FleetTest : public testing::Test {
     }
     return result;
   }
-  static PipelineId Wants(uint32_t pipeline) { return PipelineId(pipeline); }
+  static WaitingPipeline Wants(uint32_t pipeline) { return {PipelineId(pipeline), {}}; }
   static std::vector<std::string> Names(const FormingOutcome& outcome) {
     std::vector<std::string> names;
     if (!outcome.formation.ok()) return {std::string(outcome.formation.status().message())};
@@ -62,7 +62,7 @@ TEST_F(FleetTest, AWorkerThatDiffersIsSentAway) {
   Start();
   v1::Hello hello = TinyHello("w1");
   hello.set_build("other");
-  fleet_->HandleJoin({LinkKey(1), hello}, now_, &actions_);
+  fleet_->HandleJoin({LinkKey(1), hello}, 0, now_, &actions_);
   ASSERT_EQ(ActionsOf<CloseWorker>(actions_).size(), 1u);
   EXPECT_EQ(Find(1), nullptr);
   EXPECT_EQ(fleet_->next_deadline(), kInstantNever);
@@ -308,7 +308,7 @@ TEST_F(FleetTest, ARefusalIsToldOnceUntilOneForms) {
   EXPECT_TRUE(Form({Wants(0)}).outcomes.at(0).notice.has_value()) << "news again";
 }
 
-TEST_F(FleetTest, IdleWorkersLetGoOfTheirShards) {
+TEST_F(FleetTest, AnIdleWorkerLetsGoOfItsShardOnce) {
   options_.num_stages = 1;
   Start();
   Join(1, "w1");
@@ -317,14 +317,50 @@ TEST_F(FleetTest, IdleWorkersLetGoOfTheirShards) {
   Find(2)->shard_epoch = Epoch(3);
   EXPECT_TRUE(Form({Wants(0)}).complete);
   actions_.clear();
-  fleet_->ReleaseIdleShards(&actions_);
+  Fleet::ReleaseShard(Find(2), &actions_);
   const std::vector<SendToWorker> sent = ActionsOf<SendToWorker>(actions_);
   ASSERT_EQ(sent.size(), 1u);
   EXPECT_EQ(sent[0].link, LinkKey(2));
   EXPECT_TRUE(sent[0].frame.has_release());
   EXPECT_EQ(sent[0].frame.epoch(), 3u);
-  fleet_->ReleaseIdleShards(&actions_);
+  Fleet::ReleaseShard(Find(2), &actions_);
   EXPECT_EQ(ActionsOf<SendToWorker>(actions_).size(), 1u) << "once";
+}
+
+// ---- with fewer workers than the layout says
+
+TEST_F(FleetTest, OneThatHasServedFormsOfThoseThatAreLeft) {
+  options_ = TinyEngineOptions(/*stages=*/3);
+  options_.lease = std::chrono::minutes(1);
+  Start();
+  Join(1, "w1");
+  Join(2, "w2");
+  EXPECT_FALSE(Form({Wants(0)}).complete) << "it has never served: the third may still come";
+  const WaitingPipeline ended{PipelineId(0), now_};
+  EXPECT_FALSE(Form({ended}).complete);
+  EXPECT_EQ(fleet_->next_deadline(), now_ + options_.reform_after);
+  now_ += options_.reform_after;
+  const FormingResult result = Form({ended});
+  ASSERT_TRUE(result.complete);
+  const Formation& formation = *result.outcomes[0].formation;
+  EXPECT_TRUE(formation.reduced);
+  EXPECT_EQ(formation.placement.stages.size(), 2u);
+}
+
+TEST_F(FleetTest, ItGrowsAgainWhenOneHasComeToStay) {
+  options_ = TinyEngineOptions(/*stages=*/2);
+  Start();
+  Join(1, "w1");
+  const WaitingPipeline ended{PipelineId(0), now_ - options_.reform_after};
+  ASSERT_TRUE(Form({ended}).complete);
+  EXPECT_FALSE(fleet_->CanGrow({Find(1)}, now_));
+  Find(1)->pipeline = 0;
+  Join(2, "w2");
+  EXPECT_FALSE(fleet_->CanGrow({Find(1)}, now_)) << "it has only just come";
+  EXPECT_EQ(fleet_->next_deadline(), std::min(now_ + options_.reform_after, now_ + options_.lease));
+  now_ += options_.reform_after;
+  EXPECT_TRUE(fleet_->FormingIsDue(now_));
+  EXPECT_TRUE(fleet_->CanGrow({Find(1)}, now_));
 }
 
 }  // namespace

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -100,6 +102,17 @@ std::vector<Offer> KeepStages(const PipelineShape& shape, const std::vector<Offe
   return kept;
 }
 
+// The first worker that holds the shard of each place before all others.
+void HoldersFirst(const PipelineShape& shape, std::vector<Offer>* offers) {
+  std::set<std::pair<int32_t, int32_t>> held;
+  std::stable_partition(offers->begin(), offers->end(), [&](const Offer& offer) {
+    const Worker& worker = *offer.worker;
+    return worker.holds_shard && worker.held_stage < shape.num_stages &&
+           worker.held_rank < shape.ranks_of(worker.held_stage) &&
+           held.emplace(worker.held_stage, worker.held_rank).second;
+  });
+}
+
 std::vector<Offer> InOrder(const std::vector<Offer>& offers, bool largest_first) {
   if (!largest_first) return offers;
   std::vector<Offer> ordered;
@@ -127,6 +140,12 @@ absl::StatusOr<std::vector<Offer>> OffersOf(const EngineOptions& options,
       return numbers.NumberOf(a.device.name) < numbers.NumberOf(b.device.name);
     });
   }
+  // Memory for rows that are told is set apart before layers are placed.
+  for (Offer& offer : offers) {
+    if (!options.partial_recompute || offer.device.kind != DeviceKind::kCpu) continue;
+    offer.device.memory_bytes -=
+        std::clamp<int64_t>(options.kept_rows_bytes, 0, offer.device.memory_bytes);
+  }
   if (options.max_memory.empty()) return offers;
   std::vector<placement::DeviceSpec> all;
   for (const std::string& name : numbers.names()) {
@@ -146,6 +165,29 @@ absl::StatusOr<std::vector<Offer>> OffersOf(const EngineOptions& options,
   return left;
 }
 
+std::vector<PipelineShape> SmallerShapes(const EngineOptions& options, const PipelineShape& shape,
+                                         size_t workers) {
+  std::vector<PipelineShape> shapes;
+  if (!shape.stage_ranks.empty() || shape.num_stages == 0 ||
+      options.device_map.mode != placement::DeviceMapMode::kAuto) {
+    return shapes;
+  }
+  for (int32_t ranks = shape.num_ranks; ranks >= 1; ranks /= 2) {
+    for (int32_t stages = shape.num_stages; stages >= 1; --stages) {
+      if (static_cast<size_t>(stages) * static_cast<size_t>(ranks) > workers) continue;
+      PipelineShape smaller = shape;
+      smaller.num_stages = stages;
+      smaller.num_ranks = ranks;
+      smaller.num_workers = stages * ranks;
+      shapes.push_back(std::move(smaller));
+    }
+  }
+  std::stable_sort(
+      shapes.begin(), shapes.end(),
+      [](const PipelineShape& a, const PipelineShape& b) { return a.num_workers > b.num_workers; });
+  return shapes;
+}
+
 absl::StatusOr<Formation> ChooseFormation(const EngineOptions& options, const PipelineShape& shape,
                                           const DeviceNumbers& numbers,
                                           const std::vector<Offer>& offers) {
@@ -160,6 +202,7 @@ absl::StatusOr<Formation> ChooseFormation(const EngineOptions& options, const Pi
                      options.max_memory.empty() ? "" : ", of those that --max-memory leaves"));
   }
   std::vector<Offer> chosen = InOrder(offers, shape.largest_first);
+  if (options.device_map.mode == placement::DeviceMapMode::kAuto) HoldersFirst(shape, &chosen);
   chosen.resize(wanted);
   if (options.device_map.mode != placement::DeviceMapMode::kAuto)
     return Place(options, shape, chosen);

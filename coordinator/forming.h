@@ -33,6 +33,7 @@ absl::StatusOr<std::vector<Offer>> OffersOf(const EngineOptions& options,
 struct Formation {
   std::vector<Worker*> workers;  // in the order of stages, within them of ranks
   placement::Placement placement;
+  bool reduced = false;  // of fewer workers than the layout says
 };
 
 // The first offers that are enough; if the model does not fit those, the ones with most memory.
@@ -43,5 +44,11 @@ struct Formation {
 absl::StatusOr<Formation> ChooseFormation(const EngineOptions& options, const PipelineShape& shape,
                                           const DeviceNumbers& numbers,
                                           const std::vector<Offer>& offers);
+
+// The shapes with fewer stages or ranks that these many workers can make, the one with most workers
+// first, of those the one with most ranks. None where stages have ranks of their own, and where a
+// device map names the workers.
+std::vector<PipelineShape> SmallerShapes(const EngineOptions& options, const PipelineShape& shape,
+                                         size_t workers);
 
 }  // namespace tutti::coordinator

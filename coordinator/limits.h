@@ -56,6 +56,15 @@ inline constexpr int64_t kRequestBytesMax = 8 << 20;
 // hundred others: 52,000. Ids in the packed form, which every proto3 library writes, are one field.
 inline constexpr int64_t kRequestFieldsMax = 65536;
 
+// ---- streams that go on (coordinator/service/resume_token.h, docs/decisions/0043)
+
+// How long a resume token is good for: longer than a client tries to reach a service, and than most
+// answers take; short enough that a token that leaked is worth little.
+inline constexpr int64_t kResumeTokenLifeSeconds = 3600;
+// Largest name of a numerics class in a token. Where workers of several classes are mixed it has
+// some 30 bytes for each of them: 256 workers.
+inline constexpr int64_t kNumericsClassBytesMax = 8 << 10;
+
 // ---- what the door holds (coordinator/service/door.h, docs/decisions/0034)
 
 // Bytes held for clients, in all: request messages received and not yet built, the token ids of
@@ -105,6 +114,13 @@ inline constexpr int kStreamWindowBytes = 64 << 10;
 // with a command-line tool.
 inline constexpr int kReflectionThreadsMax = 16;
 
+// Connections of the operator's port: people, and what watches the cluster for them.
+inline constexpr int64_t kOperatorConnectionsMax = 64;
+
+// Peers turned away that the status tells of, and bytes of what it says of each.
+inline constexpr size_t kRefusedPeersMax = 16;
+inline constexpr size_t kRefusedPeerBytesMax = 256;
+
 // Requests between the door and the engine's own queue: one burst of arrivals between two steps.
 inline constexpr int64_t kMailboxEventsMax = 8192;
 // Calls at once on one client connection. A gateway that pools clients may want thousands; a stream
@@ -139,9 +155,25 @@ inline constexpr int32_t kExpectedOutputTokens = 256;
 // Tenants that have nothing waiting and are remembered all the same, because they were served more
 // than others that wait; about 100 bytes each.
 inline constexpr size_t kIdleTenantsMax = 4096;
-// How often a request that has delivered nothing begins again when its pipeline is lost: once. One
-// that saw two pipelines go down is likely to be the cause.
-inline constexpr int32_t kLossesMax = 2;
+
+// ---- requests on board of a loss (admission_recovery.cc, docs/decisions/0042)
+
+// Losses in a row after which a sequence is computed alone: one is most often an accident, a second
+// before a single token came of it may be its doing.
+inline constexpr int32_t kLossesSuspected = 2;
+// ... and after which it is given up: it was alone when the third worker went.
+inline constexpr int32_t kLossesMax = 3;
+// How long requests like one that was given up are refused, and how many of these are remembered:
+// long enough that a client that tries again in a loop does no harm, short enough that a worker
+// that has been mended gets another try. 40 bytes each.
+inline constexpr Duration kPoisonRefusedTime = std::chrono::minutes(10);
+inline constexpr size_t kPoisonsKept = 1024;
+// Ends of pipelines that the status tells of.
+inline constexpr size_t kRecoveriesTold = 16;
+
+// --kept-rows where it is not given: what placement leaves of a worker's memory, at most rows of
+// all slots of its KV cache.
+inline constexpr int64_t kKeptRowsLeft = -1;
 
 // ---- plans of steps (scheduler.h, plan_size.h)
 
@@ -167,6 +199,16 @@ static_assert(kStepSequencesMax * 27 + 64 < transport::kFrameFieldsMax);
 // A prompt then takes at most four times as long as on an idle pipeline, and an answer a third
 // longer than without it.
 inline constexpr int32_t kRowsPerPromptRow = 4;
+
+// A sequence takes the place of another whose tenant (within a tenant: request) runs so many more:
+// with two, the numbers of both are nearer to each other afterwards than before, whichever they
+// were; with one they would only change over, for ever.
+inline constexpr int32_t kPlacesAhead = 2;
+
+// Beside other requests, the further outputs of one lengthen a step to so many times what it takes
+// with a row for each request (Scheduler::Share, Pipeline::QuickRows): half as long again is what a
+// busy service does to an answer anyway.
+inline constexpr double kQuickStep = 1.5;
 
 // Numeric faults of one step whose requests get to know the layer; as many as workers trace. Others
 // end all the same, when a token of theirs is no number.
@@ -241,6 +283,11 @@ inline constexpr Duration kTurnInterval = std::chrono::milliseconds(100);
 inline constexpr Duration kStallMin = 2 * kTurnInterval;
 // Told in the log from here on: it delays streams visibly.
 inline constexpr Duration kStallWarned = std::chrono::seconds(1);
+// Frames of workers that came, and that gRPC's threads have not read, are a stall too. So much of
+// it is forgiven at once, as long as any stop of a process that goes on afterwards; and a tenth of
+// the time from then on, by which leases grow if somebody keeps those threads busy for ever.
+inline constexpr Duration kUnreadForgivenMax = std::chrono::seconds(10);
+inline constexpr int kUnreadForgivenShare = 10;
 
 // How long the times of steps are added up before they are compared, and how many steps it takes
 // at least. A worker that slows is named after the window in which it did and two more; one that
@@ -275,9 +322,50 @@ inline constexpr size_t kBarredWorkersMax = kWorkerLinksMax;
 inline constexpr Duration kShutdownLookInterval = std::chrono::milliseconds(20);
 // For the last words of streams that are ended to reach their clients' connections.
 inline constexpr Duration kEndPatience = std::chrono::seconds(1);
+
+// ---- who leads (coordinator/service/leader_lease.h, docs/decisions/0044)
+
+// Whoever stands by looks so often whether the leader is gone: a part of the time without a leader.
+// A look is one small call of etcd, which answers tens of thousands a second.
+inline constexpr Duration kStandbyLookInterval = std::chrono::milliseconds(50);
+// After a look or a renewal that failed.
+inline constexpr Duration kLeaseRetryInterval = std::chrono::milliseconds(500);
+// An etcd that elects a leader of its own answers after its election timeout, 1 s by default.
+inline constexpr Duration kEtcdPatience = std::chrono::seconds(1);
+inline constexpr int kEtcdReconnectMs = 200;
+// Clusters of etcd have 3, 5 or 7 members.
+inline constexpr size_t kEtcdServersMax = 16;
+// etcd grants no shorter lease with its defaults (1.5 election timeouts, in whole seconds). 5 s let
+// it elect a leader, twice, and renewals be late on a busy machine; 10 minutes without a leader are
+// more than anybody wants.
+inline constexpr int64_t kEtcdLeaseSecondsMin = 2;
+inline constexpr int64_t kEtcdLeaseSeconds = 5;
+inline constexpr int64_t kEtcdLeaseSecondsMax = 600;
+// The end of a lease in which its holder commands nobody any more: for a frame that is being sent,
+// and clocks that run apart; 600 s at 100 ppm are 60 ms.
+inline constexpr Duration kLeaseMargin = std::chrono::milliseconds(500);
+// Renewals in the time of one lease. Of the shortest, 2 s with 1.5 s to command in, four may fail.
+inline constexpr int kLeaseRenewals = 6;
+// A leader looks so often whether its lock file is still the one at its path.
+inline constexpr Duration kLockLookInterval = std::chrono::seconds(1);
+// A number, a name of 128 characters, two separators.
+inline constexpr size_t kLockFileBytesMax = 160;
+// As many as workers take.
+inline constexpr size_t kOtherCoordinatorsMax = 7;
+// Of the leader's port, before its lease is ended: a listener that is opened anew refuses one.
+inline constexpr int kRefusalsMin = 2;
+// A round trip between machines of one cluster, with a margin.
+inline constexpr Duration kWatchDialPatience = std::chrono::milliseconds(250);
+// Exit status of a coordinator that led and does so no longer: its supervisor starts it again, to
+// stand by.
+inline constexpr int kExitLeadsNoMore = 3;
+
 // Two signals closer than this are one: a process manager may tell both a parent, which passes it
 // on, and its children.
 inline constexpr Duration kOneSignal = std::chrono::seconds(1);
+// Lines of the log about requests that were refused or failed; those that end well are as many as
+// the workers can compute.
+inline constexpr int64_t kRefusalLinesPerSecond = 20;
 // A client that finds the admission queue full is told to come back after this many seconds, about
 // the time an ordinary answer of 200 tokens takes on a loaded machine.
 inline constexpr int32_t kRetryAfterSeconds = 5;

@@ -197,6 +197,15 @@ void FillWorkerStatus(const Worker& worker, Instant now, v1::WorkerStatus* statu
   status->set_read_bytes_per_second(worker.speed.read_bytes_per_second);
   status->set_flops_per_second(worker.speed.flops_per_second);
   status->set_leaving(worker.leaving);
+  if (worker.drained) status->set_standby("drained");
+  if (!worker.standby.has_value()) return;
+  const Worker::Standby& standby = *worker.standby;
+  status->set_standby(absl::StrCat(
+      "stage ", standby.shard.stage(),
+      standby.shard.num_ranks() > 1 ? absl::StrCat(" rank ", standby.shard.rank()) : "",
+      " of pipeline ", standby.pipeline, ", ",
+      standby.ready ? "loaded"
+                    : absl::StrCat(static_cast<int>(standby.loaded_share * 100), " % loaded")));
 }
 
 }  // namespace tutti::coordinator

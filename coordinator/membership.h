@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "base/device_kind.h"
 #include "base/status.h"
 #include "coordinator/events.h"
+#include "placement/placement.h"
 #include "placement/step_cost.h"
 #include "tutti/v1/cluster.pb.h"
 #include "tutti/v1/peer.pb.h"
@@ -47,7 +49,18 @@ struct Worker {
   int32_t held_stage = -1;  // the stage and rank that shard is of
   int32_t held_rank = 0;
   Epoch shard_epoch;
+  // The shard that it loads ahead while it is idle; none: none.
+  struct Standby {
+    uint32_t pipeline = 0;
+    placement::StagePlacement placement;
+    v1::AssignShard shard;  // without the names of workers
+    double loaded_share = 0;
+    bool ready = false;
+  };
+  std::optional<Standby> standby;
   bool leaving = false;  // it was told to stop, and serves until it is let go
+  bool drained = false;  // an operator wants nothing of it any more; it stays linked
+  bool goes() const { return leaving || drained; }
 
   const std::string& id() const { return hello.worker_id(); }
 };

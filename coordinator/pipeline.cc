@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/fail_point.h"
 #include "coordinator/limits.h"
+#include "placement/placement_prediction.h"
 
 namespace tutti::coordinator {
 namespace {
@@ -17,7 +18,7 @@ namespace {
 constexpr uint64_t kProbeSequence = UINT64_MAX;
 
 // One row: the first token of any vocabulary, with a greedy sample.
-v1::StepPlan ProbePlan() {
+v1::StepPlan ProbePlan(BlockId block) {
   v1::StepPlan plan;
   plan.set_probe(true);
   plan.set_total_rows(1);
@@ -30,7 +31,7 @@ v1::StepPlan ProbePlan() {
   v1::ScheduledSequence* const scheduled = plan.add_scheduled();
   scheduled->set_sequence(kProbeSequence);
   scheduled->set_count(1);
-  scheduled->add_new_blocks(0);
+  scheduled->add_new_blocks(block.value());
   scheduled->set_sample(true);
   scheduled->set_expected_tokens(1);
   scheduled->set_expected_blocks(1);
@@ -50,13 +51,27 @@ std::string Pipeline::Describe(const Worker& worker) const {
                       ")");
 }
 
-void Pipeline::Form(const Formation& formation, Instant now, std::vector<Action>* actions) {
+int32_t Pipeline::QuickRows() const {
+  int32_t quick = kStepSequencesMax;
+  for (const Stage& stage : stages_) {
+    const auto seconds = [&](int32_t rows) {
+      return placement::PredictStageSeconds(stage.placement, {.rows = double(rows)}, {});
+    };
+    const double most = kQuickStep * seconds(1);
+    while (quick > 1 && seconds(quick) > most) quick -= (quick + 15) / 16;
+  }
+  return quick;
+}
+
+void Pipeline::Form(const Formation& formation, std::optional<BlockId> free_block, Instant now,
+                    std::vector<Action>* actions) {
   CHECK(state_ == State::kWaiting);
   cannot_form_.clear();
   epoch_ = ++*last_epoch_;
   state_ = State::kLoading;
   formed_at_ = now;
   num_blocks_ = formation.placement.num_blocks;
+  probe_block_ = free_block.value_or(BlockId(0));
   stages_.clear();
   shards_.clear();
   for (const placement::StagePlacement& placement : formation.placement.stages) {
@@ -69,6 +84,7 @@ void Pipeline::Form(const Formation& formation, Instant now, std::vector<Action>
       worker->rank = worker->held_rank =
           static_cast<int32_t>(shards_.size() - stages_.back().first_shard);
       worker->waiting_for.clear();
+      worker->standby.reset();
       worker->holds_shard = true;
       worker->shard_epoch = epoch_;
       shards_.push_back(
@@ -80,53 +96,25 @@ void Pipeline::Form(const Formation& formation, Instant now, std::vector<Action>
   for (const Stage& stage : stages_) ranks.push_back(stage.ranks());
   links_ = PipelineLinks(ranks, WorkerIds());
   ledger_ = StepLedger(formation.placement.stages, now);
-  for (const Shard& shard : shards_) {
-    actions->push_back(SendToWorker{shard.link, AssignFrame(shard, formation)});
+  for (Shard& shard : shards_) {
+    shard.assigned = AssignmentOf(shard, formation);
+    shard.assigned.set_kept_blocks(KeptBlocks(shard));
+    if (free_block.has_value()) shard.assigned.set_kv_epoch(KvEpochOf(shard));
+    SendToWorker send{shard.link, {}};
+    send.frame.set_epoch(epoch_.value());
+    *send.frame.mutable_assign_shard() = shard.assigned;
+    actions->push_back(std::move(send));
   }
-}
-
-v1::Frame Pipeline::AssignFrame(const Shard& shard, const Formation& formation) const {
-  const Stage& stage = stages_[shard.stage];
-  v1::Frame frame;
-  frame.set_epoch(epoch_.value());
-  v1::AssignShard* const assign = frame.mutable_assign_shard();
-  assign->set_pipeline(id_.value());
-  assign->set_stage(shard.stage);
-  assign->set_num_stages(num_stages());
-  assign->set_rank(shard.rank);
-  assign->set_num_ranks(static_cast<int32_t>(stage.ranks()));
-  assign->set_first_layer(stage.placement.first_layer);
-  assign->set_num_layers(stage.placement.num_layers);
-  assign->set_has_embedding(stage.placement.has_embedding);
-  assign->set_has_head(stage.placement.has_head);
-  assign->set_block_size(formation.placement.block_size);
-  assign->set_num_blocks(formation.placement.num_blocks);
-  assign->set_max_batch_tokens(options_->max_batch_tokens);
-  assign->set_max_sequences(options_->max_sequences);
-  assign->set_max_model_len(MaxModelLen(*options_));
-  assign->set_whole_experts(options_->model.whole_experts);
-  const auto name = [&](const Stage& of, size_t rank) {
-    return formation.workers[of.first_shard + rank]->id();
-  };
-  for (size_t rank = 0; stage.ranks() > 1 && rank < stage.ranks(); ++rank) {
-    assign->add_rank_worker_ids(name(stage, rank));
-  }
-  const auto own = static_cast<size_t>(shard.rank);
-  if (shard.stage > 0) {
-    const Stage& before = stages_[shard.stage - 1];
-    assign->set_previous_worker_id(name(before, own % before.ranks()));
-  }
-  if (shard.stage + 1 < num_stages()) {
-    const Stage& next = stages_[shard.stage + 1];
-    for (size_t rank = own; rank < next.ranks(); rank += stage.ranks()) {
-      assign->add_next_worker_ids(name(next, rank));
-    }
-  }
-  return frame;
 }
 
 void Pipeline::End(const std::string& why) {
   CHECK(state_ != State::kWaiting);
+  if (state_ == State::kServing) {
+    last_shards_.clear();
+    for (Shard& shard : shards_) {
+      last_shards_.push_back({shard.link, std::move(shard.assigned), shard.kv_epoch});
+    }
+  }
   last_end_ = why;
   epoch_ = ++*last_epoch_;
   state_ = State::kWaiting;
@@ -158,8 +146,10 @@ absl::Status Pipeline::OnShardReady(const Worker& worker, const v1::ShardReady& 
                                     std::vector<Action>* actions) {
   Shard& shard = shards_[IndexOf(worker)];
   if (shard.ready) return absl::FailedPreconditionError("shard_ready came twice");
+  TUTTI_RETURN_IF_ERROR(TakeKv(&shard, ready));
   shard.ready = true;
   shard.actual = ready;
+  shard.actual.clear_kept_rows();
   if (check_->ready()) TUTTI_RETURN_IF_ERROR(Compare(&shard));
   LinkIfAllAgree(now, actions);
   return absl::OkStatus();
@@ -168,7 +158,7 @@ absl::Status Pipeline::OnShardReady(const Worker& worker, const v1::ShardReady& 
 void Pipeline::SendProbe(std::vector<Action>* actions) const {
   v1::Frame frame;
   frame.set_epoch(epoch_.value());
-  *frame.mutable_step_plan() = ProbePlan();
+  *frame.mutable_step_plan() = ProbePlan(probe_block_);
   for (const Shard& shard : shards_) actions->push_back(SendToWorker{shard.link, frame});
 }
 
@@ -201,7 +191,7 @@ absl::Status Pipeline::Compare(Shard* shard) const {
 }
 
 std::optional<Pipeline::Refused> Pipeline::CompareShards(Instant now,
-                                                        std::vector<Action>* actions) {
+                                                         std::vector<Action>* actions) {
   if (state_ != State::kLoading || !check_->ready()) return std::nullopt;
   for (Shard& shard : shards_) {
     if (!shard.ready || shard.compared) continue;
@@ -270,18 +260,6 @@ const Worker* Pipeline::AwaitedFeeder(const Worker& worker) const {
   return ledger_.done_step(feeder) > done ? nullptr : membership_->Find(shards_[feeder].link);
 }
 
-const Worker& Pipeline::Culprit(const Worker& gave_up) const {
-  const Worker* at = &gave_up;
-  const Worker* next = AwaitedRank(*at);
-  std::vector<const Worker*> seen;
-  while (next != nullptr && std::find(seen.begin(), seen.end(), next) == seen.end()) {
-    seen.push_back(at = next);
-    next = AwaitedRank(*at);
-    if (next == nullptr) next = AwaitedFeeder(*at);
-  }
-  return *at;
-}
-
 std::optional<Instant> Pipeline::IdleSince(size_t shard) const {
   if (!ledger_.HasWork(shard)) return std::nullopt;
   const Worker* const worker = membership_->Find(shards_[shard].link);
@@ -316,6 +294,22 @@ Pipeline::FailedLink Pipeline::Failed(const PipelineLinks::Link& link) const {
 
 std::optional<Pipeline::FailedLink> Pipeline::FailedLinkOf(const Worker& worker) const {
   const PipelineLinks::Link* const link = links_.FindFailed(IndexOf(worker));
+  if (link == nullptr) return std::nullopt;
+  return Failed(*link);
+}
+
+std::optional<Pipeline::FailedLink> Pipeline::FindSilentLink(const Worker& gave_up) const {
+  std::vector<const Worker*> chain = {&gave_up};
+  const PipelineLinks::Link* link = nullptr;
+  while (true) {
+    const Worker* next = AwaitedRank(*chain.back());
+    const bool rank = next != nullptr;
+    if (!rank) next = AwaitedFeeder(*chain.back());
+    if (next == nullptr) break;
+    link = rank ? links_.FindBetween(IndexOf(*next), IndexOf(*chain.back())) : nullptr;
+    if (std::find(chain.begin(), chain.end(), next) != chain.end()) break;
+    chain.push_back(next);
+  }
   if (link == nullptr) return std::nullopt;
   return Failed(*link);
 }

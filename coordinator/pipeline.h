@@ -21,10 +21,11 @@
 #include "coordinator/engine_options.h"
 #include "coordinator/events.h"
 #include "coordinator/forming.h"
+#include "coordinator/kv/lacking_blocks.h"
 #include "coordinator/limits.h"
 #include "coordinator/membership.h"
-#include "coordinator/shard_check.h"
 #include "coordinator/pipeline_links.h"
+#include "coordinator/shard_check.h"
 #include "coordinator/step_ledger.h"
 #include "tutti/v1/cluster.pb.h"
 
@@ -52,12 +53,23 @@ class Pipeline {
   bool TellsResults(const Worker& worker) const {
     return worker.stage + 1 == num_stages() && worker.rank == 0;
   }
+  // The numerics class in which its layers are computed: where workers of several classes are
+  // mixed, each with the layers it computes. Equal texts compute equal bits.  REQUIRES: not waiting
+  std::string NumericsOfLayers() const;
   int32_t num_stages() const { return static_cast<int32_t>(stages_.size()); }
+  // Rows of a step that takes at most kQuickStep times as long as one of a single row, it is
+  // predicted; as many as a step can have where the speed of a stage is unknown.
+  int32_t QuickRows() const;
   // Why it does not serve, for people.
   std::string WhyNot() const;
 
-  // Begins the next epoch: tells every worker its shard.  REQUIRES: waiting, all are idle
-  void Form(const Formation& formation, Instant now, std::vector<Action>* actions);
+  // Begins the next epoch: tells every worker its shard. `free_block`: workers may go on with K/V
+  // of the epoch that served last, and the probe takes this block; none: they do not.
+  // REQUIRES: waiting, all are idle
+  void Form(const Formation& formation, std::optional<BlockId> free_block, Instant now,
+            std::vector<Action>* actions);
+  // What the workers have said that they go on with.  REQUIRES: linking or serving
+  KvSurvival Survival() const;
   // Notes why it could not form.  REQUIRES: waiting
   void CannotForm(std::string why) { cannot_form_ = std::move(why); }
   // A worker or link of this pipeline was lost, or loading took too long. Its workers are idle
@@ -86,6 +98,8 @@ class Pipeline {
   // A worker has done the probe; when all have, the pipeline serves.  REQUIRES: linking
   absl::Status OnProbeDone(Worker* worker, uint64_t step, Instant now);
   absl::Status OnStepDone(Worker* worker, const v1::StepDone& done, Instant now);
+  // The last step that all its workers have done.
+  uint64_t done_by_all() const { return ledger_.done_by_all(); }
 
   // Sends a step to every worker.  REQUIRES: serving; the step after the last one sent
   void SendPlan(v1::StepPlan plan, Instant now, std::vector<Action>* actions);
@@ -96,10 +110,6 @@ class Pipeline {
     std::string why;
   };
   std::optional<Stuck> FindStuck(Instant now) const;
-  // The worker to blame when one gave up waiting for another rank: follows the chain of waits, for
-  // an exchange or for an activation, to a worker that waits for none or that the chain leads back
-  // to.  REQUIRES: the worker has a part in this pipeline
-  const Worker& Culprit(const Worker& gave_up) const;
   // A link that failed.
   struct FailedLink {
     std::string from;  // worker ids
@@ -108,6 +118,13 @@ class Pipeline {
   };
   // The first link that this worker has reported to be down.
   std::optional<FailedLink> FailedLinkOf(const Worker& worker) const;
+  // Whether its step waits for another rank, says the worker.
+  bool WaitsForRank(const Worker& worker) const { return AwaitedRank(worker) != nullptr; }
+  // The link through which nothing comes, when a worker gave up waiting for another rank: follows
+  // the chain of waits, for an exchange or for an activation, to its last two, or until it leads
+  // back. Nothing: its last worker has not done its step yet, and feeds the one before.
+  // REQUIRES: WaitsForRank
+  std::optional<FailedLink> FindSilentLink(const Worker& gave_up) const;
   // What keeps the probe, when it has been under way for too long.
   struct Unlinked {
     std::optional<FailedLink> link;
@@ -126,6 +143,14 @@ class Pipeline {
   // "worker w2 (stage 1)", "worker w3 (stage 1 rank 1)"
   std::string Describe(const Worker& worker) const;
   void FillStatus(Instant now, v1::PipelineStatus* status) const;
+  // What a worker would be told to load in the place of one of these, and how large it is.
+  struct Replaceable {
+    const Worker* worker = nullptr;
+    const placement::StagePlacement* placement = nullptr;
+    const placement::RankPlacement* rank = nullptr;
+    const v1::AssignShard* shard = nullptr;
+  };
+  std::vector<Replaceable> Replaceables() const;
   // The workers that hold the K/V of a prompt's first `tokens` tokens.  REQUIRES: they fill whole
   // blocks here
   void FillHolding(int32_t tokens, v1::PrefixHolding* holding) const;
@@ -137,9 +162,12 @@ class Pipeline {
     int32_t stage = 0;
     int32_t rank = 0;
     placement::RankPlacement placement;
+    v1::AssignShard assigned;
+    uint64_t kv_epoch = 0;  // in which its K/V was begun; see AssignShard
+    std::string kept_rows;  // as it said
     bool ready = false;
     bool compared = false;  // what it read, with the coordinator's checkpoint
-    bool linked = false;  // it has done the probe
+    bool linked = false;    // it has done the probe
     v1::ShardReady actual;
     v1::ShardProgress progress;
   };
@@ -148,12 +176,21 @@ class Pipeline {
     size_t first_shard = 0;  // of its ranks, in order
     size_t ranks() const { return placement.ranks.size(); }
   };
+  // A shard of the epoch that served last.
+  struct LastShard {
+    LinkKey link;
+    v1::AssignShard assigned;
+    uint64_t kv_epoch = 0;
+  };
 
+  uint64_t KvEpochOf(const Shard& shard) const;
+  int32_t KeptBlocks(const Shard& shard) const;
+  absl::Status TakeKv(Shard* shard, const v1::ShardReady& ready) const;
   absl::Status Compare(Shard* shard) const;
   // When all shards are loaded and agree.
   void LinkIfAllAgree(Instant now, std::vector<Action>* actions);
   bool all_ready() const;
-  v1::Frame AssignFrame(const Shard& shard, const Formation& formation) const;
+  v1::AssignShard AssignmentOf(const Shard& shard, const Formation& formation) const;
   void SendProbe(std::vector<Action>* actions) const;
   Instant LinkingEnd() const;
   FailedLink Failed(const PipelineLinks::Link& link) const;
@@ -176,8 +213,10 @@ class Pipeline {
   int32_t num_blocks_ = 0;
   std::vector<Stage> stages_;  // empty while waiting
   std::vector<Shard> shards_;  // stage by stage, rank by rank
-  StepLedger ledger_;          // of shards_, in their order
-  PipelineLinks links_;        // between shards_
+  std::vector<LastShard> last_shards_;
+  BlockId probe_block_;
+  StepLedger ledger_;    // of shards_, in their order
+  PipelineLinks links_;  // between shards_
   Instant formed_at_;
   Instant linking_since_;
   Instant serving_since_;

@@ -43,6 +43,31 @@ std::string Pipeline::WhyNot() const {
   return absl::StrCat("loading on ", absl::StrJoin(loading, ", "), before);
 }
 
+std::string Pipeline::NumericsOfLayers() const {
+  std::string layers;
+  std::string last;
+  bool mixed = false;
+  for (const Shard& shard : shards_) {
+    const std::string& numerics = membership_->Find(shard.link)->hello.numerics_class();
+    mixed |= !last.empty() && numerics != last;
+    last = numerics;
+    absl::StrAppend(&layers, layers.empty() ? "" : ",", stages_[shard.stage].placement.first_layer,
+                    "/", shard.rank, ":", numerics);
+  }
+  return mixed ? layers : last;
+}
+
+std::vector<Pipeline::Replaceable> Pipeline::Replaceables() const {
+  std::vector<Replaceable> all;
+  for (const Shard& shard : shards_) {
+    all.push_back({.worker = membership_->Find(shard.link),
+                   .placement = &stages_[shard.stage].placement,
+                   .rank = &shard.placement,
+                   .shard = &shard.assigned});
+  }
+  return all;
+}
+
 std::vector<std::string> Pipeline::WorkerIds(bool loading_only) const {
   std::vector<std::string> ids;
   for (const Shard& shard : shards_) {
@@ -105,6 +130,9 @@ void Pipeline::FillShard(size_t number, Instant now, v1::StageStatus* status) co
   predicted->set_kv(shard.placement.kv_bytes);
   predicted->set_activations(shard.placement.activation_bytes);
   predicted->set_budget(shard.placement.budget_bytes);
+  predicted->set_kept_rows(int64_t{shard.assigned.kept_blocks()} * shard.assigned.block_size() *
+                           options_->model.hidden_size *
+                           DTypeBytes(options_->model.residual_dtype()));
   v1::MemoryBytes* const actual = status->mutable_actual();
   actual->set_weights(shard.actual.weight_bytes());
   actual->set_kv(shard.actual.kv_bytes());

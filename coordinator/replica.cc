@@ -14,7 +14,8 @@ SchedulerOptions SchedulerOptionsOf(const EngineOptions& options) {
           .chunk_tokens = options.chunk_tokens,
           .max_sequences = options.max_sequences,
           .plan_bytes_max = options.plan_bytes_max,
-          .token_bytes = TokenBytes(options.model.vocab_size)};
+          .token_bytes = TokenBytes(options.model.vocab_size),
+          .partial_recompute = options.partial_recompute};
 }
 
 void FillCacheStatus(const KvCache& cache, v1::PipelineStatus* status) {
@@ -39,6 +40,13 @@ std::string Replica::WhyNot() const {
   return absl::StrCat(retiring, ", and no other can take its place");
 }
 
+std::string Replica::WhyNotWhole() const {
+  if (!serving() || !reduced) return WhyNot();
+  return absl::StrCat("it is made of the ", pipeline.WorkerIds().size(),
+                      pipeline.WorkerIds().size() == 1 ? " worker" : " workers",
+                      " that were left, fewer than the layout says");
+}
+
 void Replica::PlanSteps(Instant now, std::vector<Action>* actions) {
   for (v1::StepPlan plan; scheduler.Plan(now, &plan); plan = v1::StepPlan()) {
     pipeline.SendPlan(std::move(plan), now, actions);
@@ -54,6 +62,7 @@ void Replica::FillStatus(Instant now, v1::PipelineStatus* status) const {
   status->set_steps_in_flight(static_cast<int32_t>(scheduler.steps().size()));
   status->set_backlog_tokens(scheduler.backlog().tokens());
   status->set_preemptions(scheduler.preemptions());
+  status->set_rebuilt_tokens(scheduler.rebuilt_tokens());
   status->set_prompt_tokens_per_second(rate.rows_per_second());
 }
 

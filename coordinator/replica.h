@@ -4,6 +4,7 @@
 // Thread: the engine's.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,8 @@ struct Replica {
   bool open() const { return retiring.empty() || !accepting; }
   // Why new requests find nothing here; "" while it serves and is open.
   std::string WhyNot() const;
+  // The same, and of one that serves with fewer workers than the layout says.
+  std::string WhyNotWhole() const;
   // It ended: the next epoch's workers are others.
   void StayOpen() {
     retiring.clear();
@@ -48,6 +51,9 @@ struct Replica {
   Pipeline pipeline;
   Scheduler scheduler;
   StepRate rate;
+  std::optional<Instant> ended;  // when it last ceased to serve
+  bool reduced = false;          // it is made of fewer workers than the layout says
+  std::string numerics;          // the class of its epoch; see Pipeline::NumericsOfLayers
   // Why it ends when its last stream has: a worker of its is leaving. Empty: it goes on.
   std::string retiring;
   // Of one that retires: nothing can take its place, so requests that were taken are bound to it.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/clock.h"
@@ -32,6 +33,16 @@ struct Request {
   // prompt's KV blocks, so they are served by one pipeline, and they arrive as one event. 0: the
   // only output.
   RequestId first_output;
+
+  // The name that all outputs of the request have in common.
+  RequestId of() const { return first_output == RequestId() ? id : first_output; }
+  // ---- of an answer that goes on after it broke off
+  bool resumes = false;
+  std::vector<TokenId> output;  // what the client has of it, to be continued from as it stands
+  std::string numerics;         // the class in which it was begun; empty: none yet
+  // The output of the same answer that may still run for another connection: ends with ABORTED. 0:
+  // none.
+  RequestId replaces;
 };
 
 }  // namespace tutti::coordinator

@@ -15,6 +15,10 @@ Sequence* RequestTable::Add(Request request, Instant now) {
   sequence->due = std::min(request.deadline, now + kPatience);
   sequence->prompt_tokens = static_cast<int32_t>(request.prompt.size());
   sequence->tokens = std::move(request.prompt);
+  sequence->tokens.insert(sequence->tokens.end(), request.output.begin(), request.output.end());
+  request.output = {};
+  sequence->numerics = request.numerics;
+  if (request.resumes) ++resumed_;
   sequence->request = std::move(request);
   Sequence* const added = sequence.get();
   const RequestId id = added->request.id;
@@ -36,7 +40,7 @@ void RequestTable::Finish(Sequence* sequence, FinishCause cause, absl::Status st
   CHECK(sequence->stay.blocks.empty()) << "request " << sequence->request.id << " ends with blocks";
   if (status.ok()) {
     ++finished_;
-  } else if (absl::IsCancelled(status)) {
+  } else if (absl::IsCancelled(status) || absl::IsAborted(status)) {
     ++cancelled_;
   } else {
     ++failed_;
@@ -60,10 +64,12 @@ void RequestTable::Finish(Sequence* sequence, FinishCause cause, absl::Status st
 void RequestTable::Refuse(const Request& request, absl::Status status,
                           std::vector<Action>* actions) {
   ++refused_;
-  actions->push_back(FinishRequest{.request = request.id,
-                                   .cause = FinishCause::kError,
-                                   .status = std::move(status),
-                                   .prompt_tokens = static_cast<int32_t>(request.prompt.size())});
+  actions->push_back(
+      FinishRequest{.request = request.id,
+                    .cause = FinishCause::kError,
+                    .status = std::move(status),
+                    .prompt_tokens = static_cast<int32_t>(request.prompt.size()),
+                    .completion_tokens = static_cast<int32_t>(request.output.size())});
 }
 
 std::vector<Sequence*> RequestTable::All() const {
@@ -94,6 +100,7 @@ void RequestTable::FillCounters(v1::RequestCounters* counters) const {
   counters->set_refused(refused_);
   counters->set_prompt_tokens(prompt_tokens_);
   counters->set_generated_tokens(generated_tokens_);
+  counters->set_resumed(resumed_);
 }
 
 }  // namespace tutti::coordinator

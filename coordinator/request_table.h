@@ -54,6 +54,7 @@ class RequestTable {
   uint64_t refused_ = 0;
   uint64_t prompt_tokens_ = 0;
   uint64_t generated_tokens_ = 0;
+  uint64_t resumed_ = 0;
 };
 
 }  // namespace tutti::coordinator

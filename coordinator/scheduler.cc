@@ -15,16 +15,22 @@ Scheduler::Scheduler(const SchedulerOptions& options, KvDirectory* directory, Pi
                  .max_sequences = options.max_sequences,
                  .token_bytes = options.token_bytes},
       cache_(directory, pipeline, options.block_size),
-      backlog_(options.block_size) {
+      shares_(options.block_size) {
   CHECK(options.block_size > 0 && options.max_batch_tokens > 0 && options.chunk_tokens > 0 &&
         options.max_sequences > 0);
 }
 
-void Scheduler::BeginEpoch(int32_t num_stages, int32_t num_blocks) {
+void Scheduler::BeginEpoch(int32_t num_stages, int32_t num_blocks, int32_t quick_rows,
+                           const KvSurvival* survival) {
   CHECK(!open_ && running_.empty());
   open_ = true;
   num_stages_ = num_stages;
-  cache_.Open(num_blocks);
+  quick_rows_ = quick_rows;
+  if (survival != nullptr && survival->any() && cache_.CanResume(num_blocks)) {
+    cache_.Resume(*survival);
+  } else {
+    cache_.Open(num_blocks);
+  }
   steps_.Clear();
   finished_.clear();
 }
@@ -32,52 +38,24 @@ void Scheduler::BeginEpoch(int32_t num_stages, int32_t num_blocks) {
 void Scheduler::EndEpoch() {
   while (!running_.empty()) {
     Sequence* const sequence = running_.begin()->second;
+    if (TUTTI_FAIL_POINT("coordinator.believe_half_written")) {
+      sequence->stay.computed = sequence->stay.planned;
+      cache_.Publish(sequence);
+    }
     Leave(sequence);
-    backlog_.Wait(sequence);
+    Wait(sequence);
   }
   CHECK(backlog_.SumsAreRight());
-  cache_.Close();
+  options_.partial_recompute ? cache_.LayBy() : cache_.Close();
   open_ = false;
   steps_.Clear();
   finished_.clear();
 }
 
-// Blocks that running sequences and those that go before a newcomer of the class leave for it; none
-// when all places are taken.
-std::optional<int64_t> Scheduler::BlocksLeft(int32_t priority) const {
-  const Backlog::Demand others = backlog_.DemandUpTo(priority);
-  const int64_t sequences = running() + others.sequences;
-  if (sequences >= options_.max_sequences) return std::nullopt;
-  return cache_.available() - sequences - others.blocks;
-}
-
-bool Scheduler::MayHaveRoom(const Sequence& sequence) const {
-  const std::optional<int64_t> left = BlocksLeft(sequence.request.priority);
-  return left.has_value() &&
-         cache_.Missing(sequence, sequence.total()) - SharedMax(sequence) <= *left;
-}
-
-bool Scheduler::HasRoom(const Sequence& sequence, int64_t cached_tokens) const {
-  const std::optional<int64_t> left = BlocksLeft(sequence.request.priority);
-  if (!left.has_value()) return false;
-  const int64_t wanted = cache_.Missing(sequence, sequence.total());
-  if (wanted <= *left) return true;
-  // A cached prefix makes room only as far as other sequences hold it too.
-  if (wanted - cached_tokens / options_.block_size > *left) return false;
-  return cache_.Find(sequence).blocks <= *left;
-}
-
-// The first needs the blocks of its prompt; the others share the full ones as soon as the first has
-// computed them, and need the rest and one to grow into.
-int64_t Scheduler::OutputsWithRoom(const Sequence& sequence, int64_t cached_tokens,
-                                   int64_t outputs) const {
-  if (!HasRoom(sequence, cached_tokens)) return 0;
-  const int32_t priority = sequence.request.priority;
-  const int64_t places =
-      options_.max_sequences - running() - backlog_.DemandUpTo(priority).sequences;
-  const int64_t own = cache_.Missing(sequence, sequence.total()) - SharedMax(sequence);
-  const int64_t further = (*BlocksLeft(priority) - cache_.Find(sequence).blocks) / (own + 1);
-  return std::min({outputs, places, 1 + further});
+std::optional<BlockId> Scheduler::FreeOfLastEpoch(int32_t num_blocks) {
+  CHECK(!open_);
+  if (!cache_.CanResume(num_blocks)) return std::nullopt;
+  return cache_.FreeOfLaidBy();
 }
 
 void Scheduler::Enqueue(Sequence* sequence) {
@@ -86,11 +64,22 @@ void Scheduler::Enqueue(Sequence* sequence) {
       << "request " << sequence->request.id;
   sequence->place = ++last_place_;
   sequence->held_back = {};  // the last one was on another pipeline
+  Wait(sequence);
+}
+
+void Scheduler::Wait(Sequence* sequence) {
   backlog_.Wait(sequence);
+  shares_.Wait(sequence);
+}
+
+bool Scheduler::Unwait(Sequence* sequence) {
+  if (!backlog_.Unwait(sequence)) return false;
+  shares_.Unwait(sequence);
+  return true;
 }
 
 void Scheduler::Remove(Sequence* sequence) {
-  if (backlog_.Unwait(sequence)) return;
+  if (Unwait(sequence)) return;
   Leave(sequence);
 }
 
@@ -108,17 +97,18 @@ Sequence* Scheduler::FindRunning(SequenceId id) const {
 std::vector<Sequence*> Scheduler::PopWaiting() {
   std::vector<Sequence*> popped;
   for (const auto& [key, sequence] : backlog_.waiting()) popped.push_back(sequence);
-  for (Sequence* sequence : popped) backlog_.Unwait(sequence);
+  for (Sequence* sequence : popped) Unwait(sequence);
   return popped;
 }
 
 bool Scheduler::Plan(Instant now, v1::StepPlan* plan) {
   if (!WantsAnotherStep()) return false;
+  if (PlanRebuild(plan)) return true;
   // A sequence that was sent back may leave room for others, though no row in this step.
   do {
     Decide();
   } while (scratch_.rows.empty() && scratch_.preempted);
-  if (scratch_.rows.empty()) return false;
+  if (scratch_.rows.empty()) return PlanRebuild(plan);
   WritePlan(now, plan);
   return true;
 }
@@ -134,30 +124,57 @@ void Scheduler::Decide() {
 
 bool Scheduler::CanPlan() {
   if (!WantsAnotherStep()) return false;
-  return !one_behind_.empty() || !backlog_.behind().empty() || FindNewcomer().has_value();
+  return !rebuilding_.empty() || !one_behind_.empty() || !backlog_.behind().empty() ||
+         FindNewcomer().has_value();
 }
 
 // As many steps as stages keep every stage busy. One more hides the way of a result to us and of a
 // plan back, but only if it is worth it: a full share of generating sequences, or prompts while
 // no sequence generates. A step of prompts ahead of a sequence's next token would make that token
 // wait for two steps instead of one; and with less than a full share, waiting for the next result
-// lets stragglers join a larger step.
+// lets stragglers join a larger step. Where outputs of a request take turns, a step more would only
+// make the others wait for it.
 bool Scheduler::WantsAnotherStep() {
   const auto under_way = static_cast<int32_t>(steps_.size());
   if (under_way < num_stages_) return true;
   if (under_way > num_stages_) return false;
-  if (static_cast<int32_t>(one_behind_.size()) >= Share()) return true;
+  const bool all_have_rows = Share() == EvenShare();
+  if (all_have_rows && static_cast<int32_t>(one_behind_.size()) >= Share()) return true;
   return Generating() == 0 && (!backlog_.behind().empty() || FindNewcomer().has_value());
 }
 
 int32_t Scheduler::Generating() const {
-  return static_cast<int32_t>(running_.size() - backlog_.behind().size());
+  return static_cast<int32_t>(running_.size() - backlog_.behind().size() - rebuilding_.size());
 }
 
 // Generating sequences are divided evenly over the steps under way, so that each stage has one of
 // the steps.
-int32_t Scheduler::Share() const {
+int32_t Scheduler::EvenShare() const {
   return std::max(1, (Generating() + num_stages_ - 1) / num_stages_);
+}
+
+// One request alone has the whole pipeline. Several have at least a row each, and no step is made
+// longer than half as long again by the further outputs of some.
+int32_t Scheduler::Share() const {
+  const int32_t requests = shares_.requests_running();
+  if (requests <= 1) return EvenShare();
+  const int32_t each = (requests + num_stages_ - 1) / num_stages_;
+  return std::min(EvenShare(), std::max(quick_rows_, each + (each + 1) / 2));
+}
+
+// Before the second of any request comes the first of each.
+void Scheduler::PutRequestsFirst() {
+  have_row_.clear();
+  further_.clear();
+  size_t firsts = 0;
+  for (Sequence* const sequence : one_behind_) {
+    if (have_row_.insert(sequence->request.of()).second) {
+      one_behind_[firsts++] = sequence;
+    } else {
+      further_.push_back(sequence);
+    }
+  }
+  std::copy(further_.begin(), further_.end(), one_behind_.begin() + static_cast<int64_t>(firsts));
 }
 
 // The rows of this step that generating sequences leave for prompts. None is kept while no prompt
@@ -176,7 +193,9 @@ int32_t Scheduler::RowsForPrompts() {
 
 void Scheduler::ContinueRunning() {
   const int32_t rows = std::min(options_.max_batch_tokens, kStepSequencesMax) - RowsForPrompts();
-  int32_t share = std::min({Share(), rows, static_cast<int32_t>(one_behind_.size())});
+  const auto ready = static_cast<int32_t>(one_behind_.size());
+  int32_t share = std::min({Share(), rows, ready});
+  if (share < std::min(EvenShare(), ready)) PutRequestsFirst();
   while (share > 0 && !one_behind_.empty()) {
     Sequence* const sequence = one_behind_.front();
     one_behind_.pop_front();
@@ -192,60 +211,14 @@ void Scheduler::ContinueRunning() {
 
 void Scheduler::AdmitWaiting() {
   while (!scratch_.preempted && !is_full()) {
-    const std::optional<Newcomer> newcomer = FindNewcomer();
+    std::optional<Newcomer> newcomer = FindNewcomer();
     if (!newcomer.has_value()) return;
     const Sequence& sequence = *newcomer->sequence;
     scratch_.new_bytes -= NewSequenceBytes(plan_size_, sequence.total(), sequence.request.sampling);
     // Its turn is in the next plan; nobody overtakes it.
-    if (scratch_.new_bytes < 0) return;
-    Admit(*newcomer);
+    if (scratch_.new_bytes < 0 && !TUTTI_FAIL_POINT("coordinator.large_plans")) return;
+    Admit(*std::move(newcomer));
   }
-}
-
-// A newcomer gets the blocks of all its tokens at once, so that no prompt gets stuck half way, and
-// leaves one for each of the running to grow into, so that it is not sent away again by their next
-// few tokens. A sequence that is held back may be overtaken; one that lacks blocks may not.
-std::optional<Scheduler::Newcomer> Scheduler::FindNewcomer() {
-  if (static_cast<int32_t>(running_.size()) >= options_.max_sequences) return std::nullopt;
-  for (const auto& [key, sequence] : backlog_.waiting()) {
-    const auto filling = filling_.find(sequence->held_back.by);
-    if (filling != filling_.end() &&
-        filling->second->stay.published < sequence->held_back.until_published) {
-      continue;
-    }
-    Newcomer newcomer{sequence, cache_.Find(*sequence)};
-    if (IsHeldBack(sequence, newcomer.room)) continue;
-    const int64_t needed = newcomer.room.blocks + static_cast<int64_t>(running_.size());
-    if (needed > cache_.available()) return std::nullopt;
-    return newcomer;
-  }
-  return std::nullopt;
-}
-
-// Whether a running sequence is about to publish more of this one's blocks than are cached.
-bool Scheduler::IsHeldBack(Sequence* sequence, const KvCache::Room& room) {
-  if (!cache_.reuses()) return false;
-  for (const auto& [id, running] : filling_) {
-    const int32_t shared = cache_.SharedBlocks(*sequence, *running);
-    if (shared <= static_cast<int32_t>(room.prefix.size()) || shared <= running->stay.published) {
-      continue;
-    }
-    sequence->held_back = {.by = id, .until_published = shared};
-    return true;
-  }
-  return false;
-}
-
-void Scheduler::Admit(const Newcomer& newcomer) {
-  Sequence* const sequence = newcomer.sequence;
-  backlog_.Unwait(sequence);
-  sequence->stay = {.id = SequenceId(++last_sequence_id_)};
-  running_.emplace(sequence->preemption_key(), sequence);
-  running_by_id_.emplace(sequence->stay.id, sequence);
-  cache_.Admit(newcomer.room, sequence);
-  filling_.emplace(sequence->stay.id, sequence);
-  if (sequence->behind() > 1) Queue(sequence);  // its one token is scheduled here and now
-  Schedule(sequence, std::min({sequence->behind(), options_.chunk_tokens, scratch_.budget}));
 }
 
 void Scheduler::Schedule(Sequence* sequence, int32_t count) {
@@ -258,9 +231,10 @@ bool Scheduler::GrowBlocks(Sequence* sequence) {
   const int32_t wanted = cache_.Missing(*sequence, int64_t{sequence->stay.planned} + 1);
   if (wanted == 0) return true;
   while (cache_.available() < wanted) {
-    Sequence* const latest = running_.rbegin()->second;
-    Preempt(latest);
-    if (latest == sequence) return false;
+    Sequence* const first_to_go = shares_.FirstToGo();
+    Preempt(first_to_go);
+    scratch_.preempted = true;
+    if (first_to_go == sequence) return false;
   }
   cache_.Grow(wanted, sequence);
   return true;
@@ -273,16 +247,16 @@ void Scheduler::Preempt(Sequence* sequence) {
     scratch_.budget += row->count;
     scratch_.rows.erase(row);
   }
-  scratch_.preempted = true;
   ++preemptions_;
   Leave(sequence);
-  backlog_.Wait(sequence);
+  Wait(sequence);
 }
 
 void Scheduler::Leave(Sequence* sequence) {
   CHECK(running_.erase(sequence->preemption_key()) == 1)
       << "request " << sequence->request.id << " neither waits nor runs";
   running_by_id_.erase(sequence->stay.id);
+  shares_.Stop(sequence);
   Unqueue(sequence);
   filling_.erase(sequence->stay.id);
   cache_.Release(*sequence);
@@ -301,20 +275,26 @@ void Scheduler::Queue(Sequence* sequence) {
 }
 
 void Scheduler::Unqueue(Sequence* sequence) {
-  if (backlog_.Forget(sequence)) return;
+  if (backlog_.Forget(sequence) || std::erase(rebuilding_, sequence) > 0) return;
   // From the back: a sequence that leaves has most often just got its last token.
   const auto found = std::find(one_behind_.rbegin(), one_behind_.rend(), sequence);
   if (found != one_behind_.rend()) one_behind_.erase(std::next(found).base());
 }
 
-void Scheduler::WritePlan(Instant now, v1::StepPlan* plan) {
+// Opens the next step, and tells the workers of those that have left.
+StepUnderWay* Scheduler::BeginPlan(v1::StepPlan* plan) {
   StepUnderWay* const step = steps_.Push();
-  step->rows = options_.max_batch_tokens - scratch_.budget;
   plan->set_step(step->id.value());
-  plan->set_total_rows(step->rows);
   plan->mutable_finished()->Reserve(static_cast<int>(finished_.size()));
   for (const SequenceId id : finished_) plan->add_finished(id.value());
   finished_.clear();
+  return step;
+}
+
+void Scheduler::WritePlan(Instant now, v1::StepPlan* plan) {
+  StepUnderWay* const step = BeginPlan(plan);
+  step->rows = options_.max_batch_tokens - scratch_.budget;
+  plan->set_total_rows(step->rows);
   plan->mutable_scheduled()->Reserve(static_cast<int>(scratch_.rows.size()));
   for (const Row& row : scratch_.rows) {
     Sequence* const sequence = row.sequence;
@@ -372,6 +352,7 @@ void Scheduler::FetchAhead(SequenceId id) const {
 }
 
 void Scheduler::Commit(v1::StepResult* result, std::vector<Sampled>* sampled) {
+  if (steps_.oldest().rebuild.has_value()) CommitRebuild(*steps_.oldest().rebuild);
   int next = 0;
   const std::vector<StepEntry>& entries = steps_.oldest().entries;
   for (size_t i = 0; i < entries.size(); ++i) {

@@ -3,11 +3,15 @@
 //
 // A step is a budget of rows handed out to sequences that are behind: first to those one token
 // behind, so that no stream stalls behind another sequence's prompt, then to prompts in chunks,
-// then to newcomers, by Sequence::admission_key (class, then order of binding). Where those one
-// token behind are so many that they would take all rows, one of kRowsPerPromptRow is kept for
-// prompts, so that newcomers do not starve. When blocks run out, the running sequence with the
-// largest Sequence::preemption_key (lowest class, then latest arrival) goes back to waiting with
-// nothing computed; the first always gets on.
+// then to newcomers, in the order of place_shares.h. Where those one token behind are so many that
+// they would take all rows, one of kRowsPerPromptRow is kept for prompts, so that newcomers do not
+// starve. Beside other requests the outputs of one take turns where all of them would make steps
+// longer by more than half: every request has a row first (docs/decisions/0041).
+//
+// A newcomer that lacks a place or blocks takes those of tenants and requests that run more than
+// its own (place_shares.h): the sequences that give way go back to waiting with nothing computed,
+// but with their tokens. When a running sequence needs a block and none is left, the first of the
+// same order gives way; the earliest always gets on.
 //
 // A plan is bounded in bytes as well: a newcomer for which this step's plan has no room left comes
 // in with the next (plan_size.h).
@@ -19,6 +23,9 @@
 // of its tokens than are cached, it is held back, and others may go first: the blocks it will find
 // are there before it could have computed them, in one memory instead of two. The pipeline is not
 // idle meanwhile, because the tokens waited for are under way or get rows in every step.
+//
+// Where stages of a pipeline have kept their K/V over the loss of another, a newcomer may find a
+// prefix that some stages lack: steps of those stages alone come first (scheduler_rebuild.cc).
 //
 // Steps run in the order of their plans on every stage. So a freed block may be handed out again in
 // the very next plan: every step that used it before was planned before.
@@ -34,12 +41,14 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/status.h"
 #include "coordinator/backlog.h"
 #include "coordinator/kv/kv_cache.h"
+#include "coordinator/place_shares.h"
 #include "coordinator/plan_size.h"
 #include "coordinator/sequence.h"
 #include "coordinator/step_window.h"
@@ -54,6 +63,8 @@ struct SchedulerOptions {
   int32_t max_sequences = 256;
   int64_t plan_bytes_max = kPlanBytesMax;
   int32_t token_bytes = kVarint32BytesMax;  // of a token id on the wire
+  // What is published when the pipeline ends is laid by, for an epoch whose stages go on with it.
+  bool partial_recompute = false;
 };
 
 // How many sequences of a result are fetched before they are looked at: some hundred nanoseconds of
@@ -66,16 +77,23 @@ class Scheduler {
   explicit Scheduler(const SchedulerOptions& options, KvDirectory* directory = nullptr,
                      PipelineId pipeline = PipelineId());
 
-  // A pipeline is ready to serve, with these many blocks on each stage.  REQUIRES: no epoch is open
-  void BeginEpoch(int32_t num_stages, int32_t num_blocks);
+  // A pipeline is ready to serve, with these many blocks on each stage. `quick_rows`: a step of so
+  // many rows takes at most half as long again as one of a single row. `survival`: what its workers
+  // have kept of the epoch before; null: nothing.  REQUIRES: no epoch is open
+  void BeginEpoch(int32_t num_stages, int32_t num_blocks, int32_t quick_rows = kStepSequencesMax,
+                  const KvSurvival* survival = nullptr);
   // The pipeline is gone: no step is under way, nothing is computed, everything that ran waits.
   void EndEpoch();
+  // A block that is not needed to go on with the K/V of the last epoch in one of so many blocks;
+  // none: nothing could go on.  REQUIRES: no epoch is open
+  std::optional<BlockId> FreeOfLastEpoch(int32_t num_blocks);
 
   // Tokens of K/V that the pool holds; a sequence that needs more alone can never run here.
   int64_t kv_slots() const { return int64_t{blocks_total()} * options_.block_size; }
-  // Whether a sequence that came now would be admitted before another has to end: all of its class
-  // or a higher one that wait here already have room too. `cached_tokens`: how many of its tokens
-  // but the last are cached here, says the directory.  REQUIRES: an epoch is open
+  // Whether a sequence that came now would be admitted before another has to end: those that wait
+  // here and go before it have room too, or none does and others give way to it. `cached_tokens`:
+  // how many of its tokens but the last are cached here, says the directory.
+  // REQUIRES: an epoch is open
   bool HasRoom(const Sequence& sequence, int64_t cached_tokens) const;
   // Whether it could have with all of its prompt cached. Takes no time.  REQUIRES: an epoch is open
   bool MayHaveRoom(const Sequence& sequence) const;
@@ -114,9 +132,9 @@ class Scheduler {
     Sequence* sequence = nullptr;
     v1::SampledToken* token = nullptr;  // in the result; null: the logits were not numbers
   };
-  // Commits the result of the oldest step under way: computed tokens advance, sampled tokens join
-  // their sequences, which are ready for the next step. Appends to *sampled in the order of the
-  // step.  REQUIRES: steps().Check(result) is OK
+  // Commits the result of the oldest step under way (empty: a rebuild's): computed tokens advance,
+  // sampled tokens join their sequences, which are ready for the next step. Appends to *sampled in
+  // the order of the step.  REQUIRES: steps().Check(result) is OK
   void Commit(v1::StepResult* result, std::vector<Sampled>* sampled);
 
   // The steps under way.
@@ -127,8 +145,13 @@ class Scheduler {
   int32_t blocks_in_use() const { return cache_.blocks_in_use(); }
   const KvCache& cache() const { return cache_; }
   uint64_t preemptions() const { return preemptions_; }
+  // Tokens whose K/V some stages have computed anew.
+  uint64_t rebuilt_tokens() const { return rebuilt_tokens_; }
   // Sequences that wait, or are far behind.
   const Backlog& backlog() const { return backlog_; }
+  // The requests that wait for a place only, although another of their class runs so many that it
+  // should have given way, and no prompt uses up the rows. Walks over everything, for tests.
+  std::vector<RequestId> Outranked();
 
   // CHECKs by count that every block is free, cached or in use.
   void CheckLedger() const {
@@ -146,16 +169,27 @@ class Scheduler {
     std::vector<Row> rows;
     int32_t budget = 0;      // rows still to hand out
     int64_t new_bytes = 0;   // of the plan, for newcomers
-    bool preempted = false;  // a sequence went back to waiting: none may come in
+    bool preempted = false;  // a sequence went back for want of blocks: none may come in
   };
+
+  // Steps in which stages compute what they have lost (scheduler_rebuild.cc).
+  bool PlanRebuild(v1::StepPlan* plan);
+  int32_t Rebuild(const Sequence& sequence, int32_t first_block, int32_t rows_max,
+                  StepUnderWay::Rebuild* rebuild, v1::StepPlan* plan);
+  void CommitRebuild(const StepUnderWay::Rebuild& rebuild);
 
   void Decide();
   void ContinueRunning();
   void AdmitWaiting();
   void WritePlan(Instant now, v1::StepPlan* plan);
+  StepUnderWay* BeginPlan(v1::StepPlan* plan);
   void WriteRow(const Row& row, Instant now, v1::StepPlan* plan);
 
-  std::optional<int64_t> BlocksLeft(int32_t priority) const;
+  void Wait(Sequence* sequence);
+  bool Unwait(Sequence* sequence);
+
+  std::optional<int64_t> BlocksLeft(const Request& request) const;
+  bool MayTakeAPlace(const Request& request) const;
   // The most blocks that it can share: at least its last token is computed.
   int64_t SharedMax(const Sequence& sequence) const {
     return cache_.reuses() ? (int64_t{sequence.total()} - 1) / options_.block_size : 0;
@@ -163,7 +197,9 @@ class Scheduler {
 
   bool WantsAnotherStep();
   int32_t Generating() const;
+  int32_t EvenShare() const;
   int32_t Share() const;
+  void PutRequestsFirst();
   int32_t RowsForPrompts();
   bool is_full() const {
     return scratch_.budget == 0 || static_cast<int32_t>(scratch_.rows.size()) == kStepSequencesMax;
@@ -172,10 +208,13 @@ class Scheduler {
   struct Newcomer {
     Sequence* sequence = nullptr;
     KvCache::Room room;
+    std::vector<Sequence*> giving_way;  // to it
   };
   std::optional<Newcomer> FindNewcomer();
+  std::optional<std::vector<Sequence*>> FindGivingWay(const Sequence& sequence,
+                                                      const KvCache::Room& room) const;
   bool IsHeldBack(Sequence* sequence, const KvCache::Room& room);
-  void Admit(const Newcomer& newcomer);
+  void Admit(Newcomer newcomer);
   void Schedule(Sequence* sequence, int32_t count);
   bool GrowBlocks(Sequence* sequence);
   void Preempt(Sequence* sequence);
@@ -187,24 +226,33 @@ class Scheduler {
   const SchedulerOptions options_;
   const PlanSizeOptions plan_size_;
   int32_t num_stages_ = 0;
+  int32_t quick_rows_ = 0;
   bool open_ = false;  // an epoch is
   KvCache cache_;
   StepWindow steps_;
   Backlog backlog_;
+  PlaceShares shares_;  // of those that wait and those that run
   std::map<Backlog::PreemptionKey, Sequence*> running_;
   absl::flat_hash_map<SequenceId, Sequence*> running_by_id_;
   // The running sequences that a step can bring forward are here or, far behind, in backlog_; those
   // with all tokens under way are in neither.
   std::deque<Sequence*> one_behind_;  // in the order they became so
+  // The running sequences that begin with blocks which some stages lack, in the order of admission:
+  // no step computes their own tokens before those of the blocks are planned.
+  std::vector<Sequence*> rebuilding_;
   // The running sequences with full blocks that are not published yet, in the order of admission.
   std::map<SequenceId, Sequence*> filling_;
   std::vector<SequenceId> finished_;  // left, and the workers do not know yet
   uint64_t last_sequence_id_ = 0;
   uint64_t last_place_ = 0;
   uint64_t preemptions_ = 0;
+  uint64_t rebuilt_tokens_ = 0;
   // Rows kept for prompts that have not become whole rows yet, in parts of kRowsPerPromptRow.
   int32_t prompt_credit_ = 0;
   Scratch scratch_;
+  // Of PutRequestsFirst, kept for their memory.
+  absl::flat_hash_set<RequestId> have_row_;
+  std::vector<Sequence*> further_;
 };
 
 }  // namespace tutti::coordinator

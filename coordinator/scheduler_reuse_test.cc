@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "coordinator/scheduler.h"
+#include "coordinator/scheduler_testing.h"
 
 namespace tutti::coordinator {
 namespace {
@@ -16,8 +16,7 @@ namespace {
 constexpr int32_t kSize = 16;
 constexpr PipelineId kPipeline(3);
 
-// The token sampled at position p is p.
-class SchedulerReuseTest : public testing::Test {
+class SchedulerReuseTest : public SchedulerTest {
  protected:
   SchedulerReuseTest() : directory_({.key = {1, 2}, .block_size = kSize}) {}
 
@@ -49,26 +48,6 @@ class SchedulerReuseTest : public testing::Test {
     return rows;
   }
 
-  // The oldest step is done. Sequences with all their tokens leave.
-  void Finish() {
-    v1::StepResult result;
-    result.set_step(scheduler_->steps().oldest().id.value());
-    for (const StepEntry& entry : scheduler_->steps().oldest().entries) {
-      if (!entry.sample) continue;
-      v1::SampledToken* const sampled = result.add_sampled();
-      sampled->set_sequence(entry.sequence.value());
-      sampled->set_position(entry.end);
-      sampled->set_token(entry.end);
-    }
-    std::vector<Scheduler::Sampled> sampled;
-    scheduler_->Commit(&result, &sampled);
-    for (const Scheduler::Sampled& s : sampled) {
-      if (s.sequence->output_tokens() == s.sequence->request.max_tokens) {
-        scheduler_->Remove(s.sequence);
-      }
-    }
-  }
-
   void RunAll() {
     while (scheduler_->running() + scheduler_->waiting() > 0) {
       Plan();
@@ -82,8 +61,6 @@ class SchedulerReuseTest : public testing::Test {
   }
 
   KvDirectory directory_;
-  std::unique_ptr<Scheduler> scheduler_;
-  std::vector<std::unique_ptr<Sequence>> sequences_;
   uint64_t arrivals_ = 0;
 };
 

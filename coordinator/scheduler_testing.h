@@ -21,12 +21,16 @@ class SchedulerTest : public testing::Test {
     scheduler_->BeginEpoch(stages, blocks);
   }
 
-  Sequence* Add(int32_t prompt, int32_t max_tokens, int32_t priority = 0) {
+  // `first_output`: 0: the only output of its request.
+  Sequence* Add(int32_t prompt, int32_t max_tokens, int32_t priority = 0, uint64_t tenant = 0,
+                uint64_t first_output = 0) {
     auto sequence = std::make_unique<Sequence>();
     sequence->arrival = sequences_.size() + 1;
     sequence->request.id = RequestId(sequence->arrival);
     sequence->request.max_tokens = max_tokens;
     sequence->request.priority = priority;
+    sequence->request.tenant.low = tenant;
+    sequence->request.first_output = RequestId(first_output);
     sequence->prompt_tokens = prompt;
     sequence->tokens.resize(prompt);
     std::iota(sequence->tokens.begin(), sequence->tokens.end(), 0);
@@ -65,6 +69,17 @@ class SchedulerTest : public testing::Test {
       }
     }
     scheduler_->CheckLedger();
+  }
+
+  // Outputs of one request.
+  std::vector<Sequence*> AddOutputs(int32_t outputs, int32_t prompt, int32_t max_tokens,
+                                    uint64_t tenant = 0) {
+    const uint64_t first = sequences_.size() + 1;
+    std::vector<Sequence*> added;
+    for (int32_t i = 0; i < outputs; ++i) {
+      added.push_back(Add(prompt, max_tokens, /*priority=*/0, tenant, first));
+    }
+    return added;
   }
 
   static std::vector<int32_t> Counts(const v1::StepPlan& plan) {

@@ -7,6 +7,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -39,10 +41,11 @@ struct Sequence {
     int32_t published = 0;          // blocks that the KV directory knows, from the first
     int32_t tokens_told = 0;        // tokens the workers know
     int32_t blocks_told = 0;
+    int32_t rebuilds = 0;  // steps under way that rebuild blocks for it
   };
 
   // ---- constant after construction
-  Request request;       // its prompt moved into `tokens`
+  Request request;       // its prompt and output moved into `tokens`
   uint64_t arrival = 0;  // order of arrival
   Instant arrived_at;
   Instant due;  // its place in the order within its class: its deadline, or a patient client's
@@ -50,9 +53,16 @@ struct Sequence {
 
   // ---- where it is
   int32_t pipeline = -1;  // the one it is bound to; -1: none, it is in the admission queue
-  int32_t losses = 0;     // pipelines lost while they computed something of it
-  uint64_t place = 0;     // in the order in which sequences were bound to that pipeline
-  int64_t charged = 0;    // tokens its tenant has been charged for it
+  // Pipelines lost while a step with it was under way, in a row: since it last got a token.
+  int32_t losses = 0;
+  bool resumed = false;   // its pipeline ended, and it goes on before newcomers
+  uint64_t recovery = 0;  // the recovery that waits for its next token; 0: none
+  std::string numerics;   // the class in which its tokens are computed; empty: none is yet
+  bool begun = false;     // a token of it has been delivered
+  // Since when no pipeline that serves could hold it. Nothing: one can, or it is bound to one.
+  std::optional<Instant> stranded_since;
+  uint64_t place = 0;   // in the order in which sequences were bound to that pipeline
+  int64_t charged = 0;  // tokens its tenant has been charged for it
   HeldBack held_back;
   Stay stay;  // Stay() while it does not run
 
@@ -63,13 +73,16 @@ struct Sequence {
   // ---- how much of its prompt was in the KV cache when it was first admitted
   int32_t cached_tokens = 0;
 
+  std::span<const TokenId> prompt() const {
+    return std::span<const TokenId>(tokens).first(static_cast<size_t>(prompt_tokens));
+  }
   int32_t total() const { return static_cast<int32_t>(tokens.size()); }
   int32_t behind() const { return total() - stay.planned; }
   int32_t output_tokens() const { return total() - prompt_tokens; }
-  // The sequences bound to a pipeline are admitted in the order of this key: class, then place.
+  // The order of sequences bound to a pipeline, of equal shares (place_shares.h).
   auto admission_key() const { return std::make_pair(request.priority, place); }
-  // When blocks run out, the running sequence with the largest key is preempted: lowest class, then
-  // latest arrival.
+  // The order of running sequences; of a request that gives way, its last is preempted
+  // (place_shares.h).
   auto preemption_key() const { return std::make_pair(request.priority, arrival); }
   // KV slots it can ever need: the last token sampled is delivered, never computed.
   int64_t kv_slots_max() const { return int64_t{prompt_tokens} + request.max_tokens - 1; }

@@ -51,12 +51,19 @@ uint64_t StepLedger::DoneStep(int32_t stage) const {
   return done;
 }
 
+uint64_t StepLedger::done_by_all() const {
+  uint64_t done = last_step_;
+  for (const Shard& shard : shards_) done = std::min(done, shard.done_step);
+  return done;
+}
+
 void StepLedger::OnSent(const v1::StepPlan& plan, Instant now) {
   CHECK(plan.step() == last_step_ + 1);
   if (!busy()) busy_since_ = now;
   last_step_ = plan.step();
   rows_sent_ += plan.total_rows();
-  sent_.push_back({.rows_up_to = rows_sent_, .load = LoadOf(plan)});
+  sent_.push_back({.rows_up_to = rows_sent_, .load = LoadOf(plan), .rebuild = std::nullopt});
+  if (plan.has_rebuild()) sent_.back().rebuild = plan.rebuild();
   for (size_t shard = 0; shard < stages_.front().end_shard; ++shard) {
     if (shards_[shard].done_step + 1 == last_step_) shards_[shard].work_since = now;
   }
@@ -86,9 +93,9 @@ absl::Status StepLedger::OnDone(size_t number, const v1::StepDone& done, Instant
       if (shards_[i].done_step + 1 == done.step()) shards_[i].work_since = now;
     }
   }
-  uint64_t done_by_all = done.step();
-  for (const Shard& other : shards_) done_by_all = std::min(done_by_all, other.done_step);
-  for (; first_sent_step_ < done_by_all; ++first_sent_step_) sent_.pop_front();
+  for (const uint64_t done_last = done_by_all(); first_sent_step_ < done_last; ++first_sent_step_) {
+    sent_.pop_front();
+  }
   if (is_last && !busy()) busy_seconds_ += Seconds(now - busy_since_);
   return absl::OkStatus();
 }
@@ -107,6 +114,8 @@ void StepLedger::CountTimes(size_t number, const v1::StepDone& done, Instant now
   shard.wait_seconds +=
       std::clamp(static_cast<double>(done.wait_us()) * 1e-6, 0.0, std::max(0.0, since - computing));
   shard.last_done_at = now;
+  // Workers are compared by the steps that they all compute.
+  if (sent.rebuild.has_value()) return;
   const double predicted =
       placement::PredictStageSeconds(stages_[shard.stage].placement, sent.load, {});
   shard.predicted_seconds += predicted;

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <vector>
 
 #include "base/clock.h"
@@ -39,6 +40,8 @@ class StepLedger {
   uint64_t last_step() const { return last_step_; }
   // The last step that the shard has done; 0: none.
   uint64_t done_step(size_t shard) const { return shards_[shard].done_step; }
+  // The last step that all shards have done.
+  uint64_t done_by_all() const;
   // Steps that have passed through all stages.
   uint64_t finished_steps() const {
     return stages_.empty() ? 0 : DoneStep(static_cast<int32_t>(stages_.size()) - 1);
@@ -87,6 +90,7 @@ class StepLedger {
   struct SentStep {
     int64_t rows_up_to = 0;  // of all steps up to this one
     placement::StepLoad load;
+    std::optional<v1::Rebuild> rebuild;
   };
 
   // The last step that all ranks of a stage have done.

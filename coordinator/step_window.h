@@ -6,10 +6,12 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <vector>
 
 #include "base/ids.h"
 #include "base/status.h"
+#include "coordinator/kv/lacking_blocks.h"
 #include "tutti/v1/peer.pb.h"
 
 namespace tutti::coordinator {
@@ -23,8 +25,16 @@ struct StepEntry {
 
 struct StepUnderWay {
   StepId id;
-  int32_t rows = 0;
+  int32_t rows = 0;  // that all stages compute
   std::vector<StepEntry> entries;
+  // Of a rebuild, which has no entries.
+  struct Rebuild {
+    LackingBlocks::Part part;
+    int32_t rows = 0;
+    std::vector<BlockId> blocks;        // that are whole in the part's stages after the step
+    std::vector<SequenceId> sequences;  // for which it is done
+  };
+  std::optional<Rebuild> rebuild;
 };
 
 class StepWindow {
@@ -38,12 +48,18 @@ class StepWindow {
 
   size_t size() const { return steps_.size(); }
   const StepUnderWay& oldest() const { return steps_.front(); }
+  // The oldest step that is not done, or the next.
+  StepId first_id() const { return StepId(done() + 1); }
+  // REQUIRES: first_id() <= id <= last_id()
+  bool IsRebuild(uint64_t id) const { return steps_[id - first_id().value()].rebuild.has_value(); }
+  // Whether the steps under way compute nothing but this sequence, and there is one.
+  bool IsAll(SequenceId sequence) const;
   StepId last_id() const { return last_id_; }  // of the last step ever pushed; 0: none
   uint64_t done() const { return last_id_.value() - steps_.size(); }
 
-  // Whether a result is one that the oldest step can have: its number, the sequences it samples in
-  // order, their positions, tokens of the vocabulary. The result comes from another process and
-  // nothing in it is believed before this.
+  // Whether a result is one that the oldest step can have, or the first after rebuilds: its number,
+  // the sequences it samples in order, their positions, tokens of the vocabulary. The result comes
+  // from another process and nothing in it is believed before this.
   absl::Status Check(const v1::StepResult& result, int64_t vocab_size) const;
 
  private:

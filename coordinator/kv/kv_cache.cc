@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 
 #include "base/check.h"
 #include "base/fail_point.h"
@@ -16,17 +17,54 @@ KvCache::KvCache(KvDirectory* directory, PipelineId pipeline, int32_t block_size
 
 void KvCache::Open(int32_t num_blocks) {
   CHECK(!pool_.has_value());
+  if (laid_by_.has_value() && directory_ != nullptr) directory_->ClosePipeline(pipeline_);
+  laid_by_.reset();
+  lacking_.Clear();
   ++version_;
   pool_.emplace(num_blocks);
   if (directory_ != nullptr) directory_->OpenPipeline(pipeline_, num_blocks);
 }
 
-void KvCache::Close() {
+void KvCache::LayBy() {
   ++version_;
   pool_->CheckEveryBlock();
   CHECK(pool_->in_use() == 0) << pool_->in_use() << " blocks are held, and no sequence runs";
+  laid_by_ = std::move(pool_);
   pool_.reset();
+}
+
+void KvCache::Close() {
+  LayBy();
+  laid_by_.reset();
   if (directory_ != nullptr) directory_->ClosePipeline(pipeline_);
+}
+
+BlockId KvCache::FreeOfLaidBy() {
+  CHECK(laid_by_.has_value());
+  evicted_.clear();
+  std::vector<BlockId> blocks;
+  laid_by_->Allocate(1, &blocks, &evicted_);
+  for (const BlockId block : evicted_) directory_->Forget(pipeline_, block);
+  laid_by_->Release(blocks);
+  return blocks.front();
+}
+
+void KvCache::Resume(const KvSurvival& survival) {
+  CHECK(!pool_.has_value() && laid_by_.has_value() && survival.any());
+  ++version_;
+  pool_ = std::move(laid_by_);
+  laid_by_.reset();
+  KvSurvival believed = survival;
+  if (TUTTI_FAIL_POINT("coordinator.believe_lost_stage")) believed.lost = 0;
+  lacking_.Lose(believed, pool_->total());
+}
+
+std::optional<int32_t> KvCache::FirstDue(const Sequence& sequence) const {
+  const Sequence::Stay& stay = sequence.stay;
+  for (int32_t i = 0; i < stay.published; ++i) {
+    if (lacking_.IsDue(stay.blocks[i])) return i;
+  }
+  return std::nullopt;
 }
 
 KvCache::Room KvCache::Find(const Sequence& sequence) const {
@@ -52,7 +90,7 @@ void KvCache::Admit(const Room& room, Sequence* sequence) {
   stay.published = static_cast<int32_t>(room.prefix.size());
   const int32_t cached = stay.published * block_size_;
   if (!sequence->first_planned_at.has_value()) {
-    sequence->cached_tokens = cached;
+    sequence->cached_tokens = std::min(cached, sequence->prompt_tokens);
     counters_.lookup_tokens += static_cast<uint64_t>(sequence->total());
     counters_.hit_tokens += static_cast<uint64_t>(cached);
   }
@@ -84,6 +122,9 @@ void KvCache::Allocate(int32_t count, std::vector<BlockId>* blocks) {
   evicted_.clear();
   pool_->Allocate(count, blocks, &evicted_);
   counters_.evictions += evicted_.size();
+  for (size_t i = blocks->size() - static_cast<size_t>(count); i < blocks->size(); ++i) {
+    lacking_.Overwrite((*blocks)[i]);
+  }
   if (TUTTI_FAIL_POINT("coordinator.keep_evicted")) return;
   for (const BlockId block : evicted_) directory_->Forget(pipeline_, block);
 }
@@ -123,6 +164,16 @@ void KvCache::Release(const Sequence& sequence) {
   if (!blocks.empty() && TUTTI_FAIL_POINT("coordinator.free_block_twice")) {
     pool_->Release(std::span(blocks).last(1));
   }
+}
+
+int32_t KvCache::GivenBack(const Sequence& running, const Room& room) const {
+  const std::vector<BlockId>& blocks = running.stay.blocks;
+  int32_t given = 0;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const bool in_prefix = i < room.prefix.size() && room.prefix[i] == blocks[i];
+    if (!in_prefix && pool_->holders(blocks[i]) == 1) ++given;
+  }
+  return given;
 }
 
 int32_t KvCache::SharedBlocks(const Sequence& sequence, const Sequence& running) const {

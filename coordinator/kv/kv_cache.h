@@ -4,6 +4,9 @@
 // A table may begin with blocks that other sequences hold too. They are full, computed and never
 // written again: a sequence that shares them computes from their end on, into blocks of its own.
 //
+// When the pipeline ends, the cache may be laid by: what is published stays known, for an epoch in
+// which some stages go on with their K/V (lacking_blocks.h).
+//
 // Thread: the engine's.
 #pragma once
 
@@ -14,6 +17,7 @@
 
 #include "coordinator/kv/block_pool.h"
 #include "coordinator/kv/kv_directory.h"
+#include "coordinator/kv/lacking_blocks.h"
 #include "coordinator/sequence.h"
 
 namespace tutti::coordinator {
@@ -23,10 +27,21 @@ class KvCache {
   // `directory` outlives the cache; null: nothing is published or found.
   KvCache(KvDirectory* directory, PipelineId pipeline, int32_t block_size);
 
-  // REQUIRES: closed
+  // What was laid by is forgotten.  REQUIRES: closed
   void Open(int32_t num_blocks);
   // REQUIRES: open, and no sequence holds a block
   void Close();
+  // The same, and Resume may open it with what is published now.
+  void LayBy();
+  // Whether what was laid by is of so many blocks.
+  bool CanResume(int32_t num_blocks) const {
+    return laid_by_.has_value() && laid_by_->total() == num_blocks;
+  }
+  // A block that holds nothing any more; if all do, the one released least recently.
+  // REQUIRES: CanResume
+  BlockId FreeOfLaidBy();
+  // REQUIRES: closed, CanResume, survival.any()
+  void Resume(const KvSurvival& survival);
 
   // The cached blocks that a newcomer finds, and the blocks it would take.
   struct Room {
@@ -60,9 +75,18 @@ class KvCache {
   // needed. The caller ends the sequence's stay.
   void Release(const Sequence& sequence);
 
+  // Blocks that would be available if this one left, beside those in the prefix of the room: the
+  // ones that no other holds.
+  int32_t GivenBack(const Sequence& running, const Room& room) const;
+
   // Full blocks of `sequence` that `running` has or will have, if nothing happens to it.
   int32_t SharedBlocks(const Sequence& sequence, const Sequence& running) const;
   bool reuses() const { return directory_ != nullptr; }
+
+  // The blocks whose K/V some stages lack.
+  LackingBlocks* lacking() { return &lacking_; }
+  // Of the blocks that the sequence was admitted with: the first that is due; none: none is.
+  std::optional<int32_t> FirstDue(const Sequence& sequence) const;
 
   // 0 while closed.
   int32_t blocks_total() const { return pool_.has_value() ? pool_->total() : 0; }
@@ -87,6 +111,8 @@ class KvCache {
   const PipelineId pipeline_;
   const int32_t block_size_;
   std::optional<BlockPool> pool_;
+  std::optional<BlockPool> laid_by_;
+  LackingBlocks lacking_;
   uint64_t version_ = 0;
   std::vector<BlockId> evicted_;  // kept for its memory
   Counters counters_;

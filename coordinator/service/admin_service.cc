@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/plain_name.h"
 #include "coordinator/service/client_call.h"
 #include "coordinator/service/door.h"
 #include "coordinator/service/message_parser.h"
@@ -58,6 +59,21 @@ grpc::ServerUnaryReactor* AdminService::LookupPrefix(grpc::CallbackServerContext
     reactor->Finish(ToGrpc(absl::ResourceExhaustedError(
         absl::StrCat(kLookupsMax, " prompts are being looked up already"))));
   }
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* AdminService::DrainWorker(grpc::CallbackServerContext* context,
+                                                    const v1::DrainWorkerRequest* request,
+                                                    v1::DrainWorkerResponse* response) {
+  auto* reactor = context->DefaultReactor();
+  if (!IsPlainName(request->worker_id())) {
+    reactor->Finish(ToGrpc(absl::InvalidArgumentError("worker_id is not the name of a worker")));
+    return reactor;
+  }
+  engine_->DrainWorker(*request, [reactor, response](absl::StatusOr<std::string> state) {
+    if (state.ok()) response->set_state(*std::move(state));
+    reactor->Finish(ToGrpc(state.status()));
+  });
   return reactor;
 }
 

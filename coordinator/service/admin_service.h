@@ -17,8 +17,9 @@ namespace tutti::coordinator {
 
 // LookupPrefix receives raw bytes, as Generate does, so that a message that does not parse is
 // answered with the field at fault.
-class AdminService : public v1::Admin::WithRawCallbackMethod_LookupPrefix<
-                         v1::Admin::WithCallbackMethod_GetStatus<v1::Admin::Service>> {
+class AdminService
+    : public v1::Admin::WithRawCallbackMethod_LookupPrefix<v1::Admin::WithCallbackMethod_GetStatus<
+          v1::Admin::WithCallbackMethod_DrainWorker<v1::Admin::Service>>> {
  public:
   // The cache domain of a tenant's requests.  Thread: any.
   using DomainOf = std::function<Hash128(std::string_view tenant)>;
@@ -32,6 +33,9 @@ class AdminService : public v1::Admin::WithRawCallbackMethod_LookupPrefix<
   grpc::ServerUnaryReactor* LookupPrefix(grpc::CallbackServerContext* context,
                                          const grpc::ByteBuffer* request,
                                          grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* DrainWorker(grpc::CallbackServerContext* context,
+                                        const v1::DrainWorkerRequest* request,
+                                        v1::DrainWorkerResponse* response) override;
 
  private:
   absl::Status ReadLookup(const grpc::ByteBuffer& bytes, const std::vector<std::string>& tenants,

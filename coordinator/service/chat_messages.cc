@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/limits.h"
+#include "text/template_json.h"
 
 namespace tutti::coordinator {
 namespace {
@@ -83,7 +84,7 @@ absl::StatusOr<Json> CallJson(const v1::ToolCall& call, const std::string& path)
   TUTTI_RETURN_IF_ERROR(CheckName(call.id(), absl::StrCat(path, ".id")));
   Json arguments = Json::object();
   if (!call.arguments_json().empty()) {
-    arguments = Json::parse(call.arguments_json(), nullptr, /*allow_exceptions=*/false);
+    arguments = text::ParseTemplateJson(call.arguments_json());
   }
   if (!arguments.is_object()) {
     return absl::InvalidArgumentError(absl::StrCat(path, ".arguments_json is not a JSON object"));
@@ -135,7 +136,7 @@ absl::StatusOr<Json> TemplateKwargsJson(const v1::ChatMessages& chat, const std:
   }
   Json kwargs = Json::object();
   if (!chat.template_kwargs_json().empty()) {
-    kwargs = Json::parse(chat.template_kwargs_json(), nullptr, /*allow_exceptions=*/false);
+    kwargs = text::ParseTemplateJson(chat.template_kwargs_json());
     if (!kwargs.is_object()) {
       return absl::InvalidArgumentError(absl::StrCat(field, " is not a JSON object"));
     }

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/retry_delay.h"
 #include "coordinator/service/tenant.h"
+#include "transport/limits.h"
 
 namespace tutti::coordinator {
 
@@ -26,6 +27,22 @@ grpc::Status ToGrpc(const absl::Status& status) {
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
 }
 
+namespace {
+
+int64_t HeaderBytesOf(const grpc::CallbackServerContext& context) {
+  size_t bytes = 0;
+  for (const auto& [key, value] : context.client_metadata()) bytes += key.size() + value.size();
+  return static_cast<int64_t>(bytes);
+}
+
+// The bytes on the connection that a whole request accounts for.
+int64_t CreditOf(int64_t header_bytes, int64_t message_bytes) {
+  return message_bytes + message_bytes / transport::kCallCreditDivisor + header_bytes +
+         transport::kCallCreditBytes;
+}
+
+}  // namespace
+
 class ClientCall::ReactorOfCall : public Reactor {
  public:
   explicit ReactorOfCall(std::shared_ptr<ClientCall> call) : call_(std::move(call)) {}
@@ -46,6 +63,9 @@ ClientCall::Reactor* ClientCall::Start(grpc::CallbackServerContext* context, Doo
   context_ = context;
   door_ = door;
   client_ = ClientOf(*context);
+  header_bytes_ = HeaderBytesOf(*context);
+  credit_ = door->book.Find(context->peer());
+  credit_->BeginRead();
   on_request_ = std::move(on_request);
   auto* const reactor = new ReactorOfCall(shared_from_this());
   reactor_ = reactor;
@@ -60,6 +80,8 @@ ClientCall::Reactor* ClientCall::Start(grpc::CallbackServerContext* context, Doo
 
 void ClientCall::OnReadDone(bool ok) {
   OnRequest on_request = std::move(on_request_);
+  // A message that comes too late for its call has come all the same.
+  credit_->EndRead(ok ? CreditOf(header_bytes_, static_cast<int64_t>(message_.Length())) : 0);
   if (ended()) ok = false;
   const absl::Status taken = WithinMemory([&]() -> absl::Status {
     const MutexLock lock(&read_mutex_);
@@ -134,10 +156,6 @@ void ClientCall::DropRequest() {
 
 void ClientCall::StartWrite(const grpc::ByteBuffer* bytes) { reactor_->StartWrite(bytes); }
 
-void ClientCall::StartWriteAndFinish(const grpc::ByteBuffer* bytes) {
-  reactor_->StartWriteAndFinish(bytes, grpc::WriteOptions(), grpc::Status::OK);
-}
-
 void ClientCall::FinishCall(const absl::Status& status) {
   if (const auto delay = status.ok() ? std::nullopt : RetryDelayOf(status)) {
     const int64_t ms = std::chrono::duration_cast<std::chrono::milliseconds>(*delay).count();
@@ -158,9 +176,60 @@ bool UnaryCall::ended() const {
 
 void UnaryCall::Reply(const google::protobuf::MessageLite& message) {
   grpc::ByteBuffer response = Serialize(message);
-  if (!TakeEnd()) return;
-  response_ = std::move(response);
-  StartWriteAndFinish(&response_);
+  {
+    const MutexLock lock(&mutex_);
+    if (std::exchange(ended_, true)) return;
+    writing_ = true;
+    response_bytes_ = static_cast<int64_t>(response.Length());
+    response_ = std::move(response);
+    SetAlarm(&unread_, door()->options.read_grace,
+             std::static_pointer_cast<UnaryCall>(shared_from_this()), &UnaryCall::OnUnread);
+  }
+  StartWrite(&response_);
+}
+
+void UnaryCall::OnWriteDone(bool ok) {
+  response_.Clear();
+  ByteBudget::Charge charge;  // given back without the lock
+  {
+    const MutexLock lock(&mutex_);
+    writing_ = false;
+    unread_.Cancel();
+    give_up_.Cancel();
+    charge = std::move(charge_);
+    if (resetting_) return;
+  }
+  FinishCall(ok ? absl::OkStatus() : absl::CancelledError("the client left"));
+}
+
+void UnaryCall::OnUnread() {
+  {
+    const MutexLock lock(&mutex_);
+    if (!writing_) return;
+    std::optional<ByteBudget::Charge> charge = door()->budget.Take(client(), response_bytes_);
+    if (charge) {
+      charge_ = *std::move(charge);
+      SetAlarm(&give_up_, door()->options.read_max,
+               std::static_pointer_cast<UnaryCall>(shared_from_this()), &UnaryCall::GiveUp);
+      return;
+    }
+  }
+  GiveUp();
+}
+
+void UnaryCall::GiveUp() {
+  {
+    const MutexLock lock(&mutex_);
+    if (!writing_) return;
+    resetting_ = true;
+  }
+  Reset();  // may call back
+  {
+    const MutexLock lock(&mutex_);
+    resetting_ = false;
+    if (writing_) return;
+  }
+  FinishCall(absl::CancelledError("the client did not read its answer"));
 }
 
 void UnaryCall::End(absl::Status status) {

@@ -17,6 +17,7 @@
 
 #include "base/mutex.h"
 #include "coordinator/service/door.h"
+#include "transport/credit_book.h"
 
 namespace tutti::coordinator {
 
@@ -66,7 +67,6 @@ class ClientCall : public std::enable_shared_from_this<ClientCall> {
 
   // Each at most once, or one at a time, as gRPC has it.  REQUIRES: the call is not finished.
   void StartWrite(const grpc::ByteBuffer* bytes);
-  void StartWriteAndFinish(const grpc::ByteBuffer* bytes);
   void FinishCall(const absl::Status& status);
   // As if the client had left.  REQUIRES: the call is not finished.
   void Reset() { context_->TryCancel(); }
@@ -85,6 +85,8 @@ class ClientCall : public std::enable_shared_from_this<ClientCall> {
   grpc::CallbackServerContext* context_ = nullptr;
   Door* door_ = nullptr;
   std::string client_;
+  std::shared_ptr<transport::ConnectionCredit> credit_;
+  int64_t header_bytes_ = 0;
   OnRequest on_request_;
   grpc::ByteBuffer message_;  // gRPC's while the read is outstanding
 
@@ -110,7 +112,9 @@ void SetAlarm(grpc::Alarm* alarm, Duration delay, const std::shared_ptr<Call>& c
   });
 }
 
-// A call with one answer.
+// A call with one answer. An answer that is not read within the door's read_grace counts against
+// the client's bytes from then on, and its call is reset after read_max, or at once where the
+// client may not have so many.
 class UnaryCall : public ClientCall {
  public:
   // Answers, unless the call has ended.
@@ -119,13 +123,21 @@ class UnaryCall : public ClientCall {
   bool ended() const override;
 
  private:
-  void OnWriteDone(bool) override {}
+  void OnWriteDone(bool ok) override;
   void OnCancel() override;
   bool TakeEnd();
+  void OnUnread();
+  void GiveUp();
 
   mutable Mutex mutex_;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
-  grpc::ByteBuffer response_;
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool resetting_ ABSL_GUARDED_BY(mutex_) = false;  // the call is not finished meanwhile
+  grpc::Alarm unread_ ABSL_GUARDED_BY(mutex_);
+  grpc::Alarm give_up_ ABSL_GUARDED_BY(mutex_);
+  int64_t response_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  ByteBudget::Charge charge_ ABSL_GUARDED_BY(mutex_);  // of an answer that nobody reads
+  grpc::ByteBuffer response_;                          // gRPC's while it is written
 };
 
 }  // namespace tutti::coordinator

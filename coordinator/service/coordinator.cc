@@ -50,10 +50,14 @@ absl::Status Coordinator::Start() {
   hub_ = std::make_unique<OutputHub>(
       model_->tokenizer.get(), &clock_,
       [this](RequestId request, CancelCause cause) { engine_->Cancel(request, cause); });
-  engine_ = std::make_unique<EngineLoop>(std::move(engine), &clock_, this);
+  engine_ = std::make_unique<EngineLoop>(std::move(engine), &clock_, this,
+                                         options_.lease ? &options_.lease->time() : nullptr);
   generation_ = std::make_unique<GenerationService>(
       model_.get(), &serving_, &clock_, engine_.get(), hub_.get(), options_.share_cache_domain,
-      PublicRoles(PublicPortOptions()), &door_);
+      PublicRoles(PublicPortOptions()), &door_,
+      std::make_shared<const ResumeTokens>(security.secret() == nullptr
+                                               ? transport::RandomNonce()
+                                               : security.secret()->KeyFor("resume tokens")));
   admin_ = std::make_unique<AdminService>(
       model_.get(), engine_.get(),
       [this](std::string_view tenant) { return generation_->CacheDomainOf(tenant); });
@@ -67,7 +71,55 @@ absl::Status Coordinator::Start() {
   engine_->Start();
   digests_ = StartDigests();
   TUTTI_RETURN_IF_ERROR(Annotate(StartPeerServer(security), "--peer-listen"));
-  return WriteReadyFile();
+  return BeginToLead();
+}
+
+absl::Status Coordinator::BeginToLead() {
+  if (options_.lease == nullptr) {
+    Lead(static_cast<uint32_t>(WallSeconds()), false);
+    return WriteReadyFile();
+  }
+  engine_->StandBy(absl::StrCat("it asks for ", options_.lease->about()));
+  leadership_ = std::make_unique<Leadership>(
+      options_.lease.get(), &clock_,
+      Leadership::Callbacks{.on_standing_by =
+                                [this](const std::string& why) {
+                                  spdlog::info("standing by: {}", why);
+                                  engine_->StandBy(why);
+                                },
+                            .on_lead =
+                                [this](uint32_t incarnation) {
+                                  Lead(incarnation, true);
+                                  const absl::Status written = WriteReadyFile();
+                                  if (!written.ok()) spdlog::error("{}", written.ToString());
+                                },
+                            .on_lost = options_.on_leads_no_more});
+  // From then on that thread writes it.
+  TUTTI_RETURN_IF_ERROR(WriteReadyFile());
+  leadership_->Start();
+  return absl::OkStatus();
+}
+
+void Coordinator::Lead(uint32_t incarnation, bool judged) {
+  spdlog::info("leads as number {}{}", incarnation,
+               judged ? absl::StrCat(", by ", options_.lease->about()) : "");
+  engine_->Lead({.incarnation = incarnation, .judged = judged});
+  *leads_ = true;
+}
+
+void Coordinator::OnLeaseOver() {
+  options_.on_leads_no_more(
+      absl::StrCat(options_.lease->about(), " is lost: it ran out before a frame was sent"));
+}
+
+// Workers dial whoever stands by too, and are told at once that it does.
+transport::AcceptCallback Coordinator::WorkerAcceptor() {
+  return [leads = leads_, take = engine_->acceptor()](
+             std::unique_ptr<transport::Link> link) -> std::unique_ptr<transport::LinkHandler> {
+    if (*leads) return take(std::move(link));
+    link->Close(absl::UnavailableError("this coordinator stands by, another leads"));
+    return nullptr;
+  };
 }
 
 // Its callbacks only post.
@@ -97,11 +149,18 @@ std::unique_ptr<model::DigestRun> Coordinator::StartDigests() {
 
 absl::Status Coordinator::StartPeerServer(const transport::PeerSecurity& security) {
   TUTTI_RETURN_IF_ERROR(transport::ClaimSocket(options_.peer_listen));
+  transport::GateRules rules = security.rules();
+  rules.on_refused = [this](const std::string& peer, const std::string& worker_id,
+                            const absl::Status& reason) {
+    engine_->TellRefused(peer, worker_id, reason);
+  };
   TUTTI_ASSIGN_OR_RETURN(
-      peer_server_,
-      transport::GrpcPeerServer::Start(
-          {.address = options_.peer_listen, .tls = security.tls(), .rules = security.rules()},
-          engine_->acceptor()));
+      peer_server_, transport::GrpcPeerServer::Start(
+                        {.address = options_.peer_listen,
+                         .tls = security.tls(),
+                         .rules = std::move(rules),
+                         .on_unread = [this](Duration duration) { engine_->TellUnread(duration); }},
+                        WorkerAcceptor()));
   return absl::OkStatus();
 }
 
@@ -110,7 +169,7 @@ absl::Status Coordinator::StartPublicServer() {
                          PublicCredentials(PublicPortOptions()));
   TUTTI_ASSIGN_OR_RETURN(server_, PublicServer::Start(options_.listen, std::move(credentials),
                                                       !options_.tls_certificate.empty(),
-                                                      {generation_.get()}));
+                                                      &door_.book, {generation_.get()}));
   health_ = server_->health();
   for (const char* service : kServices) health_.load()->SetServingStatus(service, false);
   return absl::OkStatus();
@@ -120,7 +179,11 @@ absl::Status Coordinator::WriteReadyFile() const {
   if (options_.ready_file.empty()) return absl::OkStatus();
   const std::string temporary = options_.ready_file + ".new";
   std::ofstream file(temporary, std::ios::trunc);
-  file << nlohmann::json{{"address", address()}, {"admin", admin_address()}}.dump() << "\n";
+  file << nlohmann::json{{"address", address()},
+                         {"admin", admin_address()},
+                         {"state", *leads_ ? "leads" : "stands by"}}
+              .dump()
+       << "\n";
   file.close();
   if (!file || std::rename(temporary.c_str(), options_.ready_file.c_str()) != 0) {
     return absl::UnavailableError(absl::StrCat("--ready-file: cannot write ", options_.ready_file));
@@ -131,6 +194,8 @@ absl::Status Coordinator::WriteReadyFile() const {
 void Coordinator::Shutdown(Duration grace, const Hurried& hurried) {
   if (server_ == nullptr) return;
   if (health_.load() != nullptr) health_.load()->Shutdown();
+  // Who stands by and is told to end does not begin to lead.
+  if (!*leads_) leadership_.reset();
   engine_->Drain();
   const auto wait_for_streams = [&](Instant deadline, const Hurried& sooner) {
     while (hub_->open_streams() > 0 && clock_.Now() < deadline && !(sooner && sooner())) {
@@ -150,6 +215,7 @@ void Coordinator::Shutdown(Duration grace, const Hurried& hurried) {
   engine_->Stop();
   hub_->Stop();
   if (peer_server_ != nullptr) peer_server_->Stop();
+  leadership_.reset();  // whoever stands by may lead from here
   server_->Wait();
   health_ = nullptr;
   generation_.reset();

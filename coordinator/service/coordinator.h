@@ -15,6 +15,8 @@
 #include "coordinator/service/door.h"
 #include "coordinator/service/engine_loop.h"
 #include "coordinator/service/generation_service.h"
+#include "coordinator/service/leader_lease.h"
+#include "coordinator/service/leadership.h"
 #include "coordinator/service/operator_server.h"
 #include "coordinator/service/output_hub.h"
 #include "coordinator/service/port_rules.h"
@@ -42,9 +44,13 @@ struct CoordinatorOptions {
   bool without_clients_ca = false;   // see PublicPort
   std::string public_role = "auto";  // see PublicPort
   std::string ready_file;            // written when the public port listens
-  bool share_cache_domain = false;   // all tenants share one cache domain
-  DoorOptions door;                  // bounds of what is held for clients
-  EngineOptions engine;              // model, name and fingerprint are filled in by Start
+  // Who leads, where there are several coordinators; null: this one alone. `on_leads_no_more` is
+  // called on any thread when the lease is lost, and should end the process.
+  std::shared_ptr<LeaderLease> lease;
+  std::function<void(const std::string& why)> on_leads_no_more;
+  bool share_cache_domain = false;  // all tenants share one cache domain
+  DoorOptions door;                 // bounds of what is held for clients
+  EngineOptions engine;             // model, name and fingerprint are filled in by Start
 };
 
 class Coordinator : public EngineSink {
@@ -69,11 +75,16 @@ class Coordinator : public EngineSink {
   void OnTokens(DeliverTokens tokens) override;
   void OnFinish(FinishRequest finish) override;
   void OnServing(bool serving, const std::string& why_not) override;
+  void OnLeaseOver() override;
   absl::Status StartPublicServer();
   std::unique_ptr<model::DigestRun> StartDigests();
   absl::Status StartPeerServer(const transport::PeerSecurity& security);
   PublicPort PublicPortOptions() const;
   absl::Status WriteReadyFile() const;
+  // Leads at once where there is no lease, or stands by for it.
+  absl::Status BeginToLead();
+  void Lead(uint32_t incarnation, bool judged);
+  transport::AcceptCallback WorkerAcceptor();
 
   const std::unique_ptr<ServedModel> model_;
   const CoordinatorOptions options_;
@@ -91,6 +102,9 @@ class Coordinator : public EngineSink {
   // Set before the engine's thread may use it, through server_; null while starting.
   std::atomic<grpc::HealthCheckServiceInterface*> health_{nullptr};
   bool was_serving_ = false;  // owned by the engine thread
+  // The engine has been told before any worker is taken.
+  std::shared_ptr<std::atomic<bool>> leads_ = std::make_shared<std::atomic<bool>>(false);
+  std::unique_ptr<Leadership> leadership_;
 };
 
 }  // namespace tutti::coordinator

@@ -12,6 +12,8 @@
 #include "base/status.h"
 #include "coordinator/limits.h"
 #include "coordinator/service/byte_budget.h"
+#include "coordinator/service/request_log.h"
+#include "transport/credit_book.h"
 
 namespace tutti::coordinator {
 
@@ -30,6 +32,8 @@ struct Door {
 
   const DoorOptions options;
   ByteBudget budget;
+  transport::CreditBook book;  // of the public port's connections
+  RefusalLines refusal_lines;
 };
 
 // Whom a call is counted to, as far as is known before its message is read: the client's connection

@@ -47,9 +47,11 @@ class EngineLoop::LinkReceiver : public transport::LinkHandler {
   bool overflowed_ = false;  // owned by the transport's calls, which come one at a time
 };
 
-EngineLoop::EngineLoop(EngineOptions options, const Clock* clock, EngineSink* sink)
+EngineLoop::EngineLoop(EngineOptions options, const Clock* clock, EngineSink* sink,
+                       const LeaseTime* lease)
     : clock_(clock),
       sink_(sink),
+      lease_(lease),
       mailbox_(std::make_shared<Mailbox<Item>>(kMailboxEventsMax)),
       next_link_key_(std::make_shared<std::atomic<uint64_t>>(1)),
       engine_(std::move(options)) {}
@@ -83,8 +85,18 @@ void EngineLoop::Cancel(RequestId request, CancelCause cause) {
 
 void EngineLoop::Drain() { mailbox_->Post(Event(DrainRequested{})); }
 
+void EngineLoop::Lead(Led led) { mailbox_->Post(Event(led)); }
+
+void EngineLoop::StandBy(std::string why) { mailbox_->Post(Event(StandsBy{std::move(why)})); }
+
 void EngineLoop::TellDigests(CheckpointDigested digested) {
   mailbox_->Post(Event(std::move(digested)));
+}
+
+void EngineLoop::TellUnread(Duration duration) { mailbox_->Post(LayUnread{duration}); }
+
+void EngineLoop::TellRefused(std::string peer, std::string worker_id, absl::Status reason) {
+  mailbox_->Post(PeerRefused{std::move(peer), std::move(worker_id), std::move(reason)});
 }
 
 void EngineLoop::EndAll() { mailbox_->Post(Event(EndRequested{})); }
@@ -96,6 +108,10 @@ void EngineLoop::GetStatus(StatusCallback callback) {
 void EngineLoop::LookupPrefix(const Hash128& domain, std::vector<TokenId> tokens,
                               LookupCallback callback) {
   mailbox_->Post(LookupWanted{domain, std::move(tokens), std::move(callback)});
+}
+
+void EngineLoop::DrainWorker(v1::DrainWorkerRequest request, DrainCallback callback) {
+  mailbox_->Post(DrainWanted{std::move(request), std::move(callback)});
 }
 
 transport::AcceptCallback EngineLoop::acceptor() {
@@ -133,8 +149,27 @@ void EngineLoop::ForgiveStall(Duration since_last_turn, Instant now) {
     spdlog::warn("the coordinator stood still for {} ms; its workers' leases are longer by as much",
                  static_cast<int64_t>(Milliseconds(since_last_turn)));
   }
-  engine_.Handle(Stalled{since_last_turn}, now, &actions_);
-  for (auto& [key, worker] : links_) worker.opened_at += since_last_turn;
+  Forgive(since_last_turn, now);
+}
+
+// The threads of gRPC had too much to do: what workers sent has come, and nobody has read it.
+void EngineLoop::ForgiveUnread(Duration duration, Instant now) {
+  duration = unread_allowance_.Take(duration, now);
+  if (duration > Duration::zero()) Forgive(duration, now);
+}
+
+void EngineLoop::Forgive(Duration duration, Instant now) {
+  engine_.Handle(Stalled{duration}, now, &actions_);
+  for (auto& [key, worker] : links_) worker.opened_at += duration;
+}
+
+Duration StallAllowance::Take(Duration duration, Instant now) {
+  const Duration since = at_.has_value() ? now - *at_ : Duration::zero();
+  at_ = now;
+  left_ = std::min<Duration>(left_ + since / kUnreadForgivenShare, kUnreadForgivenMax);
+  const Duration taken = std::min(left_, duration);
+  left_ -= taken;
+  return taken;
 }
 
 Instant EngineLoop::NextWake() const {
@@ -154,9 +189,15 @@ void EngineLoop::Handle(Item item, Instant now) {
                  [&](LinkOpened& opened) { HandleOpened(std::move(opened), now); },
                  [&](LinkFrame& frame) { HandleFrame(std::move(frame), now); },
                  [&](LinkClosed& closed) { HandleClosed(std::move(closed), now); },
+                 [&](PeerRefused& refused) {
+                   refused_.Add(refused.peer, refused.worker_id,
+                                std::string(refused.reason.message()), now);
+                 },
+                 [&](LayUnread& lay) { ForgiveUnread(lay.duration, now); },
                  [&](StatusWanted& wanted) {
                    v1::GetStatusResponse status;
                    engine_.FillStatus(now, &status);
+                   refused_.FillStatus(now, &status);
                    status.set_uptime_seconds(Seconds(now - started_at_));
                    wanted.callback(std::move(status));
                  },
@@ -164,6 +205,10 @@ void EngineLoop::Handle(Item item, Instant now) {
                    v1::LookupPrefixResponse found;
                    engine_.LookupPrefix(wanted.domain, wanted.tokens, &found);
                    wanted.callback(std::move(found));
+                 },
+                 [&](DrainWanted& wanted) {
+                   wanted.callback(engine_.DrainWorker(wanted.request.worker_id(),
+                                                       wanted.request.undo(), now, &actions_));
                  },
              },
              item);
@@ -208,6 +253,7 @@ void EngineLoop::HandleFrame(LinkFrame item, Instant now) {
     return;
   }
   found->second.joined = true;
+  found->second.worker_id = hello.worker_id();
   found->second.budget->MarkKnown(
       {.frames = transport::kUnreadFramesMax, .bytes = kUnreadControlBytesMax});
   engine_.Handle(WorkerJoined{item.key, std::move(hello)}, now, &actions_);
@@ -228,6 +274,10 @@ void EngineLoop::CloseLink(LinkKey key, absl::Status reason) {
   if (found == links_.end()) return;
   spdlog::warn("closing the link from {}: {}", found->second.link->peer(),
                std::string(reason.message()));
+  if (!found->second.welcome) {
+    refused_.Add(found->second.link->peer(), found->second.worker_id, std::string(reason.message()),
+                 clock_->Now());
+  }
   found->second.link->Close(std::move(reason));
   links_.erase(found);
 }
@@ -248,6 +298,9 @@ void EngineLoop::CloseSilentLinks(Instant now) {
 void EngineLoop::Send(SendToWorker send) {
   const auto found = links_.find(send.link);
   if (found == links_.end()) return;  // its loss is on the way to the engine
+  // The time of this moment: the process may have been stopped since the turn began.
+  if (lease_ != nullptr && !lease_->Holds(clock_->Now())) return sink_->OnLeaseOver();
+  if (send.frame.has_welcome()) found->second.welcome = true;
   const absl::Status sent = transport::SendOrClose(found->second.link.get(), std::move(send.frame));
   // A link that closed meanwhile reports itself.
   if (!sent.ok() && !absl::IsUnavailable(sent)) mailbox_->Post(LinkClosed{send.link, sent});

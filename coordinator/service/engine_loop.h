@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <variant>
 #include <vector>
@@ -15,6 +16,9 @@
 #include "base/clock.h"
 #include "base/mailbox.h"
 #include "coordinator/engine.h"
+#include "coordinator/limits.h"
+#include "coordinator/refused_peers.h"
+#include "coordinator/service/leader_lease.h"
 #include "transport/link.h"
 #include "transport/receive_budget.h"
 #include "tutti/v1/cluster.pb.h"
@@ -29,15 +33,33 @@ class EngineSink {
   virtual void OnTokens(DeliverTokens tokens) = 0;
   virtual void OnFinish(FinishRequest finish) = 0;
   virtual void OnServing(bool serving, const std::string& why_not) = 0;
+  // A frame for a worker was not sent: the lease has run out. May come more than once.
+  virtual void OnLeaseOver() {}
+};
+
+// How much of the time in which frames lay unread is forgiven: kUnreadForgivenMax at once, and a
+// share of the time that passes, so that a worker that is stuck is not hidden for longer by whoever
+// keeps gRPC's threads busy.  Thread: one.
+class StallAllowance {
+ public:
+  // The part of `duration`, which ends now, that is forgiven.
+  Duration Take(Duration duration, Instant now);
+
+ private:
+  Duration left_ = kUnreadForgivenMax;
+  std::optional<Instant> at_;
 };
 
 class EngineLoop {
  public:
   using StatusCallback = std::function<void(v1::GetStatusResponse)>;
   using LookupCallback = std::function<void(v1::LookupPrefixResponse)>;
+  using DrainCallback = std::function<void(absl::StatusOr<std::string>)>;
 
-  // REQUIRES: `clock` and `sink` outlive the loop.
-  EngineLoop(EngineOptions options, const Clock* clock, EngineSink* sink);
+  // `lease`: workers are commanded only while it holds; null: always.
+  // REQUIRES: `clock`, `sink` and `lease` outlive the loop.
+  EngineLoop(EngineOptions options, const Clock* clock, EngineSink* sink,
+             const LeaseTime* lease = nullptr);
   ~EngineLoop();
 
   void Start();
@@ -49,12 +71,20 @@ class EngineLoop {
   bool Submit(RequestArrived arrived);
   void Cancel(RequestId request, CancelCause cause);
   void Drain();
+  // From now on this coordinator leads, or stands by; see the events.
+  void Lead(Led led);
+  void StandBy(std::string why);
   void TellDigests(CheckpointDigested digested);
+  // The gate has turned a peer away.
+  void TellRefused(std::string peer, std::string worker_id, absl::Status reason);
+  // Frames of workers lay unread in this process for so long up to now.
+  void TellUnread(Duration duration);
   // All requests end, told that the service shuts down.
   void EndAll();
   // `callback` runs on the engine's thread.
   void GetStatus(StatusCallback callback);
   void LookupPrefix(const Hash128& domain, std::vector<TokenId> tokens, LookupCallback callback);
+  void DrainWorker(v1::DrainWorkerRequest request, DrainCallback callback);
 
   // For the transport: accepts each new control connection.
   transport::AcceptCallback acceptor();
@@ -82,17 +112,33 @@ class EngineLoop {
     std::vector<TokenId> tokens;
     LookupCallback callback;
   };
-  using Item = std::variant<Event, LinkOpened, LinkFrame, LinkClosed, StatusWanted, LookupWanted>;
+  struct DrainWanted {
+    v1::DrainWorkerRequest request;
+    DrainCallback callback;
+  };
+  struct PeerRefused {
+    std::string peer, worker_id;
+    absl::Status reason;
+  };
+  struct LayUnread {
+    Duration duration{};
+  };
+  using Item = std::variant<Event, LinkOpened, LinkFrame, LinkClosed, StatusWanted, LookupWanted,
+                            DrainWanted, LayUnread, PeerRefused>;
   struct WorkerLink {
     std::unique_ptr<transport::Link> link;
     std::shared_ptr<transport::ReceiveBudget> budget;  // a stranger's until it joined
     bool joined = false;
+    bool welcome = false;   // the engine has taken it
+    std::string worker_id;  // once it has joined
     Instant opened_at;
   };
   class LinkReceiver;
 
   void Run();
   void ForgiveStall(Duration since_last_turn, Instant now);
+  void ForgiveUnread(Duration duration, Instant now);
+  void Forgive(Duration duration, Instant now);
   void Handle(Item item, Instant now);
   void HandleOpened(LinkOpened opened, Instant now);
   void HandleFrame(LinkFrame item, Instant now);
@@ -105,6 +151,7 @@ class EngineLoop {
 
   const Clock* const clock_;
   EngineSink* const sink_;
+  const LeaseTime* const lease_;
   // Shared with link receivers, which may outlive the loop by a moment.
   const std::shared_ptr<Mailbox<Item>> mailbox_;
   const std::shared_ptr<std::atomic<uint64_t>> next_link_key_;
@@ -117,6 +164,8 @@ class EngineLoop {
   Engine engine_;
   std::map<LinkKey, WorkerLink> links_;
   std::vector<Action> actions_;
+  StallAllowance unread_allowance_;
+  RefusedPeers refused_;
 };
 
 }  // namespace tutti::coordinator

@@ -6,10 +6,12 @@
 #include <atomic>
 #include <future>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 
 #include "coordinator/engine_testing.h"
+#include "coordinator/limits.h"
 
 namespace tutti::coordinator {
 namespace {
@@ -80,6 +82,109 @@ TEST_F(EngineLoopTest, AWorkerIsNotLostBecauseTheLoopStoodStill) {
   clock_.Jump(seconds(40));
   EXPECT_EQ(Workers(), 1);
   EXPECT_EQ(Workers(), 1) << "nor when it has looked at its leases";
+}
+
+// In steps that are no stalls of the loop's own.
+TEST_F(EngineLoopTest, AWorkerWhoseFramesLieUnreadIsNotLostForThatAndNotHiddenForEver) {
+  constexpr auto kStep = std::chrono::milliseconds(100);
+  const auto worker = Connect();
+  SayHello(worker.get());
+  for (int i = 0; i < 290; ++i) {
+    clock_.Jump(kStep);
+    loop_->TellUnread(kStep);
+    ASSERT_EQ(Workers(), 1) << "after " << i << " steps";
+  }
+  for (int i = 0; i < 300; ++i) {
+    clock_.Jump(kStep);
+    loop_->TellUnread(kStep);
+    Workers();
+  }
+  EXPECT_EQ(Workers(), 0);
+}
+
+TEST(StallAllowanceTest, AShareOfTheTimeComesBack) {
+  StallAllowance allowance;
+  Instant now{};
+  EXPECT_EQ(allowance.Take(seconds(7), now), seconds(7));
+  EXPECT_EQ(allowance.Take(seconds(7), now), kUnreadForgivenMax - seconds(7));
+  EXPECT_EQ(allowance.Take(seconds(7), now += seconds(20)), seconds(20) / kUnreadForgivenShare);
+  EXPECT_EQ(allowance.Take(seconds(70), now += seconds(1000)), kUnreadForgivenMax);
+}
+
+TEST_F(EngineLoopTest, TheStatusTellsWhoWasTurnedAwayAndWhy) {
+  const auto worker = Connect(), namesake = Connect(), stranger = Connect();
+  SayHello(worker.get());
+  SayHello(namesake.get());
+  v1::Frame no_hello;
+  no_hello.mutable_beat();
+  stranger->OnFrame(std::move(no_hello), {});
+  loop_->TellRefused("ipv4:10.0.0.7:1", "", absl::UnauthenticatedError("no proof"));
+  // What the loop decides about a batch of events it does after it: a second answer has seen that.
+  v1::GetStatusResponse status;
+  for (int i = 0; i < 2; ++i) {
+    std::promise<v1::GetStatusResponse> told;
+    loop_->GetStatus([&](v1::GetStatusResponse now) { told.set_value(std::move(now)); });
+    status = told.get_future().get();
+  }
+  ASSERT_EQ(status.refused_peers_size(), 3);
+  std::multiset<std::string> ids, reasons;
+  for (const v1::RefusedPeer& peer : status.refused_peers()) {
+    ids.insert(peer.worker_id());
+    reasons.insert(peer.reason());
+  }
+  EXPECT_EQ(ids, (std::multiset<std::string>{"", "", "w1"}));
+  EXPECT_TRUE(reasons.contains("no proof"));
+}
+
+// Counts what is sent over it.
+class CountingLink : public NullLink {
+ public:
+  explicit CountingLink(std::atomic<int>* sent) : sent_(sent) {}
+  absl::Status Send(v1::Frame, transport::Payload) override {
+    ++*sent_;
+    return absl::OkStatus();
+  }
+
+ private:
+  std::atomic<int>* const sent_;
+};
+
+class LeaseSink : public NullSink {
+ public:
+  void OnLeaseOver() override { ++over; }
+  std::atomic<int> over{0};
+};
+
+TEST_F(EngineLoopTest, AfterItsLeaseItCommandsNobody) {
+  LeaseTime lease;
+  LeaseSink sink;
+  EngineLoop loop(TinyEngineOptions(1), &clock_, &sink, &lease);
+  loop.Start();
+  std::atomic<int> sent = 0;
+  const auto connect = [&](const std::string& id) {
+    auto worker = loop.acceptor()(std::make_unique<CountingLink>(&sent));
+    v1::Frame frame;
+    *frame.mutable_hello() = TinyHello(id);
+    worker->OnFrame(std::move(frame), {});
+    for (int i = 0; i < 2; ++i) {
+      std::promise<void> turned;
+      loop.GetStatus([&](const v1::GetStatusResponse&) { turned.set_value(); });
+      turned.get_future().get();
+    }
+    return worker;
+  };
+  lease.Set(clock_.Now() + seconds(1000));
+  loop.Lead({.incarnation = 7, .judged = true});
+  const auto first = connect("w1");
+  const int before = sent;
+  EXPECT_GE(before, 2) << "a welcome and a shard";
+  EXPECT_EQ(sink.over, 0);
+  // The process stood still for longer than its lease.
+  clock_.Jump(seconds(1001));
+  const auto second = connect("w2");
+  EXPECT_EQ(sent, before);
+  EXPECT_GE(sink.over, 1);
+  loop.Stop();
 }
 
 TEST_F(EngineLoopTest, ALinkIsNotSilentBecauseTheLoopStoodStill) {

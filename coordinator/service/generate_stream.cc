@@ -25,6 +25,7 @@ grpc::ByteBuffer GenerateStream::Pending::Encoded() const {
   rest.set_index(index);
   rest.set_text(text);
   if (finish) *rest.mutable_finish() = *finish;
+  if (started) *rest.mutable_started() = *started;
   const size_t head = rest.ByteSizeLong();
   grpc::Slice slice(head + tokens.size());
   auto* const bytes = const_cast<uint8_t*>(slice.begin());
@@ -40,6 +41,17 @@ bool GenerateStream::Attach(int32_t n, ByteBudget::Charge prompt, OnUnwanted on_
   if (!final_status_) prompt_ = std::move(prompt);
   on_unwanted_ = std::move(on_unwanted);
   return true;
+}
+
+void GenerateStream::Identify(const std::string& request_id, RequestId id, Hash128 tenant) {
+  const MutexLock lock(&mutex_);
+  record_.Identify(request_id, id, tenant);
+}
+
+void GenerateStream::SetEndLocked(absl::Status status, Next* next) {
+  next->record = record_;
+  next->end = status;
+  final_status_ = std::move(status);
 }
 
 bool GenerateStream::ended() const {
@@ -61,6 +73,7 @@ void GenerateStream::MergeLocked(v1::GenerateResponse response) {
   pending_bytes_ -= found->bytes();
   found->text.append(response.text());
   if (response.has_finish()) found->finish = std::move(*response.mutable_finish());
+  if (response.has_started()) found->started = std::move(*response.mutable_started());
   v1::GenerateResponse tokens;
   tokens.mutable_tokens()->Swap(response.mutable_tokens());
   tokens.AppendToString(&found->tokens);
@@ -90,20 +103,20 @@ void GenerateStream::Write(v1::GenerateResponse response) {
   {
     const MutexLock lock(&mutex_);
     if (finished_ || final_status_) return;
+    record_.Count(response);
     MergeLocked(std::move(response));
-    OnUnwanted unwanted;
     if (writing_ && !CountUnreadLocked()) {
-      final_status_ = absl::ResourceExhaustedError(
-          absl::StrCat("the client left ", pending_bytes_ + writing_bytes_,
-                       " bytes of output unread, more than it may now (at most ",
-                       door()->options.unread_bytes, " for each output)"));
-      unwanted = GiveUpLocked();
+      SetEndLocked(absl::ResourceExhaustedError(
+                       absl::StrCat("the client left ", pending_bytes_ + writing_bytes_,
+                                    " bytes of output unread, more than it may now (at most ",
+                                    door()->options.unread_bytes, " for each output)")),
+                   &next);
+      next.unwanted = GiveUpLocked();
       SetAlarm(&linger_, door()->options.unread_linger,
                std::static_pointer_cast<GenerateStream>(shared_from_this()),
                &GenerateStream::OnLinger);
     }
-    next = NextLocked();
-    next.unwanted = std::move(unwanted);
+    FillNextLocked(&next);
   }
   Do(next);
 }
@@ -113,9 +126,9 @@ void GenerateStream::Finish(absl::Status status) {
   {
     const MutexLock lock(&mutex_);
     if (finished_ || final_status_) return;
-    final_status_ = std::move(status);
+    SetEndLocked(std::move(status), &next);
     prompt_ = {};
-    next = NextLocked();
+    FillNextLocked(&next);
   }
   Do(next);
 }
@@ -131,7 +144,7 @@ void GenerateStream::OnWriteDone(bool ok) {
       pending_.clear();
       pending_bytes_ = 0;
     }
-    next = NextLocked();
+    FillNextLocked(&next);
   }
   Do(next);
 }
@@ -140,10 +153,9 @@ void GenerateStream::OnCancel() {
   Next next;
   {
     const MutexLock lock(&mutex_);
-    if (!final_status_) final_status_ = absl::CancelledError("the client left");
-    OnUnwanted unwanted = GiveUpLocked();
-    next = NextLocked();
-    next.unwanted = std::move(unwanted);
+    if (!final_status_) SetEndLocked(absl::CancelledError("the client left"), &next);
+    next.unwanted = GiveUpLocked();
+    FillNextLocked(&next);
   }
   Do(next);
 }
@@ -159,31 +171,30 @@ void GenerateStream::OnLinger() {
   {
     const MutexLock lock(&mutex_);
     resetting_ = false;
-    next = NextLocked();
+    FillNextLocked(&next);
   }
   Do(next);
 }
 
-GenerateStream::Next GenerateStream::NextLocked() {
-  Next next;
-  if (writing_ || resetting_ || finished_) return next;
+void GenerateStream::FillNextLocked(Next* next) {
+  if (writing_ || resetting_ || finished_) return;
   if (!pending_.empty()) {
     current_ = pending_.front().Encoded();
     writing_bytes_ = static_cast<int64_t>(current_.Length());
     pending_bytes_ -= pending_.front().bytes();
     pending_.pop_front();
-    writing_ = next.write = true;
-    return next;
+    writing_ = next->write = true;
+    return;
   }
   if (unread_.bytes() > 0) unread_ = {};
   if (final_status_) {
     finished_ = true;
-    next.finish = final_status_;
+    next->finish = final_status_;
   }
-  return next;
 }
 
 void GenerateStream::Do(const Next& next) {
+  if (next.record) next.record->LogEnd(next.end, &door()->refusal_lines);
   if (next.write) StartWrite(&current_);
   if (next.finish) FinishCall(*next.finish);
   if (next.unwanted) next.unwanted();

@@ -10,6 +10,7 @@
 #include "base/mutex.h"
 #include "coordinator/service/client_call.h"
 #include "coordinator/service/output_stream.h"
+#include "coordinator/service/request_log.h"
 
 namespace tutti::coordinator {
 
@@ -23,6 +24,9 @@ class GenerateStream : public ClientCall, public OutputStream {
   // already happened, and nothing is kept. `prompt` is held until the stream ends; the stream has
   // `n` outputs.
   bool Attach(int32_t n, ByteBudget::Charge prompt, OnUnwanted on_unwanted);
+
+  // Who asks for what: for the log, which gets one line when the stream has its end.
+  void Identify(const std::string& request_id, RequestId id, Hash128 tenant);
 
   void Write(v1::GenerateResponse response) override;
   void Finish(absl::Status status) override;
@@ -38,9 +42,13 @@ class GenerateStream : public ClientCall, public OutputStream {
     bool write = false;
     std::optional<absl::Status> finish;
     OnUnwanted unwanted;
+    std::optional<RequestRecord> record;  // to be logged
+    absl::Status end;
   };
-  Next NextLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FillNextLocked(Next* next) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Do(const Next& next) ABSL_LOCKS_EXCLUDED(mutex_);
+  // REQUIRES: the stream has no end yet
+  void SetEndLocked(absl::Status status, Next* next) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // From now on nothing is wanted of the engine.
   OnUnwanted GiveUpLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -51,6 +59,7 @@ class GenerateStream : public ClientCall, public OutputStream {
     std::string text;
     std::string tokens;  // the encoded field, once for each token
     std::optional<v1::Finish> finish;
+    std::optional<v1::Started> started;
 
     int64_t bytes() const;
     grpc::ByteBuffer Encoded() const;
@@ -68,6 +77,7 @@ class GenerateStream : public ClientCall, public OutputStream {
   int32_t n_ ABSL_GUARDED_BY(mutex_) = 1;
   ByteBudget::Charge prompt_ ABSL_GUARDED_BY(mutex_);
   ByteBudget::Charge unread_ ABSL_GUARDED_BY(mutex_);
+  RequestRecord record_ ABSL_GUARDED_BY(mutex_);
   std::optional<absl::Status> final_status_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool resetting_ ABSL_GUARDED_BY(mutex_) = false;

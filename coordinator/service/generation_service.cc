@@ -1,6 +1,5 @@
 #include "coordinator/service/generation_service.h"
 
-#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,12 +13,6 @@ namespace {
 // Tokenizing runs at megabytes a second: two threads keep up with more text than the workers can
 // compute. One more takes small requests only.
 constexpr int kTokenizerThreads = 3;
-
-// A seed for a client that gave none. Not secret; only unlikely to repeat.
-uint64_t ChooseSeed() {
-  thread_local std::mt19937_64 generator{std::random_device{}()};
-  return generator();
-}
 
 // gRPC deadlines are wall-clock times; the engine's are monotonic. Converted once, here.
 Instant MonotonicDeadline(std::chrono::system_clock::time_point deadline, Instant now) {
@@ -46,7 +39,8 @@ absl::Status ServingState::Check() const {
 GenerationService::GenerationService(const ServedModel* model, const ServingState* serving,
                                      const Clock* clock, EngineLoop* engine, OutputHub* hub,
                                      bool share_cache_domain,
-                                     transport::RoleSet without_certificate, Door* door)
+                                     transport::RoleSet without_certificate, Door* door,
+                                     std::shared_ptr<const ResumeTokens> resume_tokens)
     : share_cache_domain_(share_cache_domain),
       without_certificate_(without_certificate),
       model_(model),
@@ -55,13 +49,14 @@ GenerationService::GenerationService(const ServedModel* model, const ServingStat
       engine_(engine),
       hub_(hub),
       door_(door),
+      resume_tokens_(std::move(resume_tokens)),
       pool_(kTokenizerThreads, kMailboxEventsMax) {
   Serve("Generate", &GenerationService::BeginGenerate);
   Serve("Tokenize", &GenerationService::BeginTokenize);
   Serve("GetModel", &GenerationService::BeginGetModel);
 }
 
-void GenerationService::Serve(const char* method, Begin begin) {
+void GenerationService::Serve(const char* method, BeginCall begin) {
   const auto* service = v1::GenerateRequest::descriptor()->file()->FindServiceByName("Inference");
   const int index = service->FindMethodByName(method)->index();
   const auto handler = [this, begin] {
@@ -104,62 +99,6 @@ ClientCall::Reactor* GenerationService::BeginGenerate(grpc::CallbackServerContex
       return Generate(std::move(received), call, stream);
     });
   });
-}
-
-absl::Status GenerationService::Generate(ReceivedRequest received, const Call& call,
-                                         const std::shared_ptr<GenerateStream>& stream) {
-  v1::GenerateRequest message;
-  TUTTI_RETURN_IF_ERROR(ParseMessage(received.bytes, &message));
-  received.bytes.Clear();
-  TUTTI_ASSIGN_OR_RETURN(const std::string tenant,
-                         TenantOf(message.tenant(), call.tenants, call.rights));
-  TUTTI_RETURN_IF_ERROR(CheckHurry(message.priority(), call.rights));
-  TUTTI_ASSIGN_OR_RETURN(BuiltRequest built, BuildRequest(message, *model_));
-  TUTTI_RETURN_IF_ERROR(serving_->Check());
-  // From here on the prompt is held, once for each output, instead of the message.
-  ByteBudget::Charge prompt = std::move(received.charge);
-  const auto held = static_cast<int64_t>(built.request.prompt.size() * sizeof(TokenId));
-  if (!prompt.Resize(built.n * held)) {
-    return Overloaded("the coordinator holds as many prompts for this client as it may now");
-  }
-  const RequestId first(next_request_.fetch_add(static_cast<uint64_t>(built.n)));
-  const int32_t n = built.n;
-  if (!built.seed_given) built.request.sampling.set_seed(ChooseSeed());
-  built.request.id = first;
-  built.request.deadline = call.deadline;
-  built.request.tenant = tenants_.Hash(tenant);
-  built.request.cache_domain = CacheDomainOf(tenant);
-  built.output.seed = built.request.sampling.seed();
-  built.output.arrival = call.arrival;
-  hub_->Open(first, n, built.output, stream);
-  const absl::Status submitted = WithinMemory([&] { return Submit(built); });
-  if (!submitted.ok()) {
-    Abandon(first, n);
-    return submitted;
-  }
-  // Last: a client that leaves before there is anything to end must not be missed.
-  const bool wanted = stream->Attach(n, std::move(prompt), [this, first, n] { Abandon(first, n); });
-  if (!wanted) Abandon(first, n);
-  return absl::OkStatus();
-}
-
-absl::Status GenerationService::Submit(const BuiltRequest& built) {
-  const RequestId first = built.request.id;
-  RequestArrived arrived;
-  for (int32_t i = 0; i < built.n; ++i) {
-    Request& request = i == 0 ? arrived.request : arrived.others.emplace_back();
-    request = built.request;
-    request.id = IdOfOutput(first, i);
-    if (built.n > 1) request.first_output = first;
-    request.sampling.set_seed(SeedOfOutput(built.output.seed, i));
-  }
-  if (engine_->Submit(std::move(arrived))) return absl::OkStatus();
-  return Overloaded("too many requests arrive at once");
-}
-
-void GenerationService::Abandon(RequestId first, int32_t n) {
-  for (int32_t i = 0; i < n; ++i) engine_->Cancel(IdOfOutput(first, i), CancelCause::kClientGone);
-  hub_->Forget(first, n);
 }
 
 ClientCall::Reactor* GenerationService::BeginTokenize(grpc::CallbackServerContext* context) {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,8 @@
 #include "coordinator/service/generate_stream.h"
 #include "coordinator/service/output_hub.h"
 #include "coordinator/service/request_builder.h"
+#include "coordinator/service/resume_token.h"
+#include "coordinator/service/running_requests.h"
 #include "coordinator/service/served_model.h"
 #include "coordinator/service/tenant.h"
 #include "coordinator/service/work_pool.h"
@@ -45,7 +48,8 @@ class GenerationService : public v1::Inference::Service {
   // REQUIRES: everything outlives the service.
   GenerationService(const ServedModel* model, const ServingState* serving, const Clock* clock,
                     EngineLoop* engine, OutputHub* hub, bool share_cache_domain,
-                    transport::RoleSet without_certificate, Door* door);
+                    transport::RoleSet without_certificate, Door* door,
+                    std::shared_ptr<const ResumeTokens> resume_tokens);
 
   // The cache domain in which the K/V of a tenant's requests is looked up.  Thread: any.
   Hash128 CacheDomainOf(std::string_view tenant) const {
@@ -60,9 +64,9 @@ class GenerationService : public v1::Inference::Service {
     std::vector<std::string> tenants;  // of the metadata
     AskerRights rights;
   };
-  using Begin = ClientCall::Reactor* (GenerationService::*)(grpc::CallbackServerContext*);
+  using BeginCall = ClientCall::Reactor* (GenerationService::*)(grpc::CallbackServerContext*);
   // Serves a method of the API by `begin`.
-  void Serve(const char* method, Begin begin);
+  void Serve(const char* method, BeginCall begin);
   ClientCall::Reactor* BeginGenerate(grpc::CallbackServerContext* context);
   ClientCall::Reactor* BeginTokenize(grpc::CallbackServerContext* context);
   ClientCall::Reactor* BeginGetModel(grpc::CallbackServerContext* context);
@@ -73,8 +77,15 @@ class GenerationService : public v1::Inference::Service {
             std::function<absl::Status(ReceivedRequest)> work);
   absl::Status Generate(ReceivedRequest received, const Call& call,
                         const std::shared_ptr<GenerateStream>& stream);
-  // Gives all outputs to the engine, or none.
-  absl::Status Submit(const BuiltRequest& built);
+  // The request as the core knows it, and what its stream says of itself (generate_call.cc).
+  absl::StatusOr<BuiltRequest> Build(v1::GenerateRequest* message, const Call& call,
+                                     StreamBeginning* beginning);
+  // Opens its outputs and gives them to the engine, in the place of those of the same name.
+  absl::Status Begin(const std::string& name, BuiltRequest* built, StreamBeginning beginning,
+                     const std::shared_ptr<GenerateStream>& stream);
+  // Gives all outputs to the engine, or none; those of which nothing is left end here.
+  absl::Status Submit(const BuiltRequest& built,
+                      const std::optional<RunningRequests::Running>& taken_over);
   void Abandon(RequestId first, int32_t n);
   absl::Status FillTokens(const grpc::ByteBuffer& bytes, v1::TokenizeResponse* response) const;
   void DescribeModel(const std::shared_ptr<UnaryCall>& call) const;
@@ -88,6 +99,8 @@ class GenerationService : public v1::Inference::Service {
   OutputHub* const hub_;
   Door* const door_;
   const TenantHasher tenants_;
+  const std::shared_ptr<const ResumeTokens> resume_tokens_;
+  const std::shared_ptr<RunningRequests> named_ = std::make_shared<RunningRequests>();
   std::atomic<uint64_t> next_request_{1};
   WorkPool pool_;
 };

@@ -4,16 +4,18 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <iostream>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "base/build_info.h"
+#include "base/byte_size.h"
 #include "base/flags.h"
+#include "base/logging.h"
 #include "coordinator/limits.h"
 #include "coordinator/service/coordinator.h"
 #include "coordinator/service/serve_flags.h"
-#include "spdlog/sinks/stdout_color_sinks.h"
 #include "spdlog/spdlog.h"
 #include "transport/connection_table.h"
 
@@ -27,7 +29,8 @@ constexpr char kFooter[] = R"(Examples:
   tutti-worker --model models/demo --worker-id w1 --peer w0
 
 Every option is also read from the environment (TUTTI_MODEL, …) and from --config FILE.
-Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for wrong options.)";
+Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for wrong options, 3 when it has
+led (--etcd, --standby-lock) and leads no more: start it again, to stand by.)";
 
 // Whether a second signal has come, or the parent has ended that this process ends with.
 class Hurry {
@@ -50,13 +53,32 @@ class Hurry {
   bool hurried_ = false;
 };
 
+// Ends the process without a word to its workers, which obey another by now or soon, and to its
+// clients, which go on there.
+[[noreturn]] void LeadNoMore(const std::string& why) {
+  spdlog::critical("this coordinator leads no more, and ends: {}", why);
+  spdlog::default_logger()->flush();
+  std::_Exit(kExitLeadsNoMore);
+}
+
 absl::Status Serve(ServeFlags flags, const sigset_t& signals, pid_t parent) {
-  TUTTI_ASSIGN_OR_RETURN(
-      std::unique_ptr<ServedModel> model,
-      ServedModel::Load(flags.model, flags.served_model_name, flags.max_model_len));
+  const SystemClock clock;
+  TUTTI_ASSIGN_OR_RETURN(std::unique_ptr<ServedModel> model,
+                         ServedModel::Load(flags.model, flags.served_model_name,
+                                           flags.max_model_len, flags.chat_template));
   EngineOptions& engine = flags.options.engine;
   engine.build = BuildStamp();
   engine.lease = std::chrono::milliseconds(flags.lease_ms);
+  const auto seconds = [](double value) {
+    return std::chrono::duration_cast<Duration>(
+        std::chrono::duration<double>(std::min(value, 1e7)));
+  };
+  engine.recovery_timeout = seconds(flags.recovery_timeout_s);
+  engine.reform_after = seconds(flags.reform_after_s);
+  engine.partial_recompute = flags.partial_recompute == "on";
+  if (!flags.kept_rows.empty()) {
+    TUTTI_ASSIGN_OR_RETURN(engine.kept_rows_bytes, ParseBytes(flags.kept_rows));
+  }
   engine.beat_interval = std::chrono::milliseconds(std::max<int64_t>(flags.lease_ms / 6, 50));
   if (engine.block_size % 16 != 0) {
     return absl::InvalidArgumentError(
@@ -66,6 +88,8 @@ absl::Status Serve(ServeFlags flags, const sigset_t& signals, pid_t parent) {
   engine.kv_tokens_min = std::min(flags.max_model_len, model->max_model_len);
   model->config.whole_experts = flags.expert_split == "expert" && model->config.has_experts();
   TUTTI_RETURN_IF_ERROR(ReadLayout(flags, model->config, &engine));
+  TUTTI_ASSIGN_OR_RETURN(flags.options.lease, MakeLease(flags.lease, engine.cluster_id, &clock));
+  flags.options.on_leads_no_more = LeadNoMore;
   spdlog::info("model '{}': {}, {} layers, context {}", model->name, model->config.architecture,
                model->config.num_layers, model->max_model_len);
   const auto grace =
@@ -90,8 +114,7 @@ int Main(int argc, char** argv) {
   AddServeFlags(&program, &flags);
   program.AddFooter(kFooter);
   if (const std::optional<int> code = program.Parse(argc, argv)) return *code;
-  spdlog::set_default_logger(spdlog::stderr_color_mt("coordinator"));
-  spdlog::set_level(spdlog::level::from_str(flags.log_level));
+  SetUpLog("coordinator", flags.log_level, flags.log_format);
   // Before any thread exists, so that all inherit the mask and only sigwait sees these.
   sigset_t signals;
   sigemptyset(&signals);

@@ -3,10 +3,12 @@
 #include <grpcpp/server_builder.h>
 
 #include <chrono>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/limits.h"
-#include "transport/grpc/grpc_address.h"
+#include "transport/connection_table.h"
+#include "transport/limits.h"
 #include "transport/private_folder.h"
 
 namespace tutti::coordinator {
@@ -16,25 +18,34 @@ absl::StatusOr<std::unique_ptr<OperatorServer>> OperatorServer::Start(const std:
                                                                       AdminService* service) {
   TUTTI_ASSIGN_OR_RETURN(auto credentials, OperatorCredentials(address, port));
   const std::string where = absl::StrCat("--admin-listen ", address);
-  TUTTI_RETURN_IF_ERROR(Annotate(transport::ClaimSocket(address), where));
   std::unique_ptr<OperatorServer> started(new OperatorServer);
   grpc::ServerBuilder builder;
-  int bound = 0;
-  builder.AddListeningPort(address, credentials, &bound);
+  transport::ConfigurePort(&builder);
   builder.RegisterService(service);
   builder.SetMaxReceiveMessageSize(kRequestBytesMax);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kStreamsPerConnectionMax);
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS,
+                             static_cast<int>(Milliseconds(kPublicIdleMax)));
+  auto listener = transport::GrpcListener::Listen(
+      {.address = address,
+       .is_secure = transport::SocketFolder(address).empty(),
+       .bounds = {.total = kOperatorConnectionsMax,
+                  .per_account = kOperatorConnectionsMax / transport::kPerAddressDivisor},
+       .probe = {}},
+      std::move(credentials), &builder);
+  TUTTI_RETURN_IF_ERROR(Annotate(listener.status(), where));
+  started->listener_ = *std::move(listener);
   started->server_ = builder.BuildAndStart();
-  if (started->server_ == nullptr || (bound == 0 && transport::SocketFolder(address).empty())) {
-    return absl::UnavailableError(absl::StrCat(where, ": cannot listen there"));
+  if (started->server_ == nullptr) {
+    return absl::UnavailableError(absl::StrCat(where, ": gRPC cannot serve"));
   }
-  started->address_ = transport::WithPort(address, bound);
+  started->listener_->Start();
   return started;
 }
 
 void OperatorServer::Stop() {
   if (server_ == nullptr) return;
+  listener_->Stop();
   server_->Shutdown(std::chrono::system_clock::now());
   server_->Wait();
   server_.reset();

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "coordinator/service/admin_service.h"
 #include "coordinator/service/port_rules.h"
+#include "transport/grpc/grpc_listener.h"
 
 namespace tutti::coordinator {
 
@@ -23,15 +24,15 @@ class OperatorServer {
   ~OperatorServer() { Stop(); }
 
   // With the port that was bound.
-  const std::string& address() const { return address_; }
+  const std::string& address() const { return listener_->address(); }
   // Cuts calls off. Idempotent.
   void Stop();
 
  private:
   OperatorServer() = default;
 
+  std::unique_ptr<transport::GrpcListener> listener_;
   std::unique_ptr<grpc::Server> server_;
-  std::string address_;
 };
 
 }  // namespace tutti::coordinator

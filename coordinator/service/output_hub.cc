@@ -4,10 +4,11 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/fail_point.h"
 #include "coordinator/limits.h"
 #include "coordinator/service/door.h"
-#include "text/detokenizer.h"
+#include "coordinator/service/output_text.h"
 #include "text/tokenizer.h"
 
 namespace tutti::coordinator {
@@ -18,6 +19,29 @@ struct OutputHub::Group {
   int32_t n = 1;
   int32_t open = 1;  // not ended yet
   std::shared_ptr<OutputStream> stream;
+  std::shared_ptr<const StreamBeginning> beginning;  // null: it has been told
+  // What of it only the engine knows, since the first token of any output.
+  std::shared_ptr<const OutputBegun> begun;
+
+  // The first message tells how the stream goes on elsewhere.
+  void Write(v1::GenerateResponse response) {
+    if (beginning != nullptr) {
+      ResumeClaims claims = beginning->claims;
+      if (begun != nullptr) {
+        claims.max_tokens = begun->max_tokens;
+        claims.numerics = begun->numerics;
+      }
+      v1::Started& started = *response.mutable_started();
+      started.set_resume_token(beginning->tokens->Issue(claims));
+      started.set_seed(claims.seed);
+      started.set_prompt_tokens(static_cast<uint32_t>(beginning->prompt_tokens));
+      started.set_model_fingerprint(beginning->fingerprint);
+      started.set_numerics_class(claims.numerics);
+      told = std::exchange(beginning, nullptr);
+    }
+    stream->Write(std::move(response));
+  }
+  std::shared_ptr<const StreamBeginning> told;  // kept for the name
 };
 
 // One output's way from ids to text.
@@ -30,44 +54,54 @@ class OutputHub::Output {
         options_(std::move(options)),
         group_(std::move(group)),
         output_(output),
-        detokenizer_(tokenizer, options_.skip_special_tokens) {}
+        text_(resumed().text != nullptr ? *resumed().text : OutputText(tokenizer, options_)),
+        absorbed_(resumed().text != nullptr ? 0 : resumed().tokens),
+        expected_digest_(resumed().digest),
+        completion_tokens_(resumed().text != nullptr ? resumed().tokens : 0) {}
 
   const std::shared_ptr<Group>& group() const { return group_; }
 
-  // True when a stop string ended the output here.
-  bool Append(const DeliverTokens& delivery) {
-    if (!first_token_at_) first_token_at_ = clock_->Now();
+  // The text may be complete afterwards. DATA_LOSS: tokens computed again are not those that the
+  // client has.
+  absl::Status Append(const DeliverTokens& delivery) {
+    if (delivery.begun != nullptr && group_->begun == nullptr) group_->begun = delivery.begun;
     v1::GenerateResponse response = Response(delivery.index);
     for (const v1::SampledToken& sampled : delivery.tokens) {
-      AddToken(sampled, &response);
       ++completion_tokens_;
-      const bool is_stop_token = std::binary_search(options_.stop_token_ids.begin(),
-                                                    options_.stop_token_ids.end(), sampled.token());
-      if (is_stop_token && !options_.include_stop) continue;
-      response.mutable_text()->append(Match(detokenizer_.Push(sampled.token())));
+      std::string text = text_.Push(sampled.token());
+      if (completion_tokens_ <= absorbed_) {
+        digest_.Add(sampled.token());
+        TUTTI_RETURN_IF_ERROR(CheckAbsorbed());
+        response.set_index(static_cast<uint32_t>(completion_tokens_));
+      } else {
+        AddToken(sampled, &response);
+        response.mutable_text()->append(text);
+      }
       if (stopped()) break;
     }
+    if (response.tokens_size() == 0) return absl::OkStatus();
     last_token_at_ = clock_->Now();
-    group_->stream->Write(std::move(response));
-    return stopped();
+    if (!first_token_at_) first_token_at_ = last_token_at_;
+    group_->Write(std::move(response));
+    return absl::OkStatus();
+  }
+  // Of what it computes again: whether it has ended before all that the client has.
+  absl::Status CheckEnd() const {
+    if (completion_tokens_ >= absorbed_) return absl::OkStatus();
+    return Lost();
   }
 
   // The text is complete: tokens sampled after it are not shown.
-  bool stopped() const { return stop_ >= 0; }
+  bool stopped() const { return text_.stopped(); }
 
   // REQUIRES: finish.status is OK, or the text is complete.
   void Finish(const FinishRequest& finish) {
     v1::GenerateResponse response = Response(completion_tokens_);
-    if (!stopped()) {
-      response.set_text(Match(detokenizer_.Finish()));
-      if (!stopped() && options_.stop_matcher) {
-        response.mutable_text()->append(options_.stop_matcher->Finish());
-      }
-    }
+    response.set_text(text_.Finish());
     v1::Finish& end = *response.mutable_finish();
     end.set_reason(stopped() || finish.cause != FinishCause::kLength ? v1::FINISH_REASON_STOP
                                                                      : v1::FINISH_REASON_LENGTH);
-    if (stopped()) end.set_stop(options_.stop[static_cast<size_t>(stop_)]);
+    if (stopped()) end.set_stop(options_.stop[static_cast<size_t>(text_.stop())]);
     FillUsage(finish, end.mutable_usage());
     end.mutable_timing()->set_queue_ms(Milliseconds(finish.queue_time));
     const Instant now = clock_->Now();
@@ -76,7 +110,7 @@ class OutputHub::Output {
     end.mutable_timing()->set_total_ms(
         Milliseconds(last_token_at_.value_or(now) - options_.arrival));
     end.set_seed(options_.seed);
-    group_->stream->Write(std::move(response));
+    group_->Write(std::move(response));
   }
 
  private:
@@ -94,12 +128,20 @@ class OutputHub::Output {
     usage->set_cached_prompt_tokens(static_cast<uint32_t>(finish.cached_prompt_tokens));
   }
 
-  // Text that is certain not to begin a stop string.
-  std::string Match(std::string text) {
-    if (!options_.stop_matcher) return text;
-    text::StopMatcher::Result result = options_.stop_matcher->Push(text);
-    stop_ = result.stop;
-    return std::move(result.text);
+  const OutputResume& resumed() const {
+    static const OutputResume nothing;
+    const auto output = static_cast<size_t>(output_);
+    return output < options_.resume.size() ? options_.resume[output] : nothing;
+  }
+
+  absl::Status Lost() const {
+    return absl::DataLossError(
+        absl::StrCat("resume.outputs[", output_, "]: the first ", absorbed_,
+                     " tokens, computed again, are not those of its digest"));
+  }
+  absl::Status CheckAbsorbed() const {
+    if (completion_tokens_ < absorbed_) return stopped() ? Lost() : absl::OkStatus();
+    return digest_.value() == expected_digest_ ? absl::OkStatus() : Lost();
   }
 
   void AddToken(const v1::SampledToken& sampled, v1::GenerateResponse* response) const {
@@ -110,7 +152,9 @@ class OutputHub::Output {
     for (int i = 0; i < sampled.top_ids_size() && i < sampled.top_logprobs_size(); ++i) {
       v1::TokenLogprob& top = *token.add_top();
       top.set_id(sampled.top_ids(i));
-      top.set_token(std::string(tokenizer_->TokenText(sampled.top_ids(i)).value_or("")));
+      if (tokenizer_ != nullptr) {
+        top.set_token(std::string(tokenizer_->TokenText(sampled.top_ids(i)).value_or("")));
+      }
       top.set_logprob(sampled.top_logprobs(i));
     }
   }
@@ -120,9 +164,11 @@ class OutputHub::Output {
   OutputOptions options_;
   const std::shared_ptr<Group> group_;
   const int32_t output_;
-  text::Detokenizer detokenizer_;
-  int stop_ = -1;  // index of the stop string found
-  int64_t completion_tokens_ = 0;
+  OutputText text_;
+  const int64_t absorbed_;  // of the first tokens: computed again and not sent
+  const uint64_t expected_digest_;
+  IdDigest digest_;  // of those absorbed so far
+  int64_t completion_tokens_;
   std::optional<Instant> first_token_at_;
   std::optional<Instant> last_token_at_;
 };
@@ -192,10 +238,18 @@ void OutputHub::Fail(std::shared_ptr<Group> group, const absl::Status& status) {
 }
 
 void OutputHub::Handle(Opened opened) {
-  const auto group =
-      std::make_shared<Group>(Group{opened.first, opened.n, opened.n, std::move(opened.stream)});
+  const auto group = std::make_shared<Group>(Group{.first = opened.first,
+                                                   .n = opened.n,
+                                                   .open = 0,
+                                                   .stream = std::move(opened.stream),
+                                                   .beginning = opened.options.beginning,
+                                                   .begun = nullptr,
+                                                   .told = nullptr});
   const absl::Status done = WithinMemory([&] {
     for (int32_t i = 0; i < opened.n; ++i) {
+      const auto& resume = opened.options.resume;
+      if (!resume.empty() && resume[static_cast<size_t>(i)].finished) continue;
+      ++group->open;
       OutputOptions options = opened.options;
       options.seed = SeedOfOutput(opened.options.seed, i);
       outputs_[IdOfOutput(opened.first, i)] =
@@ -203,7 +257,12 @@ void OutputHub::Handle(Opened opened) {
     }
     return absl::OkStatus();
   });
-  if (done.ok()) return;
+  if (done.ok() && group->open > 0) return;
+  if (done.ok()) {  // the client has all of it
+    group->stream->Finish(absl::OkStatus());
+    --open_streams_;
+    return;
+  }
   for (int32_t i = 0; i < opened.n; ++i) {
     on_unwanted_(IdOfOutput(opened.first, i), CancelCause::kClientGone);
   }
@@ -216,9 +275,9 @@ void OutputHub::Handle(DeliverTokens tokens) {
   // Tokens that were under way when the client left, or after a stop string, are dropped.
   if (found == outputs_.end() || found->second->stopped()) return;
   if (TUTTI_FAIL_POINT("coordinator.no_memory_for_output")) throw std::bad_alloc();
-  if (found->second->Append(tokens)) {
-    on_unwanted_(tokens.request, CancelCause::kStopString);
-  }
+  const absl::Status appended = found->second->Append(tokens);
+  if (!appended.ok()) return Fail(found->second->group(), appended);
+  if (found->second->stopped()) on_unwanted_(tokens.request, CancelCause::kStopString);
 }
 
 void OutputHub::Handle(FinishRequest finish) {
@@ -227,9 +286,11 @@ void OutputHub::Handle(FinishRequest finish) {
   // A text that is complete is no longer concerned by what happens to its sequence before the
   // engine learns of that.
   const std::shared_ptr<Group> group = found->second->group();
-  if (!finish.status.ok() && !found->second->stopped()) {
+  absl::Status status = finish.status;
+  if (status.ok()) status = found->second->CheckEnd();
+  if (!status.ok() && !found->second->stopped()) {
     outputs_.erase(found);
-    return Fail(group, finish.status);
+    return Fail(group, status);
   }
   found->second->Finish(finish);
   outputs_.erase(found);

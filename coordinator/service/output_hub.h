@@ -6,8 +6,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
-#include <string>
 #include <thread>
 #include <unordered_map>
 #include <variant>
@@ -16,26 +14,14 @@
 #include "base/clock.h"
 #include "base/mailbox.h"
 #include "coordinator/events.h"
+#include "coordinator/service/output_options.h"
 #include "coordinator/service/output_stream.h"
-#include "text/stop_matcher.h"
 
 namespace tutti::text {
 class Tokenizer;
 }  // namespace tutti::text
 
 namespace tutti::coordinator {
-
-// The part of a request that the hub needs. Each of its outputs gets a copy.
-struct OutputOptions {
-  std::vector<std::string> stop;                  // the strings of stop_matcher
-  std::optional<text::StopMatcher> stop_matcher;  // none: nothing stops the text
-  std::vector<TokenId> stop_token_ids;            // sorted; their text is not part of the output
-  bool include_stop = false;
-  bool skip_special_tokens = true;
-  bool logprobs = false;
-  uint64_t seed = 0;  // of output 0
-  Instant arrival;
-};
 
 // The outputs of one request: consecutive ids, and the seeds that generation.proto promises.
 inline RequestId IdOfOutput(RequestId first, int32_t output) {
@@ -51,6 +37,7 @@ class OutputHub {
   // output of its request failed (kClientGone: no client will read it).
   using OnUnwanted = std::function<void(RequestId, CancelCause)>;
   // REQUIRES: tokenizer and clock outlive the hub.
+  // `tokenizer` null: answers have ids and no text.
   OutputHub(const text::Tokenizer* tokenizer, const Clock* clock, OnUnwanted on_unwanted);
   ~OutputHub();
 
@@ -59,7 +46,7 @@ class OutputHub {
 
   // Thread: any. Opens the outputs `first`, first + 1, … of one request, `n` of them, which share
   // the stream: it ends when the last of them does, or with the first that fails. Comes before they
-  // are given to the engine.
+  // are given to the engine. Of an answer that goes on, what the client has is not sent again.
   void Open(RequestId first, int32_t n, OutputOptions options,
             std::shared_ptr<OutputStream> stream);
   void Tokens(DeliverTokens tokens);

@@ -3,6 +3,7 @@
 #include <grpcpp/resource_quota.h>
 
 #include "coordinator/limits.h"
+#include "transport/limits.h"
 
 namespace tutti::coordinator {
 namespace {
@@ -29,6 +30,7 @@ void ConfigurePublicPort(grpc::ServerBuilder* builder) {
   // let it grow to megabytes; a message that is being read gets the window it needs all the same.
   builder->AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kStreamWindowBytes);
+  builder->AddChannelArgument(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, transport::kStrangerReadBytesMax);
   grpc::ResourceQuota quota("public port");
   quota.SetMaxThreads(kReflectionThreadsMax);
   builder->SetResourceQuota(quota);

@@ -10,7 +10,7 @@
 namespace tutti::coordinator {
 absl::StatusOr<std::unique_ptr<PublicServer>> PublicServer::Start(
     const std::string& address, std::shared_ptr<grpc::ServerCredentials> credentials,
-    bool is_secure, const std::vector<grpc::Service*>& services) {
+    bool is_secure, transport::CreditBook* book, const std::vector<grpc::Service*>& services) {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
@@ -22,7 +22,8 @@ absl::StatusOr<std::unique_ptr<PublicServer>> PublicServer::Start(
       {.address = address,
        .is_secure = is_secure,
        .bounds = transport::PublicPortBounds(transport::RaiseDescriptorLimit()),
-       .probe = {}},
+       .probe = {},
+       .book = book},
       std::move(credentials), &builder);
   if (!listener.ok()) {
     return absl::UnavailableError(absl::StrCat("--listen ", address, ": ",
@@ -32,8 +33,7 @@ absl::StatusOr<std::unique_ptr<PublicServer>> PublicServer::Start(
   server->listener_ = *std::move(listener);
   server->server_ = builder.BuildAndStart();
   if (server->server_ == nullptr) {
-    return absl::UnavailableError(
-        absl::StrCat("--listen ", address, ": gRPC cannot serve"));
+    return absl::UnavailableError(absl::StrCat("--listen ", address, ": gRPC cannot serve"));
   }
   server->listener_->Start();
   return server;

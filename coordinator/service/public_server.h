@@ -18,10 +18,11 @@ namespace tutti::coordinator {
 class PublicServer {
  public:
   // Listens on `address`: host:port, port 0 for any free one, or unix:/path; is_secure: the
-  // credentials are TLS. UNAVAILABLE names the address.  REQUIRES: the services outlive the server.
+  // credentials are TLS; `book`: told by the services what becomes of connections' bytes.
+  // UNAVAILABLE names the address.  REQUIRES: book and services outlive the server.
   static absl::StatusOr<std::unique_ptr<PublicServer>> Start(
       const std::string& address, std::shared_ptr<grpc::ServerCredentials> credentials,
-      bool is_secure, const std::vector<grpc::Service*>& services);
+      bool is_secure, transport::CreditBook* book, const std::vector<grpc::Service*>& services);
   ~PublicServer();
 
   // host:port (or unix:path), with the port that was bound.

@@ -172,6 +172,11 @@ absl::Status BuildSampling(const v1::SamplingParams& params, const ServedModel& 
 
 absl::Status BuildStops(const v1::SamplingParams& params, const ServedModel& model,
                         BuiltRequest* out) {
+  if (params.stop_size() > 0 && model.tokenizer == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("sampling.stop: model '", model.name,
+                     "' has no tokenizer files, so its answers have no text; use stop_token_ids"));
+  }
   if (params.stop_size() > 0) {
     out->output.stop.assign(params.stop().begin(), params.stop().end());
     absl::StatusOr<text::StopMatcher> matcher =

@@ -4,22 +4,35 @@
 // Thread: any.
 #pragma once
 
+#include <optional>
+#include <vector>
+
 #include "base/status.h"
+#include "coordinator/events.h"
 #include "coordinator/request.h"
-#include "coordinator/service/output_hub.h"
+#include "coordinator/service/output_options.h"
 #include "coordinator/service/served_model.h"
 #include "tutti/v1/generation.pb.h"
 
 namespace tutti::coordinator {
+
+// Where an output goes on that a client has a part of.
+struct OutputStart {
+  std::vector<TokenId> ids;          // to continue from
+  bool finished = false;             // the client has its end too
+  std::optional<FinishCause> ended;  // the ids are all of it: nothing is left to compute
+};
 
 struct BuiltRequest {
   Request request;  // id, deadline, tenant and an unset seed are the caller's to fill
   OutputOptions output;
   int32_t n = 1;  // outputs wanted: requests like this one, with the seeds of SeedOfOutput
   bool seed_given = false;
+  std::vector<OutputStart> starts;  // by output, of an answer that goes on (resume_builder.h)
 };
 
-// INVALID_ARGUMENT names the field by its path and the limit; NOT_FOUND an unknown model.
+// All of the message but `resume`. INVALID_ARGUMENT names the field by its path and the limit;
+// NOT_FOUND an unknown model.
 absl::StatusOr<BuiltRequest> BuildRequest(const v1::GenerateRequest& message,
                                           const ServedModel& model);
 

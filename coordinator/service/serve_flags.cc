@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/build_info.h"
+#include "base/logging.h"
 #include "coordinator/limits.h"
 #include "model/partition.h"
 #include "placement/device_map.h"
@@ -19,12 +20,13 @@ void AddModelFlags(FlagSet* set, ServeFlags* flags) {
       {.names = "--model",
        .variable = &flags->model,
        .help = "Directory of the HuggingFace checkpoint",
-       .environment = "TUTTI_MODEL",
        .required = true},
       {.names = "--served-model-name",
        .variable = &flags->served_model_name,
-       .help = "Name clients ask for (default: the directory's)",
-       .environment = "TUTTI_SERVED_MODEL_NAME"},
+       .help = "Name clients ask for (default: the directory's)"},
+      {.names = "--chat-template",
+       .variable = &flags->chat_template,
+       .help = "File of the Jinja template for chats (default: the checkpoint's own)"},
   });
 }
 
@@ -35,19 +37,16 @@ void AddPortFlags(FlagSet* set, CoordinatorOptions* options) {
       {.names = "--listen",
        .variable = &options->listen,
        .help = "Address of the public API; port 0 lets the system choose",
-       .environment = "TUTTI_LISTEN",
        .show_default = true},
       {.names = "--peer-listen",
        .variable = &options->peer_listen,
        .help = "Address workers dial; may be unix:/path",
-       .environment = "TUTTI_PEER_LISTEN",
        .show_default = true},
       {.names = "--admin-listen",
        .variable = &options->admin_listen,
        .help = "Address of status and cache look-ups, for operators only: unix:/FOLDER/NAME in a "
                "folder of mode 0700, or host:port with --tls-client-ca; unset: a socket that "
-               "tutti status finds by itself",
-       .environment = "TUTTI_ADMIN_LISTEN"},
+               "tutti status finds by itself"},
       {.names = "--tls-cert",
        .variable = &options->tls_certificate,
        .help = "PEM certificate of the public port"},
@@ -63,7 +62,6 @@ void AddPortFlags(FlagSet* set, CoordinatorOptions* options) {
        .help = "What callers without a certificate may do: client, or gateway, who names tenants "
                "and may ask for priority below 0; auto: gateway on a Unix socket in a folder of "
                "mode 0700, else client",
-       .environment = "TUTTI_PUBLIC_ROLE",
        .check = OneOf("auto,client,gateway"),
        .show_default = true},
       {.names = "--peer-tls-cert",
@@ -76,15 +74,14 @@ void AddPortFlags(FlagSet* set, CoordinatorOptions* options) {
       {.names = "--cluster-secret-file",
        .variable = &options->secret_file,
        .help = "File of the secret that all processes of the cluster know, 32 to 4096 bytes that "
-               "its owner alone can read; needed where workers come over TCP without certificates",
-       .environment = "TUTTI_CLUSTER_SECRET_FILE"},
+               "its owner alone can read; needed where workers come over TCP without certificates"},
       {.names = "--ready-file",
        .variable = &options->ready_file,
-       .help = "Write the public address here, as JSON, once it listens"},
+       .help = "Write the public address and whether this coordinator leads or stands by here, as "
+               "JSON, once it listens"},
       {.names = "--cluster-id",
        .variable = &options->engine.cluster_id,
-       .help = "Workers must be started with the same",
-       .environment = "TUTTI_CLUSTER_ID"},
+       .help = "Workers must be started with the same"},
   });
 }
 
@@ -94,29 +91,31 @@ void AddLayoutFlags(FlagSet* set, ServeFlags* flags) {
       {.names = "--pipeline-parallel-size",
        .variable = &flags->stages,
        .help = "Stages the layers are split over, or auto: chosen from the workers that join; "
-               "unset: 1, or what the device map says",
-       .environment = "TUTTI_PIPELINE_PARALLEL_SIZE"},
+               "unset: 1, or what the device map says"},
       {.names = "--tensor-parallel-size",
        .variable = &flags->ranks,
        .help = "Ranks each layer is split over: 1, 2, 4 or 8 workers per stage, or auto; of each "
-               "stage: 1,2; unset: 1",
-       .environment = "TUTTI_TENSOR_PARALLEL_SIZE"},
+               "stage: 1,2; unset: 1"},
       {.names = "--expert-split",
        .variable = &flags->expert_split,
        .help = "How ranks share the experts of a mixture: the width of each, or whole experts. "
                "The answers are the same, to the bit",
-       .environment = "TUTTI_EXPERT_SPLIT",
        .check = OneOf("width,expert"),
        .show_default = true},
       {.names = "--pipelines",
        .variable = &flags->pipelines,
        .help = "Copies of the model, each of as many stages; auto: as many as the workers allow",
-       .environment = "TUTTI_PIPELINES",
+       .show_default = true},
+      {.names = "--spares",
+       .variable = &flags->options.engine.spares,
+       .help =
+           "Workers that --pipelines auto leaves idle: they load ahead, to take the place of one "
+           "that is lost",
+       .check = IntegerIn(0, static_cast<int64_t>(kWorkerLinksMax)),
        .show_default = true},
       {.names = "--layout",
        .variable = &flags->layout,
        .help = "auto: stages and ranks too are chosen from the workers that join",
-       .environment = "TUTTI_LAYOUT",
        .check = OneOf("auto")},
       {.names = "--device-map",
        .variable = &flags->device_map,
@@ -126,12 +125,10 @@ void AddLayoutFlags(FlagSet* set, ServeFlags* flags) {
       {.names = "--max-memory",
        .variable = &flags->max_memory,
        .help = "What of each worker may be used, by number or name: 0=20GiB,w3=40GiB; others "
-               "are left out",
-       .environment = "TUTTI_MAX_MEMORY"},
+               "are left out"},
       {.names = "--min-workers",
        .variable = &flags->options.engine.min_workers,
        .help = "Form nothing before so many workers have joined; 0: no such number",
-       .environment = "TUTTI_MIN_WORKERS",
        .check = IntegerIn(0, static_cast<int64_t>(kWorkerLinksMax)),
        .show_default = true},
   });
@@ -147,12 +144,10 @@ void AddCacheFlags(FlagSet* set, EngineOptions* engine) {
       {.names = "--kv-tokens",
        .variable = &engine->kv_tokens_max,
        .help = "KV room in tokens at most; 0: what memory allows",
-       .environment = "TUTTI_KV_TOKENS",
        .show_default = true},
       {.names = "--enable-prefix-caching,!--no-prefix-caching",
        .variable = &engine->enable_prefix_caching,
        .help = "Keep the KV of prompts and answers for requests that begin with the same tokens",
-       .environment = "TUTTI_ENABLE_PREFIX_CACHING",
        .show_default = true},
   });
 }
@@ -192,7 +187,6 @@ void AddServiceFlags(FlagSet* set, ServeFlags* flags) {
       {.names = "--max-model-len",
        .variable = &flags->max_model_len,
        .help = "Context length; 0: the model's",
-       .environment = "TUTTI_MAX_MODEL_LEN",
        .check = NotNegative()},
       {.names = "--numerics-class",
        .variable = &engine.numerics_class,
@@ -205,6 +199,30 @@ void AddServiceFlags(FlagSet* set, ServeFlags* flags) {
        .help = "A worker without progress for so long is lost",
        .check = IntegerIn(200, 600000),
        .show_default = true},
+      {.names = "--recovery-timeout",
+       .variable = &flags->recovery_timeout_s,
+       .help = "Seconds that requests wait for a pipeline in the place of one that was lost",
+       .check = NotNegative(),
+       .show_default = true},
+      {.names = "--reform-after",
+       .variable = &flags->reform_after_s,
+       .help = "Seconds after which a pipeline whose worker does not come back forms of those that "
+               "are left, where they can hold the model",
+       .check = NotNegative(),
+       .show_default = true},
+      {.names = "--partial-recompute",
+       .variable = &flags->partial_recompute,
+       .help = "on: when a worker is lost, its stage alone is computed again and the others keep "
+               "their KV; off: all stages are",
+       .environment = "TUTTI_PARTIAL_RECOMPUTE",
+       .check = OneOf("on,off"),
+       .show_default = true},
+      {.names = "--kept-rows",
+       .variable = &flags->kept_rows,
+       .help = "Memory of each worker for the rows that it has sent on, such as 2GiB: a worker in "
+               "the place of the next begins with them; unset: what placement leaves",
+       .environment = "TUTTI_KEPT_ROWS",
+       .check = IsSize()},
       {.names = "--shutdown-grace",
        .variable = &flags->shutdown_grace_s,
        .help = "Seconds running requests get to finish; a second signal ends them",
@@ -213,8 +231,12 @@ void AddServiceFlags(FlagSet* set, ServeFlags* flags) {
       {.names = "--log-level",
        .variable = &flags->log_level,
        .help = "trace, debug, info, warn or error",
-       .environment = "TUTTI_LOG_LEVEL",
        .check = OneOf("trace,debug,info,warn,error")},
+      {.names = "--log-format",
+       .variable = &flags->log_format,
+       .help = "Of the log on stderr: text, or json for an object a line",
+       .check = OneOf(kLogFormats),
+       .show_default = true},
       {.names = "--exit-with-parent",
        .variable = &flags->exit_with_parent,
        .help = "End when the process that started this one ends"},
@@ -273,13 +295,15 @@ absl::Status CheckLayout(const ServeFlags& flags, const model::ModelConfig& mode
 
 void AddServeFlags(FlagSet* set, ServeFlags* flags) {
   set->AddVersion(BuildStamp());
-  set->AddFile({.help = "Read options from this file (INI or TOML)"});
+  set->ReadEnvironment(kEnvironmentPrefix);
+  set->AddFile("Read options from this file (TOML; the keys are the options without --)");
   AddModelFlags(set, flags);
   AddPortFlags(set, &flags->options);
   AddLayoutFlags(set, flags);
   AddCacheFlags(set, &flags->options.engine);
   AddStepFlags(set, &flags->options.engine);
   AddServiceFlags(set, flags);
+  AddLeaseFlags(set, &flags->lease);
 }
 
 absl::Status ReadLayout(const ServeFlags& flags, const model::ModelConfig& model,

@@ -9,6 +9,7 @@
 #include "base/flags.h"
 #include "base/status.h"
 #include "coordinator/service/coordinator.h"
+#include "coordinator/service/lease_flags.h"
 #include "model/model_config.h"
 
 namespace tutti::coordinator {
@@ -16,6 +17,7 @@ namespace tutti::coordinator {
 struct ServeFlags {
   std::string model;
   std::string served_model_name;
+  std::string chat_template;
   std::string device_map;
   std::string max_memory;
   std::string stages;  // unset: 1, or as many as a device map says
@@ -23,11 +25,17 @@ struct ServeFlags {
   std::string pipelines = "auto";
   std::string layout;
   std::string log_level = "info";
+  std::string log_format = "text";
   std::string expert_split = "width";
+  std::string partial_recompute = "on";
+  std::string kept_rows;  // unset: kKeptRowsLeft
   int32_t max_model_len = 0;
   int64_t lease_ms = 1500;
+  double recovery_timeout_s = 60;
+  double reform_after_s = 2;
   double shutdown_grace_s = 10;
   bool exit_with_parent = false;
+  LeaseFlags lease;
   CoordinatorOptions options;
 };
 

@@ -11,11 +11,14 @@
 #include "coordinator/service/chat_messages.h"
 #include "model/config_json.h"
 #include "model/fingerprint.h"
+#include "model/weight_map.h"
+#include "spdlog/spdlog.h"
 
 namespace tutti::coordinator {
 absl::StatusOr<std::unique_ptr<ServedModel>> ServedModel::Load(const std::filesystem::path& dir,
                                                                const std::string& name,
-                                                               int32_t max_model_len) {
+                                                               int32_t max_model_len,
+                                                               const std::string& chat_template) {
   auto model = std::make_unique<ServedModel>();
   model->name = name;
   if (model->name.empty()) {
@@ -31,24 +34,11 @@ absl::StatusOr<std::unique_ptr<ServedModel>> ServedModel::Load(const std::filesy
   TUTTI_ASSIGN_OR_RETURN(model->generation,
                          model::LoadGenerationConfig(dir.string(), model->config));
   TUTTI_ASSIGN_OR_RETURN(model->checkpoint, model::Checkpoint::Open(dir.string()));
+  TUTTI_RETURN_IF_ERROR(model::CheckCheckpoint(model->config, *model->checkpoint));
+  TUTTI_RETURN_IF_ERROR(model::CheckTiedHead(model->config, *model->checkpoint));
   TUTTI_ASSIGN_OR_RETURN(model->fingerprint, model::ModelFingerprint(*model->checkpoint));
-  TUTTI_ASSIGN_OR_RETURN(model->tokenizer, text::Tokenizer::Load(dir));
-  if (model->tokenizer->vocab_size() > model->config.vocab_size) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(dir.string(), ": the tokenizer has ", model->tokenizer->vocab_size(),
-                     " tokens, config.json's vocab_size is ", model->config.vocab_size));
-  }
-  // Families whose configuration names only the end of text end a turn with other tokens.
-  std::vector<int32_t>& ends = model->generation.eos_token_ids;
-  for (const TokenId id : model->tokenizer->end_of_turn()) {
-    if (std::find(ends.begin(), ends.end(), id) == ends.end()) ends.push_back(id);
-  }
-  absl::StatusOr<text::ChatTemplate> chat_template = text::LoadChatTemplate(dir);
-  if (chat_template.ok()) {
-    model->chat_template = std::move(*chat_template);
-  } else if (!absl::IsNotFound(chat_template.status())) {
-    return chat_template.status();
-  }
+  TUTTI_RETURN_IF_ERROR(model->LoadTokenizer(dir));
+  TUTTI_RETURN_IF_ERROR(model->LoadTemplate(dir, chat_template));
   const int64_t context = model->config.max_position_embeddings;
   if (max_model_len > context) {
     return absl::InvalidArgumentError(absl::StrCat("--max-model-len ", max_model_len,
@@ -58,9 +48,51 @@ absl::StatusOr<std::unique_ptr<ServedModel>> ServedModel::Load(const std::filesy
   return model;
 }
 
+absl::Status ServedModel::LoadTokenizer(const std::filesystem::path& dir) {
+  absl::StatusOr<std::unique_ptr<text::Tokenizer>> loaded = text::Tokenizer::Load(dir);
+  if (absl::IsNotFound(loaded.status())) {
+    spdlog::warn("model '{}': only token ids are served: {}", name,
+                 std::string(loaded.status().message()));
+    return absl::OkStatus();
+  }
+  if (!loaded.ok()) return loaded.status();
+  tokenizer = *std::move(loaded);
+  if (tokenizer->vocab_size() > config.vocab_size) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(dir.string(), ": the tokenizer has ", tokenizer->vocab_size(),
+                     " tokens, config.json's vocab_size is ", config.vocab_size));
+  }
+  // Families whose configuration names only the end of text end a turn with other tokens.
+  std::vector<int32_t>& ends = generation.eos_token_ids;
+  for (const TokenId id : tokenizer->end_of_turn()) {
+    if (std::find(ends.begin(), ends.end(), id) == ends.end()) ends.push_back(id);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ServedModel::LoadTemplate(const std::filesystem::path& dir, const std::string& file) {
+  chat_template = text::LoadChatTemplate(dir, file);
+  const absl::Status& why = chat_template.status();
+  if (why.ok()) return why;
+  if (!file.empty()) return Annotate(why, "--chat-template");
+  if (tokenizer != nullptr) {
+    spdlog::warn("model '{}': chats are refused, text and token ids are served: {}{}", name,
+                 std::string(why.message()),
+                 absl::IsNotFound(why) ? "" : "; another template: --chat-template FILE");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ServedModel::CheckHasTokenizer(const std::string& path) const {
+  if (tokenizer != nullptr) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      path, ": model '", name, "' has no tokenizer files; send the prompt as token_ids"));
+}
+
 absl::StatusOr<std::vector<TokenId>> ServedModel::EncodeText(const std::string& text,
                                                              const std::string& path,
                                                              int64_t ids_max) const {
+  TUTTI_RETURN_IF_ERROR(CheckHasTokenizer(path));
   if (static_cast<int64_t>(text.size()) > kPromptBytesMax) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, " has ", text.size(), " bytes, the limit is ", kPromptBytesMax));
@@ -73,9 +105,15 @@ absl::StatusOr<std::vector<TokenId>> ServedModel::EncodeText(const std::string& 
 absl::StatusOr<std::vector<TokenId>> ServedModel::EncodeChat(const v1::ChatMessages& chat,
                                                              const std::string& path,
                                                              int64_t ids_max) const {
-  if (!chat_template) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        path, ": model '", name, "' has no chat template; send the prompt as text or token_ids"));
+  TUTTI_RETURN_IF_ERROR(CheckHasTokenizer(path));
+  if (!chat_template.ok()) {
+    const bool none = absl::IsNotFound(chat_template.status());
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, ": model '", name, "' has ",
+                     none ? "no chat template"
+                          : absl::StrCat("a chat template that cannot be used (",
+                                         chat_template.status().message(), ")"),
+                     "; send the prompt as text or token_ids"));
   }
   TUTTI_ASSIGN_OR_RETURN(const nlohmann::ordered_json messages, ChatMessagesJson(chat, path));
   TUTTI_ASSIGN_OR_RETURN(const nlohmann::ordered_json kwargs, TemplateKwargsJson(chat, path));

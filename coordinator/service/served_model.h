@@ -26,15 +26,18 @@ struct ServedModel {
   std::shared_ptr<const model::Checkpoint> checkpoint;  // its headers
   model::ModelConfig config;
   model::GenerationConfig generation;
-  std::unique_ptr<text::Tokenizer> tokenizer;
-  // Absent when the checkpoint has none: chat prompts are then refused.
-  std::optional<text::ChatTemplate> chat_template;
+  std::unique_ptr<text::Tokenizer> tokenizer;  // null: the checkpoint has none; ids only
+  // Or why chat prompts are refused: the checkpoint has none, or one that cannot be compiled.
+  absl::StatusOr<text::ChatTemplate> chat_template = absl::NotFoundError("none");
   int32_t max_model_len = 0;
 
   // `name` empty: the last component of `dir`. `max_model_len` 0: the model's own context.
+  // `chat_template`: a file to use instead of the checkpoint's own template, which must then be
+  // one that can be compiled; empty: the checkpoint's own.
   static absl::StatusOr<std::unique_ptr<ServedModel>> Load(const std::filesystem::path& dir,
                                                            const std::string& name,
-                                                           int32_t max_model_len);
+                                                           int32_t max_model_len,
+                                                           const std::string& chat_template = "");
 
   // Token ids of a text or a conversation. INVALID_ARGUMENT names the field below `path`;
   // OUT_OF_RANGE as soon as it is certain that there are more than `ids_max`.
@@ -43,6 +46,12 @@ struct ServedModel {
   absl::StatusOr<std::vector<TokenId>> EncodeChat(const v1::ChatMessages& chat,
                                                   const std::string& path,
                                                   int64_t ids_max = text::Tokenizer::kAllIds) const;
+
+ private:
+  absl::Status LoadTokenizer(const std::filesystem::path& dir);
+  absl::Status LoadTemplate(const std::filesystem::path& dir, const std::string& file);
+  // FAILED_PRECONDITION where there is no tokenizer.
+  absl::Status CheckHasTokenizer(const std::string& path) const;
 };
 
 }  // namespace tutti::coordinator

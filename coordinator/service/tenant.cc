@@ -59,12 +59,19 @@ absl::StatusOr<std::string> TenantOf(const std::string& field,
                    "(--public-role)"));
 }
 
-TenantHasher::TenantHasher() : key_(RandomKey()) {}
+TenantHasher::TenantHasher() : key_(RandomKey()), key_of_hosts_(RandomKey()) {}
 
 Hash128 TenantHasher::Hash(std::string_view tenant) const {
   if (tenant.empty()) return {};
   const Hash128 hash = HashBytes(key_, tenant);
   return hash == Hash128{} ? Hash128{1, 0} : hash;
+}
+
+Hash128 TenantHasher::HashOwner(const Hash128& tenant, std::string_view client) const {
+  if (tenant != Hash128{}) return tenant;
+  // "ipv4:10.0.0.7:4001" without the port, which every connection has its own of.
+  const bool has_port = client.substr(0, 5) != "unix:";
+  return HashBytes(key_of_hosts_, has_port ? client.substr(0, client.rfind(':')) : client);
 }
 
 }  // namespace tutti::coordinator

@@ -50,9 +50,13 @@ class TenantHasher {
 
   // All zeros for the empty name, which is no tenant in particular; never so for another.
   Hash128 Hash(std::string_view tenant) const;
+  // Who owns the names of requests: the tenant, or for callers of none the host that they call
+  // from, so that nobody meets the names of others by chance. `client`: see ClientOf.
+  Hash128 HashOwner(const Hash128& tenant, std::string_view client) const;
 
  private:
   const Hash128 key_;
+  const Hash128 key_of_hosts_;
 };
 
 }  // namespace tutti::coordinator

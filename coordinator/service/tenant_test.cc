@@ -80,5 +80,19 @@ TEST(TenantHasher, TellsTenantsApartUnderItsOwnKey) {
   EXPECT_FALSE(hasher.Hash("acme") == other.Hash("acme"));
 }
 
+TEST(TenantHasher, NamesBelongToTheTenantOrElseToTheHost) {
+  const TenantHasher hasher;
+  const Hash128 acme = hasher.Hash("acme");
+  const char* const here = "ipv4:10.0.0.7:4001";
+  EXPECT_TRUE(hasher.HashOwner(acme, here) == acme);
+  const Hash128 host = hasher.HashOwner({}, here);
+  EXPECT_TRUE(host == hasher.HashOwner({}, "ipv4:10.0.0.7:4002")) << "another connection";
+  EXPECT_FALSE(host == hasher.HashOwner({}, "ipv4:10.0.0.8:4001"));
+  EXPECT_FALSE(host == hasher.HashOwner({}, "unix:"));
+  EXPECT_FALSE(hasher.HashOwner({}, "ipv6:%5B::1%5D:80") ==
+               hasher.HashOwner({}, "ipv6:%5B::2%5D:80"));
+  EXPECT_FALSE(host == hasher.Hash("ipv4:10.0.0.7")) << "no tenant of that name";
+}
+
 }  // namespace
 }  // namespace tutti::coordinator

@@ -30,6 +30,7 @@ bool WorkPool::Submit(Work work) {
   const size_t has = client->small.size() + client->large.size();
   if (waiting_ >= capacity_ || has >= capacity_ - waiting_) return false;
   without_.erase(client);
+  if (has == 0) client->begun = std::max(client->begun, turn_);
   with_any_.insert(client);
   if (work.bytes <= kSmallRequestBytes) {
     with_small_.insert(client);
@@ -67,14 +68,16 @@ std::function<void()> WorkPool::NextLocked(bool small_only) {
   const Turns& turns = small_only ? with_small_ : with_any_;
   if (turns.empty()) return nullptr;
   Client* const client = *turns.begin();
+  const auto waiting_clients = static_cast<int64_t>(with_any_.size());
   with_small_.erase(client);
   with_any_.erase(client);
   std::deque<Work>& queue = client->small.empty() ? client->large : client->small;
   Work work = std::move(queue.front());
   queue.pop_front();
   --waiting_;
-  turn_ = std::max(turn_, client->begun);
-  client->begun = std::max(client->begun, turn_) + work.bytes + kRequestCostBytes;
+  const int64_t cost = work.bytes + kRequestCostBytes;
+  turn_ = std::max(turn_, client->begun) + (cost + waiting_clients - 1) / waiting_clients;
+  client->begun += cost;
   if (!client->small.empty()) with_small_.insert(client);
   if (!client->small.empty() || !client->large.empty()) {
     with_any_.insert(client);

@@ -1,8 +1,10 @@
 // A few threads that run closures for clients: tokenizing long prompts must hold up neither the
 // threads that answer RPCs nor the clients that ask for little.
 //
-// Clients take turns by the work that was done for each (start-time fair queueing), not by arrival;
-// and one thread takes small work only, so that a small prompt waits for small ones at most.
+// Clients take turns by the work that was done for each (fair queueing), not by arrival; and one
+// thread takes small work only, so that a small prompt waits for small ones at most. A client that
+// comes stands where those that wait have got to on average, which moves on with all work that is
+// done: so an endless row of new clients goes ahead of nobody for long.
 #pragma once
 
 #include <cstdint>
@@ -70,7 +72,8 @@ class WorkPool {
   Turns with_small_ ABSL_GUARDED_BY(mutex_);
   Turns with_any_ ABSL_GUARDED_BY(mutex_);
   Turns without_ ABSL_GUARDED_BY(mutex_);
-  int64_t turn_ ABSL_GUARDED_BY(mutex_) = 0;  // `begun` of the client served last
+  // Where a client that comes begins: what each of those that wait has had on average.
+  int64_t turn_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<std::thread> threads_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <future>
 #include <optional>
 #include <string>
@@ -76,6 +77,32 @@ TEST(WorkPoolTest, TurnsAreByWorkAndNotByNumber) {
   // By the second turn of the greedy client the modest one has had about as much.
   const std::vector<std::string> first(done.begin(), done.begin() + 10);
   EXPECT_LE(std::count(first.begin(), first.end(), "greedy"), 2);
+}
+
+// Connections are free to make: one for each request, and more come before the last is served.
+TEST(WorkPoolTest, NewClientsWithoutEndDoNotStarveOneThatIsKnown) {
+  constexpr int kStrangers = 1000;
+  HeldPool pool(1, 2 * kStrangers);
+  int strangers = 0, served_before = -1;
+  std::promise<void> over;
+  std::function<void()> stranger = [&] {
+    if (++strangers == kStrangers) over.set_value();
+    if (strangers >= kStrangers) return;
+    ASSERT_TRUE(pool.pool()->Submit(
+        {.client = absl::StrCat("stranger ", strangers), .bytes = kLarge, .run = stranger}));
+  };
+  ASSERT_TRUE(pool.pool()->Submit(
+      {.client = "known", .bytes = kLarge, .run = [&] {
+         // Two at a time, so that one always waits.
+         stranger();
+         stranger();
+         ASSERT_TRUE(pool.pool()->Submit(
+             {.client = "known", .bytes = kLarge, .run = [&] { served_before = strangers; }}));
+       }}));
+  over.get_future().wait();
+  pool.Finish();
+  EXPECT_GE(served_before, 0);
+  EXPECT_LT(served_before, 10);
 }
 
 TEST(WorkPoolTest, SmallWorkDoesNotWaitForLarge) {

@@ -1,0 +1,135 @@
+// Spares load ahead: an idle worker loads the shard of a pipeline that serves, so that it can take
+// the place of a worker that is lost within the time of a link instead of a load.
+#include <algorithm>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/engine.h"
+
+namespace tutti::coordinator {
+namespace {
+
+// Of the shard as such, whoever serves it.
+v1::AssignShard WithoutNames(const v1::AssignShard& assigned) {
+  v1::AssignShard shard = assigned;
+  shard.clear_next_worker_ids();
+  shard.clear_previous_worker_id();
+  shard.clear_rank_worker_ids();
+  shard.clear_kv_epoch();
+  return shard;
+}
+
+// Whether two shards are the same, of whatever pipeline.
+bool SameShard(const v1::AssignShard& a, const v1::AssignShard& b) {
+  v1::AssignShard other = b;
+  other.set_pipeline(a.pipeline());
+  return a.SerializeAsString() == other.SerializeAsString();
+}
+
+bool CanHold(const Worker& worker, const Pipeline::Replaceable& place) {
+  return DeviceKindOf(worker.hello) == place.rank->kind &&
+         worker.hello.memory_bytes() >= place.rank->peak_bytes() &&
+         worker.hello.numerics_class() == place.worker->hello.numerics_class();
+}
+
+}  // namespace
+
+// The shard that fewest spares hold, of those the one that takes longest to load.
+void Engine::LoadAhead() {
+  const bool whole = std::all_of(replicas_.begin(), replicas_.end(),
+                                 [](const auto& replica) { return replica->serving(); });
+  spares_at_ = kInstantNever;
+  // While a pipeline forms, its own workers load.
+  if (!whole || draining_) return;
+  struct Place {
+    Pipeline::Replaceable what;
+    v1::AssignShard shard;
+    int32_t spares = 0;
+  };
+  std::vector<Place> places;
+  for (const auto& replica : replicas_) {
+    for (const Pipeline::Replaceable& what : replica->pipeline.Replaceables()) {
+      v1::AssignShard shard = WithoutNames(*what.shard);
+      const bool known = std::any_of(places.begin(), places.end(), [&](const Place& place) {
+        return SameShard(place.shard, shard);
+      });
+      if (!known) places.push_back({what, std::move(shard)});
+    }
+  }
+  std::vector<Worker*> without;
+  for (Worker* worker : fleet_.membership()->Idle()) {
+    if (worker->goes()) continue;
+    if (const Instant pause = fleet_.faults()->PauseEnd(worker->id()); pause > now_) {
+      spares_at_ = std::min(spares_at_, pause);
+      continue;
+    }
+    const auto place = std::find_if(places.begin(), places.end(), [&](const Place& one) {
+      return worker->standby.has_value() && SameShard(one.shard, worker->standby->shard);
+    });
+    if (place == places.end()) {
+      without.push_back(worker);
+    } else {
+      ++place->spares;
+    }
+  }
+  for (Worker* worker : without) {
+    Place* best = nullptr;
+    const auto key = [&](const Place& place) {
+      return std::make_tuple(place.spares, -place.what.rank->weight_bytes);
+    };
+    for (Place& place : places) {
+      if (!CanHold(*worker, place.what)) continue;
+      if (best == nullptr || key(place) < key(*best)) best = &place;
+    }
+    worker->standby.reset();
+    if (best == nullptr) {
+      Fleet::ReleaseShard(worker, actions_);
+      continue;
+    }
+    ++best->spares;
+    worker->standby.emplace(
+        Worker::Standby{best->shard.pipeline(), *best->what.placement, best->shard});
+    worker->holds_shard = true;
+    worker->held_stage = best->shard.stage();
+    worker->held_rank = best->shard.rank();
+    worker->shard_epoch = ++last_epoch_;
+    SendToWorker send{worker->link, {}};
+    send.frame.set_epoch(worker->shard_epoch.value());
+    *send.frame.mutable_assign_shard() = *best->what.shard;
+    send.frame.mutable_assign_shard()->set_standby(true);
+    send.frame.mutable_assign_shard()->clear_kv_epoch();
+    actions_->push_back(std::move(send));
+  }
+}
+
+absl::Status Engine::HandleStandbyFrame(Worker* worker, const v1::Frame& frame) {
+  Worker::Standby& standby = *worker->standby;
+  if (frame.has_shard_progress()) {
+    const v1::ShardProgress& progress = frame.shard_progress();
+    if (progress.loaded_bytes() < 0 || progress.loaded_bytes() > progress.total_bytes()) {
+      return absl::InvalidArgumentError(absl::StrCat("it has loaded ", progress.loaded_bytes(),
+                                                     " of ", progress.total_bytes(), " bytes"));
+    }
+    standby.loaded_share = static_cast<double>(progress.loaded_bytes()) /
+                           static_cast<double>(std::max<int64_t>(progress.total_bytes(), 1));
+    return absl::OkStatus();
+  }
+  if (frame.has_failure()) {
+    return absl::AbortedError(absl::StrCat("it failed: ", frame.failure().message()));
+  }
+  if (!frame.has_shard_ready()) {
+    return absl::FailedPreconditionError("it stands by, and sent what only a stage sends");
+  }
+  if (shard_check_.ready()) {
+    const absl::Status same =
+        shard_check_.Compare(standby.placement, standby.shard.rank(), frame.shard_ready());
+    if (!same.ok()) {
+      shard_check_.Refuse(*worker, same, now_, actions_);
+      return same;
+    }
+  }
+  standby.ready = true;
+  return absl::OkStatus();
+}
+
+}  // namespace tutti::coordinator

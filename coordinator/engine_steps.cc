@@ -1,0 +1,109 @@
+// The engine's dealings with steps: what workers say of them, what becomes of the results,
+// and the next ones.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/engine.h"
+#include "coordinator/limits.h"
+
+namespace tutti::coordinator {
+
+absl::Status Engine::HandleStepDone(Worker* worker, const v1::StepDone& done) {
+  Replica* const replica = ReplicaOf(*worker);
+  WatchFor(StuckAfter(options_.lease));  // the next stage can go on
+  TUTTI_RETURN_IF_ERROR(replica->pipeline.OnStepDone(worker, done, now_));
+  CommitRebuilds(replica, replica->pipeline.done_by_all());
+  return absl::OkStatus();
+}
+
+// The oldest steps up to `last_done`, which all workers have done, as far as they are rebuilds.
+void Engine::CommitRebuilds(Replica* replica, uint64_t last_done) {
+  Scheduler& scheduler = replica->scheduler;
+  while (scheduler.steps().size() > 0 && scheduler.steps().oldest().rebuild.has_value() &&
+         scheduler.steps().oldest().id.value() <= last_done) {
+    v1::StepResult nothing;
+    scheduler.Commit(&nothing, &sampled_);
+    steps_due_.Add(replica->id());
+  }
+}
+
+absl::Status Engine::HandleStepResult(Worker* worker, v1::StepResult* result) {
+  Replica* const replica = ReplicaOf(*worker);
+  Scheduler& scheduler = replica->scheduler;
+  TUTTI_RETURN_IF_ERROR(scheduler.steps().Check(*result, options_.model.vocab_size));
+  TUTTI_RETURN_IF_ERROR(replica->pipeline.OnStepDone(worker, result->done(), now_));
+  CommitRebuilds(replica, replica->pipeline.done_by_all());
+  // Of a rebuild it says that the last stage has done its part only; of any other step, that all
+  // stages have done it, and those before.
+  const StepWindow& steps = scheduler.steps();
+  if (result->step() < steps.first_id().value()) return absl::OkStatus();
+  if (steps.IsRebuild(result->step())) return absl::OkStatus();
+  CommitRebuilds(replica, result->step());
+  EndFaulty(*replica, *result);
+  sampled_.clear();
+  const int32_t rows = scheduler.steps().oldest().rows;
+  scheduler.Commit(result, &sampled_);
+  replica->rate.OnStep(rows, scheduler.steps().size(), now_);
+  for (const Scheduler::Sampled& sampled : sampled_) CommitToken(sampled);
+  steps_due_.Add(replica->id());
+  return absl::OkStatus();
+}
+
+// Ends the requests whose numbers left the range of floating point, naming the layer.
+void Engine::EndFaulty(const Replica& replica, const v1::StepResult& result) {
+  for (int i = 0; i < std::min(result.faults_size(), kNumericFaultsNamed); ++i) {
+    const v1::NumericFault& fault = result.faults(i);
+    Sequence* const sequence = replica.scheduler.FindRunning(SequenceId(fault.sequence()));
+    if (sequence == nullptr) continue;  // ended meanwhile
+    const std::string where =
+        fault.layer() >= options_.model.num_layers
+            ? "the head"
+            : absl::StrCat(fault.in_mlp() ? "the MLP" : "attention", " of layer ", fault.layer());
+    admission_.End(sequence, FinishCause::kError,
+                   absl::InternalError(absl::StrCat(
+                       where, " produced NaN or Inf for token ", sequence->output_tokens(),
+                       " of the output: a value is beyond the range of ",
+                       std::string(DTypeName(options_.model.dtype)),
+                       ", the type of the checkpoint and of its KV cache")),
+                   actions_);
+  }
+}
+
+void Engine::CommitToken(const Scheduler::Sampled& sampled) {
+  Sequence* const sequence = sampled.sequence;
+  if (sampled.token == nullptr) {
+    return admission_.End(
+        sequence, FinishCause::kError,
+        absl::InternalError(absl::StrCat("the model produced NaN or Inf for token ",
+                                         sequence->output_tokens(), " of the output")),
+        actions_);
+  }
+  const TokenId token = sampled.token->token();
+  DeliverTokens deliver{.request = sequence->request.id, .index = sequence->output_tokens() - 1};
+  deliver.tokens.push_back(std::move(*sampled.token));
+  admission_.HandleProgress(sequence, now_, actions_);
+  if (!std::exchange(sequence->begun, true)) {
+    deliver.begun = std::make_shared<const OutputBegun>(
+        OutputBegun{.max_tokens = sequence->request.max_tokens, .numerics = sequence->numerics});
+  }
+  actions_->push_back(std::move(deliver));
+  const std::vector<TokenId>& stop = sequence->request.stop_token_ids;
+  if (std::binary_search(stop.begin(), stop.end(), token)) {
+    admission_.End(sequence, FinishCause::kStopToken, absl::OkStatus(), actions_);
+  } else if (sequence->output_tokens() >= sequence->request.max_tokens) {
+    admission_.End(sequence, FinishCause::kLength, absl::OkStatus(), actions_);
+  }
+}
+
+void Engine::PlanSteps() {
+  for (const PipelineId id : steps_due_.pipelines()) {
+    Replica& replica = *replicas_[id.value()];
+    if (!replica.serving()) continue;
+    replica.PlanSteps(now_, actions_);
+    WatchFor(StuckAfter(options_.lease));
+  }
+  steps_due_.Clear();
+}
+
+}  // namespace tutti::coordinator

@@ -1,0 +1,160 @@
+// GenerationService::Generate: from a client's message to outputs of the engine.
+#include <random>
+#include <utility>
+
+#include "coordinator/limits.h"
+#include "coordinator/service/generation_service.h"
+#include "coordinator/service/message_parser.h"
+#include "coordinator/service/resume_builder.h"
+
+namespace tutti::coordinator {
+namespace {
+
+// A seed for a client that gave none. Not secret; only unlikely to repeat.
+uint64_t ChooseSeed() {
+  thread_local std::mt19937_64 generator{std::random_device{}()};
+  return generator();
+}
+
+// Bytes of the token ids that the engine will hold.
+int64_t HeldBytes(const BuiltRequest& built) {
+  size_t ids = built.request.prompt.size() * static_cast<size_t>(built.n);
+  for (const OutputStart& start : built.starts) ids += start.ids.size();
+  return static_cast<int64_t>(ids * sizeof(TokenId));
+}
+
+}  // namespace
+
+absl::StatusOr<BuiltRequest> GenerationService::Build(v1::GenerateRequest* message,
+                                                      const Call& call,
+                                                      StreamBeginning* beginning) {
+  TUTTI_ASSIGN_OR_RETURN(const std::string tenant,
+                         TenantOf(message->tenant(), call.tenants, call.rights));
+  TUTTI_RETURN_IF_ERROR(CheckHurry(message->priority(), call.rights));
+  ResumeClaims& claims = beginning->claims;
+  claims.tenant = resume_tokens_->HashTenant(tenant);
+  claims.model = resume_tokens_->HashModel(model_->fingerprint);
+  std::optional<ResumeClaims> given;
+  if (message->has_resume()) {
+    TUTTI_ASSIGN_OR_RETURN(given, resume_tokens_->Open(message->resume().token()));
+    claims.body = resume_tokens_->HashBody(message);
+    TUTTI_RETURN_IF_ERROR(CheckSameRequest(*given, claims));
+  }
+  TUTTI_ASSIGN_OR_RETURN(BuiltRequest built, BuildRequest(*message, *model_));
+  if (!given.has_value()) claims.body = resume_tokens_->HashBody(message);
+  claims.meaning = resume_tokens_->HashMeaning(built.request);
+  if (given.has_value()) {
+    TUTTI_RETURN_IF_ERROR(CheckSameMeaning(*given, claims.meaning));
+    TUTTI_RETURN_IF_ERROR(BuildResume(message->resume(), *given, *model_, &built));
+    claims = *std::move(given);
+  }
+  built.request.tenant = tenants_.Hash(tenant);
+  built.request.cache_domain = CacheDomainOf(tenant);
+  beginning->fingerprint = model_->fingerprint;
+  beginning->prompt_tokens = static_cast<int32_t>(built.request.prompt.size());
+  beginning->tokens = resume_tokens_;
+  return built;
+}
+
+absl::Status GenerationService::Generate(ReceivedRequest received, const Call& call,
+                                         const std::shared_ptr<GenerateStream>& stream) {
+  v1::GenerateRequest message;
+  TUTTI_RETURN_IF_ERROR(ParseMessage(received.bytes, &message));
+  received.bytes.Clear();
+  stream->Identify(message.request_id(), RequestId(), {});
+  StreamBeginning beginning;
+  TUTTI_ASSIGN_OR_RETURN(BuiltRequest built, Build(&message, call, &beginning));
+  TUTTI_RETURN_IF_ERROR(serving_->Check());
+  // From here on the prompt is held, once for each output, instead of the message.
+  ByteBudget::Charge prompt = std::move(received.charge);
+  if (!prompt.Resize(HeldBytes(built))) {
+    return Overloaded("the coordinator holds as many prompts for this client as it may now");
+  }
+  const int32_t n = built.n;
+  const RequestId first(next_request_.fetch_add(static_cast<uint64_t>(n)));
+  built.request.id = first;
+  built.request.deadline = call.deadline;
+  built.output.arrival = call.arrival;
+  stream->Identify(message.request_id(), first, built.request.tenant);
+  const absl::Status begun = Begin(message.request_id(), &built, std::move(beginning), stream);
+  if (!begun.ok()) {
+    Abandon(first, n);
+    return begun;
+  }
+  // Last: a client that leaves before there is anything to end must not be missed.
+  const bool wanted = stream->Attach(n, std::move(prompt), [this, first, n] { Abandon(first, n); });
+  if (!wanted) Abandon(first, n);
+  return absl::OkStatus();
+}
+
+absl::Status GenerationService::Begin(const std::string& name, BuiltRequest* built,
+                                      StreamBeginning beginning,
+                                      const std::shared_ptr<GenerateStream>& stream) {
+  const RunningRequests::Name full{
+      .owner = tenants_.HashOwner(built->request.tenant, stream->client()), .id = name};
+  std::optional<RunningRequests::Running> taken_over;
+  const auto begin = [&](auto add_name) {
+    if (!built->seed_given) {
+      built->request.sampling.set_seed(taken_over ? taken_over->seed : ChooseSeed());
+    }
+    built->output.seed = beginning.claims.seed = built->request.sampling.seed();
+    beginning.name = add_name();
+    built->output.beginning = std::make_shared<const StreamBeginning>(std::move(beginning));
+    hub_->Open(built->request.id, built->n, built->output, stream);
+    return WithinMemory([&] { return Submit(*built, taken_over); });
+  };
+  if (name.empty()) return begin([] { return nullptr; });
+  const MutexLock lock(named_->mutex());
+  TUTTI_ASSIGN_OR_RETURN(taken_over, named_->Find(full, beginning.claims.body));
+  return begin([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    return named_->Add(full, {.body = beginning.claims.body,
+                              .first = built->request.id,
+                              .outputs = built->n,
+                              .seed = built->output.seed});
+  });
+}
+
+absl::Status GenerationService::Submit(const BuiltRequest& built,
+                                       const std::optional<RunningRequests::Running>& taken_over) {
+  const RequestId first = built.request.id;
+  std::vector<Request> requests;
+  for (int32_t i = 0; i < built.n; ++i) {
+    const OutputStart* const start = built.starts.empty() ? nullptr : &built.starts[i];
+    if (start != nullptr && start->finished) continue;
+    const RequestId id = IdOfOutput(first, i);
+    if (start != nullptr && start->ended.has_value()) {
+      hub_->Finish({.request = id,
+                    .cause = *start->ended,
+                    .prompt_tokens = static_cast<int32_t>(built.request.prompt.size())});
+      continue;
+    }
+    Request& request = requests.emplace_back(built.request);
+    request.id = id;
+    if (built.n > 1) request.first_output = requests.front().id;
+    if (start != nullptr) request.output = start->ids;
+    if (taken_over && i < taken_over->outputs) request.replaces = IdOfOutput(taken_over->first, i);
+    request.sampling.set_seed(SeedOfOutput(built.output.seed, i));
+  }
+  if (requests.empty()) {
+    for (int32_t i = 0; taken_over && i < taken_over->outputs; ++i) {
+      engine_->Cancel(IdOfOutput(taken_over->first, i), CancelCause::kTakenOver);
+    }
+    return absl::OkStatus();
+  }
+  RequestArrived arrived{.request = std::move(requests.front())};
+  arrived.others.assign(std::make_move_iterator(requests.begin() + 1),
+                        std::make_move_iterator(requests.end()));
+  if (taken_over) {
+    arrived.taken_over = taken_over->first;
+    arrived.taken_over_outputs = taken_over->outputs;
+  }
+  if (engine_->Submit(std::move(arrived))) return absl::OkStatus();
+  return Overloaded("too many requests arrive at once");
+}
+
+void GenerationService::Abandon(RequestId first, int32_t n) {
+  for (int32_t i = 0; i < n; ++i) engine_->Cancel(IdOfOutput(first, i), CancelCause::kClientGone);
+  hub_->Forget(first, n);
+}
+
+}  // namespace tutti::coordinator

@@ -1,0 +1,60 @@
+// The requests that clients gave a name (GenerateRequest.request_id) and that have not ended, so
+// that one that comes again is known.
+//
+// Thread: any.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "base/ids.h"
+#include "base/mutex.h"
+#include "base/status.h"
+#include "coordinator/kv/prefix_hash.h"
+
+namespace tutti::coordinator {
+
+class RunningRequests : public std::enable_shared_from_this<RunningRequests> {
+ public:
+  struct Name {
+    Hash128 owner;  // whose name it is: see TenantHasher::HashOwner
+    std::string id;
+
+    bool operator==(const Name&) const = default;
+    template <typename H>
+    friend H AbslHashValue(H h, const Name& name) {
+      return H::combine(std::move(h), name.owner.low, name.owner.high, name.id);
+    }
+  };
+  struct Running {
+    Hash128 body;
+    RequestId first;  // of its outputs
+    int32_t outputs = 0;
+    uint64_t seed = 0;
+  };
+
+  // Held while a request is looked up, added and given to the engine, so that the engine hears of
+  // two of one name in the order in which they are here.
+  Mutex* mutex() ABSL_LOCK_RETURNED(mutex_) { return &mutex_; }
+
+  // The request of that name. ALREADY_EXISTS: it has another body.
+  absl::StatusOr<std::optional<Running>> Find(const Name& name, const Hash128& body) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // In the place of one of the same name, until the result is gone.
+  std::shared_ptr<const void> Add(const Name& name, const Running& running)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  size_t size() const;
+
+ private:
+  class Entry;
+  void Remove(const Name& name, RequestId first);
+
+  mutable Mutex mutex_;
+  absl::flat_hash_map<Name, Running> running_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace tutti::coordinator
