@@ -131,7 +131,7 @@ void AddBenchFlags(FlagSet* set, BenchFlags* flags) {
   AddLoadFlags(set, flags);
   AddRequestFlags(set, flags);
   AddReportFlags(set, flags);
-  AddServiceFlags(set, &flags->service);
+  AddGenerateServiceFlags(set, &flags->service);
   AddSamplingFlags(set, &flags->sampling, "Same seed, same requests and same answers");
 }
 

@@ -184,10 +184,7 @@ Command MakeChatCommand(FlagSet* program) {
       {.names = "-m,--message",
        .variable = &flags->message,
        .help = "Send this one message and end"},
-      {.names = "--system",
-       .variable = &flags->system,
-       .help = "The system message",
-       .environment = "TUTTI_SYSTEM"},
+      {.names = "--system", .variable = &flags->system, .help = "The system message"},
       {.names = "--template-kwargs",
        .variable = &flags->template_kwargs,
        .help = "Variables for the chat template, as a JSON object"},
@@ -203,7 +200,7 @@ Command MakeChatCommand(FlagSet* program) {
        .help = "Usage and timing on stderr after each answer"},
   });
   AddAskerFlags(set, &flags->asker);
-  AddServiceFlags(set, &flags->service);
+  AddGenerateServiceFlags(set, &flags->service);
   AddSamplingFlags(set, &flags->sampling);
   set->AddFooter(kExamples);
   return {set, [set, flags] { return RunChat(*set, *flags); }};

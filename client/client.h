@@ -13,48 +13,20 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/mutex.h"
 #include "base/status.h"
+#include "client/cancel_token.h"
+#include "client/client_options.h"
 #include "client/generate_call.h"
 #include "tutti/v1/cluster.pb.h"
 #include "tutti/v1/generation.pb.h"
 
 namespace tutti::client {
 
-// Ends calls from another thread. Once cancelled it stays so.
-//
-// Thread: any.
-class CancelToken {
- public:
-  CancelToken() = default;
-  CancelToken(const CancelToken&) = delete;
-  CancelToken& operator=(const CancelToken&) = delete;
-
-  void Cancel();
-  bool cancelled() const;
-
- private:
-  friend class CancelScope;
-  mutable Mutex mutex_;
-  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
-  std::function<void()> on_cancel_ ABSL_GUARDED_BY(mutex_);  // of the call in progress
-};
+class Endpoints;
 
 struct CallOptions {
   std::optional<Duration> timeout;  // of the whole call; none: as long as it takes
   CancelToken* cancel = nullptr;    // at most one call at a time uses a token
-};
-
-struct ClientOptions {
-  std::string address = "127.0.0.1:50051";  // host:port, or unix:/path
-  // Of the operator's port, for GetStatus and LookupPrefix; empty: the socket of the service at
-  // `address`, where that is on this machine (transport/private_folder.h).
-  std::string admin;
-  // PEM files. With an authority the connection is encrypted and the service must carry a
-  // certificate of its; with certificate and key we prove who we are as well.
-  std::string tls_authority;
-  std::string tls_certificate;
-  std::string tls_key;
 };
 
 class Client {
@@ -68,8 +40,9 @@ class Client {
   // OK cancels the call and is returned from Generate.
   using OnMessage = std::function<absl::Status(const v1::GenerateResponse&)>;
 
-  // Returns when the stream has ended: how each output did, in order. INTERNAL: the stream broke
-  // the API's promise (positions repeat, leave gaps, or the stream ends without `finish`).
+  // Returns when every output has ended: how each did, in order. A stream that breaks off is gone
+  // on with; the messages are those of one stream, no token twice and none missing. INTERNAL: the
+  // stream broke the API's promise (positions repeat, leave gaps, or it ends without `finish`).
   absl::StatusOr<std::vector<v1::Finish>> Generate(const v1::GenerateRequest& request,
                                                    const CallOptions& options,
                                                    const OnMessage& on_message);
@@ -82,22 +55,20 @@ class Client {
   absl::StatusOr<v1::GetModelResponse> GetModel(const CallOptions& options = {});
   // Calls of an operator, from one thread at a time. UNAVAILABLE where no operator's port is found.
   absl::StatusOr<v1::GetStatusResponse> GetStatus(const CallOptions& options = {});
+  absl::StatusOr<v1::DrainWorkerResponse> DrainWorker(const v1::DrainWorkerRequest& request,
+                                                      const CallOptions& options);
   absl::StatusOr<v1::LookupPrefixResponse> LookupPrefix(const v1::LookupPrefixRequest& request,
                                                         const CallOptions& options = {});
 
-  const std::string& address() const { return address_; }
-
  private:
-  struct Stubs;
-  class CallReactor;
+  class Call;
   struct AdminStub;
-  Client(ClientOptions options, std::unique_ptr<Stubs> stubs);
+  Client(ClientOptions options, std::unique_ptr<Endpoints> endpoints);
   // Looked for until it is found.
   absl::StatusOr<const AdminStub*> Admin();
 
-  const std::string address_;
   const ClientOptions options_;
-  const std::unique_ptr<Stubs> stubs_;
+  const std::unique_ptr<Endpoints> endpoints_;
   std::unique_ptr<AdminStub> admin_;
 };
 

@@ -39,26 +39,31 @@ int Fail(const absl::Status& status) {
 void AddServiceFlags(FlagSet* set, ServiceFlags* flags) {
   set->Add({{.names = "-a,--address,--server",
              .variable = &flags->client.address,
-             .help = "Address of the service: host:port or unix:/path",
-             .environment = "TUTTI_ADDRESS",
+             .help = "Address of the service: host:port or unix:/path; several coordinators of one "
+                     "cluster with commas between them",
              .show_default = true}});
   set->Add({{.names = "--tls-ca",
              .variable = &flags->client.tls_authority,
-             .help = "PEM authority that signed the service's certificate; turns TLS on",
-             .environment = "TUTTI_TLS_CA"},
+             .help = "PEM authority that signed the service's certificate; turns TLS on"},
             {.names = "--tls-cert",
              .variable = &flags->client.tls_certificate,
-             .help = "PEM certificate of this client, for a service that requires one",
-             .environment = "TUTTI_TLS_CERT"},
+             .help = "PEM certificate of this client, for a service that requires one"},
             {.names = "--tls-key",
              .variable = &flags->client.tls_key,
-             .help = "PEM key of that certificate",
-             .environment = "TUTTI_TLS_KEY"}},
+             .help = "PEM key of that certificate"}},
            "TLS");
   set->Add({{.names = "--timeout",
              .variable = &flags->timeout_s,
              .help = "Seconds to wait for the whole answer; 0: no limit",
-             .environment = "TUTTI_TIMEOUT",
+             .check = NumberIn(0, 1e6),
+             .show_default = true}});
+}
+
+void AddGenerateServiceFlags(FlagSet* set, ServiceFlags* flags) {
+  AddServiceFlags(set, flags);
+  set->Add({{.names = "--resume-within",
+             .variable = &flags->resume_within_s,
+             .help = "Seconds to try to go on with an answer that broke off; 0: do not try",
              .check = NumberIn(0, 1e6),
              .show_default = true}});
 }
@@ -67,13 +72,15 @@ void AddOperatorFlags(FlagSet* set, ServiceFlags* flags) {
   set->Add({{.names = "--admin",
              .variable = &flags->client.admin,
              .help = "Address of the operator's port: unix:/path or host:port; unset: found by "
-                     "--address on this machine",
-             .environment = "TUTTI_ADMIN"}});
+                     "--address on this machine"}});
   AddServiceFlags(set, flags);
 }
 
 absl::StatusOr<std::unique_ptr<Client>> MakeClient(const ServiceFlags& flags) {
-  return Client::Create(flags.client);
+  ClientOptions options = flags.client;
+  options.resume_within =
+      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(flags.resume_within_s));
+  return Client::Create(options);
 }
 
 CallOptions MakeCallOptions(const ServiceFlags& flags, CancelToken* cancel) {
@@ -89,12 +96,11 @@ void AddAskerFlags(FlagSet* set, AskerFlags* flags) {
   set->Add(
       {{.names = "--tenant",
         .variable = &flags->tenant,
-        .help = "Tenant of the request: the service divides its time and its cache between tenants",
-        .environment = "TUTTI_TENANT"},
+        .help =
+            "Tenant of the request: the service divides its time and its cache between tenants"},
        {.names = "--priority",
         .variable = &flags->priority,
         .help = "-100 to 100; lower goes first",
-        .environment = "TUTTI_PRIORITY",
         .show_default = true}});
 }
 

@@ -10,6 +10,7 @@
 #include "base/flags.h"
 #include "base/status.h"
 #include "client/client.h"
+#include "client/limits.h"
 
 namespace tutti::client {
 
@@ -26,6 +27,7 @@ Command MakeChatCommand(FlagSet* program);
 Command MakeBenchCommand(FlagSet* program);
 Command MakeStatusCommand(FlagSet* program);
 Command MakeLookupCommand(FlagSet* program);
+Command MakeDrainCommand(FlagSet* program);
 Command MakePlanCommand(FlagSet* program);
 Command MakeTokenizeCommand(FlagSet* program);
 
@@ -46,9 +48,12 @@ int Fail(const absl::Status& status);
 struct ServiceFlags {
   ClientOptions client;
   double timeout_s = 0;  // 0: none
+  double resume_within_s = Seconds(kResumeWithin);
 };
 void AddServiceFlags(FlagSet* set, ServiceFlags* flags);
-// The same and --admin, of commands whose calls are an operator's.
+// The same and --resume-within, of commands that generate.
+void AddGenerateServiceFlags(FlagSet* set, ServiceFlags* flags);
+// The same as the first and --admin, of commands whose calls are an operator's.
 void AddOperatorFlags(FlagSet* set, ServiceFlags* flags);
 absl::StatusOr<std::unique_ptr<Client>> MakeClient(const ServiceFlags& flags);
 CallOptions MakeCallOptions(const ServiceFlags& flags, CancelToken* cancel);

@@ -16,7 +16,8 @@ namespace {
 absl::Status Parse(const std::vector<std::string>& arguments, SamplingFlags* flags,
                    const std::string& config = "") {
   FlagSet program("tutti", "");
-  program.AddFile({.help = "", .strict = true});
+  program.ReadEnvironment("TUTTI_");
+  program.AddFile("");
   AddSamplingFlags(program.AddCommand("generate", ""), flags);
   std::vector<std::string> all;
   if (!config.empty()) {

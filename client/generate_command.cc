@@ -141,7 +141,7 @@ Command MakeGenerateCommand(FlagSet* program) {
        .environment = "TUTTI_MODEL_NAME"},
       {.names = "--request-id",
        .variable = &flags->request_id,
-       .help = "A label of yours for the service's logs"},
+       .help = "A name of yours: the same request under the same name takes the stream over"},
       {.names = "--outputs",
        .variable = &flags->outputs,
        .help = "Answers wanted, each with a seed of its own",
@@ -157,7 +157,7 @@ Command MakeGenerateCommand(FlagSet* program) {
        .variable = &flags->stats,
        .help = "Usage and timing on stderr at the end"},
   });
-  AddServiceFlags(set, &flags->service);
+  AddGenerateServiceFlags(set, &flags->service);
   AddSamplingFlags(set, &flags->sampling);
   set->AddFooter(kExamples);
   return {set, [set, flags] { return RunGenerate(*set, *flags); }};

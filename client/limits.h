@@ -1,7 +1,10 @@
 // Limits of the client library and the `tutti` command.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+
+#include "base/clock.h"
 
 namespace tutti::client {
 
@@ -23,6 +26,15 @@ inline constexpr int kKeepaliveTimeoutMs = 10000;
 
 // Longest delay a service may ask of us before another try: an hour; more is a mistake of its.
 inline constexpr int64_t kRetryDelayMsMax = 3'600'000;
+
+// How long a client tries to go on with an answer of which nothing comes: as long as a service
+// tries to form a pipeline again (--recovery-timeout), or a person waits.
+inline constexpr Duration kResumeWithin = std::chrono::seconds(60);
+// Pause before another try: at first as long as a process takes to start, then doubling; at most so
+// long that a service is not missed for long. Each is cut by up to a half at random, so that
+// clients of one service do not come all at once.
+inline constexpr Duration kResumePauseMin = std::chrono::milliseconds(50);
+inline constexpr Duration kResumePauseMax = std::chrono::seconds(1);
 
 // Largest prompt of a file or of standard input (the service has a limit of its own for the prompt
 // of a request): 16 MiB of text are some four million tokens, more than any model's context.

@@ -87,8 +87,7 @@ Command MakeLookupCommand(FlagSet* program) {
        .excludes = {"--text", "--message"}},
       {.names = "--tenant",
        .variable = &flags->tenant,
-       .help = "The tenant whose cache is searched",
-       .environment = "TUTTI_TENANT"},
+       .help = "The tenant whose cache is searched"},
       {.names = "--json", .variable = &flags->json, .help = "The service's answer as JSON"},
   });
   AddOperatorFlags(set, &flags->service);

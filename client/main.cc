@@ -28,13 +28,13 @@ int Main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   FlagSet program("tutti", "Tutti serves one language model from many workers.");
   program.AddVersion(BuildStamp());
-  program.AddFile(
-      {.help = "Read flags from a TOML file", .environment = "TUTTI_CONFIG", .strict = true});
+  program.ReadEnvironment(kEnvironmentPrefix);
+  program.AddFile("Read flags from a TOML file");
   program.AddFooter(kFooter);
   const std::vector<Command> commands = {
       MakeUpCommand(&program),     MakeGenerateCommand(&program), MakeChatCommand(&program),
       MakeStatusCommand(&program), MakePlanCommand(&program),     MakeTokenizeCommand(&program),
-      MakeBenchCommand(&program),  MakeLookupCommand(&program),
+      MakeBenchCommand(&program),  MakeLookupCommand(&program),   MakeDrainCommand(&program),
   };
   if (const std::optional<int> code = program.Parse(argc, argv)) return *code;
   for (const Command& command : commands) {

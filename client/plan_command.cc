@@ -119,14 +119,12 @@ void AddPlanFlags(FlagSet* set, PlanFlags* flags) {
       {.names = "--model",
        .variable = &flags->request.model,
        .help = "Folder with config.json, or that file",
-       .environment = "TUTTI_MODEL",
        .required = true},
       {.names = "-d,--devices",
        .variable = &flags->devices,
        .help = "Per device its memory, and if known reading and computing speed: "
                "4x24GiB,1x80GiB@2TB/s@312Tflop/s. GPUs: cuda:4x24GiB, with all the memory they "
-               "have; others are taken for CPUs, with what workers on them may use",
-       .environment = "TUTTI_DEVICES"},
+               "have; others are taken for CPUs, with what workers on them may use"},
       {.names = "--max-memory",
        .variable = &flags->max_memory,
        .help = "What of each device may be used: 0=20GiB,1=40GiB; others are left out"},

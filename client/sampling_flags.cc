@@ -14,12 +14,10 @@ void AddChoiceFlags(FlagSet* set, SamplingFlags* flags, absl::string_view seed_h
       {
           {.names = "-n,--max-tokens",
            .variable = &flags->max_tokens,
-           .help = "Tokens to generate at most",
-           .environment = "TUTTI_MAX_TOKENS"},
+           .help = "Tokens to generate at most"},
           {.names = "-t,--temperature",
            .variable = &flags->temperature,
-           .help = "0: always the most likely token",
-           .environment = "TUTTI_TEMPERATURE"},
+           .help = "0: always the most likely token"},
           {.names = "--top-k",
            .variable = &flags->top_k,
            .help = "Choose among the k most likely tokens; 0: all"},
@@ -42,10 +40,7 @@ void AddChoiceFlags(FlagSet* set, SamplingFlags* flags, absl::string_view seed_h
            .variable = &flags->logit_bias,
            .help = "ID=BIAS: add to a token's logit; may be repeated",
            .list = FlagList::kRepeated},
-          {.names = "--seed",
-           .variable = &flags->seed,
-           .help = seed_help,
-           .environment = "TUTTI_SEED"},
+          {.names = "--seed", .variable = &flags->seed, .help = seed_help},
       },
       kGroup);
 }

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/epochs.h"
 #include "client/format.h"
 
 namespace tutti::client {
@@ -102,7 +103,7 @@ void AppendLinks(const v1::PipelineStatus& pipeline, const Style& style, std::st
 
 void AppendPipeline(const v1::PipelineStatus& pipeline, const Style& style, std::string* out) {
   absl::StrAppend(out, "\npipeline ", pipeline.pipeline(), ": ", ColouredState(pipeline, style),
-                  ", epoch ", pipeline.epoch());
+                  ", epoch ", EpochName(Epoch(pipeline.epoch())));
   if (!pipeline.numerics_class().empty()) {
     absl::StrAppend(out, ", numerics ", OneLine(pipeline.numerics_class()));
   }
@@ -196,6 +197,13 @@ std::string RenderStatus(const v1::GetStatusResponse& status, const Style& style
     absl::StrAppend(&out, "idle worker ", OneLine(worker.worker_id()), ": ",
                     OneLine(worker.device()), ", ", FormatBytes(worker.memory_bytes()),
                     worker.leaving() ? ", leaving" : "", "\n");
+  }
+  for (const v1::RefusedPeer& peer : status.refused_peers()) {
+    absl::StrAppend(&out, "refused ", OneLine(peer.peer()),
+                    peer.worker_id().empty() ? "" : absl::StrCat(" as ", OneLine(peer.worker_id())),
+                    " ", FormatSeconds(peer.seconds_ago()), " ago",
+                    peer.times() > 1 ? absl::StrCat(" (", peer.times(), " times)") : "", ": ",
+                    OneLine(peer.reason()), "\n");
   }
   if (status.waiting() > 0) {
     absl::StrAppend(&out, "\n", FormatCount(status.waiting()),

@@ -90,6 +90,19 @@ TEST(StatusView, NamesALinkThatIsDown) {
                                                       "link from w0 to w1: 10.0.0.2:50060: "));
 }
 
+TEST(StatusView, NamesPeersThatWereTurnedAway) {
+  v1::GetStatusResponse status = TwoStages();
+  EXPECT_THAT(RenderStatus(status, kPlain), Not(HasSubstr("\nrefused")));
+  v1::RefusedPeer* peer = status.add_refused_peers();
+  peer->set_peer("ipv4:10.0.0.7:4001");
+  peer->set_worker_id("w7");
+  peer->set_reason("another\nbuild");
+  peer->set_seconds_ago(3);
+  peer->set_times(5);
+  EXPECT_THAT(RenderStatus(status, kPlain),
+              HasSubstr("\nrefused ipv4:10.0.0.7:4001 as w7 3.0 s ago (5 times): another build\n"));
+}
+
 TEST(StatusView, ShowsWhoHoldsAPrompt) {
   v1::LookupPrefixResponse response;
   response.set_prompt_tokens(100);

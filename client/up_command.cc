@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/epochs.h"
 #include "client/child_process.h"
 #include "client/command.h"
 #include "client/format.h"
@@ -153,7 +154,7 @@ class UpSession {
     if (!was_serving) {
       Say(absl::StrCat("serving again after ", FormatSeconds(Seconds(clock_.Now() - lost_at_))));
     } else if (formed_again) {
-      Say(absl::StrCat("serving again: a pipeline formed anew, epoch ", epoch));
+      Say(absl::StrCat("serving again: a pipeline formed anew, epoch ", EpochName(Epoch(epoch))));
     }
     return absl::OkStatus();
   }

@@ -4,10 +4,8 @@
 #include <filesystem>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "base/byte_size.h"
 #include "base/machine.h"
@@ -41,6 +39,12 @@ constexpr PassedOn kPassedOn[] = {
     {"--served-model-name", "The model's name for clients; unset: the folder's", false},
     {"--public-role", "client, or gateway: callers may name tenants and hurry", false},
     {"--lease-ms", "A worker without progress for so long is lost", false},
+    {"--recovery-timeout", "Seconds that requests wait for a pipeline in the place of one lost",
+     false},
+    {"--reform-after", "Seconds after which a pipeline forms of the workers that are left", false},
+    {"--partial-recompute", "on, or off: all stages compute again when one is lost", false},
+    {"--kept-rows", "Memory of each worker for rows that it has sent on; unset: what is left",
+     false},
     {"--device", "cpu, cuda:N or reference", true},
     {"--cuda-graphs", "on, or off: every kernel of a GPU starts by itself", true},
     {"--cuda-early-kernels",
@@ -51,33 +55,24 @@ constexpr PassedOn kPassedOn[] = {
     {"--numerics-class", "Force a lower class than the machine offers", true},
 };
 
-// "--max-num-seqs" is TUTTI_MAX_NUM_SEQS.
-std::string EnvironmentName(const std::string& flag) {
-  return "TUTTI_" + absl::AsciiStrToUpper(absl::StrReplaceAll(flag.substr(2), {{"-", "_"}}));
-}
-
 void AddClusterFlags(FlagSet* set, UpFlags* flags) {
   LocalClusterOptions& cluster = flags->cluster;
   set->Add({
       {.names = "--model",
        .variable = &cluster.model,
        .help = "Folder of a HuggingFace checkpoint",
-       .environment = "TUTTI_MODEL",
        .required = true},
       {.names = "-w,--workers",
        .variable = &cluster.workers,
        .help = "Worker processes",
-       .environment = "TUTTI_WORKERS",
        .check = IntegerIn(1, kLocalWorkersMax),
        .show_default = true},
       {.names = "--pipelines",
        .variable = &flags->pipelines,
-       .help = "Copies of the model that the workers are shared out over, or auto; unset: 1",
-       .environment = "TUTTI_PIPELINES"},
+       .help = "Copies of the model that the workers are shared out over, or auto; unset: 1"},
       {.names = "--listen",
        .variable = &cluster.listen,
        .help = "Where clients connect; port 0: any free one",
-       .environment = "TUTTI_LISTEN",
        .show_default = true},
       {.names = "--threads-per-worker",
        .variable = &cluster.threads_per_worker,
@@ -92,7 +87,6 @@ void AddClusterFlags(FlagSet* set, UpFlags* flags) {
       {.names = "--kv-tokens",
        .variable = &flags->kv_tokens,
        .help = "KV room in tokens; 0: as much as memory allows",
-       .environment = "TUTTI_KV_TOKENS",
        .check = NotNegative(),
        .show_default = true},
   });
@@ -105,9 +99,12 @@ void AddRunFlags(FlagSet* set, UpFlags* flags) {
        .help = "Keep the processes' logs here"},
       {.names = "--log-level",
        .help = "Of all processes: trace, debug, info, warn, error",
-       .environment = "TUTTI_LOG_LEVEL",
        .check = OneOf("trace,debug,info,warn,error"),
        .default_text = "info"},
+      {.names = "--log-format",
+       .help = "Of all processes: text, or json for an object a line",
+       .check = OneOf("text,json"),
+       .default_text = "text"},
       {.names = "--exec",
        .variable = &flags->exec,
        .help = "Once serving, run this shell command, then end everything"},
@@ -120,7 +117,6 @@ void AddRunFlags(FlagSet* set, UpFlags* flags) {
       {.names = "--shutdown-grace",
        .variable = &flags->cluster.shutdown_grace_s,
        .help = "Seconds running requests get to finish; a second signal ends them",
-       .environment = "TUTTI_SHUTDOWN_GRACE",
        .check = NotNegative(),
        .show_default = true},
       {.names = "--mix-numerics",
@@ -200,6 +196,8 @@ void FillProgramFlags(const FlagSet& set, UpFlags* flags) {
   }
   pass_on("--log-level", &to_coordinator);
   pass_on("--log-level", &to_workers);
+  pass_on("--log-format", &to_coordinator);
+  pass_on("--log-format", &to_workers);
   if (flags->mix_numerics) to_coordinator.push_back("--mix-numerics");
   const std::string grace = absl::StrCat(flags->cluster.shutdown_grace_s);
   to_coordinator.insert(to_coordinator.end(), {"--shutdown-grace", grace});
@@ -229,9 +227,7 @@ void AddUpFlags(FlagSet* set, UpFlags* flags) {
   AddClusterFlags(set, flags);
   AddRunFlags(set, flags);
   for (const PassedOn& passed : kPassedOn) {
-    set->Add(
-        {{.names = passed.name, .help = passed.help, .environment = EnvironmentName(passed.name)}},
-        "Passed on");
+    set->Add({{.names = passed.name, .help = passed.help}}, "Passed on");
   }
 }
 

@@ -18,7 +18,6 @@ constexpr uint64_t kBlockStream = 5;
 
 v1::GenerateRequest RequestOf(const ChatOptions& options, int64_t number, int32_t turn) {
   v1::GenerateRequest request;
-  request.set_request_id(absl::StrCat("bench-", number, "-", turn));
   *request.mutable_sampling() = options.sampling;
   request.mutable_sampling()->set_seed(
       RandomBits(options.seed, static_cast<uint64_t>(number * options.turns + turn), kSeedStream));

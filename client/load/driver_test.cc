@@ -37,12 +37,11 @@ class EchoService : public v1::Inference::Service {
     response.add_tokens()->set_id(7);
     response.mutable_finish()->mutable_usage()->set_prompt_tokens(
         static_cast<uint32_t>(10 * request->chat().messages_size()));
-    writer->Write(response);
     const MutexLock lock(&mutex_);
     --at_once_;
-    ++served_;
-    return served_ == fail_at ? grpc::Status(grpc::StatusCode::INTERNAL, "this one fails")
-                              : grpc::Status::OK;
+    if (++served_ == fail_at) return grpc::Status(grpc::StatusCode::INTERNAL, "this one fails");
+    writer->Write(response);
+    return grpc::Status::OK;
   }
 
   int at_once() {

@@ -1,0 +1,28 @@
+// Where a service is, and how a client talks to it.
+#pragma once
+
+#include <string>
+
+#include "base/clock.h"
+#include "client/limits.h"
+
+namespace tutti::client {
+
+struct ClientOptions {
+  // host:port, or unix:/path; or several, with commas between them, of coordinators of one
+  // cluster: calls go to the first that can be reached.
+  std::string address = "127.0.0.1:50051";
+  // An answer that breaks off goes on by itself (resuming_answer.h) until nothing of it has come
+  // for so long; zero: it does not.
+  Duration resume_within = kResumeWithin;
+  // Of the operator's port, for GetStatus and LookupPrefix; empty: the socket of the service at
+  // `address`, where that is on this machine (transport/private_folder.h).
+  std::string admin;
+  // PEM files. With an authority the connection is encrypted and the service must carry a
+  // certificate of its; with certificate and key we prove who we are as well.
+  std::string tls_authority;
+  std::string tls_certificate;
+  std::string tls_key;
+};
+
+}  // namespace tutti::client

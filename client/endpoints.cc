@@ -1,0 +1,149 @@
+#include "client/endpoints.h"
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/retry_delay.h"
+#include "client/limits.h"
+
+namespace tutti::client {
+namespace {
+
+std::optional<Duration> RetryDelay(const grpc::ClientContext& context) {
+  const auto& metadata = context.GetServerTrailingMetadata();
+  const auto found = metadata.find("retry-after-ms");
+  int64_t ms = 0;
+  if (found == metadata.end() ||
+      !absl::SimpleAtoi(absl::string_view(found->second.data(), found->second.size()), &ms) ||
+      ms < 0 || ms > kRetryDelayMsMax) {
+    return std::nullopt;
+  }
+  return std::chrono::milliseconds(ms);
+}
+
+absl::StatusOr<std::string> ReadPem(const std::string& path) {
+  if (path.empty()) return std::string();
+  std::ifstream file(path, std::ios::binary);
+  std::string pem(std::istreambuf_iterator<char>(file), {});
+  if (!file || pem.empty()) {
+    return absl::NotFoundError(absl::StrCat("cannot read the PEM file ", path));
+  }
+  return pem;
+}
+
+}  // namespace
+
+// The status as callers see it. gRPC reports a service that cannot be reached and a service that
+// says UNAVAILABLE with the same code; the channel's state tells them apart.
+absl::Status ToStatusOf(grpc::Channel* channel, const grpc::Status& status,
+                        const grpc::ClientContext& context, const std::string& address) {
+  if (status.ok()) return absl::OkStatus();
+  const auto code = static_cast<absl::StatusCode>(status.error_code());
+  if (status.error_code() == grpc::StatusCode::UNAVAILABLE &&
+      channel->GetState(false) != GRPC_CHANNEL_READY) {
+    return absl::UnavailableError(absl::StrCat("no connection to a Tutti service at ", address,
+                                               ": ", status.error_message()));
+  }
+  const absl::Status ours(code, status.error_message());
+  const auto delay = RetryDelay(context);
+  return delay ? WithRetryDelay(ours, *delay) : ours;
+}
+
+absl::Status CheckAddress(const std::string& address) {
+  const bool printable =
+      std::all_of(address.begin(), address.end(), [](char c) { return absl::ascii_isgraph(c); });
+  if (address.empty() || !printable) {
+    return absl::InvalidArgumentError("the address is empty or has spaces in it");
+  }
+  const bool is_path = absl::StartsWith(address, "unix:");
+  const size_t colon = address.rfind(':');
+  if (!is_path && (colon == std::string::npos || colon + 1 == address.size())) {
+    return absl::InvalidArgumentError(absl::StrCat("the address \"", address,
+                                                   "\" has no port; write for example ", address,
+                                                   address.back() == ':' ? "" : ":", "50051"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(
+    const ClientOptions& options) {
+  const bool has_certificate = !options.tls_certificate.empty();
+  if (has_certificate != !options.tls_key.empty() ||
+      (has_certificate && options.tls_authority.empty())) {
+    return absl::InvalidArgumentError(
+        "TLS needs the authority alone, or authority, certificate and key");
+  }
+  if (options.tls_authority.empty()) return grpc::InsecureChannelCredentials();
+  grpc::SslCredentialsOptions ssl;
+  TUTTI_ASSIGN_OR_RETURN(ssl.pem_root_certs, ReadPem(options.tls_authority));
+  TUTTI_ASSIGN_OR_RETURN(ssl.pem_cert_chain, ReadPem(options.tls_certificate));
+  TUTTI_ASSIGN_OR_RETURN(ssl.pem_private_key, ReadPem(options.tls_key));
+  return grpc::SslCredentials(ssl);
+}
+
+grpc::ChannelArguments MakeChannelArguments(int ping_after_ms) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kClientMessageBytesMax);
+  arguments.SetMaxSendMessageSize(kClientMessageBytesMax);
+  // How long one attempt to connect may take, and how soon the next follows.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  // A service whose machine vanished says nothing at all: pings tell, during calls only. A client
+  // that waits sends nothing else, and would stop after two pings.
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, ping_after_ms);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  // Our services are addressed directly. A proxy of the environment, meant for the web, would be
+  // asked for 127.0.0.1.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
+  return arguments;
+}
+
+std::shared_ptr<grpc::Channel> MakeChannel(
+    const std::string& address, const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
+  return grpc::CreateCustomChannel(address, credentials, MakeChannelArguments(kKeepaliveTimeMs));
+}
+
+absl::Status Endpoint::ToStatus(const grpc::Status& status,
+                                const grpc::ClientContext& context) const {
+  return ToStatusOf(channel.get(), status, context, address);
+}
+
+void Endpoint::Reconnect() const {
+  grpc::experimental::ChannelResetConnectionBackoff(channel.get());
+}
+
+absl::StatusOr<std::unique_ptr<Endpoints>> Endpoints::Create(
+    const std::string& addresses, const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
+  auto endpoints = std::make_unique<Endpoints>();
+  for (const absl::string_view address : absl::StrSplit(addresses, ',')) {
+    auto endpoint = std::make_unique<Endpoint>();
+    endpoint->address = std::string(address);
+    TUTTI_RETURN_IF_ERROR(CheckAddress(endpoint->address));
+    endpoint->channel = MakeChannel(endpoint->address, credentials);
+    endpoint->stub = v1::Inference::NewStub(endpoint->channel);
+    endpoints->all_.push_back(std::move(endpoint));
+  }
+  return endpoints;
+}
+
+void Endpoints::OnFailed(const Endpoint& endpoint) {
+  for (size_t i = 0; i < all_.size(); ++i) {
+    if (all_[i].get() != &endpoint) continue;
+    size_t failed = i;
+    preferred_.compare_exchange_strong(failed, (i + 1) % all_.size());
+  }
+}
+
+}  // namespace tutti::client

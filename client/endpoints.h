@@ -1,0 +1,64 @@
+// The addresses of a service, and the connection to each. Coordinators of one cluster are one
+// service: a call that fails at one goes on at the next.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "client/client_options.h"
+#include "tutti/v1/generation.grpc.pb.h"
+
+namespace tutti::client {
+
+// INVALID_ARGUMENT for what cannot be an address.
+absl::Status CheckAddress(const std::string& address);
+// By the TLS files of the options. INVALID_ARGUMENT for an incomplete set, NOT_FOUND for a file
+// that cannot be read.
+absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(
+    const ClientOptions& options);
+// How connections are made and watched: a call that hears nothing for `ping_after_ms` pings.
+grpc::ChannelArguments MakeChannelArguments(int ping_after_ms);
+// Does not connect yet.
+std::shared_ptr<grpc::Channel> MakeChannel(
+    const std::string& address, const std::shared_ptr<grpc::ChannelCredentials>& credentials);
+
+// One address.  Thread: any.
+struct Endpoint {
+  std::string address;
+  std::shared_ptr<grpc::Channel> channel;
+  std::unique_ptr<v1::Inference::Stub> stub;
+
+  // The status of a call as callers see it.
+  absl::Status ToStatus(const grpc::Status& status, const grpc::ClientContext& context) const;
+  // A connection that waits before it is tried again is tried at once.
+  void Reconnect() const;
+};
+
+// The status of a call over any channel.
+absl::Status ToStatusOf(grpc::Channel* channel, const grpc::Status& status,
+                        const grpc::ClientContext& context, const std::string& address);
+
+// Thread: any.
+class Endpoints {
+ public:
+  // `addresses`: one or more, with commas between them.
+  static absl::StatusOr<std::unique_ptr<Endpoints>> Create(
+      const std::string& addresses, const std::shared_ptr<grpc::ChannelCredentials>& credentials);
+
+  size_t size() const { return all_.size(); }
+  // The one that calls go to.
+  const Endpoint& preferred() const { return *all_[preferred_.load()]; }
+  // A call failed there: if it is still preferred, the next is from now on.
+  void OnFailed(const Endpoint& endpoint);
+
+ private:
+  std::vector<std::unique_ptr<Endpoint>> all_;  // constant after Create
+  std::atomic<size_t> preferred_{0};
+};
+
+}  // namespace tutti::client

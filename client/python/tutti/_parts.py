@@ -1,0 +1,58 @@
+"""What the blocking client and that for asyncio have in common: all but the waiting."""
+import random
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from . import _messages, _request
+from ._answer import Answer
+from ._channels import Channels, maker
+from ._course import Addresses, Course
+from .types import Asked, RetryPolicy, Started, Tls
+
+
+class StreamParts:
+    """An answer on its way, and the call that brings it."""
+
+    def __init__(self, channels: Channels[Any], course: Course, answer: Answer) -> None:
+        self._channels, self._course, self._answer = channels, course, answer
+        self._call: Any = None
+        self._channel: Any = None
+        self._over = False
+
+    @property
+    def started(self) -> Started | None:
+        """What the service said first; None before that."""
+        return self._answer.started
+
+    @property
+    def resumed(self) -> int:
+        """Times that the answer was gone on with after its stream had broken off."""
+        return self._course.resumed
+
+    def _begin_call(self) -> Any:
+        """RuntimeError, ValueError: the client was closed."""
+        self._channel = self._channels.take(self._course.address)
+        generate = self._channel.unary_stream(
+            _messages.GENERATE, request_serializer=_messages.GenerateRequest.SerializeToString,
+            response_deserializer=_messages.GenerateResponse.FromString)
+        self._call = generate(self._answer.next_request(), timeout=self._course.remaining_s())
+        return self._call
+
+
+class ClientParts:
+    """A Tutti service, at one address or several, and how it is asked."""
+
+    _grpc: Any  # grpc, or grpc.aio
+
+    def __init__(self, addresses: str | Sequence[str], *, tenant: str | bytes | None = None,
+                 tls: Tls | None = None, resume: bool = True, retry: RetryPolicy = RetryPolicy()) -> None:
+        self._addresses = Addresses(addresses)
+        self._tenant, self._resume, self._retry = tenant, resume, retry
+        self._channels: Channels[Any] = Channels(maker(self._grpc, tls))
+
+    def _parts_of_stream(self, prompt: str | None, asked: Asked) -> tuple[Channels[Any], Course, Answer]:
+        answer = Answer(_request.build(prompt, asked, self._tenant))
+        course = Course(self._addresses, self._retry, answer, resume=self._resume,
+                        timeout_s=asked.get("timeout_s"), now=time.monotonic, draw=random.random)
+        return self._channels, course, answer

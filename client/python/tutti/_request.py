@@ -1,0 +1,62 @@
+"""From a caller's arguments to a request. Values are checked by the service, and only there."""
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from . import _messages
+from .types import Asked, Message, Sampling
+
+_OTHERS = Asked.__annotations__.keys() - Sampling.__annotations__.keys()
+
+
+def build(prompt: str | None, asked: Asked, tenant: str | bytes | None = None) -> Any:
+    """A GenerateRequest. ValueError: not exactly one kind of prompt; TypeError: an unknown parameter."""
+    token_ids, messages, n = asked.get("token_ids"), asked.get("messages"), asked.get("n", 1)
+    if sum(given is not None for given in (prompt, token_ids, messages)) != 1:
+        raise ValueError("give exactly one of prompt, token_ids and messages")
+    if n < 1:
+        raise ValueError(f"n is {n}, must be at least 1")
+    request = _messages.GenerateRequest(model=asked.get("model", ""), n=n, priority=asked.get("priority", 0))
+    # An id of its own tells the service that a repeated request is this one, should the first still be under way.
+    request_id = asked.get("request_id")
+    request.request_id = uuid.uuid4().hex if request_id is None else request_id
+    if tenant:
+        request.tenant = tenant.encode() if isinstance(tenant, str) else tenant
+    if prompt is not None:
+        request.text = prompt
+    elif token_ids is not None:
+        request.token_ids.SetInParent()
+        request.token_ids.ids.extend(token_ids)
+    else:
+        request.chat.SetInParent()
+        request.chat.template_kwargs_json = asked.get("template_kwargs_json", "")
+        for message in messages or ():
+            _add_message(request.chat, message)
+    for name, value in asked.items():
+        if name not in _OTHERS:
+            _set_sampling(request.sampling, name, value)
+    return request
+
+
+def _add_message(chat: Any, message: Message | Mapping[str, str]) -> None:
+    if not isinstance(message, Message):
+        message = Message(**message)  # type: ignore[arg-type]
+    added = chat.messages.add(role=message.role, content=message.content, tool_call_id=message.tool_call_id,
+                              name=message.name, reasoning_content=message.reasoning_content,
+                              metadata=message.metadata)
+    for call in message.tool_calls:
+        added.tool_calls.add(id=call.id, name=call.name, arguments_json=call.arguments_json)
+
+
+def _set_sampling(params: Any, name: str, value: Any) -> None:
+    if name not in Sampling.__annotations__:
+        raise TypeError(f"unknown parameter {name!r}; known are {', '.join(Asked.__annotations__)}")
+    if value is None:
+        return
+    if name == "logit_bias":
+        params.logit_bias.update(value)
+    elif name in ("stop", "stop_token_ids"):
+        # A text is a sequence of texts, too, and never meant as one.
+        getattr(params, name).extend([value] if isinstance(value, str) else value)
+    else:
+        setattr(params, name, value)

@@ -1,0 +1,71 @@
+// An answer over as many streams as it takes: what a client has of it, the request that goes on
+// with it, and when to send that.
+//
+// Only tokens that the caller has taken count: what came and was not handed on is asked for again.
+//
+// Thread: one at a time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "base/status.h"
+#include "client/output_order.h"
+#include "tutti/v1/generation.pb.h"
+
+namespace tutti::client {
+
+class ResumingAnswer {
+ public:
+  struct Options {
+    Duration within{};     // tries end when nothing has come for so long; zero: there are none
+    size_t addresses = 1;  // of the service
+    uint64_t random = 0;   // differs between clients
+  };
+  ResumingAnswer(v1::GenerateRequest request, const Options& options);
+
+  // What to send next.
+  const v1::GenerateRequest& request() const { return request_; }
+
+  // Looks at the next message: as OutputOrder::Check. Removes from it what only the first stream is
+  // to tell.
+  absl::Status Check(v1::GenerateResponse* message);
+  // The caller has it.
+  void Take(const v1::GenerateResponse& message);
+
+  // A stream ended so: the end of the answer, or after which pause the next is tried.
+  struct End {
+    absl::Status status;  // of the answer, unless `pause` is set
+    std::optional<Duration> pause;
+  };
+  // `broke`: it was the connection that failed, not the service that said so.
+  End OnStreamEnd(const absl::Status& status, bool broke, Instant now);
+
+  // In order of the outputs.  REQUIRES: it ended OK
+  std::vector<v1::Finish> ReleaseFinishes() { return order_.ReleaseFinishes(); }
+
+ private:
+  struct Output {
+    std::vector<int32_t> ids;
+    bool finished = false;
+  };
+  bool MayGoOn(const absl::Status& status) const;
+  Duration NextPause(const absl::Status& status);
+
+  const Options options_;
+  v1::GenerateRequest request_;
+  OutputOrder order_;
+  std::vector<Output> outputs_;
+  std::optional<v1::Started> started_;
+  bool heard_ = false;  // some stream brought a message, or broke while we waited for one
+  size_t tries_ = 0;    // since a message came
+  Duration pause_;      // the next
+  std::optional<Instant> silent_since_;
+  uint64_t draws_ = 0;
+};
+
+}  // namespace tutti::client

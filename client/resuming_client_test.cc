@@ -1,0 +1,217 @@
+// Answers that break off under the client library, over real connections to services that a test
+// breaks.
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "client/client.h"
+#include "tutti/v1/generation.grpc.pb.h"
+
+namespace tutti::client {
+namespace {
+
+constexpr uint32_t kTokens = 20;
+
+// Says 100, 101, … from where the client is, and after `breaks_after` tokens of a call what a test
+// wants.
+class CountingService : public v1::Inference::Service {
+ public:
+  std::atomic<uint32_t> breaks_after{kTokens};
+  grpc::Status break_with{grpc::StatusCode::UNAVAILABLE, "the worker went"};
+  std::atomic<int> calls{0};
+
+  grpc::Status Generate(grpc::ServerContext*, const v1::GenerateRequest* request,
+                        grpc::ServerWriter<v1::GenerateResponse>* writer) override {
+    ++calls;
+    uint32_t at = 0;
+    if (request->has_resume()) {
+      if (request->resume().token() != "token") {
+        return {grpc::StatusCode::INVALID_ARGUMENT, "foreign token"};
+      }
+      at = static_cast<uint32_t>(request->resume().outputs(0).ids_size());
+    }
+    const uint32_t end = at + breaks_after;
+    v1::GenerateResponse message;
+    message.mutable_started()->set_resume_token("token");
+    for (; at < kTokens; ++at) {
+      if (at == end) return break_with;
+      message.set_index(at);
+      message.add_tokens()->set_id(static_cast<int32_t>(100 + at));
+      if (!writer->Write(message)) return grpc::Status::CANCELLED;
+      message.Clear();
+    }
+    message.set_index(kTokens);
+    message.mutable_finish()->set_seed(9);
+    writer->Write(message);
+    return grpc::Status::OK;
+  }
+};
+
+struct Service {
+  Service() {
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(&counting);
+    server = builder.BuildAndStart();
+    address = absl::StrCat("127.0.0.1:", port);
+  }
+  CountingService counting;
+  std::unique_ptr<grpc::Server> server;
+  std::string address;
+};
+
+class Collecting : public GenerateObserver {
+ public:
+  void OnMessage(const v1::GenerateResponse& message) override {
+    for (const auto& token : message.tokens()) ids.push_back(token.id());
+    started += message.has_started();
+  }
+  void OnEnd(absl::Status status) override { ended.set_value(std::move(status)); }
+
+  std::vector<int32_t> ids;
+  int started = 0;
+  std::promise<absl::Status> ended;
+};
+
+class ResumingClientTest : public ::testing::Test {
+ protected:
+  static std::unique_ptr<Client> Connect(const std::string& addresses,
+                                         Duration within = kResumeWithin) {
+    auto client = Client::Create({.address = addresses, .resume_within = within});
+    CHECK(client.ok()) << client.status();
+    return *std::move(client);
+  }
+  // What a caller of both kinds of calls gets.
+  static absl::Status Generate(Client* client, Collecting* heard, bool blocking) {
+    if (!blocking) {
+      const auto call = client->Start({}, std::nullopt, heard);
+      return heard->ended.get_future().get();
+    }
+    return client
+        ->Generate({}, {},
+                   [heard](const v1::GenerateResponse& message) {
+                     heard->OnMessage(message);
+                     return absl::OkStatus();
+                   })
+        .status();
+  }
+  static std::vector<int32_t> All() {
+    std::vector<int32_t> all;
+    for (uint32_t i = 0; i < kTokens; ++i) all.push_back(static_cast<int32_t>(100 + i));
+    return all;
+  }
+};
+
+TEST_F(ResumingClientTest, GoesOnAfterEveryBreak) {
+  Service service;
+  for (const bool blocking : {true, false}) {
+    for (const uint32_t after : {1u, 7u, kTokens - 1}) {
+      service.counting.breaks_after = after;
+      service.counting.calls = 0;
+      const auto client = Connect(service.address);
+      Collecting heard;
+      const absl::Status end = Generate(client.get(), &heard, blocking);
+      EXPECT_TRUE(end.ok()) << end;
+      EXPECT_EQ(heard.ids, All());
+      EXPECT_EQ(heard.started, 1);
+      EXPECT_EQ(service.counting.calls, static_cast<int>((kTokens + after - 1) / after));
+    }
+  }
+}
+
+TEST_F(ResumingClientTest, SwitchedOffItEndsWithTheBreak) {
+  Service service;
+  service.counting.breaks_after = 7;
+  for (const bool blocking : {true, false}) {
+    const auto client = Connect(service.address, Duration::zero());
+    Collecting heard;
+    EXPECT_EQ(Generate(client.get(), &heard, blocking).code(), absl::StatusCode::kUnavailable);
+    EXPECT_EQ(heard.ids.size(), 7u);
+  }
+}
+
+TEST_F(ResumingClientTest, FaultsOfTheRequestEndIt) {
+  Service service;
+  service.counting.breaks_after = 7;
+  service.counting.break_with = {grpc::StatusCode::FAILED_PRECONDITION, "another class"};
+  for (const bool blocking : {true, false}) {
+    service.counting.calls = 0;
+    const auto client = Connect(service.address);
+    Collecting heard;
+    EXPECT_EQ(Generate(client.get(), &heard, blocking).code(),
+              absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(service.counting.calls, 1);
+  }
+}
+
+TEST_F(ResumingClientTest, GoesOnAtAnotherAddress) {
+  for (const bool blocking : {true, false}) {
+    Service first;
+    Service second;
+    first.counting.breaks_after = 5;
+    const auto client = Connect(absl::StrCat(first.address, ",", second.address));
+    Collecting heard;
+    EXPECT_TRUE(Generate(client.get(), &heard, blocking).ok());
+    EXPECT_EQ(heard.ids, All());
+    EXPECT_EQ(first.counting.calls, 1);
+    EXPECT_EQ(second.counting.calls, 1);
+    // One that is dead from the beginning is passed over, too.
+    const auto other = Connect(absl::StrCat("127.0.0.1:1,", second.address));
+    Collecting again;
+    EXPECT_TRUE(Generate(other.get(), &again, blocking).ok());
+    EXPECT_EQ(again.ids, All());
+  }
+}
+
+TEST_F(ResumingClientTest, NobodyThereIsToldAtOnce) {
+  const auto client = Connect("127.0.0.1:1,127.0.0.1:2");
+  for (const bool blocking : {true, false}) {
+    Collecting heard;
+    EXPECT_EQ(Generate(client.get(), &heard, blocking).code(), absl::StatusCode::kUnavailable);
+  }
+}
+
+TEST_F(ResumingClientTest, CancellingEndsThePause) {
+  Service service;
+  service.counting.breaks_after = 1;
+  const auto client = Connect(service.address);
+  {
+    CancelToken cancel;
+    int messages = 0;
+    const auto ended = client->Generate({}, {.cancel = &cancel}, [&](const v1::GenerateResponse&) {
+      if (++messages == 3) cancel.Cancel();
+      return absl::OkStatus();
+    });
+    EXPECT_EQ(ended.status().code(), absl::StatusCode::kCancelled) << ended.status();
+    EXPECT_LT(messages, static_cast<int>(kTokens));
+  }
+  Collecting heard;
+  service.counting.breaks_after = 0;  // nothing but breaks
+  const auto call = client->Start({}, std::nullopt, &heard);
+  call->Cancel();
+  EXPECT_FALSE(heard.ended.get_future().get().ok());
+}
+
+TEST_F(ResumingClientTest, ADeadlineIsThatOfAllStreams) {
+  Service service;
+  service.counting.breaks_after = 1;
+  const auto client = Connect(service.address);
+  service.server->Shutdown();
+  const auto ended = client->Generate({}, {.timeout = std::chrono::milliseconds(50)},
+                                      [](const v1::GenerateResponse&) { return absl::OkStatus(); });
+  EXPECT_FALSE(ended.ok());
+}
+
+}  // namespace
+}  // namespace tutti::client
