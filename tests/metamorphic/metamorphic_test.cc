@@ -225,37 +225,36 @@ TEST_F(MetamorphicTest, NothingButTheRequestChangesTheAnswer) {
   }
 }
 
-// One rank of two dies in the middle of an answer: the request ends within two seconds and
-// names the lost worker, and the pipeline serves again when it is back.
-TEST_F(MetamorphicTest, ALostRankIsNamedAndThePipelineFormsAgain) {
+// One rank of two dies in the middle of an answer and comes back: the answer goes on, and not a bit
+// of it is another.
+TEST_F(MetamorphicTest, ALostRankIsAPauseOnly) {
   InProcessClusterOptions options{.model_dir = DemoDir(), .layers = {2, 2}, .ranks = {2, 2}};
   InProcessCluster cluster(options);
+  v1::GenerateRequest request = Workload()[0];
+  request.mutable_sampling()->set_max_tokens(400);
+  request.mutable_sampling()->set_ignore_eos(true);
+  const std::string undisturbed = Voice(cluster.Generate(request));
+  uint64_t recovered = 0;
   for (const size_t lost : {size_t{1}, size_t{2}}) {
-    v1::GenerateRequest request = Workload()[0];
-    request.mutable_sampling()->set_max_tokens(1500);
-    const auto begin = std::chrono::steady_clock::now();
-    std::optional<std::chrono::steady_clock::time_point> died;
+    Answer answer;
     grpc::ClientContext context;
-    auto reader = cluster.inference()->Generate(&context, request);
+    const auto reader = cluster.inference()->Generate(&context, request);
     v1::GenerateResponse response;
-    size_t tokens = 0;
+    bool died = false;
     while (reader->Read(&response)) {
-      tokens += static_cast<size_t>(response.tokens_size());
-      if (tokens < 5 || died.has_value()) continue;
+      Append(response, &answer);
+      if (died || answer.tokens.size() < 5) continue;
       cluster.StopWorker(lost);
-      died = std::chrono::steady_clock::now();
+      cluster.StartWorker(lost);
+      died = true;
     }
     const grpc::Status status = reader->Finish();
-    ASSERT_TRUE(died.has_value()) << status.error_message();
-    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
-    EXPECT_NE(status.error_message().find(absl::StrCat("w", lost)), std::string::npos)
-        << status.error_message();
-    EXPECT_LT(std::chrono::steady_clock::now() - *died, std::chrono::seconds(2));
-    EXPECT_GE(*died, begin);
-    cluster.StartWorker(lost);
-    cluster.WaitServing(true);
-    EXPECT_EQ(Voice(cluster.Generate(Workload()[3])), models_->at("demo").voices[3]);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    EXPECT_EQ(Voice(answer), undisturbed);
+    EXPECT_GT(cluster.Status().requests().recovered(), recovered) << "the loss hit nobody";
+    recovered = cluster.Status().requests().recovered();
   }
+  EXPECT_EQ(Voice(cluster.Generate(Workload()[3])), models_->at("demo").voices[3]);
 }
 
 }  // namespace

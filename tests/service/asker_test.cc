@@ -169,7 +169,7 @@ TEST(AskerTest, WorkersNeedAProofOverTcp) {
         {ours, "127.0.0.1:1", ours, "--coordinator 127.0.0.1:1"},
         {ours, "unix:" + folder.File("c"), "127.0.0.1:2", "--peer w1 127.0.0.1:2"}}) {
     worker.listen = listen;
-    worker.coordinator = coordinator;
+    worker.coordinators = {coordinator};
     worker.peers = {};
     ASSERT_TRUE(worker.peers.Add("w1=" + peer).ok());
     const auto started = worker::Worker::Start(worker);
@@ -186,7 +186,7 @@ TEST(AskerTest, AWorkersCertificateMustNameIt) {
   worker.model_dir = DemoDir();
   worker.worker_id = "w7";
   worker.listen = "127.0.0.1:0";
-  worker.coordinator = "127.0.0.1:1";
+  worker.coordinators = {"127.0.0.1:1"};
   worker.memory_bytes = 1 << 28;
   worker.tls = authority.Issue("w1", "DNS:localhost");
   const auto started = worker::Worker::Start(worker);

@@ -120,7 +120,7 @@ TEST_F(CancelTest, NothingIsLeftOfClientsThatLeave) {
 
   const v1::GetStatusResponse status = cluster_.Status();
   EXPECT_TRUE(status.serving());
-  EXPECT_EQ(status.pipelines(0).epoch(), 1u);
+  EXPECT_EQ(static_cast<uint32_t>(status.pipelines(0).epoch()), 1u) << "none has ended";
   EXPECT_EQ(status.pipelines(0).blocks_in_use(), 0);
   const v1::RequestCounters& requests = status.requests();
   EXPECT_EQ(requests.accepted(), requests.finished() + requests.cancelled() + requests.failed());

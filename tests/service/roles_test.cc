@@ -54,7 +54,7 @@ class RolesTest : public ::testing::Test {
     EXPECT_TRUE(started.ok()) << started;
     worker::WorkerOptions worker;
     worker.model_dir = DemoDir();
-    worker.coordinator = "127.0.0.1:1";  // it need not join
+    worker.coordinators = {"127.0.0.1:1"};  // it need not join
     worker.listen = "127.0.0.1:0";
     worker.worker_id = "w0";
     worker.threads = 1;

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_split.h"
@@ -25,6 +26,7 @@ struct Flags {
   std::string attacks = "all";
   int seconds = 20;
   int innocents = 4;
+  std::string role = "both";
 };
 
 constexpr char kFooter[] = R"(Example:
@@ -54,6 +56,12 @@ void AddFlags(FlagSet* set, Flags* flags) {
        .variable = &flags->innocents,
        .help = "Clients that behave",
        .check = IntegerIn(1, 1000),
+       .show_default = true},
+      {.names = "--role",
+       .variable = &flags->role,
+       .help = "both, innocents or attackers: two processes that are started together can have "
+               "different shares of the processors",
+       .check = OneOf("both,innocents,attackers"),
        .show_default = true},
   });
 }
@@ -97,14 +105,22 @@ int Soak(const Flags& flags) {
   const AttackTargets targets{
       .address = flags.address,
       .peer_addresses = absl::StrSplit(flags.peers, ',', absl::SkipEmpty())};
-  bool well = Print("alone", innocents.Run(length), {});
-  for (const bool hostile : {false, true}) {
+  bool well = true;
+  const auto run = [&](const std::string& phase, const std::vector<NamedAttack>& with) {
+    const Instant end = clock.Now() + length;
     Attackers others(targets);
-    others.Start(hostile ? attacks : OrdinaryInsteadOf(attacks));
-    const InnocentReport report = innocents.Run(length);
+    if (flags.role != "innocents") others.Start(with);
+    InnocentReport report;
+    if (flags.role != "attackers") report = innocents.Run(length);
+    // The next phase begins for both roles at the same time, but for the last answers.
+    std::this_thread::sleep_for(std::max(Duration::zero(), end - clock.Now()));
     others.Stop();
-    well &= Print(hostile ? "attacked" : "busy", report, others.Ends());
-  }
+    const bool is_well = Print(phase, report, others.Ends());
+    well &= is_well || flags.role == "attackers";
+  };
+  run("alone", {});
+  run("busy", OrdinaryInsteadOf(attacks));
+  run("attacked", attacks);
   return well ? 0 : 1;
 }
 

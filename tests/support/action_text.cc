@@ -45,21 +45,30 @@ std::string PlanText(const v1::StepPlan& plan) {
   for (const v1::ScheduledSequence& scheduled : plan.scheduled()) {
     parts.push_back(ScheduledText(scheduled));
   }
+  std::string stages;
+  if (plan.has_rebuild()) {
+    const int32_t first = plan.rebuild().first_stage();
+    const int32_t last = plan.rebuild().last_stage();
+    stages = absl::StrCat(" in stage ", first, last > first ? absl::StrCat(" to ", last) : "");
+  }
   return absl::StrCat("plan ", plan.step(), ", ", plan.total_rows(),
-                      plan.total_rows() == 1 ? " row: " : " rows: ", absl::StrJoin(parts, "; "));
+                      plan.total_rows() == 1 ? " row" : " rows", stages, ": ",
+                      absl::StrJoin(parts, "; "));
 }
 
 std::string AssignText(const v1::AssignShard& shard) {
-  std::string text = absl::StrCat(
-      "assign ", shard.pipeline() == 0 ? "" : absl::StrCat("pipeline ", shard.pipeline(), " "),
-      "stage ", shard.stage(), " of ", shard.num_stages(), ", layers ", shard.first_layer(), " to ",
-      shard.first_layer() + shard.num_layers() - 1, ", ", shard.num_blocks(), " blocks of ",
-      shard.block_size());
+  std::string text =
+      absl::StrCat(shard.standby() ? "stand by for " : "assign ",
+                   shard.pipeline() == 0 ? "" : absl::StrCat("pipeline ", shard.pipeline(), " "),
+                   "stage ", shard.stage(), " of ", shard.num_stages(), ", layers ",
+                   shard.first_layer(), " to ", shard.first_layer() + shard.num_layers() - 1, ", ",
+                   shard.num_blocks(), " blocks of ", shard.block_size());
   if (shard.has_embedding()) absl::StrAppend(&text, ", embedding");
   if (shard.has_head()) absl::StrAppend(&text, ", head");
   if (!shard.next_worker_ids().empty()) {
     absl::StrAppend(&text, ", next ", absl::StrJoin(shard.next_worker_ids(), " and "));
   }
+  if (shard.kv_epoch() > 0) absl::StrAppend(&text, ", K/V of epoch ", shard.kv_epoch());
   return text;
 }
 

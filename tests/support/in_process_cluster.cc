@@ -1,5 +1,6 @@
 #include "tests/support/in_process_cluster.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <thread>
@@ -14,12 +15,15 @@ namespace tutti::tests {
 namespace {
 
 // Longer than any of these clusters takes on a busy machine; reached only when something is broken.
-constexpr auto kPatience = std::chrono::seconds(60);
+std::chrono::seconds Patience() {
+  const char* const slowness = std::getenv("TUTTI_TEST_SLOWNESS");
+  return std::chrono::seconds(60) * (slowness == nullptr ? 1 : std::max(1, std::atoi(slowness)));
+}
 
 // Polls a condition that another process would poll over gRPC as well.
 template <typename Condition>
 void WaitFor(Condition condition, const std::string& what) {
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  const auto deadline = std::chrono::steady_clock::now() + Patience();
   while (!condition()) {
     CHECK(std::chrono::steady_clock::now() < deadline) << "waited too long for " << what;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -77,7 +81,7 @@ InProcessCluster::~InProcessCluster() {
 worker::WorkerOptions InProcessCluster::OptionsOfWorker(size_t index) const {
   worker::WorkerOptions worker;
   worker.model_dir = options_.model_dir;
-  worker.coordinator = Socket("peers");
+  worker.coordinators = {Socket("peers")};
   worker.listen = Socket(absl::StrCat("w", index));
   worker.worker_id = absl::StrCat("w", index);
   worker.cluster_id = "test";
@@ -123,6 +127,14 @@ void InProcessCluster::WaitIdle() {
       "all KV blocks to be free");
 }
 
+void Append(const v1::GenerateResponse& response, Answer* answer) {
+  AnswerOutput& output = response.output() == 0 ? *answer : answer->others[response.output()];
+  if (response.tokens_size() > 0) CHECK(response.index() == output.tokens.size());
+  output.text += response.text();
+  output.tokens.insert(output.tokens.end(), response.tokens().begin(), response.tokens().end());
+  if (response.has_finish()) output.finish = response.finish();
+}
+
 Answer InProcessCluster::Generate(const v1::GenerateRequest& request,
                                   const std::map<std::string, std::string>& metadata) {
   Answer answer;
@@ -130,13 +142,7 @@ Answer InProcessCluster::Generate(const v1::GenerateRequest& request,
   for (const auto& [key, value] : metadata) context.AddMetadata(key, value);
   auto reader = inference_->Generate(&context, request);
   v1::GenerateResponse response;
-  while (reader->Read(&response)) {
-    AnswerOutput& output = response.output() == 0 ? answer : answer.others[response.output()];
-    if (response.tokens_size() > 0) CHECK(response.index() == output.tokens.size());
-    output.text += response.text();
-    output.tokens.insert(output.tokens.end(), response.tokens().begin(), response.tokens().end());
-    if (response.has_finish()) output.finish = response.finish();
-  }
+  while (reader->Read(&response)) Append(response, &answer);
   const grpc::Status status = reader->Finish();
   answer.status =
       absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());

@@ -38,6 +38,9 @@ struct Answer : AnswerOutput {
   std::map<std::string, std::string> trailing_metadata;
 };
 
+// Adds a message of the stream to what has come. CHECKs that no position is missing or repeated.
+void Append(const v1::GenerateResponse& response, Answer* answer);
+
 class InProcessCluster {
  public:
   // Starts everything and waits until it serves. CHECKs that it does.

@@ -47,6 +47,14 @@ bool OracleHasPenalties(const v1::SequenceSampling& sampling);
 // With this top_k, one in eight contexts gives logits that are not numbers.
 inline constexpr int32_t kOraclePoisonTopK = 666;
 
+// With this one, the worker that samples goes down when it is to choose one of the first tokens:
+// which, the seed decides.
+inline constexpr int32_t kOracleKillerTopK = 667;
+inline bool OracleKills(const v1::SequenceSampling& sampling, int32_t output_tokens) {
+  return sampling.top_k() == kOracleKillerTopK &&
+         output_tokens == static_cast<int32_t>(sampling.seed() % 4);
+}
+
 // The token (with position and logprob) after a context for which the last layer's output is
 // `digest`; token -1 when poisoned.
 v1::SampledToken OracleSample(uint64_t digest, int32_t position, uint64_t counts_digest,

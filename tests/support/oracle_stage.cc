@@ -19,11 +19,12 @@ uint64_t CountsDigest(const worker::SequenceState& sequence) {
 }  // namespace
 
 OracleStage::OracleStage(const v1::AssignShard& shard, int32_t vocab_size, OracleBugs bugs,
-                         uint64_t* step_digest)
+                         uint64_t* step_digest, bool* dies)
     : shard_(shard),
       vocab_size_(vocab_size),
       bugs_(bugs),
       step_digest_(step_digest),
+      dies_(dies),
       entries_(int64_t{shard.num_layers()} * shard.num_blocks() * shard.block_size()) {}
 
 worker::ShardMemory OracleStage::memory() const {
@@ -112,6 +113,11 @@ void OracleStage::SampleRows(const worker::Batch& batch, std::vector<v1::Sampled
                                     CountsDigest(*row.sequence),
                                     stale ? last_sampling_[i] : sampling.back(), vocab_size_));
     sampled->back().set_sequence(row.sequence->id.value());
+    const auto output =
+        static_cast<int32_t>(row.sequence->tokens.size()) - row.sequence->prompt_tokens;
+    if (dies_ != nullptr && shard_.rank() == 0 && OracleKills(sampling.back(), output)) {
+      *dies_ = true;
+    }
   }
   last_sampling_ = std::move(sampling);
 }

@@ -25,9 +25,10 @@ struct OracleBugs {
 
 class OracleStage : public worker::StageRunner {
  public:
-  // `step_digest`, if not null, is set to a digest of all that a step had and all that came out.
+  // `step_digest`, if not null, is set to a digest of all that a step had and all that came out;
+  // `dies`, when the step was of a request that brings workers down (kOracleKillerTopK).
   OracleStage(const v1::AssignShard& shard, int32_t vocab_size, OracleBugs bugs,
-              uint64_t* step_digest = nullptr);
+              uint64_t* step_digest = nullptr, bool* dies = nullptr);
 
   worker::ShardMemory memory() const override;
   int64_t activation_row_bytes() const override { return sizeof(uint64_t); }
@@ -46,6 +47,7 @@ class OracleStage : public worker::StageRunner {
   const int32_t vocab_size_;
   const OracleBugs bugs_;
   uint64_t* const step_digest_;
+  bool* const dies_;
   std::vector<uint64_t> entries_;                    // [layers, blocks, block_size]
   std::vector<uint64_t> x_;                          // [rows]
   std::vector<v1::SequenceSampling> last_sampling_;  // of the sampled rows of the step before

@@ -9,7 +9,8 @@
 namespace tutti::tests {
 
 void PlanAuditor::BeginEpoch(int32_t num_blocks) {
-  blocks_.assign(num_blocks, Block());
+  blocks_.resize(num_blocks);
+  for (Block& block : blocks_) block.holders = 0;
   last_step_ = 0;
   known_.clear();
   plans_without_prompt_ = 0;
@@ -45,7 +46,8 @@ std::string PlanAuditor::Check(const v1::StepPlan& plan) {
   if (!starves.empty()) return absl::StrCat(step, starves);
   int32_t rows = 0;
   for (const v1::ScheduledSequence& scheduled : plan.scheduled()) {
-    const std::string wrong = CheckScheduled(scheduled);
+    const std::string wrong =
+        plan.has_rebuild() ? CheckRebuild(scheduled) : CheckScheduled(scheduled);
     if (!wrong.empty()) return absl::StrCat(step, "sequence ", scheduled.sequence(), " ", wrong);
     rows += scheduled.count();
   }
@@ -57,6 +59,7 @@ std::string PlanAuditor::Check(const v1::StepPlan& plan) {
 
 // Prompts get on, however many sequences generate. Before the plan is applied.
 std::string PlanAuditor::CheckPrompts(const v1::StepPlan& plan) {
+  if (plan.has_rebuild()) return "";
   const auto is_prompt = [](const Known& known) {
     return static_cast<int32_t>(known.tokens.size()) - known.computed > 1;
   };
@@ -70,6 +73,34 @@ std::string PlanAuditor::CheckPrompts(const v1::StepPlan& plan) {
   plans_without_prompt_ = wanted && !given ? plans_without_prompt_ + 1 : 0;
   if (plans_without_prompt_ < coordinator::kRowsPerPromptRow) return "";
   return absl::StrCat("no row of a prompt since ", plans_without_prompt_, " plans");
+}
+
+// Tokens that were computed before are computed again where they were, and nothing else changes.
+std::string PlanAuditor::CheckRebuild(const v1::ScheduledSequence& scheduled) {
+  const auto found = known_.find(scheduled.sequence());
+  if (found == known_.end()) return "is not known";
+  Known& known = found->second;
+  const int32_t end = scheduled.first() + scheduled.count();
+  if (scheduled.first() != known.computed || scheduled.count() < 1 || scheduled.sample() ||
+      end > static_cast<int32_t>(known.tokens.size()) || known.computed != known.cached) {
+    return absl::StrCat("rebuilds ", scheduled.count(), " tokens from ", scheduled.first());
+  }
+  if (scheduled.new_blocks_size() * options_->block_size < end) return "rebuilds without blocks";
+  for (int i = 0; i < scheduled.new_blocks_size(); ++i) {
+    const int32_t id = scheduled.new_blocks(i);
+    if (id < 0 || id >= static_cast<int32_t>(blocks_.size())) {
+      return absl::StrCat("rebuilds block ", id);
+    }
+    Block& block = blocks_[id];
+    const bool full = (i + 1) * options_->block_size <= end;
+    if (block.content == 0 || (full && block.content != Content(known, i))) {
+      return absl::StrCat("rebuilds block ", id, " that does not hold its tokens");
+    }
+    ++block.holders;
+    known.blocks.push_back(id);
+  }
+  known.computed = end;
+  return "";
 }
 
 std::string PlanAuditor::CheckScheduled(const v1::ScheduledSequence& scheduled) {

@@ -22,6 +22,7 @@ class PlanAuditor {
  public:
   explicit PlanAuditor(const SimOptions* options) : options_(options) {}
 
+  // Contents of blocks may outlive an epoch; where they should not have, the tokens will be wrong.
   void BeginEpoch(int32_t num_blocks);
   // The mistake in the plan; empty: none.
   std::string Check(const v1::StepPlan& plan);
@@ -43,6 +44,7 @@ class PlanAuditor {
   };
 
   std::string CheckPrompts(const v1::StepPlan& plan);
+  std::string CheckRebuild(const v1::ScheduledSequence& scheduled);
   std::string CheckScheduled(const v1::ScheduledSequence& scheduled);
   std::string AddBlock(int32_t block, Known* known);
   std::string Write(int32_t end, const Known& known);

@@ -95,10 +95,8 @@ absl::Status Scenario::Run(const ScenarioCommand& command, const std::string& li
     if (!link_of_.contains(worker)) return absl::InvalidArgumentError("no such worker");
     Node& node = nodes_[link_of_[worker]];
     v1::Frame frame;
-    if (verb == "ready") {
-      frame.set_epoch(node.epoch);
-      frame.mutable_shard_ready()->set_weight_bytes(1000);
-      SendFrame(worker, std::move(frame));
+    if (verb == "ready" || verb == "keep") {
+      SendFrame(worker, ReadyFrame(node, /*keeps=*/verb == "keep"));
     } else if (verb == "beat") {
       frame.mutable_beat()->set_progress(++node.progress);
       SendFrame(worker, std::move(frame));
@@ -112,6 +110,17 @@ absl::Status Scenario::Run(const ScenarioCommand& command, const std::string& li
     }
   }
   return absl::OkStatus();
+}
+
+v1::Frame Scenario::ReadyFrame(const Node& node, bool keeps) {
+  v1::Frame frame;
+  frame.set_epoch(node.epoch);
+  v1::ShardReady* const ready = frame.mutable_shard_ready();
+  ready->set_weight_bytes(1000);
+  if (!keeps) return frame;
+  ready->set_kv_epoch(node.kv_epoch);
+  ready->set_kept_rows(std::string(static_cast<size_t>((node.num_blocks + 7) / 8), '\xff'));
+  return frame;
 }
 
 std::string Scenario::Rest(const std::string& line, size_t words) {
@@ -315,10 +324,14 @@ void Scenario::Observe() {
     if (send == nullptr) continue;
     Node& node = nodes_[send->link];
     const v1::Frame& frame = send->frame;
-    if (frame.has_assign_shard()) {
+    if (frame.has_assign_shard() && frame.assign_shard().standby()) {
+      node = {.id = node.id, .epoch = frame.epoch(), .progress = node.progress};  // of no pipeline
+    } else if (frame.has_assign_shard()) {
       node.epoch = frame.epoch();
       node.stage = frame.assign_shard().stage();
       node.pipeline = frame.assign_shard().pipeline();
+      node.kv_epoch = frame.assign_shard().kv_epoch();
+      node.num_blocks = frame.assign_shard().num_blocks();
       node.done = 0;
       told_[node.pipeline] = {.num_stages = frame.assign_shard().num_stages()};
     } else if (frame.has_step_plan()) {

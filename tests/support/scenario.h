@@ -14,6 +14,8 @@
 //   join W [KEY=VALUE...]     a worker says hello; memory=, class=, build=, cluster=, model=,
 //                             protocol=
 //   ready W...                the worker has loaded its shard
+//   keep W...                 the same, and it has kept its K/V of the epoch that it was asked for,
+//                             and the rows of all blocks
 //   done W...                 the worker has done its next step
 //   result [tokens=1,2,...]   the last stage has done its next step; a sequence whose token is
 //                             "nan" is poisoned. Without tokens, the token at position p is p
@@ -64,8 +66,10 @@ class Scenario {
   struct Node {
     std::string id;
     uint64_t epoch = 0;
+    uint64_t kv_epoch = 0;
     uint32_t pipeline = 0;
     int32_t stage = -1;
+    int32_t num_blocks = 0;
     uint64_t done = 0;
     uint64_t progress = 0;
   };
@@ -75,6 +79,7 @@ class Scenario {
   absl::Status Arrive(const ScenarioCommand& command);
   std::vector<TokenId> Prompt(const ScenarioCommand& command, uint64_t id) const;
   absl::Status Send(const ScenarioCommand& command);
+  static v1::Frame ReadyFrame(const Node& node, bool keeps);
   absl::Status DoStep(const std::string& worker);
   static std::string PipelineText(const v1::PipelineStatus& pipeline);
   absl::Status Result(const ScenarioCommand& command);

@@ -21,16 +21,6 @@ constexpr Duration kDeadlineSlack = std::chrono::milliseconds(5);
 
 std::string Name(RequestId request) { return absl::StrCat("request ", request.value()); }
 
-// "w2" of "... worker w2 (stage 0 ..."; empty: no worker is named.
-std::string NamedWorker(const std::string& text) {
-  constexpr std::string_view kBefore = "worker ";
-  const size_t begin = text.find(kBefore);
-  if (begin == std::string::npos) return "";
-  const size_t end = text.find(" (stage ", begin);
-  if (end == std::string::npos) return "";
-  return text.substr(begin + kBefore.size(), end - begin - kBefore.size());
-}
-
 }  // namespace
 
 SimClients::SimClients(const SimOptions* options, SimQueue* queue, EventCallback to_engine,
@@ -53,6 +43,9 @@ SimClients::Client SimClients::Draw() {
   if (random_.Chance(0.6)) request.sampling.set_temperature(1.0f);
   if (random_.Chance(0.3)) request.sampling.set_presence_penalty(0.5f);
   if (random_.Chance(0.05)) request.sampling.set_top_k(kOraclePoisonTopK);
+  if (options_->killer_chance > 0 && random_.Chance(options_->killer_chance)) {
+    request.sampling.set_top_k(kOracleKillerTopK);
+  }
   if (random_.Chance(0.3)) {
     const auto token = static_cast<TokenId>(random_.Between(0, kSimVocab - 10));
     request.stop_token_ids = {token, token + 3, token + 7};
@@ -140,19 +133,21 @@ void SimClients::Probe(bool must_succeed) {
   Arrive({std::move(client)});
 }
 
-void SimClients::Arrive(std::vector<Client> outputs) {
+void SimClients::Arrive(std::vector<Client> outputs, RequestId taken_over,
+                        int32_t taken_over_outputs) {
   const bool must_succeed = outputs.front().must_succeed;
   const RequestId first(last_id_ + 1);
   Instant deadline = kInstantNever;
   if (!must_succeed && random_.Chance(options_->deadline_chance)) {
     deadline = queue_->now() + std::chrono::microseconds(random_.Between(1'000, 1'000'000));
   }
-  coordinator::RequestArrived arrived;
+  coordinator::RequestArrived arrived{
+      .request = {}, .taken_over = taken_over, .taken_over_outputs = taken_over_outputs};
   for (Client& client : outputs) {
     const RequestId id(++last_id_);
     client.request.id = id;
     client.request.deadline = deadline;
-    if (outputs.size() > 1) client.request.first_output = first;
+    client.request.first_output = outputs.size() > 1 ? first : RequestId();
     ++client.tries;
     if (!must_succeed && random_.Chance(options_->cancel_chance)) {
       queue_->After(std::chrono::microseconds(random_.Between(0, 200'000)), [this, id] {
@@ -164,6 +159,10 @@ void SimClients::Arrive(std::vector<Client> outputs) {
     const Client& kept = requests_[id] = std::move(client);
     (id == first ? arrived.request : arrived.others.emplace_back()) = kept.request;
   }
+  if (!must_succeed && random_.Chance(options_->resume_chance)) {
+    queue_->After(std::chrono::microseconds(random_.Between(0, 500'000)),
+                  [this, first] { Resume(first); });
+  }
   to_engine_(std::move(arrived));
 }
 
@@ -172,6 +171,9 @@ void SimClients::OnTokens(const coordinator::DeliverTokens& tokens) {
   if (found == requests_.end()) return fail_("tokens of an unknown request");
   Client& client = found->second;
   if (client.ended) return fail_(absl::StrCat(Name(tokens.request), " gets tokens after its end"));
+  if (client.foreign)
+    return fail_(absl::StrCat(Name(tokens.request), " gets tokens of another class"));
+  if (tokens.begun != nullptr) client.numerics = tokens.begun->numerics;
   if (tokens.index != static_cast<int32_t>(client.got.size())) {
     return fail_(absl::StrCat(Name(tokens.request), " gets token ", tokens.index, " after ",
                               client.got.size()));
@@ -204,8 +206,7 @@ void SimClients::Storm() {
   }
 }
 
-void SimClients::OnFinish(const coordinator::FinishRequest& finish,
-                          const std::set<std::string>& faulty) {
+void SimClients::OnFinish(const coordinator::FinishRequest& finish) {
   const auto found = requests_.find(finish.request);
   if (found == requests_.end()) return fail_("an unknown request ends");
   Client& client = found->second;
@@ -222,7 +223,7 @@ void SimClients::OnFinish(const coordinator::FinishRequest& finish,
                        " tokens cached that no request of its tenant has asked for"));
   }
   const std::string wrong =
-      finish.status.ok() ? CheckGoodEnd(client, finish) : CheckBadEnd(client, finish, faulty);
+      finish.status.ok() ? CheckGoodEnd(client, finish) : CheckBadEnd(client, finish);
   if (!wrong.empty()) fail_(absl::StrCat(Name(finish.request), " ", wrong));
   if (finish.status.ok()) ++ended_well_;
   const bool refused =
@@ -234,16 +235,19 @@ void SimClients::OnFinish(const coordinator::FinishRequest& finish,
 int32_t SimClients::MostCached(const Client& client, RequestId id) const {
   if (!options_->prefix_caching) return 0;
   size_t most = 0;
-  const std::vector<TokenId>& prompt = client.request.prompt;
+  std::vector<TokenId> known = client.request.prompt;
+  known.insert(known.end(), client.request.output.begin(), client.request.output.end());
   for (const auto& [other_id, other] : requests_) {
     if (other_id == id || other.request.cache_domain != client.request.cache_domain) continue;
     std::vector<TokenId> tokens = other.request.prompt;
     for (const v1::SampledToken& token : other.got) tokens.push_back(token.token());
-    const auto end = std::mismatch(prompt.begin(), prompt.end(), tokens.begin(), tokens.end());
-    most = std::max(most, static_cast<size_t>(end.first - prompt.begin()));
+    const auto end = std::mismatch(known.begin(), known.end(), tokens.begin(), tokens.end());
+    most = std::max(most, static_cast<size_t>(end.first - known.begin()));
   }
-  most = std::min(most, prompt.size() - 1);
-  return static_cast<int32_t>(most) / options_->block_size * options_->block_size;
+  most = std::min(most, known.size() - 1);
+  const auto blocks = static_cast<int32_t>(most) / options_->block_size;
+  return std::min(blocks * options_->block_size,
+                  static_cast<int32_t>(client.request.prompt.size()));
 }
 
 // As a client library would: the same request under another id, after a moment.
@@ -253,6 +257,9 @@ void SimClients::Retry(const Client& client) {
   again.request.deadline = kInstantNever;
   again.request.first_output = RequestId();
   again.right = client.right;
+  again.got.assign(client.got.begin(), client.got.begin() + client.request.output.size());
+  again.numerics = client.numerics;
+  again.foreign = client.foreign;
   again.tries = client.tries;
   ++open_;
   queue_->After(std::chrono::milliseconds(random_.Between(10, 2'000)),
@@ -290,8 +297,8 @@ std::string SimClients::CheckGoodEnd(const Client& client,
   return "";
 }
 
-std::string SimClients::CheckBadEnd(const Client& client, const coordinator::FinishRequest& finish,
-                                    const std::set<std::string>& faulty) const {
+std::string SimClients::CheckBadEnd(const Client& client,
+                                    const coordinator::FinishRequest& finish) const {
   const std::string text = finish.status.ToString();
   if (client.must_succeed) return absl::StrCat("must succeed, but ends with ", text);
   switch (finish.status.code()) {
@@ -299,27 +306,36 @@ std::string SimClients::CheckBadEnd(const Client& client, const coordinator::Fin
       return client.cancelled ? "" : "is cancelled, and its client did not leave";
     case absl::StatusCode::kDeadlineExceeded:
       if (text.find("cannot be met") != std::string::npos) {
-        return client.got.empty() ? "" : "is given up after it was begun";
+        return client.untouched() ? "" : "is given up after it was begun";
       }
       if (queue_->now() < client.request.deadline) return "ends before its deadline";
       if (options_->stalls > 0) return "";  // the engine's clock stood still
       return queue_->now() > client.request.deadline + kDeadlineSlack ? "ends late" : "";
-    case absl::StatusCode::kUnavailable: {
-      // Before the pipeline first serves, and after a fault.
-      const bool never_ran = client.got.empty() && text.find("not serving") != std::string::npos;
-      if (never_ran) return "";
-      const std::string name = NamedWorker(text);
-      if (name.empty()) return absl::StrCat("is not told which worker was lost: ", text);
-      return faulty.contains(name) ? "" : absl::StrCat("is told the wrong worker: ", text);
-    }
+    case absl::StatusCode::kUnavailable:
+      if (client.foreign) return "";  // taken while no pipeline served
+      // Only before a pipeline has served: streams outlive what ends later.
+      return client.untouched() && text.find("not serving") != std::string::npos
+                 ? ""
+                 : absl::StrCat("is lost: ", text);
     case absl::StatusCode::kResourceExhausted:
-      return client.got.empty() ? "" : "is refused after it was taken";
+      return client.untouched() ? "" : "is refused after it was taken";
+    case absl::StatusCode::kAborted:
+      return client.taken_over ? "" : "is taken over by nobody";
+    case absl::StatusCode::kFailedPrecondition:
+      return client.foreign ? "" : "is refused for a class that is its own";
     case absl::StatusCode::kInvalidArgument: {
       const size_t slots = client.request.prompt.size() + client.request.max_tokens - 1;
       return slots > static_cast<size_t>(options_->kv_slots()) ? ""
                                                                : absl::StrCat("is refused: ", text);
     }
     case absl::StatusCode::kInternal:
+      // Kills from outside, one after the other, are taken for the doing of what was alone.
+      if (text.find("times in a row") != std::string::npos) {
+        const bool killer = client.request.sampling.top_k() == kOracleKillerTopK;
+        const int others = options_->killer_chance > 0 ? 2 : 0;  // losses that killers make
+        if (killer || options_->faults + others >= 3) return "";
+        return absl::StrCat("is taken for the cause of losses: ", text);
+      }
       return client.got.size() + 1 == client.right.size() && client.right.back().token() < 0
                  ? ""
                  : absl::StrCat("ends with ", text);

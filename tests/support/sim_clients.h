@@ -34,20 +34,17 @@ class SimClients {
   void Probe(bool must_succeed);
 
   void OnTokens(const coordinator::DeliverTokens& tokens);
-  // `faulty`: the workers that something was done to, so far.
-  void OnFinish(const coordinator::FinishRequest& finish, const std::set<std::string>& faulty);
+  void OnFinish(const coordinator::FinishRequest& finish);
   // Of the outputs of a request all or none were refused.
   void CheckGroups(const std::set<std::string>& faulty) const;
   // All clients with an open request leave.
   void Storm();
-  // REQUIRES: it has arrived
-  const coordinator::Request& RequestOf(RequestId id) const { return requests_.at(id).request; }
-
   bool AllEnded() const { return open_ == 0; }
   std::string Open() const;
   uint64_t ended_well() const { return ended_well_; }
   uint64_t tokens() const { return tokens_; }
   uint64_t arrived() const { return requests_.size(); }
+  uint64_t resumed() const { return resumed_; }
 
  private:
   struct Client {
@@ -62,6 +59,12 @@ class SimClients {
     absl::StatusCode end = absl::StatusCode::kOk;
     int32_t tries = 0;
     Duration not_before{};  // when the answer it goes on from may be there
+    std::string numerics;   // of its first tokens; empty: none came
+    bool taken_over = false;
+    bool foreign = false;  // goes on in a class that is not this cluster's
+
+    // It has had nothing but what it came with.
+    bool untouched() const { return got.size() == request.output.size(); }
   };
 
   std::vector<TokenId> DrawPrompt(int32_t tenant, int32_t room, Duration* not_before);
@@ -69,12 +72,16 @@ class SimClients {
 
   Client Draw();
   // The outputs of one request arrive at once.
-  void Arrive(std::vector<Client> outputs);
+  void Arrive(std::vector<Client> outputs, RequestId taken_over = RequestId(),
+              int32_t taken_over_outputs = 0);
   std::vector<Client> DrawOutputs(Client client);
   void Retry(const Client& client);
+  // The client of the request comes again, with all outputs: its connection broke off, or it takes
+  // its stream over.
+  void Resume(RequestId first);
+  Client GoOn(RequestId id, bool take_over);
   std::string CheckGoodEnd(const Client& client, const coordinator::FinishRequest& finish) const;
-  std::string CheckBadEnd(const Client& client, const coordinator::FinishRequest& finish,
-                          const std::set<std::string>& faulty) const;
+  std::string CheckBadEnd(const Client& client, const coordinator::FinishRequest& finish) const;
 
   const SimOptions* const options_;
   SimQueue* const queue_;
@@ -92,6 +99,7 @@ class SimClients {
   uint64_t last_id_ = 0;
   int64_t open_ = 0;  // requests to come or not ended
   uint64_t ended_well_ = 0;
+  uint64_t resumed_ = 0;
   uint64_t tokens_ = 0;
 };
 

@@ -10,6 +10,7 @@
 #include "coordinator/engine.h"
 #include "tests/support/action_text.h"
 #include "tests/support/oracle_model.h"
+#include "tests/support/place_watch.h"
 #include "tests/support/plan_auditor.h"
 #include "tests/support/sim_clients.h"
 #include "tests/support/sim_faults.h"
@@ -90,7 +91,6 @@ class Cluster : public SimWorld {
   void CheckClose(const SimWorker& worker, coordinator::LinkKey link, const absl::Status& reason);
   void CheckFrame(EngineLink* link, const v1::Frame& frame);
   void CheckPlan(EngineLink* link, const v1::StepPlan& plan);
-  void CheckLoss(const coordinator::FinishRequest& finish);
   v1::GetStatusResponse Status() const;
   bool AllServe() const;
   bool RunUntil(const std::function<bool()>& done, Duration limit);
@@ -101,6 +101,7 @@ class Cluster : public SimWorld {
   SimQueue queue_;
   Random random_;
   coordinator::Engine engine_;
+  PlaceWatch place_watch_;
   SimClients clients_;
   std::vector<std::unique_ptr<SimWorker>> workers_;
   SimFaults faults_;
@@ -110,9 +111,8 @@ class Cluster : public SimWorld {
   Instant wake_at_ = kInstantNever;
   uint64_t wakes_ = 0;
   std::vector<coordinator::Action> actions_;
-  std::map<uint32_t, Audit> audits_;        // by pipeline
-  uint64_t last_epoch_ = 0;                 // that any pipeline was assigned
-  std::map<uint64_t, uint32_t> served_by_;  // pipeline, by a request's seed
+  std::map<uint32_t, Audit> audits_;  // by pipeline
+  uint64_t last_epoch_ = 0;           // that any pipeline was assigned
   bool serving_ = false;
   SimReport report_;
 };
@@ -147,6 +147,8 @@ void Cluster::Wake() {
   engine_.Advance(queue_.now(), &actions_);
   const std::string missed = engine_.MissedWork();
   if (!missed.empty()) Fail(absl::StrCat("the engine goes to sleep, and ", missed));
+  const std::string outranked = place_watch_.Check(&engine_);
+  if (!outranked.empty()) Fail(outranked);
   report_.trace = Digest(report_.trace, actions_.size());
   for (coordinator::Action& action : actions_) Apply(action);
   const Instant deadline = engine_.next_deadline();
@@ -167,8 +169,7 @@ void Cluster::Apply(coordinator::Action& action) {
     }
     clients_.OnTokens(*tokens);
   } else if (auto* finish = std::get_if<coordinator::FinishRequest>(&action)) {
-    CheckLoss(*finish);
-    clients_.OnFinish(*finish, faults_.faulty());
+    clients_.OnFinish(*finish);
   } else if (auto* serving = std::get_if<coordinator::ServingChanged>(&action)) {
     serving_ = serving->serving;
     if (serving_ != serving->why_not.empty()) Fail("serving, or why not?");
@@ -184,6 +185,7 @@ void Cluster::Apply(coordinator::SendToWorker& send) {
 }
 
 void Cluster::CheckFrame(EngineLink* link, const v1::Frame& frame) {
+  if (frame.has_assign_shard() && frame.assign_shard().standby()) return;  // of no pipeline
   if (frame.has_assign_shard()) {
     link->pipeline = frame.assign_shard().pipeline();
     link->step = 0;
@@ -217,23 +219,8 @@ void Cluster::CheckPlan(EngineLink* link, const v1::StepPlan& plan) {
   audit.step = plan.step();
   audit.plan = text;
   report_.trace = Digest(report_.trace, static_cast<uint64_t>(plan.total_rows()));
-  for (const v1::NewSequence& added : plan.new_sequences()) {
-    served_by_[added.sampling().seed()] = link->pipeline;
-  }
   const std::string wrong = audit.auditor.Check(plan);
   if (!wrong.empty()) Fail(absl::StrCat("pipeline ", link->pipeline, ": ", wrong));
-}
-
-// A stream ends with its own pipeline only.
-void Cluster::CheckLoss(const coordinator::FinishRequest& finish) {
-  if (!absl::IsUnavailable(finish.status) || finish.completion_tokens == 0) return;
-  const uint32_t pipeline = served_by_.at(clients_.RequestOf(finish.request).sampling.seed());
-  const std::string text(finish.status.message());
-  // The only pipeline has no number; the first of as many as there may be neither.
-  const bool numbered = pipeline > 0 || (options_.num_pipelines > 1 && !options_.auto_pipelines);
-  const bool own = numbered ? text.find(absl::StrCat(" of pipeline ", pipeline, ")")) != text.npos
-                            : text.find(" of pipeline ") == text.npos;
-  if (!own) Fail(absl::StrCat("a stream of pipeline ", pipeline, " ends because ", text));
 }
 
 v1::GetStatusResponse Cluster::Status() const {
@@ -376,6 +363,7 @@ void Cluster::CheckQuiet() {
 void Cluster::CheckQuiet(const v1::PipelineStatus& pipeline) {
   report_.hit_tokens += pipeline.prefix_hit_tokens();
   report_.evictions += pipeline.evictions();
+  report_.rebuilt_tokens += pipeline.rebuilt_tokens();
   if (pipeline.blocks_in_use() != 0 || pipeline.running() != 0 || pipeline.waiting() != 0 ||
       pipeline.steps_in_flight() != 0) {
     Fail(absl::StrCat("left over: ", pipeline.ShortDebugString()));

@@ -29,7 +29,46 @@ std::vector<int32_t> DrawRanks(const SimOptions& options, Random* random) {
   return ranks;
 }
 
+// No rows, those of some blocks, those of all; apart from the other draws.
+void DrawKeptRows(SimOptions* options) {
+  Random random(options->seed, /*stream=*/5);
+  options->partial_recompute = random.Chance(0.9);
+  if (!random.Chance(0.4)) return;
+  const int64_t row_bytes = 2 * TinyModel(1, kSimVocab).hidden_size;
+  options->kept_rows_bytes =
+      random.Between(0, options->num_blocks) * options->block_size * row_bytes;
+}
+
 }  // namespace
+
+// Ten prompts that begin together, most of them as long as prompts can be (150 tokens), are 1,800
+// bytes, and a step has rows for a piece of each.
+void CrowdPlans(SimOptions* options) {
+  options->plan_bytes_max = kSimPlanBytes;
+  options->max_sequences = 10;
+  options->num_blocks = 1600 / options->block_size;
+  options->max_batch_tokens = 200;
+  options->chunk_tokens = 20;
+  options->prompt_tokens_max = 1'000;  // nearly all are cut to the longest
+  options->output_tokens_max = 10;
+  options->num_requests = 20;
+  options->max_waiting = 100;
+  options->shared_chance = options->follow_chance = 0;
+  options->arrivals_over = Duration::zero();
+}
+
+// A step has one row. Whoever is sent back for want of blocks leaves it to a prompt, and wants it
+// again before that prompt is through.
+void CrowdSteps(SimOptions* options) {
+  options->max_batch_tokens = options->chunk_tokens = 1;
+  options->max_sequences = 8;
+  options->num_blocks = 96 / options->block_size;
+  options->prompt_tokens_max = 24;
+  options->output_tokens_max = 60;
+  options->num_requests = 20;
+  options->shared_chance = options->follow_chance = options->group_chance = 0;
+  options->cancel_chance = options->deadline_chance = 0;
+}
 
 coordinator::EngineOptions SimOptions::Engine() const {
   coordinator::EngineOptions options;
@@ -45,6 +84,8 @@ coordinator::EngineOptions SimOptions::Engine() const {
   options.block_size = block_size;
   options.kv_tokens_max = kv_slots();
   options.enable_prefix_caching = prefix_caching;
+  options.partial_recompute = partial_recompute;
+  options.kept_rows_bytes = kept_rows_bytes;
   options.prefix_key = {seed, 1};
   options.max_batch_tokens = max_batch_tokens;
   options.chunk_tokens = chunk_tokens;
@@ -67,9 +108,10 @@ std::string SimOptions::Text() const {
       "seed ", seed, ": ", num_pipelines, " pipelines of ", num_stages, " stages",
       ranked() ? absl::StrCat(" (ranks ", absl::StrJoin(stage_ranks, " "), ")") : "", " + ",
       spare_workers, " spare, ", num_layers, " layers, ", num_blocks, " blocks of ", block_size,
-      prefix_caching ? ", cached" : ", not cached", ", batch ", max_batch_tokens, ", chunk ",
-      chunk_tokens, ", ", max_sequences, " sequences, ", num_requests, " requests, ", faults,
-      " faults, ", stalls, " stalls");
+      prefix_caching ? ", cached" : ", not cached",
+      partial_recompute ? absl::StrCat(", rows kept ", kept_rows_bytes) : ", none kept", ", batch ",
+      max_batch_tokens, ", chunk ", chunk_tokens, ", ", max_sequences, " sequences, ", num_requests,
+      " requests, ", faults, " faults, ", stalls, " stalls");
 }
 
 SimOptions DrawSimOptions(uint64_t seed) {
@@ -130,9 +172,16 @@ SimOptions DrawSimOptions(uint64_t seed) {
     options.chunk_tokens = static_cast<int32_t>(random.Between(1, options.max_batch_tokens));
     options.num_requests = std::min(options.num_requests, 20);
   }
-  // Room for ten sequences that run and one of 220 tokens that begins.
-  if (random.Chance(0.3)) options.plan_bytes_max = random.Between(1'600, 3'000);
+  if (random.Chance(0.3)) options.plan_bytes_max = random.Between(kSimPlanBytes, 3'000);
   options.group_chance = random.Chance(0.5) ? 0 : random.Uniform() * 0.4;
+  if (random.Chance(0.1)) options.killer_chance = 0.1;
+  if (options.plan_bytes_max < coordinator::kPlanBytesMax && random.Chance(0.3)) {
+    CrowdPlans(&options);
+  }
+  options.resume_chance = random.Chance(0.5) ? 0 : random.Uniform() * 0.5;
+  const bool large_plans = options.plan_bytes_max == coordinator::kPlanBytesMax;
+  if (large_plans && options.num_stages > 1 && random.Chance(0.15)) CrowdSteps(&options);
+  DrawKeptRows(&options);
   return options;
 }
 

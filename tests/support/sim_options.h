@@ -17,6 +17,9 @@ inline constexpr int32_t kSimVocab = 97;
 inline constexpr Duration kSimBeat = std::chrono::milliseconds(250);
 inline constexpr Duration kSimLease = std::chrono::milliseconds(1500);
 
+// The smallest bound on a plan: room for ten sequences that run and one of 220 tokens that begins.
+inline constexpr int64_t kSimPlanBytes = 1'600;
+
 struct SimOptions {
   uint64_t seed = 0;
 
@@ -30,6 +33,8 @@ struct SimOptions {
   int32_t block_size = 16;
   int32_t num_blocks = 16;
   bool prefix_caching = true;
+  bool partial_recompute = true;
+  int64_t kept_rows_bytes = coordinator::kKeptRowsLeft;  // of each worker
   int32_t max_batch_tokens = 64;
   int32_t chunk_tokens = 16;
   int32_t max_sequences = 4;
@@ -46,6 +51,8 @@ struct SimOptions {
   double follow_chance = 0;  // of a prompt that goes on from an earlier answer
   Duration arrivals_over{};
   double cancel_chance = 0;    // of a request whose client leaves
+  double resume_chance = 0;    // of a request whose client comes again with what it has
+  double killer_chance = 0;    // of a request that brings workers down
   double group_chance = 0;     // of a request with several outputs
   double deadline_chance = 0;  // of a request with a deadline that may pass
   bool storm = false;          // all clients of one moment leave at once
@@ -68,6 +75,14 @@ struct SimOptions {
   int32_t kv_slots() const { return num_blocks * block_size; }
   std::string Text() const;
 };
+
+// Makes prompts long and lets them come and begin together, so that one plan could not hold all of
+// them: its bound in bytes decides (SimOptions::plan_bytes_max).
+void CrowdPlans(SimOptions* options);
+
+// Leaves prompts no row in any step but those that are kept for them: many sequences generate
+// beside them.
+void CrowdSteps(SimOptions* options);
 
 // A run like no other: small and large pools, quiet and wild networks, with and without faults.
 SimOptions DrawSimOptions(uint64_t seed);

@@ -42,7 +42,8 @@ void SimWorker::Start() {
                               const worker::ShardProgressCallback& progress)
       -> absl::StatusOr<std::unique_ptr<worker::StageRunner>> {
     progress(1, 2);
-    return std::make_unique<OracleStage>(shard, kSimVocab, options_->oracle_bugs, &step_digest_);
+    return std::make_unique<OracleStage>(shard, kSimVocab, options_->oracle_bugs, &step_digest_,
+                                         &dies_);
   };
   worker_ = std::make_unique<worker::StageWorker>(factory, this, queue_->clock());
   busy_ = hung_ = excused_ = false;
@@ -60,6 +61,12 @@ void SimWorker::Kill() {
                     [world = world_, link = link_] { world->LinkLost(link); });
   CloseNext(random_->Chance(0.5));
   ranks_.End(random_->Chance(0.5));
+}
+
+// Of its work; somebody starts it again.
+void SimWorker::Die() {
+  Kill();
+  queue_->After(std::chrono::milliseconds(random_->Between(0, 1500)), [this] { Start(); });
 }
 
 void SimWorker::Hang(Duration how_long) {
@@ -255,6 +262,7 @@ void SimWorker::Pump() {
       inbox_.pop_front();
       time = Process(std::move(item));
     } else if (worker_->epoch() != failed_epoch_ && worker_->RunOneStep(nullptr)) {
+      if (std::exchange(dies_, false)) return Die();
       ranks_.BeginStep(step_digest_);
       time = StepTime();
     } else {
@@ -333,6 +341,11 @@ Duration SimWorker::Process(Item item) {
   const bool assigns = item.frame.has_assign_shard();
   worker_->OnCoordinatorFrame(std::move(item.frame));
   if (!assigns) return {};
+  if (worker_->shard().standby()) {
+    CloseNext(/*lose=*/false);
+    ranks_.End(/*lose=*/false);
+    return Duration(random_->Between(1, options_->load_most.count()));
+  }
   DialNext();
   ranks_.Begin(worker_->epoch().value(), worker_->shard());
   while (!said_.empty() && random_->Chance(options_->replay_chance)) {

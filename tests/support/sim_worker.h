@@ -81,6 +81,7 @@ class SimWorker : public worker::StageOutbox, public SimRankPeer {
   void ToNextStage(v1::Frame frame, transport::Payload payload) override;
 
  private:
+  void Die();
   struct Item {
     enum class Kind { kFrame, kActivation, kClosed } kind = Kind::kFrame;
     coordinator::LinkKey link;
@@ -132,6 +133,7 @@ class SimWorker : public worker::StageOutbox, public SimRankPeer {
   bool welcome_ = false;
   std::vector<Next> next_;
   SimRanks ranks_;
+  bool dies_ = false;         // the last step run brought it down
   uint64_t step_digest_ = 0;  // of the last step run
   Epoch failed_epoch_;        // in which it gave up on another rank
   std::deque<Item> inbox_;

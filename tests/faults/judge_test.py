@@ -1,0 +1,234 @@
+#!/usr/bin/python3
+"""The harness believes nobody: each planted lie in an answer must be counted, and an honest one never."""
+import io
+import struct
+import unittest
+from contextlib import redirect_stdout
+
+import stubs
+from clients import Stream
+from judge import Answer, judge
+from obedience import disobedience
+from report import Report, parts_of, quantile
+from workload import Case, draw_cases, with_stops
+
+MESSAGES = stubs.load().generation
+TEXT = "ab cd ef gh ij kl mn op"
+
+
+def next_float(value):
+    """The next 32 bit float: one bit away."""
+    return struct.unpack("<f", struct.pack("<I", struct.unpack("<I", struct.pack("<f", value))[0] ^ 1))[0]
+
+
+def honest(outputs=2, tokens=8):
+    """The messages of a good stream."""
+    messages = []
+    for index in range(tokens):
+        for output in range(outputs):
+            message = MESSAGES.GenerateResponse(index=index, output=output, text=TEXT[3 * index:3 * index + 3])
+            token = message.tokens.add(id=100 * output + index, logprob=-0.5 - index)
+            token.top.add(id=index, token=b"x", logprob=-0.25 - index)
+            messages.append(message)
+    for output in range(outputs):
+        end = MESSAGES.GenerateResponse(index=tokens, output=output)
+        end.finish.reason = MESSAGES.FINISH_REASON_LENGTH
+        end.finish.usage.prompt_tokens = 5
+        end.finish.usage.completion_tokens = tokens
+        end.finish.seed = 7 + output
+        messages.append(end)
+    return messages
+
+
+def put_together(messages, error=""):
+    answer = Answer(error=error)
+    for message in messages:
+        answer.add(message)
+    return answer
+
+
+class Lies(unittest.TestCase):
+    def verdict(self, messages, error=""):
+        return judge(put_together(messages, error), put_together(honest()))
+
+    def check(self, messages, lost=False, different=False, error=""):
+        verdict = self.verdict(messages, error)
+        self.assertEqual(bool(verdict.lost), lost, verdict)
+        self.assertEqual(bool(verdict.different), different, verdict)
+
+    def test_an_honest_answer_is_neither(self):
+        self.check(honest())
+
+    def test_other_messages_of_the_same_answer_are_the_same(self):
+        messages = honest(outputs=1)
+        joined = MESSAGES.GenerateResponse()
+        for message in messages[:3]:
+            joined.tokens.extend(message.tokens)
+            joined.text += message.text
+        verdict = judge(put_together([joined, *messages[3:]]), put_together(messages))
+        self.assertEqual((verdict.lost, verdict.different), ("", ""))
+
+    def test_a_dropped_token(self):
+        for at in (0, 6, 15):
+            messages = honest()
+            del messages[at]
+            self.check(messages, different=True)
+
+    def test_a_dropped_token_with_indices_that_hide_it(self):
+        messages = honest()
+        dropped = messages.pop(6)
+        for message in messages[6:]:
+            if message.output == dropped.output:
+                message.index -= 1
+        self.check(messages, different=True)
+
+    def test_a_token_twice(self):
+        messages = honest()
+        self.check(messages[:5] + messages[4:], different=True)
+
+    def test_another_token(self):
+        messages = honest()
+        messages[7].tokens[0].id += 1
+        self.check(messages, different=True)
+
+    def test_a_flipped_bit_of_a_logprob(self):
+        messages = honest()
+        messages[9].tokens[0].logprob = next_float(messages[9].tokens[0].logprob)
+        self.check(messages, different=True)
+
+    def test_a_flipped_bit_of_an_alternative(self):
+        messages = honest()
+        messages[9].tokens[0].top[0].logprob = next_float(messages[9].tokens[0].top[0].logprob)
+        self.check(messages, different=True)
+
+    def test_the_sign_of_zero(self):
+        one, other = honest(), honest()
+        one[0].tokens[0].logprob, other[0].tokens[0].logprob = 0.0, -0.0
+        self.assertTrue(judge(put_together(one), put_together(other)).different)
+
+    def test_another_character(self):
+        messages = honest()
+        messages[3].text = messages[3].text.upper()
+        self.check(messages, different=True)
+
+    def test_text_after_the_end(self):
+        self.check(honest() + [MESSAGES.GenerateResponse(index=8, text="more")], different=True)
+
+    def test_another_end(self):
+        for name, value in (("reason", MESSAGES.FINISH_REASON_STOP), ("stop", "x"), ("seed", 1)):
+            messages = honest()
+            setattr(messages[-1].finish, name, value)
+            self.check(messages, different=True)
+        messages = honest()
+        messages[-1].finish.usage.completion_tokens += 1
+        self.check(messages, different=True)
+
+    def test_an_end_that_comes_early(self):
+        messages = honest()
+        messages = messages[:4] + messages[-2:]
+        self.check(messages, different=True)
+
+    def test_a_stream_that_ends_without_an_end(self):
+        self.check(honest()[:4], lost=True)
+        self.check([], lost=True)
+
+    def test_an_output_without_an_end(self):
+        self.check(honest()[:-1], lost=True)
+
+    def test_an_output_that_nobody_asked_for(self):
+        verdict = judge(put_together(honest(3)), put_together(honest(2)))
+        self.assertTrue(verdict.different)
+
+    def test_an_error(self):
+        self.check(honest()[:4], lost=True, error="UNAVAILABLE: gone")
+        self.check([], lost=True, error="UNAVAILABLE: gone")
+        self.check(honest(), lost=True, error="CANCELLED: hung")
+
+    def test_an_error_after_a_lie(self):
+        messages = honest()[:6]
+        messages[5].tokens[0].id += 1
+        self.check(messages, lost=True, different=True, error="UNAVAILABLE: gone")
+
+
+class Counting(unittest.TestCase):
+    def report(self, *verdict_of):
+        case = Case("greedy-0", None, put_together(honest()))
+        with redirect_stdout(io.StringIO()) as said:
+            report = Report("kill-spare", 1)
+            for messages, error in verdict_of:
+                stream = Stream(case)
+                stream.verdict = judge(put_together(messages, error), case.expected)
+                report.streams.append(stream)
+            report.fault("kill w0", 16, [0.010, 0.020, 0.040], [1.0, None])
+            good = report.end()
+        return good, said.getvalue().splitlines()[-1]
+
+    def test_the_last_line_and_the_status(self):
+        good, line = self.report((honest(), ""))
+        self.assertTrue(good)
+        self.assertEqual(line, "1 faults, 1 streams, 0 lost, 0 different, gap p50 20 ms p99 40 ms")
+        flipped = honest()
+        flipped[0].tokens[0].logprob = next_float(flipped[0].tokens[0].logprob)
+        good, line = self.report((honest(), ""), (honest()[:4], ""), (honest()[:4], "UNAVAILABLE: x"), (flipped, ""))
+        self.assertFalse(good)
+        self.assertEqual(line, "1 faults, 4 streams, 2 lost, 1 different, gap p50 20 ms p99 40 ms")
+        self.assertFalse(self.report((flipped, ""))[0])
+
+    def test_a_failure_of_the_run_is_one(self):
+        with redirect_stdout(io.StringIO()):
+            report = Report("kill-spare", 1)
+            report.fail("not whole")
+            self.assertFalse(report.end())
+
+    def test_quantiles_and_parts(self):
+        self.assertEqual(quantile([], 50), 0)
+        self.assertEqual(quantile([3, 1, 2], 50), 2)
+        self.assertEqual(quantile(range(1, 101), 99), 99)
+        self.assertEqual(parts_of([0, 0.5, None, 2.0, 2.5, 1.0]), [500, None, None, 500, None])
+
+    def test_gaps_lie_around_the_fault(self):
+        stream = Stream(None)
+        stream.arrivals = [0.0, 5.0, 5.1, 6.0, 6.1, 9.0]
+        self.assertAlmostEqual(stream.longest_gap(5.5, 6.05), 0.9)
+        self.assertAlmostEqual(stream.longest_gap(1.0, 2.0), 5.0)
+        self.assertIsNone(stream.longest_gap(9.5, 10.0))
+
+
+class Obedience(unittest.TestCase):
+    LOG = ("--- start 1 ---\n[info] joined the coordinator at unix:a, which leads as number 70\n"
+           "[info] epoch 70.1: stage 0 of 2, rank 0 of 1\n[info] epoch 70.1: ready\n"
+           "[warn] refusing the coordinator at unix:a: it is coordinator number 69\n"
+           "[info] joined the coordinator at unix:b, which leads as number 71\n[info] epoch 71.1: ready\n")
+
+    def test_a_worker_that_obeys_later_ones_only(self):
+        self.assertEqual(disobedience("w0", self.LOG), "")
+        self.assertEqual(disobedience("w0", self.LOG + "--- start 2 ---\n[info] epoch 70.9: ready\n"), "")
+
+    def test_a_log_that_tells_nothing(self):
+        self.assertIn("w0 does not say whom it obeyed", disobedience("w0", "[info] joined\n"))
+
+    def test_a_worker_that_goes_back(self):
+        for lie in ("[info] epoch 70.4: stage 1 of 2", "joined the coordinator at unix:a, which leads as number 70"):
+            self.assertIn("obeyed coordinator number 70 after number 71", disobedience("w0", f"{self.LOG}{lie}\n"))
+
+
+class Requests(unittest.TestCase):
+    def test_a_seed_gives_the_same_requests(self):
+        first, second, other = (draw_cases(MESSAGES, seed, 21) for seed in (1, 1, 2))
+        self.assertEqual([case.request for case in first], [case.request for case in second])
+        self.assertNotEqual([case.request for case in first], [case.request for case in other])
+        self.assertEqual(len({case.name for case in first}), 21)
+
+    def test_a_stop_string_comes_late_in_the_answer(self):
+        cases = draw_cases(MESSAGES, 1, 7)
+        for case in cases:
+            case.expected = put_together(honest(1))
+        with_stops(cases)
+        asked = [case for case in cases if case.request.sampling.stop]
+        self.assertEqual([case.name.split("-")[0] for case in asked], ["stop"])
+        self.assertGreater(TEXT.index(asked[0].request.sampling.stop[0]), len(TEXT) // 2)
+        self.assertIsNone(asked[0].expected)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

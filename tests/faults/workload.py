@@ -1,0 +1,97 @@
+"""The requests of a run, drawn from its seed, and their undisturbed answers."""
+import dataclasses
+import random
+
+# Streams must be long enough to be hit past their first token, and short enough for many faults to see new ones.
+SHORTEST, LONGEST = 120, 240
+# Of the demo model; a long prompt and its answer stay below the context.
+CONTEXT, VOCABULARY = 2048, 1200
+LONG_PROMPT = (500, 900)
+
+
+@dataclasses.dataclass
+class Case:
+    name: str
+    request: object          # a GenerateRequest
+    expected: object = None  # an Answer
+
+
+def _prompt(request, draw, length):
+    request.token_ids.ids.extend(draw.randrange(VOCABULARY) for _ in range(length))
+
+
+def _greedy(request, draw):
+    request.sampling.temperature = 0
+
+
+def _seeded(request, draw):
+    request.sampling.temperature = draw.choice((0.7, 1.0, 1.3))
+    request.sampling.top_p = draw.choice((1.0, 0.95))
+    request.sampling.top_k = draw.choice((0, 40))
+
+
+def _penalties(request, draw):
+    _seeded(request, draw)
+    request.sampling.repetition_penalty = 1.2
+    request.sampling.presence_penalty = 0.5
+    request.sampling.frequency_penalty = 0.25
+
+
+def _logprobs(request, draw):
+    _seeded(request, draw)
+    request.sampling.logprobs = True
+    request.sampling.top_logprobs = draw.choice((0, 3))
+
+
+def _several(request, draw):
+    _logprobs(request, draw)
+    request.n = draw.choice((2, 3))
+    request.sampling.max_tokens = SHORTEST
+
+
+def _stop(request, draw):
+    # Its stop string is chosen from its own text: see with_stops().
+    _seeded(request, draw)
+
+
+def _long(request, draw):
+    _logprobs(request, draw)
+    del request.token_ids.ids[:]
+    _prompt(request, draw, draw.randrange(*LONG_PROMPT))
+    request.sampling.max_tokens = SHORTEST
+
+
+KINDS = {"greedy": _greedy, "seeded": _seeded, "penalties": _penalties, "logprobs": _logprobs, "several": _several,
+         "stop": _stop, "long": _long}
+
+
+def draw_cases(messages, seed, count):
+    """`count` requests, of each kind in turn."""
+    draw = random.Random(f"{seed} requests")
+    cases = []
+    for number in range(count):
+        kind = list(KINDS)[number % len(KINDS)]
+        request = messages.GenerateRequest()  # no name: several clients send the same
+        _prompt(request, draw, draw.randrange(4, 40))
+        request.sampling.seed = draw.getrandbits(64)
+        request.sampling.max_tokens = draw.randrange(SHORTEST, LONGEST)
+        request.sampling.ignore_eos = True
+        KINDS[kind](request, draw)
+        cases.append(Case(f"{kind}-{number}", request))
+    return cases
+
+
+def with_stops(cases):
+    """Gives the cases of the kind "stop" a text that their answers come to after more than half: so the search for it
+    goes on over a cut. The answers known so far of these cases are forgotten."""
+    for case in cases:
+        if not case.name.startswith("stop"):
+            continue
+        text = case.expected.outputs[0].text
+        for begin in range(len(text) * 2 // 3, len(text) - 4):
+            stop = text[begin:begin + 4]
+            if text.index(stop) > len(text) // 2 and "�" not in stop:
+                case.request.sampling.stop.append(stop)
+                case.expected = None
+                break
+    return cases

@@ -1,0 +1,24 @@
+// Watches that places of pipelines are shared: no request waits for long beside others that should
+// have given way to it.
+//
+// Thread: one.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "coordinator/engine.h"
+
+namespace tutti::tests {
+
+class PlaceWatch {
+ public:
+  // After a turn of the engine. What is wrong; empty: nothing.
+  std::string Check(coordinator::Engine* engine);
+
+ private:
+  std::map<RequestId, uint64_t> since_;  // steps of its pipeline when it was first found so
+};
+
+}  // namespace tutti::tests

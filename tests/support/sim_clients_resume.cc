@@ -1,0 +1,64 @@
+// Clients of a simulated cluster that come again with what they have of an answer.
+#include <algorithm>
+#include <utility>
+
+#include "tests/support/sim_clients.h"
+
+namespace tutti::tests {
+
+// What a client asks for that has had some of an answer.
+SimClients::Client SimClients::GoOn(RequestId id, bool take_over) {
+  Client& before = requests_.at(id);
+  Client again;
+  again.request = before.request;
+  again.request.deadline = kInstantNever;
+  again.request.resumes = true;
+  again.request.numerics = before.numerics;
+  again.request.replaces = take_over ? id : RequestId();
+  // Not all that was sent need have come. With the last token the output has ended: nothing to ask.
+  const size_t sent = std::min(before.got.size(), before.right.size() - 1);
+  const size_t has = random_.Chance(0.5) ? sent : random_.Between(0, sent);
+  again.got.assign(before.got.begin(), before.got.begin() + has);
+  again.request.output.clear();
+  for (const v1::SampledToken& token : again.got) again.request.output.push_back(token.token());
+  again.right = before.right;
+  again.stop_after = before.stop_after;
+  again.numerics = before.numerics;
+  if (take_over) before.taken_over = true;
+  if (!take_over) before.cancelled = true;
+  return again;
+}
+
+void SimClients::Resume(RequestId first) {
+  std::vector<RequestId> running;
+  int32_t outputs = 0;
+  for (auto at = requests_.find(first); at != requests_.end(); ++at, ++outputs) {
+    const Client& client = at->second;
+    if (at->first != first && client.request.first_output != first) break;
+    if (client.cancelled || client.stopped || client.taken_over) return;
+    if (client.ended && client.end != absl::StatusCode::kOk) return;
+    if (!client.ended) running.push_back(at->first);
+  }
+  if (running.empty()) return;
+  const bool take_over = random_.Chance(0.5);
+  std::vector<Client> again;
+  for (const RequestId id : running) again.push_back(GoOn(id, take_over));
+  ++resumed_;
+  if (take_over) return Arrive(std::move(again), first, outputs);
+  for (const RequestId id : running) {
+    to_engine_(coordinator::RequestCancelled{id, coordinator::CancelCause::kClientGone});
+  }
+  const bool foreign = !again.front().numerics.empty() && random_.Chance(0.2);
+  for (Client& client : again) {
+    client.foreign = foreign;
+    if (foreign) client.request.numerics = "another class";
+  }
+  ++open_;
+  queue_->After(std::chrono::microseconds(random_.Between(0, 300'000)),
+                [this, again = std::move(again)]() mutable {
+                  Arrive(std::move(again));
+                  --open_;
+                });
+}
+
+}  // namespace tutti::tests
