@@ -55,6 +55,9 @@ class Plain:
 
     def __init__(self, messages, address):
         self.messages = messages
+        # Until something came over it. gRPC 1.51 now and then takes an errno that is not connect's for its failure
+        # ("No such file or directory"), which says nothing of the service: a first connection is waited for.
+        self.is_new = True
         self.channel = grpc.insecure_channel(address, options=OPTIONS)
         self.generate = self.channel.unary_stream(
             GENERATE, request_serializer=messages.GenerateRequest.SerializeToString,
@@ -65,9 +68,10 @@ class Plain:
 
     def attempt(self, stream, request):
         """One call; whether it ended well."""
-        stream.call = self.generate(request, wait_for_ready=False)
+        stream.call = self.generate(request, wait_for_ready=self.is_new)
         try:
             for message in stream.call:
+                self.is_new = False
                 stream.arrivals.append(time.monotonic())
                 stream.past_first = stream.past_first or bool(message.tokens)
                 stream.answer.add(message)
