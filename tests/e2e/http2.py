@@ -34,7 +34,7 @@ def field(number, payload):
 class Connection:
     """One connection to "host:port". Reads while it writes; answers settings and pings unless told not to."""
 
-    def __init__(self, address, window=65535):
+    def __init__(self, address, window=65535, gives_credit=False):
         host, port = address.rsplit(":", 1)
         self.socket = socket.create_connection((host, int(port)), timeout=60)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -47,6 +47,7 @@ class Connection:
         self.data = {}             # stream: bytes of messages received
         self.closed = False
         self.answers_pings = True
+        self.gives_credit = gives_credit  # for what it has received; else the peer may send 65,535 bytes in all
         self.buffer = b""
         self.socket.sendall(PREFACE + frame(SETTINGS, 0, 0, struct.pack(">HI", 4, window)))
 
@@ -129,6 +130,9 @@ class Connection:
             self.socket.sendall(frame(PING, ACK, 0, payload))
         elif kind == DATA:
             self.data[stream] = self.data.get(stream, 0) + len(payload)
+            if self.gives_credit and payload:
+                credit = struct.pack(">I", len(payload))
+                self.socket.sendall(frame(WINDOW_UPDATE, 0, 0, credit) + frame(WINDOW_UPDATE, 0, stream, credit))
         elif kind == HEADERS and flags & END_STREAM:
             self.ended[stream] = payload
         elif kind == RST_STREAM:

@@ -25,7 +25,7 @@ class Innocent(threading.Thread):
             began = time.monotonic()
             try:
                 if connection is None:
-                    connection = http2.Connection(self.address)
+                    connection = http2.Connection(self.address, gives_credit=True)
                 stream = connection.call(GENERATE, REQUEST)
                 end = connection.wait_end(stream, PATIENCE_S)
             except OSError as error:

@@ -42,6 +42,9 @@ class Shape:
     flags: tuple = ()      # more of the coordinator's
     wanted: tuple = ()     # (flag, value) given to the coordinator if it knows the flag
     lease: str = ""        # "lock" or "etcd": a second coordinator stands by, and this says who leads
+    model: str = harness.DEMO
+    memory: str = "512MiB"  # of each worker
+    kv_tokens: int = KV_TOKENS
 
 
 @functools.cache
@@ -115,14 +118,15 @@ class Cluster:
             table = self.tables[name]
             peers = [flag for peer, place in table.items() if peer not in self.coordinators
                      for flag in ("--peer", f"{peer}={place}")]
-            return [os.path.join(self.binaries, "tutti-worker"), "--model", harness.DEMO, "--worker-id", name,
-                    "--coordinator", ",".join(table[one] for one in self.coordinators), "--listen", self.places[name], "--threads", "1",
-                    "--memory", "512MiB", "--speed", "off", *peers, *end]
+            return [os.path.join(self.binaries, "tutti-worker"), "--model", self.shape.model, "--worker-id", name,
+                    "--coordinator", ",".join(table[one] for one in self.coordinators), "--listen", self.places[name],
+                    "--threads", "1",
+                    "--memory", self.shape.memory, "--speed", "off", *peers, *end]
         program = os.path.join(self.binaries, "tutti-coordinator")
         shape = self.shape
         known = [part for flag, value in shape.wanted if flag in help_of(program) for part in (flag, value)]
-        return [program, "--model", harness.DEMO, "--listen", self.ports[name], "--peer-listen", self.places[name],
-                "--admin-listen", self.admin(name), "--kv-tokens", str(KV_TOKENS),
+        return [program, "--model", self.shape.model, "--listen", self.ports[name], "--peer-listen", self.places[name],
+                "--admin-listen", self.admin(name), "--kv-tokens", str(self.shape.kv_tokens),
                 "--pipeline-parallel-size", str(shape.stages), "--tensor-parallel-size", str(shape.ranks),
                 "--pipelines", str(shape.pipelines), *shape.flags, *known, *self.lease_flags(name), *end]
 
