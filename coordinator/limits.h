@@ -97,6 +97,9 @@ inline constexpr Duration kUnreadLinger = std::chrono::seconds(10);
 inline constexpr int64_t kSmallRequestBytes = 16 << 10;
 // Work on a request that does not depend on its size, in bytes of text that take as long.
 inline constexpr int64_t kRequestCostBytes = 4 << 10;
+// Hosts, and connections of a host, without work for the tokenizer that are remembered because they
+// have had more than their share of late: some 200 bytes each.
+inline constexpr size_t kTurnsRemembered = 1024;
 
 // ---- the public port (coordinator/service/public_port.h)
 

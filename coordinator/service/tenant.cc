@@ -59,6 +59,11 @@ absl::StatusOr<std::string> TenantOf(const std::string& field,
                    "(--public-role)"));
 }
 
+std::string_view HostOf(std::string_view client) {
+  // "ipv4:10.0.0.7:4001"; the name of a Unix socket has no port.
+  return client.substr(0, 5) == "unix:" ? client : client.substr(0, client.rfind(':'));
+}
+
 TenantHasher::TenantHasher() : key_(RandomKey()), key_of_hosts_(RandomKey()) {}
 
 Hash128 TenantHasher::Hash(std::string_view tenant) const {
@@ -68,10 +73,7 @@ Hash128 TenantHasher::Hash(std::string_view tenant) const {
 }
 
 Hash128 TenantHasher::HashOwner(const Hash128& tenant, std::string_view client) const {
-  if (tenant != Hash128{}) return tenant;
-  // "ipv4:10.0.0.7:4001" without the port, which every connection has its own of.
-  const bool has_port = client.substr(0, 5) != "unix:";
-  return HashBytes(key_of_hosts_, has_port ? client.substr(0, client.rfind(':')) : client);
+  return tenant != Hash128{} ? tenant : HashBytes(key_of_hosts_, HostOf(client));
 }
 
 }  // namespace tutti::coordinator

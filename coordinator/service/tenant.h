@@ -42,6 +42,9 @@ absl::Status CheckHurry(int32_t priority, const AskerRights& rights);
 // From the system's source, so that no client can choose names or prompts whose hashes collide.
 Hash128 RandomKey();
 
+// The part of a client's address (see ClientOf) that its connections share: without the port.
+std::string_view HostOf(std::string_view client);
+
 // Turns names into hashes under a random key of this process, so that a client that chooses names
 // cannot make two of them collide, and no name is kept or logged.
 class TenantHasher {

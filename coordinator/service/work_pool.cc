@@ -1,9 +1,9 @@
 #include "coordinator/service/work_pool.h"
 
-#include <algorithm>
+#include <string_view>
 #include <utility>
 
-#include "coordinator/limits.h"
+#include "coordinator/service/tenant.h"
 
 namespace tutti::coordinator {
 
@@ -24,68 +24,17 @@ WorkPool::~WorkPool() {
 }
 
 bool WorkPool::Submit(Work work) {
+  const std::string_view host = HostOf(work.client);
   const MutexLock lock(&mutex_);
   if (closed_) return false;
-  Client* const client = FindLocked(work.client);
-  const size_t has = client->small.size() + client->large.size();
-  if (waiting_ >= capacity_ || has >= capacity_ - waiting_) return false;
-  without_.erase(client);
-  if (has == 0) client->begun = std::max(client->begun, turn_);
-  with_any_.insert(client);
-  if (work.bytes <= kSmallRequestBytes) {
-    with_small_.insert(client);
-    client->small.push_back(std::move(work));
-  } else {
-    client->large.push_back(std::move(work));
-  }
-  ++waiting_;
+  const FairQueue* const of_host = queue_.Find(host);
+  const size_t has = of_host == nullptr ? 0 : of_host->size();
+  if (queue_.size() >= capacity_ || has >= capacity_ - queue_.size()) return false;
+  const size_t room = capacity_ - queue_.size() - has;
+  if (of_host != nullptr && of_host->SizeOf(work.client) >= room) return false;
+  queue_.Push({host, work.client}, {.bytes = work.bytes, .run = std::move(work.run)});
   ready_.NotifyAll();  // not every thread takes it
   return true;
-}
-
-WorkPool::Client* WorkPool::FindLocked(const std::string& name) {
-  std::unique_ptr<Client>& client = clients_[name];
-  if (client == nullptr) {
-    client = std::make_unique<Client>();
-    client->name = name;
-    client->begun = turn_;
-    without_.insert(client.get());
-  }
-  return client.get();
-}
-
-// A client without work that is level with the others is as good as a new one.
-void WorkPool::ForgetLocked() {
-  while (!without_.empty() &&
-         (waiting_ == 0 || (*without_.begin())->begun <= turn_ || without_.size() > capacity_)) {
-    Client* const client = *without_.begin();
-    without_.erase(without_.begin());
-    clients_.erase(client->name);
-  }
-}
-
-std::function<void()> WorkPool::NextLocked(bool small_only) {
-  const Turns& turns = small_only ? with_small_ : with_any_;
-  if (turns.empty()) return nullptr;
-  Client* const client = *turns.begin();
-  const auto waiting_clients = static_cast<int64_t>(with_any_.size());
-  with_small_.erase(client);
-  with_any_.erase(client);
-  std::deque<Work>& queue = client->small.empty() ? client->large : client->small;
-  Work work = std::move(queue.front());
-  queue.pop_front();
-  --waiting_;
-  const int64_t cost = work.bytes + kRequestCostBytes;
-  turn_ = std::max(turn_, client->begun) + (cost + waiting_clients - 1) / waiting_clients;
-  client->begun += cost;
-  if (!client->small.empty()) with_small_.insert(client);
-  if (!client->small.empty() || !client->large.empty()) {
-    with_any_.insert(client);
-  } else {
-    without_.insert(client);
-  }
-  ForgetLocked();
-  return std::move(work.run);
 }
 
 void WorkPool::Run(bool small_only) {
@@ -93,7 +42,7 @@ void WorkPool::Run(bool small_only) {
     std::function<void()> run;
     {
       const MutexLock lock(&mutex_);
-      while ((run = NextLocked(small_only)) == nullptr) {
+      while ((run = queue_.Pop(small_only).run) == nullptr) {
         // What is large is left to the other threads.
         if (closed_) return;
         ready_.Wait(&mutex_);

@@ -121,10 +121,50 @@ TEST(WorkPoolTest, AClientMayQueueAsMuchAsIsFree) {
   pool.Hold(1);
   int queued = 0;
   while (pool.Add("greedy", kLarge, "greedy")) ++queued;
-  EXPECT_EQ(queued, 50);
-  for (int i = 0; i < 25; ++i) EXPECT_TRUE(pool.Add("modest", kLarge, "modest"));
+  EXPECT_EQ(queued, 34);
+  for (int i = 0; i < 22; ++i) EXPECT_TRUE(pool.Add("modest", kLarge, "modest"));
   EXPECT_TRUE(pool.Add("new", 1, "new"));
-  EXPECT_EQ(pool.Finish().size(), 76u);
+  EXPECT_EQ(pool.Finish().size(), 57u);
+}
+
+TEST(WorkPoolTest, AConnectionLeavesRoomForOthersOfItsHost) {
+  HeldPool pool(1, 100);
+  pool.Hold(1);
+  while (pool.Add("ipv4:10.0.0.7:1", kLarge, "greedy")) {
+  }
+  EXPECT_TRUE(pool.Add("ipv4:10.0.0.7:2", kLarge, "modest"));
+  pool.Finish();
+}
+
+TEST(WorkPoolTest, ManyConnectionsOfAHostLeaveRoomForOtherHosts) {
+  HeldPool pool(1, 100);
+  pool.Hold(1);
+  int port = 1;
+  while (pool.Add(absl::StrCat("ipv4:10.0.0.7:", port), kLarge, "greedy")) ++port;
+  EXPECT_EQ(port - 1, 50);
+  EXPECT_TRUE(pool.Add("ipv4:10.0.0.8:1", kLarge, "modest"));
+  pool.Finish();
+}
+
+TEST(WorkPoolTest, ManyConnectionsOfAHostHaveOneHostsTurns) {
+  HeldPool pool(1);
+  pool.Hold(1);
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(pool.Add(absl::StrCat("ipv4:10.0.0.7:", i + 1), kLarge, "greedy"));
+  }
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(pool.Add("ipv4:10.0.0.8:1", kLarge, "modest"));
+  const std::vector<std::string> done = pool.Finish();
+  const std::vector<std::string> first(done.begin(), done.begin() + 20);
+  EXPECT_GE(std::count(first.begin(), first.end(), "modest"), 9);
+}
+
+TEST(WorkPoolTest, ConnectionsOfAHostTakeTurnsAmongThemselves) {
+  HeldPool pool(1);
+  pool.Hold(1);
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(pool.Add("ipv4:10.0.0.7:1", kLarge, "greedy"));
+  ASSERT_TRUE(pool.Add("ipv4:10.0.0.7:2", kLarge, "modest"));
+  const std::vector<std::string> done = pool.Finish();
+  EXPECT_TRUE(done[0] == "modest" || done[1] == "modest");
 }
 
 TEST(WorkPoolTest, ManyClientsComeAndGo) {
