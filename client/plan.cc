@@ -10,7 +10,9 @@
 #include "absl/strings/str_format.h"
 #include "base/byte_size.h"
 #include "base/gpu_memory.h"
+#include "model/checkpoint.h"
 #include "model/config_json.h"
+#include "model/weight_map.h"
 #include "placement/device_map.h"
 
 namespace tutti::client {
@@ -75,6 +77,30 @@ absl::Status ApplyStages(const placement::DeviceMap& map,
   return absl::OkStatus();
 }
 
+// A model fits also where the longest request does not: such a one is refused when it comes.
+void NoteContext(PlanReport* report) {
+  int64_t room = INT64_MAX;
+  for (const placement::Placement& pipeline : report->plan.pipelines) {
+    room = std::min<int64_t>(room, pipeline.kv_tokens());
+  }
+  const int32_t asked = report->options.placement.max_model_len;
+  const int64_t context = asked > 0 ? asked : report->model.max_position_embeddings;
+  if (room >= context) return;
+  report->notes.push_back(absl::StrCat(
+      "one full context of ", context, " tokens does not fit: there is room for ", room,
+      " tokens, and longer requests are refused when they come; say --max-model-len ", room,
+      ", or --max-model-len ", context, " to see what holds it"));
+}
+
+// Says what a checkpoint beside config.json is converted to. One that is not there, or broken, is
+// none of a plan's business.
+void NoteConversion(PlanReport* report, const std::string& dir) {
+  const auto checkpoint = model::Checkpoint::Open(dir);
+  if (!checkpoint.ok()) return;
+  std::string note = model::DescribeConversion(report->model, **checkpoint);
+  if (!note.empty()) report->notes.push_back(std::move(note));
+}
+
 }  // namespace
 
 absl::StatusOr<PlanReport> MakePlan(const PlanRequest& request) {
@@ -99,6 +125,8 @@ absl::StatusOr<PlanReport> MakePlan(const PlanRequest& request) {
   }
   TUTTI_ASSIGN_OR_RETURN(report.plan,
                          placement::PlanCluster(report.model, devices, report.options));
+  NoteContext(&report);
+  NoteConversion(&report, request.model);
   for (const placement::Placement& pipeline : report.plan.pipelines) {
     report.predictions.push_back(placement::Predict(pipeline, report.options.placement,
                                                     report.model.max_position_embeddings));

@@ -23,8 +23,10 @@ Examples:
     --link 100Gbit/s,5us --layout auto
   tutti plan --model Qwen3-8B --max-memory 0=10GiB,1=20GiB --device-map balanced
 
-Only config.json is read: DIR may hold nothing else. Exit codes: 0 it fits, 1 it does not (the
-reason and the smallest change that would make it fit are printed), 2 bad flags or configuration.)";
+Only config.json is needed: DIR may hold nothing else. Exit codes: 0 it fits, perhaps with room for
+less than one full context, which a note says (with --max-model-len, that room is demanded); 1 it
+does not (the reason and the smallest change that would make it fit are printed), 2 bad flags or
+configuration.)";
 
 struct PlanFlags {
   PlanRequest request;
@@ -107,7 +109,11 @@ int RunPlan(PlanFlags flags) {
   if (const absl::Status read = ReadDevices(&flags); !read.ok()) return Fail(read);
   if (const absl::Status read = ReadSizes(&flags); !read.ok()) return Fail(read);
   const auto report = MakePlan(flags.request);
-  if (!report.ok()) return Fail(report.status());
+  if (!report.ok()) {
+    // Whatever is not a lack of room is in the flags or the files they name.
+    const int code = Fail(report.status());
+    return absl::IsResourceExhausted(report.status()) ? code : kExitUsage;
+  }
   std::string text = flags.json ? PlanToJson(*report) : RenderPlan(*report);
   if (!text.empty() && text.back() == '\n') text.pop_back();
   const absl::Status written = PrintLine(text);

@@ -148,11 +148,12 @@ std::vector<ChunkRange> CheckpointDigests::ChunksOfShard(const ModelConfig& conf
   for (const ShardTensor& part : ListShardTensors(config, share, ranks, rank)) {
     const TensorInfo* const tensor = checkpoint_->Find(part.spec.name);
     // A checkpoint that lacks it fits no worker either, and they say so.
-    if (tensor == nullptr || part.bytes.end > tensor->bytes) continue;
-    chunks.push_back(ChunksOf(*tensor, {.begin = part.bytes.begin,
-                                        .rows = 1,
-                                        .row_bytes = part.bytes.size(),
-                                        .stride = part.bytes.size()}));
+    if (tensor == nullptr) continue;
+    const Range bytes = StoredBytes(config, part, StoredTypeBytes(tensor->dtype));
+    if (bytes.end > tensor->bytes) continue;
+    chunks.push_back(ChunksOf(
+        *tensor,
+        {.begin = bytes.begin, .rows = 1, .row_bytes = bytes.size(), .stride = bytes.size()}));
   }
   return JoinChunks(std::move(chunks));
 }

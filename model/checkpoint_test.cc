@@ -246,7 +246,7 @@ TEST(CheckCheckpoint, NamesWhatIsMissingOrDiffers) {
   };
   for (const Case& c :
        {Case{"is missing", [](TensorInfo& t) { t.name = "other"; }},
-        Case{"has dtype F16, expected BF16", [](TensorInfo& t) { t.dtype = StoredType::kF16; }},
+        Case{"has dtype I16, expected BF16", [](TensorInfo& t) { t.dtype = StoredType::kI16; }},
         Case{"has shape [24, 16], expected [16, 24]",
              [](TensorInfo& t) { std::swap(t.shape[0], t.shape[1]); }}}) {
     TempDir dir;
@@ -266,6 +266,22 @@ TEST(CheckCheckpoint, NamesWhatIsMissingOrDiffers) {
         CheckCheckpoint(config, **checkpoint, {.first_layer = 2, .num_layers = 1, .has_head = true})
             .ok());
   }
+}
+
+// transformers converts what it loads to the type that config.json says.
+TEST(CheckCheckpoint, SaysWhatIsConverted) {
+  ModelConfig config = TinyConfig();
+  TempDir dir;
+  dir.Write("model.safetensors", FileOf(TensorsOf(config)));
+  const auto checkpoint = Checkpoint::Open(dir.path());
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_EQ(DescribeConversion(config, **checkpoint), "");
+  config.dtype = DType::kF32;
+  EXPECT_TRUE(CheckCheckpoint(config, **checkpoint).ok());
+  EXPECT_THAT(DescribeConversion(config, **checkpoint),
+              HasSubstr("computed in F32, exactly, with twice the bytes"));
+  config.dtype = DType::kF16;
+  EXPECT_THAT(DescribeConversion(config, **checkpoint), HasSubstr("rounded where the ranges"));
 }
 
 TEST(CheckCheckpoint, ATiedModelNeedsNoHeadButMayHaveOne) {

@@ -1,8 +1,10 @@
 #include "model/config_json.h"
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "model/checkpoint.h"
 #include "model/config_fields.h"
 #include "model/family.h"
 #include "model/json_document.h"
@@ -38,9 +40,8 @@ void RefuseQuantised(ConfigFields& fields) {
   }
 }
 
-}  // namespace
-
-absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view json, std::string_view file_name) {
+// Perhaps without dtype.
+absl::StatusOr<ModelConfig> ParseFields(std::string_view json, std::string_view file_name) {
   TUTTI_ASSIGN_OR_RETURN(const nlohmann::json root, ParseJson(json, file_name, kConfigBytesMax));
   ConfigFields fields(root, std::string(file_name));
   TUTTI_RETURN_IF_ERROR(fields.status());
@@ -65,10 +66,34 @@ absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view json, std::string_
   return config;
 }
 
+// As transformers does: the type of the first tensor of numbers that are not whole.
+absl::StatusOr<DType> DTypeOfTensors(const std::string& dir) {
+  TUTTI_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(dir));
+  for (const TensorInfo& tensor : checkpoint->tensors()) {
+    if (const std::optional<DType> type = ComputeType(tensor.dtype)) return *type;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(dir, ": config.json does not say dtype, and no tensor is BF16, F16 or F32"));
+}
+
+}  // namespace
+
+absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view json, std::string_view file_name) {
+  TUTTI_ASSIGN_OR_RETURN(ModelConfig config, ParseFields(json, file_name));
+  if (config.says_dtype) return config;
+  return absl::InvalidArgumentError(absl::StrCat(
+      std::string(file_name), ": dtype is missing, and there is no checkpoint beside it"));
+}
+
 absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& dir) {
   const std::string path = dir + "/config.json";
   TUTTI_ASSIGN_OR_RETURN(const std::string text, text::ReadTextFile(path, kConfigBytesMax));
-  return ParseModelConfig(text, path);
+  TUTTI_ASSIGN_OR_RETURN(ModelConfig config, ParseFields(text, path));
+  if (!config.says_dtype) {
+    TUTTI_ASSIGN_OR_RETURN(config.dtype, DTypeOfTensors(dir));
+    config.says_dtype = true;
+  }
+  return config;
 }
 
 }  // namespace tutti::model

@@ -9,6 +9,7 @@
 #include "model/family.h"
 #include "model/json_document.h"
 #include "model/limits.h"
+#include "model/partition.h"
 
 namespace tutti::model {
 namespace {
@@ -68,10 +69,9 @@ TEST(ModelConfig, ReadsEveryField) {
 }
 
 TEST(ModelConfig, NamesEachMissingField) {
-  for (const char* name :
-       {"architectures", "hidden_act", "hidden_size", "intermediate_size", "num_hidden_layers",
-        "num_attention_heads", "num_key_value_heads", "vocab_size", "max_position_embeddings",
-        "rms_norm_eps", "torch_dtype"}) {
+  for (const char* name : {"architectures", "hidden_act", "hidden_size", "intermediate_size",
+                           "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
+                           "vocab_size", "max_position_embeddings", "rms_norm_eps"}) {
     json root = Valid();
     root.erase(name);
     ExpectInvalid(root, std::string(name) + " is missing");
@@ -180,16 +180,90 @@ TEST(ModelConfig, RefusesByNameWhatItDoesNotRun) {
   ExpectUnsupported(with("torch_dtype", "float64"), "torch_dtype \"float64\"");
   ExpectUnsupported(with("quantization_config", {{"quant_method", "fp8"}}), "\"fp8\"");
   ExpectUnsupported(with("quantization_config", json::object()), "quantization_config");
-  ExpectUnsupported(with("rope_scaling", {{"rope_type", "dynamic"}, {"factor", 4.0}}),
-                    "rope_scaling: rope_type \"dynamic\"");
-  ExpectUnsupported(with("rope_scaling", {{"type", "su"}}), "\"su\"");
-  ExpectUnsupported(with("rope_parameters", {{"rope_theta", 1e6}, {"rope_type", "longrope"}}),
-                    "\"longrope\" is not supported; supported: default, linear, llama3, yarn");
+  ExpectUnsupported(with("rope_scaling", {{"type", "su"}}), "rope_scaling: rope_type \"su\"");
+  ExpectUnsupported(
+      with("rope_parameters", {{"rope_theta", 1e6}, {"rope_type", "longrope"}}),
+      "\"longrope\" is not supported; supported: default, dynamic, linear, llama3, yarn");
   ExpectUnsupported(with("partial_rotary_factor", 0.5), "partial_rotary_factor");
   ExpectUnsupported(with("dual_chunk_attention_config", {{"chunk_size", 262144}}), "dual chunk");
   ExpectUnsupported(with("layer_types", {"full_attention", "linear_attention"}),
                     "\"linear_attention\"");
-  ExpectUnsupported(with("attention_bias", true), "attention_bias");
+}
+
+TEST(ModelConfig, BiasesAreSwitchedOn) {
+  json root = Valid();
+  const auto tensors = [&] {
+    const auto config = Parse(root);
+    EXPECT_TRUE(config.ok()) << config.status();
+    return config.ok() ? ListCheckpointTensors(*config).size() : 0;
+  };
+  const size_t without = tensors();
+  root["attention_bias"] = true;
+  EXPECT_EQ(tensors(), without + 3 * 4) << "of queries, keys, values and the output";
+  root["mlp_bias"] = true;
+  EXPECT_EQ(tensors(), without + 3 * 4) << "Qwen3 has none";
+  root["architectures"] = {"LlamaForCausalLM"};
+  root["model_type"] = "llama";
+  EXPECT_EQ(tensors(), without + 3 * (4 + 3 - 2)) << "and no norms of heads";
+}
+
+TEST(ModelConfig, SomeLayersAreDense) {
+  using Layers = std::vector<int32_t>;
+  json root = Valid();
+  root["architectures"] = {"Qwen3MoeForCausalLM"};
+  root["model_type"] = "qwen3_moe";
+  root["num_experts"] = 6;
+  root["num_experts_per_tok"] = 2;
+  root["moe_intermediate_size"] = 24;
+  const auto must = [&] {
+    const auto config = Parse(root);
+    EXPECT_TRUE(config.ok()) << config.status();
+    return config.ok() ? *config : ModelConfig();
+  };
+  root["num_hidden_layers"] = 5;
+  root["decoder_sparse_step"] = 2;
+  EXPECT_EQ(must().dense_layers, (Layers{0, 2, 4}));
+  root["mlp_only_layers"] = {3, 9};
+  const ModelConfig config = must();
+  EXPECT_EQ(config.dense_layers, (Layers{0, 2, 3, 4}));
+  EXPECT_TRUE(config.has_experts() && config.has_dense_mlp() && config.has_experts(1));
+  EXPECT_EQ(KindsOfLayers(config), (std::vector<int64_t>{0, 1}));
+  for (const CheckpointTensor& tensor : ListCheckpointTensors(config)) {
+    const bool of_mixture = tensor.name.find("layers.1.") != std::string::npos;
+    if (tensor.role != Role::kGate && tensor.role != Role::kRouter) continue;
+    EXPECT_EQ(of_mixture, tensor.role == Role::kRouter) << tensor.name;
+  }
+  const RankWidths widths = WidthsOfRank(config, 1, 0);
+  EXPECT_EQ(widths.intermediate, config.intermediate_size);
+  EXPECT_EQ(widths.expert, config.expert_intermediate_size);
+  root["mlp_only_layers"] = {1, 3};
+  EXPECT_FALSE(must().has_experts());
+  EXPECT_TRUE(must().dense_layers.empty()) << "nothing is left of the mixture";
+  root["mlp_only_layers"] = {-1};
+  ExpectInvalid(root, "mlp_only_layers holds -1");
+}
+
+TEST(ModelConfig, WithoutADTypeAsksTheCheckpoint) {
+  json root = Valid();
+  root.erase("torch_dtype");
+  ExpectInvalid(root, "dtype is missing, and there is no checkpoint beside it");
+  TempDir dir;
+  dir.Write("config.json", root.dump());
+  EXPECT_EQ(LoadModelConfig(dir.path()).status().code(), absl::StatusCode::kNotFound);
+  const auto write = [&](std::initializer_list<StoredType> types) {
+    std::vector<TensorInfo> tensors;
+    for (const StoredType type : types) {
+      tensors.push_back(TensorOf(absl::StrCat("t", tensors.size()), type, {2}));
+    }
+    dir.Write("model.safetensors", FileOf(tensors));
+  };
+  write({StoredType::kI64, StoredType::kF16, StoredType::kBF16});
+  auto config = LoadModelConfig(dir.path());
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->dtype, DType::kF16) << "of the first tensor that is not whole numbers";
+  write({StoredType::kI64});
+  EXPECT_THAT(std::string(LoadModelConfig(dir.path()).status().message()),
+              HasSubstr("no tensor is BF16, F16 or F32"));
 }
 
 TEST(ModelConfig, ASlidingWindowCountsOnlyWhenItSlides) {

@@ -68,8 +68,9 @@ void RefuseOtherLayerTypes(ConfigFields& fields, const nlohmann::json& root) {
 
 void ReadDType(ConfigFields& fields, ModelConfig* config, std::string_view otherwise) {
   const char* name = fields.Has("dtype") ? "dtype" : "torch_dtype";
-  const std::string text =
-      otherwise.empty() ? fields.Text(name) : fields.TextOr(name, std::string(otherwise));
+  config->says_dtype = fields.Has(name) || !otherwise.empty();
+  if (!config->says_dtype) return;
+  const std::string text = fields.TextOr(name, std::string(otherwise));
   if (text == "bfloat16") {
     config->dtype = DType::kBF16;
   } else if (text == "float16") {
@@ -94,6 +95,11 @@ void CheckHeads(ConfigFields& fields, const ModelConfig& config) {
     fields.Invalid(
         absl::StrCat("head_dim ", config.head_dim, " is odd: rotary embedding turns pairs"));
   }
+}
+
+void ReadAttentionBias(ConfigFields& fields, ModelConfig* config) {
+  config->attention_bias = fields.BoolOr("attention_bias", false);
+  config->attention_output_bias = config->attention_bias;
 }
 
 void ReadDecoderConfig(ConfigFields& fields, ModelConfig* config, const DecoderDefaults& defaults) {

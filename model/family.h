@@ -47,8 +47,11 @@ void ReadDecoderConfig(ConfigFields& fields, ModelConfig* config,
 // context of a scaled one.  REQUIRES: head_dim and max_position_embeddings are read
 void ReadRope(ConfigFields& fields, ModelConfig* config);
 
-// The type of the checkpoint's tensors: "dtype" since transformers 5, "torch_dtype" before.
-// `otherwise`: for a file that does not say; empty: it must.
+// "attention_bias": one of queries, keys, values and of the attention's output.
+void ReadAttentionBias(ConfigFields& fields, ModelConfig* config);
+
+// What to compute in: "dtype" since transformers 5, "torch_dtype" before. `otherwise`: for a file
+// that does not say; empty: says_dtype becomes false.
 void ReadDType(ConfigFields& fields, ModelConfig* config, std::string_view otherwise);
 
 // The rest of num_kv_heads, head_dim and rotary_dim, which all families need.

@@ -8,16 +8,11 @@ namespace {
 void ReadLlamaConfig(ConfigFields& fields, ModelConfig* config) {
   // KV heads are left out by files older than the models that have fewer.
   ReadDecoderConfig(fields, config, {.num_kv_heads = true, .head_dim = true});
-  // The switches would add a bias to the attention output and to the MLP too. No published Llama
-  // has them on.
-  for (const char* name : {"attention_bias", "mlp_bias"}) {
-    if (fields.BoolOr(name, false)) {
-      fields.Unsupported(std::string(name) + " true is not supported for LlamaForCausalLM");
-    }
-  }
+  ReadAttentionBias(fields, config);
+  config->mlp_bias = fields.BoolOr("mlp_bias", false);
 }
 
-constexpr auto kLlamaWeights = DecoderWeights(std::array<WeightRule, 0>(), kDecoderMlp);
+constexpr auto kLlamaWeights = DecoderWeights(kNoWeights, kNoWeights);
 
 }  // namespace
 

@@ -10,15 +10,7 @@ void ReadQwen2Config(ConfigFields& fields, ModelConfig* config) {
   config->attention_bias = true;
 }
 
-constexpr std::array kQwen2Biases = {
-    WeightRule{Role::kQueryBias, "model.layers.{}.self_attn.q_proj.bias", Width::kQuery,
-               Width::kNone, SplitAxis::kOut},
-    WeightRule{Role::kKeyBias, "model.layers.{}.self_attn.k_proj.bias", Width::kKeyValue,
-               Width::kNone, SplitAxis::kOut},
-    WeightRule{Role::kValueBias, "model.layers.{}.self_attn.v_proj.bias", Width::kKeyValue,
-               Width::kNone, SplitAxis::kOut},
-};
-constexpr auto kQwen2Weights = DecoderWeights(kQwen2Biases, kDecoderMlp);
+constexpr auto kQwen2Weights = DecoderWeights(kNoWeights, kNoWeights);
 
 }  // namespace
 

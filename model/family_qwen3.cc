@@ -11,13 +11,10 @@ constexpr int64_t kQwen3HeadDim = 128;
 void ReadQwen3Config(ConfigFields& fields, ModelConfig* config) {
   ReadDecoderConfig(fields, config, {.usual_head_dim = kQwen3HeadDim});
   config->qk_norm = true;
-  // The switch would add a bias to the attention output too. No published Qwen3 has it on.
-  if (fields.BoolOr("attention_bias", false)) {
-    fields.Unsupported("attention_bias true is not supported for Qwen3ForCausalLM");
-  }
+  ReadAttentionBias(fields, config);
 }
 
-constexpr auto kQwen3Weights = DecoderWeights(kDecoderHeadNorms, kDecoderMlp);
+constexpr auto kQwen3Weights = DecoderWeights(kDecoderHeadNorms, kNoWeights);
 
 }  // namespace
 

@@ -1,5 +1,6 @@
-// Qwen3 with a mixture of experts in every layer.
-#include <nlohmann/json.hpp>
+// Qwen3 with a mixture of experts in every layer, or in some.
+#include <algorithm>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "model/decoder_weights.h"
@@ -9,24 +10,26 @@
 namespace tutti::model {
 namespace {
 
-// Every published Qwen3 has experts in all layers; the two fields could say otherwise.
-void RefuseDenseLayers(ConfigFields& fields) {
-  if (fields.IntOr("decoder_sparse_step", 1, kNumLayersMax, 1) != 1) {
-    fields.Unsupported("decoder_sparse_step other than 1 is not supported");
+// Every published Qwen3 has experts in all layers; two fields can say otherwise: every n-th layer
+// only, and not the layers that are named.
+void ReadDenseLayers(ConfigFields& fields, ModelConfig* config) {
+  const int64_t step = fields.IntOr("decoder_sparse_step", 1, kNumLayersMax, 1);
+  const std::vector<int32_t> named =
+      fields.Ids("mlp_only_layers", 0, INT32_MAX, static_cast<size_t>(kNumLayersMax));
+  for (int32_t layer = 0; layer < config->num_layers; ++layer) {
+    const bool dense = std::find(named.begin(), named.end(), layer) != named.end();
+    if (dense || (layer + 1) % step != 0) config->dense_layers.push_back(layer);
   }
-  const auto at = fields.object().find("mlp_only_layers");
-  if (at != fields.object().end() && !at->is_null() && at->size() > 0) {
-    fields.Unsupported("mlp_only_layers that names layers is not supported");
-  }
+  if (static_cast<int64_t>(config->dense_layers.size()) < config->num_layers) return;
+  // Nothing is left of the mixture.
+  config->num_experts = config->experts_per_token = config->expert_intermediate_size = 0;
+  config->dense_layers.clear();
 }
 
 void ReadQwen3MoeConfig(ConfigFields& fields, ModelConfig* config) {
   ReadDecoderConfig(fields, config, {.head_dim = true});
   config->qk_norm = true;
-  if (fields.BoolOr("attention_bias", false)) {
-    fields.Unsupported("attention_bias true is not supported for Qwen3MoeForCausalLM");
-  }
-  RefuseDenseLayers(fields);
+  ReadAttentionBias(fields, config);
   // transformers 5 writes the second name.
   const char* const experts = fields.Has("num_experts") ? "num_experts" : "num_local_experts";
   config->num_experts = fields.Int(experts, 1, kExpertsMax);
@@ -41,9 +44,10 @@ void ReadQwen3MoeConfig(ConfigFields& fields, ModelConfig* config) {
     fields.Invalid(absl::StrCat("num_experts ", config->num_experts, " in ", config->num_layers,
                                 " layers: more tensors than the limit of ", kTensorsMax));
   }
+  ReadDenseLayers(fields, config);
 }
 
-constexpr std::array kQwen3MoeMlp = {
+constexpr std::array kQwen3MoeExperts = {
     WeightRule{Role::kRouter, "model.layers.{}.mlp.gate.weight", Width::kExperts, Width::kHidden},
     WeightRule{Role::kExpertGate, "model.layers.{}.mlp.experts.{e}.gate_proj.weight",
                Width::kExpert, Width::kHidden, SplitAxis::kOut},
@@ -52,7 +56,7 @@ constexpr std::array kQwen3MoeMlp = {
     WeightRule{Role::kExpertDown, "model.layers.{}.mlp.experts.{e}.down_proj.weight",
                Width::kHidden, Width::kExpert, SplitAxis::kIn},
 };
-constexpr auto kQwen3MoeWeights = DecoderWeights(kDecoderHeadNorms, kQwen3MoeMlp);
+constexpr auto kQwen3MoeWeights = DecoderWeights(kDecoderHeadNorms, kQwen3MoeExperts);
 
 }  // namespace
 

@@ -105,8 +105,6 @@ TEST(Llama, FillsInWhatOlderFilesLeaveOut) {
   EXPECT_EQ(config.dtype, DType::kF16);
   EXPECT_FALSE(config.attention_bias || config.qk_norm || config.has_experts());
   ExpectInvalid(Llama(), "num_attention_heads", 3, "head_dim is missing");
-  ExpectUnsupported(Llama(), "attention_bias", true, "attention_bias true");
-  ExpectUnsupported(Llama(), "mlp_bias", true, "mlp_bias true");
 }
 
 TEST(Llama, ReadsScaledRotaryEmbedding) {
@@ -115,6 +113,11 @@ TEST(Llama, ReadsScaledRotaryEmbedding) {
   ModelConfig config = Must(root);
   EXPECT_EQ(config.rope.scaling, Scaling::kLinear);
   EXPECT_EQ(config.max_position_embeddings, 4 * 128);
+  root["rope_scaling"] = {
+      {"rope_type", "dynamic"}, {"factor", 2.0}, {"original_max_position_embeddings", 32}};
+  config = Must(root);
+  EXPECT_EQ(config.rope.original_context, 128) << "transformers takes the one written down";
+  EXPECT_EQ(config.max_position_embeddings, 2 * 128);
   root["rope_scaling"] = {{"rope_type", "llama3"},
                           {"factor", 8.0},
                           {"low_freq_factor", 1.0},
@@ -165,8 +168,6 @@ TEST(Qwen3Moe, ReadsItsExperts) {
   EXPECT_TRUE(config.norm_topk_prob && config.qk_norm);
   ExpectInvalid(Qwen3Moe(), "num_experts_per_tok", 7, "num_experts_per_tok is 7");
   ExpectInvalid(Qwen3Moe(), "num_experts", kExpertsMax + 1, "num_experts is");
-  ExpectUnsupported(Qwen3Moe(), "decoder_sparse_step", 2, "decoder_sparse_step");
-  ExpectUnsupported(Qwen3Moe(), "mlp_only_layers", {0}, "mlp_only_layers");
   json saved_again = Qwen3Moe();  // by transformers 5
   saved_again["num_local_experts"] = saved_again["num_experts"];
   saved_again.erase("num_experts");

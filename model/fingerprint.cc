@@ -104,6 +104,9 @@ void AddConfig(const ModelConfig& config, Digest* digest) {
   add("tie_word_embeddings", int64_t{config.tie_word_embeddings});
   add("attention_bias", int64_t{config.attention_bias});
   add("qk_norm", int64_t{config.qk_norm});
+  if (config.attention_output_bias) add("attention_output_bias", int64_t{1});
+  if (config.mlp_bias) add("mlp_bias", int64_t{1});
+  for (const int32_t layer : config.dense_layers) add("dense_layer", int64_t{layer});
   add("dtype", DTypeName(config.dtype));
   for (int32_t id : config.eos_token_ids) add("eos", int64_t{id});
 }

@@ -4,6 +4,7 @@
 // Threads: values and pure functions.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -21,19 +22,20 @@ struct RopeConfig {
     kLlama3,      // Llama 3.1: low frequencies divided, high ones kept, a ramp between
     kYarn,        // YaRN (Peng et al., 2023), static as HuggingFace and Qwen document it
     kDynamicNtk,  // Qwen (1): the base grows with the prompt's length beyond original_context
+    kDynamic,     // HuggingFace's dynamic NTK: with the prompt's length, then with every token
   };
   double theta = 0;
   int64_t rotary_dim = 0;    // elements at the head's beginning that turn; even, <= head_dim
   bool interleaved = false;  // pairs (2 i, 2 i + 1); else (i, i + rotary_dim / 2)
   Scaling scaling = Scaling::kNone;
-  double factor = 1;             // kLinear, kLlama3, kYarn; >= 1
+  double factor = 1;             // kLinear, kLlama3, kYarn, kDynamic; >= 1
   double low_freq_factor = 1;    // kLlama3
   double high_freq_factor = 4;   // kLlama3; > low_freq_factor
   double beta_fast = 32;         // kYarn
   double beta_slow = 1;          // kYarn
   bool truncate = true;          // kYarn: the ramp begins and ends at whole pairs
   double attention_factor = 1;   // kYarn: multiplies the turned elements
-  int64_t original_context = 0;  // kLlama3, kYarn, kDynamicNtk: the length it was trained with
+  int64_t original_context = 0;  // all others but kLinear: the length it was trained with
   bool operator==(const RopeConfig&) const = default;
 };
 
@@ -53,9 +55,11 @@ struct ModelConfig {
   // The longest context, with the extension by a scaled rotary embedding.
   int64_t max_position_embeddings = 0;
 
-  // Mixture of experts: every layer's MLP is `num_experts` small ones, of which each token takes
-  // some. 0: one dense MLP.
+  // Mixture of experts: a layer's MLP is `num_experts` small ones, of which each token takes some.
+  // 0: one dense MLP in every layer.
   int64_t num_experts = 0;
+  // Layers that have one dense MLP all the same, in ascending order; not all of them.
+  std::vector<int32_t> dense_layers;
   int64_t experts_per_token = 0;
   int64_t expert_intermediate_size = 0;
   bool norm_topk_prob = false;  // the chosen experts' probabilities are divided by their sum
@@ -70,15 +74,24 @@ struct ModelConfig {
 
   bool tie_word_embeddings = false;  // the head is the embedding matrix
   bool attention_bias = false;       // query, key and value projections have a bias
-  bool qk_norm = false;  // each query and key head is normalised before the rotary embedding
+  bool attention_output_bias = false;
+  bool mlp_bias = false;  // all three matrices of dense MLPs
+  bool qk_norm = false;   // each query and key head is normalised before the rotary embedding
 
-  DType dtype = DType::kBF16;  // of every tensor in the checkpoint
+  // What weights are held and computed in. A checkpoint's tensors of another type are converted
+  // where they are read.
+  DType dtype = DType::kBF16;
+  bool says_dtype = true;  // false: the file does not say, and `dtype` means nothing yet
   // The gate's activation is SiLU; any other is refused.
 
   // "eos_token_id" of config.json, used when generation_config.json has none. May be empty.
   std::vector<int32_t> eos_token_ids;
 
   bool has_experts() const { return num_experts > 0; }
+  bool has_experts(int64_t layer) const {
+    return num_experts > 0 && !std::binary_search(dense_layers.begin(), dense_layers.end(), layer);
+  }
+  bool has_dense_mlp() const { return num_experts == 0 || !dense_layers.empty(); }
   // The residual stream is rounded to this type after every layer, and travels in it. The residual
   // of real f16 checkpoints grows beyond 65,504, where f16 ends, so theirs is not rounded
   // (docs/decisions/0015).

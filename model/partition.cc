@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -20,6 +21,11 @@ bool IsExpert(Role role) {
   return role == Role::kExpertGate || role == Role::kExpertUp || role == Role::kExpertDown;
 }
 
+bool IsKeyOrValue(Role role) {
+  return role == Role::kKey || role == Role::kValue || role == Role::kKeyBias ||
+         role == Role::kValueBias;
+}
+
 // The rows of `spec` that a rank holds, when split over rows: whole heads, whole vocabulary units,
 // or elements.
 Range RowsOf(const ModelConfig& config, const WeightSpec& spec, int ranks, int rank) {
@@ -35,10 +41,8 @@ Range RowsOf(const ModelConfig& config, const WeightSpec& spec, int ranks, int r
     case Role::kValue:
     case Role::kKeyBias:
     case Role::kValueBias: {
-      const int64_t heads = KvHeadsPerRank(config, ranks);
-      // With more ranks than KV heads, neighbours hold the same head.
-      const int64_t first = config.num_kv_heads * rank / ranks;
-      return {first * config.head_dim, (first + heads) * config.head_dim};
+      const std::vector<int64_t> heads = KvHeadsOfRank(config, ranks, rank);
+      return {heads.front() * config.head_dim, (heads.back() + 1) * config.head_dim};
     }
     default:
       return SplitRange(rows, 1, ranks, rank);
@@ -58,7 +62,7 @@ class PackedSizes {
       : config_(config), ranks_(ranks), rank_(rank), packing_(packing) {}
 
   void Add(const ShardTensor& tensor) {
-    const int64_t rows = tensor.rows.size();
+    const int64_t rows = tensor.held_rows;
     const std::vector<int64_t> whole = {0, tensor.cols.size()};
     switch (tensor.spec.role) {
       case Role::kEmbedding:
@@ -90,9 +94,11 @@ class PackedSizes {
         break;
       case Role::kQueryBias:
       case Role::kKeyBias:
+      case Role::kGateBias:
         fused_values_ += rows;
         break;
       case Role::kValueBias:
+      case Role::kUpBias:
         bytes_.vectors += Vector(fused_values_ + rows);
         fused_values_ = 0;
         break;
@@ -136,21 +142,13 @@ std::string RankFault(const ModelConfig& config, int ranks) {
   if (ranks < 1 || ranks > kLeaves || kLeaves % ranks != 0) {
     return absl::StrCat("must be 1, 2, 4 or ", kLeaves);
   }
-  if (config.num_kv_heads % ranks != 0 && ranks % config.num_kv_heads != 0) {
-    return absl::StrCat("neither divides num_key_value_heads ", config.num_kv_heads,
-                        " nor is a multiple of it");
-  }
   const std::pair<const char*, int64_t> shared[] = {
       {"num_attention_heads", config.num_heads},
-      {config.whole_experts   ? "num_experts"
-       : config.has_experts() ? "moe_intermediate_size"
-                              : "intermediate_size",
-       config.whole_experts   ? config.num_experts
-       : config.has_experts() ? config.expert_intermediate_size
-                              : config.intermediate_size},
-      {"the units of 64 that share vocab_size:",
-       (config.vocab_size + kVocabSplitRows - 1) / kVocabSplitRows}};
-  static_assert(kVocabSplitRows == 64);
+      {"intermediate_size", config.has_dense_mlp() ? config.intermediate_size : ranks},
+      {config.whole_experts ? "num_experts" : "moe_intermediate_size",
+       !config.has_experts()  ? ranks
+       : config.whole_experts ? config.num_experts
+                              : config.expert_intermediate_size}};
   for (const auto& [name, value] : shared) {
     if (ranks > value) return absl::StrCat("is more than ", name, " ", value);
   }
@@ -215,15 +213,38 @@ Range VocabularyOfRank(const ModelConfig& config, int ranks, int rank) {
 }
 
 RankWidths WidthsOfRank(const ModelConfig& config, int ranks, int rank) {
-  const Role down = config.has_experts() ? Role::kExpertDown : Role::kDown;
-  return {.query = LeafBeginsOfRank(config, Role::kAttentionOutput, ranks, rank).back(),
-          .key_value = KvHeadsPerRank(config, ranks) * config.head_dim,
-          .intermediate = LeafBeginsOfRank(config, down, ranks, rank).back(),
+  const auto width = [&](Role role) { return LeafBeginsOfRank(config, role, ranks, rank).back(); };
+  return {.query = width(Role::kAttentionOutput),
+          .key_value = KvHeadsPerRank(config, ranks, rank) * config.head_dim,
+          .intermediate = config.has_dense_mlp() ? width(Role::kDown) : 0,
+          .expert = config.has_experts() ? width(Role::kExpertDown) : 0,
           .vocab = VocabularyOfRank(config, ranks, rank).size()};
 }
 
+std::vector<int64_t> KvHeadsOfRank(const ModelConfig& config, int ranks, int rank) {
+  const Range queries = SplitRange(config.num_heads, 1, ranks, rank);
+  const int64_t group = config.num_heads / config.num_kv_heads;
+  // How many of the queries are of one head, and what divides all these numbers.
+  const auto of_one = [&](int64_t query) {
+    return std::min(queries.end, (query / group + 1) * group) - query;
+  };
+  int64_t each = 0;
+  for (int64_t q = queries.begin; q < queries.end; q += of_one(q)) each = std::gcd(each, of_one(q));
+  std::vector<int64_t> heads;
+  for (int64_t q = queries.begin; q < queries.end; q += each) heads.push_back(q / group);
+  return heads;
+}
+
+int64_t KvHeadsPerRank(const ModelConfig& config, int ranks, int rank) {
+  return static_cast<int64_t>(KvHeadsOfRank(config, ranks, rank).size());
+}
+
 int64_t KvHeadsPerRank(const ModelConfig& config, int ranks) {
-  return std::max<int64_t>(1, config.num_kv_heads / ranks);
+  int64_t most = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    most = std::max(most, KvHeadsPerRank(config, ranks, rank));
+  }
+  return most;
 }
 
 int64_t KvBytesPerToken(const ModelConfig& config, const StageShare& share, int ranks,
@@ -246,6 +267,15 @@ ShardTensor ShareTensor(const ModelConfig& config, WeightSpec spec, int ranks, i
   } else if (spec.split == SplitAxis::kIn) {
     part.cols = ColumnsOf(config, spec, ranks, rank);
   }
+  part.held_rows = part.rows.size();
+  if (IsKeyOrValue(spec.role)) {
+    const std::vector<int64_t> held = KvHeadsOfRank(config, ranks, rank);
+    part.held_rows = static_cast<int64_t>(held.size()) * config.head_dim;
+    if (part.held_rows != part.rows.size()) {
+      part.copies.resize(static_cast<size_t>(held.back() - held.front() + 1));
+      for (const int64_t head : held) ++part.copies[static_cast<size_t>(head - held.front())];
+    }
+  }
   const int64_t element = DTypeBytes(config.dtype);
   part.bytes.begin = ((spec.first_row + part.rows.begin) * cols + part.cols.begin) * element;
   part.bytes.end = part.bytes.begin;
@@ -254,6 +284,19 @@ ShardTensor ShareTensor(const ModelConfig& config, WeightSpec spec, int ranks, i
   }
   part.spec = std::move(spec);
   return part;
+}
+
+Range StoredBytes(const ModelConfig& config, const ShardTensor& part, int64_t stored_bytes) {
+  const int64_t element = DTypeBytes(config.dtype);
+  return {part.bytes.begin / element * stored_bytes, part.bytes.end / element * stored_bytes};
+}
+
+std::vector<int64_t> KindsOfLayers(const ModelConfig& config) {
+  std::vector<int64_t> first = {0};
+  for (int64_t layer = 1; layer < config.num_layers && first.size() == 1; ++layer) {
+    if (config.has_experts(layer) != config.has_experts(0)) first.push_back(layer);
+  }
+  return first;
 }
 
 std::vector<ShardTensor> ListShardTensors(const ModelConfig& config, const StageShare& share,

@@ -5,6 +5,7 @@
 // obeys it. Threads: pure functions.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -17,6 +18,9 @@
 #include "model/weight_map.h"
 
 namespace tutti::model {
+
+// Of each kind of layer that the model has, the first: layers of a kind have the same size.
+std::vector<int64_t> KindsOfLayers(const ModelConfig& config);
 
 // Leaves of a row-parallel product, and so the most ranks that can share a stage.
 inline constexpr int kLeaves = 8;
@@ -66,10 +70,10 @@ struct ShardBytes {
 };
 
 // Whether `ranks` tensor-parallel ranks can share this model: 1, 2, 4 or 8 of them (each owns a
-// whole subtree of the 8 leaves), a divisor or a multiple of the KV heads (so that a rank's query
-// heads belong to whole KV heads, or all to one), and each with at least one query head, column of
-// the MLP and unit of the vocabulary. Shares may be uneven: 14 heads over 4 ranks are 3, 4, 3 and
-// 4. INVALID_ARGUMENT names the number at fault and the nearest choice that the model takes.
+// whole subtree of the 8 leaves), each with at least one query head and column of the MLP. Shares
+// may be uneven: 14 heads over 4 ranks are 3, 4, 3 and 4; of a vocabulary of less than eight units
+// some of eight ranks have none. INVALID_ARGUMENT names the number at fault and the nearest choice
+// that the model takes.
 absl::Status CheckRanks(const ModelConfig& config, int ranks);
 
 // REQUIRES for all below: CheckStageShare and CheckRanks are OK, 0 <= rank < ranks.
@@ -77,11 +81,16 @@ absl::Status CheckRanks(const ModelConfig& config, int ranks);
 ShardBytes ComputeShardBytes(const ModelConfig& config, const StageShare& share, int ranks,
                              int rank, const PackingRule& packing = kCpuPacking);
 
-// KV heads a rank holds. With more ranks than KV heads each head is held by several ranks.
+// The KV heads that a rank holds, in order. With more ranks than KV heads each is held by several
+// ranks. A head may be there several times: backends give every head held the same number of
+// queries, so where the rank's queries are 4 of one head and 2 of the next, it holds the one twice.
+std::vector<int64_t> KvHeadsOfRank(const ModelConfig& config, int ranks, int rank);
+// Their number; and on the rank that holds most.
+int64_t KvHeadsPerRank(const ModelConfig& config, int ranks, int rank);
 int64_t KvHeadsPerRank(const ModelConfig& config, int ranks);
 
-// Bytes of keys and values that one token takes on one rank of the stage. `kv_dtype` absent: the
-// checkpoint's.
+// Bytes of keys and values that one token takes on the rank of the stage that holds most.
+// `kv_dtype` absent: the checkpoint's.
 int64_t KvBytesPerToken(const ModelConfig& config, const StageShare& share, int ranks,
                         std::optional<DType> kv_dtype = std::nullopt);
 
@@ -89,8 +98,10 @@ int64_t KvBytesPerToken(const ModelConfig& config, const StageShare& share, int 
 struct RankWidths {
   int64_t query = 0;         // of its query heads together
   int64_t key_value = 0;     // of its KV heads together
-  int64_t intermediate = 0;  // of the MLP, or of one expert
+  int64_t intermediate = 0;  // of a dense MLP; 0: no layer has one
+  int64_t expert = 0;        // of one expert; 0: no layer has any
   int64_t vocab = 0;
+  int64_t mlp() const { return std::max(intermediate, expert); }
 };
 RankWidths WidthsOfRank(const ModelConfig& config, int ranks, int rank);
 
@@ -106,13 +117,20 @@ struct Range {
 struct ShardTensor {
   WeightSpec spec;
   Range rows;  // of spec.shape[0]
+  // How often each of its heads is held; empty: once.
+  std::vector<int64_t> copies;
   Range cols;  // of spec.shape[1]; [0, 1) for a vector
-  // Of the whole tensor: from the first byte the rank reads to past the last. Contiguous unless the
-  // split is over columns, when it spans the bytes between them too.
+  // Of the whole tensor, in config.dtype: from the first byte the rank reads to past the last.
+  // Contiguous unless the split is over columns, when it spans the bytes between them too.
   Range bytes;
   // The tied head of a stage that also has the embedding: the same matrix, counted once.
   bool shared_with_embedding = false;
+  // `rows`, with copies.
+  int64_t held_rows = 0;
 };
+
+// `part.bytes` in a checkpoint whose elements have `stored_bytes` bytes.
+Range StoredBytes(const ModelConfig& config, const ShardTensor& part, int64_t stored_bytes);
 
 // The experts of which a rank holds something: with config.whole_experts its own, all of each; else
 // all of them, an equal part of each.

@@ -54,25 +54,30 @@ void ReadYarn(ConfigFields& rope, int64_t context, RopeConfig* to) {
 }
 
 // One of the two objects: its scaling, without a base. `context`: the original one of a file that
-// does not say.
+// does not say; `written`: max_position_embeddings.
 RopeConfig ReadScaling(ConfigFields& fields, const nlohmann::json& object, const char* name,
-                       int64_t context) {
+                       int64_t context, int64_t written) {
   ConfigFields rope(object, absl::StrCat(fields.prefix(), ": ", name));
   RopeConfig config;
   const std::string type = rope.TextOr("rope_type", rope.TextOr("type", "default"));
   if (rope.TextOr("type", type) != type) rope.Invalid("type and rope_type differ");
-  if (type == "linear" || type == "llama3" || type == "yarn") {
+  if (type == "linear" || type == "llama3" || type == "yarn" || type == "dynamic") {
     config.factor = rope.Number("factor", 1, kRopeFactorMax);
   }
   if (type == "linear") {
     config.scaling = Scaling::kLinear;
+  } else if (type == "dynamic") {
+    // transformers looks at max_position_embeddings alone.
+    config.scaling = Scaling::kDynamic;
+    config.original_context = written;
   } else if (type == "llama3") {
     ReadLlama3(rope, context, &config);
   } else if (type == "yarn") {
     ReadYarn(rope, context, &config);
   } else if (type != "default") {
     rope.Unsupported(absl::StrCat("rope_type ", Quoted(type),
-                                  " is not supported; supported: default, linear, llama3, yarn"));
+                                  " is not supported; supported: default, dynamic, linear, "
+                                  "llama3, yarn"));
   }
   if (rope.NumberOr("partial_rotary_factor", 0, 1, 1) != 1) {
     rope.Unsupported("partial_rotary_factor other than 1 is not supported");
@@ -98,10 +103,11 @@ double ReadTheta(ConfigFields& fields) {
   return theta.value_or(kUsualTheta);
 }
 
-// A linear scaling multiplies the context that is written down, YaRN's is a multiple of the trained
-// one; Llama 3 writes the longer one down.
+// A linear and a dynamic scaling multiply the context that is written down, YaRN's is a multiple of
+// the trained one; Llama 3 writes the longer one down.
 int64_t ScaledContext(const RopeConfig& rope, int64_t written) {
-  const double base = rope.scaling == Scaling::kLinear ? static_cast<double>(written)
+  const bool multiplies = rope.scaling == Scaling::kLinear || rope.scaling == Scaling::kDynamic;
+  const double base = multiplies                       ? static_cast<double>(written)
                       : rope.scaling == Scaling::kYarn ? static_cast<double>(rope.original_context)
                                                        : 0;
   const double scaled = std::min(base * rope.factor, static_cast<double>(kContextMax));
@@ -114,14 +120,14 @@ void ReadRope(ConfigFields& fields, ModelConfig* config) {
   if (fields.NumberOr("partial_rotary_factor", 0, 1, 1) != 1) {
     fields.Unsupported("partial_rotary_factor other than 1 is not supported");
   }
-  const int64_t context = fields.IntOr("original_max_position_embeddings", 1, kContextMax,
-                                       config->max_position_embeddings);
+  const int64_t written = config->max_position_embeddings;
+  const int64_t context = fields.IntOr("original_max_position_embeddings", 1, kContextMax, written);
   const nlohmann::json* scaling = fields.Object("rope_scaling");
   const nlohmann::json* parameters = fields.Object("rope_parameters");
   if (parameters != nullptr)
-    config->rope = ReadScaling(fields, *parameters, "rope_parameters", context);
+    config->rope = ReadScaling(fields, *parameters, "rope_parameters", context, written);
   if (scaling != nullptr) {
-    const RopeConfig older = ReadScaling(fields, *scaling, "rope_scaling", context);
+    const RopeConfig older = ReadScaling(fields, *scaling, "rope_scaling", context, written);
     if (parameters != nullptr && older != config->rope) {
       fields.Invalid("rope_scaling and rope_parameters differ");
     }
@@ -131,6 +137,9 @@ void ReadRope(ConfigFields& fields, ModelConfig* config) {
   config->rope.rotary_dim = config->head_dim;
   if (config->rope.scaling == Scaling::kYarn && config->rope.theta <= 1) {
     fields.Invalid("rope_theta must be above 1 for rope_type yarn");
+  }
+  if (config->rope.scaling == Scaling::kDynamic && config->head_dim < 4) {
+    fields.Invalid("head_dim must be 4 or more for rope_type dynamic");
   }
   config->max_position_embeddings = ScaledContext(config->rope, config->max_position_embeddings);
 }

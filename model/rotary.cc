@@ -63,22 +63,34 @@ void ScaleYarn(const RopeConfig& rope, const std::vector<float>& wavelengths,
   }
 }
 
-// The base at which, `variant` times as far out, the slowest pair has turned as far as before.
+// The base at which, `stretch` times as far out, the slowest pair has turned as far as before.
 double NtkTheta(const RopeConfig& rope, int64_t variant) {
   if (variant == 1) return rope.theta;
   const auto dim = static_cast<double>(rope.rotary_dim);
-  return rope.theta * Pow(static_cast<double>(variant), dim / (dim - 2));
+  double stretch = static_cast<double>(variant);
+  if (rope.scaling == Scaling::kDynamic) {
+    stretch = rope.factor * stretch / static_cast<double>(rope.original_context) - rope.factor + 1;
+  }
+  return rope.theta * Pow(stretch, dim / (dim - 2));
 }
 
 }  // namespace
 
 int64_t RopeVariant(const RopeConfig& rope, int64_t prompt_tokens) {
+  if (rope.scaling == Scaling::kDynamic) {
+    return prompt_tokens > rope.original_context ? prompt_tokens : 1;
+  }
   if (rope.scaling != Scaling::kDynamicNtk) return 1;
   int64_t variant = 1;
   for (int64_t reach = rope.original_context; reach < prompt_tokens; reach *= 2) {
     variant = 2 * variant + 1;
   }
   return variant;
+}
+
+int64_t RopeVariantAt(const RopeConfig& rope, int64_t variant, int64_t position) {
+  if (rope.scaling != Scaling::kDynamic || position < rope.original_context) return variant;
+  return std::max(variant, position + 1);
 }
 
 std::vector<float> RopeFrequencies(const RopeConfig& rope, int64_t head_dim, int64_t variant) {
@@ -88,6 +100,7 @@ std::vector<float> RopeFrequencies(const RopeConfig& rope, int64_t head_dim, int
   switch (rope.scaling) {
     case Scaling::kNone:
     case Scaling::kDynamicNtk:
+    case Scaling::kDynamic:
       break;
     case Scaling::kLinear:
       for (float& f : frequencies) f /= static_cast<float>(rope.factor);

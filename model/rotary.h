@@ -10,11 +10,20 @@
 
 namespace tutti::model {
 
-// Which frequencies a sequence whose prompt has `prompt_tokens` tokens turns with, for its prompt
-// and for everything that follows. Cached keys are turned: a sequence may read only keys of its own
-// variant. 1 unless the scaling is kDynamicNtk, where it is the factor that published Qwen code
-// calls ntk_alpha: 1 up to the trained length, 3 up to twice that, 7 up to four times that, ...
+// Which frequencies a sequence whose prompt has `prompt_tokens` tokens turns its prompt with, and
+// what follows too unless RopeVariantAt says otherwise. Cached keys are turned: a sequence may read
+// only keys of its own variant. 1 unless the scaling is one of two:
+//
+//   kDynamicNtk  the factor that published Qwen code calls ntk_alpha: 1 up to the trained length, 3
+//                up to twice that, 7 up to four times that, ...
+//   kDynamic     the length of a prompt beyond the trained length
 int64_t RopeVariant(const RopeConfig& rope, int64_t prompt_tokens);
+
+// The variant with which the row at `position` turns. With kDynamic every token that follows the
+// prompt, beyond the trained length, has the frequencies of a prompt that ends with it: what
+// transformers computes when it generates one answer. It is a function of prompt and position
+// alone, so a token computed anew is the same.
+int64_t RopeVariantAt(const RopeConfig& rope, int64_t variant, int64_t position);
 
 // Radians per position of each pair (i, i + head_dim / 2) of a head whose elements stand in
 // RotaryOrder; 0 for pairs that do not turn.   [head_dim / 2]

@@ -57,8 +57,8 @@ TEST(RopeFrequencies, Llama3AndYarnKeepTheFastAndDivideTheSlow) {
 
 // Every bound of the configuration's numbers gives numbers.
 TEST(RopeFrequencies, AreFiniteAtTheLimits) {
-  for (const Scaling scaling :
-       {Scaling::kLinear, Scaling::kLlama3, Scaling::kYarn, Scaling::kDynamicNtk}) {
+  for (const Scaling scaling : {Scaling::kLinear, Scaling::kLlama3, Scaling::kYarn,
+                                Scaling::kDynamicNtk, Scaling::kDynamic}) {
     for (const double theta : {1.0001, 1e12}) {
       for (const int64_t dim : {4, 128, 1024}) {
         for (const int64_t context : {int64_t{1}, kContextMax}) {
@@ -132,6 +132,25 @@ TEST(RopeVariant, IsThePublishedFormula) {
       EXPECT_EQ(RopeVariant(rope, n), static_cast<int64_t>(alpha)) << n << " of " << trained;
     }
   }
+}
+
+// HuggingFace's: the whole prompt by its length, then every token by its own.
+TEST(RopeVariant, OfDynamicScalingIsTheLength) {
+  const RopeConfig rope = Rope(Scaling::kDynamic);
+  EXPECT_EQ(RopeVariant(rope, 8192), 1);
+  EXPECT_EQ(RopeVariant(rope, 8193), 8193);
+  EXPECT_EQ(RopeVariantAt(rope, 1, 8191), 1);
+  EXPECT_EQ(RopeVariantAt(rope, 1, 8192), 8193);
+  EXPECT_EQ(RopeVariantAt(rope, 9000, 5), 9000);
+  EXPECT_EQ(RopeVariantAt(rope, 9000, 8999), 9000);
+  EXPECT_EQ(RopeVariantAt(rope, 9000, 9000), 9001);
+  EXPECT_EQ(RopeVariantAt(Rope(Scaling::kDynamicNtk), 3, 100000), 3);
+  const std::vector<float> plain = RopeFrequencies(Rope(Scaling::kNone), 128);
+  EXPECT_EQ(RopeFrequencies(rope, 128), plain);
+  // At twice the length the slowest pair is 4 * 2 - 3 times as slow, the fastest as fast.
+  const std::vector<float> twice = RopeFrequencies(rope, 128, 2 * 8192);
+  EXPECT_EQ(twice.front(), 1);
+  EXPECT_NEAR(plain.back() / twice.back(), 5, 1e-3);
 }
 
 TEST(LognScale, BeginsBehindTheTrainedLength) {

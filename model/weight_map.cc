@@ -75,11 +75,11 @@ absl::Status CheckTensor(const ModelConfig& config, const Checkpoint& checkpoint
   if (found == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(what, " is missing"));
   }
-  const StoredType dtype = StoredTypeOf(config.dtype);
-  if (found->dtype != dtype) {
+  if (!ComputeType(found->dtype)) {
     return absl::InvalidArgumentError(
         absl::StrCat(what, " has dtype ", std::string(StoredTypeName(found->dtype)), ", expected ",
-                     std::string(StoredTypeName(dtype)), " from config.json"));
+                     std::string(StoredTypeName(StoredTypeOf(config.dtype))),
+                     " from config.json; BF16, F16 and F32 are converted to it"));
   }
   if (const std::vector<int64_t> shape = TensorShape(spec); found->shape != shape) {
     return absl::InvalidArgumentError(absl::StrCat(what, " has shape ", found->ShapeText(),
@@ -115,6 +115,35 @@ int64_t WidthOf(Width width, const ModelConfig& config) {
   return 0;
 }
 
+bool HasRole(const ModelConfig& config, Role role, int64_t layer) {
+  switch (role) {
+    case Role::kQueryBias:
+    case Role::kKeyBias:
+    case Role::kValueBias:
+      return config.attention_bias;
+    case Role::kOutputBias:
+      return config.attention_output_bias;
+    case Role::kQueryNorm:
+    case Role::kKeyNorm:
+      return config.qk_norm;
+    case Role::kGate:
+    case Role::kUp:
+    case Role::kDown:
+      return !config.has_experts(layer);
+    case Role::kGateBias:
+    case Role::kUpBias:
+    case Role::kDownBias:
+      return config.mlp_bias && !config.has_experts(layer);
+    case Role::kRouter:
+    case Role::kExpertGate:
+    case Role::kExpertUp:
+    case Role::kExpertDown:
+      return config.has_experts(layer);
+    default:
+      return true;
+  }
+}
+
 StageShare WholeModel(const ModelConfig& config) {
   return {
       .first_layer = 0, .num_layers = config.num_layers, .has_embedding = true, .has_head = true};
@@ -137,7 +166,7 @@ std::vector<WeightSpec> ListWeights(const ModelConfig& config, const StageShare&
   const auto add = [&](Owner owner, int64_t layer) {
     for (size_t i = 0; i < rules.size();) {
       size_t end = i + 1;
-      int64_t times = rules[i].owner == owner ? 1 : 0;
+      int64_t times = rules[i].owner == owner && HasRole(config, rules[i].role, layer) ? 1 : 0;
       if (OfExpert(rules[i].role)) {
         while (end < rules.size() && OfExpert(rules[end].role)) ++end;
         times *= config.num_experts;
@@ -182,6 +211,27 @@ absl::Status CheckCheckpoint(const ModelConfig& config, const Checkpoint& checkp
 
 absl::Status CheckCheckpoint(const ModelConfig& config, const Checkpoint& checkpoint) {
   return CheckCheckpoint(config, checkpoint, WholeModel(config));
+}
+
+std::string DescribeConversion(const ModelConfig& config, const Checkpoint& checkpoint) {
+  for (const WeightSpec& spec : ListWeights(config, WholeModel(config))) {
+    const TensorInfo* const found = checkpoint.Find(spec.name);
+    // Vectors are held in f32 anyway.
+    if (found == nullptr || spec.shape.size() < 2) continue;
+    const StoredType wanted = StoredTypeOf(config.dtype);
+    if (found->dtype == wanted) continue;
+    const int64_t from = StoredTypeBytes(found->dtype);
+    const int64_t to = StoredTypeBytes(wanted);
+    return absl::StrCat("tensor \"", spec.name, "\" is stored in ",
+                        std::string(StoredTypeName(found->dtype)), ", config.json says ",
+                        std::string(StoredTypeName(wanted)), ": it is converted and computed in ",
+                        std::string(StoredTypeName(wanted)),
+                        to > from   ? ", exactly, with twice the bytes"
+                        : to < from ? ", rounded to the nearest"
+                                    : ", rounded where the ranges differ",
+                        "; set dtype in config.json to compute in another type");
+  }
+  return "";
 }
 
 }  // namespace tutti::model

@@ -51,9 +51,12 @@ absl::Status CheckStageShare(const ModelConfig& config, const StageShare& share)
 // ParseModelConfig, CheckStageShare is OK
 std::vector<WeightSpec> ListWeights(const ModelConfig& config, const StageShare& share);
 
+// Whether the model has the role, in this layer where it is of one: biases and norms of heads can
+// be switched off, a layer has experts or an MLP.
+bool HasRole(const ModelConfig& config, Role role, int64_t layer);
+
 // The specification of one role. `layer` is ignored for roles that are not of a layer, `expert` for
-// those that are not of an expert.  REQUIRES: the model has the role (biases only with
-// attention_bias, norms of heads only with qk_norm, experts or an MLP)
+// those that are not of an expert.  REQUIRES: HasRole
 WeightSpec WeightOf(const ModelConfig& config, Role role, int64_t layer, int64_t expert = 0);
 
 // One tensor of a checkpoint.
@@ -67,13 +70,17 @@ struct CheckpointTensor {
 // once, no head when it is tied.
 std::vector<CheckpointTensor> ListCheckpointTensors(const ModelConfig& config);
 
-// Whether the checkpoint holds every tensor of `share`, in the configuration's dtype and shapes.
-// INVALID_ARGUMENT names the first tensor that is missing or differs, with what was expected and
-// what was found. Tensors that the model does not need (an lm_head.weight beside a tied embedding)
-// are left alone.
+// Whether the checkpoint holds every tensor of `share`, in the configuration's shapes and in a type
+// that we read. INVALID_ARGUMENT names the first tensor that is missing or differs, with what was
+// expected and what was found. Tensors that the model does not need (an lm_head.weight beside a
+// tied embedding) are left alone.
 absl::Status CheckCheckpoint(const ModelConfig& config, const Checkpoint& checkpoint,
                              const StageShare& share);
 absl::Status CheckCheckpoint(const ModelConfig& config, const Checkpoint& checkpoint);
+
+// What is converted, and at what cost, where matrices are stored in another type than config.dtype;
+// empty where none is. transformers converts so too.
+std::string DescribeConversion(const ModelConfig& config, const Checkpoint& checkpoint);
 
 // Whether a tied head is the embedding: a checkpoint that holds a head of its own all the same is
 // read and compared. INVALID_ARGUMENT where it differs: transformers uses it then, in spite of the

@@ -26,14 +26,22 @@ std::string_view RoleName(Role role) {
       return "key_norm";
     case Role::kAttentionOutput:
       return "attention_output";
+    case Role::kOutputBias:
+      return "output_bias";
     case Role::kPostAttentionNorm:
       return "post_attention_norm";
     case Role::kGate:
       return "gate";
     case Role::kUp:
       return "up";
+    case Role::kGateBias:
+      return "gate_bias";
+    case Role::kUpBias:
+      return "up_bias";
     case Role::kDown:
       return "down";
+    case Role::kDownBias:
+      return "down_bias";
     case Role::kRouter:
       return "router";
     case Role::kExpertGate:

@@ -23,11 +23,15 @@ enum class Role : uint8_t {
   kQueryNorm,          // [head_dim]   in families with qk_norm
   kKeyNorm,            // [head_dim]
   kAttentionOutput,    // [hidden, q_width]
+  kOutputBias,         // [hidden]     of the attention's output, with attention_output_bias
   kPostAttentionNorm,  // [hidden]
   kGate,               // [intermediate, hidden]
   kUp,                 // [intermediate, hidden]
+  kGateBias,           // [intermediate]             with mlp_bias
+  kUpBias,             // [intermediate]
   kDown,               // [hidden, intermediate]
-  kRouter,             // [experts, hidden]          in families with experts, in place of the MLP
+  kDownBias,           // [hidden]
+  kRouter,             // [experts, hidden]          in layers with experts, in place of the MLP
   kExpertGate,         // [expert_intermediate, hidden], of each expert
   kExpertUp,           // [expert_intermediate, hidden]
   kExpertDown,         // [hidden, expert_intermediate]
@@ -66,7 +70,8 @@ enum class Width : uint8_t {
 // expert roles stand together.
 //
 // Rows with the same name are parts of one tensor, stacked over its rows in the table's order: a
-// fused matrix is several roles.
+// fused matrix is several roles. A model lacks the rows that its configuration switches off
+// (model/weight_map.h's HasRole).
 struct WeightRule {
   Role role;
   std::string_view name;

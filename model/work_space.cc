@@ -19,10 +19,12 @@ GpuProductBounds ProductBoundsOf(const ModelConfig& config, const StageShare& sh
   };
   // Embedding, head, query, key and value, gate and up have one leaf: their outputs do not count.
   cover({0, config.hidden_size}, 0);
-  const Role down = config.has_experts() ? Role::kExpertDown : Role::kDown;
-  for (const Role role : {Role::kAttentionOutput, down}) {
+  const auto cover_leaves = [&](Role role) {
     cover(LeafBeginsOfRank(config, role, ranks, rank), config.hidden_size);
-  }
+  };
+  cover_leaves(Role::kAttentionOutput);
+  if (config.has_dense_mlp()) cover_leaves(Role::kDown);
+  if (config.has_experts()) cover_leaves(Role::kExpertDown);
   return bounds;
 }
 
@@ -38,7 +40,7 @@ StepBounds StepBoundsOf(const ModelConfig& config, const StageShare& share, int 
                        .query_heads = widths.query / config.head_dim,
                        .kv = {.dtype = config.dtype,
                               .block_size = sizes.block_size,
-                              .kv_heads = KvHeadsPerRank(config, ranks),
+                              .kv_heads = KvHeadsPerRank(config, ranks, rank),
                               .head_dim = config.head_dim},
                        .vocab = share.has_head ? widths.vocab : 0,
                        .experts_per_token = config.experts_per_token};

@@ -66,8 +66,8 @@ inline int64_t WorkSpaceBytes(const ModelConfig& config, bool has_head, int64_t 
                               int64_t max_sequences, int ranks = 1, int rank = 0,
                               DeviceKind kind = DeviceKind::kCpu) {
   const RankWidths own = WidthsOfRank(config, ranks, rank);
-  const int64_t wide = std::max(own.query + 2 * own.key_value, 2 * own.intermediate);
-  const int64_t narrow = std::max(own.query, own.intermediate);
+  const int64_t wide = std::max(own.query + 2 * own.key_value, 2 * own.mlp());
+  const int64_t narrow = std::max(own.query, own.mlp());
   int64_t floats = max_batch_tokens * (2 * config.hidden_size + wide + narrow);
   const bool own_products = ranks == 1 || kind == DeviceKind::kCuda;
   if (own_products) floats += max_batch_tokens * config.hidden_size;
@@ -93,13 +93,13 @@ inline constexpr int64_t kValueMultiple = 16;
 // Keys and values of one token in one layer, the heads of one rank, as they lie in the cache.
 // REQUIRES: CheckDeviceKind is OK
 inline int64_t ResidentKvBytesPerToken(const ModelConfig& config, int ranks = 1,
-                                       DeviceKind kind = DeviceKind::kCpu) {
+                                       DeviceKind kind = DeviceKind::kCpu, int rank = 0) {
   const int64_t padded = (config.head_dim + kValueMultiple - 1) / kValueMultiple * kValueMultiple;
   int64_t key_and_value = config.head_dim + padded;
   if (kind == DeviceKind::kCuda) {
     key_and_value = 2 * GpuPaddedHeadDim(config.head_dim, config.dtype == DType::kF32);
   }
-  return KvHeadsPerRank(config, ranks) * key_and_value * DTypeBytes(config.dtype);
+  return KvHeadsPerRank(config, ranks, rank) * key_and_value * DTypeBytes(config.dtype);
 }
 
 // The sizes of a pipeline's largest step.

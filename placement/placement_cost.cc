@@ -9,12 +9,21 @@
 namespace tutti::placement {
 namespace {
 
-int64_t WeightBytes(const model::ModelConfig& model, const model::StageShare& ends, int64_t layers,
-                    int ranks, int rank, DeviceKind kind) {
-  model::StageShare share = ends;
-  share.first_layer = share.has_head ? model.num_layers - layers : 0;
-  share.num_layers = layers;
-  return model::ComputeShardBytes(model, share, ranks, rank, model::PackingOf(kind)).total();
+// Of the ends of a stage, without layers.
+int64_t FixedBytes(const model::ModelConfig& model, const model::StageShare& ends, int ranks,
+                   int rank, DeviceKind kind) {
+  return model::ComputeShardBytes(model, ends, ranks, rank, model::PackingOf(kind)).total();
+}
+
+// Of the largest kind: any of the layers may come to lie here.
+int64_t LayerBytes(const model::ModelConfig& model, int ranks, int rank, DeviceKind kind) {
+  int64_t most = 0;
+  for (const int64_t layer : model::KindsOfLayers(model)) {
+    const model::StageShare one{.first_layer = layer, .num_layers = 1};
+    most = std::max(
+        most, model::ComputeShardBytes(model, one, ranks, rank, model::PackingOf(kind)).total());
+  }
+  return most;
 }
 
 int64_t Left(const StageSlot::Rank& rank) {
@@ -43,12 +52,27 @@ StageCost StageCosts::Compute(int ranks, bool first, bool last, DeviceKind kind)
                                .block_size = options_.block_size};
   for (int rank = 0; rank < ranks; ++rank) {
     cost.ranks.push_back(
-        {.fixed_weights = WeightBytes(model_, ends, 0, ranks, rank, kind),
-         .layer_weights = WeightBytes(model_, {}, 1, ranks, rank, kind),
-         .layer_block = options_.block_size * model::ResidentKvBytesPerToken(model_, ranks, kind),
+        {.fixed_weights = FixedBytes(model_, ends, ranks, rank, kind),
+         .layer_weights = LayerBytes(model_, ranks, rank, kind),
+         .layer_block =
+             options_.block_size * model::ResidentKvBytesPerToken(model_, ranks, kind, rank),
          .activations = model::ActivationBytes(model_, ends, ranks, rank, sizes, kind)});
   }
   return cost;
+}
+
+int64_t StageCosts::WeightBytes(const StagePlacement& stage, int ranks, int rank, DeviceKind kind) {
+  const model::StageShare share{.first_layer = stage.first_layer,
+                                .num_layers = stage.num_layers,
+                                .has_embedding = stage.has_embedding,
+                                .has_head = stage.has_head};
+  if (!model_.dense_layers.empty()) {
+    return model::ComputeShardBytes(model_, share, ranks, rank, model::PackingOf(kind)).total();
+  }
+  // The same without a list of all tensors.
+  const RankCost& cost =
+      Of(ranks, share.has_embedding, share.has_head, kind).ranks[static_cast<size_t>(rank)];
+  return cost.fixed_weights + share.num_layers * cost.layer_weights;
 }
 
 int64_t LayersThatFit(const StageSlot& slot, int64_t blocks) {

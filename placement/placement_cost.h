@@ -1,5 +1,6 @@
 // The memory that the stages of a model take, by their parts besides the layers, and how many
-// layers a stage's devices therefore hold. Every layer of a model has the same size.
+// layers a stage's devices therefore hold. Every layer of a model counts as its largest: where some
+// have experts and others not, what fits so fits anyhow.
 //
 // Threads: values and pure functions.
 #pragma once
@@ -19,7 +20,7 @@ namespace tutti::placement {
 // Bytes on one rank of a stage.
 struct RankCost {
   int64_t fixed_weights = 0;  // embedding, head, their norms
-  int64_t layer_weights = 0;  // of each layer
+  int64_t layer_weights = 0;  // of each layer, at most
   int64_t layer_block = 0;    // K/V of one block in one layer
   int64_t activations = 0;    // work space of the largest step
 };
@@ -38,6 +39,9 @@ class StageCosts {
   // The reference stays valid as long as this does.
   // REQUIRES: CheckRanks(model, ranks) and CheckDeviceKind(model, kind) are OK
   const StageCost& Of(int ranks, bool first, bool last, DeviceKind kind);
+
+  // The weights of the rank of a stage whose layers are decided, to the byte.
+  int64_t WeightBytes(const StagePlacement& stage, int ranks, int rank, DeviceKind kind);
 
  private:
   StageCost Compute(int ranks, bool first, bool last, DeviceKind kind) const;

@@ -193,7 +193,8 @@ Placement WritePlacement(const std::vector<DeviceSpec>& devices, const ModeSplit
            .device_index = group[rank],
            .kind = device.kind,
            .budget_bytes = UsableBytes(device),
-           .weight_bytes = bytes.fixed_weights + stage.num_layers * bytes.layer_weights,
+           .weight_bytes = costs->WeightBytes(stage, static_cast<int>(group.size()),
+                                              static_cast<int>(rank), device.kind),
            .kv_bytes = stage.num_layers * chosen.split.blocks * bytes.layer_block,
            .activation_bytes = bytes.activations});
     }

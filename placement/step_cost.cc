@@ -9,17 +9,21 @@ namespace tutti::placement {
 namespace {
 
 // Of the rank that holds most: shares may be uneven.
-double BytesOf(const model::ModelConfig& model, int ranks, int64_t layers, bool has_head) {
-  const model::StageShare share{.first_layer = has_head ? model.num_layers - layers : 0,
-                                .num_layers = layers,
-                                .has_embedding = false,
-                                .has_head = has_head};
+double BytesOf(const model::ModelConfig& model, int ranks, const model::StageShare& share) {
   int64_t most = 0;
   for (int rank = 0; rank < ranks; ++rank) {
     most = std::max(most,
                     model::ComputeShardBytes(model, share, ranks, rank, model::kUnpacked).total());
   }
   return static_cast<double>(most);
+}
+
+// The layer as which all are timed: one with experts, where there are any.
+int64_t TimedLayer(const model::ModelConfig& model) {
+  for (const int64_t layer : model::KindsOfLayers(model)) {
+    if (model.has_experts(layer)) return layer;
+  }
+  return 0;
 }
 
 }  // namespace
@@ -33,15 +37,15 @@ StepCost StepCostOf(const model::ModelConfig& model, int ranks, bool has_head, b
   const auto element = static_cast<double>(DTypeBytes(model.dtype));
   StepCost cost;
   if (has_head) {
-    cost.head_bytes = BytesOf(model, ranks, 0, true);
+    cost.head_bytes = BytesOf(model, ranks, {.has_head = true});
     cost.head_flops = 2 * cost.head_bytes / element;
   }
-  cost.layer_bytes = BytesOf(model, ranks, 1, false);
+  cost.layer_bytes = BytesOf(model, ranks, {.first_layer = TimedLayer(model), .num_layers = 1});
   cost.layer_flops = 2 * cost.layer_bytes / element;
   if (model.has_experts()) {
     int64_t width = 0;
     for (int rank = 0; rank < ranks; ++rank) {
-      width = std::max(width, model::WidthsOfRank(model, ranks, rank).intermediate);
+      width = std::max(width, model::WidthsOfRank(model, ranks, rank).expert);
     }
     int64_t experts = 0;  // of the rank that has most
     for (int rank = 0; rank < ranks; ++rank) {

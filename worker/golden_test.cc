@@ -213,5 +213,21 @@ std::vector<Case> FamilyCases() {
 
 INSTANTIATE_TEST_SUITE_P(All, GoldenFamilyTest, ::testing::ValuesIn(FamilyCases()), CaseName);
 
+// As today's save_pretrained writes them, in configurations that few models have: each in the type
+// that transformers computes in.
+std::vector<Case> SavedCases() {
+  std::vector<Case> cases;
+  for (const std::string& backend : TestedBackends()) {
+    for (const char* saved :
+         {"llama-biases", "llama-dynamic", "llama-yarn-bare", "qwen2-unsaid", "qwen2-widened",
+          "qwen3-attention-bias", "qwen3-moe-mlp-only", "qwen3-moe-step-2", "qwen3-narrowed"}) {
+      cases.push_back({absl::StrCat("saved-", saved), backend});
+    }
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Saved, GoldenFamilyTest, ::testing::ValuesIn(SavedCases()), CaseName);
+
 }  // namespace
 }  // namespace tutti::worker

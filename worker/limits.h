@@ -189,6 +189,10 @@ inline constexpr int kProbePasses = 3;
 // A line of it has about 60 bytes: a machine of a thousand kinds of workers.
 inline constexpr size_t kSpeedFileBytesMax = 64 << 10;
 
+// Frequencies of rotary embedding that depend on a sequence's length (step_rotary.h), kept from
+// step to step: of 64 values each, 1 MiB. Those of one step are kept however many they are.
+inline constexpr size_t kRotaryVariantsKept = 4096;
+
 // ---- loading (read_ahead.h)
 
 // Memory that holds what was read of the checkpoint and is not packed yet; a larger matrix is held

@@ -216,12 +216,15 @@ std::vector<Case> CasesOf(const std::string& backend) {
   // So is an emulated GPU, whose own operators these need.
   if (IsSlow(backend)) {
     return {{"families/qwen3-moe-bf16", backend, {{1, 1}}},
+            {"families/saved-llama-biases", backend, {{1, 1}}},
             {"families/chatglm3-128k-f16", backend, {{1, 1}}}};
   }
   std::vector<Case> cases;
   // Every family has operators of its own, or an order of its heads.
-  for (const char* family : {"qwen2-yarn-bf16", "llama3-bf16", "qwen3-moe-f32", "qwen3-moe-bf16",
-                             "qwen1-f32", "qwen1-bf16", "chatglm3-128k-f16"}) {
+  for (const char* family :
+       {"qwen2-yarn-bf16", "llama3-bf16", "qwen3-moe-f32", "qwen3-moe-bf16", "qwen1-f32",
+        "qwen1-bf16", "chatglm3-128k-f16", "saved-llama-biases", "saved-llama-dynamic",
+        "saved-qwen2-widened", "saved-qwen3-moe-step-2", "saved-qwen3-narrowed"}) {
     cases.push_back({std::string("families/") + family, backend, {{1, 1}}});
   }
   for (const char* dtype : {"f32", "bf16", "f16"}) {

@@ -146,7 +146,9 @@ TEST_P(RanksTest, OneStageOfAnyNumber) {
       const v1::ShardReady& ready = pipeline.ready(0, rank);
       EXPECT_EQ(ready.weight_bytes(),
                 model::ComputeShardBytes(config_, whole, ranks, rank).total());
-      EXPECT_EQ(ready.kv_bytes(), 4 * 64 * 16 * model::ResidentKvBytesPerToken(config_, ranks));
+      EXPECT_EQ(
+          ready.kv_bytes(),
+          4 * 64 * 16 * model::ResidentKvBytesPerToken(config_, ranks, DeviceKind::kCpu, rank));
       EXPECT_EQ(ready.activation_bytes(),
                 model::WorkSpaceBytes(config_, true, 64, 64, ranks, rank));
     }
@@ -171,13 +173,16 @@ TEST_P(RanksTest, StagesOfDifferentNumbers) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, RanksTest,
-                         ::testing::Values(Shape{"one_kv_head", 8, 1, 37, 600, true, DType::kBF16},
-                                           Shape{"two_kv_heads", 6, 2, 64, 640, false, DType::kF16},
-                                           Shape{"four_kv_heads", 8, 4, 45, 512, true, DType::kF32},
-                                           Shape{"eight_kv_heads", 16, 8, 88, 1000, false,
-                                                 DType::kBF16}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, RanksTest,
+    ::testing::Values(Shape{"one_kv_head", 8, 1, 37, 600, true, DType::kBF16},
+                      Shape{"two_kv_heads", 6, 2, 64, 640, false, DType::kF16},
+                      Shape{"four_kv_heads", 8, 4, 45, 512, true, DType::kF32},
+                      Shape{"eight_kv_heads", 16, 8, 88, 1000, false, DType::kBF16},
+                      // Over 2 and 8 ranks some hold a KV head twice; over 4
+                      // and 8 some have no token.
+                      Shape{"three_kv_heads", 12, 3, 40, 150, true, DType::kBF16}),
+    [](const auto& info) { return info.param.name; });
 
 // At batch 1 a rank sends at most 1.05 times two hidden vectors a layer and doubling.
 TEST(RankBytes, PerTokenStayWithinTheFormula) {

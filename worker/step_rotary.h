@@ -25,8 +25,8 @@ class StepRotary {
 
   explicit StepRotary(const model::ModelConfig& config);
 
-  // A sequence's frequencies are a function of its prompt's length, for its prompt and for all that
-  // follows; see model/rotary.h.
+  // A row's frequencies are a function of its sequence's prompt's length, and of its position; see
+  // model/rotary.h.
   void Prepare(const Batch& batch);
 
   // Cover the rows of the step in order.
@@ -36,11 +36,14 @@ class StepRotary {
 
  private:
   const std::vector<float>& Frequencies(int64_t variant);
+  int64_t VariantAt(const Batch& batch, int64_t variant, int64_t row) const;
+  void Add(int64_t first_row, int64_t rows, const std::vector<float>* frequencies);
 
   const model::RopeConfig rope_;
   const int64_t head_dim_;
   const int64_t logn_length_;
-  // By variant: one for each doubling of the prompt, so at most some twenty. Never moves.
+  // By variant: one for each doubling of the prompt, so at most some twenty; or one for each
+  // length, of which those of a step are kept. Never moves.
   std::map<int64_t, std::vector<float>> frequencies_;
   std::vector<Run> runs_;
   std::vector<float> query_scale_;

@@ -38,7 +38,7 @@ StageRunner::StepWork Transformer::WorkOf(const Batch& batch) const {
     work.all.bytes += 2 * layers * slots * static_cast<double>(widths_.key_value) * element;
     work.all.flops += 4 * layers * rows * slots * static_cast<double>(widths_.query);
   }
-  const int64_t widest = std::max({config_.hidden_size, widths_.query, widths_.intermediate});
+  const int64_t widest = std::max({config_.hidden_size, widths_.query, widths_.mlp()});
   work.largest_slice = meter_ == nullptr
                            ? work.all
                            : meter_->LargestSlice(batch.rows, widest, DTypeBytes(config_.dtype));
@@ -170,9 +170,11 @@ absl::Status Transformer::Embed(const Batch& batch, TensorView residual) {
     return HostView(rows.data() + offset, config_.dtype, count, config_.hidden_size);
   };
   const auto count = static_cast<int64_t>(own_ids_.size());
-  const TensorView embedded = scratch_.normed.Rows(0, count);
-  backend_->Embed(own_ids_, *weights_.embedding, embedded);
-  backend_->Convert(embedded, row(embed_begin_[rank], count));
+  if (own.size() > 0) {
+    const TensorView embedded = scratch_.normed.Rows(0, count);
+    backend_->Embed(own_ids_, *weights_.embedding, embedded);
+    backend_->Convert(embedded, row(embed_begin_[rank], count));
+  }
   TUTTI_RETURN_IF_ERROR(options_.collective->Gather(embed_begin_));
   std::vector<int64_t> next = embed_begin_;
   for (int64_t r = 0; r < batch.rows; ++r) {
@@ -200,6 +202,12 @@ NextNorm Transformer::MlpNorm(int64_t layer, int64_t rows) const {
           .out = {scratch_.normed.Rows(0, rows), weights.gate_up.get()}};
 }
 
+// The bias of a product that ranks share is not the product's but the residual's: it is added once,
+// by every rank alike, before the sum comes. Rows that were normed are not touched.
+void Transformer::AddToResidual(TensorView bias, int64_t rows) {
+  if (bias.data != nullptr) backend_->AddBias(scratch_.residual.Rows(0, rows), bias);
+}
+
 // residual += output(attention(rope(norm(q)), rope(norm(k)), v)),  [q k v] = qkv(norm(residual))
 absl::Status Transformer::Attend(int64_t layer, const Batch& batch,
                                  const ProgressCallback& progress) {
@@ -219,6 +227,7 @@ absl::Status Transformer::Attend(int64_t layer, const Batch& batch,
   if (!rotary_.query_scale().empty()) {
     backend_->family_operators()->ScaleRows(q, rotary_.query_scale());
   }
+  AddToResidual(weights.output_bias, rows);
   joined_->Attention(q, kv_.layer(layer), sequences, attention_scale_, attended);
   Tell(progress);
   TUTTI_RETURN_IF_ERROR(AddProduct(attended, DType::kF32, MlpNorm(layer, rows)));
@@ -260,13 +269,15 @@ void Transformer::TurnAndCache(int64_t layer, TensorView qkv, const Batch& batch
 
 // residual = round(residual + down(silu(gate) * up)),  [gate up] = gate_up(norm(residual))
 absl::Status Transformer::Mlp(int64_t layer, int64_t rows, const ProgressCallback& progress) {
-  if (config_.has_experts()) return Experts(layer, rows, progress);
+  const LayerWeights& weights = weights_.layers[layer];
+  if (weights.router != nullptr) return Experts(layer, rows, progress);
   const TensorView gate_up = scratch_.gate_up.Rows(0, rows);
-  const ProductRows activated = {scratch_.activated.Rows(0, rows),
-                                 weights_.layers[layer].down.get()};
+  const ProductRows activated = {scratch_.activated.Rows(0, rows), weights.down.get()};
 
   joined_->MatMul(MlpNorm(layer, rows).out, gate_up);
   Tell(progress);
+  if (weights.gate_up_bias.data != nullptr) backend_->AddBias(gate_up, weights.gate_up_bias);
+  AddToResidual(weights.down_bias, rows);
   joined_->SiluMul(gate_up, activated);
   return AddProduct(activated, config_.residual_dtype(), AttentionNorm(layer + 1, rows));
 }
@@ -309,6 +320,7 @@ absl::Status Transformer::AddProduct(const ProductRows& in, DType round_to, cons
 // Rows of a decode step are all there are, one after another.
 void Transformer::MultiplyHead(std::span<const SampleRow> rows, const ProductRows& input,
                                TensorView logits) {
+  if (logits.cols == 0) return;  // other ranks have all the tokens
   const auto count = static_cast<int64_t>(rows.size());
   if (rows.back().row - rows.front().row == count - 1) {
     joined_->Norm(scratch_.residual.Rows(rows.front().row, count),

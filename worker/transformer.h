@@ -100,7 +100,8 @@ class Transformer : public StageRunner {
     kernels::TensorView attended;   // [max_batch_tokens, q_width]
     kernels::TensorView gate_up;    // [max_batch_tokens, 2 intermediate]
     kernels::TensorView activated;  // [max_batch_tokens, intermediate]
-    // With experts, widths above are those of one expert.
+    // The same two, of one expert.
+    kernels::TensorView expert_gate_up, expert_activated;
     kernels::TensorView router;    // [max_batch_tokens, experts]
     kernels::TensorView gathered;  // [max_batch_tokens, hidden]
     kernels::TensorView results;   // [ExpertRows, hidden]; the collective's over ranks
@@ -130,6 +131,7 @@ class Transformer : public StageRunner {
   kernels::NextNorm MlpNorm(int64_t layer, int64_t rows) const;
   void TurnAndCache(int64_t layer, kernels::TensorView qkv, const Batch& batch,
                     const kernels::AttentionBatch& sequences);
+  void AddToResidual(kernels::TensorView bias, int64_t rows);
   absl::StatusOr<kernels::TensorView> MemoryForResults();
   absl::StatusOr<kernels::TensorView> ExchangeResults(kernels::TensorView results);
   absl::StatusOr<kernels::TensorView> AcquireRows(int64_t rows);

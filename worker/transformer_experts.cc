@@ -35,10 +35,11 @@ absl::Status Transformer::Experts(int64_t layer, int64_t rows, const ProgressCal
     if (tokens.empty()) continue;
     const auto n = static_cast<int64_t>(tokens.size());
     const TensorView gathered = scratch_.gathered.Rows(0, n);
-    const TensorView gate_up = scratch_.gate_up.Rows(0, n);
+    const TensorView gate_up = scratch_.expert_gate_up.Rows(0, n);
     operators.GatherRows(normed, tokens, gathered);
     backend_->MatMul(gathered, *weights.experts[e].gate_up, gate_up);
-    const ProductRows activated = {scratch_.activated.Rows(0, n), weights.experts[e].down.get()};
+    const ProductRows activated = {scratch_.expert_activated.Rows(0, n),
+                                   weights.experts[e].down.get()};
     joined_->SiluMul(gate_up, activated);
     joined_->MatMul(activated, results.Rows(routing_.FirstOf(e), n));
     Tell(progress);

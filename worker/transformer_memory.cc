@@ -69,7 +69,7 @@ absl::Status Transformer::AllocateScratch() {
   };
   const int64_t rows = options_.max_batch_tokens;
   const int64_t qkv = widths_.query + 2 * widths_.key_value;
-  const int64_t mlp = widths_.intermediate;
+  const int64_t mlp = widths_.mlp();
   TUTTI_ASSIGN_OR_RETURN(scratch_.residual, allocate(rows, config_.hidden_size));
   TUTTI_ASSIGN_OR_RETURN(scratch_.normed, allocate(rows, config_.hidden_size));
   // Ranks whose backend works in host memory put products where they are exchanged.
@@ -88,9 +88,11 @@ absl::Status Transformer::AllocateScratch() {
   TUTTI_ASSIGN_OR_RETURN(const TensorView wide, allocate(rows, std::max(qkv, 2 * mlp)));
   TUTTI_ASSIGN_OR_RETURN(const TensorView narrow, allocate(rows, std::max(widths_.query, mlp)));
   scratch_.qkv = View(wide.data, DType::kF32, rows, qkv);
-  scratch_.gate_up = View(wide.data, DType::kF32, rows, 2 * mlp);
+  scratch_.gate_up = View(wide.data, DType::kF32, rows, 2 * widths_.intermediate);
+  scratch_.expert_gate_up = View(wide.data, DType::kF32, rows, 2 * widths_.expert);
   scratch_.attended = View(narrow.data, DType::kF32, rows, widths_.query);
-  scratch_.activated = View(narrow.data, DType::kF32, rows, mlp);
+  scratch_.activated = View(narrow.data, DType::kF32, rows, widths_.intermediate);
+  scratch_.expert_activated = View(narrow.data, DType::kF32, rows, widths_.expert);
   if (config_.has_experts()) {
     TUTTI_ASSIGN_OR_RETURN(scratch_.router, allocate(rows, config_.num_experts));
     TUTTI_ASSIGN_OR_RETURN(scratch_.gathered, allocate(rows, config_.hidden_size));

@@ -8,13 +8,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/float_formats.h"
 #include "model/checkpoint.h"
 #include "model/limits.h"
 #include "model/partition.h"
 #include "model/rotary.h"
 #include "worker/limits.h"
 #include "worker/read_ahead.h"
+#include "worker/weight_conversion.h"
 
 namespace tutti::worker {
 namespace {
@@ -26,10 +26,10 @@ using kernels::Weight;
 struct Matrix {
   std::vector<model::ShardTensor> parts;
   std::vector<int64_t> leaf_begin;
-  bool widen = false;                         // to f32
+  bool widen = false;                         // to f32 from any type
   std::shared_ptr<Weight>* shared = nullptr;  // where it goes: one of the two
   std::unique_ptr<Weight>* owned = nullptr;
-  int64_t bytes = 0;  // that we read of the checkpoint
+  int64_t bytes = 0;  // of its elements, in the type that the model computes in
 };
 
 // Vectors that become one view, widened to f32.
@@ -72,9 +72,14 @@ class Loader {
     return share_.has_embedding && share_.has_head && config_.tie_word_embeddings;
   }
 
+  // A small vocabulary may leave nothing for a rank.
+  bool has_tokens() const {
+    return model::VocabularyOfRank(config_, place_.ranks, place_.rank).size() > 0;
+  }
+
   void List() {
     weights_.layers.resize(share_.num_layers);
-    if (share_.has_embedding) {
+    if (share_.has_embedding && has_tokens()) {
       AddMatrix({Spec(model::Role::kEmbedding)}, {}).shared = &weights_.embedding;
     }
     for (int64_t i = 0; i < share_.num_layers; ++i) {
@@ -82,7 +87,8 @@ class Loader {
     }
     if (!share_.has_head) return;
     AddVector({Spec(model::Role::kFinalNorm)}, &weights_.final_norm);
-    if (!tied_here()) AddMatrix({Spec(model::Role::kHead)}, {}).shared = &weights_.head;
+    if (!tied_here() && has_tokens())
+      AddMatrix({Spec(model::Role::kHead)}, {}).shared = &weights_.head;
   }
 
   void ListLayer(int64_t layer, LayerWeights* to) {
@@ -104,10 +110,16 @@ class Loader {
     }
     AddMatrix({spec(model::Role::kAttentionOutput)}, leaves(model::Role::kAttentionOutput)).owned =
         &to->attention_output;
+    if (config_.attention_output_bias) {
+      AddVector({spec(model::Role::kOutputBias)}, &to->output_bias);
+    }
     AddVector({spec(model::Role::kPostAttentionNorm)}, &to->post_attention_norm);
-    if (config_.has_experts()) return ListExperts(layer, to);
+    if (config_.has_experts(layer)) return ListExperts(layer, to);
     AddMatrix({spec(model::Role::kGate), spec(model::Role::kUp)}, {}).owned = &to->gate_up;
     AddMatrix({spec(model::Role::kDown)}, leaves(model::Role::kDown)).owned = &to->down;
+    if (!config_.mlp_bias) return;
+    AddVector({spec(model::Role::kGateBias), spec(model::Role::kUpBias)}, &to->gate_up_bias);
+    AddVector({spec(model::Role::kDownBias)}, &to->down_bias);
   }
 
   void ListExperts(int64_t layer, LayerWeights* to) {
@@ -144,7 +156,7 @@ class Loader {
 
   void AddVector(std::vector<model::ShardTensor> parts, TensorView* view) {
     Vector vector{.parts = std::move(parts), .view = view};
-    for (const model::ShardTensor& part : vector.parts) vector.size += part.rows.size();
+    for (const model::ShardTensor& part : vector.parts) vector.size += part.held_rows;
     vectors_.push_back(std::move(vector));
   }
 
@@ -157,8 +169,9 @@ class Loader {
     for (const Vector& vector : vectors_) {
       for (const model::ShardTensor& part : vector.parts) names.push_back(part.spec.name);
     }
-    // The check below asks for the experts of other ranks too: their files' headers are read.
-    if (config_.whole_experts) {
+    // The check below asks for the experts and tokens of other ranks too: their files' headers are
+    // read.
+    if (config_.whole_experts || !has_tokens()) {
       for (const model::WeightSpec& spec : model::ListWeights(config_, share_))
         names.push_back(spec.name);
     }
@@ -185,11 +198,16 @@ class Loader {
                      [&](const Unit& a, const Unit& b) { return place(a) < place(b); });
   }
 
+  // REQUIRES: CheckCheckpoint is OK
+  DType StoredIn(const model::ShardTensor& part) const {
+    return *model::ComputeType(checkpoint_->Find(part.spec.name)->dtype);
+  }
+
   ReadItem::Part PartOf(const model::ShardTensor& part) const {
-    const int64_t element = DTypeBytes(config_.dtype);
+    const int64_t element = DTypeBytes(StoredIn(part));
     const int64_t cols = part.spec.shape.size() > 1 ? part.spec.shape[1] : 1;
     return {.tensor = checkpoint_->Find(part.spec.name),
-            .slice = {.begin = part.bytes.begin,
+            .slice = {.begin = model::StoredBytes(config_, part, element).begin,
                       .rows = part.rows.size(),
                       .row_bytes = part.cols.size() * element,
                       .stride = cols * element}};
@@ -229,11 +247,14 @@ class Loader {
     kernels::WeightSource source;
     source.name = matrix.parts[0].spec.name;
     source.leaf_begin = matrix.leaf_begin;
+    bool all_as_wanted = true;
     for (const model::ShardTensor& part : matrix.parts) {
       AddRows(part, bytes, &source);
-      bytes += part.rows.size() * part.cols.size() * DTypeBytes(config_.dtype);
+      bytes += part.rows.size() * part.cols.size() * DTypeBytes(StoredIn(part));
+      all_as_wanted = all_as_wanted && StoredIn(part) == config_.dtype;
     }
-    if (matrix.widen) Widen(&source);
+    const DType wanted = matrix.widen ? DType::kF32 : config_.dtype;
+    if (matrix.widen || !all_as_wanted) ConvertParts(wanted, &source, &staging_);
     auto packed = backend_->Pack(source);
     if (!packed.ok()) return Annotate(packed.status(), absl::StrCat("packing ", source.name));
     if (matrix.shared != nullptr) {
@@ -253,11 +274,17 @@ class Loader {
     const bool turned = role == model::Role::kQuery || role == model::Role::kKey ||
                         role == model::Role::kQueryBias || role == model::Role::kKeyBias ||
                         role == model::Role::kQueryNorm || role == model::Role::kKeyNorm;
-    if (!turned || head_order_.size() == 1) return {{0, rows, 1}};
+    const bool plain = !turned || head_order_.size() == 1;
+    if (plain && part.copies.empty()) return {{0, rows, 1}};
     std::vector<model::HeadSlice> order;
     for (int64_t head = 0; head < rows; head += config_.head_dim) {
-      for (const model::HeadSlice& slice : head_order_) {
-        order.push_back({head + slice.first, slice.count, slice.step});
+      int64_t times =
+          part.copies.empty() ? 1 : part.copies[static_cast<size_t>(head / config_.head_dim)];
+      for (; times > 0; --times) {
+        if (plain) order.push_back({head, config_.head_dim, 1});
+        for (const model::HeadSlice& slice : head_order_) {
+          if (!plain) order.push_back({head + slice.first, slice.count, slice.step});
+        }
       }
     }
     return order;
@@ -267,28 +294,13 @@ class Loader {
                kernels::WeightSource* source) const {
     const int64_t row = part.cols.size();
     for (const model::HeadSlice& slice : RowOrder(part)) {
-      const std::byte* first = bytes + slice.first * row * DTypeBytes(config_.dtype);
+      const std::byte* first = bytes + slice.first * row * DTypeBytes(StoredIn(part));
       source->parts.push_back({.data = const_cast<std::byte*>(first),
-                               .dtype = config_.dtype,
+                               .dtype = StoredIn(part),
                                .rows = slice.count,
                                .cols = row,
                                .row_stride = row * slice.step});
     }
-  }
-
-  // Makes the one part of `source` f32.
-  void Widen(kernels::WeightSource* source) {
-    TensorView& part = source->parts[0];
-    staging_.resize(static_cast<size_t>(part.rows * part.cols));
-    for (int64_t r = 0; r < part.rows; ++r) {
-      for (int64_t c = 0; c < part.cols; ++c) {
-        staging_[r * part.cols + c] =
-            kernels::LoadAsF32(part.data, part.dtype, r * part.row_stride + c);
-      }
-    }
-    part.data = staging_.data();
-    part.dtype = DType::kF32;
-    part.row_stride = part.cols;
   }
 
   absl::Status PlaceVectors() {
@@ -311,16 +323,16 @@ class Loader {
   void LoadVector(const Vector& vector, const std::byte* bytes) {
     int64_t done = 0;
     for (const model::ShardTensor& part : vector.parts) {
-      LoadPart(part, bytes, vector.view->Columns(done, part.rows.size()));
-      done += part.rows.size();
-      bytes += part.rows.size() * DTypeBytes(config_.dtype);
+      LoadPart(part, bytes, vector.view->Columns(done, part.held_rows));
+      done += part.held_rows;
+      bytes += part.rows.size() * DTypeBytes(StoredIn(part));
     }
   }
 
   void LoadPart(const model::ShardTensor& part, const std::byte* bytes, TensorView to) {
-    const int64_t element = DTypeBytes(config_.dtype);
+    const int64_t element = DTypeBytes(StoredIn(part));
     // Parts behind the first are not aligned; the backend may expect it.
-    staging_.resize(static_cast<size_t>(part.rows.size() * element) / sizeof(float) + 1);
+    staging_.resize(static_cast<size_t>(part.held_rows * element) / sizeof(float) + 1);
     auto* staged = reinterpret_cast<std::byte*>(staging_.data());
     for (const model::HeadSlice& slice : RowOrder(part)) {
       for (int64_t i = 0; i < slice.count; ++i, staged += element) {
@@ -330,7 +342,7 @@ class Loader {
     TensorView from = to;
     from.data = staging_.data();
     from.device = {};
-    from.dtype = config_.dtype;
+    from.dtype = StoredIn(part);
     backend_->Convert(from, to);
   }
 

@@ -43,10 +43,13 @@ struct LayerWeights {
   kernels::TensorView query_norm;        // [1, head_dim]
   kernels::TensorView key_norm;          // [1, head_dim]
   std::unique_ptr<kernels::Weight> attention_output;  // q_width -> hidden, in leaves
+  kernels::TensorView output_bias;                    // [1, hidden], of every rank
   kernels::TensorView post_attention_norm;            // [1, hidden]
   std::unique_ptr<kernels::Weight> gate_up;           // hidden -> gate, up
+  kernels::TensorView gate_up_bias;                   // [1, 2 intermediate]
   std::unique_ptr<kernels::Weight> down;              // intermediate -> hidden, in leaves
-  // In families with experts, in place of gate_up and down.
+  kernels::TensorView down_bias;                      // [1, hidden], of every rank
+  // In layers with experts, in place of gate_up and down.
   std::unique_ptr<kernels::Weight> router;  // hidden -> experts, f32 for any type of checkpoint
   std::vector<ExpertWeights> experts;
 };
@@ -67,7 +70,8 @@ struct ShardWeights {
 //
 // The largest matrices come first: what was read and is not packed yet is held beside the packed
 // form, so the peak stays at the final size plus kReadAheadBytes, or twice the largest matrix if
-// that is more.
+// that is more. Tensors of another type than config.dtype are converted, which takes the size of
+// one matrix more while it is packed.
 //
 // REQUIRES: CheckRanks is OK. Errors: those of Checkpoint, CheckCheckpoint and ChunkReader, naming
 // file and tensor; FAILED_PRECONDITION when a file changed while it was read; RESOURCE_EXHAUSTED

@@ -36,6 +36,10 @@ absl::StatusOr<std::unique_ptr<ServedModel>> ServedModel::Load(const std::filesy
   TUTTI_ASSIGN_OR_RETURN(model->checkpoint, model::Checkpoint::Open(dir.string()));
   TUTTI_RETURN_IF_ERROR(model::CheckCheckpoint(model->config, *model->checkpoint));
   TUTTI_RETURN_IF_ERROR(model::CheckTiedHead(model->config, *model->checkpoint));
+  if (const std::string converted = model::DescribeConversion(model->config, *model->checkpoint);
+      !converted.empty()) {
+    spdlog::warn("model '{}': {}", model->name, converted);
+  }
   TUTTI_ASSIGN_OR_RETURN(model->fingerprint, model::ModelFingerprint(*model->checkpoint));
   TUTTI_RETURN_IF_ERROR(model->LoadTokenizer(dir));
   TUTTI_RETURN_IF_ERROR(model->LoadTemplate(dir, chat_template));

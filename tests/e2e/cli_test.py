@@ -5,15 +5,26 @@ By hand:  TUTTI_BINARY_DIR=build/release python3 tests/e2e/cli_test.py
 """
 import json
 import os
+import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
-from harness import BINARIES, DEMO, TESTDATA, clean_environment, tutti
+from harness import BINARIES, DEMO, TESTDATA, TUTTI, clean_environment, tutti
 
 COMMANDS = ["up", "generate", "chat", "status", "plan", "tokenize", "bench", "lookup"]
 NOBODY = "127.0.0.1:1"
+
+# Runs a command; what it took, as JSON. In a process of its own: the largest of all children counts.
+MEASURED = """
+import json, resource, subprocess, sys, time
+begin = time.monotonic()
+done = subprocess.run(sys.argv[1:], capture_output=True, text=True)
+print(json.dumps({"code": done.returncode, "stderr": done.stderr, "seconds": time.monotonic() - begin,
+                  "kib": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss}))
+"""
 
 
 class Help(unittest.TestCase):
@@ -125,6 +136,42 @@ class Plan(unittest.TestCase):
         self.assertEqual(done.returncode, 1, done.stdout)
         self.assertRegex(done.stderr, r"device \d")
         self.assertEqual(done.stdout, "")
+
+    def test_exit_codes_are_those_of_its_help(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for config, code in ((None, 2), ("{", 2), ('{"architectures": ["MambaForCausalLM"]}', 2)):
+                if config is not None:
+                    pathlib.Path(folder, "config.json").write_text(config, encoding="utf-8")
+                done = tutti("plan", "--model", folder, "--devices", "2x64MiB")
+                self.assertEqual(done.returncode, code, done.stderr)
+            shutil.copy(os.path.join(DEMO, "config.json"), folder)
+            small = ("--devices", "1x6MiB", "--max-num-seqs", "1")
+            plan = self.plan("--model", folder, *small)
+            self.assertIn("one full context", " ".join(plan["notes"]))
+            asked = ("--max-model-len", str(plan["context_length"]))
+            done = tutti("plan", "--model", folder, *small, *asked)
+            self.assertEqual(done.returncode, 1, "a context that is asked for is demanded: " + done.stderr)
+
+    def test_an_index_of_five_million_names_is_refused_within_bounds(self):
+        with tempfile.TemporaryDirectory() as folder:
+            # Without a type of its own, the configuration has it looked up in the checkpoint.
+            config = json.loads(pathlib.Path(DEMO, "config.json").read_text(encoding="utf-8"))
+            for name in ("dtype", "torch_dtype"):
+                config.pop(name, None)
+            pathlib.Path(folder, "config.json").write_text(json.dumps(config), encoding="utf-8")
+            with open(os.path.join(folder, "model.safetensors.index.json"), "w", encoding="utf-8") as index:
+                index.write('{"weight_map":{' + ",".join(f'"{i:x}":"a"' for i in range(5_000_000)) + "}}")
+                self.assertLess(index.tell(), 100_000_000)
+            done = subprocess.run(
+                [sys.executable, "-c", MEASURED, TUTTI, "plan", "--model", folder,
+                 "--devices", "2x64MiB"], capture_output=True, text=True, check=False, env=clean_environment())
+        told = json.loads(done.stdout)
+        self.assertEqual(told["code"], 2, told)
+        self.assertIn("weight_map has more tensors than the limit of 524288", told["stderr"])
+        print(f"an index of 5,000,000 names: {told['seconds']:.1f} s, {told['kib'] / 1024:.0f} MiB")
+        # The text itself has 75 MiB; under a sanitizer memory is another's.
+        if "san" not in os.path.basename(BINARIES):
+            self.assertLess(told["kib"], 400 * 1024)
 
     @unittest.skipUnless(TESTDATA, "TUTTI_TESTDATA is not set: no real configurations here")
     def test_real_models(self):

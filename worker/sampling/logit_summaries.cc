@@ -156,6 +156,7 @@ void LogitSummaries::SumRows(TensorView logits, std::span<const double> inverse_
 void LogitSummaries::FindBests(TensorView logits) {
   const auto rows = static_cast<size_t>(logits.rows);
   bests_.assign(rows, RowBest());
+  if (logits.cols == 0) return;  // of a rank without a token of its own
   best_ids_.resize(rows);
   backend_->ArgMax(logits, best_ids_);
   // As one row, of which each best has its place.
@@ -215,11 +216,14 @@ void LogitSummaries::Fill(const RowQuestion& question, size_t row, TensorView ra
 void LogitSummaries::FillList(int64_t count, TensorView raw, TensorView adjusted,
                               std::span<std::byte> block) {
   const int64_t places = std::min(count, share_.widest);
-  backend_->TopCandidates(adjusted, 0, std::min(places, adjusted.cols), &candidates_);
+  candidates_.clear();
+  if (adjusted.cols > 0) {
+    backend_->TopCandidates(adjusted, 0, std::min(places, adjusted.cols), &candidates_);
+  }
   candidate_ids_.clear();
   for (const kernels::Candidate& candidate : candidates_) candidate_ids_.push_back(candidate.id);
   candidate_raw_.resize(candidates_.size());
-  backend_->Pick(raw, candidate_ids_, candidate_raw_);
+  if (!candidates_.empty()) backend_->Pick(raw, candidate_ids_, candidate_raw_);
   Writer writer(block);
   for (size_t i = 0; i < candidates_.size(); ++i) {
     writer.Put(WalkCandidate{.id = static_cast<int32_t>(candidates_[i].id + share_.own.begin),
@@ -239,6 +243,7 @@ RowBest LogitSummaries::NoBest(TensorView row) {
 
 RowBest LogitSummaries::BestOf(TensorView raw, TensorView adjusted) {
   RowBest best;
+  if (adjusted.cols == 0) return best;
   int32_t id = -1;
   backend_->ArgMax(adjusted, {&id, 1});
   if (id < 0) return NoBest(adjusted);

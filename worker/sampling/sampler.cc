@@ -160,7 +160,7 @@ absl::Status Sampler::SampleRowInto(const Row& row, RowAnswer* answer, v1::Sampl
 
 // `raw` with penalties and bias, in the adjusted row; `raw` itself when there are none.
 TensorView Sampler::Adjusted(TensorView raw, const SequenceState& sequence) {
-  if (!IsAdjusted(sequence)) return raw;
+  if (!IsAdjusted(sequence) || raw.cols == 0) return raw;
   if (adjusted_from_ == raw.data) return AdjustedRow();
   ListAdjustments(sequence);
   backend_->Convert(raw, AdjustedRow());
@@ -274,6 +274,7 @@ absl::Status Sampler::GatherRow(const Row& row, bool with_raw) {
   const auto widest = static_cast<size_t>(share_.widest) * sizeof(float);
   TUTTI_ASSIGN_OR_RETURN(const auto block, blocks_.Begin(summaries_.RowBytes(with_raw)));
   const auto put = [&](TensorView logits, std::span<std::byte> to) {
+    if (logits.cols == 0) return;
     backend_->Convert(logits, {.data = to.data(),
                                .dtype = DType::kF32,
                                .rows = 1,
