@@ -154,6 +154,27 @@ TEST(PlacementTest, Ranks) {
   EXPECT_THAT(refusal({2, 2}, 4), HasSubstr("given for 2 stages, the pipeline has 3"));
 }
 
+// What fits and what each holds, to the byte, where layers differ in size and KV heads in copies.
+TEST(PlacementTest, LayersWithAndWithoutExperts) {
+  model::ModelConfig model = tests::TinyModel(9, 1000);
+  model.architecture = "Qwen3MoeForCausalLM";
+  model.num_experts = 6;
+  model.experts_per_token = 2;
+  model.expert_intermediate_size = 40;
+  model.dense_layers = {0, 1, 4, 6};
+  model.num_heads = 6;
+  model.num_kv_heads = 3;
+  PlacementOptions options = Small();
+  for (const int32_t ranks : {1, 2, 4}) {
+    options.num_ranks = ranks;
+    const auto placement =
+        PlacePipeline(model, Devices(std::vector<int64_t>(3 * ranks, kGiB)), options);
+    ASSERT_TRUE(placement.ok()) << placement.status();
+    EXPECT_EQ(placement->stages.size(), 3u);
+    CheckPlacement(model, *placement, options);
+  }
+}
+
 // Of each device by its own kind: a GPU pads and needs work space where a CPU does not.
 TEST(PlacementTest, EveryKindOfDeviceIsCountedAsItHolds) {
   model::ModelConfig model = tests::TinyModel(8, 1000);

@@ -52,7 +52,9 @@ inline void CheckPlacement(const model::ModelConfig& model, const Placement& pla
       const RankPlacement& rank = stage.ranks[r];
       EXPECT_LE(rank.peak_bytes(), rank.budget_bytes) << "stage " << i << " rank " << r;
       EXPECT_EQ(rank.weight_bytes, model::ComputeShardBytes(model, share, ranks, r).total());
-      EXPECT_EQ(rank.kv_bytes, placement.kv_tokens() * model::KvBytesPerToken(model, share, ranks));
+      EXPECT_EQ(rank.kv_bytes, placement.kv_tokens() * 2 * share.num_layers *
+                                   model::KvHeadsPerRank(model, ranks, r) * model.head_dim *
+                                   DTypeBytes(model.dtype));
       EXPECT_EQ(rank.activation_bytes,
                 model::WorkSpaceBytes(model, stage.has_head, options.max_batch_tokens,
                                       options.max_sequences, ranks, r));

@@ -19,6 +19,7 @@ QUESTION = "What is 12 + 30?"
 LONG = ["generate", "--prompt", "12", "--max-tokens", "1900", "--ignore-eos", "--temperature", "1",
         "--seed", "1", "--json", "--resume-within", "0"]
 KV = ["--kv-tokens", "16384"]
+SAVED = os.path.join(os.path.dirname(__file__), "..", "golden", "families", "saved-qwen3-moe-step-2")
 
 
 def gone(pids):
@@ -139,6 +140,24 @@ class Layouts(unittest.TestCase):
             self.assertIn("serving", done.stderr)
             texts.add(done.stdout)
         self.assertEqual(len(texts), 1, texts)
+
+
+class NoTokenizer(unittest.TestCase):
+    def test_a_checkpoint_without_tokenizer_files_serves_ids(self):
+        # A mixture with a dense layer and biases, and its tokens by transformers.
+        with open(os.path.join(SAVED, "golden.json"), encoding="utf-8") as file:
+            golden = json.load(file)["prompts"][0]
+        ids = ",".join(str(token) for token in golden["ids"])
+        flags = ["--max-tokens", str(len(golden["greedy_ids"])), "--temperature", "0", "--ignore-eos", "--json"]
+        cluster = Cluster("--kv-tokens", "1024", model=SAVED)
+        self.addCleanup(cluster.cleanup)
+        done = cluster.tutti("generate", "--token-ids", ids, *flags)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        messages = [json.loads(line) for line in done.stdout.splitlines()]
+        tokens = [token["id"] for message in messages for token in message.get("tokens", [])]
+        self.assertEqual(tokens, golden["greedy_ids"], done.stdout)
+        refused = cluster.tutti("generate", "--prompt", "hello")
+        self.assertIn("has no tokenizer files; send the prompt as token_ids", refused.stderr)
 
 
 class Exec(unittest.TestCase):
