@@ -105,10 +105,11 @@ std::optional<std::vector<Sequence*>> Scheduler::FindGivingWay(const Sequence& s
   return giving_way;
 }
 
-// Counted anew, not from shares_.
+// Counted anew, not from shares_. While a lost stage is computed again nobody comes in.
 std::vector<RequestId> Scheduler::Outranked() {
   std::vector<RequestId> outranked;
-  if (!open_ || running() < options_.max_sequences || !backlog_.behind().empty()) return outranked;
+  if (!open_ || running() < options_.max_sequences) return outranked;
+  if (!backlog_.behind().empty() || !rebuilding_.empty()) return outranked;
   for (const auto& [key, waits] : backlog_.waiting()) {
     const KvCache::Room room = cache_.Find(*waits);
     if (room.blocks + running() > cache_.available() || IsHeldBack(waits, room)) continue;
