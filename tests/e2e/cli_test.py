@@ -12,7 +12,7 @@ import unittest
 
 from harness import BINARIES, DEMO, TESTDATA, clean_environment, tutti
 
-COMMANDS = ["up", "generate", "chat", "status", "plan", "tokenize", "bench", "lookup"]
+COMMANDS = ["up", "generate", "chat", "status", "plan", "tokenize", "detokenize", "bench", "lookup"]
 NOBODY = "127.0.0.1:1"
 
 
