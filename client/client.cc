@@ -86,6 +86,11 @@ absl::StatusOr<v1::TokenizeResponse> Client::Tokenize(const v1::TokenizeRequest&
   return CallOnce(endpoints_->preferred(), &v1::Inference::Stub::Tokenize, request, options);
 }
 
+absl::StatusOr<v1::DetokenizeResponse> Client::Detokenize(const v1::DetokenizeRequest& request,
+                                                          const CallOptions& options) {
+  return CallOnce(endpoints_->preferred(), &v1::Inference::Stub::Detokenize, request, options);
+}
+
 absl::StatusOr<v1::GetModelResponse> Client::GetModel(const CallOptions& options) {
   return CallOnce(endpoints_->preferred(), &v1::Inference::Stub::GetModel, {}, options);
 }

@@ -52,6 +52,8 @@ class Client {
                                       GenerateObserver* observer);
   absl::StatusOr<v1::TokenizeResponse> Tokenize(const v1::TokenizeRequest& request,
                                                 const CallOptions& options = {});
+  absl::StatusOr<v1::DetokenizeResponse> Detokenize(const v1::DetokenizeRequest& request,
+                                                    const CallOptions& options = {});
   absl::StatusOr<v1::GetModelResponse> GetModel(const CallOptions& options = {});
   // Calls of an operator, from one thread at a time. UNAVAILABLE where no operator's port is found.
   absl::StatusOr<v1::GetStatusResponse> GetStatus(const CallOptions& options = {});

@@ -13,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/retry_delay.h"
+#include "client/endpoints.h"
 #include "tutti/v1/cluster.grpc.pb.h"
 #include "tutti/v1/generation.grpc.pb.h"
 
@@ -36,6 +37,12 @@ class FakeService : public v1::Inference::Service, public v1::Admin::Service {
       return {grpc::StatusCode::INVALID_ARGUMENT, "text: is empty"};
     }
     for (char c : request->text()) response->add_ids(c);
+    return grpc::Status::OK;
+  }
+  grpc::Status Detokenize(grpc::ServerContext*, const v1::DetokenizeRequest* request,
+                          v1::DetokenizeResponse* response) override {
+    for (const int32_t id : request->ids())
+      response->mutable_text()->push_back(static_cast<char>(id));
     return grpc::Status::OK;
   }
   grpc::Status GetStatus(grpc::ServerContext*, const v1::GetStatusRequest*,
@@ -190,6 +197,39 @@ TEST_F(ClientTest, ARefusalSaysWhenToComeAgain) {
     delay = nonsense;
     EXPECT_FALSE(RetryDelayOf(Generate().status()).has_value()) << nonsense;
   }
+}
+
+// gRPC sends a request again by itself where its channel's configuration says so. It keeps what it
+// sent until then, of large requests nothing.
+TEST_F(ClientTest, ALongPromptIsSentAgainToo) {
+  std::atomic<int> tries = 0;
+  service_.generate = [&](auto*, const v1::GenerateRequest& request, Writer* writer) {
+    if (++tries == 1) return grpc::Status(grpc::StatusCode::UNAVAILABLE, "not yet");
+    writer->Write(Message(0, absl::StrCat(request.text().size()), true));
+    return grpc::Status::OK;
+  };
+  const auto ask = [&](size_t bytes, grpc::ChannelArguments arguments) {
+    tries = 0;
+    arguments.SetServiceConfigJSON(
+        R"({"methodConfig": [{"name": [{}], "retryPolicy": {"maxAttempts": 2,
+            "initialBackoff": "0.01s", "maxBackoff": "0.01s", "backoffMultiplier": 1,
+            "retryableStatusCodes": ["UNAVAILABLE"]}}]})");
+    const auto stub = v1::Inference::NewStub(
+        grpc::CreateCustomChannel(address_, grpc::InsecureChannelCredentials(), arguments));
+    v1::GenerateRequest request;
+    request.set_text(std::string(bytes, 'x'));
+    grpc::ClientContext context;
+    const auto reader = stub->Generate(&context, request);
+    v1::GenerateResponse response;
+    while (reader->Read(&response)) {
+    }
+    EXPECT_EQ(reader->Finish().ok(), response.text() == absl::StrCat(bytes));
+    return tries.load();
+  };
+  const size_t long_prompt = 400 << 10;
+  EXPECT_EQ(ask(long_prompt, grpc::ChannelArguments()), 1) << "gRPC's own bound";
+  EXPECT_EQ(ask(long_prompt, MakeChannelArguments(kKeepaliveTimeMs)), 2);
+  EXPECT_EQ(ask(3 << 20, MakeChannelArguments(kKeepaliveTimeMs)), 2);
 }
 
 // Waits for the end of a call that runs by itself.

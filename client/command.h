@@ -30,6 +30,7 @@ Command MakeLookupCommand(FlagSet* program);
 Command MakeDrainCommand(FlagSet* program);
 Command MakePlanCommand(FlagSet* program);
 Command MakeTokenizeCommand(FlagSet* program);
+Command MakeDetokenizeCommand(FlagSet* program);
 
 // Exit codes, the same for every subcommand.
 enum ExitCode : int {

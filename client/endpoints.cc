@@ -94,6 +94,8 @@ grpc::ChannelArguments MakeChannelArguments(int ping_after_ms) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kClientMessageBytesMax);
   arguments.SetMaxSendMessageSize(kClientMessageBytesMax);
+  // gRPC's own retries keep what was sent; a message that is larger is never sent again.
+  arguments.SetInt(GRPC_ARG_PER_RPC_RETRY_BUFFER_SIZE, kRetryBufferBytes);
   // How long one attempt to connect may take, and how soon the next follows.
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);

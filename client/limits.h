@@ -13,6 +13,10 @@ namespace tutti::client {
 // four million tokens; a server that sends more than that in one message is not ours.
 inline constexpr int kClientMessageBytesMax = 64 << 20;
 
+// A request that gRPC can send again by itself: as large as the service takes one. gRPC's default,
+// 256 KiB, is less than a long prompt.
+inline constexpr int kRetryBufferBytes = 8 << 20;
+
 // How long a client waits for the first connection. A local service answers within a millisecond;
 // five seconds cover a name look-up and a slow network, and are short enough for a person to wait
 // and then read why it failed.

@@ -35,6 +35,7 @@ int Main(int argc, char** argv) {
       MakeUpCommand(&program),     MakeGenerateCommand(&program), MakeChatCommand(&program),
       MakeStatusCommand(&program), MakePlanCommand(&program),     MakeTokenizeCommand(&program),
       MakeBenchCommand(&program),  MakeLookupCommand(&program),   MakeDrainCommand(&program),
+      MakeDetokenizeCommand(&program),
   };
   if (const std::optional<int> code = program.Parse(argc, argv)) return *code;
   for (const Command& command : commands) {

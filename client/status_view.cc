@@ -128,8 +128,9 @@ void AppendCounters(const v1::RequestCounters& requests, std::string* out) {
   const auto count = [](uint64_t n) { return FormatCount(static_cast<int64_t>(n)); };
   absl::StrAppend(out, "\nrequests: ", count(requests.accepted()), " accepted, ",
                   count(requests.finished()), " finished, ", count(requests.cancelled()),
-                  " cancelled, ", count(requests.failed()), " failed, ", count(requests.refused()),
-                  " refused\n");
+                  " cancelled, ", count(requests.deadline_exceeded()), " past their deadline, ",
+                  count(requests.failed()), " failed, ", count(requests.refused()), " refused, ",
+                  count(requests.invalid()), " invalid\n");
   absl::StrAppend(out, "tokens: ", count(requests.prompt_tokens()), " of prompts, ",
                   count(requests.generated_tokens()), " generated; ", count(requests.preemptions()),
                   " preemptions, ", count(requests.stale_frames()), " stale frames\n");

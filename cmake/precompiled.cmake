@@ -26,7 +26,7 @@ set(tutti_core_headers
   <absl/strings/ascii.h> <absl/strings/escaping.h> <absl/strings/match.h> <absl/strings/numbers.h>
   <absl/strings/str_cat.h> <absl/strings/str_format.h> <absl/strings/str_join.h> <absl/strings/str_split.h>
   <absl/time/time.h>)
-set(tutti_message_headers <tutti/v1/cluster.pb.h> <tutti/v1/generation.pb.h> <tutti/v1/peer.pb.h>)
+set(tutti_message_headers <tutti/peer/v1/peer.pb.h> <tutti/v1/cluster.pb.h> <tutti/v1/generation.pb.h>)
 set(tutti_test_headers <gmock/gmock.h> <gtest/gtest.h>)
 
 # An object library of one empty file, compiled with the header that others reuse.

@@ -18,9 +18,18 @@ absl::Status ShuttingDown() {
   return WithRetryDelay(
       absl::UnavailableError(absl::StrCat("the service is shutting down; send the request to "
                                           "another, or here again after ",
-                                          kRetryAfterSeconds, " s")),
-      std::chrono::seconds(kRetryAfterSeconds));
+                                          DelayText(kRetryDelayUnknown))),
+      kRetryDelayUnknown);
 }
+
+absl::Status DeadlinePassed(const Sequence& sequence) {
+  return absl::DeadlineExceededError(absl::StrCat("deadline passed after ",
+                                                  sequence.output_tokens(), " of ",
+                                                  sequence.request.max_tokens, " tokens"));
+}
+
+// Of the time that a client gave, the share by which its deadline may come before ours.
+constexpr int kDeadlineRounding = 64;
 
 // Of Versions::taking. Odd, so that of two targets that change none makes up for the other, however
 // many there are.
@@ -39,6 +48,7 @@ void Admission::HandleRequest(RequestArrived event, const std::string& why_not_s
     LowerDefaultLength(&output);
     output.cache_domain = DomainOfLength(output.cache_domain, output.prompt.size());
   }
+  ObservePace(now);
   absl::Status status = CheckRequest(outputs.front(), why_not_serving, now);
   if (status.ok()) status = TakeOver(event, outputs, actions);
   if (status.ok()) {
@@ -93,58 +103,6 @@ absl::Status Admission::CheckRequest(const Request& request, const std::string& 
         " bytes, the largest message between them"));
   }
   return CheckDeadline(request, request.prompt, now);
-}
-
-// Only those that cannot be bound at once take places in the queue: an idle service takes whatever
-// it can run, however few may wait.
-absl::Status Admission::TakePlaces(const Request& request, int64_t outputs, Instant now,
-                                   std::vector<Action>* actions) {
-  const int64_t max_waiting = options_->max_waiting;
-  if (Newcomers() + outputs <= max_waiting) return absl::OkStatus();
-  BindWaiting(now, actions);
-  int64_t places = outputs;
-  if (queue_.size() == 0) places -= OutputsWithRoom(request, outputs);
-  const int64_t waiting = Newcomers();
-  const int64_t lacking = waiting + places - max_waiting;
-  if (lacking <= 0) return absl::OkStatus();
-  const auto refuse = [](std::string why) {
-    return WithRetryDelay(
-        absl::ResourceExhaustedError(absl::StrCat(why, "; retry after ", kRetryAfterSeconds, " s")),
-        std::chrono::seconds(kRetryAfterSeconds));
-  };
-  const std::vector<Sequence*> giving_way = queue_.shares().FindGivingWay(request, places, lacking);
-  if (giving_way.empty()) {
-    std::string why = waiting == 0 ? "no pipeline has room"
-                                   : absl::StrCat(waiting, " requests are waiting already");
-    if (outputs > 1) {
-      absl::StrAppend(&why, ", and ", places, " of n = ", outputs,
-                      " outputs would have to wait, where ", max_waiting, " may");
-    }
-    return refuse(std::move(why));
-  }
-  for (Sequence* sequence : giving_way) {
-    End(sequence, FinishCause::kError,
-        refuse(absl::StrCat(waiting, " requests are waiting, of which this one's tenant has most")),
-        actions);
-  }
-  return absl::OkStatus();
-}
-
-// Of the outputs, how many the pipeline with most room could run at once.
-int64_t Admission::OutputsWithRoom(const Request& request, int64_t outputs) const {
-  Sequence sequence;
-  sequence.request = request;
-  sequence.tokens = request.prompt;
-  sequence.prompt_tokens = sequence.total();
-  sequence.tokens.insert(sequence.tokens.end(), request.output.begin(), request.output.end());
-  sequence.numerics = request.numerics;
-  const std::vector<int64_t> cached = CachedTokens(request, sequence.tokens);
-  int64_t most = 0;
-  for (size_t i = 0; i < targets_.size(); ++i) {
-    if (!TakesOthers(i) || !targets_[i].CanHold(sequence)) continue;
-    most = std::max(most, targets_[i].scheduler->OutputsWithRoom(sequence, cached[i], outputs));
-  }
-  return most;
 }
 
 // Whether the fastest pipeline, were it idle, could compute the part of the prompt not cached there
@@ -214,6 +172,7 @@ void Admission::LowerDefaultLength(Request* request) const {
 // ---- binding
 
 bool Admission::BindWaiting(Instant now, std::vector<Action>* actions) {
+  ObservePace(now);
   bool bound = BindSuspects(now, actions);
   while (queue_.size() > 0) {
     const Versions versions = CurrentVersions();
@@ -331,7 +290,16 @@ void Admission::Bind(Sequence* sequence, size_t target) {
 
 // ---- the end
 
-void Admission::HandleCancellation(const RequestCancelled& event, std::vector<Action>* actions) {
+// A call is cancelled when its deadline has passed, too, and which of both is seen first is chance.
+// Clients' clocks run ahead of ours: gRPC rounds the time left up, by up to a hundredth.
+bool Admission::IsDeadline(const Sequence& sequence, Instant now) {
+  const Instant deadline = sequence.request.deadline;
+  if (deadline == kInstantNever) return false;
+  return deadline - now <= (deadline - sequence.arrived_at) / kDeadlineRounding;
+}
+
+void Admission::HandleCancellation(const RequestCancelled& event, Instant now,
+                                   std::vector<Action>* actions) {
   Sequence* const sequence = requests_.Find(event.request);
   if (sequence == nullptr) return;  // ended meanwhile
   if (event.cause == CancelCause::kStopString) {
@@ -340,17 +308,15 @@ void Admission::HandleCancellation(const RequestCancelled& event, std::vector<Ac
   if (event.cause == CancelCause::kTakenOver) {
     return End(sequence, FinishCause::kError, TakenOver(), actions);
   }
-  End(sequence, FinishCause::kError, absl::CancelledError("the client left"), actions);
+  absl::Status status = IsDeadline(*sequence, now) ? DeadlinePassed(*sequence)
+                                                   : absl::CancelledError("the client left");
+  End(sequence, FinishCause::kError, std::move(status), actions);
 }
 
 void Admission::ExpireDeadlines(Instant now, std::vector<Action>* actions) {
   if (requests_.next_deadline() > now) return;
   for (Sequence* sequence : requests_.Expired(now)) {
-    End(sequence, FinishCause::kError,
-        absl::DeadlineExceededError(absl::StrCat("deadline passed after ",
-                                                 sequence->output_tokens(), " of ",
-                                                 sequence->request.max_tokens, " tokens")),
-        actions);
+    End(sequence, FinishCause::kError, DeadlinePassed(*sequence), actions);
   }
 }
 

@@ -30,6 +30,7 @@
 #include "coordinator/engine_options.h"
 #include "coordinator/events.h"
 #include "coordinator/kv/kv_directory.h"
+#include "coordinator/place_pace.h"
 #include "coordinator/poison_list.h"
 #include "coordinator/recovery_log.h"
 #include "coordinator/request_table.h"
@@ -136,7 +137,7 @@ class Admission {
 
   // ---- the end
 
-  void HandleCancellation(const RequestCancelled& event, std::vector<Action>* actions);
+  void HandleCancellation(const RequestCancelled& event, Instant now, std::vector<Action>* actions);
   void ExpireDeadlines(Instant now, std::vector<Action>* actions);
   // The sequence leaves wherever it is, and its client is told. `status` is not OK exactly when
   // `cause` is kError. The sequence is gone afterwards.
@@ -184,6 +185,8 @@ class Admission {
   static bool MayBeCause(const Sequence& sequence, const Scheduler& scheduler);
   std::optional<size_t> TargetOfGroup(const Sequence& sequence) const;
   bool FindRoom(const Sequence& sequence);
+  void ObservePace(Instant now);
+  static bool IsDeadline(const Sequence& sequence, Instant now);
   Sequence* FindNext(std::optional<size_t>* target);
   size_t Route(const Sequence& sequence) const;
   void Bind(Sequence* sequence, size_t target);
@@ -194,6 +197,7 @@ class Admission {
   StepsDue* const steps_due_;
   std::vector<AdmissionTarget> targets_;  // by pipeline id
   RequestTable requests_;
+  PlacePace pace_;
   AdmissionQueue queue_;
   bool draining_ = false;
   int64_t pool_awaited_ = 0;  // the largest pool of the pipelines that ended while they served

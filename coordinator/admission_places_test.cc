@@ -7,6 +7,7 @@
 
 #include "base/retry_delay.h"
 #include "coordinator/admission_testing.h"
+#include "coordinator/limits.h"
 
 namespace tutti::coordinator {
 namespace {
@@ -77,6 +78,38 @@ TEST_F(AdmissionPlacesTest, ABusyServiceNeedsAPlaceForEachOutput) {
   Arrive(12);
   EXPECT_THAT(Ended(), SizeIs(6));
   EXPECT_EQ(LastMessage(), "4 requests are waiting already; retry after 5 s");
+}
+
+// Two run, none may wait: every 800 ms one of them ends.
+TEST_F(AdmissionPlacesTest, WhoIsSentAwayIsToldWhenAPlaceComesFree) {
+  Serve(1);
+  options_.max_waiting = 0;
+  uint64_t id = 0;
+  const auto arrive = [&] {
+    AdmissionTest::Arrive(MakeRequest(++id));
+    Bind();
+  };
+  const auto end = [&](uint64_t which) {
+    now_ += std::chrono::milliseconds(800);
+    Cancel(which);
+    Bind();
+  };
+  const auto delay = [&] { return RetryDelayOf(ActionsOf<FinishRequest>(actions_).back().status); };
+  arrive();
+  arrive();
+  arrive();
+  EXPECT_EQ(delay(), kRetryDelayUnknown);
+  end(1);
+  arrive();  // 4 runs
+  arrive();
+  EXPECT_EQ(delay(), std::chrono::milliseconds(800));
+  EXPECT_EQ(LastMessage(), "no pipeline has room; retry after 0.8 s");
+  arrive();
+  EXPECT_EQ(delay(), std::chrono::milliseconds(1600)) << "the second in line";
+  end(2);
+  arrive();
+  arrive();
+  EXPECT_EQ(delay(), std::chrono::milliseconds(800));
 }
 
 TEST_F(AdmissionPlacesTest, NoPlaceIsNeededByWhatIsBoundInTheSameTurn) {

@@ -206,8 +206,7 @@ void Admission::SettleWaiting(bool may_come, const std::string& why, Instant now
                           LargestPool());
     }
     End(sequence, FinishCause::kError,
-        WithRetryDelay(absl::UnavailableError(text), std::chrono::seconds(kRetryAfterSeconds)),
-        actions);
+        WithRetryDelay(absl::UnavailableError(text), kRetryDelayUnknown), actions);
   }
 }
 

@@ -182,12 +182,33 @@ TEST_F(AdmissionTest, ARequestEndsOnce) {
   Serve(1);
   ArriveAndBind(MakeRequest(1));
   Arrive(MakeRequest(2));
-  admission_.HandleCancellation({RequestId(1), CancelCause::kStopString}, &actions_);
+  admission_.HandleCancellation({RequestId(1), CancelCause::kStopString}, now_, &actions_);
   Cancel(2);
   Cancel(2);
   Cancel(9);
   EXPECT_THAT(Ended(), ElementsAre("1 OK", "2 CANCELLED"));
   EXPECT_EQ(Bound(0) + Queued(), 0);
+}
+
+// gRPC cancels a call whose deadline has passed, by the client's clock or ours.
+TEST_F(AdmissionTest, AClientThatLeavesAtItsDeadlineIsNoCancellation) {
+  Serve(1);
+  const Instant begin = now_;
+  for (uint64_t id = 1; id <= 3; ++id) {
+    Request request = MakeRequest(id);
+    request.deadline = begin + milliseconds(6400);
+    Arrive(std::move(request));
+  }
+  Arrive(MakeRequest(4));
+  now_ = begin + milliseconds(6299);
+  Cancel(1);
+  now_ = begin + milliseconds(6300);
+  Cancel(2);
+  now_ = begin + milliseconds(6500);
+  Cancel(3);
+  Cancel(4);
+  EXPECT_THAT(Ended(), ElementsAre("1 CANCELLED", "2 DEADLINE_EXCEEDED", "3 DEADLINE_EXCEEDED",
+                                   "4 CANCELLED"));
 }
 
 TEST(StepsDueTest, EachPipelineOnceInOrder) {

@@ -63,7 +63,7 @@ class AdmissionTest : public testing::Test {
     Arrive(std::move(request));
     Bind();
   }
-  void Cancel(uint64_t id) { admission_.HandleCancellation({RequestId(id)}, &actions_); }
+  void Cancel(uint64_t id) { admission_.HandleCancellation({RequestId(id)}, now_, &actions_); }
   // Plans a step and commits it: each sequence with all its tokens gets one more.
   void Step(uint32_t pipeline) {
     Scheduler& scheduler = pipelines_[pipeline]->scheduler;

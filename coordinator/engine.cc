@@ -85,7 +85,9 @@ void Engine::On(RequestArrived event) {
   admission_.HandleRequest(std::move(event), IsAwaited() ? "" : WhyNotServing(), now_, actions_);
 }
 
-void Engine::On(const RequestCancelled& event) { admission_.HandleCancellation(event, actions_); }
+void Engine::On(const RequestCancelled& event) {
+  admission_.HandleCancellation(event, now_, actions_);
+}
 
 void Engine::On(const WorkerJoined& event) {
   if (const std::optional<LostWorker> namesake =

@@ -36,8 +36,8 @@
 #include "coordinator/replica.h"
 #include "coordinator/shard_check.h"
 #include "coordinator/steps_due.h"
+#include "proto/peer_messages.h"
 #include "tutti/v1/cluster.pb.h"
-#include "tutti/v1/peer.pb.h"
 
 namespace tutti::coordinator {
 

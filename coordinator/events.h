@@ -12,7 +12,7 @@
 #include "base/status.h"
 #include "coordinator/request.h"
 #include "model/checkpoint_digests.h"
-#include "tutti/v1/peer.pb.h"
+#include "proto/peer_messages.h"
 
 namespace tutti::coordinator {
 

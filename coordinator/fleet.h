@@ -27,8 +27,8 @@
 #include "coordinator/layout_choice.h"
 #include "coordinator/membership.h"
 #include "coordinator/pipeline_links.h"
+#include "proto/peer_messages.h"
 #include "tutti/v1/cluster.pb.h"
-#include "tutti/v1/peer.pb.h"
 
 namespace tutti::coordinator {
 

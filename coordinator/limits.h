@@ -48,6 +48,9 @@ inline constexpr int64_t kTopLogprobsMax = 20;
 inline constexpr uint32_t kOutputsMax = 64;
 // Names of tenants: room for any account id, URL or certificate subject.
 inline constexpr int64_t kTenantBytesMax = 256;
+// Ids of one Detokenize: eight of the largest contexts, in a message of 5 MiB at most. Their text
+// is bounded as that of a prompt is.
+inline constexpr int64_t kDetokenizeIdsMax = 1 << 20;
 // Largest request message: the prompt, its escapes and everything else a request may hold.
 inline constexpr int64_t kRequestBytesMax = 8 << 20;
 // Fields of one request message, nested ones included, counted before it is parsed: in memory an
@@ -369,8 +372,20 @@ inline constexpr Duration kOneSignal = std::chrono::seconds(1);
 // Lines of the log about requests that were refused or failed; those that end well are as many as
 // the workers can compute.
 inline constexpr int64_t kRefusalLinesPerSecond = 20;
-// A client that finds the admission queue full is told to come back after this many seconds, about
-// the time an ordinary answer of 200 tokens takes on a loaded machine.
-inline constexpr int32_t kRetryAfterSeconds = 5;
+// A client that is sent away for a while is told when to come back: after the time that its place
+// takes to come free at the pace measured, or where nothing has been measured yet, after that of an
+// ordinary answer of 200 tokens on a loaded machine. Not sooner than a round trip is worth, and not
+// later than a person waits who is told to wait.
+inline constexpr Duration kRetryDelayMin = std::chrono::milliseconds(100);
+inline constexpr Duration kRetryDelayUnknown = std::chrono::seconds(5);
+inline constexpr Duration kRetryDelayMax = std::chrono::seconds(60);
+// Clients that are sent away at once must not come back at once: each delay is made longer by up to
+// this share of it, at random.
+inline constexpr double kRetryJitter = 0.25;
+// The words of an error go to the client twice, once escaped to three bytes each and once in
+// base64, and the description of a field at fault once more; clients take 8 KiB of trailing
+// metadata.
+inline constexpr size_t kErrorTextBytesMax = 1200;
+inline constexpr size_t kErrorDescriptionBytesMax = 256;
 
 }  // namespace tutti::coordinator

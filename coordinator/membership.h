@@ -19,8 +19,8 @@
 #include "coordinator/events.h"
 #include "placement/placement.h"
 #include "placement/step_cost.h"
+#include "proto/peer_messages.h"
 #include "tutti/v1/cluster.pb.h"
-#include "tutti/v1/peer.pb.h"
 
 namespace tutti::coordinator {
 

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/status.h"
+#include "proto/peer_messages.h"
 #include "tutti/v1/cluster.pb.h"
-#include "tutti/v1/peer.pb.h"
 
 namespace tutti::coordinator {
 

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/ids.h"
 #include "coordinator/kv/prefix_hash.h"
-#include "tutti/v1/peer.pb.h"
+#include "proto/peer_messages.h"
 
 namespace tutti::coordinator {
 

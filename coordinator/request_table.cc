@@ -42,8 +42,11 @@ void RequestTable::Finish(Sequence* sequence, FinishCause cause, absl::Status st
     ++finished_;
   } else if (absl::IsCancelled(status) || absl::IsAborted(status)) {
     ++cancelled_;
+  } else if (absl::IsDeadlineExceeded(status)) {
+    ++deadline_exceeded_;
   } else {
     ++failed_;
+    if (absl::IsResourceExhausted(status)) ++gave_way_;
   }
   const RequestId id = sequence->request.id;
   FinishRequest finish{.request = id,
@@ -63,7 +66,7 @@ void RequestTable::Finish(Sequence* sequence, FinishCause cause, absl::Status st
 
 void RequestTable::Refuse(const Request& request, absl::Status status,
                           std::vector<Action>* actions) {
-  ++refused_;
+  ++(absl::IsInvalidArgument(status) ? invalid_ : refused_);
   actions->push_back(
       FinishRequest{.request = request.id,
                     .cause = FinishCause::kError,
@@ -98,6 +101,8 @@ void RequestTable::FillCounters(v1::RequestCounters* counters) const {
   counters->set_cancelled(cancelled_);
   counters->set_failed(failed_);
   counters->set_refused(refused_);
+  counters->set_deadline_exceeded(deadline_exceeded_);
+  counters->set_invalid(invalid_);
   counters->set_prompt_tokens(prompt_tokens_);
   counters->set_generated_tokens(generated_tokens_);
   counters->set_resumed(resumed_);

@@ -40,6 +40,11 @@ class RequestTable {
   std::vector<Sequence*> Expired(Instant now) const;
   Instant next_deadline() const;
 
+  // The ends that made room: those who gave way to others made none.
+  uint64_t places_freed() const {
+    return finished_ + cancelled_ + deadline_exceeded_ + failed_ - gave_way_;
+  }
+
   void FillCounters(v1::RequestCounters* counters) const;
 
  private:
@@ -52,6 +57,9 @@ class RequestTable {
   uint64_t cancelled_ = 0;
   uint64_t failed_ = 0;
   uint64_t refused_ = 0;
+  uint64_t deadline_exceeded_ = 0;
+  uint64_t invalid_ = 0;
+  uint64_t gave_way_ = 0;  // of failed_
   uint64_t prompt_tokens_ = 0;
   uint64_t generated_tokens_ = 0;
   uint64_t resumed_ = 0;

@@ -64,23 +64,29 @@ TEST(RequestTableTest, DeadlinesComeInOrderAndGoWithTheirRequests) {
 TEST(RequestTableTest, CountsEachEndOnce) {
   RequestTable table;
   std::vector<Action> actions;
-  for (uint64_t id = 1; id <= 4; ++id) table.Add(MakeRequest(id), Instant());
+  for (const uint64_t id : {1, 2, 3, 4, 6, 7}) table.Add(MakeRequest(id), Instant());
   table.Refuse(MakeRequest(5), absl::ResourceExhaustedError("full"), &actions);
+  table.Refuse(MakeRequest(8), absl::InvalidArgumentError("n is 99"), &actions);
   const auto finish = [&](uint64_t id, FinishCause cause, absl::Status status) {
     table.Finish(table.Find(RequestId(id)), cause, std::move(status), &actions);
   };
   finish(1, FinishCause::kStopString, absl::OkStatus());
   finish(2, FinishCause::kError, absl::CancelledError("gone"));
   finish(3, FinishCause::kError, absl::UnavailableError("lost"));
+  finish(6, FinishCause::kError, absl::DeadlineExceededError("late"));
+  finish(7, FinishCause::kError, absl::ResourceExhaustedError("gave way"));
   table.CountGenerated(12);
   v1::RequestCounters counters;
   table.FillCounters(&counters);
-  EXPECT_EQ(counters.accepted(), 4u);
+  EXPECT_EQ(counters.accepted(), 6u);
   EXPECT_EQ(counters.finished(), 1u);
   EXPECT_EQ(counters.cancelled(), 1u);
-  EXPECT_EQ(counters.failed(), 1u);
+  EXPECT_EQ(counters.failed(), 2u);
   EXPECT_EQ(counters.refused(), 1u);
-  EXPECT_EQ(counters.prompt_tokens(), 12u);
+  EXPECT_EQ(counters.deadline_exceeded(), 1u);
+  EXPECT_EQ(counters.invalid(), 1u);
+  EXPECT_EQ(table.places_freed(), 4u) << "who gave way made no room";
+  EXPECT_EQ(counters.prompt_tokens(), 18u);
   EXPECT_EQ(counters.generated_tokens(), 12u);
 }
 

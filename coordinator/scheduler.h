@@ -52,7 +52,7 @@
 #include "coordinator/plan_size.h"
 #include "coordinator/sequence.h"
 #include "coordinator/step_window.h"
-#include "tutti/v1/peer.pb.h"
+#include "proto/peer_messages.h"
 
 namespace tutti::coordinator {
 

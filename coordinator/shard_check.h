@@ -20,7 +20,7 @@
 #include "coordinator/membership.h"
 #include "model/checkpoint_digests.h"
 #include "placement/placement.h"
-#include "tutti/v1/peer.pb.h"
+#include "proto/peer_messages.h"
 
 namespace tutti::coordinator {
 

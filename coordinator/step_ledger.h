@@ -17,8 +17,8 @@
 #include "base/status.h"
 #include "coordinator/pace_watch.h"
 #include "placement/placement.h"
+#include "proto/peer_messages.h"
 #include "tutti/v1/cluster.pb.h"
-#include "tutti/v1/peer.pb.h"
 
 namespace tutti::coordinator {
 

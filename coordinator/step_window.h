@@ -12,7 +12,7 @@
 #include "base/ids.h"
 #include "base/status.h"
 #include "coordinator/kv/lacking_blocks.h"
-#include "tutti/v1/peer.pb.h"
+#include "proto/peer_messages.h"
 
 namespace tutti::coordinator {
 

@@ -1,9 +1,9 @@
 #include "transport/frame_checksum.h"
 
 #include "absl/strings/str_format.h"
+#include "proto/peer_messages.h"
 #include "transport/crc32c.h"
 #include "transport/limits.h"
-#include "tutti/v1/peer.pb.h"
 
 namespace tutti::transport {
 namespace {

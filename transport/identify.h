@@ -17,8 +17,8 @@
 #include <string>
 
 #include "base/status.h"
+#include "proto/peer_messages.h"
 #include "transport/cluster_secret.h"
-#include "tutti/v1/peer.pb.h"
 
 namespace tutti::transport {
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "tutti/v1/peer.pb.h"
+#include "proto/peer_messages.h"
 
 namespace tutti::transport {
 

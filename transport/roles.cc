@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/plain_name.h"
+#include "proto/peer_messages.h"
 #include "tutti/v1/cluster.pb.h"
 #include "tutti/v1/generation.pb.h"
-#include "tutti/v1/peer.pb.h"
 
 namespace tutti::transport {
 namespace {
@@ -19,15 +19,18 @@ constexpr std::string_view kScheme = "tutti://";
 constexpr MethodRoles kTable[] = {
     {"/tutti.v1.Inference/Generate", {Role::kClient, Role::kGateway}},
     {"/tutti.v1.Inference/Tokenize", {Role::kClient, Role::kGateway}},
+    {"/tutti.v1.Inference/Detokenize", {Role::kClient, Role::kGateway}},
     {"/tutti.v1.Inference/GetModel", {Role::kClient, Role::kGateway}},
     {"/tutti.v1.Admin/GetStatus", {Role::kOperator}},
     {"/tutti.v1.Admin/LookupPrefix", {Role::kOperator}},
     {"/tutti.v1.Admin/DrainWorker", {Role::kOperator}},
-    {"/tutti.v1.Peer/Connect", {Role::kWorker}},
+    {"/tutti.peer.v1.Peer/Connect", {Role::kWorker}},
     {"/grpc.health.v1.Health/Check",
      {Role::kClient, Role::kGateway, Role::kWorker, Role::kCoordinator, Role::kOperator}},
     {"/grpc.health.v1.Health/Watch",
      {Role::kClient, Role::kGateway, Role::kWorker, Role::kCoordinator, Role::kOperator}},
+    {"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+     {Role::kClient, Role::kGateway, Role::kOperator}},
     {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
      {Role::kClient, Role::kGateway, Role::kOperator}},
 };

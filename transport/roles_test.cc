@@ -61,7 +61,7 @@ TEST(RolesTest, WhoMayCallWhat) {
     if (role == Role::kOperator) continue;
     EXPECT_TRUE(absl::IsPermissionDenied(CheckCall("/tutti.v1.Admin/LookupPrefix", {role})));
   }
-  EXPECT_TRUE(absl::IsPermissionDenied(CheckCall("/tutti.v1.Peer/Connect", {Role::kClient})));
+  EXPECT_TRUE(absl::IsPermissionDenied(CheckCall("/tutti.peer.v1.Peer/Connect", {Role::kClient})));
   EXPECT_TRUE(absl::IsPermissionDenied(CheckCall("/tutti.v1.Inference/Generate", {})));
   EXPECT_TRUE(absl::IsUnimplemented(CheckCall("/tutti.v1.Inference/Other", {Role::kClient})));
   EXPECT_TRUE(absl::IsUnimplemented(CheckCall("", {Role::kOperator})));

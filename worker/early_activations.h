@@ -9,8 +9,8 @@
 
 #include "base/ids.h"
 #include "base/status.h"
+#include "proto/peer_messages.h"
 #include "transport/link.h"
-#include "tutti/v1/peer.pb.h"
 
 namespace tutti::worker {
 

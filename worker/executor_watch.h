@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "kernels/work_meter.h"
-#include "tutti/v1/peer.pb.h"
+#include "proto/peer_messages.h"
 #include "worker/position.h"
 
 namespace tutti::worker {

@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-#include "tutti/v1/peer.pb.h"
+#include "proto/peer_messages.h"
 #include "worker/batch.h"
 
 namespace tutti::worker {

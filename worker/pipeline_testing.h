@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "kernels/backend.h"
 #include "model/model_config.h"
-#include "tutti/v1/peer.pb.h"
+#include "proto/peer_messages.h"
 #include "worker/links/link_collective.h"
 #include "worker/stage_worker.h"
 

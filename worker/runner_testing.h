@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "tutti/v1/peer.pb.h"
+#include "proto/peer_messages.h"
 #include "worker/stage_runner.h"
 
 namespace tutti::worker {

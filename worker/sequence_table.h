@@ -16,7 +16,7 @@
 #include "absl/container/btree_map.h"
 #include "base/ids.h"
 #include "base/status.h"
-#include "tutti/v1/peer.pb.h"
+#include "proto/peer_messages.h"
 
 namespace tutti::worker {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/status.h"
-#include "tutti/v1/peer.pb.h"
+#include "proto/peer_messages.h"
 
 namespace tutti::worker {
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "base/status.h"
-#include "tutti/v1/peer.pb.h"
+#include "proto/peer_messages.h"
 
 namespace tutti::worker {
 

@@ -12,7 +12,7 @@
 #include "kernels/collective.h"
 #include "kernels/work_meter.h"
 #include "model/chunk_digest.h"
-#include "tutti/v1/peer.pb.h"
+#include "proto/peer_messages.h"
 #include "worker/batch.h"
 
 namespace tutti::worker {

@@ -13,8 +13,8 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "proto/peer_messages.h"
 #include "transport/link.h"
-#include "tutti/v1/peer.pb.h"
 #include "worker/buffer_pool.h"
 
 namespace tutti::worker {

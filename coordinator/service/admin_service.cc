@@ -19,9 +19,11 @@ constexpr size_t kLookupsMax = 64;
 
 }  // namespace
 
-AdminService::AdminService(const ServedModel* model, EngineLoop* engine, DomainOf domain_of)
+AdminService::AdminService(const ServedModel* model, EngineLoop* engine, const Door* door,
+                           DomainOf domain_of)
     : model_(model),
       engine_(engine),
+      door_(door),
       domain_of_(std::move(domain_of)),
       pool_(kLookupThreads, kLookupsMax) {}
 
@@ -30,8 +32,10 @@ grpc::ServerUnaryReactor* AdminService::GetStatus(grpc::CallbackServerContext* c
                                                   v1::GetStatusResponse* response) {
   auto* reactor = context->DefaultReactor();
   // The engine's thread fills it in; the messages live until the reactor finished.
-  engine_->GetStatus([reactor, response](v1::GetStatusResponse status) {
+  engine_->GetStatus([this, reactor, response](v1::GetStatusResponse status) {
     *response = std::move(status);
+    v1::RequestCounters* const counters = response->mutable_requests();
+    counters->set_invalid(counters->invalid() + door_->invalid);
     reactor->Finish(grpc::Status::OK);
   });
   return reactor;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "coordinator/kv/prefix_hash.h"
+#include "coordinator/service/door.h"
 #include "coordinator/service/engine_loop.h"
 #include "coordinator/service/served_model.h"
 #include "coordinator/service/work_pool.h"
@@ -24,8 +25,8 @@ class AdminService
   // The cache domain of a tenant's requests.  Thread: any.
   using DomainOf = std::function<Hash128(std::string_view tenant)>;
 
-  // REQUIRES: `model`, `engine` and everything that `domain_of` uses outlive the service.
-  AdminService(const ServedModel* model, EngineLoop* engine, DomainOf domain_of);
+  // REQUIRES: `model`, `engine`, `door` and everything that `domain_of` uses outlive the service.
+  AdminService(const ServedModel* model, EngineLoop* engine, const Door* door, DomainOf domain_of);
 
   grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
                                       const v1::GetStatusRequest* request,
@@ -43,6 +44,7 @@ class AdminService
 
   const ServedModel* const model_;
   EngineLoop* const engine_;
+  const Door* const door_;
   const DomainOf domain_of_;
   WorkPool pool_;
 };

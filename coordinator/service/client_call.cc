@@ -1,9 +1,9 @@
 #include "coordinator/service/client_call.h"
 
+#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/retry_delay.h"
 #include "coordinator/service/tenant.h"
 #include "transport/limits.h"
 
@@ -22,11 +22,6 @@ std::vector<std::string> TenantsOf(const grpc::CallbackServerContext& context) {
   return tenants;
 }
 
-grpc::Status ToGrpc(const absl::Status& status) {
-  if (status.ok()) return grpc::Status::OK;
-  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
-}
-
 namespace {
 
 int64_t HeaderBytesOf(const grpc::CallbackServerContext& context) {
@@ -39,6 +34,12 @@ int64_t HeaderBytesOf(const grpc::CallbackServerContext& context) {
 int64_t CreditOf(int64_t header_bytes, int64_t message_bytes) {
   return message_bytes + message_bytes / transport::kCallCreditDivisor + header_bytes +
          transport::kCallCreditBytes;
+}
+
+// Uniform in [0, 1). Not secret.
+double DrawShare() {
+  thread_local std::minstd_rand generator{std::random_device{}()};
+  return std::uniform_real_distribution<double>()(generator);
 }
 
 }  // namespace
@@ -157,11 +158,15 @@ void ClientCall::DropRequest() {
 void ClientCall::StartWrite(const grpc::ByteBuffer* bytes) { reactor_->StartWrite(bytes); }
 
 void ClientCall::FinishCall(const absl::Status& status) {
-  if (const auto delay = status.ok() ? std::nullopt : RetryDelayOf(status)) {
+  const std::optional<Duration> delay = JitteredDelay(status, DrawShare());
+  if (delay) {
     const int64_t ms = std::chrono::duration_cast<std::chrono::milliseconds>(*delay).count();
     context_->AddTrailingMetadata(kRetryAfterMetadata, absl::StrCat(ms));
   }
-  reactor_->Finish(ToGrpc(status));
+  if (const auto pushback = PushbackMs(status, delay)) {
+    context_->AddTrailingMetadata(kPushbackMetadata, absl::StrCat(*pushback));
+  }
+  reactor_->Finish(ToGrpc(status, delay));
 }
 
 bool UnaryCall::TakeEnd() {

@@ -17,18 +17,15 @@
 
 #include "base/mutex.h"
 #include "coordinator/service/door.h"
+#include "coordinator/service/error_details.h"
 #include "transport/credit_book.h"
 
 namespace tutti::coordinator {
 
-grpc::Status ToGrpc(const absl::Status& status);
 // The tenants that a call's metadata names.
 std::vector<std::string> TenantsOf(const grpc::CallbackServerContext& context);
 // The bytes of a message, for methods that speak raw bytes.
 grpc::ByteBuffer Serialize(const google::protobuf::MessageLite& message);
-
-// Trailing metadata of a refusal: after how many milliseconds to try again.
-inline constexpr char kRetryAfterMetadata[] = "retry-after-ms";
 
 // A request message with the bytes charged for it.
 struct ReceivedRequest {

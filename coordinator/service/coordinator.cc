@@ -59,7 +59,7 @@ absl::Status Coordinator::Start() {
                                                ? transport::RandomNonce()
                                                : security.secret()->KeyFor("resume tokens")));
   admin_ = std::make_unique<AdminService>(
-      model_.get(), engine_.get(),
+      model_.get(), engine_.get(), &door_,
       [this](std::string_view tenant) { return generation_->CacheDomainOf(tenant); });
   TUTTI_RETURN_IF_ERROR(StartPublicServer());
   TUTTI_ASSIGN_OR_RETURN(
@@ -167,9 +167,10 @@ absl::Status Coordinator::StartPeerServer(const transport::PeerSecurity& securit
 absl::Status Coordinator::StartPublicServer() {
   TUTTI_ASSIGN_OR_RETURN(std::shared_ptr<grpc::ServerCredentials> credentials,
                          PublicCredentials(PublicPortOptions()));
-  TUTTI_ASSIGN_OR_RETURN(server_, PublicServer::Start(options_.listen, std::move(credentials),
-                                                      !options_.tls_certificate.empty(),
-                                                      &door_.book, {generation_.get()}));
+  TUTTI_ASSIGN_OR_RETURN(server_,
+                         PublicServer::Start(options_.listen, std::move(credentials),
+                                             !options_.tls_certificate.empty(), &door_.book,
+                                             {generation_.get(), &reflection_}));
   health_ = server_->health();
   for (const char* service : kServices) health_.load()->SetServingStatus(service, false);
   return absl::OkStatus();

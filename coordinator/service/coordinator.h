@@ -21,6 +21,7 @@
 #include "coordinator/service/output_hub.h"
 #include "coordinator/service/port_rules.h"
 #include "coordinator/service/public_server.h"
+#include "coordinator/service/reflection_service.h"
 #include "coordinator/service/served_model.h"
 #include "model/digest_run.h"
 #include "transport/grpc/grpc_link.h"
@@ -96,6 +97,8 @@ class Coordinator : public EngineSink {
   std::unique_ptr<model::DigestRun> digests_;
   std::unique_ptr<GenerationService> generation_;
   std::unique_ptr<AdminService> admin_;
+  ReflectionService reflection_{
+      {"grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection", "tutti.v1.Inference"}};
   std::unique_ptr<transport::GrpcPeerServer> peer_server_;
   std::unique_ptr<OperatorServer> operator_server_;
   std::unique_ptr<PublicServer> server_;

@@ -4,6 +4,8 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
+#include <cstdint>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -34,6 +36,7 @@ struct Door {
   ByteBudget budget;
   transport::CreditBook book;  // of the public port's connections
   RefusalLines refusal_lines;
+  std::atomic<uint64_t> invalid{0};  // requests refused here for what they are
 };
 
 // Whom a call is counted to, as far as is known before its message is read: the client's connection

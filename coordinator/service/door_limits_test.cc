@@ -46,7 +46,8 @@ std::map<std::string, const FieldDescriptor*> AllFields() {
   std::map<std::string, const FieldDescriptor*> fields;
   for (const Descriptor* type :
        {v1::GenerateRequest::descriptor(), v1::TokenizeRequest::descriptor(),
-        v1::GetModelRequest::descriptor(), v1::LookupPrefixRequest::descriptor()}) {
+        v1::DetokenizeRequest::descriptor(), v1::GetModelRequest::descriptor(),
+        v1::LookupPrefixRequest::descriptor()}) {
     CollectFields(*type, &fields);
   }
   return fields;
@@ -94,7 +95,10 @@ class DoorLimitsTest : public ::testing::TestWithParam<RequestFieldLimit> {
     const std::string& name = field.name();
     request.set_text("hello");
     if (type == "GenerateRequest") prepared->holder = &request;
-    if (type == "SamplingParams") prepared->holder = request.mutable_sampling();
+    if (type == "SamplingParams") {
+      prepared->holder = request.mutable_sampling();
+      request.mutable_sampling()->set_logprobs(name == "top_logprobs");
+    }
     if (type == "TokenIds") prepared->holder = request.mutable_token_ids();
     if (type == "ChatMessages" || type == "ChatMessage" || type == "ToolCall") {
       v1::ChatMessage* message = nullptr;
@@ -244,6 +248,7 @@ std::vector<RequestFieldLimit> Tried() {
                            (limit.kind == Kind::kId && limit.high > 0);
     // Those of the other requests have the same readers; a bias is tried by its entry.
     const bool of_generate = limit.field.find("TokenizeRequest") == std::string_view::npos &&
+                             limit.field.find("DetokenizeRequest") == std::string_view::npos &&
                              limit.field.find("LookupPrefix") == std::string_view::npos &&
                              limit.field.find("LogitBiasEntry") == std::string_view::npos;
     if (has_edges && of_generate) tried.push_back(limit);

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/limits.h"
+#include "coordinator/service/detokenize.h"
 #include "coordinator/service/message_parser.h"
 #include "transport/grpc/credentials.h"
 
@@ -53,6 +54,7 @@ GenerationService::GenerationService(const ServedModel* model, const ServingStat
       pool_(kTokenizerThreads, kMailboxEventsMax) {
   Serve("Generate", &GenerationService::BeginGenerate);
   Serve("Tokenize", &GenerationService::BeginTokenize);
+  Serve("Detokenize", &GenerationService::BeginDetokenize);
   Serve("GetModel", &GenerationService::BeginGetModel);
 }
 
@@ -82,6 +84,7 @@ void GenerationService::Work(const std::shared_ptr<ClientCall>& call, Instant de
                                       }
                                       const absl::Status done =
                                           WithinMemory([&] { return work(*std::move(received)); });
+                                      if (absl::IsInvalidArgument(done)) ++door_->invalid;
                                       if (!done.ok()) call->End(done);
                                     }});
   if (!queued) call->End(Overloaded("too many requests arrive at once"));
@@ -108,6 +111,21 @@ ClientCall::Reactor* GenerationService::BeginTokenize(grpc::CallbackServerContex
     Work(call, deadline, [this, call](const ReceivedRequest& received) -> absl::Status {
       v1::TokenizeResponse response;
       TUTTI_RETURN_IF_ERROR(FillTokens(received.bytes, &response));
+      call->Reply(response);
+      return absl::OkStatus();
+    });
+  });
+}
+
+ClientCall::Reactor* GenerationService::BeginDetokenize(grpc::CallbackServerContext* context) {
+  const Instant deadline = MonotonicDeadline(context->deadline(), clock_->Now());
+  auto call = std::make_shared<UnaryCall>();
+  return call->Start(context, door_, [this, call, deadline] {
+    Work(call, deadline, [this, call](const ReceivedRequest& received) -> absl::Status {
+      v1::DetokenizeRequest request;
+      TUTTI_RETURN_IF_ERROR(ParseMessage(received.bytes, &request));
+      v1::DetokenizeResponse response;
+      TUTTI_RETURN_IF_ERROR(coordinator::Detokenize(request, *model_, &response));
       call->Reply(response);
       return absl::OkStatus();
     });

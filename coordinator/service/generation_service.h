@@ -69,6 +69,7 @@ class GenerationService : public v1::Inference::Service {
   void Serve(const char* method, BeginCall begin);
   ClientCall::Reactor* BeginGenerate(grpc::CallbackServerContext* context);
   ClientCall::Reactor* BeginTokenize(grpc::CallbackServerContext* context);
+  ClientCall::Reactor* BeginDetokenize(grpc::CallbackServerContext* context);
   ClientCall::Reactor* BeginGetModel(grpc::CallbackServerContext* context);
 
   // Runs `work` on the pool, unless nobody waits for the answer by then. The call ends with the

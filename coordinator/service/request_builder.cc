@@ -26,12 +26,6 @@ absl::StatusOr<float> InRange(bool given, float value, double otherwise, float l
   return value;
 }
 
-absl::Status CheckTokenId(int64_t id, const ServedModel& model, const std::string& path) {
-  if (id >= 0 && id < model.config.vocab_size) return absl::OkStatus();
-  return Bad(
-      path, absl::StrCat("is ", id, ", the vocabulary has ids 0 to ", model.config.vocab_size - 1));
-}
-
 absl::Status CheckLabel(const std::string& label) {
   if (static_cast<int64_t>(label.size()) > kRequestIdBytesMax) {
     return Bad("request_id", absl::StrCat("is longer than ", kRequestIdBytesMax, " bytes"));
@@ -164,7 +158,11 @@ absl::Status BuildSampling(const v1::SamplingParams& params, const ServedModel& 
     return Bad("sampling.top_logprobs",
                absl::StrCat("is ", params.top_logprobs(), ", the limit is ", kTopLogprobsMax));
   }
-  out->set_logprobs(params.logprobs() || params.top_logprobs() > 0);
+  if (params.top_logprobs() > 0 && !params.logprobs()) {
+    return Bad("sampling.top_logprobs",
+               absl::StrCat("is ", params.top_logprobs(), ", which needs sampling.logprobs"));
+  }
+  out->set_logprobs(params.logprobs());
   out->set_top_logprobs(params.top_logprobs());
   out->set_seed(params.seed());
   return absl::OkStatus();
@@ -233,6 +231,12 @@ absl::Status BuildLength(const v1::SamplingParams& params, const ServedModel& mo
 }
 
 }  // namespace
+
+absl::Status CheckTokenId(int64_t id, const ServedModel& model, const std::string& path) {
+  if (id >= 0 && id < model.config.vocab_size) return absl::OkStatus();
+  return Bad(
+      path, absl::StrCat("is ", id, ", the vocabulary has ids 0 to ", model.config.vocab_size - 1));
+}
 
 absl::Status CheckModelName(const std::string& name, const ServedModel& model) {
   if (name.empty() || name == model.name) return absl::OkStatus();

@@ -100,7 +100,10 @@ TEST_F(RequestBuilderTest, SamplingRangesHaveEdges) {
   ExpectEdges<float>({-2, 2}, {-2.1f, 2.1f, 2000, kNaN, kInf}, "sampling.frequency_penalty",
                      [](P* p, float v) { p->set_frequency_penalty(v); });
   ExpectEdges<uint32_t>({0, kTopLogprobsMax}, {kTopLogprobsMax + 1, 1u << 31},
-                        "sampling.top_logprobs", [](P* p, uint32_t v) { p->set_top_logprobs(v); });
+                        "sampling.top_logprobs", [](P* p, uint32_t v) {
+                          p->set_logprobs(true);
+                          p->set_top_logprobs(v);
+                        });
   ExpectEdges<float>({-100, 100}, {-100.5f, 100.5f, 1e5f, kNaN, kInf}, "sampling.logit_bias[3]",
                      [](P* p, float v) { (*p->mutable_logit_bias())[3] = v; });
   ExpectEdges<int>({1, text::kStopStringBytesMax}, {0, text::kStopStringBytesMax + 1},
@@ -116,6 +119,16 @@ TEST_F(RequestBuilderTest, SamplingRangesHaveEdges) {
   ExpectEdges<int>({0, kLogitBiasMax}, {kLogitBiasMax + 1}, "sampling.logit_bias", [](P* p, int v) {
     for (int i = 0; i < v; ++i) (*p->mutable_logit_bias())[i % 100000] = 1;
   });
+}
+
+TEST_F(RequestBuilderTest, TopLogprobsNeedLogprobs) {
+  ExpectRefused(absl::StatusCode::kInvalidArgument,
+                "sampling.top_logprobs is 3, which needs sampling.logprobs",
+                [](v1::GenerateRequest* m) { m->mutable_sampling()->set_top_logprobs(3); });
+  const auto built =
+      Build([](v1::GenerateRequest* m) { m->mutable_sampling()->set_logprobs(true); });
+  ASSERT_TRUE(built.ok()) << built.status();
+  EXPECT_TRUE(built->request.sampling.logprobs());
 }
 
 TEST_F(RequestBuilderTest, TokenIdsMustBeInTheVocabulary) {

@@ -66,6 +66,10 @@ constexpr RequestFieldLimit kLimits[] = {
     {"TokenizeRequest.model", Kind::kNamed},
     {"TokenizeRequest.text", Kind::kBytes, 0, kPromptBytesMax},
     {"TokenizeRequest.chat", Kind::kNested},
+    // Tried in detokenize_test.cc.
+    {"DetokenizeRequest.model", Kind::kNamed},
+    {"DetokenizeRequest.ids", Kind::kId, 0, kDetokenizeIdsMax},
+    {"DetokenizeRequest.skip_special_tokens", Kind::kAny},
     {"LookupPrefixRequest.text", Kind::kBytes, 0, kPromptBytesMax},
     {"LookupPrefixRequest.token_ids", Kind::kNested},
     {"LookupPrefixRequest.chat", Kind::kNested},

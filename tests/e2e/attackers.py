@@ -15,7 +15,7 @@ END_STREAM, END_HEADERS, ACK = 1, 4, 1
 CANCEL = 8
 CONNECT_PATIENCE_S = 2
 GENERATE = "/tutti.v1.Inference/Generate"
-CONNECT = "/tutti.v1.Peer/Connect"
+CONNECT = "/tutti.peer.v1.Peer/Connect"
 
 
 def address_of(address):

@@ -14,7 +14,7 @@ import unittest
 
 from harness import BINARIES, DEMO, TESTDATA, TUTTI, clean_environment, tutti
 
-COMMANDS = ["up", "generate", "chat", "status", "plan", "tokenize", "bench", "lookup"]
+COMMANDS = ["up", "generate", "chat", "status", "plan", "tokenize", "detokenize", "bench", "lookup"]
 NOBODY = "127.0.0.1:1"
 
 # Runs a command; what it took, as JSON. In a process of its own: the largest of all children counts.

@@ -85,6 +85,14 @@ class Serving(unittest.TestCase):
         self.assertEqual(len(answer["ids"]), len(answer["tokens"]))
         self.assertIn("tokens", self.ok("tokenize", "--text", "hello").stdout)
 
+    def test_detokenize_gives_the_text_back(self):
+        ids = self.ok("tokenize", "--text", "7+8= ü", "--ids").stdout
+        self.assertEqual(self.ok("detokenize", stdin=ids).stdout, "7+8= ü\n")
+        self.assertEqual(self.ok("detokenize", "--ids", ids.strip()).stdout, "7+8= ü\n")
+        done = self.cluster.tutti("detokenize", "--ids", "1,99999999")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("ids[1] is 99999999", done.stderr)
+
     def test_status_is_a_device_map(self):
         self.ok("generate", "--prompt", "1", "--max-tokens", "16", "--ignore-eos")
         status = self.cluster.status()

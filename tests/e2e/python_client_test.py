@@ -176,6 +176,14 @@ class PythonClient(unittest.TestCase):
             result = whole(stream)
             self.assertTrue(result == self.expected[0], self.differences([result]))
 
+    def test_ids_have_their_text(self):
+        with Client(self.cluster.address, retry=PATIENT) as client:
+            answer = client.complete("12+30=", max_tokens=5, temperature=0, ignore_eos=True)
+            ids = [token.id for token in answer.outputs[0].tokens]
+            self.assertEqual(client.detokenize(ids), answer.outputs[0].text)
+            with self.assertRaisesRegex(client_package.TuttiError, r"INVALID_ARGUMENT: ids\[5\] is -1"):
+                client.detokenize([*ids, -1])
+
     def test_a_mistake_is_told_at_once(self):
         with Client(self.cluster.address, retry=PATIENT) as client:
             with self.assertRaisesRegex(client_package.TuttiError, "INVALID_ARGUMENT: .*temperature") as caught:

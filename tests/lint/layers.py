@@ -26,7 +26,7 @@ AROUND = ["bench", "tools", "tests"]
 # The shells: folders, with all below them, that may see gRPC. All else of the product is core.
 SHELLS = ["transport/grpc", "coordinator/service", "worker/service", "client"]
 # Where messages of proto/ are included from.
-MESSAGES = "tutti/v1/"
+MESSAGES = "tutti/"
 GRPC_HEADERS = ("grpc/", "grpcpp/")
 GRPC_MESSAGES = ".grpc.pb.h"
 ARCHITECTURE = "docs/ARCHITECTURE.md"

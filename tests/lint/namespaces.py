@@ -2,12 +2,13 @@
 
 `base` is `tutti`; every other folder `x` is `tutti::x`. A room `x/y` may add a level,
 `tutti::x::y`, and need not. Inside may be `internal`, for what a header shows and others must not
-use. Tests and tools may stand in the namespace they are about.
+use. In `proto` are the namespaces of the messages' packages. Tests and tools may stand in the namespace they are about.
 """
 from tree import Problem
 
 PROJECT = "tutti"
-UNNAMED_FOLDER = "base"
+UNNAMED_FOLDERS = ("base", "proto")
+PACKAGES = {"proto": ("v1",)}
 FREE_FOLDERS = ("tests", "tools")
 INNER = ("internal",)
 
@@ -41,7 +42,7 @@ def _check_file(path, parts, outline):
 
 
 def expected(parts):
-    return (PROJECT,) if parts[0] == UNNAMED_FOLDER else (PROJECT, parts[0])
+    return (PROJECT,) if parts[0] in UNNAMED_FOLDERS else (PROJECT, parts[0])
 
 
 def fits(parts, names):
@@ -50,4 +51,5 @@ def fits(parts, names):
     if names[:len(whole)] != whole:
         return False
     rooms = iter(parts[1:])
-    return all(name in rooms or name in INNER for name in names[len(whole):])
+    inner = INNER + PACKAGES.get(parts[0], ())
+    return all(name in rooms or name in inner for name in names[len(whole):])

@@ -31,9 +31,9 @@ class LayersTest(PlantedTest):
         self.assert_clean(layers, {"client/a.cc": including("placement/b.h")})
 
     def test_messages_in_kernels(self):
-        self.assert_found(layers, {"kernels/a.h": including("tutti/v1/peer.pb.h")},
-                          "kernels may not include tutti/v1/peer.pb.h")
-        self.assert_clean(layers, {"transport/a.h": including("tutti/v1/peer.pb.h")})
+        self.assert_found(layers, {"kernels/a.h": including("tutti/peer/v1/peer.pb.h")},
+                          "kernels may not include tutti/peer/v1/peer.pb.h")
+        self.assert_clean(layers, {"transport/a.h": including("tutti/peer/v1/peer.pb.h")})
 
     def test_a_product_that_includes_its_tests(self):
         self.assert_found(layers, {"worker/a.cc": including("tests/support/b.h")},
@@ -42,7 +42,7 @@ class LayersTest(PlantedTest):
                                    "tests/x/a.cc": including("worker/b.h", "coordinator/c.h")})
 
     def test_a_core_that_sees_grpc(self):
-        for header in ("grpcpp/grpcpp.h", "grpc/slice.h", "tutti/v1/peer.grpc.pb.h"):
+        for header in ("grpcpp/grpcpp.h", "grpc/slice.h", "tutti/peer/v1/peer.grpc.pb.h"):
             for path in ("coordinator/a.cc", "transport/a.h", "worker/links/a.cc"):
                 self.assert_found(layers, {path: including(header)}, "a core may not see gRPC")
             self.assert_clean(layers, {"coordinator/service/a.cc": including(header),

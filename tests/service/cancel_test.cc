@@ -123,7 +123,8 @@ TEST_F(CancelTest, NothingIsLeftOfClientsThatLeave) {
   EXPECT_EQ(static_cast<uint32_t>(status.pipelines(0).epoch()), 1u) << "none has ended";
   EXPECT_EQ(status.pipelines(0).blocks_in_use(), 0);
   const v1::RequestCounters& requests = status.requests();
-  EXPECT_EQ(requests.accepted(), requests.finished() + requests.cancelled() + requests.failed());
+  EXPECT_EQ(requests.accepted(), requests.finished() + requests.cancelled() + requests.failed() +
+                                     requests.deadline_exceeded());
   // gRPC keeps a few threads in reserve, as many as it likes; a leak would be hundreds.
   EXPECT_LE(Count("/proc/self/task"), threads + 4);
   EXPECT_LE(Count("/proc/self/fd"), descriptors + 1);

@@ -38,6 +38,7 @@ v1::GenerateRequest AskForMuch(uint32_t n) {
   request.mutable_sampling()->clear_max_tokens();
   request.mutable_sampling()->set_ignore_eos(true);
   request.mutable_sampling()->set_temperature(2);
+  request.mutable_sampling()->set_logprobs(true);
   request.mutable_sampling()->set_top_logprobs(20);
   return request;
 }

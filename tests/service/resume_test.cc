@@ -57,6 +57,7 @@ class ResumeTest : public ::testing::Test {
     sampling.set_max_tokens(max_tokens);
     sampling.set_temperature(0);
     sampling.set_ignore_eos(true);
+    sampling.set_logprobs(true);
     sampling.set_top_logprobs(2);
     return request;
   }

@@ -70,7 +70,7 @@ class RolesTest : public ::testing::Test {
   std::vector<std::string> PortsOf(std::string_view path) const {
     if (path.starts_with("/tutti.v1.Inference/")) return {coordinator_->address()};
     if (path.starts_with("/tutti.v1.Admin/")) return {coordinator_->admin_address()};
-    if (path.starts_with("/tutti.v1.Peer/")) return {peer_address_, worker_->address()};
+    if (path.starts_with("/tutti.peer.v1.Peer/")) return {peer_address_, worker_->address()};
     return {coordinator_->address(), coordinator_->admin_address()};
   }
 
@@ -173,8 +173,8 @@ TEST_F(RolesTest, ServicesAreOnTheirOwnPortsOnly) {
   const TlsFiles all = authority_.Issue(
       "all", "DNS:x",
       "tutti://operator/o,URI:tutti://client/c,URI:tutti://worker/w,URI:tutti://gateway/g");
-  for (const char* path :
-       {"/tutti.v1.Admin/GetStatus", "/tutti.v1.Admin/LookupPrefix", "/tutti.v1.Peer/Connect"}) {
+  for (const char* path : {"/tutti.v1.Admin/GetStatus", "/tutti.v1.Admin/LookupPrefix",
+                           "/tutti.peer.v1.Peer/Connect"}) {
     EXPECT_EQ(Call(Channel(coordinator_->address(), all), path).error_code(),
               grpc::StatusCode::UNIMPLEMENTED)
         << path;
@@ -193,7 +193,7 @@ TEST_F(RolesTest, ServicesAreOnTheirOwnPortsOnly) {
                   .ok());
   EXPECT_THAT(listed, testing::HasSubstr("tutti.v1.Inference"));
   EXPECT_THAT(listed, testing::Not(testing::HasSubstr("tutti.v1.Admin")));
-  EXPECT_THAT(listed, testing::Not(testing::HasSubstr("tutti.v1.Peer")));
+  EXPECT_THAT(listed, testing::Not(testing::HasSubstr("tutti.peer.v1.Peer")));
   EXPECT_EQ(Call(Channel(coordinator_->address(), all), "/tutti.v1.Inference/Nothing").error_code(),
             grpc::StatusCode::UNIMPLEMENTED);
 }

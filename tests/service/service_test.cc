@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "tests/support/in_process_cluster.h"
 
 namespace tutti::tests {
@@ -338,13 +339,18 @@ TEST_F(ServiceTest, HealthServesAlsoWhileThePipelineIsAwaited) {
 
 TEST_F(ServiceTest, ReflectionListsTheServices) {
   const std::string list_services("\x3a\x00", 2);  // list_services = 7, ""
-  const std::string answer =
-      CallRaw(cluster_.channel(), "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
-              list_services);
-  EXPECT_THAT(answer, HasSubstr("tutti.v1.Inference"));
-  // The operator's port is another.
-  EXPECT_THAT(answer, testing::Not(HasSubstr("tutti.v1.Admin")));
-  EXPECT_THAT(answer, HasSubstr("grpc.health.v1.Health"));
+  for (const char* version : {"v1alpha", "v1"}) {
+    const std::string answer = CallRaw(
+        cluster_.channel(),
+        absl::StrCat("/grpc.reflection.", version, ".ServerReflection/ServerReflectionInfo"),
+        list_services);
+    EXPECT_THAT(answer, HasSubstr("tutti.v1.Inference"));
+    // The operator's port is another.
+    EXPECT_THAT(answer, testing::Not(HasSubstr("tutti.v1.Admin")));
+    EXPECT_THAT(answer, HasSubstr("grpc.health.v1.Health"));
+    EXPECT_THAT(answer, HasSubstr("grpc.reflection.v1.ServerReflection"));
+    EXPECT_THAT(answer, HasSubstr("grpc.reflection.v1alpha.ServerReflection"));
+  }
 }
 
 TEST_F(ServiceTest, OneVectorPerTokenCrossesTheLink) {

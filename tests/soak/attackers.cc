@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/peer_messages.h"
 #include "tutti/v1/generation.grpc.pb.h"
-#include "tutti/v1/peer.pb.h"
 
 namespace tutti::tests {
 namespace {
@@ -21,7 +21,7 @@ constexpr std::chrono::seconds kCallTimeout{30};
 constexpr std::chrono::milliseconds kPause{5};
 
 constexpr char kGenerate[] = "/tutti.v1.Inference/Generate";
-constexpr char kConnect[] = "/tutti.v1.Peer/Connect";
+constexpr char kConnect[] = "/tutti.peer.v1.Peer/Connect";
 
 std::string NameOf(grpc::StatusCode code) {
   return code == grpc::StatusCode::OK ? "OK" : absl::StrCat("status ", static_cast<int>(code));

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "tutti/v1/peer.pb.h"
+#include "proto/peer_messages.h"
 
 namespace tutti::tests {
 

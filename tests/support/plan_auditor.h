@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "proto/peer_messages.h"
 #include "tests/support/sim_options.h"
-#include "tutti/v1/peer.pb.h"
 
 namespace tutti::tests {
 

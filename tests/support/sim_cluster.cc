@@ -351,8 +351,9 @@ void Cluster::CheckQuiet() {
   if (status.waiting() != 0) Fail(absl::StrCat(status.waiting(), " still wait"));
   for (const v1::PipelineStatus& pipeline : status.pipelines()) CheckQuiet(pipeline);
   const v1::RequestCounters& requests = status.requests();
-  if (requests.accepted() != requests.finished() + requests.cancelled() + requests.failed() ||
-      requests.accepted() + requests.refused() != clients_.arrived()) {
+  if (requests.accepted() != requests.finished() + requests.cancelled() + requests.failed() +
+                                 requests.deadline_exceeded() ||
+      requests.accepted() + requests.refused() + requests.invalid() != clients_.arrived()) {
     Fail(absl::StrCat("requests do not add up: ", requests.ShortDebugString()));
   }
   if (requests.generated_tokens() != clients_.tokens()) Fail("tokens do not add up");

@@ -19,10 +19,10 @@
 #include <vector>
 
 #include "base/random.h"
+#include "proto/peer_messages.h"
 #include "tests/support/sim_network.h"
 #include "tests/support/sim_options.h"
 #include "tests/support/sim_queue.h"
-#include "tutti/v1/peer.pb.h"
 
 namespace tutti::tests {
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "proto/peer_messages.h"
 #include "transport/limits.h"
-#include "tutti/v1/peer.pb.h"
 
 namespace tutti::transport {
 namespace {

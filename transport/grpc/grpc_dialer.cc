@@ -15,7 +15,7 @@
 namespace tutti::transport {
 namespace {
 
-constexpr char kConnectMethod[] = "/tutti.v1.Peer/Connect";
+constexpr char kConnectMethod[] = "/tutti.peer.v1.Peer/Connect";
 
 grpc::ChannelArguments LinkChannelArguments(const std::string& server_name) {
   grpc::ChannelArguments arguments;

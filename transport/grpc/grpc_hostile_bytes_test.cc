@@ -106,7 +106,7 @@ TEST_F(HostilePeerTest, AMessageAnnouncedAsFourGigabytes) {
   for (const auto& [name, value] :
        std::vector<std::pair<std::string, std::string>>{{":method", "POST"},
                                                         {":scheme", "http"},
-                                                        {":path", "/tutti.v1.Peer/Connect"},
+                                                        {":path", "/tutti.peer.v1.Peer/Connect"},
                                                         {":authority", "x"},
                                                         {"te", "trailers"},
                                                         {"content-type", "application/grpc"}}) {

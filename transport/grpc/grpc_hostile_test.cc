@@ -65,7 +65,7 @@ TEST_F(HostilePeerTest, MessageBeyondTheLimit) {
 TEST_F(HostilePeerTest, CompressedMessage) {
   v1::Frame frame;
   frame.mutable_hello()->set_cluster_id(std::string(1 << 20, 'x'));
-  RawClient client(server_->address(), "/tutti.v1.Peer/Connect", GRPC_COMPRESS_GZIP);
+  RawClient client(server_->address(), "/tutti.peer.v1.Peer/Connect", GRPC_COMPRESS_GZIP);
   (void)client.Write(Bytes(frame.SerializeAsString()));
   EXPECT_FALSE(client.Finish().ok());
   EXPECT_EQ(bad_.frame_count(), 0u);
@@ -112,7 +112,7 @@ TEST_F(HostilePeerTest, AReasonWithACodeNobodyKnows) {
 }
 
 TEST_F(HostilePeerTest, MethodThatDoesNotExist) {
-  RawClient client(server_->address(), "/tutti.v1.Peer/Shutdown");
+  RawClient client(server_->address(), "/tutti.peer.v1.Peer/Shutdown");
   EXPECT_EQ(client.Finish().error_code(), grpc::StatusCode::UNIMPLEMENTED);
 }
 

@@ -24,7 +24,7 @@
 #include "transport/grpc/grpc_listener.h"
 #include "transport/link.h"
 #include "transport/link_gate.h"
-#include "tutti/v1/peer.grpc.pb.h"
+#include "tutti/peer/v1/peer.grpc.pb.h"
 
 namespace tutti::transport {
 

@@ -27,7 +27,7 @@ inline grpc::ByteBuffer Bytes(const std::string& bytes) {
 class RawClient {
  public:
   explicit RawClient(const std::string& target,
-                     const std::string& method = "/tutti.v1.Peer/Connect",
+                     const std::string& method = "/tutti.peer.v1.Peer/Connect",
                      grpc_compression_algorithm compression = GRPC_COMPRESS_NONE) {
     grpc::ChannelArguments arguments;
     arguments.SetMaxSendMessageSize(-1);

@@ -13,10 +13,10 @@
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/mailbox.h"
+#include "proto/peer_messages.h"
 #include "transport/link.h"
 #include "transport/receive_budget.h"
 #include "transport/send_or_close.h"
-#include "tutti/v1/peer.pb.h"
 
 namespace tutti::worker {
 

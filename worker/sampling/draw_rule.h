@@ -16,7 +16,7 @@
 #include <optional>
 
 #include "base/portable_math.h"
-#include "tutti/v1/peer.pb.h"
+#include "proto/peer_messages.h"
 
 namespace tutti::worker {
 

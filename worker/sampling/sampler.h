@@ -30,7 +30,7 @@
 #include "base/status.h"
 #include "kernels/backend.h"
 #include "kernels/collective.h"
-#include "tutti/v1/peer.pb.h"
+#include "proto/peer_messages.h"
 #include "worker/batch.h"
 #include "worker/sampling/candidate_walk.h"
 #include "worker/sampling/equal_blocks.h"

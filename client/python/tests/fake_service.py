@@ -73,7 +73,10 @@ class Service:
         self.server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(
             "tutti.v1.Inference", {"Generate": grpc.unary_stream_rpc_method_handler(
                 self.generate, request_deserializer=_messages.GenerateRequest.FromString,
-                response_serializer=_messages.GenerateResponse.SerializeToString)}),))
+                response_serializer=_messages.GenerateResponse.SerializeToString),
+                "Detokenize": grpc.unary_unary_rpc_method_handler(
+                    self.detokenize, request_deserializer=_messages.DetokenizeRequest.FromString,
+                    response_serializer=_messages.DetokenizeResponse.SerializeToString)}),))
         port = (self.server.add_secure_port(address, credentials) if credentials
                 else self.server.add_insecure_port(address))
         if not port:
@@ -97,6 +100,13 @@ class Service:
             sent += bool(message.tokens)
         if self.after_last:
             self.do(self.after_last, context)
+
+    def detokenize(self, request, context):
+        self.requests.append(request)
+        if self.plan:
+            self.do(self.plan.pop(0), context)
+        special = "" if request.skip_special_tokens else "<end>"
+        return _messages.DetokenizeResponse(text=text_of(request.ids) + special)
 
     def do(self, breaking, context):
         if breaking.hold:

@@ -164,6 +164,13 @@ class Behaviour:
         with serving(Break(0, metadata=(("grpc-retry-pushback-ms", "-1"),))) as service:
             self.assertEqual(self.ask(service).error.code, Code.UNAVAILABLE)
 
+    def test_a_long_prompt_is_sent_again_too(self):
+        prompt = "x" * (400 << 10)  # gRPC's own retries keep 256 KiB; ours keep the request
+        with serving(Break(0), Break(3)) as service:
+            asked = self.ask(service, prompt=prompt)
+            self.assert_whole(asked)
+            self.assertEqual([len(request.text) for request in service.requests], [len(prompt)] * 3)
+
     def test_gives_up_and_says_when(self):
         with serving(Break(3), every=Break(0)) as service:
             asked = self.ask(service)

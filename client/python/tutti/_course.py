@@ -74,10 +74,17 @@ class Addresses:
             raise ValueError("no address given")
 
 
+class Whole:
+    """An answer that comes in one piece, or not at all."""
+
+    begun = False
+    resumable = False
+
+
 class Course:
     """The tries of one call. Thread: one."""
 
-    def __init__(self, addresses: Addresses, policy: RetryPolicy, answer: Answer, *, resume: bool,
+    def __init__(self, addresses: Addresses, policy: RetryPolicy, answer: Answer | Whole, *, resume: bool,
                  timeout_s: float | None, now: Callable[[], float], draw: Callable[[], float]) -> None:
         self._addresses, self._policy, self._answer, self._resume = addresses, policy, answer, resume
         self._now, self._draw = now, draw  # draw: from [0, 1)

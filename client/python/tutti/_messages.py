@@ -6,6 +6,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from . import _descriptors
 
 GENERATE = "/tutti.v1.Inference/Generate"
+DETOKENIZE = "/tutti.v1.Inference/Detokenize"
 
 
 def _classes() -> dict[str, Any]:
@@ -18,9 +19,11 @@ def _classes() -> dict[str, Any]:
     if make is None:
         make = getattr(message_factory.MessageFactory(pool), "GetPrototype")
     return {name: make(pool.FindMessageTypeByName(f"tutti.v1.{name}"))
-            for name in ("GenerateRequest", "GenerateResponse")}
+            for name in ("GenerateRequest", "GenerateResponse", "DetokenizeRequest", "DetokenizeResponse")}
 
 
 _ALL = _classes()
 GenerateRequest: Any = _ALL["GenerateRequest"]
 GenerateResponse: Any = _ALL["GenerateResponse"]
+DetokenizeRequest: Any = _ALL["DetokenizeRequest"]
+DetokenizeResponse: Any = _ALL["DetokenizeResponse"]

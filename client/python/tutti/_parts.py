@@ -4,10 +4,13 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import grpc
+
 from . import _messages, _request
 from ._answer import Answer
 from ._channels import Channels, maker
-from ._course import Addresses, Course
+from ._course import Addresses, Course, Whole
+from .errors import TuttiError
 from .types import Asked, RetryPolicy, Started, Tls
 
 
@@ -50,6 +53,23 @@ class ClientParts:
         self._addresses = Addresses(addresses)
         self._tenant, self._resume, self._retry = tenant, resume, retry
         self._channels: Channels[Any] = Channels(maker(self._grpc, tls))
+
+    def _course_of_call(self, timeout_s: float | None) -> Course:
+        return Course(self._addresses, self._retry, Whole(), resume=False, timeout_s=timeout_s,
+                      now=time.monotonic, draw=random.random)
+
+    def _detokenize(self, channel: Any) -> Any:
+        """The method of a channel."""
+        return channel.unary_unary(_messages.DETOKENIZE,
+                                   request_serializer=_messages.DetokenizeRequest.SerializeToString,
+                                   response_deserializer=_messages.DetokenizeResponse.FromString)
+
+    def _take_channel(self, course: Course) -> Any:
+        """TuttiError: the client was closed."""
+        try:
+            return self._channels.take(course.address)
+        except RuntimeError as error:
+            raise TuttiError(grpc.StatusCode.CANCELLED, f"no call: {error}") from error
 
     def _parts_of_stream(self, prompt: str | None, asked: Asked) -> tuple[Channels[Any], Course, Answer]:
         answer = Answer(_request.build(prompt, asked, self._tenant))

@@ -1,6 +1,6 @@
 """From a caller's arguments to a request. Values are checked by the service, and only there."""
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from . import _messages
@@ -36,6 +36,11 @@ def build(prompt: str | None, asked: Asked, tenant: str | bytes | None = None) -
         if name not in _OTHERS:
             _set_sampling(request.sampling, name, value)
     return request
+
+
+def detokenize(ids: Iterable[int], skip_special_tokens: bool, model: str) -> Any:
+    """A DetokenizeRequest."""
+    return _messages.DetokenizeRequest(ids=ids, skip_special_tokens=skip_special_tokens, model=model)
 
 
 def _add_message(chat: Any, message: Message | Mapping[str, str]) -> None:

@@ -2,12 +2,13 @@
 import asyncio
 import functools
 import weakref
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Any, Unpack
 
 import grpc
 import grpc.aio
 
+from . import _request
 from ._answer import Answer, Gathering
 from ._channels import Channels
 from ._course import Course, Failure
@@ -142,6 +143,27 @@ class AsyncClient(ClientParts):
             async for chunk in stream:
                 gathering.add(chunk)
             return gathering.completion(stream.started)
+
+    async def detokenize(self, ids: Iterable[int], *, skip_special_tokens: bool = True, model: str = "",
+                         timeout_s: float | None = None) -> str:
+        """The text of token ids, as Client.detokenize gives it."""
+        request = _request.detokenize(ids, skip_special_tokens, model)
+        course = self._course_of_call(timeout_s)
+        while True:
+            channel, failed = self._take_channel(course), True
+            try:
+                response = await self._detokenize(channel)(request, timeout=course.remaining_s())
+                failed = False
+                course.progress()
+                return str(response.text)
+            except grpc.RpcError as error:
+                delay_s = course.after(Failure.of(error.code(), error.details(), error.trailing_metadata()))
+            except RuntimeError as error:  # closed at this moment
+                raise TuttiError(grpc.StatusCode.CANCELLED, f"no call: {error}") from error
+            finally:
+                for unused in self._channels.give(channel, failed=failed):
+                    await unused.close()
+            await asyncio.sleep(delay_s)
 
     async def close(self) -> None:
         """Ends its streams, too."""

@@ -1,11 +1,13 @@
 """The blocking client."""
 import threading
+import time
 import types as python_types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Unpack
 
 import grpc
 
+from . import _request
 from ._answer import Answer, Gathering
 from ._channels import Channels
 from ._course import Course, Failure
@@ -135,6 +137,27 @@ class Client(ClientParts):
             for chunk in stream:
                 gathering.add(chunk)
             return gathering.completion(stream.started)
+
+    def detokenize(self, ids: Iterable[int], *, skip_special_tokens: bool = True, model: str = "",
+                   timeout_s: float | None = None) -> str:
+        """The text of token ids. TuttiError: INVALID_ARGUMENT names the index of an id that there is not."""
+        request = _request.detokenize(ids, skip_special_tokens, model)
+        course = self._course_of_call(timeout_s)
+        while True:
+            channel, failed = self._take_channel(course), True
+            try:
+                response = self._detokenize(channel)(request, timeout=course.remaining_s())
+                failed = False
+                course.progress()
+                return str(response.text)
+            except grpc.RpcError as error:
+                delay_s = course.after(Failure.of(error.code(), error.details(), error.trailing_metadata()))
+            except (RuntimeError, ValueError) as error:  # closed at this moment
+                raise TuttiError(grpc.StatusCode.CANCELLED, f"no call: {error}") from error
+            finally:
+                for unused in self._channels.give(channel, failed=failed):
+                    unused.close()
+            time.sleep(delay_s)
 
     def close(self) -> None:
         """Ends its streams, too."""
