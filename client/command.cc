@@ -19,6 +19,8 @@ namespace tutti::client {
 
 int Fail(const absl::Status& status) {
   std::string message = OneLine(status.message());
+  // gRPC's words for a deadline of our own.
+  if (message == "Deadline Exceeded") message = "--timeout passed before the answer was whole";
   if (const auto delay = RetryDelayOf(status)) {
     absl::StrAppend(&message, "; try again in ", FormatSeconds(Seconds(*delay)));
   }

@@ -43,6 +43,9 @@ absl::StatusOr<std::string> ReadPem(const std::string& path) {
                                             : errno == 0 ? "no regular file"
                                                          : std::strerror(errno)));
   }
+  if (!absl::StrContains(pem, "-----BEGIN ")) {
+    return absl::InvalidArgumentError(absl::StrCat("the file ", path, " is no PEM file"));
+  }
   return pem;
 }
 
