@@ -7,14 +7,11 @@
 #include <type_traits>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
-#include "base/byte_size.h"
+#include "base/flag_checks.h"
+#include "base/flag_errors.h"
 #include "base/flag_file.h"
-#include "base/suggestion.h"
 
 namespace tutti {
 namespace {
@@ -36,96 +33,17 @@ std::string PathOf(const CLI::App& command) {
   return parent == nullptr ? command.get_name() : PathOf(*parent) + " " + command.get_name();
 }
 
-std::vector<std::string> NamesOfOptions(const CLI::App& command) {
-  std::vector<std::string> names;
-  for (const CLI::App* app = &command; app != nullptr; app = app->get_parent()) {
-    for (const CLI::Option* option : app->get_options()) {
-      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-    }
-  }
-  return names;
-}
-
-// The first "--name" in a message of the parser's; "" if there is none.
-std::string NameIn(const std::string& text) {
-  const size_t begin = text.find("--");
-  if (begin == std::string::npos) return "";
-  const size_t end = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-_", begin);
-  return text.substr(begin, end - begin);
-}
-
-const CLI::Option* FindOption(const CLI::App& command, const std::string& name) {
-  for (const CLI::App* app = &command; app != nullptr && !name.empty(); app = app->get_parent()) {
-    if (const CLI::Option* const option = app->get_option_no_throw(name)) return option;
-  }
-  return nullptr;
-}
-
 bool IsOnLine(const CLI::Option& option, const std::vector<std::string>& line) {
   return std::any_of(line.begin(), line.end(), [&](const std::string& argument) {
     return option.check_name(argument.substr(0, argument.find('=')));
   });
 }
 
-// An argument that neither the program nor the command knows.
-std::string ExplainUnknown(const CLI::App& command, const std::string& argument) {
-  const std::string shown = absl::Utf8SafeCEscape(argument);
-  if (absl::StartsWith(argument, "-") && argument != "-") {
-    const std::string name = argument.substr(0, argument.find('='));
-    return absl::StrCat("there is no option ", absl::Utf8SafeCEscape(name),
-                        DidYouMean(name, NamesOfOptions(command)));
-  }
-  std::vector<std::string> commands;
-  for (const CLI::App* known : command.get_subcommands(nullptr)) {
-    commands.push_back(known->get_name());
-  }
-  if (commands.empty()) return absl::StrCat("\"", shown, "\" is one argument too many");
-  return absl::StrCat("there is no command \"", shown, "\"", DidYouMean(argument, commands));
-}
-
-CLI::Validator SizeValidator() {
-  return CLI::Validator(
-      [](std::string& text) {
-        const auto bytes = ParseBytes(text);
-        return bytes.ok() ? std::string() : std::string(bytes.status().message());
-      },
-      "SIZE");
-}
-
-void AddCheck(const FlagCheck& check, CLI::Option* option) {
-  switch (check.kind) {
-    case FlagCheck::Kind::kAny:
-      return;
-    case FlagCheck::Kind::kIntegerIn:
-      option->check(CLI::Range(check.integer_min, check.integer_max));
-      return;
-    case FlagCheck::Kind::kNumberIn:
-      option->check(CLI::Range(check.number_min, check.number_max));
-      return;
-    case FlagCheck::Kind::kNotNegative:
-      option->check(CLI::NonNegativeNumber);
-      return;
-    case FlagCheck::Kind::kPositive:
-      option->check(CLI::PositiveNumber);
-      return;
-    case FlagCheck::Kind::kOneOf: {
-      const std::vector<std::string> choices = absl::StrSplit(check.choices, ',');
-      option->check(CLI::IsMember(choices));
-      return;
-    }
-    case FlagCheck::Kind::kSize:
-      option->check(SizeValidator());
-      return;
-    case FlagCheck::Kind::kByteCount:
-      option->transform(CLI::AsSizeValue(/*kb_is_1000=*/true));
-      return;
-    case FlagCheck::Kind::kFile:
-      option->check(CLI::ExistingFile);
-      return;
-    case FlagCheck::Kind::kFolder:
-      option->check(CLI::ExistingDirectory);
-      return;
-  }
+bool IsUnsigned(const FlagVariable& variable) {
+  return std::holds_alternative<uint32_t*>(variable) ||
+         std::holds_alternative<uint64_t*>(variable) ||
+         std::holds_alternative<std::optional<uint32_t>*>(variable) ||
+         std::holds_alternative<std::optional<uint64_t>*>(variable);
 }
 
 CLI::Option* AddOption(const Flag& flag, CLI::App* app) {
@@ -185,7 +103,8 @@ void FlagSet::AddOne(const Flag& flag, absl::string_view group) {
   for (const absl::string_view other : flag.excludes) {
     option->excludes(app_->get_option(std::string(other)));
   }
-  AddCheck(flag.check, option);
+  AddFlagCheck(flag.check, option);
+  if (IsUnsigned(flag.variable)) RefuseSign(option);
   if (flag.required) option->required();
   if (flag.show_default) option->capture_default_str();
   if (!flag.default_text.empty()) option->default_str(std::string(flag.default_text));
@@ -204,8 +123,8 @@ std::string FlagSet::Explain(const CLI::ParseError& error,
   // What is required may be there under another name.
   const std::vector<std::string> left = app_->remaining(/*recurse=*/true);
   if (!left.empty()) return ExplainUnknown(command, left.front());
-  const std::string text = error.what();
-  const CLI::Option* const option = FindOption(command, NameIn(text));
+  const CLI::Option* const option = OptionOf(command, error);
+  const std::string text = ExplainError(command, error, option);
   if (option == nullptr || IsOnLine(*option, line)) return text;
   if (IsInEnvironment(*option)) {
     return absl::StrCat(text, " (from the environment's ", option->get_envname(), ")");
@@ -221,8 +140,9 @@ std::optional<int> FlagSet::Parse(int argc, const char* const* argv) {
     return app_->exit(help);
   } catch (const CLI::ParseError& error) {
     const std::string path = PathOf(GivenCommand(*app_));
-    std::fprintf(stderr, "%s: %s; see %s --help\n", path.c_str(),
-                 Explain(error, {argv + 1, argv + argc}).c_str(), path.c_str());
+    const std::string why = Explain(error, {argv + 1, argv + argc});
+    std::fprintf(stderr, "%s: %s%s %s --help\n", path.c_str(), why.c_str(),
+                 why.back() == '?' ? " See" : "; see", path.c_str());
     return kExitUsageError;
   }
   return std::nullopt;

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "base/flag_checks.h"
 #include "base/status.h"
 
 namespace CLI {
@@ -48,45 +49,6 @@ enum class FlagList : uint8_t {
   kCommas,    // --rows 1,2,3
   kRepeated,  // --stop a --stop b: one value each time
 };
-
-// Which values a flag takes. Made by the functions below.
-struct FlagCheck {
-  enum class Kind : uint8_t {
-    kAny,
-    kIntegerIn,
-    kNumberIn,
-    kNotNegative,
-    kPositive,
-    kOneOf,
-    kSize,
-    kByteCount,
-    kFile,
-    kFolder,
-  };
-  Kind kind = Kind::kAny;
-  int64_t integer_min = 0, integer_max = 0;
-  double number_min = 0, number_max = 0;
-  absl::string_view choices = {};
-};
-
-inline FlagCheck IntegerIn(int64_t min, int64_t max) {
-  return {.kind = FlagCheck::Kind::kIntegerIn, .integer_min = min, .integer_max = max};
-}
-inline FlagCheck NumberIn(double min, double max) {
-  return {.kind = FlagCheck::Kind::kNumberIn, .number_min = min, .number_max = max};
-}
-inline FlagCheck NotNegative() { return {.kind = FlagCheck::Kind::kNotNegative}; }
-inline FlagCheck Positive() { return {.kind = FlagCheck::Kind::kPositive}; }
-// `choices` is "width,expert" and outlives the FlagSet's Add.
-inline FlagCheck OneOf(absl::string_view choices) {
-  return {.kind = FlagCheck::Kind::kOneOf, .choices = choices};
-}
-// An amount of memory as ParseBytes reads it; the variable holds the text.
-inline FlagCheck IsSize() { return {.kind = FlagCheck::Kind::kSize}; }
-// A number of bytes such as 500MB or 2GiB; the variable holds the number.
-inline FlagCheck IsByteCount() { return {.kind = FlagCheck::Kind::kByteCount}; }
-inline FlagCheck IsFile() { return {.kind = FlagCheck::Kind::kFile}; }
-inline FlagCheck IsFolder() { return {.kind = FlagCheck::Kind::kFolder}; }
 
 // A row of the table.
 struct Flag {

@@ -68,6 +68,21 @@ TEST_F(FlagsTest, RefuseOtherValues) {
   }
 }
 
+TEST_F(FlagsTest, ARefusalQuotesTheValueAndSaysWhatWouldBeRight) {
+  const auto refusal = [this](const std::vector<std::string>& line) {
+    return std::string(set_.ParseArguments(line).message());
+  };
+  EXPECT_EQ(refusal({"--count", "9"}), "--count: \"9\" is no whole number from 1 to 8");
+  EXPECT_EQ(refusal({"--count", "many"}), "--count: \"many\" is no whole number from 1 to 8");
+  EXPECT_EQ(refusal({"--kind", "cup"}),
+            "--kind: \"cup\" is not one of cpu, gpu; did you mean cpu?");
+  EXPECT_EQ(refusal({"--rows", "1,x"}), "--rows: \"1,x\" is no whole number");
+  EXPECT_EQ(refusal({"--count"}), "--count needs a value behind it");
+  EXPECT_EQ(refusal({"--count", "1", "--count", "2"}), "--count is given 2 times; give it once");
+  EXPECT_EQ(refusal({"--count", "2", "--other", "x"}),
+            "--count and --other exclude each other; give one of them");
+}
+
 TEST_F(FlagsTest, AMisspeltOneIsNamedWithWhatWasMeant) {
   const auto refusal = [this](const std::vector<std::string>& line) {
     return std::string(set_.ParseArguments(line).message());

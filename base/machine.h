@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "absl/strings/string_view.h"
 
@@ -14,11 +15,11 @@ namespace tutti {
 int64_t AvailableMemoryBytes();
 // Parts of the above, for tests. 0: the text does not say.
 int64_t ParseMemAvailable(absl::string_view meminfo);
-// The bytes that a cgroup v2 leaves: memory.max less memory.current, page cache counted as free.
-// INT64_MAX for "max".
-int64_t CgroupRoom(absl::string_view max, absl::string_view current, absl::string_view stat);
 
-// CPUs this process may run on.
+// CPUs that this process may use: those it may run on, or fewer when a cgroup limits its time. At
+// least 1.
 int CpuCount();
+// Part of the above, for tests: of `count` CPUs with time for `limit` of them.
+int CpusOf(int count, std::optional<double> limit);
 
 }  // namespace tutti

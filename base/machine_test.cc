@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <optional>
 #include <string>
 
 #include "base/byte_size.h"
@@ -56,12 +57,13 @@ TEST(Machine, ReadsMemAvailable) {
   EXPECT_GE(CpuCount(), 1);
 }
 
-TEST(Machine, CgroupRoomCountsCleanPagesAsFree) {
-  EXPECT_EQ(CgroupRoom("1000\n", "700\n", "anon 300\ninactive_file 200\n"), 500);
-  EXPECT_EQ(CgroupRoom("1000\n", "1200\n", ""), 0);
-  EXPECT_EQ(CgroupRoom("1000\n", "100\n", "inactive_file 5000\n"), 1000);
-  EXPECT_EQ(CgroupRoom("max\n", "700\n", ""), std::numeric_limits<int64_t>::max());
-  EXPECT_EQ(CgroupRoom("", "", ""), std::numeric_limits<int64_t>::max());
+TEST(Machine, TimeForPartOfACpuIsTimeForNone) {
+  EXPECT_EQ(CpusOf(8, std::nullopt), 8);
+  EXPECT_EQ(CpusOf(8, 2.0), 2);
+  EXPECT_EQ(CpusOf(8, 1.5), 1);
+  EXPECT_EQ(CpusOf(8, 0.25), 1);
+  EXPECT_EQ(CpusOf(2, 16.0), 2);
+  EXPECT_EQ(CpusOf(0, 1e300), 1);
 }
 
 }  // namespace

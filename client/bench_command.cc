@@ -58,7 +58,9 @@ struct Plan {
 
 absl::Status ReadTraceFile(const BenchFlags& flags, Plan* plan) {
   std::ifstream file(flags.trace);
-  if (!file) return absl::NotFoundError(absl::StrCat("cannot read the file ", flags.trace));
+  if (!file) {
+    return absl::InvalidArgumentError(absl::StrCat("--trace: cannot read the file ", flags.trace));
+  }
   TUTTI_ASSIGN_OR_RETURN(
       plan->trace, ReadTrace(file, flags.trace, flags.chats > 0 ? flags.chats : kLoadChatsMax));
   for (const TraceRequest& request : plan->trace) {

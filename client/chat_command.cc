@@ -4,12 +4,16 @@
 #include <cstdio>
 #include <iostream>
 #include <memory>
+#include <optional>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
 #include "client/command.h"
+#include "client/conversation.h"
+#include "client/format.h"
 #include "client/limits.h"
+#include "client/line_reader.h"
 #include "client/print.h"
 #include "client/sampling_flags.h"
 #include "client/terminal.h"
@@ -23,7 +27,10 @@ Examples:
   tutti chat --message "What is 12 + 30?" --temperature 0
   tutti chat --system "Answer in one word." --template-kwargs '{"enable_thinking": false}'
 
-In a conversation: /reset forgets it, /exit (or Ctrl-D) leaves, Ctrl-C stops the answer.)";
+In a conversation /help shows the commands; Ctrl-C stops the answer, Ctrl-D leaves. What was typed
+is kept in --history, for this user alone.
+Exit codes: 0 done, 1 failed, 2 bad input, 3 service not reachable or not serving, 4 timeout,
+130 interrupted.)";
 
 struct ChatFlags {
   ServiceFlags service;
@@ -33,31 +40,33 @@ struct ChatFlags {
   std::string system;
   std::string message;
   std::string template_kwargs;
+  std::string history;
   bool json = false;
   bool stats = false;
 };
 
-// The conversation so far, and the one call that may be in progress.
+// Asks the service; one call may be in progress.
 class Chat {
  public:
-  Chat(const ChatFlags& flags, Client* client) : flags_(flags), client_(client) { Reset(); }
+  Chat(const ChatFlags& flags, Client* client)
+      : flags_(flags),
+        client_(client),
+        stats_(flags.stats),
+        conversation_(flags.system, flags.template_kwargs) {}
 
-  void Reset() {
-    messages_.Clear();
-    messages_.set_template_kwargs_json(flags_.template_kwargs);
-    if (!flags_.system.empty()) Add("system", flags_.system);
-  }
+  Conversation& conversation() { return conversation_; }
+  bool ToggleStats() { return stats_ = !stats_; }
 
   // Sends `text`, streams the answer to stdout and remembers both. A failed or interrupted turn is
   // forgotten.
   absl::Status Turn(const std::string& text) {
-    Add("user", text);
+    conversation_.Ask(text);
     auto answer = Ask();
     if (!answer.ok()) {
-      messages_.mutable_messages()->RemoveLast();
+      conversation_.TakeBack();
       return answer.status();
     }
-    Add("assistant", *answer);
+    conversation_.Answer(*answer);
     return absl::OkStatus();
   }
 
@@ -70,12 +79,6 @@ class Chat {
   }
 
  private:
-  void Add(const std::string& role, const std::string& content) {
-    v1::ChatMessage* message = messages_.add_messages();
-    message->set_role(role);
-    message->set_content(content);
-  }
-
   void SetCancel(CancelToken* token) {
     const MutexLock lock(&mutex_);
     cancel_ = token;
@@ -85,7 +88,7 @@ class Chat {
     v1::GenerateRequest request;
     request.set_model(flags_.model);
     FillAsker(flags_.asker, &request);
-    *request.mutable_chat() = messages_;
+    *request.mutable_chat() = conversation_.messages();
     TUTTI_RETURN_IF_ERROR(FillSampling(flags_.sampling, request.mutable_sampling()));
     CancelToken cancel;
     SetCancel(&cancel);
@@ -99,51 +102,138 @@ class Chat {
     SetCancel(nullptr);
     if (!flags_.json) printer.End();
     if (!finish.ok()) return finish.status();
-    if (flags_.stats) std::fprintf(stderr, "%s\n", DescribeFinish(finish->front()).c_str());
+    if (stats_) std::fprintf(stderr, "%s\n", DescribeFinish(finish->front()).c_str());
     return answer;
   }
 
   const ChatFlags& flags_;
   Client* const client_;
-  v1::ChatMessages messages_;
+  bool stats_;
+  Conversation conversation_;
   Mutex mutex_;
   CancelToken* cancel_ ABSL_GUARDED_BY(mutex_) = nullptr;
 };
 
-// Reads turns until the end of the input. Errors of one turn are told and the conversation goes on:
-// the service may be back for the next.
-int Converse(Chat* chat) {
-  const bool terminal = IsTerminal(STDIN_FILENO);
-  const Style style(STDOUT_FILENO);
-  int code = kExitOk;
-  std::string line;
-  while (true) {
-    if (terminal) std::cout << style.Bold("> ") << std::flush;
-    if (!std::getline(std::cin, line)) break;
-    const absl::string_view text = absl::StripAsciiWhitespace(line);
-    if (text == "/exit" || text == "/quit") break;
-    if (text.empty()) continue;
-    if (text == "/reset") {
-      chat->Reset();
-      continue;
+// What is typed, until the end of the input. Errors of one turn are told and the conversation goes
+// on: the service may be back for the next.
+class Dialogue {
+ public:
+  Dialogue(Chat* chat, LineReader* reader) : chat_(chat), reader_(reader) {}
+
+  int Run() {
+    while (const std::optional<std::string> line = ReadTurn()) {
+      const absl::string_view text = absl::StripAsciiWhitespace(*line);
+      if (text.empty()) continue;
+      if (text[0] != '/') {
+        Ask(std::string(text));
+      } else if (!Obey(ParseChatCommand(text))) {
+        break;
+      }
     }
-    if (text[0] == '/') {
-      std::fprintf(stderr, "tutti: unknown command; there are /reset and /exit\n");
-      continue;
-    }
-    const absl::Status status = chat->Turn(std::string(text));
-    code = status.ok() ? kExitOk : Fail(status);
-    if (!terminal && status.ok()) std::cout << std::endl;
+    if (terminal_) std::cout << std::endl;
+    return terminal_ ? kExitOk : code_;
   }
-  if (terminal) std::cout << std::endl;
-  return terminal ? kExitOk : code;
-}
+
+ private:
+  // A line that ends with a backslash goes on in the next.
+  std::optional<std::string> ReadTurn() {
+    std::string turn;
+    for (const char* prompt = "> ";; prompt = ". ") {
+      std::optional<std::string> line = reader_->Read(prompt);
+      if (!line.has_value()) return turn.empty() ? std::nullopt : std::optional(turn);
+      turn += *line;
+      if (turn.empty() || turn.back() != '\\') return turn;
+      turn.back() = '\n';
+    }
+  }
+
+  void Ask(const std::string& text) {
+    const absl::Status status = chat_->Turn(text);
+    code_ = status.ok() ? kExitOk : Fail(status);
+    if (!terminal_ && status.ok()) std::cout << std::endl;
+  }
+
+  // False: the person leaves.
+  bool Obey(const ChatCommandLine& line) {
+    Conversation& conversation = chat_->conversation();
+    switch (line.command) {
+      case ChatCommand::kHelp:
+        std::cout << ChatHelp() << std::flush;
+        return true;
+      case ChatCommand::kReset:
+        conversation.Reset();
+        return true;
+      case ChatCommand::kSystem:
+        conversation.SetSystem(line.text);
+        return true;
+      case ChatCommand::kUndo:
+        if (!conversation.Undo().has_value()) Say("there is nothing to forget");
+        return true;
+      case ChatCommand::kRetry:
+        if (const auto question = conversation.Undo()) {
+          Ask(*question);
+        } else {
+          Say("nothing has been answered yet");
+        }
+        return true;
+      case ChatCommand::kStats:
+        Say(chat_->ToggleStats() ? "usage and timing follow each answer"
+                                 : "no usage and timing any more");
+        return true;
+      case ChatCommand::kExit:
+        return false;
+      case ChatCommand::kUnknown:
+        Say(line.text);
+        return true;
+    }
+    return true;
+  }
+
+  static void Say(const std::string& text) { std::fprintf(stderr, "tutti: %s\n", text.c_str()); }
+
+  Chat* const chat_;
+  LineReader* const reader_;
+  const bool terminal_ = IsTerminal(STDIN_FILENO);
+  int code_ = kExitOk;
+};
 
 // The chat that a signal may interrupt; null before and after it.
 struct RunningChat {
   Mutex mutex;
   Chat* chat ABSL_GUARDED_BY(mutex) = nullptr;
+  LineReader* reader ABSL_GUARDED_BY(mutex) = nullptr;
 };
+
+// Who answers, for a person. An error: nobody does, and nothing should be typed.
+absl::Status Greet(Client* client, const ChatFlags& flags) {
+  TUTTI_ASSIGN_OR_RETURN(const v1::GetModelResponse model,
+                         client->GetModel(MakeCallOptions(flags.service, /*cancel=*/nullptr)));
+  const Style style(STDOUT_FILENO);
+  std::cout << "This is " << style.Bold(OneLine(model.name())) << ", with a context of "
+            << FormatCount(model.context_length())
+            << " tokens. /help shows the commands, Ctrl-D leaves." << std::endl;
+  return absl::OkStatus();
+}
+
+int Converse(const ChatFlags& flags, Client* client, Chat* chat, RunningChat* running) {
+  if (IsTerminal(STDIN_FILENO) && !flags.json) {
+    if (const absl::Status greeted = Greet(client, flags); !greeted.ok()) return Fail(greeted);
+  }
+  std::string warning;
+  const std::string history = flags.history == "off"  ? ""
+                              : flags.history.empty() ? UsualHistoryFile()
+                                                      : flags.history;
+  const auto reader = LineReader::OfStandardInput(history, &warning);
+  if (!warning.empty()) std::fprintf(stderr, "tutti: %s\n", warning.c_str());
+  {
+    const MutexLock lock(&running->mutex);
+    running->reader = reader.get();
+  }
+  const int code = Dialogue(chat, reader.get()).Run();
+  const MutexLock lock(&running->mutex);
+  running->reader = nullptr;
+  return code;
+}
 
 int RunChat(const FlagSet& set, const ChatFlags& flags) {
   v1::SamplingParams checked;
@@ -153,6 +243,7 @@ int RunChat(const FlagSet& set, const ChatFlags& flags) {
     const MutexLock lock(&running.mutex);
     // Between answers there is nothing to stop but the program itself.
     if (signal != SIGINT || running.chat == nullptr || !running.chat->Interrupt()) {
+      if (running.reader != nullptr) running.reader->RestoreTerminal();
       _exit(128 + signal);
     }
   });
@@ -168,7 +259,7 @@ int RunChat(const FlagSet& set, const ChatFlags& flags) {
     const absl::Status status = chat.Turn(flags.message);
     code = status.ok() ? kExitOk : Fail(status);
   } else {
-    code = Converse(&chat);
+    code = Converse(flags, client->get(), &chat, &running);
   }
   const MutexLock lock(&running.mutex);
   running.chat = nullptr;
@@ -198,6 +289,11 @@ Command MakeChatCommand(FlagSet* program) {
       {.names = "--stats",
        .variable = &flags->stats,
        .help = "Usage and timing on stderr after each answer"},
+      {.names = "--history",
+       .variable = &flags->history,
+       .help =
+           "File of what was typed at the terminal, for Up and Ctrl-R; off: none is kept; unset: "
+           "tutti/chat_history in $XDG_STATE_HOME or ~/.local/state"},
   });
   AddAskerFlags(set, &flags->asker);
   AddGenerateServiceFlags(set, &flags->service);

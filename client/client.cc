@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/address.h"
 #include "client/call_scope.h"
 #include "client/endpoints.h"
 #include "transport/grpc/grpc_runtime.h"
@@ -46,11 +47,14 @@ absl::StatusOr<const Client::AdminStub*> Client::Admin() {
     auto found = transport::FindOperatorAddress(endpoints_->preferred().address);
     if (!found.ok()) {
       return absl::UnavailableError(absl::StrCat(
-          found.status().message(), "; of a service elsewhere name the operator's port (--admin)"));
+          found.status().message(),
+          "; start one (tutti up --model DIR), or name another address (--address), or the "
+          "operator's port of a service elsewhere (--admin)"));
     }
     admin->address = *std::move(found);
   }
-  TUTTI_RETURN_IF_ERROR(CheckAddress(admin->address));
+  TUTTI_RETURN_IF_ERROR(Annotate(CheckAddress(admin->address, AddressUse::kDial),
+                                 "the address of the operator's port"));
   // A socket needs no certificate, whatever the public port wants.
   std::shared_ptr<grpc::ChannelCredentials> credentials = grpc::InsecureChannelCredentials();
   if (!absl::StartsWith(admin->address, "unix:")) {

@@ -2,8 +2,11 @@
 
 #include <google/protobuf/util/json_util.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 
@@ -16,6 +19,8 @@ namespace tutti::client {
 
 int Fail(const absl::Status& status) {
   std::string message = OneLine(status.message());
+  // gRPC's words for a deadline of our own.
+  if (message == "Deadline Exceeded") message = "--timeout passed before the answer was whole";
   if (const auto delay = RetryDelayOf(status)) {
     absl::StrAppend(&message, "; try again in ", FormatSeconds(Seconds(*delay)));
   }
@@ -41,6 +46,7 @@ void AddServiceFlags(FlagSet* set, ServiceFlags* flags) {
              .variable = &flags->client.address,
              .help = "Address of the service: host:port or unix:/path; several coordinators of one "
                      "cluster with commas between them",
+             .check = IsAddresses(),
              .show_default = true}});
   set->Add({{.names = "--tls-ca",
              .variable = &flags->client.tls_authority,
@@ -72,7 +78,8 @@ void AddOperatorFlags(FlagSet* set, ServiceFlags* flags) {
   set->Add({{.names = "--admin",
              .variable = &flags->client.admin,
              .help = "Address of the operator's port: unix:/path or host:port; unset: found by "
-                     "--address on this machine"}});
+                     "--address on this machine",
+             .check = IsAddress()}});
   AddServiceFlags(set, flags);
 }
 
@@ -80,7 +87,12 @@ absl::StatusOr<std::unique_ptr<Client>> MakeClient(const ServiceFlags& flags) {
   ClientOptions options = flags.client;
   options.resume_within =
       std::chrono::duration_cast<Duration>(std::chrono::duration<double>(flags.resume_within_s));
-  return Client::Create(options);
+  auto client = Client::Create(options);
+  // A file of a flag's: an input that cannot be right.
+  if (absl::IsNotFound(client.status())) {
+    return absl::InvalidArgumentError(client.status().message());
+  }
+  return client;
 }
 
 CallOptions MakeCallOptions(const ServiceFlags& flags, CancelToken* cancel) {
@@ -126,7 +138,14 @@ absl::StatusOr<std::string> ReadText(const std::string& path, int64_t bytes_max)
   std::ifstream file;
   if (path != "-") {
     file.open(path, std::ios::binary);
-    if (!file) return absl::NotFoundError(absl::StrCat("cannot read the file ", path));
+    std::error_code error;
+    if (std::filesystem::is_directory(path, error)) {
+      return absl::InvalidArgumentError(absl::StrCat(path, " is a folder; give a file"));
+    }
+    if (!file) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("cannot read the file ", path, ": ", std::strerror(errno)));
+    }
   }
   std::istream& in = path == "-" ? std::cin : file;
   std::string text(static_cast<size_t>(bytes_max) + 1, '\0');
@@ -134,8 +153,9 @@ absl::StatusOr<std::string> ReadText(const std::string& path, int64_t bytes_max)
   if (in.bad()) return absl::UnavailableError(absl::StrCat("cannot read the file ", path));
   text.resize(static_cast<size_t>(in.gcount()));
   if (static_cast<int64_t>(text.size()) > bytes_max) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path == "-" ? "the input" : path, " is larger than ", FormatBytes(bytes_max)));
+    return absl::InvalidArgumentError(absl::StrCat(path == "-" ? "the input" : path,
+                                                   " is larger than ", FormatBytes(bytes_max),
+                                                   "; give less of it"));
   }
   return text;
 }

@@ -1,19 +1,21 @@
 #include "client/endpoints.h"
 
-#include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <optional>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/address.h"
 #include "base/retry_delay.h"
 #include "client/limits.h"
+#include "client/resuming_answer.h"
 
 namespace tutti::client {
 namespace {
@@ -32,12 +34,54 @@ std::optional<Duration> RetryDelay(const grpc::ClientContext& context) {
 
 absl::StatusOr<std::string> ReadPem(const std::string& path) {
   if (path.empty()) return std::string();
+  errno = 0;
   std::ifstream file(path, std::ios::binary);
   std::string pem(std::istreambuf_iterator<char>(file), {});
   if (!file || pem.empty()) {
-    return absl::NotFoundError(absl::StrCat("cannot read the PEM file ", path));
+    return absl::NotFoundError(absl::StrCat("cannot read the PEM file ", path, ": ",
+                                            file         ? "it is empty"
+                                            : errno == 0 ? "no regular file"
+                                                         : std::strerror(errno)));
+  }
+  if (!absl::StrContains(pem, "-----BEGIN ")) {
+    return absl::InvalidArgumentError(absl::StrCat("the file ", path, " is no PEM file"));
   }
   return pem;
+}
+
+// gRPC tells the whole way to a failed connection; this is what of it a person can act upon, and
+// how.
+std::string WhyNoConnection(const std::string& message) {
+  struct Reason {
+    absl::string_view sign;
+    absl::string_view text;
+  };
+  static constexpr absl::string_view kStart =
+      "; start one (tutti up --model DIR), or name another address (--address)";
+  static constexpr Reason kReasons[] = {
+      {"Connection refused", "nobody listens there"},
+      {"No such file or directory", "there is no such socket"},
+      {"Permission denied", "this user may not enter that socket"},
+      {"Domain name not found", "no host has that name"},
+      {"DNS resolution failed", "the host's name cannot be looked up"},
+      {"No route to host", "there is no way to that host"},
+      {"Network is unreachable", "there is no way to that host"},
+  };
+  for (const Reason& reason : kReasons) {
+    if (absl::StrContains(message, reason.sign)) return absl::StrCat(reason.text, kStart);
+  }
+  if (absl::StrContains(message, "certificate verify failed") ||
+      absl::StrContains(message, "CERTIFICATE_VERIFY_FAILED")) {
+    return "its certificate was not signed by the authority given (--tls-ca)";
+  }
+  if (absl::StrContains(message, "WRONG_VERSION_NUMBER") ||
+      absl::StrContains(message, "wrong version number")) {
+    return "it does not speak TLS; leave --tls-ca out, or name another address (--address)";
+  }
+  static constexpr absl::string_view kLast = "last error: ";
+  const size_t last = message.rfind(std::string(kLast));
+  return absl::StrCat(last == std::string::npos ? message : message.substr(last + kLast.size()),
+                      "; is it a Tutti service, and does it want TLS (--tls-ca)?");
 }
 
 }  // namespace
@@ -50,28 +94,14 @@ absl::Status ToStatusOf(grpc::Channel* channel, const grpc::Status& status,
   const auto code = static_cast<absl::StatusCode>(status.error_code());
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE &&
       channel->GetState(false) != GRPC_CHANNEL_READY) {
-    return absl::UnavailableError(absl::StrCat("no connection to a Tutti service at ", address,
-                                               ": ", status.error_message()));
+    const absl::Status none =
+        absl::UnavailableError(absl::StrCat("no connection to a Tutti service at ", address, ": ",
+                                            WhyNoConnection(status.error_message())));
+    return IsNeverConnected(status.error_message()) ? NeverConnected(none) : none;
   }
   const absl::Status ours(code, status.error_message());
   const auto delay = RetryDelay(context);
   return delay ? WithRetryDelay(ours, *delay) : ours;
-}
-
-absl::Status CheckAddress(const std::string& address) {
-  const bool printable =
-      std::all_of(address.begin(), address.end(), [](char c) { return absl::ascii_isgraph(c); });
-  if (address.empty() || !printable) {
-    return absl::InvalidArgumentError("the address is empty or has spaces in it");
-  }
-  const bool is_path = absl::StartsWith(address, "unix:");
-  const size_t colon = address.rfind(':');
-  if (!is_path && (colon == std::string::npos || colon + 1 == address.size())) {
-    return absl::InvalidArgumentError(absl::StrCat("the address \"", address,
-                                                   "\" has no port; write for example ", address,
-                                                   address.back() == ':' ? "" : ":", "50051"));
-  }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(
@@ -132,7 +162,8 @@ absl::StatusOr<std::unique_ptr<Endpoints>> Endpoints::Create(
   for (const absl::string_view address : absl::StrSplit(addresses, ',')) {
     auto endpoint = std::make_unique<Endpoint>();
     endpoint->address = std::string(address);
-    TUTTI_RETURN_IF_ERROR(CheckAddress(endpoint->address));
+    TUTTI_RETURN_IF_ERROR(
+        Annotate(CheckAddress(endpoint->address, AddressUse::kDial), "the address"));
     endpoint->channel = MakeChannel(endpoint->address, credentials);
     endpoint->stub = v1::Inference::NewStub(endpoint->channel);
     endpoints->all_.push_back(std::move(endpoint));

@@ -15,8 +15,6 @@
 
 namespace tutti::client {
 
-// INVALID_ARGUMENT for what cannot be an address.
-absl::Status CheckAddress(const std::string& address);
 // By the TLS files of the options. INVALID_ARGUMENT for an incomplete set, NOT_FOUND for a file
 // that cannot be read.
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(

@@ -89,20 +89,31 @@ void Table::AddRow(std::vector<std::string> cells) {
   rows_.push_back(std::move(cells));
 }
 
-std::string Table::ToString(int indent) const {
-  std::vector<int64_t> widths;
-  for (size_t c = 0; c < columns_.size(); ++c) {
-    int64_t width = DisplayWidth(columns_[c].title);
-    for (const auto& row : rows_) width = std::max(width, DisplayWidth(row[c]));
-    widths.push_back(width);
+namespace {
+
+// "…" in the place of what is cut.
+std::string Cut(const std::string& text, int64_t width) {
+  if (DisplayWidth(text) <= width) return text;
+  size_t end = 0;
+  for (int64_t shown = 0; end < text.size(); ++end) {
+    const bool begins = (static_cast<unsigned char>(text[end]) & 0xC0) != 0x80;
+    if (begins && ++shown >= width) break;
   }
+  return text.substr(0, end) + "…";
+}
+
+}  // namespace
+
+std::string Table::PartToString(const std::vector<size_t>& part, const std::vector<int64_t>& widths,
+                                int indent) const {
   std::string out;
   const auto add_line = [&](const auto& cell_of) {
     std::string line(static_cast<size_t>(indent), ' ');
-    for (size_t c = 0; c < columns_.size(); ++c) {
-      const std::string& cell = cell_of(c);
+    for (size_t i = 0; i < part.size(); ++i) {
+      const size_t c = part[i];
+      const std::string cell = Cut(cell_of(c), widths[c]);
       const std::string padding(static_cast<size_t>(widths[c] - DisplayWidth(cell)), ' ');
-      if (c > 0) line += "  ";
+      if (i > 0) line += "  ";
       line += columns_[c].align == Align::kRight ? padding + cell : cell + padding;
     }
     line.erase(line.find_last_not_of(' ') + 1);
@@ -111,6 +122,90 @@ std::string Table::ToString(int indent) const {
   add_line([&](size_t c) -> const std::string& { return columns_[c].title; });
   for (const auto& row : rows_) {
     add_line([&](size_t c) -> const std::string& { return row[c]; });
+  }
+  return out;
+}
+
+std::string Table::ToString(int indent, int64_t width) const {
+  const int64_t room = std::max<int64_t>(width - indent, 8);
+  std::vector<int64_t> widths;
+  for (size_t c = 0; c < columns_.size(); ++c) {
+    int64_t widest = DisplayWidth(columns_[c].title);
+    for (const auto& row : rows_) widest = std::max(widest, DisplayWidth(row[c]));
+    // The first column stands in every part, and leaves room for another.
+    widths.push_back(std::min(widest, c == 0 ? room / 3 : room - widths[0] - 2));
+  }
+  std::string out;
+  std::vector<size_t> part;
+  int64_t taken = 0;
+  for (size_t c = 0; c < columns_.size(); ++c) {
+    if (part.size() > 1 && taken + 2 + widths[c] > room) {
+      out += PartToString(part, widths, indent);
+      part = {0};
+      taken = widths[0];
+    }
+    taken += widths[c] + (part.empty() ? 0 : 2);
+    part.push_back(c);
+  }
+  return part.empty() ? out : out + PartToString(part, widths, indent);
+}
+
+namespace {
+
+// The bytes of a colour that begins at `at`; 0 if none does.
+size_t ColourBytes(absl::string_view text, size_t at) {
+  if (text.substr(at, 2) != "\x1b[") return 0;
+  const size_t end = text.find('m', at);
+  return end == absl::string_view::npos ? 0 : end + 1 - at;
+}
+
+void WrapLine(absl::string_view line, int64_t width, std::string* out) {
+  const size_t first = std::min(line.find_first_not_of(' '), line.size());
+  const std::string indent(std::min(first + 4, static_cast<size_t>(width) / 2), ' ');
+  int64_t column = 0;
+  size_t last_space = std::string::npos;  // in `out`, of the line that is being written
+  bool has_word = false;
+  for (size_t at = 0; at < line.size();) {
+    if (const size_t colour = ColourBytes(line, at); colour > 0) {
+      out->append(line.data() + at, colour);
+      at += colour;
+      continue;
+    }
+    const bool begins = (static_cast<unsigned char>(line[at]) & 0xC0) != 0x80;
+    if (begins && column == width) {
+      if (line[at] == ' ') {
+        ++at;
+        *out += "\n" + indent;
+        column = static_cast<int64_t>(indent.size());
+      } else if (last_space != std::string::npos) {
+        const std::string word = out->substr(last_space + 1);
+        out->resize(last_space);
+        *out += "\n" + indent + word;
+        column = static_cast<int64_t>(indent.size()) + DisplayWidth(word);
+      } else {
+        *out += "\n" + indent;
+        column = static_cast<int64_t>(indent.size());
+      }
+      last_space = std::string::npos;
+      continue;
+    }
+    if (line[at] == ' ' && has_word) last_space = out->size();
+    has_word |= line[at] != ' ';
+    if (begins) ++column;
+    *out += line[at++];
+  }
+}
+
+}  // namespace
+
+std::string Wrap(absl::string_view text, int64_t width) {
+  std::string out;
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    WrapLine(text.substr(0, end), width, &out);
+    if (end == absl::string_view::npos) break;
+    out += '\n';
+    text.remove_prefix(end + 1);
   }
   return out;
 }

@@ -29,6 +29,7 @@ absl::StatusOr<std::vector<int32_t>> ParseTokenIds(absl::string_view text);
 // A table of text with aligned columns: the first column to the left, others as told.
 class Table {
  public:
+  static constexpr int64_t kAnyWidth = int64_t{1} << 40;
   enum class Align { kLeft, kRight };
   struct Column {
     std::string title;
@@ -38,16 +39,29 @@ class Table {
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
   // REQUIRES: as many cells as columns.
   void AddRow(std::vector<std::string> cells);
-  // Every line ends with '\n' and starts with `indent` spaces; no trailing spaces.
-  std::string ToString(int indent = 0) const;
+  // Every line ends with '\n' and starts with `indent` spaces; no trailing spaces. A table of more
+  // than `width` columns of a terminal is told in several, one below the other, each of which has
+  // the first column; what is too wide even so is cut.
+  std::string ToString(int indent = 0, int64_t width = kAnyWidth) const;
 
  private:
+  std::string PartToString(const std::vector<size_t>& part, const std::vector<int64_t>& widths,
+                           int indent) const;
+
   std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;
 };
 
 // Columns a UTF-8 text takes on a terminal, one per code point. Table aligns by it.
 int64_t DisplayWidth(absl::string_view text);
+
+// `text` with lines of at most `width` columns: longer ones go on in the next, four columns further
+// in than they began. Colours (terminal.h) take no room. A word that is wider than a line is cut in
+// two.
+std::string Wrap(absl::string_view text, int64_t width);
+
+// Columns of every screen and every mail: what the status is made for.
+inline constexpr int64_t kScreenColumns = 80;
 
 // `text` as one line that is safe on a terminal: control characters, which could move the cursor or
 // rename the window, become spaces or visible escapes. For text that came from elsewhere (logs,

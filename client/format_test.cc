@@ -64,6 +64,34 @@ TEST(Table, AlignsByWhatATerminalShows) {
             " größe  1234567\n");
 }
 
+TEST(Table, OfMoreColumnsThanAScreenIsToldInSeveral) {
+  Table table({{"stage", Table::Align::kLeft}, {"worker", Table::Align::kLeft}, {"bytes"}, {"x"}});
+  table.AddRow({"0", "worker-0", "1234567", "1"});
+  table.AddRow({"1", "w", "1", "22"});
+  EXPECT_EQ(table.ToString(2, 18),
+            "  stage  worker\n"
+            "  0      worker-0\n"
+            "  1      w\n"
+            "  stage    bytes\n"
+            "  0      1234567\n"
+            "  1            1\n"
+            "  stage   x\n"
+            "  0       1\n"
+            "  1      22\n");
+  Table wide({{"s"}, {"worker", Table::Align::kLeft}});
+  wide.AddRow({"0", "größe-und-mehr"});
+  EXPECT_EQ(wide.ToString(0, 9), "s  worker\n0  größe…\n");
+}
+
+TEST(Wrap, BreaksLinesBetweenWords) {
+  EXPECT_EQ(Wrap("one two three", 20), "one two three");
+  EXPECT_EQ(Wrap("  one two three four\nfive\n", 12), "  one two\n      three\n      four\nfive\n");
+  EXPECT_EQ(Wrap("abcdefghijkl", 8), "abcdefgh\n    ijkl");
+  EXPECT_EQ(Wrap("größe größe größe", 11), "größe größe\n    größe");
+  EXPECT_EQ(Wrap("\x1b[32mgreen\x1b[0m and red", 9), "\x1b[32mgreen\x1b[0m and\n    red");
+  EXPECT_EQ(Wrap("", 8), "");
+}
+
 TEST(OneLine, LeavesNothingThatSteersATerminal) {
   EXPECT_EQ(OneLine("a\nb\tc"), "a b c");
   EXPECT_EQ(OneLine("\x1b[31mred"), "\\x1b[31mred");

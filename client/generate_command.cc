@@ -21,7 +21,7 @@ constexpr const char* kExamples = R"(
 Examples:
   tutti generate --prompt "The capital of France is" --max-tokens 16
   tutti generate --prompt-file essay.txt --temperature 0 --stats
-  echo "12+30=" | tutti generate --json --logprobs
+  echo "The capital of France is" | tutti generate --json --logprobs
   tutti generate --token-ids 1,2,3 --seed 7 --temperature 0.8
   tutti generate --prompt "Once upon a time" --outputs 3
 

@@ -51,6 +51,12 @@ inline constexpr int kDevicesMax = 16384;
 // Most workers of one `tutti up`: one machine, one process each.
 inline constexpr int kLocalWorkersMax = 64;
 
+// ---- tutti chat
+
+// Lines of the history of `tutti chat`: some weeks of a person's questions, in a file of about 100
+// KiB.
+inline constexpr int kHistoryLinesMax = 1000;
+
 // ---- tutti up
 
 // How often child processes, their logs and the service's status are looked at. A person sees 100

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/flags.h"
 #include "client/format.h"
 #include "client/limits.h"
 #include "client/local_paths.h"
@@ -42,6 +43,13 @@ absl::StatusOr<std::optional<Ready>> ParseReadyFile(const std::string& path) {
   }
   return std::optional<Ready>(
       Ready{json["address"].get<std::string>(), json["admin"].get<std::string>()});
+}
+
+// What a program said about its end, "PROGRAM: why" in its last line; "" if it said nothing.
+std::string WhyItEnded(const std::vector<std::string>& lines, const std::string& path) {
+  const std::string name = std::filesystem::path(path).filename().string() + ": ";
+  if (lines.empty() || lines.back().compare(0, name.size(), name) != 0) return "";
+  return OneLine(lines.back().substr(name.size()));
 }
 
 }  // namespace
@@ -186,10 +194,17 @@ absl::Status LocalCluster::OnDeath(Member* member, int wait_status, Instant now)
     member->restart_at = now + *delay;
     return absl::OkStatus();
   }
-  if (!verbose_) {
-    for (const std::string& line : member->log.LastLines(kLastLogLines)) {
-      notice_(absl::StrCat(member->name, " | ", OneLine(line)));
+  const std::vector<std::string> lines = member->log.LastLines(kLastLogLines);
+  if (!has_served_) {
+    if (const std::string why = WhyItEnded(lines, member->spec.arguments[0]); !why.empty()) {
+      return absl::Status(ExitCodeOfWaitStatus(wait_status) == kExitUsageError
+                              ? absl::StatusCode::kInvalidArgument
+                              : absl::StatusCode::kAborted,
+                          absl::StrCat(member->name, ": ", why));
     }
+  }
+  if (!verbose_) {
+    for (const std::string& line : lines) notice_(absl::StrCat(member->name, " | ", OneLine(line)));
   }
   return absl::AbortedError(
       absl::StrCat(what, has_served_ ? " again and again; giving up" : " before the cluster served",

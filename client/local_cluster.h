@@ -44,8 +44,9 @@ class LocalCluster {
   ~LocalCluster();
 
   // Looks after the children: to be called every kSuperviseTickMs. An error means the cluster
-  // cannot go on: a child died before the cluster ever served, or keeps dying; the last lines of
-  // its log have been given to `notice`.
+  // cannot go on: a child died before the cluster ever served, or keeps dying; it says
+  // why, or the last lines of its log have been given to `notice`. INVALID_ARGUMENT: the child's
+  // options or its model cannot be right.
   absl::Status Tick(Instant now);
 
   // From now on a dead child is started again instead of being an error.

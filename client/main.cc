@@ -5,6 +5,7 @@
 
 #include "base/build_info.h"
 #include "base/flags.h"
+#include "base/processor.h"
 #include "client/command.h"
 
 namespace tutti::client {
@@ -13,7 +14,7 @@ namespace {
 constexpr const char* kFooter = R"(
 Examples:
   tutti up --model models/demo --workers 2
-  tutti generate --prompt "12+30=" --temperature 0
+  tutti chat --message "What is 12 + 30?" --temperature 0
   tutti status
   tutti plan --model Qwen3-32B --devices 4x24GiB
 
@@ -21,11 +22,15 @@ A flag may also be set by its environment variable (see `tutti COMMAND --help`) 
 given by --config, in the section of its command:
   [generate]
   temperature = 0.7
-The command line wins over the environment, the environment over the file.)";
+The command line wins over the environment, the environment over the file.
+
+Exit codes, the same for every command: 0 done, 1 failed, 2 flags or input that cannot be right,
+3 no service there or it does not serve now, 4 --timeout passed, 130 interrupted.)";
 
 int Main(int argc, char** argv) {
   // A reader that leaves (`tutti generate | head`) fails one write instead of ending the process.
   std::signal(SIGPIPE, SIG_IGN);
+  if (const absl::Status fit = CheckProcessor(); !fit.ok()) return Fail(fit);
   FlagSet program("tutti", "Tutti serves one language model from many workers.");
   program.AddVersion(BuildStamp());
   program.ReadEnvironment(kEnvironmentPrefix);

@@ -12,6 +12,7 @@
 #include "base/gpu_memory.h"
 #include "model/checkpoint.h"
 #include "model/config_json.h"
+#include "model/model_folder.h"
 #include "model/weight_map.h"
 #include "placement/device_map.h"
 
@@ -37,7 +38,10 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t bytes_max,
 
 absl::StatusOr<model::ModelConfig> LoadConfig(const std::string& path) {
   std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return model::LoadModelConfig(path);
+  if (!std::filesystem::is_regular_file(path, error)) {
+    TUTTI_RETURN_IF_ERROR(Annotate(model::CheckModelFolder(path), "--model"));
+    return model::LoadModelConfig(path);
+  }
   TUTTI_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kConfigBytesMax, "a config.json"));
   return model::ParseModelConfig(text, path);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "base/machine.h"
 #include "client/command.h"
 #include "client/format.h"
 #include "client/plan.h"
@@ -84,7 +85,10 @@ absl::Status ReadDevices(PlanFlags* flags) {
     if (!devices.ok()) return Annotate(devices.status(), "--devices");
     request.devices = *std::move(devices);
   } else if (request.max_memory.empty()) {
-    return absl::InvalidArgumentError("give --devices, or --max-memory for each of them");
+    return absl::InvalidArgumentError(absl::StrCat(
+        "give --devices, or --max-memory for each of them; of this machine alone, what "
+        "is free: --devices 1x",
+        AvailableMemoryBytes() >> 20, "MiB"));
   }
   for (size_t i = 0; flags->devices.empty() && i < request.max_memory.size(); ++i) {
     const auto found = request.max_memory.find(absl::StrCat(i));
@@ -111,8 +115,8 @@ int RunPlan(PlanFlags flags) {
   const auto report = MakePlan(flags.request);
   if (!report.ok()) {
     // Whatever is not a lack of room is in the flags or the files they name.
-    const int code = Fail(report.status());
-    return absl::IsResourceExhausted(report.status()) ? code : kExitUsage;
+    Fail(report.status());
+    return absl::IsResourceExhausted(report.status()) ? kExitFailure : kExitUsage;
   }
   std::string text = flags.json ? PlanToJson(*report) : RenderPlan(*report);
   if (!text.empty() && text.back() == '\n') text.pop_back();

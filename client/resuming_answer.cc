@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -12,14 +13,20 @@
 namespace tutti::client {
 namespace {
 
-// gRPC's words for a call that never left.
-bool NeverConnected(const absl::Status& status) {
-  return absl::StrContains(status.message(), "failed to connect") ||
-         absl::StrContains(status.message(), "connections to all backends failing") ||
-         absl::StrContains(status.message(), "DNS resolution failed");
-}
+constexpr char kNeverConnected[] = "tutti.never_connected";
 
 }  // namespace
+
+bool IsNeverConnected(absl::string_view words_of_grpc) {
+  return absl::StrContains(words_of_grpc, "failed to connect") ||
+         absl::StrContains(words_of_grpc, "connections to all backends failing") ||
+         absl::StrContains(words_of_grpc, "DNS resolution failed");
+}
+
+absl::Status NeverConnected(absl::Status status) {
+  status.SetPayload(kNeverConnected, absl::Cord());
+  return status;
+}
 
 ResumingAnswer::ResumingAnswer(v1::GenerateRequest request, const Options& options)
     : options_(options),
@@ -93,7 +100,7 @@ ResumingAnswer::End ResumingAnswer::OnStreamEnd(const absl::Status& status, bool
   if (status.ok()) return {.status = complete, .pause = {}};
   if (options_.within == Duration::zero()) return {.status = status, .pause = {}};
   if (complete.ok()) return {};  // nothing is missing but the stream's own end
-  heard_ |= broke && !NeverConnected(status);
+  heard_ |= broke && !status.GetPayload(kNeverConnected).has_value();
   if (!MayGoOn(status)) return {.status = status, .pause = {}};
   if (!silent_since_.has_value()) silent_since_ = now;
   ++tries_;

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/status.h"
@@ -18,6 +19,10 @@
 #include "tutti/v1/generation.pb.h"
 
 namespace tutti::client {
+
+// Whether gRPC means, by these words, that a call never left; and the mark of such a call's status.
+bool IsNeverConnected(absl::string_view words_of_grpc);
+absl::Status NeverConnected(absl::Status status);
 
 class ResumingAnswer {
  public:

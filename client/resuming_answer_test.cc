@@ -118,7 +118,8 @@ TEST_F(ResumingAnswerTest, AServiceThatIsFullIsWaitedForAsLongAsItSays) {
 
 TEST_F(ResumingAnswerTest, NothingIsTriedWhereNothingWasThereAtFirst) {
   EXPECT_FALSE(GoesOn(absl::UnavailableError("not serving")));
-  const auto end = answer_.OnStreamEnd(absl::UnavailableError("failed to connect to all addresses"),
+  const absl::Status nobody = absl::UnavailableError("nobody listens there");
+  const auto end = answer_.OnStreamEnd(NeverConnected(nobody),
                                        /*broke=*/true, now_);
   EXPECT_FALSE(end.pause.has_value());
   // But what was sent and waited for is.

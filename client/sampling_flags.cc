@@ -101,7 +101,8 @@ absl::Status FillSampling(const SamplingFlags& flags, v1::SamplingParams* params
           absl::StrCat("--logit-bias: \"", OneLine(entry), "\" is not ID=BIAS, such as 42=-5"));
     }
     if (!params->mutable_logit_bias()->insert({id, bias}).second) {
-      return absl::InvalidArgumentError(absl::StrCat("--logit-bias: token ", id, " twice"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("--logit-bias: token ", id, " is given twice; give it once"));
     }
   }
   if (flags.seed) params->set_seed(*flags.seed);

@@ -20,7 +20,8 @@ Examples:
   tutti status --json | jq '.pipelines[0].stages[].activation_bytes_per_token'
 
 --json prints tutti.v1.GetStatusResponse; 64-bit integers are strings, as protobuf's JSON has it.
-Exit codes: 0 serving, 1 failed, 3 not reachable or not serving (the status is printed then too).)";
+Exit codes: 0 serving, 1 failed, 2 bad flags, 3 not reachable or not serving (the status is printed
+then too).)";
 
 struct StatusFlags {
   ServiceFlags service;

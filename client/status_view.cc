@@ -177,7 +177,7 @@ std::string RenderDeviceMap(const v1::PipelineStatus& pipeline, bool activity) {
     }
     table.AddRow(std::move(cells));
   }
-  return table.ToString(2);
+  return table.ToString(2, kScreenColumns);
 }
 
 std::string RenderStatus(const v1::GetStatusResponse& status, const Style& style) {
@@ -214,7 +214,15 @@ std::string RenderStatus(const v1::GetStatusResponse& status, const Style& style
   if (status.waiting() > 0) {
     absl::StrAppend(&out, FormatCount(status.waiting()), " wait for a pipeline with room\n");
   }
-  return out;
+  return Wrap(out, kScreenColumns);
+}
+
+std::string RefusedText(const v1::RefusedPeer& peer) {
+  std::string host = OneLine(peer.peer());
+  if (host.find("unix:") != 0) host = host.substr(0, host.rfind(':'));
+  return absl::StrCat("refused ", host,
+                      peer.worker_id().empty() ? "" : " as " + OneLine(peer.worker_id()), ": ",
+                      OneLine(peer.reason()));
 }
 
 std::string RenderHoldings(const v1::LookupPrefixResponse& response) {
@@ -236,7 +244,7 @@ std::string RenderHoldings(const v1::LookupPrefixResponse& response) {
                     FormatBytes(shard.kv_bytes())});
     }
   }
-  return absl::StrCat(prompt, "held are, from its beginning:\n", table.ToString());
+  return absl::StrCat(prompt, "held are, from its beginning:\n", table.ToString(0, kScreenColumns));
 }
 
 std::string RenderProgress(const v1::GetStatusResponse& status) {

@@ -20,6 +20,9 @@ std::string RenderDeviceMap(const v1::PipelineStatus& pipeline, bool activity);
 // How much of a prompt each worker holds: one table row per worker.
 std::string RenderHoldings(const v1::LookupPrefixResponse& response);
 
+// "refused ipv4:10.0.0.7 as w7: another build": without times and ports.
+std::string RefusedText(const v1::RefusedPeer& peer);
+
 // "loading: w0 45 % of 596.0 MiB, w1 done", or the event that the service is waiting for; one line.
 std::string RenderProgress(const v1::GetStatusResponse& status);
 // The same in coarse steps, for logs: changes a handful of times while a model loads.

@@ -15,7 +15,9 @@ constexpr const char* kExamples = R"(
 Examples:
   tutti tokenize --text "Hello, world"
   tutti tokenize --message "Hello" --json
-  cat essay.txt | tutti tokenize --ids)";
+  cat essay.txt | tutti tokenize --ids
+
+Exit codes: 0 done, 1 failed, 2 bad input, 3 service not reachable or not serving, 4 timeout.)";
 
 struct TokenizeFlags {
   ServiceFlags service;

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -35,8 +36,10 @@ Examples:
       --exec 'tutti chat --message "What is 12 + 30?"'
 
 Ctrl-C ends all of it when what runs has finished, a second Ctrl-C at once. A worker that dies is
-started again; streams that ran through it end with UNAVAILABLE. With --exec the exit code is that
-of the command, which finds the service by TUTTI_ADDRESS (and TUTTI_ADMIN).)";
+started again; streams that ran through it go on. With --exec the exit code is that of the command,
+which finds the service by TUTTI_ADDRESS (and TUTTI_ADMIN).
+Exit codes: 0 told to stop by SIGTERM, 1 failed, 2 flags, files or a model that cannot be right,
+130 interrupted.)";
 
 // One run of `tutti up`. Its messages go to stderr, except the address and the device map, which
 // are its result (unless --exec gives stdout to the command).
@@ -116,10 +119,22 @@ class UpSession {
       OnNotServing(status.status().message());
       return absl::OkStatus();
     }
+    TellRefused(*status);
     if (status->serving() && (announced_ || AllServe(*status))) return OnServing(*status);
     OnNotServing(status->why_not_serving());
     progress_.Show(RenderProgress(*status), RenderMilestone(*status));
     return absl::OkStatus();
+  }
+
+  // Who came and was turned away, once for each reason: the coordinator knows a few of the latest.
+  void TellRefused(const v1::GetStatusResponse& status) {
+    std::set<std::string> now;
+    for (const v1::RefusedPeer& peer : status.refused_peers()) {
+      std::string line = RefusedText(peer);
+      if (told_.count(line) == 0) Say(line);
+      now.insert(std::move(line));
+    }
+    told_ = std::move(now);
   }
 
   static bool AllServe(const v1::GetStatusResponse& status) {
@@ -220,6 +235,7 @@ class UpSession {
   std::unique_ptr<Client> client_;
   std::optional<ChildProcess> command_;
   ProgressLine progress_;
+  std::set<std::string> told_;  // of those refused
   bool announced_ = false;
   bool serving_ = false;
   uint64_t epoch_ = 0;
@@ -228,7 +244,10 @@ class UpSession {
 };
 
 int RunUp(const FlagSet& set, UpFlags* flags) {
-  if (auto status = ResolveUpFlags(set, flags); !status.ok()) return Fail(status);
+  if (auto status = ResolveUpFlags(set, flags); !status.ok()) {
+    Fail(status);
+    return kExitUsage;
+  }
   return UpSession(*flags).Run();
 }
 

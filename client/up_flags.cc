@@ -9,6 +9,8 @@
 #include "absl/strings/str_split.h"
 #include "base/byte_size.h"
 #include "base/machine.h"
+#include "model/config_json.h"
+#include "model/model_folder.h"
 #include "placement/layout_flags.h"
 
 namespace tutti::client {
@@ -73,6 +75,7 @@ void AddClusterFlags(FlagSet* set, UpFlags* flags) {
       {.names = "--listen",
        .variable = &cluster.listen,
        .help = "Where clients connect; port 0: any free one",
+       .check = IsListenAddress(),
        .show_default = true},
       {.names = "--threads-per-worker",
        .variable = &cluster.threads_per_worker,
@@ -136,11 +139,9 @@ absl::Status ResolveDefaults(UpFlags* flags) {
                                                      cluster.workers));
     }
   }
+  TUTTI_RETURN_IF_ERROR(Annotate(model::CheckModelFolder(cluster.model), "--model"));
+  TUTTI_RETURN_IF_ERROR(model::LoadModelConfig(cluster.model).status());
   std::error_code error;
-  if (!std::filesystem::is_regular_file(cluster.model + "/config.json", error)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--model: there is no ", cluster.model, "/config.json"));
-  }
   cluster.model = std::filesystem::absolute(cluster.model).string();
   if (cluster.threads_per_worker == 0) {
     cluster.threads_per_worker = std::max(1, CpuCount() / cluster.workers);

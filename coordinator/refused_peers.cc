@@ -10,6 +10,13 @@
 namespace tutti::coordinator {
 namespace {
 
+// Lines of the log, in so long: a dozen workers of a wrong build are all named at once, and whoever
+// gives another name each time does not fill the disk.
+constexpr int kRefusedLinesMax = 16;
+constexpr std::chrono::seconds kRefusedLinesInterval{10};
+
+}  // namespace
+
 std::string Printable(std::string_view text) {
   std::string printable(text.substr(0, kRefusedPeerBytesMax));
   for (char& c : printable) {
@@ -18,6 +25,8 @@ std::string Printable(std::string_view text) {
   return printable;
 }
 
+namespace {
+
 // Without the port, which is another one each time. Unix sockets have none.
 std::string HostOf(const std::string& peer) {
   return peer.starts_with("unix:") ? peer : peer.substr(0, peer.rfind(':'));
@@ -25,7 +34,7 @@ std::string HostOf(const std::string& peer) {
 
 }  // namespace
 
-void RefusedPeers::Add(std::string_view peer, std::string_view worker_id, std::string_view reason,
+bool RefusedPeers::Add(std::string_view peer, std::string_view worker_id, std::string_view reason,
                        Instant now) {
   Entry entry;
   entry.told.set_peer(Printable(peer));
@@ -45,6 +54,15 @@ void RefusedPeers::Add(std::string_view peer, std::string_view worker_id, std::s
   entry.told.set_times(times);
   entries_.push_front(std::move(entry));
   if (entries_.size() > kRefusedPeersMax) entries_.pop_back();
+  return times == 1 && MayTell(now);
+}
+
+bool RefusedPeers::MayTell(Instant now) {
+  if (now - lines_since_ >= kRefusedLinesInterval) {
+    lines_since_ = now;
+    lines_ = 0;
+  }
+  return ++lines_ <= kRefusedLinesMax;
 }
 
 void RefusedPeers::FillStatus(Instant now, v1::GetStatusResponse* status) const {

@@ -39,8 +39,18 @@ absl::Status NoCheckpoint(const std::string& dir) {
         "). Reading a pickle can run any code, so it is not supported: convert it to safetensors "
         "where you trust it, with save_pretrained(..., safe_serialization=True)"));
   }
-  return absl::NotFoundError(
-      absl::StrCat(dir, ": neither ", kSingleFile, " nor ", kIndexFile, " is there"));
+  return absl::NotFoundError(absl::StrCat(dir, ": neither ", kSingleFile, " nor ", kIndexFile,
+                                          " is there; fetch the weights too"));
+}
+
+// The path, and what the file is rather than safetensors, by its first bytes.
+std::string WhatIsInstead(const std::string& path, const std::string& prefix) {
+  if (prefix == "version ") {
+    return absl::StrCat(path,
+                        " is a pointer of Git LFS, not the file it stands for; fetch that (git "
+                        "lfs pull)");
+  }
+  return absl::StrCat(path, " is no whole safetensors file; fetch it again");
 }
 
 }  // namespace
@@ -90,11 +100,15 @@ absl::Status Checkpoint::AddFile(const std::string& name,
   TUTTI_ASSIGN_OR_RETURN(const std::string prefix,
                          ReadText(*file, 0, std::min(bytes, kSafetensorsPrefixBytes)));
   const absl::StatusOr<int64_t> header_bytes = SafetensorsHeaderBytes(prefix, bytes);
-  if (!header_bytes.ok()) return Annotate(header_bytes.status(), path);
+  if (!header_bytes.ok()) return Annotate(header_bytes.status(), WhatIsInstead(path, prefix));
   TUTTI_ASSIGN_OR_RETURN(const std::string header,
                          ReadText(*file, kSafetensorsPrefixBytes, *header_bytes));
   absl::StatusOr<std::vector<TensorInfo>> tensors = ParseSafetensorsHeader(header, bytes);
-  if (!tensors.ok()) return Annotate(tensors.status(), path);
+  if (!tensors.ok()) {
+    return absl::Status(tensors.status().code(),
+                        absl::StrCat(path, ": ", tensors.status().message(),
+                                     "; the file is not whole or damaged: fetch it again"));
+  }
 
   // Tensors of this shard that the index does not list are not part of the checkpoint.
   std::unordered_set<std::string> expected;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/machine.h"
 #include "model/chunk_digest.h"
 
 namespace tutti::model {
@@ -20,8 +21,7 @@ constexpr int kNiceness = 10;
 
 int Threads(int wanted) {
   if (wanted > 0) return wanted;
-  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()) / 4, 1,
-                    kDigestThreadsMax);
+  return std::clamp(CpuCount() / 4, 1, kDigestThreadsMax);
 }
 
 int64_t NanosecondsSince1970() {

@@ -48,4 +48,8 @@ def main():
     return 0 if right == len(questions) else 1
 
 
-sys.exit(main())
+try:
+    sys.exit(main())
+except KeyboardInterrupt:
+    print("\ndemo: stopped")
+    sys.exit(130)

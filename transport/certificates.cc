@@ -8,6 +8,8 @@
 #include <openssl/x509v3.h>
 #include <sys/stat.h>
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <utility>
@@ -41,10 +43,13 @@ absl::StatusOr<std::string> ReadPem(const std::string& path, absl::string_view w
     return absl::InvalidArgumentError(
         absl::StrCat("TLS needs certificate, key and authority; no ", what, " is given"));
   }
+  errno = 0;
   std::ifstream file(path, std::ios::binary);
   std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   if (!file.good() && !file.eof()) {
-    return absl::NotFoundError(absl::StrCat("cannot read the ", what, " file ", path));
+    return absl::NotFoundError(
+        absl::StrCat("cannot read the ", what, " file ", path, ": ",
+                     errno == 0 ? "it is no regular file" : std::strerror(errno)));
   }
   if (!absl::StrContains(text, "-----BEGIN ")) {
     return absl::InvalidArgumentError(

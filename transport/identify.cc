@@ -21,7 +21,8 @@ bool IsIdentify(const v1::Frame& frame, int64_t payload_bytes, int64_t nonce_byt
 
 absl::Status NotIdentified() {
   return absl::UnauthenticatedError(
-      "this link begins with the proof of the cluster's secret (--cluster-secret-file)");
+      "no proof of the cluster's secret; all processes of a cluster need the same "
+      "--cluster-secret-file");
 }
 
 absl::StatusOr<std::optional<v1::Frame>> ListenerProof::Handle(const v1::Frame& frame,

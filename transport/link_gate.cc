@@ -61,7 +61,11 @@ class Gate final : public LinkHandler {
   }
 
   void OnClosed(absl::Status reason) override {
-    if (accepted_ != nullptr) accepted_->OnClosed(std::move(reason));
+    if (accepted_ != nullptr) return accepted_->OnClosed(std::move(reason));
+    // A dialler with another secret is the first to find out: our proof is none to it.
+    const bool by_proof =
+        proof_.has_value() && !proof_->proved() && absl::IsUnauthenticated(reason);
+    if (by_proof && !refused_ && link_ != nullptr) TellRefused(NotIdentified(), "");
   }
 
   std::shared_ptr<ReceiveBudget> budget() override {
@@ -97,10 +101,17 @@ class Gate final : public LinkHandler {
   }
 
   void Refuse(const absl::Status& reason, const std::string& worker_id = "") {
-    refused_ = true;
-    if (on_refused_) on_refused_(link_->peer(), worker_id, reason);
-    LogRefusal(link_->peer(), reason);
+    TellRefused(reason, worker_id);
     link_->Close(reason);
+  }
+
+  void TellRefused(const absl::Status& reason, const std::string& worker_id) {
+    refused_ = true;
+    if (on_refused_) {
+      on_refused_(link_->peer(), worker_id, reason);
+    } else {
+      LogRefusal(link_->peer(), reason);
+    }
   }
 
   const bool checks_name_;

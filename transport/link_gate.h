@@ -22,7 +22,8 @@ struct GateRules {
   // certificates, hello must then name a worker that the peer's certificate names. Empty: names are
   // not looked at.
   std::string name;
-  // Told of each peer that is refused: its address, the name it gave or nothing, and why.
+  // Told of each peer that is refused, instead of the log: its address, the name it gave or
+  // nothing, and why.
   // Thread: the transport's; must not block.
   std::function<void(const std::string&, const std::string&, const absl::Status&)> on_refused;
 };

@@ -15,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "base/address.h"
 #include "transport/limits.h"
 
 namespace tutti::transport {
@@ -22,9 +23,29 @@ namespace {
 
 constexpr int kSocketType = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
 
+const char* RemedyOf(int error, bool is_socket) {
+  switch (error) {
+    case EADDRINUSE:
+      return is_socket ? "; choose another path, or remove it if nobody uses it"
+                       : "; another process listens there: end it, or choose another port (0: any "
+                         "free one)";
+    case EACCES:
+    case EPERM:
+      return is_socket ? "; choose a folder that this user may write"
+                       : "; ports below 1024 need root: choose a higher one";
+    case EADDRNOTAVAIL:
+      return "; this machine has no such address";
+    case ENOENT:
+      return "; make the folder first";
+    default:
+      return "";
+  }
+}
+
 absl::Status CannotListen(const std::string& address, int error) {
-  return absl::UnavailableError(
-      absl::StrCat("cannot listen on ", address, ": ", std::strerror(error)));
+  return absl::UnavailableError(absl::StrCat("cannot listen on ", address, ": ",
+                                             std::strerror(error),
+                                             RemedyOf(error, absl::StartsWith(address, "unix:"))));
 }
 
 // Whether a process listens there. One that ended leaves its socket behind.
@@ -148,12 +169,9 @@ bool IsOwnProcess(int fd) {
 }
 
 absl::StatusOr<ListeningSockets> OpenListeningSockets(const std::string& address) {
+  TUTTI_RETURN_IF_ERROR(Annotate(CheckAddress(address, AddressUse::kListen), "cannot listen"));
   if (absl::StartsWith(address, "unix:")) return OpenUnix(address);
   const size_t colon = address.rfind(':');
-  if (colon == std::string::npos) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", address, "\" is no address: host:port or unix:/path"));
-  }
   std::string host = address.substr(0, colon);
   if (absl::StartsWith(host, "[") && absl::EndsWith(host, "]")) {
     host = host.substr(1, host.size() - 2);

@@ -116,7 +116,8 @@ absl::StatusOr<std::string> FindOperatorAddress(const std::string& address) {
       return absl::StrCat(kUnix, folder, "/", name);
     }
   }
-  return absl::NotFoundError(absl::StrCat("no operator's socket of a service at ", address, " (",
+  return absl::NotFoundError(absl::StrCat("no service at ", address,
+                                          " has an operator's socket on this machine (",
                                           RuntimeFolder(), "/", name, ")"));
 }
 

@@ -32,6 +32,8 @@ TEST(PeerTable, QuotesWhatIsWrong) {
   EXPECT_THAT(peers.Add("a b=c:1").ToString(), HasSubstr("worker id \"a b\""));
   EXPECT_THAT(peers.Add("a=").ToString(), HasSubstr("has no address"));
   EXPECT_THAT(peers.Add(std::string(129, 'a') + "=c:1").ToString(), HasSubstr("worker id"));
+  EXPECT_THAT(peers.Add("a=c:65536").ToString(), HasSubstr("ports end at 65535"));
+  EXPECT_THAT(peers.Add("a=http://c:1").ToString(), HasSubstr("write c:1"));
   EXPECT_EQ(peers.size(), 0u);
 }
 
@@ -45,7 +47,7 @@ TEST(PeerTable, ReadsFiles) {
   std::ofstream(path) << "w1 10.0.0.1:5000\nw9\n";
   EXPECT_THAT(peers.AddFile(path).ToString(), HasSubstr(path + ":2: \"w9\""));
   std::remove(path.c_str());
-  EXPECT_EQ(peers.AddFile(path).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(peers.AddFile(path).code(), absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

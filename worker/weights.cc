@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/machine.h"
 #include "model/checkpoint.h"
 #include "model/limits.h"
 #include "model/partition.h"
@@ -46,9 +47,7 @@ struct Unit {
   ReadItem item;
 };
 
-int ReadThreads() {
-  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kReadThreadsMax);
-}
+int ReadThreads() { return std::clamp(CpuCount(), 1, kReadThreadsMax); }
 
 class Loader {
  public:

@@ -187,7 +187,8 @@ absl::Status Coordinator::WriteReadyFile() const {
        << "\n";
   file.close();
   if (!file || std::rename(temporary.c_str(), options_.ready_file.c_str()) != 0) {
-    return absl::UnavailableError(absl::StrCat("--ready-file: cannot write ", options_.ready_file));
+    return absl::UnavailableError(absl::StrCat("--ready-file: cannot write ", options_.ready_file,
+                                               "; choose a folder that this user may write"));
   }
   return absl::OkStatus();
 }

@@ -190,8 +190,7 @@ void EngineLoop::Handle(Item item, Instant now) {
                  [&](LinkFrame& frame) { HandleFrame(std::move(frame), now); },
                  [&](LinkClosed& closed) { HandleClosed(std::move(closed), now); },
                  [&](PeerRefused& refused) {
-                   refused_.Add(refused.peer, refused.worker_id,
-                                std::string(refused.reason.message()), now);
+                   NoteRefused(refused.peer, refused.worker_id, refused.reason, now);
                  },
                  [&](LayUnread& lay) { ForgiveUnread(lay.duration, now); },
                  [&](StatusWanted& wanted) {
@@ -269,14 +268,25 @@ void EngineLoop::HandleClosed(LinkClosed item, Instant now) {
   engine_.Handle(WorkerLost{item.key, std::move(item.reason)}, now, &actions_);
 }
 
+// For the status, and for the log.
+void EngineLoop::NoteRefused(const std::string& peer, const std::string& worker_id,
+                             const absl::Status& reason, Instant now) {
+  const std::string why(reason.message());
+  if (!refused_.Add(peer, worker_id, why, now)) return;
+  spdlog::warn("refused {}{}: {}", Printable(peer),
+               worker_id.empty() ? "" : absl::StrCat(" as worker \"", Printable(worker_id), "\""),
+               Printable(why));
+}
+
 void EngineLoop::CloseLink(LinkKey key, absl::Status reason) {
   const auto found = links_.find(key);
   if (found == links_.end()) return;
-  spdlog::warn("closing the link from {}: {}", found->second.link->peer(),
-               std::string(reason.message()));
+  const std::string peer = found->second.link->peer();
   if (!found->second.welcome) {
-    refused_.Add(found->second.link->peer(), found->second.worker_id, std::string(reason.message()),
-                 clock_->Now());
+    NoteRefused(peer, found->second.worker_id, reason, clock_->Now());
+  } else {
+    spdlog::warn("closing the link from {}, worker \"{}\": {}", peer, found->second.worker_id,
+                 std::string(reason.message()));
   }
   found->second.link->Close(std::move(reason));
   links_.erase(found);

@@ -143,6 +143,8 @@ class EngineLoop {
   void HandleOpened(LinkOpened opened, Instant now);
   void HandleFrame(LinkFrame item, Instant now);
   void HandleClosed(LinkClosed item, Instant now);
+  void NoteRefused(const std::string& peer, const std::string& worker_id,
+                   const absl::Status& reason, Instant now);
   void CloseLink(LinkKey key, absl::Status reason);
   void CloseSilentLinks(Instant now);
   Instant NextWake() const;

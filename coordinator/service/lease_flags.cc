@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/address.h"
 #include "base/flags.h"
 #include "base/plain_name.h"
 #include "coordinator/service/etcd_lease.h"
@@ -34,6 +35,8 @@ absl::StatusOr<std::map<std::string, std::string>> ReadOthers(
           absl::StrCat("--other-coordinator ", one,
                        ": expected NAME=ADDRESS, of letters, digits and ._- the name"));
     }
+    TUTTI_RETURN_IF_ERROR(Annotate(CheckAddress(one.substr(equals + 1), AddressUse::kDial),
+                                   absl::StrCat("--other-coordinator ", name)));
     if (!others.emplace(name, one.substr(equals + 1)).second) {
       return absl::InvalidArgumentError(
           absl::StrCat("--other-coordinator ", one, ": ", name, " is given twice"));
@@ -57,6 +60,7 @@ void AddLeaseFlags(FlagSet* set, LeaseFlags* flags) {
        .variable = &flags->etcd,
        .help = "Lead only with a lease of this etcd (version 3; host:port, several with commas), "
                "and stand by until there is none: covers leaders that die, are stopped or cut off",
+       .check = IsAddress(),
        .list = FlagList::kCommas,
        .excludes = {"--standby-lock"}},
       {.names = "--etcd-prefix",

@@ -11,8 +11,10 @@
 #include "absl/strings/str_cat.h"
 #include "base/build_info.h"
 #include "base/byte_size.h"
+#include "base/exit_code.h"
 #include "base/flags.h"
 #include "base/logging.h"
+#include "base/processor.h"
 #include "coordinator/limits.h"
 #include "coordinator/service/coordinator.h"
 #include "coordinator/service/serve_flags.h"
@@ -29,8 +31,9 @@ constexpr char kFooter[] = R"(Examples:
   tutti-worker --model models/demo --worker-id w1 --peer w0
 
 Every option is also read from the environment (TUTTI_MODEL, …) and from --config FILE.
-Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for wrong options, 3 when it has
-led (--etcd, --standby-lock) and leads no more: start it again, to stand by.)";
+Exit codes: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for options, files or a model that
+cannot be right, 3 when it has led (--etcd, --standby-lock) and leads no more: start it again, to
+stand by.)";
 
 // Whether a second signal has come, or the parent has ended that this process ends with.
 class Hurry {
@@ -106,8 +109,18 @@ absl::Status Serve(ServeFlags flags, const sigset_t& signals, pid_t parent) {
   return absl::OkStatus();
 }
 
+// The exit code.
+int Complain(const absl::Status& status) {
+  std::cerr << "tutti-coordinator: " << status.message() << "\n";
+  return ExitCodeOfStart(status);
+}
+
 int Main(int argc, char** argv) {
   const pid_t parent = getppid();
+  if (const absl::Status fit = CheckProcessor(); !fit.ok()) {
+    Complain(fit);
+    return kExitCannotStart;
+  }
   ServeFlags flags;
   FlagSet program("tutti-coordinator",
                   "Splits one language model over worker processes and serves it over gRPC.");
@@ -124,9 +137,7 @@ int Main(int argc, char** argv) {
   if (flags.exit_with_parent) prctl(PR_SET_PDEATHSIG, SIGTERM);
   spdlog::info("descriptors: {}", transport::RaiseDescriptorLimit());
   const absl::Status served = Serve(std::move(flags), signals, parent);
-  if (served.ok()) return 0;
-  std::cerr << "tutti-coordinator: " << served.message() << "\n";
-  return 1;
+  return served.ok() ? 0 : Complain(served);
 }
 
 }  // namespace

@@ -25,11 +25,7 @@ absl::StatusOr<std::unique_ptr<PublicServer>> PublicServer::Start(
        .probe = {},
        .book = book},
       std::move(credentials), &builder);
-  if (!listener.ok()) {
-    return absl::UnavailableError(absl::StrCat("--listen ", address, ": ",
-                                               listener.status().message(),
-                                               "; is the address right and the port free?"));
-  }
+  if (!listener.ok()) return Annotate(listener.status(), "--listen");
   server->listener_ = *std::move(listener);
   server->server_ = builder.BuildAndStart();
   if (server->server_ == nullptr) {

@@ -11,6 +11,7 @@
 #include "coordinator/service/chat_messages.h"
 #include "model/config_json.h"
 #include "model/fingerprint.h"
+#include "model/model_folder.h"
 #include "model/weight_map.h"
 #include "spdlog/spdlog.h"
 
@@ -19,6 +20,7 @@ absl::StatusOr<std::unique_ptr<ServedModel>> ServedModel::Load(const std::filesy
                                                                const std::string& name,
                                                                int32_t max_model_len,
                                                                const std::string& chat_template) {
+  TUTTI_RETURN_IF_ERROR(Annotate(model::CheckModelFolder(dir.string()), "--model"));
   auto model = std::make_unique<ServedModel>();
   model->name = name;
   if (model->name.empty()) {
@@ -34,7 +36,12 @@ absl::StatusOr<std::unique_ptr<ServedModel>> ServedModel::Load(const std::filesy
   TUTTI_ASSIGN_OR_RETURN(model->generation,
                          model::LoadGenerationConfig(dir.string(), model->config));
   TUTTI_ASSIGN_OR_RETURN(model->checkpoint, model::Checkpoint::Open(dir.string()));
-  TUTTI_RETURN_IF_ERROR(model::CheckCheckpoint(model->config, *model->checkpoint));
+  if (const absl::Status fits = model::CheckCheckpoint(model->config, *model->checkpoint);
+      !fits.ok()) {
+    return absl::Status(
+        fits.code(), absl::StrCat(fits.message(),
+                                  "; the checkpoint must be whole, and that of its config.json"));
+  }
   TUTTI_RETURN_IF_ERROR(model::CheckTiedHead(model->config, *model->checkpoint));
   if (const std::string converted = model::DescribeConversion(model->config, *model->checkpoint);
       !converted.empty()) {
@@ -46,7 +53,8 @@ absl::StatusOr<std::unique_ptr<ServedModel>> ServedModel::Load(const std::filesy
   const int64_t context = model->config.max_position_embeddings;
   if (max_model_len > context) {
     return absl::InvalidArgumentError(absl::StrCat("--max-model-len ", max_model_len,
-                                                   " exceeds the model's context of ", context));
+                                                   " exceeds the model's context of ", context,
+                                                   "; give that at most"));
   }
   model->max_model_len = max_model_len > 0 ? max_model_len : static_cast<int32_t>(context);
   return model;

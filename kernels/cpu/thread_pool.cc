@@ -1,12 +1,12 @@
 #include "kernels/cpu/thread_pool.h"
 
 #include <immintrin.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <chrono>
 
 #include "base/check.h"
+#include "base/machine.h"
 #include "kernels/limits.h"
 
 namespace tutti::kernels::cpu {
@@ -75,13 +75,6 @@ void ThreadPool::Serve(int thread) {
   }
 }
 
-int AvailableThreads() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) {
-    return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  }
-  return std::clamp(CPU_COUNT(&set), 1, kThreadsMax);
-}
+int AvailableThreads() { return std::clamp(CpuCount(), 1, kThreadsMax); }
 
 }  // namespace tutti::kernels::cpu

@@ -14,7 +14,7 @@ import unittest
 
 from harness import BINARIES, DEMO, TESTDATA, TUTTI, clean_environment, tutti
 
-COMMANDS = ["up", "generate", "chat", "status", "plan", "tokenize", "detokenize", "bench", "lookup"]
+COMMANDS = ["up", "generate", "chat", "status", "plan", "tokenize", "detokenize", "bench", "lookup", "drain"]
 NOBODY = "127.0.0.1:1"
 
 # Runs a command; what it took, as JSON. In a process of its own: the largest of all children counts.
@@ -35,13 +35,19 @@ class Help(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertIn("Examples:", done.stdout)
                 self.assertIn(f"tutti {command}", done.stdout)
+                self.assertRegex(done.stdout, "Exit codes: 0 ")
                 self.assertNotIn("\x1b", done.stdout)
+        for daemon in ["tutti-coordinator", "tutti-worker"]:
+            done = subprocess.run([os.path.join(BINARIES, daemon), "--help"], capture_output=True, text=True, check=True)
+            self.assertRegex(done.stdout, "Exit codes: 0 ")
 
     def test_root_lists_the_commands(self):
         done = tutti("--help")
         self.assertEqual(done.returncode, 0)
         for command in COMMANDS:
             self.assertIn(command, done.stdout)
+        self.assertIn('tutti chat --message "', done.stdout)
+        self.assertNotIn("12+30=", done.stdout)
 
     def test_version(self):
         done = tutti("--version")
@@ -57,7 +63,7 @@ class BadFlags(unittest.TestCase):
         self.assertEqual(done.stdout, "")
 
     def test_are_named(self):
-        self.refused(naming="subcommand")
+        self.refused(naming="a command is required")
         self.refused("frobnicate", naming="frobnicate")
         self.refused("generate", "--temprature", "1", naming="--temprature")
         self.refused("generate", "--prompt", "x", "--temperature", "warm", naming="--temperature")
@@ -66,7 +72,7 @@ class BadFlags(unittest.TestCase):
         self.refused("generate", "--prompt", "x", "--logit-bias", "7", naming="--logit-bias")
         self.refused("generate", "--prompt", "x", "--address", "nohost", naming="no port")
         self.refused("up", naming="--model")
-        self.refused("up", "--model", "/nonexistent", naming="/nonexistent/config.json")
+        self.refused("up", "--model", "/nonexistent", naming='"/nonexistent" is no folder')
         self.refused("up", "--model", DEMO, "--workers", "0", naming="--workers")
         self.refused("up", "--model", DEMO, "--memory-per-worker", "2 parsecs", naming="parsecs")
         self.refused("plan", "--model", DEMO, naming="--devices")

@@ -15,6 +15,7 @@
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/server_builder.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -79,6 +80,11 @@ class PeerService final : public v1::Peer::WithRawCallbackMethod_Connect<v1::Pee
   // their proofs.
   CreditBook* book() { return &book_; }
 
+  // Called with the peer of each stream that begins.  REQUIRES: before the server starts.
+  void OnStream(std::function<void(const std::string&)> on_stream) {
+    on_stream_ = std::move(on_stream);
+  }
+
  private:
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Connect(
       grpc::CallbackServerContext* context) override;
@@ -89,6 +95,7 @@ class PeerService final : public v1::Peer::WithRawCallbackMethod_Connect<v1::Pee
 
   const AcceptCallback accept_;
   const GateRules rules_;
+  std::function<void(const std::string&)> on_stream_;
   CreditBook book_;
   const std::shared_ptr<StreamRegistry> streams_;
 };

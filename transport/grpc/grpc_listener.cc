@@ -11,6 +11,10 @@ absl::StatusOr<std::unique_ptr<GrpcListener>> GrpcListener::Listen(
     grpc::ServerBuilder* builder) {
   constexpr auto kFromFd = grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD;
   std::unique_ptr<GrpcListener> listener(new GrpcListener(std::move(options)));
+  if (listener->options_.is_secure) {
+    listener->handshakes_ =
+        std::make_unique<HandshakePort>(listener->options_.on_handshake_failure);
+  }
   TUTTI_ASSIGN_OR_RETURN(listener->loop_,
                          AcceptLoop::Listen({.address = listener->options_.address,
                                              .bounds = listener->options_.bounds,
@@ -35,6 +39,9 @@ void GrpcListener::Start() {
   }
   loop_->Start([this](int fd, bool is_own_call) {
     if (watch_ != nullptr && !is_own_call) watch_->Add(fd);
+    if (handshakes_ != nullptr && !is_own_call) {
+      handshakes_->Began(PeerNameOf(SocketAddress::OfOtherEnd(fd)));
+    }
     Acceptor::NewConnectionParameters connection;
     connection.fd = fd;
     (is_own_call ? own_calls_ : acceptor_)->HandleNewConnection(&connection);

@@ -19,6 +19,7 @@
 #include "transport/connection_watch.h"
 #include "transport/credit_book.h"
 #include "transport/grpc/self_probe.h"
+#include "transport/handshakes.h"
 
 namespace tutti::transport {
 
@@ -32,6 +33,8 @@ class GrpcListener {
     // What becomes of the connections' bytes; null: nobody watches them. Outlives the listener.
     CreditBook* book = nullptr;
     ConnectionWatch::OnUnread on_unread = nullptr;
+    // Of TLS handshakes that fail at this port (transport/handshakes.h).
+    HandshakePort::OnFailure on_handshake_failure = nullptr;
   };
 
   // Errors of OpenListeningSockets. `builder` must be built while this lives.
@@ -45,6 +48,10 @@ class GrpcListener {
   void Start();
   void Stop();
   AcceptLoop::Counts counts() const { return loop_->counts(); }
+  // The peer of a connection ("ipv4:10.0.0.7:4001") has a stream.  Thread: any.
+  void OnHandshakeDone(const std::string& peer) {
+    if (handshakes_ != nullptr) handshakes_->Succeeded(peer);
+  }
   // Connections that the watch has ended.
   int64_t cut() const { return watch_ == nullptr ? 0 : watch_->cut(); }
 
@@ -54,6 +61,7 @@ class GrpcListener {
   explicit GrpcListener(Options options) : options_(std::move(options)) {}
 
   const Options options_;
+  std::unique_ptr<HandshakePort> handshakes_;  // null without TLS
   std::unique_ptr<AcceptLoop> loop_;
   std::unique_ptr<Acceptor> acceptor_;
   // For this process's own calls, which have no certificate.

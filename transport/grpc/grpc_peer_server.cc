@@ -111,6 +111,7 @@ void PeerService::Guard(const grpc::CallbackServerContext& context,
   for (const Identity& identity : caller.identities) {
     if (identity.role == Role::kWorker) peer.worker_names.push_back(identity.name);
   }
+  if (on_stream_) on_stream_(context.peer());
   const std::shared_ptr<ConnectionCredit> credit = book_.Find(context.peer());
   if (!NeedsGate(rules_, peer)) {
     credit->Trust();
@@ -143,6 +144,18 @@ void ConfigureForPeers(grpc::ServerBuilder* builder) {
   builder->AddChannelArgument(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1);
 }
 
+namespace {
+
+// A handshake that fails is a peer refused, before it could give a name.
+HandshakePort::OnFailure FailureTeller(const GrpcPeerServerOptions& options) {
+  if (!options.rules.on_refused) return nullptr;
+  return [tell = options.rules.on_refused](const std::string& peer, const std::string& why) {
+    tell(peer.empty() ? "one of several peers" : peer, "", absl::UnauthenticatedError(why));
+  };
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<GrpcPeerServer>> GrpcPeerServer::Start(
     const GrpcPeerServerOptions& options, AcceptCallback accept) {
   TUTTI_ASSIGN_OR_RETURN(auto credentials,
@@ -159,9 +172,13 @@ absl::StatusOr<std::unique_ptr<GrpcPeerServer>> GrpcPeerServer::Start(
                                                .bounds = PeerPortBounds(RaiseDescriptorLimit()),
                                                .probe = {},
                                                .book = server->service_.book(),
-                                               .on_unread = options.on_unread},
+                                               .on_unread = options.on_unread,
+                                               .on_handshake_failure = FailureTeller(options)},
                                               std::move(credentials), &builder));
   builder.RegisterService(&server->service_);
+  server->service_.OnStream([listener = server->listener_.get()](const std::string& peer) {
+    listener->OnHandshakeDone(peer);
+  });
   server->server_ = builder.BuildAndStart();
   if (server->server_ == nullptr) {
     return absl::UnavailableError(absl::StrCat("gRPC cannot serve at ", options.address));

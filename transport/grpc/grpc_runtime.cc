@@ -1,14 +1,38 @@
 #include "transport/grpc/grpc_runtime.h"
 
 #include <grpc/grpc.h>
+#include <grpc/support/log.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
 
+#include <atomic>
+#include <cstdlib>
 #include <future>
 #include <memory>
 
+#include "spdlog/spdlog.h"
+#include "transport/handshakes.h"
+
 namespace tutti::transport {
 namespace {
+
+std::atomic<bool> log_ends{false};
+
+// gRPC's own lines, which it writes on stderr before an error reaches us, name its source files and
+// nothing of ours. They go to our log, for those who ask for it.
+void LogOfGrpc(gpr_log_func_args* line) {
+  if (log_ends.load(std::memory_order_acquire)) return;
+  ReadHandshakeLog(line->message);
+  spdlog::debug("gRPC: {}", line->message);
+}
+
+void TakeLogOfGrpc() {
+  const char* const asked = std::getenv("GRPC_VERBOSITY");
+  if (asked != nullptr && *asked != '\0') return;  // somebody looks into gRPC itself
+  gpr_set_log_function(&LogOfGrpc);
+  // gRPC's threads outlive main, the log does not.
+  std::atexit([] { log_ends.store(true, std::memory_order_release); });
+}
 
 // A channel that leads nowhere and whose one call has failed: the call made it take a reference to
 // the threads.
@@ -32,6 +56,7 @@ void KeepGrpcRunning() {
   // Never destroyed: static destructors run while gRPC's threads do. Kept although it is never
   // read, or leak checkers would not find the way to it.
   [[gnu::used]] static const auto* const kept = [] {
+    TakeLogOfGrpc();
     grpc_init();
     return new std::shared_ptr<grpc::Channel>(ChannelWithThreads());
   }();

@@ -1,4 +1,5 @@
-// Keeps gRPC's library up for as long as the process lives.
+// Keeps gRPC's library up for as long as the process lives, and takes its log: its lines go to ours
+// at level debug, unless GRPC_VERBOSITY is set.
 #pragma once
 
 namespace tutti::transport {

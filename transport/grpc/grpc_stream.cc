@@ -351,6 +351,7 @@ void StreamState::OnRead(const grpc::ByteBuffer& bytes) {
   const absl::Status decoded = DecodeFrame(bytes, &frame, &payload);
   if (!decoded.ok()) return CloseWith(is_trusted_ ? decoded : refusal_, /*drop_queue=*/true);
   if (auto reason = ReadCloseFrame(frame, payload)) {
+    frames_in_ += 1;
     {
       const MutexLock lock(&mutex_);
       silenced_ = true;

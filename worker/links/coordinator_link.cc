@@ -115,16 +115,20 @@ bool CoordinatorLink::OnClosed(LinkId id, const absl::Status& reason, Instant no
 }
 
 void CoordinatorLink::Retry(Attempt* attempt, const absl::Status& reason, Instant now) {
+  // A link that never carried a frame was refused by nobody.
+  const bool was_heard = attempt->link != nullptr && attempt->link->stats().frames_in > 0;
   attempt->link.reset();
   attempt->next_dial = now + attempt->backoff.Next();
   if (now < attempt->next_log) return;
   attempt->next_log = now + kWaitingLogInterval;
+  const std::string why(reason.message());
   if (reason.ok() || absl::IsUnavailable(reason)) {
-    spdlog::info("waiting for coordinator at {} ({})", attempt->address,
-                 std::string(reason.message()));
+    spdlog::info("waiting for the coordinator at {} ({})", attempt->address, why);
+  } else if (was_heard) {
+    spdlog::error("the coordinator at {} refuses this worker: {}; trying again", attempt->address,
+                  why);
   } else {
-    spdlog::error("coordinator at {} refuses this worker: {}; trying again", attempt->address,
-                  reason.ToString());
+    spdlog::error("no link to the coordinator at {}: {}; trying again", attempt->address, why);
   }
 }
 

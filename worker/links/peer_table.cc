@@ -1,11 +1,14 @@
 #include "worker/links/peer_table.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/address.h"
 #include "worker/limits.h"
 
 namespace tutti::worker {
@@ -44,7 +47,10 @@ absl::Status PeerTable::Add(std::string_view entry) {
 
 absl::Status PeerTable::AddFile(const std::string& path) {
   std::ifstream file(path);
-  if (!file.good()) return absl::NotFoundError(absl::StrCat("cannot read ", path));
+  if (!file.good()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot read the file ", path, ": ", std::strerror(errno)));
+  }
   std::string line;
   for (int number = 1; std::getline(file, line); ++number) {
     const std::string_view text = Trimmed(line);
@@ -66,15 +72,19 @@ absl::Status PeerTable::Insert(std::string_view name, std::string_view address) 
         absl::StrCat("worker id ", Quoted(name), " does not match [A-Za-z0-9._-]{1,128}"));
   }
   if (address.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("peer ", Quoted(name), " has no address"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "peer ", Quoted(name), " has no address; write NAME=HOST:PORT or NAME=unix:/FOLDER/NAME"));
   }
+  const absl::Status written = CheckAddress({address.data(), address.size()}, AddressUse::kDial);
+  if (!written.ok()) return Annotate(written, absl::StrCat("peer ", Quoted(name)));
   if (addresses_.size() >= kPeersMax) {
     return absl::ResourceExhaustedError(absl::StrCat("more than ", kPeersMax, " peers"));
   }
   const auto [found, added] = addresses_.emplace(name, address);
   if (!added && found->second != address) {
-    return absl::AlreadyExistsError(absl::StrCat("peer ", Quoted(name), " has two addresses: ",
-                                                 found->second, " and ", std::string(address)));
+    return absl::InvalidArgumentError(absl::StrCat("peer ", Quoted(name),
+                                                   " has two addresses: ", found->second, " and ",
+                                                   std::string(address), "; keep one"));
   }
   return absl::OkStatus();
 }

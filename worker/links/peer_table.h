@@ -17,8 +17,7 @@ bool IsWorkerId(std::string_view name);
 // Thread: the one that fills it; constant after that, and any thread may read.
 class PeerTable {
  public:
-  // "NAME=ADDRESS". INVALID_ARGUMENT quotes the wrong part; ALREADY_EXISTS for a name given twice
-  // with different addresses.
+  // "NAME=ADDRESS". INVALID_ARGUMENT quotes the wrong part, of a name given twice both addresses.
   absl::Status Add(std::string_view entry);
   // A file of lines "NAME ADDRESS"; empty lines and those that begin with # are skipped. Errors
   // name file and line.

@@ -13,9 +13,11 @@
 #include "absl/strings/str_split.h"
 #include "base/build_info.h"
 #include "base/byte_size.h"
+#include "base/exit_code.h"
 #include "base/flags.h"
 #include "base/logging.h"
 #include "base/machine.h"
+#include "base/processor.h"
 #include "spdlog/spdlog.h"
 #include "transport/connection_table.h"
 #include "transport/private_folder.h"
@@ -49,7 +51,8 @@ constexpr char kFooter[] = R"(Examples:
 
 Every option is also read from the environment (TUTTI_MODEL, TUTTI_COORDINATOR, ...) and from
 --config FILE.
-Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for wrong options.)";
+Exit codes: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for options, files or a model that
+cannot be right.)";
 
 std::string HostName() {
   std::array<char, 256> name{};
@@ -67,12 +70,14 @@ void AddClusterFlags(FlagSet* set, Flags* flags) {
        .variable = &flags->coordinators,
        .help = "Where the coordinator takes workers: host:port or unix:/path; with others that "
                "stand by, all of them with commas between",
+       .check = IsAddresses(),
        .show_default = true},
       {.names = "--listen",
        .variable = &worker.listen,
        .help = "Where other workers dial this one; unset: a socket named by --worker-id in "
                "$XDG_RUNTIME_DIR/tutti or /tmp/tutti-UID",
-       .environment = "TUTTI_WORKER_LISTEN"},
+       .environment = "TUTTI_WORKER_LISTEN",
+       .check = IsListenAddress()},
       {.names = "--worker-id",
        .variable = &worker.worker_id,
        .help = "This worker's name, unique in its cluster",
@@ -246,7 +251,7 @@ absl::Status Resolve(Flags* flags) {
     const int64_t available = AvailableMemoryBytes();
     if (available == 0) {
       return absl::UnavailableError(
-          "--memory: the system does not report how much memory is free; give the flag");
+          "--memory: no memory is free here, or the system does not say how much; give the option");
     }
     flags->worker.memory_bytes =
         static_cast<int64_t>(kMemoryShare * static_cast<double>(available));
@@ -254,9 +259,25 @@ absl::Status Resolve(Flags* flags) {
   return absl::OkStatus();
 }
 
-int Complain(const absl::Status& status, int code) {
+// The exit code.
+int Complain(const absl::Status& status) {
   std::cerr << "tutti-worker: " << status.message() << "\n";
-  return code;
+  return ExitCodeOfStart(status);
+}
+
+// What is asked for is taken, though the machine or a limit of its container gives less.
+void WarnOfTooMuch(const WorkerOptions& worker) {
+  if (worker.threads > CpuCount()) {
+    spdlog::warn("--threads {}: only {} CPUs may be used here, so threads will wait for each other",
+                 worker.threads, CpuCount());
+  }
+  const int64_t available = AvailableMemoryBytes();
+  if (worker.device.starts_with("cuda") || available == 0 || worker.memory_bytes <= available) {
+    return;
+  }
+  spdlog::warn(
+      "--memory {}: only {} are free here, so this worker may be killed for want of memory",
+      FormatBytes(worker.memory_bytes), FormatBytes(available));
 }
 
 // NCCL listens on the first interface it finds, to any host. Ranks of one machine need loopback
@@ -288,11 +309,15 @@ void LeaveInOrder(Worker* worker, Duration grace, const sigset_t& signals,
 
 int Main(int argc, char** argv) {
   const pid_t parent = getppid();
+  if (const absl::Status fit = CheckProcessor(); !fit.ok()) {
+    Complain(fit);
+    return kExitCannotStart;
+  }
   Flags flags;
   FlagSet program("tutti-worker", "Serves one shard of a language model to a tutti-coordinator.");
   AddFlags(&program, &flags);
   if (const std::optional<int> code = program.Parse(argc, argv)) return *code;
-  if (const absl::Status status = Resolve(&flags); !status.ok()) return Complain(status, 2);
+  if (const absl::Status status = Resolve(&flags); !status.ok()) return Complain(status);
   SetUpLog(flags.worker.worker_id, flags.log_level, flags.log_format);
   // Before any thread exists, so that all inherit the mask and only sigwait sees these.
   sigset_t signals;
@@ -302,9 +327,10 @@ int Main(int argc, char** argv) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   if (flags.exit_with_parent) ExitWithParent(parent);
   spdlog::info("descriptors: {}", transport::RaiseDescriptorLimit());
+  WarnOfTooMuch(flags.worker);
   KeepNcclOnThisMachine(flags.worker.device_exchange);
   auto worker = Worker::Start(flags.worker);
-  if (!worker.ok()) return Complain(worker.status(), 1);
+  if (!worker.ok()) return Complain(worker.status());
   int signal = 0;
   sigwait(&signals, &signal);
   spdlog::info("{}: leaving", signal == SIGINT ? "SIGINT" : "SIGTERM");

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/build_info.h"
 #include "base/byte_size.h"
@@ -10,6 +11,7 @@
 #include "base/protocol.h"
 #include "model/config_json.h"
 #include "model/fingerprint.h"
+#include "model/model_folder.h"
 #include "spdlog/spdlog.h"
 #include "transport/private_folder.h"
 #include "worker/limits.h"
@@ -116,21 +118,24 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given
   WorkerOptions options = given;
   if (!IsWorkerId(options.worker_id)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("worker id \"", options.worker_id, "\" does not match [A-Za-z0-9._-]{1,128}"));
+        absl::StrCat("--worker-id \"", absl::Utf8SafeCEscape(options.worker_id),
+                     "\" does not match [A-Za-z0-9._-]{1,128}; choose another name"));
   }
   TUTTI_RETURN_IF_ERROR(transport::CheckMethodTable());
+  TUTTI_RETURN_IF_ERROR(Annotate(model::CheckModelFolder(options.model_dir), "--model"));
   TUTTI_ASSIGN_OR_RETURN(const transport::PeerSecurity security, OpenSecurity(options));
   const int threads = options.threads > 0 ? options.threads : CpuCount();
   TUTTI_ASSIGN_OR_RETURN(const model::ModelConfig config,
                          model::LoadModelConfig(options.model_dir));
   TUTTI_ASSIGN_OR_RETURN(const std::string fingerprint, model::ModelFingerprint(options.model_dir));
   std::unique_ptr<Worker> worker(new Worker);
-  TUTTI_ASSIGN_OR_RETURN(
-      worker->backend_,
+  auto backend =
       kernels::CreateBackend(options.device, {.num_threads = threads,
                                               .numerics_class = options.numerics_class,
                                               .graphs = options.cuda_graphs,
-                                              .early_kernels = options.cuda_early_kernels}));
+                                              .early_kernels = options.cuda_early_kernels});
+  if (!backend.ok()) return Annotate(backend.status(), "--device");
+  worker->backend_ = *std::move(backend);
   if (options.memory_bytes == 0) {
     // The memory free beside CUDA's context and kernels, which are there by now.
     options.memory_bytes = GpuOfferOf(worker->backend_->FreeDeviceBytes());

@@ -158,7 +158,7 @@ class FailureTest(unittest.TestCase):
 class ArgumentsTest(unittest.TestCase):
     def test_addresses(self):
         self.assertEqual(Addresses("a:1,unix:/x, [::1]:2").all, ["a:1", "unix:/x", "[::1]:2"])
-        for wrong in ("", "host", "host:", "host:http", [], ["a:1", ""]):
+        for wrong in ("", "host", "host:", "host:http", "host:0", "host:65536", "http://host:1", [], ["a:1", ""]):
             with self.assertRaises(ValueError, msg=wrong):
                 Addresses(wrong)
 

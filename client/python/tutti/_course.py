@@ -67,9 +67,16 @@ class Addresses:
         self.all = [address.strip() for address in given]
         self.best = 0
         for address in self.all:
+            if address.startswith("unix:"):
+                continue
+            if "://" in address:
+                raise ValueError(f"the address {address!r} begins with a scheme, and an address has none; write for "
+                                 "example localhost:50051")
             _, colon, port = address.rpartition(":")
-            if not address.startswith("unix:") and not (colon and port.isdigit()):
+            if not (colon and port.isdigit()):
                 raise ValueError(f"the address {address!r} has no port; write for example localhost:50051")
+            if not 1 <= int(port[:6]) <= 65535:
+                raise ValueError(f"the address {address!r} has the port {port[:20]}; ports are 1 to 65535")
         if not self.all:
             raise ValueError("no address given")
 

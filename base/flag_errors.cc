@@ -1,0 +1,121 @@
+#include "base/flag_errors.h"
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/suggestion.h"
+
+namespace tutti {
+namespace {
+
+std::vector<std::string> NamesOfOptions(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::App* app = &command; app != nullptr; app = app->get_parent()) {
+    for (const CLI::Option* option : app->get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    }
+  }
+  return names;
+}
+
+std::vector<std::string> NamesOfCommands(const CLI::App& program) {
+  std::vector<std::string> names;
+  for (const CLI::App* known : program.get_subcommands(nullptr)) {
+    names.push_back(known->get_name());
+  }
+  return names;
+}
+
+// The first "--name" in a message of the parser's; "" if there is none.
+std::string NameIn(const std::string& text) {
+  const size_t begin = text.find("--");
+  if (begin == std::string::npos) return "";
+  const size_t end = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-_", begin);
+  return text.substr(begin, end - begin);
+}
+
+std::string NameOf(const CLI::Option& option) {
+  return option.get_lnames().empty() ? option.get_name() : "--" + option.get_lnames()[0];
+}
+
+// "Could not convert: --name = value".
+std::string ExplainConversion(const std::string& text, const CLI::Option& option) {
+  const size_t equals = text.find(" = ");
+  if (equals == std::string::npos || option.get_items_expected_max() == 0) {
+    return absl::StrCat(NameOf(option),
+                        " is a switch: give it without a value, or =true or =false");
+  }
+  const std::string value = absl::Utf8SafeCEscape(text.substr(equals + 3));
+  const std::string kind = option.get_type_name();
+  const char* wanted = absl::StartsWith(kind, "UINT")  ? "no whole number from 0 up"
+                       : absl::StartsWith(kind, "INT") ? "no whole number"
+                                                       : "no number";
+  return absl::StrCat(NameOf(option), ": \"", value, "\" is ", wanted);
+}
+
+std::string ExplainCount(const std::string& text, const CLI::Option& option) {
+  static constexpr absl::string_view kReceived = "required but received ";
+  const size_t received = text.find(std::string(kReceived));
+  if (absl::StrContains(text, "At Most") && received != std::string::npos) {
+    return absl::StrCat(NameOf(option), " is given ", text.substr(received + kReceived.size()),
+                        " times; give it once");
+  }
+  if (absl::StrContains(text, "override")) {
+    return absl::StrCat(NameOf(option), " is a switch: give it without a value");
+  }
+  return absl::StrCat(NameOf(option), " needs a value behind it");
+}
+
+}  // namespace
+
+const CLI::Option* OptionOf(const CLI::App& command, const CLI::ParseError& error) {
+  const std::string name = NameIn(error.what());
+  for (const CLI::App* app = &command; app != nullptr && !name.empty(); app = app->get_parent()) {
+    if (const CLI::Option* const option = app->get_option_no_throw(name)) return option;
+  }
+  return nullptr;
+}
+
+std::string ExplainUnknown(const CLI::App& command, const std::string& argument) {
+  const std::string shown = absl::Utf8SafeCEscape(argument);
+  if (absl::StartsWith(argument, "-") && argument != "-") {
+    const std::string name = argument.substr(0, argument.find('='));
+    return absl::StrCat("there is no option ", absl::Utf8SafeCEscape(name),
+                        DidYouMean(name, NamesOfOptions(command)));
+  }
+  const std::vector<std::string> commands = NamesOfCommands(command);
+  if (commands.empty()) return absl::StrCat("\"", shown, "\" is one argument too many");
+  return absl::StrCat(
+      "there is no command \"", shown, "\"",
+      argument == "help" ? "; did you mean --help?" : DidYouMean(argument, commands));
+}
+
+std::string ExplainError(const CLI::App& command, const CLI::ParseError& error,
+                         const CLI::Option* option) {
+  const std::string text = error.what(), kind = error.get_name();
+  if (kind == "RequiredError" && absl::StartsWith(text, "A subcommand")) {
+    return absl::StrCat("a command is required: ", absl::StrJoin(NamesOfCommands(command), ", "));
+  }
+  if (kind == "RequiredError") {
+    const CLI::Option* const missing =
+        option != nullptr ? option
+                          : command.get_option_no_throw(text.substr(0, text.find(" is required")));
+    if (missing == nullptr || missing->get_description().empty()) return text;
+    return absl::StrCat(text, ": ", missing->get_description());
+  }
+  if (kind == "FileError") {
+    return absl::StrCat("--config: cannot read the file ", text.substr(0, text.find(" was not")));
+  }
+  if (option == nullptr) return text;
+  if (kind == "ConversionError") return ExplainConversion(text, *option);
+  if (kind == "ArgumentMismatch") return ExplainCount(text, *option);
+  const size_t excludes = text.find(" excludes ");
+  if (kind == "ExcludesError" && excludes != std::string::npos) {
+    return absl::StrCat(text.substr(0, excludes), " and ", text.substr(excludes + 10),
+                        " exclude each other; give one of them");
+  }
+  return text;
+}
+
+}  // namespace tutti
