@@ -70,7 +70,7 @@ inline constexpr int kServingPollMs = 1000;
 inline constexpr int kStatusTimeoutMs = 500;
 // Seconds that running requests get to finish when `tutti up` is told to stop: as many as a
 // coordinator gives them by itself (coordinator/service/serve_flags.h).
-inline constexpr double kShutdownGraceS = 10;
+inline constexpr double kDrainTimeoutS = 30;
 // From the end of that time, or from a second signal, to SIGKILL: the coordinator ends its streams
 // within a second, and workers leave after it (worker/limits.h, kLeaveMargin).
 inline constexpr int kStopGraceMs = 3000;

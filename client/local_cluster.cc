@@ -256,7 +256,7 @@ void LocalCluster::Hurry() {
 
 void LocalCluster::Stop(const std::function<bool()>& hurried) {
   const auto grace = std::chrono::duration_cast<Duration>(
-      std::chrono::duration<double>(options_.shutdown_grace_s));
+      std::chrono::duration<double>(options_.drain_timeout_s));
   const Duration margin = std::chrono::milliseconds(kStopGraceMs);
   const Instant begin = Now();
   SignalAll(SIGTERM);

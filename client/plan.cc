@@ -114,8 +114,13 @@ absl::StatusOr<PlanReport> MakePlan(const PlanRequest& request) {
   TUTTI_ASSIGN_OR_RETURN(placement::DeviceMap map,
                          placement::ReadDeviceMap(request.device_map, report.model,
                                                   static_cast<int64_t>(request.devices.size())));
+  std::vector<placement::DeviceSpec> all = request.devices;
+  for (placement::DeviceSpec& device : all) {
+    if (device.kind != DeviceKind::kCpu) continue;
+    device.memory_bytes -= std::clamp<int64_t>(request.kept_rows_bytes, 0, device.memory_bytes);
+  }
   TUTTI_ASSIGN_OR_RETURN(std::vector<placement::DeviceSpec> devices,
-                         placement::LimitMemory(request.max_memory, request.devices));
+                         placement::LimitMemory(request.max_memory, all));
   report.options.placement.mode = map.mode;
   if (!map.stages.empty()) {
     TUTTI_RETURN_IF_ERROR(ApplyStages(map, request.devices, &report.options, &devices));
@@ -126,6 +131,12 @@ absl::StatusOr<PlanReport> MakePlan(const PlanRequest& request) {
         "of each GPU %s are left to CUDA (assumed, not measured), and of the rest %.0f %%, as "
         "workers do without --memory; \"memory\" is what remains",
         FormatBytes(kGpuContextBytes), 100 * (1 - kGpuOfferedShare)));
+  }
+  if (request.kept_rows_bytes > 0) {
+    report.notes.push_back(
+        absl::StrCat("of each CPU's memory ", FormatBytes(request.kept_rows_bytes),
+                     " are set apart for rows that it has sent on; \"memory\" is "
+                     "what remains"));
   }
   TUTTI_ASSIGN_OR_RETURN(report.plan,
                          placement::PlanCluster(report.model, devices, report.options));

@@ -23,7 +23,8 @@ struct PlanRequest {
   placement::MaxMemory max_memory;  // empty: all of each device
   std::string device_map;           // "", a mode of Accelerate, or a file of module names
   placement::ClusterOptions options;
-  bool whole_experts = false;  // --expert-split expert
+  bool whole_experts = false;   // --expert-split expert
+  int64_t kept_rows_bytes = 0;  // of each CPU's memory, set apart before layers are placed
 };
 
 struct PlanReport {

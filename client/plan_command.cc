@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "base/byte_size.h"
 #include "base/machine.h"
 #include "client/command.h"
 #include "client/format.h"
@@ -39,6 +40,7 @@ struct PlanFlags {
   std::string pipelines;  // unset: 1
   std::string layout;
   std::string expert_split = "width";
+  std::string kept_rows;
   bool json = false;
 };
 
@@ -111,6 +113,11 @@ int RunPlan(PlanFlags flags) {
   // A length that is given is meant to be used.
   placement.kv_tokens_min = std::max<int64_t>(placement.kv_tokens_min, placement.max_model_len);
   if (const absl::Status read = ReadDevices(&flags); !read.ok()) return Fail(read);
+  if (!flags.kept_rows.empty()) {
+    const absl::StatusOr<int64_t> bytes = ParseBytes(flags.kept_rows);
+    if (!bytes.ok()) return Fail(Annotate(bytes.status(), "--kept-rows"));
+    flags.request.kept_rows_bytes = *bytes;
+  }
   if (const absl::Status read = ReadSizes(&flags); !read.ok()) return Fail(read);
   const auto report = MakePlan(flags.request);
   if (!report.ok()) {
@@ -162,6 +169,11 @@ void AddPlanFlags(FlagSet* set, PlanFlags* flags) {
        .help = "What ranks share of a mixture's experts: width, or expert: whole ones",
        .check = OneOf("width,expert"),
        .show_default = true},
+      {.names = "--kept-rows",
+       .variable = &flags->kept_rows,
+       .help = "Memory of each CPU for the rows that it has sent on, such as 2GiB; unset: what "
+               "placement leaves",
+       .check = IsSize()},
   });
 }
 

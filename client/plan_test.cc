@@ -67,6 +67,21 @@ class PlanTest : public ::testing::Test {
   placement::MaxMemory max_memory_;
 };
 
+// As a coordinator with the same flag sets them apart.
+TEST_F(PlanTest, RowsKeptAreTakenFromEachDevicesMemoryFirst) {
+  PlanRequest request{.model = dir_, .devices = Devices({3 * kGiB, 3 * kGiB}), .options = options_};
+  request.options.placement.num_stages = 2;
+  request.kept_rows_bytes = kGiB;
+  const auto report = MakePlan(request);
+  ASSERT_TRUE(report.ok()) << report.status();
+  const auto smaller = Plan({2 * kGiB, 2 * kGiB});
+  ASSERT_TRUE(smaller.ok()) << smaller.status();
+  EXPECT_EQ(report->plan.pipelines[0].num_blocks, smaller->plan.pipelines[0].num_blocks);
+  EXPECT_THAT(RenderPlan(*report), HasSubstr("1.0 GiB are set apart for rows"));
+  request.kept_rows_bytes = 100 * kGiB;
+  EXPECT_FALSE(MakePlan(request).ok()) << "nothing is left";
+}
+
 TEST_F(PlanTest, EveryLayerHasOneHomeAndNoDeviceIsOverfull) {
   const auto report = Plan({2 * kGiB, 4 * kGiB, 3 * kGiB});
   ASSERT_TRUE(report.ok()) << report.status();

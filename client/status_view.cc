@@ -101,6 +101,16 @@ void AppendLinks(const v1::PipelineStatus& pipeline, const Style& style, std::st
   }
 }
 
+// The rows that stages keep for those after them, and how many tokens were computed from such.
+void AppendKept(const v1::PipelineStatus& pipeline, std::string* out) {
+  int64_t kept = 0;
+  for (const v1::StageStatus& stage : pipeline.stages()) kept += stage.predicted().kept_rows();
+  if (kept == 0 && pipeline.rebuilt_tokens() == 0) return;
+  absl::StrAppend(out, "  rows kept for lost stages: room for ", FormatBytes(kept), "; ",
+                  FormatCount(static_cast<int64_t>(pipeline.rebuilt_tokens())),
+                  " tokens rebuilt\n");
+}
+
 void AppendPipeline(const v1::PipelineStatus& pipeline, const Style& style, std::string* out) {
   absl::StrAppend(out, "\npipeline ", pipeline.pipeline(), ": ", ColouredState(pipeline, style),
                   ", epoch ", EpochName(Epoch(pipeline.epoch())));
@@ -118,9 +128,29 @@ void AppendPipeline(const v1::PipelineStatus& pipeline, const Style& style, std:
       FormatCount(static_cast<int64_t>(pipeline.preemptions())),
       " preemptions; steps: ", FormatCount(static_cast<int64_t>(pipeline.steps())), ", ",
       pipeline.steps_in_flight(), " in flight\n", RenderDeviceMap(pipeline, /*activity=*/true));
+  AppendKept(pipeline, out);
   AppendLinks(pipeline, style, out);
   if (!pipeline.straggler().empty()) {
     absl::StrAppend(out, "  ", style.Red("slow:"), " ", OneLine(pipeline.straggler()), "\n");
+  }
+}
+
+// The latest ends of pipelines that streams outlived; 0 ms: not yet.
+void AppendRecoveries(const v1::GetStatusResponse& status, std::string* out) {
+  constexpr int kShown = 3;
+  for (int i = 0; i < std::min(status.recoveries_size(), kShown); ++i) {
+    const v1::Recovery& recovery = status.recoveries(i);
+    absl::StrAppend(
+        out, i == 0 ? "\n" : "", "recovery ", FormatSeconds(recovery.seconds_ago()),
+        " ago: ", recovery.sequences(), " sequences of pipeline ", recovery.pipeline(),
+        recovery.recovered_ms() > 0
+            ? absl::StrCat(" went on after ", FormatSeconds(recovery.recovered_ms() / 1000),
+                           " (serving after ", FormatSeconds(recovery.serving_ms() / 1000), ")")
+            : " are still to go on",
+        ": ", OneLine(recovery.cause()), "\n");
+  }
+  if (status.recoveries_size() > kShown) {
+    absl::StrAppend(out, "and ", status.recoveries_size() - kShown, " more; --json has all\n");
   }
 }
 
@@ -133,7 +163,8 @@ void AppendCounters(const v1::RequestCounters& requests, std::string* out) {
                   count(requests.invalid()), " invalid\n");
   absl::StrAppend(out, "tokens: ", count(requests.prompt_tokens()), " of prompts, ",
                   count(requests.generated_tokens()), " generated; ", count(requests.preemptions()),
-                  " preemptions, ", count(requests.stale_frames()), " stale frames\n");
+                  " preemptions, ", count(requests.recovered()), " recovered, ",
+                  count(requests.stale_frames()), " stale frames\n");
 }
 
 }  // namespace
@@ -197,6 +228,7 @@ std::string RenderStatus(const v1::GetStatusResponse& status, const Style& style
   for (const v1::WorkerStatus& worker : status.idle_workers()) {
     absl::StrAppend(&out, "idle worker ", OneLine(worker.worker_id()), ": ",
                     OneLine(worker.device()), ", ", FormatBytes(worker.memory_bytes()),
+                    worker.standby().empty() ? "" : absl::StrCat(", ", OneLine(worker.standby())),
                     worker.leaving() ? ", leaving" : "", "\n");
   }
   for (const v1::RefusedPeer& peer : status.refused_peers()) {
@@ -210,6 +242,7 @@ std::string RenderStatus(const v1::GetStatusResponse& status, const Style& style
     absl::StrAppend(&out, "\n", FormatCount(status.waiting()),
                     " requests wait for room on any pipeline\n");
   }
+  AppendRecoveries(status, &out);
   AppendCounters(status.requests(), &out);
   if (status.waiting() > 0) {
     absl::StrAppend(&out, FormatCount(status.waiting()), " wait for a pipeline with room\n");

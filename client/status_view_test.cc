@@ -168,6 +168,33 @@ TEST(StatusView, ShowsTheLayoutThatWasChosenAndWhatWasNot) {
   EXPECT_THAT(text, HasSubstr("and 2 more"));
 }
 
+TEST(StatusView, ShowsRowsKeptAndRecoveries) {
+  v1::GetStatusResponse status = TwoStages();
+  EXPECT_THAT(RenderStatus(status, kPlain), Not(HasSubstr("rows kept")));
+  EXPECT_THAT(RenderStatus(status, kPlain), Not(HasSubstr("recovery")));
+  v1::PipelineStatus* const pipeline = status.mutable_pipelines(0);
+  pipeline->mutable_stages(0)->mutable_predicted()->set_kept_rows(3 << 20);
+  pipeline->set_rebuilt_tokens(1234);
+  v1::WorkerStatus* const idle = status.add_idle_workers();
+  idle->set_worker_id("w7");
+  idle->set_standby("slow, stage 1 of pipeline 0, loaded");
+  for (int i = 0; i < 4; ++i) {
+    v1::Recovery* const recovery = status.add_recoveries();
+    recovery->set_cause("worker w1 (stage 1) was lost");
+    recovery->set_sequences(16);
+    recovery->set_seconds_ago(7);
+    if (i > 0) recovery->set_recovered_ms(450);
+  }
+  status.mutable_requests()->set_recovered(48);
+  const std::string text = RenderStatus(status, kPlain);
+  EXPECT_THAT(text, HasSubstr("rows kept for lost stages: room for 3.0 MiB; 1,234 tokens rebuilt"));
+  EXPECT_THAT(text, HasSubstr("slow, stage 1 of pipeline 0, loaded"));
+  EXPECT_THAT(text, HasSubstr("16 sequences of pipeline 0 are still to go on: worker w1"));
+  EXPECT_THAT(text, HasSubstr("16 sequences of pipeline 0 went on after 450 ms"));
+  EXPECT_THAT(text, HasSubstr("and 1 more; --json has all"));
+  EXPECT_THAT(text, HasSubstr("48 recovered"));
+}
+
 TEST(StatusView, SaysWhyItDoesNotServe) {
   v1::GetStatusResponse status = TwoStages();
   status.set_serving(false);

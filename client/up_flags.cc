@@ -117,8 +117,8 @@ void AddRunFlags(FlagSet* set, UpFlags* flags) {
       {.names = "-v,--verbose",
        .variable = &flags->verbose,
        .help = "Show the processes' logs as they are written"},
-      {.names = "--shutdown-grace",
-       .variable = &flags->cluster.shutdown_grace_s,
+      {.names = "--drain-timeout",
+       .variable = &flags->cluster.drain_timeout_s,
        .help = "Seconds running requests get to finish; a second signal ends them",
        .check = NotNegative(),
        .show_default = true},
@@ -200,9 +200,9 @@ void FillProgramFlags(const FlagSet& set, UpFlags* flags) {
   pass_on("--log-format", &to_coordinator);
   pass_on("--log-format", &to_workers);
   if (flags->mix_numerics) to_coordinator.push_back("--mix-numerics");
-  const std::string grace = absl::StrCat(flags->cluster.shutdown_grace_s);
-  to_coordinator.insert(to_coordinator.end(), {"--shutdown-grace", grace});
-  to_workers.insert(to_workers.end(), {"--shutdown-grace", grace});
+  const std::string grace = absl::StrCat(flags->cluster.drain_timeout_s);
+  to_coordinator.insert(to_coordinator.end(), {"--drain-timeout", grace});
+  to_workers.insert(to_workers.end(), {"--drain-timeout", grace});
   to_coordinator.insert(to_coordinator.end(), {"--kv-tokens", absl::StrCat(flags->kv_tokens)});
   const bool automatic = set.Given("--layout");
   to_coordinator.insert(to_coordinator.end(),

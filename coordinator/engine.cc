@@ -55,6 +55,7 @@ void Engine::Advance(Instant now, std::vector<Action>* actions) {
   if (now >= awaited_until_) state_changed_ = true;
   if (fleet_.FormingIsDue(now) || state_changed_) UpdateRetiring();
   EndRetired();
+  for (const auto& replica : replicas_) MoveSlow(replica.get());
   FormPipelines();
   if (std::exchange(spares_due_, false) || now >= spares_at_) LoadAhead();
   admission_.BindWaiting(now, actions);

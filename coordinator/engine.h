@@ -123,6 +123,8 @@ class Engine {
   void LoseWorker(LinkKey link, const absl::Status& reason, bool close);
   void Watch();
   void WatchPipeline(Replica* replica);
+  // Ends a pipeline with a worker that has been slow for long, if one can form without it.
+  void MoveSlow(Replica* replica);
 
   // Workers that were told to stop, and their pipelines (engine_pipelines.cc).
   void HandleLeaving(Worker* worker);

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -85,7 +87,7 @@ class EnginePaceTest : public testing::Test {
   void Compute(Duration time) {
     for (const Instant end = now_ + time; now_ < end;) {
       now_ = std::min(end, now_ + std::chrono::seconds(1));
-      for (uint64_t link = 1; link <= 2; ++link) {
+      for (uint64_t link = 1; link <= workers_; ++link) {
         v1::Frame beat;
         beat.mutable_beat()->set_progress(++progress_);
         beat.mutable_beat()->set_allowed_us(1'000'000);
@@ -124,6 +126,7 @@ class EnginePaceTest : public testing::Test {
   v1::Frame epoch_frame_;
   uint64_t step_ = 0;
   uint64_t progress_ = 0;
+  uint64_t workers_ = 2;
 };
 
 constexpr auto kMs = std::chrono::milliseconds(1);
@@ -193,6 +196,79 @@ TEST_F(EnginePaceTest, WhatIsNewCountsMoreThanWhatIsOld) {
   Run(30 * kMs, 50 * kMs, std::chrono::seconds(20));
   Run(60 * kMs, 50 * kMs, std::chrono::seconds(20));
   EXPECT_NEAR(Status().pipelines(0).stages(0).step_seconds(), 0.06, 0.002);
+}
+
+// ---- slow for long: its place moves
+
+// Steps at this pace until the pipeline has ended; the seconds that took, or nothing.
+class EngineSlowTest : public EnginePaceTest {
+ protected:
+  std::optional<double> RunUntilMoved(Duration first, Duration second, Duration most) {
+    const uint64_t epoch = Status().pipelines(0).epoch();
+    const Instant begin = now_;
+    while (now_ < begin + most) {
+      if (Status().pipelines(0).epoch() != epoch) return Seconds(now_ - begin);
+      Run(first, second, 1 * kMs);
+      for (const Action& action : actions_) {
+        EXPECT_FALSE(std::holds_alternative<FinishRequest>(action)) << "its stream goes on";
+      }
+    }
+    return std::nullopt;
+  }
+  std::vector<std::string> Stages() {
+    std::vector<std::string> workers;
+    const v1::GetStatusResponse status = Status();
+    for (const v1::StageStatus& stage : status.pipelines(0).stages()) {
+      workers.push_back(stage.worker().worker_id());
+    }
+    return workers;
+  }
+};
+
+TEST_F(EngineSlowTest, ASpareTakesThePlace) {
+  Join(3, "w3");
+  workers_ = 3;
+  Turn();
+  Run(30 * kMs, 30 * kMs, std::chrono::seconds(15));
+  const auto moved = RunUntilMoved(30 * kMs, 100 * kMs, std::chrono::seconds(60));
+  ASSERT_TRUE(moved.has_value());
+  EXPECT_GT(*moved, 8);
+  EXPECT_LT(*moved, 18);
+  EXPECT_THAT(Stages(), testing::ElementsAre("w1", "w3"));
+  EXPECT_THAT(Status().idle_workers(0).standby(), HasSubstr("slow"));
+  EXPECT_EQ(Status().waiting(), 1) << "its stream waits for the spare";
+}
+
+// The stages that are left hold the model between them.
+TEST_F(EngineSlowTest, WithoutASpareTheOthersShareItsLayers) {
+  Run(30 * kMs, 30 * kMs, std::chrono::seconds(15));
+  ASSERT_TRUE(RunUntilMoved(30 * kMs, 300 * kMs, std::chrono::seconds(60)).has_value());
+  EXPECT_THAT(Stages(), testing::ElementsAre("w1"));
+  v1::Frame ready = Frame();
+  ready.mutable_shard_ready();
+  Give(WorkerFrame{LinkKey(1), ready});
+  Turn();
+  ASSERT_EQ(Status().pipelines(0).state(), "serving");
+  // It stays so: nobody knows that the other is quick again.
+  const uint64_t epoch = Status().pipelines(0).epoch();
+  for (int i = 0; i < 600; ++i) {
+    Compute(std::chrono::seconds(1));
+    Turn();
+  }
+  EXPECT_EQ(Status().pipelines(0).epoch(), epoch);
+  // Until its operator says so.
+  std::vector<Action> actions;
+  ASSERT_TRUE(engine_->DrainWorker("w2", /*undo=*/true, now_, &actions).ok());
+  Turn();
+  EXPECT_THAT(Stages(), testing::ElementsAre("w1", "w2"));
+}
+
+TEST_F(EngineSlowTest, AMachineThatIsSlowAsAWholeMovesNobody) {
+  Join(3, "w3");
+  workers_ = 3;
+  Turn();
+  Run(30 * kMs, 40 * kMs, std::chrono::seconds(15));
+  EXPECT_FALSE(RunUntilMoved(300 * kMs, 400 * kMs, std::chrono::seconds(60)).has_value());
 }
 
 TEST_F(EnginePaceTest, AnIdlePipelineHasNoBubble) {

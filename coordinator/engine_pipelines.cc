@@ -5,6 +5,7 @@
 // wait for the one that forms without it, and when its last stream has ended the worker is let go.
 // Where nothing can take its place, requests that were taken are still served by it.
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/engine.h"
@@ -79,6 +80,26 @@ void Engine::WatchPipeline(Replica* replica) {
   }
 }
 
+// ---- slow workers
+
+// Between two steps: those under way are computed again, as after a loss. What was slow keeps what
+// it has loaded, and stands by.
+void Engine::MoveSlow(Replica* replica) {
+  const std::optional<Pipeline::Stuck> slow = replica->pipeline.FindSlow();
+  // Placement takes its time.
+  if (!slow.has_value() || draining_ || now_ < replica->slow_asked_at + kPaceWindow) return;
+  replica->slow_asked_at = now_;
+  Worker* const worker = fleet_.Find(slow->link);
+  const bool was_slow = std::exchange(worker->slow, true);
+  if (!fleet_.CanFormWithoutSlow(WorkersOf(*replica), now_)) {
+    worker->slow = was_slow;
+    return;
+  }
+  const std::string why = absl::StrCat(replica->pipeline.Describe(*worker), " ", slow->why);
+  actions_->push_back(Notice{absl::StrCat(why, ": its place moves"), /*warning=*/true});
+  EndPipeline(replica, why);
+}
+
 // ---- growing again
 
 void Engine::GrowReduced() {
@@ -124,6 +145,7 @@ absl::StatusOr<std::string> Engine::DrainWorker(const std::string& worker_id, bo
                                             " is linked; `tutti status` lists those that are"));
   }
   fleet_.SetDrained(worker, !undo);
+  if (undo) worker->slow = false;
   state_changed_ = spares_due_ = true;
   Replica* const replica = ReplicaOf(*worker);
   if (undo) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "coordinator/limits.h"
 #include "model/partition.h"
@@ -25,7 +26,6 @@ std::array<int64_t, kDeviceKinds> SmallestMemory(const EngineOptions& options) {
 
 MembershipOptions MembershipOptionsOf(const EngineOptions& options) {
   return {.cluster_id = options.cluster_id,
-          .build = options.build,
           .model_fingerprint = options.model_fingerprint,
           .numerics_class = options.numerics_class,
           .mix_numerics = options.mix_numerics,
@@ -85,6 +85,11 @@ void Fleet::HandleJoin(const WorkerJoined& event, uint32_t incarnation, Instant 
   }
   const std::string& id = event.hello.worker_id();
   membership_.Join(event.link, event.hello, now)->drained = drained_.contains(id);
+  if (event.hello.build() != options_->build) {
+    actions->push_back(Notice{absl::StrCat(
+        "worker ", id, " is of build \"", absl::CHexEscape(event.hello.build()), "\", this is \"",
+        options_->build, "\"; they speak the same protocol and compute the same bits")});
+  }
   numbers_.Join(id);
   faults_.ForgetLinksOf(id);
   if (!faults_.ComesAndGoes(id, now)) members_changed_at_ = now;

@@ -112,6 +112,9 @@ class Fleet {
   bool CanGrow(const std::vector<Worker*>& workers, Instant now);
   // Whether a pipeline could form of the idle workers and these, less those that leave.
   bool CanFormWith(const std::vector<Worker*>& workers, Instant now);
+  // Whether a pipeline could form of the idle workers and these, less those that are slow; one of
+  // fewer stages or ranks too.
+  bool CanFormWithoutSlow(const std::vector<Worker*>& workers, Instant now);
   // What became of the workers and links that were chosen.
   FaultMemory* faults() { return &faults_; }
   // An idle worker lets go of the shard of an earlier epoch, if it holds one.
@@ -137,7 +140,8 @@ class Fleet {
   }
   bool CanForm(std::vector<Worker*> all, const std::vector<Worker*>& workers, Instant now);
   std::vector<Offer> SteadyOf(const std::vector<Offer>& offers, Instant now) const;
-  absl::StatusOr<Formation> ChooseWorkers(std::vector<Offer>* offers, Instant now);
+  absl::StatusOr<Formation> ChooseWorkers(std::vector<Offer>* offers, bool may_be_fewer,
+                                          Instant now);
   absl::StatusOr<Formation> ChooseApart(const PipelineShape& shape,
                                         const std::vector<Offer>& offers, Instant now);
   absl::StatusOr<Formation> ChooseFewer(std::vector<Offer>* offers, Instant now);

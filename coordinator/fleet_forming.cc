@@ -33,7 +33,7 @@ FormingResult Fleet::Form(const std::vector<WaitingPipeline>& waiting, bool any_
   if (!decided.ok()) return RefuseAll(waiting, decided);
   FormingResult result{.outcomes = {}, .complete = true};
   for (const auto& [pipeline, ended] : waiting) {
-    absl::StatusOr<Formation> formation = ChooseWorkers(&*offers, now);
+    absl::StatusOr<Formation> formation = ChooseWorkers(&*offers, ended.has_value(), now);
     if (absl::IsUnavailable(formation.status()) && ended.has_value() && !offers->empty()) {
       const Instant reform_at = *ended + options_->reform_after;
       if (now < reform_at) {
@@ -52,10 +52,11 @@ FormingResult Fleet::Form(const std::vector<WaitingPipeline>& waiting, bool any_
       result.outcomes.push_back(Refuse(pipeline, formation.status()));
     }
   }
+  std::erase_if(*offers, [](const Offer& offer) { return offer.worker->slow; });
   const bool as_many_as_possible =
       options_->num_pipelines == 0 && options_->device_map.stages.empty();
   while (result.complete && as_many_as_possible && LeavesSpares(*offers)) {
-    absl::StatusOr<Formation> formation = ChooseWorkers(&*offers, now);
+    absl::StatusOr<Formation> formation = ChooseWorkers(&*offers, /*may_be_fewer=*/false, now);
     if (!formation.ok()) break;
     result.outcomes.push_back(Accept(std::nullopt, *std::move(formation)));
   }
@@ -75,25 +76,31 @@ absl::StatusOr<std::vector<Offer>> Fleet::UsableOffers(std::vector<Worker*> work
   return OffersOf(*options_, numbers_, workers);
 }
 
-// Those of workers that do not come and go.
+// Those of workers that are not slow and do not come and go.
 std::vector<Offer> Fleet::SteadyOf(const std::vector<Offer>& offers, Instant now) const {
   std::vector<Offer> steady = offers;
-  std::erase_if(steady,
-                [&](const Offer& offer) { return faults_.ComesAndGoes(offer.worker->id(), now); });
+  std::erase_if(steady, [&](const Offer& offer) {
+    return offer.worker->slow || faults_.ComesAndGoes(offer.worker->id(), now);
+  });
   return steady;
 }
 
-// Takes the workers it chooses out of the offers.
-absl::StatusOr<Formation> Fleet::ChooseWorkers(std::vector<Offer>* offers, Instant now) {
+// Takes the workers it chooses out of the offers. A whole pipeline of workers that are not slow,
+// then, if `may_be_fewer`, one of fewer, then a whole one of any.
+absl::StatusOr<Formation> Fleet::ChooseWorkers(std::vector<Offer>* offers, bool may_be_fewer,
+                                               Instant now) {
   if (!layout_.shape().has_value()) {
     return absl::UnavailableError("waiting for workers: none has joined");
   }
   const std::vector<Offer> steady = SteadyOf(*offers, now);
   const PipelineShape& shape = *layout_.shape();
   absl::StatusOr<Formation> formation = ChooseApart(shape, steady, now);
-  if (!formation.ok() && steady.size() < offers->size()) {
-    formation = ChooseApart(shape, *offers, now);
-  }
+  std::vector<Offer> quick = *offers;
+  std::erase_if(quick, [](const Offer& offer) { return offer.worker->slow; });
+  const bool some_slow = quick.size() < offers->size();
+  if (!formation.ok() && steady.size() < quick.size()) formation = ChooseApart(shape, quick, now);
+  if (!formation.ok() && some_slow && may_be_fewer) formation = ChooseFewer(&quick, now);
+  if (!formation.ok() && some_slow) formation = ChooseApart(shape, *offers, now);
   TUTTI_RETURN_IF_ERROR(formation.status());
   TakeOut(formation->workers, offers);
   return formation;
@@ -125,8 +132,9 @@ bool Fleet::CanGrow(const std::vector<Worker*>& workers, Instant now) {
     grow_at_ = at;
     return false;
   }
-  std::erase_if(idle,
-                [&](const Worker* worker) { return faults_.ComesAndGoes(worker->id(), now); });
+  std::erase_if(idle, [&](const Worker* worker) {
+    return worker->slow || faults_.ComesAndGoes(worker->id(), now);
+  });
   return !idle.empty() && CanForm(std::move(idle), workers, now);
 }
 
@@ -179,6 +187,19 @@ const FaultMemory::LinkFault* Fleet::FindFault(const Formation& formation, Insta
 
 bool Fleet::CanFormWith(const std::vector<Worker*>& workers, Instant now) {
   return CanForm(membership_.Idle(), workers, now);
+}
+
+bool Fleet::CanFormWithoutSlow(const std::vector<Worker*>& workers, Instant now) {
+  if (!layout_.shape().has_value()) return false;
+  std::vector<Worker*> all = membership_.Idle();
+  all.insert(all.end(), workers.begin(), workers.end());
+  std::erase_if(all, [](const Worker* worker) { return worker->slow; });
+  std::sort(all.begin(), all.end(),
+            [](const Worker* a, const Worker* b) { return NaturallyBefore(a->id(), b->id()); });
+  std::string pausing;
+  absl::StatusOr<std::vector<Offer>> offers = UsableOffers(std::move(all), now, &pausing);
+  if (!offers.ok()) return false;
+  return ChooseApart(*layout_.shape(), *offers, now).ok() || ChooseFewer(&*offers, now).ok();
 }
 
 bool Fleet::CanForm(std::vector<Worker*> all, const std::vector<Worker*>& workers, Instant now) {

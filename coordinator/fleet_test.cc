@@ -61,13 +61,33 @@ class FleetTest : public testing::Test {
 TEST_F(FleetTest, AWorkerThatDiffersIsSentAway) {
   Start();
   v1::Hello hello = TinyHello("w1");
-  hello.set_build("other");
+  hello.set_model_fingerprint("other");
   fleet_->HandleJoin({LinkKey(1), hello}, 0, now_, &actions_);
   ASSERT_EQ(ActionsOf<CloseWorker>(actions_).size(), 1u);
   EXPECT_EQ(Find(1), nullptr);
   EXPECT_EQ(fleet_->next_deadline(), kInstantNever);
   Join(2, "w1");
   EXPECT_TRUE(ActionsOf<SendToWorker>(actions_).at(0).frame.has_welcome());
+}
+
+// Protocol and numerics class are what must be equal.
+TEST_F(FleetTest, AWorkerOfAnotherBuildJoinsAndTheLogSaysSo) {
+  Start();
+  v1::Hello hello = TinyHello("w1");
+  hello.set_build("of\n tomorrow");
+  fleet_->HandleJoin({LinkKey(1), hello}, 0, now_, &actions_);
+  EXPECT_NE(Find(1), nullptr);
+  EXPECT_TRUE(ActionsOf<SendToWorker>(actions_).at(0).frame.has_welcome());
+  ASSERT_EQ(ActionsOf<Notice>(actions_).size(), 1u);
+  EXPECT_THAT(ActionsOf<Notice>(actions_)[0].text,
+              testing::HasSubstr("worker w1 is of build \"of\\n tomorrow\", this is \"build\""));
+  hello = TinyHello("w2");
+  hello.set_numerics_class("class.2");
+  fleet_->HandleJoin({LinkKey(2), hello}, 0, now_, &actions_);
+  ASSERT_EQ(ActionsOf<CloseWorker>(actions_).size(), 1u);
+  EXPECT_THAT(
+      ActionsOf<CloseWorker>(actions_)[0].reason.ToString(),
+      testing::HasSubstr("numerics class of the worker is \"class.2\", of the pipeline \"class\""));
 }
 
 TEST_F(FleetTest, ALeaseThatIsNotRenewedExpires) {

@@ -306,6 +306,13 @@ inline constexpr double kSlowdown = 1.7;
 // Beyond what a mix of prompts and answers does to a stage with a large head beside one without:
 // computing a prompt instead of reading weights makes the latter's steps some five times as long.
 inline constexpr double kGreatSlowdown = 6;
+// A worker has left its pace when its steps take this many times as long as is predicted, beside
+// its best and beside the others, and keeps away from it until they take less than kSlowdown: three
+// times, less what a busy machine takes from the others meanwhile. Where no speed is known it is
+// kGreatSlowdown.
+inline constexpr double kLeftPace = 2.5;
+// So long, in every window; then its place moves.
+inline constexpr Duration kSlowPatience = std::chrono::seconds(10);
 // Share that the average time of a step keeps with each step since: half after some 34 steps.
 inline constexpr double kStepAverageKept = 0.98;
 // A pipeline that has served this long has not failed because of its composition.

@@ -86,7 +86,6 @@ absl::Status Membership::Check(const v1::Hello& hello) const {
   if (hello.cluster_id() != options_.cluster_id) {
     return Differs("cluster id", hello.cluster_id(), options_.cluster_id);
   }
-  if (hello.build() != options_.build) return Differs("build", hello.build(), options_.build);
   if (hello.model_fingerprint() != options_.model_fingerprint) {
     return Differs("model fingerprint", hello.model_fingerprint(), options_.model_fingerprint);
   }
@@ -198,10 +197,11 @@ void FillWorkerStatus(const Worker& worker, Instant now, v1::WorkerStatus* statu
   status->set_flops_per_second(worker.speed.flops_per_second);
   status->set_leaving(worker.leaving);
   if (worker.drained) status->set_standby("drained");
+  if (worker.slow && !worker.drained) status->set_standby("slow");
   if (!worker.standby.has_value()) return;
   const Worker::Standby& standby = *worker.standby;
   status->set_standby(absl::StrCat(
-      "stage ", standby.shard.stage(),
+      worker.slow ? "slow, " : "", "stage ", standby.shard.stage(),
       standby.shard.num_ranks() > 1 ? absl::StrCat(" rank ", standby.shard.rank()) : "",
       " of pipeline ", standby.pipeline, ", ",
       standby.ready ? "loaded"

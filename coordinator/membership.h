@@ -61,13 +61,15 @@ struct Worker {
   bool leaving = false;  // it was told to stop, and serves until it is let go
   bool drained = false;  // an operator wants nothing of it any more; it stays linked
   bool goes() const { return leaving || drained; }
+  // It was slow for long, and its place has moved: others are preferred until it joins anew, or an
+  // operator takes it back.
+  bool slow = false;
 
   const std::string& id() const { return hello.worker_id(); }
 };
 
 struct MembershipOptions {
   std::string cluster_id;
-  std::string build;
   std::string model_fingerprint;
   std::string numerics_class;  // "": that of the worker that joined first
   bool mix_numerics = false;
@@ -80,7 +82,7 @@ class Membership {
   explicit Membership(MembershipOptions options) : options_(std::move(options)) {}
 
   // Whether this worker may join; the refusal says what differs, with both sides' values.
-  // FAILED_PRECONDITION: cluster, protocol, build, model or numerics class. INVALID_ARGUMENT: a
+  // FAILED_PRECONDITION: cluster, protocol, model or numerics class. INVALID_ARGUMENT: a
   // speed outside of the range that is believed. ALREADY_EXISTS: a worker of that id is alive on
   // another link. RESOURCE_EXHAUSTED: too little memory for any stage.
   absl::Status Check(const v1::Hello& hello) const;

@@ -110,6 +110,9 @@ class Pipeline {
     std::string why;
   };
   std::optional<Stuck> FindStuck(Instant now) const;
+  // A worker whose place should move, because it has been slow for long; why, without its name.
+  // Nothing of a pipeline that does not serve.
+  std::optional<Stuck> FindSlow() const;
   // A link that failed.
   struct FailedLink {
     std::string from;  // worker ids

@@ -96,6 +96,17 @@ void Pipeline::FillStatus(Instant now, v1::PipelineStatus* status) const {
   if (!stages_.empty()) status->set_numerics_class(membership_->numerics_class());
 }
 
+std::optional<Pipeline::Stuck> Pipeline::FindSlow() const {
+  if (state_ != State::kServing) return std::nullopt;
+  const std::optional<size_t> slow = ledger_.pace().left_pace();
+  if (!slow.has_value()) return std::nullopt;
+  return Stuck{
+      shards_[*slow].link,
+      absl::StrFormat("takes %.1f times as long for a step as predicted, beside the "
+                      "others, for %d s",
+                      ledger_.pace().strain(*slow), static_cast<int>(Seconds(kSlowPatience)))};
+}
+
 void Pipeline::FillHolding(int32_t tokens, v1::PrefixHolding* holding) const {
   const int32_t blocks = tokens / options_->block_size;
   holding->set_pipeline(id_.value());

@@ -53,6 +53,7 @@ struct Replica {
   StepRate rate;
   std::optional<Instant> ended;  // when it last ceased to serve
   bool reduced = false;          // it is made of fewer workers than the layout says
+  Instant slow_asked_at{};       // when it was last asked whether it can do without a slow worker
   std::string numerics;          // the class of its epoch; see Pipeline::NumericsOfLayers
   // Why it ends when its last stream has: a worker of its is leaving. Empty: it goes on.
   std::string retiring;

@@ -122,7 +122,7 @@ void StepLedger::CountTimes(size_t number, const v1::StepDone& done, Instant now
   shard.recent_steps = shard.recent_steps * kStepAverageKept + 1;
   shard.recent_seconds = shard.recent_seconds * kStepAverageKept + computing;
   shard.recent_predicted = shard.recent_predicted * kStepAverageKept + predicted;
-  pace_.OnStep(number, computing - exchanging, now);
+  pace_.OnStep(number, computing - exchanging, predicted, now);
 }
 
 void StepLedger::Forgive(Duration stall, Instant now) {

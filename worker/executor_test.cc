@@ -189,8 +189,6 @@ TEST_F(ExecutorTest, TurnsStrangersAwayByName) {
               AllOf(HasSubstr("PERMISSION_DENIED"), HasSubstr("\"w2\""), HasSubstr("\"w0\"")));
   EXPECT_THAT(says(5, [](auto* h) { h->set_cluster_id("else"); }),
               AllOf(HasSubstr("cluster id"), HasSubstr("\"else\""), HasSubstr("\"cluster\"")));
-  EXPECT_THAT(says(5, [](auto* h) { h->set_build("old"); }),
-              AllOf(HasSubstr("build"), HasSubstr("\"old\""), HasSubstr("\"build\"")));
   EXPECT_THAT(says(5, [](auto* h) { h->set_protocol_version(9); }),
               AllOf(HasSubstr("protocol version"), HasSubstr("\"9\""), HasSubstr("\"1\"")));
   EXPECT_THAT(says(5, [](auto* h) { h->set_model_fingerprint("other"); }),

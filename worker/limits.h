@@ -160,7 +160,7 @@ inline constexpr std::chrono::milliseconds kStopPatience{5000};
 
 // Seconds that a worker which is told to stop serves on while its coordinator finishes what runs:
 // as many as a coordinator gives running requests (coordinator/service/serve_flags.h).
-inline constexpr double kShutdownGraceS = 10;
+inline constexpr double kDrainTimeoutS = 30;
 // ... and so much longer, so that it is the coordinator that ends them, with a reason.
 inline constexpr std::chrono::milliseconds kLeaveMargin{2000};
 // Between two looks of the main thread at whether it was let go, or told to hurry.

@@ -96,7 +96,7 @@ absl::Status Serve(ServeFlags flags, const sigset_t& signals, pid_t parent) {
   spdlog::info("model '{}': {}, {} layers, context {}", model->name, model->config.architecture,
                model->config.num_layers, model->max_model_len);
   const auto grace =
-      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(flags.shutdown_grace_s));
+      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(flags.drain_timeout_s));
   Coordinator coordinator(std::move(model), flags.options);
   TUTTI_RETURN_IF_ERROR(coordinator.Start());
   spdlog::info("clients at {}, workers at {}, operators at {}; waiting for workers",

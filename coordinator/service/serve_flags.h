@@ -33,7 +33,7 @@ struct ServeFlags {
   int64_t lease_ms = 1500;
   double recovery_timeout_s = 60;
   double reform_after_s = 2;
-  double shutdown_grace_s = 10;
+  double drain_timeout_s = 30;
   bool exit_with_parent = false;
   LeaseFlags lease;
   CoordinatorOptions options;

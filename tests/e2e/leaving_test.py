@@ -53,7 +53,7 @@ class Leaving(unittest.TestCase):
     def test_all_told_at_once_finish_what_runs(self):
         for with_parent in (True, False):
             with self.subTest(with_parent=with_parent):
-                cluster = self.start("--shutdown-grace", "40")
+                cluster = self.start("--drain-timeout", "40")
                 pids = list(cluster.children().values())
                 streams = self.begin(cluster, 1200)
                 # The workers first: so it was in a pod.
@@ -66,7 +66,7 @@ class Leaving(unittest.TestCase):
                 self.ended(cluster, pids)
 
     def test_tutti_up_gives_what_runs_its_time(self):
-        cluster = self.start("--shutdown-grace", "40")
+        cluster = self.start("--drain-timeout", "40")
         pids = list(cluster.children().values())
         streams = self.begin(cluster, 1200)
         cluster.process.send_signal(signal.SIGTERM)
@@ -77,7 +77,7 @@ class Leaving(unittest.TestCase):
         self.assertEqual(cluster.process.returncode, 0)
 
     def test_when_the_time_is_over_the_reason_is_ours(self):
-        cluster = self.start("--shutdown-grace", "0.3")
+        cluster = self.start("--drain-timeout", "0.3")
         pids = list(cluster.children().values())
         streams = self.begin(cluster, LONG, count=8)
         began = time.monotonic()
@@ -93,7 +93,7 @@ class Leaving(unittest.TestCase):
         self.ended(cluster, pids)
 
     def test_a_second_signal_hurries(self):
-        cluster = self.start("--shutdown-grace", "60")
+        cluster = self.start("--drain-timeout", "60")
         pids = list(cluster.children().values())
         streams = self.begin(cluster, LONG, count=32)
         cluster.process.send_signal(signal.SIGTERM)
@@ -108,7 +108,7 @@ class Leaving(unittest.TestCase):
         self.assertLess(time.monotonic() - began, 5)
 
     def test_a_worker_alone_finishes_and_a_spare_takes_its_place(self):
-        cluster = self.start("--pipeline-parallel-size", "2", "--shutdown-grace", "40", workers=3)
+        cluster = self.start("--pipeline-parallel-size", "2", "--drain-timeout", "40", workers=3)
         streams = self.begin(cluster, 1000)
         victim = cluster.children()["w1"]
         os.kill(victim, signal.SIGTERM)
@@ -119,7 +119,7 @@ class Leaving(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_an_idle_cluster_ends_at_once(self):
-        cluster = self.start("--shutdown-grace", "60")
+        cluster = self.start("--drain-timeout", "60")
         pids = list(cluster.children().values())
         began = time.monotonic()
         cluster.process.send_signal(signal.SIGTERM)

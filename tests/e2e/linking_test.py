@@ -22,7 +22,7 @@ class Linking(unittest.TestCase):
         self.run_program("coordinator", "tutti-coordinator", "--listen", "127.0.0.1:0",
                          "--peer-listen", self.socket("peers"), "--ready-file", ready,
                          "--kv-tokens", "2048", "--pipeline-parallel-size", "2",
-                         "--shutdown-grace", "0")
+                         "--drain-timeout", "0")
         wait_until(lambda: os.path.exists(ready), "the coordinator listens")
         with open(ready, encoding="utf-8") as file:
             self.env = clean_environment(TUTTI_ADDRESS=json.load(file)["address"])

@@ -70,7 +70,7 @@ class ResumeTest(unittest.TestCase):
             os.unlink(ready)
         self.coordinator = self.run_program(
             "coordinator", "tutti-coordinator", "--listen", self.address, "--peer-listen", self.socket("peers"),
-            "--ready-file", ready, "--kv-tokens", "8192", "--pipeline-parallel-size", "2", "--shutdown-grace", "0")
+            "--ready-file", ready, "--kv-tokens", "8192", "--pipeline-parallel-size", "2", "--drain-timeout", "0")
         wait_until(lambda: os.path.exists(ready), "the coordinator listens")
         with open(ready, encoding="utf-8") as file:
             self.address = json.load(file)["address"]

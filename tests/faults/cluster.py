@@ -41,6 +41,7 @@ class Shape:
     proxied: bool = False  # every link goes over TCP and a proxy of its own
     flags: tuple = ()      # more of the coordinator's
     wanted: tuple = ()     # (flag, value) given to the coordinator if it knows the flag
+    speed: str = "off"     # of every worker
     lease: str = ""        # "lock" or "etcd": a second coordinator stands by, and this says who leads
     model: str = harness.DEMO
     memory: str = "512MiB"  # of each worker
@@ -113,7 +114,7 @@ class Cluster:
         return table
 
     def arguments(self, name):
-        end = ["--shutdown-grace", "20", "--exit-with-parent", "--cluster-secret-file", self.secret]
+        end = ["--drain-timeout", "20", "--exit-with-parent", "--cluster-secret-file", self.secret]
         if name not in self.coordinators:
             table = self.tables[name]
             peers = [flag for peer, place in table.items() if peer not in self.coordinators
@@ -121,7 +122,7 @@ class Cluster:
             return [os.path.join(self.binaries, "tutti-worker"), "--model", self.shape.model, "--worker-id", name,
                     "--coordinator", ",".join(table[one] for one in self.coordinators), "--listen", self.places[name],
                     "--threads", "1",
-                    "--memory", self.shape.memory, "--speed", "off", *peers, *end]
+                    "--memory", self.shape.memory, "--speed", self.shape.speed, *peers, *end]
         program = os.path.join(self.binaries, "tutti-coordinator")
         shape = self.shape
         known = [part for flag, value in shape.wanted if flag in help_of(program) for part in (flag, value)]

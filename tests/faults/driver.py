@@ -14,6 +14,8 @@ CASES = 28
 QUIET_S = 2
 # A strike comes at a moment drawn from so many seconds after all is ready for it.
 MOMENT_S = 0.05
+# So long workers must have computed before one can be called slow: two windows of the coordinator's, and a margin.
+CALM_S = 7
 # A stream is known to go on without the lost pipeline when a message comes so long after the loss was seen: what was
 # on its way has come by then.
 IN_FLIGHT_S = 0.02
@@ -114,7 +116,8 @@ class Driver:
         if len(streams) < self.flags.streams:
             return None
         status = self.cluster.status()
-        if self.cluster.missing(status) or self.scenario.calm and any(one.straggler for one in status.pipelines):
+        if self.cluster.missing(status) or self.scenario.calm and any(
+                one.straggler or one.busy_seconds_total < CALM_S for one in status.pipelines):
             return None
         eligible = type(status)()
         eligible.CopyFrom(status)
@@ -218,6 +221,9 @@ class Driver:
         told = [one for one in getattr(status, "recoveries", ()) if one.seconds_ago < time.monotonic() - watch.began]
         if told and watch.noticed:
             first = told[-1]
+            names = watch.strike.names
+            if names and not any(name in one.cause for one in told for name in names):
+                self.report.fail(f"{watch.strike.what}: the cause names neither end: {first.cause}")
             return parts_of([watch.began, watch.noticed] + [
                 watch.noticed + mark / 1000 if mark else None
                 for mark in (first.formed_ms, first.loaded_ms, first.serving_ms, first.recovered_ms)])
@@ -234,7 +240,9 @@ class Driver:
         if status and "stages before" in strike.what:
             remarks += f", {max(len(one.stages) for one in status.pipelines)} stages now"
         if strike.until is not None:
-            remarks += f", moved after {watch.moved - watch.began:.1f} s" if watch.moved else ", not moved"
+            slow = [one.straggler for one in status.pipelines if one.straggler] if status else []
+            remarks += (f", moved after {watch.moved - watch.began:.1f} s" if watch.moved else
+                        f", not moved ({'; '.join(slow) or 'nobody is slow now'})")
         if watch.noticed is None and strike.notice_s:
             remarks += ", not noticed"
         return remarks

@@ -7,6 +7,8 @@ from clients import Plain, Resuming
 
 SPARE = (("--spares", "1"),)
 REFORM = (("--reform-after", "0.2"),)
+# What a worker tells of itself where steps are compared with what was predicted; the same of all, so that layers stay.
+SPEED = "8GB/s@40Gflop/s"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,13 +50,21 @@ ALL = {
                         Shape(workers=4, stages=2, pipelines=2), strikes.Rolling(with_coordinator=False), slots=36),
     "stop": Scenario("SIGSTOP of a worker of 2 stages with a spare, woken afterwards (F03)", pair(), strikes.stop,
                      figure=("F03", "noticing", 2000)),
-    "half-open": Scenario("a link's bytes vanish one way, nobody is told (F04)", pair(proxied=True), strikes.half_open,
-                          figure=("F04", "noticing", 3000)),
+    "half-open": Scenario("a link's bytes vanish one way, nobody is told (F04)", pair(proxied=True),
+                          strikes.HalfOpen(), figure=("F04", "noticing", 3000)),
+    "half-open-workers": Scenario("the same of links between workers, each way in turn (F04)", pair(proxied=True),
+                                  strikes.HalfOpen(control=False), figure=("F04", "noticing", 3000)),
+    "half-open-control": Scenario("the same of links to the coordinator, each way in turn (F04)", pair(proxied=True),
+                                  strikes.HalfOpen(control=True), figure=("F04", "noticing", 3000)),
     "flap": Scenario("a link is reset every 2 s (F05)", pair(proxied=True), strikes.flap, every_s=2, notices=False),
-    "slow3": Scenario("a worker gets a third of its time (F06)", pair(), strikes.slow(3), notices=False,
-                      calm=True, figure=("F06", "noticing", 10000)),
-    "slow10": Scenario("a worker gets a tenth of its time (F06)", pair(), strikes.slow(10), notices=False,
-                       calm=True, figure=("F06", "noticing", 10000)),
+    "slow3": Scenario("a worker gets a third of its time, and its place moves to the spare (F06)",
+                      pair(speed=SPEED), strikes.slow(3), notices=False, calm=True, figure=("F06", "noticing", 10000)),
+    "slow10": Scenario("a worker gets a tenth of its time, and its place moves to the spare (F06)",
+                       pair(speed=SPEED), strikes.slow(10), notices=False, calm=True,
+                       figure=("F06", "noticing", 10000)),
+    "slow10-reform": Scenario("the same without a spare: its layers are shared anew (F06)",
+                              Shape(workers=3, stages=3, wanted=REFORM, speed=SPEED), strikes.slow(10), notices=False,
+                              calm=True, figure=("F06", "noticing", 10000)),
     "flip": Scenario("a bit is turned over on a link (F20)", pair(proxied=True), strikes.flip, notices=False),
     "partition": Scenario("the coordinator is cut off from all workers for 3 s (F08)",
                           Shape(workers=3, stages=2, proxied=True), strikes.partition, notices=False),

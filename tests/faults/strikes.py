@@ -14,7 +14,7 @@ from cluster import COORDINATOR, ETCD_LEASE_S, LOOK_S
 NOTICE_S = 10
 PARTITION_S = 3
 # A slow worker must be named, and its work moved, within so long.
-SLOW_S = 15
+SLOW_S = 30
 # A coordinator that is stopped is replaced within its lease, and a margin for a busy machine; woken it ends at once.
 TAKEOVER_S = ETCD_LEASE_S + 17
 # With this status.
@@ -35,6 +35,7 @@ class Strike:
     named: callable = None       # of (status): whether it has been noticed, where no pipeline ends of it
     until: callable = None       # of (status): whether the fault has had its effect, which is waited for
     until_s: float = 0           # but no longer than this
+    names: tuple = ()            # workers of which one must be in the cause that the coordinator tells
 
 
 def holders(status):
@@ -224,11 +225,24 @@ def busy_links(status):
     return links
 
 
-def half_open(cluster, status, draw):
-    """All bytes of a link vanish, one way."""
-    (link, pipeline), way = draw.choice(busy_links(status)), draw.choice(("there", "back"))
-    cluster.proxies.swallow([link], [way])
-    return Strike(f"half-open {link[0]}-{link[1]} ({way})", (pipeline,), heal=cluster.proxies.heal)
+class HalfOpen:
+    """All bytes of a link vanish, one way and the other in turn. `control`: of links to the coordinator, or of those
+    between workers; None: of both."""
+
+    def __init__(self, control=None):
+        self.control, self.turn = control, 0
+
+    def __call__(self, cluster, status, draw):
+        links = [one for one in busy_links(status)
+                 if self.control is None or (one[0][1] == COORDINATOR) == self.control]
+        (link, pipeline), way = draw.choice(links), ("there", "back")[self.turn % 2]
+        self.turn += 1
+        cluster.proxies.swallow([link], [way])
+        return Strike(f"half-open {link[0]}-{link[1]} ({way})", (pipeline,), heal=cluster.proxies.heal,
+                      names=tuple(one for one in link if one != COORDINATOR))
+
+
+half_open = HalfOpen()
 
 
 def flap(cluster, status, draw):

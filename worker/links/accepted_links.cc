@@ -124,7 +124,6 @@ absl::StatusOr<size_t> AcceptedLinks::CheckHello(const v1::Frame& frame) const {
   TUTTI_RETURN_IF_ERROR(MustEqual("protocol version", absl::StrCat(theirs.protocol_version()),
                                   absl::StrCat(ours.protocol_version())));
   TUTTI_RETURN_IF_ERROR(MustEqual("cluster id", theirs.cluster_id(), ours.cluster_id()));
-  TUTTI_RETURN_IF_ERROR(MustEqual("build", theirs.build(), ours.build()));
   TUTTI_RETURN_IF_ERROR(
       MustEqual("model fingerprint", theirs.model_fingerprint(), ours.model_fingerprint()));
   const Epoch epoch(frame.epoch());

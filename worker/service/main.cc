@@ -39,7 +39,7 @@ struct Flags {
   std::string cuda_early_kernels = "on";
   std::string log_level = "info";
   std::string log_format = "text";
-  double shutdown_grace_s = kShutdownGraceS;
+  double drain_timeout_s = kDrainTimeoutS;
   bool exit_with_parent = false;
 };
 
@@ -179,8 +179,8 @@ void AddProcessFlags(FlagSet* set, Flags* flags) {
        .help = "Of the log on stderr: text, or json for an object a line",
        .check = OneOf(kLogFormats),
        .show_default = true},
-      {.names = "--shutdown-grace",
-       .variable = &flags->shutdown_grace_s,
+      {.names = "--drain-timeout",
+       .variable = &flags->drain_timeout_s,
        .help = "Seconds a worker that is told to stop serves what runs; told twice, it stops",
        .check = NotNegative(),
        .show_default = true},
@@ -336,7 +336,7 @@ int Main(int argc, char** argv) {
   spdlog::info("{}: leaving", signal == SIGINT ? "SIGINT" : "SIGTERM");
   LeaveInOrder(
       worker->get(),
-      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(flags.shutdown_grace_s)),
+      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(flags.drain_timeout_s)),
       signals, flags.exit_with_parent ? std::optional<pid_t>(parent) : std::nullopt);
   if (!(*worker)->Stop()) {
     spdlog::warn("leaving in the middle of loading");

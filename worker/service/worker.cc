@@ -9,6 +9,7 @@
 #include "base/gpu_memory.h"
 #include "base/machine.h"
 #include "base/protocol.h"
+#include "kernels/numerics_revision.h"
 #include "model/config_json.h"
 #include "model/fingerprint.h"
 #include "model/model_folder.h"
@@ -27,7 +28,7 @@ v1::Hello MakeHello(const WorkerOptions& options, const kernels::Backend& backen
   hello.set_cluster_id(options.cluster_id);
   hello.set_worker_id(options.worker_id);
   hello.set_build(std::string(BuildStamp()));
-  hello.set_numerics_class(std::string(backend.numerics_class()));
+  hello.set_numerics_class(kernels::ClassAtRevision(backend.numerics_class()));
   hello.set_model_fingerprint(fingerprint);
   hello.set_device(backend.name() == "reference" ? "reference" : backend.device().ToString());
   hello.set_device_kind(backend.device().kind == DeviceKind::kCuda ? v1::DEVICE_KIND_CUDA

@@ -1,0 +1,27 @@
+// Which bits a numerics class stands for, in this build.
+//
+// Builds that compute the same bits serve together, others must not. So the revision is a part of
+// the class's name wherever processes compare classes: in a worker's hello, in a pipeline's class,
+// in the tokens of answers that go on elsewhere (docs/decisions/0046-numerics-revision.md).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace tutti::kernels {
+
+// Grows by one with every change of a bit of any answer, in any class. A test compares the bits of
+// the golden checkpoints with those noted for it (worker/numerics_revision_test.cc) and says what
+// to do.
+inline constexpr uint32_t kNumericsRevision = 1;
+
+// "cpu-f32" of revision 1, "cpu-f32.2" of revision 2.
+inline std::string ClassAtRevision(std::string_view numerics_class,
+                                   uint32_t revision = kNumericsRevision) {
+  std::string name(numerics_class);
+  if (revision > 1) name += "." + std::to_string(revision);
+  return name;
+}
+
+}  // namespace tutti::kernels
