@@ -197,7 +197,7 @@ class Certificates(Test):
         self.start("coordinator", os.path.join(BINARIES, "tutti-coordinator"), "--model", DEMO, "--listen",
                    f"unix:{self.path('public.sock')}", "--peer-listen", f"127.0.0.1:{port}", "--admin-listen",
                    f"unix:{self.path('admin.sock')}", "--peer-tls-cert", certificate, "--peer-tls-key", key,
-                   "--peer-tls-ca", ours.certificate, "--shutdown-grace", "0")
+                   "--peer-tls-ca", ours.certificate, "--drain-timeout", "0")
         self.service = ["--address", f"unix:{self.path('public.sock')}", "--admin", f"unix:{self.path('admin.sock')}"]
 
         def worker(name, authority, identity):
