@@ -189,5 +189,12 @@ TEST(FromStatus, SaysWhatAgentsLookForWhenAPromptIsTooLong) {
   EXPECT_TRUE(absl::StrContains(error.message, "99"));
 }
 
+TEST(FromStatus, TellsNobodyWhereTheServiceIs) {
+  const ApiError error = FromStatus(
+      absl::UnavailableError("no connection to a Tutti service at 10.1.2.3:50051: refused"), {}, 0);
+  EXPECT_EQ(error.status, 503);
+  EXPECT_FALSE(absl::StrContains(error.message, "10.1.2.3")) << error.message;
+}
+
 }  // namespace
 }  // namespace tutti::gateway

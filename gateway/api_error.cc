@@ -116,6 +116,10 @@ ApiError FromStatus(const absl::Status& status, const FieldNames& names, int64_t
   ApiError error = MakeError(HttpStatus(status.code()), std::string(message));
   error.retry_after = RetryDelayOf(status);
   if (error.status == 404) error.code = "model_not_found";
+  if (absl::StartsWith(message, "no connection to a Tutti service at ")) {
+    // Its address is not the world's matter.
+    error.message = "the service behind this gateway cannot be reached";
+  }
   if (error.status >= 500) return error;
   NameField(names, &error);
   // Agents look for these words, and cut their prompt.

@@ -17,6 +17,9 @@ namespace {
 // A time to come back that nobody told us.
 constexpr Duration kComeBack = std::chrono::seconds(1);
 
+// Where it is and why is the log's matter, not the world's.
+constexpr std::string_view kUnreachable = "the service behind this gateway cannot be reached";
+
 ApiError Unavailable(std::string_view why) {
   ApiError error = MakeError(503, why);
   error.retry_after = kComeBack;
@@ -115,7 +118,7 @@ void Gateway::Handle(std::shared_ptr<Exchange> exchange) {
 void Gateway::AnswerHealth(const Caller& caller) {
   const auto model = upstream_->model();
   if (draining_) return caller.ReplyError(Unavailable("this gateway is about to end"));
-  if (!model->reachable) return caller.ReplyError(Unavailable(model->why));
+  if (!model->reachable) return caller.ReplyError(Unavailable(kUnreachable));
   if (!model->ready()) return caller.ReplyError(Unavailable("no pipeline is complete yet"));
   caller.ReplyJson("{}");
 }
@@ -128,7 +131,7 @@ void Gateway::AnswerVersion(const Caller& caller) {
 
 void Gateway::AnswerModels(const Caller& caller) {
   const auto model = upstream_->model();
-  if (!model->known()) return caller.ReplyError(Unavailable(model->why));
+  if (!model->known()) return caller.ReplyError(Unavailable(kUnreachable));
   const std::string& path = caller.exchange->request().path;
   const std::string prefix = "/v1/models/";
   if (!absl::StartsWith(path, prefix)) {

@@ -3,12 +3,12 @@
 #include <utility>
 
 #include "gateway/limits.h"
+#include "spdlog/spdlog.h"
 
 namespace tutti::gateway {
 
 Upstream::Upstream(std::unique_ptr<client::Client> client)
-    : client_(std::move(client)),
-      model_(std::make_shared<ModelState>(ModelState{.why = "the service was not asked yet"})) {
+    : client_(std::move(client)), model_(std::make_shared<ModelState>()) {
   threads_.emplace_back([this] { Watch(); });
   for (int i = 0; i < kBlockingThreads; ++i) threads_.emplace_back([this] { Work(); });
 }
@@ -29,15 +29,19 @@ std::shared_ptr<const ModelState> Upstream::model() const {
 }
 
 void Upstream::Watch() {
+  bool was_reachable = true;
   while (true) {
     auto next = std::make_shared<ModelState>();
     auto got = client_->GetModel({.timeout = kModelTimeout, .cancel = &cancel_});
     next->reachable = got.ok();
-    if (got.ok()) {
-      next->model = *std::move(got);
-    } else {
-      next->why = std::string(got.status().message());
+    if (got.ok()) next->model = *got;
+    if (next->reachable != was_reachable) {
+      if (got.ok()) spdlog::info("the service behind serves model '{}'", next->model.name());
+      if (!got.ok())
+        spdlog::warn("the service behind cannot be reached: {}",
+                     std::string(got.status().message()));
     }
+    was_reachable = next->reachable;
     const Instant until = SystemClock().Now() + (next->ready() ? kModelPoll : kModelPollWhileLost);
     const MutexLock lock(&mutex_);
     if (!next->reachable) next->model = model_->model;

@@ -20,7 +20,6 @@ namespace tutti::gateway {
 struct ModelState {
   v1::GetModelResponse model;  // empty until the first
   bool reachable = false;
-  std::string why;  // if it is not
   bool known() const { return !model.name().empty(); }
   // A pipeline is complete, or was.
   bool ready() const { return reachable && !model.numerics_class().empty(); }
