@@ -83,11 +83,25 @@ absl::StatusOr<Response> CallOnce(const Target& target,
   return response;
 }
 
+// The same of whichever address answers: one that cannot be reached, or does not serve, is left for
+// the next, and each is asked once.
+template <typename Response, typename Method, typename Request>
+absl::StatusOr<Response> CallAny(Endpoints* endpoints, Method method, const Request& request,
+                                 const CallOptions& options) {
+  for (size_t left = endpoints->size();; --left) {
+    const Endpoint& endpoint = endpoints->preferred();
+    auto response = CallOnce<Response>(endpoint, method, request, options);
+    if (!absl::IsUnavailable(response.status()) || left <= 1) return response;
+    endpoints->OnFailed(endpoint);
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<v1::TokenizeResponse> Client::Tokenize(const v1::TokenizeRequest& request,
                                                       const CallOptions& options) {
-  return CallOnce(endpoints_->preferred(), &v1::Inference::Stub::Tokenize, request, options);
+  return CallAny<v1::TokenizeResponse>(endpoints_.get(), &v1::Inference::Stub::Tokenize, request,
+                                       options);
 }
 
 absl::StatusOr<v1::DetokenizeResponse> Client::Detokenize(const v1::DetokenizeRequest& request,
@@ -96,7 +110,8 @@ absl::StatusOr<v1::DetokenizeResponse> Client::Detokenize(const v1::DetokenizeRe
 }
 
 absl::StatusOr<v1::GetModelResponse> Client::GetModel(const CallOptions& options) {
-  return CallOnce(endpoints_->preferred(), &v1::Inference::Stub::GetModel, {}, options);
+  return CallAny<v1::GetModelResponse>(endpoints_.get(), &v1::Inference::Stub::GetModel,
+                                       v1::GetModelRequest(), options);
 }
 
 absl::StatusOr<v1::GetStatusResponse> Client::GetStatus(const CallOptions& options) {

@@ -167,7 +167,35 @@ absl::Status LocalCluster::Tick(Instant now) {
       TUTTI_RETURN_IF_ERROR(StartMember(member.get(), now));
     }
   }
-  return address_ ? absl::OkStatus() : ReadReadyFile();
+  if (!address_) TUTTI_RETURN_IF_ERROR(ReadReadyFile());
+  if (!address_ || listens()) return absl::OkStatus();
+  return gateway_ == nullptr ? StartGateway(now) : ReadGatewayFile();
+}
+
+absl::Status LocalCluster::StartGateway(Instant now) {
+  TUTTI_ASSIGN_OR_RETURN(const std::string program, ProgramBeside("tutti-gateway"));
+  members_.push_back(std::make_unique<Member>(
+      MakeMember("gateway", {program, "--coordinator", *address_, "--listen", options_.http,
+                             "--or-next-port", "--ready-file", dir_ + "/http", "--drain-timeout",
+                             absl::StrCat(options_.drain_timeout_s), "--exit-with-parent"})));
+  gateway_ = members_.back().get();
+  return StartMember(gateway_, now);
+}
+
+absl::Status LocalCluster::ReadGatewayFile() {
+  std::ifstream file(dir_ + "/http", std::ios::binary);
+  if (!file) return absl::OkStatus();
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("address") || !json["address"].is_string()) {
+    return absl::InternalError(absl::StrCat("the gateway wrote a strange ready file: ", text));
+  }
+  http_address_ = json["address"].get<std::string>();
+  // Clients know this address: one that is started again has to listen there and nowhere else.
+  std::vector<std::string>& arguments = gateway_->spec.arguments;
+  std::erase(arguments, "--or-next-port");
+  *(std::find(arguments.begin(), arguments.end(), "--listen") + 1) = http_address_;
+  return absl::OkStatus();
 }
 
 absl::Status LocalCluster::ReadReadyFile() {
@@ -249,6 +277,8 @@ void LocalCluster::SignalAll(int signal) const {
 void LocalCluster::Hurry() {
   const Member& coordinator = *members_.front();
   if (coordinator.process) coordinator.process->Signal(SIGTERM);
+  // It would wait for another coordinator to go on with its streams.
+  if (gateway_ != nullptr && gateway_->process) gateway_->process->Signal(SIGTERM);
   const Instant patience = Now() + std::chrono::milliseconds(kOneSignalMs);
   const auto has_ended = [&] { return !coordinator.process.has_value(); };
   if (!WaitUntil(patience, has_ended)) SignalAll(SIGTERM);

@@ -1,4 +1,4 @@
-// A coordinator and its workers as child processes of this one, on this machine.
+// A coordinator, its workers and its gateway as child processes of this one, on this machine.
 //
 // Internal links are unix sockets in a folder that only this user can enter; their ends prove to
 // each other that they know a secret made for this cluster. No child outlives us, however we end.
@@ -24,6 +24,7 @@ namespace tutti::client {
 struct LocalClusterOptions {
   std::string model;  // a folder
   std::string listen;
+  std::string http;  // where the gateway listens, or at a port after it; empty: there is none
   int workers = 0;
   int threads_per_worker = 0;
   int64_t memory_per_worker = 0;
@@ -56,6 +57,10 @@ class LocalCluster {
   const std::optional<std::string>& address() const { return address_; }
   // Where its operator does; empty until then.
   const std::string& admin() const { return admin_; }
+  // Where its gateway listens; empty until then, and without one.
+  const std::string& http_address() const { return http_address_; }
+  // The coordinator listens, and the gateway if there is to be one.
+  bool listens() const { return address_ && (options_.http.empty() || !http_address_.empty()); }
 
   // Ends all processes in order: each is told once, the coordinator first. It lets running requests
   // finish, the workers serve until it lets them go. When `hurried` says so all are told again, and
@@ -79,6 +84,8 @@ class LocalCluster {
   absl::Status StartMember(Member* member, Instant now);
   absl::Status OnDeath(Member* member, int wait_status, Instant now);
   absl::Status ReadReadyFile();
+  absl::Status StartGateway(Instant now);
+  absl::Status ReadGatewayFile();
   void FollowLogs();
   // True once all have ended; false at the deadline, or when `sooner` (null: never) says so.
   bool WaitUntil(Instant deadline, const std::function<bool()>& sooner);
@@ -91,8 +98,10 @@ class LocalCluster {
   const bool verbose_;
   const Notice notice_;
   std::vector<std::unique_ptr<Member>> members_;  // the coordinator first
+  Member* gateway_ = nullptr;                     // of them
   std::optional<std::string> address_;
   std::string admin_;
+  std::string http_address_;
   bool has_served_ = false;
 };
 

@@ -55,6 +55,11 @@ class CountingService : public v1::Inference::Service {
     writer->Write(message);
     return grpc::Status::OK;
   }
+  grpc::Status GetModel(grpc::ServerContext*, const v1::GetModelRequest*,
+                        v1::GetModelResponse* response) override {
+    response->set_name("counting");
+    return grpc::Status::OK;
+  }
 };
 
 struct Service {
@@ -211,6 +216,20 @@ TEST_F(ResumingClientTest, ADeadlineIsThatOfAllStreams) {
   const auto ended = client->Generate({}, {.timeout = std::chrono::milliseconds(50)},
                                       [](const v1::GenerateResponse&) { return absl::OkStatus(); });
   EXPECT_FALSE(ended.ok());
+}
+
+TEST(ClientCalls, AskTheNextAddressWhereTheFirstIsDead) {
+  Service service;
+  const auto client = Client::Create({.address = absl::StrCat("127.0.0.1:1,", service.address)});
+  ASSERT_TRUE(client.ok());
+  for (int i = 0; i < 2; ++i) {
+    const auto model = (*client)->GetModel();
+    ASSERT_TRUE(model.ok()) << model.status();
+    EXPECT_EQ(model->name(), "counting");
+  }
+  const auto nobody = Client::Create({.address = "127.0.0.1:1,127.0.0.1:2"});
+  ASSERT_TRUE(nobody.ok());
+  EXPECT_TRUE(absl::IsUnavailable((*nobody)->GetModel().status()));
 }
 
 }  // namespace

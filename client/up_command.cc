@@ -13,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/epochs.h"
 #include "client/child_process.h"
@@ -32,12 +33,13 @@ Examples:
   tutti up --model models/demo --workers 2
   tutti up --model models/demo --workers 4 --pipelines 2
   tutti up --model Qwen3-0.6B --workers 4 --memory-per-worker 2GiB --verbose
+  tutti up --model models/demo --http 127.0.0.1:9000     # OpenAI's API there; off: nowhere
   tutti up --model models/demo --workers 2 --listen 127.0.0.1:0 \
       --exec 'tutti chat --message "What is 12 + 30?"'
 
 Ctrl-C ends all of it when what runs has finished, a second Ctrl-C at once. A worker that dies is
 started again; streams that ran through it go on. With --exec the exit code is that of the command,
-which finds the service by TUTTI_ADDRESS (and TUTTI_ADMIN).
+which finds the service by TUTTI_ADDRESS (and TUTTI_ADMIN, TUTTI_HTTP).
 Exit codes: 0 told to stop by SIGTERM, 1 failed, 2 flags, files or a model that cannot be right,
 130 interrupted.)";
 
@@ -105,7 +107,7 @@ class UpSession {
   }
 
   absl::Status PollStatus() {
-    if (!cluster_->address()) {
+    if (!cluster_->listens()) {
       progress_.Show("starting", "starting");
       return absl::OkStatus();
     }
@@ -180,7 +182,7 @@ class UpSession {
     std::string text =
         absl::StrCat(style.Green("serving"), " ", style.Bold(OneLine(status.model())), " at ",
                      style.Bold(*cluster_->address()), " after ",
-                     FormatSeconds(Seconds(clock_.Now() - started_)), "\n");
+                     FormatSeconds(Seconds(clock_.Now() - started_)), "\n", HttpLine(style));
     for (const v1::PipelineStatus& pipeline : status.pipelines()) {
       absl::StrAppend(&text, RenderDeviceMap(pipeline, /*activity=*/false),
                       "  KV room: ", FormatCount(pipeline.kv_tokens_total()), " tokens\n");
@@ -189,12 +191,26 @@ class UpSession {
     std::fflush(out);
   }
 
+  // "" without a gateway.
+  std::string HttpLine(const Style& style) const {
+    const std::string& address = cluster_->http_address();
+    if (address.empty()) return "";
+    const std::string& wanted = flags_.cluster.http;
+    const absl::string_view port = absl::string_view(wanted).substr(wanted.rfind(':'));
+    const bool other = port != ":0" && !absl::EndsWith(address, port);
+    return absl::StrCat("  OpenAI's API at ", style.Bold(absl::StrCat("http://", address, "/v1")),
+                        other ? absl::StrCat(" (port ", port.substr(1), " is taken)") : "", "\n");
+  }
+
   // Written aside and renamed: a reader never sees a part of the file.
   absl::Status WriteReadyFile() const {
     if (flags_.ready_file.empty()) return absl::OkStatus();
     const std::string aside = flags_.ready_file + ".new";
     std::ofstream file(aside, std::ios::trunc);
-    file << nlohmann::json{{"address", *cluster_->address()}, {"admin", cluster_->admin()}}.dump()
+    file << nlohmann::json{{"address", *cluster_->address()},
+                           {"admin", cluster_->admin()},
+                           {"http", cluster_->http_address()}}
+                .dump()
          << "\n";
     file.close();
     if (!file || rename(aside.c_str(), flags_.ready_file.c_str()) != 0) {
@@ -207,8 +223,8 @@ class UpSession {
     if (flags_.exec.empty()) return absl::OkStatus();
     ChildSpec spec;
     spec.arguments = {"/bin/sh", "-c", flags_.exec};
-    spec.environment = {"TUTTI_ADDRESS=" + *cluster_->address(),
-                        "TUTTI_ADMIN=" + cluster_->admin()};
+    spec.environment = {"TUTTI_ADDRESS=" + *cluster_->address(), "TUTTI_ADMIN=" + cluster_->admin(),
+                        "TUTTI_HTTP=" + cluster_->http_address()};
     spec.own_group = false;  // it may read from the terminal
     TUTTI_ASSIGN_OR_RETURN(ChildProcess command, ChildProcess::Start(spec));
     command_.emplace(std::move(command));

@@ -77,6 +77,10 @@ void AddClusterFlags(FlagSet* set, UpFlags* flags) {
        .help = "Where clients connect; port 0: any free one",
        .check = IsListenAddress(),
        .show_default = true},
+      {.names = "--http",
+       .variable = &cluster.http,
+       .help = "Where OpenAI's HTTP API is served, or at the next free port; off: nowhere",
+       .show_default = true},
       {.names = "--threads-per-worker",
        .variable = &cluster.threads_per_worker,
        .help = "Compute threads; 0: the CPUs divided by the workers",
@@ -162,6 +166,14 @@ absl::Status ResolveDefaults(UpFlags* flags) {
   return absl::OkStatus();
 }
 
+absl::Status ResolveHttp(UpFlags* flags) {
+  std::string& http = flags->cluster.http;
+  if (http == "off") http.clear();
+  if (http.empty() || http.find(':') != std::string::npos) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--http ", http, ": write an address and a port, such as 127.0.0.1:8000, or off"));
+}
+
 // The workers are shared out evenly unless told otherwise; empty where a device map says it itself.
 std::string DefaultStages(const FlagSet& set, const UpFlags& flags) {
   for (const char* flag : {"--pipeline-parallel-size", "--device-map", "--layout"}) {
@@ -225,6 +237,7 @@ void FillProgramFlags(const FlagSet& set, UpFlags* flags) {
 void AddUpFlags(FlagSet* set, UpFlags* flags) {
   flags->cluster.workers = 1;
   flags->cluster.listen = "127.0.0.1:50051";
+  flags->cluster.http = "127.0.0.1:8000";
   AddClusterFlags(set, flags);
   AddRunFlags(set, flags);
   for (const PassedOn& passed : kPassedOn) {
@@ -234,6 +247,7 @@ void AddUpFlags(FlagSet* set, UpFlags* flags) {
 
 absl::Status ResolveUpFlags(const FlagSet& set, UpFlags* flags) {
   TUTTI_RETURN_IF_ERROR(ResolveDefaults(flags));
+  TUTTI_RETURN_IF_ERROR(ResolveHttp(flags));
   FillProgramFlags(set, flags);
   return absl::OkStatus();
 }

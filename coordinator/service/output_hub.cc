@@ -149,6 +149,9 @@ class OutputHub::Output {
     token.set_id(sampled.token());
     if (!options_.logprobs) return;
     token.set_logprob(sampled.logprob());
+    if (tokenizer_ != nullptr) {
+      token.set_token(std::string(tokenizer_->TokenText(sampled.token()).value_or("")));
+    }
     for (int i = 0; i < sampled.top_ids_size() && i < sampled.top_logprobs_size(); ++i) {
       v1::TokenLogprob& top = *token.add_top();
       top.set_id(sampled.top_ids(i));

@@ -94,7 +94,7 @@ class Cluster:
         self.process = subprocess.Popen(
             [TUTTI, "up", "--model", model, "--workers", str(workers), "--listen", "127.0.0.1:0",
              "--threads-per-worker", "1", "--memory-per-worker", memory, "--ready-file", self.ready,
-             *arguments],
+             *([] if "--http" in arguments else ["--http", "off"]), *arguments],
             stdout=subprocess.PIPE, stderr=self.errors, text=True,
             env=clean_environment(TMPDIR=self.dir.name, XDG_RUNTIME_DIR=""))
         wait_until(lambda: os.path.exists(self.ready) or self.process.poll() is not None,
@@ -102,7 +102,8 @@ class Cluster:
         if self.process.poll() is not None:
             raise AssertionError(f"tutti up ended: {self.stderr()}")
         with open(self.ready, encoding="utf-8") as file:
-            self.address = json.load(file)["address"]
+            ready = json.load(file)
+        self.address, self.http = ready["address"], ready["http"]
         # Not TUTTI_ADMIN: `tutti status` finds the operator's socket by the address.
         self.env = clean_environment(TUTTI_ADDRESS=self.address)
 

@@ -219,7 +219,7 @@ class Session:
         with open(questions, "w", encoding="utf-8") as file:
             json.dump(dict(prompts=prompts, tokens=tokens, concurrency=concurrency, out=answers), file)
         memory = "1GiB" if self.rehearse else f"{60 // workers}GiB"
-        command = [self.program("tutti"), "up", "--listen", "127.0.0.1:0", "--model", self.model(shape),
+        command = [self.program("tutti"), "up", "--listen", "127.0.0.1:0", "--http", "off", "--model", self.model(shape),
                    "--device", self.place, "--workers", str(workers), "--memory-per-worker", memory, "--kv-tokens", "65536",
                    "--max-batch-tokens", str(batch_tokens), "--cuda-graphs", graphs, "--cuda-early-kernels", early,
                    "--exec", f"{sys.executable} {SCRIPT} ask {questions}"]

@@ -1,0 +1,161 @@
+#include "gateway/answer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace tutti::gateway {
+namespace {
+
+constexpr char kDone[] = "data: [DONE]\n\n";
+
+// The lists of `more` at the ends of those of `*all`.
+void Append(OrderedJson more, OrderedJson* all) {
+  if (all->is_null()) {
+    *all = std::move(more);
+    return;
+  }
+  for (auto& [name, list] : more.items()) {
+    OrderedJson& to = (*all)[name];
+    for (OrderedJson& item : list) to.push_back(std::move(item));
+  }
+}
+
+}  // namespace
+
+AnswerShape::AnswerShape(const GenerationRequest& request)
+    : chat(request.names.chat),
+      include_usage(request.include_usage),
+      continuous_usage(request.continuous_usage),
+      logprobs(request.logprobs),
+      tokens_as_ids(request.tokens_as_ids),
+      choices_per_prompt(std::max(request.calls.front().n(), 1u)),
+      echoes(request.echoes) {}
+
+StreamAnswer::StreamAnswer(AnswerShape shape, AnswerHead head)
+    : shape_(std::move(shape)), head_(std::move(head)) {
+  choices_.resize(shape_.choices(),
+                  Choice{.logprobs = LogprobWriter(shape_.chat, shape_.tokens_as_ids)});
+}
+
+std::string StreamAnswer::Event(OrderedJson choices, bool terminal) const {
+  OrderedJson chunk;
+  chunk["id"] = head_.id;
+  chunk["object"] = shape_.chat ? "chat.completion.chunk" : "text_completion";
+  chunk["created"] = head_.created;
+  chunk["model"] = head_.model;
+  if (terminal && !fingerprint_.empty()) chunk["system_fingerprint"] = fingerprint_;
+  const bool has_usage = choices.empty() || shape_.continuous_usage;
+  chunk["choices"] = std::move(choices);
+  if (has_usage) chunk["usage"] = usage_.ToJson();
+  return absl::StrCat("data: ", Dump(chunk), "\n\n");
+}
+
+OrderedJson StreamAnswer::ChoiceJson(size_t index, const v1::GenerateResponse& message) {
+  OrderedJson json;
+  json["index"] = index;
+  if (shape_.chat) {
+    json["delta"] = OrderedJson::object();
+    if (!message.text().empty()) json["delta"]["content"] = message.text();
+  } else {
+    json["text"] = message.text();
+  }
+  json["logprobs"] = nullptr;
+  if (shape_.logprobs && message.tokens_size() > 0) {
+    json["logprobs"] = choices_[index].logprobs.ToJson(message);
+  }
+  json["finish_reason"] = nullptr;
+  if (message.has_finish()) {
+    json["finish_reason"] = FinishReasonText(message.finish().reason());
+    json["stop_reason"] = StopReasonJson(message.finish());
+  }
+  return json;
+}
+
+std::string StreamAnswer::OnMessage(size_t prompt, const v1::GenerateResponse& message) {
+  const size_t index = prompt * shape_.choices_per_prompt + message.output();
+  if (prompt >= shape_.echoes.size() || message.output() >= shape_.choices_per_prompt) return "";
+  if (message.has_started()) {
+    fingerprint_ = SystemFingerprint(message.started().model_fingerprint());
+  }
+  std::string events;
+  // The role comes with the first token, not before it: tools take it for that.
+  if (!choices_[index].begun) {
+    choices_[index].begun = true;
+    OrderedJson first = {{"index", index}};
+    if (shape_.chat) {
+      first["delta"] = {{"role", "assistant"}, {"content", ""}};
+    } else {
+      first["text"] = shape_.echoes[prompt];
+    }
+    first["logprobs"] = nullptr;
+    first["finish_reason"] = nullptr;
+    if (shape_.chat || !shape_.echoes[prompt].empty()) {
+      events = Event(OrderedJson::array({std::move(first)}), /*terminal=*/false);
+    }
+  }
+  usage_.Take(message);
+  const bool tells_tokens = shape_.logprobs || shape_.continuous_usage;
+  if (message.text().empty() && !message.has_finish() &&
+      !(tells_tokens && message.tokens_size() > 0)) {
+    return events;
+  }
+  return events + Event(OrderedJson::array({ChoiceJson(index, message)}), message.has_finish());
+}
+
+std::string StreamAnswer::OnEnd() {
+  const std::string usage =
+      shape_.include_usage ? Event(OrderedJson::array(), /*terminal=*/true) : "";
+  return usage + kDone;
+}
+
+std::string StreamAnswer::OnError(const ApiError& error) {
+  return absl::StrCat("data: ", ErrorBody(error), "\n\n", kDone);
+}
+
+WholeAnswer::WholeAnswer(AnswerShape shape, AnswerHead head)
+    : shape_(std::move(shape)), head_(std::move(head)) {
+  choices_.resize(shape_.choices(),
+                  Choice{.writer = LogprobWriter(shape_.chat, shape_.tokens_as_ids)});
+}
+
+void WholeAnswer::OnMessage(size_t prompt, const v1::GenerateResponse& message) {
+  const size_t index = prompt * shape_.choices_per_prompt + message.output();
+  if (prompt >= shape_.echoes.size() || message.output() >= shape_.choices_per_prompt) return;
+  if (message.has_started()) {
+    fingerprint_ = SystemFingerprint(message.started().model_fingerprint());
+  }
+  usage_.Take(message);
+  Choice& choice = choices_[index];
+  choice.text += message.text();
+  if (shape_.logprobs) Append(choice.writer.ToJson(message), &choice.logprobs);
+  if (message.has_finish()) choice.finish = message.finish();
+}
+
+std::string WholeAnswer::Body() const {
+  OrderedJson body;
+  body["id"] = head_.id;
+  body["object"] = shape_.chat ? "chat.completion" : "text_completion";
+  body["created"] = head_.created;
+  body["model"] = head_.model;
+  body["choices"] = OrderedJson::array();
+  for (size_t index = 0; index < choices_.size(); ++index) {
+    const Choice& choice = choices_[index];
+    OrderedJson json = {{"index", index}};
+    if (shape_.chat) {
+      json["message"] = {{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
+    } else {
+      json["text"] = shape_.echoes[index / shape_.choices_per_prompt] + choice.text;
+    }
+    json["logprobs"] = choice.logprobs;
+    json["finish_reason"] = FinishReasonText(choice.finish.reason());
+    json["stop_reason"] = StopReasonJson(choice.finish);
+    body["choices"].push_back(std::move(json));
+  }
+  body["usage"] = usage_.ToJson();
+  if (!fingerprint_.empty()) body["system_fingerprint"] = fingerprint_;
+  return Dump(body);
+}
+
+}  // namespace tutti::gateway

@@ -1,0 +1,82 @@
+// An answer in OpenAI's form, from the messages of the service: chunk by chunk, or whole.
+//
+// Pure functions of the messages so far, so that any gateway can continue any other's stream.
+//
+// Thread: one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "gateway/answer_parts.h"
+#include "gateway/generation_request.h"
+
+namespace tutti::gateway {
+
+// What is asked of an answer: the request without its prompts.
+struct AnswerShape {
+  AnswerShape(const GenerationRequest& request);
+
+  bool chat;
+  bool include_usage;
+  bool continuous_usage;
+  bool logprobs;
+  bool tokens_as_ids;
+  size_t choices_per_prompt;
+  std::vector<std::string> echoes;  // by prompt
+  size_t choices() const { return echoes.size() * choices_per_prompt; }
+};
+
+// The chunks of a stream, as server-sent events.
+class StreamAnswer {
+ public:
+  StreamAnswer(AnswerShape shape, AnswerHead head);
+
+  // Of the call for prompt `prompt`. May be empty.
+  std::string OnMessage(size_t prompt, const v1::GenerateResponse& message);
+  // All calls ended well.
+  std::string OnEnd();
+  // One did not, and nothing follows.
+  static std::string OnError(const ApiError& error);
+
+ private:
+  struct Choice {
+    LogprobWriter logprobs;
+    bool begun = false;
+  };
+  std::string Event(OrderedJson choices, bool terminal) const;
+  OrderedJson ChoiceJson(size_t index, const v1::GenerateResponse& message);
+
+  const AnswerShape shape_;
+  const AnswerHead head_;
+  std::vector<Choice> choices_;
+  UsageSum usage_;
+  std::string fingerprint_;
+};
+
+// The body of a whole answer.
+class WholeAnswer {
+ public:
+  WholeAnswer(AnswerShape shape, AnswerHead head);
+
+  void OnMessage(size_t prompt, const v1::GenerateResponse& message);
+  // After the end of all calls.
+  std::string Body() const;
+
+ private:
+  struct Choice {
+    LogprobWriter writer;
+    std::string text;
+    OrderedJson logprobs;
+    v1::Finish finish;
+  };
+
+  const AnswerShape shape_;
+  const AnswerHead head_;
+  std::vector<Choice> choices_;
+  UsageSum usage_;
+  std::string fingerprint_;
+};
+
+}  // namespace tutti::gateway

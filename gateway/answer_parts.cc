@@ -1,0 +1,107 @@
+#include "gateway/answer_parts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace tutti::gateway {
+namespace {
+
+// What OpenAI's API says for minus infinity, which JSON cannot.
+constexpr double kNoProbability = -9999.0;
+
+double Written(float logprob) {
+  return std::isfinite(logprob) ? static_cast<double>(logprob) : kNoProbability;
+}
+
+// Characters that a token completes or is; offsets count those.
+int64_t CharactersIn(const std::string& text) {
+  return std::count_if(text.begin(), text.end(),
+                       [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; });
+}
+
+OrderedJson BytesJson(const std::string& text) {
+  OrderedJson bytes = OrderedJson::array();
+  for (const char c : text) bytes.push_back(static_cast<unsigned char>(c));
+  return bytes;
+}
+
+}  // namespace
+
+void UsageSum::Take(const v1::GenerateResponse& message) {
+  if (message.has_started()) prompt_ += message.started().prompt_tokens();
+  completion_ += message.tokens_size();
+  if (!message.has_finish()) return;
+  const v1::Usage& usage = message.finish().usage();
+  cached_ += usage.cached_prompt_tokens();
+}
+
+OrderedJson UsageSum::ToJson() const {
+  return {{"prompt_tokens", prompt_},
+          {"completion_tokens", completion_},
+          {"total_tokens", prompt_ + completion_},
+          {"prompt_tokens_details", {{"cached_tokens", cached_}}}};
+}
+
+std::string LogprobWriter::TextOf(int32_t id, const std::string& bytes) const {
+  return tokens_as_ids_ ? absl::StrCat("token_id:", id) : bytes;
+}
+
+OrderedJson LogprobWriter::ChatJson(const v1::GenerateResponse& message) const {
+  OrderedJson content = OrderedJson::array();
+  for (const v1::OutputToken& token : message.tokens()) {
+    OrderedJson top = OrderedJson::array();
+    for (const v1::TokenLogprob& candidate : token.top()) {
+      top.push_back({{"token", TextOf(candidate.id(), candidate.token())},
+                     {"logprob", Written(candidate.logprob())},
+                     {"bytes", BytesJson(candidate.token())}});
+    }
+    content.push_back({{"token", TextOf(token.id(), token.token())},
+                       {"logprob", Written(token.logprob())},
+                       {"bytes", BytesJson(token.token())},
+                       {"top_logprobs", std::move(top)}});
+  }
+  return {{"content", std::move(content)}};
+}
+
+OrderedJson LogprobWriter::CompletionJson(const v1::GenerateResponse& message) {
+  OrderedJson offsets = OrderedJson::array(), logprobs = OrderedJson::array();
+  OrderedJson tokens = OrderedJson::array(), tops = OrderedJson::array();
+  for (const v1::OutputToken& token : message.tokens()) {
+    offsets.push_back(offset_);
+    offset_ += CharactersIn(token.token());
+    tokens.push_back(TextOf(token.id(), token.token()));
+    logprobs.push_back(Written(token.logprob()));
+    OrderedJson top = OrderedJson::object();
+    for (const v1::TokenLogprob& candidate : token.top()) {
+      top[TextOf(candidate.id(), candidate.token())] = Written(candidate.logprob());
+    }
+    // The sampled one is always among them.
+    top[TextOf(token.id(), token.token())] = Written(token.logprob());
+    tops.push_back(std::move(top));
+  }
+  return {{"text_offset", std::move(offsets)},
+          {"token_logprobs", std::move(logprobs)},
+          {"tokens", std::move(tokens)},
+          {"top_logprobs", std::move(tops)}};
+}
+
+OrderedJson LogprobWriter::ToJson(const v1::GenerateResponse& message) {
+  return chat_ ? ChatJson(message) : CompletionJson(message);
+}
+
+const char* FinishReasonText(v1::FinishReason reason) {
+  return reason == v1::FINISH_REASON_LENGTH ? "length" : "stop";
+}
+
+OrderedJson StopReasonJson(const v1::Finish& finish) {
+  return finish.stop().empty() ? OrderedJson() : OrderedJson(finish.stop());
+}
+
+std::string SystemFingerprint(const std::string& model_fingerprint) {
+  return absl::StrCat("fp_", model_fingerprint.substr(0, 16));
+}
+
+}  // namespace tutti::gateway

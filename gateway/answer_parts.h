@@ -1,0 +1,57 @@
+// Parts of an answer's JSON that streams and whole answers share.
+//
+// Pure.  Thread: one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "gateway/generation_request.h"
+#include "gateway/json_text.h"
+#include "tutti/v1/generation.pb.h"
+
+namespace tutti::gateway {
+
+// What every chunk of an answer repeats.
+struct AnswerHead {
+  std::string id;       // "chatcmpl-..." or "cmpl-..."
+  int64_t created = 0;  // seconds since 1970
+  std::string model;
+};
+
+// Tokens of all choices together.
+class UsageSum {
+ public:
+  void Take(const v1::GenerateResponse& message);
+  OrderedJson ToJson() const;
+
+ private:
+  // Of one call: of `started` until its outputs end, then of their finishes.
+  int64_t prompt_ = 0, completion_ = 0, cached_ = 0;
+};
+
+// Of one choice, as the tokens come.
+class LogprobWriter {
+ public:
+  LogprobWriter(bool chat, bool tokens_as_ids) : chat_(chat), tokens_as_ids_(tokens_as_ids) {}
+  // Of these tokens; to be called for every message of the choice, in order.
+  OrderedJson ToJson(const v1::GenerateResponse& message);
+
+ private:
+  OrderedJson ChatJson(const v1::GenerateResponse& message) const;
+  OrderedJson CompletionJson(const v1::GenerateResponse& message);
+  std::string TextOf(int32_t id, const std::string& bytes) const;
+
+  bool chat_;
+  bool tokens_as_ids_;
+  int64_t offset_ = 0;  // characters of the tokens so far
+};
+
+// "stop" or "length".
+const char* FinishReasonText(v1::FinishReason reason);
+// The stop string that ended an output, or null.
+OrderedJson StopReasonJson(const v1::Finish& finish);
+// Of a checkpoint's fingerprint.
+std::string SystemFingerprint(const std::string& model_fingerprint);
+
+}  // namespace tutti::gateway

@@ -1,0 +1,44 @@
+// What a client is told that gets no answer: an HTTP status and OpenAI's error body.
+//
+// Pure.  Thread: any.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+#include "base/status.h"
+
+namespace tutti::gateway {
+
+struct ApiError {
+  int status = 500;
+  std::string message;
+  std::string type;
+  std::string param;  // the field at fault, as the client wrote it; empty: none
+  std::string code;   // empty: none
+  std::optional<Duration> retry_after;
+};
+
+// A mistake in the request. `param` is the path of the field in its JSON.
+ApiError BadRequest(std::string_view param, std::string_view message);
+// For a status of HTTP, with the type that goes with it.
+ApiError MakeError(int status, std::string_view message);
+
+// {"error": {...}}
+std::string ErrorBody(const ApiError& error);
+
+// Which door a request came through: the service names fields of its own API.
+struct FieldNames {
+  bool chat = false;
+  bool prompt_is_list = false;  // of prompts; the request at fault is `prompt_index`
+  size_t prompt_index = 0;
+  std::string max_tokens = "max_tokens";  // as this client wrote it
+};
+
+// The service's refusal of a request. The fields it names are those of the client's JSON.
+// `context_length` of the model, 0 where it is not known.
+ApiError FromStatus(const absl::Status& status, const FieldNames& names, int64_t context_length);
+
+}  // namespace tutti::gateway

@@ -1,0 +1,71 @@
+#include "gateway/door_rules.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "gateway/http/head_text.h"
+#include "gateway/http/host_name.h"
+
+namespace tutti::gateway {
+namespace {
+
+bool Has(const std::vector<std::string>& list, std::string_view item) {
+  return std::find(list.begin(), list.end(), item) != list.end();
+}
+
+bool IsOurName(const DoorRules& rules, std::string_view host) {
+  const std::string name = HostName(host);
+  return IsLoopbackName(name) || (!name.empty() && Has(rules.allowed_hosts, name));
+}
+
+bool IsAllowedOrigin(const DoorRules& rules, std::string_view origin) {
+  return Has(rules.cors_origins, "*") || Has(rules.cors_origins, origin);
+}
+
+// "http://localhost:3000" → "localhost:3000"
+std::string_view HostOf(std::string_view origin) {
+  const size_t scheme = origin.find("://");
+  return scheme == std::string_view::npos ? std::string_view() : origin.substr(scheme + 3);
+}
+
+}  // namespace
+
+std::variant<std::string, ApiError> Admit(const DoorRules& rules, const HttpRequest& request,
+                                          bool open) {
+  if (rules.keys.has_value()) {
+    if (open || request.method == "OPTIONS") return std::string();
+    auto tenant = rules.keys->TenantOf(BearerKey(request.Field("authorization")));
+    if (tenant.has_value()) return *std::move(tenant);
+    return MakeError(401, "the request has no key that is known here: Authorization: Bearer KEY");
+  }
+  const std::string_view host = request.Field("host");
+  // HTTP/1.0 needs none.
+  if (!host.empty() && !IsOurName(rules, host)) {
+    return MakeError(
+        403, absl::StrCat("the Host \"", std::string(host.substr(0, 64)),
+                          "\" is no name of this machine's loopback; start the gateway with "
+                          "--api-keys, or name it with --allow-host"));
+  }
+  const std::string_view origin = request.Field("origin");
+  if (!origin.empty() && !IsAllowedOrigin(rules, origin) && !IsOurName(rules, HostOf(origin))) {
+    return MakeError(403, "pages of this origin may not call; allow it with --cors-origin");
+  }
+  return std::string();
+}
+
+HttpFields CorsFields(const DoorRules& rules, const HttpRequest& request) {
+  const std::string_view origin = request.Field("origin");
+  if (origin.empty() || !IsAllowedOrigin(rules, origin) || !IsFieldText(origin)) return {};
+  HttpFields fields = {{"Access-Control-Allow-Origin", std::string(origin)},
+                       {"Access-Control-Expose-Headers", "x-request-id, retry-after"},
+                       {"Vary", "Origin"}};
+  if (request.method == "OPTIONS") {
+    fields.emplace_back("Access-Control-Allow-Methods", "GET, POST, OPTIONS");
+    fields.emplace_back("Access-Control-Allow-Headers",
+                        "authorization, content-type, x-request-id, last-event-id");
+    fields.emplace_back("Access-Control-Max-Age", "600");
+  }
+  return fields;
+}
+
+}  // namespace tutti::gateway

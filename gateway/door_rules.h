@@ -1,0 +1,35 @@
+// Who is let in, before anything of the body is looked at.
+//
+// Without keys only this machine is meant to call, and a browser on it must not be made to by pages
+// of others: the request's Host, and its Origin where it has one, must be names of this machine, or
+// be allowed by name.
+//
+// Pure.  Thread: any.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "gateway/api_error.h"
+#include "gateway/api_keys.h"
+#include "gateway/http/message.h"
+
+namespace tutti::gateway {
+
+struct DoorRules {
+  std::optional<ApiKeys> keys;
+  std::vector<std::string> allowed_hosts;  // in lower case
+  std::vector<std::string> cors_origins;   // "*": all
+};
+
+// The tenant of the caller, empty without keys; or why it is not let in. `open`: the path needs no
+// key.
+std::variant<std::string, ApiError> Admit(const DoorRules& rules, const HttpRequest& request,
+                                          bool open);
+
+// Fields that every answer to this request has, for browsers.
+HttpFields CorsFields(const DoorRules& rules, const HttpRequest& request);
+
+}  // namespace tutti::gateway

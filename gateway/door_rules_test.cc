@@ -1,0 +1,93 @@
+#include "gateway/door_rules.h"
+
+#include <gtest/gtest.h>
+
+#include "absl/strings/match.h"
+
+namespace tutti::gateway {
+namespace {
+
+// printf %s secret-1 | sha256sum
+constexpr char kKeys[] =
+    "# who may call\n"
+    "acme f7e7c36e458e80e6b6a2c67d0a9ec09bd718dadd7bfa8d6bf6e7ad526e46c2f7  # theirs\n"
+    "\n"
+    "beta\tf4b6bb6548129dacf11c1a9c4dffffefd4aa6b21fcf4e9754cc03b731cbe7c25\r\n";
+
+HttpRequest From(HttpFields fields) {
+  HttpRequest request;
+  request.method = "POST";
+  request.fields = std::move(fields);
+  return request;
+}
+
+int StatusOf(const DoorRules& rules, HttpFields fields) {
+  const auto admitted = Admit(rules, From(std::move(fields)), /*open=*/false);
+  const auto* error = std::get_if<ApiError>(&admitted);
+  return error == nullptr ? 200 : error->status;
+}
+
+TEST(ApiKeys, KnowTheTenantOfAKey) {
+  const auto keys = ApiKeys::Parse(kKeys, "keys");
+  ASSERT_TRUE(keys.ok()) << keys.status();
+  EXPECT_EQ(keys->TenantOf("secret-1"), "acme");
+  EXPECT_EQ(keys->TenantOf("secret-2"), "beta");
+  EXPECT_FALSE(keys->TenantOf("secret-3").has_value());
+  EXPECT_FALSE(keys->TenantOf("").has_value());
+  EXPECT_FALSE(keys->TenantOf(std::string(10000, 'x')).has_value());
+}
+
+TEST(ApiKeys, NameTheLineThatIsNone) {
+  for (const char* text : {"acme\n", "acme 1234\n", "a b c\n", "a/b 5b11\n"}) {
+    const auto keys = ApiKeys::Parse(std::string("# first\n") + text, "keys");
+    ASSERT_FALSE(keys.ok());
+    EXPECT_TRUE(absl::StrContains(keys.status().message(), "keys:2:")) << keys.status();
+  }
+  EXPECT_FALSE(ApiKeys::Parse("# nobody\n", "keys").ok());
+}
+
+TEST(ApiKeys, ComeAsBearers) {
+  EXPECT_EQ(BearerKey("Bearer k"), "k");
+  EXPECT_EQ(BearerKey("bearer  k"), "k");
+  for (const char* other : {"", "Bearer", "Bearer ", "Basic k"}) EXPECT_EQ(BearerKey(other), "");
+}
+
+TEST(Admit, WithoutKeysAnswersLoopbackNamesOnly) {
+  DoorRules rules;
+  rules.allowed_hosts = {"box"};
+  EXPECT_EQ(StatusOf(rules, {{"host", "127.0.0.1:8000"}}), 200);
+  EXPECT_EQ(StatusOf(rules, {{"host", "localhost:8000"}}), 200);
+  EXPECT_EQ(StatusOf(rules, {{"host", "box:8000"}}), 200);
+  EXPECT_EQ(StatusOf(rules, {}), 200);  // HTTP/1.0
+  EXPECT_EQ(StatusOf(rules, {{"host", "evil.com"}}), 403);
+  EXPECT_EQ(StatusOf(rules, {{"host", "localhost"}, {"origin", "http://localhost:3000"}}), 200);
+  EXPECT_EQ(StatusOf(rules, {{"host", "localhost"}, {"origin", "https://evil.com"}}), 403);
+  EXPECT_EQ(StatusOf(rules, {{"host", "localhost"}, {"origin", "null"}}), 403);
+  rules.cors_origins = {"https://chat.example"};
+  EXPECT_EQ(StatusOf(rules, {{"host", "localhost"}, {"origin", "https://chat.example"}}), 200);
+}
+
+TEST(Admit, WithKeysAnswersTheirHoldersOnly) {
+  DoorRules rules;
+  rules.keys = *ApiKeys::Parse(kKeys, "keys");
+  EXPECT_EQ(StatusOf(rules, {{"host", "evil.com"}}), 401);
+  EXPECT_EQ(StatusOf(rules, {{"authorization", "Bearer wrong"}}), 401);
+  EXPECT_EQ(StatusOf(rules, {{"host", "a"}, {"authorization", "Bearer secret-1"}}), 200);
+  const auto admitted = Admit(rules, From({{"authorization", "Bearer secret-2"}}), false);
+  EXPECT_EQ(std::get<std::string>(admitted), "beta");
+  EXPECT_TRUE(std::holds_alternative<std::string>(Admit(rules, From({}), /*open=*/true)));
+}
+
+TEST(CorsFields, AreForAllowedOrigins) {
+  DoorRules rules;
+  EXPECT_TRUE(CorsFields(rules, From({{"origin", "https://a"}})).empty());
+  rules.cors_origins = {"*"};
+  const HttpFields fields = CorsFields(rules, From({{"origin", "https://a"}}));
+  ASSERT_FALSE(fields.empty());
+  EXPECT_EQ(fields[0].second, "https://a");
+  EXPECT_TRUE(CorsFields(rules, From({{"origin", "https://a\x01"}})).empty());
+  EXPECT_TRUE(CorsFields(rules, From({})).empty());
+}
+
+}  // namespace
+}  // namespace tutti::gateway

@@ -1,0 +1,55 @@
+// Requests of OpenAI's API, as requests to the service.
+//
+// Every field is served, or refused by name if it would change the answer. Ranges are the service's
+// business: what it says of a field comes back under the client's name for it (api_error.h).
+//
+// Pure.  Thread: any.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "gateway/api_error.h"
+#include "gateway/field_reader.h"
+#include "gateway/json_text.h"
+#include "tutti/v1/generation.pb.h"
+
+namespace tutti::gateway {
+
+// What a client asked for.
+struct GenerationRequest {
+  // One for each prompt; choices are numbered over all of them. Without request_id and tenant.
+  std::vector<v1::GenerateRequest> calls;
+  // /v1/completions: what stands before the text of each prompt's choices; empty: nothing.
+  std::vector<std::string> echoes;
+  FieldNames names;
+  bool stream = false;
+  bool include_usage = false;     // in a chunk of its own at the end of a stream
+  bool continuous_usage = false;  // in every chunk
+  bool logprobs = false;
+  bool tokens_as_ids = false;  // in log-probabilities: "token_id:7" instead of the text
+};
+
+// POST /v1/chat/completions and POST /v1/completions.
+std::variant<GenerationRequest, ApiError> ReadChatRequest(const Json& body);
+std::variant<GenerationRequest, ApiError> ReadCompletionRequest(const Json& body);
+
+// POST /tokenize: a prompt as of either of them.
+struct TokenizeJob {
+  v1::TokenizeRequest request;
+  FieldNames names;
+  bool with_texts = false;  // the text of every id too
+};
+std::variant<TokenizeJob, ApiError> ReadTokenizeRequest(const Json& body);
+
+// ---- parts of the above
+
+// Fields of both kinds of request, into each of `calls`' sampling, n, model and priority.
+void ReadCommonFields(FieldReader* fields, GenerationRequest* request, v1::GenerateRequest* call);
+// `messages`, `chat_template_kwargs` and what else makes a conversation's prompt.
+void ReadChat(FieldReader* fields, v1::ChatMessages* chat);
+// Refuses the fields of both kinds of request that we do not serve, and those that nobody knows.
+void RefuseUnserved(FieldReader* fields);
+
+}  // namespace tutti::gateway

@@ -1,0 +1,86 @@
+// One connection: requests in, answers out, one after another.
+//
+// A read is always under way, so that a client that goes is noticed; what comes before the last
+// answer is sent lies here, up to a bound. What is written and not yet sent is bounded for streams.
+//
+// Thread: the loop's.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "gateway/http/byte_stream.h"
+#include "gateway/http/exchange.h"
+#include "gateway/http/request_reader.h"
+#include "gateway/limits.h"
+
+namespace tutti::gateway {
+
+// What connections share.
+struct ConnectionContext {
+  HttpHandler* handler = nullptr;
+  const Clock* clock = nullptr;
+  int64_t body_bytes = 0;  // of all of them
+  int64_t exchanges = 0;   // under way
+  bool draining = false;
+};
+
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(std::unique_ptr<ByteStream> stream, ConnectionContext* context);
+  ~Connection();
+
+  void Start();
+  // Ends it if it has taken too long over what it is at.
+  void CheckTime(Instant now);
+  // Ends it if no request has begun.
+  void CloseIfIdle();
+  // At once.
+  void Abort();
+
+  bool closed() const { return closed_; }
+  bool idle() const { return !closed_ && phase_ == Phase::kIdle; }
+  // Since when, if it is idle: the sooner it runs out.
+  Instant deadline() const { return deadline_; }
+
+ private:
+  class Answer;
+  enum class Phase : uint8_t { kHandshake, kIdle, kHead, kBody, kAnswer, kFarewell };
+
+  void Enter(Phase phase);
+  void MaybeRead();
+  void OnRead(boost::system::error_code error, size_t bytes);
+  // Feeds the reader until it needs more or has a request.
+  void Consume();
+  void CountBody();
+  void BeginAnswer();
+  void Refuse(int status, const std::string& why);
+  void Send(std::string bytes);
+  void MaybeWrite();
+  void OnWritten(boost::system::error_code error);
+  // All of the answer is sent.
+  void Next();
+
+  const std::unique_ptr<ByteStream> stream_;
+  ConnectionContext* const context_;
+  Phase phase_ = Phase::kHandshake;
+  bool closed_ = false;
+  Instant deadline_ = kInstantNever;        // of the phase
+  Instant write_deadline_ = kInstantNever;  // of the write under way
+
+  RequestReader reader_;
+  std::array<char, kReadBytes> read_{};
+  bool reading_ = false;
+  bool continued_ = false;    // the client has been told to send its body
+  std::string in_;            // read and not yet taken
+  int64_t counted_body_ = 0;  // of context_->body_bytes
+
+  std::shared_ptr<Answer> answer_;
+  std::string sending_, ready_;
+  bool writing_ = false;
+  bool close_ = false;  // after what is ready
+};
+
+}  // namespace tutti::gateway

@@ -1,0 +1,60 @@
+// Reads requests from the bytes of a connection. What two readers could understand differently is
+// refused: two lengths, a length beside chunks, chunks in HTTP/1.0, a target that is no path, no
+// Host or two.
+//
+// Boost.Beast parses; its headers are seen by request_reader.cc only.
+//
+// Thread: one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "gateway/http/message.h"
+
+namespace tutti::gateway {
+
+class RequestReader {
+ public:
+  RequestReader();
+  ~RequestReader();
+
+  // How far the request has come.
+  enum class At : uint8_t { kNothing, kHead, kBody, kEnd, kError };
+
+  // Takes bytes that came after those taken before; returns how many it took, and is to be asked
+  // again with the rest and more. At kEnd and kError it takes none.
+  size_t Take(std::string_view bytes);
+  At at() const { return at_; }
+
+  // At kBody: the client waits for a word before it sends the body.
+  bool expects_continue() const { return expects_continue_; }
+  // Bytes of the body that are there.
+  int64_t body_bytes() const;
+
+  // At kEnd: the request; the reader begins anew.
+  HttpRequest Release();
+
+  // At kError: the status to refuse it with, and why.
+  int error_status() const { return error_status_; }
+  const std::string& error() const { return error_; }
+
+ private:
+  struct Parser;
+
+  void Fail(int status, std::string_view why);
+  // What Beast lets pass.
+  void CheckHead();
+
+  std::unique_ptr<Parser> parser_;
+  At at_ = At::kNothing;
+  HttpRequest request_;
+  bool expects_continue_ = false;
+  int error_status_ = 0;
+  std::string error_;
+};
+
+}  // namespace tutti::gateway

@@ -1,0 +1,223 @@
+#include "gateway/http/server.h"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <optional>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "gateway/http/connection.h"
+
+namespace tutti::gateway {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+
+absl::StatusOr<std::optional<asio::ssl::context>> MakeTls(const ServerOptions& options) {
+  if (options.tls_certificate.empty() != options.tls_key.empty()) {
+    return absl::InvalidArgumentError("--tls-cert and --tls-key: give both or none");
+  }
+  if (options.tls_key.empty()) return std::optional<asio::ssl::context>();
+  asio::ssl::context tls(asio::ssl::context::tls_server);
+  error_code error;
+  tls.set_options(asio::ssl::context::default_workarounds | asio::ssl::context::no_tlsv1 |
+                      asio::ssl::context::no_tlsv1_1,
+                  error);
+  tls.use_certificate_chain_file(options.tls_certificate, error);
+  if (error) {
+    return absl::NotFoundError(
+        absl::StrCat("--tls-cert ", options.tls_certificate,
+                     ": no PEM certificate can be read there: ", error.message()));
+  }
+  tls.use_private_key_file(options.tls_key, asio::ssl::context::pem, error);
+  if (error) {
+    return absl::NotFoundError(
+        absl::StrCat("--tls-key ", options.tls_key,
+                     ": no PEM key of that certificate can be read there: ", error.message()));
+  }
+  return std::optional<asio::ssl::context>(std::move(tls));
+}
+
+// "host:port", "[::1]:port".
+absl::StatusOr<tcp::endpoint> ParseEndpoint(const std::string& listen) {
+  const size_t colon = listen.rfind(':');
+  std::string host = listen.substr(0, colon);
+  uint32_t port = 0;
+  if (colon == std::string::npos || !absl::SimpleAtoi(listen.substr(colon + 1), &port) ||
+      port > 65535) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--listen ", listen, ": write an address and a port, such as 127.0.0.1:8000"));
+  }
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  }
+  if (host == "localhost") host = "127.0.0.1";
+  error_code error;
+  const auto address = asio::ip::make_address(host, error);
+  if (error) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--listen ", listen, ": ", host, " is no numeric address"));
+  }
+  return tcp::endpoint(address, static_cast<uint16_t>(port));
+}
+
+error_code Listen(const tcp::endpoint& endpoint, tcp::acceptor* acceptor) {
+  error_code error;
+  acceptor->open(endpoint.protocol(), error);
+  if (!error) acceptor->set_option(tcp::acceptor::reuse_address(true), error);
+  if (!error) acceptor->bind(endpoint, error);
+  if (!error) acceptor->listen(asio::socket_base::max_listen_connections, error);
+  if (error) {
+    error_code ignored;
+    acceptor->close(ignored);
+  }
+  return error;
+}
+
+class AsioServer : public HttpServer {
+ public:
+  AsioServer(const ServerOptions& options, std::optional<asio::ssl::context> tls,
+             HttpHandler* handler, const Clock* clock)
+      : options_(options), tls_(std::move(tls)), acceptor_(loop_), tick_(loop_) {
+    context_.handler = handler;
+    context_.clock = clock;
+  }
+  ~AsioServer() override {
+    for (const auto& connection : connections_) connection->Abort();
+  }
+
+  absl::Status Open() {
+    TUTTI_ASSIGN_OR_RETURN(tcp::endpoint endpoint, ParseEndpoint(options_.listen));
+    error_code error = Listen(endpoint, &acceptor_);
+    const int first = endpoint.port();
+    const int tries = options_.or_next_port && first != 0 ? kNextPortsMax : 0;
+    for (int i = 1; i <= tries && error == asio::error::address_in_use; ++i) {
+      if (first + i > 65535) break;
+      endpoint.port(static_cast<uint16_t>(first + i));
+      error = Listen(endpoint, &acceptor_);
+    }
+    if (error) {
+      return absl::UnavailableError(
+          absl::StrCat("cannot listen at ", options_.listen, ": ", error.message()));
+    }
+    const tcp::endpoint at = acceptor_.local_endpoint(error);
+    const std::string host = at.address().to_string();
+    address_ =
+        absl::StrCat(at.address().is_v6() ? absl::StrCat("[", host, "]") : host, ":", at.port());
+    return absl::OkStatus();
+  }
+
+  const std::string& address() const override { return address_; }
+
+  void Run() override {
+    Accept();
+    Tick();
+    loop_.run();
+  }
+
+  void Post(std::function<void()> job) override { asio::post(loop_, std::move(job)); }
+
+  void Drain() override {
+    context_.draining = true;
+    for (const auto& connection : Connections()) connection->CloseIfIdle();
+  }
+
+  int64_t exchanges() const override { return context_.exchanges; }
+
+  void Stop() override {
+    error_code ignored;
+    acceptor_.close(ignored);
+    for (const auto& connection : Connections()) connection->Abort();
+    connections_.clear();
+    loop_.stop();
+  }
+
+ private:
+  // A copy: what is done to them may end some.
+  std::vector<std::shared_ptr<Connection>> Connections() const {
+    return {connections_.begin(), connections_.end()};
+  }
+
+  void Accept() {
+    accepting_ = true;
+    acceptor_.async_accept([this](error_code error, tcp::socket socket) {
+      accepting_ = false;
+      if (error == asio::error::operation_aborted) return;
+      // No descriptor is left, for example: the next tick tries again.
+      if (error) return;
+      Take(std::move(socket));
+      Accept();
+    });
+  }
+
+  void Take(tcp::socket socket) {
+    if (static_cast<int64_t>(connections_.size()) >= options_.connections_max) Sweep();
+    if (static_cast<int64_t>(connections_.size()) >= options_.connections_max) EndLongestIdle();
+    // Full of connections that are at something: the newcomer is closed.
+    if (static_cast<int64_t>(connections_.size()) >= options_.connections_max) return;
+    error_code ignored;
+    socket.set_option(tcp::no_delay(true), ignored);
+    auto connection = std::make_shared<Connection>(
+        MakeByteStream(std::move(socket), tls_.has_value() ? &*tls_ : nullptr), &context_);
+    connections_.insert(connection);
+    connection->Start();
+  }
+
+  void EndLongestIdle() {
+    std::shared_ptr<Connection> longest;
+    for (const auto& connection : connections_) {
+      if (!connection->idle()) continue;
+      if (longest == nullptr || connection->deadline() < longest->deadline()) longest = connection;
+    }
+    if (longest == nullptr) return;
+    longest->Abort();
+    connections_.erase(longest);
+  }
+
+  void Sweep() {
+    std::erase_if(connections_, [](const auto& connection) { return connection->closed(); });
+  }
+
+  void Tick() {
+    tick_.expires_after(kTick);
+    tick_.async_wait([this](error_code error) {
+      if (error) return;
+      const Instant now = context_.clock->Now();
+      for (const auto& connection : Connections()) connection->CheckTime(now);
+      Sweep();
+      if (!accepting_) Accept();
+      Tick();
+    });
+  }
+
+  const ServerOptions options_;
+  ConnectionContext context_;
+  std::optional<asio::ssl::context> tls_;
+  asio::io_context loop_{1};
+  tcp::acceptor acceptor_;
+  asio::steady_timer tick_;
+  bool accepting_ = false;
+  std::string address_;
+  std::unordered_set<std::shared_ptr<Connection>> connections_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Create(const ServerOptions& options,
+                                                               HttpHandler* handler,
+                                                               const Clock* clock) {
+  TUTTI_ASSIGN_OR_RETURN(auto tls, MakeTls(options));
+  auto server = std::make_unique<AsioServer>(options, std::move(tls), handler, clock);
+  TUTTI_RETURN_IF_ERROR(server->Open());
+  return server;
+}
+
+}  // namespace tutti::gateway

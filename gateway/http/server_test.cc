@@ -1,0 +1,240 @@
+// The server over real connections, under a clock of the test's.
+#include "gateway/http/server.h"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <future>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "base/mutex.h"
+
+namespace tutti::gateway {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class TestClock : public Clock {
+ public:
+  Instant Now() const override { return Instant(Duration(now_.load())); }
+  void Advance(Duration step) { now_ += step.count(); }
+
+ private:
+  std::atomic<int64_t> now_{1};
+};
+
+// Answers GET with the path, and keeps the exchanges of POST for the test.
+class Handler : public HttpHandler {
+ public:
+  void Handle(std::shared_ptr<Exchange> exchange) override {
+    if (exchange->request().method == "GET") {
+      exchange->Reply({.content_type = "text/plain", .body = exchange->request().path});
+      return;
+    }
+    exchange->OnGone([this] { ++gone; });
+    held.set_value(std::move(exchange));
+  }
+  std::promise<std::shared_ptr<Exchange>> held;
+  std::atomic<int> gone{0};
+};
+
+class Client {
+ public:
+  explicit Client(const std::string& address) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int port = 0;
+    EXPECT_TRUE(absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port));
+    to.sin_port = htons(static_cast<uint16_t>(port));
+    EXPECT_EQ(connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
+  }
+  ~Client() { Close(); }
+  void Close() {
+    if (fd_ >= 0) close(std::exchange(fd_, -1));
+  }
+  void Send(const std::string& bytes) {
+    EXPECT_EQ(send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(bytes.size()));
+  }
+  // Until what came ends with `end`, or the connection does.
+  std::string Read(const std::string& end) {
+    std::string all;
+    char piece[4096];
+    while (all.size() < end.size() || !all.ends_with(end) || end.empty()) {
+      const ssize_t n = recv(fd_, piece, sizeof(piece), 0);
+      if (n <= 0) return all;
+      all.append(piece, static_cast<size_t>(n));
+    }
+    return all;
+  }
+  std::string ReadAll() { return Read(""); }
+
+ private:
+  int fd_;
+};
+
+class ServerTest : public ::testing::Test {
+ protected:
+  void Begin(int64_t connections_max = kConnectionsMax) {
+    auto server = HttpServer::Create({.listen = "127.0.0.1:0", .connections_max = connections_max},
+                                     &handler_, &clock_);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    loop_ = std::thread([this] { server_->Run(); });
+  }
+  ~ServerTest() override {
+    if (!loop_.joinable()) return;
+    server_->Post([this] { server_->Stop(); });
+    loop_.join();
+  }
+  // Runs it on the loop, and waits for it.
+  void OnLoop(const std::function<void()>& job) {
+    std::promise<void> done;
+    server_->Post([&] {
+      job();
+      done.set_value();
+    });
+    done.get_future().wait();
+  }
+
+  TestClock clock_;
+  Handler handler_;
+  std::unique_ptr<HttpServer> server_;
+  std::thread loop_;
+};
+
+constexpr char kGet[] = "GET /one HTTP/1.1\r\nHost: localhost\r\n\r\n";
+constexpr char kPost[] = "POST /two HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\nhi";
+
+TEST_F(ServerTest, AnswersRequestsThatComeTogetherInOrder) {
+  Begin();
+  Client client(server_->address());
+  client.Send(std::string(kGet) + kPost + "GET /three HTTP/1.1\r\nHost: a\r\n\r\n");
+  const auto exchange = handler_.held.get_future().get();
+  EXPECT_EQ(exchange->request().body, "hi");
+  OnLoop([&] {
+    exchange->Begin({.body = "a"});
+    exchange->Write("b");
+    exchange->End();
+    exchange->Reply({.body = "too late"});
+  });
+  const std::string all = client.Read("/three");
+  EXPECT_THAT(all, StartsWith("HTTP/1.1 200 OK"));
+  EXPECT_THAT(all, HasSubstr("/oneHTTP/1.1 200 OK"));
+  EXPECT_THAT(all, HasSubstr("1\r\na\r\n1\r\nb\r\n0\r\n\r\nHTTP/1.1 200 OK"));
+}
+
+TEST_F(ServerTest, EndsRequestsThatTakeTooLong) {
+  Begin();
+  Client idle(server_->address()), head(server_->address()), body(server_->address());
+  idle.Send(kGet);
+  idle.Read("/one");
+  head.Send("GET / HT");
+  body.Send(std::string(kPost).substr(0, sizeof(kPost) - 2));
+  Client after(server_->address());
+  // Whoever is answered came after them.
+  after.Send(kGet);
+  after.Read("/one");
+  clock_.Advance(kHeadTime);
+  EXPECT_THAT(head.ReadAll(), StartsWith("HTTP/1.1 408"));
+  clock_.Advance(kBodyTime - kHeadTime);
+  EXPECT_THAT(body.ReadAll(), StartsWith("HTTP/1.1 408"));
+  clock_.Advance(kIdleTime - kBodyTime);
+  EXPECT_EQ(idle.ReadAll(), "");
+}
+
+TEST_F(ServerTest, EndsTheLongestIdleForANewcomer) {
+  Begin(/*connections_max=*/2);
+  Client first(server_->address());
+  first.Send(kGet);
+  first.Read("/one");
+  clock_.Advance(std::chrono::seconds(1));
+  Client second(server_->address());
+  second.Send(kGet);
+  second.Read("/one");
+  Client third(server_->address());
+  third.Send(kGet);
+  EXPECT_THAT(third.Read("/one"), HasSubstr("200 OK"));
+  EXPECT_EQ(first.ReadAll(), "");
+  second.Send(kGet);
+  EXPECT_THAT(second.Read("/one"), HasSubstr("200 OK"));
+}
+
+TEST_F(ServerTest, TellsTheHandlerOfClientsThatGo) {
+  Begin();
+  Client client(server_->address());
+  client.Send(kPost);
+  const auto exchange = handler_.held.get_future().get();
+  client.Close();
+  while (handler_.gone == 0) std::this_thread::yield();
+  OnLoop([&] {
+    exchange->Reply({.body = "nobody"});
+    EXPECT_EQ(server_->exchanges(), 0);
+  });
+}
+
+TEST_F(ServerTest, EndsStreamsWhoseReaderIsTooSlow) {
+  Begin();
+  Client client(server_->address());
+  client.Send(kPost);
+  const auto exchange = handler_.held.get_future().get();
+  OnLoop([&] { exchange->Begin({.body = "first"}); });
+  const std::string piece(64 << 10, 'x');
+  // The system takes some megabytes for a reader that reads nothing.
+  for (int i = 0; i < 1000 && handler_.gone == 0; ++i) {
+    OnLoop([&] { exchange->Write(piece); });
+  }
+  EXPECT_EQ(handler_.gone, 1);
+}
+
+TEST_F(ServerTest, DrainsEachConnectionAtItsAnswersEnd) {
+  Begin();
+  Client idle(server_->address()), client(server_->address());
+  idle.Send(kGet);
+  idle.Read("/one");
+  client.Send(kPost);
+  const auto exchange = handler_.held.get_future().get();
+  OnLoop([&] { server_->Drain(); });
+  EXPECT_EQ(idle.ReadAll(), "");
+  OnLoop([&] { exchange->Reply({.body = "last"}); });
+  const std::string all = client.ReadAll();
+  EXPECT_THAT(all, HasSubstr("Connection: close"));
+  EXPECT_THAT(all, HasSubstr("last"));
+}
+
+TEST_F(ServerTest, TellsClientsThatWaitToSendTheirBody) {
+  Begin();
+  Client client(server_->address());
+  client.Send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+  EXPECT_EQ(client.Read("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+  client.Send("hi");
+  EXPECT_EQ(handler_.held.get_future().get()->request().body, "hi");
+}
+
+TEST(HttpServer, NamesWhatItCannotListenAt) {
+  TestClock clock;
+  Handler handler;
+  for (const char* listen : {"nowhere", "1.2.3.4.5:1", "127.0.0.1:99999", "127.0.0.1:x"}) {
+    const auto server = HttpServer::Create({.listen = listen}, &handler, &clock);
+    ASSERT_FALSE(server.ok());
+    EXPECT_THAT(std::string(server.status().message()), HasSubstr(listen));
+  }
+  const auto one = HttpServer::Create({.listen = "127.0.0.1:0"}, &handler, &clock);
+  ASSERT_TRUE(one.ok());
+  const std::string taken = (*one)->address();
+  EXPECT_FALSE(HttpServer::Create({.listen = taken}, &handler, &clock).ok());
+  const auto next = HttpServer::Create({.listen = taken, .or_next_port = true}, &handler, &clock);
+  ASSERT_TRUE(next.ok()) << next.status();
+  EXPECT_NE((*next)->address(), taken);
+}
+
+}  // namespace
+}  // namespace tutti::gateway

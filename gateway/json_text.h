@@ -1,0 +1,25 @@
+// JSON from outside: refused unless it is an object of bounded depth in valid UTF-8.
+//
+// Pure.  Thread: any.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "gateway/api_error.h"
+
+namespace tutti::gateway {
+
+using Json = nlohmann::json;
+// Keeps the order of members, for what we write.
+using OrderedJson = nlohmann::ordered_json;
+
+// The object, or why it is none.
+std::variant<Json, ApiError> ParseObject(std::string_view text);
+
+// Compact. Bytes that are no UTF-8 become U+FFFD.
+std::string Dump(const OrderedJson& json);
+
+}  // namespace tutti::gateway

@@ -1,0 +1,26 @@
+// Who asks, and how an answer goes back to them.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "gateway/api_error.h"
+#include "gateway/http/exchange.h"
+
+namespace tutti::gateway {
+
+struct Caller {
+  std::shared_ptr<Exchange> exchange;
+  HttpFields fields;         // of every answer to it
+  std::string request_name;  // its x-request-id, or one that we made
+  std::string tenant;
+
+  HttpResponse Head(int status) const { return {.status = status, .fields = fields}; }
+  void ReplyJson(std::string body) const;
+  void ReplyError(const ApiError& error) const;
+};
+
+// 32 hexadecimal digits, never the same.
+std::string RandomName();
+
+}  // namespace tutti::gateway

@@ -1,0 +1,110 @@
+#include "gateway/service/gateway_flags.h"
+
+#include "base/build_info.h"
+#include "base/logging.h"
+
+namespace tutti::gateway {
+namespace {
+
+constexpr char kFooter[] = R"(Examples:
+  # in front of a coordinator on this machine, for programs on this machine
+  tutti-gateway --coordinator 127.0.0.1:50051 --listen 127.0.0.1:8000
+  # for others: over TLS, who has a key (FILE: a tenant and the SHA-256 of its key a line)
+  tutti-gateway --coordinator a:50051,b:50051 --listen 0.0.0.0:8443 --api-keys FILE \
+      --tls-cert server.pem --tls-key server.key
+
+  curl http://127.0.0.1:8000/v1/chat/completions -d '{"messages": [{"role": "user", "content": "Hi"}]}'
+
+Every option is also read from the environment (TUTTI_LISTEN, ...) and from --config FILE.
+Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for wrong options.)";
+
+void AddServiceFlags(FlagSet* set, GatewayFlags* flags) {
+  set->Add({{.names = "-a,--coordinator,--address",
+             .variable = &flags->client.address,
+             .help = "Public address of the coordinator: host:port or unix:/path; several of one "
+                     "cluster with commas between them",
+             .show_default = true},
+            {.names = "--resume-within",
+             .variable = &flags->resume_within_s,
+             .help = "Seconds to try to go on with an answer that broke off; 0: do not try",
+             .check = NumberIn(0, 1e6),
+             .show_default = true},
+            {.names = "--coordinator-ca",
+             .variable = &flags->client.tls_authority,
+             .help = "PEM authority that signed the coordinators' certificates; turns TLS on"},
+            {.names = "--coordinator-cert",
+             .variable = &flags->client.tls_certificate,
+             .help = "PEM certificate of this gateway, for coordinators that require one"},
+            {.names = "--coordinator-key",
+             .variable = &flags->client.tls_key,
+             .help = "PEM key of that certificate"}},
+           "The service behind");
+}
+
+void AddDoorFlags(FlagSet* set, GatewayFlags* flags) {
+  set->Add(
+      {{.names = "--listen",
+        .variable = &flags->server.listen,
+        .help = "Address and port to serve HTTP at; port 0: any free one",
+        .show_default = true},
+       {.names = "--or-next-port",
+        .variable = &flags->server.or_next_port,
+        .help = "Where the port is taken, one of the hundred after it"},
+       {.names = "--tls-cert",
+        .variable = &flags->server.tls_certificate,
+        .help = "PEM certificate and chain; with --tls-key only https is served"},
+       {.names = "--tls-key", .variable = &flags->server.tls_key, .help = "PEM key of it"},
+       {.names = "--api-keys",
+        .variable = &flags->api_keys,
+        .help = "File of keys, \"TENANT SHA256\" a line; unset: no keys, and only requests for a "
+                "loopback Host are answered",
+        .check = IsFile()},
+       {.names = "--allow-host",
+        .variable = &flags->allowed_hosts,
+        .help = "Another name of this server that requests without keys may use",
+        .list = FlagList::kRepeated},
+       {.names = "--cors-origin",
+        .variable = &flags->cors_origins,
+        .help = "Pages of this origin may call, such as https://chat.example; *: all may",
+        .list = FlagList::kRepeated},
+       {.names = "--max-connections",
+        .variable = &flags->server.connections_max,
+        .help = "Connections at once; a newcomer ends the one that is idle for longest",
+        .check = IntegerIn(1, 1000000),
+        .show_default = true}},
+      "The door");
+}
+
+}  // namespace
+
+void AddGatewayFlags(FlagSet* set, GatewayFlags* flags) {
+  set->AddVersion(BuildStamp());
+  set->ReadEnvironment(kEnvironmentPrefix);
+  set->AddFile("Read options from this file (TOML; the keys are the options without --)");
+  AddServiceFlags(set, flags);
+  AddDoorFlags(set, flags);
+  set->Add({
+      {.names = "--ready-file",
+       .variable = &flags->ready_file,
+       .help = "Write {\"address\": ...} here once it listens"},
+      {.names = "--drain-timeout",
+       .variable = &flags->drain_timeout_s,
+       .help = "Seconds running requests get to finish; a second signal ends them",
+       .check = NotNegative(),
+       .show_default = true},
+      {.names = "--log-level",
+       .variable = &flags->log_level,
+       .help = "trace, debug, info, warn or error",
+       .check = OneOf("trace,debug,info,warn,error")},
+      {.names = "--log-format",
+       .variable = &flags->log_format,
+       .help = "Of the log on stderr: text, or json for an object a line",
+       .check = OneOf(kLogFormats)},
+      {.names = "--exit-with-parent",
+       .variable = &flags->exit_with_parent,
+       .help = "End when the process that started this one ends"},
+  });
+  set->AddFooter(kFooter);
+}
+
+}  // namespace tutti::gateway

@@ -1,0 +1,29 @@
+// The flags of tutti-gateway.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/flags.h"
+#include "client/client_options.h"
+#include "gateway/http/server.h"
+
+namespace tutti::gateway {
+
+struct GatewayFlags {
+  ServerOptions server;
+  client::ClientOptions client;
+  double resume_within_s = Seconds(client::kResumeWithin);
+  std::string api_keys;
+  std::vector<std::string> allowed_hosts;
+  std::vector<std::string> cors_origins;
+  std::string ready_file;
+  double drain_timeout_s = 10;
+  std::string log_level = "info";
+  std::string log_format = "text";
+  bool exit_with_parent = false;
+};
+
+void AddGatewayFlags(FlagSet* set, GatewayFlags* flags);
+
+}  // namespace tutti::gateway

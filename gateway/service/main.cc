@@ -1,0 +1,152 @@
+// tutti-gateway: OpenAI's HTTP API in front of one or more coordinators.
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <future>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "base/logging.h"
+#include "gateway/limits.h"
+#include "gateway/service/gateway.h"
+#include "gateway/service/gateway_flags.h"
+#include "spdlog/spdlog.h"
+#include "transport/connection_table.h"
+
+namespace tutti::gateway {
+namespace {
+
+// Whether a second signal has come, or the parent has ended that this process ends with.
+class Hurry {
+ public:
+  Hurry(const sigset_t& signals, std::optional<pid_t> parent)
+      : signals_(signals), parent_(parent) {}
+  bool operator()() const {
+    const timespec none = {};
+    const bool told = sigtimedwait(&signals_, nullptr, &none) > 0;
+    return (told && clock_.Now() >= begin_ + kOneSignal) ||
+           (parent_.has_value() && getppid() != *parent_);
+  }
+
+ private:
+  const sigset_t signals_;
+  const std::optional<pid_t> parent_;
+  const SystemClock clock_;
+  const Instant begin_ = clock_.Now();
+};
+
+// Written aside and renamed: a reader never sees a part of the file.
+absl::Status WriteReadyFile(const std::string& path, const std::string& address) {
+  if (path.empty()) return absl::OkStatus();
+  const std::string aside = path + ".new";
+  std::ofstream file(aside, std::ios::trunc);
+  file << nlohmann::json{{"address", address}}.dump() << "\n";
+  file.close();
+  if (!file || std::rename(aside.c_str(), path.c_str()) != 0) {
+    return absl::UnavailableError(absl::StrCat("--ready-file: cannot write ", path));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<DoorRules> MakeRules(const GatewayFlags& flags) {
+  DoorRules rules{.keys = {}, .allowed_hosts = {}, .cors_origins = flags.cors_origins};
+  for (const std::string& host : flags.allowed_hosts) {
+    rules.allowed_hosts.push_back(absl::AsciiStrToLower(host));
+  }
+  if (flags.api_keys.empty()) return rules;
+  TUTTI_ASSIGN_OR_RETURN(rules.keys, ApiKeys::Load(flags.api_keys));
+  return rules;
+}
+
+// Lets what runs finish within the grace, then ends it.
+void Leave(Duration grace, const Hurry& hurry, Gateway* gateway, HttpServer* server,
+           const Upstream& upstream) {
+  const SystemClock clock;
+  const auto under_way = [&] {
+    std::promise<int64_t> answer;
+    server->Post([&] { answer.set_value(server->exchanges()); });
+    return answer.get_future().get() + upstream.calls;
+  };
+  const auto wait = [&](Instant deadline, bool may_hurry) {
+    while (under_way() > 0 && clock.Now() < deadline && !(may_hurry && hurry())) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  };
+  server->Post([gateway] { gateway->Drain(); });
+  wait(clock.Now() + grace, /*may_hurry=*/true);
+  server->Post([gateway] { gateway->EndAll(); });
+  wait(clock.Now() + kEndTime, /*may_hurry=*/false);
+}
+
+absl::Status Serve(const GatewayFlags& flags, const sigset_t& signals, pid_t parent) {
+  const SystemClock clock;
+  const auto seconds = [](double value) {
+    return std::chrono::duration_cast<Duration>(
+        std::chrono::duration<double>(std::min(value, 1e7)));
+  };
+  client::ClientOptions options = flags.client;
+  options.resume_within = seconds(flags.resume_within_s);
+  TUTTI_ASSIGN_OR_RETURN(auto client, client::Client::Create(options));
+  TUTTI_ASSIGN_OR_RETURN(DoorRules rules, MakeRules(flags));
+  Upstream upstream(std::move(client));
+  Gateway gateway(std::move(rules), &upstream);
+  TUTTI_ASSIGN_OR_RETURN(auto server, HttpServer::Create(flags.server, &gateway, &clock));
+  gateway.set_server(server.get());
+  spdlog::info("{} at {}, coordinators at {}", flags.server.tls_key.empty() ? "http" : "https",
+               server->address(), options.address);
+  TUTTI_RETURN_IF_ERROR(WriteReadyFile(flags.ready_file, server->address()));
+  std::thread loop([&server] { server->Run(); });
+  int signal = 0;
+  sigwait(&signals, &signal);
+  spdlog::info("{}: draining", signal == SIGINT ? "SIGINT" : "SIGTERM");
+  const Hurry hurry(signals, flags.exit_with_parent ? std::optional<pid_t>(parent) : std::nullopt);
+  Leave(seconds(flags.drain_timeout_s), hurry, &gateway, server.get(), upstream);
+  if (upstream.calls > 0) {
+    // Calls that do not end even so hold what would be destroyed now.
+    spdlog::warn("{} calls did not end", upstream.calls.load());
+    spdlog::default_logger()->flush();
+    std::_Exit(0);
+  }
+  server->Post([&server] { server->Stop(); });
+  loop.join();
+  return absl::OkStatus();
+}
+
+int Main(int argc, char** argv) {
+  const pid_t parent = getppid();
+  GatewayFlags flags;
+  FlagSet program("tutti-gateway",
+                  "Serves OpenAI's HTTP API in front of one or more coordinators.");
+  AddGatewayFlags(&program, &flags);
+  if (const std::optional<int> code = program.Parse(argc, argv)) return *code;
+  SetUpLog("gateway", flags.log_level, flags.log_format);
+  // Before any thread exists, so that all inherit the mask and only sigwait sees these.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  if (flags.exit_with_parent) prctl(PR_SET_PDEATHSIG, SIGTERM);
+  const int64_t descriptors = transport::RaiseDescriptorLimit();
+  flags.server.connections_max = std::min(flags.server.connections_max, descriptors / 2);
+  const absl::Status served = Serve(flags, signals, parent);
+  if (served.ok()) return 0;
+  std::cerr << "tutti-gateway: " << served.message() << "\n";
+  return 1;
+}
+
+}  // namespace
+}  // namespace tutti::gateway
+
+int main(int argc, char** argv) { return tutti::gateway::Main(argc, argv); }

@@ -1,0 +1,77 @@
+#include "gateway/service/upstream.h"
+
+#include <utility>
+
+#include "gateway/limits.h"
+#include "spdlog/spdlog.h"
+
+namespace tutti::gateway {
+
+Upstream::Upstream(std::unique_ptr<client::Client> client)
+    : client_(std::move(client)), model_(std::make_shared<ModelState>()) {
+  threads_.emplace_back([this] { Watch(); });
+  for (int i = 0; i < kBlockingThreads; ++i) threads_.emplace_back([this] { Work(); });
+}
+
+Upstream::~Upstream() {
+  {
+    const MutexLock lock(&mutex_);
+    ending_ = true;
+    changed_.NotifyAll();
+  }
+  cancel_.Cancel();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+std::shared_ptr<const ModelState> Upstream::model() const {
+  const MutexLock lock(&mutex_);
+  return model_;
+}
+
+void Upstream::Watch() {
+  bool was_reachable = true;
+  while (true) {
+    auto next = std::make_shared<ModelState>();
+    auto got = client_->GetModel({.timeout = kModelTimeout, .cancel = &cancel_});
+    next->reachable = got.ok();
+    if (got.ok()) next->model = *got;
+    if (next->reachable != was_reachable) {
+      if (got.ok()) spdlog::info("the service behind serves model '{}'", next->model.name());
+      if (!got.ok())
+        spdlog::warn("the service behind cannot be reached: {}",
+                     std::string(got.status().message()));
+    }
+    was_reachable = next->reachable;
+    const Instant until = SystemClock().Now() + (next->ready() ? kModelPoll : kModelPollWhileLost);
+    const MutexLock lock(&mutex_);
+    if (!next->reachable) next->model = model_->model;
+    model_ = std::move(next);
+    while (!ending_ && changed_.WaitUntil(&mutex_, until)) {
+    }
+    if (ending_) return;
+  }
+}
+
+bool Upstream::Run(std::function<void()> job) {
+  const MutexLock lock(&mutex_);
+  if (ending_ || jobs_.size() >= kBlockingJobsMax) return false;
+  jobs_.push_back(std::move(job));
+  changed_.NotifyAll();
+  return true;
+}
+
+void Upstream::Work() {
+  while (true) {
+    std::function<void()> job;
+    {
+      const MutexLock lock(&mutex_);
+      while (!ending_ && jobs_.empty()) changed_.Wait(&mutex_);
+      if (ending_) return;
+      job = std::move(jobs_.front());
+      jobs_.pop_front();
+    }
+    job();
+  }
+}
+
+}  // namespace tutti::gateway

@@ -1,0 +1,57 @@
+// The service behind: the client of it, what is known of its model, and threads for calls that
+// block.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/mutex.h"
+#include "client/client.h"
+
+namespace tutti::gateway {
+
+// Of the last answer to GetModel.
+struct ModelState {
+  v1::GetModelResponse model;  // empty until the first
+  bool reachable = false;
+  bool known() const { return !model.name().empty(); }
+  // A pipeline is complete, or was.
+  bool ready() const { return reachable && !model.numerics_class().empty(); }
+};
+
+// Thread: any.
+class Upstream {
+ public:
+  explicit Upstream(std::unique_ptr<client::Client> client);
+  ~Upstream();  // REQUIRES: no call is under way
+
+  client::Client* client() { return client_.get(); }
+  std::shared_ptr<const ModelState> model() const;
+
+  // Runs `job` on a thread that may block; false when too many wait.
+  bool Run(std::function<void()> job);
+
+  // Calls of Generate under way.
+  std::atomic<int64_t> calls{0};
+
+ private:
+  void Watch();
+  void Work();
+
+  const std::unique_ptr<client::Client> client_;
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+  std::shared_ptr<const ModelState> model_ ABSL_GUARDED_BY(mutex_);
+  std::deque<std::function<void()>> jobs_ ABSL_GUARDED_BY(mutex_);
+  client::CancelToken cancel_;  // of the watcher's call
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace tutti::gateway

@@ -1,0 +1,184 @@
+"""What users of OpenAI's SDK do, against the gateway at the URL given. A line for each check: "ok NAME" or "FAILED NAME: why"."""
+import asyncio
+import sys
+import threading
+import traceback
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import openai
+
+URL = sys.argv[1]
+CLIENT = openai.OpenAI(base_url=URL, api_key="none", max_retries=0)
+ASK = {"model": "demo", "messages": [{"role": "user", "content": "What is 12 + 30?"}], "temperature": 0}
+TEXT = {"model": "demo", "prompt": "12+30=", "temperature": 0, "max_tokens": 8, "stop": "\n"}
+CHECKS = []
+
+
+def check(function):
+    CHECKS.append(function)
+    return function
+
+
+@check
+def models():
+    assert [model.id for model in CLIENT.models.list()] == ["demo"]
+    assert CLIENT.models.retrieve("demo").object == "model"
+
+
+@check
+def chat_whole():
+    answer = CLIENT.chat.completions.create(**ASK)
+    assert answer.choices[0].message.content == "42", answer
+    assert answer.choices[0].message.role == "assistant"
+    assert answer.choices[0].finish_reason == "stop"
+    assert answer.usage.total_tokens == answer.usage.prompt_tokens + answer.usage.completion_tokens
+    assert answer.usage.prompt_tokens_details.cached_tokens >= 0
+    assert answer._request_id
+
+
+@check
+def chat_streamed():
+    chunks = list(CLIENT.chat.completions.create(**ASK, stream=True, stream_options={"include_usage": True}))
+    assert "".join(c.choices[0].delta.content or "" for c in chunks[:-1]) == "42"
+    assert chunks[0].choices[0].delta.role == "assistant"
+    assert chunks[-2].choices[0].finish_reason == "stop"
+    assert chunks[-1].choices == [] and chunks[-1].usage.completion_tokens > 0
+
+
+@check
+def chat_by_the_stream_helper():
+    with CLIENT.chat.completions.stream(**ASK) as stream:
+        for _ in stream:
+            pass
+        assert stream.get_final_completion().choices[0].message.content == "42"
+
+
+@check
+def chat_with_parts_and_a_developer():
+    messages = [{"role": "developer", "content": "Answer."},
+                {"role": "user", "content": [{"type": "text", "text": "What is 12 + 30?"}]}]
+    answer = CLIENT.chat.completions.create(model="demo", messages=messages, max_completion_tokens=5, user="me")
+    assert answer.usage.completion_tokens <= 5
+
+
+@check
+def chat_with_log_probabilities():
+    answer = CLIENT.chat.completions.create(**ASK, logprobs=True, top_logprobs=3)
+    content = answer.choices[0].logprobs.content
+    assert len(content) == answer.usage.completion_tokens
+    assert all(len(token.top_logprobs) == 3 and bytes(token.bytes).decode() == token.token for token in content)
+    assert content[0].token == content[0].top_logprobs[0].token
+
+
+@check
+def several_outputs():
+    answer = CLIENT.chat.completions.create(**{**ASK, "temperature": 1}, n=3, seed=5)
+    assert [choice.index for choice in answer.choices] == [0, 1, 2]
+    again = CLIENT.chat.completions.create(**{**ASK, "temperature": 1}, n=3, seed=5)
+    assert [c.message.content for c in again.choices] == [c.message.content for c in answer.choices]
+
+
+@check
+def completions():
+    whole = CLIENT.completions.create(**TEXT)
+    assert whole.choices[0].text and whole.choices[0].finish_reason in ("stop", "length"), whole
+    streamed = "".join(c.choices[0].text for c in CLIENT.completions.create(**TEXT, stream=True))
+    assert streamed == whole.choices[0].text
+    lists = CLIENT.completions.create(**{**TEXT, "prompt": ["12+30=", "7+98="]}, logprobs=2)
+    assert len(lists.choices) == 2
+    assert lists.choices[0].text == whole.choices[0].text
+    logprobs = lists.choices[0].logprobs
+    assert len(logprobs.tokens) == len(logprobs.token_logprobs) == len(logprobs.text_offset)
+    echoed = CLIENT.completions.create(**TEXT, echo=True)
+    assert echoed.choices[0].text == "12+30=" + whole.choices[0].text
+
+
+@check
+def fields_of_vllm():
+    answer = CLIENT.completions.create(**{**TEXT, "stop": None}, extra_body={
+        "top_k": 5, "min_p": 0.0, "repetition_penalty": 1.0, "ignore_eos": True, "stop_token_ids": []})
+    assert answer.usage.completion_tokens == 8
+
+
+@check
+def refusals():
+    for fields, error, param in [({"temperature": -1}, openai.BadRequestError, "temperature"),
+                                 ({"model": "other"}, openai.NotFoundError, "model"),
+                                 ({"max_completion_tokens": 9999}, openai.BadRequestError, "max_completion_tokens"),
+                                 ({"response_format": {"type": "json_object"}}, openai.BadRequestError,
+                                  "response_format"),
+                                 ({"messages": []}, openai.BadRequestError, "messages")]:
+        try:
+            CLIENT.chat.completions.create(**{**ASK, **fields})
+        except error as refused:
+            assert refused.param == param, refused
+            assert refused.type == "invalid_request_error"
+        else:
+            raise AssertionError(f"{fields} was taken")
+
+
+@check
+def a_stream_that_is_left():
+    stream = CLIENT.completions.create(**{**TEXT, "max_tokens": 1500, "stop": None}, stream=True,
+                                       extra_body={"ignore_eos": True})
+    next(iter(stream))
+    stream.close()
+    assert CLIENT.chat.completions.create(**ASK).choices[0].message.content == "42"
+
+
+@check
+def many_at_once():
+    async def ask():
+        async with openai.AsyncOpenAI(base_url=URL, api_key="none", max_retries=0) as client:
+            async def one():
+                stream = await client.chat.completions.create(**ASK, stream=True)
+                return "".join([c.choices[0].delta.content or "" async for c in stream])
+            return await asyncio.gather(*(one() for _ in range(32)))
+
+    assert asyncio.run(ask()) == ["42"] * 32
+
+
+@check
+def retries():
+    """A door that says 503 as the gateway does, once, and then passes the request on."""
+    asked = []
+
+    class Door(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            body = b'{"object": "list", "data": []}' if len(asked) > 1 else b'{"error": {"message": "later"}}'
+            self.send_response(200 if len(asked) > 1 else 503)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Retry-After", "1")
+            self.send_header("retry-after-ms", "20")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Door)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    client = openai.OpenAI(base_url=f"http://127.0.0.1:{server.server_port}/v1", api_key="none")
+    assert list(client.models.list()) == []
+    assert len(asked) == 2
+    server.shutdown()
+
+
+def main():
+    failed = 0
+    for function in CHECKS:
+        try:
+            function()
+            print(f"ok {function.__name__}", flush=True)
+        except Exception as error:  # each check by itself
+            failed += 1
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            print(f"FAILED {function.__name__}: line {place.lineno}: {type(error).__name__} {error}".replace("\n", " "),
+                  flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

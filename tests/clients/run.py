@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""Lets clients from the Python package index talk to a gateway, each unchanged and in a virtual environment of its own.
+
+    tests/clients/run.py          the light ones
+    tests/clients/run.py --all    all
+
+The last line is "N passed, N failed"; exit status 0 if none failed, 1 if some did, 77 if no client could be installed.
+"""
+import argparse
+import os
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
+from harness import BINARIES, Cluster, wait_until  # noqa: E402
+from http_client import Gateway  # noqa: E402
+
+# (name, what pip installs, script, whether it is light)
+CLIENTS = [("openai", ["openai==3.54.0"], "openai_checks.py", True)]
+INSTALL_S = 300
+CHECKS_S = 240
+SKIPPED = 77
+
+
+def install(name, packages):
+    """The Python of an environment with the packages; None where they cannot be had."""
+    folder = os.path.join(os.path.dirname(os.path.abspath(BINARIES)), "clients", name)
+    python = os.path.join(folder, "bin", "python")
+    done = os.path.join(folder, "installed-" + "-".join(packages))
+    if os.path.exists(done):
+        return python
+    for command in ([sys.executable, "-m", "venv", "--clear", folder],
+                    [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages]):
+        try:
+            run = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_S, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            print(f"clients: {name} skipped: {error}")
+            return None
+        if run.returncode != 0:
+            said = (run.stderr or run.stdout).strip().splitlines() or ["no reason given"]
+            print(f"clients: {name} skipped: {' '.join(command[1:4])} failed: {said[-1]}")
+            return None
+    with open(done, "w", encoding="utf-8"):
+        return python
+
+
+def check(name, python, script, address):
+    """(passed, failed) of a client's checks."""
+    environment = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}
+    run = subprocess.run([python, os.path.join(HERE, script), f"http://{address}/v1"], capture_output=True, text=True,
+                         timeout=CHECKS_S, env=environment, check=False)
+    lines = run.stdout.splitlines()
+    for line in lines:
+        print(f"{name}: {line}")
+    passed = sum(line.startswith("ok ") for line in lines)
+    failed = sum(line.startswith("FAILED ") for line in lines)
+    if run.returncode != 0 and failed == 0:
+        print(f"{name}: FAILED to run: {run.stderr.strip()}")
+        failed = 1
+    return passed, failed
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--all", action="store_true", help="the heavy ones too")
+    wanted = parser.parse_args()
+    ready = []
+    for name, packages, script, light in CLIENTS:
+        if light or wanted.all:
+            python = install(name, packages)
+            if python is not None:
+                ready.append((name, python, script))
+    if not ready:
+        print("clients: SKIPPED, because no client could be installed; is there a network?\n0 passed, 0 failed")
+        return SKIPPED
+    cluster = Cluster("--http", "127.0.0.1:0")
+    passed = failed = 0
+    try:
+        wait_until(lambda: Gateway(cluster.http).get("/health").status == 200, "the gateway is healthy")
+        for client in ready:
+            good, bad = check(*client, cluster.http)
+            passed, failed = passed + good, failed + bad
+    finally:
+        cluster.cleanup()
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
