@@ -97,7 +97,7 @@ TEST_F(LinkedExecutorTest, WhoSaysThatALinkStandsWithoutOneIsTurnedAway) {
   joined_[1]->recorder->Await(v1::Frame::kShardReady);
   // Rows on the device from a peer that was never told that they may come.
   auto recorder = std::make_shared<Recorder>();
-  auto link = dialer_->Dial("at-w1", std::make_unique<RecordingHandler>(recorder));
+  auto link = dialer_->Dial("unix:at-w1", std::make_unique<RecordingHandler>(recorder));
   v1::Frame hello;
   hello.set_epoch(1);
   hello.mutable_hello()->set_protocol_version(1);

@@ -183,7 +183,7 @@ TEST_F(ExecutorTest, TurnsStrangersAwayByName) {
   joined->Send(Assign(5, 1, 2));
   joined->recorder->Await(v1::Frame::kShardReady);
   const auto says = [&](uint64_t epoch, const std::function<void(v1::Hello*)>& change) {
-    return Knock("at-w1", epoch, change).ToString();
+    return Knock("unix:at-w1", epoch, change).ToString();
   };
   EXPECT_THAT(says(5, [](auto* h) { h->set_worker_id("w2"); }),
               AllOf(HasSubstr("PERMISSION_DENIED"), HasSubstr("\"w2\""), HasSubstr("\"w0\"")));
@@ -199,7 +199,7 @@ TEST_F(ExecutorTest, TurnsStrangersAwayByName) {
   EXPECT_THAT(says(6, [](auto*) {}),
               AllOf(HasSubstr("UNAVAILABLE"), HasSubstr("epoch 6 has not begun here")));
   auto recorder = std::make_shared<Recorder>();
-  auto link = dialer_->Dial("at-w1", std::make_unique<RecordingHandler>(recorder));
+  auto link = dialer_->Dial("unix:at-w1", std::make_unique<RecordingHandler>(recorder));
   EXPECT_EQ(link->Send(PlanFrame(5, 1, {1})), absl::OkStatus());
   EXPECT_THAT(recorder->AwaitClosed().ToString(), HasSubstr("must be hello"));
   // None of the above disturbed the worker.
@@ -221,7 +221,7 @@ TEST_F(ExecutorTest, AFloodOfStrangersDuringAStepEndsNobodyElsesLink) {
   for (int64_t i = 0; i < 2 * kAcceptedLinksKept; ++i) {
     recorders.push_back(std::make_shared<Recorder>());
     strangers.push_back(
-        dialer->Dial("at-w0", std::make_unique<RecordingHandler>(recorders.back())));
+        dialer->Dial("unix:at-w0", std::make_unique<RecordingHandler>(recorders.back())));
     v1::Frame frame;
     frame.mutable_beat();
     // Refused from the second half on, because the worker knows of too many already.
@@ -234,7 +234,7 @@ TEST_F(ExecutorTest, AFloodOfStrangersDuringAStepEndsNobodyElsesLink) {
   joined->recorder->Await(v1::Frame::kStepResult);
   // Their places are free again.
   EXPECT_EQ(recorders.front()->AwaitClosed().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(Knock("at-w0", 1, [](auto* h) { h->set_worker_id("w2"); }).ToString(),
+  EXPECT_THAT(Knock("unix:at-w0", 1, [](auto* h) { h->set_worker_id("w2"); }).ToString(),
               HasSubstr("PERMISSION_DENIED"));
 }
 
@@ -306,7 +306,7 @@ TEST_F(ExecutorTest, ABrokenActivationLinkIsReportedWhenTheEpochGoesOn) {
   second_joined->recorder->Await(v1::Frame::kStepResult);
   second.reset();
   EXPECT_THAT(first_joined->recorder->Await(v1::Frame::kFailure).failure().message(),
-              HasSubstr("activation link to w1 at at-w1"));
+              HasSubstr("activation link to w1 at unix:at-w1"));
 }
 
 }  // namespace

@@ -257,7 +257,7 @@ class ExecutorTest : public ::testing::Test {
     options.hello.set_build("build");
     options.hello.set_model_fingerprint("model");
     for (const char* peer : {"w0", "w1", "w2", "w3"}) {
-      EXPECT_EQ(options.peers.Add(std::string(peer) + "=at-" + peer), absl::OkStatus());
+      EXPECT_EQ(options.peers.Add(std::string(peer) + "=unix:at-" + peer), absl::OkStatus());
     }
     options.collective = &collectives_.emplace_back(&clock_);
     options.memory_folder = memory_folder_(id);
@@ -277,7 +277,7 @@ class ExecutorTest : public ::testing::Test {
       options.device_links.transfer_patience = std::chrono::milliseconds(100);
     }
     auto executor = std::make_unique<Executor>(std::move(options), dialer_.get(), &clock_);
-    EXPECT_EQ(network_.Listen("at-" + id, executor->acceptor()), absl::OkStatus());
+    EXPECT_EQ(network_.Listen("unix:at-" + id, executor->acceptor()), absl::OkStatus());
     executor->Start();
     return executor;
   }
