@@ -129,27 +129,20 @@ class BesideUp(Test):
         self.service = ["--address", told["address"], "--admin", told["admin"]]
         self.log = self.path("logs", "coordinator.log")
 
-    def worker(self, name, *flags, program=os.path.join(BINARIES, "tutti-worker"), model=DEMO):
+    def worker(self, name, *flags, model=DEMO):
         """Starts one; see check_seen."""
         given = {"--cluster-id": os.path.basename(self.private), "--cluster-secret-file": f"{self.private}/secret",
                  "--memory": "256MiB"}
         given.update(zip(flags[::2], flags[1::2]))
-        self.start(name, program, "--model", model, "--worker-id", name, "--coordinator",
+        self.start(name, os.path.join(BINARIES, "tutti-worker"), "--model", model, "--worker-id", name, "--coordinator",
                    f"unix:{self.private}/coordinator.sock", "--listen", f"unix:{self.path(name)}.sock", "--threads", "1",
                    "--speed", "off", *[part for pair in given.items() for part in pair])
         return self.path(name + ".out"), "listens on"
 
-    def another_build(self):
-        """A worker that says it is of another build."""
-        stamp = subprocess.run([TUTTI, "--version"], capture_output=True, check=True).stdout.strip()
-        with open(os.path.join(BINARIES, "tutti-worker"), "rb") as file:
-            code = file.read()
-        self.assertIn(stamp, code)
-        program = self.path("tutti-worker")
-        with open(program, "wb") as file:
-            file.write(code.replace(stamp, b"9" + stamp[1:]))
-        os.chmod(program, 0o700)
-        return program
+    def another_class(self):
+        """A numerics class that is not the pipeline's."""
+        told = json.loads(self.status("--json"))
+        return {"cpu-f32": "cpu-bf16dot-emulated"}.get(told["pipelines"][0]["numerics_class"], "cpu-f32")
 
     def another_model(self):
         folder = self.path("model")
@@ -171,7 +164,8 @@ class BesideUp(Test):
         for name, reason, begin in [
                 ("w10", "bytes of memory; the smallest stage of this model needs",
                  lambda: self.worker("w10", "--memory", "100KiB")),
-                ("w11", "build of the worker is", lambda: self.worker("w11", program=self.another_build())),
+                ("w11", "numerics class of the worker is",
+                 lambda: self.worker("w11", "--numerics-class", self.another_class())),
                 ("w12", "model fingerprint of the worker is", lambda: self.worker("w12", model=self.another_model())),
                 ("", "no proof of the cluster's secret",
                  lambda: self.worker("w13", "--cluster-secret-file", self.another_secret())),
