@@ -106,7 +106,8 @@ absl::StatusOr<v1::TokenizeResponse> Client::Tokenize(const v1::TokenizeRequest&
 
 absl::StatusOr<v1::DetokenizeResponse> Client::Detokenize(const v1::DetokenizeRequest& request,
                                                           const CallOptions& options) {
-  return CallOnce(endpoints_->preferred(), &v1::Inference::Stub::Detokenize, request, options);
+  return CallAny<v1::DetokenizeResponse>(endpoints_.get(), &v1::Inference::Stub::Detokenize,
+                                         request, options);
 }
 
 absl::StatusOr<v1::GetModelResponse> Client::GetModel(const CallOptions& options) {

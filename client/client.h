@@ -50,7 +50,7 @@ class Client {
   // it; so does the client.
   std::unique_ptr<GenerateCall> Start(v1::GenerateRequest request, std::optional<Duration> timeout,
                                       GenerateObserver* observer);
-  // Each address of the service is tried once. Tokenize and GetModel are for any thread.
+  // Each address of the service is tried once. For any thread: Tokenize, Detokenize, GetModel.
   absl::StatusOr<v1::TokenizeResponse> Tokenize(const v1::TokenizeRequest& request,
                                                 const CallOptions& options = {});
   absl::StatusOr<v1::DetokenizeResponse> Detokenize(const v1::DetokenizeRequest& request,

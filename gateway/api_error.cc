@@ -43,8 +43,8 @@ bool IsPathCharacter(char c) {
          c == '.' || c == '[' || c == ']';
 }
 
-// The fields of GenerateRequest and TokenizeRequest that have another name in JSON. A longer path
-// begins with the field: what follows is kept.
+// The fields of requests to the service that have another name in JSON. A longer path begins with
+// the field: what follows is kept.
 std::optional<std::string> JsonPath(absl::string_view path, const FieldNames& names) {
   const std::string prompt =
       names.prompt_is_list ? absl::StrCat("prompt[", names.prompt_index, "]") : "prompt";
@@ -56,6 +56,7 @@ std::optional<std::string> JsonPath(absl::string_view path, const FieldNames& na
       {"chat.messages", "messages"},
       {"token_ids.ids", prompt},
       {"text", prompt},
+      {"ids", "tokens"},
   };
   for (const auto& [ours, theirs] : renamed) {
     if (!absl::StartsWith(path, ours)) continue;

@@ -111,4 +111,18 @@ std::variant<TokenizeJob, ApiError> ReadTokenizeRequest(const Json& body) {
   return job;
 }
 
+std::variant<v1::DetokenizeRequest, ApiError> ReadDetokenizeRequest(const Json& body) {
+  FieldReader fields(body, "");
+  v1::DetokenizeRequest request;
+  if (const auto model = fields.Text("model")) request.set_model(*model);
+  const auto ids = fields.Ids("tokens");
+  if (!ids.has_value()) fields.Fail("tokens", "must be a list of ids of tokens");
+  if (ids.has_value()) request.mutable_ids()->Assign(ids->begin(), ids->end());
+  // What was tokenized comes back whole.
+  request.set_skip_special_tokens(false);
+  fields.RefuseOthers();
+  if (fields.error().has_value()) return *fields.error();
+  return request;
+}
+
 }  // namespace tutti::gateway

@@ -42,6 +42,8 @@ struct TokenizeJob {
   bool with_texts = false;  // the text of every id too
 };
 std::variant<TokenizeJob, ApiError> ReadTokenizeRequest(const Json& body);
+// POST /detokenize: ids.
+std::variant<v1::DetokenizeRequest, ApiError> ReadDetokenizeRequest(const Json& body);
 
 // ---- parts of the above
 

@@ -174,6 +174,16 @@ TEST(CompletionRequest, RefusesByName) {
   EXPECT_EQ(RefusedCompletion(R"("prompt": "a", "suffix": "")"), "taken");
 }
 
+TEST(DetokenizeRequest, TakesIds) {
+  const auto read = ReadDetokenizeRequest(Parsed(R"({"tokens": [1, 7]})"));
+  ASSERT_TRUE(std::holds_alternative<v1::DetokenizeRequest>(read));
+  EXPECT_EQ(std::get<v1::DetokenizeRequest>(read).ids(1), 7);
+  EXPECT_FALSE(std::get<v1::DetokenizeRequest>(read).skip_special_tokens());
+  for (const char* wrong : {"{}", R"({"tokens": "1"})", R"({"tokens": [1], "other": 2})"}) {
+    EXPECT_TRUE(std::holds_alternative<ApiError>(ReadDetokenizeRequest(Parsed(wrong)))) << wrong;
+  }
+}
+
 TEST(TokenizeRequest, TakesTextsAndConversations) {
   const auto text = ReadTokenizeRequest(Parsed(R"({"prompt": "a", "return_token_strs": true})"));
   ASSERT_TRUE(std::holds_alternative<TokenizeJob>(text));

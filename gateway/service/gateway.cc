@@ -211,9 +211,22 @@ void Gateway::AnswerTokenize(const Caller& caller) {
         });
 }
 
-// The service's API has no such call yet; it goes here, as AnswerTokenize.
 void Gateway::AnswerDetokenize(const Caller& caller) {
-  caller.ReplyError(MakeError(501, "/detokenize is not served here yet"));
+  Later(caller,
+        [upstream = upstream_, caller,
+         body = std::move(caller.exchange->request().body)]() -> std::function<void()> {
+          const auto fail = [caller](const ApiError& error) {
+            return [caller, error] { caller.ReplyError(error); };
+          };
+          auto json = ParseObject(body);
+          if (const auto* error = std::get_if<ApiError>(&json)) return fail(*error);
+          auto read = ReadDetokenizeRequest(std::get<Json>(json));
+          if (const auto* error = std::get_if<ApiError>(&read)) return fail(*error);
+          const auto text = upstream->client()->Detokenize(std::get<v1::DetokenizeRequest>(read),
+                                                           {.timeout = kTokenizeTimeout});
+          if (!text.ok()) return fail(FromStatus(text.status(), {}, 0));
+          return [caller, body = Dump({{"prompt", text->text()}})] { caller.ReplyJson(body); };
+        });
 }
 
 void Gateway::Drain() {

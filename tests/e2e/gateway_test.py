@@ -63,7 +63,6 @@ class Paths(GatewayTest):
         self.assertEqual(self.gateway.get("/v2").status, 404)
         wrong = self.gateway.get(CHAT)
         self.assertEqual((wrong.status, wrong.headers["allow"]), (405, "POST, OPTIONS"))
-        self.assertEqual(self.gateway.post("/detokenize", {"tokens": [1]}).status, 501)
 
     def test_names_of_requests_come_back(self):
         answer = self.gateway.get("/live", x_request_id="mine-7")
@@ -76,6 +75,9 @@ class Paths(GatewayTest):
         tokens = self.ok("/tokenize", {"prompt": "What is 12 + 30?", "return_token_strs": True})
         self.assertEqual(tokens["count"], len(tokens["tokens"]))
         self.assertEqual("".join(tokens["token_strs"]), "What is 12 + 30?")
+        self.assertEqual(self.ok("/detokenize", {"tokens": tokens["tokens"]})["prompt"], "What is 12 + 30?")
+        wrong = self.gateway.post("/detokenize", {"tokens": [1, 1 << 20]})
+        self.assertEqual((wrong.status, wrong.json()["error"]["param"]), (400, "tokens[1]"))
         chat = self.ok("/tokenize", {"messages": ASK["messages"]})
         self.assertGreater(chat["count"], tokens["count"])
         self.assertEqual(self.gateway.post("/tokenize", {"text": "a"}).json()["error"]["param"], "prompt")
