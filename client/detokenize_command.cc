@@ -16,7 +16,9 @@ constexpr const char* kExamples = R"(
 Examples:
   tutti detokenize --ids 15,16,28
   tutti tokenize --text "Hello" --ids | tutti detokenize
-  tutti detokenize --ids 15,16,28 --special --json)";
+  tutti detokenize --ids 15,16,28 --special --json
+
+Exit codes: 0 done, 1 failed, 2 bad input, 3 service not reachable or not serving, 4 timeout.)";
 
 struct DetokenizeFlags {
   ServiceFlags service;

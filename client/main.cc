@@ -37,10 +37,10 @@ int Main(int argc, char** argv) {
   program.AddFile("Read flags from a TOML file");
   program.AddFooter(kFooter);
   const std::vector<Command> commands = {
-      MakeUpCommand(&program),     MakeGenerateCommand(&program), MakeChatCommand(&program),
-      MakeStatusCommand(&program), MakePlanCommand(&program),     MakeTokenizeCommand(&program),
-      MakeBenchCommand(&program),  MakeLookupCommand(&program),   MakeDrainCommand(&program),
-      MakeDetokenizeCommand(&program),
+      MakeUpCommand(&program),         MakeGenerateCommand(&program), MakeChatCommand(&program),
+      MakeStatusCommand(&program),     MakePlanCommand(&program),     MakeTokenizeCommand(&program),
+      MakeDetokenizeCommand(&program), MakeBenchCommand(&program),    MakeLookupCommand(&program),
+      MakeDrainCommand(&program),
   };
   if (const std::optional<int> code = program.Parse(argc, argv)) return *code;
   for (const Command& command : commands) {

@@ -126,7 +126,7 @@ TEST_F(PlanTest, TakesTheFileItselfToo) {
                       .options = options_};
   EXPECT_TRUE(MakePlan(request).ok());
   request.model = dir_ + "/nothing";
-  EXPECT_EQ(MakePlan(request).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(MakePlan(request).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(PlanTest, RefusesWhatCannotFitAndSaysWhatWould) {

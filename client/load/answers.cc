@@ -54,7 +54,9 @@ absl::Status Answers::Save(const std::string& path) const {
 
 absl::StatusOr<Answers> Answers::Load(const std::string& path) {
   std::ifstream file(path);
-  if (!file) return absl::NotFoundError(absl::StrCat("cannot read ", path));
+  if (!file) {
+    return absl::InvalidArgumentError(absl::StrCat("--compare: cannot read the file ", path));
+  }
   std::string text;
   Answers answers("");
   int64_t bytes = 0;

@@ -172,8 +172,8 @@ class BadFlags(unittest.TestCase):
 
     def test_missing_files_and_services_are_named(self):
         for arguments, words, code in (
-                (["--trace", "/nonexistent.jsonl"], "/nonexistent.jsonl", 1),
-                (["--rate", "1", "--chats", "1", "--compare", "/nonexistent"], "/nonexistent", 1),
+                (["--trace", "/nonexistent.jsonl"], "/nonexistent.jsonl", 2),
+                (["--rate", "1", "--chats", "1", "--compare", "/nonexistent"], "/nonexistent", 2),
                 (["--rate", "1", "--chats", "1"], NOBODY, 3)):
             with self.subTest(arguments):
                 done = tutti("bench", "--address", NOBODY, *arguments)

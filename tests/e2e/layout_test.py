@@ -136,7 +136,7 @@ class Layouts(unittest.TestCase):
                 with open(path("ready.json"), encoding="utf-8") as file:
                     env = clean_environment(TUTTI_ADDRESS=json.load(file)["address"])
                 words = "device 4 of the device map is not there; there is 1 device: 0 (w0); the nearest is 0"
-                wait_until(lambda: words in tutti("status", env=env).stdout, "the status says who is not there")
+                wait_until(lambda: words in " ".join(tutti("status", env=env).stdout.split()), "the status says who is not there")
                 self.assertEqual(tutti("status", env=env).returncode, 3)
                 self.assertIsNone(processes[0].poll(), "the coordinator goes on waiting")
             finally:

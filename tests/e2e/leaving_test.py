@@ -70,6 +70,8 @@ class Leaving(unittest.TestCase):
         pids = list(cluster.children().values())
         streams = self.begin(cluster, 1200)
         cluster.process.send_signal(signal.SIGTERM)
+        # The signal goes from process to process; the coordinator says when it has come.
+        wait_until(lambda: cluster.tutti("status").returncode == 3, "newcomers are refused")
         late = cluster.tutti("generate", "--prompt", "1", "--resume-within", "0")
         self.assertNotEqual(late.returncode, 0)
         self.check_whole(streams, 1200)

@@ -308,7 +308,10 @@ std::string SimClients::CheckBadEnd(const Client& client,
       if (text.find("cannot be met") != std::string::npos) {
         return client.untouched() ? "" : "is given up after it was begun";
       }
-      if (queue_->now() < client.request.deadline) return "ends before its deadline";
+      // A call that is cancelled just before its deadline counts as one whose deadline passed.
+      if (queue_->now() < client.request.deadline && !client.cancelled) {
+        return "ends before its deadline";
+      }
       if (options_->stalls > 0) return "";  // the engine's clock stood still
       return queue_->now() > client.request.deadline + kDeadlineSlack ? "ends late" : "";
     case absl::StatusCode::kUnavailable:

@@ -153,6 +153,11 @@ def is_comparable(text):
     return text.count("**") < 2
 
 
+# What jinja2 before 3.1.6 fails at, which ours follows.
+def is_newer(text):
+    return "'inf'|int" in text or "{% set a, ns.b" in text
+
+
 def all_templates(seed, combinations):
     source = random.Random(f"{seed} expressions")
     yield from ("{{ " + line + " }}" for line in EXPRESSIONS.strip().split("\n"))
