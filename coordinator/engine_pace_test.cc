@@ -28,7 +28,7 @@ class EnginePaceTest : public testing::Test {
  protected:
   void SetUp() override {
     EngineOptions options;
-    options.model = tests::TinyModel(4);
+    options.model = Model();
     options.model.max_position_embeddings = 1 << 20;
     options.build = "build";
     options.num_stages = 2;
@@ -50,6 +50,7 @@ class EnginePaceTest : public testing::Test {
     Give(RequestArrived{request});
     Turn();
   }
+  virtual model::ModelConfig Model() const { return tests::TinyModel(4); }
   void Turn() {
     engine_->Advance(now_, &actions_);
     (void)probes_.Take(&actions_);  // notes who is who
@@ -237,6 +238,27 @@ TEST_F(EngineSlowTest, ASpareTakesThePlace) {
   EXPECT_THAT(Stages(), testing::ElementsAre("w1", "w3"));
   EXPECT_THAT(Status().idle_workers(0).standby(), HasSubstr("slow"));
   EXPECT_EQ(Status().waiting(), 1) << "its stream waits for the spare";
+}
+
+// What is slow there may be the load: see MoveSlow.
+class EngineMixtureTest : public EngineSlowTest {
+ protected:
+  model::ModelConfig Model() const override {
+    model::ModelConfig model = tests::TinyModel(4);
+    model.num_experts = 4;
+    model.experts_per_token = 2;
+    model.expert_intermediate_size = model.intermediate_size;
+    model.dense_layers = {0, 1};
+    return model;
+  }
+};
+
+TEST_F(EngineMixtureTest, OfDenseLayersAndOthersNoPlaceMoves) {
+  Join(3, "w3");
+  workers_ = 3;
+  Turn();
+  Run(30 * kMs, 30 * kMs, std::chrono::seconds(15));
+  EXPECT_FALSE(RunUntilMoved(30 * kMs, 300 * kMs, std::chrono::seconds(60)).has_value());
 }
 
 // The stages that are left hold the model between them.

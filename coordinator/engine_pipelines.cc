@@ -85,6 +85,9 @@ void Engine::WatchPipeline(Replica* replica) {
 // Between two steps: those under way are computed again, as after a loss. What was slow keeps what
 // it has loaded, and stands by.
 void Engine::MoveSlow(Replica* replica) {
+  // Layers of two kinds are predicted as one (placement/step_cost.h), and dense ones do not slow
+  // down with more rows as those with experts do: a change of load would pass for a slow worker.
+  if (!options_.model.dense_layers.empty()) return;
   const std::optional<Pipeline::Stuck> slow = replica->pipeline.FindSlow();
   // Placement takes its time.
   if (!slow.has_value() || draining_ || now_ < replica->slow_asked_at + kPaceWindow) return;

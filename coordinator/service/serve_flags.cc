@@ -193,7 +193,7 @@ void AddServiceFlags(FlagSet* set, ServeFlags* flags) {
        .check = NotNegative()},
       {.names = "--numerics-class",
        .variable = &engine.numerics_class,
-       .help = "Take workers of this class only"},
+       .help = "Take workers of this class only, as tutti status shows it, with its revision"},
       {.names = "--mix-numerics",
        .variable = &engine.mix_numerics,
        .help = "Allow one pipeline of several numerics classes: answers then depend on the layout"},

@@ -155,7 +155,7 @@ void AddSpeedFlags(FlagSet* set, Flags* flags) {
                "another, and equal ones once"},
       {.names = "--numerics-class",
        .variable = &worker.numerics_class,
-       .help = "Compute in this class; unset: the machine's best"},
+       .help = "Compute in this class (cpu-f32, without a revision); unset: the machine's best"},
   });
 }
 

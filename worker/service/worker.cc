@@ -135,7 +135,10 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given
                                               .numerics_class = options.numerics_class,
                                               .graphs = options.cuda_graphs,
                                               .early_kernels = options.cuda_early_kernels});
-  if (!backend.ok()) return Annotate(backend.status(), "--device");
+  if (!backend.ok()) {
+    return Annotate(backend.status(),
+                    options.numerics_class.empty() ? "--device" : "--device, --numerics-class");
+  }
   worker->backend_ = *std::move(backend);
   if (options.memory_bytes == 0) {
     // The memory free beside CUDA's context and kernels, which are there by now.
