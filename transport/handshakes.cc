@@ -26,7 +26,7 @@ struct Begun {
 // All ports of the process.
 struct Ports {
   Mutex mutex;
-  const SystemClock clock;
+  const SystemClock clock{};
   std::map<HandshakePort*, HandshakePort::OnFailure> ports ABSL_GUARDED_BY(mutex);
   std::list<Begun> begun ABSL_GUARDED_BY(mutex);  // the oldest first
 
