@@ -140,9 +140,12 @@ class BesideUp(Test):
         return self.path(name + ".out"), "listens on"
 
     def another_class(self):
-        """A numerics class that is not the pipeline's."""
-        told = json.loads(self.status("--json"))
-        return {"cpu-f32": "cpu-bf16dot-emulated"}.get(told["pipelines"][0]["numerics_class"], "cpu-f32")
+        """A numerics class that is not the pipeline's, which is that of its first worker."""
+        def classes():
+            pipelines = json.loads(self.status("--json")).get("pipelines", [])
+            return [one["numerics_class"] for one in pipelines if one["state"] == "serving"]
+        own = self.wait_for(classes, "the pipeline serves")[0]
+        return "cpu-bf16dot-emulated" if own == "cpu-f32" else "cpu-f32"
 
     def another_model(self):
         folder = self.path("model")
