@@ -89,7 +89,7 @@ class Coordinator : public EngineSink {
 
   const std::unique_ptr<ServedModel> model_;
   const CoordinatorOptions options_;
-  const SystemClock clock_;
+  const SystemClock clock_{};
   Door door_;
   ServingState serving_;
   std::unique_ptr<OutputHub> hub_;

@@ -18,7 +18,7 @@ class LeaseFlagsTest : public testing::Test {
   }
   std::string Refusal() const { return std::string(Make().status().message()); }
 
-  const SystemClock clock_;
+  const SystemClock clock_{};
   LeaseFlags flags_;
 };
 

@@ -41,7 +41,7 @@ class Hurry {
  private:
   const sigset_t signals_;
   const std::optional<pid_t> parent_;
-  const SystemClock clock_;
+  const SystemClock clock_{};
   const Instant begin_ = clock_.Now();
 };
 

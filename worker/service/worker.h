@@ -71,7 +71,7 @@ class Worker {
   Worker() = default;
   absl::Status MakeDialers(const WorkerOptions& options, const transport::PeerSecurity& security);
 
-  const SystemClock clock_;
+  const SystemClock clock_{};
   std::unique_ptr<kernels::Backend> backend_;
   LinkCollective collective_{&clock_};
   std::unique_ptr<transport::GrpcDialer> dialer_;
