@@ -155,6 +155,18 @@ TEST_F(ConnectionWatchTest, BytesOfStrangersAreNobodysStall) {
   EXPECT_EQ(unread_, Duration::zero());
 }
 
+TEST(ConnectionCreditTest, PausesAddUpUntilTheyAreOver) {
+  ConnectionCredit credit;
+  const Instant now{std::chrono::hours(1)};
+  EXPECT_EQ(credit.AddPause(now, std::chrono::seconds(2)), std::chrono::seconds(2));
+  EXPECT_EQ(credit.AddPause(now, std::chrono::seconds(3)), std::chrono::seconds(5));
+  EXPECT_EQ(credit.AddPause(now + std::chrono::seconds(4), std::chrono::seconds(1)),
+            std::chrono::seconds(2));
+  EXPECT_EQ(credit.AddPause(now + std::chrono::seconds(9), std::chrono::seconds(1)),
+            std::chrono::seconds(1));
+  EXPECT_EQ(credit.AddPause(now + std::chrono::seconds(9), std::chrono::hours(1)), kPausesMax);
+}
+
 TEST(CreditBookTest, NamesAreThoseThatGrpcGives) {
   SocketAddress address;
   auto* const v6 = reinterpret_cast<sockaddr_in6*>(&address.bytes);

@@ -3,9 +3,11 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "absl/strings/str_cat.h"
+#include "transport/limits.h"
 
 namespace tutti::transport {
 namespace {
@@ -27,6 +29,12 @@ std::string Unescape(std::string_view text) {
 }
 
 }  // namespace
+
+Duration ConnectionCredit::AddPause(Instant now, Duration pause) {
+  const MutexLock lock(&pause_mutex_);
+  paused_until_ = std::min(std::max(paused_until_, now) + pause, now + kPausesMax);
+  return paused_until_ - now;
+}
 
 std::string PeerNameOf(const SocketAddress& other_end) {
   char text[INET6_ADDRSTRLEN] = "";

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "absl/base/thread_annotations.h"
+#include "base/clock.h"
 #include "base/mutex.h"
 #include "transport/listening_sockets.h"
 
@@ -28,6 +29,10 @@ class ConnectionCredit {
   // The other end has proved to be one of ours: it may send what it likes.
   void Trust() { is_trusted_ = true; }
 
+  // The other end has made us work for nothing and waits for it: after the pauses that are not over
+  // yet, one more, all together at most kPausesMax. The time until the end of the last.
+  Duration AddPause(Instant now, Duration pause);
+
   // Asked before bytes(), it is never behind them.
   bool is_reading() const { return reading_ > 0; }
   int64_t bytes() const { return bytes_; }
@@ -37,6 +42,8 @@ class ConnectionCredit {
   std::atomic<int64_t> bytes_{0};
   std::atomic<int32_t> reading_{0};
   std::atomic<bool> is_trusted_{false};
+  Mutex pause_mutex_;
+  Instant paused_until_ ABSL_GUARDED_BY(pause_mutex_) = Instant::min();
 };
 
 // The name that gRPC gives the other end of a connection, without its percent signs:

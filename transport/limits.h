@@ -160,6 +160,12 @@ inline constexpr int64_t kAcknowledgedPerSent = 2;
 // Bytes of a call beside its message and its headers: frames, records of TLS, and a sixteenth of
 // the message for those who send it in pieces of 512 bytes.
 inline constexpr int64_t kCallCreditBytes = 256;
+// A large request that is refused for what it is gets its answer as late as if its connection had
+// sent such requests at this speed: reading 8 MiB takes a core 20 ms, and looking at them as long
+// again, so that a connection full of them takes 4 % of a core.
+inline constexpr int64_t kRefusedBytesPerSecond = int64_t{8} << 20;
+// The longest that a connection waits for such answers.
+inline constexpr std::chrono::seconds kPausesMax{30};
 inline constexpr int64_t kCallCreditDivisor = 16;
 // A connection whose socket is never empty for so long, at so many looks, keeps a thread busy. The
 // longest request, 8 MiB, is read in 20 ms; in 250 ms on a processor shared by twelve.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/limits.h"
 #include "coordinator/service/tenant.h"
 #include "transport/limits.h"
 
@@ -138,6 +139,25 @@ void ClientCall::OnTooSlow() {
   }
   End(absl::DeadlineExceededError(absl::StrCat("the request message was not complete within ",
                                                Seconds(door_->options.read_max), " s")));
+}
+
+void ClientCall::Refuse(absl::Status status, int64_t bytes, Instant now) {
+  if (bytes <= kSmallRequestBytes) return End(std::move(status));
+  const auto pause = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(
+      static_cast<double>(bytes) / static_cast<double>(transport::kRefusedBytesPerSecond)));
+  const Duration left = credit_->AddPause(now, pause);
+  const MutexLock lock(&read_mutex_);
+  refusal_ = std::move(status);
+  SetAlarm(&refusal_due_, left, shared_from_this(), &ClientCall::OnRefusalDue);
+}
+
+void ClientCall::OnRefusalDue() {
+  absl::Status refusal;
+  {
+    const MutexLock lock(&read_mutex_);
+    refusal = refusal_;
+  }
+  End(std::move(refusal));
 }
 
 std::optional<ReceivedRequest> ClientCall::TakeRequest() {

@@ -54,6 +54,9 @@ class ClientCall : public std::enable_shared_from_this<ClientCall> {
 
   // Ends the call with a status once everything written was read. The first end wins.
   virtual void End(absl::Status status) = 0;
+  // Ends a call whose message of so many bytes asks for nothing that can be done. After a large one
+  // the client waits for the answer, so that it cannot keep us reading.
+  void Refuse(absl::Status status, int64_t bytes, Instant now);
   // No answer is wanted any more: the client left, or the call has its end.
   virtual bool ended() const = 0;
 
@@ -76,6 +79,7 @@ class ClientCall : public std::enable_shared_from_this<ClientCall> {
   void OnReadDone(bool ok);
   void OnSlow();
   void OnTooSlow();
+  void OnRefusalDue();
 
   // Valid until the call is finished.
   Reactor* reactor_ = nullptr;
@@ -93,6 +97,8 @@ class ClientCall : public std::enable_shared_from_this<ClientCall> {
   grpc::Alarm too_slow_ ABSL_GUARDED_BY(read_mutex_);
   ByteBudget::Charge charge_ ABSL_GUARDED_BY(read_mutex_);  // of a slow message
   std::optional<ReceivedRequest> received_ ABSL_GUARDED_BY(read_mutex_);
+  grpc::Alarm refusal_due_ ABSL_GUARDED_BY(read_mutex_);
+  absl::Status refusal_ ABSL_GUARDED_BY(read_mutex_);
 };
 
 // Runs `then` after `delay` unless `alarm` is set again, cancelled or destroyed before, or `call`

@@ -82,9 +82,14 @@ void GenerationService::Work(const std::shared_ptr<ClientCall>& call, Instant de
                                             "the deadline passed before the request "
                                             "was looked at"));
                                       }
+                                      const auto bytes =
+                                          static_cast<int64_t>(received->bytes.Length());
                                       const absl::Status done =
                                           WithinMemory([&] { return work(*std::move(received)); });
-                                      if (absl::IsInvalidArgument(done)) ++door_->invalid;
+                                      if (absl::IsInvalidArgument(done)) {
+                                        ++door_->invalid;
+                                        return call->Refuse(done, bytes, clock_->Now());
+                                      }
                                       if (!done.ok()) call->End(done);
                                     }});
   if (!queued) call->End(Overloaded("too many requests arrive at once"));

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/fail_point.h"
+#include "coordinator/limits.h"
 #include "tests/support/in_process_cluster.h"
 
 namespace tutti::tests {
@@ -59,7 +60,10 @@ class RawCall {
   }
   void Send(const google::protobuf::MessageLite& message) {
     const grpc::Slice slice(message.SerializeAsString());
-    call_->WriteLast(grpc::ByteBuffer(&slice, 1), grpc::WriteOptions(), nullptr);
+    Send(grpc::ByteBuffer(&slice, 1));
+  }
+  void Send(const grpc::ByteBuffer& bytes) {
+    call_->WriteLast(bytes, grpc::WriteOptions(), nullptr);
     Wait();
   }
   bool Read() {
@@ -218,6 +222,42 @@ TEST(Door, MoreBytesThanTheBudgetAreRefusedAtOnce) {
 }
 
 // 64 outputs of the prompt are 64 times its ids.
+// As many fields of two bytes as a message can have: costs more to look at than to send.
+grpc::ByteBuffer ManyFields() {
+  std::string bytes;
+  while (bytes.size() < coordinator::kRequestBytesMax) bytes += {0x38, 0x01};  // n: 1
+  const grpc::Slice slice(bytes);
+  return grpc::ByteBuffer(&slice, 1);
+}
+
+TEST(Door, LargeRequestsThatAreRefusedAreAnsweredAtAPace) {
+  InProcessCluster cluster(With({}));
+  const auto begun = std::chrono::steady_clock::now();
+  std::vector<std::unique_ptr<RawCall>> calls;
+  for (int i = 0; i < 3; ++i) {
+    calls.push_back(std::make_unique<RawCall>(cluster.channel(), kGenerate));
+    calls.back()->Send(ManyFields());
+  }
+  // Nobody else waits, on the same connection either.
+  EXPECT_TRUE(cluster.Generate(Ask()).status.ok());
+  EXPECT_TRUE(cluster.Generate(Ask()).status.ok());
+  for (const auto& call : calls) {
+    const grpc::Status status = call->End();
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << status.error_message();
+    EXPECT_THAT(status.error_message(), HasSubstr("fields"));
+  }
+  EXPECT_GE(std::chrono::steady_clock::now() - begun, std::chrono::seconds(3));
+}
+
+TEST(Door, AClientThatDoesNotWaitForItsRefusalLeavesNothing) {
+  InProcessCluster cluster(With({}));
+  for (int i = 0; i < 4; ++i) {
+    RawCall call(cluster.channel(), kTokenize);
+    call.Send(ManyFields());
+  }
+  EXPECT_TRUE(cluster.Generate(Ask()).status.ok());
+}
+
 TEST(Door, PromptsAreCountedForEachOutput) {
   InProcessCluster cluster(With({.bytes = 64 << 10}));
   v1::GenerateRequest request = Ask();
