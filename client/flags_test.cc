@@ -65,6 +65,14 @@ TEST(SamplingFlags, ReachTheMessage) {
                                      "-2",
                                      "--stop-token-ids",
                                      "7,8",
+                                     "--min-tokens",
+                                     "2",
+                                     "--bad-word",
+                                     "so, so",
+                                     "--bad-word",
+                                     "no",
+                                     "--allowed-token",
+                                     "9,8",
                                      "--top-logprobs",
                                      "3",
                                      "--keep-special-tokens"},
@@ -81,6 +89,11 @@ TEST(SamplingFlags, ReachTheMessage) {
   ASSERT_EQ(params.stop_size(), 2);
   EXPECT_EQ(params.stop(1), "END");
   EXPECT_EQ(params.stop_token_ids_size(), 2);
+  EXPECT_EQ(params.min_tokens(), 2u);
+  ASSERT_EQ(params.bad_words_size(), 2);
+  EXPECT_EQ(params.bad_words(0), "so, so");
+  ASSERT_EQ(params.allowed_token_ids_size(), 2);
+  EXPECT_EQ(params.allowed_token_ids(0), 9);
   EXPECT_EQ(params.logit_bias().at(3), -100);
   EXPECT_EQ(params.logit_bias().at(4), 1.5);
   EXPECT_TRUE(params.ignore_eos());

@@ -56,6 +56,17 @@ void AddOutputFlags(FlagSet* set, SamplingFlags* flags) {
            .variable = &flags->stop_token_ids,
            .help = "Token ids that end the output: 1,2,3",
            .list = FlagList::kCommas},
+          {.names = "--min-tokens",
+           .variable = &flags->min_tokens,
+           .help = "No end and no stop text before so many tokens"},
+          {.names = "--bad-word",
+           .variable = &flags->bad_words,
+           .help = "Text that the output must not have; may be repeated",
+           .list = FlagList::kRepeated},
+          {.names = "--allowed-token",
+           .variable = &flags->allowed_token_ids,
+           .help = "Generate these token ids only: 1,2,3",
+           .list = FlagList::kCommas},
           {.names = "--ignore-eos",
            .variable = &flags->ignore_eos,
            .help = "Go on after the end-of-sequence token"},
@@ -108,6 +119,9 @@ absl::Status FillSampling(const SamplingFlags& flags, v1::SamplingParams* params
   if (flags.seed) params->set_seed(*flags.seed);
   for (const std::string& stop : flags.stop) params->add_stop(stop);
   for (int32_t id : flags.stop_token_ids) params->add_stop_token_ids(id);
+  if (flags.min_tokens) params->set_min_tokens(*flags.min_tokens);
+  for (const std::string& word : flags.bad_words) params->add_bad_words(word);
+  for (int32_t id : flags.allowed_token_ids) params->add_allowed_token_ids(id);
   params->set_ignore_eos(flags.ignore_eos);
   params->set_include_stop_str_in_output(flags.include_stop);
   if (flags.keep_special_tokens) params->set_skip_special_tokens(false);

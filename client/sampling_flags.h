@@ -26,6 +26,9 @@ struct SamplingFlags {
   std::optional<uint64_t> seed;
   std::vector<std::string> stop;
   std::vector<int32_t> stop_token_ids;
+  std::optional<uint32_t> min_tokens;
+  std::vector<std::string> bad_words;
+  std::vector<int32_t> allowed_token_ids;
   bool ignore_eos = false;
   bool include_stop = false;
   bool keep_special_tokens = false;

@@ -166,7 +166,9 @@ void Admission::LowerDefaultLength(Request* request) const {
   // The last token is sampled, never computed.
   const int64_t pool = LargestPool() > 0 ? LargestPool() : LargestPoolAwaited();
   const int64_t fits = pool - static_cast<int64_t>(request->prompt.size()) + 1;
-  if (fits >= 1 && fits < request->max_tokens) request->max_tokens = static_cast<int32_t>(fits);
+  // Below the least length asked for it is refused.
+  const int64_t least = std::max<int64_t>(fits, request->sampling.min_tokens());
+  if (fits >= 1 && least < request->max_tokens) request->max_tokens = static_cast<int32_t>(least);
 }
 
 // ---- binding

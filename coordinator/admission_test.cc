@@ -46,6 +46,14 @@ TEST_F(AdmissionTest, WhatFitsNoContextOrPoolIsRefused) {
   any.max_tokens_is_default = true;
   Arrive(any);
   EXPECT_EQ(Ended().size(), 3u) << "its length is lowered to 5";
+  any.sampling.set_min_tokens(5);
+  any.id = RequestId(6);
+  Arrive(any);
+  EXPECT_EQ(Ended().size(), 3u);
+  any.sampling.set_min_tokens(6);
+  any.id = RequestId(7);
+  Arrive(any);
+  EXPECT_EQ(Ended().size(), 4u) << "not below the least length asked for";
 }
 
 TEST_F(AdmissionTest, ADeadlineThatCannotBeMetIsRefusedAtTheDoor) {

@@ -197,10 +197,10 @@ inline constexpr int64_t kScheduledSequenceBytes = 72;
 // integers (6 each), tags and lengths of the tokens, the sampling and itself (6 each): 41.
 inline constexpr int64_t kNewSequenceBytes = 48;
 // Sequences in one step. A plan may have transport::kFrameFieldsMax fields, and one that begins
-// takes 27 with all of its sampling: 8192 take 221,184 of 262,144. Their tokens with 20
-// log-probabilities each make a result of 2 MiB.
+// takes 30 with all of its sampling but what it bans (plan_size.h): 8192 take 245,760 of 262,144.
+// Their tokens with 20 log-probabilities each make a result of 2 MiB.
 inline constexpr int32_t kStepSequencesMax = 8192;
-static_assert(kStepSequencesMax * 27 + 64 < transport::kFrameFieldsMax);
+static_assert(kStepSequencesMax * 30 + 64 < transport::kFrameFieldsMax);
 // Of so many rows of a step one is kept for prompts, when sequences that generate would take all.
 // A prompt then takes at most four times as long as on an idle pipeline, and an answer a third
 // longer than without it.

@@ -19,11 +19,26 @@ int64_t NewSequenceBytes(const PlanSizeOptions& options, int64_t tokens,
          blocks * kVarint32BytesMax;
 }
 
+namespace {
+
+int64_t ScheduledMax(const PlanSizeOptions& options) {
+  return std::min({options.max_batch_tokens, options.max_sequences, kStepSequencesMax});
+}
+
+}  // namespace
+
 int64_t PlanBytesForNew(const PlanSizeOptions& options) {
-  const int64_t scheduled =
-      std::min({options.max_batch_tokens, options.max_sequences, kStepSequencesMax});
-  return options.bytes_max - kPlanEnvelopeBytes - scheduled * kScheduledSequenceBytes -
+  return options.bytes_max - kPlanEnvelopeBytes - ScheduledMax(options) * kScheduledSequenceBytes -
          int64_t{options.max_sequences} * kVarint64BytesMax;
+}
+
+int64_t NewSequenceFields(const v1::SequenceSampling& sampling) {
+  return kNewSequenceFields + sampling.banned_size() * kBannedFields;
+}
+
+int64_t PlanFieldsForNew(const PlanSizeOptions& options) {
+  return options.fields_max - kPlanEnvelopeFields -
+         ScheduledMax(options) * kScheduledSequenceFields;
 }
 
 }  // namespace tutti::coordinator

@@ -1,7 +1,8 @@
 // How large a step's plan becomes, before it is written: every plan has to pass through a link
 // (transport/limits.h), whatever the prompts that begin in it.
 //
-// Bounds from above, field by field as the wire encodes them. All the plan's parts are bounded:
+// Bounds from above, field by field as the wire encodes them, of bytes and of the number of fields.
+// All the plan's parts are bounded:
 //
 //   finished         a name for each sequence that the workers may know: max_sequences
 //   scheduled        at most kStepSequencesMax; a sequence that has run before gets one block and
@@ -19,8 +20,21 @@
 
 namespace tutti::coordinator {
 
+// Fields of a plan and its frame beside the lists; of a ScheduledSequence, with its own tag; of a
+// NewSequence, with all of its sampling but `banned`; of an entry of that.
+inline constexpr int64_t kPlanEnvelopeFields = 64;
+inline constexpr int64_t kScheduledSequenceFields = 9;
+inline constexpr int64_t kNewSequenceFields = 21;
+inline constexpr int64_t kBannedFields = 2;
+// Entries of `banned` for which there is room in any plan, beside as many sequences as it may have.
+inline constexpr int64_t kBannedMax =
+    (transport::kFrameFieldsMax - kPlanEnvelopeFields -
+     kStepSequencesMax * kScheduledSequenceFields - kNewSequenceFields) /
+    kBannedFields;
+
 struct PlanSizeOptions {
   int64_t bytes_max = kPlanBytesMax;  // of a plan; less in tests only
+  int64_t fields_max = transport::kFrameFieldsMax;
   int32_t block_size = 16;
   int32_t max_batch_tokens = 512;
   int32_t max_sequences = 256;
@@ -36,5 +50,9 @@ int64_t NewSequenceBytes(const PlanSizeOptions& options, int64_t tokens,
                          const v1::SequenceSampling& sampling);
 // Bytes of a plan that are there for sequences that begin in it.
 int64_t PlanBytesForNew(const PlanSizeOptions& options);
+
+// The same in fields; for any one sequence there is room.
+int64_t NewSequenceFields(const v1::SequenceSampling& sampling);
+int64_t PlanFieldsForNew(const PlanSizeOptions& options);
 
 }  // namespace tutti::coordinator

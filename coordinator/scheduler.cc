@@ -117,6 +117,7 @@ void Scheduler::Decide() {
   scratch_.rows.clear();
   scratch_.budget = options_.max_batch_tokens;
   scratch_.new_bytes = PlanBytesForNew(plan_size_);
+  scratch_.new_fields = PlanFieldsForNew(plan_size_);
   scratch_.preempted = false;
   ContinueRunning();
   AdmitWaiting();
@@ -215,8 +216,10 @@ void Scheduler::AdmitWaiting() {
     if (!newcomer.has_value()) return;
     const Sequence& sequence = *newcomer->sequence;
     scratch_.new_bytes -= NewSequenceBytes(plan_size_, sequence.total(), sequence.request.sampling);
+    scratch_.new_fields -= NewSequenceFields(sequence.request.sampling);
     // Its turn is in the next plan; nobody overtakes it.
-    if (scratch_.new_bytes < 0 && !TUTTI_FAIL_POINT("coordinator.large_plans")) return;
+    const bool fits = scratch_.new_bytes >= 0 && scratch_.new_fields >= 0;
+    if (!fits && !TUTTI_FAIL_POINT("coordinator.large_plans")) return;
     Admit(*std::move(newcomer));
   }
 }

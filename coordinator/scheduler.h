@@ -169,6 +169,7 @@ class Scheduler {
     std::vector<Row> rows;
     int32_t budget = 0;      // rows still to hand out
     int64_t new_bytes = 0;   // of the plan, for newcomers
+    int64_t new_fields = 0;  // the same
     bool preempted = false;  // a sequence went back for want of blocks: none may come in
   };
 

@@ -1,10 +1,12 @@
 // Rows of prompts beside sequences that generate, and the size of the plans in which prompts begin.
+#include <google/protobuf/message.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "base/random.h"
 #include "coordinator/scheduler_testing.h"
+#include "transport/limits.h"
 
 namespace tutti::coordinator {
 namespace {
@@ -89,7 +91,11 @@ v1::SequenceSampling LargestSampling(int64_t biases) {
   for (int64_t i = 0; i < biases; ++i) {
     sampling.add_bias_ids((1 << 21) - 1);
     sampling.add_bias_values(1.0f);
+    sampling.add_end_ids((1 << 21) - 1);
+    sampling.add_allowed_ids((1 << 21) - 1);
+    sampling.add_banned()->mutable_ids()->Resize(3, (1 << 21) - 1);
   }
+  sampling.set_min_tokens(~0u);
   return sampling;
 }
 
@@ -153,6 +159,49 @@ TEST_F(SchedulerPromptsTest, ASequencesBytesAreKnownBefore) {
     EXPECT_LE(bytes, bound);
     EXPECT_LE(bound, bytes + 100);
   }
+}
+
+// Fields of a message as links count them: nested ones, and a packed list once.
+int64_t FieldsOf(const google::protobuf::Message& message) {
+  std::vector<const google::protobuf::FieldDescriptor*> set;
+  const auto& reflection = *message.GetReflection();
+  reflection.ListFields(message, &set);
+  int64_t fields = 0;
+  for (const auto* field : set) {
+    if (field->message_type() == nullptr) {
+      ++fields;
+    } else if (!field->is_repeated()) {
+      fields += 1 + FieldsOf(reflection.GetMessage(message, field));
+    } else {
+      for (int i = 0; i < reflection.FieldSize(message, field); ++i) {
+        fields += 1 + FieldsOf(reflection.GetRepeatedMessage(message, field, i));
+      }
+    }
+  }
+  return fields;
+}
+
+// Sequences whose requests have as many bad words as it may have begin together.
+TEST_F(SchedulerPromptsTest, NoPlanHasMoreFieldsThanALinkTakes) {
+  constexpr int kSequences = 600;
+  Start({.max_batch_tokens = 4096, .chunk_tokens = 16, .max_sequences = kSequences}, 1, 1000);
+  for (int i = 0; i < kSequences; ++i) {
+    Add(2, 1);
+    sequences_.back()->request.sampling = LargestSampling(256);
+  }
+  int64_t plans = 0;
+  int64_t most = 0;
+  while (scheduler_->running() + scheduler_->waiting() > 0) {
+    for (const v1::StepPlan& plan : Plan()) {
+      ++plans;
+      most = std::max(most, FieldsOf(plan));
+    }
+    ASSERT_GT(scheduler_->steps().size(), 0u) << "no sequence gets on";
+    Finish();
+  }
+  EXPECT_GT(plans, 1);
+  EXPECT_LT(most, transport::kFrameFieldsMax);
+  EXPECT_GT(most, transport::kFrameFieldsMax * 9 / 10);
 }
 
 // The longest context of any family is a tenth of what fits with the most that flags allow.

@@ -16,6 +16,7 @@ bool Scheduler::PlanRebuild(v1::StepPlan* plan) {
   StepUnderWay* step = nullptr;
   int32_t rows_left = options_.max_batch_tokens;
   int64_t bytes_left = PlanBytesForNew(plan_size_);
+  int64_t fields_left = PlanFieldsForNew(plan_size_);
   const int32_t entries_max = std::min(kStepSequencesMax, options_.max_sequences);
   // Of sequences that are ready: all their blocks are planned.
   std::vector<Sequence*> left;
@@ -41,7 +42,9 @@ bool Scheduler::PlanRebuild(v1::StepPlan* plan) {
       return std::find(rebuild.blocks.begin(), rebuild.blocks.end(), block) != rebuild.blocks.end();
     });
     bytes_left -= NewSequenceBytes(plan_size_, sequence->total(), sequence->request.sampling);
-    if (follows || part != rebuild.part || (bytes_left < 0 && plan->scheduled_size() > 0)) continue;
+    fields_left -= NewSequenceFields(sequence->request.sampling);
+    const bool fits = (bytes_left >= 0 && fields_left >= 0) || plan->scheduled_size() == 0;
+    if (follows || part != rebuild.part || !fits) continue;
     rows_left -= Rebuild(*sequence, *first, rows_left, &rebuild, plan);
     rebuild.sequences.push_back(sequence->stay.id);
     ++sequence->stay.rebuilds;

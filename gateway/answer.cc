@@ -30,6 +30,8 @@ AnswerShape::AnswerShape(const GenerationRequest& request)
       continuous_usage(request.continuous_usage),
       logprobs(request.logprobs),
       tokens_as_ids(request.tokens_as_ids),
+      token_ids(request.token_ids),
+      prompt_ids(request.prompt_ids),
       choices_per_prompt(std::max(request.calls.front().n(), 1u)),
       echoes(request.echoes) {}
 
@@ -39,7 +41,7 @@ StreamAnswer::StreamAnswer(AnswerShape shape, AnswerHead head)
                   Choice{.logprobs = LogprobWriter(shape_.chat, shape_.tokens_as_ids)});
 }
 
-std::string StreamAnswer::Event(OrderedJson choices, bool terminal) const {
+std::string StreamAnswer::Event(OrderedJson choices, bool terminal, bool with_prompt) const {
   OrderedJson chunk;
   chunk["id"] = head_.id;
   chunk["object"] = shape_.chat ? "chat.completion.chunk" : "text_completion";
@@ -49,6 +51,7 @@ std::string StreamAnswer::Event(OrderedJson choices, bool terminal) const {
   const bool has_usage = choices.empty() || shape_.continuous_usage;
   chunk["choices"] = std::move(choices);
   if (has_usage) chunk["usage"] = usage_.ToJson();
+  if (with_prompt) chunk["prompt_token_ids"] = shape_.prompt_ids.front();
   return absl::StrCat("data: ", Dump(chunk), "\n\n");
 }
 
@@ -70,6 +73,7 @@ OrderedJson StreamAnswer::ChoiceJson(size_t index, const v1::GenerateResponse& m
     json["finish_reason"] = FinishReasonText(message.finish().reason());
     json["stop_reason"] = StopReasonJson(message.finish());
   }
+  if (shape_.token_ids) json["token_ids"] = TokenIdsJson(message);
   return json;
 }
 
@@ -91,12 +95,14 @@ std::string StreamAnswer::OnMessage(size_t prompt, const v1::GenerateResponse& m
     }
     first["logprobs"] = nullptr;
     first["finish_reason"] = nullptr;
-    if (shape_.chat || !shape_.echoes[prompt].empty()) {
-      events = Event(OrderedJson::array({std::move(first)}), /*terminal=*/false);
+    if (shape_.token_ids && !shape_.chat) first["prompt_token_ids"] = shape_.prompt_ids[prompt];
+    if (shape_.chat || shape_.token_ids || !shape_.echoes[prompt].empty()) {
+      events = Event(OrderedJson::array({std::move(first)}), /*terminal=*/false,
+                     shape_.token_ids && shape_.chat);
     }
   }
   usage_.Take(message);
-  const bool tells_tokens = shape_.logprobs || shape_.continuous_usage;
+  const bool tells_tokens = shape_.logprobs || shape_.continuous_usage || shape_.token_ids;
   if (message.text().empty() && !message.has_finish() &&
       !(tells_tokens && message.tokens_size() > 0)) {
     return events;
@@ -130,6 +136,9 @@ void WholeAnswer::OnMessage(size_t prompt, const v1::GenerateResponse& message) 
   Choice& choice = choices_[index];
   choice.text += message.text();
   if (shape_.logprobs) Append(choice.writer.ToJson(message), &choice.logprobs);
+  if (shape_.token_ids) {
+    for (const v1::OutputToken& token : message.tokens()) choice.token_ids.push_back(token.id());
+  }
   if (message.has_finish()) choice.finish = message.finish();
 }
 
@@ -151,10 +160,17 @@ std::string WholeAnswer::Body() const {
     json["logprobs"] = choice.logprobs;
     json["finish_reason"] = FinishReasonText(choice.finish.reason());
     json["stop_reason"] = StopReasonJson(choice.finish);
+    if (shape_.token_ids) {
+      json["token_ids"] = choice.token_ids;
+      if (!shape_.chat) {
+        json["prompt_token_ids"] = shape_.prompt_ids[index / shape_.choices_per_prompt];
+      }
+    }
     body["choices"].push_back(std::move(json));
   }
   body["usage"] = usage_.ToJson();
   if (!fingerprint_.empty()) body["system_fingerprint"] = fingerprint_;
+  if (shape_.token_ids && shape_.chat) body["prompt_token_ids"] = shape_.prompt_ids.front();
   return Dump(body);
 }
 

@@ -23,6 +23,8 @@ struct AnswerShape {
   bool continuous_usage;
   bool logprobs;
   bool tokens_as_ids;
+  bool token_ids;
+  std::vector<std::vector<int32_t>> prompt_ids;  // by prompt, where token_ids
   size_t choices_per_prompt;
   std::vector<std::string> echoes;  // by prompt
   size_t choices() const { return echoes.size() * choices_per_prompt; }
@@ -45,7 +47,8 @@ class StreamAnswer {
     LogprobWriter logprobs;
     bool begun = false;
   };
-  std::string Event(OrderedJson choices, bool terminal) const;
+  // `with_prompt`: the ids of the only prompt too.
+  std::string Event(OrderedJson choices, bool terminal, bool with_prompt = false) const;
   OrderedJson ChoiceJson(size_t index, const v1::GenerateResponse& message);
 
   const AnswerShape shape_;
@@ -69,6 +72,7 @@ class WholeAnswer {
     LogprobWriter writer;
     std::string text;
     OrderedJson logprobs;
+    OrderedJson token_ids = OrderedJson::array();
     v1::Finish finish;
   };
 

@@ -92,6 +92,12 @@ OrderedJson LogprobWriter::ToJson(const v1::GenerateResponse& message) {
   return chat_ ? ChatJson(message) : CompletionJson(message);
 }
 
+OrderedJson TokenIdsJson(const v1::GenerateResponse& message) {
+  OrderedJson ids = OrderedJson::array();
+  for (const v1::OutputToken& token : message.tokens()) ids.push_back(token.id());
+  return ids;
+}
+
 const char* FinishReasonText(v1::FinishReason reason) {
   return reason == v1::FINISH_REASON_LENGTH ? "length" : "stop";
 }

@@ -47,6 +47,8 @@ class LogprobWriter {
   int64_t offset_ = 0;  // characters of the tokens so far
 };
 
+// The ids of a message's tokens.
+OrderedJson TokenIdsJson(const v1::GenerateResponse& message);
 // "stop" or "length".
 const char* FinishReasonText(v1::FinishReason reason);
 // The stop string that ended an output, or null.

@@ -100,6 +100,39 @@ TEST(StreamAnswer, CountsUsageInEveryChunkIfAsked) {
   EXPECT_THAT(counts, ElementsAre(0, 1, 2));
 }
 
+TEST(StreamAnswer, TellsIdsIfAsked) {
+  for (const bool chat : {true, false}) {
+    GenerationRequest request = Request(chat);
+    request.token_ids = true;
+    request.prompt_ids = {{8, 9}};
+    StreamAnswer answer{AnswerShape(request), kHead};
+    std::string stream = answer.OnMessage(0, First(Message(0, "a"), 2));
+    stream += answer.OnMessage(0, Message(0, "", /*last=*/false));
+    const std::vector<Json> events = Events(stream);
+    ASSERT_EQ(events.size(), 3u);
+    const Json& holder = chat ? events[0] : events[0]["choices"][0];
+    EXPECT_EQ(holder["prompt_token_ids"], Json({8, 9}));
+    for (const size_t i : {1, 2}) {
+      EXPECT_EQ(events[i]["choices"][0]["token_ids"], Json::array({5}));
+      EXPECT_EQ(events[i].dump().find("prompt_token_ids"), std::string::npos);
+    }
+  }
+}
+
+TEST(WholeAnswer, TellsIdsIfAsked) {
+  for (const bool chat : {true, false}) {
+    GenerationRequest request = Request(chat);
+    request.token_ids = true;
+    request.prompt_ids = {{8, 9}};
+    WholeAnswer answer{AnswerShape(request), kHead};
+    answer.OnMessage(0, First(Message(0, "a"), 2));
+    answer.OnMessage(0, Message(0, "b", true));
+    const Json body = Json::parse(answer.Body());
+    EXPECT_EQ(body["choices"][0]["token_ids"], Json({5, 5}));
+    EXPECT_EQ((chat ? body : body["choices"][0])["prompt_token_ids"], Json({8, 9}));
+  }
+}
+
 TEST(StreamAnswer, NumbersChoicesOverAllPrompts) {
   StreamAnswer answer{AnswerShape(Request(/*chat=*/false, 2, 2)), kHead};
   const Json event = Events(answer.OnMessage(1, Message(1, "a"))).at(0);
@@ -167,6 +200,8 @@ TEST(FromStatus, GivesFieldsTheNamesOfTheClient) {
       {"chat.messages[1].role must be", chat, "messages[1].role"},
       {"token_ids.ids[3] is -1", list, "prompt[2][3]"},
       {"text holds a zero byte", {}, "prompt"},
+      {"chat.continue_final_message: the chat template", chat, "continue_final_message"},
+      {"cache_salt is longer than 256 bytes", {}, "cache_salt"},
       {"model: no model of that name", {}, "model"},
       {"the prompt is empty", {}, ""},
   };

@@ -54,6 +54,7 @@ std::optional<std::string> JsonPath(absl::string_view path, const FieldNames& na
       {"sampling.", ""},
       {"chat.template_kwargs_json", "chat_template_kwargs"},
       {"chat.messages", "messages"},
+      {"chat.continue_final_message", "continue_final_message"},
       {"token_ids.ids", prompt},
       {"text", prompt},
       {"ids", "tokens"},
@@ -65,7 +66,7 @@ std::optional<std::string> JsonPath(absl::string_view path, const FieldNames& na
       return absl::StrCat(theirs, rest);
     }
   }
-  for (const absl::string_view same : {"model", "n", "priority", "request_id"}) {
+  for (const absl::string_view same : {"model", "n", "priority", "request_id", "cache_salt"}) {
     if (path == same) return std::string(path);
   }
   return std::nullopt;

@@ -21,7 +21,6 @@ constexpr UnservedField kUnservedOfChats[] = {
     {"web_search_options"},
     {"moderation"},
     {"echo", "false"},
-    {"continue_final_message", "false"},
     {"add_special_tokens", "false"},
     {"documents"},
     {"chat_template"},
@@ -128,7 +127,15 @@ void ReadChat(FieldReader* fields, v1::ChatMessages* chat) {
     if (message.error().has_value()) return fields->Fail(*message.error());
   }
   ReadTemplateVariables(fields, chat);
-  chat->set_omit_generation_prompt(!fields->Bool("add_generation_prompt").value_or(true));
+  const auto opens_another = fields->Bool("add_generation_prompt");
+  const bool continues = fields->Bool("continue_final_message").value_or(false);
+  if (continues && opens_another.value_or(false)) {
+    return fields->Fail("continue_final_message",
+                        "cannot be served with add_generation_prompt: the prompt ends with the "
+                        "last message or opens another");
+  }
+  chat->set_continue_final_message(continues);
+  chat->set_omit_generation_prompt(!opens_another.value_or(!continues));
 }
 
 std::variant<GenerationRequest, ApiError> ReadChatRequest(const Json& body) {

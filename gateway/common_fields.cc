@@ -32,17 +32,11 @@ constexpr UnservedField kUnserved[] = {
     {"use_beam_search", "false"},
     {"length_penalty", "1.0"},
     {"early_stopping", "false"},
-    {"min_tokens", "0"},
-    {"bad_words"},
-    {"allowed_token_ids"},
     {"logprob_token_ids"},
     {"prompt_logprobs"},
-    {"return_token_ids", "false"},
     {"return_token_offsets", "false"},
     {"return_prompt_text", "false"},
-    {"truncate_prompt_tokens"},
-    {"truncation_side"},
-    {"cache_salt"},
+    {"truncation_side", R"("left")"},
     {"response_format", R"({"type": "text"})"},
     {"structured_outputs"},
     {"guided_json"},
@@ -107,6 +101,20 @@ void ReadEnd(FieldReader* fields, v1::SamplingParams* sampling) {
   }
 }
 
+void ReadMask(FieldReader* fields, v1::SamplingParams* sampling) {
+  constexpr int64_t kMax = std::numeric_limits<uint32_t>::max();
+  if (const auto least = fields->Integer("min_tokens", 0, kMax)) {
+    sampling->set_min_tokens(static_cast<uint32_t>(*least));
+  }
+  if (const auto words = fields->Texts("bad_words")) {
+    for (const std::string& word : *words) sampling->add_bad_words(word);
+  }
+  if (const auto ids = fields->Ids("allowed_token_ids")) {
+    if (ids->empty()) return fields->Fail("allowed_token_ids", "is empty: no token could be drawn");
+    sampling->mutable_allowed_token_ids()->Assign(ids->begin(), ids->end());
+  }
+}
+
 void ReadStreaming(FieldReader* fields, GenerationRequest* request) {
   request->stream = fields->Bool("stream").value_or(false);
   const Json* options = fields->Find("stream_options");
@@ -142,7 +150,13 @@ void ReadCommonFields(FieldReader* fields, GenerationRequest* request, v1::Gener
   ReadPenalties(fields, sampling);
   ReadLogitBias(fields, sampling);
   ReadEnd(fields, sampling);
+  ReadMask(fields, sampling);
+  if (const auto salt = fields->Text("cache_salt")) call->set_cache_salt(*salt);
+  if (const auto keep = fields->Integer("truncate_prompt_tokens", 0, kInt32Max)) {
+    call->set_truncate_prompt_tokens(static_cast<uint32_t>(*keep));
+  }
   ReadStreaming(fields, request);
+  request->token_ids = fields->Bool("return_token_ids").value_or(false);
   request->tokens_as_ids = fields->Bool("return_tokens_as_token_ids").value_or(false);
 }
 

@@ -65,6 +65,25 @@ void ReadEcho(FieldReader* fields, GenerationRequest* request) {
 
 }  // namespace
 
+std::optional<v1::TokenizeRequest> AskPromptIds(const v1::GenerateRequest& call) {
+  if (call.has_token_ids()) return std::nullopt;
+  v1::TokenizeRequest asked;
+  asked.set_model(call.model());
+  if (call.has_text()) asked.set_text(call.text());
+  if (call.has_chat()) *asked.mutable_chat() = call.chat();
+  return asked;
+}
+
+void SetPromptIds(std::vector<int32_t> ids, size_t prompt, GenerationRequest* request) {
+  v1::GenerateRequest& call = request->calls[prompt];
+  const size_t keep = call.truncate_prompt_tokens();
+  if (keep > 0 && ids.size() > keep) ids.erase(ids.begin(), ids.end() - static_cast<int64_t>(keep));
+  call.clear_truncate_prompt_tokens();
+  call.mutable_token_ids()->mutable_ids()->Assign(ids.begin(), ids.end());
+  request->prompt_ids.resize(request->calls.size());
+  request->prompt_ids[prompt] = std::move(ids);
+}
+
 std::variant<GenerationRequest, ApiError> ReadCompletionRequest(const Json& body) {
   constexpr int64_t kMax = std::numeric_limits<uint32_t>::max();
   FieldReader fields(body, "");
@@ -99,7 +118,6 @@ std::variant<TokenizeJob, ApiError> ReadTokenizeRequest(const Json& body) {
     for (const std::string_view name : {"tools", "chat_template", "mm_processor_kwargs"}) {
       fields.Refuse({.name = name});
     }
-    fields.Refuse({.name = "continue_final_message", .harmless = "false"});
   } else {
     const auto prompt = fields.Text("prompt");
     if (!prompt.has_value()) fields.Fail("prompt", "must be a text; or send messages");

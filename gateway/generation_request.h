@@ -6,6 +6,7 @@
 // Pure.  Thread: any.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -29,7 +30,15 @@ struct GenerationRequest {
   bool continuous_usage = false;  // in every chunk
   bool logprobs = false;
   bool tokens_as_ids = false;  // in log-probabilities: "token_id:7" instead of the text
+  bool token_ids = false;      // those of the prompt and of the output are part of the answer
+  // By prompt, where they are wanted; found before the calls are made (AskPromptIds).
+  std::vector<std::vector<int32_t>> prompt_ids;
 };
+
+// The request for the ids of a call's prompt; nothing where it has them.
+std::optional<v1::TokenizeRequest> AskPromptIds(const v1::GenerateRequest& call);
+// Puts the ids in the place of prompt `prompt`, cut as it asks for; the answer tells them.
+void SetPromptIds(std::vector<int32_t> ids, size_t prompt, GenerationRequest* request);
 
 // POST /v1/chat/completions and POST /v1/completions.
 std::variant<GenerationRequest, ApiError> ReadChatRequest(const Json& body);

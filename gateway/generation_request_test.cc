@@ -81,6 +81,52 @@ TEST(ChatRequest, TakesEveryFieldOfSampling) {
   EXPECT_EQ(request.names.max_tokens, "max_completion_tokens");
 }
 
+TEST(ChatRequest, TakesLimitsOnWhatIsDrawnAndOnThePrompt) {
+  const GenerationRequest request = Chat(R"(, "min_tokens": 3, "bad_words": ["a", "b c"],
+      "allowed_token_ids": [9, 7], "cache_salt": "s", "truncate_prompt_tokens": 8,
+      "truncation_side": "left", "return_token_ids": true)");
+  const v1::GenerateRequest& call = request.calls.at(0);
+  EXPECT_EQ(call.sampling().min_tokens(), 3u);
+  EXPECT_THAT(call.sampling().bad_words(), ElementsAre("a", "b c"));
+  EXPECT_THAT(call.sampling().allowed_token_ids(), ElementsAre(9, 7));
+  EXPECT_EQ(call.cache_salt(), "s");
+  EXPECT_EQ(call.truncate_prompt_tokens(), 8u);
+  EXPECT_TRUE(request.token_ids);
+  EXPECT_EQ(Completion(R"("prompt": "a", "min_tokens": 2)").calls.at(0).sampling().min_tokens(),
+            2u);
+}
+
+TEST(ChatRequest, ContinuesItsLastMessage) {
+  const auto chat = [](const std::string& fields) { return Chat(fields).calls.at(0).chat(); };
+  const std::string continues = R"(, "continue_final_message": true)";
+  for (const std::string& fields : {continues, continues + R"(, "add_generation_prompt": false)"}) {
+    EXPECT_TRUE(chat(fields).continue_final_message() && chat(fields).omit_generation_prompt());
+  }
+  EXPECT_EQ(RefusedChat(continues + R"(, "add_generation_prompt": true)"),
+            "continue_final_message");
+  const auto tokenize = ReadTokenizeRequest(
+      Parsed(R"({"messages": [{"role": "user", "content": "a"}])" + continues + "}"));
+  ASSERT_TRUE(std::holds_alternative<TokenizeJob>(tokenize));
+  EXPECT_TRUE(std::get<TokenizeJob>(tokenize).request.chat().continue_final_message());
+}
+
+TEST(PromptIds, AreAskedForAndTakeThePromptsPlace) {
+  GenerationRequest request = Completion(R"("prompt": ["a", [1, 2, 3]], "model": "m",
+      "return_token_ids": true, "truncate_prompt_tokens": 2)");
+  const auto asked = AskPromptIds(request.calls[0]);
+  ASSERT_TRUE(asked.has_value());
+  EXPECT_EQ(asked->text(), "a");
+  EXPECT_EQ(asked->model(), "m");
+  EXPECT_FALSE(AskPromptIds(request.calls[1]).has_value());
+  const v1::GenerateRequest chat = Chat(R"(, "continue_final_message": true)").calls[0];
+  EXPECT_TRUE(AskPromptIds(chat)->chat().continue_final_message());
+  SetPromptIds({7}, 0, &request);
+  SetPromptIds({1, 2, 3}, 1, &request);
+  EXPECT_THAT(request.calls[0].token_ids().ids(), ElementsAre(7));
+  EXPECT_THAT(request.calls[1].token_ids().ids(), ElementsAre(2, 3));
+  EXPECT_THAT(request.prompt_ids, ElementsAre(ElementsAre(7), ElementsAre(2, 3)));
+}
+
 TEST(ChatRequest, LeavesUnsetWhatIsNullOrNotThere) {
   const v1::GenerateRequest call =
       Chat(R"(, "temperature": null, "max_tokens": null, "stop": null, "tools": [])").calls.at(0);
@@ -115,8 +161,13 @@ TEST(ChatRequest, RefusesByName) {
   EXPECT_EQ(RefusedChat(R"(, "tools": [{"type": "function"}])"), "tools");
   EXPECT_EQ(RefusedChat(R"(, "response_format": {"type": "json_object"})"), "response_format");
   EXPECT_EQ(RefusedChat(R"(, "response_format": {"type": "text"})"), "taken");
-  EXPECT_EQ(RefusedChat(R"(, "min_tokens": 3)"), "min_tokens");
-  EXPECT_EQ(RefusedChat(R"(, "min_tokens": 0)"), "taken");
+  EXPECT_EQ(RefusedChat(R"(, "min_tokens": -1)"), "min_tokens");
+  EXPECT_EQ(RefusedChat(R"(, "bad_words": [1])"), "bad_words");
+  EXPECT_EQ(RefusedChat(R"(, "allowed_token_ids": [])"), "allowed_token_ids");
+  EXPECT_EQ(RefusedChat(R"(, "allowed_token_ids": [0.5])"), "allowed_token_ids");
+  EXPECT_EQ(RefusedChat(R"(, "cache_salt": 1)"), "cache_salt");
+  EXPECT_EQ(RefusedChat(R"(, "truncate_prompt_tokens": -1)"), "truncate_prompt_tokens");
+  EXPECT_EQ(RefusedChat(R"(, "truncation_side": "right")"), "truncation_side");
   EXPECT_EQ(RefusedChat(R"(, "prompt_logprobs": 1)"), "prompt_logprobs");
   EXPECT_EQ(RefusedChat(R"(, "frobnicate": 1)"), "frobnicate");
   EXPECT_EQ(RefusedChat(R"(, "user": "me", "store": true, "tool_choice": "auto")"), "taken");

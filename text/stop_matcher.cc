@@ -76,7 +76,7 @@ uint32_t StopMatcher::Step(uint32_t state, char byte) const {
   }
 }
 
-StopMatcher::Result StopMatcher::Push(std::string_view text) {
+StopMatcher::Result StopMatcher::Push(std::string_view text, bool may_stop) {
   Result result;
   if (stopped_) return result;
   held_.append(text);
@@ -86,7 +86,7 @@ StopMatcher::Result StopMatcher::Push(std::string_view text) {
   }
   for (size_t i = held_.size() - text.size(); i < held_.size(); ++i) {
     state_ = Step(state_, held_[i]);
-    if (states_[state_].stop < 0) continue;
+    if (states_[state_].stop < 0 || !may_stop) continue;
     stopped_ = true;
     result.stop = states_[state_].stop;
     const size_t end = i + 1;

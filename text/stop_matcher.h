@@ -29,9 +29,10 @@ class StopMatcher {
     int stop = -1;     // index of the stop string that was found, or -1
   };
 
-  // Takes more text. After a stop string was found, further text is ignored.
+  // Takes more text. After a stop string was found, further text is ignored. Without `may_stop`
+  // stop strings that are complete within this text are none; they may begin in it.
   // REQUIRES: `text` ends at the end of a character, as the detokenizer's does
-  Result Push(std::string_view text);
+  Result Push(std::string_view text, bool may_stop = true);
 
   // The end of the sequence: the text still held back.
   std::string Finish();

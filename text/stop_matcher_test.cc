@@ -94,6 +94,20 @@ TEST(StopMatcherTest, TheFirstToEndWinsAndThenTheLongest) {
   EXPECT_EQ(Match(Make({"x", "x"}), {"x"}), (Outcome{"", 0}));
 }
 
+TEST(StopMatcherTest, AStopThatIsCompleteTooEarlyIsNone) {
+  StopMatcher matcher = Make({"END", "D!"});
+  EXPECT_EQ(matcher.Push("an END, no EN", /*may_stop=*/false).text, "an END, no ");
+  const StopMatcher::Result result = matcher.Push("D! END");
+  EXPECT_EQ(result.stop, 0);
+  EXPECT_EQ(result.text, "");
+  StopMatcher ended = Make({"END", "D!"});
+  EXPECT_EQ(ended.Push("an END", /*may_stop=*/false).text, "an ");
+  EXPECT_EQ(ended.Push("!").stop, 1);
+  StopMatcher held = Make({"END"});
+  EXPECT_EQ(held.Push("END", /*may_stop=*/false).text, "");
+  EXPECT_EQ(held.Finish(), "END");
+}
+
 TEST(StopMatcherTest, NeverCutsACharacter) {
   StopMatcher matcher = Make({"\u00e9\u00e8"});
   EXPECT_EQ(matcher.Push("a\u00e9").text, "a");

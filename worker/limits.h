@@ -44,6 +44,11 @@ inline constexpr int32_t kModelLenMax = 1 << 30;
 // client may ask for fewer of both (coordinator/limits.h); these only bound the cost of a step.
 inline constexpr int32_t kPlanBiasIdsMax = 1 << 16;
 inline constexpr uint32_t kPlanTopLogprobsMax = 1024;
+// For the same reason: tokens that end the output, rows of tokens that it must not have, and the
+// tokens of all of these. Those that it may have are in order, at most the vocabulary.
+inline constexpr int32_t kPlanEndIdsMax = 1 << 16;
+inline constexpr int32_t kPlanBannedMax = 1 << 12;
+inline constexpr int64_t kPlanBannedIdsMax = 1 << 17;
 
 // Sequences of one step whose loss of numbers is traced to a layer. It is the checkpoint's doing
 // and the same for many requests: the first few tell all there is to know.

@@ -1,6 +1,8 @@
 #include "worker/sequence_table.h"
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -29,6 +31,41 @@ absl::Status CheckTokenId(TokenId id, int32_t vocab_size) {
       absl::StrCat("token id ", id, " is not in [0, ", vocab_size, ")"));
 }
 
+absl::Status CheckTokenIds(const char* field, const google::protobuf::RepeatedField<int32_t>& ids,
+                           int32_t vocab_size) {
+  for (const TokenId id : ids) TUTTI_RETURN_IF_ERROR(Annotate(CheckTokenId(id, vocab_size), field));
+  return absl::OkStatus();
+}
+
+// Limits on what is drawn.
+absl::Status ValidateMask(const v1::SequenceSampling& sampling, int32_t vocab_size) {
+  if (sampling.end_ids_size() > kPlanEndIdsMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(sampling.end_ids_size(), " end_ids, at most ", kPlanEndIdsMax));
+  }
+  TUTTI_RETURN_IF_ERROR(CheckTokenIds("end_ids", sampling.end_ids(), vocab_size));
+  if (sampling.banned_size() > kPlanBannedMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(sampling.banned_size(), " entries of banned, at most ", kPlanBannedMax));
+  }
+  int64_t ids = 0;
+  for (const v1::BannedTokens& banned : sampling.banned()) {
+    ids += banned.ids_size();
+    if (banned.ids().empty() || ids > kPlanBannedIdsMax) {
+      return absl::InvalidArgumentError(absl::StrCat("banned has an entry of ", banned.ids_size(),
+                                                     " ids; each has one at least, all together ",
+                                                     kPlanBannedIdsMax, " at most"));
+    }
+    TUTTI_RETURN_IF_ERROR(CheckTokenIds("banned", banned.ids(), vocab_size));
+  }
+  TUTTI_RETURN_IF_ERROR(CheckTokenIds("allowed_ids", sampling.allowed_ids(), vocab_size));
+  const auto& allowed = sampling.allowed_ids();
+  if (std::adjacent_find(allowed.begin(), allowed.end(), std::greater_equal<>()) != allowed.end()) {
+    return absl::InvalidArgumentError("allowed_ids are not in ascending order");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status ValidateSampling(const v1::SequenceSampling& sampling, int32_t vocab_size) {
@@ -52,9 +89,7 @@ absl::Status ValidateSampling(const v1::SequenceSampling& sampling, int32_t voca
                                                    sampling.bias_values_size(),
                                                    " bias_values, at most ", kPlanBiasIdsMax));
   }
-  for (const TokenId id : sampling.bias_ids()) {
-    TUTTI_RETURN_IF_ERROR(Annotate(CheckTokenId(id, vocab_size), "bias_ids"));
-  }
+  TUTTI_RETURN_IF_ERROR(CheckTokenIds("bias_ids", sampling.bias_ids(), vocab_size));
   for (const float value : sampling.bias_values()) {
     TUTTI_RETURN_IF_ERROR(Finite("bias_values", value));
   }
@@ -62,7 +97,7 @@ absl::Status ValidateSampling(const v1::SequenceSampling& sampling, int32_t voca
     return absl::InvalidArgumentError(absl::StrCat("top_logprobs is ", sampling.top_logprobs(),
                                                    ", at most ", kPlanTopLogprobsMax));
   }
-  return absl::OkStatus();
+  return ValidateMask(sampling, vocab_size);
 }
 
 absl::Status SequenceTable::Apply(const v1::StepPlan& plan) {

@@ -9,6 +9,7 @@
 
 #include "google/protobuf/text_format.h"
 #include "worker/batch.h"
+#include "worker/limits.h"
 
 namespace tutti::worker {
 namespace {
@@ -255,6 +256,25 @@ TEST(ValidateSampling, RefusesWhatCannotBeComputedWith) {
   EXPECT_THAT(says([](auto* s) { s->add_bias_ids(1), s->add_bias_values(NAN); }),
               HasSubstr("bias_values is nan"));
   EXPECT_THAT(says([](auto* s) { s->set_top_logprobs(4000); }), HasSubstr("top_logprobs is 4000"));
+  EXPECT_THAT(says([](auto* s) { s->add_end_ids(-1); }), HasSubstr("end_ids: token id -1"));
+  EXPECT_THAT(says([](auto* s) { s->mutable_end_ids()->Resize(kPlanEndIdsMax + 1, 0); }),
+              HasSubstr("65537 end_ids, at most"));
+  EXPECT_THAT(says([](auto* s) { s->add_banned(); }), HasSubstr("banned has an entry of 0 ids"));
+  EXPECT_THAT(says([](auto* s) { s->add_banned()->add_ids(10); }),
+              HasSubstr("banned: token id 10"));
+  EXPECT_THAT(says([](auto* s) {
+                for (int i = 0; i <= kPlanBannedMax; ++i) s->add_banned()->add_ids(1);
+              }),
+              HasSubstr("4097 entries of banned"));
+  EXPECT_THAT(says([](auto* s) {
+                s->add_banned()->mutable_ids()->Resize(static_cast<int>(kPlanBannedIdsMax) + 1, 1);
+              }),
+              HasSubstr("all together 131072 at most"));
+  EXPECT_THAT(says([](auto* s) { s->add_allowed_ids(10); }), HasSubstr("allowed_ids: token id 10"));
+  for (const int32_t second : {3, 4}) {
+    EXPECT_THAT(says([second](auto* s) { s->add_allowed_ids(4), s->add_allowed_ids(second); }),
+                HasSubstr("not in ascending order"));
+  }
 }
 
 TEST(BuildBatch, LaysRowsOutSequenceBySequence) {

@@ -18,7 +18,13 @@ uint64_t ChooseSeed() {
 
 // Bytes of the token ids that the engine will hold.
 int64_t HeldBytes(const BuiltRequest& built) {
-  size_t ids = built.request.prompt.size() * static_cast<size_t>(built.n);
+  const v1::SequenceSampling& sampling = built.request.sampling;
+  size_t of_output = built.request.prompt.size() + static_cast<size_t>(sampling.end_ids_size()) +
+                     static_cast<size_t>(sampling.allowed_ids_size());
+  for (const v1::BannedTokens& banned : sampling.banned()) {
+    of_output += static_cast<size_t>(banned.ids_size());
+  }
+  size_t ids = of_output * static_cast<size_t>(built.n);
   for (const OutputStart& start : built.starts) ids += start.ids.size();
   return static_cast<int64_t>(ids * sizeof(TokenId));
 }
@@ -49,7 +55,7 @@ absl::StatusOr<BuiltRequest> GenerationService::Build(v1::GenerateRequest* messa
     claims = *std::move(given);
   }
   built.request.tenant = tenants_.Hash(tenant);
-  built.request.cache_domain = CacheDomainOf(tenant);
+  built.request.cache_domain = tenants_.HashSalt(CacheDomainOf(tenant), message->cache_salt());
   beginning->fingerprint = model_->fingerprint;
   beginning->prompt_tokens = static_cast<int32_t>(built.request.prompt.size());
   beginning->tokens = resume_tokens_;

@@ -8,6 +8,7 @@
 
 #include "base/mutex.h"
 #include "coordinator/model_testing.h"
+#include "coordinator/service/output_text.h"
 
 namespace tutti::coordinator {
 namespace {
@@ -141,6 +142,20 @@ TEST_F(OutputHubTest, StopStringMayBeShown) {
   Deliver(Ids("11 12 13 14 15"));
   EXPECT_TRUE(stream->End().ok());
   EXPECT_EQ(stream->text(), "11 12 13 1");
+}
+
+TEST_F(OutputHubTest, StopStringsWaitForTheLeastLength) {
+  const std::string text = "11 12 13 14 15 13 1";
+  for (const bool all : {false, true}) {
+    OutputOptions options = Stopping("13 1", false);
+    options.min_tokens = static_cast<int64_t>(all ? Ids(text).size() : Ids("11 12 13 14").size());
+    OutputText output(model_->tokenizer.get(), options);
+    std::string shown;
+    for (const TokenId id : Ids(text)) shown += output.Push(id);
+    shown += output.Finish();
+    EXPECT_EQ(shown, all ? text : "11 12 13 14 15 ");
+    EXPECT_EQ(output.stop(), all ? -1 : 0);
+  }
 }
 
 TEST_F(OutputHubTest, StopTokensShowNoTextButCount) {

@@ -41,6 +41,7 @@ struct OutputOptions {
   std::optional<text::StopMatcher> stop_matcher;  // none: nothing stops the text
   std::vector<TokenId> stop_token_ids;            // sorted; their text is not part of the output
   bool include_stop = false;
+  int64_t min_tokens = 0;  // a stop string in the text of so many tokens is none
   bool skip_special_tokens = true;
   bool logprobs = false;
   uint64_t seed = 0;  // of output 0

@@ -24,10 +24,12 @@ class OutputText {
       : detokenizer_(tokenizer, options.skip_special_tokens),
         stop_matcher_(options.stop_matcher),
         stop_token_ids_(options.stop_token_ids),
-        include_stop_(options.include_stop) {}
+        include_stop_(options.include_stop),
+        tokens_without_stop_(options.min_tokens) {}
 
   // The text that is certain with this token.
   std::string Push(TokenId token) {
+    ++tokens_;
     if (is_stop_token(token) && !include_stop_) return "";
     return Match(detokenizer_.Push(token));
   }
@@ -50,7 +52,7 @@ class OutputText {
   // Text that is certain not to begin a stop string.
   std::string Match(std::string text) {
     if (!stop_matcher_) return text;
-    text::StopMatcher::Result result = stop_matcher_->Push(text);
+    text::StopMatcher::Result result = stop_matcher_->Push(text, tokens_ > tokens_without_stop_);
     stop_ = result.stop;
     return std::move(result.text);
   }
@@ -59,6 +61,8 @@ class OutputText {
   std::optional<text::StopMatcher> stop_matcher_;
   std::vector<TokenId> stop_token_ids_;
   bool include_stop_;
+  int64_t tokens_without_stop_;
+  int64_t tokens_ = 0;
   int stop_ = -1;
 };
 

@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/fail_point.h"
 #include "coordinator/limits.h"
+#include "coordinator/service/limits.h"
+#include "coordinator/service/mask_builder.h"
 
 namespace tutti::coordinator {
 namespace {
@@ -35,6 +37,11 @@ absl::Status CheckLabel(const std::string& label) {
       return Bad("request_id", "holds a character that is not printable ASCII");
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckSalt(const std::string& salt) {
+  if (static_cast<int64_t>(salt.size()) <= kCacheSaltBytesMax) return absl::OkStatus();
+  return Bad("cache_salt", absl::StrCat("is longer than ", kCacheSaltBytesMax, " bytes"));
 }
 
 absl::StatusOr<int32_t> BuildPriority(const v1::GenerateRequest& message) {
@@ -66,23 +73,36 @@ absl::StatusOr<std::vector<TokenId>> ExplainLength(absl::StatusOr<std::vector<To
   return TooLong(absl::StrCat("more than ", model.max_model_len), model);
 }
 
+// The last `keep` ids; 0: all.
+absl::StatusOr<std::vector<TokenId>> KeepLast(int64_t keep,
+                                              absl::StatusOr<std::vector<TokenId>> ids) {
+  if (!ids.ok() || keep == 0 || static_cast<int64_t>(ids->size()) <= keep) return ids;
+  return std::vector<TokenId>(ids->end() - keep, ids->end());
+}
+
 absl::StatusOr<std::vector<TokenId>> BuildPrompt(const v1::GenerateRequest& message,
                                                  const ServedModel& model) {
   if (TUTTI_FAIL_POINT("coordinator.no_memory_for_prompt")) throw std::bad_alloc();
-  // One more than fits, so that one that almost fits is told its length.
-  const int64_t ids_max = model.max_model_len;
+  // One more than fits, so that one that almost fits is told its length. Of a prompt whose last
+  // tokens are wanted, all are needed.
+  const int64_t keep = message.truncate_prompt_tokens();
+  const int64_t ids_max = keep > 0 ? text::Tokenizer::kAllIds : model.max_model_len;
   switch (message.prompt_case()) {
     case v1::GenerateRequest::kText:
-      return ExplainLength(model.EncodeText(message.text(), "text", ids_max), model);
+      return KeepLast(keep,
+                      ExplainLength(model.EncodeText(message.text(), "text", ids_max), model));
     case v1::GenerateRequest::kChat:
-      return ExplainLength(model.EncodeChat(message.chat(), "chat", ids_max), model);
+      return KeepLast(keep,
+                      ExplainLength(model.EncodeChat(message.chat(), "chat", ids_max), model));
     case v1::GenerateRequest::kTokenIds: {
       const auto& ids = message.token_ids().ids();
-      if (ids.size() >= model.max_model_len) return TooLong(absl::StrCat(ids.size()), model);
+      if (ids.size() >= model.max_model_len && keep == 0) {
+        return TooLong(absl::StrCat(ids.size()), model);
+      }
       for (int i = 0; i < ids.size(); ++i) {
         TUTTI_RETURN_IF_ERROR(CheckTokenId(ids[i], model, absl::StrCat("token_ids.ids[", i, "]")));
       }
-      return std::vector<TokenId>(ids.begin(), ids.end());
+      return KeepLast(keep, std::vector<TokenId>(ids.begin(), ids.end()));
     }
     case v1::GenerateRequest::PROMPT_NOT_SET:
       break;
@@ -202,7 +222,16 @@ absl::Status BuildStops(const v1::SamplingParams& params, const ServedModel& mod
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   out->output.stop_token_ids = ids;
   out->output.include_stop = params.include_stop_str_in_output();
-  return absl::OkStatus();
+  out->output.min_tokens = params.min_tokens();
+  return BuildMask(params, ids, model, &out->request.sampling);
+}
+
+absl::Status CheckMinTokens(const v1::SamplingParams& params, const Request& request) {
+  if (params.min_tokens() <= static_cast<uint32_t>(request.max_tokens)) return absl::OkStatus();
+  return Bad(
+      "sampling.min_tokens",
+      absl::StrCat("is ", params.min_tokens(), ", more than the ", request.max_tokens,
+                   request.max_tokens_is_default ? " that the context leaves" : " of max_tokens"));
 }
 
 // Unset, max_tokens is the rest of the context; the engine may lower it to the room in
@@ -218,7 +247,7 @@ absl::Status BuildLength(const v1::SamplingParams& params, const ServedModel& mo
   request->max_tokens_is_default = !params.has_max_tokens();
   if (!params.has_max_tokens()) {
     request->max_tokens = static_cast<int32_t>(room);
-    return absl::OkStatus();
+    return CheckMinTokens(params, *request);
   }
   if (params.max_tokens() == 0) return Bad("sampling.max_tokens", "is 0, it must be at least 1");
   if (params.max_tokens() > room) {
@@ -227,16 +256,10 @@ absl::Status BuildLength(const v1::SamplingParams& params, const ServedModel& mo
                             " leaves ", room, " after a prompt of ", prompt, " tokens"));
   }
   request->max_tokens = static_cast<int32_t>(params.max_tokens());
-  return absl::OkStatus();
+  return CheckMinTokens(params, *request);
 }
 
 }  // namespace
-
-absl::Status CheckTokenId(int64_t id, const ServedModel& model, const std::string& path) {
-  if (id >= 0 && id < model.config.vocab_size) return absl::OkStatus();
-  return Bad(
-      path, absl::StrCat("is ", id, ", the vocabulary has ids 0 to ", model.config.vocab_size - 1));
-}
 
 absl::Status CheckModelName(const std::string& name, const ServedModel& model) {
   if (name.empty() || name == model.name) return absl::OkStatus();
@@ -248,6 +271,7 @@ absl::StatusOr<BuiltRequest> BuildRequest(const v1::GenerateRequest& message,
                                           const ServedModel& model) {
   TUTTI_RETURN_IF_ERROR(CheckLabel(message.request_id()));
   TUTTI_RETURN_IF_ERROR(CheckModelName(message.model(), model));
+  TUTTI_RETURN_IF_ERROR(CheckSalt(message.cache_salt()));
   const v1::SamplingParams& params = message.sampling();
   BuiltRequest built;
   // The cheap checks first: a long prompt is not tokenized for a request that will be refused

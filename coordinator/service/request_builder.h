@@ -39,7 +39,4 @@ absl::StatusOr<BuiltRequest> BuildRequest(const v1::GenerateRequest& message,
 // NOT_FOUND when `name` is neither empty nor the served model's.
 absl::Status CheckModelName(const std::string& name, const ServedModel& model);
 
-// INVALID_ARGUMENT naming `path` for an id that the vocabulary does not have.
-absl::Status CheckTokenId(int64_t id, const ServedModel& model, const std::string& path);
-
 }  // namespace tutti::coordinator

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "coordinator/limits.h"
+#include "coordinator/service/limits.h"
 #include "text/limits.h"
 
 namespace tutti::coordinator {
@@ -23,6 +24,8 @@ constexpr RequestFieldLimit kLimits[] = {
     {"GenerateRequest.priority", Kind::kValue, kPriorityMin, kPriorityMax},
     {"GenerateRequest.tenant", Kind::kBytes, 0, kTenantBytesMax},
     {"GenerateRequest.resume", Kind::kNested},
+    {"GenerateRequest.cache_salt", Kind::kBytes, 0, kCacheSaltBytesMax},
+    {"GenerateRequest.truncate_prompt_tokens", Kind::kAny},
     // Of a stream that goes on: tried in resume_builder_test.cc and resume_token_test.cc.
     {"Resume.token", Kind::kNamed},
     {"Resume.outputs", Kind::kNested},
@@ -34,6 +37,7 @@ constexpr RequestFieldLimit kLimits[] = {
     {"ChatMessages.messages", Kind::kCount, 0, kChatMessagesMax},
     {"ChatMessages.template_kwargs_json", Kind::kBytes, 0, kTemplateKwargsBytesMax},
     {"ChatMessages.omit_generation_prompt", Kind::kAny},
+    {"ChatMessages.continue_final_message", Kind::kAny},
     {"ChatMessage.role", Kind::kNamed},
     {"ChatMessage.content", Kind::kBytes, 0, kPromptBytesMax},
     {"ChatMessage.tool_calls", Kind::kCount, 0, kToolCallsMax},
@@ -63,6 +67,9 @@ constexpr RequestFieldLimit kLimits[] = {
     {"SamplingParams.skip_special_tokens", Kind::kAny},
     {"SamplingParams.logprobs", Kind::kAny},
     {"SamplingParams.top_logprobs", Kind::kValue, 0, kTopLogprobsMax},
+    {"SamplingParams.min_tokens", Kind::kTokens},
+    {"SamplingParams.bad_words", Kind::kCount, 0, kBadWordsMax},
+    {"SamplingParams.allowed_token_ids", Kind::kId, 0, kAllowedTokenIdsMax},
     {"TokenizeRequest.model", Kind::kNamed},
     {"TokenizeRequest.text", Kind::kBytes, 0, kPromptBytesMax},
     {"TokenizeRequest.chat", Kind::kNested},

@@ -9,6 +9,7 @@
 #include "base/plain_name.h"
 #include "coordinator/limits.h"
 #include "coordinator/service/chat_messages.h"
+#include "coordinator/service/continued_message.h"
 #include "model/config_json.h"
 #include "model/fingerprint.h"
 #include "model/model_folder.h"
@@ -127,14 +128,33 @@ absl::StatusOr<std::vector<TokenId>> ServedModel::EncodeChat(const v1::ChatMessa
                                          chat_template.status().message(), ")"),
                      "; send the prompt as text or token_ids"));
   }
-  TUTTI_ASSIGN_OR_RETURN(const nlohmann::ordered_json messages, ChatMessagesJson(chat, path));
+  TUTTI_ASSIGN_OR_RETURN(nlohmann::ordered_json messages, ChatMessagesJson(chat, path));
   TUTTI_ASSIGN_OR_RETURN(const nlohmann::ordered_json kwargs, TemplateKwargsJson(chat, path));
+  const std::string continuing = path + ".continue_final_message";
+  if (chat.continue_final_message()) {
+    if (!chat.omit_generation_prompt()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          continuing, " needs ", path,
+          ".omit_generation_prompt: the prompt ends with the last message or opens another"));
+    }
+    MarkEnd(&messages);
+  }
   absl::StatusOr<std::vector<text::Segment>> segments =
       chat_template->Render(messages, kwargs, absl::Now());
   if (!segments.ok()) return Annotate(segments.status(), path);
+  if (chat.continue_final_message()) {
+    const std::string& content = chat.messages(chat.messages_size() - 1).content();
+    TUTTI_RETURN_IF_ERROR(CutAtMark(content, continuing, &*segments));
+  }
   absl::StatusOr<std::vector<TokenId>> ids = tokenizer->EncodeSegments(*segments, ids_max);
   if (!ids.ok()) return Annotate(ids.status(), path);
   return ids;
+}
+
+absl::Status CheckTokenId(int64_t id, const ServedModel& model, const std::string& path) {
+  if (id >= 0 && id < model.config.vocab_size) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(path, " is ", id, ", the vocabulary has ids 0 to ",
+                                                 model.config.vocab_size - 1));
 }
 
 }  // namespace tutti::coordinator

@@ -54,4 +54,7 @@ struct ServedModel {
   absl::Status CheckHasTokenizer(const std::string& path) const;
 };
 
+// INVALID_ARGUMENT naming `path` for an id that the vocabulary does not have.
+absl::Status CheckTokenId(int64_t id, const ServedModel& model, const std::string& path);
+
 }  // namespace tutti::coordinator

@@ -76,5 +76,55 @@ TEST(ServedModelTest, WithoutATokenizerIdsAreServed) {
   }
 }
 
+class ContinuedMessageTest : public ::testing::Test {
+ protected:
+  // The prompt of two messages by this template, the second of which goes on.
+  absl::StatusOr<std::string> Prompt(const std::string& source, const std::string& content,
+                                     bool opens_another = false) {
+    TempDir dir;
+    LinkDemo(dir, "chat_template");
+    dir.Write("mine.jinja", source);
+    const auto model = ServedModel::Load(dir.path(), "demo", 0, dir.File("mine.jinja"));
+    CHECK(model.ok()) << model.status().ToString();
+    v1::ChatMessages chat = Hello();
+    v1::ChatMessage& last = *chat.add_messages();
+    last.set_role("assistant");
+    last.set_content(content);
+    chat.set_continue_final_message(true);
+    chat.set_omit_generation_prompt(!opens_another);
+    TUTTI_ASSIGN_OR_RETURN(const auto ids, (*model)->EncodeChat(chat, "chat"));
+    std::string text;
+    for (const TokenId id : ids) text += std::string(*(*model)->tokenizer->TokenText(id));
+    return text;
+  }
+  void ExpectRefused(const absl::StatusOr<std::string>& prompt, const std::string& words) {
+    EXPECT_EQ(prompt.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(Message(prompt.status()), HasSubstr("chat.continue_final_message"));
+    EXPECT_THAT(Message(prompt.status()), HasSubstr(words));
+  }
+};
+
+TEST_F(ContinuedMessageTest, ThePromptEndsWithTheLastMessage) {
+  const std::string plain =
+      "{% for m in messages %}[{{ m.role }}] {{ m.content }} end\n{% endfor %}";
+  const std::string trims =
+      "{% for m in messages %}[{{ m.role }}] {{ m.content | trim }} end\n{% endfor %}";
+  EXPECT_EQ(*Prompt(plain, "so the end"), "[user] hello end\n[assistant] so the end");
+  EXPECT_EQ(*Prompt(plain, " so, "), "[user] hello end\n[assistant]  so, ");
+  EXPECT_EQ(*Prompt(trims, " so, "), "[user] hello end\n[assistant] so,");
+  EXPECT_EQ(*Prompt(plain, ""), "[user] hello end\n[assistant] ");
+  EXPECT_EQ(*Prompt(plain, "CONTINUE_FINAL_MESSAGE_TAG x"),
+            "[user] hello end\n[assistant] CONTINUE_FINAL_MESSAGE_TAG x");
+}
+
+TEST_F(ContinuedMessageTest, IsRefusedWhereTheTemplateDoesNotKeepIt) {
+  ExpectRefused(Prompt("{{ messages[0].content }}", "answer"), "leaves out or changes");
+  ExpectRefused(Prompt("{{ messages[1].content | upper }}", "answer"), "leaves out or changes");
+  ExpectRefused(Prompt("{{ messages[1].content.split('</think>')[-1] }}", "why</think>answer"),
+                "leaves out or changes");
+  ExpectRefused(Prompt("{{ messages[1].content }}", "answer", /*opens_another=*/true),
+                "needs chat.omit_generation_prompt");
+}
+
 }  // namespace
 }  // namespace tutti::coordinator

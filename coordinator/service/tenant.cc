@@ -1,5 +1,6 @@
 #include "coordinator/service/tenant.h"
 
+#include <cstring>
 #include <random>
 
 #include "absl/strings/str_cat.h"
@@ -64,12 +65,22 @@ std::string_view HostOf(std::string_view client) {
   return client.substr(0, 5) == "unix:" ? client : client.substr(0, client.rfind(':'));
 }
 
-TenantHasher::TenantHasher() : key_(RandomKey()), key_of_hosts_(RandomKey()) {}
+TenantHasher::TenantHasher()
+    : key_(RandomKey()), key_of_hosts_(RandomKey()), key_of_salts_(RandomKey()) {}
 
 Hash128 TenantHasher::Hash(std::string_view tenant) const {
   if (tenant.empty()) return {};
   const Hash128 hash = HashBytes(key_, tenant);
   return hash == Hash128{} ? Hash128{1, 0} : hash;
+}
+
+Hash128 TenantHasher::HashSalt(const Hash128& domain, std::string_view salt) const {
+  if (salt.empty()) return domain;
+  std::string both(2 * sizeof(uint64_t), '\0');
+  std::memcpy(both.data(), &domain.low, sizeof(uint64_t));
+  std::memcpy(both.data() + sizeof(uint64_t), &domain.high, sizeof(uint64_t));
+  both.append(salt);
+  return HashBytes(key_of_salts_, both);
 }
 
 Hash128 TenantHasher::HashOwner(const Hash128& tenant, std::string_view client) const {

@@ -53,6 +53,9 @@ class TenantHasher {
 
   // All zeros for the empty name, which is no tenant in particular; never so for another.
   Hash128 Hash(std::string_view tenant) const;
+  // The domain in which the K/V of requests with this salt is looked up; `domain` itself for the
+  // empty salt.
+  Hash128 HashSalt(const Hash128& domain, std::string_view salt) const;
   // Who owns the names of requests: the tenant, or for callers of none the host that they call
   // from, so that nobody meets the names of others by chance. `client`: see ClientOf.
   Hash128 HashOwner(const Hash128& tenant, std::string_view client) const;
@@ -60,6 +63,7 @@ class TenantHasher {
  private:
   const Hash128 key_;
   const Hash128 key_of_hosts_;
+  const Hash128 key_of_salts_;
 };
 
 }  // namespace tutti::coordinator

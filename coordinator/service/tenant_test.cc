@@ -80,6 +80,18 @@ TEST(TenantHasher, TellsTenantsApartUnderItsOwnKey) {
   EXPECT_FALSE(hasher.Hash("acme") == other.Hash("acme"));
 }
 
+TEST(TenantHasher, ASaltMakesADomainOfItsOwnInATenants) {
+  const TenantHasher hasher;
+  const Hash128 acme = hasher.Hash("acme");
+  EXPECT_TRUE(hasher.HashSalt(acme, "") == acme);
+  const Hash128 salted = hasher.HashSalt(acme, "s");
+  EXPECT_TRUE(salted == hasher.HashSalt(acme, "s"));
+  for (const Hash128& other : {acme, Hash128{}, hasher.HashSalt(acme, "t"), hasher.Hash("s"),
+                               hasher.HashSalt({}, "s"), hasher.HashSalt(hasher.Hash("b"), "s")}) {
+    EXPECT_FALSE(salted == other);
+  }
+}
+
 TEST(TenantHasher, NamesBelongToTheTenantOrElseToTheHost) {
   const TenantHasher hasher;
   const Hash128 acme = hasher.Hash("acme");

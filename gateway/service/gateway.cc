@@ -176,11 +176,36 @@ void Gateway::Generate(const Caller& caller, std::variant<GenerationRequest, Api
   if (upstream_->calls + static_cast<int64_t>(wanted.calls.size()) > kCallsMax) {
     return caller.ReplyError(Unavailable("too many requests are under way"));
   }
+  if (wanted.token_ids && wanted.prompt_ids.empty()) return FindPromptIds(caller, wanted);
   const auto generation =
       std::make_shared<Generation>(caller, std::move(wanted), upstream_, server_);
   std::erase_if(generations_, [](const auto& other) { return other.expired(); });
   generations_.push_back(generation);
   generation->Start();
+}
+
+void Gateway::FindPromptIds(const Caller& caller, GenerationRequest request) {
+  Later(caller,
+        [this, caller, upstream = upstream_,
+         request = std::move(request)]() mutable -> std::function<void()> {
+          for (size_t i = 0; i < request.calls.size(); ++i) {
+            const auto& given = request.calls[i].token_ids().ids();
+            std::vector<int32_t> ids(given.begin(), given.end());
+            if (const auto asked = AskPromptIds(request.calls[i])) {
+              const auto tokens =
+                  upstream->client()->Tokenize(*asked, {.timeout = kTokenizeTimeout});
+              if (!tokens.ok()) {
+                request.names.prompt_index = i;
+                const ApiError error = FromStatus(tokens.status(), request.names,
+                                                  upstream->model()->model.context_length());
+                return [caller, error] { caller.ReplyError(error); };
+              }
+              ids.assign(tokens->ids().begin(), tokens->ids().end());
+            }
+            SetPromptIds(std::move(ids), i, &request);
+          }
+          return [this, caller, request] { Generate(caller, request); };
+        });
 }
 
 void Gateway::AnswerChat(const Caller& caller) { ReadAndGenerate(caller, ReadChatRequest); }

@@ -45,6 +45,8 @@ class Gateway : public HttpHandler {
   template <typename Read>
   void ReadAndGenerate(const Caller& caller, Read read);
   void Generate(const Caller& caller, std::variant<GenerationRequest, ApiError> request);
+  // Generates when the ids of its prompts are known, which the service tells.
+  void FindPromptIds(const Caller& caller, GenerationRequest request);
   void Later(const Caller& caller, std::function<std::function<void()>()> job);
 
   const DoorRules rules_;

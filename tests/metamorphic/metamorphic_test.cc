@@ -86,6 +86,16 @@ std::vector<v1::GenerateRequest> Workload() {
     if (i % 5 == 3) sampling.set_repetition_penalty(1.3f);
     if (i % 5 == 4) sampling.set_presence_penalty(0.7f);
     if (i % 7 == 6) (*sampling.mutable_logit_bias())[7] = 5;
+    if (i % 6 == 1) {
+      for (int32_t id = i; id < 1200; id += i % 4 == 3 ? 80 : 3) sampling.add_allowed_token_ids(id);
+    }
+    if (i % 5 == 2) {
+      for (const char* const word : {"a", "of the", "12", "capital"}) sampling.add_bad_words(word);
+    }
+    if (i % 3 == 2) {
+      sampling.set_min_tokens(sampling.max_tokens() / 2);
+      for (int32_t id = i; id < 1200; id += 11) sampling.add_stop_token_ids(id);
+    }
   }
   return requests;
 }

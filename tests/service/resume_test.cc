@@ -124,6 +124,20 @@ TEST_F(ResumeTest, PenaltiesAndBias) {
   ExpectNoDifference(request);
 }
 
+TEST_F(ResumeTest, LimitsOnWhatIsDrawn) {
+  v1::GenerateRequest request = AskStopping();
+  v1::SamplingParams& sampling = *request.mutable_sampling();
+  sampling.set_ignore_eos(false);
+  sampling.set_min_tokens(11);
+  for (const char* const word : {"the", "of", "12"}) sampling.add_bad_words(word);
+  request.set_cache_salt("salt");
+  ExpectNoDifference(request);
+  request = AskSeeded();
+  for (int32_t id = 0; id < 1000; id += 3) request.mutable_sampling()->add_allowed_token_ids(id);
+  request.set_truncate_prompt_tokens(4);
+  ExpectNoDifference(request);
+}
+
 TEST_F(ResumeTest, StopStrings) {
   v1::GenerateRequest request = AskStopping();
   ExpectNoDifference(request);

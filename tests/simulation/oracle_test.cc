@@ -116,7 +116,7 @@ TEST(OracleTest, SamplingDependsOnItsParametersOnly) {
   v1::SequenceSampling other = random;
   other.set_seed(8);
   const auto token = [](const v1::SequenceSampling& sampling, int32_t position, uint64_t counts) {
-    return OracleSample(12345, position, counts, sampling, 1 << 30).token();
+    return OracleSample(12345, position, counts, {}, sampling, 1 << 30).token();
   };
   EXPECT_EQ(token(greedy, 3, 1), token(greedy, 4, 2));
   EXPECT_EQ(token(random, 3, 1), token(random, 3, 2));
@@ -124,6 +124,22 @@ TEST(OracleTest, SamplingDependsOnItsParametersOnly) {
   EXPECT_NE(token(random, 3, 1), token(other, 3, 1));
   random.set_presence_penalty(1);
   EXPECT_NE(token(random, 3, 1), token(random, 3, 2));
+}
+
+TEST(OracleTest, SamplingExcludesTokens) {
+  v1::SequenceSampling sampling;
+  EXPECT_FALSE(OracleDrawable({}, sampling, 6).has_value());
+  sampling.set_min_tokens(2);
+  sampling.add_end_ids(5);
+  const std::vector<TokenId> output = {1, 2};
+  EXPECT_EQ(OracleDrawable(std::span(output).first(1), sampling, 6),
+            (std::vector<TokenId>{0, 1, 2, 3, 4}));
+  EXPECT_FALSE(OracleDrawable(output, sampling, 6).has_value());
+  for (const TokenId id : {1, 2, 4}) sampling.add_allowed_ids(id);
+  EXPECT_EQ(OracleDrawable(output, sampling, 6), (std::vector<TokenId>{1, 2, 4}));
+  for (const TokenId id : {2, 4}) sampling.add_banned()->add_ids(id);
+  sampling.mutable_banned(0)->add_ids(1);
+  EXPECT_EQ(OracleDrawable(output, sampling, 6), (std::vector<TokenId>{2}));
 }
 
 TEST(OracleTest, OutputEndsAtStopTokensAndLength) {

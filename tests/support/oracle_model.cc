@@ -20,14 +20,42 @@ bool OracleHasPenalties(const v1::SequenceSampling& sampling) {
   return sampling.presence_penalty() != 0;
 }
 
+std::optional<std::vector<TokenId>> OracleDrawable(std::span<const TokenId> output,
+                                                   const v1::SequenceSampling& sampling,
+                                                   int32_t vocab_size) {
+  const bool too_short = output.size() < sampling.min_tokens();
+  if (!too_short && sampling.banned().empty() && sampling.allowed_ids().empty()) return {};
+  std::vector<TokenId> drawable;
+  for (TokenId id = 0; id < vocab_size; ++id) {
+    const auto has = [id](const auto& ids) {
+      return std::find(ids.begin(), ids.end(), id) != ids.end();
+    };
+    if (!sampling.allowed_ids().empty() && !has(sampling.allowed_ids())) continue;
+    if (too_short && has(sampling.end_ids())) continue;
+    std::vector<TokenId> with(output.begin(), output.end());
+    with.push_back(id);
+    bool banned = false;
+    for (const v1::BannedTokens& row : sampling.banned()) {
+      const std::vector<TokenId> ids(row.ids().begin(), row.ids().end());
+      banned |= with.size() >= ids.size() && std::equal(ids.rbegin(), ids.rend(), with.rbegin());
+    }
+    if (!banned) drawable.push_back(id);
+  }
+  return drawable;
+}
+
 v1::SampledToken OracleSample(uint64_t digest, int32_t position, uint64_t counts_digest,
-                              const v1::SequenceSampling& sampling, int32_t vocab_size) {
+                              std::span<const TokenId> output, const v1::SequenceSampling& sampling,
+                              int32_t vocab_size) {
   if (OracleHasPenalties(sampling)) digest = Digest(digest, counts_digest);
   if (sampling.temperature() > 0) digest = Digest(digest, RandomBits(sampling.seed(), position));
   v1::SampledToken sampled;
   sampled.set_position(position);
   sampled.set_token(static_cast<int32_t>(digest % static_cast<uint64_t>(vocab_size)));
   sampled.set_logprob(-static_cast<float>(digest >> 54));
+  if (const auto drawable = OracleDrawable(output, sampling, vocab_size)) {
+    sampled.set_token(drawable->empty() ? -1 : (*drawable)[digest % drawable->size()]);
+  }
   if (sampling.top_k() == kOraclePoisonTopK && (digest >> 32) % 8 == 0) sampled.set_token(-1);
   return sampled;
 }
@@ -67,8 +95,8 @@ std::vector<v1::SampledToken> OracleOutput(const std::vector<TokenId>& prompt, i
     }
     if (position + 1 < tokens.size()) continue;
     output.push_back(OracleSample(x, static_cast<int32_t>(tokens.size()),
-                                  OracleCountsDigest(Count(tokens, prompt.size())), sampling,
-                                  vocab_size));
+                                  OracleCountsDigest(Count(tokens, prompt.size())),
+                                  std::span(tokens).subspan(prompt.size()), sampling, vocab_size));
     const TokenId token = output.back().token();
     const bool stops = std::binary_search(stop_token_ids.begin(), stop_token_ids.end(), token);
     if (token < 0 || stops || output.size() == static_cast<size_t>(max_tokens)) return output;

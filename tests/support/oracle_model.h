@@ -8,6 +8,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "base/ids.h"
@@ -55,10 +57,16 @@ inline bool OracleKills(const v1::SequenceSampling& sampling, int32_t output_tok
          output_tokens == static_cast<int32_t>(sampling.seed() % 4);
 }
 
-// The token (with position and logprob) after a context for which the last layer's output is
-// `digest`; token -1 when poisoned.
+// The tokens that may come after this output; nothing: the sampling parameters exclude none.
+std::optional<std::vector<TokenId>> OracleDrawable(std::span<const TokenId> output,
+                                                   const v1::SequenceSampling& sampling,
+                                                   int32_t vocab_size);
+
+// The token (with position and logprob) after a context of which `output` is the generated part,
+// and for which the last layer's output is `digest`; token -1 when poisoned.
 v1::SampledToken OracleSample(uint64_t digest, int32_t position, uint64_t counts_digest,
-                              const v1::SequenceSampling& sampling, int32_t vocab_size);
+                              std::span<const TokenId> output, const v1::SequenceSampling& sampling,
+                              int32_t vocab_size);
 
 // The right output: up to max_tokens tokens, ending with a stop token or with token -1 (poisoned).
 std::vector<v1::SampledToken> OracleOutput(const std::vector<TokenId>& prompt, int32_t max_tokens,

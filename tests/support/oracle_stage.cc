@@ -109,13 +109,14 @@ void OracleStage::SampleRows(const worker::Batch& batch, std::vector<v1::Sampled
     const worker::SampleRow& row = batch.sample_rows[i];
     sampling.push_back(row.sequence->sampling);
     const bool stale = bugs_.stale_sampling && i < last_sampling_.size();
-    sampled->push_back(OracleSample(x_[row.row], static_cast<int32_t>(row.sequence->tokens.size()),
-                                    CountsDigest(*row.sequence),
+    const std::span<const TokenId> tokens(row.sequence->tokens);
+    const auto output = tokens.subspan(static_cast<size_t>(row.sequence->prompt_tokens));
+    sampled->push_back(OracleSample(x_[row.row], static_cast<int32_t>(tokens.size()),
+                                    CountsDigest(*row.sequence), output,
                                     stale ? last_sampling_[i] : sampling.back(), vocab_size_));
     sampled->back().set_sequence(row.sequence->id.value());
-    const auto output =
-        static_cast<int32_t>(row.sequence->tokens.size()) - row.sequence->prompt_tokens;
-    if (dies_ != nullptr && shard_.rank() == 0 && OracleKills(sampling.back(), output)) {
+    if (dies_ != nullptr && shard_.rank() == 0 &&
+        OracleKills(sampling.back(), static_cast<int32_t>(output.size()))) {
       *dies_ = true;
     }
   }

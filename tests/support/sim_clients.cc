@@ -17,6 +17,8 @@ constexpr int32_t kConversationTokensMax = 160;
 constexpr int64_t kSharedPrefixes = 3;
 constexpr uint64_t kSharedStream = 100;
 constexpr int64_t kSimOutputsMax = 6;
+// Limits on what is drawn have randomness of their own.
+constexpr uint64_t kMaskStream = 200;
 constexpr Duration kDeadlineSlack = std::chrono::milliseconds(5);
 
 std::string Name(RequestId request) { return absl::StrCat("request ", request.value()); }
@@ -29,7 +31,8 @@ SimClients::SimClients(const SimOptions* options, SimQueue* queue, EventCallback
       queue_(queue),
       to_engine_(std::move(to_engine)),
       fail_(std::move(fail)),
-      random_(options->seed, /*stream=*/2) {}
+      random_(options->seed, /*stream=*/2),
+      masks_(options->seed, kMaskStream) {}
 
 SimClients::Client SimClients::Draw() {
   Client client;
@@ -50,12 +53,34 @@ SimClients::Client SimClients::Draw() {
     const auto token = static_cast<TokenId>(random_.Between(0, kSimVocab - 10));
     request.stop_token_ids = {token, token + 3, token + 7};
   }
+  DrawMask(&request);
   if (random_.Chance(0.3)) request.priority = static_cast<int32_t>(random_.Between(-2, 2));
   request.tenant.low = static_cast<uint64_t>(random_.Between(0, 3));
   if (random_.Chance(0.1)) client.stop_after = static_cast<int32_t>(random_.Between(1, 8));
   client.right = OracleOutput(request.prompt, request.max_tokens, request.stop_token_ids,
                               request.sampling, options_->num_layers, kSimVocab);
   return client;
+}
+
+// Few tokens, rows of them that must not come, an end that must not come early.
+void SimClients::DrawMask(coordinator::Request* request) {
+  v1::SequenceSampling& sampling = request->sampling;
+  if (masks_.Chance(0.3)) {
+    const auto first = static_cast<TokenId>(masks_.Between(0, 4));
+    for (TokenId id = first; id < kSimVocab; id += 5) sampling.add_allowed_ids(id);
+    for (int64_t i = masks_.Between(0, 8); i > 0; --i) {
+      v1::BannedTokens& banned = *sampling.add_banned();
+      for (int64_t t = masks_.Between(2, 3); t > 0; --t) {
+        const auto place = static_cast<int>(masks_.Between(0, sampling.allowed_ids_size() - 1));
+        banned.add_ids(sampling.allowed_ids(place));
+      }
+    }
+  }
+  if (!request->stop_token_ids.empty() && masks_.Chance(0.5)) {
+    sampling.set_min_tokens(static_cast<uint32_t>(masks_.Between(1, request->max_tokens)));
+    sampling.mutable_end_ids()->Assign(request->stop_token_ids.begin(),
+                                       request->stop_token_ids.end());
+  }
 }
 
 // A prompt of its own, or one that begins as others do, or one that goes on from an earlier
@@ -127,6 +152,7 @@ void SimClients::Probe(bool must_succeed) {
   client.request.sampling.set_top_k(0);
   client.request.prompt.resize(std::min<size_t>(client.request.prompt.size(), 20));
   client.request.max_tokens = std::min(client.request.max_tokens, 10);
+  client.request.sampling.set_min_tokens(std::min(client.request.sampling.min_tokens(), 10u));
   client.right =
       OracleOutput(client.request.prompt, client.request.max_tokens, client.request.stop_token_ids,
                    client.request.sampling, options_->num_layers, kSimVocab);

@@ -67,6 +67,7 @@ class SimClients {
     bool untouched() const { return got.size() == request.output.size(); }
   };
 
+  void DrawMask(coordinator::Request* request);
   std::vector<TokenId> DrawPrompt(int32_t tenant, int32_t room, Duration* not_before);
   int32_t MostCached(const Client& client, RequestId id) const;
 
@@ -87,7 +88,7 @@ class SimClients {
   SimQueue* const queue_;
   const EventCallback to_engine_;
   const FailCallback fail_;
-  Random random_;
+  Random random_, masks_;
   // A conversation so far: a prompt and its right answer.
   struct Conversation {
     int32_t tenant = 0;

@@ -83,21 +83,48 @@ std::vector<std::vector<uint32_t>> Bits(const Rows& rows, const Place& place) {
   return of_rank[0];
 }
 
+// Excludes tokens in one of the ways that there are; `tokens` is what the sequence ends with.
+void DrawMask(Random* random, int vocab, const std::vector<TokenId>& tokens,
+              v1::SequenceSampling* sampling) {
+  const auto id = [&] { return static_cast<int32_t>(random->Between(0, vocab - 1)); };
+  const int64_t kind = random->Between(0, 3);
+  if (kind == 0 || kind == 3) {
+    sampling->set_min_tokens(static_cast<uint32_t>(tokens.size()));
+    for (int i = 0; i < 5; ++i) sampling->add_end_ids(id());
+  }
+  if (kind == 1 || kind == 3) {
+    for (int i = 0; i < 40; ++i) {
+      v1::BannedTokens& banned = *sampling->add_banned();
+      const int64_t others = random->Between(0, 3);
+      for (size_t t = tokens.size() - others; t < tokens.size(); ++t) banned.add_ids(tokens[t]);
+      banned.add_ids(id());
+    }
+  }
+  if (kind >= 2) {
+    const int step = random->Chance(0.5) ? 3 : vocab / 50;
+    for (int32_t allowed = id() % step; allowed < vocab; allowed += step) {
+      sampling->add_allowed_ids(allowed);
+    }
+  }
+}
+
 // Every hard row with parameters of many kinds.
 Rows ManyRows(int vocab) {
   Rows rows;
   Random random(3);
   for (const HardRow& row : HardRows(vocab)) {
-    for (int i = 0; i < 6; ++i) {
+    for (int i = 0; i < 10; ++i) {
       v1::SequenceSampling sampling;
       sampling.set_seed(random.Bits());
-      sampling.set_temperature(i == 0 ? 100.f : static_cast<float>(3 * random.Uniform()));
+      sampling.set_temperature(i == 0   ? 100.f
+                               : i == 9 ? 0.f
+                                        : static_cast<float>(3 * random.Uniform()));
       if (i % 2 == 1) sampling.set_top_p(0.95f);
       if (i == 2) sampling.set_top_k(vocab - 3);
       if (i == 3) sampling.set_min_p(0.01f);
       sampling.set_logprobs(true);
       sampling.set_top_logprobs(static_cast<uint32_t>(i));
-      if (i >= 4) {
+      if (i >= 4 && i < 8) {
         sampling.set_repetition_penalty(1.5f);
         sampling.set_frequency_penalty(0.5f);
         for (int b = 0; b < 10; ++b) {
@@ -109,6 +136,7 @@ Rows ManyRows(int vocab) {
       for (int t = 0; t < 200; ++t) {
         tokens.push_back(static_cast<TokenId>(random.Between(0, vocab - 1)));
       }
+      if (i >= 6) DrawMask(&random, vocab, tokens, &sampling);
       rows.logits.push_back(row.logits);
       rows.sequences.push_back(SequenceOf(sampling, std::move(tokens)));
     }
@@ -134,9 +162,9 @@ TEST(HardRowsTest, TheWorkOfARowIsBoundedWhateverTheParameters) {
   constexpr int kVocab = 20000;
   constexpr int kOutputs = 64;
   // Reads of a whole row: the largest twice (with and without adjustments), the normalisers of the
-  // model and of the draw, the adjusted row made twice, candidates three times, and what is
-  // fetched for the last look.
-  constexpr int64_t kPasses = 10;
+  // model and of the draw, the adjusted row made twice and masked, candidates three times, and
+  // what is fetched for the last look.
+  constexpr int64_t kPasses = 11;
   for (const HardRow& row : HardRows(kVocab)) {
     for (const bool everything : {false, true}) {
       SCOPED_TRACE(row.name + (everything ? ", everything" : ""));
@@ -151,6 +179,8 @@ TEST(HardRowsTest, TheWorkOfARowIsBoundedWhateverTheParameters) {
         sampling.set_repetition_penalty(1.1f);
         for (int id = 1; id < kVocab; ++id) tokens.push_back(id);
         for (int i = 0; i < 1024; ++i) sampling.add_bias_ids(i), sampling.add_bias_values(1);
+        for (int i = 1; i < kVocab; ++i) sampling.add_allowed_ids(i);
+        for (int i = 1; i < 256; ++i) sampling.add_banned()->add_ids(i);
       }
       std::vector<SequenceState> sequences(kOutputs, SequenceOf(sampling, tokens));
       CountingBackend backend(*kernels::CreateBackend("cpu", {.num_threads = 1}));

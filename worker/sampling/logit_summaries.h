@@ -32,7 +32,7 @@ VocabularyShare ShareVocabulary(int64_t vocab_size, int ranks, int rank);
 
 // The parts of a row's summary that are wanted; the same at every rank.
 struct RowQuestion {
-  bool adjusted = false;           // penalties or bias apply: candidates differ from the model's
+  bool adjusted = false;           // penalties, bias or a mask apply: candidates may differ
   bool log_sum = false;            // of the model's own logits
   double inverse_temperature = 0;  // above 0: candidates to draw from, and their sum
   int64_t top = 0;                 // candidates of the model's own to report

@@ -22,7 +22,7 @@ bool WantsLogprobs(const v1::SequenceSampling& sampling) {
 }
 
 bool IsAdjusted(const SequenceState& sequence) {
-  return sequence.has_penalties() || !sequence.sampling.bias_ids().empty();
+  return sequence.has_penalties() || !sequence.sampling.bias_ids().empty() || HasMask(sequence);
 }
 
 bool IsGreedy(const v1::SequenceSampling& sampling) {
@@ -61,6 +61,7 @@ Sampler::Sampler(kernels::Backend* backend, const Options& options,
       share_(ShareVocabulary(options.vocab_size, options.ranks, options.rank)),
       adjusted_(std::move(adjusted)),
       summaries_(backend, share_),
+      mask_(backend, share_.own),
       blocks_(options.ranks, options.rank, options.collective) {}
 
 // As many rows at a time as one exchange takes; each rank finds the same groups.
@@ -158,13 +159,14 @@ absl::Status Sampler::SampleRowInto(const Row& row, RowAnswer* answer, v1::Sampl
   return absl::OkStatus();
 }
 
-// `raw` with penalties and bias, in the adjusted row; `raw` itself when there are none.
+// `raw` with penalties, bias and mask, in the adjusted row; `raw` itself when there are none.
 TensorView Sampler::Adjusted(TensorView raw, const SequenceState& sequence) {
   if (!IsAdjusted(sequence) || raw.cols == 0) return raw;
   if (adjusted_from_ == raw.data) return AdjustedRow();
   ListAdjustments(sequence);
   backend_->Convert(raw, AdjustedRow());
   backend_->AdjustLogits(AdjustedRow(), adjustments_);
+  mask_.Apply(sequence, AdjustedRow());
   adjusted_from_ = raw.data;
   return AdjustedRow();
 }

@@ -5,12 +5,12 @@
 // will have in the sequence.
 //
 // The order of operations, which is vLLM's: repetition, presence and frequency penalties and logit
-// bias; temperature; min_p; top_k; top_p. Each filter keeps a prefix of the candidates ordered by
-// (logit descending, id ascending), and top_p is a share of the weight that earlier filters left.
-// Equal logits at the edge of top_k are told apart by their ids.
+// bias; the mask (logit_mask.h); temperature; min_p; top_k; top_p. Each filter keeps a prefix of
+// the candidates ordered by (logit descending, id ascending), and top_p is a share of the weight
+// that earlier filters left. Equal logits at the edge of top_k are told apart by their ids.
 //
 // Log-probabilities are natural logarithms of the model's own distribution: before penalties, bias,
-// temperature and filters.
+// mask, temperature and filters.
 //
 // Over several ranks each has the logits of its own part of the vocabulary. They tell each other
 // the best candidates and the normaliser's parts of each row, and all of them sample, with the same
@@ -34,6 +34,7 @@
 #include "worker/batch.h"
 #include "worker/sampling/candidate_walk.h"
 #include "worker/sampling/equal_blocks.h"
+#include "worker/sampling/logit_mask.h"
 #include "worker/sampling/logit_summaries.h"
 #include "worker/sampling/row_draw.h"
 #include "worker/stage_runner.h"
@@ -61,8 +62,8 @@ class Sampler {
                                                          const Options& options);
 
   // Appends one token to *sampled for each row, in order. A row whose logits are not numbers (NaN,
-  // +Inf, or nothing but -Inf) has token -1. Errors are the collective's. `progress` is told of
-  // every row, and before each further look into one.
+  // +Inf, or nothing but -Inf, with the mask or without) has token -1. Errors are the collective's.
+  // `progress` is told of every row, and before each further look into one.
   //
   //   logits [rows, the rank's part of the vocabulary] f32, of the backend's device
   absl::Status Sample(kernels::TensorView logits, std::span<const SampleRow> rows,
@@ -101,6 +102,7 @@ class Sampler {
   const VocabularyShare share_;
   const std::unique_ptr<kernels::DeviceBuffer> adjusted_;  // one row of logits
   LogitSummaries summaries_;
+  LogitMask mask_;
   EqualBlocks blocks_;
 
   CandidateWalk walk_;

@@ -326,6 +326,60 @@ TEST_P(SamplerTest, LogprobsAreTheModelsOwn) {
   EXPECT_NEAR(token.top_logprobs(1), std::log(0.3), 1e-6);
 }
 
+TEST_P(SamplerTest, NoEndBeforeTheLeastLength) {
+  const auto least_two = [](auto* s) {
+    s->set_min_tokens(2);
+    for (const int32_t id : {1, 3}) s->add_end_ids(id);
+  };
+  const std::vector<float> logits = {1, 9, 2, 8};
+  EXPECT_EQ(Token(logits, {0}, least_two), 2);
+  EXPECT_EQ(Token(logits, {0, 2}, least_two), 2);
+  EXPECT_EQ(Token(logits, {0, 2, 2}, least_two), 1) << "the prompt's token does not count";
+}
+
+TEST_P(SamplerTest, RowsOfTokensThatMustNotCome) {
+  const auto bans = [](auto* s) {
+    s->add_banned()->add_ids(3);
+    v1::BannedTokens& row = *s->add_banned();
+    for (const int32_t id : {2, 2, 1}) row.add_ids(id);
+  };
+  const std::vector<float> logits = {1, 7, 6, 9};
+  EXPECT_EQ(Token(logits, {0}, bans), 1);
+  EXPECT_EQ(Token(logits, {0, 2}, bans), 1);
+  EXPECT_EQ(Token(logits, {0, 2, 2}, bans), 2);
+  EXPECT_EQ(Token(logits, {0, 2, 2, 0}, bans), 1);
+  EXPECT_EQ(Token(logits, {2, 2}, bans), 1) << "the prompt is not the output";
+}
+
+TEST_P(SamplerTest, OnlyAllowedTokensAreDrawn) {
+  const std::vector<double> probabilities = {0.5, 0.1, 0.2, 0.2};
+  v1::SequenceSampling sampling;
+  sampling.set_temperature(1);
+  for (const int32_t id : {1, 2}) sampling.add_allowed_ids(id);
+  ExpectShares(Draws(LogitsOf(probabilities), sampling, 2000), {0, 1.0 / 3, 2.0 / 3, 0}, 2000);
+  sampling.set_top_k(1);
+  ExpectShares(Draws(LogitsOf(probabilities), sampling, 50), {0, 0, 1, 0}, 50);
+}
+
+TEST_P(SamplerTest, LogprobsKnowNoMask) {
+  v1::SequenceSampling plain;
+  plain.set_logprobs(true);
+  plain.set_top_logprobs(3);
+  v1::SequenceSampling masked = plain;
+  masked.add_allowed_ids(1);
+  const auto whole = SampleOne({1, 3, 2, 5}, Sequence({0}, plain));
+  const auto one = SampleOne({1, 3, 2, 5}, Sequence({0}, masked));
+  EXPECT_EQ(one.token(), 1);
+  EXPECT_THAT(one.top_ids(), ElementsAre(3, 1, 2));
+  EXPECT_EQ(one.top_logprobs(0), whole.top_logprobs(0));
+  EXPECT_EQ(one.logprob(), whole.top_logprobs(1));
+}
+
+TEST_P(SamplerTest, WhereNothingIsLeftTheRowIsPoisoned) {
+  const auto all = [](auto* s) { s->add_allowed_ids(1), s->add_banned()->add_ids(1); };
+  EXPECT_EQ(Token({1, 3}, {0}, all), -1);
+}
+
 TEST_P(SamplerTest, MoreTopLogprobsThanTokens) {
   v1::SequenceSampling sampling;
   sampling.set_top_logprobs(10);

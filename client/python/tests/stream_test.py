@@ -288,12 +288,14 @@ class Behaviour:
         with serving() as service:
             self.ask(service, prompt=None, token_ids=[1, 2], n=2, model="m", priority=-3, request_id="mine",
                      options={"tenant": "acme"}, temperature=0.5, top_k=4, stop="END", stop_token_ids=[7],
-                     logit_bias={3: -1.5}, skip_special_tokens=False, seed=2**64 - 1, max_tokens=1)
+                     logit_bias={3: -1.5}, skip_special_tokens=False, seed=2**64 - 1, max_tokens=1, min_tokens=1,
+                     bad_words="no", allowed_token_ids=[8, 9], cache_salt="s", truncate_prompt_tokens=1)
             self.assertEqual(service.requests[0], _messages.GenerateRequest(
                 request_id="mine", model="m", token_ids={"ids": [1, 2]}, n=2, priority=-3, tenant=b"acme",
                 sampling={"temperature": 0.5, "top_k": 4, "stop": ["END"], "stop_token_ids": [7],
                           "logit_bias": {3: -1.5}, "skip_special_tokens": False, "seed": 2**64 - 1,
-                          "max_tokens": 1}))
+                          "max_tokens": 1, "min_tokens": 1, "bad_words": ["no"], "allowed_token_ids": [8, 9]},
+                cache_salt=b"s", truncate_prompt_tokens=1))
 
     def test_a_conversation(self):
         with serving() as service:
@@ -305,6 +307,13 @@ class Behaviour:
             self.assertEqual([message.role for message in chat.messages], ["user", "assistant", "tool"])
             self.assertEqual(chat.messages[1].tool_calls[0].arguments_json, '{"x": 1}')
             self.assertEqual(len(service.requests[0].request_id), 32)
+            self.assertFalse(chat.omit_generation_prompt)
+
+    def test_a_message_that_goes_on(self):
+        with serving() as service:
+            self.ask(service, prompt=None, continue_final_message=True, messages=[{"role": "assistant", "content": "4"}])
+            chat = service.requests[0].chat
+            self.assertTrue(chat.continue_final_message and chat.omit_generation_prompt)
 
     def test_arguments_that_are_refused_here(self):
         for error, wrong in ((ValueError, {"token_ids": [1]}), (ValueError, {"prompt": None}),

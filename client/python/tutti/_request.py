@@ -22,6 +22,11 @@ def build(prompt: str | None, asked: Asked, tenant: str | bytes | None = None) -
     request.request_id = uuid.uuid4().hex if request_id is None else request_id
     if tenant:
         request.tenant = tenant.encode() if isinstance(tenant, str) else tenant
+    salt = asked.get("cache_salt", b"")
+    request.cache_salt = salt.encode() if isinstance(salt, str) else salt
+    request.truncate_prompt_tokens = asked.get("truncate_prompt_tokens", 0)
+    if asked.get("continue_final_message") and messages is None:
+        raise ValueError("continue_final_message is for messages")
     if prompt is not None:
         request.text = prompt
     elif token_ids is not None:
@@ -30,6 +35,8 @@ def build(prompt: str | None, asked: Asked, tenant: str | bytes | None = None) -
     else:
         request.chat.SetInParent()
         request.chat.template_kwargs_json = asked.get("template_kwargs_json", "")
+        if asked.get("continue_final_message"):
+            request.chat.continue_final_message = request.chat.omit_generation_prompt = True
         for message in messages or ():
             _add_message(request.chat, message)
     for name, value in asked.items():
@@ -60,7 +67,7 @@ def _set_sampling(params: Any, name: str, value: Any) -> None:
         return
     if name == "logit_bias":
         params.logit_bias.update(value)
-    elif name in ("stop", "stop_token_ids"):
+    elif name in ("stop", "stop_token_ids", "bad_words", "allowed_token_ids"):
         # A text is a sequence of texts, too, and never meant as one.
         getattr(params, name).extend([value] if isinstance(value, str) else value)
     else:

@@ -149,6 +149,9 @@ class Sampling(TypedDict, total=False):
     skip_special_tokens: bool
     logprobs: bool
     top_logprobs: int
+    min_tokens: int
+    bad_words: Sequence[str]
+    allowed_token_ids: Sequence[int]
 
 
 class Asked(Sampling, total=False):
@@ -157,6 +160,9 @@ class Asked(Sampling, total=False):
     token_ids: Sequence[int]
     messages: Sequence[Message | Mapping[str, str]]
     template_kwargs_json: str    # for the chat template, with `messages`
+    continue_final_message: bool  # the answer goes on with the last of `messages`
+    truncate_prompt_tokens: int  # only so many of the prompt's last tokens are the prompt
+    cache_salt: str | bytes      # cached prompts are found by requests with the same salt only
     n: int                       # outputs, 1 by default
     model: str                   # refused if it is not the one that is served
     priority: int                # lower goes first

@@ -1,0 +1,19 @@
+// Limits of the coordinator's service that its core does not know; the others are in
+// coordinator/limits.h.
+#pragma once
+
+#include <cstdint>
+
+namespace tutti::coordinator {
+
+// Words of bad_words and bytes of each: the lists of names and curses that are in use have some
+// dozens. Each is looked for at every token, in two spellings.
+inline constexpr int64_t kBadWordsMax = 128;
+inline constexpr int64_t kBadWordBytesMax = 256;
+// Ids of allowed_token_ids: all tokens of a script, or of numbers and signs. 64 KiB for each output
+// of a request, in memory and in the plan that begins it.
+inline constexpr int64_t kAllowedTokenIdsMax = 16384;
+// A salt of cached prompts: a random text or a name, as a tenant's.
+inline constexpr int64_t kCacheSaltBytesMax = 256;
+
+}  // namespace tutti::coordinator
