@@ -53,6 +53,17 @@ std::variant<std::string, ApiError> Admit(const DoorRules& rules, const HttpRequ
   return std::string();
 }
 
+std::optional<ApiError> RefuseUnlessOperator(const DoorRules& rules, const HttpRequest& request) {
+  if (rules.operator_keys.has_value()) {
+    if (rules.operator_keys->TenantOf(BearerKey(request.Field("authorization")))) return {};
+    return MakeError(401, "this path needs an operator's key: Authorization: Bearer KEY");
+  }
+  if (!rules.keys.has_value()) return {};
+  return MakeError(403,
+                   "this path is for operators; start the gateway with --operator-keys to name "
+                   "their keys");
+}
+
 HttpFields CorsFields(const DoorRules& rules, const HttpRequest& request) {
   const std::string_view origin = request.Field("origin");
   if (origin.empty() || !IsAllowedOrigin(rules, origin) || !IsFieldText(origin)) return {};

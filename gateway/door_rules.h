@@ -20,9 +20,14 @@ namespace tutti::gateway {
 
 struct DoorRules {
   std::optional<ApiKeys> keys;
+  std::optional<ApiKeys> operator_keys;    // of those who may see more than their own requests
   std::vector<std::string> allowed_hosts;  // in lower case
   std::vector<std::string> cors_origins;   // "*": all
 };
+
+// Why the caller may not see what operators see: nothing if it may. With operators' keys it needs
+// one; with keys of tenants alone nobody may; without any, whoever Admit lets in.
+std::optional<ApiError> RefuseUnlessOperator(const DoorRules& rules, const HttpRequest& request);
 
 // The tenant of the caller, empty without keys; or why it is not let in. `open`: the path needs no
 // key.

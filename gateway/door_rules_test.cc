@@ -52,6 +52,23 @@ TEST(ApiKeys, ComeAsBearers) {
   for (const char* other : {"", "Bearer", "Bearer ", "Basic k"}) EXPECT_EQ(BearerKey(other), "");
 }
 
+TEST(Operators, NeedTheirOwnKeyWhereThereAreKeys) {
+  const auto status = [](const DoorRules& rules, const std::string& key) {
+    const auto refusal = RefuseUnlessOperator(rules, From({{"authorization", "Bearer " + key}}));
+    return refusal.has_value() ? refusal->status : 200;
+  };
+  DoorRules rules;
+  EXPECT_EQ(status(rules, "secret-1"), 200);
+  rules.keys = *ApiKeys::Parse(kKeys, "keys");
+  EXPECT_EQ(status(rules, "secret-1"), 403);
+  // printf %s operator | sha256sum
+  rules.operator_keys = *ApiKeys::Parse(
+      "ops 06e55b633481f7bb072957eabcf110c972e86691c3cfedabe088024bffe42f23\n", "keys");
+  EXPECT_EQ(status(rules, "secret-1"), 401);
+  EXPECT_EQ(status(rules, ""), 401);
+  EXPECT_EQ(status(rules, "operator"), 200);
+}
+
 TEST(Admit, WithoutKeysAnswersLoopbackNamesOnly) {
   DoorRules rules;
   rules.allowed_hosts = {"box"};

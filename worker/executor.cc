@@ -389,6 +389,7 @@ void Executor::ToCoordinator(v1::Frame frame) {
     ReportLinks();  // it may be a link that failed, and not this worker
     spdlog::error("epoch {}: {}", EpochName(Epoch(frame.epoch())), frame.failure().message());
   }
+  metrics_.OnFrame(frame);
   coordinator_.Send(std::move(frame));
 }
 

@@ -28,6 +28,7 @@
 #include "worker/position.h"
 #include "worker/stage_worker.h"
 #include "worker/watcher.h"
+#include "worker/worker_metrics.h"
 
 namespace tutti::worker {
 
@@ -62,6 +63,8 @@ class Executor : private StageOutbox {
   void RequestStop();
   // Whether a shard is being loaded, for which nobody waits that this worker serves. Thread: any.
   bool loading() const { return loading_; }
+  // What it is, does and has done, for people who watch it. Thread: any.
+  void WriteMetrics(metrics::Exposition* to) const;
   // Waits until it has ended; false when that takes longer than `patience` (it loads or computes
   // still).
   bool WaitStopped(Duration patience);
@@ -112,7 +115,8 @@ class Executor : private StageOutbox {
 
   // Owned by the executor thread.
   PaceModel pace_;
-  bool waited_ = false;  // for another rank, in this step
+  WorkerMetrics metrics_;  // others read
+  bool waited_ = false;    // for another rank, in this step
   LinkContext context_;
   CoordinatorLink coordinator_;
   std::vector<std::unique_ptr<DialledLink>> next_;  // the ranks of the next stage that we feed

@@ -33,4 +33,9 @@ void Executor::SayLeaving() {
   coordinator_.Send(std::move(frame));
 }
 
+void Executor::WriteMetrics(metrics::Exposition* to) const {
+  WriteWorkerInfo(options_.hello, to);
+  metrics_.Write(position_, to);
+}
+
 }  // namespace tutti::worker

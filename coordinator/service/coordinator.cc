@@ -23,7 +23,10 @@ constexpr const char* kServices[] = {"", "tutti.v1.Inference"};
 }  // namespace
 
 Coordinator::Coordinator(std::unique_ptr<ServedModel> model, CoordinatorOptions options)
-    : model_(std::move(model)), options_(std::move(options)), door_(options_.door) {}
+    : model_(std::move(model)),
+      options_(std::move(options)),
+      door_(options_.door),
+      request_metrics_(model_->max_model_len) {}
 
 Coordinator::~Coordinator() { Shutdown(Duration::zero()); }
 
@@ -49,7 +52,8 @@ absl::Status Coordinator::Start() {
   engine.prefix_key = RandomKey();
   hub_ = std::make_unique<OutputHub>(
       model_->tokenizer.get(), &clock_,
-      [this](RequestId request, CancelCause cause) { engine_->Cancel(request, cause); });
+      [this](RequestId request, CancelCause cause) { engine_->Cancel(request, cause); },
+      &request_metrics_);
   engine_ = std::make_unique<EngineLoop>(std::move(engine), &clock_, this,
                                          options_.lease ? &options_.lease->time() : nullptr);
   generation_ = std::make_unique<GenerationService>(
@@ -70,6 +74,7 @@ absl::Status Coordinator::Start() {
   hub_->Start();
   engine_->Start();
   digests_ = StartDigests();
+  TUTTI_RETURN_IF_ERROR(StartMetricsServer());
   TUTTI_RETURN_IF_ERROR(Annotate(StartPeerServer(security), "--peer-listen"));
   return BeginToLead();
 }
@@ -164,6 +169,22 @@ absl::Status Coordinator::StartPeerServer(const transport::PeerSecurity& securit
   return absl::OkStatus();
 }
 
+absl::Status Coordinator::StartMetricsServer() {
+  if (options_.metrics_listen.empty()) return absl::OkStatus();
+  MetricsPage page = {.engine = engine_.get(),
+                      .requests = &request_metrics_,
+                      .door = &door_,
+                      .certificates = {{"public", options_.tls_certificate},
+                                       {"peer", options_.peer_tls.certificate}},
+                      .model = model_->name,
+                      .vllm_names = options_.vllm_metrics};
+  TUTTI_ASSIGN_OR_RETURN(
+      metrics_server_, metrics::Listener::Start(options_.metrics_listen,
+                                                [page = std::move(page)] { return page.Write(); }));
+  spdlog::info("metrics at http://{}/metrics", metrics_server_->address());
+  return absl::OkStatus();
+}
+
 absl::Status Coordinator::StartPublicServer() {
   TUTTI_ASSIGN_OR_RETURN(std::shared_ptr<grpc::ServerCredentials> credentials,
                          PublicCredentials(PublicPortOptions()));
@@ -182,6 +203,7 @@ absl::Status Coordinator::WriteReadyFile() const {
   std::ofstream file(temporary, std::ios::trunc);
   file << nlohmann::json{{"address", address()},
                          {"admin", admin_address()},
+                         {"metrics", metrics_address()},
                          {"state", *leads_ ? "leads" : "stands by"}}
               .dump()
        << "\n";
@@ -212,6 +234,7 @@ void Coordinator::Shutdown(Duration grace, const Hurried& hurried) {
   // The public server first: no new request arrives, and those left are cancelled.
   server_->Shutdown(std::chrono::milliseconds(200));
   // Before the engine: its thread answers the calls that are still waiting.
+  metrics_server_.reset();
   if (operator_server_ != nullptr) operator_server_->Stop();
   digests_.reset();
   engine_->Stop();

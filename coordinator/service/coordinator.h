@@ -17,12 +17,14 @@
 #include "coordinator/service/generation_service.h"
 #include "coordinator/service/leader_lease.h"
 #include "coordinator/service/leadership.h"
+#include "coordinator/service/metrics_page.h"
 #include "coordinator/service/operator_server.h"
 #include "coordinator/service/output_hub.h"
 #include "coordinator/service/port_rules.h"
 #include "coordinator/service/public_server.h"
 #include "coordinator/service/reflection_service.h"
 #include "coordinator/service/served_model.h"
+#include "metrics/listener.h"
 #include "model/digest_run.h"
 #include "transport/grpc/grpc_link.h"
 #include "transport/peer_security.h"
@@ -45,6 +47,8 @@ struct CoordinatorOptions {
   bool without_clients_ca = false;   // see PublicPort
   std::string public_role = "auto";  // see PublicPort
   std::string ready_file;            // written when the public port listens
+  std::string metrics_listen;        // host:port of /metrics; empty: nowhere
+  bool vllm_metrics = false;         // vLLM's names there too
   // Who leads, where there are several coordinators; null: this one alone. `on_leads_no_more` is
   // called on any thread when the lease is lost, and should end the process.
   std::shared_ptr<LeaderLease> lease;
@@ -71,6 +75,10 @@ class Coordinator : public EngineSink {
   const std::string& address() const { return server_->address(); }
   // The same of the operator's port.
   const std::string& admin_address() const { return operator_server_->address(); }
+  // The same of /metrics; empty: nowhere.
+  std::string metrics_address() const {
+    return metrics_server_ == nullptr ? "" : metrics_server_->address();
+  }
 
  private:
   void OnTokens(DeliverTokens tokens) override;
@@ -78,6 +86,7 @@ class Coordinator : public EngineSink {
   void OnServing(bool serving, const std::string& why_not) override;
   void OnLeaseOver() override;
   absl::Status StartPublicServer();
+  absl::Status StartMetricsServer();
   std::unique_ptr<model::DigestRun> StartDigests();
   absl::Status StartPeerServer(const transport::PeerSecurity& security);
   PublicPort PublicPortOptions() const;
@@ -91,6 +100,7 @@ class Coordinator : public EngineSink {
   const CoordinatorOptions options_;
   const SystemClock clock_{};
   Door door_;
+  RequestMetrics request_metrics_;
   ServingState serving_;
   std::unique_ptr<OutputHub> hub_;
   std::unique_ptr<EngineLoop> engine_;
@@ -102,6 +112,7 @@ class Coordinator : public EngineSink {
   std::unique_ptr<transport::GrpcPeerServer> peer_server_;
   std::unique_ptr<OperatorServer> operator_server_;
   std::unique_ptr<PublicServer> server_;
+  std::unique_ptr<metrics::Listener> metrics_server_;  // its page sees the engine
   // Set before the engine's thread may use it, through server_; null while starting.
   std::atomic<grpc::HealthCheckServiceInterface*> health_{nullptr};
   bool was_serving_ = false;  // owned by the engine thread

@@ -264,6 +264,7 @@ void EngineLoop::HandleClosed(LinkClosed item, Instant now) {
   const bool joined = found->second.joined;
   links_.erase(found);
   if (!joined) return;
+  ++lost_count_;
   if (item.reason.ok()) item.reason = absl::UnavailableError("the worker closed its link");
   engine_.Handle(WorkerLost{item.key, std::move(item.reason)}, now, &actions_);
 }
@@ -272,6 +273,7 @@ void EngineLoop::HandleClosed(LinkClosed item, Instant now) {
 void EngineLoop::NoteRefused(const std::string& peer, const std::string& worker_id,
                              const absl::Status& reason, Instant now) {
   const std::string why(reason.message());
+  ++refused_count_;
   if (!refused_.Add(peer, worker_id, why, now)) return;
   spdlog::warn("refused {}{}: {}", Printable(peer),
                worker_id.empty() ? "" : absl::StrCat(" as worker \"", Printable(worker_id), "\""),
@@ -285,6 +287,7 @@ void EngineLoop::CloseLink(LinkKey key, absl::Status reason) {
   if (!found->second.welcome) {
     NoteRefused(peer, found->second.worker_id, reason, clock_->Now());
   } else {
+    ++lost_count_;
     spdlog::warn("closing the link from {}, worker \"{}\": {}", peer, found->second.worker_id,
                  std::string(reason.message()));
   }

@@ -17,6 +17,7 @@
 #include "base/mailbox.h"
 #include "coordinator/engine.h"
 #include "coordinator/limits.h"
+#include "coordinator/metrics/status_metrics.h"
 #include "coordinator/refused_peers.h"
 #include "coordinator/service/leader_lease.h"
 #include "transport/link.h"
@@ -83,6 +84,9 @@ class EngineLoop {
   void EndAll();
   // `callback` runs on the engine's thread.
   void GetStatus(StatusCallback callback);
+  EngineTotals totals() const {
+    return {.refused_peers = refused_count_, .lost_workers = lost_count_};
+  }
   void LookupPrefix(const Hash128& domain, std::vector<TokenId> tokens, LookupCallback callback);
   void DrainWorker(v1::DrainWorkerRequest request, DrainCallback callback);
 
@@ -159,6 +163,8 @@ class EngineLoop {
   const std::shared_ptr<std::atomic<uint64_t>> next_link_key_;
   std::atomic<int64_t> waiting_requests_{0};  // submitted, and not yet the engine's
   std::atomic<bool> stopped_{false};
+  std::atomic<uint64_t> refused_count_{0};
+  std::atomic<uint64_t> lost_count_{0};
   Instant started_at_;  // constant after Start
   std::thread thread_;
 

@@ -78,6 +78,7 @@ absl::Status Serve(ServeFlags flags, const sigset_t& signals, pid_t parent) {
   };
   engine.recovery_timeout = seconds(flags.recovery_timeout_s);
   engine.reform_after = seconds(flags.reform_after_s);
+  flags.options.vllm_metrics = flags.metrics_alias == "vllm";
   engine.partial_recompute = flags.partial_recompute == "on";
   if (!flags.kept_rows.empty()) {
     TUTTI_ASSIGN_OR_RETURN(engine.kept_rows_bytes, ParseBytes(flags.kept_rows));

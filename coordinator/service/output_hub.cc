@@ -22,6 +22,8 @@ struct OutputHub::Group {
   std::shared_ptr<const StreamBeginning> beginning;  // null: it has been told
   // What of it only the engine knows, since the first token of any output.
   std::shared_ptr<const OutputBegun> begun;
+  RequestMetrics* metrics = nullptr;
+  int64_t longest = 0;  // tokens, of the outputs that have ended
 
   // The first message tells how the stream goes on elsewhere.
   void Write(v1::GenerateResponse response) {
@@ -80,8 +82,14 @@ class OutputHub::Output {
       if (stopped()) break;
     }
     if (response.tokens_size() == 0) return absl::OkStatus();
-    last_token_at_ = clock_->Now();
-    if (!first_token_at_) first_token_at_ = last_token_at_;
+    const Instant now = clock_->Now();
+    if (last_token_at_) {
+      group_->metrics->OnGap(now - *last_token_at_);
+    } else {
+      group_->metrics->OnFirstToken(now - options_.arrival);
+    }
+    last_token_at_ = now;
+    if (!first_token_at_) first_token_at_ = now;
     group_->Write(std::move(response));
     return absl::OkStatus();
   }
@@ -110,6 +118,7 @@ class OutputHub::Output {
     end.mutable_timing()->set_total_ms(
         Milliseconds(last_token_at_.value_or(now) - options_.arrival));
     end.set_seed(options_.seed);
+    CountEnd(finish, end.reason() == v1::FINISH_REASON_LENGTH, now);
     group_->Write(std::move(response));
   }
 
@@ -119,6 +128,18 @@ class OutputHub::Output {
     response.set_output(static_cast<uint32_t>(output_));
     response.set_index(static_cast<uint32_t>(index));
     return response;
+  }
+
+  void CountEnd(const FinishRequest& finish, bool at_length, Instant now) const {
+    group_->longest = std::max(group_->longest, completion_tokens_);
+    group_->metrics->OnEnd({.at_length = at_length,
+                            .queue = finish.queue_time,
+                            .first_token = first_token_at_.value_or(now) - options_.arrival,
+                            .total = last_token_at_.value_or(now) - options_.arrival,
+                            .prompt_tokens = finish.prompt_tokens,
+                            .cached_tokens = finish.cached_prompt_tokens,
+                            .generated_tokens = completion_tokens_,
+                            .max_tokens = group_->begun ? group_->begun->max_tokens : 0});
   }
 
   void FillUsage(const FinishRequest& finish, v1::Usage* usage) const {
@@ -176,10 +197,13 @@ class OutputHub::Output {
   std::optional<Instant> last_token_at_;
 };
 
-OutputHub::OutputHub(const text::Tokenizer* tokenizer, const Clock* clock, OnUnwanted on_unwanted)
+OutputHub::OutputHub(const text::Tokenizer* tokenizer, const Clock* clock, OnUnwanted on_unwanted,
+                     RequestMetrics* metrics)
     : tokenizer_(tokenizer),
       clock_(clock),
       on_unwanted_(std::move(on_unwanted)),
+      uncounted_(metrics == nullptr ? std::make_unique<RequestMetrics>(1) : nullptr),
+      metrics_(metrics == nullptr ? uncounted_.get() : metrics),
       mailbox_(kMailboxEventsMax) {}
 
 OutputHub::~OutputHub() { Stop(); }
@@ -233,6 +257,8 @@ void OutputHub::HandleWithinMemory(What what) {
 }
 
 void OutputHub::Fail(std::shared_ptr<Group> group, const absl::Status& status) {
+  // One may have been erased before.
+  metrics_->OnFailure(status.code(), group->open);
   for (const RequestId output : Erase(group->first, group->n)) {
     on_unwanted_(output, CancelCause::kClientGone);
   }
@@ -247,7 +273,9 @@ void OutputHub::Handle(Opened opened) {
                                                    .stream = std::move(opened.stream),
                                                    .beginning = opened.options.beginning,
                                                    .begun = nullptr,
+                                                   .metrics = metrics_,
                                                    .told = nullptr});
+  metrics_->OnOpen(opened.n);
   const absl::Status done = WithinMemory([&] {
     for (int32_t i = 0; i < opened.n; ++i) {
       const auto& resume = opened.options.resume;
@@ -298,12 +326,16 @@ void OutputHub::Handle(FinishRequest finish) {
   found->second->Finish(finish);
   outputs_.erase(found);
   if (--group->open > 0) return;
+  metrics_->OnLongest(group->longest);
   group->stream->Finish(absl::OkStatus());
   --open_streams_;
 }
 
 void OutputHub::Handle(Forgotten forgotten) {
-  if (!Erase(forgotten.first, forgotten.n).empty()) --open_streams_;
+  const size_t erased = Erase(forgotten.first, forgotten.n).size();
+  if (erased == 0) return;
+  metrics_->OnClientGone(static_cast<int64_t>(erased));
+  --open_streams_;
 }
 
 std::vector<RequestId> OutputHub::Erase(RequestId first, int32_t n) {

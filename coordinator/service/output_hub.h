@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/mailbox.h"
 #include "coordinator/events.h"
+#include "coordinator/metrics/request_metrics.h"
 #include "coordinator/service/output_options.h"
 #include "coordinator/service/output_stream.h"
 
@@ -37,8 +38,9 @@ class OutputHub {
   // output of its request failed (kClientGone: no client will read it).
   using OnUnwanted = std::function<void(RequestId, CancelCause)>;
   // REQUIRES: tokenizer and clock outlive the hub.
-  // `tokenizer` null: answers have ids and no text.
-  OutputHub(const text::Tokenizer* tokenizer, const Clock* clock, OnUnwanted on_unwanted);
+  // `tokenizer` null: answers have ids and no text. `metrics` null: nothing is counted.
+  OutputHub(const text::Tokenizer* tokenizer, const Clock* clock, OnUnwanted on_unwanted,
+            RequestMetrics* metrics = nullptr);
   ~OutputHub();
 
   void Start();
@@ -86,6 +88,9 @@ class OutputHub {
   const text::Tokenizer* const tokenizer_;
   const Clock* const clock_;
   const OnUnwanted on_unwanted_;
+  // What is counted where nobody wants to know.
+  std::unique_ptr<RequestMetrics> uncounted_;
+  RequestMetrics* const metrics_;
   Mailbox<Item> mailbox_;
   std::atomic<int64_t> open_streams_{0};
   std::thread thread_;

@@ -246,6 +246,20 @@ void AddServiceFlags(FlagSet* set, ServeFlags* flags) {
   });
 }
 
+void AddMetricsFlags(FlagSet* set, ServeFlags* flags) {
+  set->Add({
+      {.names = "--metrics",
+       .variable = &flags->options.metrics_listen,
+       .help = "Serve /metrics for Prometheus, and /healthz, at this address and port, over plain "
+               "HTTP to everybody who reaches it; unset: nowhere",
+       .environment = "TUTTI_METRICS"},
+      {.names = "--metrics-alias",
+       .variable = &flags->metrics_alias,
+       .help = "vllm: metrics have vLLM's names too, beside ours",
+       .check = OneOf("vllm")},
+  });
+}
+
 // How many stages there are of how many ranks, as far as flags and device map say it.
 absl::Status ReadSizes(const ServeFlags& flags, EngineOptions* engine) {
   const std::string otherwise = flags.layout.empty() ? "1" : flags.layout;
@@ -306,6 +320,7 @@ void AddServeFlags(FlagSet* set, ServeFlags* flags) {
   AddCacheFlags(set, &flags->options.engine);
   AddStepFlags(set, &flags->options.engine);
   AddServiceFlags(set, flags);
+  AddMetricsFlags(set, flags);
   AddLeaseFlags(set, &flags->lease);
 }
 

@@ -24,6 +24,7 @@ struct ServeFlags {
   std::string ranks;   // unset: 1
   std::string pipelines = "auto";
   std::string layout;
+  std::string metrics_alias;
   std::string log_level = "info";
   std::string log_format = "text";
   std::string expert_split = "width";

@@ -72,6 +72,7 @@ const Gateway::Entry Gateway::kRoutes[] = {
     {"GET", "/ping", &Gateway::AnswerHealth, true},
     {"POST", "/ping", &Gateway::AnswerHealth, true},
     {"GET", "/version", &Gateway::AnswerVersion, true},
+    {"GET", "/metrics", &Gateway::AnswerMetrics, true},  // for operators; see there
     {"GET", "/v1/models", &Gateway::AnswerModels, false},
     {"POST", "/v1/chat/completions", &Gateway::AnswerChat, false},
     {"POST", "/v1/completions", &Gateway::AnswerCompletion, false},
@@ -79,7 +80,21 @@ const Gateway::Entry Gateway::kRoutes[] = {
     {"POST", "/detokenize", &Gateway::AnswerDetokenize, false},
 };
 
-void Gateway::Handle(std::shared_ptr<Exchange> exchange) {
+Gateway::Gateway(DoorRules rules, Upstream* upstream,
+                 std::vector<metrics::CertificateFile> certificates)
+    : rules_(std::move(rules)),
+      upstream_(upstream),
+      certificates_(std::move(certificates)),
+      metrics_(
+          [] {
+            std::vector<std::string> paths;
+            for (const Entry& entry : kRoutes) paths.emplace_back(entry.path);
+            return paths;
+          }(),
+          &clock_) {}
+
+void Gateway::Handle(std::shared_ptr<Exchange> plain) {
+  const std::shared_ptr<Exchange> exchange = metrics_.Count(std::move(plain));
   const HttpRequest& request = exchange->request();
   Caller caller{.exchange = exchange,
                 .fields = CorsFields(rules_, request),
@@ -127,6 +142,31 @@ void Gateway::AnswerLive(const Caller& caller) { caller.ReplyJson("{}"); }
 
 void Gateway::AnswerVersion(const Caller& caller) {
   caller.ReplyJson(Dump({{"version", std::string(BuildStamp())}}));
+}
+
+// The process is looked at where that delays no stream.
+void Gateway::AnswerMetrics(const Caller& caller) {
+  if (const auto refusal = RefuseUnlessOperator(rules_, caller.exchange->request())) {
+    return caller.ReplyError(*refusal);
+  }
+  const auto model = upstream_->model();
+  metrics::Exposition text;
+  metrics_.Write({.exchanges = server_->exchanges(),
+                  .calls = upstream_->calls,
+                  .reachable = model->reachable,
+                  .ready = model->ready(),
+                  .draining = draining_},
+                 &text);
+  Later(caller, [caller, files = certificates_, text]() mutable -> std::function<void()> {
+    metrics::WriteProcess("gateway", &text);
+    metrics::WriteCertificates(files, &text);
+    return [caller, body = text.Release()] {
+      HttpResponse response = caller.Head(200);
+      response.content_type = metrics::kContentType;
+      response.body = body;
+      caller.exchange->Reply(std::move(response));
+    };
+  });
 }
 
 void Gateway::AnswerModels(const Caller& caller) {

@@ -6,17 +6,21 @@
 #include <vector>
 
 #include "gateway/door_rules.h"
+#include "gateway/gateway_metrics.h"
 #include "gateway/http/server.h"
 #include "gateway/service/caller.h"
 #include "gateway/service/generation.h"
 #include "gateway/service/upstream.h"
+#include "metrics/process_metrics.h"
 
 namespace tutti::gateway {
 
 // Thread: the server's loop, unless said otherwise.
 class Gateway : public HttpHandler {
  public:
-  Gateway(DoorRules rules, Upstream* upstream) : rules_(std::move(rules)), upstream_(upstream) {}
+  // `certificates`: whose ends /metrics tells.
+  Gateway(DoorRules rules, Upstream* upstream,
+          std::vector<metrics::CertificateFile> certificates = {});
   // Before any request.
   void set_server(HttpServer* server) { server_ = server; }
 
@@ -35,6 +39,7 @@ class Gateway : public HttpHandler {
   void AnswerHealth(const Caller& caller);
   void AnswerLive(const Caller& caller);
   void AnswerVersion(const Caller& caller);
+  void AnswerMetrics(const Caller& caller);
   void AnswerModels(const Caller& caller);
   void AnswerChat(const Caller& caller);
   void AnswerCompletion(const Caller& caller);
@@ -51,6 +56,9 @@ class Gateway : public HttpHandler {
 
   const DoorRules rules_;
   Upstream* const upstream_;
+  const std::vector<metrics::CertificateFile> certificates_;
+  const SystemClock clock_{};
+  GatewayMetrics metrics_;
   HttpServer* server_ = nullptr;
   bool draining_ = false;
   std::vector<std::weak_ptr<Generation>> generations_;

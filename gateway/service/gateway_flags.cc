@@ -59,6 +59,11 @@ void AddDoorFlags(FlagSet* set, GatewayFlags* flags) {
         .help = "File of keys, \"TENANT SHA256\" a line; unset: no keys, and only requests for a "
                 "loopback Host are answered",
         .check = IsFile()},
+       {.names = "--operator-keys",
+        .variable = &flags->operator_keys,
+        .help = "File of the same form with the keys of operators, who alone may see /metrics; "
+                "unset: with --api-keys nobody may, without who reaches a loopback Host",
+        .check = IsFile()},
        {.names = "--allow-host",
         .variable = &flags->allowed_hosts,
         .help = "Another name of this server that requests without keys may use",

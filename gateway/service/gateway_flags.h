@@ -15,6 +15,7 @@ struct GatewayFlags {
   client::ClientOptions client;
   double resume_within_s = Seconds(client::kResumeWithin);
   std::string api_keys;
+  std::string operator_keys;
   std::vector<std::string> allowed_hosts;
   std::vector<std::string> cors_origins;
   std::string ready_file;

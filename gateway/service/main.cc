@@ -59,9 +59,13 @@ absl::Status WriteReadyFile(const std::string& path, const std::string& address)
 }
 
 absl::StatusOr<DoorRules> MakeRules(const GatewayFlags& flags) {
-  DoorRules rules{.keys = {}, .allowed_hosts = {}, .cors_origins = flags.cors_origins};
+  DoorRules rules{
+      .keys = {}, .operator_keys = {}, .allowed_hosts = {}, .cors_origins = flags.cors_origins};
   for (const std::string& host : flags.allowed_hosts) {
     rules.allowed_hosts.push_back(absl::AsciiStrToLower(host));
+  }
+  if (!flags.operator_keys.empty()) {
+    TUTTI_ASSIGN_OR_RETURN(rules.operator_keys, ApiKeys::Load(flags.operator_keys));
   }
   if (flags.api_keys.empty()) return rules;
   TUTTI_ASSIGN_OR_RETURN(rules.keys, ApiKeys::Load(flags.api_keys));
@@ -99,7 +103,9 @@ absl::Status Serve(const GatewayFlags& flags, const sigset_t& signals, pid_t par
   TUTTI_ASSIGN_OR_RETURN(auto client, client::Client::Create(options));
   TUTTI_ASSIGN_OR_RETURN(DoorRules rules, MakeRules(flags));
   Upstream upstream(std::move(client));
-  Gateway gateway(std::move(rules), &upstream);
+  Gateway gateway(
+      std::move(rules), &upstream,
+      {{"public", flags.server.tls_certificate}, {"coordinator", flags.client.tls_certificate}});
   TUTTI_ASSIGN_OR_RETURN(auto server, HttpServer::Create(flags.server, &gateway, &clock));
   gateway.set_server(server.get());
   spdlog::info("{} at {}, coordinators at {}", flags.server.tls_key.empty() ? "http" : "https",

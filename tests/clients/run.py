@@ -17,7 +17,8 @@ from harness import BINARIES, Cluster, wait_until  # noqa: E402
 from http_client import Gateway  # noqa: E402
 
 # (name, what pip installs, script, whether it is light)
-CLIENTS = [("openai", ["openai==3.54.0"], "openai_checks.py", True)]
+CLIENTS = [("openai", ["openai==3.54.0"], "openai_checks.py", True),
+           ("prometheus-client", ["prometheus-client==0.26.0"], "prometheus_checks.py", True)]
 INSTALL_S = 300
 CHECKS_S = 240
 SKIPPED = 77

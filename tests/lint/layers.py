@@ -12,15 +12,16 @@ from tree import Problem
 LAYERS = {
     "base": [],
     "proto": ["base"],
+    "metrics": ["base"],
     "kernels": ["base"],
     "text": ["base"],
     "transport": ["base", "proto"],
     "model": ["base", "text"],
     "placement": ["base", "model"],
-    "coordinator": ["base", "proto", "text", "model", "transport", "placement"],
-    "worker": ["base", "proto", "kernels", "model", "transport"],
+    "coordinator": ["base", "proto", "metrics", "text", "model", "transport", "placement"],
+    "worker": ["base", "proto", "metrics", "kernels", "model", "transport"],
     "client": ["base", "proto", "text", "model", "transport", "placement"],
-    "gateway": ["base", "proto", "transport", "client"],
+    "gateway": ["base", "proto", "metrics", "transport", "client"],
 }
 # Folders of the tree that are no part of the product and may include all of it.
 AROUND = ["bench", "tools", "tests"]

@@ -169,6 +169,11 @@ void AddProcessFlags(FlagSet* set, Flags* flags) {
       {.names = "--tls-ca",
        .variable = &worker.tls.authority,
        .help = "PEM authority that signed the peers'"},
+      {.names = "--metrics",
+       .variable = &flags->worker.metrics_listen,
+       .help = "Serve /metrics for Prometheus, and /healthz, at this address and port, over plain "
+               "HTTP to everybody who reaches it; unset: nowhere",
+       .environment = "TUTTI_WORKER_METRICS"},
       {.names = "--log-level",
        .variable = &flags->log_level,
        .help = "trace, debug, info, warn or error",

@@ -10,6 +10,7 @@
 #include "base/machine.h"
 #include "base/protocol.h"
 #include "kernels/numerics_revision.h"
+#include "metrics/process_metrics.h"
 #include "model/config_json.h"
 #include "model/fingerprint.h"
 #include "model/model_folder.h"
@@ -177,11 +178,27 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given
   if (const std::string_view remark = worker->backend_->remark(); !remark.empty()) {
     spdlog::info("{}: {}", worker->backend_->device().ToString(), remark);
   }
+  TUTTI_RETURN_IF_ERROR(worker->StartMetricsServer(options));
   worker->executor_->Start();
   return worker;
 }
 
+absl::Status Worker::StartMetricsServer(const WorkerOptions& options) {
+  if (options.metrics_listen.empty()) return absl::OkStatus();
+  const auto scrape = [executor = executor_.get(), certificate = options.tls.certificate] {
+    metrics::Exposition text;
+    metrics::WriteProcess("worker", &text);
+    metrics::WriteCertificates({{"peer", certificate}}, &text);
+    executor->WriteMetrics(&text);
+    return text.Release();
+  };
+  TUTTI_ASSIGN_OR_RETURN(metrics_server_, metrics::Listener::Start(options.metrics_listen, scrape));
+  spdlog::info("metrics at http://{}/metrics", metrics_server_->address());
+  return absl::OkStatus();
+}
+
 Worker::~Worker() {
+  metrics_server_.reset();
   if (executor_ == nullptr) return;
   executor_->RequestStop();
   executor_.reset();
@@ -195,6 +212,7 @@ void Worker::Leave(Duration grace) {
 bool Worker::Stop() {
   executor_->RequestStop();
   if (!executor_->WaitStopped(kStopPatience)) return false;
+  metrics_server_.reset();
   executor_.reset();
   server_->Stop();
   if (const kernels::LaunchCounts counts = backend_->launch_counts(); counts.kernels > 0) {

@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "kernels/backend.h"
 #include "kernels/device_exchange.h"
+#include "metrics/listener.h"
 #include "transport/grpc/grpc_link.h"
 #include "transport/identifying_dialer.h"
 #include "transport/peer_security.h"
@@ -43,7 +44,8 @@ struct WorkerOptions {
   std::string speed_file;      // shared by the workers of a machine; "": none
   PeerTable peers;
   transport::TlsFiles tls;
-  std::string secret_file;  // of the cluster's secret; empty: none
+  std::string secret_file;     // of the cluster's secret; empty: none
+  std::string metrics_listen;  // host:port of /metrics; empty: nowhere
 };
 
 // Thread: the one that created it.
@@ -69,6 +71,7 @@ class Worker {
 
  private:
   Worker() = default;
+  absl::Status StartMetricsServer(const WorkerOptions& options);
   absl::Status MakeDialers(const WorkerOptions& options, const transport::PeerSecurity& security);
 
   const SystemClock clock_{};
@@ -78,6 +81,7 @@ class Worker {
   std::unique_ptr<transport::IdentifyingDialer> identifying_dialer_;  // where there is a secret
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<transport::GrpcPeerServer> server_;
+  std::unique_ptr<metrics::Listener> metrics_server_;  // sees the executor
 };
 
 }  // namespace tutti::worker

@@ -1,0 +1,28 @@
+// What the coordinator answers a scrape: the engine's status, times of requests, this process.
+//
+// Thread: the listener's of metrics/listener.h, which may wait.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "coordinator/metrics/request_metrics.h"
+#include "coordinator/service/door.h"
+#include "coordinator/service/engine_loop.h"
+#include "metrics/process_metrics.h"
+
+namespace tutti::coordinator {
+
+struct MetricsPage {
+  EngineLoop* engine;
+  const RequestMetrics* requests;
+  const Door* door;
+  std::vector<metrics::CertificateFile> certificates;
+  std::string model;        // its name
+  bool vllm_names = false;  // beside ours
+
+  // An engine that does not answer within metrics::kScrapePatience is left out, and said to be.
+  std::string Write() const;
+};
+
+}  // namespace tutti::coordinator

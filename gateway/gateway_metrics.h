@@ -1,0 +1,54 @@
+// What a gateway counts of the requests it answers, for Prometheus.
+//
+// Thread: the server's loop.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "gateway/http/exchange.h"
+#include "metrics/exposition.h"
+#include "metrics/histogram.h"
+
+namespace tutti::gateway {
+
+class GatewayMetrics {
+ public:
+  // What the gateway knows of itself and of the service behind it.
+  struct State {
+    int64_t exchanges = 0;  // requests under way
+    int64_t calls = 0;      // of Generate, to the service
+    bool reachable = false;
+    bool ready = false;
+    bool draining = false;
+  };
+
+  // `paths`: those that have a label of their own.
+  GatewayMetrics(std::vector<std::string> paths, const Clock* clock);
+
+  // The same exchange, whose answer is counted.  REQUIRES: this outlives it
+  std::shared_ptr<Exchange> Count(std::shared_ptr<Exchange> exchange);
+  void Write(const State& state, metrics::Exposition* to) const;
+
+ private:
+  class Counted;
+
+  // Of `paths`, or "other".
+  std::string_view LabelOf(std::string_view path) const;
+
+  const std::vector<std::string> paths_;
+  const Clock* const clock_;
+  std::map<std::pair<std::string_view, int>, uint64_t> answers_;  // by path and status
+  uint64_t gone_ = 0;
+  uint64_t streamed_bytes_ = 0;
+  metrics::Histogram first_byte_, gap_,
+      whole_;  // of answers that are streams; of all that generate
+};
+
+}  // namespace tutti::gateway

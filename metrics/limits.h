@@ -1,0 +1,25 @@
+// Limits of the ports for metrics, and of what is told there.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/clock.h"
+
+namespace tutti::metrics {
+
+// Connections at once: a scraper or two, a probe, and a person. A newcomer ends the oldest.
+inline constexpr size_t kConnectionsMax = 16;
+// A request's head: Prometheus sends some 400 bytes.
+inline constexpr uint32_t kHeadBytesMax = 8 << 10;
+// From the connection to the last byte of its answer. Prometheus gives up after ten seconds, by
+// default; the text of a large cluster is a few megabytes.
+inline constexpr Duration kConnectionTime = std::chrono::seconds(10);
+// For an engine that is busy to tell of itself: its longest turn is some milliseconds.
+inline constexpr Duration kScrapePatience = std::chrono::seconds(2);
+// After no descriptor was left.
+inline constexpr Duration kAcceptPause = std::chrono::milliseconds(200);
+// Bounds of one histogram. Those of tokens are three a decade, up to 2^31.
+inline constexpr size_t kBoundsMax = 32;
+
+}  // namespace tutti::metrics

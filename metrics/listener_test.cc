@@ -1,0 +1,110 @@
+// The port over real connections.
+#include "metrics/listener.h"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "metrics/limits.h"
+
+namespace tutti::metrics {
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class Client {
+ public:
+  explicit Client(const std::string& address) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int port = 0;
+    EXPECT_TRUE(absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port));
+    to.sin_port = htons(static_cast<uint16_t>(port));
+    EXPECT_EQ(connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
+  }
+  ~Client() { close(fd_); }
+  void Send(const std::string& bytes) const {
+    // What it has closed already takes no more.
+    (void)send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  }
+  // All until the end.
+  std::string Read() const {
+    std::string all;
+    char bytes[4096];
+    for (ssize_t n = 0; (n = recv(fd_, bytes, sizeof(bytes), 0)) > 0;) {
+      all.append(bytes, static_cast<size_t>(n));
+    }
+    return all;
+  }
+
+ private:
+  const int fd_;
+};
+
+class ListenerTest : public ::testing::Test {
+ protected:
+  std::string Ask(const std::string& bytes) const {
+    const Client client(listener_->address());
+    client.Send(bytes);
+    return client.Read();
+  }
+
+  const std::unique_ptr<Listener> listener_ =
+      *Listener::Start("127.0.0.1:0", [] { return std::string("a 1\n"); });
+};
+
+TEST_F(ListenerTest, AnswersMetricsAndHealthAndEndsTheConnection) {
+  const std::string metrics = Ask("GET /metrics?x=1 HTTP/1.1\r\nHost: a\r\n\r\n");
+  EXPECT_THAT(metrics, StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(metrics, HasSubstr("Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"));
+  EXPECT_THAT(metrics, HasSubstr("Connection: close\r\n"));
+  EXPECT_THAT(metrics, EndsWith("\r\n\r\na 1\n"));
+  EXPECT_THAT(Ask("GET /healthz HTTP/1.0\r\n\r\n"), EndsWith("\r\n\r\nok\n"));
+  const std::string head = Ask("HEAD /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
+  EXPECT_THAT(head, HasSubstr("Content-Length: 4\r\n"));
+  EXPECT_THAT(head, EndsWith("\r\n\r\n"));
+}
+
+TEST_F(ListenerTest, RefusesEverythingElse) {
+  EXPECT_THAT(Ask("GET / HTTP/1.1\r\nHost: a\r\n\r\n"), StartsWith("HTTP/1.1 404 "));
+  EXPECT_THAT(Ask("POST /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n"),
+              StartsWith("HTTP/1.1 405 "));
+  EXPECT_THAT(Ask("\x16\x03\x01 nothing\r\n\r\n"), StartsWith("HTTP/1.1 400 "));
+  EXPECT_THAT(Ask("GET /metrics HTTP/1.1\r\nX: " + std::string(kHeadBytesMax, 'x') + "\r\n\r\n"),
+              testing::AnyOf(StartsWith("HTTP/1.1 400 "), ""));
+}
+
+// A newcomer is answered, and the oldest makes way.
+TEST_F(ListenerTest, AnswersBesideConnectionsThatSayNothing) {
+  std::vector<std::unique_ptr<Client>> idle;
+  for (size_t i = 0; i < 3 * kConnectionsMax; ++i) {
+    idle.push_back(std::make_unique<Client>(listener_->address()));
+    idle.back()->Send("GET /met");
+  }
+  EXPECT_THAT(Ask("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n"), EndsWith("a 1\n"));
+  EXPECT_EQ(idle.front()->Read(), "");
+}
+
+TEST(Listener, SaysWhatCannotBe) {
+  const auto scrape = [] { return std::string(); };
+  EXPECT_THAT(std::string(Listener::Start("9100", scrape).status().message()),
+              HasSubstr("--metrics 9100: write an address and a port"));
+  EXPECT_THAT(std::string(Listener::Start("example.org:1", scrape).status().message()),
+              HasSubstr("no numeric address"));
+  const auto first = *Listener::Start("127.0.0.1:0", scrape);
+  EXPECT_THAT(std::string(Listener::Start(first->address(), scrape).status().message()),
+              HasSubstr("cannot listen at 127.0.0.1:"));
+}
+
+}  // namespace
+}  // namespace tutti::metrics
