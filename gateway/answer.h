@@ -61,6 +61,8 @@ class WholeAnswer {
   WholeAnswer(AnswerShape shape, AnswerHead head);
 
   void OnMessage(size_t prompt, const v1::GenerateResponse& message);
+  // What is kept.
+  size_t bytes() const { return bytes_; }
   // After the end of all calls.
   std::string Body() const;
 
@@ -68,13 +70,14 @@ class WholeAnswer {
   struct Choice {
     LogprobWriter writer;
     std::string text;
-    OrderedJson logprobs;
+    LogprobLists logprobs;
     v1::Finish finish;
   };
 
   const AnswerShape shape_;
   const AnswerHead head_;
   std::vector<Choice> choices_;
+  size_t bytes_ = 0;
   UsageSum usage_;
   std::string fingerprint_;
 };
