@@ -10,18 +10,6 @@ namespace {
 
 constexpr char kDone[] = "data: [DONE]\n\n";
 
-// The lists of `more` at the ends of those of `*all`.
-void Append(OrderedJson more, OrderedJson* all) {
-  if (all->is_null()) {
-    *all = std::move(more);
-    return;
-  }
-  for (auto& [name, list] : more.items()) {
-    OrderedJson& to = (*all)[name];
-    for (OrderedJson& item : list) to.push_back(std::move(item));
-  }
-}
-
 }  // namespace
 
 AnswerShape::AnswerShape(const GenerationRequest& request)
@@ -135,9 +123,11 @@ void WholeAnswer::OnMessage(size_t prompt, const v1::GenerateResponse& message) 
   usage_.Take(message);
   Choice& choice = choices_[index];
   choice.text += message.text();
-  if (shape_.logprobs) Append(choice.writer.ToJson(message), &choice.logprobs);
+  bytes_ += message.text().size();
+  if (shape_.logprobs) bytes_ += choice.logprobs.Append(choice.writer.ToJson(message));
   if (shape_.token_ids) {
     for (const v1::OutputToken& token : message.tokens()) choice.token_ids.push_back(token.id());
+    bytes_ += sizeof(OrderedJson) * static_cast<size_t>(message.tokens_size());
   }
   if (message.has_finish()) choice.finish = message.finish();
 }
@@ -148,7 +138,8 @@ std::string WholeAnswer::Body() const {
   body["object"] = shape_.chat ? "chat.completion" : "text_completion";
   body["created"] = head_.created;
   body["model"] = head_.model;
-  body["choices"] = OrderedJson::array();
+  // By hand where it may be large.
+  std::string choices;
   for (size_t index = 0; index < choices_.size(); ++index) {
     const Choice& choice = choices_[index];
     OrderedJson json = {{"index", index}};
@@ -157,21 +148,22 @@ std::string WholeAnswer::Body() const {
     } else {
       json["text"] = shape_.echoes[index / shape_.choices_per_prompt] + choice.text;
     }
-    json["logprobs"] = choice.logprobs;
-    json["finish_reason"] = FinishReasonText(choice.finish.reason());
-    json["stop_reason"] = StopReasonJson(choice.finish);
+    OrderedJson end = {{"finish_reason", FinishReasonText(choice.finish.reason())},
+                             {"stop_reason", StopReasonJson(choice.finish)}};
     if (shape_.token_ids) {
-      json["token_ids"] = choice.token_ids;
+      end["token_ids"] = choice.token_ids;
       if (!shape_.chat) {
-        json["prompt_token_ids"] = shape_.prompt_ids[index / shape_.choices_per_prompt];
+        end["prompt_token_ids"] = shape_.prompt_ids[index / shape_.choices_per_prompt];
       }
     }
-    body["choices"].push_back(std::move(json));
+    const std::string logprobs = absl::StrCat("{\"logprobs\":", choice.logprobs.Text(), "}");
+    absl::StrAppend(&choices, choices.empty() ? "" : ",",
+                    Joined(Dump(json), Joined(logprobs, Dump(end))));
   }
-  body["usage"] = usage_.ToJson();
-  if (!fingerprint_.empty()) body["system_fingerprint"] = fingerprint_;
-  if (shape_.token_ids && shape_.chat) body["prompt_token_ids"] = shape_.prompt_ids.front();
-  return Dump(body);
+  OrderedJson rest = {{"usage", usage_.ToJson()}};
+  if (!fingerprint_.empty()) rest["system_fingerprint"] = fingerprint_;
+  if (shape_.token_ids && shape_.chat) rest["prompt_token_ids"] = shape_.prompt_ids.front();
+  return Joined(Dump(body), Joined(absl::StrCat("{\"choices\":[", choices, "]}"), Dump(rest)));
 }
 
 }  // namespace tutti::gateway

@@ -64,6 +64,8 @@ class WholeAnswer {
   WholeAnswer(AnswerShape shape, AnswerHead head);
 
   void OnMessage(size_t prompt, const v1::GenerateResponse& message);
+  // What is kept.
+  size_t bytes() const { return bytes_; }
   // After the end of all calls.
   std::string Body() const;
 
@@ -71,7 +73,7 @@ class WholeAnswer {
   struct Choice {
     LogprobWriter writer;
     std::string text;
-    OrderedJson logprobs;
+    LogprobLists logprobs;
     OrderedJson token_ids = OrderedJson::array();
     v1::Finish finish;
   };
@@ -79,6 +81,7 @@ class WholeAnswer {
   const AnswerShape shape_;
   const AnswerHead head_;
   std::vector<Choice> choices_;
+  size_t bytes_ = 0;
   UsageSum usage_;
   std::string fingerprint_;
 };

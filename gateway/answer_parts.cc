@@ -98,6 +98,37 @@ OrderedJson TokenIdsJson(const v1::GenerateResponse& message) {
   return ids;
 }
 
+size_t LogprobLists::Append(const OrderedJson& more) {
+  size_t grown = 0;
+  for (const auto& [name, list] : more.items()) {
+    auto found = std::find_if(lists_.begin(), lists_.end(),
+                              [&name = name](const auto& other) { return other.first == name; });
+    if (found == lists_.end()) found = lists_.insert(found, {name, ""});
+    const size_t before = found->second.size();
+    for (const OrderedJson& item : list) {
+      absl::StrAppend(&found->second, found->second.empty() ? "" : ",", Dump(item));
+    }
+    grown += found->second.size() - before;
+  }
+  return grown;
+}
+
+std::string LogprobLists::Text() const {
+  if (lists_.empty()) return "null";
+  std::string text;
+  for (const auto& [name, items] : lists_) {
+    absl::StrAppend(&text, text.empty() ? "{" : ",", "\"", name, "\":[", items, "]");
+  }
+  return text + "}";
+}
+
+std::string Joined(std::string first, std::string_view second) {
+  if (first == "{}") return std::string(second);
+  if (second == "{}") return first;
+  first.back() = ',';
+  return first.append(second.substr(1));
+}
+
 const char* FinishReasonText(v1::FinishReason reason) {
   return reason == v1::FINISH_REASON_LENGTH ? "length" : "stop";
 }

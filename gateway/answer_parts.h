@@ -5,6 +5,9 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "gateway/generation_request.h"
 #include "gateway/json_text.h"
@@ -49,6 +52,23 @@ class LogprobWriter {
 
 // The ids of a message's tokens.
 OrderedJson TokenIdsJson(const v1::GenerateResponse& message);
+
+// Those of all messages of a choice, as text: a tenth of what it is as JSON's tree, and written as
+// they come and not all at once.
+class LogprobLists {
+ public:
+  // Lists by name; returns by how many bytes it has grown.
+  size_t Append(const OrderedJson& more);
+  // "null" if nothing was appended.
+  std::string Text() const;
+
+ private:
+  std::vector<std::pair<std::string, std::string>> lists_;
+};
+
+// Texts of two objects, as one of the members of both.
+std::string Joined(std::string first, std::string_view second);
+
 // "stop" or "length".
 const char* FinishReasonText(v1::FinishReason reason);
 // The stop string that ended an output, or null.

@@ -168,6 +168,12 @@ TEST(WholeAnswer, IsWhatItsStreamWouldBe) {
   EXPECT_EQ(body["choices"][1]["stop_reason"], "END");
   EXPECT_EQ(body["choices"][1]["logprobs"]["tokens"], Json({"a", "b"}));
   EXPECT_EQ(body["choices"][1]["logprobs"]["text_offset"], Json({0, 1}));
+  EXPECT_EQ(body["choices"][0]["logprobs"]["tokens"], Json({"x"}));
+  EXPECT_EQ(answer.Body().find(R"({"id":"x-1","object":"text_completion","created":7,"model":"m",)"
+                               R"("choices":[{"index":0,"text":"x","logprobs":{"text_offset":[0])"),
+            0u)
+      << answer.Body();
+  EXPECT_GT(answer.bytes(), 0u);
   EXPECT_EQ(body["usage"]["prompt_tokens"], 7);
   EXPECT_EQ(body["usage"]["completion_tokens"], 3);
 }

@@ -5,6 +5,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "gateway/generation_request.h"
+#include "gateway/limits.h"
 
 namespace tutti::gateway {
 namespace {
@@ -74,9 +75,13 @@ void ReadLogitBias(FieldReader* fields, v1::SamplingParams* sampling) {
   const Json* bias = fields->Find("logit_bias");
   if (bias == nullptr) return;
   if (!bias->is_object()) return fields->Fail("logit_bias", "is not an object");
+  if (bias->size() > kBiasesMax) {
+    return fields->Fail("logit_bias", absl::StrCat("has ", bias->size(), " biases: too many"));
+  }
   for (const auto& [key, value] : bias->items()) {
     int32_t id = 0;
-    if (!absl::SimpleAtoi(key, &id)) {
+    // "+5" and " 5" would be other names of "5".
+    if (!absl::SimpleAtoi(key, &id) || absl::StrCat(id) != key) {
       return fields->Fail("logit_bias", "has a key that is no token id");
     }
     if (!value.is_number()) {
@@ -134,7 +139,7 @@ void ReadStreaming(FieldReader* fields, GenerationRequest* request) {
 void ReadCommonFields(FieldReader* fields, GenerationRequest* request, v1::GenerateRequest* call) {
   v1::SamplingParams* sampling = call->mutable_sampling();
   if (const auto model = fields->Text("model")) call->set_model(*model);
-  if (const auto n = fields->Integer("n", 1, kInt32Max)) call->set_n(static_cast<uint32_t>(*n));
+  if (const auto n = fields->Integer("n", 1, kOutputsMax)) call->set_n(static_cast<uint32_t>(*n));
   if (const auto priority = fields->Integer("priority", -kInt32Max, kInt32Max)) {
     call->set_priority(static_cast<int32_t>(*priority));
   }

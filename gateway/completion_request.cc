@@ -40,6 +40,9 @@ void ReadPrompts(FieldReader* fields, const v1::GenerateRequest& like, Generatio
     return fields->Fail("prompt",
                         absl::StrCat("has ", count, " prompts, the limit is ", kPromptsMax));
   }
+  if (static_cast<int64_t>(count * like.ByteSizeLong()) > kCopiesBytesMax) {
+    return fields->Fail("prompt", "has too many prompts for so large sampling fields");
+  }
   request->names.prompt_is_list = is_list;
   for (size_t i = 0; i < count; ++i) {
     v1::GenerateRequest& call = request->calls.emplace_back(like);

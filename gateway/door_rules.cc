@@ -67,13 +67,18 @@ std::optional<ApiError> RefuseUnlessOperator(const DoorRules& rules, const HttpR
 HttpFields CorsFields(const DoorRules& rules, const HttpRequest& request) {
   const std::string_view origin = request.Field("origin");
   if (origin.empty() || !IsAllowedOrigin(rules, origin) || !IsFieldText(origin)) return {};
-  HttpFields fields = {{"Access-Control-Allow-Origin", std::string(origin)},
-                       {"Access-Control-Expose-Headers", "x-request-id, retry-after"},
-                       {"Vary", "Origin"}};
+  HttpFields fields = {
+      {"Access-Control-Allow-Origin", std::string(origin)},
+      {"Access-Control-Expose-Headers", "x-request-id, retry-after, retry-after-ms"},
+      {"Vary", "Origin"}};
   if (request.method == "OPTIONS") {
     fields.emplace_back("Access-Control-Allow-Methods", "GET, POST, OPTIONS");
+    // SDKs in browsers send fields of their own, which change nothing here.
+    const std::string_view wanted = request.Field("access-control-request-headers");
     fields.emplace_back("Access-Control-Allow-Headers",
-                        "authorization, content-type, x-request-id, last-event-id");
+                        !wanted.empty() && IsFieldText(wanted)
+                            ? std::string(wanted)
+                            : "authorization, content-type, x-request-id, last-event-id");
     fields.emplace_back("Access-Control-Max-Age", "600");
   }
   return fields;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "absl/strings/match.h"
 
 namespace tutti::gateway {
@@ -103,6 +105,14 @@ TEST(CorsFields, AreForAllowedOrigins) {
   ASSERT_FALSE(fields.empty());
   EXPECT_EQ(fields[0].second, "https://a");
   EXPECT_TRUE(CorsFields(rules, From({{"origin", "https://a\x01"}})).empty());
+  // OpenAI's SDK in a browser says what it runs on.
+  HttpRequest before =
+      From({{"origin", "https://a"}, {"access-control-request-headers", "x-stainless-os"}});
+  before.method = "OPTIONS";
+  const HttpFields allowed = CorsFields(rules, before);
+  EXPECT_TRUE(std::count(allowed.begin(), allowed.end(),
+                         std::pair<std::string, std::string>("Access-Control-Allow-Headers",
+                                                             "x-stainless-os")) == 1);
   EXPECT_TRUE(CorsFields(rules, From({})).empty());
 }
 

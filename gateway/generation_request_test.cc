@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "gateway/limits.h"
 
 namespace tutti::gateway {
 namespace {
@@ -176,6 +177,7 @@ TEST(ChatRequest, RefusesByName) {
   EXPECT_EQ(RefusedChat(R"(, "n": 0)"), "n");
   EXPECT_EQ(RefusedChat(R"(, "top_logprobs": 2)"), "top_logprobs");
   EXPECT_EQ(RefusedChat(R"(, "logit_bias": {"x": 1})"), "logit_bias");
+  EXPECT_EQ(RefusedChat(R"(, "logit_bias": {"5": 1, "+5": 2})"), "logit_bias");
   EXPECT_EQ(RefusedChat(R"(, "stream_options": {"include_usage": true})"), "stream_options");
   EXPECT_EQ(RefusedChat(R"(, "stream": true, "stream_options": {"x": 1})"), "stream_options.x");
   EXPECT_EQ(RefusedChat(R"(, "stop": [1])"), "stop");
@@ -245,6 +247,43 @@ TEST(TokenizeRequest, TakesTextsAndConversations) {
   ASSERT_TRUE(std::holds_alternative<TokenizeJob>(chat));
   EXPECT_EQ(std::get<TokenizeJob>(chat).request.chat().messages_size(), 1);
   EXPECT_TRUE(std::holds_alternative<ApiError>(ReadTokenizeRequest(Parsed("{}"))));
+}
+
+// Each would take gigabytes before the service could refuse it.
+TEST(Requests, AreBoundedBeforeTheServiceSeesThem) {
+  EXPECT_EQ(RefusedChat(R"(, "n": 2147483647)"), "n");
+  std::string biases, prompts;
+  for (int i = 0; i < 5000; ++i) absl::StrAppend(&biases, i > 0 ? "," : "", "\"", i, "\":1");
+  EXPECT_EQ(RefusedChat(absl::StrCat(R"(, "logit_bias": {)", biases, "}")), "logit_bias");
+  for (int i = 0; i < 256; ++i) absl::StrAppend(&prompts, i > 0 ? "," : "", "\"a\"");
+  const std::string stop(100'000, 'x');
+  EXPECT_EQ(
+      RefusedCompletion(absl::StrCat(R"("prompt": [)", prompts, R"(], "stop": ")", stop, "\"")),
+      "prompt");
+}
+
+TEST(ParseObject, RefusesNamesThatStandTwice) {
+  for (const char* text : {R"({"a": 1, "b": 2, "a": 3})", R"({"c": [{"a": {}, "a": null}]})",
+                           R"({"a": 1, "\u0061": 2})"}) {
+    const auto parsed = ParseObject(text);
+    const auto* error = std::get_if<ApiError>(&parsed);
+    ASSERT_NE(error, nullptr) << text;
+    EXPECT_EQ(error->param, "a");
+  }
+  EXPECT_TRUE(std::holds_alternative<Json>(
+      ParseObject(R"({"a": {"a": 1}, "b": [{"a": 1}, {"a": 2}], "A": 1})")));
+}
+
+TEST(ParseObject, BoundsWhatTakesMoreMemoryThanText) {
+  const auto body = [](int64_t parts, const std::string& part) {
+    std::string text = R"({"x": [)";
+    for (int64_t i = 0; i < parts; ++i) absl::StrAppend(&text, i > 0 ? "," : "", part);
+    return text + "]}";
+  };
+  for (const char* part : {"{}", "[]", "\"\""}) {
+    EXPECT_TRUE(std::holds_alternative<ApiError>(ParseObject(body(kJsonPartsMax, part))));
+  }
+  EXPECT_TRUE(std::holds_alternative<Json>(ParseObject(body(kJsonPartsMax, "7"))));
 }
 
 TEST(ParseObject, RefusesWhatIsNoObjectOfBoundedDepth) {

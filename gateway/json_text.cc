@@ -1,7 +1,10 @@
 #include "gateway/json_text.h"
 
 #include <algorithm>
+#include <optional>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gateway/limits.h"
@@ -9,9 +12,15 @@
 namespace tutti::gateway {
 namespace {
 
-// The deepest nesting of a text, counted without a parser's memory: brackets outside of strings.
-int DepthOf(std::string_view text) {
-  int depth = 0, deepest = 0;
+// What a text would be as JSON, counted without a parser's memory.
+struct Extent {
+  int depth = 0;      // the deepest nesting
+  int64_t parts = 0;  // texts, objects and lists
+};
+
+Extent ExtentOf(std::string_view text) {
+  Extent extent;
+  int depth = 0;
   bool in_string = false;
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
@@ -20,25 +29,45 @@ int DepthOf(std::string_view text) {
       if (c == '"') in_string = false;
     } else if (c == '"') {
       in_string = true;
+      ++extent.parts;
     } else if (c == '[' || c == '{') {
-      deepest = std::max(deepest, ++depth);
+      extent.depth = std::max(extent.depth, ++depth);
+      ++extent.parts;
     } else if (c == ']' || c == '}') {
       --depth;
     }
   }
-  return deepest;
+  return extent;
 }
 
 }  // namespace
 
 std::variant<Json, ApiError> ParseObject(std::string_view text) {
-  if (DepthOf(text) > kJsonDepthMax) {
+  const Extent extent = ExtentOf(text);
+  if (extent.depth > kJsonDepthMax) {
     return BadRequest(
         "", absl::StrCat("the body nests objects and lists more than ", kJsonDepthMax, " times"));
   }
-  Json json = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+  if (extent.parts > kJsonPartsMax) {
+    return BadRequest("", absl::StrCat("the body has ", extent.parts,
+                                       " texts, objects and lists, the limit is ", kJsonPartsMax));
+  }
+  std::vector<std::set<std::string>> names;  // of the objects that are open
+  std::optional<std::string> twice;
+  const auto watch = [&](int, Json::parse_event_t event, Json& value) {
+    if (event == Json::parse_event_t::object_start) names.emplace_back();
+    if (event == Json::parse_event_t::object_end) names.pop_back();
+    if (event == Json::parse_event_t::key && !names.back().insert(value.get<std::string>()).second)
+      twice = value.get<std::string>();
+    return true;
+  };
+  Json json = Json::parse(text.begin(), text.end(), watch, /*allow_exceptions=*/false);
   if (json.is_discarded()) return BadRequest("", "the body is not valid JSON in UTF-8");
   if (!json.is_object()) return BadRequest("", "the body is not a JSON object");
+  // Readers differ in which of the two they take: a filter in front may have seen the other.
+  if (twice.has_value()) {
+    return BadRequest(twice->substr(0, 64), twice->substr(0, 64) + " stands twice in one object");
+  }
   return json;
 }
 

@@ -1,4 +1,5 @@
-// JSON from outside: refused unless it is an object of bounded depth in valid UTF-8.
+// JSON from outside: refused unless it is an object in valid UTF-8, of bounded depth and number of
+// parts, and none of its objects has a name twice.
 //
 // Pure.  Thread: any.
 #pragma once

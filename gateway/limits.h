@@ -16,11 +16,24 @@ inline constexpr uint32_t kHeadBytesMax = 16 << 10;
 // Largest body. The service takes prompts of 4 MiB, which JSON may write with two characters for
 // one; a list of token ids takes seven bytes for each.
 inline constexpr int64_t kBodyBytesMax = 16 << 20;
-// Of bodies that are read or waited for, of all connections together: sixteen of the largest.
+// Of bodies that are read or waited for, of all connections together: sixteen of the largest. Those
+// up to kInlineBodyBytesMax do not count, so that large ones cannot keep them out.
 inline constexpr int64_t kBodiesBytesMax = 16 * kBodyBytesMax;
 // Objects and lists inside each other. Requests nest less than ten times, a template's variables
 // hardly more.
 inline constexpr int kJsonDepthMax = 64;
+// Texts, objects and lists of one body, names among the texts. The service takes 65,536 fields,
+// which are at most twice as many of these; each takes some 100 bytes of memory where JSON needs
+// three. Token ids are numbers and not counted.
+inline constexpr int64_t kJsonPartsMax = 128 << 10;
+// What the prompts of one request share is sent with each: all copies together.
+inline constexpr int64_t kCopiesBytesMax = 16 << 20;
+// Biases of one request that are looked at, and outputs: the service takes fewer of both and says
+// so; far more would take memory before it is asked.
+inline constexpr size_t kBiasesMax = 4096;
+inline constexpr int64_t kOutputsMax = 256;
+// A whole answer, most of which are log-probabilities: 2 KiB for each token with 20 alternatives.
+inline constexpr size_t kWholeAnswerBytesMax = 64 << 20;
 // Prompts of one /v1/completions, each of which is a request to the service: what harnesses send at
 // once is below a hundred.
 inline constexpr size_t kPromptsMax = 256;
@@ -47,8 +60,16 @@ inline constexpr Duration kTick = std::chrono::milliseconds(500);
 // Bytes that lie ready for a reader, of a stream: some thousand chunks. Beyond it the reader is too
 // slow and its request ends; the service does the same with 64 KiB of its own, smaller, messages.
 inline constexpr size_t kUnsentBytesMax = 512 << 10;
-// One read of a connection, and what is kept of requests that come before the last is answered.
+// One read of a connection. Of requests that come before the last is answered kHeadBytesMax are
+// kept; who sends more is not served.
 inline constexpr size_t kReadBytes = 4 << 10;
+// What the system keeps for a reader, which would else be megabytes for each; it takes twice this.
+inline constexpr int kSendBufferBytes = 128 << 10;
+// A client that is silent so long is asked by the system whether it is there, and is gone without
+// an answer to three such questions: a machine that lost its power must not keep its request.
+inline constexpr int kProbeAfterSeconds = 15;
+inline constexpr int kProbeEverySeconds = 5;
+inline constexpr int kProbes = 3;
 // One write: each has kWriteTime.
 inline constexpr size_t kWriteBytes = 64 << 10;
 // After a refusal, how long is read what nobody looks at, so that the client reads the refusal.

@@ -48,7 +48,7 @@ class Connection::Answer : public Exchange {
     if (without_body_) return;
     connection->Send(chunked_ ? ChunkText(piece) : std::move(piece));
     // Who reads too slowly is gone.
-    if (connection->ready_.size() > kUnsentBytesMax) connection->Abort();
+    if (connection->unsent() > kUnsentBytesMax) connection->Abort();
   }
 
   void End() override {
@@ -58,12 +58,15 @@ class Connection::Answer : public Exchange {
     connection->Send(chunked_ && !without_body_ ? kLastChunk : "");
   }
 
-  void OnGone(std::function<void()> gone) override { gone_ = std::move(gone); }
+  void OnGone(std::function<void()> gone) override {
+    if (went_) return gone();
+    gone_ = std::move(gone);
+  }
 
   bool ended() const { return ended_; }
   void Go() {
     if (ended_) return;
-    ended_ = begun_ = true;
+    went_ = ended_ = begun_ = true;
     if (const auto gone = std::exchange(gone_, nullptr)) gone();
   }
 
@@ -76,7 +79,7 @@ class Connection::Answer : public Exchange {
   const std::weak_ptr<Connection> connection_;
   HttpRequest request_;
   const bool without_body_;
-  bool begun_ = false, ended_ = false, chunked_ = false;
+  bool begun_ = false, ended_ = false, chunked_ = false, went_ = false;
   std::function<void()> gone_;
 };
 
@@ -88,6 +91,7 @@ Connection::~Connection() { context_->body_bytes -= counted_body_; }
 void Connection::Enter(Phase phase) {
   phase_ = phase;
   const Instant now = context_->clock->Now();
+  since_ = now;
   switch (phase) {
     case Phase::kHandshake:
     case Phase::kHead:
@@ -141,8 +145,14 @@ void Connection::CloseIfIdle() {
   if (idle()) Abort();
 }
 
+Instant Connection::waiting_since() const {
+  const bool waits =
+      phase_ == Phase::kIdle || phase_ == Phase::kHandshake || phase_ == Phase::kHead;
+  return closed_ || !waits ? kInstantNever : since_;
+}
+
 void Connection::MaybeRead() {
-  if (reading_ || closed_ || in_.size() > kHeadBytesMax) return;
+  if (reading_ || closed_) return;
   reading_ = true;
   stream_->Read(boost::asio::buffer(read_),
                 [self = shared_from_this()](boost::system::error_code error, size_t bytes) {
@@ -157,6 +167,8 @@ void Connection::OnRead(boost::system::error_code error, size_t bytes) {
   if (phase_ != Phase::kFarewell) {
     in_.append(read_.data(), bytes);
     Consume();
+    // To stop reading would be not to see it go.
+    if (answer_ != nullptr && in_.size() > kHeadBytesMax) return Abort();
   }
   MaybeRead();
 }
@@ -187,11 +199,16 @@ void Connection::Consume() {
 }
 
 void Connection::CountBody() {
-  const int64_t bytes = reader_.body_bytes();
+  int64_t bytes = reader_.body_bytes();
+  if (bytes <= static_cast<int64_t>(kInlineBodyBytesMax)) bytes = 0;
+  const bool grows = bytes > counted_body_;
   context_->body_bytes += bytes - counted_body_;
   counted_body_ = bytes;
-  if (context_->body_bytes <= kBodiesBytesMax) return;
+  if (!grows || context_->body_bytes <= context_->bodies_bytes_max) return;
   Refuse(503, "too many large requests are being read; try again");
+  // Others may have its room now.
+  reader_.Release();
+  context_->body_bytes -= std::exchange(counted_body_, 0);
 }
 
 void Connection::BeginAnswer() {
@@ -214,13 +231,23 @@ void Connection::Refuse(int status, const std::string& why) {
 
 void Connection::Send(std::string bytes) {
   if (closed_) return;
-  ready_ += bytes;
+  if (ready_.empty()) {
+    ready_ = std::move(bytes);
+  } else {
+    ready_ += bytes;
+  }
   MaybeWrite();
 }
 
 void Connection::MaybeWrite() {
   if (writing_ || closed_) return;
-  if (ready_.empty()) {
+  if (sent_ == sending_.size()) {
+    // An idle connection keeps no large buffer.
+    std::string next = std::exchange(ready_, {});
+    sending_.swap(next);
+    sent_ = 0;
+  }
+  if (sending_.empty()) {
     if (phase_ == Phase::kFarewell) {
       stream_->CloseForWriting();
     } else if (answer_ != nullptr && answer_->ended()) {
@@ -228,22 +255,18 @@ void Connection::MaybeWrite() {
     }
     return;
   }
-  if (ready_.size() <= kWriteBytes) {
-    sending_ = std::exchange(ready_, {});
-  } else {
-    sending_ = ready_.substr(0, kWriteBytes);
-    ready_.erase(0, kWriteBytes);
-  }
   writing_ = true;
   write_deadline_ = context_->clock->Now() + kWriteTime;
-  stream_->Write(boost::asio::buffer(sending_),
-                 [self = shared_from_this()](boost::system::error_code error, size_t) {
-                   self->OnWritten(error);
-                 });
+  stream_->Write(
+      boost::asio::buffer(sending_.data() + sent_, std::min(sending_.size() - sent_, kWriteBytes)),
+      [self = shared_from_this()](boost::system::error_code error, size_t bytes) {
+        self->OnWritten(error, bytes);
+      });
 }
 
-void Connection::OnWritten(boost::system::error_code error) {
+void Connection::OnWritten(boost::system::error_code error, size_t bytes) {
   writing_ = false;
+  sent_ += bytes;
   write_deadline_ = kInstantNever;
   if (closed_) return;
   if (error) return Abort();
@@ -259,6 +282,7 @@ void Connection::Next() {
   }
   Enter(Phase::kIdle);
   if (context_->draining) return Abort();
+  if (in_.empty()) in_.shrink_to_fit();
   Consume();
   MaybeRead();
 }

@@ -1,7 +1,8 @@
 // One connection: requests in, answers out, one after another.
 //
 // A read is always under way, so that a client that goes is noticed; what comes before the last
-// answer is sent lies here, up to a bound. What is written and not yet sent is bounded for streams.
+// answer is sent lies here, up to a bound that ends the connection. What is written and not yet
+// sent is bounded for streams.
 //
 // Thread: the loop's.
 #pragma once
@@ -22,6 +23,7 @@ namespace tutti::gateway {
 struct ConnectionContext {
   HttpHandler* handler = nullptr;
   const Clock* clock = nullptr;
+  int64_t bodies_bytes_max = 0;
   int64_t body_bytes = 0;  // of all of them
   int64_t exchanges = 0;   // under way
   bool draining = false;
@@ -42,8 +44,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   bool closed() const { return closed_; }
   bool idle() const { return !closed_ && phase_ == Phase::kIdle; }
-  // Since when, if it is idle: the sooner it runs out.
-  Instant deadline() const { return deadline_; }
+  // Since when the client is waited for, before a request's head is there; kInstantNever if it is
+  // not.
+  Instant waiting_since() const;
 
  private:
   class Answer;
@@ -59,7 +62,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Refuse(int status, const std::string& why);
   void Send(std::string bytes);
   void MaybeWrite();
-  void OnWritten(boost::system::error_code error);
+  void OnWritten(boost::system::error_code error, size_t bytes);
+  size_t unsent() const { return sending_.size() - sent_ + ready_.size(); }
   // All of the answer is sent.
   void Next();
 
@@ -67,6 +71,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   ConnectionContext* const context_;
   Phase phase_ = Phase::kHandshake;
   bool closed_ = false;
+  Instant since_ = kInstantNever;           // of the phase
   Instant deadline_ = kInstantNever;        // of the phase
   Instant write_deadline_ = kInstantNever;  // of the write under way
 
@@ -79,6 +84,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   std::shared_ptr<Answer> answer_;
   std::string sending_, ready_;
+  size_t sent_ = 0;  // of sending_
   bool writing_ = false;
   bool close_ = false;  // after what is ready
 };

@@ -25,7 +25,8 @@ class Exchange {
   virtual void Write(std::string piece) = 0;
   virtual void End() = 0;
 
-  // Called once if the client goes, or takes what is written too slowly, before the answer's end.
+  // Called once if the client goes, or takes what is written too slowly, before the answer's end;
+  // at once if it has gone.
   virtual void OnGone(std::function<void()> gone) = 0;
 };
 

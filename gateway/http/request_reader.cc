@@ -17,6 +17,17 @@ namespace http = boost::beast::http;
 
 std::string Text(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
+// Fields that are looked at here: which of two counts?
+constexpr std::string_view kOnce[] = {"authorization", "content-encoding", "content-type",
+                                      "expect",        "idempotency-key",  "last-event-id",
+                                      "origin",        "traceparent",      "x-request-id"};
+
+// Whether a line of a head goes on in the next, which readers join in different ways.
+bool IsFolded(std::string_view head) {
+  return head.find("\r\n ") != std::string_view::npos ||
+         head.find("\r\n\t") != std::string_view::npos;
+}
+
 size_t Count(const HttpFields& fields, std::string_view name) {
   return static_cast<size_t>(std::count_if(fields.begin(), fields.end(),
                                            [&](const auto& field) { return field.first == name; }));
@@ -83,13 +94,17 @@ void RequestReader::CheckHead() {
                        }))) {
     return Fail(400, "Content-Length is not a number");
   }
+  for (const std::string_view name : kOnce) {
+    if (Count(request_.fields, name) > 1) return Fail(400, std::string(name) + " is given twice");
+  }
   const std::string content = std::string(request_.Field("content-encoding"));
   if (!content.empty() && absl::AsciiStrToLower(content) != "identity") {
     return Fail(415, "compressed bodies are not read here: send it without Content-Encoding");
   }
   const std::string expect = absl::AsciiStrToLower(std::string(request_.Field("expect")));
   if (!expect.empty() && expect != "100-continue") return Fail(417, "Expect: 100-continue only");
-  expects_continue_ = !expect.empty();
+  // HTTP/1.0 knows no such answer.
+  expects_continue_ = !expect.empty() && head.version() == 11;
   at_ = At::kBody;
 }
 
@@ -117,6 +132,7 @@ size_t RequestReader::Take(std::string_view bytes) {
       Fail(400, absl::StrCat("this is no HTTP request: ", error.message()));
     } else if (!had_head && parser_->parser.is_header_done()) {
       CheckHead();
+      if (IsFolded(bytes.substr(taken - n, n))) Fail(400, "a field of the head is folded");
     } else if (n == 0 && !parser_->parser.is_done()) {
       break;
     }

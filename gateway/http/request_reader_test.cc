@@ -101,6 +101,13 @@ TEST(RequestReader, RefusesWhatTwoReadersCouldUnderstandDifferently) {
       "GET / HTTP/1.1\r\n\r\n",
       "GET / HTTP/1.1\r\n" + kHost + kHost + "\r\n",
       "GET / HTTP/1.1\r\nHost : localhost\r\n\r\n",
+      post + "Transfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n",
+      post + "X: a\r\n Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\nhello",
+      post + "X: a\r\n\tb\r\nContent-Length: 5\r\n\r\nhello",
+      post + "Content-Length: 5\r\nX: a\r\n \r\n\r\nhello",
+      post + "Content-Length: 5\r\nAuthorization: Bearer a\r\nauthorization: Bearer b\r\n\r\nhello",
+      post +
+          "Content-Length: 5\r\nContent-Encoding: identity\r\nContent-Encoding: gzip\r\n\r\nhello",
       "GET / HTTP/1.1\nHost: localhost\n\n\r\n\r\n",
       "GET http://elsewhere/ HTTP/1.1\r\n" + kHost + "\r\n",
       "GET / HTTP/1.1\r\n" + kHost + "A\x01: b\r\n\r\n",
@@ -133,6 +140,11 @@ TEST(RequestReader, KnowsWhoWaitsToBeToldToGoOn) {
        5);
   EXPECT_EQ(reader.at(), At::kBody);
   EXPECT_TRUE(reader.expects_continue());
+  RequestReader old;
+  Feed(&old, "POST / HTTP/1.0\r\n" + kHost + "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n",
+       5);
+  EXPECT_EQ(old.at(), At::kBody);
+  EXPECT_FALSE(old.expects_continue());
 }
 
 TEST(HostName, IsTheNameWithoutThePort) {

@@ -1,5 +1,9 @@
 #include "gateway/http/server.h"
 
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
@@ -28,6 +32,8 @@ absl::StatusOr<std::optional<asio::ssl::context>> MakeTls(const ServerOptions& o
   if (options.tls_key.empty()) return std::optional<asio::ssl::context>();
   asio::ssl::context tls(asio::ssl::context::tls_server);
   error_code error;
+  // Buffers are given back between records: idle connections are many.
+  SSL_CTX_set_mode(tls.native_handle(), SSL_MODE_RELEASE_BUFFERS);
   tls.set_options(asio::ssl::context::default_workarounds | asio::ssl::context::no_tlsv1 |
                       asio::ssl::context::no_tlsv1_1,
                   error);
@@ -82,6 +88,21 @@ error_code Listen(const tcp::endpoint& endpoint, tcp::acceptor* acceptor) {
   return error;
 }
 
+// Bounds what the system keeps of a connection, and has it ask after silent clients. An option that
+// is refused changes nothing else.
+void SetOptions(tcp::socket* socket) {
+  error_code ignored;
+  socket->set_option(tcp::no_delay(true), ignored);
+  socket->set_option(asio::socket_base::send_buffer_size(kSendBufferBytes), ignored);
+  socket->set_option(asio::socket_base::keep_alive(true), ignored);
+  const std::pair<int, int> probes[] = {{TCP_KEEPIDLE, kProbeAfterSeconds},
+                                        {TCP_KEEPINTVL, kProbeEverySeconds},
+                                        {TCP_KEEPCNT, kProbes}};
+  for (const auto& [option, value] : probes) {
+    setsockopt(socket->native_handle(), IPPROTO_TCP, option, &value, sizeof(value));
+  }
+}
+
 class AsioServer : public HttpServer {
  public:
   AsioServer(const ServerOptions& options, std::optional<asio::ssl::context> tls,
@@ -89,6 +110,7 @@ class AsioServer : public HttpServer {
       : options_(options), tls_(std::move(tls)), acceptor_(loop_), tick_(loop_) {
     context_.handler = handler;
     context_.clock = clock;
+    context_.bodies_bytes_max = options.bodies_bytes_max;
   }
   ~AsioServer() override {
     for (const auto& connection : connections_) connection->Abort();
@@ -160,26 +182,33 @@ class AsioServer : public HttpServer {
 
   void Take(tcp::socket socket) {
     if (static_cast<int64_t>(connections_.size()) >= options_.connections_max) Sweep();
-    if (static_cast<int64_t>(connections_.size()) >= options_.connections_max) EndLongestIdle();
+    if (static_cast<int64_t>(connections_.size()) >= options_.connections_max) EndLongestWaiting();
     // Full of connections that are at something: the newcomer is closed.
     if (static_cast<int64_t>(connections_.size()) >= options_.connections_max) return;
-    error_code ignored;
-    socket.set_option(tcp::no_delay(true), ignored);
+    SetOptions(&socket);
     auto connection = std::make_shared<Connection>(
         MakeByteStream(std::move(socket), tls_.has_value() ? &*tls_ : nullptr), &context_);
     connections_.insert(connection);
     connection->Start();
   }
 
-  void EndLongestIdle() {
-    std::shared_ptr<Connection> longest;
+  // Makes room where others are idle, or send the head of a request slowly: who wants to be served
+  // sends it at once. A hundredth of them, so that not every newcomer of a flood costs a look at
+  // all.
+  void EndLongestWaiting() {
+    std::vector<std::pair<Instant, std::shared_ptr<Connection>>> waiting;
     for (const auto& connection : connections_) {
-      if (!connection->idle()) continue;
-      if (longest == nullptr || connection->deadline() < longest->deadline()) longest = connection;
+      const Instant since = connection->waiting_since();
+      if (since != kInstantNever) waiting.emplace_back(since, connection);
     }
-    if (longest == nullptr) return;
-    longest->Abort();
-    connections_.erase(longest);
+    const size_t count = std::min(waiting.size(), waiting.size() / 100 + 1);
+    const auto end = waiting.begin() + static_cast<std::ptrdiff_t>(count);
+    std::partial_sort(waiting.begin(), end, waiting.end(),
+                      [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (auto it = waiting.begin(); it != end; ++it) {
+      it->second->Abort();
+      connections_.erase(it->second);
+    }
   }
 
   void Sweep() {

@@ -22,6 +22,7 @@ struct ServerOptions {
   std::string tls_certificate;
   std::string tls_key;
   int64_t connections_max = kConnectionsMax;
+  int64_t bodies_bytes_max = kBodiesBytesMax;
 };
 
 class HttpServer {

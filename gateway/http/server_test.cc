@@ -83,8 +83,11 @@ class Client {
 
 class ServerTest : public ::testing::Test {
  protected:
-  void Begin(int64_t connections_max = kConnectionsMax) {
-    auto server = HttpServer::Create({.listen = "127.0.0.1:0", .connections_max = connections_max},
+  void Begin(int64_t connections_max = kConnectionsMax,
+             int64_t bodies_bytes_max = kBodiesBytesMax) {
+    auto server = HttpServer::Create({.listen = "127.0.0.1:0",
+                                      .connections_max = connections_max,
+                                      .bodies_bytes_max = bodies_bytes_max},
                                      &handler_, &clock_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
@@ -182,6 +185,71 @@ TEST_F(ServerTest, TellsTheHandlerOfClientsThatGo) {
     exchange->Reply({.body = "nobody"});
     EXPECT_EQ(server_->exchanges(), 0);
   });
+}
+
+// Its request may have been read by another thread until then.
+TEST_F(ServerTest, TellsOfClientsThatHaveGoneBeforeTheHandlerAsked) {
+  Begin();
+  Client client(server_->address());
+  client.Send(kPost);
+  const auto exchange = handler_.held.get_future().get();
+  client.Close();
+  while (handler_.gone == 0) std::this_thread::yield();
+  OnLoop([&] { exchange->OnGone([this] { handler_.gone += 10; }); });
+  EXPECT_EQ(handler_.gone, 11);
+}
+
+TEST_F(ServerTest, EndsClientsThatSendMoreThanIsKeptBeforeTheirAnswer) {
+  Begin();
+  Client client(server_->address());
+  client.Send(kPost + std::string(4 * kHeadBytesMax, 'x'));
+  handler_.held.get_future().get();
+  while (handler_.gone == 0) std::this_thread::yield();
+  client.ReadAll();
+}
+
+TEST_F(ServerTest, EndsSlowHeadsForANewcomer) {
+  Begin(/*connections_max=*/2);
+  Client held(server_->address()), slow(server_->address());
+  held.Send(kPost);
+  handler_.held.get_future().wait();
+  slow.Send("GET / HT");
+  for (int i = 0; i < 2; ++i) OnLoop([] {});
+  Client newcomer(server_->address());
+  newcomer.Send(kGet);
+  EXPECT_THAT(newcomer.Read("/one"), HasSubstr("200 OK"));
+  EXPECT_EQ(slow.ReadAll(), "");
+  EXPECT_EQ(handler_.gone, 0);
+}
+
+TEST_F(ServerTest, TakesSmallBodiesWhileLargeOnesAreTooMany) {
+  Begin(kConnectionsMax, /*bodies_bytes_max=*/90'000);
+  const std::string head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 80000\r\n\r\n";
+  Client first(server_->address()), second(server_->address()), small(server_->address());
+  first.Send(head + std::string(79'999, 'x'));
+  second.Send(head + std::string(79'999, 'x'));
+  // Whichever came to the bound is refused, and gives its room to the other.
+  std::atomic<int> refused{0};
+  std::thread a([&] { refused += first.ReadAll().starts_with("HTTP/1.1 503") ? 1 : 0; });
+  std::thread b([&] { refused += second.ReadAll().starts_with("HTTP/1.1 503") ? 1 : 0; });
+  while (refused == 0) std::this_thread::yield();
+  small.Send(kPost);
+  EXPECT_EQ(handler_.held.get_future().get()->request().body, "hi");
+  clock_.Advance(kBodyTime);
+  a.join();
+  b.join();
+  EXPECT_EQ(refused, 1);
+}
+
+TEST_F(ServerTest, SendsLargeAnswersWhole) {
+  Begin();
+  Client client(server_->address());
+  client.Send(kPost);
+  const auto exchange = handler_.held.get_future().get();
+  std::string body;
+  while (body.size() < (8 << 20)) body += std::to_string(body.size()) + " ";
+  OnLoop([&] { exchange->Reply({.body = body, .close = true}); });
+  EXPECT_TRUE(client.ReadAll().ends_with("\r\n\r\n" + body));
 }
 
 TEST_F(ServerTest, EndsStreamsWhoseReaderIsTooSlow) {

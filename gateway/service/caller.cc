@@ -10,6 +10,12 @@
 #include "base/random.h"
 
 namespace tutti::gateway {
+namespace {
+
+// A time to come back that nobody told us.
+constexpr Duration kComeBack = std::chrono::seconds(1);
+
+}  // namespace
 
 void Caller::ReplyJson(std::string body) const {
   HttpResponse response = Head(200);
@@ -20,9 +26,10 @@ void Caller::ReplyJson(std::string body) const {
 void Caller::ReplyError(const ApiError& error) const {
   HttpResponse response = Head(error.status);
   response.body = ErrorBody(error);
-  if (error.retry_after.has_value()) {
-    const auto ms = std::max<int64_t>(
-        std::chrono::duration_cast<std::chrono::milliseconds>(*error.retry_after).count(), 1);
+  if (error.retry_after.has_value() || error.status == 503) {
+    const Duration delay = error.retry_after.value_or(kComeBack);
+    const auto ms =
+        std::max<int64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(delay).count(), 1);
     response.fields.emplace_back("Retry-After", absl::StrCat((ms + 999) / 1000));
     response.fields.emplace_back("retry-after-ms", absl::StrCat(ms));
   }

@@ -14,17 +14,10 @@
 namespace tutti::gateway {
 namespace {
 
-// A time to come back that nobody told us.
-constexpr Duration kComeBack = std::chrono::seconds(1);
-
 // Where it is and why is the log's matter, not the world's.
 constexpr std::string_view kUnreachable = "the service behind this gateway cannot be reached";
 
-ApiError Unavailable(std::string_view why) {
-  ApiError error = MakeError(503, why);
-  error.retry_after = kComeBack;
-  return error;
-}
+ApiError Unavailable(std::string_view why) { return MakeError(503, why); }
 
 // The client's name for its request if it can be one, else one of ours.
 std::string RequestName(const HttpRequest& request) {
@@ -205,7 +198,9 @@ void Gateway::ReadAndGenerate(const Caller& caller, Read read) {
   std::string body = std::move(caller.exchange->request().body);
   if (body.size() <= kInlineBodyBytesMax) return Generate(caller, prepare(body));
   Later(caller, [this, caller, prepare, body = std::move(body)]() -> std::function<void()> {
-    return [this, caller, request = prepare(body)] { Generate(caller, request); };
+    // It may be large: the loop must not copy it.
+    auto request = std::make_shared<std::variant<GenerationRequest, ApiError>>(prepare(body));
+    return [this, caller, request] { Generate(caller, std::move(*request)); };
   });
 }
 

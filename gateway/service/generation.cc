@@ -65,6 +65,8 @@ void Generation::Start() {
       generation->CancelCalls();
     }
   });
+  // It went while its request was read.
+  if (ended_) return;
   upstream_->calls += static_cast<int64_t>(prompts_);
   for (size_t i = 0; i < prompts_; ++i) {
     v1::GenerateRequest& call = request_.calls[i];
@@ -80,7 +82,12 @@ void Generation::Start() {
 
 void Generation::OnMessage(size_t prompt, const v1::GenerateResponse& message) {
   if (ended_) return;
-  if (!stream_) return whole_.OnMessage(prompt, message);
+  if (!stream_) {
+    whole_.OnMessage(prompt, message);
+    if (whole_.bytes() <= kWholeAnswerBytesMax) return;
+    return End(MakeError(400, absl::StrCat("the answer is larger than ", kWholeAnswerBytesMax,
+                                           " bytes: ask for it as a stream")));
+  }
   std::string events = streamed_.OnMessage(prompt, message);
   if (events.empty()) return;
   if (std::exchange(begun_, true)) return caller_.exchange->Write(std::move(events));
