@@ -6,10 +6,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "gateway/answer_parts.h"
+#include "gateway/choice_text.h"
 #include "gateway/generation_request.h"
 
 namespace tutti::gateway {
@@ -23,6 +25,8 @@ struct AnswerShape {
   bool continuous_usage;
   bool logprobs;
   bool tokens_as_ids;
+  std::shared_ptr<const ParseOptions> parse;
+  bool old_reasoning_name;
   size_t choices_per_prompt;
   std::vector<std::string> echoes;  // by prompt
   size_t choices() const { return echoes.size() * choices_per_prompt; }
@@ -43,10 +47,13 @@ class StreamAnswer {
  private:
   struct Choice {
     LogprobWriter logprobs;
+    ChoiceText text;
     bool begun = false;
   };
   std::string Event(OrderedJson choices, bool terminal) const;
-  OrderedJson ChoiceJson(size_t index, const v1::GenerateResponse& message);
+  // `piece`: null: no text. `message`: null: another chunk of it follows.
+  OrderedJson ChoiceJson(size_t index, const AnswerPiece* piece,
+                         const v1::GenerateResponse* message);
 
   const AnswerShape shape_;
   const AnswerHead head_;
@@ -67,7 +74,8 @@ class WholeAnswer {
  private:
   struct Choice {
     LogprobWriter writer;
-    std::string text;
+    ChoiceText text;
+    AnswerPieces pieces;
     OrderedJson logprobs;
     v1::Finish finish;
   };

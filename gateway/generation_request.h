@@ -6,16 +6,28 @@
 // Pure.  Thread: any.
 #pragma once
 
+#include <memory>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
 #include "gateway/api_error.h"
 #include "gateway/field_reader.h"
 #include "gateway/json_text.h"
+#include "gateway/parse/answer_form.h"
 #include "tutti/v1/generation.pb.h"
 
 namespace tutti::gateway {
+
+// What a conversation wants of its answers beside text.
+struct AnswerWishes {
+  bool calls = false;  // of `functions`, which are the prompt's tools
+  Functions functions;
+  bool one_call_only = false;
+  bool reasoning = true;
+  bool no_thinking = false;  // enable_thinking: false
+};
 
 // What a client asked for.
 struct GenerationRequest {
@@ -29,10 +41,16 @@ struct GenerationRequest {
   bool continuous_usage = false;  // in every chunk
   bool logprobs = false;
   bool tokens_as_ids = false;  // in log-probabilities: "token_id:7" instead of the text
+  AnswerWishes wishes;
+  // Set by ChooseParse (parse_choice.h); null: all text is content.
+  std::shared_ptr<const ParseOptions> parse;
+  bool old_reasoning_name = false;  // reasoning_content beside reasoning
 };
 
-// POST /v1/chat/completions and POST /v1/completions.
-std::variant<GenerationRequest, ApiError> ReadChatRequest(const Json& body);
+// POST /v1/chat/completions and POST /v1/completions. `text`: that of the body, whose order of
+// members is the template's.
+std::variant<GenerationRequest, ApiError> ReadChatRequest(const Json& body,
+                                                          std::string_view text = {});
 std::variant<GenerationRequest, ApiError> ReadCompletionRequest(const Json& body);
 
 // POST /tokenize: a prompt as of either of them.
@@ -41,7 +59,8 @@ struct TokenizeJob {
   FieldNames names;
   bool with_texts = false;  // the text of every id too
 };
-std::variant<TokenizeJob, ApiError> ReadTokenizeRequest(const Json& body);
+std::variant<TokenizeJob, ApiError> ReadTokenizeRequest(const Json& body,
+                                                        std::string_view text = {});
 // POST /detokenize: ids.
 std::variant<v1::DetokenizeRequest, ApiError> ReadDetokenizeRequest(const Json& body);
 
@@ -49,8 +68,10 @@ std::variant<v1::DetokenizeRequest, ApiError> ReadDetokenizeRequest(const Json& 
 
 // Fields of both kinds of request, into each of `calls`' sampling, n, model and priority.
 void ReadCommonFields(FieldReader* fields, GenerationRequest* request, v1::GenerateRequest* call);
-// `messages`, `chat_template_kwargs` and what else makes a conversation's prompt.
-void ReadChat(FieldReader* fields, v1::ChatMessages* chat);
+// `messages`, `tools`, `chat_template_kwargs` and what else makes a conversation's prompt.
+void ReadChat(FieldReader* fields, std::string_view text, v1::ChatMessages* chat);
+// `tools`, and what a client wants of calls and reasoning.
+AnswerWishes ReadWishes(FieldReader* fields);
 // Refuses the fields of both kinds of request that we do not serve, and those that nobody knows.
 void RefuseUnserved(FieldReader* fields);
 

@@ -112,7 +112,7 @@ TEST(ChatRequest, ReadsConversations) {
 }
 
 TEST(ChatRequest, RefusesByName) {
-  EXPECT_EQ(RefusedChat(R"(, "tools": [{"type": "function"}])"), "tools");
+  EXPECT_EQ(RefusedChat(R"(, "tools": [{"type": "function"}])"), "tools[0]");
   EXPECT_EQ(RefusedChat(R"(, "response_format": {"type": "json_object"})"), "response_format");
   EXPECT_EQ(RefusedChat(R"(, "response_format": {"type": "text"})"), "taken");
   EXPECT_EQ(RefusedChat(R"(, "min_tokens": 3)"), "min_tokens");

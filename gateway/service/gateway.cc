@@ -160,7 +160,7 @@ void Gateway::ReadAndGenerate(const Caller& caller, Read read) {
   const auto prepare = [read](std::string_view body) -> std::variant<GenerationRequest, ApiError> {
     auto json = ParseObject(body);
     if (auto* error = std::get_if<ApiError>(&json)) return std::move(*error);
-    return read(std::get<Json>(json));
+    return read(std::get<Json>(json), body);
   };
   std::string body = std::move(caller.exchange->request().body);
   if (body.size() <= kInlineBodyBytesMax) return Generate(caller, prepare(body));
@@ -173,6 +173,9 @@ void Gateway::Generate(const Caller& caller, std::variant<GenerationRequest, Api
   if (const auto* error = std::get_if<ApiError>(&request)) return caller.ReplyError(*error);
   if (draining_) return caller.ReplyError(Unavailable("this gateway is about to end"));
   auto& wanted = std::get<GenerationRequest>(request);
+  if (const auto error = ChooseParse(parse_rules_, upstream_->model()->form, &wanted)) {
+    return caller.ReplyError(*error);
+  }
   if (upstream_->calls + static_cast<int64_t>(wanted.calls.size()) > kCallsMax) {
     return caller.ReplyError(Unavailable("too many requests are under way"));
   }
@@ -186,7 +189,8 @@ void Gateway::Generate(const Caller& caller, std::variant<GenerationRequest, Api
 void Gateway::AnswerChat(const Caller& caller) { ReadAndGenerate(caller, ReadChatRequest); }
 
 void Gateway::AnswerCompletion(const Caller& caller) {
-  ReadAndGenerate(caller, ReadCompletionRequest);
+  ReadAndGenerate(caller,
+                  [](const Json& body, std::string_view) { return ReadCompletionRequest(body); });
 }
 
 void Gateway::AnswerTokenize(const Caller& caller) {
@@ -198,7 +202,7 @@ void Gateway::AnswerTokenize(const Caller& caller) {
           };
           auto json = ParseObject(body);
           if (const auto* error = std::get_if<ApiError>(&json)) return fail(*error);
-          auto read = ReadTokenizeRequest(std::get<Json>(json));
+          auto read = ReadTokenizeRequest(std::get<Json>(json), body);
           if (const auto* error = std::get_if<ApiError>(&read)) return fail(*error);
           const auto& job = std::get<TokenizeJob>(read);
           const auto tokens =

@@ -7,6 +7,7 @@
 
 #include "gateway/door_rules.h"
 #include "gateway/http/server.h"
+#include "gateway/parse_choice.h"
 #include "gateway/service/caller.h"
 #include "gateway/service/generation.h"
 #include "gateway/service/upstream.h"
@@ -16,7 +17,8 @@ namespace tutti::gateway {
 // Thread: the server's loop, unless said otherwise.
 class Gateway : public HttpHandler {
  public:
-  Gateway(DoorRules rules, Upstream* upstream) : rules_(std::move(rules)), upstream_(upstream) {}
+  Gateway(DoorRules rules, ParseRules parse_rules, Upstream* upstream)
+      : rules_(std::move(rules)), parse_rules_(parse_rules), upstream_(upstream) {}
   // Before any request.
   void set_server(HttpServer* server) { server_ = server; }
 
@@ -48,6 +50,7 @@ class Gateway : public HttpHandler {
   void Later(const Caller& caller, std::function<std::function<void()>()> job);
 
   const DoorRules rules_;
+  const ParseRules parse_rules_;
   Upstream* const upstream_;
   HttpServer* server_ = nullptr;
   bool draining_ = false;
