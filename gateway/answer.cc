@@ -20,13 +20,18 @@ AnswerShape::AnswerShape(const GenerationRequest& request)
       tokens_as_ids(request.tokens_as_ids),
       token_ids(request.token_ids),
       prompt_ids(request.prompt_ids),
+      parse(request.parse),
+      old_reasoning_name(request.old_reasoning_name),
       choices_per_prompt(std::max(request.calls.front().n(), 1u)),
       echoes(request.echoes) {}
 
 StreamAnswer::StreamAnswer(AnswerShape shape, AnswerHead head)
     : shape_(std::move(shape)), head_(std::move(head)) {
-  choices_.resize(shape_.choices(),
-                  Choice{.logprobs = LogprobWriter(shape_.chat, shape_.tokens_as_ids)});
+  for (size_t index = 0; index < shape_.choices(); ++index) {
+    choices_.push_back(
+        {.logprobs = LogprobWriter(shape_.chat, shape_.tokens_as_ids),
+         .text = ChoiceText(shape_.parse, shape_.old_reasoning_name, head_.id, index)});
+  }
 }
 
 std::string StreamAnswer::Event(OrderedJson choices, bool terminal, bool with_prompt) const {
@@ -43,25 +48,28 @@ std::string StreamAnswer::Event(OrderedJson choices, bool terminal, bool with_pr
   return absl::StrCat("data: ", Dump(chunk), "\n\n");
 }
 
-OrderedJson StreamAnswer::ChoiceJson(size_t index, const v1::GenerateResponse& message) {
+OrderedJson StreamAnswer::ChoiceJson(size_t index, const AnswerPiece* piece,
+                                     const v1::GenerateResponse* message) {
+  Choice& choice = choices_[index];
   OrderedJson json;
   json["index"] = index;
   if (shape_.chat) {
-    json["delta"] = OrderedJson::object();
-    if (!message.text().empty()) json["delta"]["content"] = message.text();
+    json["delta"] = piece == nullptr ? OrderedJson::object() : choice.text.DeltaJson(*piece);
   } else {
-    json["text"] = message.text();
+    json["text"] = piece == nullptr ? "" : piece->text;
   }
   json["logprobs"] = nullptr;
-  if (shape_.logprobs && message.tokens_size() > 0) {
-    json["logprobs"] = choices_[index].logprobs.ToJson(message);
+  if (message != nullptr && shape_.logprobs && message->tokens_size() > 0) {
+    json["logprobs"] = choice.logprobs.ToJson(*message);
   }
   json["finish_reason"] = nullptr;
-  if (message.has_finish()) {
-    json["finish_reason"] = FinishReasonText(message.finish().reason());
-    json["stop_reason"] = StopReasonJson(message.finish());
+  if (message != nullptr && message->has_finish()) {
+    json["finish_reason"] = choice.text.FinishReason(message->finish().reason());
+    json["stop_reason"] = StopReasonJson(message->finish());
   }
-  if (shape_.token_ids) json["token_ids"] = TokenIdsJson(message);
+  if (shape_.token_ids) {
+    json["token_ids"] = message == nullptr ? OrderedJson::array() : TokenIdsJson(*message);
+  }
   return json;
 }
 
@@ -90,12 +98,18 @@ std::string StreamAnswer::OnMessage(size_t prompt, const v1::GenerateResponse& m
     }
   }
   usage_.Take(message);
+  const AnswerPieces pieces = choices_[index].text.Take(message);
   const bool tells_tokens = shape_.logprobs || shape_.continuous_usage || shape_.token_ids;
-  if (message.text().empty() && !message.has_finish() &&
-      !(tells_tokens && message.tokens_size() > 0)) {
+  if (pieces.empty() && !message.has_finish() && !(tells_tokens && message.tokens_size() > 0)) {
     return events;
   }
-  return events + Event(OrderedJson::array({ChoiceJson(index, message)}), message.has_finish());
+  for (size_t i = 0; i + 1 < pieces.size(); ++i) {
+    events += Event(OrderedJson::array({ChoiceJson(index, &pieces[i], nullptr)}),
+                    /*terminal=*/false);
+  }
+  const AnswerPiece* const last = pieces.empty() ? nullptr : &pieces.back();
+  return events +
+         Event(OrderedJson::array({ChoiceJson(index, last, &message)}), message.has_finish());
 }
 
 std::string StreamAnswer::OnEnd() {
@@ -110,8 +124,11 @@ std::string StreamAnswer::OnError(const ApiError& error) {
 
 WholeAnswer::WholeAnswer(AnswerShape shape, AnswerHead head)
     : shape_(std::move(shape)), head_(std::move(head)) {
-  choices_.resize(shape_.choices(),
-                  Choice{.writer = LogprobWriter(shape_.chat, shape_.tokens_as_ids)});
+  for (size_t index = 0; index < shape_.choices(); ++index) {
+    choices_.push_back(
+        {.writer = LogprobWriter(shape_.chat, shape_.tokens_as_ids),
+         .text = ChoiceText(shape_.parse, shape_.old_reasoning_name, head_.id, index)});
+  }
 }
 
 void WholeAnswer::OnMessage(size_t prompt, const v1::GenerateResponse& message) {
@@ -122,7 +139,7 @@ void WholeAnswer::OnMessage(size_t prompt, const v1::GenerateResponse& message) 
   }
   usage_.Take(message);
   Choice& choice = choices_[index];
-  choice.text += message.text();
+  Append(choice.text.Take(message), &choice.pieces);
   bytes_ += message.text().size();
   if (shape_.logprobs) bytes_ += choice.logprobs.Append(choice.writer.ToJson(message));
   if (shape_.token_ids) {
@@ -144,12 +161,13 @@ std::string WholeAnswer::Body() const {
     const Choice& choice = choices_[index];
     OrderedJson json = {{"index", index}};
     if (shape_.chat) {
-      json["message"] = {{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
+      json["message"] = choice.text.MessageJson(choice.pieces);
     } else {
-      json["text"] = shape_.echoes[index / shape_.choices_per_prompt] + choice.text;
+      json["text"] = shape_.echoes[index / shape_.choices_per_prompt] +
+                     (choice.pieces.empty() ? "" : choice.pieces.front().text);
     }
-    OrderedJson end = {{"finish_reason", FinishReasonText(choice.finish.reason())},
-                             {"stop_reason", StopReasonJson(choice.finish)}};
+    OrderedJson end = {{"finish_reason", choice.text.FinishReason(choice.finish.reason())},
+                       {"stop_reason", StopReasonJson(choice.finish)}};
     if (shape_.token_ids) {
       end["token_ids"] = choice.token_ids;
       if (!shape_.chat) {

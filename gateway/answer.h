@@ -6,10 +6,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "gateway/answer_parts.h"
+#include "gateway/choice_text.h"
 #include "gateway/generation_request.h"
 
 namespace tutti::gateway {
@@ -25,6 +27,8 @@ struct AnswerShape {
   bool tokens_as_ids;
   bool token_ids;
   std::vector<std::vector<int32_t>> prompt_ids;  // by prompt, where token_ids
+  std::shared_ptr<const ParseOptions> parse;
+  bool old_reasoning_name;
   size_t choices_per_prompt;
   std::vector<std::string> echoes;  // by prompt
   size_t choices() const { return echoes.size() * choices_per_prompt; }
@@ -45,11 +49,14 @@ class StreamAnswer {
  private:
   struct Choice {
     LogprobWriter logprobs;
+    ChoiceText text;
     bool begun = false;
   };
   // `with_prompt`: the ids of the only prompt too.
   std::string Event(OrderedJson choices, bool terminal, bool with_prompt = false) const;
-  OrderedJson ChoiceJson(size_t index, const v1::GenerateResponse& message);
+  // `piece`: null: no text. `message`: null: another chunk of it follows.
+  OrderedJson ChoiceJson(size_t index, const AnswerPiece* piece,
+                         const v1::GenerateResponse* message);
 
   const AnswerShape shape_;
   const AnswerHead head_;
@@ -72,7 +79,8 @@ class WholeAnswer {
  private:
   struct Choice {
     LogprobWriter writer;
-    std::string text;
+    ChoiceText text;
+    AnswerPieces pieces;
     LogprobLists logprobs;
     OrderedJson token_ids = OrderedJson::array();
     v1::Finish finish;

@@ -4,15 +4,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "gateway/generation_request.h"
+#include "gateway/limits.h"
 
 namespace tutti::gateway {
 namespace {
 
 // Of conversations only; see also kUnserved of common_fields.cc.
 constexpr UnservedField kUnservedOfChats[] = {
-    {"tools"},
-    // Without tools there is nothing to choose.
-    {"tool_choice", "*"},
     {"functions"},
     {"function_call"},
     {"modalities", R"(["text"])"},
@@ -98,22 +96,36 @@ void ReadMessage(FieldReader* fields, v1::ChatMessage* message) {
   fields->RefuseOthers();
 }
 
-// Variables of the template: those given, and reasoning_effort, which is one for templates.
-void ReadTemplateVariables(FieldReader* fields, v1::ChatMessages* chat) {
-  Json variables = Json::object();
+// The service would refuse it with another name; and order takes time.
+bool FitsTemplate(FieldReader* fields, std::string_view name, const Json& value) {
+  const size_t bytes = value.dump(-1, ' ', false, Json::error_handler_t::replace).size();
+  if (bytes <= kTemplateValueBytesMax) return true;
+  fields->Fail(name,
+               absl::StrCat("takes ", bytes, " bytes, the limit is ", kTemplateValueBytesMax));
+  return false;
+}
+
+// Variables of the template: those given, the tools as they are written, and reasoning_effort,
+// which is one for templates.
+void ReadTemplateVariables(FieldReader* fields, std::string_view text, v1::ChatMessages* chat) {
+  OrderedJson variables = OrderedJson::object();
   if (const Json* given = fields->Find("chat_template_kwargs")) {
     if (!given->is_object()) return fields->Fail("chat_template_kwargs", "is not an object");
-    variables = *given;
+    if (!FitsTemplate(fields, "chat_template_kwargs", *given)) return;
+    variables = InWrittenOrder(text, "chat_template_kwargs", *given);
+  }
+  const Json* tools = fields->Find("tools");
+  if (tools != nullptr && !tools->empty()) {
+    if (!FitsTemplate(fields, "tools", *tools)) return;
+    variables["tools"] = InWrittenOrder(text, "tools", *tools);
   }
   if (const auto effort = fields->Text("reasoning_effort")) variables["reasoning_effort"] = *effort;
-  if (!variables.empty()) {
-    chat->set_template_kwargs_json(variables.dump(-1, ' ', false, Json::error_handler_t::replace));
-  }
+  if (!variables.empty()) chat->set_template_kwargs_json(Dump(variables));
 }
 
 }  // namespace
 
-void ReadChat(FieldReader* fields, v1::ChatMessages* chat) {
+void ReadChat(FieldReader* fields, std::string_view text, v1::ChatMessages* chat) {
   const Json* messages = fields->Find("messages");
   if (messages == nullptr || !messages->is_array()) {
     return fields->Fail("messages", "must be a list of messages");
@@ -126,7 +138,7 @@ void ReadChat(FieldReader* fields, v1::ChatMessages* chat) {
     ReadMessage(&message, chat->add_messages());
     if (message.error().has_value()) return fields->Fail(*message.error());
   }
-  ReadTemplateVariables(fields, chat);
+  ReadTemplateVariables(fields, text, chat);
   const auto opens_another = fields->Bool("add_generation_prompt");
   const bool continues = fields->Bool("continue_final_message").value_or(false);
   if (continues && opens_another.value_or(false)) {
@@ -138,7 +150,7 @@ void ReadChat(FieldReader* fields, v1::ChatMessages* chat) {
   chat->set_omit_generation_prompt(!opens_another.value_or(!continues));
 }
 
-std::variant<GenerationRequest, ApiError> ReadChatRequest(const Json& body) {
+std::variant<GenerationRequest, ApiError> ReadChatRequest(const Json& body, std::string_view text) {
   constexpr int64_t kMax = std::numeric_limits<uint32_t>::max();
   FieldReader fields(body, "");
   GenerationRequest request;
@@ -160,7 +172,8 @@ std::variant<GenerationRequest, ApiError> ReadChatRequest(const Json& body) {
     }
     sampling->set_top_logprobs(static_cast<uint32_t>(*top));
   }
-  ReadChat(&fields, call.mutable_chat());
+  ReadChat(&fields, text, call.mutable_chat());
+  request.wishes = ReadWishes(&fields);
   for (const UnservedField& field : kUnservedOfChats) fields.Refuse(field);
   RefuseUnserved(&fields);
   if (fields.error().has_value()) return *fields.error();

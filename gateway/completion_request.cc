@@ -16,6 +16,8 @@ constexpr UnservedField kUnservedOfCompletions[] = {
     {"suffix"},
     {"add_special_tokens", "true"},
     {"prompt_embeds"},
+    {"parallel_tool_calls", "*"},
+    {"include_reasoning", "true"},
 };
 
 // A text or a list of ids.
@@ -109,16 +111,17 @@ std::variant<GenerationRequest, ApiError> ReadCompletionRequest(const Json& body
   return request;
 }
 
-std::variant<TokenizeJob, ApiError> ReadTokenizeRequest(const Json& body) {
+std::variant<TokenizeJob, ApiError> ReadTokenizeRequest(const Json& body, std::string_view text) {
   FieldReader fields(body, "");
   TokenizeJob job;
   if (const auto model = fields.Text("model")) job.request.set_model(*model);
   job.with_texts = fields.Bool("return_token_strs").value_or(false);
   job.names.chat = fields.Find("messages") != nullptr;
   if (job.names.chat) {
-    ReadChat(&fields, job.request.mutable_chat());
+    ReadChat(&fields, text, job.request.mutable_chat());
+    ReadWishes(&fields);
     fields.Refuse({.name = "add_special_tokens", .harmless = "false"});
-    for (const std::string_view name : {"tools", "chat_template", "mm_processor_kwargs"}) {
+    for (const std::string_view name : {"chat_template", "mm_processor_kwargs"}) {
       fields.Refuse({.name = name});
     }
   } else {

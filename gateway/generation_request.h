@@ -6,17 +6,29 @@
 // Pure.  Thread: any.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
 #include "gateway/api_error.h"
 #include "gateway/field_reader.h"
 #include "gateway/json_text.h"
+#include "gateway/parse/answer_form.h"
 #include "tutti/v1/generation.pb.h"
 
 namespace tutti::gateway {
+
+// What a conversation wants of its answers beside text.
+struct AnswerWishes {
+  bool calls = false;  // of `functions`, which are the prompt's tools
+  Functions functions;
+  bool one_call_only = false;
+  bool reasoning = true;
+  bool no_thinking = false;  // enable_thinking: false
+};
 
 // What a client asked for.
 struct GenerationRequest {
@@ -33,6 +45,10 @@ struct GenerationRequest {
   bool token_ids = false;      // those of the prompt and of the output are part of the answer
   // By prompt, where they are wanted; found before the calls are made (AskPromptIds).
   std::vector<std::vector<int32_t>> prompt_ids;
+  AnswerWishes wishes;
+  // Set by ChooseParse (parse_choice.h); null: all text is content.
+  std::shared_ptr<const ParseOptions> parse;
+  bool old_reasoning_name = false;  // reasoning_content beside reasoning
 };
 
 // The request for the ids of a call's prompt; nothing where it has them.
@@ -40,8 +56,10 @@ std::optional<v1::TokenizeRequest> AskPromptIds(const v1::GenerateRequest& call)
 // Puts the ids in the place of prompt `prompt`, cut as it asks for; the answer tells them.
 void SetPromptIds(std::vector<int32_t> ids, size_t prompt, GenerationRequest* request);
 
-// POST /v1/chat/completions and POST /v1/completions.
-std::variant<GenerationRequest, ApiError> ReadChatRequest(const Json& body);
+// POST /v1/chat/completions and POST /v1/completions. `text`: that of the body, whose order of
+// members is the template's.
+std::variant<GenerationRequest, ApiError> ReadChatRequest(const Json& body,
+                                                          std::string_view text = {});
 std::variant<GenerationRequest, ApiError> ReadCompletionRequest(const Json& body);
 
 // POST /tokenize: a prompt as of either of them.
@@ -50,7 +68,8 @@ struct TokenizeJob {
   FieldNames names;
   bool with_texts = false;  // the text of every id too
 };
-std::variant<TokenizeJob, ApiError> ReadTokenizeRequest(const Json& body);
+std::variant<TokenizeJob, ApiError> ReadTokenizeRequest(const Json& body,
+                                                        std::string_view text = {});
 // POST /detokenize: ids.
 std::variant<v1::DetokenizeRequest, ApiError> ReadDetokenizeRequest(const Json& body);
 
@@ -58,8 +77,10 @@ std::variant<v1::DetokenizeRequest, ApiError> ReadDetokenizeRequest(const Json& 
 
 // Fields of both kinds of request, into each of `calls`' sampling, n, model and priority.
 void ReadCommonFields(FieldReader* fields, GenerationRequest* request, v1::GenerateRequest* call);
-// `messages`, `chat_template_kwargs` and what else makes a conversation's prompt.
-void ReadChat(FieldReader* fields, v1::ChatMessages* chat);
+// `messages`, `tools`, `chat_template_kwargs` and what else makes a conversation's prompt.
+void ReadChat(FieldReader* fields, std::string_view text, v1::ChatMessages* chat);
+// `tools`, and what a client wants of calls and reasoning.
+AnswerWishes ReadWishes(FieldReader* fields);
 // Refuses the fields of both kinds of request that we do not serve, and those that nobody knows.
 void RefuseUnserved(FieldReader* fields);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -40,7 +41,41 @@ Extent ExtentOf(std::string_view text) {
   return extent;
 }
 
+// The text of the last member of that name in an object, which is valid JSON; empty: none is found,
+// as when its name is written with escapes.
+std::string_view MemberText(std::string_view object, std::string_view name) {
+  std::string_view found;
+  int depth = 0;
+  size_t key = 0, key_end = 0, value = 0;  // of the outer object's current member
+  for (size_t i = 0; i < object.size(); ++i) {
+    const char c = object[i];
+    if (c == '"') {
+      const size_t begin = ++i;
+      while (i < object.size() && object[i] != '"') i += object[i] == '\\' ? 2 : 1;
+      if (depth == 1 && value == 0) std::tie(key, key_end) = std::pair(begin, i);
+    } else if (c == ':' && depth == 1) {
+      value = i + 1;
+    } else if ((c == ',' && depth == 1) || (c == '}' && depth == 1)) {
+      if (value > 0 && object.substr(key, key_end - key) == name) {
+        found = object.substr(value, i - value);
+      }
+      value = 0;
+    }
+    if (c == '[' || c == '{') ++depth;
+    if (c == ']' || c == '}') --depth;
+  }
+  return found;
+}
+
 }  // namespace
+
+OrderedJson InWrittenOrder(std::string_view text, std::string_view name, const Json& value) {
+  const std::string_view member = MemberText(text, name);
+  const Json same = Json::parse(member.begin(), member.end(), nullptr, false);
+  if (same == value) return OrderedJson::parse(member.begin(), member.end(), nullptr, false);
+  return OrderedJson::parse(value.dump(-1, ' ', false, Json::error_handler_t::replace), nullptr,
+                            false);
+}
 
 std::variant<Json, ApiError> ParseObject(std::string_view text) {
   const Extent extent = ExtentOf(text);

@@ -91,6 +91,21 @@ inline constexpr size_t kBlockingJobsMax = 256;
 // Calls of Generate at once: the service's own limit is on those that wait.
 inline constexpr int64_t kCallsMax = 65536;
 
+// ---- calls of functions in answers
+
+// Text of one output that is held back because it may become a call, or is a value whose type is
+// not certain yet. Names come before arguments, and values other than texts are short; what is
+// longer is text.
+inline constexpr size_t kHeldBytesMax = 64 << 10;
+// Blanks between two parts of a call. Models write one or two.
+inline constexpr size_t kMarkupBlanksMax = 64;
+// A function's name, or a parameter's; OpenAI's limit is 64.
+inline constexpr size_t kFunctionNameBytesMax = 256;
+// Calls of one output. Models are told to make a few at once.
+inline constexpr size_t kCallsPerOutputMax = 128;
+// JSON of `tools` in a request, or of chat_template_kwargs: the service takes as much for both.
+inline constexpr size_t kTemplateValueBytesMax = 64 << 10;
+
 // ---- keys, and the end
 
 // A key in a request. Ours are shorter; providers' are below 200.

@@ -93,7 +93,13 @@ ChatTemplate::~ChatTemplate() = default;
 
 absl::StatusOr<ChatTemplate> ChatTemplate::Parse(std::string_view source) {
   TUTTI_ASSIGN_OR_RETURN(std::unique_ptr<jinja::Template> parsed, jinja::ParseTemplate(source));
-  return ChatTemplate(std::move(parsed));
+  ChatTemplate chat_template(std::move(parsed));
+  chat_template.source_ = source;
+  return chat_template;
+}
+
+const std::string& ChatTemplate::source() const {
+  return tool_template_ == nullptr ? source_ : tool_template_->source();
 }
 
 void ChatTemplate::SetVariable(std::string name, std::string value) {

@@ -40,6 +40,9 @@ class ChatTemplate {
   // The template used instead of this one when the request has tools.
   void SetToolTemplate(ChatTemplate other);
 
+  // As it was parsed; where there is another for requests with tools, that.
+  const std::string& source() const;
+
   // The prompt. `messages`: a list of objects with "role" and "content", as in the OpenAI API.
   // `kwargs`: an object of further variables: tools, add_generation_prompt, enable_thinking,
   // documents, or others that the template knows; absent ones of these are none, except
@@ -62,6 +65,7 @@ class ChatTemplate {
   explicit ChatTemplate(std::unique_ptr<jinja::Template> parsed);
 
   std::unique_ptr<jinja::Template> parsed_;
+  std::string source_;
   std::vector<std::pair<std::string, std::string>> variables_;
   std::unique_ptr<ChatTemplate> tool_template_;
 };

@@ -73,9 +73,10 @@ const Gateway::Entry Gateway::kRoutes[] = {
     {"POST", "/detokenize", &Gateway::AnswerDetokenize, false},
 };
 
-Gateway::Gateway(DoorRules rules, Upstream* upstream,
+Gateway::Gateway(DoorRules rules, ParseRules parse_rules, Upstream* upstream,
                  std::vector<metrics::CertificateFile> certificates)
     : rules_(std::move(rules)),
+      parse_rules_(parse_rules),
       upstream_(upstream),
       certificates_(std::move(certificates)),
       metrics_(
@@ -193,7 +194,7 @@ void Gateway::ReadAndGenerate(const Caller& caller, Read read) {
   const auto prepare = [read](std::string_view body) -> std::variant<GenerationRequest, ApiError> {
     auto json = ParseObject(body);
     if (auto* error = std::get_if<ApiError>(&json)) return std::move(*error);
-    return read(std::get<Json>(json));
+    return read(std::get<Json>(json), body);
   };
   std::string body = std::move(caller.exchange->request().body);
   if (body.size() <= kInlineBodyBytesMax) return Generate(caller, prepare(body));
@@ -208,6 +209,9 @@ void Gateway::Generate(const Caller& caller, std::variant<GenerationRequest, Api
   if (const auto* error = std::get_if<ApiError>(&request)) return caller.ReplyError(*error);
   if (draining_) return caller.ReplyError(Unavailable("this gateway is about to end"));
   auto& wanted = std::get<GenerationRequest>(request);
+  if (const auto error = ChooseParse(parse_rules_, upstream_->model()->form, &wanted)) {
+    return caller.ReplyError(*error);
+  }
   if (upstream_->calls + static_cast<int64_t>(wanted.calls.size()) > kCallsMax) {
     return caller.ReplyError(Unavailable("too many requests are under way"));
   }
@@ -246,7 +250,8 @@ void Gateway::FindPromptIds(const Caller& caller, GenerationRequest request) {
 void Gateway::AnswerChat(const Caller& caller) { ReadAndGenerate(caller, ReadChatRequest); }
 
 void Gateway::AnswerCompletion(const Caller& caller) {
-  ReadAndGenerate(caller, ReadCompletionRequest);
+  ReadAndGenerate(caller,
+                  [](const Json& body, std::string_view) { return ReadCompletionRequest(body); });
 }
 
 void Gateway::AnswerTokenize(const Caller& caller) {
@@ -258,7 +263,7 @@ void Gateway::AnswerTokenize(const Caller& caller) {
           };
           auto json = ParseObject(body);
           if (const auto* error = std::get_if<ApiError>(&json)) return fail(*error);
-          auto read = ReadTokenizeRequest(std::get<Json>(json));
+          auto read = ReadTokenizeRequest(std::get<Json>(json), body);
           if (const auto* error = std::get_if<ApiError>(&read)) return fail(*error);
           const auto& job = std::get<TokenizeJob>(read);
           const auto tokens =

@@ -8,6 +8,7 @@
 #include "gateway/door_rules.h"
 #include "gateway/gateway_metrics.h"
 #include "gateway/http/server.h"
+#include "gateway/parse_choice.h"
 #include "gateway/service/caller.h"
 #include "gateway/service/generation.h"
 #include "gateway/service/upstream.h"
@@ -19,7 +20,7 @@ namespace tutti::gateway {
 class Gateway : public HttpHandler {
  public:
   // `certificates`: whose ends /metrics tells.
-  Gateway(DoorRules rules, Upstream* upstream,
+  Gateway(DoorRules rules, ParseRules parse_rules, Upstream* upstream,
           std::vector<metrics::CertificateFile> certificates = {});
   // Before any request.
   void set_server(HttpServer* server) { server_ = server; }
@@ -55,6 +56,7 @@ class Gateway : public HttpHandler {
   void Later(const Caller& caller, std::function<std::function<void()>()> job);
 
   const DoorRules rules_;
+  const ParseRules parse_rules_;
   Upstream* const upstream_;
   const std::vector<metrics::CertificateFile> certificates_;
   const SystemClock clock_{};

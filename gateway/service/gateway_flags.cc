@@ -1,7 +1,10 @@
 #include "gateway/service/gateway_flags.h"
 
+#include <string>
+
 #include "base/build_info.h"
 #include "base/logging.h"
+#include "gateway/parse/answer_form.h"
 
 namespace tutti::gateway {
 namespace {
@@ -80,6 +83,27 @@ void AddDoorFlags(FlagSet* set, GatewayFlags* flags) {
       "The door");
 }
 
+void AddAnswerFlags(FlagSet* set, GatewayFlags* flags) {
+  // Checks keep no copy.
+  static const auto* const tools = new std::string("auto," + ToolFormNames());
+  static const auto* const reasoning = new std::string("auto," + ReasoningFormNames());
+  set->Add({{.names = "--tool-parser",
+             .variable = &flags->tool_parser,
+             .help = "How the model writes calls of functions; auto: by its chat template; none: "
+                     "calls stay text",
+             .check = OneOf(*tools),
+             .show_default = true},
+            {.names = "--reasoning-parser",
+             .variable = &flags->reasoning_parser,
+             .help = "How it marks its reasoning; auto: by its chat template; none: it stays text",
+             .check = OneOf(*reasoning),
+             .show_default = true},
+            {.names = "--reasoning-content",
+             .variable = &flags->reasoning_content,
+             .help = "Reasoning is in reasoning_content too, its older name"}},
+           "Answers");
+}
+
 }  // namespace
 
 void AddGatewayFlags(FlagSet* set, GatewayFlags* flags) {
@@ -88,6 +112,7 @@ void AddGatewayFlags(FlagSet* set, GatewayFlags* flags) {
   set->AddFile("Read options from this file (TOML; the keys are the options without --)");
   AddServiceFlags(set, flags);
   AddDoorFlags(set, flags);
+  AddAnswerFlags(set, flags);
   set->Add({
       {.names = "--ready-file",
        .variable = &flags->ready_file,

@@ -18,6 +18,9 @@ struct GatewayFlags {
   std::string operator_keys;
   std::vector<std::string> allowed_hosts;
   std::vector<std::string> cors_origins;
+  std::string tool_parser = "auto";
+  std::string reasoning_parser = "auto";
+  bool reasoning_content = false;
   std::string ready_file;
   double drain_timeout_s = 10;
   std::string log_level = "info";

@@ -72,6 +72,13 @@ absl::StatusOr<DoorRules> MakeRules(const GatewayFlags& flags) {
   return rules;
 }
 
+ParseRules MakeParseRules(const GatewayFlags& flags) {
+  // "auto" is the name of none.
+  return {.tools = ToolFormNamed(flags.tool_parser),
+          .reasoning = ReasoningFormNamed(flags.reasoning_parser),
+          .old_reasoning_name = flags.reasoning_content};
+}
+
 // Lets what runs finish within the grace, then ends it.
 void Leave(Duration grace, const Hurry& hurry, Gateway* gateway, HttpServer* server,
            const Upstream& upstream) {
@@ -104,7 +111,7 @@ absl::Status Serve(const GatewayFlags& flags, const sigset_t& signals, pid_t par
   TUTTI_ASSIGN_OR_RETURN(DoorRules rules, MakeRules(flags));
   Upstream upstream(std::move(client));
   Gateway gateway(
-      std::move(rules), &upstream,
+      std::move(rules), MakeParseRules(flags), &upstream,
       {{"public", flags.server.tls_certificate}, {"coordinator", flags.client.tls_certificate}});
   TUTTI_ASSIGN_OR_RETURN(auto server, HttpServer::Create(flags.server, &gateway, &clock));
   gateway.set_server(server.get());

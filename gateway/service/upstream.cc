@@ -34,7 +34,10 @@ void Upstream::Watch() {
     auto next = std::make_shared<ModelState>();
     auto got = client_->GetModel({.timeout = kModelTimeout, .cancel = &cancel_});
     next->reachable = got.ok();
-    if (got.ok()) next->model = *got;
+    if (got.ok()) {
+      next->model = *got;
+      next->form = FormOfTemplate(got->chat_template());
+    }
     if (next->reachable != was_reachable) {
       if (got.ok()) spdlog::info("the service behind serves model '{}'", next->model.name());
       if (!got.ok())
@@ -44,7 +47,10 @@ void Upstream::Watch() {
     was_reachable = next->reachable;
     const Instant until = SystemClock().Now() + (next->ready() ? kModelPoll : kModelPollWhileLost);
     const MutexLock lock(&mutex_);
-    if (!next->reachable) next->model = model_->model;
+    if (!next->reachable) {
+      next->model = model_->model;
+      next->form = model_->form;
+    }
     model_ = std::move(next);
     while (!ending_ && changed_.WaitUntil(&mutex_, until)) {
     }

@@ -13,12 +13,14 @@
 
 #include "base/mutex.h"
 #include "client/client.h"
+#include "gateway/parse/answer_form.h"
 
 namespace tutti::gateway {
 
 // Of the last answer to GetModel.
 struct ModelState {
   v1::GetModelResponse model;  // empty until the first
+  AnswerForm form;             // of its chat template
   bool reachable = false;
   bool known() const { return !model.name().empty(); }
   // A pipeline is complete, or was.

@@ -1,5 +1,6 @@
 """What users of OpenAI's SDK do, against the gateway at the URL given. A line for each check: "ok NAME" or "FAILED NAME: why"."""
 import asyncio
+import json
 import sys
 import threading
 import traceback
@@ -115,6 +116,64 @@ def refusals():
             assert refused.type == "invalid_request_error"
         else:
             raise AssertionError(f"{fields} was taken")
+
+
+TOOLS = [{"type": "function", "function": {
+    "name": "get_weather", "strict": True, "description": "Weather of a city",
+    "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"],
+                   "additionalProperties": False}}}]
+
+
+@check
+def tools_of_a_model_that_calls_none():
+    try:
+        CLIENT.chat.completions.create(**ASK, tools=TOOLS)
+    except openai.BadRequestError as refused:
+        assert refused.param == "tools", refused
+    else:
+        raise AssertionError("tools were taken for a template that does not show them")
+    answer = CLIENT.chat.completions.create(**ASK, tools=TOOLS, tool_choice="none")
+    assert answer.choices[0].message.content == "42" and answer.choices[0].message.tool_calls is None
+
+
+@check
+def calls_by_the_stream_helper():
+    """Chunks as the gateway writes them (gateway/choice_text_test.cc), told by a door of our own."""
+    arguments = '{"city": "Paris"}'
+    deltas = [{"role": "assistant", "content": ""}, {"reasoning": "Hm."}, {"content": "I look."},
+              {"tool_calls": [{"index": 0, "id": "call_1", "type": "function",
+                               "function": {"name": "get_weather", "arguments": ""}}]},
+              *({"tool_calls": [{"index": 0, "function": {"arguments": c}}]} for c in arguments)]
+
+    class Door(BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.end_headers()
+            for i, delta in enumerate(deltas):
+                last = i + 1 == len(deltas)
+                choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": "tool_calls" if last else None}
+                chunk = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 7, "model": "m",
+                         "choices": [choice]}
+                self.wfile.write(b"data: " + json.dumps(chunk).encode() + b"\n\n")
+            self.wfile.write(b"data: [DONE]\n\n")
+
+        def log_message(self, *_):
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Door)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    client = openai.OpenAI(base_url=f"http://127.0.0.1:{server.server_port}/v1", api_key="none")
+    with client.chat.completions.stream(**ASK, tools=TOOLS) as stream:
+        for _ in stream:
+            pass
+        choice = stream.get_final_completion().choices[0]
+    assert choice.finish_reason == "tool_calls" and choice.message.content == "I look."
+    call = choice.message.tool_calls[0]
+    assert (call.id, call.function.name, call.function.arguments) == ("call_1", "get_weather", arguments)
+    assert call.function.parsed_arguments == {"city": "Paris"}
+    server.shutdown()
 
 
 @check

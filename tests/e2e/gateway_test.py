@@ -153,7 +153,7 @@ class Refusals(GatewayTest):
 
     def test_name_the_field_as_the_client_wrote_it(self):
         for fields, param in [({"temperature": -1}, "temperature"), ({"max_completion_tokens": 0}, "max_completion_tokens"),
-                              ({"max_tokens": 0}, "max_tokens"), ({"tools": [{"type": "function"}]}, "tools"),
+                              ({"max_tokens": 0}, "max_tokens"), ({"tools": [{"type": "function"}]}, "tools[0]"),
                               ({"n": 1000}, "n"), ({"logit_bias": {"99999": 1}}, "logit_bias[99999]"),
                               ({"messages": [{"role": "emperor", "content": "a"}]}, "messages[0].role"),
                               ({"logprobs": True, "top_logprobs": 99}, "top_logprobs"),

@@ -159,6 +159,7 @@ TEST_F(ServiceTest, SaysWhatItServes) {
   EXPECT_EQ(model.architecture(), "Qwen3ForCausalLM");
   EXPECT_EQ(model.fingerprint().size(), 32u);
   EXPECT_FALSE(model.numerics_class().empty());
+  EXPECT_THAT(model.chat_template(), HasSubstr("add_generation_prompt"));
   EXPECT_GT(cluster_.Status().uptime_seconds(), 0);
 }
 

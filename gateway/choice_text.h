@@ -1,0 +1,44 @@
+// The text of one choice of a chat, as content, reasoning and calls in OpenAI's form.
+//
+// A pure function of the answer's id and the messages so far.  Thread: one.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "gateway/json_text.h"
+#include "gateway/parse/answer_parser.h"
+#include "tutti/v1/generation.pb.h"
+
+namespace tutti::gateway {
+
+class ChoiceText {
+ public:
+  // `options`: null: all is content. `index`: of the choice in the answer.
+  ChoiceText(std::shared_ptr<const ParseOptions> options, bool old_reasoning_name,
+             std::string answer_id, size_t index);
+
+  // What the message adds; to be called for every message of the choice, in order.
+  AnswerPieces Take(const v1::GenerateResponse& message);
+  // A piece as the `delta` of a chunk.
+  OrderedJson DeltaJson(const AnswerPiece& piece) const;
+  // All pieces as the `message` of a whole answer.
+  OrderedJson MessageJson(const AnswerPieces& pieces) const;
+  // "stop", "length" or "tool_calls", of what has been taken.
+  const char* FinishReason(v1::FinishReason reason) const;
+
+ private:
+  std::string CallId(size_t call) const;
+  void SetReasoning(const std::string& text, OrderedJson* json) const;
+
+  bool parses_;
+  bool old_reasoning_name_;
+  std::string answer_id_;
+  size_t index_;
+  std::unique_ptr<AnswerParser> parser_;
+};
+
+// Joins what came apart.
+void Append(AnswerPieces more, AnswerPieces* pieces);
+
+}  // namespace tutti::gateway

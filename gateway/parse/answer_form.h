@@ -1,0 +1,62 @@
+// How a model writes calls of functions and its reasoning, and what a request wants of them.
+//
+// Pure.  Thread: any.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tutti::gateway {
+
+enum class ToolForm : uint8_t {
+  kNone,
+  kHermes,    // <tool_call>{"name": NAME, "arguments": {...}}</tool_call>
+  kQwenXml,   // <tool_call><function=NAME><parameter=KEY>VALUE</parameter></function></tool_call>
+  kLlama3,    // {"name": NAME, "parameters": {...}}, maybe behind <|python_tag|>; several with ;
+  kChatGlm3,  // NAME, a line end, ```python, tool_call(KEY=VALUE), ```
+};
+
+enum class ReasoningForm : uint8_t {
+  kNone,
+  kThink,       // <think>...</think>
+  kThinkBegun,  // ...</think>: <think> stands at the end of the prompt
+};
+
+struct AnswerForm {
+  ToolForm tools = ToolForm::kNone;
+  ReasoningForm reasoning = ReasoningForm::kNone;
+  // kThinkBegun is kThink where the request says enable_thinking: false.
+  bool thinking_is_optional = false;
+
+  bool operator==(const AnswerForm&) const = default;
+};
+
+// The form of answers to prompts of this chat template, by what it shows the model; of a template
+// that shows nothing known, none.
+AnswerForm FormOfTemplate(std::string_view chat_template);
+
+// By the names that flags have for them, "none" among them.
+std::optional<ToolForm> ToolFormNamed(std::string_view name);
+std::optional<ReasoningForm> ReasoningFormNamed(std::string_view name);
+// The names, with commas between them.
+std::string ToolFormNames();
+std::string ReasoningFormNames();
+
+// What a parameter's schema lets a value be, where the model writes it without quotes.
+enum class ValueType : uint8_t { kText, kNumber, kBoolean, kNested };
+
+// The functions that may be called, by name; of each, its parameters by name.
+using Functions = std::map<std::string, std::map<std::string, ValueType>, std::less<>>;
+
+// What is looked for in the outputs of one request.
+struct ParseOptions {
+  AnswerForm form;
+  Functions functions;
+  bool one_call_only = false;
+  bool tells_reasoning = true;  // false: it is left out of the answer
+};
+
+}  // namespace tutti::gateway

@@ -1,0 +1,53 @@
+// Divides the text of one output into content, reasoning and calls, while it comes.
+//
+// Reasoning is what stands between <think> at the beginning, or the prompt's end, and </think>, or
+// a call. The concatenated pieces are those of the whole text, however it is cut.
+//
+// Thread: one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "gateway/parse/answer_form.h"
+#include "gateway/parse/answer_piece.h"
+#include "gateway/parse/call_parser.h"
+#include "gateway/parse/tag_finder.h"
+
+namespace tutti::gateway {
+
+class AnswerParser {
+ public:
+  // Null: all text is content.
+  explicit AnswerParser(std::shared_ptr<const ParseOptions> options);
+
+  AnswerPieces Feed(std::string_view text);
+  // What is held back, as nothing follows.
+  AnswerPieces Finish();
+
+  // Calls that are whole and part of the answer.
+  bool has_calls() const { return calls_ != nullptr && calls_->complete_calls() > 0; }
+
+ private:
+  enum class State : uint8_t { kBegin, kReasoning, kContent };
+  void Push(char c, AnswerPieces* pieces);
+  void PushBegin(char c, AnswerPieces* pieces);
+  void PushReasoning(char c, AnswerPieces* pieces);
+  void PushContent(char c, AnswerPieces* pieces);
+  // Text outside of reasoning, for the calls' parser.
+  void PassOn(std::string_view text, AnswerPieces* pieces);
+  AnswerPieces Wanted(AnswerPieces pieces) const;
+
+  const std::shared_ptr<const ParseOptions> options_;
+  const std::unique_ptr<CallParser> calls_;
+  State state_ = State::kContent;
+  bool skip_line_ends_ = false;
+  bool has_reasoned_ = false;
+  NextWord begin_{{"<think>"}};
+  TagFinder end_of_reasoning_;
+  TagFinder stray_end_{{"</think>"}};
+};
+
+}  // namespace tutti::gateway

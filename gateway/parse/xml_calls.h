@@ -1,0 +1,58 @@
+// <tool_call><function=NAME><parameter=KEY>VALUE</parameter>...</function></tool_call>, with line
+// ends between; the outer tags may be missing. One line end on each side of VALUE belongs to the
+// markup. Texts stream; other values follow when they are whole.
+//
+// Thread: one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "gateway/parse/call_parser.h"
+#include "gateway/parse/tag_finder.h"
+
+namespace tutti::gateway {
+
+class XmlCalls final : public CallParser {
+ public:
+  explicit XmlCalls(const Functions* functions) : CallParser(functions) {}
+  void Push(char c, AnswerPieces* pieces) override;
+  void Finish(AnswerPieces* pieces) override;
+  bool in_text() const override { return state_ == State::kText; }
+
+ private:
+  enum class State : uint8_t { kText, kFunction, kName, kNext, kKey, kValue, kClose };
+  void PushText(char c, AnswerPieces* pieces);
+  void PushFunction(char c, AnswerPieces* pieces);
+  void PushName(char c, AnswerPieces* pieces);
+  void PushNext(char c, AnswerPieces* pieces);
+  void PushKey(char c, AnswerPieces* pieces);
+  void PushValue(char c, AnswerPieces* pieces);
+  void PushClose(char c, AnswerPieces* pieces);
+  // Not a call from `c` on.
+  void Fail(char c, AnswerPieces* pieces);
+  // Of the value, part by part; nothing at its end.
+  void TakeValue(std::string_view text, AnswerPieces* pieces);
+  void EndValue(AnswerPieces* pieces);
+  // False: too many calls.
+  bool MakeSureItIsAnnounced(AnswerPieces* pieces);
+
+  State state_ = State::kText;
+  bool skip_line_ends_ = false;
+  bool has_outer_tag_ = false;
+  bool announced_ = false;
+  std::string held_;  // the call's text until it is announced
+  std::string name_;  // of the function, then of the parameter
+  std::string function_;
+  bool has_parameters_ = false;
+  ValueType type_ = ValueType::kText;
+  bool at_value_begin_ = false;
+  std::string value_;  // that is no text
+  TagFinder begin_{{"\n<tool_call>", "<tool_call>", "\n<function=", "<function="}};
+  NextWord function_word_{{"<function="}};
+  NextWord next_{{"<parameter=", "</function>"}};
+  TagFinder value_end_{{"\n</parameter>", "</parameter>"}};
+  NextWord close_{{"</tool_call>"}};
+};
+
+}  // namespace tutti::gateway
