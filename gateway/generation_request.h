@@ -6,6 +6,7 @@
 // Pure.  Thread: any.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
@@ -29,11 +30,14 @@ struct GenerationRequest {
   bool continuous_usage = false;  // in every chunk
   bool logprobs = false;
   bool tokens_as_ids = false;  // in log-probabilities: "token_id:7" instead of the text
+  // /v1/responses: what the answer repeats of the request; else null.
+  std::shared_ptr<const OrderedJson> response;
 };
 
-// POST /v1/chat/completions and POST /v1/completions.
+// POST /v1/chat/completions, POST /v1/completions and POST /v1/responses.
 std::variant<GenerationRequest, ApiError> ReadChatRequest(const Json& body);
 std::variant<GenerationRequest, ApiError> ReadCompletionRequest(const Json& body);
+std::variant<GenerationRequest, ApiError> ReadResponsesRequest(const Json& body);
 
 // POST /tokenize: a prompt as of either of them.
 struct TokenizeJob {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/build_info.h"
 #include "base/plain_name.h"
+#include "gateway/event_stream.h"
 #include "gateway/json_text.h"
 #include "gateway/limits.h"
 
@@ -44,6 +45,25 @@ OrderedJson ModelJson(const v1::GetModelResponse& model) {
           {"permission", OrderedJson::array()}};
 }
 
+// Ids are for clients that read events by their standard. Load tools take a line for the whole of
+// an event and fail over a line with an id; none of them says that it accepts events.
+std::variant<EventOptions, ApiError> ReadEventOptions(const HttpRequest& http,
+                                                      const GenerationRequest& request) {
+  const std::string_view last = http.Field("last-event-id");
+  if (last.empty()) {
+    const bool asked = http.Field("accept").find("text/event-stream") != std::string_view::npos;
+    return EventOptions{.ids = asked};
+  }
+  if (!request.stream || request.response != nullptr || !MayHaveEventIds(AnswerShape(request))) {
+    return BadRequest(kLastEventId,
+                      "Last-Event-ID goes on with streams of chat/completions and completions of "
+                      "one prompt; send this request without it");
+  }
+  auto id = ParseEventId(last);
+  if (auto* error = std::get_if<ApiError>(&id)) return std::move(*error);
+  return EventOptions{.ids = true, .after = std::get<EventId>(std::move(id))};
+}
+
 std::string TokenizeBody(const v1::TokenizeResponse& response, bool with_texts, uint32_t context) {
   OrderedJson body;
   body["count"] = response.ids_size();
@@ -75,6 +95,7 @@ const Gateway::Entry Gateway::kRoutes[] = {
     {"GET", "/v1/models", &Gateway::AnswerModels, false},
     {"POST", "/v1/chat/completions", &Gateway::AnswerChat, false},
     {"POST", "/v1/completions", &Gateway::AnswerCompletion, false},
+    {"POST", "/v1/responses", &Gateway::AnswerResponses, false},
     {"POST", "/tokenize", &Gateway::AnswerTokenize, false},
     {"POST", "/detokenize", &Gateway::AnswerDetokenize, false},
 };
@@ -154,39 +175,79 @@ void Gateway::Later(const Caller& caller, std::function<std::function<void()>()>
   if (!taken) caller.ReplyError(Unavailable("too many requests wait to be read"));
 }
 
+struct Gateway::Prepared {
+  std::variant<GenerationRequest, ApiError> request;
+  std::string key;       // its Idempotency-Key; empty: none
+  RequestDigest digest;  // where it has a key
+};
+
 template <typename Read>
 void Gateway::ReadAndGenerate(const Caller& caller, Read read) {
   if (draining_) return caller.ReplyError(Unavailable("this gateway is about to end"));
-  const auto prepare = [read](std::string_view body) -> std::variant<GenerationRequest, ApiError> {
+  HttpRequest& request = caller.exchange->request();
+  const std::string key(request.Field("idempotency-key"));
+  if (const auto error = CheckIdempotencyKey(key)) return caller.ReplyError(*error);
+  const auto prepare = [read, key, path = request.path](std::string_view body) -> Prepared {
     auto json = ParseObject(body);
-    if (auto* error = std::get_if<ApiError>(&json)) return std::move(*error);
-    return read(std::get<Json>(json));
+    if (auto* error = std::get_if<ApiError>(&json)) return {std::move(*error), key, {}};
+    return {read(std::get<Json>(json)), key, key.empty() ? RequestDigest{} : DigestOf(path, body)};
   };
-  std::string body = std::move(caller.exchange->request().body);
+  std::string body = std::move(request.body);
   if (body.size() <= kInlineBodyBytesMax) return Generate(caller, prepare(body));
   Later(caller, [this, caller, prepare, body = std::move(body)]() -> std::function<void()> {
-    return [this, caller, request = prepare(body)] { Generate(caller, request); };
+    return [this, caller, prepared = prepare(body)] { Generate(caller, prepared); };
   });
 }
 
-void Gateway::Generate(const Caller& caller, std::variant<GenerationRequest, ApiError> request) {
-  if (const auto* error = std::get_if<ApiError>(&request)) return caller.ReplyError(*error);
+void Gateway::Generate(const Caller& caller, Prepared prepared) {
+  if (const auto* error = std::get_if<ApiError>(&prepared.request)) {
+    return caller.ReplyError(*error);
+  }
   if (draining_) return caller.ReplyError(Unavailable("this gateway is about to end"));
-  auto& wanted = std::get<GenerationRequest>(request);
+  auto& wanted = std::get<GenerationRequest>(prepared.request);
+  auto events = ReadEventOptions(caller.exchange->request(), wanted);
+  if (const auto* error = std::get_if<ApiError>(&events)) return caller.ReplyError(*error);
+  GenerationOptions options{.events = std::get<EventOptions>(std::move(events))};
+  if (!prepared.key.empty() && ReadAgain(caller, prepared, options.events)) return;
   if (upstream_->calls + static_cast<int64_t>(wanted.calls.size()) > kCallsMax) {
     return caller.ReplyError(Unavailable("too many requests are under way"));
   }
-  const auto generation =
-      std::make_shared<Generation>(caller, std::move(wanted), upstream_, server_);
+  options.kept = !prepared.key.empty() && keyed_.has_room();
+  const bool kept = options.kept;
+  const auto generation = std::make_shared<Generation>(caller, std::move(wanted),
+                                                       std::move(options), upstream_, server_);
   std::erase_if(generations_, [](const auto& other) { return other.expired(); });
   generations_.push_back(generation);
+  if (kept) keyed_.Add(caller.tenant, prepared.key, prepared.digest, generation);
   generation->Start();
 }
+
+bool Gateway::ReadAgain(const Caller& caller, const Prepared& prepared,
+                        const EventOptions& events) {
+  auto found = keyed_.Find(caller.tenant, prepared.key, prepared.digest);
+  if (const auto* error = std::get_if<ApiError>(&found)) {
+    caller.ReplyError(*error);
+    return true;
+  }
+  const auto& answer = std::get<std::shared_ptr<Generation>>(found);
+  // An id of another answer: the service is to say what it makes of it.
+  if (answer == nullptr || (events.after && !absl::EndsWith(answer->id(), events.after->name))) {
+    return false;
+  }
+  answer->ReadAgain(caller, events);
+  return true;
+}
+
+void Gateway::OnTick() { keyed_.Tick(SystemClock().Now()); }
 
 void Gateway::AnswerChat(const Caller& caller) { ReadAndGenerate(caller, ReadChatRequest); }
 
 void Gateway::AnswerCompletion(const Caller& caller) {
   ReadAndGenerate(caller, ReadCompletionRequest);
+}
+
+void Gateway::AnswerResponses(const Caller& caller) {
+  ReadAndGenerate(caller, ReadResponsesRequest);
 }
 
 void Gateway::AnswerTokenize(const Caller& caller) {
