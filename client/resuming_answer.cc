@@ -111,8 +111,9 @@ ResumingAnswer::End ResumingAnswer::OnStreamEnd(const absl::Status& status, bool
                                             static_cast<int64_t>(Seconds(options_.within)), " s")),
             .pause = {}};
   }
-  request_.clear_resume();
+  // Before that, the request is as the caller made it: it may go on with an answer itself.
   if (started_.has_value() && !started_->resume_token().empty()) {
+    request_.clear_resume();
     v1::Resume& resume = *request_.mutable_resume();
     resume.set_token(started_->resume_token());
     for (const Output& output : outputs_) {

@@ -48,6 +48,22 @@ class ResumingAnswerTest : public ::testing::Test {
   ResumingAnswer answer_{Request(2), {.within = kWithin, .random = 5}};
 };
 
+TEST(ResumingAnswer, KeepsWhereItsCallerGoesOnUntilItHasMore) {
+  v1::GenerateRequest request;
+  request.mutable_resume()->set_token("of the caller");
+  request.mutable_resume()->add_outputs();
+  ResumingAnswer answer{request, {.within = kWithin, .addresses = 2, .random = 5}};
+  const Instant now = Instant() + std::chrono::hours(1);
+  ASSERT_TRUE(answer.OnStreamEnd(absl::UnavailableError("gone"), true, now).pause.has_value());
+  EXPECT_EQ(answer.request().resume().token(), "of the caller");
+  v1::GenerateResponse message = First({4});
+  ASSERT_TRUE(answer.Check(&message).ok());
+  answer.Take(message);
+  ASSERT_TRUE(answer.OnStreamEnd(absl::UnavailableError("gone"), true, now).pause.has_value());
+  EXPECT_EQ(answer.request().resume().token(), "token");
+  EXPECT_THAT(answer.request().resume().outputs(0).ids(), ElementsAre(4));
+}
+
 TEST_F(ResumingAnswerTest, AsksForWhatIsMissing) {
   EXPECT_FALSE(answer_.request().has_resume());
   EXPECT_FALSE(answer_.request().request_id().empty());

@@ -53,11 +53,13 @@ std::optional<std::string> JsonPath(absl::string_view path, const FieldNames& na
       {"sampling.top_logprobs", names.chat ? "top_logprobs" : "logprobs"},
       {"sampling.", ""},
       {"chat.template_kwargs_json", "chat_template_kwargs"},
-      {"chat.messages", "messages"},
+      {"chat.messages", names.messages},
       {"chat.continue_final_message", "continue_final_message"},
       {"token_ids.ids", prompt},
       {"text", prompt},
       {"ids", "tokens"},
+      {"resume.token", kLastEventId},
+      {"resume", kLastEventId},
   };
   for (const auto& [ours, theirs] : renamed) {
     if (!absl::StartsWith(path, ours)) continue;
@@ -127,7 +129,7 @@ ApiError FromStatus(const absl::Status& status, const FieldNames& names, int64_t
   // Agents look for these words, and cut their prompt.
   if (error.status == 400 && absl::StrContains(message, "the context of ") && context_length > 0) {
     error.code = "context_length_exceeded";
-    if (error.param.empty()) error.param = names.chat ? "messages" : "prompt";
+    if (error.param.empty()) error.param = names.chat ? names.messages : "prompt";
     error.message = absl::StrCat("This model's maximum context length is ", context_length,
                                  " tokens: ", error.message);
   }

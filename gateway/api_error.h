@@ -12,6 +12,9 @@
 
 namespace tutti::gateway {
 
+// The field of a request's head that says where its stream goes on (event_id.h).
+inline constexpr char kLastEventId[] = "Last-Event-ID";
+
 struct ApiError {
   int status = 500;
   std::string message;
@@ -35,6 +38,7 @@ struct FieldNames {
   bool prompt_is_list = false;  // of prompts; the request at fault is `prompt_index`
   size_t prompt_index = 0;
   std::string max_tokens = "max_tokens";  // as this client wrote it
+  std::string messages = "messages";      // the list of them
 };
 
 // The service's refusal of a request. The fields it names are those of the client's JSON.

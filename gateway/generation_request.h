@@ -49,6 +49,8 @@ struct GenerationRequest {
   // Set by ChooseParse (parse_choice.h); null: all text is content.
   std::shared_ptr<const ParseOptions> parse;
   bool old_reasoning_name = false;  // reasoning_content beside reasoning
+  // /v1/responses: what the answer repeats of the request; else null.
+  std::shared_ptr<const OrderedJson> response;
 };
 
 // The request for the ids of a call's prompt; nothing where it has them.
@@ -56,11 +58,12 @@ std::optional<v1::TokenizeRequest> AskPromptIds(const v1::GenerateRequest& call)
 // Puts the ids in the place of prompt `prompt`, cut as it asks for; the answer tells them.
 void SetPromptIds(std::vector<int32_t> ids, size_t prompt, GenerationRequest* request);
 
-// POST /v1/chat/completions and POST /v1/completions. `text`: that of the body, whose order of
+// POST /v1/chat/completions, POST /v1/completions and POST /v1/responses. `text`: that of the body, whose order of
 // members is the template's.
 std::variant<GenerationRequest, ApiError> ReadChatRequest(const Json& body,
                                                           std::string_view text = {});
 std::variant<GenerationRequest, ApiError> ReadCompletionRequest(const Json& body);
+std::variant<GenerationRequest, ApiError> ReadResponsesRequest(const Json& body);
 
 // POST /tokenize: a prompt as of either of them.
 struct TokenizeJob {

@@ -43,6 +43,26 @@ inline constexpr size_t kInlineBodyBytesMax = 16 << 10;
 // A request's name in the header x-request-id; the service's limit is 128 with what we add.
 inline constexpr size_t kRequestNameBytesMax = 64;
 
+// ---- answers that go on
+
+// Ids of events: the service's token is some 130 bytes in a cluster of one numerics class, and a
+// list of classes by layer where they are mixed. Four thirds of it, and 20 bytes for each output,
+// fit into the head of a request beside its other fields.
+inline constexpr size_t kEventIdTokenBytesMax = 2 << 10;
+inline constexpr size_t kEventIdOutputsMax = 16;
+inline constexpr size_t kEventIdBytesMax = 4 << 10;
+// An Idempotency-Key: SDKs send some 60 characters.
+inline constexpr size_t kKeyOfRequestBytesMax = 255;
+// Answers kept under one, at once, and how long one is kept that nobody reads: SDKs try again after
+// at most 8 s, proxies wait 60 s for a connection.
+inline constexpr size_t kKeyedAnswersMax = 4096;
+inline constexpr Duration kKeptTime = std::chrono::seconds(60);
+// Of one stream: its reader gets all of it at once, in less than kUnsentBytesMax of events; some
+// 4,000 tokens without log-probabilities. Of one whole answer; of all together.
+inline constexpr size_t kKeptStreamBytesMax = 96 << 10;
+inline constexpr size_t kKeptAnswerBytesMax = 1 << 20;
+inline constexpr size_t kKeptBytesMax = 64 << 20;
+
 // ---- connections
 
 // Most at once, if the process may have twice as many descriptors.

@@ -7,7 +7,7 @@ namespace tutti::gateway {
 
 std::optional<ApiError> ChooseParse(const ParseRules& rules, const AnswerForm& of_template,
                                     GenerationRequest* request) {
-  if (!request->names.chat) return std::nullopt;
+  if (!request->names.chat || request->parse != nullptr) return std::nullopt;
   AnswerWishes& wishes = request->wishes;
   ParseOptions options{.form = of_template,
                        .one_call_only = wishes.one_call_only,

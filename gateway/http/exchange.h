@@ -35,6 +35,8 @@ class HttpHandler {
  public:
   virtual ~HttpHandler() = default;
   virtual void Handle(std::shared_ptr<Exchange> exchange) = 0;
+  // Every kTick.
+  virtual void OnTick() {}
 };
 
 }  // namespace tutti::gateway

@@ -222,6 +222,7 @@ class AsioServer : public HttpServer {
       const Instant now = context_.clock->Now();
       for (const auto& connection : Connections()) connection->CheckTime(now);
       Sweep();
+      context_.handler->OnTick();
       if (!accepting_) Accept();
       Tick();
     });

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/build_info.h"
 #include "base/plain_name.h"
+#include "gateway/event_stream.h"
 #include "gateway/json_text.h"
 #include "gateway/limits.h"
 
@@ -35,6 +36,25 @@ OrderedJson ModelJson(const v1::GetModelResponse& model) {
           {"parent", nullptr},
           {"max_model_len", model.context_length()},
           {"permission", OrderedJson::array()}};
+}
+
+// Ids are for clients that read events by their standard. Load tools take a line for the whole of
+// an event and fail over a line with an id; none of them says that it accepts events.
+std::variant<EventOptions, ApiError> ReadEventOptions(const HttpRequest& http,
+                                                      const GenerationRequest& request) {
+  const std::string_view last = http.Field("last-event-id");
+  if (last.empty()) {
+    const bool asked = http.Field("accept").find("text/event-stream") != std::string_view::npos;
+    return EventOptions{.ids = asked};
+  }
+  if (!request.stream || request.response != nullptr || !MayHaveEventIds(AnswerShape(request))) {
+    return BadRequest(kLastEventId,
+                      "Last-Event-ID goes on with streams of chat/completions and completions of "
+                      "one prompt; send this request without it");
+  }
+  auto id = ParseEventId(last);
+  if (auto* error = std::get_if<ApiError>(&id)) return std::move(*error);
+  return EventOptions{.ids = true, .after = std::get<EventId>(std::move(id))};
 }
 
 std::string TokenizeBody(const v1::TokenizeResponse& response, bool with_texts, uint32_t context) {
@@ -69,6 +89,7 @@ const Gateway::Entry Gateway::kRoutes[] = {
     {"GET", "/v1/models", &Gateway::AnswerModels, false},
     {"POST", "/v1/chat/completions", &Gateway::AnswerChat, false},
     {"POST", "/v1/completions", &Gateway::AnswerCompletion, false},
+    {"POST", "/v1/responses", &Gateway::AnswerResponses, false},
     {"POST", "/tokenize", &Gateway::AnswerTokenize, false},
     {"POST", "/detokenize", &Gateway::AnswerDetokenize, false},
 };
@@ -188,70 +209,114 @@ void Gateway::Later(const Caller& caller, std::function<std::function<void()>()>
   if (!taken) caller.ReplyError(Unavailable("too many requests wait to be read"));
 }
 
+struct Gateway::Prepared {
+  std::variant<GenerationRequest, ApiError> request;
+  std::string key;       // its Idempotency-Key; empty: none
+  RequestDigest digest;  // where it has a key
+};
+
 template <typename Read>
 void Gateway::ReadAndGenerate(const Caller& caller, Read read) {
   if (draining_) return caller.ReplyError(Unavailable("this gateway is about to end"));
-  const auto prepare = [read](std::string_view body) -> std::variant<GenerationRequest, ApiError> {
+  HttpRequest& request = caller.exchange->request();
+  const std::string key(request.Field("idempotency-key"));
+  if (const auto error = CheckIdempotencyKey(key)) return caller.ReplyError(*error);
+  const auto prepare = [read, key, path = request.path](std::string_view body) -> Prepared {
     auto json = ParseObject(body);
-    if (auto* error = std::get_if<ApiError>(&json)) return std::move(*error);
-    return read(std::get<Json>(json), body);
+    if (auto* error = std::get_if<ApiError>(&json)) return {std::move(*error), key, {}};
+    return {read(std::get<Json>(json), body), key,
+            key.empty() ? RequestDigest{} : DigestOf(path, body)};
   };
-  std::string body = std::move(caller.exchange->request().body);
+  std::string body = std::move(request.body);
   if (body.size() <= kInlineBodyBytesMax) return Generate(caller, prepare(body));
   Later(caller, [this, caller, prepare, body = std::move(body)]() -> std::function<void()> {
     // It may be large: the loop must not copy it.
-    auto request = std::make_shared<std::variant<GenerationRequest, ApiError>>(prepare(body));
-    return [this, caller, request] { Generate(caller, std::move(*request)); };
+    auto prepared = std::make_shared<Prepared>(prepare(body));
+    return [this, caller, prepared] { Generate(caller, std::move(*prepared)); };
   });
 }
 
-void Gateway::Generate(const Caller& caller, std::variant<GenerationRequest, ApiError> request) {
-  if (const auto* error = std::get_if<ApiError>(&request)) return caller.ReplyError(*error);
+void Gateway::Generate(const Caller& caller, Prepared prepared) {
+  if (const auto* error = std::get_if<ApiError>(&prepared.request)) {
+    return caller.ReplyError(*error);
+  }
   if (draining_) return caller.ReplyError(Unavailable("this gateway is about to end"));
-  auto& wanted = std::get<GenerationRequest>(request);
+  auto& wanted = std::get<GenerationRequest>(prepared.request);
   if (const auto error = ChooseParse(parse_rules_, upstream_->model()->form, &wanted)) {
     return caller.ReplyError(*error);
   }
+  auto events = ReadEventOptions(caller.exchange->request(), wanted);
+  if (const auto* error = std::get_if<ApiError>(&events)) return caller.ReplyError(*error);
+  GenerationOptions options{.events = std::get<EventOptions>(std::move(events))};
+  if (!prepared.key.empty() && ReadAgain(caller, prepared, options.events)) return;
   if (upstream_->calls + static_cast<int64_t>(wanted.calls.size()) > kCallsMax) {
     return caller.ReplyError(Unavailable("too many requests are under way"));
   }
-  if (wanted.token_ids && wanted.prompt_ids.empty()) return FindPromptIds(caller, wanted);
-  const auto generation =
-      std::make_shared<Generation>(caller, std::move(wanted), upstream_, server_);
+  if (wanted.token_ids && wanted.prompt_ids.empty()) {
+    return FindPromptIds(caller, std::move(prepared));
+  }
+  options.kept = !prepared.key.empty() && keyed_.has_room();
+  const bool kept = options.kept;
+  const auto generation = std::make_shared<Generation>(caller, std::move(wanted),
+                                                       std::move(options), upstream_, server_);
   std::erase_if(generations_, [](const auto& other) { return other.expired(); });
   generations_.push_back(generation);
+  if (kept) keyed_.Add(caller.tenant, prepared.key, prepared.digest, generation);
   generation->Start();
 }
 
-void Gateway::FindPromptIds(const Caller& caller, GenerationRequest request) {
-  Later(caller,
-        [this, caller, upstream = upstream_,
-         request = std::move(request)]() mutable -> std::function<void()> {
-          for (size_t i = 0; i < request.calls.size(); ++i) {
-            const auto& given = request.calls[i].token_ids().ids();
-            std::vector<int32_t> ids(given.begin(), given.end());
-            if (const auto asked = AskPromptIds(request.calls[i])) {
-              const auto tokens =
-                  upstream->client()->Tokenize(*asked, {.timeout = kTokenizeTimeout});
-              if (!tokens.ok()) {
-                request.names.prompt_index = i;
-                const ApiError error = FromStatus(tokens.status(), request.names,
-                                                  upstream->model()->model.context_length());
-                return [caller, error] { caller.ReplyError(error); };
-              }
-              ids.assign(tokens->ids().begin(), tokens->ids().end());
-            }
-            SetPromptIds(std::move(ids), i, &request);
-          }
-          return [this, caller, request] { Generate(caller, request); };
-        });
+void Gateway::FindPromptIds(const Caller& caller, Prepared prepared) {
+  // It may be large: the loop must not copy it.
+  auto shared = std::make_shared<Prepared>(std::move(prepared));
+  Later(caller, [this, caller, upstream = upstream_, shared]() -> std::function<void()> {
+    auto& request = std::get<GenerationRequest>(shared->request);
+    for (size_t i = 0; i < request.calls.size(); ++i) {
+      const auto& given = request.calls[i].token_ids().ids();
+      std::vector<int32_t> ids(given.begin(), given.end());
+      if (const auto asked = AskPromptIds(request.calls[i])) {
+        const auto tokens = upstream->client()->Tokenize(*asked, {.timeout = kTokenizeTimeout});
+        if (!tokens.ok()) {
+          request.names.prompt_index = i;
+          const ApiError error =
+              FromStatus(tokens.status(), request.names, upstream->model()->model.context_length());
+          return [caller, error] { caller.ReplyError(error); };
+        }
+        ids.assign(tokens->ids().begin(), tokens->ids().end());
+      }
+      SetPromptIds(std::move(ids), i, &request);
+    }
+    return [this, caller, shared] { Generate(caller, std::move(*shared)); };
+  });
 }
+
+bool Gateway::ReadAgain(const Caller& caller, const Prepared& prepared,
+                        const EventOptions& events) {
+  auto found = keyed_.Find(caller.tenant, prepared.key, prepared.digest);
+  if (const auto* error = std::get_if<ApiError>(&found)) {
+    caller.ReplyError(*error);
+    return true;
+  }
+  const auto& answer = std::get<std::shared_ptr<Generation>>(found);
+  // An id of another answer: the service is to say what it makes of it.
+  if (answer == nullptr || (events.after && !absl::EndsWith(answer->id(), events.after->name))) {
+    return false;
+  }
+  answer->ReadAgain(caller, events);
+  return true;
+}
+
+void Gateway::OnTick() { keyed_.Tick(SystemClock().Now()); }
 
 void Gateway::AnswerChat(const Caller& caller) { ReadAndGenerate(caller, ReadChatRequest); }
 
 void Gateway::AnswerCompletion(const Caller& caller) {
   ReadAndGenerate(caller,
                   [](const Json& body, std::string_view) { return ReadCompletionRequest(body); });
+}
+
+void Gateway::AnswerResponses(const Caller& caller) {
+  ReadAndGenerate(caller,
+                  [](const Json& body, std::string_view) { return ReadResponsesRequest(body); });
 }
 
 void Gateway::AnswerTokenize(const Caller& caller) {

@@ -11,6 +11,7 @@
 #include "gateway/parse_choice.h"
 #include "gateway/service/caller.h"
 #include "gateway/service/generation.h"
+#include "gateway/service/keyed_answers.h"
 #include "gateway/service/upstream.h"
 #include "metrics/process_metrics.h"
 
@@ -26,6 +27,7 @@ class Gateway : public HttpHandler {
   void set_server(HttpServer* server) { server_ = server; }
 
   void Handle(std::shared_ptr<Exchange> exchange) override;
+  void OnTick() override;
 
   // From now on nothing new is generated, and nobody should send requests here.
   void Drain();
@@ -44,15 +46,19 @@ class Gateway : public HttpHandler {
   void AnswerModels(const Caller& caller);
   void AnswerChat(const Caller& caller);
   void AnswerCompletion(const Caller& caller);
+  void AnswerResponses(const Caller& caller);
   void AnswerTokenize(const Caller& caller);
   void AnswerDetokenize(const Caller& caller);
 
   // Reads the body where that delays nobody, then begins.
   template <typename Read>
   void ReadAndGenerate(const Caller& caller, Read read);
-  void Generate(const Caller& caller, std::variant<GenerationRequest, ApiError> request);
+  struct Prepared;
+  void Generate(const Caller& caller, Prepared prepared);
+  // Whether an answer under its key is there already, and is given to the caller.
+  bool ReadAgain(const Caller& caller, const Prepared& prepared, const EventOptions& events);
   // Generates when the ids of its prompts are known, which the service tells.
-  void FindPromptIds(const Caller& caller, GenerationRequest request);
+  void FindPromptIds(const Caller& caller, Prepared prepared);
   void Later(const Caller& caller, std::function<std::function<void()>()> job);
 
   const DoorRules rules_;
@@ -64,6 +70,7 @@ class Gateway : public HttpHandler {
   HttpServer* server_ = nullptr;
   bool draining_ = false;
   std::vector<std::weak_ptr<Generation>> generations_;
+  KeyedAnswers keyed_;
 };
 
 }  // namespace tutti::gateway

@@ -101,6 +101,51 @@ def fields_of_vllm():
     assert answer.usage.completion_tokens == 8
 
 
+ANSWER = {"model": "demo", "input": "What is 12 + 30?", "temperature": 0, "store": False}
+
+
+@check
+def responses_whole():
+    answer = CLIENT.responses.create(**ANSWER, metadata={"a": "b"})
+    assert answer.output_text == "42", answer
+    assert answer.status == "completed" and answer.error is None and answer.metadata == {"a": "b"}
+    assert answer.usage.total_tokens == answer.usage.input_tokens + answer.usage.output_tokens
+    assert answer.usage.input_tokens_details.cached_tokens >= 0
+    messages = [{"role": "developer", "content": "Answer."},
+                {"role": "user", "content": [{"type": "input_text", "text": "What is 12 + 30?"}]}]
+    cut = CLIENT.responses.create(model="demo", input=messages, max_output_tokens=1, temperature=0,
+                                  include=["message.output_text.logprobs"], top_logprobs=2)
+    assert cut.status == "incomplete" and cut.incomplete_details.reason == "max_output_tokens"
+    assert len(cut.output[0].content[0].logprobs[0].top_logprobs) == 2
+    assert CLIENT.responses.create(**{**ANSWER, "input": "What is 1 + 1?"}, instructions="Answer.").output_text
+
+
+@check
+def responses_streamed():
+    events = list(CLIENT.responses.create(**ANSWER, stream=True))
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    assert [event.type for event in events[:4]] == ["response.created", "response.in_progress",
+                                                    "response.output_item.added", "response.content_part.added"]
+    assert "".join(e.delta for e in events if e.type == "response.output_text.delta") == "42"
+    assert events[-1].type == "response.completed" and events[-1].response.output_text == "42"
+    with CLIENT.responses.stream(**ANSWER) as stream:
+        for _ in stream:
+            pass
+        assert stream.get_final_response().output_text == "42"
+    try:
+        CLIENT.responses.create(**ANSWER, previous_response_id="resp_1")
+    except openai.BadRequestError as refused:
+        assert refused.param == "previous_response_id"
+    else:
+        raise AssertionError("previous_response_id was taken")
+
+
+@check
+def the_same_request_again():
+    same = {**TEXT, "temperature": 1, "stop": None, "extra_headers": {"Idempotency-Key": "the same"}}
+    assert CLIENT.completions.create(**same).model_dump() == CLIENT.completions.create(**same).model_dump()
+
+
 @check
 def refusals():
     for fields, error, param in [({"temperature": -1}, openai.BadRequestError, "temperature"),

@@ -43,6 +43,11 @@ class Gateway:
 
     def stream(self, path, fields, **headers):
         """The events of a stream, as they come; "[DONE]" is the last."""
+        for _, event in self.events(path, fields, **headers):
+            yield event
+
+    def events(self, path, fields, **headers):
+        """(id, event) of a stream, as they come; the id is that of the last event that had one."""
         connection = self.connect()
         try:
             connection.request("POST", path, json.dumps({**fields, "stream": True}),
@@ -50,10 +55,13 @@ class Gateway:
             response = connection.getresponse()
             assert response.status == 200, response.read()
             assert response.headers["content-type"].startswith("text/event-stream")
+            last = ""
             for line in response:
                 text = line.decode().rstrip("\n")
+                if text.startswith("id: "):
+                    last = text[4:]
                 if text.startswith("data: "):
-                    yield text[6:] if text == "data: [DONE]" else json.loads(text[6:])
+                    yield last, text[6:] if text == "data: [DONE]" else json.loads(text[6:])
         finally:
             connection.close()
 

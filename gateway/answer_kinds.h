@@ -1,0 +1,20 @@
+// Who writes which answer.
+//
+// Pure.  Thread: any.
+#pragma once
+
+#include <memory>
+
+#include "gateway/answer.h"
+#include "gateway/answer_writer.h"
+#include "gateway/json_text.h"
+
+namespace tutti::gateway {
+
+// `response`: of /v1/responses, what the answer repeats of its request (responses_request.cc); else
+// null.
+std::unique_ptr<AnswerWriter> MakeAnswerWriter(bool stream, const AnswerShape& shape,
+                                               const AnswerHead& head, EventOptions options,
+                                               std::shared_ptr<const OrderedJson> response);
+
+}  // namespace tutti::gateway
