@@ -53,6 +53,22 @@ std::variant<std::string, ApiError> Admit(const DoorRules& rules, const HttpRequ
   return std::string();
 }
 
+std::optional<ApiError> AdmitOperator(const DoorRules& rules, const HttpRequest& request) {
+  auto admitted = Admit(rules, request, /*open=*/false);
+  if (auto* error = std::get_if<ApiError>(&admitted)) return std::move(*error);
+  const std::string_view site = request.Field("sec-fetch-site");
+  if (!site.empty() && site != "same-origin" && site != "none") {
+    return MakeError(403, "only this server's own page may ask for its state");
+  }
+  if (rules.keys.has_value() &&
+      !rules.keys->IsOperator(BearerKey(request.Field("authorization")))) {
+    return MakeError(403,
+                     "this key is a tenant's: the state of the service is shown for an operator's, "
+                     "whose line in the file of keys ends with \"operator\"");
+  }
+  return std::nullopt;
+}
+
 HttpFields CorsFields(const DoorRules& rules, const HttpRequest& request) {
   const std::string_view origin = request.Field("origin");
   if (origin.empty() || !IsAllowedOrigin(rules, origin) || !IsFieldText(origin)) return {};

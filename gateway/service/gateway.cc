@@ -85,6 +85,7 @@ void Gateway::Handle(std::shared_ptr<Exchange> exchange) {
                 .fields = CorsFields(rules_, request),
                 .request_name = RequestName(request)};
   caller.fields.emplace_back("x-request-id", caller.request_name);
+  if (console_->Handle(rules_, caller)) return;
   const std::string method = request.method == "HEAD" ? "GET" : request.method;
   // One model may be asked for by name: the route is the list's.
   const bool is_model = absl::StartsWith(request.path, "/v1/models/");
@@ -176,8 +177,8 @@ void Gateway::Generate(const Caller& caller, std::variant<GenerationRequest, Api
   if (upstream_->calls + static_cast<int64_t>(wanted.calls.size()) > kCallsMax) {
     return caller.ReplyError(Unavailable("too many requests are under way"));
   }
-  const auto generation =
-      std::make_shared<Generation>(caller, std::move(wanted), upstream_, server_);
+  const auto generation = std::make_shared<Generation>(caller, std::move(wanted), upstream_,
+                                                       server_, console_->traffic());
   std::erase_if(generations_, [](const auto& other) { return other.expired(); });
   generations_.push_back(generation);
   generation->Start();
@@ -231,6 +232,7 @@ void Gateway::AnswerDetokenize(const Caller& caller) {
 
 void Gateway::Drain() {
   draining_ = true;
+  console_->EndAll();
   server_->Drain();
 }
 

@@ -8,6 +8,7 @@
 #include "gateway/door_rules.h"
 #include "gateway/http/server.h"
 #include "gateway/service/caller.h"
+#include "gateway/service/console.h"
 #include "gateway/service/generation.h"
 #include "gateway/service/upstream.h"
 
@@ -16,7 +17,8 @@ namespace tutti::gateway {
 // Thread: the server's loop, unless said otherwise.
 class Gateway : public HttpHandler {
  public:
-  Gateway(DoorRules rules, Upstream* upstream) : rules_(std::move(rules)), upstream_(upstream) {}
+  Gateway(DoorRules rules, Upstream* upstream, Console* console)
+      : rules_(std::move(rules)), upstream_(upstream), console_(console) {}
   // Before any request.
   void set_server(HttpServer* server) { server_ = server; }
 
@@ -49,6 +51,7 @@ class Gateway : public HttpHandler {
 
   const DoorRules rules_;
   Upstream* const upstream_;
+  Console* const console_;
   HttpServer* server_ = nullptr;
   bool draining_ = false;
   std::vector<std::weak_ptr<Generation>> generations_;

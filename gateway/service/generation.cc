@@ -1,5 +1,6 @@
 #include "gateway/service/generation.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -44,11 +45,12 @@ class Generation::Observer : public client::GenerateObserver {
 };
 
 Generation::Generation(Caller caller, GenerationRequest request, Upstream* upstream,
-                       HttpServer* server)
+                       HttpServer* server, Traffic* traffic)
     : caller_(std::move(caller)),
       request_(std::move(request)),
       upstream_(upstream),
       server_(server),
+      traffic_(traffic),
       id_(absl::StrCat(request_.names.chat ? "chatcmpl-" : "cmpl-", caller_.request_name)),
       stream_(request_.stream),
       prompts_(request_.calls.size()),
@@ -62,9 +64,16 @@ void Generation::Start() {
   caller_.exchange->OnGone([weak] {
     if (const auto generation = weak.lock()) {
       generation->ended_ = true;
+      generation->traffic_->OnEnd(generation->traffic_number_, Traffic::End::kCancelled);
       generation->CancelCalls();
     }
   });
+  traffic_number_ =
+      traffic_->Begin({.name = caller_.request_name,
+                       .kind = request_.names.chat ? "chat" : "text",
+                       .tenant = caller_.tenant,
+                       .stream = stream_,
+                       .outputs = prompts_ * std::max(request_.calls.front().n(), 1u)});
   upstream_->calls += static_cast<int64_t>(prompts_);
   for (size_t i = 0; i < prompts_; ++i) {
     v1::GenerateRequest& call = request_.calls[i];
@@ -80,6 +89,10 @@ void Generation::Start() {
 
 void Generation::OnMessage(size_t prompt, const v1::GenerateResponse& message) {
   if (ended_) return;
+  if (message.has_started()) {
+    traffic_->OnPrompt(traffic_number_, message.started().prompt_tokens());
+  }
+  traffic_->OnTokens(traffic_number_, prompt, message.output(), message.tokens_size());
   if (!stream_) return whole_.OnMessage(prompt, message);
   std::string events = streamed_.OnMessage(prompt, message);
   if (events.empty()) return;
@@ -104,6 +117,7 @@ void Generation::OnCallEnd(size_t prompt, const absl::Status& status) {
   }
   if (calls_ended_ < prompts_) return;
   ended_ = true;
+  traffic_->OnEnd(traffic_number_, Traffic::End::kFinished);
   if (!stream_) return caller_.ReplyJson(whole_.Body());
   caller_.exchange->Write(streamed_.OnEnd());
   caller_.exchange->End();
@@ -111,6 +125,7 @@ void Generation::OnCallEnd(size_t prompt, const absl::Status& status) {
 
 void Generation::End(const ApiError& error) {
   if (std::exchange(ended_, true)) return;
+  traffic_->OnEnd(traffic_number_, Traffic::End::kFailed);
   CancelCalls();
   if (!begun_) return caller_.ReplyError(error);
   caller_.exchange->Write(StreamAnswer::OnError(error));

@@ -9,6 +9,7 @@
 #include "gateway/answer.h"
 #include "gateway/http/server.h"
 #include "gateway/service/caller.h"
+#include "gateway/service/traffic.h"
 #include "gateway/service/upstream.h"
 
 namespace tutti::gateway {
@@ -18,7 +19,8 @@ namespace tutti::gateway {
 // Thread: the server's loop.
 class Generation : public std::enable_shared_from_this<Generation> {
  public:
-  Generation(Caller caller, GenerationRequest request, Upstream* upstream, HttpServer* server);
+  Generation(Caller caller, GenerationRequest request, Upstream* upstream, HttpServer* server,
+             Traffic* traffic);
   ~Generation();
 
   void Start();
@@ -37,6 +39,8 @@ class Generation : public std::enable_shared_from_this<Generation> {
   GenerationRequest request_;
   Upstream* const upstream_;
   HttpServer* const server_;
+  Traffic* const traffic_;
+  uint64_t traffic_number_ = 0;
   const std::string id_;
   const bool stream_;
   const size_t prompts_;
