@@ -174,10 +174,10 @@ absl::Status LocalCluster::Tick(Instant now) {
 
 absl::Status LocalCluster::StartGateway(Instant now) {
   TUTTI_ASSIGN_OR_RETURN(const std::string program, ProgramBeside("tutti-gateway"));
-  members_.push_back(std::make_unique<Member>(
-      MakeMember("gateway", {program, "--coordinator", *address_, "--listen", options_.http,
-                             "--or-next-port", "--ready-file", dir_ + "/http", "--drain-timeout",
-                             absl::StrCat(options_.drain_timeout_s), "--exit-with-parent"})));
+  members_.push_back(std::make_unique<Member>(MakeMember(
+      "gateway", {program, "--coordinator", *address_, "--admin", admin_, "--listen", options_.http,
+                  "--or-next-port", "--ready-file", dir_ + "/http", "--drain-timeout",
+                  absl::StrCat(options_.drain_timeout_s), "--exit-with-parent"})));
   gateway_ = members_.back().get();
   return StartMember(gateway_, now);
 }

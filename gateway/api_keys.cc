@@ -27,15 +27,17 @@ absl::StatusOr<ApiKeys> ApiKeys::Parse(std::string_view text, const std::string&
     const std::vector<std::string> words =
         absl::StrSplit(line, absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
     if (words.empty()) continue;
-    const bool is_hash = words.size() == 2 && words[1].size() == 64 &&
+    const bool is_operator = words.size() == 3 && words[2] == "operator";
+    const bool is_hash = (words.size() == 2 || is_operator) && words[1].size() == 64 &&
                          std::all_of(words[1].begin(), words[1].end(), absl::ascii_isxdigit);
     if (!is_hash || !IsPlainName(words[0])) {
       return absl::InvalidArgumentError(
           absl::StrCat(path, ":", number,
                        ": a line is a tenant ([A-Za-z0-9._-]) and the SHA-256 of its key in 64 "
-                       "hexadecimal digits; printf %s KEY | sha256sum makes it"));
+                       "hexadecimal digits, and maybe \"operator\"; printf %s KEY | sha256sum "
+                       "makes it"));
     }
-    Entry entry{.hash = {}, .tenant = words[0]};
+    Entry entry{.hash = {}, .tenant = words[0], .is_operator = is_operator};
     const std::string bytes = absl::HexStringToBytes(words[1]);
     std::copy(bytes.begin(), bytes.end(), entry.hash.begin());
     keys.entries_.push_back(std::move(entry));
@@ -61,8 +63,8 @@ absl::StatusOr<ApiKeys> ApiKeys::Load(const std::string& path) {
   return Parse(text, path);
 }
 
-std::optional<std::string> ApiKeys::TenantOf(std::string_view key) const {
-  if (key.empty() || key.size() > kKeyBytesMax) return std::nullopt;
+const ApiKeys::Entry* ApiKeys::Find(std::string_view key) const {
+  if (key.empty() || key.size() > kKeyBytesMax) return nullptr;
   Hash hash;
   SHA256(reinterpret_cast<const unsigned char*>(key.data()), key.size(), hash.data());
   const Entry* found = nullptr;
@@ -70,8 +72,17 @@ std::optional<std::string> ApiKeys::TenantOf(std::string_view key) const {
   for (const Entry& entry : entries_) {
     if (CRYPTO_memcmp(entry.hash.data(), hash.data(), hash.size()) == 0) found = &entry;
   }
-  if (found == nullptr) return std::nullopt;
-  return found->tenant;
+  return found;
+}
+
+std::optional<std::string> ApiKeys::TenantOf(std::string_view key) const {
+  const Entry* found = Find(key);
+  return found == nullptr ? std::nullopt : std::optional<std::string>(found->tenant);
+}
+
+bool ApiKeys::IsOperator(std::string_view key) const {
+  const Entry* found = Find(key);
+  return found != nullptr && found->is_operator;
 }
 
 std::string_view BearerKey(std::string_view authorization) {

@@ -1,7 +1,8 @@
 // Who may call: keys by their hashes, each of a tenant.
 //
 // The file has a line for each key, the tenant and the key's SHA-256 in hexadecimal, with spaces
-// between; "#" begins a comment. `printf %s KEY | sha256sum` makes the hash. Keys are long random
+// between, and then "operator" if who has it may also see the state of the service; "#" begins a
+// comment. `printf %s KEY | sha256sum` makes the hash. Keys are long random
 // texts, so that a plain hash keeps them secret.
 //
 // Thread: any, once made.
@@ -26,13 +27,17 @@ class ApiKeys {
   // The tenant of a key; nothing for one that is not known. Takes the same time for all keys of the
   // same length.
   std::optional<std::string> TenantOf(std::string_view key) const;
+  // Whether the key is known and an operator's. Takes as long.
+  bool IsOperator(std::string_view key) const;
 
  private:
   using Hash = std::array<unsigned char, 32>;
   struct Entry {
     Hash hash;
     std::string tenant;
+    bool is_operator = false;
   };
+  const Entry* Find(std::string_view key) const;
   std::vector<Entry> entries_;
 };
 

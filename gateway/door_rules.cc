@@ -53,15 +53,44 @@ std::variant<std::string, ApiError> Admit(const DoorRules& rules, const HttpRequ
   return std::string();
 }
 
+namespace {
+
+bool HasOperatorKey(const DoorRules& rules, const HttpRequest& request) {
+  const std::string_view key = BearerKey(request.Field("authorization"));
+  return (rules.operator_keys.has_value() && rules.operator_keys->TenantOf(key).has_value()) ||
+         (rules.keys.has_value() && rules.keys->IsOperator(key));
+}
+
+ApiError NeedsOperatorKey() {
+  return MakeError(401, "this path needs an operator's key: Authorization: Bearer KEY");
+}
+
+}  // namespace
+
 std::optional<ApiError> RefuseUnlessOperator(const DoorRules& rules, const HttpRequest& request) {
-  if (rules.operator_keys.has_value()) {
-    if (rules.operator_keys->TenantOf(BearerKey(request.Field("authorization")))) return {};
-    return MakeError(401, "this path needs an operator's key: Authorization: Bearer KEY");
-  }
+  if (HasOperatorKey(rules, request)) return {};
+  if (rules.operator_keys.has_value()) return NeedsOperatorKey();
   if (!rules.keys.has_value()) return {};
   return MakeError(403,
                    "this path is for operators; start the gateway with --operator-keys to name "
                    "their keys");
+}
+
+std::optional<ApiError> AdmitOperator(const DoorRules& rules, const HttpRequest& request) {
+  if (HasOperatorKey(rules, request)) return std::nullopt;
+  if (rules.operator_keys.has_value()) return NeedsOperatorKey();
+  auto admitted = Admit(rules, request, /*open=*/false);
+  if (auto* error = std::get_if<ApiError>(&admitted)) return std::move(*error);
+  const std::string_view site = request.Field("sec-fetch-site");
+  if (!site.empty() && site != "same-origin" && site != "none") {
+    return MakeError(403, "only this server's own page may ask for its state");
+  }
+  if (rules.keys.has_value()) {
+    return MakeError(403,
+                     "this key is a tenant's: the state of the service is shown for an operator's, "
+                     "whose line in the file of keys ends with \"operator\"");
+  }
+  return std::nullopt;
 }
 
 HttpFields CorsFields(const DoorRules& rules, const HttpRequest& request) {

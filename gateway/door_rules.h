@@ -34,6 +34,10 @@ std::optional<ApiError> RefuseUnlessOperator(const DoorRules& rules, const HttpR
 std::variant<std::string, ApiError> Admit(const DoorRules& rules, const HttpRequest& request,
                                           bool open);
 
+// Why the caller may not see the state of the service; nothing if it may: with keys who has an
+// operator's, without them pages and programs of this machine, and never pages of others.
+std::optional<ApiError> AdmitOperator(const DoorRules& rules, const HttpRequest& request);
+
 // Fields that every answer to this request has, for browsers.
 HttpFields CorsFields(const DoorRules& rules, const HttpRequest& request);
 

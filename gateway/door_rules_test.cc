@@ -39,6 +39,38 @@ TEST(ApiKeys, KnowTheTenantOfAKey) {
   EXPECT_FALSE(keys->TenantOf(std::string(10000, 'x')).has_value());
 }
 
+// printf %s secret-3 | sha256sum
+constexpr char kOperatorKey[] =
+    "ops 2c7d3470d617514ede9f8b07e2912811351e6efe42cdc07b661a790b6659d486 operator\n";
+
+TEST(ApiKeys, KnowOperators) {
+  const auto keys = ApiKeys::Parse(std::string(kKeys) + kOperatorKey, "keys");
+  ASSERT_TRUE(keys.ok()) << keys.status();
+  EXPECT_EQ(keys->TenantOf("secret-3"), "ops");
+  EXPECT_TRUE(keys->IsOperator("secret-3"));
+  EXPECT_FALSE(keys->IsOperator("secret-1"));
+  EXPECT_FALSE(keys->IsOperator("secret-4"));
+  EXPECT_FALSE(keys->IsOperator(""));
+}
+
+TEST(AdmitOperator, LetsInWhoMaySeeTheState) {
+  const auto status_of = [](const DoorRules& rules, HttpFields fields) {
+    const auto error = AdmitOperator(rules, From(std::move(fields)));
+    return error.has_value() ? error->status : 200;
+  };
+  DoorRules rules;
+  rules.cors_origins = {"*"};
+  EXPECT_EQ(status_of(rules, {{"host", "127.0.0.1:8000"}}), 200);
+  EXPECT_EQ(status_of(rules, {{"host", "evil.example"}}), 403);
+  EXPECT_EQ(status_of(rules, {{"host", "localhost"}, {"sec-fetch-site", "same-origin"}}), 200);
+  EXPECT_EQ(status_of(rules, {{"host", "localhost"}, {"sec-fetch-site", "none"}}), 200);
+  EXPECT_EQ(status_of(rules, {{"host", "localhost"}, {"sec-fetch-site", "cross-site"}}), 403);
+  rules.keys = *ApiKeys::Parse(std::string(kKeys) + kOperatorKey, "keys");
+  EXPECT_EQ(status_of(rules, {{"host", "a"}}), 401);
+  EXPECT_EQ(status_of(rules, {{"host", "a"}, {"authorization", "Bearer secret-1"}}), 403);
+  EXPECT_EQ(status_of(rules, {{"host", "a"}, {"authorization", "Bearer secret-3"}}), 200);
+}
+
 TEST(ApiKeys, NameTheLineThatIsNone) {
   for (const char* text : {"acme\n", "acme 1234\n", "a b c\n", "a/b 5b11\n"}) {
     const auto keys = ApiKeys::Parse(std::string("# first\n") + text, "keys");

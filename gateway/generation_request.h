@@ -58,8 +58,8 @@ std::optional<v1::TokenizeRequest> AskPromptIds(const v1::GenerateRequest& call)
 // Puts the ids in the place of prompt `prompt`, cut as it asks for; the answer tells them.
 void SetPromptIds(std::vector<int32_t> ids, size_t prompt, GenerationRequest* request);
 
-// POST /v1/chat/completions, POST /v1/completions and POST /v1/responses. `text`: that of the body, whose order of
-// members is the template's.
+// POST /v1/chat/completions, POST /v1/completions and POST /v1/responses. `text`: that of the body,
+// whose order of members is the template's.
 std::variant<GenerationRequest, ApiError> ReadChatRequest(const Json& body,
                                                           std::string_view text = {});
 std::variant<GenerationRequest, ApiError> ReadCompletionRequest(const Json& body);

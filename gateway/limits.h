@@ -126,6 +126,26 @@ inline constexpr size_t kCallsPerOutputMax = 128;
 // JSON of `tools` in a request, or of chat_template_kwargs: the service takes as much for both.
 inline constexpr size_t kTemplateValueBytesMax = 64 << 10;
 
+// ---- what operators watch
+
+// Seconds of which figures are kept, and over which rates and quantiles are taken.
+inline constexpr int64_t kTrafficHistoryS = 300;
+inline constexpr int64_t kTrafficWindowS = 60;
+// Requests under way that are listed one by one: a screen.
+inline constexpr size_t kRequestsShown = 64;
+// A request is good if its first token came so soon, and the others that far apart on the average.
+inline constexpr Duration kGoodFirstToken = std::chrono::seconds(2);
+inline constexpr Duration kGoodGap = std::chrono::milliseconds(100);
+// A status that is younger is not asked for again, however many watch; and how long one call takes.
+inline constexpr Duration kStatusAge = std::chrono::milliseconds(500);
+inline constexpr Duration kStatusTimeout = std::chrono::seconds(1);
+// How often those who watch are told.
+inline constexpr Duration kLivePeriod = std::chrono::seconds(1);
+// Who watch at once: a second of the largest cluster is some 400 KB for each.
+inline constexpr size_t kWatchersMax = 128;
+// Who wait for one status.
+inline constexpr size_t kStatusWaitersMax = 1024;
+
 // ---- keys, and the end
 
 // A key in a request. Ours are shorter; providers' are below 200.

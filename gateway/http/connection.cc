@@ -25,7 +25,9 @@ class Connection::Answer : public Exchange {
     Settle(connection.get(), response);
     std::string bytes = HeadText(
         response,
-        response.status == 204 ? std::nullopt : std::optional<uint64_t>(response.body.size()),
+        response.status == 204 || response.status == 304
+            ? std::nullopt
+            : std::optional<uint64_t>(response.body.size()),
         /*chunked=*/false, connection->close_);
     if (!without_body_) bytes += response.body;
     connection->Send(std::move(bytes));

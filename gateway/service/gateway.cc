@@ -94,11 +94,12 @@ const Gateway::Entry Gateway::kRoutes[] = {
     {"POST", "/detokenize", &Gateway::AnswerDetokenize, false},
 };
 
-Gateway::Gateway(DoorRules rules, ParseRules parse_rules, Upstream* upstream,
+Gateway::Gateway(DoorRules rules, ParseRules parse_rules, Upstream* upstream, Console* console,
                  std::vector<metrics::CertificateFile> certificates)
     : rules_(std::move(rules)),
       parse_rules_(parse_rules),
       upstream_(upstream),
+      console_(console),
       certificates_(std::move(certificates)),
       metrics_(
           [] {
@@ -115,6 +116,7 @@ void Gateway::Handle(std::shared_ptr<Exchange> plain) {
                 .fields = CorsFields(rules_, request),
                 .request_name = RequestName(request)};
   caller.fields.emplace_back("x-request-id", caller.request_name);
+  if (console_->Handle(rules_, caller)) return;
   const std::string method = request.method == "HEAD" ? "GET" : request.method;
   // One model may be asked for by name: the route is the list's.
   const bool is_model = absl::StartsWith(request.path, "/v1/models/");
@@ -257,8 +259,8 @@ void Gateway::Generate(const Caller& caller, Prepared prepared) {
   }
   options.kept = !prepared.key.empty() && keyed_.has_room();
   const bool kept = options.kept;
-  const auto generation = std::make_shared<Generation>(caller, std::move(wanted),
-                                                       std::move(options), upstream_, server_);
+  const auto generation = std::make_shared<Generation>(
+      caller, std::move(wanted), std::move(options), upstream_, server_, console_->traffic());
   std::erase_if(generations_, [](const auto& other) { return other.expired(); });
   generations_.push_back(generation);
   if (kept) keyed_.Add(caller.tenant, prepared.key, prepared.digest, generation);
@@ -361,6 +363,7 @@ void Gateway::AnswerDetokenize(const Caller& caller) {
 
 void Gateway::Drain() {
   draining_ = true;
+  console_->EndAll();
   server_->Drain();
 }
 

@@ -10,6 +10,7 @@
 #include "gateway/http/server.h"
 #include "gateway/parse_choice.h"
 #include "gateway/service/caller.h"
+#include "gateway/service/console.h"
 #include "gateway/service/generation.h"
 #include "gateway/service/keyed_answers.h"
 #include "gateway/service/upstream.h"
@@ -21,7 +22,7 @@ namespace tutti::gateway {
 class Gateway : public HttpHandler {
  public:
   // `certificates`: whose ends /metrics tells.
-  Gateway(DoorRules rules, ParseRules parse_rules, Upstream* upstream,
+  Gateway(DoorRules rules, ParseRules parse_rules, Upstream* upstream, Console* console,
           std::vector<metrics::CertificateFile> certificates = {});
   // Before any request.
   void set_server(HttpServer* server) { server_ = server; }
@@ -64,6 +65,7 @@ class Gateway : public HttpHandler {
   const DoorRules rules_;
   const ParseRules parse_rules_;
   Upstream* const upstream_;
+  Console* const console_;
   const std::vector<metrics::CertificateFile> certificates_;
   const SystemClock clock_{};
   GatewayMetrics metrics_;

@@ -27,6 +27,11 @@ void AddServiceFlags(FlagSet* set, GatewayFlags* flags) {
              .help = "Public address of the coordinator: host:port or unix:/path; several of one "
                      "cluster with commas between them",
              .show_default = true},
+            {.names = "--admin",
+             .variable = &flags->client.admin,
+             .help = "Operator's port of the coordinator, for the page at /: host:port or "
+                     "unix:/path; several with commas between them; unset: the socket of a "
+                     "coordinator on this machine"},
             {.names = "--resume-within",
              .variable = &flags->resume_within_s,
              .help = "Seconds to try to go on with an answer that broke off; 0: do not try",

@@ -12,7 +12,7 @@ namespace tutti::gateway {
 
 struct GatewayFlags {
   ServerOptions server;
-  client::ClientOptions client;
+  client::ClientOptions client;  // `admin`: several of them, with commas between
   double resume_within_s = Seconds(client::kResumeWithin);
   std::string api_keys;
   std::string operator_keys;

@@ -1,5 +1,6 @@
 #include "gateway/service/generation.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -13,6 +14,11 @@ namespace {
 const char* PrefixOf(const GenerationRequest& request) {
   if (request.response != nullptr) return "resp_";
   return request.names.chat ? "chatcmpl-" : "cmpl-";
+}
+
+const char* KindOf(const GenerationRequest& request) {
+  if (request.response != nullptr) return "response";
+  return request.names.chat ? "chat" : "text";
 }
 
 // An answer that goes on has the name and the time of its beginning.
@@ -52,11 +58,12 @@ class Generation::Observer : public client::GenerateObserver {
 };
 
 Generation::Generation(Caller caller, GenerationRequest request, GenerationOptions options,
-                       Upstream* upstream, HttpServer* server)
+                       Upstream* upstream, HttpServer* server, Traffic* traffic)
     : caller_(std::move(caller)),
       request_(std::move(request)),
       upstream_(upstream),
       server_(server),
+      traffic_(traffic),
       stream_(request_.stream),
       prompts_(request_.calls.size()),
       shape_(request_),
@@ -75,6 +82,12 @@ Generation::Generation(Caller caller, GenerationRequest request, GenerationOptio
 Generation::~Generation() = default;
 
 void Generation::Start() {
+  traffic_number_ =
+      traffic_->Begin({.name = caller_.request_name,
+                       .kind = KindOf(request_),
+                       .tenant = caller_.tenant,
+                       .stream = stream_,
+                       .outputs = prompts_ * std::max(request_.calls.front().n(), 1u)});
   Listen();
   // The client went while its request was read.
   if (stopped_) return;
@@ -125,6 +138,10 @@ void Generation::ReadAgain(Caller caller, EventOptions events) {
 
 void Generation::OnMessage(size_t prompt, const v1::GenerateResponse& message) {
   if (stopped_) return;
+  if (message.has_started()) {
+    traffic_->OnPrompt(traffic_number_, message.started().prompt_tokens());
+  }
+  traffic_->OnTokens(traffic_number_, prompt, message.output(), message.tokens_size());
   if (kept_ && !messages_.Add(prompt, message)) {
     // Too long an answer: from here on it is as one without a key.
     kept_ = false;
@@ -159,7 +176,9 @@ void Generation::OnCallEnd(size_t prompt, const absl::Status& status) {
     names.prompt_index = prompt;
     return End(FromStatus(status, names, upstream_->model()->model.context_length()));
   }
-  if (calls_ended_ == prompts_ && reader_ == Reader::kReads) WriteEnd();
+  if (calls_ended_ < prompts_) return;
+  traffic_->OnEnd(traffic_number_, Traffic::End::kFinished);
+  if (reader_ == Reader::kReads) WriteEnd();
 }
 
 void Generation::WriteEnd() {
@@ -172,6 +191,7 @@ void Generation::WriteEnd() {
 }
 
 void Generation::End(const ApiError& error) {
+  traffic_->OnEnd(traffic_number_, Traffic::End::kFailed);
   // An answer with an error is not read again: the next try computes it anew.
   kept_ = false;
   CancelCalls();
@@ -192,6 +212,7 @@ void Generation::Abandon() {
 
 void Generation::CancelCalls() {
   stopped_ = true;
+  traffic_->OnEnd(traffic_number_, Traffic::End::kCancelled);
   for (const auto& call : calls_) call->Cancel();
 }
 

@@ -11,6 +11,7 @@
 #include "gateway/http/server.h"
 #include "gateway/kept_messages.h"
 #include "gateway/service/caller.h"
+#include "gateway/service/traffic.h"
 #include "gateway/service/upstream.h"
 
 namespace tutti::gateway {
@@ -27,7 +28,7 @@ struct GenerationOptions {
 class Generation : public std::enable_shared_from_this<Generation> {
  public:
   Generation(Caller caller, GenerationRequest request, GenerationOptions options,
-             Upstream* upstream, HttpServer* server);
+             Upstream* upstream, HttpServer* server, Traffic* traffic);
   ~Generation();
 
   void Start();
@@ -63,6 +64,8 @@ class Generation : public std::enable_shared_from_this<Generation> {
   GenerationRequest request_;
   Upstream* const upstream_;
   HttpServer* const server_;
+  Traffic* const traffic_;
+  uint64_t traffic_number_ = 0;
   const bool stream_;
   const size_t prompts_;
   const AnswerShape shape_;

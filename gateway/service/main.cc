@@ -109,14 +109,17 @@ absl::Status Serve(const GatewayFlags& flags, const sigset_t& signals, pid_t par
   options.resume_within = seconds(flags.resume_within_s);
   TUTTI_ASSIGN_OR_RETURN(auto client, client::Client::Create(options));
   TUTTI_ASSIGN_OR_RETURN(DoorRules rules, MakeRules(flags));
+  TUTTI_ASSIGN_OR_RETURN(auto asks, StatusFeed::MakeAsks(options, options.admin));
   Upstream upstream(std::move(client));
+  Console console(std::move(asks), &clock);
   Gateway gateway(
-      std::move(rules), MakeParseRules(flags), &upstream,
+      std::move(rules), MakeParseRules(flags), &upstream, &console,
       {{"public", flags.server.tls_certificate}, {"coordinator", flags.client.tls_certificate}});
   TUTTI_ASSIGN_OR_RETURN(auto server, HttpServer::Create(flags.server, &gateway, &clock));
   gateway.set_server(server.get());
   spdlog::info("{} at {}, coordinators at {}", flags.server.tls_key.empty() ? "http" : "https",
                server->address(), options.address);
+  console.set_server(server.get());
   TUTTI_RETURN_IF_ERROR(WriteReadyFile(flags.ready_file, server->address()));
   std::thread loop([&server] { server->Run(); });
   int signal = 0;
@@ -131,6 +134,7 @@ absl::Status Serve(const GatewayFlags& flags, const sigset_t& signals, pid_t par
     std::_Exit(0);
   }
   server->Post([&server] { server->Stop(); });
+  console.Stop();  // it would post to the loop
   loop.join();
   return absl::OkStatus();
 }
