@@ -77,7 +77,7 @@ inline constexpr int64_t kNumericsClassBytesMax = 8 << 10;
 inline constexpr int64_t kDoorBytesMax = 256 << 20;
 // Memory that was held goes back to the system when, after this much, no more than this little is
 // held: the allocator keeps what many small buffers leave behind.
-inline constexpr int64_t kTrimAfterBytes = 64 << 20;
+inline constexpr int64_t kTrimAfterBytes = 16 << 20;
 inline constexpr int64_t kTrimBelowBytes = 4 << 20;
 // A request that has come this far within kReadGrace is counted when it is complete; a slower one
 // is counted as the largest message from then on. Small requests arrive within a round trip.
