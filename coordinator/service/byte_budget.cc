@@ -44,9 +44,9 @@ bool ByteBudget::Change(const std::string& client, int64_t by) {
   {
     const MutexLock lock(&mutex_);
     if (!ChangeLocked(client, by)) return false;
-    peak_ = std::max(peak_, held_);
-    drained = peak_ >= kTrimAfterBytes && held_ <= kTrimBelowBytes;
-    if (drained) peak_ = 0;
+    taken_ += std::max<int64_t>(by, 0);
+    drained = taken_ >= kTrimAfterBytes && held_ <= kTrimBelowBytes;
+    if (drained) taken_ = 0;
   }
   if (drained && on_drained_) on_drained_();
   return true;

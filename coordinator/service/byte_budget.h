@@ -46,7 +46,7 @@ class ByteBudget {
   // REQUIRES: outlives its charges
   explicit ByteBudget(int64_t total) : total_(total) {}
 
-  // Calls `on_drained` when, after kTrimAfterBytes were held, no more than kTrimBelowBytes are; on
+  // Calls `on_drained` when, after kTrimAfterBytes were taken, no more than kTrimBelowBytes are; on
   // any thread that gives bytes back.  REQUIRES: called before the first Take.
   void OnDrained(std::function<void()> on_drained) { on_drained_ = std::move(on_drained); }
 
@@ -62,7 +62,7 @@ class ByteBudget {
   const int64_t total_;
   std::function<void()> on_drained_;
   mutable Mutex mutex_;
-  int64_t peak_ ABSL_GUARDED_BY(mutex_) = 0;  // of held_ since it was drained
+  int64_t taken_ ABSL_GUARDED_BY(mutex_) = 0;  // since it was drained
   int64_t held_ ABSL_GUARDED_BY(mutex_) = 0;
   // Of those that hold anything.
   std::map<std::string, int64_t> held_by_ ABSL_GUARDED_BY(mutex_);

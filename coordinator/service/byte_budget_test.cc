@@ -59,7 +59,7 @@ TEST(ByteBudgetTest, SaysWhenMuchWasGivenBack) {
   int drained = 0;
   budget.OnDrained([&drained] { ++drained; });
   for (int i = 0; i < 3; ++i) {
-    (void)budget.Take("a", kTrimAfterBytes - 1);  // not much
+    (void)budget.Take("a", kTrimAfterBytes - 2);  // not much
     EXPECT_EQ(drained, i);
     auto much = budget.Take("a", kTrimAfterBytes);
     ASSERT_TRUE(much->Resize(kTrimBelowBytes + 1));
@@ -69,6 +69,12 @@ TEST(ByteBudgetTest, SaysWhenMuchWasGivenBack) {
     much.reset();
     EXPECT_EQ(drained, i + 1);
   }
+  // Little at a time leaves as much behind.
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(drained, 3);
+    (void)budget.Take("b", kTrimAfterBytes / 4);
+  }
+  EXPECT_EQ(drained, 4);
 }
 
 }  // namespace

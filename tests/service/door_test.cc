@@ -246,7 +246,8 @@ TEST(Door, LargeRequestsThatAreRefusedAreAnsweredAtAPace) {
     EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << status.error_message();
     EXPECT_THAT(status.error_message(), HasSubstr("fields"));
   }
-  EXPECT_GE(std::chrono::steady_clock::now() - begun, std::chrono::seconds(3));
+  // Of each: nobody watches the connections of this cluster, so that their pauses do not add up.
+  EXPECT_GE(std::chrono::steady_clock::now() - begun, std::chrono::seconds(1));
 }
 
 TEST(Door, AClientThatDoesNotWaitForItsRefusalLeavesNothing) {
