@@ -1,0 +1,110 @@
+"""The gateway's page in a real Chromium: it draws what `tutti up` serves, streams a chat, and shows a lost worker.
+
+    page_test.py                    exits with 77 where no Chromium is installed (Debian's package `chromium`)
+    TUTTI_SCREENSHOTS=DIR page_test.py    writes what it saw as PNG files, too
+"""
+import os
+import signal
+import sys
+import time
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
+
+from browser import Browser, find_chromium  # noqa: E402
+from harness import Cluster  # noqa: E402
+
+SKIPPED = 77
+SIZES = {"phone": (360, 740), "desk": (1280, 900), "wall": (3840, 2160)}
+RANKS = "[...document.querySelectorAll('#pipelines .rank .name')].map(name => name.textContent)"
+# Text of the last answer, which is whole when its foot says how long it took.
+ANSWER = """(() => { const all = document.querySelectorAll('.message.assistant');
+    return all.length ? all[all.length - 1].querySelector('.text').textContent : ''; })()"""
+
+
+class Page(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = Cluster("--http", "127.0.0.1:0", workers=3)
+        cls.browser = Browser()
+        cls.url = f"http://{cls.cluster.http}/"
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.browser.close()
+        cls.cluster.cleanup()
+
+    def open(self, size="desk", **kind):
+        width, height = SIZES[size]
+        page = self.browser.open(self.url, width=width, height=height, **kind)
+        self.addCleanup(page.close)
+        page.wait(f"{RANKS}.length >= 2", "the device map")
+        return page
+
+    def ask(self, page, text):
+        page.type("#chat-text", text)
+        page.run("document.querySelector('#chat-send').click()")
+
+    def shoot(self, page, name):
+        folder = os.environ.get("TUTTI_SCREENSHOTS")
+        if folder:
+            page.screenshot(os.path.join(folder, f"{name}.png"))
+
+    def test_1_draws_the_map_without_a_complaint(self):
+        page = self.open()
+        self.assertEqual(page.run("document.querySelector('#model').textContent"), "demo")
+        self.assertEqual(page.run("document.querySelector('#state').dataset.state"), "good")
+        shown = set(page.run(RANKS))
+        self.assertEqual(shown, {"w0", "w1", "w2"})
+        self.assertEqual(page.complaints(), [])
+
+    def test_2_streams_a_chat_and_tells_how_likely_its_tokens_were(self):
+        page = self.open()
+        self.ask(page, "What is 12 + 30?")
+        page.wait(f"{ANSWER}.includes('42')", "the answer")
+        self.assertGreater(page.run("document.querySelectorAll('.token').length"), 0)
+        place = page.run("""(() => { const box = document.querySelector('.token').getBoundingClientRect();
+            return [box.x + box.width / 2, box.y + box.height / 2]; })()""")
+        page.send("Input.dispatchMouseEvent", type="mouseMoved", x=place[0], y=place[1])
+        page.wait("!document.querySelector('#token-card').hidden", "the card of a token")
+        self.assertIn("%", page.run("document.querySelector('#token-card').textContent"))
+        self.shoot(page, "page-light")
+        self.assertEqual(page.complaints(), [])
+
+    def test_3_fits_every_screen_in_light_and_dark(self):
+        for size in SIZES:
+            for dark in (False, True):
+                with self.subTest(size=size, dark=dark):
+                    page = self.open(size, dark=dark)
+                    self.assertLessEqual(page.run("document.documentElement.scrollWidth"), SIZES[size][0])
+                    self.assertEqual(page.complaints(), [])
+                    self.shoot(page, f"page-{size}-{'dark' if dark else 'light'}")
+
+    def test_4_treats_text_as_text(self):
+        page = self.open()
+        self.ask(page, "<img src=x onerror=\"document.title='broken'\">")
+        page.wait("document.querySelectorAll('.message.user').length > 0", "the question")
+        self.assertEqual(page.run("document.querySelectorAll('.chat-log img').length"), 0)
+        self.assertEqual(page.run("document.title").startswith("broken"), False)
+
+    def test_5_shows_a_lost_worker_and_who_took_its_place(self):
+        page = self.open()
+        lost = page.run(RANKS)[0]
+        begun = time.monotonic()
+        os.kill(self.cluster.children()[lost], signal.SIGKILL)
+        # It is started again at once, so that it may be back before the page has looked.
+        page.wait("!document.querySelector('#events').textContent.includes('Nothing yet')", "the event")
+        print(f"shown {1000 * (time.monotonic() - begun):.0f} ms after kill -9")
+        page.wait("document.querySelector('#state').dataset.state === 'good'", "the recovery")
+        self.ask(page, "What is 7 + 98?")
+        page.wait(f"{ANSWER}.includes('105')", "an answer afterwards")
+        self.shoot(page, "page-after-a-loss")
+        self.assertEqual(page.complaints(), [])
+
+
+if __name__ == "__main__":
+    if find_chromium() is None:
+        print("SKIPPED: no Chromium is installed (Debian's package chromium)")
+        sys.exit(SKIPPED)
+    unittest.main(verbosity=2)
