@@ -134,6 +134,7 @@ void EngineLoop::Run() {
     CloseSilentLinks(now);
     engine_.Advance(now, &actions_);
     Apply(&actions_);
+    AnswerStatus(now);
   }
   for (auto& [key, worker] : links_) {
     worker.link->Close(absl::UnavailableError("the coordinator is shutting down"));
@@ -193,13 +194,7 @@ void EngineLoop::Handle(Item item, Instant now) {
                    NoteRefused(refused.peer, refused.worker_id, refused.reason, now);
                  },
                  [&](LayUnread& lay) { ForgiveUnread(lay.duration, now); },
-                 [&](StatusWanted& wanted) {
-                   v1::GetStatusResponse status;
-                   engine_.FillStatus(now, &status);
-                   refused_.FillStatus(now, &status);
-                   status.set_uptime_seconds(Seconds(now - started_at_));
-                   wanted.callback(std::move(status));
-                 },
+                 [&](StatusWanted& wanted) { asked_.push_back(std::move(wanted.callback)); },
                  [&](LookupWanted& wanted) {
                    v1::LookupPrefixResponse found;
                    engine_.LookupPrefix(wanted.domain, wanted.tokens, &found);
@@ -211,6 +206,17 @@ void EngineLoop::Handle(Item item, Instant now) {
                  },
              },
              item);
+}
+
+// At the end of a turn: who hears that the service serves finds it open, and who was turned away is
+// named.
+void EngineLoop::AnswerStatus(Instant now) {
+  if (asked_.empty()) return;
+  v1::GetStatusResponse status;
+  engine_.FillStatus(now, &status);
+  refused_.FillStatus(now, &status);
+  status.set_uptime_seconds(Seconds(now - started_at_));
+  for (const StatusCallback& callback : std::exchange(asked_, {})) callback(status);
 }
 
 void EngineLoop::HandleOpened(LinkOpened opened, Instant now) {

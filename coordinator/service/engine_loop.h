@@ -144,6 +144,7 @@ class EngineLoop {
   void ForgiveUnread(Duration duration, Instant now);
   void Forgive(Duration duration, Instant now);
   void Handle(Item item, Instant now);
+  void AnswerStatus(Instant now);
   void HandleOpened(LinkOpened opened, Instant now);
   void HandleFrame(LinkFrame item, Instant now);
   void HandleClosed(LinkClosed item, Instant now);
@@ -174,6 +175,7 @@ class EngineLoop {
   std::vector<Action> actions_;
   StallAllowance unread_allowance_;
   RefusedPeers refused_;
+  std::vector<StatusCallback> asked_;  // in this turn
 };
 
 }  // namespace tutti::coordinator
