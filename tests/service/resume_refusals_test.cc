@@ -18,7 +18,7 @@ class ResumeRefusalsTest : public ::testing::Test {
     request_.set_text("Tell me something: ");
     request_.mutable_sampling()->set_max_tokens(8);
     request_.mutable_sampling()->set_ignore_eos(true);
-    whole_ = ReadStream(cluster_.inference(), request_);
+    whole_ = ReadTokenByToken(cluster_.inference(), request_);
     CHECK(whole_.status.ok()) << whole_.status.error_message();
   }
   v1::GenerateRequest Resuming(size_t cut = 3) {

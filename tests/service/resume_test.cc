@@ -70,7 +70,7 @@ class ResumeTest : public ::testing::Test {
 
   // The first difference that a cut makes; nothing: it makes none anywhere.
   std::optional<std::string> FindDifference(const v1::GenerateRequest& request) {
-    const CutStream whole = ReadStream(cluster_.inference(), request);
+    const CutStream whole = ReadTokenByToken(cluster_.inference(), request);
     if (!whole.status.ok()) return whole.status.error_message();
     const std::string expected = Describe(whole.messages);
     for (size_t cut = 1; cut <= whole.messages.size(); ++cut) {

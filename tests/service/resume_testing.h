@@ -3,12 +3,14 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "tests/support/in_process_cluster.h"
 
 namespace tutti::tests {
@@ -35,6 +37,23 @@ inline CutStream ReadStream(v1::Inference::Stub* inference, const v1::GenerateRe
   }
   if (cut.messages.size() == messages) context.TryCancel();
   cut.status = reader->Finish();
+  return cut;
+}
+
+// The same with one token in a message at most: asks again where the reader fell behind, and tokens
+// came together. REQUIRES: the answer is short.
+inline CutStream ReadTokenByToken(v1::Inference::Stub* inference,
+                                  const v1::GenerateRequest& request, size_t messages = SIZE_MAX) {
+  constexpr int kTries = 200;
+  CutStream cut;
+  for (int i = 0; i < kTries; ++i) {
+    cut = ReadStream(inference, request, messages);
+    if (std::all_of(cut.messages.begin(), cut.messages.end(),
+                    [](const auto& message) { return message.tokens_size() <= 1; })) {
+      return cut;
+    }
+  }
+  CHECK(false) << kTries << " times tokens came together: the reader is too slow for this test";
   return cut;
 }
 
