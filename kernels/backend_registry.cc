@@ -41,7 +41,7 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(std::string_view name,
   if (name == "cpu") return CreateCpuBackend(options);
   if (name == "reference") return CreateReference(options);
   if (const auto index = CudaIndex(name); index.has_value()) {
-    auto backend = OpenPluginBackend("libtutti_cuda.so", PluginDirectories(), *index, options);
+    auto backend = OpenPluginBackend(kCudaPlugin, PluginDirectories(), *index, options);
     if (!backend.ok())
       return Annotate(backend.status(), absl::StrCat("device ", std::string(name)));
     return backend;

@@ -1,12 +1,15 @@
 // The border between the worker and a backend that is a library of its own, such as
 // libtutti_cuda.so.
 //
-// A plug-in exports one C symbol, kPluginSymbol. Both sides first tell each other their version,
-// build and compiler, in C types whose order never changes, and each refuses the other unless all
-// three agree. Only then do C++ objects cross: the Backend of kernels/backend.h, whose layout is
-// certain only between files of one build.
+// A plug-in exports two C symbols: kPluginSymbol opens a device, kPluginDevicesSymbol lists those
+// that there are. In both calls the sides first tell each other their version, build and compiler,
+// in C types whose order never changes, and each refuses the other unless all three agree. Only
+// then do C++ objects cross: the Backend of kernels/backend.h, whose layout is certain only between
+// files of one build.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -20,9 +23,11 @@ class Backend;
 struct BackendOptions;
 
 // Counts changes of this file. backend.h may change freely: the build stamp covers it.
-inline constexpr int32_t kPluginAbiVersion = 1;
+inline constexpr int32_t kPluginAbiVersion = 2;
 inline constexpr char kPluginSymbol[] = "tutti_backend_plugin";
+inline constexpr char kPluginDevicesSymbol[] = "tutti_backend_devices";
 inline constexpr int32_t kPluginMessageBytes = 2048;
+inline constexpr int32_t kPluginDevicesMax = 64;
 
 struct PluginIdentity {
   int32_t abi_version = 0;
@@ -46,11 +51,37 @@ struct PluginAnswer {
 using PluginFunction = void (*)(const PluginIdentity* host, const PluginRequest* request,
                                 PluginAnswer* answer);
 
+struct PluginDevice {
+  int32_t index = 0;
+  int64_t memory_bytes = 0;
+  char id[64] = {};     // the same in every process that sees this device
+  char name[256] = {};  // the maker's
+  char problem[kPluginMessageBytes] = {};  // why it cannot serve; "": it can
+};
+
+struct PluginDevices {
+  PluginIdentity plugin;  // always filled
+  int32_t count = 0;      // of `devices`
+  PluginDevice devices[kPluginDevicesMax] = {};
+  char problem[kPluginMessageBytes] = {};  // why there are none
+};
+
+// Fills *answer; opens no device. Throws nothing.
+using PluginDevicesFunction = void (*)(const PluginIdentity* host, PluginDevices* answer);
+
 #ifdef TUTTI_PARANOID
 #define TUTTI_TOOLCHAIN_CHECKS " paranoid"
 #else
 #define TUTTI_TOOLCHAIN_CHECKS ""
 #endif
+
+// Copies what fits.
+template <size_t kBytes>
+void FillText(std::string_view text, char (&to)[kBytes]) {
+  const size_t count = std::min(text.size(), kBytes - 1);
+  text.copy(to, count);
+  to[count] = '\0';
+}
 
 inline PluginIdentity ThisSide() {
   return {kPluginAbiVersion, BuildStamp().data(), "gcc " __VERSION__ TUTTI_TOOLCHAIN_CHECKS};

@@ -3,8 +3,11 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <span>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -24,19 +27,25 @@ absl::StatusOr<std::string> FindPlugin(const std::string& file,
                                           "program or name its folder in TUTTI_PLUGIN_DIR"));
 }
 
-absl::StatusOr<PluginFunction> OpenPlugin(const std::string& path) {
+absl::StatusOr<void*> OpenSymbol(const std::string& path, const char* name) {
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     return absl::FailedPreconditionError(
         absl::StrCat("cannot open plug-in ", path, ": ", dlerror()));
   }
-  void* const symbol = dlsym(library, kPluginSymbol);
+  void* const symbol = dlsym(library, name);
   if (symbol == nullptr) {
     dlclose(library);
     return absl::FailedPreconditionError(
-        absl::StrCat(path, " has no symbol ", kPluginSymbol, ": it is no plug-in of tutti"));
+        absl::StrCat(path, " has no symbol ", name, ": it is no plug-in of this build of tutti"));
   }
-  return reinterpret_cast<PluginFunction>(symbol);
+  return symbol;
+}
+
+// A text of the other side, which may not have ended it.
+template <size_t kBytes>
+std::string TextOf(const char (&text)[kBytes]) {
+  return std::string(text, strnlen(text, kBytes));
 }
 
 }  // namespace
@@ -56,7 +65,8 @@ absl::StatusOr<std::unique_ptr<Backend>> OpenPluginBackend(
     const std::string& file, const std::vector<std::string>& directories, int32_t device_index,
     const BackendOptions& options) {
   TUTTI_ASSIGN_OR_RETURN(const std::string path, FindPlugin(file, directories));
-  TUTTI_ASSIGN_OR_RETURN(const PluginFunction open, OpenPlugin(path));
+  TUTTI_ASSIGN_OR_RETURN(void* const symbol, OpenSymbol(path, kPluginSymbol));
+  const auto open = reinterpret_cast<PluginFunction>(symbol);
   const PluginIdentity host = ThisSide();
   const PluginRequest request = {.device_index = device_index, .options = &options};
   PluginAnswer answer;
@@ -68,6 +78,29 @@ absl::StatusOr<std::unique_ptr<Backend>> OpenPluginBackend(
     return absl::Status(static_cast<absl::StatusCode>(answer.status_code), answer.message);
   }
   return std::unique_ptr<Backend>(answer.backend);
+}
+
+GpuList ListGpus(const std::string& file, const std::vector<std::string>& directories) {
+  const auto path = FindPlugin(file, directories);
+  if (!path.ok()) return {.problem = std::string(path.status().message())};
+  const auto symbol = OpenSymbol(*path, kPluginDevicesSymbol);
+  if (!symbol.ok()) return {.problem = std::string(symbol.status().message())};
+  const PluginIdentity host = ThisSide();
+  const auto answer = std::make_unique<PluginDevices>();
+  reinterpret_cast<PluginDevicesFunction>(*symbol)(&host, answer.get());
+  if (const std::string why = PluginMismatch(host, answer->plugin); !why.empty()) {
+    return {.problem = absl::StrCat("plug-in ", *path, ": ", why)};
+  }
+  GpuList list = {.problem = TextOf(answer->problem)};
+  const int32_t count = std::clamp(answer->count, 0, kPluginDevicesMax);
+  for (const PluginDevice& device : std::span(answer->devices, static_cast<size_t>(count))) {
+    list.gpus.push_back({.index = device.index,
+                         .id = TextOf(device.id),
+                         .name = TextOf(device.name),
+                         .memory_bytes = device.memory_bytes,
+                         .problem = TextOf(device.problem)});
+  }
+  return list;
 }
 
 }  // namespace tutti::kernels

@@ -1,6 +1,7 @@
-// Opens backends that are libraries of their own.
+// Opens backends that are libraries of their own, and asks them for their devices.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,6 +10,8 @@
 #include "kernels/backend.h"
 
 namespace tutti::kernels {
+
+inline constexpr char kCudaPlugin[] = "libtutti_cuda.so";
 
 // The directories in which a plug-in is looked for, in this order: TUTTI_PLUGIN_DIR alone when it
 // is set; else beside the program and in ../lib/tutti from there. Never by a bare name: the dynamic
@@ -23,5 +26,23 @@ std::vector<std::string> PluginDirectories();
 absl::StatusOr<std::unique_ptr<Backend>> OpenPluginBackend(
     const std::string& file, const std::vector<std::string>& directories, int32_t device_index,
     const BackendOptions& options);
+
+// A GPU that this process sees.
+struct Gpu {
+  int32_t index = 0;
+  std::string id;    // the same in every process
+  std::string name;  // the maker's
+  int64_t memory_bytes = 0;
+  std::string problem;  // why it cannot serve; "": it can
+};
+
+struct GpuList {
+  std::vector<Gpu> gpus;  // by index
+  std::string problem;    // why there are none
+};
+
+// The GPUs, by the plug-in's account; none is opened. A plug-in that cannot be asked is the
+// problem.  Thread: any; takes as long as the driver needs to wake up.
+GpuList ListGpus(const std::string& file, const std::vector<std::string>& directories);
 
 }  // namespace tutti::kernels

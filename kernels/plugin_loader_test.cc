@@ -17,7 +17,7 @@ TEST(PluginAbiTest, BothSidesMustComeFromOneBuild) {
   EXPECT_EQ(PluginMismatch(host, ThisSide()), "");
   PluginIdentity other = host;
   other.abi_version = kPluginAbiVersion + 1;
-  EXPECT_THAT(PluginMismatch(host, other), HasSubstr("version 1"));
+  EXPECT_THAT(PluginMismatch(host, other), HasSubstr("version 2"));
   other = host;
   other.build_stamp = "0.0.1-other";
   EXPECT_THAT(PluginMismatch(host, other),

@@ -26,6 +26,15 @@ bool RunsCodeFor(const std::string& built_for, int32_t major, int32_t minor) {
   return false;
 }
 
+std::string IdText(const std::array<std::byte, 16>& id) {
+  std::string text = "GPU-";
+  for (size_t i = 0; i < id.size(); ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    absl::StrAppend(&text, absl::Hex(static_cast<uint8_t>(id[i]), absl::kZeroPad2));
+  }
+  return text;
+}
+
 std::string NumericsClass(const DeviceFacts& facts) {
   return absl::StrCat("cuda-sm", facts.major, facts.minor);
 }

@@ -20,6 +20,7 @@ struct DeviceFacts {
   std::string name;
   int32_t major = 0, minor = 0;  // compute capability
   int32_t multiprocessors = 0;
+  int64_t memory_bytes = 0;
   std::array<std::byte, 16> id = {};  // CUDA's UUID
   // The capabilities that the plug-in was built for, as CMake was told: "80,90,90-ptx".
   std::string built_for;
@@ -33,6 +34,9 @@ inline constexpr int32_t kCapabilityMajorMin = 8;
 // version, on its minor version or a later one; "N-ptx" on N and every later GPU, which translates
 // it.
 bool RunsCodeFor(const std::string& built_for, int32_t major, int32_t minor);
+
+// "GPU-" and the id in hexadecimal, as nvidia-smi writes it.
+std::string IdText(const std::array<std::byte, 16>& id);
 
 // Machines of one class give the same bits: "cuda-sm90" for capability 9.0. The tensor cores of two
 // generations add in different orders, so each is a class of its own.

@@ -27,6 +27,12 @@ std::string Refusal(const DeviceFacts& facts, absl::StatusCode code,
   return std::string(status.message());
 }
 
+TEST(DeviceCheckTest, TheIdIsThatOfNvidiaSmi) {
+  std::array<std::byte, 16> id;
+  for (size_t i = 0; i < id.size(); ++i) id[i] = static_cast<std::byte>(0x10 * i + 0xf - i);
+  EXPECT_EQ(IdText(id), "GPU-0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0");
+}
+
 TEST(DeviceCheckTest, TakesWhatFits) {
   EXPECT_TRUE(CheckDevice(Good(), "").ok());
   EXPECT_TRUE(CheckDevice(Good(), "cuda-sm90").ok());

@@ -1,4 +1,4 @@
-// The one symbol of libtutti_cuda.so; see kernels/plugin_abi.h.
+// The symbols of libtutti_cuda.so; see kernels/plugin_abi.h.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -42,6 +42,7 @@ DeviceFacts ReadFacts(int32_t index) {
   facts.major = properties.major;
   facts.minor = properties.minor;
   facts.multiprocessors = properties.multiProcessorCount;
+  facts.memory_bytes = static_cast<int64_t>(properties.totalGlobalMem);
   static_assert(sizeof(properties.uuid.bytes) == sizeof(facts.id));
   std::memcpy(facts.id.data(), properties.uuid.bytes, sizeof(facts.id));
   return facts;
@@ -85,10 +86,24 @@ absl::StatusOr<std::unique_ptr<Backend>> Open(const PluginRequest& request) {
 
 void Answer(const absl::Status& status, PluginAnswer* answer) {
   answer->status_code = static_cast<int32_t>(status.code());
-  const std::string message(status.message());
-  const size_t count = std::min(message.size(), sizeof(answer->message) - 1);
-  std::memcpy(answer->message, message.data(), count);
-  answer->message[count] = '\0';
+  FillText(std::string(status.message()), answer->message);
+}
+
+void List(PluginDevices* answer) {
+  const DeviceFacts first = ReadFacts(0);
+  if (first.device_count == 0) {
+    return FillText(std::string(CheckDevice(first, "").message()), answer->problem);
+  }
+  answer->count = std::min(first.device_count, kPluginDevicesMax);
+  for (int32_t i = 0; i < answer->count; ++i) {
+    const DeviceFacts facts = ReadFacts(i);
+    PluginDevice& device = answer->devices[i];
+    device.index = i;
+    device.memory_bytes = facts.memory_bytes;
+    FillText(IdText(facts.id), device.id);
+    FillText(facts.name, device.name);
+    FillText(std::string(CheckDevice(facts, "").message()), device.problem);
+  }
 }
 
 }  // namespace
@@ -105,4 +120,11 @@ extern "C" __attribute__((visibility("default"))) void tutti_backend_plugin(
   auto backend = cuda::Open(*request);
   if (!backend.ok()) return cuda::Answer(backend.status(), answer);
   answer->backend = backend->release();
+}
+
+extern "C" __attribute__((visibility("default"))) void tutti_backend_devices(
+    const tutti::kernels::PluginIdentity* host, tutti::kernels::PluginDevices* answer) {
+  using namespace tutti::kernels;
+  answer->plugin = ThisSide();
+  if (PluginMismatch(*host, answer->plugin).empty()) cuda::List(answer);
 }

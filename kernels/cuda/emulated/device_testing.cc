@@ -8,8 +8,12 @@ namespace {
 
 std::shared_ptr<cuda::Nccl> NewNccl() { return std::make_shared<cuda::EmulatedNccl>(); }
 
+std::unique_ptr<Backend> Make(const BackendOptions& options, std::shared_ptr<cuda::Nccl> nccl) {
+  return cuda::MakeEmulatedBackend(options, std::move(nccl));
+}
+
 [[maybe_unused]] const bool kRegistered = RegisterTestDevice(
-    {.name = "cuda-emulated", .make = cuda::MakeEmulatedBackend, .new_nccl = NewNccl});
+    {.name = "cuda-emulated", .make = Make, .new_nccl = NewNccl});
 
 }  // namespace
 }  // namespace tutti::kernels

@@ -128,11 +128,13 @@ WideProducts EmulatedWideProducts() {
 std::unique_ptr<Runtime> MakeEmulatedRuntime() { return std::make_unique<EmulatedRuntime>(); }
 
 std::unique_ptr<Backend> MakeEmulatedBackend(const BackendOptions& options,
-                                             std::shared_ptr<Nccl> nccl) {
+                                             std::shared_ptr<Nccl> nccl, int32_t index) {
   static std::atomic<uint64_t> made{0};
   // A call computes what a GPU would, on the host and as slowly as the build and the machine's load
   // make it. Tests of the deadline set one of their own.
-  NcclOptions nccl_options = {.machine = ThisMachine(), .call_patience = std::chrono::seconds(60)};
+  NcclOptions nccl_options = {.device_index = index,
+                              .machine = ThisMachine(),
+                              .call_patience = std::chrono::seconds(60)};
   const uint64_t number = ++made;
   std::memcpy(nccl_options.device_id.data(), &number, sizeof(number));
   nccl_options.open_nccl = [nccl]() -> absl::StatusOr<std::shared_ptr<Nccl>> {

@@ -9,11 +9,13 @@
 
 namespace tutti::kernels::cuda {
 
-// Device cuda:0, class "cuda-emulated". Its memory is out of the host's reach (device_arena.h).
+// Device cuda:`index`, class "cuda-emulated". Its memory is out of the host's reach
+// (device_arena.h).
 //
 // Each is a GPU of its own. `nccl` is the library that its worker finds; null: none.
 std::unique_ptr<Backend> MakeEmulatedBackend(const BackendOptions& options = {},
-                                             std::shared_ptr<Nccl> nccl = nullptr);
+                                             std::shared_ptr<Nccl> nccl = nullptr,
+                                             int32_t index = 0);
 // A queue of the emulated device.
 std::unique_ptr<Runtime> MakeEmulatedRuntime();
 
