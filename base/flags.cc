@@ -78,6 +78,12 @@ void FlagSet::AddVersion(std::string_view text) {
   app_->set_version_flag("--version", std::string(text));
 }
 
+void FlagSet::AddReport(absl::string_view name, absl::string_view help,
+                        std::function<std::string()> text) {
+  const auto print = [text = std::move(text)] { throw CLI::CallForVersion(text(), 0); };
+  app_->add_flag_callback(std::string(name), print, std::string(help))->configurable(false);
+}
+
 void FlagSet::AddFile(absl::string_view help) {
   CLI::Option* const option = app_->set_config("--config", "", std::string(help));
   if (!prefix_.empty()) option->envname(VariableOf(prefix_, *option));

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -87,6 +88,8 @@ class FlagSet {
 
   // --version prints `text`.
   void AddVersion(std::string_view text);
+  // A switch that prints what `text` makes and ends the program, whatever else is given or lacks.
+  void AddReport(absl::string_view name, absl::string_view help, std::function<std::string()> text);
   // From here on every flag, of commands too, has a variable of the environment: `prefix` and its
   // name, "TUTTI_" and "--max-memory" make TUTTI_MAX_MEMORY. A variable without a text is none.
   void ReadEnvironment(absl::string_view prefix) { prefix_ = std::string(prefix); }

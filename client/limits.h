@@ -50,6 +50,8 @@ inline constexpr int kDevicesMax = 16384;
 
 // Most workers of one `tutti up`: one machine, one process each.
 inline constexpr int kLocalWorkersMax = 64;
+// Drivers of machines with eight GPUs take some seconds to wake up.
+inline constexpr int kListDevicesPatienceMs = 30'000;
 
 // ---- tutti chat
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -87,6 +88,10 @@ LocalCluster::Member LocalCluster::MakeMember(const std::string& name,
   // Settings meant for `tutti` (an address, a certificate to show) are not meant for its children:
   // they get everything by flags.
   spec.environment_dropped = "TUTTI_";
+  // Where plug-ins lie is no setting of `tutti`.
+  if (const char* folder = std::getenv("TUTTI_PLUGIN_DIR"); folder != nullptr) {
+    spec.environment = {absl::StrCat("TUTTI_PLUGIN_DIR=", folder)};
+  }
   spec.log_file = absl::StrCat(log_dir, "/", name, ".log");
   LogFile log(spec.log_file);
   return Member{.name = name, .spec = std::move(spec), .log = std::move(log)};
@@ -132,9 +137,12 @@ absl::Status LocalCluster::AddMembers() {
                  absl::StrCat(options_.threads_per_worker),
                  "--memory",
                  absl::StrCat(options_.memory_per_worker),
+                 "--device",
+                 options_.devices[static_cast<size_t>(i)],
                  "--speed-file",
                  dir_ + "/speeds",
                  "--exit-with-parent"};
+    if (options_.share_devices) arguments.push_back("--share-devices");
     for (int peer = 0; peer < options_.workers; ++peer) {
       if (peer == i) continue;
       arguments.push_back("--peer");

@@ -27,7 +27,9 @@ struct LocalClusterOptions {
   std::string http;  // where the gateway listens, or at a port after it; empty: there is none
   int workers = 0;
   int threads_per_worker = 0;
-  int64_t memory_per_worker = 0;
+  int64_t memory_per_worker = 0;               // 0: what its GPU has
+  std::vector<std::string> devices;            // of each worker
+  bool share_devices = false;
   std::string log_dir;                         // empty: in the private folder, gone at the end
   std::vector<std::string> coordinator_flags;  // added to those that tie the processes together
   std::vector<std::string> worker_flags;

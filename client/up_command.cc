@@ -18,6 +18,8 @@
 #include "base/epochs.h"
 #include "client/child_process.h"
 #include "client/command.h"
+#include "client/device_deal.h"
+#include "client/device_report.h"
 #include "client/format.h"
 #include "client/limits.h"
 #include "client/local_cluster.h"
@@ -183,6 +185,7 @@ class UpSession {
         absl::StrCat(style.Green("serving"), " ", style.Bold(OneLine(status.model())), " at ",
                      style.Bold(*cluster_->address()), " after ",
                      FormatSeconds(Seconds(clock_.Now() - started_)), "\n", HttpLine(style));
+    if (!flags_.why_cpu.empty()) absl::StrAppend(&text, "  from the CPU: ", flags_.why_cpu, "\n");
     for (const v1::PipelineStatus& pipeline : status.pipelines()) {
       absl::StrAppend(&text, RenderDeviceMap(pipeline, /*activity=*/false),
                       "  KV room: ", FormatCount(pipeline.kv_tokens_total()), " tokens\n");
@@ -259,8 +262,18 @@ class UpSession {
   Instant next_poll_{};
 };
 
+// The flags with what the machine has. Its GPUs are asked for last: a driver takes its time.
+absl::Status Resolve(const FlagSet& set, UpFlags* flags) {
+  TUTTI_RETURN_IF_ERROR(CheckUpModel(*flags));
+  MachineDevices machine;
+  if (DealsGpus(flags->device)) {
+    TUTTI_ASSIGN_OR_RETURN(machine, AskForDevices());
+  }
+  return ResolveUpFlags(set, machine, flags);
+}
+
 int RunUp(const FlagSet& set, UpFlags* flags) {
-  if (auto status = ResolveUpFlags(set, flags); !status.ok()) {
+  if (auto status = Resolve(set, flags); !status.ok()) {
     Fail(status);
     return kExitUsage;
   }

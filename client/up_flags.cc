@@ -47,7 +47,6 @@ constexpr PassedOn kPassedOn[] = {
     {"--partial-recompute", "on, or off: all stages compute again when one is lost", false},
     {"--kept-rows", "Memory of each worker for rows that it has sent on; unset: what is left",
      false},
-    {"--device", "cpu, cuda:N or reference", true},
     {"--cuda-graphs", "on, or off: every kernel of a GPU starts by itself", true},
     {"--cuda-early-kernels",
      "on, or off: no kernel of a GPU begins before the one before has ended", true},
@@ -66,9 +65,16 @@ void AddClusterFlags(FlagSet* set, UpFlags* flags) {
        .required = true},
       {.names = "-w,--workers",
        .variable = &cluster.workers,
-       .help = "Worker processes",
-       .check = IntegerIn(1, kLocalWorkersMax),
+       .help = "Worker processes; unset: one for each GPU that may serve, or one on the CPU",
+       .check = IntegerIn(1, kLocalWorkersMax)},
+      {.names = "--device",
+       .variable = &flags->device,
+       .help = "auto: the GPUs that may serve, or else the CPU; cuda: those GPUs, w0 cuda:0, w1\n"
+               "cuda:1, ...; cuda:N: one of them; cpu; or reference",
        .show_default = true},
+      {.names = "--share-devices",
+       .variable = &flags->share_devices,
+       .help = "Workers may share GPUs, and their memory, where there are fewer"},
       {.names = "--pipelines",
        .variable = &flags->pipelines,
        .help = "Copies of the model that the workers are shared out over, or auto; unset: 1"},
@@ -89,7 +95,7 @@ void AddClusterFlags(FlagSet* set, UpFlags* flags) {
       {.names = "--memory-per-worker",
        .variable = &flags->memory_per_worker,
        .help = "Memory for weights, KV cache and work; unset: 80 % of what is available,\n"
-               "divided by the workers",
+               "divided by the workers, or 90 % of what its GPU has free",
        .check = IsSize()},
       {.names = "--kv-tokens",
        .variable = &flags->kv_tokens,
@@ -132,6 +138,25 @@ void AddRunFlags(FlagSet* set, UpFlags* flags) {
   });
 }
 
+absl::Status ResolveDevices(const MachineDevices& machine, UpFlags* flags) {
+  LocalClusterOptions& cluster = flags->cluster;
+  TUTTI_ASSIGN_OR_RETURN(
+      DeviceDeal deal,
+      DealDevices({flags->device, cluster.workers, flags->share_devices}, machine));
+  cluster.workers = static_cast<int>(deal.devices.size());
+  if (cluster.workers > kLocalWorkersMax) {
+    return absl::InvalidArgumentError(absl::StrCat(cluster.workers, " GPUs are more than ",
+                                                   kLocalWorkersMax,
+                                                   " workers; say how many with --workers"));
+  }
+  cluster.devices = std::move(deal.devices);
+  cluster.share_devices = flags->share_devices;
+  cluster.memory_per_worker = deal.memory_per_worker;
+  flags->gpus = deal.gpus;
+  flags->why_cpu = std::move(deal.reason);
+  return absl::OkStatus();
+}
+
 absl::Status ResolveDefaults(UpFlags* flags) {
   LocalClusterOptions& cluster = flags->cluster;
   if (!flags->pipelines.empty()) {
@@ -143,17 +168,15 @@ absl::Status ResolveDefaults(UpFlags* flags) {
                                                      cluster.workers));
     }
   }
-  TUTTI_RETURN_IF_ERROR(Annotate(model::CheckModelFolder(cluster.model), "--model"));
-  TUTTI_RETURN_IF_ERROR(model::LoadModelConfig(cluster.model).status());
   std::error_code error;
   cluster.model = std::filesystem::absolute(cluster.model).string();
   if (cluster.threads_per_worker == 0) {
     cluster.threads_per_worker = std::max(1, CpuCount() / cluster.workers);
   }
-  if (flags->memory_per_worker.empty()) {
+  if (flags->memory_per_worker.empty() && !flags->gpus) {
     cluster.memory_per_worker = static_cast<int64_t>(static_cast<double>(AvailableMemoryBytes()) *
                                                      kLocalMemoryShare / cluster.workers);
-  } else {
+  } else if (!flags->memory_per_worker.empty()) {
     TUTTI_ASSIGN_OR_RETURN(cluster.memory_per_worker, ParseBytes(flags->memory_per_worker));
   }
   if (!cluster.log_dir.empty()) {
@@ -174,8 +197,20 @@ absl::Status ResolveHttp(UpFlags* flags) {
       "--http ", http, ": write an address and a port, such as 127.0.0.1:8000, or off"));
 }
 
+// GPUs of one machine are near each other: whether their ranks, stages or copies of the model are
+// best is the coordinator's to say, unless anything of it is given.
+bool ChoosesLayout(const FlagSet& set, const UpFlags& flags) {
+  if (!flags.gpus || flags.cluster.workers < 2 || !flags.pipelines.empty()) return false;
+  for (const char* flag : {"--pipeline-parallel-size", "--tensor-parallel-size", "--device-map",
+                           "--max-memory", "--layout"}) {
+    if (set.Given(flag)) return false;
+  }
+  return true;
+}
+
 // The workers are shared out evenly unless told otherwise; empty where a device map says it itself.
 std::string DefaultStages(const FlagSet& set, const UpFlags& flags) {
+  if (ChoosesLayout(set, flags)) return "";
   for (const char* flag : {"--pipeline-parallel-size", "--device-map", "--layout"}) {
     if (set.Given(flag)) return "";
   }
@@ -216,7 +251,9 @@ void FillProgramFlags(const FlagSet& set, UpFlags* flags) {
   to_coordinator.insert(to_coordinator.end(), {"--drain-timeout", grace});
   to_workers.insert(to_workers.end(), {"--drain-timeout", grace});
   to_coordinator.insert(to_coordinator.end(), {"--kv-tokens", absl::StrCat(flags->kv_tokens)});
-  const bool automatic = set.Given("--layout");
+  const bool chosen = ChoosesLayout(set, *flags);
+  if (chosen) to_coordinator.insert(to_coordinator.end(), {"--layout", "auto"});
+  const bool automatic = chosen || set.Given("--layout");
   to_coordinator.insert(to_coordinator.end(),
                         {"--pipelines", !flags->pipelines.empty() ? flags->pipelines
                                         : automatic               ? "auto"
@@ -235,7 +272,6 @@ void FillProgramFlags(const FlagSet& set, UpFlags* flags) {
 }  // namespace
 
 void AddUpFlags(FlagSet* set, UpFlags* flags) {
-  flags->cluster.workers = 1;
   flags->cluster.listen = "127.0.0.1:50051";
   flags->cluster.http = "127.0.0.1:8000";
   AddClusterFlags(set, flags);
@@ -245,7 +281,14 @@ void AddUpFlags(FlagSet* set, UpFlags* flags) {
   }
 }
 
-absl::Status ResolveUpFlags(const FlagSet& set, UpFlags* flags) {
+absl::Status CheckUpModel(const UpFlags& flags) {
+  const std::string& model = flags.cluster.model;
+  TUTTI_RETURN_IF_ERROR(Annotate(model::CheckModelFolder(model), "--model"));
+  return model::LoadModelConfig(model).status();
+}
+
+absl::Status ResolveUpFlags(const FlagSet& set, const MachineDevices& machine, UpFlags* flags) {
+  TUTTI_RETURN_IF_ERROR(ResolveDevices(machine, flags));
   TUTTI_RETURN_IF_ERROR(ResolveDefaults(flags));
   TUTTI_RETURN_IF_ERROR(ResolveHttp(flags));
   FillProgramFlags(set, flags);

@@ -6,6 +6,7 @@
 
 #include "base/flags.h"
 #include "base/status.h"
+#include "client/device_deal.h"
 #include "client/limits.h"
 #include "client/local_cluster.h"
 
@@ -13,6 +14,10 @@ namespace tutti::client {
 
 struct UpFlags {
   LocalClusterOptions cluster;
+  std::string device = "auto";
+  bool share_devices = false;
+  bool gpus = false;    // ResolveUpFlags: whether the workers serve from GPUs
+  std::string why_cpu;  // and why not, if nobody has named the CPU
   std::string memory_per_worker;
   std::string exec;
   std::string ready_file;
@@ -24,8 +29,12 @@ struct UpFlags {
 
 void AddUpFlags(FlagSet* set, UpFlags* flags);
 
+// Whether there is a model where the flags say. INVALID_ARGUMENT or NOT_FOUND names what is wrong.
+absl::Status CheckUpModel(const UpFlags& flags);
+
 // Fills in the flags that were not given, and those of the coordinator and of the workers.
+// `machine`: its GPUs, where DealsGpus(flags->device).
 // REQUIRES: `set` has been parsed into `flags`. INVALID_ARGUMENT names the flag.
-absl::Status ResolveUpFlags(const FlagSet& set, UpFlags* flags);
+absl::Status ResolveUpFlags(const FlagSet& set, const MachineDevices& machine, UpFlags* flags);
 
 }  // namespace tutti::client

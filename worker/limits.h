@@ -54,6 +54,10 @@ inline constexpr int64_t kPlanBannedIdsMax = 1 << 17;
 // and the same for many requests: the first few tell all there is to know.
 inline constexpr int64_t kNumericFaultsMax = 16;
 
+// A GPU's id as a file's name, and who has taken it: ours are 40 bytes and a worker's id.
+inline constexpr size_t kDeviceIdBytesMax = 64;
+inline constexpr size_t kDeviceHolderBytesMax = 256;
+
 // How long sent memory may stay with the transport after its receiver has answered. The answer came
 // through the same threads, so this is scheduling noise; a second of it is a machine that stands.
 inline constexpr std::chrono::milliseconds kSentBufferPatience{1000};

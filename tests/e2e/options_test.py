@@ -11,7 +11,7 @@ from harness import BINARIES, clean_environment
 
 PROGRAMS = ["tutti-coordinator", "tutti-worker", "tutti"]
 # Not set but done.
-ACTIONS = {"--help", "--version", "--config"}
+ACTIONS = {"--help", "--version", "--config", "--list-devices"}
 # Of these a word is no value.
 KINDS = {"INT", "UINT", "FLOAT", "SIZE"}
 

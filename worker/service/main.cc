@@ -18,9 +18,11 @@
 #include "base/logging.h"
 #include "base/machine.h"
 #include "base/processor.h"
+#include "kernels/plugin_loader.h"
 #include "spdlog/spdlog.h"
 #include "transport/connection_table.h"
 #include "transport/private_folder.h"
+#include "worker/device_choice.h"
 #include "worker/limits.h"
 #include "worker/service/worker.h"
 
@@ -40,6 +42,7 @@ struct Flags {
   std::string log_level = "info";
   std::string log_format = "text";
   double drain_timeout_s = kDrainTimeoutS;
+  bool share_devices = false;
   bool exit_with_parent = false;
 };
 
@@ -113,8 +116,13 @@ void AddDeviceFlags(FlagSet* set, Flags* flags) {
        .show_default = true},
       {.names = "--device",
        .variable = &worker.device,
-       .help = "cpu, cuda:N (GPU number N) or reference (slow and plain, for tests)",
+       .help = "auto: a GPU that may serve and that no other worker has taken, or else the CPU; "
+               "cuda: such a GPU; cuda:N: GPU number N; cpu; or reference (slow and plain, for "
+               "tests)",
        .show_default = true},
+      {.names = "--share-devices",
+       .variable = &flags->share_devices,
+       .help = "Take a GPU that another worker has taken, too; give each a --memory"},
       {.names = "--cuda-graphs",
        .variable = &flags->cuda_graphs,
        .help = "on, or off: every kernel of a GPU starts by itself; slower, the same bits",
@@ -195,10 +203,17 @@ void AddProcessFlags(FlagSet* set, Flags* flags) {
   });
 }
 
+kernels::GpuList VisibleGpus() {
+  return kernels::ListGpus(kernels::kCudaPlugin, kernels::PluginDirectories());
+}
+
 void AddFlags(FlagSet* set, Flags* flags) {
+  flags->worker.device = "auto";
   flags->coordinators = absl::StrCat("unix:", transport::RuntimeFolder(), "/coordinator.sock");
   flags->worker.worker_id = HostName();
   set->AddVersion(BuildStamp());
+  set->AddReport("--list-devices", "Say as JSON which GPUs there are and which may serve, and end",
+                 [] { return DeviceReport(VisibleGpus()); });
   set->ReadEnvironment(kEnvironmentPrefix);
   set->AddFile("Read options from this file (TOML; the keys are the options without --)");
   set->AddFooter(kFooter);
@@ -243,14 +258,32 @@ absl::Status Resolve(Flags* flags) {
   }
   flags->worker.cuda_graphs = flags->cuda_graphs == "on";
   flags->worker.cuda_early_kernels = flags->cuda_early_kernels == "on";
-  // The probe's sizes are those of a CPU: a GPU would mostly show how soon it starts a kernel. The
-  // reference backend is for tests, and slow enough that measuring would be felt.
-  flags->worker.measure_speed = flags->speed == "auto" && flags->worker.device == "cpu";
   if (flags->speed != "auto" && flags->speed != "off") {
     auto speed = ParseSpeed(flags->speed);
     if (!speed.ok()) return Annotate(speed.status(), "--speed");
     flags->worker.speed = *speed;
   }
+  return absl::OkStatus();
+}
+
+// The device, and what follows from it. `claim` is to live as long as the worker.
+absl::Status ResolveDevice(Flags* flags, std::optional<DeviceClaim>* claim) {
+  std::string& device = flags->worker.device;
+  const auto take = [&](const std::string& id) -> absl::StatusOr<DeviceClaim> {
+    TUTTI_RETURN_IF_ERROR(transport::MakePrivateFolder(transport::RuntimeFolder()));
+    return DeviceClaim::Take(transport::RuntimeFolder(), id,
+                             absl::StrCat("worker ", flags->worker.worker_id, " (process ",
+                                          getpid(), ")"));
+  };
+  auto choice = ChooseDevice({device, flags->share_devices},
+                             AsksForGpus(device) ? VisibleGpus() : kernels::GpuList(), take);
+  if (!choice.ok()) return Annotate(choice.status(), "--device");
+  if (!choice->reason.empty()) spdlog::info("device {}: {}", choice->device, choice->reason);
+  device = choice->device;
+  *claim = std::move(choice->claim);
+  // The probe's sizes are those of a CPU: a GPU would mostly show how soon it starts a kernel. The
+  // reference backend is for tests, and slow enough that measuring would be felt.
+  flags->worker.measure_speed = flags->speed == "auto" && device == "cpu";
   // The memory of a GPU is read from its driver; see Worker::Start.
   if (flags->worker.memory_bytes == 0 && !flags->worker.device.starts_with("cuda")) {
     const int64_t available = AvailableMemoryBytes();
@@ -331,6 +364,10 @@ int Main(int argc, char** argv) {
   sigaddset(&signals, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   if (flags.exit_with_parent) ExitWithParent(parent);
+  std::optional<DeviceClaim> claim;
+  if (const absl::Status status = ResolveDevice(&flags, &claim); !status.ok()) {
+    return Complain(status);
+  }
   spdlog::info("descriptors: {}", transport::RaiseDescriptorLimit());
   WarnOfTooMuch(flags.worker);
   KeepNcclOnThisMachine(flags.worker.device_exchange);
