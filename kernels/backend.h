@@ -260,6 +260,11 @@ class Backend {
   // *out = the `count` largest of one row, by (logit descending, id ascending), NaN left out.
   virtual void TopCandidates(TensorView logits, int64_t row, int64_t count,
                              std::vector<Candidate>* out) = 0;
+  // The same of several rows, in one go where waiting for a device costs more than a row does:
+  // out[i * count + j] is candidate j of row rows[i], with id -1 behind the last of a row.
+  //   out [rows.size(), count], host
+  virtual void TopCandidatesOfRows(TensorView logits, std::span<const int32_t> rows, int64_t count,
+                                   std::span<Candidate> out);
 };
 
 struct BackendOptions {

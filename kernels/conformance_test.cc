@@ -217,6 +217,35 @@ TEST_P(ConformanceTest, TopCandidates) {
   }
 }
 
+TEST_P(ConformanceTest, TopCandidatesOfRowsAreThoseOfEachRow) {
+  Matrix x = Matrix(9, 4000).Fill(1);
+  x.Each([](float y) { return std::round(y * 5000); });
+  // Row 2 is full of one number, row 3 has too few, row 5 a NaN and an infinity.
+  for (int64_t i = 0; i < 4000; ++i) {
+    x.set(2, i, 1);
+    if (i >= 30) x.set(3, i, kNan);
+  }
+  x.set(5, 5, kNan), x.set(5, 2000, kInf), x.set(5, 7, -kInf);
+  const std::vector<int32_t> rows = {8, 2, 0, 3, 3, 5, 1};
+  for (const int64_t count : {1, 20, 64, 1500}) {
+    std::vector<Candidate> out(rows.size() * static_cast<size_t>(count), Candidate{.id = 77});
+    tested_->TopCandidatesOfRows(x.view(), rows, count, out);
+    for (size_t r = 0; r < rows.size(); ++r) {
+      std::vector<Candidate> expected;
+      reference_->TopCandidates(x.view(), rows[r], count, &expected);
+      expected.resize(static_cast<size_t>(count), Candidate{.id = -1});
+      for (size_t i = 0; i < expected.size(); ++i) {
+        const Candidate& got = out[r * expected.size() + i];
+        ASSERT_EQ(got.id, expected[i].id) << count << ", row " << rows[r] << ", " << i;
+        if (got.id >= 0) {
+          ASSERT_EQ(got.logit, expected[i].logit);
+        }
+      }
+    }
+  }
+  tested_->TopCandidatesOfRows(x.view(), {}, 64, {});
+}
+
 TEST_P(ConformanceTest, Pick) {
   Matrix x = Matrix(1, 500).Fill(1);
   const std::vector<int32_t> ids = {499, 0, 17, 17};

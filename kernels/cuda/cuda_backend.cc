@@ -17,6 +17,7 @@
 #include "kernels/cuda/nccl_link.h"
 #include "kernels/cuda/operands.h"
 #include "kernels/cuda/packing.h"
+#include "kernels/cuda/row_selection.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/cuda/sampling.h"
 
@@ -274,27 +275,13 @@ class CudaBackend : public Backend {
                      std::vector<Candidate>* out) override {
     CHECK(row >= 0 && row < logits.rows && count >= 0);
     CheckOperands("TopCandidates", device_, *runtime_, {&logits});
-    out->clear();
-    if (count == 0 || logits.cols == 0) return;
-    // The count, then the candidates.
-    char* const space =
-        results_.Of<char>(kSelectCountBytes + logits.cols * int64_t{sizeof(DeviceCandidate)});
-    runtime_->Zero(space, 4);
-    LaunchSelect({.logits = logits.f32(row),
-                  .vocab = static_cast<int32_t>(logits.cols),
-                  .wanted = static_cast<int32_t>(std::min(count, logits.cols)),
-                  .count = reinterpret_cast<int32_t*>(space),
-                  .candidates = reinterpret_cast<DeviceCandidate*>(space + kSelectCountBytes)},
-                 runtime_.get());
-    int32_t found = 0;
-    runtime_->Download(&found, 4, space, 4, 4, 1);
-    static_assert(sizeof(Candidate) == sizeof(DeviceCandidate));
-    out->resize(found);
-    runtime_->Download(out->data(), 8, space + kSelectCountBytes, 8, 8 * int64_t{found}, 1);
-    std::sort(out->begin(), out->end(), [](const Candidate& a, const Candidate& b) {
-      return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
-    });
-    out->resize(std::min<size_t>(out->size(), static_cast<size_t>(count)));
+    selection_.OneRow(logits, row, count, out);
+  }
+  void TopCandidatesOfRows(TensorView logits, std::span<const int32_t> rows, int64_t count,
+                           std::span<Candidate> out) override {
+    CHECK(out.size() == rows.size() * static_cast<size_t>(count));
+    CheckOperands("TopCandidatesOfRows", device_, *runtime_, {&logits});
+    selection_.Rows(logits, rows, count, out);
   }
 
  private:
@@ -347,6 +334,7 @@ class CudaBackend : public Backend {
 
   WorkSpace entering_{runtime_.get()}, leaving_{runtime_.get()}, results_{runtime_.get()};
   Uploads ids_{runtime_.get()}, picked_ids_{runtime_.get()};
+  RowSelection selection_{runtime_.get(), &results_, &picked_ids_};
   Uploads adjusted_rows_{runtime_.get()}, adjusted_ids_{runtime_.get()};
   Uploads adjusted_first_{runtime_.get()}, repetitions_{runtime_.get()}, biases_{runtime_.get()};
 

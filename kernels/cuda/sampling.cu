@@ -93,8 +93,8 @@ TUTTI_KERNEL void Pick(TUTTI_PARAMETER PickArgs args) {
   if (i < args.count) args.out[i] = args.logits[args.ids[i]];
 }
 
-// One block. Finds the wanted-th largest value digit by digit, eight bits at a time, then collects
-// the values that are not smaller.
+// A block per row. Finds the wanted-th largest value digit by digit, eight bits at a time, then
+// collects the values that are not smaller.
 constexpr int kDigitBits = 8;
 constexpr int kDigits = 1 << kDigitBits;
 static_assert(kDigits == kRowThreads);
@@ -103,13 +103,16 @@ constexpr int kSelectSharedBytes = (kDigits + 2) * 4;
 TUTTI_KERNEL void Select(TUTTI_PARAMETER SelectArgs args) {
   int* const counts = reinterpret_cast<int*>(SharedMemory());
   int* const chosen = counts + kDigits;  // [digit, how many are still wanted below it]
+  const int64_t row = args.row == nullptr ? 0 : args.row[BlockX()];
+  const float* const logits = args.logits + row * args.stride;
+  char* const found = args.found + BlockX() * SelectBytes(args.room);
   uint32_t prefix = 0;
   int wanted = args.wanted;
   for (int shift = 32 - kDigitBits; shift >= 0; shift -= kDigitBits) {
     counts[ThreadIndex()] = 0;
     SyncBlock();
     for (int32_t i = ThreadIndex(); i < args.vocab; i += kRowThreads) {
-      const uint32_t bits = OrderedBits(BitsOf(args.logits[i]));
+      const uint32_t bits = OrderedBits(BitsOf(logits[i]));
       const bool same = shift == 32 - kDigitBits || bits >> (shift + kDigitBits) == prefix;
       if (same) FetchAdd(&counts[bits >> shift & (kDigits - 1)], 1);
     }
@@ -128,9 +131,11 @@ TUTTI_KERNEL void Select(TUTTI_PARAMETER SelectArgs args) {
   // 0 stands for NaN, which is never a candidate.
   const uint32_t smallest = prefix == 0 ? 1 : prefix;
   for (int32_t i = ThreadIndex(); i < args.vocab; i += kRowThreads) {
-    const float logit = args.logits[i];
+    const float logit = logits[i];
     if (OrderedBits(BitsOf(logit)) < smallest) continue;
-    args.candidates[FetchAdd(args.count, 1)] = {i, logit};
+    const int place = FetchAdd(reinterpret_cast<int*>(found), 1);
+    if (place >= args.room) continue;
+    reinterpret_cast<DeviceCandidate*>(found + kSelectCountBytes)[place] = {i, logit};
   }
 }
 
@@ -151,7 +156,7 @@ void LaunchPick(const PickArgs& args, Launcher* launcher) {
   Launch(&Pick, {blocks, 1}, kRowThreads, 0, launcher, args);
 }
 void LaunchSelect(const SelectArgs& args, Launcher* launcher) {
-  Launch(&Select, {1, 1}, kRowThreads, kSelectSharedBytes, launcher, args);
+  Launch(&Select, {args.rows, 1}, kRowThreads, kSelectSharedBytes, launcher, args);
 }
 
 }  // namespace tutti::kernels::cuda

@@ -48,14 +48,23 @@ struct DeviceCandidate {
 // In front of the candidates of one row: their count, and room up to the next 16 bytes.
 inline constexpr auto kSelectCountBytes = kGpuSelectCountBytes;
 
-// All of the `wanted` largest logits of one row, and those equal to the last of them, in no order.
+// All of the `wanted` largest logits of each row, and those equal to the last of them, in no order.
+// Of more than `room` the first that are found; their count says how many there were.
 struct SelectArgs {
-  const float* logits = nullptr;  // [vocab]
+  const float* logits = nullptr;  // [.., vocab]
+  int64_t stride = 0;
+  int64_t rows = 1;
+  const int32_t* row = nullptr;  // [rows] of `logits`; null: the first
   int32_t vocab = 0;
   int32_t wanted = 0;  // 1 to vocab
-  int32_t* count = nullptr;
-  DeviceCandidate* candidates = nullptr;  // [vocab]
+  int64_t room = 0;
+  // Of each row its count, zeroed, room up to kSelectCountBytes, and its candidates [room].
+  char* found = nullptr;
 };
+// Bytes of `found` for one row.
+inline constexpr int64_t SelectBytes(int64_t room) {
+  return kSelectCountBytes + room * static_cast<int64_t>(sizeof(DeviceCandidate));
+}
 void LaunchSelect(const SelectArgs& args, Launcher* launcher);
 
 }  // namespace tutti::kernels::cuda

@@ -79,6 +79,10 @@ void Improve(const RowBest& other, RowBest* best) {
   }
 }
 
+// The rows of one question to the backend. A processor lists one after another, and whoever watches
+// wants to hear of it.
+constexpr size_t kRowsListedTogether = 64;
+
 int64_t RoundUp8(int64_t bytes) { return (bytes + 7) / 8 * 8; }
 
 }  // namespace
@@ -117,7 +121,8 @@ int64_t LogitSummaries::BlockBytes(const RowQuestion& question) const {
   return bytes;
 }
 
-void LogitSummaries::Begin(std::span<const RowQuestion> questions, TensorView logits) {
+void LogitSummaries::Begin(std::span<const RowQuestion> questions, TensorView logits,
+                           const ProgressCallback& progress) {
   CHECK(logits.rows == static_cast<int64_t>(questions.size()));
   FindBests(logits);
   auto& inverse = inverse_temperatures_;
@@ -128,6 +133,51 @@ void LogitSummaries::Begin(std::span<const RowQuestion> questions, TensorView lo
     inverse[r] = questions[r].adjusted ? 0 : questions[r].inverse_temperature;
   }
   SumRows(logits, inverse, &draw_sums_);
+  ListRows(questions, logits, progress);
+}
+
+void LogitSummaries::ListRows(std::span<const RowQuestion> questions, TensorView logits,
+                              const ProgressCallback& progress) {
+  listed_rows_.clear();
+  list_of_row_.assign(questions.size(), -1);
+  if (logits.cols == 0) return;
+  for (size_t r = 0; r < questions.size(); ++r) {
+    const RowQuestion& question = questions[r];
+    const bool drawn = question.inverse_temperature > 0 && !question.adjusted;
+    if (!drawn && (question.top == 0 || question.top > kFirstPortion)) continue;
+    list_of_row_[r] = static_cast<int32_t>(listed_rows_.size());
+    listed_rows_.push_back(static_cast<int32_t>(r));
+  }
+  const auto places = static_cast<size_t>(std::min(kFirstPortion, logits.cols));
+  listed_.resize(listed_rows_.size() * places);
+  const std::span<const int32_t> rows(listed_rows_);
+  for (size_t first = 0; first < rows.size(); first += kRowsListedTogether) {
+    const size_t number = std::min(rows.size() - first, kRowsListedTogether);
+    backend_->TopCandidatesOfRows(logits, rows.subspan(first, number),
+                                  static_cast<int64_t>(places),
+                                  std::span(listed_).subspan(first * places, number * places));
+    Tell(progress);
+  }
+}
+
+std::span<const kernels::Candidate> LogitSummaries::Listed(size_t row) const {
+  const int32_t list = list_of_row_[row];
+  if (list < 0) return {};
+  const size_t places = listed_.size() / listed_rows_.size();
+  return std::span(listed_).subspan(static_cast<size_t>(list) * places, places);
+}
+
+void LogitSummaries::PutListed(std::span<const kernels::Candidate> listed, int64_t count,
+                               std::span<std::byte> block) const {
+  Writer writer(block);
+  const auto places = static_cast<size_t>(std::min(count, share_.widest));
+  for (size_t i = 0; i < places; ++i) {
+    const bool is_one = i < listed.size() && listed[i].id >= 0;
+    writer.Put(is_one ? WalkCandidate{.id = static_cast<int32_t>(listed[i].id + share_.own.begin),
+                                      .logit = listed[i].logit,
+                                      .raw = listed[i].logit}
+                      : WalkCandidate{.id = -1});
+  }
 }
 
 void LogitSummaries::SumRows(TensorView logits, std::span<const double> inverse_temperatures,
@@ -206,11 +256,21 @@ void LogitSummaries::Fill(const RowQuestion& question, size_t row, TensorView ra
   if (question.inverse_temperature > 0) lists += ListBytes(kFirstPortion);
   if (question.top > 0) lists += ListBytes(question.top);
   std::span<std::byte> rest = block.last(static_cast<size_t>(lists));
+  const std::span<const kernels::Candidate> listed = Listed(row);
   if (question.inverse_temperature > 0) {
-    FillList(kFirstPortion, raw, adjusted, rest);
+    if (question.adjusted || listed.empty()) {
+      FillList(kFirstPortion, raw, adjusted, rest);
+    } else {
+      PutListed(listed, kFirstPortion, rest);
+    }
     rest = rest.subspan(static_cast<size_t>(ListBytes(kFirstPortion)));
   }
-  if (question.top > 0) FillList(question.top, raw, raw, rest);
+  if (question.top == 0) return;
+  if (question.top > kFirstPortion || listed.empty()) {
+    FillList(question.top, raw, raw, rest);
+  } else {
+    PutListed(listed, question.top, rest);
+  }
 }
 
 void LogitSummaries::FillList(int64_t count, TensorView raw, TensorView adjusted,

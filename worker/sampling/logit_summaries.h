@@ -15,6 +15,7 @@
 #include "kernels/backend.h"
 #include "model/partition.h"
 #include "worker/sampling/candidate_walk.h"
+#include "worker/stage_runner.h"
 
 namespace tutti::worker {
 
@@ -66,7 +67,8 @@ class LogitSummaries {
   int64_t BlockBytes(const RowQuestion& question) const;
   // Takes what is asked of all rows alike from this rank's own logits. All at once: an answer from
   // a device costs the same for one row as for many, and a processor's threads share the rows.
-  void Begin(std::span<const RowQuestion> questions, kernels::TensorView logits);
+  void Begin(std::span<const RowQuestion> questions, kernels::TensorView logits,
+             const ProgressCallback& progress);
   // Writes this rank's block of one row of Begin's. `raw` and `adjusted` are that row of its
   // logits, the same view when nothing is adjusted.
   void Fill(const RowQuestion& question, size_t row, kernels::TensorView raw,
@@ -87,6 +89,13 @@ class LogitSummaries {
 
  private:
   void FindBests(kernels::TensorView logits);
+  // The first portion of the rows whose candidates are wanted as the model gave them.
+  void ListRows(std::span<const RowQuestion> questions, kernels::TensorView logits,
+                const ProgressCallback& progress);
+  // The first of a row that ListRows has listed; empty for others.
+  std::span<const kernels::Candidate> Listed(size_t row) const;
+  void PutListed(std::span<const kernels::Candidate> listed, int64_t count,
+                 std::span<std::byte> block) const;
   // (*sums)[row, leaf], for the rows whose inverse temperature is above 0.
   void SumRows(kernels::TensorView logits, std::span<const double> inverse_temperatures,
                std::vector<double>* sums);
@@ -103,6 +112,9 @@ class LogitSummaries {
   std::vector<RowBest> bests_;
   std::vector<int32_t> best_ids_, best_places_;
   std::vector<float> best_logits_;
+  std::vector<int32_t> listed_rows_;
+  std::vector<int32_t> list_of_row_;          // an index into listed_rows_; -1: none
+  std::vector<kernels::Candidate> listed_;    // [listed_rows_, places]
   std::vector<double> inverse_temperatures_, leaf_sums_;
   std::vector<double> model_sums_, draw_sums_;  // [rows, leaves], the latter of rows not adjusted
   std::vector<double> adjusted_sums_;           // [leaves]

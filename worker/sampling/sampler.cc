@@ -98,7 +98,7 @@ absl::Status Sampler::SampleGroup(TensorView logits, std::span<const SampleRow> 
   for (const SampleRow& row : rows) {
     questions_.push_back(QuestionOf(*row.sequence, options_.vocab_size));
   }
-  summaries_.Begin(questions_, logits);
+  summaries_.Begin(questions_, logits, progress);
   Tell(progress);
   // A draw may need the blocks' memory for another exchange. So the rows of an exchange are all
   // merged before the first draw. One rank alone exchanges nothing and takes row by row.
