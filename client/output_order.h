@@ -15,6 +15,11 @@ class OutputOrder {
  public:
   // `outputs`: how many were asked for; at least 1.
   explicit OutputOrder(uint32_t outputs) : asked_(outputs) {}
+  // The caller has so many tokens of an output already, or all of it: nothing of those comes.
+  // REQUIRES: no message has been checked
+  void StartAt(uint32_t output, uint32_t tokens, bool finished) {
+    outputs_[output] = {.tokens = tokens, .finished = finished, .finish = {}};
+  }
 
   // INTERNAL: the message is about an output that was not asked for or has finished, or its tokens
   // repeat positions or leave a gap.

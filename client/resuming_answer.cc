@@ -33,12 +33,44 @@ ResumingAnswer::ResumingAnswer(v1::GenerateRequest request, const Options& optio
       request_(std::move(request)),
       order_(std::max(request_.n(), 1u)),
       pause_(kResumePauseMin) {
+  StartWhereTheCallerIs();
   if (options_.within == Duration::zero()) return;
-  outputs_.resize(std::max(request_.n(), 1u));
   // By its name a service knows that we have come again, and ends the stream that we have lost.
   if (request_.request_id().empty()) {
     request_.set_request_id(absl::StrFormat("answer-%016x", RandomBits(options_.random, 0, 1)));
   }
+}
+
+void ResumingAnswer::StartWhereTheCallerIs() {
+  outputs_.resize(std::max(request_.n(), 1u));
+  const v1::Resume& resume = request_.resume();
+  for (uint32_t i = 0; i < outputs_.size() && i < static_cast<uint32_t>(resume.outputs_size());
+       ++i) {
+    const v1::ResumedOutput& has = resume.outputs(static_cast<int>(i));
+    Output& output = outputs_[i];
+    output.ids.assign(has.ids().begin(), has.ids().end());
+    output.finished = has.finished();
+    if (has.ids_size() == 0 && has.count() > 0) {
+      output.digest.emplace(has.digest());
+      output.count = has.count();
+    }
+    order_.StartAt(i, output.count + static_cast<uint32_t>(has.ids_size()), has.finished());
+  }
+}
+
+v1::Resume ResumingAnswer::WhatTheCallerHas() const {
+  v1::Resume resume;
+  resume.set_token(started_->resume_token());
+  for (const Output& output : outputs_) {
+    v1::ResumedOutput& has = *resume.add_outputs();
+    has.set_finished(output.finished);
+    if (output.finished) continue;
+    has.mutable_ids()->Assign(output.ids.begin(), output.ids.end());
+    if (!output.digest.has_value()) continue;
+    has.set_count(output.count);
+    has.set_digest(output.digest->value());
+  }
+  return resume;
 }
 
 absl::Status ResumingAnswer::Check(v1::GenerateResponse* message) {
@@ -55,17 +87,22 @@ absl::Status ResumingAnswer::Check(v1::GenerateResponse* message) {
 }
 
 void ResumingAnswer::Take(const v1::GenerateResponse& message) {
-  if (outputs_.empty()) return;
+  if (options_.within == Duration::zero()) return;
   Output& output = outputs_[message.output()];
-  for (const v1::OutputToken& token : message.tokens()) output.ids.push_back(token.id());
+  for (const v1::OutputToken& token : message.tokens()) {
+    if (output.digest.has_value()) {
+      output.digest->Add(token.id());
+      ++output.count;
+    } else {
+      output.ids.push_back(token.id());
+    }
+  }
   output.finished = message.has_finish();
+  took_ |= message.tokens_size() > 0 || output.finished;
 }
 
 bool ResumingAnswer::MayGoOn(const absl::Status& status) const {
-  const bool has_tokens = std::any_of(outputs_.begin(), outputs_.end(), [](const Output& output) {
-    return !output.ids.empty() || output.finished;
-  });
-  if (has_tokens && (!started_.has_value() || started_->resume_token().empty())) return false;
+  if (took_ && (!started_.has_value() || started_->resume_token().empty())) return false;
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
       break;
@@ -99,7 +136,7 @@ ResumingAnswer::End ResumingAnswer::OnStreamEnd(const absl::Status& status, bool
   const absl::Status complete = order_.CheckEnd();
   if (status.ok()) return {.status = complete, .pause = {}};
   if (options_.within == Duration::zero()) return {.status = status, .pause = {}};
-  if (complete.ok()) return {};  // nothing is missing but the stream's own end
+  if (complete.ok() && took_) return {};  // nothing is missing but the stream's own end
   heard_ |= broke && !status.GetPayload(kNeverConnected).has_value();
   if (!MayGoOn(status)) return {.status = status, .pause = {}};
   if (!silent_since_.has_value()) silent_since_ = now;
@@ -113,15 +150,7 @@ ResumingAnswer::End ResumingAnswer::OnStreamEnd(const absl::Status& status, bool
   }
   // Before that, the request is as the caller made it: it may go on with an answer itself.
   if (started_.has_value() && !started_->resume_token().empty()) {
-    request_.clear_resume();
-    v1::Resume& resume = *request_.mutable_resume();
-    resume.set_token(started_->resume_token());
-    for (const Output& output : outputs_) {
-      v1::ResumedOutput& has = *resume.add_outputs();
-      has.set_finished(output.finished);
-      if (output.finished) continue;
-      has.mutable_ids()->Assign(output.ids.begin(), output.ids.end());
-    }
+    *request_.mutable_resume() = WhatTheCallerHas();
   }
   return {.status = {}, .pause = pause};
 }

@@ -2,6 +2,7 @@
 // with it, and when to send that.
 //
 // Only tokens that the caller has taken count: what came and was not handed on is asked for again.
+// A request that goes on with an answer itself has taken what it says it has.
 //
 // Thread: one at a time.
 #pragma once
@@ -13,6 +14,7 @@
 
 #include "absl/strings/string_view.h"
 #include "base/clock.h"
+#include "base/id_digest.h"
 #include "base/random.h"
 #include "base/status.h"
 #include "client/output_order.h"
@@ -54,10 +56,15 @@ class ResumingAnswer {
   std::vector<v1::Finish> ReleaseFinishes() { return order_.ReleaseFinishes(); }
 
  private:
+  // What the caller has of one output: ids, or where it came without them, their count and digest.
   struct Output {
     std::vector<int32_t> ids;
+    std::optional<IdDigest> digest;
+    uint32_t count = 0;  // with `digest`
     bool finished = false;
   };
+  void StartWhereTheCallerIs();
+  v1::Resume WhatTheCallerHas() const;
   bool MayGoOn(const absl::Status& status) const;
   Duration NextPause(const absl::Status& status);
 
@@ -66,6 +73,7 @@ class ResumingAnswer {
   OutputOrder order_;
   std::vector<Output> outputs_;
   std::optional<v1::Started> started_;
+  bool took_ = false;   // the caller has tokens, or an end, of this answer's streams
   bool heard_ = false;  // some stream brought a message, or broke while we waited for one
   size_t tries_ = 0;    // since a message came
   Duration pause_;      // the next

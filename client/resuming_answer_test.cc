@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/id_digest.h"
 #include "base/retry_delay.h"
 #include "client/limits.h"
 
@@ -62,6 +63,52 @@ TEST(ResumingAnswer, KeepsWhereItsCallerGoesOnUntilItHasMore) {
   ASSERT_TRUE(answer.OnStreamEnd(absl::UnavailableError("gone"), true, now).pause.has_value());
   EXPECT_EQ(answer.request().resume().token(), "token");
   EXPECT_THAT(answer.request().resume().outputs(0).ids(), ElementsAre(4));
+}
+
+// By its ids, by their count, not at all; one is finished.
+TEST(ResumingAnswer, GoesOnBehindWhatItsCallerHasAlready) {
+  v1::GenerateRequest request;
+  request.set_n(4);
+  v1::Resume& given = *request.mutable_resume();
+  given.set_token("of the caller");
+  given.add_outputs()->add_ids(7);
+  given.mutable_outputs(0)->add_ids(8);
+  IdDigest digest;
+  for (const int32_t id : {5, 6, 7}) digest.Add(id);
+  given.add_outputs()->set_count(3);
+  given.mutable_outputs(1)->set_digest(digest.value());
+  given.add_outputs();
+  given.add_outputs()->set_finished(true);
+  ResumingAnswer answer{request, {.within = kWithin, .addresses = 2, .random = 5}};
+  v1::GenerateResponse repeats = First({7});
+  EXPECT_EQ(answer.Check(&repeats).code(), absl::StatusCode::kInternal);
+  v1::GenerateResponse first = First({4});
+  first.set_output(2);
+  for (v1::GenerateResponse message : {first, Message(2, {9}), Message(3, {8}, 1)}) {
+    const absl::Status checked = answer.Check(&message);
+    ASSERT_TRUE(checked.ok()) << checked;
+    answer.Take(message);
+  }
+  const Instant now = Instant() + std::chrono::hours(1);
+  ASSERT_TRUE(answer.OnStreamEnd(absl::UnavailableError("gone"), true, now).pause.has_value());
+  const v1::Resume& resume = answer.request().resume();
+  EXPECT_EQ(resume.token(), "token");
+  EXPECT_THAT(resume.outputs(0).ids(), ElementsAre(7, 8, 9));
+  EXPECT_EQ(resume.outputs(1).ids_size(), 0);
+  EXPECT_EQ(resume.outputs(1).count(), 4u);
+  digest.Add(8);
+  EXPECT_EQ(resume.outputs(1).digest(), digest.value());
+  EXPECT_THAT(resume.outputs(2).ids(), ElementsAre(4));
+  EXPECT_TRUE(resume.outputs(3).finished());
+}
+
+TEST(ResumingAnswer, WhoHasAllHearsOfItsMistakeAllTheSame) {
+  v1::GenerateRequest request;
+  request.mutable_resume()->set_token("not one");
+  request.mutable_resume()->add_outputs()->set_finished(true);
+  ResumingAnswer answer{request, {.within = kWithin, .random = 5}};
+  const auto end = answer.OnStreamEnd(absl::InvalidArgumentError("no token"), false, Instant());
+  EXPECT_EQ(end.status.code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(ResumingAnswerTest, AsksForWhatIsMissing) {

@@ -115,15 +115,21 @@ std::string ErrorBody(const ApiError& error) {
   return body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
-ApiError FromStatus(const absl::Status& status, const FieldNames& names, int64_t context_length) {
+absl::Status WithoutAddress(const absl::Status& status) {
+  const absl::string_view message = status.message();
+  const size_t begin = message.find("no connection to a Tutti service at ");
+  if (status.ok() || begin == absl::string_view::npos) return status;
+  absl::Status plain(status.code(), absl::StrCat(message.substr(0, begin), kServiceUnreachable));
+  const std::optional<Duration> delay = RetryDelayOf(status);
+  return delay.has_value() ? WithRetryDelay(plain, *delay) : plain;
+}
+
+ApiError FromStatus(const absl::Status& given, const FieldNames& names, int64_t context_length) {
+  const absl::Status status = WithoutAddress(given);
   const absl::string_view message = status.message();
   ApiError error = MakeError(HttpStatus(status.code()), std::string(message));
   error.retry_after = RetryDelayOf(status);
   if (error.status == 404) error.code = "model_not_found";
-  if (absl::StartsWith(message, "no connection to a Tutti service at ")) {
-    // Its address is not the world's matter.
-    error.message = "the service behind this gateway cannot be reached";
-  }
   if (error.status >= 500) return error;
   NameField(names, &error);
   // Agents look for these words, and cut their prompt.

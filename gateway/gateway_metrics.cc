@@ -116,6 +116,10 @@ void GatewayMetrics::Write(const State& state, Exposition* to) const {
              "1 while the service behind answers, else 0.", state.reachable ? 1 : 0);
   to->Single("tutti_gateway_service_ready", Kind::kGauge,
              "1 while it has had a complete pipeline, else 0.", state.ready ? 1 : 0);
+  to->Single("tutti_gateway_grpc_calls", Kind::kGauge, "Calls of gRPC clients under way.",
+             static_cast<double>(state.grpc_calls));
+  to->Single("tutti_gateway_grpc_calls_total", Kind::kCounter, "Calls of gRPC clients.",
+             static_cast<double>(state.grpc_calls_begun));
   to->Single("tutti_gateway_draining", Kind::kGauge, "1 once it is about to end.",
              state.draining ? 1 : 0);
 }

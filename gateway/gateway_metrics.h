@@ -27,6 +27,8 @@ class GatewayMetrics {
     bool reachable = false;
     bool ready = false;
     bool draining = false;
+    int64_t grpc_calls = 0;  // of the port for gRPC, under way
+    int64_t grpc_calls_begun = 0;
   };
 
   // `paths`: those that have a label of their own.

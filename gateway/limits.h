@@ -42,6 +42,10 @@ inline constexpr size_t kPromptsMax = 256;
 inline constexpr size_t kInlineBodyBytesMax = 16 << 10;
 // A request's name in the header x-request-id; the service's limit is 128 with what we add.
 inline constexpr size_t kRequestNameBytesMax = 64;
+// The service's limit of names, and digits of the mark that tells callers' hosts apart: a name is
+// met by chance on one of some thousand hosts, and by that mark on one in 2^32.
+inline constexpr size_t kServiceNameBytesMax = 128;
+inline constexpr size_t kHostDigits = 8;
 
 // ---- answers that go on
 

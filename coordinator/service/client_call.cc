@@ -98,7 +98,7 @@ void ClientCall::OnReadDone(bool ok) {
     } else {
       std::optional<ByteBudget::Charge> made = door_->budget.Take(client_, bytes);
       if (!made) {
-        return Overloaded("the coordinator holds as many bytes for this client as it may now");
+        return Overloaded("the service holds as many bytes for this client as it may now");
       }
       charge = *std::move(made);
     }

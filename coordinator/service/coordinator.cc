@@ -189,7 +189,7 @@ absl::Status Coordinator::StartPublicServer() {
   TUTTI_ASSIGN_OR_RETURN(std::shared_ptr<grpc::ServerCredentials> credentials,
                          PublicCredentials(PublicPortOptions()));
   TUTTI_ASSIGN_OR_RETURN(server_,
-                         PublicServer::Start(options_.listen, std::move(credentials),
+                         PublicServer::Start("--listen", options_.listen, std::move(credentials),
                                              !options_.tls_certificate.empty(), &door_.book,
                                              {generation_.get(), &reflection_}));
   health_ = server_->health();

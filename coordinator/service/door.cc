@@ -25,7 +25,7 @@ absl::Status Overloaded(std::string_view what) {
 }
 
 absl::Status OutOfMemory() {
-  return Overloaded("the coordinator has no memory left for this request");
+  return Overloaded("the service has no memory left for this request");
 }
 
 }  // namespace tutti::coordinator

@@ -89,6 +89,8 @@ const char* ReasonOf(const absl::Status& status) {
       return "NOT_POSSIBLE_HERE";
     case absl::StatusCode::kPermissionDenied:
       return "NOT_ALLOWED";
+    case absl::StatusCode::kUnauthenticated:
+      return "NO_KEY";
     case absl::StatusCode::kDataLoss:
       return "OTHER_TOKENS";
     default:

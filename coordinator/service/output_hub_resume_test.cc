@@ -6,6 +6,7 @@
 #include <future>
 #include <map>
 
+#include "base/id_digest.h"
 #include "base/mutex.h"
 #include "coordinator/model_testing.h"
 #include "coordinator/service/output_hub.h"

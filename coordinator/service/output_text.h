@@ -66,18 +66,4 @@ class OutputText {
   int stop_ = -1;
 };
 
-// FNV-1a, 64 bits, over ids as 4 bytes each, the lowest first: ResumedOutput.digest.
-class IdDigest {
- public:
-  void Add(TokenId id) {
-    for (int i = 0; i < 4; ++i) {
-      value_ = (value_ ^ (static_cast<uint32_t>(id) >> (8 * i) & 0xff)) * 0x100000001b3;
-    }
-  }
-  uint64_t value() const { return value_; }
-
- private:
-  uint64_t value_ = 0xcbf29ce484222325;
-};
-
 }  // namespace tutti::coordinator

@@ -9,8 +9,9 @@
 
 namespace tutti::coordinator {
 absl::StatusOr<std::unique_ptr<PublicServer>> PublicServer::Start(
-    const std::string& address, std::shared_ptr<grpc::ServerCredentials> credentials,
-    bool is_secure, transport::CreditBook* book, const std::vector<grpc::Service*>& services) {
+    const std::string& flag, const std::string& address,
+    std::shared_ptr<grpc::ServerCredentials> credentials, bool is_secure,
+    transport::CreditBook* book, const std::vector<grpc::Service*>& services) {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
@@ -25,11 +26,11 @@ absl::StatusOr<std::unique_ptr<PublicServer>> PublicServer::Start(
        .probe = {},
        .book = book},
       std::move(credentials), &builder);
-  if (!listener.ok()) return Annotate(listener.status(), "--listen");
+  if (!listener.ok()) return Annotate(listener.status(), flag);
   server->listener_ = *std::move(listener);
   server->server_ = builder.BuildAndStart();
   if (server->server_ == nullptr) {
-    return absl::UnavailableError(absl::StrCat("--listen ", address, ": gRPC cannot serve"));
+    return absl::UnavailableError(absl::StrCat(flag, " ", address, ": gRPC cannot serve"));
   }
   server->listener_->Start();
   return server;

@@ -17,12 +17,14 @@ namespace tutti::coordinator {
 // Thread: the owner's, one call at a time.
 class PublicServer {
  public:
-  // Listens on `address`: host:port, port 0 for any free one, or unix:/path; is_secure: the
-  // credentials are TLS; `book`: told by the services what becomes of connections' bytes.
-  // UNAVAILABLE names the address.  REQUIRES: book and services outlive the server.
+  // Listens on `address`: host:port, port 0 for any free one, or unix:/path; `flag`: by which it
+  // was given; is_secure: the credentials are TLS; `book`: told by the services what becomes of
+  // connections' bytes. UNAVAILABLE names flag and address.  REQUIRES: book and services outlive
+  // the server.
   static absl::StatusOr<std::unique_ptr<PublicServer>> Start(
-      const std::string& address, std::shared_ptr<grpc::ServerCredentials> credentials,
-      bool is_secure, transport::CreditBook* book, const std::vector<grpc::Service*>& services);
+      const std::string& flag, const std::string& address,
+      std::shared_ptr<grpc::ServerCredentials> credentials, bool is_secure,
+      transport::CreditBook* book, const std::vector<grpc::Service*>& services);
   ~PublicServer();
 
   // host:port (or unix:path), with the port that was bound.
@@ -30,6 +32,9 @@ class PublicServer {
   // Lives as long as the server; for any thread.
   grpc::HealthCheckServiceInterface* health() const { return server_->GetHealthCheckService(); }
 
+  // Takes no more connections, and breaks those that there are: their calls end with UNAVAILABLE,
+  // where Shutdown alone would cancel calls that come late.
+  void CloseConnections() { listener_->CloseConnections(); }
   // Takes no more connections and calls; those left after `grace` are cancelled.
   void Shutdown(std::chrono::milliseconds grace);
   // Until all calls are gone.

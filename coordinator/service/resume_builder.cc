@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/fail_point.h"
+#include "base/id_digest.h"
 #include "coordinator/limits.h"
 #include "coordinator/service/output_text.h"
 

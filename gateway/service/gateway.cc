@@ -8,15 +8,14 @@
 #include "absl/strings/str_cat.h"
 #include "base/build_info.h"
 #include "base/plain_name.h"
+#include "gateway/caller_rules.h"
 #include "gateway/event_stream.h"
+#include "gateway/grpc/grpc_port.h"
 #include "gateway/json_text.h"
 #include "gateway/limits.h"
 
 namespace tutti::gateway {
 namespace {
-
-// Where it is and why is the log's matter, not the world's.
-constexpr std::string_view kUnreachable = "the service behind this gateway cannot be reached";
 
 ApiError Unavailable(std::string_view why) { return MakeError(503, why); }
 
@@ -150,7 +149,7 @@ void Gateway::Handle(std::shared_ptr<Exchange> plain) {
 void Gateway::AnswerHealth(const Caller& caller) {
   const auto model = upstream_->model();
   if (draining_) return caller.ReplyError(Unavailable("this gateway is about to end"));
-  if (!model->reachable) return caller.ReplyError(Unavailable(kUnreachable));
+  if (!model->reachable) return caller.ReplyError(Unavailable(kServiceUnreachable));
   if (!model->ready()) return caller.ReplyError(Unavailable("no pipeline is complete yet"));
   caller.ReplyJson("{}");
 }
@@ -172,7 +171,9 @@ void Gateway::AnswerMetrics(const Caller& caller) {
                   .calls = upstream_->calls,
                   .reachable = model->reachable,
                   .ready = model->ready(),
-                  .draining = draining_},
+                  .draining = draining_,
+                  .grpc_calls = grpc_ == nullptr ? 0 : grpc_->under_way(),
+                  .grpc_calls_begun = grpc_ == nullptr ? 0 : grpc_->begun()},
                  &text);
   Later(caller, [caller, files = certificates_, text]() mutable -> std::function<void()> {
     metrics::WriteProcess("gateway", &text);
@@ -188,7 +189,7 @@ void Gateway::AnswerMetrics(const Caller& caller) {
 
 void Gateway::AnswerModels(const Caller& caller) {
   const auto model = upstream_->model();
-  if (!model->known()) return caller.ReplyError(Unavailable(kUnreachable));
+  if (!model->known()) return caller.ReplyError(Unavailable(kServiceUnreachable));
   const std::string& path = caller.exchange->request().path;
   const std::string prefix = "/v1/models/";
   if (!absl::StartsWith(path, prefix)) {
@@ -244,6 +245,10 @@ void Gateway::Generate(const Caller& caller, Prepared prepared) {
   }
   if (draining_) return caller.ReplyError(Unavailable("this gateway is about to end"));
   auto& wanted = std::get<GenerationRequest>(prepared.request);
+  // All calls of a request have one.
+  if (const auto said = CheckPriority(wanted.calls.front().priority()); !said.ok()) {
+    return caller.ReplyError(FromStatus(said, wanted.names, 0));
+  }
   if (const auto error = ChooseParse(parse_rules_, upstream_->model()->form, &wanted)) {
     return caller.ReplyError(*error);
   }
@@ -307,7 +312,10 @@ bool Gateway::ReadAgain(const Caller& caller, const Prepared& prepared,
   return true;
 }
 
-void Gateway::OnTick() { keyed_.Tick(SystemClock().Now()); }
+void Gateway::OnTick() {
+  keyed_.Tick(SystemClock().Now());
+  if (grpc_ != nullptr) grpc_->Tick();
+}
 
 void Gateway::AnswerChat(const Caller& caller) { ReadAndGenerate(caller, ReadChatRequest); }
 
@@ -365,12 +373,15 @@ void Gateway::Drain() {
   draining_ = true;
   console_->EndAll();
   server_->Drain();
+  if (grpc_ != nullptr) grpc_->Drain();
 }
 
 void Gateway::EndAll() {
+  constexpr char kWhy[] = "this gateway is ending; send the request again";
+  if (grpc_ != nullptr) grpc_->EndAll(absl::UnavailableError(kWhy));
   for (const auto& weak : generations_) {
     if (const auto generation = weak.lock()) {
-      generation->End(Unavailable("this gateway is ending; send the request again"));
+      generation->End(Unavailable(kWhy));
     }
   }
 }

@@ -18,6 +18,8 @@
 
 namespace tutti::gateway {
 
+class GrpcPort;
+
 // Thread: the server's loop, unless said otherwise.
 class Gateway : public HttpHandler {
  public:
@@ -26,6 +28,8 @@ class Gateway : public HttpHandler {
           std::vector<metrics::CertificateFile> certificates = {});
   // Before any request.
   void set_server(HttpServer* server) { server_ = server; }
+  // Before the loop runs: the port that drains and ends with this, where there is one.
+  void set_grpc(GrpcPort* grpc) { grpc_ = grpc; }
 
   void Handle(std::shared_ptr<Exchange> exchange) override;
   void OnTick() override;
@@ -70,6 +74,7 @@ class Gateway : public HttpHandler {
   const SystemClock clock_{};
   GatewayMetrics metrics_;
   HttpServer* server_ = nullptr;
+  GrpcPort* grpc_ = nullptr;
   bool draining_ = false;
   std::vector<std::weak_ptr<Generation>> generations_;
   KeyedAnswers keyed_;

@@ -16,6 +16,9 @@ constexpr char kFooter[] = R"(Examples:
   tutti-gateway --coordinator a:50051,b:50051 --listen 0.0.0.0:8443 --api-keys FILE \
       --tls-cert server.pem --tls-key server.key
 
+  # our own API too, for gRPC clients of any language
+  tutti-gateway --coordinator 127.0.0.1:50051 --grpc 127.0.0.1:8001
+
   curl http://127.0.0.1:8000/v1/chat/completions -d '{"messages": [{"role": "user", "content": "Hi"}]}'
 
 Every option is also read from the environment (TUTTI_LISTEN, ...) and from --config FILE.
@@ -55,12 +58,16 @@ void AddDoorFlags(FlagSet* set, GatewayFlags* flags) {
         .variable = &flags->server.listen,
         .help = "Address and port to serve HTTP at; port 0: any free one",
         .show_default = true},
+       {.names = "--grpc",
+        .variable = &flags->grpc,
+        .help = "Address to serve our own API (tutti.v1.Inference) over gRPC at, by the same keys "
+                "and certificate: host:port or unix:/path; unset: nowhere"},
        {.names = "--or-next-port",
         .variable = &flags->server.or_next_port,
         .help = "Where the port is taken, one of the hundred after it"},
        {.names = "--tls-cert",
         .variable = &flags->server.tls_certificate,
-        .help = "PEM certificate and chain; with --tls-key only https is served"},
+        .help = "PEM certificate and chain; with --tls-key only TLS is served"},
        {.names = "--tls-key", .variable = &flags->server.tls_key, .help = "PEM key of it"},
        {.names = "--api-keys",
         .variable = &flags->api_keys,

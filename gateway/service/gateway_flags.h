@@ -12,6 +12,7 @@ namespace tutti::gateway {
 
 struct GatewayFlags {
   ServerOptions server;
+  std::string grpc;  // where tutti.v1.Inference is served; empty: nowhere
   client::ClientOptions client;  // `admin`: several of them, with commas between
   double resume_within_s = Seconds(client::kResumeWithin);
   std::string api_keys;

@@ -1,4 +1,4 @@
-// tutti-gateway: OpenAI's HTTP API in front of one or more coordinators.
+// tutti-gateway: OpenAI's HTTP API, and our own over gRPC, in front of one or more coordinators.
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -17,6 +17,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/logging.h"
+#include "gateway/grpc/grpc_port.h"
 #include "gateway/limits.h"
 #include "gateway/service/gateway.h"
 #include "gateway/service/gateway_flags.h"
@@ -46,11 +47,12 @@ class Hurry {
 };
 
 // Written aside and renamed: a reader never sees a part of the file.
-absl::Status WriteReadyFile(const std::string& path, const std::string& address) {
+absl::Status WriteReadyFile(const std::string& path, const std::string& address,
+                            const std::string& grpc) {
   if (path.empty()) return absl::OkStatus();
   const std::string aside = path + ".new";
   std::ofstream file(aside, std::ios::trunc);
-  file << nlohmann::json{{"address", address}}.dump() << "\n";
+  file << nlohmann::json{{"address", address}, {"grpc", grpc}}.dump() << "\n";
   file.close();
   if (!file || std::rename(aside.c_str(), path.c_str()) != 0) {
     return absl::UnavailableError(absl::StrCat("--ready-file: cannot write ", path));
@@ -79,24 +81,45 @@ ParseRules MakeParseRules(const GatewayFlags& flags) {
           .old_reasoning_name = flags.reasoning_content};
 }
 
-// Lets what runs finish within the grace, then ends it.
-void Leave(Duration grace, const Hurry& hurry, Gateway* gateway, HttpServer* server,
+// Lets what runs finish within the grace, then ends it; whether it did. `grpc`: null where there is
+// none.
+bool Leave(Duration grace, const Hurry& hurry, Gateway* gateway, HttpServer* server, GrpcPort* grpc,
            const Upstream& upstream) {
   const SystemClock clock;
   const auto under_way = [&] {
     std::promise<int64_t> answer;
     server->Post([&] { answer.set_value(server->exchanges()); });
-    return answer.get_future().get() + upstream.calls;
+    const int64_t grpc_calls = grpc == nullptr ? 0 : grpc->under_way();
+    return answer.get_future().get() + grpc_calls + upstream.calls;
   };
   const auto wait = [&](Instant deadline, bool may_hurry) {
-    while (under_way() > 0 && clock.Now() < deadline && !(may_hurry && hurry())) {
+    while (under_way() > 0) {
+      if (clock.Now() >= deadline || (may_hurry && hurry())) return false;
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
+    return true;
   };
   server->Post([gateway] { gateway->Drain(); });
-  wait(clock.Now() + grace, /*may_hurry=*/true);
+  if (wait(clock.Now() + grace, /*may_hurry=*/true)) return true;
   server->Post([gateway] { gateway->EndAll(); });
-  wait(clock.Now() + kEndTime, /*may_hurry=*/false);
+  return wait(clock.Now() + kEndTime, /*may_hurry=*/false);
+}
+
+// Null where the flags ask for none.
+absl::StatusOr<std::unique_ptr<GrpcPort>> StartGrpc(const GatewayFlags& flags, DoorRules rules,
+                                                    Upstream* upstream, HttpServer* server,
+                                                    Traffic* traffic) {
+  if (flags.grpc.empty()) return nullptr;
+  TUTTI_ASSIGN_OR_RETURN(
+      auto port,
+      GrpcPort::Start(
+          {.listen = flags.grpc,
+           .tls = {flags.server.tls_certificate, flags.server.tls_key, ""},
+           .door = {}},
+          std::move(rules), upstream,
+          [server](std::function<void()> job) { server->Post(std::move(job)); }, traffic));
+  spdlog::info("tutti.v1.Inference at {}", port->address());
+  return port;
 }
 
 absl::Status Serve(const GatewayFlags& flags, const sigset_t& signals, pid_t parent) {
@@ -113,23 +136,28 @@ absl::Status Serve(const GatewayFlags& flags, const sigset_t& signals, pid_t par
   Upstream upstream(std::move(client));
   Console console(std::move(asks), &clock);
   Gateway gateway(
-      std::move(rules), MakeParseRules(flags), &upstream, &console,
+      rules, MakeParseRules(flags), &upstream, &console,
       {{"public", flags.server.tls_certificate}, {"coordinator", flags.client.tls_certificate}});
   TUTTI_ASSIGN_OR_RETURN(auto server, HttpServer::Create(flags.server, &gateway, &clock));
   gateway.set_server(server.get());
   spdlog::info("{} at {}, coordinators at {}", flags.server.tls_key.empty() ? "http" : "https",
                server->address(), options.address);
   console.set_server(server.get());
-  TUTTI_RETURN_IF_ERROR(WriteReadyFile(flags.ready_file, server->address()));
+  TUTTI_ASSIGN_OR_RETURN(
+      auto grpc, StartGrpc(flags, std::move(rules), &upstream, server.get(), console.traffic()));
+  gateway.set_grpc(grpc.get());
+  TUTTI_RETURN_IF_ERROR(
+      WriteReadyFile(flags.ready_file, server->address(), grpc == nullptr ? "" : grpc->address()));
   std::thread loop([&server] { server->Run(); });
   int signal = 0;
   sigwait(&signals, &signal);
   spdlog::info("{}: draining", signal == SIGINT ? "SIGINT" : "SIGTERM");
   const Hurry hurry(signals, flags.exit_with_parent ? std::optional<pid_t>(parent) : std::nullopt);
-  Leave(seconds(flags.drain_timeout_s), hurry, &gateway, server.get(), upstream);
-  if (upstream.calls > 0) {
+  const bool ended =
+      Leave(seconds(flags.drain_timeout_s), hurry, &gateway, server.get(), grpc.get(), upstream);
+  if (!ended && (upstream.calls > 0 || (grpc != nullptr && grpc->under_way() > 0))) {
     // Calls that do not end even so hold what would be destroyed now.
-    spdlog::warn("{} calls did not end", upstream.calls.load());
+    spdlog::warn("calls did not end, {} of them of Generate", upstream.calls.load());
     spdlog::default_logger()->flush();
     std::_Exit(0);
   }
@@ -142,8 +170,9 @@ absl::Status Serve(const GatewayFlags& flags, const sigset_t& signals, pid_t par
 int Main(int argc, char** argv) {
   const pid_t parent = getppid();
   GatewayFlags flags;
-  FlagSet program("tutti-gateway",
-                  "Serves OpenAI's HTTP API in front of one or more coordinators.");
+  FlagSet program(
+      "tutti-gateway",
+      "Serves OpenAI's HTTP API, and our own over gRPC, in front of one or more coordinators.");
   AddGatewayFlags(&program, &flags);
   if (const std::optional<int> code = program.Parse(argc, argv)) return *code;
   SetUpLog("gateway", flags.log_level, flags.log_format);

@@ -175,6 +175,11 @@ class Refusals(GatewayTest):
         self.assertIn("more than", error["message"])
         self.assertEqual(self.refused(CHAT, {**ASK, "max_tokens": 5000})["param"], "max_tokens")
 
+    def test_of_callers_that_would_go_before_others(self):
+        error = self.refused(CHAT, {**ASK, "priority": -1}, 403)
+        self.assertEqual(error["param"], "priority", error)
+        self.ok(CHAT, {**ASK, "priority": 1})
+
     def test_of_bodies_that_are_no_json(self):
         for body in (b"", b"{", b"[]", b"{\"a\": \"\xff\"}", b"{\"a\":" * 5000, b"[" * 100000):
             answer = self.gateway.request("POST", CHAT, body)

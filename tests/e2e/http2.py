@@ -56,7 +56,7 @@ class Connection:
         stream = self.next_stream
         self.next_stream += 2
         headers = b"\x83\x86" + b"".join(literal(*pair) for pair in (
-            (b":path", method.encode()), (b":authority", b"x"), (b"te", b"trailers"),
+            (b":path", method.encode()), (b":authority", b"localhost"), (b"te", b"trailers"),
             (b"content-type", b"application/grpc")))
         self.socket.sendall(frame(HEADERS, END_HEADERS, stream, headers))
         self.windows[stream] = self.initial

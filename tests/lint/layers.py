@@ -21,13 +21,13 @@ LAYERS = {
     "coordinator": ["base", "proto", "metrics", "text", "model", "transport", "placement"],
     "worker": ["base", "proto", "metrics", "kernels", "model", "transport"],
     "client": ["base", "proto", "text", "model", "transport", "placement"],
-    "gateway": ["base", "proto", "metrics", "transport", "client"],
+    "gateway": ["base", "proto", "metrics", "transport", "coordinator", "client"],
 }
 # Folders of the tree that are no part of the product and may include all of it.
 AROUND = ["bench", "tools", "tests"]
 # The shells: folders, with all below them, that may see gRPC. All else of the product is core.
 SHELLS = ["transport/grpc", "coordinator/service", "worker/service", "client",
-          "gateway/service"]
+          "gateway/service", "gateway/grpc"]
 # Where messages of proto/ are included from.
 MESSAGES = "tutti/"
 GRPC_HEADERS = ("grpc/", "grpcpp/")

@@ -4,6 +4,7 @@
 //   BuildAndStart of the builder
 //   Start       connections are served from now on
 //   Stop        no more are; before the server's Shutdown, which would leave them open
+//   CloseConnections   instead of Stop: those that are served break too
 //
 // Thread: the owner's, one call at a time.
 #pragma once
@@ -47,6 +48,8 @@ class GrpcListener {
   const std::string& address() const { return loop_->address(); }
   void Start();
   void Stop();
+  // REQUIRES: there is a book
+  void CloseConnections();
   AcceptLoop::Counts counts() const { return loop_->counts(); }
   // The peer of a connection ("ipv4:10.0.0.7:4001") has a stream.  Thread: any.
   void OnHandshakeDone(const std::string& peer) {

@@ -1,0 +1,58 @@
+#include "gateway/grpc/grpc_caller.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+#include <variant>
+
+#include "coordinator/service/client_call.h"
+
+namespace tutti::gateway {
+namespace {
+
+// Stands for values of which two readers could take different ones; no rule lets it in.
+constexpr char kSeveral[] = "several";
+
+// What the rules look at.
+HttpRequest HeadOf(const grpc::CallbackServerContext& context) {
+  const grpc::string_ref authority = context.ExperimentalGetAuthority();
+  HttpRequest head;
+  head.method = "POST";
+  head.fields.emplace_back("host", std::string(authority.data(), authority.size()));
+  for (const char* name : {"authorization", "origin"}) {
+    const auto [begin, end] = context.client_metadata().equal_range(name);
+    if (begin == end) continue;
+    head.fields.emplace_back(name, std::next(begin) == end
+                                       ? std::string(begin->second.data(), begin->second.size())
+                                       : kSeveral);
+  }
+  return head;
+}
+
+absl::Status ToStatus(const ApiError& error) {
+  return error.status == 401 ? absl::UnauthenticatedError(error.message)
+                             : absl::PermissionDeniedError(error.message);
+}
+
+}  // namespace
+
+std::optional<Duration> GrpcCaller::TimeLeft() const {
+  if (deadline == std::chrono::system_clock::time_point::max()) return std::nullopt;
+  const auto left = deadline - std::chrono::system_clock::now();
+  if (left > std::chrono::hours(24 * 365)) return std::nullopt;
+  return std::max(std::chrono::duration_cast<Duration>(left), Duration::zero());
+}
+
+absl::StatusOr<GrpcCaller> AdmitCall(const DoorRules& rules,
+                                     const grpc::CallbackServerContext& context) {
+  auto admitted = Admit(rules, HeadOf(context), /*open=*/false);
+  if (const auto* error = std::get_if<ApiError>(&admitted)) return ToStatus(*error);
+  const std::string peer = context.peer();
+  // "ipv4:10.0.0.7:4001"; those of a Unix socket are on one host.
+  return GrpcCaller{.tenant = std::move(std::get<std::string>(admitted)),
+                    .host = peer.substr(0, peer.rfind(':')),
+                    .tenants = coordinator::TenantsOf(context),
+                    .deadline = context.deadline()};
+}
+
+}  // namespace tutti::gateway

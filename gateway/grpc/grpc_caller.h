@@ -1,0 +1,32 @@
+// Who calls over gRPC, by the rules that callers over HTTP are admitted by.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "gateway/door_rules.h"
+
+namespace tutti::gateway {
+
+struct GrpcCaller {
+  std::string tenant;                // of its key; empty without keys
+  std::string host;                  // its address without the port
+  std::vector<std::string> tenants;  // that its metadata names
+  std::chrono::system_clock::time_point deadline = std::chrono::system_clock::time_point::max();
+
+  // Until its deadline, at least zero; nothing: it has none.
+  std::optional<Duration> TimeLeft() const;
+};
+
+// UNAUTHENTICATED or PERMISSION_DENIED for who is not let in. The key is that of the metadata
+// "authorization: Bearer KEY", the Host is ":authority".  Thread: any.
+absl::StatusOr<GrpcCaller> AdmitCall(const DoorRules& rules,
+                                     const grpc::CallbackServerContext& context);
+
+}  // namespace tutti::gateway

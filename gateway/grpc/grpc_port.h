@@ -1,0 +1,64 @@
+// The gateway's port for gRPC clients: tutti.v1.Inference, health checks and reflection.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "coordinator/service/door.h"
+#include "coordinator/service/public_server.h"
+#include "coordinator/service/reflection_service.h"
+#include "gateway/door_rules.h"
+#include "gateway/grpc/forwarder.h"
+#include "gateway/grpc/inference_service.h"
+#include "gateway/service/traffic.h"
+#include "gateway/service/upstream.h"
+#include "transport/certificates.h"
+
+namespace tutti::gateway {
+
+struct GrpcPortOptions {
+  std::string listen;       // host:port, port 0 for any free one, or unix:/path
+  transport::TlsFiles tls;  // without an authority; empty: no TLS, and loopback only
+  coordinator::DoorOptions door;
+};
+
+// Thread: the owner's, one call at a time, unless said otherwise.
+class GrpcPort {
+ public:
+  // Listens. An error names what cannot be.  REQUIRES: upstream and traffic outlive the port, and
+  // `post` takes jobs for as long
+  static absl::StatusOr<std::unique_ptr<GrpcPort>> Start(const GrpcPortOptions& options,
+                                                         DoorRules rules, Upstream* upstream,
+                                                         PostToLoop post, Traffic* traffic);
+  ~GrpcPort();
+
+  const std::string& address() const { return server_->address(); }
+
+  // Tells probes whether the service can serve. Called every kTick.  Thread: any.
+  void Tick();
+  // From now on nothing new is taken, and nobody should send calls here.  Thread: any.
+  void Drain();
+  // Ends what is being generated.  Thread: any.
+  void EndAll(const absl::Status& why) { forwarder_.EndAll(why); }
+  // Calls that are not over.  Thread: any.
+  int64_t under_way() { return service_.under_way(); }
+  // All that there were.  Thread: any.
+  int64_t begun() const { return service_.begun(); }
+
+ private:
+  GrpcPort(const GrpcPortOptions& options, DoorRules rules, Upstream* upstream, PostToLoop post,
+           Traffic* traffic);
+
+  const DoorRules rules_;
+  Upstream* const upstream_;
+  coordinator::Door door_;
+  Forwarder forwarder_;
+  InferenceService service_;
+  coordinator::ReflectionService reflection_;
+  std::atomic<bool> draining_{false};
+  std::unique_ptr<coordinator::PublicServer> server_;
+};
+
+}  // namespace tutti::gateway
