@@ -12,9 +12,11 @@
 #include "base/random.h"
 #include "kernels/backend.h"
 #include "kernels/machine_probe.h"
+#include "kernels/tunable.h"
 #include "model/config_json.h"
 #include "model/partition.h"
 #include "worker/batch.h"
+#include "worker/kernel_tuner.h"
 #include "worker/sequence_table.h"
 #include "worker/transformer.h"
 
@@ -54,6 +56,10 @@ class LocalBench {
                                                  .numerics_class = options_.numerics_class,
                                                  .graphs = options_.cuda_graphs,
                                                  .early_kernels = options_.cuda_early_kernels}));
+    if (auto* const tunable = dynamic_cast<kernels::Tunable*>(backend_.get())) {
+      if (options_.tune) worker::TuneAtStart(backend_.get(), config_.dtype, "");
+      kernels_ = worker::ChoicesText(*tunable);
+    }
     TUTTI_ASSIGN_OR_RETURN(probe_, kernels::MachineProbe::Create(options_.threads));
     const worker::StageRunnerFactory factory = worker::MakeTransformerFactory(
         {.dir = options_.model, .config = config_, .backend = backend_.get()});
@@ -81,6 +87,7 @@ class LocalBench {
   }
 
   double load_seconds() const { return load_seconds_; }
+  const std::string& kernels() const { return kernels_; }
   worker::ShardMemory memory() const { return runner_->memory(); }
   std::string numerics_class() const { return std::string(backend_->numerics_class()); }
   kernels::LaunchCounts launches() const { return backend_->launch_counts(); }
@@ -201,6 +208,7 @@ class LocalBench {
   std::unique_ptr<kernels::Backend> backend_;
   std::unique_ptr<kernels::MachineProbe> probe_;
   std::unique_ptr<worker::StageRunner> runner_;
+  std::string kernels_;
   double load_seconds_ = 0;
   worker::SequenceTable* table_ = nullptr;  // of the run in progress
   worker::Batch batch_;
@@ -287,6 +295,7 @@ absl::StatusOr<LocalBenchReport> RunLocalBench(const LocalBenchOptions& given) {
   LocalBench bench(options, config);
   TUTTI_RETURN_IF_ERROR(bench.Load());
   report.load_seconds = bench.load_seconds();
+  report.kernels = bench.kernels();
   std::vector<RunTimes> runs;
   for (int run = 0; run < options.runs; ++run) {
     TUTTI_ASSIGN_OR_RETURN(RunTimes times, bench.Run(run));

@@ -19,7 +19,8 @@ struct LocalBenchOptions {
   std::string numerics_class;  // "": the machine's best
   bool cuda_graphs = true;     // see kernels::BackendOptions::graphs
   bool cuda_early_kernels = true;
-  int threads = 0;  // 0: every CPU this process may use
+  bool tune = true;  // the kernels, as a worker does at start
+  int threads = 0;   // 0: every CPU this process may use
   int prompt_tokens = 512;
   int output_tokens = 64;
   int batch = 1;           // sequences that decode together
@@ -30,6 +31,7 @@ struct LocalBenchOptions {
 struct LocalBenchReport {
   LocalBenchOptions options;
   std::string numerics_class;
+  std::string kernels;  // the choices that were made for them; "": there are none
   double load_seconds = 0;
   kernels::LaunchCounts launches;  // of all runs
   int64_t weight_bytes = 0;        // resident

@@ -26,9 +26,10 @@ std::string RenderLocalBench(const LocalBenchReport& report) {
   std::string out = absl::StrCat(
       client::OneLine(options.model), ": ", options.device, " (", report.numerics_class, "), ",
       options.threads, " threads, batch ", options.batch, ", median of ", options.runs, " runs\n",
-      "loaded in ", client::FormatSeconds(report.load_seconds), ": weights ",
-      FormatBytes(report.weight_bytes), ", KV ", FormatBytes(report.kv_bytes), ", activations ",
-      FormatBytes(report.activation_bytes), "\n\n");
+      report.kernels.empty() ? "" : absl::StrCat("kernels: ", report.kernels, "\n"), "loaded in ",
+      client::FormatSeconds(report.load_seconds), ": weights ", FormatBytes(report.weight_bytes),
+      ", KV ", FormatBytes(report.kv_bytes), ", activations ", FormatBytes(report.activation_bytes),
+      "\n\n");
   using Align = client::Table::Align;
   client::Table table(
       {{"", Align::kLeft}, {"tokens"}, {"tokens/s"}, {"used"}, {"machine"}, {"share"}});
@@ -62,6 +63,7 @@ std::string LocalBenchToJson(const LocalBenchReport& report) {
       {"device", options.device},
       {"numerics_class", report.numerics_class},
       {"threads", options.threads},
+      {"kernels_tuned", report.kernels},
       {"cuda_graphs", options.cuda_graphs},
       {"cuda_early_kernels", options.cuda_early_kernels},
       {"prompt_tokens", options.prompt_tokens},

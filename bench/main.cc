@@ -8,6 +8,7 @@
 #include "bench/engine_bench.h"
 #include "bench/link_bench.h"
 #include "bench/local.h"
+#include "bench/tune_bench.h"
 #include "client/command.h"
 #include "client/print.h"
 
@@ -18,6 +19,7 @@ constexpr const char* kFooter = R"(
 Examples:
   tutti-bench local --model Qwen3-0.6B --threads 2 --prompt-tokens 512 --output-tokens 64
   tutti-bench local --model Qwen3-0.6B --batch 8 --json
+  tutti-bench tune --threads 2
   tutti-bench link
   tutti-bench engine --sequences 1,64,1024
   tutti-bench directory --trace mooncake_trace.jsonl
@@ -28,6 +30,7 @@ struct LocalFlags {
   LocalBenchOptions options;
   std::string cuda_graphs = "on";
   std::string cuda_early_kernels = "on";
+  std::string tune = "auto";
   bool json = false;
 };
 
@@ -87,6 +90,11 @@ FlagSet* AddLocal(FlagSet* program, LocalFlags* flags) {
       {.names = "--numerics-class",
        .variable = &options.numerics_class,
        .help = "Unset: the machine's best"},
+      {.names = "--tune",
+       .variable = &flags->tune,
+       .help = "auto: kernels are tuned to the processor first, as a worker does; off",
+       .check = OneOf("auto,off"),
+       .show_default = true},
       {.names = "-t,--threads",
        .variable = &options.threads,
        .help = "Compute threads; 0: every CPU",
@@ -100,12 +108,40 @@ FlagSet* AddLocal(FlagSet* program, LocalFlags* flags) {
 int RunLocal(LocalFlags flags) {
   flags.options.cuda_graphs = flags.cuda_graphs == "on";
   flags.options.cuda_early_kernels = flags.cuda_early_kernels == "on";
+  flags.options.tune = flags.tune == "auto";
   const auto report = RunLocalBench(flags.options);
   if (!report.ok()) return client::Fail(report.status());
   std::string text = flags.json ? LocalBenchToJson(*report) : RenderLocalBench(*report);
   if (text.back() == '\n') text.pop_back();
   const absl::Status written = client::PrintLine(text);
   return written.ok() ? client::kExitOk : client::Fail(written);
+}
+
+FlagSet* AddTune(FlagSet* program, TuneBenchOptions* options) {
+  FlagSet* set = program->AddCommand(
+      "tune", "Every value of every choice that workers make at start, measured");
+  set->Add({
+      {.names = "-t,--threads",
+       .variable = &options->threads,
+       .help = "Compute threads; 0: every CPU",
+       .check = IntegerIn(0, 512),
+       .show_default = true},
+      {.names = "--instruction-set",
+       .variable = &options->instruction_set,
+       .help = "avx2, avx512, avx512bf16; unset: the machine's best"},
+      {.names = "--seconds",
+       .variable = &options->seconds,
+       .help = "Of measurement, together; a worker takes 1.2",
+       .check = Positive(),
+       .show_default = true},
+      {.names = "--rounds",
+       .variable = &options->rounds,
+       .help = "Times that each value is measured, at most",
+       .check = IntegerIn(1, 1000),
+       .show_default = true},
+      {.names = "--json", .variable = &options->json, .help = "The measurements as JSON"},
+  });
+  return set;
 }
 
 FlagSet* AddLink(FlagSet* program, LinkBenchOptions* options) {
@@ -207,6 +243,8 @@ int Main(int argc, char** argv) {
   program.AddFooter(kFooter);
   LocalFlags local_flags;
   const FlagSet* local = AddLocal(&program, &local_flags);
+  TuneBenchOptions tune_options;
+  const FlagSet* tune = AddTune(&program, &tune_options);
   LinkBenchOptions link_options;
   const FlagSet* link = AddLink(&program, &link_options);
   EngineBenchOptions engine_options;
@@ -215,6 +253,7 @@ int Main(int argc, char** argv) {
   const FlagSet* directory = AddDirectory(&program, &directory_options);
   if (const std::optional<int> code = program.Parse(argc, argv)) return *code;
   if (local->chosen()) return RunLocal(local_flags);
+  if (tune->chosen()) return RunTuneBench(tune_options);
   if (link->chosen()) return RunLinkBench(link_options);
   if (engine->chosen()) return RunEngineBench(engine_options);
   if (directory->chosen()) return RunDirectoryBench(directory_options);

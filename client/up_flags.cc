@@ -51,6 +51,7 @@ constexpr PassedOn kPassedOn[] = {
     {"--cuda-early-kernels",
      "on, or off: no kernel of a GPU begins before the one before has ended", true},
     {"--speed", "auto: measured at start; off; or told, 20GB/s@100Gflop/s", true},
+    {"--tune", "auto: kernels are tuned to the processor at start; off", true},
     {"--shared-memory-dir", "Where ranks of a stage exchange; empty: over their links", true},
     {"--device-exchange", "Whose GPUs exchange directly: off, machine or network", true},
     {"--numerics-class", "Force a lower class than the machine offers", true},

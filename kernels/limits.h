@@ -23,18 +23,20 @@ inline constexpr int kThreadSpinMicros = 40;
 // multiply.
 inline constexpr int64_t kTileRows = 6;
 
-// Rows that share one pass over a group of weights. Their accumulators, 64 floats a row, must stay
-// in L2 beside the weights: 192 * 256 bytes = 48 KiB of 512 KiB. A multiple of kTileRows.
+// Rows that share one pass over a group of weights, at most and unless a knob says fewer
+// (cpu/cpu_knobs.h). Their accumulators, 64 floats a row, must stay in L2 beside the weights:
+// 192 * 256 bytes = 48 KiB of 512 KiB. A multiple of kTileRows.
 inline constexpr int64_t kRowBlock = 192;
 
-// Pairs of k that a tile walks before its accumulators go back to memory. 64 pairs of a group of
-// bf16 are 16 KiB, so half of a 32 KiB L1 cache holds them while every tile of the row block passes
-// over them.
-inline constexpr int64_t kChunkPairs = 64;
+// Pairs of k that a tile walks before its accumulators go back to memory, unless a knob says
+// otherwise. 64 pairs of a group of bf16 are 16 KiB, so half of a 32 KiB L1 cache holds them while
+// every tile of the row block passes over them.
+inline constexpr int64_t kPiecePairs = 64;
 
-// How far ahead of the multiplication a single pass fetches weights. Measured on Zen 3: at 1 KiB it
-// reads at 93 % of the plain read bandwidth, without fetching at 80 %, and at 2 KiB and more at 78
-// %, where the fetches get in the way of the hardware's own.
+// How far ahead of the multiplication a single pass fetches weights, unless a knob says otherwise.
+// Measured on Zen 3: at 1 KiB it reads at 93 % of the plain read bandwidth, without fetching at 80
+// %, and at 2 KiB and more at 78 %, where the fetches get in the way of the hardware's own. On Zen
+// 4 it costs 20 to 35 % for few rows.
 inline constexpr int64_t kStreamAheadBytes = 1024;
 
 // Slots of an attention tile, from absolute slot 0: part of the numerics, never to be tuned per

@@ -195,8 +195,31 @@ inline constexpr int64_t kProbeWidth = 2048;
 inline constexpr int64_t kProbeRows = 192;
 inline constexpr int64_t kProbeWeightBytes = int64_t{96} << 20;
 inline constexpr int kProbePasses = 3;
-// A line of it has about 60 bytes: a machine of a thousand kinds of workers.
-inline constexpr size_t kSpeedFileBytesMax = 64 << 10;
+// A line of it has about 60 bytes, or 150 where it is of choices: a machine of hundreds of kinds of
+// workers.
+inline constexpr size_t kSharedFileBytesMax = 64 << 10;
+
+// Sizes of the choices made at start (kernel_tuner.h). Models whose weights are smaller are not
+// worth the time, and come from caches that larger ones do not fit into.
+inline constexpr int64_t kTunedModelBytesMin = int64_t{256} << 20;
+// What is measured at most, without the 0.1 to 0.2 s in which the weights are packed.
+inline constexpr double kTuneSeconds = 1.2;
+// Rounds beyond which a median moves little, and below which it says nothing.
+inline constexpr int kTuneRoundsMax = 9;
+inline constexpr int kTuneRoundsMin = 3;
+// A value must be better than the usual one by so much, in so many of the rounds: two measurements
+// of one value differ by 1 to 2 % on a quiet machine.
+inline constexpr double kTuneGain = 0.03;
+inline constexpr double kTuneRoundsFaster = 0.6;
+// Weights of 4 MiB in bf16: as wide as those of small models, and with work for 16 threads.
+inline constexpr int64_t kTuneInFeatures = 2048;
+inline constexpr int64_t kTuneOutFeatures = 1024;
+// Together four times the largest cache of most machines; a product of few rows is timed on a
+// quarter of them, 32 MiB, in 1 to 4 ms.
+inline constexpr int64_t kTuneWeightBytes = int64_t{128} << 20;
+inline constexpr int64_t kTunePassesOfWeights = 4;
+// From here on a product waits for the multiplier, and is timed on one weight.
+inline constexpr int64_t kTuneManyRows = 48;
 
 // Frequencies of rotary embedding that depend on a sequence's length (step_rotary.h), kept from
 // step to step: of 64 values each, 1 MiB. Those of one step are kept however many they are.

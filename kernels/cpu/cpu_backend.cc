@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "kernels/cpu/attention_plan.h"
 #include "kernels/cpu/cpu_experts.h"
+#include "kernels/cpu/cpu_knobs.h"
 #include "kernels/cpu/cpu_sampling.h"
 #include "kernels/cpu/cpu_weight.h"
 #include "kernels/cpu/instruction_set.h"
@@ -23,6 +24,7 @@
 #include "kernels/host_buffer.h"
 #include "kernels/limits.h"
 #include "kernels/shape_checks.h"
+#include "kernels/tunable.h"
 #include "kernels/work_meter.h"
 
 namespace tutti::kernels {
@@ -53,10 +55,22 @@ class Scratch {
   std::unique_ptr<DeviceBuffer> buffer_;
 };
 
-class CpuBackend : public Backend, public FamilyOperators, public WorkMeter {
+class CpuBackend : public Backend, public FamilyOperators, public WorkMeter, public Tunable {
  public:
   CpuBackend(InstructionSet set, int threads)
-      : set_(set), kernels_(KernelsOf(set)), pool_(threads), thread_scratch_(threads) {}
+      : set_(set),
+        kernels_(KernelsOf(set)),
+        knobs_(kernels_.streams_few_rows),
+        pool_(threads),
+        thread_scratch_(threads) {}
+
+  std::span<const Knob> knobs() const override { return knobs_.knobs(); }
+  int64_t knob_value(size_t knob) const override { return knobs_.value(knob); }
+  void SetKnob(size_t knob, int64_t value) override { knobs_.Set(knob, value); }
+  std::string TunedFor() const override {
+    return absl::StrCat(ProcessorName(), "/", std::string(InstructionSetName(set_)), "/",
+                        pool_.threads());
+  }
 
   FamilyOperators* family_operators() override { return this; }
   std::string_view name() const override { return "cpu"; }
@@ -125,6 +139,7 @@ class CpuBackend : public Backend, public FamilyOperators, public WorkMeter {
 
   const InstructionSet set_;
   const KernelTable& kernels_;
+  CpuKnobs knobs_;
   ThreadPool pool_;
 
   // Owned by the calling thread between operators, by thread i of the pool within one.
@@ -161,9 +176,10 @@ void CpuBackend::MatMul(TensorView in, const Weight& weight, TensorView out) {
   job.out = out.f32();
   job.out_stride = out.row_stride;
   job.out_cols = out.cols;
+  job.tuning = knobs_.ForRows(in.rows);
   pool_.Split(TileCount(in.rows), in.rows * in.cols < kSerialElements,
               [&](int, int64_t begin, int64_t end) { kernels_.pack_rows(job, begin, end); });
-  const int64_t scratch = MatMulScratchFloats(job.leaves);
+  const int64_t scratch = MatMulScratchFloats(job.leaves, job.tuning.row_block);
   const bool serial = packed.bytes() < kSerialWeightBytes && in.rows < kTileRows;
   pool_.Split(packed.groups(), serial, [&](int thread, int64_t begin, int64_t end) {
     kernels_.matmul(job, begin, end, thread_scratch_[thread].Floats(scratch), pool_.slices(thread));

@@ -2,9 +2,13 @@
 
 #include <cpuid.h>
 
+#include <array>
 #include <cstdint>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 
 namespace tutti::kernels::cpu {
 namespace {
@@ -152,6 +156,20 @@ absl::StatusOr<InstructionSet> ChooseInstructionSet(const CpuFeatures& features,
   return absl::FailedPreconditionError(absl::StrCat("this machine cannot compute in class ",
                                                     options.numerics_class, "; it has ",
                                                     Names(AvailableInstructionSets(features))));
+}
+
+std::string ProcessorName() {
+  constexpr uint32_t kBrand = 0x80000002;  // and the two leaves after it: 16 bytes each
+  std::array<char, 49> brand{};
+  uint32_t words[4];
+  for (uint32_t leaf = 0; leaf < 3; ++leaf) {
+    if (!__get_cpuid(kBrand + leaf, &words[0], &words[1], &words[2], &words[3])) break;
+    std::memcpy(&brand[16 * size_t{leaf}], words, sizeof(words));
+  }
+  // Family, model and stepping as CPUID packs them: many processors of a cloud have one name.
+  if (!__get_cpuid(1, &words[0], &words[1], &words[2], &words[3])) words[0] = 0;
+  const absl::string_view name = absl::StripAsciiWhitespace(brand.data());
+  return absl::StrCat(absl::StrReplaceAll(name, {{" ", "_"}}), "-", absl::Hex(words[0]));
 }
 
 const KernelTable& KernelsOf(InstructionSet set) {

@@ -39,6 +39,10 @@ std::vector<InstructionSet> AvailableInstructionSets(const CpuFeatures& features
 absl::StatusOr<InstructionSet> ChooseInstructionSet(const CpuFeatures& features,
                                                     const BackendOptions& options);
 
+// This processor's name, family, model and stepping, without blanks: what a measured choice holds
+// for.
+std::string ProcessorName();
+
 // The kernels of a set. Calling one needs a machine that has the set.
 const KernelTable& KernelsOf(InstructionSet set);
 

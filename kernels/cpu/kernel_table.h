@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "base/dtype.h"
+#include "kernels/cpu/product_tuning.h"
 
 namespace tutti::kernels::cpu {
 
@@ -25,6 +26,7 @@ struct MatMulJob {
   float* out;
   int64_t out_stride;
   int64_t out_cols;
+  ProductTuning tuning;
 };
 
 struct AttentionJob {
@@ -59,9 +61,10 @@ struct AttentionItem {
 struct KernelTable {
   // Lays tiles of rows out for matmul. Tiles may be packed by different threads.
   void (*pack_rows)(const MatMulJob& job, int64_t tile_begin, int64_t tile_end);
-  // Groups [begin, end) of the weight, all rows. `scratch` holds MatMulScratchFloats(leaves)
-  // floats. Here and below *slices, which is the calling thread's, counts what is done
-  // (slice_count.h): a block of rows of a group, or an item's rows against a tile of slots.
+  // Groups [begin, end) of the weight, all rows. `scratch` holds
+  // MatMulScratchFloats(leaves, tuning.row_block) floats. Here and below *slices, which is the
+  // calling thread's, counts what is done (slice_count.h): a block of rows of a group, or an item's
+  // rows against a tile of slots.
   void (*matmul)(const MatMulJob& job, int64_t group_begin, int64_t group_end, float* scratch,
                  uint64_t* slices);
   // `scratch` holds AttentionScratchFloats(head_dim) floats.
@@ -88,6 +91,9 @@ struct KernelTable {
   float (*read_all)(const uint8_t* data, int64_t bytes);
   int64_t (*fma_burst)(int64_t rounds);
   int64_t (*dot_burst)(int64_t rounds);  // null where there is no such instruction
+
+  // Whether products of 2 to kTileRows rows read each group of weights in one pass.
+  bool streams_few_rows;
 };
 
 const KernelTable& Avx2Kernels();

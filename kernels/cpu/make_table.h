@@ -34,11 +34,13 @@ struct Kernels {
     if (job.dtype == DType::kF16) return Attend<F16>(job, item, scratch, slices);
     Attend<F32>(job, item, scratch, slices);
   }
+  static constexpr bool kStreamsFewRows = S::Panels(2) == kMatMulGroupUnits;
+
   // `dot_burst`: DotBurst of S where S has a dot instruction.
   static constexpr KernelTable Table(int64_t (*dot_burst)(int64_t)) {
     return {PackRows,  MatMul,        Attention,     RmsNormRow<S>, HeadNormRopeRow<S>,
             AddRow<S>, SiluMulRow<S>, ConvertRow<S>, Largest<S>,    FindEqual<S>,
-            SumExp<S>, ReadAll<S>,    FmaBurst<S>,   dot_burst};
+            SumExp<S>, ReadAll<S>,    FmaBurst<S>,   dot_burst,     kStreamsFewRows};
   }
 };
 

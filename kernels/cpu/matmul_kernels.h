@@ -23,7 +23,7 @@ inline constexpr int kMatMulGroupColumns = 64;
 // Where the memory of the next pieces of weight lies, to be fetched while this one is multiplied.
 // All calls that share a piece divide the fetching of the next one evenly: bunched up, the fetches
 // would fill the line buffers and stall the multiplication. `step` bytes from one fetch to the
-// next, at most a line.
+// next, at most a line; fetches nothing with kAhead false.
 struct Ahead {
   const uint8_t* at;
   int64_t step;
@@ -31,7 +31,7 @@ struct Ahead {
 
 // Adds `pairs` steps to acc. Unit p of a pair lies at w + p * kUnitBytes, the next pair w_step
 // further.
-template <class Format, int R, int P>
+template <class Format, bool kAhead, int R, int P>
 TUTTI_INLINE void Accumulate(typename Format::F (&acc)[R][P], const uint8_t* w, int64_t w_step,
                              const typename Format::A* a, int64_t row_step, int64_t pair_step,
                              int64_t pairs, Ahead ahead) {
@@ -39,10 +39,12 @@ TUTTI_INLINE void Accumulate(typename Format::F (&acc)[R][P], const uint8_t* w, 
     const uint8_t* unit[P];
 #pragma GCC unroll 4
     for (int p = 0; p < P; ++p) unit[p] = w + p * Format::kUnitBytes;
+    if constexpr (kAhead) {
 #pragma GCC unroll 8
-    for (int line = 0; line < P * Format::kUnitBytes / 64; ++line) {
-      __builtin_prefetch(ahead.at, 0, 3);
-      ahead.at += ahead.step;
+      for (int line = 0; line < P * Format::kUnitBytes / 64; ++line) {
+        __builtin_prefetch(ahead.at, 0, 3);
+        ahead.at += ahead.step;
+      }
     }
     Format::Step(acc, unit, a, row_step);
     w += w_step;
@@ -51,7 +53,7 @@ TUTTI_INLINE void Accumulate(typename Format::F (&acc)[R][P], const uint8_t* w, 
 }
 
 // One tile of R rows by P panels over `pairs` pairs; `acc` [R][64].
-template <class Format, int R, int P>
+template <class Format, bool kAhead, int R, int P>
 [[gnu::noinline]] static void RunTile(const uint8_t* w, const typename Format::A* a, int64_t pairs,
                                       bool first, float* acc, Ahead ahead) {
   using S = typename Format::Simd;
@@ -63,8 +65,8 @@ template <class Format, int R, int P>
       sum[r][p] = first ? S::Zero() : S::Load(acc + r * kMatMulGroupColumns + 16 * p);
     }
   }
-  Accumulate<Format>(sum, w, kMatMulGroupUnits * Format::kUnitBytes, a, Format::kPerPair,
-                     R * Format::kPerPair, pairs, ahead);
+  Accumulate<Format, kAhead>(sum, w, kMatMulGroupUnits * Format::kUnitBytes, a, Format::kPerPair,
+                             R * Format::kPerPair, pairs, ahead);
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 4
@@ -79,39 +81,55 @@ TUTTI_INLINE bool Streams(int64_t rows, int64_t tiles) {
   return tiles == 1 && Format::Simd::Panels(static_cast<int>(rows)) == kMatMulGroupUnits;
 }
 
-// Tile `tile` of `tiles`, R rows by a whole group.
+// What the tiles of a piece have in common.
+struct Piece {
+  int64_t pairs;
+  bool first;  // of its leaf
+  int64_t tiles;
+  int64_t ahead_bytes;  // ProductTuning's
+};
+
+// Tile `tile`, R rows by a whole group.
 template <class Format, int R>
-static void RunTileRow(const uint8_t* w, const typename Format::A* a, int64_t pairs, bool first,
-                       int64_t tile, int64_t tiles, float* acc) {
+static void RunTileRow(const uint8_t* w, const typename Format::A* a, Piece piece, int64_t tile,
+                       float* acc) {
   constexpr int P = Format::Simd::Panels(R);
   constexpr int64_t kPairBytes = kMatMulGroupUnits * Format::kUnitBytes;
-  // One row is bound by memory alone: its piece is the whole leaf, and a fixed distance ahead is
-  // fetched.
-  Ahead ahead = {w + (R == 1 ? kStreamAheadBytes : pairs * kPairBytes), (64 + tiles - 1) / tiles};
-  const int64_t run = pairs * (P * Format::kUnitBytes / 64) * ahead.step;
+  if (piece.ahead_bytes == kAheadOff) {
+    for (int panel = 0; panel < kMatMulGroupUnits; panel += P) {
+      RunTile<Format, false, R, P>(w + panel * Format::kUnitBytes, a, piece.pairs, piece.first,
+                                   acc + 16 * panel, {});
+    }
+    return;
+  }
+  const int64_t distance =
+      piece.ahead_bytes == kAheadPiece ? piece.pairs * kPairBytes : piece.ahead_bytes;
+  Ahead ahead = {w + distance, (64 + piece.tiles - 1) / piece.tiles};
+  const int64_t run = piece.pairs * (P * Format::kUnitBytes / 64) * ahead.step;
   ahead.at += tile * (kMatMulGroupUnits / P) * run;
   for (int panel = 0; panel < kMatMulGroupUnits; panel += P, ahead.at += run) {
-    RunTile<Format, R, P>(w + panel * Format::kUnitBytes, a, pairs, first, acc + 16 * panel, ahead);
+    RunTile<Format, true, R, P>(w + panel * Format::kUnitBytes, a, piece.pairs, piece.first,
+                                acc + 16 * panel, ahead);
   }
 }
 
 template <class Format>
-static void RunTileRows(int64_t rows, const uint8_t* w, const typename Format::A* a, int64_t pairs,
-                        bool first, int64_t tile, int64_t tiles, float* acc) {
+static void RunTileRows(int64_t rows, const uint8_t* w, const typename Format::A* a, Piece piece,
+                        int64_t tile, float* acc) {
   switch (rows) {
     case 1:
-      return RunTileRow<Format, 1>(w, a, pairs, first, tile, tiles, acc);
+      return RunTileRow<Format, 1>(w, a, piece, tile, acc);
     case 2:
-      return RunTileRow<Format, 2>(w, a, pairs, first, tile, tiles, acc);
+      return RunTileRow<Format, 2>(w, a, piece, tile, acc);
     case 3:
-      return RunTileRow<Format, 3>(w, a, pairs, first, tile, tiles, acc);
+      return RunTileRow<Format, 3>(w, a, piece, tile, acc);
     case 4:
-      return RunTileRow<Format, 4>(w, a, pairs, first, tile, tiles, acc);
+      return RunTileRow<Format, 4>(w, a, piece, tile, acc);
     case 5:
-      return RunTileRow<Format, 5>(w, a, pairs, first, tile, tiles, acc);
+      return RunTileRow<Format, 5>(w, a, piece, tile, acc);
     default:
       static_assert(kTileRows == 6);
-      return RunTileRow<Format, 6>(w, a, pairs, first, tile, tiles, acc);
+      return RunTileRow<Format, 6>(w, a, piece, tile, acc);
   }
 }
 
@@ -124,16 +142,18 @@ static void RunLeaf(const MatMulJob& job, const uint8_t* group, int64_t leaf, Ro
   const int64_t total = job.leaf_pair_begin[job.leaves];
   const int64_t begin = job.leaf_pair_begin[leaf];
   const int64_t end = job.leaf_pair_begin[leaf + 1];
-  const int64_t chunk = Streams<Format>(block.rows, block.tiles) ? end - begin : kChunkPairs;
+  const int64_t most =
+      Streams<Format>(block.rows, block.tiles) ? end - begin : job.tuning.piece_pairs;
   const A* packed = static_cast<const A*>(job.packed_in) + block.begin * total * Format::kPerPair;
   int64_t pair = begin;
   do {  // at least once: an empty leaf is a sum of nothing, and must be written as such
-    const int64_t pairs = end - pair < chunk ? end - pair : chunk;
+    const int64_t pairs = end - pair < most ? end - pair : most;
+    const Piece piece = {pairs, pair == begin, block.tiles, job.tuning.ahead_bytes};
     for (int64_t tile = 0; tile < block.tiles; ++tile) {
       const RowTile t = TileOf(block, tile);
       const A* a = packed + (t.begin * total + pair * t.rows) * Format::kPerPair;
-      RunTileRows<Format>(t.rows, group + pair * kPairBytes, a, pairs, pair == begin, tile,
-                          block.tiles, acc + t.begin * kMatMulGroupColumns);
+      RunTileRows<Format>(t.rows, group + pair * kPairBytes, a, piece, tile,
+                          acc + t.begin * kMatMulGroupColumns);
     }
     pair += pairs;
   } while (pair < end);
@@ -141,17 +161,17 @@ static void RunLeaf(const MatMulJob& job, const uint8_t* group, int64_t leaf, Ro
 
 // Adds finished leaf sums in the tree of neighbours: like counting in binary, leaf number `leaf`
 // completes as many levels as it has trailing one bits. level[i] [rows][64] holds the open left sum
-// of level i.
+// of level i, `stride` floats apart.
 template <class S>
-static void AddLeaf(int64_t leaf, int64_t count, float* acc, float* levels) {
+static void AddLeaf(int64_t leaf, int64_t count, int64_t stride, float* acc, float* levels) {
   int64_t level = 0;
   for (; (leaf >> level) & 1; ++level) {
-    const float* left = levels + level * kRowBlock * kMatMulGroupColumns;
+    const float* left = levels + level * stride;
     for (int64_t i = 0; i < count; i += 16) {
       S::Store(acc + i, S::Add(S::Load(left + i), S::Load(acc + i)));
     }
   }
-  float* open = levels + level * kRowBlock * kMatMulGroupColumns;
+  float* open = levels + level * stride;
   for (int64_t i = 0; i < count; i += 16) S::Store(open + i, S::Load(acc + i));
 }
 
@@ -161,13 +181,16 @@ static void MatMulGroups(const MatMulJob& job, int64_t group_begin, int64_t grou
   using S = typename Format::Simd;
   constexpr int64_t kPairBytes = kMatMulGroupUnits * Format::kUnitBytes;
   float* acc = scratch;
-  float* levels = scratch + kRowBlock * kMatMulGroupColumns;
-  for (RowBlock block = FirstBlock(job.rows); block.rows > 0; block = NextBlock(block, job.rows)) {
+  const int64_t row_block = job.tuning.row_block;
+  const int64_t stride = row_block * kMatMulGroupColumns;
+  float* levels = scratch + stride;
+  for (RowBlock block = FirstBlock(job.rows, row_block); block.rows > 0;
+       block = NextBlock(block, job.rows, row_block)) {
     for (int64_t g = group_begin; g < group_end; ++g) {
       const uint8_t* group = job.weight + g * job.leaf_pair_begin[job.leaves] * kPairBytes;
       for (int64_t leaf = 0; leaf < job.leaves; ++leaf) {
         RunLeaf<Format>(job, group, leaf, block, acc);
-        if (job.leaves > 1) AddLeaf<S>(leaf, block.rows * kMatMulGroupColumns, acc, levels);
+        if (job.leaves > 1) AddLeaf<S>(leaf, block.rows * kMatMulGroupColumns, stride, acc, levels);
       }
       const int64_t cols = job.out_cols - g * kMatMulGroupColumns;
       for (int64_t r = 0; r < block.rows; ++r) {

@@ -63,10 +63,11 @@ template <class Format>
 static void PackTiles(const MatMulJob& job, int64_t tile_begin, int64_t tile_end) {
   using A = typename Format::A;
   const int64_t total = job.leaf_pair_begin[job.leaves];
-  constexpr int64_t kBlockTiles = kRowBlock / kTileRows;
+  const int64_t row_block = job.tuning.row_block;
+  const int64_t block_tiles = row_block / kTileRows;
   for (int64_t tile = tile_begin; tile < tile_end; ++tile) {
-    const RowBlock block = BlockAt(tile / kBlockTiles * kRowBlock, job.rows);
-    const RowTile t = TileOf(block, tile % kBlockTiles);
+    const RowBlock block = BlockAt(tile / block_tiles * row_block, job.rows, row_block);
+    const RowTile t = TileOf(block, tile % block_tiles);
     const int64_t first = block.begin + t.begin;
     A* out = static_cast<A*>(job.packed_in) + first * total * Format::kPerPair;
     for (int64_t leaf = 0; leaf < job.leaves; ++leaf) {

@@ -8,10 +8,10 @@
 namespace tutti::kernels::cpu {
 
 // One accumulator block, and one open sum per level of the leaf tree (the last for the total).
-constexpr int64_t MatMulScratchFloats(int64_t leaves) {
+constexpr int64_t MatMulScratchFloats(int64_t leaves, int64_t row_block) {
   int64_t blocks = 2;
   for (; leaves > 1; leaves /= 2) ++blocks;
-  return blocks * kRowBlock * 64;
+  return blocks * row_block * 64;
 }
 
 // Scores and weights of a tile, then per entry: largest, total, output and query.

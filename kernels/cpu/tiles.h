@@ -20,14 +20,17 @@ struct RowTile {
   int64_t rows;
 };
 
-TUTTI_INLINE RowBlock BlockAt(int64_t begin, int64_t rows) {
+// The block that begins at row `begin`, of `row_block` rows at most: a multiple of kTileRows.
+TUTTI_INLINE RowBlock BlockAt(int64_t begin, int64_t rows, int64_t row_block) {
   const int64_t left = rows - begin;
-  const int64_t count = left < kRowBlock ? left : kRowBlock;
+  const int64_t count = left < row_block ? left : row_block;
   return {begin, count, (count + kTileRows - 1) / kTileRows};
 }
-TUTTI_INLINE RowBlock FirstBlock(int64_t rows) { return BlockAt(0, rows); }
-TUTTI_INLINE RowBlock NextBlock(RowBlock block, int64_t rows) {
-  return BlockAt(block.begin + block.rows, rows);
+TUTTI_INLINE RowBlock FirstBlock(int64_t rows, int64_t row_block) {
+  return BlockAt(0, rows, row_block);
+}
+TUTTI_INLINE RowBlock NextBlock(RowBlock block, int64_t rows, int64_t row_block) {
+  return BlockAt(block.begin + block.rows, rows, row_block);
 }
 
 // Tiles as even as possible: 8 rows are 4 + 4, not 6 + 2.
@@ -37,10 +40,7 @@ TUTTI_INLINE RowTile TileOf(RowBlock block, int64_t tile) {
   return {tile * base + (tile < longer ? tile : longer), base + (tile < longer ? 1 : 0)};
 }
 
-// Tiles of a whole product: every block but the last is full.
-TUTTI_INLINE int64_t TileCount(int64_t rows) {
-  static_assert(kRowBlock % kTileRows == 0);
-  return (rows + kTileRows - 1) / kTileRows;
-}
+// Tiles of a whole product: every block but the last is full, and has whole tiles.
+TUTTI_INLINE int64_t TileCount(int64_t rows) { return (rows + kTileRows - 1) / kTileRows; }
 
 }  // namespace tutti::kernels::cpu

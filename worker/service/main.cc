@@ -36,6 +36,7 @@ struct Flags {
   std::string peers_file;
   std::string memory;
   std::string speed = "auto";
+  std::string tune = "auto";
   std::string device_exchange = "machine";
   std::string cuda_graphs = "on";
   std::string cuda_early_kernels = "on";
@@ -161,6 +162,12 @@ void AddSpeedFlags(FlagSet* set, Flags* flags) {
        .variable = &worker.speed_file,
        .help = "Where workers of this machine leave what they measured; they do so one after "
                "another, and equal ones once"},
+      {.names = "--tune",
+       .variable = &flags->tune,
+       .help = "auto: CPUs choose at start how kernels fetch and divide weights, by measuring "
+               "them (1.5 s; models from 256 MiB); off: as usual. The same bits either way",
+       .check = OneOf("auto,off"),
+       .show_default = true},
       {.names = "--numerics-class",
        .variable = &worker.numerics_class,
        .help = "Compute in this class (cpu-f32, without a revision); unset: the machine's best"},
@@ -258,6 +265,7 @@ absl::Status Resolve(Flags* flags) {
   }
   flags->worker.cuda_graphs = flags->cuda_graphs == "on";
   flags->worker.cuda_early_kernels = flags->cuda_early_kernels == "on";
+  flags->worker.tune_kernels = flags->tune == "auto";
   if (flags->speed != "auto" && flags->speed != "off") {
     auto speed = ParseSpeed(flags->speed);
     if (!speed.ok()) return Annotate(speed.status(), "--speed");

@@ -14,8 +14,10 @@
 #include "model/config_json.h"
 #include "model/fingerprint.h"
 #include "model/model_folder.h"
+#include "model/partition.h"
 #include "spdlog/spdlog.h"
 #include "transport/private_folder.h"
+#include "worker/kernel_tuner.h"
 #include "worker/limits.h"
 #include "worker/transformer.h"
 
@@ -58,6 +60,16 @@ MeasuredSpeed SpeedOf(const WorkerOptions& options, kernels::Backend* backend, i
                FormatBytes(static_cast<int64_t>(speed->read_bytes_per_second)),
                speed->flops_per_second * 1e-9);
   return *speed;
+}
+
+// Before the speed is measured, which depends on it.
+void TuneKernels(const WorkerOptions& options, const model::ModelConfig& config,
+                 kernels::Backend* backend) {
+  const model::ShardBytes bytes =
+      model::ComputeShardBytes(config, model::WholeModel(config), /*ranks=*/1, /*rank=*/0);
+  if (!options.tune_kernels || bytes.layers < kTunedModelBytesMin) return;
+  const std::string line = TuneAtStart(backend, config.dtype, options.speed_file);
+  if (!line.empty()) spdlog::info("{}", line);
 }
 
 // Backends in the host's memory have none.
@@ -145,6 +157,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given
     // The memory free beside CUDA's context and kernels, which are there by now.
     options.memory_bytes = GpuOfferOf(worker->backend_->FreeDeviceBytes());
   }
+  TuneKernels(options, config, worker->backend_.get());
   options.speed = SpeedOf(options, worker->backend_.get(), threads, config.dtype);
   TUTTI_RETURN_IF_ERROR(worker->MakeDialers(options, security));
   transport::Dialer* dialer = worker->dialer_.get();

@@ -41,6 +41,7 @@ struct WorkerOptions {
   int threads = 0;             // 0: all CPUs the process may use
   MeasuredSpeed speed;         // told by the operator; unknown: see below
   bool measure_speed = false;  // at start, if it is not told
+  bool tune_kernels = false;   // at start, where the model is large enough to be worth it
   std::string speed_file;      // shared by the workers of a machine; "": none
   PeerTable peers;
   transport::TlsFiles tls;

@@ -1,0 +1,33 @@
+// The knobs of the cpu backend: which there are, and the product's choices that follow from them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/cpu/product_tuning.h"
+#include "kernels/tunable.h"
+
+namespace tutti::kernels::cpu {
+
+// Thread: one at a time.
+class CpuKnobs {
+ public:
+  // `streams_few_rows`: KernelTable::streams_few_rows of the instruction set.
+  explicit CpuKnobs(bool streams_few_rows);
+
+  std::span<const Knob> knobs() const { return knobs_; }
+  int64_t value(size_t knob) const { return values_[knob]; }
+  // REQUIRES: `value` is one of the knob's
+  void Set(size_t knob, int64_t value);
+
+  // REQUIRES: rows > 0
+  ProductTuning ForRows(int64_t rows) const;
+
+ private:
+  const std::vector<Knob> knobs_;
+  std::vector<int64_t> values_;
+};
+
+}  // namespace tutti::kernels::cpu
