@@ -28,8 +28,7 @@ v1::Hello Hello(const std::string& id) {
 }
 
 MembershipOptions Options() {
-  return {
-      .cluster_id = "c", .model_fingerprint = "f", .memory_bytes_min = {1000, 2000}};
+  return {.cluster_id = "c", .model_fingerprint = "f", .memory_bytes_min = {1000, 2000}};
 }
 
 TEST(NaturalOrderTest, ReadsNumbersAsNumbers) {
@@ -91,6 +90,9 @@ TEST(MembershipTest, SaysWhatDiffersWithBothValues) {
               HasSubstr("device_kind is 7"));
   EXPECT_THAT(refusal([](auto* h) { h->set_cluster_id("a\n\x01z"); }), HasSubstr("a\\n\\x01z"))
       << "bytes of others are escaped";
+  EXPECT_EQ(refusal([](auto* h) { h->set_advertised_address("10.0.0.7:50060"); }), "OK");
+  EXPECT_THAT(refusal([](auto* h) { h->set_advertised_address("unix:/run/x\n"); }),
+              HasSubstr("the announced address \"unix:/run/x\\n\" "));
 }
 
 TEST(MembershipTest, TheFirstDecidesTheNumericsClass) {

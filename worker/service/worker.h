@@ -18,7 +18,7 @@
 #include "transport/identifying_dialer.h"
 #include "transport/peer_security.h"
 #include "worker/executor.h"
-#include "worker/links/peer_table.h"
+#include "worker/links/peer_finder.h"
 #include "worker/speed_probe.h"
 
 namespace tutti::worker {
@@ -42,7 +42,8 @@ struct WorkerOptions {
   MeasuredSpeed speed;         // told by the operator; unknown: see below
   bool measure_speed = false;  // at start, if it is not told
   std::string speed_file;      // shared by the workers of a machine; "": none
-  PeerTable peers;
+  PeerRules peers;             // `peers_are_proved` follows from tls and secret_file
+  std::string advertise;       // see Announcer::Create
   transport::TlsFiles tls;
   std::string secret_file;     // of the cluster's secret; empty: none
   std::string metrics_listen;  // host:port of /metrics; empty: nowhere
@@ -72,7 +73,8 @@ class Worker {
  private:
   Worker() = default;
   absl::Status StartMetricsServer(const WorkerOptions& options);
-  absl::Status MakeDialers(const WorkerOptions& options, const transport::PeerSecurity& security);
+  absl::Status MakeDialers(const transport::PeerSecurity& security);
+  absl::Status Announce(const WorkerOptions& options);
 
   const SystemClock clock_{};
   std::unique_ptr<kernels::Backend> backend_;
