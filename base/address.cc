@@ -140,4 +140,11 @@ absl::Status CheckAddress(absl::string_view address, AddressUse use) {
   return CheckPort(address, port, use);
 }
 
+std::string WithUsualPort(absl::string_view address, int port) {
+  const bool is_path = absl::StartsWith(address, "unix:") || absl::StrContains(address, "/");
+  const bool has_port = !absl::EndsWith(address, "]") && absl::StrContains(address, ":");
+  if (address.empty() || is_path || has_port || IsNumber(address)) return std::string(address);
+  return absl::StrCat(address, ":", port);
+}
+
 }  // namespace tutti

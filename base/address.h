@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "absl/strings/string_view.h"
 #include "base/status.h"
@@ -17,5 +18,8 @@ enum class AddressUse : uint8_t {
 
 // INVALID_ARGUMENT quotes the address, says what is wrong with it and what was perhaps meant.
 absl::Status CheckAddress(absl::string_view address, AddressUse use);
+
+// "HOST" or "[V6]" with `port` behind it; what has a port, and what is no host, as it is.
+std::string WithUsualPort(absl::string_view address, int port);
 
 }  // namespace tutti

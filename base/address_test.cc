@@ -66,5 +66,15 @@ TEST(CheckAddress, SaysWhatWasMeant) {
   EXPECT_LT(Refusal(std::string(1 << 20, 'h')).size(), size_t{3} << 20);
 }
 
+TEST(AddressTest, UsualPorts) {
+  EXPECT_EQ(WithUsualPort("node0", 50052), "node0:50052");
+  EXPECT_EQ(WithUsualPort("10.0.0.7", 50052), "10.0.0.7:50052");
+  EXPECT_EQ(WithUsualPort("[fd00::7]", 50052), "[fd00::7]:50052");
+  for (const char* text :
+       {"", "node0:1", "[fd00::7]:1", "unix:/run/x", "/run/x", "50052", "fd00::7"}) {
+    EXPECT_EQ(WithUsualPort(text, 50052), text);
+  }
+}
+
 }  // namespace
 }  // namespace tutti

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/retry_delay.h"
+#include "client/endpoints.h"
 #include "client/format.h"
 
 namespace tutti::client {
@@ -48,16 +49,21 @@ void AddServiceFlags(FlagSet* set, ServiceFlags* flags) {
                      "cluster with commas between them",
              .check = IsAddresses(),
              .show_default = true}});
-  set->Add({{.names = "--tls-ca",
-             .variable = &flags->client.tls_authority,
-             .help = "PEM authority that signed the service's certificate; turns TLS on"},
-            {.names = "--tls-cert",
-             .variable = &flags->client.tls_certificate,
-             .help = "PEM certificate of this client, for a service that requires one"},
-            {.names = "--tls-key",
-             .variable = &flags->client.tls_key,
-             .help = "PEM key of that certificate"}},
-           "TLS");
+  set->Add(
+      {{.names = "--certs",
+        .variable = &flags->certificate_folder,
+        .help = "Folder with ca.crt, tls.crt and tls.key, as `tutti certs issue` makes it: the "
+                "three of the next that are not given"},
+       {.names = "--tls-ca",
+        .variable = &flags->client.tls_authority,
+        .help = "PEM authority that signed the service's certificate; turns TLS on"},
+       {.names = "--tls-cert",
+        .variable = &flags->client.tls_certificate,
+        .help = "PEM certificate of this client, for a service that requires one"},
+       {.names = "--tls-key",
+        .variable = &flags->client.tls_key,
+        .help = "PEM key of that certificate"}},
+      "TLS");
   set->Add({{.names = "--timeout",
              .variable = &flags->timeout_s,
              .help = "Seconds to wait for the whole answer; 0: no limit",
@@ -85,6 +91,7 @@ void AddOperatorFlags(FlagSet* set, ServiceFlags* flags) {
 
 absl::StatusOr<std::unique_ptr<Client>> MakeClient(const ServiceFlags& flags) {
   ClientOptions options = flags.client;
+  TUTTI_RETURN_IF_ERROR(Annotate(FillFromFolder(flags.certificate_folder, &options), "--certs"));
   options.resume_within =
       std::chrono::duration_cast<Duration>(std::chrono::duration<double>(flags.resume_within_s));
   auto client = Client::Create(options);

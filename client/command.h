@@ -28,6 +28,7 @@ Command MakeBenchCommand(FlagSet* program);
 Command MakeStatusCommand(FlagSet* program);
 Command MakeLookupCommand(FlagSet* program);
 Command MakeDrainCommand(FlagSet* program);
+Command MakeCertsCommand(FlagSet* program);
 Command MakePlanCommand(FlagSet* program);
 Command MakeTokenizeCommand(FlagSet* program);
 Command MakeDetokenizeCommand(FlagSet* program);
@@ -48,6 +49,7 @@ int Fail(const absl::Status& status);
 // The flags of every subcommand that talks to a service.
 struct ServiceFlags {
   ClientOptions client;
+  std::string certificate_folder;
   double timeout_s = 0;  // 0: none
   double resume_within_s = Seconds(kResumeWithin);
 };

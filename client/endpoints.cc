@@ -16,6 +16,7 @@
 #include "base/retry_delay.h"
 #include "client/limits.h"
 #include "client/resuming_answer.h"
+#include "transport/certificate_folder.h"
 
 namespace tutti::client {
 namespace {
@@ -102,6 +103,15 @@ absl::Status ToStatusOf(grpc::Channel* channel, const grpc::Status& status,
   const absl::Status ours(code, status.error_message());
   const auto delay = RetryDelay(context);
   return delay ? WithRetryDelay(ours, *delay) : ours;
+}
+
+absl::Status FillFromFolder(const std::string& folder, ClientOptions* options) {
+  transport::TlsFiles files = {options->tls_certificate, options->tls_key, options->tls_authority};
+  TUTTI_RETURN_IF_ERROR(transport::FillFromFolder(folder, &files));
+  options->tls_certificate = files.certificate;
+  options->tls_key = files.key;
+  options->tls_authority = files.authority;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(

@@ -15,6 +15,8 @@
 
 namespace tutti::client {
 
+// Sets the TLS files that `options` leaves open (transport/certificate_folder.h); no folder: none.
+absl::Status FillFromFolder(const std::string& folder, ClientOptions* options);
 // By the TLS files of the options. INVALID_ARGUMENT for an incomplete set, NOT_FOUND for a file
 // that cannot be read.
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(

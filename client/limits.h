@@ -104,4 +104,13 @@ inline constexpr int64_t kLocalKvTokensDefault = 16384;
 // coordinator, page cache and everything else on the machine.
 inline constexpr double kLocalMemoryShare = 0.8;
 
+// ---- `tutti certs`
+
+// Clocks of one cluster may differ by so much when a certificate is new.
+inline constexpr long kClockSkewS = 300;
+// Twenty years, for an authority: longer than its machines live.
+inline constexpr int kCertificateDaysMax = 7300;
+// 128 bits at random; 20 bytes is the most that readers take.
+inline constexpr int kSerialBytes = 16;
+
 }  // namespace tutti::client

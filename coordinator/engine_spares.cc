@@ -16,6 +16,7 @@ v1::AssignShard WithoutNames(const v1::AssignShard& assigned) {
   shard.clear_previous_worker_id();
   shard.clear_rank_worker_ids();
   shard.clear_kv_epoch();
+  shard.clear_peers();
   return shard;
 }
 

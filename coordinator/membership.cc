@@ -9,6 +9,7 @@
 #include "base/byte_size.h"
 #include "base/protocol.h"
 #include "coordinator/limits.h"
+#include "transport/announced_address.h"
 
 namespace tutti::coordinator {
 namespace {
@@ -105,6 +106,9 @@ absl::Status Membership::Check(const v1::Hello& hello) const {
                      " bytes of memory; the smallest stage of this model needs ", memory_min));
   }
   TUTTI_RETURN_IF_ERROR(CheckSpeed(hello));
+  if (!hello.advertised_address().empty()) {
+    TUTTI_RETURN_IF_ERROR(transport::ParseAnnouncedAddress(hello.advertised_address()).status());
+  }
   for (const auto& [link, worker] : workers_) {
     if (worker.id() == hello.worker_id()) {
       return absl::AlreadyExistsError(absl::StrCat(

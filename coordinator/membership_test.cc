@@ -91,6 +91,9 @@ TEST(MembershipTest, SaysWhatDiffersWithBothValues) {
               HasSubstr("device_kind is 7"));
   EXPECT_THAT(refusal([](auto* h) { h->set_cluster_id("a\n\x01z"); }), HasSubstr("a\\n\\x01z"))
       << "bytes of others are escaped";
+  EXPECT_EQ(refusal([](auto* h) { h->set_advertised_address("10.0.0.7:50060"); }), "OK");
+  EXPECT_THAT(refusal([](auto* h) { h->set_advertised_address("unix:/run/x\n"); }),
+              HasSubstr("the announced address \"unix:/run/x\\n\" "));
 }
 
 TEST(MembershipTest, TheFirstDecidesTheNumericsClass) {

@@ -15,7 +15,17 @@ std::string KvContents(const v1::AssignShard& assigned) {
   shard.clear_rank_worker_ids();
   shard.clear_kv_epoch();
   shard.clear_kept_blocks();
+  shard.clear_peers();
   return shard.SerializeAsString();
+}
+
+// Tells where the worker says that it listens.
+void Introduce(const Worker& worker, v1::AssignShard* assign) {
+  const std::string& address = worker.hello.advertised_address();
+  if (address.empty()) return;
+  v1::PeerAddress* const peer = assign->add_peers();
+  peer->set_worker_id(worker.id());
+  peer->set_address(address);
 }
 
 }  // namespace
@@ -40,7 +50,9 @@ v1::AssignShard Pipeline::AssignmentOf(const Shard& shard, const Formation& form
   assign->set_max_model_len(MaxModelLen(*options_));
   assign->set_whole_experts(options_->model.whole_experts);
   const auto name = [&](const Stage& of, size_t rank) {
-    return formation.workers[of.first_shard + rank]->id();
+    const Worker& worker = *formation.workers[of.first_shard + rank];
+    Introduce(worker, assign);
+    return worker.id();
   };
   for (size_t rank = 0; stage.ranks() > 1 && rank < stage.ranks(); ++rank) {
     assign->add_rank_worker_ids(name(stage, rank));

@@ -95,14 +95,9 @@ class DialledEnd final : public Link {
 
 }  // namespace
 
-IdentifyingDialer::IdentifyingDialer(Dialer* dialer, std::shared_ptr<const ClusterSecret> secret,
-                                     std::map<std::string, std::string> names)
-    : dialer_(dialer), secret_(std::move(secret)), names_(std::move(names)) {}
-
-std::unique_ptr<Link> IdentifyingDialer::Dial(const std::string& target,
+std::unique_ptr<Link> IdentifyingDialer::Dial(const DialTarget& target,
                                               std::unique_ptr<LinkHandler> handler) {
-  const auto name = names_.find(target);
-  DialerProof proof(secret_, name == names_.end() ? "" : name->second);
+  DialerProof proof(secret_, target.listener);
   v1::Frame first = proof.First();
   auto dialled = std::make_shared<Dialled>();
   std::unique_ptr<Link> link = dialer_->Dial(

@@ -128,9 +128,9 @@ class InprocDialer : public Dialer {
  public:
   explicit InprocDialer(std::shared_ptr<InprocState> state) : state_(std::move(state)) {}
 
-  std::unique_ptr<Link> Dial(const std::string& target,
+  std::unique_ptr<Link> Dial(const DialTarget& target,
                              std::unique_ptr<LinkHandler> handler) override {
-    auto pipe = std::make_shared<InprocPipe>(target);
+    auto pipe = std::make_shared<InprocPipe>(target.address);
     pipe->handlers[0] = std::move(handler);
     auto link = std::make_unique<InprocLink>(state_, pipe, 0);
     state_->Connect(pipe);

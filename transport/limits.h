@@ -234,4 +234,12 @@ inline constexpr std::chrono::milliseconds kIdentifyTimeout{3000};
 // Frames a dialer may queue before the listener is proved: hello, and what may follow it.
 inline constexpr size_t kHeldFramesMax = 16;
 
+// ---- Addresses that workers announce
+
+// DNS's own bounds, without the dot at the end.
+inline constexpr size_t kHostNameBytesMax = 253;
+inline constexpr size_t kHostLabelBytesMax = 63;
+// The longest name, a colon and five digits; an IPv6 address in brackets has 47 at most.
+inline constexpr size_t kAnnouncedAddressBytesMax = kHostNameBytesMax + 6;
+
 }  // namespace tutti::transport

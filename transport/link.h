@@ -11,6 +11,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -77,13 +78,27 @@ class Link {
   virtual std::string peer() const = 0;
 };
 
+// Where a link is to lead, and to whom.
+struct DialTarget {
+  DialTarget(const char* dialled) : address(dialled) {}
+  DialTarget(std::string dialled, std::string who = "", std::string named = "")
+      : address(std::move(dialled)), listener(std::move(who)), server_name(std::move(named)) {}
+
+  // From the operator's configuration, or announced by a worker and allowed by that configuration
+  // (worker/links/peer_finder.h).
+  std::string address;
+  // The identity, as a URI (roles.h), that the listener must prove; empty: nobody in particular.
+  std::string listener;
+  // The name that its certificate must carry beside it; empty: the host of `address`.
+  std::string server_name;
+};
+
 // Makes links. The link and its handler exist at once; a connection that fails is an OnClosed with
 // UNAVAILABLE.
 class Dialer {
  public:
   virtual ~Dialer() = default;
-  // `target` is an address from the operator's configuration, never from a message.
-  virtual std::unique_ptr<Link> Dial(const std::string& target,
+  virtual std::unique_ptr<Link> Dial(const DialTarget& target,
                                      std::unique_ptr<LinkHandler> handler) = 0;
 };
 

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -19,11 +20,12 @@
 #include "worker/device_links/device_links.h"
 #include "worker/fetch/shard_fetch.h"
 #include "worker/links/accepted_links.h"
+#include "worker/links/announcer.h"
 #include "worker/links/coordinator_link.h"
 #include "worker/links/dialled_link.h"
 #include "worker/links/link_collective.h"
 #include "worker/links/link_events.h"
-#include "worker/links/peer_table.h"
+#include "worker/links/peer_finder.h"
 #include "worker/links/rank_links.h"
 #include "worker/pace_model.h"
 #include "worker/position.h"
@@ -38,7 +40,7 @@ class Executor : private StageOutbox {
   struct Options {
     std::vector<std::string> coordinators;  // addresses; one leads, the others stand by
     v1::Hello hello;                        // about this worker, `purpose` unset
-    PeerTable peers;
+    PeerRules peers;                        // where others may be dialled
     StageRunnerFactory factory;
     LinkCollective* collective = nullptr;  // of the factory's runners
     DeviceGroup::Options devices;          // of the factory's backend
@@ -58,6 +60,8 @@ class Executor : private StageOutbox {
   // Thread: any.
   transport::AcceptCallback acceptor() const;
 
+  // What coordinators are told of where it listens; otherwise nothing.  REQUIRES: before Start
+  void Announce(Announcer announcer) { context_.announcer = std::move(announcer); }
   void Start();
   // Asks the thread to end when the coordinator lets this worker go, or is not there; it is told
   // that `grace` is left. Thread: any.
@@ -126,6 +130,7 @@ class Executor : private StageOutbox {
   CoordinatorLink coordinator_;
   std::vector<std::unique_ptr<DialledLink>> next_;  // the ranks of the next stage that we feed
   AcceptedLinks accepted_;
+  PeerFinder peers_;
   size_t previous_index_ = 0;  // of the worker that feeds us, among the accepted
   RankLinks ranks_;
   DeviceLinks device_links_;

@@ -256,8 +256,10 @@ class ExecutorTest : public ::testing::Test {
     options.hello.set_worker_id(id);
     options.hello.set_build("build");
     options.hello.set_model_fingerprint("model");
+    options.peers.peers_are_proved = !announced_.empty();
     for (const char* peer : {"w0", "w1", "w2", "w3"}) {
-      EXPECT_EQ(options.peers.Add(std::string(peer) + "=unix:at-" + peer), absl::OkStatus());
+      if (!announced_.empty()) break;
+      EXPECT_EQ(options.peers.table.Add(std::string(peer) + "=unix:at-" + peer), absl::OkStatus());
     }
     options.collective = &collectives_.emplace_back(&clock_);
     options.memory_folder = memory_folder_(id);
@@ -278,6 +280,7 @@ class ExecutorTest : public ::testing::Test {
     }
     auto executor = std::make_unique<Executor>(std::move(options), dialer_.get(), &clock_);
     EXPECT_EQ(network_.Listen("unix:at-" + id, executor->acceptor()), absl::OkStatus());
+    executor->Announce(*Announcer::Create(announced_, ""));
     executor->Start();
     return executor;
   }
@@ -338,7 +341,8 @@ class ExecutorTest : public ::testing::Test {
   SystemClock clock_;
   std::deque<LinkCollective> collectives_;  // outlive their executors
   std::atomic<int> alive_ = 0;
-  bool linked_ = false;  // workers have devices that link
+  bool linked_ = false;    // workers have devices that link
+  std::string announced_;  // by each worker, which has no table then
   TestLinkDevices devices_;
   Gate gate_;
   size_t floats_ = 1;  // that ranks exchange

@@ -182,6 +182,11 @@ inline constexpr std::chrono::milliseconds kOneSignal{1000};
 inline constexpr size_t kWorkerIdBytesMax = 128;
 // Lines of a peer table: more workers than any pipeline has stages and ranks.
 inline constexpr size_t kPeersMax = size_t{1} << 16;
+// Workers whose addresses one assignment tells: 8 ranks of this stage, 8 of the next, and the one
+// before; twice that.
+inline constexpr size_t kNeighboursMax = 32;
+// Networks, and patterns of names, that an operator allows: each is looked at for every address.
+inline constexpr size_t kPeerRulesMax = 256;
 
 // A CPU worker's share of the machine's memory unless told otherwise. The rest is for the system
 // and code. Of a GPU's: kGpuOfferedShare.

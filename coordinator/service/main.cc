@@ -29,6 +29,8 @@ constexpr char kFooter[] = R"(Examples:
   tutti-coordinator --model models/demo --pipeline-parallel-size 2
   tutti-worker --model models/demo --worker-id w0 --peer w1
   tutti-worker --model models/demo --worker-id w1 --peer w0
+  # for workers on other machines, with what `tutti certs issue` has made
+  tutti-coordinator --model models/demo --certs certs
 
 Every option is also read from the environment (TUTTI_MODEL, …) and from --config FILE.
 Exit codes: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for options, files or a model that
@@ -128,6 +130,9 @@ int Main(int argc, char** argv) {
   AddServeFlags(&program, &flags);
   program.AddFooter(kFooter);
   if (const std::optional<int> code = program.Parse(argc, argv)) return *code;
+  if (const absl::Status read = ReadCertificateFolder(program, &flags); !read.ok()) {
+    return Complain(read);
+  }
   SetUpLog("coordinator", flags.log_level, flags.log_format);
   // Before any thread exists, so that all inherit the mask and only sigwait sees these.
   sigset_t signals;

@@ -5,11 +5,13 @@
 #include "absl/strings/str_cat.h"
 #include "base/build_info.h"
 #include "base/logging.h"
+#include "base/ports.h"
 #include "coordinator/limits.h"
 #include "model/partition.h"
 #include "placement/device_map.h"
 #include "placement/layout_flags.h"
 #include "spdlog/spdlog.h"
+#include "transport/certificate_folder.h"
 #include "transport/private_folder.h"
 
 namespace tutti::coordinator {
@@ -30,7 +32,8 @@ void AddModelFlags(FlagSet* set, ServeFlags* flags) {
   });
 }
 
-void AddPortFlags(FlagSet* set, CoordinatorOptions* options) {
+void AddPortFlags(FlagSet* set, ServeFlags* flags) {
+  CoordinatorOptions* const options = &flags->options;
   options->peer_listen = absl::StrCat("unix:", transport::RuntimeFolder(), "/coordinator.sock");
   transport::TlsFiles& peer_tls = options->peer_tls;
   set->Add({
@@ -50,6 +53,11 @@ void AddPortFlags(FlagSet* set, CoordinatorOptions* options) {
                "folder of mode 0700, or host:port with --tls-client-ca; unset: a socket that "
                "tutti status finds by itself",
        .check = IsListenAddress()},
+      {.names = "--certs",
+       .variable = &flags->certificate_folder,
+       .help = "Folder with ca.crt, tls.crt and tls.key, as `tutti certs issue --role coordinator` "
+               "makes it: the files of both ports that are not given. --listen is then :50051 and "
+               "--peer-listen :50052"},
       {.names = "--tls-cert",
        .variable = &options->tls_certificate,
        .help = "PEM certificate of the public port"},
@@ -328,7 +336,7 @@ void AddServeFlags(FlagSet* set, ServeFlags* flags) {
   set->ReadEnvironment(kEnvironmentPrefix);
   set->AddFile("Read options from this file (TOML; the keys are the options without --)");
   AddModelFlags(set, flags);
-  AddPortFlags(set, &flags->options);
+  AddPortFlags(set, flags);
   AddLayoutFlags(set, flags);
   AddCacheFlags(set, &flags->options.engine);
   AddStepFlags(set, &flags->options.engine);
@@ -336,6 +344,22 @@ void AddServeFlags(FlagSet* set, ServeFlags* flags) {
   AddWeightsFlags(set, &flags->options);
   AddMetricsFlags(set, flags);
   AddLeaseFlags(set, &flags->lease);
+}
+
+absl::Status ReadCertificateFolder(const FlagSet& set, ServeFlags* flags) {
+  if (flags->certificate_folder.empty()) return absl::OkStatus();
+  CoordinatorOptions& options = flags->options;
+  transport::TlsFiles clients = {options.tls_certificate, options.tls_key, options.tls_client_ca};
+  for (transport::TlsFiles* const files : {&clients, &options.peer_tls}) {
+    TUTTI_RETURN_IF_ERROR(
+        Annotate(transport::FillFromFolder(flags->certificate_folder, files), "--certs"));
+  }
+  options.tls_certificate = clients.certificate;
+  options.tls_key = clients.key;
+  if (!options.without_clients_ca) options.tls_client_ca = clients.authority;
+  if (!set.Given("--listen")) options.listen = absl::StrCat(":", kPublicPort);
+  if (!set.Given("--peer-listen")) options.peer_listen = absl::StrCat(":", kPeerPort);
+  return absl::OkStatus();
 }
 
 absl::Status ReadLayout(const ServeFlags& flags, const model::ModelConfig& model,

@@ -17,6 +17,7 @@ namespace tutti::coordinator {
 struct ServeFlags {
   std::string model;
   std::string served_model_name;
+  std::string certificate_folder;
   std::string chat_template;
   std::string device_map;
   std::string max_memory;
@@ -41,6 +42,10 @@ struct ServeFlags {
 };
 
 void AddServeFlags(FlagSet* set, ServeFlags* flags);
+
+// Fills in what --certs says: files that were not given, and ports on all addresses in place of
+// those on this machine only. INVALID_ARGUMENT: that folder lacks something. After `set` is parsed.
+absl::Status ReadCertificateFolder(const FlagSet& set, ServeFlags* flags);
 
 // Fills in the layout that the flags ask for. INVALID_ARGUMENT names the flag, also where the model
 // cannot be split like that.

@@ -40,6 +40,10 @@ void AddServiceFlags(FlagSet* set, GatewayFlags* flags) {
              .help = "Seconds to try to go on with an answer that broke off; 0: do not try",
              .check = NumberIn(0, 1e6),
              .show_default = true},
+            {.names = "--certs",
+             .variable = &flags->certificate_folder,
+             .help = "Folder with ca.crt, tls.crt and tls.key, as `tutti certs issue --role "
+                     "gateway` makes it: the three of the next that are not given"},
             {.names = "--coordinator-ca",
              .variable = &flags->client.tls_authority,
              .help = "PEM authority that signed the coordinators' certificates; turns TLS on"},

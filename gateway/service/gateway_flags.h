@@ -15,6 +15,7 @@ struct GatewayFlags {
   std::string grpc;  // where tutti.v1.Inference is served; empty: nowhere
   client::ClientOptions client;  // `admin`: several of them, with commas between
   double resume_within_s = Seconds(client::kResumeWithin);
+  std::string certificate_folder;
   std::string api_keys;
   std::string operator_keys;
   std::vector<std::string> allowed_hosts;

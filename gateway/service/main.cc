@@ -17,6 +17,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/logging.h"
+#include "client/endpoints.h"
 #include "gateway/grpc/grpc_port.h"
 #include "gateway/limits.h"
 #include "gateway/service/gateway.h"
@@ -129,6 +130,8 @@ absl::Status Serve(const GatewayFlags& flags, const sigset_t& signals, pid_t par
         std::chrono::duration<double>(std::min(value, 1e7)));
   };
   client::ClientOptions options = flags.client;
+  TUTTI_RETURN_IF_ERROR(
+      Annotate(client::FillFromFolder(flags.certificate_folder, &options), "--certs"));
   options.resume_within = seconds(flags.resume_within_s);
   TUTTI_ASSIGN_OR_RETURN(auto client, client::Client::Create(options));
   TUTTI_ASSIGN_OR_RETURN(DoorRules rules, MakeRules(flags));
@@ -137,7 +140,7 @@ absl::Status Serve(const GatewayFlags& flags, const sigset_t& signals, pid_t par
   Console console(std::move(asks), &clock);
   Gateway gateway(
       rules, MakeParseRules(flags), &upstream, &console,
-      {{"public", flags.server.tls_certificate}, {"coordinator", flags.client.tls_certificate}});
+      {{"public", flags.server.tls_certificate}, {"coordinator", options.tls_certificate}});
   TUTTI_ASSIGN_OR_RETURN(auto server, HttpServer::Create(flags.server, &gateway, &clock));
   gateway.set_server(server.get());
   spdlog::info("{} at {}, coordinators at {}", flags.server.tls_key.empty() ? "http" : "https",

@@ -171,7 +171,7 @@ TEST(AskerTest, WorkersNeedAProofOverTcp) {
     worker.listen = listen;
     worker.coordinators = {coordinator};
     worker.peers = {};
-    ASSERT_TRUE(worker.peers.Add("w1=" + peer).ok());
+    ASSERT_TRUE(worker.peers.table.Add("w1=" + peer).ok());
     const auto started = worker::Worker::Start(worker);
     ASSERT_FALSE(started.ok()) << flag;
     EXPECT_EQ(started.status().code(), absl::StatusCode::kFailedPrecondition);

@@ -130,14 +130,13 @@ TEST(CredentialsTest, AWorkerIsWhomItsCertificateNames) {
 TEST(CredentialsTest, AListenerIsWhomItsCertificateNames) {
   TestAuthority authority("listeners");
   SecureListener listener(authority.Issue("w2", "DNS:coordinator"));
-  GrpcDialerOptions options = {authority.Issue("w1", "DNS:w1"), "coordinator"};
+  const GrpcDialerOptions options = {authority.Issue("w1", "DNS:w1"), "coordinator"};
   for (const auto& [uri, good] : {std::pair<std::string, bool>{"tutti://coordinator", false},
                                   {"tutti://worker/w3", false},
                                   {"tutti://worker/w2", true}}) {
-    options.listeners = {{listener.server->address(), uri}};
     Inbox inbox;
     auto dialer = *GrpcDialer::Create(options);
-    auto link = dialer->Dial(listener.server->address(), inbox.MakeHandler());
+    auto link = dialer->Dial({listener.server->address(), uri}, inbox.MakeHandler());
     (void)link->Send(NumberedFrame(1));
     std::unique_ptr<Link> accepted;
     while (accepted == nullptr) {
@@ -153,6 +152,26 @@ TEST(CredentialsTest, AListenerIsWhomItsCertificateNames) {
     ASSERT_TRUE(inbox.WaitForClosed());
     EXPECT_EQ(inbox.closed().code(), absl::StatusCode::kPermissionDenied) << inbox.closed();
     EXPECT_EQ(inbox.frame_count(), 0u);
+  }
+}
+
+// An address that a worker announces need not stand in its certificate: its name does.
+TEST(CredentialsTest, ATargetMayNameTheCertificate) {
+  TestAuthority authority("server-names");
+  SecureListener listener(authority.Issue("w2", "DNS:w2"));
+  auto dialer = *GrpcDialer::Create({authority.Issue("w1", "DNS:w1"), ""});
+  for (const auto& [server_name, good] :
+       {std::pair<std::string, bool>{"", false}, {"w3", false}, {"w2", true}}) {
+    Inbox inbox;
+    auto link = dialer->Dial({listener.server->address(), "tutti://worker/w2", server_name},
+                             inbox.MakeHandler());
+    (void)link->Send(NumberedFrame(1));
+    if (!good) {
+      ASSERT_TRUE(inbox.WaitForClosed());
+      EXPECT_FALSE(inbox.closed().ok());
+      continue;
+    }
+    EXPECT_TRUE(listener.inbox.WaitForFrames(1));
   }
 }
 

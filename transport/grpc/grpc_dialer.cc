@@ -134,28 +134,27 @@ GrpcDialer::GrpcDialer(std::shared_ptr<ChannelIdentity> identity, GrpcDialerOpti
 
 GrpcDialer::~GrpcDialer() { streams_->Stop(absl::OkStatus(), kStopTimeout); }
 
-std::unique_ptr<Link> GrpcDialer::Dial(const std::string& target,
+std::unique_ptr<Link> GrpcDialer::Dial(const DialTarget& target,
                                        std::unique_ptr<LinkHandler> handler) {
-  auto stream = std::make_shared<StreamState>(StreamState::Role::kDialer, target, streams_);
+  auto stream = std::make_shared<StreamState>(StreamState::Role::kDialer, target.address, streams_);
   stream->SetHandler(std::move(handler));
   auto link = std::make_unique<GrpcLink>(stream);
   // Only the destructor refuses, and no call of Dial may run beside it.
   absl::Status allowed = streams_->Add(stream, std::numeric_limits<int64_t>::max());
-  if (allowed.ok() && !identity_->is_secure() && !IsLocalAddress(target)) {
+  if (allowed.ok() && !identity_->is_secure() && !IsLocalAddress(target.address)) {
     allowed = absl::FailedPreconditionError(
         absl::StrCat("without TLS certificates only loopback and unix addresses are dialled, and ",
-                     target, " is neither"));
+                     target.address, " is neither"));
   }
   if (!allowed.ok()) {
     FailSoon(stream, allowed);
     return link;
   }
-  const auto listener = options_.listeners.find(target);
-  const bool is_known = identity_->is_secure() && listener != options_.listeners.end();
-  auto* reactor =
-      new DialReactor(grpc::CreateCustomChannel(target, identity_->Current(),
-                                                LinkChannelArguments(options_.server_name)),
-                      stream, is_known ? listener->second : "");
+  const std::string& server_name =
+      target.server_name.empty() ? options_.server_name : target.server_name;
+  auto* reactor = new DialReactor(grpc::CreateCustomChannel(target.address, identity_->Current(),
+                                                            LinkChannelArguments(server_name)),
+                                  stream, identity_->is_secure() ? target.listener : "");
   stream->Attach(reactor);
   reactor->Start();
   return link;

@@ -16,7 +16,6 @@
 #include <grpcpp/server_builder.h>
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 
@@ -34,11 +33,9 @@ class StreamState;
 
 struct GrpcDialerOptions {
   TlsFiles tls;  // all three, or none
-  // The name the listener's certificate must carry; empty: the host of the dialled target.
+  // The name that a listener's certificate must carry where the target says none; empty: the host
+  // of the target.
   std::string server_name;
-  // The URI that the certificate of the listener at a target must have beside it (roles.h). Targets
-  // that are not here are not asked for one.
-  std::map<std::string, std::string> listeners = {};
 };
 
 // Dials "host:port" and "unix:/path". Without certificates only loopback and unix targets: others
@@ -51,7 +48,8 @@ class GrpcDialer : public Dialer {
   // and then without. REQUIRES: not called by a handler.
   ~GrpcDialer() override;
 
-  std::unique_ptr<Link> Dial(const std::string& target,
+  // With certificates the listener's must have the URI of target.listener, where that is given.
+  std::unique_ptr<Link> Dial(const DialTarget& target,
                              std::unique_ptr<LinkHandler> handler) override;
 
  private:

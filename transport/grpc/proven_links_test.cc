@@ -36,8 +36,8 @@ class ProvenLinksTest : public testing::Test {
     dialer_.reset();
   }
 
-  IdentifyingDialer DialerWith(char secret, const std::string& name) {
-    return IdentifyingDialer(dialer_.get(), Secret(secret), {{server_->address(), name}});
+  IdentifyingDialer DialerWith(char secret) {
+    return IdentifyingDialer(dialer_.get(), Secret(secret));
   }
   size_t accepted_links() {
     const MutexLock lock(&mutex_);
@@ -52,8 +52,8 @@ class ProvenLinksTest : public testing::Test {
 };
 
 TEST_F(ProvenLinksTest, FramesPassInOrderOnceBothAreProved) {
-  IdentifyingDialer dialer = DialerWith('s', kName);
-  auto link = dialer.Dial(server_->address(), dialled_.MakeHandler());
+  IdentifyingDialer dialer = DialerWith('s');
+  auto link = dialer.Dial({server_->address(), kName}, dialled_.MakeHandler());
   const size_t count = kHeldFramesMax / 2;
   for (size_t i = 0; i < count; ++i) {
     ASSERT_TRUE(link->Send(NumberedFrame(i), OwnedPayload(100 * i)).ok());
@@ -77,9 +77,9 @@ TEST_F(ProvenLinksTest, FramesPassInOrderOnceBothAreProved) {
 TEST_F(ProvenLinksTest, AnotherSecretOrNameIsRefusedAndNothingIsTold) {
   for (const auto& [secret, name] :
        {std::pair<char, const char*>{'x', kName}, {'s', "tutti://coordinator"}}) {
-    IdentifyingDialer dialer = DialerWith(secret, name);
+    IdentifyingDialer dialer = DialerWith(secret);
     Inbox inbox;
-    auto link = dialer.Dial(server_->address(), inbox.MakeHandler());
+    auto link = dialer.Dial({server_->address(), name}, inbox.MakeHandler());
     (void)link->Send(NumberedFrame(1));
     ASSERT_TRUE(inbox.WaitForClosed());
     EXPECT_EQ(inbox.closed().code(), absl::StatusCode::kUnauthenticated) << inbox.closed();
@@ -107,8 +107,8 @@ TEST_F(ProvenLinksTest, AListenerWithoutSecretGetsNoFrame) {
     links.push_back(std::move(link));
     return others.MakeHandler();
   });
-  IdentifyingDialer dialer(dialer_.get(), Secret(), {{other->address(), kName}});
-  auto link = dialer.Dial(other->address(), dialled_.MakeHandler());
+  IdentifyingDialer dialer(dialer_.get(), Secret());
+  auto link = dialer.Dial({other->address(), kName}, dialled_.MakeHandler());
   (void)link->Send(NumberedFrame(99));
   ASSERT_TRUE(dialled_.WaitForClosed());
   EXPECT_EQ(dialled_.closed().code(), absl::StatusCode::kUnauthenticated);
@@ -123,8 +123,8 @@ TEST_F(ProvenLinksTest, FramesThatWaitForTheProofAreBounded) {
     links_.push_back(std::move(link));  // and never answers
     return others.MakeHandler();
   });
-  IdentifyingDialer dialer(dialer_.get(), Secret(), {{other->address(), kName}});
-  auto link = dialer.Dial(other->address(), dialled_.MakeHandler());
+  IdentifyingDialer dialer(dialer_.get(), Secret());
+  auto link = dialer.Dial({other->address(), kName}, dialled_.MakeHandler());
   for (size_t i = 0; i < kHeldFramesMax; ++i) EXPECT_TRUE(link->Send(NumberedFrame(i)).ok());
   EXPECT_TRUE(absl::IsResourceExhausted(link->Send(NumberedFrame(0))));
   link.reset();
@@ -154,8 +154,8 @@ TEST_F(ProvenLinksTest, StrangersLearnOneText) {
 }
 
 TEST_F(ProvenLinksTest, SilentStrangersKeepNobodyOutAndHarmNoLink) {
-  IdentifyingDialer dialer = DialerWith('s', kName);
-  auto link = dialer.Dial(server_->address(), dialled_.MakeHandler());
+  IdentifyingDialer dialer = DialerWith('s');
+  auto link = dialer.Dial({server_->address(), kName}, dialled_.MakeHandler());
   ASSERT_TRUE(link->Send(NumberedFrame(0)).ok());
   ASSERT_TRUE(accepted_.WaitForFrames(1));
   std::vector<std::unique_ptr<RawClient>> strangers;
@@ -167,7 +167,7 @@ TEST_F(ProvenLinksTest, SilentStrangersKeepNobodyOutAndHarmNoLink) {
   }
   // A peer that comes now gets in at once: the oldest of them makes way, and no link that stands.
   Inbox inbox;
-  auto next = dialer.Dial(server_->address(), inbox.MakeHandler());
+  auto next = dialer.Dial({server_->address(), kName}, inbox.MakeHandler());
   ASSERT_TRUE(next->Send(NumberedFrame(2)).ok());
   EXPECT_TRUE(accepted_.WaitForFrames(2));
   ASSERT_TRUE(link->Send(NumberedFrame(1)).ok());

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "transport/roles.h"
 #include "transport/send_or_close.h"
 #include "worker/limits.h"
 
@@ -39,7 +40,8 @@ class WeightsLink::Receiver : public transport::LinkHandler {
 
 WeightsLink::WeightsLink(transport::Dialer* dialer, const std::string& address, v1::Hello hello)
     : mailbox_(std::make_shared<Mailbox<Event>>(2 * kFetchWindow)),
-      link_(dialer->Dial(address, std::make_unique<Receiver>(mailbox_))) {
+      link_(dialer->Dial({address, transport::IdentityUri({transport::Role::kCoordinator, ""})},
+                         std::make_unique<Receiver>(mailbox_))) {
   v1::Frame frame;
   *frame.mutable_hello() = std::move(hello);
   frame.mutable_hello()->set_purpose(v1::LINK_PURPOSE_WEIGHTS);

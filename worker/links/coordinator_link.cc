@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "spdlog/spdlog.h"
+#include "transport/roles.h"
 #include "worker/limits.h"
 
 namespace tutti::worker {
@@ -22,10 +23,7 @@ void CoordinatorLink::Tick(Instant now) {
   if (joined() || closed_) return;
   for (Attempt& attempt : attempts_) {
     if (attempt.link == nullptr) {
-      if (now < attempt.next_dial) continue;
-      attempt.id = context_->NewId();
-      attempt.link = context_->Dial(attempt.address, attempt.id, v1::LINK_PURPOSE_CONTROL, Epoch());
-      attempt.welcome_deadline = now + kWelcomeTimeout;
+      if (now >= attempt.next_dial) Dial(&attempt, now);
     } else if (now >= attempt.welcome_deadline) {
       Retry(&attempt,
             absl::DeadlineExceededError(
@@ -33,6 +31,22 @@ void CoordinatorLink::Tick(Instant now) {
             now);
     }
   }
+}
+
+void CoordinatorLink::Dial(Attempt* attempt, Instant now) {
+  const absl::StatusOr<std::string> own = context_->announcer.AddressFor(attempt->address);
+  if (absl::IsAborted(own.status())) {
+    attempt->next_dial = now + kFirstRedial;
+    return;
+  }
+  if (!own.ok()) return Retry(attempt, own.status(), now);
+  attempt->advertised = *own;
+  attempt->id = context_->NewId();
+  attempt->link = context_->Dial(
+      {attempt->address, transport::IdentityUri({transport::Role::kCoordinator, ""})}, attempt->id,
+      v1::LINK_PURPOSE_CONTROL, Epoch(),
+      {.shared_memory = "", .device_link = "", .advertised = attempt->advertised});
+  attempt->welcome_deadline = now + kWelcomeTimeout;
 }
 
 Instant CoordinatorLink::next_wake() const {
@@ -90,6 +104,7 @@ void CoordinatorLink::Join(Attempt* attempt, const v1::Welcome& welcome) {
   }
   joined_ = attempt;
   context_->incarnation = welcome.incarnation();
+  context_->advertised = attempt->advertised;
   lease_ = std::clamp<Duration>(std::chrono::milliseconds(welcome.lease_ms()), kBeatIntervalMax,
                                 kLeaseMax);
   watcher_->SetLink(attempt->link,
@@ -109,6 +124,7 @@ bool CoordinatorLink::OnClosed(LinkId id, const absl::Status& reason, Instant no
     attempt->next_log = now + kWaitingLogInterval;
     watcher_->TakeLink();
     joined_ = nullptr;
+    context_->announcer.Forget();
   }
   Retry(attempt, reason, now);
   return was_joined;

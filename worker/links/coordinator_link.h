@@ -52,6 +52,7 @@ class CoordinatorLink {
   struct Attempt {
     std::string address;
     Backoff backoff;
+    std::string advertised;                           // by the hello of `link`
     std::shared_ptr<transport::Link> link = nullptr;  // the watcher holds the joined one too
     LinkId id{};
     Instant next_dial{};         // when there is no link
@@ -60,6 +61,7 @@ class CoordinatorLink {
   };
 
   Attempt* Find(LinkId id);
+  void Dial(Attempt* attempt, Instant now);
   void Join(Attempt* attempt, const v1::Welcome& welcome);
   void Retry(Attempt* attempt, const absl::Status& reason, Instant now);
 

@@ -11,7 +11,7 @@
 
 namespace tutti::worker {
 
-DialledLink::DialledLink(LinkContext* context, const PeerTable* peers, v1::LinkPurpose purpose)
+DialledLink::DialledLink(LinkContext* context, const PeerFinder* peers, v1::LinkPurpose purpose)
     : context_(context),
       peers_(peers),
       purpose_(purpose),
@@ -20,12 +20,12 @@ DialledLink::DialledLink(LinkContext* context, const PeerTable* peers, v1::LinkP
 absl::Status DialledLink::Begin(Epoch epoch, const std::string& worker_id, Instant now) {
   epoch_ = epoch;
   worker_id_ = worker_id;
-  absl::StatusOr<std::string> address = peers_->Find(worker_id);
-  if (!address.ok()) {
-    Report(address.status());
-    return address.status();
+  absl::StatusOr<PeerFinder::Found> found = peers_->Find(worker_id);
+  if (!found.ok()) {
+    Report(found.status());
+    return found.status();
   }
-  address_ = *std::move(address);
+  found_ = *std::move(found);
   Dial(now);
   return absl::OkStatus();
 }
@@ -33,12 +33,14 @@ absl::Status DialledLink::Begin(Epoch epoch, const std::string& worker_id, Insta
 // "activation link to w1 at 10.0.0.7:50060"
 std::string DialledLink::Name() const {
   return absl::StrCat(purpose_ == v1::LINK_PURPOSE_ACTIVATION ? "activation" : "rank", " link to ",
-                      worker_id_, " at ", address_);
+                      worker_id_, " at ", found_->address);
 }
 
 void DialledLink::Dial(Instant now) {
   id_ = context_->NewId();
-  link_ = context_->Dial(address_, id_, purpose_, epoch_, shared_memory_, device_link_);
+  link_ = context_->Dial(
+      found_->target, id_, purpose_, epoch_,
+      {.shared_memory = shared_memory_, .device_link = device_link_, .advertised = ""});
   next_dial_ = kInstantNever;
 }
 
@@ -95,8 +97,8 @@ void DialledLink::Report(const absl::Status& state) {
   report.set_purpose(purpose_);
   report.set_up(state.ok());
   if (!state.ok()) {
-    report.set_error(address_.empty() ? state.ToString()
-                                      : absl::StrCat(address_, ": ", state.ToString()));
+    report.set_error(found_.has_value() ? absl::StrCat(found_->address, ": ", state.ToString())
+                                        : state.ToString());
   }
   if (report.up() == reported_.up() && report.error() == reported_.error()) return;
   reported_ = std::move(report);

@@ -1,6 +1,6 @@
 // A link to a peer of this epoch that this worker dials: the next stage, or a higher rank of its
-// own stage. Found by its worker id in the operator's table, dialled until it answers with welcome;
-// frames sent before wait in order.
+// own stage. Found by its worker id (peer_finder.h), dialled until it answers with welcome as the
+// worker of that id; frames sent before wait in order.
 //
 // Thread: the executor's.
 #pragma once
@@ -16,7 +16,7 @@
 #include "transport/link.h"
 #include "worker/links/backoff.h"
 #include "worker/links/link_events.h"
-#include "worker/links/peer_table.h"
+#include "worker/links/peer_finder.h"
 
 namespace tutti::worker {
 
@@ -24,7 +24,7 @@ class DialledLink {
  public:
   // Exchanges of ranks (LINK_PURPOSE_COLLECTIVE) go both ways; to the dialer of an activation link
   // comes, beside welcome, nothing but device_link_up.  REQUIRES: both outlive this.
-  DialledLink(LinkContext* context, const PeerTable* peers, v1::LinkPurpose purpose);
+  DialledLink(LinkContext* context, const PeerFinder* peers, v1::LinkPurpose purpose);
 
   // Every hello offers it (Hello.shared_memory).
   void Offer(std::string shared_memory) { shared_memory_ = std::move(shared_memory); }
@@ -32,8 +32,7 @@ class DialledLink {
   // Once up: whether the peer accepted it.
   bool shares_memory() const { return shares_memory_; }
 
-  // From now on frames go to `worker_id` in `epoch`. NOT_FOUND when the operator's table does not
-  // name it.
+  // From now on frames go to `worker_id` in `epoch`. Errors of PeerFinder::Find.
   absl::Status Begin(Epoch epoch, const std::string& worker_id, Instant now);
 
   // Dials when it is time to.  Errors: the epoch cannot go on without this link, and has waited
@@ -64,13 +63,13 @@ class DialledLink {
   std::string Name() const;
 
   LinkContext* const context_;
-  const PeerTable* const peers_;
+  const PeerFinder* const peers_;
   const v1::LinkPurpose purpose_;
   Backoff backoff_;
 
   Epoch epoch_;
   std::string worker_id_;
-  std::string address_;
+  std::optional<PeerFinder::Found> found_;  // none: it is not known where
   std::unique_ptr<transport::Link> link_;
   LinkId id_;
   bool welcomed_ = false;

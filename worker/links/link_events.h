@@ -17,6 +17,7 @@
 #include "transport/link.h"
 #include "transport/receive_budget.h"
 #include "transport/send_or_close.h"
+#include "worker/links/announcer.h"
 
 namespace tutti::worker {
 
@@ -115,23 +116,32 @@ struct LinkContext {
   uint64_t last_link = 0;
   // The highest number of a coordinator that was obeyed; said to coordinators.
   uint32_t incarnation = 0;
+  Announcer announcer = {};
+  // What it said to the coordinator that was joined last.
+  std::string advertised = {};
 
   LinkId NewId() { return LinkId(++last_link); }
 
-  // Dials and sends hello, with an offer of shared memory and a device's description if there are
-  // any. The peer's answer comes as events of `id`.
-  std::unique_ptr<transport::Link> Dial(const std::string& target, LinkId id,
+  // What a hello says beside who this worker is; empty where there is none.
+  struct Offers {
+    std::string shared_memory;
+    std::string device_link;  // a device's description
+    std::string advertised;
+  };
+
+  // Dials and sends hello. The peer's answer comes as events of `id`.
+  std::unique_ptr<transport::Link> Dial(const transport::DialTarget& target, LinkId id,
                                         v1::LinkPurpose purpose, Epoch epoch,
-                                        const std::string& shared_memory = "",
-                                        const std::string& device_link = "") const {
+                                        const Offers& offers) const {
     auto link = dialer->Dial(target, std::make_unique<PostingHandler>(
                                          id, mailbox, transport::ReceiveBudget::OfKnownPeer()));
     v1::Frame frame;
     frame.set_epoch(epoch.value());
     *frame.mutable_hello() = hello;
     frame.mutable_hello()->set_purpose(purpose);
-    frame.mutable_hello()->set_shared_memory(shared_memory);
-    frame.mutable_hello()->set_device_link(device_link);
+    frame.mutable_hello()->set_shared_memory(offers.shared_memory);
+    frame.mutable_hello()->set_device_link(offers.device_link);
+    frame.mutable_hello()->set_advertised_address(offers.advertised);
     if (purpose == v1::LINK_PURPOSE_CONTROL) frame.mutable_hello()->set_incarnation(incarnation);
     // A link that is closed already says so in its OnClosed.
     (void)transport::SendOrClose(link.get(), std::move(frame));

@@ -31,10 +31,10 @@ transport::Payload CopyOf(const transport::Payload& payload) {
 
 }  // namespace
 
-RankLinks::RankLinks(LinkContext* context, const PeerTable* peers, AcceptedLinks* accepted,
+RankLinks::RankLinks(LinkContext* context, const PeerFinder* peers, AcceptedLinks* accepted,
                      const Clock* clock, std::string memory_folder, Wait wait)
     : context_(context),
-      peers_table_(peers),
+      peer_finder_(peers),
       accepted_(accepted),
       clock_(clock),
       memory_folder_(std::move(memory_folder)),
@@ -67,7 +67,7 @@ absl::Status RankLinks::Begin(Epoch epoch, const v1::AssignShard& shard, size_t 
       continue;
     }
     peer.dialled =
-        std::make_unique<DialledLink>(context_, peers_table_, v1::LINK_PURPOSE_COLLECTIVE);
+        std::make_unique<DialledLink>(context_, peer_finder_, v1::LINK_PURPOSE_COLLECTIVE);
     OfferMemory(&peer);
     TUTTI_RETURN_IF_ERROR(peer.dialled->Begin(epoch, peer.worker_id, now));
   }

@@ -32,15 +32,14 @@ class RankLinks : public RankFrameChannel {
   using Wait = std::function<absl::Status(Instant deadline)>;
 
   // `memory_folder`: where ranks of this machine meet; empty: nowhere.  REQUIRES: all outlive this
-  RankLinks(LinkContext* context, const PeerTable* peers, AcceptedLinks* accepted,
+  RankLinks(LinkContext* context, const PeerFinder* peers, AcceptedLinks* accepted,
             const Clock* clock, std::string memory_folder, Wait wait);
 
   // The links that lower ranks dial, to be expected by the accepted links from `first_index` on.
   std::vector<AcceptedLinks::Expected> ExpectedOf(const v1::AssignShard& shard);
 
-  // Dials. `patience`: how long a rank may be silent that others wait for, above any lease.
-  // NOT_FOUND when the operator's table does not name one.  REQUIRES: the shard names as many
-  // workers as it has ranks
+  // Dials. `patience`: how long a rank may be silent that others wait for, above any lease. Errors
+  // of PeerFinder::Find.  REQUIRES: the shard names as many workers as it has ranks
   absl::Status Begin(Epoch epoch, const v1::AssignShard& shard, size_t first_index,
                      Duration patience, Instant now);
   void End();
@@ -104,7 +103,7 @@ class RankLinks : public RankFrameChannel {
   absl::Status WhyBroken(const Peer& peer) const;
 
   LinkContext* const context_;
-  const PeerTable* const peers_table_;
+  const PeerFinder* const peer_finder_;
   AcceptedLinks* const accepted_;
   const Clock* const clock_;
   const std::string memory_folder_;

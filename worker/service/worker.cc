@@ -1,5 +1,6 @@
 #include "worker/service/worker.h"
 
+#include <map>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -80,22 +81,19 @@ DeviceLinks::Options DeviceLinksOf(kernels::Backend* backend, const WorkerOption
   return links;
 }
 
-// Who listens at each address that this worker may dial. INVALID_ARGUMENT when two are given the
-// same address: a proof names one listener.
-absl::StatusOr<std::map<std::string, std::string>> ListenersOf(const WorkerOptions& options) {
-  using transport::IdentityUri;
-  using transport::Role;
+// INVALID_ARGUMENT when two are given the same address: nobody listens there as both.
+absl::Status CheckDistinct(const WorkerOptions& options) {
   std::map<std::string, std::string> listeners;
   for (const std::string& address : options.coordinators) {
-    if (listeners.emplace(address, IdentityUri({Role::kCoordinator, ""})).second) continue;
+    if (listeners.emplace(address, "the coordinator").second) continue;
     return absl::InvalidArgumentError(absl::StrCat("--coordinator: ", address, " is given twice"));
   }
-  for (const auto& [name, address] : options.peers.addresses()) {
-    if (listeners.emplace(address, IdentityUri({Role::kWorker, name})).second) continue;
+  for (const auto& [name, address] : options.peers.table.addresses()) {
+    if (listeners.emplace(address, name).second) continue;
     return absl::InvalidArgumentError(absl::StrCat("--peer ", name, "=", address, ": ",
                                                    listeners[address], " has the same address"));
   }
-  return listeners;
+  return absl::OkStatus();
 }
 
 // The proofs that this worker and its peers give each other. FAILED_PRECONDITION names the address
@@ -109,7 +107,7 @@ absl::StatusOr<transport::PeerSecurity> OpenSecurity(const WorkerOptions& option
   for (const std::string& address : options.coordinators) {
     TUTTI_RETURN_IF_ERROR(security.CheckAddress("--coordinator", address));
   }
-  for (const auto& [name, address] : options.peers.addresses()) {
+  for (const auto& [name, address] : options.peers.table.addresses()) {
     TUTTI_RETURN_IF_ERROR(security.CheckAddress(absl::StrCat("--peer ", name), address));
   }
   return security;
@@ -117,14 +115,22 @@ absl::StatusOr<transport::PeerSecurity> OpenSecurity(const WorkerOptions& option
 
 }  // namespace
 
-absl::Status Worker::MakeDialers(const WorkerOptions& options,
-                                 const transport::PeerSecurity& security) {
-  TUTTI_ASSIGN_OR_RETURN(auto listeners, ListenersOf(options));
-  TUTTI_ASSIGN_OR_RETURN(
-      dialer_, transport::GrpcDialer::Create({.tls = security.tls(), .listeners = listeners}));
+absl::Status Worker::MakeDialers(const transport::PeerSecurity& security) {
+  TUTTI_ASSIGN_OR_RETURN(dialer_, transport::GrpcDialer::Create({.tls = security.tls()}));
   if (security.secret() == nullptr) return absl::OkStatus();
-  identifying_dialer_ = std::make_unique<transport::IdentifyingDialer>(
-      dialer_.get(), security.secret(), std::move(listeners));
+  identifying_dialer_ =
+      std::make_unique<transport::IdentifyingDialer>(dialer_.get(), security.secret());
+  return absl::OkStatus();
+}
+
+// Names of coordinators begin to be resolved.
+absl::Status Worker::Announce(const WorkerOptions& options) {
+  absl::StatusOr<Announcer> announcer = Announcer::Create(options.advertise, address());
+  if (!announcer.ok()) return Annotate(announcer.status(), "--advertise");
+  for (const std::string& coordinator : options.coordinators) {
+    (void)announcer->AddressFor(coordinator);
+  }
+  executor_->Announce(*std::move(announcer));
   return absl::OkStatus();
 }
 
@@ -177,15 +183,17 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given
                      "\" does not match [A-Za-z0-9._-]{1,128}; choose another name"));
   }
   TUTTI_RETURN_IF_ERROR(transport::CheckMethodTable());
+  TUTTI_RETURN_IF_ERROR(CheckDistinct(options));
   if (!options.model_dir.empty()) {
     TUTTI_RETURN_IF_ERROR(Annotate(model::CheckModelFolder(options.model_dir), "--model"));
   }
   TUTTI_ASSIGN_OR_RETURN(const transport::PeerSecurity security, OpenSecurity(options));
+  options.peers.peers_are_proved = security.tls().any() || security.secret() != nullptr;
   std::unique_ptr<Worker> worker(new Worker);
   const int threads = options.threads > 0 ? options.threads : CpuCount();
   TUTTI_RETURN_IF_ERROR(worker->MakeBackend(&options, threads));
   // All that is wrong with the options has been said by now: this may wait.
-  TUTTI_RETURN_IF_ERROR(worker->MakeDialers(options, security));
+  TUTTI_RETURN_IF_ERROR(worker->MakeDialers(security));
   TUTTI_RETURN_IF_ERROR(worker->StartFetch(&options, keep_on));
   TUTTI_ASSIGN_OR_RETURN(const model::ModelConfig config,
                          model::LoadModelConfig(options.model_dir));
@@ -227,6 +235,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given
     spdlog::info("{}: {}", worker->backend_->device().ToString(), remark);
   }
   TUTTI_RETURN_IF_ERROR(worker->StartMetricsServer(options));
+  TUTTI_RETURN_IF_ERROR(worker->Announce(options));
   worker->executor_->Start();
   return worker;
 }

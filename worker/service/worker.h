@@ -18,7 +18,7 @@
 #include "transport/identifying_dialer.h"
 #include "transport/peer_security.h"
 #include "worker/executor.h"
-#include "worker/links/peer_table.h"
+#include "worker/links/peer_finder.h"
 #include "worker/speed_probe.h"
 
 namespace tutti::worker {
@@ -44,7 +44,8 @@ struct WorkerOptions {
   bool measure_speed = false;  // at start, if it is not told
   bool tune_kernels = false;   // at start, where the model is large enough to be worth it
   std::string speed_file;      // shared by the workers of a machine; "": none
-  PeerTable peers;
+  PeerRules peers;             // `peers_are_proved` follows from tls and secret_file
+  std::string advertise;       // see Announcer::Create
   transport::TlsFiles tls;
   std::string secret_file;     // of the cluster's secret; empty: none
   std::string metrics_listen;  // host:port of /metrics; empty: nowhere
@@ -78,7 +79,8 @@ class Worker {
   absl::Status StartFetch(WorkerOptions* options, const KeepOn& keep_on);
   absl::Status StartMetricsServer(const WorkerOptions& options);
   transport::Dialer* dialer() const;
-  absl::Status MakeDialers(const WorkerOptions& options, const transport::PeerSecurity& security);
+  absl::Status MakeDialers(const transport::PeerSecurity& security);
+  absl::Status Announce(const WorkerOptions& options);
 
   const SystemClock clock_{};
   std::unique_ptr<kernels::Backend> backend_;
