@@ -74,6 +74,7 @@ def read(*parts):
 # (kustomization, what stands there, what is planted instead, words that a problem must have)
 PLANTED = (
     ("base", "--cluster-secret-file", "--cluster-secret", "no flag --cluster-secret"),
+    ("base", "- 0.0.0.0:9102\n        - --cluster-secret-file\n        - /secret/secret\n", "- 0.0.0.0:9102\n", "does not know the secret"),
     ("base", "- tutti-coordinator", "- tutti-koordinator", "no program"),
     ("base", "containerPort: 50051", "containerPort: 50054", "nothing listens at port 50054"),
     ("base", "path: /healthz", "path: /health", "serves no /health"),

@@ -44,11 +44,19 @@ class Manifests:
             check = getattr(self, "check_" + document["kind"].lower(), None)
             if check is not None:
                 self.problems += [f"{self.name(document)}: {problem}" for problem in check(document["spec"])]
+        self.problems += self.check_secrets()
         for document, labels, containers in self.pods:
             where = self.name(document)
             self.problems += [f"{where}: {container.name}: {problem}" for container in containers
                               for problem in self.check_dialled(container)]
         return self.problems
+
+    def check_secrets(self):
+        """One process that asks for the cluster's secret is answered by none that does not know it."""
+        known = {f"{self.name(document)}: {container.name}": "--cluster-secret-file" in container.settings
+                 for document, _, containers in self.pods for container in containers
+                 if container.line.program in ("tutti-coordinator", "tutti-worker")}
+        return [f"{name}: it does not know the secret that others ask for" for name, knows in known.items() if not knows and any(known.values())]
 
     def ports_of(self, labels):
         """{name: number} of all pods with the labels."""
