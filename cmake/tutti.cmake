@@ -22,7 +22,7 @@ function(tutti_library name)
     add_library(tutti_${name} INTERFACE)
     set(kind INTERFACE)
   endif()
-  target_include_directories(tutti_${name} ${kind} ${PROJECT_SOURCE_DIR})
+  target_include_directories(tutti_${name} ${kind} $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
   target_link_libraries(tutti_${name} ${kind} ${ARG_DEPS})
 endfunction()
 

@@ -47,7 +47,9 @@ absl::Status CheckMode(const std::string& path, const struct stat& found) {
   if (!S_ISREG(found.st_mode)) {
     return absl::FailedPreconditionError(absl::StrCat("the secret file ", path, " is no file"));
   }
-  if ((found.st_mode & 077) == 0) return absl::OkStatus();
+  // Kubernetes mounts secrets so for processes that are not root: root's, readable for their group.
+  const bool mounted = found.st_uid == 0 && geteuid() != 0;
+  if ((found.st_mode & (mounted ? 037 : 077)) == 0) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrFormat("the secret file %s can be read by others (mode %04o); chmod 0600 it", path,
                       static_cast<unsigned>(found.st_mode & 07777)));

@@ -17,8 +17,9 @@ enum class LinkEnd : uint8_t { kDialer, kListener };
 
 class ClusterSecret {
  public:
-  // A file that only its owner can read, of kSecretBytesMin to kSecretBytesMax bytes. Errors name
-  // the file and say how to make one; they never quote it.
+  // A file that only its owner can read, or root's that a group can too where this process is not
+  // root; of kSecretBytesMin to kSecretBytesMax bytes. Errors name the file and say how to make
+  // one; they never quote it.
   static absl::StatusOr<std::shared_ptr<const ClusterSecret>> Read(const std::string& path);
   // Makes such a file with random bytes. ALREADY_EXISTS, UNAVAILABLE.
   static absl::Status Write(const std::string& path);

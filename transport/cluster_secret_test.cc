@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <set>
@@ -49,6 +50,25 @@ TEST(ClusterSecretTest, OtherFilesAreRefusedWithARemedyAndNeverQuoted) {
   EXPECT_TRUE(absl::IsNotFound(missing.status()));
   EXPECT_THAT(std::string(missing.status().message()), HasSubstr("head -c 32 /dev/urandom"));
   EXPECT_FALSE(ClusterSecret::Read(folder.path()).ok()) << "a folder";
+}
+
+// As Kubernetes mounts it for a pod that does not run as root.
+TEST(ClusterSecretTest, RootsFileMayBeReadByAGroupButNotByOthers) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root";
+  const TempDir folder;
+  chmod(folder.path().c_str(), 0755);
+  constexpr gid_t kGroup = 65532;
+  for (const auto& [mode, good] :
+       {std::pair<mode_t, bool>{0440, true}, {0640, true}, {0460, false}, {0444, false}}) {
+    const std::string path = SecretFile(folder, 32, mode);
+    ASSERT_EQ(chown(path.c_str(), 0, kGroup), 0);
+    ASSERT_EQ(setegid(kGroup), 0);
+    ASSERT_EQ(seteuid(65532), 0);
+    const auto secret = ClusterSecret::Read(path);
+    ASSERT_EQ(seteuid(0), 0);
+    ASSERT_EQ(setegid(0), 0);
+    EXPECT_EQ(secret.ok(), good) << secret.status();
+  }
 }
 
 TEST(ClusterSecretTest, AWrittenOneIsReadAndNeverReplaced) {

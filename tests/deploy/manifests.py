@@ -1,0 +1,174 @@
+"""Checks of what a kustomization renders: pods against programs, and everything else against the pods."""
+import re
+
+from pods import check_pod
+from programs import DIALLED
+
+# Kinds that make pods, and where their templates are.
+TEMPLATES = {"StatefulSet": (("spec", "template"),), "Deployment": (("spec", "template"),),
+             "LeaderWorkerSet": (("spec", "leaderWorkerTemplate", "leaderTemplate"),
+                                 ("spec", "leaderWorkerTemplate", "workerTemplate"))}
+
+
+def at(document, path):
+    for part in path:
+        document = document[part]
+    return document
+
+
+class Manifests:
+    """documents: all that is rendered; metrics: the names that the programs tell. check() is the list of problems."""
+
+    def __init__(self, documents, metrics):
+        self.documents, self.metrics, self.problems = documents, metrics, []
+        self.pods = []  # (document, labels, [Container])
+        for document in documents:
+            for path in TEMPLATES.get(document["kind"], ()):
+                template = at(document, path)
+                problems, containers = check_pod(self.name(document), template)
+                self.problems += problems
+                self.pods.append((document, template["metadata"]["labels"], containers))
+
+    @staticmethod
+    def name(document):
+        return f"{document['kind']}/{document['metadata']['name']}"
+
+    def of_kind(self, *kinds):
+        return [document for document in self.documents if document["kind"] in kinds]
+
+    def selected(self, labels):
+        return [pod for pod in self.pods if labels.items() <= pod[1].items()]
+
+    def check(self):
+        for document in self.documents:
+            check = getattr(self, "check_" + document["kind"].lower(), None)
+            if check is not None:
+                self.problems += [f"{self.name(document)}: {problem}" for problem in check(document["spec"])]
+        self.problems += self.check_secrets()
+        for document, labels, containers in self.pods:
+            where = self.name(document)
+            self.problems += [f"{where}: {container.name}: {problem}" for container in containers
+                              for problem in self.check_dialled(container)]
+        return self.problems
+
+    def check_secrets(self):
+        """One process that asks for the cluster's secret is answered by none that does not know it."""
+        known = {f"{self.name(document)}: {container.name}": "--cluster-secret-file" in container.settings
+                 for document, _, containers in self.pods for container in containers
+                 if container.line.program in ("tutti-coordinator", "tutti-worker")}
+        return [f"{name}: it does not know the secret that others ask for" for name, knows in known.items() if not knows and any(known.values())]
+
+    def ports_of(self, labels):
+        """{name: number} of all pods with the labels."""
+        return {name: number for _, _, containers in self.selected(labels) for container in containers
+                for number, name in container.ports.items()}
+
+    def check_ports(self, labels, ports):
+        if not self.selected(labels):
+            return [f"no pod has the labels {labels}"]
+        known = self.ports_of(labels)
+        return [f"no such pod has the port {port}" for port in ports if port not in known and port not in known.values()]
+
+    def check_service(self, spec):
+        return self.check_ports(spec["selector"], [port.get("targetPort", port["port"]) for port in spec.get("ports", ())])
+
+    def check_networkpolicy(self, spec):
+        ports = [port["port"] for rule in spec["ingress"] for port in rule.get("ports", ())]
+        return self.check_ports(spec["podSelector"]["matchLabels"], ports)
+
+    def check_poddisruptionbudget(self, spec):
+        return self.check_ports(spec["selector"]["matchLabels"], [])
+
+    def check_podmonitor(self, spec):
+        labels, ends = spec["selector"]["matchLabels"], spec["podMetricsEndpoints"]
+        found = self.check_ports(labels, [end["port"] for end in ends])
+        numbers = self.ports_of(labels)
+        scraped = {number for _, _, containers in self.selected(labels) for container in containers
+                   for number, flag in container.listens().items() if flag == "--metrics"}
+        for end in ends:
+            if end["path"] != "/metrics" or numbers.get(end["port"]) not in scraped:
+                found.append(f"{end['port']}{end['path']} is not where figures are")
+        return found
+
+    def check_statefulset(self, spec):
+        heads = [self.name(service) for service in self.of_kind("Service") if service["spec"].get("clusterIP") == "None" and
+                 service["spec"]["selector"].items() <= spec["template"]["metadata"]["labels"].items() and
+                 service["metadata"]["name"] == spec["serviceName"]]
+        found = [] if heads else [f"there is no headless Service {spec['serviceName']}"]
+        return found + self.check_own(spec)
+
+    def check_deployment(self, spec):
+        return self.check_own(spec)
+
+    @staticmethod
+    def check_own(spec):
+        labels = spec["template"]["metadata"]["labels"]
+        return [] if spec["selector"]["matchLabels"].items() <= labels.items() else ["it does not select its own pods"]
+
+    def check_horizontalpodautoscaler(self, spec):
+        return self.check_scaled(spec["scaleTargetRef"])
+
+    def check_scaled(self, target):
+        found = [document for document in self.of_kind(target["kind"]) if document["metadata"]["name"] == target["name"]]
+        if not found:
+            return [f"there is no {target['kind']} {target['name']}"]
+        # A StatefulSet's is where it begins; a Deployment's would be set again by every apply.
+        if target["kind"] == "Deployment" and "replicas" in found[0]["spec"]:
+            return [f"{target['name']} sets its replicas itself"]
+        return []
+
+    def check_scaledobject(self, spec):
+        found = self.check_scaled(spec["scaleTargetRef"])
+        told = any(container.settings.get("--metrics-alias") == "vllm" for _, _, containers in self.pods for container in containers)
+        for trigger in spec["triggers"]:
+            for name in re.findall(r"\b(?:vllm:|tutti_)\w+", trigger["metadata"]["query"]):
+                if name not in self.metrics:
+                    found.append(f"no program tells {name}")
+                elif name.startswith("vllm:") and not told:
+                    found.append(f"{name} is told with --metrics-alias vllm only")
+        return found
+
+    # ---- where processes find each other
+
+    def check_dialled(self, container):
+        found = []
+        for flag, value in container.pairs:
+            addresses = [part.rpartition("=")[2] for part in value.split(",")] if flag in DIALLED else []
+            if flag == "--peers":
+                addresses = self.peers(container, value)
+                if not addresses:
+                    found.append(f"--peers {value}: no ConfigMap has it")
+            found += [f"{flag} {address}: {problem}" for address in addresses if not address.startswith("unix:")
+                      for problem in self.check_address(container, address)]
+        return found
+
+    def peers(self, container, path):
+        """The addresses of the table in a ConfigMap that is mounted there."""
+        for mount in container.container.get("volumeMounts", ()):
+            volume = next((one for one in container.spec["volumes"] if one["name"] == mount["name"]), {})
+            for config in self.of_kind("ConfigMap"):
+                if config["metadata"]["name"] == volume.get("configMap", {}).get("name"):
+                    for name, text in config["data"].items():
+                        if f"{mount['mountPath']}/{name}" == path:
+                            return [line.split()[1] for line in text.splitlines()]
+        return []
+
+    def check_address(self, container, address):
+        host, _, port = address.rpartition(":")
+        if "$(LWS_LEADER_ADDRESS)" in host or any(document["kind"] == "LeaderWorkerSet" for document, _, _ in self.pods):
+            return [] if self.listened(int(port), {}) else ["nobody listens at that port"]
+        first, _, service = host.partition(".")
+        named = next((one for one in self.of_kind("Service") if one["metadata"]["name"] == (service or first)), None)
+        if named is None:
+            return [f"there is no Service {service or first}"]
+        labels = named["spec"]["selector"]
+        if not service:
+            return [] if int(port) in [one["port"] for one in named["spec"]["ports"]] else ["the Service has no such port"]
+        owners = [document for document, _, _ in self.selected(labels) if re.fullmatch(re.escape(document["metadata"]["name"]) + r"-\d+", first)]
+        if not owners:
+            return [f"no pod is called {first}"]
+        of_owner = {**labels, **owners[0]["spec"]["template"]["metadata"]["labels"]}
+        return [] if self.listened(int(port), of_owner) else ["nobody listens at that port"]
+
+    def listened(self, port, labels):
+        return any(port in container.listens() for _, _, containers in self.selected(labels) for container in containers)
