@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "kernels/plugin_loader.h"
 #include "worker/device_claim.h"
-#include "worker/service/worker_flags.h"
+#include "worker/service/worker.h"
 
 namespace tutti::worker {
 
@@ -16,8 +16,9 @@ namespace tutti::worker {
 // threads of the driver's.
 kernels::GpuList VisibleGpus();
 
-// Chooses the device, says so in the log, and fills in what follows from it: the memory and whether
-// its speed is measured. `claim` is to live as long as the worker. Errors name --device or --memory.
-absl::Status ResolveDevice(WorkerFlags* flags, std::optional<DeviceClaim>* claim);
+// Chooses the device, says so in the log, and fills in what follows from it: the memory where none
+// was given, and that the speed of no other device than a CPU is measured. `share`: with workers
+// that have taken it. `claim` is to live as long as the worker. Errors name --device or --memory.
+absl::Status ResolveDevice(bool share, WorkerOptions* worker, std::optional<DeviceClaim>* claim);
 
 }  // namespace tutti::worker

@@ -93,9 +93,8 @@ int Main(int argc, char** argv) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   if (flags.exit_with_parent) ExitWithParent(parent);
   std::optional<DeviceClaim> claim;
-  if (const absl::Status status = ResolveDevice(&flags, &claim); !status.ok()) {
-    return Complain(status);
-  }
+  const absl::Status chosen = ResolveDevice(flags.share_devices, &flags.worker, &claim);
+  if (!chosen.ok()) return Complain(chosen);
   spdlog::info("descriptors: {}", transport::RaiseDescriptorLimit());
   WarnOfTooMuch(flags.worker);
   KeepNcclOnThisMachine(flags.worker.device_exchange);

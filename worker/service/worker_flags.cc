@@ -313,6 +313,7 @@ absl::Status ResolveWorkerFlags(WorkerFlags* flags) {
   flags->worker.cuda_graphs = flags->cuda_graphs == "on";
   flags->worker.cuda_early_kernels = flags->cuda_early_kernels == "on";
   flags->worker.tune_kernels = flags->tune == "auto";
+  flags->worker.measure_speed = flags->speed == "auto";
   if (flags->speed != "auto" && flags->speed != "off") {
     auto speed = ParseSpeed(flags->speed);
     if (!speed.ok()) return Annotate(speed.status(), "--speed");
