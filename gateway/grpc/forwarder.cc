@@ -141,7 +141,10 @@ absl::StatusOr<Forwarder::Cancel> Forwarder::Begin(v1::GenerateRequest request,
                   .stream = true,
                   .outputs = std::max(request.n(), 1u)});
   call->Start(std::move(request), caller.TimeLeft());
-  return Cancel([call] { call->Cancel(); });
+  // The stream keeps this for longer than the call lives, which keeps the stream.
+  return Cancel([weak = std::weak_ptr<Call>(call)] {
+    if (const auto still = weak.lock()) still->Cancel();
+  });
 }
 
 void Forwarder::EndAll(const absl::Status& why) {
