@@ -9,9 +9,11 @@ namespace tutti::kernels {
 namespace {
 
 // Around every border between the classes of products, and of blocks of rows.
-constexpr int64_t kRows[] = {1, 2, 4, 6, 7, 12, 13, 24, 48, 49, 97, 193, 400};
-constexpr int64_t kIn = 517, kOut = 140;
-constexpr uint64_t kCombinations = 12;
+constexpr int64_t kRows[] = {1, 2, 4, 6, 7, 12, 13, 48, 49, 97, 193};
+constexpr int64_t kIn = 517, kOut = 70;
+// Cached rows of attention.
+constexpr int64_t kSlots = 208;
+constexpr uint64_t kCombinations = 8;
 
 class TunableTest : public KernelTest {
  protected:
@@ -20,9 +22,12 @@ class TunableTest : public KernelTest {
       GTEST_SKIP() << tested_->name() << " has no knobs";
     }
   }
-  // The results of every kind of product, one after another, as they are with the knobs now.
+  // The results of every kind of product, and of attention, one after another, as they are with the
+  // knobs now.
   std::vector<Matrix> Products() {
     std::vector<Matrix> products;
+    products.push_back(Attend(kSlots, 0));
+    products.push_back(Attend(1, kSlots - 1));
     for (const auto& weight : weights_) {
       for (const int64_t rows : kRows) {
         Matrix& out = products.emplace_back(rows, kOut, DType::kF32, 3);
@@ -31,7 +36,35 @@ class TunableTest : public KernelTest {
     }
     return products;
   }
+  // The last `rows` of kSlots rows, the first of them at `position`.
+  Matrix Attend(int64_t rows, int64_t position) {
+    KvShape shape;
+    shape.dtype = DType::kBF16;
+    shape.num_blocks = kSlots / 16;
+    shape.block_size = 16;
+    shape.kv_heads = 2;
+    shape.head_dim = 64;
+    if (cache_ == nullptr) cache_ = *tested_->Allocate(tested_->KvLayerBytes(shape));
+    std::vector<int32_t> blocks(static_cast<size_t>(shape.num_blocks));
+    for (size_t i = 0; i < blocks.size(); ++i) blocks[i] = static_cast<int32_t>(i);
+    const std::vector<int32_t> row_begin = {0, static_cast<int32_t>(rows)}, begin = {0};
+    const std::vector<int32_t> first = {static_cast<int32_t>(position)};
+    const AttentionBatch batch = {row_begin, first, begin, blocks};
+    const KvLayer layer = {cache_->data(), {}, shape};
+    Matrix q = Matrix(kSlots, 4 * 64).Fill(3), k = Matrix(kSlots, 2 * 64).Fill(4);
+    Matrix v = Matrix(kSlots, 2 * 64).Fill(5), out(rows, 4 * 64);
+    for (int64_t r = 0; r < kSlots; r += 2) MakeTiny(v, r);
+    if (rows > 1) tested_->WriteKv(k.view(), v.view(), batch, layer);
+    tested_->Attention(q.view().Rows(position, rows), layer, batch, 0.125f, out.view());
+    return out;
+  }
+  // Numbers whose products lie around the least normal one, so that flushing them shows.
+  static void MakeTiny(Matrix& m, int64_t row) {
+    for (int64_t c = 0; c < m.cols(); ++c) m.set(row, c, m.at(row, c) * 0x1p-125f);
+  }
   void Pack() {
+    MakeTiny(in_, 0);
+    MakeTiny(in_, 5);
     for (const DType dtype : {DType::kBF16, DType::kF16, DType::kF32}) {
       Matrix w = Matrix(kOut, kIn, dtype).Fill(1);
       // One leaf; and eight, of which one is empty and one longer than the longest piece of a
@@ -53,7 +86,8 @@ class TunableTest : public KernelTest {
   }
 
   Tunable* tunable_ = nullptr;
-  Matrix in_ = Matrix(400, kIn).Fill(2);
+  Matrix in_ = Matrix(193, kIn).Fill(2);
+  std::unique_ptr<DeviceBuffer> cache_;
   std::vector<std::unique_ptr<Weight>> weights_;
 };
 

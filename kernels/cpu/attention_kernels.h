@@ -72,6 +72,8 @@ template <class Format, int R, int P>
     for (int p = 0; p < P; ++p) sum[r][p] = S::Zero();
   }
   int64_t offset = 0;
+  uint32_t state = 0;
+  Format::Chains::Begin(sum, &state);
   for (int64_t pair = 0; pair < pairs; ++pair, offset += Format::kUnitBytes, q += pair_step) {
     const uint8_t* unit[P];
 #pragma GCC unroll 4
@@ -81,6 +83,7 @@ template <class Format, int R, int P>
     }
     Format::Step(sum, unit, q, Format::kPerPair);
   }
+  Format::Chains::End(sum, state);
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 4
@@ -111,8 +114,8 @@ static float SoftmaxRow(const AttentionState<Format>& state, int64_t row, int64_
   F sum = S::Zero();
   for (int64_t i = 0; i < valid; i += 16) {
     F weight = Exp<S>(S::Sub(S::Load(scores + i), shift));
+    if constexpr (Format::kRounds) weight = S::RoundToBf16(weight);
     if constexpr (Format::kPerPair == 1) {
-      weight = S::RoundToBf16(weight);
       S::StoreBf16(reinterpret_cast<uint16_t*>(state.weights + row * (kScoreStride / 2)) + i,
                    weight);
     } else {
@@ -145,6 +148,8 @@ template <class Format, int R, int P>
                         : S::Mul(S::Load(out + r * out_stride + 16 * p), S::Broadcast(shrink + r));
     }
   }
+  uint32_t state = 0;
+  Format::Chains::Begin(sum, &state);
   for (int64_t pair = 0, g = 0; pair < pairs; ++g) {
     const uint8_t* w = tile.value[g] + unit * Format::kUnitBytes;
     const uint8_t* ahead = tile.next_key[g] + unit * kGroupPairs * Format::kUnitBytes;
@@ -160,6 +165,7 @@ template <class Format, int R, int P>
       Format::Step(sum, at, weights + pair * Format::kPerPair, kRowStep);
     }
   }
+  Format::Chains::End(sum, state);
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 4
@@ -169,12 +175,15 @@ template <class Format, int R, int P>
 
 // The rest of one row: pairs [begin, valid / 2), then the even slot of an odd count.
 template <class Format, int P>
-static void MixRest(const SlotTile& tile, const typename Format::A* weights, int64_t begin,
-                    int64_t valid, int64_t value_units, int64_t unit, float* out) {
+[[gnu::noinline]] static void MixRest(const SlotTile& tile, const typename Format::A* weights,
+                                      int64_t begin, int64_t valid, int64_t value_units,
+                                      int64_t unit, float* out) {
   using S = typename Format::Simd;
   typename Format::F sum[1][P];
 #pragma GCC unroll 4
   for (int p = 0; p < P; ++p) sum[0][p] = S::Load(out + 16 * p);
+  uint32_t state = 0;
+  Format::Chains::Begin(sum, &state);
   for (int64_t pair = begin; 2 * pair < valid; ++pair) {
     const uint8_t* w = tile.value[pair / kGroupPairs] +
                        (pair % kGroupPairs * value_units + unit) * Format::kUnitBytes;
@@ -187,6 +196,7 @@ static void MixRest(const SlotTile& tile, const typename Format::A* weights, int
       Format::StepEven(sum, at, weights + pair * Format::kPerPair, 0);
     }
   }
+  Format::Chains::End(sum, state);
 #pragma GCC unroll 4
   for (int p = 0; p < P; ++p) S::Store(out + 16 * p, sum[0][p]);
 }

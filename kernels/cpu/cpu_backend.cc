@@ -60,7 +60,7 @@ class CpuBackend : public Backend, public FamilyOperators, public WorkMeter, pub
   CpuBackend(InstructionSet set, int threads)
       : set_(set),
         kernels_(KernelsOf(set)),
-        knobs_(kernels_.streams_few_rows),
+        knobs_(kernels_),
         pool_(threads),
         thread_scratch_(threads) {}
 
@@ -276,6 +276,7 @@ void CpuBackend::Attention(TensorView q, const KvLayer& cache, const AttentionBa
   job.head_bytes = layout.head_bytes;
   job.key_bytes = layout.key_bytes;
   job.value_units = layout.value_units;
+  job.by_f32 = knobs_.AttentionByF32();
   PlanAttention(batch, shape.kv_heads, job.group, pool_.threads(), &plan_);
   if (plan_.items.empty()) return;
   const int64_t scratch = AttentionScratchFloats(shape.head_dim);

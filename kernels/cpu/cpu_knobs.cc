@@ -1,6 +1,7 @@
 #include "kernels/cpu/cpu_knobs.h"
 
 #include <algorithm>
+#include <initializer_list>
 
 #include "base/check.h"
 #include "kernels/limits.h"
@@ -8,8 +9,9 @@
 namespace tutti::kernels::cpu {
 namespace {
 
-// Positions in the list of knobs. Where to fetch comes first: it matters most where memory is
-// waited for; the pieces are best measured with it set.
+// Positions in the list of knobs: the ways to multiply, where there are two, then the others. What
+// is fetched comes before the pieces, which are best measured with it set.
+enum WayIndex : size_t { kWayOne, kWayFew, kWay, kWays };
 enum KnobIndex : size_t {
   kAheadOne,
   kAheadFew,
@@ -20,6 +22,7 @@ enum KnobIndex : size_t {
   kBlock
 };
 
+constexpr int64_t kByF32[] = {0, 1};
 constexpr int64_t kOneRowAhead[] = {kAheadOff, 256, 512, kStreamAheadBytes, 2048, 4096, 8192};
 constexpr int64_t kFewRowsAhead[] = {kAheadPiece, kAheadOff, 512, 1024, 2048, 4096};
 constexpr int64_t kTilesAhead[] = {kAheadPiece, kAheadOff};
@@ -31,10 +34,19 @@ constexpr int64_t kTwoTileRows = kTileRows + 1;
 constexpr int64_t kThreeTileRows = 2 * kTileRows + 1;
 constexpr int64_t kManyRows = 8 * kTileRows + 1;
 
-std::vector<Knob> MakeKnobs(bool streams_few_rows) {
-  const std::span<const int64_t> few = streams_few_rows ? std::span<const int64_t>(kFewRowsAhead)
-                                                        : std::span<const int64_t>(kTilesAhead);
-  return {
+std::vector<Knob> MakeKnobs(const KernelTable& kernels) {
+  const std::span<const int64_t> few = kernels.streams_few_rows
+                                           ? std::span<const int64_t>(kFewRowsAhead)
+                                           : std::span<const int64_t>(kTilesAhead);
+  std::vector<Knob> knobs;
+  if (kernels.multiplies_both_ways) {
+    knobs = {
+        {"f32-1", "1: bf16 is multiplied by f32 instructions; 0: by the dot, 1 row", kByF32, 0, 1},
+        {"f32-2", "the same, 2 to 6 rows", kByF32, 0, 4},
+        {"f32-7", "the same, 7 rows and more, and attention", kByF32, 0, 8 * kTileRows},
+    };
+  }
+  const std::initializer_list<Knob> others = {
       {"ahead-1", "bytes of weights fetched ahead, 1 row", kOneRowAhead, kStreamAheadBytes, 1},
       {"ahead-2", "the same, 2 to 6 rows; -1: the next piece", few, kAheadPiece, 4},
       {"ahead-7", "whether the next piece is fetched (-1), 7 to 12 rows", kTilesAhead, kAheadPiece,
@@ -45,11 +57,14 @@ std::vector<Knob> MakeKnobs(bool streams_few_rows) {
       {"pieces-49", "the same, 49 rows and more", kPiecePairsTried, kPiecePairs, kRowBlock},
       {"block", "rows that share a pass over the weights", kRowBlocks, kRowBlock, kRowBlock},
   };
+  knobs.insert(knobs.end(), others.begin(), others.end());
+  return knobs;
 }
 
 }  // namespace
 
-CpuKnobs::CpuKnobs(bool streams_few_rows) : knobs_(MakeKnobs(streams_few_rows)) {
+CpuKnobs::CpuKnobs(const KernelTable& kernels)
+    : knobs_(MakeKnobs(kernels)), ways_(kernels.multiplies_both_ways ? size_t{kWays} : 0) {
   for (const Knob& knob : knobs_) values_.push_back(knob.usual);
 }
 
@@ -61,18 +76,24 @@ void CpuKnobs::Set(size_t knob, int64_t value) {
   values_[knob] = value;
 }
 
+bool CpuKnobs::AttentionByF32() const { return ways_ > 0 && values_[kWay] != 0; }
+
 ProductTuning CpuKnobs::ForRows(int64_t rows) const {
   KnobIndex ahead = kAhead;
+  WayIndex way = kWay;
   if (rows == 1) {
     ahead = kAheadOne;
+    way = kWayOne;
   } else if (rows < kTwoTileRows) {
     ahead = kAheadFew;
+    way = kWayFew;
   } else if (rows < kThreeTileRows) {
     ahead = kAheadTwoTiles;
   }
-  return {.row_block = values_[kBlock],
-          .piece_pairs = values_[rows < kManyRows ? kPiecesFew : kPieces],
-          .ahead_bytes = values_[ahead]};
+  return {.row_block = values_[ways_ + kBlock],
+          .piece_pairs = values_[ways_ + (rows < kManyRows ? kPiecesFew : kPieces)],
+          .ahead_bytes = values_[ways_ + ahead],
+          .by_f32 = ways_ > 0 && values_[way] != 0};
 }
 
 }  // namespace tutti::kernels::cpu

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/cpu/kernel_table.h"
 #include "kernels/cpu/product_tuning.h"
 #include "kernels/tunable.h"
 
@@ -14,8 +15,8 @@ namespace tutti::kernels::cpu {
 // Thread: one at a time.
 class CpuKnobs {
  public:
-  // `streams_few_rows`: KernelTable::streams_few_rows of the instruction set.
-  explicit CpuKnobs(bool streams_few_rows);
+  // Those of an instruction set, whose table says which it has. Keeps no reference.
+  explicit CpuKnobs(const KernelTable& kernels);
 
   std::span<const Knob> knobs() const { return knobs_; }
   int64_t value(size_t knob) const { return values_[knob]; }
@@ -24,9 +25,12 @@ class CpuKnobs {
 
   // REQUIRES: rows > 0
   ProductTuning ForRows(int64_t rows) const;
+  // AttentionJob::by_f32
+  bool AttentionByF32() const;
 
  private:
   const std::vector<Knob> knobs_;
+  const size_t ways_;  // of the knobs, those that choose between two ways to multiply
   std::vector<int64_t> values_;
 };
 

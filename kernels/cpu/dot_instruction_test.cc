@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/instruction_set.h"
 #include "kernels/kernels_testing.h"
+#include "kernels/tunable.h"
 
 namespace tutti::kernels {
 namespace {
@@ -36,6 +37,56 @@ TEST(DotInstructionTest, EmulationIsTheInstruction) {
     Matrix real = ProductOf(*Tested("avx512bf16"), in, w);
     Matrix emulated = ProductOf(*Tested("emulated-avx512bf16"), in, w);
     for (int64_t r = 0; r < 7; ++r) ASSERT_TRUE(SameBits(real, r, emulated, r)) << seed;
+  }
+}
+
+// The backend "avx512bf16" with every knob of a way to multiply set to the f32 instructions.
+std::unique_ptr<Backend> ByF32() {
+  auto backend = Tested("avx512bf16");
+  auto* const tunable = dynamic_cast<Tunable*>(backend.get());
+  for (size_t k = 0; k < tunable->knobs().size(); ++k) {
+    if (tunable->knobs()[k].name.starts_with("f32-")) tunable->SetKnob(k, 1);
+  }
+  return backend;
+}
+
+TEST(DotInstructionTest, F32InstructionsThatFlushAreTheInstruction) {
+  if (!cpu::MachineFeatures().avx512bf16) GTEST_SKIP() << "this machine has no avx512bf16";
+  for (const int64_t rows : {1, 3, 7}) {
+    for (uint64_t seed = 0; seed < 50; ++seed) {
+      Matrix w(64, 64, DType::kBF16), in(rows, 64);
+      FillWild(w, 2 * seed);
+      FillWild(in, 2 * seed + 1);
+      Matrix real = ProductOf(*Tested("avx512bf16"), in, w);
+      Matrix by_f32 = ProductOf(*ByF32(), in, w);
+      for (int64_t r = 0; r < rows; ++r) ASSERT_TRUE(SameBits(real, r, by_f32, r)) << seed;
+    }
+  }
+}
+
+// A sum below the least normal number that rounds to it where the exponent has no end is zero:
+// whether it is tiny is asked before it loses the digits that a denormal has not.
+TEST(DotInstructionTest, WhatRoundsUpToTheLeastNormalIsFlushed) {
+  Matrix w(64, 4, DType::kBF16), in(1, 4);
+  w.FillWith(0), in.FillWith(0);
+  in.set(0, 1, 0x1p-63f);
+  in.set(0, 3, -0x1p-75f);
+  for (int64_t n = 0; n < 64; ++n) {
+    w.set(n, 1, 0x1p-63f);
+    w.set(n, 3, (1 + static_cast<float>(n) / 64) * 0x1p-76f);
+  }
+  std::vector<std::pair<std::string, Matrix>> results;
+  results.emplace_back("emulated", ProductOf(*Tested("emulated-avx512bf16"), in, w));
+  if (cpu::MachineFeatures().avx512bf16) {
+    results.emplace_back("instruction", ProductOf(*Tested("avx512bf16"), in, w));
+    results.emplace_back("by f32", ProductOf(*ByF32(), in, w));
+  }
+  for (const auto& [name, result] : results) {
+    for (int64_t n = 0; n < 64; ++n) {
+      // 2^-126 less 2^-151 to 2^-150: the nearest number of 24 digits is 2^-126 itself only if the
+      // difference is at most a quarter of a denormal's last digit.
+      EXPECT_EQ(result.at(0, n), n == 0 ? 0x1p-126f : 0.0f) << name << " " << n;
+    }
   }
 }
 

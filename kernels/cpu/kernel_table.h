@@ -45,6 +45,7 @@ struct AttentionJob {
   int64_t head_bytes;
   int64_t key_bytes;
   int64_t value_units;
+  bool by_f32;  // as ProductTuning's
 };
 
 // Query rows of one sequence against one KV head. An entry is a (row, query head of the group),
@@ -94,6 +95,8 @@ struct KernelTable {
 
   // Whether products of 2 to kTileRows rows read each group of weights in one pass.
   bool streams_few_rows;
+  // Whether there are two ways to multiply bf16, with the same bits: ProductTuning::by_f32.
+  bool multiplies_both_ways;
 };
 
 const KernelTable& Avx2Kernels();

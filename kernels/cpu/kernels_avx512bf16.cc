@@ -22,8 +22,13 @@ struct Avx512Bf16 : Avx512 {
 }  // namespace
 
 const KernelTable& Avx512Bf16Kernels() {
+#ifndef TUTTI_AVX512_BY_SIMDE
+  using ByF32 = FlushedFormat<Avx512Bf16>;
+#else
+  using ByF32 = DotFormat<Avx512Bf16>;
+#endif
   static constexpr KernelTable kTable =
-      Kernels<Avx512Bf16, DotFormat<Avx512Bf16>>::Table(DotBurst<Avx512Bf16>);
+      Kernels<Avx512Bf16, DotFormat<Avx512Bf16>, ByF32>::Table(DotBurst<Avx512Bf16>);
   return kTable;
 }
 

@@ -65,8 +65,11 @@ template <class Format, bool kAhead, int R, int P>
       sum[r][p] = first ? S::Zero() : S::Load(acc + r * kMatMulGroupColumns + 16 * p);
     }
   }
+  uint32_t state = 0;
+  Format::Chains::Begin(sum, &state);
   Accumulate<Format, kAhead>(sum, w, kMatMulGroupUnits * Format::kUnitBytes, a, Format::kPerPair,
                              R * Format::kPerPair, pairs, ahead);
+  Format::Chains::End(sum, state);
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 4

@@ -29,6 +29,26 @@ TUTTI_INLINE void InterleaveF32(const float* const* in, int64_t rows, int64_t co
   }
 }
 
+// The same rounded to bf16, as f32.
+template <class S>
+TUTTI_INLINE void InterleaveRounded(const float* const* in, int64_t rows, int64_t count,
+                                    float* out) {
+  constexpr int64_t kBatch = 128;
+  alignas(64) float rounded[kTileRows][kBatch];
+  const float* batch_in[kTileRows];
+  for (int64_t begin = 0; begin < count; begin += kBatch) {
+    const int64_t batch = count - begin < kBatch ? count - begin : kBatch;
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t k = 0; k < batch; k += 16) {
+        S::Store(rounded[r] + k, S::RoundToBf16(S::LoadFirst(in[r] + begin + k, batch - k)));
+      }
+      batch_in[r] = rounded[r];
+    }
+    InterleaveF32(batch_in, rows, batch, out);
+    out += batch * rows;  // a batch that is not the last is even
+  }
+}
+
 // The same rounded to bf16, a pair to a word: out[pair][row].
 template <class S>
 TUTTI_INLINE void InterleaveBf16(const float* const* in, int64_t rows, int64_t count,
@@ -57,6 +77,12 @@ template <class S>
 TUTTI_INLINE void Interleave(DotFormat<S>, const float* const* in, int64_t rows, int64_t count,
                              uint32_t* out) {
   InterleaveBf16<S>(in, rows, count, out);
+}
+
+template <class S>
+TUTTI_INLINE void Interleave(FlushedFormat<S>, const float* const* in, int64_t rows, int64_t count,
+                             float* out) {
+  InterleaveRounded<S>(in, rows, count, out);
 }
 
 template <class Format>

@@ -78,6 +78,8 @@ struct Avx2 {
     asm("vfmadd231ps %2, %1, %0" : "+x"(acc->lo) : "x"(a.lo), "x"(b.lo));
     asm("vfmadd231ps %2, %1, %0" : "+x"(acc->hi) : "x"(a.hi), "x"(b.hi));
   }
+  // The compiler moves nothing that makes or uses *x across it and other pins.
+  TUTTI_INLINE void Pin(F* x) { asm volatile("" : "+x"(x->lo), "+x"(x->hi)); }
   // Of a NaN and a number: `b`, as the instruction has it.
   TUTTI_INLINE F Max(F a, F b) { return {_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)}; }
   TUTTI_INLINE F Min(F a, F b) { return {_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)}; }

@@ -50,6 +50,9 @@ struct Avx512 {
     *acc = Fma(a, b, *acc);
 #endif
   }
+#ifndef TUTTI_AVX512_BY_SIMDE
+  TUTTI_INLINE void Pin(F* x) { asm volatile("" : "+v"(*x)); }
+#endif
   TUTTI_INLINE F Max(F a, F b) { return _mm512_max_ps(a, b); }
   TUTTI_INLINE F Min(F a, F b) { return _mm512_min_ps(a, b); }
 
