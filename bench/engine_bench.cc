@@ -52,18 +52,24 @@ class SyntheticCluster {
     return coordinator::LinkKey(pipeline * stages_ + stage + 1);
   }
   void Join();
-  void Arrive(const EngineBenchOptions& options, int32_t sequences);
+  coordinator::Event Request(int32_t sequences);
+  void Arrive(int32_t sequences);
+  void ReplaceEnded();
   void Advance();
   int64_t Observe();
   static v1::Frame Result(const v1::StepPlan& plan, uint64_t epoch);
 
+  const EngineBenchOptions options_;
   const int32_t stages_;
+  const int32_t sequences_;
   coordinator::Engine engine_;
   Instant now_{};
   std::vector<coordinator::Action> actions_;
   std::vector<Pipeline> pipelines_;
   tests::ProbeAnswers probes_;
   size_t turn_ = 0;
+  uint64_t last_request_ = 0;
+  int32_t ended_ = 0;  // and not replaced yet
   double burst_seconds_ = 0;
 };
 
@@ -84,7 +90,7 @@ coordinator::EngineOptions SyntheticCluster::OptionsOf(const EngineBenchOptions&
   engine.num_stages = options.stages;
   engine.num_pipelines = pipelines;
   engine.max_batch_tokens = std::max(512, sequences);
-  engine.max_sequences = sequences;
+  engine.max_sequences = options.running > 0 ? options.running : sequences;
   engine.max_waiting = sequences;
   // Twice a pipeline's share: the router does not count heads.
   const int64_t share = 2 * ((int64_t{sequences} + pipelines - 1) / pipelines);
@@ -94,26 +100,31 @@ coordinator::EngineOptions SyntheticCluster::OptionsOf(const EngineBenchOptions&
 
 SyntheticCluster::SyntheticCluster(const EngineBenchOptions& options, int32_t pipelines,
                                    int32_t sequences)
-    : stages_(options.stages),
+    : options_(options),
+      stages_(options.stages),
+      sequences_(sequences),
       engine_(OptionsOf(options, pipelines, sequences)),
       pipelines_(pipelines) {
   Join();
-  Arrive(options, sequences);
+  Arrive(sequences);
 }
 
-void SyntheticCluster::Arrive(const EngineBenchOptions& options, int32_t sequences) {
+coordinator::Event SyntheticCluster::Request(int32_t sequences) {
+  coordinator::Request request;
+  request.id = RequestId(++last_request_);
+  // No two begin alike: every block is computed.
+  request.prompt.assign(options_.prompt_tokens, static_cast<TokenId>(last_request_ % 100'000));
+  request.max_tokens = options_.output_tokens > 0 ? options_.output_tokens
+                                                  : TokensEach(sequences) - options_.prompt_tokens;
+  request.sampling.set_temperature(1);
+  request.sampling.set_seed(last_request_);
+  request.stop_token_ids = {151643, 151645};
+  return coordinator::RequestArrived{std::move(request)};
+}
+
+void SyntheticCluster::Arrive(int32_t sequences) {
   std::vector<coordinator::Event> requests;
-  for (int32_t i = 0; i < sequences; ++i) {
-    coordinator::Request request;
-    request.id = RequestId(i + 1);
-    // No two begin alike: every block is computed.
-    request.prompt.assign(options.prompt_tokens, i);
-    request.max_tokens = TokensEach(sequences) - options.prompt_tokens;
-    request.sampling.set_temperature(1);
-    request.sampling.set_seed(i);
-    request.stop_token_ids = {151643, 151645};
-    requests.push_back(coordinator::RequestArrived{std::move(request)});
-  }
+  for (int32_t i = 0; i < sequences; ++i) requests.push_back(Request(sequences));
   const auto begin = std::chrono::steady_clock::now();
   for (coordinator::Event& request : requests) engine_.Handle(std::move(request), now_, &actions_);
   engine_.Advance(now_, &actions_);
@@ -155,6 +166,7 @@ void SyntheticCluster::Advance() {
 int64_t SyntheticCluster::Observe() {
   int64_t bytes = 0;
   for (coordinator::Action& action : actions_) {
+    if (std::holds_alternative<coordinator::FinishRequest>(action)) ++ended_;
     auto* const send = std::get_if<coordinator::SendToWorker>(&action);
     if (send == nullptr || send->link.value() % stages_ != 0) continue;
     Pipeline& pipeline = pipelines_[send->link.value() / stages_ - 1];
@@ -165,6 +177,10 @@ int64_t SyntheticCluster::Observe() {
   }
   actions_.clear();
   return bytes;
+}
+
+void SyntheticCluster::ReplaceEnded() {
+  for (; ended_ > 0; --ended_) engine_.Handle(Request(sequences_), now_, &actions_);
 }
 
 v1::Frame SyntheticCluster::Result(const v1::StepPlan& plan, uint64_t epoch) {
@@ -209,6 +225,7 @@ SyntheticCluster::Turn SyntheticCluster::DoStep() {
   turn.result_seconds = Seconds(middle - begin);
   turn.plan_seconds = Seconds(end - middle);
   turn.plan_bytes = Observe();
+  ReplaceEnded();
   return turn;
 }
 
@@ -231,7 +248,8 @@ EngineBenchRow MeasureEngine(const EngineBenchOptions& options, int32_t pipeline
   double plan_bytes = 0;
   const auto begin = std::chrono::steady_clock::now();
   // The start and the prompt have had their part of the room.
-  while (row.tokens < int64_t{TokensEach(sequences)} / 4 * sequences &&
+  const int64_t most = int64_t{TokensEach(sequences)} / 4 * sequences;
+  while ((options.output_tokens > 0 || row.tokens < most) &&
          Seconds(std::chrono::steady_clock::now() - begin) < options.seconds) {
     const SyntheticCluster::Turn turn = cluster.DoStep();
     ++row.steps;
@@ -255,6 +273,10 @@ int RunEngineBench(const EngineBenchOptions& options) {
       return 2;
     }
   }
+  if (options.running < 0 || options.output_tokens < 0 || options.output_tokens > 4000) {
+    std::fprintf(stderr, "--running must be 0 or more, --output-tokens 0 to 4000\n");
+    return 2;
+  }
   if (options.stages < 1 || options.stages > 64 || options.prompt_tokens < 1 ||
       options.prompt_tokens > 4000 || !(options.seconds > 0)) {
     std::fprintf(stderr,
@@ -269,10 +291,15 @@ int RunEngineBench(const EngineBenchOptions& options) {
   }
   if (!options.json) {
     std::printf(
-        "engine, %d stages, every sequence generates; share: of the engine's thread, when every "
-        "pipeline does a step each 10 ms\n\n%9s %10s %12s %9s %14s %14s %14s %12s %7s %14s\n",
-        options.stages, "pipelines", "sequences", "burst us/req", "steps", "result us/tok",
-        "plan us/tok", "sum us/tok", "us/step", "share", "plan bytes/tok");
+        "engine, %d stages, %s; share: of the engine's thread, when every pipeline does a step "
+        "each "
+        "10 ms\n\n%9s %10s %12s %9s %14s %14s %14s %12s %7s %14s\n",
+        options.stages,
+        options.running > 0
+            ? absl::StrCat("at most ", options.running, " of each pipeline generate").c_str()
+            : "every sequence generates",
+        "pipelines", "sequences", "burst us/req", "steps", "result us/tok", "plan us/tok",
+        "sum us/tok", "us/step", "share", "plan bytes/tok");
   }
   std::string json;
   for (const int32_t pipelines : options.pipelines) {

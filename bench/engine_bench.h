@@ -1,10 +1,11 @@
 // tutti-bench engine: the time of the coordinator's engine per step, without workers, links or
 // clients.
 //
-// Every live sequence generates; synthetic workers answer at once. The measured time is the
-// engine's thread alone: taking a step's reports, delivering tokens, planning the next step and
-// writing its messages. Before that all requests arrive at once, which measures how they are dealt
-// out.
+// Every live sequence generates, or as many as may run while the others wait; synthetic workers
+// answer at once. The measured time is the engine's thread alone: taking a step's reports,
+// delivering tokens, letting the next ones in, planning the next step and writing its messages.
+// Before that all requests arrive at once, which measures how they are dealt out. Where answers
+// end, another request arrives for each, outside of the measured time.
 #pragma once
 
 #include <algorithm>
@@ -19,8 +20,10 @@ struct EngineBenchOptions {
   std::vector<int32_t> pipelines = {1};
   std::vector<int32_t> sequences = {1, 64, 1024, 10000};  // live at once, over all pipelines
   int32_t stages = 2;
+  int32_t running = 0;  // of the sequences of each pipeline at most; 0: all
   int32_t prompt_tokens = 64;
-  double seconds = 1;  // of each measurement
+  int32_t output_tokens = 0;  // of an answer; 0: without end
+  double seconds = 1;         // of each measurement
   bool json = false;
 };
 

@@ -25,7 +25,18 @@ TEST(EngineBenchTest, ManyPipelinesShareTheSequences) {
       << "ten on each, divided over two stages";
 }
 
+// Those that wait come in as answers end, and others arrive in their place.
+TEST(EngineBenchTest, SomeRunAndTheOthersWait) {
+  const EngineBenchRow row = MeasureEngine(
+      {.stages = 1, .running = 8, .prompt_tokens = 20, .output_tokens = 10, .seconds = 0.1}, 1,
+      200);
+  EXPECT_GT(row.tokens, 4000) << "more than all that were there at first";
+  EXPECT_LE(row.tokens, 8 * row.steps);
+}
+
 TEST(EngineBenchTest, RefusesWhatCannotBe) {
+  EXPECT_EQ(RunEngineBench({.sequences = {1}, .running = -1}), 2);
+  EXPECT_EQ(RunEngineBench({.sequences = {1}, .output_tokens = -1}), 2);
   EXPECT_EQ(RunEngineBench({.sequences = {0}}), 2);
   EXPECT_EQ(RunEngineBench({.sequences = {1}, .stages = 0}), 2);
   EXPECT_EQ(RunEngineBench({.pipelines = {0}, .sequences = {1}}), 2);

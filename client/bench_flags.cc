@@ -20,7 +20,7 @@ void AddLoadFlags(FlagSet* set, BenchFlags* flags) {
            .show_default = true},
           {.names = "--trace",
            .variable = &flags->trace,
-           .help = "Requests of a trace in Mooncake's format (JSON Lines)",
+           .help = "Requests of a trace in Mooncake's format (JSON Lines) or Azure's (CSV)",
            .show_default = true},
           {.names = "--trace-speed",
            .variable = &flags->trace_speed,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -111,6 +112,20 @@ void AppendKept(const v1::PipelineStatus& pipeline, std::string* out) {
                   " tokens rebuilt\n");
 }
 
+// "step times: 1 row 51 ms, 64 rows 240 ms": as learnt.
+void AppendStepTimes(const v1::PipelineStatus& pipeline, std::string* out) {
+  if (pipeline.step_seconds().empty()) return;
+  const std::map<int32_t, double> by_rows(pipeline.step_seconds().begin(),
+                                          pipeline.step_seconds().end());
+  const char* between = "  step times: ";
+  for (const auto& [rows, seconds] : by_rows) {
+    absl::StrAppend(out, between, rows, rows == 1 ? " row " : " rows ", FormatSeconds(seconds));
+    between = ", ";
+  }
+  absl::StrAppend(out, "; fewer rows of prompts for answers' sake in ",
+                  FormatCount(static_cast<int64_t>(pipeline.bounded_steps())), " steps\n");
+}
+
 void AppendPipeline(const v1::PipelineStatus& pipeline, const Style& style, std::string* out) {
   absl::StrAppend(out, "\npipeline ", pipeline.pipeline(), ": ", ColouredState(pipeline, style),
                   ", epoch ", EpochName(Epoch(pipeline.epoch())));
@@ -128,6 +143,7 @@ void AppendPipeline(const v1::PipelineStatus& pipeline, const Style& style, std:
       FormatCount(static_cast<int64_t>(pipeline.preemptions())),
       " preemptions; steps: ", FormatCount(static_cast<int64_t>(pipeline.steps())), ", ",
       pipeline.steps_in_flight(), " in flight\n", RenderDeviceMap(pipeline, /*activity=*/true));
+  AppendStepTimes(pipeline, out);
   AppendKept(pipeline, out);
   AppendLinks(pipeline, style, out);
   for (const v1::StageStatus& stage : pipeline.stages()) {

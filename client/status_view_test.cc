@@ -134,6 +134,18 @@ TEST(StatusView, ShowsEveryRankAndWhoIsSlow) {
   EXPECT_THAT(text, HasSubstr("slow: worker w1 (stage 0 rank 1)"));
 }
 
+TEST(StatusView, ShowsHowLongStepsTake) {
+  v1::GetStatusResponse status = TwoStages();
+  EXPECT_THAT(RenderStatus(status, kPlain), Not(HasSubstr("step times")));
+  for (const int32_t rows : {64, 1}) {
+    (*status.mutable_pipelines(0)->mutable_step_seconds())[rows] = 0.01 * rows;
+  }
+  status.mutable_pipelines(0)->set_bounded_steps(1200);
+  EXPECT_THAT(RenderStatus(status, kPlain),
+              HasSubstr("\n  step times: 1 row 10 ms, 64 rows 640 ms; fewer rows of prompts for "
+                        "answers' sake in 1,200 steps\n"));
+}
+
 TEST(StatusView, ShowsStepsBesideTheirPredictionAndWhoIdles) {
   v1::GetStatusResponse status = TwoStages();
   v1::StageStatus* stage = status.mutable_pipelines(0)->mutable_stages(1);

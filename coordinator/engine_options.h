@@ -53,8 +53,11 @@ struct EngineOptions {
   Hash128 prefix_key;         // of the KV directory's names: random, and never outside the process
   int64_t kv_tokens_max = 0;  // 0: as much as memory allows, up to max_sequences * max_model_len
   int64_t kv_tokens_min = 0;  // a placement with less room is refused
-  int32_t max_batch_tokens = 512;          // rows of the largest step
-  int32_t chunk_tokens = 128;              // rows of one prompt in a step at most
+  int32_t max_batch_tokens = 512;  // rows of the largest step
+  int32_t chunk_tokens = 0;        // rows of one prompt in a step at most; 0: all of it
+  // --itl-target: while anybody generates, a step has the rows of prompts that it has time for.
+  // Zero: as many as there are.
+  Duration itl_target = std::chrono::milliseconds(200);
   int32_t max_sequences = 256;             // running at once
   int32_t max_waiting = 1024;              // queue; beyond it requests are refused
   int64_t plan_bytes_max = kPlanBytesMax;  // of a step; less in tests only

@@ -205,7 +205,9 @@ static_assert(kStepSequencesMax * 30 + 64 < transport::kFrameFieldsMax);
 // A prompt then takes at most four times as long as on an idle pipeline, and an answer a third
 // longer than without it.
 inline constexpr int32_t kRowsPerPromptRow = 4;
-
+// Rows of prompts in every step beside sequences that generate, whatever --itl-target: where steps
+// take longer than that anyway, a prompt of 1,000 tokens still ends with the 125th.
+inline constexpr int32_t kPromptRowsMin = 8;
 // A sequence takes the place of another whose tenant (within a tenant: request) runs so many more:
 // with two, the numbers of both are nearer to each other afterwards than before, whichever they
 // were; with one they would only change over, for ever.

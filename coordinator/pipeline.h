@@ -101,6 +101,9 @@ class Pipeline {
   // The last step that all its workers have done.
   uint64_t done_by_all() const { return ledger_.done_by_all(); }
 
+  // Of its steps, of this epoch.
+  const StepTimes& times() const { return ledger_.times(); }
+
   // Sends a step to every worker.  REQUIRES: serving; the step after the last one sent
   void SendPlan(v1::StepPlan plan, Instant now, std::vector<Action>* actions);
 

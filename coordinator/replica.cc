@@ -12,6 +12,7 @@ SchedulerOptions SchedulerOptionsOf(const EngineOptions& options) {
   return {.block_size = options.block_size,
           .max_batch_tokens = options.max_batch_tokens,
           .chunk_tokens = options.chunk_tokens,
+          .itl_target = options.itl_target,
           .max_sequences = options.max_sequences,
           .plan_bytes_max = options.plan_bytes_max,
           .token_bytes = TokenBytes(options.model.vocab_size),
@@ -33,7 +34,10 @@ Replica::Replica(PipelineId id, const EngineOptions* options, Membership* member
     : pipeline(id, options, membership, last_epoch, check),
       scheduler(SchedulerOptionsOf(*options), options->enable_prefix_caching ? directory : nullptr,
                 id),
-      rate(std::min(options->chunk_tokens, options->max_batch_tokens)) {}
+      rate(std::min(options->chunk_tokens > 0 ? options->chunk_tokens : kEvenChunkTokensMin,
+                    options->max_batch_tokens)) {
+  scheduler.TimeBy(&pipeline.times());
+}
 
 std::string Replica::WhyNot() const {
   if (!serving() || open()) return pipeline.WhyNot();
@@ -64,6 +68,10 @@ void Replica::FillStatus(Instant now, v1::PipelineStatus* status) const {
   status->set_preemptions(scheduler.preemptions());
   status->set_rebuilt_tokens(scheduler.rebuilt_tokens());
   status->set_prompt_tokens_per_second(rate.rows_per_second());
+  status->set_bounded_steps(scheduler.bounded_steps());
+  for (const StepTimes::Seen& seen : pipeline.times().seen()) {
+    (*status->mutable_step_seconds())[seen.rows] = seen.seconds;
+  }
 }
 
 }  // namespace tutti::coordinator

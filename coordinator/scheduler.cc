@@ -16,7 +16,7 @@ Scheduler::Scheduler(const SchedulerOptions& options, KvDirectory* directory, Pi
                  .token_bytes = options.token_bytes},
       cache_(directory, pipeline, options.block_size),
       shares_(options.block_size) {
-  CHECK(options.block_size > 0 && options.max_batch_tokens > 0 && options.chunk_tokens > 0 &&
+  CHECK(options.block_size > 0 && options.max_batch_tokens > 0 && options.chunk_tokens >= 0 &&
         options.max_sequences > 0);
 }
 
@@ -114,13 +114,15 @@ bool Scheduler::Plan(Instant now, v1::StepPlan* plan) {
 }
 
 void Scheduler::Decide() {
+  Scratch fresh{.rows = std::move(scratch_.rows), .early = std::move(scratch_.early)};
+  scratch_ = std::move(fresh);
   scratch_.rows.clear();
+  scratch_.early.clear();
   scratch_.budget = options_.max_batch_tokens;
   scratch_.new_bytes = PlanBytesForNew(plan_size_);
   scratch_.new_fields = PlanFieldsForNew(plan_size_);
-  scratch_.preempted = false;
   ContinueRunning();
-  AdmitWaiting();
+  ContinuePrompts();
 }
 
 bool Scheduler::CanPlan() {
@@ -178,20 +180,6 @@ void Scheduler::PutRequestsFirst() {
   std::copy(further_.begin(), further_.end(), one_behind_.begin() + static_cast<int64_t>(firsts));
 }
 
-// The rows of this step that generating sequences leave for prompts. None is kept while no prompt
-// wants one, or while there are enough anyway. A step of few rows keeps one only every few steps.
-int32_t Scheduler::RowsForPrompts() {
-  const int32_t rows = std::min(options_.max_batch_tokens, kStepSequencesMax);
-  const int32_t generating = std::min(Share(), static_cast<int32_t>(one_behind_.size()));
-  const bool enough = rows - generating >= (rows + kRowsPerPromptRow - 1) / kRowsPerPromptRow;
-  if (enough || TUTTI_FAIL_POINT("coordinator.starve_prompts")) return 0;
-  if (backlog_.behind().empty() && !FindNewcomer().has_value()) return 0;
-  prompt_credit_ += rows;
-  const int32_t kept = prompt_credit_ / kRowsPerPromptRow;
-  prompt_credit_ %= kRowsPerPromptRow;
-  return kept;
-}
-
 void Scheduler::ContinueRunning() {
   const int32_t rows = std::min(options_.max_batch_tokens, kStepSequencesMax) - RowsForPrompts();
   const auto ready = static_cast<int32_t>(one_behind_.size());
@@ -203,24 +191,6 @@ void Scheduler::ContinueRunning() {
     if (!GrowBlocks(sequence)) continue;
     Schedule(sequence, 1);
     --share;
-  }
-  for (const auto& [key, sequence] : backlog_.behind()) {
-    if (is_full()) break;
-    Schedule(sequence, std::min({sequence->behind(), options_.chunk_tokens, scratch_.budget}));
-  }
-}
-
-void Scheduler::AdmitWaiting() {
-  while (!scratch_.preempted && !is_full()) {
-    std::optional<Newcomer> newcomer = FindNewcomer();
-    if (!newcomer.has_value()) return;
-    const Sequence& sequence = *newcomer->sequence;
-    scratch_.new_bytes -= NewSequenceBytes(plan_size_, sequence.total(), sequence.request.sampling);
-    scratch_.new_fields -= NewSequenceFields(sequence.request.sampling);
-    // Its turn is in the next plan; nobody overtakes it.
-    const bool fits = scratch_.new_bytes >= 0 && scratch_.new_fields >= 0;
-    if (!fits && !TUTTI_FAIL_POINT("coordinator.large_plans")) return;
-    Admit(*std::move(newcomer));
   }
 }
 
@@ -343,32 +313,47 @@ void Scheduler::WriteRow(const Row& row, Instant now, v1::StepPlan* plan) {
   if (sequence->behind() == 1) one_behind_.push_back(sequence);
 }
 
+namespace {
+
 // With ten thousand sequences each is in memory only, and fetching them one after the other would
 // be most of the time of a commit.
-void Scheduler::FetchAhead(SequenceId id) const {
-  const auto found = running_by_id_.find(id);
-  if (found == running_by_id_.end()) return;
-  const char* const at = reinterpret_cast<const char*>(found->second);
+void FetchAhead(const Sequence* sequence) {
+  if (sequence == nullptr) return;
+  const char* const at = reinterpret_cast<const char*>(sequence);
   for (size_t offset = 0; offset < sizeof(Sequence); offset += 64) {
     __builtin_prefetch(at + offset, 1);
   }
 }
 
+// What it points at and a token changes; it has been fetched itself.
+void FetchContents(const Sequence* sequence) {
+  if (sequence == nullptr) return;
+  __builtin_prefetch(sequence->tokens.data() + sequence->tokens.size(), 1);
+  __builtin_prefetch(sequence->stay.blocks.data() + sequence->stay.blocks.size(), 1);
+  __builtin_prefetch(sequence->request.stop_token_ids.data());
+}
+
+}  // namespace
+
 void Scheduler::Commit(v1::StepResult* result, std::vector<Sampled>* sampled) {
   if (steps_.oldest().rebuild.has_value()) CommitRebuild(*steps_.oldest().rebuild);
-  int next = 0;
   const std::vector<StepEntry>& entries = steps_.oldest().entries;
+  committed_.clear();
+  for (const StepEntry& entry : entries) committed_.push_back(FindRunning(entry.sequence));
+  const auto at = [&](size_t i) { return i < committed_.size() ? committed_[i] : nullptr; };
+  for (size_t i = 0; i < kFetchAhead; ++i) FetchAhead(at(i));
+  int next = 0;
   for (size_t i = 0; i < entries.size(); ++i) {
-    if (i + kFetchAhead < entries.size()) FetchAhead(entries[i + kFetchAhead].sequence);
+    FetchAhead(at(i + kFetchAhead));
+    FetchContents(at(i + kFetchAhead / 2));
     const StepEntry& entry = entries[i];
     v1::SampledToken* token = nullptr;
     if (entry.sample && next < result->sampled_size() &&
         result->sampled(next).sequence() == entry.sequence.value()) {
       token = result->mutable_sampled(next++);
     }
-    const auto found = running_by_id_.find(entry.sequence);
-    if (found == running_by_id_.end()) continue;  // left meanwhile
-    Sequence* const sequence = found->second;
+    Sequence* const sequence = committed_[i];
+    if (sequence == nullptr) continue;  // left meanwhile
     sequence->stay.computed = entry.end;
     cache_.Publish(sequence);
     if (sequence->stay.computed == sequence->total()) filling_.erase(sequence->stay.id);

@@ -2,11 +2,20 @@
 // blocks.
 //
 // A step is a budget of rows handed out to sequences that are behind: first to those one token
-// behind, so that no stream stalls behind another sequence's prompt, then to prompts in chunks,
-// then to newcomers, in the order of place_shares.h. Where those one token behind are so many that
-// they would take all rows, one of kRowsPerPromptRow is kept for prompts, so that newcomers do not
-// starve. Beside other requests the outputs of one take turns where all of them would make steps
-// longer by more than half: every request has a row first (docs/decisions/0041).
+// behind, so that no stream stalls behind another sequence's prompt, then to prompts, first come
+// first served: the earliest has all that it wants before the next has any, by classes; then to
+// newcomers, in the order of place_shares.h. A newcomer of a class before that of the prompts that
+// run comes first. Where the first prompt would take all rows, one of kRowsPerPromptRow goes to
+// another if it is so many times shorter (scheduler_prompts.cc).
+//
+// While anybody generates a step has as many rows of prompts as it has time for, by
+// --itl-target and the times that steps take (step_times.h).
+//
+// Where those one token behind are so many that they would take all rows, one of kRowsPerPromptRow
+// is kept for prompts, so that newcomers do not starve; as large a part of a step's time is theirs,
+// however long it takes without them, and kPromptRowsMin rows. Beside other requests the outputs of
+// one take turns where all of them would make steps longer by more than half: every request has a
+// row first (docs/decisions/0041).
 //
 // A newcomer that lacks a place or blocks takes those of tenants and requests that run more than
 // its own (place_shares.h): the sequences that give way go back to waiting with nothing computed,
@@ -51,6 +60,7 @@
 #include "coordinator/place_shares.h"
 #include "coordinator/plan_size.h"
 #include "coordinator/sequence.h"
+#include "coordinator/step_times.h"
 #include "coordinator/step_window.h"
 #include "proto/peer_messages.h"
 
@@ -59,7 +69,8 @@ namespace tutti::coordinator {
 struct SchedulerOptions {
   int32_t block_size = 16;
   int32_t max_batch_tokens = 512;
-  int32_t chunk_tokens = 128;
+  int32_t chunk_tokens = 0;  // of a prompt in a step; 0: all rows of it (ChunkTokens)
+  Duration itl_target{};     // steps that somebody waits for take so long at most; zero: any time
   int32_t max_sequences = 256;
   int64_t plan_bytes_max = kPlanBytesMax;
   int32_t token_bytes = kVarint32BytesMax;  // of a token id on the wire
@@ -67,6 +78,9 @@ struct SchedulerOptions {
   bool partial_recompute = false;
 };
 
+// Rows below which a prompt is not divided for the sake of several stages: on processors a step of
+// so many waits for the multiplier, no more for the weights.
+inline constexpr int32_t kEvenChunkTokensMin = 128;
 // How many sequences of a result are fetched before they are looked at: some hundred nanoseconds of
 // work.
 inline constexpr size_t kFetchAhead = 6;
@@ -77,6 +91,9 @@ class Scheduler {
   explicit Scheduler(const SchedulerOptions& options, KvDirectory* directory = nullptr,
                      PipelineId pipeline = PipelineId());
 
+  // Where the times of its steps are known; until then and for null, itl_target bounds nothing.
+  // REQUIRES: they outlive the scheduler
+  void TimeBy(const StepTimes* times) { times_ = times; }
   // A pipeline is ready to serve, with these many blocks on each stage. `quick_rows`: a step of so
   // many rows takes at most half as long again as one of a single row. `survival`: what its workers
   // have kept of the epoch before; null: nothing.  REQUIRES: no epoch is open
@@ -145,6 +162,8 @@ class Scheduler {
   int32_t blocks_in_use() const { return cache_.blocks_in_use(); }
   const KvCache& cache() const { return cache_; }
   uint64_t preemptions() const { return preemptions_; }
+  // Steps in which prompts wanted more rows than there was time for.
+  uint64_t bounded_steps() const { return bounded_steps_; }
   // Tokens whose K/V some stages have computed anew.
   uint64_t rebuilt_tokens() const { return rebuilt_tokens_; }
   // Sequences that wait, or are far behind.
@@ -167,10 +186,19 @@ class Scheduler {
   };
   struct Scratch {
     std::vector<Row> rows;
-    int32_t budget = 0;      // rows still to hand out
-    int64_t new_bytes = 0;   // of the plan, for newcomers
-    int64_t new_fields = 0;  // the same
-    bool preempted = false;  // a sequence went back for want of blocks: none may come in
+    std::vector<Sequence*> early;  // prompts that have had their rows before their turn
+    int32_t budget = 0;            // rows still to hand out
+    int32_t chunk = 0;             // of a prompt at most
+    int64_t new_bytes = 0;         // of the plan, for newcomers
+    int64_t new_fields = 0;        // the same
+    bool preempted = false;        // a sequence went back for want of blocks: none may come in
+    // Of the time that the step may take.
+    bool timed = false;
+    LoadSum load;  // of the rows
+    std::optional<double> seconds_max;
+    int32_t prompt_rows = 0;
+    int32_t prompt_rows_min = 0;  // whatever the time
+    bool out_of_time = false;     // a prompt has fewer rows for it
   };
 
   // Steps in which stages compute what they have lost (scheduler_rebuild.cc).
@@ -181,7 +209,16 @@ class Scheduler {
 
   void Decide();
   void ContinueRunning();
-  void AdmitWaiting();
+  void ContinuePrompts();
+  void GiveShortFirst();
+  void AdmitWaiting(std::optional<int32_t> before_class = std::nullopt);
+  bool PutIntoPlan(const Sequence& sequence);
+  void GiveRows(Sequence* sequence, int32_t rows_max);
+  void SchedulePrompt(Sequence* sequence, int32_t count);
+  int32_t ChunkTokens() const;
+  void BeginTiming();
+  void BoundTime(double stretch);
+  int32_t RowsInTime(int32_t first, int32_t behind, int32_t most) const;
   void WritePlan(Instant now, v1::StepPlan* plan);
   StepUnderWay* BeginPlan(v1::StepPlan* plan);
   void WriteRow(const Row& row, Instant now, v1::StepPlan* plan);
@@ -203,7 +240,8 @@ class Scheduler {
   void PutRequestsFirst();
   int32_t RowsForPrompts();
   bool is_full() const {
-    return scratch_.budget == 0 || static_cast<int32_t>(scratch_.rows.size()) == kStepSequencesMax;
+    return scratch_.budget == 0 || scratch_.out_of_time ||
+           static_cast<int32_t>(scratch_.rows.size()) == kStepSequencesMax;
   }
 
   struct Newcomer {
@@ -215,13 +253,12 @@ class Scheduler {
   std::optional<std::vector<Sequence*>> FindGivingWay(const Sequence& sequence,
                                                       const KvCache::Room& room) const;
   bool IsHeldBack(Sequence* sequence, const KvCache::Room& room);
-  void Admit(Newcomer newcomer);
+  void Admit(Newcomer newcomer, int32_t rows_max);
   void Schedule(Sequence* sequence, int32_t count);
   bool GrowBlocks(Sequence* sequence);
   void Preempt(Sequence* sequence);
   void Leave(Sequence* sequence);
   void Queue(Sequence* sequence);
-  void FetchAhead(SequenceId id) const;
   void Unqueue(Sequence* sequence);
 
   const SchedulerOptions options_;
@@ -229,6 +266,7 @@ class Scheduler {
   int32_t num_stages_ = 0;
   int32_t quick_rows_ = 0;
   bool open_ = false;  // an epoch is
+  const StepTimes* times_ = nullptr;
   KvCache cache_;
   StepWindow steps_;
   Backlog backlog_;
@@ -248,9 +286,11 @@ class Scheduler {
   uint64_t last_place_ = 0;
   uint64_t preemptions_ = 0;
   uint64_t rebuilt_tokens_ = 0;
+  uint64_t bounded_steps_ = 0;
   // Rows kept for prompts that have not become whole rows yet, in parts of kRowsPerPromptRow.
   int32_t prompt_credit_ = 0;
   Scratch scratch_;
+  std::vector<Sequence*> committed_;  // of Commit, kept for its memory; null: left meanwhile
   // Of PutRequestsFirst, kept for their memory.
   absl::flat_hash_set<RequestId> have_row_;
   std::vector<Sequence*> further_;

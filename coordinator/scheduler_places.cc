@@ -149,7 +149,7 @@ bool Scheduler::IsHeldBack(Sequence* sequence, const KvCache::Room& room) {
   return false;
 }
 
-void Scheduler::Admit(Newcomer newcomer) {
+void Scheduler::Admit(Newcomer newcomer, int32_t rows_max) {
   Sequence* const sequence = newcomer.sequence;
   for (Sequence* one : newcomer.giving_way) Preempt(one);
   // Blocks that they shared with it are idle now.
@@ -163,7 +163,10 @@ void Scheduler::Admit(Newcomer newcomer) {
   filling_.emplace(sequence->stay.id, sequence);
   if (cache_.FirstDue(*sequence).has_value()) return rebuilding_.push_back(sequence);
   if (sequence->behind() > 1) Queue(sequence);  // its one token is scheduled here and now
-  Schedule(sequence, std::min({sequence->behind(), options_.chunk_tokens, scratch_.budget}));
+  const int32_t most = std::min({sequence->behind(), scratch_.chunk, scratch_.budget, rows_max});
+  const int32_t count = RowsInTime(sequence->stay.planned, sequence->behind(), most);
+  if (count < most) scratch_.out_of_time = true;
+  SchedulePrompt(sequence, std::max(count, 1));
 }
 
 }  // namespace tutti::coordinator

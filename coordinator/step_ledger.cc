@@ -12,22 +12,17 @@ namespace tutti::coordinator {
 namespace {
 
 placement::StepLoad LoadOf(const v1::StepPlan& plan) {
-  placement::StepLoad load{
-      .rows = static_cast<double>(plan.total_rows()), .kv_tokens = 0, .sampled = 0};
-  double attended = 0;
+  LoadSum load;
   for (const v1::ScheduledSequence& scheduled : plan.scheduled()) {
-    const double count = scheduled.count();
-    attended += count * (scheduled.first() + (count + 1) / 2);
-    load.kv_tokens += scheduled.first() + count;
-    if (scheduled.sample()) ++load.sampled;
+    load.Add(scheduled.first(), scheduled.count(), scheduled.sample());
   }
-  load.depth = attended / std::max(1.0, load.rows);
-  return load;
+  return load.load();
 }
 
 }  // namespace
 
-StepLedger::StepLedger(std::vector<placement::StagePlacement> stages, Instant now) : began_(now) {
+StepLedger::StepLedger(std::vector<placement::StagePlacement> stages, Instant now)
+    : times_(stages), began_(now) {
   CHECK(!stages.empty());
   for (placement::StagePlacement& placement : stages) {
     const auto stage = static_cast<int32_t>(stages_.size());
@@ -123,6 +118,7 @@ void StepLedger::CountTimes(size_t number, const v1::StepDone& done, Instant now
   shard.recent_seconds = shard.recent_seconds * kStepAverageKept + computing;
   shard.recent_predicted = shard.recent_predicted * kStepAverageKept + predicted;
   pace_.OnStep(number, computing - exchanging, predicted, now);
+  times_.OnStep(shard.stage, sent.load, computing);
 }
 
 void StepLedger::Forgive(Duration stall, Instant now) {

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "coordinator/pace_watch.h"
+#include "coordinator/step_times.h"
 #include "placement/placement.h"
 #include "proto/peer_messages.h"
 #include "tutti/v1/cluster.pb.h"
@@ -57,6 +58,9 @@ class StepLedger {
   double BusySeconds(Instant now) const;
   // Of the shards.
   const PaceWatch& pace() const { return pace_; }
+
+  // Of the stages.
+  const StepTimes& times() const { return times_; }
 
   // Rows, times and traffic of one shard.
   void FillStatus(size_t shard, Instant now, v1::StageStatus* status) const;
@@ -102,6 +106,7 @@ class StepLedger {
   std::vector<Stage> stages_;
   std::vector<Shard> shards_;
   PaceWatch pace_{0};
+  StepTimes times_;
   Instant began_;
   uint64_t last_step_ = 0;
   int64_t rows_sent_ = 0;

@@ -94,14 +94,66 @@ TEST(Trace, ErrorsNameTheLineAndTheField) {
   EXPECT_EQ(Read("\n").status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST(Trace, TheRealOneIsRead) {
+constexpr char kCsvHead[] = "TIMESTAMP,ContextTokens,GeneratedTokens\r\n";
+constexpr char kCsvLine[] = "2023-12-31 23:59:59.9000000,513,44";
+
+TEST(Trace, IsReadFromCsv) {
+  const auto trace = Read(absl::StrCat(kCsvHead, kCsvLine,
+                                       "\r\n\n2024-01-01 00:00:01,1,2\n"
+                                       "2024-01-30 00:00:01.123456789,512,1"));
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  ASSERT_EQ(trace->size(), 3u);
+  EXPECT_EQ(trace->at(0).at, Duration::zero());
+  EXPECT_EQ(trace->at(0).input_tokens, 513);
+  EXPECT_EQ(trace->at(0).output_tokens, 44);
+  EXPECT_EQ(trace->at(1).at, milliseconds(1100));
+  EXPECT_EQ(trace->at(2).at, std::chrono::hours(24 * 29) + std::chrono::nanoseconds(1'223'456'789));
+  // No two prompts have a block in common.
+  EXPECT_EQ(trace->at(0).blocks, (std::vector<int64_t>{0, 1}));
+  EXPECT_EQ(trace->at(1).blocks, (std::vector<int64_t>{2}));
+  EXPECT_EQ(trace->at(2).blocks, (std::vector<int64_t>{3}));
+}
+
+TEST(Trace, ErrorsOfCsvNameTheLineAndTheColumn) {
+  const auto refused = [](const std::string& line, const std::string& words) {
+    const auto trace = Read(absl::StrCat(kCsvHead, kCsvLine, "\n", line, "\n"));
+    EXPECT_EQ(trace.status().code(), absl::StatusCode::kInvalidArgument) << line;
+    EXPECT_THAT(std::string(trace.status().message()), HasSubstr("t.jsonl:3: ")) << line;
+    EXPECT_THAT(std::string(trace.status().message()), HasSubstr(words)) << line;
+  };
+  const std::string later = "2024-01-01 00:00:00";
+  refused("1,2", "2 columns");
+  refused(absl::StrCat(later, ",1,1,1"), "4 columns");
+  refused(absl::StrCat(later, ",0,1"), "ContextTokens is not");
+  refused(absl::StrCat(later, ",1.5,1"), "ContextTokens is not");
+  refused(absl::StrCat(later, ",1,"), "GeneratedTokens is not");
+  refused(absl::StrCat(later, ",1,99999999999999999999"), "GeneratedTokens is not");
+  for (const char* time :
+       {"", "2024", "2024-13-01 00:00:00", "2024-02-30 00:00:00", "2024-01-01 24:00:00",
+        "2024-01-01 00:00:00.", "2024-01-01 00:00:00.x", "2024-01-01 00:00:00Z",
+        "9999-01-01 00:00:00", "2024-01-01 00:00:00.1234567890"}) {
+    refused(absl::StrCat(time, ",1,1"), "TIMESTAMP is not a time");
+  }
+  refused("2023-12-31 23:59:59.8,1,1", "before");
+  refused("2024-02-29 00:00:00,1,1", "more than a month");
+  refused(kGoodLine, "columns");
+  EXPECT_EQ(Read(kCsvHead).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(Trace, TheRealOnesAreRead) {
   const char* data = std::getenv("TUTTI_TESTDATA");
   if (data == nullptr) GTEST_SKIP() << "TUTTI_TESTDATA is not set";
-  const std::string path = absl::StrCat(data, "/traces/mooncake_synthetic_trace.jsonl");
-  std::ifstream file(path);
-  const auto trace = ReadTrace(file, path, 0);
-  ASSERT_TRUE(trace.ok()) << trace.status();
-  EXPECT_EQ(trace->size(), 3993u);
+  const auto read = [&](const char* name) {
+    const std::string path = absl::StrCat(data, "/traces/", name);
+    std::ifstream file(path);
+    const auto trace = ReadTrace(file, path, 0);
+    EXPECT_TRUE(trace.ok()) << trace.status();
+    return trace.value_or(std::vector<TraceRequest>());
+  };
+  EXPECT_EQ(read("mooncake_synthetic_trace.jsonl").size(), 3993u);
+  const std::vector<TraceRequest> azure = read("AzureLLMInferenceTrace_conv.csv");
+  ASSERT_EQ(azure.size(), 19'366u);
+  EXPECT_NEAR(Seconds(azure.back().at), 3501.7, 1);
 }
 
 // ---- arrivals

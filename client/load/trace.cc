@@ -1,10 +1,15 @@
 #include "client/load/trace.h"
 
+#include <chrono>
+#include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "client/load/limits.h"
 
 namespace tutti::client {
@@ -45,11 +50,7 @@ absl::Status ReadBlocks(const Json& object, TraceRequest* request) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<TraceRequest> ReadLine(const std::string& line) {
-  if (line.size() > kTraceLineBytesMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the line is longer than ", kTraceLineBytesMax, " bytes"));
-  }
+absl::StatusOr<TraceRequest> ReadObject(const std::string& line) {
   const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!object.is_object()) return absl::InvalidArgumentError("this is not a JSON object");
   TraceRequest request;
@@ -63,16 +64,102 @@ absl::StatusOr<TraceRequest> ReadLine(const std::string& line) {
   return request;
 }
 
+// ---- CSV
+
+constexpr char kCsvHead[] = "TIMESTAMP,ContextTokens,GeneratedTokens";
+// Of a fraction of a second.
+constexpr size_t kFractionDigitsMax = 9;
+
+// Since 1970-01-01: "2023-11-16 18:15:46.6805900". Nothing: it is no such time.
+std::optional<Duration> ParseTime(const std::string& text) {
+  int year = 0;
+  unsigned month = 0, day = 0, hour = 0, minute = 0, second = 0;
+  int end = 0;
+  if (std::sscanf(text.c_str(), "%4d-%2u-%2u %2u:%2u:%2u%n", &year, &month, &day, &hour, &minute,
+                  &second, &end) != 6) {
+    return std::nullopt;
+  }
+  const std::chrono::year_month_day date{std::chrono::year(year), std::chrono::month(month),
+                                         std::chrono::day(day)};
+  // Nanoseconds of later years than 2262 have no room in 64 bits.
+  if (year < 1970 || year > 2200 || !date.ok() || hour > 23 || minute > 59 || second > 60)
+    return std::nullopt;
+  std::string fraction = text.substr(static_cast<size_t>(end));
+  int64_t nanoseconds = 0;
+  if (!fraction.empty()) {
+    const size_t digits = fraction.size() - 1;
+    if (fraction[0] != '.' || digits == 0 || digits > kFractionDigitsMax) return std::nullopt;
+    for (const char c : fraction.substr(1)) {
+      if (!absl::ascii_isdigit(c)) return std::nullopt;
+    }
+    fraction.resize(kFractionDigitsMax + 1, '0');
+    if (!absl::SimpleAtoi(fraction.substr(1), &nanoseconds)) return std::nullopt;
+  }
+  return std::chrono::sys_days(date).time_since_epoch() + std::chrono::hours(hour) +
+         std::chrono::minutes(minute) + std::chrono::seconds(second) +
+         std::chrono::nanoseconds(nanoseconds);
+}
+
+absl::StatusOr<int32_t> ReadTokens(const std::string& cell, const char* column) {
+  int64_t tokens = 0;
+  if (!absl::SimpleAtoi(cell, &tokens) || tokens < 1 || tokens > kTraceTokensMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(column, " is not a whole number in [1, ", kTraceTokensMax, "]"));
+  }
+  return static_cast<int32_t>(tokens);
+}
+
+// Lines after the head. Blocks are numbered through.
+class CsvReader {
+ public:
+  absl::StatusOr<TraceRequest> Read(const std::string& line) {
+    const std::vector<std::string> cells = absl::StrSplit(absl::StripAsciiWhitespace(line), ',');
+    if (cells.size() != 3) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("it has ", cells.size(), " columns, ", kCsvHead, " are 3"));
+    }
+    const std::optional<Duration> time = ParseTime(cells[0]);
+    if (!time.has_value()) {
+      return absl::InvalidArgumentError(
+          "TIMESTAMP is not a time such as 2023-11-16 18:15:46.6805900");
+    }
+    if (!first_.has_value()) first_ = time;
+    TraceRequest request{.at = *time - *first_};
+    if (request.at > std::chrono::milliseconds(kTraceTimestampMsMax)) {
+      return absl::InvalidArgumentError("TIMESTAMP is more than a month after the first");
+    }
+    TUTTI_ASSIGN_OR_RETURN(request.input_tokens, ReadTokens(cells[1], "ContextTokens"));
+    TUTTI_ASSIGN_OR_RETURN(request.output_tokens, ReadTokens(cells[2], "GeneratedTokens"));
+    for (int32_t begin = 0; begin < request.input_tokens; begin += kTraceBlockTokens) {
+      request.blocks.push_back(next_block_++);
+    }
+    return request;
+  }
+
+ private:
+  std::optional<Duration> first_;
+  int64_t next_block_ = 0;
+};
+
 }  // namespace
 
 absl::StatusOr<std::vector<TraceRequest>> ReadTrace(std::istream& in, const std::string& name,
                                                     int64_t requests_max) {
   std::vector<TraceRequest> requests;
+  std::optional<CsvReader> csv;
   std::string line;
   for (int64_t number = 1; std::getline(in, line); ++number) {
-    if (absl::StripAsciiWhitespace(line).empty()) continue;
     const auto where = [&] { return absl::StrCat(name, ":", number); };
-    absl::StatusOr<TraceRequest> request = ReadLine(line);
+    if (line.size() > kTraceLineBytesMax) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(where(), ": the line is longer than ", kTraceLineBytesMax, " bytes"));
+    }
+    if (absl::StripAsciiWhitespace(line).empty()) continue;
+    if (!csv.has_value() && requests.empty() && absl::StripAsciiWhitespace(line) == kCsvHead) {
+      csv.emplace();
+      continue;
+    }
+    absl::StatusOr<TraceRequest> request = csv.has_value() ? csv->Read(line) : ReadObject(line);
     if (!request.ok()) return Annotate(request.status(), where());
     if (!requests.empty() && request->at < requests.back().at) {
       return absl::InvalidArgumentError(

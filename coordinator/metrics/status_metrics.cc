@@ -1,5 +1,6 @@
 #include "coordinator/metrics/status_metrics.h"
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -103,6 +104,9 @@ const Family<PipelineStatus> kPipelines[] = {
     {"tutti_pipeline_rebuilt_tokens_total", kCounter,
      "Tokens whose K/V was computed anew in the place of a lost stage.",
      [](const auto& p) { return Wide(p.rebuilt_tokens()); }},
+    {"tutti_pipeline_bounded_steps_total", kCounter,
+     "Steps in which prompts had fewer rows than there were, for the time that they take.",
+     [](const auto& p) { return Wide(p.bounded_steps()); }},
     {"tutti_pipeline_straggler", kGauge, "1 while one of its workers has become slow, else 0.",
      [](const auto& p) { return p.straggler().empty() ? 0.0 : 1.0; }},
 };
@@ -216,6 +220,19 @@ void WriteLinks(const v1::GetStatusResponse& status, Exposition* to) {
   }
 }
 
+void WriteStepTimes(const v1::GetStatusResponse& status, Exposition* to) {
+  to->Begin("tutti_pipeline_step_seconds", kGauge,
+            "The time that a step of so many rows takes, as learnt from those of about as many.");
+  for (const PipelineStatus& pipeline : status.pipelines()) {
+    const std::map<int32_t, double> by_rows(pipeline.step_seconds().begin(),
+                                            pipeline.step_seconds().end());
+    for (const auto& [rows, seconds] : by_rows) {
+      to->Sample({{"pipeline", absl::StrCat(pipeline.pipeline())}, {"rows", absl::StrCat(rows)}},
+                 seconds);
+    }
+  }
+}
+
 void WriteEnds(const v1::RequestCounters& requests, Exposition* to) {
   to->Begin("tutti_outputs_ended_total", kCounter, "Outputs that ended, and how.");
   to->Sample({{"how", "finished"}}, Wide(requests.finished()));
@@ -247,6 +264,7 @@ void WriteStatus(const v1::GetStatusResponse& status, const EngineTotals& totals
       to->Sample({{"pipeline", absl::StrCat(pipeline.pipeline())}}, family.value(pipeline));
     }
   }
+  WriteStepTimes(status, to);
   WriteRanks(status, to);
   WriteLinks(status, to);
   WriteRecovery(status, to);

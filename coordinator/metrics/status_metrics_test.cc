@@ -33,6 +33,8 @@ v1::GetStatusResponse Status(int pipelines, int stages) {
     pipeline->set_blocks_total(8);
     pipeline->set_blocks_in_use(2);
     pipeline->set_block_size(16);
+    pipeline->set_bounded_steps(5);
+    for (const int32_t rows : {1, 64}) (*pipeline->mutable_step_seconds())[rows] = 0.25 * rows;
     for (int s = 0; s < stages; ++s) {
       v1::StageStatus* const stage = pipeline->add_stages();
       stage->set_stage(s);
@@ -57,6 +59,9 @@ TEST(StatusMetrics, TellOfPipelinesRanksAndLinks) {
        {"tutti_serving 1\n", "tutti_requests_waiting 3\n",
         "tutti_outputs_ended_total{how=\"finished\"} 11\n", "tutti_refused_peers_total 4\n",
         "tutti_lost_workers_total 1\n", "tutti_pipeline_kv_blocks_in_use{pipeline=\"1\"} 2\n",
+        "tutti_pipeline_bounded_steps_total{pipeline=\"1\"} 5\n",
+        "tutti_pipeline_step_seconds{pipeline=\"1\",rows=\"1\"} 0.25\n",
+        "tutti_pipeline_step_seconds{pipeline=\"1\",rows=\"64\"} 16\n",
         "tutti_rank_compute_seconds_total{pipeline=\"1\",stage=\"0\",rank=\"0\",worker=\"w1\"} "
         "1.5\n",
         "tutti_rank_memory_bytes{pipeline=\"0\",stage=\"0\",rank=\"0\",worker=\"w0\",kind=\"kv\"} "

@@ -74,6 +74,7 @@ absl::Status Serve(ServeFlags flags, const sigset_t& signals, pid_t parent) {
   EngineOptions& engine = flags.options.engine;
   engine.build = BuildStamp();
   engine.lease = std::chrono::milliseconds(flags.lease_ms);
+  engine.itl_target = std::chrono::milliseconds(flags.itl_target_ms);
   const auto seconds = [](double value) {
     return std::chrono::duration_cast<Duration>(
         std::chrono::duration<double>(std::min(value, 1e7)));

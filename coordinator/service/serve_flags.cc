@@ -163,7 +163,8 @@ void AddCacheFlags(FlagSet* set, EngineOptions* engine) {
   });
 }
 
-void AddStepFlags(FlagSet* set, EngineOptions* engine) {
+void AddStepFlags(FlagSet* set, ServeFlags* flags) {
+  EngineOptions* const engine = &flags->options.engine;
   set->Add({
       {.names = "--max-batch-tokens",
        .variable = &engine->max_batch_tokens,
@@ -172,8 +173,15 @@ void AddStepFlags(FlagSet* set, EngineOptions* engine) {
        .show_default = true},
       {.names = "--chunk-tokens",
        .variable = &engine->chunk_tokens,
-       .help = "Rows of one prompt in a step at most",
-       .check = IntegerIn(1, 65536),
+       .help = "Rows of one prompt in a step at most; 0: all that a step has, or where there are "
+               "stages, an even part of what is to be computed",
+       .check = IntegerIn(0, 65536),
+       .show_default = true},
+      {.names = "--itl-target",
+       .variable = &flags->itl_target_ms,
+       .help = "Milliseconds that a step may take for the sake of prompts while somebody waits for "
+               "the next token of an answer; 0: any time",
+       .check = IntegerIn(0, 600000),
        .show_default = true},
       {.names = "--max-num-seqs",
        .variable = &engine->max_sequences,
@@ -339,7 +347,7 @@ void AddServeFlags(FlagSet* set, ServeFlags* flags) {
   AddPortFlags(set, flags);
   AddLayoutFlags(set, flags);
   AddCacheFlags(set, &flags->options.engine);
-  AddStepFlags(set, &flags->options.engine);
+  AddStepFlags(set, flags);
   AddServiceFlags(set, flags);
   AddWeightsFlags(set, &flags->options);
   AddMetricsFlags(set, flags);

@@ -116,7 +116,9 @@ std::string PlanAuditor::CheckScheduled(const v1::ScheduledSequence& scheduled) 
   if (scheduled.first() != known.computed) {
     return absl::StrCat("goes on at ", scheduled.first(), " instead of ", known.computed);
   }
-  if (scheduled.count() < 1 || scheduled.count() > options_->chunk_tokens) {
+  const int32_t chunk =
+      options_->chunk_tokens > 0 ? options_->chunk_tokens : options_->max_batch_tokens;
+  if (scheduled.count() < 1 || scheduled.count() > chunk) {
     return absl::StrCat("computes ", scheduled.count());
   }
   const int32_t end = known.computed + scheduled.count();

@@ -39,6 +39,23 @@ void DrawKeptRows(SimOptions* options) {
       random.Between(0, options->num_blocks) * options->block_size * row_bytes;
 }
 
+// Whole chunks, and steps that are shorter and longer than they may be, up to the time of all
+// stages; apart from the other draws.
+void DrawTarget(SimOptions* options) {
+  Random random(options->seed, /*stream=*/6);
+  if (random.Chance(0.3)) options->chunk_tokens = 0;
+  if (random.Chance(0.4)) return;
+  const auto longest = std::chrono::microseconds(
+      std::chrono::duration_cast<std::chrono::microseconds>(options->step_most).count() *
+      options->num_stages);
+  options->itl_target = Microseconds(random.Between(1, longest.count()));
+}
+
+void DrawApart(SimOptions* options) {
+  DrawKeptRows(options);
+  DrawTarget(options);
+}
+
 }  // namespace
 
 // Ten prompts that begin together, most of them as long as prompts can be (150 tokens), are 1,800
@@ -89,6 +106,7 @@ coordinator::EngineOptions SimOptions::Engine() const {
   options.prefix_key = {seed, 1};
   options.max_batch_tokens = max_batch_tokens;
   options.chunk_tokens = chunk_tokens;
+  options.itl_target = itl_target;
   options.max_sequences = max_sequences;
   options.max_waiting = max_waiting;
   options.plan_bytes_max = plan_bytes_max;
@@ -110,8 +128,9 @@ std::string SimOptions::Text() const {
       spare_workers, " spare, ", num_layers, " layers, ", num_blocks, " blocks of ", block_size,
       prefix_caching ? ", cached" : ", not cached",
       partial_recompute ? absl::StrCat(", rows kept ", kept_rows_bytes) : ", none kept", ", batch ",
-      max_batch_tokens, ", chunk ", chunk_tokens, ", ", max_sequences, " sequences, ", num_requests,
-      " requests, ", faults, " faults, ", stalls, " stalls");
+      max_batch_tokens, ", chunk ", chunk_tokens, ", target ", Milliseconds(itl_target), " ms, ",
+      max_sequences, " sequences, ", num_requests, " requests, ", faults, " faults, ", stalls,
+      " stalls");
 }
 
 SimOptions DrawSimOptions(uint64_t seed) {
@@ -181,7 +200,7 @@ SimOptions DrawSimOptions(uint64_t seed) {
   options.resume_chance = random.Chance(0.5) ? 0 : random.Uniform() * 0.5;
   const bool large_plans = options.plan_bytes_max == coordinator::kPlanBytesMax;
   if (large_plans && options.num_stages > 1 && random.Chance(0.15)) CrowdSteps(&options);
-  DrawKeptRows(&options);
+  DrawApart(&options);
   return options;
 }
 

@@ -37,6 +37,7 @@ struct SimOptions {
   int64_t kept_rows_bytes = coordinator::kKeptRowsLeft;  // of each worker
   int32_t max_batch_tokens = 64;
   int32_t chunk_tokens = 16;
+  Duration itl_target{};
   int32_t max_sequences = 4;
   int32_t max_waiting = 16;
   int64_t plan_bytes_max = coordinator::kPlanBytesMax;  // of a step

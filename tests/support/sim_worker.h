@@ -112,6 +112,7 @@ class SimWorker : public worker::StageOutbox, public SimRankPeer {
   void GiveUpOnRank();
   Duration Process(Item item);
   Duration StepTime();
+  void TellTime(Duration time);
   void BusyFor(Duration time);
   void Flush();
   void SendToEngine(v1::Frame frame);

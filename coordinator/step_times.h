@@ -1,0 +1,77 @@
+// How long the next step will take: the prediction from the speeds that workers measured, corrected
+// by what steps of about so many rows have really taken.
+//
+// Of each stage the ratio of both is kept for every power of two of rows, as the median of its last
+// steps, so that a step that another process delayed changes nothing. Between sizes that have been
+// seen the ratio is interpolated. What was not seen for long counts as less and less, down to what
+// the sizes beside it say, so that a bad beginning is tried again. Where a speed is unknown there
+// is no prediction before the first steps; a step then costs as much as so many rows and some
+// (kRowsOfAStep) of each other.
+//
+// Thread: the engine's.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "placement/placement.h"
+#include "placement/step_cost.h"
+
+namespace tutti::coordinator {
+
+// What a step computes, sequence by sequence.
+class LoadSum {
+ public:
+  // `count` rows of a sequence that follow its first `first` tokens. `sample`: the last of them
+  // becomes a token.
+  void Add(int32_t first, int32_t count, bool sample);
+  placement::StepLoad load() const;
+
+ private:
+  double rows_ = 0;
+  double attended_ = 0;  // tokens, over all rows
+  double kv_tokens_ = 0;
+  double sampled_ = 0;
+};
+
+class StepTimes {
+ public:
+  // No stages: nothing is known.
+  StepTimes() = default;
+  explicit StepTimes(std::vector<placement::StagePlacement> stages);
+
+  // A rank of the stage has computed a step for so long.
+  void OnStep(int32_t stage, const placement::StepLoad& load, double seconds);
+  // Of a step through all stages; nothing: not known.  REQUIRES: load.rows >= 1
+  std::optional<double> Predict(const placement::StepLoad& load) const;
+
+  // Of the sizes that have been seen, from the smallest.
+  struct Seen {
+    int32_t rows = 0;    // the most of its size
+    double seconds = 0;  // predicted for so many without tokens before them
+  };
+  std::vector<Seen> seen() const;
+
+ private:
+  static constexpr size_t kSizes = 17;  // up to 2^16 rows, the largest --max-batch-tokens
+  static constexpr size_t kKept = 7;
+  struct Size {
+    std::array<float, kKept> ratios{};
+    uint64_t steps = 0;  // that the ratios are the last of
+    uint64_t last = 0;   // of the stage's steps
+    double median = 0;
+  };
+  struct Stage {
+    placement::StagePlacement placement;
+    uint64_t steps = 0;
+    std::array<Size, kSizes> sizes;
+  };
+
+  static std::optional<double> Ratio(const Stage& stage, double rows);
+
+  std::vector<Stage> stages_;
+};
+
+}  // namespace tutti::coordinator
