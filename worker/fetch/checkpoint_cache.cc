@@ -18,6 +18,7 @@
 #include "base/byte_size.h"
 #include "base/plain_name.h"
 #include "model/limits.h"
+#include "model/safetensors.h"
 #include "worker/limits.h"
 
 namespace tutti::worker {

@@ -12,7 +12,6 @@
 #include "model/limits.h"
 #include "model/partition.h"
 #include "model/shard_chunks.h"
-#include "model/weight_map.h"
 #include "spdlog/spdlog.h"
 #include "worker/limits.h"
 

@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "model/chunk_digest.h"
 #include "model/model_config.h"
+#include "model/weight_map.h"
 #include "proto/peer_messages.h"
 #include "worker/fetch/checkpoint_cache.h"
 #include "worker/fetch/weights_talk.h"
