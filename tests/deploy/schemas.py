@@ -16,28 +16,28 @@ REQUIREMENTS = ["kubernetes-validate==1.37.0"]
 RELEASES = ("1.30", "1.37")
 INSTALL_S = 240
 
-# Run by the Python of the environment: documents on stdin, problems on stdout, as JSON.
+# Run by the Python of the environment: sets of documents on stdin, the problems of each on stdout, as JSON.
 CHECK = """
-import json, sys
+import functools, json, sys
 import jsonschema, kubernetes_validate
-problems = []
+# It reads them again for each document.
+kubernetes_validate.utils.schema_contents = functools.lru_cache(None)(kubernetes_validate.utils.schema_contents)
 asked = json.load(sys.stdin)
-for document in asked["documents"]:
-    name = document["kind"] + "/" + document["metadata"]["name"]
+def problem_of(document):
     schema = asked["schemas"].get(document["apiVersion"] + "/" + document["kind"])
-    for release in asked["releases"]:
-        try:
-            if schema is None:
-                kubernetes_validate.validate(document, release, strict=True)
-            else:
-                jsonschema.Draft202012Validator(schema).validate(document)
-        except jsonschema.ValidationError as error:
-            problems.append(f"{name}: {'.'.join(map(str, error.path))}: {error.message[:200]}")
-            break
-        except kubernetes_validate.SchemaNotFoundError as error:
-            problems.append(f"{name}: {error.message}")
-            break
-json.dump(problems, sys.stdout)
+    try:
+        if schema is not None:
+            jsonschema.Draft202012Validator(schema).validate(document)
+        for release in asked["releases"] if schema is None else ():
+            kubernetes_validate.validate(document, release, strict=True)
+    except jsonschema.ValidationError as error:
+        return f"{'.'.join(map(str, error.path))}: {error.message[:200]}"
+    except kubernetes_validate.SchemaNotFoundError as error:
+        return error.message
+def problems_of(documents):
+    found = ((document, problem_of(document)) for document in documents)
+    return [document["kind"] + "/" + document["metadata"]["name"] + ": " + problem for document, problem in found if problem]
+json.dump([problems_of(documents) for documents in asked["sets"]], sys.stdout)
 """
 
 
@@ -75,13 +75,16 @@ def own():
     return found
 
 
-def problems(interpreter, documents):
-    schemas = own()
-    # A pod template inside of an operator's kind is one of Kubernetes' own.
-    inner = [{"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": f"{document['metadata']['name']}-{part}"},
-              "template": document["spec"]["leaderWorkerTemplate"][part]}
-             for document in documents if document["kind"] == "LeaderWorkerSet" for part in ("leaderTemplate", "workerTemplate")]
-    asked = json.dumps({"documents": [*documents, *inner], "schemas": schemas, "releases": RELEASES})
+def with_inner(documents):
+    """A pod template inside of an operator's kind is one of Kubernetes' own."""
+    return [*documents, *({"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": f"{document['metadata']['name']}-{part}"},
+                           "template": document["spec"]["leaderWorkerTemplate"][part]}
+                          for document in documents if document["kind"] == "LeaderWorkerSet" for part in ("leaderTemplate", "workerTemplate"))]
+
+
+def problems(interpreter, sets):
+    """Of each set of documents."""
+    asked = json.dumps({"sets": [with_inner(documents) for documents in sets], "schemas": own(), "releases": RELEASES})
     done = subprocess.run([interpreter, "-c", CHECK], input=asked, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(done.stderr)

@@ -33,6 +33,7 @@ class Clients:
         self.cases = make_cases(24)
         self.lock, self.over, self.threads = threading.Lock(), False, []
         self.answers, self.failures, self.gap_s, self.first_s = 0, [], 0.0, 0.0
+        self.rounds = [0] * count  # of each client: questions that ended
         self.expected = [self.ask(case) for case in self.cases]
         self.take()
 
@@ -73,7 +74,8 @@ class Clients:
             self.gap_s, self.first_s = max(self.gap_s, gap), max(self.first_s, first)
         return "".join(text)
 
-    def work(self, number):
+    def work(self, client):
+        number = client
         while not self.over:
             index = number % len(self.cases)
             number += 7
@@ -88,11 +90,19 @@ class Clients:
                     self.answers += 1
                 else:
                     self.failures.append(problem)
+                self.rounds[client] += 1
 
     def start(self):
         self.threads = [threading.Thread(target=self.work, args=(number,), daemon=True) for number in range(self.count)]
         for thread in self.threads:
             thread.start()
+
+    def wait_round(self):
+        """Until every client has begun and ended a question; seconds."""
+        began, before = time.monotonic(), list(self.rounds)
+        while any(now < then + 2 for now, then in zip(self.rounds, before)) and time.monotonic() < began + PATIENCE_S:
+            time.sleep(0.05)
+        return time.monotonic() - began
 
     def take(self):
         """(answers, failures, longest silence in a stream, longest wait for a first token) since the last call."""

@@ -120,10 +120,10 @@ class StatefulSet(Owner):
             self.make_ordinal(ordinal)
             self.wait_ready()
 
-    def lose(self, ordinal, noticed_after_s):
-        """A node is lost; its pod leaves the Service when that is noticed, and comes again elsewhere."""
+    def lose(self, ordinal, node_too, noticed_after_s):
+        """A pod, or its node too, is lost; it leaves the Service when that is noticed, and comes again elsewhere."""
         pod = self.pods[ordinal]
-        pod.lose()
+        pod.lose(node_too)
         time.sleep(noticed_after_s)
         pod.terminating = True
         del self.pods[ordinal]

@@ -187,10 +187,11 @@ class Pod:
     # Seconds of a wait that only routers need; the short form shortens it.
     pace = staticmethod(lambda seconds: seconds)
 
-    def lose(self):
-        """Its node is gone in the middle of what it did."""
+    def lose(self, node_too):
+        """Its processes are gone in the middle of what they did, and their node too: then no connection hears of it."""
         self.lost = self.partitioned = True
-        self.node.cut(self.space)
+        if node_too:
+            self.node.cut(self.space)
         for container in self.containers:
             container.process.send_signal(signal.SIGKILL)
         self.thread.join()
