@@ -1,5 +1,5 @@
-// Where the other workers are, in the operator's own words: names and addresses. It goes before what
-// workers announce (peer_finder.h).
+// Where the other workers are, in the operator's own words: names and addresses. It goes before
+// what workers announce (peer_finder.h).
 #pragma once
 
 #include <map>
