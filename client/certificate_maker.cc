@@ -62,7 +62,8 @@ absl::Status OpenSslFailed(absl::string_view what) {
 }
 
 absl::Status CannotMake(const std::string& path) {
-  return absl::UnavailableError(absl::StrCat("cannot make ", path, ": ", std::strerror(errno)));
+  return absl::FailedPreconditionError(
+      absl::StrCat("cannot make ", path, ": ", std::strerror(errno)));
 }
 
 // Its own mode, whatever the umask says: keys are for their owner.

@@ -80,7 +80,8 @@ TEST_F(CertificateMakerTest, WritesOverNothing) {
             absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(ReadWholeFile(authority_ + "/w1/tls.key"), key);
   EXPECT_THAT(FilesIn(folder_.path()), ElementsAre("certs")) << "nothing half made is left";
-  EXPECT_EQ(InitAuthority(folder_.File("no/where"), 10).code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(InitAuthority(folder_.File("no/where"), 10).code(),
+            absl::StatusCode::kFailedPrecondition);
 }
 
 TEST_F(CertificateMakerTest, RefusesWhatCannotBeInACertificate) {

@@ -98,6 +98,7 @@ void Engine::LoadAhead() {
     send.frame.set_epoch(worker->shard_epoch.value());
     *send.frame.mutable_assign_shard() = *best->what.shard;
     send.frame.mutable_assign_shard()->set_standby(true);
+    send.frame.mutable_assign_shard()->clear_peers();  // who stands by dials nobody
     send.frame.mutable_assign_shard()->clear_kv_epoch();
     actions_->push_back(std::move(send));
   }

@@ -105,9 +105,14 @@ in_port_t PortOf(const SocketAddress& address) {
              : reinterpret_cast<const sockaddr_in6*>(&address.bytes)->sin6_port;
 }
 
-absl::StatusOr<Descriptor> OpenTcp(const SocketAddress& at, const std::string& address) {
+// `is_one_of_several`: an IPv6 socket leaves IPv4 to another, with which it would share the port.
+absl::StatusOr<Descriptor> OpenTcp(const SocketAddress& at, const std::string& address,
+                                   bool is_one_of_several) {
   Descriptor fd(socket(at.get()->sa_family, kSocketType, 0));
   const int yes = 1;
+  if (fd.valid() && is_one_of_several && at.get()->sa_family == AF_INET6) {
+    (void)setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof(yes));
+  }
   // Connections of a process that ended do not keep its successor from the port. Another listener
   // does: without SO_REUSEPORT nobody takes a share of our connections.
   if (!fd.valid() || setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) != 0 ||
@@ -196,7 +201,7 @@ absl::StatusOr<ListeningSockets> OpenListeningSockets(const std::string& address
     at.size = one->ai_addrlen;
     // The second address of a name gets the port that the first was given.
     if (port != 0) SetPort(&at, port);
-    absl::StatusOr<Descriptor> fd = OpenTcp(at, address);
+    absl::StatusOr<Descriptor> fd = OpenTcp(at, address, list->ai_next != nullptr);
     if (!fd.ok()) {
       failure = fd.status();
       // One of a name's addresses is taken by another process: half a port is none.

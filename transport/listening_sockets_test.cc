@@ -52,7 +52,7 @@ TEST(ListeningSocketsTest, ASocketThatAnEndedProcessLeftIsTakenOverAndNoOther) {
 }
 
 TEST(ListeningSocketsTest, PortsAreFoundAndKept) {
-  for (const char* host : {"127.0.0.1", "localhost", "0.0.0.0"}) {
+  for (const char* host : {"127.0.0.1", "localhost", "0.0.0.0", ""}) {
     const auto opened = OpenListeningSockets(absl::StrCat(host, ":0"));
     ASSERT_TRUE(opened.ok()) << opened.status();
     EXPECT_EQ(opened->address.find(host), 0u);

@@ -175,5 +175,25 @@ TEST(CredentialsTest, ATargetMayNameTheCertificate) {
   }
 }
 
+// Who refuses a link that was meant for another is named as what it is.
+TEST(CredentialsTest, AListenerThatIsAnotherIsNamedThoughItRefuses) {
+  TestAuthority authority("others");
+  auto server = *GrpcPeerServer::Start(
+      {"127.0.0.1:0", authority.Issue("w2", "DNS:w1"), {}}, [](std::unique_ptr<Link> link) {
+        link->Close(absl::UnavailableError("this is no place for you"));
+        return nullptr;
+      });
+  auto dialer = *GrpcDialer::Create({authority.Issue("w0", "DNS:w0"), ""});
+  for (const auto& [uri, code] : {std::pair<std::string, absl::StatusCode>{
+                                      "tutti://worker/w1", absl::StatusCode::kPermissionDenied},
+                                  {"tutti://worker/w2", absl::StatusCode::kUnavailable}}) {
+    Inbox inbox;
+    auto link = dialer->Dial({server->address(), uri, "w1"}, inbox.MakeHandler());
+    (void)link->Send(NumberedFrame(1));
+    ASSERT_TRUE(inbox.WaitForClosed());
+    EXPECT_EQ(inbox.closed().code(), code) << inbox.closed();
+  }
+}
+
 }  // namespace
 }  // namespace tutti::transport

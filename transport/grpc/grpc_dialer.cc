@@ -54,7 +54,10 @@ class DialReactor final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc:
   // `listener`: the URI that the listener's certificate must have; empty: none.
   DialReactor(std::shared_ptr<grpc::Channel> channel, std::shared_ptr<StreamState> stream,
               std::string listener)
-      : stream_(std::move(stream)), stub_(std::move(channel)), listener_(std::move(listener)) {}
+      : stream_(std::move(stream)),
+        stub_(std::move(channel)),
+        listener_(std::move(listener)),
+        address_(stream_->peer()) {}
 
   void Start() {
     stub_.PrepareBidiStreamingCall(&context_, kConnectMethod, {}, this);
@@ -76,7 +79,9 @@ class DialReactor final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc:
 
   void OnReadDone(bool ok) override {
     if (!ok) return stream_->OnReadEnd();
-    if (!listener_.empty()) CheckListener();
+    if (!std::exchange(checked_, true)) {
+      if (const absl::Status right = CheckListener(); !right.ok()) stream_->Close(right);
+    }
     stream_->OnRead(incoming_);
     incoming_.Clear();
     if (stream_->MayRead()) StartRead(&incoming_);
@@ -85,25 +90,30 @@ class DialReactor final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc:
   void OnDone(const grpc::Status& status) override {
     const std::shared_ptr<StreamState> stream = std::move(stream_);
     stream->Detach();
+    // Who was dialled by mistake may have refused the link by itself.
+    const bool has_shown = CallerOf(context_.auth_context().get(), {}).has_certificate;
+    const absl::Status right = has_shown ? CheckListener() : absl::OkStatus();
     delete this;
-    stream->OnDone(FromGrpc(status));
+    stream->OnDone(right.ok() ? FromGrpc(status) : right);
   }
 
  private:
   // Before the first frame is read; a closed stream reads none.
-  void CheckListener() {
-    const std::string listener = std::exchange(listener_, "");
+  absl::Status CheckListener() const {
+    if (listener_.empty()) return absl::OkStatus();
     const Caller who = CallerOf(context_.auth_context().get(), {});
     for (const Identity& identity : who.identities) {
-      if (IdentityUri(identity) == listener) return;
+      if (IdentityUri(identity) == listener_) return absl::OkStatus();
     }
-    stream_->Close(absl::PermissionDeniedError(
-        absl::StrCat("the certificate of ", stream_->peer(), " does not have the URI ", listener)));
+    return absl::PermissionDeniedError(
+        absl::StrCat("the certificate of ", address_, " does not have the URI ", listener_));
   }
 
   std::shared_ptr<StreamState> stream_;
   grpc::GenericStub stub_;
-  std::string listener_;  // empty once it was checked
+  const std::string listener_;  // empty: nobody in particular
+  const std::string address_;
+  bool checked_ = false;
   grpc::ClientContext context_;
   grpc::ByteBuffer incoming_;
 };
