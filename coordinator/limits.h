@@ -331,10 +331,6 @@ constexpr Duration BarredFor(int32_t times) {
 }
 // Workers that are remembered for it: as many as may be linked.
 inline constexpr size_t kBarredWorkersMax = kWorkerLinksMax;
-// Between two looks at whether the last stream has ended while the coordinator shuts down.
-inline constexpr Duration kShutdownLookInterval = std::chrono::milliseconds(20);
-// For the last words of streams that are ended to reach their clients' connections.
-inline constexpr Duration kEndPatience = std::chrono::seconds(1);
 
 // ---- who leads (coordinator/service/leader_lease.h, docs/decisions/0044)
 

@@ -4,6 +4,8 @@
 //   BuildAndStart of the builder
 //   Start       connections are served from now on
 //   Stop        no more are; before the server's Shutdown, which would leave them open
+//   EndConnections  those that are there end; before the server's Shutdown, which would say
+//               CANCELLED to calls of the last moment, and clients take that for their own doing
 //
 // Thread: the owner's, one call at a time.
 #pragma once
@@ -47,6 +49,8 @@ class GrpcListener {
   const std::string& address() const { return loop_->address(); }
   void Start();
   void Stop();
+  // Whoever waits for an answer hears UNAVAILABLE.  REQUIRES: stopped.
+  void EndConnections() { loop_->EndConnections(); }
   AcceptLoop::Counts counts() const { return loop_->counts(); }
   // The peer of a connection ("ipv4:10.0.0.7:4001") has a stream.  Thread: any.
   void OnHandshakeDone(const std::string& peer) {
