@@ -29,7 +29,7 @@ std::vector<int32_t> DrawRanks(const SimOptions& options, Random* random) {
   return ranks;
 }
 
-// No rows, those of some blocks, those of all; apart from the other draws.
+// No rows, those of some blocks, those of all.
 void DrawKeptRows(SimOptions* options) {
   Random random(options->seed, /*stream=*/5);
   options->partial_recompute = random.Chance(0.9);
@@ -37,6 +37,19 @@ void DrawKeptRows(SimOptions* options) {
   const int64_t row_bytes = 2 * TinyModel(1, kSimVocab).hidden_size;
   options->kept_rows_bytes =
       random.Between(0, options->num_blocks) * options->block_size * row_bytes;
+}
+
+// A coordinator that is replaced.
+void DrawTakeover(SimOptions* options) {
+  Random random(options->seed, /*stream=*/6);
+  if (options->stalls > 0 || !random.Chance(0.15)) return;
+  options->takeover_after = std::chrono::milliseconds(random.Between(5, 1'500));
+}
+
+// With randomness of their own, so that the other draws are what they were before.
+void DrawApart(SimOptions* options) {
+  DrawKeptRows(options);
+  DrawTakeover(options);
 }
 
 }  // namespace
@@ -68,6 +81,31 @@ void CrowdSteps(SimOptions* options) {
   options->num_requests = 20;
   options->shared_chance = options->follow_chance = options->group_chance = 0;
   options->cancel_chance = options->deadline_chance = 0;
+}
+
+// Times are compared over windows of two seconds, the first of which do not count; what is slow for
+// ten seconds moves.
+void StaySlow(SimOptions* options) {
+  options->num_pipelines = 1;
+  options->auto_pipelines = false;
+  options->num_stages = 2;
+  options->num_layers = 4;
+  options->stage_ranks.clear();
+  options->spare_workers = 1;
+  options->uneven_memory = options->storm = false;
+  options->faults = options->stalls = 0;
+  options->takeover_after = Duration::zero();
+  options->slow_after = std::chrono::seconds(7);
+  options->num_blocks = 640 / options->block_size;
+  options->prompt_tokens_max = 24;
+  options->output_tokens_max = 40;
+  options->max_batch_tokens = 64;
+  options->max_sequences = 8;
+  options->num_requests = 600;
+  options->arrivals_over = std::chrono::seconds(45);
+  options->step_least = std::chrono::milliseconds(2);
+  options->step_most = std::chrono::milliseconds(3);
+  options->cancel_chance = options->deadline_chance = options->killer_chance = 0;
 }
 
 coordinator::EngineOptions SimOptions::Engine() const {
@@ -111,7 +149,10 @@ std::string SimOptions::Text() const {
       prefix_caching ? ", cached" : ", not cached",
       partial_recompute ? absl::StrCat(", rows kept ", kept_rows_bytes) : ", none kept", ", batch ",
       max_batch_tokens, ", chunk ", chunk_tokens, ", ", max_sequences, " sequences, ", num_requests,
-      " requests, ", faults, " faults, ", stalls, " stalls");
+      " requests, ", faults, " faults, ", stalls, " stalls",
+      takeover_after > Duration::zero()
+          ? absl::StrCat(", taken over after ", Milliseconds(takeover_after), " ms")
+          : "");
 }
 
 SimOptions DrawSimOptions(uint64_t seed) {
@@ -181,7 +222,7 @@ SimOptions DrawSimOptions(uint64_t seed) {
   options.resume_chance = random.Chance(0.5) ? 0 : random.Uniform() * 0.5;
   const bool large_plans = options.plan_bytes_max == coordinator::kPlanBytesMax;
   if (large_plans && options.num_stages > 1 && random.Chance(0.15)) CrowdSteps(&options);
-  DrawKeptRows(&options);
+  DrawApart(&options);
   return options;
 }
 
