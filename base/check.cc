@@ -1,18 +1,44 @@
 #include "base/check.h"
 
-#include <cstdio>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <climits>
 #include <cstdlib>
+#include <string>
+
+#include "base/last_words.h"
 
 namespace tutti::internal {
+namespace {
+
+std::atomic<void (*)()> last_words{nullptr};
+// A process that must end is not kept by a reader that does not come.
+constexpr int kReaderPatienceMs = 250;
+
+}  // namespace
 
 CheckFailure::CheckFailure(const char* file, int line, const char* condition) {
   stream_ << file << ":" << line << ": CHECK failed: " << condition << " ";
 }
 
 CheckFailure::~CheckFailure() {
-  std::fprintf(stderr, "%s\n", stream_.str().c_str());
-  std::fflush(stderr);
+  if (void (*const say)() = last_words.exchange(nullptr)) say();
+  const std::string line = stream_.str() + "\n";
+  pollfd out{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+  // What fits in at once: a pipe that has room has room for so much.
+  if (poll(&out, 1, kReaderPatienceMs) == 1) {
+    (void)!write(STDERR_FILENO, line.data(), std::min<size_t>(line.size(), PIPE_BUF));
+  }
   std::abort();
 }
 
 }  // namespace tutti::internal
+
+namespace tutti {
+
+void SetLastWords(void (*say)()) { internal::last_words = say; }
+
+}  // namespace tutti

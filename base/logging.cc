@@ -1,15 +1,22 @@
 #include "base/logging.h"
 
+#include <array>
 #include <atomic>
 #include <cstdint>
+#include <cstdio>
 #include <memory>
+#include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/last_words.h"
+#include "base/log_output.h"
+#include "base/mutex.h"
 #include "nlohmann/json.hpp"
+#include "spdlog/details/os.h"
 #include "spdlog/pattern_formatter.h"
-#include "spdlog/sinks/stdout_color_sinks.h"
+#include "spdlog/sinks/sink.h"
 #include "spdlog/spdlog.h"
 
 namespace tutti {
@@ -24,6 +31,78 @@ constexpr char kJsonPattern[] = R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l"
 constexpr char kMembers = '\x01';
 
 std::atomic<bool> as_json{false};
+
+// A last line that says why a process ends is waited for so long.
+constexpr Duration kFlushPatience = std::chrono::milliseconds(250);
+
+// Of levels on a terminal, as spdlog has them.
+constexpr std::array<std::string_view, spdlog::level::n_levels> kColours = {
+    "\033[37m",        "\033[36m",        "\033[32m", "\033[33m\033[1m",
+    "\033[31m\033[1m", "\033[1m\033[41m", ""};
+constexpr std::string_view kNoColour = "\033[m";
+
+// Makes lines of messages.  Thread: any.
+class LineMaker {
+ public:
+  explicit LineMaker(std::string process) : process_(std::move(process)) {}
+
+  void SetFormatter(std::unique_ptr<spdlog::formatter> formatter) {
+    const MutexLock lock(&mutex_);
+    formatter_ = std::move(formatter);
+  }
+  std::string Line(const spdlog::details::log_msg& message) {
+    spdlog::memory_buf_t buffer;
+    {
+      const MutexLock lock(&mutex_);
+      formatter_->format(message, buffer);
+    }
+    std::string line(buffer.data(), buffer.size());
+    if (coloured_ && message.color_range_end > message.color_range_start) {
+      line.insert(message.color_range_end, kNoColour);
+      line.insert(message.color_range_start, kColours[static_cast<size_t>(message.level)]);
+    }
+    return line;
+  }
+  // In the place of lines that are missing.
+  std::string Notice(int64_t missing) {
+    const std::string text =
+        absl::StrCat(missing,
+                     " lines are missing here: the log was not read, or could not be "
+                     "written");
+    return Line({process_, spdlog::level::warn, text});
+  }
+
+ private:
+  const std::string process_;
+  const bool coloured_ =
+      spdlog::details::os::is_color_terminal() && spdlog::details::os::in_terminal(stderr);
+  Mutex mutex_;
+  std::unique_ptr<spdlog::formatter> formatter_ ABSL_GUARDED_BY(mutex_) =
+      std::make_unique<spdlog::pattern_formatter>();
+};
+
+// Gives lines to an output that waits for nobody.
+class OutputSink : public spdlog::sinks::sink {
+ public:
+  explicit OutputSink(const std::string& process)
+      : maker_(std::make_shared<LineMaker>(process)),
+        output_({}, [maker = maker_](int64_t missing) { return maker->Notice(missing); }) {}
+
+  void log(const spdlog::details::log_msg& message) override {
+    output_.Write(maker_->Line(message));
+  }
+  void flush() override { output_.Flush(kFlushPatience); }
+  void set_pattern(const std::string& pattern) override {
+    set_formatter(std::make_unique<spdlog::pattern_formatter>(pattern));
+  }
+  void set_formatter(std::unique_ptr<spdlog::formatter> formatter) override {
+    maker_->SetFormatter(std::move(formatter));
+  }
+
+ private:
+  const std::shared_ptr<LineMaker> maker_;
+  LogOutput output_;
+};
 
 std::string Quote(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -75,7 +154,9 @@ std::string AsJson(const LogField& field) {
 }  // namespace
 
 void SetUpLog(const std::string& process, const std::string& level, std::string_view format) {
-  spdlog::set_default_logger(spdlog::stderr_color_mt(process));
+  spdlog::set_default_logger(
+      std::make_shared<spdlog::logger>(process, std::make_shared<OutputSink>(process)));
+  SetLastWords([] { spdlog::default_logger_raw()->flush(); });
   spdlog::set_level(spdlog::level::from_str(level));
   as_json = format == "json";
   if (!as_json) return spdlog::set_pattern(kTextPattern);

@@ -1,5 +1,6 @@
 // The log of a process, on stderr: lines for people, with the time and its zone, or a JSON object a
-// line for machines. Everything else writes to it through spdlog.
+// line for machines. Everything else writes to it through spdlog, and waits for nobody who does not
+// read it (log_output.h). A process that ends by std::_Exit flushes the logger before.
 #pragma once
 
 #include <initializer_list>
@@ -12,8 +13,8 @@ namespace tutti {
 // What --log-format takes.
 inline constexpr char kLogFormats[] = "text,json";
 
-// `process` stands in every line. REQUIRES: `level` is a name of spdlog's, `format` of kLogFormats;
-// before any thread that logs.
+// `process` stands in every line. Starts a thread, which takes no signals.  REQUIRES: `level` is a
+// name of spdlog's, `format` of kLogFormats; before any thread that logs.
 void SetUpLog(const std::string& process, const std::string& level, std::string_view format);
 
 // A value with a name. Texts may hold anything; they are escaped.

@@ -23,6 +23,7 @@ class LoggingTest : public ::testing::Test {
     ::testing::internal::CaptureStderr();
     SetUpLog("w\"1", "info", format);
     log();
+    spdlog::default_logger()->flush();
     return ::testing::internal::GetCapturedStderr();
   }
 };
@@ -79,6 +80,7 @@ TEST_F(LoggingTest, BelowTheLevelNothingIsWritten) {
   spdlog::drop_all();
   SetUpLog("w1", "warn", "text");
   LogSome();
+  spdlog::default_logger()->flush();
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/fail_point.h"
 #include "coordinator/limits.h"
 
 namespace tutti::coordinator {
@@ -81,9 +82,10 @@ Sequence* AdmissionQueue::FrontOfFewest() {
 
 void AdmissionQueue::Pop(Sequence* sequence) {
   CHECK(sequence != nullptr);
-  if (!sequence->resumed) {
+  if (!sequence->resumed || TUTTI_FAIL_POINT("coordinator.charge_replay")) {
     Class& in = classes_.begin()->second;
     sequence->charged = Expected(*sequence);
+    charged_ += sequence->charged;
     Charge(&in, TenantOf(&in, sequence->request), sequence->charged);
   }
   CountBound(sequence->request, 1);
@@ -98,6 +100,7 @@ void AdmissionQueue::GiveBack(const Sequence& sequence) { CountBound(sequence.re
 void AdmissionQueue::ChargeActual(Sequence* sequence) {
   const int64_t taken = sequence->first_planned_at.has_value() ? sequence->total() : 0;
   const int64_t difference = taken - std::exchange(sequence->charged, 0);
+  charged_ += difference;
   const auto found = classes_.find(sequence->request.priority);
   if (found == classes_.end()) return;
   const auto tenant = found->second.tenants.find(IdOf(sequence->request));

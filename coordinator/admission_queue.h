@@ -67,6 +67,8 @@ class AdmissionQueue {
   const AdmissionShares& shares() const { return shares_; }
   // Tenants remembered, in all classes.
   size_t tenants() const;
+  // Tokens charged so far, of all tenants.
+  int64_t charged() const { return charged_; }
 
  private:
   using TenantId = absl::uint128;  // the hash of its name, as a number that has an order
@@ -107,6 +109,7 @@ class AdmissionQueue {
   size_t size_ = 0;
   size_t resumed_ = 0;
   uint64_t version_ = 0;
+  int64_t charged_ = 0;
   AdmissionShares shares_;
 };
 

@@ -191,7 +191,7 @@ absl::Status Engine::HandleBeat(Worker* worker, const v1::Beat& beat) {
   // The pipeline may now wait for another worker, which may have been stuck for long, or for one
   // whose executor has come back from work with nothing done.
   if (worker->waiting_for != beat.waiting_for() || (worker->at_work && beat.allowed_us() == 0)) {
-    WatchFor(StuckAfter(options_.lease));
+    WatchFor(StuckAfter(options_.lease, options_.beat_interval));
   }
   return fleet_.HandleBeat(worker, beat, now_);
 }

@@ -59,6 +59,8 @@ class Engine {
   // What could go on although Advance has returned: a request that waits, or a step. Empty:
   // nothing. Walks over everything, for tests.
   std::string MissedWork();
+  // Tokens that tenants have been charged so far; for tests.
+  int64_t charged_tokens() const { return admission_.charged_tokens(); }
   // Requests that wait for a place which others should give up (Scheduler::Outranked), and how many
   // steps their pipeline has been sent. Walks over everything, for tests.
   std::vector<std::pair<RequestId, uint64_t>> Outranked();

@@ -102,7 +102,29 @@ TEST_F(EngineLivenessTest, AnIdleExecutorThatOwesAStepIsStuck) {
     BeatAtWork(39, 0, 0, "");
   }
   EXPECT_THAT(Lost(), HasSubstr("no progress on step 1"));
-  EXPECT_LE(now_ - idle, StuckAfter(options_.lease) + 2 * kBeat);
+  EXPECT_LE(now_ - idle, StuckAfter(options_.lease, options_.beat_interval) + 2 * kBeat);
+}
+
+// A link from the previous stage that loses everything: the executor beside it moves for the last
+// time just after a beat, and the engine's thread turns no sooner than it must.
+TEST_F(EngineLivenessTest, AHalfOpenLinkIsNamedWithinTwoLeases) {
+  now_ += kBeat;
+  BeatAtWork(1, 0, 0, "");
+  const Instant cut = now_;
+  now_ += kBeat;
+  BeatAtWork(2, 0, 0, "");
+  Instant last_beat = now_;
+  while (Lost().empty() && now_ < cut + seconds(60)) {
+    now_ += kTurnInterval;
+    if (now_ - last_beat >= kBeat) {
+      last_beat = now_;
+      BeatAtWork(2, 0, 0, "");
+    }
+    Turn();
+  }
+  EXPECT_THAT(Lost(), HasSubstr("no progress on step 1"));
+  EXPECT_LE(now_ - cut, 2 * options_.lease);
+  EXPECT_GT(now_ - cut, options_.lease + 2 * kBeat) << "what is on its way has time to come";
 }
 
 TEST_F(EngineLivenessTest, NoWorkerTalksItselfOut) {
@@ -162,11 +184,11 @@ TEST_F(EngineLivenessTest, AStallIsNoTimeWithoutProgress) {
   Give(Stalled{seconds(8)});
   Turn();
   Beat(1, 0);
-  now_ += milliseconds(1400);
+  now_ += milliseconds(1399);
   Beat(1, 0);
   Turn();
   EXPECT_EQ(Lost(), "");
-  now_ += milliseconds(600);
+  now_ += milliseconds(1);
   Beat(1, 0);
   Turn();
   EXPECT_THAT(Lost(), HasSubstr("no progress on step 1"));

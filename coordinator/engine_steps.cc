@@ -11,7 +11,7 @@ namespace tutti::coordinator {
 
 absl::Status Engine::HandleStepDone(Worker* worker, const v1::StepDone& done) {
   Replica* const replica = ReplicaOf(*worker);
-  WatchFor(StuckAfter(options_.lease));  // the next stage can go on
+  WatchFor(StuckAfter(options_.lease, options_.beat_interval));  // the next stage can go on
   TUTTI_RETURN_IF_ERROR(replica->pipeline.OnStepDone(worker, done, now_));
   CommitRebuilds(replica, replica->pipeline.done_by_all());
   return absl::OkStatus();
@@ -101,7 +101,7 @@ void Engine::PlanSteps() {
     Replica& replica = *replicas_[id.value()];
     if (!replica.serving()) continue;
     replica.PlanSteps(now_, actions_);
-    WatchFor(StuckAfter(options_.lease));
+    WatchFor(StuckAfter(options_.lease, options_.beat_interval));
   }
   steps_due_.Clear();
 }

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "base/fail_point.h"
 
 namespace tutti::coordinator {
 
@@ -15,6 +16,7 @@ absl::Status Incarnation::Meet(uint32_t obeyed) {
                      ", above which there is none; restart the worker"));
   }
   if (judged_) {
+    if (TUTTI_FAIL_POINT("coordinator.stale_incarnation")) return absl::OkStatus();
     return absl::FailedPreconditionError(absl::StrCat(
         "the worker has obeyed coordinator number ", obeyed, " and this one is number ", number_,
         ": another coordinator leads or has led since. If the numbers began anew (the lock file or "

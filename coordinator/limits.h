@@ -1,6 +1,7 @@
 // Every limit of the coordinator, with its derivation. Front ends share these: none may forget one.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 
@@ -279,13 +280,16 @@ inline constexpr size_t kDeviceNumbersMax = 4096;
 inline constexpr Duration kExecutorPatience = std::chrono::seconds(60);
 // The name of what an executor does: a few words.
 inline constexpr size_t kActivityBytesMax = 128;
-// A worker with everything for its next step whose executor is idle is stuck after this long,
-// though it beats: most likely its link from the previous stage is cut. One lease would do; the
-// second is for the activation on its way.
-constexpr Duration StuckAfter(Duration lease) { return 2 * lease; }
 // The engine's thread looks at the time at least so often, so that it notices when it could not.
 // Ten wake-ups a second cost an idle coordinator a thousandth of a processor.
 inline constexpr Duration kTurnInterval = std::chrono::milliseconds(100);
+// A worker with everything for its next step whose executor is idle is stuck after this long,
+// though it beats: most likely its link from the previous stage is cut. It is named within two
+// leases: what it last did is known a beat later, a second beat is for a busy machine, and the
+// engine's turn comes after. One lease would do; the rest is for the activation on its way.
+constexpr Duration StuckAfter(Duration lease, Duration beat) {
+  return std::max(lease, 2 * lease - 2 * beat - kTurnInterval);
+}
 // Longer between two looks is a stall, which is held against nobody. Twice the interval, for the
 // noise of a busy machine, and a small part of a lease, which absorbs what is below it.
 inline constexpr Duration kStallMin = 2 * kTurnInterval;
@@ -333,10 +337,6 @@ constexpr Duration BarredFor(int32_t times) {
 }
 // Workers that are remembered for it: as many as may be linked.
 inline constexpr size_t kBarredWorkersMax = kWorkerLinksMax;
-// Between two looks at whether the last stream has ended while the coordinator shuts down.
-inline constexpr Duration kShutdownLookInterval = std::chrono::milliseconds(20);
-// For the last words of streams that are ended to reach their clients' connections.
-inline constexpr Duration kEndPatience = std::chrono::seconds(1);
 
 // ---- who leads (coordinator/service/leader_lease.h, docs/decisions/0044)
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/byte_size.h"
 #include "base/protocol.h"
+#include "base/status.h"
 #include "coordinator/limits.h"
 #include "transport/announced_address.h"
 
@@ -78,10 +79,8 @@ absl::Status Membership::Check(const v1::Hello& hello) const {
     return absl::InvalidArgumentError(
         absl::StrCat("the worker's device_kind is ", static_cast<int>(hello.device_kind())));
   }
-  if (hello.protocol_version() != kPeerProtocolVersion) {
-    return Differs("protocol version", absl::StrCat(hello.protocol_version()),
-                   absl::StrCat(kPeerProtocolVersion));
-  }
+  TUTTI_RETURN_IF_ERROR(CheckProtocol("the worker", hello.protocol_version(), "the coordinator",
+                                      kPeerProtocolVersion));
   if (hello.purpose() != v1::LINK_PURPOSE_CONTROL) {
     return absl::FailedPreconditionError("only control links come to the coordinator");
   }

@@ -271,9 +271,10 @@ std::optional<Instant> Pipeline::IdleSince(size_t shard) const {
 
 std::optional<Pipeline::Stuck> Pipeline::FindStuck(Instant now) const {
   if (state_ != State::kServing) return std::nullopt;
+  const Duration stuck_after = StuckAfter(options_->lease, options_->beat_interval);
   for (size_t i = 0; i < shards_.size(); ++i) {
     const std::optional<Instant> since = IdleSince(i);
-    if (!since.has_value() || now - *since < StuckAfter(options_->lease)) continue;
+    if (!since.has_value() || now - *since < stuck_after) continue;
     const Shard& shard = shards_[i];
     std::string given =
         shard.stage == 0
@@ -365,7 +366,8 @@ Instant Pipeline::next_deadline() const {
   Instant deadline = kInstantNever;
   for (size_t i = 0; i < shards_.size(); ++i) {
     const std::optional<Instant> since = IdleSince(i);
-    if (since.has_value()) deadline = std::min(deadline, *since + StuckAfter(options_->lease));
+    if (!since.has_value()) continue;
+    deadline = std::min(deadline, *since + StuckAfter(options_->lease, options_->beat_interval));
   }
   return deadline;
 }

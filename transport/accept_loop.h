@@ -57,6 +57,9 @@ class AcceptLoop {
   void Start(HandOver hand_over);
   // Closes the port and the connections that were not handed over. Idempotent.
   void Stop();
+  // Ends those that were, whoever has them, but for calls of this process to itself. None comes
+  // after it.  REQUIRES: stopped.
+  void EndConnections() { table_.EndAll(); }
 
   // Thread: any, for all below.
   Counts counts() const;

@@ -212,6 +212,21 @@ TEST_F(AcceptLoopTest, AnEventOfAClosedConnectionTakesNothingFromAnotherPort) {
       << "the other port's caller was taken";
 }
 
+// Nobody is left waiting on a connection that came while the port was closed.
+TEST_F(AcceptLoopTest, WhenItHasStoppedAllConnectionsEndAlsoThoseOfTheLastMoment) {
+  Listen({.total = 1000, .per_account = 1000});
+  std::vector<Descriptor> callers;
+  for (int i = 0; i < 5; ++i) callers.push_back(Connect(kPreface));
+  EXPECT_TRUE(WaitForHandedOver(5));
+  // Half of them are handed over, the others are silent or still in the backlog.
+  for (int i = 0; i < 50; ++i) callers.push_back(Connect(i % 2 == 0 ? kPreface : ""));
+  loop_->Stop();
+  const auto handed_over = loop_->counts().handed_over;
+  loop_->EndConnections();
+  for (const Descriptor& caller : callers) EXPECT_TRUE(IsClosedByPeer(caller));
+  EXPECT_EQ(loop_->counts().handed_over, handed_over);
+}
+
 TEST_F(AcceptLoopTest, ReopenedItAcceptsAtTheSameAddress) {
   Listen({.total = 10, .per_account = 10});
   loop_->Reopen();

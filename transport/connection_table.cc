@@ -1,10 +1,13 @@
 #include "transport/connection_table.h"
 
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 
+#include "transport/descriptor.h"
 #include "transport/limits.h"
 
 namespace tutti::transport {
@@ -71,16 +74,26 @@ void ConnectionTable::Uncount(const Connection& connection) {
   --total_;
 }
 
+bool ConnectionTable::IsStill(const Connection& connection, int fd) {
+  struct stat now {};
+  return fstat(fd, &now) == 0 && now.st_dev == connection.device && now.st_ino == connection.inode;
+}
+
 void ConnectionTable::Sweep() {
   std::erase_if(connections_, [this](const auto& entry) {
-    struct stat now {};
-    const Connection& was = entry.second;
-    if (fstat(entry.first, &now) == 0 && now.st_dev == was.device && now.st_ino == was.inode) {
-      return false;
-    }
-    Uncount(was);
+    if (IsStill(entry.second, entry.first)) return false;
+    Uncount(entry.second);
     return true;
   });
+}
+
+void ConnectionTable::EndAll() {
+  for (const auto& [fd, connection] : connections_) {
+    // A descriptor of our own: whoever has the other may close it meanwhile, and its number be
+    // another socket's.
+    const Descriptor own(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    if (own.valid() && IsStill(connection, own.get())) shutdown(own.get(), SHUT_RDWR);
+  }
 }
 
 }  // namespace tutti::transport

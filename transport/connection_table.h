@@ -40,6 +40,8 @@ class ConnectionTable {
   void Remove(int fd);
   // Forgets the connections that were closed by somebody else.
   void Sweep();
+  // Shuts those down that are still open, in both directions; what was written before arrives.
+  void EndAll();
 
   int64_t total() const { return total_; }
   int64_t of(const std::string& account) const;
@@ -53,6 +55,7 @@ class ConnectionTable {
   };
   using Connections = std::unordered_map<int, Connection>;
 
+  static bool IsStill(const Connection& connection, int fd);
   void Uncount(const Connection& connection);
 
   const ConnectionBounds bounds_;

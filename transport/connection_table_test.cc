@@ -49,6 +49,27 @@ TEST(ConnectionTableTest, ANumberThatIsAcceptedAgainCountsOnce) {
   EXPECT_EQ(table.total(), 0);
 }
 
+TEST(ConnectionTableTest, EndingAllLeavesAloneWhoHasTheNumberOfAClosedConnection) {
+  ConnectionTable table({.total = 3, .per_account = 3});
+  int ours[2], others[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ours), 0);
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, others), 0);
+  const Descriptor our_end(ours[0]), other_end(others[0]), far(ours[1]), other_far(others[1]);
+  Descriptor closed = Socket();
+  const int number = closed.get();
+  table.Add(our_end.get(), "x");
+  table.Add(number, "x");
+  closed.Reset();
+  ASSERT_EQ(dup2(other_end.get(), number), number);
+  ASSERT_EQ(write(our_end.get(), "w", 1), 1);
+  table.EndAll();
+  char byte = 0;
+  EXPECT_EQ(recv(far.get(), &byte, 1, 0), 1) << "what was written before arrives";
+  EXPECT_EQ(recv(far.get(), &byte, 1, 0), 0);
+  EXPECT_EQ(recv(other_far.get(), &byte, 1, MSG_DONTWAIT), -1);
+  close(number);
+}
+
 // Both ports of a coordinator together stay below the descriptors it has, whatever those are.
 TEST(ConnectionBoundsTest, PortsLeaveDescriptorsForTheRest) {
   for (const int64_t descriptors : {64, 256, 1024, 4096, 20000, 1 << 20}) {

@@ -29,25 +29,13 @@ bool IsUntouched(const SocketState& before, const SocketState& now) {
 
 ConnectionWatch::ConnectionWatch(Options options) : options_(std::move(options)) {}
 
-ConnectionWatch::~ConnectionWatch() { End(); }
-
-void ConnectionWatch::End() {
+ConnectionWatch::~ConnectionWatch() {
   {
     const MutexLock lock(&mutex_);
     stop_ = true;
     changed_.NotifyAll();
   }
   if (thread_.joinable()) thread_.join();
-}
-
-void ConnectionWatch::EndAndCutAll() {
-  End();
-  {
-    const MutexLock lock(&mutex_);
-    std::move(added_.begin(), added_.end(), std::back_inserter(watched_));
-    added_.clear();
-  }
-  for (const Watched& watched : watched_) Cut(watched);
 }
 
 void ConnectionWatch::Start() {

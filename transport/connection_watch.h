@@ -47,8 +47,6 @@ class ConnectionWatch {
   ~ConnectionWatch();
 
   void Start();
-  // Looks no more, and cuts every connection.  Thread: the owner's.
-  void EndAndCutAll();
   // A connection that is about to be handed over.  Thread: any.
   void Add(int fd);
   // Thread: any.
@@ -71,7 +69,6 @@ class ConnectionWatch {
   };
 
   void Run();
-  void End();
   static bool IsStill(const Watched& watched, int fd);
   static SocketState StateOf(const Watched& watched);
   // False: it was cut.

@@ -83,17 +83,6 @@ class ConnectionWatchTest : public testing::Test {
   std::string slowed_;
 };
 
-TEST_F(ConnectionWatchTest, AtTheEndAllAreCut) {
-  const Pair looked_at = TcpPair(), added = TcpPair(), local = UnixPair();
-  watch_.Add(looked_at.ours.get());
-  Look();
-  watch_.Add(added.ours.get());
-  watch_.Add(local.ours.get());
-  watch_.EndAndCutAll();
-  for (const Pair* pair : {&looked_at, &added, &local}) EXPECT_TRUE(IsClosed(pair->theirs));
-  EXPECT_EQ(watch_.cut(), 0) << "nobody is to blame";
-}
-
 TEST_F(ConnectionWatchTest, AFloodIsCutAndWhatItHasSentIsThrownAway) {
   const Pair pair = TcpPair();
   watch_.Add(pair.ours.get());

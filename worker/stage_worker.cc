@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/epochs.h"
+#include "base/fail_point.h"
 #include "transport/frame_rules.h"
 #include "worker/limits.h"
 #include "worker/shard_limits.h"
@@ -35,7 +36,8 @@ void StageWorker::OnCoordinatorFrame(v1::Frame frame) {
   const Epoch epoch(frame.epoch());
   // The one gate: everything behind it is of this epoch, or of a newer one and opens it.
   const bool opens = frame.has_assign_shard();
-  if (opens ? epoch <= newest_epoch_ : (epoch_ == Epoch() || epoch != epoch_)) {
+  const bool stale = epoch <= newest_epoch_ && !TUTTI_FAIL_POINT("worker.stale_incarnation");
+  if (opens ? stale : (epoch_ == Epoch() || epoch != epoch_)) {
     ++stale_frames_;
     return;
   }

@@ -47,14 +47,19 @@ double DrawShare() {
 
 class ClientCall::ReactorOfCall : public Reactor {
  public:
-  explicit ReactorOfCall(std::shared_ptr<ClientCall> call) : call_(std::move(call)) {}
+  explicit ReactorOfCall(std::shared_ptr<ClientCall> call) : call_(std::move(call)) {
+    ++call_->door()->calls;
+  }
   void OnReadDone(bool ok) override { call_->OnReadDone(ok); }
   void OnWriteDone(bool ok) override { call_->OnWriteDone(ok); }
   void OnCancel() override {
     call_->DropRequest();
     call_->OnCancel();
   }
-  void OnDone() override { delete this; }
+  void OnDone() override {
+    --call_->door()->calls;
+    delete this;
+  }
 
  private:
   const std::shared_ptr<ClientCall> call_;

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/byte_size.h"
-#include "coordinator/limits.h"
+#include "coordinator/service/limits.h"
 #include "coordinator/service/tenant.h"
 #include "nlohmann/json.hpp"
 #include "spdlog/spdlog.h"
@@ -232,18 +232,22 @@ void Coordinator::Shutdown(Duration grace, const Hurried& hurried) {
   // Who stands by and is told to end does not begin to lead.
   if (!*leads_) leadership_.reset();
   engine_->Drain();
-  const auto wait_for_streams = [&](Instant deadline, const Hurried& sooner) {
-    while (hub_->open_streams() > 0 && clock_.Now() < deadline && !(sooner && sooner())) {
+  const auto wait_for = [&](const std::function<bool()>& is_over, Duration patience,
+                            const Hurried& sooner) {
+    const Instant deadline = clock_.Now() + patience;
+    while (!is_over() && clock_.Now() < deadline && !(sooner && sooner())) {
       std::this_thread::sleep_for(kShutdownLookInterval);
     }
-    return hub_->open_streams();
+    return is_over();
   };
-  if (wait_for_streams(clock_.Now() + grace, hurried) > 0) {
+  const auto streams_are_over = [this] { return hub_->open_streams() == 0; };
+  if (!wait_for(streams_are_over, grace, hurried)) {
     engine_->EndAll();
-    wait_for_streams(clock_.Now() + kEndPatience, nullptr);
+    wait_for(streams_are_over, kEndPatience, nullptr);
   }
-  // The public server first: no new request arrives, and those left are cancelled.
-  server_->Shutdown(std::chrono::milliseconds(200));
+  wait_for([this] { return door_.calls == 0; }, kLastWordsPatience, nullptr);
+  // The public server first: no new request arrives, and those left lose their connection.
+  server_->Shutdown();
   // Before the engine: its thread answers the calls that are still waiting.
   metrics_server_.reset();
   if (operator_server_ != nullptr) operator_server_->Stop();

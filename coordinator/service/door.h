@@ -37,6 +37,7 @@ struct Door {
   transport::CreditBook book;  // of the public port's connections
   RefusalLines refusal_lines;
   std::atomic<uint64_t> invalid{0};  // requests refused here for what they are
+  std::atomic<int64_t> calls{0};     // that have begun and of which gRPC has something left to do
 };
 
 // Whom a call is counted to, as far as is known before its message is read: the client's connection

@@ -2,7 +2,10 @@
 // coordinator/limits.h.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+
+#include "base/clock.h"
 
 namespace tutti::coordinator {
 
@@ -15,5 +18,14 @@ inline constexpr int64_t kBadWordBytesMax = 256;
 inline constexpr int64_t kAllowedTokenIdsMax = 16384;
 // A salt of cached prompts: a random text or a name, as a tenant's.
 inline constexpr int64_t kCacheSaltBytesMax = 256;
+
+// ---- the end of the process
+
+// Between two looks at whether the last stream, or call, has ended.
+inline constexpr Duration kShutdownLookInterval = std::chrono::milliseconds(20);
+// For streams that are ended to get their last words.
+inline constexpr Duration kEndPatience = std::chrono::seconds(1);
+// For these, and other calls' answers, to reach the connections, which end then, read or not.
+inline constexpr Duration kLastWordsPatience = std::chrono::milliseconds(200);
 
 }  // namespace tutti::coordinator

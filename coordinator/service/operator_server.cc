@@ -46,6 +46,7 @@ absl::StatusOr<std::unique_ptr<OperatorServer>> OperatorServer::Start(const std:
 void OperatorServer::Stop() {
   if (server_ == nullptr) return;
   listener_->Stop();
+  listener_->EndConnections();
   server_->Shutdown(std::chrono::system_clock::now());
   server_->Wait();
   server_.reset();

@@ -2,6 +2,7 @@
 
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -37,12 +38,14 @@ absl::StatusOr<std::unique_ptr<PublicServer>> PublicServer::Start(
 }
 
 PublicServer::~PublicServer() {
-  if (server_ != nullptr) Shutdown(std::chrono::milliseconds(0));
+  if (server_ != nullptr) Shutdown();
 }
 
-void PublicServer::Shutdown(std::chrono::milliseconds grace) {
+void PublicServer::Shutdown() {
   listener_->Stop();
-  server_->Shutdown(std::chrono::system_clock::now() + grace);
+  // Before the server, which would tell its last calls that they were cancelled.
+  listener_->EndConnections();
+  server_->Shutdown(std::chrono::system_clock::now());
 }
 
 }  // namespace tutti::coordinator

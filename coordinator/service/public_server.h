@@ -4,7 +4,6 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 
-#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,11 +31,9 @@ class PublicServer {
   // Lives as long as the server; for any thread.
   grpc::HealthCheckServiceInterface* health() const { return server_->GetHealthCheckService(); }
 
-  // Takes no more connections, and breaks those that there are: their calls end with UNAVAILABLE,
-  // where Shutdown alone would cancel calls that come late.
-  void CloseConnections() { listener_->CloseConnections(); }
-  // Takes no more connections and calls; those left after `grace` are cancelled.
-  void Shutdown(std::chrono::milliseconds grace);
+  // Takes no more connections and ends those that are there: calls that are left hear UNAVAILABLE,
+  // from which clients go on elsewhere.
+  void Shutdown();
   // Until all calls are gone.
   void Wait() { server_->Wait(); }
 

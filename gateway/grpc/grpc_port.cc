@@ -1,7 +1,9 @@
 #include "gateway/grpc/grpc_port.h"
 
+#include <thread>
 #include <utility>
 
+#include "base/clock.h"
 #include "transport/grpc/credentials.h"
 
 namespace tutti::gateway {
@@ -11,6 +13,7 @@ constexpr char kFlag[] = "--grpc";
 constexpr const char* kServices[] = {"", "tutti.v1.Inference"};
 // For the last words of calls that were refused.
 constexpr std::chrono::milliseconds kLastWords{200};
+constexpr std::chrono::milliseconds kLook{5};
 
 }  // namespace
 
@@ -42,13 +45,15 @@ absl::StatusOr<std::unique_ptr<GrpcPort>> GrpcPort::Start(const GrpcPortOptions&
   return port;
 }
 
-// Connections are closed before gRPC ends its server: that would cancel calls that come meanwhile,
-// and a client would take CANCELLED for its own doing. So it sees a connection that breaks.
+// Calls that are at their last words may say them; then the connections end, which callers hear as
+// UNAVAILABLE.
 GrpcPort::~GrpcPort() {
   if (server_ == nullptr) return;
   Drain();
-  server_->CloseConnections();
-  server_->Shutdown(kLastWords);
+  const SystemClock clock;
+  const Instant deadline = clock.Now() + kLastWords;
+  while (under_way() > 0 && clock.Now() < deadline) std::this_thread::sleep_for(kLook);
+  server_->Shutdown();
   server_->Wait();
 }
 

@@ -53,6 +53,19 @@ def wait_until(condition, what, timeout=PATIENCE_S):
     raise AssertionError(f"{what}: not within {timeout} s")
 
 
+def full_pipe():
+    """The two ends of a pipe that takes no byte more."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    try:
+        while True:
+            os.write(writer, b"-" * 4096)
+    except BlockingIOError:
+        pass
+    os.set_blocking(writer, True)  # as a shell makes them
+    return reader, writer
+
+
 def running(pid):
     """Whether a process runs; one that ended but was not reaped does not."""
     try:

@@ -46,6 +46,7 @@ class Shape:
     model: str = harness.DEMO
     memory: str = "512MiB"  # of each worker
     kv_tokens: int = KV_TOKENS
+    log: str = ""           # "full": goes to a disk without room; "unread": to a pipe that nobody reads
 
 
 @functools.cache
@@ -72,6 +73,7 @@ class Cluster:
         self.places = {name: self.place(name) for name in (*self.coordinators, *self.names)}
         self.tables = {name: self.table(name) for name in self.names}
         self.processes, self.starts = {}, {}
+        self.unread = []          # ends of pipes, for as long as the cluster lives
         self.told_to_end = set()  # processes that may be dead
         self.stopped = set()
         self.led = COORDINATOR  # lately
@@ -114,7 +116,8 @@ class Cluster:
         return table
 
     def arguments(self, name):
-        end = ["--drain-timeout", "20", "--exit-with-parent", "--cluster-secret-file", self.secret]
+        end = ["--drain-timeout", "20", "--exit-with-parent", "--cluster-secret-file", self.secret,
+               *(["--log-level", "debug"] if self.shape.log else [])]
         if name not in self.coordinators:
             table = self.tables[name]
             peers = [flag for peer, place in table.items() if peer not in self.coordinators
@@ -135,11 +138,22 @@ class Cluster:
         """Starts a process; a socket that a killed one left behind is taken over."""
         self.told_to_end.discard(name)
         self.starts[name] = self.starts.get(name, 0) + 1
-        with open(os.path.join(self.logs, f"{name}.log"), "ab") as log:
-            log.write(f"--- start {self.starts[name]} ---\n".encode())
-            log.flush()
+        with self.open_log(name) as log:
             self.processes[name] = subprocess.Popen(self.arguments(name), stdout=log, stderr=log,
                                                     stdin=subprocess.DEVNULL, env=harness.clean_environment())
+
+    def open_log(self, name):
+        """Where a process that is started now writes its log."""
+        if self.shape.log == "full":
+            return open("/dev/full", "ab", buffering=0)
+        if self.shape.log == "unread":
+            reader, writer = harness.full_pipe()
+            self.unread.append(os.fdopen(reader, "rb"))
+            return os.fdopen(writer, "wb", buffering=0)
+        log = open(os.path.join(self.logs, f"{name}.log"), "ab")
+        log.write(f"--- start {self.starts[name]} ---\n".encode())
+        log.flush()
+        return log
 
     def alive(self, name):
         return self.processes[name].poll() is None
@@ -183,7 +197,7 @@ class Cluster:
     def disobedience(self):
         """Of workers that obeyed a coordinator which led no more, by their logs."""
         found = []
-        for name in self.names:
+        for name in self.names if not self.shape.log else ():
             with open(os.path.join(self.logs, f"{name}.log"), encoding="utf-8", errors="replace") as log:
                 found.append(disobedience(name, log.read()))
         return "; ".join(filter(None, found))
@@ -250,6 +264,8 @@ class Cluster:
             process.wait()
         for channel in self.channels.values():
             channel.close()
+        for end in self.unread:
+            end.close()
         if self.etcd:
             self.etcd.stop()
         if self.proxies:

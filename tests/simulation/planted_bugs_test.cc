@@ -46,6 +46,9 @@ const std::vector<Case>& Cases() {
       {.name = "BelieveLostStage", .fail_point = "coordinator.believe_lost_stage"},
       {.name = "BelieveHalfWritten", .fail_point = "coordinator.believe_half_written"},
       {.name = "SkipRankEpoch", .fail_point = "coordinator.skip_rank_epoch"},
+      {.name = "ChargeReplay", .fail_point = "coordinator.charge_replay"},
+      {.name = "StaleWelcome", .fail_point = "coordinator.stale_incarnation"},
+      {.name = "StaleIncarnation", .fail_point = "worker.stale_incarnation"},
       {.name = "StaleExchange", .oracle = {.stale_exchange = true}},
       {.name = "StaleSampling", .oracle = {.stale_sampling = true}},
       {.name = "ShortContext", .oracle = {.short_context = true}}};

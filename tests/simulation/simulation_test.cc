@@ -90,6 +90,16 @@ TEST(SimulationTest, SmallPlansGiveTheSameTokens) {
   EXPECT_GT(bound_hit, kLoads / 4) << "loads on many pipelines do not reach it";
 }
 
+TEST(SimulationTest, ASlowWorkersPlaceMovesToTheSpare) {
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    SimOptions options = DrawSimOptions(seed);
+    StaySlow(&options);
+    const SimReport report = RunSimulation(options);
+    ASSERT_TRUE(report.failures.empty()) << options.Text() << "\n" << Failures(report);
+    EXPECT_EQ(report.epochs, 2u) << options.Text() << ": one before, one without the slow worker";
+  }
+}
+
 TEST(SimulationTest, ASeedIsARun) {
   for (const uint64_t seed : {3, 14, 15, 92, 65}) {
     const SimReport once = RunSimulation(DrawSimOptions(seed));

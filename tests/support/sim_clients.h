@@ -39,11 +39,18 @@ class SimClients {
   void CheckGroups(const std::set<std::string>& faulty) const;
   // All clients with an open request leave.
   void Storm();
+  // The coordinator is gone: all streams break, and go on with the one that leads now.
+  void GoElsewhere();
   bool AllEnded() const { return open_ == 0; }
   std::string Open() const;
   uint64_t ended_well() const { return ended_well_; }
   uint64_t tokens() const { return tokens_; }
   uint64_t arrived() const { return requests_.size(); }
+  // Of these, at the coordinator that leads now.
+  uint64_t arrived_here() const { return requests_.size() - arrived_before_; }
+  uint64_t tokens_here() const { return tokens_ - tokens_before_; }
+  // Tokens that tenants may be charged by it: of all prompts, and all that they have.
+  int64_t MostCharged() const;
   uint64_t resumed() const { return resumed_; }
 
  private:
@@ -102,6 +109,10 @@ class SimClients {
   uint64_t ended_well_ = 0;
   uint64_t resumed_ = 0;
   uint64_t tokens_ = 0;
+  // When the coordinator that leads now began to.
+  uint64_t arrived_before_ = 0;
+  uint64_t tokens_before_ = 0;
+  uint64_t last_id_before_ = 0;
 };
 
 }  // namespace tutti::tests

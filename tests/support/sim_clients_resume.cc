@@ -61,4 +61,40 @@ void SimClients::Resume(RequestId first) {
                 });
 }
 
+void SimClients::GoElsewhere() {
+  arrived_before_ = requests_.size();
+  tokens_before_ = tokens_;
+  last_id_before_ = last_id_;
+  std::vector<Client> others;
+  for (auto& [id, client] : requests_) {
+    if (client.ended) continue;
+    client.ended = true;
+    client.end = absl::StatusCode::kUnavailable;
+    --open_;
+    if (client.cancelled || client.stopped || client.taken_over || client.foreign) continue;
+    Client again = GoOn(id, /*take_over=*/false);
+    again.must_succeed = client.must_succeed;
+    again.request.first_output = RequestId();
+    others.push_back(std::move(again));
+  }
+  for (Client& again : others) {
+    ++open_;
+    queue_->After(std::chrono::microseconds(random_.Between(0, 300'000)),
+                  [this, again = std::move(again)]() mutable {
+                    std::vector<Client> one;
+                    one.push_back(std::move(again));
+                    Arrive(std::move(one));
+                    --open_;
+                  });
+  }
+}
+
+int64_t SimClients::MostCharged() const {
+  size_t tokens = 0;
+  for (const auto& [id, client] : requests_) {
+    if (id.value() > last_id_before_) tokens += client.request.prompt.size() + client.got.size();
+  }
+  return static_cast<int64_t>(tokens);
+}
+
 }  // namespace tutti::tests

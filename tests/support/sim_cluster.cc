@@ -11,9 +11,11 @@
 #include "tests/support/action_text.h"
 #include "tests/support/oracle_model.h"
 #include "tests/support/place_watch.h"
-#include "tests/support/plan_auditor.h"
+#include "tests/support/plan_watch.h"
+#include "tests/support/quiet_check.h"
 #include "tests/support/sim_clients.h"
 #include "tests/support/sim_faults.h"
+#include "tests/support/sim_former.h"
 #include "tests/support/sim_mailbox.h"
 #include "tests/support/sim_worker.h"
 
@@ -35,31 +37,32 @@ constexpr Duration kLeaseNoticed = std::chrono::seconds(2);
 // The engine's thread does not always run at once.
 constexpr int64_t kEngineDelayUs = 300;
 constexpr size_t kFailuresKept = 5;
+// A coordinator that led before runs so often, for a moment each.
+constexpr int kFormerWakes = 40;
 
 class Cluster : public SimWorld {
  public:
   explicit Cluster(const SimOptions& options)
       : options_(options),
         random_(options.seed, /*stream=*/3),
-        engine_(options.Engine()),
+        engine_(std::make_unique<coordinator::Engine>(options.Engine())),
         clients_(
             &options_, &queue_, [this](coordinator::Event event) { Post(std::move(event)); },
             [this](const std::string& what) { Fail(what); }),
         faults_(&options_, &queue_, &workers_, &clients_),
-        mailbox_(&options_, &queue_, [this] { WakeAt(queue_.now()); }) {}
+        mailbox_(&options_, &queue_, [this] { WakeAt(queue_.now()); }),
+        plan_watch_(&options_, [this](const std::string& what) { Fail(what); }) {}
 
   SimReport Run();
 
   // SimWorld
   coordinator::LinkKey NewLink(SimWorker* worker) override;
-  void Hello(coordinator::LinkKey link, const v1::Hello& hello) override {
-    Post(coordinator::WorkerJoined{link, hello});
-  }
+  void Hello(coordinator::LinkKey link, const v1::Hello& hello) override;
   void ToEngine(coordinator::LinkKey link, v1::Frame frame) override {
-    Post(coordinator::WorkerFrame{link, std::move(frame)});
+    PostFrom(link, coordinator::WorkerFrame{link, std::move(frame)});
   }
   void LinkLost(coordinator::LinkKey link) override {
-    Post(coordinator::WorkerLost{link, absl::UnavailableError("the link closed")});
+    PostFrom(link, coordinator::WorkerLost{link, absl::UnavailableError("the link closed")});
   }
   SimWorker* FindWorker(const std::string& id) override;
   bool IsServing(const SimWorker& worker) const override;
@@ -70,18 +73,10 @@ class Cluster : public SimWorld {
   struct EngineLink {
     SimWorker* worker = nullptr;
     std::unique_ptr<SimPipe> pipe;
-    uint32_t pipeline = 0;  // the last it was assigned to
-    uint64_t step = 0;      // the last it was told there
+    PlanWatch::Link plans;
+    bool of_former = false;  // to the coordinator that led before
+    uint32_t obeyed = 0;     // the coordinator's number that the worker's hello named
   };
-  // The plans that a pipeline has been sent.
-  struct Audit {
-    explicit Audit(const SimOptions* options) : auditor(options) {}
-    PlanAuditor auditor;
-    uint64_t epoch = 0;
-    uint64_t step = 0;
-    std::string plan;  // of that step
-  };
-
   void MakeWorkers();
   void Post(coordinator::Event event);
   void WakeAt(Instant when);
@@ -89,18 +84,21 @@ class Cluster : public SimWorld {
   void Apply(coordinator::Action& action);
   void Apply(coordinator::SendToWorker& send);
   void CheckClose(const SimWorker& worker, coordinator::LinkKey link, const absl::Status& reason);
-  void CheckFrame(EngineLink* link, const v1::Frame& frame);
-  void CheckPlan(EngineLink* link, const v1::StepPlan& plan);
+  void Lead();
+  void TakeOver();
+  void RunFormer();
+  void HandleFormer(coordinator::Action& action);
+  void PostFrom(coordinator::LinkKey link, coordinator::Event event);
   v1::GetStatusResponse Status() const;
   bool AllServe() const;
   bool RunUntil(const std::function<bool()>& done, Duration limit);
-  void CheckQuiet();
-  void CheckQuiet(const v1::PipelineStatus& pipeline);
 
   const SimOptions options_;
   SimQueue queue_;
   Random random_;
-  coordinator::Engine engine_;
+  std::unique_ptr<coordinator::Engine> engine_;
+  uint32_t incarnation_ = 0;                 // of engine_; 0: nobody else may lead
+  std::unique_ptr<SimFormerLeader> former_;  // null: nobody led before
   PlaceWatch place_watch_;
   SimClients clients_;
   std::vector<std::unique_ptr<SimWorker>> workers_;
@@ -111,8 +109,7 @@ class Cluster : public SimWorld {
   Instant wake_at_ = kInstantNever;
   uint64_t wakes_ = 0;
   std::vector<coordinator::Action> actions_;
-  std::map<uint32_t, Audit> audits_;  // by pipeline
-  uint64_t last_epoch_ = 0;           // that any pipeline was assigned
+  PlanWatch plan_watch_;
   bool serving_ = false;
   SimReport report_;
 };
@@ -143,15 +140,15 @@ void Cluster::Wake() {
   if (mailbox_.stalled()) return;
   actions_.clear();
   for (coordinator::Event& event : mailbox_.Drain())
-    engine_.Handle(std::move(event), queue_.now(), &actions_);
-  engine_.Advance(queue_.now(), &actions_);
-  const std::string missed = engine_.MissedWork();
+    engine_->Handle(std::move(event), queue_.now(), &actions_);
+  engine_->Advance(queue_.now(), &actions_);
+  const std::string missed = engine_->MissedWork();
   if (!missed.empty()) Fail(absl::StrCat("the engine goes to sleep, and ", missed));
-  const std::string outranked = place_watch_.Check(&engine_);
+  const std::string outranked = place_watch_.Check(engine_.get());
   if (!outranked.empty()) Fail(outranked);
   report_.trace = Digest(report_.trace, actions_.size());
   for (coordinator::Action& action : actions_) Apply(action);
-  const Instant deadline = engine_.next_deadline();
+  const Instant deadline = engine_->next_deadline();
   if (deadline <= queue_.now()) Fail("the engine wants to be called again at once");
   if (deadline != kInstantNever) WakeAt(std::max(deadline, queue_.now() + milliseconds(1)));
 }
@@ -178,54 +175,18 @@ void Cluster::Apply(coordinator::Action& action) {
 
 void Cluster::Apply(coordinator::SendToWorker& send) {
   EngineLink& link = links_[send.link];
-  CheckFrame(&link, send.frame);
+  const auto rows = plan_watch_.Check(link.worker->id(), &link.plans, send.frame);
+  if (rows.has_value()) {
+    report_.trace = Digest(report_.trace, static_cast<uint64_t>(*rows));
+  }
   link.pipe->Send([worker = link.worker, key = send.link, frame = std::move(send.frame)]() mutable {
     worker->OnFrame(key, std::move(frame));
   });
 }
 
-void Cluster::CheckFrame(EngineLink* link, const v1::Frame& frame) {
-  if (frame.has_assign_shard() && frame.assign_shard().standby()) return;  // of no pipeline
-  if (frame.has_assign_shard()) {
-    link->pipeline = frame.assign_shard().pipeline();
-    link->step = 0;
-  }
-  Audit& audit = audits_.try_emplace(link->pipeline, &options_).first->second;
-  if (frame.has_assign_shard() && frame.epoch() != audit.epoch) {
-    if (frame.epoch() <= last_epoch_) Fail("an epoch comes twice");
-    audit.epoch = last_epoch_ = frame.epoch();
-    audit.step = 0;
-    ++report_.epochs;
-    audit.auditor.BeginEpoch(frame.assign_shard().num_blocks());
-  }
-  if (!frame.has_step_plan()) return;
-  if (frame.epoch() != audit.epoch) Fail("a plan of another epoch than the assigned one");
-  CheckPlan(link, frame.step_plan());
-}
-
-// Every worker of a pipeline gets every step, in order, and the same as the others.
-void Cluster::CheckPlan(EngineLink* link, const v1::StepPlan& plan) {
-  if (plan.probe()) {
-    if (plan.step() != 0 || link->step != 0) Fail(absl::StrCat(link->worker->id(), ": late probe"));
-    return;
-  }
-  if (plan.step() != ++link->step) Fail(absl::StrCat(link->worker->id(), " misses a step"));
-  Audit& audit = audits_.at(link->pipeline);
-  const std::string text = plan.SerializeAsString();
-  if (plan.step() == audit.step) {
-    if (text != audit.plan) Fail(absl::StrCat(link->worker->id(), " gets another plan"));
-    return;
-  }
-  audit.step = plan.step();
-  audit.plan = text;
-  report_.trace = Digest(report_.trace, static_cast<uint64_t>(plan.total_rows()));
-  const std::string wrong = audit.auditor.Check(plan);
-  if (!wrong.empty()) Fail(absl::StrCat("pipeline ", link->pipeline, ": ", wrong));
-}
-
 v1::GetStatusResponse Cluster::Status() const {
   v1::GetStatusResponse status;
-  engine_.FillStatus(queue_.now(), &status);
+  engine_->FillStatus(queue_.now(), &status);
   return status;
 }
 
@@ -263,6 +224,77 @@ void Cluster::CheckClose(const SimWorker& worker, coordinator::LinkKey link,
   const bool gave_up = absl::IsAborted(reason);            // on another rank
   if ((absl::IsDeadlineExceeded(reason) || gave_up) && (worker.excused() || is_old_link)) return;
   Fail(absl::StrCat("healthy worker ", worker.id(), " is sent away: ", reason.ToString()));
+}
+
+// ---- another coordinator
+
+void Cluster::Lead() {
+  if (options_.takeover_after == Duration::zero()) return;
+  std::vector<coordinator::Action> none;
+  engine_->Handle(coordinator::Led{.incarnation = ++incarnation_, .judged = true}, queue_.now(),
+                  &none);
+}
+
+// The coordinator that leads is stopped, and the one that stood by leads. Clients and workers go
+// there as they see that nobody answers; the other wakes meanwhile, again and again.
+void Cluster::TakeOver() {
+  former_ = std::make_unique<SimFormerLeader>(std::move(engine_), mailbox_.Drain(), queue_.now());
+  for (auto& [key, link] : links_) link.of_former = true;
+  engine_ = std::make_unique<coordinator::Engine>(options_.Engine());
+  Lead();
+  clients_.GoElsewhere();
+  for (const auto& worker : workers_) {
+    if (!links_.contains(worker->link())) continue;  // it has still to start
+    queue_.After(milliseconds(random_.Between(0, 300)),
+                 [this, worker = worker.get(), key = worker->link()] {
+                   LinkLost(key);
+                   worker->OnClosed(key);
+                 });
+  }
+  for (int i = 0; i < kFormerWakes; ++i) {
+    queue_.After(milliseconds(random_.Between(0, 8000)), [this] { RunFormer(); });
+  }
+  WakeAt(queue_.now());
+}
+
+void Cluster::RunFormer() {
+  for (coordinator::Action& action : former_->Run(queue_.now())) HandleFormer(action);
+}
+
+// Its clients have gone; workers hear what it says, and do nothing of it.
+void Cluster::HandleFormer(coordinator::Action& action) {
+  if (auto* close = std::get_if<coordinator::CloseWorker>(&action)) {
+    EngineLink& link = links_[close->link];
+    link.pipe->Close(false, [worker = link.worker, key = close->link] { worker->OnClosed(key); });
+  }
+  auto* const send = std::get_if<coordinator::SendToWorker>(&action);
+  if (send == nullptr) return;
+  EngineLink& link = links_[send->link];
+  if (send->frame.has_welcome() && link.obeyed > send->frame.welcome().incarnation()) {
+    Fail(absl::StrCat(link.worker->id(), " has obeyed number ", link.obeyed,
+                      ", and is welcomed by one that led before"));
+  }
+  link.pipe->Send(
+      [worker = link.worker, key = send->link, frame = std::move(send->frame)]() mutable {
+        worker->OnFrame(key, std::move(frame));
+      });
+}
+
+void Cluster::PostFrom(coordinator::LinkKey link, coordinator::Event event) {
+  if (links_.at(link).of_former) return former_->Post(std::move(event));
+  Post(std::move(event));
+}
+
+// A worker dials all coordinators, and stays with the one that leads.
+void Cluster::Hello(coordinator::LinkKey link, const v1::Hello& hello) {
+  if (former_ != nullptr && !links_.at(link).of_former) {
+    const coordinator::LinkKey other = NewLink(links_.at(link).worker);
+    links_[other].of_former = true;
+    links_[other].obeyed = hello.incarnation();
+    former_->Post(coordinator::WorkerJoined{other, hello});
+    queue_.After(milliseconds(random_.Between(20, 500)), [this, other] { LinkLost(other); });
+  }
+  PostFrom(link, coordinator::WorkerJoined{link, hello});
 }
 
 // ---- the world
@@ -305,16 +337,20 @@ bool Cluster::RunUntil(const std::function<bool()>& done, Duration limit) {
 
 SimReport Cluster::Run() {
   MakeWorkers();
+  Lead();
   WakeAt(queue_.now());
   // Most requests come when a pipeline serves.
   if (random_.Chance(0.8)) RunUntil([this] { return serving_; }, std::chrono::seconds(60));
   clients_.Start();
   faults_.Schedule();
+  if (options_.takeover_after > Duration::zero()) {
+    queue_.After(options_.takeover_after, [this] { TakeOver(); });
+  }
   mailbox_.ScheduleStalls();
   if (!RunUntil([this] { return clients_.AllEnded(); }, kRunMax)) {
     Fail(absl::StrCat("not all requests have ended: ", clients_.Open()));
   }
-  if (options_.faults > 0) {
+  if (options_.faults > 0 || options_.takeover_after > Duration::zero()) {
     RunUntil([] { return false; }, kFaultsOver);
     // A link cut while nothing was to be sent is only noticed when something is.
     clients_.Probe(/*must_succeed=*/false);
@@ -330,52 +366,22 @@ SimReport Cluster::Run() {
     Fail(absl::StrCat("the last requests do not end: ", clients_.Open()));
   }
   RunUntil([] { return false; }, kQuiet);
-  if (report_.failures.empty()) CheckQuiet();
+  if (report_.failures.empty()) {
+    CheckQuiet(
+        Status(), clients_, [this](const std::string& id) { return FindWorker(id); }, &report_,
+        [this](const std::string& what) { Fail(what); });
+    if (engine_->charged_tokens() > clients_.MostCharged()) {
+      Fail(absl::StrCat("tenants are charged ", engine_->charged_tokens(),
+                        " tokens, asked for and generated were ", clients_.MostCharged()));
+    }
+  }
   report_.requests = clients_.arrived();
   report_.ended_well = clients_.ended_well();
   report_.tokens = clients_.tokens();
   for (const auto& worker : workers_) report_.exchanges += worker->exchanges();
-  for (const auto& [pipeline, audit] : audits_) {
-    report_.plans += audit.auditor.plans();
-    report_.rows += audit.auditor.rows();
-    report_.plan_bytes = std::max(report_.plan_bytes, audit.auditor.largest_bytes());
-  }
+  plan_watch_.Fill(&report_);
   clients_.CheckGroups(faults_.faulty());
   return report_;
-}
-
-// Everything has been given back.
-void Cluster::CheckQuiet() {
-  const v1::GetStatusResponse status = Status();
-  if (!status.serving()) Fail(absl::StrCat("not serving: ", status.why_not_serving()));
-  if (status.waiting() != 0) Fail(absl::StrCat(status.waiting(), " still wait"));
-  for (const v1::PipelineStatus& pipeline : status.pipelines()) CheckQuiet(pipeline);
-  const v1::RequestCounters& requests = status.requests();
-  if (requests.accepted() != requests.finished() + requests.cancelled() + requests.failed() +
-                                 requests.deadline_exceeded() ||
-      requests.accepted() + requests.refused() + requests.invalid() != clients_.arrived()) {
-    Fail(absl::StrCat("requests do not add up: ", requests.ShortDebugString()));
-  }
-  if (requests.generated_tokens() != clients_.tokens()) Fail("tokens do not add up");
-  report_.preemptions = requests.preemptions();
-  report_.stale_frames = requests.stale_frames();
-}
-
-void Cluster::CheckQuiet(const v1::PipelineStatus& pipeline) {
-  report_.hit_tokens += pipeline.prefix_hit_tokens();
-  report_.evictions += pipeline.evictions();
-  report_.rebuilt_tokens += pipeline.rebuilt_tokens();
-  if (pipeline.blocks_in_use() != 0 || pipeline.running() != 0 || pipeline.waiting() != 0 ||
-      pipeline.steps_in_flight() != 0) {
-    Fail(absl::StrCat("left over: ", pipeline.ShortDebugString()));
-  }
-  for (const v1::StageStatus& stage : pipeline.stages()) {
-    const SimWorker* const worker = FindWorker(stage.worker().worker_id());
-    if (worker == nullptr || !worker->up() || worker->core()->epoch().value() != pipeline.epoch()) {
-      Fail(absl::StrCat("stage ", stage.stage(),
-                        " is not served by the worker that the engine thinks"));
-    }
-  }
 }
 
 }  // namespace

@@ -4,15 +4,37 @@ namespace tutti::tests {
 
 using std::chrono::milliseconds;
 
+namespace {
+
+// Far beyond what is called slow where no speeds are known.
+constexpr int32_t kSlowFactor = 20;
+// Ten seconds of being slow, and the windows around them.
+constexpr Duration kMovedWithin = std::chrono::seconds(25);
+
+}  // namespace
+
 void SimFaults::Schedule() {
   const int64_t span =
       std::chrono::duration_cast<milliseconds>(options_->arrivals_over).count() + 200;
   for (int32_t i = 0; i < options_->faults; ++i) {
     queue_->After(milliseconds(random_.Between(5, span)), [this] { Fault(); });
   }
+  if (options_->slow_after > Duration::zero()) {
+    queue_->After(options_->slow_after, [this] { SlowOne(); });
+  }
   if (options_->storm) {
     queue_->After(milliseconds(random_.Between(5, span)), [this] { clients_->Storm(); });
   }
+}
+
+void SimFaults::SlowOne() {
+  std::vector<SimWorker*> serving;
+  for (const auto& worker : *workers_) {
+    if (worker->serving()) serving.push_back(worker.get());
+  }
+  if (serving.empty()) return;
+  serving[random_.Between(0, static_cast<int64_t>(serving.size()) - 1)]->SlowDownUntilMoved(
+      kSlowFactor, kMovedWithin);
 }
 
 void SimFaults::Fault() {

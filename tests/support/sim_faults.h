@@ -40,6 +40,7 @@ class SimFaults {
 
  private:
   void Fault();
+  void SlowOne();
   void NoteCut(SimWorker* deaf);
 
   const SimOptions* const options_;

@@ -29,7 +29,7 @@ std::vector<int32_t> DrawRanks(const SimOptions& options, Random* random) {
   return ranks;
 }
 
-// No rows, those of some blocks, those of all; apart from the other draws.
+// No rows, those of some blocks, those of all.
 void DrawKeptRows(SimOptions* options) {
   Random random(options->seed, /*stream=*/5);
   options->partial_recompute = random.Chance(0.9);
@@ -42,7 +42,7 @@ void DrawKeptRows(SimOptions* options) {
 // Whole chunks, and steps that are shorter and longer than they may be, up to the time of all
 // stages; apart from the other draws.
 void DrawTarget(SimOptions* options) {
-  Random random(options->seed, /*stream=*/6);
+  Random random(options->seed, /*stream=*/7);
   if (random.Chance(0.3)) options->chunk_tokens = 0;
   if (random.Chance(0.4)) return;
   const auto longest = std::chrono::microseconds(
@@ -51,8 +51,17 @@ void DrawTarget(SimOptions* options) {
   options->itl_target = Microseconds(random.Between(1, longest.count()));
 }
 
+// A coordinator that is replaced.
+void DrawTakeover(SimOptions* options) {
+  Random random(options->seed, /*stream=*/6);
+  if (options->stalls > 0 || !random.Chance(0.15)) return;
+  options->takeover_after = std::chrono::milliseconds(random.Between(5, 1'500));
+}
+
+// With randomness of their own, so that the other draws are what they were before.
 void DrawApart(SimOptions* options) {
   DrawKeptRows(options);
+  DrawTakeover(options);
   DrawTarget(options);
 }
 
@@ -85,6 +94,31 @@ void CrowdSteps(SimOptions* options) {
   options->num_requests = 20;
   options->shared_chance = options->follow_chance = options->group_chance = 0;
   options->cancel_chance = options->deadline_chance = 0;
+}
+
+// Times are compared over windows of two seconds, the first of which do not count; what is slow for
+// ten seconds moves.
+void StaySlow(SimOptions* options) {
+  options->num_pipelines = 1;
+  options->auto_pipelines = false;
+  options->num_stages = 2;
+  options->num_layers = 4;
+  options->stage_ranks.clear();
+  options->spare_workers = 1;
+  options->uneven_memory = options->storm = false;
+  options->faults = options->stalls = 0;
+  options->takeover_after = Duration::zero();
+  options->slow_after = std::chrono::seconds(7);
+  options->num_blocks = 640 / options->block_size;
+  options->prompt_tokens_max = 24;
+  options->output_tokens_max = 40;
+  options->max_batch_tokens = 64;
+  options->max_sequences = 8;
+  options->num_requests = 600;
+  options->arrivals_over = std::chrono::seconds(45);
+  options->step_least = std::chrono::milliseconds(2);
+  options->step_most = std::chrono::milliseconds(3);
+  options->cancel_chance = options->deadline_chance = options->killer_chance = 0;
 }
 
 coordinator::EngineOptions SimOptions::Engine() const {
@@ -130,7 +164,10 @@ std::string SimOptions::Text() const {
       partial_recompute ? absl::StrCat(", rows kept ", kept_rows_bytes) : ", none kept", ", batch ",
       max_batch_tokens, ", chunk ", chunk_tokens, ", target ", Milliseconds(itl_target), " ms, ",
       max_sequences, " sequences, ", num_requests, " requests, ", faults, " faults, ", stalls,
-      " stalls");
+      " stalls",
+      takeover_after > Duration::zero()
+          ? absl::StrCat(", taken over after ", Milliseconds(takeover_after), " ms")
+          : "");
 }
 
 SimOptions DrawSimOptions(uint64_t seed) {

@@ -63,8 +63,12 @@ struct SimOptions {
   Duration step_least{};  // time a stage takes for a step
   Duration step_most{};
   Duration load_most{};
-  int32_t faults = 0;        // of workers and links
-  int32_t stalls = 0;        // of the engine
+  int32_t faults = 0;  // of workers and links
+  int32_t stalls = 0;  // of the engine
+  // A coordinator that stands by leads from then on; the other wakes later. 0: there is one only.
+  Duration takeover_after{};
+  // A worker that serves becomes slow then, for good, and its place must move. 0: none.
+  Duration slow_after{};
   double replay_chance = 0;  // that a worker repeats a frame of an old epoch when it gets a new one
 
   OracleBugs oracle_bugs;  // of the simulated workers; the engine has fail points
@@ -84,6 +88,9 @@ void CrowdPlans(SimOptions* options);
 // Leaves prompts no row in any step but those that are kept for them: many sequences generate
 // beside them.
 void CrowdSteps(SimOptions* options);
+
+// Two stages and a spare, loaded for so long that a worker is seen to be slow.
+void StaySlow(SimOptions* options);
 
 // A run like no other: small and large pools, quiet and wild networks, with and without faults.
 SimOptions DrawSimOptions(uint64_t seed);

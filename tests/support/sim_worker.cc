@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/epochs.h"
 #include "base/protocol.h"
 #include "worker/limits.h"
 
@@ -46,6 +47,7 @@ void SimWorker::Start() {
                                          &dies_);
   };
   worker_ = std::make_unique<worker::StageWorker>(factory, this, queue_->clock());
+  obeyed_ = 0;
   busy_ = hung_ = excused_ = false;
   inbox_.clear();
   outgoing_.clear();
@@ -102,6 +104,13 @@ void SimWorker::SlowDown(int32_t factor, Duration how_long) {
   queue_->After(how_long, [this] { slow_factor_ = 1; });
 }
 
+void SimWorker::SlowDownUntilMoved(int32_t factor, Duration moved_within) {
+  slow_factor_ = factor;
+  queue_->After(moved_within, [this] {
+    if (serving()) world_->Fail(absl::StrCat(id_, " is slow, and keeps its place"));
+  });
+}
+
 SimWorker* SimWorker::CutNextLink() {
   if (next_.empty()) return nullptr;
   Next& next = next_[random_->Between(0, static_cast<int64_t>(next_.size()) - 1)];
@@ -140,6 +149,7 @@ void SimWorker::Connect() {
   hello.set_numerics_class("oracle");
   hello.set_model_fingerprint("oracle");
   hello.set_memory_bytes(memory_bytes_);
+  hello.set_incarnation(obeyed_);
   to_engine_->Send(
       [world = world_, link = link_, hello = std::move(hello)] { world->Hello(link, hello); });
   AwaitWelcome(link_);
@@ -184,8 +194,9 @@ void SimWorker::Beat(uint64_t incarnation) {
 }
 
 void SimWorker::OnFrame(coordinator::LinkKey link, v1::Frame frame) {
-  if (!up() || link != link_) return;
-  inbox_.push_back({.kind = Item::Kind::kFrame, .link = link, .frame = std::move(frame)});
+  if (!up()) return;
+  const auto kind = link == link_ ? Item::Kind::kFrame : Item::Kind::kOldFrame;
+  inbox_.push_back({.kind = kind, .link = link, .frame = std::move(frame)});
   Pump();
 }
 
@@ -265,7 +276,11 @@ void SimWorker::Pump() {
       if (std::exchange(dies_, false)) return Die();
       ranks_.BeginStep(step_digest_);
       time = StepTime();
-      TellTime(time);
+      if (options_->slow_after > Duration::zero()) {
+        TellPace(time);
+      } else {
+        TellTime(time);
+      }
     } else {
       return;
     }
@@ -315,6 +330,17 @@ void SimWorker::BusyFor(Duration time) {
   });
 }
 
+// The step was run in no time; here it takes as long as it will be busy.
+void SimWorker::TellPace(Duration computing) {
+  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(computing).count();
+  for (Outgoing& out : outgoing_) {
+    if (out.frame.has_step_done()) out.frame.mutable_step_done()->set_compute_us(us);
+    if (out.frame.has_step_result()) {
+      out.frame.mutable_step_result()->mutable_done()->set_compute_us(us);
+    }
+  }
+}
+
 Duration SimWorker::StepTime() {
   return Duration(random_->Between(options_->step_least.count(), options_->step_most.count())) *
          slow_factor_;
@@ -333,12 +359,25 @@ void SimWorker::TellTime(Duration time) {
   }
 }
 
+// A frame that came over another link than that to the coordinator that leads. The shell knows
+// links; where it did not, the gate would still keep out what a coordinator says that led before.
+Duration SimWorker::ProcessOld(v1::Frame frame) {
+  const uint32_t leads = IncarnationOf(worker_->epoch());
+  if (leads == 0 || IncarnationOf(Epoch(frame.epoch())) >= leads) return {};
+  worker_->OnCoordinatorFrame(std::move(frame));
+  if (IncarnationOf(worker_->epoch()) != leads) {
+    world_->Fail(absl::StrCat(id_, " obeys a coordinator that led before"));
+  }
+  return {};
+}
+
 // Handles one thing that arrived; how long that takes.
 Duration SimWorker::Process(Item item) {
   if (item.kind == Item::Kind::kActivation) {
     worker_->OnActivationFrame(std::move(item.frame), std::move(item.payload));
     return {};
   }
+  if (item.kind == Item::Kind::kOldFrame) return ProcessOld(std::move(item.frame));
   if (item.link != link_) return {};
   if (item.kind == Item::Kind::kClosed) {
     worker_->OnCoordinatorLost();
@@ -350,6 +389,7 @@ Duration SimWorker::Process(Item item) {
   }
   if (item.frame.has_welcome()) {
     welcome_ = true;
+    obeyed_ = std::max(obeyed_, item.frame.welcome().incarnation());
     return {};
   }
   const bool assigns = item.frame.has_assign_shard();

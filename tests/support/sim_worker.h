@@ -52,6 +52,10 @@ class SimWorker : public worker::StageOutbox, public SimRankPeer {
   void Kill();
   void Hang(Duration how_long);
   void SlowDown(int32_t factor, Duration how_long);
+  // For good, with a place that must be another's by then.
+  void SlowDownUntilMoved(int32_t factor, Duration moved_within);
+  // Whether it has a place on a pipeline that serves.
+  bool serving() const { return up() && world_->IsServing(*this); }
   // One of the links to the next stage accepts everything and delivers nothing, until the next
   // epoch. The worker that hears nothing now; null: there is no such link.
   SimWorker* CutNextLink();
@@ -83,7 +87,7 @@ class SimWorker : public worker::StageOutbox, public SimRankPeer {
  private:
   void Die();
   struct Item {
-    enum class Kind { kFrame, kActivation, kClosed } kind = Kind::kFrame;
+    enum class Kind { kFrame, kActivation, kClosed, kOldFrame } kind = Kind::kFrame;
     coordinator::LinkKey link;
     v1::Frame frame;
     transport::Payload payload;
@@ -111,8 +115,10 @@ class SimWorker : public worker::StageOutbox, public SimRankPeer {
   bool EpochEnds() const;
   void GiveUpOnRank();
   Duration Process(Item item);
+  Duration ProcessOld(v1::Frame frame);
   Duration StepTime();
   void TellTime(Duration time);
+  void TellPace(Duration computing);
   void BusyFor(Duration time);
   void Flush();
   void SendToEngine(v1::Frame frame);
@@ -132,6 +138,7 @@ class SimWorker : public worker::StageOutbox, public SimRankPeer {
   std::unique_ptr<SimPipe> to_engine_;
   coordinator::LinkKey link_;
   bool welcome_ = false;
+  uint32_t obeyed_ = 0;  // the highest number of a coordinator that has welcomed this process
   std::vector<Next> next_;
   SimRanks ranks_;
   bool dies_ = false;         // the last step run brought it down

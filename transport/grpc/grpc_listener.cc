@@ -55,12 +55,6 @@ void GrpcListener::Stop() {
   watch_.reset();
 }
 
-void GrpcListener::CloseConnections() {
-  probe_.reset();
-  if (loop_ != nullptr) loop_->Stop();
-  if (watch_ != nullptr) watch_->EndAndCutAll();
-}
-
 void ConfigurePort(grpc::ServerBuilder* builder) {
   builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kHeaderBytesMax);
   builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,

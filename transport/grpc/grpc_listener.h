@@ -4,7 +4,8 @@
 //   BuildAndStart of the builder
 //   Start       connections are served from now on
 //   Stop        no more are; before the server's Shutdown, which would leave them open
-//   CloseConnections   instead of Stop: those that are served break too
+//   EndConnections  those that are there end; before the server's Shutdown, which would say
+//               CANCELLED to calls of the last moment, and clients take that for their own doing
 //
 // Thread: the owner's, one call at a time.
 #pragma once
@@ -48,8 +49,8 @@ class GrpcListener {
   const std::string& address() const { return loop_->address(); }
   void Start();
   void Stop();
-  // REQUIRES: there is a book
-  void CloseConnections();
+  // Whoever waits for an answer hears UNAVAILABLE.  REQUIRES: stopped.
+  void EndConnections() { loop_->EndConnections(); }
   AcceptLoop::Counts counts() const { return loop_->counts(); }
   // The peer of a connection ("ipv4:10.0.0.7:4001") has a stream.  Thread: any.
   void OnHandshakeDone(const std::string& peer) {

@@ -194,6 +194,7 @@ void GrpcPeerServer::Stop() {
   listener_->Stop();
   service_.Stop(absl::UnavailableError(absl::StrCat(address(), " is shutting down")));
   // All links are gone; streams that a peer opened since are cut off.
+  listener_->EndConnections();
   server_->Shutdown(gpr_now(GPR_CLOCK_MONOTONIC));
   server_.reset();
 }

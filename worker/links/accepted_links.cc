@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/epochs.h"
+#include "base/protocol.h"
 #include "spdlog/spdlog.h"
 #include "worker/limits.h"
 
@@ -121,8 +122,9 @@ absl::StatusOr<size_t> AcceptedLinks::CheckHello(const v1::Frame& frame) const {
     return absl::InvalidArgumentError(
         "hello.purpose: this port accepts activation links and rank links only");
   }
-  TUTTI_RETURN_IF_ERROR(MustEqual("protocol version", absl::StrCat(theirs.protocol_version()),
-                                  absl::StrCat(ours.protocol_version())));
+  TUTTI_RETURN_IF_ERROR(CheckProtocol("the worker that dials", theirs.protocol_version(),
+                                      absl::StrCat("worker ", ours.worker_id()),
+                                      ours.protocol_version()));
   TUTTI_RETURN_IF_ERROR(MustEqual("cluster id", theirs.cluster_id(), ours.cluster_id()));
   TUTTI_RETURN_IF_ERROR(
       MustEqual("model fingerprint", theirs.model_fingerprint(), ours.model_fingerprint()));

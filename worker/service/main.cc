@@ -113,6 +113,7 @@ int Main(int argc, char** argv) {
       signals, flags.exit_with_parent ? std::optional<pid_t>(parent) : std::nullopt);
   if (!(*worker)->Stop()) {
     spdlog::warn("leaving in the middle of loading");
+    spdlog::default_logger()->flush();
     std::_Exit(0);
   }
   return 0;

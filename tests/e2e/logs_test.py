@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Processes whose log nobody takes: they serve, and end when they are told to.
+
+By hand:  TUTTI_BINARY_DIR=build/release python3 tests/e2e/logs_test.py
+"""
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+from harness import BINARIES, DEMO, PATIENCE_S, clean_environment, full_pipe, tutti, wait_until
+
+# A process waits for its log at the end, but not longer than this, with room for a busy machine.
+END_S = 5
+
+
+class Logs(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="tutti-logs-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        os.chmod(self.folder, 0o700)
+        self.ready = os.path.join(self.folder, "ready.json")
+
+    def start(self, program, *arguments, stderr):
+        process = subprocess.Popen([os.path.join(BINARIES, program), *arguments, "--log-level", "debug"],
+                                   stdout=subprocess.DEVNULL, stderr=stderr, env=clean_environment())
+
+        def end():
+            process.kill()
+            process.wait()
+        self.addCleanup(end)
+        return process
+
+    def serve(self, stderr):
+        """A coordinator and a worker, which log to `stderr`, and an answer of theirs."""
+        peers = f"unix:{self.folder}/peers"
+        processes = [
+            self.start("tutti-coordinator", "--model", DEMO, "--listen", "127.0.0.1:0", "--peer-listen", peers,
+                       "--admin-listen", f"unix:{self.folder}/admin", "--ready-file", self.ready, stderr=stderr),
+            self.start("tutti-worker", "--model", DEMO, "--worker-id", "w0", "--coordinator", peers, "--listen",
+                       f"unix:{self.folder}/w0", "--memory", "512MiB", "--threads", "1", stderr=stderr)]
+        wait_until(lambda: os.path.exists(self.ready), "the coordinator is ready")
+        with open(self.ready, encoding="utf-8") as file:
+            address = json.load(file)["address"]
+
+        def answers():
+            return tutti("generate", "--address", address, "--prompt", "12", "--max-tokens", "3",
+                         timeout=PATIENCE_S).returncode == 0
+        wait_until(answers, "an answer")
+        for _ in range(20):  # each is a line of the log
+            self.assertTrue(answers())
+        return processes
+
+    def check_end(self, processes):
+        for process in processes:
+            process.send_signal(signal.SIGTERM)
+        began = time.monotonic()
+        for process in processes:
+            self.assertEqual(process.wait(timeout=PATIENCE_S), 0)
+        self.assertLess(time.monotonic() - began, END_S)
+
+    def test_a_pipe_that_nobody_reads(self):
+        reader, writer = full_pipe()
+        processes = self.serve(writer)
+        os.close(writer)
+        self.check_end(processes)
+        os.close(reader)
+
+    def test_whoever_reads_in_the_end_finds_everything(self):
+        reader, writer = full_pipe()
+        processes = self.serve(writer)
+        os.close(writer)
+        for process in processes:
+            process.send_signal(signal.SIGTERM)
+        with open(reader, "rb") as file:
+            text = file.read().lstrip(b"-").decode()
+        for process in processes:
+            self.assertEqual(process.wait(timeout=PATIENCE_S), 0)
+        self.assertGreaterEqual(text.count("request ended"), 20)
+        self.assertIn("SIGTERM: draining", text)
+        self.assertIn("SIGTERM: leaving", text)
+
+    def test_a_full_disk(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            self.check_end(self.serve(full))
+
+    def test_a_reader_that_has_gone(self):
+        reader, writer = os.pipe()
+        os.close(reader)
+        processes = self.serve(writer)
+        os.close(writer)
+        self.check_end(processes)
+
+
+if __name__ == "__main__":
+    unittest.main()
