@@ -244,9 +244,12 @@ void Gateway::Generate(const Caller& caller, Prepared prepared) {
   }
   if (draining_) return caller.ReplyError(Unavailable("this gateway is about to end"));
   auto& wanted = std::get<GenerationRequest>(prepared.request);
-  if (const auto error = ChooseParse(parse_rules_, upstream_->model()->form, &wanted)) {
+  const auto model = upstream_->model();
+  if (const auto error = ChooseParse(parse_rules_, model->form, &wanted)) {
     return caller.ReplyError(*error);
   }
+  const auto& eos = model->model.eos_token_ids();
+  wanted.eos_token_ids.assign(eos.begin(), eos.end());
   auto events = ReadEventOptions(caller.exchange->request(), wanted);
   if (const auto* error = std::get_if<ApiError>(&events)) return caller.ReplyError(*error);
   GenerationOptions options{.events = std::get<EventOptions>(std::move(events))};
