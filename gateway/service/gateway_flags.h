@@ -15,7 +15,6 @@ struct GatewayFlags {
   client::ClientOptions client;  // `admin`: several of them, with commas between
   double resume_within_s = Seconds(client::kResumeWithin);
   std::string api_keys;
-  std::string operator_keys;
   std::vector<std::string> allowed_hosts;
   std::vector<std::string> cors_origins;
   std::string tool_parser = "auto";
