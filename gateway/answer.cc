@@ -23,13 +23,14 @@ AnswerShape::AnswerShape(const GenerationRequest& request)
       parse(request.parse),
       old_reasoning_name(request.old_reasoning_name),
       choices_per_prompt(std::max(request.calls.front().n(), 1u)),
-      echoes(request.echoes) {}
+      echoes(request.echoes),
+      ends(EndTokens::Of(request.calls.front().sampling(), request.eos_token_ids)) {}
 
 StreamAnswer::StreamAnswer(AnswerShape shape, AnswerHead head)
     : shape_(std::move(shape)), head_(std::move(head)) {
   for (size_t index = 0; index < shape_.choices(); ++index) {
     choices_.push_back(
-        {.logprobs = LogprobWriter(shape_.chat, shape_.tokens_as_ids),
+        {.logprobs = LogprobWriter(shape_.chat, shape_.tokens_as_ids, shape_.ends),
          .text = ChoiceText(shape_.parse, shape_.old_reasoning_name, head_.id, index)});
   }
 }
@@ -65,7 +66,7 @@ OrderedJson StreamAnswer::ChoiceJson(size_t index, const AnswerPiece* piece,
   json["finish_reason"] = nullptr;
   if (message != nullptr && message->has_finish()) {
     json["finish_reason"] = choice.text.FinishReason(message->finish().reason());
-    json["stop_reason"] = StopReasonJson(message->finish());
+    json["stop_reason"] = StopReasonJson(message->finish(), choice.stop_id);
   }
   if (shape_.token_ids) {
     json["token_ids"] = message == nullptr ? OrderedJson::array() : TokenIdsJson(*message);
@@ -98,11 +99,12 @@ std::string StreamAnswer::OnMessage(size_t prompt, const v1::GenerateResponse& m
     }
   }
   usage_.Take(message);
+  if (const auto id = shape_.ends.ReasonIn(message)) choices_[index].stop_id = id;
   const AnswerPieces pieces = choices_[index].text.Take(message);
-  const bool tells_tokens = shape_.logprobs || shape_.continuous_usage || shape_.token_ids;
-  if (pieces.empty() && !message.has_finish() && !(tells_tokens && message.tokens_size() > 0)) {
-    return events;
-  }
+  const bool tells_tokens =
+      ((shape_.continuous_usage || shape_.token_ids) && message.tokens_size() > 0) ||
+      (shape_.logprobs && shape_.ends.sees_any_of(message));
+  if (pieces.empty() && !message.has_finish() && !tells_tokens) return events;
   for (size_t i = 0; i + 1 < pieces.size(); ++i) {
     events += Event(OrderedJson::array({ChoiceJson(index, &pieces[i], nullptr)}),
                     /*terminal=*/false);
@@ -126,7 +128,7 @@ WholeAnswer::WholeAnswer(AnswerShape shape, AnswerHead head)
     : shape_(std::move(shape)), head_(std::move(head)) {
   for (size_t index = 0; index < shape_.choices(); ++index) {
     choices_.push_back(
-        {.writer = LogprobWriter(shape_.chat, shape_.tokens_as_ids),
+        {.writer = LogprobWriter(shape_.chat, shape_.tokens_as_ids, shape_.ends),
          .text = ChoiceText(shape_.parse, shape_.old_reasoning_name, head_.id, index)});
   }
 }
@@ -142,6 +144,7 @@ void WholeAnswer::OnMessage(size_t prompt, const v1::GenerateResponse& message) 
   Append(choice.text.Take(message), &choice.pieces);
   bytes_ += message.text().size();
   if (shape_.logprobs) bytes_ += choice.logprobs.Append(choice.writer.ToJson(message));
+  if (const auto id = shape_.ends.ReasonIn(message)) choice.stop_id = id;
   if (shape_.token_ids) {
     for (const v1::OutputToken& token : message.tokens()) choice.token_ids.push_back(token.id());
     bytes_ += sizeof(OrderedJson) * static_cast<size_t>(message.tokens_size());
@@ -167,7 +170,7 @@ std::string WholeAnswer::Body() const {
                      (choice.pieces.empty() ? "" : choice.pieces.front().text);
     }
     OrderedJson end = {{"finish_reason", choice.text.FinishReason(choice.finish.reason())},
-                       {"stop_reason", StopReasonJson(choice.finish)}};
+                       {"stop_reason", StopReasonJson(choice.finish, choice.stop_id)}};
     if (shape_.token_ids) {
       end["token_ids"] = choice.token_ids;
       if (!shape_.chat) {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,7 @@ struct AnswerShape {
   bool old_reasoning_name;
   size_t choices_per_prompt;
   std::vector<std::string> echoes;  // by prompt
+  EndTokens ends;
   size_t choices() const { return echoes.size() * choices_per_prompt; }
 };
 
@@ -51,6 +53,7 @@ class StreamAnswer {
     LogprobWriter logprobs;
     ChoiceText text;
     bool begun = false;
+    std::optional<int32_t> stop_id;  // that ended it
   };
   // `with_prompt`: the ids of the only prompt too.
   std::string Event(OrderedJson choices, bool terminal, bool with_prompt = false) const;
@@ -83,6 +86,7 @@ class WholeAnswer {
     AnswerPieces pieces;
     LogprobLists logprobs;
     OrderedJson token_ids = OrderedJson::array();
+    std::optional<int32_t> stop_id;
     v1::Finish finish;
   };
 

@@ -22,6 +22,10 @@ int64_t CharactersIn(const std::string& text) {
                        [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; });
 }
 
+bool Has(const std::vector<int32_t>& ids, int32_t id) {
+  return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
+
 OrderedJson BytesJson(const std::string& text) {
   OrderedJson bytes = OrderedJson::array();
   for (const char c : text) bytes.push_back(static_cast<unsigned char>(c));
@@ -45,6 +49,32 @@ OrderedJson UsageSum::ToJson() const {
           {"prompt_tokens_details", {{"cached_tokens", cached_}}}};
 }
 
+EndTokens EndTokens::Of(const v1::SamplingParams& sampling, const std::vector<int32_t>& eos_ids) {
+  const std::vector<int32_t> eos = sampling.ignore_eos() ? std::vector<int32_t>() : eos_ids;
+  EndTokens ends;
+  for (const int32_t id : sampling.stop_token_ids()) {
+    if (!Has(eos, id)) ends.reasons.push_back(id);
+  }
+  if (sampling.include_stop_str_in_output()) return ends;
+  ends.unseen = ends.reasons;
+  ends.unseen.insert(ends.unseen.end(), eos.begin(), eos.end());
+  return ends;
+}
+
+bool EndTokens::is_unseen(int32_t id) const { return Has(unseen, id); }
+
+bool EndTokens::sees_any_of(const v1::GenerateResponse& message) const {
+  return std::any_of(message.tokens().begin(), message.tokens().end(),
+                     [this](const auto& token) { return !is_unseen(token.id()); });
+}
+
+std::optional<int32_t> EndTokens::ReasonIn(const v1::GenerateResponse& message) const {
+  for (const v1::OutputToken& token : message.tokens()) {
+    if (Has(reasons, token.id())) return token.id();
+  }
+  return std::nullopt;
+}
+
 std::string LogprobWriter::TextOf(int32_t id, const std::string& bytes) const {
   return tokens_as_ids_ ? absl::StrCat("token_id:", id) : bytes;
 }
@@ -52,6 +82,7 @@ std::string LogprobWriter::TextOf(int32_t id, const std::string& bytes) const {
 OrderedJson LogprobWriter::ChatJson(const v1::GenerateResponse& message) const {
   OrderedJson content = OrderedJson::array();
   for (const v1::OutputToken& token : message.tokens()) {
+    if (ends_.is_unseen(token.id())) continue;
     OrderedJson top = OrderedJson::array();
     for (const v1::TokenLogprob& candidate : token.top()) {
       top.push_back({{"token", TextOf(candidate.id(), candidate.token())},
@@ -70,6 +101,7 @@ OrderedJson LogprobWriter::CompletionJson(const v1::GenerateResponse& message) {
   OrderedJson offsets = OrderedJson::array(), logprobs = OrderedJson::array();
   OrderedJson tokens = OrderedJson::array(), tops = OrderedJson::array();
   for (const v1::OutputToken& token : message.tokens()) {
+    if (ends_.is_unseen(token.id())) continue;
     offsets.push_back(offset_);
     offset_ += CharactersIn(token.token());
     tokens.push_back(TextOf(token.id(), token.token()));
@@ -89,6 +121,7 @@ OrderedJson LogprobWriter::CompletionJson(const v1::GenerateResponse& message) {
 }
 
 OrderedJson LogprobWriter::ToJson(const v1::GenerateResponse& message) {
+  if (!ends_.sees_any_of(message)) return nullptr;
   return chat_ ? ChatJson(message) : CompletionJson(message);
 }
 
@@ -133,8 +166,11 @@ const char* FinishReasonText(v1::FinishReason reason) {
   return reason == v1::FINISH_REASON_LENGTH ? "length" : "stop";
 }
 
-OrderedJson StopReasonJson(const v1::Finish& finish) {
-  return finish.stop().empty() ? OrderedJson() : OrderedJson(finish.stop());
+OrderedJson StopReasonJson(const v1::Finish& finish, std::optional<int32_t> token) {
+  if (!finish.stop().empty()) return finish.stop();
+  // It may stand behind the end of the text, where nothing ends by it.
+  if (token.has_value() && finish.reason() == v1::FINISH_REASON_STOP) return *token;
+  return nullptr;
 }
 
 std::string SystemFingerprint(const std::string& model_fingerprint) {

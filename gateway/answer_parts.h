@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -33,11 +34,26 @@ class UsageSum {
   int64_t prompt_ = 0, completion_ = 0, cached_ = 0;
 };
 
+// Tokens that end an output: whichever comes is its last.
+struct EndTokens {
+  std::vector<int32_t> unseen;   // whose text is no part of the output
+  std::vector<int32_t> reasons;  // that the request named, and are told as `stop_reason`
+
+  static EndTokens Of(const v1::SamplingParams& sampling, const std::vector<int32_t>& eos_ids);
+  bool is_unseen(int32_t id) const;
+  // Whether one of the message's tokens is none of these.
+  bool sees_any_of(const v1::GenerateResponse& message) const;
+  // The reason among the tokens of a message.
+  std::optional<int32_t> ReasonIn(const v1::GenerateResponse& message) const;
+};
+
 // Of one choice, as the tokens come.
 class LogprobWriter {
  public:
-  LogprobWriter(bool chat, bool tokens_as_ids) : chat_(chat), tokens_as_ids_(tokens_as_ids) {}
-  // Of these tokens; to be called for every message of the choice, in order.
+  LogprobWriter(bool chat, bool tokens_as_ids, EndTokens ends = {})
+      : chat_(chat), tokens_as_ids_(tokens_as_ids), ends_(std::move(ends)) {}
+  // Of these tokens, but for one that ends the output and is not seen; null for none. To be called
+  // for every message of the choice, in order.
   OrderedJson ToJson(const v1::GenerateResponse& message);
 
  private:
@@ -47,6 +63,7 @@ class LogprobWriter {
 
   bool chat_;
   bool tokens_as_ids_;
+  EndTokens ends_;
   int64_t offset_ = 0;  // characters of the tokens so far
 };
 
@@ -71,8 +88,8 @@ std::string Joined(std::string first, std::string_view second);
 
 // "stop" or "length".
 const char* FinishReasonText(v1::FinishReason reason);
-// The stop string that ended an output, or null.
-OrderedJson StopReasonJson(const v1::Finish& finish);
+// The stop string that ended an output, or the token of the request's `stop_token_ids`, or null.
+OrderedJson StopReasonJson(const v1::Finish& finish, std::optional<int32_t> token);
 // Of a checkpoint's fingerprint.
 std::string SystemFingerprint(const std::string& model_fingerprint);
 

@@ -179,6 +179,69 @@ TEST(WholeAnswer, IsWhatItsStreamWouldBe) {
   EXPECT_EQ(body["usage"]["completion_tokens"], 3);
 }
 
+// A conversation's request with one stop token, of a model that ends outputs with 2.
+GenerationRequest RequestWithEnds() {
+  GenerationRequest request = Request(/*chat=*/true);
+  request.logprobs = true;
+  request.eos_token_ids = {2};
+  request.calls[0].mutable_sampling()->add_stop_token_ids(7);
+  return request;
+}
+
+// A token that the text has, the one that ends the output, and the end.
+std::vector<v1::GenerateResponse> EndingWith(int32_t id) {
+  v1::GenerateResponse end = Message(0, "");
+  end.mutable_tokens(0)->set_id(id);
+  v1::GenerateResponse finish;
+  finish.mutable_finish()->set_reason(v1::FINISH_REASON_STOP);
+  return {First(Message(0, "a"), 1), end, finish};
+}
+
+TEST(EndTokens, HaveNoLogProbabilityAndAreTheReasonIfTheRequestNamedThem) {
+  for (const int32_t id : {2, 7}) {
+    const Json reason = id == 7 ? Json(7) : Json();
+    WholeAnswer whole{AnswerShape(RequestWithEnds()), kHead};
+    StreamAnswer stream{AnswerShape(RequestWithEnds()), kHead};
+    std::string text;
+    for (const auto& message : EndingWith(id)) {
+      whole.OnMessage(0, message);
+      text += stream.OnMessage(0, message);
+    }
+    const Json choice = Json::parse(whole.Body())["choices"][0];
+    EXPECT_EQ(choice["logprobs"]["content"].size(), 1u);
+    EXPECT_EQ(choice["stop_reason"], reason);
+    EXPECT_EQ(Json::parse(whole.Body())["usage"]["completion_tokens"], 2);
+    const std::vector<Json> events = Events(text);
+    ASSERT_EQ(events.size(), 3u);  // the role, the text, the end
+    EXPECT_EQ(events[1]["choices"][0]["logprobs"]["content"].size(), 1u);
+    EXPECT_TRUE(events[2]["choices"][0]["logprobs"].is_null());
+    EXPECT_EQ(events[2]["choices"][0]["stop_reason"], reason);
+  }
+}
+
+TEST(EndTokens, ThatTheTextHasAreTokensAsOthers) {
+  GenerationRequest request = RequestWithEnds();
+  request.calls[0].mutable_sampling()->set_include_stop_str_in_output(true);
+  WholeAnswer included{AnswerShape(request), kHead};
+  for (const auto& message : EndingWith(7)) included.OnMessage(0, message);
+  Json choice = Json::parse(included.Body())["choices"][0];
+  EXPECT_EQ(choice["logprobs"]["content"].size(), 2u);
+  EXPECT_EQ(choice["stop_reason"], 7);
+  request = RequestWithEnds();
+  request.calls[0].mutable_sampling()->set_ignore_eos(true);
+  WholeAnswer ignored{AnswerShape(request), kHead};
+  for (const auto& message : EndingWith(2)) ignored.OnMessage(0, message);
+  choice = Json::parse(ignored.Body())["choices"][0];
+  EXPECT_EQ(choice["logprobs"]["content"].size(), 2u);
+  EXPECT_TRUE(choice["stop_reason"].is_null());
+  // A model's own end is none of the request's reasons, even if it is named.
+  request = RequestWithEnds();
+  request.calls[0].mutable_sampling()->add_stop_token_ids(2);
+  WholeAnswer named{AnswerShape(request), kHead};
+  for (const auto& message : EndingWith(2)) named.OnMessage(0, message);
+  EXPECT_TRUE(Json::parse(named.Body())["choices"][0]["stop_reason"].is_null());
+}
+
 TEST(Logprobs, KeepTheBytesOfPartsOfCharacters) {
   LogprobWriter writer(/*chat=*/true, /*tokens_as_ids=*/false);
   v1::GenerateResponse message;

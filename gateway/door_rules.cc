@@ -28,16 +28,14 @@ std::string_view HostOf(std::string_view origin) {
   return scheme == std::string_view::npos ? std::string_view() : origin.substr(scheme + 3);
 }
 
-}  // namespace
+std::variant<std::string, ApiError> AdmitByKey(const ApiKeys& keys, const HttpRequest& request) {
+  auto tenant = keys.TenantOf(BearerKey(request.Field("authorization")));
+  if (tenant.has_value()) return *std::move(tenant);
+  return MakeError(401, "the request has no key that is known here: Authorization: Bearer KEY");
+}
 
-std::variant<std::string, ApiError> Admit(const DoorRules& rules, const HttpRequest& request,
-                                          bool open) {
-  if (rules.keys.has_value()) {
-    if (open || request.method == "OPTIONS") return std::string();
-    auto tenant = rules.keys->TenantOf(BearerKey(request.Field("authorization")));
-    if (tenant.has_value()) return *std::move(tenant);
-    return MakeError(401, "the request has no key that is known here: Authorization: Bearer KEY");
-  }
+std::variant<std::string, ApiError> AdmitByName(const DoorRules& rules,
+                                                const HttpRequest& request) {
   const std::string_view host = request.Field("host");
   // HTTP/1.0 needs none.
   if (!host.empty() && !IsOurName(rules, host)) {
@@ -53,42 +51,33 @@ std::variant<std::string, ApiError> Admit(const DoorRules& rules, const HttpRequ
   return std::string();
 }
 
-namespace {
-
-bool HasOperatorKey(const DoorRules& rules, const HttpRequest& request) {
-  const std::string_view key = BearerKey(request.Field("authorization"));
-  return (rules.operator_keys.has_value() && rules.operator_keys->TenantOf(key).has_value()) ||
-         (rules.keys.has_value() && rules.keys->IsOperator(key));
-}
-
-ApiError NeedsOperatorKey() {
-  return MakeError(401, "this path needs an operator's key: Authorization: Bearer KEY");
-}
-
 }  // namespace
 
-std::optional<ApiError> RefuseUnlessOperator(const DoorRules& rules, const HttpRequest& request) {
-  if (HasOperatorKey(rules, request)) return {};
-  if (rules.operator_keys.has_value()) return NeedsOperatorKey();
-  if (!rules.keys.has_value()) return {};
-  return MakeError(403,
-                   "this path is for operators; start the gateway with --operator-keys to name "
-                   "their keys");
+std::variant<std::string, ApiError> Admit(const DoorRules& rules, const HttpRequest& request,
+                                          bool open) {
+  if (!rules.keys.has_value()) return AdmitByName(rules, request);
+  if (open || request.method == "OPTIONS") return std::string();
+  return AdmitByKey(*rules.keys, request);
+}
+
+std::optional<ApiError> RefuseBody(const DoorRules& rules, const HttpRequest& head) {
+  auto admitted = rules.keys.has_value() ? AdmitByKey(*rules.keys, head) : AdmitByName(rules, head);
+  if (auto* error = std::get_if<ApiError>(&admitted)) return std::move(*error);
+  return std::nullopt;
 }
 
 std::optional<ApiError> AdmitOperator(const DoorRules& rules, const HttpRequest& request) {
-  if (HasOperatorKey(rules, request)) return std::nullopt;
-  if (rules.operator_keys.has_value()) return NeedsOperatorKey();
   auto admitted = Admit(rules, request, /*open=*/false);
   if (auto* error = std::get_if<ApiError>(&admitted)) return std::move(*error);
-  const std::string_view site = request.Field("sec-fetch-site");
-  if (!site.empty() && site != "same-origin" && site != "none") {
-    return MakeError(403, "only this server's own page may ask for its state");
-  }
   if (rules.keys.has_value()) {
+    if (rules.keys->IsOperator(BearerKey(request.Field("authorization")))) return std::nullopt;
     return MakeError(403,
                      "this key is a tenant's: the state of the service is shown for an operator's, "
                      "whose line in the file of keys ends with \"operator\"");
+  }
+  const std::string_view site = request.Field("sec-fetch-site");
+  if (!site.empty() && site != "same-origin" && site != "none") {
+    return MakeError(403, "only this server's own page may ask for its state");
   }
   return std::nullopt;
 }

@@ -19,20 +19,18 @@
 namespace tutti::gateway {
 
 struct DoorRules {
-  std::optional<ApiKeys> keys;
-  std::optional<ApiKeys> operator_keys;    // of those who may see more than their own requests
+  std::optional<ApiKeys> keys;             // some of which are operators'
   std::vector<std::string> allowed_hosts;  // in lower case
   std::vector<std::string> cors_origins;   // "*": all
 };
-
-// Why the caller may not see what operators see: nothing if it may. With operators' keys it needs
-// one; with keys of tenants alone nobody may; without any, whoever Admit lets in.
-std::optional<ApiError> RefuseUnlessOperator(const DoorRules& rules, const HttpRequest& request);
 
 // The tenant of the caller, empty without keys; or why it is not let in. `open`: the path needs no
 // key.
 std::variant<std::string, ApiError> Admit(const DoorRules& rules, const HttpRequest& request,
                                           bool open);
+// Why the body of a request is not read, by its head: nothing if it is. A path that is open to all
+// needs no body, so that who has no key never makes us read one.
+std::optional<ApiError> RefuseBody(const DoorRules& rules, const HttpRequest& head);
 
 // Why the caller may not see the state of the service; nothing if it may: with keys who has an
 // operator's, without them pages and programs of this machine, and never pages of others.

@@ -86,21 +86,22 @@ TEST(ApiKeys, ComeAsBearers) {
   for (const char* other : {"", "Bearer", "Bearer ", "Basic k"}) EXPECT_EQ(BearerKey(other), "");
 }
 
-TEST(Operators, NeedTheirOwnKeyWhereThereAreKeys) {
-  const auto status = [](const DoorRules& rules, const std::string& key) {
-    const auto refusal = RefuseUnlessOperator(rules, From({{"authorization", "Bearer " + key}}));
-    return refusal.has_value() ? refusal->status : 200;
+TEST(RefuseBody, ReadsNoneOfWhoHasNoKey) {
+  const auto status_of = [](const DoorRules& rules, HttpFields fields,
+                            const char* method = "POST") {
+    HttpRequest head = From(std::move(fields));
+    head.method = method;
+    const auto error = RefuseBody(rules, head);
+    return error.has_value() ? error->status : 200;
   };
   DoorRules rules;
-  EXPECT_EQ(status(rules, "secret-1"), 200);
+  EXPECT_EQ(status_of(rules, {{"host", "localhost"}}), 200);
+  EXPECT_EQ(status_of(rules, {{"host", "evil.example"}}), 403);
   rules.keys = *ApiKeys::Parse(kKeys, "keys");
-  EXPECT_EQ(status(rules, "secret-1"), 403);
-  // printf %s operator | sha256sum
-  rules.operator_keys = *ApiKeys::Parse(
-      "ops 06e55b633481f7bb072957eabcf110c972e86691c3cfedabe088024bffe42f23\n", "keys");
-  EXPECT_EQ(status(rules, "secret-1"), 401);
-  EXPECT_EQ(status(rules, ""), 401);
-  EXPECT_EQ(status(rules, "operator"), 200);
+  EXPECT_EQ(status_of(rules, {{"host", "localhost"}}), 401);
+  EXPECT_EQ(status_of(rules, {{"host", "localhost"}}, "OPTIONS"), 401);
+  EXPECT_EQ(status_of(rules, {{"host", "a"}, {"authorization", "Bearer wrong"}}), 401);
+  EXPECT_EQ(status_of(rules, {{"host", "a"}, {"authorization", "Bearer secret-1"}}), 200);
 }
 
 TEST(Admit, WithoutKeysAnswersLoopbackNamesOnly) {

@@ -99,6 +99,9 @@ void GatewayMetrics::Write(const State& state, Exposition* to) const {
              static_cast<double>(gone_));
   to->Single("tutti_gateway_streamed_bytes_total", Kind::kCounter, "Bytes of events.",
              static_cast<double>(streamed_bytes_));
+  to->Single("tutti_gateway_read_bytes_total", Kind::kCounter,
+             "Bytes read from clients, those that nobody looked at among them.",
+             static_cast<double>(state.read_bytes));
   to->Begin("tutti_gateway_time_to_first_event_seconds", Kind::kHistogram,
             "From a request's end to the first event of its stream.");
   first_byte_.Write({}, to);

@@ -22,8 +22,9 @@ class GatewayMetrics {
  public:
   // What the gateway knows of itself and of the service behind it.
   struct State {
-    int64_t exchanges = 0;  // requests under way
-    int64_t calls = 0;      // of Generate, to the service
+    int64_t exchanges = 0;   // requests under way
+    int64_t calls = 0;       // of Generate, to the service
+    int64_t read_bytes = 0;  // from clients
     bool reachable = false;
     bool ready = false;
     bool draining = false;
@@ -36,6 +37,8 @@ class GatewayMetrics {
 
   // The same exchange, whose answer is counted.  REQUIRES: this outlives it
   std::shared_ptr<Exchange> Count(std::shared_ptr<Exchange> exchange);
+  // A request that was refused by its head.
+  void CountRefused(std::string_view path, int status) { ++answers_[{LabelOf(path), status}]; }
   void Write(const State& state, metrics::Exposition* to) const;
 
  private:

@@ -45,6 +45,8 @@ struct GenerationRequest {
   bool token_ids = false;      // those of the prompt and of the output are part of the answer
   // By prompt, where they are wanted; found before the calls are made (AskPromptIds).
   std::vector<std::vector<int32_t>> prompt_ids;
+  // Those of the model that end an output, unless it ignores them; set before the calls are made.
+  std::vector<int32_t> eos_token_ids;
   AnswerWishes wishes;
   // Set by ChooseParse (parse_choice.h); null: all text is content.
   std::shared_ptr<const ParseOptions> parse;

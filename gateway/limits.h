@@ -98,6 +98,9 @@ inline constexpr int kProbes = 3;
 inline constexpr size_t kWriteBytes = 64 << 10;
 // After a refusal, how long is read what nobody looks at, so that the client reads the refusal.
 inline constexpr Duration kFarewellTime = std::chrono::seconds(2);
+// And how much: many clients read no answer before all of their body is sent. Beyond it nothing is
+// read any more.
+inline constexpr size_t kFarewellBytesMax = 1 << 20;
 // Ports tried after one that is taken, where that is wished for.
 inline constexpr int kNextPortsMax = 100;
 
@@ -109,9 +112,11 @@ inline constexpr Duration kModelPollWhileLost = std::chrono::milliseconds(200);
 // One such call, and one call of Tokenize.
 inline constexpr Duration kModelTimeout = std::chrono::seconds(2);
 inline constexpr Duration kTokenizeTimeout = std::chrono::seconds(30);
-// Threads for calls that block and for large bodies, and what may wait for them.
-inline constexpr int kBlockingThreads = 2;
-inline constexpr size_t kBlockingJobsMax = 256;
+// Threads of each lane for work that blocks or takes long (here, short, long: work_lanes.h), and
+// what may wait for each. Two that call the service, so that one slow answer is not all that
+// there is; two large bodies at once, so that they leave processors to others.
+inline constexpr int kLaneThreads[] = {1, 2, 2};
+inline constexpr size_t kLaneJobsMax = 256;
 // Calls of Generate at once: the service's own limit is on those that wait.
 inline constexpr int64_t kCallsMax = 65536;
 

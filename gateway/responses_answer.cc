@@ -15,12 +15,13 @@ std::string ItemId(const std::string& response_id) {
 }  // namespace
 
 ResponsesAnswer::ResponsesAnswer(bool stream, bool logprobs, const AnswerHead& head,
-                                 std::shared_ptr<const OrderedJson> request)
+                                 std::shared_ptr<const OrderedJson> request, EndTokens ends)
     : stream_(stream),
       logprobs_asked_(logprobs),
       head_(head),
       item_id_(ItemId(head.id)),
-      request_(std::move(request)) {}
+      request_(std::move(request)),
+      ends_(std::move(ends)) {}
 
 std::string ResponsesAnswer::Event(std::string_view type, OrderedJson fields) {
   OrderedJson event = {{"type", type}};
@@ -83,8 +84,9 @@ OrderedJson ResponsesAnswer::Response(std::string_view status) const {
 
 OrderedJson ResponsesAnswer::LogprobsOf(const v1::GenerateResponse& message) const {
   if (!logprobs_asked_ || message.tokens_size() == 0) return OrderedJson::array();
-  LogprobWriter writer(/*chat=*/true, /*tokens_as_ids=*/false);
-  return writer.ToJson(message)["content"];
+  LogprobWriter writer(/*chat=*/true, /*tokens_as_ids=*/false, ends_);
+  OrderedJson json = writer.ToJson(message);
+  return json.is_null() ? OrderedJson::array() : json["content"];
 }
 
 std::string ResponsesAnswer::Begin() {

@@ -17,7 +17,7 @@ class ResponsesAnswer : public AnswerWriter {
  public:
   // `request`: what the answer repeats of it.
   ResponsesAnswer(bool stream, bool logprobs, const AnswerHead& head,
-                  std::shared_ptr<const OrderedJson> request);
+                  std::shared_ptr<const OrderedJson> request, EndTokens ends = {});
 
   std::string OnMessage(size_t prompt, const v1::GenerateResponse& message) override;
   std::string OnEnd() override;
@@ -41,6 +41,7 @@ class ResponsesAnswer : public AnswerWriter {
   const AnswerHead head_;
   const std::string item_id_;
   const std::shared_ptr<const OrderedJson> request_;
+  const EndTokens ends_;
   bool begun_ = false;
   int64_t events_ = 0;
   std::string text_;

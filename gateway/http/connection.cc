@@ -154,7 +154,8 @@ Instant Connection::waiting_since() const {
 }
 
 void Connection::MaybeRead() {
-  if (reading_ || closed_) return;
+  // Beyond that a client that goes is noticed by the end of the farewell only.
+  if (reading_ || closed_ || unread_ > kFarewellBytesMax) return;
   reading_ = true;
   stream_->Read(boost::asio::buffer(read_),
                 [self = shared_from_this()](boost::system::error_code error, size_t bytes) {
@@ -166,7 +167,10 @@ void Connection::OnRead(boost::system::error_code error, size_t bytes) {
   reading_ = false;
   if (closed_) return;
   if (error) return Abort();
-  if (phase_ != Phase::kFarewell) {
+  context_->read_bytes += static_cast<int64_t>(bytes);
+  if (phase_ == Phase::kFarewell) {
+    unread_ += bytes;
+  } else {
     in_.append(read_.data(), bytes);
     Consume();
     // To stop reading would be not to see it go.
@@ -189,6 +193,11 @@ void Connection::Consume() {
         continue;
       case RequestReader::At::kBody:
         if (phase_ != Phase::kBody) Enter(Phase::kBody);
+        if (!std::exchange(head_seen_, true)) {
+          if (auto refusal = context_->handler->RefuseHead(reader_.head())) {
+            return Refuse(*std::move(refusal));
+          }
+        }
         if (reader_.expects_continue() && !std::exchange(continued_, true) && in_.empty()) {
           Send("HTTP/1.1 100 Continue\r\n\r\n");
         }
@@ -215,7 +224,7 @@ void Connection::CountBody() {
 
 void Connection::BeginAnswer() {
   Enter(Phase::kAnswer);
-  continued_ = false;
+  continued_ = head_seen_ = false;
   ++context_->exchanges;
   answer_ = std::make_shared<Answer>(weak_from_this(), reader_.Release());
   context_->handler->Handle(answer_);
@@ -223,10 +232,15 @@ void Connection::BeginAnswer() {
 
 // Bytes after the request at fault cannot be told apart from it: the connection ends.
 void Connection::Refuse(int status, const std::string& why) {
-  if (phase_ == Phase::kFarewell) return;
   HttpResponse response{.status = status};
   response.body = ErrorBody(MakeError(status, why));
+  Refuse(std::move(response));
+}
+
+void Connection::Refuse(HttpResponse response) {
+  if (phase_ == Phase::kFarewell) return;
   close_ = true;
+  in_ = {};
   Enter(Phase::kFarewell);
   Send(HeadText(response, response.body.size(), /*chunked=*/false, /*close=*/true) + response.body);
 }

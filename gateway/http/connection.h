@@ -26,6 +26,7 @@ struct ConnectionContext {
   int64_t bodies_bytes_max = 0;
   int64_t body_bytes = 0;  // of all of them
   int64_t exchanges = 0;   // under way
+  int64_t read_bytes = 0;  // of all of them, since the beginning
   bool draining = false;
 };
 
@@ -60,6 +61,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void CountBody();
   void BeginAnswer();
   void Refuse(int status, const std::string& why);
+  void Refuse(HttpResponse response);
   void Send(std::string bytes);
   void MaybeWrite();
   void OnWritten(boost::system::error_code error, size_t bytes);
@@ -79,6 +81,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::array<char, kReadBytes> read_{};
   bool reading_ = false;
   bool continued_ = false;    // the client has been told to send its body
+  bool head_seen_ = false;    // the handler has been asked about the head
+  size_t unread_ = 0;         // bytes taken since a refusal, which nobody looks at
   std::string in_;            // read and not yet taken
   int64_t counted_body_ = 0;  // of context_->body_bytes
 

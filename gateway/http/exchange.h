@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -35,6 +36,9 @@ class HttpHandler {
  public:
   virtual ~HttpHandler() = default;
   virtual void Handle(std::shared_ptr<Exchange> exchange) = 0;
+  // Called when the head of a request is there whose body is still to come: an answer that refuses
+  // it, so that its body is not read. The connection ends with it.
+  virtual std::optional<HttpResponse> RefuseHead(const HttpRequest& /*head*/) { return {}; }
   // Every kTick.
   virtual void OnTick() {}
 };

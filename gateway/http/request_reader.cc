@@ -133,6 +133,7 @@ size_t RequestReader::Take(std::string_view bytes) {
     } else if (!had_head && parser_->parser.is_header_done()) {
       CheckHead();
       if (IsFolded(bytes.substr(taken - n, n))) Fail(400, "a field of the head is folded");
+      if (at_ == At::kBody && !parser_->parser.is_done()) break;
     } else if (n == 0 && !parser_->parser.is_done()) {
       break;
     }

@@ -26,9 +26,12 @@ class RequestReader {
   enum class At : uint8_t { kNothing, kHead, kBody, kEnd, kError };
 
   // Takes bytes that came after those taken before; returns how many it took, and is to be asked
-  // again with the rest and more. At kEnd and kError it takes none.
+  // again with the rest and more. Stops behind the head. At kEnd and kError it takes none.
   size_t Take(std::string_view bytes);
   At at() const { return at_; }
+
+  // At kBody and kEnd: the request, of whose body nothing is there yet.
+  const HttpRequest& head() const { return request_; }
 
   // At kBody: the client waits for a word before it sends the body.
   bool expects_continue() const { return expects_continue_; }

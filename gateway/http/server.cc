@@ -153,6 +153,7 @@ class AsioServer : public HttpServer {
   }
 
   int64_t exchanges() const override { return context_.exchanges; }
+  int64_t read_bytes() const override { return context_.read_bytes; }
 
   void Stop() override {
     error_code ignored;

@@ -43,6 +43,8 @@ class HttpServer {
   virtual void Drain() = 0;
   // Requests under way.
   virtual int64_t exchanges() const = 0;
+  // Bytes read from clients since the beginning.
+  virtual int64_t read_bytes() const = 0;
   // Ends all connections and Run.
   virtual void Stop() = 0;
 };

@@ -41,6 +41,11 @@ class Handler : public HttpHandler {
     exchange->OnGone([this] { ++gone; });
     held.set_value(std::move(exchange));
   }
+  std::optional<HttpResponse> RefuseHead(const HttpRequest& head) override {
+    EXPECT_EQ(head.body, "");
+    if (head.Field("authorization") != "wrong") return std::nullopt;
+    return HttpResponse{.status = 401, .body = "no key"};
+  }
   std::promise<std::shared_ptr<Exchange>> held;
   std::atomic<int> gone{0};
 };
@@ -63,6 +68,14 @@ class Client {
   void Send(const std::string& bytes) {
     EXPECT_EQ(send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(bytes.size()));
+  }
+  // Until the other end takes no more.
+  void SendWhatGoes(const std::string& bytes) {
+    for (size_t sent = 0; sent < bytes.size();) {
+      const ssize_t n = send(fd_, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+      if (n <= 0) return;
+      sent += static_cast<size_t>(n);
+    }
   }
   // Until what came ends with `end`, or the connection does.
   std::string Read(const std::string& end) {
@@ -239,6 +252,36 @@ TEST_F(ServerTest, TakesSmallBodiesWhileLargeOnesAreTooMany) {
   a.join();
   b.join();
   EXPECT_EQ(refused, 1);
+}
+
+TEST_F(ServerTest, ReadsNoBodyOfRequestsThatAreRefusedByTheirHead) {
+  Begin();
+  const std::string head = "POST / HTTP/1.1\r\nHost: a\r\nAuthorization: wrong\r\n";
+  Client client(server_->address());
+  // Larger than what the system keeps for both ends.
+  const std::string body(15 << 20, 'x');
+  client.Send(head + "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n");
+  std::thread sends([&] { client.SendWhatGoes(body); });
+  EXPECT_THAT(client.Read("no key"), StartsWith("HTTP/1.1 401"));
+  // Nothing is read after this, however long the client goes on.
+  const auto read = [&] {
+    int64_t bytes = 0;
+    OnLoop([&] { bytes = server_->read_bytes(); });
+    return bytes;
+  };
+  constexpr auto kMost = static_cast<int64_t>(kFarewellBytesMax + 2 * kReadBytes + 1024);
+  EXPECT_LE(read(), kMost);
+  clock_.Advance(kFarewellTime);
+  sends.join();
+  EXPECT_LE(read(), kMost);
+  // Who waits for a word before the body is sent does not get it.
+  Client polite(server_->address());
+  polite.Send(head + "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+  EXPECT_THAT(polite.Read("no key"), StartsWith("HTTP/1.1 401"));
+  // And in chunks.
+  Client chunks(server_->address());
+  chunks.Send(head + "Transfer-Encoding: chunked\r\n\r\n5\r\n");
+  EXPECT_THAT(chunks.Read("no key"), StartsWith("HTTP/1.1 401"));
 }
 
 TEST_F(ServerTest, SendsLargeAnswersWhole) {

@@ -23,7 +23,7 @@ void Caller::ReplyJson(std::string body) const {
   exchange->Reply(std::move(response));
 }
 
-void Caller::ReplyError(const ApiError& error) const {
+HttpResponse Caller::ErrorResponse(const ApiError& error) const {
   HttpResponse response = Head(error.status);
   response.body = ErrorBody(error);
   if (error.retry_after.has_value() || error.status == 503) {
@@ -34,8 +34,10 @@ void Caller::ReplyError(const ApiError& error) const {
     response.fields.emplace_back("retry-after-ms", absl::StrCat(ms));
   }
   if (error.status == 401) response.fields.emplace_back("WWW-Authenticate", "Bearer");
-  exchange->Reply(std::move(response));
+  return response;
 }
+
+void Caller::ReplyError(const ApiError& error) const { exchange->Reply(ErrorResponse(error)); }
 
 std::string RandomName() {
   static const uint64_t seed = [] {

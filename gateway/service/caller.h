@@ -16,6 +16,7 @@ struct Caller {
   std::string tenant;
 
   HttpResponse Head(int status) const { return {.status = status, .fields = fields}; }
+  HttpResponse ErrorResponse(const ApiError& error) const;
   void ReplyJson(std::string body) const;
   void ReplyError(const ApiError& error) const;
 };

@@ -56,18 +56,6 @@ std::variant<EventOptions, ApiError> ReadEventOptions(const HttpRequest& http,
   return EventOptions{.ids = true, .after = std::get<EventId>(std::move(id))};
 }
 
-std::string TokenizeBody(const v1::TokenizeResponse& response, bool with_texts, uint32_t context) {
-  OrderedJson body;
-  body["count"] = response.ids_size();
-  body["max_model_len"] = context;
-  body["tokens"] = std::vector<int32_t>(response.ids().begin(), response.ids().end());
-  if (with_texts) {
-    body["token_strs"] =
-        std::vector<std::string>(response.tokens().begin(), response.tokens().end());
-  }
-  return Dump(body);
-}
-
 }  // namespace
 
 struct Gateway::Entry {
@@ -108,13 +96,25 @@ Gateway::Gateway(DoorRules rules, ParseRules parse_rules, Upstream* upstream, Co
           }(),
           &clock_) {}
 
-void Gateway::Handle(std::shared_ptr<Exchange> plain) {
-  const std::shared_ptr<Exchange> exchange = metrics_.Count(std::move(plain));
-  const HttpRequest& request = exchange->request();
-  Caller caller{.exchange = exchange,
+std::optional<HttpResponse> Gateway::RefuseHead(const HttpRequest& head) {
+  const auto error = RefuseBody(rules_, head);
+  if (!error.has_value()) return std::nullopt;
+  metrics_.CountRefused(head.path, error->status);
+  return MakeCaller(nullptr, head).ErrorResponse(*error);
+}
+
+Caller Gateway::MakeCaller(std::shared_ptr<Exchange> exchange, const HttpRequest& request) const {
+  Caller caller{.exchange = std::move(exchange),
                 .fields = CorsFields(rules_, request),
                 .request_name = RequestName(request)};
   caller.fields.emplace_back("x-request-id", caller.request_name);
+  return caller;
+}
+
+void Gateway::Handle(std::shared_ptr<Exchange> plain) {
+  const std::shared_ptr<Exchange> exchange = metrics_.Count(std::move(plain));
+  const HttpRequest& request = exchange->request();
+  Caller caller = MakeCaller(exchange, request);
   if (console_->Handle(rules_, caller)) return;
   const std::string method = request.method == "HEAD" ? "GET" : request.method;
   // One model may be asked for by name: the route is the list's.
@@ -162,29 +162,31 @@ void Gateway::AnswerVersion(const Caller& caller) {
 
 // The process is looked at where that delays no stream.
 void Gateway::AnswerMetrics(const Caller& caller) {
-  if (const auto refusal = RefuseUnlessOperator(rules_, caller.exchange->request())) {
+  if (const auto refusal = AdmitOperator(rules_, caller.exchange->request())) {
     return caller.ReplyError(*refusal);
   }
   const auto model = upstream_->model();
   metrics::Exposition text;
   metrics_.Write({.exchanges = server_->exchanges(),
                   .calls = upstream_->calls,
+                  .read_bytes = server_->read_bytes(),
                   .reachable = model->reachable,
                   .ready = model->ready(),
                   .draining = draining_,
                   .grpc_calls = grpc_ == nullptr ? 0 : grpc_->under_way(),
                   .grpc_calls_begun = grpc_ == nullptr ? 0 : grpc_->begun()},
                  &text);
-  Later(caller, [caller, files = certificates_, text]() mutable -> std::function<void()> {
-    metrics::WriteProcess("gateway", &text);
-    metrics::WriteCertificates(files, &text);
-    return [caller, body = text.Release()] {
-      HttpResponse response = caller.Head(200);
-      response.content_type = metrics::kContentType;
-      response.body = body;
-      caller.exchange->Reply(std::move(response));
-    };
-  });
+  Later(caller, Lane::kHere,
+        [caller, files = certificates_, text]() mutable -> std::function<void()> {
+          metrics::WriteProcess("gateway", &text);
+          metrics::WriteCertificates(files, &text);
+          return [caller, body = text.Release()] {
+            HttpResponse response = caller.Head(200);
+            response.content_type = metrics::kContentType;
+            response.body = body;
+            caller.exchange->Reply(std::move(response));
+          };
+        });
 }
 
 void Gateway::AnswerModels(const Caller& caller) {
@@ -206,13 +208,14 @@ void Gateway::AnswerModels(const Caller& caller) {
 }
 
 // Runs `job` on a thread that may block, and what it returns on the loop.
-void Gateway::Later(const Caller& caller, std::function<std::function<void()>()> job) {
+void Gateway::Later(const Caller& caller, Lane lane, std::function<std::function<void()>()> job) {
   const bool taken =
-      upstream_->Run([server = server_, job = std::move(job)] { server->Post(job()); });
+      upstream_->Run(lane, [server = server_, job = std::move(job)] { server->Post(job()); });
   if (!taken) caller.ReplyError(Unavailable("too many requests wait to be read"));
 }
 
 struct Gateway::Prepared {
+  Lane lane;  // by the size of its body
   std::variant<GenerationRequest, ApiError> request;
   std::string key;       // its Idempotency-Key; empty: none
   RequestDigest digest;  // where it has a key
@@ -226,17 +229,19 @@ void Gateway::ReadAndGenerate(const Caller& caller, Read read) {
   if (const auto error = CheckIdempotencyKey(key)) return caller.ReplyError(*error);
   const auto prepare = [read, key, path = request.path](std::string_view body) -> Prepared {
     auto json = ParseObject(body);
-    if (auto* error = std::get_if<ApiError>(&json)) return {std::move(*error), key, {}};
-    return {read(std::get<Json>(json), body), key,
+    const Lane lane = LaneOf(body.size());
+    if (auto* error = std::get_if<ApiError>(&json)) return {lane, std::move(*error), key, {}};
+    return {lane, read(std::get<Json>(json), body), key,
             key.empty() ? RequestDigest{} : DigestOf(path, body)};
   };
   std::string body = std::move(request.body);
   if (body.size() <= kInlineBodyBytesMax) return Generate(caller, prepare(body));
-  Later(caller, [this, caller, prepare, body = std::move(body)]() -> std::function<void()> {
-    // It may be large: the loop must not copy it.
-    auto prepared = std::make_shared<Prepared>(prepare(body));
-    return [this, caller, prepared] { Generate(caller, std::move(*prepared)); };
-  });
+  Later(caller, Lane::kLong,
+        [this, caller, prepare, body = std::move(body)]() -> std::function<void()> {
+          // It may be large: the loop must not copy it.
+          auto prepared = std::make_shared<Prepared>(prepare(body));
+          return [this, caller, prepared] { Generate(caller, std::move(*prepared)); };
+        });
 }
 
 void Gateway::Generate(const Caller& caller, Prepared prepared) {
@@ -249,9 +254,12 @@ void Gateway::Generate(const Caller& caller, Prepared prepared) {
   if (const auto said = CheckPriority(wanted.calls.front().priority()); !said.ok()) {
     return caller.ReplyError(FromStatus(said, wanted.names, 0));
   }
-  if (const auto error = ChooseParse(parse_rules_, upstream_->model()->form, &wanted)) {
+  const auto model = upstream_->model();
+  if (const auto error = ChooseParse(parse_rules_, model->form, &wanted)) {
     return caller.ReplyError(*error);
   }
+  const auto& eos = model->model.eos_token_ids();
+  wanted.eos_token_ids.assign(eos.begin(), eos.end());
   auto events = ReadEventOptions(caller.exchange->request(), wanted);
   if (const auto* error = std::get_if<ApiError>(&events)) return caller.ReplyError(*error);
   GenerationOptions options{.events = std::get<EventOptions>(std::move(events))};
@@ -264,8 +272,9 @@ void Gateway::Generate(const Caller& caller, Prepared prepared) {
   }
   options.kept = !prepared.key.empty() && keyed_.has_room();
   const bool kept = options.kept;
-  const auto generation = std::make_shared<Generation>(
-      caller, std::move(wanted), std::move(options), upstream_, server_, console_->traffic());
+  const auto generation =
+      std::make_shared<Generation>(caller, std::move(wanted), std::move(options), upstream_,
+                                   server_, console_->traffic());
   std::erase_if(generations_, [](const auto& other) { return other.expired(); });
   generations_.push_back(generation);
   if (kept) keyed_.Add(caller.tenant, prepared.key, prepared.digest, generation);
@@ -275,25 +284,27 @@ void Gateway::Generate(const Caller& caller, Prepared prepared) {
 void Gateway::FindPromptIds(const Caller& caller, Prepared prepared) {
   // It may be large: the loop must not copy it.
   auto shared = std::make_shared<Prepared>(std::move(prepared));
-  Later(caller, [this, caller, upstream = upstream_, shared]() -> std::function<void()> {
-    auto& request = std::get<GenerationRequest>(shared->request);
-    for (size_t i = 0; i < request.calls.size(); ++i) {
-      const auto& given = request.calls[i].token_ids().ids();
-      std::vector<int32_t> ids(given.begin(), given.end());
-      if (const auto asked = AskPromptIds(request.calls[i])) {
-        const auto tokens = upstream->client()->Tokenize(*asked, {.timeout = kTokenizeTimeout});
-        if (!tokens.ok()) {
-          request.names.prompt_index = i;
-          const ApiError error =
-              FromStatus(tokens.status(), request.names, upstream->model()->model.context_length());
-          return [caller, error] { caller.ReplyError(error); };
-        }
-        ids.assign(tokens->ids().begin(), tokens->ids().end());
-      }
-      SetPromptIds(std::move(ids), i, &request);
-    }
-    return [this, caller, shared] { Generate(caller, std::move(*shared)); };
-  });
+  Later(caller, shared->lane,
+        [this, caller, upstream = upstream_, shared]() -> std::function<void()> {
+          auto& request = std::get<GenerationRequest>(shared->request);
+          for (size_t i = 0; i < request.calls.size(); ++i) {
+            const auto& given = request.calls[i].token_ids().ids();
+            std::vector<int32_t> ids(given.begin(), given.end());
+            if (const auto asked = AskPromptIds(request.calls[i])) {
+              const auto tokens =
+                  upstream->client()->Tokenize(*asked, {.timeout = kTokenizeTimeout});
+              if (!tokens.ok()) {
+                request.names.prompt_index = i;
+                const ApiError error = FromStatus(tokens.status(), request.names,
+                                                  upstream->model()->model.context_length());
+                return [caller, error] { caller.ReplyError(error); };
+              }
+              ids.assign(tokens->ids().begin(), tokens->ids().end());
+            }
+            SetPromptIds(std::move(ids), i, &request);
+          }
+          return [this, caller, shared] { Generate(caller, std::move(*shared)); };
+        });
 }
 
 bool Gateway::ReadAgain(const Caller& caller, const Prepared& prepared,
@@ -327,46 +338,6 @@ void Gateway::AnswerCompletion(const Caller& caller) {
 void Gateway::AnswerResponses(const Caller& caller) {
   ReadAndGenerate(caller,
                   [](const Json& body, std::string_view) { return ReadResponsesRequest(body); });
-}
-
-void Gateway::AnswerTokenize(const Caller& caller) {
-  Later(caller,
-        [upstream = upstream_, caller,
-         body = std::move(caller.exchange->request().body)]() -> std::function<void()> {
-          const auto fail = [caller](const ApiError& error) {
-            return [caller, error] { caller.ReplyError(error); };
-          };
-          auto json = ParseObject(body);
-          if (const auto* error = std::get_if<ApiError>(&json)) return fail(*error);
-          auto read = ReadTokenizeRequest(std::get<Json>(json), body);
-          if (const auto* error = std::get_if<ApiError>(&read)) return fail(*error);
-          const auto& job = std::get<TokenizeJob>(read);
-          const auto tokens =
-              upstream->client()->Tokenize(job.request, {.timeout = kTokenizeTimeout});
-          const uint32_t context = upstream->model()->model.context_length();
-          if (!tokens.ok()) return fail(FromStatus(tokens.status(), job.names, context));
-          return [caller, text = TokenizeBody(*tokens, job.with_texts, context)] {
-            caller.ReplyJson(text);
-          };
-        });
-}
-
-void Gateway::AnswerDetokenize(const Caller& caller) {
-  Later(caller,
-        [upstream = upstream_, caller,
-         body = std::move(caller.exchange->request().body)]() -> std::function<void()> {
-          const auto fail = [caller](const ApiError& error) {
-            return [caller, error] { caller.ReplyError(error); };
-          };
-          auto json = ParseObject(body);
-          if (const auto* error = std::get_if<ApiError>(&json)) return fail(*error);
-          auto read = ReadDetokenizeRequest(std::get<Json>(json));
-          if (const auto* error = std::get_if<ApiError>(&read)) return fail(*error);
-          const auto text = upstream->client()->Detokenize(std::get<v1::DetokenizeRequest>(read),
-                                                           {.timeout = kTokenizeTimeout});
-          if (!text.ok()) return fail(FromStatus(text.status(), {}, 0));
-          return [caller, body = Dump({{"prompt", text->text()}})] { caller.ReplyJson(body); };
-        });
 }
 
 void Gateway::Drain() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,7 @@ class Gateway : public HttpHandler {
   void set_grpc(GrpcPort* grpc) { grpc_ = grpc; }
 
   void Handle(std::shared_ptr<Exchange> exchange) override;
+  std::optional<HttpResponse> RefuseHead(const HttpRequest& head) override;
   void OnTick() override;
 
   // From now on nothing new is generated, and nobody should send requests here.
@@ -55,6 +57,7 @@ class Gateway : public HttpHandler {
   void AnswerTokenize(const Caller& caller);
   void AnswerDetokenize(const Caller& caller);
 
+  Caller MakeCaller(std::shared_ptr<Exchange> exchange, const HttpRequest& request) const;
   // Reads the body where that delays nobody, then begins.
   template <typename Read>
   void ReadAndGenerate(const Caller& caller, Read read);
@@ -64,7 +67,7 @@ class Gateway : public HttpHandler {
   bool ReadAgain(const Caller& caller, const Prepared& prepared, const EventOptions& events);
   // Generates when the ids of its prompts are known, which the service tells.
   void FindPromptIds(const Caller& caller, Prepared prepared);
-  void Later(const Caller& caller, std::function<std::function<void()>()> job);
+  void Later(const Caller& caller, Lane lane, std::function<std::function<void()>()> job);
 
   const DoorRules rules_;
   const ParseRules parse_rules_;

@@ -75,13 +75,10 @@ void AddDoorFlags(FlagSet* set, GatewayFlags* flags) {
        {.names = "--tls-key", .variable = &flags->server.tls_key, .help = "PEM key of it"},
        {.names = "--api-keys",
         .variable = &flags->api_keys,
-        .help = "File of keys, \"TENANT SHA256\" a line; unset: no keys, and only requests for a "
-                "loopback Host are answered",
-        .check = IsFile()},
-       {.names = "--operator-keys",
-        .variable = &flags->operator_keys,
-        .help = "File of the same form with the keys of operators, who alone may see /metrics; "
-                "unset: with --api-keys nobody may, without who reaches a loopback Host",
+        .help =
+            "File of keys, \"TENANT SHA256\" a line, and \"operator\" behind it for those who may "
+            "see /metrics and the map; unset: no keys, and only requests for a loopback Host "
+            "are answered",
         .check = IsFile()},
        {.names = "--allow-host",
         .variable = &flags->allowed_hosts,

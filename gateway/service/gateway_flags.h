@@ -17,7 +17,6 @@ struct GatewayFlags {
   double resume_within_s = Seconds(client::kResumeWithin);
   std::string certificate_folder;
   std::string api_keys;
-  std::string operator_keys;
   std::vector<std::string> allowed_hosts;
   std::vector<std::string> cors_origins;
   std::string tool_parser = "auto";

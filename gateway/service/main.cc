@@ -62,13 +62,9 @@ absl::Status WriteReadyFile(const std::string& path, const std::string& address,
 }
 
 absl::StatusOr<DoorRules> MakeRules(const GatewayFlags& flags) {
-  DoorRules rules{
-      .keys = {}, .operator_keys = {}, .allowed_hosts = {}, .cors_origins = flags.cors_origins};
+  DoorRules rules{.keys = {}, .allowed_hosts = {}, .cors_origins = flags.cors_origins};
   for (const std::string& host : flags.allowed_hosts) {
     rules.allowed_hosts.push_back(absl::AsciiStrToLower(host));
-  }
-  if (!flags.operator_keys.empty()) {
-    TUTTI_ASSIGN_OR_RETURN(rules.operator_keys, ApiKeys::Load(flags.operator_keys));
   }
   if (flags.api_keys.empty()) return rules;
   TUTTI_ASSIGN_OR_RETURN(rules.keys, ApiKeys::Load(flags.api_keys));

@@ -8,10 +8,9 @@
 namespace tutti::gateway {
 
 Upstream::Upstream(std::unique_ptr<client::Client> client)
-    : client_(std::move(client)), model_(std::make_shared<ModelState>()) {
-  threads_.emplace_back([this] { Watch(); });
-  for (int i = 0; i < kBlockingThreads; ++i) threads_.emplace_back([this] { Work(); });
-}
+    : client_(std::move(client)),
+      model_(std::make_shared<ModelState>()),
+      watcher_([this] { Watch(); }) {}
 
 Upstream::~Upstream() {
   {
@@ -20,7 +19,7 @@ Upstream::~Upstream() {
     changed_.NotifyAll();
   }
   cancel_.Cancel();
-  for (std::thread& thread : threads_) thread.join();
+  watcher_.join();
 }
 
 std::shared_ptr<const ModelState> Upstream::model() const {
@@ -55,28 +54,6 @@ void Upstream::Watch() {
     while (!ending_ && changed_.WaitUntil(&mutex_, until)) {
     }
     if (ending_) return;
-  }
-}
-
-bool Upstream::Run(std::function<void()> job) {
-  const MutexLock lock(&mutex_);
-  if (ending_ || jobs_.size() >= kBlockingJobsMax) return false;
-  jobs_.push_back(std::move(job));
-  changed_.NotifyAll();
-  return true;
-}
-
-void Upstream::Work() {
-  while (true) {
-    std::function<void()> job;
-    {
-      const MutexLock lock(&mutex_);
-      while (!ending_ && jobs_.empty()) changed_.Wait(&mutex_);
-      if (ending_) return;
-      job = std::move(jobs_.front());
-      jobs_.pop_front();
-    }
-    job();
   }
 }
 

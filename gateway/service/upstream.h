@@ -4,16 +4,16 @@
 
 #include <atomic>
 #include <condition_variable>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
 #include <thread>
-#include <vector>
+#include <utility>
 
 #include "base/mutex.h"
 #include "client/client.h"
 #include "gateway/parse/answer_form.h"
+#include "gateway/service/work_lanes.h"
 
 namespace tutti::gateway {
 
@@ -36,24 +36,23 @@ class Upstream {
   client::Client* client() { return client_.get(); }
   std::shared_ptr<const ModelState> model() const;
 
-  // Runs `job` on a thread that may block; false when too many wait.
-  bool Run(std::function<void()> job);
+  // Runs `job` on a thread that may block; false when too many wait in that lane.
+  bool Run(Lane lane, std::function<void()> job) { return lanes_.Run(lane, std::move(job)); }
 
   // Calls of Generate under way.
   std::atomic<int64_t> calls{0};
 
  private:
   void Watch();
-  void Work();
 
   const std::unique_ptr<client::Client> client_;
   mutable Mutex mutex_;
   ConditionVariable changed_;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   std::shared_ptr<const ModelState> model_ ABSL_GUARDED_BY(mutex_);
-  std::deque<std::function<void()>> jobs_ ABSL_GUARDED_BY(mutex_);
   client::CancelToken cancel_;  // of the watcher's call
-  std::vector<std::thread> threads_;
+  std::thread watcher_;
+  WorkLanes lanes_;  // after all that its jobs use
 };
 
 }  // namespace tutti::gateway
