@@ -48,8 +48,9 @@ class Client {
                                                    const OnMessage& on_message);
   // The same without waiting: begins the call and returns. The observer hears of it, and outlives
   // it; so does the client.
+  // `traceparent`: what the service is told under that name; empty: nothing.
   std::unique_ptr<GenerateCall> Start(v1::GenerateRequest request, std::optional<Duration> timeout,
-                                      GenerateObserver* observer);
+                                      GenerateObserver* observer, std::string traceparent = {});
   // Each address of the service is tried once. For any thread: Tokenize, Detokenize, GetModel.
   absl::StatusOr<v1::TokenizeResponse> Tokenize(const v1::TokenizeRequest& request,
                                                 const CallOptions& options = {});

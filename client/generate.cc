@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <string>
 #include <utility>
 
 #include "base/mutex.h"
@@ -101,10 +102,11 @@ absl::StatusOr<std::vector<v1::Finish>> Client::Generate(const v1::GenerateReque
 class Client::Call : public std::enable_shared_from_this<Client::Call> {
  public:
   Call(const Client* client, v1::GenerateRequest request, std::optional<Duration> timeout,
-       GenerateObserver* observer)
+       GenerateObserver* observer, std::string traceparent)
       : client_(client),
         observer_(observer),
         deadline_(DeadlineOf(timeout)),
+        traceparent_(std::move(traceparent)),
         answer_(std::move(request), {.within = client->options_.resume_within,
                                      .addresses = client->endpoints_->size(),
                                      .random = RandomNumber()}) {}
@@ -157,6 +159,7 @@ class Client::Call : public std::enable_shared_from_this<Client::Call> {
   const Client* const client_;
   GenerateObserver* const observer_;
   const Instant deadline_;
+  const std::string traceparent_;
   ResumingAnswer answer_;  // of the stream or pause under way
   Mutex mutex_;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
@@ -174,6 +177,7 @@ class Client::Call::Stream : public grpc::ClientReadReactor<v1::GenerateResponse
   grpc::ClientContext* context() { return &context_; }
   void Begin() {
     SetDeadline(Left(call_->deadline_), &context_);
+    if (!call_->traceparent_.empty()) context_.AddMetadata("traceparent", call_->traceparent_);
     endpoint_.stub->async()->Generate(&context_, &call_->answer_.request(), this);
     StartRead(&message_);
     StartCall();
@@ -215,7 +219,7 @@ void Client::Call::BeginStream() {
 
 std::unique_ptr<GenerateCall> Client::Start(v1::GenerateRequest request,
                                             std::optional<Duration> timeout,
-                                            GenerateObserver* observer) {
+                                            GenerateObserver* observer, std::string traceparent) {
   class Handle : public GenerateCall {
    public:
     explicit Handle(std::shared_ptr<Call> call) : call_(std::move(call)) {}
@@ -224,7 +228,8 @@ std::unique_ptr<GenerateCall> Client::Start(v1::GenerateRequest request,
    private:
     const std::shared_ptr<Call> call_;
   };
-  auto call = std::make_shared<Call>(this, std::move(request), timeout, observer);
+  auto call =
+      std::make_shared<Call>(this, std::move(request), timeout, observer, std::move(traceparent));
   call->BeginStream();
   return std::make_unique<Handle>(std::move(call));
 }

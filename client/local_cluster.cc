@@ -182,10 +182,21 @@ absl::Status LocalCluster::Tick(Instant now) {
 
 absl::Status LocalCluster::StartGateway(Instant now) {
   TUTTI_ASSIGN_OR_RETURN(const std::string program, ProgramBeside("tutti-gateway"));
-  members_.push_back(std::make_unique<Member>(MakeMember(
-      "gateway", {program, "--coordinator", *address_, "--admin", admin_, "--listen", options_.http,
-                  "--or-next-port", "--ready-file", dir_ + "/http", "--drain-timeout",
-                  absl::StrCat(options_.drain_timeout_s), "--exit-with-parent"})));
+  std::vector<std::string> arguments = {program,
+                                        "--coordinator",
+                                        *address_,
+                                        "--admin",
+                                        admin_,
+                                        "--listen",
+                                        options_.http,
+                                        "--or-next-port",
+                                        "--ready-file",
+                                        dir_ + "/http",
+                                        "--drain-timeout",
+                                        absl::StrCat(options_.drain_timeout_s),
+                                        "--exit-with-parent"};
+  arguments.insert(arguments.end(), options_.gateway_flags.begin(), options_.gateway_flags.end());
+  members_.push_back(std::make_unique<Member>(MakeMember("gateway", std::move(arguments))));
   gateway_ = members_.back().get();
   return StartMember(gateway_, now);
 }

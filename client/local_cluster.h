@@ -33,6 +33,7 @@ struct LocalClusterOptions {
   std::string log_dir;                         // empty: in the private folder, gone at the end
   std::vector<std::string> coordinator_flags;  // added to those that tie the processes together
   std::vector<std::string> worker_flags;
+  std::vector<std::string> gateway_flags;
   double drain_timeout_s = kDrainTimeoutS;  // of all of them
 };
 

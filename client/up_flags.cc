@@ -16,12 +16,11 @@
 namespace tutti::client {
 namespace {
 
-// Flags that the coordinator or the workers have too, under the same name: passed on when they are
-// given.
+// Flags that the programs started have too, under the same name: passed on when they are given.
 struct PassedOn {
   const char* name;
   const char* help;
-  bool to_workers;
+  bool to_workers;  // else to the coordinator
 };
 constexpr PassedOn kPassedOn[] = {
     {"--pipeline-parallel-size", "Stages of a pipeline; unset: as many as its workers make", false},
@@ -56,6 +55,16 @@ constexpr PassedOn kPassedOn[] = {
     {"--shared-memory-dir", "Where ranks of a stage exchange; empty: over their links", true},
     {"--device-exchange", "Whose GPUs exchange directly: off, machine or network", true},
     {"--numerics-class", "Force a lower class than the machine offers", true},
+};
+// To the gateway.
+constexpr PassedOn kToGateway[] = {
+    {"--tool-parser", "How the model writes calls of functions; auto: by its chat template", false},
+    {"--reasoning-parser", "How it marks its reasoning; auto: by its chat template", false},
+};
+// To the gateway and the coordinator.
+constexpr PassedOn kOfTraces[] = {
+    {"--traces", "Append spans of requests to this file, as OTLP's JSON", false},
+    {"--otlp-endpoint", "Send them to this collector, such as http://127.0.0.1:4318", false},
 };
 
 void AddClusterFlags(FlagSet* set, UpFlags* flags) {
@@ -244,6 +253,14 @@ void FillProgramFlags(const FlagSet& set, UpFlags* flags) {
   for (const PassedOn& passed : kPassedOn) {
     pass_on(passed.name, passed.to_workers ? &to_workers : &to_coordinator);
   }
+  auto& to_gateway = flags->cluster.gateway_flags;
+  for (const PassedOn& passed : kToGateway) pass_on(passed.name, &to_gateway);
+  for (const PassedOn& passed : kOfTraces) {
+    pass_on(passed.name, &to_gateway);
+    pass_on(passed.name, &to_coordinator);
+  }
+  if (flags->reasoning_content) to_gateway.push_back("--reasoning-content");
+  for (const char* name : {"--log-level", "--log-format"}) pass_on(name, &to_gateway);
   pass_on("--log-level", &to_coordinator);
   pass_on("--log-level", &to_workers);
   pass_on("--log-format", &to_coordinator);
@@ -278,9 +295,18 @@ void AddUpFlags(FlagSet* set, UpFlags* flags) {
   flags->cluster.http = "127.0.0.1:8000";
   AddClusterFlags(set, flags);
   AddRunFlags(set, flags);
-  for (const PassedOn& passed : kPassedOn) {
-    set->Add({{.names = passed.name, .help = passed.help}}, "Passed on");
-  }
+  const auto add = [set](const auto& all) {
+    for (const PassedOn& passed : all) {
+      set->Add({{.names = passed.name, .help = passed.help}}, "Passed on");
+    }
+  };
+  add(kPassedOn);
+  add(kToGateway);
+  set->Add({{.names = "--reasoning-content",
+             .variable = &flags->reasoning_content,
+             .help = "Reasoning is in reasoning_content too, its older name"}},
+           "Passed on");
+  add(kOfTraces);
 }
 
 absl::Status CheckUpModel(const UpFlags& flags) {

@@ -23,6 +23,7 @@ struct UpFlags {
   std::string ready_file;
   bool verbose = false;
   bool mix_numerics = false;
+  bool reasoning_content = false;
   std::string pipelines;  // unset: 1, or as --layout says
   int64_t kv_tokens = kLocalKvTokensDefault;
 };

@@ -19,6 +19,14 @@ inline constexpr Duration kConnectionTime = std::chrono::seconds(10);
 inline constexpr Duration kScrapePatience = std::chrono::seconds(2);
 // After no descriptor was left.
 inline constexpr Duration kAcceptPause = std::chrono::milliseconds(200);
+// Spans that wait to be handed on: some 1,000 requests' of a second, in a few megabytes. A batch
+// that is full is not left to wait, the others for a second at most.
+inline constexpr size_t kSpansWaitingMax = 8192;
+inline constexpr size_t kSpansPerBatch = 512;
+inline constexpr Duration kSpanPeriod = std::chrono::seconds(1);
+// For a collector to take a batch, also while the process ends.
+inline constexpr Duration kPostTime = std::chrono::seconds(2);
+inline constexpr Duration kPostTimeAtEnd = std::chrono::seconds(1);
 // Bounds of one histogram. Those of tokens are three a decade, up to 2^31.
 inline constexpr size_t kBoundsMax = 32;
 

@@ -43,6 +43,7 @@ absl::Status Coordinator::Start() {
                          transport::PeerSecurity::Open({options_.peer_tls, options_.secret_file},
                                                        {transport::Role::kCoordinator, ""}));
   TUTTI_RETURN_IF_ERROR(security.CheckAddress("--peer-listen", options_.peer_listen));
+  TUTTI_ASSIGN_OR_RETURN(spans_, metrics::SpanWriter::Start("tutti-coordinator", options_.traces));
   EngineOptions engine = options_.engine;
   engine.model = model_->config;
   engine.model_name = model_->name;
@@ -63,7 +64,8 @@ absl::Status Coordinator::Start() {
       PublicRoles(PublicPortOptions()), &door_,
       std::make_shared<const ResumeTokens>(security.secret() == nullptr
                                                ? transport::RandomNonce()
-                                               : security.secret()->KeyFor("resume tokens")));
+                                               : security.secret()->KeyFor("resume tokens")),
+      spans_.get());
   admin_ = std::make_unique<AdminService>(
       model_.get(), engine_.get(), &door_,
       [this](std::string_view tenant) { return generation_->CacheDomainOf(tenant); });
@@ -185,6 +187,7 @@ absl::Status Coordinator::StartMetricsServer() {
   MetricsPage page = {.engine = engine_.get(),
                       .requests = &request_metrics_,
                       .door = &door_,
+                      .spans = spans_.get(),
                       .certificates = {{"public", options_.tls_certificate},
                                        {"peer", options_.peer_tls.certificate}},
                       .model = model_->name,

@@ -26,6 +26,7 @@
 #include "coordinator/service/served_model.h"
 #include "coordinator/weights/limits.h"
 #include "metrics/listener.h"
+#include "metrics/span_writer.h"
 #include "model/digest_run.h"
 #include "transport/grpc/grpc_link.h"
 #include "transport/peer_security.h"
@@ -50,6 +51,7 @@ struct CoordinatorOptions {
   std::string ready_file;            // written when the public port listens
   std::string metrics_listen;        // host:port of /metrics; empty: nowhere
   bool vllm_metrics = false;         // vLLM's names there too
+  metrics::TraceOptions traces;
   // Who leads, where there are several coordinators; null: this one alone. `on_leads_no_more` is
   // called on any thread when the lease is lost, and should end the process.
   std::shared_ptr<LeaderLease> lease;
@@ -104,6 +106,7 @@ class Coordinator : public EngineSink {
   const CoordinatorOptions options_;
   const SystemClock clock_{};
   Door door_;
+  std::unique_ptr<metrics::SpanWriter> spans_;  // null: nothing is traced
   RequestMetrics request_metrics_;
   ServingState serving_;
   std::unique_ptr<OutputHub> hub_;

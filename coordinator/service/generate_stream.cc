@@ -46,10 +46,17 @@ bool GenerateStream::Attach(int32_t n, ByteBudget::Charge prompt, OnUnwanted on_
 void GenerateStream::Identify(const std::string& request_id, RequestId id, Hash128 tenant) {
   const MutexLock lock(&mutex_);
   record_.Identify(request_id, id, tenant);
+  trace_.Identify(request_id, id);
+}
+
+void GenerateStream::SetTrace(StreamTrace trace) {
+  const MutexLock lock(&mutex_);
+  trace_ = std::move(trace);
 }
 
 void GenerateStream::SetEndLocked(absl::Status status, Next* next) {
   next->record = record_;
+  next->trace = trace_;
   next->end = status;
   final_status_ = std::move(status);
 }
@@ -104,6 +111,7 @@ void GenerateStream::Write(v1::GenerateResponse response) {
     const MutexLock lock(&mutex_);
     if (finished_ || final_status_) return;
     record_.Count(response);
+    trace_.Count(response);
     MergeLocked(std::move(response));
     if (writing_ && !CountUnreadLocked()) {
       SetEndLocked(absl::ResourceExhaustedError(
@@ -195,6 +203,7 @@ void GenerateStream::FillNextLocked(Next* next) {
 
 void GenerateStream::Do(const Next& next) {
   if (next.record) next.record->LogEnd(next.end, &door()->refusal_lines);
+  if (next.trace) next.trace->End(next.end);
   if (next.write) StartWrite(&current_);
   if (next.finish) FinishCall(*next.finish);
   if (next.unwanted) next.unwanted();

@@ -11,6 +11,7 @@
 #include "coordinator/service/client_call.h"
 #include "coordinator/service/output_stream.h"
 #include "coordinator/service/request_log.h"
+#include "coordinator/service/stream_trace.h"
 
 namespace tutti::coordinator {
 
@@ -27,6 +28,8 @@ class GenerateStream : public ClientCall, public OutputStream {
 
   // Who asks for what: for the log, which gets one line when the stream has its end.
   void Identify(const std::string& request_id, RequestId id, Hash128 tenant);
+  // Before anything is written.
+  void SetTrace(StreamTrace trace);
 
   void Write(v1::GenerateResponse response) override;
   void Finish(absl::Status status) override;
@@ -43,6 +46,7 @@ class GenerateStream : public ClientCall, public OutputStream {
     std::optional<absl::Status> finish;
     OnUnwanted unwanted;
     std::optional<RequestRecord> record;  // to be logged
+    std::optional<StreamTrace> trace;     // to be written
     absl::Status end;
   };
   void FillNextLocked(Next* next) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -78,6 +82,7 @@ class GenerateStream : public ClientCall, public OutputStream {
   ByteBudget::Charge prompt_ ABSL_GUARDED_BY(mutex_);
   ByteBudget::Charge unread_ ABSL_GUARDED_BY(mutex_);
   RequestRecord record_ ABSL_GUARDED_BY(mutex_);
+  StreamTrace trace_ ABSL_GUARDED_BY(mutex_);
   std::optional<absl::Status> final_status_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool resetting_ ABSL_GUARDED_BY(mutex_) = false;

@@ -23,6 +23,14 @@ Instant MonotonicDeadline(std::chrono::system_clock::time_point deadline, Instan
   return now + std::chrono::duration_cast<Duration>(left);
 }
 
+// Empty where there is none, or several.
+std::string_view TraceparentOf(const grpc::CallbackServerContext& context) {
+  const auto& metadata = context.client_metadata();
+  if (metadata.count("traceparent") != 1) return {};
+  const grpc::string_ref value = metadata.find("traceparent")->second;
+  return {value.data(), value.size()};
+}
+
 }  // namespace
 
 void ServingState::Set(bool serving, std::string why_not) {
@@ -41,7 +49,8 @@ GenerationService::GenerationService(const ServedModel* model, const ServingStat
                                      const Clock* clock, EngineLoop* engine, OutputHub* hub,
                                      bool share_cache_domain,
                                      transport::RoleSet without_certificate, Door* door,
-                                     std::shared_ptr<const ResumeTokens> resume_tokens)
+                                     std::shared_ptr<const ResumeTokens> resume_tokens,
+                                     metrics::SpanWriter* spans)
     : share_cache_domain_(share_cache_domain),
       without_certificate_(without_certificate),
       model_(model),
@@ -51,6 +60,7 @@ GenerationService::GenerationService(const ServedModel* model, const ServingStat
       hub_(hub),
       door_(door),
       resume_tokens_(std::move(resume_tokens)),
+      spans_(spans),
       pool_(kTokenizerThreads, kMailboxEventsMax) {
   Serve("Generate", &GenerationService::BeginGenerate);
   Serve("Tokenize", &GenerationService::BeginTokenize);
@@ -102,6 +112,7 @@ ClientCall::Reactor* GenerationService::BeginGenerate(grpc::CallbackServerContex
       .rights = RightsOf(transport::CallerOf(context->auth_context().get(), without_certificate_))};
   call.deadline = MonotonicDeadline(context->deadline(), call.arrival);
   auto stream = std::make_shared<GenerateStream>();
+  stream->SetTrace(StreamTrace(spans_, TraceparentOf(*context)));
   return stream->Start(context, door_, [this, stream, call = std::move(call)] {
     Work(stream, call.deadline, [this, stream, call](ReceivedRequest received) {
       return Generate(std::move(received), call, stream);

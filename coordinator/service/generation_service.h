@@ -44,12 +44,13 @@ class ServingState {
 class GenerationService : public v1::Inference::Service {
  public:
   // `share_cache_domain`: cached prompts of one tenant serve all. `without_certificate`: the roles
-  // of callers that show none.
+  // of callers that show none. `spans`: null: nothing is traced.
   // REQUIRES: everything outlives the service.
   GenerationService(const ServedModel* model, const ServingState* serving, const Clock* clock,
                     EngineLoop* engine, OutputHub* hub, bool share_cache_domain,
                     transport::RoleSet without_certificate, Door* door,
-                    std::shared_ptr<const ResumeTokens> resume_tokens);
+                    std::shared_ptr<const ResumeTokens> resume_tokens,
+                    metrics::SpanWriter* spans = nullptr);
 
   // The cache domain in which the K/V of a tenant's requests is looked up.  Thread: any.
   Hash128 CacheDomainOf(std::string_view tenant) const {
@@ -102,6 +103,7 @@ class GenerationService : public v1::Inference::Service {
   const TenantHasher tenants_;
   const std::shared_ptr<const ResumeTokens> resume_tokens_;
   const std::shared_ptr<RunningRequests> named_ = std::make_shared<RunningRequests>();
+  metrics::SpanWriter* const spans_;
   std::atomic<uint64_t> next_request_{1};
   WorkPool pool_;
 };

@@ -29,6 +29,7 @@ std::string MetricsPage::Write() const {
   metrics::WriteProcess("coordinator", &text);
   metrics::WriteCertificates(certificates, &text);
   requests->Write(&text);
+  if (spans != nullptr) spans->WriteMetrics(&text);
   std::optional<v1::GetStatusResponse> status = AskEngine(engine);
   text.Single("tutti_engine_answered", metrics::Kind::kGauge,
               "1 if the engine told of itself within two seconds, else 0.", status ? 1 : 0);

@@ -10,6 +10,7 @@
 #include "coordinator/service/door.h"
 #include "coordinator/service/engine_loop.h"
 #include "metrics/process_metrics.h"
+#include "metrics/span_writer.h"
 
 namespace tutti::coordinator {
 
@@ -17,6 +18,7 @@ struct MetricsPage {
   EngineLoop* engine;
   const RequestMetrics* requests;
   const Door* door;
+  const metrics::SpanWriter* spans;  // null: nothing is traced
   std::vector<metrics::CertificateFile> certificates;
   std::string model;        // its name
   bool vllm_names = false;  // beside ours

@@ -286,6 +286,12 @@ void AddMetricsFlags(FlagSet* set, ServeFlags* flags) {
        .variable = &flags->metrics_alias,
        .help = "vllm: metrics have vLLM's names too, beside ours",
        .check = OneOf("vllm")},
+      {.names = "--traces",
+       .variable = &flags->options.traces.file,
+       .help = "Append spans of requests to this file, as OTLP's JSON, a batch a line"},
+      {.names = "--otlp-endpoint",
+       .variable = &flags->options.traces.endpoint,
+       .help = "Send them to this collector (OTLP over HTTP, JSON), such as http://127.0.0.1:4318"},
   });
 }
 

@@ -20,7 +20,7 @@ std::string Text(boost::beast::string_view text) { return {text.data(), text.siz
 // Fields that are looked at here: which of two counts?
 constexpr std::string_view kOnce[] = {"authorization", "content-encoding", "content-type",
                                       "expect",        "idempotency-key",  "last-event-id",
-                                      "origin",        "traceparent",      "x-request-id"};
+                                      "origin",        "x-request-id"};
 
 // Whether a line of a head goes on in the next, which readers join in different ways.
 bool IsFolded(std::string_view head) {

@@ -82,12 +82,13 @@ const Gateway::Entry Gateway::kRoutes[] = {
 };
 
 Gateway::Gateway(DoorRules rules, ParseRules parse_rules, Upstream* upstream, Console* console,
-                 std::vector<metrics::CertificateFile> certificates)
+                 std::vector<metrics::CertificateFile> certificates, metrics::SpanWriter* spans)
     : rules_(std::move(rules)),
       parse_rules_(parse_rules),
       upstream_(upstream),
       console_(console),
       certificates_(std::move(certificates)),
+      spans_(spans),
       metrics_(
           [] {
             std::vector<std::string> paths;
@@ -176,6 +177,7 @@ void Gateway::AnswerMetrics(const Caller& caller) {
                   .grpc_calls = grpc_ == nullptr ? 0 : grpc_->under_way(),
                   .grpc_calls_begun = grpc_ == nullptr ? 0 : grpc_->begun()},
                  &text);
+  if (spans_ != nullptr) spans_->WriteMetrics(&text);
   Later(caller, Lane::kHere,
         [caller, files = certificates_, text]() mutable -> std::function<void()> {
           metrics::WriteProcess("gateway", &text);
@@ -274,7 +276,7 @@ void Gateway::Generate(const Caller& caller, Prepared prepared) {
   const bool kept = options.kept;
   const auto generation =
       std::make_shared<Generation>(caller, std::move(wanted), std::move(options), upstream_,
-                                   server_, console_->traffic());
+                                   server_, console_->traffic(), spans_);
   std::erase_if(generations_, [](const auto& other) { return other.expired(); });
   generations_.push_back(generation);
   if (kept) keyed_.Add(caller.tenant, prepared.key, prepared.digest, generation);

@@ -16,6 +16,7 @@
 #include "gateway/service/keyed_answers.h"
 #include "gateway/service/upstream.h"
 #include "metrics/process_metrics.h"
+#include "metrics/span_writer.h"
 
 namespace tutti::gateway {
 
@@ -24,9 +25,10 @@ class GrpcPort;
 // Thread: the server's loop, unless said otherwise.
 class Gateway : public HttpHandler {
  public:
-  // `certificates`: whose ends /metrics tells.
+  // `certificates`: whose ends /metrics tells. `spans`: null: nothing is traced.
   Gateway(DoorRules rules, ParseRules parse_rules, Upstream* upstream, Console* console,
-          std::vector<metrics::CertificateFile> certificates = {});
+          std::vector<metrics::CertificateFile> certificates = {},
+          metrics::SpanWriter* spans = nullptr);
   // Before any request.
   void set_server(HttpServer* server) { server_ = server; }
   // Before the loop runs: the port that drains and ends with this, where there is one.
@@ -74,6 +76,7 @@ class Gateway : public HttpHandler {
   Upstream* const upstream_;
   Console* const console_;
   const std::vector<metrics::CertificateFile> certificates_;
+  metrics::SpanWriter* const spans_;
   const SystemClock clock_{};
   GatewayMetrics metrics_;
   HttpServer* server_ = nullptr;

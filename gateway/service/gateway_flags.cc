@@ -127,6 +127,12 @@ void AddGatewayFlags(FlagSet* set, GatewayFlags* flags) {
   AddDoorFlags(set, flags);
   AddAnswerFlags(set, flags);
   set->Add({
+      {.names = "--traces",
+       .variable = &flags->traces.file,
+       .help = "Append spans of requests to this file, as OTLP's JSON, a batch a line"},
+      {.names = "--otlp-endpoint",
+       .variable = &flags->traces.endpoint,
+       .help = "Send them to this collector (OTLP over HTTP, JSON), such as http://127.0.0.1:4318"},
       {.names = "--ready-file",
        .variable = &flags->ready_file,
        .help = "Write {\"address\": ...} here once it listens"},

@@ -7,6 +7,7 @@
 #include "base/flags.h"
 #include "client/client_options.h"
 #include "gateway/http/server.h"
+#include "metrics/span_writer.h"
 
 namespace tutti::gateway {
 
@@ -22,6 +23,7 @@ struct GatewayFlags {
   std::string tool_parser = "auto";
   std::string reasoning_parser = "auto";
   bool reasoning_content = false;
+  metrics::TraceOptions traces;
   std::string ready_file;
   double drain_timeout_s = 10;
   std::string log_level = "info";

@@ -58,12 +58,14 @@ class Generation::Observer : public client::GenerateObserver {
 };
 
 Generation::Generation(Caller caller, GenerationRequest request, GenerationOptions options,
-                       Upstream* upstream, HttpServer* server, Traffic* traffic)
+                       Upstream* upstream, HttpServer* server, Traffic* traffic,
+                       metrics::SpanWriter* spans)
     : caller_(std::move(caller)),
       request_(std::move(request)),
       upstream_(upstream),
       server_(server),
       traffic_(traffic),
+      trace_(spans, caller_.exchange->request(), request_.calls.size()),
       stream_(request_.stream),
       prompts_(request_.calls.size()),
       shape_(request_),
@@ -98,9 +100,10 @@ void Generation::Start() {
     call.set_request_id(absl::StrCat(head_.id, "-", RandomName().substr(0, 8)));
     if (!caller_.tenant.empty()) call.set_tenant(caller_.tenant);
     if (!resume_.token().empty()) *call.mutable_resume() = resume_;
+    std::string traceparent = trace_.BeginCall(call, KindOf(request_), head_.model);
     observers_.push_back(std::make_unique<Observer>(shared_from_this(), i));
-    calls_.push_back(
-        upstream_->client()->Start(std::move(call), std::nullopt, observers_.back().get()));
+    calls_.push_back(upstream_->client()->Start(std::move(call), std::nullopt,
+                                                observers_.back().get(), std::move(traceparent)));
   }
   request_.calls.clear();
 }
@@ -142,6 +145,7 @@ void Generation::OnMessage(size_t prompt, const v1::GenerateResponse& message) {
     traffic_->OnPrompt(traffic_number_, message.started().prompt_tokens());
   }
   traffic_->OnTokens(traffic_number_, prompt, message.output(), message.tokens_size());
+  trace_.OnMessage(prompt, message);
   if (kept_ && !messages_.Add(prompt, message)) {
     // Too long an answer: from here on it is as one without a key.
     kept_ = false;
@@ -170,6 +174,7 @@ void Generation::Send(std::string piece) {
 void Generation::OnCallEnd(size_t prompt, const absl::Status& status) {
   --upstream_->calls;
   ++calls_ended_;
+  trace_.EndCall(prompt, status);
   if (stopped_) return;
   if (!status.ok()) {
     FieldNames names = request_.names;

@@ -11,6 +11,7 @@
 #include "gateway/http/server.h"
 #include "gateway/kept_messages.h"
 #include "gateway/service/caller.h"
+#include "gateway/service/request_trace.h"
 #include "gateway/service/traffic.h"
 #include "gateway/service/upstream.h"
 
@@ -28,7 +29,7 @@ struct GenerationOptions {
 class Generation : public std::enable_shared_from_this<Generation> {
  public:
   Generation(Caller caller, GenerationRequest request, GenerationOptions options,
-             Upstream* upstream, HttpServer* server, Traffic* traffic);
+             Upstream* upstream, HttpServer* server, Traffic* traffic, metrics::SpanWriter* spans);
   ~Generation();
 
   void Start();
@@ -66,6 +67,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   HttpServer* const server_;
   Traffic* const traffic_;
   uint64_t traffic_number_ = 0;
+  RequestTrace trace_;
   const bool stream_;
   const size_t prompts_;
   const AnswerShape shape_;

@@ -132,11 +132,14 @@ absl::Status Serve(const GatewayFlags& flags, const sigset_t& signals, pid_t par
   TUTTI_ASSIGN_OR_RETURN(auto client, client::Client::Create(options));
   TUTTI_ASSIGN_OR_RETURN(DoorRules rules, MakeRules(flags));
   TUTTI_ASSIGN_OR_RETURN(auto asks, StatusFeed::MakeAsks(options, options.admin));
+  TUTTI_ASSIGN_OR_RETURN(const auto spans,
+                         metrics::SpanWriter::Start("tutti-gateway", flags.traces));
   Upstream upstream(std::move(client));
   Console console(std::move(asks), &clock);
   Gateway gateway(
       rules, MakeParseRules(flags), &upstream, &console,
-      {{"public", flags.server.tls_certificate}, {"coordinator", options.tls_certificate}});
+      {{"public", flags.server.tls_certificate}, {"coordinator", options.tls_certificate}},
+      spans.get());
   TUTTI_ASSIGN_OR_RETURN(auto server, HttpServer::Create(flags.server, &gateway, &clock));
   gateway.set_server(server.get());
   spdlog::info("{} at {}, coordinators at {}", flags.server.tls_key.empty() ? "http" : "https",

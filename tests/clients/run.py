@@ -7,9 +7,12 @@
 The last line is "N passed, N failed"; exit status 0 if none failed, 1 if some did, 77 if no client could be installed.
 """
 import argparse
+import glob
 import os
 import subprocess
 import sys
+import tempfile
+import zipfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
@@ -18,8 +21,14 @@ from http_client import Gateway  # noqa: E402
 
 # (name, what pip installs, script, whether it is light)
 CLIENTS = [("openai", ["openai==3.54.0"], "openai_checks.py", True),
-           ("prometheus-client", ["prometheus-client==0.26.0"], "prometheus_checks.py", True)]
+           ("prometheus-client", ["prometheus-client==0.26.0"], "prometheus_checks.py", True),
+           ("locust", ["locust==2.47.0"], "locust_checks.py", True),
+           ("vllm", ["aiohttp", "regex", "tqdm"], "vllm_checks.py", True),
+           ("aiperf", ["aiperf==0.13.0"], "aiperf_checks.py", False)]
+# Of these one module is taken, without what the package needs: (package, its file).
+MODULES = {"vllm": ("vllm==0.33.0", "vllm/benchmarks/lib/endpoint_request_func.py")}
 INSTALL_S = 300
+MODULE_S = 60
 CHECKS_S = 240
 SKIPPED = 77
 
@@ -42,8 +51,28 @@ def install(name, packages):
             said = (run.stderr or run.stdout).strip().splitlines() or ["no reason given"]
             print(f"clients: {name} skipped: {' '.join(command[1:4])} failed: {said[-1]}")
             return None
+    if name in MODULES and not take_module(python, folder, *MODULES[name]):
+        print(f"clients: {name} skipped: {MODULES[name][0]} could not be had within {MODULE_S} s")
+        return None
     with open(done, "w", encoding="utf-8"):
         return python
+
+
+def take_module(python, folder, package, member):
+    """Puts one file of a package's wheel into the folder."""
+    with tempfile.TemporaryDirectory(prefix="tutti-wheel-") as aside:
+        command = [python, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
+                   "--only-binary", ":all:", "--dest", aside, package]
+        try:
+            run = subprocess.run(command, capture_output=True, text=True, timeout=MODULE_S, check=False)
+        except subprocess.TimeoutExpired:
+            return False
+        wheels = glob.glob(os.path.join(aside, "*.whl"))
+        if run.returncode != 0 or not wheels:
+            return False
+        with zipfile.ZipFile(wheels[0]) as wheel, open(os.path.join(folder, os.path.basename(member)), "wb") as file:
+            file.write(wheel.read(member))
+    return True
 
 
 def check(name, python, script, address):

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import socket
+import tempfile
 import threading
 import time
 import unittest
@@ -131,6 +132,22 @@ class Lanes(unittest.TestCase):
         # Parsed, and refused for its last field.
         body = json.dumps({"prompt": list(range(1_500_000)), "zzz": 1}).encode()
         self.assertGreaterEqual(self.beside("/v1/completions", body), 2)
+
+
+class PassedOn(unittest.TestCase):
+    def test_up_tells_its_gateway(self):
+        with tempfile.TemporaryDirectory(prefix="tutti-up-") as folder:
+            cluster = Cluster("--http", "127.0.0.1:0", "--tool-parser", "hermes", "--reasoning-parser", "think",
+                              "--reasoning-content", "--log-dir", folder)
+            try:
+                pid = cluster.children()["gateway"]
+                with open(f"/proc/{pid}/cmdline", encoding="utf-8") as file:
+                    arguments = file.read().split("\0")
+                for flag, value in (("--tool-parser", "hermes"), ("--reasoning-parser", "think")):
+                    self.assertEqual(arguments[arguments.index(flag) + 1], value)
+                self.assertIn("--reasoning-content", arguments)
+            finally:
+                cluster.cleanup()
 
 
 if __name__ == "__main__":

@@ -25,7 +25,8 @@ class MetricsCluster:
         self.start("coordinator", "tutti-coordinator", "--model", DEMO, "--cluster-secret-file", self.secret,
                    "--listen", "127.0.0.1:0", "--peer-listen", self.socket("peers"), "--ready-file",
                    self.path("ready"), "--kv-tokens", "8192", "--pipeline-parallel-size", "2", "--tls-cert",
-                   certificate, "--tls-key", key, "--reform-after", "600", *coordinator_flags)
+                   certificate, "--tls-key", key, "--reform-after", "600", "--traces", self.path("spans"),
+                   *coordinator_flags)
         for name in WORKERS:
             self.start_worker(name)
         wait_until(lambda: os.path.exists(self.path("ready")), "the coordinator listens")
@@ -58,7 +59,8 @@ class MetricsCluster:
     def start_gateway(self):
         ready = self.path("gateway-ready")
         self.start("gateway", "tutti-gateway", "--coordinator", self.address, "--coordinator-ca",
-                   self.path("authority/ca.pem"), "--listen", "127.0.0.1:0", "--ready-file", ready)
+                   self.path("authority/ca.pem"), "--listen", "127.0.0.1:0", "--ready-file", ready, "--traces",
+                   self.path("spans"))
         wait_until(lambda: os.path.exists(ready), "the gateway listens")
         with open(ready, encoding="utf-8") as file:
             self.addresses["gateway"] = json.load(file)["address"]

@@ -1,0 +1,49 @@
+// The spans of one request for generated text: the request, and each call of the service that it
+// makes, with the attributes of OpenTelemetry's conventions for generative AI.
+//
+// Thread: the server's loop.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "gateway/http/message.h"
+#include "metrics/span_writer.h"
+#include "metrics/trace_context.h"
+#include "tutti/v1/generation.pb.h"
+
+namespace tutti::gateway {
+
+class RequestTrace {
+ public:
+  // Begins now. `writer`: null: nothing is written, and the client's context is passed on.
+  RequestTrace(metrics::SpanWriter* writer, const HttpRequest& request, size_t calls);
+
+  // The next call: what it tells the service as `traceparent`; empty: nothing. `kind`: "chat",
+  // "text" or "response". `model`: its name in the answer.
+  std::string BeginCall(const v1::GenerateRequest& call, std::string_view kind,
+                        const std::string& model);
+  // Of call `index`.
+  void OnMessage(size_t index, const v1::GenerateResponse& message);
+  // With the last of them the spans are written.
+  void EndCall(size_t index, const absl::Status& status);
+
+ private:
+  struct Call {
+    metrics::Span span;
+    int64_t prompt_tokens = 0;
+    int64_t tokens = 0;
+    std::vector<std::string> reasons;  // by output, as they ended
+  };
+
+  metrics::SpanWriter* writer_;
+  std::string passed_on_;  // where nothing is written
+  metrics::Span request_;
+  size_t calls_left_;
+  std::vector<Call> calls_;
+};
+
+}  // namespace tutti::gateway
