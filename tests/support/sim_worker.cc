@@ -276,11 +276,8 @@ void SimWorker::Pump() {
       if (std::exchange(dies_, false)) return Die();
       ranks_.BeginStep(step_digest_);
       time = StepTime();
-      if (options_->slow_after > Duration::zero()) {
-        TellPace(time);
-      } else {
-        TellTime(time);
-      }
+      // Where nothing is to move, reports say what a machine that nothing slows would have taken.
+      TellPace(options_->slow_after > Duration::zero() ? time : time / slow_factor_);
     } else {
       return;
     }
@@ -344,19 +341,6 @@ void SimWorker::TellPace(Duration computing) {
 Duration SimWorker::StepTime() {
   return Duration(random_->Between(options_->step_least.count(), options_->step_most.count())) *
          slow_factor_;
-}
-
-// The clock stands still while the step computes: its reports say what it will have taken on a
-// machine that nothing slows. Moving the places of slow workers is tested elsewhere.
-void SimWorker::TellTime(Duration time) {
-  const auto quick = std::chrono::duration_cast<std::chrono::microseconds>(time / slow_factor_);
-  const int64_t us = quick.count();
-  for (Outgoing& out : outgoing_) {
-    if (out.frame.has_step_done()) out.frame.mutable_step_done()->set_compute_us(us);
-    if (out.frame.has_step_result()) {
-      out.frame.mutable_step_result()->mutable_done()->set_compute_us(us);
-    }
-  }
 }
 
 // A frame that came over another link than that to the coordinator that leads. The shell knows

@@ -117,7 +117,6 @@ class SimWorker : public worker::StageOutbox, public SimRankPeer {
   Duration Process(Item item);
   Duration ProcessOld(v1::Frame frame);
   Duration StepTime();
-  void TellTime(Duration time);
   void TellPace(Duration computing);
   void BusyFor(Duration time);
   void Flush();
