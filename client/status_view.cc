@@ -130,6 +130,10 @@ void AppendPipeline(const v1::PipelineStatus& pipeline, const Style& style, std:
       pipeline.steps_in_flight(), " in flight\n", RenderDeviceMap(pipeline, /*activity=*/true));
   AppendKept(pipeline, out);
   AppendLinks(pipeline, style, out);
+  for (const v1::StageStatus& stage : pipeline.stages()) {
+    if (stage.fetch().empty()) continue;
+    absl::StrAppend(out, "  ", Name(stage), " ", OneLine(stage.fetch()), "\n");
+  }
   if (!pipeline.straggler().empty()) {
     absl::StrAppend(out, "  ", style.Red("slow:"), " ", OneLine(pipeline.straggler()), "\n");
   }
@@ -286,8 +290,10 @@ std::string RenderProgress(const v1::GetStatusResponse& status) {
     for (const v1::StageStatus& stage : pipeline.stages()) {
       const bool done = stage.loaded_share() >= 1;
       absl::StrAppend(&loading, loading.empty() ? "loading: " : ", ", Name(stage), " ",
-                      done ? "done" : Share(stage.loaded_share()));
-      if (!done && stage.predicted().weights() > 0) {
+                      done                    ? "done"
+                      : stage.fetch().empty() ? Share(stage.loaded_share())
+                                              : OneLine(stage.fetch()));
+      if (!done && stage.fetch().empty() && stage.predicted().weights() > 0) {
         absl::StrAppend(&loading, " of ", FormatBytes(stage.predicted().weights()));
       }
     }

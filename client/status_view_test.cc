@@ -211,6 +211,15 @@ TEST(StatusView, ProgressNamesTheWorkers) {
   EXPECT_EQ(RenderProgress(status), "loading: w0 done, w1 45 % of 1.0 MiB");
   EXPECT_EQ(RenderMilestone(status), "quarter 2");
 
+  v1::StageStatus* const fetching = status.mutable_pipelines(0)->mutable_stages(1);
+  fetching->set_loaded_share(0);
+  fetching->set_fetch("fetched 25 %, 3.0 GiB of 12.0 GiB, 200 MiB/s, from the coordinator");
+  EXPECT_EQ(
+      RenderProgress(status),
+      "loading: w0 done, w1 fetched 25 %, 3.0 GiB of 12.0 GiB, 200 MiB/s, from the coordinator");
+  EXPECT_THAT(RenderStatus(status, kPlain),
+              HasSubstr("w1 fetched 25 %, 3.0 GiB of 12.0 GiB, 200 MiB/s"));
+
   v1::GetStatusResponse waiting;
   waiting.set_why_not_serving("1 of 2 workers joined");
   EXPECT_EQ(RenderProgress(waiting), "1 of 2 workers joined");

@@ -110,6 +110,8 @@ absl::Status Engine::HandleStandbyFrame(Worker* worker, const v1::Frame& frame) 
       return absl::InvalidArgumentError(absl::StrCat("it has loaded ", progress.loaded_bytes(),
                                                      " of ", progress.total_bytes(), " bytes"));
     }
+    TUTTI_RETURN_IF_ERROR(CheckFetch(progress));
+    standby.fetch = FetchText(progress);
     standby.loaded_share = static_cast<double>(progress.loaded_bytes()) /
                            static_cast<double>(std::max<int64_t>(progress.total_bytes(), 1));
     return absl::OkStatus();

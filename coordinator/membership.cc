@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "base/byte_size.h"
 #include "base/protocol.h"
 #include "coordinator/limits.h"
 
@@ -186,6 +187,27 @@ std::string Membership::numerics_class() const {
   return workers_.empty() ? "" : workers_.begin()->second.hello.numerics_class();
 }
 
+absl::Status CheckFetch(const v1::ShardProgress& progress) {
+  const double pace = progress.fetch_bytes_per_second();
+  if (progress.fetched_bytes() >= 0 && progress.fetched_bytes() <= progress.fetch_bytes() &&
+      pace >= 0 && std::isfinite(pace)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("it says that it has fetched ", progress.fetched_bytes(), " of ",
+                   progress.fetch_bytes(), " bytes, ", pace, " in a second"));
+}
+
+std::string FetchText(const v1::ShardProgress& progress) {
+  if (progress.fetched_bytes() >= progress.fetch_bytes()) return "";
+  const auto percent = static_cast<int>(100.0 * static_cast<double>(progress.fetched_bytes()) /
+                                        static_cast<double>(progress.fetch_bytes()));
+  const double pace = std::min(progress.fetch_bytes_per_second(), 1e15);
+  return absl::StrCat("fetched ", percent, " %, ", FormatBytes(progress.fetched_bytes()), " of ",
+                      FormatBytes(progress.fetch_bytes()), ", ",
+                      FormatBytes(static_cast<int64_t>(pace)), "/s, from the coordinator");
+}
+
 void FillWorkerStatus(const Worker& worker, Instant now, v1::WorkerStatus* status) {
   status->set_worker_id(worker.id());
   status->set_device(worker.hello.device());
@@ -205,7 +227,9 @@ void FillWorkerStatus(const Worker& worker, Instant now, v1::WorkerStatus* statu
       standby.shard.num_ranks() > 1 ? absl::StrCat(" rank ", standby.shard.rank()) : "",
       " of pipeline ", standby.pipeline, ", ",
       standby.ready ? "loaded"
-                    : absl::StrCat(static_cast<int>(standby.loaded_share * 100), " % loaded")));
+      : !standby.fetch.empty()
+          ? standby.fetch
+          : absl::StrCat(static_cast<int>(standby.loaded_share * 100), " % loaded")));
 }
 
 }  // namespace tutti::coordinator

@@ -55,6 +55,7 @@ struct Worker {
     placement::StagePlacement placement;
     v1::AssignShard shard;  // without the names of workers
     double loaded_share = 0;
+    std::string fetch;  // FetchText
     bool ready = false;
   };
   std::optional<Standby> standby;
@@ -122,6 +123,12 @@ DeviceKind DeviceKindOf(const v1::Hello& hello);
 
 // Whether `a` comes before `b` when runs of digits are read as numbers.
 bool NaturallyBefore(std::string_view a, std::string_view b);
+
+// Whether what a worker says of its fetch can be. INVALID_ARGUMENT.
+absl::Status CheckFetch(const v1::ShardProgress& progress);
+// How far it is, for people: "fetched 37 %, 1.2 GiB of 3.4 GiB, 210 MiB/s, from the coordinator";
+// empty once it is done.  REQUIRES: CheckFetch is OK
+std::string FetchText(const v1::ShardProgress& progress);
 
 void FillWorkerStatus(const Worker& worker, Instant now, v1::WorkerStatus* status);
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <string>
 
 #include "base/protocol.h"
@@ -28,8 +29,7 @@ v1::Hello Hello(const std::string& id) {
 }
 
 MembershipOptions Options() {
-  return {
-      .cluster_id = "c", .model_fingerprint = "f", .memory_bytes_min = {1000, 2000}};
+  return {.cluster_id = "c", .model_fingerprint = "f", .memory_bytes_min = {1000, 2000}};
 }
 
 TEST(NaturalOrderTest, ReadsNumbersAsNumbers) {
@@ -127,6 +127,30 @@ TEST(MembershipTest, ListsInBothOrders) {
   };
   EXPECT_THAT(ids(membership.All()), ElementsAre("w10", "w9", "w2"));
   EXPECT_THAT(ids(membership.InOrder()), ElementsAre("w2", "w9", "w10"));
+}
+
+TEST(FetchTest, SaysHowFarItIsAndBelievesNoNonsense) {
+  v1::ShardProgress progress;
+  EXPECT_TRUE(CheckFetch(progress).ok());
+  EXPECT_EQ(FetchText(progress), "");
+  progress.set_fetched_bytes(int64_t{3} << 30);
+  progress.set_fetch_bytes(int64_t{8} << 30);
+  progress.set_fetch_bytes_per_second(210 << 20);
+  EXPECT_TRUE(CheckFetch(progress).ok());
+  EXPECT_EQ(FetchText(progress),
+            "fetched 37 %, 3.0 GiB of 8.0 GiB, 210 MiB/s, from the coordinator");
+  progress.set_fetched_bytes(int64_t{8} << 30);
+  EXPECT_EQ(FetchText(progress), "");
+  progress.set_fetched_bytes((int64_t{8} << 30) + 1);
+  EXPECT_FALSE(CheckFetch(progress).ok());
+  progress.set_fetched_bytes(-1);
+  EXPECT_FALSE(CheckFetch(progress).ok());
+  progress.set_fetched_bytes(1);
+  for (const double pace :
+       {-1.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
+    progress.set_fetch_bytes_per_second(pace);
+    EXPECT_FALSE(CheckFetch(progress).ok()) << pace;
+  }
 }
 
 }  // namespace

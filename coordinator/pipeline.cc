@@ -138,6 +138,7 @@ absl::Status Pipeline::OnShardProgress(const Worker& worker, const v1::ShardProg
     return absl::InvalidArgumentError(absl::StrCat("shard_progress says ", progress.loaded_bytes(),
                                                    " of ", progress.total_bytes(), " bytes"));
   }
+  TUTTI_RETURN_IF_ERROR(CheckFetch(progress));
   shards_[IndexOf(worker)].progress = progress;
   return absl::OkStatus();
 }

@@ -158,6 +158,7 @@ void Pipeline::FillShard(size_t number, Instant now, v1::StageStatus* status) co
   status->set_loaded_share(shard.ready ? 1
                            : total > 0 ? static_cast<double>(shard.progress.loaded_bytes()) / total
                                        : 0);
+  if (!shard.ready) status->set_fetch(FetchText(shard.progress));
   ledger_.FillStatus(number, now, status);
 }
 

@@ -26,11 +26,6 @@ absl::StatusOr<std::string> ReadText(const CheckpointFile& file, int64_t offset,
 
 bool Exists(const std::string& path) { return text::IsThere(path); }
 
-absl::StatusOr<ShardMap> ReadIndex(const std::string& path) {
-  TUTTI_ASSIGN_OR_RETURN(const std::string text, text::ReadTextFile(path, kIndexBytesMax));
-  return ParseCheckpointIndex(text, path);
-}
-
 absl::Status NoCheckpoint(const std::string& dir) {
   for (const char* pickled : {"pytorch_model.bin", "pytorch_model.bin.index.json"}) {
     if (!Exists(dir + "/" + pickled)) continue;
@@ -76,7 +71,7 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> Checkpoint::OpenImpl(
   }
   const std::string index = dir + "/" + kIndexFile;
   if (!Exists(index)) return NoCheckpoint(dir);
-  TUTTI_ASSIGN_OR_RETURN(const ShardMap shards, ReadIndex(index));
+  TUTTI_ASSIGN_OR_RETURN(const ShardMap shards, LoadCheckpointIndex(index));
   std::unordered_set<std::string> wanted;
   if (names != nullptr) wanted.insert(names->begin(), names->end());
   for (const auto& [file, tensors] : shards) {

@@ -6,8 +6,8 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "model/chunk_reader.h"
 #include "model/json_document.h"
+#include "model/shard_chunks.h"
 
 namespace tutti::model {
 namespace {
@@ -64,7 +64,8 @@ absl::Status CheckpointDigests::Compare(const ModelConfig& config, const StageSh
     read.push_back({FileOf(run.file), run.first_chunk, run.chunks()});
   }
   TUTTI_RETURN_IF_ERROR(CompareRuns(runs));
-  return CheckComplete(ChunksOfShard(config, share, ranks, rank), JoinChunks(std::move(read)));
+  return CheckComplete(ShardChunks(*checkpoint_, config, share, ranks, rank),
+                       JoinChunks(std::move(read)));
 }
 
 absl::Status CheckpointDigests::CheckRun(const ChunkRun& run) const {
@@ -139,23 +140,6 @@ std::string CheckpointDigests::TensorsIn(int32_t file, int64_t begin, int64_t en
   if (count == 0) return "the header";
   if (count > kNamedTensorsMax) absl::StrAppend(&names, " and ", count - kNamedTensorsMax, " more");
   return absl::StrCat(count == 1 ? "tensor " : "tensors ", names);
-}
-
-std::vector<ChunkRange> CheckpointDigests::ChunksOfShard(const ModelConfig& config,
-                                                         const StageShare& share, int ranks,
-                                                         int rank) const {
-  std::vector<ChunkRange> chunks;
-  for (const ShardTensor& part : ListShardTensors(config, share, ranks, rank)) {
-    const TensorInfo* const tensor = checkpoint_->Find(part.spec.name);
-    // A checkpoint that lacks it fits no worker either, and they say so.
-    if (tensor == nullptr) continue;
-    const Range bytes = StoredBytes(config, part, StoredTypeBytes(tensor->dtype));
-    if (bytes.end > tensor->bytes) continue;
-    chunks.push_back(ChunksOf(
-        *tensor,
-        {.begin = bytes.begin, .rows = 1, .row_bytes = bytes.size(), .stride = bytes.size()}));
-  }
-  return JoinChunks(std::move(chunks));
 }
 
 }  // namespace tutti::model

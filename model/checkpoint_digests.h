@@ -43,8 +43,6 @@ class CheckpointDigests {
                              const std::vector<ChunkRange>& read) const;
   absl::Status CompareRuns(std::span<const ChunkRun> runs) const;
   std::string TensorsIn(int32_t file, int64_t begin, int64_t end) const;
-  std::vector<ChunkRange> ChunksOfShard(const ModelConfig& config, const StageShare& share,
-                                        int ranks, int rank) const;
 
   const std::shared_ptr<const Checkpoint> checkpoint_;
   const std::vector<std::string> digests_;

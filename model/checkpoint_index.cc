@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "model/json_document.h"
 #include "model/limits.h"
+#include "text/text_file.h"
 
 namespace tutti::model {
 namespace {
@@ -132,6 +133,11 @@ absl::StatusOr<ShardMap> ParseCheckpointIndex(std::string_view text, const std::
   if (!reader.has_map()) return invalid("weight_map is missing or not an object");
   if (reader.shards().empty()) return invalid("weight_map is empty");
   return std::move(reader.shards());
+}
+
+absl::StatusOr<ShardMap> LoadCheckpointIndex(const std::string& path) {
+  TUTTI_ASSIGN_OR_RETURN(const std::string text, text::ReadTextFile(path, kIndexBytesMax));
+  return ParseCheckpointIndex(text, path);
 }
 
 }  // namespace tutti::model

@@ -19,4 +19,7 @@ using ShardMap = std::map<std::string, std::vector<std::string>>;
 // by anything but a plain name: it must lie beside the index.
 absl::StatusOr<ShardMap> ParseCheckpointIndex(std::string_view text, const std::string& path);
 
+// The same of a file. NOT_FOUND, UNAVAILABLE: it cannot be read.
+absl::StatusOr<ShardMap> LoadCheckpointIndex(const std::string& path);
+
 }  // namespace tutti::model

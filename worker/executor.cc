@@ -117,17 +117,6 @@ bool Executor::RunOneStep() {
   return ran;
 }
 
-absl::StatusOr<std::unique_ptr<StageRunner>> Executor::Load(const v1::AssignShard& shard,
-                                                            const ShardProgressCallback& progress) {
-  loading_ = true;
-  auto runner = options_.factory(shard, [&](int64_t loaded, int64_t total) {
-    position_.Move();
-    progress(loaded, total);
-  });
-  loading_ = false;
-  return runner;
-}
-
 // The first time in an epoch that all links of ranks are up, their devices look for each other.
 bool Executor::ReadyForSteps() {
   if (!ranks_.ready() || !stage_.status().ok()) return false;

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "worker/device_links/device_group.h"
 #include "worker/device_links/device_links.h"
+#include "worker/fetch/shard_fetch.h"
 #include "worker/links/accepted_links.h"
 #include "worker/links/coordinator_link.h"
 #include "worker/links/dialled_link.h"
@@ -43,11 +44,13 @@ class Executor : private StageOutbox {
     DeviceGroup::Options devices;          // of the factory's backend
     DeviceLinks::Options device_links;     // of the factory's backend
     std::string memory_folder;             // where ranks of one machine meet; empty: nowhere
+    // Brings what a shard is made of into the factory's folder; null: it is there.
+    ShardFetch* fetch = nullptr;
     // Of the factory's backend; null: it has none.
     const kernels::WorkMeter* work_meter = nullptr;
   };
 
-  // REQUIRES: dialer, clock and options.collective outlive the executor.
+  // REQUIRES: dialer, clock, options.collective and options.fetch outlive the executor.
   Executor(Options options, transport::Dialer* dialer, const Clock* clock);
   ~Executor() override;  // stops
 
@@ -82,6 +85,8 @@ class Executor : private StageOutbox {
   bool RunOneStep();
   absl::StatusOr<std::unique_ptr<StageRunner>> Load(const v1::AssignShard& shard,
                                                     const ShardProgressCallback& progress);
+  absl::Status Fetch(const v1::AssignShard& shard);
+  absl::Status LookForEnd();
   absl::Status WaitForRank(Instant deadline);
   absl::Status WaitForRows(Instant deadline);
   absl::Status WaitWithinStep(Instant deadline);
@@ -132,6 +137,7 @@ class Executor : private StageOutbox {
   std::vector<WorkerEvent> events_;
   std::vector<WorkerEvent> deferred_;        // came while a step waited for a rank
   std::vector<WorkerEvent> events_in_step_;  // kept for its memory
+  bool fetch_over_ = false;                  // something came that ends the epoch of a fetch
 
   std::optional<Duration> leaving_;     // it was told to leave, with so much time
   bool said_leaving_ = false;           // to the coordinator that it has joined

@@ -36,6 +36,13 @@ void Executor::SayLeaving() {
 void Executor::WriteMetrics(metrics::Exposition* to) const {
   WriteWorkerInfo(options_.hello, to);
   metrics_.Write(position_, to);
+  const ShardFetch* const fetch = options_.fetch;
+  to->Single("tutti_worker_fetched_bytes_total", metrics::Kind::kCounter,
+             "Bytes of the checkpoint that came over the link.",
+             fetch == nullptr ? 0.0 : static_cast<double>(fetch->fetched_bytes()));
+  to->Single("tutti_worker_wrong_chunks_total", metrics::Kind::kCounter,
+             "Chunks of the checkpoint that came with other bytes, and were asked for again.",
+             fetch == nullptr ? 0.0 : static_cast<double>(fetch->wrong_chunks()));
 }
 
 }  // namespace tutti::worker

@@ -212,4 +212,26 @@ inline constexpr int kReadThreadsMax = 4;
 // How often the one that waits for the disk says that bytes arrive.
 inline constexpr Duration kReadTellInterval = std::chrono::milliseconds(100);
 
+// ---- fetching the checkpoint (fetch/shard_fetch.h, docs/decisions/0067)
+
+// Questions on their way: chunks of 1 MiB, so that 8 ms pass between a question and its answer at
+// 1 GB/s, more than a round trip and the time of reading from a disk.
+inline constexpr size_t kFetchWindow = 8;
+// Of answers that nobody has taken: those of a window of chunks, and one with digests.
+inline constexpr int64_t kFetchUnreadBytesMax = int64_t{12} << 20;
+// The longest file that is believed: a thousand times the largest shard of a published checkpoint.
+inline constexpr int64_t kFetchedFileBytesMax = int64_t{1} << 43;
+// Digests asked for at once: 64 KiB.
+inline constexpr int64_t kDigestsWanted = 4096;
+// A chunk that came with another digest is asked for again, so often in all: bits flip on the way
+// once in a while, and where they do each time somebody must look.
+inline constexpr int kFetchTries = 3;
+// Without an answer for so long a shard is given up, and the coordinator told, if it is there: it
+// assigns again, and what has come is there. Longer than a coordinator takes to start anew.
+inline constexpr Duration kFetchPatience = std::chrono::seconds(15);
+// How often the one that waits for answers looks at what else has come.
+inline constexpr Duration kFetchLookInterval = std::chrono::milliseconds(50);
+// How often the coordinator is told how far it is, and the pace is measured.
+inline constexpr Duration kFetchTellInterval = std::chrono::milliseconds(500);
+
 }  // namespace tutti::worker

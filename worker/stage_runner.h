@@ -86,7 +86,7 @@ class StageRunner {
 
 // Called while a shard loads, with bytes of weights loaded so far and in all.
 using ShardProgressCallback = std::function<void(int64_t loaded, int64_t total)>;
-// Loads a shard.
+// Loads a shard. ABORTED: its epoch is over anyhow and no report is due.
 using StageRunnerFactory = std::function<absl::StatusOr<std::unique_ptr<StageRunner>>(
     const v1::AssignShard& shard, const ShardProgressCallback& progress)>;
 

@@ -113,6 +113,7 @@ void StageWorker::Assign(Epoch epoch, v1::AssignShard shard) {
   const Instant begin = clock_->Now();
   absl::Status status = ValidateShard(shard_);
   if (status.ok()) status = Load(shard_);
+  if (absl::IsAborted(status)) return Stop(status);
   if (!status.ok()) {
     return Fail(
         Annotate(status, absl::StrCat("loading layers ", shard_.first_layer(), " to ",

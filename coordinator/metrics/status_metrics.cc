@@ -238,6 +238,9 @@ void WriteStatus(const v1::GetStatusResponse& status, const EngineTotals& totals
   to->Single("tutti_lost_workers_total", kCounter,
              "Links of workers that had joined, and ended: lost, stopped or let go.",
              Wide(totals.lost_workers));
+  to->Single("tutti_weights_sent_bytes_total", kCounter,
+             "Bytes of the checkpoint sent to workers that lack it.",
+             Wide(totals.weights_sent_bytes));
   for (const auto& family : kPipelines) {
     to->Begin(family.name, family.kind, family.help);
     for (const PipelineStatus& pipeline : status.pipelines()) {

@@ -15,6 +15,7 @@ namespace tutti::coordinator {
 struct EngineTotals {
   uint64_t refused_peers = 0;  // links that were turned away
   uint64_t lost_workers = 0;   // links of workers that had joined and ended
+  uint64_t weights_sent_bytes = 0;  // to workers without the checkpoint
 };
 
 // Samples are bounded by the workers that are there; labels are their names, which are plain.

@@ -54,8 +54,10 @@ absl::Status Coordinator::Start() {
       model_->tokenizer.get(), &clock_,
       [this](RequestId request, CancelCause cause) { engine_->Cancel(request, cause); },
       &request_metrics_);
+  weights_ = std::make_unique<WeightsServer>(&clock_, options_.weights_bytes_per_second);
   engine_ = std::make_unique<EngineLoop>(std::move(engine), &clock_, this,
-                                         options_.lease ? &options_.lease->time() : nullptr);
+                                         options_.lease ? &options_.lease->time() : nullptr,
+                                         weights_.get());
   generation_ = std::make_unique<GenerationService>(
       model_.get(), &serving_, &clock_, engine_.get(), hub_.get(), options_.share_cache_domain,
       PublicRoles(PublicPortOptions()), &door_,
@@ -144,12 +146,21 @@ std::unique_ptr<model::DigestRun> Coordinator::StartDigests() {
   callbacks.on_known = [this](auto digests, int64_t hashed_bytes, double seconds) {
     spdlog::info("digested the checkpoint in {:.1f} s, {} of it anew", seconds,
                  FormatBytes(hashed_bytes));
+    OfferWeights(digests);
     engine_->TellDigests({.digests = std::move(digests), .why_not = {}});
   };
   return std::make_unique<model::DigestRun>(
       model_->checkpoint,
       model::DigestOptions{.cache_paths = model::DigestCachePaths(model_->checkpoint->dir())},
       std::move(callbacks));
+}
+
+// Without, workers need the checkpoint on their own disks.
+void Coordinator::OfferWeights(std::shared_ptr<const model::CheckpointDigests> digests) {
+  auto files = WeightsFiles::Open(model_->fingerprint, std::move(digests));
+  if (files.ok()) return weights_->SetFiles(*std::move(files));
+  spdlog::error("workers cannot have the checkpoint from here: {}",
+                std::string(files.status().message()));
 }
 
 absl::Status Coordinator::StartPeerServer(const transport::PeerSecurity& security) {
@@ -238,6 +249,7 @@ void Coordinator::Shutdown(Duration grace, const Hurried& hurried) {
   if (operator_server_ != nullptr) operator_server_->Stop();
   digests_.reset();
   engine_->Stop();
+  weights_.reset();  // whose questions come from there
   hub_->Stop();
   if (peer_server_ != nullptr) peer_server_->Stop();
   leadership_.reset();  // whoever stands by may lead from here

@@ -24,6 +24,7 @@
 #include "coordinator/service/public_server.h"
 #include "coordinator/service/reflection_service.h"
 #include "coordinator/service/served_model.h"
+#include "coordinator/weights/limits.h"
 #include "metrics/listener.h"
 #include "model/digest_run.h"
 #include "transport/grpc/grpc_link.h"
@@ -53,6 +54,8 @@ struct CoordinatorOptions {
   // called on any thread when the lease is lost, and should end the process.
   std::shared_ptr<LeaderLease> lease;
   std::function<void(const std::string& why)> on_leads_no_more;
+  // To workers without the checkpoint, all together; 0: no limit.
+  int64_t weights_bytes_per_second = kWeightsBytesPerSecond;
   bool share_cache_domain = false;  // all tenants share one cache domain
   DoorOptions door;                 // bounds of what is held for clients
   EngineOptions engine;             // model, name and fingerprint are filled in by Start
@@ -88,6 +91,7 @@ class Coordinator : public EngineSink {
   absl::Status StartPublicServer();
   absl::Status StartMetricsServer();
   std::unique_ptr<model::DigestRun> StartDigests();
+  void OfferWeights(std::shared_ptr<const model::CheckpointDigests> digests);
   absl::Status StartPeerServer(const transport::PeerSecurity& security);
   PublicPort PublicPortOptions() const;
   absl::Status WriteReadyFile() const;
@@ -103,6 +107,7 @@ class Coordinator : public EngineSink {
   RequestMetrics request_metrics_;
   ServingState serving_;
   std::unique_ptr<OutputHub> hub_;
+  std::unique_ptr<WeightsServer> weights_;
   std::unique_ptr<EngineLoop> engine_;
   std::unique_ptr<model::DigestRun> digests_;
   std::unique_ptr<GenerationService> generation_;

@@ -48,10 +48,12 @@ class EngineLoop::LinkReceiver : public transport::LinkHandler {
 };
 
 EngineLoop::EngineLoop(EngineOptions options, const Clock* clock, EngineSink* sink,
-                       const LeaseTime* lease)
+                       const LeaseTime* lease, WeightsServer* weights)
     : clock_(clock),
       sink_(sink),
       lease_(lease),
+      weights_(weights),
+      cluster_id_(options.cluster_id),
       mailbox_(std::make_shared<Mailbox<Item>>(kMailboxEventsMax)),
       next_link_key_(std::make_shared<std::atomic<uint64_t>>(1)),
       engine_(std::move(options)) {}
@@ -175,7 +177,8 @@ Duration StallAllowance::Take(Duration duration, Instant now) {
 Instant EngineLoop::NextWake() const {
   Instant wake = engine_.next_deadline();
   for (const auto& [key, worker] : links_) {
-    if (!worker.joined) wake = std::min(wake, worker.opened_at + kHelloTimeout);
+    if (worker.joined || worker.fetches) continue;
+    wake = std::min(wake, worker.opened_at + kHelloTimeout);
   }
   return wake;
 }
@@ -236,32 +239,42 @@ void EngineLoop::HandleFrame(LinkFrame item, Instant now) {
     engine_.Handle(WorkerFrame{item.key, std::move(item.frame)}, now, &actions_);
     return;
   }
+  if (found->second.fetches) {
+    return weights_->Ask(item.key, found->second.link, HasJoined(found->second.worker_id),
+                         std::move(item.frame));
+  }
   if (!item.frame.has_hello()) {
     CloseLink(item.key, absl::InvalidArgumentError("the first frame of a link must be hello"));
     return;
   }
-  v1::Hello& hello = *item.frame.mutable_hello();
+  HandleHello(item.key, &found->second, std::move(*item.frame.mutable_hello()), now);
+}
+
+void EngineLoop::HandleHello(LinkKey key, WorkerLink* worker, v1::Hello hello, Instant now) {
   if (!IsPlainName(hello.worker_id())) {
-    CloseLink(item.key,
-              absl::InvalidArgumentError("hello.worker_id must match [A-Za-z0-9._-]{1,128}"));
+    CloseLink(key, absl::InvalidArgumentError("hello.worker_id must match [A-Za-z0-9._-]{1,128}"));
     return;
+  }
+  if (hello.purpose() == v1::LINK_PURPOSE_WEIGHTS && weights_ != nullptr) {
+    return BeginWeights(key, worker, hello);
   }
   if (hello.purpose() != v1::LINK_PURPOSE_CONTROL) {
-    CloseLink(item.key,
-              absl::InvalidArgumentError("hello.purpose: this port takes control links only"));
+    CloseLink(key, absl::InvalidArgumentError(
+                       "hello.purpose: this port takes control and weights links only"));
     return;
   }
-  found->second.joined = true;
-  found->second.worker_id = hello.worker_id();
-  found->second.budget->MarkKnown(
+  worker->joined = true;
+  worker->worker_id = hello.worker_id();
+  worker->budget->MarkKnown(
       {.frames = transport::kUnreadFramesMax, .bytes = kUnreadControlBytesMax});
-  engine_.Handle(WorkerJoined{item.key, std::move(hello)}, now, &actions_);
+  engine_.Handle(WorkerJoined{key, std::move(hello)}, now, &actions_);
 }
 
 void EngineLoop::HandleClosed(LinkClosed item, Instant now) {
   const auto found = links_.find(item.key);
   if (found == links_.end()) return;
   const bool joined = found->second.joined;
+  if (found->second.fetches) weights_->Forget(item.key);
   links_.erase(found);
   if (!joined) return;
   ++lost_count_;
@@ -284,7 +297,11 @@ void EngineLoop::CloseLink(LinkKey key, absl::Status reason) {
   const auto found = links_.find(key);
   if (found == links_.end()) return;
   const std::string peer = found->second.link->peer();
-  if (!found->second.welcome) {
+  if (found->second.fetches) {
+    weights_->Forget(key);
+    spdlog::info("closing the weights link from {}, worker \"{}\": {}", peer,
+                 found->second.worker_id, std::string(reason.message()));
+  } else if (!found->second.welcome) {
     NoteRefused(peer, found->second.worker_id, reason, clock_->Now());
   } else {
     ++lost_count_;
@@ -298,7 +315,8 @@ void EngineLoop::CloseLink(LinkKey key, absl::Status reason) {
 void EngineLoop::CloseSilentLinks(Instant now) {
   std::vector<LinkKey> silent;
   for (const auto& [key, worker] : links_) {
-    if (!worker.joined && now >= worker.opened_at + kHelloTimeout) silent.push_back(key);
+    if (worker.joined || worker.fetches) continue;
+    if (now >= worker.opened_at + kHelloTimeout) silent.push_back(key);
   }
   for (const LinkKey key : silent) {
     CloseLink(

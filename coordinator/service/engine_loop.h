@@ -1,4 +1,5 @@
-// The engine's thread, its mailbox, and the control links to the workers.
+// The engine's thread, its mailbox, and the links of the workers: control links, and weights links,
+// whose questions it only passes on.
 //
 // Every event reaches the engine as an item of one mailbox, and every action of the engine is
 // carried out on this thread. RPC and transport threads only post.
@@ -20,6 +21,7 @@
 #include "coordinator/metrics/status_metrics.h"
 #include "coordinator/refused_peers.h"
 #include "coordinator/service/leader_lease.h"
+#include "coordinator/weights/weights_server.h"
 #include "transport/link.h"
 #include "transport/receive_budget.h"
 #include "tutti/v1/cluster.pb.h"
@@ -57,10 +59,11 @@ class EngineLoop {
   using LookupCallback = std::function<void(v1::LookupPrefixResponse)>;
   using DrainCallback = std::function<void(absl::StatusOr<std::string>)>;
 
-  // `lease`: workers are commanded only while it holds; null: always.
-  // REQUIRES: `clock`, `sink` and `lease` outlive the loop.
+  // `lease`: workers are commanded only while it holds; null: always. `weights` answers on weights
+  // links; null: there are none.
+  // REQUIRES: `clock`, `sink`, `lease` and `weights` outlive the loop.
   EngineLoop(EngineOptions options, const Clock* clock, EngineSink* sink,
-             const LeaseTime* lease = nullptr);
+             const LeaseTime* lease = nullptr, WeightsServer* weights = nullptr);
   ~EngineLoop();
 
   void Start();
@@ -85,7 +88,9 @@ class EngineLoop {
   // `callback` runs on the engine's thread.
   void GetStatus(StatusCallback callback);
   EngineTotals totals() const {
-    return {.refused_peers = refused_count_, .lost_workers = lost_count_};
+    return {.refused_peers = refused_count_,
+            .lost_workers = lost_count_,
+            .weights_sent_bytes = weights_ == nullptr ? 0 : weights_->sent_bytes()};
   }
   void LookupPrefix(const Hash128& domain, std::vector<TokenId> tokens, LookupCallback callback);
   void DrainWorker(v1::DrainWorkerRequest request, DrainCallback callback);
@@ -130,9 +135,10 @@ class EngineLoop {
   using Item = std::variant<Event, LinkOpened, LinkFrame, LinkClosed, StatusWanted, LookupWanted,
                             DrainWanted, LayUnread, PeerRefused>;
   struct WorkerLink {
-    std::unique_ptr<transport::Link> link;
+    std::shared_ptr<transport::Link> link;             // of a weights link also the server's
     std::shared_ptr<transport::ReceiveBudget> budget;  // a stranger's until it joined
     bool joined = false;
+    bool fetches = false;   // a weights link, which the engine does not know
     bool welcome = false;   // the engine has taken it
     std::string worker_id;  // once it has joined
     Instant opened_at;
@@ -146,6 +152,9 @@ class EngineLoop {
   void Handle(Item item, Instant now);
   void HandleOpened(LinkOpened opened, Instant now);
   void HandleFrame(LinkFrame item, Instant now);
+  void HandleHello(LinkKey key, WorkerLink* worker, v1::Hello hello, Instant now);
+  void BeginWeights(LinkKey key, WorkerLink* worker, const v1::Hello& hello);
+  bool HasJoined(const std::string& worker_id) const;
   void HandleClosed(LinkClosed item, Instant now);
   void NoteRefused(const std::string& peer, const std::string& worker_id,
                    const absl::Status& reason, Instant now);
@@ -158,6 +167,8 @@ class EngineLoop {
   const Clock* const clock_;
   EngineSink* const sink_;
   const LeaseTime* const lease_;
+  WeightsServer* const weights_;
+  const std::string cluster_id_;
   // Shared with link receivers, which may outlive the loop by a moment.
   const std::shared_ptr<Mailbox<Item>> mailbox_;
   const std::shared_ptr<std::atomic<uint64_t>> next_link_key_;

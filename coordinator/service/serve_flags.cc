@@ -246,6 +246,19 @@ void AddServiceFlags(FlagSet* set, ServeFlags* flags) {
   });
 }
 
+void AddWeightsFlags(FlagSet* set, CoordinatorOptions* options) {
+  set->Add({
+      {.names = "--weights-rate",
+       .variable = &options->weights_bytes_per_second,
+       .help =
+           "Bytes a second, such as 200MB, that workers without the checkpoint get of it, all of "
+           "them together; 0: no limit",
+       .environment = "TUTTI_WEIGHTS_RATE",
+       .check = IsByteCount(),
+       .show_default = true},
+  });
+}
+
 void AddMetricsFlags(FlagSet* set, ServeFlags* flags) {
   set->Add({
       {.names = "--metrics",
@@ -320,6 +333,7 @@ void AddServeFlags(FlagSet* set, ServeFlags* flags) {
   AddCacheFlags(set, &flags->options.engine);
   AddStepFlags(set, &flags->options.engine);
   AddServiceFlags(set, flags);
+  AddWeightsFlags(set, &flags->options);
   AddMetricsFlags(set, flags);
   AddLeaseFlags(set, &flags->lease);
 }

@@ -76,7 +76,7 @@ class RankView {
     }
     if (loaded < 1 && pipeline.state !== "serving") {
       this.activity.update([["loading", loaded]], `loaded ${percent(loaded)}`);
-      setText(this.says, `loads its shard, ${percent(loaded)}`);
+      setText(this.says, stage.fetch || `loads its shard, ${percent(loaded)}`);
       return;
     }
     const own = Math.max(0, computing - exchange);

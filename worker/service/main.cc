@@ -22,6 +22,7 @@
 #include "transport/connection_table.h"
 #include "transport/private_folder.h"
 #include "worker/limits.h"
+#include "worker/service/fetch_flags.h"
 #include "worker/service/worker.h"
 
 namespace tutti::worker {
@@ -48,6 +49,8 @@ constexpr char kFooter[] = R"(Examples:
   tutti-coordinator --model models/demo --pipeline-parallel-size 2
   tutti-worker --model models/demo --worker-id w0 --peer w1
   tutti-worker --model models/demo --worker-id w1 --peer w0
+  # one on a machine without the checkpoint
+  tutti-worker --worker-id w2 --coordinator node0:50052 --cluster-secret-file secret
 
 Every option is also read from the environment (TUTTI_MODEL, TUTTI_COORDINATOR, ...) and from
 --config FILE.
@@ -64,8 +67,13 @@ void AddClusterFlags(FlagSet* set, Flags* flags) {
   set->Add({
       {.names = "--model",
        .variable = &worker.model_dir,
-       .help = "Directory of the HuggingFace checkpoint",
-       .required = true},
+       .help =
+           "Directory of the HuggingFace checkpoint; unset: this worker's part of it comes from "
+           "the coordinator"},
+      {.names = "--model-cache",
+       .variable = &worker.cache_dir,
+       .help = "Folder, of this worker alone, that keeps what came from the coordinator; unset: "
+               "named by --worker-id in $XDG_CACHE_HOME/tutti/weights or ~/.cache/tutti/weights"},
       {.names = "--coordinator",
        .variable = &flags->coordinators,
        .help = "Where the coordinator takes workers: host:port or unix:/path; with others that "
@@ -221,6 +229,7 @@ std::string UsualSocket(const std::string& worker_id) {
 
 // Checks that concern more than one flag, and the values that follow from the flags.
 absl::Status Resolve(Flags* flags) {
+  TUTTI_RETURN_IF_ERROR(ResolveModel(&flags->worker));
   flags->worker.coordinators = absl::StrSplit(flags->coordinators, ',', absl::SkipWhitespace());
   if (flags->worker.coordinators.empty() || flags->worker.coordinators.size() > kCoordinatorsMax) {
     return absl::InvalidArgumentError(absl::StrCat("--coordinator \"", flags->coordinators,
@@ -334,7 +343,11 @@ int Main(int argc, char** argv) {
   spdlog::info("descriptors: {}", transport::RaiseDescriptorLimit());
   WarnOfTooMuch(flags.worker);
   KeepNcclOnThisMachine(flags.worker.device_exchange);
-  auto worker = Worker::Start(flags.worker);
+  auto worker = Worker::Start(flags.worker, KeepOnStarting);
+  if (absl::IsCancelled(worker.status())) {
+    spdlog::info("{}", std::string(worker.status().message()));
+    return 0;
+  }
   if (!worker.ok()) return Complain(worker.status());
   int signal = 0;
   sigwait(&signals, &signal);

@@ -116,7 +116,48 @@ absl::Status Worker::MakeDialers(const WorkerOptions& options,
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given) {
+transport::Dialer* Worker::dialer() const {
+  if (identifying_dialer_ != nullptr) return identifying_dialer_.get();
+  return dialer_.get();
+}
+
+absl::Status Worker::MakeBackend(WorkerOptions* options, int threads) {
+  auto backend =
+      kernels::CreateBackend(options->device, {.num_threads = threads,
+                                               .numerics_class = options->numerics_class,
+                                               .graphs = options->cuda_graphs,
+                                               .early_kernels = options->cuda_early_kernels});
+  if (!backend.ok()) {
+    return Annotate(backend.status(),
+                    options->numerics_class.empty() ? "--device" : "--device, --numerics-class");
+  }
+  backend_ = *std::move(backend);
+  // The memory free beside CUDA's context and kernels, which are there by now.
+  if (options->memory_bytes == 0) options->memory_bytes = GpuOfferOf(backend_->FreeDeviceBytes());
+  return absl::OkStatus();
+}
+
+// From here on the folder of what was fetched is the model's.
+absl::Status Worker::StartFetch(WorkerOptions* options, const KeepOn& keep_on) {
+  if (!options->model_dir.empty()) return absl::OkStatus();
+  v1::Hello hello;
+  hello.set_protocol_version(kPeerProtocolVersion);
+  hello.set_cluster_id(options->cluster_id);
+  hello.set_worker_id(options->worker_id);
+  hello.set_build(std::string(BuildStamp()));
+  spdlog::info("no --model: the checkpoint is the coordinator's, kept in {}", options->cache_dir);
+  TUTTI_ASSIGN_OR_RETURN(fetch_, ShardFetch::Open(options->cache_dir,
+                                                  {.dialer = dialer(),
+                                                   .addresses = options->coordinators,
+                                                   .hello = std::move(hello),
+                                                   .clock = &clock_},
+                                                  keep_on));
+  options->model_dir = fetch_->folder();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given,
+                                                      const KeepOn& keep_on) {
   WorkerOptions options = given;
   if (!IsWorkerId(options.worker_id)) {
     return absl::InvalidArgumentError(
@@ -124,35 +165,28 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given
                      "\" does not match [A-Za-z0-9._-]{1,128}; choose another name"));
   }
   TUTTI_RETURN_IF_ERROR(transport::CheckMethodTable());
-  TUTTI_RETURN_IF_ERROR(Annotate(model::CheckModelFolder(options.model_dir), "--model"));
+  if (!options.model_dir.empty()) {
+    TUTTI_RETURN_IF_ERROR(Annotate(model::CheckModelFolder(options.model_dir), "--model"));
+  }
   TUTTI_ASSIGN_OR_RETURN(const transport::PeerSecurity security, OpenSecurity(options));
+  std::unique_ptr<Worker> worker(new Worker);
   const int threads = options.threads > 0 ? options.threads : CpuCount();
+  TUTTI_RETURN_IF_ERROR(worker->MakeBackend(&options, threads));
+  // All that is wrong with the options has been said by now: this may wait.
+  TUTTI_RETURN_IF_ERROR(worker->MakeDialers(options, security));
+  TUTTI_RETURN_IF_ERROR(worker->StartFetch(&options, keep_on));
   TUTTI_ASSIGN_OR_RETURN(const model::ModelConfig config,
                          model::LoadModelConfig(options.model_dir));
-  TUTTI_ASSIGN_OR_RETURN(const std::string fingerprint, model::ModelFingerprint(options.model_dir));
-  std::unique_ptr<Worker> worker(new Worker);
-  auto backend =
-      kernels::CreateBackend(options.device, {.num_threads = threads,
-                                              .numerics_class = options.numerics_class,
-                                              .graphs = options.cuda_graphs,
-                                              .early_kernels = options.cuda_early_kernels});
-  if (!backend.ok()) {
-    return Annotate(backend.status(),
-                    options.numerics_class.empty() ? "--device" : "--device, --numerics-class");
-  }
-  worker->backend_ = *std::move(backend);
-  if (options.memory_bytes == 0) {
-    // The memory free beside CUDA's context and kernels, which are there by now.
-    options.memory_bytes = GpuOfferOf(worker->backend_->FreeDeviceBytes());
-  }
+  // A part of a checkpoint cannot say whose it is.
+  absl::StatusOr<std::string> fingerprint = worker->fetch_ == nullptr
+                                                ? model::ModelFingerprint(options.model_dir)
+                                                : worker->fetch_->fingerprint();
+  TUTTI_RETURN_IF_ERROR(fingerprint.status());
   options.speed = SpeedOf(options, worker->backend_.get(), threads, config.dtype);
-  TUTTI_RETURN_IF_ERROR(worker->MakeDialers(options, security));
-  transport::Dialer* dialer = worker->dialer_.get();
-  if (worker->identifying_dialer_ != nullptr) dialer = worker->identifying_dialer_.get();
   const auto* const work_meter = dynamic_cast<const kernels::WorkMeter*>(worker->backend_.get());
   worker->executor_ = std::make_unique<Executor>(
       Executor::Options{.coordinators = options.coordinators,
-                        .hello = MakeHello(options, *worker->backend_, threads, fingerprint),
+                        .hello = MakeHello(options, *worker->backend_, threads, *fingerprint),
                         .peers = options.peers,
                         .factory = MakeTransformerFactory({.dir = options.model_dir,
                                                            .config = config,
@@ -164,8 +198,9 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given
                                     .scope = options.device_exchange},
                         .device_links = DeviceLinksOf(worker->backend_.get(), options),
                         .memory_folder = options.shared_memory_dir,
+                        .fetch = worker->fetch_.get(),
                         .work_meter = work_meter},
-      dialer, &worker->clock_);
+      worker->dialer(), &worker->clock_);
   TUTTI_RETURN_IF_ERROR(transport::ClaimSocket(options.listen));
   TUTTI_ASSIGN_OR_RETURN(
       worker->server_,

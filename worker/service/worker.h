@@ -24,7 +24,8 @@
 namespace tutti::worker {
 
 struct WorkerOptions {
-  std::string model_dir;
+  std::string model_dir;                  // "": fetched from the coordinator
+  std::string cache_dir;                  // where what is fetched is kept
   std::vector<std::string> coordinators;  // where to dial them: host:port or unix:/path
   std::string listen;                     // where the previous stage and other ranks dial us
   std::string worker_id;
@@ -51,9 +52,10 @@ struct WorkerOptions {
 // Thread: the one that created it.
 class Worker {
  public:
-  // Opens model, backend and port; does not wait for the coordinator. Errors say which option or
-  // file is wrong.
-  static absl::StatusOr<std::unique_ptr<Worker>> Start(const WorkerOptions& options);
+  // Opens model, backend and port; waits for the coordinator only where it has the model. Errors
+  // say which option or file is wrong; that of `keep_on` if it ended the wait.
+  static absl::StatusOr<std::unique_ptr<Worker>> Start(
+      const WorkerOptions& options, const KeepOn& keep_on = [] { return absl::OkStatus(); });
   ~Worker();
 
   // host:port (or unix:path) the previous stage and other ranks dial.
@@ -71,7 +73,10 @@ class Worker {
 
  private:
   Worker() = default;
+  absl::Status MakeBackend(WorkerOptions* options, int threads);
+  absl::Status StartFetch(WorkerOptions* options, const KeepOn& keep_on);
   absl::Status StartMetricsServer(const WorkerOptions& options);
+  transport::Dialer* dialer() const;
   absl::Status MakeDialers(const WorkerOptions& options, const transport::PeerSecurity& security);
 
   const SystemClock clock_{};
@@ -79,6 +84,7 @@ class Worker {
   LinkCollective collective_{&clock_};
   std::unique_ptr<transport::GrpcDialer> dialer_;
   std::unique_ptr<transport::IdentifyingDialer> identifying_dialer_;  // where there is a secret
+  std::unique_ptr<ShardFetch> fetch_;                                 // where the model is fetched
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<transport::GrpcPeerServer> server_;
   std::unique_ptr<metrics::Listener> metrics_server_;  // sees the executor

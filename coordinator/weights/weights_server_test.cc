@@ -1,0 +1,225 @@
+#include "coordinator/weights/weights_server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+
+#include "coordinator/weights/limits.h"
+#include "coordinator/weights/weights_files.h"
+#include "model/checkpoint_testing.h"
+#include "model/digest_run.h"
+
+namespace tutti::coordinator {
+namespace {
+
+using model::kDigestChunkBytes;
+using testing::HasSubstr;
+
+constexpr char kFile[] = "model.safetensors";
+
+// Keeps what is sent; payloads until it is told to let go of them.
+class KeepingLink : public transport::Link {
+ public:
+  absl::Status Send(v1::Frame frame, transport::Payload payload) override {
+    const MutexLock lock(&mutex_);
+    sent_.emplace_back(std::move(frame), std::move(payload));
+    changed_.NotifyAll();
+    return absl::OkStatus();
+  }
+  void Close(absl::Status reason) override {
+    const MutexLock lock(&mutex_);
+    closed_ = std::move(reason);
+    is_closed_ = true;
+    changed_.NotifyAll();
+  }
+  transport::LinkStats stats() const override { return {}; }
+  std::string peer() const override { return "test"; }
+
+  // Waits until so many frames were sent in all.
+  v1::Frame Wait(size_t number, std::string* bytes = nullptr) {
+    const MutexLock lock(&mutex_);
+    while (sent_.size() <= number) changed_.Wait(&mutex_);
+    if (bytes != nullptr) {
+      for (const auto& piece : sent_[number].second.chunks) {
+        bytes->append(reinterpret_cast<const char*>(piece.data()), piece.size());
+      }
+    }
+    return sent_[number].first;
+  }
+  absl::Status WaitClosed() {
+    const MutexLock lock(&mutex_);
+    while (!is_closed_) changed_.Wait(&mutex_);
+    return closed_;
+  }
+  size_t sent() {
+    const MutexLock lock(&mutex_);
+    return sent_.size();
+  }
+  void LetGo() {
+    const MutexLock lock(&mutex_);
+    for (auto& [frame, payload] : sent_) payload = {};
+  }
+
+ private:
+  Mutex mutex_;
+  ConditionVariable changed_;
+  std::vector<std::pair<v1::Frame, transport::Payload>> sent_ ABSL_GUARDED_BY(mutex_);
+  absl::Status closed_ ABSL_GUARDED_BY(mutex_);
+  bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+struct WeightsServerTest : testing::Test {
+  WeightsServerTest() {
+    dir.Write("config.json", "{\"a\": 1}");
+    dir.Write(kFile, model::FileOf({model::TensorOf("a", model::StoredType::kU8, {kBytes})}));
+    std::shared_ptr<const model::Checkpoint> checkpoint = *model::Checkpoint::Open(dir.path());
+    std::promise<std::shared_ptr<const model::CheckpointDigests>> known;
+    const model::DigestRun run(
+        checkpoint, {},
+        {.on_progress = [](int) {},
+         .on_failure = [](const absl::Status& why) { ADD_FAILURE() << why; },
+         .on_known = [&](auto digests, int64_t, double) { known.set_value(std::move(digests)); }});
+    files = *WeightsFiles::Open("print", known.get_future().get());
+  }
+  static v1::Frame Chunk(int64_t chunk, const std::string& file = kFile) {
+    v1::Frame frame;
+    frame.mutable_file_chunk_wanted()->set_file(file);
+    frame.mutable_file_chunk_wanted()->set_chunk(chunk);
+    return frame;
+  }
+  static constexpr int64_t kBytes = 20 * kDigestChunkBytes;
+
+  TempDir dir;
+  std::shared_ptr<const WeightsFiles> files;
+  const SystemClock clock;
+  const std::shared_ptr<KeepingLink> link = std::make_shared<KeepingLink>();
+  const LinkKey key{7};
+};
+
+TEST_F(WeightsServerTest, TellsFilesDigestsAndChunksInTheOrderOfTheQuestions) {
+  WeightsServer server(&clock, 0);
+  server.SetFiles(files);
+  v1::Frame wanted;
+  wanted.mutable_files_wanted();
+  server.Ask(key, link, false, wanted);
+  v1::Frame digests;
+  digests.mutable_digests_wanted()->set_file(kFile);
+  digests.mutable_digests_wanted()->set_first_chunk(2);
+  digests.mutable_digests_wanted()->set_chunks(3);
+  server.Ask(key, link, false, digests);
+  server.Ask(key, link, true, Chunk(2));
+  server.Ask(key, link, true, Chunk(0, "config.json"));
+
+  const v1::CheckpointFiles about = link->Wait(0).checkpoint_files();
+  EXPECT_EQ(about.model_fingerprint(), "print");
+  ASSERT_EQ(about.files_size(), 2);
+  EXPECT_EQ(about.files(0).name(), "config.json");
+  EXPECT_EQ(about.files(0).header_bytes(), 0);
+  EXPECT_EQ(about.files(1).name(), kFile);
+  EXPECT_EQ(about.files(1).bytes() - about.files(1).header_bytes(), kBytes);
+  const std::string told = link->Wait(1).chunk_digests().digests();
+  ASSERT_EQ(told.size(), 3 * model::kChunkDigestBytes);
+  std::string bytes;
+  EXPECT_EQ(link->Wait(2, &bytes).file_chunk().chunk(), 2);
+  EXPECT_EQ(bytes, ReadWholeFile(dir.File(kFile)).substr(2 * kDigestChunkBytes, kDigestChunkBytes));
+  const model::ChunkDigest digest = model::DigestOf(std::as_bytes(std::span(bytes)));
+  EXPECT_EQ(told.substr(0, digest.size()),
+            std::string(reinterpret_cast<const char*>(digest.data()), digest.size()));
+  std::string config;
+  link->Wait(3, &config);
+  EXPECT_EQ(config, "{\"a\": 1}");
+}
+
+TEST_F(WeightsServerTest, WeightsAreForThoseWhoHaveJoined) {
+  WeightsServer server(&clock, 0);
+  server.SetFiles(files);
+  server.Ask(key, link, false, Chunk(0));  // where the header is
+  link->Wait(0);
+  server.Ask(key, link, false, Chunk(1));
+  EXPECT_EQ(link->WaitClosed().code(), absl::StatusCode::kPermissionDenied);
+}
+
+TEST_F(WeightsServerTest, BeforeTheCheckpointIsDigestedWorkersComeAgain) {
+  WeightsServer server(&clock, 0);
+  server.Ask(key, link, true, Chunk(1));
+  EXPECT_TRUE(absl::IsUnavailable(link->WaitClosed()));
+}
+
+TEST_F(WeightsServerTest, WhatIsNotThereEndsTheLink) {
+  for (const v1::Frame& question : {Chunk(0, "../secret"), Chunk(0, "tokenizer.json"), Chunk(-1),
+                                    Chunk(21), Chunk(INT64_MAX), v1::Frame()}) {
+    WeightsServer server(&clock, 0);
+    server.SetFiles(files);
+    const auto other = std::make_shared<KeepingLink>();
+    server.Ask(key, other, true, question);
+    EXPECT_EQ(other->WaitClosed().code(), absl::StatusCode::kInvalidArgument)
+        << question.ShortDebugString();
+    EXPECT_EQ(other->sent(), 0u);
+  }
+}
+
+TEST_F(WeightsServerTest, ALinkThatIsNotReadHoldsTwoChunksAndNobodyUp) {
+  WeightsServer server(&clock, 0);
+  server.SetFiles(files);
+  for (int i = 0; i < 6; ++i) server.Ask(key, link, true, Chunk(1 + i));
+  link->Wait(kWeightsUnsentMax - 1);
+  const auto other = std::make_shared<KeepingLink>();
+  server.Ask(LinkKey(8), other, true, Chunk(1));
+  server.Ask(LinkKey(8), other, true, Chunk(2));
+  other->Wait(1);
+  EXPECT_EQ(link->sent(), static_cast<size_t>(kWeightsUnsentMax));
+  while (link->sent() < 6) link->LetGo();
+  EXPECT_EQ(link->Wait(5).file_chunk().chunk(), 6);
+}
+
+TEST_F(WeightsServerTest, TooManyQuestionsEndTheLink) {
+  WeightsServer server(&clock, 0);
+  server.SetFiles(files);
+  for (size_t i = 0; i <= kWeightsQuestionsMax + kWeightsUnsentMax; ++i) {
+    server.Ask(key, link, true, Chunk(1));
+  }
+  EXPECT_EQ(link->WaitClosed().code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST_F(WeightsServerTest, KeepsToItsRate) {
+  WeightsServer server(&clock, 20 * kDigestChunkBytes);
+  server.SetFiles(files);
+  const Instant begin = clock.Now();
+  for (int i = 0; i < 5; ++i) {
+    server.Ask(key, link, true, Chunk(1));
+    link->Wait(static_cast<size_t>(i));
+    link->LetGo();
+  }
+  EXPECT_GE(clock.Now() - begin, std::chrono::milliseconds(200));  // the first is not held up
+  EXPECT_EQ(server.sent_bytes(), 5u * kDigestChunkBytes);
+}
+
+TEST_F(WeightsServerTest, ItsOwnDamagedDiskIsNamed) {
+  WeightsServer server(&clock, 0);
+  server.SetFiles(files);
+  // As a disk does it: the file's times stay.
+  const auto time = std::filesystem::last_write_time(dir.File(kFile));
+  {
+    std::fstream file(dir.File(kFile), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(3 * kDigestChunkBytes + 5);
+    file.put('\xff');
+  }
+  std::filesystem::last_write_time(dir.File(kFile), time);
+  server.Ask(key, link, true, Chunk(3));
+  const absl::Status why = link->WaitClosed();
+  EXPECT_EQ(why.code(), absl::StatusCode::kDataLoss) << why;
+  EXPECT_THAT(std::string(why.message()), HasSubstr("model.safetensors"));
+}
+
+TEST_F(WeightsServerTest, ForgetsLinksThatHaveClosed) {
+  auto server = std::make_unique<WeightsServer>(&clock, 0);
+  server->SetFiles(files);
+  for (int i = 0; i < 8; ++i) server->Ask(key, link, true, Chunk(1 + i));
+  server->Forget(key);
+  server.reset();  // while payloads are held
+  link->LetGo();
+}
+
+}  // namespace
+}  // namespace tutti::coordinator
