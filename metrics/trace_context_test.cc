@@ -26,7 +26,8 @@ TEST(TraceContext, IsReadAndWritten) {
 TEST(TraceContext, IsNotThereWhereItIsWrong) {
   const std::string good = kGood;
   for (const std::string& text :
-       {std::string(), good.substr(1), good + "0", good + "-more", "ff" + good.substr(2),
+       std::vector<std::string>{
+        std::string(), good.substr(1), good + "0", good + "-more", "ff" + good.substr(2),
         "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
         "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01",
         "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
