@@ -123,8 +123,8 @@ class CsvReader {
       return absl::InvalidArgumentError(
           "TIMESTAMP is not a time such as 2023-11-16 18:15:46.6805900");
     }
-    if (!first_.has_value()) first_ = time;
-    TraceRequest request{.at = *time - *first_};
+    if (!std::exchange(begun_, true)) first_ = *time;
+    TraceRequest request{.at = *time - first_};
     if (request.at > std::chrono::milliseconds(kTraceTimestampMsMax)) {
       return absl::InvalidArgumentError("TIMESTAMP is more than a month after the first");
     }
@@ -137,7 +137,8 @@ class CsvReader {
   }
 
  private:
-  std::optional<Duration> first_;
+  bool begun_ = false;
+  Duration first_{};
   int64_t next_block_ = 0;
 };
 
@@ -146,7 +147,8 @@ class CsvReader {
 absl::StatusOr<std::vector<TraceRequest>> ReadTrace(std::istream& in, const std::string& name,
                                                     int64_t requests_max) {
   std::vector<TraceRequest> requests;
-  std::optional<CsvReader> csv;
+  bool is_csv = false;
+  CsvReader csv;
   std::string line;
   for (int64_t number = 1; std::getline(in, line); ++number) {
     const auto where = [&] { return absl::StrCat(name, ":", number); };
@@ -155,11 +157,11 @@ absl::StatusOr<std::vector<TraceRequest>> ReadTrace(std::istream& in, const std:
           absl::StrCat(where(), ": the line is longer than ", kTraceLineBytesMax, " bytes"));
     }
     if (absl::StripAsciiWhitespace(line).empty()) continue;
-    if (!csv.has_value() && requests.empty() && absl::StripAsciiWhitespace(line) == kCsvHead) {
-      csv.emplace();
+    if (!is_csv && requests.empty() && absl::StripAsciiWhitespace(line) == kCsvHead) {
+      is_csv = true;
       continue;
     }
-    absl::StatusOr<TraceRequest> request = csv.has_value() ? csv->Read(line) : ReadObject(line);
+    absl::StatusOr<TraceRequest> request = is_csv ? csv.Read(line) : ReadObject(line);
     if (!request.ok()) return Annotate(request.status(), where());
     if (!requests.empty() && request->at < requests.back().at) {
       return absl::InvalidArgumentError(

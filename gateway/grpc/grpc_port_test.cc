@@ -134,7 +134,7 @@ class GrpcPortTest : public ::testing::Test {
     server_->Shutdown(std::chrono::system_clock::now());
   }
   void Open(const std::string& keys = "") {
-    DoorRules rules{.keys = {}, .operator_keys = {}, .allowed_hosts = {}, .cors_origins = {}};
+    DoorRules rules{.keys = {}, .allowed_hosts = {}, .cors_origins = {}};
     if (!keys.empty()) rules.keys = *ApiKeys::Parse(keys, "keys");
     auto port = GrpcPort::Start(
         {.listen = "127.0.0.1:0", .tls = {}, .door = {}}, std::move(rules), upstream_.get(),

@@ -68,7 +68,7 @@ InferenceService::Call::Reactor* InferenceService::Start(grpc::CallbackServerCon
   auto* const reactor = call->Start(context, door_, [this, call, blocks, run] {
     const auto inline_max = static_cast<int64_t>(kInlineBodyBytesMax);
     if (!blocks && call->request_bytes() <= inline_max) return run();
-    if (!upstream_->Run(run)) {
+    if (!upstream_->Run(LaneOf(static_cast<size_t>(call->request_bytes())), run)) {
       call->End(coordinator::Overloaded("too many requests wait to be read"));
     }
   });

@@ -90,7 +90,7 @@ worker::WorkerOptions InProcessCluster::OptionsOfWorker(size_t index) const {
   worker.threads = options_.threads;
   for (size_t peer = 0; peer < workers_.size(); ++peer) {
     const std::string name = absl::StrCat("w", peer);
-    const absl::Status added = worker.peers.Add(name + "=" + Socket(name));
+    const absl::Status added = worker.peers.table.Add(name + "=" + Socket(name));
     CHECK(added.ok()) << added.ToString();
   }
   return worker;
