@@ -143,7 +143,7 @@ TEST(StatusView, ShowsHowLongStepsTake) {
   status.mutable_pipelines(0)->set_bounded_steps(1200);
   EXPECT_THAT(RenderStatus(status, kPlain),
               HasSubstr("\n  step times: 1 row 10 ms, 64 rows 640 ms; fewer rows of prompts for "
-                        "answers' sake in 1,200 steps\n"));
+                        "answers'\n      sake in 1,200 steps\n"));
 }
 
 TEST(StatusView, ShowsStepsBesideTheirPredictionAndWhoIdles) {

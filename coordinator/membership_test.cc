@@ -147,7 +147,7 @@ TEST(FetchTest, SaysHowFarItIsAndBelievesNoNonsense) {
   progress.set_fetch_bytes_per_second(210 << 20);
   EXPECT_TRUE(CheckFetch(progress).ok());
   EXPECT_EQ(FetchText(progress),
-            "fetched 37 %, 3.0 GiB of 8.0 GiB, 210 MiB/s, from the coordinator");
+            "fetched 37 %, 3.0 GiB of 8.0 GiB, 210.0 MiB/s, from the coordinator");
   progress.set_fetched_bytes(int64_t{8} << 30);
   EXPECT_EQ(FetchText(progress), "");
   progress.set_fetched_bytes((int64_t{8} << 30) + 1);

@@ -162,12 +162,12 @@ TEST(AskerTest, WorkersNeedAProofOverTcp) {
   worker.worker_id = "w0";
   worker.threads = 1;
   worker.memory_bytes = 1 << 28;
-  const std::string ours = "unix:" + folder.File("w0");
+  const std::string ours = "unix:" + folder.File("w0"), theirs = "unix:" + folder.File("c");
   for (const auto& [listen, coordinator, peer, flag] :
-       {std::tuple<std::string, std::string, std::string, std::string>{"127.0.0.1:0", ours, ours,
+       {std::tuple<std::string, std::string, std::string, std::string>{"127.0.0.1:0", theirs, ours,
                                                                        "--listen 127.0.0.1:0"},
         {ours, "127.0.0.1:1", ours, "--coordinator 127.0.0.1:1"},
-        {ours, "unix:" + folder.File("c"), "127.0.0.1:2", "--peer w1 127.0.0.1:2"}}) {
+        {ours, theirs, "127.0.0.1:2", "--peer w1 127.0.0.1:2"}}) {
     worker.listen = listen;
     worker.coordinators = {coordinator};
     worker.peers = {};
