@@ -35,7 +35,7 @@ REQUESTS = [
     {"text": "7+8=", "sampling": {"max_tokens": 80, "temperature": 1.2, "seed": 9, "ignore_eos": True,
                                   "repetition_penalty": 1.1, "logprobs": True}},
     {"chat": {"messages": [{"role": "user", "content": "What is 12 + 30?"}]},
-     "sampling": {"max_tokens": 30, "temperature": 0.0, "stop": ["2"]}},
+     "sampling": {"max_tokens": 30, "temperature": 0.0, "seed": 1, "stop": ["2"]}},
 ]
 # Each wrong in another way.
 MISTAKES = [
@@ -64,7 +64,10 @@ class Caller:
     """Calls of one port by hand."""
 
     def __init__(self, address, credentials=None, key=None):
-        self.channel = (grpc.secure_channel(address, credentials) if credentials else grpc.insecure_channel(address))
+        # A connection of its own: one that is cut for what it sent must not be another's.
+        own = [("grpc.use_local_subchannel_pool", 1)]
+        self.channel = (grpc.secure_channel(address, credentials, own) if credentials
+                        else grpc.insecure_channel(address, own))
         self.metadata = [("authorization", f"Bearer {key}")] if key else []
 
     def close(self):
