@@ -21,6 +21,8 @@ namespace {
 constexpr int kFullLookMs = 100;
 // Of memory for each line in the queue, beside its text.
 constexpr size_t kLineOverheadBytes = 64;
+// Lines of ours are shorter; one with a text of somebody else's may be longer.
+constexpr size_t kLogLineBytesMax = size_t{64} << 10;
 
 size_t CostOf(const std::string& line) { return line.size() + kLineOverheadBytes; }
 
@@ -106,6 +108,11 @@ LogOutput::~LogOutput() {
 }
 
 void LogOutput::Write(std::string line) {
+  // One that is longer than all that may wait would push out everything.
+  if (line.size() > kLogLineBytesMax) {
+    line.resize(kLogLineBytesMax);
+    line += "...\n";
+  }
   const MutexLock lock(&state_->mutex);
   state_->queued_bytes += CostOf(line);
   state_->lines.push_back(std::move(line));

@@ -153,6 +153,11 @@ std::string AsJson(const LogField& field) {
 
 }  // namespace
 
+void SayLast(const std::string& line) {
+  spdlog::default_logger_raw()->flush();
+  std::fprintf(stderr, "%s\n", line.c_str());
+}
+
 void SetUpLog(const std::string& process, const std::string& level, std::string_view format) {
   spdlog::set_default_logger(
       std::make_shared<spdlog::logger>(process, std::make_shared<OutputSink>(process)));

@@ -17,6 +17,10 @@ inline constexpr char kLogFormats[] = "text,json";
 // name of spdlog's, `format` of kLogFormats; before any thread that logs.
 void SetUpLog(const std::string& process, const std::string& level, std::string_view format);
 
+// Why the process ends: the last line on stderr, behind what the log has.  Waits for who reads the
+// log no longer than a flush does.
+void SayLast(const std::string& line);
+
 // A value with a name. Texts may hold anything; they are escaped.
 struct LogField {
   std::string_view name;

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <thread>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "client/child_process.h"
@@ -46,7 +47,9 @@ absl::StatusOr<MachineDevices> AskForDevices() {
   std::error_code ignored;
   std::filesystem::remove_all(folder, ignored);
   if (!answer.ok()) return answer.status();
-  return ParseDeviceReport(*answer);
+  // Libraries may have said something before.
+  const size_t line = absl::StartsWith(*answer, "{") ? 0 : answer->rfind("\n{") + 1;
+  return ParseDeviceReport(absl::string_view(*answer).substr(line));
 }
 
 }  // namespace tutti::client

@@ -267,7 +267,11 @@ absl::Status Resolve(const FlagSet& set, UpFlags* flags) {
   TUTTI_RETURN_IF_ERROR(CheckUpModel(*flags));
   MachineDevices machine;
   if (DealsGpus(flags->device)) {
-    TUTTI_ASSIGN_OR_RETURN(machine, AskForDevices());
+    auto answer = AskForDevices();
+    // Who has not asked for GPUs is served without them, and told why.
+    if (!answer.ok() && flags->device != "auto") return answer.status();
+    machine = answer.ok() ? *std::move(answer)
+                          : MachineDevices{.problem = std::string(answer.status().message())};
   }
   return ResolveUpFlags(set, machine, flags);
 }

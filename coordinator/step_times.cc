@@ -16,6 +16,8 @@ constexpr int32_t kRowsOfAStep = 16;
 // After so many steps of other sizes the time of a size fades, by a tenth each time: minutes until
 // a wrong one is forgotten, and few steps that are too long meanwhile where it was right.
 constexpr uint64_t kFresh = 512;
+// Steps of a size after which one that was disturbed does not make its median.
+constexpr uint64_t kSureSteps = 3;
 constexpr double kFaded = 0.9;
 
 // The least power of two with so many rows.
@@ -58,6 +60,8 @@ void StepTimes::OnStep(int32_t number, const placement::StepLoad& load, double s
   if (!(seconds > 0) || load.rows < 1) return;
   Stage& stage = stages_[number];
   Size& size = stage.sizes[SizeOf(load.rows, kSizes)];
+  // What is old says nothing beside what is new.
+  if (stage.steps - size.last >= kFresh) size.steps = 0;
   size.ratios[size.steps++ % kKept] =
       static_cast<float>(seconds / PriorSeconds(stage.placement, load));
   size.last = ++stage.steps;
@@ -76,11 +80,17 @@ std::optional<double> StepTimes::Ratio(const Stage& stage, double rows) {
     return 1;
   }
   const size_t own = SizeOf(rows, kSizes);
-  const auto is_fresh = [&](size_t at) {
+  const auto is_new = [&](size_t at) {
     return stage.sizes[at].steps > 0 && stage.steps - stage.sizes[at].last < kFresh;
   };
+  const auto is_sure = [&](size_t at) { return is_new(at) && stage.sizes[at].steps >= kSureSteps; };
+  // The median of a step or two may be one that another process delayed, and a size that looks too
+  // slow is not tried again: it counts only where no other is known better.
+  bool any_sure = false;
+  for (size_t at = 0; at < kSizes; ++at) any_sure |= is_sure(at);
+  const auto is_fresh = [&](size_t at) { return any_sure ? is_sure(at) : is_new(at); };
   if (is_fresh(own)) return stage.sizes[own].median;
-  // The last step at least is fresh.
+  // The last step at least is new.
   size_t below = own;
   while (below > 0 && !is_fresh(below)) --below;
   size_t above = own;
@@ -92,6 +102,7 @@ std::optional<double> StepTimes::Ratio(const Stage& stage, double rows) {
       above == below ? 0 : static_cast<double>(own - below) / static_cast<double>(above - below);
   const double beside = low + (stage.sizes[above].median - low) * part;
   if (stage.sizes[own].steps == 0) return beside;
+  if (is_new(own)) return std::min(beside, stage.sizes[own].median);
   const double age = static_cast<double>(stage.steps - stage.sizes[own].last);
   const double faded = stage.sizes[own].median * std::pow(kFaded, std::floor(age / kFresh));
   return std::max(faded, std::min(beside, stage.sizes[own].median));

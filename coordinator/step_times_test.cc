@@ -87,10 +87,21 @@ TEST(StepTimesTest, NoiseChangesLittle) {
   EXPECT_NEAR(*times.Predict(Rows(40)), 0.6, 0.01) << "but a lasting change is soon believed";
 }
 
-// The first step of a size was slow; since then nobody dared to plan one.
+// A step that was disturbed, of a size that had none before: nobody would dare to plan another.
+TEST(StepTimesTest, OneDisturbedStepIsNotBelievedWhereOthersAreKnown) {
+  StepTimes times({Stage(true)});
+  for (int step = 0; step < 5; ++step) times.OnStep(0, Rows(8), 0.1);
+  times.OnStep(0, Rows(64), 5.0);
+  EXPECT_LT(*times.Predict(Rows(64)), 0.8);
+  EXPECT_LT(*times.Predict(Rows(32)), 0.4) << "nor by the sizes beside it";
+  for (int step = 0; step < 2; ++step) times.OnStep(0, Rows(64), 0.64);
+  EXPECT_NEAR(*times.Predict(Rows(64)), 0.64, 0.01);
+}
+
+// The first steps of a size were slow; since then nobody dared to plan one.
 TEST(StepTimesTest, ABadBeginningIsForgotten) {
   StepTimes times({Stage(true)});
-  times.OnStep(0, Rows(64), 5.0);
+  for (int step = 0; step < 3; ++step) times.OnStep(0, Rows(64), 5.0);
   EXPECT_NEAR(*times.Predict(Rows(64)), 5.0, 1e-5);
   double last = 5.0;
   for (int step = 0; step < 20'000; ++step) {

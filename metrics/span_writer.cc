@@ -1,6 +1,7 @@
 #include "metrics/span_writer.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,15 +16,20 @@
 namespace tutti::metrics {
 namespace {
 
-// A line is one write, so that several processes may share a file.
-bool AppendLine(int file, const std::string& line) {
+// A line is one write, so that several processes may share a file. A pipe that nobody reads is
+// waited for until then. The bytes that were written.
+size_t AppendLine(int file, const std::string& line, Instant until) {
   size_t done = 0;
   while (done < line.size()) {
     const ssize_t n = write(file, line.data() + done, line.size() - done);
-    if (n < 0 && errno != EINTR) return false;
     if (n > 0) done += static_cast<size_t>(n);
+    if (n >= 0 || errno == EINTR) continue;
+    const Duration left = until - SystemClock().Now();
+    if (errno != EAGAIN || left <= Duration::zero()) break;
+    pollfd room = {.fd = file, .events = POLLOUT, .revents = 0};
+    poll(&room, 1, static_cast<int>(std::max(1.0, Milliseconds(left))));
   }
-  return true;
+  return done;
 }
 
 }  // namespace
@@ -40,7 +46,7 @@ absl::StatusOr<std::unique_ptr<SpanWriter>> SpanWriter::Start(std::string servic
   }
   int file = -1;
   if (!options.file.empty()) {
-    file = open(options.file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
+    file = open(options.file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0640);
     if (file < 0) {
       return absl::InvalidArgumentError(
           absl::StrCat("--traces ", options.file, ": ", std::strerror(errno)));
@@ -101,7 +107,14 @@ void SpanWriter::HandOn(const std::vector<Span>& spans, bool ending) {
     done = PostJson(collector_, text, ending ? kPostTimeAtEnd : kPostTime).ok();
   }
   text += '\n';
-  if (file_ >= 0) done &= AppendLine(file_, text);
+  if (file_ >= 0) {
+    // Behind a line that a full disk has cut.
+    if (std::exchange(is_cut_, false)) text.insert(0, 1, '\n');
+    const auto patience = ending ? kPostTimeAtEnd : kPostTime;
+    const size_t appended = AppendLine(file_, text, SystemClock().Now() + patience);
+    is_cut_ = appended > 0 && appended < text.size();
+    done &= appended == text.size();
+  }
   (done ? written_ : failed_) += spans.size();
 }
 

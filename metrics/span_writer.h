@@ -43,6 +43,7 @@ class SpanWriter {
 
   const std::string service_;
   const int file_;           // -1: none
+  bool is_cut_ = false;      // the file's last line; the thread's own
   const HttpUrl collector_;  // without a host: none
   std::atomic<uint64_t> written_{0}, no_room_{0}, failed_{0};
   Mutex mutex_;

@@ -100,8 +100,11 @@ std::string SocketFolder(const std::string& address) {
 
 std::string RuntimeFolder() {
   const char* base = std::getenv("XDG_RUNTIME_DIR");
-  if (base == nullptr || access(base, W_OK | X_OK) != 0) return FolderWithoutRuntimeDir();
-  return absl::StrCat(base, "/tutti");
+  if (base == nullptr) return FolderWithoutRuntimeDir();
+  const std::string folder = absl::StrCat(base, "/tutti");
+  // A service is given one in /run, where it could make none.
+  if (CheckPrivateFolder(folder).ok() || access(base, W_OK | X_OK) == 0) return folder;
+  return FolderWithoutRuntimeDir();
 }
 
 std::string OperatorAddress(const std::string& address) {

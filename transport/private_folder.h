@@ -20,8 +20,8 @@ absl::Status MakePrivateFolder(const std::string& path);
 // The folder of "unix:/path/socket"; "." for one without; empty for other addresses.
 std::string SocketFolder(const std::string& address);
 
-// $XDG_RUNTIME_DIR/tutti, or /tmp/tutti-UID where that variable names no folder of ours.
-// Not made here.
+// $XDG_RUNTIME_DIR/tutti, or /tmp/tutti-UID where that is not there as a private folder and could
+// not be made. Not made here.
 std::string RuntimeFolder();
 
 // The socket on which the coordinator whose public address is `address` takes its operator's calls

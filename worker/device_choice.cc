@@ -5,8 +5,11 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 
 namespace tutti::worker {
 namespace {
@@ -18,11 +21,27 @@ std::string NameOf(const Gpu& gpu) { return absl::StrCat("cuda:", gpu.index); }
 
 // The GPU that "cuda:N" means; null for all else, also for numbers that are none: opening the
 // backend says what is wrong with those.
-const Gpu* GpuNamed(const std::string& device, const GpuList& gpus) {
+const Gpu* GpuNamed(absl::string_view device, const GpuList& gpus) {
+  int32_t index = -1;
+  if (!absl::ConsumePrefix(&device, "cuda:") || !absl::SimpleAtoi(device, &index)) return nullptr;
   for (const Gpu& gpu : gpus.gpus) {
-    if (NameOf(gpu) == device) return &gpu;
+    if (gpu.index == index) return &gpu;
   }
   return nullptr;
+}
+
+// Takes it, where that can be told to others: a container without a folder to write in has GPUs
+// that were given to it alone. ALREADY_EXISTS: somebody else has it.
+absl::Status Claim(const Gpu& gpu, const TakeDevice& take, DeviceChoice* choice) {
+  auto claim = take(gpu.id);
+  if (claim.ok()) {
+    choice->claim = *std::move(claim);
+    return absl::OkStatus();
+  }
+  if (absl::IsAlreadyExists(claim.status())) return claim.status();
+  absl::StrAppend(&choice->reason, choice->reason.empty() ? "" : "; ",
+                  "other workers are not told: ", std::string(claim.status().message()));
+  return absl::OkStatus();
 }
 
 // The first GPU of those that may serve which nobody has.
@@ -34,13 +53,9 @@ absl::StatusOr<DeviceChoice> FirstFree(const DeviceWish& wish, const GpuList& gp
     DeviceChoice choice = {.device = NameOf(gpu),
                            .reason = absl::StrCat(gpu.name, ", ", gpu.id)};
     if (wish.share) return choice;
-    auto claim = take(gpu.id);
-    if (claim.ok()) {
-      choice.claim = *std::move(claim);
-      return choice;
-    }
-    if (!absl::IsAlreadyExists(claim.status())) return claim.status();
-    taken.push_back(absl::StrCat(NameOf(gpu), ": ", std::string(claim.status().message())));
+    const absl::Status claimed = Claim(gpu, take, &choice);
+    if (claimed.ok()) return choice;
+    taken.push_back(absl::StrCat(NameOf(gpu), ": ", std::string(claimed.message())));
   }
   return absl::AlreadyExistsError(
       absl::StrCat("every GPU that may serve is taken (", absl::StrJoin(taken, "; "),
@@ -77,14 +92,10 @@ absl::StatusOr<DeviceChoice> ChooseDevice(const DeviceWish& wish, const GpuList&
   DeviceChoice choice = {.device = wish.device};
   const Gpu* const gpu = GpuNamed(wish.device, gpus);
   if (gpu == nullptr || wish.share) return choice;
-  auto claim = take(gpu->id);
-  if (!claim.ok()) {
-    return Annotate(claim.status(),
-                    absl::StrCat(wish.device, absl::IsAlreadyExists(claim.status())
-                                                  ? ", without --share-devices"
-                                                  : ""));
+  const absl::Status claimed = Claim(*gpu, take, &choice);
+  if (!claimed.ok()) {
+    return Annotate(claimed, absl::StrCat(wish.device, ", without --share-devices"));
   }
-  choice.claim = *std::move(claim);
   return choice;
 }
 

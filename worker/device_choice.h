@@ -27,8 +27,9 @@ using TakeDevice = std::function<absl::StatusOr<DeviceClaim>(const std::string& 
 
 // "auto": the first GPU that may serve and that nobody has taken; the CPU only where no GPU may
 // serve. "cuda": the same without the CPU. Names of backends stay what they are; a GPU among them
-// is taken. ALREADY_EXISTS: GPUs may serve and all are taken; says by whom, and --share-devices.
-// UNAVAILABLE: "cuda", and no GPU may serve; says why not.
+// is taken. Where others cannot be told, the reason says so. ALREADY_EXISTS: GPUs may serve and all
+// are taken; says by whom, and --share-devices. UNAVAILABLE: "cuda", and no GPU may serve; says why
+// not.
 absl::StatusOr<DeviceChoice> ChooseDevice(const DeviceWish& wish, const kernels::GpuList& gpus,
                                           const TakeDevice& take);
 

@@ -99,6 +99,27 @@ TEST_F(DeviceChoiceTest, ANamedGpuServesOneWorkerUnlessItIsShared) {
   EXPECT_EQ(Choose("cuda:1", FourGpus(), /*share=*/true)->device, "cuda:1");
 }
 
+TEST_F(DeviceChoiceTest, NoNumberOfAGpuEvadesItsHolder) {
+  const auto first = Choose("cuda:0", FourGpus());
+  ASSERT_TRUE(first.ok());
+  for (const char* device : {"cuda:0", "cuda:00", "cuda:+0"}) {
+    EXPECT_EQ(Choose(device, FourGpus()).status().code(), absl::StatusCode::kAlreadyExists)
+        << device;
+  }
+}
+
+TEST_F(DeviceChoiceTest, WithoutAFolderToTellOthersItServesAllTheSame) {
+  const auto nowhere = [](const std::string&) -> absl::StatusOr<DeviceClaim> {
+    return absl::FailedPreconditionError("cannot make the folder /tmp/x: Read-only file system");
+  };
+  for (const char* device : {"auto", "cuda", "cuda:0"}) {
+    const auto choice = ChooseDevice({device, false}, FourGpus(), nowhere);
+    ASSERT_TRUE(choice.ok()) << choice.status();
+    EXPECT_EQ(choice->device, "cuda:0");
+    EXPECT_THAT(choice->reason, HasSubstr("not told: cannot make the folder"));
+  }
+}
+
 TEST_F(DeviceChoiceTest, OtherNamesStayWhatTheyAre) {
   for (const char* device : {"cpu", "reference", "tpu", "cuda:x", "cuda:7"}) {
     const auto choice = Choose(device, FourGpus());

@@ -225,8 +225,9 @@ void EngineLoop::AnswerStatus(Instant now) {
 void EngineLoop::HandleOpened(LinkOpened opened, Instant now) {
   if (links_.size() >= static_cast<size_t>(kWorkerLinksMax)) {
     // Keys grow, so the first is the oldest.
-    const auto silent = std::find_if(links_.begin(), links_.end(),
-                                     [](const auto& entry) { return !entry.second.joined; });
+    const auto silent = std::find_if(links_.begin(), links_.end(), [](const auto& entry) {
+      return !entry.second.joined && !entry.second.fetches;
+    });
     const absl::Status full = absl::ResourceExhaustedError(
         absl::StrCat("the coordinator has ", kWorkerLinksMax, " worker links"));
     if (silent == links_.end()) return opened.link->Close(full);

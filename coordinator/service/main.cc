@@ -5,7 +5,6 @@
 
 #include <csignal>
 #include <cstdlib>
-#include <iostream>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -115,7 +114,7 @@ absl::Status Serve(ServeFlags flags, const sigset_t& signals, pid_t parent) {
 
 // The exit code.
 int Complain(const absl::Status& status) {
-  std::cerr << "tutti-coordinator: " << status.message() << "\n";
+  SayLast(absl::StrCat("tutti-coordinator: ", std::string(status.message())));
   return ExitCodeOfStart(status);
 }
 

@@ -11,7 +11,8 @@ namespace tutti::coordinator {
 
 void RequestRecord::Identify(const std::string& request_id, RequestId id, Hash128 tenant) {
   identified_ = true;
-  request_id_ = request_id;
+  // Perhaps not looked at yet: a name is what a request may have for one.
+  request_id_ = request_id.substr(0, kRequestIdBytesMax);
   id_ = id;
   const bool named = tenant.low != 0 || tenant.high != 0;
   tenant_ = named ? absl::StrFormat("%016x", tenant.low) : "";

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "coordinator/limits.h"
+
 namespace tutti::coordinator {
 namespace {
 
@@ -25,7 +27,8 @@ StreamTrace::StreamTrace(metrics::SpanWriter* writer, std::string_view tracepare
 
 void StreamTrace::Identify(const std::string& request_id, RequestId id) {
   identified_ = true;
-  request_id_ = request_id;
+  // Perhaps not looked at yet: a name is what a request may have for one.
+  request_id_ = request_id.substr(0, kRequestIdBytesMax);
   id_ = id;
 }
 

@@ -24,6 +24,7 @@ using model::kDigestChunkBytes;
 
 constexpr char kConfig[] = "config.json";
 constexpr char kIndex[] = "model.safetensors.index.json";
+constexpr char kSingle[] = "model.safetensors";
 
 // As a message can name it, and whoever gets it can keep it.
 bool IsFileName(const std::string& name) { return IsPlainName(name) && name[0] != '.'; }
@@ -37,7 +38,9 @@ absl::StatusOr<std::shared_ptr<const WeightsFiles>> WeightsFiles::Open(
   files->digests_ = std::move(digests);
   const model::Checkpoint& checkpoint = files->digests_->checkpoint();
   TUTTI_RETURN_IF_ERROR(files->AddText(kConfig, model::kConfigBytesMax));
-  if (text::IsThere(checkpoint.dir() + "/" + kIndex)) {
+  // A single file goes before an index that lies beside it, here as in model::Checkpoint.
+  const bool single = checkpoint.files().size() == 1 && checkpoint.files()[0].name == kSingle;
+  if (!single && text::IsThere(checkpoint.dir() + "/" + kIndex)) {
     TUTTI_RETURN_IF_ERROR(files->AddText(kIndex, model::kIndexBytesMax));
   }
   for (size_t i = 0; i < checkpoint.files().size(); ++i) {

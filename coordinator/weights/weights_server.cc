@@ -69,6 +69,7 @@ void WeightsServer::Ask(LinkKey key, const std::shared_ptr<transport::Link>& lin
         "weights go to workers that have joined, and no worker of this name has"));
   }
   Peer& peer = peers_[key];
+  if (peer.link == nullptr) peer.frames_before = link->stats().frames_out;
   peer.link = link;
   if (peer.questions.size() >= kWeightsQuestionsMax) {
     return link->Close(absl::ResourceExhaustedError(
@@ -98,7 +99,11 @@ bool WeightsServer::TakeTurn(LinkKey* key) {
       at = turns_.erase(at);
       continue;
     }
-    if (unsent_->Of(*at) < kWeightsUnsentMax) {
+    // Payloads count until their memory is let go of, all answers until they are sent.
+    const Peer& asking = peer->second;
+    const int64_t waiting =
+        asking.answered - (asking.link->stats().frames_out - asking.frames_before);
+    if (unsent_->Of(*at) < kWeightsUnsentMax && waiting < kWeightsUnsentMax) {
       *key = *at;
       turns_.erase(at);
       peer->second.in_turn = false;
@@ -142,6 +147,7 @@ void WeightsServer::Run() {
     const auto found = peers_.find(key);
     if (found == peers_.end()) continue;
     found->second.in_hand = false;
+    ++found->second.answered;
     GiveTurn(key, &found->second);
   }
 }

@@ -48,6 +48,8 @@ class WeightsServer {
   struct Peer {
     std::shared_ptr<transport::Link> link;
     std::deque<v1::Frame> questions;
+    int64_t frames_before = 0;  // that the link had sent when its first question came
+    int64_t answered = 0;
     bool in_hand = false;  // a thread answers it
     bool in_turn = false;  // it is in turns_
   };

@@ -33,8 +33,13 @@ class KeepingLink : public transport::Link {
     is_closed_ = true;
     changed_.NotifyAll();
   }
-  transport::LinkStats stats() const override { return {}; }
+  // What it keeps is sent, unless it takes nothing.
+  transport::LinkStats stats() const override {
+    const MutexLock lock(&mutex_);
+    return {.frames_out = takes_ ? static_cast<int64_t>(sent_.size()) : 0};
+  }
   std::string peer() const override { return "test"; }
+  void TakeNothing() { takes_ = false; }
 
   // Waits until so many frames were sent in all.
   v1::Frame Wait(size_t number, std::string* bytes = nullptr) {
@@ -62,7 +67,8 @@ class KeepingLink : public transport::Link {
   }
 
  private:
-  Mutex mutex_;
+  mutable Mutex mutex_;
+  bool takes_ = true;
   ConditionVariable changed_;
   std::vector<std::pair<v1::Frame, transport::Payload>> sent_ ABSL_GUARDED_BY(mutex_);
   absl::Status closed_ ABSL_GUARDED_BY(mutex_);
@@ -171,6 +177,23 @@ TEST_F(WeightsServerTest, ALinkThatIsNotReadHoldsTwoChunksAndNobodyUp) {
   EXPECT_EQ(link->sent(), static_cast<size_t>(kWeightsUnsentMax));
   while (link->sent() < 6) link->LetGo();
   EXPECT_EQ(link->Wait(5).file_chunk().chunk(), 6);
+}
+
+// Digests of large files are as large as chunks, and any peer may ask for them.
+TEST_F(WeightsServerTest, ALinkThatIsNotReadHoldsTwoAnswersOfAnyKind) {
+  WeightsServer server(&clock, 0);
+  server.SetFiles(files);
+  link->TakeNothing();
+  v1::Frame digests;
+  digests.mutable_digests_wanted()->set_file(kFile);
+  digests.mutable_digests_wanted()->set_first_chunk(2);
+  digests.mutable_digests_wanted()->set_chunks(3);
+  for (int i = 0; i < 6; ++i) server.Ask(key, link, false, digests);
+  link->Wait(kWeightsUnsentMax - 1);
+  const auto other = std::make_shared<KeepingLink>();
+  for (int i = 0; i < 4; ++i) server.Ask(LinkKey(8), other, false, digests);
+  other->Wait(3);
+  EXPECT_EQ(link->sent(), static_cast<size_t>(kWeightsUnsentMax));
 }
 
 TEST_F(WeightsServerTest, TooManyQuestionsEndTheLink) {

@@ -51,10 +51,11 @@ class Forwarder::Call : public client::GenerateObserver,
        std::shared_ptr<coordinator::OutputStream> to)
       : upstream_(upstream), watched_(std::move(watched)), to_(std::move(to)) {}
 
-  void Start(v1::GenerateRequest request, std::optional<Duration> timeout) {
+  void Start(v1::GenerateRequest request, std::optional<Duration> timeout,
+             const std::string& traceparent) {
     self_ = shared_from_this();
     std::shared_ptr<client::GenerateCall> call =
-        upstream_->client()->Start(std::move(request), timeout, this);
+        upstream_->client()->Start(std::move(request), timeout, this, traceparent);
     {
       const MutexLock lock(&mutex_);
       call_ = call;
@@ -135,12 +136,13 @@ absl::StatusOr<Forwarder::Cancel> Forwarder::Begin(v1::GenerateRequest request,
     std::erase_if(calls_, [](const auto& other) { return other.expired(); });
     calls_.push_back(call);
   }
-  watched->Begin({.name = name.empty() ? RandomName() : name,
+  const std::string shown = name.substr(0, coordinator::kRequestIdBytesMax);
+  watched->Begin({.name = name.empty() ? RandomName() : shown,
                   .kind = request.has_chat() ? "chat" : "text",
                   .tenant = caller.tenant,
                   .stream = true,
                   .outputs = std::max(request.n(), 1u)});
-  call->Start(std::move(request), caller.TimeLeft());
+  call->Start(std::move(request), caller.TimeLeft(), caller.traceparent);
   // The stream keeps this for longer than the call lives, which keeps the stream.
   return Cancel([weak = std::weak_ptr<Call>(call)] {
     if (const auto still = weak.lock()) still->Cancel();

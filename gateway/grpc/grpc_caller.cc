@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string_view>
 #include <utility>
 #include <variant>
 
 #include "coordinator/service/client_call.h"
+#include "metrics/trace_context.h"
 
 namespace tutti::gateway {
 namespace {
@@ -27,6 +29,15 @@ HttpRequest HeadOf(const grpc::CallbackServerContext& context) {
                                        : kSeveral);
   }
   return head;
+}
+
+// Of two nobody knows which counts: there is none.
+std::string TraceparentOf(const grpc::CallbackServerContext& context) {
+  const auto [begin, end] = context.client_metadata().equal_range("traceparent");
+  if (begin == end || std::next(begin) != end) return "";
+  const auto parsed =
+      metrics::ParseTraceparent(std::string_view(begin->second.data(), begin->second.size()));
+  return parsed.has_value() ? metrics::FormatTraceparent(*parsed) : "";
 }
 
 absl::Status ToStatus(const ApiError& error) {
@@ -52,6 +63,7 @@ absl::StatusOr<GrpcCaller> AdmitCall(const DoorRules& rules,
   return GrpcCaller{.tenant = std::move(std::get<std::string>(admitted)),
                     .host = peer.substr(0, peer.rfind(':')),
                     .tenants = coordinator::TenantsOf(context),
+                    .traceparent = TraceparentOf(context),
                     .deadline = context.deadline()};
 }
 

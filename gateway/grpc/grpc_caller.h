@@ -18,6 +18,7 @@ struct GrpcCaller {
   std::string tenant;                // of its key; empty without keys
   std::string host;                  // its address without the port
   std::vector<std::string> tenants;  // that its metadata names
+  std::string traceparent;           // that the service is told; empty: none, or none that is right
   std::chrono::system_clock::time_point deadline = std::chrono::system_clock::time_point::max();
 
   // Until its deadline, at least zero; nothing: it has none.

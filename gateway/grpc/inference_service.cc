@@ -10,6 +10,12 @@
 
 namespace tutti::gateway {
 
+namespace {
+
+constexpr char kEnding[] = "this gateway is about to end";
+
+}  // namespace
+
 using coordinator::ReceivedRequest;
 using coordinator::UnaryCall;
 
@@ -55,10 +61,11 @@ InferenceService::Call::Reactor* InferenceService::Start(grpc::CallbackServerCon
   }
   auto caller = AdmitCall(*rules_, *context);
   const absl::Status refused =
-      draining_ ? absl::UnavailableError("this gateway is about to end") : caller.status();
+      draining_ ? absl::UnavailableError(kEnding) : caller.status();
   const auto run = [this, call, work = std::move(work), caller = std::move(caller)] {
     std::optional<ReceivedRequest> received = call->TakeRequest();
     if (!received || call->ended()) return;
+    if (draining_) return call->End(absl::UnavailableError(kEnding));
     const auto bytes = static_cast<int64_t>(received->bytes.Length());
     const absl::Status done =
         coordinator::WithinMemory([&] { return work(*std::move(received), *caller); });

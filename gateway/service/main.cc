@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <future>
-#include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
@@ -163,8 +162,10 @@ absl::Status Serve(const GatewayFlags& flags, const sigset_t& signals, pid_t par
     spdlog::default_logger()->flush();
     std::_Exit(0);
   }
+  // Both post to the loop, for callers who may have gone.
+  upstream.StopWork();
+  console.Stop();
   server->Post([&server] { server->Stop(); });
-  console.Stop();  // it would post to the loop
   loop.join();
   return absl::OkStatus();
 }
@@ -190,7 +191,7 @@ int Main(int argc, char** argv) {
   flags.server.connections_max = std::min(flags.server.connections_max, descriptors / 2);
   const absl::Status served = Serve(flags, signals, parent);
   if (served.ok()) return 0;
-  std::cerr << "tutti-gateway: " << served.message() << "\n";
+  SayLast(absl::StrCat("tutti-gateway: ", std::string(served.message())));
   return 1;
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "metrics/limits.h"
 
 namespace tutti::gateway {
 namespace {
@@ -20,6 +21,9 @@ std::optional<metrics::TraceContext> ParentOf(const HttpRequest& request) {
   if (count != 1) return std::nullopt;
   return metrics::ParseTraceparent(request.Field("traceparent"));
 }
+
+// Of a text that the caller wrote.
+std::string Cut(const std::string& text) { return text.substr(0, metrics::kSpanTextBytesMax); }
 
 void AddSampling(const v1::GenerateRequest& call, Span* span) {
   const v1::SamplingParams& sampling = call.sampling();
@@ -68,8 +72,9 @@ RequestTrace::RequestTrace(metrics::SpanWriter* writer, const HttpRequest& reque
 }
 
 std::string RequestTrace::BeginCall(const v1::GenerateRequest& call, std::string_view kind,
-                                    const std::string& model) {
+                                    const std::string& wanted) {
   if (writer_ == nullptr) return passed_on_;
+  const std::string model = Cut(wanted);
   const std::string operation = Operation(kind);
   Span span{.trace_id = request_.trace_id,
             .span_id = metrics::NewSpanId(),
@@ -80,7 +85,7 @@ std::string RequestTrace::BeginCall(const v1::GenerateRequest& call, std::string
             .attributes = {{"gen_ai.operation.name", operation},
                            {"gen_ai.provider.name", std::string("tutti")},
                            {"gen_ai.request.model", model},
-                           {"gen_ai.response.id", call.request_id()}}};
+                           {"gen_ai.response.id", Cut(call.request_id())}}};
   AddSampling(call, &span);
   const metrics::TraceContext context{.trace_id = span.trace_id, .span_id = span.span_id};
   calls_.push_back({.span = std::move(span), .reasons = {}});
@@ -109,9 +114,10 @@ void RequestTrace::EndCall(size_t index, const absl::Status& status) {
   }
   if (!status.ok()) {
     const std::string type(absl::StatusCodeToString(status.code()));
-    call.span.failed = request_.failed = true;
     attributes.emplace_back("error.type", type);
-    request_.attributes.emplace_back("error.type", type);
+    // Of several the first.
+    if (!request_.failed) request_.attributes.emplace_back("error.type", type);
+    call.span.failed = request_.failed = true;
   }
   if (--calls_left_ > 0) return;
   request_.end_ns = metrics::SpanNow();

@@ -39,6 +39,9 @@ class Upstream {
   // Runs `job` on a thread that may block; false when too many wait in that lane.
   bool Run(Lane lane, std::function<void()> job) { return lanes_.Run(lane, std::move(job)); }
 
+  // Jobs that run have ended after this, and none runs any more.  Thread: the owner's.
+  void StopWork() { lanes_.Stop(); }
+
   // Calls of Generate under way.
   std::atomic<int64_t> calls{0};
 

@@ -23,13 +23,14 @@ WorkLanes::WorkLanes() {
   }
 }
 
-WorkLanes::~WorkLanes() {
+void WorkLanes::Stop() {
   {
     const MutexLock lock(&mutex_);
     ending_ = true;
     for (ConditionVariable& changed : changed_) changed.NotifyAll();
   }
   for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
 }
 
 bool WorkLanes::Run(Lane lane, std::function<void()> job) {

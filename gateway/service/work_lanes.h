@@ -29,8 +29,11 @@ Lane LaneOf(size_t body_bytes);
 class WorkLanes {
  public:
   WorkLanes();
-  // Ends when the jobs that run have; those that wait are dropped.
-  ~WorkLanes();
+  ~WorkLanes() { Stop(); }
+
+  // Ends when the jobs that run have; those that wait are dropped, and none is taken any more.
+  // Thread: the owner's.
+  void Stop();
 
   // Runs `job` on a thread of that lane; false when too many wait for it.
   bool Run(Lane lane, std::function<void()> job);

@@ -38,7 +38,7 @@ class Person(HttpUser):
 
     @task
     def wrong(self):
-        with self.client.post("/v1/chat/completions", json={**ASK, "temperature": 9}, name="wrong",
+        with self.client.post("/v1/chat/completions", json={**ASK, "temperature": 1001}, name="wrong",
                               catch_response=True) as answer:
             if answer.status_code == 400 and answer.json()["error"]["param"] == "temperature":
                 answer.success()

@@ -58,7 +58,7 @@ async def with_logprobs_and_a_name(backend):
 
 async def refused(backend):
     """A refusal is one to them too."""
-    request = wanted(backend, 8, extra_body={"temperature": 99})
+    request = wanted(backend, 8, extra_body={"temperature": 1001})
     async with aiohttp.ClientSession() as session:
         output = await ASYNC_REQUEST_FUNCS[backend](request, session)
     assert not output.success and "Bad Request" in output.error, output

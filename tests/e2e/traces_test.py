@@ -173,7 +173,7 @@ class OneTrace(unittest.TestCase):
 
     def test_of_a_request_that_is_refused_says_so(self):
         trace = TRACE.replace("4bf9", "2222")
-        answer = self.gateway.post(CHAT, {**ASK, "temperature": 9}, traceparent=f"00-{trace}-{PARENT}-01")
+        answer = self.gateway.post(CHAT, {**ASK, "temperature": 1001}, traceparent=f"00-{trace}-{PARENT}-01")
         self.assertEqual(answer.status, 400)
         for span in self.trace(trace, 3):
             self.assertTrue(span.failed)

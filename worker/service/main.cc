@@ -5,9 +5,9 @@
 
 #include <csignal>
 #include <cstdlib>
-#include <iostream>
 #include <optional>
 
+#include "absl/strings/str_cat.h"
 #include "base/byte_size.h"
 #include "base/exit_code.h"
 #include "base/flags.h"
@@ -27,7 +27,7 @@ namespace {
 
 // The exit code.
 int Complain(const absl::Status& status) {
-  std::cerr << "tutti-worker: " << status.message() << "\n";
+  SayLast(absl::StrCat("tutti-worker: ", std::string(status.message())));
   return ExitCodeOfStart(status);
 }
 
