@@ -162,6 +162,8 @@ void Executor::HandleFrame(LinkFrame event) {
   const std::optional<size_t> index = accepted_.HandleFrame(event.link, event.frame);
   if (!index.has_value()) return;
   if (ranks_.HandleAcceptedFrame(*index, &event.frame, &event.payload)) return;
+  // Over a slow link a step's rows take longer to come than a worker may stand still.
+  position_.Move();
   stage_.OnActivationFrame(std::move(event.frame), std::move(event.payload));
 }
 

@@ -30,7 +30,7 @@ class Position {
 
   // ---- Thread: the executor's.
 
-  // A piece of a step or of a shard is done.
+  // A piece of a step or of a shard is done, or has come.
   void Move() { moves_.store(moves() + 1, std::memory_order_relaxed); }
   // It goes on with the same, of which nothing shows yet: no progress, but not stuck either.
   void Turn() { turns_.store(turns() + 1, std::memory_order_relaxed); }

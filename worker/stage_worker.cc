@@ -85,8 +85,6 @@ void StageWorker::HandleActivation(const v1::Frame& frame, const transport::Payl
         absl::StrCat("unexpected frame ", transport::BodyName(frame), " ", PreviousName(),
                      ": an activation link carries activation frames only")));
   }
-  // Over a slow link a step's rows take longer to come than a step may take to compute.
-  ++progress_count_;
   Count(transport::EncodedFrameBytes(frame, payload.size()), &activation_in_);
   const v1::Activation& chunk = frame.activation();
   absl::Status status = sequencer_->OnActivation(chunk, payload, clock_->Now());
