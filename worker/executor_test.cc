@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/epochs.h"
+#include "transport/crc32c.h"
 #include "worker/executor_testing.h"
 
 namespace tutti::worker {
@@ -53,6 +54,51 @@ TEST_F(ExecutorTest, BeatsWhileAStepTakesLong) {
   gate_.Open();
   joined->recorder->Await(v1::Frame::kStepResult);
   while (joined->recorder->Await(v1::Frame::kBeat).beat().progress() == progress) continue;
+}
+
+// Over a slow link the rows of a step come for longer than a worker may stand still.
+TEST_F(ExecutorTest, RowsThatComeAreProgress) {
+  auto worker = StartWorker("w1");
+  auto joined = coordinator_.Welcome();
+  joined->Send(Assign(1, 1, 2));
+  joined->recorder->Await(v1::Frame::kShardReady);
+  auto recorder = std::make_shared<Recorder>();
+  auto link = dialer_->Dial("unix:at-w1", std::make_unique<RecordingHandler>(recorder));
+  v1::Frame hello;
+  hello.set_epoch(1);
+  hello.mutable_hello()->set_protocol_version(1);
+  hello.mutable_hello()->set_cluster_id("cluster");
+  hello.mutable_hello()->set_worker_id("w0");
+  hello.mutable_hello()->set_build("build");
+  hello.mutable_hello()->set_model_fingerprint("model");
+  hello.mutable_hello()->set_purpose(v1::LINK_PURPOSE_ACTIVATION);
+  EXPECT_EQ(link->Send(std::move(hello)), absl::OkStatus());
+  recorder->Await(v1::Frame::kWelcome);
+  const auto progress = [&] {
+    return joined->recorder->Await(v1::Frame::kBeat).beat().progress();
+  };
+  // Beats of before, while it loaded, may lie there still.
+  uint64_t before = progress();
+  for (int same = 0; same < 5; ++same) {
+    if (const uint64_t now = progress(); now != before) before = now, same = 0;
+  }
+  // The first of two rows; the step cannot begin.
+  const std::vector<std::byte> row(kRowBytes);
+  v1::Frame rows;
+  rows.set_epoch(1);
+  v1::Activation* chunk = rows.mutable_activation();
+  chunk->set_step(1);
+  chunk->set_rows(1);
+  chunk->set_total_rows(2);
+  chunk->set_row_bytes(kRowBytes);
+  chunk->set_checksum(transport::Crc32c(row));
+  transport::Payload payload;
+  payload.chunks = {row};
+  EXPECT_EQ(link->Send(std::move(rows), std::move(payload)), absl::OkStatus());
+  bool moved = false;
+  for (int beats = 0; beats < 100 && !moved; ++beats) moved = progress() != before;
+  EXPECT_TRUE(moved);
+  EXPECT_EQ(joined->recorder->Count(v1::Frame::kFailure), 0u);
 }
 
 TEST_F(ExecutorTest, ThreeWorkersMakeARing) {
