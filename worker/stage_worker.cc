@@ -1,6 +1,7 @@
 #include "worker/stage_worker.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -249,6 +250,9 @@ absl::Status StageWorker::RunStep(ReadyStep ready, const ProgressCallback& progr
                                   const BeginCallback& on_begin) {
   TUTTI_RETURN_IF_ERROR(table_->Apply(ready.plan));
   BuildBatch(ready.plan, *table_, &batch_);
+  for ([[maybe_unused]] const int32_t position : batch_.positions) {
+    if (TUTTI_FAIL_POINT_AT("worker.die_at_position", position)) std::_Exit(1);
+  }
   const StagePart part = PartOf(ready.plan, shard_.stage(), shard_.num_stages());
   const Instant waiting = clock_->Now();
   TUTTI_ASSIGN_OR_RETURN(const Rows rows, PrepareRows(ready, part));
