@@ -312,6 +312,7 @@ TEST(LoadReport, CountsWhatItIsTold) {
   for (int i = 0; i < 2; ++i) {
     Turn failed{.chat = 1, .status = absl::ResourceExhaustedError(absl::StrCat("full ", i))};
     failed.ids = {1};
+    failed.total = milliseconds(5 * (i + 1));
     report.Add(failed);
   }
   report.Close(std::chrono::seconds(2), true);
@@ -326,9 +327,11 @@ TEST(LoadReport, CountsWhatItIsTold) {
   EXPECT_EQ(json["turns"][1]["cached_share"], 0.8);
   EXPECT_EQ(json["turns"][1]["repeated_tokens"], 45);
   EXPECT_EQ(json["failures"]["RESOURCE_EXHAUSTED"]["count"], 2);
+  EXPECT_NEAR(json["failures"]["RESOURCE_EXHAUSTED"]["ms"]["p99"].get<double>(), 10, 0.06);
   const std::string text = report.ToText();
-  for (const char* words : {"interrupted", "2 requests answered", "goodput: 0.50", "88.9 %",
-                            "answers right: 1 of 2", "the first: full 0"}) {
+  for (const char* words :
+       {"interrupted", "2 requests answered", "goodput: 0.50", "88.9 %", "answers right: 1 of 2",
+        "the first: full 0", "RESOURCE_EXHAUSTED, ms"}) {
     EXPECT_THAT(text, HasSubstr(words));
   }
 }

@@ -51,7 +51,8 @@ void LoadReport::Add(const Turn& turn) {
   output_tokens_ += static_cast<int64_t>(turn.ids.size());
   if (!turn.status.ok()) {
     Failures& failures = failures_[turn.status.code()];
-    if (failures.count++ == 0) failures.example = OneLine(turn.status.message());
+    if (failures.time.count() == 0) failures.example = OneLine(turn.status.message());
+    failures.time.Add(turn.total);
     return;
   }
   ++succeeded_;
@@ -110,6 +111,9 @@ std::string LoadReport::ToText() const {
   AddRow("first token, ms", first_token_, &latency);
   AddRow("between tokens, ms", token_gap_, &latency);
   AddRow("whole answer, ms", total_, &latency);
+  for (const auto& [code, failures] : failures_) {
+    AddRow(absl::StrCat(absl::StatusCodeToString(code), ", ms"), failures.time, &latency);
+  }
   absl::StrAppend(&out, "\n", latency.ToString(), "\n");
   Table cached({{"turn", Table::Align::kLeft},
                 {"requests"},
@@ -132,7 +136,7 @@ std::string LoadReport::ToText() const {
                     FormatCount(answers_known_), " (", Percent(*right), ")\n");
   }
   for (const auto& [code, failures] : failures_) {
-    absl::StrAppend(&out, "\nfailed: ", FormatCount(failures.count), " with ",
+    absl::StrAppend(&out, "\nfailed: ", FormatCount(failures.time.count()), " with ",
                     absl::StatusCodeToString(code), ", the first: ", failures.example, "\n");
   }
   return out;
@@ -167,7 +171,9 @@ nlohmann::ordered_json LoadReport::ToJson() const {
   json["failures"] = Json::object();
   for (const auto& [code, failures] : failures_) {
     json["failures"][absl::StatusCodeToString(code)] =
-        Json{{"count", failures.count}, {"example", failures.example}};
+        Json{{"count", failures.time.count()},
+             {"ms", tutti::client::ToJson(failures.time)},
+             {"example", failures.example}};
   }
   return json;
 }

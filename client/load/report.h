@@ -46,7 +46,7 @@ class LoadReport {
     int64_t repeated_tokens = 0;
   };
   struct Failures {
-    int64_t count = 0;
+    Histogram time;  // from due to the end, all of them
     std::string example;
   };
   bool Good(const Turn& turn) const;
