@@ -19,7 +19,7 @@ from etcd import Etcd
 from obedience import disobedience
 from ports import free_port
 from proxy import Proxies
-from stubs import STATUS
+from stubs import GENERATE, STATUS
 
 COORDINATOR = "coordinator"
 STANDBY = "standby"
@@ -46,6 +46,7 @@ class Shape:
     model: str = harness.DEMO
     memory: str = "512MiB"  # of each worker
     kv_tokens: int = KV_TOKENS
+    dies_at: int = 0        # workers die where they compute this position of a sequence; 0: nowhere
     log: str = ""           # "full": goes to a disk without room; "unread": to a pipe that nobody reads
 
 
@@ -76,6 +77,7 @@ class Cluster:
         self.unread = []          # ends of pipes, for as long as the cluster lives
         self.told_to_end = set()  # processes that may be dead
         self.stopped = set()
+        self.poisons = []         # requests that workers died of, which are refused now
         self.led = COORDINATOR  # lately
         self.channels = {name: grpc.insecure_channel(self.admin(name), options=OPTIONS) for name in self.coordinators}
         self.ask = {name: channel.unary_unary(
@@ -122,7 +124,7 @@ class Cluster:
             table = self.tables[name]
             peers = [flag for peer, place in table.items() if peer not in self.coordinators
                      for flag in ("--peer", f"{peer}={place}")]
-            return [os.path.join(self.binaries, "tutti-worker"), "--model", self.shape.model, "--worker-id", name,
+            return [self.worker_program(), "--model", self.shape.model, "--worker-id", name,
                     "--coordinator", ",".join(table[one] for one in self.coordinators), "--listen", self.places[name],
                     "--threads", "1",
                     "--memory", self.shape.memory, "--speed", self.shape.speed, *peers, *end]
@@ -134,13 +136,26 @@ class Cluster:
                 "--pipeline-parallel-size", str(shape.stages), "--tensor-parallel-size", str(shape.ranks),
                 "--pipelines", str(shape.pipelines), *shape.flags, *known, *self.lease_flags(name), *end]
 
+    def worker_program(self):
+        """The real one, or that with a fail point, which is built beside the tests."""
+        if not self.shape.dies_at:
+            return os.path.join(self.binaries, "tutti-worker")
+        program = os.path.join(self.binaries, "..", "tests", "failing_worker")
+        if not os.access(program, os.X_OK):
+            raise RuntimeError(f"no program {program}, which this scenario needs (build the target failing_worker)")
+        return program
+
     def start(self, name):
         """Starts a process; a socket that a killed one left behind is taken over."""
         self.told_to_end.discard(name)
         self.starts[name] = self.starts.get(name, 0) + 1
         with self.open_log(name) as log:
             self.processes[name] = subprocess.Popen(self.arguments(name), stdout=log, stderr=log,
-                                                    stdin=subprocess.DEVNULL, env=harness.clean_environment())
+                                                    stdin=subprocess.DEVNULL, env=self.environment(name))
+
+    def environment(self, name):
+        dies = {"TUTTI_DIE_AT_POSITION": str(self.shape.dies_at)}
+        return harness.clean_environment(**(dies if self.shape.dies_at and name in self.names else {}))
 
     def open_log(self, name):
         """Where a process that is started now writes its log."""
@@ -185,6 +200,18 @@ class Cluster:
                 self.led = name
                 return status
         return None
+
+    def ask_once(self, request):
+        """How a request ends that is sent to the coordinator that leads: its error, or that it had none."""
+        with grpc.insecure_channel(self.ports[self.led], options=OPTIONS) as channel:
+            generate = channel.unary_stream(GENERATE, request_serializer=self.messages.generation.GenerateRequest.SerializeToString,
+                                            response_deserializer=self.messages.generation.GenerateResponse.FromString)
+            try:
+                for _ in generate(request, wait_for_ready=True):
+                    pass
+                return "it ended well"
+            except grpc.RpcError as error:
+                return f"{error.code().name}: {error.details()}"
 
     def stands_by(self, name):
         """Whether the coordinator of that name says so."""

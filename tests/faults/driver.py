@@ -16,6 +16,10 @@ QUIET_S = 2
 MOMENT_S = 0.05
 # So long workers must have computed before one can be called slow: two windows of the coordinator's, and a margin.
 CALM_S = 7
+# A request like one that workers died of is refused within so long, by the quickest of some attempts: others of this
+# machine's programs may run.
+REFUSED_S = 0.010
+REFUSALS = 5
 # A stream is known to go on without the lost pipeline when a message comes so long after the loss was seen: what was
 # on its way has come by then.
 IN_FLIGHT_S = 0.02
@@ -90,11 +94,27 @@ class Driver:
     def check_quiet(self, before):
         """Without requests nothing is held."""
         self.wait(lambda: not self.cluster.left_over(), "an idle cluster", QUIET_S + 8)
+        self.check_refused()
         disobedience = self.cluster.disobedience()
         if disobedience:
             self.report.fail(disobedience)
         after = self.cluster.weight()
         print(f"the coordinator before and after: {before[0]} and {after[0]} MiB, {before[1]} and {after[1]} descriptors")
+
+    def check_refused(self):
+        """Requests that workers died of are not computed once more."""
+        times = []
+        for request in self.cluster.poisons:
+            for _ in range(REFUSALS):
+                began = time.monotonic()
+                end = self.cluster.ask_once(request)
+                times.append(time.monotonic() - began)
+                if "it is refused for another" not in end:
+                    self.report.fail(f"a repeat of a request that workers died of: {end}")
+        if times:
+            print(f"a repeat is refused after {1000 * min(times):.1f} to {1000 * max(times):.1f} ms, connecting included")
+            if min(times) > REFUSED_S:
+                self.report.fail(f"a repeat is refused after {1000 * min(times):.1f} ms at least")
 
     def client(self):
         return self.scenario.clients(self.messages.generation, self.cluster.address)

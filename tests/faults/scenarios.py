@@ -2,6 +2,7 @@
 import dataclasses
 
 import strikes
+import workload
 from cluster import Shape
 from clients import Plain, Resuming
 
@@ -72,6 +73,8 @@ ALL = {
                           strikes.kill, figure=("F23", "gap", 500)),
     "unread-log": Scenario("the same while all logs go to pipes that nobody reads", pair(log="unread"), strikes.kill,
                            figure=("F23", "gap", 500)),
+    "poison": Scenario("a request at a token of which every worker dies that computes it: it ends, alone (F12)",
+                       Shape(workers=4, stages=2, pipelines=2, dies_at=workload.POISONED_POSITION), strikes.poison, slots=36),
     "storm": Scenario("any of kill, stop, drain, half-open, reset, flip, partition (F27)", pair(proxied=True),
                       strikes.storm, notices=False),
     "coordinator-restart": Scenario("kill -9 of the coordinator, started again at once; clients resume (F07)",

@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 
+import workload
 from cluster import COORDINATOR, ETCD_LEASE_S, LOOK_S
 
 # A promise of most faults is about one worker at a time; longer than the lease and the recovery of any of them.
@@ -17,6 +18,8 @@ PARTITION_S = 3
 SLOW_S = 30
 # A coordinator that is stopped is replaced within its lease, and a margin for a busy machine; woken it ends at once.
 TAKEOVER_S = ETCD_LEASE_S + 17
+# Of one request that kills: twice beside others, once alone.
+POISON_DEATHS = 3
 # With this status.
 LEADS_NO_MORE = 3
 # Run this long at a time when slowed.
@@ -266,6 +269,45 @@ def partition(cluster, status, draw):
     cluster.proxies.hold(links)
     return Strike("cut the coordinator off", tuple(pipeline.pipeline for pipeline in status.pipelines),
                   heal=cluster.proxies.heal, lasts_s=PARTITION_S, notice_s=PARTITION_S)
+
+
+def poison(cluster, status, draw):
+    """A request at a token of which every worker dies that computes it; all are started again at once."""
+    request = workload.draw_poison(cluster.messages.generation, draw)
+    call = PoisonCall(cluster, request)
+    deaths = []
+
+    def over(_):
+        for name in cluster.names:
+            if not cluster.alive(name):
+                deaths.append(name)
+                cluster.start(name)
+        if call.is_alive():
+            return False
+        strike.what = f"a request of which workers die: {len(deaths)} died ({', '.join(deaths)}), then: {call.end}"
+        return True
+
+    def heal():
+        if len(deaths) > POISON_DEATHS or not call.end.startswith("INTERNAL: workers were lost"):
+            raise RuntimeError(strike.what)
+        cluster.poisons.append(request)
+
+    # Whoever has died of it is named by its absence.
+    strike = Strike("a request of which workers die", _all_of(status), heal=heal, until=over, until_s=60,
+                    named=lambda status: bool(deaths))
+    return strike
+
+
+class PoisonCall(threading.Thread):
+    """The request on its way; `end` is its error, or says that there was none."""
+
+    def __init__(self, cluster, request):
+        super().__init__(daemon=True)
+        self.cluster, self.request, self.end = cluster, request, "it did not end"
+        self.start()
+
+    def run(self):
+        self.end = self.cluster.ask_once(self.request)
 
 
 def storm(cluster, status, draw):

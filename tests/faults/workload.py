@@ -7,6 +7,9 @@ SHORTEST, LONGEST = 120, 240
 # Of the demo model; a long prompt and its answer stay below the context.
 CONTEXT, VOCABULARY = 2048, 1200
 LONG_PROMPT = (500, 900)
+# No case's sequence comes to this position; a poisoned one does after some tokens of its answer.
+POISONED_POSITION = 1500
+POISON_LEAD = (4, 40)
 
 
 @dataclasses.dataclass
@@ -79,6 +82,15 @@ def draw_cases(messages, seed, count):
         KINDS[kind](request, draw)
         cases.append(Case(f"{kind}-{number}", request))
     return cases
+
+
+def draw_poison(messages, draw):
+    """A request whose answer comes to the position at which workers die."""
+    request = messages.GenerateRequest()
+    _prompt(request, draw, POISONED_POSITION - draw.randrange(*POISON_LEAD))
+    request.sampling.max_tokens = SHORTEST
+    request.sampling.ignore_eos = True
+    return request
 
 
 def with_stops(cases):
