@@ -377,7 +377,9 @@ void StreamState::OnDone(const std::optional<absl::Status>& status) {
     } else if (status.has_value()) {
       reason = *status;
     } else {
-      reason = absl::UnavailableError(absl::StrCat("the connection to ", peer_, " was lost"));
+      // gRPC has no name for who connects to a Unix socket.
+      const std::string way = peer_ == "unix:" ? "over a Unix socket" : "to " + peer_;
+      reason = absl::UnavailableError(absl::StrCat("the connection ", way, " was lost"));
     }
   }
   timer.reset();
