@@ -38,6 +38,7 @@ constexpr PassedOn kPassedOn[] = {
     {"--max-num-seqs", "Sequences running at once", false},
     {"--max-model-len", "Longest sequence", false},
     {"--max-waiting", "Requests that may wait; beyond it they are refused", false},
+    {"--max-wait", "Seconds that one may be expected to wait; who would wait longer is refused", false},
     {"--served-model-name", "The model's name for clients; unset: the folder's", false},
     {"--public-role", "client, or gateway: callers may name tenants and hurry", false},
     {"--lease-ms", "A worker without progress for so long is lost", false},

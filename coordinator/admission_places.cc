@@ -14,17 +14,26 @@ void Admission::ObservePace(Instant now) {
   pace_.Observe(requests_.places_freed(), requests_.size() > 0, now);
 }
 
+// By number, and by time where the operator bounds that.
+int64_t Admission::MaxWaiting(Instant now) const {
+  const int64_t by_number = options_->max_waiting;
+  if (options_->max_wait == Duration()) return by_number;
+  const int64_t in_time = pace_.PlacesWithin(options_->max_wait, now);
+  return in_time == PlacePace::kPlacesUnknown ? by_number : std::min(by_number, in_time);
+}
+
 // Only those that cannot be bound at once take places in the queue: an idle service takes whatever
 // it can run, however few may wait.
 absl::Status Admission::TakePlaces(const Request& request, int64_t outputs, Instant now,
                                    std::vector<Action>* actions) {
-  const int64_t max_waiting = options_->max_waiting;
+  const int64_t max_waiting = MaxWaiting(now);
   if (Newcomers() + outputs <= max_waiting) return absl::OkStatus();
   BindWaiting(now, actions);
   int64_t places = outputs;
   if (queue_.size() == 0) places -= OutputsWithRoom(request, outputs);
   const int64_t waiting = Newcomers();
-  const int64_t lacking = waiting + places - max_waiting;
+  // When the pace slows down fewer may wait than do; those stay.
+  const int64_t lacking = std::min(waiting + places - max_waiting, places);
   if (lacking <= 0) return absl::OkStatus();
   const auto refuse = [&](std::string why, int64_t lacks) {
     const Duration delay = pace_.SendAway(lacks, now);
@@ -35,6 +44,10 @@ absl::Status Admission::TakePlaces(const Request& request, int64_t outputs, Inst
   if (giving_way.empty()) {
     std::string why = waiting == 0 ? "no pipeline has room"
                                    : absl::StrCat(waiting, " requests are waiting already");
+    if (max_waiting < options_->max_waiting) {
+      absl::StrAppend(&why, ", and no more than ", max_waiting, " could begin within ",
+                      DelayText(options_->max_wait), " (--max-wait)");
+    }
     if (outputs > 1) {
       absl::StrAppend(&why, ", and ", places, " of n = ", outputs,
                       " outputs would have to wait, where ", max_waiting, " may");

@@ -112,6 +112,48 @@ TEST_F(AdmissionPlacesTest, WhoIsSentAwayIsToldWhenAPlaceComesFree) {
   EXPECT_EQ(delay(), std::chrono::milliseconds(800));
 }
 
+// Two run, one ends every 800 ms: of those that wait three begin within 2.5 s.
+TEST_F(AdmissionPlacesTest, WhoWouldWaitForTooLongIsRefused) {
+  Serve(1);
+  options_.max_wait = std::chrono::milliseconds(2500);
+  uint64_t id = 0;
+  const auto arrive = [&](int count) {
+    for (int i = 0; i < count; ++i) AdmissionTest::Arrive(MakeRequest(++id));
+    Bind();
+  };
+  arrive(10);
+  EXPECT_THAT(Ended(), IsEmpty()) << "before anything was measured the number alone counts";
+  EXPECT_EQ(Queued(), 8);
+  for (uint64_t which = 1; which <= 7; ++which) {
+    now_ += std::chrono::milliseconds(800);
+    Cancel(which);
+    Bind();
+  }
+  EXPECT_EQ(Queued(), 1);
+  actions_.clear();
+  arrive(3);
+  EXPECT_EQ(Queued(), 3);
+  EXPECT_THAT(Ended(), ElementsAre("13 RESOURCE_EXHAUSTED"));
+  EXPECT_EQ(LastMessage(),
+            "3 requests are waiting already, and no more than 3 could begin within 2.5 s "
+            "(--max-wait); retry after 0.8 s");
+}
+
+// Nothing has ended for a while: nobody new may wait, and whoever waits stays.
+TEST_F(AdmissionPlacesTest, WhoWaitsStaysWhenThePaceSlowsDown) {
+  Serve(1);
+  options_.max_wait = std::chrono::seconds(10);
+  for (uint64_t id = 1; id <= 9; ++id) AdmissionTest::Arrive(MakeRequest(id));
+  Bind();
+  now_ += std::chrono::milliseconds(800);
+  Cancel(1);
+  Bind();
+  now_ += std::chrono::minutes(1);
+  AdmissionTest::Arrive(MakeRequest(10));
+  EXPECT_THAT(Ended(), ElementsAre("1 CANCELLED", "10 RESOURCE_EXHAUSTED"));
+  EXPECT_EQ(Queued(), 6);
+}
+
 TEST_F(AdmissionPlacesTest, NoPlaceIsNeededByWhatIsBoundInTheSameTurn) {
   Serve(1);
   options_.max_waiting = 2;

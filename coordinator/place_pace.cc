@@ -30,10 +30,14 @@ void PlacePace::Observe(uint64_t freed, bool busy, Instant now) {
   busy_ = busy;
 }
 
+int64_t PlacePace::PlacesWithin(Duration wait, Instant now) const {
+  return interval_ == Duration() ? kPlacesUnknown : wait / Each(now);
+}
+
 Duration PlacePace::SendAway(int64_t lacking, Instant now) {
   if (interval_ == Duration()) return kRetryDelayUnknown;
   sent_away_ = std::min<int64_t>(sent_away_ + std::max<int64_t>(lacking, 1), kSentAwayMax);
-  const Duration each = busy_ ? std::max(interval_, now - since_) : interval_;
+  const Duration each = Each(now);
   if (each >= kRetryDelayMax / sent_away_) return kRetryDelayMax;
   return std::max(each * sent_away_, kRetryDelayMin);
 }

@@ -8,6 +8,7 @@
 // Thread: the engine's.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -17,14 +18,22 @@ namespace tutti::coordinator {
 
 class PlacePace {
  public:
+  static constexpr int64_t kPlacesUnknown = -1;
+
   // So many places have come free since the coordinator started; `busy`: some are taken. Called
   // whenever either may have changed.
   void Observe(uint64_t freed, bool busy, Instant now);
+  // How many places are likely to come free within `wait`; kPlacesUnknown before anything was
+  // measured.
+  int64_t PlacesWithin(Duration wait, Instant now) const;
   // For a request that lacks so many places, which is sent away: from kRetryDelayMin to
   // kRetryDelayMax; kRetryDelayUnknown before anything was measured.
   Duration SendAway(int64_t lacking, Instant now);
 
  private:
+  // Between two places that come free, as it looks now.  REQUIRES: interval_ is known
+  Duration Each(Instant now) const { return busy_ ? std::max(interval_, now - since_) : interval_; }
+
   uint64_t freed_ = 0;
   bool busy_ = false;
   Instant since_;          // of the last place that came free, or since when it is busy

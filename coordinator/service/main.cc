@@ -78,6 +78,7 @@ absl::Status Serve(ServeFlags flags, const sigset_t& signals, pid_t parent) {
     return std::chrono::duration_cast<Duration>(
         std::chrono::duration<double>(std::min(value, 1e7)));
   };
+  engine.max_wait = seconds(flags.max_wait_s);
   engine.recovery_timeout = seconds(flags.recovery_timeout_s);
   engine.reform_after = seconds(flags.reform_after_s);
   flags.options.vllm_metrics = flags.metrics_alias == "vllm";

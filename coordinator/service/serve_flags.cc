@@ -193,6 +193,11 @@ void AddStepFlags(FlagSet* set, ServeFlags* flags) {
        .help = "Requests waiting; more are refused",
        .check = IntegerIn(0, 1000000),
        .show_default = true},
+      {.names = "--max-wait",
+       .variable = &flags->max_wait_s,
+       .help = "Seconds of waiting, at the pace of late; who would wait longer is refused; 0: nobody",
+       .check = NotNegative(),
+       .show_default = true},
   });
 }
 

@@ -34,6 +34,7 @@ struct ServeFlags {
   int32_t max_model_len = 0;
   int64_t lease_ms = 1500;
   int64_t itl_target_ms = 200;
+  double max_wait_s = 0;
   double recovery_timeout_s = 60;
   double reform_after_s = 2;
   double drain_timeout_s = 30;
