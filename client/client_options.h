@@ -13,7 +13,7 @@ struct ClientOptions {
   // cluster: calls go to the first that can be reached.
   std::string address = "127.0.0.1:50051";
   // An answer that breaks off goes on by itself (resuming_answer.h) until nothing of it has come
-  // for so long; zero: it does not.
+  // for so long, and a service that asks us to come again is asked as long; zero: neither.
   Duration resume_within = kResumeWithin;
   // Of the operator's port, for GetStatus and LookupPrefix; empty: the socket of the service at
   // `address`, where that is on this machine (transport/private_folder.h).

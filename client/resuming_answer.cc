@@ -138,14 +138,17 @@ ResumingAnswer::End ResumingAnswer::OnStreamEnd(const absl::Status& status, bool
   if (options_.within == Duration::zero()) return {.status = status, .pause = {}};
   if (complete.ok() && took_) return {};  // nothing is missing but the stream's own end
   heard_ |= broke && !status.GetPayload(kNeverConnected).has_value();
+  // One that ends in peace asks its clients to come again.
+  heard_ |= absl::IsUnavailable(status) && RetryDelayOf(status).has_value();
   if (!MayGoOn(status)) return {.status = status, .pause = {}};
   if (!silent_since_.has_value()) silent_since_ = now;
   ++tries_;
   const Duration pause = NextPause(status);
   if (now + pause >= *silent_since_ + options_.within) {
-    return {.status = Annotate(status,
-                               absl::StrCat("the answer broke off and could not go on for ",
-                                            static_cast<int64_t>(Seconds(options_.within)), " s")),
+    const char* const what =
+        took_ ? "the answer broke off and could not go on" : "the answer could not begin";
+    const auto seconds = static_cast<int64_t>(Seconds(options_.within));
+    return {.status = Annotate(status, absl::StrCat(what, " for ", seconds, " s")),
             .pause = {}};
   }
   // Before that, the request is as the caller made it: it may go on with an answer itself.

@@ -74,7 +74,9 @@ class ResumingAnswer {
   std::vector<Output> outputs_;
   std::optional<v1::Started> started_;
   bool took_ = false;   // the caller has tokens, or an end, of this answer's streams
-  bool heard_ = false;  // some stream brought a message, or broke while we waited for one
+  // Some stream brought a message, broke while we waited for one, or was refused by a service that
+  // asks us to come again: it is there, and worth waiting for.
+  bool heard_ = false;
   size_t tries_ = 0;    // since a message came
   Duration pause_;      // the next
   std::optional<Instant> silent_since_;

@@ -179,6 +179,18 @@ TEST_F(ResumingAnswerTest, AServiceThatIsFullIsWaitedForAsLongAsItSays) {
   EXPECT_GE(*end.pause, std::chrono::seconds(5));
 }
 
+// A coordinator that is restarted refuses newcomers while it drains, and then nobody listens.
+TEST_F(ResumingAnswerTest, ComesAgainWhereTheServiceAsksForIt) {
+  const absl::Status draining =
+      WithRetryDelay(absl::UnavailableError("shutting down"), std::chrono::seconds(5));
+  EXPECT_TRUE(GoesOn(draining));
+  EXPECT_TRUE(GoesOn(NeverConnected(absl::UnavailableError("nobody listens there"))));
+  now_ += kWithin;
+  const ResumingAnswer::End end = Break(draining);
+  EXPECT_FALSE(end.pause.has_value());
+  EXPECT_THAT(std::string(end.status.message()), HasSubstr("could not begin for 10 s"));
+}
+
 TEST_F(ResumingAnswerTest, NothingIsTriedWhereNothingWasThereAtFirst) {
   EXPECT_FALSE(GoesOn(absl::UnavailableError("not serving")));
   const absl::Status nobody = absl::UnavailableError("nobody listens there");
