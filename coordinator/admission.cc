@@ -7,20 +7,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "base/retry_delay.h"
 #include "coordinator/limits.h"
+#include "coordinator/not_serving.h"
 #include "model/rotary.h"
 
 namespace tutti::coordinator {
 namespace {
-
-absl::Status ShuttingDown() {
-  return WithRetryDelay(
-      absl::UnavailableError(absl::StrCat("the service is shutting down; send the request to "
-                                          "another, or here again after ",
-                                          DelayText(kRetryDelayUnknown))),
-      kRetryDelayUnknown);
-}
 
 absl::Status DeadlinePassed(const Sequence& sequence) {
   return absl::DeadlineExceededError(absl::StrCat("deadline passed after ",
@@ -39,7 +31,7 @@ constexpr uint64_t kTakingBase = 3;
 
 // ---- at the door
 
-void Admission::HandleRequest(RequestArrived event, const std::string& why_not_serving, Instant now,
+void Admission::HandleRequest(RequestArrived event, const absl::Status& serving, Instant now,
                               std::vector<Action>* actions) {
   // One is judged for all: they differ in their ids and seeds.
   std::vector<Request> outputs = std::move(event.others);
@@ -49,7 +41,7 @@ void Admission::HandleRequest(RequestArrived event, const std::string& why_not_s
     output.cache_domain = DomainOfLength(output.cache_domain, output.prompt.size());
   }
   ObservePace(now);
-  absl::Status status = CheckRequest(outputs.front(), why_not_serving, now);
+  absl::Status status = CheckRequest(outputs.front(), serving, now);
   if (status.ok()) status = TakeOver(event, outputs, actions);
   if (status.ok()) {
     status = TakePlaces(outputs.front(), static_cast<int64_t>(outputs.size()), now, actions);
@@ -76,7 +68,7 @@ Hash128 Admission::DomainOfLength(Hash128 domain, size_t prompt_tokens) const {
   return domain;
 }
 
-absl::Status Admission::CheckRequest(const Request& request, const std::string& why_not_serving,
+absl::Status Admission::CheckRequest(const Request& request, const absl::Status& serving,
                                      Instant now) const {
   if (draining_) return ShuttingDown();
   const int64_t tokens = static_cast<int64_t>(request.prompt.size()) + request.max_tokens;
@@ -85,9 +77,7 @@ absl::Status Admission::CheckRequest(const Request& request, const std::string& 
         absl::StrCat("prompt of ", request.prompt.size(), " tokens and max_tokens of ",
                      request.max_tokens, " do not fit the context of ", MaxModelLen(*options_)));
   }
-  if (!why_not_serving.empty()) {
-    return absl::UnavailableError(absl::StrCat("not serving: ", why_not_serving));
-  }
+  TUTTI_RETURN_IF_ERROR(serving);
   TUTTI_RETURN_IF_ERROR(CheckPoison(request, request.prompt, now));
   TUTTI_RETURN_IF_ERROR(CheckNumerics(request));
   // The last token is sampled, never computed.

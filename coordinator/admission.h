@@ -82,14 +82,14 @@ class Admission {
 
   // ---- at the door
 
-  // Queues all outputs of the request, or ends them at once. `why_not_serving` is "" while some
-  // pipeline serves, or has served and is awaited.
+  // Queues all outputs of the request, or ends them at once. `serving` is OK while some pipeline
+  // serves, or has served and is awaited, and else what the request is told.
   // UNAVAILABLE: draining, or nothing serves. INVALID_ARGUMENT: it fits no context, KV pool or
   // plan, or it goes on from tokens that the stream it takes over did not bring. DEADLINE_EXCEEDED:
   // its deadline cannot be met. RESOURCE_EXHAUSTED: it would have to wait, and the queue is full.
   // INTERNAL: one like it was given up lately, see poison_list.h. FAILED_PRECONDITION: it was begun
   // in a numerics class that nothing here computes in.
-  void HandleRequest(RequestArrived event, const std::string& why_not_serving, Instant now,
+  void HandleRequest(RequestArrived event, const absl::Status& serving, Instant now,
                      std::vector<Action>* actions);
   // No request is taken from now on; those that were go on.
   void Drain() { draining_ = true; }
@@ -152,7 +152,7 @@ class Admission {
   void FillStatus(Instant now, v1::GetStatusResponse* status) const;
 
  private:
-  absl::Status CheckRequest(const Request& request, const std::string& why_not_serving,
+  absl::Status CheckRequest(const Request& request, const absl::Status& serving,
                             Instant now) const;
   // Of answers that go on (admission_resume.cc).
   absl::Status CheckNumerics(const Request& request) const;

@@ -19,7 +19,7 @@ using testing::IsEmpty;
 // ---- at the door
 
 TEST_F(AdmissionTest, NothingIsTakenWhileNothingServes) {
-  why_not_serving_ = "loading on w2";
+  serving_ = absl::UnavailableError("not serving: loading on w2");
   Arrive(MakeRequest(1));
   EXPECT_THAT(Ended(), ElementsAre("1 UNAVAILABLE"));
   EXPECT_EQ(LastMessage(), "not serving: loading on w2");

@@ -46,7 +46,7 @@ class AdmissionTest : public testing::Test {
     return request;
   }
   void Arrive(Request request) {
-    admission_.HandleRequest({std::move(request)}, why_not_serving_, now_, &actions_);
+    admission_.HandleRequest({std::move(request)}, serving_, now_, &actions_);
   }
   // Outputs `id` to `id` + `outputs` - 1 of one request.
   void ArriveTogether(const Request& request, int32_t outputs) {
@@ -56,7 +56,7 @@ class AdmissionTest : public testing::Test {
       arrived.others.push_back(arrived.request);
       arrived.others.back().id = RequestId(request.id.value() + static_cast<uint64_t>(i));
     }
-    admission_.HandleRequest(std::move(arrived), why_not_serving_, now_, &actions_);
+    admission_.HandleRequest(std::move(arrived), serving_, now_, &actions_);
   }
   void Bind() { admission_.BindWaiting(now_, &actions_); }
   void ArriveAndBind(Request request) {
@@ -116,7 +116,7 @@ class AdmissionTest : public testing::Test {
   KvDirectory directory_{{.model_fingerprint = "print", .dtype = "bf16"}};
   StepsDue steps_due_;
   std::vector<std::unique_ptr<TestPipeline>> pipelines_;
-  std::string why_not_serving_;
+  absl::Status serving_;
   std::vector<Action> actions_;
   Admission admission_{&options_, &directory_, &steps_due_};
 };

@@ -83,7 +83,7 @@ std::string Engine::MissedWork() {
 // ---- events
 
 void Engine::On(RequestArrived event) {
-  admission_.HandleRequest(std::move(event), IsAwaited() ? "" : WhyNotServing(), now_, actions_);
+  admission_.HandleRequest(std::move(event), CheckServing(), now_, actions_);
 }
 
 void Engine::On(const RequestCancelled& event) {

@@ -143,7 +143,9 @@ class Engine {
   bool AnyServing() const;
   std::string WhyNotServing() const;
   std::string WhyNotWhole() const;
+  bool AnyLeaving() const;
   bool IsAwaited() const;
+  absl::Status CheckServing() const;
   void ReportServing();
 
   const EngineOptions options_;

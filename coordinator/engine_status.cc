@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/engine.h"
+#include "coordinator/not_serving.h"
 
 namespace tutti::coordinator {
 
@@ -54,6 +55,18 @@ bool Engine::AnyServing() const {
                      [](const auto& replica) { return replica->serving() && replica->open(); });
 }
 
+// Something serves what it has taken, and takes no more.
+bool Engine::AnyLeaving() const {
+  return std::any_of(replicas_.begin(), replicas_.end(),
+                     [](const auto& replica) { return replica->serving() && !replica->open(); });
+}
+
+// What newcomers are told; OK: they are taken.
+absl::Status Engine::CheckServing() const {
+  const std::string why_not = IsAwaited() ? "" : WhyNotServing();
+  return why_not.empty() ? absl::OkStatus() : NotServing(why_not, AnyLeaving());
+}
+
 // Nothing serves, but it has until a moment ago: requests are taken and wait.
 bool Engine::IsAwaited() const { return awaited_until_ != kInstantNever && now_ < awaited_until_; }
 
@@ -100,7 +113,7 @@ void Engine::ReportServing() {
   if (told_state_ == state) return;
   told_state_ = state;
   const bool serving = state == Pipeline::State::kServing;
-  actions_->push_back(ServingChanged{serving, serving ? "" : WhyNotServing()});
+  actions_->push_back(ServingChanged{serving, serving ? "" : WhyNotServing(), AnyLeaving()});
 }
 
 }  // namespace tutti::coordinator

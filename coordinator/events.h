@@ -128,6 +128,7 @@ struct FinishRequest {
 struct ServingChanged {
   bool serving = false;
   std::string why_not;
+  bool leaving = false;  // for that: what served leaves in peace
 };
 // For the log: a layout that was chosen, or why no pipeline can form.
 struct Notice {

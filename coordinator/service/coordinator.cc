@@ -270,19 +270,19 @@ void Coordinator::OnTokens(DeliverTokens tokens) { hub_->Tokens(std::move(tokens
 
 void Coordinator::OnFinish(FinishRequest finish) { hub_->Finish(std::move(finish)); }
 
-void Coordinator::OnServing(bool serving, const std::string& why_not) {
-  if (serving) {
+void Coordinator::OnServing(const ServingChanged& changed) {
+  if (changed.serving) {
     spdlog::info("serving '{}' at {}", model_->name, address());
   } else {
     // Not to serve yet is news; to serve no longer is trouble.
     spdlog::log(was_serving_ ? spdlog::level::warn : spdlog::level::info, "not serving: {}",
-                why_not);
+                changed.why_not);
   }
-  was_serving_ = serving;
-  serving_.Set(serving, why_not);
+  was_serving_ = changed.serving;
+  serving_.Set(changed);
   grpc::HealthCheckServiceInterface* health = health_.load();
   if (health == nullptr) return;
-  for (const char* service : kServices) health->SetServingStatus(service, serving);
+  for (const char* service : kServices) health->SetServingStatus(service, changed.serving);
 }
 
 }  // namespace tutti::coordinator

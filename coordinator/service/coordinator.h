@@ -88,7 +88,7 @@ class Coordinator : public EngineSink {
  private:
   void OnTokens(DeliverTokens tokens) override;
   void OnFinish(FinishRequest finish) override;
-  void OnServing(bool serving, const std::string& why_not) override;
+  void OnServing(const ServingChanged& changed) override;
   void OnLeaseOver() override;
   absl::Status StartPublicServer();
   absl::Status StartMetricsServer();

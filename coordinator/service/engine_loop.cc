@@ -352,7 +352,7 @@ void EngineLoop::Apply(std::vector<Action>* actions) {
             [&](CloseWorker& close) { CloseLink(close.link, std::move(close.reason)); },
             [&](DeliverTokens& tokens) { sink_->OnTokens(std::move(tokens)); },
             [&](FinishRequest& finish) { sink_->OnFinish(std::move(finish)); },
-            [&](ServingChanged& changed) { sink_->OnServing(changed.serving, changed.why_not); },
+            [&](ServingChanged& changed) { sink_->OnServing(changed); },
             [&](Notice& notice) {
               spdlog::log(notice.warning ? spdlog::level::warn : spdlog::level::info, "{}",
                           notice.text);

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/mailbox.h"
 #include "coordinator/engine.h"
+#include "coordinator/events.h"
 #include "coordinator/limits.h"
 #include "coordinator/metrics/status_metrics.h"
 #include "coordinator/refused_peers.h"
@@ -35,7 +36,7 @@ class EngineSink {
   virtual ~EngineSink() = default;
   virtual void OnTokens(DeliverTokens tokens) = 0;
   virtual void OnFinish(FinishRequest finish) = 0;
-  virtual void OnServing(bool serving, const std::string& why_not) = 0;
+  virtual void OnServing(const ServingChanged& changed) = 0;
   // A frame for a worker was not sent: the lease has run out. May come more than once.
   virtual void OnLeaseOver() {}
 };

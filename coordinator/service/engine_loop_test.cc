@@ -34,7 +34,7 @@ class NullSink : public EngineSink {
  public:
   void OnTokens(DeliverTokens) override {}
   void OnFinish(FinishRequest) override {}
-  void OnServing(bool, const std::string&) override {}
+  void OnServing(const ServingChanged&) override {}
 };
 
 class NullLink : public transport::Link {

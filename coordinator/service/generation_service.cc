@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/limits.h"
+#include "coordinator/not_serving.h"
 #include "coordinator/service/detokenize.h"
 #include "coordinator/service/message_parser.h"
 #include "transport/grpc/credentials.h"
@@ -33,16 +34,14 @@ std::string_view TraceparentOf(const grpc::CallbackServerContext& context) {
 
 }  // namespace
 
-void ServingState::Set(bool serving, std::string why_not) {
+void ServingState::Set(const ServingChanged& now) {
   const MutexLock lock(&mutex_);
-  serving_ = serving;
-  why_not_ = std::move(why_not);
+  now_ = now;
 }
 
 absl::Status ServingState::Check() const {
   const MutexLock lock(&mutex_);
-  if (serving_) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat("not serving: ", why_not_));
+  return now_.serving ? absl::OkStatus() : NotServing(now_.why_not, now_.leaving);
 }
 
 GenerationService::GenerationService(const ServedModel* model, const ServingState* serving,

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "coordinator/events.h"
 #include "coordinator/service/door.h"
 #include "coordinator/service/engine_loop.h"
 #include "coordinator/service/generate_stream.h"
@@ -28,14 +29,13 @@ namespace tutti::coordinator {
 // Whether requests are accepted, as the health service reports it.  Thread: any.
 class ServingState {
  public:
-  void Set(bool serving, std::string why_not);
-  // UNAVAILABLE with the reason while not serving.
+  void Set(const ServingChanged& now);
+  // NotServing() with the reason while not serving.
   absl::Status Check() const;
 
  private:
   mutable Mutex mutex_;
-  bool serving_ ABSL_GUARDED_BY(mutex_) = false;
-  std::string why_not_ ABSL_GUARDED_BY(mutex_) = "no worker has joined yet";
+  ServingChanged now_ ABSL_GUARDED_BY(mutex_) = {.why_not = "no worker has joined yet"};
 };
 
 // All methods receive raw bytes, which they read under the door's bounds (client_call.h) and parse
