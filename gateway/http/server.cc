@@ -7,9 +7,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/ssl/context.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <optional>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -17,6 +15,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "gateway/http/connection.h"
+#include "gateway/http/server_tls.h"
 
 namespace tutti::gateway {
 namespace {
@@ -24,33 +23,6 @@ namespace {
 namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
-
-absl::StatusOr<std::optional<asio::ssl::context>> MakeTls(const ServerOptions& options) {
-  if (options.tls_certificate.empty() != options.tls_key.empty()) {
-    return absl::InvalidArgumentError("--tls-cert and --tls-key: give both or none");
-  }
-  if (options.tls_key.empty()) return std::optional<asio::ssl::context>();
-  asio::ssl::context tls(asio::ssl::context::tls_server);
-  error_code error;
-  // Buffers are given back between records: idle connections are many.
-  SSL_CTX_set_mode(tls.native_handle(), SSL_MODE_RELEASE_BUFFERS);
-  tls.set_options(asio::ssl::context::default_workarounds | asio::ssl::context::no_tlsv1 |
-                      asio::ssl::context::no_tlsv1_1,
-                  error);
-  tls.use_certificate_chain_file(options.tls_certificate, error);
-  if (error) {
-    return absl::NotFoundError(
-        absl::StrCat("--tls-cert ", options.tls_certificate,
-                     ": no PEM certificate can be read there: ", error.message()));
-  }
-  tls.use_private_key_file(options.tls_key, asio::ssl::context::pem, error);
-  if (error) {
-    return absl::NotFoundError(
-        absl::StrCat("--tls-key ", options.tls_key,
-                     ": no PEM key of that certificate can be read there: ", error.message()));
-  }
-  return std::optional<asio::ssl::context>(std::move(tls));
-}
 
 // "host:port", "[::1]:port".
 absl::StatusOr<tcp::endpoint> ParseEndpoint(const std::string& listen) {
@@ -105,8 +77,8 @@ void SetOptions(tcp::socket* socket) {
 
 class AsioServer : public HttpServer {
  public:
-  AsioServer(const ServerOptions& options, std::optional<asio::ssl::context> tls,
-             HttpHandler* handler, const Clock* clock)
+  AsioServer(const ServerOptions& options, std::unique_ptr<ServerTls> tls, HttpHandler* handler,
+             const Clock* clock)
       : options_(options), tls_(std::move(tls)), acceptor_(loop_), tick_(loop_) {
     context_.handler = handler;
     context_.clock = clock;
@@ -188,7 +160,7 @@ class AsioServer : public HttpServer {
     if (static_cast<int64_t>(connections_.size()) >= options_.connections_max) return;
     SetOptions(&socket);
     auto connection = std::make_shared<Connection>(
-        MakeByteStream(std::move(socket), tls_.has_value() ? &*tls_ : nullptr), &context_);
+        MakeByteStream(std::move(socket), tls_ != nullptr ? tls_->Current() : nullptr), &context_);
     connections_.insert(connection);
     connection->Start();
   }
@@ -231,7 +203,7 @@ class AsioServer : public HttpServer {
 
   const ServerOptions options_;
   ConnectionContext context_;
-  std::optional<asio::ssl::context> tls_;
+  const std::unique_ptr<ServerTls> tls_;  // null: none
   asio::io_context loop_{1};
   tcp::acceptor acceptor_;
   asio::steady_timer tick_;
@@ -245,7 +217,7 @@ class AsioServer : public HttpServer {
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Create(const ServerOptions& options,
                                                                HttpHandler* handler,
                                                                const Clock* clock) {
-  TUTTI_ASSIGN_OR_RETURN(auto tls, MakeTls(options));
+  TUTTI_ASSIGN_OR_RETURN(auto tls, ServerTls::Open(options.tls_certificate, options.tls_key));
   auto server = std::make_unique<AsioServer>(options, std::move(tls), handler, clock);
   TUTTI_RETURN_IF_ERROR(server->Open());
   return server;

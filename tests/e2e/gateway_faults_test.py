@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import signal
+import socket
 import ssl
 import subprocess
 import tempfile
@@ -210,6 +211,33 @@ class KeysAndTls(Machines):
             status, answer = ask(COMPLETION, f"key-of-{tenant}", body)
             self.assertEqual(status, 200, answer)
         self.assertEqual(ask("/version")[0], 200)
+
+    def test_a_renewed_certificate_is_shown_without_a_restart(self):
+        authority = Authority(self.folder, "authority")
+        certificate, key = authority.sign("gateway", "gateway/front")
+        _, address = self.start_gateway("--tls-cert", certificate, "--tls-key", key)
+        trust = ssl.create_default_context(cafile=authority.certificate)
+        host, port = address.rsplit(":", 1)
+
+        def shown():
+            with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as plain:
+                with trust.wrap_socket(plain, server_hostname=host) as secure:
+                    return secure.getpeercert()["serialNumber"]
+
+        first = shown()
+        kept = trust.wrap_socket(socket.create_connection((host, int(port)), timeout=PATIENCE_S), server_hostname=host)
+        self.addCleanup(kept.close)
+        newer, newer_key = authority.sign("newer", "gateway/front")
+        os.replace(newer_key, key)
+        self.assertEqual(shown(), first, "a key without its certificate was taken")
+        os.replace(newer, certificate)
+        self.assertNotEqual(shown(), first)
+        with open(certificate, "w", encoding="utf-8") as file:
+            file.write("no certificate")
+        self.assertNotEqual(shown(), first)
+        # Whoever came before is served by what it was shown.
+        kept.sendall(b"GET /live HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        self.assertIn(b" 200 ", kept.recv(4096))
 
 
 if __name__ == "__main__":
