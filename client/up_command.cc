@@ -120,7 +120,10 @@ class UpSession {
     CallOptions options{.timeout = std::chrono::milliseconds(kStatusTimeoutMs)};
     const auto status = client_->GetStatus(options);
     if (!status.ok()) {
-      OnNotServing(status.status().message());
+      OnNotServing(absl::IsDeadlineExceeded(status.status())
+                       ? absl::StrCat("the coordinator has not told its status within ",
+                                      kStatusTimeoutMs, " ms")
+                       : std::string(status.status().message()));
       return absl::OkStatus();
     }
     TellRefused(*status);
