@@ -87,6 +87,23 @@ std::string WhyNoConnection(const std::string& message) {
 
 }  // namespace
 
+bool IsMadeUp(const grpc::Status& status) {
+  struct Words {
+    grpc::StatusCode code;
+    absl::string_view begin;
+  };
+  // As client/python/tutti/_course.py has them.
+  static constexpr Words kWords[] = {{grpc::StatusCode::UNKNOWN, "Stream removed"},
+                                     {grpc::StatusCode::INTERNAL, "Received RST_STREAM"}};
+  for (const Words& words : kWords) {
+    if (status.error_code() == words.code &&
+        absl::StartsWith(status.error_message(), words.begin)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 // The status as callers see it. gRPC reports a service that cannot be reached and a service that
 // says UNAVAILABLE with the same code; the channel's state tells them apart.
 absl::Status ToStatusOf(grpc::Channel* channel, const grpc::Status& status,
@@ -99,6 +116,10 @@ absl::Status ToStatusOf(grpc::Channel* channel, const grpc::Status& status,
         absl::UnavailableError(absl::StrCat("no connection to a Tutti service at ", address, ": ",
                                             WhyNoConnection(status.error_message())));
     return IsNeverConnected(status.error_message()) ? NeverConnected(none) : none;
+  }
+  if (IsMadeUp(status)) {
+    return absl::UnavailableError(absl::StrCat("the connection to the Tutti service at ", address,
+                                               " broke off (gRPC: ", status.error_message(), ")"));
   }
   const absl::Status ours(code, status.error_message());
   const auto delay = RetryDelay(context);

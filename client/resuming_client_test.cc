@@ -29,10 +29,15 @@ class CountingService : public v1::Inference::Service {
   std::atomic<uint32_t> breaks_after{kTokens};
   grpc::Status break_with{grpc::StatusCode::UNAVAILABLE, "the worker went"};
   std::atomic<int> calls{0};
+  std::atomic<int> silent_calls{0};  // the next ones end so before they have said anything
 
   grpc::Status Generate(grpc::ServerContext*, const v1::GenerateRequest* request,
                         grpc::ServerWriter<v1::GenerateResponse>* writer) override {
     ++calls;
+    if (silent_calls > 0) {
+      --silent_calls;
+      return break_with;
+    }
     uint32_t at = 0;
     if (request->has_resume()) {
       if (request->resume().token() != "token") {
@@ -144,6 +149,37 @@ TEST_F(ResumingClientTest, SwitchedOffItEndsWithTheBreak) {
     EXPECT_EQ(Generate(client.get(), &heard, blocking).code(), absl::StatusCode::kUnavailable);
     EXPECT_EQ(heard.ids.size(), 7u);
   }
+}
+
+// gRPC makes up a status where a connection takes a stream with it. Nobody said that the request
+// was at fault, also where nothing had been heard yet.
+TEST_F(ResumingClientTest, AStatusThatGrpcMadeUpIsABrokenConnection) {
+  const grpc::Status made_up[] = {
+      {grpc::StatusCode::UNKNOWN, "Stream removed"},
+      {grpc::StatusCode::INTERNAL, "Received RST_STREAM with error code 2"}};
+  for (const grpc::Status& status : made_up) {
+    for (const bool blocking : {true, false}) {
+      Service service;
+      service.counting.break_with = status;
+      service.counting.silent_calls = 1;
+      Collecting heard;
+      const auto client = Connect(service.address);
+      const absl::Status end = Generate(client.get(), &heard, blocking);
+      EXPECT_TRUE(end.ok()) << end;
+      EXPECT_EQ(heard.ids, All());
+      EXPECT_EQ(service.counting.calls, 2);
+      service.counting.silent_calls = 1;
+      Collecting once;
+      const auto strict = Connect(service.address, Duration::zero());
+      EXPECT_EQ(Generate(strict.get(), &once, blocking).code(), absl::StatusCode::kUnavailable);
+    }
+  }
+  Service service;
+  service.counting.break_with = {grpc::StatusCode::UNKNOWN, "an exception of the service's"};
+  service.counting.silent_calls = 1;
+  Collecting heard;
+  const auto client = Connect(service.address);
+  EXPECT_EQ(Generate(client.get(), &heard, true).code(), absl::StatusCode::kUnknown);
 }
 
 TEST_F(ResumingClientTest, FaultsOfTheRequestEndIt) {
