@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iterator>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -32,6 +33,7 @@ absl::StatusOr<MachineDevices> AskForDevices() {
     std::ifstream said(file, std::ios::binary);
     const std::string text(std::istreambuf_iterator<char>(said), {});
     if (!ended) {
+      ChildProcess::Abandon(std::move(child));
       return absl::UnavailableError(
           absl::StrCat("the NVIDIA driver has not listed its GPUs within ",
                        kListDevicesPatienceMs / 1000,
