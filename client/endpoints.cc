@@ -85,6 +85,22 @@ std::string WhyNoConnection(const std::string& message) {
                       "; is it a Tutti service, and does it want TLS (--tls-ca)?");
 }
 
+// Errors that gRPC finds before the service's own code runs have no details, and say what is wrong
+// but not what to do.
+absl::Status FromGrpcItself(absl::StatusCode code, const std::string& words) {
+  if (code == absl::StatusCode::kUnimplemented) {
+    return absl::Status(
+        code, absl::StrCat("the service does not know this call", words.empty() ? "" : ": ", words,
+                           "; is it a Tutti service (--address), and as new as this client?"));
+  }
+  if (code == absl::StatusCode::kResourceExhausted && absl::StrContains(words, "larger than max")) {
+    return absl::Status(code, absl::StrCat("a message is too large for one end, whatever else it "
+                                           "does: ",
+                                           words, "; send, or ask for, less at once"));
+  }
+  return absl::Status(code, words);
+}
+
 }  // namespace
 
 bool IsMadeUp(const grpc::Status& status) {
@@ -121,7 +137,9 @@ absl::Status ToStatusOf(grpc::Channel* channel, const grpc::Status& status,
     return absl::UnavailableError(absl::StrCat("the connection to the Tutti service at ", address,
                                                " broke off (gRPC: ", status.error_message(), ")"));
   }
-  const absl::Status ours(code, status.error_message());
+  const absl::Status ours = status.error_details().empty()
+                                ? FromGrpcItself(code, status.error_message())
+                                : absl::Status(code, status.error_message());
   const auto delay = RetryDelay(context);
   return delay ? WithRetryDelay(ours, *delay) : ours;
 }

@@ -254,6 +254,30 @@ TEST_F(ResumingClientTest, ADeadlineIsThatOfAllStreams) {
   EXPECT_FALSE(ended.ok());
 }
 
+// What gRPC says before the service's own code runs has no details, so the client says what to do.
+TEST(ClientCalls, ErrorsOfGrpcItselfSayWhatToDo) {
+  Service service;  // without Detokenize
+  grpc::ServerBuilder builder;
+  int port = 0;
+  CountingService small;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(&small).SetMaxReceiveMessageSize(1000);
+  const auto server = builder.BuildAndStart();
+  const auto client = Client::Create({.address = service.address});
+  const auto of_small = Client::Create({.address = absl::StrCat("127.0.0.1:", port)});
+  ASSERT_TRUE(client.ok() && of_small.ok());
+  const absl::Status unknown = (*client)->Detokenize({}, {}).status();
+  EXPECT_EQ(unknown.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(unknown.message()), ::testing::HasSubstr("as new as this client"));
+  v1::TokenizeRequest large;
+  large.set_text(std::string(2000, 'x'));
+  const absl::Status refused = (*of_small)->Tokenize(large, {}).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(refused.message()),
+              ::testing::AllOf(::testing::HasSubstr("larger than max (2"),
+                               ::testing::HasSubstr("less at once")));
+}
+
 TEST(ClientCalls, AskTheNextAddressWhereTheFirstIsDead) {
   Service service;
   const auto client = Client::Create({.address = absl::StrCat("127.0.0.1:1,", service.address)});
