@@ -205,10 +205,11 @@ absl::Status Coordinator::StartMetricsServer() {
 absl::Status Coordinator::StartPublicServer() {
   TUTTI_ASSIGN_OR_RETURN(std::shared_ptr<grpc::ServerCredentials> credentials,
                          PublicCredentials(PublicPortOptions()));
-  TUTTI_ASSIGN_OR_RETURN(server_,
-                         PublicServer::Start("--listen", options_.listen, std::move(credentials),
-                                             !options_.tls_certificate.empty(), &door_.book,
-                                             {generation_.get(), &reflection_}));
+  TUTTI_ASSIGN_OR_RETURN(
+      server_, PublicServer::Start("--listen", options_.listen, std::move(credentials),
+                                   !options_.tls_certificate.empty(), &door_.book,
+                                   {generation_.get(), &reflection_},
+                                   transport::PublicPortBounds(transport::RaiseDescriptorLimit())));
   health_ = server_->health();
   for (const char* service : kServices) health_.load()->SetServingStatus(service, false);
   return absl::OkStatus();

@@ -12,7 +12,8 @@ namespace tutti::coordinator {
 absl::StatusOr<std::unique_ptr<PublicServer>> PublicServer::Start(
     const std::string& flag, const std::string& address,
     std::shared_ptr<grpc::ServerCredentials> credentials, bool is_secure,
-    transport::CreditBook* book, const std::vector<grpc::Service*>& services) {
+    transport::CreditBook* book, const std::vector<grpc::Service*>& services,
+    transport::ConnectionBounds bounds) {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
@@ -23,7 +24,7 @@ absl::StatusOr<std::unique_ptr<PublicServer>> PublicServer::Start(
   auto listener = transport::GrpcListener::Listen(
       {.address = address,
        .is_secure = is_secure,
-       .bounds = transport::PublicPortBounds(transport::RaiseDescriptorLimit()),
+       .bounds = bounds,
        .probe = {},
        .book = book},
       std::move(credentials), &builder);

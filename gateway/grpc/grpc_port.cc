@@ -40,7 +40,8 @@ absl::StatusOr<std::unique_ptr<GrpcPort>> GrpcPort::Start(const GrpcPortOptions&
   TUTTI_ASSIGN_OR_RETURN(port->server_,
                          coordinator::PublicServer::Start(
                              kFlag, options.listen, *std::move(credentials), options.tls.any(),
-                             &port->door_.book, {&port->service_, &port->reflection_}));
+                             &port->door_.book, {&port->service_, &port->reflection_},
+                             options.bounds));
   port->Tick();
   return port;
 }
