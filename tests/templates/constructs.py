@@ -131,6 +131,11 @@ ATOMS = [*VARIABLES, "nope", "1", "-2", "0.5", "'a'", "[]", "()", "{}", "none", 
          "('<'|safe)", "l[1:]", "(1, 'x')", "''", "rows[0]"]
 
 
+# Of powers: whatever is raised to these is computed at once. n ** u64 keeps Python busy for years, which no
+# signal ends, where ours refuses it; a negative number to a fraction is complex there.
+EXPONENTS = ["0", "2", "3", "n", "-1", "true", "none", "'a'", "nope"]
+
+
 def expression(source, depth=0):
     kind = source.random()
     if depth > 2 or kind < 0.2:
@@ -144,7 +149,9 @@ def expression(source, depth=0):
         return f"({inner}) is {source.choice(TESTS)}"
     if kind < 0.8:
         return f"({inner})[{source.choice(['0', '-1', repr('k')])}]"
-    return f"({inner}) {source.choice(OPERATORS)} ({expression(source, depth + 1)})"
+    operator = source.choice(OPERATORS)
+    right = source.choice(EXPONENTS) if operator == "**" else expression(source, depth + 1)
+    return f"({inner}) {operator} ({right})"
 
 
 # What cannot be the same: more memory than either side gives. (Nor slices of constants that have
