@@ -34,10 +34,9 @@ absl::StatusOr<MachineDevices> AskForDevices() {
     const std::string text(std::istreambuf_iterator<char>(said), {});
     if (!ended) {
       ChildProcess::Abandon(std::move(child));
-      return absl::UnavailableError(
-          absl::StrCat("the NVIDIA driver has not listed its GPUs within ",
-                       kListDevicesPatienceMs / 1000,
-                       " s (does nvidia-smi answer?); --device cpu serves without them"));
+      return absl::UnavailableError(absl::StrCat(
+          "the NVIDIA driver has not listed its GPUs within ", kListDevicesPatienceMs / 1000,
+          " s (does nvidia-smi answer?); --device cpu serves without them"));
     }
     if (ExitCodeOfWaitStatus(*ended) != 0) {
       return absl::UnavailableError(absl::StrCat(

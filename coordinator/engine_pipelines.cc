@@ -74,9 +74,9 @@ void Engine::WatchPipeline(Replica* replica) {
     LoseWorker(unlinked->worker->link, absl::DeadlineExceededError(unlinked->worker->why), true);
   } else if (const auto late = pipeline.FindLateLoaders(now_); !late.empty()) {
     for (const std::string& id : late) fleet_.faults()->OnFailure(id, now_);
-    EndPipeline(replica, absl::StrCat("loading on ", absl::StrJoin(late, ", "),
-                                      " did not get on for ",
-                                      static_cast<int64_t>(Seconds(options_.load_timeout)), " s"));
+    EndPipeline(replica,
+                absl::StrCat("loading on ", absl::StrJoin(late, ", "), " did not get on for ",
+                             static_cast<int64_t>(Seconds(options_.load_timeout)), " s"));
   }
 }
 

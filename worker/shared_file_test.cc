@@ -23,9 +23,8 @@ TEST_F(SharedFileTest, WhoIsToldToStopDoesNotWaitForTheFile) {
   int looks = 0;
   const SystemClock clock;
   const Instant begin = clock.Now();
-  const SharedFile waits(path, [&] {
-    return ++looks < 3 ? absl::OkStatus() : absl::CancelledError("told to stop");
-  });
+  const SharedFile waits(
+      path, [&] { return ++looks < 3 ? absl::OkStatus() : absl::CancelledError("told to stop"); });
   EXPECT_FALSE(waits.ok());
   EXPECT_TRUE(absl::IsCancelled(waits.status())) << waits.status();
   EXPECT_LT(clock.Now() - begin, kSharedFilePatience / 4);

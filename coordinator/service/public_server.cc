@@ -22,11 +22,7 @@ absl::StatusOr<std::unique_ptr<PublicServer>> PublicServer::Start(
   for (grpc::Service* service : services) builder.RegisterService(service);
   std::unique_ptr<PublicServer> server(new PublicServer);
   auto listener = transport::GrpcListener::Listen(
-      {.address = address,
-       .is_secure = is_secure,
-       .bounds = bounds,
-       .probe = {},
-       .book = book},
+      {.address = address, .is_secure = is_secure, .bounds = bounds, .probe = {}, .book = book},
       std::move(credentials), &builder);
   if (!listener.ok()) return Annotate(listener.status(), flag);
   server->listener_ = *std::move(listener);

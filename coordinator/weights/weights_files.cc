@@ -148,8 +148,8 @@ absl::StatusOr<WeightsFiles::Answer> WeightsFiles::AnswerTo(const v1::Frame& que
   return answer;
 }
 
-absl::StatusOr<WeightsFiles::Answer> WeightsFiles::AnswerDigests(
-    const v1::DigestsWanted& wanted, bool joined) const {
+absl::StatusOr<WeightsFiles::Answer> WeightsFiles::AnswerDigests(const v1::DigestsWanted& wanted,
+                                                                 bool joined) const {
   if (wanted.chunks() > kDigestsPerAnswerMax) {
     return absl::InvalidArgumentError(absl::StrCat(
         "digests of ", wanted.chunks(), " chunks at once, at most ", kDigestsPerAnswerMax));
@@ -168,8 +168,7 @@ absl::StatusOr<WeightsFiles::Answer> WeightsFiles::AnswerDigests(
     }
     TUTTI_ASSIGN_OR_RETURN(const auto bytes, ReadChunk(*file, chunk, joined));
     const model::ChunkDigest digest = model::DigestOf(bytes);
-    digests->mutable_digests()->append(reinterpret_cast<const char*>(digest.data()),
-                                       digest.size());
+    digests->mutable_digests()->append(reinterpret_cast<const char*>(digest.data()), digest.size());
   }
   return answer;
 }
@@ -208,10 +207,10 @@ absl::StatusOr<std::vector<std::byte>> WeightsFiles::ReadChunk(const File& file,
   const model::ChunkDigest digest = model::DigestOf(bytes);
   const std::string_view now(reinterpret_cast<const char*>(digest.data()), digest.size());
   if (now != DigestOf(file, chunk)) {
-    return absl::DataLossError(absl::StrCat(
-        "the coordinator's own ", file.name, " has other bytes from ", begin,
-        " on than it had when it was digested: digest ", model::DigestText(now), ", then ",
-        model::DigestText(DigestOf(file, chunk)), "; look at its disk"));
+    return absl::DataLossError(
+        absl::StrCat("the coordinator's own ", file.name, " has other bytes from ", begin,
+                     " on than it had when it was digested: digest ", model::DigestText(now),
+                     ", then ", model::DigestText(DigestOf(file, chunk)), "; look at its disk"));
   }
   if (!joined && chunk == MixedChunk(file)) {
     std::fill(bytes.begin() + (file.header_bytes - begin), bytes.end(), std::byte{0});

@@ -213,8 +213,8 @@ TEST_F(WeightsServerTest, NoByteBehindTheHeaderGoesToThoseWhoHaveNotJoined) {
   server.Ask(key, link, true, wanted);
   server.Ask(key, link, true, Chunk(0));
   const std::string there = ReadWholeFile(dir.File(kFile)).substr(0, kDigestChunkBytes);
-  const auto header = static_cast<size_t>(
-      model::kSafetensorsPrefixBytes + *model::SafetensorsHeaderBytes(there, kBytes + 1000));
+  const auto header = static_cast<size_t>(model::kSafetensorsPrefixBytes +
+                                          *model::SafetensorsHeaderBytes(there, kBytes + 1000));
   ASSERT_NE(there.substr(header).find_first_not_of('\0'), std::string::npos);
   const auto digest_of = [](const std::string& bytes) {
     const model::ChunkDigest digest = model::DigestOf(std::as_bytes(std::span(bytes)));

@@ -147,9 +147,8 @@ absl::Status Serve(const GatewayFlags& flags, int64_t descriptors, const sigset_
   spdlog::info("{} at {}, coordinators at {}", flags.server.tls_key.empty() ? "http" : "https",
                server->address(), options.address);
   console.set_server(server.get());
-  TUTTI_ASSIGN_OR_RETURN(
-      auto grpc, StartGrpc(flags, std::move(rules), descriptors, &upstream, server.get(),
-                           console.traffic()));
+  TUTTI_ASSIGN_OR_RETURN(auto grpc, StartGrpc(flags, std::move(rules), descriptors, &upstream,
+                                              server.get(), console.traffic()));
   gateway.set_grpc(grpc.get());
   TUTTI_RETURN_IF_ERROR(
       WriteReadyFile(flags.ready_file, server->address(), grpc == nullptr ? "" : grpc->address()));

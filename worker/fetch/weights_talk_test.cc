@@ -72,10 +72,8 @@ struct WeightsTalkTest : testing::Test {
   // One question, of which the coordinator says `pending` times that it waits, 10 s after each
   // other, and then the answer.
   absl::Status Ask(int pending) {
-    WeightsTalk talk({.dialer = dialer.get(),
-                      .addresses = {"coordinator"},
-                      .hello = {},
-                      .clock = &clock});
+    WeightsTalk talk(
+        {.dialer = dialer.get(), .addresses = {"coordinator"}, .hello = {}, .clock = &clock});
     WeightsTalk::Exchange exchange;
     exchange.count = 1;
     exchange.question = [](size_t) {

@@ -51,8 +51,8 @@ MeasuredSpeed SpeedOf(const WorkerOptions& options, kernels::Backend* backend, i
   const std::string key =
       absl::StrCat(backend->device().ToString(), "/", std::string(backend->numerics_class()), "/",
                    std::string(DTypeName(dtype)), "/", threads);
-  const auto speed =
-      SharedSpeed(options.speed_file, key, [&] { return MeasureSpeed(backend, dtype); }, keep_on);
+  const auto speed = SharedSpeed(
+      options.speed_file, key, [&] { return MeasureSpeed(backend, dtype); }, keep_on);
   if (!speed.ok()) {
     spdlog::warn("speed not measured: {}", std::string(speed.status().message()));
     return {};
