@@ -98,6 +98,8 @@ TEMPLATES = [
     "{% set j = joiner('|') %}{% for i in l %}{{ j() }}{{ i }}{% endfor %}",
     "{% set c = cycler('x', 'y') %}{% for i in l %}{{ c.next() }}{{ c.current }}{% endfor %}{{ c.reset() }}{{ c.next() }}",
     "{% set g = l|select %}{{ g|first }}{{ g|list }}{{ g|list }}{{ g is iterable }}",
+    "{% set g = 1|batch(2)|unique|slice(2) %}{{ g is iterable }}{{ g|float(1.5) }}",
+    "{% set g = 1|batch(2)|slice(2) %}{{ g|list }}",
     "{% set g = l|map('string') %}{% for i in g %}{{ i }}{{ loop.last }}{% endfor %}{% for i in g %}x{% else %}read{% endfor %}",
     "{% set x = 1 %}{% if true %}{% set x = 2 %}{% endif %}{{ x }}",
     "a  {#- c -#}  b {# d #}\nc\n  {# e #}\n",
