@@ -55,6 +55,7 @@ WeightsServer::~WeightsServer() {
 void WeightsServer::SetFiles(std::shared_ptr<const WeightsFiles> files) {
   const MutexLock lock(&mutex_);
   files_ = std::move(files);
+  none_ = absl::OkStatus();
 }
 
 void WeightsServer::SetNone(absl::Status why) {
