@@ -24,6 +24,8 @@ struct IpAddress {
   std::string ToString() const;
   // Whether one machine can have it: no multicast, no broadcast, not 0.0.0.0 nor ::.
   bool IsOneMachines() const;
+  // fe80::/10: means something together with an interface of this machine only.
+  bool IsLinkLocalV6() const { return is_v6 && bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80; }
 
   bool operator==(const IpAddress&) const = default;
 };

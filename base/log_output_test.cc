@@ -71,6 +71,23 @@ TEST(LogOutputTest, LinesArriveInTheirOrder) {
   close(fd);
 }
 
+// A text of somebody else's is not the whole log.
+TEST(LogOutputTest, ALineThatIsTooLongIsCut) {
+  const TempDir folder;
+  const int fd = open(folder.File("log").c_str(), O_WRONLY | O_CREAT, 0600);
+  LogOutput output({.fd = fd}, SayMissing);
+  output.Write("before\n");
+  output.Write(std::string(3 << 20, 'x') + "\n");
+  output.Write("after\n");
+  EXPECT_TRUE(output.Flush(kLong));
+  const std::vector<std::string> lines = absl::StrSplit(ReadWholeFile(folder.File("log")), '\n');
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_EQ(lines[0], "before") << "it pushed nothing out";
+  EXPECT_EQ(lines[1], std::string(64 << 10, 'x') + "...");
+  EXPECT_EQ(lines[2], "after");
+  close(fd);
+}
+
 // Ends of pipes block, or do not.
 class UnreadPipeTest : public ::testing::TestWithParam<int> {};
 

@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -118,6 +119,12 @@ std::optional<int> ChildProcess::TryWait() {
 void ChildProcess::Signal(int signal) const {
   // A reaped child's number may belong to another process by now.
   if (!wait_status_) kill(pid_, signal);
+}
+
+void ChildProcess::Abandon(ChildProcess child) {
+  if (child.pid_ < 0 || child.TryWait()) return;
+  child.Signal(SIGKILL);
+  std::thread([pid = std::exchange(child.pid_, -1)] { waitpid(pid, nullptr, 0); }).detach();
 }
 
 std::string DescribeWaitStatus(int wait_status) {

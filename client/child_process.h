@@ -40,6 +40,9 @@ class ChildProcess {
   // The wait status once it has ended; reaps it. Does not block.
   std::optional<int> TryWait();
   void Signal(int signal) const;
+  // Kills a child that still runs and does not wait for its end, which a driver may put off for as
+  // long as it likes (a process in state D). It is reaped when it has ended.
+  static void Abandon(ChildProcess child);
 
  private:
   explicit ChildProcess(pid_t pid) : pid_(pid) {}

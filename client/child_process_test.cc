@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -96,6 +97,15 @@ TEST_F(ChildProcessTest, EndsWithTheObject) {
     pid = child->pid();
   }
   EXPECT_EQ(kill(pid, 0), -1);  // reaped: no such process
+}
+
+TEST_F(ChildProcessTest, WhatIsAbandonedIsKilledAndReaped) {
+  auto child = ChildProcess::Start(Shell("exec sleep 1000"));
+  ASSERT_TRUE(child.ok());
+  const pid_t pid = child->pid();
+  ChildProcess::Abandon(*std::move(child));
+  while (kill(pid, 0) == 0) std::this_thread::yield();
+  EXPECT_EQ(errno, ESRCH);
 }
 
 TEST_F(ChildProcessTest, EndsWithAParentThatIsKilled) {

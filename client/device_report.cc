@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iterator>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -32,10 +33,10 @@ absl::StatusOr<MachineDevices> AskForDevices() {
     std::ifstream said(file, std::ios::binary);
     const std::string text(std::istreambuf_iterator<char>(said), {});
     if (!ended) {
-      return absl::UnavailableError(
-          absl::StrCat("the NVIDIA driver has not listed its GPUs within ",
-                       kListDevicesPatienceMs / 1000,
-                       " s (does nvidia-smi answer?); --device cpu serves without them"));
+      ChildProcess::Abandon(std::move(child));
+      return absl::UnavailableError(absl::StrCat(
+          "the NVIDIA driver has not listed its GPUs within ", kListDevicesPatienceMs / 1000,
+          " s (does nvidia-smi answer?); --device cpu serves without them"));
     }
     if (ExitCodeOfWaitStatus(*ended) != 0) {
       return absl::UnavailableError(absl::StrCat(

@@ -85,7 +85,40 @@ std::string WhyNoConnection(const std::string& message) {
                       "; is it a Tutti service, and does it want TLS (--tls-ca)?");
 }
 
+// Errors that gRPC finds before the service's own code runs have no details, and say what is wrong
+// but not what to do.
+absl::Status FromGrpcItself(absl::StatusCode code, const std::string& words) {
+  if (code == absl::StatusCode::kUnimplemented) {
+    return absl::Status(
+        code, absl::StrCat("the service does not know this call", words.empty() ? "" : ": ", words,
+                           "; is it a Tutti service (--address), and as new as this client?"));
+  }
+  if (code == absl::StatusCode::kResourceExhausted && absl::StrContains(words, "larger than max")) {
+    return absl::Status(code, absl::StrCat("a message is too large for one end, whatever else it "
+                                           "does: ",
+                                           words, "; send, or ask for, less at once"));
+  }
+  return absl::Status(code, words);
+}
+
 }  // namespace
+
+bool IsMadeUp(const grpc::Status& status) {
+  struct Words {
+    grpc::StatusCode code;
+    absl::string_view begin;
+  };
+  // As client/python/tutti/_course.py has them.
+  static constexpr Words kWords[] = {{grpc::StatusCode::UNKNOWN, "Stream removed"},
+                                     {grpc::StatusCode::INTERNAL, "Received RST_STREAM"}};
+  for (const Words& words : kWords) {
+    if (status.error_code() == words.code &&
+        absl::StartsWith(status.error_message(), words.begin)) {
+      return true;
+    }
+  }
+  return false;
+}
 
 // The status as callers see it. gRPC reports a service that cannot be reached and a service that
 // says UNAVAILABLE with the same code; the channel's state tells them apart.
@@ -100,7 +133,13 @@ absl::Status ToStatusOf(grpc::Channel* channel, const grpc::Status& status,
                                             WhyNoConnection(status.error_message())));
     return IsNeverConnected(status.error_message()) ? NeverConnected(none) : none;
   }
-  const absl::Status ours(code, status.error_message());
+  if (IsMadeUp(status)) {
+    return absl::UnavailableError(absl::StrCat("the connection to the Tutti service at ", address,
+                                               " broke off (gRPC: ", status.error_message(), ")"));
+  }
+  const absl::Status ours = status.error_details().empty()
+                                ? FromGrpcItself(code, status.error_message())
+                                : absl::Status(code, status.error_message());
   const auto delay = RetryDelay(context);
   return delay ? WithRetryDelay(ours, *delay) : ours;
 }

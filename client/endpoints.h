@@ -39,7 +39,12 @@ struct Endpoint {
   void Reconnect() const;
 };
 
-// The status of a call over any channel.
+// Whether gRPC made this status up for a stream that ended without one: the connection failed, and
+// nobody said anything of the request.
+bool IsMadeUp(const grpc::Status& status);
+
+// The status of a call over any channel. One that gRPC made up is UNAVAILABLE, as a connection that
+// breaks in any other way.
 absl::Status ToStatusOf(grpc::Channel* channel, const grpc::Status& status,
                         const grpc::ClientContext& context, const std::string& address);
 

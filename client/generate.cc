@@ -28,6 +28,7 @@ Instant Now() { return std::chrono::steady_clock::now(); }
 
 // gRPC says UNAVAILABLE for a connection that broke, as services do that cannot serve.
 bool Broke(const Endpoint& endpoint, const grpc::Status& status) {
+  if (IsMadeUp(status)) return true;
   return status.error_code() == grpc::StatusCode::UNAVAILABLE &&
          endpoint.channel->GetState(false) != GRPC_CHANNEL_READY;
 }

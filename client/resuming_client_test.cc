@@ -29,10 +29,15 @@ class CountingService : public v1::Inference::Service {
   std::atomic<uint32_t> breaks_after{kTokens};
   grpc::Status break_with{grpc::StatusCode::UNAVAILABLE, "the worker went"};
   std::atomic<int> calls{0};
+  std::atomic<int> silent_calls{0};  // the next ones end so before they have said anything
 
   grpc::Status Generate(grpc::ServerContext*, const v1::GenerateRequest* request,
                         grpc::ServerWriter<v1::GenerateResponse>* writer) override {
     ++calls;
+    if (silent_calls > 0) {
+      --silent_calls;
+      return break_with;
+    }
     uint32_t at = 0;
     if (request->has_resume()) {
       if (request->resume().token() != "token") {
@@ -146,6 +151,37 @@ TEST_F(ResumingClientTest, SwitchedOffItEndsWithTheBreak) {
   }
 }
 
+// gRPC makes up a status where a connection takes a stream with it. Nobody said that the request
+// was at fault, also where nothing had been heard yet.
+TEST_F(ResumingClientTest, AStatusThatGrpcMadeUpIsABrokenConnection) {
+  const grpc::Status made_up[] = {
+      {grpc::StatusCode::UNKNOWN, "Stream removed"},
+      {grpc::StatusCode::INTERNAL, "Received RST_STREAM with error code 2"}};
+  for (const grpc::Status& status : made_up) {
+    for (const bool blocking : {true, false}) {
+      Service service;
+      service.counting.break_with = status;
+      service.counting.silent_calls = 1;
+      Collecting heard;
+      const auto client = Connect(service.address);
+      const absl::Status end = Generate(client.get(), &heard, blocking);
+      EXPECT_TRUE(end.ok()) << end;
+      EXPECT_EQ(heard.ids, All());
+      EXPECT_EQ(service.counting.calls, 2);
+      service.counting.silent_calls = 1;
+      Collecting once;
+      const auto strict = Connect(service.address, Duration::zero());
+      EXPECT_EQ(Generate(strict.get(), &once, blocking).code(), absl::StatusCode::kUnavailable);
+    }
+  }
+  Service service;
+  service.counting.break_with = {grpc::StatusCode::UNKNOWN, "an exception of the service's"};
+  service.counting.silent_calls = 1;
+  Collecting heard;
+  const auto client = Connect(service.address);
+  EXPECT_EQ(Generate(client.get(), &heard, true).code(), absl::StatusCode::kUnknown);
+}
+
 TEST_F(ResumingClientTest, FaultsOfTheRequestEndIt) {
   Service service;
   service.counting.breaks_after = 7;
@@ -216,6 +252,30 @@ TEST_F(ResumingClientTest, ADeadlineIsThatOfAllStreams) {
   const auto ended = client->Generate({}, {.timeout = std::chrono::milliseconds(50)},
                                       [](const v1::GenerateResponse&) { return absl::OkStatus(); });
   EXPECT_FALSE(ended.ok());
+}
+
+// What gRPC says before the service's own code runs has no details, so the client says what to do.
+TEST(ClientCalls, ErrorsOfGrpcItselfSayWhatToDo) {
+  Service service;  // without Detokenize
+  grpc::ServerBuilder builder;
+  int port = 0;
+  CountingService small;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(&small).SetMaxReceiveMessageSize(1000);
+  const auto server = builder.BuildAndStart();
+  const auto client = Client::Create({.address = service.address});
+  const auto of_small = Client::Create({.address = absl::StrCat("127.0.0.1:", port)});
+  ASSERT_TRUE(client.ok() && of_small.ok());
+  const absl::Status unknown = (*client)->Detokenize({}, {}).status();
+  EXPECT_EQ(unknown.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(unknown.message()), ::testing::HasSubstr("as new as this client"));
+  v1::TokenizeRequest large;
+  large.set_text(std::string(2000, 'x'));
+  const absl::Status refused = (*of_small)->Tokenize(large, {}).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(refused.message()),
+              ::testing::AllOf(::testing::HasSubstr("larger than max (2"),
+                               ::testing::HasSubstr("less at once")));
 }
 
 TEST(ClientCalls, AskTheNextAddressWhereTheFirstIsDead) {

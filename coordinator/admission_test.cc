@@ -60,13 +60,13 @@ TEST_F(AdmissionTest, ADeadlineThatCannotBeMetIsRefusedAtTheDoor) {
   Serve(2);
   StepRate& rate = pipelines_[0]->rate;
   // Steps of 128 rows, 10 ms each: 100 tokens take 7.8 ms.
-  for (int step = 0; step < 20; ++step) rate.OnStep(128, 1, now_ += milliseconds(10));
+  for (int step = 0; step < 20; ++step) rate.OnStep(128, false, 1, now_ += milliseconds(10));
   Request request = MakeRequest(1, 100);
   request.deadline = now_ + milliseconds(7);
   Arrive(request);
   EXPECT_THAT(Ended(), IsEmpty()) << "the other pipeline may be as fast as it takes";
   for (int step = 0; step < 20; ++step) {
-    pipelines_[1]->rate.OnStep(128, 1, now_ += milliseconds(10));
+    pipelines_[1]->rate.OnStep(128, false, 1, now_ += milliseconds(10));
   }
   request.id = RequestId(2);
   request.deadline = now_ + milliseconds(7);

@@ -160,7 +160,7 @@ absl::Status Engine::HandleFrame(Worker* worker, v1::Frame* frame) {
   const bool linking = pipeline.state() == Pipeline::State::kLinking;
   switch (frame->body_case()) {
     case v1::Frame::kShardProgress:
-      return pipeline.OnShardProgress(*worker, frame->shard_progress());
+      return pipeline.OnShardProgress(*worker, frame->shard_progress(), now_);
     case v1::Frame::kShardReady:
       return HandleShardReady(worker, frame->shard_ready());
     case v1::Frame::kLinkState:

@@ -69,7 +69,39 @@ TEST_F(EngineFormingTest, LoadingTakesTooLong) {
   Beat(1, 1);
   Turn();
   ASSERT_FALSE(ActionsOf<ServingChanged>().empty() && ActionsOf<SendToWorker>().empty());
-  EXPECT_THAT(Status().why_not_serving(), HasSubstr("loading on w2 took longer than 2 s"));
+  EXPECT_THAT(Status().why_not_serving(), HasSubstr("loading on w2 did not get on for 2 s"));
+}
+
+// Bytes of the checkpoint that come over a slow link for hours are no reason to begin anew; a link
+// over which nothing comes is.
+TEST_F(EngineFormingTest, AFetchThatGetsOnMayTakeLong) {
+  EngineOptions options = TinyEngineOptions(2);
+  options.load_timeout = milliseconds(2000);
+  Start(options);
+  Join(1, "w1");
+  Join(2, "w2");
+  Turn();
+  Ready(1);
+  const uint64_t first = epoch();
+  const auto pass = [&](int64_t fetched, int64_t all) {
+    now_ += milliseconds(1000);
+    Beat(1, 1);
+    Beat(2, 1);
+    v1::Frame frame;
+    frame.set_epoch(first);
+    frame.mutable_shard_progress()->set_fetched_bytes(fetched);
+    frame.mutable_shard_progress()->set_fetch_bytes(all);
+    Send(2, frame);
+    Turn();
+  };
+  pass(50, 60);  // headers
+  for (int64_t second = 0; second < 20; ++second) pass(second, 1000);
+  EXPECT_EQ(Status().pipelines(0).state(), "loading");
+  EXPECT_EQ(epoch(), first);
+  pass(19, 1000);
+  EXPECT_EQ(Status().pipelines(0).state(), "loading");
+  pass(19, 1000);
+  EXPECT_THAT(Status().why_not_serving(), HasSubstr("loading on w2 did not get on for 2 s"));
 }
 
 TEST_F(EngineFormingTest, AWorkerComesBackBeforeItsOldLinkIsSeenToBeDead) {

@@ -211,7 +211,7 @@ TEST_F(EngineLivenessTest, AStallIsNoTimeOfLoading) {
   EXPECT_EQ(Status().pipelines(0).state(), "loading");
   now_ += kBeat;
   Turn();
-  EXPECT_THAT(Status().why_not_serving(), HasSubstr("took longer than 2 s"));
+  EXPECT_THAT(Status().why_not_serving(), HasSubstr("did not get on for 2 s"));
 }
 
 TEST_F(EngineLivenessTest, AStallIsHeldAgainstNoWorkOfAnExecutor) {

@@ -66,6 +66,7 @@ struct EngineOptions {
   int32_t max_model_len = 0;               // 0: the model's context
   Duration beat_interval = std::chrono::milliseconds(250);
   Duration lease = std::chrono::milliseconds(1500);
+  // A worker of which nothing more is loaded or fetched for so long is given up.
   Duration load_timeout = std::chrono::minutes(30);
   // --recovery-timeout: what was taken waits so long for a pipeline that can hold it.
   Duration recovery_timeout = std::chrono::seconds(60);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "coordinator/engine.h"
 #include "coordinator/limits.h"
 
@@ -71,12 +72,11 @@ void Engine::WatchPipeline(Replica* replica) {
   } else if (const std::optional<Pipeline::Unlinked> unlinked = pipeline.FindUnlinked(now_)) {
     if (unlinked->link.has_value()) return EndLink(replica, *unlinked->link);
     LoseWorker(unlinked->worker->link, absl::DeadlineExceededError(unlinked->worker->why), true);
-  } else if (pipeline.LoadTimedOut(now_)) {
-    for (const std::string& id : pipeline.WorkerIds(/*loading_only=*/true)) {
-      fleet_.faults()->OnFailure(id, now_);
-    }
-    EndPipeline(replica, absl::StrCat(pipeline.WhyNot(), " took longer than ",
-                                      static_cast<int64_t>(Seconds(options_.load_timeout)), " s"));
+  } else if (const auto late = pipeline.FindLateLoaders(now_); !late.empty()) {
+    for (const std::string& id : late) fleet_.faults()->OnFailure(id, now_);
+    EndPipeline(replica,
+                absl::StrCat("loading on ", absl::StrJoin(late, ", "), " did not get on for ",
+                             static_cast<int64_t>(Seconds(options_.load_timeout)), " s"));
   }
 }
 

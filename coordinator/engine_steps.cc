@@ -43,8 +43,9 @@ absl::Status Engine::HandleStepResult(Worker* worker, v1::StepResult* result) {
   EndFaulty(*replica, *result);
   sampled_.clear();
   const int32_t rows = scheduler.steps().oldest().rows;
+  const bool bounded = scheduler.steps().oldest().bounded;
   scheduler.Commit(result, &sampled_);
-  replica->rate.OnStep(rows, scheduler.steps().size(), now_);
+  replica->rate.OnStep(rows, bounded, scheduler.steps().size(), now_);
   for (const Scheduler::Sampled& sampled : sampled_) CommitToken(sampled);
   steps_due_.Add(replica->id());
   return absl::OkStatus();

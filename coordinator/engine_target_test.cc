@@ -122,6 +122,25 @@ TEST_F(EngineTargetTest, PromptsAreBoundedByWhatStepsTook) {
   EXPECT_NEAR(status.step_seconds().at(64), 0.069, 0.005);
 }
 
+// A deadline is refused for the pace that steps have when nobody waits for a token, not for that of
+// bounded ones.
+TEST_F(EngineTargetTest, BoundedStepsAreNoPace) {
+  Start(milliseconds(200));
+  Ask(1, 100);
+  Step();
+  Step();
+  Ask(2, 8'000);
+  for (int step = 0; step < 3 * kRateGroupSteps; ++step) {
+    ASSERT_EQ(plans_.size(), 1u);
+    if (step > 2) {
+      EXPECT_GE(plans_[0].total_rows(), kEvenChunkTokensMin);
+    }
+    Step();
+  }
+  EXPECT_GE(Status().bounded_steps(), static_cast<uint64_t>(2 * kRateGroupSteps));
+  EXPECT_EQ(Status().prompt_tokens_per_second(), 0);
+}
+
 TEST_F(EngineTargetTest, ZeroBoundsNothing) {
   Start(Duration());
   Ask(1, 300);

@@ -69,7 +69,6 @@ void Pipeline::Form(const Formation& formation, std::optional<BlockId> free_bloc
   cannot_form_.clear();
   epoch_ = ++*last_epoch_;
   state_ = State::kLoading;
-  formed_at_ = now;
   num_blocks_ = formation.placement.num_blocks;
   probe_block_ = free_block.value_or(BlockId(0));
   stages_.clear();
@@ -87,8 +86,11 @@ void Pipeline::Form(const Formation& formation, std::optional<BlockId> free_bloc
       worker->standby.reset();
       worker->holds_shard = true;
       worker->shard_epoch = epoch_;
-      shards_.push_back(
-          {.link = worker->link, .stage = stage, .rank = worker->rank, .placement = rank});
+      shards_.push_back({.link = worker->link,
+                         .stage = stage,
+                         .rank = worker->rank,
+                         .placement = rank,
+                         .moved_at = now});
     }
   }
   CHECK(shards_.size() == formation.workers.size());
@@ -133,13 +135,21 @@ size_t Pipeline::IndexOf(const Worker& worker) const {
   return stages_[worker.stage].first_shard + static_cast<size_t>(worker.rank);
 }
 
-absl::Status Pipeline::OnShardProgress(const Worker& worker, const v1::ShardProgress& progress) {
+absl::Status Pipeline::OnShardProgress(const Worker& worker, const v1::ShardProgress& progress,
+                                       Instant now) {
   if (progress.loaded_bytes() < 0 || progress.loaded_bytes() > progress.total_bytes()) {
     return absl::InvalidArgumentError(absl::StrCat("shard_progress says ", progress.loaded_bytes(),
                                                    " of ", progress.total_bytes(), " bytes"));
   }
   TUTTI_RETURN_IF_ERROR(CheckFetch(progress));
-  shards_[IndexOf(worker)].progress = progress;
+  Shard& shard = shards_[IndexOf(worker)];
+  // Headers are fetched before the rest, which counts from zero again.
+  if (progress.fetched_bytes() > shard.progress.fetched_bytes() ||
+      progress.fetch_bytes() != shard.progress.fetch_bytes() ||
+      progress.loaded_bytes() > shard.progress.loaded_bytes()) {
+    shard.moved_at = now;
+  }
+  shard.progress = progress;
   return absl::OkStatus();
 }
 
@@ -346,20 +356,31 @@ std::optional<Pipeline::Unlinked> Pipeline::FindUnlinked(Instant now) const {
   return Unlinked{.link = Failed(*link), .worker = {}};
 }
 
-bool Pipeline::LoadTimedOut(Instant now) const {
+std::vector<std::string> Pipeline::FindLateLoaders(Instant now) const {
+  std::vector<std::string> late;
+  if (state_ != State::kLoading) return late;
   // Workers that wait for the coordinator's own digests are not late.
-  return state_ == State::kLoading && !all_ready() && now - formed_at_ >= options_->load_timeout;
+  for (const Shard& shard : shards_) {
+    if (!shard.ready && now - shard.moved_at >= options_->load_timeout) {
+      late.push_back(shard.placement.device);
+    }
+  }
+  return late;
 }
 
 void Pipeline::Forgive(Duration stall, Instant now) {
-  formed_at_ = std::min(now, formed_at_ + stall);
+  for (Shard& shard : shards_) shard.moved_at = std::min(now, shard.moved_at + stall);
   linking_since_ = std::min(now, linking_since_ + stall);
   ledger_.Forgive(stall, now);
 }
 
 Instant Pipeline::next_deadline() const {
   if (state_ == State::kLoading) {
-    return all_ready() ? kInstantNever : formed_at_ + options_->load_timeout;
+    Instant deadline = kInstantNever;
+    for (const Shard& shard : shards_) {
+      if (!shard.ready) deadline = std::min(deadline, shard.moved_at + options_->load_timeout);
+    }
+    return deadline;
   }
   if (state_ == State::kLinking) return LinkingEnd();
   if (state_ == State::kWaiting) return kInstantNever;

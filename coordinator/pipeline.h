@@ -72,7 +72,7 @@ class Pipeline {
   KvSurvival Survival() const;
   // Notes why it could not form.  REQUIRES: waiting
   void CannotForm(std::string why) { cannot_form_ = std::move(why); }
-  // A worker or link of this pipeline was lost, or loading took too long. Its workers are idle
+  // A worker or link of this pipeline was lost, or loading did not get on. Its workers are idle
   // again; they keep the shards that they have loaded.  REQUIRES: not waiting
   void End(const std::string& why);
   // Whether it has served for long enough that its composition is not what ended it.
@@ -82,7 +82,8 @@ class Pipeline {
 
   // Frames of the current epoch, from a worker of this pipeline. An error: the frame contradicts
   // the state of the pipeline, or itself.
-  absl::Status OnShardProgress(const Worker& worker, const v1::ShardProgress& progress);
+  absl::Status OnShardProgress(const Worker& worker, const v1::ShardProgress& progress,
+                               Instant now);
   // The last one that was missing begins linking: the probe goes to every worker. DATA_LOSS and
   // INVALID_ARGUMENT: as ShardCheck::Compare.
   absl::Status OnShardReady(const Worker& worker, const v1::ShardReady& ready, Instant now,
@@ -137,13 +138,15 @@ class Pipeline {
     std::optional<Stuck> worker;  // where no link is to blame
   };
   std::optional<Unlinked> FindUnlinked(Instant now) const;
-  bool LoadTimedOut(Instant now) const;
+  // The ids of the workers of which nothing was loaded or fetched for `load_timeout`, while others
+  // wait for them. A fetch over a slow link may take hours, as long as bytes come.
+  std::vector<std::string> FindLateLoaders(Instant now) const;
   // For so long up to now no worker was heard, through no fault of its own: see Stalled.
   void Forgive(Duration stall, Instant now);
   // The ids of its workers; of those that have not loaded yet only.
   std::vector<std::string> WorkerIds(bool loading_only = false) const;
   const PipelineLinks& links() const { return links_; }
-  // When FindStuck, FindUnlinked or LoadTimedOut may change though nothing happens.
+  // When FindStuck, FindUnlinked or FindLateLoaders may change though nothing happens.
   Instant next_deadline() const;
 
   // "worker w2 (stage 1)", "worker w3 (stage 1 rank 1)"
@@ -176,6 +179,7 @@ class Pipeline {
     bool linked = false;    // it has done the probe
     v1::ShardReady actual;
     v1::ShardProgress progress;
+    Instant moved_at;  // when it was assigned, or last had more bytes fetched or loaded
   };
   struct Stage {
     placement::StagePlacement placement;
@@ -223,7 +227,6 @@ class Pipeline {
   BlockId probe_block_;
   StepLedger ledger_;    // of shards_, in their order
   PipelineLinks links_;  // between shards_
-  Instant formed_at_;
   Instant linking_since_;
   Instant serving_since_;
   std::string cannot_form_;  // why the last attempt found no placement

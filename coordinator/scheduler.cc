@@ -267,6 +267,8 @@ StepUnderWay* Scheduler::BeginPlan(v1::StepPlan* plan) {
 void Scheduler::WritePlan(Instant now, v1::StepPlan* plan) {
   StepUnderWay* const step = BeginPlan(plan);
   step->rows = options_.max_batch_tokens - scratch_.budget;
+  step->bounded = scratch_.out_of_time;
+  if (step->bounded) ++bounded_steps_;
   plan->set_total_rows(step->rows);
   plan->mutable_scheduled()->Reserve(static_cast<int>(scratch_.rows.size()));
   for (const Row& row : scratch_.rows) {

@@ -49,7 +49,6 @@ void Scheduler::ContinuePrompts() {
     }
   }
   AdmitWaiting();
-  if (scratch_.out_of_time) ++bounded_steps_;
 }
 
 // The first prompt would take all rows, and go on doing so: one in kRowsPerPromptRow goes to one
@@ -93,14 +92,15 @@ void Scheduler::AdmitWaiting(std::optional<int32_t> before_class) {
     // By class first.
     const int32_t highest = backlog_.waiting().begin()->second->request.priority;
     if (before_class.has_value() && highest >= *before_class) return;
-    if (RowsInTime(/*first=*/0, /*behind=*/2, /*most=*/1) == 0) {
-      scratch_.out_of_time = true;
-      return;
-    }
     std::optional<Newcomer> newcomer = FindNewcomer();
     if (!newcomer.has_value()) return;
     const Sequence& sequence = *newcomer->sequence;
     if (before_class.has_value() && sequence.request.priority >= *before_class) return;
+    // Only now: time is not what whoever lacks blocks or a place waits for.
+    if (RowsInTime(/*first=*/0, /*behind=*/2, /*most=*/1) == 0) {
+      scratch_.out_of_time = true;
+      return;
+    }
     if (!PutIntoPlan(sequence)) return;
     if (before_class.has_value()) scratch_.early.push_back(newcomer->sequence);
     Admit(*std::move(newcomer), scratch_.budget);

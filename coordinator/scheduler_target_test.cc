@@ -163,6 +163,23 @@ TEST_F(SchedulerTargetTest, WithoutATargetPromptsHaveAllRows) {
   EXPECT_EQ(scheduler_->bounded_steps(), 0u);
 }
 
+// It waits for a place, whatever time there is.
+TEST_F(SchedulerTargetTest, WhoCouldNotComeInAnywayMakesNoStepBounded) {
+  Start({.max_batch_tokens = 512, .itl_target = milliseconds(40), .max_sequences = 2});
+  Add(5, 1000);
+  Add(5, 1000);
+  Step();
+  Step();
+  // The second's rows waited for the first's token.
+  const uint64_t before = scheduler_->bounded_steps();
+  Add(300, 5);
+  for (int step = 0; step < 20; ++step) Step();
+  EXPECT_EQ(scheduler_->bounded_steps(), before);
+  scheduler_->Remove(sequences_[0].get());
+  for (int step = 0; step < 3; ++step) Step();
+  EXPECT_EQ(scheduler_->bounded_steps(), before + 3);
+}
+
 // Until its times are known, and for good where nobody tells them.
 TEST_F(SchedulerTargetTest, WithoutTimesNothingIsBounded) {
   for (const bool told : {false, true}) {

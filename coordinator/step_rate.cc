@@ -7,9 +7,9 @@
 
 namespace tutti::coordinator {
 
-void StepRate::OnStep(int32_t rows, size_t still_under_way, Instant now) {
+void StepRate::OnStep(int32_t rows, bool bounded, size_t still_under_way, Instant now) {
   const bool idled = std::exchange(idled_, still_under_way == 0);
-  if (rows < full_step_rows_) {
+  if (bounded || rows < full_step_rows_) {
     group_steps_ = -1;
     return;
   }

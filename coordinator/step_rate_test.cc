@@ -12,8 +12,9 @@ using std::chrono::milliseconds;
 class StepRateTest : public testing::Test {
  protected:
   void Steps(int count, int32_t rows, milliseconds each, size_t more = 1) {
-    for (int i = 0; i < count; ++i) rate_.OnStep(rows, more, now_ += each);
+    for (int i = 0; i < count; ++i) rate_.OnStep(rows, false, more, now_ += each);
   }
+  void BoundedStep(int32_t rows, milliseconds each) { rate_.OnStep(rows, true, 1, now_ += each); }
   StepRate rate_{128};
   Instant now_{};
 };
@@ -34,6 +35,17 @@ TEST_F(StepRateTest, SmallStepsAndPausesSayNothing) {
   EXPECT_EQ(rate_.rows_per_second(), 0);
   Steps(100, 128, milliseconds(10), /*more=*/0);
   EXPECT_EQ(rate_.rows_per_second(), 0);
+}
+
+// They have many rows, and could have had more at less for each.
+TEST_F(StepRateTest, BoundedStepsSayNothing) {
+  for (int i = 0; i < 100; ++i) BoundedStep(128, milliseconds(10));
+  EXPECT_EQ(rate_.rows_per_second(), 0);
+  for (int i = 0; i < 100; ++i) {
+    Steps(kRateGroupSteps - 1, 128, milliseconds(10));
+    BoundedStep(128, milliseconds(10));
+  }
+  EXPECT_EQ(rate_.rows_per_second(), 0) << "and a group is none with one of them";
 }
 
 TEST_F(StepRateTest, TheBestOfTheRecentCounts) {

@@ -25,7 +25,8 @@ struct StepEntry {
 
 struct StepUnderWay {
   StepId id;
-  int32_t rows = 0;  // that all stages compute
+  int32_t rows = 0;      // that all stages compute
+  bool bounded = false;  // prompts wanted more than there was time for
   std::vector<StepEntry> entries;
   // Of a rebuild, which has no entries.
   struct Rebuild {

@@ -69,7 +69,8 @@ inline constexpr size_t kKeptBytesMax = 64 << 20;
 
 // ---- connections
 
-// Most at once, if the process may have twice as many descriptors.
+// Most at once of HTTP, if the process may have as many descriptors; where there is a port for gRPC
+// too, twice as many, of which that one has the rest (gateway/service/main.cc).
 inline constexpr int64_t kConnectionsMax = 16384;
 // From a request's first byte to the end of its head, and to the end of its body: slow networks
 // need seconds, who sends a byte now and then needs for ever.

@@ -1,9 +1,11 @@
 #include "metrics/span_writer.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -135,6 +137,28 @@ TEST(SpanWriter, CountsWhatACollectorRefuses) {
   while (MetricsOf(**writer).find("{reason=\"failed\"} 1") == std::string::npos) {
     std::this_thread::yield();
   }
+}
+
+// Neither whoever adds nor the end of the process waits for a reader that does not read.
+TEST(SpanWriter, APipeThatNobodyReadsHoldsUpNobody) {
+  const std::string path = testing::TempDir() + "/spans.pipe";
+  std::remove(path.c_str());
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  const auto none = SpanWriter::Start("tutti-x", {.file = path});
+  ASSERT_FALSE(none.ok()) << "a pipe without a reader is named at the start";
+  EXPECT_THAT(std::string(none.status().message()), HasSubstr(path));
+  const int reader = open(path.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  auto writer = SpanWriter::Start("tutti-x", {.file = path});
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  const auto begin = std::chrono::steady_clock::now();
+  // A pipe holds 64 KiB.
+  (*writer)->Add(std::vector<Span>(kSpansPerBatch - 1, OneSpan()));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, kPostTimeAtEnd / 2);
+  writer->reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 10 * kPostTimeAtEnd);
+  close(reader);
+  std::remove(path.c_str());
 }
 
 TEST(SpanWriter, NamesTheFlagThatIsWrong) {

@@ -125,6 +125,15 @@ TEST(CheckRanks, NamesTheNumberAtFaultAndTheNearestChoice) {
   config.num_heads = 14;  // Qwen2.5-0.5B
   config.num_kv_heads = 2;
   EXPECT_EQ(fault(4), "");
+  config.intermediate_size = 40;
+  for (const int64_t vocab : {1, 63, 64, 151'643, 151'936}) {
+    config.vocab_size = vocab;
+    EXPECT_EQ(fault(8), "") << vocab << " is no multiple of anything";
+  }
+  config.num_heads = 2;
+  EXPECT_EQ(fault(8),
+            "tensor-parallel size 8 is more than num_attention_heads 2; the nearest that this "
+            "model takes is 2");
 }
 
 // Query heads of a rank belong to whole KV heads, or all to one, whose rows the rank holds.

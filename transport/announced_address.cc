@@ -86,6 +86,11 @@ absl::StatusOr<AnnouncedAddress> ParseAnnouncedAddress(std::string_view text) {
   if (in_brackets != (host.find(':') != std::string_view::npos)) {
     return Invalid(text, "is not of the form HOST:PORT or [IPV6]:PORT");
   }
+  if (address.ip->IsLinkLocalV6()) {
+    return Invalid(text,
+                   "is one of a single interface (fe80::/10), which other machines cannot "
+                   "dial; announce another (--advertise)");
+  }
   if (!address.ip->IsOneMachines()) return Invalid(text, "is not the address of one machine");
   return address;
 }

@@ -33,7 +33,8 @@ struct AnnouncedAddress {
 bool IsHostName(std::string_view text);
 
 // HOST:PORT, with an IPv6 address in brackets, and nothing else: no socket, scheme, zone, space or
-// port 0, and no address that more than one machine can have. INVALID_ARGUMENT quotes it, escaped
+// port 0, and no address that more than one machine can have, or that means something on one
+// interface only (fe80::/10). INVALID_ARGUMENT quotes it, escaped
 // and cut.
 absl::StatusOr<AnnouncedAddress> ParseAnnouncedAddress(std::string_view text);
 

@@ -52,6 +52,7 @@ TEST(AnnouncedAddress, EverythingElseIsRefused) {
                            "[10.0.0.7]:1",
                            "[node0]:1",
                            "[fe80::1%lo]:1",
+                           "[fe80::1]:1",
                            "-a:1",
                            "a-:1",
                            "a..b:1",

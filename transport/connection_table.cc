@@ -17,20 +17,23 @@ ConnectionBounds BoundsOf(int64_t total) {
   return {.total = total, .per_account = std::max<int64_t>(1, total / kPerAddressDivisor)};
 }
 
-// Those that are left for ports.
+}  // namespace
+
 int64_t PortDescriptors(int64_t descriptors) {
   return descriptors - std::min(kOwnDescriptors, descriptors / 2);
 }
-
-}  // namespace
 
 ConnectionBounds PeerPortBounds(int64_t descriptors) {
   return BoundsOf(std::min(kPeerConnectionsMax, PortDescriptors(descriptors) / 4));
 }
 
 ConnectionBounds PublicPortBounds(int64_t descriptors) {
-  return BoundsOf(std::min(kPublicConnectionsMax,
-                           PortDescriptors(descriptors) - PeerPortBounds(descriptors).total));
+  return PortBoundsBeside(descriptors, PeerPortBounds(descriptors).total);
+}
+
+ConnectionBounds PortBoundsBeside(int64_t descriptors, int64_t others) {
+  const int64_t left = std::max<int64_t>(1, PortDescriptors(descriptors) - others);
+  return BoundsOf(std::min(kPublicConnectionsMax, left));
 }
 
 int64_t RaiseDescriptorLimit() {

@@ -25,6 +25,10 @@ struct ConnectionBounds {
 // Bounds of ports in a process that may have so many descriptors (limits.h).
 ConnectionBounds PeerPortBounds(int64_t descriptors);
 ConnectionBounds PublicPortBounds(int64_t descriptors);
+// Of these, those that ports may have, all together.
+int64_t PortDescriptors(int64_t descriptors);
+// Bounds of a public port beside others, which have so many connections at most.
+ConnectionBounds PortBoundsBeside(int64_t descriptors, int64_t others);
 
 // Raises this process's limit of descriptors as far as it may; what it is then.  Thread: any.
 int64_t RaiseDescriptorLimit();

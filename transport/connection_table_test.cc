@@ -80,6 +80,9 @@ TEST(ConnectionBoundsTest, PortsLeaveDescriptorsForTheRest) {
     EXPECT_LE(2 * clients.per_account, clients.total);
     EXPECT_LE(2 * peers.per_account, peers.total);
   }
+  EXPECT_EQ(PortBoundsBeside(1000, 300).total, 200);
+  EXPECT_EQ(PortBoundsBeside(1000, 300).per_account, 100);
+  EXPECT_EQ(PortBoundsBeside(1000, 4000).total, 1) << "a port without any could not say so";
   EXPECT_EQ(PeerPortBounds(20000).total, 2048);
   EXPECT_EQ(PublicPortBounds(20000).total, 8192);
 }

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -40,6 +41,42 @@ TEST(PrivateFolderTest, OnlyOursAloneIsPrivate) {
     ASSERT_EQ(chown(folder.File("new").c_str(), 12345, 12345), 0);
     EXPECT_FALSE(CheckPrivateFolder(folder.File("new")).ok()) << "somebody else's";
   }
+}
+
+// A service runs as a user who can make nothing in /run, and has its own folder there
+// (RuntimeDirectory=tutti, XDG_RUNTIME_DIR=/run). Where it has none it takes the other one.
+TEST(PrivateFolderTest, AServiceTakesTheFolderThatItWasGiven) {
+  const TempDir run;
+  const uid_t user = geteuid() == 0 ? 12345 : geteuid();
+  ASSERT_TRUE(MakePrivateFolder(run.File("tutti")).ok());
+  ASSERT_EQ(chown(run.File("tutti").c_str(), user, static_cast<gid_t>(-1)), 0);
+  setenv("XDG_RUNTIME_DIR", run.path().c_str(), 1);
+  const std::string given = run.File("tutti");
+  ASSERT_EQ(chmod(run.path().c_str(), 0555), 0);
+  const auto folder_as_user = [&]() -> std::string {
+    int ends[2];
+    EXPECT_EQ(pipe(ends), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+      if (geteuid() == 0 && setresuid(user, user, user) != 0) _exit(1);
+      const std::string folder = RuntimeFolder();
+      (void)!write(ends[1], folder.data(), folder.size());
+      _exit(0);
+    }
+    close(ends[1]);
+    char text[256];
+    const ssize_t count = read(ends[0], text, sizeof(text));
+    close(ends[0]);
+    waitpid(child, nullptr, 0);
+    return std::string(text, count > 0 ? static_cast<size_t>(count) : 0);
+  };
+  EXPECT_EQ(folder_as_user(), given);
+  ASSERT_EQ(chmod(run.path().c_str(), 0755), 0);
+  std::filesystem::remove(given);
+  ASSERT_EQ(chmod(run.path().c_str(), 0555), 0);
+  EXPECT_EQ(folder_as_user(), "/tmp/tutti-" + std::to_string(user)) << "it could make none there";
+  unsetenv("XDG_RUNTIME_DIR");
+  ASSERT_EQ(chmod(run.path().c_str(), 0700), 0);
 }
 
 TEST(PrivateFolderTest, FolderOfASocket) {

@@ -173,10 +173,12 @@ absl::Status SetChoices(std::string_view text, Tunable* tunable) {
   return absl::OkStatus();
 }
 
-std::string TuneAtStart(kernels::Backend* backend, DType dtype, const std::string& file) {
+std::string TuneAtStart(kernels::Backend* backend, DType dtype, const std::string& file,
+                        const std::function<absl::Status()>& keep_on) {
   auto* const tunable = dynamic_cast<Tunable*>(backend);
   if (tunable == nullptr) return "";
-  const SharedFile shared(file);
+  const SharedFile shared(file, keep_on);
+  if (!shared.ok() && !absl::IsUnavailable(shared.status())) return "";
   const std::string key = absl::StrCat("tune/", tunable->TunedFor(), "/", std::string(BuildStamp()),
                                        "/", std::string(DTypeName(dtype)));
   const std::string known = shared.ok() ? shared.Find(key) : "";

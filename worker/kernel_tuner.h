@@ -66,7 +66,9 @@ absl::Status SetChoices(std::string_view text, kernels::Tunable* tunable);
 // Sets the knobs of `backend` as `file` says for this processor, build and type of weights, or else
 // by TuneBackend, whose choices are then kept there: workers of one machine that share a file
 // measure one after another, and equal ones once. file "": measures. Returns a line for the log;
-// "" where there is nothing to choose. What fails leaves the usual values.
-std::string TuneAtStart(kernels::Backend* backend, DType dtype, const std::string& file);
+// "" where there is nothing to choose, or `keep_on` ended the wait for the file (SharedFile). What
+// fails leaves the usual values.
+std::string TuneAtStart(kernels::Backend* backend, DType dtype, const std::string& file,
+                        const std::function<absl::Status()>& keep_on = nullptr);
 
 }  // namespace tutti::worker

@@ -203,6 +203,11 @@ inline constexpr int kProbePasses = 3;
 // A line of it has about 60 bytes, or 150 where it is of choices: a machine of hundreds of kinds of
 // workers.
 inline constexpr size_t kSharedFileBytesMax = 64 << 10;
+// Others measure for a second or two each, one after the other: those of a machine with sixteen
+// workers. Whoever holds the file for longer is stopped, or holds it for something else.
+inline constexpr Duration kSharedFilePatience = std::chrono::seconds(60);
+// How often the one that waits for it looks.
+inline constexpr std::chrono::milliseconds kSharedFileLook{20};
 
 // Sizes of the choices made at start (kernel_tuner.h). Models whose weights are smaller are not
 // worth the time, and come from caches that larger ones do not fit into.

@@ -1,10 +1,12 @@
-// Whether the bits that this build computes are those noted for its numerics revision: of every
-// golden checkpoint, the logits of its prompts, in each class that this machine has.
+// Whether the bits that this build computes are those noted for its numerics revision, in each
+// class that this machine has: of every golden checkpoint the logits of its prompts, and of numbers
+// that no checkpoint shows (denormals, sums that are flushed, infinities) the results of operators.
 #include "kernels/numerics_revision.h"
 
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -15,6 +17,7 @@
 #include "absl/strings/str_format.h"
 #include "kernels/backends_testing.h"
 #include "kernels/cpu/instruction_set.h"
+#include "kernels/kernels_testing.h"
 #include "worker/pipeline_testing.h"
 
 namespace tutti::worker {
@@ -92,7 +95,91 @@ std::string DigestOf(const Device& device) {
   return digest.text();
 }
 
+// Numbers of every size and sign: denormals, zeros and the largest among them.
+kernels::Matrix Wild(int64_t rows, int64_t cols, DType dtype, Random* random) {
+  kernels::Matrix matrix(rows, cols, dtype);
+  matrix.Each([&](float) {
+    const auto sign = static_cast<uint32_t>(random->Between(0, 1)) << 31;
+    // Most near to 1; products of the others begin and end at the bounds of the type.
+    const int64_t exponent = random->Chance(0.5)   ? random->Between(110, 140)
+                             : random->Chance(0.5) ? random->Between(0, 70)
+                                                   : random->Between(180, 254);
+    const auto fraction = static_cast<uint32_t>(random->Between(0, (1 << 23) - 1));
+    return std::bit_cast<float>(sign | static_cast<uint32_t>(exponent) << 23 | fraction);
+  });
+  return matrix;
+}
+
+void AddBits(kernels::Matrix& values, Digest* digest) {
+  for (int64_t r = 0; r < values.rows(); ++r) {
+    for (int64_t c = 0; c < values.cols(); ++c) {
+      const float value = values.at(r, c);
+      // What a NaN carries is not promised.
+      digest->Add(std::isnan(value) ? 0x7fc00000 : std::bit_cast<uint32_t>(value));
+    }
+  }
+}
+
+// Sums that are just below the least normal number, where what flushes does so before or after it
+// rounds: the emulation of the bf16 dot once did the latter.
+void AddLeastSums(kernels::Backend* backend, Digest* digest) {
+  kernels::Matrix in(1, 4, DType::kF32), weight(64, 4, DType::kBF16);
+  in.FillWith(0), weight.FillWith(0);
+  in.set(0, 1, 0x1p-63f);
+  in.set(0, 3, -0x1p-75f);
+  for (int64_t n = 0; n < 64; ++n) {
+    weight.set(n, 1, 0x1p-63f);
+    weight.set(n, 3, (1 + static_cast<float>(n) / 64) * 0x1p-76f);
+  }
+  const auto packed = *backend->Pack({{weight.view()}, {}, "w"});
+  kernels::Matrix out(1, 64, DType::kF32);
+  backend->MatMul(in.view(), *packed, out.view());
+  AddBits(out, digest);
+}
+
+// Of `name`, an instruction set of the CPU or a GPU.
+std::string EdgesOf(const std::string& name) {
+  const auto backend = kernels::Tested(name);
+  Random random(46);
+  Digest digest;
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+    for (const int64_t rows : {1, 3, 7, 20}) {
+      for (const int64_t in_features : {1, 2, 64, 131}) {
+        kernels::Matrix weight = Wild(48, in_features, dtype, &random);
+        kernels::Matrix in = Wild(rows, in_features, DType::kF32, &random);
+        const auto packed = *backend->Pack({{weight.view()}, {}, "w"});
+        kernels::Matrix out(rows, 48, DType::kF32);
+        backend->MatMul(in.view(), *packed, out.view());
+        AddBits(out, &digest);
+      }
+    }
+  }
+  AddLeastSums(backend.get(), &digest);
+  for (const int64_t cols : {8, 130}) {
+    kernels::Matrix in = Wild(5, 2 * cols, DType::kF32, &random);
+    kernels::Matrix out(5, cols, DType::kF32);
+    backend->SiluMul(in.view(), out.view());
+    AddBits(out, &digest);
+  }
+  return digest.text();
+}
+
 json Noted() { return json::parse(ReadFileOrDie(GoldenDir(kNoted))); }
+
+// A class of the CPU that is not noted is an error, for nobody would see when its bits change; that
+// of a GPU is noted where there is one.
+void ExpectNoted(const json& noted, const std::string& name, const std::string& digest) {
+  if (!noted.contains(name) && name.starts_with("cuda-")) {
+    std::printf("class %s: %s, not noted\n", name.c_str(), digest.c_str());
+    return;
+  }
+  EXPECT_EQ(digest, noted.value(name, "nothing noted"))
+      << "bits of class " << name << " have changed. If that is meant: raise kNumericsRevision in "
+      << "kernels/numerics_revision.h to " << kernels::kNumericsRevision + 1
+      << ", add an entry of that revision to tests/golden/" << kNoted
+      << " with the digests of all classes (those of other machines are measured there), and "
+      << "write a decision. Processes of the two builds will not serve together";
+}
 
 TEST(NumericsRevisionTest, TheBitsAreThoseOfTheRevision) {
   const json noted = Noted();
@@ -100,18 +187,22 @@ TEST(NumericsRevisionTest, TheBitsAreThoseOfTheRevision) {
       << "the last entry of tests/golden/" << kNoted
       << " is not that of kNumericsRevision in kernels/numerics_revision.h";
   for (const Device& device : Devices()) {
-    const std::string& name = device.numerics_class;
-    if (!noted.back()["digests"].contains(name)) {
-      std::printf("class %s: %s, not noted\n", name.c_str(), DigestOf(device).c_str());
-      continue;
-    }
-    EXPECT_EQ(DigestOf(device), noted.back()["digests"][name])
-        << "bits of class " << name
-        << " have changed. If that is meant: raise kNumericsRevision in "
-        << "kernels/numerics_revision.h to " << kernels::kNumericsRevision + 1
-        << ", add an entry of that revision to tests/golden/" << kNoted
-        << " with the digests of all classes (those of other machines are measured there), and "
-        << "write a decision. Processes of the two builds will not serve together";
+    ExpectNoted(noted.back()["digests"], device.numerics_class, DigestOf(device));
+  }
+}
+
+// Of each instruction set, also where a class has several.
+TEST(NumericsRevisionTest, TheBitsOfRareNumbersAreThoseOfTheRevision) {
+  const json noted = Noted();
+  for (const auto set : AvailableInstructionSets(kernels::cpu::MachineFeatures())) {
+    SCOPED_TRACE(InstructionSetName(set));
+    ExpectNoted(noted.back().value("edges", json::object()), std::string(NumericsClassOf(set)),
+                EdgesOf(std::string(InstructionSetName(set))));
+  }
+  for (const Device& device : Devices()) {
+    if (device.backend == "cpu") continue;
+    ExpectNoted(noted.back().value("edges", json::object()), device.numerics_class,
+                EdgesOf(device.backend));
   }
 }
 
@@ -123,8 +214,17 @@ TEST(NumericsRevisionTest, RevisionsGrowByOneAndDiffer) {
   for (const json& entry : Noted()) {
     EXPECT_EQ(entry["revision"], ++revision);
     bool changed = false;
-    for (const auto& [name, digest] : entry["digests"].items()) {
-      changed |= digests.insert(absl::StrCat(name, " ", digest.get<std::string>())).second;
+    for (const char* kind : {"digests", "edges"}) {
+      std::set<std::string> classes;
+      const json noted = entry.value(kind, json::object());
+      for (const auto& [name, digest] : noted.items()) {
+        const std::string text = digest.get<std::string>();
+        changed |= digests.insert(absl::StrCat(kind, " ", name, " ", text)).second;
+        classes.insert(name);
+      }
+      for (const char* name : {"cpu-f32", "cpu-bf16dot", "cpu-bf16dot-emulated"}) {
+        EXPECT_TRUE(classes.contains(name)) << kind << " of " << name << " are not noted";
+      }
     }
     EXPECT_TRUE(changed) << "revision " << revision << " has the bits of an earlier one";
   }

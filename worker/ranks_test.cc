@@ -179,6 +179,10 @@ INSTANTIATE_TEST_SUITE_P(
                       Shape{"two_kv_heads", 6, 2, 64, 640, false, DType::kF16},
                       Shape{"four_kv_heads", 8, 4, 45, 512, true, DType::kF32},
                       Shape{"eight_kv_heads", 16, 8, 88, 1000, false, DType::kBF16},
+                      // Over 4 and 8 ranks each KV head is held by
+                      // several, and parts of the vocabulary differ.
+                      Shape{"odd_vocabulary", 8, 2, 72, 1237, false, DType::kBF16},
+                      Shape{"odd_tied_vocabulary", 8, 2, 33, 777, true, DType::kF16},
                       // Over 2 and 8 ranks some hold a KV head twice; over 4
                       // and 8 some have no token.
                       Shape{"three_kv_heads", 12, 3, 40, 150, true, DType::kBF16}),

@@ -4,30 +4,43 @@
 // Threads: any; each with an object of its own.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
+
+#include "base/status.h"
 
 namespace tutti::worker {
 
 // An open file that is ours alone until the end.
 class SharedFile {
  public:
-  // Waits while another process, or another object, holds the file.
-  explicit SharedFile(const std::string& path);
+  // Waits while another process, or another object, holds the file: for kSharedFilePatience at
+  // most, and while `keep_on`, asked several times a second, is OK. Empty: it always is.
+  explicit SharedFile(const std::string& path,
+                      const std::function<absl::Status()>& keep_on = nullptr);
   ~SharedFile();
   SharedFile(const SharedFile&) = delete;
   SharedFile& operator=(const SharedFile&) = delete;
 
-  // Whether it could be opened. If not, it has no values and keeps none.
+  // Whether it is ours. If not, it has no values and keeps none.
   bool ok() const { return fd_ >= 0; }
+  // Why it is not: UNAVAILABLE, or what keep_on said.
+  const absl::Status& status() const { return status_; }
   // The value that was left under `key` last; "": none. Of a file longer than kSharedFileBytesMax
-  // only the beginning is read.
+  // only the end is read.
   std::string Find(std::string_view key) const;
-  // False: it could not be written.  REQUIRES: no blanks in either
+  // False: it could not be written. A file that would grow longer than kSharedFileBytesMax loses
+  // its oldest lines, what has been said anew since, and what is no such line.
+  // REQUIRES: no blanks in either
   bool Append(std::string_view key, std::string_view value) const;
 
  private:
-  int fd_;
+  std::string ReadEnd() const;
+  bool WriteAtEnd(std::string_view text) const;
+
+  int fd_ = -1;
+  absl::Status status_;
 };
 
 }  // namespace tutti::worker

@@ -55,11 +55,14 @@ absl::StatusOr<MeasuredSpeed> ParseSpeed(const std::string& text) {
 
 absl::StatusOr<MeasuredSpeed> SharedSpeed(
     const std::string& file, const std::string& key,
-    const std::function<absl::StatusOr<MeasuredSpeed>()>& measure) {
+    const std::function<absl::StatusOr<MeasuredSpeed>()>& measure,
+    const std::function<absl::Status()>& keep_on) {
   if (file.empty()) return measure();
-  const SharedFile shared(file);
+  const SharedFile shared(file, keep_on);
   if (!shared.ok()) {
-    spdlog::warn("--speed-file {}: cannot be written; measuring alone", file);
+    if (!absl::IsUnavailable(shared.status())) return shared.status();
+    spdlog::warn("--speed-file {}: cannot be used: {}; measuring alone", file,
+                 std::string(shared.status().message()));
     return measure();
   }
   const absl::StatusOr<MeasuredSpeed> known = ParseSpeed(shared.Find(key));

@@ -31,10 +31,11 @@ absl::StatusOr<MeasuredSpeed> ParseSpeed(const std::string& text);
 // the others, and equal ones get the same. A file that cannot be used, or holds no speed, is left
 // out: then `measure` decides alone.
 //
-// `key`: names all that the speed depends on, without blanks. Blocks while another process
-// measures.
+// `key`: names all that the speed depends on, without blanks. Waits while another process measures,
+// as SharedFile does; that `keep_on` ended the wait is an error.
 absl::StatusOr<MeasuredSpeed> SharedSpeed(
     const std::string& file, const std::string& key,
-    const std::function<absl::StatusOr<MeasuredSpeed>()>& measure);
+    const std::function<absl::StatusOr<MeasuredSpeed>()>& measure,
+    const std::function<absl::Status()>& keep_on = nullptr);
 
 }  // namespace tutti::worker

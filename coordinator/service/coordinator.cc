@@ -157,12 +157,15 @@ std::unique_ptr<model::DigestRun> Coordinator::StartDigests() {
       std::move(callbacks));
 }
 
-// Without, workers need the checkpoint on their own disks.
+// Without, workers need the checkpoint on their own disks, and are told so.
 void Coordinator::OfferWeights(std::shared_ptr<const model::CheckpointDigests> digests) {
   auto files = WeightsFiles::Open(model_->fingerprint, std::move(digests));
   if (files.ok()) return weights_->SetFiles(*std::move(files));
-  spdlog::error("workers cannot have the checkpoint from here: {}",
-                std::string(files.status().message()));
+  const std::string why = absl::StrCat(
+      "workers cannot have the checkpoint from the coordinator: ", files.status().message(),
+      "; mend that and restart the coordinator, or give workers the checkpoint (--model)");
+  spdlog::error("{}", why);
+  weights_->SetNone(absl::FailedPreconditionError(why));
 }
 
 absl::Status Coordinator::StartPeerServer(const transport::PeerSecurity& security) {
@@ -202,10 +205,11 @@ absl::Status Coordinator::StartMetricsServer() {
 absl::Status Coordinator::StartPublicServer() {
   TUTTI_ASSIGN_OR_RETURN(std::shared_ptr<grpc::ServerCredentials> credentials,
                          PublicCredentials(PublicPortOptions()));
-  TUTTI_ASSIGN_OR_RETURN(server_,
-                         PublicServer::Start("--listen", options_.listen, std::move(credentials),
-                                             !options_.tls_certificate.empty(), &door_.book,
-                                             {generation_.get(), &reflection_}));
+  TUTTI_ASSIGN_OR_RETURN(
+      server_, PublicServer::Start("--listen", options_.listen, std::move(credentials),
+                                   !options_.tls_certificate.empty(), &door_.book,
+                                   {generation_.get(), &reflection_},
+                                   transport::PublicPortBounds(transport::RaiseDescriptorLimit())));
   health_ = server_->health();
   for (const char* service : kServices) health_.load()->SetServingStatus(service, false);
   return absl::OkStatus();

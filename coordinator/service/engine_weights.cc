@@ -21,6 +21,10 @@ void EngineLoop::BeginWeights(LinkKey key, WorkerLink* worker, const v1::Hello& 
     return CloseLink(key, absl::FailedPreconditionError(
                               "cluster id of the worker is not that of the coordinator"));
   }
+  if (const absl::Status offered = weights_->CheckOffered(); !offered.ok()) {
+    worker->worker_id = hello.worker_id();
+    return CloseLink(key, offered);
+  }
   // One for each name: a worker that dials again has given the old one up.
   const auto old = std::find_if(links_.begin(), links_.end(), [&](const auto& entry) {
     return entry.second.fetches && entry.second.worker_id == hello.worker_id();

@@ -12,7 +12,8 @@ namespace tutti::coordinator {
 absl::StatusOr<std::unique_ptr<PublicServer>> PublicServer::Start(
     const std::string& flag, const std::string& address,
     std::shared_ptr<grpc::ServerCredentials> credentials, bool is_secure,
-    transport::CreditBook* book, const std::vector<grpc::Service*>& services) {
+    transport::CreditBook* book, const std::vector<grpc::Service*>& services,
+    transport::ConnectionBounds bounds) {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
@@ -21,11 +22,7 @@ absl::StatusOr<std::unique_ptr<PublicServer>> PublicServer::Start(
   for (grpc::Service* service : services) builder.RegisterService(service);
   std::unique_ptr<PublicServer> server(new PublicServer);
   auto listener = transport::GrpcListener::Listen(
-      {.address = address,
-       .is_secure = is_secure,
-       .bounds = transport::PublicPortBounds(transport::RaiseDescriptorLimit()),
-       .probe = {},
-       .book = book},
+      {.address = address, .is_secure = is_secure, .bounds = bounds, .probe = {}, .book = book},
       std::move(credentials), &builder);
   if (!listener.ok()) return Annotate(listener.status(), flag);
   server->listener_ = *std::move(listener);

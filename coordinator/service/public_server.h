@@ -18,12 +18,13 @@ class PublicServer {
  public:
   // Listens on `address`: host:port, port 0 for any free one, or unix:/path; `flag`: by which it
   // was given; is_secure: the credentials are TLS; `book`: told by the services what becomes of
-  // connections' bytes. UNAVAILABLE names flag and address.  REQUIRES: book and services outlive
-  // the server.
+  // connections' bytes; `bounds`: of its connections. UNAVAILABLE names flag and address.
+  // REQUIRES: book and services outlive the server.
   static absl::StatusOr<std::unique_ptr<PublicServer>> Start(
       const std::string& flag, const std::string& address,
       std::shared_ptr<grpc::ServerCredentials> credentials, bool is_secure,
-      transport::CreditBook* book, const std::vector<grpc::Service*>& services);
+      transport::CreditBook* book, const std::vector<grpc::Service*>& services,
+      transport::ConnectionBounds bounds);
   ~PublicServer();
 
   // host:port (or unix:path), with the port that was bound.

@@ -22,6 +22,10 @@ inline constexpr size_t kWeightsQuestionsMax = 16;
 inline constexpr int kWeightsUnsentMax = 2;
 // The longest that a thread does not look whether a link has room again.
 inline constexpr Duration kWeightsLookInterval = std::chrono::milliseconds(20);
+// A link whose questions have waited for so long is told that they do: a third of the patience of
+// workers, which give up what is not answered for 15 s (kFetchPatience, worker/limits.h). A low
+// --weights-rate, or many workers at once, make answers rarer than that.
+inline constexpr Duration kWeightsPendingInterval = std::chrono::seconds(5);
 // Digests of one answer: 1 MiB, for 64 GiB of a file.
 inline constexpr int64_t kDigestsPerAnswerMax = int64_t{1} << 16;
 

@@ -129,9 +129,10 @@ int64_t WeightsFiles::ChunkBytes(const v1::Frame& question) const {
   return std::min(kDigestChunkBytes, (*file)->bytes - wanted.chunk() * kDigestChunkBytes);
 }
 
-absl::StatusOr<WeightsFiles::Answer> WeightsFiles::AnswerTo(const v1::Frame& question) const {
-  if (question.has_digests_wanted()) return AnswerDigests(question.digests_wanted());
-  if (question.has_file_chunk_wanted()) return AnswerChunk(question.file_chunk_wanted());
+absl::StatusOr<WeightsFiles::Answer> WeightsFiles::AnswerTo(const v1::Frame& question,
+                                                            bool joined) const {
+  if (question.has_digests_wanted()) return AnswerDigests(question.digests_wanted(), joined);
+  if (question.has_file_chunk_wanted()) return AnswerChunk(question.file_chunk_wanted(), joined);
   if (!question.has_files_wanted()) {
     return absl::InvalidArgumentError("a weights link carries questions about the checkpoint only");
   }
@@ -147,8 +148,8 @@ absl::StatusOr<WeightsFiles::Answer> WeightsFiles::AnswerTo(const v1::Frame& que
   return answer;
 }
 
-absl::StatusOr<WeightsFiles::Answer> WeightsFiles::AnswerDigests(
-    const v1::DigestsWanted& wanted) const {
+absl::StatusOr<WeightsFiles::Answer> WeightsFiles::AnswerDigests(const v1::DigestsWanted& wanted,
+                                                                 bool joined) const {
   if (wanted.chunks() > kDigestsPerAnswerMax) {
     return absl::InvalidArgumentError(absl::StrCat(
         "digests of ", wanted.chunks(), " chunks at once, at most ", kDigestsPerAnswerMax));
@@ -160,36 +161,61 @@ absl::StatusOr<WeightsFiles::Answer> WeightsFiles::AnswerDigests(
   digests->set_file(file->name);
   digests->set_first_chunk(wanted.first_chunk());
   for (int64_t i = 0; i < wanted.chunks(); ++i) {
-    digests->mutable_digests()->append(DigestOf(*file, wanted.first_chunk() + i));
+    const int64_t chunk = wanted.first_chunk() + i;
+    if (joined || chunk != MixedChunk(*file)) {
+      digests->mutable_digests()->append(DigestOf(*file, chunk));
+      continue;
+    }
+    TUTTI_ASSIGN_OR_RETURN(const auto bytes, ReadChunk(*file, chunk, joined));
+    const model::ChunkDigest digest = model::DigestOf(bytes);
+    digests->mutable_digests()->append(reinterpret_cast<const char*>(digest.data()), digest.size());
   }
   return answer;
 }
 
-absl::StatusOr<WeightsFiles::Answer> WeightsFiles::AnswerChunk(
-    const v1::FileChunkWanted& wanted) const {
+int64_t WeightsFiles::MixedChunk(const File& file) {
+  const bool mixed = file.number >= 0 && file.header_bytes < file.bytes &&
+                     file.header_bytes % kDigestChunkBytes != 0;
+  return mixed ? file.header_bytes / kDigestChunkBytes : -1;
+}
+
+absl::StatusOr<WeightsFiles::Answer> WeightsFiles::AnswerChunk(const v1::FileChunkWanted& wanted,
+                                                               bool joined) const {
   TUTTI_ASSIGN_OR_RETURN(const File* const file, FindChunks(wanted.file(), wanted.chunk(), 1));
-  const int64_t begin = wanted.chunk() * kDigestChunkBytes;
   Answer answer;
   answer.frame.mutable_file_chunk()->set_file(file->name);
   answer.frame.mutable_file_chunk()->set_chunk(wanted.chunk());
-  answer.payload.resize(static_cast<size_t>(std::min(kDigestChunkBytes, file->bytes - begin)));
-  if (file->number < 0) {
-    std::memcpy(answer.payload.data(), file->text.data() + begin, answer.payload.size());
-    return answer;
+  TUTTI_ASSIGN_OR_RETURN(answer.payload, ReadChunk(*file, wanted.chunk(), joined));
+  return answer;
+}
+
+absl::StatusOr<std::vector<std::byte>> WeightsFiles::ReadChunk(const File& file, int64_t chunk,
+                                                               bool joined) const {
+  const int64_t begin = chunk * kDigestChunkBytes;
+  std::vector<std::byte> bytes(
+      static_cast<size_t>(std::min(kDigestChunkBytes, file.bytes - begin)));
+  if (file.number < 0) {
+    std::memcpy(bytes.data(), file.text.data() + begin, bytes.size());
+    return bytes;
   }
   const model::Checkpoint& checkpoint = digests_->checkpoint();
-  const auto& seen = checkpoint.files()[static_cast<size_t>(file->number)].identity;
+  const auto& seen = checkpoint.files()[static_cast<size_t>(file.number)].identity;
   TUTTI_ASSIGN_OR_RETURN(
       const model::CheckpointFile open,
-      model::CheckpointFile::OpenUnchanged(checkpoint.PathOf(file->number), seen));
-  TUTTI_RETURN_IF_ERROR(open.Read(begin, answer.payload));
-  const model::ChunkDigest digest = model::DigestOf(answer.payload);
+      model::CheckpointFile::OpenUnchanged(checkpoint.PathOf(file.number), seen));
+  TUTTI_RETURN_IF_ERROR(open.Read(begin, bytes));
+  const model::ChunkDigest digest = model::DigestOf(bytes);
   const std::string_view now(reinterpret_cast<const char*>(digest.data()), digest.size());
-  if (now == DigestOf(*file, wanted.chunk())) return answer;
-  return absl::DataLossError(absl::StrCat(
-      "the coordinator's own ", file->name, " has other bytes from ", begin,
-      " on than it had when it was digested: digest ", model::DigestText(now), ", then ",
-      model::DigestText(DigestOf(*file, wanted.chunk())), "; look at its disk"));
+  if (now != DigestOf(file, chunk)) {
+    return absl::DataLossError(
+        absl::StrCat("the coordinator's own ", file.name, " has other bytes from ", begin,
+                     " on than it had when it was digested: digest ", model::DigestText(now),
+                     ", then ", model::DigestText(DigestOf(file, chunk)), "; look at its disk"));
+  }
+  if (!joined && chunk == MixedChunk(file)) {
+    std::fill(bytes.begin() + (file.header_bytes - begin), bytes.end(), std::byte{0});
+  }
+  return bytes;
 }
 
 }  // namespace tutti::coordinator

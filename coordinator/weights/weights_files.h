@@ -30,14 +30,16 @@ class WeightsFiles {
     std::vector<std::byte> payload;  // of a file_chunk
   };
   // Answers files_wanted, digests_wanted and file_chunk_wanted; reads the disk for the last.
+  // `joined`: whoever asks has joined. For others the bytes behind a file's header, in a chunk that
+  // has both, are zeros, and the chunk's digest is that of such a chunk.
   //
   // INVALID_ARGUMENT: another frame, or a file or chunk that is not there. FAILED_PRECONDITION,
   // UNAVAILABLE, DATA_LOSS: the file changed, cannot be read, or has other bytes than it had.
-  absl::StatusOr<Answer> AnswerTo(const v1::Frame& question) const;
+  absl::StatusOr<Answer> AnswerTo(const v1::Frame& question, bool joined) const;
 
   // Bytes of the chunk that is asked for; 0: none is.
   int64_t ChunkBytes(const v1::Frame& question) const;
-  // Whether it lies behind the header of a file of weights.
+  // Whether it lies wholly behind the header of a file of weights.
   bool IsOfWeights(const v1::FileChunkWanted& wanted) const;
 
  private:
@@ -57,8 +59,12 @@ class WeightsFiles {
   absl::StatusOr<const File*> FindChunks(const std::string& name, int64_t first,
                                          int64_t count) const;
   std::string_view DigestOf(const File& file, int64_t chunk) const;
-  absl::StatusOr<Answer> AnswerDigests(const v1::DigestsWanted& wanted) const;
-  absl::StatusOr<Answer> AnswerChunk(const v1::FileChunkWanted& wanted) const;
+  // The number of the chunk in which the header ends and weights begin; -1: none.
+  static int64_t MixedChunk(const File& file);
+  absl::StatusOr<std::vector<std::byte>> ReadChunk(const File& file, int64_t chunk,
+                                                   bool joined) const;
+  absl::StatusOr<Answer> AnswerDigests(const v1::DigestsWanted& wanted, bool joined) const;
+  absl::StatusOr<Answer> AnswerChunk(const v1::FileChunkWanted& wanted, bool joined) const;
 
   std::string fingerprint_;
   std::shared_ptr<const model::CheckpointDigests> digests_;

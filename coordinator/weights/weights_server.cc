@@ -1,5 +1,6 @@
 #include "coordinator/weights/weights_server.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -54,11 +55,23 @@ WeightsServer::~WeightsServer() {
 void WeightsServer::SetFiles(std::shared_ptr<const WeightsFiles> files) {
   const MutexLock lock(&mutex_);
   files_ = std::move(files);
+  none_ = absl::OkStatus();
+}
+
+void WeightsServer::SetNone(absl::Status why) {
+  const MutexLock lock(&mutex_);
+  none_ = std::move(why);
+}
+
+absl::Status WeightsServer::CheckOffered() {
+  const MutexLock lock(&mutex_);
+  return none_;
 }
 
 void WeightsServer::Ask(LinkKey key, const std::shared_ptr<transport::Link>& link, bool joined,
                         v1::Frame question) {
   const MutexLock lock(&mutex_);
+  if (!none_.ok()) return link->Close(none_);
   if (files_ == nullptr) {
     return link->Close(absl::UnavailableError("the coordinator compares its checkpoint still"));
   }
@@ -75,7 +88,8 @@ void WeightsServer::Ask(LinkKey key, const std::shared_ptr<transport::Link>& lin
     return link->Close(absl::ResourceExhaustedError(
         absl::StrCat("more than ", kWeightsQuestionsMax, " questions wait on a weights link")));
   }
-  peer.questions.push_back(std::move(question));
+  if (peer.questions.empty() && !peer.in_hand) peer.told_at = clock_->Now();
+  peer.questions.push_back({std::move(question), joined});
   GiveTurn(key, &peer);
 }
 
@@ -100,10 +114,7 @@ bool WeightsServer::TakeTurn(LinkKey* key) {
       continue;
     }
     // Payloads count until their memory is let go of, all answers until they are sent.
-    const Peer& asking = peer->second;
-    const int64_t waiting =
-        asking.answered - (asking.link->stats().frames_out - asking.frames_before);
-    if (unsent_->Of(*at) < kWeightsUnsentMax && waiting < kWeightsUnsentMax) {
+    if (unsent_->Of(*at) < kWeightsUnsentMax && Waiting(peer->second) < kWeightsUnsentMax) {
       *key = *at;
       turns_.erase(at);
       peer->second.in_turn = false;
@@ -114,15 +125,38 @@ bool WeightsServer::TakeTurn(LinkKey* key) {
   return false;
 }
 
-bool WeightsServer::WaitForRate(int64_t bytes) {
+bool WeightsServer::WaitForRate(LinkKey key, int64_t bytes) {
   const Instant at = rate_.Take(bytes, clock_->Now());
-  while (!stop_ && clock_->Now() < at) changed_.WaitUntil(&mutex_, at);
+  peers_[key].waits = true;
+  while (!stop_ && clock_->Now() < at) {
+    changed_.WaitUntil(&mutex_, std::min(at, clock_->Now() + kWeightsPendingInterval / 4));
+    TellPending();
+  }
+  const auto peer = peers_.find(key);
+  if (peer != peers_.end()) peer->second.waits = false;
   return !stop_;
+}
+
+// Not a link that a thread reads the disk for: a disk that hangs is no turn. Nor one that takes
+// nothing.
+void WeightsServer::TellPending() {
+  const Instant now = clock_->Now();
+  if (now < next_tell_) return;
+  next_tell_ = now + kWeightsPendingInterval / 4;
+  for (auto& [key, peer] : peers_) {
+    const bool pending = peer.in_hand ? peer.waits : !peer.questions.empty();
+    if (!pending || now - peer.told_at < kWeightsPendingInterval || Waiting(peer) > 0) continue;
+    peer.told_at = now;
+    v1::Frame frame;
+    frame.mutable_beat();
+    if (peer.link->Send(std::move(frame)).ok()) ++peer.answered;
+  }
 }
 
 void WeightsServer::Run() {
   const MutexLock lock(&mutex_);
   while (!stop_) {
+    TellPending();
     LinkKey key;
     if (!TakeTurn(&key)) {
       // A payload that is let go of tells without this lock, so the look is repeated.
@@ -131,11 +165,11 @@ void WeightsServer::Run() {
     }
     Peer& peer = peers_[key];
     peer.in_hand = true;
-    const v1::Frame question = std::move(peer.questions.front());
+    const Question question = std::move(peer.questions.front());
     peer.questions.pop_front();
     const std::shared_ptr<transport::Link> link = peer.link;
     const std::shared_ptr<const WeightsFiles> files = files_;
-    if (!WaitForRate(files->ChunkBytes(question))) return;
+    if (!WaitForRate(key, files->ChunkBytes(question.frame))) return;
     mutex_.Unlock();
     const absl::Status answered = Answer(key, link.get(), *files, question);
     if (!answered.ok() && !absl::IsUnavailable(answered)) {
@@ -147,14 +181,16 @@ void WeightsServer::Run() {
     const auto found = peers_.find(key);
     if (found == peers_.end()) continue;
     found->second.in_hand = false;
+    found->second.told_at = clock_->Now();
     ++found->second.answered;
     GiveTurn(key, &found->second);
   }
 }
 
 absl::Status WeightsServer::Answer(LinkKey key, transport::Link* link, const WeightsFiles& files,
-                                   const v1::Frame& question) {
-  TUTTI_ASSIGN_OR_RETURN(WeightsFiles::Answer answer, files.AnswerTo(question));
+                                   const Question& question) {
+  TUTTI_ASSIGN_OR_RETURN(WeightsFiles::Answer answer,
+                         files.AnswerTo(question.frame, question.joined));
   if (answer.payload.empty()) return link->Send(std::move(answer.frame));
   const auto bytes = static_cast<uint64_t>(answer.payload.size());
   unsent_->Add(key);

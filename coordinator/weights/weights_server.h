@@ -33,6 +33,11 @@ class WeightsServer {
 
   // From now on questions can be answered; before, links are closed with UNAVAILABLE.  Thread: any.
   void SetFiles(std::shared_ptr<const WeightsFiles> files);
+  // There is nothing to answer with, and that is why: what links are closed with from now on.
+  // REQUIRES: !why.ok().  Thread: any.
+  void SetNone(absl::Status why);
+  // OK: questions are answered, or may be soon. Else the reason of SetNone.  Thread: any.
+  absl::Status CheckOffered();
 
   // Queues a question of a weights link. `joined`: its worker has joined, and may have weights. A
   // link whose question cannot be answered is closed with the reason.  Thread: any.
@@ -45,13 +50,19 @@ class WeightsServer {
   uint64_t sent_bytes() const { return sent_bytes_; }
 
  private:
+  struct Question {
+    v1::Frame frame;
+    bool joined = false;  // whoever asks
+  };
   struct Peer {
     std::shared_ptr<transport::Link> link;
-    std::deque<v1::Frame> questions;
+    std::deque<Question> questions;
     int64_t frames_before = 0;  // that the link had sent when its first question came
     int64_t answered = 0;
     bool in_hand = false;  // a thread answers it
     bool in_turn = false;  // it is in turns_
+    bool waits = false;    // what is in hand waits for the rate
+    Instant told_at{};     // when it last began to wait, or was sent something
   };
   // Answers that a link has not sent yet, by link. Payloads give theirs back, perhaps when the
   // server is gone.
@@ -61,9 +72,15 @@ class WeightsServer {
   bool TakeTurn(LinkKey* key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void GiveTurn(LinkKey key, Peer* peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // False: the server ends.
-  bool WaitForRate(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool WaitForRate(LinkKey key, int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Tells links whose questions wait that they are not lost.
+  void TellPending() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Answers that the link has been given and has not sent yet.
+  static int64_t Waiting(const Peer& peer) {
+    return peer.answered - (peer.link->stats().frames_out - peer.frames_before);
+  }
   absl::Status Answer(LinkKey key, transport::Link* link, const WeightsFiles& files,
-                      const v1::Frame& question);
+                      const Question& question);
 
   const Clock* const clock_;
   const std::shared_ptr<Unsent> unsent_;
@@ -72,6 +89,8 @@ class WeightsServer {
   Mutex mutex_;
   ConditionVariable changed_;
   std::shared_ptr<const WeightsFiles> files_ ABSL_GUARDED_BY(mutex_);
+  absl::Status none_ ABSL_GUARDED_BY(mutex_);  // why there are no files
+  Instant next_tell_ ABSL_GUARDED_BY(mutex_){};
   std::map<LinkKey, Peer> peers_ ABSL_GUARDED_BY(mutex_);
   std::deque<LinkKey> turns_ ABSL_GUARDED_BY(mutex_);
   RateLimit rate_ ABSL_GUARDED_BY(mutex_);

@@ -3,12 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
+#include <span>
 
 #include "coordinator/weights/limits.h"
 #include "coordinator/weights/weights_files.h"
 #include "model/checkpoint_testing.h"
 #include "model/digest_run.h"
+#include "model/limits.h"
+#include "model/safetensors.h"
 
 namespace tutti::coordinator {
 namespace {
@@ -194,6 +198,80 @@ TEST_F(WeightsServerTest, ALinkThatIsNotReadHoldsTwoAnswersOfAnyKind) {
   for (int i = 0; i < 4; ++i) server.Ask(LinkKey(8), other, false, digests);
   other->Wait(3);
   EXPECT_EQ(link->sent(), static_cast<size_t>(kWeightsUnsentMax));
+}
+
+// Where a chunk has the header's end and weights, whoever has not joined gets zeros for these, with
+// the digest of such a chunk.
+TEST_F(WeightsServerTest, NoByteBehindTheHeaderGoesToThoseWhoHaveNotJoined) {
+  WeightsServer server(&clock, 0);
+  server.SetFiles(files);
+  v1::Frame wanted;
+  wanted.mutable_digests_wanted()->set_file(kFile);
+  wanted.mutable_digests_wanted()->set_chunks(2);
+  server.Ask(key, link, false, wanted);
+  server.Ask(key, link, false, Chunk(0));
+  server.Ask(key, link, true, wanted);
+  server.Ask(key, link, true, Chunk(0));
+  const std::string there = ReadWholeFile(dir.File(kFile)).substr(0, kDigestChunkBytes);
+  const auto header = static_cast<size_t>(model::kSafetensorsPrefixBytes +
+                                          *model::SafetensorsHeaderBytes(there, kBytes + 1000));
+  ASSERT_NE(there.substr(header).find_first_not_of('\0'), std::string::npos);
+  const auto digest_of = [](const std::string& bytes) {
+    const model::ChunkDigest digest = model::DigestOf(std::as_bytes(std::span(bytes)));
+    return std::string(reinterpret_cast<const char*>(digest.data()), digest.size());
+  };
+  const std::string outside = link->Wait(0).chunk_digests().digests();
+  std::string bytes;
+  link->Wait(1, &bytes);
+  EXPECT_TRUE(bytes == there.substr(0, header) + std::string(there.size() - header, '\0'));
+  EXPECT_EQ(outside.substr(0, model::kChunkDigestBytes), digest_of(bytes));
+  const std::string inside = link->Wait(2).chunk_digests().digests();
+  std::string whole;
+  link->Wait(3, &whole);
+  EXPECT_TRUE(whole == there);
+  EXPECT_EQ(inside.substr(0, model::kChunkDigestBytes), digest_of(there));
+  EXPECT_EQ(inside.substr(model::kChunkDigestBytes), outside.substr(model::kChunkDigestBytes));
+}
+
+TEST_F(WeightsServerTest, WhatCannotBeOfferedIsToldAtOnce) {
+  WeightsServer server(&clock, 0);
+  EXPECT_TRUE(server.CheckOffered().ok());
+  server.SetNone(absl::FailedPreconditionError("a file of the checkpoint has no such name"));
+  EXPECT_FALSE(server.CheckOffered().ok());
+  server.Ask(key, link, true, Chunk(1));
+  const absl::Status why = link->WaitClosed();
+  EXPECT_EQ(why.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(why.message()), HasSubstr("no such name"));
+}
+
+// Time that passes when a test says so, for all threads.
+class SteppedClock : public Clock {
+ public:
+  Instant Now() const override { return Instant(Duration(now_.load())); }
+  void Advance(Duration step) { now_ += step.count(); }
+
+ private:
+  std::atomic<int64_t> now_{0};
+};
+
+// At a byte a second the second chunk is due in twelve days, and both links wait.
+TEST_F(WeightsServerTest, WhoWaitsForItsTurnIsToldSo) {
+  SteppedClock stepped;
+  WeightsServer server(&stepped, 1);
+  server.SetFiles(files);
+  const auto other = std::make_shared<KeepingLink>();
+  server.Ask(key, link, true, Chunk(1));
+  link->Wait(0);
+  server.Ask(key, link, true, Chunk(2));
+  server.Ask(key, link, true, Chunk(3));
+  server.Ask(LinkKey(8), other, true, Chunk(4));
+  server.Ask(LinkKey(9), std::make_shared<KeepingLink>(), true, Chunk(5));
+  for (size_t told = 1; told < 4; ++told) {
+    stepped.Advance(kWeightsPendingInterval);
+    EXPECT_TRUE(link->Wait(told).has_beat());
+    EXPECT_TRUE(other->Wait(told - 1).has_beat());
+  }
+  EXPECT_EQ(link->sent(), 4u) << "each once in an interval";
 }
 
 TEST_F(WeightsServerTest, TooManyQuestionsEndTheLink) {

@@ -37,10 +37,10 @@ absl::StatusOr<std::unique_ptr<GrpcPort>> GrpcPort::Start(const GrpcPortOptions&
   if (!credentials.ok()) return Annotate(credentials.status(), kFlag);
   std::unique_ptr<GrpcPort> port(
       new GrpcPort(options, std::move(rules), upstream, std::move(post), traffic));
-  TUTTI_ASSIGN_OR_RETURN(port->server_,
-                         coordinator::PublicServer::Start(
-                             kFlag, options.listen, *std::move(credentials), options.tls.any(),
-                             &port->door_.book, {&port->service_, &port->reflection_}));
+  TUTTI_ASSIGN_OR_RETURN(
+      port->server_, coordinator::PublicServer::Start(
+                         kFlag, options.listen, *std::move(credentials), options.tls.any(),
+                         &port->door_.book, {&port->service_, &port->reflection_}, options.bounds));
   port->Tick();
   return port;
 }

@@ -22,6 +22,7 @@ struct GrpcPortOptions {
   std::string listen;       // host:port, port 0 for any free one, or unix:/path
   transport::TlsFiles tls;  // without an authority; empty: no TLS, and loopback only
   coordinator::DoorOptions door;
+  transport::ConnectionBounds bounds;  // of its connections
 };
 
 // Thread: the owner's, one call at a time, unless said otherwise.

@@ -50,12 +50,23 @@ class FakeService : public v1::Inference::Service {
     return last_;
   }
   double seconds_left() const { return seconds_left_; }
+  // Of the last call, with commas between them.
+  std::string traceparents() {
+    const MutexLock lock(&mutex_);
+    return traceparents_;
+  }
 
   grpc::Status Generate(grpc::ServerContext* context, const v1::GenerateRequest* request,
                         grpc::ServerWriter<v1::GenerateResponse>* writer) override {
     {
       const MutexLock lock(&mutex_);
       last_ = *request;
+      traceparents_.clear();
+      const auto [first, last] = context->client_metadata().equal_range("traceparent");
+      for (auto one = first; one != last; ++one) {
+        absl::StrAppend(&traceparents_, one == first ? "" : ",",
+                        std::string(one->second.data(), one->second.size()));
+      }
     }
     seconds_left_ =
         std::chrono::duration<double>(context->deadline() - std::chrono::system_clock::now())
@@ -104,6 +115,7 @@ class FakeService : public v1::Inference::Service {
  private:
   Mutex mutex_;
   v1::GenerateRequest last_ ABSL_GUARDED_BY(mutex_);
+  std::string traceparents_ ABSL_GUARDED_BY(mutex_);
   std::atomic<double> seconds_left_{0};
 };
 
@@ -137,7 +149,11 @@ class GrpcPortTest : public ::testing::Test {
     DoorRules rules{.keys = {}, .allowed_hosts = {}, .cors_origins = {}};
     if (!keys.empty()) rules.keys = *ApiKeys::Parse(keys, "keys");
     auto port = GrpcPort::Start(
-        {.listen = "127.0.0.1:0", .tls = {}, .door = {}}, std::move(rules), upstream_.get(),
+        {.listen = "127.0.0.1:0",
+         .tls = {},
+         .door = {},
+         .bounds = {.total = 100, .per_account = 100}},
+        std::move(rules), upstream_.get(),
         [this](std::function<void()> job) {
           const MutexLock lock(&loop_);
           job();
@@ -191,6 +207,26 @@ TEST_F(GrpcPortTest, AServiceThatBreaksOffIsAPause) {
   EXPECT_EQ(service_.calls, 2);
   const MutexLock lock(&loop_);
   EXPECT_EQ(traffic_.UnderWay().size(), 0u);
+}
+
+// A caller's trace goes on in the service, over every stream that an answer takes.
+TEST_F(GrpcPortTest, TheCallersTraceIsPassedOn) {
+  const std::string trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+  service_.breaks_after = 7;
+  Open();
+  grpc::ClientContext traced;
+  traced.AddMetadata("traceparent", trace);
+  EXPECT_TRUE(Ask({}, &traced).status.ok());
+  EXPECT_EQ(service_.calls, 2);
+  EXPECT_EQ(service_.traceparents(), trace) << "of the second stream";
+  grpc::ClientContext wrong, two;
+  wrong.AddMetadata("traceparent", "00-none-of-ours-01");
+  EXPECT_TRUE(Ask({}, &wrong).status.ok());
+  EXPECT_EQ(service_.traceparents(), "");
+  two.AddMetadata("traceparent", trace);
+  two.AddMetadata("traceparent", "00-0bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
+  EXPECT_TRUE(Ask({}, &two).status.ok());
+  EXPECT_EQ(service_.traceparents(), "") << "nobody knows which counts";
 }
 
 TEST_F(GrpcPortTest, OtherMethodsAnswer) {

@@ -103,22 +103,25 @@ bool Leave(Duration grace, const Hurry& hurry, Gateway* gateway, HttpServer* ser
 
 // Null where the flags ask for none.
 absl::StatusOr<std::unique_ptr<GrpcPort>> StartGrpc(const GatewayFlags& flags, DoorRules rules,
-                                                    Upstream* upstream, HttpServer* server,
-                                                    Traffic* traffic) {
+                                                    int64_t descriptors, Upstream* upstream,
+                                                    HttpServer* server, Traffic* traffic) {
   if (flags.grpc.empty()) return nullptr;
   TUTTI_ASSIGN_OR_RETURN(
       auto port,
       GrpcPort::Start(
           {.listen = flags.grpc,
            .tls = {flags.server.tls_certificate, flags.server.tls_key, ""},
-           .door = {}},
+           .door = {},
+           .bounds = transport::PortBoundsBeside(descriptors, flags.server.connections_max)},
           std::move(rules), upstream,
           [server](std::function<void()> job) { server->Post(std::move(job)); }, traffic));
   spdlog::info("tutti.v1.Inference at {}", port->address());
   return port;
 }
 
-absl::Status Serve(const GatewayFlags& flags, const sigset_t& signals, pid_t parent) {
+// Within so many descriptors, which the ports share.
+absl::Status Serve(const GatewayFlags& flags, int64_t descriptors, const sigset_t& signals,
+                   pid_t parent) {
   const SystemClock clock;
   const auto seconds = [](double value) {
     return std::chrono::duration_cast<Duration>(
@@ -144,8 +147,8 @@ absl::Status Serve(const GatewayFlags& flags, const sigset_t& signals, pid_t par
   spdlog::info("{} at {}, coordinators at {}", flags.server.tls_key.empty() ? "http" : "https",
                server->address(), options.address);
   console.set_server(server.get());
-  TUTTI_ASSIGN_OR_RETURN(
-      auto grpc, StartGrpc(flags, std::move(rules), &upstream, server.get(), console.traffic()));
+  TUTTI_ASSIGN_OR_RETURN(auto grpc, StartGrpc(flags, std::move(rules), descriptors, &upstream,
+                                              server.get(), console.traffic()));
   gateway.set_grpc(grpc.get());
   TUTTI_RETURN_IF_ERROR(
       WriteReadyFile(flags.ready_file, server->address(), grpc == nullptr ? "" : grpc->address()));
@@ -188,8 +191,11 @@ int Main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   if (flags.exit_with_parent) prctl(PR_SET_PDEATHSIG, SIGTERM);
   const int64_t descriptors = transport::RaiseDescriptorLimit();
-  flags.server.connections_max = std::min(flags.server.connections_max, descriptors / 2);
-  const absl::Status served = Serve(flags, signals, parent);
+  // Both ports have the same of what the process can give; what --max-connections leaves is gRPC's.
+  const int64_t of_ports = transport::PortDescriptors(descriptors);
+  flags.server.connections_max =
+      std::min(flags.server.connections_max, flags.grpc.empty() ? of_ports : of_ports / 2);
+  const absl::Status served = Serve(flags, descriptors, signals, parent);
   if (served.ok()) return 0;
   SayLast(absl::StrCat("tutti-gateway: ", std::string(served.message())));
   return 1;

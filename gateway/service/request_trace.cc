@@ -22,8 +22,13 @@ std::optional<metrics::TraceContext> ParentOf(const HttpRequest& request) {
   return metrics::ParseTraceparent(request.Field("traceparent"));
 }
 
-// Of a text that the caller wrote.
-std::string Cut(const std::string& text) { return text.substr(0, metrics::kSpanTextBytesMax); }
+// Of a text that the caller wrote: whole letters, for a span is JSON.
+std::string Cut(const std::string& text) {
+  size_t end = metrics::kSpanTextBytesMax;
+  if (text.size() <= end) return text;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return text.substr(0, end);
+}
 
 void AddSampling(const v1::GenerateRequest& call, Span* span) {
   const v1::SamplingParams& sampling = call.sampling();

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
 #include <memory>
+#include <thread>
 
 #include "gateway/limits.h"
 
@@ -34,6 +36,35 @@ TEST(WorkLanes, DoNotWaitForEachOther) {
   free.set_value();
   runs(Lane::kLong).wait();
   runs(Lane::kShort).wait();
+}
+
+// The end of the process waits for what runs, and not for what waits.
+TEST(WorkLanes, StopLetsGoOfWhatWaits) {
+  std::promise<void> begun, free;
+  auto gone = std::make_shared<int>();
+  const std::weak_ptr<int> held = gone;
+  std::atomic<bool> ended = false, ran = false;
+  WorkLanes lanes;
+  EXPECT_TRUE(lanes.Run(Lane::kHere, [&] {
+    begun.set_value();
+    free.get_future().wait();
+    ended = true;
+  }));
+  begun.get_future().wait();
+  EXPECT_TRUE(lanes.Run(Lane::kHere, [&ran, gone = std::move(gone)] { ran = true; }));
+  std::thread stopper([&] { lanes.Stop(); });
+  // Taken until the end begins, and not any more then.
+  while (lanes.Run(Lane::kShort, [] {})) std::this_thread::yield();
+  EXPECT_FALSE(ended);
+  free.set_value();
+  stopper.join();
+  EXPECT_TRUE(ended);
+  EXPECT_FALSE(ran);
+  for (const Lane lane : {Lane::kHere, Lane::kShort, Lane::kLong}) {
+    EXPECT_FALSE(lanes.Run(lane, [] {}));
+  }
+  lanes.Stop();  // again, as the destructor does
+  EXPECT_FALSE(held.expired()) << "what it holds goes with the lanes";
 }
 
 TEST(WorkLanes, TakeABoundedNumberOfJobs) {

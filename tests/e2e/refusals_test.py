@@ -119,10 +119,10 @@ def refused(status):
 class BesideUp(Test):
     """Strangers at the door of what `tutti up` has started."""
 
-    def begin_up(self, *flags):
+    def begin_up(self, *flags, memory="256MiB"):
         os.mkdir(self.path("logs"))
         self.start("up", TUTTI, "up", "--model", DEMO, "--workers", "1", "--listen", "127.0.0.1:0", "--log-dir",
-                   self.path("logs"), "--threads-per-worker", "1", "--memory-per-worker", "256MiB", *flags)
+                   self.path("logs"), "--threads-per-worker", "1", "--memory-per-worker", memory, *flags)
         ready = self.wait_for(lambda: glob.glob(self.path("tutti-*", "ready")), "the coordinator listens")[0]
         self.private = os.path.dirname(ready)
         told = json.loads(text_of(ready))
@@ -183,6 +183,27 @@ class BesideUp(Test):
         self.begin_up("--pipeline-parallel-size", "2", "--min-workers", "2")
         self.check_seen(lambda: self.worker("w9"), "not in this worker's peer table", lambda told: [told["why_not_serving"]],
                         self.log, self.path("up.out"))
+
+
+class TooLittleMemory(BesideUp):
+    """What `tutti up` was given does not hold the model."""
+
+    test_whoever_is_turned_away_is_seen_with_the_reason = test_a_peer_that_a_table_lacks_is_seen = None
+
+    def own_worker(self):
+        return self.path("logs", "w0.log"), "listens on"
+
+    def test_a_worker_that_holds_nothing_is_refused(self):
+        self.begin_up(memory="100KiB")
+        self.check_seen(self.own_worker, "offers 102400 bytes of memory; the smallest stage of this model needs", refused,
+                        self.log, self.path("up.out"))
+
+    def test_workers_that_hold_a_part_are_told_how_much_is_missing(self):
+        self.begin_up("--pipeline-parallel-size", "2", "--min-workers", "2", memory="3800KiB")
+        self.check_seen(lambda: self.worker("w1", "--memory", "3800KiB"), "the model does not fit",
+                        lambda told: [told["why_not_serving"]], self.log, self.path("up.out"))
+        why = json.loads(self.status("--json"))["why_not_serving"]
+        self.assertRegex(why, r"\(w\d, [\d.]+ MiB\) lacks \d+ bytes .* What would fit: 2 devices of [\d.]+ MiB")
 
 
 class Certificates(Test):

@@ -98,6 +98,8 @@ TEMPLATES = [
     "{% set j = joiner('|') %}{% for i in l %}{{ j() }}{{ i }}{% endfor %}",
     "{% set c = cycler('x', 'y') %}{% for i in l %}{{ c.next() }}{{ c.current }}{% endfor %}{{ c.reset() }}{{ c.next() }}",
     "{% set g = l|select %}{{ g|first }}{{ g|list }}{{ g|list }}{{ g is iterable }}",
+    "{% set g = 1|batch(2)|unique|slice(2) %}{{ g is iterable }}{{ g|float(1.5) }}",
+    "{% set g = 1|batch(2)|slice(2) %}{{ g|list }}",
     "{% set g = l|map('string') %}{% for i in g %}{{ i }}{{ loop.last }}{% endfor %}{% for i in g %}x{% else %}read{% endfor %}",
     "{% set x = 1 %}{% if true %}{% set x = 2 %}{% endif %}{{ x }}",
     "a  {#- c -#}  b {# d #}\nc\n  {# e #}\n",
@@ -131,6 +133,11 @@ ATOMS = [*VARIABLES, "nope", "1", "-2", "0.5", "'a'", "[]", "()", "{}", "none", 
          "('<'|safe)", "l[1:]", "(1, 'x')", "''", "rows[0]"]
 
 
+# Of powers: whatever is raised to these is computed at once. n ** u64 keeps Python busy for years, which no
+# signal ends, where ours refuses it; a negative number to a fraction is complex there.
+EXPONENTS = ["0", "2", "3", "n", "-1", "true", "none", "'a'", "nope"]
+
+
 def expression(source, depth=0):
     kind = source.random()
     if depth > 2 or kind < 0.2:
@@ -144,7 +151,9 @@ def expression(source, depth=0):
         return f"({inner}) is {source.choice(TESTS)}"
     if kind < 0.8:
         return f"({inner})[{source.choice(['0', '-1', repr('k')])}]"
-    return f"({inner}) {source.choice(OPERATORS)} ({expression(source, depth + 1)})"
+    operator = source.choice(OPERATORS)
+    right = source.choice(EXPONENTS) if operator == "**" else expression(source, depth + 1)
+    return f"({inner}) {operator} ({right})"
 
 
 # What cannot be the same: more memory than either side gives. (Nor slices of constants that have

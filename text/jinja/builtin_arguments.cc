@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "text/absl_text.h"
 #include "text/jinja/format.h"
+#include "text/jinja/object.h"
 #include "text/jinja/operations.h"
 #include "text/jinja/strings.h"
 
@@ -53,6 +54,11 @@ absl::StatusOr<Value> FollowAttribute(const Value& item, const Value& attribute,
     if (dot == std::string_view::npos) return value;
     path.remove_prefix(dot + 1);
   }
+}
+
+absl::StatusOr<Value> LateError(const absl::Status& status) {
+  if (absl::IsResourceExhausted(status)) return status;
+  return Generator::Make({}, status);
 }
 
 Value IgnoreCase(const Value& value) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "text/jinja/builtins.h"
@@ -27,6 +28,15 @@ bool BoolArgument(const Call& call, size_t i, bool absent = false);
 // Errors: InvalidArgument of something undefined, or an attribute that is neither.
 absl::StatusOr<Value> FollowAttribute(const Value& item, const Value& attribute,
                                       const Value* fallback, Work* work);
+
+// What is wrong with a generator, which is found when it is read; what takes too much, at once.
+absl::StatusOr<Value> LateError(const absl::Status& status);
+// A filter that is a generator in Jinja: its errors are late.
+template <auto filter>
+absl::StatusOr<Value> Late(const Value& self, const Call& call) {
+  absl::StatusOr<Value> made = filter(self, call);
+  return made.ok() ? std::move(made) : LateError(made.status());
+}
 
 // A string in lower case; other values as they are.
 Value IgnoreCase(const Value& value);

@@ -175,7 +175,7 @@ absl::StatusOr<Value> Batch(const Value& self, const Call& call) {
 
 const std::vector<Builtin>& ListFilters() {
   static const auto* const table = new std::vector<Builtin>{
-      {"batch", Batch, {"linecount", "fill_with"}, 1},
+      {"batch", Late<Batch>, {"linecount", "fill_with"}, 1},
       {"count", LengthFilter},
       {"first", First},
       {"items", ItemsFilter},
@@ -184,7 +184,7 @@ const std::vector<Builtin>& ListFilters() {
       {"length", LengthFilter},
       {"list", ListFilter},
       {"reverse", Reverse},
-      {"slice", Slice, {"slices", "fill_with"}, 1},
+      {"slice", Late<Slice>, {"slices", "fill_with"}, 1},
       {"sum", Sum, {"attribute", "start"}},
   };
   return *table;

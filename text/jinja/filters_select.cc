@@ -10,13 +10,6 @@
 namespace tutti::text::jinja {
 namespace {
 
-// What is wrong with the items of a generator is found when it is read; what takes too much, at
-// once.
-absl::StatusOr<Value> LateError(const absl::Status& status) {
-  if (absl::IsResourceExhausted(status)) return status;
-  return Generator::Make({}, status);
-}
-
 // What map does with each item.
 struct Mapping {
   const Builtin* filter = nullptr;  // null: the attribute

@@ -186,7 +186,7 @@ const std::vector<Builtin>& SortFilters() {
       {"max", Extreme<true>, {"case_sensitive", "attribute"}},
       {"min", Extreme<false>, {"case_sensitive", "attribute"}},
       {"sort", Sort, {"reverse", "case_sensitive", "attribute"}},
-      {"unique", Unique, {"case_sensitive", "attribute"}},
+      {"unique", Late<Unique>, {"case_sensitive", "attribute"}},
   };
   return *table;
 }

@@ -26,7 +26,8 @@ void EndProcess(const std::string& address) {
       "ending, "
       "so that another process can take its place",
       address);
-  spdlog::shutdown();
+  // Not shutdown: other threads log, and would find no logger.
+  spdlog::default_logger_raw()->flush();
   std::_Exit(EXIT_FAILURE);
 }
 

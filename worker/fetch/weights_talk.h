@@ -43,7 +43,7 @@ class WeightsTalk {
     std::function<absl::StatusOr<Taken>(size_t number, const WeightsLink::Answer&)> take;
   };
   // Asks all questions, kFetchWindow at a time, until each is answered. UNAVAILABLE: nothing was
-  // answered for `patience`, and why.
+  // answered for `patience`, nor said that an answer waits for its turn, and why.
   absl::Status Run(const Exchange& exchange, Duration patience, const KeepOn& keep_on);
 
   // Ends the link: the next exchange dials again.

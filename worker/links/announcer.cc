@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/ip_network.h"
 #include "base/mutex.h"
+#include "spdlog/spdlog.h"
 #include "transport/announced_address.h"
 #include "transport/descriptor.h"
 
@@ -115,7 +116,16 @@ absl::StatusOr<Announcer> Announcer::Create(const std::string& advertise,
     return announcer;
   }
   if (!own.has_value()) return announcer;
-  const std::optional<IpAddress> ip = IpAddress::Parse(own->host);
+  // Of fe80::1%eth0 the interface is this machine's own matter.
+  const std::optional<IpAddress> ip = IpAddress::Parse(own->host.substr(0, own->host.find('%')));
+  if (ip.has_value() && ip->IsLinkLocalV6()) {
+    spdlog::warn(
+        "this worker listens at {}, an address of one interface, which means nothing on other "
+        "machines: it announces none; listen at another (--listen), or say by --advertise where "
+        "other workers reach it",
+        own->host);
+    return announcer;
+  }
   if (ip.has_value() && ip->IsOneMachines()) {
     announcer.address_ = Joined(*ip, announcer.port_);
   } else {

@@ -18,7 +18,8 @@ class Announcer {
   // Nothing is announced: others have this worker in their tables.
   Announcer() = default;
   // `advertise`: HOST, or HOST:PORT where that is not the port of `listen`; empty: see above.
-  // `listen`: where this worker listens, with its port; what is no TCP address is not announced.
+  // `listen`: where this worker listens, with its port; what is no TCP address is not announced,
+  // nor, with a line of log, an IPv6 address of one interface.
   // INVALID_ARGUMENT when no worker could be reached under `advertise`.
   static absl::StatusOr<Announcer> Create(const std::string& advertise, const std::string& listen);
 

@@ -46,6 +46,17 @@ TEST(Announcer, AnAddressThatItListensAtIsItsOwn) {
   EXPECT_EQ(*Announcer().AddressFor("node0:50052"), "");
 }
 
+TEST(Announcer, AnAddressOfOneInterfaceMeansNothingElsewhere) {
+  for (const char* listen : {"[fe80::1%eth0]:50060", "[fe80::1]:50060", "[febf::1]:50060"}) {
+    EXPECT_EQ(*Make("", listen).AddressFor("node0:50052"), "") << listen;
+    EXPECT_EQ(*Make("", listen).AddressFor("127.0.0.1:50052"), "") << "it does not listen there";
+    EXPECT_EQ(*Make("node1", listen).AddressFor("node0:50052"), "node1:50060");
+  }
+  const absl::Status said = Announcer::Create("[fe80::1]:50060", ":50060").status();
+  EXPECT_EQ(said.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(said.message()), HasSubstr("single interface"));
+}
+
 TEST(Announcer, OtherwiseItIsTheWayToTheCoordinator) {
   Announcer everywhere = Make("", ":50060");
   EXPECT_EQ(*everywhere.AddressFor("127.0.0.1:50052"), "127.0.0.1:50060");

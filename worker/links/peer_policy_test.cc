@@ -28,7 +28,7 @@ TEST(PeerPolicy, NetworksAreForAddressesAndPatternsForNames) {
                            "[::ffff:10.80.0.1]:1"}) {
     EXPECT_TRUE(Allows(policy, text)) << text;
   }
-  for (const char* text : {"10.81.0.1:1", "[fe80::1]:1", "workers.svc:1", "a.w1.workers.svc:1",
+  for (const char* text : {"10.81.0.1:1", "[2001:db8::1]:1", "workers.svc:1", "a.w1.workers.svc:1",
                            "w1.workers.svc.evil.example:1", "w1xworkers.svc:1", "node1:1"}) {
     EXPECT_FALSE(Allows(policy, text)) << text;
   }

@@ -44,7 +44,7 @@ absl::Status KeepOnStarting() {
   if (sigismember(&pending, SIGINT) == 0 && sigismember(&pending, SIGTERM) == 0) {
     return absl::OkStatus();
   }
-  return absl::CancelledError("told to stop while waiting for the coordinator");
+  return absl::CancelledError("told to stop before it had started");
 }
 
 }  // namespace tutti::worker

@@ -46,13 +46,13 @@ v1::Hello MakeHello(const WorkerOptions& options, const kernels::Backend& backen
 
 // A speed that cannot be measured stays unknown: it is for the layout only.
 MeasuredSpeed SpeedOf(const WorkerOptions& options, kernels::Backend* backend, int threads,
-                      DType dtype) {
+                      DType dtype, const KeepOn& keep_on) {
   if (options.speed.known() || !options.measure_speed) return options.speed;
   const std::string key =
       absl::StrCat(backend->device().ToString(), "/", std::string(backend->numerics_class()), "/",
                    std::string(DTypeName(dtype)), "/", threads);
-  const auto speed =
-      SharedSpeed(options.speed_file, key, [&] { return MeasureSpeed(backend, dtype); });
+  const auto speed = SharedSpeed(
+      options.speed_file, key, [&] { return MeasureSpeed(backend, dtype); }, keep_on);
   if (!speed.ok()) {
     spdlog::warn("speed not measured: {}", std::string(speed.status().message()));
     return {};
@@ -65,11 +65,11 @@ MeasuredSpeed SpeedOf(const WorkerOptions& options, kernels::Backend* backend, i
 
 // Before the speed is measured, which depends on it.
 void TuneKernels(const WorkerOptions& options, const model::ModelConfig& config,
-                 kernels::Backend* backend) {
+                 kernels::Backend* backend, const KeepOn& keep_on) {
   const model::ShardBytes bytes =
       model::ComputeShardBytes(config, model::WholeModel(config), /*ranks=*/1, /*rank=*/0);
   if (!options.tune_kernels || bytes.layers < kTunedModelBytesMin) return;
-  const std::string line = TuneAtStart(backend, config.dtype, options.speed_file);
+  const std::string line = TuneAtStart(backend, config.dtype, options.speed_file, keep_on);
   if (!line.empty()) spdlog::info("{}", line);
 }
 
@@ -197,13 +197,15 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given
   TUTTI_RETURN_IF_ERROR(worker->StartFetch(&options, keep_on));
   TUTTI_ASSIGN_OR_RETURN(const model::ModelConfig config,
                          model::LoadModelConfig(options.model_dir));
-  TuneKernels(options, config, worker->backend_.get());
+  TuneKernels(options, config, worker->backend_.get(), keep_on);
   // A part of a checkpoint cannot say whose it is.
   absl::StatusOr<std::string> fingerprint = worker->fetch_ == nullptr
                                                 ? model::ModelFingerprint(options.model_dir)
                                                 : worker->fetch_->fingerprint();
   TUTTI_RETURN_IF_ERROR(fingerprint.status());
-  options.speed = SpeedOf(options, worker->backend_.get(), threads, config.dtype);
+  options.speed = SpeedOf(options, worker->backend_.get(), threads, config.dtype, keep_on);
+  // Others may have measured before it for long.
+  TUTTI_RETURN_IF_ERROR(keep_on());
   const auto* const work_meter = dynamic_cast<const kernels::WorkMeter*>(worker->backend_.get());
   worker->executor_ = std::make_unique<Executor>(
       Executor::Options{.coordinators = options.coordinators,
