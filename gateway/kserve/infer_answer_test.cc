@@ -165,7 +165,7 @@ TEST(ModelFactsTest, TensorsAreThoseOfRequests) {
   ASSERT_EQ(metadata.inputs_size(), config.input_size());
   for (int i = 0; i < metadata.inputs_size(); ++i) {
     EXPECT_TRUE(IsInputTensor(metadata.inputs(i).name()));
-    if (i > 0) EXPECT_TRUE(config.input(i).optional());
+    EXPECT_EQ(config.input(i).optional(), i > 0);
   }
   EXPECT_TRUE(absl::IsNotFound(CheckModel("other", "", "demo")));
   EXPECT_TRUE(absl::IsNotFound(CheckModel("demo", "2", "demo")));
