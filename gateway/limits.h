@@ -47,6 +47,22 @@ inline constexpr size_t kRequestNameBytesMax = 64;
 inline constexpr size_t kServiceNameBytesMax = 128;
 inline constexpr size_t kHostDigits = 8;
 
+// ---- requests of KServe
+
+// Input tensors of one request: Triton's models of text have some thirty.
+inline constexpr int kTensorsMax = 64;
+// Elements of one tensor: lists of stop strings and of words have some dozens, of which the service
+// takes fewer and says so. Each takes some 50 bytes of memory.
+inline constexpr int64_t kTensorElementsMax = 4096;
+// The longest time limit that a request may name; longer ones are as this one: a year.
+inline constexpr uint64_t kTimeoutUsMax = uint64_t{365} * 24 * 3600 * 1000000;
+// Requests of one stream that are not answered yet: beyond it no other is read. Load generators
+// keep some hundred.
+inline constexpr size_t kStreamRequestsMax = 1024;
+// Such streams at once. A message that comes slowly is part of a stream's memory, up to the largest
+// request (8 MiB): all of them at once are 2 GiB, from callers who have keys.
+inline constexpr int64_t kInferStreamsMax = 256;
+
 // ---- answers that go on
 
 // Ids of events: the service's token is some 130 bytes in a cluster of one numerics class, and a

@@ -16,6 +16,11 @@ grpc::ByteBuffer Serialize(const google::protobuf::MessageLite& message) {
   return grpc::ByteBuffer(&slice, 1);
 }
 
+int64_t CreditOf(int64_t header_bytes, int64_t message_bytes) {
+  return message_bytes + message_bytes / transport::kCallCreditDivisor + header_bytes +
+         transport::kCallCreditBytes;
+}
+
 std::vector<std::string> TenantsOf(const grpc::CallbackServerContext& context) {
   std::vector<std::string> tenants;
   const auto [begin, end] = context.client_metadata().equal_range(kTenantMetadata);
@@ -29,12 +34,6 @@ int64_t HeaderBytesOf(const grpc::CallbackServerContext& context) {
   size_t bytes = 0;
   for (const auto& [key, value] : context.client_metadata()) bytes += key.size() + value.size();
   return static_cast<int64_t>(bytes);
-}
-
-// The bytes on the connection that a whole request accounts for.
-int64_t CreditOf(int64_t header_bytes, int64_t message_bytes) {
-  return message_bytes + message_bytes / transport::kCallCreditDivisor + header_bytes +
-         transport::kCallCreditBytes;
 }
 
 // Uniform in [0, 1). Not secret.

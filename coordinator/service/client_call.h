@@ -24,6 +24,8 @@ namespace tutti::coordinator {
 
 // The tenants that a call's metadata names.
 std::vector<std::string> TenantsOf(const grpc::CallbackServerContext& context);
+// The bytes on its connection that a whole request accounts for.
+int64_t CreditOf(int64_t header_bytes, int64_t message_bytes);
 // The bytes of a message, for methods that speak raw bytes.
 grpc::ByteBuffer Serialize(const google::protobuf::MessageLite& message);
 

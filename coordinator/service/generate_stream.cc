@@ -19,6 +19,17 @@ int64_t GenerateStream::Pending::bytes() const {
   return kPendingBytes + static_cast<int64_t>(text.size() + tokens.size());
 }
 
+v1::GenerateResponse GenerateStream::Pending::Whole() const {
+  v1::GenerateResponse whole;
+  whole.ParseFromString(tokens);
+  whole.set_output(output);
+  whole.set_index(index);
+  whole.set_text(text);
+  if (finish) *whole.mutable_finish() = *finish;
+  if (started) *whole.mutable_started() = *started;
+  return whole;
+}
+
 grpc::ByteBuffer GenerateStream::Pending::Encoded() const {
   v1::GenerateResponse rest;
   rest.set_output(output);
@@ -52,6 +63,11 @@ void GenerateStream::Identify(const std::string& request_id, RequestId id, Hash1
 void GenerateStream::SetTrace(StreamTrace trace) {
   const MutexLock lock(&mutex_);
   trace_ = std::move(trace);
+}
+
+void GenerateStream::SetTranslate(Translate translate) {
+  const MutexLock lock(&mutex_);
+  translate_ = std::move(translate);
 }
 
 void GenerateStream::SetEndLocked(absl::Status status, Next* next) {
@@ -99,6 +115,7 @@ bool GenerateStream::CountUnreadLocked() {
 
 GenerateStream::OnUnwanted GenerateStream::GiveUpLocked() {
   unwanted_ = true;
+  translated_.clear();
   pending_.clear();
   pending_bytes_ = 0;
   prompt_ = {};
@@ -149,6 +166,7 @@ void GenerateStream::OnWriteDone(bool ok) {
     writing_bytes_ = 0;
     current_.Clear();
     if (!ok) {  // the client is gone; OnCancel says so
+      translated_.clear();
       pending_.clear();
       pending_bytes_ = 0;
     }
@@ -184,13 +202,29 @@ void GenerateStream::OnLinger() {
   Do(next);
 }
 
+bool GenerateStream::TakeMessageLocked() {
+  while (translated_.empty()) {
+    if (pending_.empty()) return false;
+    const Pending pending = std::move(pending_.front());
+    pending_.pop_front();
+    pending_bytes_ -= pending.bytes();
+    if (!translate_) {
+      current_ = pending.Encoded();
+      return true;
+    }
+    for (grpc::ByteBuffer& message : translate_(pending.Whole())) {
+      translated_.push_back(std::move(message));
+    }
+  }
+  current_ = std::move(translated_.front());
+  translated_.pop_front();
+  return true;
+}
+
 void GenerateStream::FillNextLocked(Next* next) {
   if (writing_ || resetting_ || finished_) return;
-  if (!pending_.empty()) {
-    current_ = pending_.front().Encoded();
+  if (TakeMessageLocked()) {
     writing_bytes_ = static_cast<int64_t>(current_.Length());
-    pending_bytes_ -= pending_.front().bytes();
-    pending_.pop_front();
     writing_ = next->write = true;
     return;
   }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/mutex.h"
 #include "coordinator/service/client_call.h"
@@ -30,6 +31,12 @@ class GenerateStream : public ClientCall, public OutputStream {
   void Identify(const std::string& request_id, RequestId id, Hash128 tenant);
   // Before anything is written.
   void SetTrace(StreamTrace trace);
+
+  // What the client reads of a response, in another protocol's messages: none, or several.
+  using Translate = std::function<std::vector<grpc::ByteBuffer>(v1::GenerateResponse)>;
+  // Called for every response in order, one at a time and without waiting for anything. Unset: the
+  // client reads the responses. Before anything is written.
+  void SetTranslate(Translate translate);
 
   void Write(v1::GenerateResponse response) override;
   void Finish(absl::Status status) override;
@@ -67,7 +74,10 @@ class GenerateStream : public ClientCall, public OutputStream {
 
     int64_t bytes() const;
     grpc::ByteBuffer Encoded() const;
+    v1::GenerateResponse Whole() const;
   };
+  // The next message of what is pending; false: there is none.
+  bool TakeMessageLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MergeLocked(v1::GenerateResponse response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Counts what the client has not read; false when that is too much.
   bool CountUnreadLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -76,6 +86,8 @@ class GenerateStream : public ClientCall, public OutputStream {
   OnUnwanted on_unwanted_ ABSL_GUARDED_BY(mutex_);
   // At most one per output, the longest waiting first.
   std::deque<Pending> pending_ ABSL_GUARDED_BY(mutex_);
+  Translate translate_ ABSL_GUARDED_BY(mutex_);
+  std::deque<grpc::ByteBuffer> translated_ ABSL_GUARDED_BY(mutex_);  // of one response
   int64_t pending_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t writing_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   int32_t n_ ABSL_GUARDED_BY(mutex_) = 1;

@@ -50,7 +50,8 @@ GenerationService::GenerationService(const ServedModel* model, const ServingStat
                                      transport::RoleSet without_certificate, Door* door,
                                      std::shared_ptr<const ResumeTokens> resume_tokens,
                                      metrics::SpanWriter* spans)
-    : share_cache_domain_(share_cache_domain),
+    : RawService(v1::GenerateRequest::descriptor()->file()->FindServiceByName("Inference")),
+      share_cache_domain_(share_cache_domain),
       without_certificate_(without_certificate),
       model_(model),
       serving_(serving),
@@ -61,22 +62,10 @@ GenerationService::GenerationService(const ServedModel* model, const ServingStat
       resume_tokens_(std::move(resume_tokens)),
       spans_(spans),
       pool_(kTokenizerThreads, kMailboxEventsMax) {
-  Serve("Generate", &GenerationService::BeginGenerate);
-  Serve("Tokenize", &GenerationService::BeginTokenize);
-  Serve("Detokenize", &GenerationService::BeginDetokenize);
-  Serve("GetModel", &GenerationService::BeginGetModel);
-}
-
-void GenerationService::Serve(const char* method, BeginCall begin) {
-  const auto* service = v1::GenerateRequest::descriptor()->file()->FindServiceByName("Inference");
-  const int index = service->FindMethodByName(method)->index();
-  const auto handler = [this, begin] {
-    return new grpc::internal::CallbackBidiHandler<grpc::ByteBuffer, grpc::ByteBuffer>(
-        [this, begin](grpc::CallbackServerContext* context) { return (this->*begin)(context); });
-  };
-  // The first call says that both sides stream, the second that we take bytes; each sets a handler.
-  MarkMethodStreamed(index, handler());
-  MarkMethodRawCallback(index, handler());
+  Serve("Generate", [this](auto* context) { return BeginGenerate(context); });
+  Serve("Tokenize", [this](auto* context) { return BeginTokenize(context); });
+  Serve("Detokenize", [this](auto* context) { return BeginDetokenize(context); });
+  Serve("GetModel", [this](auto* context) { return BeginGetModel(context); });
 }
 
 void GenerationService::Work(const std::shared_ptr<ClientCall>& call, Instant deadline,

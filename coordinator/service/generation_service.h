@@ -16,13 +16,14 @@
 #include "coordinator/service/engine_loop.h"
 #include "coordinator/service/generate_stream.h"
 #include "coordinator/service/output_hub.h"
+#include "coordinator/service/raw_service.h"
 #include "coordinator/service/request_builder.h"
 #include "coordinator/service/resume_token.h"
 #include "coordinator/service/running_requests.h"
 #include "coordinator/service/served_model.h"
 #include "coordinator/service/tenant.h"
 #include "coordinator/service/work_pool.h"
-#include "tutti/v1/generation.grpc.pb.h"
+#include "tutti/v1/generation.pb.h"
 
 namespace tutti::coordinator {
 
@@ -38,10 +39,7 @@ class ServingState {
   ServingChanged now_ ABSL_GUARDED_BY(mutex_) = {.why_not = "no worker has joined yet"};
 };
 
-// All methods receive raw bytes, which they read under the door's bounds (client_call.h) and parse
-// here, so that a message that does not parse is answered with the field at fault
-// (message_parser.h) instead of gRPC's empty status.
-class GenerationService : public v1::Inference::Service {
+class GenerationService : public RawService {
  public:
   // `share_cache_domain`: cached prompts of one tenant serve all. `without_certificate`: the roles
   // of callers that show none. `spans`: null: nothing is traced.
@@ -65,9 +63,6 @@ class GenerationService : public v1::Inference::Service {
     std::vector<std::string> tenants;  // of the metadata
     AskerRights rights;
   };
-  using BeginCall = ClientCall::Reactor* (GenerationService::*)(grpc::CallbackServerContext*);
-  // Serves a method of the API by `begin`.
-  void Serve(const char* method, BeginCall begin);
   ClientCall::Reactor* BeginGenerate(grpc::CallbackServerContext* context);
   ClientCall::Reactor* BeginTokenize(grpc::CallbackServerContext* context);
   ClientCall::Reactor* BeginDetokenize(grpc::CallbackServerContext* context);

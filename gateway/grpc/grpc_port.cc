@@ -5,12 +5,14 @@
 
 #include "base/clock.h"
 #include "transport/grpc/credentials.h"
+#include "transport/roles.h"
 
 namespace tutti::gateway {
 namespace {
 
 constexpr char kFlag[] = "--grpc";
-constexpr const char* kServices[] = {"", "tutti.v1.Inference"};
+constexpr const char* kServices[] = {"", "inference.GRPCInferenceService", "tutti.v1.Inference",
+                                     "vllm.grpc.engine.VllmEngine"};
 // For the last words of calls that were refused.
 constexpr std::chrono::milliseconds kLastWords{200};
 constexpr std::chrono::milliseconds kLook{5};
@@ -23,13 +25,21 @@ GrpcPort::GrpcPort(const GrpcPortOptions& options, DoorRules rules, Upstream* up
       upstream_(upstream),
       door_(options.door),
       forwarder_(upstream, std::move(post), traffic),
-      service_(&rules_, upstream, &forwarder_, &door_),
+      calls_(&rules_, upstream, &door_),
+      service_(upstream, &forwarder_, &calls_),
+      kserve_(upstream, &forwarder_, &calls_),
+      vllm_(upstream, &forwarder_, &calls_),
       reflection_({"grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection",
-                   "tutti.v1.Inference"}) {}
+                   "inference.GRPCInferenceService", "tutti.v1.Inference",
+                   "vllm.grpc.engine.VllmEngine"}) {}
 
 absl::StatusOr<std::unique_ptr<GrpcPort>> GrpcPort::Start(const GrpcPortOptions& options,
                                                           DoorRules rules, Upstream* upstream,
                                                           PostToLoop post, Traffic* traffic) {
+  const google::protobuf::FileDescriptor* const files[] = {
+      inference::ModelInferRequest::descriptor()->file(),
+      vllm::grpc::engine::GenerateRequest::descriptor()->file()};
+  TUTTI_RETURN_IF_ERROR(transport::CheckMethodTable(files));
   // Callers show keys, no certificates.
   auto credentials = transport::MakeServerCredentials(
       options.listen, options.tls,
@@ -38,9 +48,10 @@ absl::StatusOr<std::unique_ptr<GrpcPort>> GrpcPort::Start(const GrpcPortOptions&
   std::unique_ptr<GrpcPort> port(
       new GrpcPort(options, std::move(rules), upstream, std::move(post), traffic));
   TUTTI_ASSIGN_OR_RETURN(
-      port->server_, coordinator::PublicServer::Start(
-                         kFlag, options.listen, *std::move(credentials), options.tls.any(),
-                         &port->door_.book, {&port->service_, &port->reflection_}, options.bounds));
+      port->server_,
+      coordinator::PublicServer::Start(
+          kFlag, options.listen, *std::move(credentials), options.tls.any(), &port->door_.book,
+          {&port->service_, &port->kserve_, &port->vllm_, &port->reflection_}, options.bounds));
   port->Tick();
   return port;
 }
@@ -64,7 +75,8 @@ void GrpcPort::Tick() {
 
 void GrpcPort::Drain() {
   draining_ = true;
-  service_.Drain();
+  calls_.Drain();
+  kserve_.Drain();
   Tick();
 }
 

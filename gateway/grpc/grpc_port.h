@@ -1,4 +1,5 @@
-// The gateway's port for gRPC clients: tutti.v1.Inference, health checks and reflection.
+// The gateway's port for gRPC clients: tutti.v1.Inference, the protocols of KServe and of vLLM's
+// routers, health checks and reflection.
 #pragma once
 
 #include <atomic>
@@ -10,8 +11,11 @@
 #include "coordinator/service/public_server.h"
 #include "coordinator/service/reflection_service.h"
 #include "gateway/door_rules.h"
+#include "gateway/grpc/admitted_calls.h"
 #include "gateway/grpc/forwarder.h"
 #include "gateway/grpc/inference_service.h"
+#include "gateway/grpc/kserve_service.h"
+#include "gateway/grpc/vllm_service.h"
 #include "gateway/service/traffic.h"
 #include "gateway/service/upstream.h"
 #include "transport/certificates.h"
@@ -44,9 +48,9 @@ class GrpcPort {
   // Ends what is being generated.  Thread: any.
   void EndAll(const absl::Status& why) { forwarder_.EndAll(why); }
   // Calls that are not over.  Thread: any.
-  int64_t under_way() { return service_.under_way(); }
+  int64_t under_way() { return calls_.under_way(); }
   // All that there were.  Thread: any.
-  int64_t begun() const { return service_.begun(); }
+  int64_t begun() const { return calls_.begun(); }
 
  private:
   GrpcPort(const GrpcPortOptions& options, DoorRules rules, Upstream* upstream, PostToLoop post,
@@ -56,7 +60,10 @@ class GrpcPort {
   Upstream* const upstream_;
   coordinator::Door door_;
   Forwarder forwarder_;
+  AdmittedCalls calls_;
   InferenceService service_;
+  KserveService kserve_;
+  VllmService vllm_;
   coordinator::ReflectionService reflection_;
   std::atomic<bool> draining_{false};
   std::unique_ptr<coordinator::PublicServer> server_;

@@ -8,6 +8,7 @@ The last line is "N passed, N failed"; exit status 0 if none failed, 1 if some d
 """
 import argparse
 import glob
+import json
 import os
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import zipfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
-from harness import BINARIES, Cluster, wait_until  # noqa: E402
+from harness import BINARIES, Cluster, clean_environment, wait_until  # noqa: E402
 from http_client import Gateway  # noqa: E402
 
 # (name, what pip installs, script, whether it is light)
@@ -24,6 +25,8 @@ CLIENTS = [("openai", ["openai==3.54.0"], "openai_checks.py", True),
            ("prometheus-client", ["prometheus-client==0.26.0"], "prometheus_checks.py", True),
            ("locust", ["locust==2.47.0"], "locust_checks.py", True),
            ("vllm", ["aiohttp", "regex", "tqdm"], "vllm_checks.py", True),
+           ("tritonclient", ["tritonclient[grpc]==2.73.0"], "triton_checks.py", True),
+           ("grpcio-tools", ["grpcio-tools==1.85.1"], "engine_checks.py", True),
            ("aiperf", ["aiperf==0.13.0"], "aiperf_checks.py", False)]
 # Of these one module is taken, without what the package needs: (package, its file).
 MODULES = {"vllm": ("vllm==0.33.0", "vllm/benchmarks/lib/endpoint_request_func.py")}
@@ -75,10 +78,21 @@ def take_module(python, folder, package, member):
     return True
 
 
-def check(name, python, script, address):
+def start_grpc(cluster):
+    """(process, address) of a gateway that speaks gRPC."""
+    ready = os.path.join(cluster.dir.name, "grpc.json")
+    process = subprocess.Popen([os.path.join(BINARIES, "tutti-gateway"), "--coordinator", cluster.address, "--listen",
+                                "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--ready-file", ready],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=clean_environment())
+    wait_until(lambda: os.path.exists(ready), "the gateway for gRPC listens")
+    with open(ready, encoding="utf-8") as file:
+        return process, json.load(file)["grpc"]
+
+
+def check(name, python, script, address, grpc):
     """(passed, failed) of a client's checks."""
     environment = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}
-    run = subprocess.run([python, os.path.join(HERE, script), f"http://{address}/v1"], capture_output=True, text=True,
+    run = subprocess.run([python, os.path.join(HERE, script), f"http://{address}/v1", grpc], capture_output=True, text=True,
                          timeout=CHECKS_S, env=environment, check=False)
     lines = run.stdout.splitlines()
     for line in lines:
@@ -106,12 +120,17 @@ def main():
         return SKIPPED
     cluster = Cluster("--http", "127.0.0.1:0")
     passed = failed = 0
+    gateway = None
     try:
+        gateway, grpc = start_grpc(cluster)
         wait_until(lambda: Gateway(cluster.http).get("/health").status == 200, "the gateway is healthy")
         for client in ready:
-            good, bad = check(*client, cluster.http)
+            good, bad = check(*client, cluster.http, grpc)
             passed, failed = passed + good, failed + bad
     finally:
+        if gateway is not None:
+            gateway.kill()
+            gateway.wait()
         cluster.cleanup()
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0

@@ -179,8 +179,11 @@ class IsTheCoordinators(Grpc):
             method = f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo"
             answers = [b"".join(caller.channel.stream_stream(method, as_is, as_is)(iter([field(7, b"")])))
                        for caller in (ours, theirs)]
-            self.assertIn(b"tutti.v1.Inference", answers[0])
-            self.assertEqual(*answers)
+            for name in (b"grpc.health.v1.Health", b"tutti.v1.Inference"):
+                self.assertTrue(all(name in answer for answer in answers), name)
+            for name in (b"inference.GRPCInferenceService", b"vllm.grpc.engine.VllmEngine"):
+                self.assertEqual([name in answer for answer in answers], [True, False], name)
+                self.assertEqual(self.health(ours, name), b"\x08\x01")
         for method in ("/tutti.v1.Admin/GetStatus", "/tutti.v1.Admin/LookupPrefix", "/tutti.v1.Admin/DrainWorker"):
             self.assertEqual(ours.error(lambda m=method: ours.unary(m)).code(), grpc.StatusCode.PERMISSION_DENIED)
 

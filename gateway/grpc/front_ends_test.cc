@@ -1,0 +1,259 @@
+// KServe's and vLLM's protocols at the gateway's port: what no translator sees.
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gateway/grpc/grpc_port_testing.h"
+#include "gateway/kserve/infer_testing.h"
+#include "inference/grpc_service.grpc.pb.h"
+#include "vllm/vllm_engine.grpc.pb.h"
+
+namespace tutti::gateway {
+namespace {
+
+namespace engine = vllm::grpc::engine;
+using ::testing::HasSubstr;
+using Infer = inference::GRPCInferenceService;
+
+// What FakeService says, as text.
+std::string AllText() {
+  std::string text;
+  for (uint32_t i = 0; i < kTokens; ++i) absl::StrAppend(&text, i, " ");
+  return text;
+}
+
+std::string TextOf(const inference::ModelInferResponse& response) {
+  if (response.raw_output_contents_size() == 0) return "";
+  const std::string& raw = response.raw_output_contents(0);
+  return raw.substr(sizeof(uint32_t));
+}
+
+inference::ModelInferRequest AskFor(const std::string& id, bool stream = true) {
+  auto request = Asking("hello");
+  request.set_id(id);
+  request.set_model_name("fake");
+  AddNumber("stream", "BOOL", stream, &request);
+  AddNumber("exclude_input_in_output", "BOOL", true, &request);
+  return request;
+}
+
+class FrontEndsTest : public GrpcPortTest {
+ protected:
+  void OpenAll(const std::string& keys = "") {
+    Open(keys);
+    const auto channel =
+        ::grpc::CreateChannel(port_->address(), ::grpc::InsecureChannelCredentials());
+    infer_ = Infer::NewStub(channel);
+    engine_ = engine::VllmEngine::NewStub(channel);
+  }
+  std::unique_ptr<Infer::Stub> infer_;
+  std::unique_ptr<engine::VllmEngine::Stub> engine_;
+};
+
+TEST_F(FrontEndsTest, AServiceThatBreaksOffIsAPauseForAll) {
+  service_.breaks_after = 7;
+  OpenAll();
+  ::grpc::ClientContext unary;
+  inference::ModelInferResponse whole;
+  const auto status = infer_->ModelInfer(&unary, AskFor("a"), &whole);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(TextOf(whole), AllText());
+  EXPECT_EQ(whole.id(), "a");
+  EXPECT_EQ(service_.calls, 2);
+  service_.calls = 0;
+  ::grpc::ClientContext context;
+  engine::GenerateRequest request;
+  request.set_text("hello");
+  request.set_stream(true);
+  auto reader = engine_->Generate(&context, request);
+  engine::GenerateResponse message;
+  std::vector<int32_t> ids;
+  bool complete = false;
+  while (reader->Read(&message)) {
+    for (const uint32_t id : message.chunk().token_ids()) ids.push_back(static_cast<int32_t>(id));
+    complete = complete || message.has_complete();
+  }
+  EXPECT_TRUE(reader->Finish().ok());
+  EXPECT_TRUE(complete);
+  EXPECT_EQ(ids, All());
+  EXPECT_EQ(service_.calls, 2);
+}
+
+TEST_F(FrontEndsTest, ManyRequestsOfOneStream) {
+  constexpr int kRequests = 200;
+  OpenAll();
+  ::grpc::ClientContext context;
+  auto stream = infer_->ModelStreamInfer(&context);
+  std::thread writer([&] {
+    for (int i = 0; i < kRequests; ++i) {
+      auto request = AskFor(absl::StrCat(i), i % 2 == 0);
+      if (i % 10 == 9) request.set_model_version("7");  // refused
+      EXPECT_TRUE(stream->Write(request));
+    }
+    stream->WritesDone();
+  });
+  std::map<std::string, std::string> texts;
+  std::set<std::string> ended, failed;
+  inference::ModelStreamInferResponse message;
+  while (stream->Read(&message)) {
+    const auto& response = message.infer_response();
+    if (!message.error_message().empty()) {
+      EXPECT_THAT(message.error_message(), HasSubstr("version"));
+      failed.insert(response.id());
+      continue;
+    }
+    texts[response.id()] += TextOf(response);
+    if (response.parameters().at("triton_final_response").bool_param()) ended.insert(response.id());
+  }
+  writer.join();
+  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_EQ(failed.size(), kRequests / 10u);
+  EXPECT_EQ(ended.size(), kRequests - kRequests / 10u);
+  for (const auto& [id, text] : texts) EXPECT_EQ(text, AllText()) << id;
+}
+
+TEST_F(FrontEndsTest, AStreamThatIsLeftEndsItsRequests) {
+  service_.waits = true;
+  OpenAll();
+  {
+    ::grpc::ClientContext context;
+    auto stream = infer_->ModelStreamInfer(&context);
+    for (int i = 0; i < 5; ++i) stream->Write(AskFor(absl::StrCat(i)));
+    inference::ModelStreamInferResponse message;
+    ASSERT_TRUE(stream->Read(&message));
+    EXPECT_TRUE(Soon([this] { return upstream_->calls == 5; }));
+    context.TryCancel();
+    EXPECT_EQ(stream->Finish().error_code(), ::grpc::StatusCode::CANCELLED);
+  }
+  EXPECT_TRUE(Soon([this] { return upstream_->calls == 0 && port_->under_way() == 0; }));
+  service_.waits = false;
+}
+
+TEST_F(FrontEndsTest, WhoDoesNotReadIsEnded) {
+  service_.floods = true;
+  OpenAll();
+  ::grpc::ClientContext context;
+  auto stream = infer_->ModelStreamInfer(&context);
+  stream->Write(AskFor("a"));
+  EXPECT_TRUE(Soon([this] { return service_.cancelled > 0; }));
+  inference::ModelStreamInferResponse message;
+  while (stream->Read(&message)) {
+  }
+  const auto status = stream->Finish();
+  EXPECT_EQ(status.error_code(), ::grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("unread"));
+}
+
+TEST_F(FrontEndsTest, AKeySaysWhoAsks) {
+  OpenAll(kKeys);
+  const auto code_of = [this](const char* key) {
+    ::grpc::ClientContext context, other, third;
+    for (auto* each : {&context, &other, &third}) {
+      if (key[0] != 0) each->AddMetadata("authorization", absl::StrCat("Bearer ", key));
+    }
+    inference::ModelInferResponse whole;
+    const auto unary = infer_->ModelInfer(&context, AskFor("a"), &whole).error_code();
+    auto stream = infer_->ModelStreamInfer(&other);
+    stream->WritesDone();
+    inference::ModelStreamInferResponse message;
+    while (stream->Read(&message)) {
+    }
+    EXPECT_EQ(stream->Finish().error_code(), unary);
+    engine::HealthCheckResponse health;
+    EXPECT_EQ(engine_->HealthCheck(&third, {}, &health).error_code(), unary);
+    return unary;
+  };
+  EXPECT_EQ(code_of(""), ::grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(code_of("secret-2"), ::grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(code_of("secret-1"), ::grpc::StatusCode::OK);
+  EXPECT_EQ(service_.last().tenant(), "acme");
+}
+
+TEST_F(FrontEndsTest, TheServicesWordsNameTheCallersFields) {
+  service_.refusal = {::grpc::StatusCode::INVALID_ARGUMENT, "sampling.temperature is -1"};
+  OpenAll();
+  ::grpc::ClientContext unary, context;
+  inference::ModelInferResponse whole;
+  auto request = AskFor("a");
+  AddTexts("sampling_parameters", {R"({"temperature": -1})"}, &request);
+  EXPECT_EQ(infer_->ModelInfer(&unary, request, &whole).error_message(),
+            "sampling_parameters.temperature is -1");
+  engine::GenerateRequest asked;
+  asked.set_text("hello");
+  auto reader = engine_->Generate(&context, asked);
+  engine::GenerateResponse message;
+  EXPECT_FALSE(reader->Read(&message));
+  EXPECT_EQ(reader->Finish().error_message(), "sampling_params.temperature is -1");
+}
+
+TEST_F(FrontEndsTest, AnAbortEndsWhatItNames) {
+  service_.waits = true;
+  OpenAll();
+  ::grpc::ClientContext context, abort;
+  engine::GenerateRequest request;
+  request.set_text("hello");
+  request.set_request_id("mine");
+  request.set_stream(true);
+  auto reader = engine_->Generate(&context, request);
+  engine::GenerateResponse message;
+  ASSERT_TRUE(reader->Read(&message));
+  engine::AbortRequest aborted;
+  aborted.add_request_ids("mine");
+  engine::AbortResponse done;
+  ASSERT_TRUE(engine_->Abort(&abort, aborted, &done).ok());
+  std::string reason;
+  while (reader->Read(&message)) reason = message.complete().finish_reason();
+  EXPECT_TRUE(reader->Finish().ok());
+  EXPECT_EQ(reason, "abort");
+  EXPECT_TRUE(Soon([this] { return upstream_->calls == 0; }));
+  service_.waits = false;
+}
+
+TEST_F(FrontEndsTest, StreamsEndWithThePort) {
+  service_.waits = true;
+  OpenAll();
+  ::grpc::ClientContext context, idle;
+  auto silent = infer_->ModelStreamInfer(&idle);
+  auto stream = infer_->ModelStreamInfer(&context);
+  stream->Write(AskFor("a"));
+  inference::ModelStreamInferResponse message;
+  ASSERT_TRUE(stream->Read(&message));
+  EXPECT_TRUE(Soon([this] { return port_->under_way() == 2; }));
+  port_->Drain();
+  EXPECT_EQ(silent->Finish().error_code(), ::grpc::StatusCode::UNAVAILABLE);
+  service_.waits = false;
+  std::string text = TextOf(message.infer_response());
+  while (stream->Read(&message)) text += TextOf(message.infer_response());
+  EXPECT_EQ(text, AllText());
+  EXPECT_EQ(stream->Finish().error_code(), ::grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST_F(FrontEndsTest, NonsenseIsRefusedAndTheStreamGoesOn) {
+  OpenAll();
+  ::grpc::ClientContext context;
+  auto stream = infer_->ModelStreamInfer(&context);
+  auto nonsense = AskFor("bad");
+  nonsense.mutable_inputs(0)->set_datatype("FP16");
+  stream->Write(nonsense);
+  inference::ModelStreamInferResponse message;
+  ASSERT_TRUE(stream->Read(&message));
+  EXPECT_THAT(message.error_message(), HasSubstr("text_input is of type FP16"));
+  EXPECT_EQ(message.infer_response().id(), "bad");
+  stream->Write(AskFor("good", /*stream=*/false));
+  ASSERT_TRUE(stream->Read(&message));
+  EXPECT_EQ(TextOf(message.infer_response()), AllText());
+  stream->WritesDone();
+  EXPECT_FALSE(stream->Read(&message));
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+}  // namespace
+}  // namespace tutti::gateway

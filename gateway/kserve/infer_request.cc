@@ -1,0 +1,288 @@
+#include "gateway/kserve/infer_request.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "coordinator/limits.h"
+#include "gateway/field_reader.h"
+#include "gateway/generation_request.h"
+#include "gateway/kserve/model_facts.h"
+#include "gateway/kserve/sampling_text.h"
+#include "gateway/kserve/tensors.h"
+#include "gateway/limits.h"
+
+namespace tutti::gateway {
+namespace {
+
+using inference::InferParameter;
+using inference::ModelInferRequest;
+
+constexpr int64_t kUint32Max = std::numeric_limits<uint32_t>::max();
+// vLLM's default, which clients of its backend count on.
+constexpr uint32_t kMaxTokensDefault = 16;
+
+// Tensors of the ensemble under the names of /v1/completions.
+constexpr std::pair<std::string_view, std::string_view> kAliases[] = {
+    {"stop_words", "stop"},
+    {"random_seed", "seed"},
+    {"min_length", "min_tokens"},
+    {"num_return_sequences", "n"},
+};
+// Of tensors with several texts; an empty one is none.
+constexpr std::string_view kLists[] = {"stop", "bad_words"};
+// Tensors that we do not serve, beside those of kUnserved in common_fields.cc.
+constexpr UnservedField kUnservedTensors[] = {
+    {"pad_id", "*"},  // what stands behind an output's end
+    {"beam_width", "1"},
+    {"image"},
+    {"embedding_request"},
+    {"decoder_text_input"},
+    {"prompt_embedding_table"},
+    {"prompt_vocab_size"},
+    {"prompt_table_extra_id"},
+    {"embedding_bias_words"},
+    {"embedding_bias_weights"},
+    {"lora_name"},
+    {"lora_task_id"},
+    {"lora_weights"},
+    {"lora_config"},
+    {"guided_decoding"},
+    {"guided_decoding_guide_type"},
+    {"guided_decoding_guide"},
+    {"return_log_probs", "false"},
+    {"return_context_logits", "false"},
+    {"return_generation_logits", "false"},
+    {"return_perf_metrics", "false"},
+};
+// What ReadCommonFields would take, and what has another place here.
+constexpr std::string_view kElsewhere[] = {"model", "stream_options", "return_token_ids",
+                                           "return_tokens_as_token_ids", "prompt"};
+// A wish, and the output tensor that it is for.
+constexpr std::pair<std::string_view, std::string_view> kWishes[] = {
+    {"return_finish_reason", "finish_reason"},
+    {"return_cumulative_logprob", "cumulative_logprob"},
+    {"return_logprobs", "logprobs"},
+    {"return_num_input_tokens", "num_input_tokens"},
+    {"return_num_output_tokens", "num_output_tokens"},
+};
+
+absl::Status Bad(absl::string_view name, absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat(name, " ", what));
+}
+
+Json ValueOf(const InferParameter& parameter) {
+  switch (parameter.parameter_choice_case()) {
+    case InferParameter::kBoolParam:
+      return parameter.bool_param();
+    case InferParameter::kInt64Param:
+      return parameter.int64_param();
+    case InferParameter::kStringParam:
+      return parameter.string_param();
+    case InferParameter::kDoubleParam:
+      return parameter.double_param();
+    case InferParameter::kUint64Param:
+      return parameter.uint64_param();
+    case InferParameter::PARAMETER_CHOICE_NOT_SET:
+      break;
+  }
+  return nullptr;
+}
+
+// Collects the fields of a request, each with the name that the caller has for it.
+class Fields {
+ public:
+  explicit Fields(InferRequest* request) : request_(request) {}
+
+  // `place`: what stands before the name in the caller's words.
+  absl::Status Add(const std::string& name, Json value, const std::string& place) {
+    std::string ours = name;
+    for (const auto& [theirs, alias] : kAliases) {
+      if (name == theirs && place.empty()) ours = std::string(alias);
+    }
+    for (const std::string_view list : kLists) {
+      if (ours == list && value.is_string()) value = Json::array({std::move(value)});
+      if (ours == list && value.is_array()) DropEmpty(&value);
+    }
+    const std::string shown = place + name;
+    if (std::find(std::begin(kElsewhere), std::end(kElsewhere), ours) != std::end(kElsewhere)) {
+      return Bad(shown, "is no field that this service knows");
+    }
+    if (body_.contains(ours)) return Bad(shown, "is given twice");
+    body_[ours] = std::move(value);
+    shown_.emplace_back(ours, shown);
+    return absl::OkStatus();
+  }
+
+  const Json& body() const { return body_; }
+  bool Has(const std::string& name) const { return body_.contains(name); }
+  // The words of a mistake that was found here.
+  absl::Status Explain(const ApiError& error) const {
+    return RenameField(absl::InvalidArgumentError(error.message), shown_);
+  }
+  // For what the service says.
+  void SetPaths() {
+    for (const auto& [ours, shown] : shown_) {
+      const bool outside = ours == "n" || ours == "priority" || ours == "cache_salt" ||
+                           ours == "truncate_prompt_tokens";
+      request_->paths.emplace_back(ours == "logprobs" ? "sampling.top_logprobs"
+                                   : outside          ? ours
+                                                      : "sampling." + ours,
+                                   shown);
+    }
+    request_->paths.emplace_back("sampling", "");
+    request_->paths.emplace_back("text", "text_input");
+    request_->paths.emplace_back("request_id", "id");
+    request_->paths.emplace_back("model", "model_name");
+  }
+
+ private:
+  static void DropEmpty(Json* list) {
+    Json kept = Json::array();
+    for (Json& value : *list) {
+      if (value != "") kept.push_back(std::move(value));
+    }
+    *list = std::move(kept);
+  }
+
+  InferRequest* const request_;
+  Json body_ = Json::object();
+  FieldPaths shown_;
+};
+
+absl::Status AddParameters(const ModelInferRequest& asked, InferRequest* request, Fields* fields) {
+  for (const auto& [name, parameter] : asked.parameters()) {
+    const Json value = ValueOf(parameter);
+    if (name == "triton_enable_empty_final_response") {
+      if (!value.is_boolean()) return Bad(name, "is neither true nor false");
+      request->empty_final = value.get<bool>();
+    } else if (name == "timeout") {
+      if (!value.is_number_integer() || value < 0) return Bad(name, "is not a number of us");
+      const int64_t us = std::min<uint64_t>(value.get<uint64_t>(), kTimeoutUsMax);
+      if (us > 0) request->timeout = std::chrono::microseconds(us);
+    } else if (absl::StartsWith(name, "sequence_")) {
+      return Bad(name, "is not served here: requests have no state between them");
+    } else {
+      TUTTI_RETURN_IF_ERROR(fields->Add(name.substr(0, 64), value, "parameters."));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddTensors(const ModelInferRequest& asked, Fields* fields) {
+  TUTTI_ASSIGN_OR_RETURN(auto tensors, ReadTensors(asked));
+  for (auto& [name, value] : tensors) {
+    if (!IsInputTensor(name)) {
+      return Bad(name.substr(0, 64), "is no input tensor of this model");
+    }
+    if (name != "sampling_parameters") {
+      TUTTI_RETURN_IF_ERROR(fields->Add(name, std::move(value), ""));
+      continue;
+    }
+    if (!value.is_string()) return Bad(name, "is not one text");
+    TUTTI_ASSIGN_OR_RETURN(Json sampling, ReadSamplingText(value.get_ref<const std::string&>()));
+    for (auto& [key, member] : sampling.items()) {
+      TUTTI_RETURN_IF_ERROR(fields->Add(key, std::move(member), "sampling_parameters."));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadOutputs(const ModelInferRequest& asked, InferRequest* request) {
+  if (asked.outputs_size() > kTensorsMax) {
+    return Bad("outputs",
+               absl::StrCat("has ", asked.outputs_size(), " tensors, the limit is ", kTensorsMax));
+  }
+  for (const auto& output : asked.outputs()) {
+    if (!IsOutputTensor(output.name())) {
+      return Bad(output.name().substr(0, 64), "is no output tensor of this model");
+    }
+    for (const auto& [name, value] : output.parameters()) {
+      if (name == "binary_data") continue;  // of the protocol's HTTP form
+      return Bad(output.name(),
+                 absl::StrCat("has the parameter ", name.substr(0, 64), ", which is not served"));
+    }
+    request->wanted.insert(output.name());
+  }
+  if (asked.outputs_size() == 0) request->wanted.insert("text_output");
+  return absl::OkStatus();
+}
+
+// An end of the caller's own is the only one, as the ensemble has it. An id that the model does not
+// have, as benchmarks send it, is none.
+void ReadEndId(FieldReader* fields, v1::SamplingParams* sampling, int64_t vocabulary) {
+  const auto id = fields->Integer("end_id", -1, kUint32Max);
+  if (!id.has_value()) return;
+  sampling->set_ignore_eos(true);
+  if (*id >= 0 && (*id < vocabulary || vocabulary == 0))
+    sampling->add_stop_token_ids(static_cast<int32_t>(*id));
+}
+
+void ReadLogprobs(FieldReader* fields, InferRequest* request, v1::SamplingParams* sampling) {
+  if (const auto top = fields->Integer("logprobs", 0, kUint32Max)) {
+    sampling->set_logprobs(true);
+    sampling->set_top_logprobs(static_cast<uint32_t>(*top));
+  }
+  for (const auto& [wish, tensor] : kWishes) {
+    if (fields->Bool(wish).value_or(false)) request->wanted.insert(std::string(tensor));
+  }
+  if (request->wanted.contains("logprobs") || request->wanted.contains("cumulative_logprob")) {
+    sampling->set_logprobs(true);
+  }
+}
+
+// The prompt in front of a whole answer, unless it is not wanted: so both backends have it.
+void ReadEcho(FieldReader* fields, bool stream, InferRequest* request) {
+  const auto exclude = fields->Bool("exclude_input_in_output");
+  if (request->stream && exclude.has_value() && !*exclude) {
+    return fields->Fail("exclude_input_in_output", "is false, which streams do not serve");
+  }
+  request->prepend_input = !exclude.value_or(stream);
+}
+
+void ReadFields(FieldReader* fields, bool in_stream, int64_t vocabulary, InferRequest* request) {
+  v1::SamplingParams* sampling = request->call.mutable_sampling();
+  const auto text = fields->Text("text_input");
+  if (!text.has_value()) fields->Fail("text_input", "is missing");
+  request->call.set_text(text.value_or(""));
+  GenerationRequest unused;
+  ReadCommonFields(fields, &unused, &request->call);
+  sampling->set_max_tokens(static_cast<uint32_t>(
+      fields->Integer("max_tokens", 0, kUint32Max).value_or(int64_t{kMaxTokensDefault})));
+  ReadEndId(fields, sampling, vocabulary);
+  ReadLogprobs(fields, request, sampling);
+  request->stream = in_stream && unused.stream;
+  ReadEcho(fields, unused.stream, request);
+  for (const UnservedField& field : kUnservedTensors) fields->Refuse(field);
+  RefuseUnserved(fields);
+}
+
+}  // namespace
+
+absl::StatusOr<InferRequest> ReadInferRequest(const ModelInferRequest& asked, bool in_stream,
+                                              int64_t vocabulary) {
+  TUTTI_RETURN_IF_ERROR(RefuseUnknownFields(asked, "the request"));
+  TUTTI_RETURN_IF_ERROR(CheckVersion(asked.model_version()));
+  // It comes back with every response.
+  if (static_cast<int64_t>(asked.id().size()) > coordinator::kRequestIdBytesMax) {
+    return Bad("id", absl::StrCat("is longer than ", coordinator::kRequestIdBytesMax, " bytes"));
+  }
+  InferRequest request;
+  request.model = asked.model_name();
+  request.id = asked.id();
+  request.call.set_model(asked.model_name());
+  Fields fields(&request);
+  TUTTI_RETURN_IF_ERROR(AddTensors(asked, &fields));
+  TUTTI_RETURN_IF_ERROR(AddParameters(asked, &request, &fields));
+  TUTTI_RETURN_IF_ERROR(ReadOutputs(asked, &request));
+  FieldReader reader(fields.body(), "");
+  ReadFields(&reader, in_stream, vocabulary, &request);
+  if (reader.error().has_value()) return fields.Explain(*reader.error());
+  fields.SetPaths();
+  return request;
+}
+
+}  // namespace tutti::gateway
