@@ -54,7 +54,7 @@ TEST_F(AdmissionPlacesTest, AnIdleServiceTakesWhatItCanRun) {
       arrived.others.back().id = RequestId(static_cast<uint64_t>(i) + 1);
       arrived.others.back().first_output = arrived.request.first_output = RequestId(1);
     }
-    admission.HandleRequest(std::move(arrived), "", now_, &actions_);
+    admission.HandleRequest(std::move(arrived), absl::OkStatus(), now_, &actions_);
     admission.BindWaiting(now_, &actions_);
     const int32_t bound = pipeline.scheduler.waiting();
     EXPECT_EQ(bound, one.taken ? one.outputs : 0);
