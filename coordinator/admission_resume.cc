@@ -1,5 +1,6 @@
 // Answers that go on after they broke off: what is checked of them, and the streams that they take
 // over.
+#include <algorithm>
 #include <span>
 #include <string>
 
@@ -12,6 +13,12 @@ namespace tutti::coordinator {
 absl::Status TakenOver() {
   return absl::AbortedError(
       "the same request came again over another call, which goes on with its answer");
+}
+
+bool Admission::AnyBegun() const {
+  const std::vector<Sequence*> all = requests_.All();
+  return std::any_of(all.begin(), all.end(),
+                     [](const Sequence* sequence) { return !sequence->numerics.empty(); });
 }
 
 // Another class would compute other bits. One that does not serve yet may be of any.
