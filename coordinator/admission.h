@@ -147,7 +147,8 @@ class Admission {
   // The earliest deadline of a request: ExpireDeadlines does nothing before.
   Instant next_deadline() const { return requests_.next_deadline(); }
   int64_t charged_tokens() const { return queue_.charged(); }
-  // Whether any sequence has begun: it goes on in its numerics class only.
+  // Whether any sequence is bound to a pipeline, or has begun: it goes on in its numerics class
+  // only.
   bool AnyBegun() const;
   size_t waiting() const { return queue_.size() + suspects_.size() + stranded_.size(); }
   // Requests waiting in the queue, and the counters of requests.

@@ -17,8 +17,9 @@ absl::Status TakenOver() {
 
 bool Admission::AnyBegun() const {
   const std::vector<Sequence*> all = requests_.All();
-  return std::any_of(all.begin(), all.end(),
-                     [](const Sequence* sequence) { return !sequence->numerics.empty(); });
+  return std::any_of(all.begin(), all.end(), [](const Sequence* sequence) {
+    return sequence->pipeline >= 0 || !sequence->numerics.empty();
+  });
 }
 
 // Another class would compute other bits. One that does not serve yet may be of any.
