@@ -1,6 +1,5 @@
 // Answers that go on after they broke off: what is checked of them, and the streams that they take
 // over.
-#include <algorithm>
 #include <span>
 #include <string>
 
@@ -15,11 +14,15 @@ absl::Status TakenOver() {
       "the same request came again over another call, which goes on with its answer");
 }
 
-bool Admission::AnyBegun() const {
-  const std::vector<Sequence*> all = requests_.All();
-  return std::any_of(all.begin(), all.end(), [](const Sequence* sequence) {
-    return sequence->pipeline >= 0 || !sequence->numerics.empty();
-  });
+bool Admission::AnyLives(std::string* numerics) const {
+  bool any = false;
+  for (const Sequence* sequence : requests_.All()) {
+    any |= sequence->pipeline >= 0;
+    if (sequence->numerics.empty()) continue;
+    *numerics = sequence->numerics;
+    return true;
+  }
+  return any;
 }
 
 // Another class would compute other bits. One that does not serve yet may be of any.

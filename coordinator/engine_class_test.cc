@@ -160,6 +160,15 @@ TEST_F(EngineClassTest, WhileAStreamWaitsForItsClassNobodyElseMayJoin) {
   AllReady();
   Arrive(1, 4, 4);
   Turn();
+  v1::Frame done;
+  done.set_epoch(epoch());
+  done.mutable_step_done()->set_step(1);
+  Send(1, done);
+  v1::Frame result = ResultFrame(epoch(), 1);
+  v1::SampledToken* const token = result.mutable_step_result()->add_sampled();
+  token->set_sequence(1);
+  token->set_position(4);
+  Send(2, result);
   Turn();
   Give(WorkerLost{LinkKey(1), absl::UnavailableError("gone")});
   Turn();

@@ -109,7 +109,9 @@ Fleet::ClassUse Engine::UseOfClass() const {
   const bool formed = std::any_of(replicas_.begin(), replicas_.end(), [](const auto& replica) {
     return replica->pipeline.state() != Pipeline::State::kWaiting;
   });
-  return {.formed = formed, .live = admission_.AnyBegun()};
+  Fleet::ClassUse use{.formed = formed, .live = false, .begun_in = ""};
+  use.live = admission_.AnyLives(&use.begun_in);
+  return use;
 }
 
 void Engine::UpdateClass() {

@@ -98,8 +98,9 @@ class Fleet {
 
   // What pipelines and streams are at: what the class depends on beside the workers.
   struct ClassUse {
-    bool formed = false;  // some pipeline has workers
-    bool live = false;    // some stream has begun: it goes on in this class only
+    bool formed = false;   // some pipeline has workers
+    bool live = false;     // some stream is bound to a pipeline, or has begun
+    std::string begun_in;  // the class that streams go on in, of the first; empty: none has begun
   };
   // A worker is about to join: where nothing has formed and nothing lives, the class is open again.
   void OpenClass(const ClassUse& use, Instant now);

@@ -29,11 +29,12 @@ bool Fleet::UpdateClass(const ClassUse& use, Instant now, std::vector<Action>* a
   const std::string before = membership_.numerics_class();
   const bool first_decides = TUTTI_FAIL_POINT("coordinator.first_decides_class");
   const bool stays = !before.empty() && ((use.formed && use.live) || first_decides);
-  if (!stays) membership_.ChooseClass(class_kept_);
+  if (!stays) membership_.ChooseClass(use.begun_in.empty() ? class_kept_ : use.begun_in);
   const Instant quiet_at =
       std::min(members_changed_at_ + kJoinQuiet, class_opened_at_ + kJoinWaitMax);
   // What has not formed may need whoever comes next.
-  const bool settles = first_decides || (use.formed && (stays || now >= quiet_at));
+  const bool goes_on = !use.begun_in.empty() && use.begun_in == membership_.numerics_class();
+  const bool settles = first_decides || goes_on || (use.formed && (stays || now >= quiet_at));
   membership_.SettleClass(settles);
   if (use.formed && !settles) class_settles_at_ = quiet_at;
   const bool changed = before != membership_.numerics_class();

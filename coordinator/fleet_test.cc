@@ -83,7 +83,8 @@ TEST_F(FleetTest, AWorkerOfAnotherBuildJoinsAndTheLogSaysSo) {
               testing::HasSubstr("worker w1 is of build \"of\\n tomorrow\", this is \"build\""));
   fleet_->OpenClass({}, now_);
   EXPECT_FALSE(fleet_->UpdateClass({}, now_, &actions_));
-  EXPECT_FALSE(fleet_->UpdateClass({.formed = true, .live = true}, now_, &actions_));
+  EXPECT_FALSE(
+      fleet_->UpdateClass({.formed = true, .live = true, .begun_in = ""}, now_, &actions_));
   hello = TinyHello("w2");
   hello.set_numerics_class("class.2");
   fleet_->HandleJoin({LinkKey(2), hello}, 0, now_, &actions_);
