@@ -91,11 +91,11 @@ template <class Format, int R, int P>
   }
 }
 
-// Row `row` of the scores becomes weights e^(score * scale - largest), 0 beyond `valid`; returns by
-// how much the earlier tiles' sums shrink.
+// Scales row `row` of the scores, and masks them beyond `valid`. Their largest, or `before` if that is
+// larger.
 template <class Format>
-static float SoftmaxRow(const AttentionState<Format>& state, int64_t row, int64_t entry,
-                        int64_t valid, bool first) {
+TUTTI_INLINE float ScaleRow(const AttentionState<Format>& state, int64_t row, int64_t valid,
+                            float before) {
   using S = typename Format::Simd;
   using F = typename Format::F;
   float* scores = state.scores + row * kScoreStride;
@@ -108,26 +108,53 @@ static float SoftmaxRow(const AttentionState<Format>& state, int64_t row, int64_
     S::Store(scores + i, x);
     most = S::Max(most, x);
   }
-  const float before = state.largest[entry];
-  const float now = S::ReduceMax(S::Max(S::Set(first ? -__builtin_inff() : before), most));
-  const F shift = S::Set(now);
+  return S::ReduceMax(S::Max(S::Set(before), most));
+}
+
+// Row `row` of the scaled scores becomes weights e^(score - largest), 0 beyond `valid`. Their sum.
+template <class Format>
+TUTTI_INLINE float WeighRow(const AttentionState<Format>& state, int64_t row, int64_t valid,
+                            float largest) {
+  using S = typename Format::Simd;
+  using F = typename Format::F;
+  float* scores = state.scores + row * kScoreStride;
+  const F shift = S::Set(largest);
   F sum = S::Zero();
   for (int64_t i = 0; i < valid; i += 16) {
     F weight = Exp<S>(S::Sub(S::Load(scores + i), shift));
-    if constexpr (Format::kRounds) weight = S::RoundToBf16(weight);
     if constexpr (Format::kPerPair == 1) {
-      S::StoreBf16(reinterpret_cast<uint16_t*>(state.weights + row * (kScoreStride / 2)) + i,
-                   weight);
+      auto* const to = reinterpret_cast<uint16_t*>(state.weights + row * (kScoreStride / 2)) + i;
+      weight = S::StoreNormalBf16(to, weight);
     } else {
+      if constexpr (Format::kRounds) weight = S::RoundToBf16(weight);
       S::Store(scores + i, weight);
     }
     sum = S::Add(sum, weight);
   }
-  const float shrink = first ? 0.0f : S::First(Exp<S>(S::Sub(S::Set(before), shift)));
-  const float carried = first ? 0.0f : state.total[entry] * shrink;
-  state.total[entry] = carried + S::ReduceAdd(sum);
-  state.largest[entry] = now;
-  return shrink;
+  return S::ReduceAdd(sum);
+}
+
+// The scores of entries [entry, entry + R) become their weights in this tile; by how much the
+// earlier tiles' sums shrink, for all rows at once.
+template <class Format, int R>
+static void SoftmaxRows(const AttentionState<Format>& state, int64_t entry, const int64_t* valid,
+                        bool first, float* shrink) {
+  using S = typename Format::Simd;
+  static_assert(R <= 16);
+  alignas(64) float before[16] = {};
+  alignas(64) float now[16] = {};
+  for (int r = 0; r < R; ++r) {
+    before[r] = first ? -__builtin_inff() : state.largest[entry + r];
+    now[r] = ScaleRow(state, r, valid[r], before[r]);
+  }
+  alignas(64) float shrinks[16] = {};
+  if (!first) S::Store(shrinks, Exp<S>(S::Sub(S::Load(before), S::Load(now))));
+  for (int r = 0; r < R; ++r) {
+    shrink[r] = shrinks[r];
+    const float carried = first ? 0.0f : state.total[entry + r] * shrinks[r];
+    state.total[entry + r] = carried + WeighRow(state, r, valid[r], now[r]);
+    state.largest[entry + r] = now[r];
+  }
 }
 
 // out[r][16 u ...] = out * shrink + sum over the first `pairs` pairs of slots, for R rows and P
@@ -256,9 +283,7 @@ static void AttendRows(const AttentionState<Format>& state, const SlotTile& tile
   float shrink[R];
   for (int r = 0; r < R; ++r) valid[r] = ValidSlots(PositionOf(state, entry + r), tile.begin);
   ScoreTile<Format, R>(state, tile, q, pair_step, (valid[R - 1] + 15) / 16);
-  for (int r = 0; r < R; ++r) {
-    shrink[r] = SoftmaxRow(state, r, entry + r, valid[r], tile.begin == 0);
-  }
+  SoftmaxRows<Format, R>(state, entry, valid, tile.begin == 0, shrink);
   MixTile<Format, R>(state, tile, entry, shrink, valid);
 }
 
