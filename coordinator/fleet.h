@@ -148,6 +148,7 @@ class Fleet {
 
  private:
   Instant LeaseEnd(const Worker& worker) const;
+  Instant ClassQuietAt() const;
   bool EnoughHaveJoined(Instant now);
   absl::Status DecideLayout(const std::vector<Offer>& offers, bool any_formed, Instant now,
                             std::vector<Action>* actions);

@@ -30,8 +30,7 @@ bool Fleet::UpdateClass(const ClassUse& use, Instant now, std::vector<Action>* a
   const bool first_decides = TUTTI_FAIL_POINT("coordinator.first_decides_class");
   const bool stays = !before.empty() && ((use.formed && use.live) || first_decides);
   if (!stays) membership_.ChooseClass(use.begun_in.empty() ? class_kept_ : use.begun_in);
-  const Instant quiet_at =
-      std::min(members_changed_at_ + kJoinQuiet, class_opened_at_ + kJoinWaitMax);
+  const Instant quiet_at = ClassQuietAt();
   // What has not formed may need whoever comes next.
   const bool goes_on = !use.begun_in.empty() && use.begun_in == membership_.numerics_class();
   const bool settles = first_decides || goes_on || (use.formed && (stays || now >= quiet_at));
@@ -47,6 +46,10 @@ bool Fleet::UpdateClass(const ClassUse& use, Instant now, std::vector<Action>* a
   }
   may_form_ |= changed;
   return use.formed && changed;
+}
+
+Instant Fleet::ClassQuietAt() const {
+  return std::min(members_changed_at_ + kJoinQuiet, class_opened_at_ + kJoinWaitMax);
 }
 
 std::vector<LostWorker> Fleet::FindUnable() {

@@ -215,7 +215,9 @@ bool Fleet::CanForm(std::vector<Worker*> all, const std::vector<Worker*>& worker
 FormingOutcome Fleet::Accept(std::optional<PipelineId> pipeline, Formation formation) {
   numbers_.Fix();
   refusal_.clear();
-  if (!membership_.class_settled()) class_settles_at_ = Instant();  // UpdateClass says when
+  if (!membership_.class_settled() && !membership_.numerics_class().empty()) {
+    class_settles_at_ = ClassQuietAt();
+  }
   return {.pipeline = pipeline, .formation = std::move(formation), .notice = {}};
 }
 
