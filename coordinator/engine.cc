@@ -58,6 +58,7 @@ void Engine::Advance(Instant now, std::vector<Action>* actions) {
   for (const auto& replica : replicas_) MoveSlow(replica.get());
   UpdateClass();
   FormPipelines();
+  UpdateClass();  // what has formed late is settled at once
   if (std::exchange(spares_due_, false) || now >= spares_at_) LoadAhead();
   admission_.BindWaiting(now, actions);
   PlanSteps();
