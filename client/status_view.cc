@@ -58,6 +58,12 @@ void AppendLayout(const v1::LayoutChoice& layout, std::string* out) {
   }
 }
 
+void AppendNumerics(const v1::NumericsChoice& numerics, std::string* out) {
+  absl::StrAppend(out, "numerics: ", OneLine(numerics.numerics_class()), ", ",
+                  OneLine(numerics.why()), numerics.settled() ? "" : " (not settled yet)", "\n");
+  if (!numerics.cost().empty()) absl::StrAppend(out, "  ", OneLine(numerics.cost()), "\n");
+}
+
 std::string LayerRange(int32_t first, int32_t count) {
   if (count == 0) return "none";
   return count == 1 ? absl::StrCat(first) : absl::StrCat(first, "-", first + count - 1);
@@ -242,6 +248,7 @@ std::string RenderStatus(const v1::GetStatusResponse& status, const Style& style
                   OneLine(status.build()), ", fingerprint ", OneLine(status.model_fingerprint()),
                   "\n");
   if (status.has_layout()) AppendLayout(status.layout(), &out);
+  if (status.has_numerics()) AppendNumerics(status.numerics(), &out);
   for (const v1::PipelineStatus& pipeline : status.pipelines()) {
     AppendPipeline(pipeline, style, &out);
   }

@@ -180,6 +180,23 @@ TEST(StatusView, ShowsTheLayoutThatWasChosenAndWhatWasNot) {
   EXPECT_THAT(text, HasSubstr("and 2 more"));
 }
 
+TEST(StatusView, SaysInWhichClassAndWhatThatCosts) {
+  v1::GetStatusResponse status;
+  v1::NumericsChoice* const numerics = status.mutable_numerics();
+  numerics->set_numerics_class("cpu-f32");
+  numerics->set_why("the only one that all 3 workers can compute");
+  numerics->set_cost("w0 would be about 1.6 times as quick at prompts in cpu-bf16dot");
+  EXPECT_THAT(
+      RenderStatus(status, kPlain),
+      HasSubstr("numerics: cpu-f32, the only one that all 3 workers can compute (not settled"));
+  numerics->set_settled(true);
+  const std::string text = RenderStatus(status, kPlain);
+  EXPECT_THAT(text, HasSubstr("the only one that all 3 workers can compute\n  w0 would be about"));
+  EXPECT_EQ(text.find("not settled"), std::string::npos);
+  status.clear_numerics();
+  EXPECT_EQ(RenderStatus(status, kPlain).find("numerics"), std::string::npos);
+}
+
 TEST(StatusView, ShowsRowsKeptAndRecoveries) {
   v1::GetStatusResponse status = TwoStages();
   EXPECT_THAT(RenderStatus(status, kPlain), Not(HasSubstr("rows kept")));

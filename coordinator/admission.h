@@ -147,6 +147,9 @@ class Admission {
   // The earliest deadline of a request: ExpireDeadlines does nothing before.
   Instant next_deadline() const { return requests_.next_deadline(); }
   int64_t charged_tokens() const { return queue_.charged(); }
+  // Whether any sequence is bound to a pipeline, or has begun; of the first that has, *numerics is
+  // the class, in which alone it goes on.
+  bool AnyLives(std::string* numerics) const;
   size_t waiting() const { return queue_.size() + suspects_.size() + stranded_.size(); }
   // Requests waiting in the queue, and the counters of requests.
   void FillStatus(Instant now, v1::GetStatusResponse* status) const;

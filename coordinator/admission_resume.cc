@@ -14,6 +14,17 @@ absl::Status TakenOver() {
       "the same request came again over another call, which goes on with its answer");
 }
 
+bool Admission::AnyLives(std::string* numerics) const {
+  bool any = false;
+  for (const Sequence* sequence : requests_.All()) {
+    any |= sequence->pipeline >= 0;
+    if (sequence->numerics.empty()) continue;
+    *numerics = sequence->numerics;
+    return true;
+  }
+  return any;
+}
+
 // Another class would compute other bits. One that does not serve yet may be of any.
 absl::Status Admission::CheckNumerics(const Request& request) const {
   if (request.numerics.empty()) return absl::OkStatus();

@@ -56,7 +56,9 @@ void Engine::Advance(Instant now, std::vector<Action>* actions) {
   if (fleet_.FormingIsDue(now) || state_changed_) UpdateRetiring();
   EndRetired();
   for (const auto& replica : replicas_) MoveSlow(replica.get());
+  UpdateClass();
   FormPipelines();
+  UpdateClass();  // what has formed late is settled at once
   if (std::exchange(spares_due_, false) || now >= spares_at_) LoadAhead();
   admission_.BindWaiting(now, actions);
   PlanSteps();
@@ -102,6 +104,7 @@ void Engine::On(const WorkerJoined& event) {
     return;
   }
   last_epoch_ = std::max(last_epoch_, incarnation_.BeforeFirstEpoch());
+  fleet_.OpenClass(UseOfClass(), now_);
   fleet_.HandleJoin(event, incarnation_.number(), now_, actions_);
   spares_due_ = true;
 }

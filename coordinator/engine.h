@@ -115,6 +115,9 @@ class Engine {
   Replica* AddReplica();
   Replica* ReplicaOf(const Worker& worker) const;
   void FormPipelines();
+  // Whether pipelines and streams hold the numerics class; and what follows from who has joined.
+  Fleet::ClassUse UseOfClass() const;
+  void UpdateClass();
   // Ends pipelines of too few workers that can form whole again.
   void GrowReduced();
   // Sequences on it go on elsewhere, or when it has formed again. `lost`: the worker by whose loss

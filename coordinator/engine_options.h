@@ -36,7 +36,7 @@ struct EngineOptions {
   // --min-workers: nothing forms before so many have joined. 0: where numbers or sizes depend on
   // the workers that join, when none has joined or left for kJoinQuiet.
   int32_t min_workers = 0;
-  std::string numerics_class;  // "": that of the first worker of the pipeline
+  std::string numerics_class;  // "": chosen from the workers that join (fleet_class.cc)
   // The operator allows a pipeline of several classes, and is told so aloud.
   bool mix_numerics = false;
   // No pipeline serves before what its workers read has been compared with the digests that a

@@ -70,6 +70,7 @@ class EnginePaceTest : public testing::Test {
     hello.set_worker_id(id);
     hello.set_purpose(v1::LINK_PURPOSE_CONTROL);
     hello.set_build("build");
+    hello.set_numerics_class("class");
     hello.set_memory_bytes(int64_t{4} << 30);
     hello.set_read_bytes_per_second(1e9);
     hello.set_flops_per_second(1e10);

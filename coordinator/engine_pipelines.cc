@@ -103,6 +103,28 @@ void Engine::MoveSlow(Replica* replica) {
   EndPipeline(replica, why);
 }
 
+// ---- the numerics class
+
+Fleet::ClassUse Engine::UseOfClass() const {
+  const bool formed = std::any_of(replicas_.begin(), replicas_.end(), [](const auto& replica) {
+    return replica->pipeline.state() != Pipeline::State::kWaiting;
+  });
+  Fleet::ClassUse use{.formed = formed, .live = false, .begun_in = ""};
+  use.live = admission_.AnyLives(&use.begun_in);
+  return use;
+}
+
+void Engine::UpdateClass() {
+  if (!fleet_.ClassIsDue(now_)) return;
+  if (fleet_.UpdateClass(UseOfClass(), now_, actions_)) {
+    for (const auto& replica : replicas_) {
+      if (replica->pipeline.state() == Pipeline::State::kWaiting) continue;
+      EndPipeline(replica.get(), "the numerics class was chosen again, for all that have joined");
+    }
+  }
+  for (const LostWorker& unable : fleet_.FindUnable()) LoseWorker(unable.link, unable.reason, true);
+}
+
 // ---- growing again
 
 void Engine::GrowReduced() {

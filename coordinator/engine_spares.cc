@@ -27,10 +27,10 @@ bool SameShard(const v1::AssignShard& a, const v1::AssignShard& b) {
   return a.SerializeAsString() == other.SerializeAsString();
 }
 
-bool CanHold(const Worker& worker, const Pipeline::Replaceable& place) {
+bool CanHold(const Membership& members, const Worker& worker, const Pipeline::Replaceable& place) {
   return DeviceKindOf(worker.hello) == place.rank->kind &&
          worker.hello.memory_bytes() >= place.rank->peak_bytes() &&
-         worker.hello.numerics_class() == place.worker->hello.numerics_class();
+         members.ClassOf(worker) == members.ClassOf(*place.worker);
 }
 
 }  // namespace
@@ -79,7 +79,7 @@ void Engine::LoadAhead() {
       return std::make_tuple(place.spares, -place.what.rank->weight_bytes);
     };
     for (Place& place : places) {
-      if (!CanHold(*worker, place.what)) continue;
+      if (!CanHold(*fleet_.membership(), *worker, place.what)) continue;
       if (best == nullptr || key(place) < key(*best)) best = &place;
     }
     worker->standby.reset();

@@ -33,6 +33,7 @@ class EngineTargetTest : public testing::Test {
     hello.set_worker_id("w1");
     hello.set_purpose(v1::LINK_PURPOSE_CONTROL);
     hello.set_build("build");
+    hello.set_numerics_class("class");
     hello.set_memory_bytes(int64_t{4} << 30);
     Give(WorkerJoined{LinkKey(1), hello});
     Turn();

@@ -135,7 +135,7 @@ void Fleet::Remove(LinkKey link, Instant now) {
   membership_.Remove(link);
   faults_.OnLeft(id, now);
   if (!faults_.ComesAndGoes(id, now)) members_changed_at_ = now;
-  may_form_ = true;
+  may_form_ = class_due_ = true;
 }
 
 Instant Fleet::LeaseEnd(const Worker& worker) const { return worker.last_heard + options_->lease; }
@@ -179,6 +179,7 @@ void Fleet::ReleaseShard(Worker* worker, std::vector<Action>* actions) {
 }
 
 void Fleet::FillStatus(Instant now, v1::GetStatusResponse* status) const {
+  membership_.FillStatus(status);
   if (layout_.open() && layout_.shape().has_value()) layout_.FillStatus(status->mutable_layout());
   for (const Worker* worker : membership_.Idle()) {
     FillWorkerStatus(*worker, now, status->add_idle_workers());

@@ -94,6 +94,24 @@ class Fleet {
   std::vector<LostWorker> FindExpired(Instant now);
   void UpdateLeasesUntil();
 
+  // ---- the numerics class (fleet_class.cc)
+
+  // What pipelines and streams are at: what the class depends on beside the workers.
+  struct ClassUse {
+    bool formed = false;   // some pipeline has workers
+    bool live = false;     // some stream is bound to a pipeline, or has begun
+    std::string begun_in;  // the class that streams go on in, of the first; empty: none has begun
+  };
+  // A worker is about to join: where nothing has formed and nothing lives, the class is open again.
+  void OpenClass(const ClassUse& use, Instant now);
+  // Chooses the class from all that have joined, until it is settled: when nobody has joined or
+  // left for kJoinQuiet (kJoinWaitMax at most), or a stream lives. True: it is another now, and
+  // pipelines that have formed must form anew.
+  bool UpdateClass(const ClassUse& use, Instant now, std::vector<Action>* actions);
+  bool ClassIsDue(Instant now) const { return class_due_ || now >= class_settles_at_; }
+  // Of a class that is settled: workers that cannot compute it, and what they are told.
+  std::vector<LostWorker> FindUnable();
+
   // ---- formations
 
   // A pipeline ended: its workers are idle again.
@@ -120,14 +138,17 @@ class Fleet {
   // An idle worker lets go of the shard of an earlier epoch, if it holds one.
   static void ReleaseShard(Worker* worker, std::vector<Action>* actions);
 
-  // The earliest time at which FindExpired or FormingIsDue may answer otherwise though nothing
-  // happens.
-  Instant next_deadline() const { return std::min({leases_until_, form_at_, grow_at_}); }
+  // The earliest time at which FindExpired, FormingIsDue or ClassIsDue may answer otherwise though
+  // nothing happens.
+  Instant next_deadline() const {
+    return std::min({leases_until_, form_at_, grow_at_, class_settles_at_});
+  }
   // The layout chosen, and the idle workers.
   void FillStatus(Instant now, v1::GetStatusResponse* status) const;
 
  private:
   Instant LeaseEnd(const Worker& worker) const;
+  Instant ClassQuietAt() const;
   bool EnoughHaveJoined(Instant now);
   absl::Status DecideLayout(const std::vector<Offer>& offers, bool any_formed, Instant now,
                             std::vector<Action>* actions);
@@ -165,6 +186,12 @@ class Fleet {
   Instant form_at_ = kInstantNever;  // a pause ends, or the fleet has been quiet for long enough
   Instant grow_at_ = kInstantNever;  // CanGrow may answer otherwise
   Instant leases_until_ = kInstantNever;  // no lease runs out before
+
+  bool class_due_ = false;  // workers or pipelines changed since the last UpdateClass
+  std::string class_kept_;  // that was settled before the class was opened again
+  std::string class_told_;  // what the log said last
+  Instant class_opened_at_{};
+  Instant class_settles_at_ = kInstantNever;
 };
 
 }  // namespace tutti::coordinator

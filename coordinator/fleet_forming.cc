@@ -66,7 +66,7 @@ FormingResult Fleet::Form(const std::vector<WaitingPipeline>& waiting, bool any_
 absl::StatusOr<std::vector<Offer>> Fleet::UsableOffers(std::vector<Worker*> workers, Instant now,
                                                        std::string* pausing) {
   std::erase_if(workers, [&](const Worker* worker) {
-    if (worker->goes()) return true;
+    if (worker->goes() || !membership_.CanCompute(*worker)) return true;
     const Instant end = faults_.PauseEnd(worker->id());
     if (end <= now) return false;
     form_at_ = std::min(form_at_, end);
@@ -215,6 +215,9 @@ bool Fleet::CanForm(std::vector<Worker*> all, const std::vector<Worker*>& worker
 FormingOutcome Fleet::Accept(std::optional<PipelineId> pipeline, Formation formation) {
   numbers_.Fix();
   refusal_.clear();
+  if (!membership_.class_settled() && !membership_.numerics_class().empty()) {
+    class_settles_at_ = ClassQuietAt();
+  }
   return {.pipeline = pipeline, .formation = std::move(formation), .notice = {}};
 }
 

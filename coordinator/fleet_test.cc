@@ -70,7 +70,7 @@ TEST_F(FleetTest, AWorkerThatDiffersIsSentAway) {
   EXPECT_TRUE(ActionsOf<SendToWorker>(actions_).at(0).frame.has_welcome());
 }
 
-// Protocol and numerics class are what must be equal.
+// Protocol is what must be equal, and a numerics class that is settled.
 TEST_F(FleetTest, AWorkerOfAnotherBuildJoinsAndTheLogSaysSo) {
   Start();
   v1::Hello hello = TinyHello("w1");
@@ -81,6 +81,10 @@ TEST_F(FleetTest, AWorkerOfAnotherBuildJoinsAndTheLogSaysSo) {
   ASSERT_EQ(ActionsOf<Notice>(actions_).size(), 1u);
   EXPECT_THAT(ActionsOf<Notice>(actions_)[0].text,
               testing::HasSubstr("worker w1 is of build \"of\\n tomorrow\", this is \"build\""));
+  fleet_->OpenClass({}, now_);
+  EXPECT_FALSE(fleet_->UpdateClass({}, now_, &actions_));
+  EXPECT_FALSE(
+      fleet_->UpdateClass({.formed = true, .live = true, .begun_in = ""}, now_, &actions_));
   hello = TinyHello("w2");
   hello.set_numerics_class("class.2");
   fleet_->HandleJoin({LinkKey(2), hello}, 0, now_, &actions_);

@@ -244,12 +244,15 @@ inline constexpr double kReadSpeedMin = 1e6;
 inline constexpr double kReadSpeedMax = 1e15;
 inline constexpr double kFlopsMin = 1e6;
 inline constexpr double kFlopsMax = 1e18;
+// Numerics classes that a worker may name: a device computes in a few.
+inline constexpr int kClassOffersMax = 8;
+inline constexpr size_t kClassNameBytesMax = 64;
 
-// Workers of one cluster are started within seconds of each other. A layout that depends on those
-// that join is chosen when no worker has joined or left for so long.
+// Workers of one cluster are started within seconds of each other. What depends on those that join
+// (layout, numerics class) is settled when no worker has joined or left for so long.
 inline constexpr Duration kJoinQuiet = std::chrono::seconds(2);
-// ... and at most this long after a layout could first have been chosen: ten times as long as the
-// workers of one machine take to start, however many come and go meanwhile.
+// ... and at most this long after it could first have been: ten times as long as the workers of one
+// machine take to start, however many come and go meanwhile.
 inline constexpr Duration kJoinWaitMax = std::chrono::seconds(20);
 // A worker that left twice within this time comes and goes: nothing waits for it, and others are
 // preferred. Longer than the slowest restart of a process manager that backs off (10 s).
@@ -319,7 +322,7 @@ inline constexpr double kGreatSlowdown = 6;
 inline constexpr double kLeftPace = 2.5;
 // So long, in every window; then its place moves.
 inline constexpr Duration kSlowPatience = std::chrono::seconds(10);
-// Share that the average time of a step keeps with each step since: half after some 34 steps.
+// Share that the average time of a step keeps with each step since: half after 34.
 inline constexpr double kStepAverageKept = 0.98;
 // A pipeline that has served this long has not failed because of its composition.
 inline constexpr Duration kStableServing = std::chrono::seconds(10);
@@ -348,8 +351,7 @@ inline constexpr Duration kLeaseRetryInterval = std::chrono::milliseconds(500);
 // An etcd that elects a leader of its own answers after its election timeout, 1 s by default.
 inline constexpr Duration kEtcdPatience = std::chrono::seconds(1);
 inline constexpr int kEtcdReconnectMs = 200;
-// Clusters of etcd have 3, 5 or 7 members.
-inline constexpr size_t kEtcdServersMax = 16;
+inline constexpr size_t kEtcdServersMax = 16;  // clusters of etcd have 3, 5 or 7 members
 // etcd grants no shorter lease with its defaults (1.5 election timeouts, in whole seconds). 5 s let
 // it elect a leader, twice, and renewals be late on a busy machine; 10 minutes without a leader are
 // more than anybody wants.
@@ -363,10 +365,8 @@ inline constexpr Duration kLeaseMargin = std::chrono::milliseconds(500);
 inline constexpr int kLeaseRenewals = 6;
 // A leader looks so often whether its lock file is still the one at its path.
 inline constexpr Duration kLockLookInterval = std::chrono::seconds(1);
-// A number, a name of 128 characters, two separators.
-inline constexpr size_t kLockFileBytesMax = 160;
-// As many as workers take.
-inline constexpr size_t kOtherCoordinatorsMax = 7;
+inline constexpr size_t kLockFileBytesMax = 160;    // a number, a name of 128, two separators
+inline constexpr size_t kOtherCoordinatorsMax = 7;  // as many as workers take
 // Of the leader's port, before its lease is ended: a listener that is opened anew refuses one.
 inline constexpr int kRefusalsMin = 2;
 // A round trip between machines of one cluster, with a margin.

@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/byte_size.h"
 #include "base/protocol.h"
 #include "base/status.h"
@@ -36,9 +37,7 @@ bool Within(double value, double least, double most) {
 }
 
 // Both or none.
-absl::Status CheckSpeed(const v1::Hello& hello) {
-  const double read = hello.read_bytes_per_second();
-  const double flops = hello.flops_per_second();
+absl::Status CheckSpeed(double read, double flops) {
   if (read == 0 && flops == 0) return absl::OkStatus();
   if (Within(read, kReadSpeedMin, kReadSpeedMax) && Within(flops, kFlopsMin, kFlopsMax)) {
     return absl::OkStatus();
@@ -47,6 +46,62 @@ absl::Status CheckSpeed(const v1::Hello& hello) {
       "the worker says it reads ", read, " bytes/s (", kReadSpeedMin, " to ", kReadSpeedMax,
       " are believed) and computes ", flops, " operations/s (", kFlopsMin, " to ", kFlopsMax,
       "); start it with --speed off, or with what is right"));
+}
+
+// It is shown to people, and stands in tokens.
+absl::Status CheckClassName(const std::string& name) {
+  const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '.' || c == '_';
+  });
+  if (plain && !name.empty() && name.size() <= kClassNameBytesMax) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the worker names a numerics class \"", absl::CHexEscape(name.substr(0, 99)),
+                   "\"; a name is 1 to ", kClassNameBytesMax, " of [A-Za-z0-9._-]"));
+}
+
+// The classes that a worker says it can compute.
+absl::Status CheckOffers(const v1::Hello& hello) {
+  if (hello.numerics_size() > kClassOffersMax) {
+    return absl::InvalidArgumentError(absl::StrCat("the worker names ", hello.numerics_size(),
+                                                   " numerics classes, at most ", kClassOffersMax,
+                                                   " are believed"));
+  }
+  TUTTI_RETURN_IF_ERROR(CheckClassName(hello.numerics_class()));
+  for (const v1::NumericsOffer& offer : hello.numerics()) {
+    TUTTI_RETURN_IF_ERROR(CheckClassName(offer.numerics_class()));
+    TUTTI_RETURN_IF_ERROR(CheckSpeed(offer.read_bytes_per_second(), offer.flops_per_second()));
+  }
+  if (hello.numerics().empty() || hello.numerics(0).numerics_class() == hello.numerics_class()) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the worker computes in numerics class \"", hello.numerics_class(),
+      "\", and the first that it can compute is \"", hello.numerics(0).numerics_class(), "\""));
+}
+
+std::vector<std::string> ClassesOf(const v1::Hello& hello) {
+  if (hello.numerics().empty()) return {hello.numerics_class()};
+  std::vector<std::string> classes;
+  for (const v1::NumericsOffer& offer : hello.numerics()) {
+    classes.push_back(offer.numerics_class());
+  }
+  return classes;
+}
+
+bool Offers(const v1::Hello& hello, const std::string& numerics_class) {
+  const std::vector<std::string> classes = ClassesOf(hello);
+  return std::find(classes.begin(), classes.end(), numerics_class) != classes.end();
+}
+
+ClassCandidate CandidateOf(const v1::Hello& hello,
+                           const std::map<std::string, placement::DeviceSpeed>& speeds) {
+  ClassCandidate candidate{
+      .worker_id = hello.worker_id(), .offers = {}, .last = hello.last_numerics_class()};
+  for (const std::string& one : ClassesOf(hello)) {
+    const auto speed = speeds.find(one);
+    candidate.offers.push_back({one, speed == speeds.end() ? 0 : speed->second.flops_per_second});
+  }
+  return candidate;
 }
 
 }  // namespace
@@ -90,21 +145,15 @@ absl::Status Membership::Check(const v1::Hello& hello) const {
   if (hello.model_fingerprint() != options_.model_fingerprint) {
     return Differs("model fingerprint", hello.model_fingerprint(), options_.model_fingerprint);
   }
-  const std::string wanted_class = numerics_class();
-  if (!options_.mix_numerics && !wanted_class.empty() && hello.numerics_class() != wanted_class) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("numerics class of the worker is \"", absl::CHexEscape(hello.numerics_class()),
-                     "\", of the pipeline \"", wanted_class,
-                     "\": results would depend on which worker computes them, and mixing is not "
-                     "allowed"));
-  }
+  TUTTI_RETURN_IF_ERROR(CheckOffers(hello));
+  if (class_settled()) TUTTI_RETURN_IF_ERROR(CheckClass(hello));
   const int64_t memory_min = options_.memory_bytes_min[static_cast<size_t>(DeviceKindOf(hello))];
   if (hello.memory_bytes() < memory_min) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the worker offers ", hello.memory_bytes(),
                      " bytes of memory; the smallest stage of this model needs ", memory_min));
   }
-  TUTTI_RETURN_IF_ERROR(CheckSpeed(hello));
+  TUTTI_RETURN_IF_ERROR(CheckSpeed(hello.read_bytes_per_second(), hello.flops_per_second()));
   if (!hello.advertised_address().empty()) {
     TUTTI_RETURN_IF_ERROR(transport::ParseAnnouncedAddress(hello.advertised_address()).status());
   }
@@ -117,31 +166,42 @@ absl::Status Membership::Check(const v1::Hello& hello) const {
   return absl::OkStatus();
 }
 
-placement::DeviceSpeed Membership::SpeedOf(const v1::Hello& hello) {
-  const FirstSpeed now{
-      hello.device(), hello.threads(), {hello.read_bytes_per_second(), hello.flops_per_second()}};
+std::map<std::string, placement::DeviceSpeed> Membership::SpeedsOf(const v1::Hello& hello) {
+  FirstSpeeds now{hello.device(), hello.threads(), {}};
+  now.speeds[hello.numerics_class()] = {hello.read_bytes_per_second(), hello.flops_per_second()};
+  for (const v1::NumericsOffer& offer : hello.numerics()) {
+    now.speeds[offer.numerics_class()] = {offer.read_bytes_per_second(), offer.flops_per_second()};
+  }
   const auto found = first_speeds_.find(hello.worker_id());
   if (found == first_speeds_.end()) {
-    if (now.speed.known() && first_speeds_.size() < kDeviceNumbersMax) {
+    if (now.speeds[hello.numerics_class()].known() && first_speeds_.size() < kDeviceNumbersMax) {
       first_speeds_.emplace(hello.worker_id(), now);
     }
-    return now.speed;
+    return now.speeds;
   }
-  FirstSpeed& first = found->second;
-  const bool same = first.device == now.device && first.threads == now.threads;
-  if (!same) first = now;
-  return now.speed.known() ? first.speed : now.speed;
+  FirstSpeeds& first = found->second;
+  if (first.device != now.device || first.threads != now.threads) first = now;
+  for (auto& [name, speed] : now.speeds) {
+    if (!speed.known()) continue;
+    const auto [known, added] = first.speeds.emplace(name, speed);
+    if (!known->second.known()) known->second = speed;
+    speed = known->second;
+  }
+  return now.speeds;
 }
 
 Worker* Membership::Join(LinkKey link, const v1::Hello& hello, Instant now) {
-  return &workers_
-              .emplace(link, Worker{.link = link,
-                                    .hello = hello,
-                                    .joined_at = now,
-                                    .speed = SpeedOf(hello),
-                                    .last_heard = now,
-                                    .last_progress = now})
-              .first->second;
+  Worker* const worker = &workers_
+                              .emplace(link, Worker{.link = link,
+                                                    .hello = hello,
+                                                    .joined_at = now,
+                                                    .speeds = SpeedsOf(hello),
+                                                    .speed = {},
+                                                    .last_heard = now,
+                                                    .last_progress = now})
+                              .first->second;
+  worker->speed = worker->speeds[ClassOf(*worker)];
+  return worker;
 }
 
 Worker* Membership::Find(LinkKey link) {
@@ -187,7 +247,67 @@ std::vector<const Worker*> Membership::Idle() const {
 
 std::string Membership::numerics_class() const {
   if (!options_.numerics_class.empty()) return options_.numerics_class;
+  if (!options_.mix_numerics) return class_choice_.numerics_class;
   return workers_.empty() ? "" : workers_.begin()->second.hello.numerics_class();
+}
+
+const std::string& Membership::ClassOf(const Worker& worker) const {
+  if (options_.mix_numerics) return worker.hello.numerics_class();
+  const std::string& serving =
+      options_.numerics_class.empty() ? class_choice_.numerics_class : options_.numerics_class;
+  return Offers(worker.hello, serving) ? serving : worker.hello.numerics_class();
+}
+
+bool Membership::CanCompute(const Worker& worker) const {
+  const std::string serving = numerics_class();
+  return options_.mix_numerics || serving.empty() || Offers(worker.hello, serving);
+}
+
+std::vector<ClassCandidate> Membership::Candidates() const {
+  std::vector<const Worker*> all;
+  for (const auto& [link, worker] : workers_) all.push_back(&worker);
+  std::sort(all.begin(), all.end(),
+            [](const Worker* a, const Worker* b) { return NaturallyBefore(a->id(), b->id()); });
+  std::vector<ClassCandidate> candidates;
+  for (const Worker* worker : all) {
+    candidates.push_back(CandidateOf(worker->hello, worker->speeds));
+  }
+  return candidates;
+}
+
+void Membership::ChooseClass(const std::string& kept) {
+  if (workers_.empty()) return;
+  class_choice_ = coordinator::ChooseClass(Candidates(), kept);
+  for (auto& [link, worker] : workers_) worker.speed = worker.speeds[ClassOf(worker)];
+}
+
+absl::Status Membership::CheckClass(const v1::Hello& hello) const {
+  const std::string serving = numerics_class();
+  if (options_.mix_numerics || serving.empty() || Offers(hello, serving)) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "numerics class of the worker is \"", absl::StrJoin(ClassesOf(hello), "\" or \""),
+      "\", of the pipeline \"", serving, "\": results would depend on which worker computes them; ",
+      options_.numerics_class.empty() ? AdviceFor(CandidateOf(hello, {}), Candidates(), serving)
+                                      : "the coordinator's --numerics-class says so"));
+}
+
+void Membership::FillStatus(v1::GetStatusResponse* status) const {
+  const std::string serving = numerics_class();
+  if (options_.mix_numerics || serving.empty()) return;
+  v1::NumericsChoice* const choice = status->mutable_numerics();
+  choice->set_numerics_class(serving);
+  choice->set_settled(class_settled());
+  const bool chosen = chooses_class();
+  choice->set_why(chosen ? class_choice_.why : "the operator's word (--numerics-class)");
+  choice->set_cost(chosen ? class_choice_.cost : "");
+  for (const ClassCandidate& worker : Candidates()) {
+    v1::WorkerClasses* const classes = choice->add_workers();
+    classes->set_worker_id(worker.worker_id);
+    for (const ClassOffer& offer : worker.offers) {
+      classes->add_classes(offer.numerics_class);
+      classes->add_flops_per_second(offer.flops_per_second);
+    }
+  }
 }
 
 absl::Status CheckFetch(const v1::ShardProgress& progress) {

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/device_kind.h"
 #include "base/status.h"
+#include "coordinator/class_choice.h"
 #include "coordinator/events.h"
 #include "placement/placement.h"
 #include "placement/step_cost.h"
@@ -29,10 +30,12 @@ struct Worker {
   LinkKey link;
   v1::Hello hello;
   Instant joined_at;
-  placement::DeviceSpeed speed;  // as it first was, see Membership::Join
+  // In each numerics class, as it first was, see Membership::Join.
+  std::map<std::string, placement::DeviceSpeed> speeds;
 
-  Instant last_heard;     // of the last frame; renews the lease
-  Instant last_progress;  // when `progress` last grew, or a step was done
+  placement::DeviceSpeed speed;  // in the class that it computes in
+  Instant last_heard;            // of the last frame; renews the lease
+  Instant last_progress;         // when `progress` last grew, or a step was done
   uint64_t progress = 0;
   int64_t resident_bytes = 0;
   int32_t pipeline = -1;    // -1: idle
@@ -72,7 +75,7 @@ struct Worker {
 struct MembershipOptions {
   std::string cluster_id;
   std::string model_fingerprint;
-  std::string numerics_class;  // "": that of the worker that joined first
+  std::string numerics_class;  // "": chosen from the workers that join
   bool mix_numerics = false;
   // Of each kind of device: less cannot serve any stage.
   std::array<int64_t, kDeviceKinds> memory_bytes_min = {};
@@ -83,8 +86,9 @@ class Membership {
   explicit Membership(MembershipOptions options) : options_(std::move(options)) {}
 
   // Whether this worker may join; the refusal says what differs, with both sides' values.
-  // FAILED_PRECONDITION: cluster, protocol, model or numerics class. INVALID_ARGUMENT: a
-  // speed outside of the range that is believed, an announced address that is none. ALREADY_EXISTS:
+  // FAILED_PRECONDITION: cluster, protocol, model, or a numerics class that is settled and that it
+  // cannot compute. INVALID_ARGUMENT: a speed outside of the range that is believed, an announced
+  // address that is none, classes that contradict each other. ALREADY_EXISTS:
   // a worker of that id is alive on another link. RESOURCE_EXHAUSTED: too little memory for any
   // stage.
   absl::Status Check(const v1::Hello& hello) const;
@@ -104,20 +108,43 @@ class Membership {
   std::vector<Worker*> Idle();
   std::vector<const Worker*> Idle() const;
   size_t size() const { return workers_.size(); }
+
+  // ---- the numerics class; who decides when it is chosen is Fleet (fleet_class.cc)
+
+  // That pipelines form in: the operator's, or the one chosen last. Where several are mixed, that
+  // of the worker that joined first. "": none yet.
   std::string numerics_class() const;
+  // That the worker computes in.
+  const std::string& ClassOf(const Worker& worker) const;
+  bool CanCompute(const Worker& worker) const;
+  // Whether there is a choice at all: neither the operator's word nor a mixture.
+  bool chooses_class() const { return options_.numerics_class.empty() && !options_.mix_numerics; }
+  // Chooses from all that have joined, see ChooseClass; keeps what there is where none has.
+  void ChooseClass(const std::string& kept);
+  // From now on who cannot compute the class may not join, or may again.
+  void SettleClass(bool settled) { class_settled_ = settled; }
+  bool class_settled() const { return class_settled_ || !chooses_class(); }
+  const ClassChoice& class_choice() const { return class_choice_; }
+  // FAILED_PRECONDITION: the worker cannot compute the class; what can be done.
+  absl::Status CheckClass(const v1::Hello& hello) const;
+  // The class and why it is this one, where there is a choice.
+  void FillStatus(v1::GetStatusResponse* status) const;
 
  private:
-  // The speed of a worker as it first was, and the device and threads it was of.
-  struct FirstSpeed {
+  // The speeds of a worker as they first were, and the device and threads they were of.
+  struct FirstSpeeds {
     std::string device;
     uint32_t threads = 0;
-    placement::DeviceSpeed speed;
+    std::map<std::string, placement::DeviceSpeed> speeds;
   };
-  placement::DeviceSpeed SpeedOf(const v1::Hello& hello);
+  std::map<std::string, placement::DeviceSpeed> SpeedsOf(const v1::Hello& hello);
+  std::vector<ClassCandidate> Candidates() const;
 
   const MembershipOptions options_;
   std::map<LinkKey, Worker> workers_;
-  std::map<std::string, FirstSpeed> first_speeds_;  // by worker id; at most kDeviceNumbersMax
+  ClassChoice class_choice_;
+  bool class_settled_ = false;
+  std::map<std::string, FirstSpeeds> first_speeds_;  // by worker id; at most kDeviceNumbersMax
 };
 
 DeviceKind DeviceKindOf(const v1::Hello& hello);

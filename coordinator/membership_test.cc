@@ -102,15 +102,80 @@ TEST(MembershipTest, SaysWhatDiffersWithBothValues) {
               HasSubstr("the announced address \"unix:/run/x\\n\" "));
 }
 
-TEST(MembershipTest, TheFirstDecidesTheNumericsClass) {
+v1::Hello Offering(const std::string& id, const std::vector<std::pair<std::string, double>>& all) {
+  v1::Hello hello = Hello(id);
+  hello.set_numerics_class(all[0].first);
+  for (const auto& [name, flops] : all) {
+    v1::NumericsOffer* const offer = hello.add_numerics();
+    offer->set_numerics_class(name);
+    offer->set_flops_per_second(flops);
+    offer->set_read_bytes_per_second(flops == 0 ? 0 : 1e9);
+  }
+  hello.set_flops_per_second(all[0].second);
+  hello.set_read_bytes_per_second(all[0].second == 0 ? 0 : 1e9);
+  return hello;
+}
+
+TEST(MembershipTest, AClassIsChosenFromAllAndThenHolds) {
   Membership membership(Options());
   EXPECT_EQ(membership.numerics_class(), "");
-  membership.Join(LinkKey(1), Hello("w1"), Instant());
-  v1::Hello other = Hello("w2");
-  other.set_numerics_class("cpu-bf16dot");
-  EXPECT_THAT(membership.Check(other).ToString(), HasSubstr("\"cpu-bf16dot\", of the pipeline"));
-  membership.Remove(LinkKey(1));
-  EXPECT_TRUE(membership.Check(other).ok()) << "nobody is left to differ from";
+  Worker* const w1 = membership.Join(LinkKey(1), Offering("w1", {{"a", 2e9}, {"b", 1e9}}), {});
+  membership.ChooseClass("");
+  EXPECT_EQ(membership.numerics_class(), "a");
+  EXPECT_EQ(w1->speed.flops_per_second, 2e9);
+  const v1::Hello other = Offering("w2", {{"b", 1e9}});
+  EXPECT_TRUE(membership.Check(other).ok()) << "nothing is settled";
+  Worker* const w2 = membership.Join(LinkKey(2), other, {});
+  EXPECT_FALSE(membership.CanCompute(*w2));
+  membership.ChooseClass("");
+  EXPECT_EQ(membership.numerics_class(), "b");
+  EXPECT_TRUE(membership.CanCompute(*w2));
+  EXPECT_EQ(membership.ClassOf(*w1), "b");
+  EXPECT_EQ(w1->speed.flops_per_second, 1e9) << "its speed in the class that it computes in";
+  membership.SettleClass(true);
+  EXPECT_THAT(membership.Check(Offering("w3", {{"a", 0}})).ToString(),
+              AllOf(HasSubstr("numerics class of the worker is \"a\", of the pipeline \"b\""),
+                    HasSubstr("no class in common with all workers that serve in b"),
+                    HasSubstr("--mix-numerics")));
+  EXPECT_THAT(membership.Check(Offering("w3", {{"b", 0}, {"a", 0}})).ToString(), "OK");
+  v1::GetStatusResponse status;
+  membership.FillStatus(&status);
+  EXPECT_EQ(status.numerics().numerics_class(), "b");
+  EXPECT_TRUE(status.numerics().settled());
+  EXPECT_EQ(status.numerics().workers(0).classes(1), "b");
+  EXPECT_EQ(status.numerics().workers(0).flops_per_second(0), 2e9);
+}
+
+TEST(MembershipTest, TheRefusalSaysWhatCanBeDone) {
+  Membership membership(Options());
+  membership.Join(LinkKey(1), Offering("w1", {{"a", 2e9}, {"b", 1e9}}), {});
+  membership.ChooseClass("");
+  membership.SettleClass(true);
+  EXPECT_THAT(membership.Check(Offering("w2", {{"b", 0}})).ToString(),
+              HasSubstr("it can compute in b, as all the others can: start the coordinator with "
+                        "--numerics-class b"));
+  MembershipOptions told = Options();
+  told.numerics_class = "a";
+  EXPECT_THAT(Membership(told).Check(Offering("w2", {{"b", 0}})).ToString(),
+              HasSubstr("of the pipeline \"a\": results would depend on which worker computes "
+                        "them; the coordinator's --numerics-class says so"));
+}
+
+TEST(MembershipTest, BelievesNoNonsenseAboutClasses) {
+  const Membership membership(Options());
+  v1::Hello hello = Offering("w1", {{"a", 1e9}, {"b", 1e9}});
+  EXPECT_TRUE(membership.Check(hello).ok());
+  hello.set_numerics_class("b");
+  EXPECT_THAT(membership.Check(hello).ToString(),
+              HasSubstr("computes in numerics class \"b\", and the first that it can compute is"));
+  hello = Offering("w1", {{"a", 1e9}, {"b\n", 1e9}});
+  EXPECT_THAT(membership.Check(hello).ToString(), HasSubstr("numerics class \"b\\n\"; a name"));
+  hello = Offering("w1", {{std::string(65, 'a'), 1e9}});
+  EXPECT_THAT(membership.Check(hello).ToString(), HasSubstr("a name is 1 to 64 of"));
+  hello = Offering("w1", {{"a", 1e9}, {"b", -1}});
+  EXPECT_THAT(membership.Check(hello).ToString(), HasSubstr("computes -1 operations/s"));
+  hello = Offering("w1", std::vector(9, std::pair<std::string, double>("a", 1e9)));
+  EXPECT_THAT(membership.Check(hello).ToString(), HasSubstr("names 9 numerics classes, at most 8"));
 }
 
 TEST(MembershipTest, OneWorkerPerId) {

@@ -48,7 +48,7 @@ std::string Pipeline::NumericsOfLayers() const {
   std::string last;
   bool mixed = false;
   for (const Shard& shard : shards_) {
-    const std::string& numerics = membership_->Find(shard.link)->hello.numerics_class();
+    const std::string& numerics = membership_->ClassOf(*membership_->Find(shard.link));
     mixed |= !last.empty() && numerics != last;
     last = numerics;
     absl::StrAppend(&layers, layers.empty() ? "" : ",", stages_[shard.stage].placement.first_layer,

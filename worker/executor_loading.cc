@@ -20,6 +20,10 @@ absl::StatusOr<std::unique_ptr<StageRunner>> Executor::Load(const v1::AssignShar
     progress(loaded, total);
   });
   loading_ = false;
+  // A coordinator that comes after this one keeps the class.
+  if (runner.ok() && !shard.numerics_class().empty()) {
+    context_.hello.set_last_numerics_class(shard.numerics_class());
+  }
   return runner;
 }
 

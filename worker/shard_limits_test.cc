@@ -66,6 +66,9 @@ TEST(SameContents, LooksAtWhatIsLoadedAndNotAtNeighbours) {
   other = Whole();
   other.set_first_layer(1);
   EXPECT_FALSE(SameContents(Whole(), other));
+  other = Whole();
+  other.set_numerics_class("another");
+  EXPECT_FALSE(SameContents(Whole(), other)) << "its K/V would be of other bits";
 }
 
 }  // namespace

@@ -10,18 +10,16 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/attention_softmax.h"
 #include "kernels/cpu/formats.h"
 #include "kernels/cpu/kernel_table.h"
 #include "kernels/cpu/pack_rows.h"
 #include "kernels/cpu/slice_count.h"
-#include "kernels/cpu/vector_math.h"
 #include "kernels/limits.h"
 
 namespace tutti::kernels::cpu {
 
 inline constexpr int64_t kTileGroups = kAttentionTileSlots / 16;
-// Rows of scores are 16 floats longer than a tile, so that they do not share cache sets.
-inline constexpr int64_t kScoreStride = kAttentionTileSlots + 16;
 inline constexpr int kGroupPairs = 8;
 
 // One tile of slots: where its groups of 16 lie.
@@ -32,20 +30,6 @@ struct SlotTile {
   const uint8_t* value[kTileGroups];
   const uint8_t*
       next_key[kTileGroups];  // of the next tile, to fetch ahead; this tile's where there is none
-};
-
-// State of one item, carved from the caller's scratch.
-template <class Format>
-struct AttentionState {
-  const AttentionJob* job;
-  const AttentionItem* item;
-  int64_t out_cols;             // head_dim rounded up to 16
-  typename Format::A* queries;  // tiles of rows as InterleaveF32 or InterleaveBf16 lay them out
-  float* outputs;               // [entries][out_cols], not yet divided by total
-  float* largest;               // [entries]
-  float* total;                 // [entries]
-  float* scores;                // [kTileRows][kScoreStride]
-  typename Format::A* weights;  // the scores' exponentials, in the operand type; may be `scores`
 };
 
 template <class Format>
@@ -89,45 +73,6 @@ template <class Format, int R, int P>
 #pragma GCC unroll 4
     for (int p = 0; p < P; ++p) S::Store(scores + r * kScoreStride + 16 * p, sum[r][p]);
   }
-}
-
-// Row `row` of the scores becomes weights e^(score * scale - largest), 0 beyond `valid`; returns by
-// how much the earlier tiles' sums shrink.
-template <class Format>
-static float SoftmaxRow(const AttentionState<Format>& state, int64_t row, int64_t entry,
-                        int64_t valid, bool first) {
-  using S = typename Format::Simd;
-  using F = typename Format::F;
-  float* scores = state.scores + row * kScoreStride;
-  const F scale = S::Set(state.job->scale);
-  const F masked = S::Set(-__builtin_inff());
-  F most = masked;
-  for (int64_t i = 0; i < valid; i += 16) {
-    F x = S::Mul(S::Load(scores + i), scale);
-    if (valid - i < 16) x = S::SelectFirst(valid - i, x, masked);
-    S::Store(scores + i, x);
-    most = S::Max(most, x);
-  }
-  const float before = state.largest[entry];
-  const float now = S::ReduceMax(S::Max(S::Set(first ? -__builtin_inff() : before), most));
-  const F shift = S::Set(now);
-  F sum = S::Zero();
-  for (int64_t i = 0; i < valid; i += 16) {
-    F weight = Exp<S>(S::Sub(S::Load(scores + i), shift));
-    if constexpr (Format::kRounds) weight = S::RoundToBf16(weight);
-    if constexpr (Format::kPerPair == 1) {
-      S::StoreBf16(reinterpret_cast<uint16_t*>(state.weights + row * (kScoreStride / 2)) + i,
-                   weight);
-    } else {
-      S::Store(scores + i, weight);
-    }
-    sum = S::Add(sum, weight);
-  }
-  const float shrink = first ? 0.0f : S::First(Exp<S>(S::Sub(S::Set(before), shift)));
-  const float carried = first ? 0.0f : state.total[entry] * shrink;
-  state.total[entry] = carried + S::ReduceAdd(sum);
-  state.largest[entry] = now;
-  return shrink;
 }
 
 // out[r][16 u ...] = out * shrink + sum over the first `pairs` pairs of slots, for R rows and P
@@ -256,9 +201,7 @@ static void AttendRows(const AttentionState<Format>& state, const SlotTile& tile
   float shrink[R];
   for (int r = 0; r < R; ++r) valid[r] = ValidSlots(PositionOf(state, entry + r), tile.begin);
   ScoreTile<Format, R>(state, tile, q, pair_step, (valid[R - 1] + 15) / 16);
-  for (int r = 0; r < R; ++r) {
-    shrink[r] = SoftmaxRow(state, r, entry + r, valid[r], tile.begin == 0);
-  }
+  SoftmaxRows<Format, R>(state, entry, valid, tile.begin == 0, shrink);
   MixTile<Format, R>(state, tile, entry, shrink, valid);
 }
 

@@ -12,6 +12,7 @@
 #include "kernels/cpu/cpu_knobs.h"
 #include "kernels/cpu/cpu_sampling.h"
 #include "kernels/cpu/cpu_weight.h"
+#include "kernels/cpu/growing_memory.h"
 #include "kernels/cpu/instruction_set.h"
 #include "kernels/cpu/kv_layout.h"
 #include "kernels/cpu/kv_write.h"
@@ -21,8 +22,8 @@
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/cpu/tiles.h"
 #include "kernels/family_operators.h"
-#include "kernels/host_buffer.h"
 #include "kernels/limits.h"
+#include "kernels/several_classes.h"
 #include "kernels/shape_checks.h"
 #include "kernels/tunable.h"
 #include "kernels/work_meter.h"
@@ -37,30 +38,17 @@ const CpuWeight& AsCpu(const Weight& weight) {
   return *packed;
 }
 
-// Memory that grows to the largest request and stays: after the first steps no operator allocates.
-class Scratch {
+class CpuBackend : public Backend,
+                   public FamilyOperators,
+                   public WorkMeter,
+                   public Tunable,
+                   public SeveralClasses {
  public:
-  void* Bytes(int64_t bytes) {
-    if (buffer_ == nullptr || buffer_->bytes() < bytes) {
-      buffer_.reset();
-      auto buffer = AllocateHost(bytes);
-      CHECK(buffer.ok()) << buffer.status();
-      buffer_ = *std::move(buffer);
-    }
-    return buffer_->data();
-  }
-  float* Floats(int64_t count) { return static_cast<float*>(Bytes(count * sizeof(float))); }
-
- private:
-  std::unique_ptr<DeviceBuffer> buffer_;
-};
-
-class CpuBackend : public Backend, public FamilyOperators, public WorkMeter, public Tunable {
- public:
-  CpuBackend(InstructionSet set, int threads)
-      : set_(set),
-        kernels_(KernelsOf(set)),
-        knobs_(kernels_),
+  CpuBackend(InstructionSet set, std::vector<std::string> classes, int threads)
+      : classes_(std::move(classes)),
+        set_(set),
+        kernels_(&KernelsOf(set)),
+        knobs_(*kernels_),
         pool_(threads),
         thread_scratch_(threads) {}
 
@@ -71,6 +59,9 @@ class CpuBackend : public Backend, public FamilyOperators, public WorkMeter, pub
     return absl::StrCat(ProcessorName(), "/", std::string(InstructionSetName(set_)), "/",
                         pool_.threads());
   }
+
+  std::vector<std::string> numerics_classes() const override { return classes_; }
+  void ComputeIn(std::string_view numerics_class) override;
 
   FamilyOperators* family_operators() override { return this; }
   std::string_view name() const override { return "cpu"; }
@@ -137,8 +128,9 @@ class CpuBackend : public Backend, public FamilyOperators, public WorkMeter, pub
     });
   }
 
-  const InstructionSet set_;
-  const KernelTable& kernels_;
+  const std::vector<std::string> classes_;
+  InstructionSet set_;
+  const KernelTable* kernels_;
   CpuKnobs knobs_;
   ThreadPool pool_;
 
@@ -149,6 +141,14 @@ class CpuBackend : public Backend, public FamilyOperators, public WorkMeter, pub
   RotaryTable rotary_;
   AttentionPlan plan_;
 };
+
+void CpuBackend::ComputeIn(std::string_view numerics_class) {
+  if (numerics_class == this->numerics_class()) return;
+  const BackendOptions options = {.numerics_class = std::string(numerics_class)};
+  set_ = ChooseInstructionSet(MachineFeatures(), options).value();
+  kernels_ = &KernelsOf(set_);
+  knobs_ = CpuKnobs(*kernels_, knobs_);
+}
 
 void CpuBackend::Embed(std::span<const int32_t> ids, const Weight& weight, TensorView out) {
   CheckEmbed(ids, weight, out);
@@ -178,11 +178,12 @@ void CpuBackend::MatMul(TensorView in, const Weight& weight, TensorView out) {
   job.out_cols = out.cols;
   job.tuning = knobs_.ForRows(in.rows);
   pool_.Split(TileCount(in.rows), in.rows * in.cols < kSerialElements,
-              [&](int, int64_t begin, int64_t end) { kernels_.pack_rows(job, begin, end); });
+              [&](int, int64_t begin, int64_t end) { kernels_->pack_rows(job, begin, end); });
   const int64_t scratch = MatMulScratchFloats(job.leaves, job.tuning.row_block);
   const bool serial = packed.bytes() < kSerialWeightBytes && in.rows < kTileRows;
   pool_.Split(packed.groups(), serial, [&](int thread, int64_t begin, int64_t end) {
-    kernels_.matmul(job, begin, end, thread_scratch_[thread].Floats(scratch), pool_.slices(thread));
+    kernels_->matmul(job, begin, end, thread_scratch_[thread].Floats(scratch),
+                     pool_.slices(thread));
   });
 }
 
@@ -190,7 +191,7 @@ void CpuBackend::RmsNorm(TensorView in, TensorView weight, float epsilon, Tensor
   CheckRmsNorm(in, weight, out);
   CheckDevice("RmsNorm", device(), {&in, &weight, &out});
   ForRows(in.rows, in.cols, [&](int64_t r) {
-    kernels_.rms_norm(in.f32(r), weight.f32(), epsilon, out.f32(r), in.cols);
+    kernels_->rms_norm(in.f32(r), weight.f32(), epsilon, out.f32(r), in.cols);
   });
 }
 
@@ -202,8 +203,8 @@ void CpuBackend::HeadNormRope(TensorView x, int64_t head_dim, TensorView norm, f
   rotary_.Prepare(positions, inverse_frequency);
   const float* norm_weight = norm.data == nullptr ? nullptr : norm.f32();
   ForRows(x.rows, x.cols, [&](int64_t r) {
-    kernels_.head_norm_rope(x.f32(r), x.cols / head_dim, head_dim, norm_weight, epsilon,
-                            rotary_.cosine(r), rotary_.sine(r));
+    kernels_->head_norm_rope(x.f32(r), x.cols / head_dim, head_dim, norm_weight, epsilon,
+                             rotary_.cosine(r), rotary_.sine(r));
   });
 }
 
@@ -211,29 +212,30 @@ void CpuBackend::AddBias(TensorView x, TensorView bias) {
   CheckAddBias(x, bias);
   CheckDevice("AddBias", device(), {&x, &bias});
   ForRows(x.rows, x.cols,
-          [&](int64_t r) { kernels_.add(x.f32(r), bias.f32(), x.cols, DType::kF32); });
+          [&](int64_t r) { kernels_->add(x.f32(r), bias.f32(), x.cols, DType::kF32); });
 }
 
 void CpuBackend::SiluMul(TensorView gate_up, TensorView out) {
   CheckSiluMul(gate_up, out);
   CheckDevice("SiluMul", device(), {&gate_up, &out});
   ForRows(out.rows, out.cols, [&](int64_t r) {
-    kernels_.silu_mul(gate_up.f32(r), gate_up.f32(r) + out.cols, out.f32(r), out.cols);
+    kernels_->silu_mul(gate_up.f32(r), gate_up.f32(r) + out.cols, out.f32(r), out.cols);
   });
 }
 
 void CpuBackend::AddResidual(TensorView residual, TensorView delta, DType round_to) {
   CheckAddResidual(residual, delta);
   CheckDevice("AddResidual", device(), {&residual, &delta});
-  ForRows(residual.rows, residual.cols,
-          [&](int64_t r) { kernels_.add(residual.f32(r), delta.f32(r), residual.cols, round_to); });
+  ForRows(residual.rows, residual.cols, [&](int64_t r) {
+    kernels_->add(residual.f32(r), delta.f32(r), residual.cols, round_to);
+  });
 }
 
 void CpuBackend::Convert(TensorView in, TensorView out) {
   CheckConvert(in, out);
   CheckConvertDevices(device(), in, out);
   ForRows(in.rows, in.cols, [&](int64_t r) {
-    kernels_.convert(in.Rows(r, 1).data, in.dtype, out.Rows(r, 1).data, out.dtype, in.cols);
+    kernels_->convert(in.Rows(r, 1).data, in.dtype, out.Rows(r, 1).data, out.dtype, in.cols);
   });
 }
 
@@ -283,7 +285,7 @@ void CpuBackend::Attention(TensorView q, const KvLayer& cache, const AttentionBa
   pool_.Run([&](int thread) {
     float* floats = thread_scratch_[thread].Floats(scratch);
     for (int64_t i = plan_.thread_begin[thread]; i < plan_.thread_begin[thread + 1]; ++i) {
-      kernels_.attend(job, plan_.items[i], floats, pool_.slices(thread));
+      kernels_->attend(job, plan_.items[i], floats, pool_.slices(thread));
     }
   });
 }
@@ -305,20 +307,20 @@ void CpuBackend::AdjustLogits(TensorView logits, std::span<const LogitAdjustment
 void CpuBackend::ArgMax(TensorView logits, std::span<int32_t> out) {
   CHECK(static_cast<int64_t>(out.size()) == logits.rows);
   ForRows(logits.rows, logits.cols,
-          [&](int64_t r) { out[r] = ArgMaxOfRow(kernels_, logits.f32(r), logits.cols); });
+          [&](int64_t r) { out[r] = ArgMaxOfRow(*kernels_, logits.f32(r), logits.cols); });
 }
 
 void CpuBackend::LogSumExp(TensorView logits, double inverse_temperature, std::span<double> out) {
   CHECK(static_cast<int64_t>(out.size()) == logits.rows);
   ForRows(logits.rows, logits.cols, [&](int64_t r) {
-    out[r] = LogSumExpOfRow(kernels_, logits.f32(r), logits.cols, inverse_temperature);
+    out[r] = LogSumExpOfRow(*kernels_, logits.f32(r), logits.cols, inverse_temperature);
   });
 }
 
 void CpuBackend::TopCandidates(TensorView logits, int64_t row, int64_t count,
                                std::vector<Candidate>* out) {
   CHECK(row >= 0 && row < logits.rows && count >= 0);
-  TopOfRow(kernels_, logits.f32(row), logits.cols, count, &top_scratch_, out);
+  TopOfRow(*kernels_, logits.f32(row), logits.cols, count, &top_scratch_, out);
 }
 
 void CpuBackend::ScaleRows(TensorView x, std::span<const float> scale) {
@@ -335,7 +337,7 @@ void CpuBackend::SelectExperts(TensorView logits, int64_t count, bool normalise,
   ForRows(logits.rows, logits.cols, [&](int64_t r) {
     const size_t first = static_cast<size_t>(r * count);
     const size_t size = static_cast<size_t>(count);
-    SelectExpertsOfRow(kernels_, logits.f32(r), logits.cols, normalise,
+    SelectExpertsOfRow(*kernels_, logits.f32(r), logits.cols, normalise,
                        experts.subspan(first, size), shares.subspan(first, size));
   });
 }
@@ -377,7 +379,8 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackend(const BackendOptions& 
   TUTTI_ASSIGN_OR_RETURN(const cpu::InstructionSet set,
                          cpu::ChooseInstructionSet(cpu::MachineFeatures(), options));
   const int threads = options.num_threads > 0 ? options.num_threads : cpu::AvailableThreads();
-  return std::make_unique<cpu::CpuBackend>(set, threads);
+  return std::make_unique<cpu::CpuBackend>(set, cpu::ClassesFor(cpu::MachineFeatures(), options),
+                                           threads);
 }
 
 }  // namespace tutti::kernels

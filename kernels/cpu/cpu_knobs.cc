@@ -68,6 +68,17 @@ CpuKnobs::CpuKnobs(const KernelTable& kernels)
   for (const Knob& knob : knobs_) values_.push_back(knob.usual);
 }
 
+CpuKnobs::CpuKnobs(const KernelTable& kernels, const CpuKnobs& other) : CpuKnobs(kernels) {
+  for (size_t i = 0; i < knobs_.size(); ++i) {
+    for (size_t k = 0; k < other.knobs_.size(); ++k) {
+      const std::span<const int64_t> takes = knobs_[i].values;
+      const int64_t value = other.values_[k];
+      if (knobs_[i].name != other.knobs_[k].name) continue;
+      if (std::find(takes.begin(), takes.end(), value) != takes.end()) values_[i] = value;
+    }
+  }
+}
+
 void CpuKnobs::Set(size_t knob, int64_t value) {
   CHECK(knob < knobs_.size()) << "knob " << knob;
   const std::span<const int64_t> values = knobs_[knob].values;

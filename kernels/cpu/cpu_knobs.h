@@ -17,6 +17,8 @@ class CpuKnobs {
  public:
   // Those of an instruction set, whose table says which it has. Keeps no reference.
   explicit CpuKnobs(const KernelTable& kernels);
+  // The same, at the values of the knobs of another set that have the same names and take them.
+  CpuKnobs(const KernelTable& kernels, const CpuKnobs& other);
 
   std::span<const Knob> knobs() const { return knobs_; }
   int64_t value(size_t knob) const { return values_[knob]; }
@@ -29,8 +31,8 @@ class CpuKnobs {
   bool AttentionByF32() const;
 
  private:
-  const std::vector<Knob> knobs_;
-  const size_t ways_;  // of the knobs, those that choose between two ways to multiply
+  std::vector<Knob> knobs_;
+  size_t ways_;  // of the knobs, those that choose between two ways to multiply
   std::vector<int64_t> values_;
 };
 

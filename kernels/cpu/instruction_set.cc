@@ -2,6 +2,7 @@
 
 #include <cpuid.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -9,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
+#include "base/check.h"
 
 namespace tutti::kernels::cpu {
 namespace {
@@ -118,11 +120,23 @@ std::string_view NumericsClassOf(InstructionSet set) {
     case InstructionSet::kAvx512:
       return "cpu-f32";
     case InstructionSet::kAvx512Bf16:
-      return "cpu-bf16dot";
     case InstructionSet::kEmulatedAvx512Bf16:
-      return "cpu-bf16dot-emulated";
+      return "cpu-bf16dot";
   }
   return "unknown";
+}
+
+std::vector<std::string> ClassesFor(const CpuFeatures& features, const BackendOptions& options) {
+  const absl::StatusOr<InstructionSet> best = ChooseInstructionSet(features, options);
+  CHECK(best.ok()) << best.status();
+  std::vector<std::string> classes = {std::string(NumericsClassOf(*best))};
+  if (!options.instruction_set.empty() || !options.numerics_class.empty()) return classes;
+  for (InstructionSet set : AvailableInstructionSets(features)) {
+    const std::string_view name = NumericsClassOf(set);
+    const bool known = std::find(classes.begin(), classes.end(), name) != classes.end();
+    if (!known) classes.emplace_back(name);
+  }
+  return classes;
 }
 
 std::vector<InstructionSet> AvailableInstructionSets(const CpuFeatures& features) {

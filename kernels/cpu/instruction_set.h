@@ -26,9 +26,13 @@ enum class InstructionSet { kAvx2, kAvx512, kAvx512Bf16, kEmulatedAvx512Bf16 };
 // BackendOptions::instruction_set.
 std::string_view InstructionSetName(InstructionSet set);
 
-// "cpu-f32", "cpu-bf16dot", "cpu-bf16dot-emulated". The emulation follows the manual, but has a
-// class of its own, so that a test machine never joins a pipeline whose bits it only should share.
+// "cpu-f32", "cpu-bf16dot". The emulation gives the bits of the instruction, on the processors of
+// both makers (docs/decisions/0066).
 std::string_view NumericsClassOf(InstructionSet set);
+
+// The classes for `options`, the best first: those of the sets that ChooseInstructionSet would
+// choose. One, where a class or a set is named.  REQUIRES: ChooseInstructionSet is OK
+std::vector<std::string> ClassesFor(const CpuFeatures& features, const BackendOptions& options);
 
 // Those a machine with `features` can run, best last but one; the emulation is last.
 std::vector<InstructionSet> AvailableInstructionSets(const CpuFeatures& features);

@@ -30,7 +30,8 @@ TEST(InstructionSetTest, TakesTheBestOfAClass) {
   EXPECT_EQ(*Choose(kZen4, "", "cpu-f32"), InstructionSet::kAvx512);
   EXPECT_EQ(*Choose(kZen3, "", "cpu-f32"), InstructionSet::kAvx2);
   EXPECT_EQ(*Choose(kZen4, "", "cpu-bf16dot"), InstructionSet::kAvx512Bf16);
-  EXPECT_EQ(*Choose(kZen4, "", "cpu-bf16dot-emulated"), InstructionSet::kEmulatedAvx512Bf16);
+  EXPECT_EQ(*Choose(kZen3, "", "cpu-bf16dot"), InstructionSet::kEmulatedAvx512Bf16);
+  EXPECT_EQ(*Choose(kSkylake, "", "cpu-bf16dot"), InstructionSet::kEmulatedAvx512Bf16);
 }
 
 TEST(InstructionSetTest, TakesTheNamedOne) {
@@ -43,9 +44,20 @@ TEST(InstructionSetTest, RefusesWhatTheMachineLacks) {
   const absl::Status missing = Choose(kZen3, "avx512").status();
   EXPECT_EQ(missing.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(missing.message()), HasSubstr("has no avx512; it has avx2"));
-  EXPECT_EQ(Choose(kZen3, "", "cpu-bf16dot").status().code(),
-            absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(Choose({}, "").status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(InstructionSetTest, NamesEveryClassOnceAndTheBestFirst) {
+  using ::testing::ElementsAre;
+  EXPECT_THAT(ClassesFor(kZen3, {}), ElementsAre("cpu-f32", "cpu-bf16dot"));
+  EXPECT_THAT(ClassesFor(kSkylake, {}), ElementsAre("cpu-f32", "cpu-bf16dot"));
+  EXPECT_THAT(ClassesFor(kZen4, {}), ElementsAre("cpu-bf16dot", "cpu-f32"));
+  BackendOptions options;
+  options.numerics_class = "cpu-f32";
+  EXPECT_THAT(ClassesFor(kZen4, options), ElementsAre("cpu-f32")) << "the operator's word";
+  options.numerics_class.clear();
+  options.instruction_set = "avx2";
+  EXPECT_THAT(ClassesFor(kZen4, options), ElementsAre("cpu-f32"));
 }
 
 TEST(InstructionSetTest, RefusesUnknownNamesAndContradictions) {

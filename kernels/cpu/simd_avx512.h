@@ -113,6 +113,12 @@ struct Avx512 {
   TUTTI_INLINE void StoreBf16(uint16_t* p, F x) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(Bf16Bits(x)));
   }
+  // Of numbers that are zero, NaN or at least the least normal one; the rounded ones.
+  TUTTI_INLINE F StoreNormalBf16(uint16_t* p, F x) {
+    const __m512i bits = Bf16Bits(x);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(bits));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(bits, 16));
+  }
   TUTTI_INLINE void StoreF16(uint16_t* p, F x) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), F16Bits(x));
   }

@@ -140,12 +140,12 @@ class BesideUp(Test):
         return self.path(name + ".out"), "listens on"
 
     def another_class(self):
-        """A numerics class that is not the pipeline's, which is that of its first worker."""
+        """A numerics class that is not the pipeline's, once that is settled."""
         def classes():
-            pipelines = json.loads(self.status("--json")).get("pipelines", [])
-            return [one["numerics_class"] for one in pipelines if one["state"] == "serving"]
-        own = self.wait_for(classes, "the pipeline serves")[0]
-        return "cpu-bf16dot-emulated" if own == "cpu-f32" else "cpu-f32"
+            numerics = json.loads(self.status("--json")).get("numerics", {})
+            return [numerics["numerics_class"]] if numerics.get("settled") else []
+        own = self.wait_for(classes, "the class is settled")[0]
+        return "cpu-bf16dot" if own == "cpu-f32" else "cpu-f32"
 
     def another_model(self):
         folder = self.path("model")

@@ -40,6 +40,7 @@ const std::vector<Case>& Cases() {
       {.name = "PublishUnnoticed", .fail_point = "coordinator.publish_unnoticed"},
       {.name = "StarvePrompts", .fail_point = "coordinator.starve_prompts"},
       {.name = "ClassNotPinned", .fail_point = "coordinator.class_not_pinned"},
+      {.name = "FirstDecidesClass", .fail_point = "coordinator.first_decides_class"},
       {.name = "ForgetLosses", .fail_point = "coordinator.forget_losses"},
       {.name = "LargePlans", .fail_point = "coordinator.large_plans"},
       {.name = "KeepPlaces", .fail_point = "coordinator.keep_places"},

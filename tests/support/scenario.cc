@@ -7,6 +7,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "base/protocol.h"
 #include "tests/support/action_text.h"
 #include "tests/support/scenario_command.h"
@@ -141,7 +142,11 @@ absl::Status Scenario::Join(const ScenarioCommand& command) {
     hello.set_worker_id(command.words[i]);
     hello.set_purpose(v1::LINK_PURPOSE_CONTROL);
     hello.set_build(command.Text("build", "build-1"));
-    hello.set_numerics_class(command.Text("class", "cpu-f32"));
+    const std::string classes = command.Text("class", "cpu-f32");  // "best,other"
+    for (const absl::string_view one : absl::StrSplit(classes, ',')) {
+      hello.add_numerics()->set_numerics_class(std::string(one));
+    }
+    hello.set_numerics_class(hello.numerics(0).numerics_class());
     hello.set_model_fingerprint(command.Text("model", "tiny-print"));
     hello.set_memory_bytes(command.Number("memory", int64_t{1} << 30));
     nodes_[link].id = command.words[i];

@@ -58,11 +58,21 @@ void DrawTakeover(SimOptions* options) {
   options->takeover_after = std::chrono::milliseconds(random.Between(5, 1'500));
 }
 
+// Only where all workers are needed: then the class is one that all of them can compute, whoever
+// comes first.
+void DrawClasses(SimOptions* options) {
+  Random random(options->seed, /*stream=*/8);
+  const bool all = options->num_pipelines == 1 && !options->auto_pipelines &&
+                   options->spare_workers == 0 && options->WorkersOfPipeline() > 1;
+  options->two_classes = all && random.Chance(0.5);
+}
+
 // With randomness of their own, so that the other draws are what they were before.
 void DrawApart(SimOptions* options) {
   DrawKeptRows(options);
   DrawTakeover(options);
   DrawTarget(options);
+  DrawClasses(options);
 }
 
 }  // namespace

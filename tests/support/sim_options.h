@@ -42,6 +42,7 @@ struct SimOptions {
   int32_t max_waiting = 16;
   int64_t plan_bytes_max = coordinator::kPlanBytesMax;  // of a step
   bool uneven_memory = false;
+  bool two_classes = false;  // not all workers can compute the best class of the others
 
   // The load.
   int32_t num_requests = 20;

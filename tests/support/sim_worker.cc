@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/epochs.h"
 #include "base/protocol.h"
+#include "tests/support/sim_classes.h"
 #include "worker/limits.h"
 
 namespace tutti::tests {
@@ -43,6 +44,7 @@ void SimWorker::Start() {
                               const worker::ShardProgressCallback& progress)
       -> absl::StatusOr<std::unique_ptr<worker::StageRunner>> {
     progress(1, 2);
+    if (!SimComputes(*options_, id_, shard.numerics_class())) world_->Fail(id_ + " cannot do that");
     return std::make_unique<OracleStage>(shard, kSimVocab, options_->oracle_bugs, &step_digest_,
                                          &dies_);
   };
@@ -146,7 +148,7 @@ void SimWorker::Connect() {
   hello.set_worker_id(id_);
   hello.set_purpose(v1::LINK_PURPOSE_CONTROL);
   hello.set_build("sim");
-  hello.set_numerics_class("oracle");
+  OfferSimClasses(*options_, &hello);
   hello.set_model_fingerprint("oracle");
   hello.set_memory_bytes(memory_bytes_);
   hello.set_incarnation(obeyed_);

@@ -10,7 +10,6 @@
 #include "base/gpu_memory.h"
 #include "base/machine.h"
 #include "base/protocol.h"
-#include "kernels/numerics_revision.h"
 #include "metrics/process_metrics.h"
 #include "model/config_json.h"
 #include "model/fingerprint.h"
@@ -18,6 +17,7 @@
 #include "model/partition.h"
 #include "spdlog/spdlog.h"
 #include "transport/private_folder.h"
+#include "worker/class_offers.h"
 #include "worker/kernel_tuner.h"
 #include "worker/limits.h"
 #include "worker/transformer.h"
@@ -32,15 +32,12 @@ v1::Hello MakeHello(const WorkerOptions& options, const kernels::Backend& backen
   hello.set_cluster_id(options.cluster_id);
   hello.set_worker_id(options.worker_id);
   hello.set_build(std::string(BuildStamp()));
-  hello.set_numerics_class(kernels::ClassAtRevision(backend.numerics_class()));
   hello.set_model_fingerprint(fingerprint);
   hello.set_device(backend.name() == "reference" ? "reference" : backend.device().ToString());
   hello.set_device_kind(backend.device().kind == DeviceKind::kCuda ? v1::DEVICE_KIND_CUDA
                                                                    : v1::DEVICE_KIND_CPU);
   hello.set_memory_bytes(options.memory_bytes);
   hello.set_threads(threads);
-  hello.set_read_bytes_per_second(options.speed.read_bytes_per_second);
-  hello.set_flops_per_second(options.speed.flops_per_second);
   return hello;
 }
 
@@ -57,10 +54,22 @@ MeasuredSpeed SpeedOf(const WorkerOptions& options, kernels::Backend* backend, i
     spdlog::warn("speed not measured: {}", std::string(speed.status().message()));
     return {};
   }
-  spdlog::info("reads {}/s, computes {:.1f} Gflop/s",
+  spdlog::info("{}: reads {}/s, computes {:.1f} Gflop/s", backend->numerics_class(),
                FormatBytes(static_cast<int64_t>(speed->read_bytes_per_second)),
                speed->flops_per_second * 1e-9);
   return *speed;
+}
+
+// The classes of the backend, and its speed in each.
+void OfferMeasured(const WorkerOptions& options, kernels::Backend* backend, DType dtype,
+                   const KeepOn& keep_on, v1::Hello* hello) {
+  const auto threads = static_cast<int>(hello->threads());
+  const MeasuredSpeed best = SpeedOf(options, backend, threads, dtype, keep_on);
+  const auto measure = [&] {
+    if (options.speed.known()) return MeasuredSpeed();  // the operator told that of the best
+    return SpeedOf(options, backend, threads, dtype, keep_on);
+  };
+  OfferClasses(backend, best, measure, hello);
 }
 
 // Before the speed is measured, which depends on it.
@@ -203,26 +212,29 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given
                                                 ? model::ModelFingerprint(options.model_dir)
                                                 : worker->fetch_->fingerprint();
   TUTTI_RETURN_IF_ERROR(fingerprint.status());
-  options.speed = SpeedOf(options, worker->backend_.get(), threads, config.dtype, keep_on);
+  v1::Hello hello = MakeHello(options, *worker->backend_, threads, *fingerprint);
+  OfferMeasured(options, worker->backend_.get(), config.dtype, keep_on, &hello);
   // Others may have measured before it for long.
   TUTTI_RETURN_IF_ERROR(keep_on());
   const auto* const work_meter = dynamic_cast<const kernels::WorkMeter*>(worker->backend_.get());
   worker->executor_ = std::make_unique<Executor>(
-      Executor::Options{.coordinators = options.coordinators,
-                        .hello = MakeHello(options, *worker->backend_, threads, *fingerprint),
-                        .peers = options.peers,
-                        .factory = MakeTransformerFactory({.dir = options.model_dir,
-                                                           .config = config,
-                                                           .backend = worker->backend_.get(),
-                                                           .memory_bytes = options.memory_bytes,
-                                                           .collective = &worker->collective_}),
-                        .collective = &worker->collective_,
-                        .devices = {.devices = worker->backend_->device_exchange(),
-                                    .scope = options.device_exchange},
-                        .device_links = DeviceLinksOf(worker->backend_.get(), options),
-                        .memory_folder = options.shared_memory_dir,
-                        .fetch = worker->fetch_.get(),
-                        .work_meter = work_meter},
+      Executor::Options{
+          .coordinators = options.coordinators,
+          .hello = std::move(hello),
+          .peers = options.peers,
+          .factory = InClassOfShard(worker->backend_.get(),
+                                    MakeTransformerFactory({.dir = options.model_dir,
+                                                            .config = config,
+                                                            .backend = worker->backend_.get(),
+                                                            .memory_bytes = options.memory_bytes,
+                                                            .collective = &worker->collective_})),
+          .collective = &worker->collective_,
+          .devices = {.devices = worker->backend_->device_exchange(),
+                      .scope = options.device_exchange},
+          .device_links = DeviceLinksOf(worker->backend_.get(), options),
+          .memory_folder = options.shared_memory_dir,
+          .fetch = worker->fetch_.get(),
+          .work_meter = work_meter},
       worker->dialer(), &worker->clock_);
   TUTTI_RETURN_IF_ERROR(transport::ClaimSocket(options.listen));
   TUTTI_ASSIGN_OR_RETURN(

@@ -1,0 +1,46 @@
+// Which numerics class pipelines form in: the best of those that all workers can compute. A pure
+// function of the workers that have joined, so that the order in which they came decides nothing
+// (docs/decisions/0066).
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tutti::coordinator {
+
+// A class that a worker can compute in.
+struct ClassOffer {
+  std::string numerics_class;
+  double flops_per_second = 0;  // 0: not known
+};
+
+struct ClassCandidate {
+  std::string worker_id;
+  std::vector<ClassOffer> offers;  // its best first; at least one
+  std::string last;                // that it was last told to compute in; empty: none yet
+};
+
+struct ClassChoice {
+  std::string numerics_class;  // empty: there are no workers
+  // For people: "the quickest of those that all 3 workers can compute".
+  std::string why;
+  // "w0, w1 would be about 1.6 times as quick at prompts in cpu-bf16dot, which w3 cannot compute".
+  std::string cost;
+  // Some worker has more than this class to offer, or cannot compute it.
+  bool was_open = false;
+};
+
+// The class that most workers can compute; of those `kept`, or else the one that most of them
+// computed in last, because answers may have been begun in it; of those the one in which they are
+// quickest together, or, where a speed is not known, the one that most of them name first; then the
+// first by name.
+//
+// `workers`: in an order that does not depend on when they came. `kept`: empty: none.
+ClassChoice ChooseClass(const std::vector<ClassCandidate>& workers, const std::string& kept);
+
+// What an operator can do for a worker that cannot compute `serving`, beside `others` that serve in
+// it: "start the coordinator with --numerics-class cpu-f32, which all can compute".
+std::string AdviceFor(const ClassCandidate& worker, const std::vector<ClassCandidate>& others,
+                      const std::string& serving);
+
+}  // namespace tutti::coordinator

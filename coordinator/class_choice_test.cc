@@ -1,0 +1,103 @@
+#include "coordinator/class_choice.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace tutti::coordinator {
+namespace {
+
+using testing::HasSubstr;
+
+// Processors that have the dot instruction, and such that have not.
+ClassCandidate Zen4(const std::string& id) {
+  return {id, {{"cpu-bf16dot", 1.6e11}, {"cpu-f32", 1e11}}, ""};
+}
+ClassCandidate Zen3(const std::string& id) {
+  return {id, {{"cpu-f32", 0.8e11}, {"cpu-bf16dot", 0.7e11}}, ""};
+}
+ClassCandidate OnlyF32(const std::string& id) { return {id, {{"cpu-f32", 0.8e11}}, ""}; }
+
+TEST(ClassChoiceTest, TheBestThatAllCanCompute) {
+  const ClassChoice choice = ChooseClass({Zen4("w0"), Zen4("w1"), OnlyF32("w3")}, "");
+  EXPECT_EQ(choice.numerics_class, "cpu-f32");
+  EXPECT_EQ(choice.why, "the only one that all 3 workers can compute");
+  EXPECT_EQ(choice.cost,
+            "w0, w1 would be about 1.6 times as quick at prompts in cpu-bf16dot, which w3 cannot "
+            "compute");
+  EXPECT_TRUE(choice.was_open);
+}
+
+TEST(ClassChoiceTest, TheQuickestForAllTogether) {
+  const ClassChoice one = ChooseClass({Zen4("w0"), Zen3("w1"), Zen3("w2")}, "");
+  EXPECT_EQ(one.numerics_class, "cpu-bf16dot") << "1.6 + 2 x 0.7 against 1 + 2 x 0.8";
+  EXPECT_EQ(one.why, "the quickest of those that all 3 workers can compute");
+  EXPECT_EQ(one.cost, "w1, w2 would be about 1.1 times as quick at prompts in cpu-f32");
+  std::vector<ClassCandidate> many = {Zen4("w0")};
+  for (int i = 1; i < 9; ++i) many.push_back(Zen3("w" + std::to_string(i)));
+  EXPECT_EQ(ChooseClass(many, "").numerics_class, "cpu-f32");
+  EXPECT_EQ(ChooseClass({Zen4("w0")}, "").cost, "") << "its best";
+}
+
+TEST(ClassChoiceTest, WithoutSpeedsTheOneThatMostNameFirst) {
+  std::vector<ClassCandidate> workers = {Zen4("w0"), Zen4("w1"), Zen3("w2")};
+  workers[1].offers[0].flops_per_second = 0;
+  const ClassChoice choice = ChooseClass(workers, "");
+  EXPECT_EQ(choice.numerics_class, "cpu-bf16dot");
+  EXPECT_EQ(choice.why, "the best of those that all 3 workers can compute");
+  workers[0] = Zen3("w0");
+  EXPECT_EQ(ChooseClass(workers, "").numerics_class, "cpu-f32");
+  workers[1].offers[1].flops_per_second = 0;
+  EXPECT_THAT(ChooseClass(workers, "").cost, HasSubstr("w1 would be better in cpu-bf16dot"));
+}
+
+TEST(ClassChoiceTest, WhereNoneIsCommonTheOneOfMost) {
+  const ClassCandidate gpu = {"g0", {{"cuda-sm90", 0}}, ""};
+  const ClassChoice choice = ChooseClass({gpu, Zen4("w0"), OnlyF32("w1")}, "");
+  EXPECT_EQ(choice.numerics_class, "cpu-f32");
+  EXPECT_EQ(choice.why, "the only one that most workers, 2 of 3, can compute");
+  EXPECT_THAT(choice.cost, HasSubstr("g0 cannot compute it"));
+  const ClassChoice even = ChooseClass({gpu, OnlyF32("w1")}, "");
+  EXPECT_EQ(even.numerics_class, ChooseClass({OnlyF32("w1"), gpu}, "").numerics_class);
+}
+
+TEST(ClassChoiceTest, KeepsAClassThatAllStillCanCompute) {
+  std::vector<ClassCandidate> workers = {Zen4("w0"), Zen4("w1")};
+  EXPECT_EQ(ChooseClass(workers, "cpu-f32").numerics_class, "cpu-f32");
+  EXPECT_THAT(ChooseClass(workers, "cpu-f32").why, HasSubstr("answers may have been begun in it"));
+  EXPECT_THAT(ChooseClass(workers, "cpu-f32").cost, HasSubstr("1.6 times as quick"));
+  workers.push_back(OnlyF32("w2"));
+  EXPECT_EQ(ChooseClass(workers, "cpu-bf16dot").numerics_class, "cpu-f32") << "one cannot";
+  workers.pop_back();
+  workers[1].last = "cpu-f32";
+  EXPECT_EQ(ChooseClass(workers, "").numerics_class, "cpu-f32") << "for a coordinator that returns";
+  EXPECT_EQ(ChooseClass(workers, "cpu-bf16dot").numerics_class, "cpu-bf16dot");
+  workers[0].last = workers[1].last = "gone";
+  EXPECT_EQ(ChooseClass(workers, "gone").numerics_class, "cpu-bf16dot") << "nobody computes it";
+}
+
+TEST(ClassChoiceTest, TheOrderDecidesNothing) {
+  std::vector<ClassCandidate> workers = {
+      Zen4("w0"), Zen3("w1"), {"w2", {{"b", 1}, {"a", 1}}, "a"}, {"w3", {{"a", 1}, {"b", 1}}, "b"}};
+  std::sort(workers.begin(), workers.end(),
+            [](const auto& a, const auto& b) { return a.worker_id < b.worker_id; });
+  const std::string expected = ChooseClass(workers, "").numerics_class;
+  do {
+    EXPECT_EQ(ChooseClass(workers, "").numerics_class, expected);
+  } while (std::next_permutation(workers.begin(), workers.end(), [](const auto& a, const auto& b) {
+    return a.worker_id < b.worker_id;
+  }));
+}
+
+TEST(ClassChoiceTest, AManyNamedLineIsShort) {
+  std::vector<ClassCandidate> workers;
+  for (int i = 0; i < 20; ++i) workers.push_back(Zen4("w" + std::to_string(i)));
+  workers.push_back(OnlyF32("x"));
+  EXPECT_THAT(ChooseClass(workers, "").cost, HasSubstr("w7 and 12 more would be about 1.6 times"));
+}
+
+TEST(ClassChoiceTest, NobodyIsThere) { EXPECT_EQ(ChooseClass({}, "kept").numerics_class, ""); }
+
+}  // namespace
+}  // namespace tutti::coordinator

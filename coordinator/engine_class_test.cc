@@ -1,0 +1,228 @@
+// The numerics class follows from all that join within the settling time, whoever came first.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coordinator/engine_testing.h"
+#include "coordinator/limits.h"
+
+namespace tutti::coordinator {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+struct Machine {
+  std::string id;
+  std::vector<std::string> classes;
+};
+
+class EngineClassTest : public EngineTest {
+ protected:
+  void JoinAs(uint64_t link, const Machine& machine, const std::string& last = "") {
+    v1::Hello hello = TinyHello(machine.id);
+    hello.set_numerics_class(machine.classes.front());
+    for (const std::string& one : machine.classes) {
+      hello.add_numerics()->set_numerics_class(one);
+    }
+    hello.set_last_numerics_class(last);
+    Give(WorkerJoined{LinkKey(link), hello});
+    Turn();
+  }
+  // All that have been told a shard of the pipelines' epochs, and are not ready, are now.
+  void AllReady() {
+    std::map<uint64_t, uint64_t> epochs;
+    for (const SendToWorker& send : ActionsOf<SendToWorker>()) {
+      if (send.frame.has_assign_shard()) epochs[send.link.value()] = send.frame.epoch();
+    }
+    for (const auto& [link, at] : epochs) {
+      if (at == epoch() && readied_.emplace(link, at).second) Ready(link, at);
+    }
+    Turn();
+  }
+  void Pass(Duration time) {
+    for (Duration passed{}; passed < time; passed += milliseconds(250)) {
+      now_ += milliseconds(250);
+      for (uint64_t link = 1; link <= 9; ++link) Beat(link, 0);
+      Turn();
+    }
+  }
+  std::string Class() { return Status().numerics().numerics_class(); }
+  std::vector<std::string> Refused() {
+    std::vector<std::string> reasons;
+    for (const CloseWorker& close : ActionsOf<CloseWorker>()) {
+      reasons.emplace_back(close.reason.message());
+    }
+    return reasons;
+  }
+  std::set<std::pair<uint64_t, uint64_t>> readied_;  // link and epoch
+  const Machine quick0{"w0", {"quick", "plain"}};
+  const Machine quick1{"w1", {"quick", "plain"}};
+  const Machine plain{"w2", {"plain"}};
+  const Machine strange{"w3", {"strange"}};
+};
+
+TEST_F(EngineClassTest, TheOrderOfJoiningDecidesNothing) {
+  std::vector<Machine> machines = {quick0, quick1, plain, strange};
+  std::vector<size_t> order = {0, 1, 2, 3};
+  do {
+    actions_.clear();
+    readied_.clear();
+    Start(TinyEngineOptions(2));
+    for (size_t i = 0; i < order.size(); ++i) {
+      JoinAs(i + 1, machines[order[i]]);
+      AllReady();
+      now_ += milliseconds(300);
+    }
+    Pass(kJoinQuiet);
+    AllReady();
+    const std::string text = testing::PrintToString(order);
+    EXPECT_EQ(Class(), "plain") << text;
+    EXPECT_TRUE(Status().numerics().settled()) << text;
+    EXPECT_TRUE(Status().serving()) << text << Status().why_not_serving();
+    EXPECT_EQ(Status().pipelines(0).numerics_class(), "plain") << text;
+    ASSERT_EQ(Refused().size(), 1u) << text << testing::PrintToString(Refused());
+    EXPECT_THAT(Refused()[0], HasSubstr("numerics class of the worker is \"strange\""));
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
+TEST_F(EngineClassTest, PipelinesFormAtOnceAndAgainForANewcomer) {
+  Start(TinyEngineOptions(2));
+  JoinAs(1, quick0);
+  JoinAs(2, quick1);
+  AllReady();
+  EXPECT_TRUE(Status().serving()) << "nobody is waited for";
+  EXPECT_EQ(Class(), "quick");
+  EXPECT_FALSE(Status().numerics().settled());
+  EXPECT_EQ(ActionsOf<SendToWorker>().back().frame.assign_shard().numerics_class(), "quick");
+  now_ += milliseconds(500);
+  JoinAs(3, plain);
+  EXPECT_EQ(Class(), "plain");
+  EXPECT_FALSE(Status().serving()) << "it loads anew";
+  AllReady();
+  EXPECT_TRUE(Status().serving());
+  EXPECT_THAT(Refused(), IsEmpty());
+  EXPECT_THAT(Status().numerics().cost(), HasSubstr("w0, w1 would be better in quick, which w2"));
+  bool told = false;
+  for (const Notice& notice : ActionsOf<Notice>()) {
+    told |= notice.text.find("numerics class plain: the only one") != std::string::npos;
+  }
+  EXPECT_TRUE(told);
+}
+
+TEST_F(EngineClassTest, AStreamSettlesIt) {
+  Start(TinyEngineOptions(2));
+  JoinAs(1, quick0);
+  JoinAs(2, quick1);
+  AllReady();
+  Arrive(1, 4, 4);
+  Turn();
+  JoinAs(3, plain);
+  EXPECT_EQ(Class(), "quick");
+  EXPECT_TRUE(Status().serving());
+  ASSERT_EQ(Refused().size(), 1u);
+  EXPECT_THAT(Refused()[0], HasSubstr("start the coordinator with --numerics-class plain"));
+}
+
+TEST_F(EngineClassTest, ALateOneIsRefusedUntilNothingServesAndNothingLives) {
+  Start(TinyEngineOptions(2));
+  JoinAs(1, quick0);
+  JoinAs(2, quick1);
+  AllReady();
+  Pass(kJoinQuiet);
+  EXPECT_TRUE(Status().numerics().settled());
+  JoinAs(3, plain);
+  EXPECT_EQ(Refused().size(), 1u);
+  EXPECT_EQ(Class(), "quick");
+  // The pipeline cannot form without it.
+  Give(WorkerLost{LinkKey(1), absl::UnavailableError("gone")});
+  Turn();
+  actions_.clear();
+  JoinAs(4, plain);
+  EXPECT_THAT(Refused(), IsEmpty());
+  EXPECT_EQ(Class(), "plain");
+  AllReady();
+  EXPECT_TRUE(Status().serving());
+}
+
+TEST_F(EngineClassTest, WhileAStreamWaitsForItsClassNobodyElseMayJoin) {
+  Start(TinyEngineOptions(2));
+  JoinAs(1, quick0);
+  JoinAs(2, quick1);
+  AllReady();
+  Arrive(1, 4, 4);
+  Turn();
+  v1::Frame done;
+  done.set_epoch(epoch());
+  done.mutable_step_done()->set_step(1);
+  Send(1, done);
+  v1::Frame result = ResultFrame(epoch(), 1);
+  v1::SampledToken* const token = result.mutable_step_result()->add_sampled();
+  token->set_sequence(1);
+  token->set_position(4);
+  Send(2, result);
+  Turn();
+  Give(WorkerLost{LinkKey(1), absl::UnavailableError("gone")});
+  Turn();
+  JoinAs(3, plain);
+  EXPECT_EQ(Refused().size(), 1u) << "the stream goes on in its class only";
+  EXPECT_EQ(Class(), "quick");
+  JoinAs(4, quick0);
+  AllReady();
+  EXPECT_TRUE(Status().serving());
+  EXPECT_EQ(Status().pipelines(0).numerics_class(), "quick");
+}
+
+TEST_F(EngineClassTest, ACoordinatorThatReturnsKeepsIt) {
+  Start(TinyEngineOptions(2));
+  JoinAs(1, quick0, "plain");
+  JoinAs(2, quick1, "plain");
+  EXPECT_EQ(Class(), "plain");
+  EXPECT_THAT(Status().numerics().why(), HasSubstr("kept"));
+  // One that has lost all its workers, too.
+  AllReady();
+  Pass(kJoinQuiet);
+  for (uint64_t link : {1, 2}) Give(WorkerLost{LinkKey(link), absl::UnavailableError("gone")});
+  Turn();
+  JoinAs(3, quick0);
+  JoinAs(4, quick1);
+  EXPECT_EQ(Class(), "plain");
+}
+
+TEST_F(EngineClassTest, TheOperatorsWordHoldsAtOnce) {
+  EngineOptions options = TinyEngineOptions(1);
+  options.numerics_class = "plain";
+  Start(options);
+  JoinAs(1, strange);
+  ASSERT_EQ(Refused().size(), 1u);
+  EXPECT_THAT(Refused()[0], HasSubstr("--numerics-class says so"));
+  JoinAs(2, quick0);
+  EXPECT_EQ(ActionsOf<SendToWorker>().back().frame.assign_shard().numerics_class(), "plain");
+  EXPECT_TRUE(Status().numerics().settled());
+  EXPECT_THAT(Status().numerics().why(), HasSubstr("operator"));
+}
+
+TEST_F(EngineClassTest, WhereClassesAreMixedEachComputesInItsOwn) {
+  EngineOptions options = TinyEngineOptions(2);
+  options.mix_numerics = true;
+  Start(options);
+  JoinAs(1, quick0);
+  JoinAs(2, strange);
+  std::vector<std::string> told;
+  for (const SendToWorker& send : ActionsOf<SendToWorker>()) {
+    if (send.frame.has_assign_shard()) told.push_back(send.frame.assign_shard().numerics_class());
+  }
+  EXPECT_THAT(told, ElementsAre("quick", "strange"));
+  EXPECT_FALSE(Status().has_numerics());
+}
+
+}  // namespace
+}  // namespace tutti::coordinator

@@ -1,0 +1,26 @@
+// Backends that can compute in more than one numerics class, with the same packed weights.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tutti::kernels {
+
+// Implemented by such backends (found by dynamic_cast); others compute in numerics_class() only.
+//
+// Thread: the one that calls the backend's operators, between two of them.
+class SeveralClasses {
+ public:
+  virtual ~SeveralClasses() = default;
+
+  // The best first, which is numerics_class() of a new backend. One, where its options name a class
+  // or an instruction set.
+  virtual std::vector<std::string> numerics_classes() const = 0;
+  // From now on results are those of this class. What caches hold of another one must not be read.
+  // There may be other knobs (tunable.h) then; they keep the values of those of the same name.
+  // REQUIRES: one of numerics_classes()
+  virtual void ComputeIn(std::string_view numerics_class) = 0;
+};
+
+}  // namespace tutti::kernels
