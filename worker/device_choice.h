@@ -15,6 +15,7 @@ struct DeviceChoice {
   std::string device;                // a backend's name, "cpu" or "cuda:1"
   std::string reason;                // for the log; "": it was named
   std::optional<DeviceClaim> claim;  // of a GPU that is not shared
+  std::optional<kernels::Gpu> gpu;   // that it is, where the GPUs were looked at
 };
 
 struct DeviceWish {

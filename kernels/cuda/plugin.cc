@@ -101,6 +101,8 @@ void List(PluginDevices* answer) {
     device.index = i;
     device.memory_bytes = facts.memory_bytes;
     FillText(IdText(facts.id), device.id);
+    // Left empty where it cannot be told: the id says the same, MIG apart.
+    if (cudaDeviceGetPCIBusId(device.bus, sizeof(device.bus), i) != cudaSuccess) device.bus[0] = 0;
     FillText(facts.name, device.name);
     FillText(std::string(CheckDevice(facts, "").message()), device.problem);
   }

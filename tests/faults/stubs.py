@@ -20,7 +20,7 @@ def load(folder=os.path.join(SOURCE, "proto")):
     """Namespace of the modules `generation` and `cluster`. Once in a process: protobuf knows a message's name once."""
     with tempfile.TemporaryDirectory(prefix="tutti-stubs-") as made:
         subprocess.run(["protoc", f"--proto_path={folder}", f"--python_out={made}",
-                        "tutti/v1/generation.proto", "tutti/v1/cluster.proto"], check=True)
+                        "tutti/v1/generation.proto", "tutti/v1/gpu.proto", "tutti/v1/cluster.proto"], check=True)
         sys.path.insert(0, made)
         try:
             from tutti.v1 import cluster_pb2, generation_pb2

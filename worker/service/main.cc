@@ -92,8 +92,8 @@ int Main(int argc, char** argv) {
   sigaddset(&signals, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   if (flags.exit_with_parent) ExitWithParent(parent);
-  std::optional<DeviceClaim> claim;
-  const absl::Status chosen = ResolveDevice(flags.share_devices, &flags.worker, &claim);
+  HeldDevice held;
+  const absl::Status chosen = ResolveDevice(flags.share_devices, &flags.worker, &held);
   if (!chosen.ok()) return Complain(chosen);
   spdlog::info("descriptors: {}", transport::RaiseDescriptorLimit());
   WarnOfTooMuch(flags.worker);

@@ -220,7 +220,8 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given
                         .device_links = DeviceLinksOf(worker->backend_.get(), options),
                         .memory_folder = options.shared_memory_dir,
                         .fetch = worker->fetch_.get(),
-                        .work_meter = work_meter},
+                        .work_meter = work_meter,
+                        .gpu = options.gpu},
       worker->dialer(), &worker->clock_);
   TUTTI_RETURN_IF_ERROR(transport::ClaimSocket(options.listen));
   TUTTI_ASSIGN_OR_RETURN(

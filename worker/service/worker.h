@@ -49,6 +49,7 @@ struct WorkerOptions {
   transport::TlsFiles tls;
   std::string secret_file;     // of the cluster's secret; empty: none
   std::string metrics_listen;  // host:port of /metrics; empty: nowhere
+  GpuMonitor* gpu = nullptr;   // of the device, if it has one; outlives the worker
 };
 
 // Thread: the one that created it.
