@@ -31,7 +31,8 @@ inline constexpr size_t kGpuTextBytesMax = 256;
 // At most `bytes_max` bytes of it, all printable ASCII: others become '?'.
 inline std::string PrintableOf(std::string_view text, size_t bytes_max) {
   std::string out(text.substr(0, bytes_max));
-  std::replace_if(out.begin(), out.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  std::replace_if(
+      out.begin(), out.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
   return out;
 }
 

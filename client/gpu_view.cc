@@ -40,14 +40,14 @@ std::string GpuText(const v1::WorkerStatus& worker, const v1::MemoryBytes* held)
     absl::StrAppend(&said, said.empty() ? "" : "; ", part);
   };
   if (gpu.total_bytes() > 0) {
-    add(absl::StrCat(FormatBytes(gpu.used_bytes()), " of ", FormatBytes(gpu.total_bytes()),
-                     " held", PartsText(gpu, held)));
+    add(absl::StrCat(FormatBytes(gpu.used_bytes()), " of ", FormatBytes(gpu.total_bytes()), " held",
+                     PartsText(gpu, held)));
   }
   if (gpu.has_busy_share()) add(absl::StrFormat("%.0f %% busy", gpu.busy_share() * 100));
   if (gpu.has_power_watts()) {
-    add(gpu.has_power_limit_watts() ? absl::StrFormat("%.0f W of %.0f W", gpu.power_watts(),
-                                                      gpu.power_limit_watts())
-                                    : absl::StrFormat("%.0f W", gpu.power_watts()));
+    add(gpu.has_power_limit_watts()
+            ? absl::StrFormat("%.0f W of %.0f W", gpu.power_watts(), gpu.power_limit_watts())
+            : absl::StrFormat("%.0f W", gpu.power_watts()));
   }
   if (gpu.has_temperature_celsius()) add(absl::StrFormat("%.0f °C", gpu.temperature_celsius()));
   if (gpu.age_seconds() >= kOldSeconds) add(FormatSeconds(gpu.age_seconds()) + " old");

@@ -22,9 +22,9 @@ bool IsLine(const std::string& text) {
 absl::Status CheckGpuReading(const v1::GpuReading& reading) {
   const int64_t total = reading.total_bytes();
   if (total < 0 || total > kGpuMemoryBytesMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("its beat says that its GPU has ", total, " bytes; 0 to ", kGpuMemoryBytesMax,
-                     " are believed"));
+    return absl::InvalidArgumentError(absl::StrCat("its beat says that its GPU has ", total,
+                                                   " bytes; 0 to ", kGpuMemoryBytesMax,
+                                                   " are believed"));
   }
   for (const int64_t bytes : {reading.used_bytes(), reading.own_bytes(), reading.other_bytes()}) {
     if (bytes >= 0 && bytes <= total) continue;
@@ -35,11 +35,11 @@ absl::Status CheckGpuReading(const v1::GpuReading& reading) {
       !Within(reading.power_limit_watts(), kGpuPowerWattsMax) ||
       !Within(reading.temperature_celsius(), kGpuCelsiusMax) ||
       !Within(reading.age_seconds(), kGpuAgeSecondsMax)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "its beat says that its GPU is busy for ", reading.busy_share(), " of the time, draws ",
-        reading.power_watts(), " W of ", reading.power_limit_watts(), " W and is at ",
-        reading.temperature_celsius(), " degrees, ", reading.age_seconds(),
-        " s ago, which cannot be"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("its beat says that its GPU is busy for ", reading.busy_share(),
+                     " of the time, draws ", reading.power_watts(), " W of ",
+                     reading.power_limit_watts(), " W and is at ", reading.temperature_celsius(),
+                     " degrees, ", reading.age_seconds(), " s ago, which cannot be"));
   }
   for (const std::string* text : {&reading.name(), &reading.holders(), &reading.trouble()}) {
     if (IsLine(*text)) continue;

@@ -50,9 +50,8 @@ absl::StatusOr<DeviceChoice> FirstFree(const DeviceWish& wish, const GpuList& gp
   std::vector<std::string> taken;
   for (const Gpu& gpu : gpus.gpus) {
     if (!gpu.problem.empty()) continue;
-    DeviceChoice choice = {.device = NameOf(gpu),
-                           .reason = absl::StrCat(gpu.name, ", ", gpu.id),
-                           .gpu = gpu};
+    DeviceChoice choice = {
+        .device = NameOf(gpu), .reason = absl::StrCat(gpu.name, ", ", gpu.id), .gpu = gpu};
     if (wish.share) return choice;
     const absl::Status claimed = Claim(gpu, take, &choice);
     if (claimed.ok()) return choice;

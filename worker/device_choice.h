@@ -19,8 +19,8 @@ struct DeviceChoice {
 };
 
 struct DeviceWish {
-  std::string device;   // auto, cpu, reference, cuda (any GPU) or cuda:N
-  bool share = false;   // GPUs that others have taken are taken too
+  std::string device;  // auto, cpu, reference, cuda (any GPU) or cuda:N
+  bool share = false;  // GPUs that others have taken are taken too
 };
 
 // Takes the GPU of that id, or says who has it.

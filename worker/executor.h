@@ -53,7 +53,8 @@ class Executor : private StageOutbox {
     const GpuMonitor* gpu = nullptr;  // of the factory's backend; null: it has none
   };
 
-  // REQUIRES: dialer, clock, options.collective, options.fetch and options.gpu outlive the executor.
+  // REQUIRES: dialer, clock, options.collective, options.fetch and options.gpu outlive the
+  // executor.
   Executor(Options options, transport::Dialer* dialer, const Clock* clock);
   ~Executor() override;  // stops
 

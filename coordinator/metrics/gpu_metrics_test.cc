@@ -33,20 +33,19 @@ TEST(GpuMetrics, TellWhatTheDriverSays) {
   idle->set_worker_id("w1");
   idle->mutable_gpu()->set_total_bytes(24);
   const std::string text = Text(status);
-  for (const char* line : {
-           "tutti_gpu_memory_bytes{worker=\"w0\",kind=\"total\"} 80\n",
-           "tutti_gpu_memory_bytes{worker=\"w0\",kind=\"own\"} 60\n",
-           "tutti_gpu_memory_bytes{worker=\"w0\",kind=\"cuda\"} 5\n",
-           "tutti_gpu_memory_bytes{worker=\"w0\",kind=\"others\"} 10\n",
-           "tutti_gpu_memory_bytes{worker=\"w1\",kind=\"used\"} 0\n",
-           "tutti_gpu_busy_ratio{worker=\"w0\"} 0.5\n",
-           "tutti_gpu_power_watts{worker=\"w0\"} 400\n",
-           "tutti_gpu_temperature_celsius{worker=\"w0\"} 61\n",
-           "tutti_gpu_reading_age_seconds{worker=\"w0\"} 1.5\n"}) {
+  for (const char* line :
+       {"tutti_gpu_memory_bytes{worker=\"w0\",kind=\"total\"} 80\n",
+        "tutti_gpu_memory_bytes{worker=\"w0\",kind=\"own\"} 60\n",
+        "tutti_gpu_memory_bytes{worker=\"w0\",kind=\"cuda\"} 5\n",
+        "tutti_gpu_memory_bytes{worker=\"w0\",kind=\"others\"} 10\n",
+        "tutti_gpu_memory_bytes{worker=\"w1\",kind=\"used\"} 0\n",
+        "tutti_gpu_busy_ratio{worker=\"w0\"} 0.5\n", "tutti_gpu_power_watts{worker=\"w0\"} 400\n",
+        "tutti_gpu_temperature_celsius{worker=\"w0\"} 61\n",
+        "tutti_gpu_reading_age_seconds{worker=\"w0\"} 1.5\n"}) {
     EXPECT_THAT(text, HasSubstr(line));
   }
-  for (const char* unknown : {"worker=\"w1\",kind=\"own\"", "power_limit_watts{",
-                              "busy_ratio{worker=\"w1\"}"}) {
+  for (const char* unknown :
+       {"worker=\"w1\",kind=\"own\"", "power_limit_watts{", "busy_ratio{worker=\"w1\"}"}) {
     EXPECT_THAT(text, Not(HasSubstr(unknown)));
   }
 }

@@ -70,8 +70,7 @@ v1::GpuReading ReadingOf(const GpuIdentity& gpu, const GpuFigures& figures) {
 std::string CrowdedText(const GpuIdentity& gpu, const GpuFigures& figures) {
   const auto held = static_cast<double>(figures.used_bytes);
   if (held < kGpuHeldShareNamed * static_cast<double>(figures.total_bytes)) return "";
-  const std::string holders =
-      HoldersText(figures.processes.value_or(std::vector<GpuProcess>()));
+  const std::string holders = HoldersText(figures.processes.value_or(std::vector<GpuProcess>()));
   return absl::StrCat(
       gpu.id, " (", PrintableOf(gpu.name, kGpuTextBytesMax), "): ", FormatBytes(figures.used_bytes),
       " of ", FormatBytes(figures.total_bytes), " are held by other processes (",
@@ -98,8 +97,7 @@ class GpuMonitor::State {
     const MutexLock lock(&mutex_);
     calling_since_.reset();
     const std::string trouble =
-        figures.ok() ? ""
-                     : PrintableOf(std::string(figures.status().message()), kGpuTextBytesMax);
+        figures.ok() ? "" : PrintableOf(std::string(figures.status().message()), kGpuTextBytesMax);
     if (trouble != trouble_ && !trouble.empty()) {
       spdlog::warn("no figures of {}: {}", options_.gpu.id, trouble);
     } else if (trouble != trouble_) {

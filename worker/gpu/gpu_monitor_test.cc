@@ -1,4 +1,4 @@
-// The monitor with a driver's library that is opened as the real one is, and says what a test likes.
+// The monitor with a library that is opened as the driver's is, and says what a test likes.
 #include "worker/gpu/gpu_monitor.h"
 
 #include <unistd.h>
@@ -137,9 +137,10 @@ TEST_F(GpuMonitorTest, ErrorsLeaveTheLastFiguresAndSayWhy) {
   EXPECT_EQ(old.used_bytes(), 69 * kGiB);
   EXPECT_EQ(old.trouble(), "NVML, asking for memory: Unknown Error (999)");
   Set("lost");
-  EXPECT_THAT(Await(monitor, [](const auto& r) { return r.trouble().find("lost") != r.trouble().npos; })
-                  .trouble(),
-              HasSubstr("GPU is lost (15)"));
+  EXPECT_THAT(
+      Await(monitor, [](const auto& r) { return r.trouble().find("lost") != r.trouble().npos; })
+          .trouble(),
+      HasSubstr("GPU is lost (15)"));
   Set("values");
   EXPECT_EQ(Await(monitor, [](const auto& r) { return r.trouble().empty(); }).used_bytes(),
             69 * kGiB);

@@ -1,5 +1,5 @@
-// NVML, the driver's library for looking at GPUs, opened when it is first needed: most machines have
-// none, and nothing but figures for people depends on it.
+// NVML, the driver's library for looking at GPUs, opened when it is first needed: most machines
+// have none, and nothing but figures for people depends on it.
 #pragma once
 
 #include <cstdint>

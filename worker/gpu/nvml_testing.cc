@@ -1,7 +1,7 @@
 // libnvidia-ml.so.1 in the hands of tests. What it says stands in the file that NVML_TESTING names,
 // read at each call: "values", "no-processes", "error", "lost", "garbage", or "hang", which no
-// function returns from as long as it stands there. It knows the GPUs that emulated_plugin.cc lists,
-// one part of a GPU (MIG), and one by its place on the bus.
+// function returns from as long as it stands there. It knows the GPUs that emulated_plugin.cc
+// lists, one part of a GPU (MIG), and one by its place on the bus.
 #include <unistd.h>
 
 #include <chrono>
@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 
+namespace tutti::worker {
 namespace {
 
 constexpr unsigned long long kGiB = 1ULL << 30;
@@ -132,3 +133,5 @@ int nvmlSystemGetProcessName(unsigned pid, char* name, unsigned bytes) {
 }
 #endif
 }
+
+}  // namespace tutti::worker

@@ -19,7 +19,7 @@ kernels::GpuList VisibleGpus() {
 
 namespace {
 
-// Before CUDA is opened there, which takes memory and fails for want of it without saying who has it.
+// Before CUDA is opened there, which fails for want of memory without saying who has it.
 void WatchGpu(const kernels::Gpu& gpu, WorkerOptions* worker, HeldDevice* held) {
   held->monitor = std::make_unique<GpuMonitor>(
       GpuMonitor::Options{.library = NvmlLibraryPath(),
@@ -36,12 +36,12 @@ absl::Status ResolveDevice(bool share, WorkerOptions* worker, HeldDevice* held) 
   std::string& device = worker->device;
   const auto take = [&](const std::string& id) -> absl::StatusOr<DeviceClaim> {
     TUTTI_RETURN_IF_ERROR(transport::MakePrivateFolder(transport::RuntimeFolder()));
-    return DeviceClaim::Take(transport::RuntimeFolder(), id,
-                             absl::StrCat("worker ", worker->worker_id, " (process ",
-                                          getpid(), ")"));
+    return DeviceClaim::Take(
+        transport::RuntimeFolder(), id,
+        absl::StrCat("worker ", worker->worker_id, " (process ", getpid(), ")"));
   };
-  auto choice = ChooseDevice({device, share},
-                             AsksForGpus(device) ? VisibleGpus() : kernels::GpuList(), take);
+  auto choice =
+      ChooseDevice({device, share}, AsksForGpus(device) ? VisibleGpus() : kernels::GpuList(), take);
   if (!choice.ok()) return Annotate(choice.status(), "--device");
   if (!choice->reason.empty()) spdlog::info("device {}: {}", choice->device, choice->reason);
   device = choice->device;
@@ -57,8 +57,7 @@ absl::Status ResolveDevice(bool share, WorkerOptions* worker, HeldDevice* held) 
       return absl::UnavailableError(
           "--memory: no memory is free here, or the system does not say how much; give the option");
     }
-    worker->memory_bytes =
-        static_cast<int64_t>(kMemoryShare * static_cast<double>(available));
+    worker->memory_bytes = static_cast<int64_t>(kMemoryShare * static_cast<double>(available));
   }
   return absl::OkStatus();
 }

@@ -23,9 +23,10 @@ struct HeldDevice {
   std::unique_ptr<GpuMonitor> monitor;  // of a GPU
 };
 
-// Chooses the device, says so in the log, and fills in what follows from it: the memory where none
-// was given, who else fills the GPU, and that the speed of no other device than a CPU is measured. `share`: with workers
-// that have taken it. `held` is to outlive the worker. Errors name --device or --memory.
+// Chooses the device, says so in the log, as who else fills a GPU, and fills in what follows from
+// it: the memory where none was given, and that the speed of no other device than a CPU is
+// measured. `share`: with workers that have taken it. `held` is to outlive the worker. Errors name
+// --device or --memory.
 absl::Status ResolveDevice(bool share, WorkerOptions* worker, HeldDevice* held);
 
 }  // namespace tutti::worker

@@ -52,6 +52,12 @@ void KeepNcclOnThisMachine(kernels::DeviceExchangeScope scope) {
   if (scope != kernels::DeviceExchangeScope::kNetwork) setenv("NCCL_SOCKET_IFNAME", "lo", 0);
 }
 
+// In the log, behind what was said before: nobody else can say it.
+void SayLostDevice(const char* line) {
+  spdlog::critical("{}", line);
+  spdlog::default_logger()->flush();
+}
+
 // SIGTERM when the parent ends, also when it ended before this call.
 void ExitWithParent(pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -98,6 +104,7 @@ int Main(int argc, char** argv) {
   spdlog::info("descriptors: {}", transport::RaiseDescriptorLimit());
   WarnOfTooMuch(flags.worker);
   KeepNcclOnThisMachine(flags.worker.device_exchange);
+  flags.worker.on_lost_device = SayLostDevice;
   auto worker = Worker::Start(flags.worker, KeepOnStarting);
   if (absl::IsCancelled(worker.status())) {
     spdlog::info("{}", std::string(worker.status().message()));

@@ -144,7 +144,8 @@ absl::Status Worker::MakeBackend(WorkerOptions* options, int threads) {
       kernels::CreateBackend(options->device, {.num_threads = threads,
                                                .numerics_class = options->numerics_class,
                                                .graphs = options->cuda_graphs,
-                                               .early_kernels = options->cuda_early_kernels});
+                                               .early_kernels = options->cuda_early_kernels,
+                                               .on_lost_device = options->on_lost_device});
   if (!backend.ok()) {
     return Annotate(backend.status(),
                     options->numerics_class.empty() ? "--device" : "--device, --numerics-class");
