@@ -12,7 +12,6 @@
 #include "kernels/cuda/copy_pieces.h"
 #include "kernels/cuda/cuda_graph.h"
 #include "kernels/cuda/limits.h"
-#include "kernels/cuda/lost_device.h"
 
 namespace tutti::kernels::cuda {
 namespace {
@@ -147,15 +146,12 @@ class CudaRuntime : public Runtime {
       std::span<const KernelLaunch> launches) override {
     UseDevice();
     for (const KernelLaunch& launch : launches) AllowSharedMemory(launch);
-    return MakeCudaGraph(launches, stream_);
+    return MakeCudaGraph(launches, stream_, {index_, on_lost_});
   }
 
  private:
   void MustSucceed(cudaError_t error, const char* operation) const {
-    if (error == cudaSuccess) return;
-    EndForLostDevice(index_, operation,
-                     absl::StrCat(cudaGetErrorName(error), ", ", cudaGetErrorString(error)),
-                     on_lost_);
+    cuda::MustSucceed(error, operation, {index_, on_lost_});
   }
 
   static void CopyRows(void* to, int64_t to_stride, const void* from, int64_t from_stride,
