@@ -20,7 +20,8 @@ def load(folder=os.path.join(SOURCE, "proto")):
     """Namespace of the modules `generation` and `cluster`. Once in a process: protobuf knows a message's name once."""
     with tempfile.TemporaryDirectory(prefix="tutti-stubs-") as made:
         subprocess.run(["protoc", f"--proto_path={folder}", f"--python_out={made}",
-                        "tutti/v1/generation.proto", "tutti/v1/gpu.proto", "tutti/v1/cluster.proto"], check=True)
+                        *(name for name in ("tutti/v1/generation.proto", "tutti/v1/gpu.proto", "tutti/v1/cluster.proto")
+                          if os.path.exists(os.path.join(folder, name)))], check=True)
         sys.path.insert(0, made)
         try:
             from tutti.v1 import cluster_pb2, generation_pb2
