@@ -60,13 +60,12 @@ absl::StatusOr<MachineDevices> ParseDeviceReport(absl::string_view json) {
   for (const auto& entry : report["gpus"]) {
     if (!entry.is_object()) continue;
     const auto memory = entry.find("memory_bytes");
-    machine.gpus.push_back(
-        {.device = TextAt(entry, "device"),
-         .name = TextAt(entry, "name"),
-         .memory_bytes = memory != entry.end() && memory->is_number_integer()
-                             ? std::max<int64_t>(0, memory->get<int64_t>())
-                             : 0,
-         .problem = TextAt(entry, "problem")});
+    machine.gpus.push_back({.device = TextAt(entry, "device"),
+                            .name = TextAt(entry, "name"),
+                            .memory_bytes = memory != entry.end() && memory->is_number_integer()
+                                                ? std::max<int64_t>(0, memory->get<int64_t>())
+                                                : 0,
+                            .problem = TextAt(entry, "problem")});
   }
   return machine;
 }
@@ -105,8 +104,10 @@ absl::StatusOr<DeviceDeal> DealDevices(const DeviceWish& wish, const MachineDevi
   const auto smallest = std::min_element(
       usable.begin(), usable.end(),
       [](const MachineGpu* a, const MachineGpu* b) { return a->memory_bytes < b->memory_bytes; });
-  const int64_t left = (*smallest)->memory_bytes - sharing * kGpuContextBytes;
-  deal.memory_per_worker = GpuOfferOf(std::max<int64_t>(0, left)) / sharing;
+  // What contexts take is assumed: of a GPU too small for so many of that size they are given half,
+  // because a worker that is dealt nothing takes what the others need.
+  const int64_t contexts = std::min(sharing * kGpuContextBytes, (*smallest)->memory_bytes / 2);
+  deal.memory_per_worker = GpuOfferOf((*smallest)->memory_bytes - contexts) / sharing;
   return deal;
 }
 

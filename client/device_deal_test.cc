@@ -66,6 +66,18 @@ TEST(DeviceDealTest, SharedGpusAreDividedByMemory) {
   EXPECT_GT(3 * deal->memory_per_worker, int64_t{120} << 30);
 }
 
+// A part of a GPU (MIG) may be smaller than the contexts that are assumed.
+TEST(DeviceDealTest, SharersOfASmallGpuGetEqualPartsToo) {
+  for (const int64_t mib : {64, 1024, 1536, 3072}) {
+    MachineDevices machine = Gpus(1);
+    machine.gpus[0].memory_bytes = mib << 20;
+    const auto deal = DealDevices({.workers = 2, .share = true}, machine);
+    ASSERT_TRUE(deal.ok()) << deal.status();
+    EXPECT_GT(deal->memory_per_worker, 0) << mib << " MiB";
+    EXPECT_LE(2 * deal->memory_per_worker, mib << 20);
+  }
+}
+
 TEST(DeviceDealTest, TheCpuServesWhereNoGpuMayAndSaysWhy) {
   const auto deal = DealDevices({.workers = 2}, Gpus(0));
   ASSERT_TRUE(deal.ok());

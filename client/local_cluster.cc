@@ -88,9 +88,10 @@ LocalCluster::Member LocalCluster::MakeMember(const std::string& name,
   // Settings meant for `tutti` (an address, a certificate to show) are not meant for its children:
   // they get everything by flags.
   spec.environment_dropped = "TUTTI_";
-  // Where plug-ins lie is no setting of `tutti`.
-  if (const char* folder = std::getenv("TUTTI_PLUGIN_DIR"); folder != nullptr) {
-    spec.environment = {absl::StrCat("TUTTI_PLUGIN_DIR=", folder)};
+  // Where plug-ins and the libraries of GPUs lie is no setting of `tutti`.
+  for (const char* name : {"TUTTI_PLUGIN_DIR", "TUTTI_NCCL_LIBRARY", "TUTTI_NVML_LIBRARY"}) {
+    const char* const path = std::getenv(name);
+    if (path != nullptr) spec.environment.push_back(absl::StrCat(name, "=", path));
   }
   spec.log_file = absl::StrCat(log_dir, "/", name, ".log");
   LogFile log(spec.log_file);

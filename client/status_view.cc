@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "base/epochs.h"
 #include "client/format.h"
+#include "client/gpu_view.h"
 
 namespace tutti::client {
 namespace {
@@ -252,6 +253,7 @@ std::string RenderStatus(const v1::GetStatusResponse& status, const Style& style
   for (const v1::PipelineStatus& pipeline : status.pipelines()) {
     AppendPipeline(pipeline, style, &out);
   }
+  absl::StrAppend(&out, RenderGpus(status));
   for (const v1::WorkerStatus& worker : status.idle_workers()) {
     absl::StrAppend(&out, "idle worker ", OneLine(worker.worker_id()), ": ",
                     OneLine(worker.device()), ", ", FormatBytes(worker.memory_bytes()),

@@ -156,6 +156,27 @@ TEST_F(EngineLivenessTest, ABeatThatMakesNoSenseIsRefused) {
   EXPECT_EQ(Lost(), "");
 }
 
+TEST_F(EngineLivenessTest, WhatABeatSaysOfAGpuIsSeenOrRefused) {
+  v1::Frame frame;
+  v1::Beat* const beat = frame.mutable_beat();
+  beat->set_progress(1);
+  beat->mutable_gpu()->set_name("NVIDIA H200");
+  beat->mutable_gpu()->set_total_bytes(80);
+  beat->mutable_gpu()->set_own_bytes(60);
+  Send(1, frame);
+  now_ += seconds(1);
+  v1::GetStatusResponse status;
+  engine_->FillStatus(now_, &status);
+  const v1::GpuReading& gpu = status.pipelines(0).stages(0).worker().gpu();
+  EXPECT_EQ(gpu.name(), "NVIDIA H200");
+  EXPECT_DOUBLE_EQ(gpu.age_seconds(), 1);
+  EXPECT_GT(gpu.cuda_bytes() + status.pipelines(0).stages(0).actual().weights(), 0);
+  beat->mutable_gpu()->set_own_bytes(81);
+  Send(1, frame);
+  Turn();
+  EXPECT_THAT(Lost(), HasSubstr("81 of the 80 bytes of its GPU are held"));
+}
+
 // ---- a coordinator that stood still
 
 TEST_F(EngineLivenessTest, AStallEndsNoLease) {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "coordinator/gpu_reading.h"
 #include "coordinator/limits.h"
 #include "model/partition.h"
 #include "placement/place_pipeline.h"
@@ -45,7 +46,7 @@ absl::Status CheckBeat(const v1::Beat& beat) {
         "its beat's activity has ", beat.activity().size(),
         " bytes; a line of printable ASCII of at most ", kActivityBytesMax, " is expected"));
   }
-  return absl::OkStatus();
+  return CheckGpuReading(beat.gpu());
 }
 
 // By the worker's own account, which knows how fast it is and how much of its processors it gets,
@@ -114,6 +115,9 @@ absl::Status Fleet::HandleBeat(Worker* worker, const v1::Beat& beat, Instant now
   worker->progress = beat.progress();
   worker->resident_bytes = beat.resident_bytes();
   worker->waiting_for = beat.waiting_for();
+  worker->gpu.reset();
+  if (beat.has_gpu()) worker->gpu = beat.gpu();
+  worker->gpu_read_at = now;
   const bool at_work = beat.allowed_us() > 0;
   if (moved || !worker->at_work) worker->at_work_since = now;
   worker->at_work = at_work;

@@ -10,6 +10,7 @@
 #include "base/byte_size.h"
 #include "base/protocol.h"
 #include "base/status.h"
+#include "coordinator/gpu_reading.h"
 #include "coordinator/limits.h"
 #include "transport/announced_address.h"
 
@@ -341,6 +342,9 @@ void FillWorkerStatus(const Worker& worker, Instant now, v1::WorkerStatus* statu
   status->set_read_bytes_per_second(worker.speed.read_bytes_per_second);
   status->set_flops_per_second(worker.speed.flops_per_second);
   status->set_leaving(worker.leaving);
+  if (worker.gpu.has_value()) {
+    FillGpu(*worker.gpu, now - worker.gpu_read_at, status->mutable_gpu());
+  }
   if (worker.drained) status->set_standby("drained");
   if (worker.slow && !worker.drained) status->set_standby("slow");
   if (!worker.standby.has_value()) return;

@@ -38,6 +38,8 @@ struct Worker {
   Instant last_progress;         // when `progress` last grew, or a step was done
   uint64_t progress = 0;
   int64_t resident_bytes = 0;
+  std::optional<v1::GpuReading> gpu;  // as a beat said it last, and when
+  Instant gpu_read_at{};
   int32_t pipeline = -1;    // -1: idle
   int32_t stage = -1;       // in the current epoch of that pipeline; -1: idle
   int32_t rank = 0;         // of that stage

@@ -2,6 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "coordinator/gpu_reading.h"
 #include "coordinator/pipeline.h"
 
 namespace tutti::coordinator {
@@ -152,6 +153,9 @@ void Pipeline::FillShard(size_t number, Instant now, v1::StageStatus* status) co
   if (const Worker* const worker = membership_->Find(shard.link)) {
     FillWorkerStatus(*worker, now, status->mutable_worker());
     actual->set_resident(worker->resident_bytes);
+    if (worker->gpu.has_value()) {
+      FillCudaBytes(*actual, status->mutable_worker()->mutable_gpu());
+    }
   }
   status->set_load_seconds(shard.actual.load_seconds());
   const double total = static_cast<double>(shard.progress.total_bytes());

@@ -267,6 +267,11 @@ class Backend {
                                    std::span<Candidate> out);
 };
 
+// Told, by one thread, of a device that no call of this process reaches any more: which one, what
+// failed, and what to do, in one line of a text that ends with a 0. May end the process; if it
+// returns, the backend does.
+using LostDeviceHandler = void (*)(const char* line);
+
 struct BackendOptions {
   int num_threads = 0;  // 0: all the process may use
   // "": the machine's best; else a class that the machine has, or FAILED_PRECONDITION.
@@ -281,6 +286,8 @@ struct BackendOptions {
   // "cuda" only, changes no bits: many rows are multiplied by wgmma, where the GPU has it and it
   // gives the bits of the instruction for few rows. False: to compare their speeds.
   bool wgmma = true;
+  // "cuda" only; null: the line goes to stderr.
+  LostDeviceHandler on_lost_device = nullptr;
 };
 
 // Opens "cpu", "reference", or "cuda:N" (a plug-in: see plugin_loader.h).

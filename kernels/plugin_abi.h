@@ -23,7 +23,7 @@ class Backend;
 struct BackendOptions;
 
 // Counts changes of this file. backend.h may change freely: the build stamp covers it.
-inline constexpr int32_t kPluginAbiVersion = 2;
+inline constexpr int32_t kPluginAbiVersion = 3;
 inline constexpr char kPluginSymbol[] = "tutti_backend_plugin";
 inline constexpr char kPluginDevicesSymbol[] = "tutti_backend_devices";
 inline constexpr int32_t kPluginMessageBytes = 2048;
@@ -55,6 +55,7 @@ struct PluginDevice {
   int32_t index = 0;
   int64_t memory_bytes = 0;
   char id[64] = {};     // the same in every process that sees this device
+  char bus[32] = {};    // where it is plugged in, as the driver names it; "": not known
   char name[256] = {};  // the maker's
   char problem[kPluginMessageBytes] = {};  // why it cannot serve; "": it can
 };

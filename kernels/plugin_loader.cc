@@ -96,6 +96,7 @@ GpuList ListGpus(const std::string& file, const std::vector<std::string>& direct
   for (const PluginDevice& device : std::span(answer->devices, static_cast<size_t>(count))) {
     list.gpus.push_back({.index = device.index,
                          .id = TextOf(device.id),
+                         .bus = TextOf(device.bus),
                          .name = TextOf(device.name),
                          .memory_bytes = device.memory_bytes,
                          .problem = TextOf(device.problem)});

@@ -31,6 +31,7 @@ absl::StatusOr<std::unique_ptr<Backend>> OpenPluginBackend(
 struct Gpu {
   int32_t index = 0;
   std::string id;    // the same in every process
+  std::string bus;   // of PCI, such as "0000:3b:00.0"; "": not known
   std::string name;  // the maker's
   int64_t memory_bytes = 0;
   std::string problem;  // why it cannot serve; "": it can

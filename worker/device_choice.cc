@@ -50,8 +50,8 @@ absl::StatusOr<DeviceChoice> FirstFree(const DeviceWish& wish, const GpuList& gp
   std::vector<std::string> taken;
   for (const Gpu& gpu : gpus.gpus) {
     if (!gpu.problem.empty()) continue;
-    DeviceChoice choice = {.device = NameOf(gpu),
-                           .reason = absl::StrCat(gpu.name, ", ", gpu.id)};
+    DeviceChoice choice = {
+        .device = NameOf(gpu), .reason = absl::StrCat(gpu.name, ", ", gpu.id), .gpu = gpu};
     if (wish.share) return choice;
     const absl::Status claimed = Claim(gpu, take, &choice);
     if (claimed.ok()) return choice;
@@ -91,6 +91,7 @@ absl::StatusOr<DeviceChoice> ChooseDevice(const DeviceWish& wish, const GpuList&
   }
   DeviceChoice choice = {.device = wish.device};
   const Gpu* const gpu = GpuNamed(wish.device, gpus);
+  if (gpu != nullptr) choice.gpu = *gpu;
   if (gpu == nullptr || wish.share) return choice;
   const absl::Status claimed = Claim(*gpu, take, &choice);
   if (!claimed.ok()) {

@@ -15,11 +15,12 @@ struct DeviceChoice {
   std::string device;                // a backend's name, "cpu" or "cuda:1"
   std::string reason;                // for the log; "": it was named
   std::optional<DeviceClaim> claim;  // of a GPU that is not shared
+  std::optional<kernels::Gpu> gpu;   // that it is, where the GPUs were looked at
 };
 
 struct DeviceWish {
-  std::string device;   // auto, cpu, reference, cuda (any GPU) or cuda:N
-  bool share = false;   // GPUs that others have taken are taken too
+  std::string device;  // auto, cpu, reference, cuda (any GPU) or cuda:N
+  bool share = false;  // GPUs that others have taken are taken too
 };
 
 // Takes the GPU of that id, or says who has it.

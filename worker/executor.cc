@@ -23,7 +23,7 @@ Executor::Executor(Options options, transport::Dialer* dialer, const Clock* cloc
       mailbox_(std::make_shared<WorkerMailbox>(kMailboxFramesMax)),
       next_accepted_(std::make_shared<std::atomic<uint64_t>>(kFirstAcceptedLink)),
       watch_(&position_, options_.work_meter, &processors_),
-      watcher_(&watch_, clock),
+      watcher_(&watch_, clock, options_.gpu),
       pace_(options_.hello.read_bytes_per_second(), options_.hello.flops_per_second()),
       context_{.dialer = dialer, .mailbox = mailbox_, .hello = options_.hello},
       coordinator_(&context_, options_.coordinators, &watcher_),

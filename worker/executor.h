@@ -50,9 +50,11 @@ class Executor : private StageOutbox {
     ShardFetch* fetch = nullptr;
     // Of the factory's backend; null: it has none.
     const kernels::WorkMeter* work_meter = nullptr;
+    const GpuMonitor* gpu = nullptr;  // of the factory's backend; null: it has none
   };
 
-  // REQUIRES: dialer, clock, options.collective and options.fetch outlive the executor.
+  // REQUIRES: dialer, clock, options.collective, options.fetch and options.gpu outlive the
+  // executor.
   Executor(Options options, transport::Dialer* dialer, const Clock* clock);
   ~Executor() override;  // stops
 

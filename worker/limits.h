@@ -271,4 +271,15 @@ inline constexpr Duration kFetchLookInterval = std::chrono::milliseconds(50);
 // How often the coordinator is told how far it is, and the pace is measured.
 inline constexpr Duration kFetchTellInterval = std::chrono::milliseconds(500);
 
+// How often the driver is asked about the GPU. An answer takes it a few milliseconds.
+inline constexpr Duration kGpuMonitorPeriod = std::chrono::seconds(2);
+// A driver that takes longer for an answer is said not to answer: waking up takes it seconds.
+inline constexpr Duration kGpuAnswerPatience = std::chrono::seconds(3);
+// A worker that starts waits so long to hear who fills its GPU, and one that ends for the driver.
+inline constexpr Duration kGpuFirstAnswerPatience = std::chrono::seconds(3);
+inline constexpr Duration kGpuMonitorPatience = std::chrono::seconds(1);
+// Others that hold more of a GPU are named when a worker starts on it: a display and a driver hold
+// a few per cent.
+inline constexpr double kGpuHeldShareNamed = 0.1;
+
 }  // namespace tutti::worker

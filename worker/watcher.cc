@@ -71,6 +71,9 @@ void Watcher::Beat(transport::Link* link) {
   v1::Frame frame;
   *frame.mutable_beat() = watch_->Look(clock_->Now());
   frame.mutable_beat()->set_resident_bytes(ResidentBytes());
+  if (v1::GpuReading gpu; gpu_ != nullptr && gpu_->Fill(&gpu)) {
+    *frame.mutable_beat()->mutable_gpu() = std::move(gpu);
+  }
   const absl::Status status = link->Send(std::move(frame));
   // A link that closed says so itself.
   if (absl::IsResourceExhausted(status)) {

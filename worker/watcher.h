@@ -12,13 +12,15 @@
 #include "base/mutex.h"
 #include "transport/link.h"
 #include "worker/executor_watch.h"
+#include "worker/gpu/gpu_monitor.h"
 
 namespace tutti::worker {
 
 class Watcher {
  public:
-  // REQUIRES: both outlive this
-  Watcher(ExecutorWatch* watch, const Clock* clock) : watch_(watch), clock_(clock) {}
+  // REQUIRES: all outlive this. `gpu`: beats say what it knows; null: there is none
+  Watcher(ExecutorWatch* watch, const Clock* clock, const GpuMonitor* gpu = nullptr)
+      : watch_(watch), clock_(clock), gpu_(gpu) {}
   ~Watcher();  // stops
 
   // Thread: the owner's.
@@ -38,6 +40,7 @@ class Watcher {
 
   ExecutorWatch* const watch_;  // the thread's, once it runs
   const Clock* const clock_;
+  const GpuMonitor* const gpu_;
   Mutex mutex_;
   ConditionVariable changed_;
   std::shared_ptr<transport::Link> link_ ABSL_GUARDED_BY(mutex_);

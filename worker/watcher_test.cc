@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <memory>
+#include <string>
 
 #include "base/clock.h"
 #include "transport/inproc_link.h"
@@ -53,6 +55,22 @@ TEST_F(WatcherTest, BeatsOverTheLinkThatItIsGiven) {
     // It was the last to hold the link.
     EXPECT_EQ(far->AwaitClosed(), absl::OkStatus());
   }
+}
+
+TEST_F(WatcherTest, BeatsSayWhatTheDriverSays) {
+  GpuMonitor monitor({.library = std::string(std::getenv("TUTTI_BINARY_DIR")) +
+                                 "/emulated_gpus/libtutti_nvml_testing.so",
+                      .gpu = {.id = "GPU-whole", .name = "NVIDIA H200"},
+                      .period = milliseconds(5)});
+  monitor.AwaitFirst(std::chrono::seconds(60));
+  Watcher watcher(&watch_, &clock_, &monitor);
+  watcher.Start();
+  auto far = std::make_shared<Recorder>();
+  watcher.SetLink(NewLink(far), milliseconds(5));
+  const v1::Frame frame = far->Await(v1::Frame::kBeat);
+  EXPECT_EQ(frame.beat().gpu().name(), "NVIDIA H200");
+  EXPECT_EQ(frame.beat().gpu().total_bytes(), int64_t{80} << 30);
+  watcher.TakeLink();
 }
 
 TEST_F(WatcherTest, EndsWithALinkAndWithout) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/metrics/gpu_metrics.h"
 
 namespace tutti::coordinator {
 namespace {
@@ -266,6 +267,7 @@ void WriteStatus(const v1::GetStatusResponse& status, const EngineTotals& totals
   }
   WriteStepTimes(status, to);
   WriteRanks(status, to);
+  WriteGpus(status, to);
   WriteLinks(status, to);
   WriteRecovery(status, to);
 }

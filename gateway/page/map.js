@@ -35,6 +35,21 @@ function memoryParts(memory) {
     ["kept", held[3] / total], ["rest", rest / total]] };
 }
 
+// What the GPU's driver says of it; "" where it says nothing.
+function gpuText(gpu) {
+  if (!gpu) return "";
+  const words = [];
+  if (num(gpu.total_bytes) > 0) words.push(`GPU ${bytes(gpu.used_bytes)} of ${bytes(gpu.total_bytes)}`);
+  if (num(gpu.cuda_bytes) > 0) words.push(`CUDA ${bytes(gpu.cuda_bytes)}`);
+  if (num(gpu.other_bytes) > 0) words.push(`others ${bytes(gpu.other_bytes)}${gpu.holders ? ` (${gpu.holders})` : ""}`);
+  if (gpu.busy_share !== undefined) words.push(`${percent(num(gpu.busy_share))} busy`);
+  if (gpu.power_watts !== undefined) words.push(`${num(gpu.power_watts).toFixed(0)} W`);
+  if (gpu.temperature_celsius !== undefined) words.push(`${num(gpu.temperature_celsius).toFixed(0)} °C`);
+  if (num(gpu.age_seconds) >= 10) words.push(`${num(gpu.age_seconds).toFixed(0)} s old`);
+  if (gpu.trouble) words.push(gpu.trouble);
+  return words.join(" · ");
+}
+
 class RankView {
   constructor() {
     this.name = h("b", { class: "name" });
@@ -44,8 +59,9 @@ class RankView {
     this.says = h("p", { class: "says" });
     this.memory = new Bar("");
     this.holds = h("p", { class: "says holds" });
+    this.gpu = h("p", { class: "says gpu" });
     this.node = h("div", { class: "rank" }, h("p", { class: "who" }, this.name, this.device, this.badge), this.activity.node, this.says,
-      this.memory.node, this.holds);
+      this.memory.node, this.holds, this.gpu);
   }
 
   update({ stage, pipeline, before, now }) {
@@ -103,6 +119,7 @@ class RankView {
     this.memory.update(parts, label);
     setText(this.holds, name ? `weights ${bytes(memory.weights)} · KV ${bytes(memory.kv)} · ` +
       `${bytes(memory.resident)} of ${bytes(memory.budget)}` : "");
+    setText(this.gpu, gpuText(name ? stage.worker.gpu : null));
   }
 }
 

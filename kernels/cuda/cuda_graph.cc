@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
 #include "kernels/cuda/limits.h"
 
 namespace tutti::kernels::cuda {
@@ -19,15 +18,13 @@ absl::Status ToStatus(cudaError_t error, const char* operation) {
 
 class CudaGraph : public Graph {
  public:
-  CudaGraph(cudaGraphExec_t graph, cudaStream_t stream) : graph_(graph), stream_(stream) {}
+  CudaGraph(cudaGraphExec_t graph, cudaStream_t stream, const OpenedDevice& device)
+      : graph_(graph), stream_(stream), device_(device) {}
   // One that is running is freed when it has ended.
   ~CudaGraph() override { cudaGraphExecDestroy(graph_); }
 
   void Start() override {
-    const cudaError_t error = cudaGraphLaunch(graph_, stream_);
-    CHECK(error == cudaSuccess) << "cudaGraphLaunch: " << cudaGetErrorName(error) << ", "
-                                << cudaGetErrorString(error)
-                                << "; the GPU cannot be used further by this process";
+    MustSucceed(cudaGraphLaunch(graph_, stream_), "starting a graph", device_);
   }
   int64_t device_bytes() const override { return device_bytes_; }
   void set_device_bytes(int64_t bytes) { device_bytes_ = bytes; }
@@ -35,6 +32,7 @@ class CudaGraph : public Graph {
  private:
   const cudaGraphExec_t graph_;
   const cudaStream_t stream_;
+  const OpenedDevice device_;
   int64_t device_bytes_ = 0;
 };
 
@@ -73,7 +71,8 @@ absl::Status AddChain(std::span<const KernelLaunch> launches, cudaGraph_t graph)
 }
 
 absl::StatusOr<std::unique_ptr<CudaGraph>> Instantiate(std::span<const KernelLaunch> launches,
-                                                       cudaStream_t stream) {
+                                                       cudaStream_t stream,
+                                                       const OpenedDevice& device) {
   cudaGraph_t graph = nullptr;
   TUTTI_RETURN_IF_ERROR(ToStatus(cudaGraphCreate(&graph, 0), "cudaGraphCreate"));
   absl::Status status = AddChain(launches, graph);
@@ -83,7 +82,7 @@ absl::StatusOr<std::unique_ptr<CudaGraph>> Instantiate(std::span<const KernelLau
   }
   cudaGraphDestroy(graph);
   TUTTI_RETURN_IF_ERROR(status);
-  auto result = std::make_unique<CudaGraph>(executable, stream);
+  auto result = std::make_unique<CudaGraph>(executable, stream, device);
   TUTTI_RETURN_IF_ERROR(ToStatus(cudaGraphUpload(executable, stream), "cudaGraphUpload"));
   return result;
 }
@@ -106,15 +105,23 @@ const char* KernelName(const void* kernel) {
   return cudaFuncGetName(&name, kernel) == cudaSuccess && name != nullptr ? name : "a kernel";
 }
 
+void MustSucceed(cudaError_t error, const char* operation, const OpenedDevice& device) {
+  if (error == cudaSuccess) return;
+  EndForLostDevice(device.index, operation,
+                   absl::StrCat(cudaGetErrorName(error), ", ", cudaGetErrorString(error)),
+                   device.on_lost);
+}
+
 absl::StatusOr<std::unique_ptr<Graph>> MakeCudaGraph(std::span<const KernelLaunch> launches,
-                                                     cudaStream_t stream) {
+                                                     cudaStream_t stream,
+                                                     const OpenedDevice& device) {
   TUTTI_ASSIGN_OR_RETURN(const int64_t before, FreeBytes());
   if (before < kGraphFreeBytesMin) {
     return absl::ResourceExhaustedError(absl::StrCat("only ", before,
                                                      " bytes of the GPU are free, graphs leave ",
                                                      kGraphFreeBytesMin, " to others"));
   }
-  TUTTI_ASSIGN_OR_RETURN(auto graph, Instantiate(launches, stream));
+  TUTTI_ASSIGN_OR_RETURN(auto graph, Instantiate(launches, stream, device));
   // Other users may allocate or free memory at the same time, so the figure is approximate.
   TUTTI_ASSIGN_OR_RETURN(const int64_t after, FreeBytes());
   graph->set_device_bytes(std::max<int64_t>(before - after, 0));

@@ -53,25 +53,26 @@ DeviceFacts ReadFacts(int32_t index) {
 // that is set already stays.
 void LoadKernelsAtOnce() { setenv("CUDA_MODULE_LOADING", "EAGER", 0); }
 
-NcclOptions NcclOptionsOf(const DeviceFacts& facts) {
-  return {
-      .device_index = facts.index,
-      .device_id = facts.id,
-      .machine = ThisMachine(),
-      .open_nccl =
-          [] {
-            return OpenNcclLibrary(NcclLibraryPath(), [](int index) {
-              return static_cast<int>(cudaSetDevice(index));
-            });
-          },
-      .open_runtime = [index = facts.index] { return OpenDevice(index, QueueKind::kTransfers); }};
+NcclOptions NcclOptionsOf(const DeviceFacts& facts, LostDeviceHandler on_lost) {
+  return {.device_index = facts.index,
+          .device_id = facts.id,
+          .machine = ThisMachine(),
+          .open_nccl =
+              [] {
+                return OpenNcclLibrary(NcclLibraryPath(), [](int index) {
+                  return static_cast<int>(cudaSetDevice(index));
+                });
+              },
+          .open_runtime = [index = facts.index,
+                           on_lost] { return OpenDevice(index, QueueKind::kTransfers, on_lost); }};
 }
 
 absl::StatusOr<std::unique_ptr<Backend>> Open(const PluginRequest& request) {
   LoadKernelsAtOnce();
   const DeviceFacts facts = ReadFacts(request.device_index);
   TUTTI_RETURN_IF_ERROR(CheckDevice(facts, request.options->numerics_class));
-  TUTTI_ASSIGN_OR_RETURN(auto runtime, OpenDevice(facts.index));
+  TUTTI_ASSIGN_OR_RETURN(auto runtime, OpenDevice(facts.index, QueueKind::kOperators,
+                                                  request.options->on_lost_device));
   BackendOptions options = *request.options;
   // A GPU below would not know the launches' attribute.
   options.early_kernels = options.early_kernels && facts.major >= 9;
@@ -80,8 +81,8 @@ absl::StatusOr<std::unique_ptr<Backend>> Open(const PluginRequest& request) {
     wide = ChooseWideProducts(10 * facts.major + facts.minor, facts.multiprocessors,
                               kWgmmaProbeBlocks, runtime.get());
   }
-  return MakeCudaBackend(std::move(runtime), NumericsClass(facts), NcclOptionsOf(facts), options,
-                         wide);
+  return MakeCudaBackend(std::move(runtime), NumericsClass(facts),
+                         NcclOptionsOf(facts, options.on_lost_device), options, wide);
 }
 
 void Answer(const absl::Status& status, PluginAnswer* answer) {
@@ -101,6 +102,8 @@ void List(PluginDevices* answer) {
     device.index = i;
     device.memory_bytes = facts.memory_bytes;
     FillText(IdText(facts.id), device.id);
+    // Left empty where it cannot be told: the id says the same, MIG apart.
+    if (cudaDeviceGetPCIBusId(device.bus, sizeof(device.bus), i) != cudaSuccess) device.bus[0] = 0;
     FillText(facts.name, device.name);
     FillText(std::string(CheckDevice(facts, "").message()), device.problem);
   }

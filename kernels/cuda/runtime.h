@@ -2,8 +2,7 @@
 // real one is runtime_cuda.cc; tests use the emulator's.
 //
 // A failure here after memory was allocated cannot be mended: the process ends with a last line
-// that names the operation and CUDA's error (a worker's crash is an ordinary event for its
-// coordinator).
+// that names the device, the operation and CUDA's error (lost_device.h).
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
 #include "kernels/cuda/copy_pieces.h"
 #include "kernels/cuda/cuda_graph.h"
 #include "kernels/cuda/limits.h"
@@ -17,16 +16,10 @@
 namespace tutti::kernels::cuda {
 namespace {
 
-void MustSucceed(cudaError_t error, const char* operation) {
-  CHECK(error == cudaSuccess) << operation << ": " << cudaGetErrorName(error) << ", "
-                              << cudaGetErrorString(error)
-                              << "; the GPU cannot be used further by this process";
-}
-
 class CudaRuntime : public Runtime {
  public:
-  CudaRuntime(int32_t index, cudaStream_t stream, char* pinned)
-      : index_(index), stream_(stream), pinned_(pinned) {}
+  CudaRuntime(int32_t index, cudaStream_t stream, char* pinned, LostDeviceHandler on_lost)
+      : index_(index), stream_(stream), pinned_(pinned), on_lost_(on_lost) {}
   ~CudaRuntime() override {
     cudaStreamSynchronize(stream_);
     for (const Marked& marked : marks_) cudaEventDestroy(marked.event);
@@ -153,10 +146,14 @@ class CudaRuntime : public Runtime {
       std::span<const KernelLaunch> launches) override {
     UseDevice();
     for (const KernelLaunch& launch : launches) AllowSharedMemory(launch);
-    return MakeCudaGraph(launches, stream_);
+    return MakeCudaGraph(launches, stream_, {index_, on_lost_});
   }
 
  private:
+  void MustSucceed(cudaError_t error, const char* operation) const {
+    cuda::MustSucceed(error, operation, {index_, on_lost_});
+  }
+
   static void CopyRows(void* to, int64_t to_stride, const void* from, int64_t from_stride,
                        int64_t width, int64_t rows) {
     for (int64_t r = 0; r < rows; ++r) {
@@ -268,6 +265,7 @@ class CudaRuntime : public Runtime {
   std::deque<Marked> marks_;  // not known to be passed
   std::vector<cudaEvent_t> spare_events_;
   char* const pinned_;
+  const LostDeviceHandler on_lost_;
   int64_t pinned_used_ = 0;
   cudaEvent_t half_done_[2] = {};            // null: never given
   std::map<const void*, int> shared_bytes_;  // of a block, that a kernel may use
@@ -281,7 +279,8 @@ absl::Status Refuse(int32_t index, const char* operation, cudaError_t error) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Runtime>> OpenDevice(int32_t index, QueueKind kind) {
+absl::StatusOr<std::unique_ptr<Runtime>> OpenDevice(int32_t index, QueueKind kind,
+                                                    LostDeviceHandler on_lost) {
   cudaError_t error = cudaSetDevice(index);
   if (error != cudaSuccess) return Refuse(index, "opening it", error);
   int lowest = 0, highest = 0;
@@ -297,7 +296,7 @@ absl::StatusOr<std::unique_ptr<Runtime>> OpenDevice(int32_t index, QueueKind kin
     cudaStreamDestroy(stream);
     return Refuse(index, "taking pinned memory", error);
   }
-  return std::make_unique<CudaRuntime>(index, stream, static_cast<char*>(pinned));
+  return std::make_unique<CudaRuntime>(index, stream, static_cast<char*>(pinned), on_lost);
 }
 
 }  // namespace tutti::kernels::cuda

@@ -15,11 +15,14 @@ BUILD = os.path.dirname(BINARIES)
 EMULATED = os.path.join(BUILD, "emulated_gpus")
 WORKER = os.path.join(BINARIES, "tutti-worker")
 ASK = ["generate", "--prompt", "12+30=", "--temperature", "0", "--max-tokens", "4"]
+LONG = ["generate", "--prompt", "Tell me something: ", "--max-tokens", "200", "--ignore-eos", "--temperature", "0"]
 MIB = 1 << 20
 
 
 def environment(gpus, folder):
-    return clean_environment(TUTTI_PLUGIN_DIR=EMULATED, EMULATED_GPUS=str(gpus), TMPDIR=folder, XDG_RUNTIME_DIR="")
+    return clean_environment(TUTTI_PLUGIN_DIR=EMULATED, EMULATED_GPUS=str(gpus), TMPDIR=folder, XDG_RUNTIME_DIR="",
+                             EMULATED_GPU_LOST=os.path.join(folder, "lost"), NVML_TESTING=os.path.join(folder, "nvml"),
+                             TUTTI_NVML_LIBRARY=os.path.join(EMULATED, "libtutti_nvml_testing.so"))
 
 
 @unittest.skipUnless(os.path.isdir(EMULATED), "this preset has no emulated GPUs")
@@ -100,7 +103,50 @@ class Devices(unittest.TestCase):
         address, _ = self.up(1, "--workers", "2", "--share-devices", "--pipeline-parallel-size", "2")
         workers = self.workers(address)
         self.assertEqual({name: device for name, (device, _, _) in workers.items()}, {"w0": "cuda:0", "w1": "cuda:0"})
+        # Each was dealt an equal part: the first one leaves the second its own.
+        budgets = {int(predicted["budget"]) for _, predicted, _ in workers.values()}
+        self.assertEqual(len(budgets), 1, workers)
         self.assertTrue(self.ask(address, *ASK))
+
+    def test_a_lost_gpu_ends_its_worker_by_name_and_no_stream(self):
+        logs = os.path.join(self.folder.name, "logs")
+        address, _ = self.up(2, "--pipelines", "2", "--pipeline-parallel-size", "1", "--log-dir", logs)
+        undisturbed = self.ask(address, *LONG)
+        streams = [subprocess.Popen([TUTTI, *LONG], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                    env=clean_environment(TUTTI_ADDRESS=address, XDG_RUNTIME_DIR=""))
+                   for _ in range(4)]
+        self.addCleanup(lambda: [stream.kill() for stream in streams])
+
+        def pipelines():
+            return json.loads(self.ask(address, "status", "--json"))["pipelines"]
+
+        wait_until(lambda: all(int(one.get("running", 0)) > 0 for one in pipelines()), "both pipelines have streams")
+        lost = os.path.join(self.folder.name, "lost")
+        with open(lost, "w", encoding="utf-8") as file:
+            file.write("1")
+
+        def said():
+            with open(os.path.join(logs, "w1.log"), encoding="utf-8") as file:
+                return "GPU 1 is lost: " in file.read()
+
+        wait_until(said, "the worker says that its GPU is lost")
+        os.remove(lost)  # the next process may use it
+        for stream in streams:
+            text, error = stream.communicate(timeout=PATIENCE_S)
+            self.assertEqual((stream.returncode, text), (0, undisturbed), error)
+        wait_until(lambda: all(one["state"] == "serving" for one in pipelines()), "the worker is back")
+        status = json.loads(self.ask(address, "status", "--json"))
+        self.assertGreater(len(status["recoveries"]), 0)
+
+    def test_the_driver_says_how_every_gpu_is(self):
+        address, said = self.up(2)
+        status = json.loads(self.ask(address, "status", "--json"))
+        for stage in status["pipelines"][0]["stages"]:
+            gpu = stage["worker"]["gpu"]
+            self.assertEqual(int(gpu["total_bytes"]), 80 << 30)
+            self.assertEqual(gpu["temperature_celsius"], 61)
+            self.assertLess(gpu["age_seconds"], 60)
+        self.assertRegex(" ".join(self.ask(address, "status").split()), r"gpu of w0, emulated GPU: 69\.0 GiB of 80\.0 GiB held")
 
     def test_gpus_that_are_asked_for_and_not_there_are_named(self):
         self.assertIn("--device cuda: no GPU may serve: EMULATED_GPUS", self.refused(0, "--device", "cuda"))

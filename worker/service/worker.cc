@@ -153,7 +153,8 @@ absl::Status Worker::MakeBackend(WorkerOptions* options, int threads) {
       kernels::CreateBackend(options->device, {.num_threads = threads,
                                                .numerics_class = options->numerics_class,
                                                .graphs = options->cuda_graphs,
-                                               .early_kernels = options->cuda_early_kernels});
+                                               .early_kernels = options->cuda_early_kernels,
+                                               .on_lost_device = options->on_lost_device});
   if (!backend.ok()) {
     return Annotate(backend.status(),
                     options->numerics_class.empty() ? "--device" : "--device, --numerics-class");
@@ -234,7 +235,8 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given
           .device_links = DeviceLinksOf(worker->backend_.get(), options),
           .memory_folder = options.shared_memory_dir,
           .fetch = worker->fetch_.get(),
-          .work_meter = work_meter},
+          .work_meter = work_meter,
+          .gpu = options.gpu},
       worker->dialer(), &worker->clock_);
   TUTTI_RETURN_IF_ERROR(transport::ClaimSocket(options.listen));
   TUTTI_ASSIGN_OR_RETURN(

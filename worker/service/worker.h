@@ -47,8 +47,10 @@ struct WorkerOptions {
   PeerRules peers;             // `peers_are_proved` follows from tls and secret_file
   std::string advertise;       // see Announcer::Create
   transport::TlsFiles tls;
-  std::string secret_file;     // of the cluster's secret; empty: none
-  std::string metrics_listen;  // host:port of /metrics; empty: nowhere
+  std::string secret_file;                              // of the cluster's secret; empty: none
+  std::string metrics_listen;                           // host:port of /metrics; empty: nowhere
+  kernels::LostDeviceHandler on_lost_device = nullptr;  // see kernels::BackendOptions
+  GpuMonitor* gpu = nullptr;  // of the device, if it has one; outlives the worker
 };
 
 // Thread: the one that created it.

@@ -34,7 +34,7 @@ constexpr char kFooter[] = R"(Examples:
 Every option is also read from the environment (TUTTI_MODEL, TUTTI_COORDINATOR, ...) and from
 --config FILE.
 Exit codes: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for options, files or a model that
-cannot be right.)";
+cannot be right, 3 when its GPU is lost.)";
 
 std::string HostName() {
   std::array<char, 256> name{};

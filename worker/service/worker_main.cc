@@ -52,6 +52,12 @@ void KeepNcclOnThisMachine(kernels::DeviceExchangeScope scope) {
   if (scope != kernels::DeviceExchangeScope::kNetwork) setenv("NCCL_SOCKET_IFNAME", "lo", 0);
 }
 
+// In the log, behind what was said before: nobody else can say it.
+void SayLostDevice(const char* line) {
+  spdlog::critical("{}", line);
+  spdlog::default_logger()->flush();
+}
+
 // SIGTERM when the parent ends, also when it ended before this call.
 void ExitWithParent(pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -94,12 +100,13 @@ int WorkerMain(int argc, char** argv) {
   sigaddset(&signals, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   if (flags.exit_with_parent) ExitWithParent(parent);
-  std::optional<DeviceClaim> claim;
-  const absl::Status chosen = ResolveDevice(flags.share_devices, &flags.worker, &claim);
+  HeldDevice held;
+  const absl::Status chosen = ResolveDevice(flags.share_devices, &flags.worker, &held);
   if (!chosen.ok()) return Complain(chosen);
   spdlog::info("descriptors: {}", transport::RaiseDescriptorLimit());
   WarnOfTooMuch(flags.worker);
   KeepNcclOnThisMachine(flags.worker.device_exchange);
+  flags.worker.on_lost_device = SayLostDevice;
   auto worker = Worker::Start(flags.worker, KeepOnStarting);
   if (absl::IsCancelled(worker.status())) {
     spdlog::info("{}", std::string(worker.status().message()));

@@ -2,7 +2,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <map>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +14,7 @@
 #include "kernels/cuda/emulated/async_proxy.h"
 #include "kernels/cuda/emulated/device_arena.h"
 #include "kernels/cuda/launch_list.h"
+#include "kernels/cuda/lost_device.h"
 #include "kernels/cuda/wgmma_probe.h"
 
 namespace tutti::kernels::cuda {
@@ -33,8 +36,19 @@ class EmulatedGraph : public Graph {
   LaunchList launches_;
 };
 
+// The device that EMULATED_GPU_LOST names a file for is lost as soon as its number stands there.
+bool IsLost(int32_t index) {
+  static const char* const path = std::getenv("EMULATED_GPU_LOST");
+  if (path == nullptr) return false;
+  int32_t lost = -1;
+  std::ifstream file(path);
+  return (file >> lost) && lost == index;
+}
+
 class EmulatedRuntime : public Runtime {
  public:
+  explicit EmulatedRuntime(int32_t index = 0, LostDeviceHandler on_lost = nullptr)
+      : index_(index), on_lost_(on_lost) {}
   ~EmulatedRuntime() override { CHECK(live_ == 0) << live_ << " buffers were leaked"; }
 
   absl::StatusOr<void*> Allocate(int64_t bytes) override {
@@ -51,11 +65,13 @@ class EmulatedRuntime : public Runtime {
   void Upload(void* to, int64_t to_stride, const void* from, int64_t from_stride, int64_t width,
               int64_t rows) override {
     CHECK(!DeviceArena::The().Covers(from)) << "an upload from the device";
+    CheckThere("copying to the GPU");
     Copy(to, to_stride, from, from_stride, width, rows);
   }
   void Download(void* to, int64_t to_stride, const void* from, int64_t from_stride, int64_t width,
                 int64_t rows) override {
     CHECK(!DeviceArena::The().Covers(to)) << "a download to the device";
+    CheckThere("copying from the GPU");
     Copy(to, to_stride, from, from_stride, width, rows);
   }
   void Zero(void* data, int64_t bytes) override {
@@ -80,6 +96,13 @@ class EmulatedRuntime : public Runtime {
   }
 
  private:
+  // As a runtime of CUDA's: of an error that stays, the next call tells.
+  void CheckThere(const char* operation) const {
+    if (!IsLost(index_)) return;
+    EndForLostDevice(index_, operation,
+                     "cudaErrorIllegalAddress, an illegal memory access was encountered", on_lost_);
+  }
+
   absl::StatusOr<void*> Allocate(int64_t bytes, DeviceArena::Use use) {
     void* const data = DeviceArena::The().Allocate(bytes, use);
     if (data == nullptr) {
@@ -100,6 +123,8 @@ class EmulatedRuntime : public Runtime {
     }
   }
 
+  const int32_t index_;
+  const LostDeviceHandler on_lost_;
   int64_t live_ = 0;
 };
 
@@ -132,9 +157,8 @@ std::unique_ptr<Backend> MakeEmulatedBackend(const BackendOptions& options,
   static std::atomic<uint64_t> made{0};
   // A call computes what a GPU would, on the host and as slowly as the build and the machine's load
   // make it. Tests of the deadline set one of their own.
-  NcclOptions nccl_options = {.device_index = index,
-                              .machine = ThisMachine(),
-                              .call_patience = std::chrono::seconds(60)};
+  NcclOptions nccl_options = {
+      .device_index = index, .machine = ThisMachine(), .call_patience = std::chrono::seconds(60)};
   const uint64_t number = ++made;
   std::memcpy(nccl_options.device_id.data(), &number, sizeof(number));
   nccl_options.open_nccl = [nccl]() -> absl::StatusOr<std::shared_ptr<Nccl>> {
@@ -142,7 +166,8 @@ std::unique_ptr<Backend> MakeEmulatedBackend(const BackendOptions& options,
     return nccl;
   };
   nccl_options.open_runtime = MakeEmulatedRuntime;
-  return MakeCudaBackend(MakeEmulatedRuntime(), "cuda-emulated", std::move(nccl_options), options,
+  return MakeCudaBackend(std::make_unique<EmulatedRuntime>(index, options.on_lost_device),
+                         "cuda-emulated", std::move(nccl_options), options,
                          options.wgmma ? EmulatedWideProducts() : WideProducts{});
 }
 

@@ -1,6 +1,7 @@
 // libtutti_cuda.so of a machine with emulated GPUs, for tests with real processes.
 // EMULATED_GPUS says how many there are (unset: 4). Each process has GPUs of its own; their ids
-// are the same in all.
+// are the same in all. EMULATED_GPU_LOST names a file: the GPU whose number stands there is lost,
+// as after an error of CUDA's that stays.
 #include <algorithm>
 #include <cstdlib>
 

@@ -1,0 +1,64 @@
+#include "coordinator/gpu_reading.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/gpu_reading.h"
+
+namespace tutti::coordinator {
+namespace {
+
+// False for what is no number, too.
+bool Within(double value, double most) { return value >= 0 && value <= most; }
+
+bool IsLine(const std::string& text) {
+  return text.size() <= kGpuTextBytesMax && PrintableOf(text, text.size()) == text;
+}
+
+}  // namespace
+
+absl::Status CheckGpuReading(const v1::GpuReading& reading) {
+  const int64_t total = reading.total_bytes();
+  if (total < 0 || total > kGpuMemoryBytesMax) {
+    return absl::InvalidArgumentError(absl::StrCat("its beat says that its GPU has ", total,
+                                                   " bytes; 0 to ", kGpuMemoryBytesMax,
+                                                   " are believed"));
+  }
+  for (const int64_t bytes : {reading.used_bytes(), reading.own_bytes(), reading.other_bytes()}) {
+    if (bytes >= 0 && bytes <= total) continue;
+    return absl::InvalidArgumentError(absl::StrCat("its beat says that ", bytes, " of the ", total,
+                                                   " bytes of its GPU are held, which cannot be"));
+  }
+  if (!Within(reading.busy_share(), 1) || !Within(reading.power_watts(), kGpuPowerWattsMax) ||
+      !Within(reading.power_limit_watts(), kGpuPowerWattsMax) ||
+      !Within(reading.temperature_celsius(), kGpuCelsiusMax) ||
+      !Within(reading.age_seconds(), kGpuAgeSecondsMax)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("its beat says that its GPU is busy for ", reading.busy_share(),
+                     " of the time, draws ", reading.power_watts(), " W of ",
+                     reading.power_limit_watts(), " W and is at ", reading.temperature_celsius(),
+                     " degrees, ", reading.age_seconds(), " s ago, which cannot be"));
+  }
+  for (const std::string* text : {&reading.name(), &reading.holders(), &reading.trouble()}) {
+    if (IsLine(*text)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "its beat says something of its GPU in ", text->size(),
+        " bytes; a line of printable ASCII of at most ", kGpuTextBytesMax, " is expected"));
+  }
+  return absl::OkStatus();
+}
+
+void FillGpu(const v1::GpuReading& reading, Duration since, v1::GpuReading* status) {
+  *status = reading;
+  status->set_age_seconds(reading.age_seconds() + Seconds(since));
+}
+
+void FillCudaBytes(const v1::MemoryBytes& held, v1::GpuReading* status) {
+  if (status->own_bytes() == 0) return;
+  const int64_t ours = held.weights() + held.kv() + held.activations();
+  status->set_cuda_bytes(std::max<int64_t>(0, status->own_bytes() - ours));
+}
+
+}  // namespace tutti::coordinator

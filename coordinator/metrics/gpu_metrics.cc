@@ -1,0 +1,82 @@
+#include "coordinator/metrics/gpu_metrics.h"
+
+#include <vector>
+
+namespace tutti::coordinator {
+namespace {
+
+using metrics::Exposition;
+using metrics::Kind;
+using v1::GpuReading;
+
+struct Gpu {
+  const v1::WorkerStatus* worker;
+  const GpuReading* reading;
+};
+
+void Collect(const v1::WorkerStatus& worker, std::vector<Gpu>* gpus) {
+  if (worker.has_gpu()) gpus->push_back({&worker, &worker.gpu()});
+}
+
+const struct {
+  const char* name;
+  const char* help;
+  bool (*known)(const GpuReading&);
+  double (*value)(const GpuReading&);
+} kFigures[] = {
+    {"tutti_gpu_busy_ratio", "Of the driver's last period, the share in which some kernel ran.",
+     [](const auto& gpu) { return gpu.has_busy_share(); },
+     [](const auto& gpu) { return gpu.busy_share(); }},
+    {"tutti_gpu_power_watts", "Drawn from the mains.",
+     [](const auto& gpu) { return gpu.has_power_watts(); },
+     [](const auto& gpu) { return gpu.power_watts(); }},
+    {"tutti_gpu_power_limit_watts", "That the GPU may draw.",
+     [](const auto& gpu) { return gpu.has_power_limit_watts(); },
+     [](const auto& gpu) { return gpu.power_limit_watts(); }},
+    {"tutti_gpu_temperature_celsius", "Of the GPU's core.",
+     [](const auto& gpu) { return gpu.has_temperature_celsius(); },
+     [](const auto& gpu) { return gpu.temperature_celsius(); }},
+    {"tutti_gpu_reading_age_seconds", "Since the driver said what the others say.",
+     [](const auto& gpu) { return gpu.total_bytes() > 0; },
+     [](const auto& gpu) { return gpu.age_seconds(); }},
+};
+
+// Those of whole GPUs are there whenever anything is.
+const struct {
+  const char* kind;
+  int64_t (GpuReading::*bytes)() const;
+  bool needs_own;
+} kMemories[] = {{"total", &GpuReading::total_bytes, false},
+                 {"used", &GpuReading::used_bytes, false},
+                 {"own", &GpuReading::own_bytes, true},
+                 {"cuda", &GpuReading::cuda_bytes, true},
+                 {"others", &GpuReading::other_bytes, true}};
+
+}  // namespace
+
+void WriteGpus(const v1::GetStatusResponse& status, Exposition* to) {
+  std::vector<Gpu> gpus;
+  for (const v1::PipelineStatus& pipeline : status.pipelines()) {
+    for (const v1::StageStatus& stage : pipeline.stages()) Collect(stage.worker(), &gpus);
+  }
+  for (const v1::WorkerStatus& worker : status.idle_workers()) Collect(worker, &gpus);
+  to->Begin("tutti_gpu_memory_bytes", Kind::kGauge,
+            "Memory of the worker's GPU as its driver counts it, by kind.");
+  for (const Gpu& gpu : gpus) {
+    if (gpu.reading->total_bytes() == 0) continue;
+    for (const auto& memory : kMemories) {
+      if (memory.needs_own && gpu.reading->own_bytes() == 0) continue;
+      to->Sample({{"worker", gpu.worker->worker_id()}, {"kind", memory.kind}},
+                 static_cast<double>((gpu.reading->*memory.bytes)()));
+    }
+  }
+  for (const auto& figure : kFigures) {
+    to->Begin(figure.name, Kind::kGauge, figure.help);
+    for (const Gpu& gpu : gpus) {
+      if (!figure.known(*gpu.reading)) continue;
+      to->Sample({{"worker", gpu.worker->worker_id()}}, figure.value(*gpu.reading));
+    }
+  }
+}
+
+}  // namespace tutti::coordinator

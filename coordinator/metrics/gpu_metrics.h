@@ -1,0 +1,14 @@
+// What workers' drivers say of their GPUs, as metrics.
+//
+// Thread: any.
+#pragma once
+
+#include "metrics/exposition.h"
+#include "tutti/v1/cluster.pb.h"
+
+namespace tutti::coordinator {
+
+// Of all workers in *status, by worker. What a driver does not say is left out.
+void WriteGpus(const v1::GetStatusResponse& status, metrics::Exposition* to);
+
+}  // namespace tutti::coordinator

@@ -1,0 +1,137 @@
+// libnvidia-ml.so.1 in the hands of tests. What it says stands in the file that NVML_TESTING names,
+// read at each call: "values", "no-processes", "error", "lost", "garbage", or "hang", which no
+// function returns from as long as it stands there. It knows the GPUs that emulated_plugin.cc
+// lists, one part of a GPU (MIG), and one by its place on the bus.
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <thread>
+
+namespace tutti::worker {
+namespace {
+
+constexpr unsigned long long kGiB = 1ULL << 30;
+constexpr int kSuccess = 0, kNotSupported = 3, kNotFound = 6, kInsufficientSize = 7, kLost = 15;
+
+std::string Mode() {
+  const char* const path = std::getenv("NVML_TESTING");
+  std::string mode;
+  do {
+    if (!mode.empty()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    std::ifstream file(path == nullptr ? "" : path);
+    if (!(file >> mode)) mode = "values";
+  } while (mode == "hang");
+  return mode;
+}
+
+bool Garbage() { return Mode() == "garbage"; }
+
+int Found(bool known, void** device) {
+  static char gpu;
+  if (Mode() == "lost") return kLost;
+  *device = known ? &gpu : nullptr;
+  return known ? kSuccess : kNotFound;
+}
+
+int Say(unsigned value, unsigned* to) {
+  *to = Garbage() ? ~0U : value;
+  return kSuccess;
+}
+
+struct Memory {
+  unsigned long long total, free, used;
+};
+struct MemoryV2 {
+  unsigned version;
+  unsigned long long total, reserved, free, used;
+};
+struct Utilization {
+  unsigned gpu, memory;
+};
+struct ProcessInfo {
+  unsigned pid;
+  unsigned long long used_bytes;
+  unsigned gpu_instance, compute_instance;
+};
+
+}  // namespace
+
+extern "C" {
+
+int nvmlInit_v2() {
+  Mode();
+  return kSuccess;
+}
+int nvmlShutdown() { return kSuccess; }
+const char* nvmlErrorString(int error) {
+  return error == kLost ? "GPU is lost" : error == kNotFound ? "Not Found" : "Unknown Error";
+}
+int nvmlDeviceGetHandleByUUID(const char* id, void** device) {
+  const std::string text = id;
+  return Found(text.starts_with("EMULATED-") || text == "GPU-whole" || text == "MIG-part", device);
+}
+
+#ifndef WITHOUT_MEMORY
+int nvmlDeviceGetMemoryInfo(void*, Memory* memory) {
+  const std::string mode = Mode();
+  if (mode == "error") return 999;
+  *memory = {.total = 80 * kGiB, .free = 10 * kGiB, .used = 70 * kGiB};
+  if (mode == "garbage") memory->used = ~0ULL;
+  return kSuccess;
+}
+#endif
+
+#ifndef WITHOUT_NEWER_FUNCTIONS
+int nvmlDeviceGetMemoryInfo_v2(void*, MemoryV2* memory) {
+  if (memory->version != (sizeof(MemoryV2) | 2U << 24)) return 2;  // an argument is invalid
+  if (Mode() == "error" || Garbage()) return kNotSupported;
+  memory->total = 80 * kGiB;
+  memory->reserved = 1 * kGiB;
+  memory->used = 69 * kGiB;
+  memory->free = 10 * kGiB;
+  return kSuccess;
+}
+int nvmlDeviceGetHandleByPciBusId_v2(const char* bus, void** device) {
+  return Found(std::strcmp(bus, "0000:3b:00.0") == 0, device);
+}
+int nvmlDeviceGetUtilizationRates(void*, Utilization* utilization) {
+  *utilization = {.gpu = Garbage() ? 4000U : 37U, .memory = 12};
+  return kSuccess;
+}
+int nvmlDeviceGetPowerUsage(void*, unsigned* milliwatts) { return Say(412500, milliwatts); }
+int nvmlDeviceGetEnforcedPowerLimit(void*, unsigned* milliwatts) { return Say(700000, milliwatts); }
+int nvmlDeviceGetTemperature(void*, int sensor, unsigned* celsius) {
+  return sensor == 0 ? Say(61, celsius) : kNotSupported;
+}
+// More than the caller's first guess has room for.
+int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count, ProcessInfo* processes) {
+  constexpr unsigned kListed = 20;
+  if (Mode() == "no-processes") return kNotSupported;
+  if (*count < kListed) {
+    *count = kListed;
+    return kInsufficientSize;
+  }
+  for (unsigned i = 0; i < kListed; ++i) processes[i] = {1000 + i, kGiB / 1024, ~0U, ~0U};
+  processes[3] = {static_cast<unsigned>(getpid()), 8 * kGiB, ~0U, ~0U};
+  processes[7] = {123, 59 * kGiB, ~0U, ~0U};
+  processes[8] = {124, ~0ULL, ~0U, ~0U};  // not available
+  *count = Garbage() ? ~0U : kListed;
+  return kSuccess;
+}
+int nvmlSystemGetProcessName(unsigned pid, char* name, unsigned bytes) {
+  if (Garbage()) {
+    std::memset(name, 0xff, bytes);
+    return kSuccess;
+  }
+  if (pid != 123) return kNotFound;
+  std::strncpy(name, "/usr/bin/python3 -m server", bytes);
+  return kSuccess;
+}
+#endif
+}
+
+}  // namespace tutti::worker
