@@ -65,11 +65,17 @@ std::string PlanAuditor::CheckPrompts(const v1::StepPlan& plan) {
   };
   const bool wanted = std::any_of(known_.begin(), known_.end(),
                                   [&](const auto& entry) { return is_prompt(entry.second); });
-  const bool given = std::any_of(plan.scheduled().begin(), plan.scheduled().end(),
-                                 [&](const v1::ScheduledSequence& one) {
-                                   const auto found = known_.find(one.sequence());
-                                   return found != known_.end() && is_prompt(found->second);
-                                 });
+  // Of a newcomer the only row left may be its last one.
+  const auto is_new = [&](uint64_t sequence) {
+    return std::any_of(
+        plan.new_sequences().begin(), plan.new_sequences().end(),
+        [&](const v1::NewSequence& added) { return added.sequence() == sequence; });
+  };
+  const bool given = std::any_of(
+      plan.scheduled().begin(), plan.scheduled().end(), [&](const v1::ScheduledSequence& one) {
+        const auto found = known_.find(one.sequence());
+        return found != known_.end() && (is_prompt(found->second) || is_new(one.sequence()));
+      });
   plans_without_prompt_ = wanted && !given ? plans_without_prompt_ + 1 : 0;
   if (plans_without_prompt_ < coordinator::kRowsPerPromptRow) return "";
   return absl::StrCat("no row of a prompt since ", plans_without_prompt_, " plans");
