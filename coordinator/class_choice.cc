@@ -14,6 +14,9 @@ namespace {
 
 // A class is said to be quicker from here on; less is within what the measurement varies by.
 constexpr double kClassGainTold = 1.05;
+// Up to here one class is as quick as another. Machines are measured when they start, and a choice
+// by what a measurement varies by would be another one after the next start: other bits.
+constexpr double kClassLevel = 1.25;
 // Workers named in one line; the others are counted.
 constexpr size_t kClassNamesShown = 8;
 
@@ -124,14 +127,16 @@ ClassChoice ChooseClass(const std::vector<ClassCandidate>& workers, const std::s
   for (const auto& [name, standing] : standings) most = std::max(most, standing.able);
   bool by_speed = true;
   size_t rivals = 0;
+  double quickest = 0;
   for (const auto& [name, standing] : standings) {
     if (standing.able < most) continue;
     ++rivals;
     by_speed &= standing.flops_known;
+    quickest = std::max(quickest, standing.flops);
   }
   const auto key = [&](const std::string& name, const Standing& standing) {
-    return std::make_tuple(name == kept, standing.last, by_speed ? standing.flops : 0,
-                           standing.first);
+    const bool is_quick = !by_speed || standing.flops * kClassLevel >= quickest;
+    return std::make_tuple(name == kept, standing.last, is_quick, standing.first);
   };
   const Standing* best = nullptr;
   for (const auto& [name, standing] : standings) {
@@ -151,7 +156,8 @@ ClassChoice ChooseClass(const std::vector<ClassCandidate>& workers, const std::s
     choice.why = absl::StrCat("kept of those that ", all,
                               " can compute, because answers may have been begun in it");
   } else {
-    choice.why = absl::StrCat(by_speed ? "the quickest of those that " : "the best of those that ",
+    const bool is_quickest = by_speed && best->flops == quickest;
+    choice.why = absl::StrCat(is_quickest ? "the quickest of those that " : "the best of those that ",
                               all, " can compute");
   }
   choice.cost = CostOf(workers, choice.numerics_class);

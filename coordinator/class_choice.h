@@ -31,9 +31,9 @@ struct ClassChoice {
 };
 
 // The class that most workers can compute; of those `kept`, or else the one that most of them
-// computed in last, because answers may have been begun in it; of those the one in which they are
-// quickest together, or, where a speed is not known, the one that most of them name first; then the
-// first by name.
+// computed in last, because answers may have been begun in it; of those that in which they are
+// clearly quickest together, where all speeds are known; else the one that most of them name first;
+// then the first by name.
 //
 // `workers`: in an order that does not depend on when they came. `kept`: empty: none.
 ClassChoice ChooseClass(const std::vector<ClassCandidate>& workers, const std::string& kept);
