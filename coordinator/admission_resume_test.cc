@@ -63,7 +63,7 @@ TEST_F(AdmissionResumeTest, TheStreamThatIsTakenOverEndsWithAborted) {
   Request again = Resumed(3, {});
   again.replaces = RequestId(1);
   admission_.HandleRequest({.request = again, .taken_over = RequestId(1), .taken_over_outputs = 2},
-                           "", now_, &actions_);
+                           absl::OkStatus(), now_, &actions_);
   ASSERT_EQ(Ends().size(), 2u);
   for (const FinishRequest& end : Ends()) {
     EXPECT_EQ(end.status.code(), absl::StatusCode::kAborted);
@@ -77,7 +77,7 @@ TEST_F(AdmissionResumeTest, IdsThatTheModelDidNotSayAreRefusedWhereItIsKnown) {
   Request again = Resumed(2, {8, 7});
   again.replaces = RequestId(1);
   admission_.HandleRequest({.request = again, .taken_over = RequestId(1), .taken_over_outputs = 1},
-                           "", now_, &actions_);
+                           absl::OkStatus(), now_, &actions_);
   ASSERT_EQ(Ends().size(), 1u);
   EXPECT_EQ(Ends()[0].request, RequestId(2));
   EXPECT_EQ(Ends()[0].status.code(), absl::StatusCode::kInvalidArgument);
