@@ -73,12 +73,14 @@ void AddServiceFlags(FlagSet* set, ServiceFlags* flags) {
 
 void AddGenerateServiceFlags(FlagSet* set, ServiceFlags* flags) {
   AddServiceFlags(set, flags);
-  set->Add({{.names = "--resume-within",
-             .variable = &flags->resume_within_s,
-             .help = "Seconds to try to go on with an answer that broke off, or to ask a service again that "
-                     "shuts down; 0: do not try",
-             .check = NumberIn(0, 1e6),
-             .show_default = true}});
+  set->Add(
+      {{.names = "--resume-within",
+        .variable = &flags->resume_within_s,
+        .help =
+            "Seconds to try to go on with an answer that broke off, or to ask a service again that "
+            "shuts down; 0: do not try",
+        .check = NumberIn(0, 1e6),
+        .show_default = true}});
 }
 
 void AddOperatorFlags(FlagSet* set, ServiceFlags* flags) {

@@ -157,8 +157,9 @@ ClassChoice ChooseClass(const std::vector<ClassCandidate>& workers, const std::s
                               " can compute, because answers may have been begun in it");
   } else {
     const bool is_quickest = by_speed && best->flops == quickest;
-    choice.why = absl::StrCat(is_quickest ? "the quickest of those that " : "the best of those that ",
-                              all, " can compute");
+    choice.why =
+        absl::StrCat(is_quickest ? "the quickest of those that " : "the best of those that ", all,
+                     " can compute");
   }
   choice.cost = CostOf(workers, choice.numerics_class);
   return choice;

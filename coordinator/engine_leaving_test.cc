@@ -62,7 +62,8 @@ TEST_F(EngineLeavingTest, AStreamEndsBeforeItsWorkerIsLetGo) {
   Arrive(2, 5, 2);
   ASSERT_EQ(ActionsOf<FinishRequest>().size(), 1u);
   EXPECT_TRUE(absl::IsUnavailable(ActionsOf<FinishRequest>()[0].status));
-  EXPECT_TRUE(RetryDelayOf(ActionsOf<FinishRequest>()[0].status).has_value()) << "it may come again";
+  EXPECT_TRUE(RetryDelayOf(ActionsOf<FinishRequest>()[0].status).has_value())
+      << "it may come again";
   Step(1, epoch(), 1, 1, 5);
   EXPECT_THAT(LetGo(), IsEmpty());
   Step(1, epoch(), 2, 1, 6);

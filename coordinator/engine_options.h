@@ -60,7 +60,7 @@ struct EngineOptions {
   Duration itl_target = std::chrono::milliseconds(200);
   int32_t max_sequences = 256;             // running at once
   int32_t max_waiting = 1024;              // queue; beyond it requests are refused
-  // --max-wait: who would have to wait for longer, at the pace of late, is refused. Zero: nobody is.
+  // --max-wait: who would wait for longer, at the pace of late, is refused. Zero: nobody is.
   Duration max_wait{};
   int64_t plan_bytes_max = kPlanBytesMax;  // of a step; less in tests only
   int32_t max_model_len = 0;               // 0: the model's context

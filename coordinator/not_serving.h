@@ -9,8 +9,8 @@
 
 namespace tutti::coordinator {
 
-// UNAVAILABLE. `leaving`: what served leaves in peace, and is likely to come back, or another in its
-// place; then with a delay after which clients may come again (base/retry_delay.h).
+// UNAVAILABLE. `leaving`: what served leaves in peace, and it is likely to come back, or another in
+// its place; then with a delay after which clients may come again (base/retry_delay.h).
 absl::Status NotServing(const std::string& why, bool leaving);
 
 // UNAVAILABLE with such a delay: this coordinator itself leaves.

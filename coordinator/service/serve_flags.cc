@@ -195,7 +195,7 @@ void AddStepFlags(FlagSet* set, ServeFlags* flags) {
        .show_default = true},
       {.names = "--max-wait",
        .variable = &flags->max_wait_s,
-       .help = "Seconds of waiting, at the pace of late; who would wait longer is refused; 0: nobody",
+       .help = "Seconds that one may have to wait, at the pace of late; more is refused; 0: any",
        .check = NotNegative(),
        .show_default = true},
   });

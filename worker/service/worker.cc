@@ -184,6 +184,16 @@ absl::Status Worker::StartFetch(WorkerOptions* options, const KeepOn& keep_on) {
   return absl::OkStatus();
 }
 
+void Worker::Introduce(const WorkerOptions& options, int threads,
+                       const std::string& architecture) const {
+  spdlog::info("worker {} ({}, {} threads, {}, {}), build {}, listens on {}", options.worker_id,
+               backend_->numerics_class(), threads, FormatBytes(options.memory_bytes), architecture,
+               BuildStamp(), server_->address());
+  if (const std::string_view remark = backend_->remark(); !remark.empty()) {
+    spdlog::info("{}: {}", backend_->device().ToString(), remark);
+  }
+}
+
 absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given,
                                                       const KeepOn& keep_on) {
   WorkerOptions options = given;
@@ -244,12 +254,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& given
       transport::GrpcPeerServer::Start(
           {.address = options.listen, .tls = security.tls(), .rules = security.rules()},
           worker->executor_->acceptor()));
-  spdlog::info("worker {} ({}, {} threads, {}, {}), build {}, listens on {}", options.worker_id,
-               worker->backend_->numerics_class(), threads, FormatBytes(options.memory_bytes),
-               config.architecture, BuildStamp(), worker->server_->address());
-  if (const std::string_view remark = worker->backend_->remark(); !remark.empty()) {
-    spdlog::info("{}: {}", worker->backend_->device().ToString(), remark);
-  }
+  worker->Introduce(options, threads, config.architecture);
   TUTTI_RETURN_IF_ERROR(worker->StartMetricsServer(options));
   TUTTI_RETURN_IF_ERROR(worker->Announce(options));
   worker->executor_->Start();

@@ -79,6 +79,8 @@ class Worker {
   Worker() = default;
   absl::Status MakeBackend(WorkerOptions* options, int threads);
   absl::Status StartFetch(WorkerOptions* options, const KeepOn& keep_on);
+  // In the log.
+  void Introduce(const WorkerOptions& options, int threads, const std::string& architecture) const;
   absl::Status StartMetricsServer(const WorkerOptions& options);
   transport::Dialer* dialer() const;
   absl::Status MakeDialers(const transport::PeerSecurity& security);
