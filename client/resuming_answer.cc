@@ -127,7 +127,8 @@ Duration ResumingAnswer::NextPause(const absl::Status& status) {
   pause_ = std::min(2 * pause_, kResumePauseMax);
   const double cut = static_cast<double>(RandomBits(options_.random, ++draws_, 2) >> 11) * 0x1p-53;
   const auto pause = std::chrono::duration_cast<Duration>(longest * (1 - cut / 2));
-  if (!absl::IsResourceExhausted(status)) return pause;
+  // An answer that has begun goes on as soon as it can.
+  if (!absl::IsResourceExhausted(status) && took_) return pause;
   return std::max(pause, RetryDelayOf(status).value_or(Duration::zero()));
 }
 

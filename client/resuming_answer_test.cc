@@ -183,7 +183,9 @@ TEST_F(ResumingAnswerTest, AServiceThatIsFullIsWaitedForAsLongAsItSays) {
 TEST_F(ResumingAnswerTest, ComesAgainWhereTheServiceAsksForIt) {
   const absl::Status draining =
       WithRetryDelay(absl::UnavailableError("shutting down"), std::chrono::seconds(5));
-  EXPECT_TRUE(GoesOn(draining));
+  const ResumingAnswer::End first = Break(draining);
+  ASSERT_TRUE(first.pause.has_value());
+  EXPECT_GE(*first.pause, std::chrono::seconds(5)) << "as it asked";
   EXPECT_TRUE(GoesOn(NeverConnected(absl::UnavailableError("nobody listens there"))));
   now_ += kWithin;
   const ResumingAnswer::End end = Break(draining);

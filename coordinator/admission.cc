@@ -165,6 +165,12 @@ void Admission::LowerDefaultLength(Request* request) const {
 
 bool Admission::BindWaiting(Instant now, std::vector<Action>* actions) {
   ObservePace(now);
+  const bool bound = BindAsRoomAllows(now, actions);
+  pace_.SetFull(queue_.size() > 0, now);
+  return bound;
+}
+
+bool Admission::BindAsRoomAllows(Instant now, std::vector<Action>* actions) {
   bool bound = BindSuspects(now, actions);
   while (queue_.size() > 0) {
     const Versions versions = CurrentVersions();

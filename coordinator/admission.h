@@ -165,6 +165,7 @@ class Admission {
   void FollowGroup(Sequence* sequence) const;
   absl::Status CheckDeadline(const Request& request, std::span<const TokenId> tokens,
                              Instant now) const;
+  bool BindAsRoomAllows(Instant now, std::vector<Action>* actions);
   int64_t MaxWaiting(Instant now) const;
   absl::Status TakePlaces(const Request& request, int64_t outputs, Instant now,
                           std::vector<Action>* actions);

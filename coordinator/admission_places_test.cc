@@ -139,6 +139,28 @@ TEST_F(AdmissionPlacesTest, WhoWouldWaitForTooLongIsRefused) {
             "(--max-wait); retry after 0.8 s");
 }
 
+// Requests that came one by one say nothing of how soon others end where many wait.
+TEST_F(AdmissionPlacesTest, AQuietTimeIsNoPace) {
+  Serve(1);
+  options_.max_wait = std::chrono::seconds(10);
+  uint64_t id = 0;
+  for (int i = 0; i < 5; ++i) {
+    AdmissionTest::Arrive(MakeRequest(++id));
+    Bind();
+    now_ += std::chrono::seconds(20);
+    Cancel(id);
+    Bind();
+  }
+  actions_.clear();
+  for (int i = 0; i < 3; ++i) {
+    AdmissionTest::Arrive(MakeRequest(++id));
+    Bind();
+    now_ += std::chrono::milliseconds(2500);
+  }
+  EXPECT_THAT(Ended(), IsEmpty()) << "two run, one waits";
+  EXPECT_EQ(Queued(), 1);
+}
+
 // Nothing has ended for a while: nobody new may wait, and whoever waits stays.
 TEST_F(AdmissionPlacesTest, WhoWaitsStaysWhenThePaceSlowsDown) {
   Serve(1);

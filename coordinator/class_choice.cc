@@ -119,40 +119,50 @@ std::string CostOf(const std::vector<ClassCandidate>& workers, const std::string
 
 }  // namespace
 
+// Of the classes with these standings, those that may be chosen: what most computed in last, because
+// answers may have been begun in it, and who comes new does not outvote them; else what most can
+// compute.
+void KeepEligible(std::map<std::string, Standing>* standings) {
+  size_t last = 0, able = 0;
+  for (const auto& [name, standing] : *standings) last = std::max(last, standing.last);
+  std::erase_if(*standings, [&](const auto& entry) { return entry.second.last < last; });
+  for (const auto& [name, standing] : *standings) able = std::max(able, standing.able);
+  std::erase_if(*standings, [&](const auto& entry) { return entry.second.able < able; });
+}
+
 ClassChoice ChooseClass(const std::vector<ClassCandidate>& workers, const std::string& kept) {
   ClassChoice choice;
   if (workers.empty()) return choice;
-  const std::map<std::string, Standing> standings = StandingsOf(workers);
-  size_t most = 0;
-  for (const auto& [name, standing] : standings) most = std::max(most, standing.able);
+  std::map<std::string, Standing> standings = StandingsOf(workers);
+  choice.was_open = standings.size() > 1;
+  KeepEligible(&standings);
   bool by_speed = true;
-  size_t rivals = 0;
   double quickest = 0;
   for (const auto& [name, standing] : standings) {
-    if (standing.able < most) continue;
-    ++rivals;
     by_speed &= standing.flops_known;
     quickest = std::max(quickest, standing.flops);
   }
   const auto key = [&](const std::string& name, const Standing& standing) {
     const bool is_quick = !by_speed || standing.flops * kClassLevel >= quickest;
-    return std::make_tuple(name == kept, standing.last, is_quick, standing.first);
+    return std::make_tuple(name == kept, is_quick, standing.first);
   };
   const Standing* best = nullptr;
   for (const auto& [name, standing] : standings) {
-    if (standing.able < most) continue;
     if (best != nullptr && key(name, standing) <= key(choice.numerics_class, *best)) continue;
     choice.numerics_class = name;
     best = &standing;
   }
-  choice.was_open = standings.size() > 1;
-  const std::string all = most < workers.size()
-                              ? absl::StrCat("most workers, ", most, " of ", workers.size(), ",")
-                          : most == 1 ? "the only worker"
-                                      : absl::StrCat("all ", most, " workers");
-  if (rivals == 1) {
+  const size_t able = best->able;
+  const std::string all = able < workers.size()
+                              ? absl::StrCat("most workers, ", able, " of ", workers.size(), ",")
+                          : able == 1 ? "the only worker"
+                                      : absl::StrCat("all ", able, " workers");
+  if (best->last > 0) {
+    choice.why = absl::StrCat(best->last, best->last == 1 ? " worker" : " workers",
+                              " computed in it last, and answers may have been begun in it");
+  } else if (standings.size() == 1) {
     choice.why = absl::StrCat("the only one that ", all, " can compute");
-  } else if (choice.numerics_class == kept || best->last > 0) {
+  } else if (choice.numerics_class == kept) {
     choice.why = absl::StrCat("kept of those that ", all,
                               " can compute, because answers may have been begun in it");
   } else {

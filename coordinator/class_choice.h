@@ -30,8 +30,8 @@ struct ClassChoice {
   bool was_open = false;
 };
 
-// The class that most workers can compute; of those `kept`, or else the one that most of them
-// computed in last, because answers may have been begun in it; of those that in which they are
+// The class that most workers computed in last, if any did, because answers may have been begun in
+// it; else the one that most can compute. Of several `kept`; of those that in which they are
 // clearly quickest together, where all speeds are known; else the one that most of them name first;
 // then the first by name.
 //

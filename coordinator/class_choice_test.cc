@@ -81,7 +81,13 @@ TEST(ClassChoiceTest, KeepsAClassThatAllStillCanCompute) {
   workers.pop_back();
   workers[1].last = "cpu-f32";
   EXPECT_EQ(ChooseClass(workers, "").numerics_class, "cpu-f32") << "for a coordinator that returns";
-  EXPECT_EQ(ChooseClass(workers, "cpu-bf16dot").numerics_class, "cpu-bf16dot");
+  workers.push_back({"w9", {{"strange", 9e12}}, ""});
+  workers.push_back({"w8", {{"strange", 9e12}}, ""});
+  workers.push_back({"w7", {{"strange", 9e12}}, ""});
+  EXPECT_EQ(ChooseClass(workers, "").numerics_class, "cpu-f32") << "who is new outvotes nobody";
+  EXPECT_EQ(ChooseClass(workers, "").why,
+            "1 worker computed in it last, and answers may have been begun in it");
+  workers.resize(2);
   workers[0].last = workers[1].last = "gone";
   EXPECT_EQ(ChooseClass(workers, "gone").numerics_class, "cpu-bf16dot") << "nobody computes it";
 }

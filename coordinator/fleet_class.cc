@@ -28,7 +28,9 @@ bool Fleet::UpdateClass(const ClassUse& use, Instant now, std::vector<Action>* a
   if (membership_.class_settled() || membership_.size() == 0) return false;
   const std::string before = membership_.numerics_class();
   const bool first_decides = TUTTI_FAIL_POINT("coordinator.first_decides_class");
-  const bool stays = !before.empty() && ((use.formed && use.live) || first_decides);
+  // Streams go on in their class, also while nothing has formed that could compute it.
+  const bool stays =
+      !before.empty() && ((use.formed && use.live) || use.begun_in == before || first_decides);
   if (!stays) membership_.ChooseClass(use.begun_in.empty() ? class_kept_ : use.begun_in);
   const Instant quiet_at = ClassQuietAt();
   // What has not formed may need whoever comes next.

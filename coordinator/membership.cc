@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
@@ -68,8 +69,13 @@ absl::Status CheckOffers(const v1::Hello& hello) {
                                                    " are believed"));
   }
   TUTTI_RETURN_IF_ERROR(CheckClassName(hello.numerics_class()));
+  std::set<std::string> named;
   for (const v1::NumericsOffer& offer : hello.numerics()) {
     TUTTI_RETURN_IF_ERROR(CheckClassName(offer.numerics_class()));
+    if (!named.insert(offer.numerics_class()).second) {
+      return absl::InvalidArgumentError(absl::StrCat("the worker names the numerics class \"",
+                                                     offer.numerics_class(), "\" twice"));
+    }
     TUTTI_RETURN_IF_ERROR(CheckSpeed(offer.read_bytes_per_second(), offer.flops_per_second()));
   }
   if (hello.numerics().empty() || hello.numerics(0).numerics_class() == hello.numerics_class()) {
@@ -266,7 +272,12 @@ bool Membership::CanCompute(const Worker& worker) const {
 
 std::vector<ClassCandidate> Membership::Candidates() const {
   std::vector<const Worker*> all;
-  for (const auto& [link, worker] : workers_) all.push_back(&worker);
+  for (const auto& [link, worker] : workers_) {
+    if (!worker.goes()) all.push_back(&worker);
+  }
+  if (all.empty()) {
+    for (const auto& [link, worker] : workers_) all.push_back(&worker);
+  }
   std::sort(all.begin(), all.end(),
             [](const Worker* a, const Worker* b) { return NaturallyBefore(a->id(), b->id()); });
   std::vector<ClassCandidate> candidates;
@@ -285,10 +296,12 @@ void Membership::ChooseClass(const std::string& kept) {
 absl::Status Membership::CheckClass(const v1::Hello& hello) const {
   const std::string serving = numerics_class();
   if (options_.mix_numerics || serving.empty() || Offers(hello, serving)) return absl::OkStatus();
+  std::vector<ClassCandidate> others = Candidates();
+  std::erase_if(others, [&](const auto& one) { return one.worker_id == hello.worker_id(); });
   return absl::FailedPreconditionError(absl::StrCat(
       "numerics class of the worker is \"", absl::StrJoin(ClassesOf(hello), "\" or \""),
       "\", of the pipeline \"", serving, "\": results would depend on which worker computes them; ",
-      options_.numerics_class.empty() ? AdviceFor(CandidateOf(hello, {}), Candidates(), serving)
+      options_.numerics_class.empty() ? AdviceFor(CandidateOf(hello, {}), others, serving)
                                       : "the coordinator's --numerics-class says so"));
 }
 

@@ -8,7 +8,6 @@
 // Thread: the engine's.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -23,22 +22,24 @@ class PlacePace {
   // So many places have come free since the coordinator started; `busy`: some are taken. Called
   // whenever either may have changed.
   void Observe(uint64_t freed, bool busy, Instant now);
-  // How many places are likely to come free within `wait`; kPlacesUnknown before anything was
-  // measured.
+  // Whether somebody waits for a place, once all have been given that there are.
+  void SetFull(bool full, Instant now);
+  // How many places are likely to come free within `wait`, at the pace at which they did while
+  // others waited; kPlacesUnknown before anything was measured so.
   int64_t PlacesWithin(Duration wait, Instant now) const;
   // For a request that lacks so many places, which is sent away: from kRetryDelayMin to
   // kRetryDelayMax; kRetryDelayUnknown before anything was measured.
   Duration SendAway(int64_t lacking, Instant now);
 
  private:
-  // Between two places that come free, as it looks now.  REQUIRES: interval_ is known
-  Duration Each(Instant now) const { return busy_ ? std::max(interval_, now - since_) : interval_; }
-
   uint64_t freed_ = 0;
   bool busy_ = false;
   Instant since_;          // of the last place that came free, or since when it is busy
   Duration interval_{};    // between two places that come free; zero: not known
   int64_t sent_away_ = 0;  // places that were lacking since then
+  bool full_ = false;
+  Instant full_since_;
+  Duration full_interval_{};  // as interval_, while others waited
 };
 
 // "1.2 s".

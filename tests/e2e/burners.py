@@ -50,7 +50,8 @@ class Asker(threading.Thread):
 
     def end(self):
         self.over = True
-        self.call.kill()
+        if self.call:
+            self.call.kill()
         self.join()
 
 

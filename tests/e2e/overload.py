@@ -67,7 +67,7 @@ def main():
         for name, pid in pids.items():
             print(f"{name}: {before[name]:.0f} MiB before, {memory.most[name]:.0f} at most, {resident_mib(pid):.0f} afterwards")
         lost = [name for name, pid in pids.items() if not harness.running(pid)]
-        others = set(loaded["failures"]) - REFUSALS
+        others = (set(loaded["failures"]) | set(calm["failures"])) - REFUSALS
         print(f"processes that ended: {lost or 'none'}; other failures: {sorted(others) or 'none'}; goodput "
               f"{loaded['goodput_per_second'] / max(1e-9, calm['goodput_per_second']):.2f} of that without overload")
         return 1 if lost or others or not loaded["answered"] else 0
