@@ -132,6 +132,57 @@ TEST_F(EngineClassTest, AStreamSettlesIt) {
   EXPECT_THAT(Refused()[0], HasSubstr("start the coordinator with --numerics-class plain"));
 }
 
+// Among them a worker that the former coordinator refused for its class.
+TEST_F(EngineClassTest, ACoordinatorThatReturnsKeepsWhatAnswersWereBegunIn) {
+  Start(TinyEngineOptions(2));
+  JoinAs(1, plain);
+  JoinAs(2, quick0, "quick");
+  JoinAs(3, quick1, "quick");
+  AllReady();
+  Pass(kJoinQuiet);
+  AllReady();
+  EXPECT_EQ(Class(), "quick");
+  ASSERT_EQ(Refused().size(), 1u);
+  EXPECT_THAT(Refused()[0], HasSubstr("numerics class of the worker is \"plain\""));
+  EXPECT_THAT(Status().numerics().why(), HasSubstr("2 workers computed in it last"));
+}
+
+TEST_F(EngineClassTest, AStreamThatHasBegunKeepsItWhenAWorkerGoesBeforeItIsSettled) {
+  Start(TinyEngineOptions(2));
+  JoinAs(1, quick0);
+  JoinAs(2, {"w1", {"quick"}});
+  AllReady();
+  JoinAs(3, plain);
+  AllReady();
+  ASSERT_EQ(Class(), "quick");
+  Arrive(1, 4, 4);
+  Turn();
+  v1::Frame done;
+  done.set_epoch(epoch());
+  done.mutable_step_done()->set_step(1);
+  Send(1, done);
+  v1::Frame result = ResultFrame(epoch(), 1);
+  v1::SampledToken* const token = result.mutable_step_result()->add_sampled();
+  token->set_sequence(1);
+  token->set_position(4);
+  Send(2, result);
+  Turn();
+  Give(WorkerLost{LinkKey(2), absl::UnavailableError("gone")});
+  Turn();
+  EXPECT_EQ(Class(), "quick");
+  EXPECT_THAT(ActionsOf<FinishRequest>(), IsEmpty()) << "it waits for w1";
+}
+
+TEST_F(EngineClassTest, NobodyVotesTwice) {
+  Start(TinyEngineOptions(1));
+  JoinAs(1, {"w0", {"plain"}});
+  AllReady();
+  JoinAs(2, {"bad", {"strange", "strange", "strange"}});
+  EXPECT_EQ(Class(), "plain");
+  ASSERT_EQ(Refused().size(), 1u);
+  EXPECT_EQ(Refused()[0], "the worker names the numerics class \"strange\" twice");
+}
+
 TEST_F(EngineClassTest, ALateOneIsRefusedUntilNothingServesAndNothingLives) {
   Start(TinyEngineOptions(2));
   JoinAs(1, quick0);
