@@ -18,7 +18,8 @@ class SeveralClasses {
   // or an instruction set.
   virtual std::vector<std::string> numerics_classes() const = 0;
   // From now on results are those of this class. What caches hold of another one must not be read.
-  // There may be other knobs (tunable.h) then; they keep the values of those of the same name.
+  // There may be other knobs (tunable.h) then: each class keeps the values of its own, which are at
+  // first, where it has them, those of the same name in the class before.
   // REQUIRES: one of numerics_classes()
   virtual void ComputeIn(std::string_view numerics_class) = 0;
 };

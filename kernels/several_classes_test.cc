@@ -1,6 +1,8 @@
 // A backend that goes from class to class computes as one that was made for the class.
 #include "kernels/several_classes.h"
 
+#include <map>
+
 #include "kernels/kernels_testing.h"
 #include "kernels/tunable.h"
 
@@ -44,6 +46,49 @@ TEST(SeveralClassesTest, ChoicesMadeByMeasurementAreKept) {
   tunable->SetKnob(find("block"), 96);
   several->ComputeIn(several->numerics_classes()[1]);
   EXPECT_EQ(tunable->knob_value(find("block")), 96);
+}
+
+// The f32-* are of one set only, and ahead-2 takes other values in the other.
+TEST(SeveralClassesTest, EachClassKeepsItsChoices) {
+  const auto backend = *CreateBackend("cpu", {.num_threads = 1});
+  auto* const tunable = dynamic_cast<Tunable*>(backend.get());
+  auto* const several = dynamic_cast<SeveralClasses*>(backend.get());
+  const std::vector<std::string> classes = several->numerics_classes();
+  ASSERT_EQ(classes.size(), 2u);
+  // By name, those of the class that it computes in.
+  const auto values = [&] {
+    std::map<std::string, int64_t> all;
+    for (size_t k = 0; k < tunable->knobs().size(); ++k) {
+      all.emplace(tunable->knobs()[k].name, tunable->knob_value(k));
+    }
+    return all;
+  };
+  const auto set_all = [&](bool usual) {
+    for (size_t k = 0; k < tunable->knobs().size(); ++k) {
+      const Knob& knob = tunable->knobs()[k];
+      const bool last = knob.values.back() != knob.usual;
+      tunable->SetKnob(k, usual ? knob.usual : last ? knob.values.back() : knob.values.front());
+    }
+    return values();
+  };
+  const auto best = set_all(false);
+  for (const char* name : {"f32-1", "f32-2", "f32-7"}) {
+    EXPECT_TRUE(!best.contains(name) || best.at(name) == 1) << name;
+  }
+  several->ComputeIn(classes[1]);
+  several->ComputeIn(classes[0]);
+  EXPECT_EQ(values(), best) << "there and back";
+  several->ComputeIn(classes[1]);
+  const auto other = set_all(true);
+  several->ComputeIn(classes[0]);
+  EXPECT_EQ(values(), best) << "those of the other were set";
+  set_all(true);
+  several->ComputeIn(classes[1]);
+  EXPECT_EQ(set_all(false).size(), other.size());
+  const auto changed = values();
+  several->ComputeIn(classes[0]);
+  several->ComputeIn(classes[1]);
+  EXPECT_EQ(values(), changed);
 }
 
 }  // namespace

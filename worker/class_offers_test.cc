@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "kernels/numerics_revision.h"
+#include "kernels/tunable.h"
+#include "worker/kernel_tuner.h"
 
 namespace tutti::worker {
 namespace {
@@ -36,6 +38,23 @@ TEST(ClassOffersTest, OffersEveryClassWithItsSpeed) {
   EXPECT_EQ(hello.numerics(1).numerics_class(), kernels::ClassAtRevision(measured[0]));
   EXPECT_NE(measured[0], best);
   EXPECT_EQ(backend->numerics_class(), best) << "as before";
+}
+
+// What --tune auto has chosen by then is what shards are computed with.
+TEST(ClassOffersTest, KeepsWhatWasChosenByMeasurement) {
+  const auto backend = Cpu();
+  auto* const tunable = dynamic_cast<kernels::Tunable*>(backend.get());
+  for (size_t k = 0; k < tunable->knobs().size(); ++k) {
+    const kernels::Knob& knob = tunable->knobs()[k];
+    const int64_t last = knob.values.back();
+    tunable->SetKnob(k, last != knob.usual ? last : knob.values.front());
+  }
+  const std::string chosen = ChoicesText(*tunable);
+  v1::Hello hello;
+  OfferClasses(
+      backend.get(), {}, [] { return MeasuredSpeed(); }, &hello);
+  ASSERT_EQ(hello.numerics_size(), 2);
+  EXPECT_EQ(ChoicesText(*tunable), chosen);
 }
 
 TEST(ClassOffersTest, OffersOneWhereTheOperatorNamesIt) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -48,13 +49,13 @@ class CpuBackend : public Backend,
       : classes_(std::move(classes)),
         set_(set),
         kernels_(&KernelsOf(set)),
-        knobs_(*kernels_),
+        knobs_(&knobs_of_.try_emplace(set, *kernels_).first->second),
         pool_(threads),
         thread_scratch_(threads) {}
 
-  std::span<const Knob> knobs() const override { return knobs_.knobs(); }
-  int64_t knob_value(size_t knob) const override { return knobs_.value(knob); }
-  void SetKnob(size_t knob, int64_t value) override { knobs_.Set(knob, value); }
+  std::span<const Knob> knobs() const override { return knobs_->knobs(); }
+  int64_t knob_value(size_t knob) const override { return knobs_->value(knob); }
+  void SetKnob(size_t knob, int64_t value) override { knobs_->Set(knob, value); }
   std::string TunedFor() const override {
     return absl::StrCat(ProcessorName(), "/", std::string(InstructionSetName(set_)), "/",
                         pool_.threads());
@@ -131,7 +132,8 @@ class CpuBackend : public Backend,
   const std::vector<std::string> classes_;
   InstructionSet set_;
   const KernelTable* kernels_;
-  CpuKnobs knobs_;
+  std::map<InstructionSet, CpuKnobs> knobs_of_;  // of each that was computed in
+  CpuKnobs* knobs_;                              // of set_
   ThreadPool pool_;
 
   // Owned by the calling thread between operators, by thread i of the pool within one.
@@ -147,7 +149,8 @@ void CpuBackend::ComputeIn(std::string_view numerics_class) {
   const BackendOptions options = {.numerics_class = std::string(numerics_class)};
   set_ = ChooseInstructionSet(MachineFeatures(), options).value();
   kernels_ = &KernelsOf(set_);
-  knobs_ = CpuKnobs(*kernels_, knobs_);
+  // Made of those that are there the first time only: each set has some that the other lacks.
+  knobs_ = &knobs_of_.try_emplace(set_, *kernels_, *knobs_).first->second;
 }
 
 void CpuBackend::Embed(std::span<const int32_t> ids, const Weight& weight, TensorView out) {
@@ -176,7 +179,7 @@ void CpuBackend::MatMul(TensorView in, const Weight& weight, TensorView out) {
   job.out = out.f32();
   job.out_stride = out.row_stride;
   job.out_cols = out.cols;
-  job.tuning = knobs_.ForRows(in.rows);
+  job.tuning = knobs_->ForRows(in.rows);
   pool_.Split(TileCount(in.rows), in.rows * in.cols < kSerialElements,
               [&](int, int64_t begin, int64_t end) { kernels_->pack_rows(job, begin, end); });
   const int64_t scratch = MatMulScratchFloats(job.leaves, job.tuning.row_block);
@@ -278,7 +281,7 @@ void CpuBackend::Attention(TensorView q, const KvLayer& cache, const AttentionBa
   job.head_bytes = layout.head_bytes;
   job.key_bytes = layout.key_bytes;
   job.value_units = layout.value_units;
-  job.by_f32 = knobs_.AttentionByF32();
+  job.by_f32 = knobs_->AttentionByF32();
   PlanAttention(batch, shape.kv_heads, job.group, pool_.threads(), &plan_);
   if (plan_.items.empty()) return;
   const int64_t scratch = AttentionScratchFloats(shape.head_dim);
