@@ -34,6 +34,7 @@ void EngineLoop::BeginWeights(LinkKey key, WorkerLink* worker, const v1::Hello& 
   }
   worker->fetches = true;
   worker->worker_id = hello.worker_id();
+  if (hello.takes_beats()) weights_->TakesBeats(key);
   worker->budget->MarkKnown(
       {.frames = transport::kUnreadFramesMax, .bytes = kUnreadControlBytesMax});
   v1::Frame frame;

@@ -68,6 +68,11 @@ absl::Status WeightsServer::CheckOffered() {
   return none_;
 }
 
+void WeightsServer::TakesBeats(LinkKey key) {
+  const MutexLock lock(&mutex_);
+  peers_[key].takes_beats = true;
+}
+
 void WeightsServer::Ask(LinkKey key, const std::shared_ptr<transport::Link>& link, bool joined,
                         v1::Frame question) {
   const MutexLock lock(&mutex_);
@@ -145,7 +150,9 @@ void WeightsServer::TellPending() {
   next_tell_ = now + kWeightsPendingInterval / 4;
   for (auto& [key, peer] : peers_) {
     const bool pending = peer.in_hand ? peer.waits : !peer.questions.empty();
-    if (!pending || now - peer.told_at < kWeightsPendingInterval || Waiting(peer) > 0) continue;
+    if (!peer.takes_beats || !pending || now - peer.told_at < kWeightsPendingInterval ||
+        Waiting(peer) > 0)
+      continue;
     peer.told_at = now;
     v1::Frame frame;
     frame.mutable_beat();

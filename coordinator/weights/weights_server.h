@@ -39,6 +39,9 @@ class WeightsServer {
   // OK: questions are answered, or may be soon. Else the reason of SetNone.  Thread: any.
   absl::Status CheckOffered();
 
+  // Whoever asks on this link takes beats: it is told when its questions wait for long. Others, of
+  // older builds, would take them for answers.  Thread: any.
+  void TakesBeats(LinkKey key);
   // Queues a question of a weights link. `joined`: its worker has joined, and may have weights. A
   // link whose question cannot be answered is closed with the reason.  Thread: any.
   void Ask(LinkKey key, const std::shared_ptr<transport::Link>& link, bool joined,
@@ -59,6 +62,7 @@ class WeightsServer {
     std::deque<Question> questions;
     int64_t frames_before = 0;  // that the link had sent when its first question came
     int64_t answered = 0;
+    bool takes_beats = false;
     bool in_hand = false;  // a thread answers it
     bool in_turn = false;  // it is in turns_
     bool waits = false;    // what is in hand waits for the rate

@@ -254,24 +254,27 @@ class SteppedClock : public Clock {
   std::atomic<int64_t> now_{0};
 };
 
-// At a byte a second the second chunk is due in twelve days, and both links wait.
+// At a byte a second the second chunk is due in twelve days, and all links wait.
 TEST_F(WeightsServerTest, WhoWaitsForItsTurnIsToldSo) {
   SteppedClock stepped;
   WeightsServer server(&stepped, 1);
   server.SetFiles(files);
-  const auto other = std::make_shared<KeepingLink>();
+  const auto other = std::make_shared<KeepingLink>(), older = std::make_shared<KeepingLink>();
+  server.TakesBeats(key);
+  server.TakesBeats(LinkKey(8));
   server.Ask(key, link, true, Chunk(1));
   link->Wait(0);
   server.Ask(key, link, true, Chunk(2));
   server.Ask(key, link, true, Chunk(3));
   server.Ask(LinkKey(8), other, true, Chunk(4));
-  server.Ask(LinkKey(9), std::make_shared<KeepingLink>(), true, Chunk(5));
+  server.Ask(LinkKey(6), older, true, Chunk(5));  // comes before the others
   for (size_t told = 1; told < 4; ++told) {
     stepped.Advance(kWeightsPendingInterval);
     EXPECT_TRUE(link->Wait(told).has_beat());
     EXPECT_TRUE(other->Wait(told - 1).has_beat());
   }
   EXPECT_EQ(link->sent(), 4u) << "each once in an interval";
+  EXPECT_EQ(older->sent(), 0u) << "it would take a beat for the chunk";
 }
 
 TEST_F(WeightsServerTest, TooManyQuestionsEndTheLink) {

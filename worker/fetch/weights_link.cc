@@ -45,6 +45,7 @@ WeightsLink::WeightsLink(transport::Dialer* dialer, const std::string& address, 
   v1::Frame frame;
   *frame.mutable_hello() = std::move(hello);
   frame.mutable_hello()->set_purpose(v1::LINK_PURPOSE_WEIGHTS);
+  frame.mutable_hello()->set_takes_beats(true);
   Ask(std::move(frame));
 }
 

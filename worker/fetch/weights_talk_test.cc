@@ -34,6 +34,7 @@ class Coordinator {
     };
   }
   bool asked() const { return asked_; }
+  bool may_send_beats() const { return may_send_beats_; }
   void Say(v1::Frame frame) {
     const MutexLock lock(&mutex_);
     EXPECT_TRUE(link_->Send(std::move(frame), {}).ok());
@@ -51,6 +52,7 @@ class Coordinator {
         owner_->asked_ = true;
         return;
       }
+      owner_->may_send_beats_ = frame.hello().takes_beats();
       v1::Frame welcome;
       welcome.mutable_welcome();
       owner_->Say(std::move(welcome));
@@ -61,7 +63,7 @@ class Coordinator {
     Coordinator* const owner_;
   };
 
-  std::atomic<bool> asked_{false};
+  std::atomic<bool> asked_{false}, may_send_beats_{false};
   Mutex mutex_;
   std::unique_ptr<transport::Link> link_ ABSL_GUARDED_BY(mutex_);
 };
@@ -112,6 +114,7 @@ TEST_F(WeightsTalkTest, WhoIsToldThatItWaitsForItsTurnIsPatient) {
   const absl::Status status = Ask(20);
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_EQ(answers, 1);
+  EXPECT_TRUE(coordinator.may_send_beats());
 }
 
 // Whatever keeps the coordinator from saying anything.
