@@ -104,6 +104,32 @@ TEST_F(EngineFormingTest, AFetchThatGetsOnMayTakeLong) {
   EXPECT_THAT(Status().why_not_serving(), HasSubstr("loading on w2 did not get on for 2 s"));
 }
 
+// Neither counts that go up and down nor ever other bytes are a fetch that gets on.
+TEST_F(EngineFormingTest, AFetchThatOnlyMovesIsLate) {
+  for (const bool other_bytes : {false, true}) {
+    SCOPED_TRACE(other_bytes);
+    EngineOptions options = TinyEngineOptions(1);
+    options.load_timeout = milliseconds(2000);
+    Start(options);
+    Join(1, "w1");
+    Turn();
+    const uint64_t first = epoch();
+    int passes = 0;
+    for (; passes < 30 && Status().pipelines(0).epoch() == first; ++passes) {
+      now_ += milliseconds(1000);
+      Beat(1, 1);
+      v1::Frame frame;
+      frame.set_epoch(first);
+      v1::ShardProgress* const progress = frame.mutable_shard_progress();
+      progress->set_fetched_bytes(passes % 2);
+      progress->set_fetch_bytes(other_bytes ? 1 + passes % 2 : 2);
+      Send(1, frame);
+      Turn();
+    }
+    EXPECT_LT(passes, other_bytes ? 13 : 6);
+  }
+}
+
 TEST_F(EngineFormingTest, AWorkerComesBackBeforeItsOldLinkIsSeenToBeDead) {
   Serve(TinyEngineOptions(1));
   now_ += milliseconds(1499);

@@ -135,24 +135,6 @@ size_t Pipeline::IndexOf(const Worker& worker) const {
   return stages_[worker.stage].first_shard + static_cast<size_t>(worker.rank);
 }
 
-absl::Status Pipeline::OnShardProgress(const Worker& worker, const v1::ShardProgress& progress,
-                                       Instant now) {
-  if (progress.loaded_bytes() < 0 || progress.loaded_bytes() > progress.total_bytes()) {
-    return absl::InvalidArgumentError(absl::StrCat("shard_progress says ", progress.loaded_bytes(),
-                                                   " of ", progress.total_bytes(), " bytes"));
-  }
-  TUTTI_RETURN_IF_ERROR(CheckFetch(progress));
-  Shard& shard = shards_[IndexOf(worker)];
-  // Headers are fetched before the rest, which counts from zero again.
-  if (progress.fetched_bytes() > shard.progress.fetched_bytes() ||
-      progress.fetch_bytes() != shard.progress.fetch_bytes() ||
-      progress.loaded_bytes() > shard.progress.loaded_bytes()) {
-    shard.moved_at = now;
-  }
-  shard.progress = progress;
-  return absl::OkStatus();
-}
-
 absl::Status Pipeline::OnShardReady(const Worker& worker, const v1::ShardReady& ready, Instant now,
                                     std::vector<Action>* actions) {
   Shard& shard = shards_[IndexOf(worker)];

@@ -179,6 +179,10 @@ class Pipeline {
     bool linked = false;    // it has done the probe
     v1::ShardReady actual;
     v1::ShardProgress progress;
+    int64_t most_loaded = 0;   // of all its progress
+    int64_t most_fetched = 0;  // since `fetches` was last counted up
+    int fetches = 0;           // how often other bytes were to be fetched
+    bool GetsOn(const v1::ShardProgress& now);
     Instant moved_at;  // when it was assigned, or last had more bytes fetched or loaded
   };
   struct Stage {

@@ -1,4 +1,5 @@
-// What the workers of a pipeline are told to hold, and what they have kept of the epoch before.
+// What the workers of a pipeline are told to hold, how they get on with it, and what they have kept
+// of the epoch before.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -6,6 +7,10 @@
 
 namespace tutti::coordinator {
 namespace {
+
+// How often a worker may say that it fetches other bytes for one shard: headers, the rest, none
+// while it loads. More than twice as often as any build does.
+constexpr int kShardFetchesMax = 8;
 
 // Of the K/V that a shard holds, whoever its neighbours are.
 std::string KvContents(const v1::AssignShard& assigned) {
@@ -93,6 +98,33 @@ int32_t Pipeline::KeptBlocks(const Shard& shard) const {
   }
   return static_cast<int32_t>(std::clamp<int64_t>(bytes / (row_bytes * shard.assigned.block_size()),
                                                   0, shard.assigned.num_blocks()));
+}
+
+// Whether more has come than ever in this epoch; counts that go up and down are none.
+bool Pipeline::Shard::GetsOn(const v1::ShardProgress& now) {
+  // Headers are fetched before the rest, which counts from zero again.
+  bool on = now.fetch_bytes() != progress.fetch_bytes() && fetches < kShardFetchesMax;
+  if (on) {
+    ++fetches;
+    most_fetched = 0;
+  }
+  on |= now.fetched_bytes() > most_fetched || now.loaded_bytes() > most_loaded;
+  most_fetched = std::max(most_fetched, now.fetched_bytes());
+  most_loaded = std::max(most_loaded, now.loaded_bytes());
+  progress = now;
+  return on;
+}
+
+absl::Status Pipeline::OnShardProgress(const Worker& worker, const v1::ShardProgress& progress,
+                                       Instant now) {
+  if (progress.loaded_bytes() < 0 || progress.loaded_bytes() > progress.total_bytes()) {
+    return absl::InvalidArgumentError(absl::StrCat("shard_progress says ", progress.loaded_bytes(),
+                                                   " of ", progress.total_bytes(), " bytes"));
+  }
+  TUTTI_RETURN_IF_ERROR(CheckFetch(progress));
+  Shard& shard = shards_[IndexOf(worker)];
+  if (shard.GetsOn(progress)) shard.moved_at = now;
+  return absl::OkStatus();
 }
 
 absl::Status Pipeline::TakeKv(Shard* shard, const v1::ShardReady& ready) const {
