@@ -194,6 +194,7 @@ std::map<std::string, placement::DeviceSpeed> Membership::SpeedsOf(const v1::Hel
     if (!known->second.known()) known->second = speed;
     speed = known->second;
   }
+  std::erase_if(first.speeds, [&](const auto& one) { return !now.speeds.contains(one.first); });
   return now.speeds;
 }
 

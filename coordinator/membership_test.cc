@@ -178,6 +178,22 @@ TEST(MembershipTest, BelievesNoNonsenseAboutClasses) {
   EXPECT_THAT(membership.Check(hello).ToString(), HasSubstr("names 9 numerics classes, at most 8"));
 }
 
+// Else a worker that names others each time would fill the memory.
+TEST(MembershipTest, RemembersSpeedsOfTheClassesThatAWorkerNames) {
+  Membership membership(Options());
+  const auto join = [&](const std::vector<std::pair<std::string, double>>& all) {
+    const auto speeds = membership.Join(LinkKey(1), Offering("w1", all), {})->speeds;
+    membership.Remove(LinkKey(1));
+    return speeds;
+  };
+  join({{"a", 1e9}, {"b", 1e9}});
+  EXPECT_EQ(join({{"a", 2e9}, {"b", 2e9}}).at("b").flops_per_second, 1e9) << "as it was at first";
+  join({{"a", 3e9}, {"c", 3e9}});
+  const auto speeds = join({{"a", 4e9}, {"b", 4e9}});
+  EXPECT_EQ(speeds.at("a").flops_per_second, 1e9);
+  EXPECT_EQ(speeds.at("b").flops_per_second, 4e9) << "it was not named in between";
+}
+
 TEST(MembershipTest, OneWorkerPerId) {
   Membership membership(Options());
   membership.Join(LinkKey(1), Hello("w1"), Instant());
