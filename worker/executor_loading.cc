@@ -20,6 +20,7 @@ absl::StatusOr<std::unique_ptr<StageRunner>> Executor::Load(const v1::AssignShar
     progress(loaded, total);
   });
   loading_ = false;
+  if (runner.ok()) metrics_.ComputesIn(shard.numerics_class());
   // A coordinator that comes after this one keeps the class.
   if (runner.ok() && !shard.numerics_class().empty()) {
     context_.hello.set_last_numerics_class(shard.numerics_class());

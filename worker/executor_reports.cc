@@ -34,7 +34,7 @@ void Executor::SayLeaving() {
 }
 
 void Executor::WriteMetrics(metrics::Exposition* to) const {
-  WriteWorkerInfo(options_.hello, to);
+  metrics_.WriteInfo(options_.hello, to);
   metrics_.Write(position_, to);
   const ShardFetch* const fetch = options_.fetch;
   to->Single("tutti_worker_fetched_bytes_total", metrics::Kind::kCounter,

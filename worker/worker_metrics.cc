@@ -76,12 +76,20 @@ void WorkerMetrics::Write(const Position& position, Exposition* to) const {
   }
 }
 
-void WriteWorkerInfo(const v1::Hello& hello, Exposition* to) {
+void WorkerMetrics::ComputesIn(const std::string& numerics_class) {
+  const MutexLock lock(&mutex_);
+  numerics_class_ = numerics_class;
+}
+
+void WorkerMetrics::WriteInfo(const v1::Hello& hello, Exposition* to) const {
+  std::string numerics_class;
+  {
+    const MutexLock lock(&mutex_);
+    numerics_class = numerics_class_.empty() ? hello.numerics_class() : numerics_class_;
+  }
   to->Begin("tutti_worker_info", Kind::kGauge, "1; who this worker is.");
-  to->Sample({{"worker", hello.worker_id()},
-              {"device", hello.device()},
-              {"numerics", hello.numerics_class()}},
-             1);
+  to->Sample(
+      {{"worker", hello.worker_id()}, {"device", hello.device()}, {"numerics", numerics_class}}, 1);
   to->Single("tutti_worker_budget_bytes", Kind::kGauge, "Memory that it may use.",
              static_cast<double>(hello.memory_bytes()));
   to->Single("tutti_worker_threads", Kind::kGauge, "Its compute threads.",

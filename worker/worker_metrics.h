@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/mutex.h"
 #include "metrics/exposition.h"
 #include "metrics/histogram.h"
 #include "proto/peer_messages.h"
@@ -28,10 +29,14 @@ class WorkerMetrics {
 
   // Of frames on their way to the coordinator; those that are no report change nothing.
   void OnFrame(const v1::Frame& frame);
+  // A shard is loaded, to be computed in this class; "": in the worker's best.
+  void ComputesIn(const std::string& numerics_class);
 
   // ---- Thread: any.
 
   void Write(const Position& position, metrics::Exposition* to) const;
+  // Who this worker is, with the class that it computes in: its best until a shard is loaded.
+  void WriteInfo(const v1::Hello& hello, metrics::Exposition* to) const;
 
  private:
   void Count(const v1::LinkCounters& now, bool new_epoch, Traffic* traffic);
@@ -40,9 +45,8 @@ class WorkerMetrics {
   metrics::Counter steps_, failures_, epochs_;
   metrics::Counter compute_us_, wait_us_, exchange_wait_us_;
   Traffic activation_in_, activation_out_, exchange_in_, exchange_out_;
+  mutable Mutex mutex_;
+  std::string numerics_class_ ABSL_GUARDED_BY(mutex_);
 };
-
-// Who this worker is.  Thread: any.
-void WriteWorkerInfo(const v1::Hello& hello, metrics::Exposition* to);
 
 }  // namespace tutti::worker

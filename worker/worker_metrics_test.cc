@@ -40,5 +40,21 @@ TEST(WorkerMetrics, CountOverEpochsWhatEachReportsFromItsBeginning) {
   EXPECT_THAT(all, HasSubstr("tutti_worker_activity{activity=\"idle\"} 1\n"));
 }
 
+TEST(WorkerMetrics, NameTheClassThatIsComputedIn) {
+  WorkerMetrics metrics;
+  v1::Hello hello;
+  hello.set_numerics_class("cpu-bf16dot");
+  const auto info = [&] {
+    metrics::Exposition text;
+    metrics.WriteInfo(hello, &text);
+    return text.Release();
+  };
+  EXPECT_THAT(info(), HasSubstr("numerics=\"cpu-bf16dot\"} 1\n")) << "nothing is loaded";
+  metrics.ComputesIn("cpu-f32");
+  EXPECT_THAT(info(), HasSubstr("numerics=\"cpu-f32\"} 1\n"));
+  metrics.ComputesIn("");
+  EXPECT_THAT(info(), HasSubstr("numerics=\"cpu-bf16dot\"} 1\n")) << "in its best";
+}
+
 }  // namespace
 }  // namespace tutti::worker
