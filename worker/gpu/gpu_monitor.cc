@@ -68,6 +68,7 @@ v1::GpuReading ReadingOf(const GpuIdentity& gpu, const GpuFigures& figures) {
 }  // namespace
 
 std::string CrowdedText(const GpuIdentity& gpu, const GpuFigures& figures) {
+  if (figures.total_bytes == 0) return "";
   const auto held = static_cast<double>(figures.used_bytes);
   if (held < kGpuHeldShareNamed * static_cast<double>(figures.total_bytes)) return "";
   const std::string holders = HoldersText(figures.processes.value_or(std::vector<GpuProcess>()));
@@ -93,17 +94,27 @@ class GpuMonitor::State {
     return !stopping_;
   }
 
+  // Said once: a machine without the library stays without. Not after Stop, as nothing is: whoever
+  // was left in the driver may come back when the log is gone.
+  void SayNone(const absl::Status& why) const {
+    const MutexLock lock(&mutex_);
+    if (stopping_) return;
+    spdlog::info("no figures of {}: {}", options_.gpu.id, std::string(why.message()));
+  }
+
   void Say(const absl::StatusOr<GpuFigures>& figures) {
     const MutexLock lock(&mutex_);
+    if (stopping_) return;
     calling_since_.reset();
     const std::string trouble =
         figures.ok() ? "" : PrintableOf(std::string(figures.status().message()), kGpuTextBytesMax);
     if (trouble != trouble_ && !trouble.empty()) {
       spdlog::warn("no figures of {}: {}", options_.gpu.id, trouble);
-    } else if (trouble != trouble_) {
+    } else if (trouble.empty() && (hang_said_ || !trouble_.empty())) {
       spdlog::info("figures of {} again", options_.gpu.id);
     }
     trouble_ = trouble;
+    hang_said_ = false;
     if (figures.ok()) {
       if (!first_.has_value()) first_ = *figures;
       reading_ = ReadingOf(options_.gpu, *figures);
@@ -142,10 +153,11 @@ class GpuMonitor::State {
     const MutexLock lock(&mutex_);
     const Instant until = clock_.Now() + patience;
     while (!answered_ && clock_.Now() < until) changed_.WaitUntil(&mutex_, until);
+    if (!answered_) SayHang("the driver has not answered yet");
     return first_.has_value() ? CrowdedText(options_.gpu, *first_) : "";
   }
 
-  bool Fill(v1::GpuReading* reading) const {
+  bool Fill(v1::GpuReading* reading) {
     const MutexLock lock(&mutex_);
     const Instant now = clock_.Now();
     const Duration late = 2 * options_.period + kGpuAnswerPatience;
@@ -154,14 +166,24 @@ class GpuMonitor::State {
     *reading = reading_;
     reading->set_name(PrintableOf(options_.gpu.name, kGpuTextBytesMax));
     reading->set_age_seconds(read_at_.has_value() ? Seconds(now - *read_at_) : 0);
-    reading->set_trouble(hangs ? absl::StrCat("the driver has not answered for ",
-                                              static_cast<int64_t>(Seconds(now - *calling_since_)),
-                                              " s")
-                               : trouble_);
+    reading->set_trouble(trouble_);
+    if (hangs) {
+      reading->set_trouble(absl::StrCat("the driver has not answered for ",
+                                        static_cast<int64_t>(Seconds(now - *calling_since_)),
+                                        " s"));
+      SayHang(reading->trouble());
+    }
     return true;
   }
 
  private:
+  // Once in a call.
+  void SayHang(const std::string& text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (!std::exchange(hang_said_, true)) {
+      spdlog::warn("no figures of {}: {}", options_.gpu.id, text);
+    }
+  }
+
   const Options options_;
   const SystemClock clock_;
   mutable Mutex mutex_;
@@ -174,15 +196,14 @@ class GpuMonitor::State {
   std::optional<Instant> read_at_ ABSL_GUARDED_BY(mutex_);
   std::optional<Instant> calling_since_ ABSL_GUARDED_BY(mutex_);
   std::string trouble_ ABSL_GUARDED_BY(mutex_);
+  bool hang_said_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 void GpuMonitor::Run(const std::shared_ptr<State>& state) {
   state->BeginCall();
   auto library = NvmlLibrary::Open(state->options().library);
   if (!library.ok()) {
-    // Said once: a machine without the library stays without.
-    spdlog::info("no figures of {}: {}", state->options().gpu.id,
-                 std::string(library.status().message()));
+    state->SayNone(library.status());
     return state->SetEnded();
   }
   while (state->BeginCall()) {

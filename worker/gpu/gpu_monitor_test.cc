@@ -5,10 +5,14 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <sstream>
+#include <thread>
 
 #include "base/gpu_reading.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "spdlog/sinks/ostream_sink.h"
+#include "spdlog/spdlog.h"
 #include "worker/limits.h"
 
 namespace tutti::worker {
@@ -174,6 +178,58 @@ TEST_F(GpuMonitorTest, WhatCannotBeIsNotPassedOn) {
   const GpuMonitor monitor(With(kGpu, "tutti_nvml_old_testing"));
   EXPECT_THAT(Await(monitor, Troubled).trouble(),
               HasSubstr("18446744073709551615 of 85899345920 bytes are used, which cannot be"));
+}
+
+TEST_F(GpuMonitorTest, GarbageBesideTheMemoryIsLeftOut) {
+  Set("garbage-but-memory");
+  const GpuMonitor monitor(With(kGpu));
+  const v1::GpuReading reading = Await(monitor, Any);
+  EXPECT_EQ(reading.trouble(), "");
+  EXPECT_EQ(reading.used_bytes(), 69 * kGiB);
+  EXPECT_EQ(reading.own_bytes(), 8 * kGiB);
+  EXPECT_THAT(reading.holders(), HasSubstr("pid 123 ?[2J??"));
+  EXPECT_EQ(PrintableOf(reading.holders(), kGpuTextBytesMax), reading.holders());
+  EXPECT_FALSE(reading.has_busy_share() || reading.has_power_watts() ||
+               reading.has_power_limit_watts() || reading.has_temperature_celsius())
+      << reading.ShortDebugString();
+}
+
+TEST_F(GpuMonitorTest, WithoutMemoryTheOtherFiguresCome) {
+  Set("no-memory");
+  GpuMonitor monitor(With(kGpu));
+  EXPECT_EQ(monitor.AwaitFirst(std::chrono::seconds(60)), "");
+  const v1::GpuReading reading = Await(monitor, Any);
+  EXPECT_EQ(reading.trouble(), "");
+  EXPECT_EQ(reading.total_bytes() + reading.used_bytes() + reading.own_bytes(), 0);
+  EXPECT_DOUBLE_EQ(reading.busy_share(), 0.37);
+  EXPECT_DOUBLE_EQ(reading.temperature_celsius(), 61);
+}
+
+TEST_F(GpuMonitorTest, TheLogSaysOnceThatTheDriverHangsAndNothingAfterTheEnd) {
+  const auto before = spdlog::default_logger();
+  std::ostringstream log;
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+      "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
+  Set("hang");
+  {
+    GpuMonitor monitor(With(kGpu));
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(monitor.AwaitFirst(milliseconds(5)), "");
+    Await(monitor, Troubled);
+  }
+  Set("values");
+  {
+    const GpuMonitor monitor(With(kGpu));
+    Await(monitor, Any);
+    Set("hang");
+    Await(monitor, [](const auto& r) { return r.age_seconds() > 0.1; });
+  }
+  // The thread was left in the driver. It comes back, with an error.
+  Set("lost");
+  std::this_thread::sleep_for(milliseconds(200));
+  spdlog::set_default_logger(before);
+  const std::string text = log.str();
+  EXPECT_THAT(text, HasSubstr("no figures of GPU-whole: the driver has not answered yet"));
+  EXPECT_EQ(text.find("no figures"), text.rfind("no figures")) << text;
 }
 
 TEST_F(GpuMonitorTest, OthersThatFillAGpuAreNamedBeforeItIsOpened) {

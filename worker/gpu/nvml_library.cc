@@ -17,6 +17,7 @@ namespace {
 
 // NVML's C interface, as far as it is called. Enumerations are ints.
 constexpr int kSuccess = 0;
+constexpr int kNotSupported = 3;
 constexpr int kInsufficientSize = 7;
 constexpr int kCoreTemperature = 0;
 constexpr unsigned long long kNotAvailable = ~0ULL;
@@ -81,7 +82,10 @@ absl::Status FindFunctions(void* library, const std::string& path, NvmlLibrary::
   (void)Find(library, "nvmlDeviceGetPowerUsage", &nvml->power);
   (void)Find(library, "nvmlDeviceGetEnforcedPowerLimit", &nvml->power_limit);
   (void)Find(library, "nvmlDeviceGetTemperature", &nvml->temperature);
-  (void)Find(library, "nvmlDeviceGetComputeRunningProcesses_v3", &nvml->processes);
+  // _v3 had entries of 32 bytes in the drivers 535.43 to 535.86; those of _v2 never changed.
+  if (!Find(library, "nvmlDeviceGetComputeRunningProcesses_v2", &nvml->processes)) {
+    (void)Find(library, "nvmlDeviceGetComputeRunningProcesses_v3", &nvml->processes);
+  }
   (void)Find(library, "nvmlSystemGetProcessName", &nvml->process_name);
   return absl::OkStatus();
 }
@@ -150,7 +154,10 @@ absl::Status NvmlLibrary::ReadMemory(Device device, GpuFigures* figures) const {
     used = newer.used;
   } else {
     Memory memory = {};
-    if (const int error = nvml_->memory(device, &memory); error != kSuccess) {
+    const int error = nvml_->memory(device, &memory);
+    // As where the GPU's memory is the machine's.
+    if (error == kNotSupported) return absl::OkStatus();
+    if (error != kSuccess) {
       return absl::UnavailableError(
           absl::StrCat("NVML, asking for memory: ", nvml_->error_string(error), " (", error, ")"));
     }
@@ -168,7 +175,7 @@ absl::Status NvmlLibrary::ReadMemory(Device device, GpuFigures* figures) const {
 
 // Those with more memory than the GPU has, or whose memory is not said, are left out.
 void NvmlLibrary::ReadProcesses(Device device, GpuFigures* figures) const {
-  if (nvml_->processes == nullptr) return;
+  if (nvml_->processes == nullptr || figures->total_bytes == 0) return;
   std::vector<ProcessInfo> listed(16);
   auto count = static_cast<unsigned>(listed.size());
   int error = nvml_->processes(device, &count, listed.data());

@@ -27,8 +27,8 @@ struct GpuProcess {
 
 // Checked: no number is out of its range, and texts are printable ASCII.
 struct GpuFigures {
-  int64_t total_bytes = 0;
-  int64_t used_bytes = 0;  // at most total_bytes; the driver's own part is left out if it says it
+  int64_t total_bytes = 0;  // 0: the driver does not say, nor what is used, nor by whom
+  int64_t used_bytes = 0;   // at most total_bytes; the driver's own part is left out if it says it
   // Those that compute, the largest first; nothing: the driver does not say.
   std::optional<std::vector<GpuProcess>> processes;
   std::optional<double> busy_share, power_watts, power_limit_watts, temperature_celsius;

@@ -1,7 +1,8 @@
 // libnvidia-ml.so.1 in the hands of tests. What it says stands in the file that NVML_TESTING names,
-// read at each call: "values", "no-processes", "error", "lost", "garbage", or "hang", which no
-// function returns from as long as it stands there. It knows the GPUs that emulated_plugin.cc
-// lists, one part of a GPU (MIG), and one by its place on the bus.
+// read at each call: "values", "no-processes", "error", "lost", "no-memory", "garbage",
+// "garbage-but-memory", or "hang", which no function returns from as long as it stands there. It
+// knows the GPUs that emulated_plugin.cc lists, one part of a GPU (MIG), and one by its place on
+// the bus. Its list of processes is that of the drivers 535.43 to 535.86.
 #include <unistd.h>
 
 #include <chrono>
@@ -28,7 +29,7 @@ std::string Mode() {
   return mode;
 }
 
-bool Garbage() { return Mode() == "garbage"; }
+[[maybe_unused]] bool Garbage() { return Mode().starts_with("garbage"); }
 
 int Found(bool known, void** device) {
   static char gpu;
@@ -57,6 +58,10 @@ struct ProcessInfo {
   unsigned long long used_bytes;
   unsigned gpu_instance, compute_instance;
 };
+struct ProcessInfo535 {
+  ProcessInfo older;
+  unsigned long long protected_bytes;
+};
 
 }  // namespace
 
@@ -79,6 +84,7 @@ int nvmlDeviceGetHandleByUUID(const char* id, void** device) {
 int nvmlDeviceGetMemoryInfo(void*, Memory* memory) {
   const std::string mode = Mode();
   if (mode == "error") return 999;
+  if (mode == "no-memory") return kNotSupported;
   *memory = {.total = 80 * kGiB, .free = 10 * kGiB, .used = 70 * kGiB};
   if (mode == "garbage") memory->used = ~0ULL;
   return kSuccess;
@@ -88,7 +94,8 @@ int nvmlDeviceGetMemoryInfo(void*, Memory* memory) {
 #ifndef WITHOUT_NEWER_FUNCTIONS
 int nvmlDeviceGetMemoryInfo_v2(void*, MemoryV2* memory) {
   if (memory->version != (sizeof(MemoryV2) | 2U << 24)) return 2;  // an argument is invalid
-  if (Mode() == "error" || Garbage()) return kNotSupported;
+  const std::string mode = Mode();
+  if (mode == "error" || mode == "garbage" || mode == "no-memory") return kNotSupported;
   memory->total = 80 * kGiB;
   memory->reserved = 1 * kGiB;
   memory->used = 69 * kGiB;
@@ -108,7 +115,7 @@ int nvmlDeviceGetTemperature(void*, int sensor, unsigned* celsius) {
   return sensor == 0 ? Say(61, celsius) : kNotSupported;
 }
 // More than the caller's first guess has room for.
-int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count, ProcessInfo* processes) {
+int nvmlDeviceGetComputeRunningProcesses_v2(void*, unsigned* count, ProcessInfo* processes) {
   constexpr unsigned kListed = 20;
   if (Mode() == "no-processes") return kNotSupported;
   if (*count < kListed) {
@@ -122,9 +129,15 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count, ProcessInfo*
   *count = Garbage() ? ~0U : kListed;
   return kSuccess;
 }
+int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count, ProcessInfo535* processes) {
+  for (unsigned i = 0; i < *count / 2; ++i) processes[i] = {{2000 + i, kGiB, ~0U, ~0U}, kGiB};
+  *count /= 2;
+  return kSuccess;
+}
 int nvmlSystemGetProcessName(unsigned pid, char* name, unsigned bytes) {
   if (Garbage()) {
     std::memset(name, 0xff, bytes);
+    std::memcpy(name, "\x1b[2J\n", 5);
     return kSuccess;
   }
   if (pid != 123) return kNotFound;
