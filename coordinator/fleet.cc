@@ -116,7 +116,7 @@ absl::Status Fleet::HandleBeat(Worker* worker, const v1::Beat& beat, Instant now
   worker->resident_bytes = beat.resident_bytes();
   worker->waiting_for = beat.waiting_for();
   worker->gpu.reset();
-  if (beat.has_gpu()) worker->gpu = beat.gpu();
+  if (beat.has_gpu()) worker->gpu = KeptGpuReading(beat.gpu());
   worker->gpu_read_at = now;
   const bool at_work = beat.allowed_us() > 0;
   if (moved || !worker->at_work) worker->at_work_since = now;

@@ -50,6 +50,13 @@ absl::Status CheckGpuReading(const v1::GpuReading& reading) {
   return absl::OkStatus();
 }
 
+v1::GpuReading KeptGpuReading(const v1::GpuReading& reading) {
+  v1::GpuReading kept = reading;
+  kept.DiscardUnknownFields();
+  kept.clear_cuda_bytes();
+  return kept;
+}
+
 void FillGpu(const v1::GpuReading& reading, Duration since, v1::GpuReading* status) {
   *status = reading;
   status->set_age_seconds(reading.age_seconds() + Seconds(since));
@@ -57,8 +64,11 @@ void FillGpu(const v1::GpuReading& reading, Duration since, v1::GpuReading* stat
 
 void FillCudaBytes(const v1::MemoryBytes& held, v1::GpuReading* status) {
   if (status->own_bytes() == 0) return;
-  const int64_t ours = held.weights() + held.kv() + held.activations();
-  status->set_cuda_bytes(std::max<int64_t>(0, status->own_bytes() - ours));
+  int64_t rest = status->own_bytes();
+  for (const int64_t part : {held.weights(), held.kv(), held.activations()}) {
+    rest -= std::clamp<int64_t>(part, 0, rest);
+  }
+  status->set_cuda_bytes(rest);
 }
 
 }  // namespace tutti::coordinator

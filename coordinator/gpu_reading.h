@@ -12,6 +12,8 @@ namespace tutti::coordinator {
 // INVALID_ARGUMENT: numbers that cannot be, or texts that are no lines of printable ASCII.
 absl::Status CheckGpuReading(const v1::GpuReading& reading);
 
+// What is kept of it: nothing that we do not know, nor what is ours to say (FillCudaBytes).
+v1::GpuReading KeptGpuReading(const v1::GpuReading& reading);
 // As it is `since` after it came.  REQUIRES: CheckGpuReading is OK
 void FillGpu(const v1::GpuReading& reading, Duration since, v1::GpuReading* status);
 // CUDA's own part of what the process holds.  REQUIRES: FillGpu has filled *status

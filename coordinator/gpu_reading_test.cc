@@ -1,6 +1,7 @@
 #include "coordinator/gpu_reading.h"
 
 #include <gmock/gmock.h>
+#include <google/protobuf/unknown_field_set.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -78,6 +79,15 @@ TEST(GpuReadingTest, GrowsOldWhereNoBeatComes) {
   EXPECT_EQ(status.gpu().name(), "NVIDIA H200");
 }
 
+TEST(GpuReadingTest, OnlyWhatIsTheWorkersToSayIsKept) {
+  v1::GpuReading reading = Good();
+  const std::string good = reading.SerializeAsString();
+  reading.set_cuda_bytes(INT64_MIN);
+  reading.GetReflection()->MutableUnknownFields(&reading)->AddLengthDelimited(
+      99, std::string(6 << 20, '\x1b'));
+  EXPECT_EQ(KeptGpuReading(reading).SerializeAsString(), good);
+}
+
 TEST(GpuReadingTest, TheRestOfTheProcessIsCudas) {
   v1::MemoryBytes held;
   held.set_weights(50);
@@ -93,6 +103,10 @@ TEST(GpuReadingTest, TheRestOfTheProcessIsCudas) {
   reading.set_own_bytes(60);
   FillCudaBytes(held, &reading);
   EXPECT_EQ(reading.cuda_bytes(), 0);
+  held.set_weights(INT64_MAX);
+  held.set_kv(INT64_MAX);
+  FillCudaBytes(held, &reading);
+  EXPECT_EQ(reading.cuda_bytes(), 0) << "a sum too large to say";
 }
 
 }  // namespace

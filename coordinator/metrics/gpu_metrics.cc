@@ -12,10 +12,11 @@ using v1::GpuReading;
 struct Gpu {
   const v1::WorkerStatus* worker;
   const GpuReading* reading;
+  bool placed;
 };
 
-void Collect(const v1::WorkerStatus& worker, std::vector<Gpu>* gpus) {
-  if (worker.has_gpu()) gpus->push_back({&worker, &worker.gpu()});
+void Collect(const v1::WorkerStatus& worker, bool placed, std::vector<Gpu>* gpus) {
+  if (worker.has_gpu()) gpus->push_back({&worker, &worker.gpu(), placed});
 }
 
 const struct {
@@ -37,34 +38,40 @@ const struct {
      [](const auto& gpu) { return gpu.has_temperature_celsius(); },
      [](const auto& gpu) { return gpu.temperature_celsius(); }},
     {"tutti_gpu_reading_age_seconds", "Since the driver said what the others say.",
-     [](const auto& gpu) { return gpu.total_bytes() > 0; },
+     [](const auto& gpu) {
+       return gpu.total_bytes() > 0 || gpu.has_busy_share() || gpu.has_power_watts() ||
+              gpu.has_temperature_celsius();
+     },
      [](const auto& gpu) { return gpu.age_seconds(); }},
 };
 
-// Those of whole GPUs are there whenever anything is.
+// Those of whole GPUs are there whenever memory is, and CUDA's where it is known what the shard
+// holds.
 const struct {
   const char* kind;
   int64_t (GpuReading::*bytes)() const;
   bool needs_own;
-} kMemories[] = {{"total", &GpuReading::total_bytes, false},
-                 {"used", &GpuReading::used_bytes, false},
-                 {"own", &GpuReading::own_bytes, true},
-                 {"cuda", &GpuReading::cuda_bytes, true},
-                 {"others", &GpuReading::other_bytes, true}};
+  bool needs_shard;
+} kMemories[] = {{"total", &GpuReading::total_bytes, false, false},
+                 {"used", &GpuReading::used_bytes, false, false},
+                 {"own", &GpuReading::own_bytes, true, false},
+                 {"cuda", &GpuReading::cuda_bytes, true, true},
+                 {"others", &GpuReading::other_bytes, true, false}};
 
 }  // namespace
 
 void WriteGpus(const v1::GetStatusResponse& status, Exposition* to) {
   std::vector<Gpu> gpus;
   for (const v1::PipelineStatus& pipeline : status.pipelines()) {
-    for (const v1::StageStatus& stage : pipeline.stages()) Collect(stage.worker(), &gpus);
+    for (const v1::StageStatus& stage : pipeline.stages()) Collect(stage.worker(), true, &gpus);
   }
-  for (const v1::WorkerStatus& worker : status.idle_workers()) Collect(worker, &gpus);
+  for (const v1::WorkerStatus& worker : status.idle_workers()) Collect(worker, false, &gpus);
   to->Begin("tutti_gpu_memory_bytes", Kind::kGauge,
             "Memory of the worker's GPU as its driver counts it, by kind.");
   for (const Gpu& gpu : gpus) {
     if (gpu.reading->total_bytes() == 0) continue;
     for (const auto& memory : kMemories) {
+      if (memory.needs_shard && !gpu.placed) continue;
       if (memory.needs_own && gpu.reading->own_bytes() == 0) continue;
       to->Sample({{"worker", gpu.worker->worker_id()}, {"kind", memory.kind}},
                  static_cast<double>((gpu.reading->*memory.bytes)()));

@@ -32,6 +32,10 @@ TEST(GpuMetrics, TellWhatTheDriverSays) {
   v1::WorkerStatus* const idle = status.add_idle_workers();
   idle->set_worker_id("w1");
   idle->mutable_gpu()->set_total_bytes(24);
+  v1::WorkerStatus* const spare = status.add_idle_workers();
+  spare->set_worker_id("w2");
+  spare->mutable_gpu()->set_total_bytes(24);
+  spare->mutable_gpu()->set_own_bytes(1);
   const std::string text = Text(status);
   for (const char* line :
        {"tutti_gpu_memory_bytes{worker=\"w0\",kind=\"total\"} 80\n",
@@ -44,8 +48,8 @@ TEST(GpuMetrics, TellWhatTheDriverSays) {
         "tutti_gpu_reading_age_seconds{worker=\"w0\"} 1.5\n"}) {
     EXPECT_THAT(text, HasSubstr(line));
   }
-  for (const char* unknown :
-       {"worker=\"w1\",kind=\"own\"", "power_limit_watts{", "busy_ratio{worker=\"w1\"}"}) {
+  for (const char* unknown : {"worker=\"w1\",kind=\"own\"", "worker=\"w2\",kind=\"cuda\"",
+                              "power_limit_watts{", "busy_ratio{worker=\"w1\"}"}) {
     EXPECT_THAT(text, Not(HasSubstr(unknown)));
   }
 }
