@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 
@@ -12,11 +13,35 @@
 namespace tutti::metrics {
 namespace {
 
-// REQUIRES: `text` is UTF-8
+// Of the letter that `text` begins with. 0: it begins with none, or is empty.
+size_t LetterBytes(std::string_view text) {
+  if (text.empty()) return 0;
+  const auto byte = [text](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  const size_t bytes = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || text.size() < bytes) return 0;
+  for (size_t i = 1; i < bytes; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  }
+  // Longer than need be, halves of a pair, and beyond the last.
+  const unsigned second = byte(1);
+  const bool wrong = (first == 0xe0 && second < 0xa0) || (first == 0xed && second >= 0xa0) ||
+                     (first == 0xf0 && second < 0x90) || (first == 0xf4 && second >= 0x90);
+  return wrong ? 0 : bytes;
+}
+
+// Bytes that are no UTF-8 become U+FFFD: JSON has none.
 std::string Quoted(std::string_view text) {
   std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
+  while (!text.empty()) {
+    const size_t bytes = LetterBytes(text);
+    const char c = text[0];
+    if (bytes == 0) {
+      quoted += "\xef\xbf\xbd";
+    } else if (bytes > 1) {
+      quoted += text.substr(0, bytes);
+    } else if (c == '"' || c == '\\') {
       quoted += '\\';
       quoted += c;
     } else if (static_cast<unsigned char>(c) < 0x20) {
@@ -24,6 +49,7 @@ std::string Quoted(std::string_view text) {
     } else {
       quoted += c;
     }
+    text.remove_prefix(std::max<size_t>(1, bytes));
   }
   return quoted + "\"";
 }
@@ -71,6 +97,13 @@ std::string SpanJson(const Span& span) {
 }
 
 }  // namespace
+
+std::string WholeLetters(std::string_view text, size_t bytes_max) {
+  if (text.size() <= bytes_max) return std::string(text);
+  size_t end = bytes_max;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return std::string(text.substr(0, end));
+}
 
 int64_t SpanNow() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(

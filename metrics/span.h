@@ -30,11 +30,14 @@ struct Span {
   bool failed = false;
 };
 
+// The begin of a text of UTF-8, `bytes_max` bytes at most, that ends behind a letter.
+std::string WholeLetters(std::string_view text, size_t bytes_max);
+
 // Nanoseconds since 1970.
 int64_t SpanNow();
 
-// One ExportTraceServiceRequest as OTLP's JSON, in one line without its end. `service`: the
-// program's name.
+// One ExportTraceServiceRequest as OTLP's JSON, in one line without its end. Bytes that are
+// no UTF-8 become U+FFFD. `service`: the program's name.
 std::string SpansJson(std::string_view service, const std::vector<Span>& spans);
 
 }  // namespace tutti::metrics

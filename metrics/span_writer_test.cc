@@ -89,6 +89,30 @@ TEST(SpansJson, IsOtlps) {
                 R"("status":{"code":2}})"));
 }
 
+TEST(SpansJson, IsUtf8WhateverItsTextsAre) {
+  const std::string bad = "\xef\xbf\xbd";
+  for (const auto& [text, json] : std::vector<std::pair<std::string, std::string>>{
+           {"\xc3\xbc\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xbc\xe2\x82\xac\xf0\x9f\x98\x80"},
+           {"m\xc3", "m" + bad},
+           {"\xbc\xff"
+            "a",
+            bad + bad + "a"},
+           {"\xc0\xaf", bad + bad},
+           {"\xed\xa0\x80", bad + bad + bad},
+           {"\xf4\x90\x80\x80", bad + bad + bad + bad}}) {
+    Span span = OneSpan();
+    span.name = text;
+    EXPECT_THAT(SpansJson("tutti-x", {span}), HasSubstr("\"name\":\"" + json + "\","));
+  }
+}
+
+TEST(WholeLetters, AreNotCut) {
+  EXPECT_EQ(WholeLetters("mm\xc3\xbc", 4), "mm\xc3\xbc");
+  EXPECT_EQ(WholeLetters("mm\xc3\xbc", 3), "mm");
+  EXPECT_EQ(WholeLetters("mm\xc3\xbc", 2), "mm");
+  EXPECT_EQ(WholeLetters("\xbc\xbc", 1), "");
+}
+
 TEST(SpanWriter, AppendsToAFile) {
   const std::string path = testing::TempDir() + "/spans.jsonl";
   std::remove(path.c_str());

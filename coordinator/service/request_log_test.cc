@@ -3,9 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <sstream>
 
 #include "coordinator/limits.h"
+#include "coordinator/service/stream_trace.h"
+#include "metrics/span_writer.h"
 #include "spdlog/sinks/ostream_sink.h"
 #include "spdlog/spdlog.h"
 
@@ -31,6 +36,21 @@ v1::GenerateResponse Message(int tokens) {
   v1::GenerateResponse message;
   for (int i = 0; i < tokens; ++i) message.add_tokens()->set_id(i);
   return message;
+}
+
+TEST(StreamTraceTest, ANameThatIsTooLongIsCutBehindALetter) {
+  const std::string path = testing::TempDir() + "/stream_trace.jsonl";
+  std::remove(path.c_str());
+  auto writer = metrics::SpanWriter::Start("c", {.file = path});
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  StreamTrace trace(writer->get(), "");
+  const std::string begin(kRequestIdBytesMax - 1, 'm');
+  trace.Identify(begin + "\xc3\xbc, too long", RequestId());
+  trace.End(absl::InvalidArgumentError("request_id is longer"));
+  writer->reset();
+  std::ifstream file(path);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_THAT(text, HasSubstr("{\"stringValue\":\"" + begin + "\"}"));
 }
 
 TEST_F(RequestLogTest, TellsWhatARequestWas) {

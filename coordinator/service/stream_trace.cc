@@ -28,7 +28,7 @@ StreamTrace::StreamTrace(metrics::SpanWriter* writer, std::string_view tracepare
 void StreamTrace::Identify(const std::string& request_id, RequestId id) {
   identified_ = true;
   // Perhaps not looked at yet: a name is what a request may have for one.
-  request_id_ = request_id.substr(0, kRequestIdBytesMax);
+  request_id_ = metrics::WholeLetters(request_id, kRequestIdBytesMax);
   id_ = id;
 }
 
