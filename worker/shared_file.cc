@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/clock.h"
+#include "spdlog/spdlog.h"
 #include "worker/limits.h"
 
 namespace tutti::worker {
@@ -97,12 +98,23 @@ bool SharedFile::Append(std::string_view key, std::string_view value) const {
   std::vector<std::string> kept = {line};
   std::set<std::string> keys = {std::string(key)};
   size_t bytes = line.size();
+  bool ours = false;
   for (auto old = lines.rbegin(); old != lines.rend(); ++old) {
     const Words words = WordsOf(*old);
-    if (words.size() != 2 || bytes + old->size() + 1 > kSharedFileBytesMax / 2) continue;
+    if (words.size() != 2) continue;
+    ours = true;
+    // Of a value for which there is no room, no older one comes back.
     if (!keys.insert(words[0]).second) continue;
+    if (bytes + old->size() + 1 > kSharedFileBytesMax / 2) continue;
     kept.push_back(absl::StrCat(*old, "\n"));
     bytes += old->size() + 1;
+  }
+  if (!ours) {
+    spdlog::warn(
+        "a file of {} bytes in which no line is KEY VALUE is not one of speeds or choices, "
+        "and is left as it is",
+        size);
+    return false;
   }
   std::string all;
   for (auto old = kept.rbegin(); old != kept.rend(); ++old) all += *old;

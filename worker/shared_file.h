@@ -31,7 +31,8 @@ class SharedFile {
   // only the end is read.
   std::string Find(std::string_view key) const;
   // False: it could not be written. A file that would grow longer than kSharedFileBytesMax loses
-  // its oldest lines, what has been said anew since, and what is no such line.
+  // its oldest lines, what has been said anew since, and what is no such line; one that has none is
+  // somebody else's, and stays as it is, as the log says.
   // REQUIRES: no blanks in either
   bool Append(std::string_view key, std::string_view value) const;
 

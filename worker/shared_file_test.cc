@@ -61,6 +61,25 @@ TEST_F(SharedFileTest, AFileOfSomethingElseIsMadeOne) {
   EXPECT_LT(std::filesystem::file_size(path), 100u);
 }
 
+TEST_F(SharedFileTest, AFullFileWithoutAnyLineOfOursIsLeft) {
+  const std::string text = std::string(100'000, 'x') + "\nthree words here\n";
+  dir.Write("speeds", text);
+  const SharedFile file(path);
+  EXPECT_FALSE(file.Append("key", "1"));
+  EXPECT_EQ(ReadWholeFile(path), text);
+}
+
+TEST_F(SharedFileTest, AnOlderValueDoesNotComeBack) {
+  const std::string old = "key old\n";
+  const std::string large = "key " + std::string(kSharedFileBytesMax / 2, 'v') + "\n";
+  const std::string rest(kSharedFileBytesMax - old.size() - large.size() - 1, 'x');
+  dir.Write("speeds", absl::StrCat(old, large, rest, "\n"));
+  const SharedFile file(path);
+  ASSERT_TRUE(file.Append("other", "1"));
+  EXPECT_EQ(file.Find("other"), "1");
+  EXPECT_EQ(file.Find("key"), "") << "the newest was too large to keep";
+}
+
 TEST_F(SharedFileTest, ALineThatWasCutOffDoesNotSpoilTheNext) {
   dir.Write("speeds", "key 1\nkey 2");
   const SharedFile file(path);
