@@ -100,12 +100,13 @@ int WorkerMain(int argc, char** argv) {
   sigaddset(&signals, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   if (flags.exit_with_parent) ExitWithParent(parent);
+  // It writes the environment, which no other thread may be reading.
+  KeepNcclOnThisMachine(flags.worker.device_exchange);
   HeldDevice held;
   const absl::Status chosen = ResolveDevice(flags.share_devices, &flags.worker, &held);
   if (!chosen.ok()) return Complain(chosen);
   spdlog::info("descriptors: {}", transport::RaiseDescriptorLimit());
   WarnOfTooMuch(flags.worker);
-  KeepNcclOnThisMachine(flags.worker.device_exchange);
   flags.worker.on_lost_device = SayLostDevice;
   auto worker = Worker::Start(flags.worker, KeepOnStarting);
   if (absl::IsCancelled(worker.status())) {
