@@ -7,6 +7,7 @@
 #include "base/ids.h"
 #include "coordinator/service/message_parser.h"
 #include "gateway/api_error.h"
+#include "gateway/caller_rules.h"
 #include "gateway/vllm/engine_request.h"
 
 namespace tutti::gateway {
@@ -27,6 +28,11 @@ constexpr Refused kRefused[] = {
 };
 // Below it nobody looks for names whose requests have ended.
 constexpr size_t kNamedMin = 1024;
+
+// By which callers without keys are told apart, too.
+std::pair<std::string, std::string> NameOf(const GrpcCaller& caller, const std::string& id) {
+  return {caller.tenant, NameForService(id, caller.tenant, caller.host)};
+}
 
 }  // namespace
 
@@ -102,7 +108,7 @@ absl::Status VllmService::Generate(coordinator::ReceivedRequest received, const 
     std::erase_if(named_, [](const auto& entry) { return entry.second.expired(); });
     named_after_look_ = named_.size();
   }
-  named_.emplace(Name(caller.tenant, message.request_id()), call);
+  named_.emplace(NameOf(caller, message.request_id()), call);
   return absl::OkStatus();
 }
 
@@ -111,7 +117,7 @@ void VllmService::Abort(const engine::AbortRequest& request, const GrpcCaller& c
   {
     const MutexLock lock(&mutex_);
     for (const std::string& id : request.request_ids()) {
-      const auto [begin, end] = named_.equal_range(Name(caller.tenant, id));
+      const auto [begin, end] = named_.equal_range(NameOf(caller, id));
       for (auto at = begin; at != end; ++at) {
         if (auto call = at->second.lock()) found.push_back(std::move(call));
       }

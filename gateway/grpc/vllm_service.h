@@ -27,13 +27,13 @@ class VllmService : public coordinator::RawService {
   VllmService(Upstream* upstream, Forwarder* forwarder, AdmittedCalls* calls);
 
  private:
-  // The tenant and the name of a request.
+  // The tenant of a request, and its name at the service.
   using Name = std::pair<std::string, std::string>;
 
   Reactor* BeginGenerate(grpc::CallbackServerContext* context);
   absl::Status Generate(coordinator::ReceivedRequest received, const GrpcCaller& caller,
                         const std::shared_ptr<EngineCall>& call);
-  // Requests of the caller's tenant only.
+  // Requests of the caller only: of its tenant, or of its host where there are no keys.
   void Abort(const vllm::grpc::engine::AbortRequest& request, const GrpcCaller& caller);
   vllm::grpc::engine::GetServerInfoResponse DescribeServer();
 

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/limits.h"
 #include "gateway/limits.h"
 
 namespace tutti::gateway {
@@ -41,6 +42,19 @@ absl::Status RefuseUnserved(const engine::GenerateRequest& asked) {
   if (asked.data_parallel_rank() != 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         "data_parallel_rank is ", asked.data_parallel_rank(), ", there is rank 0 only"));
+  }
+  return absl::OkStatus();
+}
+
+// What takes memory of ours before the service is asked.
+absl::Status CheckSizes(const engine::GenerateRequest& asked) {
+  if (static_cast<int64_t>(asked.request_id().size()) > coordinator::kRequestIdBytesMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("request_id is longer than ", coordinator::kRequestIdBytesMax, " bytes"));
+  }
+  if (const uint32_t n = asked.sampling_params().n(); n > coordinator::kOutputsMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("sampling_params.n is ", n, ", the limit is ", coordinator::kOutputsMax));
   }
   return absl::OkStatus();
 }
@@ -102,6 +116,7 @@ absl::Status ReadSampling(const engine::SamplingParams& params, v1::SamplingPara
 
 absl::StatusOr<v1::GenerateRequest> ReadEngineRequest(const engine::GenerateRequest& asked) {
   TUTTI_RETURN_IF_ERROR(RefuseUnserved(asked));
+  TUTTI_RETURN_IF_ERROR(CheckSizes(asked));
   v1::GenerateRequest request;
   request.set_request_id(asked.request_id());
   switch (asked.input_case()) {

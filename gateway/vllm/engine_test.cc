@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "gateway/vllm/engine_answer.h"
 #include "gateway/vllm/engine_request.h"
 
@@ -67,6 +68,19 @@ TEST(EngineRequestTest, WhatIsNotSetFiltersNothing) {
   EXPECT_FALSE(sampling.has_max_tokens());
   EXPECT_FALSE(sampling.has_seed());
   EXPECT_FALSE(sampling.logprobs());
+}
+
+TEST(EngineRequestTest, WhatTakesMemoryBeforeTheServiceIsAskedIsBounded) {
+  engine::GenerateRequest asked = Asking();
+  for (const uint32_t n : {65u, ~0u}) {
+    asked.mutable_sampling_params()->set_n(n);
+    EXPECT_EQ(Refusal(asked), absl::StrCat("sampling_params.n is ", n, ", the limit is 64"));
+  }
+  asked.mutable_sampling_params()->set_n(64);
+  asked.set_request_id(std::string(128, 'x'));
+  EXPECT_TRUE(ReadEngineRequest(asked).ok());
+  asked.set_request_id(std::string(129, 'x'));
+  EXPECT_THAT(Refusal(asked), StartsWith("request_id is longer than 128 bytes"));
 }
 
 TEST(EngineRequestTest, WhatWouldChangeTheAnswerIsRefusedByName) {
