@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "gateway/limits.h"
 
 namespace tutti::gateway {
 namespace {
@@ -131,7 +132,7 @@ void FieldReader::Refuse(const UnservedField& field) {
 void FieldReader::RefuseOthers() {
   for (const auto& [name, value] : object_.items()) {
     if (known_.contains(name) || value.is_null()) continue;
-    Fail(name.substr(0, 64), "is no field that this service knows");
+    Fail(Shortened(name, kShownNameBytesMax), "is no field that this service knows");
   }
 }
 

@@ -29,4 +29,7 @@ OrderedJson InWrittenOrder(std::string_view text, std::string_view name, const J
 // Compact. Bytes that are no UTF-8 become U+FFFD.
 std::string Dump(const OrderedJson& json);
 
+// The beginning of valid UTF-8, at most so many bytes: no character is cut.
+std::string Shortened(std::string_view text, size_t bytes_max);
+
 }  // namespace tutti::gateway

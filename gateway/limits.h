@@ -47,6 +47,9 @@ inline constexpr size_t kRequestNameBytesMax = 64;
 inline constexpr size_t kServiceNameBytesMax = 128;
 inline constexpr size_t kHostDigits = 8;
 
+// A name of the caller's in what it is told.
+inline constexpr size_t kShownNameBytesMax = 64;
+
 // ---- requests of KServe
 
 // Input tensors of one request: Triton's models of text have some thirty.
@@ -62,6 +65,8 @@ inline constexpr size_t kStreamRequestsMax = 1024;
 // Such streams at once. A message that comes slowly is part of a stream's memory, up to the largest
 // request (8 MiB): all of them at once are 2 GiB, from callers who have keys.
 inline constexpr int64_t kInferStreamsMax = 256;
+// Of one tenant, or of one host without keys: seven others are left as many.
+inline constexpr int64_t kInferStreamsPerCallerMax = kInferStreamsMax / 8;
 
 // ---- answers that go on
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/limits.h"
 #include "gateway/kserve/model_facts.h"
 #include "gateway/kserve/tensors.h"
 #include "gateway/limits.h"
@@ -57,7 +58,9 @@ void InferAnswer::Add(const v1::GenerateResponse& message, Output* output) const
   output->tokens += static_cast<uint32_t>(message.tokens_size());
   for (const v1::OutputToken& token : message.tokens()) {
     output->sum += token.logprob();
-    if (logprobs_) output->logprobs.push_back(LogprobsOf(token));
+    if (!logprobs_) continue;
+    absl::StrAppend(&output->logprobs, output->logprobs.empty() ? "" : ",",
+                    Dump(LogprobsOf(token)));
   }
   if (message.has_finish()) output->finish_reason = ReasonOf(message.finish().reason());
 }
@@ -67,13 +70,15 @@ absl::StatusOr<std::vector<inference::ModelInferResponse>> InferAnswer::Take(
   std::vector<inference::ModelInferResponse> said;
   if (message.has_started()) prompt_tokens_ = message.started().prompt_tokens();
   if (message.output() >= outputs_.size() || complete()) return said;
-  Add(message, &outputs_[message.output()]);
+  Output& output = outputs_[message.output()];
+  const size_t kept = output.text.size() + output.logprobs.size();
+  Add(message, &output);
   if (message.has_finish()) {
     --open_;
     timing_ = message.finish().timing();
   }
   if (!stream_) {
-    bytes_ += message.ByteSizeLong();
+    bytes_ += output.text.size() + output.logprobs.size() - kept;
     if (bytes_ > kWholeAnswerBytesMax) {
       return absl::ResourceExhaustedError(absl::StrCat(
           "the answer has more than ", kWholeAnswerBytesMax, " bytes; ask for a stream"));
@@ -97,7 +102,8 @@ inference::ModelStreamInferResponse InferAnswer::Fail(const absl::Status& why) c
   inference::ModelStreamInferResponse response;
   // An empty text would be no error.
   response.set_error_message(why.message().empty() ? absl::StatusCodeToString(why.code())
-                                                   : std::string(why.message()));
+                                                   : Shortened(std::string(why.message()),
+                                                               coordinator::kErrorTextBytesMax));
   *response.mutable_infer_response() = Empty(/*is_final=*/true);
   return response;
 }
@@ -120,7 +126,7 @@ inference::ModelInferResponse InferAnswer::Respond(bool is_final) {
     texts.push_back(prompt_ + std::exchange(output.text, ""));
     reasons.push_back(output.finish_reason);
     sums.push_back(static_cast<float>(output.sum));
-    logprobs.push_back(logprobs_ ? Dump(std::exchange(output.logprobs, OrderedJson::array())) : "");
+    logprobs.push_back(logprobs_ ? absl::StrCat("[", std::exchange(output.logprobs, ""), "]") : "");
     counts.push_back(std::exchange(output.tokens, 0));
   }
   const auto add = [this, &response](OutputTensor tensor) {

@@ -42,7 +42,7 @@ class InferAnswer {
   struct Output {
     std::string text;
     std::string finish_reason = "None";
-    OrderedJson logprobs = OrderedJson::array();
+    std::string logprobs;  // entries of a JSON list: as values they take many times as much
     double sum = 0;
     uint32_t tokens = 0;
   };

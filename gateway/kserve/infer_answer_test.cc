@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "coordinator/limits.h"
 #include "gateway/kserve/infer_counts.h"
 #include "gateway/kserve/model_facts.h"
 
@@ -69,6 +70,26 @@ std::vector<ModelInferResponse> Take(InferAnswer* answer, const v1::GenerateResp
   auto taken = answer->Take(message);
   EXPECT_TRUE(taken.ok()) << taken.status();
   return *std::move(taken);
+}
+
+TEST(InferAnswerTest, AFailureIsCutBetweenLetters) {
+  std::string words = "a";
+  while (words.size() < 4000) words += "\xC3\xA9";
+  const std::string said = InferAnswer(Asked()).Fail(absl::InternalError(words)).error_message();
+  EXPECT_EQ(said, words.substr(0, coordinator::kErrorTextBytesMax - 1));
+}
+
+TEST(InferAnswerTest, AWholeAnswersLogprobsCountAsTheyAreKept) {
+  InferRequest request = Asked();
+  request.stream = false;
+  request.wanted = {"text_output", "logprobs"};
+  InferAnswer answer(request);
+  v1::GenerateResponse message = Said(0, "", 10, -0.5f);
+  // Six bytes of JSON for each of the message's.
+  message.mutable_tokens(0)->set_token(std::string(1 << 20, '\x01'));
+  int taken = 0;
+  while (taken < 64 && answer.Take(message).ok()) ++taken;
+  EXPECT_EQ(taken, 10);  // of 6 MiB each, within 64 MiB
 }
 
 TEST(InferAnswerTest, AStreamHasAResponseForEveryMessage) {

@@ -108,6 +108,10 @@ class Fields {
       if (ours == list && value.is_array()) DropEmpty(&value);
     }
     const std::string shown = place + name;
+    // Of type UINT64: its bits.
+    if (ours == "seed" && place.empty() && value.is_number_unsigned()) {
+      value = static_cast<int64_t>(value.get<uint64_t>());
+    }
     if (std::find(std::begin(kElsewhere), std::end(kElsewhere), ours) != std::end(kElsewhere)) {
       return Bad(shown, "is no field that this service knows");
     }
@@ -166,7 +170,7 @@ absl::Status AddParameters(const ModelInferRequest& asked, InferRequest* request
     } else if (absl::StartsWith(name, "sequence_")) {
       return Bad(name, "is not served here: requests have no state between them");
     } else {
-      TUTTI_RETURN_IF_ERROR(fields->Add(name.substr(0, 64), value, "parameters."));
+      TUTTI_RETURN_IF_ERROR(fields->Add(Shortened(name, kShownNameBytesMax), value, "parameters."));
     }
   }
   return absl::OkStatus();
@@ -176,7 +180,7 @@ absl::Status AddTensors(const ModelInferRequest& asked, Fields* fields) {
   TUTTI_ASSIGN_OR_RETURN(auto tensors, ReadTensors(asked));
   for (auto& [name, value] : tensors) {
     if (!IsInputTensor(name)) {
-      return Bad(name.substr(0, 64), "is no input tensor of this model");
+      return Bad(Shortened(name, kShownNameBytesMax), "is no input tensor of this model");
     }
     if (name != "sampling_parameters") {
       TUTTI_RETURN_IF_ERROR(fields->Add(name, std::move(value), ""));
@@ -198,12 +202,13 @@ absl::Status ReadOutputs(const ModelInferRequest& asked, InferRequest* request) 
   }
   for (const auto& output : asked.outputs()) {
     if (!IsOutputTensor(output.name())) {
-      return Bad(output.name().substr(0, 64), "is no output tensor of this model");
+      return Bad(Shortened(output.name(), kShownNameBytesMax), "is no output tensor of this model");
     }
     for (const auto& [name, value] : output.parameters()) {
       if (name == "binary_data") continue;  // of the protocol's HTTP form
-      return Bad(output.name(),
-                 absl::StrCat("has the parameter ", name.substr(0, 64), ", which is not served"));
+      return Bad(Shortened(output.name(), kShownNameBytesMax),
+                 absl::StrCat("has the parameter ", Shortened(name, kShownNameBytesMax),
+                              ", which is not served"));
     }
     request->wanted.insert(output.name());
   }
@@ -277,6 +282,7 @@ absl::StatusOr<InferRequest> ReadInferRequest(const ModelInferRequest& asked, bo
   Fields fields(&request);
   TUTTI_RETURN_IF_ERROR(AddTensors(asked, &fields));
   TUTTI_RETURN_IF_ERROR(AddParameters(asked, &request, &fields));
+  if (!in_stream) request.empty_final = false;  // the only response is the last
   TUTTI_RETURN_IF_ERROR(ReadOutputs(asked, &request));
   FieldReader reader(fields.body(), "");
   ReadFields(&reader, in_stream, vocabulary, &request);

@@ -32,6 +32,54 @@ inference::ModelInferRequest WithSampling(const std::string& json) {
   return asked;
 }
 
+TEST(InferRequestTest, NamesInRefusalsAreCutBetweenLetters) {
+  // A letter of two bytes lies across the 64th.
+  std::string name = "a", shown = "a";
+  for (int i = 0; i < 40; ++i) name += "\xC3\xA9";
+  for (int i = 0; i < 31; ++i) shown += "\xC3\xA9";
+  auto asked = Asking("hello");
+  AddNumber(name, "BOOL", true, &asked);
+  EXPECT_THAT(Refusal(asked), StartsWith(shown + " is no input tensor"));
+  asked = Asking("hello");
+  asked.add_outputs()->set_name(name);
+  EXPECT_THAT(Refusal(asked), StartsWith(shown + " is no output tensor"));
+  asked = Asking("hello");
+  (*asked.mutable_parameters())[name].set_bool_param(true);
+  EXPECT_THAT(Refusal(asked), HasSubstr(shown + " is no field"));
+  EXPECT_THAT(Refusal(WithSampling("{\"" + name + "\": 1}")), HasSubstr(shown + " is no field"));
+  asked = Asking("hello");
+  AddInput("seed", name, 1, "x", &asked);
+  EXPECT_THAT(Refusal(asked), HasSubstr("a" + shown.substr(1, 14) + ", which"));
+  asked = Asking("hello");
+  AddInput(std::string(1 << 20, 'x'), "NONE", 1, "", &asked);
+  EXPECT_LT(Refusal(asked).size(), 200u);
+}
+
+TEST(InferRequestTest, AnUnsignedSeedIsItsBits) {
+  auto asked = Asking("hello");
+  AddNumber("random_seed", "UINT64", ~uint64_t{0}, &asked);
+  EXPECT_EQ(Read(asked).call.sampling().seed(), ~uint64_t{0});
+}
+
+TEST(InferRequestTest, TheOnlyResponseIsTheLast) {
+  auto asked = Asking("hello");
+  (*asked.mutable_parameters())["triton_enable_empty_final_response"].set_bool_param(true);
+  EXPECT_TRUE(Read(asked, /*in_stream=*/true).empty_final);
+  EXPECT_FALSE(Read(asked, /*in_stream=*/false).empty_final);
+}
+
+TEST(InferRequestTest, MoreTextsThanTheShapeSaysAreRefused) {
+  auto asked = Asking("hello");
+  AddTexts("stop_words", {"a", "b"}, &asked);
+  asked.mutable_inputs(1)->set_shape(0, 1);
+  EXPECT_THAT(Refusal(asked), StartsWith("stop_words has contents that do not fit"));
+  // One more than the shape says, then bytes that are no text: nobody reads them.
+  AddTexts("bad_words", {"a"}, &asked);
+  asked.mutable_inputs(1)->set_shape(0, 2);
+  *asked.mutable_raw_input_contents(2) += std::string("\0\0\0\0\1", 5);
+  EXPECT_THAT(Refusal(asked), StartsWith("bad_words has contents that do not fit"));
+}
+
 TEST(InferRequestTest, TensorsOfVllmsBackend) {
   // Numbers as load generators write them.
   auto asked = WithSampling(

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "gateway/json_text.h"
 #include "gateway/limits.h"
 
 namespace tutti::gateway {
@@ -21,7 +22,8 @@ using InputTensor = ModelInferRequest::InferInputTensor;
 constexpr size_t kLengthBytes = 4;
 
 absl::Status Wrong(const InputTensor& tensor, absl::string_view what) {
-  return absl::InvalidArgumentError(absl::StrCat(tensor.name(), " ", what));
+  return absl::InvalidArgumentError(
+      absl::StrCat(Shortened(tensor.name(), kShownNameBytesMax), " ", what));
 }
 
 // Of the shape; nothing: it is none, or larger than kTensorElementsMax.
@@ -56,9 +58,10 @@ Json Bools(std::string_view raw, int64_t elements) {
   return list;
 }
 
-Json Texts(std::string_view raw) {
+// At most one more than `elements`.
+Json Texts(std::string_view raw, int64_t elements) {
   Json list = Json::array();
-  while (raw.size() >= kLengthBytes) {
+  while (raw.size() >= kLengthBytes && static_cast<int64_t>(list.size()) <= elements) {
     uint32_t length = 0;
     std::memcpy(&length, raw.data(), kLengthBytes);
     raw.remove_prefix(kLengthBytes);
@@ -66,12 +69,12 @@ Json Texts(std::string_view raw) {
     list.push_back(std::string(raw.substr(0, length)));
     raw.remove_prefix(length);
   }
-  return raw.empty() ? list : Json::array();
+  return raw.empty() || static_cast<int64_t>(list.size()) > elements ? list : Json::array();
 }
 
 // A list of another length where the bytes do not fit; null for a type that no tensor of ours has.
 Json FromRaw(const std::string& type, std::string_view raw, int64_t elements) {
-  if (type == "BYTES") return Texts(raw);
+  if (type == "BYTES") return Texts(raw, elements);
   if (type == "BOOL") return Bools(raw, elements);
   if (type == "INT32") return Numbers<int32_t>(raw, elements);
   if (type == "UINT32") return Numbers<uint32_t>(raw, elements);
@@ -123,9 +126,10 @@ absl::StatusOr<Json> ReadTensor(const ModelInferRequest& request, int index) {
   const std::optional<int64_t> elements = ElementsOf(tensor);
   if (!elements) return Wrong(tensor, "has a shape that no tensor of a request has");
   if (tensor.parameters_size() > 0) {
-    return Wrong(
-        tensor, absl::StrCat("has the parameter ", tensor.parameters().begin()->first.substr(0, 64),
-                             ", which is not served; send its contents"));
+    return Wrong(tensor,
+                 absl::StrCat("has the parameter ",
+                              Shortened(tensor.parameters().begin()->first, kShownNameBytesMax),
+                              ", which is not served; send its contents"));
   }
   const bool is_raw = request.raw_input_contents_size() > 0;
   if (is_raw && CountContents(tensor.contents()) > 0) {
@@ -138,7 +142,7 @@ absl::StatusOr<Json> ReadTensor(const ModelInferRequest& request, int index) {
   Json values = is_raw ? FromRaw(tensor.datatype(), request.raw_input_contents(index), *elements)
                        : FromContents(tensor.datatype(), tensor.contents());
   if (values.is_null()) {
-    return Wrong(tensor, absl::StrCat("is of type ", tensor.datatype().substr(0, 16),
+    return Wrong(tensor, absl::StrCat("is of type ", Shortened(tensor.datatype(), 16),
                                       ", which no tensor of a request is"));
   }
   if (static_cast<int64_t>(values.size()) != *elements) {
