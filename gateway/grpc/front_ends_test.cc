@@ -3,16 +3,20 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <set>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gateway/grpc/grpc_port_testing.h"
 #include "gateway/kserve/infer_testing.h"
+#include "gateway/limits.h"
 #include "inference/grpc_service.grpc.pb.h"
 #include "vllm/vllm_engine.grpc.pb.h"
 
@@ -234,6 +238,41 @@ TEST_F(FrontEndsTest, StreamsEndWithThePort) {
   while (stream->Read(&message)) text += TextOf(message.infer_response());
   EXPECT_EQ(text, AllText());
   EXPECT_EQ(stream->Finish().error_code(), ::grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST_F(FrontEndsTest, AStreamWithAllAnswersEndsWellAlsoWithThePort) {
+  service_.waits = true;
+  OpenAll();
+  ::grpc::ClientContext context;
+  auto stream = infer_->ModelStreamInfer(&context);
+  stream->Write(AskFor("a"));
+  inference::ModelStreamInferResponse message;
+  ASSERT_TRUE(stream->Read(&message));
+  stream->WritesDone();
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // nothing shows that it came
+  port_->Drain();
+  service_.waits = false;
+  while (stream->Read(&message)) {
+  }
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST_F(FrontEndsTest, OneCallerHasAShareOfTheStreams) {
+  OpenAll();
+  std::deque<::grpc::ClientContext> contexts;
+  std::vector<decltype(infer_->ModelStreamInfer(&contexts[0]))> streams;
+  for (int64_t i = 0; i < kInferStreamsPerCallerMax; ++i) {
+    streams.push_back(infer_->ModelStreamInfer(&contexts.emplace_back()));
+  }
+  EXPECT_TRUE(Soon([this] { return port_->under_way() == kInferStreamsPerCallerMax; }));
+  const ::grpc::Status said = infer_->ModelStreamInfer(&contexts.emplace_back())->Finish();
+  EXPECT_EQ(said.error_code(), ::grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(said.error_message(),
+              ::testing::HasSubstr(absl::StrCat("the limit is ", kInferStreamsPerCallerMax)));
+  for (const auto& stream : streams) {
+    stream->WritesDone();
+    EXPECT_TRUE(stream->Finish().ok());
+  }
 }
 
 TEST_F(FrontEndsTest, NonsenseIsRefusedAndTheStreamGoesOn) {

@@ -85,11 +85,14 @@ void InferCall::Finish(absl::Status status) {
 void InferCall::End(absl::Status status) {
   Forwarder::Cancel cancel;
   coordinator::ByteBudget::Charge request;  // given back without the lock
-  UnaryCall::End(status);
   {
     const MutexLock lock(&infer_mutex_);
-    if (progress_ != nullptr) progress_->End(status).IgnoreError();
+    if (progress_ != nullptr) status = progress_->End(status);
     progress_ = nullptr;
+  }
+  UnaryCall::End(status);
+  {
+    const MutexLock lock(&infer_mutex_);  // what was attached before the call had its end
     cancel = std::exchange(cancel_, nullptr);
     request = std::move(request_);
   }

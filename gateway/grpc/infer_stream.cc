@@ -7,6 +7,7 @@
 #include "coordinator/limits.h"
 #include "coordinator/service/error_details.h"
 #include "coordinator/service/message_parser.h"
+#include "gateway/json_text.h"
 #include "gateway/limits.h"
 #include "transport/limits.h"
 
@@ -46,7 +47,7 @@ void InferStream::Do(const Next& next) {
   Next then;
   {
     const MutexLock lock(&mutex_);
-    starting_read_ = false;
+    --starting_reads_;
     if (end_) FillLocked(&then);
   }
   if (then.finish) Do(then);
@@ -185,8 +186,8 @@ absl::Status InferStream::Begin(const inference::ModelInferRequest& message,
 
 void InferStream::Refuse(const inference::ModelInferRequest& message, const absl::Status& why) {
   InferRequest request;
-  request.id = message.id().substr(0, coordinator::kRequestIdBytesMax);
-  request.model = message.model_name().substr(0, coordinator::kRequestIdBytesMax);
+  request.id = Shortened(message.id(), coordinator::kRequestIdBytesMax);
+  request.model = Shortened(message.model_name(), coordinator::kRequestIdBytesMax);
   request.call.set_n(1);
   Ask(request)->Finish(why);
 }
@@ -279,10 +280,13 @@ void InferStream::FillLocked(Next* next) {
   }
   if (!writing_ && ready_.empty() && unread_.bytes() > 0) unread_ = {};
   if (!end_ && !taking_ && asked_.empty() && messages_.empty() && !writing_) {
-    if (half_closed_) end_ = absl::OkStatus();
-    if (draining_) end_ = service_.calls->CheckStays();
+    if (half_closed_) {
+      end_ = absl::OkStatus();  // all is answered, also while this gateway ends
+    } else if (draining_) {
+      end_ = service_.calls->CheckStays();
+    }
   }
-  if (end_ && !writing_ && !starting_read_) {
+  if (end_ && !writing_ && starting_reads_ == 0) {
     finished_ = true;
     next->finish = *end_;
     return;
@@ -290,7 +294,8 @@ void InferStream::FillLocked(Next* next) {
   // A message that is refused takes a place among the requests until its answer is written.
   if (end_ || half_closed_ || draining_ || reading_ || taking_) return;
   if (asked_.size() >= kStreamRequestsMax) return;
-  reading_ = starting_read_ = next->read = true;
+  reading_ = next->read = true;
+  ++starting_reads_;
 }
 
 }  // namespace tutti::gateway

@@ -89,8 +89,10 @@ class InferStream : public std::enable_shared_from_this<InferStream> {
 
   Mutex mutex_;
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;
-  bool starting_read_ ABSL_GUARDED_BY(mutex_) = false;  // the call is not finished meanwhile
-  bool taking_ ABSL_GUARDED_BY(mutex_) = false;         // a message is looked at, or paused for
+  // Calls of StartRead that have not returned: the next read may begin inside one. The call is not
+  // finished meanwhile.
+  int starting_reads_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool taking_ ABSL_GUARDED_BY(mutex_) = false;  // a message is looked at, or paused for
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool resetting_ ABSL_GUARDED_BY(mutex_) = false;
   bool half_closed_ ABSL_GUARDED_BY(mutex_) = false;

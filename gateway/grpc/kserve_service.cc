@@ -1,5 +1,6 @@
 #include "gateway/grpc/kserve_service.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -147,23 +148,40 @@ KserveService::Reactor* KserveService::BeginStream(grpc::CallbackServerContext* 
   auto caller = calls_->Admit(*context);
   {
     const MutexLock lock(&mutex_);
-    std::erase_if(streams_, [](const auto& other) { return other.expired(); });
-    if (caller.ok() && static_cast<int64_t>(streams_.size()) >= kInferStreamsMax) {
-      caller = coordinator::Overloaded("too many streams are open");
+    std::erase_if(streams_, [](const Open& other) { return other.stream.expired(); });
+    if (caller.ok()) {
+      const absl::Status why = CheckRoomLocked(*caller);
+      if (why.ok()) {
+        streams_.push_back({stream, caller->tenant, caller->host});
+      } else {
+        caller = why;
+      }
     }
-    if (caller.ok()) streams_.push_back(stream);
   }
   return stream->Start(context, std::move(caller));
 }
 
+absl::Status KserveService::CheckRoomLocked(const GrpcCaller& caller) const {
+  TUTTI_RETURN_IF_ERROR(calls_->CheckStays());  // once drained, streams are not looked at again
+  if (static_cast<int64_t>(streams_.size()) >= kInferStreamsMax) {
+    return coordinator::Overloaded("too many streams are open");
+  }
+  const int64_t own = std::count_if(streams_.begin(), streams_.end(), [&](const Open& other) {
+    return other.tenant == caller.tenant && (!caller.tenant.empty() || other.host == caller.host);
+  });
+  if (own < kInferStreamsPerCallerMax) return absl::OkStatus();
+  return coordinator::Overloaded(absl::StrCat(
+      "the caller has ", own, " streams open, the limit is ", kInferStreamsPerCallerMax));
+}
+
 void KserveService::Drain() {
-  std::vector<std::weak_ptr<InferStream>> streams;
+  std::vector<Open> streams;
   {
     const MutexLock lock(&mutex_);
     streams.swap(streams_);
   }
-  for (const auto& weak : streams) {
-    if (const auto stream = weak.lock()) stream->Drain();
+  for (const Open& open : streams) {
+    if (const auto stream = open.stream.lock()) stream->Drain();
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/mutex.h"
@@ -27,6 +28,14 @@ class KserveService : public coordinator::RawService {
   void Drain();
 
  private:
+  struct Open {
+    std::weak_ptr<InferStream> stream;
+    std::string tenant, host;  // of its caller
+  };
+
+  // Why the caller may not open another stream, if so.
+  absl::Status CheckRoomLocked(const GrpcCaller& caller) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ServeFacts();
   Reactor* BeginInfer(grpc::CallbackServerContext* context);
   absl::Status Infer(coordinator::ReceivedRequest received, const GrpcCaller& caller,
@@ -42,7 +51,7 @@ class KserveService : public coordinator::RawService {
   AdmittedCalls* const calls_;
   InferCounts counts_;
   Mutex mutex_;
-  std::vector<std::weak_ptr<InferStream>> streams_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Open> streams_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tutti::gateway
