@@ -115,7 +115,7 @@ absl::StatusOr<std::unique_ptr<GrpcPort>> StartGrpc(const GatewayFlags& flags, D
            .bounds = transport::PortBoundsBeside(descriptors, flags.server.connections_max)},
           std::move(rules), upstream,
           [server](std::function<void()> job) { server->Post(std::move(job)); }, traffic));
-  spdlog::info("tutti.v1.Inference at {}", port->address());
+  spdlog::info("gRPC (tutti.v1.Inference, KServe, VllmEngine) at {}", port->address());
   return port;
 }
 
