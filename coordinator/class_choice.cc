@@ -119,7 +119,7 @@ std::string CostOf(const std::vector<ClassCandidate>& workers, const std::string
 
 }  // namespace
 
-// Of the classes with these standings, those that may be chosen: what most computed in last, because
+// Of the classes with these standings, those that may be chosen: what most computed in last, as
 // answers may have been begun in it, and who comes new does not outvote them; else what most can
 // compute.
 void KeepEligible(std::map<std::string, Standing>* standings) {
