@@ -237,7 +237,7 @@ TEST_F(EngineClassTest, ACoordinatorThatReturnsKeepsIt) {
   JoinAs(1, quick0, "plain");
   JoinAs(2, quick1, "plain");
   EXPECT_EQ(Class(), "plain");
-  EXPECT_THAT(Status().numerics().why(), HasSubstr("kept"));
+  EXPECT_THAT(Status().numerics().why(), HasSubstr("computed in it last"));
   // One that has lost all its workers, too.
   AllReady();
   Pass(kJoinQuiet);
