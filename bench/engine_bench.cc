@@ -138,6 +138,7 @@ void SyntheticCluster::Join() {
     v1::Hello hello;
     hello.set_protocol_version(kPeerProtocolVersion);
     hello.set_worker_id(absl::StrCat("w", link));
+    hello.set_numerics_class("bench");
     hello.set_purpose(v1::LINK_PURPOSE_CONTROL);
     hello.set_memory_bytes(int64_t{1} << 50);
     engine_.Handle(coordinator::WorkerJoined{coordinator::LinkKey(link), hello}, now_, &actions_);

@@ -72,7 +72,8 @@ class Machines:
     def answer(self):
         done = tutti(*ASK, *self.service)
         self.test.assertEqual(done.returncode, 0, done.stderr)
-        return [line for line in done.stdout.splitlines() if '"token' in line or '"text' in line]
+        messages = [json.loads(line) for line in done.stdout.splitlines()]
+        return [{name: message.get(name) for name in ("index", "tokens", "text")} for message in messages]
 
 
 class Classes(unittest.TestCase):
@@ -105,7 +106,8 @@ class Classes(unittest.TestCase):
         wait_until(lambda: reason in machines.log("w1"), "the worker's log says so")
         # One that can compute both serves in what is there.
         machines.worker("w2")
-        machines.wait_for(lambda status: "w2" in json.dumps(status.get("idle_workers", [])), "w2 has joined")
+        machines.wait_for(lambda status: any("w2" in json.dumps(status[where]) for where in ("idle_workers", "pipelines")),
+                          "w2 has joined")
         self.assertEqual(machines.status()["numerics"]["numerics_class"], "cpu-f32")
 
     def test_one_that_comes_within_the_settling_time_is_taken(self):
