@@ -73,7 +73,9 @@ class Machines:
         done = tutti(*ASK, *self.service)
         self.test.assertEqual(done.returncode, 0, done.stderr)
         messages = [json.loads(line) for line in done.stdout.splitlines()]
-        return [{name: message.get(name) for name in ("index", "tokens", "text")} for message in messages]
+        # How tokens are dealt out to messages is the moment's.
+        return "".join(message.get("text", "") for message in messages), [
+            (token["id"], token["logprob"]) for message in messages for token in message.get("tokens", [])]
 
 
 class Classes(unittest.TestCase):
@@ -90,7 +92,7 @@ class Classes(unittest.TestCase):
                 self.assertEqual([one["worker_id"] for one in status["numerics"]["workers"]], ["w0", "w1"])
                 self.assertIn("numerics: cpu-f32, the only one", tutti("status", *machines.operator).stdout)
                 answers.append(machines.answer())
-        self.assertTrue(answers[0])
+        self.assertTrue(answers[0][1])
         self.assertEqual(answers[0], answers[1])
 
     def test_a_late_one_is_refused_with_what_to_do(self):
@@ -119,7 +121,7 @@ class Classes(unittest.TestCase):
         # Whether it came in time is the machine's business; what follows from it is ours.
         if any(one["worker_id"] == "w1" for one in status["numerics"]["workers"]):
             machines.serves_in("cpu-f32")
-        self.assertTrue(machines.answer())
+        self.assertTrue(machines.answer()[1])
 
 
 if __name__ == "__main__":
