@@ -117,8 +117,6 @@ std::string CostOf(const std::vector<ClassCandidate>& workers, const std::string
   return absl::StrJoin(parts, "; ");
 }
 
-}  // namespace
-
 // Of the classes with these standings, those that may be chosen: what most computed in last, as
 // answers may have been begun in it, and who comes new does not outvote them; else what most can
 // compute.
@@ -129,6 +127,8 @@ void KeepEligible(std::map<std::string, Standing>* standings) {
   for (const auto& [name, standing] : *standings) able = std::max(able, standing.able);
   std::erase_if(*standings, [&](const auto& entry) { return entry.second.able < able; });
 }
+
+}  // namespace
 
 ClassChoice ChooseClass(const std::vector<ClassCandidate>& workers, const std::string& kept) {
   ClassChoice choice;
@@ -179,6 +179,8 @@ std::string AdviceFor(const ClassCandidate& worker, const std::vector<ClassCandi
                       const std::string& serving) {
   std::vector<ClassCandidate> all = others;
   all.push_back(worker);
+  // What they could compute, whatever they did last.
+  for (ClassCandidate& one : all) one.last.clear();
   const ClassChoice choice = ChooseClass(all, "");
   if (FindOffer(worker, choice.numerics_class) != nullptr &&
       Unable(all, choice.numerics_class).empty()) {

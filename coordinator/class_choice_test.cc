@@ -112,6 +112,13 @@ TEST(ClassChoiceTest, AManyNamedLineIsShort) {
   EXPECT_THAT(ChooseClass(workers, "").cost, HasSubstr("w7 and 12 more would be about 1.6 times"));
 }
 
+TEST(ClassChoiceTest, TheAdviceIsWhatAllCanComputeWhateverTheyDidLast) {
+  std::vector<ClassCandidate> others = {Zen4("w0"), Zen4("w1")};
+  for (ClassCandidate& one : others) one.last = "cpu-bf16dot";
+  EXPECT_THAT(AdviceFor(OnlyF32("w2"), others, "cpu-bf16dot"),
+              HasSubstr("start the coordinator with --numerics-class cpu-f32"));
+}
+
 TEST(ClassChoiceTest, NobodyIsThere) { EXPECT_EQ(ChooseClass({}, "kept").numerics_class, ""); }
 
 }  // namespace

@@ -24,10 +24,7 @@ std::optional<metrics::TraceContext> ParentOf(const HttpRequest& request) {
 
 // Of a text that the caller wrote: whole letters, for a span is JSON.
 std::string Cut(const std::string& text) {
-  size_t end = metrics::kSpanTextBytesMax;
-  if (text.size() <= end) return text;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
-  return text.substr(0, end);
+  return metrics::WholeLetters(text, metrics::kSpanTextBytesMax);
 }
 
 void AddSampling(const v1::GenerateRequest& call, Span* span) {
