@@ -11,50 +11,24 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/gpu_reading.h"
+#include "worker/gpu/nvml_interface.h"
 
 namespace tutti::worker {
-namespace {
-
-// NVML's C interface, as far as it is called. Enumerations are ints.
-constexpr int kSuccess = 0;
-constexpr int kNotSupported = 3;
-constexpr int kInsufficientSize = 7;
-constexpr int kCoreTemperature = 0;
-constexpr unsigned long long kNotAvailable = ~0ULL;
-
-struct Memory {
-  unsigned long long total, free, used;
-};
-struct MemoryV2 {
-  unsigned version;
-  unsigned long long total, reserved, free, used;
-};
-constexpr unsigned kMemoryVersion = static_cast<unsigned>(sizeof(MemoryV2)) | 2U << 24;
-struct Utilization {
-  unsigned gpu, memory;  // percent
-};
-struct ProcessInfo {
-  unsigned pid;
-  unsigned long long used_bytes;
-  unsigned gpu_instance, compute_instance;
-};
-
-}  // namespace
 
 struct NvmlLibrary::Functions {
   int (*init)() = nullptr;
   int (*shutdown)() = nullptr;
   const char* (*error_string)(int) = nullptr;
   int (*by_id)(const char*, Device*) = nullptr;
-  int (*memory)(Device, Memory*) = nullptr;
+  int (*memory)(Device, Nvml::Memory*) = nullptr;
   // Null where the driver is older.
   int (*by_bus)(const char*, Device*) = nullptr;
-  int (*memory_v2)(Device, MemoryV2*) = nullptr;
-  int (*utilization)(Device, Utilization*) = nullptr;
+  int (*memory_v2)(Device, Nvml::MemoryV2*) = nullptr;
+  int (*utilization)(Device, Nvml::Utilization*) = nullptr;
   int (*power)(Device, unsigned*) = nullptr;        // mW
   int (*power_limit)(Device, unsigned*) = nullptr;  // mW
   int (*temperature)(Device, int, unsigned*) = nullptr;
-  int (*processes)(Device, unsigned*, ProcessInfo*) = nullptr;
+  int (*processes)(Device, unsigned*, Nvml::ProcessInfo*) = nullptr;
   int (*process_name)(unsigned, char*, unsigned) = nullptr;
 };
 
@@ -124,7 +98,7 @@ absl::StatusOr<std::unique_ptr<NvmlLibrary>> NvmlLibrary::Open(const std::string
   }
   auto functions = std::make_unique<Functions>();
   TUTTI_RETURN_IF_ERROR(FindFunctions(handle, path, functions.get()));
-  if (const int error = functions->init(); error != kSuccess) {
+  if (const int error = functions->init(); error != Nvml::kSuccess) {
     return absl::UnavailableError(
         absl::StrCat("NVML, starting: ", functions->error_string(error), " (", error, ")"));
   }
@@ -134,13 +108,13 @@ absl::StatusOr<std::unique_ptr<NvmlLibrary>> NvmlLibrary::Open(const std::string
 absl::StatusOr<NvmlLibrary::Device> NvmlLibrary::Find(const GpuIdentity& gpu) const {
   Device device = nullptr;
   int error = nvml_->by_id(gpu.id.c_str(), &device);
-  if (error != kSuccess && absl::StartsWith(gpu.id, "GPU-")) {
+  if (error != Nvml::kSuccess && absl::StartsWith(gpu.id, "GPU-")) {
     error = nvml_->by_id(absl::StrCat("MIG-", gpu.id.substr(4)).c_str(), &device);
   }
-  if (error != kSuccess && nvml_->by_bus != nullptr && !gpu.bus.empty()) {
+  if (error != Nvml::kSuccess && nvml_->by_bus != nullptr && !gpu.bus.empty()) {
     error = nvml_->by_bus(gpu.bus.c_str(), &device);
   }
-  if (error == kSuccess && device != nullptr) return device;
+  if (error == Nvml::kSuccess && device != nullptr) return device;
   return absl::NotFoundError(absl::StrCat("NVML, looking for ", gpu.id,
                                           gpu.bus.empty() ? "" : " at ", gpu.bus, ": ",
                                           nvml_->error_string(error), " (", error, ")"));
@@ -148,16 +122,17 @@ absl::StatusOr<NvmlLibrary::Device> NvmlLibrary::Find(const GpuIdentity& gpu) co
 
 absl::Status NvmlLibrary::ReadMemory(Device device, GpuFigures* figures) const {
   unsigned long long total = 0, used = 0;
-  MemoryV2 newer = {.version = kMemoryVersion, .total = 0, .reserved = 0, .free = 0, .used = 0};
-  if (nvml_->memory_v2 != nullptr && nvml_->memory_v2(device, &newer) == kSuccess) {
+  Nvml::MemoryV2 newer = {
+      .version = Nvml::kMemoryVersion, .total = 0, .reserved = 0, .free = 0, .used = 0};
+  if (nvml_->memory_v2 != nullptr && nvml_->memory_v2(device, &newer) == Nvml::kSuccess) {
     total = newer.total;
     used = newer.used;
   } else {
-    Memory memory = {};
+    Nvml::Memory memory = {};
     const int error = nvml_->memory(device, &memory);
     // As where the GPU's memory is the machine's.
-    if (error == kNotSupported) return absl::OkStatus();
-    if (error != kSuccess) {
+    if (error == Nvml::kNotSupported) return absl::OkStatus();
+    if (error != Nvml::kSuccess) {
       return absl::UnavailableError(
           absl::StrCat("NVML, asking for memory: ", nvml_->error_string(error), " (", error, ")"));
     }
@@ -176,26 +151,26 @@ absl::Status NvmlLibrary::ReadMemory(Device device, GpuFigures* figures) const {
 // Those with more memory than the GPU has, or whose memory is not said, are left out.
 void NvmlLibrary::ReadProcesses(Device device, GpuFigures* figures) const {
   if (nvml_->processes == nullptr || figures->total_bytes == 0) return;
-  std::vector<ProcessInfo> listed(16);
+  std::vector<Nvml::ProcessInfo> listed(16);
   auto count = static_cast<unsigned>(listed.size());
   int error = nvml_->processes(device, &count, listed.data());
-  if (error == kInsufficientSize) {
+  if (error == Nvml::kInsufficientSize) {
     listed.resize(kGpuProcessesMax);
     count = static_cast<unsigned>(listed.size());
     error = nvml_->processes(device, &count, listed.data());
   }
-  if (error != kSuccess) return;
+  if (error != Nvml::kSuccess) return;
   listed.resize(std::min<size_t>(count, listed.size()));
   std::vector<GpuProcess> processes;
-  for (const ProcessInfo& info : listed) {
-    if (info.used_bytes == kNotAvailable ||
+  for (const Nvml::ProcessInfo& info : listed) {
+    if (info.used_bytes == Nvml::kNotAvailable ||
         info.used_bytes > static_cast<unsigned long long>(figures->total_bytes)) {
       continue;
     }
     GpuProcess process = {.pid = info.pid, .bytes = static_cast<int64_t>(info.used_bytes)};
     char name[256] = {};
     if (nvml_->process_name != nullptr &&
-        nvml_->process_name(info.pid, name, sizeof(name) - 1) == kSuccess) {
+        nvml_->process_name(info.pid, name, sizeof(name) - 1) == Nvml::kSuccess) {
       process.name = ProcessName(name, sizeof(name));
     }
     processes.push_back(std::move(process));
@@ -206,19 +181,19 @@ void NvmlLibrary::ReadProcesses(Device device, GpuFigures* figures) const {
 }
 
 void NvmlLibrary::ReadState(Device device, GpuFigures* figures) const {
-  if (Utilization busy = {};
-      nvml_->utilization != nullptr && nvml_->utilization(device, &busy) == kSuccess) {
+  if (Nvml::Utilization busy = {};
+      nvml_->utilization != nullptr && nvml_->utilization(device, &busy) == Nvml::kSuccess) {
     figures->busy_share = Within(busy.gpu / 100.0, 1);
   }
   unsigned value = 0;
-  if (nvml_->power != nullptr && nvml_->power(device, &value) == kSuccess) {
+  if (nvml_->power != nullptr && nvml_->power(device, &value) == Nvml::kSuccess) {
     figures->power_watts = Within(value / 1e3, kGpuPowerWattsMax);
   }
-  if (nvml_->power_limit != nullptr && nvml_->power_limit(device, &value) == kSuccess) {
+  if (nvml_->power_limit != nullptr && nvml_->power_limit(device, &value) == Nvml::kSuccess) {
     figures->power_limit_watts = Within(value / 1e3, kGpuPowerWattsMax);
   }
   if (nvml_->temperature != nullptr &&
-      nvml_->temperature(device, kCoreTemperature, &value) == kSuccess) {
+      nvml_->temperature(device, Nvml::kCoreTemperature, &value) == Nvml::kSuccess) {
     figures->temperature_celsius = Within(value, kGpuCelsiusMax);
   }
 }

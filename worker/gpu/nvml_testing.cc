@@ -12,11 +12,12 @@
 #include <string>
 #include <thread>
 
+#include "worker/gpu/nvml_interface.h"
+
 namespace tutti::worker {
 namespace {
 
 constexpr unsigned long long kGiB = 1ULL << 30;
-constexpr int kSuccess = 0, kNotSupported = 3, kNotFound = 6, kInsufficientSize = 7, kLost = 15;
 
 std::string Mode() {
   const char* const path = std::getenv("NVML_TESTING");
@@ -33,33 +34,18 @@ std::string Mode() {
 
 int Found(bool known, void** device) {
   static char gpu;
-  if (Mode() == "lost") return kLost;
+  if (Mode() == "lost") return Nvml::kLost;
   *device = known ? &gpu : nullptr;
-  return known ? kSuccess : kNotFound;
+  return known ? Nvml::kSuccess : Nvml::kNotFound;
 }
 
 [[maybe_unused]] int Say(unsigned value, unsigned* to) {
   *to = Garbage() ? ~0U : value;
-  return kSuccess;
+  return Nvml::kSuccess;
 }
 
-struct Memory {
-  unsigned long long total, free, used;
-};
-struct MemoryV2 {
-  unsigned version;
-  unsigned long long total, reserved, free, used;
-};
-struct Utilization {
-  unsigned gpu, memory;
-};
-struct ProcessInfo {
-  unsigned pid;
-  unsigned long long used_bytes;
-  unsigned gpu_instance, compute_instance;
-};
 struct ProcessInfo535 {
-  ProcessInfo older;
+  Nvml::ProcessInfo older;
   unsigned long long protected_bytes;
 };
 
@@ -69,11 +55,13 @@ extern "C" {
 
 int nvmlInit_v2() {
   Mode();
-  return kSuccess;
+  return Nvml::kSuccess;
 }
-int nvmlShutdown() { return kSuccess; }
+int nvmlShutdown() { return Nvml::kSuccess; }
 const char* nvmlErrorString(int error) {
-  return error == kLost ? "GPU is lost" : error == kNotFound ? "Not Found" : "Unknown Error";
+  return error == Nvml::kLost       ? "GPU is lost"
+         : error == Nvml::kNotFound ? "Not Found"
+                                    : "Unknown Error";
 }
 int nvmlDeviceGetHandleByUUID(const char* id, void** device) {
   const std::string text = id;
@@ -81,68 +69,68 @@ int nvmlDeviceGetHandleByUUID(const char* id, void** device) {
 }
 
 #ifndef WITHOUT_MEMORY
-int nvmlDeviceGetMemoryInfo(void*, Memory* memory) {
+int nvmlDeviceGetMemoryInfo(void*, Nvml::Memory* memory) {
   const std::string mode = Mode();
   if (mode == "error") return 999;
-  if (mode == "no-memory") return kNotSupported;
+  if (mode == "no-memory") return Nvml::kNotSupported;
   *memory = {.total = 80 * kGiB, .free = 10 * kGiB, .used = 70 * kGiB};
   if (mode == "garbage") memory->used = ~0ULL;
-  return kSuccess;
+  return Nvml::kSuccess;
 }
 #endif
 
 #ifndef WITHOUT_NEWER_FUNCTIONS
-int nvmlDeviceGetMemoryInfo_v2(void*, MemoryV2* memory) {
-  if (memory->version != (sizeof(MemoryV2) | 2U << 24)) return 2;  // an argument is invalid
+int nvmlDeviceGetMemoryInfo_v2(void*, Nvml::MemoryV2* memory) {
+  if (memory->version != (sizeof(Nvml::MemoryV2) | 2U << 24)) return 2;  // an argument is invalid
   const std::string mode = Mode();
-  if (mode == "error" || mode == "garbage" || mode == "no-memory") return kNotSupported;
+  if (mode == "error" || mode == "garbage" || mode == "no-memory") return Nvml::kNotSupported;
   memory->total = 80 * kGiB;
   memory->reserved = 1 * kGiB;
   memory->used = 69 * kGiB;
   memory->free = 10 * kGiB;
-  return kSuccess;
+  return Nvml::kSuccess;
 }
 int nvmlDeviceGetHandleByPciBusId_v2(const char* bus, void** device) {
   return Found(std::strcmp(bus, "0000:3b:00.0") == 0, device);
 }
-int nvmlDeviceGetUtilizationRates(void*, Utilization* utilization) {
+int nvmlDeviceGetUtilizationRates(void*, Nvml::Utilization* utilization) {
   *utilization = {.gpu = Garbage() ? 4000U : 37U, .memory = 12};
-  return kSuccess;
+  return Nvml::kSuccess;
 }
 int nvmlDeviceGetPowerUsage(void*, unsigned* milliwatts) { return Say(412500, milliwatts); }
 int nvmlDeviceGetEnforcedPowerLimit(void*, unsigned* milliwatts) { return Say(700000, milliwatts); }
 int nvmlDeviceGetTemperature(void*, int sensor, unsigned* celsius) {
-  return sensor == 0 ? Say(61, celsius) : kNotSupported;
+  return sensor == 0 ? Say(61, celsius) : Nvml::kNotSupported;
 }
 // More than the caller's first guess has room for.
-int nvmlDeviceGetComputeRunningProcesses_v2(void*, unsigned* count, ProcessInfo* processes) {
+int nvmlDeviceGetComputeRunningProcesses_v2(void*, unsigned* count, Nvml::ProcessInfo* processes) {
   constexpr unsigned kListed = 20;
-  if (Mode() == "no-processes") return kNotSupported;
+  if (Mode() == "no-processes") return Nvml::kNotSupported;
   if (*count < kListed) {
     *count = kListed;
-    return kInsufficientSize;
+    return Nvml::kInsufficientSize;
   }
   for (unsigned i = 0; i < kListed; ++i) processes[i] = {1000 + i, kGiB / 1024, ~0U, ~0U};
   processes[3] = {static_cast<unsigned>(getpid()), 8 * kGiB, ~0U, ~0U};
   processes[7] = {123, 59 * kGiB, ~0U, ~0U};
   processes[8] = {124, ~0ULL, ~0U, ~0U};  // not available
   *count = Garbage() ? ~0U : kListed;
-  return kSuccess;
+  return Nvml::kSuccess;
 }
 int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count, ProcessInfo535* processes) {
   for (unsigned i = 0; i < *count / 2; ++i) processes[i] = {{2000 + i, kGiB, ~0U, ~0U}, kGiB};
   *count /= 2;
-  return kSuccess;
+  return Nvml::kSuccess;
 }
 int nvmlSystemGetProcessName(unsigned pid, char* name, unsigned bytes) {
   if (Garbage()) {
     std::memset(name, 0xff, bytes);
     std::memcpy(name, "\x1b[2J\n", 5);
-    return kSuccess;
+    return Nvml::kSuccess;
   }
-  if (pid != 123) return kNotFound;
+  if (pid != 123) return Nvml::kNotFound;
   std::strncpy(name, "/usr/bin/python3 -m server", bytes);
-  return kSuccess;
+  return Nvml::kSuccess;
 }
 #endif
 }
