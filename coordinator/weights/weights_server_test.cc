@@ -3,17 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <future>
 #include <span>
 #include <thread>
 
 #include "coordinator/weights/limits.h"
-#include "coordinator/weights/weights_files.h"
-#include "model/checkpoint_testing.h"
-#include "model/digest_run.h"
+#include "coordinator/weights/weights_testing.h"
 #include "model/limits.h"
-#include "model/safetensors.h"
 
 namespace tutti::coordinator {
 namespace {
@@ -23,76 +18,8 @@ using testing::HasSubstr;
 
 constexpr char kFile[] = "model.safetensors";
 
-// Keeps what is sent; payloads until it is told to let go of them.
-class KeepingLink : public transport::Link {
- public:
-  absl::Status Send(v1::Frame frame, transport::Payload payload) override {
-    const MutexLock lock(&mutex_);
-    sent_.emplace_back(std::move(frame), std::move(payload));
-    changed_.NotifyAll();
-    return absl::OkStatus();
-  }
-  void Close(absl::Status reason) override {
-    const MutexLock lock(&mutex_);
-    closed_ = std::move(reason);
-    is_closed_ = true;
-    changed_.NotifyAll();
-  }
-  // What it keeps is sent, unless it takes nothing.
-  transport::LinkStats stats() const override {
-    const MutexLock lock(&mutex_);
-    return {.frames_out = takes_ ? static_cast<int64_t>(sent_.size()) : 0};
-  }
-  std::string peer() const override { return "test"; }
-  void TakeNothing() { takes_ = false; }
-
-  // Waits until so many frames were sent in all.
-  v1::Frame Wait(size_t number, std::string* bytes = nullptr) {
-    const MutexLock lock(&mutex_);
-    while (sent_.size() <= number) changed_.Wait(&mutex_);
-    if (bytes != nullptr) {
-      for (const auto& piece : sent_[number].second.chunks) {
-        bytes->append(reinterpret_cast<const char*>(piece.data()), piece.size());
-      }
-    }
-    return sent_[number].first;
-  }
-  absl::Status WaitClosed() {
-    const MutexLock lock(&mutex_);
-    while (!is_closed_) changed_.Wait(&mutex_);
-    return closed_;
-  }
-  size_t sent() {
-    const MutexLock lock(&mutex_);
-    return sent_.size();
-  }
-  void LetGo() {
-    const MutexLock lock(&mutex_);
-    for (auto& [frame, payload] : sent_) payload = {};
-  }
-
- private:
-  mutable Mutex mutex_;
-  bool takes_ = true;
-  ConditionVariable changed_;
-  std::vector<std::pair<v1::Frame, transport::Payload>> sent_ ABSL_GUARDED_BY(mutex_);
-  absl::Status closed_ ABSL_GUARDED_BY(mutex_);
-  bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;
-};
-
 struct WeightsServerTest : testing::Test {
-  WeightsServerTest() {
-    dir.Write("config.json", "{\"a\": 1}");
-    dir.Write(kFile, model::FileOf({model::TensorOf("a", model::StoredType::kU8, {kBytes})}));
-    std::shared_ptr<const model::Checkpoint> checkpoint = *model::Checkpoint::Open(dir.path());
-    std::promise<std::shared_ptr<const model::CheckpointDigests>> known;
-    const model::DigestRun run(
-        checkpoint, {},
-        {.on_progress = [](int) {},
-         .on_failure = [](const absl::Status& why) { ADD_FAILURE() << why; },
-         .on_known = [&](auto digests, int64_t, double) { known.set_value(std::move(digests)); }});
-    files = *WeightsFiles::Open("print", known.get_future().get());
-  }
+  WeightsServerTest() : files(OpenWeightsFiles(dir, kFile, kBytes)) {}
   static v1::Frame Chunk(int64_t chunk, const std::string& file = kFile) {
     v1::Frame frame;
     frame.mutable_file_chunk_wanted()->set_file(file);
@@ -102,7 +29,7 @@ struct WeightsServerTest : testing::Test {
   static constexpr int64_t kBytes = 20 * kDigestChunkBytes;
 
   TempDir dir;
-  std::shared_ptr<const WeightsFiles> files;
+  const std::shared_ptr<const WeightsFiles> files;
   const SystemClock clock;
   const std::shared_ptr<KeepingLink> link = std::make_shared<KeepingLink>();
   const LinkKey key{7};
@@ -244,16 +171,6 @@ TEST_F(WeightsServerTest, WhatCannotBeOfferedIsToldAtOnce) {
   EXPECT_EQ(why.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(why.message()), HasSubstr("no such name"));
 }
-
-// Time that passes when a test says so, for all threads.
-class SteppedClock : public Clock {
- public:
-  Instant Now() const override { return Instant(Duration(now_.load())); }
-  void Advance(Duration step) { now_ += step.count(); }
-
- private:
-  std::atomic<int64_t> now_{0};
-};
 
 // At a byte a second the second chunk is due in twelve days, and all links wait.
 TEST_F(WeightsServerTest, WhoWaitsForItsTurnIsToldSo) {
