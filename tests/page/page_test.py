@@ -5,7 +5,9 @@
 """
 import os
 import signal
+import re
 import sys
+import threading
 import time
 import unittest
 
@@ -14,6 +16,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
 
 from browser import Browser, find_chromium  # noqa: E402
 from harness import Cluster  # noqa: E402
+from http_client import Gateway  # noqa: E402
 
 SKIPPED = 77
 SIZES = {"phone": (360, 740), "desk": (1280, 900), "wall": (3840, 2160)}
@@ -21,6 +24,10 @@ RANKS = "[...document.querySelectorAll('#pipelines .rank .name')].map(name => na
 # Text of the last answer, which is whole when its foot says how long it took.
 ANSWER = """(() => { const all = document.querySelectorAll('.message.assistant');
     return all.length ? all[all.length - 1].querySelector('.text').textContent : ''; })()"""
+# The figure under a heading, and the line beneath it.
+FIGURE = """(() => { const chart = [...document.querySelectorAll('.chart')].find(
+        one => one.querySelector('.chart-name').textContent === %r);
+    return [chart.querySelector('.big').textContent, chart.querySelector('.under').textContent]; })()"""
 
 
 class Page(unittest.TestCase):
@@ -100,6 +107,48 @@ class Page(unittest.TestCase):
         self.ask(page, "What is 7 + 98?")
         page.wait(f"{ANSWER}.includes('105')", "an answer afterwards")
         self.shoot(page, "page-after-a-loss")
+        self.assertEqual(page.complaints(), [])
+
+    def test_6_shows_the_goodput_of_a_load_while_it_runs(self):
+        page = self.open()
+        gateway = Gateway(self.cluster.http)
+        over = threading.Event()
+        good = []  # whether each answer was, as its client saw it
+        wrong = []
+
+        def load(number):
+            try:
+                while not over.is_set():
+                    asked = time.monotonic()
+                    times = []
+                    for _ in gateway.stream("/v1/completions", {"model": "demo", "prompt": f"{number}+1=", "max_tokens": 16,
+                                                                "temperature": 0, "ignore_eos": True}):
+                        times.append(time.monotonic())
+                    gaps = (times[-1] - times[0]) / max(1, len(times) - 1)
+                    good.append(times[0] - asked <= 2 and gaps <= 0.1)
+            except Exception as error:  # pylint: disable=broad-except
+                wrong.append(error)
+
+        clients = [threading.Thread(target=load, args=(number,)) for number in range(6)]
+        for client in clients:
+            client.start()
+        try:
+            figure = FIGURE % "goodput"
+            page.wait(f"parseFloat({figure}[1]) > 0", "goodput while the load runs")
+            page.wait(f"parseInt({figure}[0]) >= 0", "the share of good answers")
+            time.sleep(3)
+            self.shoot(page, "page-under-load")
+            share, told = page.run(figure)
+        finally:
+            over.set()
+            for client in clients:
+                client.join()
+        self.assertEqual(wrong, [])
+        self.assertIn("TTFT ≤ 2.0 s, ITL ≤ 100 ms", told)
+        seen = 100 * sum(good) / len(good)
+        print(f"{len(good)} answers, {seen:.0f} % good as their clients saw them; the page: {share}, {told}")
+        # What a client waits for is more than what the gateway takes.
+        self.assertGreaterEqual(int(re.match(r"\d+", share).group()) + 10, seen)
         self.assertEqual(page.complaints(), [])
 
 
