@@ -59,7 +59,8 @@ class Devices(unittest.TestCase):
         return done.stderr
 
     def ask(self, address, *arguments):
-        done = subprocess.run([TUTTI, *arguments], capture_output=True, text=True, timeout=PATIENCE_S,
+        # An emulated GPU is slow, and slower beside other work.
+        done = subprocess.run([TUTTI, *arguments], capture_output=True, text=True, timeout=5 * PATIENCE_S,
                               env=clean_environment(TUTTI_ADDRESS=address, TMPDIR=self.folder.name,
                                                     XDG_RUNTIME_DIR=""), check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -132,7 +133,7 @@ class Devices(unittest.TestCase):
         wait_until(said, "the worker says that its GPU is lost")
         os.remove(lost)  # the next process may use it
         for stream in streams:
-            text, error = stream.communicate(timeout=PATIENCE_S)
+            text, error = stream.communicate(timeout=5 * PATIENCE_S)
             self.assertEqual((stream.returncode, text), (0, undisturbed), error)
         wait_until(lambda: all(one["state"] == "serving" for one in pipelines()), "the worker is back")
         status = json.loads(self.ask(address, "status", "--json"))
