@@ -1,16 +1,26 @@
 #include "transport/connection_conduct.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "transport/limits.h"
 
 namespace tutti::transport {
 
+bool Conduct::SetAside(const Standing& standing) {
+  const int64_t lost = standing.lost - std::exchange(lost_, standing.lost);
+  if (standing.is_slowed || lost == 0 || debt_ < lost * kDebtBytesMax) return false;
+  if (set_aside_ > kLostBytesMax) return false;
+  set_aside_ += std::exchange(debt_, 0);
+  return true;
+}
+
 bool Conduct::Judge(const SocketState& socket, const Standing& standing, Instant now) {
   const int64_t read = (socket.received - socket.unread) - (socket_.received - socket_.unread);
   const int64_t sent = socket.sent - socket_.sent;
   const int64_t became = standing.credited - credited_;
-  const auto forgiven = static_cast<int64_t>(Seconds(now - looked_at_) * kDebtForgivenPerSecond);
+  const Duration since = now - looked_at_;
+  const auto forgiven = static_cast<int64_t>(Seconds(since) * kDebtForgivenPerSecond);
   socket_ = socket;
   credited_ = standing.credited;
   looked_at_ = now;
@@ -23,7 +33,14 @@ bool Conduct::Judge(const SocketState& socket, const Standing& standing, Instant
   } else {
     captive_debt_ = std::max<int64_t>(0, captive_debt_ + read - became);
   }
-  if (debt_ > kDebtBytesMax && !standing.is_reading) return false;
+  set_aside_ = std::max<int64_t>(
+      0, set_aside_ - static_cast<int64_t>(Seconds(since) * kRefusedBytesPerSecond));
+  if (debt_ <= kDebtBytesMax) {
+    lost_ = standing.lost;
+  } else if (debt_ > kDebtBytesMax + standing.waiting * kWaitingDebtBytesMax &&
+             !standing.is_reading && !SetAside(standing)) {
+    return false;
+  }
   const Duration captive_max = standing.is_slowed ? kSlowedCaptiveMax : kCaptiveMax;
   const int looks_max = standing.is_slowed ? kSlowedCaptiveLooks : kCaptiveLooks;
   return !(looks_ >= looks_max && now - captive_since_ >= captive_max &&

@@ -5,7 +5,12 @@
 // bytes that become nothing. A debt grows by what was read of the connection, and shrinks by the
 // requests that came whole, by what was sent to it (clients acknowledge that) and with time.
 //
-//   * More debt than kDebtBytesMax, and no message is on its way: it is over.
+//   * More debt than kDebtBytesMax, and no message is on its way: it is over. Behind each stream
+//     that waits for its next message one may be on its way, of bounded size
+//     (kWaitingDebtBytesMax).
+//   * But a message that is too large is all read before gRPC refuses it, and who sent it must hear
+//     so: the debt of lost messages, kDebtBytesMax for each at least, is set aside. It is paid off
+//     at kRefusedBytesPerSecond; while more than kLostBytesMax are, no more is.
 //   * Its socket has not been empty for kCaptiveMax (kSlowedCaptiveMax), and it is in debt for that
 //     time: a thread of gRPC's does nothing else, whatever is said to be on its way.
 //
@@ -32,6 +37,8 @@ class Conduct {
   struct Standing {
     int64_t credited = 0;     // bytes of requests that came whole, since it was opened
     bool is_reading = false;  // another one has begun
+    int32_t waiting = 0;      // streams that wait for another one
+    int64_t lost = 0;         // messages that did not come whole, since it was opened
     bool is_slowed = false;   // others of its account were cut
   };
   // False: the connection must end.
@@ -40,10 +47,15 @@ class Conduct {
   int64_t debt_bytes() const { return debt_; }
 
  private:
+  // Whether lost messages explain the debt; if so, it is set aside.
+  bool SetAside(const Standing& standing);
+
   SocketState socket_;
   int64_t credited_ = 0;
   Instant looked_at_;
   int64_t debt_ = 0;
+  int64_t set_aside_ = 0;
+  int64_t lost_ = 0;  // before there was a debt that ends a connection
   // While there was something unread at every look.
   int looks_ = 0;
   Instant captive_since_{};

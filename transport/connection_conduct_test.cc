@@ -81,6 +81,49 @@ TEST(ConductTest, AClientWhoseBytesNobodyReadsForLongIsNotToBlame) {
   for (int i = 0; i < 400; ++i) ASSERT_TRUE(client.Look(0, kMiB)) << i;
 }
 
+// gRPC reads all of a message before it finds it too large, and its sender waits to hear so.
+TEST(ConductTest, AMessageThatWasTooLargeIsSetAside) {
+  Watched client;
+  for (int message = 1; message <= 3; ++message) {
+    client.standing.is_reading = true;
+    for (int i = 0; i < 9; ++i) ASSERT_TRUE(client.Look(kMiB)) << i;
+    client.standing.is_reading = false;
+    client.standing.lost = message;
+    for (int i = 0; i < 100; ++i) ASSERT_TRUE(client.Look(100)) << message;
+  }
+  EXPECT_FALSE(client.Look(kDebtBytesMax + kKiB)) << "nothing was lost of these";
+}
+
+TEST(ConductTest, MessagesThatAreTooLargeOneAfterTheOtherEndTheConnection) {
+  Watched flood;
+  int64_t bytes = 0;
+  for (flood.standing.lost = 1; flood.Look(9 * kMiB); ++flood.standing.lost) {
+    ASSERT_LT(bytes += 9 * kMiB, kLostBytesMax + 2 * 9 * kMiB);
+  }
+  EXPECT_GT(bytes, kLostBytesMax);
+}
+
+TEST(ConductTest, NothingIsSetAsideForManySmallCallsOrWhereOthersFlooded) {
+  Watched flood;
+  flood.standing.lost = 2;
+  EXPECT_FALSE(flood.Look(kDebtBytesMax + kKiB)) << "too little for two";
+  Watched slowed;
+  slowed.standing.is_slowed = true;
+  slowed.standing.lost = 1;
+  EXPECT_FALSE(slowed.Look(9 * kMiB));
+}
+
+TEST(ConductTest, BehindAnIdleStreamOneMessageMayComeAndNoFlood) {
+  Watched client;
+  client.standing.waiting = 1;
+  for (int i = 0; i < 8; ++i) ASSERT_TRUE(client.Look(kMiB)) << i;
+  client.standing.credited += 8 * kMiB;
+  ASSERT_TRUE(client.Look(kKiB));
+  int64_t bytes = 0;
+  while (client.Look(kMiB)) ASSERT_LT(bytes += kMiB, kWaitingDebtBytesMax + 2 * kMiB);
+  EXPECT_GE(bytes, 2 * kMessageBytesMax - kMiB);
+}
+
 TEST(ConductTest, CreditIsNotSaved) {
   Watched flood;
   flood.standing.credited = 100 * kMiB;

@@ -131,7 +131,9 @@ bool ConnectionWatch::Judge(Watched* watched, const SocketState& socket, Instant
   Conduct::Standing standing;
   // In this order: see there.
   standing.is_reading = watched->credit->is_reading();
+  standing.waiting = watched->credit->waiting();
   standing.credited = watched->credit->bytes();
+  standing.lost = watched->credit->lost();
   standing.is_slowed = slowed_until_.contains(watched->account);
   if (watched->conduct.Judge(socket, standing, now)) return true;
   if (!Cut(*watched)) return true;

@@ -19,12 +19,19 @@ namespace tutti::transport {
 // Of one connection.  Thread: any.
 class ConnectionCredit {
  public:
-  // A call has begun to read its message.
+  // A call has begun to read its message, which must come within a time.
   void BeginRead() { ++reading_; }
   // It has come whole, with so many bytes, or (0) will not come. After BeginRead.
   void EndRead(int64_t bytes) {
-    bytes_ += bytes;
+    Count(bytes);
     --reading_;
+  }
+  // A stream waits for its next message, which may take any time to begin.
+  void BeginWait() { ++waiting_; }
+  // As EndRead. After BeginWait.
+  void EndWait(int64_t bytes) {
+    Count(bytes);
+    --waiting_;
   }
   // The other end has proved to be one of ours: it may send what it likes.
   void Trust() { is_trusted_ = true; }
@@ -33,14 +40,22 @@ class ConnectionCredit {
   // yet, one more, all together at most kPausesMax. The time until the end of the last.
   Duration AddPause(Instant now, Duration pause);
 
-  // Asked before bytes(), it is never behind them.
+  // Asked before the next two, these are never behind them.
   bool is_reading() const { return reading_ > 0; }
+  int32_t waiting() const { return waiting_; }
   int64_t bytes() const { return bytes_; }
+  // Messages that did not come whole: too large, broken off, or of a call that was reset.
+  int64_t lost() const { return lost_; }
   bool is_trusted() const { return is_trusted_; }
 
  private:
-  std::atomic<int64_t> bytes_{0};
-  std::atomic<int32_t> reading_{0};
+  void Count(int64_t bytes) {
+    bytes_ += bytes;
+    if (bytes == 0) ++lost_;
+  }
+
+  std::atomic<int64_t> bytes_{0}, lost_{0};
+  std::atomic<int32_t> reading_{0}, waiting_{0};
   std::atomic<bool> is_trusted_{false};
   Mutex pause_mutex_;
   Instant paused_until_ ABSL_GUARDED_BY(pause_mutex_) = Instant::min();

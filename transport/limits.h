@@ -154,6 +154,12 @@ inline constexpr int64_t kDebtBytesMax = int64_t{256} << 10;
 // And so many each second: pings, health checks, a header block of kHeaderBytesMax every other
 // second, whose call is cancelled.
 inline constexpr int64_t kDebtForgivenPerSecond = int64_t{4} << 10;
+// And so many more behind each stream that waits for its next message: the largest, and as much
+// again for one that is too large and whose sender must hear so.
+inline constexpr int64_t kWaitingDebtBytesMax = 2 * kMessageBytesMax;
+// Bytes of messages that were too large, or broke off, that a connection may owe: three of 9 MiB at
+// once. Like refused ones they are read for nothing, and paid off at the same speed.
+inline constexpr int64_t kLostBytesMax = int64_t{24} << 20;
 // Bytes that clients send for each that they get: a frame of 50 bytes with a token is followed by a
 // ping and two updates of windows at most, all in TLS records of their own.
 inline constexpr int64_t kAcknowledgedPerSent = 2;

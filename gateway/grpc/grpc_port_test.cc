@@ -12,6 +12,7 @@
 #include "gateway/grpc/grpc_port_testing.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
+#include "transport/limits.h"
 
 namespace tutti::gateway {
 namespace {
@@ -153,6 +154,27 @@ TEST_F(GrpcPortTest, ACallerThatDoesNotReadIsGivenUp) {
   const grpc::Status end = reader->Finish();
   EXPECT_EQ(end.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_THAT(end.error_message(), HasSubstr("unread"));
+}
+
+// gRPC reads all of it, refuses it, and the connection is its sender's still.
+TEST_F(GrpcPortTest, AMessageThatIsTooLargeEndsItsCallAlone) {
+  service_.waits = true;
+  Open();
+  grpc::ClientContext context, large;
+  auto reader = stub_->Generate(&context, {});
+  v1::GenerateResponse message;
+  ASSERT_TRUE(reader->Read(&message));
+  v1::GenerateRequest request;
+  request.set_text(std::string(9 << 20, 'a'));
+  const grpc::Status refused = Ask(request, &large).status;
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << refused.error_message();
+  // Several looks at the connection: only one that goes on shows that nobody cuts it.
+  std::this_thread::sleep_for(8 * transport::kLookInterval);
+  service_.waits = false;
+  while (reader->Read(&message)) {
+  }
+  const grpc::Status end = reader->Finish();
+  EXPECT_TRUE(end.ok()) << end.error_message();
 }
 
 TEST_F(GrpcPortTest, WhileItEndsStreamsFinishAndLateCallsHearWhy) {
