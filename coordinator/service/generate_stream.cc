@@ -65,8 +65,9 @@ void GenerateStream::SetTrace(StreamTrace trace) {
   trace_ = std::move(trace);
 }
 
-void GenerateStream::SetTranslate(Translate translate) {
+void GenerateStream::SetTranslate(Translate translate, bool is_whole) {
   const MutexLock lock(&mutex_);
+  is_whole_ = is_whole;
   translate_ = std::move(translate);
 }
 
@@ -130,7 +131,7 @@ void GenerateStream::Write(v1::GenerateResponse response) {
     record_.Count(response);
     trace_.Count(response);
     MergeLocked(std::move(response));
-    if (writing_ && !CountUnreadLocked()) {
+    if (writing_ && !is_whole_ && !CountUnreadLocked()) {
       SetEndLocked(absl::ResourceExhaustedError(
                        absl::StrCat("the client left ", pending_bytes_ + writing_bytes_,
                                     " bytes of output unread, more than it may now (at most ",
@@ -165,6 +166,10 @@ void GenerateStream::OnWriteDone(bool ok) {
     writing_ = false;
     writing_bytes_ = 0;
     current_.Clear();
+    if (is_whole_) {
+      whole_unread_.Cancel();
+      linger_.Cancel();
+    }
     if (!ok) {  // the client is gone; OnCancel says so
       translated_.clear();
       pending_.clear();
@@ -202,6 +207,27 @@ void GenerateStream::OnLinger() {
   Do(next);
 }
 
+void GenerateStream::OnWholeUnread() {
+  {
+    const MutexLock lock(&mutex_);
+    if (!writing_) return;
+    int64_t bytes = pending_bytes_ + writing_bytes_;
+    for (const grpc::ByteBuffer& message : translated_) {
+      bytes += static_cast<int64_t>(message.Length());
+    }
+    unread_ = {};
+    std::optional<ByteBudget::Charge> charge = door()->budget.Take(client(), bytes);
+    if (charge) {
+      unread_ = *std::move(charge);
+      SetAlarm(&linger_, door()->options.read_max,
+               std::static_pointer_cast<GenerateStream>(shared_from_this()),
+               &GenerateStream::OnLinger);
+      return;
+    }
+  }
+  OnLinger();
+}
+
 bool GenerateStream::TakeMessageLocked() {
   while (translated_.empty()) {
     if (pending_.empty()) return false;
@@ -226,6 +252,11 @@ void GenerateStream::FillNextLocked(Next* next) {
   if (TakeMessageLocked()) {
     writing_bytes_ = static_cast<int64_t>(current_.Length());
     writing_ = next->write = true;
+    if (is_whole_) {
+      SetAlarm(&whole_unread_, door()->options.read_grace,
+               std::static_pointer_cast<GenerateStream>(shared_from_this()),
+               &GenerateStream::OnWholeUnread);
+    }
     return;
   }
   if (unread_.bytes() > 0) unread_ = {};

@@ -36,7 +36,9 @@ class GenerateStream : public ClientCall, public OutputStream {
   using Translate = std::function<std::vector<grpc::ByteBuffer>(v1::GenerateResponse)>;
   // Called for every response in order, one at a time and without waiting for anything. Unset: the
   // client reads the responses. Before anything is written.
-  void SetTranslate(Translate translate);
+  // `is_whole`: these are whole answers of any size, not pieces that a client should have read. One
+  // that is not read in time is given up as that of a UnaryCall is.
+  void SetTranslate(Translate translate, bool is_whole = false);
 
   void Write(v1::GenerateResponse response) override;
   void Finish(absl::Status status) override;
@@ -47,6 +49,7 @@ class GenerateStream : public ClientCall, public OutputStream {
   void OnWriteDone(bool ok) override;
   void OnCancel() override;
   void OnLinger();
+  void OnWholeUnread();
   // The calls to make once the lock is released: gRPC may call back inside StartWrite and Finish.
   struct Next {
     bool write = false;
@@ -87,6 +90,7 @@ class GenerateStream : public ClientCall, public OutputStream {
   // At most one per output, the longest waiting first.
   std::deque<Pending> pending_ ABSL_GUARDED_BY(mutex_);
   Translate translate_ ABSL_GUARDED_BY(mutex_);
+  bool is_whole_ ABSL_GUARDED_BY(mutex_) = false;
   std::deque<grpc::ByteBuffer> translated_ ABSL_GUARDED_BY(mutex_);  // of one response
   int64_t pending_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t writing_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -101,6 +105,7 @@ class GenerateStream : public ClientCall, public OutputStream {
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   bool unwanted_ ABSL_GUARDED_BY(mutex_) = false;
   grpc::Alarm linger_ ABSL_GUARDED_BY(mutex_);
+  grpc::Alarm whole_unread_ ABSL_GUARDED_BY(mutex_);
   // Belongs to the write in progress.
   grpc::ByteBuffer current_;
 };

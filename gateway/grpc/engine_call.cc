@@ -16,13 +16,15 @@ void EngineCall::SetRequest(bool stream, const v1::GenerateRequest& request) {
   stream_ = stream;
   // Copied with the function that holds it.
   const auto answer = std::make_shared<EngineAnswer>(stream, request);
-  SetTranslate([answer](const v1::GenerateResponse& response) {
-    std::vector<grpc::ByteBuffer> messages;
-    for (const auto& message : answer->Take(response)) {
-      messages.push_back(coordinator::Serialize(message));
-    }
-    return messages;
-  });
+  SetTranslate(
+      [answer](const v1::GenerateResponse& response) {
+        std::vector<grpc::ByteBuffer> messages;
+        for (const auto& message : answer->Take(response)) {
+          messages.push_back(coordinator::Serialize(message));
+        }
+        return messages;
+      },
+      /*is_whole=*/!stream);
 }
 
 bool EngineCall::AttachCall(coordinator::ByteBudget::Charge charge, Forwarder::Cancel cancel) {

@@ -294,5 +294,47 @@ TEST_F(FrontEndsTest, NonsenseIsRefusedAndTheStreamGoesOn) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
+TEST_F(FrontEndsTest, ARequestThatThereIsNoRoomForEndsAloneInItsStream) {
+  door_.bytes = 64 << 10;
+  OpenAll();
+  ::grpc::ClientContext context;
+  auto stream = infer_->ModelStreamInfer(&context);
+  auto large = AskFor("large");
+  AddTexts("stop_words", {std::string(64 << 10, 'x')}, &large);
+  stream->Write(large);
+  inference::ModelStreamInferResponse message;
+  ASSERT_TRUE(stream->Read(&message));
+  EXPECT_THAT(message.error_message(), HasSubstr("as many bytes for this client as it may"));
+  EXPECT_EQ(message.infer_response().id(), "large");
+  EXPECT_EQ(message.infer_response().model_name(), "fake");
+  stream->Write(AskFor("small", /*stream=*/false));
+  ASSERT_TRUE(stream->Read(&message));
+  EXPECT_EQ(message.infer_response().id(), "small");
+  EXPECT_EQ(TextOf(message.infer_response()), AllText());
+  stream->WritesDone();
+  EXPECT_FALSE(stream->Read(&message));
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST_F(FrontEndsTest, AWholeAnswerThatNobodyReadsIsGivenUp) {
+  service_.tokens_beside = 20'000;
+  door_.read_grace = door_.read_max = std::chrono::milliseconds(100);
+  OpenAll();
+  // One whose window stays small: what it takes unasked counts as read.
+  ::grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  const auto stub = engine::VllmEngine::NewStub(::grpc::CreateCustomChannel(
+      port_->address(), ::grpc::InsecureChannelCredentials(), arguments));
+  ::grpc::ClientContext context;
+  engine::GenerateRequest request;
+  request.set_text("hello");
+  auto reader = stub->Generate(&context, request);
+  EXPECT_TRUE(Soon([this] { return port_->begun() == 1 && port_->under_way() == 0; }));
+  engine::GenerateResponse message;
+  while (reader->Read(&message)) {
+  }
+  EXPECT_EQ(reader->Finish().error_code(), ::grpc::StatusCode::CANCELLED);
+}
+
 }  // namespace
 }  // namespace tutti::gateway

@@ -41,6 +41,7 @@ inline bool Soon(const std::function<bool()>& condition) {
 class FakeService : public v1::Inference::Service {
  public:
   std::atomic<uint32_t> breaks_after{kTokens};
+  std::atomic<int> tokens_beside{0};  // of each message, beside its one
   std::atomic<bool> floods{false}, waits{false};
   std::atomic<int> calls{0}, cancelled{0};
   grpc::Status refusal;
@@ -79,8 +80,9 @@ class FakeService : public v1::Inference::Service {
     message.mutable_started()->set_resume_token("token");
     for (; at < kTokens || floods; ++at) {
       if (at == end && !floods) return {grpc::StatusCode::UNAVAILABLE, "the worker went"};
-      message.set_index(at);
+      message.set_index(at * static_cast<uint32_t>(1 + tokens_beside));
       message.add_tokens()->set_id(static_cast<int32_t>(at));
+      for (int i = 0; i < tokens_beside; ++i) message.add_tokens()->set_id(1 << 20);
       message.set_text(absl::StrCat(at, " "));
       if (floods) message.set_text(std::string(4096, 'x'));
       if (!writer->Write(message) || context->IsCancelled()) {
@@ -92,7 +94,7 @@ class FakeService : public v1::Inference::Service {
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
       }
     }
-    message.set_index(kTokens);
+    message.set_index(kTokens * static_cast<uint32_t>(1 + tokens_beside));
     message.mutable_finish()->set_seed(9);
     writer->Write(message);
     return grpc::Status::OK;
@@ -152,7 +154,7 @@ class GrpcPortTest : public ::testing::Test {
     auto port = GrpcPort::Start(
         {.listen = "127.0.0.1:0",
          .tls = {},
-         .door = {},
+         .door = door_,
          .bounds = {.total = 100, .per_account = 100}},
         std::move(rules), upstream_.get(),
         [this](std::function<void()> job) {
@@ -189,6 +191,7 @@ class GrpcPortTest : public ::testing::Test {
     return all;
   }
 
+  coordinator::DoorOptions door_;  // before Open
   FakeService service_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<Upstream> upstream_;

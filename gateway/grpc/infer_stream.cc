@@ -1,5 +1,9 @@
 #include "gateway/grpc/infer_stream.h"
 
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/wire_format_lite.h>
+#include <grpcpp/impl/codegen/proto_utils.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -16,6 +20,38 @@ namespace {
 
 // Steps in which unread output is counted: a charge takes a lock that all calls share.
 constexpr int64_t kUnreadStep = 16 << 10;
+// Of strings in ModelInferRequest, and how many fields are looked at for them.
+constexpr uint32_t kModelNameTag = inference::ModelInferRequest::kModelNameFieldNumber << 3 | 2;
+constexpr uint32_t kIdTag = inference::ModelInferRequest::kIdFieldNumber << 3 | 2;
+constexpr int kFieldsBeforeNamesMax = 16;
+
+// Of a message that is not looked at, what names its answer: among its first fields, as all writers
+// have them. Costs nothing that depends on the rest.
+inference::ModelInferRequest NamesOf(grpc::ByteBuffer bytes) {
+  using Format = google::protobuf::internal::WireFormatLite;
+  inference::ModelInferRequest names;
+  grpc::ProtoBufferReader reader(&bytes);
+  google::protobuf::io::CodedInputStream in(&reader);
+  for (int i = 0; i < kFieldsBeforeNamesMax; ++i) {
+    const uint32_t tag = in.ReadTag();
+    std::string* const name = tag == kModelNameTag ? names.mutable_model_name()
+                              : tag == kIdTag      ? names.mutable_id()
+                                                   : nullptr;
+    if (name == nullptr) {
+      if (tag == 0 || !Format::SkipField(&in, tag)) break;
+      continue;
+    }
+    uint32_t length = 0;
+    if (!in.ReadVarint32(&length) || length > coordinator::kRequestIdBytesMax ||
+        !in.ReadString(name, static_cast<int>(length))) {
+      break;
+    }
+  }
+  for (std::string* name : {names.mutable_model_name(), names.mutable_id()}) {
+    if (!google::protobuf::internal::IsStructurallyValidUTF8(*name)) name->clear();
+  }
+  return names;
+}
 
 }  // namespace
 
@@ -42,7 +78,7 @@ void InferStream::Do(const Next& next) {
   if (next.finish) reactor_->Finish(coordinator::ToGrpc(*next.finish));
   for (const Asked& asked : next.unwanted) asked->Leave();
   if (!next.read) return;
-  credit_->BeginRead();
+  credit_->BeginWait();
   reactor_->StartRead(&read_);
   Next then;
   {
@@ -85,7 +121,7 @@ void InferStream::OnReadDone(bool ok) {
   grpc::ByteBuffer bytes;
   bytes.Swap(&read_);
   const auto length = ok ? static_cast<int64_t>(bytes.Length()) : 0;
-  credit_->EndRead(ok ? coordinator::CreditOf(0, length) : 0);
+  credit_->EndWait(ok ? coordinator::CreditOf(0, length) : 0);
   bool taking = false;
   Next next;
   {
@@ -106,7 +142,13 @@ void InferStream::OnReadDone(bool ok) {
                     service_.calls->RunFor(length, [self = shared_from_this(), bytes, charge] {
                       self->Take(bytes, std::move(*charge));
                     });
-  if (!runs) End(coordinator::Overloaded("too many requests wait to be read"));
+  if (runs) return;
+  // Of this request only: others of the stream go on.
+  Refuse(NamesOf(bytes),
+         coordinator::Overloaded(made ? "too many requests wait to be read"
+                                      : "the gateway holds as many bytes for this client as it may "
+                                        "now"));
+  OnPauseOver();
 }
 
 void InferStream::End(absl::Status status) {

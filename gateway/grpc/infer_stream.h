@@ -1,6 +1,7 @@
 // A call of ModelStreamInfer: many requests on one stream, whose answers are written as they come.
 //
-// A request that fails is told so by a message, and the stream goes on. The stream ends when its
+// A request that fails, or comes when there is no room for it, is told so by a message, and the
+// stream goes on. The stream ends when its
 // caller has sent the last request and has all answers, or leaves too much of them unread; when it
 // leaves, its requests end.
 #pragma once
