@@ -230,6 +230,7 @@ TEST_P(DoorLimitsTest, HoldsAtItsEdges) {
   }
   if (limit.low_open) {
     ExpectBeyond(field, limit.kind, limit.low);
+    ExpectWithin(field, limit.kind, std::nextafterf(static_cast<float>(limit.low), INFINITY));
   } else {
     ExpectWithin(field, limit.kind, limit.low);
   }

@@ -4,12 +4,18 @@
 
 #include "coordinator/limits.h"
 #include "coordinator/service/limits.h"
+#include "model/limits.h"
 #include "text/limits.h"
 
 namespace tutti::coordinator {
 namespace {
 
 using Kind = RequestFieldLimit::Kind;
+
+// A model's own advice has the bounds of a request.
+static_assert(static_cast<float>(model::kAdvisedPenaltyMin) == kRepetitionPenaltyMin &&
+              static_cast<float>(model::kAdvisedPenaltyMax) == kRepetitionPenaltyMax &&
+              static_cast<float>(model::kAdvisedTemperatureMax) == kTemperatureMax);
 
 constexpr double kIntMax = std::numeric_limits<int32_t>::max();
 
@@ -49,16 +55,17 @@ constexpr RequestFieldLimit kLimits[] = {
     {"ToolCall.name", Kind::kBytes, 0, kChatNameBytesMax},
     {"ToolCall.arguments_json", Kind::kBytes, 0, kPromptBytesMax},
     {"SamplingParams.max_tokens", Kind::kTokens},
-    {"SamplingParams.temperature", Kind::kValue, 0, 100},
+    {"SamplingParams.temperature", Kind::kValue, 0, kTemperatureMax},
     {"SamplingParams.top_k", Kind::kValue, -1, kIntMax},
     {"SamplingParams.top_p", Kind::kValue, 0, 1, /*low_open=*/true},
     {"SamplingParams.min_p", Kind::kValue, 0, 1},
-    {"SamplingParams.repetition_penalty", Kind::kValue, 0, 100, /*low_open=*/true},
-    {"SamplingParams.presence_penalty", Kind::kValue, -2, 2},
-    {"SamplingParams.frequency_penalty", Kind::kValue, -2, 2},
+    {"SamplingParams.repetition_penalty", Kind::kValue, kRepetitionPenaltyMin,
+     kRepetitionPenaltyMax},
+    {"SamplingParams.presence_penalty", Kind::kValue, -kAdditivePenaltyMax, kAdditivePenaltyMax},
+    {"SamplingParams.frequency_penalty", Kind::kValue, -kAdditivePenaltyMax, kAdditivePenaltyMax},
     {"SamplingParams.logit_bias", Kind::kCount, 0, kLogitBiasMax},
     {"LogitBiasEntry.key", Kind::kId},
-    {"LogitBiasEntry.value", Kind::kValue, -100, 100},
+    {"LogitBiasEntry.value", Kind::kValue, -kLogitBiasValueMax, kLogitBiasValueMax},
     {"SamplingParams.seed", Kind::kAny},
     {"SamplingParams.stop", Kind::kCount, 0, text::kStopStringsMax},
     {"SamplingParams.stop_token_ids", Kind::kId, 0, kStopTokenIdsMax},

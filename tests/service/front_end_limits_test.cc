@@ -221,7 +221,8 @@ void AddValues(const RequestFieldLimit& limit, std::vector<Cell>* cells) {
     cells->push_back({field, high, true});
     cells->push_back({field, std::nextafter(high, INFINITY), false});
     cells->push_back({field, low, !limit.low_open});
-    cells->push_back({field, low - 0.5f, false});
+    if (limit.low_open) cells->push_back({field, std::nextafter(low, INFINITY), true});
+    cells->push_back({field, std::nextafter(low, -INFINITY), false});
     return;
   }
   const auto low = static_cast<int64_t>(limit.low), high = static_cast<int64_t>(limit.high);
