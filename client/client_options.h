@@ -23,6 +23,10 @@ struct ClientOptions {
   std::string tls_authority;
   std::string tls_certificate;
   std::string tls_key;
+  // Told with every call to the public port, as "authorization: Bearer KEY", for gateways that ask
+  // for keys; empty: none. Without TLS only to this machine, unless it may be told in the clear.
+  std::string api_key;
+  bool api_key_in_clear = false;
 };
 
 }  // namespace tutti::client

@@ -5,11 +5,13 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/retry_delay.h"
@@ -42,7 +44,23 @@ int Fail(const absl::Status& status) {
   }
 }
 
-void AddServiceFlags(FlagSet* set, ServiceFlags* flags) {
+namespace {
+
+// The key of the flag's file, or of the environment, where it is not seen in lists of processes.
+absl::StatusOr<std::string> FindApiKey(const ServiceFlags& flags) {
+  if (flags.api_key_file.empty()) {
+    const char* const key = std::getenv("TUTTI_API_KEY");
+    return std::string(key == nullptr ? "" : key);
+  }
+  // A line: blanks are no part of a key.
+  TUTTI_ASSIGN_OR_RETURN(const std::string text,
+                         ReadText(flags.api_key_file, 2 * static_cast<int64_t>(kApiKeyBytesMax)));
+  std::string key(absl::StripAsciiWhitespace(text));
+  if (key.empty()) return absl::InvalidArgumentError("--api-key-file: it holds no key");
+  return key;
+}
+
+void AddConnectionFlags(FlagSet* set, ServiceFlags* flags) {
   set->Add({{.names = "-a,--address,--server",
              .variable = &flags->client.address,
              .help = "Address of the service: host:port or unix:/path; several coordinators of one "
@@ -71,6 +89,20 @@ void AddServiceFlags(FlagSet* set, ServiceFlags* flags) {
              .show_default = true}});
 }
 
+}  // namespace
+
+void AddServiceFlags(FlagSet* set, ServiceFlags* flags) {
+  flags->has_key = true;
+  AddConnectionFlags(set, flags);
+  set->Add({{.names = "--api-key-file",
+             .variable = &flags->api_key_file,
+             .help = "File with the key that a gateway asks for; unset: TUTTI_API_KEY, or none"},
+            {.names = "--api-key-in-clear",
+             .variable = &flags->client.api_key_in_clear,
+             .help = "Tell the key without TLS to other machines, too"}},
+           "Key");
+}
+
 void AddGenerateServiceFlags(FlagSet* set, ServiceFlags* flags) {
   AddServiceFlags(set, flags);
   set->Add(
@@ -89,12 +121,15 @@ void AddOperatorFlags(FlagSet* set, ServiceFlags* flags) {
              .help = "Address of the operator's port: unix:/path or host:port; unset: found by "
                      "--address on this machine",
              .check = IsAddress()}});
-  AddServiceFlags(set, flags);
+  AddConnectionFlags(set, flags);
 }
 
 absl::StatusOr<std::unique_ptr<Client>> MakeClient(const ServiceFlags& flags) {
   ClientOptions options = flags.client;
   TUTTI_RETURN_IF_ERROR(Annotate(FillFromFolder(flags.certificate_folder, &options), "--certs"));
+  if (flags.has_key) {
+    TUTTI_ASSIGN_OR_RETURN(options.api_key, FindApiKey(flags));
+  }
   options.resume_within =
       std::chrono::duration_cast<Duration>(std::chrono::duration<double>(flags.resume_within_s));
   auto client = Client::Create(options);

@@ -50,7 +50,9 @@ int Fail(const absl::Status& status);
 struct ServiceFlags {
   ClientOptions client;
   std::string certificate_folder;
-  double timeout_s = 0;  // 0: none
+  std::string api_key_file;  // empty: TUTTI_API_KEY
+  bool has_key = false;      // the command tells a key, if there is one
+  double timeout_s = 0;      // 0: none
   double resume_within_s = Seconds(kResumeWithin);
 };
 void AddServiceFlags(FlagSet* set, ServiceFlags* flags);

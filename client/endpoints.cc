@@ -1,5 +1,6 @@
 #include "client/endpoints.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -8,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -17,6 +19,7 @@
 #include "client/limits.h"
 #include "client/resuming_answer.h"
 #include "transport/certificate_folder.h"
+#include "transport/grpc/grpc_address.h"
 
 namespace tutti::client {
 namespace {
@@ -101,6 +104,15 @@ absl::Status FromGrpcItself(absl::StatusCode code, const std::string& words) {
   return absl::Status(code, words);
 }
 
+// What metadata can carry. Never says the key.
+absl::Status CheckKey(absl::string_view key) {
+  const bool is_text = std::all_of(key.begin(), key.end(), absl::ascii_isgraph);
+  if (is_text && key.size() <= kApiKeyBytesMax) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      is_text ? absl::StrCat("the API key is longer than ", kApiKeyBytesMax, " bytes")
+              : "the API key holds a character that is a blank or not printable ASCII");
+}
+
 }  // namespace
 
 bool IsMadeUp(const grpc::Status& status) {
@@ -162,11 +174,17 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(
         "TLS needs the authority alone, or authority, certificate and key");
   }
   if (options.tls_authority.empty()) return grpc::InsecureChannelCredentials();
-  grpc::SslCredentialsOptions ssl;
-  TUTTI_ASSIGN_OR_RETURN(ssl.pem_root_certs, ReadPem(options.tls_authority));
-  TUTTI_ASSIGN_OR_RETURN(ssl.pem_cert_chain, ReadPem(options.tls_certificate));
-  TUTTI_ASSIGN_OR_RETURN(ssl.pem_private_key, ReadPem(options.tls_key));
-  return grpc::SslCredentials(ssl);
+  // What is wrong with a file is said now, by name.
+  for (const std::string* path :
+       {&options.tls_authority, &options.tls_certificate, &options.tls_key}) {
+    TUTTI_RETURN_IF_ERROR(ReadPem(*path).status());
+  }
+  grpc::experimental::TlsChannelCredentialsOptions tls;
+  tls.set_certificate_provider(std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(
+      options.tls_key, options.tls_certificate, options.tls_authority, kCertificateLookS));
+  tls.watch_root_certs();
+  if (has_certificate) tls.watch_identity_key_cert_pairs();
+  return grpc::experimental::TlsCredentials(tls);
 }
 
 grpc::ChannelArguments MakeChannelArguments(int ping_after_ms) {
@@ -205,14 +223,26 @@ void Endpoint::Reconnect() const {
   grpc::experimental::ChannelResetConnectionBackoff(channel.get());
 }
 
-absl::StatusOr<std::unique_ptr<Endpoints>> Endpoints::Create(
-    const std::string& addresses, const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
+void Endpoint::Authorize(grpc::ClientContext* context) const {
+  if (!api_key.empty()) context->AddMetadata("authorization", absl::StrCat("Bearer ", api_key));
+}
+
+absl::StatusOr<std::unique_ptr<Endpoints>> Endpoints::Create(const ClientOptions& options) {
+  TUTTI_ASSIGN_OR_RETURN(const auto credentials, MakeCredentials(options));
+  TUTTI_RETURN_IF_ERROR(CheckKey(options.api_key));
   auto endpoints = std::make_unique<Endpoints>();
-  for (const absl::string_view address : absl::StrSplit(addresses, ',')) {
+  for (const absl::string_view address : absl::StrSplit(options.address, ',')) {
     auto endpoint = std::make_unique<Endpoint>();
     endpoint->address = std::string(address);
     TUTTI_RETURN_IF_ERROR(
         Annotate(CheckAddress(endpoint->address, AddressUse::kDial), "the address"));
+    if (!options.api_key.empty() && options.tls_authority.empty() && !options.api_key_in_clear &&
+        !transport::IsLocalAddress(endpoint->address)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the API key would go to ", address,
+                       " in the clear; turn TLS on (--tls-ca), or allow it (--api-key-in-clear)"));
+    }
+    endpoint->api_key = options.api_key;
     endpoint->channel = MakeChannel(endpoint->address, credentials);
     endpoint->stub = v1::Inference::NewStub(endpoint->channel);
     endpoints->all_.push_back(std::move(endpoint));

@@ -17,8 +17,8 @@ namespace tutti::client {
 
 // Sets the TLS files that `options` leaves open (transport/certificate_folder.h); no folder: none.
 absl::Status FillFromFolder(const std::string& folder, ClientOptions* options);
-// By the TLS files of the options. INVALID_ARGUMENT for an incomplete set, NOT_FOUND for a file
-// that cannot be read.
+// By the TLS files of the options, as they are when a connection is made. INVALID_ARGUMENT for an
+// incomplete set, NOT_FOUND for a file that cannot be read.
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(
     const ClientOptions& options);
 // How connections are made and watched: a call that hears nothing for `ping_after_ms` pings.
@@ -32,7 +32,10 @@ struct Endpoint {
   std::string address;
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<v1::Inference::Stub> stub;
+  std::string api_key;
 
+  // Adds the key, where there is one, to a call that begins.
+  void Authorize(grpc::ClientContext* context) const;
   // The status of a call as callers see it.
   absl::Status ToStatus(const grpc::Status& status, const grpc::ClientContext& context) const;
   // A connection that waits before it is tried again is tried at once.
@@ -51,9 +54,9 @@ absl::Status ToStatusOf(grpc::Channel* channel, const grpc::Status& status,
 // Thread: any.
 class Endpoints {
  public:
-  // `addresses`: one or more, with commas between them.
-  static absl::StatusOr<std::unique_ptr<Endpoints>> Create(
-      const std::string& addresses, const std::shared_ptr<grpc::ChannelCredentials>& credentials);
+  // By the addresses, the TLS files and the key of the options. INVALID_ARGUMENT also for a key
+  // that would be told in the clear to another machine; errors of MakeCredentials.
+  static absl::StatusOr<std::unique_ptr<Endpoints>> Create(const ClientOptions& options);
 
   size_t size() const { return all_.size(); }
   // The one that calls go to.

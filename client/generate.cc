@@ -47,6 +47,7 @@ ResumingAnswer::End ReadStream(const Endpoint& endpoint, const Client::OnMessage
                                Instant deadline, CancelToken* token, ResumingAnswer* answer) {
   grpc::ClientContext context;
   SetDeadline(Left(deadline), &context);
+  endpoint.Authorize(&context);
   const CancelScope cancel(token, &context);
   auto reader = endpoint.stub->Generate(&context, answer->request());
   absl::Status broken;
@@ -178,6 +179,7 @@ class Client::Call::Stream : public grpc::ClientReadReactor<v1::GenerateResponse
   grpc::ClientContext* context() { return &context_; }
   void Begin() {
     SetDeadline(Left(call_->deadline_), &context_);
+    endpoint_.Authorize(&context_);
     if (!call_->traceparent_.empty()) context_.AddMetadata("traceparent", call_->traceparent_);
     endpoint_.stub->async()->Generate(&context_, &call_->answer_.request(), this);
     StartRead(&message_);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 
 #include "base/clock.h"
@@ -27,6 +28,13 @@ inline constexpr int kConnectTimeoutMs = 5000;
 // minutes.
 inline constexpr int kKeepaliveTimeMs = 20000;
 inline constexpr int kKeepaliveTimeoutMs = 10000;
+
+// A key for a gateway: as long as one takes (gateway/limits.h).
+inline constexpr size_t kApiKeyBytesMax = 512;
+
+// How often TLS files are looked at, for connections that are made from then on: a certificate is
+// renewed days before it ends.
+inline constexpr unsigned kCertificateLookS = 2;
 
 // Longest delay a service may ask of us before another try: an hour; more is a mistake of its.
 inline constexpr int64_t kRetryDelayMsMax = 3'600'000;

@@ -196,6 +196,7 @@ absl::Status LocalCluster::StartGateway(Instant now) {
                                         "--drain-timeout",
                                         absl::StrCat(options_.drain_timeout_s),
                                         "--exit-with-parent"};
+  if (!options_.grpc.empty()) arguments.insert(arguments.end(), {"--grpc", options_.grpc});
   arguments.insert(arguments.end(), options_.gateway_flags.begin(), options_.gateway_flags.end());
   members_.push_back(std::make_unique<Member>(MakeMember("gateway", std::move(arguments))));
   gateway_ = members_.back().get();
@@ -207,14 +208,21 @@ absl::Status LocalCluster::ReadGatewayFile() {
   if (!file) return absl::OkStatus();
   const std::string text(std::istreambuf_iterator<char>(file), {});
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("address") || !json["address"].is_string()) {
+  const auto has_text = [&json](const char* key) {
+    return json.contains(key) && json[key].is_string();
+  };
+  if (!json.is_object() || !has_text("address") || !has_text("grpc")) {
     return absl::InternalError(absl::StrCat("the gateway wrote a strange ready file: ", text));
   }
   http_address_ = json["address"].get<std::string>();
-  // Clients know this address: one that is started again has to listen there and nowhere else.
+  grpc_address_ = json["grpc"].get<std::string>();
+  // Clients know these addresses: one that is started again has to listen there and nowhere else.
   std::vector<std::string>& arguments = gateway_->spec.arguments;
   std::erase(arguments, "--or-next-port");
   *(std::find(arguments.begin(), arguments.end(), "--listen") + 1) = http_address_;
+  if (!grpc_address_.empty()) {
+    *(std::find(arguments.begin(), arguments.end(), "--grpc") + 1) = grpc_address_;
+  }
   return absl::OkStatus();
 }
 
@@ -305,8 +313,8 @@ void LocalCluster::Hurry() {
 }
 
 void LocalCluster::Stop(const std::function<bool()>& hurried) {
-  const auto grace = std::chrono::duration_cast<Duration>(
-      std::chrono::duration<double>(options_.drain_timeout_s));
+  const auto grace =
+      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options_.drain_timeout_s));
   const Duration margin = std::chrono::milliseconds(kStopGraceMs);
   const Instant begin = Now();
   SignalAll(SIGTERM);

@@ -25,10 +25,11 @@ struct LocalClusterOptions {
   std::string model;  // a folder
   std::string listen;
   std::string http;  // where the gateway listens, or at a port after it; empty: there is none
+  std::string grpc;  // where it serves gRPC; empty: nowhere. REQUIRES: http
   int workers = 0;
   int threads_per_worker = 0;
-  int64_t memory_per_worker = 0;               // 0: what its GPU has
-  std::vector<std::string> devices;            // of each worker
+  int64_t memory_per_worker = 0;     // 0: what its GPU has
+  std::vector<std::string> devices;  // of each worker
   bool share_devices = false;
   std::string log_dir;                         // empty: in the private folder, gone at the end
   std::vector<std::string> coordinator_flags;  // added to those that tie the processes together
@@ -62,6 +63,8 @@ class LocalCluster {
   const std::string& admin() const { return admin_; }
   // Where its gateway listens; empty until then, and without one.
   const std::string& http_address() const { return http_address_; }
+  // Where that serves gRPC; as http_address.
+  const std::string& grpc_address() const { return grpc_address_; }
   // The coordinator listens, and the gateway if there is to be one.
   bool listens() const { return address_ && (options_.http.empty() || !http_address_.empty()); }
 
@@ -105,6 +108,7 @@ class LocalCluster {
   std::optional<std::string> address_;
   std::string admin_;
   std::string http_address_;
+  std::string grpc_address_;
   bool has_served_ = false;
 };
 

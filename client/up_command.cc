@@ -36,12 +36,13 @@ Examples:
   tutti up --model models/demo --workers 4 --pipelines 2
   tutti up --model Qwen3-0.6B --workers 4 --memory-per-worker 2GiB --verbose
   tutti up --model models/demo --http 127.0.0.1:9000     # OpenAI's API there; off: nowhere
+  tutti up --model models/demo --grpc 127.0.0.1:8001     # clients of KServe and vLLM's engine there
   tutti up --model models/demo --workers 2 --listen 127.0.0.1:0 \
       --exec 'tutti chat --message "What is 12 + 30?"'
 
 Ctrl-C ends all of it when what runs has finished, a second Ctrl-C at once. A worker that dies is
 started again; streams that ran through it go on. With --exec the exit code is that of the command,
-which finds the service by TUTTI_ADDRESS (and TUTTI_ADMIN, TUTTI_HTTP).
+which finds the service by TUTTI_ADDRESS (and TUTTI_ADMIN, TUTTI_HTTP, TUTTI_GRPC).
 Exit codes: 0 told to stop by SIGTERM, 1 failed, 2 flags, files or a model that cannot be right,
 130 interrupted.)";
 
@@ -184,10 +185,10 @@ class UpSession {
   void Announce(const v1::GetStatusResponse& status) {
     std::FILE* out = flags_.exec.empty() ? stdout : stderr;
     const Style style(fileno(out));
-    std::string text =
-        absl::StrCat(style.Green("serving"), " ", style.Bold(OneLine(status.model())), " at ",
-                     style.Bold(*cluster_->address()), " after ",
-                     FormatSeconds(Seconds(clock_.Now() - started_)), "\n", HttpLine(style));
+    std::string text = absl::StrCat(
+        style.Green("serving"), " ", style.Bold(OneLine(status.model())), " at ",
+        style.Bold(*cluster_->address()), " after ",
+        FormatSeconds(Seconds(clock_.Now() - started_)), "\n", HttpLine(style), GrpcLine(style));
     if (!flags_.why_cpu.empty()) absl::StrAppend(&text, "  from the CPU: ", flags_.why_cpu, "\n");
     for (const v1::PipelineStatus& pipeline : status.pipelines()) {
       absl::StrAppend(&text, RenderDeviceMap(pipeline, /*activity=*/false),
@@ -208,6 +209,14 @@ class UpSession {
                         other ? absl::StrCat(" (port ", port.substr(1), " is taken)") : "", "\n");
   }
 
+  // "" where the gateway serves none.
+  std::string GrpcLine(const Style& style) const {
+    const std::string& address = cluster_->grpc_address();
+    if (address.empty()) return "";
+    return absl::StrCat("  gRPC (tutti.v1.Inference, KServe, VllmEngine) at ", style.Bold(address),
+                        "\n");
+  }
+
   // Written aside and renamed: a reader never sees a part of the file.
   absl::Status WriteReadyFile() const {
     if (flags_.ready_file.empty()) return absl::OkStatus();
@@ -215,7 +224,8 @@ class UpSession {
     std::ofstream file(aside, std::ios::trunc);
     file << nlohmann::json{{"address", *cluster_->address()},
                            {"admin", cluster_->admin()},
-                           {"http", cluster_->http_address()}}
+                           {"http", cluster_->http_address()},
+                           {"grpc", cluster_->grpc_address()}}
                 .dump()
          << "\n";
     file.close();
@@ -230,7 +240,8 @@ class UpSession {
     ChildSpec spec;
     spec.arguments = {"/bin/sh", "-c", flags_.exec};
     spec.environment = {"TUTTI_ADDRESS=" + *cluster_->address(), "TUTTI_ADMIN=" + cluster_->admin(),
-                        "TUTTI_HTTP=" + cluster_->http_address()};
+                        "TUTTI_HTTP=" + cluster_->http_address(),
+                        "TUTTI_GRPC=" + cluster_->grpc_address()};
     spec.own_group = false;  // it may read from the terminal
     TUTTI_ASSIGN_OR_RETURN(ChildProcess command, ChildProcess::Start(spec));
     command_.emplace(std::move(command));

@@ -100,6 +100,11 @@ void AddClusterFlags(FlagSet* set, UpFlags* flags) {
        .variable = &cluster.http,
        .help = "Where OpenAI's HTTP API is served, or at the next free port; off: nowhere",
        .show_default = true},
+      {.names = "--grpc",
+       .variable = &cluster.grpc,
+       .help = "Where the gateway serves gRPC (our API, KServe's and VllmEngine's), such as\n"
+               "127.0.0.1:8001; port 0: any free one; unset: nowhere",
+       .check = IsListenAddress()},
       {.names = "--threads-per-worker",
        .variable = &cluster.threads_per_worker,
        .help = "Compute threads; 0: the CPUs divided by the workers",
@@ -205,6 +210,10 @@ absl::Status ResolveDefaults(UpFlags* flags) {
 absl::Status ResolveHttp(UpFlags* flags) {
   std::string& http = flags->cluster.http;
   if (http == "off") http.clear();
+  if (http.empty() && !flags->cluster.grpc.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--grpc ", flags->cluster.grpc, ": the gateway serves it, and --http off starts none"));
+  }
   if (http.empty() || http.find(':') != std::string::npos) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "--http ", http, ": write an address and a port, such as 127.0.0.1:8000, or off"));

@@ -16,7 +16,7 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 import grpc
 
 from gateway_faults_test import STREAMS, Machines
-from harness import PATIENCE_S, SOURCE, running, wait_until
+from harness import DEMO, PATIENCE_S, SOURCE, Cluster, clean_environment, read_line, running, tutti, wait_until
 from http2 import Connection, field
 from http_client import Gateway
 from tls_test import Authority
@@ -320,9 +320,55 @@ class KeysOverTls(Grpc):
         head = next(first)
         self.assertEqual(len(beta.whole({**named, "text": "another"})[0][0]), 400)
         self.assertEqual(len(whole(iter([head, *first]))[0][0]), 400)
+        self.commands_tell_a_key(address, authority)
         # Without TLS nobody is answered.
         plain = self.caller(address)
         self.assertEqual(plain.error(plain.generate(short)).code(), grpc.StatusCode.UNAVAILABLE)
+
+
+    def commands_tell_a_key(self, address, authority):
+        with open(self.path("key"), "w", encoding="utf-8") as file:
+            file.write("key-of-beta\n")
+        named = address.replace("127.0.0.1", "localhost")
+        ask = ["--address", named, "--tls-ca", authority.certificate]
+        for more, env, code in (([], {}, 1), (["--api-key-file", self.path("key")], {}, 0),
+                                ([], {"TUTTI_API_KEY": "key-of-acme"}, 0), ([], {"TUTTI_API_KEY": "key-of-nobody"}, 1)):
+            done = tutti("tokenize", *ask, *more, "--text", "12 + 30", env=clean_environment(**env))
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertNotIn("key-of", done.stderr)
+            done = tutti("generate", *ask, *more, "--prompt", "a", "--max-tokens", "2", env=clean_environment(**env))
+            self.assertEqual(done.returncode, code, done.stderr)
+        done = tutti("tokenize", "--address", "gateway.example:1", "--text", "a", env=clean_environment(TUTTI_API_KEY="key-of-acme"))
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("in the clear", done.stderr)
+
+
+class Up(unittest.TestCase):
+    """The gateway's port for gRPC, asked of `tutti up`."""
+
+    def test_serves_grpc_where_it_is_told_to(self):
+        cluster = Cluster("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", workers=1)
+        self.addCleanup(cluster.cleanup)
+        caller = Caller(cluster.grpc)
+        self.addCleanup(caller.close)
+        wait_until(lambda: Grpc.health(caller, b"inference.GRPCInferenceService") == b"\x08\x01", "the gateway serves")
+        self.assertEqual(len(caller.whole({"text": "a", "sampling": {"max_tokens": 2}})[0][0]), 2)
+        lines = [read_line(cluster.process) for _ in range(3)]
+        self.assertIn(f"gRPC (tutti.v1.Inference, KServe, VllmEngine) at {cluster.grpc}", lines[2])
+        # One that is started again is where clients know it to be.
+        os.kill(cluster.children()["gateway"], signal.SIGKILL)
+        wait_until(lambda: "gateway" not in cluster.children(), "the gateway is gone")
+        wait_until(lambda: Grpc.health(caller) == b"\x08\x01", "the gateway serves again")
+
+    def test_has_none_unasked_and_none_without_a_gateway(self):
+        cluster = Cluster("--http", "127.0.0.1:0", workers=1)
+        self.addCleanup(cluster.cleanup)
+        self.assertEqual(cluster.grpc, "")
+        for arguments, words in ((("--http", "off", "--grpc", "127.0.0.1:0"), "--http off starts none"),
+                                 (("--grpc", "nonsense"), "nonsense")):
+            done = tutti("up", "--model", DEMO, *arguments)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(words, done.stderr)
 
 
 class ToldToEnd(Grpc):

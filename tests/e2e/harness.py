@@ -116,7 +116,7 @@ class Cluster:
             raise AssertionError(f"tutti up ended: {self.stderr()}")
         with open(self.ready, encoding="utf-8") as file:
             ready = json.load(file)
-        self.address, self.http = ready["address"], ready["http"]
+        self.address, self.http, self.grpc = ready["address"], ready["http"], ready["grpc"]
         # Not TUTTI_ADMIN: `tutti status` finds the operator's socket by the address.
         self.env = clean_environment(TUTTI_ADDRESS=self.address)
 

@@ -65,6 +65,7 @@ class Service:
         self.plan, self.every = list(plan), every
         self.per_message, self.tell, self.fingerprint, self.seed = per_message, tell, fingerprint, seed
         self.requests = []      # as they came
+        self.keys = []          # the authorization of each, or None
         self.cancelled = threading.Event()
         self.distort = lambda number, message: [message]  # number: of the message among those with tokens, in a call
         self.after_last = None  # a Break after the last message
@@ -90,6 +91,7 @@ class Service:
 
     def generate(self, request, context):
         self.requests.append(request)
+        self.keys.append(dict(context.invocation_metadata()).get("authorization"))
         context.add_callback(lambda: self.cancelled.set() if context.code() is None else None)
         breaking = self.plan.pop(0) if self.plan else self.every
         sent = 0
@@ -103,6 +105,7 @@ class Service:
 
     def detokenize(self, request, context):
         self.requests.append(request)
+        self.keys.append(dict(context.invocation_metadata()).get("authorization"))
         if self.plan:
             self.do(self.plan.pop(0), context)
         special = "" if request.skip_special_tokens else "<end>"

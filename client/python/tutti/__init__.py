@@ -11,11 +11,11 @@ A stream goes on by itself, token for token and bit for bit, when a connection o
 from .aio import AsyncClient, AsyncStream
 from .client import Client, Stream
 from .errors import ProtocolError, TuttiError
-from .types import (Asked, Chunk, Completion, Finish, FinishReason, Message, Output, RetryPolicy, Sampling, Started,
-                    Timing, Tls, Token, ToolCall, TopToken, Usage)
+from .types import (ApiKey, Asked, Chunk, Completion, Finish, FinishReason, Message, Output, RetryPolicy, Sampling,
+                    Started, Timing, Tls, Token, ToolCall, TopToken, Usage)
 
 __all__ = [
-    "Asked", "AsyncClient", "AsyncStream", "Chunk", "Client", "Completion", "Finish", "FinishReason", "Message", "Output",
-    "ProtocolError", "RetryPolicy", "Sampling", "Started", "Stream", "Timing", "Tls", "Token", "ToolCall", "TopToken",
-    "TuttiError", "Usage",
+    "ApiKey", "Asked", "AsyncClient", "AsyncStream", "Chunk", "Client", "Completion", "Finish", "FinishReason", "Message",
+    "Output", "ProtocolError", "RetryPolicy", "Sampling", "Started", "Stream", "Timing", "Tls", "Token", "ToolCall",
+    "TopToken", "TuttiError", "Usage",
 ]

@@ -51,8 +51,9 @@ def maker(library: Any, tls: Tls | None) -> Callable[[str], Any]:
 class Channels(Generic[C]):
     """Who gives a channel back, or closes all, closes those that are returned. Thread: any."""
 
-    def __init__(self, make: Callable[[str], C]) -> None:
+    def __init__(self, make: Callable[[str], C], metadata: Sequence[tuple[str, str]] = ()) -> None:
         self._make = make
+        self.metadata = metadata  # of every call
         self._lock = threading.Lock()
         self._current: dict[str, C] = {}   # by address: what the next call gets
         self._alive: dict[int, C] = {}     # these, and those that calls are still under way on

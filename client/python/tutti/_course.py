@@ -1,5 +1,6 @@
 """Whether a call that failed is tried again, where, and when. Pure: time and chance come from outside."""
 import dataclasses
+import ipaddress
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -7,7 +8,7 @@ import grpc
 
 from ._answer import Answer
 from .errors import TuttiError
-from .types import RetryPolicy
+from .types import ApiKey, RetryPolicy
 
 _Code = grpc.StatusCode
 # Longest delay that a service may ask for, as in client/limits.h: an hour; more is a mistake of its.
@@ -59,6 +60,17 @@ def _milliseconds(value: str | bytes) -> float | None:
     return seconds if 0 <= seconds <= DELAY_S_MAX else None
 
 
+def is_local(address: str) -> bool:
+    """Whether what is sent there stays on this machine."""
+    host = address.rpartition(":")[0]
+    if address.startswith("unix:") or host in ("localhost", "[::1]"):
+        return True
+    try:
+        return ipaddress.IPv4Address(host).is_loopback
+    except ValueError:
+        return False
+
+
 class Addresses:
     """The addresses of a service, and which of them has answered last. Thread: any."""
 
@@ -79,6 +91,13 @@ class Addresses:
                 raise ValueError(f"the address {address!r} has the port {port[:20]}; ports are 1 to 65535")
         if not self.all:
             raise ValueError("no address given")
+
+    def metadata(self, api_key: ApiKey, *, encrypted: bool) -> Sequence[tuple[str, str]]:
+        """That tells a key. ValueError: it would go to another machine in the clear."""
+        for address in self.all:
+            if not (encrypted or api_key.in_clear or is_local(address)):
+                raise ValueError(f"the API key would go to {address} in the clear; give tls, or ApiKey(…, in_clear=True)")
+        return [("authorization", f"Bearer {api_key.key}")]
 
 
 class Whole:

@@ -1,4 +1,5 @@
 """What the blocking client and that for asyncio have in common: all but the waiting."""
+import functools
 import random
 import time
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from ._answer import Answer
 from ._channels import Channels, maker
 from ._course import Addresses, Course, Whole
 from .errors import TuttiError
-from .types import Asked, RetryPolicy, Started, Tls
+from .types import ApiKey, Asked, RetryPolicy, Started, Tls
 
 
 class StreamParts:
@@ -39,7 +40,8 @@ class StreamParts:
         generate = self._channel.unary_stream(
             _messages.GENERATE, request_serializer=_messages.GenerateRequest.SerializeToString,
             response_deserializer=_messages.GenerateResponse.FromString)
-        self._call = generate(self._answer.next_request(), timeout=self._course.remaining_s())
+        self._call = generate(self._answer.next_request(), timeout=self._course.remaining_s(),
+                              metadata=self._channels.metadata)
         return self._call
 
 
@@ -49,10 +51,13 @@ class ClientParts:
     _grpc: Any  # grpc, or grpc.aio
 
     def __init__(self, addresses: str | Sequence[str], *, tenant: str | bytes | None = None,
-                 tls: Tls | None = None, resume: bool = True, retry: RetryPolicy = RetryPolicy()) -> None:
+                 tls: Tls | None = None, api_key: ApiKey | None = None, resume: bool = True,
+                 retry: RetryPolicy = RetryPolicy()) -> None:
         self._addresses = Addresses(addresses)
         self._tenant, self._resume, self._retry = tenant, resume, retry
-        self._channels: Channels[Any] = Channels(maker(self._grpc, tls))
+        api_key = api_key or ApiKey.of_environment()
+        self._channels: Channels[Any] = Channels(
+            maker(self._grpc, tls), self._addresses.metadata(api_key, encrypted=tls is not None) if api_key else ())
 
     def _course_of_call(self, timeout_s: float | None) -> Course:
         return Course(self._addresses, self._retry, Whole(), resume=False, timeout_s=timeout_s,
@@ -60,9 +65,10 @@ class ClientParts:
 
     def _detokenize(self, channel: Any) -> Any:
         """The method of a channel."""
-        return channel.unary_unary(_messages.DETOKENIZE,
-                                   request_serializer=_messages.DetokenizeRequest.SerializeToString,
-                                   response_deserializer=_messages.DetokenizeResponse.FromString)
+        method = channel.unary_unary(_messages.DETOKENIZE,
+                                     request_serializer=_messages.DetokenizeRequest.SerializeToString,
+                                     response_deserializer=_messages.DetokenizeResponse.FromString)
+        return functools.partial(method, metadata=self._channels.metadata)
 
     def _take_channel(self, course: Course) -> Any:
         """TuttiError: the client was closed."""

@@ -115,6 +115,7 @@ class Client(ClientParts):
 
     `addresses`: host:port or unix:/path; several, as a sequence or with commas between, are one service: a
     coordinator and those that stand by, or coordinators with the same model. `tenant` is that of all requests.
+    `api_key`: for a gateway that asks for one; unset: that of TUTTI_API_KEY, if there is one.
     `resume`: streams that break off after their first token are gone on with; without it they end with TuttiError.
     `retry`: how long a call is tried again. No connection is made before the first call.
 

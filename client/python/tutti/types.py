@@ -185,6 +185,30 @@ class Tls:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ApiKey:
+    """The key that a gateway asks for. It is told with every call, and shown by no repr()."""
+
+    key: str = dataclasses.field(repr=False)
+    in_clear: bool = False  # without TLS to other machines, too
+
+    def __post_init__(self) -> None:
+        if not self.key or not all("!" <= letter <= "~" for letter in self.key):
+            raise ValueError("ApiKey: a key is printable ASCII without blanks, and not empty")
+
+    @classmethod
+    def read(cls, path: Path, *, in_clear: bool = False) -> "ApiKey":
+        """The key of a file. OSError: it cannot be read."""
+        with open(path, encoding="ascii") as file:
+            return cls(file.read().strip(), in_clear)
+
+    @classmethod
+    def of_environment(cls) -> "ApiKey | None":
+        """That of TUTTI_API_KEY; None: it is unset or empty."""
+        key = os.environ.get("TUTTI_API_KEY")
+        return cls(key) if key else None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class RetryPolicy:
     """How long a call is tried again. Every token that is handed on begins the count anew.
 
