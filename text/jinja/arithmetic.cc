@@ -53,12 +53,21 @@ std::optional<int64_t> SmallArithmetic(std::string_view op, int64_t a, int64_t b
 
 absl::StatusOr<Value> FloatArithmetic(std::string_view op, double a, double b, bool from_user);
 
+absl::StatusOr<Value> AsFloats(std::string_view op, const Value& a, const Value& b,
+                               bool from_user) {
+  TUTTI_ASSIGN_OR_RETURN(const double left, ToDouble(a));
+  TUTTI_ASSIGN_OR_RETURN(const double right, ToDouble(b));
+  return FloatArithmetic(op, left, right, from_user);
+}
+
 absl::StatusOr<Value> IntArithmetic(std::string_view op, const Value& a, const Value& b,
                                     bool from_user) {
   const bool negative = b.IsBig() ? b.digits()[0] == '-' : b.AsInt() < 0;
-  if (op == "/" || (op == "**" && negative)) {
-    return FloatArithmetic(op, a.AsDouble(), b.AsDouble(), from_user);
+  if (op == "/") {
+    TUTTI_ASSIGN_OR_RETURN(const double quotient, DivideIntegers(a, b));
+    return Value::Float(quotient, from_user);
   }
+  if (op == "**" && negative) return AsFloats(op, a, b, from_user);
   if (!a.IsBig() && !b.IsBig()) {
     const std::optional<int64_t> small = SmallArithmetic(op, a.AsInt(), b.AsInt());
     if (small.has_value()) return Value::Int(*small, from_user);
@@ -150,9 +159,7 @@ std::optional<List::Kind> SequenceKind(const Value& value) {
 absl::StatusOr<Value> Arithmetic(std::string_view op, const Value& a, const Value& b, Work* work) {
   if (a.IsNumber() && b.IsNumber()) {
     const bool from_user = a.number_from_user() || b.number_from_user();
-    if (a.IsFloat() || b.IsFloat()) {
-      return FloatArithmetic(op, a.AsDouble(), b.AsDouble(), from_user);
-    }
+    if (a.IsFloat() || b.IsFloat()) return AsFloats(op, a, b, from_user);
     return IntArithmetic(op, a, b, from_user);
   }
   if (op == "+" && a.IsStr() && b.IsStr()) return Concatenate(a, b, work);

@@ -49,7 +49,9 @@ absl::StatusOr<Found> Method(const Value& value, const Builtin* method) {
 }
 
 Found NumberAttribute(const Value& value, std::string_view name) {
-  if (name == "real" || (name == "numerator" && value.IsInteger())) return value;
+  if (name == "real" || (name == "numerator" && value.IsInteger())) {
+    return value.IsBool() ? Value::Int(value.AsInt()) : value;
+  }
   if (name == "imag") {
     return value.IsFloat() ? Value::Float(0) : Value::Int(0);
   }

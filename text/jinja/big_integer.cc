@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <memory>
 #include <string>
 
@@ -125,6 +126,37 @@ absl::StatusOr<Value> BigArithmetic(std::string_view op, const Value& left, cons
     if (op == "%") return ToValue(remainder, from_user);
   }
   return ToValue(result, from_user);
+}
+
+absl::StatusOr<double> DivideIntegers(const Value& left, const Value& right) {
+  Number a = ToNumber(left), b = ToNumber(right);
+  if (BN_is_zero(b.get())) return absl::InvalidArgumentError("division by zero");
+  if (BN_is_zero(a.get())) return BN_is_negative(b.get()) == 1 ? -0.0 : 0.0;
+  const bool negative = BN_is_negative(a.get()) != BN_is_negative(b.get());
+  BN_set_negative(a.get(), 0);
+  BN_set_negative(b.get(), 0);
+  // More bits of the quotient than a float has; the last of them stands for all that come after it.
+  constexpr int kQuotientBits = 66;
+  const int shift = kQuotientBits - (BN_num_bits(a.get()) - BN_num_bits(b.get()));
+  BIGNUM* const shifted = shift > 0 ? a.get() : b.get();
+  CHECK(BN_lshift(shifted, shifted, std::abs(shift)) == 1);
+  const Number quotient = NewNumber(), remainder = NewNumber();
+  const std::unique_ptr<BN_CTX, decltype(&BN_CTX_free)> context(BN_CTX_new(), BN_CTX_free);
+  CHECK(context != nullptr) << "out of memory";
+  CHECK(BN_div(quotient.get(), remainder.get(), a.get(), b.get(), context.get()) == 1);
+  if (!BN_is_zero(remainder.get())) CHECK(BN_set_bit(quotient.get(), 0) == 1);
+  TUTTI_ASSIGN_OR_RETURN(const Value rounded, ToValue(quotient, false));
+  const double result = std::ldexp(rounded.AsDouble(), -shift);
+  if (std::isinf(result)) {
+    return absl::InvalidArgumentError("integer division result too large for a float");
+  }
+  return negative ? -result : result;
+}
+
+absl::StatusOr<double> ToDouble(const Value& value) {
+  const double number = value.AsDouble();
+  if (!value.IsBig() || std::isfinite(number)) return number;
+  return absl::InvalidArgumentError("int too large to convert to float");
 }
 
 int CompareIntegers(const Value& a, const Value& b) {

@@ -12,7 +12,7 @@ namespace tutti::text::jinja {
 // REQUIRES: at least one digit, nothing else
 // Errors: InvalidArgument beyond kTemplateIntegerDigitsMax.
 absl::StatusOr<Value> IntegerFromDigits(std::string_view digits, bool from_user);
-// The same of digits in base 2 to 16. REQUIRES: every character is a digit of the base
+// The same of digits in base 2 to 36. REQUIRES: every character is a digit of the base
 absl::StatusOr<Value> IntegerFromDigits(std::string_view digits, int base, bool from_user);
 // int(value) of a float.  Errors: InvalidArgument when it is not finite.
 absl::StatusOr<Value> IntegerFromDouble(double value, bool from_user);
@@ -22,6 +22,11 @@ absl::StatusOr<Value> IntegerFromDouble(double value, bool from_user);
 // Errors: InvalidArgument for division by zero and beyond kTemplateIntegerDigitsMax.
 absl::StatusOr<Value> BigArithmetic(std::string_view op, const Value& a, const Value& b,
                                     bool from_user);
+// a / b as a float, rounded once.  REQUIRES: both IsInteger()
+// Errors: InvalidArgument for division by zero and beyond the largest float.
+absl::StatusOr<double> DivideIntegers(const Value& a, const Value& b);
+// float(value) of any number.  Errors: InvalidArgument beyond the largest float.
+absl::StatusOr<double> ToDouble(const Value& value);
 // Below, at or above zero as a is below, equal to or above b.  REQUIRES: both IsInteger()
 int CompareIntegers(const Value& a, const Value& b);
 

@@ -47,6 +47,7 @@ absl::StatusOr<std::vector<std::pair<Value, Value>>> PairsOf(const Call& call) {
       continue;
     }
     if (i > 0) return absl::InvalidArgumentError("dict expected at most 1 argument");
+    if (value.IsUndefined()) return TypeError(value, "");
     if (value.IsDict()) {
       for (const auto& [key, item] : value.dict()->items) TUTTI_RETURN_IF_ERROR(put(key, item));
       continue;
@@ -162,11 +163,11 @@ const std::vector<Builtin>& Functions() {
   static const auto* const table = new std::vector<Builtin>{
       {.name = "cycler", .function = MakeCycler, .more = true},
       {.name = "dict", .function = MakeDictFunction, .more = true},
-      {"dict.fromkeys", DictFromKeys, {"iterable", "value"}, 1},
+      {"dict.fromkeys", DictFromKeys, {"iterable", "value"}, 1, false, kPositional},
       {"joiner", MakeJoiner, {"sep"}},
       {.name = "namespace", .function = MakeNamespace, .more = true},
       {"raise_exception", RaiseException, {"message"}, 1},
-      {"range", Range, {"start", "stop", "step"}, 1},
+      {"range", Range, {"start", "stop", "step"}, 1, false, kPositional},
       {"strftime_now", StrftimeNow, {"format"}, 1},
   };
   return *table;

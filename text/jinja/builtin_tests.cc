@@ -39,13 +39,11 @@ bool IsEscaped(const Value& v) { return v.IsMarkup(); }
 
 template <int remainder>
 absl::StatusOr<Value> Parity(const Value& self, const Call& call) {
-  if (self.IsStr()) return TypeError(self, "is neither odd nor even");
   TUTTI_ASSIGN_OR_RETURN(const Value rest, Arithmetic("%", self, Value::Int(2), call.work));
   return Value::Bool(Equal(rest, Value::Int(remainder)));
 }
 
 absl::StatusOr<Value> DivisibleBy(const Value& self, const Call& call) {
-  if (self.IsStr()) return TypeError(self, "is not divisible");
   TUTTI_ASSIGN_OR_RETURN(const Value rest, Arithmetic("%", self, call.values[0], call.work));
   return Value::Bool(Equal(rest, Value::Int(0)));
 }
@@ -68,6 +66,7 @@ absl::StatusOr<Value> SameAs(const Value& self, const Call& call) {
 
 template <const Builtin* (*find)(std::string_view)>
 absl::StatusOr<Value> NamesBuiltin(const Value& self, const Call&) {
+  TUTTI_RETURN_IF_ERROR(CheckHashable(self));
   return Value::Bool(self.IsStr() && find(self.str()) != nullptr);
 }
 

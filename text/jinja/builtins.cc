@@ -16,7 +16,7 @@ absl::Status Bad(const Builtin& callee, std::string_view why) {
 absl::Status BindNamed(const Builtin& callee, const CallArguments& arguments, Call* call) {
   for (const auto& [name, value] : arguments.named) {
     const auto found = std::find(callee.parameters.begin(), callee.parameters.end(), name);
-    if (found == callee.parameters.end()) {
+    if (found == callee.parameters.end() || callee.positional_only) {
       if (!callee.more) {
         return Bad(callee, absl::StrCat("got an unexpected keyword argument '", name, "'"));
       }

@@ -42,9 +42,11 @@ struct Builtin {
   std::string_view name;
   BuiltinFunction function = nullptr;
   std::vector<std::string_view> parameters = {};
-  size_t required = 0;  // of the parameters
-  bool more = false;    // takes arguments beyond its parameters
+  size_t required = 0;           // of the parameters
+  bool more = false;             // takes arguments beyond its parameters
+  bool positional_only = false;  // its parameters are not given by name
 };
+inline constexpr bool kPositional = true;
 
 // Null when there is none of that name. The tables hold the builtins for the life of the process.
 const Builtin* FindFilter(std::string_view name);

@@ -82,7 +82,7 @@ class Evaluator final : private ExpressionEvaluator {
       case Stmt::kSetBlock:
       case Stmt::kFilterBlock: {
         TUTTI_ASSIGN_OR_RETURN(Value value, CaptureBlock(stmt));
-        return stmt.kind == Stmt::kSetBlock ? Assign(stmt.target, value) : WriteValue(value);
+        return stmt.kind == Stmt::kSetBlock ? Assign(stmt.target, value) : WriteString(value);
       }
       case Stmt::kMacro:
         TUTTI_RETURN_IF_ERROR(work_.ChargeStrings(1));
@@ -92,7 +92,7 @@ class Evaluator final : private ExpressionEvaluator {
         TUTTI_RETURN_IF_ERROR(work_.ChargeStrings(1));
         const Value caller = NewMacro(*stmt.macro);
         TUTTI_ASSIGN_OR_RETURN(const Value value, EvalCall(*stmt.expr, &caller));
-        return WriteValue(value);
+        return WriteString(value);
       }
       default:
         return Invalid(
@@ -117,6 +117,12 @@ class Evaluator final : private ExpressionEvaluator {
     if (value.IsStr()) return Write(value.text());
     TUTTI_ASSIGN_OR_RETURN(const Text text, ToText(value, &work_));
     return Write(text);
+  }
+
+  // Of a block: Jinja puts together what blocks give, which is not turned into text.
+  absl::Status WriteString(const Value& value) {
+    if (!value.IsStr()) return TypeError(value, "cannot be put into the text, it is no str");
+    return Write(value.text());
   }
 
   absl::StatusOr<Text> Capture(const Body& body) override {

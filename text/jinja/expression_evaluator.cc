@@ -199,10 +199,17 @@ absl::StatusOr<Value> ExpressionEvaluator::EvalSlice(const Expr& expr) {
   const List& list = *object.list();
   const List::Kind kind = list.kind == List::kGroup ? List::kTuple : list.kind;
   if (kind != List::kRange) return Value::MakeList(std::move(selected), kind);
-  const int64_t first = selected.empty() ? 0 : selected[0].AsInt();
-  const int64_t by = selected.size() > 1 ? selected[1].AsInt() - first : 1;
-  const auto count = static_cast<int64_t>(selected.size());
-  return MakeRange(std::move(selected), first, first + by * count, by);
+  // Its bounds and step follow from those of the slice; unlike the items they may be any.
+  const SliceBounds bounds = BoundsOfSlice(items.size(), begin, end, step.value_or(1));
+  int64_t first = 0, last = 0, by = 0;
+  if (__builtin_mul_overflow(bounds.begin, list.step, &first) ||
+      __builtin_add_overflow(first, list.begin, &first) ||
+      __builtin_mul_overflow(bounds.end, list.step, &last) ||
+      __builtin_add_overflow(last, list.begin, &last) ||
+      __builtin_mul_overflow(step.value_or(1), list.step, &by)) {
+    return Invalid("the bounds of a range have more than 64 bits");
+  }
+  return MakeRange(std::move(selected), first, last, by);
 }
 
 absl::Status ExpressionEvaluator::EvalArgument(const Argument& argument, CallArguments* out) {

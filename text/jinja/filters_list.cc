@@ -45,7 +45,9 @@ absl::StatusOr<Value> Last(const Value& self, const Call& call) {
   if (IsGenerator(self)) return TypeError(self, "is not reversible");
   TUTTI_ASSIGN_OR_RETURN(const auto items, Iterate(self, call.work));
   if (items->items.empty()) return Value::Missing("No last item, sequence was empty.");
-  return items->items.back();
+  // Markup gives its characters by index, as here, as markup; first reads them one by one.
+  const Value& last = items->items.back();
+  return self.IsMarkup() ? Value::Str(last.text(), /*is_markup=*/true) : last;
 }
 
 absl::StatusOr<Value> Reverse(const Value& self, const Call& call) {
@@ -138,37 +140,40 @@ absl::StatusOr<Value> Slice(const Value& self, const Call& call) {
   return Generator::Make(std::move(out));
 }
 
+// Copies of `filler` until there are `count`.
+absl::Status Fill(const Value& count, const Value& filler, std::vector<Value>* batch, Work* work) {
+  const Value size = Value::Int(std::ssize(*batch));
+  TUTTI_ASSIGN_OR_RETURN(const bool is_short, Compare("<", size, count, work));
+  if (!is_short) return absl::OkStatus();
+  TUTTI_ASSIGN_OR_RETURN(const Value missing, Arithmetic("-", count, size, work));
+  TUTTI_ASSIGN_OR_RETURN(const Value filler_list, Value::MakeList({filler}));
+  TUTTI_ASSIGN_OR_RETURN(const Value fillers, Arithmetic("*", filler_list, missing, work));
+  TUTTI_RETURN_IF_ERROR(work->ChargeValues(fillers.list()->items.size()));
+  batch->insert(batch->end(), fillers.list()->items.begin(), fillers.list()->items.end());
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Value> Batch(const Value& self, const Call& call) {
   if (!IsIterable(self)) return Generator::Make({}, TypeError(self, "is not iterable"));
   TUTTI_ASSIGN_OR_RETURN(const auto list, Iterate(self, call.work));
-  TUTTI_ASSIGN_OR_RETURN(const int64_t count, IntArgument(call, 0, 0));
-  const std::vector<Value>& items = list->items;
-  TUTTI_RETURN_IF_ERROR(call.work->ChargeStrings(items.size()));
-  if (count <= 0 && items.size() > 0) {
-    // As in Jinja: a batch is never full, so all items are in one (none of which fills it).
-    TUTTI_ASSIGN_OR_RETURN(Value all, Value::MakeList(items));
-    std::vector<Value> only = {std::move(all)};
-    if (count == 0) {
-      TUTTI_ASSIGN_OR_RETURN(Value empty, Value::MakeList({}));
-      only.insert(only.begin(), std::move(empty));
-    }
-    return Generator::Make(std::move(only));
-  }
-  std::vector<Value> out;
-  for (size_t at = 0; at < items.size(); at += static_cast<size_t>(count)) {
-    const size_t end = std::min(items.size(), at + static_cast<size_t>(count));
-    std::vector<Value> batch(items.begin() + static_cast<int64_t>(at),
-                             items.begin() + static_cast<int64_t>(end));
-    const size_t missing = static_cast<size_t>(count) - batch.size();
-    if (call.HasValue(1) && missing > 0) {
-      TUTTI_RETURN_IF_ERROR(call.work->Charge(static_cast<int64_t>(missing)));
-      TUTTI_RETURN_IF_ERROR(call.work->ChargeValues(missing));
-      batch.resize(static_cast<size_t>(count), call.values[1]);
-    }
-    TUTTI_ASSIGN_OR_RETURN(Value made, Value::MakeList(std::move(batch)));
+  const Value& count = call.values[0];
+  TUTTI_RETURN_IF_ERROR(call.work->ChargeStrings(list->items.size()));
+  std::vector<Value> out, batch;
+  const auto put = [&]() -> absl::Status {
+    TUTTI_ASSIGN_OR_RETURN(Value made, Value::MakeList(std::exchange(batch, {})));
     out.push_back(std::move(made));
+    return absl::OkStatus();
+  };
+  // As in Jinja, a batch is full when it has as many items as `count`, whatever that is.
+  for (const Value& item : list->items) {
+    if (Equal(Value::Int(std::ssize(batch)), count)) TUTTI_RETURN_IF_ERROR(put());
+    batch.push_back(item);
   }
-  return Generator::Make(std::move(out));
+  absl::Status end;
+  if (!batch.empty() && call.HasValue(1)) end = Fill(count, call.values[1], &batch, call.work);
+  if (absl::IsResourceExhausted(end)) return end;
+  if (!batch.empty() && end.ok()) TUTTI_RETURN_IF_ERROR(put());
+  return Generator::Make(std::move(out), end);
 }
 
 }  // namespace

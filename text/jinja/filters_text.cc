@@ -1,15 +1,19 @@
 // Filters that make strings of strings.
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "text/absl_text.h"
 #include "text/case_mapping.h"
+#include "text/jinja/arithmetic.h"
+#include "text/jinja/big_integer.h"
 #include "text/jinja/builtin_arguments.h"
 #include "text/jinja/builtin_tables.h"
 #include "text/jinja/format.h"
 #include "text/jinja/format_spec.h"
+#include "text/jinja/number_text.h"
 #include "text/jinja/operations.h"
 #include "text/jinja/percent_format.h"
 #include "text/jinja/strings.h"
@@ -34,6 +38,12 @@ absl::StatusOr<Value> CaseFilter(const Value& self, const Call& call) {
   TUTTI_RETURN_IF_ERROR(
       call.work->Charge(static_cast<int64_t>(value.text().size()) * 4 / kTemplateBytesPerStep));
   return Value::Str(map(value.text()), value.IsMarkup());
+}
+
+// Puts the words together again, so that markup is markup no more.
+absl::StatusOr<Value> TitleFilter(const Value& self, const Call& call) {
+  TUTTI_ASSIGN_OR_RETURN(const Value title, CaseFilter<TitleWords>(self, call));
+  return Value::Str(title.text());
 }
 
 absl::StatusOr<Value> StringFilter(const Value& self, const Call& call) {
@@ -131,30 +141,33 @@ absl::StatusOr<Value> Center(const Value& self, const Call& call) {
 
 absl::StatusOr<Value> Truncate(const Value& self, const Call& call) {
   enum { kLength, kKillWords, kEnd, kLeeway };
-  if (!self.IsStr()) return TypeError(self, "cannot be truncated, it is no str");
-  TUTTI_ASSIGN_OR_RETURN(const int64_t length, IntArgument(call, kLength, 255));
-  int64_t leeway = 5;
-  if (call.HasValue(kLeeway)) {
-    TUTTI_ASSIGN_OR_RETURN(leeway, IntArgument(call, kLeeway, 5));
-  }
-  Text end("...", false);
-  if (call.Has(kEnd)) {
-    TUTTI_ASSIGN_OR_RETURN(end, TextArgument(call, kEnd));
-  }
-  const auto end_length = static_cast<int64_t>(CountCharacters(end.bytes()));
-  if (length < end_length || leeway < 0) {
+  const Value length = call.Has(kLength) ? call.values[kLength] : Value::Int(255);
+  const Value leeway = call.HasValue(kLeeway) ? call.values[kLeeway] : Value::Int(5);
+  const Value end = call.Has(kEnd) ? call.values[kEnd] : Value::Literal("...");
+  TUTTI_ASSIGN_OR_RETURN(const int64_t end_length, Length(end, call.work));
+  TUTTI_ASSIGN_OR_RETURN(const bool has_room,
+                         Compare(">=", length, Value::Int(end_length), call.work));
+  TUTTI_ASSIGN_OR_RETURN(const bool has_leeway, Compare(">=", leeway, Value::Int(0), call.work));
+  if (!has_room || !has_leeway) {
     return absl::InvalidArgumentError(
         absl::StrCat("truncate: expected length >= ", end_length, " and leeway >= 0"));
   }
+  // Whatever has a length and is short enough, stays as it is.
+  TUTTI_ASSIGN_OR_RETURN(const int64_t self_length, Length(self, call.work));
+  TUTTI_ASSIGN_OR_RETURN(const Value longest, Arithmetic("+", length, leeway, call.work));
+  TUTTI_ASSIGN_OR_RETURN(const bool is_short,
+                         Compare("<=", Value::Int(self_length), longest, call.work));
+  if (is_short) return self;
+  if (!self.IsStr()) return TypeError(self, "cannot be truncated, it is no str");
+  if (!length.IsInt() && !length.IsBool()) return BadArgument(length, "int");
   TUTTI_RETURN_IF_ERROR(call.work->ChargeBytes(self.text().memory()));
-  if (static_cast<int64_t>(CountCharacters(self.str())) <= length + leeway) return self;
-  TUTTI_ASSIGN_OR_RETURN(Text cut, SliceText(self.text(), 0, length - end_length, 1, call.work));
+  TUTTI_ASSIGN_OR_RETURN(Text cut,
+                         SliceText(self.text(), 0, length.AsInt() - end_length, 1, call.work));
   if (!BoolArgument(call, kKillWords)) {
     const size_t space = cut.bytes().rfind(' ');
     if (space != std::string_view::npos) cut = cut.Substr(0, space);
   }
-  cut.Append(end);
-  return Value::Str(std::move(cut), self.IsMarkup());
+  return Arithmetic("+", Value::Str(std::move(cut), self.IsMarkup()), end, call.work);
 }
 
 absl::StatusOr<Value> WordCount(const Value& self, const Call& call) {
@@ -173,15 +186,23 @@ absl::StatusOr<Value> WordCount(const Value& self, const Call& call) {
 }
 
 absl::StatusOr<Value> FileSizeFormat(const Value& self, const Call& call) {
-  if (!self.IsNumber()) return TypeError(self, "is no number of bytes");
+  const std::optional<double> read = self.IsStr() ? ReadFloat(self.text()) : std::nullopt;
+  if (!self.IsNumber() && !read.has_value()) return TypeError(self, "is no number of bytes");
   const bool binary = BoolArgument(call, 0);
   const double base = binary ? 1024 : 1000;
-  const double bytes = self.AsDouble();
+  double bytes = read.value_or(0);
+  if (self.IsNumber()) {
+    TUTTI_ASSIGN_OR_RETURN(bytes, ToDouble(self));
+  }
+  const bool from_user = self.IsStr() ? self.text().AnyFromUser() : self.number_from_user();
   const auto text = [&](const std::string& written) {
-    return Value::Str(Text(written, self.number_from_user()));
+    return Value::Str(Text(written, from_user));
   };
   if (bytes == 1) return text("1 Byte");
-  if (bytes < base) return text(absl::StrFormat("%d Bytes", static_cast<int64_t>(bytes)));
+  if (bytes < base) {
+    TUTTI_ASSIGN_OR_RETURN(const Value whole, IntegerFromDouble(bytes, from_user));
+    return text(IntegerDigits(whole) + " Bytes");
+  }
   double unit = base;
   std::string_view prefix;
   for (const char& letter : std::string_view("kMGTPEZY")) {
@@ -205,7 +226,7 @@ const std::vector<Builtin>& TextFilters() {
       {"lower", CaseFilter<Lower>},
       {"replace", ReplaceFilter, {"old", "new", "count"}, 2},
       {"string", StringFilter},
-      {"title", CaseFilter<TitleWords>},
+      {"title", TitleFilter},
       {"trim", Trim, {"chars"}},
       {"truncate", Truncate, {"length", "killwords", "end", "leeway"}},
       {"upper", CaseFilter<Upper>},

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status.h"
@@ -33,11 +34,11 @@ class SpecReader {
     FormatSpec spec;
     ReadAlign(&spec);
     if (SkipOne("+- ")) spec.sign = last_;
-    SkipOne("z");
+    spec.positive_zero = SkipOne("z");
     spec.alternate = SkipOne("#");
-    if (SkipOne("0") && spec.align == '\0') {
+    if (!has_fill_ && SkipOne("0")) {
       spec.fill = "0";
-      spec.align = '=';
+      if (spec.align == '\0') spec.align = '=';
     }
     TUTTI_ASSIGN_OR_RETURN(spec.width, ReadInt(0));
     if (SkipOne(",_")) spec.grouping = last_;
@@ -60,6 +61,7 @@ class SpecReader {
     const size_t fill = FirstUtf8Unit(rest_).length;
     if (IsAlign(rest_.substr(fill))) {
       spec->fill = rest_.substr(0, fill);
+      has_fill_ = true;
       spec->align = rest_[fill];
       rest_.remove_prefix(fill + 1);
     } else if (IsAlign(rest_)) {
@@ -89,10 +91,11 @@ class SpecReader {
 
   std::string_view rest_;
   char last_ = '\0';
+  bool has_fill_ = false;
 };
 
 // A separator after every `every` digits, from the right.
-std::string Grouped(std::string_view digits, char separator, size_t every) {
+std::string Separated(std::string_view digits, char separator, size_t every) {
   std::string out;
   for (size_t i = 0; i < digits.size(); ++i) {
     if (i > 0 && (digits.size() - i) % every == 0) out.push_back(separator);
@@ -100,6 +103,19 @@ std::string Grouped(std::string_view digits, char separator, size_t every) {
   }
   return out;
 }
+
+// The same; zeros that fill the width have separators, too. `others`: characters beside the digits.
+std::string Grouped(std::string digits, const FormatSpec& spec, size_t every, size_t others) {
+  std::string out = Separated(digits, spec.grouping, every);
+  while (spec.fill == "0" && spec.align == '=' &&
+         out.size() + others < static_cast<size_t>(spec.width)) {
+    digits.insert(0, 1, '0');
+    out = Separated(digits, spec.grouping, every);
+  }
+  return out;
+}
+
+bool IsShown(char sign) { return sign == '+' || sign == ' '; }
 
 std::string WithSign(bool negative, char sign, std::string_view prefix, std::string_view digits) {
   const std::string_view shown = negative ? "-" : sign == '+' ? "+" : sign == ' ' ? " " : "";
@@ -126,9 +142,13 @@ absl::StatusOr<std::string> FormatInteger(const Value& value, const FormatSpec& 
   if (static_cast<int>(digits.size()) < spec.precision) {  // of the % operator only
     digits.insert(0, static_cast<size_t>(spec.precision) - digits.size(), '0');
   }
-  if (spec.grouping != '\0') digits = Grouped(digits, spec.grouping, base == 10 ? 3 : 4);
+  if (spec.grouping == ',' && base != 10) return Invalid("Cannot specify ',' with this base");
   std::string prefix;
   if (spec.alternate && type != 'd') prefix = absl::StrCat("0", std::string(1, type));
+  if (spec.grouping != '\0') {
+    const size_t others = prefix.size() + (negative || IsShown(spec.sign) ? 1 : 0);
+    digits = Grouped(digits, spec, base == 10 ? 3 : 4, others);
+  }
   if (type == 'X') absl::AsciiStrToUpper(&digits);
   return WithSign(negative, spec.sign, prefix, digits);
 }
@@ -148,8 +168,30 @@ std::string Digits(double value, char type, int precision, bool alternate) {
   }
 }
 
+// Where no type is given, a digit stands behind the point: what has none left for it gets an
+// exponent, earlier than %g writes one.
+bool HasExponent(double value, int precision) {
+  if (value == 0) return false;
+  const int digits = std::max(precision, 1);
+  const std::string text = Digits(value, 'e', digits - 1, false);
+  int exponent = 0;
+  (void)absl::SimpleAtoi(text.substr(text.find('e') + 1), &exponent);
+  return exponent >= digits - 1;
+}
+
+std::string Scientific(double value, bool negative, const FormatSpec& spec) {
+  std::string text = Digits(value, 'e', std::max(spec.precision, 1) - 1, spec.alternate);
+  const size_t e = text.find('e');
+  std::string mantissa = text.substr(0, e);
+  if (!spec.alternate && mantissa.find('.') != std::string::npos) {
+    mantissa.erase(mantissa.find_last_not_of('0') + 1);
+    if (mantissa.back() == '.') mantissa.pop_back();
+  }
+  return WithSign(negative, spec.sign, "", mantissa + text.substr(e));
+}
+
 absl::StatusOr<std::string> FormatFloat(const Value& value, const FormatSpec& spec) {
-  double number = value.AsDouble();
+  TUTTI_ASSIGN_OR_RETURN(double number, ToDouble(value));
   const char type = static_cast<char>(spec.type | 0x20);
   const bool plain = spec.type == '\0';
   if (!plain && spec.type != '%' && std::string_view("efgn").find(type) == std::string_view::npos) {
@@ -164,13 +206,16 @@ absl::StatusOr<std::string> FormatFloat(const Value& value, const FormatSpec& sp
   } else if (plain && spec.precision < 0) {
     digits = FloatRepr(number);
   } else {
+    if (plain && HasExponent(number, spec.precision)) return Scientific(number, negative, spec);
     const char kind = plain || type == 'n' ? 'g' : spec.type == '%' ? 'f' : type;
     digits = Digits(number, kind, spec.precision < 0 ? 6 : spec.precision, spec.alternate);
     if (plain && digits.find_first_of(".e") == std::string::npos) digits += ".0";
   }
   if (spec.grouping != '\0') {
     const size_t end = std::min(digits.find_first_not_of("0123456789"), digits.size());
-    digits = Grouped(digits.substr(0, end), spec.grouping, 3) + digits.substr(end);
+    const size_t others =
+        digits.size() - end + (spec.type == '%' ? 1 : 0) + (negative || IsShown(spec.sign) ? 1 : 0);
+    digits = Grouped(digits.substr(0, end), spec, 3, others) + digits.substr(end);
   }
   if (spec.type == '%') digits += "%";
   if (spec.type >= 'A' && spec.type <= 'Z') absl::AsciiStrToUpper(&digits);
@@ -201,7 +246,8 @@ absl::StatusOr<Text> Pad(const Text& text, const FormatSpec& spec, Work* work) {
   size_t at = 0;
   if (spec.align == '=') {  // behind the sign and the prefix
     const std::string_view bytes = text.bytes();
-    if (!bytes.empty() && std::string_view("+- ").find(bytes[0]) != std::string_view::npos) at = 1;
+    const bool blank = !bytes.empty() && bytes[0] == ' ' && spec.sign == ' ';
+    if (blank || bytes.starts_with('+') || bytes.starts_with('-')) at = 1;
     if (spec.alternate && bytes.substr(at, 1) == "0" && bytes.size() > at + 1 &&
         absl::ascii_isalpha(static_cast<unsigned char>(bytes[at + 1]))) {
       at += 2;
@@ -219,6 +265,9 @@ absl::StatusOr<Text> FormatValue(const Value& value, std::string_view text, Work
   TUTTI_ASSIGN_OR_RETURN(FormatSpec spec, SpecReader(text).Read());
   if (value.IsStr()) {
     if (spec.type != '\0' && spec.type != 's') return BadCode(spec.type, value);
+    if (spec.sign != '\0' || spec.alternate || spec.positive_zero || spec.grouping != '\0') {
+      return Invalid("a sign, z, # or grouping is not allowed in string format specifier");
+    }
     if (spec.align == '=') {
       if (spec.fill != "0") return Invalid("'=' alignment not allowed in string format specifier");
       spec.align = '<';
@@ -234,16 +283,17 @@ absl::StatusOr<Text> FormatValue(const Value& value, std::string_view text, Work
     }
     return Pad(cut, spec, work);
   }
-  if (!value.IsNumber() || (value.IsBool() && spec.type == '\0' && spec.grouping == '\0')) {
-    if (!value.IsNumber() || spec.width == 0) {
-      return Invalid(absl::StrCat("unsupported format string passed to ", Absl(value.TypeName()),
-                                  ".__format__"));
-    }
+  if (!value.IsNumber()) {
+    return Invalid(absl::StrCat("unsupported format string passed to ", Absl(value.TypeName()),
+                                ".__format__"));
   }
   if (spec.precision >= 0 && value.IsInteger() &&
       std::string_view("eEfFgG%").find(spec.type == '\0' ? 'd' : spec.type) ==
           std::string_view::npos) {
     return Invalid("Precision not allowed in integer format specifier");
+  }
+  if (spec.positive_zero && value.IsInteger()) {
+    return Invalid("Negative zero coercion (z) not allowed in integer format specifier");
   }
   if (spec.align == '\0') spec.align = '>';
   TUTTI_ASSIGN_OR_RETURN(std::string digits, FormatNumber(value, spec));

@@ -12,10 +12,11 @@
 namespace tutti::text::jinja {
 
 struct FormatSpec {
-  std::string fill = " ";  // one character
-  char align = '\0';       // < > ^ =; '\0': as the type has it
-  char sign = '-';         // + - or a space
-  bool alternate = false;  // #
+  std::string fill = " ";      // one character
+  char align = '\0';           // < > ^ =; '\0': as the type has it
+  char sign = '\0';            // + - or a space
+  bool positive_zero = false;  // z
+  bool alternate = false;      // #
   int width = 0;
   char grouping = '\0';  // , or _
   int precision = -1;

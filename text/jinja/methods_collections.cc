@@ -52,6 +52,9 @@ absl::StatusOr<Value> CountItem(const Value& self, const Call& call) {
 
 absl::StatusOr<Value> IndexOf(const Value& self, const Call& call) {
   TUTTI_RETURN_IF_ERROR(call.work->Charge(self.weight()));
+  if (self.list()->kind == List::kRange && call.Has(1)) {
+    return absl::InvalidArgumentError("range.index() takes exactly one argument");
+  }
   const auto size = static_cast<int64_t>(self.list()->items.size());
   TUTTI_ASSIGN_OR_RETURN(int64_t begin, IntArgument(call, 1, 0));
   TUTTI_ASSIGN_OR_RETURN(int64_t end, IntArgument(call, 2, size));
@@ -67,7 +70,8 @@ absl::StatusOr<Value> IndexOf(const Value& self, const Call& call) {
 
 const Builtin* FindDictMethod(std::string_view name) {
   static const auto* const table = new std::vector<Builtin>{
-      {"copy", Copy},     {"get", Get, {"key", "default"}, 1}, {"items", Items}, {"keys", Keys},
+      {"copy", Copy},     {"get", Get, {"key", "default"}, 1, false, kPositional},
+      {"items", Items},   {"keys", Keys},
       {"values", Values},
   };
   return FindIn(*table, name);
@@ -76,8 +80,8 @@ const Builtin* FindDictMethod(std::string_view name) {
 const Builtin* FindListMethod(std::string_view name) {
   static const auto* const table = new std::vector<Builtin>{
       {"copy", Copy},
-      {"count", CountItem, {"value"}, 1},
-      {"index", IndexOf, {"value", "start", "stop"}, 1},
+      {"count", CountItem, {"value"}, 1, false, kPositional},
+      {"index", IndexOf, {"value", "start", "stop"}, 1, false, kPositional},
   };
   return FindIn(*table, name);
 }

@@ -127,10 +127,17 @@ absl::StatusOr<Value> SplitLinesMethod(const Value& self, const Call& call) {
 
 template <bool from_right>
 absl::StatusOr<Value> Partition(const Value& self, const Call& call) {
-  if (!call.values[0].IsStr()) return BadArgument(call.values[0], "str");
-  if (call.values[0].text().empty()) return absl::InvalidArgumentError("empty separator");
-  TUTTI_RETURN_IF_ERROR(call.work->Charge(self.weight() * call.values[0].weight()));
-  const std::string_view separator = call.values[0].str();
+  // Markup escapes whatever it is given, which makes a string of it.
+  if (!call.values[0].IsStr() && !self.IsMarkup()) return BadArgument(call.values[0], "str");
+  Text escaped;
+  if (self.IsMarkup()) {
+    TUTTI_ASSIGN_OR_RETURN(escaped, EscapeHtml(call.values[0], call.work));
+  }
+  const std::string_view separator = self.IsMarkup() ? escaped.bytes() : call.values[0].str();
+  if (separator.empty()) return absl::InvalidArgumentError("empty separator");
+  TUTTI_RETURN_IF_ERROR(call.work->ChargeBytes(separator.size()));
+  TUTTI_RETURN_IF_ERROR(call.work->Charge(
+      self.weight() * (1 + static_cast<int64_t>(separator.size()) / kTemplateBytesPerStep)));
   const Text& text = self.text();
   const size_t at = from_right ? text.bytes().rfind(separator) : text.bytes().find(separator);
   Text parts[3];
@@ -266,6 +273,7 @@ absl::StatusOr<Value> Justify(const Value& self, const Call& call) {
   FormatSpec spec;
   spec.align = align;
   spec.width = static_cast<int>(std::max<int64_t>(width, 0));
+  if (call.Has(1) && !call.values[1].IsStr()) return BadArgument(call.values[1], "str");
   TUTTI_ASSIGN_OR_RETURN(const auto fill, StrArgument(call, 1));
   if (fill.has_value()) {
     if (CountCharacters(*fill) != 1) {
@@ -307,12 +315,12 @@ absl::StatusOr<Value> FormatMethod(const Value& self, const Call& call) {
 const Builtin* FindStrMethod(std::string_view name) {
   static const auto* const table = new std::vector<Builtin>{
       {"capitalize", CaseMethod<Capitalize>},
-      {"center", Justify<'^'>, {"width", "fillchar"}, 1},
-      {"count", Count, {"sub", "start", "end"}, 1},
-      {"endswith", Affix<true>, {"suffix", "start", "end"}, 1},
-      {"find", Find<false, false>, {"sub", "start", "end"}, 1},
+      {"center", Justify<'^'>, {"width", "fillchar"}, 1, false, kPositional},
+      {"count", Count, {"sub", "start", "end"}, 1, false, kPositional},
+      {"endswith", Affix<true>, {"suffix", "start", "end"}, 1, false, kPositional},
+      {"find", Find<false, false>, {"sub", "start", "end"}, 1, false, kPositional},
       {.name = "format", .function = FormatMethod, .more = true},
-      {"index", Find<false, true>, {"sub", "start", "end"}, 1},
+      {"index", Find<false, true>, {"sub", "start", "end"}, 1, false, kPositional},
       {"isalnum", All<IsAlnum>},
       {"isalpha", All<IsAlphabetic>},
       {"isascii", All<IsAscii, true>},
@@ -323,27 +331,27 @@ const Builtin* FindStrMethod(std::string_view name) {
       {"isspace", All<IsPythonSpace>},
       {"istitle", IsTitle},
       {"isupper", OneCase<IsUpper>},
-      {"join", JoinMethod, {"iterable"}, 1},
-      {"ljust", Justify<'<'>, {"width", "fillchar"}, 1},
+      {"join", JoinMethod, {"iterable"}, 1, false, kPositional},
+      {"ljust", Justify<'<'>, {"width", "fillchar"}, 1, false, kPositional},
       {"lower", CaseMethod<Lower>},
-      {"lstrip", StripMethod<Side::kLeft>, {"chars"}},
-      {"partition", Partition<false>, {"sep"}, 1},
-      {"removeprefix", RemoveAffix<false>, {"prefix"}, 1},
-      {"removesuffix", RemoveAffix<true>, {"suffix"}, 1},
-      {"replace", ReplaceMethod, {"old", "new", "count"}, 2},
-      {"rfind", Find<true, false>, {"sub", "start", "end"}, 1},
-      {"rindex", Find<true, true>, {"sub", "start", "end"}, 1},
-      {"rjust", Justify<'>'>, {"width", "fillchar"}, 1},
-      {"rpartition", Partition<true>, {"sep"}, 1},
+      {"lstrip", StripMethod<Side::kLeft>, {"chars"}, 0, false, kPositional},
+      {"partition", Partition<false>, {"sep"}, 1, false, kPositional},
+      {"removeprefix", RemoveAffix<false>, {"prefix"}, 1, false, kPositional},
+      {"removesuffix", RemoveAffix<true>, {"suffix"}, 1, false, kPositional},
+      {"replace", ReplaceMethod, {"old", "new", "count"}, 2, false, kPositional},
+      {"rfind", Find<true, false>, {"sub", "start", "end"}, 1, false, kPositional},
+      {"rindex", Find<true, true>, {"sub", "start", "end"}, 1, false, kPositional},
+      {"rjust", Justify<'>'>, {"width", "fillchar"}, 1, false, kPositional},
+      {"rpartition", Partition<true>, {"sep"}, 1, false, kPositional},
       {"rsplit", SplitMethod<true>, {"sep", "maxsplit"}},
-      {"rstrip", StripMethod<Side::kRight>, {"chars"}},
+      {"rstrip", StripMethod<Side::kRight>, {"chars"}, 0, false, kPositional},
       {"split", SplitMethod<false>, {"sep", "maxsplit"}},
       {"splitlines", SplitLinesMethod, {"keepends"}},
-      {"startswith", Affix<false>, {"prefix", "start", "end"}, 1},
-      {"strip", StripMethod<Side::kBoth>, {"chars"}},
+      {"startswith", Affix<false>, {"prefix", "start", "end"}, 1, false, kPositional},
+      {"strip", StripMethod<Side::kBoth>, {"chars"}, 0, false, kPositional},
       {"title", CaseMethod<Title>},
       {"upper", CaseMethod<Upper>},
-      {"zfill", Justify<'='>, {"width"}, 1},
+      {"zfill", Justify<'='>, {"width"}, 1, false, kPositional},
   };
   return FindIn(*table, name);
 }

@@ -58,6 +58,12 @@ absl::StatusOr<bool> Contained(const Value& needle, const Value& container, Work
   }
   if (container.IsList()) {
     const std::vector<Value>& items = container.list()->items;
+    // Looked for as a key, of dict.items() its first part.
+    if (container.list()->kind == List::kKeys) TUTTI_RETURN_IF_ERROR(CheckHashable(needle));
+    if (container.list()->kind == List::kItems && needle.IsList() && needle.list()->is_tuple() &&
+        needle.list()->items.size() == 2) {
+      TUTTI_RETURN_IF_ERROR(CheckHashable(needle.list()->items[0]));
+    }
     return std::any_of(items.begin(), items.end(),
                        [&](const Value& item) { return Equal(item, needle); });
   }
@@ -88,9 +94,35 @@ absl::StatusOr<Ordering> OrderLists(std::string_view op, const List& a, const Li
 
 Ordering OrderNumbers(const Value& a, const Value& b) {
   if (!a.IsFloat() && !b.IsFloat()) return CompareIntegers(a, b);
-  if (std::isnan(a.AsDouble()) || std::isnan(b.AsDouble())) return std::nullopt;
-  if (Equal(a, b)) return 0;
-  return a.AsDouble() < b.AsDouble() ? -1 : 1;
+  const double left = a.AsDouble(), right = b.AsDouble();
+  if (std::isnan(left) || std::isnan(right)) return std::nullopt;
+  if (left != right) return left < right ? -1 : 1;
+  if (a.IsFloat() && b.IsFloat()) return 0;
+  if (std::isinf(left)) {  // an integer that no float holds beside an infinite one
+    const bool above = left > 0;
+    return a.IsFloat() == above ? 1 : -1;
+  }
+  // An integer that was rounded to get there: by what the float is exactly.
+  const Value whole = *IntegerFromDouble(left, false);
+  return a.IsFloat() ? CompareIntegers(whole, b) : CompareIntegers(a, whole);
+}
+
+// dict.keys() and dict.items(), which < and its kin compare as sets.
+bool IsSetLike(const Value& value) {
+  return value.IsList() &&
+         (value.list()->kind == List::kKeys || value.list()->kind == List::kItems);
+}
+
+absl::StatusOr<bool> CompareSets(std::string_view op, const Value& a, const Value& b, Work* work) {
+  TUTTI_RETURN_IF_ERROR(work->Charge(a.weight() * b.weight()));
+  const bool less = op[0] == '<', strict = op.size() == 1;
+  const std::vector<Value>& part = (less ? a : b).list()->items;
+  const std::vector<Value>& whole = (less ? b : a).list()->items;
+  if (part.size() > whole.size() || (strict && part.size() == whole.size())) return false;
+  return std::all_of(part.begin(), part.end(), [&](const Value& item) {
+    return std::any_of(whole.begin(), whole.end(),
+                       [&](const Value& other) { return Equal(item, other); });
+  });
 }
 
 absl::StatusOr<Ordering> Order(std::string_view op, const Value& a, const Value& b, Work* work) {
@@ -171,6 +203,8 @@ absl::StatusOr<Value> MakeRange(std::vector<Value> items, int64_t begin, int64_t
                                 int64_t step) {
   TUTTI_ASSIGN_OR_RETURN(const Value list, Value::MakeList(std::move(items), List::kRange));
   auto range = std::make_shared<List>(*list.list());
+  range->begin = begin;
+  range->step = step;
   range->label = step == 1 ? absl::StrCat("range(", begin, ", ", end, ")")
                            : absl::StrCat("range(", begin, ", ", end, ", ", step, ")");
   return Value::Of(std::shared_ptr<const List>(std::move(range)));
@@ -179,9 +213,10 @@ absl::StatusOr<Value> MakeRange(std::vector<Value> items, int64_t begin, int64_t
 absl::Status CheckHashable(const Value& key) {
   bool hashable = !key.IsDict();
   if (key.IsList()) {
-    hashable = key.list()->is_tuple() || key.list()->kind == List::kRange;
+    const List::Kind kind = key.list()->kind;
+    hashable = key.list()->is_tuple() || kind == List::kRange || kind == List::kValues;
     for (const Value& item : key.list()->items) {
-      if (hashable) TUTTI_RETURN_IF_ERROR(CheckHashable(item));
+      if (key.list()->is_tuple()) TUTTI_RETURN_IF_ERROR(CheckHashable(item));
     }
   }
   if (hashable) return absl::OkStatus();
@@ -196,6 +231,7 @@ absl::StatusOr<bool> Compare(std::string_view op, const Value& a, const Value& b
   TUTTI_RETURN_IF_ERROR(work->Charge(std::min(a.weight(), b.weight())));
   if (op == "==") return Equal(a, b);
   if (op == "!=") return !Equal(a, b);
+  if (IsSetLike(a) && IsSetLike(b)) return CompareSets(op, a, b, work);
   TUTTI_ASSIGN_OR_RETURN(const Ordering order, Order(op, a, b, work));
   if (!order.has_value()) return false;
   if (op == "<") return *order < 0;

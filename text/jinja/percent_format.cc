@@ -1,5 +1,6 @@
 #include "text/jinja/percent_format.h"
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -11,6 +12,7 @@
 #include "text/jinja/format.h"
 #include "text/jinja/format_spec.h"
 #include "text/jinja/markup.h"
+#include "text/jinja/number_text.h"
 #include "text/limits.h"
 #include "text/unicode.h"
 
@@ -40,28 +42,40 @@ class PercentFormatter {
       if (out_.size() > kTemplateOutputBytesMax) return work_->ChargeBytes(out_.size());
     }
     const size_t given = is_tuple_ ? arguments_.list()->items.size() : 1;
-    const bool may_be_left = arguments_.IsDict() || (arguments_.IsList() && !is_tuple_);
-    if (used_ < given && !named_ && !may_be_left) {
+    if (used_ < given && !named_ && !IsMapping()) {
       return Invalid("not all arguments converted during string formatting");
     }
     return Value::Str(std::move(out_), is_markup_);
   }
 
  private:
+  // What Python takes for one: whatever has items by key. None of it need be used.
+  bool IsMapping() const {
+    if (arguments_.IsList()) return !is_tuple_ && !arguments_.list()->is_view();
+    return arguments_.IsDict() || arguments_.IsUndefined();
+  }
+
   char Now() const { return at_ < text_.size() ? text_.bytes()[at_] : '\0'; }
 
   absl::StatusOr<Value> NextArgument() {
     if (is_tuple_ && used_ < arguments_.list()->items.size()) {
       return arguments_.list()->items[used_++];
     }
-    if (is_tuple_ || used_ > 0) return Invalid("not enough arguments for format string");
+    if (is_tuple_ || used_ > 0 || named_) {
+      return Invalid("not enough arguments for format string");
+    }
     ++used_;
     return arguments_;
   }
 
   absl::StatusOr<Value> Named() {
-    const size_t end = text_.bytes().find(')', at_);
-    if (end == std::string_view::npos) return Invalid("incomplete format key");
+    size_t end = at_;
+    for (int open = 0; end < text_.size(); ++end) {  // brackets inside the key are part of it
+      const char c = text_.bytes()[end];
+      open += c == '(' ? 1 : c == ')' ? -1 : 0;
+      if (open == 0) break;
+    }
+    if (end == text_.size()) return Invalid("incomplete format key");
     const std::string_view name = text_.bytes().substr(at_ + 1, end - at_ - 1);
     at_ = end + 1;
     named_ = true;
@@ -75,7 +89,7 @@ class PercentFormatter {
     if (Now() == '*') {
       ++at_;
       TUTTI_ASSIGN_OR_RETURN(const Value value, NextArgument());
-      if (!value.IsInt()) return Invalid("* wants int");
+      if (is_markup_ || (!value.IsInt() && !value.IsBool())) return Invalid("* wants int");
       if (value.AsInt() > kTemplateFormatWidthMax || value.AsInt() < -kTemplateFormatWidthMax) {
         return Invalid(absl::StrCat("a width or precision beyond ", kTemplateFormatWidthMax));
       }
@@ -93,7 +107,7 @@ class PercentFormatter {
 
   // At "%".
   absl::Status One() {
-    ++at_;
+    const size_t begin = at_++;
     FormatSpec spec;
     spec.align = '>';
     bool has_value = false, zero = false;
@@ -123,7 +137,7 @@ class PercentFormatter {
     spec.type = Now();
     if (at_ >= text_.size()) return Invalid("incomplete format");
     ++at_;
-    if (spec.type == '%') {
+    if (at_ == begin + 2 && spec.type == '%') {
       out_.Append("%", false);
       return absl::OkStatus();
     }
@@ -135,7 +149,24 @@ class PercentFormatter {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<Text> Convert(const Value& value, bool zero, FormatSpec* spec) {
+  // What markup formats is wrapped in an object that is a number where its text is one, but is no
+  // integer and no str.
+  absl::StatusOr<Value> Unwrapped(const Value& value, char type) {
+    if (!is_markup_ || std::string_view("sra").find(type) != std::string_view::npos) return value;
+    if (std::string_view("cxXo").find(type) != std::string_view::npos) {
+      return Invalid(absl::StrCat("%", std::string(1, type), " format of markup"));
+    }
+    if (!value.IsStr()) return value;
+    if (std::string_view("diu").find(type) != std::string_view::npos) {
+      TUTTI_ASSIGN_OR_RETURN(const std::optional<Value> integer, ReadInteger(value.text(), 10));
+      return integer.value_or(value);
+    }
+    const std::optional<double> number = ReadFloat(value.text());
+    return number.has_value() ? Value::Float(*number, value.text().AnyFromUser()) : value;
+  }
+
+  absl::StatusOr<Text> Convert(const Value& wrapped, bool zero, FormatSpec* spec) {
+    TUTTI_ASSIGN_OR_RETURN(const Value value, Unwrapped(wrapped, spec->type));
     switch (spec->type) {
       case 's':
       case 'r':

@@ -242,18 +242,23 @@ absl::StatusOr<Value> Split(const Text& text, std::optional<std::string_view> se
   return Value::MakeList(std::move(items));
 }
 
-std::vector<size_t> SliceIndices(size_t size, std::optional<int64_t> begin,
-                                 std::optional<int64_t> end, int64_t step) {
+SliceBounds BoundsOfSlice(size_t size, std::optional<int64_t> begin, std::optional<int64_t> end,
+                          int64_t step) {
   const auto count = static_cast<int64_t>(size);
-  // Bounds as Python's slice.indices() gives them.
   const int64_t lowest = step > 0 ? 0 : -1;
   const int64_t highest = step > 0 ? count : count - 1;
   const auto clamp = [&](int64_t index) {
     if (index < 0) index = index < -count ? lowest : index + count;
     return std::clamp(index, lowest, highest);
   };
-  int64_t at = begin.has_value() ? clamp(*begin) : (step > 0 ? lowest : highest);
-  const int64_t stop = end.has_value() ? clamp(*end) : (step > 0 ? highest : lowest);
+  return {begin.has_value() ? clamp(*begin) : (step > 0 ? lowest : highest),
+          end.has_value() ? clamp(*end) : (step > 0 ? highest : lowest)};
+}
+
+std::vector<size_t> SliceIndices(size_t size, std::optional<int64_t> begin,
+                                 std::optional<int64_t> end, int64_t step) {
+  const auto count = static_cast<int64_t>(size);
+  auto [at, stop] = BoundsOfSlice(size, begin, end, step);
   std::vector<size_t> indices;
   while (step > 0 ? at < stop : at > stop) {
     indices.push_back(static_cast<size_t>(at));

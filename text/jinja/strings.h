@@ -40,6 +40,13 @@ std::vector<Text> SplitLines(const Text& text, bool keep_ends);
 absl::StatusOr<Value> Split(const Text& text, std::optional<std::string_view> separator,
                             int64_t max, bool from_right, Work* work);
 
+// Where text[begin:end:step] begins and ends by Python's slice.indices(), for `size` items.
+struct SliceBounds {
+  int64_t begin = 0, end = 0;
+};
+SliceBounds BoundsOfSlice(size_t size, std::optional<int64_t> begin, std::optional<int64_t> end,
+                          int64_t step);
+
 // text[begin:end:step] of Python, in characters; absent as in Python. REQUIRES: step != 0
 absl::StatusOr<Text> SliceText(const Text& text, std::optional<int64_t> begin,
                                std::optional<int64_t> end, int64_t step, Work* work);

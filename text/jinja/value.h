@@ -49,6 +49,7 @@ struct List {
   std::vector<Value> items;
   Kind kind = kList;
   std::string label;
+  int64_t begin = 0, step = 1;  // of a range
   int depth = 1;
   int64_t weight = 1;
 

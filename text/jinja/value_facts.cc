@@ -10,7 +10,17 @@
 namespace tutti::text::jinja {
 namespace {
 
+// dict.keys() and dict.items(), which are equal in any order.
+bool IsSetLike(const List& list) { return list.kind == List::kKeys || list.kind == List::kItems; }
+
+bool EqualSets(const List& a, const List& b) {
+  return a.items.size() == b.items.size() &&
+         std::is_permutation(a.items.begin(), a.items.end(), b.items.begin(), Equal);
+}
+
 bool EqualLists(const List& a, const List& b) {
+  if (IsSetLike(a) && IsSetLike(b)) return EqualSets(a, b);
+  if (a.kind == List::kValues || b.kind == List::kValues) return &a == &b;
   const auto same_type = [](const List& list) {
     return list.is_tuple() ? List::kTuple : list.kind;
   };
