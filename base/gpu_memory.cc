@@ -35,10 +35,10 @@ AttentionBounds BoundAttention(const StepBounds& bounds) {
 
 }  // namespace
 
-int64_t GpuBytesForUsable(int64_t usable_bytes) {
-  int64_t bytes =
-      kGpuContextBytes + static_cast<int64_t>(static_cast<double>(usable_bytes) / kGpuOfferedShare);
-  while (UsableGpuBytes(bytes) < usable_bytes) ++bytes;  // lost by rounding
+int64_t GpuBytesForUsable(int64_t usable_bytes, bool cublas) {
+  int64_t bytes = GpuBytesNotOffered(cublas) +
+                  static_cast<int64_t>(static_cast<double>(usable_bytes) / kGpuOfferedShare);
+  while (UsableGpuBytes(bytes, cublas) < usable_bytes) ++bytes;  // lost by rounding
   return bytes;
 }
 

@@ -44,6 +44,13 @@ inline constexpr int64_t kGpuCandidateBytes = 8;
 // free beside its context.
 inline constexpr int64_t kGpuContextBytes = int64_t{768} << 20;
 
+// Of the class that multiplies many rows by cuBLASLt: the library's work space, as much as NVIDIA
+// advises for compute capability 9.0 and later, one product at a time; and the library's kernels,
+// which come to the GPU when they are first needed. The latter is NOT MEASURED: what is loaded
+// depends on the shapes and on the library. Neither is in what such a worker offers.
+inline constexpr int64_t kGpuCublasWorkSpaceBytes = int64_t{32} << 20;
+inline constexpr int64_t kGpuCublasCodeBytes = int64_t{256} << 20;
+
 // The share of a GPU's free memory that a worker offers unless told otherwise. The rest is for
 // memory that no placement counts: whole pages behind each allocation, other users of the GPU.
 inline constexpr double kGpuOfferedShare = 0.9;
@@ -51,12 +58,17 @@ inline constexpr double kGpuOfferedShare = 0.9;
 inline constexpr int64_t GpuOfferOf(int64_t free_bytes) {
   return static_cast<int64_t>(kGpuOfferedShare * static_cast<double>(free_bytes));
 }
+// What a process takes of a GPU before it offers the rest.
+inline constexpr int64_t GpuBytesNotOffered(bool cublas) {
+  return kGpuContextBytes + (cublas ? kGpuCublasWorkSpaceBytes + kGpuCublasCodeBytes : 0);
+}
 // The bytes that a worker is expected to offer of a whole GPU.
-inline constexpr int64_t UsableGpuBytes(int64_t gpu_bytes) {
-  return GpuOfferOf(std::max<int64_t>(0, gpu_bytes - kGpuContextBytes));
+//   cublas: it multiplies many rows by cuBLASLt
+inline constexpr int64_t UsableGpuBytes(int64_t gpu_bytes, bool cublas = false) {
+  return GpuOfferOf(std::max<int64_t>(0, gpu_bytes - GpuBytesNotOffered(cublas)));
 }
 // The smallest GPU of which that many bytes are usable.
-int64_t GpuBytesForUsable(int64_t usable_bytes);
+int64_t GpuBytesForUsable(int64_t usable_bytes, bool cublas = false);
 
 // As the KV cache pads the head; `plain`: f32 caches. 0 when no kernel takes such a head.
 inline constexpr int32_t GpuPaddedHeadDim(int64_t head_dim, bool plain) {

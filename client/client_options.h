@@ -15,6 +15,9 @@ struct ClientOptions {
   // An answer that breaks off goes on by itself (resuming_answer.h) until nothing of it has come
   // for so long, and a service that asks us to come again is asked as long; zero: neither.
   Duration resume_within = kResumeWithin;
+  // An answer also goes on where what is computed again may differ from what came
+  // (GetModelResponse.exact); else it ends with FAILED_PRECONDITION there.
+  bool allow_inexact = false;
   // Of the operator's port, for GetStatus and LookupPrefix; empty: the socket of the service at
   // `address`, where that is on this machine (transport/private_folder.h).
   std::string admin;

@@ -112,7 +112,10 @@ void AddGenerateServiceFlags(FlagSet* set, ServiceFlags* flags) {
             "Seconds to try to go on with an answer that broke off, or to ask a service again that "
             "shuts down; 0: do not try",
         .check = NumberIn(0, 1e6),
-        .show_default = true}});
+        .show_default = true},
+       {.names = "--allow-inexact",
+        .variable = &flags->client.allow_inexact,
+        .help = "Go on with it also where the numerics class is not exact: its rest may differ"}});
 }
 
 void AddOperatorFlags(FlagSet* set, ServiceFlags* flags) {

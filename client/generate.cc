@@ -80,7 +80,8 @@ absl::StatusOr<std::vector<v1::Finish>> Client::Generate(const v1::GenerateReque
                                                          const OnMessage& on_message) {
   ResumingAnswer answer(request, {.within = options_.resume_within,
                                   .addresses = endpoints_->size(),
-                                  .random = RandomNumber()});
+                                  .random = RandomNumber(),
+                                  .allow_inexact = options_.allow_inexact});
   const Instant deadline = DeadlineOf(options.timeout);
   CancelToken never;
   CancelToken* const cancel = options.cancel != nullptr ? options.cancel : &never;
@@ -111,7 +112,8 @@ class Client::Call : public std::enable_shared_from_this<Client::Call> {
         traceparent_(std::move(traceparent)),
         answer_(std::move(request), {.within = client->options_.resume_within,
                                      .addresses = client->endpoints_->size(),
-                                     .random = RandomNumber()}) {}
+                                     .random = RandomNumber(),
+                                     .allow_inexact = client->options_.allow_inexact}) {}
 
   void BeginStream();
 

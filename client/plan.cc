@@ -116,6 +116,7 @@ absl::StatusOr<PlanReport> MakePlan(const PlanRequest& request) {
                                                   static_cast<int64_t>(request.devices.size())));
   std::vector<placement::DeviceSpec> all = request.devices;
   for (placement::DeviceSpec& device : all) {
+    device.cublas = request.cublas && device.whole_gpu;
     if (device.kind != DeviceKind::kCpu) continue;
     device.memory_bytes -= std::clamp<int64_t>(request.kept_rows_bytes, 0, device.memory_bytes);
   }
@@ -128,9 +129,10 @@ absl::StatusOr<PlanReport> MakePlan(const PlanRequest& request) {
   report.notes = std::move(map.notes);
   if (std::any_of(devices.begin(), devices.end(), [](const auto& d) { return d.whole_gpu; })) {
     report.notes.push_back(absl::StrFormat(
-        "of each GPU %s are left to CUDA (assumed, not measured), and of the rest %.0f %%, as "
+        "of each GPU %s are left to CUDA%s (assumed, not measured), and of the rest %.0f %%, as "
         "workers do without --memory; \"memory\" is what remains",
-        FormatBytes(kGpuContextBytes), 100 * (1 - kGpuOfferedShare)));
+        FormatBytes(GpuBytesNotOffered(request.cublas)), request.cublas ? " and cuBLASLt" : "",
+        100 * (1 - kGpuOfferedShare)));
   }
   if (request.kept_rows_bytes > 0) {
     report.notes.push_back(

@@ -24,6 +24,7 @@ struct PlanRequest {
   std::string device_map;           // "", a mode of Accelerate, or a file of module names
   placement::ClusterOptions options;
   bool whole_experts = false;   // --expert-split expert
+  bool cublas = false;          // GPUs multiply many rows by cuBLASLt
   int64_t kept_rows_bytes = 0;  // of each CPU's memory, set apart before layers are placed
 };
 

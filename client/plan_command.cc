@@ -169,6 +169,10 @@ void AddPlanFlags(FlagSet* set, PlanFlags* flags) {
        .help = "What ranks share of a mixture's experts: width, or expert: whole ones",
        .check = OneOf("width,expert"),
        .show_default = true},
+      {.names = "--cublas",
+       .variable = &flags->request.cublas,
+       .help = "The GPUs compute in a class that multiplies many rows by cuBLASLt, which takes "
+               "memory of its own"},
       {.names = "--kept-rows",
        .variable = &flags->kept_rows,
        .help = "Memory of each CPU for the rows that it has sent on, such as 2GiB; unset: what "

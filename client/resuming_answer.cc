@@ -61,6 +61,7 @@ void ResumingAnswer::StartWhereTheCallerIs() {
 v1::Resume ResumingAnswer::WhatTheCallerHas() const {
   v1::Resume resume;
   resume.set_token(started_->resume_token());
+  resume.set_allow_inexact(options_.allow_inexact || request_.resume().allow_inexact());
   for (const Output& output : outputs_) {
     v1::ResumedOutput& has = *resume.add_outputs();
     has.set_finished(output.finished);
@@ -149,8 +150,7 @@ ResumingAnswer::End ResumingAnswer::OnStreamEnd(const absl::Status& status, bool
     const char* const what =
         took_ ? "the answer broke off and could not go on" : "the answer could not begin";
     const auto seconds = static_cast<int64_t>(Seconds(options_.within));
-    return {.status = Annotate(status, absl::StrCat(what, " for ", seconds, " s")),
-            .pause = {}};
+    return {.status = Annotate(status, absl::StrCat(what, " for ", seconds, " s")), .pause = {}};
   }
   // Before that, the request is as the caller made it: it may go on with an answer itself.
   if (started_.has_value() && !started_->resume_token().empty()) {

@@ -32,6 +32,7 @@ class ResumingAnswer {
     Duration within{};     // tries end when nothing has come for so long; zero: there are none
     size_t addresses = 1;  // of the service
     uint64_t random = 0;   // differs between clients
+    bool allow_inexact = false;  // what goes on may be computed in other bits
   };
   ResumingAnswer(v1::GenerateRequest request, const Options& options);
 
@@ -73,12 +74,12 @@ class ResumingAnswer {
   OutputOrder order_;
   std::vector<Output> outputs_;
   std::optional<v1::Started> started_;
-  bool took_ = false;   // the caller has tokens, or an end, of this answer's streams
+  bool took_ = false;  // the caller has tokens, or an end, of this answer's streams
   // Some stream brought a message, broke while we waited for one, or was refused by a service that
   // asks us to come again: it is there, and worth waiting for.
   bool heard_ = false;
-  size_t tries_ = 0;    // since a message came
-  Duration pause_;      // the next
+  size_t tries_ = 0;  // since a message came
+  Duration pause_;    // the next
   std::optional<Instant> silent_since_;
   uint64_t draws_ = 0;
 };

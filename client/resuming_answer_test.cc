@@ -49,6 +49,23 @@ class ResumingAnswerTest : public ::testing::Test {
   ResumingAnswer answer_{Request(2), {.within = kWithin, .random = 5}};
 };
 
+TEST(ResumingAnswer, AgreesToAnotherRestOnlyWhereItIsTold) {
+  for (const bool allowed : {false, true}) {
+    v1::GenerateRequest request;
+    request.set_text("hello");
+    ResumingAnswer answer{request, {.within = kWithin, .random = 5, .allow_inexact = allowed}};
+    v1::GenerateResponse message = First({4});
+    ASSERT_TRUE(answer.Check(&message).ok());
+    answer.Take(message);
+    const Instant now = Instant() + std::chrono::hours(1);
+    ASSERT_TRUE(answer.OnStreamEnd(absl::UnavailableError("gone"), true, now).pause.has_value());
+    EXPECT_EQ(answer.request().resume().allow_inexact(), allowed);
+    // And is not sent again where it was refused for that.
+    EXPECT_FALSE(answer.OnStreamEnd(absl::FailedPreconditionError("not exact"), false, now)
+                     .pause.has_value());
+  }
+}
+
 TEST(ResumingAnswer, KeepsWhereItsCallerGoesOnUntilItHasMore) {
   v1::GenerateRequest request;
   request.mutable_resume()->set_token("of the caller");

@@ -56,7 +56,7 @@ constexpr PassedOn kPassedOn[] = {
     {"--tune", "auto: kernels are tuned to the processor at start; off", true},
     {"--shared-memory-dir", "Where ranks of a stage exchange; empty: over their links", true},
     {"--device-exchange", "Whose GPUs exchange directly: off, machine or network", true},
-    {"--numerics-class", "Force a lower class than the machine offers", true},
+    {"--numerics-class", "Compute in this class, and in no other", true},
 };
 // To the gateway.
 constexpr PassedOn kToGateway[] = {
@@ -272,6 +272,8 @@ void FillProgramFlags(const FlagSet& set, UpFlags* flags) {
   }
   if (flags->reasoning_content) to_gateway.push_back("--reasoning-content");
   for (const char* name : {"--log-level", "--log-format"}) pass_on(name, &to_gateway);
+  // A class that is not exact serves only where the coordinator is told so.
+  pass_on("--numerics-class", &to_coordinator);
   pass_on("--log-level", &to_coordinator);
   pass_on("--log-level", &to_workers);
   pass_on("--log-format", &to_coordinator);

@@ -49,6 +49,7 @@ struct AdmissionTarget {
   const StepRate* rate = nullptr;
   const bool* accepting = nullptr;  // false: it retires, and others take what is new; null: true
   const std::string* numerics = nullptr;  // the class it computes in; null: that of all
+  const bool* exact = nullptr;            // false: what is computed again may differ; null: true
   const Sequence* alone = nullptr;        // a suspect, which nothing is computed beside
 
   bool serving() const { return scheduler->kv_slots() > 0; }
@@ -88,7 +89,8 @@ class Admission {
   // plan, or it goes on from tokens that the stream it takes over did not bring. DEADLINE_EXCEEDED:
   // its deadline cannot be met. RESOURCE_EXHAUSTED: it would have to wait, and the queue is full.
   // INTERNAL: one like it was given up lately, see poison_list.h. FAILED_PRECONDITION: it was begun
-  // in a numerics class that nothing here computes in.
+  // in a numerics class that nothing here computes in, or in one that is not exact, and the client
+  // has not agreed to that.
   void HandleRequest(RequestArrived event, const absl::Status& serving, Instant now,
                      std::vector<Action>* actions);
   // No request is taken from now on; those that were go on.
@@ -155,8 +157,7 @@ class Admission {
   void FillStatus(Instant now, v1::GetStatusResponse* status) const;
 
  private:
-  absl::Status CheckRequest(const Request& request, const absl::Status& serving,
-                            Instant now) const;
+  absl::Status CheckRequest(const Request& request, const absl::Status& serving, Instant now) const;
   // Of answers that go on (admission_resume.cc).
   absl::Status CheckNumerics(const Request& request) const;
   absl::Status CheckOutput(const Request& request, int64_t output) const;

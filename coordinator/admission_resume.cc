@@ -28,6 +28,15 @@ bool Admission::AnyLives(std::string* numerics) const {
 // Another class would compute other bits. One that does not serve yet may be of any.
 absl::Status Admission::CheckNumerics(const Request& request) const {
   if (request.numerics.empty()) return absl::OkStatus();
+  for (const AdmissionTarget& target : targets_) {
+    // Of one that is gone as well: it returns as what it was.
+    const bool inexact = target.exact != nullptr && !*target.exact;
+    if (!inexact || request.allow_inexact || *target.numerics != request.numerics) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("resume: the answer was begun in the numerics class ", request.numerics,
+                     ", which is not exact: its rest may differ from what would have come; say "
+                     "resume.allow_inexact to go on all the same, or ask anew"));
+  }
   std::string here;
   for (const AdmissionTarget& target : targets_) {
     if (!target.serving() || target.numerics == nullptr) return absl::OkStatus();

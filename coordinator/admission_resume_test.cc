@@ -57,6 +57,33 @@ TEST_F(AdmissionResumeTest, AnotherClassIsRefusedUnlessOneIsAwaited) {
   EXPECT_NE(admission_.stranded_until(), kInstantNever);
 }
 
+TEST_F(AdmissionResumeTest, AnInexactClassAsksForTheClientsConsent) {
+  Serve(1);
+  pipelines_[0]->numerics = "fast";
+  pipelines_[0]->exact = false;
+  Request request = Resumed(1, {8});
+  request.numerics = "fast";
+  Arrive(request);
+  ASSERT_EQ(Ends().size(), 1u);
+  EXPECT_EQ(Ends()[0].status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(Ends()[0].status.message()), HasSubstr("resume.allow_inexact"));
+  request.id = RequestId(2);
+  request.allow_inexact = true;
+  Arrive(request);
+  EXPECT_EQ(Ends().size(), 1u);
+  // Also while the pipeline is missing: it returns as what it was.
+  admission_.RecoverSequences({.pipeline = PipelineId(0), .why = "lost"}, now_, &actions_);
+  request.id = RequestId(3);
+  request.allow_inexact = false;
+  Arrive(request);
+  ASSERT_EQ(Ends().size(), 2u);
+  EXPECT_EQ(Ends()[1].status.code(), absl::StatusCode::kFailedPrecondition);
+  // A request that has not begun loses nothing.
+  Request fresh = MakeRequest(4);
+  Arrive(fresh);
+  EXPECT_EQ(Ends().size(), 2u);
+}
+
 TEST_F(AdmissionResumeTest, TheStreamThatIsTakenOverEndsWithAborted) {
   Serve(1);
   ArriveTogether(MakeRequest(1), 2);

@@ -24,6 +24,7 @@ class AdmissionTest : public testing::Test {
     Scheduler scheduler;
     StepRate rate;
     std::string numerics;
+    bool exact = true;
   };
 
   // Pipelines of 64 blocks of 16 tokens that run two sequences at once.
@@ -33,8 +34,10 @@ class AdmissionTest : public testing::Test {
       pipelines_.push_back(std::make_unique<TestPipeline>(
           SchedulerOptions{.max_sequences = sequences}, &directory_, id));
       TestPipeline& added = *pipelines_.back();
-      admission_.AddTarget(
-          {.scheduler = &added.scheduler, .rate = &added.rate, .numerics = &added.numerics});
+      admission_.AddTarget({.scheduler = &added.scheduler,
+                            .rate = &added.rate,
+                            .numerics = &added.numerics,
+                            .exact = &added.exact});
       added.scheduler.BeginEpoch(/*num_stages=*/1, blocks);
     }
   }

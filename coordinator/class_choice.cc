@@ -27,6 +27,7 @@ struct Standing {
   size_t first = 0;  // workers whose best it is
   double flops = 0;  // of all that are able
   bool flops_known = true;
+  bool inexact = false;
 };
 
 const ClassOffer* FindOffer(const ClassCandidate& worker, const std::string& numerics_class) {
@@ -44,6 +45,7 @@ std::map<std::string, Standing> StandingsOf(const std::vector<ClassCandidate>& w
       ++standing.able;
       standing.flops += offer.flops_per_second;
       standing.flops_known &= offer.flops_per_second > 0;
+      standing.inexact |= offer.inexact;
       standing.last += offer.numerics_class == worker.last ? 1 : 0;
     }
     ++standings[worker.offers.front().numerics_class].first;
@@ -130,11 +132,23 @@ void KeepEligible(std::map<std::string, Standing>* standings) {
 
 }  // namespace
 
+std::string InexactText(const std::string& numerics_class) {
+  return absl::StrCat(numerics_class,
+                      " is not exact (bits depend on the rows computed side by side), so it serves "
+                      "only where the coordinator is started with --numerics-class ",
+                      numerics_class);
+}
+
 ClassChoice ChooseClass(const std::vector<ClassCandidate>& workers, const std::string& kept) {
   ClassChoice choice;
   if (workers.empty()) return choice;
   std::map<std::string, Standing> standings = StandingsOf(workers);
   choice.was_open = standings.size() > 1;
+  std::erase_if(standings, [&](const auto& entry) {
+    if (entry.second.inexact) choice.why = InexactText(entry.first);
+    return entry.second.inexact;
+  });
+  if (standings.empty()) return choice;
   KeepEligible(&standings);
   bool by_speed = true;
   double quickest = 0;
@@ -181,6 +195,9 @@ std::string AdviceFor(const ClassCandidate& worker, const std::vector<ClassCandi
   all.push_back(worker);
   // What they could compute, whatever they did last.
   for (ClassCandidate& one : all) one.last.clear();
+  if (const ClassOffer& first = worker.offers.front(); first.inexact) {
+    return InexactText(first.numerics_class);
+  }
   const ClassChoice choice = ChooseClass(all, "");
   if (FindOffer(worker, choice.numerics_class) != nullptr &&
       Unable(all, choice.numerics_class).empty()) {

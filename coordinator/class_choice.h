@@ -12,6 +12,7 @@ namespace tutti::coordinator {
 struct ClassOffer {
   std::string numerics_class;
   double flops_per_second = 0;  // 0: not known
+  bool inexact = false;         // never chosen: an operator names it (docs/decisions/0072)
 };
 
 struct ClassCandidate {
@@ -21,7 +22,7 @@ struct ClassCandidate {
 };
 
 struct ClassChoice {
-  std::string numerics_class;  // empty: there are no workers
+  std::string numerics_class;  // empty: there are no workers, or none in an exact class
   // For people: "the quickest of those that all 3 workers can compute".
   std::string why;
   // "w0, w1 would be about 1.6 times as quick at prompts in cpu-bf16dot, which w3 cannot compute".
@@ -35,8 +36,14 @@ struct ClassChoice {
 // clearly quickest together, where all speeds are known; else the one that most of them name first;
 // then the first by name.
 //
+// A class that some worker calls inexact is never chosen; where there is no other, the choice has no
+// class and says why.
+//
 // `workers`: in an order that does not depend on when they came. `kept`: empty: none.
 ClassChoice ChooseClass(const std::vector<ClassCandidate>& workers, const std::string& kept);
+
+// Why a class that is not exact does not serve, and what to do.
+std::string InexactText(const std::string& numerics_class);
 
 // What an operator can do for a worker that cannot compute `serving`, beside `others` that serve in
 // it: "start the coordinator with --numerics-class cpu-f32, which all can compute".

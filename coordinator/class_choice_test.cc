@@ -29,6 +29,16 @@ TEST(ClassChoiceTest, TheBestThatAllCanCompute) {
   EXPECT_TRUE(choice.was_open);
 }
 
+TEST(ClassChoiceTest, AnInexactClassIsNeverChosen) {
+  const ClassCandidate both{"w0", {{"fast", 9e11, true}, {"cpu-f32", 1e11}}, "fast"};
+  EXPECT_EQ(ChooseClass({both}, "fast").numerics_class, "cpu-f32");
+  const ClassCandidate only{"w1", {{"fast", 9e11, true}}, ""};
+  const ClassChoice none = ChooseClass({only}, "");
+  EXPECT_EQ(none.numerics_class, "");
+  EXPECT_THAT(none.why, HasSubstr("fast is not exact"));
+  EXPECT_THAT(none.why, HasSubstr("--numerics-class fast"));
+}
+
 TEST(ClassChoiceTest, TheQuickestForAllTogether) {
   const ClassChoice one = ChooseClass({Zen4("w0"), Zen4("w3"), Zen3("w1"), Zen3("w2")}, "");
   EXPECT_EQ(one.numerics_class, "cpu-bf16dot") << "2 x 1.6 + 2 x 0.7 against 2 x 1 + 2 x 0.8";

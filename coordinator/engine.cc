@@ -240,7 +240,8 @@ Replica* Engine::AddReplica() {
   admission_.AddTarget({.scheduler = &added->scheduler,
                         .rate = &added->rate,
                         .accepting = &added->accepting,
-                        .numerics = &added->numerics});
+                        .numerics = &added->numerics,
+                        .exact = &added->exact});
   return added;
 }
 

@@ -248,6 +248,43 @@ TEST_F(EngineClassTest, ACoordinatorThatReturnsKeepsIt) {
   EXPECT_EQ(Class(), "plain");
 }
 
+// A worker that computes in a class that is not exact serves only where its coordinator was told so.
+TEST_F(EngineClassTest, AnInexactClassServesOnlyWhereItIsNamed) {
+  for (const bool named : {false, true}) {
+    actions_.clear();
+    readied_.clear();
+    EngineOptions options = TinyEngineOptions(1);
+    if (named) options.numerics_class = "fast";
+    Start(options);
+    v1::Hello hello = TinyHello("w0");
+    hello.set_numerics_class("fast");
+    v1::NumericsOffer& offer = *hello.add_numerics();
+    offer.set_numerics_class("fast");
+    offer.set_inexact(true);
+    Give(WorkerJoined{LinkKey(1), hello});
+    Turn();
+    AllReady();
+    EXPECT_EQ(Status().serving(), named) << Status().why_not_serving();
+    ASSERT_EQ(Refused().size(), named ? 0u : 1u);
+    if (!named) {
+      EXPECT_THAT(Refused()[0], HasSubstr("fast is not exact"));
+      EXPECT_THAT(Refused()[0], HasSubstr("--numerics-class fast"));
+      continue;
+    }
+    EXPECT_THAT(Status().numerics().why(), HasSubstr("not exact"));
+    EXPECT_TRUE(Status().pipelines(0).has_exact());
+    EXPECT_FALSE(Status().pipelines(0).exact());
+  }
+}
+
+TEST_F(EngineClassTest, AnOlderWorkerIsExact) {
+  Start(TinyEngineOptions(1));
+  JoinAs(1, plain);
+  AllReady();
+  EXPECT_TRUE(Status().serving());
+  EXPECT_TRUE(Status().pipelines(0).exact());
+}
+
 TEST_F(EngineClassTest, TheOperatorsWordHoldsAtOnce) {
   EngineOptions options = TinyEngineOptions(1);
   options.numerics_class = "plain";

@@ -39,6 +39,7 @@ absl::Status Engine::HandleProbeDone(Worker* worker, uint64_t step) {
   replica->scheduler.BeginEpoch(pipeline.num_stages(), pipeline.num_blocks(), pipeline.QuickRows(),
                                 same_class ? &survival : nullptr);
   replica->numerics = pipeline.NumericsOfLayers();
+  replica->exact = pipeline.IsExact();
   admission_.recoveries()->OnMilestone(replica->id(), RecoveryLog::Milestone::kServing, now_);
   SettleWaiting();
   spares_due_ = true;

@@ -108,6 +108,9 @@ ClassCandidate CandidateOf(const v1::Hello& hello,
     const auto speed = speeds.find(one);
     candidate.offers.push_back({one, speed == speeds.end() ? 0 : speed->second.flops_per_second});
   }
+  for (int i = 0; i < hello.numerics_size(); ++i) {
+    candidate.offers[static_cast<size_t>(i)].inexact = hello.numerics(i).inexact();
+  }
   return candidate;
 }
 
@@ -153,6 +156,7 @@ absl::Status Membership::Check(const v1::Hello& hello) const {
     return Differs("model fingerprint", hello.model_fingerprint(), options_.model_fingerprint);
   }
   TUTTI_RETURN_IF_ERROR(CheckOffers(hello));
+  TUTTI_RETURN_IF_ERROR(CheckExact(hello));
   if (class_settled()) TUTTI_RETURN_IF_ERROR(CheckClass(hello));
   const int64_t memory_min = options_.memory_bytes_min[static_cast<size_t>(DeviceKindOf(hello))];
   if (hello.memory_bytes() < memory_min) {
@@ -271,6 +275,14 @@ bool Membership::CanCompute(const Worker& worker) const {
   return options_.mix_numerics || serving.empty() || Offers(worker.hello, serving);
 }
 
+bool Membership::IsInexact(const Worker& worker) const {
+  const std::string& own = ClassOf(worker);
+  return std::any_of(worker.hello.numerics().begin(), worker.hello.numerics().end(),
+                     [&](const v1::NumericsOffer& offer) {
+                       return offer.inexact() && offer.numerics_class() == own;
+                     });
+}
+
 std::vector<ClassCandidate> Membership::Candidates() const {
   std::vector<const Worker*> all;
   for (const auto& [link, worker] : workers_) {
@@ -294,6 +306,17 @@ void Membership::ChooseClass(const std::string& kept) {
   for (auto& [link, worker] : workers_) worker.speed = worker.speeds[ClassOf(worker)];
 }
 
+absl::Status Membership::CheckExact(const v1::Hello& hello) const {
+  if (hello.numerics().empty()) return absl::OkStatus();  // an older one, which is
+  for (const v1::NumericsOffer& offer : hello.numerics()) {
+    if (!offer.inexact() || offer.numerics_class() == options_.numerics_class) {
+      return absl::OkStatus();
+    }
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("numerics class of the worker: ", InexactText(hello.numerics_class())));
+}
+
 absl::Status Membership::CheckClass(const v1::Hello& hello) const {
   const std::string serving = numerics_class();
   if (options_.mix_numerics || serving.empty() || Offers(hello, serving)) return absl::OkStatus();
@@ -313,7 +336,12 @@ void Membership::FillStatus(v1::GetStatusResponse* status) const {
   choice->set_numerics_class(serving);
   choice->set_settled(class_settled());
   const bool chosen = chooses_class();
-  choice->set_why(chosen ? class_choice_.why : "the operator's word (--numerics-class)");
+  const bool inexact = std::any_of(workers_.begin(), workers_.end(),
+                                   [&](const auto& worker) { return IsInexact(worker.second); });
+  choice->set_why(
+      chosen ? class_choice_.why
+             : absl::StrCat("the operator's word (--numerics-class)",
+                            inexact ? "; not exact: what is computed again may differ" : ""));
   choice->set_cost(chosen ? class_choice_.cost : "");
   for (const ClassCandidate& worker : Candidates()) {
     v1::WorkerClasses* const classes = choice->add_workers();

@@ -89,7 +89,7 @@ class Membership {
 
   // Whether this worker may join; the refusal says what differs, with both sides' values.
   // FAILED_PRECONDITION: cluster, protocol, model, or a numerics class that is settled and that it
-  // cannot compute. INVALID_ARGUMENT: a speed outside of the range that is believed, an announced
+  // cannot compute, or one that is not exact and that the operator has not named. INVALID_ARGUMENT: a speed outside of the range that is believed, an announced
   // address that is none, classes that contradict each other. ALREADY_EXISTS:
   // a worker of that id is alive on another link. RESOURCE_EXHAUSTED: too little memory for any
   // stage.
@@ -119,6 +119,8 @@ class Membership {
   // That the worker computes in.
   const std::string& ClassOf(const Worker& worker) const;
   bool CanCompute(const Worker& worker) const;
+  // Whether the worker says that the class it computes in is not exact. The one place that knows.
+  bool IsInexact(const Worker& worker) const;
   // Whether there is a choice at all: neither the operator's word nor a mixture.
   bool chooses_class() const { return options_.numerics_class.empty() && !options_.mix_numerics; }
   // Chooses from all that have joined, see ChooseClass; keeps what there is where none has.
@@ -127,6 +129,8 @@ class Membership {
   void SettleClass(bool settled) { class_settled_ = settled; }
   bool class_settled() const { return class_settled_ || !chooses_class(); }
   const ClassChoice& class_choice() const { return class_choice_; }
+  // FAILED_PRECONDITION: no exact class is the worker's, and the operator has named none of its.
+  absl::Status CheckExact(const v1::Hello& hello) const;
   // FAILED_PRECONDITION: the worker cannot compute the class; what can be done.
   absl::Status CheckClass(const v1::Hello& hello) const;
   // The class and why it is this one, where there is a choice.

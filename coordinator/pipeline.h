@@ -56,6 +56,8 @@ class Pipeline {
   // The numerics class in which its layers are computed: where workers of several classes are
   // mixed, each with the layers it computes. Equal texts compute equal bits.  REQUIRES: not waiting
   std::string NumericsOfLayers() const;
+  // Whether all its workers compute in exact classes.  REQUIRES: not waiting
+  bool IsExact() const;
   int32_t num_stages() const { return static_cast<int32_t>(stages_.size()); }
   // Rows of a step that takes at most kQuickStep times as long as one of a single row, it is
   // predicted; as many as a step can have where the speed of a stage is unknown.

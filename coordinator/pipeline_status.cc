@@ -58,6 +58,12 @@ std::string Pipeline::NumericsOfLayers() const {
   return mixed ? layers : last;
 }
 
+bool Pipeline::IsExact() const {
+  return std::none_of(shards_.begin(), shards_.end(), [&](const Shard& shard) {
+    return membership_->IsInexact(*membership_->Find(shard.link));
+  });
+}
+
 std::vector<Pipeline::Replaceable> Pipeline::Replaceables() const {
   std::vector<Replaceable> all;
   for (const Shard& shard : shards_) {
@@ -94,7 +100,9 @@ void Pipeline::FillStatus(Instant now, v1::PipelineStatus* status) const {
   }
   status->set_busy_seconds_total(ledger_.BusySeconds(now));
   links_.FillStatus(status);
-  if (!stages_.empty()) status->set_numerics_class(membership_->numerics_class());
+  if (stages_.empty()) return;
+  status->set_numerics_class(membership_->numerics_class());
+  status->set_exact(IsExact());
 }
 
 std::optional<Pipeline::Stuck> Pipeline::FindSlow() const {

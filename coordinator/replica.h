@@ -55,6 +55,7 @@ struct Replica {
   bool reduced = false;          // it is made of fewer workers than the layout says
   Instant slow_asked_at{};       // when it was last asked whether it can do without a slow worker
   std::string numerics;          // the class of its epoch; see Pipeline::NumericsOfLayers
+  bool exact = true;             // as Pipeline::IsExact said of that epoch
   // Why it ends when its last stream has: a worker of its is leaving. Empty: it goes on.
   std::string retiring;
   // Of one that retires: nothing can take its place, so requests that were taken are bound to it.

@@ -40,6 +40,7 @@ struct Request {
   bool resumes = false;
   std::vector<TokenId> output;  // what the client has of it, to be continued from as it stands
   std::string numerics;         // the class in which it was begun; empty: none yet
+  bool allow_inexact = false;   // it may go on in other bits than it was begun
   // The output of the same answer that may still run for another connection: ends with ABORTED. 0:
   // none.
   RequestId replaces;

@@ -134,6 +134,9 @@ class Backend {
   virtual std::string_view name() const = 0;  // "cpu", "reference", "cuda"
   // Machines of one class give the same bits for the same input (docs/GLOSSARY.md).
   virtual std::string_view numerics_class() const = 0;
+  // False: bits of a row depend on the rows beside it (against the first rule above), so that what
+  // is computed again may differ. Only of a class that BackendOptions named.
+  virtual bool exact() const { return true; }
   virtual Device device() const = 0;
   // Bytes of the device's memory that are free; 0 for backends in the host's memory.
   virtual int64_t FreeDeviceBytes() { return 0; }

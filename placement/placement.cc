@@ -14,7 +14,8 @@ std::optional<DeviceMapMode> ParseDeviceMapMode(std::string_view name) {
 }
 
 int64_t UsableBytes(const DeviceSpec& device) {
-  return device.whole_gpu ? UsableGpuBytes(device.memory_bytes) : device.memory_bytes;
+  return device.whole_gpu ? UsableGpuBytes(device.memory_bytes, device.cublas)
+                          : device.memory_bytes;
 }
 
 absl::Status CheckDeviceKinds(const model::ModelConfig& model,

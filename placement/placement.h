@@ -27,6 +27,7 @@ struct DeviceSpec {
   DeviceSpeed speed;         // measured, or told by the operator
   DeviceKind kind = DeviceKind::kCpu;
   bool whole_gpu = false;  // memory_bytes is all that a GPU has, of which CUDA takes its part
+  bool cublas = false;     // and cuBLASLt, by which it multiplies many rows
 };
 // The part of memory_bytes that a worker on the device would offer.
 int64_t UsableBytes(const DeviceSpec& device);

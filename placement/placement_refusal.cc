@@ -121,8 +121,8 @@ absl::Status StageLacks(const std::vector<DeviceSpec>& devices,
                         int64_t layers, int64_t blocks, const PlacementOptions& options) {
   const Lack lack = LackFor(slot, layers, blocks);
   const int64_t usable = slot.ranks[lack.rank].memory + lack.bytes;
-  const bool whole_gpu = devices[groups[stage][lack.rank]].whole_gpu;
-  const int64_t needed = whole_gpu ? GpuBytesForUsable(usable) : usable;
+  const DeviceSpec& device = devices[groups[stage][lack.rank]];
+  const int64_t needed = device.whole_gpu ? GpuBytesForUsable(usable, device.cublas) : usable;
   return absl::ResourceExhaustedError(absl::StrCat(
       DescribeStage(devices, groups, stage, lack.rank), " with ", layers, " layers lacks ",
       lack.bytes, " bytes for the least KV room of ", blocks * options.block_size,

@@ -41,6 +41,7 @@ void OfferClasses(kernels::Backend* backend, const MeasuredSpeed& best,
     offer->set_numerics_class(kernels::ClassAtRevision(one));
     offer->set_read_bytes_per_second(speed.read_bytes_per_second);
     offer->set_flops_per_second(speed.flops_per_second);
+    offer->set_inexact(!backend->exact());
   }
   ComputeIn(backend, classes.front());
 }

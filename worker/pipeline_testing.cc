@@ -65,6 +65,7 @@ std::unique_ptr<kernels::Backend> MakeBackend(const TestPipelineOptions& options
                                               const std::shared_ptr<kernels::cuda::Nccl>& nccl) {
   return kernels::MakeTestedBackend(options.backend,
                                     {.num_threads = options.threads,
+                                     .numerics_class = options.numerics_class,
                                      .instruction_set = options.instruction_set,
                                      .graphs = options.graphs},
                                     nccl);

@@ -50,6 +50,7 @@ struct TestPipelineOptions {
   std::string backend = "reference";  // as in TestedBackends()
   int threads = 1;
   std::string instruction_set;
+  std::string numerics_class;  // "": the backend's best
   bool graphs = true;
   std::vector<int32_t> layers;  // per stage; empty: one stage
   std::vector<int> ranks;       // per stage; empty: one each

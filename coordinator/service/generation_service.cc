@@ -70,26 +70,26 @@ GenerationService::GenerationService(const ServedModel* model, const ServingStat
 
 void GenerationService::Work(const std::shared_ptr<ClientCall>& call, Instant deadline,
                              std::function<absl::Status(ReceivedRequest)> work) {
-  const bool queued = pool_.Submit({.client = call->client(),
-                                    .bytes = call->request_bytes(),
-                                    .run = [this, call, deadline, work = std::move(work)] {
-                                      std::optional<ReceivedRequest> received = call->TakeRequest();
-                                      if (!received || call->ended()) return;
-                                      if (clock_->Now() >= deadline) {
-                                        return call->End(absl::DeadlineExceededError(
-                                            "the deadline passed before the request "
-                                            "was looked at"));
-                                      }
-                                      const auto bytes =
-                                          static_cast<int64_t>(received->bytes.Length());
-                                      const absl::Status done =
-                                          WithinMemory([&] { return work(*std::move(received)); });
-                                      if (absl::IsInvalidArgument(done)) {
-                                        ++door_->invalid;
-                                        return call->Refuse(done, bytes, clock_->Now());
-                                      }
-                                      if (!done.ok()) call->End(done);
-                                    }});
+  const bool queued =
+      pool_.Submit({.client = call->client(),
+                    .bytes = call->request_bytes(),
+                    .run = [this, call, deadline, work = std::move(work)] {
+                      std::optional<ReceivedRequest> received = call->TakeRequest();
+                      if (!received || call->ended()) return;
+                      if (clock_->Now() >= deadline) {
+                        return call->End(
+                            absl::DeadlineExceededError("the deadline passed before the request "
+                                                        "was looked at"));
+                      }
+                      const auto bytes = static_cast<int64_t>(received->bytes.Length());
+                      const absl::Status done =
+                          WithinMemory([&] { return work(*std::move(received)); });
+                      if (absl::IsInvalidArgument(done)) {
+                        ++door_->invalid;
+                        return call->Refuse(done, bytes, clock_->Now());
+                      }
+                      if (!done.ok()) call->End(done);
+                    }});
   if (!queued) call->End(Overloaded("too many requests arrive at once"));
 }
 
@@ -182,6 +182,13 @@ void GenerationService::DescribeModel(const std::shared_ptr<UnaryCall>& call) co
   engine_->GetStatus([call, response](const v1::GetStatusResponse& status) mutable {
     if (status.pipelines_size() > 0) {
       response.set_numerics_class(status.pipelines(0).numerics_class());
+      if (status.pipelines(0).has_exact()) {
+        bool exact = true;
+        for (const v1::PipelineStatus& one : status.pipelines()) {
+          exact &= !one.has_exact() || one.exact();
+        }
+        response.set_exact(exact);
+      }
     }
     call->Reply(response);
   });

@@ -35,6 +35,7 @@ constexpr RequestFieldLimit kLimits[] = {
     // Of a stream that goes on: tried in resume_builder_test.cc and resume_token_test.cc.
     {"Resume.token", Kind::kNamed},
     {"Resume.outputs", Kind::kNested},
+    {"Resume.allow_inexact", Kind::kAny},
     {"ResumedOutput.ids", Kind::kTokens},
     {"ResumedOutput.count", Kind::kTokens},
     {"ResumedOutput.digest", Kind::kAny},

@@ -89,6 +89,7 @@ absl::Status BuildResume(const v1::Resume& resume, const ResumeClaims& claims,
   request.max_tokens = claims.max_tokens;
   request.max_tokens_is_default = false;
   request.numerics = claims.numerics;
+  request.allow_inexact = resume.allow_inexact();
   request.sampling.set_seed(claims.seed);
   built->seed_given = true;
   built->starts.resize(static_cast<size_t>(built->n));

@@ -52,8 +52,13 @@ class CudaBackend : public Backend {
 
   std::string_view name() const override { return "cuda"; }
   std::string_view numerics_class() const override { return numerics_class_; }
+  bool exact() const override { return products_.exact(); }
   Device device() const override { return device_; }
-  int64_t FreeDeviceBytes() override { return runtime_->FreeBytes(); }
+  // Without what the kernels of a library will take.
+  int64_t FreeDeviceBytes() override {
+    const int64_t kept = products_.exact() ? 0 : kGpuCublasCodeBytes;
+    return std::max<int64_t>(0, runtime_->FreeBytes() - kept);
+  }
   void EndStep() override { runtime_->EndStep(); }
   LaunchCounts launch_counts() const override { return runtime_->counts(); }
   std::string_view remark() const override { return remark_; }
@@ -62,7 +67,8 @@ class CudaBackend : public Backend {
     return CudaBuffer::Make(runtime_.get(), bytes);
   }
   absl::StatusOr<std::unique_ptr<Weight>> Pack(const WeightSource& source) override {
-    TUTTI_ASSIGN_OR_RETURN(auto weight, CudaWeight::Pack(runtime_.get(), source));
+    TUTTI_ASSIGN_OR_RETURN(auto weight,
+                           CudaWeight::Pack(runtime_.get(), source, products_.plain_rows()));
     products_.Cover(*weight);
     return weight;
   }
@@ -104,7 +110,8 @@ class CudaBackend : public Backend {
                  .padded_out = w.padded_out(),
                  .leaves = w.leaves(),
                  .rows = static_cast<int32_t>(out.rows),
-                 .type = w.dtype()},
+                 .type = w.dtype(),
+                 .plain_rows = w.plain_rows()},
                 runtime_.get());
   }
 

@@ -1,6 +1,10 @@
 #include "kernels/cuda/cuda_products.h"
 
+#include <algorithm>
+
 #include "base/check.h"
+#include "kernels/cuda/library_rows.h"
+#include "kernels/cuda/lost_device.h"
 #include "kernels/cuda/operands.h"
 #include "kernels/cuda/packing.h"
 #include "kernels/cuda/product_hopper.h"
@@ -26,9 +30,58 @@ void CudaProducts::MatMul(const TensorView& in, const CudaWeight& w, const Tenso
   if (in.rows == 0 || out.cols == 0) return;
   if (w.dtype() == DType::kF32) {
     PlainMatMul(in, w, out);
-  } else {
-    TensorMatMul(in, w, out);
+    return;
   }
+  if (!plain_rows() || in.rows <= kLeafSumRows) return TensorMatMul(in, w, out);
+  if (MultipliedByLibrary(in, w, out)) return;
+  for (int64_t r = 0; r < in.rows; r += kLeafSumRows) {
+    const int64_t rows = std::min<int64_t>(kLeafSumRows, in.rows - r);
+    TensorMatMul(in.Rows(r, rows), w, out.Rows(r, rows));
+  }
+}
+
+// Its errors are those of a device that has been lost: what it could not do at all was told before.
+void CudaProducts::EndForLibrary(const absl::Status& error) const {
+  EndForLostDevice(device_index_, "multiplying many rows",
+                   std::string_view(error.message().data(), error.message().size()),
+                   on_lost_device_);
+}
+
+bool CudaProducts::MultipliedByLibrary(const TensorView& in, const CudaWeight& w,
+                                       const TensorView& out) {
+  packed_ = {};
+  const PackedTarget target = TargetOf(w, in.rows);
+  const LibraryProduct product = {.type = w.dtype(),
+                                  .weight = static_cast<const uint16_t*>(w.data()),
+                                  .in = target.rows,
+                                  .out = out.f32(),
+                                  .out_stride = Stride(out),
+                                  .rows = in.rows,
+                                  .out_features = out.cols,
+                                  .width = int64_t{1} * Chunks(w.leaves()) * kChunkK};
+  const absl::StatusOr<bool> has = library_->Has(product);
+  if (!has.ok()) EndForLibrary(has.status());
+  if (!*has) return false;
+  LaunchPlainRows({.in = in.f32(),
+                   .in_stride = Stride(in),
+                   .out = target.rows,
+                   .scale = target.scale,
+                   .rows = static_cast<int32_t>(in.rows),
+                   .leaves = w.leaves(),
+                   .bf16 = w.dtype() == DType::kBF16 ? 1 : 0},
+                  runtime_);
+  // What was recorded starts first: the library queues behind it.
+  const absl::Status done = library_->Multiply(product, library_space_, runtime_->stream());
+  if (!done.ok()) EndForLibrary(done);
+  if (target.scale != nullptr) {
+    LaunchScaleBackRows({.out = out.f32(),
+                         .out_stride = Stride(out),
+                         .scale = target.scale,
+                         .rows = in.rows,
+                         .cols = out.cols},
+                        runtime_);
+  }
+  return true;
 }
 
 void CudaProducts::PlainMatMul(const TensorView& in, const CudaWeight& w, const TensorView& out) {
@@ -85,7 +138,8 @@ ProductArgs CudaProducts::ArgsOf(const CudaWeight& w, const PackedTarget& in, in
           .out_tiles = static_cast<int32_t>(w.out_tiles()),
           .leaves = w.leaves(),
           .leaf_sums = leaf_sums_.Of<float>(LeafSumCount(w.leaves(), rows, w.out_features())),
-          .scale = in.scale};
+          .scale = in.scale,
+          .plain_rows = w.plain_rows() ? 1 : 0};
 }
 
 PackedTarget CudaProducts::Target(const ProductRows& in) {

@@ -18,7 +18,23 @@ class CudaProducts {
  public:
   // REQUIRES: the runtime outlives it.
   CudaProducts(LaunchQueue* runtime, const WideProducts& wide)
-      : runtime_(runtime), wide_(wide.used), multiprocessors_(wide.multiprocessors) {}
+      : runtime_(runtime),
+        wide_(wide.used),
+        multiprocessors_(wide.multiprocessors),
+        library_(wide.library),
+        library_space_(wide.work_space),
+        device_index_(wide.device_index),
+        on_lost_device_(wide.on_lost_device) {}
+  ~CudaProducts() {
+    if (library_space_ != nullptr) runtime_->Free(library_space_);
+  }
+  CudaProducts(const CudaProducts&) = delete;
+  CudaProducts& operator=(const CudaProducts&) = delete;
+
+  // Whether bits of a row depend on that row alone.
+  bool exact() const { return library_ == nullptr; }
+  // 16-bit weights are to be packed so (CudaWeight::Pack).
+  bool plain_rows() const { return library_ != nullptr; }
 
   // Products with `weight` may follow: Reserve counts it.
   void Cover(const CudaWeight& weight);
@@ -50,6 +66,9 @@ class CudaProducts {
                      int64_t out_stride);
   void PlainMatMul(const TensorView& in, const CudaWeight& w, const TensorView& out);
   void TensorMatMul(const TensorView& in, const CudaWeight& w, const TensorView& out);
+  [[noreturn]] void EndForLibrary(const absl::Status& error) const;
+  // Whether the library has done it; else it has no algorithm for such a product.
+  bool MultipliedByLibrary(const TensorView& in, const CudaWeight& w, const TensorView& out);
 
   // Rows from which on kernels of wgmma multiply, where the device has them.
   bool IsWide(int64_t rows) const { return wide_ && rows > kLeafSumRows; }
@@ -57,6 +76,10 @@ class CudaProducts {
   LaunchQueue* const runtime_;
   const bool wide_;
   const int32_t multiprocessors_;
+  const std::shared_ptr<CublasLt> library_;
+  void* const library_space_;
+  const int32_t device_index_;
+  const LostDeviceHandler on_lost_device_;
   WorkSpace packed_rows_{runtime_}, row_scales_{runtime_}, leaf_sums_{runtime_};
   GpuProductBounds bounds_;
   ProductRows packed_;  // whose rows are in packed_rows_; no weight: none

@@ -39,11 +39,12 @@ int64_t CudaWeight::PackedBytes() const {
 }
 
 absl::StatusOr<std::unique_ptr<CudaWeight>> CudaWeight::Pack(Runtime* runtime,
-                                                             const WeightSource& source) {
+                                                             const WeightSource& source,
+                                                             bool plain_rows) {
   TUTTI_ASSIGN_OR_RETURN(WeightShape shape, CheckWeightSource(source));
   auto leaves = MakeLeafMap(shape.leaf_begin);
   if (!leaves.ok()) return Annotate(leaves.status(), absl::StrCat("weight ", source.name));
-  std::unique_ptr<CudaWeight> weight(new CudaWeight(std::move(shape), *leaves));
+  std::unique_ptr<CudaWeight> weight(new CudaWeight(std::move(shape), *leaves, plain_rows));
   TUTTI_ASSIGN_OR_RETURN(weight->data_, CudaBuffer::MakeConstant(runtime, weight->PackedBytes()));
   TUTTI_RETURN_IF_ERROR(weight->Fill(runtime, source));
   return weight;
@@ -61,7 +62,8 @@ absl::Status CudaWeight::Fill(Runtime* runtime, const WeightSource& source) {
                          .out = data_->data(),
                          .padded_out = padded_out(),
                          .leaves = leaves_,
-                         .type = shape_.dtype};
+                         .type = shape_.dtype,
+                         .plain_rows = plain_rows_};
   for (const TensorView& part : source.parts) {
     for (int64_t r = 0; r < part.rows; r += rows_max) {
       args.rows = std::min(rows_max, part.rows - r);

@@ -31,9 +31,11 @@ class CudaBuffer : public DeviceBuffer {
 
 class CudaWeight : public Weight {
  public:
-  // As Backend::Pack. REQUIRES: the runtime outlives the weight.
+  // As Backend::Pack. `plain_rows`: 16-bit weights lie as cuBLASLt reads them (layout.h), in as
+  // many bytes. REQUIRES: the runtime outlives the weight.
   static absl::StatusOr<std::unique_ptr<CudaWeight>> Pack(Runtime* runtime,
-                                                          const WeightSource& source);
+                                                          const WeightSource& source,
+                                                          bool plain_rows = false);
 
   // REQUIRES: this backend packed it
   static const CudaWeight& Of(const Weight& weight);
@@ -50,14 +52,17 @@ class CudaWeight : public Weight {
     return (shape_.out_features + kPlainOutPad - 1) / kPlainOutPad * kPlainOutPad;
   }
   const void* data() const { return data_->data(); }
+  bool plain_rows() const { return plain_rows_; }
 
  private:
-  CudaWeight(WeightShape shape, LeafMap leaves) : shape_(std::move(shape)), leaves_(leaves) {}
+  CudaWeight(WeightShape shape, LeafMap leaves, bool plain_rows)
+      : shape_(std::move(shape)), leaves_(leaves), plain_rows_(plain_rows) {}
   int64_t PackedBytes() const;
   absl::Status Fill(Runtime* runtime, const WeightSource& source);
 
   const WeightShape shape_;
   const LeafMap leaves_;
+  const bool plain_rows_;
   std::unique_ptr<CudaBuffer> data_;
 };
 

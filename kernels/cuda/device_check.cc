@@ -39,6 +39,10 @@ std::string NumericsClass(const DeviceFacts& facts) {
   return absl::StrCat("cuda-sm", facts.major, facts.minor);
 }
 
+std::string CublasClass(const std::string& exact_class) {
+  return absl::StrCat(exact_class, "-cublas");
+}
+
 absl::Status CheckDevice(const DeviceFacts& facts, const std::string& wanted_class) {
   if (facts.driver_version == 0) {
     return absl::UnavailableError(
@@ -75,10 +79,11 @@ absl::Status CheckDevice(const DeviceFacts& facts, const std::string& wanted_cla
         facts.minor, "; this plug-in was built for ", facts.built_for,
         " only: build preset cuda-all, or set TUTTI_CUDA_ARCHITECTURES"));
   }
-  if (!wanted_class.empty() && wanted_class != NumericsClass(facts)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("numerics class \"", wanted_class, "\" was asked for; GPU ", facts.index, " (",
-                     facts.name, ") computes in \"", NumericsClass(facts), "\""));
+  const std::string own = NumericsClass(facts);
+  if (!wanted_class.empty() && wanted_class != own && wanted_class != CublasClass(own)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "numerics class \"", wanted_class, "\" was asked for; GPU ", facts.index, " (", facts.name,
+        ") computes in \"", own, "\", or in \"", CublasClass(own), "\", which is not exact"));
   }
   return absl::OkStatus();
 }

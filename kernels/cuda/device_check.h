@@ -42,9 +42,14 @@ std::string IdText(const std::array<std::byte, 16>& id);
 // generations add in different orders, so each is a class of its own.
 std::string NumericsClass(const DeviceFacts& facts);
 
+// The class of the same device that multiplies many rows by cuBLASLt: "cuda-sm90-cublas". Not
+// exact, so only where it is asked for (docs/decisions/0072).
+std::string CublasClass(const std::string& exact_class);
+
 // OK, or why this device cannot be used, with both sides' facts: UNAVAILABLE no driver or no
 // device, NOT_FOUND no such device, FAILED_PRECONDITION driver too old, GPU too old, a plug-in
-// without code for the GPU, or another numerics class than `wanted_class` ("": any).
+// without code for the GPU, or a `wanted_class` that is neither of the device's ("": the exact
+// one).
 absl::Status CheckDevice(const DeviceFacts& facts, const std::string& wanted_class);
 
 }  // namespace tutti::kernels::cuda

@@ -52,6 +52,17 @@ TUTTI_HOST_DEVICE int64_t WeightIndex(int64_t out, int32_t packed_k, int32_t chu
   return piece * kPieceValues + (out % kPieceRows) * kChunkK + packed_k % kChunkK;
 }
 
+// The same in the class that multiplies many rows by cuBLASLt, which reads plain matrices:
+// [out, padded to kTileOut][packed k]. A lane's 16 bytes of a piece are the same; only the rows of
+// the piece are apart.
+TUTTI_HOST_DEVICE int64_t PlainRowIndex(int64_t row, int32_t packed_k, int32_t chunks) {
+  return row * chunks * kChunkK + packed_k;
+}
+TUTTI_HOST_DEVICE int64_t WeightIndexIn(bool plain_rows, int64_t out, int32_t packed_k,
+                                        int32_t chunks) {
+  return plain_rows ? PlainRowIndex(out, packed_k, chunks) : WeightIndex(out, packed_k, chunks);
+}
+
 // f32 weights: [k][out, padded], so that neighbouring threads read neighbouring outputs.
 inline constexpr auto kPlainOutPad = kGpuPlainOutPad;
 TUTTI_HOST_DEVICE int64_t PlainWeightIndex(int64_t out, int64_t k, int64_t padded_out) {

@@ -55,6 +55,10 @@ inline constexpr int kWideStages = 8;
 // 4,096) while weights pass once, so that weights are read from memory once for as many rows.
 inline constexpr int kWideGroupRows = 2048;
 
+// Shapes of products whose algorithm of cuBLASLt is remembered, some 2 KiB each: as many lengths of
+// prompts times the five shapes of a dense layer as come in a while. Then all are asked for anew.
+inline constexpr int64_t kCublasRecipesMax = 4096;
+
 // Numerics. Slots of an attention tile, from absolute slot 0. A tile is attended to from nothing
 // and then folded into those before it, so that tiles may be computed apart.
 inline constexpr auto kAttentionTile = kGpuAttentionTile;

@@ -78,7 +78,8 @@ TUTTI_KERNEL void PackWeight(TUTTI_PARAMETER PackWeightArgs args) {
     static_cast<float*>(args.out)[PlainWeightIndex(out, k, args.padded_out)] =
         static_cast<const float*>(args.in)[i];
   } else {
-    const int64_t to = WeightIndex(out, PackedK(args.leaves, k), Chunks(args.leaves));
+    const int64_t to =
+        WeightIndexIn(args.plain_rows, out, PackedK(args.leaves, k), Chunks(args.leaves));
     static_cast<uint16_t*>(args.out)[to] = static_cast<const uint16_t*>(args.in)[i];
   }
 }
@@ -89,9 +90,10 @@ TUTTI_KERNEL void Embed(TUTTI_PARAMETER EmbedArgs args) {
   if (i >= args.rows * width) return;
   const int64_t row = i / width, id = args.ids[row];
   const auto k = static_cast<int32_t>(i % width);
-  const int64_t from = args.type == DType::kF32
-                           ? PlainWeightIndex(id, k, args.padded_out)
-                           : WeightIndex(id, PackedK(args.leaves, k), Chunks(args.leaves));
+  const int64_t from =
+      args.type == DType::kF32
+          ? PlainWeightIndex(id, k, args.padded_out)
+          : WeightIndexIn(args.plain_rows, id, PackedK(args.leaves, k), Chunks(args.leaves));
   args.out[row * args.out_stride + k] = LoadValue(args.weight, args.type, from);
 }
 

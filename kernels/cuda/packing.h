@@ -31,7 +31,8 @@ struct PackWeightArgs {
   int64_t padded_out = 0;  // f32 only
   LeafMap leaves;
   DType type = DType::kBF16;
-  uint8_t gap[3] = {};
+  bool plain_rows = false;  // 16-bit weights: PlainRowIndex
+  uint8_t gap[2] = {};
 };
 void LaunchPackWeight(const PackWeightArgs& args, Launcher* launcher);
 
@@ -45,7 +46,8 @@ struct EmbedArgs {
   LeafMap leaves;
   int32_t rows = 0;
   DType type = DType::kBF16;
-  uint8_t gap[7] = {};
+  bool plain_rows = false;  // as in PackWeightArgs
+  uint8_t gap[6] = {};
 };
 void LaunchEmbed(const EmbedArgs& args, Launcher* launcher);
 

@@ -5,8 +5,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "kernels/backend.h"
+#include "kernels/cuda/cublaslt_library.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/device_check.h"
 #include "kernels/cuda/nccl_library.h"
@@ -50,7 +52,8 @@ DeviceFacts ReadFacts(int32_t index) {
 
 // All kernels go to the GPU when it is opened. CUDA would bring each with its first launch: in the
 // middle of serving, when the KV cache may have taken the memory, and inside timed code. A variable
-// that is set already stays.
+// that is set already stays. Not where cuBLASLt is used, all of whose kernels would go there too:
+// room is kept for those that are needed (kGpuCublasCodeBytes).
 void LoadKernelsAtOnce() { setenv("CUDA_MODULE_LOADING", "EAGER", 0); }
 
 NcclOptions NcclOptionsOf(const DeviceFacts& facts, LostDeviceHandler on_lost) {
@@ -67,8 +70,26 @@ NcclOptions NcclOptionsOf(const DeviceFacts& facts, LostDeviceHandler on_lost) {
                            on_lost] { return OpenDevice(index, QueueKind::kTransfers, on_lost); }};
 }
 
+int UseDeviceOf(int index) { return static_cast<int>(cudaSetDevice(index)); }
+
+// What multiplies many rows in `options.numerics_class`.
+absl::StatusOr<WideProducts> ChooseProducts(const DeviceFacts& facts, const BackendOptions& options,
+                                            Runtime* runtime) {
+  if (options.numerics_class != CublasClass(NumericsClass(facts))) {
+    if (!options.wgmma) return WideProducts{};
+    return ChooseWideProducts(10 * facts.major + facts.minor, facts.multiprocessors,
+                              kWgmmaProbeBlocks, runtime);
+  }
+  TUTTI_ASSIGN_OR_RETURN(auto library,
+                         OpenCublasLtLibrary(CublasLtLibraryPath(), facts.index, UseDeviceOf));
+  TUTTI_ASSIGN_OR_RETURN(WideProducts wide, ProductsByLibrary(std::move(library), runtime));
+  wide.device_index = facts.index;
+  wide.on_lost_device = options.on_lost_device;
+  return wide;
+}
+
 absl::StatusOr<std::unique_ptr<Backend>> Open(const PluginRequest& request) {
-  LoadKernelsAtOnce();
+  if (!request.options->numerics_class.ends_with(CublasClass(""))) LoadKernelsAtOnce();
   const DeviceFacts facts = ReadFacts(request.device_index);
   TUTTI_RETURN_IF_ERROR(CheckDevice(facts, request.options->numerics_class));
   TUTTI_ASSIGN_OR_RETURN(auto runtime, OpenDevice(facts.index, QueueKind::kOperators,
@@ -76,13 +97,13 @@ absl::StatusOr<std::unique_ptr<Backend>> Open(const PluginRequest& request) {
   BackendOptions options = *request.options;
   // A GPU below would not know the launches' attribute.
   options.early_kernels = options.early_kernels && facts.major >= 9;
-  WideProducts wide;
-  if (options.wgmma) {
-    wide = ChooseWideProducts(10 * facts.major + facts.minor, facts.multiprocessors,
-                              kWgmmaProbeBlocks, runtime.get());
+  const auto wide = ChooseProducts(facts, options, runtime.get());
+  if (!wide.ok()) {
+    return Annotate(wide.status(), "numerics class \"" + options.numerics_class + "\"");
   }
-  return MakeCudaBackend(std::move(runtime), NumericsClass(facts),
-                         NcclOptionsOf(facts, options.on_lost_device), options, wide);
+  const std::string own = NumericsClass(facts);
+  return MakeCudaBackend(std::move(runtime), wide->library == nullptr ? own : CublasClass(own),
+                         NcclOptionsOf(facts, options.on_lost_device), options, *wide);
 }
 
 void Answer(const absl::Status& status, PluginAnswer* answer) {

@@ -17,11 +17,11 @@ TUTTI_DEVICE LeafTarget TargetOf(const ProductArgs& args, int64_t leaf) {
 }
 
 // One leaf: a warp is a block.
-template <bool kBf16, int kRowTiles>
+template <bool kBf16, bool kPlainRows, int kRowTiles>
 TUTTI_KERNEL_OF(kWarp)
 void StreamProduct(TUTTI_PARAMETER ProductArgs args) {
   float sum[kRowTiles][4] = {};
-  StreamLeaf<kBf16, kRowTiles, kStreamStages>(args, 0, SharedMemory(), sum);
+  StreamLeaf<kBf16, kPlainRows, kRowTiles, kStreamStages>(args, 0, SharedMemory(), sum);
   TUTTI_UNROLL
   for (int r = 0; r < kRowTiles; ++r) {
     StoreTile(sum[r], args.out, args.out_stride, r * kTileRows, args.rows,
@@ -30,7 +30,7 @@ void StreamProduct(TUTTI_PARAMETER ProductArgs args) {
 }
 
 // Several leaves: a warp for each is a block, which adds them up.
-template <bool kBf16, int kRowTiles>
+template <bool kBf16, bool kPlainRows, int kRowTiles>
 TUTTI_KERNEL_OF(kLeavesMax* kWarp)
 void StreamLeaves(TUTTI_PARAMETER ProductArgs args) {
   constexpr int kStages = kLeafStreamStages[kRowTiles - 1];
@@ -38,7 +38,7 @@ void StreamLeaves(TUTTI_PARAMETER ProductArgs args) {
   const int leaf = WarpIndex(), lane = Lane();
   char* const ring = SharedMemory() + leaf * kRingBytes;
   float sum[kRowTiles][4] = {};
-  StreamLeaf<kBf16, kRowTiles, kStages>(args, leaf, ring, sum);
+  StreamLeaf<kBf16, kPlainRows, kRowTiles, kStages>(args, leaf, ring, sum);
   // The ring is empty: nothing is under way that the sums could meet. Other lanes may still read.
   SyncWarp();
   TUTTI_UNROLL
@@ -93,7 +93,7 @@ TUTTI_HOST_DEVICE int32_t RowBlocks(int32_t rows) {
 }
 
 // Copies one chunk of a block's weights, rows or both into a stage.
-template <class Shape, bool kWeights, bool kRows>
+template <class Shape, bool kPlainRows, bool kWeights, bool kRows>
 TUTTI_DEVICE void FetchTile(const ProductArgs& args, int64_t out_tile, int64_t row_tile,
                             int32_t chunk, char* stage) {
   constexpr int kCopies = kPieceBytes / 16;  // of one piece
@@ -108,7 +108,12 @@ TUTTI_DEVICE void FetchTile(const ProductArgs& args, int64_t out_tile, int64_t r
     if (piece < 2 * Shape::kBlockOut) {
       const int64_t tile = out_tile + piece / 2;
       valid = tile < args.out_tiles;
-      from = args.weight + ((tile * chunks + chunk) * 2 + piece % 2) * kPieceValues + part * 8;
+      if constexpr (kPlainRows) {
+        const int64_t out = tile * kTileOut + piece % 2 * kPieceRows + part / 4;
+        from = args.weight + PlainRowIndex(out, chunk * kChunkK, chunks) + part % 4 * 8;
+      } else {
+        from = args.weight + ((tile * chunks + chunk) * 2 + piece % 2) * kPieceValues + part * 8;
+      }
     } else {
       const int64_t tile = row_tile + piece - 2 * Shape::kBlockOut;
       valid = tile * kTileRows + part / 4 < args.rows;
@@ -171,7 +176,7 @@ TUTTI_DEVICE void StoreTiles(const ProductArgs& args, const LeafTarget& target, 
 
 // Many rows: the warps of a block share weights and rows through shared memory. kLevels: 0 for
 // blocks of one leaf; else blocks go through all leaves and add them up in registers.
-template <bool kBf16, class Shape, int kLevels>
+template <bool kBf16, bool kPlainRows, class Shape, int kLevels>
 TUTTI_KERNEL void TileProduct(TUTTI_PARAMETER ProductArgs args) {
   constexpr int kSums = Shape::kOut * Shape::kRows * 4;
   constexpr int kStageBytes = Shape::kPieces * kPieceBytes;
@@ -213,12 +218,12 @@ TUTTI_KERNEL void TileProduct(TUTTI_PARAMETER ProductArgs args) {
   // As in StreamLeaf.
   LetNextBegin();
   for (int32_t chunk = first; chunk < first + kAhead && chunk < last; ++chunk) {
-    FetchTile<Shape, true, false>(args, out_tile, row_tile, chunk, stage_of(chunk));
+    FetchTile<Shape, kPlainRows, true, false>(args, out_tile, row_tile, chunk, stage_of(chunk));
   }
   WaitForEarlier();
   for (int32_t chunk = first; chunk < first + kAhead; ++chunk) {
     if (chunk < last) {
-      FetchTile<Shape, false, true>(args, out_tile, row_tile, chunk, stage_of(chunk));
+      FetchTile<Shape, kPlainRows, false, true>(args, out_tile, row_tile, chunk, stage_of(chunk));
     }
     CopyCommit();
   }
@@ -227,8 +232,8 @@ TUTTI_KERNEL void TileProduct(TUTTI_PARAMETER ProductArgs args) {
     CopyWait<kAhead - 1>();
     SyncBlock();  // all copies are here, and no warp reads the stage before this one
     if (chunk + kAhead < last) {
-      FetchTile<Shape, true, true>(args, out_tile, row_tile, chunk + kAhead,
-                                   stage_of(chunk + kAhead));
+      FetchTile<Shape, kPlainRows, true, true>(args, out_tile, row_tile, chunk + kAhead,
+                                               stage_of(chunk + kAhead));
     }
     CopyCommit();
     MultiplyTile<kBf16, Shape>(stage_of(chunk), out_warp, row_warp, sum);
@@ -249,37 +254,39 @@ using LargeTile = TileShape<4, 8, 2, 2, kTileStages>;
 // 128 by 64: the pending leaves need registers too.
 using LargeLeafTile = TileShape<2, 4, 4, 2, kTileStages>;
 
-template <bool kBf16, int kRowTiles>
+template <bool kBf16, bool kPlainRows, int kRowTiles>
 void LaunchStream(const ProductArgs& args, Launcher* launcher) {
   constexpr int kStageBytes = (2 + kRowTiles) * kPieceBytes;
   const int leaves = args.leaves.leaves;
   if (leaves == 1) {
-    return LaunchEarly(&StreamProduct<kBf16, kRowTiles>, {args.out_tiles}, kWarp,
+    return LaunchEarly(&StreamProduct<kBf16, kPlainRows, kRowTiles>, {args.out_tiles}, kWarp,
                        kStreamStages * kStageBytes, launcher, args);
   }
-  LaunchEarly(&StreamLeaves<kBf16, kRowTiles>, {args.out_tiles}, leaves * kWarp,
+  LaunchEarly(&StreamLeaves<kBf16, kPlainRows, kRowTiles>, {args.out_tiles}, leaves * kWarp,
               leaves * kLeafStreamStages[kRowTiles - 1] * kStageBytes, launcher, args);
 }
 
-template <bool kBf16, class Shape, int kLevels>
+template <bool kBf16, bool kPlainRows, class Shape, int kLevels>
 void LaunchTiles(const ProductArgs& args, Launcher* launcher) {
   const Grid grid = {
       int64_t{1} * RowBlocks<Shape>(args.rows) * (kLevels == 0 ? args.leaves.leaves : 1),
       (args.out_tiles + Shape::kBlockOut - 1) / Shape::kBlockOut};
-  LaunchEarly(&TileProduct<kBf16, Shape, kLevels>, grid, Shape::kThreads, Shape::kSharedBytes,
-              launcher, args);
+  LaunchEarly(&TileProduct<kBf16, kPlainRows, Shape, kLevels>, grid, Shape::kThreads,
+              Shape::kSharedBytes, launcher, args);
 }
 
-template <bool kBf16>
+template <bool kBf16, bool kPlainRows>
 void LaunchOf(const ProductArgs& args, Launcher* launcher) {
   const bool whole = args.leaves.leaves == 1;
-  if (args.rows > kLeafSumRows) {
-    if (whole) return LaunchTiles<kBf16, LargeTile, 0>(args, launcher);
-    return LaunchTiles<kBf16, LargeLeafTile, kLeafLevels>(args, launcher);
+  if constexpr (!kPlainRows) {
+    if (args.rows > kLeafSumRows) {
+      if (whole) return LaunchTiles<kBf16, false, LargeTile, 0>(args, launcher);
+      return LaunchTiles<kBf16, false, LargeLeafTile, kLeafLevels>(args, launcher);
+    }
   }
-  if (args.rows <= kTileRows) return LaunchStream<kBf16, 1>(args, launcher);
-  if (args.rows <= kStreamRows) return LaunchStream<kBf16, 2>(args, launcher);
-  LaunchTiles<kBf16, SmallTile, 0>(args, launcher);
+  if (args.rows <= kTileRows) return LaunchStream<kBf16, kPlainRows, 1>(args, launcher);
+  if (args.rows <= kStreamRows) return LaunchStream<kBf16, kPlainRows, 2>(args, launcher);
+  LaunchTiles<kBf16, kPlainRows, SmallTile, 0>(args, launcher);
   if (whole || args.out == nullptr) return;
   LaunchEarly(&AddLeafSums, {args.rows, (args.out_features + kRowThreads - 1) / kRowThreads},
               kRowThreads, 0, launcher, args);
@@ -315,7 +322,11 @@ TUTTI_KERNEL void PlainProduct(TUTTI_PARAMETER PlainProductArgs args) {
 }  // namespace
 
 void LaunchProduct(DType type, const ProductArgs& args, Launcher* launcher) {
-  return type == DType::kBF16 ? LaunchOf<true>(args, launcher) : LaunchOf<false>(args, launcher);
+  const bool bf16 = type == DType::kBF16;
+  if (args.plain_rows != 0) {
+    return bf16 ? LaunchOf<true, true>(args, launcher) : LaunchOf<false, true>(args, launcher);
+  }
+  return bf16 ? LaunchOf<true, false>(args, launcher) : LaunchOf<false, false>(args, launcher);
 }
 
 void LaunchPlainProduct(const PlainProductArgs& args, Launcher* launcher) {

@@ -17,7 +17,7 @@
 
 namespace tutti::kernels::cuda {
 
-// REQUIRES: rows > 0
+// REQUIRES: rows > 0; of plain rows, at most kLeafSumRows
 void LaunchProduct(DType type, const ProductArgs& args, Launcher* launcher);
 
 // Products with f32 weights: fused multiply-adds in order of k.

@@ -17,6 +17,8 @@ struct ProductArgs {
   LeafMap leaves;
   float* leaf_sums = nullptr;    // [leaves][rows][out_features], where LeafSumCount is not 0
   const float* scale = nullptr;  // f16 only: ScaleIndex
+  // The weight is by PlainRowIndex; only up to kLeafSumRows rows. [0, 1]
+  int64_t plain_rows = 0;
 };
 
 // Floats of leaf_sums that a product needs.

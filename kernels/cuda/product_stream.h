@@ -11,7 +11,7 @@ namespace tutti::kernels::cuda {
 // A turn of the outer loop goes once round the ring, so that every address is one of three pointers
 // and a constant: a warp that has a multiprocessor's quarter to itself cannot spend more than a
 // hundred cycles on a chunk.
-template <bool kBf16, int kRowTiles, int kStages>
+template <bool kBf16, bool kPlainRows, int kRowTiles, int kStages>
 TUTTI_DEVICE void StreamLeaf(const ProductArgs& args, int leaf, char* warp_ring,
                              float (&sum)[kRowTiles][4]) {
   constexpr int kStageBytes = (2 + kRowTiles) * kPieceBytes;
@@ -21,7 +21,15 @@ TUTTI_DEVICE void StreamLeaf(const ProductArgs& args, int leaf, char* warp_ring,
   const int32_t first = args.leaves.chunk[leaf];
   const int32_t count = args.leaves.chunk[leaf + 1] - first;
   // Of the chunk with which the ring begins.
-  const uint16_t* weight = args.weight + (BlockX() * chunks + first) * 2 * kPieceValues + lane * 8;
+  const uint16_t* weight = args.weight;
+  if constexpr (kPlainRows) {
+    weight += PlainRowIndex(BlockX() * kTileOut + lane / 4, first * kChunkK, chunks) + lane % 4 * 8;
+  } else {
+    weight += (BlockX() * chunks + first) * 2 * kPieceValues + lane * 8;
+  }
+  // Values from a chunk to the next, and from the upper half of 16 features to the lower.
+  constexpr int kChunkValues = kPlainRows ? kChunkK : 2 * kPieceValues;
+  const int64_t half_values = kPlainRows ? PlainRowIndex(kPieceRows, 0, chunks) : kPieceValues;
   const uint16_t* in = args.in + int64_t{1} * first * kPieceValues + lane * 8;
   const int64_t row_tile = int64_t{1} * chunks * kPieceValues;
   char* const ring = warp_ring + lane * 16;
@@ -32,7 +40,8 @@ TUTTI_DEVICE void StreamLeaf(const ProductArgs& args, int leaf, char* warp_ring,
     char* const stage = ring + ahead % kStages * kStageBytes;
     TUTTI_UNROLL
     for (int half = 0; half < 2; ++half) {
-      CopyAsync16(stage + half * kPieceBytes, weight + (ahead * 2 + half) * kPieceValues, true);
+      CopyAsync16(stage + half * kPieceBytes, weight + ahead * kChunkValues + half * half_values,
+                  true);
     }
   };
   const auto fetch_rows = [&](int ahead, int32_t left) {
@@ -72,7 +81,7 @@ TUTTI_DEVICE void StreamLeaf(const ProductArgs& args, int leaf, char* warp_ring,
       fetch_weights(chunk + kAhead, left);
       fetch_rows(chunk + kAhead, left);
     }
-    weight += kStages * 2 * kPieceValues;
+    weight += kStages * kChunkValues;
     in += kStages * kPieceValues;
   }
   TUTTI_UNROLL

@@ -14,8 +14,9 @@ class Answer:
     Thread: one.
     """
 
-    def __init__(self, request: Any) -> None:
+    def __init__(self, request: Any, *, allow_inexact: bool = False) -> None:
         self._request = request
+        self._allow_inexact = allow_inexact
         self._logprobs = bool(request.sampling.logprobs)
         self._ids: list[list[int]] = [[] for _ in range(request.n)]
         self._finished = [False] * len(self._ids)
@@ -47,6 +48,7 @@ class Answer:
         request = type(self._request)()
         request.CopyFrom(self._request)
         request.resume.token = self._token
+        request.resume.allow_inexact = self._allow_inexact
         for ids, finished in zip(self._ids, self._finished):
             request.resume.outputs.add(ids=ids, finished=finished)
         return request

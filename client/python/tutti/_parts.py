@@ -52,9 +52,10 @@ class ClientParts:
 
     def __init__(self, addresses: str | Sequence[str], *, tenant: str | bytes | None = None,
                  tls: Tls | None = None, api_key: ApiKey | None = None, resume: bool = True,
-                 retry: RetryPolicy = RetryPolicy()) -> None:
+                 allow_inexact: bool = False, retry: RetryPolicy = RetryPolicy()) -> None:
         self._addresses = Addresses(addresses)
         self._tenant, self._resume, self._retry = tenant, resume, retry
+        self._allow_inexact = allow_inexact
         api_key = api_key or ApiKey.of_environment()
         self._channels: Channels[Any] = Channels(
             maker(self._grpc, tls), self._addresses.metadata(api_key, encrypted=tls is not None) if api_key else ())
@@ -78,7 +79,7 @@ class ClientParts:
             raise TuttiError(grpc.StatusCode.CANCELLED, f"no call: {error}") from error
 
     def _parts_of_stream(self, prompt: str | None, asked: Asked) -> tuple[Channels[Any], Course, Answer]:
-        answer = Answer(_request.build(prompt, asked, self._tenant))
+        answer = Answer(_request.build(prompt, asked, self._tenant), allow_inexact=self._allow_inexact)
         course = Course(self._addresses, self._retry, answer, resume=self._resume,
                         timeout_s=asked.get("timeout_s"), now=time.monotonic, draw=random.random)
         return self._channels, course, answer

@@ -117,7 +117,8 @@ class Client(ClientParts):
     coordinator and those that stand by, or coordinators with the same model. `tenant` is that of all requests.
     `api_key`: for a gateway that asks for one; unset: that of TUTTI_API_KEY, if there is one.
     `resume`: streams that break off after their first token are gone on with; without it they end with TuttiError.
-    `retry`: how long a call is tried again. No connection is made before the first call.
+    `allow_inexact`: also where the service computes in a numerics class that is not exact, so that the rest may be
+    another; without it such streams end with FAILED_PRECONDITION. `retry`: how long a call is tried again. No connection is made before the first call.
 
     Thread: any, with any number of streams at once.
     """

@@ -10,8 +10,11 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/mutex.h"
+#include "kernels/cuda/cublaslt_library.h"
 #include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/device_check.h"
 #include "kernels/cuda/emulated/async_proxy.h"
+#include "kernels/cuda/emulated/cublaslt_emulated.h"
 #include "kernels/cuda/emulated/device_arena.h"
 #include "kernels/cuda/launch_list.h"
 #include "kernels/cuda/lost_device.h"
@@ -152,8 +155,31 @@ WideProducts EmulatedWideProducts() {
 
 std::unique_ptr<Runtime> MakeEmulatedRuntime() { return std::make_unique<EmulatedRuntime>(); }
 
-std::unique_ptr<Backend> MakeEmulatedBackend(const BackendOptions& options,
-                                             std::shared_ptr<Nccl> nccl, int32_t index) {
+namespace {
+
+constexpr char kClass[] = "cuda-emulated";
+
+absl::StatusOr<WideProducts> ProductsOf(const BackendOptions& options, int32_t index,
+                                        Runtime* runtime) {
+  if (options.numerics_class.empty() || options.numerics_class == kClass) {
+    return options.wgmma ? EmulatedWideProducts() : WideProducts{};
+  }
+  if (options.numerics_class != CublasClass(kClass)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("numerics class \"", options.numerics_class, "\" was asked for; GPU ", index,
+                     " (emulated GPU) computes in \"", kClass, "\", or in \"", CublasClass(kClass),
+                     "\", which is not exact"));
+  }
+  TUTTI_ASSIGN_OR_RETURN(auto library, OpenCublasLtLibrary(CublasLtLibraryPath(), index, nullptr));
+  TUTTI_ASSIGN_OR_RETURN(WideProducts wide,
+                         ProductsByLibrary(OnEmulatedDevice(std::move(library)), runtime));
+  wide.device_index = index;
+  wide.on_lost_device = options.on_lost_device;
+  return wide;
+}
+
+absl::StatusOr<std::unique_ptr<Backend>> Open(const BackendOptions& options,
+                                              std::shared_ptr<Nccl> nccl, int32_t index) {
   static std::atomic<uint64_t> made{0};
   // A call computes what a GPU would, on the host and as slowly as the build and the machine's load
   // make it. Tests of the deadline set one of their own.
@@ -166,9 +192,28 @@ std::unique_ptr<Backend> MakeEmulatedBackend(const BackendOptions& options,
     return nccl;
   };
   nccl_options.open_runtime = MakeEmulatedRuntime;
-  return MakeCudaBackend(std::make_unique<EmulatedRuntime>(index, options.on_lost_device),
-                         "cuda-emulated", std::move(nccl_options), options,
-                         options.wgmma ? EmulatedWideProducts() : WideProducts{});
+  auto runtime = std::make_unique<EmulatedRuntime>(index, options.on_lost_device);
+  const auto wide = ProductsOf(options, index, runtime.get());
+  if (!wide.ok()) {
+    return Annotate(wide.status(), absl::StrCat("numerics class \"", options.numerics_class, "\""));
+  }
+  return MakeCudaBackend(std::move(runtime),
+                         wide->library == nullptr ? kClass : CublasClass(kClass),
+                         std::move(nccl_options), options, *wide);
+}
+
+}  // namespace
+
+std::unique_ptr<Backend> MakeEmulatedBackend(const BackendOptions& options,
+                                             std::shared_ptr<Nccl> nccl, int32_t index) {
+  auto backend = Open(options, std::move(nccl), index);
+  CHECK(backend.ok()) << backend.status();
+  return *std::move(backend);
+}
+
+absl::StatusOr<std::unique_ptr<Backend>> OpenEmulatedBackend(const BackendOptions& options,
+                                                             int32_t index) {
+  return Open(options, nullptr, index);
 }
 
 int64_t EmulatedAllocations() { return DeviceArena::The().allocations(); }

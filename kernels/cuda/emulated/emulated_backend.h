@@ -16,6 +16,11 @@ namespace tutti::kernels::cuda {
 std::unique_ptr<Backend> MakeEmulatedBackend(const BackendOptions& options = {},
                                              std::shared_ptr<Nccl> nccl = nullptr,
                                              int32_t index = 0);
+// The same for a worker: in `options.numerics_class`, "" for the exact one, or
+// "cuda-emulated-cublas" by the library that TUTTI_CUBLASLT_LIBRARY names. FAILED_PRECONDITION:
+// there is no such class; errors of OpenCublasLtLibrary.
+absl::StatusOr<std::unique_ptr<Backend>> OpenEmulatedBackend(const BackendOptions& options,
+                                                             int32_t index);
 // A queue of the emulated device.
 std::unique_ptr<Runtime> MakeEmulatedRuntime();
 

@@ -36,8 +36,10 @@ void List(PluginDevices* answer) {
 
 void Open(const PluginRequest& request, PluginAnswer* answer) {
   if (request.device_index >= 0 && request.device_index < Count()) {
-    answer->backend =
-        MakeEmulatedBackend(*request.options, nullptr, request.device_index).release();
+    auto backend = OpenEmulatedBackend(*request.options, request.device_index);
+    answer->status_code = static_cast<int32_t>(backend.status().code());
+    FillText(std::string(backend.status().message()), answer->message);
+    if (backend.ok()) answer->backend = backend->release();
     return;
   }
   answer->status_code = static_cast<int32_t>(absl::StatusCode::kNotFound);
