@@ -139,6 +139,11 @@ std::string InexactText(const std::string& numerics_class) {
                       numerics_class);
 }
 
+std::string OperatorsWord(bool inexact) {
+  return absl::StrCat("the operator's word (--numerics-class)",
+                      inexact ? "; not exact: what is computed again may differ" : "");
+}
+
 ClassChoice ChooseClass(const std::vector<ClassCandidate>& workers, const std::string& kept) {
   ClassChoice choice;
   if (workers.empty()) return choice;

@@ -36,14 +36,16 @@ struct ClassChoice {
 // clearly quickest together, where all speeds are known; else the one that most of them name first;
 // then the first by name.
 //
-// A class that some worker calls inexact is never chosen; where there is no other, the choice has no
-// class and says why.
+// A class that some worker calls inexact is never chosen; where there is no other, the choice has
+// no class and says why.
 //
 // `workers`: in an order that does not depend on when they came. `kept`: empty: none.
 ClassChoice ChooseClass(const std::vector<ClassCandidate>& workers, const std::string& kept);
 
 // Why a class that is not exact does not serve, and what to do.
 std::string InexactText(const std::string& numerics_class);
+// Why a class serves that the operator has named.
+std::string OperatorsWord(bool inexact);
 
 // What an operator can do for a worker that cannot compute `serving`, beside `others` that serve in
 // it: "start the coordinator with --numerics-class cpu-f32, which all can compute".

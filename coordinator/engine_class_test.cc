@@ -248,7 +248,7 @@ TEST_F(EngineClassTest, ACoordinatorThatReturnsKeepsIt) {
   EXPECT_EQ(Class(), "plain");
 }
 
-// A worker that computes in a class that is not exact serves only where its coordinator was told so.
+// A worker that computes in such a class serves only where its coordinator was told so.
 TEST_F(EngineClassTest, AnInexactClassServesOnlyWhereItIsNamed) {
   for (const bool named : {false, true}) {
     actions_.clear();

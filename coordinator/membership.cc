@@ -100,16 +100,22 @@ bool Offers(const v1::Hello& hello, const std::string& numerics_class) {
   return std::find(classes.begin(), classes.end(), numerics_class) != classes.end();
 }
 
+bool CallsInexact(const v1::Hello& hello, const std::string& numerics_class) {
+  return std::any_of(hello.numerics().begin(), hello.numerics().end(), [&](const auto& offer) {
+    return offer.inexact() && offer.numerics_class() == numerics_class;
+  });
+}
+
 ClassCandidate CandidateOf(const v1::Hello& hello,
                            const std::map<std::string, placement::DeviceSpeed>& speeds) {
   ClassCandidate candidate{
       .worker_id = hello.worker_id(), .offers = {}, .last = hello.last_numerics_class()};
   for (const std::string& one : ClassesOf(hello)) {
     const auto speed = speeds.find(one);
-    candidate.offers.push_back({one, speed == speeds.end() ? 0 : speed->second.flops_per_second});
-  }
-  for (int i = 0; i < hello.numerics_size(); ++i) {
-    candidate.offers[static_cast<size_t>(i)].inexact = hello.numerics(i).inexact();
+    candidate.offers.push_back({.numerics_class = one, .inexact = CallsInexact(hello, one)});
+    if (speed != speeds.end()) {
+      candidate.offers.back().flops_per_second = speed->second.flops_per_second;
+    }
   }
   return candidate;
 }
@@ -276,11 +282,7 @@ bool Membership::CanCompute(const Worker& worker) const {
 }
 
 bool Membership::IsInexact(const Worker& worker) const {
-  const std::string& own = ClassOf(worker);
-  return std::any_of(worker.hello.numerics().begin(), worker.hello.numerics().end(),
-                     [&](const v1::NumericsOffer& offer) {
-                       return offer.inexact() && offer.numerics_class() == own;
-                     });
+  return CallsInexact(worker.hello, ClassOf(worker));
 }
 
 std::vector<ClassCandidate> Membership::Candidates() const {
@@ -307,11 +309,8 @@ void Membership::ChooseClass(const std::string& kept) {
 }
 
 absl::Status Membership::CheckExact(const v1::Hello& hello) const {
-  if (hello.numerics().empty()) return absl::OkStatus();  // an older one, which is
-  for (const v1::NumericsOffer& offer : hello.numerics()) {
-    if (!offer.inexact() || offer.numerics_class() == options_.numerics_class) {
-      return absl::OkStatus();
-    }
+  for (const std::string& one : ClassesOf(hello)) {
+    if (!CallsInexact(hello, one) || one == options_.numerics_class) return absl::OkStatus();
   }
   return absl::FailedPreconditionError(
       absl::StrCat("numerics class of the worker: ", InexactText(hello.numerics_class())));
@@ -336,12 +335,9 @@ void Membership::FillStatus(v1::GetStatusResponse* status) const {
   choice->set_numerics_class(serving);
   choice->set_settled(class_settled());
   const bool chosen = chooses_class();
-  const bool inexact = std::any_of(workers_.begin(), workers_.end(),
-                                   [&](const auto& worker) { return IsInexact(worker.second); });
-  choice->set_why(
-      chosen ? class_choice_.why
-             : absl::StrCat("the operator's word (--numerics-class)",
-                            inexact ? "; not exact: what is computed again may differ" : ""));
+  bool inexact = false;
+  for (const auto& [link, worker] : workers_) inexact |= IsInexact(worker);
+  choice->set_why(chosen ? class_choice_.why : OperatorsWord(inexact));
   choice->set_cost(chosen ? class_choice_.cost : "");
   for (const ClassCandidate& worker : Candidates()) {
     v1::WorkerClasses* const classes = choice->add_workers();

@@ -89,10 +89,10 @@ class Membership {
 
   // Whether this worker may join; the refusal says what differs, with both sides' values.
   // FAILED_PRECONDITION: cluster, protocol, model, or a numerics class that is settled and that it
-  // cannot compute, or one that is not exact and that the operator has not named. INVALID_ARGUMENT: a speed outside of the range that is believed, an announced
-  // address that is none, classes that contradict each other. ALREADY_EXISTS:
-  // a worker of that id is alive on another link. RESOURCE_EXHAUSTED: too little memory for any
-  // stage.
+  // cannot compute, or one that is not exact and that the operator has not named.
+  // INVALID_ARGUMENT: a speed outside of the range that is believed, an announced address that is
+  // none, classes that contradict each other. ALREADY_EXISTS: a worker of that id is alive on
+  // another link. RESOURCE_EXHAUSTED: too little memory for any stage.
   absl::Status Check(const v1::Hello& hello) const;
   // A worker that comes back as it was keeps the speed it had at first: it measured again while
   // others may have computed, and layers must not move for that.

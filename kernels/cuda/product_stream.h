@@ -5,6 +5,24 @@
 
 namespace tutti::kernels::cuda {
 
+// The place of a lane's values in a block's 16 features of a weight.
+template <bool kPlainRows>
+struct StreamedWeights {
+  // From a chunk to the next.
+  static constexpr int kChunkValues = kPlainRows ? kChunkK : 2 * kPieceValues;
+  // From the upper eight features to the lower.
+  TUTTI_DEVICE static int64_t HalfValues(int32_t chunks) {
+    return kPlainRows ? PlainRowIndex(kPieceRows, 0, chunks) : kPieceValues;
+  }
+  TUTTI_DEVICE static int64_t First(int32_t chunks, int32_t chunk, int lane) {
+    if constexpr (kPlainRows) {
+      return PlainRowIndex(BlockX() * kTileOut + lane / 4, chunk * kChunkK, chunks) + lane % 4 * 8;
+    } else {
+      return (BlockX() * chunks + chunk) * 2 * kPieceValues + lane * 8;
+    }
+  }
+};
+
 // Few rows: a warp streams 16 features of one leaf. A lane multiplies exactly the values that it
 // copied, so nothing waits for another lane.
 //
@@ -21,15 +39,9 @@ TUTTI_DEVICE void StreamLeaf(const ProductArgs& args, int leaf, char* warp_ring,
   const int32_t first = args.leaves.chunk[leaf];
   const int32_t count = args.leaves.chunk[leaf + 1] - first;
   // Of the chunk with which the ring begins.
-  const uint16_t* weight = args.weight;
-  if constexpr (kPlainRows) {
-    weight += PlainRowIndex(BlockX() * kTileOut + lane / 4, first * kChunkK, chunks) + lane % 4 * 8;
-  } else {
-    weight += (BlockX() * chunks + first) * 2 * kPieceValues + lane * 8;
-  }
-  // Values from a chunk to the next, and from the upper half of 16 features to the lower.
-  constexpr int kChunkValues = kPlainRows ? kChunkK : 2 * kPieceValues;
-  const int64_t half_values = kPlainRows ? PlainRowIndex(kPieceRows, 0, chunks) : kPieceValues;
+  const uint16_t* weight = args.weight + StreamedWeights<kPlainRows>::First(chunks, first, lane);
+  constexpr int kChunkValues = StreamedWeights<kPlainRows>::kChunkValues;
+  const int64_t half_values = StreamedWeights<kPlainRows>::HalfValues(chunks);
   const uint16_t* in = args.in + int64_t{1} * first * kPieceValues + lane * 8;
   const int64_t row_tile = int64_t{1} * chunks * kPieceValues;
   char* const ring = warp_ring + lane * 16;

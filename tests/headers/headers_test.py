@@ -82,6 +82,30 @@ class NvmlTest(unittest.TestCase):
             self.assertIn("NVML_ERROR_GPU_IS_LOST", said)
 
 
+class CublasLtTest(unittest.TestCase):
+    # In a wheel of its own of some 400 MB: the toolkit's is taken, where there is one.
+    CUDA = os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "include")
+
+    def setUp(self):
+        if not os.path.exists(os.path.join(self.CUDA, "cublasLt.h")):
+            self.skipTest(f"no cublasLt.h in {self.CUDA}")
+
+    def test_the_header_declares_what_is_called(self):
+        self.assertEqual(compiled(os.path.join(HERE, "cublaslt.cc"), f"-I{self.CUDA}"), (0, ""))
+
+    def test_a_difference_is_seen(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(self.CUDA, "cublasLt.h"), encoding="utf-8") as file:
+                header = file.read()
+            changed = re.sub(r"CUBLASLT_MATMUL_DESC_TRANSA\s*= 3", "CUBLASLT_MATMUL_DESC_TRANSA = 33", header)
+            self.assertNotEqual(changed, header)
+            with open(os.path.join(folder, "cublasLt.h"), "w", encoding="utf-8") as file:
+                file.write(changed)
+            status, said = compiled(os.path.join(HERE, "cublaslt.cc"), f"-I{folder}", f"-I{self.CUDA}")
+            self.assertNotEqual(status, 0)
+            self.assertIn("CUBLASLT_MATMUL_DESC_TRANSA", said)
+
+
 if __name__ == "__main__":
     HEADERS = fetched()
     if HEADERS is None:

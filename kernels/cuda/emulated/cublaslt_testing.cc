@@ -14,9 +14,10 @@
 #include "kernels/cuda/cublaslt_interface.h"
 #include "kernels/float_formats.h"
 
-using Types = tutti::kernels::cuda::CublasLtTypes;
-
+namespace tutti::kernels::cuda {
 namespace {
+
+using Types = CublasLtTypes;
 
 constexpr int kNotInitialized = 1, kInvalidValue = 7, kExecutionFailed = 13;
 
@@ -62,8 +63,7 @@ bool Fits(const Operation& op, const Matrix& a, const Matrix& b, const Matrix& d
 float ValueAt(const Matrix& matrix, const void* data, uint64_t row, uint64_t col) {
   const uint16_t bits =
       static_cast<const uint16_t*>(data)[col * static_cast<uint64_t>(matrix.leading) + row];
-  return matrix.type == Types::kBfloat16 ? tutti::kernels::Bf16ToF32(bits)
-                                         : tutti::kernels::F16ToF32(bits);
+  return matrix.type == Types::kBfloat16 ? Bf16ToF32(bits) : F16ToF32(bits);
 }
 
 }  // namespace
@@ -215,3 +215,5 @@ EXPORTED int cublasLtMatmul(void* handle, void* operation, const void* alpha, co
   }
   return Types::kSuccess;
 }
+
+}  // namespace tutti::kernels::cuda
