@@ -22,7 +22,7 @@ class EmulatedCublasTest : public ::testing::TestWithParam<std::string> {
  protected:
   EmulatedCublasTest() { setenv("TUTTI_CUBLASLT_LIBRARY", TUTTI_CUBLASLT, 1); }
 
-  static std::vector<float> LastLogits(const std::string& numerics_class, int32_t chunk) {
+  std::vector<float> LastLogits(const std::string& numerics_class, int32_t chunk) {
     TestPipeline pipeline({.model_dir = GoldenDir(GetParam()),
                            .backend = "cuda-emulated",
                            .numerics_class = numerics_class,
@@ -31,7 +31,9 @@ class EmulatedCublasTest : public ::testing::TestWithParam<std::string> {
     for (int t = 0; t < kPrompt; ++t) {
       prompt.push_back(static_cast<TokenId>((7 * t + t * t) % pipeline.config().vocab_size));
     }
-    return pipeline.LastLogits(prompt, chunk);
+    std::vector<float> logits = pipeline.LastLogits(prompt, chunk);
+    kernels_ = pipeline.launches(0).kernels;
+    return logits;
   }
   static double Distance(const std::vector<float>& a, const std::vector<float>& b) {
     double most = 0;
@@ -42,14 +44,19 @@ class EmulatedCublasTest : public ::testing::TestWithParam<std::string> {
     const auto [least, most] = std::minmax_element(logits.begin(), logits.end());
     return *most - *least;
   }
+
+  int64_t kernels_ = 0;  // started by the last pipeline
 };
 
 TEST_P(EmulatedCublasTest, LogitsAreNearThoseOfTheExactClass) {
-  const std::vector<float> exact = LastLogits("", 0);
-  const std::vector<float> many = LastLogits(kClass, 0);
+  const std::vector<float> exact = LastLogits("", kPrompt);
+  const int64_t of_exact = kernels_;
+  const std::vector<float> many = LastLogits(kClass, kPrompt);
   ASSERT_EQ(many.size(), exact.size());
   EXPECT_LT(Distance(many, exact), 0.02 * Spread(exact));
-  EXPECT_NE(many, exact) << "the library was not asked";
+  EXPECT_LT(kernels_, of_exact) << "the library was not asked";
+  // bf16 rounds away at every layer's end what the sums of so small a model differ by.
+  EXPECT_TRUE(many != exact || GetParam() != "grouped-tied-f16");
 }
 
 // Few rows a step are multiplied as ever.
@@ -58,7 +65,7 @@ TEST_P(EmulatedCublasTest, FewRowsAtATimeHaveTheBitsOfTheExactClass) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EmulatedCublasTest,
-                         ::testing::Values("grouped-tied-bf16", "families/chatglm3-128k-f16"),
+                         ::testing::Values("grouped-tied-bf16", "grouped-tied-f16"),
                          [](const auto& info) {
                            std::string name = info.param;
                            for (char& c : name) c = c == '-' || c == '/' ? '_' : c;
