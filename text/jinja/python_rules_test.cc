@@ -109,6 +109,24 @@ TEST(PythonRulesTest, ViewsOfDictsAreSets) {
   EXPECT_TRUE(IsRefused("[1] in {}.keys()"));
 }
 
+// Each of 100,000 keys looked for among the others would take minutes.
+TEST(PythonRulesTest, LargeDictsAreComparedKeyByKey) {
+  constexpr int kKeys = 100'000;
+  Dict forward, backward;
+  for (int i = 0; i < kKeys; ++i) {
+    forward.items.emplace_back(User(absl::StrCat("key", i)), Value::Int(i));
+    backward.items.emplace_back(User(absl::StrCat("key", kKeys - 1 - i)),
+                                Value::Int(kKeys - 1 - i));
+  }
+  const Value a = *Value::MakeDict(std::move(forward.items)),
+              b = *Value::MakeDict(std::move(backward.items));
+  EXPECT_TRUE(Equal(a, b));
+  const auto shown = Render("{{ a == b }} {{ a.keys() == b.keys() }} {{ a.items() == b.items() }}",
+                            {{"a", a}, {"b", b}});
+  ASSERT_TRUE(shown.ok()) << shown.status();
+  EXPECT_EQ(shown->bytes(), "True True True");
+}
+
 TEST(PythonRulesTest, RangesKeepTheirBounds) {
   EXPECT_EQ(Shown("range(4)[7:3] ~ range(4)[::3] ~ range(1, 9, 2)[1:]"),
             "range(4, 3)range(0, 4, 3)range(3, 9, 2)");

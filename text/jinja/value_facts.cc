@@ -1,7 +1,9 @@
 // What all values have: a type, a size, and equality.
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
+#include "absl/container/flat_hash_map.h"
 #include "text/jinja/big_integer.h"
 #include "text/jinja/object.h"
 #include "text/jinja/value.h"
@@ -10,10 +12,43 @@
 namespace tutti::text::jinja {
 namespace {
 
+// Callers' objects have texts for keys, and may have very many.
+bool EqualDicts(const Dict& a, const Dict& b) {
+  if (a.items.size() != b.items.size()) return false;
+  absl::flat_hash_map<std::string_view, const Value*> texts;
+  for (const auto& [key, value] : b.items) {
+    if (key.IsStr()) texts.try_emplace(key.str(), &value);
+  }
+  return std::all_of(a.items.begin(), a.items.end(), [&](const auto& item) {
+    const Value* other = nullptr;
+    if (!item.first.IsStr()) {
+      other = b.Find(item.first);
+    } else if (const auto found = texts.find(item.first.str()); found != texts.end()) {
+      other = found->second;
+    }
+    return other != nullptr && Equal(item.second, *other);
+  });
+}
+
 // dict.keys() and dict.items(), which are equal in any order.
 bool IsSetLike(const List& list) { return list.kind == List::kKeys || list.kind == List::kItems; }
 
+Dict DictOf(const List& view) {
+  Dict dict;
+  dict.items.reserve(view.items.size());
+  for (const Value& item : view.items) {
+    if (view.kind == List::kKeys) {
+      dict.items.emplace_back(item, Value());
+    } else {
+      dict.items.emplace_back(item.list()->items[0], item.list()->items[1]);
+    }
+  }
+  return dict;
+}
+
 bool EqualSets(const List& a, const List& b) {
+  if (a.kind == b.kind) return EqualDicts(DictOf(a), DictOf(b));
+  // Keys are pairs only where the template itself has made them.
   return a.items.size() == b.items.size() &&
          std::is_permutation(a.items.begin(), a.items.end(), b.items.begin(), Equal);
 }
@@ -26,14 +61,6 @@ bool EqualLists(const List& a, const List& b) {
   };
   return same_type(a) == same_type(b) &&
          std::equal(a.items.begin(), a.items.end(), b.items.begin(), b.items.end(), Equal);
-}
-
-bool EqualDicts(const Dict& a, const Dict& b) {
-  if (a.items.size() != b.items.size()) return false;
-  return std::all_of(a.items.begin(), a.items.end(), [&](const auto& item) {
-    const Value* other = b.Find(item.first);
-    return other != nullptr && Equal(item.second, *other);
-  });
 }
 
 bool EqualNumbers(const Value& a, const Value& b) {
