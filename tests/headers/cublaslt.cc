@@ -6,33 +6,33 @@
 
 #include "kernels/cuda/cublaslt_interface.h"
 
-using ours = tutti::kernels::cuda::CublasLtTypes;
+using said = tutti::kernels::cuda::CublasLtTypes;
 
-static_assert(sizeof(ours::Algorithm) == sizeof(cublasLtMatmulAlgo_t));
-static_assert(sizeof(ours::HeuristicResult) == sizeof(cublasLtMatmulHeuristicResult_t));
+static_assert(sizeof(said::Algorithm) == sizeof(cublasLtMatmulAlgo_t));
+static_assert(sizeof(said::HeuristicResult) == sizeof(cublasLtMatmulHeuristicResult_t));
 #define SAME_FIELD(field, theirs)                         \
-  static_assert(offsetof(ours::HeuristicResult, field) == \
+  static_assert(offsetof(said::HeuristicResult, field) == \
                 offsetof(cublasLtMatmulHeuristicResult_t, theirs))
 SAME_FIELD(algorithm, algo);
 SAME_FIELD(work_space, workspaceSize);
 SAME_FIELD(state, state);
 SAME_FIELD(waves, wavesCount);
 
-static_assert(ours::kSuccess == CUBLAS_STATUS_SUCCESS);
-static_assert(ours::kNotSupported == CUBLAS_STATUS_NOT_SUPPORTED);
-static_assert(ours::kFloat32 == CUDA_R_32F);
-static_assert(ours::kFloat16 == CUDA_R_16F);
-static_assert(ours::kBfloat16 == CUDA_R_16BF);
-static_assert(ours::kCompute32 == CUBLAS_COMPUTE_32F);
-static_assert(ours::kPlain == CUBLAS_OP_N);
-static_assert(ours::kTransposed == CUBLAS_OP_T);
-static_assert(ours::kTransposeA == CUBLASLT_MATMUL_DESC_TRANSA);
-static_assert(ours::kTransposeB == CUBLASLT_MATMUL_DESC_TRANSB);
-static_assert(ours::kWorkSpaceMax == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES);
-static_assert(ours::kAlignmentOfA == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES);
-static_assert(ours::kAlignmentOfA + 1 == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES);
-static_assert(ours::kAlignmentOfA + 2 == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES);
-static_assert(ours::kAlignmentOfA + 3 == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES);
+static_assert(said::kSuccess == CUBLAS_STATUS_SUCCESS);
+static_assert(said::kNotSupported == CUBLAS_STATUS_NOT_SUPPORTED);
+static_assert(said::kFloat32 == CUDA_R_32F);
+static_assert(said::kFloat16 == CUDA_R_16F);
+static_assert(said::kBfloat16 == CUDA_R_16BF);
+static_assert(said::kCompute32 == CUBLAS_COMPUTE_32F);
+static_assert(said::kPlain == CUBLAS_OP_N);
+static_assert(said::kTransposed == CUBLAS_OP_T);
+static_assert(said::kTransposeA == CUBLASLT_MATMUL_DESC_TRANSA);
+static_assert(said::kTransposeB == CUBLASLT_MATMUL_DESC_TRANSB);
+static_assert(said::kWorkSpaceMax == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES);
+static_assert(said::kAlignmentOfA == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES);
+static_assert(said::kAlignmentOfA + 1 == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES);
+static_assert(said::kAlignmentOfA + 2 == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES);
+static_assert(said::kAlignmentOfA + 3 == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES);
 
 // Enumerations are passed as ints, descriptors and streams as pointers.
 static_assert(sizeof(cublasStatus_t) == sizeof(int) && sizeof(cudaDataType) == sizeof(int) &&
