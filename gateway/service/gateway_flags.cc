@@ -40,6 +40,10 @@ void AddServiceFlags(FlagSet* set, GatewayFlags* flags) {
              .help = "Seconds to try to go on with an answer that broke off; 0: do not try",
              .check = NumberIn(0, 1e6),
              .show_default = true},
+            {.names = "--allow-inexact",
+             .variable = &flags->client.allow_inexact,
+             .help = "Go on with it also where the numerics class is not exact: its rest may "
+                     "differ"},
             {.names = "--certs",
              .variable = &flags->certificate_folder,
              .help = "Folder with ca.crt, tls.crt and tls.key, as `tutti certs issue --role "
