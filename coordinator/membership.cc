@@ -309,7 +309,10 @@ void Membership::ChooseClass(const std::string& kept) {
 }
 
 absl::Status Membership::CheckExact(const v1::Hello& hello) const {
-  for (const std::string& one : ClassesOf(hello)) {
+  // Of a mixture each computes in the first class that it names.
+  const std::vector<std::string> classes =
+      options_.mix_numerics ? std::vector<std::string>{hello.numerics_class()} : ClassesOf(hello);
+  for (const std::string& one : classes) {
     if (!CallsInexact(hello, one) || one == options_.numerics_class) return absl::OkStatus();
   }
   return absl::FailedPreconditionError(

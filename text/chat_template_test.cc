@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/files_testing.h"
 #include "text/limits.h"
 #include "text/template_json.h"
@@ -89,6 +90,21 @@ TEST(ChatTemplateTest, IntegersOfTheRequestKeepTheirDigits) {
                                                          std::string(kTextJsonDepthMax + 1, '[')}) {
     EXPECT_TRUE(ParseTemplateJson(bad).is_discarded()) << bad;
   }
+}
+
+// Each looked for among those before it, these would take minutes of a request.
+TEST(ChatTemplateTest, ObjectsOfTheRequestMayHaveVeryManyKeys) {
+  constexpr int kKeys = 300'000;
+  std::string json = "{";
+  for (int i = 0; i < kKeys; ++i) absl::StrAppend(&json, "\"k", i, "\": 1, ");
+  json += R"("k7": 2, "k299999": {"a": 1, "b": 2, "a": 3}})";
+  const ordered_json object = ParseTemplateJson(json);
+  ASSERT_EQ(object.size(), size_t{kKeys});
+  EXPECT_EQ(std::next(object.begin(), 7).key(), "k7") << "it keeps its place";
+  EXPECT_EQ(std::next(object.begin(), 7).value(), 2);
+  EXPECT_EQ(object.back().dump(), R"({"a":3,"b":2})");
+  const auto prompt = Parse("{{ o|length }}").Render(kHello, ordered_json::object({{"o", object}}));
+  ASSERT_TRUE(prompt.ok()) << prompt.status();
 }
 
 TEST(ChatTemplateTest, BadValuesAreRefusedWithTheirPath) {

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "text/limits.h"
 
 namespace tutti::text {
@@ -45,12 +46,20 @@ class Builder final : public nlohmann::json_sax<Json> {
       root_ = std::move(value);
       return &root_;
     }
-    Json& container = *open_.back();
+    Json& container = *open_.back().json;
     if (container.is_array()) {
       container.push_back(std::move(value));
       return &container.back();
     }
-    return &(container[key_] = std::move(value));
+    // The library looks for each key among all before it.
+    auto& members = static_cast<Json::object_t::Container&>(container.get_ref<Json::object_t&>());
+    const auto [place, is_new] = open_.back().places.try_emplace(key_, members.size());
+    if (is_new) {
+      members.emplace_back(key_, std::move(value));
+    } else {
+      members[place->second].second = std::move(value);
+    }
+    return &members[place->second].second;
   }
 
   bool Put(Json value) {
@@ -61,7 +70,7 @@ class Builder final : public nlohmann::json_sax<Json> {
   bool Open(Json container) {
     if (open_.size() >= static_cast<size_t>(kTextJsonDepthMax)) return false;
     Json* const placed = Place(std::move(container));
-    open_.push_back(placed);
+    open_.push_back({placed, {}});
     return true;
   }
 
@@ -70,8 +79,13 @@ class Builder final : public nlohmann::json_sax<Json> {
     return true;
   }
 
+  struct Container {
+    Json* json = nullptr;
+    absl::flat_hash_map<std::string, size_t> places;  // of an object's keys
+  };
+
   Json root_;
-  std::vector<Json*> open_;  // from the outside inwards; only the last one grows
+  std::vector<Container> open_;  // from the outside inwards; only the last one grows
   std::string key_;
 };
 

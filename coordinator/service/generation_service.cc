@@ -180,15 +180,11 @@ void GenerationService::DescribeModel(const std::shared_ptr<UnaryCall>& call) co
   if (model_->chat_template.ok()) response.set_chat_template(model_->chat_template->source());
   // Which class computes is the engine's to know.
   engine_->GetStatus([call, response](const v1::GetStatusResponse& status) mutable {
-    if (status.pipelines_size() > 0) {
-      response.set_numerics_class(status.pipelines(0).numerics_class());
-      if (status.pipelines(0).has_exact()) {
-        bool exact = true;
-        for (const v1::PipelineStatus& one : status.pipelines()) {
-          exact &= !one.has_exact() || one.exact();
-        }
-        response.set_exact(exact);
-      }
+    // One that is missing says neither.
+    for (const v1::PipelineStatus& one : status.pipelines()) {
+      if (response.numerics_class().empty()) response.set_numerics_class(one.numerics_class());
+      if (!one.has_exact()) continue;
+      response.set_exact(one.exact() && (!response.has_exact() || response.exact()));
     }
     call->Reply(response);
   });

@@ -29,7 +29,7 @@ absl::StatusOr<std::vector<std::pair<Value, Value>>> PairsOf(const Call& call) {
   TUTTI_RETURN_IF_ERROR(call.work->ChargeStrings(1 + call.values.size()));
   std::vector<std::pair<Value, Value>> pairs;
   const auto put = [&](const Value& key, const Value& value) -> absl::Status {
-    TUTTI_RETURN_IF_ERROR(CheckHashable(key));
+    TUTTI_RETURN_IF_ERROR(CheckHashable(key, call.work));
     TUTTI_RETURN_IF_ERROR(call.work->Charge(1 + static_cast<int64_t>(pairs.size()) / 8));
     const auto same = std::find_if(pairs.begin(), pairs.end(),
                                    [&](const auto& pair) { return Equal(pair.first, key); });
@@ -85,7 +85,7 @@ absl::StatusOr<Value> DictFromKeys(const Value&, const Call& call) {
   TUTTI_ASSIGN_OR_RETURN(const auto keys, Iterate(call.values[0], call.work));
   std::vector<std::pair<Value, Value>> pairs;
   for (const Value& key : keys->items) {
-    TUTTI_RETURN_IF_ERROR(CheckHashable(key));
+    TUTTI_RETURN_IF_ERROR(CheckHashable(key, call.work));
     TUTTI_RETURN_IF_ERROR(call.work->Charge(1 + static_cast<int64_t>(pairs.size()) / 8));
     const bool known = std::any_of(pairs.begin(), pairs.end(),
                                    [&](const auto& pair) { return Equal(pair.first, key); });

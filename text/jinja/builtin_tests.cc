@@ -65,8 +65,8 @@ absl::StatusOr<Value> SameAs(const Value& self, const Call& call) {
 }
 
 template <const Builtin* (*find)(std::string_view)>
-absl::StatusOr<Value> NamesBuiltin(const Value& self, const Call&) {
-  TUTTI_RETURN_IF_ERROR(CheckHashable(self));
+absl::StatusOr<Value> NamesBuiltin(const Value& self, const Call& call) {
+  TUTTI_RETURN_IF_ERROR(CheckHashable(self, call.work));
   return Value::Bool(self.IsStr() && find(self.str()) != nullptr);
 }
 

@@ -148,7 +148,7 @@ absl::StatusOr<Value> ExpressionEvaluator::EvalDict(const Expr& expr) {
   std::vector<std::pair<Value, Value>> items;
   for (size_t i = 0; i < expr.children.size(); i += 2) {
     TUTTI_ASSIGN_OR_RETURN(const Value key, Eval(*expr.children[i]));
-    TUTTI_RETURN_IF_ERROR(CheckHashable(key));
+    TUTTI_RETURN_IF_ERROR(CheckHashable(key, &work_));
     TUTTI_ASSIGN_OR_RETURN(Value value, Eval(*expr.children[i + 1]));
     TUTTI_RETURN_IF_ERROR(work_.Charge(static_cast<int64_t>(items.size()) / 8));
     const auto same = std::find_if(items.begin(), items.end(),

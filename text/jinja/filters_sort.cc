@@ -164,7 +164,7 @@ absl::StatusOr<Value> Unique(const Value& self, const Call& call) {
     absl::StatusOr<Value> key =
         Key(item, attribute, BoolArgument(call, kCaseSensitive), nullptr, call.work);
     absl::Status status = key.status();
-    if (status.ok()) status = CheckHashable(*key);
+    if (status.ok()) status = CheckHashable(*key, call.work);
     if (!status.ok()) return Generator::Make(std::move(out), status);
     TUTTI_RETURN_IF_ERROR(call.work->Charge(static_cast<int64_t>(1 + keys.size() / 4)));
     TUTTI_RETURN_IF_ERROR(call.work->ChargeValues(2));

@@ -186,6 +186,7 @@ absl::StatusOr<Value> WordCount(const Value& self, const Call& call) {
 }
 
 absl::StatusOr<Value> FileSizeFormat(const Value& self, const Call& call) {
+  if (self.IsStr()) TUTTI_RETURN_IF_ERROR(ChargeNumber(self.text(), call.work));
   const std::optional<double> read = self.IsStr() ? ReadFloat(self.text()) : std::nullopt;
   if (!self.IsNumber() && !read.has_value()) return TypeError(self, "is no number of bytes");
   const bool binary = BoolArgument(call, 0);

@@ -96,6 +96,7 @@ absl::StatusOr<Value> IntFilter(const Value& self, const Call& call) {
     if (std::isinf(*number)) return IntegerFromDouble(*number, from_user);  // an error
   }
   if (self.IsStr()) {
+    TUTTI_RETURN_IF_ERROR(ChargeNumber(self.text(), call.work));
     // A base that is none makes it no integer, but it may still be a number.
     const bool has_base = !call.Has(1) || call.values[1].IsInt() || call.values[1].IsBool();
     if (has_base) {
@@ -115,6 +116,7 @@ absl::StatusOr<Value> FloatFilter(const Value& self, const Call& call) {
     TUTTI_ASSIGN_OR_RETURN(const double number, ToDouble(self));
     return Value::Float(number, self.number_from_user());
   }
+  if (self.IsStr()) TUTTI_RETURN_IF_ERROR(ChargeNumber(self.text(), call.work));
   const std::optional<double> number = self.IsStr() ? ReadFloat(self.text()) : std::nullopt;
   if (number.has_value()) return Value::Float(*number, self.text().AnyFromUser());
   return call.Has(0) ? call.values[0] : Value::Float(0);

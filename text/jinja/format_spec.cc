@@ -106,13 +106,13 @@ std::string Separated(std::string_view digits, char separator, size_t every) {
 
 // The same; zeros that fill the width have separators, too. `others`: characters beside the digits.
 std::string Grouped(std::string digits, const FormatSpec& spec, size_t every, size_t others) {
-  std::string out = Separated(digits, spec.grouping, every);
-  while (spec.fill == "0" && spec.align == '=' &&
-         out.size() + others < static_cast<size_t>(spec.width)) {
-    digits.insert(0, 1, '0');
-    out = Separated(digits, spec.grouping, every);
+  if (spec.fill == "0" && spec.align == '=') {
+    size_t count = digits.size();
+    const auto shown = [&] { return count + (std::max<size_t>(count, 1) - 1) / every; };
+    while (shown() + others < static_cast<size_t>(spec.width)) ++count;
+    digits.insert(0, count - digits.size(), '0');
   }
-  return out;
+  return Separated(digits, spec.grouping, every);
 }
 
 bool IsShown(char sign) { return sign == '+' || sign == ' '; }

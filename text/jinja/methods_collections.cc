@@ -34,7 +34,7 @@ absl::StatusOr<Value> Values(const Value& self, const Call& call) {
 
 absl::StatusOr<Value> Get(const Value& self, const Call& call) {
   TUTTI_RETURN_IF_ERROR(call.work->Charge(static_cast<int64_t>(self.dict()->items.size()) / 8));
-  TUTTI_RETURN_IF_ERROR(CheckHashable(call.values[0]));
+  TUTTI_RETURN_IF_ERROR(CheckHashable(call.values[0], call.work));
   const Value* found = self.dict()->Find(call.values[0]);
   if (found != nullptr) return *found;
   return call.Has(1) ? call.values[1] : Value();

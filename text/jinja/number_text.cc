@@ -58,6 +58,10 @@ std::optional<std::string> WithoutUnderscores(std::string_view text, int base) {
 
 }  // namespace
 
+absl::Status ChargeNumber(const Text& text, Work* work) {
+  return work->Charge(static_cast<int64_t>(text.bytes().size()));
+}
+
 absl::StatusOr<std::optional<Value>> ReadInteger(const Text& text, int64_t base) {
   constexpr int64_t kBaseMax = 36;
   if (base != 0 && (base < 2 || base > kBaseMax)) return std::optional<Value>();

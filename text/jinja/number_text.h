@@ -7,8 +7,13 @@
 #include "absl/status/statusor.h"
 #include "text/jinja/text.h"
 #include "text/jinja/value.h"
+#include "text/jinja/work.h"
 
 namespace tutti::text::jinja {
+
+// What it costs to read it, whichever of the two: a step a byte, for it is copied and looked through
+// letter by letter.  Errors: as Work::Charge.
+absl::Status ChargeNumber(const Text& text, Work* work);
 
 // int(text, base); nothing where the text is no integer, or there is no such base.
 // Errors: InvalidArgument beyond kTemplateIntegerDigitsMax.

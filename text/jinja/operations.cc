@@ -53,16 +53,16 @@ absl::StatusOr<bool> Contained(const Value& needle, const Value& container, Work
     return container.str().find(needle.str()) != std::string_view::npos;
   }
   if (container.IsDict()) {
-    TUTTI_RETURN_IF_ERROR(CheckHashable(needle));
+    TUTTI_RETURN_IF_ERROR(CheckHashable(needle, work));
     return container.dict()->Find(needle) != nullptr;
   }
   if (container.IsList()) {
     const std::vector<Value>& items = container.list()->items;
     // Looked for as a key, of dict.items() its first part.
-    if (container.list()->kind == List::kKeys) TUTTI_RETURN_IF_ERROR(CheckHashable(needle));
+    if (container.list()->kind == List::kKeys) TUTTI_RETURN_IF_ERROR(CheckHashable(needle, work));
     if (container.list()->kind == List::kItems && needle.IsList() && needle.list()->is_tuple() &&
         needle.list()->items.size() == 2) {
-      TUTTI_RETURN_IF_ERROR(CheckHashable(needle.list()->items[0]));
+      TUTTI_RETURN_IF_ERROR(CheckHashable(needle.list()->items[0], work));
     }
     return std::any_of(items.begin(), items.end(),
                        [&](const Value& item) { return Equal(item, needle); });
@@ -210,13 +210,15 @@ absl::StatusOr<Value> MakeRange(std::vector<Value> items, int64_t begin, int64_t
   return Value::Of(std::shared_ptr<const List>(std::move(range)));
 }
 
-absl::Status CheckHashable(const Value& key) {
+absl::Status CheckHashable(const Value& key, Work* work) {
+  // Tuples are walked through, and one may be in another many times.
+  if (key.IsList()) TUTTI_RETURN_IF_ERROR(work->Charge(key.weight()));
   bool hashable = !key.IsDict();
   if (key.IsList()) {
     const List::Kind kind = key.list()->kind;
     hashable = key.list()->is_tuple() || kind == List::kRange || kind == List::kValues;
     for (const Value& item : key.list()->items) {
-      if (key.list()->is_tuple()) TUTTI_RETURN_IF_ERROR(CheckHashable(item));
+      if (key.list()->is_tuple()) TUTTI_RETURN_IF_ERROR(CheckHashable(item, work));
     }
   }
   if (hashable) return absl::OkStatus();

@@ -36,7 +36,7 @@ absl::StatusOr<bool> Compare(std::string_view op, const Value& a, const Value& b
 absl::StatusOr<Value> MakeRange(std::vector<Value> items, int64_t begin, int64_t end, int64_t step);
 
 // The key of a dict.  Errors: InvalidArgument "unhashable type: 'list'".
-absl::Status CheckHashable(const Value& key);
+absl::Status CheckHashable(const Value& key, Work* work);
 
 // InvalidArgument: "<what> is undefined" or "'int' object <problem>".
 absl::Status TypeError(const Value& value, std::string_view problem);

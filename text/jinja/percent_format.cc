@@ -157,6 +157,7 @@ class PercentFormatter {
       return Invalid(absl::StrCat("%", std::string(1, type), " format of markup"));
     }
     if (!value.IsStr()) return value;
+    TUTTI_RETURN_IF_ERROR(ChargeNumber(value.text(), work_));
     if (std::string_view("diu").find(type) != std::string_view::npos) {
       TUTTI_ASSIGN_OR_RETURN(const std::optional<Value> integer, ReadInteger(value.text(), 10));
       return integer.value_or(value);

@@ -127,6 +127,30 @@ TEST(PythonRulesTest, LargeDictsAreComparedKeyByKey) {
   EXPECT_EQ(shown->bytes(), "True True True");
 }
 
+// A step bounds what it computes: each of these at some steps would be minutes of one request.
+TEST(PythonRulesTest, WhatTakesLongIsCharged) {
+  EXPECT_EQ(Shown("'{:015,}'.format(1)"), "000,000,000,001");
+  EXPECT_EQ(Shown("'{:014,}'.format(-1)"), "-0,000,000,001");
+  EXPECT_THAT(
+      RenderError("{% for i in range(10000) %}{% set x = '{:04300,}'.format(1) %}{% endfor %}"),
+      StartsWith("rendered"));
+  std::string nested = "{% set t = (1,) %}";
+  for (int i = 0; i < 20; ++i) absl::StrAppend(&nested, "{% set t = (t, t) %}");
+  for (const char* use : {"t is filter", "t is test", "t in {}.keys()", "t in {}", "{}.get(t)"}) {
+    EXPECT_THAT(RenderError(absl::StrCat(nested, "{% for i in range(1000) %}{% set x = ", use,
+                                         " %}{% endfor %}")),
+                HasSubstr("steps"))
+        << use;
+  }
+  for (const char* use : {"int", "float", "filesizeformat"}) {
+    EXPECT_THAT(RenderError(absl::StrCat(
+                    "{% set t = '1' * 1000000 %}{% for i in range(1000) %}{% set x = t|", use,
+                    " %}{% endfor %}")),
+                Not(StartsWith("rendered")))
+        << use;
+  }
+}
+
 TEST(PythonRulesTest, RangesKeepTheirBounds) {
   EXPECT_EQ(Shown("range(4)[7:3] ~ range(4)[::3] ~ range(1, 9, 2)[1:]"),
             "range(4, 3)range(0, 4, 3)range(3, 9, 2)");

@@ -51,6 +51,21 @@ class KeyTest(unittest.TestCase):
         for key in ("", "a b", "a\n", "\u00e9"):
             with self.assertRaises(ValueError):
                 ApiKey(key)
+        for content in (b"secr\xc3\xa9t-1", b"secr\xc3\xa9t-1" * 1000):
+            with tempfile.NamedTemporaryFile() as file:
+                file.write(content)
+                file.flush()
+                with self.assertRaises(ValueError) as refused:
+                    ApiKey.read(file.name)
+                self.assertNotIn("secr", repr(refused.exception))
+
+    def test_goes_through_no_proxy_of_the_environment(self):
+        with serving() as service, unittest.mock.patch.dict(os.environ, {"http_proxy": "http://127.0.0.1:1",
+                                                                         "grpc_proxy": "http://127.0.0.1:1"}):
+            port = service.address.rpartition(":")[2]
+            with Client(f"localhost:{port}", api_key=ApiKey("secret-1")) as client:
+                client.detokenize([3], timeout_s=20)
+            self.assertEqual(service.keys, ["Bearer secret-1"])
 
 
 if __name__ == "__main__":

@@ -19,6 +19,8 @@ _OPTIONS = [
     ("grpc.keepalive_timeout_ms", 10000),
     # A stream that only listens sends no data, and is pinged all the same.
     ("grpc.http2.max_pings_without_data", 0),
+    # A proxy of the environment would read keys and prompts that go to this machine only.
+    ("grpc.enable_http_proxy", 0),
     # Tries are counted and spaced in one place, which is not gRPC.
     ("grpc.enable_retries", 0),
     # Else a new channel takes the old one's connection, and its waiting time.

@@ -184,6 +184,9 @@ class Tls:
             raise ValueError("Tls: certificate and key go together")
 
 
+_KEY_FILE_BYTES_MAX = 2048  # as in client/command.cc
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class ApiKey:
     """The key that a gateway asks for. It is told with every call, and shown by no repr()."""
@@ -197,9 +200,13 @@ class ApiKey:
 
     @classmethod
     def read(cls, path: Path, *, in_clear: bool = False) -> "ApiKey":
-        """The key of a file. OSError: it cannot be read."""
-        with open(path, encoding="ascii") as file:
-            return cls(file.read().strip(), in_clear)
+        """The key of a file. OSError: it cannot be read. ValueError: it holds none."""
+        with open(path, "rb") as file:
+            text = file.read(_KEY_FILE_BYTES_MAX + 1)
+        if len(text) > _KEY_FILE_BYTES_MAX:
+            raise ValueError(f"ApiKey: {path} is longer than {_KEY_FILE_BYTES_MAX} bytes")
+        # Every byte is a letter of this encoding, so that no error shows the file.
+        return cls(text.decode("latin-1").strip(), in_clear)
 
     @classmethod
     def of_environment(cls) -> "ApiKey | None":
