@@ -89,9 +89,7 @@ absl::Status CheckOffers(const v1::Hello& hello) {
 std::vector<std::string> ClassesOf(const v1::Hello& hello) {
   if (hello.numerics().empty()) return {hello.numerics_class()};
   std::vector<std::string> classes;
-  for (const v1::NumericsOffer& offer : hello.numerics()) {
-    classes.push_back(offer.numerics_class());
-  }
+  for (const auto& offer : hello.numerics()) classes.push_back(offer.numerics_class());
   return classes;
 }
 
@@ -308,12 +306,11 @@ void Membership::ChooseClass(const std::string& kept) {
   for (auto& [link, worker] : workers_) worker.speed = worker.speeds[ClassOf(worker)];
 }
 
+// Of a mixture each computes in the first class that it names.
 absl::Status Membership::CheckExact(const v1::Hello& hello) const {
-  // Of a mixture each computes in the first class that it names.
-  const std::vector<std::string> classes =
-      options_.mix_numerics ? std::vector<std::string>{hello.numerics_class()} : ClassesOf(hello);
-  for (const std::string& one : classes) {
+  for (const std::string& one : ClassesOf(hello)) {
     if (!CallsInexact(hello, one) || one == options_.numerics_class) return absl::OkStatus();
+    if (options_.mix_numerics) break;
   }
   return absl::FailedPreconditionError(
       absl::StrCat("numerics class of the worker: ", InexactText(hello.numerics_class())));

@@ -11,8 +11,8 @@
 
 namespace tutti::text::jinja {
 
-// What it costs to read it, whichever of the two: a step a byte, for it is copied and looked through
-// letter by letter.  Errors: as Work::Charge.
+// What it costs to read it, whichever of the two: a step a byte, for it is copied and looked
+// through letter by letter.  Errors: as Work::Charge.
 absl::Status ChargeNumber(const Text& text, Work* work);
 
 // int(text, base); nothing where the text is no integer, or there is no such base.
