@@ -105,6 +105,7 @@ class Talk(unittest.TestCase):
         first.until("there is no command /hlep; did you mean /help?")
         first.type("/undo" + ENTER + "/undo" + ENTER)
         first.until("there is nothing to forget")
+        first.prompt()  # between lines the terminal itself takes this key
         first.type(END_OF_INPUT)
         self.assertEqual(first.end(), 0)
         history = os.path.join(self.home.name, ".local", "state", "tutti", "chat_history")
@@ -127,6 +128,7 @@ class Talk(unittest.TestCase):
         chat.prompt()
         chat.type("/help" + ENTER)
         chat.until("/system TEXT")
+        chat.prompt()
         chat.type(END_OF_INPUT)
         self.assertEqual(chat.end(), 0)
 
