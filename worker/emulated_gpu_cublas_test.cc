@@ -54,9 +54,13 @@ TEST_P(EmulatedCublasTest, LogitsAreNearThoseOfTheExactClass) {
   const std::vector<float> many = LastLogits(kClass, kPrompt);
   ASSERT_EQ(many.size(), exact.size());
   EXPECT_LT(Distance(many, exact), 0.02 * Spread(exact));
-  EXPECT_LT(kernels_, of_exact) << "the library was not asked";
-  // bf16 rounds away at every layer's end what the sums of so small a model differ by.
-  EXPECT_TRUE(many != exact || GetParam() != "grouped-tied-f16");
+  if (GetParam() == "grouped-tied-f16") {
+    EXPECT_NE(many, exact) << "the library was not asked";
+  } else {
+    // bf16 rounds away at every layer's end what the sums of so small a model differ by. Its rows
+    // need no scaling kernels, so the library's products are kernels less.
+    EXPECT_LT(kernels_, of_exact) << "the library was not asked";
+  }
 }
 
 // Few rows a step are multiplied as ever.
