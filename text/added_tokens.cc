@@ -1,11 +1,12 @@
 #include "text/added_tokens.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace tutti::text {
 
 AddedTokenMatcher::AddedTokenMatcher(std::vector<AddedToken> tokens)
-    : tokens_(std::move(tokens)), nodes_(1), first_bytes_(256, false) {
+    : tokens_(std::move(tokens)), nodes_(1) {
   for (const AddedToken& token : tokens_) {
     first_bytes_[static_cast<unsigned char>(token.content[0])] = true;
     uint32_t node = 0;
@@ -16,6 +17,9 @@ AddedTokenMatcher::AddedTokenMatcher(std::vector<AddedToken> tokens)
       node = edge->second;
     }
     nodes_[node].token = &token;
+  }
+  if (std::count(first_bytes_.begin(), first_bytes_.end(), true) == 1) {
+    first_byte_ = tokens_.front().content[0];
   }
 }
 
@@ -32,6 +36,7 @@ absl::InlinedVector<const AddedToken*, 2> AddedTokenMatcher::At(std::string_view
 }
 
 size_t AddedTokenMatcher::SkipTo(std::string_view text, size_t begin) const {
+  if (first_byte_.has_value()) return std::min(text.find(*first_byte_, begin), text.size());
   while (begin < text.size() && !first_bytes_[static_cast<unsigned char>(text[begin])]) ++begin;
   return begin;
 }

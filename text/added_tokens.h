@@ -1,7 +1,9 @@
 // Tokens that are recognised as whole strings in text, before it is split and merged.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,7 +50,8 @@ class AddedTokenMatcher {
   std::vector<AddedToken> tokens_;
   std::vector<Node> nodes_;  // [0] is the root
   absl::flat_hash_map<uint64_t, uint32_t> edges_;
-  std::vector<bool> first_bytes_;  // [256]
+  std::array<bool, 256> first_bytes_{};
+  std::optional<char> first_byte_;  // of all tokens, where it is the same
 };
 
 }  // namespace tutti::text

@@ -103,32 +103,28 @@ absl::StatusOr<Pretokenizer> Pretokenizer::Create(const std::vector<std::string_
 
 Pretokenizer Pretokenizer::AtSpaces(Spaces spaces) { return Pretokenizer({}, spaces); }
 
-void Pretokenizer::SplitAtSpaces(std::string_view text,
-                                 absl::FunctionRef<void(std::string_view)> piece) const {
+absl::Status Pretokenizer::SplitAtSpaces(
+    std::string_view text, absl::FunctionRef<absl::Status(std::string_view)> piece) const {
   while (!text.empty()) {
     const size_t from = spaces_ == Spaces::kEvery ? 1 : text.find_first_not_of(' ');
     const size_t end = std::min(text.find(' ', from), text.size());
-    piece(text.substr(0, end));
+    TUTTI_RETURN_IF_ERROR(piece(text.substr(0, end)));
     text.remove_prefix(end);
   }
+  return absl::OkStatus();
 }
 
-absl::Status Pretokenizer::Split(std::string_view text,
-                                 absl::FunctionRef<void(std::string_view)> piece) const {
-  if (patterns_.empty() && spaces_ != Spaces::kNone) {
-    SplitAtSpaces(text, piece);
-    return absl::OkStatus();
-  }
+absl::Status Pretokenizer::Split(
+    std::string_view text, absl::FunctionRef<absl::Status(std::string_view)> piece) const {
+  if (patterns_.empty() && spaces_ != Spaces::kNone) return SplitAtSpaces(text, piece);
   return SplitFrom(0, text, piece);
 }
 
-absl::Status Pretokenizer::SplitFrom(size_t level, std::string_view text,
-                                     absl::FunctionRef<void(std::string_view)> piece) const {
+absl::Status Pretokenizer::SplitFrom(
+    size_t level, std::string_view text,
+    absl::FunctionRef<absl::Status(std::string_view)> piece) const {
   if (text.empty()) return absl::OkStatus();
-  if (level == patterns_.size()) {
-    piece(text);
-    return absl::OkStatus();
-  }
+  if (level == patterns_.size()) return piece(text);
   MatchState state;
   if (state.data == nullptr || state.context == nullptr) {
     return absl::ResourceExhaustedError("splitting text: no memory for the matcher");

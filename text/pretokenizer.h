@@ -30,19 +30,21 @@ class Pretokenizer {
   Pretokenizer& operator=(Pretokenizer&&) noexcept;
   ~Pretokenizer();
 
-  // Calls `piece` for each piece of `text`, in order; together they are `text`.
+  // Calls `piece` for each piece of `text`, in order; together they are `text`. An error of `piece`
+  // ends it, and is returned: nothing behind it is looked at.
   //
   // REQUIRES: `text` is valid UTF-8
   // Errors: ResourceExhausted when a pattern backtracks beyond kSplitMatchLimit.
-  absl::Status Split(std::string_view text, absl::FunctionRef<void(std::string_view)> piece) const;
+  absl::Status Split(std::string_view text,
+                     absl::FunctionRef<absl::Status(std::string_view)> piece) const;
 
  private:
   class Pattern;
   Pretokenizer(std::vector<std::unique_ptr<Pattern>> patterns, Spaces spaces);
   absl::Status SplitFrom(size_t level, std::string_view text,
-                         absl::FunctionRef<void(std::string_view)> piece) const;
-
-  void SplitAtSpaces(std::string_view text, absl::FunctionRef<void(std::string_view)> piece) const;
+                         absl::FunctionRef<absl::Status(std::string_view)> piece) const;
+  absl::Status SplitAtSpaces(std::string_view text,
+                             absl::FunctionRef<absl::Status(std::string_view)> piece) const;
 
   std::vector<std::unique_ptr<Pattern>> patterns_;
   Spaces spaces_;  // where there are no patterns

@@ -19,7 +19,10 @@ std::vector<std::string> Pieces(std::string_view pattern, std::string_view text)
   auto splitter = Pretokenizer::Create({pattern});
   EXPECT_TRUE(splitter.ok()) << splitter.status();
   std::vector<std::string> pieces;
-  EXPECT_TRUE(splitter->Split(text, [&](std::string_view p) { pieces.emplace_back(p); }).ok());
+  EXPECT_TRUE(splitter->Split(text, [&](std::string_view p) {
+    pieces.emplace_back(p);
+    return absl::OkStatus();
+  }).ok());
   return pieces;
 }
 
@@ -54,7 +57,10 @@ TEST(PretokenizerTest, LaterSplitsCutThePiecesOfEarlierOnes) {
   auto splitter = Pretokenizer::Create({R"(\p{N}+)", R"(\p{L})"});
   ASSERT_TRUE(splitter.ok());
   std::vector<std::string> pieces;
-  ASSERT_TRUE(splitter->Split("ab12-c", [&](std::string_view p) { pieces.emplace_back(p); }).ok());
+  ASSERT_TRUE(splitter->Split("ab12-c", [&](std::string_view p) {
+    pieces.emplace_back(p);
+    return absl::OkStatus();
+  }).ok());
   EXPECT_THAT(pieces, ElementsAre("a", "b", "12", "-", "c"));
 }
 
@@ -62,8 +68,26 @@ TEST(PretokenizerTest, WithoutSplitsTheTextIsOnePiece) {
   auto splitter = Pretokenizer::Create({});
   ASSERT_TRUE(splitter.ok());
   std::vector<std::string> pieces;
-  ASSERT_TRUE(splitter->Split("a b", [&](std::string_view p) { pieces.emplace_back(p); }).ok());
+  ASSERT_TRUE(splitter->Split("a b", [&](std::string_view p) {
+    pieces.emplace_back(p);
+    return absl::OkStatus();
+  }).ok());
   EXPECT_THAT(pieces, ElementsAre("a b"));
+}
+
+// A text of megabytes that has too many tokens costs no more than those that are too many.
+TEST(PretokenizerTest, AnErrorOfAPieceEndsTheSplit) {
+  const auto by_pattern = Pretokenizer::Create({R"(\p{L}+)"});
+  ASSERT_TRUE(by_pattern.ok());
+  const Pretokenizer at_spaces = Pretokenizer::AtSpaces(Pretokenizer::Spaces::kEvery);
+  for (const Pretokenizer* splitter : {&*by_pattern, &at_spaces}) {
+    int pieces = 0;
+    const absl::Status status = splitter->Split("a b c d e f", [&](std::string_view) {
+      return ++pieces < 3 ? absl::OkStatus() : absl::OutOfRangeError("enough");
+    });
+    EXPECT_EQ(status, absl::OutOfRangeError("enough"));
+    EXPECT_EQ(pieces, 3);
+  }
 }
 
 TEST(PretokenizerTest, RefusesPatternsThatMatchNothing) {
@@ -121,7 +145,8 @@ TEST(PretokenizerTest, BacktrackingIsBounded) {
   ASSERT_TRUE(splitter.ok()) << splitter.status();
   // The b at the end keeps PCRE2 from seeing at once that nothing can match.
   const std::string text = std::string(200, 'a') + "cb";
-  const absl::Status status = splitter->Split(text, [](std::string_view) {});
+  const absl::Status status =
+      splitter->Split(text, [](std::string_view) { return absl::OkStatus(); });
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
 }
 

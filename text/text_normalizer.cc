@@ -47,8 +47,17 @@ std::string TextNormalizer::NormalizeSpaces(std::string_view stretch, bool first
         stretch.starts_with(' ') || (options_.mark_is_space && stretch.starts_with(kSpaceMark));
     if (!options_.prefix_unless_space || !begins_with_space) text.push_back(' ');
   }
+  if (!options_.mark_is_space && !options_.collapse_spaces) return text.append(stretch);
   bool after_space = false;
   while (!stretch.empty()) {
+    size_t word = 0;
+    while (word < stretch.size() && stretch[word] != ' ' && stretch[word] != kSpaceMark[0]) ++word;
+    if (word > 0) {
+      text.append(stretch.substr(0, word));
+      stretch.remove_prefix(word);
+      after_space = false;
+      continue;
+    }
     if (options_.mark_is_space && stretch.starts_with(kSpaceMark)) {
       text.push_back(' ');
       stretch.remove_prefix(kSpaceMark.size());

@@ -254,7 +254,8 @@ absl::StatusOr<std::vector<TokenId>> Tokenizer::EncodeSegments(std::span<const S
   }
 
   std::vector<TokenId> ids;
-  ids.reserve(text.size() / 3 + 1);
+  const auto guess = static_cast<int64_t>(text.size() / 3);
+  ids.reserve(static_cast<size_t>(std::min(guess, ids_max)) + 1);
   size_t stretch = 0;  // where the text since the last added token begins
   size_t run = 0;
   size_t at = raw_matcher_.SkipTo(text, 0);
@@ -304,20 +305,20 @@ absl::Status Tokenizer::EncodeStretch(std::string_view text, bool first, int64_t
 
 absl::Status Tokenizer::EncodeOrdinary(std::string_view text, int64_t ids_max,
                                        std::vector<TokenId>* ids) const {
-  bool too_many = false;
   // Ordinary tokens stand for their bytes: no text of so many bytes has fewer.
-  const auto look_ahead = [&](size_t bytes) {
+  const auto look_ahead = [&](size_t bytes) -> absl::Status {
     const size_t least = ids->size() + bytes / token_bytes_max_;
-    too_many = too_many || static_cast<int64_t>(least) > ids_max;
-    return !too_many;
+    if (static_cast<int64_t>(least) <= ids_max) return absl::OkStatus();
+    return absl::OutOfRangeError(absl::StrCat("more than ", ids_max, " tokens"));
   };
-  if (look_ahead(text.size())) {
-    TUTTI_RETURN_IF_ERROR(pretokenizer_.Split(text, [&](std::string_view piece) {
-      if (look_ahead(piece.size())) byte_pairs_.Encode(piece, ids);
-    }));
-  }
-  if (look_ahead(0)) return absl::OkStatus();
-  return absl::OutOfRangeError(absl::StrCat("more than ", ids_max, " tokens"));
+  TUTTI_RETURN_IF_ERROR(look_ahead(text.size()));
+  TUTTI_RETURN_IF_ERROR(
+      pretokenizer_.Split(text, [&](std::string_view piece) -> absl::Status {
+        TUTTI_RETURN_IF_ERROR(look_ahead(piece.size()));
+        byte_pairs_.Encode(piece, ids);
+        return absl::OkStatus();
+      }));
+  return look_ahead(0);
 }
 
 std::optional<std::string_view> Tokenizer::TokenBytes(TokenId id) const {
