@@ -57,7 +57,8 @@ void ConnectionWatch::Add(int fd) {
                   .socket = {}};
   // The names of Unix sockets tell them not apart.
   watched.credit =
-      watched.is_tcp ? options_.book->Open(watched.name) : std::make_shared<ConnectionCredit>();
+      watched.is_tcp ? options_.book->Open(watched.name, watched.account)
+                     : std::make_shared<ConnectionCredit>();
   const MutexLock lock(&mutex_);
   added_.push_back(std::move(watched));
   changed_.NotifyAll();

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "transport/limits.h"
 
 namespace tutti::transport {
@@ -155,16 +156,49 @@ TEST_F(ConnectionWatchTest, BytesOfStrangersAreNobodysStall) {
   EXPECT_EQ(unread_, Duration::zero());
 }
 
-TEST(ConnectionCreditTest, PausesAddUpUntilTheyAreOver) {
-  ConnectionCredit credit;
+TEST(PausesTest, AddUpUntilTheyAreOver) {
+  Pauses pauses;
   const Instant now{std::chrono::hours(1)};
-  EXPECT_EQ(credit.AddPause(now, std::chrono::seconds(2)), std::chrono::seconds(2));
-  EXPECT_EQ(credit.AddPause(now, std::chrono::seconds(3)), std::chrono::seconds(5));
-  EXPECT_EQ(credit.AddPause(now + std::chrono::seconds(4), std::chrono::seconds(1)),
-            std::chrono::seconds(2));
-  EXPECT_EQ(credit.AddPause(now + std::chrono::seconds(9), std::chrono::seconds(1)),
-            std::chrono::seconds(1));
-  EXPECT_EQ(credit.AddPause(now + std::chrono::seconds(9), std::chrono::hours(1)), kPausesMax);
+  const Duration second = std::chrono::seconds(1);
+  EXPECT_EQ(pauses.Add(now, kPausesForgiven), Duration::zero()) << "the first are forgiven";
+  EXPECT_EQ(pauses.Add(now, 2 * second), 2 * second);
+  EXPECT_EQ(pauses.Add(now, 3 * second), 5 * second);
+  EXPECT_EQ(pauses.Add(now + 4 * second, second), 2 * second);
+  EXPECT_EQ(pauses.Add(now + 9 * second, 4 * second), second) << "three were over";
+  EXPECT_EQ(pauses.Add(now + std::chrono::hours(1), kPausesForgiven), Duration::zero());
+  EXPECT_EQ(pauses.Add(now + std::chrono::hours(1), std::chrono::hours(1)), kPausesMax);
+}
+
+TEST(CreditBookTest, ConnectionsOfAnAccountWaitForEachOther) {
+  CreditBook book;
+  const Instant now{std::chrono::hours(1)};
+  const Duration second = std::chrono::seconds(1);
+  const auto first = book.Open("ipv4:10.0.0.1:1", "10.0.0.1");
+  EXPECT_EQ(first->AddPause(now, kPausesForgiven + second), second);
+  EXPECT_EQ(book.Open("ipv4:10.0.0.1:2", "10.0.0.1")->AddPause(now, second), 2 * second);
+  EXPECT_EQ(book.Open("ipv4:10.0.0.2:1", "10.0.0.2")->AddPause(now, second), Duration::zero())
+      << "another";
+  book.Close("ipv4:10.0.0.1:1", first);
+  EXPECT_EQ(book.Open("ipv4:10.0.0.1:3", "10.0.0.1")->AddPause(now, second), 3 * second)
+      << "who comes again has not been forgotten";
+  EXPECT_EQ(book.Find("unix:")->AddPause(now, kPausesForgiven + second), second);
+  EXPECT_EQ(book.Find("unix:/run/tutti.sock")->AddPause(now, second), 2 * second);
+}
+
+// Accounts are as many as a stranger has addresses.
+TEST(CreditBookTest, AccountsWithoutAConnectionAreForgotten) {
+  CreditBook book;
+  const Instant now{std::chrono::hours(1)};
+  const auto stays = book.Open("ipv4:10.0.0.1:1", "stays");
+  stays->AddPause(now, kPausesForgiven);
+  for (size_t i = 0; i <= kPausesKept; ++i) {
+    const std::string account = absl::StrCat(i);
+    book.Close(account, book.Open(account, account));
+  }
+  EXPECT_LE(book.accounts(), kPausesKept + 2);
+  book.Open("last", "last");
+  EXPECT_LE(book.accounts(), 3U);
+  EXPECT_EQ(book.Open("ipv4:10.0.0.1:2", "stays")->AddPause(now, kPausesForgiven), kPausesForgiven);
 }
 
 TEST(CreditBookTest, NamesAreThoseThatGrpcGives) {
@@ -176,7 +210,7 @@ TEST(CreditBookTest, NamesAreThoseThatGrpcGives) {
   v6->sin6_scope_id = 2;
   address.size = sizeof(*v6);
   CreditBook book;
-  const auto credit = book.Open(PeerNameOf(address));
+  const auto credit = book.Open(PeerNameOf(address), "fe80::/64");
   EXPECT_EQ(book.Find("ipv6:%5Bfe80::1%252%5D:4711"), credit);
   inet_pton(AF_INET6, "::ffff:10.0.0.7", &v6->sin6_addr);
   EXPECT_EQ(PeerNameOf(address), "ipv4:10.0.0.7:4711");

@@ -30,10 +30,11 @@ std::string Unescape(std::string_view text) {
 
 }  // namespace
 
-Duration ConnectionCredit::AddPause(Instant now, Duration pause) {
-  const MutexLock lock(&pause_mutex_);
-  paused_until_ = std::min(std::max(paused_until_, now) + pause, now + kPausesMax);
-  return paused_until_ - now;
+Duration Pauses::Add(Instant now, Duration pause) {
+  const MutexLock lock(&mutex_);
+  until_ = std::min<Instant>(std::max<Instant>(until_, now - kPausesForgiven) + pause,
+                             now + kPausesMax);
+  return std::max(until_ - now, Duration::zero());
 }
 
 std::string PeerNameOf(const SocketAddress& other_end) {
@@ -54,10 +55,16 @@ std::string PeerNameOf(const SocketAddress& other_end) {
   return absl::StrCat("ipv6:[", text, scope, "]:", ntohs(v6->sin6_port));
 }
 
-std::shared_ptr<ConnectionCredit> CreditBook::Open(const std::string& name) {
-  auto credit = std::make_shared<ConnectionCredit>();
+std::shared_ptr<ConnectionCredit> CreditBook::Open(const std::string& name,
+                                                   const std::string& account) {
   const MutexLock lock(&mutex_);
+  std::shared_ptr<Pauses>& pauses = pauses_[account];
+  if (pauses == nullptr) pauses = std::make_shared<Pauses>();
+  auto credit = std::make_shared<ConnectionCredit>(pauses);
   credits_[name] = credit;
+  if (pauses_.size() > credits_.size() + kPausesKept) {
+    std::erase_if(pauses_, [](const auto& entry) { return entry.second.use_count() == 1; });
+  }
   return credit;
 }
 
@@ -67,6 +74,7 @@ std::shared_ptr<ConnectionCredit> CreditBook::Find(std::string_view peer) const 
     const MutexLock lock(&mutex_);
     if (const auto found = credits_.find(name); found != credits_.end()) return found->second;
   }
+  if (name.starts_with("unix:")) return std::make_shared<ConnectionCredit>(pauses_of_unix_);
   return std::make_shared<ConnectionCredit>();
 }
 
@@ -74,6 +82,11 @@ void CreditBook::Close(const std::string& name, const std::shared_ptr<Connection
   const MutexLock lock(&mutex_);
   const auto found = credits_.find(name);
   if (found != credits_.end() && found->second == credit) credits_.erase(found);
+}
+
+size_t CreditBook::accounts() const {
+  const MutexLock lock(&mutex_);
+  return pauses_.size();
 }
 
 }  // namespace tutti::transport

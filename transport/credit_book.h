@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "base/clock.h"
@@ -16,9 +17,26 @@
 
 namespace tutti::transport {
 
+// How long those wait who have made us work for nothing. Of one account (listening_sockets.h):
+// whoever opens more connections waits no less.  Thread: any.
+class Pauses {
+ public:
+  // After the pauses that are not over yet, one more, all together at most kPausesMax. The time
+  // until the end of the last, without the first kPausesForgiven of an account that had none.
+  Duration Add(Instant now, Duration pause);
+
+ private:
+  Mutex mutex_;
+  Instant until_ ABSL_GUARDED_BY(mutex_) = Instant::min();
+};
+
 // Of one connection.  Thread: any.
 class ConnectionCredit {
  public:
+  ConnectionCredit() : ConnectionCredit(std::make_shared<Pauses>()) {}
+  // `pauses`: its account's.
+  explicit ConnectionCredit(std::shared_ptr<Pauses> pauses) : pauses_(std::move(pauses)) {}
+
   // A call has begun to read its message, which must come within a time.
   void BeginRead() { ++reading_; }
   // It has come whole, with so many bytes, or (0) will not come. After BeginRead.
@@ -36,9 +54,8 @@ class ConnectionCredit {
   // The other end has proved to be one of ours: it may send what it likes.
   void Trust() { is_trusted_ = true; }
 
-  // The other end has made us work for nothing and waits for it: after the pauses that are not over
-  // yet, one more, all together at most kPausesMax. The time until the end of the last.
-  Duration AddPause(Instant now, Duration pause);
+  // The other end has made us work for nothing and waits for it, as Pauses::Add.
+  Duration AddPause(Instant now, Duration pause) { return pauses_->Add(now, pause); }
 
   // Asked before the next two, these are never behind them.
   bool is_reading() const { return reading_ > 0; }
@@ -57,8 +74,7 @@ class ConnectionCredit {
   std::atomic<int64_t> bytes_{0}, lost_{0};
   std::atomic<int32_t> reading_{0}, waiting_{0};
   std::atomic<bool> is_trusted_{false};
-  Mutex pause_mutex_;
-  Instant paused_until_ ABSL_GUARDED_BY(pause_mutex_) = Instant::min();
+  const std::shared_ptr<Pauses> pauses_;
 };
 
 // The name that gRPC gives the other end of a connection, without its percent signs:
@@ -68,16 +84,21 @@ std::string PeerNameOf(const SocketAddress& other_end);
 // By the names of connections.  Thread: any.
 class CreditBook {
  public:
-  // A new connection; one that had its name is over.
-  std::shared_ptr<ConnectionCredit> Open(const std::string& name);
-  // `peer`: as gRPC says it. Never null: a connection that nobody watches has one of its own.
+  // A new connection of an account; one that had its name is over.
+  std::shared_ptr<ConnectionCredit> Open(const std::string& name, const std::string& account);
+  // `peer`: as gRPC says it. Never null: a connection that nobody watches has one of its own. Those
+  // of Unix sockets, whose names do not tell them apart, share their pauses.
   std::shared_ptr<ConnectionCredit> Find(std::string_view peer) const;
   void Close(const std::string& name, const std::shared_ptr<ConnectionCredit>& credit);
+  size_t accounts() const;
 
  private:
+  const std::shared_ptr<Pauses> pauses_of_unix_ = std::make_shared<Pauses>();
   mutable Mutex mutex_;
   std::map<std::string, std::shared_ptr<ConnectionCredit>, std::less<>> credits_
       ABSL_GUARDED_BY(mutex_);
+  // By account: of connections that are open, and for a while of others (kPausesKept).
+  std::map<std::string, std::shared_ptr<Pauses>> pauses_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tutti::transport

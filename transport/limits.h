@@ -158,7 +158,7 @@ inline constexpr int64_t kDebtForgivenPerSecond = int64_t{4} << 10;
 // again for one that is too large and whose sender must hear so.
 inline constexpr int64_t kWaitingDebtBytesMax = 2 * kMessageBytesMax;
 // Bytes of messages that were too large, or broke off, that a connection may owe: three of 9 MiB at
-// once. Like refused ones they are read for nothing, and paid off at the same speed.
+// once. They are read for nothing, and paid off at kRefusedBytesPerSecond.
 inline constexpr int64_t kLostBytesMax = int64_t{24} << 20;
 // Bytes that clients send for each that they get: a frame of 50 bytes with a token is followed by a
 // ping and two updates of windows at most, all in TLS records of their own.
@@ -166,12 +166,19 @@ inline constexpr int64_t kAcknowledgedPerSent = 2;
 // Bytes of a call beside its message and its headers: frames, records of TLS, and a sixteenth of
 // the message for those who send it in pieces of 512 bytes.
 inline constexpr int64_t kCallCreditBytes = 256;
-// A large request that is refused for what it is gets its answer as late as if its connection had
-// sent such requests at this speed: reading 8 MiB takes a core 20 ms, and looking at them as long
-// again, so that a connection full of them takes 4 % of a core.
+// A large request that is refused for what it is gets its answer as late as if its account
+// (listening_sockets.h) had sent such requests at this speed, over however many connections.
+// Reading 8 MiB takes a core 20 ms, and looking at them as long again; on two cores that is 50 to
+// 100 ms more for each answer that is on its way, and at this speed one in a hundred or two.
+inline constexpr int64_t kLargeRefusalBytesPerSecond = int64_t{1} << 20;
+// Those of an account that has sent none for a while are not held up: two of the largest.
+inline constexpr std::chrono::seconds kPausesForgiven{16};
+// The longest that an account waits for such answers: shorter than most clients wait for any.
+inline constexpr std::chrono::seconds kPausesMax{20};
+// Accounts without a connection of which that is remembered: 100 bytes each.
+inline constexpr size_t kPausesKept = 1024;
+// Bytes that became no message are forgotten at this speed (connection_conduct.h).
 inline constexpr int64_t kRefusedBytesPerSecond = int64_t{8} << 20;
-// The longest that a connection waits for such answers.
-inline constexpr std::chrono::seconds kPausesMax{30};
 inline constexpr int64_t kCallCreditDivisor = 16;
 // A connection whose socket is never empty for so long, at so many looks, keeps a thread busy. The
 // longest request, 8 MiB, is read in 20 ms; in 250 ms on a processor shared by twelve.

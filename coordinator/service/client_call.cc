@@ -148,7 +148,7 @@ void ClientCall::OnTooSlow() {
 void ClientCall::Refuse(absl::Status status, int64_t bytes, Instant now) {
   if (bytes <= kSmallRequestBytes) return End(std::move(status));
   const auto pause = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(
-      static_cast<double>(bytes) / static_cast<double>(transport::kRefusedBytesPerSecond)));
+      static_cast<double>(bytes) / static_cast<double>(transport::kLargeRefusalBytesPerSecond)));
   const Duration left = credit_->AddPause(now, pause);
   const MutexLock lock(&read_mutex_);
   refusal_ = std::move(status);

@@ -173,7 +173,7 @@ void InferStream::Take(const grpc::ByteBuffer& bytes, coordinator::ByteBudget::C
   if (absl::IsInvalidArgument(done) && length > coordinator::kSmallRequestBytes) {
     // Who sends what is refused keeps us reading: it waits, as at the door (client_call.h).
     const auto pause = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(
-        static_cast<double>(length) / static_cast<double>(transport::kRefusedBytesPerSecond)));
+        static_cast<double>(length) / static_cast<double>(transport::kLargeRefusalBytesPerSecond)));
     const Duration left = credit_->AddPause(clock_.Now(), pause);
     const MutexLock lock(&mutex_);
     coordinator::SetAlarm(&pause_, left, shared_from_this(), &InferStream::OnPauseOver);
