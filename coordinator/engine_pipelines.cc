@@ -36,7 +36,7 @@ absl::Status Engine::HandleProbeDone(Worker* worker, uint64_t step) {
   // Rows and K/V of another class are not those that these workers would compute.
   const bool same_class = replica->numerics == pipeline.NumericsOfLayers();
   const KvSurvival survival = pipeline.Survival();
-  replica->scheduler.BeginEpoch(pipeline.num_stages(), pipeline.num_blocks(), pipeline.QuickRows(),
+  replica->scheduler.BeginEpoch(pipeline.num_stages(), pipeline.num_blocks(),
                                 same_class ? &survival : nullptr);
   replica->numerics = pipeline.NumericsOfLayers();
   replica->exact = pipeline.IsExact();

@@ -215,7 +215,7 @@ inline constexpr int32_t kPromptRowsMin = 8;
 inline constexpr int32_t kPlacesAhead = 2;
 
 // Beside other requests, the further outputs of one lengthen a step to so many times what it takes
-// with a row for each request (Scheduler::Share, Pipeline::QuickRows): half as long again is what a
+// with a row for each request (Scheduler::Share): half as long again is what a
 // busy service does to an answer anyway.
 inline constexpr double kQuickStep = 1.5;
 

@@ -51,18 +51,6 @@ std::string Pipeline::Describe(const Worker& worker) const {
                       ")");
 }
 
-int32_t Pipeline::QuickRows() const {
-  int32_t quick = kStepSequencesMax;
-  for (const Stage& stage : stages_) {
-    const auto seconds = [&](int32_t rows) {
-      return placement::PredictStageSeconds(stage.placement, {.rows = double(rows)}, {});
-    };
-    const double most = kQuickStep * seconds(1);
-    while (quick > 1 && seconds(quick) > most) quick -= (quick + 15) / 16;
-  }
-  return quick;
-}
-
 void Pipeline::Form(const Formation& formation, std::optional<BlockId> free_block, Instant now,
                     std::vector<Action>* actions) {
   CHECK(state_ == State::kWaiting);

@@ -59,9 +59,6 @@ class Pipeline {
   // Whether all its workers compute in exact classes.  REQUIRES: not waiting
   bool IsExact() const;
   int32_t num_stages() const { return static_cast<int32_t>(stages_.size()); }
-  // Rows of a step that takes at most kQuickStep times as long as one of a single row, it is
-  // predicted; as many as a step can have where the speed of a stage is unknown.
-  int32_t QuickRows() const;
   // Why it does not serve, for people.
   std::string WhyNot() const;
 

@@ -20,12 +20,10 @@ Scheduler::Scheduler(const SchedulerOptions& options, KvDirectory* directory, Pi
         options.max_sequences > 0);
 }
 
-void Scheduler::BeginEpoch(int32_t num_stages, int32_t num_blocks, int32_t quick_rows,
-                           const KvSurvival* survival) {
+void Scheduler::BeginEpoch(int32_t num_stages, int32_t num_blocks, const KvSurvival* survival) {
   CHECK(!open_ && running_.empty());
   open_ = true;
   num_stages_ = num_stages;
-  quick_rows_ = quick_rows;
   if (survival != nullptr && survival->any() && cache_.CanResume(num_blocks)) {
     cache_.Resume(*survival);
   } else {
@@ -157,12 +155,22 @@ int32_t Scheduler::EvenShare() const {
 }
 
 // One request alone has the whole pipeline. Several have at least a row each, and no step is made
-// longer than half as long again by the further outputs of some.
+// longer than half as long again by the further outputs of some, or by half as many rows again.
 int32_t Scheduler::Share() const {
   const int32_t requests = shares_.requests_running();
-  if (requests <= 1) return EvenShare();
+  const int32_t even = EvenShare();
+  if (requests <= 1) return even;
   const int32_t each = (requests + num_stages_ - 1) / num_stages_;
-  return std::min(EvenShare(), std::max(quick_rows_, each + (each + 1) / 2));
+  const int32_t least = each + (each + 1) / 2;
+  if (even <= least) return even;
+  const auto seconds = [this](int32_t rows) {
+    return times_->Predict({.rows = static_cast<double>(rows)});
+  };
+  const std::optional<double> alone = times_ == nullptr ? std::nullopt : seconds(each);
+  if (!alone.has_value()) return even;
+  int32_t quick = even;
+  while (quick > least && *seconds(quick) > kQuickStep * *alone) quick -= (quick + 15) / 16;
+  return std::max(quick, least);
 }
 
 // Before the second of any request comes the first of each.

@@ -91,14 +91,12 @@ class Scheduler {
   explicit Scheduler(const SchedulerOptions& options, KvDirectory* directory = nullptr,
                      PipelineId pipeline = PipelineId());
 
-  // Where the times of its steps are known; until then and for null, itl_target bounds nothing.
+  // Where the times of its steps are known; until then and for null nothing is bounded by time.
   // REQUIRES: they outlive the scheduler
   void TimeBy(const StepTimes* times) { times_ = times; }
-  // A pipeline is ready to serve, with these many blocks on each stage. `quick_rows`: a step of so
-  // many rows takes at most half as long again as one of a single row. `survival`: what its workers
-  // have kept of the epoch before; null: nothing.  REQUIRES: no epoch is open
-  void BeginEpoch(int32_t num_stages, int32_t num_blocks, int32_t quick_rows = kStepSequencesMax,
-                  const KvSurvival* survival = nullptr);
+  // A pipeline is ready to serve, with these many blocks on each stage. `survival`: what its
+  // workers have kept of the epoch before; null: nothing.  REQUIRES: no epoch is open
+  void BeginEpoch(int32_t num_stages, int32_t num_blocks, const KvSurvival* survival = nullptr);
   // The pipeline is gone: no step is under way, nothing is computed, everything that ran waits.
   void EndEpoch();
   // A block that is not needed to go on with the K/V of the last epoch in one of so many blocks;
@@ -264,7 +262,6 @@ class Scheduler {
   const SchedulerOptions options_;
   const PlanSizeOptions plan_size_;
   int32_t num_stages_ = 0;
-  int32_t quick_rows_ = 0;
   bool open_ = false;  // an epoch is
   const StepTimes* times_ = nullptr;
   KvCache cache_;

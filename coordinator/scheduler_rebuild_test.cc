@@ -50,7 +50,7 @@ class SchedulerRebuildTest : public SchedulerTest {
   void LoseAndGoOn(KvSurvival survival) {
     scheduler_->EndEpoch();
     EXPECT_TRUE(scheduler_->FreeOfLastEpoch(kBlocks).has_value());
-    scheduler_->BeginEpoch(survival.num_stages, kBlocks, kStepSequencesMax, &survival);
+    scheduler_->BeginEpoch(survival.num_stages, kBlocks, &survival);
   }
   static KvSurvival Lost(StageSet lost, bool kept = true) {
     return {.num_stages = 3,
@@ -205,7 +205,7 @@ TEST_F(SchedulerRebuildTest, AnotherLayoutBeginsAnew) {
   scheduler_->EndEpoch();
   EXPECT_FALSE(scheduler_->FreeOfLastEpoch(kBlocks - 1).has_value());
   const KvSurvival survival = Lost(0);
-  scheduler_->BeginEpoch(3, kBlocks - 1, kStepSequencesMax, &survival);
+  scheduler_->BeginEpoch(3, kBlocks - 1, &survival);
   EXPECT_EQ(Plan()[0].new_sequences(0).cached_tokens(), 0);
   EXPECT_EQ(directory_.published(), 0);
 }

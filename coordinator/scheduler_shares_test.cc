@@ -8,6 +8,7 @@
 
 #include "base/random.h"
 #include "coordinator/scheduler_testing.h"
+#include "coordinator/step_times.h"
 
 namespace tutti::coordinator {
 namespace {
@@ -242,12 +243,25 @@ TEST_F(SchedulerSharesTest, NobodyWaitsBesideOneThatRunsTwoMore) {
 
 // ---- rows
 
+// A stage whose steps take as long as reading `rows` rows of work, or as their own rows if they are
+// more.
+placement::StagePlacement StageOf(double rows) {
+  placement::StagePlacement stage;
+  stage.num_layers = 1;
+  stage.cost.layer_bytes = 1e6 * rows;
+  stage.cost.layer_flops = 1e6;
+  stage.speed = {.read_bytes_per_second = 1e9, .flops_per_second = 1e9};
+  return stage;
+}
+
 // Rows of each step that a request has, once all of its outputs generate.
 TEST_F(SchedulerSharesTest, FurtherOutputsTakeTurnsBesideOthers) {
-  for (const int32_t quick_rows : {1, 10, 200}) {
+  for (const int32_t free_rows : {1, 8, 200}) {
     sequences_.clear();
     scheduler_ = std::make_unique<Scheduler>(SchedulerOptions());
-    scheduler_->BeginEpoch(1, 1000, quick_rows);
+    scheduler_->BeginEpoch(1, 1000);
+    StepTimes times({StageOf(free_rows)});
+    scheduler_->TimeBy(&times);
     const std::vector<Sequence*> outputs = AddOutputs(64, 3, 10'000);
     for (int step = 0; step < 80; ++step) Step();
     for (const Sequence* one : outputs) EXPECT_GE(one->output_tokens(), 78) << "alone";
@@ -255,7 +269,7 @@ TEST_F(SchedulerSharesTest, FurtherOutputsTakeTurnsBesideOthers) {
     for (int step = 0; step < 10; ++step) Step();
     std::vector<int32_t> before;
     for (const Sequence* one : outputs) before.push_back(one->total());
-    const int32_t rows = std::min(67, std::max(6, quick_rows));
+    const int32_t rows = free_rows == 1 ? 6 : free_rows == 8 ? 12 : 67;
     for (int step = 0; step < 122; ++step) {
       for (const v1::StepPlan& plan : Plan()) {
         EXPECT_EQ(plan.total_rows(), rows);
@@ -271,6 +285,23 @@ TEST_F(SchedulerSharesTest, FurtherOutputsTakeTurnsBesideOthers) {
       EXPECT_NEAR(outputs[i]->total() - before[i], 122 * (rows - 3) / 64, 2) << "each has its turn";
     }
   }
+}
+
+// What rows cost that is not read from speeds, such as drawing their tokens, is learnt.
+TEST_F(SchedulerSharesTest, FurtherOutputsHaveTheRowsThatStepsHaveHadTimeFor) {
+  Start(SchedulerOptions(), 1, 1000);
+  StepTimes times({StageOf(200)});
+  scheduler_->TimeBy(&times);
+  AddOutputs(64, 3, 10'000);
+  for (int i = 0; i < 3; ++i) Add(3, 10'000);
+  for (int step = 0; step < 80; ++step) Step();
+  EXPECT_EQ(Plan().front().total_rows(), 67) << "by speeds alone";
+  Finish();
+  for (int round = 0; round < 3; ++round) {
+    for (const double rows : {4, 8}) times.OnStep(0, {.rows = rows}, 0.2);
+    for (const double rows : {16, 32, 64, 128}) times.OnStep(0, {.rows = rows}, 0.04 * rows);
+  }
+  EXPECT_EQ(Plan().front().total_rows(), 8);
 }
 
 }  // namespace
