@@ -211,6 +211,30 @@ TEST(HardRowsTest, TheWorkOfARowIsBoundedWhateverTheParameters) {
   }
 }
 
+// The second portion would be most of the row.
+TEST(HardRowsTest, OfASmallVocabularyOnlyTheFirstPortionIsPutInOrder) {
+  for (const int vocab : {int{kPortionedVocabulary}, int{kPortionedVocabulary} - 1, 1248}) {
+    v1::SequenceSampling sampling;
+    sampling.set_temperature(100);
+    SequenceState sequence = SequenceOf(sampling, {0});
+    CountingBackend backend(*kernels::CreateBackend("cpu", {.num_threads = 1}));
+    const auto sampler = *Sampler::Create(&backend, {.vocab_size = vocab});
+    std::vector<float> logits(static_cast<size_t>(vocab));
+    for (size_t id = 0; id < logits.size(); ++id) logits[id] = static_cast<float>(id % 97);
+    for (uint64_t seed = 0; seed < 64; ++seed) {
+      sequence.sampling.set_seed(seed);
+      std::vector<v1::SampledToken> sampled;
+      const std::vector<SampleRow> rows = {{0, &sequence}};
+      const absl::Status status = sampler->Sample(
+          {.data = logits.data(), .rows = 1, .cols = vocab, .row_stride = vocab}, rows, &sampled,
+          [] {});
+      ASSERT_TRUE(status.ok()) << status;
+    }
+    EXPECT_EQ(backend.most_ordered(),
+              vocab < kPortionedVocabulary ? kFirstPortion : kSecondPortion);
+  }
+}
+
 // The formula of penalties and biases, token by token.
 TEST(HardRowsTest, AdjustmentsOfLongHistories) {
   constexpr int kVocab = 3000;
