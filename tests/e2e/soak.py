@@ -61,6 +61,8 @@ class Memory(threading.Thread):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=int, default=20, help="of each of the three phases")
+    parser.add_argument("--calm-seconds", type=int, default=0,
+                        help="of the two phases without attackers (default: as --seconds)")
     parser.add_argument("--model", default=harness.DEMO)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--innocents", type=int, default=4)
@@ -79,7 +81,7 @@ def main():
         memory = Memory(pids)
         memory.start()
         command = [SOAK, "--address", cluster.address, "--peers", ",".join(peer_addresses(cluster)), "--seconds",
-                   str(flags.seconds), "--innocents", str(flags.innocents), "--attacks", flags.attacks]
+                   str(flags.seconds), "--calm-seconds", str(flags.calm_seconds), "--innocents", str(flags.innocents), "--attacks", flags.attacks]
         apart = flags.attackers_nice is not None
         attackers = subprocess.Popen(["nice", "-n", str(flags.attackers_nice), *command, "--role", "attackers"],
                                      stdout=subprocess.PIPE, text=True) if apart else None

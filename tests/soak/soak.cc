@@ -25,6 +25,7 @@ struct Flags {
   std::string peers;
   std::string attacks = "all";
   int seconds = 20;
+  int calm_seconds = 0;
   int innocents = 4;
   std::string role = "both";
 };
@@ -51,6 +52,11 @@ void AddFlags(FlagSet* set, Flags* flags) {
        .variable = &flags->seconds,
        .help = "Of each phase",
        .check = IntegerIn(1, 86400),
+       .show_default = true},
+      {.names = "--calm-seconds",
+       .variable = &flags->calm_seconds,
+       .help = "Of the two phases without attackers; 0: as --seconds",
+       .check = IntegerIn(0, 86400),
        .show_default = true},
       {.names = "--innocents",
        .variable = &flags->innocents,
@@ -96,7 +102,6 @@ std::vector<NamedAttack> Chosen(const std::string& names) {
 int Soak(const Flags& flags) {
   const SystemClock clock;
   Innocents innocents(flags.address, flags.innocents, &clock);
-  const Duration length = std::chrono::seconds(flags.seconds);
   const std::vector<NamedAttack> attacks = Chosen(flags.attacks);
   if (attacks.empty()) {
     std::cerr << "tutti-soak: --attacks " << flags.attacks << " names none\n";
@@ -106,7 +111,8 @@ int Soak(const Flags& flags) {
       .address = flags.address,
       .peer_addresses = absl::StrSplit(flags.peers, ',', absl::SkipEmpty())};
   bool well = true;
-  const auto run = [&](const std::string& phase, const std::vector<NamedAttack>& with) {
+  const auto run = [&](const std::string& phase, const std::vector<NamedAttack>& with,
+                       Duration length) {
     const Instant end = clock.Now() + length;
     Attackers others(targets);
     if (flags.role != "innocents") others.Start(with);
@@ -118,9 +124,12 @@ int Soak(const Flags& flags) {
     const bool is_well = Print(phase, report, others.Ends());
     well &= is_well || flags.role == "attackers";
   };
-  run("alone", {});
-  run("busy", OrdinaryInsteadOf(attacks));
-  run("attacked", attacks);
+  const Duration length = std::chrono::seconds(flags.seconds);
+  const Duration calm =
+      flags.calm_seconds == 0 ? length : std::chrono::seconds(flags.calm_seconds);
+  run("alone", {}, calm);
+  run("busy", OrdinaryInsteadOf(attacks), calm);
+  run("attacked", attacks, length);
   return well ? 0 : 1;
 }
 
