@@ -24,6 +24,7 @@ using kernels::Weight;
 
 struct Options {
   std::string device = "cuda:0";
+  std::string numerics_class;
   int64_t hidden = 4096, ffn = 12288, heads = 32, kv_heads = 8, head_dim = 128;
   std::vector<int64_t> rows = {2048, 8192};
   int repeat = 10;
@@ -126,6 +127,9 @@ int Main(int argc, char** argv) {
     program.Add({{.names = name, .variable = variable, .help = help, .show_default = true}});
   };
   add("--device", &o.device, "cpu or cuda:N");
+  program.Add({{.names = "--numerics-class",
+                .variable = &o.numerics_class,
+                .help = "unset: the device's exact one"}});
   add("--rows", &o.rows, "rows of the products");
   add("--hidden", &o.hidden, "of the model");
   add("--ffn", &o.ffn, "of the model");
@@ -136,7 +140,8 @@ int Main(int argc, char** argv) {
                 .variable = &o.without_wgmma,
                 .help = "by the kernels of other GPUs where a GPU has wgmma"}});
   if (const std::optional<int> code = program.Parse(argc, argv)) return *code;
-  auto backend = CreateBackend(o.device, {.wgmma = !o.without_wgmma});
+  auto backend =
+      CreateBackend(o.device, {.numerics_class = o.numerics_class, .wgmma = !o.without_wgmma});
   if (!backend.ok()) return Fail(backend.status());
   ProductsBench::Print({{"class", (*backend)->numerics_class()}, {"remark", (*backend)->remark()}});
   ProductsBench bench(o, backend->get());

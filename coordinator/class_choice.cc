@@ -194,6 +194,20 @@ ClassChoice ChooseClass(const std::vector<ClassCandidate>& workers, const std::s
   return choice;
 }
 
+std::string CostNow(std::vector<ClassCandidate> workers, const std::string& serving) {
+  std::vector<std::string> parts;
+  if (std::string cost = CostOf(workers, serving); !cost.empty()) parts.push_back(std::move(cost));
+  for (ClassCandidate& one : workers) one.last.clear();
+  const std::string anew = ChooseClass(workers, "").numerics_class;
+  if (!anew.empty() && anew != serving && Unable(workers, anew).empty()) {
+    parts.push_back(absl::StrCat("chosen anew it would be ", anew,
+                                 ", which all can compute: restart the coordinator with "
+                                 "--numerics-class ",
+                                 anew, " when no answer begun in ", serving, " need go on"));
+  }
+  return absl::StrJoin(parts, "; ");
+}
+
 std::string AdviceFor(const ClassCandidate& worker, const std::vector<ClassCandidate>& others,
                       const std::string& serving) {
   std::vector<ClassCandidate> all = others;

@@ -42,6 +42,11 @@ struct ClassChoice {
 // `workers`: in an order that does not depend on when they came. `kept`: empty: none.
 ClassChoice ChooseClass(const std::vector<ClassCandidate>& workers, const std::string& kept);
 
+// ClassChoice::cost of a class that serves, for the workers that are there now; and, where they
+// would choose another now, because whoever could not compute it has gone, which one and what to
+// do.
+std::string CostNow(std::vector<ClassCandidate> workers, const std::string& serving);
+
 // Why a class that is not exact does not serve, and what to do.
 std::string InexactText(const std::string& numerics_class);
 // Why a class serves that the operator has named.

@@ -50,6 +50,24 @@ TEST(ClassChoiceTest, TheQuickestForAllTogether) {
   EXPECT_EQ(ChooseClass({Zen4("w0")}, "").cost, "") << "its best";
 }
 
+TEST(ClassChoiceTest, WhatIsKeptForNobodyIsSaid) {
+  std::vector<ClassCandidate> workers = {Zen4("w0"), Zen4("w1"), OnlyF32("w3")};
+  for (ClassCandidate& worker : workers) worker.last = "cpu-f32";
+  EXPECT_EQ(CostNow(workers, "cpu-f32"), ChooseClass(workers, "").cost) << "w3 needs it";
+  workers.pop_back();
+  EXPECT_EQ(ChooseClass(workers, "").numerics_class, "cpu-f32") << "kept for begun answers";
+  EXPECT_EQ(CostNow(workers, "cpu-f32"),
+            "w0, w1 would be about 1.6 times as quick at prompts in cpu-bf16dot; chosen anew it "
+            "would be cpu-bf16dot, which all can compute: restart the coordinator with "
+            "--numerics-class cpu-bf16dot when no answer begun in cpu-f32 need go on");
+  EXPECT_EQ(CostNow({Zen3("w1"), Zen3("w2")}, "cpu-f32"), "");
+  const ClassCandidate strange{"w4", {{"strange", 1e11}}, ""};
+  EXPECT_EQ(CostNow({Zen3("w1"), strange}, "cpu-bf16dot"),
+            "w1 would be about 1.1 times as quick at prompts in cpu-f32, which w4 cannot compute; "
+            "w4 cannot compute it")
+      << "all could compute none";
+}
+
 // What a measurement varies by must not decide bits: the cluster may be started again tomorrow.
 TEST(ClassChoiceTest, LittleSpeedDecidesNothing) {
   for (const double speed : {0.65e11, 0.8e11, 0.95e11}) {

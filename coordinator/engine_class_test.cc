@@ -19,6 +19,7 @@ using std::chrono::milliseconds;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 struct Machine {
   std::string id;
@@ -130,6 +131,24 @@ TEST_F(EngineClassTest, AStreamSettlesIt) {
   EXPECT_TRUE(Status().serving());
   ASSERT_EQ(Refused().size(), 1u);
   EXPECT_THAT(Refused()[0], HasSubstr("start the coordinator with --numerics-class plain"));
+}
+
+// It stays, as answers may have been begun in it; but nobody who has gone is named as the reason.
+TEST_F(EngineClassTest, WhenTheCauseOfASlowClassHasLeftTheStatusSaysWhatToDo) {
+  Start(TinyEngineOptions(2));
+  JoinAs(1, quick0);
+  JoinAs(2, quick1);
+  JoinAs(3, plain);
+  AllReady();
+  Pass(kJoinQuiet);
+  ASSERT_EQ(Class(), "plain");
+  EXPECT_THAT(Status().numerics().cost(), Not(HasSubstr("restart")));
+  Give(WorkerLost{LinkKey(3), absl::UnavailableError("gone")});
+  Turn();
+  EXPECT_EQ(Class(), "plain");
+  EXPECT_THAT(Status().numerics().cost(),
+              HasSubstr("restart the coordinator with --numerics-class quick"));
+  EXPECT_THAT(Status().numerics().cost(), Not(HasSubstr("w2")));
 }
 
 // Among them a worker that the former coordinator refused for its class.

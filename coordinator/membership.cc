@@ -338,7 +338,7 @@ void Membership::FillStatus(v1::GetStatusResponse* status) const {
   bool inexact = false;
   for (const auto& [link, worker] : workers_) inexact |= IsInexact(worker);
   choice->set_why(chosen ? class_choice_.why : OperatorsWord(inexact));
-  choice->set_cost(chosen ? class_choice_.cost : "");
+  if (chosen) choice->set_cost(CostNow(Candidates(), serving));
   for (const ClassCandidate& worker : Candidates()) {
     v1::WorkerClasses* const classes = choice->add_workers();
     classes->set_worker_id(worker.worker_id);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/fail_point.h"
 #include "coordinator/limits.h"
 
 namespace tutti::coordinator {
@@ -15,7 +16,14 @@ Sequence* RequestTable::Add(Request request, Instant now) {
   sequence->due = std::min(request.deadline, now + kPatience);
   sequence->prompt_tokens = static_cast<int32_t>(request.prompt.size());
   sequence->tokens = std::move(request.prompt);
+  if (!request.output.empty() && TUTTI_FAIL_POINT("coordinator.resume_loses_token")) {
+    request.output.pop_back();
+  }
   sequence->tokens.insert(sequence->tokens.end(), request.output.begin(), request.output.end());
+  // Length, end and penalties would count from where the client goes on.
+  if (TUTTI_FAIL_POINT("coordinator.resume_counts_anew")) {
+    sequence->prompt_tokens = static_cast<int32_t>(sequence->tokens.size());
+  }
   request.output = {};
   sequence->numerics = request.numerics;
   if (request.resumes) ++resumed_;

@@ -8,6 +8,7 @@
 #include "coordinator/service/client_call.h"
 #include "coordinator/service/door.h"
 #include "coordinator/service/message_parser.h"
+#include "coordinator/service/prompt_requests.h"
 #include "coordinator/service/tenant.h"
 
 namespace tutti::coordinator {
@@ -48,12 +49,15 @@ grpc::ServerUnaryReactor* AdminService::LookupPrefix(grpc::CallbackServerContext
   // A unary call's messages live until its reactor has finished, also after the client has left.
   const bool queued =
       pool_.Submit([this, request, response, reactor, tenants = TenantsOf(*context)] {
-        Hash128 domain;
-        std::vector<TokenId> tokens;
-        const absl::Status read =
-            WithinMemory([&] { return ReadLookup(*request, tenants, &domain, &tokens); });
+        Lookup lookup;
+        const absl::Status read = WithinMemory([&]() -> absl::Status {
+          v1::LookupPrefixRequest message;
+          TUTTI_RETURN_IF_ERROR(ParseMessage(*request, &message));
+          TUTTI_ASSIGN_OR_RETURN(lookup, ReadLookup(message, tenants, *model_));
+          return absl::OkStatus();
+        });
         if (!read.ok()) return reactor->Finish(ToGrpc(read));
-        engine_->LookupPrefix(domain, std::move(tokens),
+        engine_->LookupPrefix(domain_of_(lookup.tenant), std::move(lookup.tokens),
                               [reactor, response](const v1::LookupPrefixResponse& found) {
                                 *response = Serialize(found);
                                 reactor->Finish(grpc::Status::OK);
@@ -79,33 +83,6 @@ grpc::ServerUnaryReactor* AdminService::DrainWorker(grpc::CallbackServerContext*
     reactor->Finish(ToGrpc(state.status()));
   });
   return reactor;
-}
-
-absl::Status AdminService::ReadLookup(const grpc::ByteBuffer& bytes,
-                                      const std::vector<std::string>& tenants, Hash128* domain,
-                                      std::vector<TokenId>* tokens) const {
-  v1::LookupPrefixRequest request;
-  TUTTI_RETURN_IF_ERROR(ParseMessage(bytes, &request));
-  TUTTI_ASSIGN_OR_RETURN(const std::string tenant,
-                         TenantOf(request.tenant(), tenants, {.may_name_tenant = true}));
-  *domain = domain_of_(tenant);
-  switch (request.prompt_case()) {
-    case v1::LookupPrefixRequest::kText: {
-      TUTTI_ASSIGN_OR_RETURN(*tokens, model_->EncodeText(request.text(), "text"));
-      return absl::OkStatus();
-    }
-    case v1::LookupPrefixRequest::kChat: {
-      TUTTI_ASSIGN_OR_RETURN(*tokens, model_->EncodeChat(request.chat(), "chat"));
-      return absl::OkStatus();
-    }
-    case v1::LookupPrefixRequest::kTokenIds:
-      // Ids of no vocabulary are found nowhere; that is all there is to say about them.
-      tokens->assign(request.token_ids().ids().begin(), request.token_ids().ids().end());
-      return absl::OkStatus();
-    case v1::LookupPrefixRequest::PROMPT_NOT_SET:
-      break;
-  }
-  return absl::InvalidArgumentError("one of text, token_ids and chat must be set");
 }
 
 }  // namespace tutti::coordinator

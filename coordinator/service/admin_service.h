@@ -39,9 +39,6 @@ class AdminService
                                         v1::DrainWorkerResponse* response) override;
 
  private:
-  absl::Status ReadLookup(const grpc::ByteBuffer& bytes, const std::vector<std::string>& tenants,
-                          Hash128* domain, std::vector<TokenId>* tokens) const;
-
   const ServedModel* const model_;
   EngineLoop* const engine_;
   const Door* const door_;

@@ -47,7 +47,8 @@ class ByteBudget {
   explicit ByteBudget(int64_t total) : total_(total) {}
 
   // Calls `on_drained` when, after kTrimAfterBytes were taken, no more than kTrimBelowBytes are; on
-  // any thread that gives bytes back.  REQUIRES: called before the first Take.
+  // any thread that gives bytes back, which may hold locks.  REQUIRES: called before the first
+  // Take.
   void OnDrained(std::function<void()> on_drained) { on_drained_ = std::move(on_drained); }
 
   // Nothing when the client may not have so many now.

@@ -2,6 +2,8 @@
 
 #include <malloc.h>
 
+#include <utility>
+
 #include "base/retry_delay.h"
 
 namespace tutti::coordinator {
@@ -12,9 +14,11 @@ constexpr Duration kComeBackAfter = std::chrono::seconds(1);
 
 }  // namespace
 
-Door::Door(const DoorOptions& chosen) : options(chosen), budget(chosen.bytes) {
-  // Takes some milliseconds, once after a flood.
-  budget.OnDrained([] { malloc_trim(0); });
+void TrimHeap() { malloc_trim(0); }
+
+Door::Door(const DoorOptions& chosen, std::function<void()> trim)
+    : options(chosen), trimmer(std::move(trim)), budget(chosen.bytes) {
+  budget.OnDrained([this] { trimmer.Wake(); });
 }
 
 std::string ClientOf(const grpc::ServerContextBase& context) { return context.peer(); }

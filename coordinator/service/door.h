@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -14,6 +15,7 @@
 #include "base/status.h"
 #include "coordinator/limits.h"
 #include "coordinator/service/byte_budget.h"
+#include "coordinator/service/heap_trimmer.h"
 #include "coordinator/service/request_log.h"
 #include "transport/credit_book.h"
 
@@ -28,11 +30,16 @@ struct DoorOptions {
   Duration unread_linger = kUnreadLinger;
 };
 
+// Gives what the allocator keeps of memory that is free back to the system.
+void TrimHeap();
+
 // Thread: any.
 struct Door {
-  explicit Door(const DoorOptions& chosen);
+  // `trim`: what is done after much was given back, on a thread of the door's.
+  explicit Door(const DoorOptions& chosen, std::function<void()> trim = TrimHeap);
 
   const DoorOptions options;
+  HeapTrimmer trimmer;
   ByteBudget budget;
   transport::CreditBook book;  // of the public port's connections
   RefusalLines refusal_lines;

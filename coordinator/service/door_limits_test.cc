@@ -15,7 +15,9 @@
 #include "base/check.h"
 #include "coordinator/limits.h"
 #include "coordinator/model_testing.h"
+#include "coordinator/service/detokenize.h"
 #include "coordinator/service/message_parser.h"
+#include "coordinator/service/prompt_requests.h"
 #include "coordinator/service/request_builder.h"
 #include "coordinator/service/request_limits.h"
 #include "coordinator/service/tenant.h"
@@ -85,51 +87,79 @@ class DoorLimitsTest : public ::testing::TestWithParam<RequestFieldLimit> {
 
   // A request that is taken as it is, and in it the message that has the field.
   struct Prepared {
-    v1::GenerateRequest request;
+    std::unique_ptr<Message> request;
     Message* holder = nullptr;
   };
-  static std::unique_ptr<Prepared> Prepare(const FieldDescriptor& field) {
-    auto prepared = std::make_unique<Prepared>();
-    v1::GenerateRequest& request = prepared->request;
+  static Prepared Prepare(const FieldDescriptor& field) {
     const std::string& type = field.containing_type()->name();
-    const std::string& name = field.name();
+    if (type == "DetokenizeRequest") return Holding(std::make_unique<v1::DetokenizeRequest>());
+    if (type == "TokenizeRequest" || type == "LookupPrefixRequest") {
+      auto prepared = type == "TokenizeRequest"
+                          ? Holding(std::make_unique<v1::TokenizeRequest>())
+                          : Holding(std::make_unique<v1::LookupPrefixRequest>());
+      const auto& reflection = *prepared.request->GetReflection();
+      const FieldDescriptor* text = field.containing_type()->FindFieldByName("text");
+      reflection.SetString(prepared.request.get(), text, "hello");
+      return prepared;
+    }
+    return PrepareGenerate(type, field.name());
+  }
+  static Prepared Holding(std::unique_ptr<Message> request) {
+    Message* const holder = request.get();
+    return {std::move(request), holder};
+  }
+  static Prepared PrepareGenerate(const std::string& type, const std::string& name) {
+    auto made = std::make_unique<v1::GenerateRequest>();
+    v1::GenerateRequest& request = *made;
+    Prepared prepared = {std::move(made), nullptr};
     request.set_text("hello");
-    if (type == "GenerateRequest") prepared->holder = &request;
+    if (type == "GenerateRequest") prepared.holder = &request;
     if (type == "SamplingParams") {
-      prepared->holder = request.mutable_sampling();
+      prepared.holder = request.mutable_sampling();
       request.mutable_sampling()->set_logprobs(name == "top_logprobs");
     }
-    if (type == "TokenIds") prepared->holder = request.mutable_token_ids();
+    if (type == "TokenIds") prepared.holder = request.mutable_token_ids();
     if (type == "ChatMessages" || type == "ChatMessage" || type == "ToolCall") {
       v1::ChatMessage* message = nullptr;
       if (name != "messages") message = request.mutable_chat()->add_messages();
-      if (type == "ChatMessages") prepared->holder = request.mutable_chat();
+      if (type == "ChatMessages") prepared.holder = request.mutable_chat();
       if (message != nullptr) {
         const bool of_assistant = type == "ToolCall" || name == "tool_calls" ||
                                   name == "reasoning_content" || name == "metadata";
         message->set_role(of_assistant ? "assistant" : name == "tool_call_id" ? "tool" : "user");
       }
-      if (type == "ChatMessage") prepared->holder = message;
+      if (type == "ChatMessage") prepared.holder = message;
       if (type == "ToolCall") {
         message->add_tool_calls()->set_name("f");
-        prepared->holder = message->mutable_tool_calls(0);
+        prepared.holder = message->mutable_tool_calls(0);
       }
     }
-    CHECK(prepared->holder != nullptr) << "no way to prepare a " << type;
+    CHECK(prepared.holder != nullptr) << "no way to prepare a " << type;
     return prepared;
   }
 
   // As the service does it, from bytes.
-  static absl::Status Try(const v1::GenerateRequest& request) {
+  static absl::Status Try(const Message& request) {
     const std::string bytes = request.SerializeAsString();
     if (static_cast<int64_t>(bytes.size()) > kRequestBytesMax) {
       return absl::ResourceExhaustedError("gRPC's own limit");  // service_test.cc
     }
     const grpc::Slice slice(bytes);
-    v1::GenerateRequest parsed;
-    TUTTI_RETURN_IF_ERROR(ParseMessage(grpc::ByteBuffer(&slice, 1), &parsed));
-    TUTTI_RETURN_IF_ERROR(TenantOf(parsed.tenant(), {}, {.may_name_tenant = true}).status());
-    return BuildRequest(parsed, *model_).status();
+    const std::unique_ptr<Message> parsed(request.New());
+    TUTTI_RETURN_IF_ERROR(ParseMessage(grpc::ByteBuffer(&slice, 1), parsed.get()));
+    if (const auto* generate = dynamic_cast<v1::GenerateRequest*>(parsed.get())) {
+      TUTTI_RETURN_IF_ERROR(TenantOf(generate->tenant(), {}, {.may_name_tenant = true}).status());
+      return BuildRequest(*generate, *model_).status();
+    }
+    if (const auto* tokenize = dynamic_cast<v1::TokenizeRequest*>(parsed.get())) {
+      v1::TokenizeResponse response;
+      return Tokenize(*tokenize, *model_, &response);
+    }
+    if (const auto* detokenize = dynamic_cast<v1::DetokenizeRequest*>(parsed.get())) {
+      v1::DetokenizeResponse response;
+      return Detokenize(*detokenize, *model_, &response);
+    }
+    return ReadLookup(dynamic_cast<v1::LookupPrefixRequest&>(*parsed), {}, *model_).status();
   }
 
   // A text of so many bytes that the field may hold.
@@ -172,16 +202,16 @@ class DoorLimitsTest : public ::testing::TestWithParam<RequestFieldLimit> {
   }
 
   static absl::Status TryWith(const FieldDescriptor& field, Kind kind, double value) {
-    const auto prepared = Prepare(field);
+    const Prepared prepared = Prepare(field);
     const auto whole = static_cast<int64_t>(value);
     if (kind == Kind::kValue) {
-      SetNumber(field, value, prepared->holder);
+      SetNumber(field, value, prepared.holder);
     } else if (kind == Kind::kBytes) {
-      prepared->holder->GetReflection()->SetString(prepared->holder, &field, TextFor(field, whole));
+      prepared.holder->GetReflection()->SetString(prepared.holder, &field, TextFor(field, whole));
     } else {
-      AddEntries(field, whole, prepared->holder);
+      AddEntries(field, whole, prepared.holder);
     }
-    return Try(prepared->request);
+    return Try(*prepared.request);
   }
   // Refused by this limit, or for being larger than any message.
   static void ExpectBeyond(const FieldDescriptor& field, Kind kind, double value) {
@@ -247,12 +277,9 @@ std::vector<RequestFieldLimit> Tried() {
     const bool has_edges = limit.kind == Kind::kBytes || limit.kind == Kind::kCount ||
                            limit.kind == Kind::kValue ||
                            (limit.kind == Kind::kId && limit.high > 0);
-    // Those of the other requests have the same readers; a bias is tried by its entry.
-    const bool of_generate = limit.field.find("TokenizeRequest") == std::string_view::npos &&
-                             limit.field.find("DetokenizeRequest") == std::string_view::npos &&
-                             limit.field.find("LookupPrefix") == std::string_view::npos &&
-                             limit.field.find("LogitBiasEntry") == std::string_view::npos;
-    if (has_edges && of_generate) tried.push_back(limit);
+    // A bias is tried by its entry.
+    const bool is_entry = limit.field.find("LogitBiasEntry") != std::string_view::npos;
+    if (has_edges && !is_entry) tried.push_back(limit);
   }
   return tried;
 }
@@ -263,6 +290,57 @@ INSTANTIATE_TEST_SUITE_P(AllFields, DoorLimitsTest, ::testing::ValuesIn(Tried())
                            std::replace(name.begin(), name.end(), '.', '_');
                            return name;
                          });
+
+// Conversations of all requests have one reader; here is seen that each asks it.
+TEST(DoorLimits, ConversationsOfOtherRequestsHaveThem) {
+  const auto model = LoadDemoModel();
+  v1::ChatMessages chat;
+  const auto try_both = [&] {
+    v1::TokenizeRequest tokenize;
+    *tokenize.mutable_chat() = chat;
+    v1::TokenizeResponse response;
+    const absl::Status status = Tokenize(tokenize, *model, &response);
+    v1::LookupPrefixRequest lookup;
+    *lookup.mutable_chat() = chat;
+    EXPECT_EQ(ReadLookup(lookup, {}, *model).status().code(), status.code()) << status;
+    return status;
+  };
+  v1::ChatMessage& message = *chat.add_messages();
+  message.set_role("user");
+  EXPECT_TRUE(try_both().ok());
+  message.set_name(std::string(kChatNameBytesMax + 1, 'a'));
+  EXPECT_THAT(std::string(try_both().message()), HasSubstr("chat.messages[0].name"));
+  message.clear_name();
+  message.set_role("somebody");
+  EXPECT_THAT(std::string(try_both().message()), HasSubstr("chat.messages[0].role"));
+  message.set_role("user");
+  message.set_content(std::string(kPromptBytesMax + 1, 'a'));
+  EXPECT_TRUE(absl::IsInvalidArgument(try_both()));
+  for (const int64_t count : {kChatMessagesMax + 1, kChatMessagesMax * 10}) {
+    chat.clear_messages();
+    for (int64_t i = 0; i < count; ++i) chat.add_messages()->set_role("user");
+    EXPECT_THAT(std::string(try_both().message()), HasSubstr("messages"));
+  }
+}
+
+// A prompt that no context holds is in no cache, whatever it is made of.
+TEST(DoorLimits, OfALookupIsTheContext) {
+  const auto model = LoadDemoModel();
+  const auto with_ids = [&](int64_t count) {
+    v1::LookupPrefixRequest lookup;
+    lookup.mutable_token_ids()->mutable_ids()->Resize(static_cast<int>(count), 1);
+    return ReadLookup(lookup, {}, *model).status();
+  };
+  const int64_t context = model->max_model_len;
+  EXPECT_TRUE(with_ids(context).ok());
+  for (const int64_t beyond : {context + 1, context * 1000}) {
+    EXPECT_EQ(with_ids(beyond).code(), absl::StatusCode::kInvalidArgument);
+  }
+  v1::LookupPrefixRequest lookup;
+  for (int64_t i = 0; i <= context; ++i) lookup.mutable_text()->append(" a");
+  EXPECT_EQ(ReadLookup(lookup, {}, *model).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ReadLookup({}, {}, *model).status().code(), absl::StatusCode::kInvalidArgument);
+}
 
 // The limits that depend on the served model.
 TEST(DoorLimits, OfTheModelHoldAtTheirEdges) {

@@ -7,6 +7,7 @@
 #include "coordinator/not_serving.h"
 #include "coordinator/service/detokenize.h"
 #include "coordinator/service/message_parser.h"
+#include "coordinator/service/prompt_requests.h"
 #include "transport/grpc/credentials.h"
 
 namespace tutti::coordinator {
@@ -113,8 +114,10 @@ ClientCall::Reactor* GenerationService::BeginTokenize(grpc::CallbackServerContex
   auto call = std::make_shared<UnaryCall>();
   return call->Start(context, door_, [this, call, deadline] {
     Work(call, deadline, [this, call](const ReceivedRequest& received) -> absl::Status {
+      v1::TokenizeRequest request;
+      TUTTI_RETURN_IF_ERROR(ParseMessage(received.bytes, &request));
       v1::TokenizeResponse response;
-      TUTTI_RETURN_IF_ERROR(FillTokens(received.bytes, &response));
+      TUTTI_RETURN_IF_ERROR(coordinator::Tokenize(request, *model_, &response));
       call->Reply(response);
       return absl::OkStatus();
     });
@@ -134,31 +137,6 @@ ClientCall::Reactor* GenerationService::BeginDetokenize(grpc::CallbackServerCont
       return absl::OkStatus();
     });
   });
-}
-
-absl::Status GenerationService::FillTokens(const grpc::ByteBuffer& bytes,
-                                           v1::TokenizeResponse* response) const {
-  v1::TokenizeRequest request;
-  TUTTI_RETURN_IF_ERROR(ParseMessage(bytes, &request));
-  TUTTI_RETURN_IF_ERROR(CheckModelName(request.model(), *model_));
-  std::vector<TokenId> ids;
-  switch (request.prompt_case()) {
-    case v1::TokenizeRequest::kText: {
-      TUTTI_ASSIGN_OR_RETURN(ids, model_->EncodeText(request.text(), "text"));
-      break;
-    }
-    case v1::TokenizeRequest::kChat: {
-      TUTTI_ASSIGN_OR_RETURN(ids, model_->EncodeChat(request.chat(), "chat"));
-      break;
-    }
-    case v1::TokenizeRequest::PROMPT_NOT_SET:
-      return absl::InvalidArgumentError("one of text and chat must be set");
-  }
-  for (const TokenId id : ids) {
-    response->add_ids(id);
-    response->add_tokens(std::string(model_->tokenizer->TokenText(id).value_or("")));
-  }
-  return absl::OkStatus();
 }
 
 ClientCall::Reactor* GenerationService::BeginGetModel(grpc::CallbackServerContext* context) {

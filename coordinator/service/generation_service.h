@@ -84,7 +84,6 @@ class GenerationService : public RawService {
   absl::Status Submit(const BuiltRequest& built,
                       const std::optional<RunningRequests::Running>& taken_over);
   void Abandon(RequestId first, int32_t n);
-  absl::Status FillTokens(const grpc::ByteBuffer& bytes, v1::TokenizeResponse* response) const;
   void DescribeModel(const std::shared_ptr<UnaryCall>& call) const;
 
   const bool share_cache_domain_;

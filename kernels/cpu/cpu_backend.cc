@@ -67,6 +67,10 @@ class CpuBackend : public Backend,
   FamilyOperators* family_operators() override { return this; }
   std::string_view name() const override { return "cpu"; }
   std::string_view numerics_class() const override { return NumericsClassOf(set_); }
+  std::string_view remark() const override {
+    if (!knobs_->ways_differ()) return "";
+    return "bf16 is multiplied by the dot instruction alone, as f32 instructions gave other bits";
+  }
   Device device() const override { return {}; }
 
   absl::StatusOr<std::unique_ptr<DeviceBuffer>> Allocate(int64_t bytes) override {

@@ -4,6 +4,7 @@
 #include <initializer_list>
 
 #include "base/check.h"
+#include "kernels/cpu/both_ways.h"
 #include "kernels/limits.h"
 
 namespace tutti::kernels::cpu {
@@ -34,12 +35,12 @@ constexpr int64_t kTwoTileRows = kTileRows + 1;
 constexpr int64_t kThreeTileRows = 2 * kTileRows + 1;
 constexpr int64_t kManyRows = 8 * kTileRows + 1;
 
-std::vector<Knob> MakeKnobs(const KernelTable& kernels) {
+std::vector<Knob> MakeKnobs(const KernelTable& kernels, bool both_ways) {
   const std::span<const int64_t> few = kernels.streams_few_rows
                                            ? std::span<const int64_t>(kFewRowsAhead)
                                            : std::span<const int64_t>(kTilesAhead);
   std::vector<Knob> knobs;
-  if (kernels.multiplies_both_ways) {
+  if (both_ways) {
     knobs = {
         {"f32-1", "1: bf16 is multiplied by f32 instructions; 0: by the dot, 1 row", kByF32, 0, 1},
         {"f32-2", "the same, 2 to 6 rows", kByF32, 0, 4},
@@ -64,7 +65,12 @@ std::vector<Knob> MakeKnobs(const KernelTable& kernels) {
 }  // namespace
 
 CpuKnobs::CpuKnobs(const KernelTable& kernels)
-    : knobs_(MakeKnobs(kernels)), ways_(kernels.multiplies_both_ways ? size_t{kWays} : 0) {
+    : CpuKnobs(kernels, kernels.multiplies_both_ways && BothWaysAgree(kernels)) {}
+
+CpuKnobs::CpuKnobs(const KernelTable& kernels, bool both_ways)
+    : knobs_(MakeKnobs(kernels, both_ways)),
+      ways_(both_ways ? size_t{kWays} : 0),
+      ways_differ_(kernels.multiplies_both_ways && !both_ways) {
   for (const Knob& knob : knobs_) values_.push_back(knob.usual);
 }
 

@@ -9,10 +9,8 @@ import subprocess
 import tempfile
 import unittest
 
-from harness import BINARIES, DEMO, PATIENCE_S, TUTTI, clean_environment, wait_until
+from harness import BINARIES, DEMO, EMULATED, HAS_EMULATED_GPUS, PATIENCE_S, TUTTI, clean_environment, wait_until
 
-BUILD = os.path.dirname(BINARIES)
-EMULATED = os.path.join(BUILD, "emulated_gpus")
 WORKER = os.path.join(BINARIES, "tutti-worker")
 ASK = ["generate", "--prompt", "12+30=", "--temperature", "0", "--max-tokens", "4"]
 LONG = ["generate", "--prompt", "Tell me something: ", "--max-tokens", "200", "--ignore-eos", "--temperature", "0"]
@@ -25,7 +23,7 @@ def environment(gpus, folder):
                              TUTTI_NVML_LIBRARY=os.path.join(EMULATED, "libtutti_nvml_testing.so"))
 
 
-@unittest.skipUnless(os.path.isdir(EMULATED), "this preset has no emulated GPUs")
+@unittest.skipUnless(HAS_EMULATED_GPUS, "this preset has no emulated GPUs")
 class Devices(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory(prefix="tutti-devices-")

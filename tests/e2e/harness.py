@@ -13,6 +13,9 @@ BINARIES = os.path.join(os.environ.get("TUTTI_BINARY_DIR") or os.path.join(SOURC
                         "bin")
 TUTTI = os.path.join(BINARIES, "tutti")
 DEMO = os.path.join(SOURCE, "models", "demo")
+# Libraries of GPUs that are emulated, and whether they are all there: presets with sanitizers have no plug-in.
+EMULATED = os.path.join(os.path.dirname(BINARIES), "emulated_gpus")
+HAS_EMULATED_GPUS = os.path.exists(os.path.join(EMULATED, "libtutti_cuda.so"))
 TESTDATA = os.environ.get("TUTTI_TESTDATA")
 
 # Longest a step of a test may take before it counts as hung. Generous: the machine may be busy.
@@ -98,9 +101,9 @@ def children(pid):
 
 
 class Cluster:
-    """`tutti up` on a free port, until stop()."""
+    """`tutti up` on a free port, until stop(). `settings`: of its environment."""
 
-    def __init__(self, *arguments, model=DEMO, workers=2, memory="512MiB"):
+    def __init__(self, *arguments, model=DEMO, workers=2, memory="512MiB", settings=None):
         self.dir = tempfile.TemporaryDirectory(prefix="tutti-e2e-")
         self.ready = os.path.join(self.dir.name, "ready.json")
         self.errors = open(os.path.join(self.dir.name, "stderr"), "w+", encoding="utf-8")
@@ -109,7 +112,7 @@ class Cluster:
              "--threads-per-worker", "1", "--memory-per-worker", memory, "--ready-file", self.ready,
              *([] if "--http" in arguments else ["--http", "off"]), *arguments],
             stdout=subprocess.PIPE, stderr=self.errors, text=True,
-            env=clean_environment(TMPDIR=self.dir.name, XDG_RUNTIME_DIR=""))
+            env=clean_environment(TMPDIR=self.dir.name, XDG_RUNTIME_DIR="", **(settings or {})))
         wait_until(lambda: os.path.exists(self.ready) or self.process.poll() is not None,
                    "the cluster serves")
         if self.process.poll() is not None:

@@ -53,7 +53,7 @@ class Plain:
 
     needs = None
 
-    def __init__(self, messages, address):
+    def __init__(self, messages, address, binaries=None):
         self.messages = messages
         # Until something came over it. gRPC 1.51 now and then takes an errno that is not connect's for its failure
         # ("No such file or directory"), which says nothing of the service: a first connection is waited for.
@@ -95,7 +95,7 @@ class Resuming(Plain):
     # How a connection's end is told. ABORTED is not: another call has taken the stream over.
     AGAIN = ("UNAVAILABLE", "UNKNOWN: Stream removed", "INTERNAL: Received RST_STREAM")
 
-    def __init__(self, messages, addresses):
+    def __init__(self, messages, addresses, binaries=None):
         first, *others = addresses.split(",")
         super().__init__(messages, first)
         self.token = b""

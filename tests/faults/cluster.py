@@ -24,6 +24,8 @@ from stubs import GENERATE, STATUS
 COORDINATOR = "coordinator"
 STANDBY = "standby"
 STANDS_BY = "this coordinator stands by"
+# Beside the folder of the programs.
+FAILING_WORKER = os.path.join("..", "tests", "failing_worker")
 # Of the scenarios with etcd: what coordinators ask for by default. A busy machine is late by seconds.
 ETCD_LEASE_S = 5
 # KV room in tokens: all streams of two pipelines on one of them.
@@ -47,6 +49,7 @@ class Shape:
     memory: str = "512MiB"  # of each worker
     kv_tokens: int = KV_TOKENS
     dies_at: int = 0        # workers die where they compute this position of a sequence; 0: nowhere
+    drain_s: float = 20     # that a process takes which is told to end
     log: str = ""           # "full": goes to a disk without room; "unread": to a pipe that nobody reads
 
 
@@ -87,8 +90,12 @@ class Cluster:
         self.etcd = None
         if shape.lease == "etcd":
             self.etcd = Etcd(os.path.join(logs, "etcd.log"), harness.clean_environment())
-        for name in self.places:
-            self.start(name)
+        try:
+            for name in self.places:
+                self.start(name)
+        except Exception:
+            self.stop()
+            raise
 
     def place(self, name):
         return f"127.0.0.1:{free_port()}" if self.shape.proxied else f"unix:{self.folder.name}/{name}.sock"
@@ -118,7 +125,7 @@ class Cluster:
         return table
 
     def arguments(self, name):
-        end = ["--drain-timeout", "20", "--exit-with-parent", "--cluster-secret-file", self.secret,
+        end = ["--drain-timeout", str(self.shape.drain_s), "--exit-with-parent", "--cluster-secret-file", self.secret,
                *(["--log-level", "debug"] if self.shape.log else [])]
         if name not in self.coordinators:
             table = self.tables[name]
@@ -140,10 +147,7 @@ class Cluster:
         """The real one, or that with a fail point, which is built beside the tests."""
         if not self.shape.dies_at:
             return os.path.join(self.binaries, "tutti-worker")
-        program = os.path.join(self.binaries, "..", "tests", "failing_worker")
-        if not os.access(program, os.X_OK):
-            raise RuntimeError(f"no program {program}, which this scenario needs (build the target failing_worker)")
-        return program
+        return os.path.join(self.binaries, FAILING_WORKER)
 
     def start(self, name):
         """Starts a process; a socket that a killed one left behind is taken over."""

@@ -117,7 +117,7 @@ class Driver:
                 self.report.fail(f"a repeat is refused after {1000 * min(times):.1f} ms at least")
 
     def client(self):
-        return self.scenario.clients(self.messages.generation, self.cluster.address)
+        return self.scenario.clients(self.messages.generation, self.cluster.address, self.flags.binaries)
 
     def wait(self, condition, what, patience_s=PATIENCE_S):
         """The first true value of condition()."""

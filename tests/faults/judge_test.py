@@ -1,17 +1,25 @@
 #!/usr/bin/python3
 """The harness believes nobody: each planted lie in an answer must be counted, and an honest one never."""
 import io
+import os
 import struct
+import subprocess
+import sys
+import tempfile
 import unittest
 from contextlib import redirect_stdout
 
+import own_clients
+import scenarios
 import stubs
 from clients import Stream
 from judge import Answer, judge
 from obedience import disobedience
 from report import Report, parts_of, quantile
 from workload import Case, draw_cases, with_stops
+from tutti import _answer, _messages, _request
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 MESSAGES = stubs.load().generation
 TEXT = "ab cd ef gh ij kl mn op"
 
@@ -210,6 +218,77 @@ class Obedience(unittest.TestCase):
     def test_a_worker_that_goes_back(self):
         for lie in ("[info] epoch 70.4: stage 1 of 2", "joined the coordinator at unix:a, which leads as number 70"):
             self.assertIn("obeyed coordinator number 70 after number 71", disobedience("w0", f"{self.LOG}{lie}\n"))
+
+
+class Command(unittest.TestCase):
+    """run.py itself, with programs that do nothing."""
+
+    def run_with(self, scenario, script):
+        with tempfile.TemporaryDirectory(prefix="tutti-faults-test-") as folder:
+            for name in ("tutti-coordinator", "tutti-worker"):
+                path = os.path.join(folder, name)
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(f"#!/bin/sh\n{script}\n")
+                os.chmod(path, 0o700)
+            return subprocess.run([sys.executable, os.path.join(HERE, "run.py"), "--scenario", scenario, "--count", "1",
+                                   "--binaries", folder, "--keep-logs", os.path.join(folder, "logs")], text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+
+    def test_the_last_line_comes_whatever_goes_wrong(self):
+        # Programs that end at once, and those of which not even --help can be had.
+        for script, why in (("exit 0", "ended by itself: coordinator"), ("exit 1", "CalledProcessError")):
+            done = self.run_with("kill-spare", script)
+            self.assertEqual(done.returncode, 1, done.stdout)
+            self.assertIn(why, done.stdout)
+            self.assertEqual(done.stdout.splitlines()[-1],
+                             "0 faults, 0 streams, 0 lost, 0 different, gap p50 0 ms p99 0 ms", done.stdout)
+
+    def test_programs_that_cannot_do_it_are_named(self):
+        done = self.run_with("poison", "exit 0")
+        self.assertEqual(done.returncode, 2, done.stdout)
+        self.assertIn("failing_worker", done.stdout)
+
+    def test_every_scenario_is_listed_with_a_sentence(self):
+        done = subprocess.run([sys.executable, os.path.join(HERE, "run.py"), "--list"], text=True, capture_output=True,
+                              check=True)
+        lines = [line.split(None, 1) for line in done.stdout.splitlines()]
+        self.assertEqual([name for name, _ in lines], list(scenarios.ALL))
+
+
+class OwnClients(unittest.TestCase):
+    """What the harness asks for is what the clients of the product ask for."""
+
+    def test_the_package_asks_for_the_same(self):
+        package = own_clients.Package(MESSAGES, "unix:/nowhere")
+        self.addCleanup(package.close)
+        for case in draw_cases(MESSAGES, 1, 14):
+            asked = _request.build(None, {**package.arguments(case.request), "request_id": ""})
+            wanted = type(asked).FromString(case.request.SerializeToString())
+            wanted.n = max(1, wanted.n)
+            self.assertEqual(asked, wanted, case.name)
+
+    def test_its_chunks_are_judged_as_messages(self):
+        package = own_clients.Package(MESSAGES, "unix:/nowhere")
+        self.addCleanup(package.close)
+        request = _messages.GenerateRequest(n=2)
+        request.sampling.logprobs = True
+        answer, chunks = _answer.Answer(request), []
+        for message in honest():
+            chunks.append(answer.take(_messages.GenerateResponse.FromString(message.SerializeToString())))
+        told = [package.message(chunk) for chunk in chunks]
+        self.assertEqual(judge(put_together(told), put_together(honest())).different, "")
+        told[3].tokens[0].logprob = next_float(told[3].tokens[0].logprob)
+        self.assertIn("logprobs differ", judge(put_together(told), put_together(honest())).different)
+
+    def test_the_command_is_told_every_field(self):
+        command = own_clients.Command(MESSAGES, "host:1", "bin")
+        request = MESSAGES.GenerateRequest(n=3)
+        request.token_ids.ids[:] = [1, 2]
+        request.sampling.seed, request.sampling.temperature, request.sampling.ignore_eos = 2**63, 0.7, True
+        request.sampling.stop[:] = ["a b", "c"]
+        self.assertEqual(command.arguments(request)[2:], [
+            "--json", "--address", "host:1", "--outputs", "3", "--token-ids", "1,2", "--temperature", "0.699999988079071",
+            "--seed", str(2**63), "--stop", "a b", "--stop", "c", "--ignore-eos"])
 
 
 class Requests(unittest.TestCase):

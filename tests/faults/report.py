@@ -74,8 +74,8 @@ class Report:
         if values:
             print(f"{row}: {name} p99 {quantile(values, 99):.0f} ms, promised {promised} ms")
 
-    def end(self):
-        """The last lines; whether all is well."""
+    def end(self, where=""):
+        """The last lines; whether all is well. `where`: said before them where it is not."""
         lost, different = self.lost(), self.different()
         self.explain("lost", lost, lambda stream: stream.verdict.lost)
         self.explain("different", different, lambda stream: f"{stream.case.name}: {stream.verdict.different}")
@@ -85,9 +85,12 @@ class Report:
         if resumed:
             print(f"resumed {resumed} times")
         self.compare_figure()
+        good = not (lost or different or self.failures)
+        if where and not good:
+            print(where)
         known = [[part for part in column if part is not None] for column in zip(*self.parts)]
         print("median ms of " + shown([quantile(column, 50) if column else None for column in known]))
         print("p99 ms of " + shown([quantile(column, 99) if column else None for column in known]))
         print(f"{self.faults} faults, {len(self.streams)} streams, {len(lost)} lost, {len(different)} different, "
               f"gap p50 {quantile(self.gaps, 50) * 1000:.0f} ms p99 {quantile(self.gaps, 99) * 1000:.0f} ms", flush=True)
-        return not (lost or different or self.failures)
+        return good

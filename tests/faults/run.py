@@ -19,11 +19,12 @@ import os
 import shutil
 import sys
 import tempfile
+import traceback
 
 import etcd
 import scenarios
 import stubs
-from cluster import Cluster, harness
+from cluster import FAILING_WORKER, Cluster, harness
 from driver import Driver
 from report import Report
 
@@ -52,7 +53,10 @@ def parse(arguments):
         parser.error("--scenario NAME is missing (see --list)")
     if flags.count < 1:
         parser.error(f"--count {flags.count}: expected at least 1")
-    for program in () if flags.list else ("tutti-coordinator", "tutti-worker"):
+    needed = () if flags.list else ("tutti-coordinator", "tutti-worker")
+    if needed and scenarios.ALL[flags.scenario].shape.dies_at:
+        needed = (*needed, FAILING_WORKER)
+    for program in needed:
         if not os.access(os.path.join(flags.binaries, program), os.X_OK):
             parser.error(f"--binaries {flags.binaries}: no program {program} there (tools/build makes them)")
     return flags
@@ -80,18 +84,21 @@ def main(arguments=None):
     logs = flags.keep_logs or tempfile.mkdtemp(prefix="tutti-faults-logs-")
     os.makedirs(logs, exist_ok=True)
     report = Report(flags.scenario, flags.seed, scenario.figure)
-    cluster = Cluster(scenario.shape, messages, flags.binaries, logs, flags.seed)
+    cluster = None
     try:
+        cluster = Cluster(scenario.shape, messages, flags.binaries, logs, flags.seed)
         Driver(scenario, cluster, messages, flags, report).run()
     except (RuntimeError, AssertionError) as error:
         report.fail(str(error))
+    except Exception as error:  # of this harness; the last line is told all the same
+        traceback.print_exc()
+        report.fail(f"{type(error).__name__}: {error}")
     finally:
-        cluster.stop()
-    good = report.end()
+        if cluster:
+            cluster.stop()
+    good = report.end(f"logs are in {logs}")
     if not flags.keep_logs and good:
         shutil.rmtree(logs)
-    elif not good:
-        print(f"logs are in {logs}", file=sys.stderr)
     return 0 if good else 1
 
 

@@ -5,6 +5,7 @@ import strikes
 import workload
 from cluster import Shape
 from clients import Plain, Resuming
+from own_clients import OwnClients
 
 SPARE = (("--spares", "1"),)
 REFORM = (("--reform-after", "0.2"),)
@@ -80,6 +81,15 @@ ALL = {
     "coordinator-restart": Scenario("kill -9 of the coordinator, started again at once; clients resume (F07)",
                                     Shape(workers=2, stages=2), strikes.kill_coordinator, clients=Resuming,
                                     figure=("F07", "first token", 2000)),
+    "coordinator-end": Scenario("SIGTERM to the coordinator, which has no time to let streams finish, started again at once; "
+                                "clients resume (F07)", Shape(workers=2, stages=2, drain_s=0), strikes.end_coordinator,
+                                clients=Resuming, notices=False, figure=("F07", "first token", 2000)),
+    "own-clients-kill": Scenario("kill -9 of the coordinator, started again at once, under the Python package and `tutti "
+                                 "generate` in equal parts (F07)", Shape(workers=2, stages=2), strikes.kill_coordinator,
+                                 clients=OwnClients, figure=("F07", "first token", 2000)),
+    "own-clients-end": Scenario("SIGTERM to the coordinator, as coordinator-end, under the same clients (F07)",
+                                Shape(workers=2, stages=2, drain_s=0), strikes.end_coordinator, clients=OwnClients,
+                                notices=False, figure=("F07", "first token", 2000)),
     "standby-kill": Scenario("kill -9 of the coordinator that leads; another takes over, by etcd; clients resume (F07)",
                              Shape(workers=2, stages=2, lease="etcd"), strikes.kill_leader, clients=Resuming,
                              figure=("F07", "gap", 3000)),

@@ -144,6 +144,12 @@ def kill_coordinator(cluster, status, draw):
                   of_coordinator=True, heal=lambda: cluster.start(COORDINATOR))
 
 
+def end_coordinator(cluster, status, draw):
+    """SIGTERM to the coordinator, started again as soon as it has ended."""
+    strike = _terminate(cluster, COORDINATOR, _all_of(status), "SIGTERM to the coordinator")
+    return dataclasses.replace(strike, at_once=True)
+
+
 def _all_of(status):
     return tuple(pipeline.pipeline for pipeline in status.pipelines)
 

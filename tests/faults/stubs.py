@@ -23,10 +23,17 @@ def load(folder=os.path.join(SOURCE, "proto")):
                         *[f"tutti/v1/{name}.proto" for name in ("numerics", "generation", "gpu", "layout", "cluster")
                           if os.path.exists(os.path.join(folder, "tutti", "v1", f"{name}.proto"))]], check=True)
         sys.path.insert(0, made)
+        # The client package has the name that generated modules lie below, and packages go before folders without this.
+        for folder in ("tutti", os.path.join("tutti", "v1")):
+            open(os.path.join(made, folder, "__init__.py"), "w", encoding="utf-8").close()
+        package = sys.modules.pop("tutti", None)
         try:
             from tutti.v1 import cluster_pb2, generation_pb2
         finally:
             sys.path.remove(made)
+            sys.modules.pop("tutti", None)
+            if package:
+                sys.modules["tutti"] = package
     return types.SimpleNamespace(generation=generation_pb2, cluster=cluster_pb2)
 
 

@@ -36,6 +36,8 @@ using gateway::Json;
 using Kind = RequestFieldLimit::Kind;
 
 constexpr char kNone[] = "";  // the front end has no such field
+// So many times a limit is tried, too, unless no message could hold it.
+constexpr int64_t kFar = 1000, kFarBytesMax = 4 << 20;
 
 // What a front end says to a request with one field set to a value; nothing: its type has no such
 // value.
@@ -220,6 +222,7 @@ void AddValues(const RequestFieldLimit& limit, std::vector<Cell>* cells) {
     const auto low = static_cast<float>(limit.low), high = static_cast<float>(limit.high);
     cells->push_back({field, high, true});
     cells->push_back({field, std::nextafter(high, INFINITY), false});
+    cells->push_back({field, high * kFar, false});
     cells->push_back({field, low, !limit.low_open});
     if (limit.low_open) cells->push_back({field, std::nextafter(low, INFINITY), true});
     cells->push_back({field, std::nextafter(low, -INFINITY), false});
@@ -228,6 +231,7 @@ void AddValues(const RequestFieldLimit& limit, std::vector<Cell>* cells) {
   const auto low = static_cast<int64_t>(limit.low), high = static_cast<int64_t>(limit.high);
   cells->push_back({field, high, true});
   cells->push_back({field, high + 1, false});
+  cells->push_back({field, high * kFar, false});
   if (low < 0) cells->push_back({field, low, true});
   if (low < 0) cells->push_back({field, low - 1, false});
 }
@@ -242,6 +246,9 @@ std::vector<Cell> MakeCells() {
     if (limit.kind == Kind::kBytes) {
       cells.push_back({field, std::string(static_cast<size_t>(high), 'a'), true});
       cells.push_back({field, std::string(static_cast<size_t>(high) + 1, 'a'), false});
+      if (high <= kFarBytesMax / kFar) {
+        cells.push_back({field, std::string(static_cast<size_t>(high * kFar), 'a'), false});
+      }
     }
     if (limit.kind == Kind::kCount || (limit.kind == Kind::kId && high > 0)) {
       cells.push_back({field, ListOf(field, high), true});

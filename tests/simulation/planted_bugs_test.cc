@@ -47,6 +47,8 @@ const std::vector<Case>& Cases() {
       {.name = "BelieveLostStage", .fail_point = "coordinator.believe_lost_stage"},
       {.name = "BelieveHalfWritten", .fail_point = "coordinator.believe_half_written"},
       {.name = "SkipRankEpoch", .fail_point = "coordinator.skip_rank_epoch"},
+      {.name = "ResumeLosesToken", .fail_point = "coordinator.resume_loses_token"},
+      {.name = "ResumeCountsAnew", .fail_point = "coordinator.resume_counts_anew"},
       {.name = "ChargeReplay", .fail_point = "coordinator.charge_replay"},
       {.name = "StaleWelcome", .fail_point = "coordinator.stale_incarnation"},
       {.name = "StaleIncarnation", .fail_point = "worker.stale_incarnation"},

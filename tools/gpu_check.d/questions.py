@@ -23,5 +23,6 @@ def ask(path):
 
     with concurrent.futures.ThreadPoolExecutor(job["concurrency"]) as pool:
         answers = list(pool.map(one, job["prompts"]))
+    status = json.loads(subprocess.run(["tutti", "status", "--json"], text=True, capture_output=True, check=True).stdout)
     with open(job["out"], "w", encoding="utf-8") as file:
-        json.dump(answers, file)
+        json.dump({"answers": answers, "status": status}, file)

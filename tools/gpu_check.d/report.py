@@ -47,6 +47,17 @@ def markdown(results):
     verdicts = results.get("sanitizer", {}).get("verdicts", {})
     if verdicts:
         lines += ["", "| compute-sanitizer | |", "|---|---|"] + [f"| {name} | {text} |" for name, text in verdicts.items()]
+    library = results.get("cublas_class", {})
+    if library.get("rows"):
+        lines += ["", f"{library['class']}: {library['remark'] or 'no remark'}; exact: {library.get('exact')}; "
+                  f"{100 * library.get('same_tokens', 0):.0f} % of the answers have the exact class's tokens.", "",
+                  "| product | rows | µs | TFLOP/s |", "|---|---|---|---|"]
+        lines += ["| {} {} x {} | {} | {:.1f} | {:.1f} |".format(
+            r["product"], r["out"], r["k"], r["rows"], r["microseconds"], r["flops_per_second"] / 1e12)
+            for r in library["rows"]]
+        lines += ["", "| class | prompt | batch | prefill tokens/s |", "|---|---|---|---|"]
+        lines += [f"| {r['numerics_class']} | {r['prompt_tokens']} | {r['batch']} | {r['prefill_tokens_per_second']:.0f} |"
+                  for r in library["prompts"]]
     price = results.get("price_of_one_voice", {}).get("rows", [])
     products = results.get("products", {})
     if products.get("rows"):

@@ -48,6 +48,7 @@ class Session:
         self.deadline = time.monotonic() + 60 * minutes
         self.results = {}
         self.made = {}  # shape of a model, the process that makes it
+        self.status = {}  # of the cluster that was asked last
         self.no_device = "nobody has looked yet"
         # Of programs of this machine; and of ours, behind whose libraries the driver's must still be found.
         self.theirs = dict(os.environ, PATH=os.environ["PATH"] + f":/usr/local/cuda/bin:{DRIVER}/bin")
@@ -168,6 +169,17 @@ class Session:
         """Path of one of CUDA's tools, or None."""
         return shutil.which(name, path=self.theirs["PATH"] + ":/usr/local/cuda/compute-sanitizer")
 
+    def cublaslt(self):
+        """The environment in which programs of ours find cuBLASLt: the system's, or PyTorch's own."""
+        if "TUTTI_CUBLASLT_LIBRARY" in self.environment or self.rehearse:
+            return self.environment
+        code = ("import glob, site; print(*[path for folder in [*site.getsitepackages(), site.getusersitepackages()] "
+                "for path in glob.glob(folder + '/nvidia/*/lib/libcublasLt.so.*')], sep='\\n')")
+        found = self.run([sys.executable, "-c", code], 30, environment=self.theirs).stdout.split("\n")
+        # The newest, as the plug-in prefers it. None: it finds the system's by its name, or says what is missing.
+        paths = sorted(path for path in found if path)
+        return dict(self.environment, TUTTI_CUBLASLT_LIBRARY=paths[-1]) if paths else self.environment
+
     def start_model(self, shape):
         """Begins to make a checkpoint, in the background: it takes only the processor."""
         if self.rehearse:
@@ -212,8 +224,10 @@ class Session:
             shutil.rmtree(folder, ignore_errors=True)
         shutil.rmtree(self.scratch, ignore_errors=True)
 
-    def ask(self, shape, workers, concurrency, prompts, tokens, batch_tokens, graphs="on", early="on"):
-        """Answers of a cluster on this GPU: [(token ids, log-probabilities)] in order of `prompts`."""
+    def ask(self, shape, workers, concurrency, prompts, tokens, batch_tokens, graphs="on", early="on", numerics=None,
+            environment=None):
+        """Answers of a cluster on this GPU: [(token ids, log-probabilities)] in order of `prompts`. What its status says then
+        is in self.status."""
         answers = os.path.join(self.scratch, "answers.json")
         questions = os.path.join(self.scratch, "questions.json")
         with open(questions, "w", encoding="utf-8") as file:
@@ -222,9 +236,11 @@ class Session:
         command = [self.program("tutti"), "up", "--listen", "127.0.0.1:0", "--http", "off", "--model", self.model(shape),
                    "--device", self.place, "--workers", str(workers), "--memory-per-worker", memory, "--kv-tokens", "65536",
                    "--max-batch-tokens", str(batch_tokens), "--cuda-graphs", graphs, "--cuda-early-kernels", early,
-                   "--exec", f"{sys.executable} {SCRIPT} ask {questions}"]
-        done = self.run(command, 90)
+                   *(["--numerics-class", numerics] if numerics else []), "--exec", f"{sys.executable} {SCRIPT} ask {questions}"]
+        done = self.run(command, 90, environment=environment)
         if done.returncode != 0:
             raise RuntimeError((done.stdout + done.stderr)[-2000:])
         with open(answers, encoding="utf-8") as file:
-            return json.load(file)
+            said = json.load(file)
+        self.status = said["status"]
+        return said["answers"]

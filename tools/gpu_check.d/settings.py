@@ -24,6 +24,11 @@ COMMON = dict(architectures=["Qwen3ForCausalLM"], model_type="qwen3", head_dim=1
 # The loads measured: prompt tokens, batch, output tokens.
 LOADS = [(64, 1, 128), (1024, 64, 64), (2048, 1, 16), (8192, 1, 16)]
 
+# Rows of one step from which on the class of cuBLASLt asks the library; and by how much the log-probability of a first token
+# may differ from the exact class's, of its own size.
+LIBRARY_ROWS = 128
+NEAR = 2e-2
+
 # Of --rehearse.
 TINY = dict(hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
             head_dim=16, tie_word_embeddings=True)
@@ -32,6 +37,7 @@ TINY_LOADS = [(16, 1, 4), (32, 2, 4)]
 
 # Steps that decide first, steps that only measure last.
 STEPS = ["device", "facts", "conformance", "golden", "graphs", "one_voice_steps", "plan_proof", "one_voice", "against_pytorch",
-         "ceilings", "products", "bench_ours", "price_of_one_voice", "profile", "sanitizer", "bench_transformers"]
+         "ceilings", "products", "bench_ours", "cublas_class", "price_of_one_voice", "profile", "sanitizer", "bench_transformers"]
 # Steps that need a checkpoint, and which.
-MODELS = {"one_voice": "0.6b", "against_pytorch": "0.6b", "profile": "0.6b", "bench_ours": "8b", "bench_transformers": "8b"}
+MODELS = {"one_voice": "0.6b", "against_pytorch": "0.6b", "profile": "0.6b", "bench_ours": "8b", "cublas_class": "0.6b",
+          "bench_transformers": "8b"}

@@ -5,7 +5,7 @@ import os
 import sys
 
 from session import NotRun, Session
-from settings import KERNEL_TESTS
+from settings import KERNEL_TESTS, LIBRARY_ROWS, NEAR
 
 
 class Check(Session):
@@ -170,6 +170,43 @@ class Check(Session):
             except (RuntimeError, TimeoutError, ValueError) as error:
                 errors.append(str(error)[-1500:])
         return {"passed": not errors, "rows": rows, "error": "; ".join(errors)} if errors else {"rows": rows}
+
+    def cublas_class(self):
+        """The class that multiplies many rows by cuBLASLt: it serves where it is named, says that it is not exact, is near the
+        exact class, and has the exact class's bits where rows are few; its products and its prompts beside the exact class's."""
+        self.need_device(or_rehearse=True)
+        environment, small = self.cublaslt(), ["--hidden", "64", "--ffn", "96", "--heads", "4", "--kv-heads", "2"]
+        bench = [self.program("products_bench"), "--device", self.place, *(small if self.rehearse else [])]
+        short = ["--rows", "16", "--repeat", "1"]
+        exact = json.loads(self.run([*bench, *short], 60, check=True).stdout.splitlines()[0])["class"]
+        named = "cpu-f32" if self.rehearse else exact + "-cublas"
+        result = {"class": named, "rows": [], "prompts": []}
+        bench += ["--numerics-class", named, *(short if self.rehearse else [])]
+        first, *rows = [json.loads(line) for line in
+                        self.run(bench, 60, check=True, environment=environment).stdout.splitlines()]
+        result["remark"] = first["remark"]
+        result["rows"] = [dict(row, kernels=named) for row in rows]
+        prompts = [[(11 * i + 5 * j) % 150000 for j in range(2 * LIBRARY_ROWS + 9 * i)] for i in range(16)]
+        ours = self.ask("0.6b", 1, 1, prompts, 8, 2048, numerics=exact)
+        theirs = self.ask("0.6b", 1, 1, prompts, 8, 2048, numerics=named, environment=environment)
+        result["exact"] = [one.get("exact") for one in self.status["pipelines"]]
+        few = self.ask("0.6b", 1, 1, prompts[:4], 8, LIBRARY_ROWS // 2, numerics=named, environment=environment)
+        result["same_tokens"] = sum(a[0] == b[0] for a, b in zip(ours, theirs)) / len(prompts)
+        pairs = [(a[1][0], b[1][0]) for a, b in zip(ours, theirs) if a[0][0] == b[0][0]]
+        result["worst_relative_difference"] = max((abs(a - b) / max(1, abs(a)) for a, b in pairs), default=None)
+        # Greedy tokens of random weights may change places where two are as likely; of most prompts they do not.
+        wrong = {"it is said to be exact": not self.rehearse and any(said is not False for said in result["exact"]),
+                 "first tokens differ": len(pairs) < len(prompts) / 2,
+                 "first tokens are not near": bool(pairs) and result["worst_relative_difference"] > NEAR,
+                 "few rows have other bits": not self.rehearse and few != ours[:4]}
+        for prompt, batch, output in [load for load in self.loads if load[0] >= LIBRARY_ROWS] or self.loads[:1]:
+            for numerics in (exact, named):
+                command = [self.program("tutti-bench"), "local", "--model", self.model("0.6b"), "--device", self.place, "-p",
+                           str(prompt), "-b", str(batch), "-o", str(min(output, 16)), "--chunk-tokens", "2048", "--runs", "2",
+                           "--numerics-class", numerics, "--json"]
+                result["prompts"].append(json.loads(self.run(command, 60, check=True, environment=environment).stdout))
+        result["error"] = "; ".join(what for what, is_so in wrong.items() if is_so)
+        return dict(result, passed=not result["error"])
 
     def bench_transformers(self):
         self.need_device(or_rehearse=True)

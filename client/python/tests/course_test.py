@@ -94,6 +94,14 @@ class CourseTest(unittest.TestCase):
         self.assertEqual(self.fail(course, full), (0.1, "b:1"))
         self.assertEqual(self.fail(course, full), (4.9, "a:1"))
 
+    def test_an_answer_that_has_begun_waits_for_no_service_but_a_full_one(self):
+        ends = Failure(Code.UNAVAILABLE, "shuts down", delay_s=5)
+        self.assertEqual(self.fail(self.course(), ends), (5, "a:1"))
+        course = self.course()
+        self.hand_on()
+        self.assertEqual(self.fail(course, ends), (0.1, "a:1"))
+        self.assertEqual(self.fail(course, Failure(Code.RESOURCE_EXHAUSTED, "full", delay_s=5)), (5, "a:1"))
+
     def test_a_delay_longer_than_the_patience_ends_it_now(self):
         with self.assertRaisesRegex(TuttiError, "RESOURCE_EXHAUSTED"):
             self.course().after(Failure(Code.RESOURCE_EXHAUSTED, "full", delay_s=11))

@@ -149,7 +149,9 @@ class Course:
             raise self._error(failure, "; not resumed, as asked")
         if self._answer.begun and not self._answer.resumable:
             raise self._error(failure, "; the service has not said how to resume")
-        self._free_at[self._at] = now + (failure.delay_s or 0.0)
+        # An answer that has begun goes on as soon as it can; a service that is full lets nobody in sooner.
+        hurries = self._answer.begun and failure.code is not _Code.RESOURCE_EXHAUSTED
+        self._free_at[self._at] = now + (0.0 if hurries else failure.delay_s or 0.0)
         delay_s = self._delay_s(now)
         lasted = now - self._trouble_since
         if self._failed > self._policy.tries or lasted + delay_s > self._policy.total_s:

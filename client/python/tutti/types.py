@@ -221,7 +221,8 @@ class RetryPolicy:
 
     The n-th delay on the same address is drawn from the upper half of first_delay_s × 2ⁿ, at most max_delay_s: a
     coordinator that comes back is found within a second, and a thousand clients do not come at once. The service's own
-    delay (`retry-after-ms`, `grpc-retry-pushback-ms`) holds for the address that asked for it.
+    delay (`retry-after-ms`, `grpc-retry-pushback-ms`) holds for the address that asked for it; not for an answer that
+    has begun, which goes on as soon as it can, unless the service is full.
     """
 
     tries: int = 100           # after the first; 0: none
