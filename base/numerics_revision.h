@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace tutti::kernels {
+namespace tutti {
 
 // Grows by one with every change of a bit of any answer, in any class. A test compares the bits of
 // the golden checkpoints with those noted for it (worker/numerics_revision_test.cc) and says what
@@ -24,4 +24,4 @@ inline std::string ClassAtRevision(std::string_view numerics_class,
   return name;
 }
 
-}  // namespace tutti::kernels
+}  // namespace tutti
