@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -236,6 +237,20 @@ TEST(NumericsRevisionTest, RevisionsGrowByOneAndDiffer) {
 TEST(NumericsRevisionTest, TheRevisionIsPartOfTheClass) {
   EXPECT_EQ(ClassAtRevision("cpu-f32", 1), "cpu-f32");
   EXPECT_EQ(ClassAtRevision("cpu-f32", 2), "cpu-f32.2");
+}
+
+TEST(NumericsRevisionTest, OperatorsMayLeaveItOut) {
+  for (const auto& [name, told, backend] :
+       std::vector<std::array<std::string, 3>>{{"cpu-f32", "cpu-f32.2", "cpu-f32"},
+                                               {"cpu-f32.2", "cpu-f32.2", "cpu-f32"},
+                                               {"cpu-f32.3", "cpu-f32.3", "cpu-f32.3"},
+                                               {"cuda-sm90", "cuda-sm90.2", "cuda-sm90"},
+                                               {"", "", ""}}) {
+    EXPECT_EQ(ToldClass(name, 2), told);
+    EXPECT_EQ(BackendClass(name, 2), backend);
+  }
+  EXPECT_EQ(ToldClass("cpu-f32", 1), "cpu-f32");
+  EXPECT_EQ(BackendClass("cpu-f32", 1), "cpu-f32");
 }
 
 }  // namespace
