@@ -128,8 +128,7 @@ absl::Status CheckCall(std::string_view path, RoleSet roles) {
   if (allowed->Meets(roles)) return absl::OkStatus();
   return absl::PermissionDeniedError(
       "this caller has no role that may call this method: the port that it came to, or the roles "
-      "of "
-      "its certificate, are for other callers");
+      "of its certificate, are for other callers");
 }
 
 absl::Status CheckMethodTable(std::span<const google::protobuf::FileDescriptor* const> files) {
