@@ -1,9 +1,16 @@
 #include "base/flag_errors.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/flag_synonyms.h"
 #include "base/suggestion.h"
 
 namespace tutti {
@@ -27,6 +34,36 @@ std::vector<std::string> NamesOfCommands(const CLI::App& program) {
   return names;
 }
 
+// As DidYouMean; another server's name for a thing counts before what looks alike.
+std::string Suggestion(const std::string& word, const std::vector<std::string>& names) {
+  const std::string ours = OurName(word, names);
+  return ours.empty() ? DidYouMean(word, names) : absl::StrCat("; did you mean ", ours, "?");
+}
+
+// Where a command takes no argument without a name: the option that it may be the value of, which
+// is the one that must be given, or the first if that is any text.
+std::string OptionForArgument(const CLI::App& command) {
+  const CLI::Option* first = nullptr;
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->get_lnames().empty()) {
+      if (option->get_positional()) return "";
+      continue;
+    }
+    if (!option->get_configurable() || option == command.get_help_ptr()) continue;
+    if (option->get_required() && option->count() == 0) return "--" + option->get_lnames()[0];
+    if (first == nullptr) first = option;
+  }
+  const bool any_text = first != nullptr && first->get_type_name() == "TEXT";
+  return any_text && first->count() == 0 ? "--" + first->get_lnames()[0] : "";
+}
+
+std::string WhyUnreadable(const std::string& path) {
+  struct stat about = {};
+  if (stat(path.c_str(), &about) != 0) return std::strerror(errno);
+  if (S_ISDIR(about.st_mode)) return "it is a folder; give a file";
+  return access(path.c_str(), R_OK) != 0 ? std::strerror(errno) : "it cannot be opened";
+}
+
 // The first "--name" in a message of the parser's; "" if there is none.
 std::string NameIn(const std::string& text) {
   const size_t begin = text.find("--");
@@ -48,6 +85,13 @@ std::string ExplainConversion(const std::string& text, const CLI::Option& option
   }
   const std::string value = absl::Utf8SafeCEscape(text.substr(equals + 3));
   const std::string kind = option.get_type_name();
+  const size_t sign = !value.empty() && (value[0] == '-' || value[0] == '+') ? 1 : 0;
+  const bool whole =
+      value.size() > sign && value.find_first_not_of("0123456789", sign) == std::string::npos;
+  if (whole && absl::StrContains(kind, "INT")) {
+    return absl::StrCat(NameOf(option), ": \"", value, "\" is too ",
+                        value[0] == '-' ? "small" : "large");
+  }
   const char* wanted = absl::StartsWith(kind, "UINT")  ? "no whole number from 0 up"
                        : absl::StartsWith(kind, "INT") ? "no whole number"
                                                        : "no number";
@@ -82,13 +126,17 @@ std::string ExplainUnknown(const CLI::App& command, const std::string& argument)
   if (absl::StartsWith(argument, "-") && argument != "-") {
     const std::string name = argument.substr(0, argument.find('='));
     return absl::StrCat("there is no option ", absl::Utf8SafeCEscape(name),
-                        DidYouMean(name, NamesOfOptions(command)));
+                        Suggestion(name, NamesOfOptions(command)));
   }
   const std::vector<std::string> commands = NamesOfCommands(command);
-  if (commands.empty()) return absl::StrCat("\"", shown, "\" is one argument too many");
+  if (commands.empty()) {
+    const std::string option = OptionForArgument(command);
+    return absl::StrCat("\"", shown, "\" is one argument too many",
+                        option.empty() ? "" : absl::StrCat("; did you mean ", option, "?"));
+  }
   return absl::StrCat(
       "there is no command \"", shown, "\"",
-      argument == "help" ? "; did you mean --help?" : DidYouMean(argument, commands));
+      argument == "help" ? "; did you mean --help?" : Suggestion(argument, commands));
 }
 
 std::string ExplainError(const CLI::App& command, const CLI::ParseError& error,
@@ -105,7 +153,8 @@ std::string ExplainError(const CLI::App& command, const CLI::ParseError& error,
     return absl::StrCat(text, ": ", missing->get_description());
   }
   if (kind == "FileError") {
-    return absl::StrCat("--config: cannot read the file ", text.substr(0, text.find(" was not")));
+    const std::string path = text.substr(0, text.find(" was not"));
+    return absl::StrCat("--config: cannot read the file ", path, ": ", WhyUnreadable(path));
   }
   if (option == nullptr) return text;
   if (kind == "ConversionError") return ExplainConversion(text, *option);

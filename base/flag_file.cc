@@ -29,7 +29,7 @@ std::string ReadBounded(std::istream& in, const std::string& path) {
 // Reads one file.
 class Reader {
  public:
-  Reader(std::string path, std::map<std::string, std::string>* places)
+  Reader(std::string path, std::map<const CLI::Option*, std::string>* places)
       : path_(std::move(path)), places_(places) {}
 
   void ReadTable(const toml::table& table, const CLI::App& command,
@@ -76,8 +76,9 @@ class Reader {
                                           " has no option \"", name, "\"",
                                           DidYouMean(name, names)));
     }
-    if (IsInEnvironment(*option)) return;
-    (*places_)[flag] = Place(node);
+    // Of other commands only the names are looked at.
+    if (!command.parsed() || IsInEnvironment(*option)) return;
+    (*places_)[option] = Place(node);
     CLI::ConfigItem& item = items_.emplace_back();
     item.parents = parents;
     item.name = name;
@@ -104,7 +105,7 @@ class Reader {
   }
 
   const std::string path_;
-  std::map<std::string, std::string>* const places_;
+  std::map<const CLI::Option*, std::string>* const places_;
   std::vector<CLI::ConfigItem> items_;
 };
 
@@ -129,8 +130,8 @@ std::vector<CLI::ConfigItem> FlagFile::from_config(std::istream& in) const {
   return reader.ReleaseItems();
 }
 
-std::string FlagFile::PlaceOf(const std::string& flag) const {
-  const auto found = places_.find(flag);
+std::string FlagFile::PlaceOf(const CLI::Option& option) const {
+  const auto found = places_.find(&option);
   return found == places_.end() ? "" : found->second;
 }
 

@@ -12,6 +12,7 @@
 #include "base/flag_checks.h"
 #include "base/flag_errors.h"
 #include "base/flag_file.h"
+#include "base/flag_sources.h"
 
 namespace tutti {
 namespace {
@@ -31,12 +32,6 @@ const CLI::App& GivenCommand(const CLI::App& program) {
 std::string PathOf(const CLI::App& command) {
   const CLI::App* const parent = command.get_parent();
   return parent == nullptr ? command.get_name() : PathOf(*parent) + " " + command.get_name();
-}
-
-bool IsOnLine(const CLI::Option& option, const std::vector<std::string>& line) {
-  return std::any_of(line.begin(), line.end(), [&](const std::string& argument) {
-    return option.check_name(argument.substr(0, argument.find('=')));
-  });
 }
 
 bool IsUnsigned(const FlagVariable& variable) {
@@ -69,8 +64,14 @@ FlagSet::FlagSet(absl::string_view program, absl::string_view description)
     : program_(std::make_unique<CLI::App>(std::string(description), std::string(program))),
       app_(program_.get()) {}
 
-FlagSet::FlagSet(CLI::App* command, std::string prefix)
-    : app_(command), prefix_(std::move(prefix)) {}
+FlagSet::FlagSet(CLI::App* command, const FlagSet& parent)
+    : app_(command), prefix_(parent.prefix_), file_(parent.file_) {
+  // The variables of other commands' flags are nothing to the one that is given.
+  app_->preparse_callback([this](size_t) {
+    for (const auto& [option, variable] : variables_) option->envname(variable);
+  });
+  if (file_ != nullptr) AddShowSettings();
+}
 
 FlagSet::~FlagSet() = default;
 
@@ -91,6 +92,12 @@ void FlagSet::AddFile(absl::string_view help) {
   const auto file = std::make_shared<FlagFile>(app_);
   app_->config_formatter(file);
   file_ = file;
+  AddShowSettings();
+}
+
+void FlagSet::AddShowSettings() {
+  const std::string help = "Print all options as lines of such a file, with their sources, and end";
+  app_->add_flag(std::string(kShowSettings), help)->configurable(false);
 }
 
 void FlagSet::AddFooter(absl::string_view text) { app_->footer(std::string(text)); }
@@ -102,8 +109,13 @@ void FlagSet::Add(std::initializer_list<Flag> flags, absl::string_view group) {
 void FlagSet::AddOne(const Flag& flag, absl::string_view group) {
   CLI::Option* option = AddOption(flag, app_);
   if (!group.empty()) option->group(std::string(group));
-  option->envname(flag.environment.empty() ? VariableOf(prefix_, *option)
-                                           : std::string(flag.environment));
+  const std::string variable =
+      flag.environment.empty() ? VariableOf(prefix_, *option) : std::string(flag.environment);
+  if (program_ != nullptr) {
+    option->envname(variable);
+  } else {
+    variables_.emplace_back(option, variable);
+  }
   if (flag.list == FlagList::kCommas) option->delimiter(',');
   if (flag.list == FlagList::kRepeated) option->take_all()->allow_extra_args(false);
   for (const absl::string_view other : flag.excludes) {
@@ -119,7 +131,7 @@ void FlagSet::AddOne(const Flag& flag, absl::string_view group) {
 FlagSet* FlagSet::AddCommand(absl::string_view name, absl::string_view description) {
   app_->require_subcommand(1);
   CLI::App* command = app_->add_subcommand(std::string(name), std::string(description));
-  commands_.push_back(std::unique_ptr<FlagSet>(new FlagSet(command, prefix_)));
+  commands_.push_back(std::unique_ptr<FlagSet>(new FlagSet(command, *this)));
   return commands_.back().get();
 }
 
@@ -131,27 +143,38 @@ std::string FlagSet::Explain(const CLI::ParseError& error,
   if (!left.empty()) return ExplainUnknown(command, left.front());
   const CLI::Option* const option = OptionOf(command, error);
   const std::string text = ExplainError(command, error, option);
-  if (option == nullptr || IsOnLine(*option, line)) return text;
-  if (IsInEnvironment(*option)) {
-    return absl::StrCat(text, " (from the environment's ", option->get_envname(), ")");
-  }
-  const std::string place = file_ == nullptr ? "" : file_->PlaceOf("--" + option->get_lnames()[0]);
-  return place.empty() ? text : absl::StrCat(text, " (from ", place, ")");
+  const std::string source = option == nullptr ? "" : SourceOf(*option, line, file_.get());
+  return source.empty() || source == kFromCommandLine ? text
+                                                      : absl::StrCat(text, " (from ", source, ")");
 }
 
 std::optional<int> FlagSet::Parse(int argc, const char* const* argv) {
+  const std::vector<std::string> line(argv + 1, argv + argc);
   try {
     app_->parse(argc, argv);
   } catch (const CLI::Success& help) {  // of --help and --version
     return app_->exit(help);
   } catch (const CLI::ParseError& error) {
     const std::string path = PathOf(GivenCommand(*app_));
-    const std::string why = Explain(error, {argv + 1, argv + argc});
+    const std::string why = Explain(error, line);
     std::fprintf(stderr, "%s: %s%s %s --help\n", path.c_str(), why.c_str(),
                  why.back() == '?' ? " See" : "; see", path.c_str());
     return kExitUsageError;
   }
-  return std::nullopt;
+  if (!ShowsSettings()) return std::nullopt;
+  std::fputs(Settings(line).c_str(), stdout);
+  return std::ferror(stdout) != 0 || std::fflush(stdout) != 0 ? 1 : 0;
+}
+
+bool FlagSet::ShowsSettings() const {
+  const CLI::Option* const shown = app_->get_option_no_throw(std::string(kShowSettings));
+  return (shown != nullptr && shown->count() > 0) ||
+         std::any_of(commands_.begin(), commands_.end(),
+                     [](const auto& command) { return command->ShowsSettings(); });
+}
+
+std::string FlagSet::Settings(const std::vector<std::string>& line) const {
+  return SettingsText(GivenCommand(*app_), line, file_.get());
 }
 
 absl::Status FlagSet::ParseArguments(std::vector<std::string> arguments) {

@@ -20,6 +20,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -29,6 +30,7 @@
 
 namespace CLI {
 class App;
+class Option;
 class ParseError;
 }  // namespace CLI
 
@@ -74,6 +76,9 @@ struct Flag {
 // Of the variables of the environment that our programs read.
 inline constexpr absl::string_view kEnvironmentPrefix = "TUTTI_";
 
+// The flag of every program with a --config file that prints its settings.
+inline constexpr absl::string_view kShowSettings = "--show-settings";
+
 // Exit code of a program whose flags cannot be right.
 inline constexpr int kExitUsageError = 2;
 
@@ -94,7 +99,8 @@ class FlagSet {
   // name, "TUTTI_" and "--max-memory" make TUTTI_MAX_MEMORY. A variable without a text is none.
   void ReadEnvironment(absl::string_view prefix) { prefix_ = std::string(prefix); }
   // --config FILE, in TOML: the flags without "--" are its keys, every command has a section. What
-  // no flag or command has for a name is an error.
+  // no flag or command has for a name is an error. And --show-settings, of commands that are added
+  // from here on too: Parse prints what Settings makes and ends the program.
   void AddFile(absl::string_view help);
   // The text of --help below the flags.
   void AddFooter(absl::string_view text);
@@ -109,6 +115,9 @@ class FlagSet {
   std::optional<int> Parse(int argc, const char* const* argv);
   // The same for arguments without the program's name, printing nothing: INVALID_ARGUMENT instead.
   absl::Status ParseArguments(std::vector<std::string> arguments);
+  // After Parse: all flags as lines of a --config file, each with the source of its value. `line`:
+  // the arguments that were parsed.
+  std::string Settings(const std::vector<std::string>& line) const;
 
   // After Parse: whether this is the command that was given.
   bool chosen() const;
@@ -118,8 +127,10 @@ class FlagSet {
   std::string Text(absl::string_view name) const;
 
  private:
-  FlagSet(CLI::App* command, std::string prefix);
+  FlagSet(CLI::App* command, const FlagSet& parent);
 
+  void AddShowSettings();
+  bool ShowsSettings() const;
   void AddOne(const Flag& flag, absl::string_view group);
   // Of an error of the parser: what is wrong, where it stands, and what to do.
   std::string Explain(const CLI::ParseError& error, const std::vector<std::string>& line) const;
@@ -128,6 +139,7 @@ class FlagSet {
   CLI::App* const app_;
   std::string prefix_;
   std::shared_ptr<const FlagFile> file_;
+  std::vector<std::pair<CLI::Option*, std::string>> variables_;  // of a command's flags
   std::vector<std::unique_ptr<FlagSet>> commands_;
 };
 

@@ -2,7 +2,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -59,7 +61,8 @@ struct Plan {
 absl::Status ReadTraceFile(const BenchFlags& flags, Plan* plan) {
   std::ifstream file(flags.trace);
   if (!file) {
-    return absl::InvalidArgumentError(absl::StrCat("--trace: cannot read the file ", flags.trace));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--trace: cannot read the file ", flags.trace, ": ", std::strerror(errno)));
   }
   TUTTI_ASSIGN_OR_RETURN(
       plan->trace, ReadTrace(file, flags.trace, flags.chats > 0 ? flags.chats : kLoadChatsMax));

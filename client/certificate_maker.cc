@@ -63,7 +63,8 @@ absl::Status OpenSslFailed(absl::string_view what) {
 
 absl::Status CannotMake(const std::string& path) {
   return absl::FailedPreconditionError(
-      absl::StrCat("cannot make ", path, ": ", std::strerror(errno)));
+      absl::StrCat("cannot make ", path, ": ", std::strerror(errno),
+                   errno == ENOENT ? "; make the folder around it first" : ""));
 }
 
 // Its own mode, whatever the umask says: keys are for their owner.

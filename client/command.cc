@@ -10,20 +10,35 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/retry_delay.h"
 #include "client/endpoints.h"
+#include "client/flag_words.h"
 #include "client/format.h"
 
 namespace tutti::client {
 
+namespace {
+
+// How a service refuses who has no role for a call.
+constexpr absl::string_view kOtherCallers = "this caller has no role";
+
+}  // namespace
+
 int Fail(const absl::Status& status) {
-  std::string message = OneLine(status.message());
+  std::string message = InWordsOfFlags(OneLine(status.message()));
   // gRPC's words for a deadline of our own.
-  if (message == "Deadline Exceeded") message = "--timeout passed before the answer was whole";
+  if (message == "Deadline Exceeded") {
+    message = "--timeout passed before the answer was whole; give it more seconds, or 0: no limit";
+  }
+  if (absl::IsPermissionDenied(status) && absl::StartsWith(message, kOtherCallers)) {
+    absl::StrAppend(&message, "; --address is where clients ask, --admin where operators do");
+  }
   if (const auto delay = RetryDelayOf(status)) {
     absl::StrAppend(&message, "; try again in ", FormatSeconds(Seconds(*delay)));
   }
@@ -58,6 +73,19 @@ absl::StatusOr<std::string> FindApiKey(const ServiceFlags& flags) {
   std::string key(absl::StripAsciiWhitespace(text));
   if (key.empty()) return absl::InvalidArgumentError("--api-key-file: it holds no key");
   return key;
+}
+
+absl::Status CheckTlsFlags(const ClientOptions& options) {
+  const bool has_one = !options.tls_certificate.empty() || !options.tls_key.empty();
+  for (const auto& [file, name] :
+       {std::pair(&options.tls_certificate, "--tls-cert"), std::pair(&options.tls_key, "--tls-key"),
+        std::pair(&options.tls_authority, "--tls-ca")}) {
+    if (has_one && file->empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--tls-cert, --tls-key and --tls-ca belong together; ", name, " is missing"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 void AddConnectionFlags(FlagSet* set, ServiceFlags* flags) {
@@ -130,6 +158,7 @@ void AddOperatorFlags(FlagSet* set, ServiceFlags* flags) {
 absl::StatusOr<std::unique_ptr<Client>> MakeClient(const ServiceFlags& flags) {
   ClientOptions options = flags.client;
   TUTTI_RETURN_IF_ERROR(Annotate(FillFromFolder(flags.certificate_folder, &options), "--certs"));
+  TUTTI_RETURN_IF_ERROR(CheckTlsFlags(options));
   if (flags.has_key) {
     TUTTI_ASSIGN_OR_RETURN(options.api_key, FindApiKey(flags));
   }

@@ -170,8 +170,11 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(
   const bool has_certificate = !options.tls_certificate.empty();
   if (has_certificate != !options.tls_key.empty() ||
       (has_certificate && options.tls_authority.empty())) {
-    return absl::InvalidArgumentError(
-        "TLS needs the authority alone, or authority, certificate and key");
+    return absl::InvalidArgumentError(absl::StrCat(
+        "TLS needs the authority alone, or authority, certificate and key; there is no ",
+        !has_certificate          ? "certificate"
+        : options.tls_key.empty() ? "key"
+                                  : "authority"));
   }
   if (options.tls_authority.empty()) return grpc::InsecureChannelCredentials();
   // What is wrong with a file is said now, by name.

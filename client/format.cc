@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "base/check.h"
+#include "base/utf8.h"
 #include "client/limits.h"
 
 namespace tutti::client {
@@ -79,8 +80,7 @@ absl::StatusOr<std::vector<int32_t>> ParseTokenIds(absl::string_view text) {
 }
 
 int64_t DisplayWidth(absl::string_view text) {
-  return std::count_if(text.begin(), text.end(),
-                       [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
+  return static_cast<int64_t>(CountCharacters({text.data(), text.size()}));
 }
 
 void Table::AddRow(std::vector<std::string> cells) {
@@ -96,8 +96,7 @@ std::string Cut(const std::string& text, int64_t width) {
   if (DisplayWidth(text) <= width) return text;
   size_t end = 0;
   for (int64_t shown = 0; end < text.size(); ++end) {
-    const bool begins = (static_cast<unsigned char>(text[end]) & 0xC0) != 0x80;
-    if (begins && ++shown >= width) break;
+    if (BeginsCharacter(text[end]) && ++shown >= width) break;
   }
   return text.substr(0, end) + "…";
 }
@@ -171,7 +170,7 @@ void WrapLine(absl::string_view line, int64_t width, std::string* out) {
       at += colour;
       continue;
     }
-    const bool begins = (static_cast<unsigned char>(line[at]) & 0xC0) != 0x80;
+    const bool begins = BeginsCharacter(line[at]);
     if (begins && column == width) {
       if (line[at] == ' ') {
         ++at;

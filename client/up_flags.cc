@@ -200,8 +200,9 @@ absl::Status ResolveDefaults(UpFlags* flags) {
   if (!cluster.log_dir.empty()) {
     std::filesystem::create_directories(cluster.log_dir, error);
     if (error) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--log-dir ", cluster.log_dir, ": ", error.message()));
+      return absl::InvalidArgumentError(absl::StrCat("--log-dir ", cluster.log_dir, ": ",
+                                                     error.message(),
+                                                     "; choose a folder that can be made"));
     }
   }
   return absl::OkStatus();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/utf8.h"
 #include "gateway/limits.h"
 
 namespace tutti::gateway {
@@ -111,10 +112,7 @@ std::string Dump(const OrderedJson& json) {
 }
 
 std::string Shortened(std::string_view text, size_t bytes_max) {
-  if (text.size() <= bytes_max) return std::string(text);
-  size_t end = bytes_max;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  return std::string(text.substr(0, end));
+  return std::string(WholeCharacters(text, bytes_max));
 }
 
 }  // namespace tutti::gateway

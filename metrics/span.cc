@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/build_info.h"
+#include "base/utf8.h"
 
 namespace tutti::metrics {
 namespace {
@@ -99,10 +100,7 @@ std::string SpanJson(const Span& span) {
 }  // namespace
 
 std::string WholeLetters(std::string_view text, size_t bytes_max) {
-  if (text.size() <= bytes_max) return std::string(text);
-  size_t end = bytes_max;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
-  return std::string(text.substr(0, end));
+  return std::string(WholeCharacters(text, bytes_max));
 }
 
 int64_t SpanNow() {

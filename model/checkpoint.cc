@@ -88,7 +88,10 @@ absl::Status Checkpoint::AddFile(const std::string& name,
   const std::string path = dir_ + "/" + name;
   absl::StatusOr<CheckpointFile> file = CheckpointFile::Open(path);
   if (!file.ok() && expected_tensors != nullptr) {
-    return Annotate(file.status(), absl::StrCat("a shard named by ", kIndexFile));
+    const absl::Status status =
+        Annotate(file.status(), absl::StrCat("a shard named by ", kIndexFile));
+    if (!absl::IsNotFound(status)) return status;
+    return absl::NotFoundError(absl::StrCat(status.message(), "; fetch it too"));
   }
   TUTTI_RETURN_IF_ERROR(file.status());
   const int64_t bytes = file->identity().bytes;

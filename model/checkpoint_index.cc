@@ -64,7 +64,8 @@ class IndexReader final : public nlohmann::json_sax<json> {
   }
 
   bool parse_error(size_t position, const std::string&, const json::exception&) override {
-    return Fail(absl::StrCat("not JSON at byte ", position));
+    return Fail(absl::StrCat("not JSON at byte ", position,
+                             "; it is damaged or not whole: fetch it again"));
   }
 
  private:

@@ -18,7 +18,8 @@ namespace {
 std::string ReadArchitecture(ConfigFields& fields) {
   const auto at = fields.object().find("architectures");
   if (at == fields.object().end() || at->is_null()) {
-    fields.Invalid("architectures is missing");
+    fields.Invalid(
+        "architectures is missing: the name of the model's class, such as [\"Qwen3ForCausalLM\"]");
     return "";
   }
   if (!at->is_array() || at->size() != 1 || !at->front().is_string()) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/utf8.h"
 #include "model/limits.h"
 
 namespace tutti::model {
@@ -39,7 +40,8 @@ class DocumentBuilder : public nlohmann::json_sax<json> {
   }
 
   bool parse_error(size_t position, const std::string&, const json::exception&) override {
-    return Fail(absl::StrCat("not JSON at byte ", position));
+    return Fail(absl::StrCat("not JSON at byte ", position,
+                             "; it is damaged or not whole: fetch it again"));
   }
 
  private:
@@ -108,15 +110,11 @@ absl::StatusOr<json> ParseJson(std::string_view text, std::string_view file_name
 std::string Quoted(std::string_view text) {
   constexpr size_t kShownBytes = 100;
   std::string out = "\"";
-  size_t end = std::min(text.size(), kShownBytes);
-  // Not inside a character: continuation bytes are 10xxxxxx.
-  while (end < text.size() && end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) {
-    --end;
-  }
-  for (char c : text.substr(0, end)) {
+  const std::string_view shown = WholeCharacters(text, kShownBytes);
+  for (char c : shown) {
     out += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c;
   }
-  out += end < text.size() ? "...\"" : "\"";
+  out += shown.size() < text.size() ? "...\"" : "\"";
   return out;
 }
 

@@ -71,11 +71,24 @@ absl::Status NotThere(const std::string& given) {
                    "is an address of the web, and Tutti downloads nothing: fetch the model first, "
                    "and give its folder");
   }
-  if (!IsHubName(given)) return Invalid(given, "is no folder: there is nothing of that name");
+  if (absl::StartsWith(given, "~")) {
+    return Invalid(given,
+                   "is no folder: a shell takes ~ for your home only where a word begins with it; "
+                   "write --model ~/…, with a space before it");
+  }
+  if (!IsHubName(given)) {
+    std::error_code error;
+    const bool is_relative = !absl::StartsWith(given, "/");
+    return Invalid(
+        given,
+        absl::StrCat("is no folder: there is nothing of that name",
+                     is_relative ? absl::StrCat(" in ", fs::current_path(error).string()) : "",
+                     "; give that of a HuggingFace checkpoint"));
+  }
   const std::string name = given.substr(given.find('/') + 1);
   return Invalid(given,
                  absl::StrCat("is no folder here, and Tutti downloads nothing: fetch the "
-                              "model first (huggingface-cli download ",
+                              "model first (hf download ",
                               given, " --local-dir ", name, "), and give its folder, ", name));
 }
 

@@ -30,12 +30,16 @@ TEST(CheckModelFolder, TakesAFolderWithAConfig) {
 TEST(CheckModelFolder, ANameOfTheHubIsNotDownloaded) {
   EXPECT_EQ(Refusal("Qwen/Qwen3-0.6B"),
             "\"Qwen/Qwen3-0.6B\" is no folder here, and Tutti downloads nothing: fetch the model "
-            "first (huggingface-cli download Qwen/Qwen3-0.6B --local-dir Qwen3-0.6B), and give its "
+            "first (hf download Qwen/Qwen3-0.6B --local-dir Qwen3-0.6B), and give its "
             "folder, Qwen3-0.6B");
   EXPECT_THAT(Refusal("https://huggingface.co/Qwen/Qwen3-0.6B"), HasSubstr("downloads nothing"));
-  EXPECT_THAT(Refusal("/no/such/folder"), EndsWith("is no folder: there is nothing of that name"));
-  EXPECT_THAT(Refusal("Qwen3-0.6B"), EndsWith("there is nothing of that name"));
-  EXPECT_THAT(Refusal("./Qwen/x"), EndsWith("there is nothing of that name"));
+  EXPECT_THAT(Refusal("/no/such/folder"),
+              EndsWith("is no folder: there is nothing of that name; give that of a HuggingFace "
+                       "checkpoint"));
+  const std::string here = std::filesystem::current_path().string();
+  EXPECT_THAT(Refusal("Qwen3-0.6B"), HasSubstr("nothing of that name in " + here));
+  EXPECT_THAT(Refusal("./Qwen/x"), HasSubstr("nothing of that name in " + here));
+  EXPECT_THAT(Refusal("~/models/demo"), HasSubstr("only where a word begins with it"));
   EXPECT_THAT(Refusal(""), HasSubstr("is no folder"));
 }
 

@@ -34,7 +34,8 @@ absl::StatusOr<std::vector<int32_t>> StageRanks(const model::ModelConfig& model,
   if (ranks.empty() || needed > static_cast<int64_t>(num_devices)) {
     return absl::InvalidArgumentError(absl::StrCat(
         num_devices, " devices for ", ranks.size(), " stages",
-        needed > static_cast<int64_t>(ranks.size()) ? absl::StrCat(", which take ", needed) : ""));
+        needed > static_cast<int64_t>(ranks.size()) ? absl::StrCat(", which take ", needed) : "",
+        "; give more devices, or fewer stages or ranks"));
   }
   if (static_cast<int64_t>(ranks.size()) > model.num_layers) {
     return absl::InvalidArgumentError(absl::StrCat(ranks.size(), " stages, but the model has only ",
@@ -57,8 +58,9 @@ std::vector<StageGroup> GroupsOf(const std::vector<int32_t>& ranks) {
 absl::Status CheckOverrides(const model::ModelConfig& model, const std::vector<int32_t>& layers,
                             size_t num_stages) {
   if (layers.size() != num_stages) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the device map has ", layers.size(), " stages, the pipeline ", num_stages));
+    return absl::InvalidArgumentError(absl::StrCat("the device map has ", layers.size(),
+                                                   " stages, the pipeline ", num_stages,
+                                                   "; give as many"));
   }
   for (size_t i = 0; i < layers.size(); ++i) {
     if (layers[i] < 1) {
@@ -68,8 +70,9 @@ absl::Status CheckOverrides(const model::ModelConfig& model, const std::vector<i
   }
   const int64_t total = std::accumulate(layers.begin(), layers.end(), int64_t{0});
   if (total == model.num_layers) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("the device map has ", total, " layers, the model ", model.num_layers));
+  return absl::InvalidArgumentError(absl::StrCat("the device map has ", total,
+                                                 " layers, the model ", model.num_layers,
+                                                 "; give numbers that add up to these"));
 }
 
 absl::StatusOr<ModeSplit> SplitAsGiven(const model::ModelConfig& model,

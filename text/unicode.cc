@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/utf8.h"
 
 namespace tutti::text {
 namespace {
@@ -207,9 +208,6 @@ bool IsPrintable(char32_t c) {
   }
 }
 
-size_t CountCharacters(std::string_view text) {
-  return std::count_if(text.begin(), text.end(),
-                       [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
-}
+size_t CountCharacters(std::string_view text) { return tutti::CountCharacters(text); }
 
 }  // namespace tutti::text

@@ -88,7 +88,8 @@ class VocabularySax {
 
   template <typename Exception>
   bool parse_error(size_t position, const std::string&, const Exception&) {
-    return Fail(absl::StrCat("not valid JSON at byte ", position));
+    return Fail(absl::StrCat("not valid JSON at byte ", position,
+                             "; it is damaged or not whole: fetch it again"));
   }
 
   const std::string& error() const { return error_; }

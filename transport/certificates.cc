@@ -176,11 +176,12 @@ absl::Status Certificates::CheckUri(const std::string& uri) {
   for (const std::string& own : texts->uris) {
     if (own == uri) return absl::OkStatus();
   }
-  return absl::FailedPreconditionError(absl::StrCat(
-      "the certificate ", files_.certificate, " does not have the URI ", uri,
-      " among its subject alternative names; ",
-      texts->uris.empty() ? "it has none"
-                          : absl::StrCat("it has ", absl::StrJoin(texts->uris, ", "))));
+  return absl::FailedPreconditionError(
+      absl::StrCat("the certificate ", files_.certificate, " does not have the URI ", uri,
+                   " among its subject alternative names; ",
+                   texts->uris.empty() ? "it has none"
+                                       : absl::StrCat("it has ", absl::StrJoin(texts->uris, ", ")),
+                   "; make one that has it with tutti certs issue"));
 }
 
 }  // namespace tutti::transport

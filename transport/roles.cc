@@ -126,7 +126,9 @@ absl::Status CheckCall(std::string_view path, RoleSet roles) {
   const RoleSet* const allowed = RolesOfMethod(path);
   if (allowed == nullptr) return absl::UnimplementedError("no such method");
   if (allowed->Meets(roles)) return absl::OkStatus();
-  return absl::PermissionDeniedError("this caller has no role that may call this method");
+  return absl::PermissionDeniedError(
+      "this caller has no role that may call this method: the port that it came to, or the roles "
+      "of its certificate, are for other callers");
 }
 
 absl::Status CheckMethodTable(std::span<const google::protobuf::FileDescriptor* const> files) {

@@ -7,7 +7,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "kernels/numerics_revision.h"
+#include "base/numerics_revision.h"
 #include "kernels/several_classes.h"
 #include "spdlog/spdlog.h"
 
@@ -31,14 +31,14 @@ void ComputeIn(kernels::Backend* backend, const std::string& numerics_class) {
 void OfferClasses(kernels::Backend* backend, const MeasuredSpeed& best,
                   const std::function<MeasuredSpeed()>& measure, v1::Hello* hello) {
   const std::vector<std::string> classes = ClassesOf(backend);
-  hello->set_numerics_class(kernels::ClassAtRevision(classes.front()));
+  hello->set_numerics_class(ClassAtRevision(classes.front()));
   hello->set_read_bytes_per_second(best.read_bytes_per_second);
   hello->set_flops_per_second(best.flops_per_second);
   for (const std::string& one : classes) {
     ComputeIn(backend, one);
     const MeasuredSpeed speed = one == classes.front() ? best : measure();
     v1::NumericsOffer* const offer = hello->add_numerics();
-    offer->set_numerics_class(kernels::ClassAtRevision(one));
+    offer->set_numerics_class(ClassAtRevision(one));
     offer->set_read_bytes_per_second(speed.read_bytes_per_second);
     offer->set_flops_per_second(speed.flops_per_second);
     offer->set_inexact(!backend->exact());
@@ -52,7 +52,7 @@ StageRunnerFactory InClassOfShard(kernels::Backend* backend, StageRunnerFactory 
              const v1::AssignShard& shard, const ShardProgressCallback& progress) -> Loaded {
     const auto wanted = std::find_if(classes.begin(), classes.end(), [&](const std::string& one) {
       return shard.numerics_class().empty() ||
-             kernels::ClassAtRevision(one) == shard.numerics_class();
+             ClassAtRevision(one) == shard.numerics_class();
     });
     if (wanted == classes.end()) {
       return absl::FailedPreconditionError(

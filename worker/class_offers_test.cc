@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "kernels/numerics_revision.h"
+#include "base/numerics_revision.h"
 #include "kernels/tunable.h"
 #include "worker/kernel_tuner.h"
 
@@ -28,14 +28,14 @@ TEST(ClassOffersTest, OffersEveryClassWithItsSpeed) {
         return MeasuredSpeed{.read_bytes_per_second = 1e9, .flops_per_second = 2e9};
       },
       &hello);
-  EXPECT_EQ(hello.numerics_class(), kernels::ClassAtRevision(best));
+  EXPECT_EQ(hello.numerics_class(), ClassAtRevision(best));
   EXPECT_EQ(hello.flops_per_second(), 4e9);
   ASSERT_EQ(hello.numerics_size(), 2) << "every machine can compute both";
   EXPECT_EQ(hello.numerics(0).numerics_class(), hello.numerics_class());
   EXPECT_EQ(hello.numerics(0).read_bytes_per_second(), 3e9);
   EXPECT_EQ(hello.numerics(1).flops_per_second(), 2e9);
   ASSERT_EQ(measured.size(), 1u);
-  EXPECT_EQ(hello.numerics(1).numerics_class(), kernels::ClassAtRevision(measured[0]));
+  EXPECT_EQ(hello.numerics(1).numerics_class(), ClassAtRevision(measured[0]));
   EXPECT_NE(measured[0], best);
   EXPECT_EQ(backend->numerics_class(), best) << "as before";
 }
@@ -63,7 +63,7 @@ TEST(ClassOffersTest, OffersOneWhereTheOperatorNamesIt) {
   OfferClasses(
       backend.get(), {}, [] { return MeasuredSpeed(); }, &hello);
   ASSERT_EQ(hello.numerics_size(), 1);
-  EXPECT_EQ(hello.numerics(0).numerics_class(), kernels::ClassAtRevision("cpu-f32"));
+  EXPECT_EQ(hello.numerics(0).numerics_class(), ClassAtRevision("cpu-f32"));
 }
 
 TEST(ClassOffersTest, LoadsAShardInItsClass) {
@@ -81,7 +81,7 @@ TEST(ClassOffersTest, LoadsAShardInItsClass) {
     return factory(shard, nullptr).status();
   };
   for (const char* one : {"cpu-f32", "cpu-bf16dot", "cpu-f32"}) {
-    EXPECT_TRUE(load(kernels::ClassAtRevision(one)).ok());
+    EXPECT_TRUE(load(ClassAtRevision(one)).ok());
     EXPECT_EQ(loaded, one);
   }
   EXPECT_TRUE(load("").ok()) << "a coordinator of another build";

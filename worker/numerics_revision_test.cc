@@ -1,10 +1,11 @@
 // Whether the bits that this build computes are those noted for its numerics revision, in each
 // class that this machine has: of every golden checkpoint the logits of its prompts, and of numbers
 // that no checkpoint shows (denormals, sums that are flushed, infinities) the results of operators.
-#include "kernels/numerics_revision.h"
+#include "base/numerics_revision.h"
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -175,7 +176,7 @@ void ExpectNoted(const json& noted, const std::string& name, const std::string& 
   }
   EXPECT_EQ(digest, noted.value(name, "nothing noted"))
       << "bits of class " << name << " have changed. If that is meant: raise kNumericsRevision in "
-      << "kernels/numerics_revision.h to " << kernels::kNumericsRevision + 1
+      << "base/numerics_revision.h to " << kNumericsRevision + 1
       << ", add an entry of that revision to tests/golden/" << kNoted
       << " with the digests of all classes (those of other machines are measured there), and "
       << "write a decision. Processes of the two builds will not serve together";
@@ -183,9 +184,9 @@ void ExpectNoted(const json& noted, const std::string& name, const std::string& 
 
 TEST(NumericsRevisionTest, TheBitsAreThoseOfTheRevision) {
   const json noted = Noted();
-  ASSERT_EQ(noted.back()["revision"], kernels::kNumericsRevision)
+  ASSERT_EQ(noted.back()["revision"], kNumericsRevision)
       << "the last entry of tests/golden/" << kNoted
-      << " is not that of kNumericsRevision in kernels/numerics_revision.h";
+      << " is not that of kNumericsRevision in base/numerics_revision.h";
   for (const Device& device : Devices()) {
     ExpectNoted(noted.back()["digests"], device.numerics_class, DigestOf(device));
   }
@@ -234,8 +235,22 @@ TEST(NumericsRevisionTest, RevisionsGrowByOneAndDiffer) {
 }
 
 TEST(NumericsRevisionTest, TheRevisionIsPartOfTheClass) {
-  EXPECT_EQ(kernels::ClassAtRevision("cpu-f32", 1), "cpu-f32");
-  EXPECT_EQ(kernels::ClassAtRevision("cpu-f32", 2), "cpu-f32.2");
+  EXPECT_EQ(ClassAtRevision("cpu-f32", 1), "cpu-f32");
+  EXPECT_EQ(ClassAtRevision("cpu-f32", 2), "cpu-f32.2");
+}
+
+TEST(NumericsRevisionTest, OperatorsMayLeaveItOut) {
+  for (const auto& [name, told, backend] :
+       std::vector<std::array<std::string, 3>>{{"cpu-f32", "cpu-f32.2", "cpu-f32"},
+                                               {"cpu-f32.2", "cpu-f32.2", "cpu-f32"},
+                                               {"cpu-f32.3", "cpu-f32.3", "cpu-f32.3"},
+                                               {"cuda-sm90", "cuda-sm90.2", "cuda-sm90"},
+                                               {"", "", ""}}) {
+    EXPECT_EQ(ToldClass(name, 2), told);
+    EXPECT_EQ(BackendClass(name, 2), backend);
+  }
+  EXPECT_EQ(ToldClass("cpu-f32", 1), "cpu-f32");
+  EXPECT_EQ(BackendClass("cpu-f32", 1), "cpu-f32");
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 #include "client/load/answers.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -55,7 +57,8 @@ absl::Status Answers::Save(const std::string& path) const {
 absl::StatusOr<Answers> Answers::Load(const std::string& path) {
   std::ifstream file(path);
   if (!file) {
-    return absl::InvalidArgumentError(absl::StrCat("--compare: cannot read the file ", path));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--compare: cannot read the file ", path, ": ", std::strerror(errno)));
   }
   std::string text;
   Answers answers("");

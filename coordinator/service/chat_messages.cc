@@ -138,7 +138,8 @@ absl::StatusOr<Json> TemplateKwargsJson(const v1::ChatMessages& chat, const std:
   if (!chat.template_kwargs_json().empty()) {
     kwargs = text::ParseTemplateJson(chat.template_kwargs_json());
     if (!kwargs.is_object()) {
-      return absl::InvalidArgumentError(absl::StrCat(field, " is not a JSON object"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(field, " is not a JSON object, such as {\"enable_thinking\": false}"));
     }
   }
   kwargs["add_generation_prompt"] = !chat.omit_generation_prompt();

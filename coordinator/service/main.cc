@@ -13,6 +13,7 @@
 #include "base/exit_code.h"
 #include "base/flags.h"
 #include "base/logging.h"
+#include "base/numerics_revision.h"
 #include "base/processor.h"
 #include "coordinator/limits.h"
 #include "coordinator/service/coordinator.h"
@@ -72,6 +73,7 @@ absl::Status Serve(ServeFlags flags, const sigset_t& signals, pid_t parent) {
                                            flags.max_model_len, flags.chat_template));
   EngineOptions& engine = flags.options.engine;
   engine.build = BuildStamp();
+  engine.numerics_class = ToldClass(engine.numerics_class);
   engine.lease = std::chrono::milliseconds(flags.lease_ms);
   engine.itl_target = std::chrono::milliseconds(flags.itl_target_ms);
   const auto seconds = [](double value) {
@@ -88,8 +90,9 @@ absl::Status Serve(ServeFlags flags, const sigset_t& signals, pid_t parent) {
   }
   engine.beat_interval = std::chrono::milliseconds(std::max<int64_t>(flags.lease_ms / 6, 50));
   if (engine.block_size % 16 != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--block-size ", engine.block_size, " is not a multiple of 16"));
+    return absl::InvalidArgumentError(absl::StrCat("--block-size ", engine.block_size,
+                                                   " is not a multiple of 16; write ",
+                                                   (engine.block_size + 15) / 16 * 16));
   }
   // A length that is given is meant to be used.
   engine.kv_tokens_min = std::min(flags.max_model_len, model->max_model_len);

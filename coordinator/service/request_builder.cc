@@ -61,9 +61,9 @@ absl::StatusOr<int32_t> BuildOutputCount(const v1::GenerateRequest& message) {
 }
 
 absl::Status TooLong(std::string_view tokens, const ServedModel& model) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("the prompt has ", absl::string_view(tokens.data(), tokens.size()),
-                   " tokens, the context of ", model.max_model_len, " leaves no room for output"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the prompt has ", absl::string_view(tokens.data(), tokens.size()),
+      " tokens, the context of ", model.max_model_len, " leaves no room for output; shorten it"));
 }
 
 // A prompt that was not encoded to its end because it was too long.

@@ -214,8 +214,9 @@ void AddServiceFlags(FlagSet* set, ServeFlags* flags) {
        .check = NotNegative()},
       {.names = "--numerics-class",
        .variable = &engine.numerics_class,
-       .help = "Compute in this class only, as tutti status shows it, with its revision; unset: "
-               "the best that all workers can compute that have joined when streams begin"},
+       .help = "Compute in this class only, as tutti status shows it, of this build's numerics "
+               "revision where none is named (cpu-f32.2); unset: the best that all workers can "
+               "compute that have joined when streams begin"},
       {.names = "--mix-numerics",
        .variable = &engine.mix_numerics,
        .help = "Allow one pipeline of several numerics classes: answers then depend on the layout"},

@@ -100,7 +100,11 @@ class AsioServer : public HttpServer {
     }
     if (error) {
       return absl::UnavailableError(
-          absl::StrCat("cannot listen at ", options_.listen, ": ", error.message()));
+          absl::StrCat("--listen: cannot listen at ", options_.listen, ": ", error.message(),
+                       error == asio::error::address_in_use
+                           ? "; another process listens there: end it, or choose another port (0: "
+                             "any free one)"
+                           : ""));
     }
     const tcp::endpoint at = acceptor_.local_endpoint(error);
     const std::string host = at.address().to_string();

@@ -22,19 +22,22 @@ constexpr char kFooter[] = R"(Examples:
   curl http://127.0.0.1:8000/v1/chat/completions -d '{"messages": [{"role": "user", "content": "Hi"}]}'
 
 Every option is also read from the environment (TUTTI_LISTEN, ...) and from --config FILE.
-Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for wrong options.)";
+Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for options or files that cannot
+be right.)";
 
 void AddServiceFlags(FlagSet* set, GatewayFlags* flags) {
   set->Add({{.names = "-a,--coordinator,--address",
              .variable = &flags->client.address,
              .help = "Public address of the coordinator: host:port or unix:/path; several of one "
                      "cluster with commas between them",
+             .check = IsAddresses(),
              .show_default = true},
             {.names = "--admin",
              .variable = &flags->client.admin,
              .help = "Operator's port of the coordinator, for the page at /: host:port or "
                      "unix:/path; several with commas between them; unset: the socket of a "
-                     "coordinator on this machine"},
+                     "coordinator on this machine",
+             .check = IsAddresses()},
             {.names = "--resume-within",
              .variable = &flags->resume_within_s,
              .help = "Seconds to try to go on with an answer that broke off; 0: do not try",
@@ -65,11 +68,13 @@ void AddDoorFlags(FlagSet* set, GatewayFlags* flags) {
       {{.names = "--listen",
         .variable = &flags->server.listen,
         .help = "Address and port to serve HTTP at; port 0: any free one",
+        .check = IsListenAddress(),
         .show_default = true},
        {.names = "--grpc",
         .variable = &flags->grpc,
         .help = "Address to serve our own API (tutti.v1.Inference) over gRPC at, by the same keys "
-                "and certificate: host:port or unix:/path; unset: nowhere"},
+                "and certificate: host:port or unix:/path; unset: nowhere",
+        .check = IsListenAddress()},
        {.names = "--or-next-port",
         .variable = &flags->server.or_next_port,
         .help = "Where the port is taken, one of the hundred after it"},

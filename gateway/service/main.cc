@@ -15,7 +15,9 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "base/exit_code.h"
 #include "base/logging.h"
+#include "base/processor.h"
 #include "client/endpoints.h"
 #include "gateway/grpc/grpc_port.h"
 #include "gateway/limits.h"
@@ -173,8 +175,18 @@ absl::Status Serve(const GatewayFlags& flags, int64_t descriptors, const sigset_
   return absl::OkStatus();
 }
 
+// The exit code.
+int Complain(const absl::Status& status) {
+  SayLast(absl::StrCat("tutti-gateway: ", std::string(status.message())));
+  return ExitCodeOfStart(status);
+}
+
 int Main(int argc, char** argv) {
   const pid_t parent = getppid();
+  if (const absl::Status fit = CheckProcessor(); !fit.ok()) {
+    Complain(fit);
+    return kExitCannotStart;
+  }
   GatewayFlags flags;
   FlagSet program(
       "tutti-gateway",
@@ -197,8 +209,7 @@ int Main(int argc, char** argv) {
       std::min(flags.server.connections_max, flags.grpc.empty() ? of_ports : of_ports / 2);
   const absl::Status served = Serve(flags, descriptors, signals, parent);
   if (served.ok()) return 0;
-  SayLast(absl::StrCat("tutti-gateway: ", std::string(served.message())));
-  return 1;
+  return Complain(served);
 }
 
 }  // namespace

@@ -56,6 +56,7 @@ def qwen3_moe(**fields):
 
 LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": TRAINED}
 SHORT = {"max_position_embeddings": TRAINED}
+USUAL_HEAD_DIM = 128  # of Qwen3, where a configuration names none
 
 # Name -> configuration. Names are those of the committed goldens too.
 CONFIGS = {
@@ -86,6 +87,12 @@ CONFIGS = {
     "qwen2-unsaid": lambda: qwen2(),
     "qwen3-narrowed": lambda: qwen3(),
     "qwen3-moe-older-names": lambda: qwen3_moe(norm_topk_prob=True),
+    "llama-no-theta": lambda: llama(),
+    "llama-no-head-dim": lambda: llama(),
+    "llama-older-names": lambda: llama(**scaled("llama3", 8.0, **LLAMA3)),
+    "qwen2-older-names": lambda: qwen2(**scaled("yarn", 4.0, original_max_position_embeddings=2 * TRAINED)),
+    "qwen3-no-head-dim": lambda: qwen3(head_dim=USUAL_HEAD_DIM),
+    "qwen3-no-theta": lambda: qwen3(),
 }
 
 
@@ -106,8 +113,8 @@ def older_names(config):
     return {
         **older,
         "rope_theta": rope["rope_theta"],
-        "rope_scaling": None,
-        "num_experts": experts,
+        "rope_scaling": None if rope["rope_type"] == "default" else without(rope, "rope_theta"),
+        **({} if experts is None else {"num_experts": experts}),
         "torch_dtype": config["dtype"],
     }
 
@@ -119,6 +126,12 @@ EDITS = {
     "qwen2-unsaid": (lambda config: without(config, "dtype"), torch.bfloat16),
     "qwen3-narrowed": (lambda config: {**config, "dtype": "bfloat16"}, torch.float32),
     "qwen3-moe-older-names": (older_names, torch.float32),
+    "llama-no-theta": (lambda config: without(config, "rope_parameters"), torch.float32),
+    "llama-no-head-dim": (lambda config: without(config, "head_dim"), torch.float32),
+    "llama-older-names": (older_names, torch.float32),
+    "qwen2-older-names": (older_names, torch.float32),
+    "qwen3-no-head-dim": (lambda config: without(config, "head_dim"), torch.float32),
+    "qwen3-no-theta": (lambda config: without(config, "rope_parameters"), torch.float32),
 }
 
 

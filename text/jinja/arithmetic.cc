@@ -1,5 +1,6 @@
 #include "text/jinja/arithmetic.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -61,9 +62,10 @@ absl::StatusOr<Value> AsFloats(std::string_view op, const Value& a, const Value&
 }
 
 absl::StatusOr<Value> IntArithmetic(std::string_view op, const Value& a, const Value& b,
-                                    bool from_user) {
+                                    bool from_user, Work* work) {
   const bool negative = b.IsBig() ? b.digits()[0] == '-' : b.AsInt() < 0;
   if (op == "/") {
+    TUTTI_RETURN_IF_ERROR(work->Charge(StepsOf(op, a, b)));
     TUTTI_ASSIGN_OR_RETURN(const double quotient, DivideIntegers(a, b));
     return Value::Float(quotient, from_user);
   }
@@ -72,6 +74,7 @@ absl::StatusOr<Value> IntArithmetic(std::string_view op, const Value& a, const V
     const std::optional<int64_t> small = SmallArithmetic(op, a.AsInt(), b.AsInt());
     if (small.has_value()) return Value::Int(*small, from_user);
   }
+  TUTTI_RETURN_IF_ERROR(work->Charge(StepsOf(op, a, b)));
   return BigArithmetic(op, a, b, from_user);
 }
 
@@ -156,11 +159,25 @@ std::optional<List::Kind> SequenceKind(const Value& value) {
 
 }  // namespace
 
+int64_t StepsOf(std::string_view op, const Value& a, const Value& b) {
+  constexpr int64_t kSmallDigits = 20;  // of 64 bits with a sign
+  const auto digits = [](const Value& value) {
+    return value.IsBig() ? static_cast<int64_t>(value.digits().size()) : kSmallDigits;
+  };
+  int64_t all = digits(a) + digits(b);
+  // A power has the digits of its base so many times; beyond the limit it is refused.
+  if (op == "**" && !b.IsBig() && b.AsInt() > 0) {
+    all += std::min(b.AsInt(), kTemplateIntegerDigitsMax) * digits(a);
+  }
+  all = std::min(all, 2 * kTemplateIntegerDigitsMax);
+  return all * all / kTemplateIntegerDigitsMax;
+}
+
 absl::StatusOr<Value> Arithmetic(std::string_view op, const Value& a, const Value& b, Work* work) {
   if (a.IsNumber() && b.IsNumber()) {
     const bool from_user = a.number_from_user() || b.number_from_user();
     if (a.IsFloat() || b.IsFloat()) return AsFloats(op, a, b, from_user);
-    return IntArithmetic(op, a, b, from_user);
+    return IntArithmetic(op, a, b, from_user, work);
   }
   if (op == "+" && a.IsStr() && b.IsStr()) return Concatenate(a, b, work);
   if (op == "+" && a.IsList() && b.IsList() && SequenceKind(a) == SequenceKind(b) &&

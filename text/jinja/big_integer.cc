@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -58,6 +59,25 @@ void DivideDown(const Number& a, const Number& b, BIGNUM* quotient, BIGNUM* rema
   if (BN_is_zero(remainder) || BN_is_negative(remainder) == BN_is_negative(b.get())) return;
   CHECK(BN_sub_word(quotient, 1) == 1);
   CHECK(BN_add(remainder, remainder, b.get()) == 1);
+}
+
+// number * 2 ** exponent as the nearest float, the even one of two; below the least normal one a
+// float has the fewer bits. `beyond`: it is a little more than that.
+// REQUIRES: `number` is above zero, with more bits than a float's 53
+double RoundedOnce(const Number& number, bool beyond, int exponent) {
+  constexpr int kBits = std::numeric_limits<double>::digits;
+  constexpr int kLeastExponent = std::numeric_limits<double>::min_exponent - kBits;  // -1074
+  const int bits = BN_num_bits(number.get());
+  const int kept = std::min(kBits, bits + exponent - kLeastExponent);
+  if (kept < 0) return 0;  // less than half of the least float
+  const int dropped = bits - kept;
+  const Number whole = NewNumber();
+  CHECK(BN_rshift(whole.get(), number.get(), dropped) == 1);
+  uint64_t mantissa = BN_get_word(whole.get());
+  const bool half = BN_is_bit_set(number.get(), dropped - 1) == 1;
+  for (int i = 0; i < dropped - 1 && !beyond; ++i) beyond = BN_is_bit_set(number.get(), i) == 1;
+  if (half && (beyond || mantissa % 2 == 1)) ++mantissa;
+  return std::ldexp(static_cast<double>(mantissa), dropped + exponent);
 }
 
 }  // namespace
@@ -135,7 +155,7 @@ absl::StatusOr<double> DivideIntegers(const Value& left, const Value& right) {
   const bool negative = BN_is_negative(a.get()) != BN_is_negative(b.get());
   BN_set_negative(a.get(), 0);
   BN_set_negative(b.get(), 0);
-  // More bits of the quotient than a float has; the last of them stands for all that come after it.
+  // More bits of the quotient than a float has.
   constexpr int kQuotientBits = 66;
   const int shift = kQuotientBits - (BN_num_bits(a.get()) - BN_num_bits(b.get()));
   BIGNUM* const shifted = shift > 0 ? a.get() : b.get();
@@ -144,9 +164,7 @@ absl::StatusOr<double> DivideIntegers(const Value& left, const Value& right) {
   const std::unique_ptr<BN_CTX, decltype(&BN_CTX_free)> context(BN_CTX_new(), BN_CTX_free);
   CHECK(context != nullptr) << "out of memory";
   CHECK(BN_div(quotient.get(), remainder.get(), a.get(), b.get(), context.get()) == 1);
-  if (!BN_is_zero(remainder.get())) CHECK(BN_set_bit(quotient.get(), 0) == 1);
-  TUTTI_ASSIGN_OR_RETURN(const Value rounded, ToValue(quotient, false));
-  const double result = std::ldexp(rounded.AsDouble(), -shift);
+  const double result = RoundedOnce(quotient, !BN_is_zero(remainder.get()), -shift);
   if (std::isinf(result)) {
     return absl::InvalidArgumentError("integer division result too large for a float");
   }
@@ -163,7 +181,15 @@ int CompareIntegers(const Value& a, const Value& b) {
   if (!a.IsBig() && !b.IsBig()) {
     return a.AsInt() < b.AsInt() ? -1 : a.AsInt() > b.AsInt() ? 1 : 0;
   }
-  return BN_cmp(ToNumber(a).get(), ToNumber(b).get());
+  // Beyond 64 bits: by sign, number of digits, and digits.
+  const auto sign = [](const Value& value) {
+    return !value.IsBig() ? 0 : value.digits()[0] == '-' ? -1 : 1;
+  };
+  if (sign(a) != sign(b)) return sign(a) < sign(b) ? -1 : 1;
+  const std::string &left = a.digits(), &right = b.digits();
+  if (left == right) return 0;
+  const bool less = left.size() != right.size() ? left.size() < right.size() : left < right;
+  return less == (sign(a) > 0) ? -1 : 1;
 }
 
 std::string IntegerDigits(const Value& value, int base) {
@@ -172,8 +198,10 @@ std::string IntegerDigits(const Value& value, int base) {
   const bool negative = BN_is_negative(number.get()) == 1;
   BN_set_negative(number.get(), 0);
   std::string digits;
-  while (!BN_is_zero(number.get())) {
-    const BN_ULONG digit = BN_div_word(number.get(), static_cast<BN_ULONG>(base));
+  const int digit_bits = base == 2 ? 1 : base == 8 ? 3 : 4;
+  for (int at = 0; at < BN_num_bits(number.get()); at += digit_bits) {
+    int digit = 0;
+    for (int i = 0; i < digit_bits; ++i) digit |= BN_is_bit_set(number.get(), at + i) << i;
     digits.push_back("0123456789abcdef"[digit]);
   }
   if (digits.empty()) digits.push_back('0');

@@ -25,6 +25,30 @@ bool FromUser(const Value& value) {
   return value.IsStr() ? value.text().AnyFromUser() : value.number_from_user();
 }
 
+bool HoldsPairs(const Value& value) {
+  if (value.IsDict()) return !value.dict()->items.empty();
+  return value.IsList() &&
+         std::any_of(value.list()->items.begin(), value.list()->items.end(), HoldsPairs);
+}
+
+// As json.dumps takes them: what is no string is refused where it would be written, and without an
+// indent, where the parts are put together by another encoder, wherever more than a string is.
+absl::Status SetSeparators(const std::vector<Value>& pair, const Value& self, JsonStyle* style) {
+  if (pair.size() != 2) return absl::InvalidArgumentError("tojson: separators are not two");
+  const bool holds_items = (self.IsList() && !self.list()->items.empty()) || HoldsPairs(self);
+  const bool needed[] = {style->indent.has_value() ? holds_items : !self.IsStr(),
+                         style->indent.has_value() ? HoldsPairs(self) : !self.IsStr()};
+  std::optional<std::string>* const separators[] = {&style->item_separator, &style->key_separator};
+  for (size_t i = 0; i < pair.size(); ++i) {
+    if (pair[i].IsStr()) {
+      *separators[i] = std::string(pair[i].str());
+    } else if (needed[i]) {
+      return absl::InvalidArgumentError("tojson: a separator is no string");
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Value> ToJsonFilter(const Value& self, const Call& call) {
   enum { kEnsureAscii, kIndent, kSeparators, kSortKeys };
   JsonStyle style;
@@ -45,11 +69,7 @@ absl::StatusOr<Value> ToJsonFilter(const Value& self, const Call& call) {
   }
   if (call.HasValue(kSeparators)) {
     TUTTI_ASSIGN_OR_RETURN(const auto pair, Iterate(call.values[kSeparators], call.work));
-    if (pair->items.size() != 2 || !pair->items[0].IsStr() || !pair->items[1].IsStr()) {
-      return absl::InvalidArgumentError("tojson: separators are not two strings");
-    }
-    style.item_separator = pair->items[0].str();
-    style.key_separator = pair->items[1].str();
+    TUTTI_RETURN_IF_ERROR(SetSeparators(pair->items, self, &style));
   }
   TUTTI_ASSIGN_OR_RETURN(Text text, ToJson(self, style, call.work));
   return Value::Str(std::move(text));
@@ -124,9 +144,11 @@ absl::StatusOr<Value> FloatFilter(const Value& self, const Call& call) {
 
 // To a multiple of 10 ** `digits`, an even one where it lies in the middle. `beyond`: a little more
 // than the integer, away from zero.
-absl::StatusOr<Value> RoundToTens(const Value& integer, int64_t digits, bool beyond,
-                                  bool from_user) {
-  const auto compute = [&](std::string_view op, const Value& a, const Value& b) {
+absl::StatusOr<Value> RoundToTens(const Value& integer, int64_t digits, bool beyond, bool from_user,
+                                  Work* work) {
+  const auto compute = [&](std::string_view op, const Value& a,
+                           const Value& b) -> absl::StatusOr<Value> {
+    TUTTI_RETURN_IF_ERROR(work->Charge(StepsOf(op, a, b)));
     return BigArithmetic(op, a, b, from_user);
   };
   TUTTI_ASSIGN_OR_RETURN(const Value power, compute("**", Value::Int(10), Value::Int(digits)));
@@ -143,11 +165,11 @@ absl::StatusOr<Value> RoundToTens(const Value& integer, int64_t digits, bool bey
 }
 
 // Python's round(): to the nearest of `precision` digits, as they are written.
-absl::StatusOr<Value> RoundCommon(const Value& self, int64_t precision) {
+absl::StatusOr<Value> RoundCommon(const Value& self, int64_t precision, Work* work) {
   const bool from_user = self.number_from_user();
   if (!self.IsFloat()) {
     if (precision >= 0) return self.IsBool() ? Value::Int(self.AsInt()) : self;
-    return RoundToTens(self, -precision, /*beyond=*/false, from_user);
+    return RoundToTens(self, -precision, /*beyond=*/false, from_user, work);
   }
   const double number = self.AsDouble();
   constexpr int64_t kDigits = 323;   // of the smallest number
@@ -159,7 +181,7 @@ absl::StatusOr<Value> RoundCommon(const Value& self, int64_t precision) {
     const double whole = std::trunc(number);
     TUTTI_ASSIGN_OR_RETURN(const Value integer, IntegerFromDouble(whole, from_user));
     TUTTI_ASSIGN_OR_RETURN(const Value tens,
-                           RoundToTens(integer, -precision, whole != number, from_user));
+                           RoundToTens(integer, -precision, whole != number, from_user, work));
     TUTTI_ASSIGN_OR_RETURN(rounded, ToDouble(tens));
     return Value::Float(std::copysign(rounded, number), from_user);
   }
@@ -168,9 +190,9 @@ absl::StatusOr<Value> RoundCommon(const Value& self, int64_t precision) {
 }
 
 // To an integer.
-absl::StatusOr<Value> RoundToInteger(const Value& self) {
-  if (!self.IsFloat()) return RoundCommon(self, 0);
-  TUTTI_ASSIGN_OR_RETURN(const Value rounded, RoundCommon(self, 0));
+absl::StatusOr<Value> RoundToInteger(const Value& self, Work* work) {
+  if (!self.IsFloat()) return RoundCommon(self, 0, work);
+  TUTTI_ASSIGN_OR_RETURN(const Value rounded, RoundCommon(self, 0, work));
   return IntegerFromDouble(rounded.AsDouble(), self.number_from_user());
 }
 
@@ -190,9 +212,9 @@ absl::StatusOr<Value> Round(const Value& self, const Call& call) {
         absl::StrCat("round: a precision beyond ", kTemplateFormatWidthMax));
   }
   if (method == "common") {
-    if (precision.IsNone()) return RoundToInteger(self);
+    if (precision.IsNone()) return RoundToInteger(self, call.work);
     if (!precision.IsInteger()) return BadArgument(precision, "int");
-    return RoundCommon(self, precision.AsInt());
+    return RoundCommon(self, precision.AsInt(), call.work);
   }
   TUTTI_ASSIGN_OR_RETURN(const Value power, Arithmetic("**", Value::Int(10), precision, call.work));
   TUTTI_ASSIGN_OR_RETURN(const Value scaled, Arithmetic("*", self, power, call.work));

@@ -1,5 +1,6 @@
 #include "text/jinja/number_text.h"
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "text/case_mapping.h"
 #include "text/jinja/big_integer.h"
 #include "text/jinja/strings.h"
+#include "text/limits.h"
 #include "text/unicode.h"
 
 namespace tutti::text::jinja {
@@ -59,7 +61,10 @@ std::optional<std::string> WithoutUnderscores(std::string_view text, int base) {
 }  // namespace
 
 absl::Status ChargeNumber(const Text& text, Work* work) {
-  return work->Charge(static_cast<int64_t>(text.bytes().size()));
+  const auto bytes = static_cast<int64_t>(text.bytes().size());
+  // More digits than that are refused, in any base.
+  const int64_t digits = std::min(bytes, kTemplateIntegerDigitsMax * 10 / 3);
+  return work->Charge(bytes + digits * digits / (4 * kTemplateIntegerDigitsMax));
 }
 
 absl::StatusOr<std::optional<Value>> ReadInteger(const Text& text, int64_t base) {

@@ -34,6 +34,41 @@ TEST(PythonRulesTest, IntegersAreDividedExactly) {
   EXPECT_TRUE(IsRefused("1 / 0"));
 }
 
+// Below the least normal float there are fewer bits to round to: rounded to 53 first, the first of
+// these would be 2 and a half of the least float, and that is even.
+TEST(PythonRulesTest, TheSmallestQuotientsAreRoundedOnce) {
+  EXPECT_EQ(Shown("(5 * 2 ** 59 + 1) / 2 ** 1134"), "1.5e-323");
+  EXPECT_EQ(Shown("-5 * 2 ** 59 / 2 ** 1134"), "-1e-323");
+  EXPECT_EQ(Shown("(5 * 2 ** 59 - 1) / 2 ** 1134"), "1e-323");
+  EXPECT_EQ(Shown("(2 ** 60 + 1) / 2 ** 1135"), "5e-324");
+  EXPECT_EQ(Shown("1 / 2 ** 1075"), "0.0");
+  EXPECT_EQ(Shown("-1 / 2 ** 1076"), "-0.0");
+  EXPECT_EQ(Shown("(2 ** 53 - 1) / 2 ** 1075"), "2.2250738585072014e-308");
+}
+
+TEST(PythonRulesTest, LongIntegersCompareByTheirDigits) {
+  EXPECT_EQ(Shown("[-10 ** 40, 10 ** 30, 5, -10 ** 41, 10 ** 30 + 1]|sort"),
+            absl::StrCat("[-1", std::string(41, '0'), ", -1", std::string(40, '0'), ", 5, 1",
+                         std::string(30, '0'), ", 1", std::string(29, '0'), "1]"));
+  EXPECT_EQ(Shown("10 ** 30 == 10 ** 30 and not -10 ** 30 == 10 ** 30"), "True");
+  EXPECT_EQ(Shown("'{:b} {:o} {:x}'.format(2 ** 70 + 5, 2 ** 70 + 8, -2 ** 70 - 255)"),
+            absl::StrCat("1", std::string(67, '0'), "101 2", std::string(21, '0'), "10 -4",
+                         std::string(15, '0'), "ff"));
+}
+
+// json.dumps refuses them only where it would write them.
+TEST(PythonRulesTest, SeparatorsThatAreNoStrings) {
+  EXPECT_EQ(Shown("'a'|tojson(separators=(1, 2))"), "\"a\"");
+  EXPECT_EQ(Shown("[]|tojson(indent=1, separators=(1, 2))"), "[]");
+  EXPECT_EQ(Shown("[1, []]|tojson(indent=0, separators=(';', 2))"), "[\n1;\n[]\n]");
+  for (const char* expression :
+       {"[]|tojson(separators=(1, 2))", "1|tojson(separators=(',', 2))",
+        "[1]|tojson(indent=0, separators=(1, ':'))", "'a'|tojson(separators=(1, 2, 3))",
+        "[{'a': 1}]|tojson(indent=0, separators=(',', 2))", "'a'|tojson(separators=5)"}) {
+    EXPECT_TRUE(IsRefused(expression)) << expression;
+  }
+}
+
 TEST(PythonRulesTest, IntegersBeyondFloatsAreRefusedAsFloats) {
   for (const std::string_view expression :
        {"10 ** 400 + 0.5", "(10 ** 400)|float", "'%f' % 10 ** 400", "'{:e}'.format(10 ** 400)",
@@ -125,6 +160,14 @@ TEST(PythonRulesTest, LargeDictsAreComparedKeyByKey) {
                             {{"a", a}, {"b", b}});
   ASSERT_TRUE(shown.ok()) << shown.status();
   EXPECT_EQ(shown->bytes(), "True True True");
+  std::vector<std::pair<Value, Value>> whole, numbers;
+  for (int i = 0; i < kKeys; ++i) {
+    whole.emplace_back(Value::Int(kKeys - 1 - i), Value::Int(i));
+    numbers.emplace_back(Value::Float(i), Value::Int(kKeys - 1 - i));
+  }
+  EXPECT_TRUE(Equal(*Value::MakeDict(std::move(whole)), *Value::MakeDict(std::move(numbers))));
+  EXPECT_EQ(Shown("{(1, true): 2, 10 ** 20: 3} == {1e20: 3, (1.0, 1): 2}"), "True");
+  EXPECT_EQ(Shown("{0.5: 1, none: 2} == {none: 2, 0.25: 1}"), "False");
 }
 
 // A step bounds what it computes: each of these at some steps would be minutes of one request.
@@ -147,6 +190,13 @@ TEST(PythonRulesTest, WhatTakesLongIsCharged) {
                     "{% set t = '1' * 1000000 %}{% for i in range(1000) %}{% set x = t|", use,
                     " %}{% endfor %}")),
                 Not(StartsWith("rendered")))
+        << use;
+  }
+  for (const char* use : {"x // 7", "x * x", "x / 3", "x|round(-2000)", "3 ** 8000", "-x"}) {
+    EXPECT_THAT(RenderError(absl::StrCat(
+                    "{% set x = 10 ** 2100 %}{% for i in range(100000) %}{% set y = ", use,
+                    " %}{% endfor %}")),
+                HasSubstr("steps"))
         << use;
   }
 }

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
 #include "text/jinja/big_integer.h"
 #include "text/jinja/object.h"
 #include "text/jinja/value.h"
@@ -12,21 +13,37 @@
 namespace tutti::text::jinja {
 namespace {
 
-// Callers' objects have texts for keys, and may have very many.
+// The same for keys that are equal, as numbers of different types may be.
+size_t HashOf(const Value& key) {
+  constexpr double kSmall = 9.2e18;  // below it integers are told apart as such
+  if (key.IsStr()) return absl::Hash<std::string_view>()(key.str());
+  if (key.IsNumber()) {
+    const double number = key.AsDouble();
+    if (!(std::fabs(number) < kSmall)) return absl::Hash<double>()(number);
+    if (!key.IsFloat()) return absl::Hash<int64_t>()(key.AsInt());
+    const bool whole = std::trunc(number) == number;
+    return whole ? absl::Hash<int64_t>()(static_cast<int64_t>(number))
+                 : absl::Hash<double>()(number);
+  }
+  size_t hash = 0;
+  if (key.IsList() && key.list()->is_tuple()) {
+    constexpr size_t kFactor = 1'000'003;
+    for (const Value& part : key.list()->items) hash = hash * kFactor + HashOf(part);
+  }
+  return hash;
+}
+
+// A dict may have very many keys.
 bool EqualDicts(const Dict& a, const Dict& b) {
   if (a.items.size() != b.items.size()) return false;
-  absl::flat_hash_map<std::string_view, const Value*> texts;
-  for (const auto& [key, value] : b.items) {
-    if (key.IsStr()) texts.try_emplace(key.str(), &value);
-  }
+  const auto hash = [](const Value* key) { return HashOf(*key); };
+  const auto equal = [](const Value* one, const Value* other) { return Equal(*one, *other); };
+  absl::flat_hash_map<const Value*, const Value*, decltype(hash), decltype(equal)> values(
+      b.items.size(), hash, equal);
+  for (const auto& [key, value] : b.items) values.try_emplace(&key, &value);
   return std::all_of(a.items.begin(), a.items.end(), [&](const auto& item) {
-    const Value* other = nullptr;
-    if (!item.first.IsStr()) {
-      other = b.Find(item.first);
-    } else if (const auto found = texts.find(item.first.str()); found != texts.end()) {
-      other = found->second;
-    }
-    return other != nullptr && Equal(item.second, *other);
+    const auto found = values.find(&item.first);
+    return found != values.end() && Equal(item.second, *found->second);
   });
 }
 

@@ -105,8 +105,8 @@ absl::StatusOr<Announcer> Announcer::Create(const std::string& advertise,
     // Without a port in all its forms: node0, 10.0.0.7, [fd00::7].
     const bool has_port = advertise.back() != ']' && advertise.find(':') != std::string::npos;
     if (!has_port && !own.has_value()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(advertise, " has no port, and this worker listens at none"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          advertise, " has no port, and this worker listens at none; write ", advertise, ":PORT"));
     }
     TUTTI_ASSIGN_OR_RETURN(
         const auto address,

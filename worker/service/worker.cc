@@ -9,6 +9,7 @@
 #include "base/byte_size.h"
 #include "base/gpu_memory.h"
 #include "base/machine.h"
+#include "base/numerics_revision.h"
 #include "base/protocol.h"
 #include "metrics/process_metrics.h"
 #include "model/config_json.h"
@@ -149,12 +150,12 @@ transport::Dialer* Worker::dialer() const {
 }
 
 absl::Status Worker::MakeBackend(WorkerOptions* options, int threads) {
-  auto backend =
-      kernels::CreateBackend(options->device, {.num_threads = threads,
-                                               .numerics_class = options->numerics_class,
-                                               .graphs = options->cuda_graphs,
-                                               .early_kernels = options->cuda_early_kernels,
-                                               .on_lost_device = options->on_lost_device});
+  auto backend = kernels::CreateBackend(options->device,
+                                        {.num_threads = threads,
+                                         .numerics_class = BackendClass(options->numerics_class),
+                                         .graphs = options->cuda_graphs,
+                                         .early_kernels = options->cuda_early_kernels,
+                                         .on_lost_device = options->on_lost_device});
   if (!backend.ok()) {
     return Annotate(backend.status(),
                     options->numerics_class.empty() ? "--device" : "--device, --numerics-class");

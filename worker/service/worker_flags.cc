@@ -173,7 +173,7 @@ void AddSpeedFlags(FlagSet* set, WorkerFlags* flags) {
        .show_default = true},
       {.names = "--numerics-class",
        .variable = &worker.numerics_class,
-       .help = "Compute in this class (cpu-f32, without a revision); unset: the machine's best"},
+       .help = "Compute in this class, such as cpu-f32; unset: the machine's best"},
   });
 }
 

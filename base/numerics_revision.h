@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace tutti::kernels {
+namespace tutti {
 
 // Grows by one with every change of a bit of any answer, in any class. A test compares the bits of
 // the golden checkpoints with those noted for it (worker/numerics_revision_test.cc) and says what
@@ -24,4 +24,20 @@ inline std::string ClassAtRevision(std::string_view numerics_class,
   return name;
 }
 
-}  // namespace tutti::kernels
+// Of a name as an operator writes it, with a revision or without, what processes tell each other:
+// without one it is this build's.
+inline std::string ToldClass(std::string_view name, uint32_t revision = kNumericsRevision) {
+  const size_t digits = name.find_last_not_of("0123456789") + 1;  // npos + 1 is 0
+  const bool has_revision = digits > 0 && digits < name.size() && name[digits - 1] == '.';
+  return name.empty() || has_revision ? std::string(name) : ClassAtRevision(name, revision);
+}
+
+// Of such a name what this build's backends call it, which have no revision in theirs. A name at
+// another revision stays as it is: no backend has it.
+inline std::string BackendClass(std::string_view name, uint32_t revision = kNumericsRevision) {
+  const std::string own = ClassAtRevision("", revision);
+  if (!own.empty() && name.ends_with(own)) name.remove_suffix(own.size());
+  return std::string(name);
+}
+
+}  // namespace tutti
