@@ -11,6 +11,8 @@
 #include "absl/strings/str_format.h"
 #include "base/protocol.h"
 #include "coordinator/engine.h"
+#include "coordinator/metrics/status_metrics.h"
+#include "coordinator/metrics/step_metrics.h"
 #include "tests/support/probe_answers.h"
 
 namespace tutti::bench {
@@ -20,6 +22,14 @@ namespace {
 // most.
 int32_t TokensEach(int32_t sequences) {
   return std::clamp((1 << 25) / sequences, 1 << 13, 1 << 14);
+}
+
+constexpr int kScrapes = 51;
+
+double Median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
 }
 
 // The workers of all pipelines seen from the engine: they do every step at once, and say so when
@@ -39,6 +49,8 @@ class SyntheticCluster {
   Turn DoStep();
   // From the arrival of all requests to their first plans.
   double burst_seconds() const { return burst_seconds_; }
+  // What a scrape costs, now.
+  void Scrape(EngineBenchRow* row) const;
 
  private:
   struct Pipeline {
@@ -47,7 +59,8 @@ class SyntheticCluster {
   };
 
   static coordinator::EngineOptions OptionsOf(const EngineBenchOptions& options, int32_t pipelines,
-                                              int32_t sequences);
+                                              int32_t sequences,
+                                              coordinator::StepMetrics* step_metrics);
   coordinator::LinkKey LinkOf(size_t pipeline, int32_t stage) const {
     return coordinator::LinkKey(pipeline * stages_ + stage + 1);
   }
@@ -62,6 +75,7 @@ class SyntheticCluster {
   const EngineBenchOptions options_;
   const int32_t stages_;
   const int32_t sequences_;
+  coordinator::StepMetrics step_metrics_;
   coordinator::Engine engine_;
   Instant now_{};
   std::vector<coordinator::Action> actions_;
@@ -74,8 +88,10 @@ class SyntheticCluster {
 };
 
 coordinator::EngineOptions SyntheticCluster::OptionsOf(const EngineBenchOptions& options,
-                                                       int32_t pipelines, int32_t sequences) {
+                                                       int32_t pipelines, int32_t sequences,
+                                                       coordinator::StepMetrics* step_metrics) {
   coordinator::EngineOptions engine;
+  engine.step_metrics = step_metrics;
   model::ModelConfig& model = engine.model;
   model.architecture = "Qwen3ForCausalLM";
   model.model_type = "qwen3";
@@ -103,7 +119,7 @@ SyntheticCluster::SyntheticCluster(const EngineBenchOptions& options, int32_t pi
     : options_(options),
       stages_(options.stages),
       sequences_(sequences),
-      engine_(OptionsOf(options, pipelines, sequences)),
+      engine_(OptionsOf(options, pipelines, sequences, &step_metrics_)),
       pipelines_(pipelines) {
   Join();
   Arrive(sequences);
@@ -230,6 +246,27 @@ SyntheticCluster::Turn SyntheticCluster::DoStep() {
   return turn;
 }
 
+void SyntheticCluster::Scrape(EngineBenchRow* row) const {
+  std::vector<double> status_us, text_us;
+  for (int i = 0; i < kScrapes; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    v1::GetStatusResponse status;
+    engine_.FillStatus(now_, &status);
+    const auto middle = std::chrono::steady_clock::now();
+    metrics::Exposition text;
+    coordinator::WriteStatus(status, {}, &text);
+    step_metrics_.Write(&text);
+    coordinator::WriteVllmStatus(status, /*now_s=*/0, &text);
+    step_metrics_.WriteVllm("m", &text);
+    (void)text.Release();
+    const auto end = std::chrono::steady_clock::now();
+    status_us.push_back(Seconds(middle - begin) * 1e6);
+    text_us.push_back(Seconds(end - middle) * 1e6);
+  }
+  row->status_us = Median(std::move(status_us));
+  row->text_us = Median(std::move(text_us));
+}
+
 }  // namespace
 
 EngineBenchRow MeasureEngine(const EngineBenchOptions& options, int32_t pipelines,
@@ -264,8 +301,30 @@ EngineBenchRow MeasureEngine(const EngineBenchOptions& options, int32_t pipeline
   row.plan_us = plan_seconds * 1e6 / tokens;
   row.step_us = (result_seconds + plan_seconds) * 1e6 / static_cast<double>(row.steps);
   row.plan_bytes = plan_bytes / tokens;
+  cluster.Scrape(&row);
   return row;
 }
+
+namespace {
+
+std::string RowJson(const EngineBenchRow& row) {
+  return absl::StrFormat(
+      "{\"pipelines\": %d, \"sequences\": %d, \"burst_us\": %.3f, \"steps\": %d, "
+      "\"tokens\": %d, \"result_us\": %.3f, \"plan_us\": %.3f, \"token_us\": %.3f, "
+      "\"step_us\": %.1f, \"share\": %.3f, \"plan_bytes\": %.1f, \"status_us\": %.0f, "
+      "\"text_us\": %.0f}",
+      row.pipelines, row.sequences, row.burst_us, row.steps, row.tokens, row.result_us, row.plan_us,
+      row.token_us(), row.step_us, row.share(), row.plan_bytes, row.status_us, row.text_us);
+}
+
+void PrintRow(const EngineBenchRow& row) {
+  std::printf("%9d %10d %12.3f %9ld %14.3f %14.3f %14.3f %12.1f %6.1f%% %14.1f %10.0f %10.0f\n",
+              row.pipelines, row.sequences, row.burst_us, static_cast<long>(row.steps),
+              row.result_us, row.plan_us, row.token_us(), row.step_us, 100 * row.share(),
+              row.plan_bytes, row.status_us, row.text_us);
+}
+
+}  // namespace
 
 int RunEngineBench(const EngineBenchOptions& options) {
   for (const int32_t sequences : options.sequences) {
@@ -293,34 +352,23 @@ int RunEngineBench(const EngineBenchOptions& options) {
   if (!options.json) {
     std::printf(
         "engine, %d stages, %s; share: of the engine's thread, when every pipeline does a step "
-        "each "
-        "10 ms\n\n%9s %10s %12s %9s %14s %14s %14s %12s %7s %14s\n",
+        "each 10 ms; status and text: of a scrape, by the engine's thread and by another\n\n"
+        "%9s %10s %12s %9s %14s %14s %14s %12s %7s %14s %10s %10s\n",
         options.stages,
         options.running > 0
             ? absl::StrCat("at most ", options.running, " of each pipeline generate").c_str()
             : "every sequence generates",
         "pipelines", "sequences", "burst us/req", "steps", "result us/tok", "plan us/tok",
-        "sum us/tok", "us/step", "share", "plan bytes/tok");
+        "sum us/tok", "us/step", "share", "plan bytes/tok", "status us", "text us");
   }
   std::string json;
   for (const int32_t pipelines : options.pipelines) {
     for (const int32_t sequences : options.sequences) {
       const EngineBenchRow row = MeasureEngine(options, pipelines, sequences);
       if (options.json) {
-        absl::StrAppendFormat(
-            &json,
-            "%s{\"pipelines\": %d, \"sequences\": %d, \"burst_us\": %.3f, \"steps\": %d, "
-            "\"tokens\": %d, "
-            "\"result_us\": %.3f, \"plan_us\": %.3f, \"token_us\": %.3f, \"step_us\": %.1f, "
-            "\"share\": %.3f, \"plan_bytes\": %.1f}",
-            json.empty() ? "" : ", ", row.pipelines, row.sequences, row.burst_us, row.steps,
-            row.tokens, row.result_us, row.plan_us, row.token_us(), row.step_us, row.share(),
-            row.plan_bytes);
+        absl::StrAppend(&json, json.empty() ? "" : ", ", RowJson(row));
       } else {
-        std::printf("%9d %10d %12.3f %9ld %14.3f %14.3f %14.3f %12.1f %6.1f%% %14.1f\n",
-                    row.pipelines, row.sequences, row.burst_us, static_cast<long>(row.steps),
-                    row.result_us, row.plan_us, row.token_us(), row.step_us, 100 * row.share(),
-                    row.plan_bytes);
+        PrintRow(row);
       }
     }
   }

@@ -5,7 +5,7 @@
 // answer at once. The measured time is the engine's thread alone: taking a step's reports,
 // delivering tokens, letting the next ones in, planning the next step and writing its messages.
 // Before that all requests arrive at once, which measures how they are dealt out. Where answers
-// end, another request arrives for each, outside of the measured time.
+// end, another request arrives for each, outside of the measured time. Last, the cost of a scrape.
 #pragma once
 
 #include <algorithm>
@@ -40,6 +40,10 @@ struct EngineBenchRow {
   // Of the engine's thread, when every busy pipeline does a step each 10 ms.
   double share() const { return step_us * std::min(pipelines, sequences) / 10'000; }
   double plan_bytes = 0;  // per token, to one stage
+  // Of a scrape of /metrics: what the engine's thread does for it, in which no step is planned, and
+  // the text, which another thread writes. Medians.
+  double status_us = 0;
+  double text_us = 0;
 };
 
 EngineBenchRow MeasureEngine(const EngineBenchOptions& options, int32_t pipelines,

@@ -21,6 +21,8 @@ TEST(EngineBenchTest, EverySequenceGetsTokens) {
 
 TEST(EngineBenchTest, ManyPipelinesShareTheSequences) {
   const EngineBenchRow row = MeasureEngine({.prompt_tokens = 20, .seconds = 0.05}, 16, 160);
+  EXPECT_GT(row.status_us, 0);
+  EXPECT_GT(row.text_us, 0);
   EXPECT_NEAR(static_cast<double>(row.tokens) / static_cast<double>(row.steps), 5, 1)
       << "ten on each, divided over two stages";
 }

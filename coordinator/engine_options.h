@@ -15,6 +15,8 @@
 
 namespace tutti::coordinator {
 
+class StepMetrics;
+
 struct EngineOptions {
   model::ModelConfig model;
   std::string model_name;
@@ -73,6 +75,7 @@ struct EngineOptions {
   // --reform-after: when workers have been missing for so long, the pipeline forms of those that
   // are left, where they can hold the model.
   Duration reform_after = std::chrono::seconds(2);
+  StepMetrics* step_metrics = nullptr;  // is told of steps, and decides nothing; null: nobody is
 };
 
 // Those of the options that placement goes by; sizes that are left open are 0.

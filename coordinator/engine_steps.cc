@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/engine.h"
 #include "coordinator/limits.h"
+#include "coordinator/metrics/step_metrics.h"
 
 namespace tutti::coordinator {
 
@@ -45,6 +46,7 @@ absl::Status Engine::HandleStepResult(Worker* worker, v1::StepResult* result) {
   const int32_t rows = scheduler.steps().oldest().rows;
   const bool bounded = scheduler.steps().oldest().bounded;
   scheduler.Commit(result, &sampled_);
+  if (options_.step_metrics != nullptr) options_.step_metrics->OnStep(replica->id(), rows);
   replica->rate.OnStep(rows, bounded, scheduler.steps().size(), now_);
   for (const Scheduler::Sampled& sampled : sampled_) CommitToken(sampled);
   steps_due_.Add(replica->id());

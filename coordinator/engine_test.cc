@@ -11,6 +11,7 @@
 
 #include "coordinator/engine_testing.h"
 #include "coordinator/limits.h"
+#include "coordinator/metrics/step_metrics.h"
 
 namespace tutti::coordinator {
 namespace {
@@ -89,6 +90,32 @@ TEST_F(EngineTest, StatusCountsBytesPerToken) {
   EXPECT_EQ(status.pipelines(0).running(), 1);
   EXPECT_EQ(status.pipelines(0).steps_in_flight(), 1);
   EXPECT_EQ(status.requests().prompt_tokens(), 10u);
+}
+
+TEST_F(EngineTest, CountsTheTokensOfEachStepThatIsDone) {
+  StepMetrics steps;
+  EngineOptions options = TinyEngineOptions(1);
+  options.step_metrics = &steps;
+  Serve(options);
+  Arrive(1, 10, 5);
+  Turn();
+  const auto sent = ActionsOf<SendToWorker>();
+  const v1::StepPlan& plan = sent.back().frame.step_plan();
+  ASSERT_EQ(plan.scheduled_size(), 1);
+  const auto text = [&steps] {
+    metrics::Exposition to;
+    steps.Write(&to);
+    return to.Release();
+  };
+  EXPECT_THAT(text(), HasSubstr("tutti_pipeline_step_tokens_count{pipeline=\"0\"} 0\n"));
+  v1::Frame result = ResultFrame(epoch(), plan.step());
+  v1::SampledToken* const token = result.mutable_step_result()->add_sampled();
+  token->set_sequence(plan.scheduled(0).sequence());
+  token->set_position(plan.scheduled(0).expected_tokens());
+  token->set_token(7);
+  Send(1, result);
+  EXPECT_THAT(text(), HasSubstr("tutti_pipeline_step_tokens_count{pipeline=\"0\"} 1\n"));
+  EXPECT_THAT(text(), HasSubstr("tutti_pipeline_step_tokens_sum{pipeline=\"0\"} 10\n"));
 }
 
 TEST_F(EngineTest, AStepThatTookLessThanNoTimeIsRefused) {

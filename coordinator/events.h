@@ -123,6 +123,7 @@ struct FinishRequest {
   int32_t completion_tokens = 0;
   int32_t cached_prompt_tokens = 0;
   Duration queue_time{};  // arrival to the first step that computes something of it
+  int32_t preemptions = 0;
 };
 // Whether a complete pipeline makes progress; feeds the health service.
 struct ServingChanged {

@@ -62,7 +62,8 @@ void RequestTable::Finish(Sequence* sequence, FinishCause cause, absl::Status st
                        .status = std::move(status),
                        .prompt_tokens = sequence->prompt_tokens,
                        .completion_tokens = sequence->output_tokens(),
-                       .cached_prompt_tokens = sequence->cached_tokens};
+                       .cached_prompt_tokens = sequence->cached_tokens,
+                       .preemptions = sequence->preemptions};
   if (sequence->first_planned_at.has_value()) {
     finish.queue_time = *sequence->first_planned_at - sequence->arrived_at;
   }

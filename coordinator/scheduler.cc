@@ -229,6 +229,7 @@ void Scheduler::Preempt(Sequence* sequence) {
     scratch_.rows.erase(row);
   }
   ++preemptions_;
+  ++sequence->preemptions;
   Leave(sequence);
   Wait(sequence);
 }

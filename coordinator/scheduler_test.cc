@@ -278,6 +278,8 @@ TEST_F(SchedulerTest, EveryStayHasItsOwnName) {
     Plan();
   }
   EXPECT_EQ(second->stay.id, SequenceId());
+  EXPECT_EQ(second->preemptions, 1);
+  EXPECT_EQ(first->preemptions, 0);
   EXPECT_TRUE(second->stay.blocks.empty());
   scheduler_->Remove(first);
   Plan();

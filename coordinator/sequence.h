@@ -55,6 +55,7 @@ struct Sequence {
   int32_t pipeline = -1;  // the one it is bound to; -1: none, it is in the admission queue
   // Pipelines lost while a step with it was under way, in a row: since it last got a token.
   int32_t losses = 0;
+  int32_t preemptions = 0;  // times that it gave its place up and waited again
   bool resumed = false;   // its pipeline ended, and it goes on before newcomers
   uint64_t recovery = 0;  // the recovery that waits for its next token; 0: none
   std::string numerics;   // the class in which its tokens are computed; empty: none is yet

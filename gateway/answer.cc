@@ -80,6 +80,7 @@ std::string StreamAnswer::OnMessage(size_t prompt, const v1::GenerateResponse& m
   if (message.has_started()) {
     fingerprint_ = SystemFingerprint(message.started().model_fingerprint());
   }
+  usage_.TakePrompt(message);
   std::string events;
   // The role comes with the first token, not before it: tools take it for that.
   if (!choices_[index].begun) {
@@ -98,7 +99,7 @@ std::string StreamAnswer::OnMessage(size_t prompt, const v1::GenerateResponse& m
                      shape_.token_ids && shape_.chat);
     }
   }
-  usage_.Take(message);
+  usage_.TakeTokens(message);
   if (const auto id = shape_.ends.ReasonIn(message)) choices_[index].stop_id = id;
   const AnswerPieces pieces = choices_[index].text.Take(message);
   const bool tells_tokens =

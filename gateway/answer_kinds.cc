@@ -36,8 +36,7 @@ std::unique_ptr<AnswerWriter> MakeAnswerWriter(bool stream, const AnswerShape& s
                                                const AnswerHead& head, EventOptions options,
                                                std::shared_ptr<const OrderedJson> response) {
   if (response != nullptr) {
-    return std::make_unique<ResponsesAnswer>(stream, shape.logprobs, head, std::move(response),
-                                             shape.ends);
+    return std::make_unique<ResponsesAnswer>(stream, shape, head, std::move(response));
   }
   if (!stream) return std::make_unique<WholeWriter>(shape, head);
   return std::make_unique<EventStream>(shape, head, std::move(options));

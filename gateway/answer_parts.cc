@@ -34,8 +34,11 @@ OrderedJson BytesJson(const std::string& text) {
 
 }  // namespace
 
-void UsageSum::Take(const v1::GenerateResponse& message) {
+void UsageSum::TakePrompt(const v1::GenerateResponse& message) {
   if (message.has_started()) prompt_ += message.started().prompt_tokens();
+}
+
+void UsageSum::TakeTokens(const v1::GenerateResponse& message) {
   completion_ += message.tokens_size();
   if (!message.has_finish()) return;
   const v1::Usage& usage = message.finish().usage();

@@ -26,7 +26,13 @@ struct AnswerHead {
 // Tokens of all choices together.
 class UsageSum {
  public:
-  void Take(const v1::GenerateResponse& message);
+  void Take(const v1::GenerateResponse& message) {
+    TakePrompt(message);
+    TakeTokens(message);
+  }
+  // The two by themselves: the first chunk of a stream tells the prompt before any token.
+  void TakePrompt(const v1::GenerateResponse& message);
+  void TakeTokens(const v1::GenerateResponse& message);
   OrderedJson ToJson() const;
 
  private:

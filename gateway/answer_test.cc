@@ -97,6 +97,8 @@ TEST(StreamAnswer, CountsUsageInEveryChunkIfAsked) {
   stream += answer.OnMessage(0, Message(0, "b", true));
   for (const Json& event : Events(stream)) {
     counts.push_back(event["usage"]["completion_tokens"].get<int>());
+    EXPECT_EQ(event["usage"]["prompt_tokens"], 3);
+    EXPECT_EQ(event["usage"]["total_tokens"], 3 + counts.back());
   }
   EXPECT_THAT(counts, ElementsAre(0, 1, 2));
 }

@@ -28,7 +28,7 @@ constexpr UnservedField kUnservedOfResponses[] = {
 };
 
 // A text, or a list of parts of text.
-std::string ReadParts(FieldReader* item) {
+std::string ReadParts(FieldReader* item, bool is_reasoning) {
   const Json* content = item->Find("content");
   if (content == nullptr) {
     item->Fail("content", "is missing");
@@ -49,7 +49,10 @@ std::string ReadParts(FieldReader* item) {
     }
     FieldReader part(value, absl::StrCat(item->PathOf(path), "."));
     const std::string type = part.Text("type").value_or("");
-    if (type != "input_text" && type != "output_text" && type != "text") {
+    if (is_reasoning && type != "reasoning_text") {
+      part.Fail("type", "must be \"reasoning_text\": nothing else is reasoning");
+    }
+    if (!is_reasoning && type != "input_text" && type != "output_text" && type != "text") {
       part.Fail("type", "must be \"input_text\" or \"output_text\": this model reads nothing else");
     }
     const auto piece = part.Text("text");
@@ -63,21 +66,52 @@ std::string ReadParts(FieldReader* item) {
   return text;
 }
 
-void ReadItem(FieldReader* item, v1::ChatMessage* message) {
-  if (item->Text("type").value_or("message") != "message") {
-    return item->Fail("type", "must be \"message\": nothing else is served here yet");
-  }
+void ReadMessage(FieldReader* item, v1::ChatMessage* message) {
   std::string role = item->Text("role").value_or("");
   if (role == "developer") role = "system";
   if (role != "system" && role != "user" && role != "assistant") {
     return item->Fail("role", "must be \"user\", \"assistant\", \"system\" or \"developer\"");
   }
   message->set_role(std::move(role));
-  message->set_content(ReadParts(item));
+  message->set_content(ReadParts(item, /*is_reasoning=*/false));
   for (const std::string_view name : {"id", "status", "phase"}) {
     item->Refuse({.name = name, .harmless = "*"});
   }
   item->RefuseOthers();
+}
+
+// What the model thought before the assistant's message that follows, as an answer of ours has it.
+std::string ReadReasoningItem(FieldReader* item) {
+  std::string text;
+  if (item->Find("content") != nullptr) text = ReadParts(item, /*is_reasoning=*/true);
+  for (const std::string_view name : {"id", "status", "summary"}) {
+    item->Refuse({.name = name, .harmless = "*"});
+  }
+  item->Refuse({.name = "encrypted_content"});
+  item->RefuseOthers();
+  return text;
+}
+
+// Adds the message of one item. Reasoning waits for the message that it led to.
+void ReadItem(FieldReader* item, std::string* reasoning, v1::ChatMessages* chat) {
+  const std::string type = item->Text("type").value_or("message");
+  if (type == "reasoning") {
+    absl::StrAppend(reasoning, reasoning->empty() ? "" : "\n", ReadReasoningItem(item));
+    return;
+  }
+  if (type != "message") {
+    return item->Fail("type",
+                      "must be \"message\" or \"reasoning\": nothing else is served here yet");
+  }
+  v1::ChatMessage message;
+  ReadMessage(item, &message);
+  if (!reasoning->empty()) {
+    v1::ChatMessage* const thought =
+        message.role() == "assistant" ? &message : chat->add_messages();
+    thought->set_role("assistant");
+    thought->set_reasoning_content(std::exchange(*reasoning, ""));
+  }
+  *chat->add_messages() = std::move(message);
 }
 
 void ReadInput(FieldReader* fields, v1::ChatMessages* chat) {
@@ -96,12 +130,17 @@ void ReadInput(FieldReader* fields, v1::ChatMessages* chat) {
   if (input == nullptr || !input->is_array() || input->empty()) {
     return fields->Fail("input", "must be a text or a list of messages");
   }
+  std::string reasoning;
   for (size_t i = 0; i < input->size(); ++i) {
     const std::string path = absl::StrCat("input[", i, "]");
     if (!(*input)[i].is_object()) return fields->Fail(path, "is not an object");
     FieldReader item((*input)[i], absl::StrCat(fields->PathOf(path), "."));
-    ReadItem(&item, chat->add_messages());
+    ReadItem(&item, &reasoning, chat);
     if (item.error().has_value()) return fields->Fail(*item.error());
+  }
+  if (!reasoning.empty()) {
+    fields->Fail(absl::StrCat("input[", input->size() - 1, "]"),
+                 "is reasoning without the message that it led to");
   }
 }
 

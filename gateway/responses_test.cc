@@ -105,7 +105,7 @@ TEST(ResponsesRequest, RefusesByNameWhatIsNotServed) {
 
 TEST(ResponsesAnswer, HasOpenAisOrderOfEvents) {
   const GenerationRequest request = Read(R"({"input": "Hi", "stream": true})");
-  ResponsesAnswer answer(true, false, kHead, request.response);
+  ResponsesAnswer answer(true, AnswerShape(request), kHead, request.response);
   v1::GenerateResponse first = Message("a");
   first.mutable_started()->set_prompt_tokens(3);
   std::string stream = answer.OnMessage(0, first);
@@ -139,7 +139,7 @@ TEST(ResponsesAnswer, HasOpenAisOrderOfEvents) {
 TEST(ResponsesAnswer, SaysThatItIsIncompleteAndHasLogprobs) {
   const GenerationRequest request =
       Read(R"({"input": "Hi", "include": ["message.output_text.logprobs"]})");
-  ResponsesAnswer answer(false, true, kHead, request.response);
+  ResponsesAnswer answer(false, AnswerShape(request), kHead, request.response);
   EXPECT_EQ(answer.OnMessage(0, Message("a")), "");
   EXPECT_EQ(answer.OnMessage(0, Last("b", v1::FINISH_REASON_LENGTH)), "");
   const Json body = Json::parse(answer.OnEnd());
@@ -151,9 +151,84 @@ TEST(ResponsesAnswer, SaysThatItIsIncompleteAndHasLogprobs) {
   EXPECT_EQ(body["temperature"], nullptr);
 }
 
+// A request whose answers begin with reasoning.
+GenerationRequest Thinking(const std::string& body) {
+  GenerationRequest request = Read(body);
+  request.parse = std::make_shared<const ParseOptions>(
+      ParseOptions{.form = {.reasoning = ReasoningForm::kThink}});
+  return request;
+}
+
+TEST(ResponsesAnswer, TellsReasoningAsAnItemOfItsOwn) {
+  const GenerationRequest request = Thinking(R"({"input": "Hi", "stream": true})");
+  ResponsesAnswer answer(true, AnswerShape(request), kHead, request.response);
+  std::string stream;
+  for (const char* text : {"<think>", "\nHm", ".", "</think>", "\n\n4"}) {
+    stream += answer.OnMessage(0, Message(text));
+  }
+  stream += answer.OnMessage(0, Last("2", v1::FINISH_REASON_STOP));
+  stream += answer.OnEnd();
+  const std::vector<Json> events = Events(stream);
+  std::vector<std::string> types;
+  for (size_t i = 0; i < events.size(); ++i) {
+    types.push_back(events[i]["type"].get<std::string>().substr(sizeof("response")));
+    EXPECT_EQ(events[i]["sequence_number"], i);
+  }
+  EXPECT_THAT(
+      types, ElementsAre("created", "in_progress", "output_item.added", "content_part.added",
+                         "reasoning_text.delta", "reasoning_text.delta", "reasoning_text.done",
+                         "content_part.done", "output_item.done", "output_item.added",
+                         "content_part.added", "output_text.delta", "output_text.delta",
+                         "output_text.done", "content_part.done", "output_item.done", "completed"));
+  EXPECT_EQ(events[2]["item"]["type"], "reasoning");
+  EXPECT_EQ(events[3]["part"], Json({{"type", "reasoning_text"}, {"text", ""}}));
+  EXPECT_EQ(events[6]["text"], "Hm.");
+  EXPECT_EQ(events[8]["item"]["status"], "completed");
+  EXPECT_EQ(events[11]["output_index"], 1);
+  EXPECT_EQ(events[13]["text"], "42");
+  const Json& response = events.back()["response"];
+  EXPECT_EQ(response["output"][0], events[8]["item"]);
+  EXPECT_EQ(response["output"][1], events[15]["item"]);
+  EXPECT_EQ(response["output"][0]["content"][0]["text"], "Hm.");
+  EXPECT_EQ(response["output"][1]["content"][0]["text"], "42");
+  EXPECT_EQ(response["usage"]["output_tokens"], 6);
+  EXPECT_EQ(response["usage"]["output_tokens_details"]["reasoning_tokens"], 4);
+}
+
+TEST(ResponsesAnswer, ThatEndsWhileItReasonsHasNoMessage) {
+  const GenerationRequest request = Thinking(R"({"input": "Hi"})");
+  ResponsesAnswer answer(false, AnswerShape(request), kHead, request.response);
+  answer.OnMessage(0, Message("<think>"));
+  answer.OnMessage(0, Last("Hm", v1::FINISH_REASON_LENGTH));
+  const Json body = Json::parse(answer.OnEnd());
+  ASSERT_EQ(body["output"].size(), 1u);
+  EXPECT_EQ(body["output"][0]["type"], "reasoning");
+  EXPECT_EQ(body["output"][0]["status"], "incomplete");
+  EXPECT_EQ(body["output"][0]["content"][0]["text"], "Hm");
+}
+
+// A conversation goes on with what the last answer had as its output.
+TEST(ResponsesRequest, TakesReasoningBack) {
+  const GenerationRequest request = Read(R"({"input": [{"role": "user", "content": "a"},
+      {"type": "reasoning", "id": "rs_1", "status": "completed", "summary": [],
+       "content": [{"type": "reasoning_text", "text": "Hm."}]},
+      {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "b"}]},
+      {"role": "user", "content": "c"}]})");
+  const auto& messages = request.calls.at(0).chat().messages();
+  ASSERT_EQ(messages.size(), 3);
+  EXPECT_EQ(messages[1].content(), "b");
+  EXPECT_EQ(messages[1].reasoning_content(), "Hm.");
+  EXPECT_EQ(messages[2].reasoning_content(), "");
+  EXPECT_EQ(Refused(R"(, "input": [{"type": "reasoning", "content": [{"type": "reasoning_text",
+                    "text": "Hm."}]}])"),
+            "input[0]");
+  EXPECT_EQ(Refused(R"(, "input": [{"type": "reasoning", "encrypted_content": "x"}])"),
+            "input[0].encrypted_content");
+}
+
 TEST(ResponsesAnswer, FailsInTheStream) {
   const GenerationRequest request = Read(R"({"input": "Hi", "stream": true})");
-  ResponsesAnswer answer(true, false, kHead, request.response);
+  ResponsesAnswer answer(true, AnswerShape(request), kHead, request.response);
   answer.OnMessage(0, Message("a"));
   const auto events = Events(answer.OnError(MakeError(503, "gone")));
   ASSERT_EQ(events.size(), 1u);

@@ -30,6 +30,17 @@ inline const std::vector<double>& OutputsBounds() {
   static const std::vector<double> bounds = {1, 2, 5, 10, 20};
   return bounds;
 }
+// Times that an output was sent back to waiting.
+inline const std::vector<double>& PreemptionsBounds() {
+  static const std::vector<double> bounds = {1, 2, 3, 4, 5, 10, 20};
+  return bounds;
+}
+// Tokens that one step computes.
+inline const std::vector<double>& StepTokensBounds() {
+  static const std::vector<double> bounds = {1,   8,    16,   32,   64,   128,  256,
+                                             512, 1024, 2048, 4096, 8192, 16384};
+  return bounds;
+}
 // Tokens: 1, 2, 5, 10, … up to `most`.
 inline std::vector<double> TokenBounds(int64_t most) {
   std::vector<double> bounds;

@@ -48,6 +48,8 @@ const RequestMetrics::Family RequestMetrics::kFamilies[] = {
      "Tokens that an output might have had."},
     {&RequestMetrics::outputs_, "tutti_request_outputs", "vllm:request_params_n",
      "Outputs that a request asked for."},
+    {&RequestMetrics::preemptions_, "tutti_request_preemptions", "vllm:request_num_preemptions",
+     "Times that an output gave its place up and waited again."},
 };
 
 RequestMetrics::RequestMetrics(int64_t max_model_len)
@@ -64,7 +66,8 @@ RequestMetrics::RequestMetrics(int64_t max_model_len)
       longest_(metrics::TokenBounds(max_model_len)),
       max_tokens_(metrics::TokenBounds(max_model_len)),
       computed_(metrics::TokenBounds(max_model_len)),
-      outputs_(metrics::OutputsBounds()) {}
+      outputs_(metrics::OutputsBounds()),
+      preemptions_(metrics::PreemptionsBounds()) {}
 
 void RequestMetrics::OnEnd(const OutputEnd& end) {
   (end.at_length ? at_length_ : stopped_).Add();
@@ -81,6 +84,7 @@ void RequestMetrics::OnEnd(const OutputEnd& end) {
   prompt_.Observe(static_cast<double>(end.prompt_tokens));
   computed_.Observe(static_cast<double>(end.prompt_tokens - end.cached_tokens));
   generated_.Observe(static_cast<double>(end.generated_tokens));
+  preemptions_.Observe(static_cast<double>(end.preemptions));
   if (end.max_tokens > 0) max_tokens_.Observe(static_cast<double>(end.max_tokens));
   prompt_tokens_.Add(static_cast<uint64_t>(end.prompt_tokens));
   cached_tokens_.Add(static_cast<uint64_t>(end.cached_tokens));

@@ -23,6 +23,7 @@ struct OutputEnd {
   int64_t prompt_tokens = 0;
   int64_t cached_tokens = 0;  // of prompt_tokens
   int64_t generated_tokens = 0;
+  int64_t preemptions = 0;
   int64_t max_tokens = 0;  // 0: not known
 };
 
@@ -59,6 +60,7 @@ class RequestMetrics {
 
   metrics::Histogram first_token_, gap_, per_token_, whole_, queue_, inference_, prefill_, decode_;
   metrics::Histogram prompt_, generated_, longest_, max_tokens_, computed_, outputs_;
+  metrics::Histogram preemptions_;
   metrics::Counter stopped_, at_length_, gone_, prompt_tokens_, cached_tokens_, generated_tokens_;
   std::array<metrics::Counter, kCodes> failed_;
 };

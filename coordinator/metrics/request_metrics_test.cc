@@ -25,6 +25,7 @@ TEST(RequestMetrics, CountTimesAndTokensOfAnOutput) {
                  .prompt_tokens = 48,
                  .cached_tokens = 32,
                  .generated_tokens = 3,
+                 .preemptions = 2,
                  .max_tokens = 3});
   counted.OnLongest(3);
   counted.OnFailure(absl::StatusCode::kUnavailable, 2);
@@ -40,6 +41,8 @@ TEST(RequestMetrics, CountTimesAndTokensOfAnOutput) {
         "tutti_request_time_per_token_seconds_sum 0.0625\n",
         "tutti_request_queue_seconds_sum 0.125\n", "tutti_request_prefill_seconds_sum 0.25\n",
         "tutti_request_prompt_tokens_sum 48\n", "tutti_request_computed_prompt_tokens_sum 16\n",
+        "tutti_request_preemptions_bucket{le=\"1.0\"} 0\n",
+        "tutti_request_preemptions_bucket{le=\"2.0\"} 1\n",
         "tutti_outputs_finished_total{reason=\"length\"} 1\n",
         "tutti_outputs_failed_total{code=\"UNAVAILABLE\"} 2\n",
         "tutti_outputs_abandoned_total 1\n"}) {

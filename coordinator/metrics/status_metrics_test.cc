@@ -100,6 +100,8 @@ TEST(VllmStatus, HasAnEngineForEachPipeline) {
   EXPECT_THAT(all, HasSubstr("vllm:num_requests_waiting{model_name=\"m\",engine=\"1\"} 2\n"));
   EXPECT_THAT(all, HasSubstr("vllm:kv_cache_usage_perc{model_name=\"m\",engine=\"1\"} 0.25\n"));
   EXPECT_THAT(all, HasSubstr("block_size=\"16\",num_gpu_blocks=\"8\""));
+  // Of what there is not.
+  EXPECT_THAT(all, HasSubstr("vllm:mm_cache_queries_total{model_name=\"m\",engine=\"1\"} 0\n"));
 }
 
 // Says how long the text of a large cluster takes, and promises nothing: machines differ.

@@ -101,6 +101,14 @@ void WriteVllmStatus(const v1::GetStatusResponse& status, double now_s, Expositi
   Each(
       engines, "vllm:prefix_cache_hits_total", Kind::kCounter, "Those that were cached.",
       [](const auto& p) { return p.prefix_hit_tokens(); }, to);
+  // Caches that this service has not: nothing is looked up in them, and panels show that.
+  for (const char* name :
+       {"vllm:external_prefix_cache_queries_total", "vllm:external_prefix_cache_hits_total",
+        "vllm:mm_cache_queries_total", "vllm:mm_cache_hits_total"}) {
+    Each(
+        engines, name, Kind::kCounter, "There is no such cache.", [](const auto&) { return 0; },
+        to);
+  }
   to->Begin("vllm:admission_rejections_total", Kind::kCounter, "Requests not taken.");
   const Labels model = {{"model_name", status.model()}};
   to->Sample(model.With({{"reason", "max_num_queued_reqs"}}),

@@ -104,12 +104,16 @@ class ClientCall : public std::enable_shared_from_this<ClientCall> {
 };
 
 // Runs `then` after `delay` unless `alarm` is set again, cancelled or destroyed before, or `call`
-// is gone by then.
+// is gone by then. What has fired by then may still run: `then` looks whether it is due.
 template <typename Call>
 void SetAlarm(grpc::Alarm* alarm, Duration delay, const std::shared_ptr<Call>& call,
               void (Call::*then)()) {
   const auto at =
       gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(delay.count(), GPR_TIMESPAN));
+  // A new one: the old may have fired, and would call what it is given now. By assignment it would
+  // never be freed.
+  std::destroy_at(alarm);
+  std::construct_at(alarm);
   // Not a shared pointer: the alarm is the call's own and would keep it.
   alarm->Set(at, [weak = std::weak_ptr<Call>(call), then](bool fired) {
     const std::shared_ptr<Call> still = fired ? weak.lock() : nullptr;

@@ -51,6 +51,7 @@ absl::Status Coordinator::Start() {
   engine.max_model_len = model_->max_model_len;
   engine.compare_checkpoint = true;
   engine.prefix_key = RandomKey();
+  engine.step_metrics = &step_metrics_;
   hub_ = std::make_unique<OutputHub>(
       model_->tokenizer.get(), &clock_,
       [this](RequestId request, CancelCause cause) { engine_->Cancel(request, cause); },
@@ -189,6 +190,7 @@ absl::Status Coordinator::StartMetricsServer() {
   if (options_.metrics_listen.empty()) return absl::OkStatus();
   MetricsPage page = {.engine = engine_.get(),
                       .requests = &request_metrics_,
+                      .steps = &step_metrics_,
                       .door = &door_,
                       .spans = spans_.get(),
                       .certificates = {{"public", options_.tls_certificate},

@@ -108,6 +108,7 @@ class Coordinator : public EngineSink {
   Door door_;
   std::unique_ptr<metrics::SpanWriter> spans_;  // null: nothing is traced
   RequestMetrics request_metrics_;
+  StepMetrics step_metrics_;
   ServingState serving_;
   std::unique_ptr<OutputHub> hub_;
   std::unique_ptr<WeightsServer> weights_;

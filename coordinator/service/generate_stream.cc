@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/clock.h"
 
 namespace tutti::coordinator {
 namespace {
@@ -114,6 +115,21 @@ bool GenerateStream::CountUnreadLocked() {
   return charge.has_value();
 }
 
+int64_t GenerateStream::WholeBytesLocked() const {
+  int64_t bytes = pending_bytes_ + writing_bytes_;
+  for (const grpc::ByteBuffer& message : translated_)
+    bytes += static_cast<int64_t>(message.Length());
+  return bytes;
+}
+
+// What comes behind a whole answer that lies unread lies there too.
+bool GenerateStream::CountWholeLocked() {
+  if (unread_.bytes() == 0) return true;
+  const int64_t bytes = WholeBytesLocked();
+  return bytes <= unread_.bytes() ||
+         unread_.Resize(std::max(bytes, unread_.bytes() + kUnreadStep)) || unread_.Resize(bytes);
+}
+
 GenerateStream::OnUnwanted GenerateStream::GiveUpLocked() {
   unwanted_ = true;
   translated_.clear();
@@ -125,12 +141,14 @@ GenerateStream::OnUnwanted GenerateStream::GiveUpLocked() {
 
 void GenerateStream::Write(v1::GenerateResponse response) {
   Next next;
+  bool too_much = false;
   {
     const MutexLock lock(&mutex_);
     if (finished_ || final_status_) return;
     record_.Count(response);
     trace_.Count(response);
     MergeLocked(std::move(response));
+    too_much = writing_ && is_whole_ && !CountWholeLocked();
     if (writing_ && !is_whole_ && !CountUnreadLocked()) {
       SetEndLocked(absl::ResourceExhaustedError(
                        absl::StrCat("the client left ", pending_bytes_ + writing_bytes_,
@@ -138,13 +156,12 @@ void GenerateStream::Write(v1::GenerateResponse response) {
                                     door()->options.unread_bytes, " for each output)")),
                    &next);
       next.unwanted = GiveUpLocked();
-      SetAlarm(&linger_, door()->options.unread_linger,
-               std::static_pointer_cast<GenerateStream>(shared_from_this()),
-               &GenerateStream::OnLinger);
+      SetLingerLocked(door()->options.unread_linger);
     }
     FillNextLocked(&next);
   }
   Do(next);
+  if (too_much) ResetUnread();
 }
 
 void GenerateStream::Finish(absl::Status status) {
@@ -191,7 +208,21 @@ void GenerateStream::OnCancel() {
   Do(next);
 }
 
+void GenerateStream::SetLingerLocked(Duration delay) {
+  linger_due_ = SystemClock().Now() + delay;
+  SetAlarm(&linger_, delay, std::static_pointer_cast<GenerateStream>(shared_from_this()),
+           &GenerateStream::OnLinger);
+}
+
 void GenerateStream::OnLinger() {
+  {
+    const MutexLock lock(&mutex_);
+    if (SystemClock().Now() < linger_due_) return;  // set again since it fired
+  }
+  ResetUnread();
+}
+
+void GenerateStream::ResetUnread() {
   {
     const MutexLock lock(&mutex_);
     if (!writing_) return;
@@ -210,22 +241,16 @@ void GenerateStream::OnLinger() {
 void GenerateStream::OnWholeUnread() {
   {
     const MutexLock lock(&mutex_);
-    if (!writing_) return;
-    int64_t bytes = pending_bytes_ + writing_bytes_;
-    for (const grpc::ByteBuffer& message : translated_) {
-      bytes += static_cast<int64_t>(message.Length());
-    }
+    if (!writing_ || SystemClock().Now() < whole_unread_due_) return;
     unread_ = {};
-    std::optional<ByteBudget::Charge> charge = door()->budget.Take(client(), bytes);
+    std::optional<ByteBudget::Charge> charge = door()->budget.Take(client(), WholeBytesLocked());
     if (charge) {
       unread_ = *std::move(charge);
-      SetAlarm(&linger_, door()->options.read_max,
-               std::static_pointer_cast<GenerateStream>(shared_from_this()),
-               &GenerateStream::OnLinger);
+      SetLingerLocked(door()->options.read_max);
       return;
     }
   }
-  OnLinger();
+  ResetUnread();
 }
 
 bool GenerateStream::TakeMessageLocked() {
@@ -253,6 +278,7 @@ void GenerateStream::FillNextLocked(Next* next) {
     writing_bytes_ = static_cast<int64_t>(current_.Length());
     writing_ = next->write = true;
     if (is_whole_) {
+      whole_unread_due_ = SystemClock().Now() + door()->options.read_grace;
       SetAlarm(&whole_unread_, door()->options.read_grace,
                std::static_pointer_cast<GenerateStream>(shared_from_this()),
                &GenerateStream::OnWholeUnread);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/mutex.h"
 #include "coordinator/service/client_call.h"
 #include "coordinator/service/output_stream.h"
@@ -48,8 +49,11 @@ class GenerateStream : public ClientCall, public OutputStream {
  private:
   void OnWriteDone(bool ok) override;
   void OnCancel() override;
+  void SetLingerLocked(Duration delay) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnLinger();
   void OnWholeUnread();
+  // Ends the call although its last write has not been read.
+  void ResetUnread() ABSL_LOCKS_EXCLUDED(mutex_);
   // The calls to make once the lock is released: gRPC may call back inside StartWrite and Finish.
   struct Next {
     bool write = false;
@@ -84,6 +88,9 @@ class GenerateStream : public ClientCall, public OutputStream {
   void MergeLocked(v1::GenerateResponse response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Counts what the client has not read; false when that is too much.
   bool CountUnreadLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The same of whole answers, which count once they have not been read in time.
+  bool CountWholeLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  int64_t WholeBytesLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable Mutex mutex_;
   OnUnwanted on_unwanted_ ABSL_GUARDED_BY(mutex_);
@@ -106,6 +113,9 @@ class GenerateStream : public ClientCall, public OutputStream {
   bool unwanted_ ABSL_GUARDED_BY(mutex_) = false;
   grpc::Alarm linger_ ABSL_GUARDED_BY(mutex_);
   grpc::Alarm whole_unread_ ABSL_GUARDED_BY(mutex_);
+  // One that had fired when it was cancelled and set again calls too early.
+  Instant linger_due_ ABSL_GUARDED_BY(mutex_);
+  Instant whole_unread_due_ ABSL_GUARDED_BY(mutex_);
   // Belongs to the write in progress.
   grpc::ByteBuffer current_;
 };

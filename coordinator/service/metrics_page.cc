@@ -29,6 +29,7 @@ std::string MetricsPage::Write() const {
   metrics::WriteProcess("coordinator", &text);
   metrics::WriteCertificates(certificates, &text);
   requests->Write(&text);
+  steps->Write(&text);
   if (spans != nullptr) spans->WriteMetrics(&text);
   std::optional<v1::GetStatusResponse> status = AskEngine(engine);
   text.Single("tutti_engine_answered", metrics::Kind::kGauge,
@@ -40,6 +41,7 @@ std::string MetricsPage::Write() const {
   }
   if (vllm_names) {
     requests->WriteVllm({{"model_name", model}, {"engine", "0"}}, &text);
+    steps->WriteVllm(model, &text);
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     if (status) WriteVllmStatus(*status, std::chrono::duration<double>(now).count(), &text);
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "coordinator/metrics/request_metrics.h"
+#include "coordinator/metrics/step_metrics.h"
 #include "coordinator/service/door.h"
 #include "coordinator/service/engine_loop.h"
 #include "metrics/process_metrics.h"
@@ -17,6 +18,7 @@ namespace tutti::coordinator {
 struct MetricsPage {
   EngineLoop* engine;
   const RequestMetrics* requests;
+  const StepMetrics* steps;
   const Door* door;
   const metrics::SpanWriter* spans;  // null: nothing is traced
   std::vector<metrics::CertificateFile> certificates;

@@ -140,6 +140,7 @@ class OutputHub::Output {
                             .prompt_tokens = finish.prompt_tokens,
                             .cached_tokens = finish.cached_prompt_tokens,
                             .generated_tokens = completion_tokens_,
+                            .preemptions = finish.preemptions,
                             .max_tokens = group_->begun ? group_->begun->max_tokens : 0});
   }
 

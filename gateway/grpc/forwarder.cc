@@ -9,6 +9,7 @@
 #include "gateway/caller_rules.h"
 #include "gateway/limits.h"
 #include "gateway/service/caller.h"
+#include "gateway/service/request_trace.h"
 
 namespace tutti::gateway {
 namespace {
@@ -41,6 +42,10 @@ class Watched : public std::enable_shared_from_this<Watched> {
   uint64_t number_ = 0;  // the loop's
 };
 
+const char* KindOf(const v1::GenerateRequest& request) {
+  return request.has_chat() ? "chat" : "text";
+}
+
 }  // namespace
 
 // One request under way. Keeps itself until the service is done with it.
@@ -48,12 +53,17 @@ class Forwarder::Call : public client::GenerateObserver,
                         public std::enable_shared_from_this<Forwarder::Call> {
  public:
   Call(Upstream* upstream, std::shared_ptr<Watched> watched,
-       std::shared_ptr<coordinator::OutputStream> to)
-      : upstream_(upstream), watched_(std::move(watched)), to_(std::move(to)) {}
+       std::shared_ptr<coordinator::OutputStream> to, RequestTrace trace)
+      : upstream_(upstream),
+        watched_(std::move(watched)),
+        to_(std::move(to)),
+        trace_(std::move(trace)) {}
 
-  void Start(v1::GenerateRequest request, std::optional<Duration> timeout,
-             const std::string& traceparent) {
+  void Start(v1::GenerateRequest request, std::optional<Duration> timeout) {
     self_ = shared_from_this();
+    const std::string model =
+        request.model().empty() ? upstream_->model()->model.name() : request.model();
+    const std::string traceparent = trace_.BeginCall(request, KindOf(request), model);
     std::shared_ptr<client::GenerateCall> call =
         upstream_->client()->Start(std::move(request), timeout, this, traceparent);
     {
@@ -79,6 +89,7 @@ class Forwarder::Call : public client::GenerateObserver,
 
   void OnMessage(const v1::GenerateResponse& message) override {
     watched_->OnMessage(message);
+    trace_.OnMessage(0, message);
     to_->Write(message);
   }
   void OnEnd(absl::Status status) override {
@@ -94,6 +105,7 @@ class Forwarder::Call : public client::GenerateObserver,
     if (absl::IsCancelled(status) && !cancelled) {
       status = absl::UnavailableError("the service ended the call");
     }
+    trace_.EndCall(0, status);
     to_->Finish(WithoutAddress(status));
     // The last: nothing behind it is used by then.
     --upstream_->calls;
@@ -103,16 +115,19 @@ class Forwarder::Call : public client::GenerateObserver,
   Upstream* const upstream_;
   const std::shared_ptr<Watched> watched_;
   const std::shared_ptr<coordinator::OutputStream> to_;
+  RequestTrace trace_;
   std::shared_ptr<Call> self_;
   Mutex mutex_;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
   std::shared_ptr<client::GenerateCall> call_ ABSL_GUARDED_BY(mutex_);
 };
 
-Forwarder::Forwarder(Upstream* upstream, PostToLoop post, Traffic* traffic)
-    : upstream_(upstream), post_(std::move(post)), traffic_(traffic) {}
+Forwarder::Forwarder(Upstream* upstream, PostToLoop post, Traffic* traffic,
+                     metrics::SpanWriter* spans)
+    : upstream_(upstream), post_(std::move(post)), traffic_(traffic), spans_(spans) {}
 
-absl::StatusOr<Forwarder::Cancel> Forwarder::Begin(v1::GenerateRequest request,
+absl::StatusOr<Forwarder::Cancel> Forwarder::Begin(std::string_view method,
+                                                   v1::GenerateRequest request,
                                                    const GrpcCaller& caller,
                                                    std::shared_ptr<coordinator::OutputStream> to) {
   TUTTI_RETURN_IF_ERROR(CheckTenant(request.tenant(), caller.tenants, caller.tenant));
@@ -126,7 +141,8 @@ absl::StatusOr<Forwarder::Cancel> Forwarder::Begin(v1::GenerateRequest request,
   request.set_request_id(NameForService(name, caller.tenant, caller.host));
   request.set_tenant(caller.tenant);
   const auto watched = std::make_shared<Watched>(post_, traffic_);
-  const auto call = std::make_shared<Call>(upstream_, watched, std::move(to));
+  const auto call = std::make_shared<Call>(upstream_, watched, std::move(to),
+                                           RequestTrace(spans_, method, caller.traceparent));
   {
     const MutexLock lock(&mutex_);
     if (upstream_->calls >= kCallsMax) {
@@ -138,11 +154,11 @@ absl::StatusOr<Forwarder::Cancel> Forwarder::Begin(v1::GenerateRequest request,
   }
   const std::string shown = name.substr(0, coordinator::kRequestIdBytesMax);
   watched->Begin({.name = name.empty() ? RandomName() : shown,
-                  .kind = request.has_chat() ? "chat" : "text",
+                  .kind = KindOf(request),
                   .tenant = caller.tenant,
                   .stream = true,
                   .outputs = std::max(request.n(), 1u)});
-  call->Start(std::move(request), caller.TimeLeft(), caller.traceparent);
+  call->Start(std::move(request), caller.TimeLeft());
   // The stream keeps this for longer than the call lives, which keeps the stream.
   return Cancel([weak = std::weak_ptr<Call>(call)] {
     if (const auto still = weak.lock()) still->Cancel();

@@ -336,5 +336,29 @@ TEST_F(FrontEndsTest, AWholeAnswerThatNobodyReadsIsGivenUp) {
   EXPECT_EQ(reader->Finish().error_code(), ::grpc::StatusCode::CANCELLED);
 }
 
+TEST_F(FrontEndsTest, WhatComesBehindAWholeAnswerThatNobodyReadsCountsToo) {
+  service_.tokens_beside = 20'000;
+  service_.second_output_bytes = 32 << 20;
+  // The first answer may lie there for as long as it likes.
+  door_.bytes = 16 << 20;
+  door_.read_grace = std::chrono::milliseconds(50);
+  door_.read_max = std::chrono::hours(1);
+  OpenAll();
+  ::grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  const auto stub = engine::VllmEngine::NewStub(::grpc::CreateCustomChannel(
+      port_->address(), ::grpc::InsecureChannelCredentials(), arguments));
+  ::grpc::ClientContext context;
+  engine::GenerateRequest request;
+  request.set_text("hello");
+  request.mutable_sampling_params()->set_n(2);
+  auto reader = stub->Generate(&context, request);
+  EXPECT_TRUE(Soon([this] { return service_.cancelled > 0; }));
+  engine::GenerateResponse message;
+  while (reader->Read(&message)) {
+  }
+  EXPECT_EQ(reader->Finish().error_code(), ::grpc::StatusCode::CANCELLED);
+}
+
 }  // namespace
 }  // namespace tutti::gateway

@@ -20,11 +20,11 @@ constexpr std::chrono::milliseconds kLook{5};
 }  // namespace
 
 GrpcPort::GrpcPort(const GrpcPortOptions& options, DoorRules rules, Upstream* upstream,
-                   PostToLoop post, Traffic* traffic)
+                   PostToLoop post, Traffic* traffic, metrics::SpanWriter* spans)
     : rules_(std::move(rules)),
       upstream_(upstream),
       door_(options.door),
-      forwarder_(upstream, std::move(post), traffic),
+      forwarder_(upstream, std::move(post), traffic, spans),
       calls_(&rules_, upstream, &door_),
       service_(upstream, &forwarder_, &calls_),
       kserve_(upstream, &forwarder_, &calls_),
@@ -35,7 +35,8 @@ GrpcPort::GrpcPort(const GrpcPortOptions& options, DoorRules rules, Upstream* up
 
 absl::StatusOr<std::unique_ptr<GrpcPort>> GrpcPort::Start(const GrpcPortOptions& options,
                                                           DoorRules rules, Upstream* upstream,
-                                                          PostToLoop post, Traffic* traffic) {
+                                                          PostToLoop post, Traffic* traffic,
+                                                          metrics::SpanWriter* spans) {
   const google::protobuf::FileDescriptor* const files[] = {
       inference::ModelInferRequest::descriptor()->file(),
       vllm::grpc::engine::GenerateRequest::descriptor()->file()};
@@ -46,7 +47,7 @@ absl::StatusOr<std::unique_ptr<GrpcPort>> GrpcPort::Start(const GrpcPortOptions&
       {.without_certificate = {transport::Role::kClient}, .certificates_needed = false});
   if (!credentials.ok()) return Annotate(credentials.status(), kFlag);
   std::unique_ptr<GrpcPort> port(
-      new GrpcPort(options, std::move(rules), upstream, std::move(post), traffic));
+      new GrpcPort(options, std::move(rules), upstream, std::move(post), traffic, spans));
   TUTTI_ASSIGN_OR_RETURN(
       port->server_,
       coordinator::PublicServer::Start(

@@ -32,11 +32,12 @@ struct GrpcPortOptions {
 // Thread: the owner's, one call at a time, unless said otherwise.
 class GrpcPort {
  public:
-  // Listens. An error names what cannot be.  REQUIRES: upstream and traffic outlive the port, and
-  // `post` takes jobs for as long
+  // Listens. An error names what cannot be. `spans`: null: nothing is traced.
+  // REQUIRES: upstream, traffic and spans outlive the port, and `post` takes jobs for as long
   static absl::StatusOr<std::unique_ptr<GrpcPort>> Start(const GrpcPortOptions& options,
                                                          DoorRules rules, Upstream* upstream,
-                                                         PostToLoop post, Traffic* traffic);
+                                                         PostToLoop post, Traffic* traffic,
+                                                         metrics::SpanWriter* spans = nullptr);
   ~GrpcPort();
 
   const std::string& address() const { return server_->address(); }
@@ -54,7 +55,7 @@ class GrpcPort {
 
  private:
   GrpcPort(const GrpcPortOptions& options, DoorRules rules, Upstream* upstream, PostToLoop post,
-           Traffic* traffic);
+           Traffic* traffic, metrics::SpanWriter* spans);
 
   const DoorRules rules_;
   Upstream* const upstream_;

@@ -5,10 +5,13 @@
 
 #include <atomic>
 #include <chrono>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "base/files_testing.h"
 #include "gateway/grpc/grpc_port_testing.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
@@ -48,6 +51,27 @@ TEST_F(GrpcPortTest, TheCallersTraceIsPassedOn) {
   two.AddMetadata("traceparent", "00-0bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
   EXPECT_TRUE(Ask({}, &two).status.ok());
   EXPECT_EQ(service_.traceparents(), "") << "nobody knows which counts";
+}
+
+TEST_F(GrpcPortTest, ACallIsTracedAsOneOverHttp) {
+  const TempDir dir;
+  spans_ = *metrics::SpanWriter::Start("tutti-gateway", {.file = dir.File("spans")});
+  Open();
+  grpc::ClientContext traced;
+  traced.AddMetadata("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
+  EXPECT_TRUE(Ask({}, &traced).status.ok());
+  EXPECT_TRUE(Soon([this] { return port_->under_way() == 0 && upstream_->calls == 0; }));
+  port_.reset();
+  spans_.reset();  // writes them
+  const auto spans = nlohmann::json::parse(
+      ReadWholeFile(dir.File("spans")))["resourceSpans"][0]["scopeSpans"][0]["spans"];
+  ASSERT_EQ(spans.size(), 2u);
+  EXPECT_EQ(spans[0]["name"], "tutti.v1.Inference/Generate");
+  EXPECT_EQ(spans[0]["parentSpanId"], "00f067aa0ba902b7");
+  EXPECT_EQ(spans[1]["name"], "text_completion fake");
+  EXPECT_EQ(spans[1]["parentSpanId"], spans[0]["spanId"]);
+  EXPECT_EQ(service_.traceparents(), absl::StrCat("00-4bf92f3577b34da6a3ce929d0e0e4736-",
+                                                  spans[1]["spanId"].get<std::string>(), "-01"));
 }
 
 TEST_F(GrpcPortTest, OtherMethodsAnswer) {

@@ -17,6 +17,7 @@
 #include "base/check.h"
 #include "base/mutex.h"
 #include "gateway/grpc/grpc_port.h"
+#include "metrics/span_writer.h"
 #include "tutti/v1/generation.grpc.pb.h"
 
 namespace tutti::gateway {
@@ -43,6 +44,7 @@ class FakeService : public v1::Inference::Service {
   std::atomic<uint32_t> breaks_after{kTokens};
   std::atomic<int> tokens_beside{0};  // of each message, beside its one
   std::atomic<bool> floods{false}, waits{false};
+  std::atomic<int> second_output_bytes{0};  // of an output 1, which comes when the first has ended
   std::atomic<int> calls{0}, cancelled{0};
   grpc::Status refusal;
 
@@ -97,7 +99,7 @@ class FakeService : public v1::Inference::Service {
     message.set_index(kTokens * static_cast<uint32_t>(1 + tokens_beside));
     message.mutable_finish()->set_seed(9);
     writer->Write(message);
-    return grpc::Status::OK;
+    return second_output_bytes == 0 ? grpc::Status::OK : SayAnother(context, writer);
   }
   grpc::Status Tokenize(grpc::ServerContext*, const v1::TokenizeRequest* request,
                         v1::TokenizeResponse* response) override {
@@ -116,6 +118,24 @@ class FakeService : public v1::Inference::Service {
   }
 
  private:
+  grpc::Status SayAnother(grpc::ServerContext* context,
+                          grpc::ServerWriter<v1::GenerateResponse>* writer) {
+    v1::GenerateResponse message;
+    message.set_output(1);
+    message.set_text(std::string(4096, 'x'));
+    for (int said = 0; said < second_output_bytes; said += 4096) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      if (!writer->Write(message) || context->IsCancelled()) {
+        ++cancelled;
+        return grpc::Status::CANCELLED;
+      }
+    }
+    message.clear_text();
+    message.mutable_finish()->set_seed(9);
+    writer->Write(message);
+    return grpc::Status::OK;
+  }
+
   Mutex mutex_;
   v1::GenerateRequest last_ ABSL_GUARDED_BY(mutex_);
   std::string traceparents_ ABSL_GUARDED_BY(mutex_);
@@ -161,7 +181,7 @@ class GrpcPortTest : public ::testing::Test {
           const MutexLock lock(&loop_);
           job();
         },
-        &traffic_);
+        &traffic_, spans_.get());
     CHECK(port.ok()) << port.status();
     port_ = *std::move(port);
     stub_ = v1::Inference::NewStub(
@@ -198,6 +218,7 @@ class GrpcPortTest : public ::testing::Test {
   const SystemClock clock_{};
   Mutex loop_;
   Traffic traffic_{&clock_};
+  std::unique_ptr<metrics::SpanWriter> spans_;  // before Open
   std::unique_ptr<GrpcPort> port_;
   std::unique_ptr<v1::Inference::Stub> stub_;
 };

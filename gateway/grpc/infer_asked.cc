@@ -32,11 +32,11 @@ void Merge(v1::GenerateResponse response, std::deque<v1::GenerateResponse>* pend
 
 }  // namespace
 
-InferAsked::InferAsked(const InferRequest& request, InferCounts* counts, coordinator::Door* door,
-                       OnMore on_more)
+InferAsked::InferAsked(const InferRequest& request, const std::string& tenant, InferCounts* counts,
+                       coordinator::Door* door, OnMore on_more)
     : outputs_(static_cast<int32_t>(std::max(request.call.n(), 1u))),
       on_more_(std::move(on_more)),
-      progress_(request, counts, door) {}
+      progress_(request, tenant, counts, door) {}
 
 bool InferAsked::Attach(coordinator::ByteBudget::Charge charge, Forwarder::Cancel cancel) {
   const MutexLock lock(&mutex_);

@@ -31,8 +31,8 @@ class InferAsked : public coordinator::OutputStream,
   };
 
   // REQUIRES: what is pointed to outlives the request
-  InferAsked(const InferRequest& request, InferCounts* counts, coordinator::Door* door,
-             OnMore on_more);
+  InferAsked(const InferRequest& request, const std::string& tenant, InferCounts* counts,
+             coordinator::Door* door, OnMore on_more);
 
   // Keeps the request's charge until its end. False: no answer is wanted any more.
   bool Attach(coordinator::ByteBudget::Charge charge, Forwarder::Cancel cancel);

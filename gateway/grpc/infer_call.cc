@@ -5,13 +5,14 @@
 #include <utility>
 
 #include "base/ids.h"
+#include "gateway/grpc/tenant_mark.h"
 
 namespace tutti::gateway {
 
-InferProgress::InferProgress(const InferRequest& request, InferCounts* counts,
-                             coordinator::Door* door)
+InferProgress::InferProgress(const InferRequest& request, const std::string& tenant,
+                             InferCounts* counts, coordinator::Door* door)
     : answer_(request), paths_(request.paths), counts_(counts), door_(door) {
-  record_.Identify(request.id, RequestId(), {});
+  record_.Identify(request.id, RequestId(), TenantMark(tenant));
 }
 
 absl::StatusOr<std::vector<inference::ModelInferResponse>> InferProgress::Take(
@@ -28,8 +29,8 @@ absl::Status InferProgress::End(const absl::Status& status) {
   return RenameField(status, paths_);
 }
 
-absl::StatusOr<Forwarder::Cancel> BeginInfer(InferRequest request, GrpcCaller caller,
-                                             Forwarder* forwarder,
+absl::StatusOr<Forwarder::Cancel> BeginInfer(std::string_view method, InferRequest request,
+                                             GrpcCaller caller, Forwarder* forwarder,
                                              std::shared_ptr<coordinator::OutputStream> to) {
   if (request.timeout) {
     caller.deadline = std::min(
@@ -37,7 +38,7 @@ absl::StatusOr<Forwarder::Cancel> BeginInfer(InferRequest request, GrpcCaller ca
         std::chrono::system_clock::now() +
             std::chrono::duration_cast<std::chrono::system_clock::duration>(*request.timeout));
   }
-  return forwarder->Begin(std::move(request.call), caller, std::move(to));
+  return forwarder->Begin(method, std::move(request.call), caller, std::move(to));
 }
 
 void InferCall::SetProgress(std::unique_ptr<InferProgress> progress) {

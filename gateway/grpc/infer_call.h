@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -21,7 +22,8 @@ namespace tutti::gateway {
 class InferProgress {
  public:
   // REQUIRES: the others outlive it
-  InferProgress(const InferRequest& request, InferCounts* counts, coordinator::Door* door);
+  InferProgress(const InferRequest& request, const std::string& tenant, InferCounts* counts,
+                coordinator::Door* door);
 
   absl::StatusOr<std::vector<inference::ModelInferResponse>> Take(
       const v1::GenerateResponse& message);
@@ -40,8 +42,8 @@ class InferProgress {
 };
 
 // Gives a request to the service; as Forwarder::Begin.
-absl::StatusOr<Forwarder::Cancel> BeginInfer(InferRequest request, GrpcCaller caller,
-                                             Forwarder* forwarder,
+absl::StatusOr<Forwarder::Cancel> BeginInfer(std::string_view method, InferRequest request,
+                                             GrpcCaller caller, Forwarder* forwarder,
                                              std::shared_ptr<coordinator::OutputStream> to);
 
 // A call of ModelInfer.  Thread: any.

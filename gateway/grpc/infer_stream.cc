@@ -194,7 +194,7 @@ void InferStream::OnPauseOver() {
 
 InferStream::Asked InferStream::Ask(const InferRequest& request) {
   auto asked =
-      std::make_shared<InferAsked>(request, service_.counts, service_.calls->door(),
+      std::make_shared<InferAsked>(request, caller_.tenant, service_.counts, service_.calls->door(),
                                    [weak = weak_from_this()](const Asked& more, int64_t bytes) {
                                      if (const auto stream = weak.lock())
                                        stream->OnMore(more, bytes);
@@ -210,7 +210,8 @@ absl::Status InferStream::Begin(const inference::ModelInferRequest& message,
   TUTTI_ASSIGN_OR_RETURN(InferRequest request,
                          ReadInferRequest(message, /*in_stream=*/true, model->model.vocab_size()));
   const Asked asked = Ask(request);
-  const auto cancel = BeginInfer(std::move(request), caller_, service_.forwarder, asked);
+  const auto cancel = BeginInfer("inference.GRPCInferenceService/ModelStreamInfer",
+                                 std::move(request), caller_, service_.forwarder, asked);
   if (!cancel.ok()) {
     asked->Finish(cancel.status());
   } else if (!asked->Attach(std::move(charge), *cancel)) {

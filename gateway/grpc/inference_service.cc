@@ -6,6 +6,7 @@
 #include "base/ids.h"
 #include "coordinator/service/message_parser.h"
 #include "gateway/api_error.h"
+#include "gateway/grpc/tenant_mark.h"
 #include "gateway/limits.h"
 #include "tutti/v1/generation.pb.h"
 
@@ -63,10 +64,11 @@ absl::Status InferenceService::Generate(
   v1::GenerateRequest request;
   TUTTI_RETURN_IF_ERROR(coordinator::ParseMessage(received.bytes, &request));
   received.bytes.Clear();
-  stream->Identify(request.request_id(), RequestId(), {});
+  stream->Identify(request.request_id(), RequestId(), TenantMark(caller.tenant));
   const auto n = static_cast<int32_t>(std::max(request.n(), 1u));
-  TUTTI_ASSIGN_OR_RETURN(const Forwarder::Cancel cancel,
-                         forwarder_->Begin(std::move(request), caller, stream));
+  TUTTI_ASSIGN_OR_RETURN(
+      const Forwarder::Cancel cancel,
+      forwarder_->Begin("tutti.v1.Inference/Generate", std::move(request), caller, stream));
   // Last: a caller that leaves before there is anything to end must not be missed. The charge is
   // for the request, which our client of the service keeps until the answer's end.
   if (!stream->Attach(n, std::move(received.charge), cancel)) cancel();

@@ -134,9 +134,11 @@ absl::Status KserveService::Infer(coordinator::ReceivedRequest received, const G
   TUTTI_ASSIGN_OR_RETURN(
       InferRequest request,
       ReadInferRequest(message, /*in_stream=*/false, upstream_->model()->model.vocab_size()));
-  call->SetProgress(std::make_unique<InferProgress>(request, &counts_, calls_->door()));
+  call->SetProgress(
+      std::make_unique<InferProgress>(request, caller.tenant, &counts_, calls_->door()));
   TUTTI_ASSIGN_OR_RETURN(const Forwarder::Cancel cancel,
-                         gateway::BeginInfer(std::move(request), caller, forwarder_, call));
+                         gateway::BeginInfer("inference.GRPCInferenceService/ModelInfer",
+                                             std::move(request), caller, forwarder_, call));
   if (!call->Attach(std::move(received.charge), cancel)) cancel();
   return absl::OkStatus();
 }

@@ -8,6 +8,7 @@
 #include "coordinator/service/message_parser.h"
 #include "gateway/api_error.h"
 #include "gateway/caller_rules.h"
+#include "gateway/grpc/tenant_mark.h"
 #include "gateway/vllm/engine_request.h"
 
 namespace tutti::gateway {
@@ -95,9 +96,10 @@ absl::Status VllmService::Generate(coordinator::ReceivedRequest received, const 
   TUTTI_RETURN_IF_ERROR(coordinator::ParseMessage(received.bytes, &message));
   received.bytes.Clear();
   TUTTI_ASSIGN_OR_RETURN(v1::GenerateRequest request, ReadEngineRequest(message));
-  call->Identify(request.request_id(), RequestId(), {});
+  call->Identify(request.request_id(), RequestId(), TenantMark(caller.tenant));
   call->SetRequest(message.stream(), request);
-  const auto cancel = forwarder_->Begin(std::move(request), caller, call);
+  const auto cancel =
+      forwarder_->Begin("vllm.grpc.engine.VllmEngine/Generate", std::move(request), caller, call);
   if (!cancel.ok()) return RenameField(cancel.status(), EnginePaths());
   if (!call->AttachCall(std::move(received.charge), *cancel)) (*cancel)();
   const MutexLock lock(&mutex_);

@@ -73,6 +73,7 @@ const Gateway::Entry Gateway::kRoutes[] = {
     {"POST", "/ping", &Gateway::AnswerHealth, true},
     {"GET", "/version", &Gateway::AnswerVersion, true},
     {"GET", "/metrics", &Gateway::AnswerMetrics, true},  // for operators; see there
+    {"GET", "/load", &Gateway::AnswerLoad, false},
     {"GET", "/v1/models", &Gateway::AnswerModels, false},
     {"POST", "/v1/chat/completions", &Gateway::AnswerChat, false},
     {"POST", "/v1/completions", &Gateway::AnswerCompletion, false},
@@ -159,6 +160,11 @@ void Gateway::AnswerLive(const Caller& caller) { caller.ReplyJson("{}"); }
 
 void Gateway::AnswerVersion(const Caller& caller) {
   caller.ReplyJson(Dump({{"version", std::string(BuildStamp())}}));
+}
+
+// Requests for generated text that this gateway has given to the service and that have not ended.
+void Gateway::AnswerLoad(const Caller& caller) {
+  caller.ReplyJson(Dump({{"server_load", upstream_->calls.load()}}));
 }
 
 // The process is looked at where that delays no stream.

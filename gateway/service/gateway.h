@@ -51,6 +51,7 @@ class Gateway : public HttpHandler {
   void AnswerHealth(const Caller& caller);
   void AnswerLive(const Caller& caller);
   void AnswerVersion(const Caller& caller);
+  void AnswerLoad(const Caller& caller);
   void AnswerMetrics(const Caller& caller);
   void AnswerModels(const Caller& caller);
   void AnswerChat(const Caller& caller);

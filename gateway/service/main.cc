@@ -106,7 +106,8 @@ bool Leave(Duration grace, const Hurry& hurry, Gateway* gateway, HttpServer* ser
 // Null where the flags ask for none.
 absl::StatusOr<std::unique_ptr<GrpcPort>> StartGrpc(const GatewayFlags& flags, DoorRules rules,
                                                     int64_t descriptors, Upstream* upstream,
-                                                    HttpServer* server, Traffic* traffic) {
+                                                    HttpServer* server, Traffic* traffic,
+                                                    metrics::SpanWriter* spans) {
   if (flags.grpc.empty()) return nullptr;
   TUTTI_ASSIGN_OR_RETURN(
       auto port,
@@ -116,7 +117,7 @@ absl::StatusOr<std::unique_ptr<GrpcPort>> StartGrpc(const GatewayFlags& flags, D
            .door = {},
            .bounds = transport::PortBoundsBeside(descriptors, flags.server.connections_max)},
           std::move(rules), upstream,
-          [server](std::function<void()> job) { server->Post(std::move(job)); }, traffic));
+          [server](std::function<void()> job) { server->Post(std::move(job)); }, traffic, spans));
   spdlog::info("gRPC (tutti.v1.Inference, KServe, VllmEngine) at {}", port->address());
   return port;
 }
@@ -150,7 +151,7 @@ absl::Status Serve(const GatewayFlags& flags, int64_t descriptors, const sigset_
                server->address(), options.address);
   console.set_server(server.get());
   TUTTI_ASSIGN_OR_RETURN(auto grpc, StartGrpc(flags, std::move(rules), descriptors, &upstream,
-                                              server.get(), console.traffic()));
+                                              server.get(), console.traffic(), spans.get()));
   gateway.set_grpc(grpc.get());
   TUTTI_RETURN_IF_ERROR(
       WriteReadyFile(flags.ready_file, server->address(), grpc == nullptr ? "" : grpc->address()));

@@ -1,7 +1,6 @@
 #include "gateway/service/request_trace.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -55,8 +54,24 @@ void AddSampling(const v1::GenerateRequest& call, Span* span) {
 }  // namespace
 
 RequestTrace::RequestTrace(metrics::SpanWriter* writer, const HttpRequest& request, size_t calls)
+    : RequestTrace(writer, ParentOf(request), absl::StrCat(request.method, " ", request.path),
+                   {{"http.request.method", request.method},
+                    {"http.route", request.path},
+                    {"url.path", request.path}},
+                   calls) {}
+
+RequestTrace::RequestTrace(metrics::SpanWriter* writer, std::string_view method,
+                           std::string_view traceparent)
+    : RequestTrace(writer, metrics::ParseTraceparent(traceparent), std::string(method),
+                   {{"rpc.system", std::string("grpc")},
+                    {"rpc.service", std::string(method.substr(0, method.find('/')))},
+                    {"rpc.method", std::string(method.substr(method.find('/') + 1))}},
+                   /*calls=*/1) {}
+
+RequestTrace::RequestTrace(metrics::SpanWriter* writer,
+                           const std::optional<metrics::TraceContext>& parent, std::string name,
+                           Attributes attributes, size_t calls)
     : writer_(writer), calls_left_(calls) {
-  const auto parent = ParentOf(request);
   if (parent.has_value() && !parent->sampled) writer_ = nullptr;
   if (writer_ == nullptr) {
     if (parent.has_value()) passed_on_ = metrics::FormatTraceparent(*parent);
@@ -65,12 +80,10 @@ RequestTrace::RequestTrace(metrics::SpanWriter* writer, const HttpRequest& reque
   request_ = {.trace_id = parent.has_value() ? parent->trace_id : metrics::NewTraceId(),
               .span_id = metrics::NewSpanId(),
               .parent_id = parent.has_value() ? parent->span_id : "",
-              .name = absl::StrCat(request.method, " ", request.path),
+              .name = std::move(name),
               .kind = Span::Kind::kServer,
               .begin_ns = metrics::SpanNow(),
-              .attributes = {{"http.request.method", request.method},
-                             {"http.route", request.path},
-                             {"url.path", request.path}}};
+              .attributes = std::move(attributes)};
 }
 
 std::string RequestTrace::BeginCall(const v1::GenerateRequest& call, std::string_view kind,

@@ -1,5 +1,6 @@
 """What users of OpenAI's SDK do, against the gateway at the URL given. A line for each check: "ok NAME" or "FAILED NAME: why"."""
 import asyncio
+import contextlib
 import json
 import sys
 import threading
@@ -18,6 +19,29 @@ CHECKS = []
 def check(function):
     CHECKS.append(function)
     return function
+
+
+@contextlib.contextmanager
+def door_of(events):
+    """A client of a door of our own, which answers every POST with the stream events()."""
+
+    class Door(BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.end_headers()
+            self.wfile.write(events().encode())
+
+        def log_message(self, *_):
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Door)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield openai.OpenAI(base_url=f"http://127.0.0.1:{server.server_port}/v1", api_key="none")
+    finally:
+        server.shutdown()
 
 
 @check
@@ -191,35 +215,62 @@ def calls_by_the_stream_helper():
                                "function": {"name": "get_weather", "arguments": ""}}]},
               *({"tool_calls": [{"index": 0, "function": {"arguments": c}}]} for c in arguments)]
 
-    class Door(BaseHTTPRequestHandler):
-        def do_POST(self):
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(200)
-            self.send_header("Content-Type", "text/event-stream")
-            self.end_headers()
-            for i, delta in enumerate(deltas):
-                last = i + 1 == len(deltas)
-                choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": "tool_calls" if last else None}
-                chunk = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 7, "model": "m",
-                         "choices": [choice]}
-                self.wfile.write(b"data: " + json.dumps(chunk).encode() + b"\n\n")
-            self.wfile.write(b"data: [DONE]\n\n")
+    def chunks():
+        for i, delta in enumerate(deltas):
+            end = "tool_calls" if i + 1 == len(deltas) else None
+            choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": end}
+            chunk = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 7, "model": "m", "choices": [choice]}
+            yield f"data: {json.dumps(chunk)}\n\n"
+        yield "data: [DONE]\n\n"
 
-        def log_message(self, *_):
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Door)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    client = openai.OpenAI(base_url=f"http://127.0.0.1:{server.server_port}/v1", api_key="none")
-    with client.chat.completions.stream(**ASK, tools=TOOLS) as stream:
-        for _ in stream:
-            pass
-        choice = stream.get_final_completion().choices[0]
+    with door_of(lambda: "".join(chunks())) as client:
+        with client.chat.completions.stream(**ASK, tools=TOOLS) as stream:
+            for _ in stream:
+                pass
+            choice = stream.get_final_completion().choices[0]
     assert choice.finish_reason == "tool_calls" and choice.message.content == "I look."
     call = choice.message.tool_calls[0]
     assert (call.id, call.function.name, call.function.arguments) == ("call_1", "get_weather", arguments)
     assert call.function.parsed_arguments == {"city": "Paris"}
-    server.shutdown()
+
+
+@check
+def reasoning_of_responses():
+    """Events as the gateway writes them (gateway/responses_test.cc), told by a door of our own."""
+    thought = {"id": "rs_1", "type": "reasoning", "status": "completed", "summary": [],
+               "content": [{"type": "reasoning_text", "text": "Hm."}]}
+    message = {"id": "msg_1", "type": "message", "status": "completed", "role": "assistant",
+               "content": [{"type": "output_text", "annotations": [], "logprobs": [], "text": "42"}]}
+    response = {"id": "resp_1", "object": "response", "created_at": 7, "status": "in_progress", "error": None,
+                "incomplete_details": None, "model": "m", "output": [], "usage": None, "instructions": None, "metadata": {},
+                "parallel_tool_calls": True, "temperature": None, "tool_choice": "auto", "tools": [], "top_p": None}
+    usage = {"input_tokens": 3, "input_tokens_details": {"cached_tokens": 0}, "output_tokens": 6,
+             "output_tokens_details": {"reasoning_tokens": 4}, "total_tokens": 9}
+
+    def item(at, one, text, kind):
+        about = {"item_id": one["id"], "output_index": at, "content_index": 0}
+        part = one["content"][0]
+        logprobs = {"logprobs": []} if kind == "output_text" else {}
+        yield "output_item.added", {"output_index": at, "item": {**one, "status": "in_progress", "content": []}}
+        yield "content_part.added", {**about, "part": {**part, "text": ""}}
+        for character in text:
+            yield f"{kind}.delta", {**about, "delta": character, **logprobs}
+        yield f"{kind}.done", {**about, "text": text, **logprobs}
+        yield "content_part.done", {**about, "part": part}
+        yield "output_item.done", {"output_index": at, "item": one}
+
+    told = [("created", {"response": response}), ("in_progress", {"response": response}),
+            *item(0, thought, "Hm.", "reasoning_text"), *item(1, message, "42", "output_text"),
+            ("completed", {"response": {**response, "status": "completed", "output": [thought, message], "usage": usage}})]
+    events = [(f"response.{kind}", {"type": f"response.{kind}", **fields, "sequence_number": number})
+              for number, (kind, fields) in enumerate(told)]
+    with door_of(lambda: "".join(f"event: {kind}\ndata: {json.dumps(event)}\n\n" for kind, event in events)) as client:
+        with client.responses.stream(**ANSWER) as stream:
+            deltas = [event.delta for event in stream if event.type == "response.reasoning_text.delta"]
+            final = stream.get_final_response()
+    assert "".join(deltas) == "Hm." and final.output_text == "42", final
+    assert final.output[0].type == "reasoning" and final.output[0].content[0].text == "Hm."
+    assert final.usage.output_tokens_details.reasoning_tokens == 4
 
 
 @check

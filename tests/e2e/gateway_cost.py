@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What the gateway adds to a stream, by hand: the same requests over gRPC and over HTTP, in turn, with 1 and 8 streams at
-once. Time to the first token, gaps between tokens, and the gateway's share of a core.
+"""What the gateway adds to a stream, by hand: the same requests over gRPC and over HTTP, in turn, with 1, 8 and 64 streams
+at once. Time to the first token, gaps between tokens, and the gateway's share of a core.
 
-    tests/e2e/gateway_cost.py [--tokens 200] [--rounds 6] [--json]
+    tests/e2e/gateway_cost.py [--streams 1,8,64] [--tokens 200] [--rounds 6] [--json]
 
 Both sides are read by this process with Debian's python3-grpcio and by raw sockets, which cost it about the same; differences of
 medians are the gateway's, and that of reading HTTP in Python rather than gRPC.
@@ -91,6 +91,7 @@ def cpu_seconds(pid):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--streams", type=lambda text: [int(part) for part in text.split(",")], default=[1, 8, 64])
     parser.add_argument("--tokens", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--json", action="store_true")
@@ -105,7 +106,7 @@ def main():
         pid = cluster.children()["gateway"]
         ways = {"grpc": lambda seed: by_grpc(cluster.address, pb, wanted.tokens, seed),
                 "http": lambda seed: by_http(cluster.http, wanted.tokens, seed)}
-        for streams in (1, 8):
+        for streams in wanted.streams:
             first, gaps = {way: [] for way in ways}, {way: [] for way in ways}
             spent = total = 0
             for turn in range(-1, wanted.rounds):

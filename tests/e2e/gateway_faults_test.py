@@ -20,7 +20,7 @@ from tls_test import Authority
 
 COMPLETION = "/v1/completions"
 LONG = {"prompt": "Tell me something: ", "ignore_eos": True, "max_tokens": 400}
-STREAMS = 8
+STREAMS = 32
 
 
 class Machines(unittest.TestCase):
@@ -37,9 +37,7 @@ class Machines(unittest.TestCase):
             file.write(os.urandom(32))
         self.address, self.gateways = "127.0.0.1:0", 0
         self.start_coordinator()
-        self.start("w0", "tutti-worker", "--model", DEMO, "--cluster-secret-file", self.secret, "--worker-id", "w0",
-                   "--coordinator", self.socket("peers"), "--listen", self.socket("w0"), "--threads", "1",
-                   "--memory", "512MiB", "--speed", "off")
+        self.start_worker()
         wait_until(lambda: self.status().get("serving"), "it serves")
 
     def path(self, name):
@@ -69,8 +67,14 @@ class Machines(unittest.TestCase):
         self.coordinator = self.start(
             "coordinator", "tutti-coordinator", "--model", DEMO, "--cluster-secret-file", self.secret, "--listen",
             self.address, "--peer-listen", self.socket("peers"), "--ready-file", self.path("ready"), "--kv-tokens",
-            "8192", "--drain-timeout", "0", *self.coordinator_flags)
+            "16384", "--drain-timeout", "0", *self.coordinator_flags)
         self.address = self.ready("ready", self.coordinator)
+
+    def start_worker(self):
+        self.worker = self.start(
+            "w0", "tutti-worker", "--model", DEMO, "--cluster-secret-file", self.secret, "--worker-id", "w0",
+            "--coordinator", self.socket("peers"), "--listen", self.socket("w0"), "--threads", "1", "--memory", "512MiB",
+            "--speed", "off")
 
     def start_gateway(self, *arguments):
         """(process, host:port) of one that knows its model."""
@@ -111,20 +115,44 @@ class Machines(unittest.TestCase):
         return results
 
 
-class CoordinatorDies(Machines):
-    def test_streams_only_pause(self):
-        _, gateway = self.healthy_gateway()
-        undisturbed = self.ask_all(gateway, lambda: None)
-        self.assertEqual([end for _, end, _ in undisturbed], ["[DONE]"] * STREAMS)
+class Killed(Machines):
+    """What dies while clients stream is a pause for them, and no other bit."""
 
-        def kill():
-            self.coordinator.send_signal(signal.SIGKILL)
-            self.coordinator.wait()
-            self.start_coordinator()
+    def setUp(self):
+        super().setUp()
+        _, self.gateway = self.healthy_gateway()
+        self.undisturbed = self.ask_all(self.gateway, lambda: None)
+        self.assertEqual([end for _, end, _ in self.undisturbed], ["[DONE]"] * STREAMS)
 
-        self.assertEqual(self.ask_all(gateway, kill), undisturbed)
+    def kill_coordinator(self):
+        self.coordinator.kill()
+        self.coordinator.wait()
+        self.start_coordinator()
+
+    def kill_worker(self):
+        self.worker.kill()
+        self.worker.wait()
+        self.start_worker()
+
+    def test_coordinator(self):
+        self.assertEqual(self.ask_all(self.gateway, self.kill_coordinator), self.undisturbed)
         self.assertGreater(int(self.status()["requests"]["resumed"]), 0)
 
+    def test_worker(self):
+        self.assertEqual(self.ask_all(self.gateway, self.kill_worker), self.undisturbed)
+        self.assertGreater(len(self.status()["recoveries"]), 0)
+
+    def test_both(self):
+        def kill():
+            self.worker.kill()
+            self.kill_coordinator()
+            self.worker.wait()
+            self.start_worker()
+
+        self.assertEqual(self.ask_all(self.gateway, kill), self.undisturbed)
+
+
+class CoordinatorDies(Machines):
     def test_for_good_is_told_in_the_stream(self):
         _, gateway = self.healthy_gateway("--resume-within", "0")
         stream = gateway.stream(COMPLETION, {**LONG, "max_tokens": 1900})

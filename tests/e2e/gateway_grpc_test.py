@@ -299,7 +299,7 @@ class KeysOverTls(Grpc):
         with open(authority.certificate, "rb") as file:
             trust = grpc.ssl_channel_credentials(file.read())
         _, address = self.start_grpc("--api-keys", self.path("keys"), "--tls-cert", certificate, "--tls-key", key,
-                                     tls=trust)
+                                     "--log-format", "json", tls=trust)
         short = {"text": "a", "sampling": {"max_tokens": 2}}
         for wrong in (None, "key-of-nobody"):
             stranger = self.caller(address, trust, wrong)
@@ -321,10 +321,24 @@ class KeysOverTls(Grpc):
         self.assertEqual(len(beta.whole({**named, "text": "another"})[0][0]), 400)
         self.assertEqual(len(whole(iter([head, *first]))[0][0]), 400)
         self.commands_tell_a_key(address, authority)
+        self.log_has_marks()
         # Without TLS nobody is answered.
         plain = self.caller(address)
         self.assertEqual(plain.error(plain.generate(short)).code(), grpc.StatusCode.UNAVAILABLE)
 
+
+    def log_has_marks(self):
+        """Of a tenant its mark, always the same, and never its name."""
+        with open(self.path("gateway1.log"), encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file]
+        ended = [line for line in lines if line["message"] == "request ended"]
+        marks = {line["tenant"] for line in ended if line["request_id"] == "mine"}
+        self.assertEqual(len(marks), 2, ended)
+        for mark in marks:
+            self.assertRegex(mark, "^[0-9a-f]{16}$")
+        self.assertLessEqual({line["tenant"] for line in ended}, marks)
+        for name in ("acme", "beta"):
+            self.assertNotIn(name, json.dumps(ended))
 
     def commands_tell_a_key(self, address, authority):
         with open(self.path("key"), "w", encoding="utf-8") as file:

@@ -55,6 +55,7 @@ class Paths(GatewayTest):
         self.assertEqual(models["data"][0]["max_model_len"], 2048)
         self.assertEqual(self.gateway.get("/v1/models/demo").json(), models["data"][0])
         self.assertEqual(self.gateway.get("/v1/models/other").status, 404)
+        self.assertEqual(self.gateway.get("/load").json(), {"server_load": 0})
         for path in ("/health", "/live", "/ready", "/ping"):
             self.assertEqual(self.gateway.get(path).status, 200, path)
         self.assertRegex(self.gateway.get("/version").json()["version"], r"^\d")
@@ -220,19 +221,21 @@ class Clients(GatewayTest):
 
     def test_of_many_streams_get_what_grpc_gives(self):
         fields = {"prompt": "Tell me something: ", "max_tokens": 40, "ignore_eos": True}
-        want = [self.generated("--prompt", fields["prompt"], "--max-tokens", "40", "--ignore-eos", "--seed", str(i))[1]
+        want = [self.generated("--prompt", fields["prompt"], "--max-tokens", "40", "--ignore-eos", "--seed", str(i))
                 for i in range(4)]
-        texts = [None] * 64
+        got = [None] * 64
 
         def ask(i):
-            texts[i] = text_of(self.gateway.stream(COMPLETION, {**fields, "seed": i % 4}))
+            events = list(self.gateway.stream(COMPLETION, {**fields, "seed": i % 4, "return_token_ids": True}))
+            ids = [token for e in events[:-1] for c in e["choices"] for token in c.get("token_ids", ())]
+            got[i] = ids, text_of(events)
 
         threads = [threading.Thread(target=ask, args=(i,)) for i in range(64)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        self.assertEqual(texts, [want[i % 4] for i in range(64)])
+        self.assertEqual(got, [want[i % 4] for i in range(64)])
 
 
 class Hostile(GatewayTest):

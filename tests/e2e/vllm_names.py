@@ -1,7 +1,7 @@
 """What vLLM 0.33 exports of text serving, as far as we have it: names, labels, and the bounds of histograms.
 
-Left out are metrics of what we have not: KV connectors, multi-modal caches, speculative decoding, sampled block
-lifetimes, the tokens of each step, preemptions by request, calls of tool parsers.
+Left out are metrics of what we have not (KV connectors, speculative decoding, sampled block lifetimes) and calls of tool
+parsers, which the gateway makes; caches that we have not count 0.
 """
 _BOTH = {"model_name", "engine"}
 # The last two are names of earlier years, which dashboards still have.
@@ -26,6 +26,10 @@ COUNTERS = {
     "vllm:request_success": _BOTH | {"finished_reason"},
     "vllm:prefix_cache_queries": _BOTH,
     "vllm:prefix_cache_hits": _BOTH,
+    "vllm:external_prefix_cache_queries": _BOTH,
+    "vllm:external_prefix_cache_hits": _BOTH,
+    "vllm:mm_cache_queries": _BOTH,
+    "vllm:mm_cache_hits": _BOTH,
     "vllm:admission_rejections": {"model_name", "reason"},
 }
 _CONTEXT = 2048  # of the demo model
@@ -35,6 +39,8 @@ BOUNDS = {
     "request": [.3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680],
     "tokens": [step * 10 ** power for power in range(10) for step in (1, 2, 5) if step * 10 ** power <= _CONTEXT],
     "n": [1, 2, 5, 10, 20],
+    "preemptions": [1, 2, 3, 4, 5, 10, 20],
+    "step": [1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384],
 }
 HISTOGRAMS = {
     "vllm:time_to_first_token_seconds": "first",
@@ -52,4 +58,6 @@ HISTOGRAMS = {
     "vllm:request_params_max_tokens": "tokens",
     "vllm:request_prefill_kv_computed_tokens": "tokens",
     "vllm:request_params_n": "n",
+    "vllm:request_num_preemptions": "preemptions",
+    "vllm:iteration_tokens_total": "step",
 }

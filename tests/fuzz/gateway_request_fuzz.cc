@@ -48,8 +48,11 @@ void Handle(const tutti::gateway::HttpRequest& request) {
   const auto& body = std::get<tutti::gateway::Json>(json);
   CheckGeneration(tutti::gateway::ReadChatRequest(body));
   CheckGeneration(tutti::gateway::ReadCompletionRequest(body));
+  CheckGeneration(tutti::gateway::ReadResponsesRequest(body));
   const auto job = tutti::gateway::ReadTokenizeRequest(body);
   if (const auto* error = std::get_if<ApiError>(&job)) CheckError(*error);
+  const auto ids = tutti::gateway::ReadDetokenizeRequest(body);
+  if (const auto* error = std::get_if<ApiError>(&ids)) CheckError(*error);
 }
 
 }  // namespace
