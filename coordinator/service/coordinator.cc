@@ -34,6 +34,7 @@ PublicPort Coordinator::PublicPortOptions() const {
   return {.listen = options_.listen,
           .tls = {options_.tls_certificate, options_.tls_key, options_.tls_client_ca},
           .without_clients_ca = options_.without_clients_ca,
+          .plaintext = options_.plaintext,
           .role = options_.public_role};
 }
 

@@ -47,6 +47,7 @@ struct CoordinatorOptions {
   transport::TlsFiles peer_tls;
   std::string secret_file;           // of the cluster's secret; empty: none
   bool without_clients_ca = false;   // see PublicPort
+  bool plaintext = false;            // see PublicPort
   std::string public_role = "auto";  // see PublicPort
   std::string ready_file;            // written when the public port listens
   std::string metrics_listen;        // host:port of /metrics; empty: nowhere

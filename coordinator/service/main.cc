@@ -18,6 +18,7 @@
 #include "coordinator/limits.h"
 #include "coordinator/service/coordinator.h"
 #include "coordinator/service/serve_flags.h"
+#include "coordinator/service/serve_layout.h"
 #include "spdlog/spdlog.h"
 #include "transport/connection_table.h"
 
@@ -96,8 +97,9 @@ absl::Status Serve(ServeFlags flags, const sigset_t& signals, pid_t parent) {
   }
   // A length that is given is meant to be used.
   engine.kv_tokens_min = std::min(flags.max_model_len, model->max_model_len);
-  model->config.whole_experts = flags.expert_split == "expert" && model->config.has_experts();
-  TUTTI_RETURN_IF_ERROR(ReadLayout(flags, model->config, &engine));
+  model->config.whole_experts =
+      flags.layout.expert_split == "expert" && model->config.has_experts();
+  TUTTI_RETURN_IF_ERROR(ReadLayout(flags.layout, model->config, &engine));
   TUTTI_ASSIGN_OR_RETURN(flags.options.lease, MakeLease(flags.lease, engine.cluster_id, &clock));
   flags.options.on_leads_no_more = LeadNoMore;
   spdlog::info("model '{}': {}, {} layers, context {}", model->name, model->config.architecture,

@@ -27,12 +27,17 @@ absl::Status CheckFlags(const PublicPort& port) {
     return absl::InvalidArgumentError(
         "--public-without-clients-ca and --tls-client-ca contradict each other");
   }
-  if (transport::IsLocalAddress(port.listen)) return absl::OkStatus();
+  if (port.plaintext && tls.any()) {
+    return absl::InvalidArgumentError(
+        "--public-plaintext and --tls-cert, --tls-key or --tls-client-ca contradict each other");
+  }
+  if (transport::IsLocalAddress(port.listen) || port.plaintext) return absl::OkStatus();
   if (tls.certificate.empty()) {
     return absl::FailedPreconditionError(
         absl::StrCat("--listen ", port.listen,
                      ": without --tls-cert and --tls-key only loopback addresses "
-                     "(127.0.0.1, [::1], localhost) and unix: sockets are served"));
+                     "(127.0.0.1, [::1], localhost) and unix: sockets are served; say "
+                     "--public-plaintext if a mesh's proxy encrypts and keeps strangers out"));
   }
   if (!tls.authority.empty() || port.without_clients_ca) return absl::OkStatus();
   return absl::FailedPreconditionError(
@@ -56,7 +61,8 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> PublicCredentials(const
   auto credentials =
       transport::MakeServerCredentials(port.listen, port.tls,
                                        {.without_certificate = PublicRoles(port),
-                                        .certificates_needed = !port.tls.authority.empty()});
+                                        .certificates_needed = !port.tls.authority.empty(),
+                                        .plaintext = port.plaintext});
   if (!credentials.ok()) return Annotate(credentials.status(), "--tls-cert");
   return credentials;
 }

@@ -16,6 +16,7 @@ struct PublicPort {
   std::string listen;
   transport::TlsFiles tls;          // its authority is the clients'; empty: clients need none
   bool without_clients_ca = false;  // an outside address may do without that authority
+  bool plaintext = false;           // an outside address may do without TLS
   // The role of callers without a certificate: "client", "gateway", or "auto": gateway where only
   // this user can connect (a socket in a private folder), else client.
   std::string role = "auto";

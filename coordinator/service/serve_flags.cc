@@ -7,10 +7,6 @@
 #include "base/logging.h"
 #include "base/ports.h"
 #include "coordinator/limits.h"
-#include "model/partition.h"
-#include "placement/device_map.h"
-#include "placement/layout_flags.h"
-#include "spdlog/spdlog.h"
 #include "transport/certificate_folder.h"
 #include "transport/private_folder.h"
 
@@ -68,6 +64,10 @@ void AddPortFlags(FlagSet* set, ServeFlags* flags) {
       {.names = "--public-without-clients-ca",
        .variable = &options->without_clients_ca,
        .help = "Serve an outside address although --tls-client-ca is not given: to anybody"},
+      {.names = "--public-plaintext",
+       .variable = &options->plaintext,
+       .help = "Serve an outside address without TLS (h2c): something else, such as a mesh's "
+               "proxy, encrypts and keeps strangers out. --certs is then for workers' port alone"},
       {.names = "--public-role",
        .variable = &options->public_role,
        .help = "What callers without a certificate may do: client, or gateway, who names tenants "
@@ -93,55 +93,6 @@ void AddPortFlags(FlagSet* set, ServeFlags* flags) {
       {.names = "--cluster-id",
        .variable = &options->engine.cluster_id,
        .help = "Workers must be started with the same"},
-  });
-}
-
-// The same names and meanings as those of `tutti plan`.
-void AddLayoutFlags(FlagSet* set, ServeFlags* flags) {
-  set->Add({
-      {.names = "--pipeline-parallel-size",
-       .variable = &flags->stages,
-       .help = "Stages the layers are split over, or auto: chosen from the workers that join; "
-               "unset: 1, or what the device map says"},
-      {.names = "--tensor-parallel-size",
-       .variable = &flags->ranks,
-       .help = "Ranks each layer is split over: 1, 2, 4 or 8 workers per stage, or auto; of each "
-               "stage: 1,2; unset: 1"},
-      {.names = "--expert-split",
-       .variable = &flags->expert_split,
-       .help = "How ranks share the experts of a mixture: the width of each, or whole experts. "
-               "The answers are the same, to the bit",
-       .check = OneOf("width,expert"),
-       .show_default = true},
-      {.names = "--pipelines",
-       .variable = &flags->pipelines,
-       .help = "Copies of the model, each of as many stages; auto: as many as the workers allow",
-       .show_default = true},
-      {.names = "--spares",
-       .variable = &flags->options.engine.spares,
-       .help =
-           "Workers that --pipelines auto leaves idle: they load ahead, to take the place of one "
-           "that is lost",
-       .check = IntegerIn(0, static_cast<int64_t>(kWorkerLinksMax)),
-       .show_default = true},
-      {.names = "--layout",
-       .variable = &flags->layout,
-       .help = "auto: stages and ranks too are chosen from the workers that join",
-       .check = OneOf("auto")},
-      {.names = "--device-map",
-       .variable = &flags->device_map,
-       .help = "auto, balanced, balanced_low_0, sequential, a HuggingFace device map (JSON), or "
-               "a file [{\"worker\": \"w0\", \"layers\": 12}, …], in order of stages",
-       .environment = "TUTTI_DEVICE_MAP"},
-      {.names = "--max-memory",
-       .variable = &flags->max_memory,
-       .help = "What of each worker may be used, by number or name: 0=20GiB,w3=40GiB; others "
-               "are left out"},
-      {.names = "--min-workers",
-       .variable = &flags->options.engine.min_workers,
-       .help = "Form nothing before so many workers have joined; 0: no such number",
-       .check = IntegerIn(0, static_cast<int64_t>(kWorkerLinksMax)),
-       .show_default = true},
   });
 }
 
@@ -302,54 +253,6 @@ void AddMetricsFlags(FlagSet* set, ServeFlags* flags) {
   });
 }
 
-// How many stages there are of how many ranks, as far as flags and device map say it.
-absl::Status ReadSizes(const ServeFlags& flags, EngineOptions* engine) {
-  const std::string otherwise = flags.layout.empty() ? "1" : flags.layout;
-  auto ranks = placement::ParseRanks(flags.ranks.empty() ? otherwise : flags.ranks);
-  if (!ranks.ok()) return Annotate(ranks.status(), "--tensor-parallel-size");
-  engine->num_ranks = ranks->num_ranks;
-  engine->stage_ranks = std::move(ranks->stage_ranks);
-  const auto pipelines = placement::ParseSize(flags.pipelines);
-  if (!pipelines.ok()) return Annotate(pipelines.status(), "--pipelines");
-  engine->num_pipelines = *pipelines;
-  const auto given = static_cast<int32_t>(engine->stage_ranks.size());
-  if (flags.stages.empty()) {
-    // A mode of Accelerate makes as many stages as there are workers.
-    const bool one = flags.device_map.empty() && flags.layout.empty();
-    engine->num_stages = given > 0 ? given : one ? 1 : 0;
-    return absl::OkStatus();
-  }
-  const auto stages = placement::ParseSize(flags.stages);
-  if (!stages.ok()) return Annotate(stages.status(), "--pipeline-parallel-size");
-  engine->num_stages = *stages;
-  if (given == 0 || given == *stages) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("--tensor-parallel-size ", flags.ranks, " is for ",
-                                                 given, " stages, --pipeline-parallel-size is ",
-                                                 flags.stages));
-}
-
-// Whether the model can be split as the flags say.
-absl::Status CheckLayout(const ServeFlags& flags, const model::ModelConfig& model,
-                         const EngineOptions& engine) {
-  if (!engine.device_map.stages.empty()) {
-    if (flags.stages.empty() && flags.ranks.empty() && engine.num_pipelines <= 1) {
-      return absl::OkStatus();
-    }
-    return absl::InvalidArgumentError(
-        "--device-map FILE says itself how many stages there are and of how many workers, and is "
-        "one pipeline; leave the sizes out");
-  }
-  if (engine.num_stages > model.num_layers) {
-    return absl::InvalidArgumentError(absl::StrCat("--pipeline-parallel-size ", engine.num_stages,
-                                                   ": the model has only ", model.num_layers,
-                                                   " layers, which is the most"));
-  }
-  if (engine.num_ranks > 0) TUTTI_RETURN_IF_ERROR(model::CheckRanks(model, engine.num_ranks));
-  for (const int32_t ranks : engine.stage_ranks)
-    TUTTI_RETURN_IF_ERROR(model::CheckRanks(model, ranks));
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 void AddServeFlags(FlagSet* set, ServeFlags* flags) {
@@ -358,7 +261,7 @@ void AddServeFlags(FlagSet* set, ServeFlags* flags) {
   set->AddFile("Read options from this file (TOML; the keys are the options without --)");
   AddModelFlags(set, flags);
   AddPortFlags(set, flags);
-  AddLayoutFlags(set, flags);
+  AddLayoutFlags(set, &flags->layout, &flags->options.engine);
   AddCacheFlags(set, &flags->options.engine);
   AddStepFlags(set, flags);
   AddServiceFlags(set, flags);
@@ -372,6 +275,7 @@ absl::Status ReadCertificateFolder(const FlagSet& set, ServeFlags* flags) {
   CoordinatorOptions& options = flags->options;
   transport::TlsFiles clients = {options.tls_certificate, options.tls_key, options.tls_client_ca};
   for (transport::TlsFiles* const files : {&clients, &options.peer_tls}) {
+    if (files == &clients && options.plaintext) continue;
     TUTTI_RETURN_IF_ERROR(
         Annotate(transport::FillFromFolder(flags->certificate_folder, files), "--certs"));
   }
@@ -381,20 +285,6 @@ absl::Status ReadCertificateFolder(const FlagSet& set, ServeFlags* flags) {
   if (!set.Given("--listen")) options.listen = absl::StrCat(":", kPublicPort);
   if (!set.Given("--peer-listen")) options.peer_listen = absl::StrCat(":", kPeerPort);
   return absl::OkStatus();
-}
-
-absl::Status ReadLayout(const ServeFlags& flags, const model::ModelConfig& model,
-                        EngineOptions* engine) {
-  TUTTI_RETURN_IF_ERROR(ReadSizes(flags, engine));
-  TUTTI_ASSIGN_OR_RETURN(engine->device_map,
-                         placement::ReadDeviceMap(flags.device_map, model, /*num_devices=*/-1));
-  for (const std::string& note : engine->device_map.notes) spdlog::info("device map: {}", note);
-  if (!flags.max_memory.empty()) {
-    auto limits = placement::ParseMaxMemory(flags.max_memory);
-    if (!limits.ok()) return Annotate(limits.status(), "--max-memory");
-    engine->max_memory = *std::move(limits);
-  }
-  return CheckLayout(flags, model, *engine);
 }
 
 }  // namespace tutti::coordinator

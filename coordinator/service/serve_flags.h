@@ -1,4 +1,4 @@
-// The flags of tutti-coordinator, and the layout that they and a device map ask for.
+// The flags of tutti-coordinator.
 //
 // Thread: the main one.
 #pragma once
@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "coordinator/service/coordinator.h"
 #include "coordinator/service/lease_flags.h"
-#include "model/model_config.h"
+#include "coordinator/service/serve_layout.h"
 
 namespace tutti::coordinator {
 
@@ -19,16 +19,9 @@ struct ServeFlags {
   std::string served_model_name;
   std::string certificate_folder;
   std::string chat_template;
-  std::string device_map;
-  std::string max_memory;
-  std::string stages;  // unset: 1, or as many as a device map says
-  std::string ranks;   // unset: 1
-  std::string pipelines = "auto";
-  std::string layout;
   std::string metrics_alias;
   std::string log_level = "info";
   std::string log_format = "text";
-  std::string expert_split = "width";
   std::string partial_recompute = "on";
   std::string kept_rows;  // unset: kKeptRowsLeft
   int32_t max_model_len = 0;
@@ -39,6 +32,7 @@ struct ServeFlags {
   double reform_after_s = 2;
   double drain_timeout_s = 30;
   bool exit_with_parent = false;
+  LayoutFlags layout;
   LeaseFlags lease;
   CoordinatorOptions options;
 };
@@ -48,10 +42,5 @@ void AddServeFlags(FlagSet* set, ServeFlags* flags);
 // Fills in what --certs says: files that were not given, and ports on all addresses in place of
 // those on this machine only. INVALID_ARGUMENT: that folder lacks something. After `set` is parsed.
 absl::Status ReadCertificateFolder(const FlagSet& set, ServeFlags* flags);
-
-// Fills in the layout that the flags ask for. INVALID_ARGUMENT names the flag, also where the model
-// cannot be split like that.
-absl::Status ReadLayout(const ServeFlags& flags, const model::ModelConfig& model,
-                        EngineOptions* engine);
 
 }  // namespace tutti::coordinator

@@ -3,6 +3,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "transport/grpc/credentials.h"
 #include "transport/roles.h"
@@ -42,9 +43,16 @@ absl::StatusOr<std::unique_ptr<GrpcPort>> GrpcPort::Start(const GrpcPortOptions&
       vllm::grpc::engine::GenerateRequest::descriptor()->file()};
   TUTTI_RETURN_IF_ERROR(transport::CheckMethodTable(files));
   // Callers show keys, no certificates.
-  auto credentials = transport::MakeServerCredentials(
-      options.listen, options.tls,
-      {.without_certificate = {transport::Role::kClient}, .certificates_needed = false});
+  auto credentials =
+      transport::MakeServerCredentials(options.listen, options.tls,
+                                       {.without_certificate = {transport::Role::kClient},
+                                        .certificates_needed = false,
+                                        .plaintext = options.plaintext});
+  if (absl::IsFailedPrecondition(credentials.status())) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        kFlag, ": ", credentials.status().message(),
+        "; give --tls-cert and --tls-key, or say --grpc-plaintext if a mesh's proxy encrypts"));
+  }
   if (!credentials.ok()) return Annotate(credentials.status(), kFlag);
   std::unique_ptr<GrpcPort> port(
       new GrpcPort(options, std::move(rules), upstream, std::move(post), traffic, spans));

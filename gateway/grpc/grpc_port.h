@@ -24,7 +24,8 @@ namespace tutti::gateway {
 
 struct GrpcPortOptions {
   std::string listen;       // host:port, port 0 for any free one, or unix:/path
-  transport::TlsFiles tls;  // without an authority; empty: no TLS, and loopback only
+  transport::TlsFiles tls;  // without an authority; empty: no TLS
+  bool plaintext = false;   // without TLS outside addresses are served, too
   coordinator::DoorOptions door;
   transport::ConnectionBounds bounds;  // of its connections
 };

@@ -75,6 +75,10 @@ void AddDoorFlags(FlagSet* set, GatewayFlags* flags) {
         .help = "Address to serve our own API (tutti.v1.Inference) over gRPC at, by the same keys "
                 "and certificate: host:port or unix:/path; unset: nowhere",
         .check = IsListenAddress()},
+       {.names = "--grpc-plaintext",
+        .variable = &flags->grpc_plaintext,
+        .help = "Serve gRPC without TLS (h2c), also where others reach it: something else, such as "
+                "a mesh's proxy, encrypts and keeps strangers out"},
        {.names = "--or-next-port",
         .variable = &flags->server.or_next_port,
         .help = "Where the port is taken, one of the hundred after it"},

@@ -14,6 +14,7 @@ namespace tutti::gateway {
 struct GatewayFlags {
   ServerOptions server;
   std::string grpc;  // where tutti.v1.Inference is served; empty: nowhere
+  bool grpc_plaintext = false;
   client::ClientOptions client;  // `admin`: several of them, with commas between
   double resume_within_s = Seconds(client::kResumeWithin);
   std::string certificate_folder;

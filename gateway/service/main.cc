@@ -113,7 +113,10 @@ absl::StatusOr<std::unique_ptr<GrpcPort>> StartGrpc(const GatewayFlags& flags, D
       auto port,
       GrpcPort::Start(
           {.listen = flags.grpc,
-           .tls = {flags.server.tls_certificate, flags.server.tls_key, ""},
+           .tls = flags.grpc_plaintext
+                      ? transport::TlsFiles()
+                      : transport::TlsFiles{flags.server.tls_certificate, flags.server.tls_key, ""},
+           .plaintext = flags.grpc_plaintext,
            .door = {},
            .bounds = transport::PortBoundsBeside(descriptors, flags.server.connections_max)},
           std::move(rules), upstream,

@@ -21,12 +21,13 @@ import yaml
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 import schemas  # noqa: E402
+from image import IMAGES, check_image  # noqa: E402
 from manifests import Manifests  # noqa: E402
 from services import check_compose, check_unit  # noqa: E402
 from harness import SOURCE  # noqa: E402
 
 DEPLOY = os.path.join(SOURCE, "deploy")
-KUSTOMIZATIONS = ("base", "gateway", "monitoring", "workers", "gpu", "standby", "leaderworkerset")
+KUSTOMIZATIONS = ("base", "gateway", "mesh", "monitoring", "workers", "gpu", "standby", "leaderworkerset")
 SKIPPED = 77
 
 
@@ -95,6 +96,9 @@ PLANTED = (
     ("gateway", "scheme: HTTPS", "scheme: HTTP", "the port is https"),
     ("gateway", "path: /ready", "path: /readyz", "serves no /readyz"),
     ("gateway", "kind: Deployment\n    name: tutti-gateway", "kind: Deployment\n    name: tutti-door", "no Deployment"),
+    ("mesh", "--public-plaintext", "--plaintext", "no flag --plaintext"),
+    ("mesh", "appProtocol: kubernetes.io/h2c", "appProtocol: https", "appProtocol https of a port without TLS"),
+    ("base", "appProtocol: https", "appProtocol: kubernetes.io/h2c", "appProtocol kubernetes.io/h2c of a port with TLS"),
     ("monitoring", "vllm:num_requests_waiting", "vllm:num_requests_queued", "no program tells"),
     ("monitoring", "        - --metrics-alias\n        - vllm\n", "", "--metrics-alias vllm only"),
     ("workers", "tutti-coordinator-0.tutti-members:50052", "tutti-coordinator-0.tutti-members:50053", "nobody listens"),
@@ -103,8 +107,9 @@ PLANTED = (
     ("standby", "tutti-coordinator-1=tutti-coordinator-1", "tutti-coordinator-1=tutti-coordinators-1", "no pod is called"),
     ("gpu", "name: TUTTI_DEVICE", "name: TUTTI_GPU", "no program here reads TUTTI_GPU"),
     ("gpu", "image: tutti-cuda", "image: tutti-gpu", "no image"),
-    ("leaderworkerset", "$(LWS_LEADER_ADDRESS):50052", "$(LWS_LEADER_ADDRESS):50055", "nobody listens"),
-    ("leaderworkerset", "$(LWS_WORKER_INDEX)", "$(LWS_INDEX)", "is not set"),
+    ("leaderworkerset", "- 0.0.0.0:50052", "- 0.0.0.0:50055", "nobody listens"),
+    ("leaderworkerset", "tutti-$(GROUP)", "tutti-$(GRUP)", "is not set"),
+    ("workers", "name: TUTTI_COORDINATOR", "name: TUTTI_MODEL_CACHE", "there is no group here"),
 )
 # The same for schemas.
 MISSHAPEN = (
@@ -158,6 +163,25 @@ class Files(unittest.TestCase):
                                     ("TUTTI_ADMIN", "TUTTI_OPERATOR", "no program reads")):
             self.assertIn(right, text)
             self.assertTrue(any(words in problem for problem in check_compose(text.replace(right, wrong))), wrong)
+
+    def test_image(self):
+        text = read("docker", "Dockerfile")
+        self.assertEqual(check_image(text), [])
+        for right, wrong, words in (("AS cpu", "AS cpus", "no stage cpu"),
+                                    ("tutti-cuda_*.deb", "tutti-gpu_*.deb", "no package tutti-gpu"),
+                                    ("from=packages,target=/packages dpkg", "from=package,target=/packages dpkg", "no stage package before"),
+                                    ("COPY tools/setup", "COPY tools/set-up", "no tools/set-up to copy"),
+                                    ("ARG VERSION=0.1.0", "ARG VERSION=0.0.9", "the version is not"),
+                                    ("image.revision=", "image.revisions=", "no label revision"),
+                                    ("USER 65532:65532", "USER 1000:1000", "its user is not"),
+                                    ('"$(tutti --version)"', '"$VERSION-$REVISION"', "build stamp")):
+            self.assertIn(right, text)
+            self.assertTrue(any(words in problem for problem in check_image(text.replace(right, wrong))), wrong)
+
+    def test_images_of_the_manifests_are_built(self):
+        for name in KUSTOMIZATIONS if RENDERER else ():
+            self.assertLessEqual(set(re.findall(r"image: (\S+)", rendered(name))), set(IMAGES.values()), name)
+        self.assertEqual(set(re.findall(r"image: (\S+)", read("compose", "compose.yaml"))), {"tutti"})
 
     def test_units(self):
         folder = os.path.join(DEPLOY, "systemd")

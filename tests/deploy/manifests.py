@@ -4,6 +4,8 @@ import re
 from pods import check_pod
 from programs import DIALLED
 
+# What a program dials at a host that is named without a port (base/ports.h).
+PEER_PORT = 50052
 # Kinds that make pods, and where their templates are.
 TEMPLATES = {"StatefulSet": (("spec", "template"),), "Deployment": (("spec", "template"),),
              "LeaderWorkerSet": (("spec", "leaderWorkerTemplate", "leaderTemplate"),
@@ -70,7 +72,19 @@ class Manifests:
         return [f"no such pod has the port {port}" for port in ports if port not in known and port not in known.values()]
 
     def check_service(self, spec):
-        return self.check_ports(spec["selector"], [port.get("targetPort", port["port"]) for port in spec.get("ports", ())])
+        found = self.check_ports(spec["selector"], [port.get("targetPort", port["port"]) for port in spec.get("ports", ())])
+        for port in spec.get("ports", ()):
+            said = port.get("appProtocol")
+            for secure in self.secured(spec["selector"], port.get("targetPort", port["port"])):
+                if (said == "https" and not secure) or (said == "kubernetes.io/h2c" and secure):
+                    found.append(f"appProtocol {said} of a port {'with' if secure else 'without'} TLS")
+        return found
+
+    def secured(self, labels, port):
+        """Of each container that serves others at the port: whether it does over TLS."""
+        return [bool({"--tls-cert", "--certs"} & set(container.settings)) for _, _, containers in self.selected(labels)
+                for container in containers for number, flag in container.listens().items()
+                if flag == "--listen" and port in (number, container.ports.get(number))]
 
     def check_networkpolicy(self, spec):
         ports = [port["port"] for rule in spec["ingress"] for port in rule.get("ports", ())]
@@ -132,7 +146,11 @@ class Manifests:
 
     def check_dialled(self, container):
         found = []
-        for flag, value in container.pairs:
+        pairs = list(container.pairs)
+        if container.line.program == "tutti-worker" and "--coordinator" not in container.settings:
+            # A worker's default in a group, and of no use elsewhere.
+            pairs.append(("--coordinator", f"$(LWS_LEADER_ADDRESS):{PEER_PORT}"))
+        for flag, value in pairs:
             addresses = [part.rpartition("=")[2] for part in value.split(",")] if flag in DIALLED else []
             if flag == "--peers":
                 addresses = self.peers(container, value)
@@ -155,7 +173,10 @@ class Manifests:
 
     def check_address(self, container, address):
         host, _, port = address.rpartition(":")
-        if "$(LWS_LEADER_ADDRESS)" in host or any(document["kind"] == "LeaderWorkerSet" for document, _, _ in self.pods):
+        in_group = any(document["kind"] == "LeaderWorkerSet" for document, _, _ in self.pods)
+        if "$(LWS_LEADER_ADDRESS)" in host and not in_group:
+            return ["there is no group here, and no other coordinator is named"]
+        if in_group:
             return [] if self.listened(int(port), {}) else ["nobody listens at that port"]
         first, _, service = host.partition(".")
         named = next((one for one in self.of_kind("Service") if one["metadata"]["name"] == (service or first)), None)

@@ -35,11 +35,11 @@ def why_not():
 class Process:
     """A program on a machine, with its log in a file."""
 
-    def __init__(self, machine, number, command):
+    def __init__(self, machine, number, command, variables):
         self.log = os.path.join(machine.folder, f"{number}.log")
         with open(self.log, "w", encoding="utf-8") as file:
             self.process = subprocess.Popen(machine.command(*command), stdout=file, stderr=file,
-                                            env=machine.environment)
+                                            env={**machine.environment, **variables})
 
     def text(self):
         with open(self.log, encoding="utf-8") as file:
@@ -53,6 +53,11 @@ class Process:
     def kill(self):
         self.process.kill()
         self.process.wait()
+
+    def bytes_read(self):
+        """Of files, since it began: what the program asked for, from wherever the system had it. `ip` becomes the program."""
+        with open(f"/proc/{self.process.pid}/io", encoding="ascii") as file:
+            return int(file.readline().removeprefix("rchar: "))
 
 
 class Machine:
@@ -89,16 +94,18 @@ class Machine:
             file.write("nameserver 127.0.0.1\n")
 
     def command(self, program, *arguments):
-        return ["ip", "netns", "exec", self.namespace, os.path.join(BINARIES, program), *arguments]
+        """`program`: one of ours, or of the system's."""
+        path = os.path.join(BINARIES, program)
+        return ["ip", "netns", "exec", self.namespace, path if os.path.exists(path) else program, *arguments]
 
-    def start(self, *command):
-        self.processes.append(Process(self, len(self.processes), command))
+    def start(self, *command, **variables):
+        self.processes.append(Process(self, len(self.processes), command, variables))
         return self.processes[-1]
 
-    def run(self, *command, timeout=60):
+    def run(self, *command, timeout=60, **variables):
         """To its end; .returncode, .stdout, .stderr."""
         return subprocess.run(self.command(*command), capture_output=True, text=True, timeout=timeout,
-                              env=self.environment)
+                              env={**self.environment, **variables})
 
     def end_all(self):
         for one in self.processes:

@@ -6,15 +6,21 @@ By hand, as root:  TUTTI_BINARY_DIR=build/release python3 tests/e2e/machines_tes
 """
 import json
 import os
+import re
+import subprocess
 import sys
 import time
 import unittest
 
 import machines
 from harness import DEMO, tutti, wait_until
+from weights_link_test import split_checkpoint
 
 QUESTION = ["chat", "--message", "What is 12 + 30?", "--temperature", "0"]
 MACHINES = 5
+# What a worker reads of files beside its shard: libraries, configuration, index, the headers of all files of weights, and what
+# the system says of the machine.
+READ_BESIDE = 192 << 10
 # What CTest takes for "skipped".
 SKIPPED = 77
 
@@ -25,6 +31,9 @@ class Machines(unittest.TestCase):
         cls.network = machines.Network(MACHINES)
         cls.addClassCleanup(cls.network.close)
         cls.nodes = cls.network.machines
+        # A file for each layer, so that bytes of other shards are other files.
+        cls.model = os.path.join(cls.network.folder, "model")
+        cls.files = split_checkpoint(DEMO, cls.model)
         cls.authority = os.path.join(cls.network.folder, "certs")
         cls.certs("init", cls.authority)
         cls.issue("node0", "--role", "coordinator", "--role", "worker")
@@ -49,12 +58,12 @@ class Machines(unittest.TestCase):
         return os.path.join(self.authority, name)
 
     def coordinator(self, stages, *more):
-        return self.nodes[0].start("tutti-coordinator", "--model", DEMO, "--certs", self.folder("node0"),
+        return self.nodes[0].start("tutti-coordinator", "--model", self.model, "--certs", self.folder("node0"),
                                    "--pipeline-parallel-size", str(stages), *more)
 
-    def worker(self, number, *more, certs=None, coordinator="node0"):
-        return self.nodes[number].start("tutti-worker", "--model", DEMO, "--coordinator", coordinator, "--certs",
-                                        certs or self.folder(f"node{number}"), *more)
+    def worker(self, number, *more, certs=None, coordinator="node0", model=True):
+        return self.nodes[number].start("tutti-worker", *(["--model", self.model] if model else []), "--coordinator", coordinator,
+                                        "--certs", certs or self.folder(f"node{number}"), *more)
 
     def ask(self):
         return self.nodes[MACHINES - 1].run("tutti", *QUESTION, "--address", "node0:50051",
@@ -63,6 +72,28 @@ class Machines(unittest.TestCase):
     def answers(self):
         done = self.ask()
         return done.returncode == 0 and done.stdout.strip() == "42"
+
+    def first_token(self):
+        """When the first byte of an answer came; None: there was none."""
+        asking = subprocess.Popen(self.nodes[MACHINES - 1].command("tutti", *QUESTION, "--address", "node0:50051", "--certs",
+                                                                   self.folder("alice")),
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=self.nodes[MACHINES - 1].environment)
+        first = asking.stdout.read(1)
+        came = time.monotonic()
+        answer = first + asking.communicate(timeout=60)[0]
+        return came if asking.returncode == 0 and answer.strip() == b"42" else None
+
+    def shard_bytes(self, stage):
+        """Of the files that hold a tensor of the stage."""
+        begin = int(stage.get("first_layer", 0))
+        names = [f"part-{layer}.safetensors" for layer in range(begin, begin + int(stage["num_layers"]))]
+        if stage.get("has_embedding") or stage.get("has_head"):
+            names.append("part-ends.safetensors")
+        self.assertLess(len(names), len(self.files))
+        return sum(os.path.getsize(os.path.join(self.model, name)) for name in names)
+
+    def stages(self):
+        return {stage["worker"]["worker_id"]: stage for pipeline in self.status()["pipelines"] for stage in pipeline["stages"]}
 
     def status(self):
         done = self.nodes[0].run("tutti", "status", "--json")
@@ -89,16 +120,63 @@ class Machines(unittest.TestCase):
         begin = time.monotonic()
         self.coordinator(4)
         workers = [self.worker(number) for number in range(4)]
-        wait_until(self.answers, "an answer")
-        print(f"first command to the end of the first answer: {time.monotonic() - begin:.2f} s",
-              file=sys.stderr)
+        came = wait_until(self.first_token, "an answer")
+        print(f"first command to the first token: {came - begin:.2f} s", file=sys.stderr)
         self.assertEqual(self.serving_workers(), ["node0", "node1", "node2", "node3"])
+        # Each has read its shard, and nothing of the others'.
+        for worker, stage in zip(workers, self.stages().values()):
+            shard, read = self.shard_bytes(stage), worker.bytes_read()
+            print(f"{stage['worker']['worker_id']} has read {read} bytes, its shard has {shard}", file=sys.stderr)
+            self.assertGreaterEqual(read, shard)
+            self.assertLess(read, shard + READ_BESIDE)
         self.worker(4)
         wait_until(lambda: "node4" in str(self.status().get("idle_workers")), "the fifth stands by")
         workers[2].kill()
         wait_until(lambda: "node4" in self.serving_workers(), "the fifth serves")
         self.assertNotIn("node2", self.serving_workers())
         self.assertTrue(self.answers())
+
+    def test_one_machine_without_the_checkpoint_gets_its_shard_and_no_more(self):
+        self.coordinator(4)
+        for number in (0, 1, 3):
+            self.worker(number)
+        self.worker(2, "--metrics", "127.0.0.1:9101", model=False)
+        wait_until(self.answers, "an answer")
+        self.assertEqual(self.serving_workers(), ["node0", "node1", "node2", "node3"])
+        page = self.nodes[2].run("bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/9101; printf 'GET /metrics HTTP/1.1\\r\\nHost: "
+                                 "localhost\\r\\nConnection: close\\r\\n\\r\\n' >&3; cat <&3").stdout
+        fetched = int(float(re.search(r"^tutti_worker_fetched_bytes_total (\S+)$", page, re.M).group(1)))
+        texts = sum(os.path.getsize(os.path.join(self.model, name)) for name in ("config.json", "model.safetensors.index.json"))
+        self.assertEqual(fetched, self.shard_bytes(self.stages()["node2"]) + texts)
+
+    def test_a_group_of_a_leaderworkerset_needs_no_names_in_flags(self):
+        # Its controller sets the variables; the second pod dials the first by the name of the group's leader.
+        self.issue("w0", "--role", "coordinator", "--role", "worker", "--host", "node0")
+        self.issue("w1")
+        group = {"LWS_LEADER_ADDRESS": "node0", "LWS_GROUP_SIZE": "2"}
+        self.nodes[0].start("tutti-coordinator", "--model", self.model, "--certs", self.folder("w0"), **group)
+        for number in (0, 1):
+            self.nodes[number].start("tutti-worker", "--model", self.model, "--certs", self.folder(f"w{number}"),
+                                     LWS_WORKER_INDEX=str(number), **group)
+        wait_until(lambda: self.serving_workers() == ["w0", "w1"], "both serve")
+        self.assertTrue(self.answers())
+        # What is no size is refused by the variable's name.
+        wrong = self.nodes[2].run("tutti-coordinator", "--model", self.model, "--certs", self.folder("w0"), LWS_GROUP_SIZE="two")
+        self.assertEqual(wrong.returncode, 2)
+        self.assertIn("LWS_GROUP_SIZE", wrong.stderr)
+
+    def test_inside_a_mesh_the_public_port_speaks_without_tls(self):
+        self.coordinator(1, "--public-plaintext", "--public-role", "gateway")
+        self.worker(1)
+        asking = ["tutti", *QUESTION, "--address", "node0:50051", "--timeout", "20"]
+        wait_until(lambda: self.nodes[4].run(*asking).stdout.strip() == "42", "an answer without TLS")
+        gateway = ["tutti-gateway", "--coordinator", "node0:50051", "--listen", "127.0.0.1:8000", "--grpc", "0.0.0.0:50055"]
+        refused = self.nodes[3].run(*gateway)
+        self.assertNotEqual(refused.returncode, 0)
+        self.assertIn("--grpc", refused.stderr)
+        self.nodes[3].start(*gateway, "--grpc-plaintext", "--allow-host", "node3")
+        asking[asking.index("node0:50051")] = "node3:50055"
+        wait_until(lambda: self.nodes[4].run(*asking).stdout.strip() == "42", "an answer through the gateway")
 
     def test_a_peer_outside_of_the_operators_networks_is_not_dialled(self):
         self.coordinator(2)

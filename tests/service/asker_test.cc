@@ -135,6 +135,20 @@ TEST(AskerTest, AnOutsideAddressWithoutClientsAuthorityMustBeSaidAloud) {
   EXPECT_EQ(RefusalOf(options), "");
 }
 
+TEST(AskerTest, AnOutsideAddressWithoutTlsMustBeSaidAloud) {
+  transport::TestAuthority authority("plain");
+  const transport::TlsFiles files = authority.Issue("c", "DNS:localhost", "tutti://coordinator");
+  Served served;
+  coordinator::CoordinatorOptions options = served.Options();
+  options.listen = "0.0.0.0:0";
+  EXPECT_THAT(RefusalOf(options), HasSubstr("--public-plaintext"));
+  options.plaintext = true;
+  EXPECT_EQ(RefusalOf(options), "");
+  options.tls_certificate = files.certificate;
+  options.tls_key = files.key;
+  EXPECT_THAT(RefusalOf(options), HasSubstr("contradict"));
+}
+
 TEST(AskerTest, TheOperatorsPortIsNobodyElses) {
   Served served;
   coordinator::CoordinatorOptions options = served.Options();

@@ -123,7 +123,7 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
   std::shared_ptr<Certificates> certificates;
   if (tls.any()) {
     TUTTI_ASSIGN_OR_RETURN(certificates, Certificates::Open(tls, rules.certificates_needed));
-  } else if (!IsLocalAddress(address)) {
+  } else if (!IsLocalAddress(address) && !rules.plaintext) {
     return absl::FailedPreconditionError(
         absl::StrCat("without TLS certificates only loopback and unix addresses are listened on, "
                      "and ",

@@ -23,11 +23,14 @@ struct PortRules {
   RoleSet without_certificate;
   // With TLS: callers must show a certificate that tls.authority has signed.
   bool certificates_needed = true;
+  // Without TLS addresses that others reach are listened on, too: something else keeps strangers
+  // out and encrypts.
+  bool plaintext = false;
 };
 
 // For a server that listens on `address`, whose connections may also come from an acceptor of ours.
-// FAILED_PRECONDITION when there is no TLS and the address is neither loopback nor unix; errors of
-// Certificates::Open.
+// FAILED_PRECONDITION when there is no TLS, the address is neither loopback nor unix, and the rules
+// do not say plaintext; errors of Certificates::Open.
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
     const std::string& address, const TlsFiles& tls, const PortRules& rules);
 

@@ -9,6 +9,7 @@
 #include "base/address.h"
 #include "base/build_info.h"
 #include "base/byte_size.h"
+#include "base/group_place.h"
 #include "base/logging.h"
 #include "base/machine.h"
 #include "base/ports.h"
@@ -56,7 +57,8 @@ void AddClusterFlags(FlagSet* set, WorkerFlags* flags) {
       {.names = "--coordinator",
        .variable = &flags->coordinators,
        .help = "Where the coordinator takes workers: host, host:port or unix:/path; with others "
-               "that stand by, all of them with commas between",
+               "that stand by, all of them with commas between; unset: LWS_LEADER_ADDRESS where a "
+               "LeaderWorkerSet's controller has set it, or a socket",
        .show_default = true},
       {.names = "--listen",
        .variable = &worker.listen,
@@ -66,8 +68,8 @@ void AddClusterFlags(FlagSet* set, WorkerFlags* flags) {
        .check = IsListenAddress()},
       {.names = "--worker-id",
        .variable = &worker.worker_id,
-       .help = "This worker's name, unique in its cluster; unset: that in its certificate, or "
-               "this machine's"},
+       .help = "This worker's name, unique in its cluster; unset: wN in pod N of a group of a "
+               "LeaderWorkerSet (LWS_WORKER_INDEX), that in its certificate, or this machine's"},
       {.names = "--peer",
        .variable = &flags->peers,
        .help = "NAME=ADDRESS of another worker; may be repeated. NAME alone: at its usual socket "
@@ -221,7 +223,10 @@ void AddProcessFlags(FlagSet* set, WorkerFlags* flags) {
 
 void AddWorkerFlags(FlagSet* set, WorkerFlags* flags) {
   flags->worker.device = "auto";
-  flags->coordinators = absl::StrCat("unix:", transport::RuntimeFolder(), "/coordinator.sock");
+  flags->coordinators = PlaceInGroup().leader;
+  if (flags->coordinators.empty()) {
+    flags->coordinators = absl::StrCat("unix:", transport::RuntimeFolder(), "/coordinator.sock");
+  }
   set->AddVersion(BuildStamp());
   set->AddReport("--list-devices", "Say as JSON which GPUs there are and which may serve, and end",
                  [] { return DeviceReport(VisibleGpus()); });
@@ -268,6 +273,9 @@ absl::Status ResolveName(WorkerFlags* flags) {
   WorkerOptions& worker = flags->worker;
   TUTTI_RETURN_IF_ERROR(
       Annotate(transport::FillFromFolder(flags->certificate_folder, &worker.tls), "--certs"));
+  // All pods of such a group have one certificate, which names all their workers.
+  const std::string index = PlaceInGroup().index;
+  if (worker.worker_id.empty() && !index.empty()) worker.worker_id = absl::StrCat("w", index);
   if (worker.worker_id.empty() && worker.tls.any()) {
     TUTTI_ASSIGN_OR_RETURN(worker.worker_id,
                            transport::NameOfCertificate(worker.tls, transport::Role::kWorker));

@@ -8,6 +8,7 @@ import subprocess
 
 from node import USER
 
+WORKERS = 16
 KEY = "a-key-of-the-rehearsal"
 
 
@@ -29,6 +30,8 @@ class Secrets:
         """All certificates, new."""
         # gRPC takes no wildcard above a single label.
         pods = ",".join(f"DNS:tutti-{ordinal}.tutti-pods" for ordinal in range(8))
+        pods += ",DNS:tutti-coordinator-0.tutti-members," + ",".join(
+            f"DNS:tutti-worker-{ordinal}.tutti-members,URI:tutti://worker/tutti-worker-{ordinal}" for ordinal in range(WORKERS))
         self.put_signed("tutti-tls", f"DNS:tutti,{pods},URI:tutti://coordinator")
         self.put_signed("tutti-gateway-tls", "DNS:tutti-gateway")
         self.put_signed("tutti-gateway-identity", "DNS:tutti-gateway,URI:tutti://gateway/front")

@@ -103,6 +103,15 @@ class Container:
         if self.process.poll() is None:
             self.process.send_signal(number)
 
+    def used(self):
+        """(MiB resident, seconds of processor time) of its process."""
+        try:
+            with open(f"/proc/{self.process.pid}/stat", encoding="ascii", errors="replace") as file:
+                words = file.read().rpartition(")")[2].split()
+        except OSError:
+            return 0.0, 0.0
+        return int(words[21]) * os.sysconf("SC_PAGE_SIZE") / 2**20, (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
 
 class Pod:
     """names: of its network; replace(words): what is changed of a command for this machine; volume(pod, spec): the folder of a volume."""
@@ -197,13 +206,3 @@ class Pod:
         self.thread.join()
         for container in self.containers:
             container.process.wait()
-
-    def resident_mib(self):
-        total = 0
-        for container in self.containers:
-            try:
-                with open(f"/proc/{container.process.pid}/statm", encoding="ascii") as file:
-                    total += int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-            except (OSError, IndexError):
-                pass
-        return total / 2**20
