@@ -6,6 +6,16 @@
 #include "transport/limits.h"
 
 namespace tutti::transport {
+namespace {
+
+// Bytes that may be of messages which are on their way.
+int64_t MessagesUnderWay(const Conduct::Standing& standing) {
+  const int64_t messages = int64_t{standing.reading} + standing.waiting;
+  if (standing.is_slowed) return std::min<int64_t>(messages, 1) * kMessageBytesMax;
+  return std::min(messages * kMessageDebtBytesMax, kMessagesDebtBytesMax);
+}
+
+}  // namespace
 
 bool Conduct::SetAside(const Standing& standing) {
   const int64_t lost = standing.lost - std::exchange(lost_, standing.lost);
@@ -33,12 +43,11 @@ bool Conduct::Judge(const SocketState& socket, const Standing& standing, Instant
   } else {
     captive_debt_ = std::max<int64_t>(0, captive_debt_ + read - became);
   }
-  set_aside_ = std::max<int64_t>(
-      0, set_aside_ - static_cast<int64_t>(Seconds(since) * kRefusedBytesPerSecond));
+  set_aside_ =
+      std::max<int64_t>(0, set_aside_ - static_cast<int64_t>(Seconds(since) * kLostPaidPerSecond));
   if (debt_ <= kDebtBytesMax) {
     lost_ = standing.lost;
-  } else if (debt_ > kDebtBytesMax + standing.waiting * kWaitingDebtBytesMax &&
-             !standing.is_reading && !SetAside(standing)) {
+  } else if (debt_ > kDebtBytesMax + MessagesUnderWay(standing) && !SetAside(standing)) {
     return false;
   }
   const Duration captive_max = standing.is_slowed ? kSlowedCaptiveMax : kCaptiveMax;

@@ -5,12 +5,13 @@
 // bytes that become nothing. A debt grows by what was read of the connection, and shrinks by the
 // requests that came whole, by what was sent to it (clients acknowledge that) and with time.
 //
-//   * More debt than kDebtBytesMax, and no message is on its way: it is over. Behind each stream
-//     that waits for its next message one may be on its way, of bounded size
-//     (kWaitingDebtBytesMax).
+//   * More debt than kDebtBytesMax, and no message is on its way: it is over. Messages on their way
+//     have a bounded size (kMessageDebtBytesMax each, kMessagesDebtBytesMax all), and behind each
+//     stream that waits for its next message one may be. Where others of the account were cut, one
+//     of the largest may be, in all.
 //   * But a message that is too large is all read before gRPC refuses it, and who sent it must hear
 //     so: the debt of lost messages, kDebtBytesMax for each at least, is set aside. It is paid off
-//     at kRefusedBytesPerSecond; while more than kLostBytesMax are, no more is.
+//     at kLostPaidPerSecond; while more than kLostBytesMax are, no more is.
 //   * Its socket has not been empty for kCaptiveMax (kSlowedCaptiveMax), and it is in debt for that
 //     time: a thread of gRPC's does nothing else, whatever is said to be on its way.
 //
@@ -35,11 +36,11 @@ class Conduct {
   explicit Conduct(Instant now) : looked_at_(now) {}
 
   struct Standing {
-    int64_t credited = 0;     // bytes of requests that came whole, since it was opened
-    bool is_reading = false;  // another one has begun
-    int32_t waiting = 0;      // streams that wait for another one
-    int64_t lost = 0;         // messages that did not come whole, since it was opened
-    bool is_slowed = false;   // others of its account were cut
+    int64_t credited = 0;    // bytes of requests that came whole, since it was opened
+    int32_t reading = 0;     // calls whose message has not come whole yet
+    int32_t waiting = 0;     // streams that wait for another one
+    int64_t lost = 0;        // messages that did not come whole, since it was opened
+    bool is_slowed = false;  // others of its account were cut
   };
   // False: the connection must end.
   bool Judge(const SocketState& socket, const Standing& standing, Instant now);

@@ -43,9 +43,9 @@ TEST(ConductTest, RequestsOfAnySizeAndNumberAreHonest) {
 
 TEST(ConductTest, ALargeRequestOverASlowLineIsHonest) {
   Watched client;
-  client.standing.is_reading = true;
+  client.standing.reading = 1;
   for (int i = 0; i < 80; ++i) ASSERT_TRUE(client.Look(100 * kKiB)) << i;
-  client.standing.is_reading = false;
+  client.standing.reading = 0;
   client.standing.credited += 80 * 100 * kKiB;
   EXPECT_TRUE(client.Look(kKiB));
   EXPECT_LE(client.conduct.debt_bytes(), kKiB);
@@ -53,14 +53,14 @@ TEST(ConductTest, ALargeRequestOverASlowLineIsHonest) {
 
 TEST(ConductTest, ALargeRequestThatFillsTheSocketForAMomentIsHonest) {
   Watched client;
-  client.standing.is_reading = true;
+  client.standing.reading = 1;
   for (int i = 0; i < 8; ++i) ASSERT_TRUE(client.Look(kMiB, /*unread=*/kMiB)) << i;
   EXPECT_TRUE(client.Look(0, 0));
 }
 
 TEST(ConductTest, BehindARequestThatNeverComesAFloodIsSeenByTheThreadThatItKeeps) {
   Watched flood;
-  flood.standing.is_reading = true;
+  flood.standing.reading = 1;
   int looks = 0;
   while (flood.Look(256 * kKiB, /*unread=*/kMiB)) ASSERT_LT(++looks, 100);
   EXPECT_LE(looks * kLookInterval, kCaptiveMax + 2 * kLookInterval);
@@ -68,7 +68,8 @@ TEST(ConductTest, BehindARequestThatNeverComesAFloodIsSeenByTheThreadThatItKeeps
 
 TEST(ConductTest, WhereOthersFloodedAFloodEndsSooner) {
   Watched flood;
-  flood.standing.is_reading = flood.standing.is_slowed = true;
+  flood.standing.reading = 1;
+  flood.standing.is_slowed = true;
   int looks = 0;
   while (flood.Look(256 * kKiB, /*unread=*/kMiB)) ASSERT_LT(++looks, 100);
   EXPECT_LE(looks * kLookInterval, kSlowedCaptiveMax + 2 * kLookInterval);
@@ -76,7 +77,7 @@ TEST(ConductTest, WhereOthersFloodedAFloodEndsSooner) {
 
 TEST(ConductTest, AClientWhoseBytesNobodyReadsForLongIsNotToBlame) {
   Watched client;
-  client.standing.is_reading = true;
+  client.standing.reading = 1;
   ASSERT_TRUE(client.Look(kMiB, kMiB));
   for (int i = 0; i < 400; ++i) ASSERT_TRUE(client.Look(0, kMiB)) << i;
 }
@@ -85,9 +86,9 @@ TEST(ConductTest, AClientWhoseBytesNobodyReadsForLongIsNotToBlame) {
 TEST(ConductTest, AMessageThatWasTooLargeIsSetAside) {
   Watched client;
   for (int message = 1; message <= 3; ++message) {
-    client.standing.is_reading = true;
+    client.standing.reading = 1;
     for (int i = 0; i < 9; ++i) ASSERT_TRUE(client.Look(kMiB)) << i;
-    client.standing.is_reading = false;
+    client.standing.reading = 0;
     client.standing.lost = message;
     for (int i = 0; i < 100; ++i) ASSERT_TRUE(client.Look(100)) << message;
   }
@@ -120,8 +121,64 @@ TEST(ConductTest, BehindAnIdleStreamOneMessageMayComeAndNoFlood) {
   client.standing.credited += 8 * kMiB;
   ASSERT_TRUE(client.Look(kKiB));
   int64_t bytes = 0;
-  while (client.Look(kMiB)) ASSERT_LT(bytes += kMiB, kWaitingDebtBytesMax + 2 * kMiB);
+  while (client.Look(kMiB)) ASSERT_LT(bytes += kMiB, kMessageDebtBytesMax + 2 * kMiB);
   EXPECT_GE(bytes, 2 * kMessageBytesMax - kMiB);
+}
+
+TEST(ConductTest, BehindARequestThatNeverComesAFloodThatTakesBreathHasABound) {
+  Watched flood;
+  flood.standing.reading = 1;
+  int64_t bytes = 0;
+  while (flood.Look(64 * kKiB)) ASSERT_LT(bytes += 64 * kKiB, kMessageDebtBytesMax + kMiB);
+  EXPECT_GE(bytes, kMessageDebtBytesMax) << "one that is too large must hear so";
+}
+
+TEST(ConductTest, CallsWithoutAMessageByTheThousandAreNoThousandMessages) {
+  Watched flood;
+  flood.standing.reading = 4096;
+  int64_t bytes = 0;
+  while (flood.Look(256 * kKiB)) ASSERT_LT(bytes += 256 * kKiB, kMessagesDebtBytesMax + kMiB);
+}
+
+TEST(ConductTest, SixteenOfTheLargestAtOnceAreHonest) {
+  Watched client;
+  client.standing.reading = 16;
+  for (int i = 0; i < 128; ++i) ASSERT_TRUE(client.Look(kMiB)) << i;
+  client.standing.reading = 0;
+  client.standing.credited += 128 * kMiB;
+  EXPECT_TRUE(client.Look(kKiB));
+}
+
+TEST(ConductTest, WhereOthersFloodedOneOfTheLargestMayCome) {
+  Watched client;
+  client.standing.is_slowed = true;
+  client.standing.reading = 10;
+  for (int i = 0; i < 8; ++i) ASSERT_TRUE(client.Look(kMiB)) << i;
+  EXPECT_FALSE(client.Look(kMiB));
+}
+
+// What a flood gets through in ten minutes: `burst` bytes at every `every`th look, of which nothing
+// becomes a request, and a lost message for each; `reading` others are on their way.
+int64_t BytesOfFlood(int64_t burst, int every, int32_t reading) {
+  Watched flood;
+  flood.standing.reading = reading;
+  int64_t bytes = 0;
+  for (int look = 0; look < 10 * 60 * 40; ++look) {
+    const bool sends = look % every == 0;
+    if (sends) ++flood.standing.lost;
+    if (!flood.Look(sends ? burst : 0)) break;
+    if (sends) bytes += burst;
+  }
+  return bytes;
+}
+
+TEST(ConductTest, LostMessagesLiftTheBoundForTheFirstAndForALittle) {
+  // As many resets as explain the bytes: one for each 256 KiB.
+  EXPECT_LE(BytesOfFlood(kDebtBytesMax + kKiB, 2, 0), kLostBytesMax + kMiB);
+  // A call without a message, a new one each second.
+  EXPECT_LE(BytesOfFlood(2 * kMiB, 40, 1), kLostBytesMax + 2 * kMessageDebtBytesMax);
+  // But who keeps to what is paid off may go on.
+  EXPECT_EQ(BytesOfFlood(kDebtBytesMax + kKiB, 200, 0), 120 * (kDebtBytesMax + kKiB));
 }
 
 TEST(ConductTest, CreditIsNotSaved) {

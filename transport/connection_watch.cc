@@ -131,7 +131,7 @@ bool ConnectionWatch::Judge(Watched* watched, const SocketState& socket, Instant
   if (!watched->is_tcp || watched->credit->is_trusted()) return true;
   Conduct::Standing standing;
   // In this order: see there.
-  standing.is_reading = watched->credit->is_reading();
+  standing.reading = watched->credit->reading();
   standing.waiting = watched->credit->waiting();
   standing.credited = watched->credit->bytes();
   standing.lost = watched->credit->lost();

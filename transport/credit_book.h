@@ -58,7 +58,7 @@ class ConnectionCredit {
   Duration AddPause(Instant now, Duration pause) { return pauses_->Add(now, pause); }
 
   // Asked before the next two, these are never behind them.
-  bool is_reading() const { return reading_ > 0; }
+  int32_t reading() const { return reading_; }
   int32_t waiting() const { return waiting_; }
   int64_t bytes() const { return bytes_; }
   // Messages that did not come whole: too large, broken off, or of a call that was reset.

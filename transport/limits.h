@@ -154,12 +154,21 @@ inline constexpr int64_t kDebtBytesMax = int64_t{256} << 10;
 // And so many each second: pings, health checks, a header block of kHeaderBytesMax every other
 // second, whose call is cancelled.
 inline constexpr int64_t kDebtForgivenPerSecond = int64_t{4} << 10;
-// And so many more behind each stream that waits for its next message: the largest, and as much
-// again for one that is too large and whose sender must hear so.
-inline constexpr int64_t kWaitingDebtBytesMax = 2 * kMessageBytesMax;
+// And so many more behind each message that has begun, or may begin on a stream that waits for
+// its next one: the largest, and as much again for one that is too large and whose sender must
+// hear so.
+inline constexpr int64_t kMessageDebtBytesMax = 2 * kMessageBytesMax;
+// But all messages of a connection together: sixteen of the largest, as many as the door holds for
+// one client (half of coordinator::kDoorBytesMax). Calls without a message cost their sender a
+// hundred bytes, and there may be thousands.
+inline constexpr int64_t kMessagesDebtBytesMax = int64_t{128} << 20;
 // Bytes of messages that were too large, or broke off, that a connection may owe: three of 9 MiB at
-// once. They are read for nothing, and paid off at kRefusedBytesPerSecond.
+// once.
 inline constexpr int64_t kLostBytesMax = int64_t{24} << 20;
+// They are paid off at this speed: nothing tells whether they were of a message at all, and so many
+// bytes of streams opened and reset cost 8 % of a core. A program whose messages are too large
+// sends one of 9 MiB in two and a half minutes, after the first three.
+inline constexpr int64_t kLostPaidPerSecond = int64_t{64} << 10;
 // Bytes that clients send for each that they get: a frame of 50 bytes with a token is followed by a
 // ping and two updates of windows at most, all in TLS records of their own.
 inline constexpr int64_t kAcknowledgedPerSent = 2;
@@ -177,8 +186,6 @@ inline constexpr std::chrono::seconds kPausesForgiven{16};
 inline constexpr std::chrono::seconds kPausesMax{20};
 // Accounts without a connection of which that is remembered: 100 bytes each.
 inline constexpr size_t kPausesKept = 1024;
-// Bytes that became no message are forgotten at this speed (connection_conduct.h).
-inline constexpr int64_t kRefusedBytesPerSecond = int64_t{8} << 20;
 inline constexpr int64_t kCallCreditDivisor = 16;
 // A connection whose socket is never empty for so long, at so many looks, keeps a thread busy. The
 // longest request, 8 MiB, is read in 20 ms; in 250 ms on a processor shared by twelve.

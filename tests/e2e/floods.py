@@ -17,7 +17,7 @@ import attackers
 import harness
 from innocents import Innocent
 
-ATTACKS = "none,rapid_reset,continuation,header_bomb,hidden_bomb,settings"
+ATTACKS = "none,rapid_reset,continuation,header_bomb,hidden_bomb,settings,silent_calls,explained_resets"
 
 
 def processor_seconds(pid):

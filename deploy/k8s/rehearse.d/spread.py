@@ -60,7 +60,8 @@ class Spread(Cluster):
     def play(self):
         began = time.monotonic()
         count = STAGES * RANKS + SPARES
-        self.coordinators.scale(1)
+        # It is ready when enough workers have joined.
+        self.coordinators.make_ordinal(0)
         self.workers.scale(count)
         self.coordinators.wait_ready()
         self.gateways.scale(2)
