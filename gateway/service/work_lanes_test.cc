@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <future>
 #include <memory>
 #include <thread>
@@ -53,8 +54,10 @@ TEST(WorkLanes, StopLetsGoOfWhatWaits) {
   begun.get_future().wait();
   EXPECT_TRUE(lanes.Run(Lane::kHere, [&ran, gone = std::move(gone)] { ran = true; }));
   std::thread stopper([&] { lanes.Stop(); });
-  // Taken until the end begins, and not any more then.
-  while (lanes.Run(Lane::kShort, [] {})) std::this_thread::yield();
+  // Taken until the end begins, and not any more then. Not so fast that the lane is full before.
+  while (lanes.Run(Lane::kShort, [] {})) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   EXPECT_FALSE(ended);
   free.set_value();
   stopper.join();
