@@ -109,8 +109,8 @@ class Serving(unittest.TestCase):
         self.assertNotIn("\x1b", text)
 
     def test_refusals_name_the_field(self):
-        for flags, naming in ((["--top-p", "2"], "top_p"), (["--max-tokens", "0"], "max_tokens"),
-                              (["--model", "other"], "model"), (["--temperature", "-1"], "temperature")):
+        for flags, naming in ((["--top-p", "2"], "--top-p is 2"), (["--max-tokens", "0"], "--max-tokens is 0"),
+                              (["--model", "other"], "model"), (["--temperature", "-1"], "--temperature is -1")):
             with self.subTest(naming):
                 done = self.cluster.tutti("generate", "--prompt", "x", *flags)
                 self.assertNotEqual(done.returncode, 0)
