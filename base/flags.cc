@@ -48,7 +48,7 @@ CLI::Option* AddOption(const Flag& flag, CLI::App* app) {
       [&](auto variable) -> CLI::Option* {
         using Variable = decltype(variable);
         if constexpr (std::is_same_v<Variable, std::monostate>) {
-          return app->add_option(names, help);
+          return app->add_option(names, help)->type_name("TEXT");
         } else if constexpr (std::is_same_v<Variable, bool*>) {
           return app->add_flag(names, *variable, help);
         } else {

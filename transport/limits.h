@@ -159,16 +159,17 @@ inline constexpr int64_t kDebtForgivenPerSecond = int64_t{4} << 10;
 // hear so.
 inline constexpr int64_t kMessageDebtBytesMax = 2 * kMessageBytesMax;
 // But all messages of a connection together: sixteen of the largest, as many as the door holds for
-// one client (half of coordinator::kDoorBytesMax). Calls without a message cost their sender a
-// hundred bytes, and there may be thousands.
-inline constexpr int64_t kMessagesDebtBytesMax = int64_t{128} << 20;
+// one client (half of coordinator::kDoorBytesMax), and a sixteenth for the headers of frames. Calls
+// without a message cost their sender a hundred bytes, and there may be thousands.
+inline constexpr int64_t kMessagesDebtBytesMax = int64_t{136} << 20;
 // Bytes of messages that were too large, or broke off, that a connection may owe: three of 9 MiB at
 // once.
 inline constexpr int64_t kLostBytesMax = int64_t{24} << 20;
-// They are paid off at this speed: nothing tells whether they were of a message at all, and so many
-// bytes of streams opened and reset cost 8 % of a core. A program whose messages are too large
-// sends one of 9 MiB in two and a half minutes, after the first three.
-inline constexpr int64_t kLostPaidPerSecond = int64_t{64} << 10;
+// They are paid off at this speed: a gateway's clients give up uploads of 2 MiB every four seconds,
+// on one connection for all of them, and a program whose messages are too large sends one of 9 MiB
+// in 18 s, after the first three. Nothing tells whether the bytes were of a message at all; those
+// that cost most (headers) keep a thread busy, and end the connection for that (kCaptiveMax).
+inline constexpr int64_t kLostPaidPerSecond = int64_t{512} << 10;
 // Bytes that clients send for each that they get: a frame of 50 bytes with a token is followed by a
 // ping and two updates of windows at most, all in TLS records of their own.
 inline constexpr int64_t kAcknowledgedPerSent = 2;

@@ -1,10 +1,12 @@
 #include "coordinator/service/client_call.h"
 
+#include <algorithm>
 #include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/limits.h"
+#include "coordinator/service/limits.h"
 #include "coordinator/service/tenant.h"
 #include "transport/limits.h"
 
@@ -149,7 +151,8 @@ void ClientCall::Refuse(absl::Status status, int64_t bytes, Instant now) {
   if (bytes <= kSmallRequestBytes) return End(std::move(status));
   const auto pause = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(
       static_cast<double>(bytes) / static_cast<double>(transport::kLargeRefusalBytesPerSecond)));
-  const Duration left = credit_->AddPause(now, pause);
+  Duration left = credit_->AddPause(now, pause);
+  if (bytes <= kOwnPauseBytesMax) left = std::min(left, pause);
   const MutexLock lock(&read_mutex_);
   refusal_ = std::move(status);
   SetAlarm(&refusal_due_, left, shared_from_this(), &ClientCall::OnRefusalDue);

@@ -225,7 +225,7 @@ void GenerateStream::OnLinger() {
 void GenerateStream::ResetUnread() {
   {
     const MutexLock lock(&mutex_);
-    if (!writing_) return;
+    if (!writing_ || resetting_) return;
     resetting_ = true;  // the call is not finished meanwhile
   }
   Reset();  // may call back

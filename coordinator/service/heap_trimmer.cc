@@ -4,8 +4,8 @@
 
 namespace tutti::coordinator {
 
-HeapTrimmer::HeapTrimmer(std::function<void()> trim)
-    : trim_(std::move(trim)), thread_([this] { Run(); }) {}
+HeapTrimmer::HeapTrimmer(std::function<void()> trim, Duration again_after)
+    : trim_(std::move(trim)), again_after_(again_after), thread_([this] { Run(); }) {}
 
 HeapTrimmer::~HeapTrimmer() {
   {
@@ -25,12 +25,20 @@ void HeapTrimmer::Wake() {
 }
 
 void HeapTrimmer::Run() {
+  const SystemClock clock;
+  Instant again_at = Instant::max();
   while (true) {
     {
       const MutexLock lock(&mutex_);
-      while (!is_due_ && !is_over_) changed_.Wait(&mutex_);
+      while (!is_due_ && !is_over_ && clock.Now() < again_at) {
+        if (again_at == Instant::max()) {
+          changed_.Wait(&mutex_);
+        } else {
+          changed_.WaitUntil(&mutex_, again_at);
+        }
+      }
       if (is_over_) return;
-      is_due_ = false;
+      again_at = std::exchange(is_due_, false) ? clock.Now() + again_after_ : Instant::max();
     }
     trim_();
   }

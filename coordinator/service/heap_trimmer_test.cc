@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <future>
 
 #include "coordinator/limits.h"
@@ -19,7 +20,7 @@ TEST(HeapTrimmerTest, NobodyWaitsForIt) {
       if (++runs > 1) return;
       begun.set_value();
       may_end.get_future().wait();
-    });
+    }, std::chrono::hours(1));
     trimmer.Wake();
     begun.get_future().wait();
     // It is at work; these return all the same, and are one more run together.
@@ -29,6 +30,16 @@ TEST(HeapTrimmerTest, NobodyWaitsForIt) {
     while (runs < 2) std::this_thread::yield();
   }
   EXPECT_EQ(runs, 2);
+}
+
+// What is freed a little later goes back too.
+TEST(HeapTrimmerTest, RunsOnceMoreLater) {
+  std::atomic<int> runs{0};
+  HeapTrimmer trimmer([&] { ++runs; }, std::chrono::milliseconds(5));
+  trimmer.Wake();
+  while (runs < 2) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(runs, 2) << "and not for ever";
 }
 
 TEST(HeapTrimmerTest, EndsWithoutARun) {

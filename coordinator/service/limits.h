@@ -19,6 +19,14 @@ inline constexpr int64_t kAllowedTokenIdsMax = 16384;
 // A salt of cached prompts: a random text or a name, as a tenant's.
 inline constexpr int64_t kCacheSaltBytesMax = 256;
 
+// Between giving the heap's free memory back and doing so once more: requests that were refused
+// for the bytes that others held are freed by then.
+inline constexpr Duration kTrimAgainAfter = std::chrono::seconds(2);
+
+// Requests up to this size that are refused for what they are wait for their own bytes only, and
+// not for those that others at their address have sent: a prompt that is too long by mistake.
+inline constexpr int64_t kOwnPauseBytesMax = 256 << 10;
+
 // ---- the end of the process
 
 // Between two looks at whether the last stream, or call, has ended.

@@ -80,7 +80,8 @@ absl::Status ReadSizes(const LayoutFlags& flags, EngineOptions* engine) {
     const bool one = flags.device_map.empty() && flags.layout.empty();
     engine->num_stages = given > 0 ? given : one ? 1 : 0;
     const std::string group = PlaceInGroup().size;
-    if (!one || !flags.ranks.empty() || group.empty()) return absl::OkStatus();
+    const bool other_sizes = engine->num_pipelines > 0 || engine->spares > 0;
+    if (!one || !flags.ranks.empty() || other_sizes || group.empty()) return absl::OkStatus();
     const auto size = placement::ParseSize(group);
     if (!size.ok()) return Annotate(size.status(), kGroupSizeVariable);
     engine->num_stages = *size;

@@ -73,6 +73,8 @@ def values_of(option, folder):
     if bounds:
         low = float(bounds[1])
         return [bounds[1], f"{low + 1:g}", bounds[2]]
+    if option.kind == "INT" and "SIZE" in option.check:
+        return ["1073741824", "20000000", "307200"]  # shown as the number that was read
     for sign, values in {"SIZE": ["1GiB", "20MB", "300KiB"], "ADDRESS": [f"127.0.0.1:{port}" for port in (5001, 5002, 5003)],
                          "FILE": [os.path.join(DEMO, name) for name in ("config.json", "tokenizer.json", "model.safetensors")],
                          "DIR": [folder, DEMO, "/"]}.items():

@@ -25,8 +25,9 @@ struct WalkCandidate {
 // Portions: the first decides nearly every row of a trained model, the second most of the rest.
 inline constexpr int64_t kFirstPortion = 64;
 inline constexpr int64_t kSecondPortion = 1024;
-// Below so many ids a row is drawn from as a whole instead: putting the second portion in order
-// takes as long as all passes over 6,000 logits.
+// Below so many ids a row that one rank has alone is drawn from as a whole instead: putting the
+// second portion in order takes as long as all passes over 6,000 logits. (Ranks of builds that
+// differ must exchange the same.)
 inline constexpr int64_t kPortionedVocabulary = 6144;
 
 // Whether `a` is listed before `b`.

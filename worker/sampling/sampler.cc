@@ -229,8 +229,8 @@ absl::Status Sampler::Draw(const Row& row, RowAnswer* answer, WalkCandidate* cho
   const DrawRule rule(row.sequence.sampling, options_.vocab_size, answer->draw.front().logit,
                       answer->draw_log_sum, row.sequence.tokens.size());
   std::optional<WalkCandidate> drawn = walk_.Draw(rule, answer->draw);
-  if (!drawn.has_value() && walk_.needed() <= kSecondPortion &&
-      options_.vocab_size >= kPortionedVocabulary) {
+  const bool is_small = options_.ranks == 1 && options_.vocab_size < kPortionedVocabulary;
+  if (!drawn.has_value() && !is_small && walk_.needed() <= kSecondPortion) {
     Tell(row.progress);
     TUTTI_RETURN_IF_ERROR(FetchMore(row, &answer->draw));
     drawn = walk_.Draw(rule, answer->draw);
