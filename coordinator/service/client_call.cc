@@ -108,9 +108,11 @@ void ClientCall::OnReadDone(bool ok) {
       }
       charge = *std::move(made);
     }
-    received_ = {.charge = std::move(charge), .bytes = std::move(message_)};
+    received_ = {.charge = std::move(charge), .bytes = message_};
     return absl::OkStatus();
   });
+  // A ByteBuffer is never moved: this call would hold the bytes for as long as it lasts.
+  message_.Clear();
   if (taken.ok()) {
     const absl::Status handed = WithinMemory([&] {
       on_request();
@@ -119,7 +121,6 @@ void ClientCall::OnReadDone(bool ok) {
     if (!handed.ok()) End(handed);
     return;
   }
-  message_.Clear();
   End(taken);
 }
 

@@ -34,7 +34,7 @@ LONG_COMMAND = ["generate", "--prompt", LONG["prompt"], "--max-tokens", str(TOKE
 
 
 def settings(library):
-    return {"TUTTI_PLUGIN_DIR": EMULATED, "EMULATED_GPUS": "2", "TUTTI_CUBLASLT_LIBRARY": library}
+    return {"TUTTI_PLUGIN_DIR": EMULATED, "EMULATED_GPUS": "3", "TUTTI_CUBLASLT_LIBRARY": library}
 
 
 @unittest.skipUnless(HAS_EMULATED_GPUS, "this preset has no emulated GPUs")
