@@ -141,7 +141,7 @@ class Machines(unittest.TestCase):
         self.coordinator(4)
         for number in (0, 1, 3):
             self.worker(number)
-        self.worker(2, "--metrics", "127.0.0.1:9101", model=False)
+        self.worker(2, "--metrics", "127.0.0.1:9101", "--model-cache", os.path.join(self.network.folder, "cache"), model=False)
         wait_until(self.answers, "an answer")
         self.assertEqual(self.serving_workers(), ["node0", "node1", "node2", "node3"])
         page = self.nodes[2].run("bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/9101; printf 'GET /metrics HTTP/1.1\\r\\nHost: "
