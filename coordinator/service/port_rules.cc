@@ -36,8 +36,8 @@ absl::Status CheckFlags(const PublicPort& port) {
     return absl::FailedPreconditionError(
         absl::StrCat("--listen ", port.listen,
                      ": without --tls-cert and --tls-key only loopback addresses "
-                     "(127.0.0.1, [::1], localhost) and unix: sockets are served; say "
-                     "--public-plaintext if a mesh's proxy encrypts and keeps strangers out"));
+                     "(127.0.0.1, [::1], localhost) and unix: sockets are served; where a mesh's "
+                     "proxy encrypts, tutti-coordinator --public-plaintext does without"));
   }
   if (!tls.authority.empty() || port.without_clients_ca) return absl::OkStatus();
   return absl::FailedPreconditionError(

@@ -108,9 +108,12 @@ absl::Status CheckLayout(const LayoutFlags& flags, const model::ModelConfig& mod
         "one pipeline; leave the sizes out");
   }
   if (engine.num_stages > model.num_layers) {
-    return absl::InvalidArgumentError(absl::StrCat("--pipeline-parallel-size ", engine.num_stages,
-                                                   ": the model has only ", model.num_layers,
-                                                   " layers, which is the most"));
+    // One that is larger than 1 without a flag is the group's.
+    return absl::InvalidArgumentError(absl::StrCat(
+        flags.stages.empty() && engine.stage_ranks.empty() ? kGroupSizeVariable
+                                                           : "--pipeline-parallel-size",
+        " ", engine.num_stages, ": the model has only ", model.num_layers,
+        " layers, which is the most"));
   }
   if (engine.num_ranks > 0) TUTTI_RETURN_IF_ERROR(model::CheckRanks(model, engine.num_ranks));
   for (const int32_t ranks : engine.stage_ranks)
