@@ -53,8 +53,8 @@ ChunkRange ChunksOf(const TensorInfo& tensor, const TensorSlice& slice) {
   return range;
 }
 
-ChunkReader::ChunkReader(const Checkpoint* checkpoint)
-    : checkpoint_(checkpoint), files_(checkpoint->files().size()), edges_(kEdgeChunksKept) {}
+ChunkReader::ChunkReader(const Checkpoint* checkpoint, std::shared_ptr<EdgeChunks> edges)
+    : checkpoint_(checkpoint), files_(checkpoint->files().size()), edges_(std::move(edges)) {}
 
 absl::Status ChunkReader::Read(const TensorInfo& tensor, const TensorSlice& slice, std::byte* out,
                                std::atomic<int64_t>* bytes_read) {
@@ -74,9 +74,13 @@ absl::Status ChunkReader::Read(const TensorInfo& tensor, const TensorSlice& slic
       status = ReadChunk(chunk, {out + (chunk_begin - begin), static_cast<size_t>(bytes)});
       continue;
     }
-    const absl::StatusOr<const EdgeChunk*> edge = FetchEdge(chunk);
-    status = edge.status();
-    if (status.ok()) CopyRows(rows, begin, chunk_begin, (*edge)->bytes, out);
+    status = edges_->With(
+        tensor.file, chunk,
+        [&](std::vector<std::byte>* edge) {
+          edge->resize(static_cast<size_t>(bytes));
+          return ReadChunk(chunk, *edge);
+        },
+        [&](std::span<const std::byte> edge) { CopyRows(rows, begin, chunk_begin, edge, out); });
   }
   return Annotate(status, absl::StrCat("reading tensor ", Quoted(tensor.name)));
 }
@@ -106,24 +110,6 @@ absl::Status ChunkReader::ReadChunk(int64_t chunk, std::span<std::byte> out) {
   TUTTI_RETURN_IF_ERROR(open_.Read(chunk * kDigestChunkBytes, out));
   const ChunkDigest digest = DigestOf(out);
   return Note(open_number_, chunk, reinterpret_cast<const char*>(digest.data()));
-}
-
-absl::StatusOr<const ChunkReader::EdgeChunk*> ChunkReader::FetchEdge(int64_t chunk) {
-  EdgeChunk* oldest = &edges_[0];
-  for (EdgeChunk& edge : edges_) {
-    if (edge.file == open_number_ && edge.chunk == chunk) {
-      edge.used = ++uses_;
-      return &edge;
-    }
-    if (edge.used < oldest->used) oldest = &edge;
-  }
-  oldest->file = -1;
-  oldest->bytes.resize(static_cast<size_t>(BytesOfChunk(open_number_, chunk)));
-  TUTTI_RETURN_IF_ERROR(ReadChunk(chunk, oldest->bytes));
-  oldest->file = open_number_;
-  oldest->chunk = chunk;
-  oldest->used = ++uses_;
-  return oldest;
 }
 
 absl::Status ChunkReader::Note(int32_t file, int64_t chunk, const char* digest) {

@@ -2,8 +2,8 @@
 // byte in them: from the memory that the bytes are then used from.
 //
 // A chunk is read whole, also where the part begins or ends inside of it. The last few such chunks
-// are kept, because the neighbouring tensor is often read next. One that is read twice must have
-// the same digest.
+// are kept (edge_chunks.h), because the neighbouring tensor is often read next, by this reader or
+// another. One that is read twice must have the same digest.
 //
 // Thread: one thread at a time.
 #pragma once
@@ -19,6 +19,7 @@
 #include "base/status.h"
 #include "model/checkpoint.h"
 #include "model/chunk_digest.h"
+#include "model/edge_chunks.h"
 
 namespace tutti::model {
 
@@ -33,8 +34,9 @@ struct TensorSlice {
 
 class ChunkReader {
  public:
-  // REQUIRES: `checkpoint` outlives the reader
-  explicit ChunkReader(const Checkpoint* checkpoint);
+  // `edges`: may be shared by several readers, each chunk of which is then in the report of one.
+  // REQUIRES: `checkpoint` outlives the reader, and is that of all readers of `edges`
+  ChunkReader(const Checkpoint* checkpoint, std::shared_ptr<EdgeChunks> edges);
 
   // Copies the rows to `out`, without gaps.   [slice.bytes()]
   //
@@ -55,7 +57,8 @@ class ChunkReader {
   // not.
   absl::Status CheckUnchanged() const;
 
-  // The digests of all chunks read so far, in ascending order.
+  // The digests of all chunks that this reader and those merged into it have read, in ascending
+  // order.
   std::vector<ChunkRun> Report() const;
 
  private:
@@ -63,17 +66,9 @@ class ChunkReader {
     std::string digests;     // [chunks * kChunkDigestBytes]
     std::vector<bool> seen;  // [chunks]; empty: nothing was read of this file
   };
-  // A chunk that only a part was wanted of.
-  struct EdgeChunk {
-    int32_t file = -1;
-    int64_t chunk = 0;
-    uint64_t used = 0;
-    std::vector<std::byte> bytes;
-  };
 
   absl::Status Select(int32_t file);
   absl::Status ReadChunk(int64_t chunk, std::span<std::byte> out);
-  absl::StatusOr<const EdgeChunk*> FetchEdge(int64_t chunk);
   absl::Status Note(int32_t file, int64_t chunk, const char* digest);
   int64_t BytesOfChunk(int32_t file, int64_t chunk) const;
   void Expand(int32_t file);
@@ -83,8 +78,7 @@ class ChunkReader {
   CheckpointFile open_;
   int32_t open_number_ = -1;
   std::vector<FileDigests> files_;
-  std::vector<EdgeChunk> edges_;
-  uint64_t uses_ = 0;
+  const std::shared_ptr<EdgeChunks> edges_;
 };
 
 // The chunks that such a slice has a byte in, and those between.  REQUIRES: as Read

@@ -19,6 +19,9 @@ constexpr int64_t kMiB = kDigestChunkBytes;
 
 std::string Message(const absl::Status& status) { return std::string(status.message()); }
 
+// Of one reader alone.
+std::shared_ptr<EdgeChunks> Edges() { return std::make_shared<EdgeChunks>(kEdgeChunksKept); }
+
 // Tensors "a" of 2.5 MiB, "b" of 3 bytes and "c" of 1.25 MiB, in one file.
 struct ChunkReaderTest : testing::Test {
   ChunkReaderTest() {
@@ -53,7 +56,7 @@ struct ChunkReaderTest : testing::Test {
 
 TEST_F(ChunkReaderTest, ReadsSlicesAndDigestsTheChunksTheyTouch) {
   const TensorInfo& c = *checkpoint->Find("c");
-  ChunkReader reader(checkpoint.get());
+  ChunkReader reader(checkpoint.get(), Edges());
   EXPECT_EQ(Read(&reader, "c", {.begin = 0, .rows = 1280, .row_bytes = 1024, .stride = 1024}),
             file.substr(c.offset, c.bytes));
   // Columns 100 to 199 of all rows.
@@ -71,7 +74,7 @@ TEST_F(ChunkReaderTest, ReadsSlicesAndDigestsTheChunksTheyTouch) {
 }
 
 TEST_F(ChunkReaderTest, OneByteTakesItsWholeChunk) {
-  ChunkReader reader(checkpoint.get());
+  ChunkReader reader(checkpoint.get(), Edges());
   EXPECT_EQ(Read(&reader, "a", {.begin = 3, .rows = 1, .row_bytes = 1, .stride = 1}),
             file.substr(checkpoint->Find("a")->offset + 3, 1));
   EXPECT_EQ(Read(&reader, "a", {}), "");
@@ -80,7 +83,7 @@ TEST_F(ChunkReaderTest, OneByteTakesItsWholeChunk) {
 }
 
 TEST_F(ChunkReaderTest, ReadersOfOneCheckpointAddUp) {
-  ChunkReader one(checkpoint.get()), other(checkpoint.get());
+  ChunkReader one(checkpoint.get(), Edges()), other(checkpoint.get(), Edges());
   Read(&one, "a", {.begin = 0, .rows = 1, .row_bytes = 10, .stride = 10});
   Read(&other, "c", {.begin = 0, .rows = 1, .row_bytes = 1280 * 1024, .stride = 1280 * 1024});
   ASSERT_TRUE(one.Merge(other).ok());
@@ -88,8 +91,22 @@ TEST_F(ChunkReaderTest, ReadersOfOneCheckpointAddUp) {
   EXPECT_EQ(one.Report()[1].first_chunk, 2);
 }
 
+// "b" begins and ends within the chunk in which "a" ends: who has read it is asked no more.
+TEST_F(ChunkReaderTest, ReadersShareTheChunksOfTheirEdges) {
+  const auto edges = Edges();
+  ChunkReader one(checkpoint.get(), edges), other(checkpoint.get(), edges);
+  const TensorInfo& a = *checkpoint->Find("a");
+  Read(&one, "a", {.begin = 0, .rows = 1, .row_bytes = a.bytes, .stride = a.bytes});
+  EXPECT_EQ(Read(&other, "b", {.begin = 0, .rows = 1, .row_bytes = 3, .stride = 3}),
+            file.substr(static_cast<size_t>(checkpoint->Find("b")->offset), 3));
+  EXPECT_TRUE(other.Report().empty());
+  ASSERT_TRUE(one.Merge(other).ok());
+  EXPECT_EQ(one.Report()[0].digests, DigestsOf(0, 3));
+  EXPECT_TRUE(other.CheckUnchanged().ok());
+}
+
 TEST_F(ChunkReaderTest, AFileThatShrinksIsNamed) {
-  ChunkReader reader(checkpoint.get());
+  ChunkReader reader(checkpoint.get(), Edges());
   Read(&reader, "b", {.begin = 0, .rows = 1, .row_bytes = 3, .stride = 3});
   ASSERT_EQ(truncate(dir.File("model.safetensors").c_str(), 3 * kMiB), 0);
   std::vector<std::byte> out(1280 * 1024);
@@ -103,17 +120,17 @@ TEST_F(ChunkReaderTest, AFileThatShrinksIsNamed) {
 }
 
 TEST_F(ChunkReaderTest, AFileThatIsWrittenToIsNamed) {
-  ChunkReader reader(checkpoint.get());
+  ChunkReader reader(checkpoint.get(), Edges());
   Read(&reader, "b", {.begin = 0, .rows = 1, .row_bytes = 3, .stride = 3});
   std::filesystem::last_write_time(dir.File("model.safetensors"),
                                    std::filesystem::file_time_type::clock::now());
   EXPECT_THAT(Message(reader.CheckUnchanged()), HasSubstr("model.safetensors: changed since"));
 
   // Two reads of one chunk see different bytes.
-  ChunkReader first(checkpoint.get()), second(checkpoint.get());
+  ChunkReader first(checkpoint.get(), Edges()), second(checkpoint.get(), Edges());
   dir.Write("model.safetensors", file);
   checkpoint = *Checkpoint::Open(dir.path());
-  ChunkReader before(checkpoint.get()), after(checkpoint.get());
+  ChunkReader before(checkpoint.get(), Edges()), after(checkpoint.get(), Edges());
   const TensorSlice one = {.begin = 0, .rows = 1, .row_bytes = 1, .stride = 1};
   Read(&before, "a", one);
   Read(&after, "b", one);  // opens the file while it is unchanged
@@ -171,7 +188,7 @@ struct CompareTest : testing::Test {
   }
   // What rank `rank` reads, by the path that loading takes.
   std::vector<ChunkRun> Runs(const StageShare& share, int ranks, int rank) {
-    ChunkReader reader(checkpoint.get());
+    ChunkReader reader(checkpoint.get(), Edges());
     std::vector<std::byte> out(16 << 20);
     for (const ShardTensor& part : ListShardTensors(config, share, ranks, rank)) {
       const int64_t cols = part.spec.shape.size() > 1 ? part.spec.shape[1] : 1;

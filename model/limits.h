@@ -97,8 +97,8 @@ inline constexpr int64_t kFingerprintSampleBytes = 64;
 inline constexpr int64_t kDigestChunkBytes = int64_t{1} << 20;
 inline constexpr int64_t kChunkDigestBytes = 16;
 
-// Chunks at the edges of tensors that are kept while their neighbours are read: the tensors of a
-// layer lie beside each other, and few of them are read at once.
+// Chunks at the edges of tensors that are kept for each reader while their neighbours are read: the
+// tensors of a layer lie beside each other, and few of them are read at once.
 inline constexpr size_t kEdgeChunksKept = 8;
 
 // What one worker may report of the chunks it read: a frame without its payload has 8 MiB at most

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "kernels/host_buffer.h"
+#include "model/limits.h"
 #include "worker/limits.h"
 
 namespace tutti::worker {
@@ -21,8 +22,10 @@ ReadAhead::ReadAhead(const model::Checkpoint* checkpoint, std::vector<ReadItem> 
       items_(std::move(items)),
       bytes_ahead_(bytes_ahead),
       slots_(items_.size()) {
+  const auto edges =
+      std::make_shared<model::EdgeChunks>(model::kEdgeChunksKept * static_cast<size_t>(threads));
   for (int i = 0; i < threads; ++i) {
-    readers_.push_back(std::make_unique<model::ChunkReader>(checkpoint_));
+    readers_.push_back(std::make_unique<model::ChunkReader>(checkpoint_, edges));
     threads_.emplace_back([this, reader = readers_.back().get()] { Run(reader); });
   }
 }
