@@ -1,12 +1,12 @@
 #include "coordinator/service/client_call.h"
 
-#include <algorithm>
 #include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/limits.h"
 #include "coordinator/service/limits.h"
+#include "coordinator/service/refusal_pause.h"
 #include "coordinator/service/tenant.h"
 #include "transport/limits.h"
 
@@ -149,14 +149,11 @@ void ClientCall::OnTooSlow() {
 }
 
 void ClientCall::Refuse(absl::Status status, int64_t bytes, Instant now) {
-  if (bytes <= kSmallRequestBytes) return End(std::move(status));
-  const auto pause = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(
-      static_cast<double>(bytes) / static_cast<double>(transport::kLargeRefusalBytesPerSecond)));
-  Duration left = credit_->AddPause(now, pause);
-  if (bytes <= kOwnPauseBytesMax) left = std::min(left, pause);
+  const Duration pause = PauseAfterRefusal(credit_.get(), bytes, now);
+  if (pause <= Duration::zero()) return End(std::move(status));
   const MutexLock lock(&read_mutex_);
   refusal_ = std::move(status);
-  SetAlarm(&refusal_due_, left, shared_from_this(), &ClientCall::OnRefusalDue);
+  SetAlarm(&refusal_due_, pause, shared_from_this(), &ClientCall::OnRefusalDue);
 }
 
 void ClientCall::OnRefusalDue() {

@@ -56,8 +56,8 @@ class ClientCall : public std::enable_shared_from_this<ClientCall> {
 
   // Ends the call with a status once everything written was read. The first end wins.
   virtual void End(absl::Status status) = 0;
-  // Ends a call whose message of so many bytes asks for nothing that can be done. After a large one
-  // the client waits for the answer, so that it cannot keep us reading.
+  // Ends a call whose message of so many bytes asks for nothing that can be done, after its pause
+  // (refusal_pause.h).
   void Refuse(absl::Status status, int64_t bytes, Instant now);
   // No answer is wanted any more: the client left, or the call has its end.
   virtual bool ended() const = 0;
@@ -111,9 +111,10 @@ void SetAlarm(grpc::Alarm* alarm, Duration delay, const std::shared_ptr<Call>& c
   const auto at =
       gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(delay.count(), GPR_TIMESPAN));
   // A new one: the old may have fired, and would call what it is given now. By assignment it would
-  // never be freed.
+  // never be freed; and making one may run out of memory, when there must still be the old.
+  grpc::Alarm fresh;
   std::destroy_at(alarm);
-  std::construct_at(alarm);
+  std::construct_at(alarm, std::move(fresh));
   // Not a shared pointer: the alarm is the call's own and would keep it.
   alarm->Set(at, [weak = std::weak_ptr<Call>(call), then](bool fired) {
     const std::shared_ptr<Call> still = fired ? weak.lock() : nullptr;

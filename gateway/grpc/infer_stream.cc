@@ -8,12 +8,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/limits.h"
 #include "coordinator/service/error_details.h"
 #include "coordinator/service/message_parser.h"
+#include "coordinator/service/refusal_pause.h"
 #include "gateway/json_text.h"
 #include "gateway/limits.h"
-#include "transport/limits.h"
 
 namespace tutti::gateway {
 namespace {
@@ -170,16 +169,13 @@ void InferStream::Take(const grpc::ByteBuffer& bytes, coordinator::ByteBudget::C
   });
   if (!done.ok()) Refuse(message, done);
   const auto length = static_cast<int64_t>(bytes.Length());
-  if (absl::IsInvalidArgument(done) && length > coordinator::kSmallRequestBytes) {
-    // Who sends what is refused keeps us reading: it waits, as at the door (client_call.h).
-    const auto pause = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(
-        static_cast<double>(length) / static_cast<double>(transport::kLargeRefusalBytesPerSecond)));
-    const Duration left = credit_->AddPause(clock_.Now(), pause);
-    const MutexLock lock(&mutex_);
-    coordinator::SetAlarm(&pause_, left, shared_from_this(), &InferStream::OnPauseOver);
-    return;
-  }
-  OnPauseOver();
+  // As at the door.
+  const Duration pause = absl::IsInvalidArgument(done)
+                             ? coordinator::PauseAfterRefusal(credit_.get(), length, clock_.Now())
+                             : Duration::zero();
+  if (pause <= Duration::zero()) return OnPauseOver();
+  const MutexLock lock(&mutex_);
+  coordinator::SetAlarm(&pause_, pause, shared_from_this(), &InferStream::OnPauseOver);
 }
 
 void InferStream::OnPauseOver() {
