@@ -294,9 +294,7 @@ std::vector<ClassCandidate> Membership::Candidates() const {
   std::sort(all.begin(), all.end(),
             [](const Worker* a, const Worker* b) { return NaturallyBefore(a->id(), b->id()); });
   std::vector<ClassCandidate> candidates;
-  for (const Worker* worker : all) {
-    candidates.push_back(CandidateOf(worker->hello, worker->speeds));
-  }
+  for (const Worker* one : all) candidates.push_back(CandidateOf(one->hello, one->speeds));
   return candidates;
 }
 
@@ -338,8 +336,9 @@ void Membership::FillStatus(v1::GetStatusResponse* status) const {
   bool inexact = false;
   for (const auto& [link, worker] : workers_) inexact |= IsInexact(worker);
   choice->set_why(chosen ? class_choice_.why : OperatorsWord(inexact));
-  if (chosen) choice->set_cost(CostNow(Candidates(), serving));
-  for (const ClassCandidate& worker : Candidates()) {
+  const std::vector<ClassCandidate> candidates = Candidates();
+  if (chosen) choice->set_cost(CostNow(candidates, serving));
+  for (const ClassCandidate& worker : candidates) {
     v1::WorkerClasses* const classes = choice->add_workers();
     classes->set_worker_id(worker.worker_id);
     for (const ClassOffer& offer : worker.offers) {

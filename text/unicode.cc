@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/utf8.h"
 
 namespace tutti::text {
 namespace {
@@ -207,7 +206,5 @@ bool IsPrintable(char32_t c) {
       return true;
   }
 }
-
-size_t CountCharacters(std::string_view text) { return tutti::CountCharacters(text); }
 
 }  // namespace tutti::text

@@ -40,7 +40,4 @@ bool IsPythonSpace(char32_t code_point);
 // str.isprintable of Python: repr() escapes the others.
 bool IsPrintable(char32_t code_point);
 
-// The number of characters in valid UTF-8.
-size_t CountCharacters(std::string_view text);
-
 }  // namespace tutti::text

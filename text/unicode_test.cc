@@ -117,11 +117,6 @@ TEST(CharacterTest, SpaceAndPrintableAreThoseOfPython) {
     EXPECT_FALSE(IsPrintable(c));
 }
 
-TEST(CharacterTest, Counts) {
-  EXPECT_EQ(CountCharacters(""), 0u);
-  EXPECT_EQ(CountCharacters("h\u00e9\u2603\U0001F642"), 4u);
-}
-
 // Each with what tokenizers 0.23 makes of it.
 TEST(NfcTest, MarksAfterUnicode9AreOrdinary) {
   const auto reordered = [](const std::string& mark) {

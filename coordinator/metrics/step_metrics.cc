@@ -17,7 +17,9 @@ Histogram* StepMetrics::Find(PipelineId pipeline) {
 }
 
 void StepMetrics::OnStep(PipelineId pipeline, int32_t tokens) {
-  Find(pipeline)->Observe(static_cast<double>(tokens));
+  Histogram*& histogram = known_[pipeline];
+  if (histogram == nullptr) histogram = Find(pipeline);
+  histogram->Observe(static_cast<double>(tokens));
 }
 
 std::vector<std::pair<std::string, const Histogram*>> StepMetrics::All() const {

@@ -36,6 +36,9 @@ class StepMetrics {
   mutable Mutex mutex_;
   // None is ever removed: who has found one may keep the pointer.
   ByPipeline by_pipeline_ ABSL_GUARDED_BY(mutex_);
+
+  // Of the engine's thread, which takes the lock for the first step of a pipeline only.
+  std::map<PipelineId, metrics::Histogram*> known_;
 };
 
 }  // namespace tutti::coordinator

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "base/utf8.h"
 #include "text/absl_text.h"
 #include "text/jinja/builtins.h"
 #include "text/jinja/object.h"

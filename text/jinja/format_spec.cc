@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status.h"
+#include "base/utf8.h"
 #include "text/absl_text.h"
 #include "text/jinja/big_integer.h"
 #include "text/jinja/format.h"

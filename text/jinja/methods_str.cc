@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "base/utf8.h"
 #include "text/absl_text.h"
 #include "text/case_mapping.h"
 #include "text/jinja/builtin_arguments.h"
