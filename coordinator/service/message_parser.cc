@@ -67,16 +67,24 @@ std::string NoSuchMessage(const pb::Descriptor& type) {
   return absl::StrCat("the request is not a ", type.full_name(), " message");
 }
 
+// The file, and before it those that it imports.
+void AddWithBytesForStrings(const pb::FileDescriptor& real, pb::DescriptorPool* pool) {
+  if (pool->FindFileByName(real.name()) != nullptr) return;
+  for (int i = 0; i < real.dependency_count(); ++i) {
+    AddWithBytesForStrings(*real.dependency(i), pool);
+  }
+  pb::FileDescriptorProto file;
+  real.CopyTo(&file);
+  file.clear_service();
+  for (pb::DescriptorProto& message : *file.mutable_message_type()) TurnStringsIntoBytes(&message);
+  pool->BuildFile(file);
+}
+
 // Only for messages that did not parse: nothing here is fast.
 std::string Explain(const grpc::ByteBuffer& bytes, const pb::Descriptor& real) {
   const std::string otherwise = NoSuchMessage(real);
-  pb::FileDescriptorProto file;
-  real.file()->CopyTo(&file);
-  file.clear_service();
-  for (pb::DescriptorProto& message : *file.mutable_message_type()) TurnStringsIntoBytes(&message);
   pb::DescriptorPool pool;
-  const pb::FileDescriptor* built = pool.BuildFile(file);
-  if (built == nullptr) return otherwise;
+  AddWithBytesForStrings(*real.file(), &pool);
   pb::DynamicMessageFactory factory(&pool);
   const pb::Descriptor* descriptor = pool.FindMessageTypeByName(real.full_name());
   if (descriptor == nullptr) return otherwise;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "coordinator/limits.h"
+#include "tutti/v1/cluster.pb.h"
 #include "tutti/v1/generation.pb.h"
 
 namespace tutti::coordinator {
@@ -31,6 +32,15 @@ TEST(MessageParserTest, NamesTheStringThatIsNotUtf8) {
   message.set_text("ok");
   EXPECT_EQ(Parse(message.SerializeAsString()).message(),
             "sampling.stop[0]: invalid UTF-8 at byte 0");
+}
+
+// Its file imports others.
+TEST(MessageParserTest, NamesTheStringOfAnyMessage) {
+  v1::LookupPrefixRequest message;
+  message.mutable_chat()->add_messages()->set_content("\xff");
+  const grpc::Slice slice(message.SerializeAsString());
+  EXPECT_EQ(ParseMessage(grpc::ByteBuffer(&slice, 1), &message).message(),
+            "chat.messages[0].content: invalid UTF-8 at byte 0");
 }
 
 TEST(MessageParserTest, SaysWhenItIsNoMessageAtAll) {

@@ -12,6 +12,7 @@ import time
 import unittest
 
 from harness import BINARIES, DEMO, PATIENCE_S, clean_environment, full_pipe, tutti, wait_until
+from http2 import Connection, field
 
 # A process waits for its log at the end, but not longer than this, with room for a busy machine.
 END_S = 5
@@ -45,15 +46,15 @@ class Logs(unittest.TestCase):
                        f"unix:{self.folder}/w0", "--memory", "512MiB", "--threads", "1", stderr=stderr)]
         wait_until(lambda: os.path.exists(self.ready), "the coordinator is ready")
         with open(self.ready, encoding="utf-8") as file:
-            address = json.load(file)["address"]
-
-        def answers():
-            return tutti("generate", "--address", address, "--prompt", "12", "--max-tokens", "3",
-                         timeout=PATIENCE_S).returncode == 0
-        wait_until(answers, "an answer")
+            self.address = json.load(file)["address"]
+        wait_until(self.answers, "an answer")
         for _ in range(20):  # each is a line of the log
-            self.assertTrue(answers())
+            self.assertTrue(self.answers())
         return processes
+
+    def answers(self):
+        return tutti("generate", "--address", self.address, "--prompt", "12", "--max-tokens", "3",
+                     timeout=PATIENCE_S).returncode == 0
 
     def check_end(self, processes):
         for process in processes:
@@ -69,6 +70,26 @@ class Logs(unittest.TestCase):
         os.close(writer)
         self.check_end(processes)
         os.close(reader)
+
+    def test_libraries_write_nothing_past_the_log(self):
+        """Protobuf has a line for every text that is not UTF-8, which would stop the thread where nobody reads."""
+        reader, writer = full_pipe()
+        processes = self.serve(writer)
+        os.close(writer)
+        connection = Connection(self.address)
+        for _ in range(50):
+            stream = connection.call("/tutti.v1.Inference/Tokenize", field(2, b"ab\xff"))
+            self.assertIsInstance(connection.wait_end(stream, PATIENCE_S), bytes)  # not reset, and not forgotten
+        connection.close()
+        self.assertTrue(self.answers())
+        for process in processes:
+            process.send_signal(signal.SIGTERM)
+        with open(reader, "rb") as file:
+            text = file.read().decode()
+        for process in processes:
+            self.assertEqual(process.wait(timeout=PATIENCE_S), 0)
+        self.assertIn("[debug] protobuf, ", text)
+        self.assertNotIn("[libprotobuf", text)
 
     def test_whoever_reads_in_the_end_finds_everything(self):
         reader, writer = full_pipe()

@@ -1,5 +1,6 @@
 #include "transport/grpc/grpc_runtime.h"
 
+#include <google/protobuf/stubs/logging.h>
 #include <grpc/grpc.h>
 #include <grpc/support/log.h>
 #include <grpcpp/create_channel.h>
@@ -9,6 +10,7 @@
 #include <cstdlib>
 #include <future>
 #include <memory>
+#include <string>
 
 #include "spdlog/spdlog.h"
 #include "transport/handshakes.h"
@@ -26,10 +28,21 @@ void LogOfGrpc(gpr_log_func_args* line) {
   spdlog::debug("gRPC: {}", line->message);
 }
 
-void TakeLogOfGrpc() {
+// Protobuf has a line on stderr for every string that is not UTF-8: as many as strangers like. What
+// was wrong with a message is said in its answer.
+void LogOfProtobuf(google::protobuf::LogLevel level, const char* file, int line,
+                   const std::string& message) {
+  if (log_ends.load(std::memory_order_acquire)) return;
+  const bool ends_process = level == google::protobuf::LOGLEVEL_FATAL;
+  spdlog::log(ends_process ? spdlog::level::critical : spdlog::level::debug,
+              "protobuf, {}, line {}: {}", file, line, message);
+}
+
+void TakeLogs() {
+  google::protobuf::SetLogHandler(&LogOfProtobuf);
   const char* const asked = std::getenv("GRPC_VERBOSITY");
-  if (asked != nullptr && *asked != '\0') return;  // somebody looks into gRPC itself
-  gpr_set_log_function(&LogOfGrpc);
+  // Unless somebody looks into gRPC itself.
+  if (asked == nullptr || *asked == '\0') gpr_set_log_function(&LogOfGrpc);
   // gRPC's threads outlive main, the log does not.
   std::atexit([] { log_ends.store(true, std::memory_order_release); });
 }
@@ -56,7 +69,7 @@ void KeepGrpcRunning() {
   // Never destroyed: static destructors run while gRPC's threads do. Kept although it is never
   // read, or leak checkers would not find the way to it.
   [[gnu::used]] static const auto* const kept = [] {
-    TakeLogOfGrpc();
+    TakeLogs();
     grpc_init();
     return new std::shared_ptr<grpc::Channel>(ChannelWithThreads());
   }();

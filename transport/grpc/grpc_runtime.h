@@ -1,5 +1,5 @@
-// Keeps gRPC's library up for as long as the process lives, and takes its log: its lines go to ours
-// at level debug, unless GRPC_VERBOSITY is set.
+// Keeps gRPC's library up for as long as the process lives, and takes its log and protobuf's: their
+// lines go to ours at level debug; those of gRPC do not where GRPC_VERBOSITY is set.
 #pragma once
 
 namespace tutti::transport {
