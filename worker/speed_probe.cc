@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "base/check.h"
 #include "base/speed_text.h"
+#include "kernels/several_classes.h"
 #include "spdlog/spdlog.h"
 #include "worker/limits.h"
 #include "worker/product_probe.h"
@@ -15,6 +18,13 @@
 
 namespace tutti::worker {
 namespace {
+
+// A class is compared with another by calls of a millisecond: beside other work of the machine a
+// call is left alone now and then if it is shorter than a slice of a processor's time.
+constexpr int64_t kCompareOutFeatures = 512;
+constexpr int64_t kCompareRows = 64;
+constexpr int64_t kCompareWeightBytes = int64_t{8} << 20;
+constexpr int kComparePasses = 24;
 
 // Of the quickest of a few passes: a disturbance only makes one longer.
 template <class Fn>
@@ -39,6 +49,36 @@ absl::StatusOr<MeasuredSpeed> MeasureSpeed(kernels::Backend* backend, DType dtyp
   speed.flops_per_second = 2.0 * kProbeRows * kProbeWidth * kProbeWidth /
                            Best([&] { return probe->Seconds(kProbeRows, 1); });
   return speed;
+}
+
+absl::StatusOr<MeasuredSpeed> SpeedFrom(const std::string& one, const MeasuredSpeed& speed,
+                                        kernels::Backend* backend, DType dtype) {
+  auto* const several = dynamic_cast<kernels::SeveralClasses*>(backend);
+  CHECK(several != nullptr);
+  const std::string other(backend->numerics_class());
+  TUTTI_ASSIGN_OR_RETURN(const auto probe,
+                         ProductProbe::Create(backend, {.dtype = dtype,
+                                                        .in_features = kProbeWidth,
+                                                        .out_features = kCompareOutFeatures,
+                                                        .weight_bytes = kCompareWeightBytes,
+                                                        .rows_max = kCompareRows}));
+  struct Shortest {
+    double one_row = std::numeric_limits<double>::infinity();
+    double many_rows = std::numeric_limits<double>::infinity();
+  };
+  Shortest of_one, of_other;
+  const auto measure = [&](const std::string& in, Shortest* shortest) {
+    several->ComputeIn(in);
+    shortest->one_row = std::min(shortest->one_row, probe->Seconds(1, probe->weights()));
+    shortest->many_rows = std::min(shortest->many_rows, probe->Seconds(kCompareRows, 1));
+  };
+  for (int pass = 0; pass < kComparePasses; ++pass) {
+    measure(one, &of_one);
+    measure(other, &of_other);
+  }
+  return MeasuredSpeed{
+      .read_bytes_per_second = speed.read_bytes_per_second * of_one.one_row / of_other.one_row,
+      .flops_per_second = speed.flops_per_second * of_one.many_rows / of_other.many_rows};
 }
 
 absl::StatusOr<MeasuredSpeed> ParseSpeed(const std::string& text) {

@@ -23,6 +23,14 @@ struct MeasuredSpeed {
 // RESOURCE_EXHAUSTED: the memory cannot be had.
 absl::StatusOr<MeasuredSpeed> MeasureSpeed(kernels::Backend* backend, DType dtype);
 
+// The speed in the class that `backend` computes in now, from that in class `one`: by how much the
+// shortest of many short calls differ that take turns. What else the machine does meanwhile changes
+// the choice of a class (docs/decisions/0066) no more than that. Takes about 0.1 s.
+// RESOURCE_EXHAUSTED: the memory cannot be had.
+// REQUIRES: the backend has several classes, `one` among them
+absl::StatusOr<MeasuredSpeed> SpeedFrom(const std::string& one, const MeasuredSpeed& speed,
+                                        kernels::Backend* backend, DType dtype);
+
 // "900GB/s@71Tflop/s", as `tutti plan` takes them. INVALID_ARGUMENT quotes the text.
 absl::StatusOr<MeasuredSpeed> ParseSpeed(const std::string& text);
 

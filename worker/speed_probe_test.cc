@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/several_classes.h"
 
 namespace tutti::worker {
 namespace {
@@ -92,6 +93,26 @@ TEST(SpeedProbeTest, MeasuresInMuchLessThanASecond) {
   RecordProperty("seconds", absl::StrCat(seconds));
   std::printf("read %.1f GB/s, %.1f Gflop/s, measured in %.2f s\n",
               speed->read_bytes_per_second * 1e-9, speed->flops_per_second * 1e-9, seconds);
+}
+
+TEST(SpeedProbeTest, AClassIsComparedWithAnother) {
+  const auto backend = *kernels::CreateBackend("cpu", {.num_threads = 1});
+  auto* const several = dynamic_cast<kernels::SeveralClasses*>(backend.get());
+  const std::vector<std::string> classes = several->numerics_classes();
+  ASSERT_EQ(classes.size(), 2u);
+  several->ComputeIn(classes[1]);
+  const MeasuredSpeed best = {.read_bytes_per_second = 1e10, .flops_per_second = 1e11};
+  const auto other = SpeedFrom(classes[0], best, backend.get(), DType::kBF16);
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_EQ(backend->numerics_class(), classes[1]) << "as before";
+  // Both are ways of the same processor.
+  EXPECT_GT(other->read_bytes_per_second, 1e9);
+  EXPECT_LT(other->read_bytes_per_second, 1e11);
+  EXPECT_GT(other->flops_per_second, 1e10);
+  EXPECT_LT(other->flops_per_second, 1e12);
+  std::printf("%s: %.2f times the products, %.2f times the reading of %s\n", classes[1].c_str(),
+              other->flops_per_second / best.flops_per_second,
+              other->read_bytes_per_second / best.read_bytes_per_second, classes[0].c_str());
 }
 
 TEST(SpeedProbeTest, SpeedsAreToldAsTyped) {

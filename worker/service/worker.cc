@@ -1,5 +1,6 @@
 #include "worker/service/worker.h"
 
+#include <functional>
 #include <map>
 #include <utility>
 
@@ -42,15 +43,17 @@ v1::Hello MakeHello(const WorkerOptions& options, const kernels::Backend& backen
   return hello;
 }
 
-// A speed that cannot be measured stays unknown: it is for the layout only.
-MeasuredSpeed SpeedOf(const WorkerOptions& options, kernels::Backend* backend, int threads,
-                      DType dtype, const KeepOn& keep_on) {
-  if (options.speed.known() || !options.measure_speed) return options.speed;
+// The speed that the machine's file has, or that `measure` finds: in the class that the backend
+// computes in, measured `how`. One that cannot be measured stays unknown: it is for the layout, and
+// the choice of a class, only.
+MeasuredSpeed FindSpeed(const WorkerOptions& options, kernels::Backend* backend, int threads,
+                        DType dtype, const std::string& how,
+                        const std::function<absl::StatusOr<MeasuredSpeed>()>& measure,
+                        const KeepOn& keep_on) {
   const std::string key =
-      absl::StrCat(backend->device().ToString(), "/", std::string(backend->numerics_class()), "/",
-                   std::string(DTypeName(dtype)), "/", threads);
-  const auto speed = SharedSpeed(
-      options.speed_file, key, [&] { return MeasureSpeed(backend, dtype); }, keep_on);
+      absl::StrCat(backend->device().ToString(), "/", std::string(backend->numerics_class()), how,
+                   "/", std::string(DTypeName(dtype)), "/", threads);
+  const auto speed = SharedSpeed(options.speed_file, key, measure, keep_on);
   if (!speed.ok()) {
     spdlog::warn("speed not measured: {}", std::string(speed.status().message()));
     return {};
@@ -65,10 +68,18 @@ MeasuredSpeed SpeedOf(const WorkerOptions& options, kernels::Backend* backend, i
 void OfferMeasured(const WorkerOptions& options, kernels::Backend* backend, DType dtype,
                    const KeepOn& keep_on, v1::Hello* hello) {
   const auto threads = static_cast<int>(hello->threads());
-  const MeasuredSpeed best = SpeedOf(options, backend, threads, dtype, keep_on);
+  const bool measures = options.measure_speed && !options.speed.known();
+  const std::string best_class(backend->numerics_class());
+  const MeasuredSpeed best = measures ? FindSpeed(
+                                            options, backend, threads, dtype, "",
+                                            [&] { return MeasureSpeed(backend, dtype); }, keep_on)
+                                      : options.speed;
   const auto measure = [&] {
-    if (options.speed.known()) return MeasuredSpeed();  // the operator told that of the best
-    return SpeedOf(options, backend, threads, dtype, keep_on);
+    // That of the best may be an operator's word, which says nothing of the others.
+    if (!measures || !best.known()) return MeasuredSpeed();
+    return FindSpeed(
+        options, backend, threads, dtype, "/beside-" + best_class,
+        [&] { return SpeedFrom(best_class, best, backend, dtype); }, keep_on);
   };
   OfferClasses(backend, best, measure, hello);
 }
