@@ -294,6 +294,7 @@ void Engine::EndPipeline(Replica* replica, const std::string& why, const Worker*
     replica->ended = now_;
     Admission::Loss loss{.pipeline = replica->id(), .why = why};
     if (lost != nullptr) {
+      fleet_.KeepClass();
       // One that was told to stop went for that.
       loss.may_be_doing = !lost->goes();
       loss.unheard = now_ - lost->last_heard;

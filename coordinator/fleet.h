@@ -109,6 +109,10 @@ class Fleet {
   // pipelines that have formed must form anew.
   bool UpdateClass(const ClassUse& use, Instant now, std::vector<Action>* actions);
   bool ClassIsDue(Instant now) const { return class_due_ || now >= class_settles_at_; }
+  // An answer has begun in the class, or a worker has gone of a pipeline that served in it: where
+  // it is chosen again, and all that are there can compute it, it stays. Who has gone for a moment
+  // may be able to compute no other.
+  void KeepClass() { class_kept_ = membership_.numerics_class(); }
   // Of a class that is settled: workers that cannot compute it, and what they are told.
   std::vector<LostWorker> FindUnable();
 
@@ -188,7 +192,7 @@ class Fleet {
   Instant leases_until_ = kInstantNever;  // no lease runs out before
 
   bool class_due_ = false;  // workers or pipelines changed since the last UpdateClass
-  std::string class_kept_;  // that was settled before the class was opened again
+  std::string class_kept_;  // see KeepClass, or that was settled before; empty: none
   std::string class_told_;  // what the log said last
   Instant class_opened_at_{};
   Instant class_settles_at_ = kInstantNever;
