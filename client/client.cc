@@ -113,8 +113,13 @@ absl::StatusOr<v1::DetokenizeResponse> Client::Detokenize(const v1::DetokenizeRe
 }
 
 absl::StatusOr<v1::GetModelResponse> Client::GetModel(const CallOptions& options) {
-  return CallAny<v1::GetModelResponse>(endpoints_.get(), &v1::Inference::Stub::GetModel,
-                                       v1::GetModelRequest(), options);
+  auto model = CallAny<v1::GetModelResponse>(endpoints_.get(), &v1::Inference::Stub::GetModel,
+                                             v1::GetModelRequest(), options);
+  // It has a class while a pipeline serves.
+  if (model.ok() && !model->numerics_class().empty()) {
+    endpoints_->OnServed(std::chrono::steady_clock::now());
+  }
+  return model;
 }
 
 absl::StatusOr<v1::GetStatusResponse> Client::GetStatus(const CallOptions& options) {

@@ -13,7 +13,8 @@ struct ClientOptions {
   // cluster: calls go to the first that can be reached.
   std::string address = "127.0.0.1:50051";
   // An answer that breaks off goes on by itself (resuming_answer.h) until nothing of it has come
-  // for so long, and a service that asks us to come again is asked as long; zero: neither.
+  // for so long, and a service that asks us to come again is asked as long; zero: neither. Calls
+  // that are started wait as long for a service that served this client within that time.
   Duration resume_within = kResumeWithin;
   // An answer also goes on where what is computed again may differ from what came
   // (GetModelResponse.exact); else it ends with FAILED_PRECONDITION there.

@@ -5,10 +5,12 @@
 #include <grpcpp/grpcpp.h>
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "client/client_options.h"
 #include "tutti/v1/generation.grpc.pb.h"
@@ -63,10 +65,17 @@ class Endpoints {
   const Endpoint& preferred() const { return *all_[preferred_.load()]; }
   // A call failed there: if it is still preferred, the next is from now on.
   void OnFailed(const Endpoint& endpoint);
+  // The service serves, at whichever address; and whether it has within such a time.
+  void OnServed(Instant now) { served_at_ = now.time_since_epoch().count(); }
+  bool ServedWithin(Duration time, Instant now) const {
+    const int64_t at = served_at_;
+    return at > 0 && now - Instant(Duration(at)) < time;
+  }
 
  private:
   std::vector<std::unique_ptr<Endpoint>> all_;  // constant after Create
   std::atomic<size_t> preferred_{0};
+  std::atomic<int64_t> served_at_{0};  // since the clock's beginning; 0: never
 };
 
 }  // namespace tutti::client

@@ -113,7 +113,10 @@ class Client::Call : public std::enable_shared_from_this<Client::Call> {
         answer_(std::move(request), {.within = client->options_.resume_within,
                                      .addresses = client->endpoints_->size(),
                                      .random = RandomNumber(),
-                                     .allow_inexact = client->options_.allow_inexact}) {}
+                                     .allow_inexact = client->options_.allow_inexact,
+                                     .began = Now(),
+                                     .served = client->endpoints_->ServedWithin(
+                                         client->options_.resume_within, Now())}) {}
 
   void BeginStream();
 
@@ -190,6 +193,7 @@ class Client::Call::Stream : public grpc::ClientReadReactor<v1::GenerateResponse
 
   void OnReadDone(bool ok) override {
     if (!ok) return;
+    call_->client_->endpoints_->OnServed(Now());
     if (broken_.ok()) broken_ = call_->answer_.Check(&message_);
     if (broken_.ok()) {
       call_->observer_->OnMessage(message_);

@@ -117,8 +117,9 @@ bool ResumingAnswer::MayGoOn(const absl::Status& status) const {
     default:
       return false;
   }
-  // Nothing is there, or it does not serve: every address is tried once.
-  return heard_ || tries_ + 1 < options_.addresses;
+  // Nothing is there, or it does not serve: every address is tried once, and waited for if it did
+  // a moment ago.
+  return heard_ || options_.served || tries_ + 1 < options_.addresses;
 }
 
 Duration ResumingAnswer::NextPause(const absl::Status& status) {
@@ -143,7 +144,7 @@ ResumingAnswer::End ResumingAnswer::OnStreamEnd(const absl::Status& status, bool
   // One that ends in peace asks its clients to come again.
   heard_ |= absl::IsUnavailable(status) && RetryDelayOf(status).has_value();
   if (!MayGoOn(status)) return {.status = status, .pause = {}};
-  if (!silent_since_.has_value()) silent_since_ = now;
+  if (!silent_since_.has_value()) silent_since_ = options_.served && !heard_ ? options_.began : now;
   ++tries_;
   const Duration pause = NextPause(status);
   if (now + pause >= *silent_since_ + options_.within) {

@@ -33,6 +33,8 @@ class ResumingAnswer {
     size_t addresses = 1;  // of the service
     uint64_t random = 0;   // differs between clients
     bool allow_inexact = false;  // what goes on may be computed in other bits
+    Instant began{};             // when the call did
+    bool served = false;         // the service has, less than `within` before: it may be back soon
   };
   ResumingAnswer(v1::GenerateRequest request, const Options& options);
 

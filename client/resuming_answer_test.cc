@@ -222,6 +222,31 @@ TEST_F(ResumingAnswerTest, NothingIsTriedWhereNothingWasThereAtFirst) {
   EXPECT_FALSE(answer_.request().has_resume()) << "there is nothing to go on from";
 }
 
+TEST_F(ResumingAnswerTest, WhatServedAMomentAgoIsWaitedFor) {
+  ResumingAnswer answer{Request(), {.within = kWithin, .random = 5, .began = now_, .served = true}};
+  const auto goes_on = [&](const absl::Status& status, bool broke) {
+    return answer.OnStreamEnd(status, broke, now_).pause.has_value();
+  };
+  const absl::Status nobody = NeverConnected(absl::UnavailableError("nobody listens"));
+  EXPECT_TRUE(goes_on(nobody, true));
+  now_ += kWithin / 2;
+  EXPECT_TRUE(goes_on(absl::UnavailableError("not serving: waiting for workers"), false));
+  // Other words of its stand.
+  EXPECT_FALSE(goes_on(absl::InvalidArgumentError("no such model"), false));
+  EXPECT_FALSE(goes_on(
+      WithRetryDelay(absl::ResourceExhaustedError("full"), std::chrono::seconds(1)), false));
+  now_ += kWithin / 2;
+  EXPECT_FALSE(goes_on(nobody, true)) << "nothing has come for so long";
+}
+
+// It has waited there itself.
+TEST_F(ResumingAnswerTest, TheWaitCountsFromTheBeginningOfTheCall) {
+  ResumingAnswer answer{Request(), {.within = kWithin, .random = 5, .began = now_, .served = true}};
+  now_ += kWithin;
+  EXPECT_FALSE(
+      answer.OnStreamEnd(absl::UnavailableError("nothing formed"), false, now_).pause.has_value());
+}
+
 TEST_F(ResumingAnswerTest, EveryAddressIsTriedOnceAtFirst) {
   ResumingAnswer answer(Request(), {.within = kWithin, .addresses = 3, .random = 5});
   for (const bool next : {true, true, false}) {

@@ -40,7 +40,8 @@ void AddServiceFlags(FlagSet* set, GatewayFlags* flags) {
              .check = IsAddresses()},
             {.names = "--resume-within",
              .variable = &flags->resume_within_s,
-             .help = "Seconds to try to go on with an answer that broke off; 0: do not try",
+             .help = "Seconds to try to go on with an answer that broke off, and to wait with a "
+                     "new one for a service that was there until then; 0: neither",
              .check = NumberIn(0, 1e6),
              .show_default = true},
             {.names = "--allow-inexact",

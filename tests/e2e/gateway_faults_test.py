@@ -153,6 +153,24 @@ class Killed(Machines):
 
 
 class CoordinatorDies(Machines):
+    def test_newcomers_wait_for_one_that_served(self):
+        _, gateway = self.healthy_gateway()
+        self.coordinator.kill()
+        self.coordinator.wait()
+        wait_until(lambda: gateway.get("/health").status == 503, "the gateway is not healthy")
+        answers = [None] * 4
+
+        def ask(i):
+            answers[i] = gateway.post(COMPLETION, {**LONG, "max_tokens": 4}).status
+        threads = [threading.Thread(target=ask, args=(i,)) for i in range(len(answers))]
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: gateway.get("/load").json()["server_load"] == len(answers), "they wait")
+        self.start_coordinator()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(answers, [200] * len(answers))
+
     def test_for_good_is_told_in_the_stream(self):
         _, gateway = self.healthy_gateway("--resume-within", "0")
         stream = gateway.stream(COMPLETION, {**LONG, "max_tokens": 1900})
