@@ -22,7 +22,8 @@ from harness import BINARIES, DEMO, clean_environment, wait_until
 from http_client import Gateway
 
 STREAMS = 16
-ASK = ["--concurrency", str(STREAMS), "--chats", str(2 * STREAMS), "--max-tokens", "64", "--json"]
+# Long enough for many scrapes, whatever the machine.
+ASK = ["--concurrency", str(STREAMS), "--duration", "5", "--input-tokens", "16", "--max-tokens", "64", "--ignore-eos", "--json"]
 # Of each worker: the demo model and some sequences.
 MEMORY = "96MiB"
 
@@ -80,18 +81,23 @@ class Scraper(threading.Thread):
     def __init__(self, service, per_second):
         super().__init__(daemon=True)
         self.service, self.period, self.over = service, 1 / per_second, threading.Event()
-        self.took_ms, self.bytes = [], 0
+        self.took_ms, self.bytes, self.error = [], 0, None
         self.start()
 
     def run(self):
-        while not self.over.wait(self.period):
-            begin = time.perf_counter()
-            self.bytes = len(self.service.scrape())
-            self.took_ms.append((time.perf_counter() - begin) * 1e3)
+        try:
+            while not self.over.wait(self.period):
+                begin = time.perf_counter()
+                self.bytes = len(self.service.scrape())
+                self.took_ms.append((time.perf_counter() - begin) * 1e3)
+        except Exception as error:  # raised where it is seen
+            self.error = error
 
     def stop(self):
         self.over.set()
         self.join()
+        if self.error:
+            raise self.error
         return self.took_ms
 
 

@@ -175,7 +175,10 @@ class Clients:
                 case = self.cases[next(self.next) % len(self.cases)]
             stream = Stream(case)
             self.current[slot] = stream
-            client.run(stream, self.patience_s)
+            try:
+                client.run(stream, self.patience_s)
+            except Exception as error:  # of this harness: the stream is lost all the same
+                stream.answer.error = f"{type(error).__name__}: {error}"
             stream.ended = time.monotonic()
             stream.verdict = judge(stream.answer, case.expected)
             # What has been judged is not needed any more; the arrivals are, for the gaps.
@@ -230,8 +233,8 @@ def ask_all(make, cases, at_once):
             stream = Stream(case)
             client.run(stream, 60)
             case.expected = stream.answer
-            if stream.answer.error or stream.answer.faults:
-                failures.append(f"{case.name}: {stream.answer.error} {stream.answer.faults}")
+            if stream.answer.error or stream.answer.faults or not stream.answer.is_whole(case.request.sampling.n):
+                failures.append(f"{case.name}: {stream.answer.error or 'not whole'} {stream.answer.faults}")
         client.close()
 
     threads = [threading.Thread(target=work, daemon=True) for _ in range(at_once)]

@@ -233,7 +233,10 @@ class Driver:
         if gaps:
             worst = max(alive, key=lambda stream: stream.longest_gap(watch.began, now) or 0)
             remark += f", the longest gap was {worst.case.name}'s"
-        self.report.fault(strike.what, len(hit), gaps, self.parts(watch), f"whole after {(watch.whole or now) - watch.began:.1f} s{remark}")
+        struck = strike.struck()
+        self.report.fault(strike.what, len(hit), gaps, self.parts(watch),
+                          f"whole after {(watch.whole or now) - watch.began:.1f} s{remark}{'' if struck else ', there was nothing to strike'}",
+                          struck, watch.noticed is not None)
 
     def parts(self, watch):
         """Of the recovery, as the coordinator tells it where it does, else as its status was seen to change."""

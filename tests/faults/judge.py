@@ -48,6 +48,10 @@ class Answer:
             output.end = (finish.reason, finish.stop, finish.seed, finish.usage.prompt_tokens,
                           finish.usage.completion_tokens)
 
+    def is_whole(self, n):
+        """Whether each of a request's `n` outputs (0: one) has tokens and an end."""
+        return len(self.outputs) == max(n, 1) and all(output.ids and output.end for output in self.outputs.values())
+
     def tokens(self):
         return sum(len(output.ids) for output in self.outputs.values())
 

@@ -182,6 +182,23 @@ class Counting(unittest.TestCase):
         self.assertEqual(line, "1 faults, 4 streams, 2 lost, 1 different, gap p50 20 ms p99 40 ms")
         self.assertFalse(self.report((flipped, ""))[0])
 
+    def test_a_run_that_struck_or_noticed_nothing_failed(self):
+        for hit, struck, noticed, notices, good in ((16, True, True, True, True), (0, True, True, True, False),
+                                                    (16, False, True, True, False), (16, True, False, True, False),
+                                                    (16, True, False, False, True)):
+            with redirect_stdout(io.StringIO()):
+                report = Report("kill-spare", 1)
+                report.fault("kill w0", hit, [], [1.0, None], struck=struck, noticed=noticed)
+                self.assertEqual(report.end(notices=notices), good, (hit, struck, noticed, notices))
+
+    def test_an_answer_without_an_end_is_not_whole(self):
+        self.assertTrue(put_together(honest()).is_whole(2))
+        self.assertFalse(put_together(honest()).is_whole(3))
+        self.assertFalse(put_together(honest()[:-1]).is_whole(2))
+        self.assertTrue(put_together(honest(outputs=1)).is_whole(0))
+        self.assertFalse(put_together(honest(tokens=0)).is_whole(2))
+        self.assertFalse(put_together([]).is_whole(1))
+
     def test_a_failure_of_the_run_is_one(self):
         with redirect_stdout(io.StringIO()):
             report = Report("kill-spare", 1)

@@ -140,8 +140,11 @@ class Proxy:
         self.connections.discard(connection)
 
     def reset(self):
-        for connection in list(self.connections):
+        """How many connections there were."""
+        connections = list(self.connections)
+        for connection in connections:
             connection.reset()
+        return len(connections)
 
     def heal(self):
         """Back to a wire. Connections whose bytes were swallowed are reset; held bytes arrive."""
@@ -212,7 +215,7 @@ class Proxies:
         self.call(begin)
 
     def reset(self, names):
-        self.call(lambda: [self.all[name].reset() for name in names])
+        return self.call(lambda: sum(self.all[name].reset() for name in names))
 
     def heal(self):
         self.call(lambda: [proxy.heal() for proxy in self.all.values()])

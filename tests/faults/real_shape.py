@@ -8,7 +8,8 @@ Sequences with prompts of so many tokens are computed without a fault first, whi
 takes of a processor. Then a new cluster computes the same; when all are past their first token the stage's worker is
 killed. Twice: with partial recompute, and with all stages computing all again. Prints for each the longest gap of a
 stream, the parts of the recovery, and the gap without loading in proportion to the stage's own prefill, and compares
-every answer. Takes minutes.
+every answer. The coordinators have `--itl-target 0`, so that the first answers last until the last prompt is computed.
+Takes minutes.
 """
 import argparse
 import os
@@ -30,8 +31,10 @@ from workload import Case
 
 PATIENCE_S = 900
 STAGES = 4
-# Answers must still be on their way when the last prompt has been computed.
+# Answers must still be on their way when the last prompt has been computed: a step has as much of the prompts as fits,
+# however long those who have their first token wait for their next, and there are fewer steps until then than tokens.
 ANSWER_TOKENS = 192
+PROMPTS_FIRST = ("--itl-target", "0")
 
 
 def processor_seconds(pid):
@@ -136,6 +139,8 @@ def struck(cluster, messages, flags, cases):
             raise RuntimeError("streams do not go on")
         watch.look(cluster.status())
         time.sleep(LOOK_S)
+    if any(stream.ended and stream.ended < began for stream in run.streams):
+        raise RuntimeError("answers ended before the worker was killed: there was less to lose than was asked for")
     told = cluster.status().recoveries[-1]
     answers = run.end()
     gaps = [stream.longest_gap(began, time.monotonic()) for stream in run.streams]
@@ -147,7 +152,7 @@ def struck(cluster, messages, flags, cases):
 
 
 def with_cluster(flags, messages, logs, extra, work):
-    shape = Shape(workers=STAGES + 1, stages=STAGES, wanted=(("--spares", "1"),), flags=extra, model=flags.model,
+    shape = Shape(workers=STAGES + 1, stages=STAGES, wanted=(("--spares", "1"),), flags=(*PROMPTS_FIRST, *extra), model=flags.model,
                   memory=flags.memory, kv_tokens=flags.sequences * (flags.tokens + ANSWER_TOKENS + 64))
     os.makedirs(logs, exist_ok=True)
     cluster = Cluster(shape, messages, flags.binaries, logs)

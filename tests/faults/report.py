@@ -30,13 +30,17 @@ class Report:
         self.first_tokens = []  # ms from a coordinator's first answer to the first token
         self.parts = []
         self.faults = 0
+        self.struck = 0         # faults that struck something while streams were past their first token
+        self.noticed = 0        # of which the cluster did something about
         self.streams = []
         self.failures = []
         print(f"{scenario}, seed {seed}", flush=True)
 
-    def fault(self, what, hit, gaps, parts, remark=""):
+    def fault(self, what, hit, gaps, parts, remark="", struck=True, noticed=True):
         """One fault, with the gaps of the streams it hit, in seconds, and the milliseconds of each part."""
         self.faults += 1
+        self.struck += bool(struck and hit)
+        self.noticed += bool(noticed)
         self.gaps += gaps
         self.parts.append(parts)
         worst = f"gap p50 {quantile(gaps, 50) * 1000:.0f} max {max(gaps) * 1000:.0f} ms" if gaps else "no gap measured"
@@ -74,8 +78,13 @@ class Report:
         if values:
             print(f"{row}: {name} p99 {quantile(values, 99):.0f} ms, promised {promised} ms")
 
-    def end(self, where=""):
-        """The last lines; whether all is well. `where`: said before them where it is not."""
+    def end(self, where="", notices=True):
+        """The last lines; whether all is well. `where`: said before them where it is not. `notices`: some faults must have
+        been noticed."""
+        if self.faults and not self.struck:
+            self.fail("no fault struck anything while a stream was past its first token")
+        if self.faults and notices and not self.noticed:
+            self.fail("no fault was noticed")
         lost, different = self.lost(), self.different()
         self.explain("lost", lost, lambda stream: stream.verdict.lost)
         self.explain("different", different, lambda stream: f"{stream.case.name}: {stream.verdict.different}")

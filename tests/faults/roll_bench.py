@@ -6,8 +6,8 @@
 2 pipelines of 2 stages and a coordinator. Each process in turn gets SIGTERM and is started again when it has ended and
 the cluster is whole; after every round all get SIGTERM at once, as in a pod that is deleted, and are started again. The
 load is one `tutti bench`, whose client goes on by itself. Ends when the load has ended, with one line:
-R restarts, P pods, X requests, F failed, longest gap G ms. Exit status 1: a request failed, or its answer is not that of
-an undisturbed run.
+R restarts, P pods, X requests, F failed, first token after W ms at most, longest gap G ms. Exit status 1: a request
+failed, or its answer is not that of an undisturbed run.
 """
 import argparse
 import json
@@ -50,7 +50,9 @@ def restart(cluster, names):
     for name in names:
         cluster.signal(name, signal.SIGTERM)
     for name in names:
-        cluster.processes[name].wait(timeout=PATIENCE_S)
+        status = cluster.processes[name].wait(timeout=PATIENCE_S)
+        if status != 0:
+            raise RuntimeError(f"{name} was asked to end and ended with status {status}")
         cluster.start(name)
     missing = cluster.wait_whole(PATIENCE_S)
     if missing:
@@ -58,7 +60,7 @@ def restart(cluster, names):
 
 
 def roll(cluster, bench):
-    """(restarts, pods), until the load has ended."""
+    """(restarts, pods) that were over before the load was."""
     every = [*cluster.names, COORDINATOR]
     restarts = pods = 0
     while True:
@@ -66,11 +68,11 @@ def roll(cluster, bench):
             if not bench.runs():
                 return restarts, pods
             restart(cluster, [name])
-            restarts += 1
+            restarts += bench.runs()
         if not bench.runs():
             return restarts, pods
         restart(cluster, every)
-        pods += 1
+        pods += bench.runs()
 
 
 def parse():
@@ -96,19 +98,21 @@ def main():
         if missing:
             raise RuntimeError(f"the cluster did not come up: {missing}")
         calm, _, _ = Bench(flags, cluster, "--record", recorded).report()
-        print(f"undisturbed: {calm['answered']} answered in {calm['seconds']:.0f} s, longest gap {calm['token_gap_ms']['max']:.0f} ms",
-              flush=True)
+        print(f"undisturbed: {calm['answered']} answered in {calm['seconds']:.0f} s, first token after "
+              f"{calm['first_token_ms']['max']:.0f} ms at most, longest gap {calm['token_gap_ms']['max']:.0f} ms", flush=True)
         bench = Bench(flags, cluster, "--compare", recorded)
         restarts, pods = roll(cluster, bench)
         report, errors, code = bench.report()
         failed = {name: one["count"] for name, one in report["failures"].items()}
         for name, one in report["failures"].items():
             print(f"{one['count']} ended with {name}, the first: {one['example']}")
-        good = code == 0 and not failed and report["answered"] == flags.requests and report["compared"]["equal"] == flags.requests
+        if not pods:
+            print("FAILED: the load had ended before a whole pod was restarted: ask for more --requests")
+        good = pods > 0 and code == 0 and not failed and report["answered"] == flags.requests and report["compared"]["equal"] == flags.requests
         print(errors if not good else "", end="")
         print(f"compared with the undisturbed run: {report['compared']}")
-        print(f"{restarts} restarts, {pods} pods, {report['answered']} requests, {sum(failed.values())} failed, longest gap "
-              f"{report['token_gap_ms']['max']:.0f} ms")
+        print(f"{restarts} restarts, {pods} pods, {report['answered']} requests, {sum(failed.values())} failed, first token after "
+              f"{report['first_token_ms']['max']:.0f} ms at most, longest gap {report['token_gap_ms']['max']:.0f} ms")
     finally:
         cluster.stop()
         if good and not flags.keep_logs:

@@ -96,7 +96,7 @@ def main(arguments=None):
     finally:
         if cluster:
             cluster.stop()
-    good = report.end(f"logs are in {logs}")
+    good = report.end(f"logs are in {logs}", scenario.notices)
     if not flags.keep_logs and good:
         shutil.rmtree(logs)
     return 0 if good else 1

@@ -39,6 +39,7 @@ class Strike:
     until: callable = None       # of (status): whether the fault has had its effect, which is waited for
     until_s: float = 0           # but no longer than this
     names: tuple = ()            # workers of which one must be in the cause that the coordinator tells
+    struck: callable = lambda: True  # asked when all is over: whether there was anything to strike
 
 
 def holders(status):
@@ -257,16 +258,18 @@ half_open = HalfOpen()
 def flap(cluster, status, draw):
     """A link is reset; the next bytes go over a new one."""
     link, pipeline = draw.choice(busy_links(status))
-    cluster.proxies.reset([link])
-    return Strike(f"reset {link[0]}-{link[1]}", (pipeline,), notice_s=0)
+    connections = cluster.proxies.reset([link])
+    return Strike(f"reset {link[0]}-{link[1]}", (pipeline,), notice_s=0, struck=lambda: connections > 0)
 
 
 def flip(cluster, status, draw):
     """One bit of the next bytes of a link is turned over."""
     (link, pipeline), way = draw.choice(busy_links(status)), draw.choice(("there", "back"))
+    before = cluster.proxies.flipped(link)
     cluster.proxies.flip(link, way)
     # A bit that no parser looks at may stay unseen; the answers tell whether it mattered.
-    return Strike(f"flip a bit {link[0]}-{link[1]} ({way})", (pipeline,), heal=cluster.proxies.heal, notice_s=3)
+    return Strike(f"flip a bit {link[0]}-{link[1]} ({way})", (pipeline,), heal=cluster.proxies.heal, notice_s=3,
+                  struck=lambda: cluster.proxies.flipped(link) > before)
 
 
 def partition(cluster, status, draw):
