@@ -10,6 +10,7 @@
 #include "base/address.h"
 #include "client/call_scope.h"
 #include "client/endpoints.h"
+#include "client/first_waits.h"
 #include "transport/grpc/grpc_runtime.h"
 #include "transport/private_folder.h"
 #include "tutti/v1/cluster.grpc.pb.h"
@@ -29,7 +30,9 @@ struct Client::AdminStub {
 };
 
 Client::Client(ClientOptions options, std::unique_ptr<Endpoints> endpoints)
-    : options_(std::move(options)), endpoints_(std::move(endpoints)) {}
+    : options_(std::move(options)),
+      endpoints_(std::move(endpoints)),
+      first_waits_(std::make_unique<FirstWaits>()) {}
 
 Client::~Client() = default;
 
@@ -113,13 +116,8 @@ absl::StatusOr<v1::DetokenizeResponse> Client::Detokenize(const v1::DetokenizeRe
 }
 
 absl::StatusOr<v1::GetModelResponse> Client::GetModel(const CallOptions& options) {
-  auto model = CallAny<v1::GetModelResponse>(endpoints_.get(), &v1::Inference::Stub::GetModel,
-                                             v1::GetModelRequest(), options);
-  // It has a class while a pipeline serves.
-  if (model.ok() && !model->numerics_class().empty()) {
-    endpoints_->OnServed(std::chrono::steady_clock::now());
-  }
-  return model;
+  return CallAny<v1::GetModelResponse>(endpoints_.get(), &v1::Inference::Stub::GetModel,
+                                       v1::GetModelRequest(), options);
 }
 
 absl::StatusOr<v1::GetStatusResponse> Client::GetStatus(const CallOptions& options) {

@@ -23,6 +23,7 @@
 namespace tutti::client {
 
 class Endpoints;
+class FirstWaits;
 
 struct CallOptions {
   std::optional<Duration> timeout;  // of the whole call; none: as long as it takes
@@ -73,6 +74,7 @@ class Client {
 
   const ClientOptions options_;
   const std::unique_ptr<Endpoints> endpoints_;
+  const std::unique_ptr<FirstWaits> first_waits_;
   std::unique_ptr<AdminStub> admin_;
 };
 

@@ -65,7 +65,7 @@ class Endpoints {
   const Endpoint& preferred() const { return *all_[preferred_.load()]; }
   // A call failed there: if it is still preferred, the next is from now on.
   void OnFailed(const Endpoint& endpoint);
-  // The service serves, at whichever address; and whether it has within such a time.
+  // An answer of the service has come, from whichever address; and whether one has within a time.
   void OnServed(Instant now) { served_at_ = now.time_since_epoch().count(); }
   bool ServedWithin(Duration time, Instant now) const {
     const int64_t at = served_at_;

@@ -14,6 +14,7 @@
 #include "client/call_scope.h"
 #include "client/client.h"
 #include "client/endpoints.h"
+#include "client/first_waits.h"
 #include "client/resuming_answer.h"
 
 namespace tutti::client {
@@ -118,6 +119,8 @@ class Client::Call : public std::enable_shared_from_this<Client::Call> {
                                      .served = client->endpoints_->ServedWithin(
                                          client->options_.resume_within, Now())}) {}
 
+  ~Call() { EndWait(); }
+
   void BeginStream();
 
   void Cancel() {
@@ -143,6 +146,7 @@ class Client::Call : public std::enable_shared_from_this<Client::Call> {
     if (!end.ok() && cancelled) return observer_->OnEnd(end);
     const ResumingAnswer::End next = answer_.OnStreamEnd(end, Broke(endpoint, status), Now());
     if (!next.pause.has_value()) return observer_->OnEnd(next.status);
+    if (answer_.waits_for_service() && !BeginWait()) return observer_->OnEnd(end);
     client_->endpoints_->OnFailed(endpoint);
     const auto pause = std::chrono::duration_cast<std::chrono::microseconds>(*next.pause);
     const MutexLock lock(&mutex_);
@@ -151,6 +155,15 @@ class Client::Call : public std::enable_shared_from_this<Client::Call> {
     pause_ = std::make_unique<grpc::Alarm>();
     pause_->Set(std::chrono::system_clock::now() + (cancelled_ ? pause.zero() : pause),
                 [this](bool) { OnPauseEnd(); });
+  }
+
+  bool BeginWait() {
+    if (waits_) return true;
+    request_bytes_ = static_cast<int64_t>(answer_.request().ByteSizeLong());
+    return waits_ = client_->first_waits_->Begin(request_bytes_);
+  }
+  void EndWait() {
+    if (std::exchange(waits_, false)) client_->first_waits_->End(request_bytes_);
   }
 
   void OnPauseEnd() {
@@ -167,7 +180,10 @@ class Client::Call : public std::enable_shared_from_this<Client::Call> {
   GenerateObserver* const observer_;
   const Instant deadline_;
   const std::string traceparent_;
-  ResumingAnswer answer_;  // of the stream or pause under way
+  // Of the stream or pause under way, and whoever ends the call.
+  ResumingAnswer answer_;
+  bool waits_ = false;  // for a service that is not there, with a request of so many bytes
+  int64_t request_bytes_ = 0;
   Mutex mutex_;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
   grpc::ClientContext* context_ ABSL_GUARDED_BY(mutex_) = nullptr;  // of the stream under way
@@ -194,6 +210,7 @@ class Client::Call::Stream : public grpc::ClientReadReactor<v1::GenerateResponse
   void OnReadDone(bool ok) override {
     if (!ok) return;
     call_->client_->endpoints_->OnServed(Now());
+    call_->EndWait();
     if (broken_.ok()) broken_ = call_->answer_.Check(&message_);
     if (broken_.ok()) {
       call_->observer_->OnMessage(message_);

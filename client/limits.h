@@ -42,6 +42,10 @@ inline constexpr int64_t kRetryDelayMsMax = 3'600'000;
 // How long a client tries to go on with an answer of which nothing comes: as long as a service
 // tries to form a pipeline again (--recovery-timeout), or a person waits.
 inline constexpr Duration kResumeWithin = std::chrono::seconds(60);
+// Calls that wait at once for a service which is not there, and the bytes of their requests: others
+// are refused. As many as a service lets wait; a request has 16 MiB at most.
+inline constexpr int64_t kFirstWaitsMax = 1024;
+inline constexpr int64_t kFirstWaitBytesMax = int64_t{64} << 20;
 // Pause before another try: at first as long as a process takes to start, then doubling; at most so
 // long that a service is not missed for long. Each is cut by up to a half at random, so that
 // clients of one service do not come all at once.

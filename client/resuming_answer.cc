@@ -14,6 +14,9 @@ namespace tutti::client {
 namespace {
 
 constexpr char kNeverConnected[] = "tutti.never_connected";
+// Of a coordinator (coordinator/not_serving.h). Others that are UNAVAILABLE have waited themselves,
+// or are full.
+constexpr char kNotServing[] = "not serving: ";
 
 }  // namespace
 
@@ -117,9 +120,13 @@ bool ResumingAnswer::MayGoOn(const absl::Status& status) const {
     default:
       return false;
   }
-  // Nothing is there, or it does not serve: every address is tried once, and waited for if it did
-  // a moment ago.
-  return heard_ || options_.served || tries_ + 1 < options_.addresses;
+  // Nothing is there, or has workers yet, but served a moment ago.
+  if (options_.served && (status.GetPayload(kNeverConnected).has_value() ||
+                          absl::StartsWith(status.message(), kNotServing))) {
+    return true;
+  }
+  // Nothing is there, or it does not serve: every address is tried once.
+  return heard_ || tries_ + 1 < options_.addresses;
 }
 
 Duration ResumingAnswer::NextPause(const absl::Status& status) {

@@ -55,6 +55,10 @@ class ResumingAnswer {
   // `broke`: it was the connection that failed, not the service that said so.
   End OnStreamEnd(const absl::Status& status, bool broke, Instant now);
 
+  // Whether nothing has come yet, and it is tried again all the same: the service served a moment
+  // ago.
+  bool waits_for_service() const { return options_.served && !heard_; }
+
   // In order of the outputs.  REQUIRES: it ended OK
   std::vector<v1::Finish> ReleaseFinishes() { return order_.ReleaseFinishes(); }
 

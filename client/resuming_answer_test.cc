@@ -232,6 +232,7 @@ TEST_F(ResumingAnswerTest, WhatServedAMomentAgoIsWaitedFor) {
   now_ += kWithin / 2;
   EXPECT_TRUE(goes_on(absl::UnavailableError("not serving: waiting for workers"), false));
   // Other words of its stand.
+  EXPECT_FALSE(goes_on(absl::UnavailableError("nothing has formed within 60 s"), false));
   EXPECT_FALSE(goes_on(absl::InvalidArgumentError("no such model"), false));
   EXPECT_FALSE(goes_on(
       WithRetryDelay(absl::ResourceExhaustedError("full"), std::chrono::seconds(1)), false));
@@ -243,8 +244,8 @@ TEST_F(ResumingAnswerTest, WhatServedAMomentAgoIsWaitedFor) {
 TEST_F(ResumingAnswerTest, TheWaitCountsFromTheBeginningOfTheCall) {
   ResumingAnswer answer{Request(), {.within = kWithin, .random = 5, .began = now_, .served = true}};
   now_ += kWithin;
-  EXPECT_FALSE(
-      answer.OnStreamEnd(absl::UnavailableError("nothing formed"), false, now_).pause.has_value());
+  const absl::Status nobody = NeverConnected(absl::UnavailableError("nobody listens"));
+  EXPECT_FALSE(answer.OnStreamEnd(nobody, true, now_).pause.has_value());
 }
 
 TEST_F(ResumingAnswerTest, EveryAddressIsTriedOnceAtFirst) {

@@ -155,13 +155,17 @@ class Killed(Machines):
 class CoordinatorDies(Machines):
     def test_newcomers_wait_for_one_that_served(self):
         _, gateway = self.healthy_gateway()
+        short = {**LONG, "max_tokens": 4}
+        self.assertEqual(gateway.post(COMPLETION, short).status, 200)
         self.coordinator.kill()
         self.coordinator.wait()
         wait_until(lambda: gateway.get("/health").status == 503, "the gateway is not healthy")
+        _, other = self.start_gateway()
+        self.assertEqual(Gateway(other).post(COMPLETION, short).status, 503, "it has never been served")
         answers = [None] * 4
 
         def ask(i):
-            answers[i] = gateway.post(COMPLETION, {**LONG, "max_tokens": 4}).status
+            answers[i] = gateway.post(COMPLETION, short).status
         threads = [threading.Thread(target=ask, args=(i,)) for i in range(len(answers))]
         for thread in threads:
             thread.start()
