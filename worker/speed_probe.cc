@@ -21,9 +21,8 @@ namespace {
 
 // A class is compared with another by calls of a millisecond: beside other work of the machine a
 // call is left alone now and then if it is shorter than a slice of a processor's time.
-constexpr int64_t kCompareOutFeatures = 512;
+constexpr int64_t kCompareOutFeatures = 512;  // of each thread
 constexpr int64_t kCompareRows = 64;
-constexpr int64_t kCompareWeightBytes = int64_t{8} << 20;
 constexpr int kComparePasses = 24;
 
 // Of the quickest of a few passes: a disturbance only makes one longer.
@@ -52,33 +51,27 @@ absl::StatusOr<MeasuredSpeed> MeasureSpeed(kernels::Backend* backend, DType dtyp
 }
 
 absl::StatusOr<MeasuredSpeed> SpeedFrom(const std::string& one, const MeasuredSpeed& speed,
-                                        kernels::Backend* backend, DType dtype) {
+                                        kernels::Backend* backend, int threads, DType dtype) {
   auto* const several = dynamic_cast<kernels::SeveralClasses*>(backend);
   CHECK(several != nullptr);
   const std::string other(backend->numerics_class());
-  TUTTI_ASSIGN_OR_RETURN(const auto probe,
-                         ProductProbe::Create(backend, {.dtype = dtype,
-                                                        .in_features = kProbeWidth,
-                                                        .out_features = kCompareOutFeatures,
-                                                        .weight_bytes = kCompareWeightBytes,
-                                                        .rows_max = kCompareRows}));
-  struct Shortest {
-    double one_row = std::numeric_limits<double>::infinity();
-    double many_rows = std::numeric_limits<double>::infinity();
-  };
-  Shortest of_one, of_other;
-  const auto measure = [&](const std::string& in, Shortest* shortest) {
-    several->ComputeIn(in);
-    shortest->one_row = std::min(shortest->one_row, probe->Seconds(1, probe->weights()));
-    shortest->many_rows = std::min(shortest->many_rows, probe->Seconds(kCompareRows, 1));
-  };
+  TUTTI_ASSIGN_OR_RETURN(
+      const auto probe,
+      ProductProbe::Create(backend, {.dtype = dtype,
+                                     .in_features = kProbeWidth,
+                                     .out_features = kCompareOutFeatures * std::max(threads, 1),
+                                     .weight_bytes = 1,
+                                     .rows_max = kCompareRows}));
+  double of_one = std::numeric_limits<double>::infinity();
+  double of_other = of_one;
   for (int pass = 0; pass < kComparePasses; ++pass) {
-    measure(one, &of_one);
-    measure(other, &of_other);
+    several->ComputeIn(one);
+    of_one = std::min(of_one, probe->Seconds(kCompareRows, 1));
+    several->ComputeIn(other);
+    of_other = std::min(of_other, probe->Seconds(kCompareRows, 1));
   }
-  return MeasuredSpeed{
-      .read_bytes_per_second = speed.read_bytes_per_second * of_one.one_row / of_other.one_row,
-      .flops_per_second = speed.flops_per_second * of_one.many_rows / of_other.many_rows};
+  return MeasuredSpeed{.read_bytes_per_second = speed.read_bytes_per_second,
+                       .flops_per_second = speed.flops_per_second * of_one / of_other};
 }
 
 absl::StatusOr<MeasuredSpeed> ParseSpeed(const std::string& text) {

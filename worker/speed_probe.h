@@ -24,12 +24,13 @@ struct MeasuredSpeed {
 absl::StatusOr<MeasuredSpeed> MeasureSpeed(kernels::Backend* backend, DType dtype);
 
 // The speed in the class that `backend` computes in now, from that in class `one`: by how much the
-// shortest of many short calls differ that take turns. What else the machine does meanwhile changes
-// the choice of a class (docs/decisions/0066) no more than that. Takes about 0.1 s.
+// shortest of many short products differ that take turns, so that what else the machine does
+// changes their ratio little, and with it the choice of a class (docs/decisions/0066). Both read
+// memory at its speed. Takes about 0.1 s.
 // RESOURCE_EXHAUSTED: the memory cannot be had.
 // REQUIRES: the backend has several classes, `one` among them
 absl::StatusOr<MeasuredSpeed> SpeedFrom(const std::string& one, const MeasuredSpeed& speed,
-                                        kernels::Backend* backend, DType dtype);
+                                        kernels::Backend* backend, int threads, DType dtype);
 
 // "900GB/s@71Tflop/s", as `tutti plan` takes them. INVALID_ARGUMENT quotes the text.
 absl::StatusOr<MeasuredSpeed> ParseSpeed(const std::string& text);

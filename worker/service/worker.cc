@@ -79,7 +79,7 @@ void OfferMeasured(const WorkerOptions& options, kernels::Backend* backend, DTyp
     if (!measures || !best.known()) return MeasuredSpeed();
     return FindSpeed(
         options, backend, threads, dtype, "/beside-" + best_class,
-        [&] { return SpeedFrom(best_class, best, backend, dtype); }, keep_on);
+        [&] { return SpeedFrom(best_class, best, backend, threads, dtype); }, keep_on);
   };
   OfferClasses(backend, best, measure, hello);
 }

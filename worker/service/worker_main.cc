@@ -16,6 +16,7 @@
 #include "base/processor.h"
 #include "spdlog/spdlog.h"
 #include "transport/connection_table.h"
+#include "transport/grpc/grpc_runtime.h"
 #include "worker/limits.h"
 #include "worker/service/device_flags.h"
 #include "worker/service/fetch_flags.h"
@@ -93,6 +94,7 @@ int WorkerMain(int argc, char** argv) {
   if (const std::optional<int> code = program.Parse(argc, argv)) return *code;
   if (const absl::Status status = ResolveWorkerFlags(&flags); !status.ok()) return Complain(status);
   SetUpLog(flags.worker.worker_id, flags.log_level, flags.log_format);
+  transport::TakeLogOfProtobuf();
   // Before any thread exists, so that all inherit the mask and only sigwait sees these.
   sigset_t signals;
   sigemptyset(&signals);
