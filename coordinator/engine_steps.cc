@@ -87,7 +87,6 @@ void Engine::CommitToken(const Scheduler::Sampled& sampled) {
   deliver.tokens.push_back(std::move(*sampled.token));
   admission_.HandleProgress(sequence, now_, actions_);
   if (!std::exchange(sequence->begun, true)) {
-    fleet_.KeepClass();
     deliver.begun = std::make_shared<const OutputBegun>(
         OutputBegun{.max_tokens = sequence->request.max_tokens, .numerics = sequence->numerics});
   }

@@ -109,9 +109,8 @@ class Fleet {
   // pipelines that have formed must form anew.
   bool UpdateClass(const ClassUse& use, Instant now, std::vector<Action>* actions);
   bool ClassIsDue(Instant now) const { return class_due_ || now >= class_settles_at_; }
-  // An answer has begun in the class, or a worker has gone of a pipeline that served in it: where
-  // it is chosen again, and all that are there can compute it, it stays. Who has gone for a moment
-  // may be able to compute no other.
+  // A worker has gone of a pipeline that served in the class: where it is chosen again, and all
+  // that are there can compute it, it stays. Who has gone for a moment may know no other.
   void KeepClass() { class_kept_ = membership_.numerics_class(); }
   // Of a class that is settled: workers that cannot compute it, and what they are told.
   std::vector<LostWorker> FindUnable();
