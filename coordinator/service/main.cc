@@ -21,6 +21,7 @@
 #include "coordinator/service/serve_layout.h"
 #include "spdlog/spdlog.h"
 #include "transport/connection_table.h"
+#include "transport/grpc/grpc_runtime.h"
 
 namespace tutti::coordinator {
 namespace {
@@ -140,6 +141,7 @@ int Main(int argc, char** argv) {
     return Complain(read);
   }
   SetUpLog("coordinator", flags.log_level, flags.log_format);
+  transport::TakeLogOfProtobuf();
   // Before any thread exists, so that all inherit the mask and only sigwait sees these.
   sigset_t signals;
   sigemptyset(&signals);

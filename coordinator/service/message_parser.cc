@@ -23,6 +23,8 @@ namespace pb = google::protobuf;
 // The same messages with every string a bytes field: they parse strings that are not UTF-8.
 void TurnStringsIntoBytes(pb::DescriptorProto* message) {
   for (pb::FieldDescriptorProto& field : *message->mutable_field()) {
+    // Keys of maps cannot be bytes.
+    if (message->options().map_entry() && field.number() == 1) continue;
     if (field.type() == pb::FieldDescriptorProto::TYPE_STRING) {
       field.set_type(pb::FieldDescriptorProto::TYPE_BYTES);
     }

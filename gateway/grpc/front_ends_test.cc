@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/service/message_parser.h"
 #include "gateway/grpc/grpc_port_testing.h"
 #include "gateway/kserve/infer_testing.h"
 #include "gateway/limits.h"
@@ -61,6 +62,14 @@ class FrontEndsTest : public GrpcPortTest {
   std::unique_ptr<Infer::Stub> infer_;
   std::unique_ptr<engine::VllmEngine::Stub> engine_;
 };
+
+// Its file imports another, and has maps, whose keys are texts too.
+TEST(KserveMessages, TheTextThatIsNotUtf8IsNamed) {
+  inference::ModelInferRequest request = AskFor("ab\xff");
+  const ::grpc::Slice slice(request.SerializeAsString());
+  EXPECT_EQ(coordinator::ParseMessage(::grpc::ByteBuffer(&slice, 1), &request).message(),
+            "id: invalid UTF-8 at byte 2");
+}
 
 TEST_F(FrontEndsTest, AServiceThatBreaksOffIsAPauseForAll) {
   service_.breaks_after = 7;

@@ -25,6 +25,7 @@
 #include "gateway/service/gateway_flags.h"
 #include "spdlog/spdlog.h"
 #include "transport/connection_table.h"
+#include "transport/grpc/grpc_runtime.h"
 
 namespace tutti::gateway {
 namespace {
@@ -198,6 +199,7 @@ int Main(int argc, char** argv) {
   AddGatewayFlags(&program, &flags);
   if (const std::optional<int> code = program.Parse(argc, argv)) return *code;
   SetUpLog("gateway", flags.log_level, flags.log_format);
+  transport::TakeLogOfProtobuf();
   // Before any thread exists, so that all inherit the mask and only sigwait sees these.
   sigset_t signals;
   sigemptyset(&signals);

@@ -38,13 +38,16 @@ void LogOfProtobuf(google::protobuf::LogLevel level, const char* file, int line,
               "protobuf, {}, line {}: {}", file, line, message);
 }
 
-void TakeLogs() {
-  google::protobuf::SetLogHandler(&LogOfProtobuf);
-  const char* const asked = std::getenv("GRPC_VERBOSITY");
-  // Unless somebody looks into gRPC itself.
-  if (asked == nullptr || *asked == '\0') gpr_set_log_function(&LogOfGrpc);
-  // gRPC's threads outlive main, the log does not.
+// gRPC's threads outlive main, the log does not.
+void EndLogWithMain() {
   std::atexit([] { log_ends.store(true, std::memory_order_release); });
+}
+
+void TakeLogOfGrpc() {
+  const char* const asked = std::getenv("GRPC_VERBOSITY");
+  if (asked != nullptr && *asked != '\0') return;  // somebody looks into gRPC itself
+  gpr_set_log_function(&LogOfGrpc);
+  EndLogWithMain();
 }
 
 // A channel that leads nowhere and whose one call has failed: the call made it take a reference to
@@ -65,11 +68,16 @@ std::shared_ptr<grpc::Channel> ChannelWithThreads() {
 
 }  // namespace
 
+void TakeLogOfProtobuf() {
+  google::protobuf::SetLogHandler(&LogOfProtobuf);
+  EndLogWithMain();
+}
+
 void KeepGrpcRunning() {
   // Never destroyed: static destructors run while gRPC's threads do. Kept although it is never
   // read, or leak checkers would not find the way to it.
   [[gnu::used]] static const auto* const kept = [] {
-    TakeLogs();
+    TakeLogOfGrpc();
     grpc_init();
     return new std::shared_ptr<grpc::Channel>(ChannelWithThreads());
   }();

@@ -1,5 +1,5 @@
-// Keeps gRPC's library up for as long as the process lives, and takes its log and protobuf's: their
-// lines go to ours at level debug; those of gRPC do not where GRPC_VERBOSITY is set.
+// Keeps gRPC's library up for as long as the process lives, and takes its log: its lines go to ours
+// at level debug, unless GRPC_VERBOSITY is set.
 #pragma once
 
 namespace tutti::transport {
@@ -12,5 +12,10 @@ namespace tutti::transport {
 //
 // Thread: any; not in a reaction. The first call waits for gRPC's threads to start.
 void KeepGrpcRunning();
+
+// Lines of protobuf's go to our log too, at level debug, for as long as main runs.
+//
+// Thread: the main thread of a program of ours, before there are others.
+void TakeLogOfProtobuf();
 
 }  // namespace tutti::transport
