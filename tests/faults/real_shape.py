@@ -35,6 +35,7 @@ STAGES = 4
 # however long those who have their first token wait for their next, and there are fewer steps until then than tokens.
 ANSWER_TOKENS = 192
 PROMPTS_FIRST = ("--itl-target", "0")
+WAYS = (("partial recompute", ()), ("all stages again", ("--partial-recompute", "off")))
 
 
 def processor_seconds(pid):
@@ -51,6 +52,7 @@ def parse():
     parser.add_argument("--sequences", type=int, default=16, metavar="N")
     parser.add_argument("--tokens", type=int, default=2048, metavar="N", help="of each prompt")
     parser.add_argument("--stage", type=int, default=1, metavar="N", help="whose worker is killed, 0 to 3")
+    parser.add_argument("--only", choices=[name for name, _ in WAYS], help="of the two ways of recovery")
     parser.add_argument("--memory", default="4GiB", metavar="SIZE", help="of each worker")
     parser.add_argument("--keep-logs", metavar="DIR")
     return parser.parse_args()
@@ -173,7 +175,9 @@ def main():
     own_s = with_cluster(flags, messages, os.path.join(logs, "undisturbed"), (), lambda cluster: undisturbed(
         cluster, messages.generation, flags, cases))
     good = True
-    for name, extra in (("partial recompute", ()), ("all stages again", ("--partial-recompute", "off"))):
+    for name, extra in WAYS:
+        if flags.only not in (None, name):
+            continue
         gap_s, parts, wrong = with_cluster(flags, messages, os.path.join(logs, name.split()[0]), extra, lambda cluster:
                                            struck(cluster, messages.generation, flags, cases))
         loading_s = (parts[PARTS.index("loading")] or 0) / 1000
