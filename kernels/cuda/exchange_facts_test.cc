@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "base/random.h"
@@ -120,16 +122,31 @@ TEST(NcclLibraryTest, RefusesALibraryWithoutItsFunctions) {
       << nccl.status();
 }
 
-// Local addresses of sockets of this network namespace that listen, as the kernel prints them.
+// Of sockets of this process.
+std::set<std::string> OwnInodes() {
+  std::set<std::string> inodes;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const std::string what = std::filesystem::read_symlink(entry.path(), gone).string();
+    if (what.starts_with("socket:[")) inodes.insert(what.substr(8, what.size() - 9));
+  }
+  return inodes;
+}
+
+// Local addresses of sockets of this process that listen, as the kernel prints them.
 std::multiset<std::string> Listening() {
   std::multiset<std::string> addresses;
+  const std::set<std::string> own = OwnInodes();
   for (const char* const table : {"/proc/self/net/tcp", "/proc/self/net/tcp6"}) {
     std::ifstream file(table);
-    std::string line, number, local, remote, state;
+    std::string line, number, local, remote, state, other, inode;
     std::getline(file, line);
     while (std::getline(file, line)) {
-      std::istringstream(line) >> number >> local >> remote >> state;
-      if (state == "0A") addresses.insert(local);
+      std::istringstream fields(line);
+      fields >> number >> local >> remote >> state;
+      for (int i = 0; i < 5; ++i) fields >> other;  // queues, timers, user
+      fields >> inode;
+      if (state == "0A" && own.contains(inode)) addresses.insert(local);
     }
   }
   return addresses;
