@@ -119,8 +119,6 @@ class Client::Call : public std::enable_shared_from_this<Client::Call> {
                                      .served = client->endpoints_->ServedWithin(
                                          client->options_.resume_within, Now())}) {}
 
-  ~Call() { EndWait(); }
-
   void BeginStream();
 
   void Cancel() {
@@ -141,12 +139,12 @@ class Client::Call : public std::enable_shared_from_this<Client::Call> {
       context_ = nullptr;
       cancelled = cancelled_;
     }
-    if (!broken.ok()) return observer_->OnEnd(broken);
+    if (!broken.ok()) return End(broken);
     const absl::Status end = endpoint.ToStatus(status, context);
-    if (!end.ok() && cancelled) return observer_->OnEnd(end);
+    if (!end.ok() && cancelled) return End(end);
     const ResumingAnswer::End next = answer_.OnStreamEnd(end, Broke(endpoint, status), Now());
-    if (!next.pause.has_value()) return observer_->OnEnd(next.status);
-    if (answer_.waits_for_service() && !BeginWait()) return observer_->OnEnd(end);
+    if (!next.pause.has_value()) return End(next.status);
+    if (answer_.waits_for_service() && !BeginWait()) return End(end);
     client_->endpoints_->OnFailed(endpoint);
     const auto pause = std::chrono::duration_cast<std::chrono::microseconds>(*next.pause);
     const MutexLock lock(&mutex_);
@@ -155,6 +153,12 @@ class Client::Call : public std::enable_shared_from_this<Client::Call> {
     pause_ = std::make_unique<grpc::Alarm>();
     pause_->Set(std::chrono::system_clock::now() + (cancelled_ ? pause.zero() : pause),
                 [this](bool) { OnPauseEnd(); });
+  }
+
+  // The last that is done with the client: the observer may let it go.
+  void End(const absl::Status& status) {
+    EndWait();
+    observer_->OnEnd(status);
   }
 
   bool BeginWait() {

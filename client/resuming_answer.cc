@@ -120,7 +120,7 @@ bool ResumingAnswer::MayGoOn(const absl::Status& status) const {
     default:
       return false;
   }
-  // Nothing is there, or has workers yet, but served a moment ago.
+  // Nobody is there, or it has no workers yet, but it served a moment ago.
   if (options_.served && (status.GetPayload(kNeverConnected).has_value() ||
                           absl::StartsWith(status.message(), kNotServing))) {
     return true;
