@@ -31,7 +31,7 @@ class Report:
         self.parts = []
         self.faults = 0
         self.struck = 0         # faults that struck something while streams were past their first token
-        self.noticed = 0        # of which the cluster did something about
+        self.noticed = 0        # about which the cluster did something
         self.streams = []
         self.failures = []
         print(f"{scenario}, seed {seed}", flush=True)

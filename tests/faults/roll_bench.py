@@ -7,7 +7,7 @@
 the cluster is whole; after every round all get SIGTERM at once, as in a pod that is deleted, and are started again. The
 load is one `tutti bench`, whose client goes on by itself. Ends when the load has ended, with one line:
 R restarts, P pods, X requests, F failed, first token after W ms at most, longest gap G ms. Exit status 1: a request
-failed, or its answer is not that of an undisturbed run.
+failed, or its answer is not that of an undisturbed run, or no whole pod was restarted meanwhile.
 """
 import argparse
 import json
