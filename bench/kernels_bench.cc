@@ -301,9 +301,11 @@ int Main(int argc, char** argv) {
   }
   std::printf("class %s, %d threads\n", std::string((*backend)->numerics_class()).c_str(),
               o.threads);
-  std::printf("probe: read %.1f GB/s, f32 %.1f GFLOP/s, bf16 dot %.1f GFLOP/s\n",
-              (*probe)->ReadBytesPerSecond() / 1e9, (*probe)->F32FlopsPerSecond() / 1e9,
-              (*probe)->Bf16DotFlopsPerSecond() / 1e9);
+  std::printf("probe: read %.1f GB/s, f32 %.1f GFLOP/s", (*probe)->ReadBytesPerSecond() / 1e9,
+              (*probe)->F32FlopsPerSecond() / 1e9);
+  const double dot = (*probe)->Bf16DotFlopsPerSecond();
+  if (dot > 0) std::printf(", bf16 dot %.1f GFLOP/s", dot / 1e9);
+  std::printf("\n");
   Bench bench(o, backend->get(), probe->get());
   const int64_t q = o.heads * o.head_dim, kv = o.kv_heads * o.head_dim;
   BenchMatMul(&bench, "gate_up", 2 * o.ffn, o.hidden, 1, DType::kBF16);

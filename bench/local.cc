@@ -69,6 +69,13 @@ class LocalBench {
     return absl::OkStatus();
   }
 
+  // A chunk of a prompt, untimed: it touches memory and wakes threads.
+  absl::Status WarmUp() {
+    worker::SequenceTable table(Limits());
+    table_ = &table;
+    return PrefillChunk(/*run=*/0, /*sequence=*/0, /*first=*/0);
+  }
+
   absl::StatusOr<RunTimes> Run(int run) {
     worker::SequenceTable table(Limits());
     table_ = &table;
@@ -135,27 +142,31 @@ class LocalBench {
     scheduled->set_expected_blocks(need);
   }
 
+  absl::Status PrefillChunk(int run, int sequence, int first) {
+    const int count = std::min(options_.chunk_tokens, options_.prompt_tokens - first);
+    v1::StepPlan plan;
+    if (first == 0) {
+      v1::NewSequence* added = plan.add_new_sequences();
+      added->set_sequence(static_cast<uint64_t>(sequence) + 1);
+      added->set_prompt_tokens(options_.prompt_tokens);
+      Random random(static_cast<uint64_t>(run), static_cast<uint64_t>(sequence));
+      for (int i = 0; i < options_.prompt_tokens; ++i) {
+        added->add_tokens(static_cast<int32_t>(random.Between(0, config_.vocab_size - 1)));
+      }
+    }
+    v1::ScheduledSequence* scheduled = plan.add_scheduled();
+    scheduled->set_sequence(static_cast<uint64_t>(sequence) + 1);
+    scheduled->set_first(first);
+    scheduled->set_count(count);
+    scheduled->set_sample(first + count == options_.prompt_tokens);
+    scheduled->set_expected_tokens(options_.prompt_tokens);
+    AddBlocks(sequence, first, count, scheduled);
+    return Step(&plan);
+  }
+
   absl::Status Prefill(int run, int sequence) {
     for (int first = 0; first < options_.prompt_tokens; first += options_.chunk_tokens) {
-      const int count = std::min(options_.chunk_tokens, options_.prompt_tokens - first);
-      v1::StepPlan plan;
-      if (first == 0) {
-        v1::NewSequence* added = plan.add_new_sequences();
-        added->set_sequence(static_cast<uint64_t>(sequence) + 1);
-        added->set_prompt_tokens(options_.prompt_tokens);
-        Random random(static_cast<uint64_t>(run), static_cast<uint64_t>(sequence));
-        for (int i = 0; i < options_.prompt_tokens; ++i) {
-          added->add_tokens(static_cast<int32_t>(random.Between(0, config_.vocab_size - 1)));
-        }
-      }
-      v1::ScheduledSequence* scheduled = plan.add_scheduled();
-      scheduled->set_sequence(static_cast<uint64_t>(sequence) + 1);
-      scheduled->set_first(first);
-      scheduled->set_count(count);
-      scheduled->set_sample(first + count == options_.prompt_tokens);
-      scheduled->set_expected_tokens(options_.prompt_tokens);
-      AddBlocks(sequence, first, count, scheduled);
-      TUTTI_RETURN_IF_ERROR(Step(&plan));
+      TUTTI_RETURN_IF_ERROR(PrefillChunk(run, sequence, first));
     }
     last_tokens_.resize(static_cast<size_t>(options_.batch));
     last_tokens_[static_cast<size_t>(sequence)] = sampled_.front().token();
@@ -219,19 +230,40 @@ class LocalBench {
   std::vector<double> flop_rates_;
 };
 
-// Multiply-adds count as two. Matrices of the layers for every token, the head for one row per
-// sequence, and attention over everything before each token (scores and weighted sum).
-double PrefillFlops(const model::ModelConfig& config, const LocalBenchOptions& options) {
+// Multiply-adds count as two.
+double LayerFlopsOfRow(const model::ModelConfig& config) {
   const auto hidden = static_cast<double>(config.hidden_size);
   const auto q_width = static_cast<double>(config.q_width());
-  const double layer = hidden * (q_width + 2.0 * static_cast<double>(config.kv_width())) +
-                       q_width * hidden +
-                       3.0 * hidden * static_cast<double>(config.intermediate_size);
+  return 2 * (hidden * (q_width + 2.0 * static_cast<double>(config.kv_width())) + q_width * hidden +
+              3.0 * hidden * static_cast<double>(config.intermediate_size));
+}
+
+double HeadFlopsOfRow(const model::ModelConfig& config) {
+  return 2.0 * static_cast<double>(config.hidden_size) * static_cast<double>(config.vocab_size);
+}
+
+// Scores and weighted sums of one layer, of rows that see `slots` slots together.
+double AttentionFlops(const model::ModelConfig& config, double slots) {
+  return 4.0 * static_cast<double>(config.q_width()) * slots;
+}
+
+// Matrices of the layers for every token, the head for one row per sequence, and attention over
+// everything before each token.
+double PrefillFlops(const model::ModelConfig& config, const LocalBenchOptions& options) {
   const double tokens = options.prompt_tokens;
-  const double attention = 2.0 * q_width * tokens * (tokens + 1) / 2;
-  const double sequence = static_cast<double>(config.num_layers) * (layer * tokens + attention) +
-                          hidden * static_cast<double>(config.vocab_size);
-  return 2.0 * sequence * options.batch;
+  const double sequence =
+      static_cast<double>(config.num_layers) *
+          (LayerFlopsOfRow(config) * tokens + AttentionFlops(config, tokens * (tokens + 1) / 2)) +
+      HeadFlopsOfRow(config);
+  return sequence * options.batch;
+}
+
+// Of a step in the middle of the output.
+double DecodeFlops(const model::ModelConfig& config, const LocalBenchOptions& options) {
+  const double slots = options.prompt_tokens + options.output_tokens / 2.0;
+  return options.batch * (static_cast<double>(config.num_layers) *
+                              (LayerFlopsOfRow(config) + AttentionFlops(config, slots)) +
+                          HeadFlopsOfRow(config));
 }
 
 absl::Status CheckOptions(const LocalBenchOptions& options, const model::ModelConfig& config) {
@@ -278,8 +310,9 @@ void FillSpeeds(const model::ModelConfig& config, const std::vector<RunTimes>& r
       bytes.layers + bytes.vectors + (bytes.head > 0 ? bytes.head : bytes.embedding);
   report->kv_bytes_per_step = config.kv_bytes_per_token(config.num_layers) * options.batch *
                               (options.prompt_tokens + options.output_tokens / 2);
-  report->weight_bytes_per_second =
-      static_cast<double>(report->weight_bytes_per_step) / step_seconds;
+  report->decode_bytes_per_second =
+      static_cast<double>(report->weight_bytes_per_step + report->kv_bytes_per_step) / step_seconds;
+  report->decode_flops_per_second = DecodeFlops(config, options) / step_seconds;
   report->prefill_flops_per_second = PrefillFlops(config, options) / prefill_seconds;
 }
 
@@ -296,6 +329,7 @@ absl::StatusOr<LocalBenchReport> RunLocalBench(const LocalBenchOptions& given) {
   TUTTI_RETURN_IF_ERROR(bench.Load());
   report.load_seconds = bench.load_seconds();
   report.kernels = bench.kernels();
+  TUTTI_RETURN_IF_ERROR(bench.WarmUp());
   std::vector<RunTimes> runs;
   for (int run = 0; run < options.runs; ++run) {
     TUTTI_ASSIGN_OR_RETURN(RunTimes times, bench.Run(run));

@@ -45,8 +45,9 @@ struct LocalBenchReport {
 
   // One decode step reads every matrix once, for any batch, and the K/V rows of its sequences.
   int64_t weight_bytes_per_step = 0;
-  int64_t kv_bytes_per_step = 0;  // in the middle of the output
-  double weight_bytes_per_second = 0;
+  int64_t kv_bytes_per_step = 0;       // in the middle of the output
+  double decode_bytes_per_second = 0;  // of both
+  double decode_flops_per_second = 0;
   double machine_read_bytes_per_second = 0;  // median of the probes between the steps
   double prefill_flops_per_second = 0;
   double machine_flops_per_second = 0;  // of the instructions this numerics class uses

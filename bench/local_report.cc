@@ -1,4 +1,5 @@
 // The report of `tutti-bench local`.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -38,14 +39,19 @@ std::string RenderLocalBench(const LocalBenchReport& report) {
                 Giga(report.prefill_flops_per_second, "FLOP/s"),
                 Giga(report.machine_flops_per_second, "FLOP/s"),
                 Percent(report.prefill_flops_per_second, report.machine_flops_per_second)});
-  table.AddRow({"decode", client::FormatCount(int64_t{options.output_tokens - 1} * options.batch),
-                absl::StrFormat("%.1f", report.decode_tokens_per_second),
-                Giga(report.weight_bytes_per_second, "B/s"),
+  const double decode_tokens = report.decode_tokens_per_second;
+  const std::string tokens =
+      client::FormatCount(int64_t{options.output_tokens - 1} * options.batch);
+  table.AddRow({"decode", tokens, absl::StrFormat("%.1f", decode_tokens),
+                Giga(report.decode_bytes_per_second, "B/s"),
                 Giga(report.machine_read_bytes_per_second, "B/s"),
-                Percent(report.weight_bytes_per_second, report.machine_read_bytes_per_second)});
+                Percent(report.decode_bytes_per_second, report.machine_read_bytes_per_second)});
+  table.AddRow({"", "", "", Giga(report.decode_flops_per_second, "FLOP/s"),
+                Giga(report.machine_flops_per_second, "FLOP/s"),
+                Percent(report.decode_flops_per_second, report.machine_flops_per_second)});
   absl::StrAppend(&out, table.ToString(), "\none decode step reads ",
-                  FormatBytes(report.weight_bytes_per_step), " of weights (counted above) and ",
-                  FormatBytes(report.kv_bytes_per_step), " of K/V (not counted)\n");
+                  FormatBytes(report.weight_bytes_per_step), " of weights and ",
+                  FormatBytes(report.kv_bytes_per_step), " of K/V\n");
   const kernels::LaunchCounts& launches = report.launches;
   if (launches.kernels > 0) {
     absl::StrAppend(&out, client::FormatCount(launches.kernels), " kernels, ",
@@ -84,12 +90,16 @@ std::string LocalBenchToJson(const LocalBenchReport& report) {
       {"decode_tokens_per_second", report.decode_tokens_per_second},
       {"weight_bytes_per_step", report.weight_bytes_per_step},
       {"kv_bytes_per_step", report.kv_bytes_per_step},
-      {"weight_bytes_per_second", report.weight_bytes_per_second},
+      {"decode_bytes_per_second", report.decode_bytes_per_second},
+      {"decode_flops_per_second", report.decode_flops_per_second},
       {"machine_read_bytes_per_second", report.machine_read_bytes_per_second},
-      {"read_share", Share(report.weight_bytes_per_second, report.machine_read_bytes_per_second)},
+      // Of the nearer roof.
+      {"decode_share",
+       std::max(Share(report.decode_bytes_per_second, report.machine_read_bytes_per_second),
+                Share(report.decode_flops_per_second, report.machine_flops_per_second))},
       {"prefill_flops_per_second", report.prefill_flops_per_second},
       {"machine_flops_per_second", report.machine_flops_per_second},
-      {"flop_share", Share(report.prefill_flops_per_second, report.machine_flops_per_second)}};
+      {"prefill_share", Share(report.prefill_flops_per_second, report.machine_flops_per_second)}};
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 

@@ -33,11 +33,20 @@ inline constexpr int64_t kRowBlock = 192;
 // every tile of the row block passes over them.
 inline constexpr int64_t kPiecePairs = 64;
 
-// How far ahead of the multiplication a single pass fetches weights, unless a knob says otherwise.
-// Measured on Zen 3: at 1 KiB it reads at 93 % of the plain read bandwidth, without fetching at 80
-// %, and at 2 KiB and more at 78 %, where the fetches get in the way of the hardware's own. On Zen
-// 4 it costs 20 to 35 % for few rows.
-inline constexpr int64_t kStreamAheadBytes = 1024;
+// How far ahead of the multiplication a single pass fetches each stream of weights, unless a knob
+// says otherwise. Measured on Zen 3: with four streams 256 takes a fiftieth less than nothing, and a
+// tenth less than 1 KiB, which is best for one stream. On Zen 4 fetching costs 20 to 35 % of one.
+inline constexpr int64_t kStreamAheadBytes = 256;
+
+// Groups of weights that a single pass reads at once, unless a knob says otherwise, and how much of
+// each in turn. The hardware fetches ahead within a page of 4 KiB, for several pages at a time: one
+// thread of a Zen 3 reads four groups so in 0.83 of the time of one, two threads in 0.95
+// (docs/decisions/0074-several-streams.md).
+inline constexpr int64_t kStreams = 4;
+inline constexpr int64_t kStreamsMax = 8;
+inline constexpr int64_t kStreamTurnBytes = 1024;
+static_assert(kStreamsMax * kTileRows <= 48,
+              "the sums of a turn fit where the least row block's do");
 
 // Slots of an attention tile, from absolute slot 0: part of the numerics, never to be tuned per
 // machine. Long enough that rescaling the output once per tile costs little, short enough that a

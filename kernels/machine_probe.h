@@ -20,9 +20,9 @@ class MachineProbe {
   static absl::StatusOr<std::unique_ptr<MachineProbe>> Create(int threads);
   virtual ~MachineProbe() = default;
 
-  // Bytes per second of one pass over kProbeBytes, far more than the caches hold, in large pages:
-  // each thread reads its own contiguous part. About 10 ms. Take several and the median or the best
-  // of them.
+  // Bytes per second of a pass over kProbeBytes, far more than the caches hold, in large pages: the
+  // best of plain reads, several streams at once, and both with fetching ahead, each thread in its
+  // own contiguous part. About 40 ms. Take several and the median of them.
   virtual double ReadBytesPerSecond() = 0;
   // f32 operations per second (a fused multiply-add is two), from registers. About 10 ms.
   virtual double F32FlopsPerSecond() = 0;

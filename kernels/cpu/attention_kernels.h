@@ -22,6 +22,14 @@ namespace tutti::kernels::cpu {
 inline constexpr int64_t kTileGroups = kAttentionTileSlots / 16;
 inline constexpr int kGroupPairs = 8;
 
+// Up to so many rows a tile that nobody else reads is waited for more than it is computed with: its
+// keys come by the hardware's own fetching, which is quickest with several streams. So groups are
+// read in turns, so many at once, by so many pairs of d: 256 bytes of bf16.
+// (docs/decisions/0074-several-streams.md)
+inline constexpr int kTurnRows = 2;
+inline constexpr int64_t kScoreStreams = 4;  // a multiple of every AttentionPanels
+inline constexpr int64_t kScoreTurnPairs = 4;
+
 // One tile of slots: where its groups of 16 lie.
 struct SlotTile {
   int64_t begin;  // first slot
@@ -43,22 +51,26 @@ TUTTI_INLINE int64_t ValidSlots(int64_t position, int64_t tile_begin) {
   return valid < kAttentionTileSlots ? valid : kAttentionTileSlots;
 }
 
-// R rows by P groups of slots, from group `g`: scores[r][16 g ...] = q[r] . k[slot].
+// R rows by P groups of slots: scores[r][16 p ...] += q[r] . k[slot], over the pairs of d
+// [begin, end); from 0 on where begin is 0.
 template <class Format, int R, int P>
 [[gnu::noinline]] static void ScoreGroups(const typename Format::A* q, int64_t pair_step,
-                                          int64_t pairs, const uint8_t* const* key,
+                                          int64_t begin, int64_t end, const uint8_t* const* key,
                                           const uint8_t* const* ahead, float* scores) {
   using S = typename Format::Simd;
   typename Format::F sum[R][P];
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 4
-    for (int p = 0; p < P; ++p) sum[r][p] = S::Zero();
+    for (int p = 0; p < P; ++p) {
+      sum[r][p] = begin == 0 ? S::Zero() : S::Load(scores + r * kScoreStride + 16 * p);
+    }
   }
-  int64_t offset = 0;
+  int64_t offset = begin * Format::kUnitBytes;
+  q += begin * pair_step;
   uint32_t state = 0;
   Format::Chains::Begin(sum, &state);
-  for (int64_t pair = 0; pair < pairs; ++pair, offset += Format::kUnitBytes, q += pair_step) {
+  for (int64_t pair = begin; pair < end; ++pair, offset += Format::kUnitBytes, q += pair_step) {
     const uint8_t* unit[P];
 #pragma GCC unroll 4
     for (int p = 0; p < P; ++p) {
@@ -104,7 +116,7 @@ template <class Format, int R, int P>
 #pragma GCC unroll 4
       for (int p = 0; p < P; ++p) {
         at[p] = w + p * Format::kUnitBytes;
-        __builtin_prefetch(ahead + p * Format::kUnitBytes, 0, 2);
+        if constexpr (R > kTurnRows) __builtin_prefetch(ahead + p * Format::kUnitBytes, 0, 2);
       }
       ahead += P * Format::kUnitBytes;
       Format::Step(sum, at, weights + pair * Format::kPerPair, kRowStep);
@@ -146,18 +158,27 @@ template <class Format, int P>
   for (int p = 0; p < P; ++p) S::Store(out + 16 * p, sum[0][p]);
 }
 
+// Scores of R rows against the groups of a tile, whose values are fetched meanwhile: the mixing reads
+// them in another order than they lie. `once`: nobody else reads this tile.
 template <class Format, int R>
 static void ScoreTile(const AttentionState<Format>& state, const SlotTile& tile,
-                      const typename Format::A* q, int64_t pair_step, int64_t groups) {
+                      const typename Format::A* q, int64_t pair_step, int64_t groups, bool once) {
   constexpr int P = Format::Simd::AttentionPanels(R);
   const int64_t pairs = state.job->head_dim / 2;
+  const int64_t streams = once && R <= kTurnRows ? kScoreStreams : P;
+  const int64_t turn = streams > P ? kScoreTurnPairs : pairs;
   int64_t g = 0;
-  for (; g + P <= groups; g += P) {
-    ScoreGroups<Format, R, P>(q, pair_step, pairs, tile.key + g, tile.value + g,
-                              state.scores + 16 * g);
+  for (; g + streams <= groups; g += streams) {
+    for (int64_t pair = 0; pair < pairs; pair += turn) {
+      const int64_t end = pairs < pair + turn ? pairs : pair + turn;
+      for (int64_t i = g; i < g + streams; i += P) {
+        ScoreGroups<Format, R, P>(q, pair_step, pair, end, tile.key + i, tile.value + i,
+                                  state.scores + 16 * i);
+      }
+    }
   }
   for (; g < groups; ++g) {
-    ScoreGroups<Format, R, 1>(q, pair_step, pairs, tile.key + g, tile.value + g,
+    ScoreGroups<Format, R, 1>(q, pair_step, 0, pairs, tile.key + g, tile.value + g,
                               state.scores + 16 * g);
   }
 }
@@ -193,35 +214,37 @@ static void MixTile(const AttentionState<Format>& state, const SlotTile& tile, i
   }
 }
 
-// Entries [entry, entry + R), whose queries interleave with `pair_step`, against one tile.
+// Entries [entry, entry + R), whose queries interleave with `pair_step`, against one tile. `once` as
+// in ScoreTile.
 template <class Format, int R>
 static void AttendRows(const AttentionState<Format>& state, const SlotTile& tile, int64_t entry,
-                       const typename Format::A* q, int64_t pair_step) {
+                       const typename Format::A* q, int64_t pair_step, bool once) {
   int64_t valid[R];
   float shrink[R];
   for (int r = 0; r < R; ++r) valid[r] = ValidSlots(PositionOf(state, entry + r), tile.begin);
-  ScoreTile<Format, R>(state, tile, q, pair_step, (valid[R - 1] + 15) / 16);
+  ScoreTile<Format, R>(state, tile, q, pair_step, (valid[R - 1] + 15) / 16, once);
   SoftmaxRows<Format, R>(state, entry, valid, tile.begin == 0, shrink);
   MixTile<Format, R>(state, tile, entry, shrink, valid);
 }
 
 template <class Format>
 static void AttendRowCount(int64_t rows, const AttentionState<Format>& state, const SlotTile& tile,
-                           int64_t entry, const typename Format::A* q, int64_t pair_step) {
+                           int64_t entry, const typename Format::A* q, int64_t pair_step,
+                           bool once) {
   static_assert(kTileRows == 6);
   switch (rows) {
     case 1:
-      return AttendRows<Format, 1>(state, tile, entry, q, pair_step);
+      return AttendRows<Format, 1>(state, tile, entry, q, pair_step, once);
     case 2:
-      return AttendRows<Format, 2>(state, tile, entry, q, pair_step);
+      return AttendRows<Format, 2>(state, tile, entry, q, pair_step, once);
     case 3:
-      return AttendRows<Format, 3>(state, tile, entry, q, pair_step);
+      return AttendRows<Format, 3>(state, tile, entry, q, pair_step, once);
     case 4:
-      return AttendRows<Format, 4>(state, tile, entry, q, pair_step);
+      return AttendRows<Format, 4>(state, tile, entry, q, pair_step, once);
     case 5:
-      return AttendRows<Format, 5>(state, tile, entry, q, pair_step);
+      return AttendRows<Format, 5>(state, tile, entry, q, pair_step, once);
     default:
-      return AttendRows<Format, 6>(state, tile, entry, q, pair_step);
+      return AttendRows<Format, 6>(state, tile, entry, q, pair_step, once);
   }
 }
 
@@ -325,7 +348,8 @@ static void Attend(const AttentionJob& job, const AttentionItem& item, float* sc
       if (skip == count) continue;
       const typename Format::A* q = state.queries + e * row_elements + skip * Format::kPerPair;
       const int64_t pair_step = count * Format::kPerPair;
-      AttendRowCount<Format>(count - skip, state, tile, e + skip, q, pair_step);
+      AttendRowCount<Format>(count - skip, state, tile, e + skip, q, pair_step,
+                             entries <= kTileRows);
     }
     CountSlice(slices);
   }

@@ -82,8 +82,10 @@ class CpuBackend : public Backend,
 
   uint64_t slices_done() const override { return pool_.slices_done(); }
   Work LargestSlice(int64_t rows, int64_t in_features, int64_t element_bytes) const override {
-    const double elements =
-        static_cast<double>(kGroupColumns) * static_cast<double>(in_features) * pool_.threads();
+    // Groups that are read at once are done at once.
+    const int64_t groups = rows <= kTileRows ? kStreamsMax : 1;
+    const double elements = static_cast<double>(groups * kGroupColumns) *
+                            static_cast<double>(in_features) * pool_.threads();
     return {.bytes = elements * static_cast<double>(element_bytes),
             .flops = 2 * elements * static_cast<double>(std::min(rows, kRowBlock))};
   }

@@ -14,17 +14,20 @@ namespace {
 // is fetched comes before the pieces, which are best measured with it set.
 enum WayIndex : size_t { kWayOne, kWayFew, kWay, kWays };
 enum KnobIndex : size_t {
+  kStreamsOne,
   kAheadOne,
   kAheadFew,
   kAheadTwoTiles,
   kAhead,
   kPiecesFew,
   kPieces,
-  kBlock
+  kBlock,
+  kStreamsFew  // where products of few rows stream at all
 };
 
 constexpr int64_t kByF32[] = {0, 1};
-constexpr int64_t kOneRowAhead[] = {kAheadOff, 256, 512, kStreamAheadBytes, 2048, 4096, 8192};
+constexpr int64_t kStreamsTried[] = {1, 2, 4, kStreamsMax};
+constexpr int64_t kOneRowAhead[] = {kAheadOff, kStreamAheadBytes, 512, 1024, 2048, 4096, 8192};
 constexpr int64_t kFewRowsAhead[] = {kAheadPiece, kAheadOff, 512, 1024, 2048, 4096};
 constexpr int64_t kTilesAhead[] = {kAheadPiece, kAheadOff};
 constexpr int64_t kPiecePairsTried[] = {32, kPiecePairs, 128, 256};
@@ -48,6 +51,7 @@ std::vector<Knob> MakeKnobs(const KernelTable& kernels, bool both_ways) {
     };
   }
   const std::initializer_list<Knob> others = {
+      {"streams-1", "groups of weights read at once, 1 row", kStreamsTried, kStreams, 1},
       {"ahead-1", "bytes of weights fetched ahead, 1 row", kOneRowAhead, kStreamAheadBytes, 1},
       {"ahead-2", "the same, 2 to 6 rows; -1: the next piece", few, kAheadPiece, 4},
       {"ahead-7", "whether the next piece is fetched (-1), 7 to 12 rows", kTilesAhead, kAheadPiece,
@@ -59,6 +63,9 @@ std::vector<Knob> MakeKnobs(const KernelTable& kernels, bool both_ways) {
       {"block", "rows that share a pass over the weights", kRowBlocks, kRowBlock, kRowBlock},
   };
   knobs.insert(knobs.end(), others.begin(), others.end());
+  if (kernels.streams_few_rows) {
+    knobs.push_back({"streams-2", "as streams-1, 2 to 6 rows", kStreamsTried, 1, 4});
+  }
   return knobs;
 }
 
@@ -98,18 +105,22 @@ bool CpuKnobs::AttentionByF32() const { return ways_ > 0 && values_[kWay] != 0; 
 ProductTuning CpuKnobs::ForRows(int64_t rows) const {
   KnobIndex ahead = kAhead;
   WayIndex way = kWay;
+  int64_t streams = 1;
   if (rows == 1) {
     ahead = kAheadOne;
     way = kWayOne;
+    streams = values_[ways_ + kStreamsOne];
   } else if (rows < kTwoTileRows) {
     ahead = kAheadFew;
     way = kWayFew;
+    if (ways_ + kStreamsFew < values_.size()) streams = values_[ways_ + kStreamsFew];
   } else if (rows < kThreeTileRows) {
     ahead = kAheadTwoTiles;
   }
   return {.row_block = values_[ways_ + kBlock],
           .piece_pairs = values_[ways_ + (rows < kManyRows ? kPiecesFew : kPieces)],
           .ahead_bytes = values_[ways_ + ahead],
+          .streams = streams,
           .by_f32 = ways_ > 0 && values_[way] != 0};
 }
 

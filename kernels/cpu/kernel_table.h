@@ -89,7 +89,7 @@ struct KernelTable {
   double (*sum_exp)(const float* x, int64_t cols, float shift, float factor);
 
   // Limits of the machine, for kernels/machine_probe.h. The bursts return the operations they did.
-  float (*read_all)(const uint8_t* data, int64_t bytes);
+  float (*read_all)(const uint8_t* data, int64_t bytes, int64_t streams, int64_t ahead);
   int64_t (*fma_burst)(int64_t rounds);
   int64_t (*dot_burst)(int64_t rounds);  // null where there is no such instruction
 

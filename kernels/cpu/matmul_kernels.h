@@ -162,6 +162,32 @@ static void RunLeaf(const MatMulJob& job, const uint8_t* group, int64_t leaf, Ro
   } while (pair < end);
 }
 
+// Leaf `leaf` of `count` groups, one behind the other in memory, for a block that Streams: some
+// pairs of each in turn, so that the processor sees `count` streams to fetch from at once. acc
+// [count][rows][64].
+template <class Format>
+static void RunLeafInTurns(const MatMulJob& job, const uint8_t* group, int64_t count, int64_t leaf,
+                           RowBlock block, float* acc) {
+  constexpr int64_t kPairBytes = kMatMulGroupUnits * Format::kUnitBytes;
+  constexpr int64_t kTurnPairs = kStreamTurnBytes / kPairBytes;
+  const int64_t total = job.leaf_pair_begin[job.leaves];
+  const int64_t begin = job.leaf_pair_begin[leaf];
+  const int64_t end = job.leaf_pair_begin[leaf + 1];
+  const auto* packed = static_cast<const typename Format::A*>(job.packed_in) +
+                       block.begin * total * Format::kPerPair;
+  int64_t pair = begin;
+  do {  // at least once, as in RunLeaf
+    const int64_t pairs = end - pair < kTurnPairs ? end - pair : kTurnPairs;
+    const Piece piece = {pairs, pair == begin, 1, job.tuning.ahead_bytes};
+    for (int64_t g = 0; g < count; ++g) {
+      RunTileRows<Format>(block.rows, group + (g * total + pair) * kPairBytes,
+                          packed + pair * block.rows * Format::kPerPair, piece, 0,
+                          acc + g * block.rows * kMatMulGroupColumns);
+    }
+    pair += pairs;
+  } while (pair < end);
+}
+
 // Adds finished leaf sums in the tree of neighbours: like counting in binary, leaf number `leaf`
 // completes as many levels as it has trailing one bits. level[i] [rows][64] holds the open left sum
 // of level i, `stride` floats apart.
@@ -178,6 +204,19 @@ static void AddLeaf(int64_t leaf, int64_t count, int64_t stride, float* acc, flo
   for (int64_t i = 0; i < count; i += 16) S::Store(open + i, S::Load(acc + i));
 }
 
+// Group `g` of a block's rows to where they belong, from acc [rows][64].
+template <class S>
+static void StoreGroup(const MatMulJob& job, int64_t g, RowBlock block, const float* acc) {
+  const int64_t cols = job.out_cols - g * kMatMulGroupColumns;
+  for (int64_t r = 0; r < block.rows; ++r) {
+    const float* from = acc + r * kMatMulGroupColumns;
+    float* to = job.out + (block.begin + r) * job.out_stride + g * kMatMulGroupColumns;
+    for (int64_t i = 0; i < kMatMulGroupColumns && i < cols; i += 16) {
+      StoreUpTo<S>(to + i, S::Load(from + i), cols - i);
+    }
+  }
+}
+
 template <class Format>
 static void MatMulGroups(const MatMulJob& job, int64_t group_begin, int64_t group_end,
                          float* scratch, uint64_t* slices) {
@@ -189,21 +228,26 @@ static void MatMulGroups(const MatMulJob& job, int64_t group_begin, int64_t grou
   float* levels = scratch + stride;
   for (RowBlock block = FirstBlock(job.rows, row_block); block.rows > 0;
        block = NextBlock(block, job.rows, row_block)) {
-    for (int64_t g = group_begin; g < group_end; ++g) {
+    const int64_t floats = block.rows * kMatMulGroupColumns;  // of a group
+    const int64_t streams = Streams<Format>(block.rows, block.tiles) ? job.tuning.streams : 1;
+    int64_t count = 0;
+    for (int64_t g = group_begin; g < group_end; g += count) {
+      // As even as possible: five groups by four streams are three and two.
+      const int64_t left = group_end - g;
+      count = left / ((left + streams - 1) / streams);
       const uint8_t* group = job.weight + g * job.leaf_pair_begin[job.leaves] * kPairBytes;
       for (int64_t leaf = 0; leaf < job.leaves; ++leaf) {
-        RunLeaf<Format>(job, group, leaf, block, acc);
-        if (job.leaves > 1) AddLeaf<S>(leaf, block.rows * kMatMulGroupColumns, stride, acc, levels);
-      }
-      const int64_t cols = job.out_cols - g * kMatMulGroupColumns;
-      for (int64_t r = 0; r < block.rows; ++r) {
-        const float* from = acc + r * kMatMulGroupColumns;
-        float* to = job.out + (block.begin + r) * job.out_stride + g * kMatMulGroupColumns;
-        for (int64_t i = 0; i < kMatMulGroupColumns && i < cols; i += 16) {
-          StoreUpTo<S>(to + i, S::Load(from + i), cols - i);
+        if (count == 1) {
+          RunLeaf<Format>(job, group, leaf, block, acc);
+        } else {
+          RunLeafInTurns<Format>(job, group, count, leaf, block, acc);
         }
+        if (job.leaves > 1) AddLeaf<S>(leaf, count * floats, stride, acc, levels);
       }
-      CountSlice(slices);
+      for (int64_t i = 0; i < count; ++i) {
+        StoreGroup<S>(job, g + i, block, acc + i * floats);
+        CountSlice(slices);
+      }
     }
   }
 }

@@ -4,18 +4,41 @@
 #include <cstdint>
 
 #include "kernels/cpu/inline.h"
+#include "kernels/limits.h"
 
 namespace tutti::kernels::cpu {
 
-// Reads everything once, in order. Returns something that depends on all of it.
-template <class S>
-static float ReadAll(const uint8_t* data, int64_t bytes) {
-  using F = typename S::F;
-  F sum[4] = {S::Zero(), S::Zero(), S::Zero(), S::Zero()};
+// Adds a turn to the sums; with kAhead what lies `ahead` bytes behind it is fetched.
+template <class S, bool kAhead>
+TUTTI_INLINE void ReadTurn(const uint8_t* data, int64_t bytes, int64_t ahead,
+                           typename S::F (&sum)[4]) {
   const float* x = reinterpret_cast<const float*>(data);
   for (int64_t i = 0; i + 64 <= bytes / 4; i += 64) {
 #pragma GCC unroll 4
-    for (int v = 0; v < 4; ++v) sum[v] = S::Add(sum[v], S::Load(x + i + 16 * v));
+    for (int v = 0; v < 4; ++v) {
+      if constexpr (kAhead) {
+        __builtin_prefetch(reinterpret_cast<const uint8_t*>(x + i + 16 * v) + ahead, 0, 3);
+      }
+      sum[v] = S::Add(sum[v], S::Load(x + i + 16 * v));
+    }
+  }
+}
+
+// Reads everything once: `streams` equal parts side by side, kStreamTurnBytes of each in turn.
+// Returns something that depends on all of it.
+template <class S>
+static float ReadAll(const uint8_t* data, int64_t bytes, int64_t streams, int64_t ahead) {
+  typename S::F sum[4] = {S::Zero(), S::Zero(), S::Zero(), S::Zero()};
+  const int64_t part = bytes / streams;
+  for (int64_t at = 0; at < part; at += kStreamTurnBytes) {
+    const int64_t turn = part - at < kStreamTurnBytes ? part - at : kStreamTurnBytes;
+    for (int64_t s = 0; s < streams; ++s) {
+      if (ahead > 0) {
+        ReadTurn<S, true>(data + s * part + at, turn, ahead, sum);
+      } else {
+        ReadTurn<S, false>(data + s * part + at, turn, 0, sum);
+      }
+    }
   }
   return S::ReduceAdd(S::Add(S::Add(sum[0], sum[1]), S::Add(sum[2], sum[3])));
 }
