@@ -23,7 +23,8 @@ import rows  # noqa: E402
 PROBE = """class cpu-bf16dot, 2 threads
 probe: read 33.4 GB/s, f32 94.9 GFLOP/s, bf16 dot 447.2 GFLOP/s
 """
-LOCAL = json.dumps({"model": "m", "prefill_tokens_per_second": 301.5, "decode_tokens_per_second": 26.75})
+LOCAL = json.dumps({"model": "m", "prefill_tokens_per_second": 301.5, "prefill_share": 0.71,
+                    "decode_tokens_per_second": 26.75, "decode_share": 0.93})
 BENCH = """warning: asserts enabled, performance may be affected
 [
   {
@@ -62,8 +63,8 @@ class Readings(unittest.TestCase):
     def test_reads_what_the_programs_print(self):
         self.assertEqual(readings.probe(PROBE), {"read": 33.4, "f32": 94.9, "bf16 dot": 447.2})
         self.assertEqual(readings.probe("probe: read 9 GB/s, f32 190.1 GFLOP/s\n"), {"read": 9.0, "f32": 190.1})
-        self.assertEqual(readings.tutti_local(LOCAL, "prefill"), 301.5)
-        self.assertEqual(readings.tutti_local(LOCAL, "decode"), 26.75)
+        self.assertEqual(readings.tutti_local(LOCAL, "prefill"), (301.5, 0.71))
+        self.assertEqual(readings.tutti_local(LOCAL, "decode"), (26.75, 0.93))
         self.assertEqual(readings.llama_bench(BENCH, prompt=512), 243.809524)
         self.assertEqual(readings.llama_bench(BENCH, generated=64, depth=512), 17.9)
         self.assertEqual(readings.llama_batched(BATCHED, 8), 82.9)
@@ -75,6 +76,7 @@ class Readings(unittest.TestCase):
                 (lambda: readings.tutti_local("oh", "prefill"), "no JSON.*'oh'"),
                 (lambda: readings.tutti_local("{}", "decode"), "no decode_tokens_per_second"),
                 (lambda: readings.tutti_local(LOCAL.replace("301.5", "0"), "prefill"), "is 0 in"),
+                (lambda: readings.tutti_local(LOCAL.replace("decode_share", "x"), "decode"), "no decode_share"),
                 (lambda: readings.llama_bench("", prompt=512), "no JSON.*nothing"),
                 (lambda: readings.llama_bench(BENCH, prompt=2048), "0 tests of"),
                 (lambda: readings.llama_bench(BENCH, generated=64), "0 tests of .*'n_depth': 0"),
@@ -110,12 +112,12 @@ class Report(unittest.TestCase):
 
     def test_the_table_names_what_was_skipped(self):
         row = report.Row("decode-0", [report.Figure("answer", "tokens/s", "more")])
-        row.figures[0].add(26.0, 13.0)
+        row.figures[0].add((26.0, 0.934), 13.0)
         row.probes = [{"read": 30.0, "f32": 90.0, "bf16 dot": 440.0}, {"read": 40.0, "f32": 80.0, "bf16 dot": 420.0}]
         other = report.Row("server", [report.Figure("gap", "s", "less")])
         other.skipped = "no llama-server in /x"
         table = report.markdown([row, other])
-        self.assertIn("| decode-0 | answer, tokens/s | 26 | 13 | 2.00 (2.00 to 2.00) | 1 | 35.0 (30.0 to 40.0) | "
+        self.assertIn("| decode-0 | answer, tokens/s | 26 | 93 % | 13 | 2.00 (2.00 to 2.00) | 1 | 35.0 (30.0 to 40.0) | "
                       "430.0 (420.0 to 440.0) |", table)
         self.assertIn("| server | skipped: no llama-server in /x |", table)
 
@@ -127,6 +129,9 @@ class Load(unittest.TestCase):
         self.assertAlmostEqual(got["gap"], 1.9)
         self.assertAlmostEqual(got["itl"], 0.1)
         self.assertEqual(got["tokens/s"], 32)
+        # From 2.0 to 2.2 the second stream brings two of its three events, the first none.
+        self.assertAlmostEqual(got["together"], 2 * 64 / 3 / 0.2)
+        self.assertEqual(load.figures([[1.0, 1.5], [2.0, 3.0]], 4.0, 64)["together"], 0)
 
     def serve(self, answer):
         asked = []
@@ -205,7 +210,7 @@ class Program(unittest.TestCase):
         path = os.path.join(self.folder, "figures.json")
         status, out, _ = self.run_command("--only", "prefill-512", "--only", "streams-8", "--rounds", "3", "--json", path)
         self.assertEqual(status, 0)
-        self.assertIn("| prefill-512 | prompt, tokens/s | 301.5 | 243.8 | 1.24", out)
+        self.assertIn("| prefill-512 | prompt, tokens/s | 301.5 | 71 % | 243.8 | 1.24", out)
         self.assertIn("| streams-8 | skipped: no llama-batched-bench in", out)
         with open(path, encoding="utf-8") as file:
             kept = json.load(file)
@@ -218,7 +223,7 @@ class Program(unittest.TestCase):
         status, out, err = self.run_command("--only", "decode-0", "--only", "streams-8", "--rounds", "1")
         self.assertEqual(status, 1)
         self.assertRegex(err, "decode-0: .*llama-bench.* ended with 3: cause")
-        self.assertIn("| streams-8 | answers together, tokens/s | 26.75 | 82.9 |", out)
+        self.assertIn("| streams-8 | answers together, tokens/s | 26.75 | 93 % | 82.9 |", out)
 
     def test_what_is_missing_is_named(self):
         os.unlink(os.path.join(self.folder, "kernels_bench"))

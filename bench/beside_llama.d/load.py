@@ -53,7 +53,8 @@ class Stream(threading.Thread):
 
 
 def ask(address, prompts, max_tokens, extra):
-    """All prompts at once: {"ttft": median s, "gap": longest s, "itl": median s, "tokens/s": of all together}."""
+    """All prompts at once: {"ttft": median s, "gap": longest s, "itl": median s, "tokens/s": of all together, and
+    "together": while all generate}."""
     start = threading.Barrier(len(prompts))
     streams = [Stream(address, {"model": "", "prompt": ids, "max_tokens": max_tokens, "temperature": 0, "stream": True,
                                 "ignore_eos": True, **extra}, start) for ids in prompts]
@@ -69,6 +70,16 @@ def ask(address, prompts, max_tokens, extra):
     return figures([stream.times for stream in streams], max(stream.seconds for stream in streams), max_tokens)
 
 
+def together(times, max_tokens):
+    """Tokens/s from the last stream's first event to the first stream's last; 0 where there is no such time."""
+    begin, end = max(one[0] for one in times), min(one[-1] for one in times)
+    if end <= begin:
+        return 0.0
+    # An event may bring several tokens, or none where a letter is not whole yet.
+    tokens = sum(sum(begin < time <= end for time in one) * max_tokens / len(one) for one in times)
+    return tokens / (end - begin)
+
+
 def figures(times, seconds, max_tokens):
     """Of the times at which each stream's events came."""
     gaps = [later - earlier for one in times for earlier, later in zip(one, one[1:])]
@@ -76,4 +87,5 @@ def figures(times, seconds, max_tokens):
             "gap": max(gaps, default=0.0),
             "itl": statistics.median(gaps) if gaps else 0.0,
             "tokens/s": len(times) * max_tokens / seconds,
+            "together": together(times, max_tokens),
             "events": statistics.median(len(one) for one in times)}

@@ -105,7 +105,7 @@ class Tutti:
             self.vocabulary = json.load(file)["vocab_size"]
 
     def probe(self):
-        """Plain reads and register-only products of this machine, now."""
+        """Reads and register-only products of this machine, now."""
         return readings.probe(output_of([find(self.folder, "kernels_bench"), "--threads", str(self.threads),
                                          "--filter", "the probes alone"]))
 
@@ -121,7 +121,7 @@ class Tutti:
         command = [find(self.folder, "tutti"), "up", "--model", self.model, "--device", "cpu", "--workers", str(workers),
                    "--threads-per-worker", str(threads or self.threads), "--kv-tokens", str(kv_tokens), "--listen",
                    "127.0.0.1:0", "--http", address, "--drain-timeout", "0"]
-        with running(command, answers_http(address, "/v1/models")):
+        with running(command, answers_http(address, "/ready")):
             yield address
 
 
@@ -146,12 +146,12 @@ class Llama:
                    "-n", str(generated), "-r", "1", "-o", "json", *more]
         return readings.llama_bench(output_of(command + (["-d", str(depth)] if depth else [])), **sizes)
 
-    def batched(self, sequences, prompt, generated):
+    def batched(self, sequences, prompt, generated, threads=None, more=()):
         context = sequences * (prompt + generated) + 256
         return readings.llama_batched(output_of(
-            [self.program("llama-batched-bench"), "-m", self.gguf, "-t", str(self.threads), "-tb", str(self.threads),
-             "-c", str(context), "-b", "2048", "-ub", "512", "-npp", str(prompt), "-ntg", str(generated), "-npl",
-             str(sequences)]), sequences)
+            [self.program("llama-batched-bench"), "-m", self.gguf, "-t", str(threads or self.threads), "-tb",
+             str(threads or self.threads), "-c", str(context), "-b", "2048", "-ub", "512", "-npp", str(prompt), "-ntg",
+             str(generated), "-npl", str(sequences), *more]), sequences)
 
     @contextlib.contextmanager
     def server(self, parallel, kv_tokens=8192):

@@ -30,15 +30,18 @@ def _positive(value, what, text):
 
 
 def tutti_local(text, field):
-    """A rate of `tutti-bench local --json`: field is "prefill" or "decode"."""
+    """Tokens/s of `tutti-bench local --json`, and its share of the nearer limit that was probed between the steps: field is
+    "prefill" or "decode"."""
     try:
         report = json.loads(text)
     except ValueError as error:
         raise ReadingError(f"tutti-bench printed no JSON ({error}): {_quoted(text)}") from None
-    name = f"{field}_tokens_per_second"
-    if not isinstance(report, dict) or name not in report:
-        raise ReadingError(f"no {name} in what tutti-bench printed: {_quoted(text)}")
-    return _positive(report[name], name, text)
+    values = []
+    for name in (f"{field}_tokens_per_second", f"{field}_share"):
+        if not isinstance(report, dict) or name not in report:
+            raise ReadingError(f"no {name} in what tutti-bench printed: {_quoted(text)}")
+        values.append(_positive(report[name], name, text))
+    return tuple(values)
 
 
 def llama_bench(text, *, prompt=0, generated=0, depth=0):

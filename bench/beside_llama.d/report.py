@@ -14,8 +14,13 @@ class Figure:
     def __init__(self, name, unit, better):
         self.name, self.unit, self.better = name, unit, better
         self.ours, self.theirs = [], []
+        self.shares = []  # of the limit, where ours comes with one
 
     def add(self, ours, theirs):
+        """ours: the value, or (value, share of the limit)."""
+        if isinstance(ours, tuple):
+            ours, share = ours
+            self.shares.append(share)
         self.ours.append(ours)
         self.theirs.append(theirs)
 
@@ -25,7 +30,8 @@ class Figure:
         return {"figure": self.name, "unit": self.unit, "better": self.better, "rounds": len(ratios),
                 "tutti": statistics.median(self.ours), "llama.cpp": statistics.median(self.theirs),
                 "ratio": statistics.median(ratios), "ratio_least": min(ratios), "ratio_most": max(ratios),
-                "tutti_all": self.ours, "llama.cpp_all": self.theirs}
+                "share": statistics.median(self.shares) if self.shares else None,
+                "tutti_all": self.ours, "llama.cpp_all": self.theirs, "share_all": self.shares}
 
 
 class Row:
@@ -49,15 +55,16 @@ def probe_text(probes, name):
 
 
 def markdown(rows):
-    lines = ["| row | figure | tutti | llama.cpp | ratio, median (least to most) | rounds | plain reads, GB/s | "
-             "dot or f32 peak, GFLOP/s |", "|---|---|---|---|---|---|---|---|"]
+    lines = ["| row | figure | tutti | of the limit | llama.cpp | ratio, median (least to most) | rounds | reads, GB/s | "
+             "dot or f32 peak, GFLOP/s |", "|---|---|---|---|---|---|---|---|---|"]
     for row in rows:
         if row.skipped:
-            lines.append(f"| {row.name} | skipped: {row.skipped} | | | | | | |")
+            lines.append(f"| {row.name} | skipped: {row.skipped} | | | | | | | |")
         peak = "bf16 dot" if any("bf16 dot" in probe for probe in row.probes) else "f32"
         for one in (figure.summary() for figure in row.figures if figure.ours):
-            lines.append(f"| {row.name} | {one['figure']}, {one['unit']} | {one['tutti']:.4g} | {one['llama.cpp']:.4g} | "
-                         f"{one['ratio']:.2f} ({one['ratio_least']:.2f} to {one['ratio_most']:.2f}) | {one['rounds']} | "
+            share = "-" if one["share"] is None else f"{100 * one['share']:.0f} %"
+            lines.append(f"| {row.name} | {one['figure']}, {one['unit']} | {one['tutti']:.4g} | {share} | "
+                         f"{one['llama.cpp']:.4g} | {one['ratio']:.2f} ({one['ratio_least']:.2f} to {one['ratio_most']:.2f}) | {one['rounds']} | "
                          f"{probe_text(row.probes, 'read')} | {probe_text(row.probes, peak)} |")
     return "\n".join(lines)
 

@@ -99,21 +99,24 @@ class Layers:
     name = "layers-2"
 
     def figures(self):
-        return [Figure("prompt of 512", "tokens/s", "more"), Figure("answer", "tokens/s", "more")]
+        return [Figure("prompt of 512", "tokens/s", "more"), Figure(f"{PARALLEL} answers together", "tokens/s", "more")]
 
     def tutti(self, tutti):
         half = max(1, tutti.threads // 2)
         with tutti.server(workers=2, threads=half) as address:
             load.ask(address, [load.prompt_of(1, 32, tutti.vocabulary)], 4, {})
-            got = load.ask(address, [load.prompt_of(2, SERVER_PROMPT, tutti.vocabulary)], ANSWER_TOKENS, {})
-        return [SERVER_PROMPT / got["ttft"], 1 / got["itl"]]
+            prompt = load.ask(address, [load.prompt_of(2, SERVER_PROMPT, tutti.vocabulary)], 2, {})
+            # Long enough that all generate together for most of the time.
+            prompts = [load.prompt_of(100 + i, BATCH_PROMPT, tutti.vocabulary) for i in range(PARALLEL)]
+            answers = load.ask(address, prompts, 2 * ANSWER_TOKENS, {})
+        return [SERVER_PROMPT / prompt["ttft"], answers["together"]]
 
     def llama(self, llama):
         half = max(1, llama.threads // 2)
         with llama.rpc_workers(2, half) as addresses:
-            more = ["--rpc", addresses, "-ngl", "99", "-ts", "1/1"]
-            return [llama.bench(prompt=SERVER_PROMPT, threads=half, more=more),
-                    llama.bench(generated=ANSWER_TOKENS, threads=half, more=more)]
+            more = ["--rpc", addresses, "-ngl", "99", "-ts", "1,1"]
+            return [llama.bench(prompt=SERVER_PROMPT, threads=half, more=[*more[:-1], "1/1"]),
+                    llama.batched(PARALLEL, BATCH_PROMPT, ANSWER_TOKENS, threads=half, more=more)]
 
 
 def needs(row):
@@ -123,7 +126,7 @@ def needs(row):
     if isinstance(row, Server):
         return [("llama-server",)]
     if isinstance(row, Layers):
-        return [("llama-bench",), ("rpc-server", "ggml-rpc-server")]
+        return [("llama-bench",), ("llama-batched-bench",), ("rpc-server", "ggml-rpc-server")]
     return [("llama-bench",)]
 
 
