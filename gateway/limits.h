@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/clock.h"
+#include "client/limits.h"
 
 namespace tutti::gateway {
 
@@ -131,6 +132,8 @@ inline constexpr int kNextPortsMax = 100;
 // How often it is asked for its model while it answers, and while it does not.
 inline constexpr Duration kModelPoll = std::chrono::seconds(1);
 inline constexpr Duration kModelPollWhileLost = std::chrono::milliseconds(200);
+// How long it counts as ready after a pipeline last served: as long as calls wait for it.
+inline constexpr Duration kReadyPatience = client::kResumeWithin;
 // One such call, and one call of Tokenize.
 inline constexpr Duration kModelTimeout = std::chrono::seconds(2);
 inline constexpr Duration kTokenizeTimeout = std::chrono::seconds(30);

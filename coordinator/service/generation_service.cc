@@ -8,6 +8,7 @@
 #include "coordinator/service/detokenize.h"
 #include "coordinator/service/message_parser.h"
 #include "coordinator/service/prompt_requests.h"
+#include "coordinator/service/served_numerics.h"
 #include "transport/grpc/credentials.h"
 
 namespace tutti::coordinator {
@@ -158,12 +159,7 @@ void GenerationService::DescribeModel(const std::shared_ptr<UnaryCall>& call) co
   if (model_->chat_template.ok()) response.set_chat_template(model_->chat_template->source());
   // Which class computes is the engine's to know.
   engine_->GetStatus([call, response](const v1::GetStatusResponse& status) mutable {
-    // One that is missing says neither.
-    for (const v1::PipelineStatus& one : status.pipelines()) {
-      if (response.numerics_class().empty()) response.set_numerics_class(one.numerics_class());
-      if (!one.has_exact()) continue;
-      response.set_exact(one.exact() && (!response.has_exact() || response.exact()));
-    }
+    FillServedNumerics(status, &response);
     call->Reply(response);
   });
 }

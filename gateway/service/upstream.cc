@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "gateway/limits.h"
+#include "gateway/service/serves_lately.h"
 #include "spdlog/spdlog.h"
 
 namespace tutti::gateway {
@@ -29,6 +30,7 @@ std::shared_ptr<const ModelState> Upstream::model() const {
 
 void Upstream::Watch() {
   bool was_reachable = true;
+  ServesLately lately;
   while (true) {
     auto next = std::make_shared<ModelState>();
     auto got = client_->GetModel({.timeout = kModelTimeout, .cancel = &cancel_});
@@ -44,7 +46,9 @@ void Upstream::Watch() {
                      std::string(got.status().message()));
     }
     was_reachable = next->reachable;
-    const Instant until = SystemClock().Now() + (next->ready() ? kModelPoll : kModelPollWhileLost);
+    const Instant now = SystemClock().Now();
+    next->serves_lately = lately.Update(got.ok() && !got->numerics_class().empty(), now);
+    const Instant until = now + (next->ready() ? kModelPoll : kModelPollWhileLost);
     const MutexLock lock(&mutex_);
     if (!next->reachable) {
       next->model = model_->model;

@@ -23,8 +23,8 @@ struct ModelState {
   AnswerForm form;             // of its chat template
   bool reachable = false;
   bool known() const { return !model.name().empty(); }
-  // A pipeline is complete, or was.
-  bool ready() const { return reachable && !model.numerics_class().empty(); }
+  bool serves_lately = false;  // ServesLately
+  bool ready() const { return reachable && serves_lately; }
 };
 
 // Thread: any.
