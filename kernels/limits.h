@@ -34,8 +34,9 @@ inline constexpr int64_t kRowBlock = 192;
 inline constexpr int64_t kPiecePairs = 64;
 
 // How far ahead of the multiplication a single pass fetches each stream of weights, unless a knob
-// says otherwise. Measured on Zen 3: with four streams 256 takes a fiftieth less than nothing, and a
-// tenth less than 1 KiB, which is best for one stream. On Zen 4 fetching costs 20 to 35 % of one.
+// says otherwise. Measured on Zen 3: with four streams 256 takes a fiftieth less than nothing, and
+// a fifteenth less than 1 KiB, which is best for one stream. On Zen 4 fetching cost one stream 20
+// to 35 %.
 inline constexpr int64_t kStreamAheadBytes = 256;
 
 // Groups of weights that a single pass reads at once, unless a knob says otherwise, and how much of
@@ -45,8 +46,6 @@ inline constexpr int64_t kStreamAheadBytes = 256;
 inline constexpr int64_t kStreams = 4;
 inline constexpr int64_t kStreamsMax = 8;
 inline constexpr int64_t kStreamTurnBytes = 1024;
-static_assert(kStreamsMax * kTileRows <= 48,
-              "the sums of a turn fit where the least row block's do");
 
 // Slots of an attention tile, from absolute slot 0: part of the numerics, never to be tuned per
 // machine. Long enough that rescaling the output once per tile costs little, short enough that a

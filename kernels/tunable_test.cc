@@ -10,7 +10,8 @@ namespace {
 
 // Around every border between the classes of products, and of blocks of rows.
 constexpr int64_t kRows[] = {1, 2, 4, 6, 7, 12, 13, 48, 49, 97, 193};
-constexpr int64_t kIn = 517, kOut = 70;
+// Columns: more groups for each of two threads than may be read at once, the last not whole.
+constexpr int64_t kIn = 517, kOut = 2 * 9 * 64 + 6;
 // Cached rows of attention.
 constexpr int64_t kSlots = 208;
 constexpr uint64_t kCombinations = 8;

@@ -29,6 +29,10 @@ inline constexpr int kGroupPairs = 8;
 inline constexpr int kTurnRows = 2;
 inline constexpr int64_t kScoreStreams = 4;  // a multiple of every AttentionPanels
 inline constexpr int64_t kScoreTurnPairs = 4;
+template <class Format>
+constexpr bool TakesTurns(int rows) {
+  return rows <= kTurnRows && Format::Simd::AttentionPanels(rows) < kScoreStreams;
+}
 
 // One tile of slots: where its groups of 16 lie.
 struct SlotTile {
@@ -116,7 +120,9 @@ template <class Format, int R, int P>
 #pragma GCC unroll 4
       for (int p = 0; p < P; ++p) {
         at[p] = w + p * Format::kUnitBytes;
-        if constexpr (R > kTurnRows) __builtin_prefetch(ahead + p * Format::kUnitBytes, 0, 2);
+        if constexpr (!TakesTurns<Format>(R)) {
+          __builtin_prefetch(ahead + p * Format::kUnitBytes, 0, 2);
+        }
       }
       ahead += P * Format::kUnitBytes;
       Format::Step(sum, at, weights + pair * Format::kPerPair, kRowStep);
@@ -158,25 +164,26 @@ template <class Format, int P>
   for (int p = 0; p < P; ++p) S::Store(out + 16 * p, sum[0][p]);
 }
 
-// Scores of R rows against the groups of a tile, whose values are fetched meanwhile: the mixing reads
-// them in another order than they lie. `once`: nobody else reads this tile.
+// Scores of R rows against the groups of a tile, whose values are fetched meanwhile: the mixing
+// reads them in another order than they lie. `once`: nobody else reads this tile.
 template <class Format, int R>
 static void ScoreTile(const AttentionState<Format>& state, const SlotTile& tile,
                       const typename Format::A* q, int64_t pair_step, int64_t groups, bool once) {
   constexpr int P = Format::Simd::AttentionPanels(R);
   const int64_t pairs = state.job->head_dim / 2;
-  const int64_t streams = once && R <= kTurnRows ? kScoreStreams : P;
-  const int64_t turn = streams > P ? kScoreTurnPairs : pairs;
+  const bool turns = once && TakesTurns<Format>(R);
+  const auto score = [&](int64_t g, int64_t begin, int64_t end) {
+    ScoreGroups<Format, R, P>(q, pair_step, begin, end, tile.key + g, tile.value + g,
+                              state.scores + 16 * g);
+  };
   int64_t g = 0;
-  for (; g + streams <= groups; g += streams) {
-    for (int64_t pair = 0; pair < pairs; pair += turn) {
-      const int64_t end = pairs < pair + turn ? pairs : pair + turn;
-      for (int64_t i = g; i < g + streams; i += P) {
-        ScoreGroups<Format, R, P>(q, pair_step, pair, end, tile.key + i, tile.value + i,
-                                  state.scores + 16 * i);
-      }
+  for (; turns && g + kScoreStreams <= groups; g += kScoreStreams) {
+    for (int64_t pair = 0; pair < pairs; pair += kScoreTurnPairs) {
+      const int64_t end = pairs < pair + kScoreTurnPairs ? pairs : pair + kScoreTurnPairs;
+      for (int64_t i = g; i < g + kScoreStreams; i += P) score(i, pair, end);
     }
   }
+  for (; g + P <= groups; g += P) score(g, 0, pairs);
   for (; g < groups; ++g) {
     ScoreGroups<Format, R, 1>(q, pair_step, 0, pairs, tile.key + g, tile.value + g,
                               state.scores + 16 * g);
@@ -214,8 +221,8 @@ static void MixTile(const AttentionState<Format>& state, const SlotTile& tile, i
   }
 }
 
-// Entries [entry, entry + R), whose queries interleave with `pair_step`, against one tile. `once` as
-// in ScoreTile.
+// Entries [entry, entry + R), whose queries interleave with `pair_step`, against one tile. `once`
+// as in ScoreTile.
 template <class Format, int R>
 static void AttendRows(const AttentionState<Format>& state, const SlotTile& tile, int64_t entry,
                        const typename Format::A* q, int64_t pair_step, bool once) {

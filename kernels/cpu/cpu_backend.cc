@@ -82,12 +82,14 @@ class CpuBackend : public Backend,
 
   uint64_t slices_done() const override { return pool_.slices_done(); }
   Work LargestSlice(int64_t rows, int64_t in_features, int64_t element_bytes) const override {
-    // Groups that are read at once are done at once.
-    const int64_t groups = rows <= kTileRows ? kStreamsMax : 1;
-    const double elements = static_cast<double>(groups * kGroupColumns) *
-                            static_cast<double>(in_features) * pool_.threads();
-    return {.bytes = elements * static_cast<double>(element_bytes),
-            .flops = 2 * elements * static_cast<double>(std::min(rows, kRowBlock))};
+    // Groups that few rows read at once are done at once; many rows may have few in one product,
+    // for an expert or to be sampled.
+    const double elements =
+        static_cast<double>(kGroupColumns) * static_cast<double>(in_features) * pool_.threads();
+    const int64_t at_once =
+        std::max(std::min(rows, kRowBlock), kStreamsMax * std::min(rows, kTileRows));
+    return {.bytes = kStreamsMax * elements * static_cast<double>(element_bytes),
+            .flops = 2 * elements * static_cast<double>(at_once)};
   }
 
   void Embed(std::span<const int32_t> ids, const Weight& weight, TensorView out) override;

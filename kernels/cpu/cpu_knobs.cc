@@ -22,7 +22,7 @@ enum KnobIndex : size_t {
   kPiecesFew,
   kPieces,
   kBlock,
-  kStreamsFew  // where products of few rows stream at all
+  kStreamsFew
 };
 
 constexpr int64_t kByF32[] = {0, 1};
@@ -32,6 +32,8 @@ constexpr int64_t kFewRowsAhead[] = {kAheadPiece, kAheadOff, 512, 1024, 2048, 40
 constexpr int64_t kTilesAhead[] = {kAheadPiece, kAheadOff};
 constexpr int64_t kPiecePairsTried[] = {32, kPiecePairs, 128, 256};
 constexpr int64_t kRowBlocks[] = {48, 96, kRowBlock};
+static_assert(kStreamsMax * kTileRows <= kRowBlocks[0],
+              "the sums of a turn fit where those of the least block do");
 
 // The first rows of the classes of products.
 constexpr int64_t kTwoTileRows = kTileRows + 1;
@@ -61,11 +63,10 @@ std::vector<Knob> MakeKnobs(const KernelTable& kernels, bool both_ways) {
        kPiecePairsTried, kPiecePairs, 16},
       {"pieces-49", "the same, 49 rows and more", kPiecePairsTried, kPiecePairs, kRowBlock},
       {"block", "rows that share a pass over the weights", kRowBlocks, kRowBlock, kRowBlock},
+      {"streams-2", "as streams-1, 2 to 6 rows; AVX2: 4", kStreamsTried,
+       kernels.streams_few_rows ? 1 : kStreams, 4},
   };
   knobs.insert(knobs.end(), others.begin(), others.end());
-  if (kernels.streams_few_rows) {
-    knobs.push_back({"streams-2", "as streams-1, 2 to 6 rows", kStreamsTried, 1, 4});
-  }
   return knobs;
 }
 
@@ -113,7 +114,7 @@ ProductTuning CpuKnobs::ForRows(int64_t rows) const {
   } else if (rows < kTwoTileRows) {
     ahead = kAheadFew;
     way = kWayFew;
-    if (ways_ + kStreamsFew < values_.size()) streams = values_[ways_ + kStreamsFew];
+    streams = values_[ways_ + kStreamsFew];
   } else if (rows < kThreeTileRows) {
     ahead = kAheadTwoTiles;
   }

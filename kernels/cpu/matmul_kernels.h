@@ -162,7 +162,7 @@ static void RunLeaf(const MatMulJob& job, const uint8_t* group, int64_t leaf, Ro
   } while (pair < end);
 }
 
-// Leaf `leaf` of `count` groups, one behind the other in memory, for a block that Streams: some
+// Leaf `leaf` of `count` groups, one behind the other in memory, for a block of one tile: some
 // pairs of each in turn, so that the processor sees `count` streams to fetch from at once. acc
 // [count][rows][64].
 template <class Format>
@@ -229,7 +229,7 @@ static void MatMulGroups(const MatMulJob& job, int64_t group_begin, int64_t grou
   for (RowBlock block = FirstBlock(job.rows, row_block); block.rows > 0;
        block = NextBlock(block, job.rows, row_block)) {
     const int64_t floats = block.rows * kMatMulGroupColumns;  // of a group
-    const int64_t streams = Streams<Format>(block.rows, block.tiles) ? job.tuning.streams : 1;
+    const int64_t streams = block.rows <= S::kTurnRows ? job.tuning.streams : 1;
     int64_t count = 0;
     for (int64_t g = group_begin; g < group_end; g += count) {
       // As even as possible: five groups by four streams are three and two.

@@ -22,7 +22,8 @@ struct ProductTuning {
   // Where it fetches. A distance is for products that read a group once, from its first byte to its
   // last (Streams in matmul_kernels.h); others know kAheadOff and kAheadPiece alone.
   int64_t ahead_bytes = kStreamAheadBytes;
-  // Groups that such a product reads at once, kStreamTurnBytes of each in turn: at most kStreamsMax.
+  // Groups that a product of up to Simd::kTurnRows rows reads at once, kStreamTurnBytes of each in
+  // turn: at most kStreamsMax.
   int64_t streams = kStreams;
   // Whether bf16 is multiplied by f32 multiply-adds with the bits of the dot instruction, where the
   // kernels have both (KernelTable::multiplies_both_ways).

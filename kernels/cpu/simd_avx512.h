@@ -15,6 +15,8 @@ struct Avx512 {
   // 32 registers: six rows by four panels are 24 accumulators.
   static constexpr int Panels(int) { return 4; }
   static constexpr int AttentionPanels(int) { return 4; }
+  // Rows whose products may read several groups in turns: of one tile.
+  static constexpr int kTurnRows = 6;
 
   static constexpr int kProbeChains = 12;
 

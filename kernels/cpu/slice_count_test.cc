@@ -73,9 +73,10 @@ TEST_F(SliceCountTest, ALargestSliceGrowsWithRowsUpToABlock) {
   const Work one = meter_->LargestSlice(1, 4096, 2);
   const Work block = meter_->LargestSlice(kRowBlock, 4096, 2);
   const Work many = meter_->LargestSlice(10 * kRowBlock, 4096, 2);
-  // Few rows: of all the groups that are read at once.
+  // Of all the groups that few rows read at once.
   EXPECT_EQ(one.bytes, 64.0 * 4096 * 2 * 3 * kStreamsMax);
-  EXPECT_EQ(block.bytes, 64.0 * 4096 * 2 * 3);
+  EXPECT_EQ(one.flops, 2 * 64.0 * 4096 * 3 * kStreamsMax);
+  EXPECT_EQ(block.bytes, one.bytes);
   EXPECT_EQ(block.flops, 2 * 64.0 * 4096 * 3 * kRowBlock);
   EXPECT_EQ(many.flops, block.flops);
 }

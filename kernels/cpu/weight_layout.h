@@ -8,8 +8,8 @@
 //
 // A unit of bf16 is 16 words, one per column, of (even k, odd k): one cache line, one operand of
 // the AVX-512 bf16 dot instruction, and a shift or a mask away from f32. A unit of f16 or f32 is 16
-// even elements, then 16 odd ones. A product with one row reads a group from its first byte to its
-// last, which is the fastest way to read memory.
+// even elements, then 16 odd ones. A product with one row reads groups from their first byte to
+// their last, several at once, which is the fastest way to read memory.
 //
 // docs/decisions/0002-kernel-layouts.md has the reasons and the measurements.
 #pragma once
