@@ -3,6 +3,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -116,8 +117,18 @@ absl::StatusOr<v1::DetokenizeResponse> Client::Detokenize(const v1::DetokenizeRe
 }
 
 absl::StatusOr<v1::GetModelResponse> Client::GetModel(const CallOptions& options) {
-  return CallAny<v1::GetModelResponse>(endpoints_.get(), &v1::Inference::Stub::GetModel,
-                                       v1::GetModelRequest(), options);
+  // One that loads answers, too, and is left for another that serves.
+  std::optional<v1::GetModelResponse> loads;
+  for (size_t left = endpoints_->size();; --left) {
+    const Endpoint& endpoint = endpoints_->preferred();
+    auto model = CallOnce<v1::GetModelResponse>(endpoint, &v1::Inference::Stub::GetModel,
+                                                v1::GetModelRequest(), options);
+    if (model.ok() && !model->numerics_class().empty()) return model;
+    if (!model.ok() && !absl::IsUnavailable(model.status())) return model;
+    if (model.ok() && !loads.has_value()) loads = *std::move(model);
+    if (left <= 1) return loads.has_value() ? *std::move(loads) : std::move(model);
+    endpoints_->OnFailed(endpoint);
+  }
 }
 
 absl::StatusOr<v1::GetStatusResponse> Client::GetStatus(const CallOptions& options) {

@@ -23,11 +23,12 @@ inline constexpr int kRetryBufferBytes = 8 << 20;
 // and then read why it failed.
 inline constexpr int kConnectTimeoutMs = 5000;
 
-// A call that hears nothing for so long pings the service, and gives up without an answer. The
-// coordinator permits a ping every five seconds; a queued request may rightly hear nothing for
-// minutes.
-inline constexpr int kKeepaliveTimeMs = 20000;
-inline constexpr int kKeepaliveTimeoutMs = 10000;
+// A call that hears nothing for so long pings the service, and gives the connection up without an
+// answer: then its stream goes on elsewhere, or there once more. Together as long as a process may
+// stand still for a moment (transport/limits.h has 15 s, too). The coordinator permits a ping every
+// five seconds; a queued request may rightly hear nothing for minutes.
+inline constexpr int kKeepaliveTimeMs = 8000;
+inline constexpr int kKeepaliveTimeoutMs = 7000;
 
 // A key for a gateway: as long as one takes (gateway/limits.h).
 inline constexpr size_t kApiKeyBytesMax = 512;

@@ -63,8 +63,10 @@ class CountingService : public v1::Inference::Service {
   grpc::Status GetModel(grpc::ServerContext*, const v1::GetModelRequest*,
                         v1::GetModelResponse* response) override {
     response->set_name("counting");
+    response->set_numerics_class(numerics_class);
     return grpc::Status::OK;
   }
+  std::string numerics_class;  // set before the service is asked
 };
 
 struct Service {
@@ -290,6 +292,19 @@ TEST(ClientCalls, AskTheNextAddressWhereTheFirstIsDead) {
   const auto nobody = Client::Create({.address = "127.0.0.1:1,127.0.0.1:2"});
   ASSERT_TRUE(nobody.ok());
   EXPECT_TRUE(absl::IsUnavailable((*nobody)->GetModel().status()));
+}
+
+TEST(ClientCalls, AskTheNextAddressForItsModelWhereTheFirstLoads) {
+  Service loads, serves;
+  serves.counting.numerics_class = "cpu-f32";
+  const std::string both = absl::StrCat(loads.address, ",", serves.address);
+  const auto client = Client::Create({.address = both});
+  ASSERT_TRUE(client.ok());
+  for (int i = 0; i < 2; ++i) EXPECT_EQ((*client)->GetModel()->numerics_class(), "cpu-f32");
+  // Of two that load, and of one beside a dead one, what they say is better than nothing.
+  const auto none = Client::Create({.address = absl::StrCat(loads.address, ",127.0.0.1:1")});
+  ASSERT_TRUE(none.ok());
+  for (int i = 0; i < 2; ++i) EXPECT_EQ((*none)->GetModel()->name(), "counting");
 }
 
 }  // namespace

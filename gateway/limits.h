@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "base/clock.h"
-#include "client/limits.h"
 
 namespace tutti::gateway {
 
@@ -132,8 +131,9 @@ inline constexpr int kNextPortsMax = 100;
 // How often it is asked for its model while it answers, and while it does not.
 inline constexpr Duration kModelPoll = std::chrono::seconds(1);
 inline constexpr Duration kModelPollWhileLost = std::chrono::milliseconds(200);
-// How long it counts as ready after a pipeline last served: as long as calls wait for it.
-inline constexpr Duration kReadyPatience = client::kResumeWithin;
+// How long it counts as ready after a pipeline last served: longer than workers take to form one
+// again with a spare.
+inline constexpr Duration kReadyPatience = std::chrono::seconds(10);
 // One such call, and one call of Tokenize.
 inline constexpr Duration kModelTimeout = std::chrono::seconds(2);
 inline constexpr Duration kTokenizeTimeout = std::chrono::seconds(30);

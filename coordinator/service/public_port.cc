@@ -16,7 +16,7 @@ int Ms(Duration duration) {
 
 void ConfigurePublicPort(grpc::ServerBuilder* builder) {
   builder->SetMaxReceiveMessageSize(kRequestBytesMax);
-  // Clients ping when long prompts send nothing for a while; gateways do so every 10 s.
+  // Clients ping when long prompts send nothing for a while; ours do so after 8 s.
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   // Ours, for clients that have vanished. Without the last line gRPC stops after two pings on a

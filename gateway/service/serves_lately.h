@@ -1,6 +1,6 @@
-// Whether the service behind serves, or did so shortly ago: then calls wait for it
-// (client::FirstWaits), while a gateway that said it is not ready would be taken out of its
-// balancer, which refuses them.
+// Whether the service behind serves, or did so shortly ago. A pipeline that forms again is a pause
+// of its streams, for which newcomers wait where an answer came lately (client/first_waits.h); a
+// gateway that said at once that it is not ready would be taken out of its balancer meanwhile.
 #pragma once
 
 #include <optional>

@@ -15,8 +15,8 @@ from .types import Tls
 _OPTIONS = [
     ("grpc.max_receive_message_length", 64 << 20),
     ("grpc.min_reconnect_backoff_ms", 5000),
-    ("grpc.keepalive_time_ms", 20000),
-    ("grpc.keepalive_timeout_ms", 10000),
+    ("grpc.keepalive_time_ms", 8000),
+    ("grpc.keepalive_timeout_ms", 7000),
     # A stream that only listens sends no data, and is pinged all the same.
     ("grpc.http2.max_pings_without_data", 0),
     # A proxy of the environment would read keys and prompts that go to this machine only.
