@@ -54,7 +54,7 @@ class Stream(threading.Thread):
 
 def ask(address, prompts, max_tokens, extra):
     """All prompts at once: {"ttft": median s, "gap": longest s, "itl": median s, "tokens/s": of all together, and
-    "together": while all generate}."""
+    "together": while all generate; 0 where some end before others begin}."""
     start = threading.Barrier(len(prompts))
     streams = [Stream(address, {"model": "", "prompt": ids, "max_tokens": max_tokens, "temperature": 0, "stream": True,
                                 "ignore_eos": True, **extra}, start) for ids in prompts]

@@ -1,6 +1,7 @@
 """The rows of the comparison: what each program does in a round. A measurement returns one value for each figure."""
 import load
 import programs
+import readings
 from report import Figure, Row
 
 ANSWER_TOKENS = 64
@@ -109,6 +110,8 @@ class Layers:
             # Long enough that all generate together for most of the time.
             prompts = [load.prompt_of(100 + i, BATCH_PROMPT, tutti.vocabulary) for i in range(PARALLEL)]
             answers = load.ask(address, prompts, 2 * ANSWER_TOKENS, {})
+        if not answers["together"]:
+            raise readings.ReadingError("some answers ended before others began")
         return [SERVER_PROMPT / prompt["ttft"], answers["together"]]
 
     def llama(self, llama):
