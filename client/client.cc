@@ -117,17 +117,19 @@ absl::StatusOr<v1::DetokenizeResponse> Client::Detokenize(const v1::DetokenizeRe
 }
 
 absl::StatusOr<v1::GetModelResponse> Client::GetModel(const CallOptions& options) {
-  // One that loads answers, too, and is left for another that serves.
+  // One that loads answers, too, and is left for another that serves; where none does, the next call
+  // begins with one that answered.
   std::optional<v1::GetModelResponse> loads;
   for (size_t left = endpoints_->size();; --left) {
     const Endpoint& endpoint = endpoints_->preferred();
     auto model = CallOnce<v1::GetModelResponse>(endpoint, &v1::Inference::Stub::GetModel,
                                                 v1::GetModelRequest(), options);
     if (model.ok() && !model->numerics_class().empty()) return model;
-    if (!model.ok() && !absl::IsUnavailable(model.status())) return model;
-    if (model.ok() && !loads.has_value()) loads = *std::move(model);
-    if (left <= 1) return loads.has_value() ? *std::move(loads) : std::move(model);
-    endpoints_->OnFailed(endpoint);
+    const bool answers = model.ok();
+    if (answers && !loads.has_value()) loads = *std::move(model);
+    if (!loads.has_value() && (left <= 1 || !absl::IsUnavailable(model.status()))) return model;
+    if (left > 1 || !answers) endpoints_->OnFailed(endpoint);
+    if (left <= 1) return *std::move(loads);
   }
 }
 
