@@ -117,8 +117,8 @@ absl::StatusOr<v1::DetokenizeResponse> Client::Detokenize(const v1::DetokenizeRe
 }
 
 absl::StatusOr<v1::GetModelResponse> Client::GetModel(const CallOptions& options) {
-  // One that loads answers, too, and is left for another that serves; where none does, the next call
-  // begins with one that answered.
+  // One that loads answers, too, and is left for another that serves; where none does, the next
+  // call begins with one that answered.
   std::optional<v1::GetModelResponse> loads;
   for (size_t left = endpoints_->size();; --left) {
     const Endpoint& endpoint = endpoints_->preferred();
