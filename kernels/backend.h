@@ -279,7 +279,7 @@ struct BackendOptions {
   int num_threads = 0;  // 0: all the process may use
   // "": the machine's best; else a class that the machine has, or FAILED_PRECONDITION.
   std::string numerics_class;
-  // "": the best; "avx2", "avx512", "avx512bf16", "emulated-avx512bf16": for tests and measurement.
+  // "": the best; else one of cpu/instruction_set.h ("avx2", "amx"…): for tests and measurement.
   std::string instruction_set;
   // "cuda" only, changes no bits: steps with the kernels of an earlier step start as one graph.
   bool graphs = true;

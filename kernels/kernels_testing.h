@@ -107,7 +107,7 @@ inline bool IsSlow(const Backend& backend) {
 inline bool RoundsInputs(const Backend& backend, DType dtype) {
   if (backend.name() == "cuda") return dtype != DType::kF32;
   return dtype == DType::kBF16 &&
-         backend.numerics_class().find("bf16dot") != std::string_view::npos;
+         backend.numerics_class().find("cpu-bf16") != std::string_view::npos;
 }
 
 // Tests that run once per tested backend: GetParam() is its name.

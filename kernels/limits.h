@@ -47,6 +47,18 @@ inline constexpr int64_t kStreams = 4;
 inline constexpr int64_t kStreamsMax = 8;
 inline constexpr int64_t kStreamTurnBytes = 1024;
 
+// Products in AMX's tiles read the packed rows once for every 32 columns of weights: as many rows
+// share a pass over the weights as fit so many bytes of a second cache of 2 MiB, at least so many
+// that the weights, read from memory for each block of rows, take less time than the multiplication
+// (128 rows at 2 TFLOP/s: 16 GB/s). Multiples of 32.
+inline constexpr int64_t kAmxPanelBytes = 1 << 20;
+inline constexpr int64_t kAmxRowBlockLeast = 128;
+inline constexpr int64_t kAmxRowBlockMost = 512;
+
+// (row, head) pairs of an item of attention in AMX's tiles: two pairs of tiles, for which values are
+// gathered once.
+inline constexpr int64_t kAmxAttentionEntries = 64;
+
 // Slots of an attention tile, from absolute slot 0: part of the numerics, never to be tuned per
 // machine. Long enough that rescaling the output once per tile costs little, short enough that a
 // tile's scores of six rows stay in L1.

@@ -24,11 +24,12 @@ inline constexpr int kGroupPairs = 8;
 
 // Up to so many rows a tile that nobody else reads is waited for more than it is computed with: its
 // keys come by the hardware's own fetching, which is quickest with several streams. So groups are
-// read in turns, so many at once, by so many pairs of d: 256 bytes of bf16.
+// read in turns, so many at once, by so many pairs of d: 256 bytes of bf16, or a block.
 // (docs/decisions/0074-several-streams.md)
 inline constexpr int kTurnRows = 2;
 inline constexpr int64_t kScoreStreams = 4;  // a multiple of every AttentionPanels
-inline constexpr int64_t kScoreTurnPairs = 4;
+template <class Format>
+inline constexpr int64_t kScoreTurnPairs = Format::kBlockPairs > 0 ? Format::kBlockPairs : 4;
 template <class Format>
 constexpr bool TakesTurns(int rows) {
   return rows <= kTurnRows && Format::Simd::AttentionPanels(rows) < kScoreStreams;
@@ -70,18 +71,25 @@ template <class Format, int R, int P>
       sum[r][p] = begin == 0 ? S::Zero() : S::Load(scores + r * kScoreStride + 16 * p);
     }
   }
-  int64_t offset = begin * Format::kUnitBytes;
-  q += begin * pair_step;
-  uint32_t state = 0;
-  Format::Chains::Begin(sum, &state);
-  for (int64_t pair = begin; pair < end; ++pair, offset += Format::kUnitBytes, q += pair_step) {
-    const uint8_t* unit[P];
+  const auto units = [&](int64_t pair, const uint8_t*(&unit)[P], bool fetch) {
+    const int64_t offset = pair * Format::kUnitBytes;
 #pragma GCC unroll 4
     for (int p = 0; p < P; ++p) {
       unit[p] = key[p] + offset;
-      __builtin_prefetch(ahead[p] + offset, 0, 2);
+      if (fetch) __builtin_prefetch(ahead[p] + offset, 0, 2);
     }
-    Format::Step(sum, unit, q, Format::kPerPair);
+  };
+  uint32_t state = 0;
+  Format::Chains::Begin(sum, &state);
+  if constexpr (Format::kBlockPairs > 0) {
+    Format::Blocks(sum, begin, end, units, q, Format::kPerPair, pair_step);
+  } else {
+    q += begin * pair_step;
+    for (int64_t pair = begin; pair < end; ++pair, q += pair_step) {
+      const uint8_t* unit[P];
+      units(pair, unit, true);
+      Format::Step(sum, unit, q, Format::kPerPair);
+    }
   }
   Format::Chains::End(sum, state);
 #pragma GCC unroll 8
@@ -91,8 +99,18 @@ template <class Format, int R, int P>
   }
 }
 
+// Where units [unit, unit + P) of d lie for a pair of slots of the tile.
+template <class Format, int P>
+TUTTI_INLINE void ValueUnits(const SlotTile& tile, int64_t value_units, int64_t unit, int64_t pair,
+                             const uint8_t* (&at)[P]) {
+  const uint8_t* w = tile.value[pair / kGroupPairs] +
+                     (pair % kGroupPairs * value_units + unit) * Format::kUnitBytes;
+#pragma GCC unroll 4
+  for (int p = 0; p < P; ++p) at[p] = w + p * Format::kUnitBytes;
+}
+
 // out[r][16 u ...] = out * shrink + sum over the first `pairs` pairs of slots, for R rows and P
-// units of d.
+// units of d.  REQUIRES: whole blocks of a format that has them
 template <class Format, int R, int P>
 [[gnu::noinline]] static void MixUnits(const SlotTile& tile, const typename Format::A* weights,
                                        int64_t pairs, int64_t value_units, int64_t unit,
@@ -111,7 +129,21 @@ template <class Format, int R, int P>
   }
   uint32_t state = 0;
   Format::Chains::Begin(sum, &state);
-  for (int64_t pair = 0, g = 0; pair < pairs; ++g) {
+  if constexpr (Format::kBlockPairs > 0) {
+    const auto units = [&](int64_t pair, const uint8_t*(&at)[P], bool first) {
+      ValueUnits<Format>(tile, value_units, unit, pair, at);
+      const uint8_t* ahead = tile.next_key[pair / kGroupPairs] +
+                             (unit * kGroupPairs + pair % kGroupPairs * P) * Format::kUnitBytes;
+#pragma GCC unroll 4
+      for (int p = 0; p < P; ++p) {
+        if (first && !TakesTurns<Format>(R)) {
+          __builtin_prefetch(ahead + p * Format::kUnitBytes, 0, 2);
+        }
+      }
+    };
+    Format::Blocks(sum, 0, pairs, units, weights, kRowStep, Format::kPerPair);
+  }
+  for (int64_t pair = 0, g = 0; Format::kBlockPairs == 0 && pair < pairs; ++g) {
     const uint8_t* w = tile.value[g] + unit * Format::kUnitBytes;
     const uint8_t* ahead = tile.next_key[g] + unit * kGroupPairs * Format::kUnitBytes;
     const int64_t end = pairs < pair + kGroupPairs ? pairs : pair + kGroupPairs;
@@ -125,7 +157,9 @@ template <class Format, int R, int P>
         }
       }
       ahead += P * Format::kUnitBytes;
-      Format::Step(sum, at, weights + pair * Format::kPerPair, kRowStep);
+      if constexpr (Format::kBlockPairs == 0) {
+        Format::Step(sum, at, weights + pair * Format::kPerPair, kRowStep);
+      }
     }
   }
   Format::Chains::End(sum, state);
@@ -136,7 +170,9 @@ template <class Format, int R, int P>
   }
 }
 
-// The rest of one row: pairs [begin, valid / 2), then the even slot of an odd count.
+// The rest of one row: pairs [begin, valid / 2), then the even slot of an odd count. Slots that a
+// block lacks are not multiplied: filled up with zeros it could differ in the sign of a zero alone,
+// which WriteOutput takes away.
 template <class Format, int P>
 [[gnu::noinline]] static void MixRest(const SlotTile& tile, const typename Format::A* weights,
                                       int64_t begin, int64_t valid, int64_t value_units,
@@ -147,16 +183,25 @@ template <class Format, int P>
   for (int p = 0; p < P; ++p) sum[0][p] = S::Load(out + 16 * p);
   uint32_t state = 0;
   Format::Chains::Begin(sum, &state);
-  for (int64_t pair = begin; 2 * pair < valid; ++pair) {
-    const uint8_t* w = tile.value[pair / kGroupPairs] +
-                       (pair % kGroupPairs * value_units + unit) * Format::kUnitBytes;
-    const uint8_t* at[P];
-#pragma GCC unroll 4
-    for (int p = 0; p < P; ++p) at[p] = w + p * Format::kUnitBytes;
-    if (2 * pair + 1 < valid) {
-      Format::Step(sum, at, weights + pair * Format::kPerPair, 0);
-    } else {
-      Format::StepEven(sum, at, weights + pair * Format::kPerPair, 0);
+  if constexpr (Format::kBlockPairs > 0) {
+    const auto units = [&](int64_t pair, const uint8_t*(&at)[P], bool) {
+      ValueUnits<Format>(tile, value_units, unit, pair, at);
+    };
+    for (int64_t pair = begin; 2 * pair < valid; pair += Format::kBlockPairs) {
+      const int64_t end = pair + Format::kBlockPairs;
+      const int64_t even_end = (valid + 1) / 2 < end ? (valid + 1) / 2 : end;
+      const int64_t odd_end = valid / 2 < end ? valid / 2 : end;
+      Format::Block(sum, pair, even_end, odd_end, units, weights, 0, Format::kPerPair);
+    }
+  } else {
+    for (int64_t pair = begin; 2 * pair < valid; ++pair) {
+      const uint8_t* at[P];
+      ValueUnits<Format>(tile, value_units, unit, pair, at);
+      if (2 * pair + 1 < valid) {
+        Format::Step(sum, at, weights + pair * Format::kPerPair, 0);
+      } else {
+        Format::StepEven(sum, at, weights + pair * Format::kPerPair, 0);
+      }
     }
   }
   Format::Chains::End(sum, state);
@@ -178,8 +223,9 @@ static void ScoreTile(const AttentionState<Format>& state, const SlotTile& tile,
   };
   int64_t g = 0;
   for (; turns && g + kScoreStreams <= groups; g += kScoreStreams) {
-    for (int64_t pair = 0; pair < pairs; pair += kScoreTurnPairs) {
-      const int64_t end = pairs < pair + kScoreTurnPairs ? pairs : pair + kScoreTurnPairs;
+    for (int64_t pair = 0; pair < pairs; pair += kScoreTurnPairs<Format>) {
+      const int64_t turn = pair + kScoreTurnPairs<Format>;
+      const int64_t end = pairs < turn ? pairs : turn;
       for (int64_t i = g; i < g + kScoreStreams; i += P) score(i, pair, end);
     }
   }
@@ -197,7 +243,9 @@ static void MixTile(const AttentionState<Format>& state, const SlotTile& tile, i
   constexpr int64_t kRowStep = kScoreStride / 2 * Format::kPerPair;
   const bool first = tile.begin == 0;
   const int64_t units = state.job->value_units;
-  const int64_t shared = valid[0] / 2;  // positions ascend, so the first row sees the fewest slots
+  // Positions ascend, so the first row sees the fewest slots.
+  constexpr int64_t kWhole = Format::kBlockPairs > 0 ? Format::kBlockPairs : 1;
+  const int64_t shared = valid[0] / 2 / kWhole * kWhole;
   float* out = state.outputs + entry * state.out_cols;
   int64_t u = 0;
   for (; u + P <= units; u += P) {
@@ -329,7 +377,9 @@ static void WriteOutput(const AttentionState<Format>& state, int64_t entry) {
   const float* from = state.outputs + entry * state.out_cols;
   const typename S::F total = S::Broadcast(state.total + entry);
   for (int64_t i = 0; i < job.head_dim; i += 16) {
-    StoreUpTo<S>(to + i, S::Div(S::Load(from + i), total), job.head_dim - i);
+    typename S::F x = S::Div(S::Load(from + i), total);
+    if constexpr (Format::kBlockPairs > 0) x = S::Add(x, S::Zero());  // -0 becomes +0
+    StoreUpTo<S>(to + i, x, job.head_dim - i);
   }
 }
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "kernels/limits.h"
-
 namespace tutti::kernels::cpu {
 namespace {
 
@@ -17,21 +15,21 @@ int64_t CostOf(const AttentionItem& item, int64_t group) {
 
 }  // namespace
 
-void PlanAttention(const AttentionBatch& batch, int64_t kv_heads, int64_t group, int threads,
-                   AttentionPlan* plan) {
+void PlanAttention(const AttentionBatch& batch, int64_t kv_heads, int64_t group, int64_t entries,
+                   int threads, AttentionPlan* plan) {
   plan->items.clear();
   int64_t total = 0;
   for (int64_t s = 0; s < batch.sequences(); ++s) {
-    const int64_t entries = (batch.row_begin[s + 1] - batch.row_begin[s]) * group;
-    if (entries == 0) continue;
+    const int64_t all = (batch.row_begin[s + 1] - batch.row_begin[s]) * group;
+    if (all == 0) continue;
     for (int64_t head = 0; head < kv_heads; ++head) {
-      for (int64_t begin = 0; begin < entries; begin += kAttentionEntries) {
+      for (int64_t begin = 0; begin < all; begin += entries) {
         const AttentionItem item = {static_cast<int32_t>(head),
                                     batch.row_begin[s],
                                     batch.first_position[s],
                                     batch.blocks.data() + batch.block_begin[s],
                                     begin,
-                                    std::min(entries, begin + kAttentionEntries)};
+                                    std::min(all, begin + entries)};
         total += CostOf(item, group);
         plan->items.push_back(item);
       }

@@ -15,11 +15,11 @@
 namespace tutti::kernels::cpu {
 namespace {
 
-// Matrices tried. One row, several that are read in one pass, and more than a tile of rows: each
-// has code of its own.
+// Matrices tried. One row, several that are read in one pass, more than a tile of rows, of AMX's
+// too, and more than a pair of those: each has code of its own.
 constexpr uint64_t kTried = 8;
-constexpr int64_t kRows[] = {1, 4, kTileRows + 1, 2 * kTileRows + 1};
-constexpr int64_t kRowsMax = 2 * kTileRows + 1;
+constexpr int64_t kRows[] = {1, 4, kTileRows + 1, 2 * kTileRows + 1, 19, 37};
+constexpr int64_t kRowsMax = 37;
 constexpr int64_t kIn = 126, kOut = 2 * kGroupColumns;
 
 // A bf16 number of any size whose products overflow no sum. Three in ten are denormal, or nearly.
@@ -73,11 +73,11 @@ std::vector<float> Multiply(const KernelTable& kernels, const CpuWeight& weight,
   job.in = in.data();
   job.in_stride = kIn;
   job.rows = rows;
-  job.packed_in = packed_in.Floats(rows * pairs.total() * 2);
+  job.packed_in = packed_in.Bytes(PackedInBytes(rows, pairs.total(), pairs.leaves()));
   job.out = out.data();
   job.out_stride = job.out_cols = kOut;
   job.tuning = {.ahead_bytes = kAheadOff, .by_f32 = by_f32};
-  kernels.pack_rows(job, 0, TileCount(rows));
+  kernels.pack_rows(job, 0, PackedTiles(kernels, job));
   kernels.matmul(job, 0, weight.groups(),
                  scratch.Floats(MatMulScratchFloats(job.leaves, job.tuning.row_block)), &slices);
   return out;

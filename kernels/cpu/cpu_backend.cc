@@ -183,12 +183,12 @@ void CpuBackend::MatMul(TensorView in, const Weight& weight, TensorView out) {
   job.in = in.f32();
   job.in_stride = in.row_stride;
   job.rows = in.rows;
-  job.packed_in = packed_in_.Floats(in.rows * pairs.total() * 2);
+  job.packed_in = packed_in_.Bytes(PackedInBytes(in.rows, pairs.total(), pairs.leaves()));
   job.out = out.f32();
   job.out_stride = out.row_stride;
   job.out_cols = out.cols;
   job.tuning = knobs_->ForRows(in.rows);
-  pool_.Split(TileCount(in.rows), in.rows * in.cols < kSerialElements,
+  pool_.Split(PackedTiles(*kernels_, job), in.rows * in.cols < kSerialElements,
               [&](int, int64_t begin, int64_t end) { kernels_->pack_rows(job, begin, end); });
   const int64_t scratch = MatMulScratchFloats(job.leaves, job.tuning.row_block);
   const bool serial = packed.bytes() < kSerialWeightBytes && in.rows < kTileRows;
@@ -290,7 +290,8 @@ void CpuBackend::Attention(TensorView q, const KvLayer& cache, const AttentionBa
   job.key_bytes = layout.key_bytes;
   job.value_units = layout.value_units;
   job.by_f32 = knobs_->AttentionByF32();
-  PlanAttention(batch, shape.kv_heads, job.group, pool_.threads(), &plan_);
+  PlanAttention(batch, shape.kv_heads, job.group, EntriesOfItem(*kernels_, job), pool_.threads(),
+                &plan_);
   if (plan_.items.empty()) return;
   const int64_t scratch = AttentionScratchFloats(shape.head_dim);
   pool_.Run([&](int thread) {

@@ -6,10 +6,12 @@
 //
 //     acc[r][p] += a[r][k] * unit[p][k] + ...
 //
-// first one k of the pair, then the other, each rounded once.
+// first one k of the pair, then the other, each rounded once. A format whose sums are of blocks
+// (kBlockPairs > 0, the pairs of k in a block) has Blocks instead.
 //
-// Step is the only arithmetic of matrix products and attention. Its order defines a numerics class.
-// A loop of steps stands between Begin and End of a Chains, through which its accumulators pass.
+// They are the only arithmetic of matrix products and attention. Its order defines a numerics
+// class. A loop of steps stands between Begin and End of a Chains, through which its accumulators
+// pass.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +28,18 @@ struct PlainChains {
   TUTTI_INLINE void End(F (&)[R][P], uint32_t) {}
 };
 
+// acc[r][p] += a[r] * unit[p], one element of A for each row.
+template <class S, int R, int P>
+TUTTI_INLINE void MulAddRows(typename S::F (&acc)[R][P], const typename S::F (&unit)[P],
+                             const float* a, int64_t row_step) {
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) {
+    const typename S::F x = S::Broadcast(a + r * row_step);
+#pragma GCC unroll 4
+    for (int p = 0; p < P; ++p) S::MulAdd(x, unit[p], &acc[r][p]);
+  }
+}
+
 // f32 products for every stored type: k even, then k odd.
 template <class S, class Load>
 struct FmaFormat {
@@ -36,16 +50,8 @@ struct FmaFormat {
   static constexpr int kPerPair = 2;      // elements of A for one pair of k
   static constexpr bool kRounds = false;  // the left operand, to bf16
   static constexpr int kUnitBytes = Load::kUnitBytes;
+  static constexpr int64_t kBlockPairs = 0;
 
-  template <int R, int P>
-  TUTTI_INLINE void Half(F (&acc)[R][P], const F (&unit)[P], const A* a, int64_t row_step) {
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-      const F x = S::Broadcast(a + r * row_step);
-#pragma GCC unroll 4
-      for (int p = 0; p < P; ++p) S::MulAdd(x, unit[p], &acc[r][p]);
-    }
-  }
   template <int R, int P>
   TUTTI_INLINE void Step(F (&acc)[R][P], const uint8_t* const (&unit)[P], const A* a,
                          int64_t row_step) {
@@ -56,7 +62,7 @@ struct FmaFormat {
     F odd[P];
 #pragma GCC unroll 4
     for (int p = 0; p < P; ++p) odd[p] = Load::template Odd<S>(unit[p]);
-    Half(acc, odd, a + 1, row_step);
+    MulAddRows<S>(acc, odd, a + 1, row_step);
   }
   // The even k alone: the odd one is neither read nor counted.
   template <int R, int P>
@@ -65,7 +71,7 @@ struct FmaFormat {
     F even[P];
 #pragma GCC unroll 4
     for (int p = 0; p < P; ++p) even[p] = Load::template Even<S>(unit[p]);
-    Half(acc, even, a, row_step);
+    MulAddRows<S>(acc, even, a, row_step);
   }
 };
 
@@ -116,6 +122,7 @@ struct DotFormat {
   static constexpr int kPerPair = 1;
   static constexpr bool kRounds = true;
   static constexpr int kUnitBytes = 64;
+  static constexpr int64_t kBlockPairs = 0;
 
   template <int R, int P>
   TUTTI_INLINE void Step(F (&acc)[R][P], const uint8_t* const (&unit)[P], const A* a,
@@ -137,46 +144,49 @@ struct DotFormat {
   }
 };
 
+// Of formats whose f32 instructions take denormals as zero and flush them, to nearest even, as the
+// instructions for bf16 do whatever MXCSR says: it is made to say so from Begin to End.
+template <class S>
+struct FlushingChains {
+  using F = typename S::F;
+
+  template <int R, int P>
+  TUTTI_INLINE void Begin(F (&acc)[R][P], uint32_t* before) {
+    const uint32_t flushing = 0x9fc0;  // FTZ, DAZ, no traps, to nearest even
+    Pin(acc);
+    asm volatile("stmxcsr %0\n\tldmxcsr %1" : "=m"(*before) : "m"(flushing) : "memory");
+    Pin(acc);
+  }
+  template <int R, int P>
+  TUTTI_INLINE void End(F (&acc)[R][P], uint32_t before) {
+    Pin(acc);
+    asm volatile("ldmxcsr %0" : : "m"(before) : "memory");
+    Pin(acc);
+  }
+  // The compiler keeps what makes these sums on one side and what uses them on the other. Nothing
+  // else in the function may add or multiply.
+  template <int R, int P>
+  TUTTI_INLINE void Pin(F (&acc)[R][P]) {
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
+      for (int p = 0; p < P; ++p) S::Pin(&acc[r][p]);
+    }
+  }
+};
+
 // The bits of DotFormat by f32 multiply-adds, for processors on which those are quicker. The dot
-// instruction is two of them, odd k first, that take denormals as zero and flush them, to nearest
-// even, whatever MXCSR says; so MXCSR is made to say it from Begin to End.
-// (dot_instruction_test.cc)
+// instruction is two of them, odd k first, that flush (dot_instruction_test.cc).
 template <class S>
 struct FlushedFormat {
   using Simd = S;
+  using Chains = FlushingChains<S>;
   using A = float;  // rounded to bf16
   using F = typename S::F;
   static constexpr int kPerPair = 2;
   static constexpr bool kRounds = true;
   static constexpr int kUnitBytes = 64;
-
-  struct Chains {
-    template <int R, int P>
-    TUTTI_INLINE void Begin(F (&acc)[R][P], uint32_t* before) {
-      const uint32_t flushing = 0x9fc0;  // FTZ, DAZ, no traps, to nearest even
-      Pin(acc);
-      asm volatile("stmxcsr %0\n\tldmxcsr %1" : "=m"(*before) : "m"(flushing) : "memory");
-      Pin(acc);
-    }
-    template <int R, int P>
-    TUTTI_INLINE void End(F (&acc)[R][P], uint32_t before) {
-      Pin(acc);
-      asm volatile("ldmxcsr %0" : : "m"(before) : "memory");
-      Pin(acc);
-    }
-
-   private:
-    // The compiler keeps what makes these sums on one side and what uses them on the other. Nothing
-    // else in the function may add or multiply.
-    template <int R, int P>
-    TUTTI_INLINE void Pin(F (&acc)[R][P]) {
-#pragma GCC unroll 8
-      for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 4
-        for (int p = 0; p < P; ++p) S::Pin(&acc[r][p]);
-      }
-    }
-  };
+  static constexpr int64_t kBlockPairs = 0;
 
   template <int R, int P>
   TUTTI_INLINE void Step(F (&acc)[R][P], const uint8_t* const (&unit)[P], const A* a,
@@ -184,12 +194,12 @@ struct FlushedFormat {
     F odd[P];
 #pragma GCC unroll 4
     for (int p = 0; p < P; ++p) odd[p] = S::Bf16High(unit[p]);
-    Half(acc, odd, a + 1, row_step);
+    MulAddRows<S>(acc, odd, a + 1, row_step);
     asm volatile("" : : : "memory");  // as in FmaFormat
     F even[P];
 #pragma GCC unroll 4
     for (int p = 0; p < P; ++p) even[p] = S::Bf16Low(unit[p]);
-    Half(acc, even, a, row_step);
+    MulAddRows<S>(acc, even, a, row_step);
   }
 
   // The odd half of the pair is a product of zeros: it makes -0 to +0.
@@ -201,18 +211,89 @@ struct FlushedFormat {
     F even[P];
 #pragma GCC unroll 4
     for (int p = 0; p < P; ++p) zero[p] = S::Zero(), even[p] = S::Bf16Low(unit[p]);
-    Half(acc, zero, &nothing, 0);
-    Half(acc, even, a, row_step);
+    MulAddRows<S>(acc, zero, &nothing, 0);
+    MulAddRows<S>(acc, even, a, row_step);
+  }
+};
+
+// Sums of blocks, the order of AMX's tiles, by f32 multiply-adds that flush: within a block of 32 k
+// one chain over the even k and one over the odd k, both from +0; then their sum is added to the
+// accumulator. A block with fewer k is as one that is filled up with zeros.
+// (docs/decisions/0077-sums-of-blocks.md)
+template <class S>
+struct BlockFormat {
+  using Simd = S;
+  using Chains = FlushingChains<S>;
+  using A = float;  // rounded to bf16, denormals before that to zero
+  using F = typename S::F;
+  static constexpr int kPerPair = 2;
+  static constexpr bool kRounds = true;
+  static constexpr int kUnitBytes = 64;
+  static constexpr int64_t kBlockPairs = 16;
+
+  // One block: the even k of pairs [begin, even_end), the odd k of [begin, odd_end). at(pair, unit,
+  // first) sets unit[p] to where the pair's units lie, which are read twice, the first time for
+  // their even k; `a` is where pair 0 lies.
+  template <int R, int P, class At>
+  TUTTI_INLINE void Block(F (&acc)[R][P], int64_t begin, int64_t even_end, int64_t odd_end,
+                          const At& at, const A* a, int64_t row_step, int64_t pair_step) {
+    const bool ragged = odd_end - begin < kBlockPairs;
+    alignas(64) float kept[R * P * 16];
+    F sum[R][P];
+    Zero(sum);
+    for (int64_t pair = begin; pair < even_end; ++pair) {
+      const uint8_t* unit[P];
+      at(pair, unit, true);
+      F even[P];
+#pragma GCC unroll 4
+      for (int p = 0; p < P; ++p) even[p] = S::Bf16Low(unit[p]);
+      MulAddRows<S>(sum, even, a + pair * pair_step, row_step);
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
+      for (int p = 0; p < P; ++p) {
+        if (ragged) sum[r][p] = S::Add(sum[r][p], S::Zero());
+        S::Store(kept + (r * P + p) * 16, sum[r][p]);
+      }
+    }
+    Zero(sum);
+    for (int64_t pair = begin; pair < odd_end; ++pair) {
+      const uint8_t* unit[P];
+      at(pair, unit, false);
+      F odd[P];
+#pragma GCC unroll 4
+      for (int p = 0; p < P; ++p) odd[p] = S::Bf16High(unit[p]);
+      MulAddRows<S>(sum, odd, a + pair * pair_step + 1, row_step);
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
+      for (int p = 0; p < P; ++p) {
+        if (ragged) sum[r][p] = S::Add(sum[r][p], S::Zero());
+        acc[r][p] = S::Add(acc[r][p], S::Add(S::Load(kept + (r * P + p) * 16), sum[r][p]));
+      }
+    }
+  }
+
+  // The blocks of pairs [begin, end), `begin` being a block's first.
+  template <int R, int P, class At>
+  TUTTI_INLINE void Blocks(F (&acc)[R][P], int64_t begin, int64_t end, const At& at, const A* a,
+                           int64_t row_step, int64_t pair_step) {
+    for (int64_t pair = begin; pair < end; pair += kBlockPairs) {
+      const int64_t block_end = end < pair + kBlockPairs ? end : pair + kBlockPairs;
+      Block(acc, pair, block_end, block_end, at, a, row_step, pair_step);
+    }
   }
 
  private:
+  // Pinned: these chains, too, begin where MXCSR says that they flush.
   template <int R, int P>
-  TUTTI_INLINE void Half(F (&acc)[R][P], const F (&unit)[P], const A* a, int64_t row_step) {
+  TUTTI_INLINE void Zero(F (&sum)[R][P]) {
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
-      const F x = S::Broadcast(a + r * row_step);
 #pragma GCC unroll 4
-      for (int p = 0; p < P; ++p) S::MulAdd(x, unit[p], &acc[r][p]);
+      for (int p = 0; p < P; ++p) sum[r][p] = S::Zero(), S::Pin(&sum[r][p]);
     }
   }
 };

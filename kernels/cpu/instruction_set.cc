@@ -1,6 +1,8 @@
 #include "kernels/cpu/instruction_set.h"
 
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -11,12 +13,18 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "base/check.h"
+#include "kernels/cpu/both_ways.h"
 
 namespace tutti::kernels::cpu {
 namespace {
 
-constexpr InstructionSet kAll[] = {InstructionSet::kAvx2, InstructionSet::kAvx512,
+// The best first: where a class or none is named, the first that the machine has is taken.
+constexpr InstructionSet kAll[] = {InstructionSet::kAmx,
                                    InstructionSet::kAvx512Bf16,
+                                   InstructionSet::kAvx512,
+                                   InstructionSet::kAvx2,
+                                   InstructionSet::kAvx512Block,
+                                   InstructionSet::kAvx2Block,
                                    InstructionSet::kEmulatedAvx512Bf16};
 
 // The register sets that the operating system saves on a context switch (XCR0).
@@ -27,6 +35,14 @@ uint64_t SavedRegisters() {
 }
 
 bool Bit(uint32_t word, int bit) { return (word >> bit) & 1u; }
+
+// Asks the system for AMX's tiles, which it gives to processes that ask. Threads that are there
+// already have them then, too.
+bool MayUseTiles() {
+  constexpr int kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+  constexpr int kTileData = 18;               // XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
 
 CpuFeatures Detect() {
   CpuFeatures features;
@@ -39,13 +55,19 @@ CpuFeatures Detect() {
   const bool saves_zmm = (saved & 0xe6) == 0xe6;
   if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return features;
   const uint32_t last_subleaf = a;
+  const bool has_tiles = Bit(d, 22) && Bit(d, 24);  // AMX-BF16, AMX-TILE
   features.avx2 = saves_ymm && Bit(b, 5);
   features.avx512 =
       features.avx2 && saves_zmm && Bit(b, 16) && Bit(b, 17) && Bit(b, 30) && Bit(b, 31);
   if (features.avx512 && last_subleaf >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) {
     features.avx512bf16 = Bit(a, 5);
   }
+  const bool saves_tiles = (saved >> 17 & 3) == 3;
+  if (features.avx512bf16 && saves_tiles && has_tiles && MayUseTiles()) {
+    features.amx = BothWaysAgree(AmxKernels());
+  }
 #ifdef TUTTI_AVX512_BY_SIMDE
+  features.amx = false;
   features.avx512 = features.avx512bf16 = features.avx2;  // of kernels_simde_*_test
 #endif
   return features;
@@ -54,12 +76,16 @@ CpuFeatures Detect() {
 bool Has(const CpuFeatures& features, InstructionSet set) {
   switch (set) {
     case InstructionSet::kAvx2:
+    case InstructionSet::kAvx2Block:
     case InstructionSet::kEmulatedAvx512Bf16:
       return features.avx2;
     case InstructionSet::kAvx512:
+    case InstructionSet::kAvx512Block:
       return features.avx512;
     case InstructionSet::kAvx512Bf16:
       return features.avx512bf16;
+    case InstructionSet::kAmx:
+      return features.amx;
   }
   return false;
 }
@@ -108,6 +134,12 @@ std::string_view InstructionSetName(InstructionSet set) {
       return "avx512";
     case InstructionSet::kAvx512Bf16:
       return "avx512bf16";
+    case InstructionSet::kAmx:
+      return "amx";
+    case InstructionSet::kAvx512Block:
+      return "avx512-block";
+    case InstructionSet::kAvx2Block:
+      return "avx2-block";
     case InstructionSet::kEmulatedAvx512Bf16:
       return "emulated-avx512bf16";
   }
@@ -125,6 +157,10 @@ std::string_view NumericsClassOf(InstructionSet set) {
 #endif
     case InstructionSet::kEmulatedAvx512Bf16:
       return "cpu-bf16dot";
+    case InstructionSet::kAmx:
+    case InstructionSet::kAvx512Block:
+    case InstructionSet::kAvx2Block:
+      return "cpu-bf16block";
   }
   return "unknown";
 }
@@ -158,8 +194,7 @@ absl::StatusOr<InstructionSet> ChooseInstructionSet(const CpuFeatures& features,
   }
   if (!options.instruction_set.empty()) return ByName(features, options);
   bool known_class = options.numerics_class.empty();
-  for (InstructionSet set : {InstructionSet::kAvx512Bf16, InstructionSet::kAvx512,
-                             InstructionSet::kAvx2, InstructionSet::kEmulatedAvx512Bf16}) {
+  for (InstructionSet set : kAll) {
     const bool wanted =
         options.numerics_class.empty() || options.numerics_class == NumericsClassOf(set);
     known_class |= wanted;
@@ -168,7 +203,7 @@ absl::StatusOr<InstructionSet> ChooseInstructionSet(const CpuFeatures& features,
   if (!known_class) {
     return absl::FailedPreconditionError(
         absl::StrCat("the cpu backend cannot compute in class \"", options.numerics_class,
-                     "\"; its classes are cpu-f32 and cpu-bf16dot"));
+                     "\"; its classes are cpu-f32, cpu-bf16dot and cpu-bf16block"));
   }
   return absl::FailedPreconditionError(absl::StrCat("this machine cannot compute in class ",
                                                     options.numerics_class, "; it has ",
@@ -197,6 +232,12 @@ const KernelTable& KernelsOf(InstructionSet set) {
       return Avx512Kernels();
     case InstructionSet::kAvx512Bf16:
       return Avx512Bf16Kernels();
+    case InstructionSet::kAmx:
+      return AmxKernels();
+    case InstructionSet::kAvx512Block:
+      return Avx512BlockKernels();
+    case InstructionSet::kAvx2Block:
+      return Avx2BlockKernels();
     case InstructionSet::kEmulatedAvx512Bf16:
       return EmulatedBf16DotKernels();
   }

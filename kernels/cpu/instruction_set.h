@@ -15,26 +15,37 @@ struct CpuFeatures {
   bool avx2 = false;        // with FMA and F16C, and the system saves the registers
   bool avx512 = false;      // F, BW, DQ, VL, and the system saves the registers
   bool avx512bf16 = false;  // avx512 and the bf16 dot instruction
+  // avx512bf16 and AMX's tiles for bf16, which the system lets this process use, and which give the
+  // bits of their class (both_ways.h)
+  bool amx = false;
 };
 
 // Of this machine. The answer is found once.
 const CpuFeatures& MachineFeatures();
 
-enum class InstructionSet { kAvx2, kAvx512, kAvx512Bf16, kEmulatedAvx512Bf16 };
+enum class InstructionSet {
+  kAvx2,
+  kAvx512,
+  kAvx512Bf16,
+  kAmx,
+  kAvx512Block,
+  kAvx2Block,
+  kEmulatedAvx512Bf16
+};
 
-// "avx2", "avx512", "avx512bf16", "emulated-avx512bf16": the names of
-// BackendOptions::instruction_set.
+// "avx2", "avx512", "avx512bf16", "amx", "avx512-block", "avx2-block", "emulated-avx512bf16": the
+// names of BackendOptions::instruction_set.
 std::string_view InstructionSetName(InstructionSet set);
 
-// "cpu-f32", "cpu-bf16dot". The emulation gives the bits of the instruction, on the processors of
-// both makers (docs/decisions/0066).
+// "cpu-f32", "cpu-bf16dot", "cpu-bf16block". The emulation gives the bits of the dot instruction, on
+// the processors of both makers (docs/decisions/0066).
 std::string_view NumericsClassOf(InstructionSet set);
 
 // The classes for `options`, the best first: those of the sets that ChooseInstructionSet would
 // choose. One, where a class or a set is named.  REQUIRES: ChooseInstructionSet is OK
 std::vector<std::string> ClassesFor(const CpuFeatures& features, const BackendOptions& options);
 
-// Those a machine with `features` can run, best last but one; the emulation is last.
+// Those that a machine with `features` can run.
 std::vector<InstructionSet> AvailableInstructionSets(const CpuFeatures& features);
 
 // The instruction set for `options`: the named one, else the best of the named class, else the best

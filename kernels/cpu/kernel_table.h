@@ -56,11 +56,11 @@ struct AttentionItem {
   int64_t first_position;
   const int32_t* blocks;  // the sequence's block table
   int64_t entry_begin;
-  int64_t entry_end;  // at most kAttentionEntries more than entry_begin
+  int64_t entry_end;  // at most EntriesOfItem() more than entry_begin
 };
 
 struct KernelTable {
-  // Lays tiles of rows out for matmul. Tiles may be packed by different threads.
+  // Lays tiles of rows out for matmul: PackedTiles(). Tiles may be packed by different threads.
   void (*pack_rows)(const MatMulJob& job, int64_t tile_begin, int64_t tile_end);
   // Groups [begin, end) of the weight, all rows. `scratch` holds
   // MatMulScratchFloats(leaves, tuning.row_block) floats. Here and below *slices, which is the
@@ -97,11 +97,18 @@ struct KernelTable {
   bool streams_few_rows;
   // Whether there are two ways to multiply bf16, with the same bits: ProductTuning::by_f32.
   bool multiplies_both_ways;
+  // Rows of a tile of packed bf16 that is not multiplied by_f32; other tiles have kTileRows.
+  int64_t row_tile;
+  // (row, head) pairs of an item at most, over bf16 and not by_f32; of others kAttentionEntries.
+  int64_t attention_entries;
 };
 
 const KernelTable& Avx2Kernels();
 const KernelTable& Avx512Kernels();
 const KernelTable& Avx512Bf16Kernels();
 const KernelTable& EmulatedBf16DotKernels();
+const KernelTable& Avx2BlockKernels();
+const KernelTable& Avx512BlockKernels();
+const KernelTable& AmxKernels();
 
 }  // namespace tutti::kernels::cpu

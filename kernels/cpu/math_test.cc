@@ -75,7 +75,7 @@ TEST(AttentionPlanTest, CoversEveryEntryOnceAndBalances) {
   const AttentionBatch batch = {row_begin, first, block_begin, blocks};
   for (int threads : {1, 2, 3, 16}) {
     AttentionPlan plan;
-    PlanAttention(batch, 8, 3, threads, &plan);
+    PlanAttention(batch, 8, 3, kAttentionEntries, threads, &plan);
     ASSERT_EQ(plan.thread_begin.size(), static_cast<size_t>(threads) + 1);
     EXPECT_TRUE(std::is_sorted(plan.thread_begin.begin(), plan.thread_begin.end()));
     EXPECT_EQ(plan.thread_begin.front(), 0);

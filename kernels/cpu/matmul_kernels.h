@@ -1,8 +1,8 @@
 // Matrix products over packed weights, for one row as for a thousand.
 //
-// Every output element is one chain of fused multiply-adds over the k of a leaf, in order, for any
-// number of rows: tiles of rows and panels of columns only choose which chains run side by
-// side. Leaves are then added in their binary tree. Accumulators that go to memory between chunks
+// Every output element is one chain of fused multiply-adds over the k of a leaf, in order, or one
+// of sums of blocks, for any number of rows: tiles of rows and panels of columns only choose which
+// chains run side by side. Leaves are then added in their binary tree. Accumulators that go to memory between chunks
 // are f32 and lose nothing.
 #pragma once
 
@@ -29,26 +29,36 @@ struct Ahead {
   int64_t step;
 };
 
-// Adds `pairs` steps to acc. Unit p of a pair lies at w + p * kUnitBytes, the next pair w_step
-// further.
+// Adds `pairs` steps to acc, or as many blocks as they are. Unit p of a pair lies at
+// w + p * kUnitBytes, the next pair w_step further.
 template <class Format, bool kAhead, int R, int P>
 TUTTI_INLINE void Accumulate(typename Format::F (&acc)[R][P], const uint8_t* w, int64_t w_step,
                              const typename Format::A* a, int64_t row_step, int64_t pair_step,
                              int64_t pairs, Ahead ahead) {
-  for (int64_t pair = 0; pair < pairs; ++pair) {
-    const uint8_t* unit[P];
+  const auto units = [&](const uint8_t* pair, const uint8_t*(&unit)[P], bool fetch) {
 #pragma GCC unroll 4
-    for (int p = 0; p < P; ++p) unit[p] = w + p * Format::kUnitBytes;
-    if constexpr (kAhead) {
+    for (int p = 0; p < P; ++p) unit[p] = pair + p * Format::kUnitBytes;
+    if (kAhead && fetch) {
 #pragma GCC unroll 8
       for (int line = 0; line < P * Format::kUnitBytes / 64; ++line) {
         __builtin_prefetch(ahead.at, 0, 3);
         ahead.at += ahead.step;
       }
     }
-    Format::Step(acc, unit, a, row_step);
-    w += w_step;
-    a += pair_step;
+  };
+  if constexpr (Format::kBlockPairs > 0) {
+    const auto at = [&](int64_t pair, const uint8_t*(&unit)[P], bool first) {
+      units(w + pair * w_step, unit, first);
+    };
+    Format::Blocks(acc, 0, pairs, at, a, row_step, pair_step);
+  } else {
+    for (int64_t pair = 0; pair < pairs; ++pair) {
+      const uint8_t* unit[P];
+      units(w, unit, true);
+      Format::Step(acc, unit, a, row_step);
+      w += w_step;
+      a += pair_step;
+    }
   }
 }
 
@@ -86,8 +96,8 @@ TUTTI_INLINE bool Streams(int64_t rows, int64_t tiles) {
 
 // What the tiles of a piece have in common.
 struct Piece {
-  int64_t pairs;
-  bool first;  // of its leaf
+  int64_t pairs;  // whole blocks of a format that has them, but for a leaf's last
+  bool first;     // of its leaf
   int64_t tiles;
   int64_t ahead_bytes;  // ProductTuning's
 };
@@ -169,7 +179,8 @@ template <class Format>
 static void RunLeafInTurns(const MatMulJob& job, const uint8_t* group, int64_t count, int64_t leaf,
                            RowBlock block, float* acc) {
   constexpr int64_t kPairBytes = kMatMulGroupUnits * Format::kUnitBytes;
-  constexpr int64_t kTurnPairs = kStreamTurnBytes / kPairBytes;
+  constexpr int64_t kTurnPairs =
+      Format::kBlockPairs > 0 ? Format::kBlockPairs : kStreamTurnBytes / kPairBytes;
   const int64_t total = job.leaf_pair_begin[job.leaves];
   const int64_t begin = job.leaf_pair_begin[leaf];
   const int64_t end = job.leaf_pair_begin[leaf + 1];

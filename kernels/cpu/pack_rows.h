@@ -29,8 +29,9 @@ TUTTI_INLINE void InterleaveF32(const float* const* in, int64_t rows, int64_t co
   }
 }
 
-// The same rounded to bf16, as f32.
-template <class S>
+// The same rounded to bf16, as f32; kFlush: with denormals taken as zero, also those that would be
+// rounded up to a normal number.
+template <class S, bool kFlush>
 TUTTI_INLINE void InterleaveRounded(const float* const* in, int64_t rows, int64_t count,
                                     float* out) {
   constexpr int64_t kBatch = 128;
@@ -40,7 +41,9 @@ TUTTI_INLINE void InterleaveRounded(const float* const* in, int64_t rows, int64_
     const int64_t batch = count - begin < kBatch ? count - begin : kBatch;
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t k = 0; k < batch; k += 16) {
-        S::Store(rounded[r] + k, S::RoundToBf16(S::LoadFirst(in[r] + begin + k, batch - k)));
+        typename S::F x = S::LoadFirst(in[r] + begin + k, batch - k);
+        if constexpr (kFlush) x = S::FlushDenormals(x);
+        S::Store(rounded[r] + k, S::RoundToBf16(x));
       }
       batch_in[r] = rounded[r];
     }
@@ -78,11 +81,15 @@ TUTTI_INLINE void Interleave(DotFormat<S>, const float* const* in, int64_t rows,
                              uint32_t* out) {
   InterleaveBf16<S>(in, rows, count, out);
 }
-
+template <class S>
+TUTTI_INLINE void Interleave(BlockFormat<S>, const float* const* in, int64_t rows, int64_t count,
+                             float* out) {
+  InterleaveRounded<S, true>(in, rows, count, out);
+}
 template <class S>
 TUTTI_INLINE void Interleave(FlushedFormat<S>, const float* const* in, int64_t rows, int64_t count,
                              float* out) {
-  InterleaveRounded<S>(in, rows, count, out);
+  InterleaveRounded<S, false>(in, rows, count, out);
 }
 
 template <class Format>

@@ -166,6 +166,8 @@ struct Avx2 {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(x.lo, kMode));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 8), _mm256_cvtps_ph(x.hi, kMode));
   }
+  // Zeros of the same sign in the place of denormals.
+  TUTTI_INLINE F FlushDenormals(F x) { return {FlushHalf(x.lo), FlushHalf(x.hi)}; }
   // To nearest even; NaN stays NaN.
   TUTTI_INLINE F RoundToBf16(F x) {
     return {_mm256_castsi256_ps(_mm256_slli_epi32(Bf16Bits(x.lo), 16)),
@@ -192,6 +194,13 @@ struct Avx2 {
   }
   TUTTI_INLINE __m256 WidenBf16(__m128i bits) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+  }
+  TUTTI_INLINE __m256 FlushHalf(__m256 x) {
+    const __m256i exponent = _mm256_set1_epi32(0x7f800000);
+    const __m256i least = _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_castps_si256(x), exponent),
+                                             _mm256_setzero_si256());
+    const __m256i lost = _mm256_and_si256(least, _mm256_set1_epi32(0x7fffffff));
+    return _mm256_castsi256_ps(_mm256_andnot_si256(lost, _mm256_castps_si256(x)));
   }
   // The bf16 bits of each lane in the low half of its word.
   TUTTI_INLINE __m256i Bf16Bits(__m256 x) {

@@ -54,6 +54,8 @@ struct Avx512 {
   }
 #ifndef TUTTI_AVX512_BY_SIMDE
   TUTTI_INLINE void Pin(F* x) { asm volatile("" : "+v"(*x)); }
+#else
+  TUTTI_INLINE void Pin(F* x) { asm volatile("" : "+m"(*x)); }
 #endif
   TUTTI_INLINE F Max(F a, F b) { return _mm512_max_ps(a, b); }
   TUTTI_INLINE F Min(F a, F b) { return _mm512_min_ps(a, b); }
@@ -123,6 +125,12 @@ struct Avx512 {
   }
   TUTTI_INLINE void StoreF16(uint16_t* p, F x) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), F16Bits(x));
+  }
+  TUTTI_INLINE F FlushDenormals(F x) {
+    const __m512i bits = _mm512_castps_si512(x);
+    const __m512i sign = _mm512_set1_epi32(static_cast<int>(0x80000000u));
+    const __mmask16 least = _mm512_testn_epi32_mask(bits, _mm512_set1_epi32(0x7f800000));
+    return _mm512_castsi512_ps(_mm512_mask_and_epi32(bits, least, bits, sign));
   }
   TUTTI_INLINE F RoundToBf16(F x) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(Bf16Bits(x), 16));

@@ -40,7 +40,4 @@ TUTTI_INLINE RowTile TileOf(RowBlock block, int64_t tile) {
   return {tile * base + (tile < longer ? tile : longer), base + (tile < longer ? 1 : 0)};
 }
 
-// Tiles of a whole product: every block but the last is full, and has whole tiles.
-TUTTI_INLINE int64_t TileCount(int64_t rows) { return (rows + kTileRows - 1) / kTileRows; }
-
 }  // namespace tutti::kernels::cpu
