@@ -1,4 +1,4 @@
-// What the number of an epoch says: the upper half is the incarnation of the coordinator that began
+// The meaning of an epoch's number: the upper half is the incarnation of the coordinator that began
 // it, the lower half counts its epochs over all pipelines. So whatever a later coordinator of the
 // cluster begins is newer than all of an earlier one's.
 #pragma once

@@ -35,7 +35,7 @@ std::atomic<bool> as_json{false};
 // A last line that says why a process ends is waited for so long.
 constexpr Duration kFlushPatience = std::chrono::milliseconds(250);
 
-// Of levels on a terminal, as spdlog has them.
+// The colours of levels on a terminal, as spdlog has them.
 constexpr std::array<std::string_view, spdlog::level::n_levels> kColours = {
     "\033[37m",        "\033[36m",        "\033[32m", "\033[33m\033[1m",
     "\033[31m\033[1m", "\033[1m\033[41m", ""};
