@@ -22,7 +22,7 @@ inline constexpr Duration kAcceptPause = std::chrono::milliseconds(200);
 // Spans that wait to be handed on: some 1,000 requests' of a second, in a few megabytes. A batch
 // that is full is not left to wait, the others for a second at most.
 inline constexpr size_t kSpansWaitingMax = 8192;
-// Of a text of the caller's in a span: a model's name, a request's.
+// The size of a text of the caller's in a span: a model's name, a request's.
 inline constexpr size_t kSpanTextBytesMax = 128;
 inline constexpr size_t kSpansPerBatch = 512;
 inline constexpr Duration kSpanPeriod = std::chrono::seconds(1);
