@@ -21,8 +21,8 @@ struct AnnouncedAddress {
 
   // "10.0.0.7:50060", "[fd00::7]:50060", "w1.workers.svc:50060"
   std::string ToString() const;
-  // What gRPC is told to dial: nothing but this host, whatever it is called ("unix:50060" would be
-  // a socket).
+  // The target that gRPC is told to dial: nothing but this host, whatever it is called
+  // ("unix:50060" would be a socket).
   std::string ToTarget() const;
 
   bool operator==(const AnnouncedAddress&) const = default;

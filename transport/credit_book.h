@@ -1,4 +1,4 @@
-// What became of the bytes that the connections of a port have sent: the calls tell it, the watch
+// The fate of the bytes that the connections of a port have sent: the calls tell it, the watch
 // over the connections asks (connection_watch.h).
 #pragma once
 
@@ -30,7 +30,7 @@ class Pauses {
   Instant until_ ABSL_GUARDED_BY(mutex_) = Instant::min();
 };
 
-// Of one connection.  Thread: any.
+// The credit of one connection.  Thread: any.
 class ConnectionCredit {
  public:
   ConnectionCredit() : ConnectionCredit(std::make_shared<Pauses>()) {}

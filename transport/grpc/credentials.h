@@ -17,7 +17,7 @@
 
 namespace tutti::transport {
 
-// Who may call a port.
+// The callers that may use a port.
 struct PortRules {
   // The roles of a caller without a certificate: of every caller where there is no TLS.
   RoleSet without_certificate;
