@@ -16,7 +16,7 @@
 
 namespace tutti::model {
 
-// What tells a file from others, and from itself before it was written to.
+// The mark that tells a file from others, and from itself before it was written to.
 struct FileIdentity {
   int64_t bytes = 0;
   int64_t modified_ns = 0;  // since 1970

@@ -101,12 +101,12 @@ inline constexpr int64_t kChunkDigestBytes = 16;
 // tensors of a layer lie beside each other, and few of them are read at once.
 inline constexpr size_t kEdgeChunksKept = 8;
 
-// What one worker may report of the chunks it read: a frame without its payload has 8 MiB at most
-// and 2^18 fields, of which a run takes 4. 7 MiB are the digests of 448 GiB read by one worker,
-// less the names of their files.
+// Bytes of a worker's report about the chunks it read: a frame without its payload has 8 MiB at
+// most and 2^18 fields, of which a run takes 4. 7 MiB are the digests of 448 GiB read by one
+// worker, less the names of their files.
 inline constexpr int64_t kReportBytesMax = int64_t{7} << 20;
 inline constexpr int64_t kReportedRunsMax = 1 << 15;
-// Of a run beside its file's name and its digests: tags and lengths, rounded up.
+// The bytes of a run beside its file's name and its digests: tags and lengths, rounded up.
 inline constexpr int64_t kReportedRunOverheadBytes = 32;
 
 // A cache of digests: those of 4 TiB, and the names of kShardFilesMax files.
