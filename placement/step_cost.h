@@ -18,7 +18,7 @@ struct DeviceSpeed {
   bool known() const { return read_bytes_per_second > 0 && flops_per_second > 0; }
 };
 
-// Of each speed the lower one, or unknown if either is.
+// For each speed the lower one, or unknown if either is.
 DeviceSpeed SlowerOf(const DeviceSpeed& a, const DeviceSpeed& b);
 // Speeds within this of the slowest of them are taken for equal where layers are dealt out: equal
 // machines that measure well differ by less, and a map must not change with the noise.
