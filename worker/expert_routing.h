@@ -1,5 +1,5 @@
-// Which experts the rows of one layer go to: the choice row by row, and the same grouped by expert,
-// so that an expert's rows are multiplied together.
+// The experts that the rows of one layer go to: the choice row by row, and the same grouped by
+// expert, so that an expert's rows are multiplied together.
 //
 // Grouping changes no bit: products are row-independent, and each row's sum goes over its own
 // experts in ascending order.  Thread: the executor's.

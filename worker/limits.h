@@ -134,8 +134,8 @@ inline constexpr std::chrono::milliseconds kUnreachablePatience{10000};
 // as devices may take.
 inline constexpr std::chrono::milliseconds kSliceTimeMin{1000};
 inline constexpr std::chrono::milliseconds kSliceTimeMax = kDevicePatience;
-// Of what was predicted: a shared memory bus, another instruction set's clock, experts that all
-// rows choose at once, each about two.
+// A multiple of the prediction: a shared memory bus, another instruction set's clock, experts that
+// all rows choose at once, each about two.
 inline constexpr double kSliceMargin = 8;
 // Speeds of a worker that has not measured its own, until its steps show better: one thread of an
 // old server.
@@ -212,7 +212,7 @@ inline constexpr std::chrono::milliseconds kSharedFileLook{20};
 // Sizes of the choices made at start (kernel_tuner.h). Models whose weights are smaller are not
 // worth the time, and come from caches that larger ones do not fit into.
 inline constexpr int64_t kTunedModelBytesMin = int64_t{256} << 20;
-// What is measured at most, without the 0.1 to 0.2 s in which the weights are packed.
+// The time of all measuring, without the 0.1 to 0.2 s in which the weights are packed.
 inline constexpr double kTuneSeconds = 1.2;
 // Rounds beyond which a median moves little, and below which it says nothing.
 inline constexpr int kTuneRoundsMax = 9;
@@ -254,7 +254,7 @@ inline constexpr Duration kReadTellInterval = std::chrono::milliseconds(100);
 // Questions on their way: chunks of 1 MiB, so that 8 ms pass between a question and its answer at
 // 1 GB/s, more than a round trip and the time of reading from a disk.
 inline constexpr size_t kFetchWindow = 8;
-// Of answers that nobody has taken: those of a window of chunks, and one with digests.
+// Bytes of answers that nobody has taken: those of a window of chunks, and one with digests.
 inline constexpr int64_t kFetchUnreadBytesMax = int64_t{12} << 20;
 // The longest file that is believed: a thousand times the largest shard of a published checkpoint.
 inline constexpr int64_t kFetchedFileBytesMax = int64_t{1} << 43;

@@ -1,4 +1,5 @@
-// What the executor is doing and how far it has come, for the thread that watches it.
+// The position of the executor: what it does and how far it has come, for the thread that watches
+// it.
 //
 // The executor writes, a reader never makes it wait: numbers only, apart from the name of a worker
 // that a step waits for.

@@ -25,7 +25,7 @@
 
 namespace tutti::worker {
 
-// What is packed at once: its slices are read one behind the other, without gaps.
+// The weights that are packed at once: its slices are read one behind the other, without gaps.
 struct ReadItem {
   struct Part {
     const model::TensorInfo* tensor = nullptr;

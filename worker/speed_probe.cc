@@ -25,7 +25,7 @@ constexpr int64_t kCompareOutFeatures = 512;  // of each thread
 constexpr int64_t kCompareRows = 64;
 constexpr int kComparePasses = 24;
 
-// Of the quickest of a few passes: a disturbance only makes one longer.
+// The time of the quickest of a few passes: a disturbance only makes one longer.
 template <class Fn>
 double Best(const Fn& pass) {
   double best = pass();

@@ -79,7 +79,7 @@ class StageWorker {
 
   Epoch epoch() const { return epoch_; }                   // 0: no shard
   const v1::AssignShard& shard() const { return shard_; }  // of the current epoch
-  // Of the shard that is loaded; none: none.
+  // The memory of the shard that is loaded; none: none.
   StageRunner::LinkMemory link_memory() const;
   uint64_t stale_frames() const { return stale_frames_; }
   // Grows with every step, layer and tensor loaded.
@@ -139,7 +139,7 @@ class StageWorker {
   uint64_t stale_frames_ = 0;
   uint64_t progress_count_ = 0;
 
-  // Of the current epoch:
+  // The state of the current epoch:
   Epoch epoch_;  // 0: no shard
   v1::AssignShard shard_;
   absl::Status status_;

@@ -31,7 +31,7 @@ class StepRotary {
 
   // Cover the rows of the step in order.
   std::span<const Run> runs() const { return runs_; }
-  // Of every row; empty when all are 1.
+  // Scales of every row; empty when all are 1.
   std::span<const float> query_scale() const { return query_scale_; }
 
  private:

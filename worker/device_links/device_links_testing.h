@@ -53,7 +53,7 @@ class TestLinkDevices {
     const MutexLock lock(&mutex_);
     return left_;
   }
-  // Those that are done.
+  // The transfers that are done.
   int64_t transfers() {
     const MutexLock lock(&mutex_);
     return transfers_;

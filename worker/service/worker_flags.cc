@@ -268,7 +268,7 @@ absl::Status ResolveCoordinators(WorkerFlags* flags) {
   return absl::OkStatus();
 }
 
-// Who this worker is, and where it listens.
+// The worker's name, and where it listens.
 absl::Status ResolveName(WorkerFlags* flags) {
   WorkerOptions& worker = flags->worker;
   TUTTI_RETURN_IF_ERROR(

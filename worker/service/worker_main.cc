@@ -32,7 +32,7 @@ int Complain(const absl::Status& status) {
   return ExitCodeOfStart(status);
 }
 
-// What is asked for is taken, though the machine or a limit of its container gives less.
+// The device that is asked for is taken, though the machine or a limit of its container gives less.
 void WarnOfTooMuch(const WorkerOptions& worker) {
   if (worker.threads > CpuCount()) {
     spdlog::warn("--threads {}: only {} CPUs may be used here, so threads will wait for each other",
