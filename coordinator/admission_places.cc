@@ -63,7 +63,7 @@ absl::Status Admission::TakePlaces(const Request& request, int64_t outputs, Inst
   return absl::OkStatus();
 }
 
-// Of the outputs, how many the pipeline with most room could run at once.
+// The number of outputs that the pipeline with most room could run at once.
 int64_t Admission::OutputsWithRoom(const Request& request, int64_t outputs) const {
   Sequence sequence;
   sequence.request = request;

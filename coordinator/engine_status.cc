@@ -1,4 +1,4 @@
-// What operators are told of the engine: its status, which pipelines hold a prompt, and whether it
+// The engine's answers to operators: its status, which pipelines hold a prompt, and whether it
 // serves; and tests, who has to wait.
 #include <algorithm>
 #include <utility>
@@ -61,7 +61,7 @@ bool Engine::AnyLeaving() const {
                      [](const auto& replica) { return replica->serving() && !replica->open(); });
 }
 
-// What newcomers are told; OK: they are taken.
+// The answer to newcomers; OK: they are taken.
 absl::Status Engine::CheckServing() const {
   const std::string why_not = IsAwaited() ? "" : WhyNotServing();
   return why_not.empty() ? absl::OkStatus() : NotServing(why_not, AnyLeaving());
@@ -90,7 +90,8 @@ std::string Engine::WhyNotServing() const {
   return AnyServing() ? "" : WhyNotWhole();
 }
 
-// Of the pipelines that do not serve, or are made of too few workers; "" while all are whole.
+// The reasons of the pipelines that do not serve, or are made of too few workers; "" while all are
+// whole.
 std::string Engine::WhyNotWhole() const {
   if (replicas_.size() == 1) return replicas_.front()->WhyNotWhole();
   std::vector<std::string> missing;

@@ -101,7 +101,7 @@ struct CloseWorker {
   LinkKey link;
   absl::Status reason;
 };
-// Of an output whose first token has come: what was open before.
+// An output whose first token has come: what was open before.
 struct OutputBegun {
   int32_t max_tokens = 0;
   std::string numerics;  // the class in which its tokens are computed

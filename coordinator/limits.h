@@ -186,7 +186,7 @@ inline constexpr int64_t kKeptRowsLeft = -1;
 
 // The largest plan that a step may have: what a link takes.
 inline constexpr int64_t kPlanBytesMax = transport::kMessageBytesMax;
-// Of integers on the wire.
+// The largest size of an integer on the wire.
 inline constexpr int32_t kVarint32BytesMax = 5;
 inline constexpr int32_t kVarint64BytesMax = 10;
 // A plan without its lists, in its frame: five integers, a checksum and their tags take 50.
@@ -202,7 +202,7 @@ inline constexpr int64_t kNewSequenceBytes = 48;
 // Their tokens with 20 log-probabilities each make a result of 2 MiB.
 inline constexpr int32_t kStepSequencesMax = 8192;
 static_assert(kStepSequencesMax * 30 + 64 < transport::kFrameFieldsMax);
-// Of so many rows of a step one is kept for prompts, when sequences that generate would take all.
+// One row of so many in a step is kept for prompts, when sequences that generate would take all.
 // A prompt then takes at most four times as long as on an idle pipeline, and an answer a third
 // longer than without it.
 inline constexpr int32_t kRowsPerPromptRow = 4;
@@ -271,7 +271,7 @@ inline constexpr int kFormationsTried = 64;
 inline constexpr Duration kLinkingPatience = std::chrono::seconds(12);
 // ... and after this long in any case: devices take up to 30 s to find each other.
 inline constexpr Duration kLinkingMax = std::chrono::seconds(60);
-// Of what a transport says of a link: a few lines.
+// The length of a transport's words about a link: a few lines.
 inline constexpr size_t kLinkErrorBytesMax = 1024;
 // Workers that have a number (device_numbers.h); those beyond it have none. Several times
 // kWorkerLinksMax, because those that were replaced keep theirs; about 100 bytes each.
@@ -367,7 +367,7 @@ inline constexpr int kLeaseRenewals = 6;
 inline constexpr Duration kLockLookInterval = std::chrono::seconds(1);
 inline constexpr size_t kLockFileBytesMax = 160;    // a number, a name of 128, two separators
 inline constexpr size_t kOtherCoordinatorsMax = 7;  // as many as workers take
-// Of the leader's port, before its lease is ended: a listener that is opened anew refuses one.
+// Refusals by the leader's port, before its lease is ended: a listener opened anew gives one.
 inline constexpr int kRefusalsMin = 2;
 // A round trip between machines of one cluster, with a margin.
 inline constexpr Duration kWatchDialPatience = std::chrono::milliseconds(250);

@@ -79,7 +79,7 @@ struct MembershipOptions {
   std::string model_fingerprint;
   std::string numerics_class;  // "": chosen from the workers that join
   bool mix_numerics = false;
-  // Of each kind of device: less cannot serve any stage.
+  // The least memory of each kind of device: less cannot serve any stage.
   std::array<int64_t, kDeviceKinds> memory_bytes_min = {};
 };
 
@@ -106,17 +106,17 @@ class Membership {
   std::vector<Worker*> All();
   // In natural order of their ids: w2 before w10.
   std::vector<Worker*> InOrder();
-  // Those of InOrder that have no part in a pipeline.
+  // The workers of InOrder that have no part in a pipeline.
   std::vector<Worker*> Idle();
   std::vector<const Worker*> Idle() const;
   size_t size() const { return workers_.size(); }
 
   // ---- the numerics class; who decides when it is chosen is Fleet (fleet_class.cc)
 
-  // That pipelines form in: the operator's, or the one chosen last. Where several are mixed, that
-  // of the worker that joined first. "": none yet.
+  // The class that pipelines form in: the operator's, or the one chosen last. Where several are
+  // mixed, that of the worker that joined first. "": none yet.
   std::string numerics_class() const;
-  // That the worker computes in.
+  // The class that the worker computes in.
   const std::string& ClassOf(const Worker& worker) const;
   bool CanCompute(const Worker& worker) const;
   // Whether the worker says that the class it computes in is not exact. The one place that knows.

@@ -38,7 +38,7 @@ struct PlanSizeOptions {
   int32_t block_size = 16;
   int32_t max_batch_tokens = 512;
   int32_t max_sequences = 256;
-  // Of a token on the wire.
+  // The bytes of a token on the wire.
   int32_t token_bytes = kVarint32BytesMax;
 };
 

@@ -74,7 +74,8 @@ struct SchedulerOptions {
   int32_t max_sequences = 256;
   int64_t plan_bytes_max = kPlanBytesMax;
   int32_t token_bytes = kVarint32BytesMax;  // of a token id on the wire
-  // What is published when the pipeline ends is laid by, for an epoch whose stages go on with it.
+  // The blocks that are published when the pipeline ends are laid by, for an epoch whose stages go
+  // on with it.
   bool partial_recompute = false;
 };
 
@@ -112,7 +113,7 @@ class Scheduler {
   bool HasRoom(const Sequence& sequence, int64_t cached_tokens) const;
   // Whether it could have with all of its prompt cached. Takes no time.  REQUIRES: an epoch is open
   bool MayHaveRoom(const Sequence& sequence) const;
-  // Of so many outputs of the sequence's request, which are equal: how many have room in that
+  // How many of so many equal outputs of the sequence's request have room in that
   // sense.  REQUIRES: an epoch is open
   int64_t OutputsWithRoom(const Sequence& sequence, int64_t cached_tokens, int64_t outputs) const;
   // Another number after every change that HasRoom may see: while it is the same, nothing that
@@ -190,7 +191,7 @@ class Scheduler {
     int64_t new_bytes = 0;         // of the plan, for newcomers
     int64_t new_fields = 0;        // the same
     bool preempted = false;        // a sequence went back for want of blocks: none may come in
-    // Of the time that the step may take.
+    // Bounds of the time that the step may take.
     bool timed = false;
     LoadSum load;  // of the rows
     std::optional<double> seconds_max;
@@ -288,7 +289,7 @@ class Scheduler {
   int32_t prompt_credit_ = 0;
   Scratch scratch_;
   std::vector<Sequence*> committed_;  // of Commit, kept for its memory; null: left meanwhile
-  // Of PutRequestsFirst, kept for their memory.
+  // Collections of PutRequestsFirst, kept for their memory.
   absl::flat_hash_set<RequestId> have_row_;
   std::vector<Sequence*> further_;
 };

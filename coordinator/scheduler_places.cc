@@ -1,5 +1,5 @@
-// Who comes in: whether there is room for a sequence, which of those that wait is next, and which
-// of those that run give way to it.
+// The choice of newcomers: whether there is room for a sequence, which of those that wait is next,
+// and which of those that run give way to it.
 #include <algorithm>
 
 #include "base/check.h"
@@ -114,7 +114,8 @@ std::vector<RequestId> Scheduler::Outranked() {
     const KvCache::Room room = cache_.Find(*waits);
     if (room.blocks + running() > cache_.available() || IsHeldBack(waits, room)) continue;
     const Request& own = waits->request;
-    // Of the same class: running sequences of each tenant, and of each request of this tenant.
+    // Counts of the same class: running sequences of each tenant, and of each request of this
+    // tenant.
     std::map<std::pair<uint64_t, uint64_t>, int32_t> tenants;
     std::map<RequestId, int32_t> requests;
     for (const auto& [running_key, one] : running_) {

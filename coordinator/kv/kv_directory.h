@@ -76,7 +76,7 @@ class KvDirectory {
   // Different prefixes, and blocks that hold one.
   int64_t prefixes() const { return static_cast<int64_t>(index_.size()); }
   int64_t published() const { return published_; }
-  // Of everything here but the tokens.
+  // The memory of everything here but the tokens.
   int64_t memory_bytes() const;
 
  private:

@@ -51,7 +51,7 @@ size_t PathLength(absl::string_view text, const pb::Descriptor* type) {
     end = name + IndexLength(text.substr(name));
     type = field->message_type();
   }
-  // Of a longer word or path, nothing.
+  // For a longer word or path, nothing.
   if (end < text.size() && text[end] != ' ' && text[end] != ':' && text[end] != ',') return 0;
   return end;
 }

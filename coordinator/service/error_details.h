@@ -1,4 +1,4 @@
-// What clients are told of an error beside its code and its words: google.rpc details
+// The details of an error for clients, beside its code and its words: google.rpc details
 // ("grpc-status-details-bin"), and when to come again.
 //
 // Thread: any; pure functions.

@@ -1,5 +1,5 @@
-// What coordinators ask of etcd. Two keys of a cluster: LEADER, which is bound to a lease of etcd's
-// and so ends with it, and NUMBER, which stays: the last leader's number.
+// The calls of coordinators to etcd. Two keys of a cluster: LEADER, which is bound to a lease of
+// etcd's and so ends with it, and NUMBER, which stays: the last leader's number.
 #pragma once
 
 #include <cstdint>

@@ -64,10 +64,10 @@ class FairQueue {
   // The cost of all its work, and where it stood when it came.
   int64_t begun_ = 0;
   size_t size_ = 0;
-  // Of a connection.
+  // The work of a connection.
   std::deque<Work> small_, large_;
-  // Of the whole, and of a host: those with work that waits, and those that have had more than
-  // their share of late.
+  // Members of the whole, and of a host: those with work that waits, and those that have had more
+  // than their share of late.
   std::map<std::string, std::unique_ptr<FairQueue>, std::less<>> members_;
   Turns with_small_;
   Turns with_any_;

@@ -42,9 +42,9 @@ class LeaderLease {
 
   // Between two calls of Keep.
   virtual Duration keep_interval() const = 0;
-  // Who led at the last attempt, for people; "": not known.
+  // The leader at the last attempt, for people; "": not known.
   virtual const std::string& leader() const = 0;
-  // What is asked, for people: "the lock /run/tutti/leader".
+  // The object that is asked for, for people: "the lock /run/tutti/leader".
   virtual const std::string& about() const = 0;
   const LeaseTime& time() const { return time_; }
 

@@ -1,4 +1,4 @@
-// What the coordinator's public port and its operator's port ask of their callers.
+// The rules of the coordinator's public port and its operator's port for their callers.
 #pragma once
 
 #include <grpcpp/security/server_credentials.h>
