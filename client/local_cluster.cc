@@ -30,7 +30,7 @@ struct Ready {
   std::string address, admin;
 };
 
-// What the coordinator's ready file says; nothing when it is not there yet.
+// The contents of the coordinator's ready file; nothing when it is not there yet.
 absl::StatusOr<std::optional<Ready>> ParseReadyFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return std::optional<Ready>();
@@ -46,7 +46,7 @@ absl::StatusOr<std::optional<Ready>> ParseReadyFile(const std::string& path) {
       Ready{json["address"].get<std::string>(), json["admin"].get<std::string>()});
 }
 
-// What a program said about its end, "PROGRAM: why" in its last line; "" if it said nothing.
+// A program's word about its end, "PROGRAM: why" in its last line; "" if it said nothing.
 std::string WhyItEnded(const std::vector<std::string>& lines, const std::string& path) {
   const std::string name = std::filesystem::path(path).filename().string() + ": ";
   if (lines.empty() || lines.back().compare(0, name.size(), name) != 0) return "";

@@ -31,7 +31,7 @@ class LoadReport {
   void Close(Duration elapsed, bool interrupted);
 
   int64_t succeeded() const { return succeeded_; }
-  // Of the answers to questions with a known one, the share that was right; none without any.
+  // The share of right answers among those to questions with a known one; none without any.
   std::optional<double> right_share() const;
 
   std::string ToText() const;
