@@ -16,8 +16,8 @@ inline constexpr uint32_t kHeadBytesMax = 16 << 10;
 // Largest body. The service takes prompts of 4 MiB, which JSON may write with two characters for
 // one; a list of token ids takes seven bytes for each.
 inline constexpr int64_t kBodyBytesMax = 16 << 20;
-// Of bodies that are read or waited for, of all connections together: sixteen of the largest. Those
-// up to kInlineBodyBytesMax do not count, so that large ones cannot keep them out.
+// Bytes of bodies that are read or waited for, of all connections together: sixteen of the largest.
+// Those up to kInlineBodyBytesMax do not count, so that large ones cannot keep them out.
 inline constexpr int64_t kBodiesBytesMax = 16 * kBodyBytesMax;
 // Objects and lists inside each other. Requests nest less than ten times, a template's variables
 // hardly more.
@@ -26,7 +26,7 @@ inline constexpr int kJsonDepthMax = 64;
 // which are at most twice as many of these; each takes some 100 bytes of memory where JSON needs
 // three. Token ids are numbers and not counted.
 inline constexpr int64_t kJsonPartsMax = 128 << 10;
-// What the prompts of one request share is sent with each: all copies together.
+// The part that the prompts of one request share is sent with each: all copies together.
 inline constexpr int64_t kCopiesBytesMax = 16 << 20;
 // Biases of one request that are looked at, and outputs: the service takes fewer of both and says
 // so; far more would take memory before it is asked.
@@ -65,7 +65,7 @@ inline constexpr size_t kStreamRequestsMax = 1024;
 // Such streams at once. A message that comes slowly is part of a stream's memory, up to the largest
 // request (8 MiB): all of them at once are 2 GiB, from callers who have keys.
 inline constexpr int64_t kInferStreamsMax = 256;
-// Of one tenant, or of one host without keys: seven others are left as many.
+// Streams of one tenant, or of one host without keys: seven others are left as many.
 inline constexpr int64_t kInferStreamsPerCallerMax = kInferStreamsMax / 8;
 
 // ---- answers that go on
@@ -82,8 +82,8 @@ inline constexpr size_t kKeyOfRequestBytesMax = 255;
 // at most 8 s, proxies wait 60 s for a connection.
 inline constexpr size_t kKeyedAnswersMax = 4096;
 inline constexpr Duration kKeptTime = std::chrono::seconds(60);
-// Of one stream: its reader gets all of it at once, in less than kUnsentBytesMax of events; some
-// 4,000 tokens without log-probabilities. Of one whole answer; of all together.
+// The answer of one stream: its reader gets all of it at once, in less than kUnsentBytesMax of
+// events; some 4,000 tokens without log-probabilities. Of one whole answer; of all together.
 inline constexpr size_t kKeptStreamBytesMax = 96 << 10;
 inline constexpr size_t kKeptAnswerBytesMax = 1 << 20;
 inline constexpr size_t kKeptBytesMax = 64 << 20;
@@ -109,7 +109,8 @@ inline constexpr size_t kUnsentBytesMax = 512 << 10;
 // One read of a connection. Of requests that come before the last is answered kHeadBytesMax are
 // kept; who sends more is not served.
 inline constexpr size_t kReadBytes = 4 << 10;
-// What the system keeps for a reader, which would else be megabytes for each; it takes twice this.
+// The buffer that the system keeps for a reader, which would else be megabytes for each; it takes
+// twice this.
 inline constexpr int kSendBufferBytes = 128 << 10;
 // A client that is silent so long is asked by the system whether it is there, and is gone without
 // an answer to three such questions: a machine that lost its power must not keep its request.
@@ -175,9 +176,9 @@ inline constexpr Duration kStatusAge = std::chrono::milliseconds(500);
 inline constexpr Duration kStatusTimeout = std::chrono::seconds(1);
 // How often those who watch are told.
 inline constexpr Duration kLivePeriod = std::chrono::seconds(1);
-// Who watch at once: a second of the largest cluster is some 400 KB for each.
+// Pages that watch at once: a second of the largest cluster is some 400 KB for each.
 inline constexpr size_t kWatchersMax = 128;
-// Who wait for one status.
+// Callers that wait for one status.
 inline constexpr size_t kStatusWaitersMax = 1024;
 
 // ---- keys, and the end

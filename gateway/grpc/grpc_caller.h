@@ -1,4 +1,4 @@
-// Who calls over gRPC, by the rules that callers over HTTP are admitted by.
+// The caller of a gRPC method, by the rules that callers over HTTP are admitted by.
 #pragma once
 
 #include <grpcpp/grpcpp.h>

@@ -1,4 +1,4 @@
-// What stands for a tenant in the gateway's log: its name is never written there.
+// The mark that stands for a tenant in the gateway's log: its name is never written there.
 #pragma once
 
 #include <string_view>

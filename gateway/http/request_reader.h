@@ -49,7 +49,7 @@ class RequestReader {
   struct Parser;
 
   void Fail(int status, std::string_view why);
-  // What Beast lets pass.
+  // Refuses heads that Beast lets pass.
   void CheckHead();
 
   std::unique_ptr<Parser> parser_;

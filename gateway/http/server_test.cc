@@ -274,7 +274,7 @@ TEST_F(ServerTest, ReadsNoBodyOfRequestsThatAreRefusedByTheirHead) {
   clock_.Advance(kFarewellTime);
   sends.join();
   EXPECT_LE(read(), kMost);
-  // Who waits for a word before the body is sent does not get it.
+  // A client that waits for a word before the body is sent does not get it.
   Client polite(server_->address());
   polite.Send(head + "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n");
   EXPECT_THAT(polite.Read("no key"), StartsWith("HTTP/1.1 401"));

@@ -26,7 +26,7 @@ absl::Status Wrong(const InputTensor& tensor, absl::string_view what) {
       absl::StrCat(Shortened(tensor.name(), kShownNameBytesMax), " ", what));
 }
 
-// Of the shape; nothing: it is none, or larger than kTensorElementsMax.
+// The number of elements of the shape; nothing: it is none, or larger than kTensorElementsMax.
 std::optional<int64_t> ElementsOf(const InputTensor& tensor) {
   int64_t elements = 1;
   for (const int64_t size : tensor.shape()) {

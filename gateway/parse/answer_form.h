@@ -45,13 +45,13 @@ std::optional<ReasoningForm> ReasoningFormNamed(std::string_view name);
 std::string ToolFormNames();
 std::string ReasoningFormNames();
 
-// What a parameter's schema lets a value be, where the model writes it without quotes.
+// The types that a parameter's schema lets a value have, where the model writes it without quotes.
 enum class ValueType : uint8_t { kText, kNumber, kBoolean, kNested };
 
 // The functions that may be called, by name; of each, its parameters by name.
 using Functions = std::map<std::string, std::map<std::string, ValueType>, std::less<>>;
 
-// What is looked for in the outputs of one request.
+// The forms that are looked for in the outputs of one request.
 struct ParseOptions {
   AnswerForm form;
   Functions functions;

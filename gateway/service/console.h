@@ -1,4 +1,4 @@
-// What people watch: the page at "/", and under /tutti/ the JSON that feeds it.
+// The port for people who watch: the page at "/", and under /tutti/ the JSON that feeds it.
 //
 //   GET /tutti/status     tutti.v1.GetStatusResponse, as `tutti status --json` prints it
 //   GET /tutti/requests   this gateway's figures and the requests under way
