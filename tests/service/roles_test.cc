@@ -185,7 +185,7 @@ TEST_F(RolesTest, ServicesAreOnTheirOwnPortsOnly) {
       EXPECT_EQ(Call(Channel(port, all), path).error_code(), grpc::StatusCode::UNIMPLEMENTED);
     }
   }
-  // What reflection lists: the request's field 7, empty, asks for the services.
+  // The services that reflection lists: the request's field 7, empty, asks for the services.
   std::string listed;
   EXPECT_TRUE(Call(Channel(coordinator_->address(), all),
                    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",

@@ -19,7 +19,7 @@ struct AttackTargets {
   std::vector<std::string> peer_addresses;  // of ports that take links
 };
 
-// What one attacker did and was told.
+// The deeds of one attacker, and the answers to them.
 struct AttackCount {
   std::atomic<int64_t> tries{0};
   // By status, "OK" included. Thread: the attacker's own, until it has ended.

@@ -1,6 +1,6 @@
-// What the engine's thread finds when it turns, and the times in which it does not: a coordinator
-// that is stopped, or moved to another host, goes on later, and of what came meanwhile it reads the
-// first after it has looked at the clock.
+// The events that the engine's thread finds when it turns, and the times in which it does not: a
+// coordinator that is stopped, or moved to another host, goes on later, and of what came meanwhile
+// it reads the first after it has looked at the clock.
 //
 // Thread: one.
 #pragma once

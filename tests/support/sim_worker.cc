@@ -67,7 +67,7 @@ void SimWorker::Kill() {
   ranks_.End(random_->Chance(0.5));
 }
 
-// Of its work; somebody starts it again.
+// The work kills it; somebody starts it again.
 void SimWorker::Die() {
   Kill();
   queue_->After(std::chrono::milliseconds(random_->Between(0, 1500)), [this] { Start(); });
