@@ -21,7 +21,7 @@ inline Epoch EpochBefore(uint32_t incarnation) {
   return Epoch(uint64_t{incarnation} << kEpochNumberBits);
 }
 
-// For people: "1790000000.4", or "4" where no incarnation is told.
+// The epoch for people: "1790000000.4", or "4" where no incarnation is told.
 inline std::string EpochName(Epoch epoch) {
   const std::string number = std::to_string(static_cast<uint32_t>(epoch.value()));
   const uint32_t incarnation = IncarnationOf(epoch);

@@ -57,7 +57,7 @@ class ScopedFailPoint {
   ScopedFailPoint(const ScopedFailPoint&) = delete;
   ScopedFailPoint& operator=(const ScopedFailPoint&) = delete;
 
-  // How often it has failed since it was armed.
+  // The number of times that it has failed since it was armed.
   int64_t failed() const;
 
  private:

@@ -70,7 +70,8 @@ inline constexpr int64_t UsableGpuBytes(int64_t gpu_bytes, bool cublas = false) 
 // The smallest GPU of which that many bytes are usable.
 int64_t GpuBytesForUsable(int64_t usable_bytes, bool cublas = false);
 
-// As the KV cache pads the head; `plain`: f32 caches. 0 when no kernel takes such a head.
+// The head's dimension as the KV cache pads the head; `plain`: f32 caches. 0 when no kernel takes
+// such a head.
 inline constexpr int32_t GpuPaddedHeadDim(int64_t head_dim, bool plain) {
   if (head_dim > kGpuHeadDimMax) return 0;
   if (plain) return static_cast<int32_t>(head_dim);

@@ -28,7 +28,7 @@ inline constexpr size_t kGpuHoldersNamed = 3;
 // Three of "pid 4294967295 <name>: 1023.9 GiB", and ", ".
 inline constexpr size_t kGpuTextBytesMax = 256;
 
-// At most `bytes_max` bytes of it, all printable ASCII: others become '?'.
+// A copy of at most `bytes_max` bytes of it, all printable ASCII: others become '?'.
 inline std::string PrintableOf(std::string_view text, size_t bytes_max) {
   std::string out(text.substr(0, bytes_max));
   std::replace_if(

@@ -16,8 +16,8 @@
 namespace tutti {
 namespace {
 
-// Between two looks at whether this is the end, of a thread whose descriptor is full and does not
-// block.
+// The pause between two looks at whether this is the end, of a thread whose descriptor is full and
+// does not block.
 constexpr int kFullLookMs = 100;
 // Memory taken for each line in the queue, beside its text.
 constexpr size_t kLineOverheadBytes = 64;

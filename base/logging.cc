@@ -26,8 +26,8 @@ namespace {
 constexpr char kTextPattern[] = "%Y-%m-%dT%H:%M:%S.%e%z [%n] [%^%l%$] %v";
 constexpr char kJsonPattern[] = R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l","process":%N,%*})";
 
-// Before the payload of LogFields in JSON: members of the object, not a message. No line begins so
-// by itself.
+// A mark before the payload of LogFields in JSON: members of the object, not a message. No line
+// begins so by itself.
 constexpr char kMembers = '\x01';
 
 std::atomic<bool> as_json{false};
@@ -63,7 +63,7 @@ class LineMaker {
     }
     return line;
   }
-  // In the place of lines that are missing.
+  // A line in the place of lines that are missing.
   std::string Notice(int64_t missing) {
     const std::string text =
         absl::StrCat(missing,
