@@ -1,4 +1,4 @@
-// Where a request stands in a trace: W3C's Trace Context.
+// The place of a request in a trace: W3C's Trace Context.
 //
 // Pure, but for the ids that are drawn.  Thread: any.
 #pragma once
