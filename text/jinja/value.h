@@ -62,7 +62,7 @@ struct Dict {
   int depth = 1;
   int64_t weight = 1;
 
-  // By Python's ==; null when there is none.
+  // The value by Python's ==; null when there is none.
   const Value* Find(const Value& key) const;
   const Value* Find(std::string_view key) const;
 };
