@@ -1,5 +1,6 @@
-// Where a worker says that others reach it (Hello.advertised_address): hostile until it is parsed,
-// and dialled only where the dialler's own operator allows it (worker/links/peer_policy.h).
+// The address at which, as a worker says, others reach it (Hello.advertised_address): hostile until
+// it is parsed, and dialled only where the dialler's own operator allows it
+// (worker/links/peer_policy.h).
 //
 // Thread: any; pure.
 #pragma once

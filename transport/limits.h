@@ -97,10 +97,10 @@ inline constexpr int64_t kAcceptedLinksMax = 1024;
 // and gRPC gives all trailers together 8 KiB.
 inline constexpr int64_t kCloseMessageBytesMax = 1024;
 
-// How long a link that closes may take to send its queue and to part from its peer. 256 MiB take
-// 2.2 s at 1 Gbit/s.
+// The time that a link which closes may take to send its queue and to part from its peer. 256 MiB
+// take 2.2 s at 1 Gbit/s.
 inline constexpr std::chrono::milliseconds kCloseTimeout{5000};
-// How long a listener or dialer that stops waits for its links to part in good order.
+// The time for which a listener or dialer that stops waits for its links to part in good order.
 inline constexpr std::chrono::milliseconds kStopTimeout{2000};
 
 // A connection that is not made by then has failed. Between machines of one cluster it takes
@@ -133,8 +133,8 @@ inline constexpr int kListenBacklog = 1024;
 // A look at which connections of a full port are closed takes 0.3 us for each, and is taken again
 // after this time for each: it costs a quarter of the loop's time at most.
 inline constexpr std::chrono::microseconds kSweepPausePerConnection{1};
-// Between two lines of log about refused connections or links: whoever is refused must not fill the
-// disk.
+// The pause between two lines of log about refused connections or links: whoever is refused must
+// not fill the disk.
 inline constexpr std::chrono::milliseconds kRefusalLogInterval{5000};
 // Without a descriptor even for refusing, the next try is after this.
 inline constexpr std::chrono::milliseconds kNoDescriptorPause{10};

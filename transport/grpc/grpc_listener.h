@@ -68,7 +68,7 @@ class GrpcListener {
   std::unique_ptr<HandshakePort> handshakes_;  // null without TLS
   std::unique_ptr<AcceptLoop> loop_;
   std::unique_ptr<Acceptor> acceptor_;
-  // For this process's own calls, which have no certificate.
+  // The acceptor for this process's own calls, which have no certificate.
   std::unique_ptr<Acceptor> own_calls_;
   std::unique_ptr<SelfProbe> probe_;
   std::unique_ptr<ConnectionWatch> watch_;
