@@ -44,7 +44,7 @@ class CheckpointFile {
                                                       const FileIdentity& seen);
 
   const std::string& path() const { return path_; }
-  // As it was when it was opened.
+  // The identity as it was when it was opened.
   const FileIdentity& identity() const { return identity_; }
 
   // Fills `out` from byte `offset` on. FAILED_PRECONDITION: the file ends before, so it shrank.

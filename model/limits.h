@@ -41,8 +41,9 @@ inline constexpr double kNormEpsilonMax = 0.1;
 inline constexpr double kRopeThetaMin = 1.0;
 inline constexpr double kRopeThetaMax = 1e12;
 
-// How far a scaled rotary embedding stretches a context: published ones by up to 64. The bounds of
-// YaRN's and Llama 3's other numbers are as wide; the formulas stay finite within them.
+// The bound on how far a scaled rotary embedding stretches a context: published ones by up to 64.
+// The bounds of YaRN's and Llama 3's other numbers are as wide; the formulas stay finite within
+// them.
 inline constexpr double kRopeFactorMax = 1e4;
 inline constexpr double kRopeNumberMin = 1e-3;
 

@@ -117,7 +117,7 @@ struct Range {
 struct ShardTensor {
   WeightSpec spec;
   Range rows;  // of spec.shape[0]
-  // How often each of its heads is held; empty: once.
+  // The number of times for which each of its heads is held; empty: once.
   std::vector<int64_t> copies;
   Range cols;  // of spec.shape[1]; [0, 1) for a vector
   // Bytes of the whole tensor, in config.dtype: from the first byte the rank reads to past the
