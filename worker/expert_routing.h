@@ -13,7 +13,7 @@ namespace tutti::worker {
 
 class ExpertRouting {
  public:
-  // For `rows` rows with `count` experts each; the choice is written through experts() and
+  // Room for `rows` rows with `count` experts each; the choice is written through experts() and
   // shares(), row by row.
   void Resize(int64_t rows, int64_t count) {
     count_ = count;
@@ -44,7 +44,7 @@ class ExpertRouting {
     return std::span<const int32_t>(tokens_).subspan(begin_[expert],
                                                      begin_[expert + 1] - begin_[expert]);
   }
-  // Where each choice of experts() stands in the grouped order.
+  // The place in the grouped order of each choice of experts().
   std::span<const int32_t> places() const { return places_; }
 
  private:

@@ -1,5 +1,5 @@
-// How long a piece of work may take on this worker: predicted from its speed, as measured at start
-// and as its steps have shown since.
+// The time that a piece of work may take on this worker: predicted from its speed, as measured at
+// start and as its steps have shown since.
 //
 // Thread: the executor's.
 #pragma once

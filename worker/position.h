@@ -18,14 +18,15 @@ namespace tutti::worker {
 
 enum class Activity : uint8_t { kIdle, kFrames, kLoading, kLinks, kStep, kRank, kRows };
 
-// For people; "" for kIdle.
+// A name for people; "" for kIdle.
 std::string_view ActivityName(Activity activity);
 
 class Position {
  public:
   struct Doing {
     Activity activity = Activity::kIdle;
-    // How long it may go without a move while the processors are its own; zero: without a limit.
+    // The time for which it may go without a move while the processors are its own; zero: without a
+    // limit.
     Duration allowed{};
   };
 

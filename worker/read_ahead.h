@@ -50,8 +50,8 @@ class ReadAhead {
   // REQUIRES: there is one more item
   absl::StatusOr<std::span<const std::byte>> Next(const std::function<void()>& moving);
 
-  // After the last item: the digests of all chunks that were read. FAILED_PRECONDITION: a file
-  // changed meanwhile; names it.
+  // Called after the last item: the digests of all chunks that were read. FAILED_PRECONDITION: a
+  // file changed meanwhile; names it.
   absl::StatusOr<std::vector<model::ChunkRun>> Finish();
 
  private:

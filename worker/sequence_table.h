@@ -20,7 +20,7 @@
 
 namespace tutti::worker {
 
-// How often a token stands in a sequence; penalties are computed from it.
+// The number of times that a token stands in a sequence; penalties are computed from it.
 struct TokenCount {
   bool in_prompt = false;
   int32_t in_output = 0;

@@ -101,7 +101,7 @@ absl::StatusOr<MeasuredSpeed> SharedSpeed(
   const absl::StatusOr<MeasuredSpeed> known = ParseSpeed(shared.Find(key));
   if (known.ok()) return *known;
   TUTTI_ASSIGN_OR_RETURN(MeasuredSpeed speed, measure());
-  // As other workers will read it.
+  // Rounded as other workers will read it.
   speed.read_bytes_per_second = std::round(speed.read_bytes_per_second);
   speed.flops_per_second = std::round(speed.flops_per_second);
   const std::string text =

@@ -30,13 +30,13 @@
 
 namespace tutti::worker {
 
-// Where a shard's runner comes from.
+// The source of a shard's runner.
 struct ModelSource {
   std::string dir;            // the checkpoint
   model::ModelConfig config;  // of that checkpoint
   kernels::Backend* backend = nullptr;
   int64_t memory_bytes = 0;  // for weights and KV cache of a shard at most; 0: all there is
-  // To the other ranks of the stage. Null: shards of one rank only.
+  // The link to the other ranks of the stage. Null: shards of one rank only.
   kernels::Collective* collective = nullptr;
 };
 

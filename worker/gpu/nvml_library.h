@@ -45,7 +45,7 @@ class NvmlLibrary {
   static absl::StatusOr<std::unique_ptr<NvmlLibrary>> Open(const std::string& path);
   ~NvmlLibrary();
 
-  // By its id, as a GPU or a part of one (MIG), or by its place on the bus. NOT_FOUND.
+  // The device by its id, as a GPU or a part of one (MIG), or by its place on the bus. NOT_FOUND.
   absl::StatusOr<Device> Find(const GpuIdentity& gpu) const;
   // UNAVAILABLE: the driver's error. INTERNAL: numbers that cannot be.
   absl::StatusOr<GpuFigures> Read(Device device) const;

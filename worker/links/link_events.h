@@ -68,7 +68,7 @@ struct LinkAccepted {
   std::optional<AcceptedBacklog::Place> place;
 };
 struct StopWanted {};
-// To stop when the coordinator says so; until then it serves.
+// A wish to stop when the coordinator says so; until then it serves.
 struct LeaveWanted {
   Duration grace;
 };

@@ -84,7 +84,7 @@ void OfferMeasured(const WorkerOptions& options, kernels::Backend* backend, DTyp
   OfferClasses(backend, best, measure, hello);
 }
 
-// Before the speed is measured, which depends on it.
+// Called before the speed is measured, which depends on it.
 void TuneKernels(const WorkerOptions& options, const model::ModelConfig& config,
                  kernels::Backend* backend, const KeepOn& keep_on) {
   const model::ShardBytes bytes =

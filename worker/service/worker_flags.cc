@@ -248,7 +248,7 @@ kernels::DeviceExchangeScope ScopeNamed(std::string_view name) {
                            : kernels::DeviceExchangeScope::kMachine;
 }
 
-// Where a worker listens on this machine unless it is told otherwise.
+// The socket where a worker listens on this machine unless it is told otherwise.
 std::string UsualSocket(const std::string& worker_id) {
   return absl::StrCat("unix:", transport::RuntimeFolder(), "/worker-", worker_id, ".sock");
 }

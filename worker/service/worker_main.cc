@@ -53,7 +53,7 @@ void KeepNcclOnThisMachine(kernels::DeviceExchangeScope scope) {
   if (scope != kernels::DeviceExchangeScope::kNetwork) setenv("NCCL_SOCKET_IFNAME", "lo", 0);
 }
 
-// In the log, behind what was said before: nobody else can say it.
+// Told in the log, behind what was said before: nobody else can say it.
 void SayLostDevice(const char* line) {
   spdlog::critical("{}", line);
   spdlog::default_logger()->flush();
