@@ -23,7 +23,7 @@ struct ClassCandidate {
 
 struct ClassChoice {
   std::string numerics_class;  // empty: there are no workers, or none in an exact class
-  // For people: "the quickest of those that all 3 workers can compute".
+  // The reason for people: "the quickest of those that all 3 workers can compute".
   std::string why;
   // "w0, w1 would be about 1.6 times as quick at prompts in cpu-bf16dot, which w3 cannot compute".
   std::string cost;

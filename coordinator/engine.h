@@ -96,7 +96,7 @@ class Engine {
   absl::Status HandleShardReady(Worker* worker, const v1::ShardReady& ready);
   absl::Status HandleStepDone(Worker* worker, const v1::StepDone& done);
   absl::Status HandleStepResult(Worker* worker, v1::StepResult* result);
-  // After what may have been the last shard that was missing.
+  // Called after what may have been the last shard that was missing.
   void WatchLinking(const Replica& replica);
   absl::Status HandleProbeDone(Worker* worker, uint64_t step);
   absl::Status HandleFailure(const Worker& worker, const v1::Failure& failure);

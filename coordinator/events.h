@@ -131,7 +131,7 @@ struct ServingChanged {
   std::string why_not;
   bool leaving = false;  // for that: what served leaves in peace
 };
-// For the log: a layout that was chosen, or why no pipeline can form.
+// A line for the log: a layout that was chosen, or why no pipeline can form.
 struct Notice {
   std::string text;
   bool warning = false;

@@ -15,7 +15,7 @@ absl::Status CheckGpuReading(const v1::GpuReading& reading);
 // The part of a reading that is kept: nothing that we do not know, nor what is ours to say
 // (FillCudaBytes).
 v1::GpuReading KeptGpuReading(const v1::GpuReading& reading);
-// As it is `since` after it came.  REQUIRES: CheckGpuReading is OK
+// The reading as it is `since` after it came.  REQUIRES: CheckGpuReading is OK
 void FillGpu(const v1::GpuReading& reading, Duration since, v1::GpuReading* status);
 // CUDA's own part of what the process holds.  REQUIRES: FillGpu has filled *status
 //   held  of the shard

@@ -30,7 +30,7 @@ struct Worker {
   LinkKey link;
   v1::Hello hello;
   Instant joined_at;
-  // In each numerics class, as it first was, see Membership::Join.
+  // Speeds in each numerics class, as it first was, see Membership::Join.
   std::map<std::string, placement::DeviceSpeed> speeds;
 
   placement::DeviceSpeed speed;  // in the class that it computes in
@@ -102,9 +102,9 @@ class Membership {
 
   Worker* Find(LinkKey link);
   Worker* FindId(std::string_view worker_id);
-  // In order of joining.
+  // Workers in order of joining.
   std::vector<Worker*> All();
-  // In natural order of their ids: w2 before w10.
+  // Workers in natural order of their ids: w2 before w10.
   std::vector<Worker*> InOrder();
   // The workers of InOrder that have no part in a pipeline.
   std::vector<Worker*> Idle();
@@ -160,8 +160,8 @@ bool NaturallyBefore(std::string_view a, std::string_view b);
 
 // Whether what a worker says of its fetch can be. INVALID_ARGUMENT.
 absl::Status CheckFetch(const v1::ShardProgress& progress);
-// How far it is, for people: "fetched 37 %, 1.2 GiB of 3.4 GiB, 210 MiB/s, from the coordinator";
-// empty once it is done.  REQUIRES: CheckFetch is OK
+// The progress of a fetch, for people: "fetched 37 %, 1.2 GiB of 3.4 GiB, 210 MiB/s, from the
+// coordinator"; empty once it is done.  REQUIRES: CheckFetch is OK
 std::string FetchText(const v1::ShardProgress& progress);
 
 void FillWorkerStatus(const Worker& worker, Instant now, v1::WorkerStatus* status);

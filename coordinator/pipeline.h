@@ -208,7 +208,7 @@ class Pipeline {
   void SendProbe(std::vector<Action>* actions) const;
   Instant LinkingEnd() const;
   FailedLink Failed(const PipelineLinks::Link& link) const;
-  // In shards_ and in the ledger.
+  // Its place in shards_ and in the ledger.
   size_t IndexOf(const Worker& worker) const;
   // Since when a worker with everything for its next step has made no progress; nothing: it lacks
   // its next step or input, or waits for another rank.

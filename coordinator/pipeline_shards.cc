@@ -8,8 +8,8 @@
 namespace tutti::coordinator {
 namespace {
 
-// How often a worker may say that it fetches other bytes for one shard: headers, the rest, none
-// while it loads. More than twice as often as any build does.
+// The number of times that a worker may say that it fetches other bytes for one shard: headers, the
+// rest, none while it loads. More than twice as often as any build does.
 constexpr int kShardFetchesMax = 8;
 
 // The text of the K/V that a shard holds, whoever its neighbours are.

@@ -1,4 +1,4 @@
-// How large a step's plan becomes, before it is written: every plan has to pass through a link
+// The size of a step's plan, before it is written: every plan has to pass through a link
 // (transport/limits.h), whatever the prompts that begin in it.
 //
 // Bounds from above, field by field as the wire encodes them, of bytes and of the number of fields.

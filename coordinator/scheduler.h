@@ -82,8 +82,8 @@ struct SchedulerOptions {
 // Rows below which a prompt is not divided for the sake of several stages: on processors a step of
 // so many waits for the multiplier, no more for the weights.
 inline constexpr int32_t kEvenChunkTokensMin = 128;
-// How many sequences of a result are fetched before they are looked at: some hundred nanoseconds of
-// work.
+// The number of sequences of a result that are fetched before they are looked at: some hundred
+// nanoseconds of work.
 inline constexpr size_t kFetchAhead = 6;
 
 class Scheduler {
@@ -92,8 +92,8 @@ class Scheduler {
   explicit Scheduler(const SchedulerOptions& options, KvDirectory* directory = nullptr,
                      PipelineId pipeline = PipelineId());
 
-  // Where the times of its steps are known; until then and for null nothing is bounded by time.
-  // REQUIRES: they outlive the scheduler
+  // The times of its steps, where they are known; until then and for null nothing is bounded by
+  // time. REQUIRES: they outlive the scheduler
   void TimeBy(const StepTimes* times) { times_ = times; }
   // A pipeline is ready to serve, with these many blocks on each stage. `survival`: what its
   // workers have kept of the epoch before; null: nothing.  REQUIRES: no epoch is open
@@ -130,7 +130,7 @@ class Scheduler {
   // way are dropped.
   void Remove(Sequence* sequence);
 
-  // By preemption_key().
+  // Sequences by preemption_key().
   std::vector<Sequence*> Running() const;
   // Null: no such sequence is running.
   Sequence* FindRunning(SequenceId id) const;

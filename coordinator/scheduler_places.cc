@@ -86,8 +86,8 @@ std::optional<Scheduler::Newcomer> Scheduler::FindNewcomer() {
   return found;
 }
 
-// As many as it takes for the sequence's place and blocks; none if all that may give way are too
-// few.
+// Sequences, as many as it takes for the sequence's place and blocks; none if all that may give way
+// are too few.
 std::optional<std::vector<Sequence*>> Scheduler::FindGivingWay(const Sequence& sequence,
                                                                const KvCache::Room& room) const {
   if (TUTTI_FAIL_POINT("coordinator.keep_places")) return std::nullopt;

@@ -81,7 +81,7 @@ class StepLedger {
     double recent_steps = 0;
     double recent_seconds = 0;
     double recent_predicted = 0;
-    // As it last said.
+    // Counters as it last said.
     v1::LinkCounters out;
     v1::LinkCounters exchange_out;
   };

@@ -1,5 +1,5 @@
-// How long the next step will take: the prediction from the speeds that workers measured, corrected
-// by what steps of about so many rows have really taken.
+// The time that the next step will take: the prediction from the speeds that workers measured,
+// corrected by what steps of about so many rows have really taken.
 //
 // Of each stage the ratio of both is kept for every power of two of rows, as the median of its last
 // steps, so that a step that another process delayed changes nothing. Between sizes that have been

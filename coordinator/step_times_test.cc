@@ -1,4 +1,4 @@
-// How long steps take, as predicted and as learnt.
+// The times that steps take, as predicted and as learnt.
 #include "coordinator/step_times.h"
 
 #include <gtest/gtest.h>

@@ -68,7 +68,8 @@ class KvDirectory {
     PipelineId pipeline;
     int32_t tokens = 0;  // > 0
   };
-  // How much of `tokens` each pipeline holds, by pipeline; those that hold nothing are left out.
+  // The part of `tokens` that each pipeline holds, by pipeline; those that hold nothing are left
+  // out.
   std::vector<Match> LongestPerPipeline(const Hash128& domain,
                                         std::span<const TokenId> tokens) const;
 

@@ -1,4 +1,5 @@
-// How many tokens the steps of each pipeline compute, counted as their results are committed.
+// The number of tokens that the steps of each pipeline compute, counted as their results are
+// committed.
 #pragma once
 
 #include <cstdint>

@@ -70,7 +70,7 @@ class ClientCall : public std::enable_shared_from_this<ClientCall> {
   // Each at most once, or one at a time, as gRPC has it.  REQUIRES: the call is not finished.
   void StartWrite(const grpc::ByteBuffer* bytes);
   void FinishCall(const absl::Status& status);
-  // As if the client had left.  REQUIRES: the call is not finished.
+  // Ends the call as if the client had left.  REQUIRES: the call is not finished.
   void Reset() { context_->TryCancel(); }
   // Frees the request that nobody has taken.
   void DropRequest();

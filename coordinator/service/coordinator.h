@@ -57,7 +57,7 @@ struct CoordinatorOptions {
   // `on_leads_no_more` is called on any thread when the lease is lost, and should end the process.
   std::shared_ptr<LeaderLease> lease;
   std::function<void(const std::string& why)> on_leads_no_more;
-  // To workers without the checkpoint, all together; 0: no limit.
+  // Bytes to workers without the checkpoint, all together; 0: no limit.
   int64_t weights_bytes_per_second = kWeightsBytesPerSecond;
   bool share_cache_domain = false;  // all tenants share one cache domain
   DoorOptions door;                 // bounds of what is held for clients

@@ -21,7 +21,7 @@
 
 namespace tutti::coordinator {
 
-// As in limits.h; tests choose others.
+// Options as in limits.h; tests choose others.
 struct DoorOptions {
   int64_t bytes = kDoorBytesMax;
   Duration read_grace = kReadGrace;

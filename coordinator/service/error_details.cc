@@ -66,7 +66,7 @@ size_t PathLengthInFile(absl::string_view text, const pb::FileDescriptor& file) 
   return longest;
 }
 
-// For programs: the words may change, these may not.
+// A word for programs: the words may change, these may not.
 const char* ReasonOf(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:

@@ -40,14 +40,14 @@ class FairQueue {
   // The next work; of the small (kSmallRequestBytes) only, if so asked. Its run is empty when
   // nothing of that kind waits.
   Work Pop(bool small_only);
-  // How much waits.
+  // The number of works that wait.
   size_t size() const { return size_; }
-  // How much of it is of the member of that name (of the first part of a path).
+  // The part of it that is of the member of that name (of the first part of a path).
   size_t SizeOf(std::string_view name) const;
   const FairQueue* Find(std::string_view name) const;
 
  private:
-  // In the order of their turns.
+  // The order of their turns.
   struct EarlierTurn {
     bool operator()(const FairQueue* a, const FairQueue* b) const {
       return std::make_pair(a->begun_, &a->name_) < std::make_pair(b->begun_, &b->name_);
@@ -72,7 +72,8 @@ class FairQueue {
   Turns with_small_;
   Turns with_any_;
   Turns without_;
-  // Where a member that comes begins: what each of those that wait has had on average.
+  // The turn with which a member that comes begins: what each of those that wait has had on
+  // average.
   int64_t turn_ = 0;
 };
 

@@ -30,7 +30,7 @@ class GenerateStream : public ClientCall, public OutputStream {
 
   // The caller and the request: for the log, which gets one line when the stream has its end.
   void Identify(const std::string& request_id, RequestId id, Hash128 tenant);
-  // Before anything is written.
+  // Called before anything is written.
   void SetTrace(StreamTrace trace);
 
   // The messages of another protocol that the client reads instead of a response: none, or several.
@@ -94,7 +94,7 @@ class GenerateStream : public ClientCall, public OutputStream {
 
   mutable Mutex mutex_;
   OnUnwanted on_unwanted_ ABSL_GUARDED_BY(mutex_);
-  // At most one per output, the longest waiting first.
+  // The messages that wait, at most one per output, the longest waiting first.
   std::deque<Pending> pending_ ABSL_GUARDED_BY(mutex_);
   Translate translate_ ABSL_GUARDED_BY(mutex_);
   bool is_whole_ ABSL_GUARDED_BY(mutex_) = false;

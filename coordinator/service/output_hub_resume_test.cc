@@ -76,7 +76,7 @@ class OutputHubResumeTest : public ::testing::Test {
     }
     return resume;
   }
-  // As the engine delivers them, from `first` on, and the end.
+  // Deliveries of ids as the engine delivers them, from `first` on, and the end.
   void Deliver(const std::vector<TokenId>& ids, size_t first, RequestId request) {
     for (size_t i = first; i < ids.size(); ++i) {
       DeliverTokens tokens{.request = request, .index = static_cast<int32_t>(i)};

@@ -41,7 +41,7 @@ class ResumeTokens {
   // Seconds since 1970, which machines agree on within moments; steers the age of tokens only.
   using WallClock = std::function<int64_t()>;
   ResumeTokens(std::string key, WallClock now);
-  // With the machine's clock.
+  // Tokens by the machine's clock.
   explicit ResumeTokens(std::string key);
 
   // `claims.issued_s` is not read: the token is issued now. Empty where the class has a name longer

@@ -39,7 +39,8 @@ absl::StatusOr<std::string> TenantOf(const std::string& field,
 // PERMISSION_DENIED when the caller may not ask with this priority.
 absl::Status CheckHurry(int32_t priority, const AskerRights& rights);
 
-// From the system's source, so that no client can choose names or prompts whose hashes collide.
+// A key from the system's source, so that no client can choose names or prompts whose hashes
+// collide.
 Hash128 RandomKey();
 
 // The part of a client's address (see ClientOf) that its connections share: without the port.
