@@ -1,4 +1,4 @@
-// Where a service is, and how a client talks to it.
+// The place of a service, and how a client talks to it.
 #pragma once
 
 #include <string>

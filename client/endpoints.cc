@@ -120,7 +120,7 @@ bool IsMadeUp(const grpc::Status& status) {
     grpc::StatusCode code;
     absl::string_view begin;
   };
-  // As client/python/tutti/_course.py has them.
+  // The words as client/python/tutti/_course.py has them.
   static constexpr Words kWords[] = {{grpc::StatusCode::UNKNOWN, "Stream removed"},
                                      {grpc::StatusCode::INTERNAL, "Received RST_STREAM"}};
   for (const Words& words : kWords) {

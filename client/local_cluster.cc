@@ -88,7 +88,7 @@ LocalCluster::Member LocalCluster::MakeMember(const std::string& name,
   // Settings meant for `tutti` (an address, a certificate to show) are not meant for its children:
   // they get everything by flags.
   spec.environment_dropped = "TUTTI_";
-  // Where plug-ins and the libraries of GPUs lie is no setting of `tutti`.
+  // The place of plug-ins and of the libraries of GPUs is no setting of `tutti`.
   for (const char* name : {"TUTTI_PLUGIN_DIR", "TUTTI_CUBLASLT_LIBRARY", "TUTTI_NCCL_LIBRARY",
                            "TUTTI_NVML_LIBRARY"}) {
     const char* const path = std::getenv(name);

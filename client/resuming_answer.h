@@ -59,7 +59,7 @@ class ResumingAnswer {
   // ago.
   bool waits_for_service() const { return options_.served && !heard_; }
 
-  // In order of the outputs.  REQUIRES: it ended OK
+  // Finishes in order of the outputs.  REQUIRES: it ended OK
   std::vector<v1::Finish> ReleaseFinishes() { return order_.ReleaseFinishes(); }
 
  private:

@@ -70,7 +70,7 @@ class UpSession {
   }
 
  private:
-  // On the watcher's thread.
+  // Called on the watcher's thread.
   void OnSignal(int signal) {
     const Instant now = clock_.Now();
     if (signal_ == 0) {

@@ -27,7 +27,7 @@ class LoadReport {
   explicit LoadReport(Slo slo) : slo_(slo) {}
 
   void Add(const Turn& turn);
-  // How long the load ran, and whether it was interrupted.
+  // The time that the load ran, and whether it was interrupted.
   void Close(Duration elapsed, bool interrupted);
 
   int64_t succeeded() const { return succeeded_; }
