@@ -76,7 +76,7 @@ class WholeAnswer {
   void OnMessage(size_t prompt, const v1::GenerateResponse& message);
   // The bytes that are kept.
   size_t bytes() const { return bytes_; }
-  // After the end of all calls.
+  // The body after the end of all calls.
   std::string Body() const;
 
  private:

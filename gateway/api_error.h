@@ -26,7 +26,7 @@ struct ApiError {
 
 // A mistake in the request. `param` is the path of the field in its JSON.
 ApiError BadRequest(std::string_view param, std::string_view message);
-// For a status of HTTP, with the type that goes with it.
+// An error for a status of HTTP, with the type that goes with it.
 ApiError MakeError(int status, std::string_view message);
 
 // {"error": {...}}

@@ -43,7 +43,7 @@ struct GenerationRequest {
   bool logprobs = false;
   bool tokens_as_ids = false;  // in log-probabilities: "token_id:7" instead of the text
   bool token_ids = false;      // those of the prompt and of the output are part of the answer
-  // By prompt, where they are wanted; found before the calls are made (AskPromptIds).
+  // Ids by prompt, where they are wanted; found before the calls are made (AskPromptIds).
   std::vector<std::vector<int32_t>> prompt_ids;
   // Tokens of the model that end an output, unless it ignores them; set before the calls are made.
   std::vector<int32_t> eos_token_ids;

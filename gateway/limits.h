@@ -93,15 +93,15 @@ inline constexpr size_t kKeptBytesMax = 64 << 20;
 // Most at once of HTTP, if the process may have as many descriptors; where there is a port for gRPC
 // too, twice as many, of which that one has the rest (gateway/service/main.cc).
 inline constexpr int64_t kConnectionsMax = 16384;
-// From a request's first byte to the end of its head, and to the end of its body: slow networks
-// need seconds, who sends a byte now and then needs for ever.
+// The time from a request's first byte to the end of its head, and to the end of its body: slow
+// networks need seconds, who sends a byte now and then needs for ever.
 inline constexpr Duration kHeadTime = std::chrono::seconds(10);
 inline constexpr Duration kBodyTime = std::chrono::seconds(60);
 // A connection without a request. SDKs close theirs after a few seconds, load balancers after 60.
 inline constexpr Duration kIdleTime = std::chrono::seconds(75);
 // A reader that takes nothing of what lies ready.
 inline constexpr Duration kWriteTime = std::chrono::seconds(30);
-// How often these are looked at.
+// The period at which these are looked at.
 inline constexpr Duration kTick = std::chrono::milliseconds(500);
 // Bytes that lie ready for a reader, of a stream: some thousand chunks. Beyond it the reader is too
 // slow and its request ends; the service does the same with 64 KiB of its own, smaller, messages.
@@ -129,11 +129,11 @@ inline constexpr int kNextPortsMax = 100;
 
 // ---- the service behind
 
-// How often it is asked for its model while it answers, and while it does not.
+// The period at which it is asked for its model while it answers, and while it does not.
 inline constexpr Duration kModelPoll = std::chrono::seconds(1);
 inline constexpr Duration kModelPollWhileLost = std::chrono::milliseconds(200);
-// How long it counts as ready after a pipeline last served: longer than workers take to form one
-// again with a spare.
+// The time for which it counts as ready after a pipeline last served: longer than workers take to
+// form one again with a spare.
 inline constexpr Duration kReadyPatience = std::chrono::seconds(10);
 // One such call, and one call of Tokenize.
 inline constexpr Duration kModelTimeout = std::chrono::seconds(2);
@@ -174,7 +174,7 @@ inline constexpr Duration kGoodGap = std::chrono::milliseconds(100);
 // A status that is younger is not asked for again, however many watch; and how long one call takes.
 inline constexpr Duration kStatusAge = std::chrono::milliseconds(500);
 inline constexpr Duration kStatusTimeout = std::chrono::seconds(1);
-// How often those who watch are told.
+// The period at which those who watch are told.
 inline constexpr Duration kLivePeriod = std::chrono::seconds(1);
 // Pages that watch at once: a second of the largest cluster is some 400 KB for each.
 inline constexpr size_t kWatchersMax = 128;
@@ -189,7 +189,7 @@ inline constexpr size_t kKeyBytesMax = 512;
 inline constexpr int64_t kKeyFileBytesMax = 1 << 20;
 // Two signals closer than this are one: a process manager may tell `tutti up` and its children.
 inline constexpr Duration kOneSignal = std::chrono::seconds(1);
-// From the end of the grace to the end of the process: calls end within a step.
+// The time from the end of the grace to the end of the process: calls end within a step.
 inline constexpr Duration kEndTime = std::chrono::seconds(3);
 
 }  // namespace tutti::gateway

@@ -169,7 +169,7 @@ void InferStream::Take(const grpc::ByteBuffer& bytes, coordinator::ByteBudget::C
   });
   if (!done.ok()) Refuse(message, done);
   const auto length = static_cast<int64_t>(bytes.Length());
-  // As at the door.
+  // The same as at the door.
   const Duration pause = absl::IsInvalidArgument(done)
                              ? coordinator::PauseAfterRefusal(credit_.get(), length, clock_.Now())
                              : Duration::zero();

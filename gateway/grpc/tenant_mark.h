@@ -7,8 +7,8 @@
 
 namespace tutti::gateway {
 
-// By a random key of this process, so that nobody finds a name by trying some; all zeros for the
-// empty name, which is no tenant.  Thread: any.
+// A mark by a random key of this process, so that nobody finds a name by trying some; all zeros for
+// the empty name, which is no tenant.  Thread: any.
 coordinator::Hash128 TenantMark(std::string_view tenant);
 
 }  // namespace tutti::gateway

@@ -22,7 +22,7 @@ class RequestReader {
   RequestReader();
   ~RequestReader();
 
-  // How far the request has come.
+  // The part of the request that has come.
   enum class At : uint8_t { kNothing, kHead, kBody, kEnd, kError };
 
   // Takes bytes that came after those taken before; returns how many it took, and is to be asked

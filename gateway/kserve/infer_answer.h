@@ -22,7 +22,7 @@ namespace tutti::gateway {
 
 class InferAnswer {
  public:
-  // To `request`, of which the prompt is kept only where the answer has it.
+  // An answer to `request`, of which the prompt is kept only where the answer has it.
   explicit InferAnswer(const InferRequest& request);
 
   // The answers that one message of the service becomes: nothing until the end of a whole answer.

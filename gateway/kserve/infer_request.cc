@@ -127,7 +127,7 @@ class Fields {
   absl::Status Explain(const ApiError& error) const {
     return RenameField(absl::InvalidArgumentError(error.message), shown_);
   }
-  // For what the service says.
+  // Paths for what the service says.
   void SetPaths() {
     for (const auto& [ours, shown] : shown_) {
       const bool outside = ours == "n" || ours == "priority" || ours == "cache_salt" ||

@@ -58,7 +58,7 @@ Json Bools(std::string_view raw, int64_t elements) {
   return list;
 }
 
-// At most one more than `elements`.
+// Texts, at most one more than `elements`.
 Json Texts(std::string_view raw, int64_t elements) {
   Json list = Json::array();
   while (raw.size() >= kLengthBytes && static_cast<int64_t>(list.size()) <= elements) {

@@ -1,4 +1,5 @@
-// How a model writes calls of functions and its reasoning, and what a request wants of them.
+// The form in which a model writes calls of functions and its reasoning, and what a request wants
+// of them.
 //
 // Pure.  Thread: any.
 #pragma once
@@ -38,7 +39,7 @@ struct AnswerForm {
 // that shows nothing known, none.
 AnswerForm FormOfTemplate(std::string_view chat_template);
 
-// By the names that flags have for them, "none" among them.
+// The form by the names that flags have for them, "none" among them.
 std::optional<ToolForm> ToolFormNamed(std::string_view name);
 std::optional<ReasoningForm> ReasoningFormNamed(std::string_view name);
 // The names, with commas between them.

@@ -16,7 +16,7 @@ namespace tutti::gateway {
 
 class EngineAnswer {
  public:
-  // To `request`, which may be forgotten.
+  // An answer to `request`, which may be forgotten.
   EngineAnswer(bool stream, const v1::GenerateRequest& request);
 
   // The responses that one message of the service becomes. A finish without a reason is an abort.
