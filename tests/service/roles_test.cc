@@ -84,7 +84,7 @@ class RolesTest : public ::testing::Test {
     return grpc::CreateCustomChannel(port, grpc::SslCredentials(tls), arguments);
   }
 
-  // How a call ends that sends one message, and what it answers. A method that waits for more is
+  // The end of a call that sends one message, and what it answers. A method that waits for more is
   // ended by the deadline.
   static grpc::Status Call(const std::shared_ptr<grpc::Channel>& channel, std::string_view path,
                            const std::string& message = "", std::string* answered = nullptr) {

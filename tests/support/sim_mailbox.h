@@ -32,7 +32,7 @@ class SimMailbox {
   // The thread stands still: it will be woken.
   bool stalled() const { return queue_->now() < stalled_until_; }
   std::vector<coordinator::Event> Drain() { return std::exchange(items_, {}); }
-  // How long it has stood still since `time`.
+  // The time for which it has stood still since `time`.
   Duration StalledSince(Instant time) const;
 
  private:
