@@ -70,7 +70,6 @@ absl::Status Engine::CheckServing() const {
 // Nothing serves, but it has until a moment ago: requests are taken and wait.
 bool Engine::IsAwaited() const { return awaited_until_ != kInstantNever && now_ < awaited_until_; }
 
-// "" while some pipeline serves.
 void Engine::On(const Led& event) {
   incarnation_.Lead(event.incarnation, event.judged);
   last_epoch_ = incarnation_.BeforeFirstEpoch();
@@ -85,6 +84,7 @@ void Engine::On(StandsBy event) {
   state_changed_ = true;
 }
 
+// "" while some pipeline serves.
 std::string Engine::WhyNotServing() const {
   if (!stands_by_.empty()) return stands_by_;
   return AnyServing() ? "" : WhyNotWhole();
