@@ -261,7 +261,8 @@ class ProseTest(PlantedTest):
                             ("worker/CMakeLists.txt", "set({})\n"), ("cmake/a.cmake", "# {}\n")):
             self.told(form_.format("x " * 71), " characters, the limit is 140", path=path)
             self.told(form_.format("x " * 60), path=path)
-        self.told("| " + "x " * 90 + "|\n")
+        self.told("| " + "x " * 150 + "|\n")
+        self.told("| " + "x " * 160 + "|\n", "323 characters, the limit is 320")
         self.told("https://" + "x" * 150 + "\n")
 
     def test_two_sentences_on_a_line(self):
