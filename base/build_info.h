@@ -1,5 +1,5 @@
-// Which build this is. All binaries of one build say the same; processes of different builds work
-// together where protocol (base/protocol.h) and numerics class are the same.
+// The build that this is. All binaries of one build say the same; processes of different builds
+// work together where protocol (base/protocol.h) and numerics class are the same.
 #pragma once
 
 #include <string_view>

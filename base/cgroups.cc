@@ -90,7 +90,7 @@ void ReadCpuVersion1(const std::string& group, CgroupLimits* limits) {
 
 using ReadGroup = void (*)(const std::string& group, CgroupLimits* limits);
 
-// From the group at `path` to the root of one file system.
+// Limits from the group at `path` to the root of one file system.
 void ReadUpwards(const std::string& mount, absl::string_view path, ReadGroup read,
                  CgroupLimits* limits) {
   std::filesystem::path at = std::filesystem::path(std::string(path)).lexically_normal();

@@ -1,5 +1,5 @@
-// What the control groups (cgroups) of this process leave it, of both versions: the limits of a
-// container.
+// The limits that the control groups (cgroups) of this process leave it, of both versions: the
+// limits of a container.
 //
 // Every group from ours to the root may have a limit of its own; the lowest counts. A container
 // sees its own group as the root, under the path that its host knows it by.  Thread: any.
@@ -18,10 +18,11 @@ struct CgroupLimits {
   std::optional<double> cpus;                // CPU time in a period; nothing: no limit
 };
 
-// Those of a process, from the text of its /proc/PID/cgroup and the folder of the file systems.
+// The limits of a process, from the text of its /proc/PID/cgroup and the folder of the file
+// systems.
 CgroupLimits ReadCgroupLimits(absl::string_view cgroups,
                               const std::string& folder = "/sys/fs/cgroup");
-// Of this process, read anew by each call.
+// The limits of this process, read anew by each call.
 CgroupLimits OwnCgroupLimits();
 
 }  // namespace tutti

@@ -28,7 +28,7 @@ CheckFailure::~CheckFailure() {
   if (void (*const say)() = last_words.exchange(nullptr)) say();
   const std::string line = stream_.str() + "\n";
   pollfd out{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
-  // What fits in at once: a pipe that has room has room for so much.
+  // As many bytes as fit in at once: a pipe that has room has room for so much.
   if (poll(&out, 1, kReaderPatienceMs) == 1) {
     (void)!write(STDERR_FILENO, line.data(), std::min<size_t>(line.size(), PIPE_BUF));
   }

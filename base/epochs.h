@@ -1,4 +1,4 @@
-// What the number of an epoch says: the upper half is the incarnation of the coordinator that began
+// The meaning of an epoch's number: the upper half is the incarnation of the coordinator that began
 // it, the lower half counts its epochs over all pipelines. So whatever a later coordinator of the
 // cluster begins is newer than all of an earlier one's.
 #pragma once
@@ -21,7 +21,7 @@ inline Epoch EpochBefore(uint32_t incarnation) {
   return Epoch(uint64_t{incarnation} << kEpochNumberBits);
 }
 
-// For people: "1790000000.4", or "4" where no incarnation is told.
+// The epoch for people: "1790000000.4", or "4" where no incarnation is told.
 inline std::string EpochName(Epoch epoch) {
   const std::string number = std::to_string(static_cast<uint32_t>(epoch.value()));
   const uint32_t incarnation = IncarnationOf(epoch);

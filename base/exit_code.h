@@ -8,10 +8,10 @@ namespace tutti {
 inline constexpr int kExitCannotStart = 1;
 // Options, files or a model that cannot be right: to start again would change nothing.
 inline constexpr int kExitCannotBeRight = 2;
-// Of a worker whose GPU no call reaches any more. To start again may help.
+// The exit code of a worker whose GPU no call reaches any more. To start again may help.
 inline constexpr int kExitDeviceLost = 3;
 
-// Of a daemon that ends because it could not start.
+// The exit code of a daemon that ends because it could not start.
 inline int ExitCodeOfStart(const absl::Status& why) {
   switch (why.code()) {
     case absl::StatusCode::kInvalidArgument:

@@ -42,7 +42,7 @@ namespace tutti {
 struct FailPointTrigger {
   // Only hits of TUTTI_FAIL_POINT_AT with this argument count; nothing: every hit counts.
   std::optional<int64_t> argument;
-  // Of the hits that count, so many pass first,
+  // So many of the hits that count pass first,
   int64_t passes = 0;
   // and so many then fail; the rest pass.
   int64_t failures = std::numeric_limits<int64_t>::max();
@@ -57,7 +57,7 @@ class ScopedFailPoint {
   ScopedFailPoint(const ScopedFailPoint&) = delete;
   ScopedFailPoint& operator=(const ScopedFailPoint&) = delete;
 
-  // How often it has failed since it was armed.
+  // The number of times that it has failed since it was armed.
   int64_t failed() const;
 
  private:
@@ -84,7 +84,7 @@ class FailPoint {
 
   const char* const name_;
   std::atomic<bool> armed_{false};
-  // Of the registry's mutex.
+  // Guarded by the registry's mutex.
   FailPointTrigger trigger_;
   int64_t failed_ = 0;
 };

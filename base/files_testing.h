@@ -1,4 +1,4 @@
-// For tests: directories that clean up after themselves, and where real data lies.
+// Support for tests: directories that clean up after themselves, and where real data lies.
 #pragma once
 
 #include <gtest/gtest.h>

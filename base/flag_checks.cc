@@ -22,7 +22,7 @@
 namespace tutti {
 namespace {
 
-// What is wrong with a value; "" if nothing is.
+// The error of a value; "" if nothing is.
 using Check = std::function<std::string(const std::string& text)>;
 
 std::string Quoted(const std::string& text) {

@@ -14,7 +14,7 @@ class Option;
 
 namespace tutti {
 
-// Which values a flag takes. Made by the functions below.
+// The values that a flag takes. Made by the functions below.
 struct FlagCheck {
   enum class Kind : uint8_t {
     kAny,
@@ -61,8 +61,8 @@ inline FlagCheck IsAddresses() { return {.kind = FlagCheck::Kind::kAddresses}; }
 inline FlagCheck IsFile() { return {.kind = FlagCheck::Kind::kFile}; }
 inline FlagCheck IsFolder() { return {.kind = FlagCheck::Kind::kFolder}; }
 
-// Of flags.cc, which alone knows the parser. RefuseSign is for numbers without a sign: the parser
-// reads "-1" as the largest that there is.
+// Functions for flags.cc, which alone knows the parser. RefuseSign is for numbers without a sign:
+// the parser reads "-1" as the largest that there is.
 void RefuseSign(CLI::Option* option);
 void AddFlagCheck(const FlagCheck& check, CLI::Option* option);
 

@@ -34,14 +34,14 @@ std::vector<std::string> NamesOfCommands(const CLI::App& program) {
   return names;
 }
 
-// As DidYouMean; another server's name for a thing counts before what looks alike.
+// A suggestion as DidYouMean; another server's name for a thing counts before what looks alike.
 std::string Suggestion(const std::string& word, const std::vector<std::string>& names) {
   const std::string ours = OurName(word, names);
   return ours.empty() ? DidYouMean(word, names) : absl::StrCat("; did you mean ", ours, "?");
 }
 
-// Where a command takes no argument without a name: the option that it may be the value of, which
-// is the one that must be given, or the first if that is any text.
+// An argument without a name, where a command takes none: the option that it may be the value of,
+// which is the one that must be given, or the first if that is any text.
 std::string OptionForArgument(const CLI::App& command) {
   const CLI::Option* first = nullptr;
   for (const CLI::Option* option : command.get_options()) {

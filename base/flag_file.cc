@@ -76,7 +76,7 @@ class Reader {
                                           " has no option \"", name, "\"",
                                           DidYouMean(name, names)));
     }
-    // Of other commands only the names are looked at.
+    // Of other commands the names alone are looked at.
     if (!command.parsed() || IsInEnvironment(*option)) return;
     (*places_)[option] = Place(node);
     CLI::ConfigItem& item = items_.emplace_back();

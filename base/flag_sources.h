@@ -1,4 +1,4 @@
-// Where the values of options are from, and all of them as a program sees them.
+// The sources of the values of options, and all of them as a program sees them.
 //
 // Pure, but for the environment; any thread.
 #pragma once

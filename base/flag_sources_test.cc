@@ -1,4 +1,4 @@
-// Where values are from, and what --show-settings prints of them.
+// The sources of values, and what --show-settings prints of them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What people write who know other servers of models, and what we call it.
+// The words of people who know other servers of models, and what we call it.
 //
 // Pure; any thread.
 #pragma once
@@ -88,7 +88,7 @@ inline constexpr Synonym kSynonyms[] = {
     {"--verbose", "--log-level"},
 };
 
-// What we call it among `names`; "" where there is nothing.
+// Our word for it among `names`; "" where there is nothing.
 inline std::string OurName(std::string_view word, const std::vector<std::string>& names) {
   for (const Synonym& one : kSynonyms) {
     if (one.theirs == word && std::find(names.begin(), names.end(), one.ours) != names.end()) {

@@ -138,7 +138,7 @@ FlagSet* FlagSet::AddCommand(absl::string_view name, absl::string_view descripti
 std::string FlagSet::Explain(const CLI::ParseError& error,
                              const std::vector<std::string>& line) const {
   const CLI::App& command = GivenCommand(*app_);
-  // What is required may be there under another name.
+  // A required flag may be there under another name.
   const std::vector<std::string> left = app_->remaining(/*recurse=*/true);
   if (!left.empty()) return ExplainUnknown(command, left.front());
   const CLI::Option* const option = OptionOf(command, error);

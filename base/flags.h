@@ -73,7 +73,7 @@ struct Flag {
   std::vector<absl::string_view> excludes = {};
 };
 
-// Of the variables of the environment that our programs read.
+// The prefix of the variables of the environment that our programs read.
 inline constexpr absl::string_view kEnvironmentPrefix = "TUTTI_";
 
 // The flag of every program with a --config file that prints its settings.
@@ -132,7 +132,7 @@ class FlagSet {
   void AddShowSettings();
   bool ShowsSettings() const;
   void AddOne(const Flag& flag, absl::string_view group);
-  // Of an error of the parser: what is wrong, where it stands, and what to do.
+  // The text for an error of the parser: what is wrong, where it stands, and what to do.
   std::string Explain(const CLI::ParseError& error, const std::vector<std::string>& line) const;
 
   std::unique_ptr<CLI::App> program_;  // null of a command

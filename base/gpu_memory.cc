@@ -89,7 +89,7 @@ GpuArrayBytes GpuArrayBytesOf(const StepBounds& bounds) {
   return bytes;
 }
 
-// As many arrays as CudaBackend and CudaFamilyOperators have of each kind.
+// Arrays in the numbers that CudaBackend and CudaFamilyOperators have of each kind.
 int64_t GpuArrayBytes::total() const {
   const auto held = [](int64_t bytes) { return std::max(bytes, kGpuSmallestUpload); };
   return kGpuRememberedUploads *

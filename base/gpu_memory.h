@@ -44,10 +44,10 @@ inline constexpr int64_t kGpuCandidateBytes = 8;
 // free beside its context.
 inline constexpr int64_t kGpuContextBytes = int64_t{768} << 20;
 
-// Of the class that multiplies many rows by cuBLASLt: the library's work space, as much as NVIDIA
-// advises for compute capability 9.0 and later, one product at a time; and the library's kernels,
-// which come to the GPU when they are first needed. The latter is NOT MEASURED: what is loaded
-// depends on the shapes and on the library. Neither is in what such a worker offers.
+// GPU memory for the class that multiplies many rows by cuBLASLt: the library's work space, as much
+// as NVIDIA advises for compute capability 9.0 and later, one product at a time; and the library's
+// kernels, which come to the GPU when they are first needed. The latter is NOT MEASURED: what is
+// loaded depends on the shapes and on the library. Neither is in what such a worker offers.
 inline constexpr int64_t kGpuCublasWorkSpaceBytes = int64_t{32} << 20;
 inline constexpr int64_t kGpuCublasCodeBytes = int64_t{256} << 20;
 
@@ -58,7 +58,7 @@ inline constexpr double kGpuOfferedShare = 0.9;
 inline constexpr int64_t GpuOfferOf(int64_t free_bytes) {
   return static_cast<int64_t>(kGpuOfferedShare * static_cast<double>(free_bytes));
 }
-// What a process takes of a GPU before it offers the rest.
+// The bytes that a process takes of a GPU before it offers the rest.
 inline constexpr int64_t GpuBytesNotOffered(bool cublas) {
   return kGpuContextBytes + (cublas ? kGpuCublasWorkSpaceBytes + kGpuCublasCodeBytes : 0);
 }
@@ -70,7 +70,8 @@ inline constexpr int64_t UsableGpuBytes(int64_t gpu_bytes, bool cublas = false) 
 // The smallest GPU of which that many bytes are usable.
 int64_t GpuBytesForUsable(int64_t usable_bytes, bool cublas = false);
 
-// As the KV cache pads the head; `plain`: f32 caches. 0 when no kernel takes such a head.
+// The head's dimension as the KV cache pads the head; `plain`: f32 caches. 0 when no kernel takes
+// such a head.
 inline constexpr int32_t GpuPaddedHeadDim(int64_t head_dim, bool plain) {
   if (head_dim > kGpuHeadDimMax) return 0;
   if (plain) return static_cast<int32_t>(head_dim);
@@ -127,7 +128,7 @@ struct GpuArrayBytes {
   int64_t folds = 0;
   int64_t vocabulary = 0;  // one number for each logit of a row, and one
   int64_t frequencies = 0;
-  // Of all of them on the device: each kind is remembered kGpuRememberedUploads times.
+  // The bytes of all of them on the device: each kind is remembered kGpuRememberedUploads times.
   int64_t total() const;
 };
 GpuArrayBytes GpuArrayBytesOf(const StepBounds& bounds);

@@ -1,5 +1,5 @@
-// What can be true of a GPU. Workers leave out what its driver says beyond that, and a coordinator
-// refuses it; neither sees the other, so it stands here.
+// The figures that a GPU can have. Workers leave out what its driver says beyond that, and a
+// coordinator refuses it; neither sees the other, so it stands here.
 //
 // Threads: pure functions.
 #pragma once
@@ -23,12 +23,12 @@ inline constexpr double kGpuAgeSecondsMax = 366.0 * 86400;
 // Processes that are looked at; more do not fit into a GPU's memory.
 inline constexpr size_t kGpuProcessesMax = 1024;
 inline constexpr size_t kGpuProcessNameBytesMax = 32;
-// Of the others that hold memory, so many are named.
+// Holders of memory beside us that are named.
 inline constexpr size_t kGpuHoldersNamed = 3;
 // Three of "pid 4294967295 <name>: 1023.9 GiB", and ", ".
 inline constexpr size_t kGpuTextBytesMax = 256;
 
-// At most `bytes_max` bytes of it, all printable ASCII: others become '?'.
+// A copy of at most `bytes_max` bytes of it, all printable ASCII: others become '?'.
 inline std::string PrintableOf(std::string_view text, size_t bytes_max) {
   std::string out(text.substr(0, bytes_max));
   std::replace_if(

@@ -1,4 +1,4 @@
-// What is done before a failed CHECK aborts.
+// The work that is done before a failed CHECK aborts.
 #pragma once
 
 namespace tutti {

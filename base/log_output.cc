@@ -16,10 +16,10 @@
 namespace tutti {
 namespace {
 
-// Between two looks at whether this is the end, of a thread whose descriptor is full and does not
-// block.
+// The pause between two looks at whether this is the end, of a thread whose descriptor is full and
+// does not block.
 constexpr int kFullLookMs = 100;
-// Of memory for each line in the queue, beside its text.
+// Memory taken for each line in the queue, beside its text.
 constexpr size_t kLineOverheadBytes = 64;
 // Lines of ours are shorter; one with a text of somebody else's may be longer.
 constexpr size_t kLogLineBytesMax = size_t{64} << 10;
@@ -153,7 +153,7 @@ void LogOutput::Run(const std::shared_ptr<State>& state) {
     own.writing = true;
     own.mutex.Unlock();
     if (missing > 0) line = own.notice(missing);
-    // What was cut off does not run into the next line.
+    // A line that was cut off does not run into the next line.
     const bool written = (!own.cut || own.WriteAll("\n")) && own.WriteAll(line);
     own.mutex.Lock();
     own.writing = false;

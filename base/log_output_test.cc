@@ -37,7 +37,7 @@ struct Pipe {
     if (ends[0] >= 0) close(ends[0]);
     ends[0] = -1;
   }
-  // What is there until `last` has come.
+  // The text that is there until `last` has come.
   std::string ReadUntil(const std::string& last) const {
     std::string text;
     char bytes[4096];

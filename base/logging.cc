@@ -26,8 +26,8 @@ namespace {
 constexpr char kTextPattern[] = "%Y-%m-%dT%H:%M:%S.%e%z [%n] [%^%l%$] %v";
 constexpr char kJsonPattern[] = R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l","process":%N,%*})";
 
-// Before the payload of LogFields in JSON: members of the object, not a message. No line begins so
-// by itself.
+// A mark before the payload of LogFields in JSON: members of the object, not a message. No line
+// begins so by itself.
 constexpr char kMembers = '\x01';
 
 std::atomic<bool> as_json{false};
@@ -35,7 +35,7 @@ std::atomic<bool> as_json{false};
 // A last line that says why a process ends is waited for so long.
 constexpr Duration kFlushPatience = std::chrono::milliseconds(250);
 
-// Of levels on a terminal, as spdlog has them.
+// The colours of levels on a terminal, as spdlog has them.
 constexpr std::array<std::string_view, spdlog::level::n_levels> kColours = {
     "\033[37m",        "\033[36m",        "\033[32m", "\033[33m\033[1m",
     "\033[31m\033[1m", "\033[1m\033[41m", ""};
@@ -63,7 +63,7 @@ class LineMaker {
     }
     return line;
   }
-  // In the place of lines that are missing.
+  // A line in the place of lines that are missing.
   std::string Notice(int64_t missing) {
     const std::string text =
         absl::StrCat(missing,

@@ -10,7 +10,7 @@
 
 namespace tutti {
 
-// What --log-format takes.
+// The formats that --log-format takes.
 inline constexpr char kLogFormats[] = "text,json";
 
 // `process` stands in every line. Starts a thread, which takes no signals.  REQUIRES: `level` is a

@@ -1,4 +1,4 @@
-// Which bits a numerics class stands for, in this build.
+// The bits that a numerics class stands for, in this build.
 //
 // Builds that compute the same bits serve together, others must not. So the revision is a part of
 // the class's name wherever processes compare classes: in a worker's hello, in a pipeline's class,
@@ -24,15 +24,15 @@ inline std::string ClassAtRevision(std::string_view numerics_class,
   return name;
 }
 
-// Of a name as an operator writes it, with a revision or without, what processes tell each other:
-// without one it is this build's.
+// The name that processes tell each other for a name as an operator writes it, with a revision or
+// without: without one it is this build's.
 inline std::string ToldClass(std::string_view name, uint32_t revision = kNumericsRevision) {
   const size_t digits = name.find_last_not_of("0123456789") + 1;  // npos + 1 is 0
   const bool has_revision = digits > 0 && digits < name.size() && name[digits - 1] == '.';
   return name.empty() || has_revision ? std::string(name) : ClassAtRevision(name, revision);
 }
 
-// Of such a name what this build's backends call it, which have no revision in theirs. A name at
+// The name that this build's backends have for such a class, without a revision. A name at
 // another revision stays as it is: no backend has it.
 inline std::string BackendClass(std::string_view name, uint32_t revision = kNumericsRevision) {
   const std::string own = ClassAtRevision("", revision);

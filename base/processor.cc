@@ -12,7 +12,7 @@ struct Feature {
   uint32_t ProcessorWords::*word;
   int bit;
 };
-// What the psABI has in x86-64-v3 beyond x86-64-v2.
+// The features that the psABI has in x86-64-v3 beyond x86-64-v2.
 constexpr Feature kFeatures[] = {
     {"FMA", &ProcessorWords::features_c, 12},   {"MOVBE", &ProcessorWords::features_c, 22},
     {"XSAVE", &ProcessorWords::features_c, 27}, {"AVX", &ProcessorWords::features_c, 28},

@@ -10,7 +10,7 @@
 
 namespace tutti {
 
-// What CPUID and XGETBV say, as far as x86-64-v3 needs it.
+// The words that CPUID and XGETBV say, as far as x86-64-v3 needs it.
 struct ProcessorWords {
   uint32_t features_c = 0;       // leaf 1, ECX
   uint32_t features_7b = 0;      // leaf 7, EBX
@@ -18,7 +18,7 @@ struct ProcessorWords {
   uint32_t saved_registers = 0;  // XCR0, lower half; 0 without OSXSAVE
 };
 
-// What of x86-64-v3 is missing: "AVX2, BMI1"; "" if nothing is.
+// The features of x86-64-v3 that are missing: "AVX2, BMI1"; "" if nothing is.
 std::string MissingFeatures(const ProcessorWords& words);
 
 // FAILED_PRECONDITION names what this processor lacks. To be called first in a program: kernels,

@@ -1,4 +1,4 @@
-// How errors travel: absl::Status, with context added on the way up.
+// The way of errors: absl::Status, with context added on the way up.
 //
 // A Status names the attempt, its object, and why it failed. No exception crosses a function of
 // ours.

@@ -1,4 +1,4 @@
-// What somebody may have meant who wrote a name that there is not.
+// The name that somebody may have meant who wrote a name that there is not.
 //
 // Pure; any thread.
 #pragma once

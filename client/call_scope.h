@@ -1,4 +1,4 @@
-// What ties a call's context to its caller's options.
+// The tie between a call's context and its caller's options.
 #pragma once
 
 #include <grpcpp/grpcpp.h>

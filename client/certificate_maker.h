@@ -30,7 +30,7 @@ struct CertificateRequest {
 absl::StatusOr<std::string> IssueCertificate(const std::string& authority,
                                              const CertificateRequest& request);
 
-// What it says of itself, as `tutti certs issue` prints it: names, roles and the last day.
+// A certificate in words, as `tutti certs issue` prints it: names, roles and the last day.
 absl::StatusOr<std::string> DescribeCertificate(const std::string& path);
 
 }  // namespace tutti::client

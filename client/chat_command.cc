@@ -114,8 +114,8 @@ class Chat {
   CancelToken* cancel_ ABSL_GUARDED_BY(mutex_) = nullptr;
 };
 
-// What is typed, until the end of the input. Errors of one turn are told and the conversation goes
-// on: the service may be back for the next.
+// The typed lines, until the end of the input. Errors of one turn are told and the conversation
+// goes on: the service may be back for the next.
 class Dialogue {
  public:
   Dialogue(Chat* chat, LineReader* reader) : chat_(chat), reader_(reader) {}
@@ -204,7 +204,7 @@ struct RunningChat {
   LineReader* reader ABSL_GUARDED_BY(mutex) = nullptr;
 };
 
-// Who answers, for a person. An error: nobody does, and nothing should be typed.
+// The service that answers, for a person. An error: nobody does, and nothing should be typed.
 absl::Status Greet(Client* client, const ChatFlags& flags) {
   TUTTI_ASSIGN_OR_RETURN(const v1::GetModelResponse model,
                          client->GetModel(MakeCallOptions(flags.service, /*cancel=*/nullptr)));

@@ -20,8 +20,8 @@ struct ChildSpec {
   std::vector<std::string> environment;  // "NAME=value", added to ours
   // Variables of ours whose name starts so are not passed on; empty: all are.
   std::string environment_dropped;
-  // In a process group of its own, so that Ctrl-C at the terminal reaches us alone and we end it in
-  // order.
+  // The child is in a process group of its own, so that Ctrl-C at the terminal reaches us alone and
+  // we end it in order.
   bool own_group = true;
 };
 
@@ -53,7 +53,7 @@ class ChildProcess {
 
 // "exit code 2" or "signal 9 (Killed)".
 std::string DescribeWaitStatus(int wait_status);
-// As a shell reports it: the exit code, or 128 + signal.
+// The code as a shell reports it: the exit code, or 128 + signal.
 int ExitCodeOfWaitStatus(int wait_status);
 
 }  // namespace tutti::client

@@ -1,4 +1,4 @@
-// Where a service is, and how a client talks to it.
+// The place of a service, and how a client talks to it.
 #pragma once
 
 #include <string>
@@ -19,8 +19,8 @@ struct ClientOptions {
   // An answer also goes on where what is computed again may differ from what came
   // (GetModelResponse.exact); else it ends with FAILED_PRECONDITION there.
   bool allow_inexact = false;
-  // Of the operator's port, for GetStatus and LookupPrefix; empty: the socket of the service at
-  // `address`, where that is on this machine (transport/private_folder.h).
+  // The address of the operator's port, for GetStatus and LookupPrefix; empty: the socket of the
+  // service at `address`, where that is on this machine (transport/private_folder.h).
   std::string admin;
   // PEM files. With an authority the connection is encrypted and the service must carry a
   // certificate of its; with certificate and key we prove who we are as well.

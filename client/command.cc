@@ -25,7 +25,7 @@ namespace tutti::client {
 
 namespace {
 
-// How a service refuses who has no role for a call.
+// The words in which a service refuses a caller that has no role for a call.
 constexpr absl::string_view kOtherCallers = "this caller has no role";
 
 }  // namespace

@@ -49,7 +49,7 @@ struct ChatCommandLine {
 };
 ChatCommandLine ParseChatCommand(absl::string_view line);
 
-// What /help prints.
+// The text that /help prints.
 std::string ChatHelp();
 
 }  // namespace tutti::client

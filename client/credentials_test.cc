@@ -1,4 +1,4 @@
-// What a client proves itself with: TLS files, which it reads again, and the key of a gateway.
+// The proofs of a client: TLS files, which it reads again, and the key of a gateway.
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
@@ -44,7 +44,7 @@ class FakeService : public v1::Inference::Service {
     Note(*context);
     return grpc::Status::OK;
   }
-  // Of the last call.
+  // The authorization of the last call.
   std::string authorization() {
     const MutexLock lock(&mutex_);
     return authorization_;

@@ -16,7 +16,7 @@ std::string TextAt(const nlohmann::json& object, const char* key) {
   return at != object.end() && at->is_string() ? at->get<std::string>() : "";
 }
 
-// Those that may serve, of those that `device` means.
+// The GPUs that may serve, of those that `device` means.
 std::vector<const MachineGpu*> Usable(absl::string_view device, const MachineDevices& machine) {
   const bool any = device == "auto" || device == "cuda";
   std::vector<const MachineGpu*> usable;
@@ -104,8 +104,8 @@ absl::StatusOr<DeviceDeal> DealDevices(const DeviceWish& wish, const MachineDevi
   const auto smallest = std::min_element(
       usable.begin(), usable.end(),
       [](const MachineGpu* a, const MachineGpu* b) { return a->memory_bytes < b->memory_bytes; });
-  // What contexts take is assumed: of a GPU too small for so many of that size they are given half,
-  // because a worker that is dealt nothing takes what the others need.
+  // The memory that contexts take is assumed: of a GPU too small for so many of that size they are
+  // given half, because a worker that is dealt nothing takes what the others need.
   const int64_t contexts = std::min(sharing * kGpuContextBytes, (*smallest)->memory_bytes / 2);
   deal.memory_per_worker = GpuOfferOf((*smallest)->memory_bytes - contexts) / sharing;
   return deal;

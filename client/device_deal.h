@@ -1,4 +1,4 @@
-// Which device each worker of a local cluster serves from: every GPU of this machine is used
+// The device that each worker of a local cluster serves from: every GPU of this machine is used
 // without being named, and none by two workers unless that was asked for.
 #pragma once
 
@@ -23,7 +23,7 @@ struct MachineDevices {
   std::string problem;  // why there are none
 };
 
-// What `tutti-worker --list-devices` says. INTERNAL: something else was said.
+// The report of `tutti-worker --list-devices`. INTERNAL: something else was said.
 absl::StatusOr<MachineDevices> ParseDeviceReport(absl::string_view json);
 
 // Whether dealing looks at the GPUs of the machine: not for "cpu" and "reference".

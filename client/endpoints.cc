@@ -104,7 +104,7 @@ absl::Status FromGrpcItself(absl::StatusCode code, const std::string& words) {
   return absl::Status(code, words);
 }
 
-// What metadata can carry. Never says the key.
+// OK: metadata can carry the key. Never says the key.
 absl::Status CheckKey(absl::string_view key) {
   const bool is_text = std::all_of(key.begin(), key.end(), absl::ascii_isgraph);
   if (is_text && key.size() <= kApiKeyBytesMax) return absl::OkStatus();
@@ -120,7 +120,7 @@ bool IsMadeUp(const grpc::Status& status) {
     grpc::StatusCode code;
     absl::string_view begin;
   };
-  // As client/python/tutti/_course.py has them.
+  // The words as client/python/tutti/_course.py has them.
   static constexpr Words kWords[] = {{grpc::StatusCode::UNKNOWN, "Stream removed"},
                                      {grpc::StatusCode::INTERNAL, "Received RST_STREAM"}};
   for (const Words& words : kWords) {
@@ -177,7 +177,7 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(
                                   : "authority"));
   }
   if (options.tls_authority.empty()) return grpc::InsecureChannelCredentials();
-  // What is wrong with a file is said now, by name.
+  // An error in a file is said now, by name.
   for (const std::string* path :
        {&options.tls_authority, &options.tls_certificate, &options.tls_key}) {
     TUTTI_RETURN_IF_ERROR(ReadPem(*path).status());

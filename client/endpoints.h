@@ -19,11 +19,12 @@ namespace tutti::client {
 
 // Sets the TLS files that `options` leaves open (transport/certificate_folder.h); no folder: none.
 absl::Status FillFromFolder(const std::string& folder, ClientOptions* options);
-// By the TLS files of the options, as they are when a connection is made. INVALID_ARGUMENT for an
-// incomplete set, NOT_FOUND for a file that cannot be read.
+// Credentials by the TLS files of the options, as they are when a connection is made.
+// INVALID_ARGUMENT for an incomplete set, NOT_FOUND for a file that cannot be read.
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(
     const ClientOptions& options);
-// How connections are made and watched: a call that hears nothing for `ping_after_ms` pings.
+// The settings by which connections are made and watched: a call that hears nothing for
+// `ping_after_ms` pings.
 grpc::ChannelArguments MakeChannelArguments(int ping_after_ms);
 // Does not connect yet.
 std::shared_ptr<grpc::Channel> MakeChannel(
@@ -56,8 +57,8 @@ absl::Status ToStatusOf(grpc::Channel* channel, const grpc::Status& status,
 // Thread: any.
 class Endpoints {
  public:
-  // By the addresses, the TLS files and the key of the options. INVALID_ARGUMENT also for a key
-  // that would be told in the clear to another machine; errors of MakeCredentials.
+  // Endpoints by the addresses, the TLS files and the key of the options. INVALID_ARGUMENT also for
+  // a key that would be told in the clear to another machine; errors of MakeCredentials.
   static absl::StatusOr<std::unique_ptr<Endpoints>> Create(const ClientOptions& options);
 
   size_t size() const { return all_.size(); }

@@ -20,7 +20,7 @@ constexpr FieldFlag kFields[] = {
     {"token_ids.ids", "--token-ids"},
     {"model", "--model"},
 };
-// Of sampling parameters a flag has the field's name, but for these.
+// A flag for a sampling parameter has the field's name, but for these.
 constexpr absl::string_view kSampling = "sampling.";
 constexpr FieldFlag kSamplingFields[] = {
     {"allowed_token_ids", "--allowed-token"},
@@ -44,7 +44,7 @@ std::string InWordsOfFlags(absl::string_view message) {
   const size_t end = message.find_first_not_of("abcdefghijklmnopqrstuvwxyz_.");
   if (end == absl::string_view::npos || end == 0) return std::string(message);
   const absl::string_view field = message.substr(0, end), rest = message.substr(end);
-  // Of a field; a sentence may begin with the same word.
+  // True of words about a field; a sentence may begin with the same word.
   const bool is_said_of = absl::StartsWith(rest, " is ") || absl::StartsWith(rest, " names ") ||
                           rest[0] == ':' || rest[0] == '[';
   if (!is_said_of) return std::string(message);

@@ -1,4 +1,4 @@
-// What a service says of a request's fields, in the words of the flags that fill them.
+// The service's words about a request's fields, in the words of the flags that fill them.
 //
 // Pure; any thread.
 #pragma once

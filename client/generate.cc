@@ -184,7 +184,7 @@ class Client::Call : public std::enable_shared_from_this<Client::Call> {
   GenerateObserver* const observer_;
   const Instant deadline_;
   const std::string traceparent_;
-  // Of the stream or pause under way, and whoever ends the call.
+  // Owned by the stream or pause under way, and by whoever ends the call.
   ResumingAnswer answer_;
   bool waits_ = false;  // for a service that is not there, with a request of so many bytes
   int64_t request_bytes_ = 0;

@@ -12,7 +12,8 @@ namespace tutti::client {
 //   held  by the worker's shard; null: it has none
 std::string GpuText(const v1::WorkerStatus& worker, const v1::MemoryBytes* held);
 
-// Of all workers in *status, one each; empty where none has a GPU whose driver could be asked.
+// The GPUs of all workers in *status, one each; empty where none has a GPU whose driver could be
+// asked.
 std::string RenderGpus(const v1::GetStatusResponse& status);
 
 }  // namespace tutti::client

@@ -18,9 +18,9 @@ inline constexpr int kClientMessageBytesMax = 64 << 20;
 // 256 KiB, is less than a long prompt.
 inline constexpr int kRetryBufferBytes = 8 << 20;
 
-// How long a client waits for the first connection. A local service answers within a millisecond;
-// five seconds cover a name look-up and a slow network, and are short enough for a person to wait
-// and then read why it failed.
+// The time that a client waits for the first connection. A local service answers within a
+// millisecond; five seconds cover a name look-up and a slow network, and are short enough for a
+// person to wait and then read why it failed.
 inline constexpr int kConnectTimeoutMs = 5000;
 
 // A call that hears nothing for so long pings the service, and gives the connection up without an
@@ -33,15 +33,15 @@ inline constexpr int kKeepaliveTimeoutMs = 7000;
 // A key for a gateway: as long as one takes (gateway/limits.h).
 inline constexpr size_t kApiKeyBytesMax = 512;
 
-// How often TLS files are looked at, for connections that are made from then on: a certificate is
-// renewed days before it ends.
+// The period at which TLS files are looked at, for connections that are made from then on: a
+// certificate is renewed days before it ends.
 inline constexpr unsigned kCertificateLookS = 2;
 
 // Longest delay a service may ask of us before another try: an hour; more is a mistake of its.
 inline constexpr int64_t kRetryDelayMsMax = 3'600'000;
 
-// How long a client tries to go on with an answer of which nothing comes: as long as a service
-// tries to form a pipeline again (--recovery-timeout), or a person waits.
+// The time in which a client tries to go on with an answer of which nothing comes: as long as a
+// service tries to form a pipeline again (--recovery-timeout), or a person waits.
 inline constexpr Duration kResumeWithin = std::chrono::seconds(60);
 // Calls that wait at once for a service which is not there, and the bytes of their requests: others
 // are refused. As many as a service lets wait; a request has 16 MiB at most.
@@ -74,11 +74,11 @@ inline constexpr int kHistoryLinesMax = 1000;
 
 // ---- tutti up
 
-// How often child processes, their logs and the service's status are looked at. A person sees 100
-// ms as immediate.
+// The period at which child processes, their logs and the service's status are looked at. A person
+// sees 100 ms as immediate.
 inline constexpr int kSuperviseTickMs = 100;
-// How often a service that already serves is asked for its status: once per second costs nothing
-// and shows a lost stage before the person wonders.
+// The period at which a service that already serves is asked for its status: once per second costs
+// nothing and shows a lost stage before the person wonders.
 inline constexpr int kServingPollMs = 1000;
 // One status call. The coordinator answers from memory; half a second without an answer is itself
 // worth knowing.
@@ -86,13 +86,13 @@ inline constexpr int kStatusTimeoutMs = 500;
 // Seconds that running requests get to finish when `tutti up` is told to stop: as many as a
 // coordinator gives them by itself (coordinator/service/serve_flags.h).
 inline constexpr double kDrainTimeoutS = 30;
-// From the end of that time, or from a second signal, to SIGKILL: the coordinator ends its streams
-// within a second, and workers leave after it (worker/limits.h, kLeaveMargin).
+// The time from the end of that time, or from a second signal, to SIGKILL: the coordinator ends its
+// streams within a second, and workers leave after it (worker/limits.h, kLeaveMargin).
 inline constexpr int kStopGraceMs = 3000;
 // Two signals closer than this are one: a process manager may tell `tutti up` and its children.
 inline constexpr int kOneSignalMs = 1000;
-// From the first signal to the processes to the second: they count the same second from when they
-// saw the first, which may be a moment later.
+// The time from the first signal to the processes to the second: they count the same second from
+// when they saw the first, which may be a moment later.
 inline constexpr int kTellAgainMs = 3 * kOneSignalMs / 2;
 // Delay before a dead child starts again: doubles from the first to the last, back to the first
 // after a quiet time.

@@ -34,7 +34,7 @@ class EditingReader final : public LineReader {
   EditingReader(std::string history_file, std::string* warning)
       : history_file_(std::move(history_file)) {
     has_modes_ = tcgetattr(STDIN_FILENO, &modes_) == 0;
-    // Of a terminal that takes UTF-8, for lines that are edited by the character.
+    // True of a terminal that takes UTF-8, for lines that are edited by the character.
     if (std::setlocale(LC_CTYPE, "") == nullptr ||
         std::strcmp(std::setlocale(LC_CTYPE, nullptr), "C") == 0) {
       std::setlocale(LC_CTYPE, "C.UTF-8");
@@ -82,7 +82,8 @@ class EditingReader final : public LineReader {
     return self->prompt_.data();
   }
 
-  // What people ask is their own affair: the folder and the file are for this user alone.
+  // The questions that people ask are their own affair: the folder and the file are for this user
+  // alone.
   void LoadHistory(std::string* warning) {
     if (history_file_.empty()) return;
     std::error_code error;

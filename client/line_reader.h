@@ -8,7 +8,7 @@
 
 namespace tutti::client {
 
-// Where the history lies unless it is told otherwise: $XDG_STATE_HOME/tutti/chat_history, or below
+// The file of the history unless it is told otherwise: $XDG_STATE_HOME/tutti/chat_history, or below
 // ~/.local/state; "" where there is no home.
 std::string UsualHistoryFile();
 

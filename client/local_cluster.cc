@@ -30,7 +30,7 @@ struct Ready {
   std::string address, admin;
 };
 
-// What the coordinator's ready file says; nothing when it is not there yet.
+// The contents of the coordinator's ready file; nothing when it is not there yet.
 absl::StatusOr<std::optional<Ready>> ParseReadyFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return std::optional<Ready>();
@@ -46,7 +46,7 @@ absl::StatusOr<std::optional<Ready>> ParseReadyFile(const std::string& path) {
       Ready{json["address"].get<std::string>(), json["admin"].get<std::string>()});
 }
 
-// What a program said about its end, "PROGRAM: why" in its last line; "" if it said nothing.
+// A program's word about its end, "PROGRAM: why" in its last line; "" if it said nothing.
 std::string WhyItEnded(const std::vector<std::string>& lines, const std::string& path) {
   const std::string name = std::filesystem::path(path).filename().string() + ": ";
   if (lines.empty() || lines.back().compare(0, name.size(), name) != 0) return "";
@@ -88,7 +88,7 @@ LocalCluster::Member LocalCluster::MakeMember(const std::string& name,
   // Settings meant for `tutti` (an address, a certificate to show) are not meant for its children:
   // they get everything by flags.
   spec.environment_dropped = "TUTTI_";
-  // Where plug-ins and the libraries of GPUs lie is no setting of `tutti`.
+  // The place of plug-ins and of the libraries of GPUs is no setting of `tutti`.
   for (const char* name : {"TUTTI_PLUGIN_DIR", "TUTTI_CUBLASLT_LIBRARY", "TUTTI_NCCL_LIBRARY",
                            "TUTTI_NVML_LIBRARY"}) {
     const char* const path = std::getenv(name);

@@ -57,13 +57,13 @@ class LocalCluster {
   // From now on a dead child is started again instead of being an error.
   void MarkServing() { has_served_ = true; }
 
-  // Where clients connect; nothing until the coordinator listens.
+  // The address to which clients connect; nothing until the coordinator listens.
   const std::optional<std::string>& address() const { return address_; }
-  // Where its operator does; empty until then.
+  // Its operator's address; empty until then.
   const std::string& admin() const { return admin_; }
-  // Where its gateway listens; empty until then, and without one.
+  // Its gateway's address; empty until then, and without one.
   const std::string& http_address() const { return http_address_; }
-  // Where that serves gRPC; as http_address.
+  // The address of the gateway's gRPC; as http_address.
   const std::string& grpc_address() const { return grpc_address_; }
   // The coordinator listens, and the gateway if there is to be one.
   bool listens() const { return address_ && (options_.http.empty() || !http_address_.empty()); }

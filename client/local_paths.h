@@ -1,4 +1,4 @@
-// Where a local cluster finds its programs and keeps its sockets.
+// The places where a local cluster finds its programs and keeps its sockets.
 #pragma once
 
 #include <string>

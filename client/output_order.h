@@ -26,7 +26,7 @@ class OutputOrder {
   absl::Status Check(const v1::GenerateResponse& message);
   // INTERNAL: the stream ends before every output has.
   absl::Status CheckEnd() const;
-  // In order of the outputs.  REQUIRES: CheckEnd() is OK.
+  // Finishes in order of the outputs.  REQUIRES: CheckEnd() is OK.
   std::vector<v1::Finish> ReleaseFinishes();
 
  private:

@@ -46,8 +46,8 @@ absl::StatusOr<model::ModelConfig> LoadConfig(const std::string& path) {
   return model::ParseModelConfig(text, path);
 }
 
-// Those of `devices` that the map uses, in the order of its stages and their ranks, and the stages'
-// layers. `all`: before --max-memory left some out.
+// The devices of `devices` that the map uses, in the order of its stages and their ranks, and the
+// stages' layers. `all`: before --max-memory left some out.
 absl::Status ApplyStages(const placement::DeviceMap& map,
                          const std::vector<placement::DeviceSpec>& all,
                          placement::ClusterOptions* options,

@@ -26,7 +26,7 @@ std::string Layers(const placement::StagePlacement& stage) {
   return text + (stage.has_head ? " + head" : "");
 }
 
-// Of all stages and ranks together.
+// The bytes of all stages and ranks together.
 int64_t KvBytesPerToken(const placement::Placement& pipeline) {
   int64_t bytes = 0;
   for (const placement::StagePlacement& stage : pipeline.stages) {

@@ -13,7 +13,7 @@ namespace tutti::client {
 // Delays double with every death until the child lived for a quiet time. Pure: a value.
 class RestartPolicy {
  public:
-  // How long to wait after a death; nothing when it is time to give up.
+  // The wait after a death; nothing when it is time to give up.
   std::optional<Duration> OnDeath(Duration lived) {
     if (lived >= std::chrono::milliseconds(kRestartQuietMs)) deaths_ = 0;
     if (deaths_ >= kRestartsMax) return std::nullopt;

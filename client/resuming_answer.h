@@ -38,7 +38,7 @@ class ResumingAnswer {
   };
   ResumingAnswer(v1::GenerateRequest request, const Options& options);
 
-  // What to send next.
+  // The request that is to be sent next.
   const v1::GenerateRequest& request() const { return request_; }
 
   // Looks at the next message: as OutputOrder::Check. Removes from it what only the first stream is
@@ -59,11 +59,12 @@ class ResumingAnswer {
   // ago.
   bool waits_for_service() const { return options_.served && !heard_; }
 
-  // In order of the outputs.  REQUIRES: it ended OK
+  // Finishes in order of the outputs.  REQUIRES: it ended OK
   std::vector<v1::Finish> ReleaseFinishes() { return order_.ReleaseFinishes(); }
 
  private:
-  // What the caller has of one output: ids, or where it came without them, their count and digest.
+  // The part of one output that the caller has: ids, or where it came without them, their count and
+  // digest.
   struct Output {
     std::vector<int32_t> ids;
     std::optional<IdDigest> digest;

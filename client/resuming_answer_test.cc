@@ -82,7 +82,7 @@ TEST(ResumingAnswer, KeepsWhereItsCallerGoesOnUntilItHasMore) {
   EXPECT_THAT(answer.request().resume().outputs(0).ids(), ElementsAre(4));
 }
 
-// By its ids, by their count, not at all; one is finished.
+// An answer goes on by its ids, by their count, not at all; one is finished.
 TEST(ResumingAnswer, GoesOnBehindWhatItsCallerHasAlready) {
   v1::GenerateRequest request;
   request.set_n(4);

@@ -123,7 +123,7 @@ class ResumingClientTest : public ::testing::Test {
     CHECK(client.ok()) << client.status();
     return *std::move(client);
   }
-  // What a caller of both kinds of calls gets.
+  // The answer to calls of both kinds.
   static absl::Status Generate(Client* client, Collecting* heard, bool blocking) {
     if (!blocking) {
       const auto call = client->Start({}, std::nullopt, heard);
@@ -275,7 +275,8 @@ TEST_F(ResumingClientTest, ADeadlineIsThatOfAllStreams) {
   EXPECT_FALSE(ended.ok());
 }
 
-// What gRPC says before the service's own code runs has no details, so the client says what to do.
+// An error that gRPC tells before the service's own code runs has no details, so the client says
+// what to do.
 TEST(ClientCalls, ErrorsOfGrpcItselfSayWhatToDo) {
   Service service;  // without Detokenize
   grpc::ServerBuilder builder;
@@ -321,7 +322,7 @@ TEST(ClientCalls, AskTheNextAddressForItsModelWhereTheFirstLoads) {
   const auto client = Client::Create({.address = both});
   ASSERT_TRUE(client.ok());
   for (int i = 0; i < 2; ++i) EXPECT_EQ((*client)->GetModel()->numerics_class(), "cpu-f32");
-  // Of one beside a dead one, what it says is better than nothing; and so is one that gives no
+  // A service's error beside a dead one is better than nothing; and so is one that gives no
   // answer in time, which is no reason to forget the one that did.
   for (const std::string& dead : {std::string("127.0.0.1:1"), silent.address}) {
     const auto none = Client::Create({.address = absl::StrCat(loads.address, ",", dead)});

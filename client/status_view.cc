@@ -95,7 +95,7 @@ std::string ColouredState(const v1::PipelineStatus& pipeline, const Style& style
   return state == "serving" ? style.Green(state) : style.Yellow(state);
 }
 
-// How many links stand, and each that does not.
+// The number of links that stand, and each that does not.
 void AppendLinks(const v1::PipelineStatus& pipeline, const Style& style, std::string* out) {
   if (pipeline.links().empty()) return;
   const auto up = std::count_if(pipeline.links().begin(), pipeline.links().end(),

@@ -17,7 +17,7 @@ std::string RenderStatus(const v1::GetStatusResponse& status, const Style& style
 // it is.
 std::string RenderDeviceMap(const v1::PipelineStatus& pipeline, bool activity);
 
-// How much of a prompt each worker holds: one table row per worker.
+// The part of a prompt that each worker holds: one table row per worker.
 std::string RenderHoldings(const v1::LookupPrefixResponse& response);
 
 // "refused ipv4:10.0.0.7 as w7: another build": without times and ports.

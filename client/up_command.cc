@@ -63,14 +63,14 @@ class UpSession {
     EndCommand();
     if (signal_ != 0) Say("stopping; what runs may finish, a second signal ends it");
     if (!flags_.ready_file.empty()) unlink(flags_.ready_file.c_str());
-    // Who was not told to stop has failed, or has run its command: nobody is waited for.
+    // A process that was not told to stop has failed, or has run its command: nobody is waited for.
     cluster_->Stop([this] { return hurried_ || signal_ == 0; });
     cluster_.reset();
     return code;
   }
 
  private:
-  // On the watcher's thread.
+  // Called on the watcher's thread.
   void OnSignal(int signal) {
     const Instant now = clock_.Now();
     if (signal_ == 0) {
@@ -134,7 +134,8 @@ class UpSession {
     return absl::OkStatus();
   }
 
-  // Who came and was turned away, once for each reason: the coordinator knows a few of the latest.
+  // The workers that came and were turned away, once for each reason: the coordinator knows a few
+  // of the latest.
   void TellRefused(const v1::GetStatusResponse& status) {
     std::set<std::string> now;
     for (const v1::RefusedPeer& peer : status.refused_peers()) {
@@ -282,7 +283,7 @@ absl::Status Resolve(const FlagSet& set, UpFlags* flags) {
   MachineDevices machine;
   if (DealsGpus(flags->device)) {
     auto answer = AskForDevices();
-    // Who has not asked for GPUs is served without them, and told why.
+    // A caller that has not asked for GPUs is served without them, and told why.
     if (!answer.ok() && flags->device != "auto") return answer.status();
     machine = answer.ok() ? *std::move(answer)
                           : MachineDevices{.problem = std::string(answer.status().message())};

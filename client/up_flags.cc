@@ -58,12 +58,12 @@ constexpr PassedOn kPassedOn[] = {
     {"--device-exchange", "Whose GPUs exchange directly: off, machine or network", true},
     {"--numerics-class", "Compute in this class, and in no other", true},
 };
-// To the gateway.
+// Flags passed on to the gateway.
 constexpr PassedOn kToGateway[] = {
     {"--tool-parser", "How the model writes calls of functions; auto: by its chat template", false},
     {"--reasoning-parser", "How it marks its reasoning; auto: by its chat template", false},
 };
-// To the gateway and the coordinator.
+// Flags passed on to the gateway and the coordinator.
 constexpr PassedOn kOfTraces[] = {
     {"--traces", "Append spans of requests to this file, as OTLP's JSON", false},
     {"--otlp-endpoint", "Send them to this collector, such as http://127.0.0.1:4318", false},

@@ -1,5 +1,5 @@
-# The CUDA compiler, where there is one. The kernels are compiled by plain commands: CMake's own CUDA language would hand
-# them the flags of the host's presets.
+# The CUDA compiler, where there is one.
+# The kernels are compiled by plain commands: CMake's own CUDA language would hand them the flags of the host's presets.
 #
 #   tutti_cuda_objects(OUT_VARIABLE TARGETS… SOURCES a.cu b.cu)    -> objects of device code, for nvcc's -gencode TARGETS
 #   TUTTI_CUDA_CODE           those of TUTTI_CUDA_ARCHITECTURES
@@ -30,8 +30,8 @@ endforeach()
 
 set(TUTTI_CUDA_HOPPER_CODE -gencode=arch=compute_90a,code=sm_90a)
 
-# A fused multiply-add happens only where a kernel says so (-fmad=false), as on the host: two kernels that compute the
-# same sum must not be contracted differently.
+# A fused multiply-add happens only where a kernel says so (-fmad=false), as on the host:
+# two kernels that compute the same sum must not be contracted differently.
 function(tutti_cuda_objects variable)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES")
   set(objects)

@@ -2,7 +2,8 @@
 #
 #   tutti_embed(page FILES index.html map.js)    -> the source file ${page}, which depends on these files of the folder page/
 #
-# The source defines PageFiles() of gateway/page_files.h. Run as a script, this file writes it: -DFOLDER -DFILES -DOUTPUT.
+# The source defines PageFiles() of gateway/page_files.h.
+# Run as a script, this file writes it: -DFOLDER -DFILES -DOUTPUT.
 function(tutti_embed name)
   cmake_parse_arguments(ARG "" "" "FILES" ${ARGN})
   set(output ${CMAKE_CURRENT_BINARY_DIR}/${name}_files.cc)

@@ -32,8 +32,7 @@ foreach(library IN LISTS exported)
 endforeach()
 set_property(TARGET tutti_client APPEND PROPERTY INTERFACE_COMPILE_FEATURES cxx_std_20)
 
-# Sets `variable` to the headers that `header` reaches, itself among them, as paths below the root; those that protoc
-# makes are not.
+# Sets `variable` to the headers that `header` reaches, itself among them, as paths below the root; those that protoc makes are not.
 function(tutti_reached_headers header variable)
   set(seen)
   set(open ${header})

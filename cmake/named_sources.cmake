@@ -36,8 +36,8 @@ function(tutti_target_sources folder variable)
   set(${variable} ${found} PARENT_SCOPE)
 endfunction()
 
-# Sets `variable` to all files of the tree with one of the endings, as paths below the root. Build folders are left out:
-# build/, and any other folder of the root that CMake was told to build in.
+# Sets `variable` to all files of the tree with one of the endings, as paths below the root.
+# Build folders are left out: build/, and any other folder of the root that CMake was told to build in.
 function(tutti_glob variable)
   file(GLOB folders CONFIGURE_DEPENDS LIST_DIRECTORIES ON RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/*)
   list(REMOVE_ITEM folders build)

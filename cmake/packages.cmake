@@ -1,4 +1,5 @@
-# Debian packages, by cpack: one for each component of cmake/install.cmake. `tools/package` builds them.
+# Debian packages, by cpack: one for each component of cmake/install.cmake.
+# `tools/package` builds them.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME tutti)
 set(CPACK_PACKAGE_VENDOR Tutti)

@@ -1,9 +1,10 @@
-# The revision in the build stamp. Processes of different stamps do not work together, so two trees must never have one.
+# The revision in the build stamp.
+# Processes of different stamps do not work together, so two trees must never have one.
 #
 #   tutti_find_revision(FOLDER VARIABLE)
 #
-# In this order: TUTTI_REVISION, of the command line or the environment, for builds that have the sources alone (the
-# image's); what git says of FOLDER; a digest of the sources in it.
+# In this order: TUTTI_REVISION, of the command line or the environment, for builds that have the sources alone (the image's);
+# what git says of FOLDER; a digest of the sources in it.
 function(tutti_find_revision folder variable)
   set(revision "${TUTTI_REVISION}")
   if(NOT revision)

@@ -1,7 +1,7 @@
 # TUTTI_STATIC: every library but glibc goes into the binaries, so that they run on any Linux with glibc >= 2.36.
 #
-# Debian's CMake packages name the shared libraries only; their archives lie beside them. This swaps one for the other
-# in every imported target of the calling directory.
+# Debian's CMake packages name the shared libraries only; their archives lie beside them.
+# This swaps one for the other in every imported target of the calling directory.
 function(tutti_prefer_archives)
   get_property(targets DIRECTORY PROPERTY IMPORTED_TARGETS)
   foreach(target ${targets})
@@ -19,7 +19,8 @@ function(tutti_prefer_archives)
       endif()
     endforeach()
   endforeach()
-  # Libraries that packages name have no location: re2, through pkg-config. Of fmt there is no archive, but headers.
+  # Libraries that packages name have no location: re2, through pkg-config.
+  # Of fmt there is no archive, but headers.
   find_library(TUTTI_RE2_ARCHIVE libre2.a)
   if(TARGET re2::re2 AND TUTTI_RE2_ARCHIVE)
     set_target_properties(re2::re2 PROPERTIES INTERFACE_LINK_LIBRARIES ${TUTTI_RE2_ARCHIVE})

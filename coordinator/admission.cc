@@ -20,11 +20,11 @@ absl::Status DeadlinePassed(const Sequence& sequence) {
                                                   sequence.request.max_tokens, " tokens"));
 }
 
-// Of the time that a client gave, the share by which its deadline may come before ours.
+// The share of a client's time by which its deadline may come before ours.
 constexpr int kDeadlineRounding = 64;
 
-// Of Versions::taking. Odd, so that of two targets that change none makes up for the other, however
-// many there are.
+// The base of Versions::taking. Odd, so that of two targets that change none makes up for the
+// other, however many there are.
 constexpr uint64_t kTakingBase = 3;
 
 }  // namespace
@@ -123,7 +123,8 @@ absl::Status Admission::CheckDeadline(const Request& request, std::span<const To
       static_cast<int64_t>(left * 1e3), " ms are left"));
 }
 
-// Of the tokens, how many from the first each pipeline has cached; the last one is computed always.
+// The tokens that each pipeline has cached, counted from the first; the last one is computed
+// always.
 std::vector<int64_t> Admission::CachedTokens(const Request& request,
                                              std::span<const TokenId> tokens) const {
   std::vector<int64_t> cached(targets_.size(), 0);
@@ -181,7 +182,7 @@ bool Admission::BindAsRoomAllows(Instant now, std::vector<Action>* actions) {
       no_room_ = versions;
       return bound;
     }
-    // What has begun is not given up for a forecast.
+    // An answer that has begun is not given up for a forecast.
     absl::Status status = sequence->resumed
                               ? absl::OkStatus()
                               : CheckDeadline(sequence->request, sequence->tokens, now);

@@ -65,7 +65,7 @@ struct AdmissionTarget {
   int32_t sequences() const { return scheduler->running() + scheduler->waiting(); }
 };
 
-// Of the streams that another call of the same request takes over: ABORTED.
+// The error of the streams that another call of the same request takes over: ABORTED.
 absl::Status TakenOver();
 
 class Admission {
@@ -158,7 +158,7 @@ class Admission {
 
  private:
   absl::Status CheckRequest(const Request& request, const absl::Status& serving, Instant now) const;
-  // Of answers that go on (admission_resume.cc).
+  // Checks of answers that go on (admission_resume.cc).
   absl::Status CheckNumerics(const Request& request) const;
   absl::Status CheckOutput(const Request& request, int64_t output) const;
   absl::Status TakeOver(const RequestArrived& event, const std::vector<Request>& outputs,
@@ -208,8 +208,8 @@ class Admission {
   AdmissionQueue queue_;
   bool draining_ = false;
   int64_t pool_awaited_ = 0;  // the largest pool of the pipelines that ended while they served
-  // Those that no pipeline which serves could hold, by arrival: they are in no queue, where they
-  // would hold up others.
+  // Sequences that no pipeline which serves could hold, by arrival: they are in no queue, where
+  // they would hold up others.
   std::map<uint64_t, Sequence*> stranded_;
   Instant stranded_until_ = kInstantNever;
   RecoveryLog recoveries_;

@@ -14,7 +14,7 @@ void Admission::ObservePace(Instant now) {
   pace_.Observe(requests_.places_freed(), requests_.size() > 0, now);
 }
 
-// By number, and by time where the operator bounds that.
+// A bound by number, and by time where the operator bounds that.
 int64_t Admission::MaxWaiting(Instant now) const {
   const int64_t by_number = options_->max_waiting;
   if (options_->max_wait == Duration()) return by_number;
@@ -63,7 +63,7 @@ absl::Status Admission::TakePlaces(const Request& request, int64_t outputs, Inst
   return absl::OkStatus();
 }
 
-// Of the outputs, how many the pipeline with most room could run at once.
+// The number of outputs that the pipeline with most room could run at once.
 int64_t Admission::OutputsWithRoom(const Request& request, int64_t outputs) const {
   Sequence sequence;
   sequence.request = request;

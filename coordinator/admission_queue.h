@@ -59,11 +59,11 @@ class AdmissionQueue {
   void ChargeActual(Sequence* sequence);
 
   size_t size() const { return size_; }
-  // Those that have not run yet.
+  // Sequences that have not run yet.
   size_t newcomers() const { return size_ - resumed_; }
   // Another number after every change: while it is the same, Front is.
   uint64_t version() const { return version_; }
-  // Of the sequences here.
+  // Shares of the sequences here.
   const AdmissionShares& shares() const { return shares_; }
   // Tenants remembered, in all classes.
   size_t tenants() const;

@@ -1,4 +1,4 @@
-// What becomes of sequences whose pipeline has ended.
+// The fate of sequences whose pipeline has ended.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -135,7 +135,7 @@ bool Admission::BindSuspects(Instant now, std::vector<Action>* actions) {
   return bound;
 }
 
-// Those on the pipeline go back to the queue: most of what they have computed stays cached.
+// Sequences on the pipeline go back to the queue: most of what they have computed stays cached.
 void Admission::Empty(size_t target) {
   Scheduler& scheduler = *targets_[target].scheduler;
   std::vector<Sequence*> there = scheduler.Running();

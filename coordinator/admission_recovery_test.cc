@@ -1,4 +1,4 @@
-// What becomes of sequences whose pipeline has ended: they go on, and only what brings workers down
+// The fate of sequences whose pipeline has ended: they go on, and only what brings workers down
 // does not.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -29,7 +29,7 @@ bool Admission::AnyLives(std::string* numerics) const {
 absl::Status Admission::CheckNumerics(const Request& request) const {
   if (request.numerics.empty()) return absl::OkStatus();
   for (const AdmissionTarget& target : targets_) {
-    // Of one that is gone as well: it returns as what it was.
+    // True of one that is gone as well: it returns as what it was.
     const bool inexact = target.exact != nullptr && !*target.exact;
     if (!inexact || request.allow_inexact || *target.numerics != request.numerics) continue;
     return absl::FailedPreconditionError(

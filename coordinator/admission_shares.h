@@ -1,5 +1,5 @@
-// Who gives way when the admission queue is full: the tenants that wait there, and how many places
-// each has taken.
+// The choice of who gives way when the admission queue is full: the tenants that wait there, and
+// how many places each has taken.
 //
 // The places are not dealt out in advance: one tenant alone may have all of them. When another
 // comes and none is left, the tenant that has most gives the places of its newest requests, as long

@@ -20,7 +20,7 @@ constexpr double kClassLevel = 1.25;
 // Workers named in one line; the others are counted.
 constexpr size_t kClassNamesShown = 8;
 
-// What the workers have to say about one class.
+// The workers' word about one class.
 struct Standing {
   size_t able = 0;
   size_t last = 0;   // workers that computed in it last
@@ -119,7 +119,7 @@ std::string CostOf(const std::vector<ClassCandidate>& workers, const std::string
   return absl::StrJoin(parts, "; ");
 }
 
-// Of the classes with these standings, those that may be chosen: what most computed in last, as
+// The classes with these standings that may be chosen: what most computed in last, as
 // answers may have been begun in it, and who comes new does not outvote them; else what most can
 // compute.
 void KeepEligible(std::map<std::string, Standing>* standings) {
@@ -212,7 +212,7 @@ std::string AdviceFor(const ClassCandidate& worker, const std::vector<ClassCandi
                       const std::string& serving) {
   std::vector<ClassCandidate> all = others;
   all.push_back(worker);
-  // What they could compute, whatever they did last.
+  // The classes that they could compute, whatever they did last.
   for (ClassCandidate& one : all) one.last.clear();
   if (const ClassOffer& first = worker.offers.front(); first.inexact) {
     return InexactText(first.numerics_class);

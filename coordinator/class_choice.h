@@ -1,4 +1,4 @@
-// Which numerics class pipelines form in: the best of those that all workers can compute. A pure
+// The numerics class that pipelines form in: the best of those that all workers can compute. A pure
 // function of the workers that have joined, so that the order in which they came decides nothing
 // (docs/decisions/0066).
 #pragma once
@@ -23,7 +23,7 @@ struct ClassCandidate {
 
 struct ClassChoice {
   std::string numerics_class;  // empty: there are no workers, or none in an exact class
-  // For people: "the quickest of those that all 3 workers can compute".
+  // The reason for people: "the quickest of those that all 3 workers can compute".
   std::string why;
   // "w0, w1 would be about 1.6 times as quick at prompts in cpu-bf16dot, which w3 cannot compute".
   std::string cost;
@@ -52,8 +52,8 @@ std::string InexactText(const std::string& numerics_class);
 // Why a class serves that the operator has named.
 std::string OperatorsWord(bool inexact);
 
-// What an operator can do for a worker that cannot compute `serving`, beside `others` that serve in
-// it: "start the coordinator with --numerics-class cpu-f32, which all can compute".
+// The advice to an operator about a worker that cannot compute `serving`, beside `others` that
+// serve in it: "start the coordinator with --numerics-class cpu-f32, which all can compute".
 std::string AdviceFor(const ClassCandidate& worker, const std::vector<ClassCandidate>& others,
                       const std::string& serving);
 

@@ -68,7 +68,7 @@ TEST(ClassChoiceTest, WhatIsKeptForNobodyIsSaid) {
       << "all could compute none";
 }
 
-// What a measurement varies by must not decide bits: the cluster may be started again tomorrow.
+// The noise of a measurement must not decide bits: the cluster may be started again tomorrow.
 TEST(ClassChoiceTest, LittleSpeedDecidesNothing) {
   for (const double speed : {0.65e11, 0.8e11, 0.95e11}) {
     std::vector<ClassCandidate> workers = {Zen3("w0"), Zen3("w1")};

@@ -21,7 +21,7 @@ class DeviceNumbers {
   void Leave(const std::string& worker_id);
   void Fix() { fixed_ = true; }
   bool fixed() const { return fixed_; }
-  // By number.
+  // Names by number.
   const std::vector<std::string>& names() const { return names_; }
   // names().size() for a worker that has none.
   size_t NumberOf(const std::string& worker_id) const;

@@ -305,7 +305,7 @@ void Engine::EndPipeline(Replica* replica, const std::string& why, const Worker*
   SettleWaiting();
 }
 
-// After a pipeline began or ceased to serve, or when some request has waited for too long.
+// Called after a pipeline began or ceased to serve, or when some request has waited for too long.
 void Engine::SettleWaiting() {
   const bool may_come = std::any_of(replicas_.begin(), replicas_.end(),
                                     [](const auto& replica) { return !replica->serving(); });

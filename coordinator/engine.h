@@ -56,7 +56,7 @@ class Engine {
   void Advance(Instant now, std::vector<Action>* actions);
   // The latest time Advance must be called even if no event arrives.
   Instant next_deadline() const;
-  // What could go on although Advance has returned: a request that waits, or a step. Empty:
+  // Work that could go on although Advance has returned: a request that waits, or a step. Empty:
   // nothing. Walks over everything, for tests.
   std::string MissedWork();
   // Tokens that tenants have been charged so far; for tests.
@@ -72,7 +72,7 @@ class Engine {
 
   // The operator's view.
   void FillStatus(Instant now, v1::GetStatusResponse* status) const;
-  // Which pipelines hold how much of a prompt, and on which workers.
+  // The pipelines that hold a part of a prompt, how much of it, and on which workers.
   void LookupPrefix(const Hash128& domain, std::span<const TokenId> tokens,
                     v1::LookupPrefixResponse* response) const;
 
@@ -96,7 +96,7 @@ class Engine {
   absl::Status HandleShardReady(Worker* worker, const v1::ShardReady& ready);
   absl::Status HandleStepDone(Worker* worker, const v1::StepDone& done);
   absl::Status HandleStepResult(Worker* worker, v1::StepResult* result);
-  // After what may have been the last shard that was missing.
+  // Called after what may have been the last shard that was missing.
   void WatchLinking(const Replica& replica);
   absl::Status HandleProbeDone(Worker* worker, uint64_t step);
   absl::Status HandleFailure(const Worker& worker, const v1::Failure& failure);
@@ -142,7 +142,8 @@ class Engine {
   // Some load or step may run out after `time`.
   void WatchFor(Duration time) { watch_at_ = std::min(watch_at_, now_ + time); }
 
-  // Of those that do not wait for their last streams with no successor.
+  // Whether any pipeline serves, of those that do not wait for their last streams with no
+  // successor.
   bool AnyServing() const;
   std::string WhyNotServing() const;
   std::string WhyNotWhole() const;
@@ -167,7 +168,8 @@ class Engine {
   bool spares_due_ = false;            // what LoadAhead goes by has changed
   Instant spares_at_ = kInstantNever;  // the pause of a spare ends
 
-  // Of some pipeline, since ReportServing; and the state that the last ServingChanged was about.
+  // The state of some pipeline has changed, since ReportServing; and the state that the last
+  // ServingChanged was about.
   bool state_changed_ = true;
   std::optional<Pipeline::State> told_state_;
   // Nothing serves, and what has ended is awaited until then; never: something serves, or nothing

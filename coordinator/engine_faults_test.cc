@@ -1,4 +1,5 @@
-// Who pauses: workers that fail by themselves, and not those that something outside has cut off.
+// The choice of who pauses: workers that fail by themselves, and not those that something outside
+// has cut off.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

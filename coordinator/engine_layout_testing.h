@@ -26,7 +26,7 @@ class EngineLayoutTest : public testing::Test {
 
   void Start() { engine_ = std::make_unique<Engine>(options_); }
   void Turn() { engine_->Advance(now_, &actions_); }
-  // In steps, so that no lease runs out.
+  // Waits in steps, so that no lease runs out.
   void Wait(Duration time) {
     for (const Instant end = now_ + time; now_ < end;) {
       for (const auto& [id, link] : link_of_) {
@@ -38,7 +38,7 @@ class EngineLayoutTest : public testing::Test {
       Turn();
     }
   }
-  // Until the layout is decided: no worker joins or leaves for kJoinQuiet.
+  // Waits until the layout is decided: no worker joins or leaves for kJoinQuiet.
   void WaitUntilDecided() { Wait(kJoinQuiet * 5 / 4); }
   virtual v1::Hello HelloOf(const std::string& id, int64_t memory) { return TinyHello(id, memory); }
   void Join(const std::string& id, int64_t memory = 1024 * kMiB) {

@@ -156,7 +156,8 @@ TEST_F(EngineLinkingTest, ALinkThatCannotBeMadeIsBlamedAndNotItsEnds) {
               HasSubstr("before: the activation link from w1 to w2 failed: 127.0.0.1:9: "));
 }
 
-// As above without a spare: the two are tried again, after pauses, with the reason in the status.
+// The same as above without a spare: the two are tried again, after pauses, with the reason in the
+// status.
 TEST_F(EngineLinkingTest, WithoutASpareTheLinkIsTriedAgainAfterPauses) {
   Load(TinyEngineOptions(2), 2, 0);
   int epochs = 0;

@@ -27,7 +27,7 @@ struct EngineOptions {
   // that join.
   int32_t num_stages = 1;
   int32_t num_ranks = 1;
-  // Of each stage; empty: num_ranks everywhere.
+  // The ranks of each stage; empty: num_ranks everywhere.
   std::vector<int32_t> stage_ranks;
   int32_t num_pipelines = 1;  // --pipelines; 0: as many as the workers that join allow
   int32_t spares = 0;         // --spares: workers that are kept out of pipelines beyond the first
@@ -78,7 +78,7 @@ struct EngineOptions {
   StepMetrics* step_metrics = nullptr;  // is told of steps, and decides nothing; null: nobody is
 };
 
-// Those of the options that placement goes by; sizes that are left open are 0.
+// The options that placement goes by; sizes that are left open are 0.
 placement::PlacementOptions PlacementOptionsOf(const EngineOptions& options);
 // The options' limit, or the model's context.
 int32_t MaxModelLen(const EngineOptions& options);

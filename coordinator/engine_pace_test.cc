@@ -241,7 +241,7 @@ TEST_F(EngineSlowTest, ASpareTakesThePlace) {
   EXPECT_EQ(Status().waiting(), 1) << "its stream waits for the spare";
 }
 
-// What is slow there may be the load: see MoveSlow.
+// Slowness there may be the load: see MoveSlow.
 class EngineMixtureTest : public EngineSlowTest {
  protected:
   model::ModelConfig Model() const override {

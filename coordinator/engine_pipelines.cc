@@ -204,7 +204,7 @@ void Engine::LetGo(LinkKey link) {
       CloseWorker{link, absl::UnavailableError("it was told to stop, and nothing needs it")});
 }
 
-// Those whose pipeline has ended.
+// Workers whose pipeline has ended.
 void Engine::LetIdleGo() {
   for (const Worker* worker : fleet_.membership()->Idle()) {
     if (worker->leaving) LetGo(worker->link);

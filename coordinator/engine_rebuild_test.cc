@@ -1,4 +1,5 @@
-// What workers of a pipeline keep when one of them is lost, and who is believed to have kept it.
+// The contents that workers of a pipeline keep when one of them is lost, and who is believed to
+// have kept it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -13,7 +13,7 @@ namespace {
 using std::chrono::milliseconds;
 using testing::HasSubstr;
 
-// Of a worker that holds the tiny model and little more.
+// The memory of a worker that holds the tiny model and little more.
 constexpr int64_t kSmallMemory = 1'900'000;
 
 using EngineRequestsTest = EngineTest;

@@ -9,7 +9,7 @@
 namespace tutti::coordinator {
 namespace {
 
-// Of the shard as such, whoever serves it.
+// The shard as such, whoever serves it.
 v1::AssignShard WithoutNames(const v1::AssignShard& assigned) {
   v1::AssignShard shard = assigned;
   shard.clear_next_worker_ids();

@@ -1,4 +1,4 @@
-// What operators are told of the engine: its status, which pipelines hold a prompt, and whether it
+// The engine's answers to operators: its status, which pipelines hold a prompt, and whether it
 // serves; and tests, who has to wait.
 #include <algorithm>
 #include <utility>
@@ -61,7 +61,7 @@ bool Engine::AnyLeaving() const {
                      [](const auto& replica) { return replica->serving() && !replica->open(); });
 }
 
-// What newcomers are told; OK: they are taken.
+// The answer to newcomers; OK: they are taken.
 absl::Status Engine::CheckServing() const {
   const std::string why_not = IsAwaited() ? "" : WhyNotServing();
   return why_not.empty() ? absl::OkStatus() : NotServing(why_not, AnyLeaving());
@@ -70,7 +70,6 @@ absl::Status Engine::CheckServing() const {
 // Nothing serves, but it has until a moment ago: requests are taken and wait.
 bool Engine::IsAwaited() const { return awaited_until_ != kInstantNever && now_ < awaited_until_; }
 
-// "" while some pipeline serves.
 void Engine::On(const Led& event) {
   incarnation_.Lead(event.incarnation, event.judged);
   last_epoch_ = incarnation_.BeforeFirstEpoch();
@@ -85,12 +84,14 @@ void Engine::On(StandsBy event) {
   state_changed_ = true;
 }
 
+// "" while some pipeline serves.
 std::string Engine::WhyNotServing() const {
   if (!stands_by_.empty()) return stands_by_;
   return AnyServing() ? "" : WhyNotWhole();
 }
 
-// Of the pipelines that do not serve, or are made of too few workers; "" while all are whole.
+// The reasons of the pipelines that do not serve, or are made of too few workers; "" while all are
+// whole.
 std::string Engine::WhyNotWhole() const {
   if (replicas_.size() == 1) return replicas_.front()->WhyNotWhole();
   std::vector<std::string> missing;

@@ -35,7 +35,7 @@ absl::Status Engine::HandleStepResult(Worker* worker, v1::StepResult* result) {
   TUTTI_RETURN_IF_ERROR(scheduler.steps().Check(*result, options_.model.vocab_size));
   TUTTI_RETURN_IF_ERROR(replica->pipeline.OnStepDone(worker, result->done(), now_));
   CommitRebuilds(replica, replica->pipeline.done_by_all());
-  // Of a rebuild it says that the last stage has done its part only; of any other step, that all
+  // About a rebuild it says that the last stage has done its part only; of any other step, that all
   // stages have done it, and those before.
   const StepWindow& steps = scheduler.steps();
   if (result->step() < steps.first_id().value()) return absl::OkStatus();

@@ -19,7 +19,7 @@
 
 namespace tutti::coordinator {
 
-// Of the tiny model of `layers` layers, with room for 1024 tokens and 8 sequences.
+// The options for the tiny model of `layers` layers, with room for 1024 tokens and 8 sequences.
 inline EngineOptions TinyEngineOptions(int32_t stages, int64_t layers = 4) {
   EngineOptions options;
   options.model = tests::TinyModel(layers);
@@ -33,7 +33,7 @@ inline EngineOptions TinyEngineOptions(int32_t stages, int64_t layers = 4) {
   return options;
 }
 
-// Of a worker that may join a cluster of TinyEngineOptions.
+// The hello of a worker that may join a cluster of TinyEngineOptions.
 inline v1::Hello TinyHello(const std::string& id, int64_t memory_bytes = int64_t{1} << 30) {
   v1::Hello hello;
   hello.set_protocol_version(kPeerProtocolVersion);

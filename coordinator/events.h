@@ -101,7 +101,7 @@ struct CloseWorker {
   LinkKey link;
   absl::Status reason;
 };
-// Of an output whose first token has come: what was open before.
+// An output whose first token has come: what was open before.
 struct OutputBegun {
   int32_t max_tokens = 0;
   std::string numerics;  // the class in which its tokens are computed
@@ -131,7 +131,7 @@ struct ServingChanged {
   std::string why_not;
   bool leaving = false;  // for that: what served leaves in peace
 };
-// For the log: a layout that was chosen, or why no pipeline can form.
+// A line for the log: a layout that was chosen, or why no pipeline can form.
 struct Notice {
   std::string text;
   bool warning = false;

@@ -1,4 +1,4 @@
-// What the fleet remembers of workers and links that failed, so that the same composition is not
+// The fleet's memory of workers and links that failed, so that the same composition is not
 // tried in a tight loop: how long a worker pauses, which two workers are better not put side by
 // side, and which workers come and go.
 //

@@ -49,8 +49,8 @@ absl::Status CheckBeat(const v1::Beat& beat) {
   return CheckGpuReading(beat.gpu());
 }
 
-// By the worker's own account, which knows how fast it is and how much of its processors it gets,
-// and by ours, within which it may say what it likes.
+// Judged by the worker's own account, which knows how fast it is and how much of its processors it
+// gets, and by ours, within which it may say what it likes.
 absl::Status CheckExecutor(const Worker& worker, const v1::Beat& beat, Instant now) {
   const Duration most = kExecutorPatience;
   const int64_t most_us = std::chrono::duration_cast<std::chrono::microseconds>(most).count();

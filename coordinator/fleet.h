@@ -58,7 +58,7 @@ class Fleet {
   // REQUIRES: `options` outlives this
   explicit Fleet(const EngineOptions* options);
 
-  // Which pipeline a worker serves is written there by pipelines.
+  // The pipeline that a worker serves is written there by pipelines.
   Membership* membership() { return &membership_; }
   Worker* Find(LinkKey link) { return membership_.Find(link); }
 
@@ -96,7 +96,7 @@ class Fleet {
 
   // ---- the numerics class (fleet_class.cc)
 
-  // What pipelines and streams are at: what the class depends on beside the workers.
+  // The state of pipelines and streams: what the class depends on beside the workers.
   struct ClassUse {
     bool formed = false;   // some pipeline has workers
     bool live = false;     // some stream is bound to a pipeline, or has begun
@@ -112,7 +112,7 @@ class Fleet {
   // A worker has gone of a pipeline that served in the class: where it is chosen again, and all
   // that are there can compute it, it stays. Who has gone for a moment may know no other.
   void KeepClass() { class_kept_ = membership_.numerics_class(); }
-  // Of a class that is settled: workers that cannot compute it, and what they are told.
+  // The workers that cannot compute a settled class, and what they are told.
   std::vector<LostWorker> FindUnable();
 
   // ---- formations
@@ -136,7 +136,7 @@ class Fleet {
   // Whether a pipeline could form of the idle workers and these, less those that are slow; one of
   // fewer stages or ranks too.
   bool CanFormWithoutSlow(const std::vector<Worker*>& workers, Instant now);
-  // What became of the workers and links that were chosen.
+  // The fate of the workers and links that were chosen.
   FaultMemory* faults() { return &faults_; }
   // An idle worker lets go of the shard of an earlier epoch, if it holds one.
   static void ReleaseShard(Worker* worker, std::vector<Action>* actions);

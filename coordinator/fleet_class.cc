@@ -33,7 +33,7 @@ bool Fleet::UpdateClass(const ClassUse& use, Instant now, std::vector<Action>* a
       !before.empty() && ((use.formed && use.live) || use.begun_in == before || first_decides);
   if (!stays) membership_.ChooseClass(use.begun_in.empty() ? class_kept_ : use.begun_in);
   const Instant quiet_at = ClassQuietAt();
-  // What has not formed may need whoever comes next.
+  // A pipeline that has not formed may need whoever comes next.
   const bool goes_on = !use.begun_in.empty() && use.begun_in == membership_.numerics_class();
   const bool settles = first_decides || goes_on || (use.formed && (stays || now >= quiet_at));
   membership_.SettleClass(settles);

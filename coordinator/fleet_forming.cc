@@ -1,4 +1,4 @@
-// Which workers the fleet gives to pipelines that wait, and in which layout.
+// The workers that the fleet gives to pipelines that wait, and in which layout.
 #include <cstddef>
 #include <utility>
 
@@ -76,7 +76,7 @@ absl::StatusOr<std::vector<Offer>> Fleet::UsableOffers(std::vector<Worker*> work
   return OffersOf(*options_, numbers_, workers);
 }
 
-// Those of workers that are not slow and do not come and go.
+// The offers of workers that are not slow and do not come and go.
 std::vector<Offer> Fleet::SteadyOf(const std::vector<Offer>& offers, Instant now) const {
   std::vector<Offer> steady = offers;
   std::erase_if(steady, [&](const Offer& offer) {
@@ -223,7 +223,7 @@ FormingOutcome Fleet::Accept(std::optional<PipelineId> pipeline, Formation forma
 
 FormingOutcome Fleet::Refuse(PipelineId pipeline, const absl::Status& why) {
   FormingOutcome outcome{.pipeline = pipeline, .formation = why, .notice = {}};
-  // That workers are missing is no news while they start; that they will not do is.
+  // Missing workers are no news while they start; that they will not do is.
   if (absl::IsUnavailable(why) || refusal_ == why.message()) return outcome;
   refusal_ = std::string(why.message());
   outcome.notice =

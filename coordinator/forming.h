@@ -1,4 +1,4 @@
-// Which idle workers make the next pipeline, and in which order: a pure function of their hellos
+// The idle workers that make the next pipeline, and in which order: a pure function of their hellos
 // and of the shards they hold.
 //
 // The same workers always give the same pipeline. A worker that still holds a stage's shard gets

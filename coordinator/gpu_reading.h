@@ -1,4 +1,4 @@
-// What workers' beats say of their GPUs, checked, and as operators see it.
+// The figures in workers' beats about their GPUs, checked, and as operators see it.
 //
 // Thread: any.
 #pragma once
@@ -12,9 +12,10 @@ namespace tutti::coordinator {
 // INVALID_ARGUMENT: numbers that cannot be, or texts that are no lines of printable ASCII.
 absl::Status CheckGpuReading(const v1::GpuReading& reading);
 
-// What is kept of it: nothing that we do not know, nor what is ours to say (FillCudaBytes).
+// The part of a reading that is kept: nothing that we do not know, nor what is ours to say
+// (FillCudaBytes).
 v1::GpuReading KeptGpuReading(const v1::GpuReading& reading);
-// As it is `since` after it came.  REQUIRES: CheckGpuReading is OK
+// The reading as it is `since` after it came.  REQUIRES: CheckGpuReading is OK
 void FillGpu(const v1::GpuReading& reading, Duration since, v1::GpuReading* status);
 // CUDA's own part of what the process holds.  REQUIRES: FillGpu has filled *status
 //   held  of the shard

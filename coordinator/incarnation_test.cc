@@ -46,7 +46,7 @@ TEST(IncarnationTest, ANumberOfALeaseStandsAndAWorkerOfALaterOneIsRefused) {
 
 class EngineIncarnationTest : public EngineTest {
  protected:
-  // What the workers' welcomes say, and the epochs of their shards.
+  // The incarnations in the workers' welcomes, and the epochs of their shards.
   std::vector<uint32_t> Welcomes() const {
     std::vector<uint32_t> numbers;
     for (const SendToWorker& sent : ActionsOf<SendToWorker>()) {

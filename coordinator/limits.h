@@ -62,7 +62,7 @@ inline constexpr int64_t kRequestFieldsMax = 65536;
 
 // ---- streams that go on (coordinator/service/resume_token.h, docs/decisions/0043)
 
-// How long a resume token is good for: longer than a client tries to reach a service, and than most
+// The life of a resume token: longer than a client tries to reach a service, and than most
 // answers take; short enough that a token that leaked is worth little.
 inline constexpr int64_t kResumeTokenLifeSeconds = 3600;
 // Largest name of a numerics class in a token. Where workers of several classes are mixed it has
@@ -170,9 +170,9 @@ inline constexpr size_t kIdleTenantsMax = 4096;
 inline constexpr int32_t kLossesSuspected = 2;
 // ... and after which it is given up: it was alone when the third worker went.
 inline constexpr int32_t kLossesMax = 3;
-// How long requests like one that was given up are refused, and how many of these are remembered:
-// long enough that a client that tries again in a loop does no harm, short enough that a worker
-// that has been mended gets another try. 40 bytes each.
+// The time in which requests like one that was given up are refused, and how many of these are
+// remembered: long enough that a client that tries again in a loop does no harm, short enough that
+// a worker that has been mended gets another try. 40 bytes each.
 inline constexpr Duration kPoisonRefusedTime = std::chrono::minutes(10);
 inline constexpr size_t kPoisonsKept = 1024;
 // Ends of pipelines that the status tells of.
@@ -186,7 +186,7 @@ inline constexpr int64_t kKeptRowsLeft = -1;
 
 // The largest plan that a step may have: what a link takes.
 inline constexpr int64_t kPlanBytesMax = transport::kMessageBytesMax;
-// Of integers on the wire.
+// The largest size of an integer on the wire.
 inline constexpr int32_t kVarint32BytesMax = 5;
 inline constexpr int32_t kVarint64BytesMax = 10;
 // A plan without its lists, in its frame: five integers, a checksum and their tags take 50.
@@ -202,7 +202,7 @@ inline constexpr int64_t kNewSequenceBytes = 48;
 // Their tokens with 20 log-probabilities each make a result of 2 MiB.
 inline constexpr int32_t kStepSequencesMax = 8192;
 static_assert(kStepSequencesMax * 30 + 64 < transport::kFrameFieldsMax);
-// Of so many rows of a step one is kept for prompts, when sequences that generate would take all.
+// One row of so many in a step is kept for prompts, when sequences that generate would take all.
 // A prompt then takes at most four times as long as on an idle pipeline, and an answer a third
 // longer than without it.
 inline constexpr int32_t kRowsPerPromptRow = 4;
@@ -271,12 +271,12 @@ inline constexpr int kFormationsTried = 64;
 inline constexpr Duration kLinkingPatience = std::chrono::seconds(12);
 // ... and after this long in any case: devices take up to 30 s to find each other.
 inline constexpr Duration kLinkingMax = std::chrono::seconds(60);
-// Of what a transport says of a link: a few lines.
+// The length of a transport's words about a link: a few lines.
 inline constexpr size_t kLinkErrorBytesMax = 1024;
 // Workers that have a number (device_numbers.h); those beyond it have none. Several times
 // kWorkerLinksMax, because those that were replaced keep theirs; about 100 bytes each.
 inline constexpr size_t kDeviceNumbersMax = 4096;
-// How long a worker's executor may stay at one slice of work, whatever the worker allows it. A
+// The time that a worker's executor may stay at one slice of work, whatever the worker allows it. A
 // worker allows a second and what it predicts, 20 s at most, at its full share of the processors,
 // and stretches that for what it did not get: three times the 20 s, or a sixtieth of the processors
 // for the second.
@@ -304,15 +304,15 @@ inline constexpr Duration kStallWarned = std::chrono::seconds(1);
 inline constexpr Duration kUnreadForgivenMax = std::chrono::seconds(10);
 inline constexpr int kUnreadForgivenShare = 10;
 
-// How long the times of steps are added up before they are compared, and how many steps it takes
-// at least. A worker that slows is named after the window in which it did and two more; one that
-// slows very much after one more, because its steps make the windows long.
+// The time over which the times of steps are added up before they are compared, and how many steps
+// it takes at least. A worker that slows is named after the window in which it did and two more;
+// one that slows very much after one more, because its steps make the windows long.
 inline constexpr Duration kPaceWindow = std::chrono::seconds(2);
 inline constexpr int kPaceWindowSteps = 2;
 inline constexpr int kSlowWindows = 2;
 // Below a factor of 2, for noise and for the mix of prompts and answers.
 inline constexpr double kSlowdown = 1.7;
-// Beyond what a mix of prompts and answers does to a stage with a large head beside one without:
+// More than a mix of prompts and answers does to a stage with a large head beside one without:
 // computing a prompt instead of reading weights makes the latter's steps some five times as long.
 inline constexpr double kGreatSlowdown = 6;
 // A worker has left its pace when its steps take this many times as long as is predicted, beside
@@ -346,7 +346,7 @@ inline constexpr size_t kBarredWorkersMax = kWorkerLinksMax;
 // Whoever stands by looks so often whether the leader is gone: a part of the time without a leader.
 // A look is one small call of etcd, which answers tens of thousands a second.
 inline constexpr Duration kStandbyLookInterval = std::chrono::milliseconds(50);
-// After a look or a renewal that failed.
+// The pause after a look or a renewal that failed.
 inline constexpr Duration kLeaseRetryInterval = std::chrono::milliseconds(500);
 // An etcd that elects a leader of its own answers after its election timeout, 1 s by default.
 inline constexpr Duration kEtcdPatience = std::chrono::seconds(1);
@@ -367,7 +367,7 @@ inline constexpr int kLeaseRenewals = 6;
 inline constexpr Duration kLockLookInterval = std::chrono::seconds(1);
 inline constexpr size_t kLockFileBytesMax = 160;    // a number, a name of 128, two separators
 inline constexpr size_t kOtherCoordinatorsMax = 7;  // as many as workers take
-// Of the leader's port, before its lease is ended: a listener that is opened anew refuses one.
+// Refusals by the leader's port, before its lease is ended: a listener opened anew gives one.
 inline constexpr int kRefusalsMin = 2;
 // A round trip between machines of one cluster, with a margin.
 inline constexpr Duration kWatchDialPatience = std::chrono::milliseconds(250);

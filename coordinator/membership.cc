@@ -304,7 +304,7 @@ void Membership::ChooseClass(const std::string& kept) {
   for (auto& [link, worker] : workers_) worker.speed = worker.speeds[ClassOf(worker)];
 }
 
-// Of a mixture each computes in the first class that it names.
+// In a mixture each computes in the first class that it names.
 absl::Status Membership::CheckExact(const v1::Hello& hello) const {
   for (const std::string& one : ClassesOf(hello)) {
     if (!CallsInexact(hello, one) || one == options_.numerics_class) return absl::OkStatus();

@@ -30,7 +30,7 @@ struct Worker {
   LinkKey link;
   v1::Hello hello;
   Instant joined_at;
-  // In each numerics class, as it first was, see Membership::Join.
+  // Speeds in each numerics class, as it first was, see Membership::Join.
   std::map<std::string, placement::DeviceSpeed> speeds;
 
   placement::DeviceSpeed speed;  // in the class that it computes in
@@ -79,7 +79,7 @@ struct MembershipOptions {
   std::string model_fingerprint;
   std::string numerics_class;  // "": chosen from the workers that join
   bool mix_numerics = false;
-  // Of each kind of device: less cannot serve any stage.
+  // The least memory of each kind of device: less cannot serve any stage.
   std::array<int64_t, kDeviceKinds> memory_bytes_min = {};
 };
 
@@ -102,21 +102,21 @@ class Membership {
 
   Worker* Find(LinkKey link);
   Worker* FindId(std::string_view worker_id);
-  // In order of joining.
+  // Workers in order of joining.
   std::vector<Worker*> All();
-  // In natural order of their ids: w2 before w10.
+  // Workers in natural order of their ids: w2 before w10.
   std::vector<Worker*> InOrder();
-  // Those of InOrder that have no part in a pipeline.
+  // The workers of InOrder that have no part in a pipeline.
   std::vector<Worker*> Idle();
   std::vector<const Worker*> Idle() const;
   size_t size() const { return workers_.size(); }
 
   // ---- the numerics class; who decides when it is chosen is Fleet (fleet_class.cc)
 
-  // That pipelines form in: the operator's, or the one chosen last. Where several are mixed, that
-  // of the worker that joined first. "": none yet.
+  // The class that pipelines form in: the operator's, or the one chosen last. Where several are
+  // mixed, that of the worker that joined first. "": none yet.
   std::string numerics_class() const;
-  // That the worker computes in.
+  // The class that the worker computes in.
   const std::string& ClassOf(const Worker& worker) const;
   bool CanCompute(const Worker& worker) const;
   // Whether the worker says that the class it computes in is not exact. The one place that knows.
@@ -160,8 +160,8 @@ bool NaturallyBefore(std::string_view a, std::string_view b);
 
 // Whether what a worker says of its fetch can be. INVALID_ARGUMENT.
 absl::Status CheckFetch(const v1::ShardProgress& progress);
-// How far it is, for people: "fetched 37 %, 1.2 GiB of 3.4 GiB, 210 MiB/s, from the coordinator";
-// empty once it is done.  REQUIRES: CheckFetch is OK
+// The progress of a fetch, for people: "fetched 37 %, 1.2 GiB of 3.4 GiB, 210 MiB/s, from the
+// coordinator"; empty once it is done.  REQUIRES: CheckFetch is OK
 std::string FetchText(const v1::ShardProgress& progress);
 
 void FillWorkerStatus(const Worker& worker, Instant now, v1::WorkerStatus* status);

@@ -1,4 +1,4 @@
-// What a request is told that is refused because nothing here serves.
+// The error for a request that is refused because nothing here serves.
 //
 // Thread: any.
 #pragma once

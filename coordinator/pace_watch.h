@@ -37,7 +37,7 @@ class PaceWatch {
   std::optional<size_t> straggler() const;
   // The slowest worker that has been far from its pace for kSlowPatience: its place should move.
   std::optional<size_t> left_pace() const { return left_pace_; }
-  // How many times as long it takes as predicted, beside its best and beside the others.
+  // The ratio of its time to the predicted one, beside its best and beside the others.
   double strain(size_t worker) const { return workers_[worker].strain; }
 
  private:

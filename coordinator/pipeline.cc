@@ -13,8 +13,8 @@
 namespace tutti::coordinator {
 namespace {
 
-// Of the probe's sequence, which workers forget with the step. No sequence of the scheduler's has
-// it, and none is there beside it.
+// The id of the probe's sequence, which workers forget with the step. No sequence of the
+// scheduler's has it, and none is there beside it.
 constexpr uint64_t kProbeSequence = UINT64_MAX;
 
 // One row: the first token of any vocabulary, with a greedy sample.
@@ -244,7 +244,7 @@ const Worker* Pipeline::AwaitedFeeder(const Worker& worker) const {
 std::optional<Instant> Pipeline::IdleSince(size_t shard) const {
   if (!ledger_.HasWork(shard)) return std::nullopt;
   const Worker* const worker = membership_->Find(shards_[shard].link);
-  // What its executor is at, the worker's beats say (Fleet::HandleBeat).
+  // The position of its executor is told by the worker's beats (Fleet::HandleBeat).
   if (worker->at_work || AwaitedRank(*worker) != nullptr) return std::nullopt;
   return std::max(ledger_.work_since(shard), worker->last_progress);
 }

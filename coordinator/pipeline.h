@@ -67,7 +67,7 @@ class Pipeline {
   // REQUIRES: waiting, all are idle
   void Form(const Formation& formation, std::optional<BlockId> free_block, Instant now,
             std::vector<Action>* actions);
-  // What the workers have said that they go on with.  REQUIRES: linking or serving
+  // The contents that the workers have said that they go on with.  REQUIRES: linking or serving
   KvSurvival Survival() const;
   // Notes why it could not form.  REQUIRES: waiting
   void CannotForm(std::string why) { cannot_form_ = std::move(why); }
@@ -101,7 +101,7 @@ class Pipeline {
   // The last step that all its workers have done.
   uint64_t done_by_all() const { return ledger_.done_by_all(); }
 
-  // Of its steps, of this epoch.
+  // The times of its steps, of this epoch.
   const StepTimes& times() const { return ledger_.times(); }
 
   // Sends a step to every worker.  REQUIRES: serving; the step after the last one sent
@@ -131,7 +131,7 @@ class Pipeline {
   // back. Nothing: its last worker has not done its step yet, and feeds the one before.
   // REQUIRES: WaitsForRank
   std::optional<FailedLink> FindSilentLink(const Worker& gave_up) const;
-  // What keeps the probe, when it has been under way for too long.
+  // The cause that keeps the probe, when it has been under way for too long.
   struct Unlinked {
     std::optional<FailedLink> link;
     std::optional<Stuck> worker;  // where no link is to blame
@@ -151,7 +151,8 @@ class Pipeline {
   // "worker w2 (stage 1)", "worker w3 (stage 1 rank 1)"
   std::string Describe(const Worker& worker) const;
   void FillStatus(Instant now, v1::PipelineStatus* status) const;
-  // What a worker would be told to load in the place of one of these, and how large it is.
+  // The shard that a worker would be told to load in the place of one of these, and how large it
+  // is.
   struct Replaceable {
     const Worker* worker = nullptr;
     const placement::StagePlacement* placement = nullptr;
@@ -207,7 +208,7 @@ class Pipeline {
   void SendProbe(std::vector<Action>* actions) const;
   Instant LinkingEnd() const;
   FailedLink Failed(const PipelineLinks::Link& link) const;
-  // In shards_ and in the ledger.
+  // Its place in shards_ and in the ledger.
   size_t IndexOf(const Worker& worker) const;
   // Since when a worker with everything for its next step has made no progress; nothing: it lacks
   // its next step or input, or waits for another rank.

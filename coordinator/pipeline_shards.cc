@@ -1,5 +1,5 @@
-// What the workers of a pipeline are told to hold, how they get on with it, and what they have kept
-// of the epoch before.
+// The shards that the workers of a pipeline are told to hold, how they get on with it, and what
+// they have kept of the epoch before.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -8,11 +8,11 @@
 namespace tutti::coordinator {
 namespace {
 
-// How often a worker may say that it fetches other bytes for one shard: headers, the rest, none
-// while it loads. More than twice as often as any build does.
+// The number of times that a worker may say that it fetches other bytes for one shard: headers, the
+// rest, none while it loads. More than twice as often as any build does.
 constexpr int kShardFetchesMax = 8;
 
-// Of the K/V that a shard holds, whoever its neighbours are.
+// The text of the K/V that a shard holds, whoever its neighbours are.
 std::string KvContents(const v1::AssignShard& assigned) {
   v1::AssignShard shard = assigned;
   shard.clear_next_worker_ids();

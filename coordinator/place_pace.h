@@ -1,5 +1,5 @@
-// How long a request that is sent away should stay away: until a place is likely to come free for
-// it, at the pace at which places have come free lately.
+// The time for which a request that is sent away should stay away: until a place is likely to come
+// free for it, at the pace at which places have come free lately.
 //
 // Only time with requests in the service counts. Whoever is sent away stands in line behind those
 // sent away since a place last came free, so that they do not all come back for the same one. A
@@ -24,10 +24,10 @@ class PlacePace {
   void Observe(uint64_t freed, bool busy, Instant now);
   // Whether somebody waits for a place, once all have been given that there are.
   void SetFull(bool full, Instant now);
-  // How many places are likely to come free within `wait`, at the pace at which they did while
-  // others waited; kPlacesUnknown before anything was measured so.
+  // The number of places that are likely to come free within `wait`, at the pace at which they did
+  // while others waited; kPlacesUnknown before anything was measured so.
   int64_t PlacesWithin(Duration wait, Instant now) const;
-  // For a request that lacks so many places, which is sent away: from kRetryDelayMin to
+  // The delay for a request that lacks so many places, which is sent away: from kRetryDelayMin to
   // kRetryDelayMax; kRetryDelayUnknown before anything was measured.
   Duration SendAway(int64_t lacking, Instant now);
 

@@ -45,20 +45,20 @@ class PlaceShares {
   void Unwait(Sequence* sequence) { Change(sequence, Move::kUnwait); }
   void Stop(Sequence* sequence) { Change(sequence, Move::kStop); }
 
-  // What waiting sequences want, each with all its tokens.
+  // The demand of waiting sequences, each with all its tokens.
   struct Demand {
     int64_t sequences = 0;
     int64_t blocks = 0;
     bool operator==(const Demand&) const = default;
   };
-  // Of those that go before an output of the request that came now; more than really do, where a
-  // tenant or a request that goes before it has many. O(tenants and requests that do).
+  // The demand of those that go before an output of the request that came now; more than really do,
+  // where a tenant or a request that goes before it has many. O(tenants and requests that do).
   Demand DemandBefore(const Request& request) const;
 
-  // Those that wait, in order, until `visit` says to stop.
+  // Sequences that wait, in order, until `visit` says to stop.
   enum class Next { kSequence, kTenant, kStop };
   void VisitWaiting(absl::FunctionRef<Next(Sequence*)> visit) const;
-  // Those that give way to an output of the request, in order, until `visit` returns false.
+  // Sequences that give way to an output of the request, in order, until `visit` returns false.
   void VisitGivingWay(const Request& newcomer, absl::FunctionRef<bool(Sequence*)> visit) const;
   bool AnyGivesWay(const Request& newcomer) const;
   // The sequence that goes when blocks run out: of the lowest class, the latest of the request that
@@ -95,7 +95,7 @@ class PlaceShares {
     std::map<Key, Tenant*> waiting;
     std::map<Key, Tenant*> runs;
   };
-  // Those that have been asked to give way, while it is decided how many do.
+  // Members that have been asked to give way, while it is decided how many do.
   template <typename Member>
   using Given = std::map<const Member*, int32_t>;
 

@@ -1,4 +1,4 @@
-// How large a step's plan becomes, before it is written: every plan has to pass through a link
+// The size of a step's plan, before it is written: every plan has to pass through a link
 // (transport/limits.h), whatever the prompts that begin in it.
 //
 // Bounds from above, field by field as the wire encodes them, of bytes and of the number of fields.
@@ -38,7 +38,7 @@ struct PlanSizeOptions {
   int32_t block_size = 16;
   int32_t max_batch_tokens = 512;
   int32_t max_sequences = 256;
-  // Of a token on the wire.
+  // The bytes of a token on the wire.
   int32_t token_bytes = kVarint32BytesMax;
 };
 

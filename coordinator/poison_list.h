@@ -23,7 +23,7 @@ class PoisonList {
   // `prompt` is the request's, wherever it is held. The oldest is forgotten for one beyond
   // kPoisonsKept.
   void Add(const Request& request, std::span<const TokenId> prompt, Instant now);
-  // For how long one like it is still refused; nothing: it is not.
+  // The time for which one like it is still refused; nothing: it is not.
   std::optional<Duration> RefusedFor(const Request& request, std::span<const TokenId> prompt,
                                      Instant now) const;
   size_t size() const { return poisons_.size(); }

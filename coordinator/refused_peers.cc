@@ -27,7 +27,7 @@ std::string Printable(std::string_view text) {
 
 namespace {
 
-// Without the port, which is another one each time. Unix sockets have none.
+// The address without the port, which is another one each time. Unix sockets have none.
 std::string HostOf(const std::string& peer) {
   return peer.starts_with("unix:") ? peer : peer.substr(0, peer.rfind(':'));
 }

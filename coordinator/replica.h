@@ -58,7 +58,8 @@ struct Replica {
   bool exact = true;             // as Pipeline::IsExact said of that epoch
   // Why it ends when its last stream has: a worker of its is leaving. Empty: it goes on.
   std::string retiring;
-  // Of one that retires: nothing can take its place, so requests that were taken are bound to it.
+  // False for one that retires: nothing can take its place, so requests that were taken are bound
+  // to it.
   bool accepting = true;
 };
 

@@ -29,7 +29,7 @@ struct Request {
   int32_t priority = 0;  // [kPriorityMin, kPriorityMax]
   // Keyed hash of the tenant's name, for fairness; zero: no tenant named. Names never get this far.
   Hash128 tenant;
-  // Of several outputs of one request: the id of the first, which names the group. They share the
+  // The id of the first of several outputs of one request, which names the group. They share the
   // prompt's KV blocks, so they are served by one pipeline, and they arrive as one event. 0: the
   // only output.
   RequestId first_output;

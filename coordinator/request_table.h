@@ -34,7 +34,7 @@ class RequestTable {
   void Refuse(const Request& request, absl::Status status, std::vector<Action>* actions);
   void CountGenerated(int64_t tokens) { generated_tokens_ += tokens; }
 
-  // In order of arrival.
+  // Requests in order of arrival.
   std::vector<Sequence*> All() const;
   // The sequences with a deadline at or before `now`, earliest first.
   std::vector<Sequence*> Expired(Instant now) const;

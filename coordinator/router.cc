@@ -10,7 +10,7 @@ int64_t RouteCost(const PipelineLoad& load, int64_t prompt_tokens, int32_t step_
   const int64_t prompts = load.backlog_tokens + prompt_tokens - load.cached_tokens;
   const int64_t steps = (prompts + step_rows - 1) / step_rows;
   int64_t cost = prompts + steps * load.running + load.evicted_tokens / kEvictionsPerRecompute;
-  // Of R that run, each an answer of L rows, one in every R steps ends: L rows for each place that
+  // Where R run, each an answer of L rows, one in every R steps ends: L rows for each place that
   // has to become free.
   cost += (kRecomputeWeight - 1) * (prompt_tokens - load.cached_tokens);
   if (!load.has_room) cost += int64_t{kExpectedOutputTokens} * (1 + load.waiting);

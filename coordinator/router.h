@@ -1,4 +1,4 @@
-// Which pipeline a request goes to: pure arithmetic over the load of each.
+// The pipeline that a request goes to: pure arithmetic over the load of each.
 //
 // The cost of a pipeline is counted in rows its steps compute before the request's first token: the
 // prompts bound there before it, the prompt tokens that are not cached there, each weighing as much

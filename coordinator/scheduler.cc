@@ -336,7 +336,7 @@ void FetchAhead(const Sequence* sequence) {
   }
 }
 
-// What it points at and a token changes; it has been fetched itself.
+// The memory that it points at and a token changes; it has been fetched itself.
 void FetchContents(const Sequence* sequence) {
   if (sequence == nullptr) return;
   __builtin_prefetch(sequence->tokens.data() + sequence->tokens.size(), 1);

@@ -74,15 +74,16 @@ struct SchedulerOptions {
   int32_t max_sequences = 256;
   int64_t plan_bytes_max = kPlanBytesMax;
   int32_t token_bytes = kVarint32BytesMax;  // of a token id on the wire
-  // What is published when the pipeline ends is laid by, for an epoch whose stages go on with it.
+  // The blocks that are published when the pipeline ends are laid by, for an epoch whose stages go
+  // on with it.
   bool partial_recompute = false;
 };
 
 // Rows below which a prompt is not divided for the sake of several stages: on processors a step of
 // so many waits for the multiplier, no more for the weights.
 inline constexpr int32_t kEvenChunkTokensMin = 128;
-// How many sequences of a result are fetched before they are looked at: some hundred nanoseconds of
-// work.
+// The number of sequences of a result that are fetched before they are looked at: some hundred
+// nanoseconds of work.
 inline constexpr size_t kFetchAhead = 6;
 
 class Scheduler {
@@ -91,8 +92,8 @@ class Scheduler {
   explicit Scheduler(const SchedulerOptions& options, KvDirectory* directory = nullptr,
                      PipelineId pipeline = PipelineId());
 
-  // Where the times of its steps are known; until then and for null nothing is bounded by time.
-  // REQUIRES: they outlive the scheduler
+  // The times of its steps, where they are known; until then and for null nothing is bounded by
+  // time. REQUIRES: they outlive the scheduler
   void TimeBy(const StepTimes* times) { times_ = times; }
   // A pipeline is ready to serve, with these many blocks on each stage. `survival`: what its
   // workers have kept of the epoch before; null: nothing.  REQUIRES: no epoch is open
@@ -112,7 +113,7 @@ class Scheduler {
   bool HasRoom(const Sequence& sequence, int64_t cached_tokens) const;
   // Whether it could have with all of its prompt cached. Takes no time.  REQUIRES: an epoch is open
   bool MayHaveRoom(const Sequence& sequence) const;
-  // Of so many outputs of the sequence's request, which are equal: how many have room in that
+  // How many of so many equal outputs of the sequence's request have room in that
   // sense.  REQUIRES: an epoch is open
   int64_t OutputsWithRoom(const Sequence& sequence, int64_t cached_tokens, int64_t outputs) const;
   // Another number after every change that HasRoom may see: while it is the same, nothing that
@@ -129,7 +130,7 @@ class Scheduler {
   // way are dropped.
   void Remove(Sequence* sequence);
 
-  // By preemption_key().
+  // Sequences by preemption_key().
   std::vector<Sequence*> Running() const;
   // Null: no such sequence is running.
   Sequence* FindRunning(SequenceId id) const;
@@ -190,7 +191,7 @@ class Scheduler {
     int64_t new_bytes = 0;         // of the plan, for newcomers
     int64_t new_fields = 0;        // the same
     bool preempted = false;        // a sequence went back for want of blocks: none may come in
-    // Of the time that the step may take.
+    // Bounds of the time that the step may take.
     bool timed = false;
     LoadSum load;  // of the rows
     std::optional<double> seconds_max;
@@ -288,7 +289,7 @@ class Scheduler {
   int32_t prompt_credit_ = 0;
   Scratch scratch_;
   std::vector<Sequence*> committed_;  // of Commit, kept for its memory; null: left meanwhile
-  // Of PutRequestsFirst, kept for their memory.
+  // Collections of PutRequestsFirst, kept for their memory.
   absl::flat_hash_set<RequestId> have_row_;
   std::vector<Sequence*> further_;
 };

@@ -1,5 +1,5 @@
-// Who comes in: whether there is room for a sequence, which of those that wait is next, and which
-// of those that run give way to it.
+// The choice of newcomers: whether there is room for a sequence, which of those that wait is next,
+// and which of those that run give way to it.
 #include <algorithm>
 
 #include "base/check.h"
@@ -86,8 +86,8 @@ std::optional<Scheduler::Newcomer> Scheduler::FindNewcomer() {
   return found;
 }
 
-// As many as it takes for the sequence's place and blocks; none if all that may give way are too
-// few.
+// Sequences, as many as it takes for the sequence's place and blocks; none if all that may give way
+// are too few.
 std::optional<std::vector<Sequence*>> Scheduler::FindGivingWay(const Sequence& sequence,
                                                                const KvCache::Room& room) const {
   if (TUTTI_FAIL_POINT("coordinator.keep_places")) return std::nullopt;
@@ -114,7 +114,8 @@ std::vector<RequestId> Scheduler::Outranked() {
     const KvCache::Room room = cache_.Find(*waits);
     if (room.blocks + running() > cache_.available() || IsHeldBack(waits, room)) continue;
     const Request& own = waits->request;
-    // Of the same class: running sequences of each tenant, and of each request of this tenant.
+    // Counts of the same class: running sequences of each tenant, and of each request of this
+    // tenant.
     std::map<std::pair<uint64_t, uint64_t>, int32_t> tenants;
     std::map<RequestId, int32_t> requests;
     for (const auto& [running_key, one] : running_) {

@@ -86,7 +86,7 @@ void Scheduler::GiveShortFirst() {
   Admit(*std::move(newcomer), share);
 }
 
-// Those of a class before one only, or all, while there is time for a row of theirs.
+// Newcomers of a class before one only, or all, while there is time for a row of theirs.
 void Scheduler::AdmitWaiting(std::optional<int32_t> before_class) {
   while (!scratch_.preempted && !is_full() && !backlog_.waiting().empty()) {
     // By class first.
@@ -149,7 +149,7 @@ void Scheduler::BeginTiming() {
   scratch_.prompt_rows_min = kPromptRowsMin;
 }
 
-// Of what is in the step already. Nothing where no time is known.
+// The time of what is in the step already. Nothing where no time is known.
 void Scheduler::BoundTime(double stretch) {
   double seconds = 0;
   if (!scratch_.rows.empty()) {
@@ -160,7 +160,7 @@ void Scheduler::BoundTime(double stretch) {
   scratch_.seconds_max = std::max(Seconds(options_.itl_target), stretch * seconds);
 }
 
-// Of `most` rows that follow a sequence's first tokens, as many as the step has time for.
+// As many of `most` rows that follow a sequence's first tokens, as many as the step has time for.
 int32_t Scheduler::RowsInTime(int32_t first, int32_t behind, int32_t most) const {
   if (!scratch_.seconds_max.has_value()) return most;
   const auto fits = [&](int32_t count) {

@@ -18,7 +18,7 @@ bool Scheduler::PlanRebuild(v1::StepPlan* plan) {
   int64_t bytes_left = PlanBytesForNew(plan_size_);
   int64_t fields_left = PlanFieldsForNew(plan_size_);
   const int32_t entries_max = std::min(kStepSequencesMax, options_.max_sequences);
-  // Of sequences that are ready: all their blocks are planned.
+  // Sequences that are ready: all their blocks are planned.
   std::vector<Sequence*> left;
   for (Sequence* const sequence : rebuilding_) {
     const std::optional<int32_t> first = cache_.FirstDue(*sequence);

@@ -1,4 +1,4 @@
-// Which blocks the scheduler shares between sequences. The plans themselves:
+// The blocks that the scheduler shares between sequences. The plans themselves:
 // tests/scenarios/prefix_*.txt.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -164,7 +164,7 @@ TEST_F(SchedulerSharesTest, WhenBlocksRunOutTheOneWithMostGivesWay) {
 
 // ---- promises under everything at once
 
-// Of those that run, the one that arrived first is never sent back; so all end.
+// Of the running sequences, the one that arrived first is never sent back; so all end.
 TEST_F(SchedulerSharesTest, TheEarliestAlwaysGetsOn) {
   uint64_t preemptions = 0;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
@@ -287,7 +287,7 @@ TEST_F(SchedulerSharesTest, FurtherOutputsTakeTurnsBesideOthers) {
   }
 }
 
-// What rows cost that is not read from speeds, such as drawing their tokens, is learnt.
+// The cost of rows that is not read from speeds, such as drawing their tokens, is learnt.
 TEST_F(SchedulerSharesTest, FurtherOutputsHaveTheRowsThatStepsHaveHadTimeFor) {
   Start(SchedulerOptions(), 1, 1000);
   StepTimes times({StageOf(200)});

@@ -1,5 +1,5 @@
-// Which prompts come first in a step, and how long they may make it for those that wait for a token
-// of it.
+// The prompts that come first in a step, and how long they may make it for those that wait for a
+// token of it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -235,7 +235,7 @@ TEST_F(SchedulerTargetTest, PromptsGetOnWhateverAStepTakes) {
   EXPECT_THAT(NextCounts(), ElementsAre(1, kPromptRowsMin));
 }
 
-// What has been learnt counts, not what was predicted.
+// The time that was learnt counts, not what was predicted.
 TEST_F(SchedulerTargetTest, LearnsWhatStepsTake) {
   Start({.max_batch_tokens = 512, .itl_target = milliseconds(400)});
   Add(5, 1000);

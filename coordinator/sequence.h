@@ -22,7 +22,7 @@ struct Sequence {
   // Where it is held back while it waits for a place: another sequence, which runs, computes blocks
   // that this one would share.
   struct HeldBack {
-    // Of the sequence that runs; none: not held back since it came to this pipeline.
+    // The id of the sequence that runs; none: not held back since it came to this pipeline.
     SequenceId by;
     // Blocks of that sequence that must be published before this one may be admitted.
     int32_t until_published = 0;

@@ -96,7 +96,7 @@ TEST_F(ShardCheckTest, ShardsThatLoadLaterAreComparedAtOnce) {
   EXPECT_TRUE(Status().serving()) << Status().why_not_serving();
 }
 
-// What was read before the digests were known, and after.
+// Bytes that were read before the digests were known, and after.
 TEST_F(ShardCheckTest, AWorkerThatReadOtherBytesIsRefusedAndASpareTakesItsPlace) {
   for (const bool early : {true, false}) {
     SCOPED_TRACE(early);

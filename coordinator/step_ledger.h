@@ -56,10 +56,10 @@ class StepLedger {
 
   // Seconds of the epoch with a step under way; 0 without an epoch.
   double BusySeconds(Instant now) const;
-  // Of the shards.
+  // The pace of the shards.
   const PaceWatch& pace() const { return pace_; }
 
-  // Of the stages.
+  // The times of the stages.
   const StepTimes& times() const { return times_; }
 
   // Rows, times and traffic of one shard.
@@ -72,7 +72,7 @@ class StepLedger {
     int64_t rows = 0;    // of all steps it has done
     Instant work_since;  // when its next step, or its last one, became possible
     Instant last_done_at;
-    // Of all steps it has done.
+    // The seconds of all steps it has done.
     double compute_seconds = 0;
     double wait_seconds = 0;
     double exchange_wait_seconds = 0;  // of compute_seconds, for other ranks
@@ -81,7 +81,7 @@ class StepLedger {
     double recent_steps = 0;
     double recent_seconds = 0;
     double recent_predicted = 0;
-    // As it last said.
+    // Counters as it last said.
     v1::LinkCounters out;
     v1::LinkCounters exchange_out;
   };

@@ -1,5 +1,5 @@
-// How fast a pipeline has been seen to compute prompts: an upper bound, so that a request is turned
-// away only when its deadline surely cannot be met.
+// The speed at which a pipeline has been seen to compute prompts: an upper bound, so that a request
+// is turned away only when its deadline surely cannot be met.
 //
 // Full steps (at least a chunk of rows) that follow each other are measured in groups; the best of
 // the recent groups counts. Smaller steps say nothing: they take as long for fewer rows. Nor do

@@ -10,7 +10,7 @@
 namespace tutti::coordinator {
 namespace {
 
-// What a step of a stage costs beside its rows, in rows, where its speed is unknown: reading
+// The cost of a stage's step beside its rows, in rows, where its speed is unknown: reading
 // weights takes a processor as long as computing some ten or twenty rows.
 constexpr int32_t kRowsOfAStep = 16;
 // After so many steps of other sizes the time of a size fades, by a tenth each time: minutes until
@@ -26,7 +26,7 @@ size_t SizeOf(double rows, size_t sizes) {
   return std::min(sizes - 1, static_cast<size_t>(size));
 }
 
-// Of a stage whose speed is unknown, in no unit: its ratios to this are seconds.
+// The time of a stage whose speed is unknown, in no unit: its ratios to this are seconds.
 double NominalSeconds(const placement::StepLoad& load) { return kRowsOfAStep + load.rows; }
 
 double PriorSeconds(const placement::StagePlacement& stage, const placement::StepLoad& load) {
@@ -60,14 +60,14 @@ void StepTimes::OnStep(int32_t number, const placement::StepLoad& load, double s
   if (!(seconds > 0) || load.rows < 1) return;
   Stage& stage = stages_[number];
   Size& size = stage.sizes[SizeOf(load.rows, kSizes)];
-  // What is old says nothing beside what is new.
+  // A time that is old says nothing beside what is new.
   if (stage.steps - size.last >= kFresh) size.steps = 0;
   size.ratios[size.steps++ % kKept] =
       static_cast<float>(seconds / PriorSeconds(stage.placement, load));
   size.last = ++stage.steps;
   std::array<float, kKept> sorted = size.ratios;
   const auto kept = static_cast<int64_t>(std::min<uint64_t>(size.steps, kKept));
-  // Of an even number the lower one: the first steps of a process are its slowest.
+  // The median of an even number is the lower one: the first steps of a process are its slowest.
   const auto median = sorted.begin() + (kept - 1) / 2;
   std::nth_element(sorted.begin(), median, sorted.begin() + kept);
   size.median = *median;

@@ -1,5 +1,5 @@
-// How long the next step will take: the prediction from the speeds that workers measured, corrected
-// by what steps of about so many rows have really taken.
+// The time that the next step will take: the prediction from the speeds that workers measured,
+// corrected by what steps of about so many rows have really taken.
 //
 // Of each stage the ratio of both is kept for every power of two of rows, as the median of its last
 // steps, so that a step that another process delayed changes nothing. Between sizes that have been
@@ -21,7 +21,7 @@
 
 namespace tutti::coordinator {
 
-// What a step computes, sequence by sequence.
+// The load of a step, sequence by sequence.
 class LoadSum {
  public:
   // `count` rows of a sequence that follow its first `first` tokens. `sample`: the last of them
@@ -44,10 +44,10 @@ class StepTimes {
 
   // A rank of the stage has computed a step for so long.
   void OnStep(int32_t stage, const placement::StepLoad& load, double seconds);
-  // Of a step through all stages; nothing: not known.  REQUIRES: load.rows >= 1
+  // The time of a step through all stages; nothing: not known.  REQUIRES: load.rows >= 1
   std::optional<double> Predict(const placement::StepLoad& load) const;
 
-  // Of the sizes that have been seen, from the smallest.
+  // One of the sizes that have been seen, from the smallest.
   struct Seen {
     int32_t rows = 0;    // the most of its size
     double seconds = 0;  // predicted for so many without tokens before them

@@ -1,4 +1,4 @@
-// How long steps take, as predicted and as learnt.
+// The times that steps take, as predicted and as learnt.
 #include "coordinator/step_times.h"
 
 #include <gtest/gtest.h>
@@ -66,7 +66,7 @@ TEST(StepTimesTest, CorrectsThePredictionBySizeAndStage) {
   EXPECT_NEAR(*times.Predict(Rows(1)), 0.2, 1e-6);
   EXPECT_NEAR(*times.Predict(Rows(100)), 3.0, 1e-6);
   EXPECT_NEAR(*times.Predict(Rows(80)), 2.4, 1e-6) << "a step of about as many rows";
-  // Of both stages the same sizes are told.
+  // For both stages the same sizes are told.
   ASSERT_EQ(times.seen().size(), 2u);
   EXPECT_EQ(times.seen()[1].rows, 128);
   EXPECT_NEAR(times.seen()[1].seconds, 1.28 * 3, 1e-5);

@@ -28,7 +28,7 @@ struct StepUnderWay {
   int32_t rows = 0;      // that all stages compute
   bool bounded = false;  // prompts wanted more than there was time for
   std::vector<StepEntry> entries;
-  // Of a rebuild, which has no entries.
+  // The state of a rebuild, which has no entries.
   struct Rebuild {
     LackingBlocks::Part part;
     int32_t rows = 0;

@@ -17,7 +17,7 @@
 
 namespace tutti::gateway {
 
-// What is asked of an answer: the request without its prompts.
+// The shape of an answer: the request without its prompts.
 struct AnswerShape {
   AnswerShape(const GenerationRequest& request);
 
@@ -41,7 +41,7 @@ class StreamAnswer {
  public:
   StreamAnswer(AnswerShape shape, AnswerHead head);
 
-  // Of the call for prompt `prompt`. May be empty.
+  // The text for a message of the call for prompt `prompt`. May be empty.
   std::string OnMessage(size_t prompt, const v1::GenerateResponse& message);
   // All calls ended well.
   std::string OnEnd();
@@ -74,9 +74,9 @@ class WholeAnswer {
   WholeAnswer(AnswerShape shape, AnswerHead head);
 
   void OnMessage(size_t prompt, const v1::GenerateResponse& message);
-  // What is kept.
+  // The bytes that are kept.
   size_t bytes() const { return bytes_; }
-  // After the end of all calls.
+  // The body after the end of all calls.
   std::string Body() const;
 
  private:

@@ -1,4 +1,4 @@
-// Who writes which answer.
+// The writer of each kind of answer.
 //
 // Pure.  Thread: any.
 #pragma once

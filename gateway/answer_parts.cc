@@ -9,7 +9,7 @@
 namespace tutti::gateway {
 namespace {
 
-// What OpenAI's API says for minus infinity, which JSON cannot.
+// OpenAI's API's value for minus infinity, which JSON cannot.
 constexpr double kNoProbability = -9999.0;
 
 double Written(float logprob) {

@@ -16,7 +16,7 @@
 
 namespace tutti::gateway {
 
-// What every chunk of an answer repeats.
+// The head that every chunk of an answer repeats.
 struct AnswerHead {
   std::string id;       // "chatcmpl-..." or "cmpl-..."
   int64_t created = 0;  // seconds since 1970
@@ -36,7 +36,7 @@ class UsageSum {
   OrderedJson ToJson() const;
 
  private:
-  // Of one call: of `started` until its outputs end, then of their finishes.
+  // The usage of one call: of `started` until its outputs end, then of their finishes.
   int64_t prompt_ = 0, completion_ = 0, cached_ = 0;
 };
 
@@ -53,13 +53,13 @@ struct EndTokens {
   std::optional<int32_t> ReasonIn(const v1::GenerateResponse& message) const;
 };
 
-// Of one choice, as the tokens come.
+// The log-probabilities of one choice, as the tokens come.
 class LogprobWriter {
  public:
   LogprobWriter(bool chat, bool tokens_as_ids, EndTokens ends = {})
       : chat_(chat), tokens_as_ids_(tokens_as_ids), ends_(std::move(ends)) {}
-  // Of these tokens, but for one that ends the output and is not seen; null for none. To be called
-  // for every message of the choice, in order.
+  // The log-probabilities of these tokens, but for one that ends the output and is not seen; null
+  // for none. To be called for every message of the choice, in order.
   OrderedJson ToJson(const v1::GenerateResponse& message);
 
  private:
@@ -76,8 +76,8 @@ class LogprobWriter {
 // The ids of a message's tokens.
 OrderedJson TokenIdsJson(const v1::GenerateResponse& message);
 
-// Those of all messages of a choice, as text: a tenth of what it is as JSON's tree, and written as
-// they come and not all at once.
+// The log-probabilities of all messages of a choice, as text: a tenth of what it is as JSON's tree,
+// and written as they come and not all at once.
 class LogprobLists {
  public:
   // Lists by name; returns by how many bytes it has grown.
@@ -96,7 +96,7 @@ std::string Joined(std::string first, std::string_view second);
 const char* FinishReasonText(v1::FinishReason reason);
 // The stop string that ended an output, or the token of the request's `stop_token_ids`, or null.
 OrderedJson StopReasonJson(const v1::Finish& finish, std::optional<int32_t> token);
-// Of a checkpoint's fingerprint.
+// A fingerprint for clients, from that of a checkpoint.
 std::string SystemFingerprint(const std::string& model_fingerprint);
 
 }  // namespace tutti::gateway

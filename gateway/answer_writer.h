@@ -1,4 +1,4 @@
-// What goes to a client for each message of the service.
+// The text that goes to a client for each message of the service.
 //
 // Pure.  Thread: one.
 #pragma once
@@ -16,7 +16,7 @@ namespace tutti::gateway {
 class AnswerWriter {
  public:
   virtual ~AnswerWriter() = default;
-  // Of the call for prompt `prompt`. May be empty.
+  // The text for a message of the call for prompt `prompt`. May be empty.
   virtual std::string OnMessage(size_t prompt, const v1::GenerateResponse& message) = 0;
   // All calls ended well: the rest of a stream, or the whole body.
   virtual std::string OnEnd() = 0;

@@ -1,4 +1,4 @@
-// What a client is told that gets no answer: an HTTP status and OpenAI's error body.
+// The answer to a client that gets no answer: an HTTP status and OpenAI's error body.
 //
 // Pure.  Thread: any.
 #pragma once
@@ -26,20 +26,20 @@ struct ApiError {
 
 // A mistake in the request. `param` is the path of the field in its JSON.
 ApiError BadRequest(std::string_view param, std::string_view message);
-// For a status of HTTP, with the type that goes with it.
+// An error for a status of HTTP, with the type that goes with it.
 ApiError MakeError(int status, std::string_view message);
 
 // {"error": {...}}
 std::string ErrorBody(const ApiError& error);
 
-// What clients are told of a service that cannot be reached.
+// The message to clients about a service that cannot be reached.
 inline constexpr char kServiceUnreachable[] = "the service behind this gateway cannot be reached";
 
 // The status without the words about where the service is and why it cannot be reached: those are
 // the log's matter, not the world's.
 absl::Status WithoutAddress(const absl::Status& status);
 
-// Which door a request came through: the service names fields of its own API.
+// The door that a request came through: the service names fields of its own API.
 struct FieldNames {
   bool chat = false;
   bool prompt_is_list = false;  // of prompts; the request at fault is `prompt_index`

@@ -1,4 +1,4 @@
-// Who may call: keys by their hashes, each of a tenant.
+// The callers that may call: keys by their hashes, each of a tenant.
 //
 // The file has a line for each key, the tenant and the key's SHA-256 in hexadecimal, with spaces
 // between, and then "operator" if who has it may also see the state of the service; "#" begins a

@@ -1,5 +1,5 @@
-// What a caller may not say of its request, because the service believes it of a gateway: one set
-// of rules for all front ends.
+// The claims that a caller may not make about its request, because the service believes it of a
+// gateway: one set of rules for all front ends.
 //
 // Pure.  Thread: any.
 #pragma once

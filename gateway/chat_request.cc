@@ -9,7 +9,7 @@
 namespace tutti::gateway {
 namespace {
 
-// Of conversations only; see also kUnserved of common_fields.cc.
+// The fields of conversations only; see also kUnserved of common_fields.cc.
 constexpr UnservedField kUnservedOfChats[] = {
     {"functions"},
     {"function_call"},

@@ -18,7 +18,7 @@ class ChoiceText {
   ChoiceText(std::shared_ptr<const ParseOptions> options, bool old_reasoning_name,
              std::string answer_id, size_t index);
 
-  // What the message adds; to be called for every message of the choice, in order.
+  // The pieces that the message adds; to be called for every message of the choice, in order.
   AnswerPieces Take(const v1::GenerateResponse& message);
   // A piece as the `delta` of a chunk.
   OrderedJson DeltaJson(const AnswerPiece& piece) const;

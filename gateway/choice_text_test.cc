@@ -56,7 +56,8 @@ v1::GenerateResponse Message(uint32_t output, std::string_view text, bool last =
   return message;
 }
 
-// What the openai SDK's stream helper joins: members of deltas one after another, calls by index.
+// The answer that the openai SDK's stream helper joins: members of deltas one after another, calls
+// by index.
 struct Joined {
   Json message = Json::object();
   std::string finish_reason;

@@ -142,7 +142,7 @@ std::variant<v1::DetokenizeRequest, ApiError> ReadDetokenizeRequest(const Json& 
   const auto ids = fields.Ids("tokens");
   if (!ids.has_value()) fields.Fail("tokens", "must be a list of ids of tokens");
   if (ids.has_value()) request.mutable_ids()->Assign(ids->begin(), ids->end());
-  // What was tokenized comes back whole.
+  // The text that was tokenized comes back whole.
   request.set_skip_special_tokens(false);
   fields.RefuseOthers();
   if (fields.error().has_value()) return *fields.error();

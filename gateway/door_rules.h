@@ -1,4 +1,4 @@
-// Who is let in, before anything of the body is looked at.
+// The callers that are let in, before anything of the body is looked at.
 //
 // Without keys only this machine is meant to call, and a browser on it must not be made to by pages
 // of others: the request's Host, and its Origin where it has one, must be names of this machine, or

@@ -28,7 +28,7 @@ class Fnv {
   void Add(std::string_view bytes) {
     for (const char c : bytes) value_ = (value_ ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   }
-  // As 4 bytes, the lowest first: as ResumedOutput.digest.
+  // The id as 4 bytes, the lowest first: as ResumedOutput.digest.
   void AddId(int32_t id) {
     for (int i = 0; i < 4; ++i) {
       value_ = (value_ ^ (static_cast<uint32_t>(id) >> (8 * i) & 0xff)) * 0x100000001b3;
@@ -40,7 +40,7 @@ class Fnv {
   uint64_t value_ = 0xcbf29ce484222325;
 };
 
-// How far an output has come.
+// The position of an output.
 struct OutputPosition {
   uint64_t tokens = 0;
   uint64_t bytes = 0;  // of its text as the service sends it

@@ -33,7 +33,7 @@ class EventStream : public AnswerWriter {
   const std::optional<ApiError>& error() const override { return error_; }
 
  private:
-  // What the client has of an output.
+  // The part that the client has of an output.
   enum class Stage { kHas, kHasPart, kNew };
   struct Output {
     OutputPosition at;
@@ -41,7 +41,7 @@ class EventStream : public AnswerWriter {
     v1::GenerateResponse part;  // kHasPart: collected so far of the message that it has a part of
   };
 
-  // What is new of an output, while the client has more of another than has come.
+  // The new part of an output, while the client has more of another than has come.
   struct Waiting {
     v1::GenerateResponse message;
     uint64_t skip = 0;  // of its events

@@ -128,7 +128,7 @@ std::vector<Event> EventsOf(const GenerationRequest& request, const AnswerHead& 
   return Parsed(sent);
 }
 
-// What a client makes of the events, however they are cut.
+// A client's view of the events, however they are cut.
 struct Folded {
   std::map<int, std::string> texts, roles, finishes;
   std::map<int, std::vector<std::string>> tokens;

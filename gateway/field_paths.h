@@ -1,4 +1,5 @@
-// What the service says of a field of its own API, under the name that another protocol has for it.
+// The service's words about a field of its own API, under the name that another protocol has for
+// it.
 //
 // Pure.  Thread: any.
 #pragma once

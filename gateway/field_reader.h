@@ -48,7 +48,7 @@ class FieldReader {
   void RefuseOthers();
 
   void Fail(std::string_view name, std::string_view what);
-  // Of an object inside.
+  // An error of an object inside.
   void Fail(const ApiError& error);
   const std::optional<ApiError>& error() const { return error_; }
   std::string PathOf(std::string_view name) const { return path_ + std::string(name); }

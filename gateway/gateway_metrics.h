@@ -1,4 +1,4 @@
-// What a gateway counts of the requests it answers, for Prometheus.
+// The counts of a gateway about the requests it answers, for Prometheus.
 //
 // Thread: the server's loop.
 #pragma once
@@ -20,7 +20,7 @@ namespace tutti::gateway {
 
 class GatewayMetrics {
  public:
-  // What the gateway knows of itself and of the service behind it.
+  // The facts that the gateway knows of itself and of the service behind it.
   struct State {
     int64_t exchanges = 0;   // requests under way
     int64_t calls = 0;       // of Generate, to the service
@@ -44,7 +44,7 @@ class GatewayMetrics {
  private:
   class Counted;
 
-  // Of `paths`, or "other".
+  // One of `paths`, or "other".
   std::string_view LabelOf(std::string_view path) const;
 
   const std::vector<std::string> paths_;

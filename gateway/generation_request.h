@@ -21,7 +21,7 @@
 
 namespace tutti::gateway {
 
-// What a conversation wants of its answers beside text.
+// The wishes of a conversation for its answers beside text.
 struct AnswerWishes {
   bool calls = false;  // of `functions`, which are the prompt's tools
   Functions functions;
@@ -30,7 +30,7 @@ struct AnswerWishes {
   bool no_thinking = false;  // enable_thinking: false
 };
 
-// What a client asked for.
+// The request of a client.
 struct GenerationRequest {
   // One for each prompt; choices are numbered over all of them. Without request_id and tenant.
   std::vector<v1::GenerateRequest> calls;
@@ -43,9 +43,9 @@ struct GenerationRequest {
   bool logprobs = false;
   bool tokens_as_ids = false;  // in log-probabilities: "token_id:7" instead of the text
   bool token_ids = false;      // those of the prompt and of the output are part of the answer
-  // By prompt, where they are wanted; found before the calls are made (AskPromptIds).
+  // Ids by prompt, where they are wanted; found before the calls are made (AskPromptIds).
   std::vector<std::vector<int32_t>> prompt_ids;
-  // Those of the model that end an output, unless it ignores them; set before the calls are made.
+  // Tokens of the model that end an output, unless it ignores them; set before the calls are made.
   std::vector<int32_t> eos_token_ids;
   AnswerWishes wishes;
   // Set by ChooseParse (parse_choice.h); null: all text is content.

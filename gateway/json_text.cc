@@ -14,7 +14,7 @@
 namespace tutti::gateway {
 namespace {
 
-// What a text would be as JSON, counted without a parser's memory.
+// The size that a text has as JSON, counted without a parser's memory.
 struct Extent {
   int depth = 0;      // the deepest nesting
   int64_t parts = 0;  // texts, objects and lists

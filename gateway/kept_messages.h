@@ -19,7 +19,7 @@ class KeptMessages {
 
   // False, and all are forgotten: they have become more than `bytes_max`.
   bool Add(size_t prompt, const v1::GenerateResponse& message);
-  // In an order in which they could have come. Messages may have become one.
+  // Messages in an order in which they could have come. Messages may have become one.
   void ForEach(const std::function<void(size_t, const v1::GenerateResponse&)>& visit) const;
   size_t bytes() const { return bytes_; }
 

@@ -16,8 +16,8 @@ inline constexpr uint32_t kHeadBytesMax = 16 << 10;
 // Largest body. The service takes prompts of 4 MiB, which JSON may write with two characters for
 // one; a list of token ids takes seven bytes for each.
 inline constexpr int64_t kBodyBytesMax = 16 << 20;
-// Of bodies that are read or waited for, of all connections together: sixteen of the largest. Those
-// up to kInlineBodyBytesMax do not count, so that large ones cannot keep them out.
+// Bytes of bodies that are read or waited for, of all connections together: sixteen of the largest.
+// Those up to kInlineBodyBytesMax do not count, so that large ones cannot keep them out.
 inline constexpr int64_t kBodiesBytesMax = 16 * kBodyBytesMax;
 // Objects and lists inside each other. Requests nest less than ten times, a template's variables
 // hardly more.
@@ -26,7 +26,7 @@ inline constexpr int kJsonDepthMax = 64;
 // which are at most twice as many of these; each takes some 100 bytes of memory where JSON needs
 // three. Token ids are numbers and not counted.
 inline constexpr int64_t kJsonPartsMax = 128 << 10;
-// What the prompts of one request share is sent with each: all copies together.
+// The part that the prompts of one request share is sent with each: all copies together.
 inline constexpr int64_t kCopiesBytesMax = 16 << 20;
 // Biases of one request that are looked at, and outputs: the service takes fewer of both and says
 // so; far more would take memory before it is asked.
@@ -65,7 +65,7 @@ inline constexpr size_t kStreamRequestsMax = 1024;
 // Such streams at once. A message that comes slowly is part of a stream's memory, up to the largest
 // request (8 MiB): all of them at once are 2 GiB, from callers who have keys.
 inline constexpr int64_t kInferStreamsMax = 256;
-// Of one tenant, or of one host without keys: seven others are left as many.
+// Streams of one tenant, or of one host without keys: seven others are left as many.
 inline constexpr int64_t kInferStreamsPerCallerMax = kInferStreamsMax / 8;
 
 // ---- answers that go on
@@ -82,8 +82,8 @@ inline constexpr size_t kKeyOfRequestBytesMax = 255;
 // at most 8 s, proxies wait 60 s for a connection.
 inline constexpr size_t kKeyedAnswersMax = 4096;
 inline constexpr Duration kKeptTime = std::chrono::seconds(60);
-// Of one stream: its reader gets all of it at once, in less than kUnsentBytesMax of events; some
-// 4,000 tokens without log-probabilities. Of one whole answer; of all together.
+// The answer of one stream: its reader gets all of it at once, in less than kUnsentBytesMax of
+// events; some 4,000 tokens without log-probabilities. Of one whole answer; of all together.
 inline constexpr size_t kKeptStreamBytesMax = 96 << 10;
 inline constexpr size_t kKeptAnswerBytesMax = 1 << 20;
 inline constexpr size_t kKeptBytesMax = 64 << 20;
@@ -93,15 +93,15 @@ inline constexpr size_t kKeptBytesMax = 64 << 20;
 // Most at once of HTTP, if the process may have as many descriptors; where there is a port for gRPC
 // too, twice as many, of which that one has the rest (gateway/service/main.cc).
 inline constexpr int64_t kConnectionsMax = 16384;
-// From a request's first byte to the end of its head, and to the end of its body: slow networks
-// need seconds, who sends a byte now and then needs for ever.
+// The time from a request's first byte to the end of its head, and to the end of its body: slow
+// networks need seconds, who sends a byte now and then needs for ever.
 inline constexpr Duration kHeadTime = std::chrono::seconds(10);
 inline constexpr Duration kBodyTime = std::chrono::seconds(60);
 // A connection without a request. SDKs close theirs after a few seconds, load balancers after 60.
 inline constexpr Duration kIdleTime = std::chrono::seconds(75);
 // A reader that takes nothing of what lies ready.
 inline constexpr Duration kWriteTime = std::chrono::seconds(30);
-// How often these are looked at.
+// The period at which these are looked at.
 inline constexpr Duration kTick = std::chrono::milliseconds(500);
 // Bytes that lie ready for a reader, of a stream: some thousand chunks. Beyond it the reader is too
 // slow and its request ends; the service does the same with 64 KiB of its own, smaller, messages.
@@ -109,7 +109,8 @@ inline constexpr size_t kUnsentBytesMax = 512 << 10;
 // One read of a connection. Of requests that come before the last is answered kHeadBytesMax are
 // kept; who sends more is not served.
 inline constexpr size_t kReadBytes = 4 << 10;
-// What the system keeps for a reader, which would else be megabytes for each; it takes twice this.
+// The buffer that the system keeps for a reader, which would else be megabytes for each; it takes
+// twice this.
 inline constexpr int kSendBufferBytes = 128 << 10;
 // A client that is silent so long is asked by the system whether it is there, and is gone without
 // an answer to three such questions: a machine that lost its power must not keep its request.
@@ -128,11 +129,11 @@ inline constexpr int kNextPortsMax = 100;
 
 // ---- the service behind
 
-// How often it is asked for its model while it answers, and while it does not.
+// The period at which it is asked for its model while it answers, and while it does not.
 inline constexpr Duration kModelPoll = std::chrono::seconds(1);
 inline constexpr Duration kModelPollWhileLost = std::chrono::milliseconds(200);
-// How long it counts as ready after a pipeline last served: longer than workers take to form one
-// again with a spare.
+// The time for which it counts as ready after a pipeline last served: longer than workers take to
+// form one again with a spare.
 inline constexpr Duration kReadyPatience = std::chrono::seconds(10);
 // One such call, and one call of Tokenize.
 inline constexpr Duration kModelTimeout = std::chrono::seconds(2);
@@ -173,11 +174,11 @@ inline constexpr Duration kGoodGap = std::chrono::milliseconds(100);
 // A status that is younger is not asked for again, however many watch; and how long one call takes.
 inline constexpr Duration kStatusAge = std::chrono::milliseconds(500);
 inline constexpr Duration kStatusTimeout = std::chrono::seconds(1);
-// How often those who watch are told.
+// The period at which those who watch are told.
 inline constexpr Duration kLivePeriod = std::chrono::seconds(1);
-// Who watch at once: a second of the largest cluster is some 400 KB for each.
+// Pages that watch at once: a second of the largest cluster is some 400 KB for each.
 inline constexpr size_t kWatchersMax = 128;
-// Who wait for one status.
+// Callers that wait for one status.
 inline constexpr size_t kStatusWaitersMax = 1024;
 
 // ---- keys, and the end
@@ -188,7 +189,7 @@ inline constexpr size_t kKeyBytesMax = 512;
 inline constexpr int64_t kKeyFileBytesMax = 1 << 20;
 // Two signals closer than this are one: a process manager may tell `tutti up` and its children.
 inline constexpr Duration kOneSignal = std::chrono::seconds(1);
-// From the end of the grace to the end of the process: calls end within a step.
+// The time from the end of the grace to the end of the process: calls end within a step.
 inline constexpr Duration kEndTime = std::chrono::seconds(3);
 
 }  // namespace tutti::gateway

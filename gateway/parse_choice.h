@@ -1,5 +1,5 @@
-// What is looked for in the answers to a conversation: by what the request wants, what the model's
-// chat template shows, and what the operator says.
+// The forms that are looked for in the answers to a conversation: by what the request wants, what
+// the model's chat template shows, and what the operator says.
 //
 // Pure.  Thread: any.
 #pragma once

@@ -32,7 +32,7 @@ class ResponsesAnswer : public AnswerWriter {
     bool is_message = true;  // or reasoning
     std::string id;
     std::string text;
-    // Of a message: those of the tokens that came with its text.
+    // In a message: those of the tokens that came with its text.
     OrderedJson logprobs = OrderedJson::array();
     bool is_open = true;
   };
@@ -47,7 +47,7 @@ class ResponsesAnswer : public AnswerWriter {
   std::string Add(const std::string& text, OrderedJson logprobs);
   static OrderedJson PartJson(const Item& item);
   static OrderedJson ItemJson(const Item& item, std::string_view status);
-  // Of an event about the part of the last item.
+  // Members of an event about the part of the last item.
   OrderedJson AboutPart() const;
   OrderedJson Response(std::string_view status) const;
   OrderedJson LogprobsOf(const v1::GenerateResponse& message) const;

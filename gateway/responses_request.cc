@@ -10,8 +10,8 @@ namespace {
 
 constexpr char kWithLogprobs[] = "message.output_text.logprobs";
 
-// Of responses only; see also kUnserved of common_fields.cc. Answers are not stored, so that
-// nothing can be continued by its name.
+// The fields of responses only; see also kUnserved of common_fields.cc. Answers are not stored, so
+// that nothing can be continued by its name.
 constexpr UnservedField kUnservedOfResponses[] = {
     {"previous_response_id"},
     {"conversation"},
@@ -80,7 +80,7 @@ void ReadMessage(FieldReader* item, v1::ChatMessage* message) {
   item->RefuseOthers();
 }
 
-// What the model thought before the assistant's message that follows, as an answer of ours has it.
+// The model's thoughts before the assistant's message that follows, as an answer of ours has it.
 std::string ReadReasoningItem(FieldReader* item) {
   std::string text;
   if (item->Find("content") != nullptr) text = ReadParts(item, /*is_reasoning=*/true);
@@ -192,7 +192,7 @@ void ReadLogprobs(FieldReader* fields, GenerationRequest* request, v1::SamplingP
   sampling->set_top_logprobs(static_cast<uint32_t>(*top));
 }
 
-// What OpenAI's answers repeat of their requests.
+// The members of a request that OpenAI's answers repeat.
 OrderedJson Repeated(const Json& body) {
   OrderedJson json;
   const auto given = [&](const char* name, const OrderedJson& otherwise) {

@@ -261,7 +261,7 @@ TEST_P(AttentionTest, WhatTheCacheCannotHoldIsNotLeftOut) {
     Cache cache(tested_.get(), shape, 1, 40);
     Step(*tested_, cache, {{0, 0, 40}}, plain);
     Sequences data(1, 40, shape, 2, QueryType(DType::kF16));
-    // Of the second KV head; the largest number of f16 may stay.
+    // A number in the second KV head; the largest number of f16 may stay.
     Matrix& large = is_key ? data.k[0] : data.v[0];
     large.set(9, shape.head_dim + 3, 65520);
     large.set(5, shape.head_dim + 3, 65504);

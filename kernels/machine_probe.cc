@@ -40,7 +40,7 @@ class CpuProbe : public MachineProbe {
   }
 
  private:
-  // Which is quickest depends on the processor, and on how many of its cores read.
+  // The quickest pattern depends on the processor, and on how many of its cores read.
   struct Pattern {
     int64_t streams, ahead;
   };

@@ -55,7 +55,7 @@ TEST(SeveralClassesTest, EachClassKeepsItsChoices) {
   auto* const several = dynamic_cast<SeveralClasses*>(backend.get());
   const std::vector<std::string> classes = several->numerics_classes();
   ASSERT_EQ(classes.size(), 2u);
-  // By name, those of the class that it computes in.
+  // The values by name, those of the class that it computes in.
   const auto values = [&] {
     std::map<std::string, int64_t> all;
     for (size_t k = 0; k < tunable->knobs().size(); ++k) {

@@ -34,9 +34,9 @@ class Exposition {
  public:
   // A family begins; its name must not have come before. `help` is one line.
   void Begin(std::string_view name, Kind kind, std::string_view help);
-  // Of the family that has begun.
+  // A sample of the family that has begun.
   void Sample(const Labels& labels, double value) { Sample("", labels, value); }
-  // Of a name with more behind it: "_bucket".
+  // A sample of a name with more behind it: "_bucket".
   void Sample(std::string_view suffix, const Labels& labels, double value);
   // A family with one sample.
   void Single(std::string_view name, Kind kind, std::string_view help, double value) {

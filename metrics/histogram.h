@@ -38,7 +38,7 @@ class Histogram {
 
  private:
   const std::vector<double> bounds_;
-  // Of values up to each bound and above the one before; the last: above all.
+  // Counts of values up to each bound and above the one before; the last: above all.
   std::array<std::atomic<uint64_t>, kBoundsMax + 1> counts_{};
   std::atomic<double> sum_{0};
 };

@@ -34,7 +34,7 @@ class Client {
   }
   ~Client() { close(fd_); }
   void Send(const std::string& bytes) const {
-    // What it has closed already takes no more.
+    // A listener that has closed already takes no more.
     (void)send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
   // All until the end.

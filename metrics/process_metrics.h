@@ -1,4 +1,4 @@
-// What every process tells of itself.
+// The facts that every process tells of itself.
 //
 // Thread: any.
 #pragma once

@@ -14,7 +14,7 @@
 namespace tutti::metrics {
 namespace {
 
-// Of the letter that `text` begins with. 0: it begins with none, or is empty.
+// The size of the letter that `text` begins with. 0: it begins with none, or is empty.
 size_t LetterBytes(std::string_view text) {
   if (text.empty()) return 0;
   const auto byte = [text](size_t i) { return static_cast<unsigned char>(text[i]); };

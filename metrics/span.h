@@ -1,4 +1,4 @@
-// What a process did for a request, from when to when: a span of OpenTelemetry, and its JSON.
+// The work of a process for a request, from when to when: a span of OpenTelemetry, and its JSON.
 //
 // Spans have ids, numbers and names of models; never texts of clients, nor of answers.
 //

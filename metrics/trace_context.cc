@@ -17,7 +17,7 @@ constexpr size_t kTraceAt = 3, kTraceSize = 32;
 constexpr size_t kSpanAt = 36, kSpanSize = 16;
 constexpr size_t kFlagsAt = 53, kFlagsSize = 2;
 constexpr size_t kSize = kFlagsAt + kFlagsSize;
-// Of a later version, which may say more.
+// Bytes of a later version, which may say more.
 constexpr size_t kSizeMax = 512;
 
 bool IsLowerHex(std::string_view text) {

@@ -1,4 +1,4 @@
-// Where a request stands in a trace: W3C's Trace Context.
+// The place of a request in a trace: W3C's Trace Context.
 //
 // Pure, but for the ids that are drawn.  Thread: any.
 #pragma once
@@ -15,7 +15,8 @@ struct TraceContext {
   bool sampled = true;   // its spans are wanted
 };
 
-// Of a `traceparent`; nothing for one that is none, which is to be treated as if it were not there.
+// The context in a `traceparent`; nothing for one that is none, which is to be treated as if it
+// were not there.
 std::optional<TraceContext> ParseTraceparent(std::string_view text);
 std::string FormatTraceparent(const TraceContext& context);
 

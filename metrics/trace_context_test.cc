@@ -17,7 +17,7 @@ TEST(TraceContext, IsReadAndWritten) {
   std::string unwanted = kGood;
   unwanted.back() = '2';
   EXPECT_FALSE(ParseTraceparent(unwanted)->sampled);
-  // Of a version to come, which may say more.
+  // A header of a version to come, which may say more.
   const std::string later = "cc" + std::string(kGood + 2);
   EXPECT_TRUE(ParseTraceparent(later).has_value());
   EXPECT_TRUE(ParseTraceparent(later + "-what-ever").has_value());

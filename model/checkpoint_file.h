@@ -16,7 +16,7 @@
 
 namespace tutti::model {
 
-// What tells a file from others, and from itself before it was written to.
+// The mark that tells a file from others, and from itself before it was written to.
 struct FileIdentity {
   int64_t bytes = 0;
   int64_t modified_ns = 0;  // since 1970
@@ -44,7 +44,7 @@ class CheckpointFile {
                                                       const FileIdentity& seen);
 
   const std::string& path() const { return path_; }
-  // As it was when it was opened.
+  // The identity as it was when it was opened.
   const FileIdentity& identity() const { return identity_; }
 
   // Fills `out` from byte `offset` on. FAILED_PRECONDITION: the file ends before, so it shrank.

@@ -131,7 +131,7 @@ TEST(Checkpoint, ChecksTheIndex) {
   }
 }
 
-// What comes behind a zero byte would be ignored.
+// Text that comes behind a zero byte would be ignored.
 TEST(Checkpoint, AnIndexWithAZeroByteIsRefused) {
   TempDir dir;
   WriteTwoShards(dir);

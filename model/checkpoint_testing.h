@@ -1,4 +1,4 @@
-// For tests: small checkpoints in temporary directories.
+// Support for tests: small checkpoints in temporary directories.
 #pragma once
 
 #include <cstdint>

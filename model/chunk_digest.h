@@ -25,7 +25,7 @@ using ChunkDigest = std::array<uint8_t, kChunkDigestBytes>;
 ChunkDigest DigestOf(std::span<const std::byte> bytes);
 std::string DigestText(std::string_view digest);  // in hexadecimal digits
 
-// How many chunks a file of `bytes` bytes has.
+// The number of chunks that a file of `bytes` bytes has.
 constexpr int64_t ChunkCount(int64_t bytes) {
   return bytes / kDigestChunkBytes + (bytes % kDigestChunkBytes != 0 ? 1 : 0);
 }

@@ -19,7 +19,7 @@ constexpr int64_t kMiB = kDigestChunkBytes;
 
 std::string Message(const absl::Status& status) { return std::string(status.message()); }
 
-// Of one reader alone.
+// Edge chunks of one reader alone.
 std::shared_ptr<EdgeChunks> Edges() { return std::make_shared<EdgeChunks>(kEdgeChunksKept); }
 
 // Tensors "a" of 2.5 MiB, "b" of 3 bytes and "c" of 1.25 MiB, in one file.
@@ -186,7 +186,7 @@ struct CompareTest : testing::Test {
     checkpoint = *Checkpoint::Open(dir.path());
     digests = HashAll(checkpoint);
   }
-  // What rank `rank` reads, by the path that loading takes.
+  // The chunks that rank `rank` reads, by the path that loading takes.
   std::vector<ChunkRun> Runs(const StageShare& share, int ranks, int rank) {
     ChunkReader reader(checkpoint.get(), Edges());
     std::vector<std::byte> out(16 << 20);

@@ -26,7 +26,7 @@ class ConfigFields {
   int64_t Int(const std::string& name, int64_t least, int64_t most);
   double Number(const std::string& name, double least, double most);
   std::string Text(const std::string& name);
-  // With a value for when the field is not there.
+  // A field with a value for when the field is not there.
   int64_t IntOr(const std::string& name, int64_t least, int64_t most, int64_t otherwise);
   double NumberOr(const std::string& name, double least, double most, double otherwise);
   bool BoolOr(const std::string& name, bool otherwise);

@@ -356,7 +356,7 @@ TEST(ModelConfig, RealConfigurations) {
   }
 }
 
-// What comes behind a zero byte would be ignored.
+// Text that comes behind a zero byte would be ignored.
 TEST(ModelConfig, AZeroByteIsNoEnd) {
   const std::string text = Valid().dump() + std::string("\0", 1) + "{";
   EXPECT_THAT(std::string(ParseModelConfig(text, "config.json").status().message()),

@@ -22,15 +22,15 @@ struct CachedDigests {
   FileIdentity identity;
   std::string digests;  // [chunks * kChunkDigestBytes]
 };
-// By the names of the files.
+// Digests by the names of the files.
 using DigestCache = std::map<std::string, CachedDigests>;
 
 std::string EncodeDigestCache(const DigestCache& cache);
 // INVALID_ARGUMENT: not wholly in order; says at which byte.
 absl::StatusOr<DigestCache> DecodeDigestCache(std::string_view bytes);
 
-// Where the cache of a checkpoint may be, the first choice first: beside the checkpoint, in
-// $XDG_CACHE_HOME/tutti, in $HOME/.cache/tutti.
+// The places where the cache of a checkpoint may be, the first choice first: beside the checkpoint,
+// in $XDG_CACHE_HOME/tutti, in $HOME/.cache/tutti.
 std::vector<std::string> DigestCachePaths(const std::string& dir);
 
 // NOT_FOUND: no file, or not a regular one. INVALID_ARGUMENT: too large, or as in

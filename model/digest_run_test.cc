@@ -73,11 +73,11 @@ TEST_F(DigestRunTest, ACacheInDoubtIsNotBelieved) {
   dir.Write("cache", damaged);
   EXPECT_EQ(Run().hashed_bytes, FileBytes());
   EXPECT_EQ(ReadWholeFile(dir.File("cache")), cache) << "and it is mended";
-  // Of a file of equal size that was replaced.
+  // Digests of a file of equal size that was replaced.
   dir.Write("other", ReadWholeFile(dir.File("model.safetensors")));
   std::filesystem::rename(dir.File("other"), dir.File("model.safetensors"));
   EXPECT_EQ(Run().hashed_bytes, FileBytes());
-  // Of one that was written to and given its old time again.
+  // Digests of one that was written to and given its old time again.
   const auto time = std::filesystem::last_write_time(dir.File("model.safetensors"));
   std::string file = ReadWholeFile(dir.File("model.safetensors"));
   file[file.size() / 2] ^= 1;

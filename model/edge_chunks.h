@@ -37,7 +37,8 @@ class EdgeChunks {
     uint64_t used = 0;  // the number of the last use
     int users = 0;      // of those that are inside With
 
-    // Of the one that reads; who has seen `is_read` under it may use `bytes` while it is a user.
+    // The mutex of the one that reads; who has seen `is_read` under it may use `bytes` while it is
+    // a user.
     Mutex reading;
     bool is_read ABSL_GUARDED_BY(reading) = false;
     std::vector<std::byte> bytes;

@@ -11,7 +11,7 @@ namespace tutti::model {
 namespace {
 
 struct EdgeChunksTest : testing::Test {
-  // What With gives for a chunk whose bytes say which it is.
+  // The bytes that With gives for a chunk whose bytes say which it is.
   std::string Get(int32_t file, int64_t chunk) {
     std::string text;
     const absl::Status status = chunks.With(

@@ -50,8 +50,8 @@ void ReadRope(ConfigFields& fields, ModelConfig* config);
 // "attention_bias": one of queries, keys, values and of the attention's output.
 void ReadAttentionBias(ConfigFields& fields, ModelConfig* config);
 
-// What to compute in: "dtype" since transformers 5, "torch_dtype" before. `otherwise`: for a file
-// that does not say; empty: says_dtype becomes false.
+// The type to compute in: "dtype" since transformers 5, "torch_dtype" before. `otherwise`: for a
+// file that does not say; empty: says_dtype becomes false.
 void ReadDType(ConfigFields& fields, ModelConfig* config, std::string_view otherwise);
 
 // The rest of num_kv_heads, head_dim and rotary_dim, which all families need.

@@ -5,7 +5,7 @@
 namespace tutti::model {
 namespace {
 
-// Of a file that does not say: what transformers takes then.
+// The dimension for a file that does not say: what transformers takes then.
 constexpr int64_t kQwen3HeadDim = 128;
 
 void ReadQwen3Config(ConfigFields& fields, ModelConfig* config) {

@@ -41,8 +41,9 @@ inline constexpr double kNormEpsilonMax = 0.1;
 inline constexpr double kRopeThetaMin = 1.0;
 inline constexpr double kRopeThetaMax = 1e12;
 
-// How far a scaled rotary embedding stretches a context: published ones by up to 64. The bounds of
-// YaRN's and Llama 3's other numbers are as wide; the formulas stay finite within them.
+// The bound on how far a scaled rotary embedding stretches a context: published ones by up to 64.
+// The bounds of YaRN's and Llama 3's other numbers are as wide; the formulas stay finite within
+// them.
 inline constexpr double kRopeFactorMax = 1e4;
 inline constexpr double kRopeNumberMin = 1e-3;
 
@@ -101,12 +102,12 @@ inline constexpr int64_t kChunkDigestBytes = 16;
 // tensors of a layer lie beside each other, and few of them are read at once.
 inline constexpr size_t kEdgeChunksKept = 8;
 
-// What one worker may report of the chunks it read: a frame without its payload has 8 MiB at most
-// and 2^18 fields, of which a run takes 4. 7 MiB are the digests of 448 GiB read by one worker,
-// less the names of their files.
+// Bytes of a worker's report about the chunks it read: a frame without its payload has 8 MiB at
+// most and 2^18 fields, of which a run takes 4. 7 MiB are the digests of 448 GiB read by one
+// worker, less the names of their files.
 inline constexpr int64_t kReportBytesMax = int64_t{7} << 20;
 inline constexpr int64_t kReportedRunsMax = 1 << 15;
-// Of a run beside its file's name and its digests: tags and lengths, rounded up.
+// The bytes of a run beside its file's name and its digests: tags and lengths, rounded up.
 inline constexpr int64_t kReportedRunOverheadBytes = 32;
 
 // A cache of digests: those of 4 TiB, and the names of kShardFilesMax files.

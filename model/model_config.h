@@ -78,8 +78,8 @@ struct ModelConfig {
   bool mlp_bias = false;  // all three matrices of dense MLPs
   bool qk_norm = false;   // each query and key head is normalised before the rotary embedding
 
-  // What weights are held and computed in. A checkpoint's tensors of another type are converted
-  // where they are read.
+  // The type that weights are held and computed in. A checkpoint's tensors of another type are
+  // converted where they are read.
   DType dtype = DType::kBF16;
   bool says_dtype = true;  // false: the file does not say, and `dtype` means nothing yet
   // The gate's activation is SiLU; any other is refused.

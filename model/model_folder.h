@@ -1,4 +1,4 @@
-// What people give as --model when it is no folder of a checkpoint.
+// The thing that people give as --model when it is no folder of a checkpoint.
 //
 // Thread: any; reads names of files, and the first bytes of config.json.
 #pragma once

@@ -224,7 +224,7 @@ RankWidths WidthsOfRank(const ModelConfig& config, int ranks, int rank) {
 std::vector<int64_t> KvHeadsOfRank(const ModelConfig& config, int ranks, int rank) {
   const Range queries = SplitRange(config.num_heads, 1, ranks, rank);
   const int64_t group = config.num_heads / config.num_kv_heads;
-  // How many of the queries are of one head, and what divides all these numbers.
+  // The number of the queries that are of one head, and what divides all these numbers.
   const auto of_one = [&](int64_t query) {
     return std::min(queries.end, (query / group + 1) * group) - query;
   };

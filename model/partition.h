@@ -19,7 +19,7 @@
 
 namespace tutti::model {
 
-// Of each kind of layer that the model has, the first: layers of a kind have the same size.
+// The first layer of each kind has, the first: layers of a kind have the same size.
 std::vector<int64_t> KindsOfLayers(const ModelConfig& config);
 
 // Leaves of a row-parallel product, and so the most ranks that can share a stage.
@@ -38,7 +38,7 @@ inline constexpr int64_t kVectorMultiple = 16;
 struct PackingRule {
   int64_t row_multiple = 64;
   int64_t column_multiple = 2;
-  // Of matrices in f32.
+  // The multiple for matrices in f32.
   int64_t wide_row_multiple = 64;
   int64_t wide_column_multiple = 2;
   DType vector_dtype = DType::kF32;
@@ -117,11 +117,11 @@ struct Range {
 struct ShardTensor {
   WeightSpec spec;
   Range rows;  // of spec.shape[0]
-  // How often each of its heads is held; empty: once.
+  // The number of times for which each of its heads is held; empty: once.
   std::vector<int64_t> copies;
   Range cols;  // of spec.shape[1]; [0, 1) for a vector
-  // Of the whole tensor, in config.dtype: from the first byte the rank reads to past the last.
-  // Contiguous unless the split is over columns, when it spans the bytes between them too.
+  // Bytes of the whole tensor, in config.dtype: from the first byte the rank reads to past the
+  // last. Contiguous unless the split is over columns, when it spans the bytes between them too.
   Range bytes;
   // The tied head of a stage that also has the embedding: the same matrix, counted once.
   bool shared_with_embedding = false;

@@ -15,7 +15,7 @@ namespace {
 
 using Scaling = RopeConfig::Scaling;
 
-// How much larger scores get when a context is stretched (YaRN, section 3.4).
+// The factor by which scores get larger when a context is stretched (YaRN, section 3.4).
 double YarnMagnitude(double factor, double mscale) {
   return factor <= 1 ? 1 : 0.1 * mscale * Log(factor) + 1;
 }

@@ -10,9 +10,9 @@
 
 namespace tutti::model {
 
-// Which frequencies a sequence whose prompt has `prompt_tokens` tokens turns its prompt with, and
-// what follows too unless RopeVariantAt says otherwise. Cached keys are turned: a sequence may read
-// only keys of its own variant. 1 unless the scaling is one of two:
+// The frequencies that a sequence whose prompt has `prompt_tokens` tokens turns its prompt with,
+// and what follows too unless RopeVariantAt says otherwise. Cached keys are turned: a sequence may
+// read only keys of its own variant. 1 unless the scaling is one of two:
 //
 //   kDynamicNtk  the factor that published Qwen code calls ntk_alpha: 1 up to the trained length, 3
 //                up to twice that, 7 up to four times that, ...

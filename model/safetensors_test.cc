@@ -157,7 +157,7 @@ TEST(Safetensors, RefusesEachMistakeByName) {
   }
 }
 
-// What comes behind a zero byte would be ignored.
+// Text that comes behind a zero byte would be ignored.
 TEST(Safetensors, AZeroByteIsNoEndOfTheHeader) {
   const auto parsed = ParseSafetensorsHeader(std::string("{}\0{", 4), 12);
   EXPECT_THAT(std::string(parsed.status().message()), testing::HasSubstr("which is zero"));

@@ -1,4 +1,4 @@
-// Which chunks of a checkpoint's files a shard is made of.
+// The chunks of a checkpoint's files that a shard is made of.
 //
 // Thread: pure; any.
 #pragma once

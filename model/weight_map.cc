@@ -60,7 +60,7 @@ WeightSpec Specify(const ModelConfig& config, const WeightRule& rule, int64_t la
   return spec;
 }
 
-// Of the whole tensor that `spec` is part of.
+// The shape of the whole tensor that `spec` is part of.
 std::vector<int64_t> TensorShape(const WeightSpec& spec) {
   std::vector<int64_t> shape = spec.shape;
   shape[0] = spec.tensor_rows;

@@ -1,4 +1,4 @@
-// Which tensors a model consists of: the rules of its family (model/weight_rule.h, model/family.h)
+// The tensors of a model: the rules of its family (model/weight_rule.h, model/family.h)
 // with the sizes of its configuration.
 //
 // Threads: values and pure functions.
@@ -78,8 +78,8 @@ absl::Status CheckCheckpoint(const ModelConfig& config, const Checkpoint& checkp
                              const StageShare& share);
 absl::Status CheckCheckpoint(const ModelConfig& config, const Checkpoint& checkpoint);
 
-// What is converted, and at what cost, where matrices are stored in another type than config.dtype;
-// empty where none is. transformers converts so too.
+// The conversion of weights, and its cost, where matrices are stored in another type than
+// config.dtype; empty where none is. transformers converts so too.
 std::string DescribeConversion(const ModelConfig& config, const Checkpoint& checkpoint);
 
 // Whether a tied head is the embedding: a checkpoint that holds a head of its own all the same is

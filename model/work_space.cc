@@ -5,7 +5,7 @@
 namespace tutti::model {
 namespace {
 
-// Of the weights that a rank packs; every stage has a layer.
+// Bounds of the weights that a rank packs; every stage has a layer.
 GpuProductBounds ProductBoundsOf(const ModelConfig& config, const StageShare& share, int ranks,
                                  int rank) {
   GpuProductBounds bounds;

@@ -45,8 +45,8 @@ absl::StatusOr<DeviceMap> ReadDeviceMap(const std::string& value, const model::M
 absl::StatusOr<DeviceMap> ParseDeviceMap(const std::string& text, const std::string& file,
                                          const model::ModelConfig& model, int64_t num_devices);
 
-// Which devices a map means, in the order of its stages and their ranks: numbers count the entries
-// of `names`, which are all devices there are.
+// The devices that a map means, in the order of its stages and their ranks: numbers count the
+// entries of `names`, which are all devices there are.
 //
 // NOT_FOUND names the missing device, those that exist, and the nearest of them;
 // INVALID_ARGUMENT a device that is named twice, by number and by name.

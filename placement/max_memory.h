@@ -14,7 +14,7 @@
 
 namespace tutti::placement {
 
-// By number ("0") or name ("w1") of the device. Empty: no limit.
+// Limits by number ("0") or name ("w1") of the device. Empty: no limit.
 using MaxMemory = std::map<std::string, int64_t>;
 
 // INVALID_ARGUMENT names the part at fault: no "=", an unknown unit, a device given twice, "cpu" or

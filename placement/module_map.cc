@@ -170,7 +170,7 @@ class Parser {
     return device;
   }
 
-  // Where the longest prefix of `module` goes.
+  // The place where the longest prefix of `module` goes.
   std::optional<MappedDevice> Find(std::string module) const {
     while (true) {
       const auto found = map_.find(module);

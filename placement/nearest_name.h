@@ -9,7 +9,7 @@
 
 namespace tutti::placement {
 
-// How many letters must be put in, taken out or changed (Levenshtein's distance).
+// The number of letters that must be put in, taken out or changed (Levenshtein's distance).
 size_t EditsBetween(std::string_view a, std::string_view b);
 
 // The name that takes the fewest edits, the first among equals; "" of none.

@@ -154,7 +154,8 @@ TEST(PlacementTest, Ranks) {
   EXPECT_THAT(refusal({2, 2}, 4), HasSubstr("given for 2 stages, the pipeline has 3"));
 }
 
-// What fits and what each holds, to the byte, where layers differ in size and KV heads in copies.
+// The layouts that fit and what each holds, to the byte, where layers differ in size and KV heads
+// in copies.
 TEST(PlacementTest, LayersWithAndWithoutExperts) {
   model::ModelConfig model = tests::TinyModel(9, 1000);
   model.architecture = "Qwen3MoeForCausalLM";
@@ -175,7 +176,8 @@ TEST(PlacementTest, LayersWithAndWithoutExperts) {
   }
 }
 
-// Of each device by its own kind: a GPU pads and needs work space where a CPU does not.
+// The bytes of each device are counted by its own kind: a GPU pads and needs work space where a CPU
+// does not.
 TEST(PlacementTest, EveryKindOfDeviceIsCountedAsItHolds) {
   model::ModelConfig model = tests::TinyModel(8, 1000);
   model.intermediate_size = 120;  // leaves of 15 columns

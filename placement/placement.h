@@ -41,7 +41,7 @@ enum class DeviceMapMode {
   kSequential,    // every stage is filled before the next one gets anything
 };
 
-// Of its name, such as "balanced_low_0"; null for anything else.
+// The mode with this name, such as "balanced_low_0"; null for anything else.
 std::optional<DeviceMapMode> ParseDeviceMapMode(std::string_view name);
 
 struct PlacementOptions {

@@ -9,13 +9,13 @@
 namespace tutti::placement {
 namespace {
 
-// Of the ends of a stage, without layers.
+// The bytes of the ends of a stage, without layers.
 int64_t FixedBytes(const model::ModelConfig& model, const model::StageShare& ends, int ranks,
                    int rank, DeviceKind kind) {
   return model::ComputeShardBytes(model, ends, ranks, rank, model::PackingOf(kind)).total();
 }
 
-// Of the largest kind: any of the layers may come to lie here.
+// The bytes of a layer of the largest kind: any of the layers may come to lie here.
 int64_t LayerBytes(const model::ModelConfig& model, int ranks, int rank, DeviceKind kind) {
   int64_t most = 0;
   for (const int64_t layer : model::KindsOfLayers(model)) {

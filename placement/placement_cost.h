@@ -48,7 +48,7 @@ class StageCosts {
 
   const model::ModelConfig& model_;
   const PlacementOptions& options_;
-  // By kind, log2(ranks), first, last.
+  // Costs by kind, log2(ranks), first, last.
   std::array<std::unique_ptr<StageCost>, 16 * kDeviceKinds> known_;
 };
 

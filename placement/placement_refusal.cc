@@ -30,7 +30,7 @@ int64_t MemoryOfEach(const model::ModelConfig& model, StageCosts* costs, size_t 
   return too_little + 1;
 }
 
-// How many stages of `ranks` such devices are enough, if any number is.
+// The number of stages of `ranks` such devices that are enough, if any number is.
 std::optional<int64_t> StagesNeeded(const model::ModelConfig& model, StageCosts* costs, int ranks,
                                     const DeviceSpec& device, int64_t blocks) {
   // More stages than this add devices with one layer each; a bisection finds the least.

@@ -1,4 +1,4 @@
-// How many layers each stage of one pipeline gets, and how many KV blocks then fit.
+// The number of layers that each stage of one pipeline gets, and how many KV blocks then fit.
 //
 // Threads: values and pure functions.
 #pragma once

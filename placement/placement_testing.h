@@ -1,4 +1,5 @@
-// For tests of placements: small devices and options, and the check that every byte is counted.
+// Support for tests of placements: small devices and options, and the check that every byte is
+// counted.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 namespace tutti::placement {
 namespace {
 
-// Of the rank that holds most: shares may be uneven.
+// The bytes of the rank that holds most: shares may be uneven.
 double BytesOf(const model::ModelConfig& model, int ranks, const model::StageShare& share) {
   int64_t most = 0;
   for (int rank = 0; rank < ranks; ++rank) {

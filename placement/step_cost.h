@@ -1,6 +1,7 @@
-// How long a step takes, predicted: a stage reads its weights and the K/V of its rows from memory
-// while it computes on them, so the slower of both counts (the roofline of Williams, Waterman and
-// Patterson, 2009); its ranks then wait for each other after every row-parallel product.
+// The time that a step takes, predicted: a stage reads its weights and the K/V of its rows from
+// memory while it computes on them, so the slower of both counts (the roofline of Williams,
+// Waterman and Patterson, 2009); its ranks then wait for each other after every row-parallel
+// product.
 //
 // Threads: values and pure functions.
 #pragma once
@@ -18,7 +19,7 @@ struct DeviceSpeed {
   bool known() const { return read_bytes_per_second > 0 && flops_per_second > 0; }
 };
 
-// Of each speed the lower one, or unknown if either is.
+// For each speed the lower one, or unknown if either is.
 DeviceSpeed SlowerOf(const DeviceSpeed& a, const DeviceSpeed& b);
 // Speeds within this of the slowest of them are taken for equal where layers are dealt out: equal
 // machines that measure well differ by less, and a map must not change with the noise.
@@ -31,9 +32,9 @@ struct LinkSpeed {
   bool known() const { return bytes_per_second > 0; }
 };
 
-// For choosing between placements where nothing was measured: the same everywhere, so that only the
-// ratios count. An accelerator of 1 TB/s and 100 Tflop/s; 10 Gbit/s and 50 us, the time of a
-// message through our own transport. Never shown as a prediction.
+// Speeds for choosing between placements where nothing was measured: the same everywhere, so that
+// only the ratios count. An accelerator of 1 TB/s and 100 Tflop/s; 10 Gbit/s and 50 us, the time of
+// a message through our own transport. Never shown as a prediction.
 inline constexpr DeviceSpeed kNominalSpeed = {1e12, 1e14};
 inline constexpr LinkSpeed kNominalLink = {1.25e9, 50e-6};
 

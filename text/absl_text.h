@@ -7,7 +7,7 @@
 
 namespace tutti::text {
 
-// For absl::StrCat and its kin.
+// A conversion for absl::StrCat and its kin.
 inline absl::string_view Absl(std::string_view text) { return {text.data(), text.size()}; }
 
 }  // namespace tutti::text

@@ -25,7 +25,7 @@ class BytePairs {
   };
 
   struct Rules {
-    // Of a pair given twice the later one counts, as in HuggingFace tokenizers.
+    // Where a pair is given twice the later one counts, as in HuggingFace tokenizers.
     std::vector<Merge> merges;
     // A piece is merged up from its characters rather than its bytes; those without a token become
     // the tokens of their bytes.

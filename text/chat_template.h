@@ -40,7 +40,7 @@ class ChatTemplate {
   // The template used instead of this one when the request has tools.
   void SetToolTemplate(ChatTemplate other);
 
-  // As it was parsed; where there is another for requests with tools, that.
+  // The template as it was parsed; where there is another for requests with tools, that.
   const std::string& source() const;
 
   // The prompt. `messages`: a list of objects with "role" and "content", as in the OpenAI API.

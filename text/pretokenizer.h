@@ -18,7 +18,7 @@ class Pretokenizer {
   // can match nothing.
   static absl::StatusOr<Pretokenizer> Create(const std::vector<std::string_view>& patterns);
 
-  // Before which spaces to cut, in place of patterns.
+  // The spaces before which to cut, in place of patterns.
   enum class Spaces {
     kNone,         // text stays whole
     kBehindWords,  // those behind something that is no space

@@ -1,4 +1,4 @@
-// For tests: sentencepiece models small enough to reason about, as their files.
+// Support for tests: sentencepiece models small enough to reason about, as their files.
 #pragma once
 
 #include <bit>

@@ -40,7 +40,8 @@ class Builder final : public nlohmann::json_sax<Json> {
   }
 
  private:
-  // Where the next value goes: a key that came before is given its last value, as Python does it.
+  // The place where the next value goes: a key that came before is given its last value, as Python
+  // does it.
   Json* Place(Json value) {
     if (open_.empty()) {
       root_ = std::move(value);

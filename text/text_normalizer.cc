@@ -7,8 +7,8 @@ namespace {
 
 constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581
 
-// Without the spaces at the ends and all but one of every run of them. U+2581 is none here, as in
-// sentencepiece, except at the end.
+// The text without the spaces at the ends and all but one of every run of them. U+2581 is none
+// here, as in sentencepiece, except at the end.
 std::string_view TrimSpaces(std::string_view text) {
   while (text.starts_with(' ')) text.remove_prefix(1);
   while (text.ends_with(' ') || text.ends_with(kSpaceMark)) {

@@ -13,7 +13,7 @@ namespace tutti::text {
 // Text is normalized in stretches, each between two added tokens. Immutable.  Thread: any.
 class TextNormalizer {
  public:
-  // Which stretches get a space in front, so that a word has the same tokens wherever it stands.
+  // The stretches that get a space in front, so that a word has the same tokens wherever it stands.
   enum class SpacePrefix { kNone, kFirstStretch, kEveryStretch };
 
   struct Options {

@@ -1,4 +1,4 @@
-// For tests of the text side: a tokenizer small enough to reason about.
+// Support for tests of the text side: a tokenizer small enough to reason about.
 #pragma once
 
 #include <memory>

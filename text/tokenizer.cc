@@ -101,9 +101,9 @@ absl::StatusOr<BytePairs::Rules> BuildRules(const TokenizerSpec& spec,
   return RulesFromRanks(vocabulary, ranks, spec.spelling == Spelling::kSpaceMark);
 }
 
-// Where text is cut before pairs are merged. With spaces in front of words no merge ever spans the
-// end of a word when no token has a space behind something else; then cutting there changes nothing
-// and makes merging a matter of words instead of whole texts.
+// The places where text is cut before pairs are merged. With spaces in front of words no merge ever
+// spans the end of a word when no token has a space behind something else; then cutting there
+// changes nothing and makes merging a matter of words instead of whole texts.
 absl::StatusOr<Pretokenizer> BuildPretokenizer(const TokenizerSpec& spec,
                                                const Vocabulary& vocabulary) {
   if (spec.split_at_spaces) return Pretokenizer::AtSpaces(Pretokenizer::Spaces::kEvery);

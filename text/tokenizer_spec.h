@@ -22,7 +22,7 @@ struct TokenizerSpec {
   Spelling spelling = Spelling::kByteAlphabet;
   std::vector<std::pair<std::string, int64_t>> vocabulary;  // spelled, id
   std::vector<std::pair<std::string, std::string>> merges;  // spelled
-  // In place of `merges`: [vocabulary] which token is made first (merge_rules.h).
+  // Ranks in place of `merges`: [vocabulary] which token is made first (merge_rules.h).
   std::vector<uint32_t> ranks;
   bool whole_words_first = false;
   std::vector<AddedToken> added_tokens;

@@ -10,7 +10,7 @@
 
 namespace tutti::text {
 
-// As Qwen2Tokenizer reads them: the split pattern of Qwen2, normalization to NFC.
+// Files as Qwen2Tokenizer reads them: the split pattern of Qwen2, normalization to NFC.
 //
 // Errors: InvalidArgument naming file and line or token.
 absl::StatusOr<TokenizerSpec> ParseVocabAndMerges(std::string_view vocab_json,

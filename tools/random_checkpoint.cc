@@ -41,8 +41,8 @@ uint16_t ToBF16(float value) {
   return static_cast<uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
 }
 
-// To nearest, for |value| below 2, which includes all we write; subnormal results are rounded the
-// same way.
+// Rounds to nearest, for |value| below 2, which includes all we write; subnormal results are
+// rounded the same way.
 uint16_t ToF16(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, sizeof(bits));

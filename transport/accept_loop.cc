@@ -201,7 +201,7 @@ void AcceptLoop::AcceptFrom(int listening_socket) {
   }
 }
 
-// Without a descriptor: accepts with the one in reserve, and closes.
+// Called without a descriptor: accepts with the one in reserve, and closes.
 void AcceptLoop::Shed(int listening_socket) {
   table_.Sweep();
   if (!silent_.empty()) {

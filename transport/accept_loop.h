@@ -67,7 +67,7 @@ class AcceptLoop {
   absl::StatusOr<OwnCall> PrepareCall();
   // Closes the port and opens it again, on the loop's thread.
   void Reopen();
-  // For kSlowedFor from now on.
+  // Slows down for kSlowedFor from now on.
   void SlowDown(const std::string& account);
 
  private:

@@ -83,7 +83,7 @@ TEST_F(AcceptLoopTest, OnlyConnectionsThatSpeakAreHandedOver) {
   EXPECT_EQ(loop_->counts().handed_over, 1);
   (void)!send(half.get(), kPreface + 8, 16, MSG_NOSIGNAL);
   EXPECT_TRUE(WaitForHandedOver(2));
-  // What the loop has looked at is there for the next reader.
+  // Bytes that the loop has looked at are there for the next reader.
   char bytes[25] = "";
   const MutexLock lock(&mutex_);
   EXPECT_EQ(recv(handed_over_[1].get(), bytes, 24, 0), 24);

@@ -1,5 +1,6 @@
-// Where a worker says that others reach it (Hello.advertised_address): hostile until it is parsed,
-// and dialled only where the dialler's own operator allows it (worker/links/peer_policy.h).
+// The address at which, as a worker says, others reach it (Hello.advertised_address): hostile until
+// it is parsed, and dialled only where the dialler's own operator allows it
+// (worker/links/peer_policy.h).
 //
 // Thread: any; pure.
 #pragma once
@@ -21,8 +22,8 @@ struct AnnouncedAddress {
 
   // "10.0.0.7:50060", "[fd00::7]:50060", "w1.workers.svc:50060"
   std::string ToString() const;
-  // What gRPC is told to dial: nothing but this host, whatever it is called ("unix:50060" would be
-  // a socket).
+  // The target that gRPC is told to dial: nothing but this host, whatever it is called
+  // ("unix:50060" would be a socket).
   std::string ToTarget() const;
 
   bool operator==(const AnnouncedAddress&) const = default;

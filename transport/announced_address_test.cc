@@ -21,7 +21,7 @@ TEST(AnnouncedAddress, IsReadStrictlyAndWrittenInOneWay) {
   EXPECT_EQ(Read("[FD00::0:7]:1"), "[fd00::7]:1");
   EXPECT_EQ(Read("W1.Workers.svc:65535"), "w1.workers.svc:65535");
   EXPECT_EQ(Read("node0:80"), "node0:80");
-  // What is checked against networks is what is dialled.
+  // The address that is checked against networks is what is dialled.
   EXPECT_EQ(Read("[::ffff:10.0.0.7]:50060"), "10.0.0.7:50060");
 }
 

@@ -15,7 +15,7 @@ namespace tutti::transport {
 inline constexpr char kAuthorityFile[] = "ca.crt";
 inline constexpr char kCertificateFile[] = "tls.crt";
 inline constexpr char kKeyFile[] = "tls.key";
-// Of the authority alone: it lies in no other folder.
+// The key of the authority alone: it lies in no other folder.
 inline constexpr char kAuthorityKeyFile[] = "ca.key";
 
 // INVALID_ARGUMENT when the folder lacks one of the three, or is the authority's own. Their

@@ -44,7 +44,7 @@ class Certificates {
   absl::Status CheckUri(const std::string& uri);
 
  private:
-  // What tells that a file has changed; all zeros where there is none.
+  // The mark that tells that a file has changed; all zeros where there is none.
   struct Stamp {
     int64_t inode = 0, size = 0, seconds = 0, nanoseconds = 0;
     bool operator==(const Stamp&) const = default;

@@ -36,7 +36,7 @@ class Descriptor {
   const int number_;
 };
 
-// With its length before it, so that no two lists of parts are the same text.
+// A part with its length before it, so that no two lists of parts are the same text.
 void Append(std::string_view part, std::string* text) {
   text->push_back(static_cast<char>(part.size() >> 8));
   text->push_back(static_cast<char>(part.size()));

@@ -44,7 +44,7 @@ std::string RandomNonce();
 // Takes the same time wherever they differ. False for different lengths.
 bool EqualProofs(std::string_view a, std::string_view b);
 
-// How to make a secret, for messages.
+// The way to make a secret, for messages.
 inline constexpr char kSecretRemedy[] =
     "make one with: (umask 077; head -c 32 /dev/urandom > FILE), and give all processes of the "
     "cluster the same";

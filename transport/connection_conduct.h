@@ -24,7 +24,7 @@
 
 namespace tutti::transport {
 
-// What the system says of a socket.
+// The facts that the system tells of a socket.
 struct SocketState {
   int64_t received = 0;  // since it was opened
   int64_t sent = 0;

@@ -1,4 +1,5 @@
-// Who is cut, and above all who is not: times and sizes of honest clients and of floods.
+// The choice of who is cut, and above all who is not: times and sizes of honest clients and of
+// floods.
 #include "transport/connection_conduct.h"
 
 #include <gtest/gtest.h>
@@ -158,8 +159,8 @@ TEST(ConductTest, WhereOthersFloodedOneOfTheLargestMayCome) {
   EXPECT_FALSE(client.Look(kMiB));
 }
 
-// What a flood gets through in ten minutes: `burst` bytes at every `every`th look, of which nothing
-// becomes a request, and a lost message for each; `reading` others are on their way.
+// The bytes that a flood gets through in ten minutes: `burst` bytes at every `every`th look, of
+// which nothing becomes a request, and a lost message for each; `reading` others are on their way.
 int64_t BytesOfFlood(int64_t burst, int every, int32_t reading) {
   Watched flood;
   flood.standing.reading = reading;
@@ -182,7 +183,8 @@ TEST(ConductTest, LostMessagesLiftTheBoundForTheFirstAndForALittle) {
   EXPECT_EQ(BytesOfFlood(kDebtBytesMax + kKiB, 200, 0), 120 * (kDebtBytesMax + kKiB));
 }
 
-// Of all clients of a gateway: one stops an answer while its prompt is still on its way.
+// The connection of all clients of a gateway: one stops an answer while its prompt is still on its
+// way.
 TEST(ConductTest, UploadsThatAreGivenUpAreHonest) {
   EXPECT_EQ(BytesOfFlood(2 * kMiB, 5 * 40, 0), 120 * 2 * kMiB);
   EXPECT_EQ(BytesOfFlood(4 * kMiB, 20 * 40, 0), 30 * 4 * kMiB);

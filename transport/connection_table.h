@@ -1,4 +1,4 @@
-// Who holds how many connections of a port.
+// The holders of how many connections of a port.
 //
 // Once a connection is handed over, its descriptor is gRPC's, which tells nobody when it closes it.
 // So the table remembers which socket the descriptor was (its inode, which no later socket has) and
@@ -25,7 +25,7 @@ struct ConnectionBounds {
 // Bounds of ports in a process that may have so many descriptors (limits.h).
 ConnectionBounds PeerPortBounds(int64_t descriptors);
 ConnectionBounds PublicPortBounds(int64_t descriptors);
-// Of these, those that ports may have, all together.
+// The part of these that ports may have, all together.
 int64_t PortDescriptors(int64_t descriptors);
 // Bounds of a public port beside others, which have so many connections at most.
 ConnectionBounds PortBoundsBeside(int64_t descriptors, int64_t others);

@@ -16,7 +16,7 @@ uint32_t ExtendCrc32c(uint32_t crc, std::span<const std::byte> bytes);
 
 inline uint32_t Crc32c(std::span<const std::byte> bytes) { return ExtendCrc32c(0, bytes); }
 
-// Of the chunks in order, as if they lay side by side.
+// The checksum of the chunks in order, as if they lay side by side.
 uint32_t Crc32c(const std::vector<std::span<const std::byte>>& chunks);
 
 namespace internal {

@@ -1,4 +1,4 @@
-// What became of the bytes that the connections of a port have sent: the calls tell it, the watch
+// The fate of the bytes that the connections of a port have sent: the calls tell it, the watch
 // over the connections asks (connection_watch.h).
 #pragma once
 
@@ -17,12 +17,12 @@
 
 namespace tutti::transport {
 
-// How long those wait who have made us work for nothing. Of one account (listening_sockets.h):
-// whoever opens more connections waits no less.  Thread: any.
+// The time for which those wait who have made us work for nothing. Of one account
+// (listening_sockets.h): whoever opens more connections waits no less.  Thread: any.
 class Pauses {
  public:
-  // After the pauses that are not over yet, one more, all together at most kPausesMax. The time
-  // until the end of the last, without the first kPausesForgiven of an account that had none.
+  // Adds one more pause behind those that are not over yet, all together at most kPausesMax. The
+  // time until the end of the last, without the first kPausesForgiven of an account that had none.
   Duration Add(Instant now, Duration pause);
 
  private:
@@ -30,7 +30,7 @@ class Pauses {
   Instant until_ ABSL_GUARDED_BY(mutex_) = Instant::min();
 };
 
-// Of one connection.  Thread: any.
+// The credit of one connection.  Thread: any.
 class ConnectionCredit {
  public:
   ConnectionCredit() : ConnectionCredit(std::make_shared<Pauses>()) {}
@@ -46,7 +46,7 @@ class ConnectionCredit {
   }
   // A stream waits for its next message, which may take any time to begin.
   void BeginWait() { ++waiting_; }
-  // As EndRead. After BeginWait.
+  // The same as EndRead. After BeginWait.
   void EndWait(int64_t bytes) {
     Count(bytes);
     --waiting_;
@@ -81,7 +81,7 @@ class ConnectionCredit {
 // "ipv4:1.2.3.4:5", "ipv6:[::1]:5"; "unix:" of all Unix sockets.
 std::string PeerNameOf(const SocketAddress& other_end);
 
-// By the names of connections.  Thread: any.
+// Credits by the names of connections.  Thread: any.
 class CreditBook {
  public:
   // A new connection of an account; one that had its name is over.
@@ -97,7 +97,7 @@ class CreditBook {
   mutable Mutex mutex_;
   std::map<std::string, std::shared_ptr<ConnectionCredit>, std::less<>> credits_
       ABSL_GUARDED_BY(mutex_);
-  // By account: of connections that are open, and for a while of others (kPausesKept).
+  // Pauses by account: of connections that are open, and for a while of others (kPausesKept).
   std::map<std::string, std::shared_ptr<Pauses>> pauses_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -42,7 +42,7 @@ class DialledHandler final : public LinkHandler {
     if (link == nullptr) return;
     // The link's own OnClosed passes the reason on.
     if (!last.ok()) return link->Close(last.status());
-    // What cannot be sent any more is reported by OnClosed.
+    // A frame that cannot be sent any more is reported by OnClosed.
     (void)link->Send(*std::move(last));
     for (HeldFrame& held : dialled_->held) {
       (void)link->Send(std::move(held.frame), std::move(held.payload));

@@ -92,7 +92,7 @@ class InprocState : public std::enable_shared_from_this<InprocState> {
   std::thread thread_;  // set by Start, joined by Stop
   Mutex mutex_;
   ConditionVariable ready_;
-  // Those with something in them.
+  // Pipes with something in them.
   std::deque<std::pair<std::shared_ptr<InprocPipe>, int>> inboxes_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::shared_ptr<const AcceptCallback>> listeners_ ABSL_GUARDED_BY(mutex_);
   std::set<std::shared_ptr<InprocPipe>> accepted_ ABSL_GUARDED_BY(mutex_);

@@ -67,8 +67,8 @@ inline constexpr int64_t kSharedRingBytes = int64_t{4} << 20;
 // A frame there, without its payload: an exchange of ranks takes less than 60 bytes.
 inline constexpr int64_t kSharedMessageBytesMax = 256;
 
-// What a stranger may send before it has said who it is: one frame at a time, of this size. Hello
-// has at most some 20 short fields.
+// The frames that a stranger may send before it has said who it is: one frame at a time, of this
+// size. Hello has at most some 20 short fields.
 inline constexpr int64_t kStrangerFramesMax = 1;
 inline constexpr int64_t kStrangerFrameBytesMax = int64_t{64} << 10;
 // Links of one listener whose peer is not known yet, proved or not; the oldest makes way for a
@@ -78,9 +78,9 @@ inline constexpr int64_t kStrangerFrameBytesMax = int64_t{64} << 10;
 // milliseconds.
 inline constexpr int64_t kStrangersMax = 64;
 
-// What a known peer may have sent that its receiver has not taken yet; beyond it, it is not read. A
-// step of 8192 rows of 8192 bf16 values, 128 MiB in 128 frames, arrives while the one before is
-// computed.
+// The bytes that a known peer may have sent that its receiver has not taken yet; beyond it, it is
+// not read. A step of 8192 rows of 8192 bf16 values, 128 MiB in 128 frames, arrives while the one
+// before is computed.
 inline constexpr int64_t kUnreadBytesMax = int64_t{128} << 20;
 inline constexpr int64_t kUnreadFramesMax = 512;
 
@@ -97,10 +97,10 @@ inline constexpr int64_t kAcceptedLinksMax = 1024;
 // and gRPC gives all trailers together 8 KiB.
 inline constexpr int64_t kCloseMessageBytesMax = 1024;
 
-// How long a link that closes may take to send its queue and to part from its peer. 256 MiB take
-// 2.2 s at 1 Gbit/s.
+// The time that a link which closes may take to send its queue and to part from its peer. 256 MiB
+// take 2.2 s at 1 Gbit/s.
 inline constexpr std::chrono::milliseconds kCloseTimeout{5000};
-// How long a listener or dialer that stops waits for its links to part in good order.
+// The time for which a listener or dialer that stops waits for its links to part in good order.
 inline constexpr std::chrono::milliseconds kStopTimeout{2000};
 
 // A connection that is not made by then has failed. Between machines of one cluster it takes
@@ -133,8 +133,8 @@ inline constexpr int kListenBacklog = 1024;
 // A look at which connections of a full port are closed takes 0.3 us for each, and is taken again
 // after this time for each: it costs a quarter of the loop's time at most.
 inline constexpr std::chrono::microseconds kSweepPausePerConnection{1};
-// Between two lines of log about refused connections or links: whoever is refused must not fill the
-// disk.
+// The pause between two lines of log about refused connections or links: whoever is refused must
+// not fill the disk.
 inline constexpr std::chrono::milliseconds kRefusalLogInterval{5000};
 // Without a descriptor even for refusing, the next try is after this.
 inline constexpr std::chrono::milliseconds kNoDescriptorPause{10};
@@ -181,7 +181,7 @@ inline constexpr int64_t kCallCreditBytes = 256;
 // Reading 8 MiB takes a core 20 ms, and looking at them as long again; on two cores that is 50 to
 // 100 ms more for each answer that is on its way, and at this speed one in a hundred or two.
 inline constexpr int64_t kLargeRefusalBytesPerSecond = int64_t{1} << 20;
-// Those of an account that has sent none for a while are not held up: two of the largest.
+// Pauses of an account that has sent none for a while are not held up: two of the largest.
 inline constexpr std::chrono::seconds kPausesForgiven{16};
 // The longest that an account waits for such answers: shorter than most clients wait for any.
 inline constexpr std::chrono::seconds kPausesMax{20};

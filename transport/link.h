@@ -78,14 +78,14 @@ class Link {
   virtual std::string peer() const = 0;
 };
 
-// Where a link is to lead, and to whom.
+// The place where a link is to lead, and to whom.
 struct DialTarget {
   DialTarget(const char* dialled) : address(dialled) {}
   DialTarget(std::string dialled, std::string who = "", std::string named = "")
       : address(std::move(dialled)), listener(std::move(who)), server_name(std::move(named)) {}
 
-  // From the operator's configuration, or announced by a worker and allowed by that configuration
-  // (worker/links/peer_finder.h).
+  // The address from the operator's configuration, or announced by a worker and allowed by that
+  // configuration (worker/links/peer_finder.h).
   std::string address;
   // The identity, as a URI (roles.h), that the listener must prove; empty: nobody in particular.
   std::string listener;

@@ -1,5 +1,5 @@
-// For tests of the promises of link.h, for every kind of link: TEST_P(LinkContractTest, ...),
-// instantiated for all kinds in link_contract_test.cc.
+// Support for tests of the promises of link.h, for every kind of link: TEST_P(LinkContractTest,
+// ...), instantiated for all kinds in link_contract_test.cc.
 #pragma once
 
 #include <gtest/gtest.h>

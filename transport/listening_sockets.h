@@ -28,7 +28,7 @@ struct SocketAddress {
   friend bool operator==(const SocketAddress& a, const SocketAddress& b);
 };
 
-// Who connections are counted for: an IPv4 address, the first 64 bits of an IPv6 address, which is
+// The account of a connection: an IPv4 address, the first 64 bits of an IPv6 address, which is
 // what one customer gets, or the user of a process on this machine ("uid 1000").
 std::string AccountOf(int fd);
 

@@ -1,5 +1,5 @@
-// What one link may have delivered that nobody has taken yet: so no peer can fill a mailbox that
-// others share.
+// The bytes that one link may have delivered that nobody has taken yet: so no peer can fill a
+// mailbox that others share.
 //
 // The receiver counts each frame that it queues and lets go of the count when it takes the frame
 // out. While a budget is used up, the transport does not read the link: the peer's sends then wait

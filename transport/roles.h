@@ -1,5 +1,5 @@
-// Who may call what: the roles of callers, the names that certificates prove, and for every method
-// of every service the roles that may call it.
+// The rules of who may call what: the roles of callers, the names that certificates prove, and for
+// every method of every service the roles that may call it.
 //
 // A certificate proves identities by URIs among its subject alternative names:
 //   tutti://client/NAME    tutti://gateway/NAME    tutti://worker/NAME

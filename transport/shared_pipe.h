@@ -47,7 +47,7 @@ class SharedPipe {
   // the other end cannot have written; so for all below.  REQUIRES: CheckFrame is OK and the
   // message is small (kSharedMessageBytesMax)
   absl::StatusOr<bool> TrySend(const v1::Frame& frame, const Payload& payload);
-  // After sending: the other end sleeps and has to be woken over the link.
+  // A question after sending: the other end sleeps and has to be woken over the link.
   bool ShouldWakePeer() { return writer_->ShouldWake(); }
 
   struct Received {
@@ -56,7 +56,7 @@ class SharedPipe {
   };
   absl::StatusOr<std::optional<Received>> TryReceive();
 
-  // Before waiting for anything else. False: something has come meanwhile.
+  // Called before waiting for anything else. False: something has come meanwhile.
   bool FallAsleep() { return reader_->FallAsleep(); }
   void WakeUp() { reader_->WakeUp(); }
 

@@ -12,7 +12,7 @@ struct RecordSizes {
   uint32_t head;
   uint32_t body;
 };
-// In place of a record: the next one is at the start.
+// A mark in place of a record: the next one is at the start.
 constexpr uint32_t kSkip = UINT32_MAX;
 
 constexpr uint64_t RecordBytes(uint64_t head, uint64_t body) {

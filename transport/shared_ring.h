@@ -65,7 +65,7 @@ class RingReader {
   // peer's memory: they can change under a reader's eyes, so copy bytes before they are parsed.
   absl::StatusOr<std::optional<Record>> TryRead();
 
-  // Before sleeping: from now on the writer wakes us. False: a record has come meanwhile.
+  // Called before sleeping: from now on the writer wakes us. False: a record has come meanwhile.
   bool FallAsleep();
   void WakeUp();
 

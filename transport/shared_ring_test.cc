@@ -29,7 +29,7 @@ class SharedRingTest : public ::testing::Test {
 
   std::span<std::byte> memory() { return memory_.bytes; }
   RingHeader* header() { return reinterpret_cast<RingHeader*>(memory_.bytes); }
-  // Of the record at byte `at` of the ring.
+  // The header of the record at byte `at` of the ring.
   void Overwrite(int64_t at, uint32_t head, uint32_t body) {
     const uint32_t sizes[] = {head, body};
     std::memcpy(memory_.bytes + sizeof(RingHeader) + at, sizes, sizeof(sizes));

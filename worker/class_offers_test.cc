@@ -40,7 +40,7 @@ TEST(ClassOffersTest, OffersEveryClassWithItsSpeed) {
   EXPECT_EQ(backend->numerics_class(), best) << "as before";
 }
 
-// What --tune auto has chosen by then is what shards are computed with.
+// The choice of --tune auto by then is what shards are computed with.
 TEST(ClassOffersTest, KeepsWhatWasChosenByMeasurement) {
   const auto backend = Cpu();
   auto* const tunable = dynamic_cast<kernels::Tunable*>(backend.get());

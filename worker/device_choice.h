@@ -1,4 +1,4 @@
-// Which device a worker serves from: --device, the GPUs that there are, and who has taken which.
+// The device that a worker serves from: --device, the GPUs that there are, and who has taken which.
 #pragma once
 
 #include <functional>

@@ -31,7 +31,7 @@ class EarlyActivations {
   // RESOURCE_EXHAUSTED when `epoch` is the newest of which a frame was dropped.
   absl::Status CheckComplete(Epoch epoch) const;
 
-  // As if nothing had come.
+  // Clears all, as if nothing had come.
   void Clear();
 
  private:

@@ -48,7 +48,7 @@ class Executor : private StageOutbox {
     std::string memory_folder;             // where ranks of one machine meet; empty: nowhere
     // Brings what a shard is made of into the factory's folder; null: it is there.
     ShardFetch* fetch = nullptr;
-    // Of the factory's backend; null: it has none.
+    // The meter of the factory's backend; null: it has none.
     const kernels::WorkMeter* work_meter = nullptr;
     const GpuMonitor* gpu = nullptr;  // of the factory's backend; null: it has none
   };
@@ -62,7 +62,7 @@ class Executor : private StageOutbox {
   // Thread: any.
   transport::AcceptCallback acceptor() const;
 
-  // What coordinators are told of where it listens; otherwise nothing.  REQUIRES: before Start
+  // The address that coordinators are told; otherwise nothing.  REQUIRES: before Start
   void Announce(Announcer announcer) { context_.announcer = std::move(announcer); }
   void Start();
   // Asks the thread to end when the coordinator lets this worker go, or is not there; it is told
@@ -72,7 +72,7 @@ class Executor : private StageOutbox {
   void RequestStop();
   // Whether a shard is being loaded, for which nobody waits that this worker serves. Thread: any.
   bool loading() const { return loading_; }
-  // What it is, does and has done, for people who watch it. Thread: any.
+  // Figures of its state and its work, for people who watch it. Thread: any.
   void WriteMetrics(metrics::Exposition* to) const;
   // Waits until it has ended; false when that takes longer than `patience` (it loads or computes
   // still).

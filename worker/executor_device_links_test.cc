@@ -64,7 +64,7 @@ TEST_F(LinkedExecutorTest, RowsThatGetStuckBetweenDevicesAreNamedAndTheNextEpoch
   devices_.set_stuck(true);
   const Instant give_up = clock_.Now() + kPatience;
   uint64_t step = 0;
-  // Until the first that goes from device to device.
+  // Runs until the first that goes from device to device.
   while (joined_[1]->recorder->Count(v1::Frame::kFailure) == 0 && clock_.Now() < give_up) {
     if (step < 5) Plan(1, ++step, {7});
     std::this_thread::sleep_for(std::chrono::milliseconds(20));

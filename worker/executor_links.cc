@@ -56,7 +56,7 @@ void Executor::LeaveCoordinator() {
   position_.Begin(Activity::kFrames, kSliceTimeMin);
 }
 
-// After the ranks of the stage: groups form one at a time.
+// Called after the ranks of the stage: groups form one at a time.
 void Executor::TickDeviceLinks(Instant now) {
   if (linked_epoch_ == Epoch() || grouped_epoch_ != linked_epoch_) return;
   if (!device_links_.Tick(now)) return;

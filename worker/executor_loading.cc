@@ -46,8 +46,8 @@ absl::Status Executor::Fetch(const v1::AssignShard& shard) {
   return options_.fetch->Fetch(shard, tell, [this] { return LookForEnd(); });
 }
 
-// What comes while bytes of the checkpoint are on their way is handled afterwards. It may take
-// hours, so an epoch that is over ends it: what has come is kept.
+// A message that comes while bytes of the checkpoint are on their way is handled afterwards. It may
+// take hours, so an epoch that is over ends it: what has come is kept.
 absl::Status Executor::LookForEnd() {
   mailbox_->Drain(Instant(), &events_in_step_);
   for (WorkerEvent& event : events_in_step_) {

@@ -1,12 +1,12 @@
-// What an executor tells its coordinator unasked, beside beats: how its links to other workers
-// stand, and that it was told to stop.
+// The unasked reports of an executor to its coordinator, beside beats: how its links to other
+// workers stand, and that it was told to stop.
 #include <utility>
 
 #include "worker/executor.h"
 
 namespace tutti::worker {
 
-// Of this epoch, whose links these are.
+// Reports on this epoch, whose links these are.
 void Executor::ReportLinks() {
   reports_.clear();
   for (const auto& next : next_) {

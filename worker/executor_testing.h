@@ -1,5 +1,5 @@
-// For tests of whole workers but for gRPC: executors with their threads, links and time, over links
-// within the process, and the coordinator's end of them.
+// Support for tests of whole workers but for gRPC: executors with their threads, links and time,
+// over links within the process, and the coordinator's end of them.
 #pragma once
 
 #include <gmock/gmock.h>

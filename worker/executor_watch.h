@@ -17,7 +17,7 @@
 
 namespace tutti::worker {
 
-// What the system says about the processors and this process.
+// The figures that the system says about the processors and this process.
 class ProcessorMeter {
  public:
   virtual ~ProcessorMeter() = default;

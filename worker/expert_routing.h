@@ -1,5 +1,5 @@
-// Which experts the rows of one layer go to: the choice row by row, and the same grouped by expert,
-// so that an expert's rows are multiplied together.
+// The experts that the rows of one layer go to: the choice row by row, and the same grouped by
+// expert, so that an expert's rows are multiplied together.
 //
 // Grouping changes no bit: products are row-independent, and each row's sum goes over its own
 // experts in ascending order.  Thread: the executor's.
@@ -13,7 +13,7 @@ namespace tutti::worker {
 
 class ExpertRouting {
  public:
-  // For `rows` rows with `count` experts each; the choice is written through experts() and
+  // Room for `rows` rows with `count` experts each; the choice is written through experts() and
   // shares(), row by row.
   void Resize(int64_t rows, int64_t count) {
     count_ = count;
@@ -44,7 +44,7 @@ class ExpertRouting {
     return std::span<const int32_t>(tokens_).subspan(begin_[expert],
                                                      begin_[expert + 1] - begin_[expert]);
   }
-  // Where each choice of experts() stands in the grouped order.
+  // The place in the grouped order of each choice of experts().
   std::span<const int32_t> places() const { return places_; }
 
  private:

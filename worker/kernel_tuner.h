@@ -17,7 +17,7 @@
 
 namespace tutti::worker {
 
-// What one value of a knob was measured at.
+// The times of one value of a knob.
 struct ValueTime {
   int64_t value = 0;
   double seconds = 0;        // median

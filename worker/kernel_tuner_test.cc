@@ -27,7 +27,7 @@ class FakeTunable : public kernels::Tunable {
   void SetKnob(size_t knob, int64_t value) override { values_[knob] = value; }
   std::string TunedFor() const override { return "fake/1"; }
 
-  // Of the products that show knob `name`: a factor for a value; 1 where none is given.
+  // The cost of the products that show knob `name`: a factor for a value; 1 where none is given.
   std::map<std::string, std::map<int64_t, double>> cost;
   double Seconds(int64_t rows) {
     ++measured;

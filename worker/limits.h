@@ -58,8 +58,9 @@ inline constexpr int64_t kNumericFaultsMax = 16;
 inline constexpr size_t kDeviceIdBytesMax = 64;
 inline constexpr size_t kDeviceHolderBytesMax = 256;
 
-// How long sent memory may stay with the transport after its receiver has answered. The answer came
-// through the same threads, so this is scheduling noise; a second of it is a machine that stands.
+// The time for which sent memory may stay with the transport after its receiver has answered. The
+// answer came through the same threads, so this is scheduling noise; a second of it is a machine
+// that stands.
 inline constexpr std::chrono::milliseconds kSentBufferPatience{1000};
 
 // Exchanges of devices between two agreements of the hosts. A device holds about 1,024 operations
@@ -68,17 +69,17 @@ inline constexpr int64_t kExchangesUnagreedMax = 64;
 // While a device works, the executor looks at its mailbox this often and at the device all the
 // time.
 inline constexpr std::chrono::microseconds kDeviceLookInterval{200};
-// How long devices may take for the work that one step queued between two looks of the host: the
-// longest step of a large model on a slow GPU takes a few seconds.
+// The time that devices may take for the work that one step queued between two looks of the host:
+// the longest step of a large model on a slow GPU takes a few seconds.
 inline constexpr std::chrono::milliseconds kDevicePatience{20'000};
-// How long rows may be on their way between two devices once they are sent: the largest step of a
-// large model, 1 GiB, takes a tenth of a second over PCIe, and a kernel that keeps the device busy
-// some milliseconds.
+// The time for which rows may be on their way between two devices once they are sent: the largest
+// step of a large model, 1 GiB, takes a tenth of a second over PCIe, and a kernel that keeps the
+// device busy some milliseconds.
 inline constexpr std::chrono::milliseconds kTransferPatience{5'000};
-// For the devices of a stage to find each other: NCCL takes seconds on a machine that is busy
-// loading.
+// The time for the devices of a stage to find each other: NCCL takes seconds on a machine that is
+// busy loading.
 inline constexpr std::chrono::milliseconds kFormPatience{30'000};
-// Between two looks at whether they have.
+// The pause between two looks at whether they have.
 inline constexpr std::chrono::milliseconds kFormLookInterval{2};
 
 // --- The shell: links and time ---
@@ -117,25 +118,25 @@ inline constexpr std::chrono::milliseconds kWaitingLogInterval{5000};
 inline constexpr std::chrono::microseconds kMemoryPollTime{300};
 // Looks into the memory for one into the mailbox, which costs a lock.
 inline constexpr int64_t kMemoryPollsPerLook = 16;
-// Between tries to send when the memory is full: it takes the other one about 200 us to read a
-// mebibyte.
+// The pause between tries to send when the memory is full: it takes the other one about 200 us to
+// read a mebibyte.
 inline constexpr std::chrono::microseconds kFullMemoryPause{50};
 
 // A worker that closes its links is missed by the coordinator too, which knows better why. Only
 // when the epoch goes on for this long is it the link that broke, and we say so.
 inline constexpr std::chrono::milliseconds kBrokenLinkGrace{1000};
-// How long the next stage may be unreachable from the start of an epoch. It listened before it
-// joined.
+// The time for which the next stage may be unreachable from the start of an epoch. It listened
+// before it joined.
 inline constexpr std::chrono::milliseconds kUnreachablePatience{10000};
 
-// How long the executor may stay at one slice of its work (position.h, pace_model.h). At least a
-// second: the slices that are not predicted (a frame, a page of a file, a malloc, a log line) take
-// milliseconds on a quiet machine, and a stuck executor is named a second after it. At most as long
-// as devices may take.
+// The time for which the executor may stay at one slice of its work (position.h, pace_model.h). At
+// least a second: the slices that are not predicted (a frame, a page of a file, a malloc, a log
+// line) take milliseconds on a quiet machine, and a stuck executor is named a second after it. At
+// most as long as devices may take.
 inline constexpr std::chrono::milliseconds kSliceTimeMin{1000};
 inline constexpr std::chrono::milliseconds kSliceTimeMax = kDevicePatience;
-// Of what was predicted: a shared memory bus, another instruction set's clock, experts that all
-// rows choose at once, each about two.
+// A multiple of the prediction: a shared memory bus, another instruction set's clock, experts that
+// all rows choose at once, each about two.
 inline constexpr double kSliceMargin = 8;
 // Speeds of a worker that has not measured its own, until its steps show better: one thread of an
 // old server.
@@ -172,7 +173,7 @@ inline constexpr std::chrono::milliseconds kStopPatience{5000};
 inline constexpr double kDrainTimeoutS = 30;
 // ... and so much longer, so that it is the coordinator that ends them, with a reason.
 inline constexpr std::chrono::milliseconds kLeaveMargin{2000};
-// Between two looks of the main thread at whether it was let go, or told to hurry.
+// The pause between two looks of the main thread at whether it was let go, or told to hurry.
 inline constexpr std::chrono::milliseconds kLeaveLookInterval{20};
 // Two signals closer than this are one: a process manager may tell both a parent, which passes it
 // on, and its children.
@@ -206,13 +207,13 @@ inline constexpr size_t kSharedFileBytesMax = 64 << 10;
 // Others measure for a second or two each, one after the other: those of a machine with sixteen
 // workers. Whoever holds the file for longer is stopped, or holds it for something else.
 inline constexpr Duration kSharedFilePatience = std::chrono::seconds(60);
-// How often the one that waits for it looks.
+// The period at which the one that waits for it looks.
 inline constexpr std::chrono::milliseconds kSharedFileLook{20};
 
 // Sizes of the choices made at start (kernel_tuner.h). Models whose weights are smaller are not
 // worth the time, and come from caches that larger ones do not fit into.
 inline constexpr int64_t kTunedModelBytesMin = int64_t{256} << 20;
-// What is measured at most, without the 0.1 to 0.2 s in which the weights are packed.
+// The time of all measuring, without the 0.1 to 0.2 s in which the weights are packed.
 inline constexpr double kTuneSeconds = 1.2;
 // Rounds beyond which a median moves little, and below which it says nothing.
 inline constexpr int kTuneRoundsMax = 9;
@@ -246,7 +247,7 @@ inline constexpr int64_t kReusedBufferBytesMin = int64_t{1} << 20;
 // Threads that read and hash: each does some 3 GB/s of cached pages, and few processors pack four
 // times as much.
 inline constexpr int kReadThreadsMax = 4;
-// How often the one that waits for the disk says that bytes arrive.
+// The period at which the one that waits for the disk says that bytes arrive.
 inline constexpr Duration kReadTellInterval = std::chrono::milliseconds(100);
 
 // ---- fetching the checkpoint (fetch/shard_fetch.h, docs/decisions/0067)
@@ -254,7 +255,7 @@ inline constexpr Duration kReadTellInterval = std::chrono::milliseconds(100);
 // Questions on their way: chunks of 1 MiB, so that 8 ms pass between a question and its answer at
 // 1 GB/s, more than a round trip and the time of reading from a disk.
 inline constexpr size_t kFetchWindow = 8;
-// Of answers that nobody has taken: those of a window of chunks, and one with digests.
+// Bytes of answers that nobody has taken: those of a window of chunks, and one with digests.
 inline constexpr int64_t kFetchUnreadBytesMax = int64_t{12} << 20;
 // The longest file that is believed: a thousand times the largest shard of a published checkpoint.
 inline constexpr int64_t kFetchedFileBytesMax = int64_t{1} << 43;
@@ -266,12 +267,12 @@ inline constexpr int kFetchTries = 3;
 // Without an answer for so long a shard is given up, and the coordinator told, if it is there: it
 // assigns again, and what has come is there. Longer than a coordinator takes to start anew.
 inline constexpr Duration kFetchPatience = std::chrono::seconds(15);
-// How often the one that waits for answers looks at what else has come.
+// The period at which the one that waits for answers looks at what else has come.
 inline constexpr Duration kFetchLookInterval = std::chrono::milliseconds(50);
-// How often the coordinator is told how far it is, and the pace is measured.
+// The period at which the coordinator is told how far it is, and the pace is measured.
 inline constexpr Duration kFetchTellInterval = std::chrono::milliseconds(500);
 
-// How often the driver is asked about the GPU. An answer takes it a few milliseconds.
+// The period at which the driver is asked about the GPU. An answer takes it a few milliseconds.
 inline constexpr Duration kGpuMonitorPeriod = std::chrono::seconds(2);
 // A driver that takes longer for an answer is said not to answer: waking up takes it seconds.
 inline constexpr Duration kGpuAnswerPatience = std::chrono::seconds(3);

@@ -115,7 +115,7 @@ void AddBits(kernels::Matrix& values, Digest* digest) {
   for (int64_t r = 0; r < values.rows(); ++r) {
     for (int64_t c = 0; c < values.cols(); ++c) {
       const float value = values.at(r, c);
-      // What a NaN carries is not promised.
+      // The payload of a NaN is not promised.
       digest->Add(std::isnan(value) ? 0x7fc00000 : std::bit_cast<uint32_t>(value));
     }
   }
@@ -138,7 +138,7 @@ void AddLeastSums(kernels::Backend* backend, Digest* digest) {
   AddBits(out, digest);
 }
 
-// Of `name`, an instruction set of the CPU or a GPU.
+// The edges of `name`, an instruction set of the CPU or a GPU.
 std::string EdgesOf(const std::string& name) {
   const auto backend = kernels::Tested(name);
   Random random(46);
@@ -192,7 +192,7 @@ TEST(NumericsRevisionTest, TheBitsAreThoseOfTheRevision) {
   }
 }
 
-// Of each instruction set, also where a class has several.
+// The bits of each instruction set, also where a class has several.
 TEST(NumericsRevisionTest, TheBitsOfRareNumbersAreThoseOfTheRevision) {
   const json noted = Noted();
   for (const auto set : AvailableInstructionSets(kernels::cpu::MachineFeatures())) {

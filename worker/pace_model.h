@@ -1,5 +1,5 @@
-// How long a piece of work may take on this worker: predicted from its speed, as measured at start
-// and as its steps have shown since.
+// The time that a piece of work may take on this worker: predicted from its speed, as measured at
+// start and as its steps have shown since.
 //
 // Thread: the executor's.
 #pragma once
@@ -11,7 +11,7 @@ namespace tutti::worker {
 
 class PaceModel {
  public:
-  // Of the worker's hello; 0: not known.
+  // The speeds of the worker's hello; 0: not known.
   PaceModel(double read_bytes_per_second, double flops_per_second);
 
   // The most that `work` may take while the processors are the worker's own.

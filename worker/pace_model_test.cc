@@ -10,7 +10,7 @@ namespace {
 using kernels::Work;
 using std::chrono::seconds;
 
-// Of 10 GB/s and 100 Gflop/s.
+// A worker of 10 GB/s and 100 Gflop/s.
 TEST(PaceModelTest, AllowsMoreForMoreWork) {
   const PaceModel model(1e10, 1e11);
   Duration before = model.Allow({});

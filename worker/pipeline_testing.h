@@ -1,6 +1,6 @@
-// For tests: a whole pipeline of stage workers with real transformers, driven by one thread (and
-// one more for each further rank of a stage), with a small scheduler whose choices (stages, chunk
-// sizes, batches, blocks) the tests vary.
+// Support for tests: a whole pipeline of stage workers with real transformers, driven by one thread
+// (and one more for each further rank of a stage), with a small scheduler whose choices (stages,
+// chunk sizes, batches, blocks) the tests vary.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// What the executor is doing and how far it has come, for the thread that watches it.
+// The position of the executor: what it does and how far it has come, for the thread that watches
+// it.
 //
 // The executor writes, a reader never makes it wait: numbers only, apart from the name of a worker
 // that a step waits for.
@@ -17,14 +18,15 @@ namespace tutti::worker {
 
 enum class Activity : uint8_t { kIdle, kFrames, kLoading, kLinks, kStep, kRank, kRows };
 
-// For people; "" for kIdle.
+// A name for people; "" for kIdle.
 std::string_view ActivityName(Activity activity);
 
 class Position {
  public:
   struct Doing {
     Activity activity = Activity::kIdle;
-    // How long it may go without a move while the processors are its own; zero: without a limit.
+    // The time for which it may go without a move while the processors are its own; zero: without a
+    // limit.
     Duration allowed{};
   };
 

@@ -1,4 +1,4 @@
-// For tests: the ranks of a stage as threads of one process, their frames in queues.
+// Support for tests: the ranks of a stage as threads of one process, their frames in queues.
 #pragma once
 
 #include <algorithm>

@@ -25,7 +25,7 @@
 
 namespace tutti::worker {
 
-// What is packed at once: its slices are read one behind the other, without gaps.
+// The weights that are packed at once: its slices are read one behind the other, without gaps.
 struct ReadItem {
   struct Part {
     const model::TensorInfo* tensor = nullptr;
@@ -50,8 +50,8 @@ class ReadAhead {
   // REQUIRES: there is one more item
   absl::StatusOr<std::span<const std::byte>> Next(const std::function<void()>& moving);
 
-  // After the last item: the digests of all chunks that were read. FAILED_PRECONDITION: a file
-  // changed meanwhile; names it.
+  // Called after the last item: the digests of all chunks that were read. FAILED_PRECONDITION: a
+  // file changed meanwhile; names it.
   absl::StatusOr<std::vector<model::ChunkRun>> Finish();
 
  private:

@@ -1,4 +1,4 @@
-// For tests: a model that counts, and the frames that make a stage worker run it.
+// Support for tests: a model that counts, and the frames that make a stage worker run it.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -20,7 +20,7 @@
 
 namespace tutti::worker {
 
-// How often a token stands in a sequence; penalties are computed from it.
+// The number of times that a token stands in a sequence; penalties are computed from it.
 struct TokenCount {
   bool in_prompt = false;
   int32_t in_output = 0;
@@ -36,8 +36,8 @@ struct SequenceState {
   int32_t computed = 0;
   std::optional<uint64_t> last_step;  // that it was scheduled in; the probe is step 0
   v1::SequenceSampling sampling;
-  // Of every token in `tokens`; kept only for sequences that have a penalty. In the order of ids,
-  // so that whoever applies them goes through a row of logits once.
+  // Counts of every token in `tokens`; kept only for sequences that have a penalty. In the order of
+  // ids, so that whoever applies them goes through a row of logits once.
   absl::btree_map<TokenId, TokenCount> counts;
 
   // A field left at 0 is off, also where the neutral value is 1.

@@ -103,7 +103,7 @@ bool SharedFile::Append(std::string_view key, std::string_view value) const {
     const Words words = WordsOf(*old);
     if (words.size() != 2) continue;
     ours = true;
-    // Of a value for which there is no room, no older one comes back.
+    // For a value for which there is no room, no older one comes back.
     if (!keys.insert(words[0]).second) continue;
     if (bytes + old->size() + 1 > kSharedFileBytesMax / 2) continue;
     kept.push_back(absl::StrCat(*old, "\n"));

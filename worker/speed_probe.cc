@@ -25,7 +25,7 @@ constexpr int64_t kCompareOutFeatures = 512;  // of each thread
 constexpr int64_t kCompareRows = 64;
 constexpr int kComparePasses = 24;
 
-// Of the quickest of a few passes: a disturbance only makes one longer.
+// The time of the quickest of a few passes: a disturbance only makes one longer.
 template <class Fn>
 double Best(const Fn& pass) {
   double best = pass();
@@ -101,7 +101,7 @@ absl::StatusOr<MeasuredSpeed> SharedSpeed(
   const absl::StatusOr<MeasuredSpeed> known = ParseSpeed(shared.Find(key));
   if (known.ok()) return *known;
   TUTTI_ASSIGN_OR_RETURN(MeasuredSpeed speed, measure());
-  // As other workers will read it.
+  // Rounded as other workers will read it.
   speed.read_bytes_per_second = std::round(speed.read_bytes_per_second);
   speed.flops_per_second = std::round(speed.flops_per_second);
   const std::string text =

@@ -1,5 +1,5 @@
-// How fast this worker reads its memory and multiplies matrices, measured with the backend's own
-// product: the work of a step, so that predictions hold.
+// The speed at which this worker reads its memory and multiplies matrices, measured with the
+// backend's own product: the work of a step, so that predictions hold.
 //
 // Threads: the one that owns the backend.
 #pragma once

@@ -1,4 +1,4 @@
-// What one stage does in a step: all stages compute an ordinary one; a rebuild (peer.proto) is
+// The part of one stage in a step: all stages compute an ordinary one; a rebuild (peer.proto) is
 // computed by those that have lost K/V only, from rows that the stage before them has kept.
 //
 // Pure; any thread.

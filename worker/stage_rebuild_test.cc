@@ -137,7 +137,7 @@ TEST_F(StageRebuildTest, OnlyTheStageThatWasLostComputes) {
   EXPECT_EQ(TakeRuns(), (std::vector<int>{1, 1, 1}));
   EXPECT_EQ(stages_[2]->told.back().step_result().sampled(0).token(), 58);
 
-  // What the stage in its place has kept serves the one after it.
+  // The rows that the stage in its place has kept serve the one after it.
   stages_[2] = std::make_unique<Stage>(&clock_);
   Assign(0, 7, 3);
   EXPECT_EQ(Assign(1, 7, 5).kept_rows(), std::string("\1"));

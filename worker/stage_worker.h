@@ -34,13 +34,13 @@
 
 namespace tutti::worker {
 
-// Where a StageWorker's frames go.
+// The place where a StageWorker's frames go.
 class StageOutbox {
  public:
   virtual ~StageOutbox() = default;
   virtual void ToCoordinator(v1::Frame frame) = 0;
-  // To the next stage of the epoch in frame.epoch. The link is made by the shell (or the simulator)
-  // when a shard is assigned; frames sent before it is up are queued there in order.
+  // Sends to the next stage of the epoch in frame.epoch. The link is made by the shell (or the
+  // simulator) when a shard is assigned; frames sent before it is up are queued there in order.
   virtual void ToNextStage(v1::Frame frame, transport::Payload payload) = 0;
 };
 
@@ -79,14 +79,14 @@ class StageWorker {
 
   Epoch epoch() const { return epoch_; }                   // 0: no shard
   const v1::AssignShard& shard() const { return shard_; }  // of the current epoch
-  // Of the shard that is loaded; none: none.
+  // The memory of the shard that is loaded; none: none.
   StageRunner::LinkMemory link_memory() const;
   uint64_t stale_frames() const { return stale_frames_; }
   // Grows with every step, layer and tensor loaded.
   uint64_t progress_count() const { return progress_count_; }
 
  private:
-  // Where a step's rows come from and go to.
+  // The places where a step's rows come from and go to.
   struct Rows {
     std::span<const std::byte> in;
     std::span<std::byte> out;
@@ -139,7 +139,7 @@ class StageWorker {
   uint64_t stale_frames_ = 0;
   uint64_t progress_count_ = 0;
 
-  // Of the current epoch:
+  // The state of the current epoch:
   Epoch epoch_;  // 0: no shard
   v1::AssignShard shard_;
   absl::Status status_;

@@ -1,4 +1,4 @@
-// Where the rows of a step come from and go to.
+// The places where the rows of a step come from and go to.
 #include <algorithm>
 #include <utility>
 

@@ -31,7 +31,7 @@ class StepRotary {
 
   // Cover the rows of the step in order.
   std::span<const Run> runs() const { return runs_; }
-  // Of every row; empty when all are 1.
+  // Scales of every row; empty when all are 1.
   std::span<const float> query_scale() const { return query_scale_; }
 
  private:
@@ -42,8 +42,8 @@ class StepRotary {
   const model::RopeConfig rope_;
   const int64_t head_dim_;
   const int64_t logn_length_;
-  // By variant: one for each doubling of the prompt, so at most some twenty; or one for each
-  // length, of which those of a step are kept. Never moves.
+  // Frequencies by variant: one for each doubling of the prompt, so at most some twenty; or one for
+  // each length, of which those of a step are kept. Never moves.
   std::map<int64_t, std::vector<float>> frequencies_;
   std::vector<Run> runs_;
   std::vector<float> query_scale_;

@@ -60,7 +60,7 @@ absl::Status StepSequencer::Copy(const v1::Activation& chunk, const transport::P
     if (!part.empty()) std::memcpy(to, part.data(), part.size());
     to += part.size();
   }
-  // Of the copy: the bytes checked are the bytes computed with.
+  // The checksum of the copy: the bytes checked are the bytes computed with.
   const uint32_t checksum = transport::Crc32c(std::span<const std::byte>(begin, to));
   if (checksum != chunk.checksum()) {
     return absl::DataLossError(absl::StrCat("activation of step ", chunk.step(), " from row ",

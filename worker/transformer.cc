@@ -24,8 +24,8 @@ kernels::CollectiveTraffic Transformer::rank_traffic() const {
   return options_.place.ranks == 1 ? kernels::CollectiveTraffic() : options_.collective->traffic();
 }
 
-// As if every row met every weight: more than it is where there are experts, and the embedding is
-// only looked up.
+// The work as if every row met every weight: more than it is where there are experts, and the
+// embedding is only looked up.
 StageRunner::StepWork Transformer::WorkOf(const Batch& batch) const {
   const double element = static_cast<double>(DTypeBytes(config_.dtype));
   const double weights = static_cast<double>(weights_.bytes());
@@ -105,7 +105,7 @@ std::span<const float> Transformer::FirstsOf(TensorView rows) {
   return firsts_;
 }
 
-// Before the host waits for its device: see Collective::WaitForDevices.
+// Called before the host waits for its device: see Collective::WaitForDevices.
 absl::Status Transformer::WaitForDevices() {
   return options_.place.ranks == 1 ? absl::OkStatus() : options_.collective->WaitForDevices();
 }

@@ -30,13 +30,13 @@
 
 namespace tutti::worker {
 
-// Where a shard's runner comes from.
+// The source of a shard's runner.
 struct ModelSource {
   std::string dir;            // the checkpoint
   model::ModelConfig config;  // of that checkpoint
   kernels::Backend* backend = nullptr;
   int64_t memory_bytes = 0;  // for weights and KV cache of a shard at most; 0: all there is
-  // To the other ranks of the stage. Null: shards of one rank only.
+  // The link to the other ranks of the stage. Null: shards of one rank only.
   kernels::Collective* collective = nullptr;
 };
 
@@ -144,7 +144,7 @@ class Transformer : public StageRunner {
                     kernels::TensorView logits);
   absl::Status SampleAll(const Batch& batch, std::vector<v1::SampledToken>* sampled,
                          const ProgressCallback& progress);
-  // Of the backend's memory, and of the host's.
+  // A view of the backend's memory, and of the host's.
   kernels::TensorView View(void* data, DType dtype, int64_t rows, int64_t cols) const;
   static kernels::TensorView HostView(void* data, DType dtype, int64_t rows, int64_t cols);
   // Rows of the residual stream as they cross a link, in the host's memory or a slot of
@@ -174,7 +174,7 @@ class Transformer : public StageRunner {
   NumericFaults faults_;
   std::unique_ptr<Sampler> sampler_;  // on the last stage
   LogitsObserver observer_;
-  // Of the rows that each rank embeds; kept for their memory.
+  // The ids of the rows that each rank embeds; kept for their memory.
   std::vector<int32_t> own_ids_;
   std::vector<int64_t> embed_begin_;
   std::vector<float> firsts_;          // of a step's rows

@@ -1,4 +1,4 @@
-// From an assign_shard to a loaded Transformer, with the checks before memory is spent.
+// The way from an assign_shard to a loaded Transformer, with the checks before memory is spent.
 #include <utility>
 
 #include "absl/strings/str_cat.h"

@@ -212,7 +212,7 @@ class Loader {
                       .stride = cols * element}};
   }
 
-  // Before the hours that reading so much takes: whether one frame holds the digests of it.
+  // A check before the hours that reading so much takes: whether one frame holds the digests of it.
   absl::Status CheckReport() const {
     std::vector<model::ChunkRange> chunks;
     for (const Unit& unit : units_) {

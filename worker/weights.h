@@ -18,7 +18,7 @@
 
 namespace tutti::worker {
 
-// Which rank of a stage, of how many.
+// The rank of a stage, of how many.
 struct RankPlace {
   int ranks = 1;
   int rank = 0;

@@ -1,4 +1,4 @@
-// What a worker tells of its steps, counted where they are reported and read by another thread.
+// The figures of a worker's steps, counted where they are reported and read by another thread.
 //
 // What each stage and rank does in its pipeline the coordinator tells; this is the worker's own
 // view, over all epochs since it started.
@@ -21,13 +21,13 @@ class WorkerMetrics {
   // Traffic of links, one direction of one kind.
   struct Traffic {
     metrics::Counter bytes, frames;
-    // What the epoch under way has counted: reports count from its beginning.
+    // The counts of the epoch under way: reports count from its beginning.
     std::atomic<int64_t> seen_bytes{0}, seen_frames{0};
   };
 
   // ---- Thread: the executor's.
 
-  // Of frames on their way to the coordinator; those that are no report change nothing.
+  // The counts of frames on their way to the coordinator; those that are no report change nothing.
   void OnFrame(const v1::Frame& frame);
   // A shard is loaded, to be computed in this class; "": in the worker's best.
   void ComputesIn(const std::string& numerics_class);
@@ -35,7 +35,7 @@ class WorkerMetrics {
   // ---- Thread: any.
 
   void Write(const Position& position, metrics::Exposition* to) const;
-  // Who this worker is, with the class that it computes in: its best until a shard is loaded.
+  // The worker's name, with the class that it computes in: its best until a shard is loaded.
   void WriteInfo(const v1::Hello& hello, metrics::Exposition* to) const;
 
  private:

@@ -24,7 +24,7 @@ inline constexpr int64_t kLoadTokensMax = int64_t{1} << 20;
 // A file of questions or of recorded answers.
 inline constexpr int64_t kLoadFileBytesMax = int64_t{1} << 30;
 
-// How often the line that shows progress is drawn: a person reads no faster.
+// The period at which the line that shows progress is drawn: a person reads no faster.
 inline constexpr int kLoadProgressMs = 500;
 // Differences from a recording that are shown; all are counted.
 inline constexpr int kDifferencesShown = 5;

@@ -27,11 +27,11 @@ class LoadReport {
   explicit LoadReport(Slo slo) : slo_(slo) {}
 
   void Add(const Turn& turn);
-  // How long the load ran, and whether it was interrupted.
+  // The time that the load ran, and whether it was interrupted.
   void Close(Duration elapsed, bool interrupted);
 
   int64_t succeeded() const { return succeeded_; }
-  // Of the answers to questions with a known one, the share that was right; none without any.
+  // The share of right answers among those to questions with a known one; none without any.
   std::optional<double> right_share() const;
 
   std::string ToText() const;

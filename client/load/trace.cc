@@ -67,7 +67,7 @@ absl::StatusOr<TraceRequest> ReadObject(const std::string& line) {
 // ---- CSV
 
 constexpr char kCsvHead[] = "TIMESTAMP,ContextTokens,GeneratedTokens";
-// Of a fraction of a second.
+// Digits of a fraction of a second.
 constexpr size_t kFractionDigitsMax = 9;
 
 // Since 1970-01-01: "2023-11-16 18:15:46.6805900". Nothing: it is no such time.

@@ -30,7 +30,7 @@ struct Turn {
   std::vector<int32_t> ids;
   int64_t prompt_tokens = 0;
   int64_t cached_tokens = 0;
-  // Of the prompt, the tokens that earlier turns computed: the hits of a perfect cache. 0 in the
+  // The tokens of the prompt that earlier turns computed: the hits of a perfect cache. 0 in the
   // first turn.
   int64_t repeated_tokens = 0;
   std::optional<std::string> right_answer;

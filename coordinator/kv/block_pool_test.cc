@@ -125,7 +125,7 @@ TEST(BlockPoolDeathTest, OwnMistakesEndTheProcess) {
   EXPECT_DEATH(pool.Release(blocks), "block 0 is freed twice");
 }
 
-// Against a model that keeps every list as it is told to.
+// A test against a model that keeps every list as it is told to.
 TEST(BlockPoolTest, DoesWhatAPlainPoolDoes) {
   Random random(1);
   constexpr int32_t kBlocks = 40;

@@ -140,7 +140,7 @@ void KvCache::CheckWritable(const Sequence& sequence, int32_t first, int32_t end
 void KvCache::Publish(Sequence* sequence) {
   if (directory_ == nullptr) return;
   Sequence::Stay& stay = sequence->stay;
-  // Those that begin with these blocks need fewer of their own now.
+  // Sequences that begin with these blocks need fewer of their own now.
   const bool makes_room = stay.published < FullBlocks(stay.computed);
   if (makes_room && !TUTTI_FAIL_POINT("coordinator.publish_unnoticed")) ++version_;
   for (; stay.published < FullBlocks(stay.computed); ++stay.published) {

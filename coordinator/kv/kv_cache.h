@@ -27,7 +27,7 @@ class KvCache {
   // `directory` outlives the cache; null: nothing is published or found.
   KvCache(KvDirectory* directory, PipelineId pipeline, int32_t block_size);
 
-  // What was laid by is forgotten.  REQUIRES: closed
+  // The contents that were laid by are forgotten.  REQUIRES: closed
   void Open(int32_t num_blocks);
   // REQUIRES: open, and no sequence holds a block
   void Close();
@@ -85,7 +85,7 @@ class KvCache {
 
   // The blocks whose K/V some stages lack.
   LackingBlocks* lacking() { return &lacking_; }
-  // Of the blocks that the sequence was admitted with: the first that is due; none: none is.
+  // The first block that is due, of those that the sequence was admitted with; none: none is.
   std::optional<int32_t> FirstDue(const Sequence& sequence) const;
 
   // 0 while closed.

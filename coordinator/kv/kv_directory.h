@@ -68,7 +68,8 @@ class KvDirectory {
     PipelineId pipeline;
     int32_t tokens = 0;  // > 0
   };
-  // How much of `tokens` each pipeline holds, by pipeline; those that hold nothing are left out.
+  // The part of `tokens` that each pipeline holds, by pipeline; those that hold nothing are left
+  // out.
   std::vector<Match> LongestPerPipeline(const Hash128& domain,
                                         std::span<const TokenId> tokens) const;
 
@@ -76,7 +77,7 @@ class KvDirectory {
   // Different prefixes, and blocks that hold one.
   int64_t prefixes() const { return static_cast<int64_t>(index_.size()); }
   int64_t published() const { return published_; }
-  // Of everything here but the tokens.
+  // The memory of everything here but the tokens.
   int64_t memory_bytes() const;
 
  private:

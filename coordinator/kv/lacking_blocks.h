@@ -1,5 +1,5 @@
-// Which stages lack the K/V of which blocks, after a stage of the pipeline was lost and the others
-// kept theirs.
+// The blocks whose K/V is lacking, and on which stages, after a stage of the pipeline was lost and
+// the others kept theirs.
 //
 // A block whose contents are published was computed by every stage. When a stage is lost all blocks
 // lack it; a rebuild (peer.proto) computes it anew, block by block from a prefix's first. A block
@@ -25,12 +25,12 @@ namespace tutti::coordinator {
 using StageSet = uint64_t;
 inline constexpr int32_t kStagesInSet = 64;
 
-// What the workers of a new epoch have kept of the one before.
+// The contents that the workers of a new epoch have kept of the one before.
 struct KvSurvival {
   int32_t num_stages = 0;
   StageSet lost = 0;  // the K/V of these stages is gone
-  // Of each stage, the blocks whose rows it has kept: bit b % 8 of byte b / 8; those beyond the end
-  // are not. [num_stages]
+  // For each stage, the blocks whose rows it has kept: bit b % 8 of byte b / 8; those beyond the
+  // end are not. [num_stages]
   std::vector<std::string> kept_rows;
 
   bool any() const {

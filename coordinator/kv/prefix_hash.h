@@ -22,11 +22,11 @@ struct Hash128 {
   bool operator==(const Hash128&) const = default;
 };
 
-// Of any bytes.
+// The hash of any bytes.
 Hash128 HashBytes(const Hash128& key, std::string_view bytes);
 
-// Of a block of tokens after everything that `parent` stands for. The same as HashBytes of the
-// parent's 16 bytes and the tokens' 4 bytes each, least significant first.
+// The hash of a block of tokens after everything that `parent` stands for. The same as HashBytes of
+// the parent's 16 bytes and the tokens' 4 bytes each, least significant first.
 Hash128 HashBlock(const Hash128& key, const Hash128& parent, std::span<const TokenId> tokens);
 
 }  // namespace tutti::coordinator

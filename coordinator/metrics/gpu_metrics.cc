@@ -45,7 +45,7 @@ const struct {
      [](const auto& gpu) { return gpu.age_seconds(); }},
 };
 
-// Those of whole GPUs are there whenever memory is, and CUDA's where it is known what the shard
+// Figures of whole GPUs are there whenever memory is, and CUDA's where it is known what the shard
 // holds.
 const struct {
   const char* kind;

@@ -1,4 +1,4 @@
-// What workers' drivers say of their GPUs, as metrics.
+// The GPUs of workers, as their drivers tell of them, as metrics.
 //
 // Thread: any.
 #pragma once
@@ -8,7 +8,7 @@
 
 namespace tutti::coordinator {
 
-// Of all workers in *status, by worker. What a driver does not say is left out.
+// The GPUs of all workers in *status, by worker. What a driver does not say is left out.
 void WriteGpus(const v1::GetStatusResponse& status, metrics::Exposition* to);
 
 }  // namespace tutti::coordinator

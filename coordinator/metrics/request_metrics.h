@@ -36,7 +36,7 @@ class RequestMetrics {
 
   void OnOpen(int32_t outputs) { outputs_.Observe(outputs); }
   void OnFirstToken(Duration since_arrival) { first_token_.Observe(Seconds(since_arrival)); }
-  // From one delivery of tokens to the next.
+  // The time from one delivery of tokens to the next.
   void OnGap(Duration gap) { gap_.Observe(Seconds(gap)); }
   void OnEnd(const OutputEnd& end);
   // The last output of a request has ended, the longest had so many tokens.

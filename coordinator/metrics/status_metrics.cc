@@ -193,7 +193,7 @@ void WriteRanks(const v1::GetStatusResponse& status, Exposition* to) {
   }
 }
 
-// Those of the last loss that streams have outlived.
+// Figures of the last loss that streams have outlived.
 void WriteRecovery(const v1::GetStatusResponse& status, Exposition* to) {
   to->Begin("tutti_last_recovery_seconds", kGauge,
             "Of the last end of a pipeline that streams outlived: until what was lost was heard of "

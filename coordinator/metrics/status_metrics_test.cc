@@ -95,12 +95,12 @@ TEST(VllmStatus, HasAnEngineForEachPipeline) {
   metrics::Exposition text;
   WriteVllmStatus(Status(2, 1), 1e9, &text);
   const std::string all = text.Release();
-  // What no pipeline has room for is counted once.
+  // A request that no pipeline has room for is counted once.
   EXPECT_THAT(all, HasSubstr("vllm:num_requests_waiting{model_name=\"m\",engine=\"0\"} 5\n"));
   EXPECT_THAT(all, HasSubstr("vllm:num_requests_waiting{model_name=\"m\",engine=\"1\"} 2\n"));
   EXPECT_THAT(all, HasSubstr("vllm:kv_cache_usage_perc{model_name=\"m\",engine=\"1\"} 0.25\n"));
   EXPECT_THAT(all, HasSubstr("block_size=\"16\",num_gpu_blocks=\"8\""));
-  // Of what there is not.
+  // Metrics of what there is not.
   EXPECT_THAT(all, HasSubstr("vllm:mm_cache_queries_total{model_name=\"m\",engine=\"1\"} 0\n"));
 }
 

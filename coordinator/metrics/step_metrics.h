@@ -1,4 +1,5 @@
-// How many tokens the steps of each pipeline compute, counted as their results are committed.
+// The number of tokens that the steps of each pipeline compute, counted as their results are
+// committed.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +38,7 @@ class StepMetrics {
   // None is ever removed: who has found one may keep the pointer.
   ByPipeline by_pipeline_ ABSL_GUARDED_BY(mutex_);
 
-  // Of the engine's thread, which takes the lock for the first step of a pipeline only.
+  // Owned by the engine's thread, which takes the lock for the first step of a pipeline only.
   std::map<PipelineId, metrics::Histogram*> known_;
 };
 

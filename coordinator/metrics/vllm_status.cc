@@ -48,7 +48,7 @@ void WriteLoad(const v1::GetStatusResponse& status, const std::vector<Engine>& e
   Each(
       engines, "vllm:num_requests_running", Kind::kGauge, "Sequences that run.",
       [](const auto& p) { return p.running(); }, to);
-  // Those of no pipeline yet count to the first.
+  // Figures of no pipeline yet count to the first.
   const auto waiting = [&](const PipelineStatus& p) {
     return p.waiting() + (&p == engines.front().pipeline ? status.waiting() : 0);
   };

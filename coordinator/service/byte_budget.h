@@ -65,7 +65,7 @@ class ByteBudget {
   mutable Mutex mutex_;
   int64_t taken_ ABSL_GUARDED_BY(mutex_) = 0;  // since it was drained
   int64_t held_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Of those that hold anything.
+  // The bytes of those that hold anything.
   std::map<std::string, int64_t> held_by_ ABSL_GUARDED_BY(mutex_);
 };
 

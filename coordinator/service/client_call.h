@@ -51,7 +51,7 @@ class ClientCall : public std::enable_shared_from_this<ClientCall> {
   // Nothing when the client has left: its bytes are gone.
   std::optional<ReceivedRequest> TakeRequest();
   const std::string& client() const { return client_; }
-  // Of the request message that has come.
+  // The size of the request message that has come.
   int64_t request_bytes() const;
 
   // Ends the call with a status once everything written was read. The first end wins.
@@ -63,14 +63,14 @@ class ClientCall : public std::enable_shared_from_this<ClientCall> {
   virtual bool ended() const = 0;
 
  protected:
-  // Of gRPC's reactor.
+  // A reaction of gRPC's reactor.
   virtual void OnWriteDone(bool ok) = 0;
   virtual void OnCancel() = 0;
 
   // Each at most once, or one at a time, as gRPC has it.  REQUIRES: the call is not finished.
   void StartWrite(const grpc::ByteBuffer* bytes);
   void FinishCall(const absl::Status& status);
-  // As if the client had left.  REQUIRES: the call is not finished.
+  // Ends the call as if the client had left.  REQUIRES: the call is not finished.
   void Reset() { context_->TryCancel(); }
   // Frees the request that nobody has taken.
   void DropRequest();

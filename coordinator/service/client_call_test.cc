@@ -25,7 +25,7 @@ struct AlarmedCall {
   grpc::Alarm alarm;
 };
 
-// Until an alarm that is set now has run: what was due before it has run too.
+// Waits until an alarm that is set now has run: what was due before it has run too.
 void LetAlarmsRun() {
   const auto later = std::make_shared<AlarmedCall>();
   SetAlarm(&later->alarm, milliseconds(1), later, &AlarmedCall::First);

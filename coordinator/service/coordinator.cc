@@ -239,7 +239,7 @@ absl::Status Coordinator::WriteReadyFile() const {
 void Coordinator::Shutdown(Duration grace, const Hurried& hurried) {
   if (server_ == nullptr) return;
   if (health_.load() != nullptr) health_.load()->Shutdown();
-  // Who stands by and is told to end does not begin to lead.
+  // A coordinator that stands by and is told to end does not begin to lead.
   if (!*leads_) leadership_.reset();
   engine_->Drain();
   const auto wait_for = [&](const std::function<bool()>& is_over, Duration patience,

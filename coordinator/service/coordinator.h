@@ -53,11 +53,11 @@ struct CoordinatorOptions {
   std::string metrics_listen;        // host:port of /metrics; empty: nowhere
   bool vllm_metrics = false;         // vLLM's names there too
   metrics::TraceOptions traces;
-  // Who leads, where there are several coordinators; null: this one alone. `on_leads_no_more` is
-  // called on any thread when the lease is lost, and should end the process.
+  // The lease that says who leads, where there are several coordinators; null: this one alone.
+  // `on_leads_no_more` is called on any thread when the lease is lost, and should end the process.
   std::shared_ptr<LeaderLease> lease;
   std::function<void(const std::string& why)> on_leads_no_more;
-  // To workers without the checkpoint, all together; 0: no limit.
+  // Bytes to workers without the checkpoint, all together; 0: no limit.
   int64_t weights_bytes_per_second = kWeightsBytesPerSecond;
   bool share_cache_domain = false;  // all tenants share one cache domain
   DoorOptions door;                 // bounds of what is held for clients

@@ -9,7 +9,7 @@
 namespace tutti::coordinator {
 namespace {
 
-// What is full empties within a step or two, or with the next prompt that is tokenized.
+// A door that is full empties within a step or two, or with the next prompt that is tokenized.
 constexpr Duration kComeBackAfter = std::chrono::seconds(1);
 
 }  // namespace

@@ -21,7 +21,7 @@
 
 namespace tutti::coordinator {
 
-// As in limits.h; tests choose others.
+// Options as in limits.h; tests choose others.
 struct DoorOptions {
   int64_t bytes = kDoorBytesMax;
   Duration read_grace = kReadGrace;
@@ -47,8 +47,8 @@ struct Door {
   std::atomic<int64_t> calls{0};     // that have begun and of which gRPC has something left to do
 };
 
-// Whom a call is counted to, as far as is known before its message is read: the client's connection
-// by its address and port. Clients of one Unix socket are one.
+// The name under which a call is counted, as far as is known before its message is read: the
+// client's connection by its address and port. Clients of one Unix socket are one.
 std::string ClientOf(const grpc::ServerContextBase& context);
 
 // RESOURCE_EXHAUSTED with a time to come back.

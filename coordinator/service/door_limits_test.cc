@@ -138,7 +138,7 @@ class DoorLimitsTest : public ::testing::TestWithParam<RequestFieldLimit> {
     return prepared;
   }
 
-  // As the service does it, from bytes.
+  // A try as the service does it, from bytes.
   static absl::Status Try(const Message& request) {
     const std::string bytes = request.SerializeAsString();
     if (static_cast<int64_t>(bytes.size()) > kRequestBytesMax) {

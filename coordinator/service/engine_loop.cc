@@ -211,8 +211,8 @@ void EngineLoop::Handle(Item item, Instant now) {
              item);
 }
 
-// At the end of a turn: who hears that the service serves finds it open, and who was turned away is
-// named.
+// Called at the end of a turn: who hears that the service serves finds it open, and who was turned
+// away is named.
 void EngineLoop::AnswerStatus(Instant now) {
   if (asked_.empty()) return;
   v1::GetStatusResponse status;
@@ -289,7 +289,7 @@ void EngineLoop::HandleClosed(LinkClosed item, Instant now) {
   engine_.Handle(WorkerLost{item.key, std::move(item.reason)}, now, &actions_);
 }
 
-// For the status, and for the log.
+// A note for the status, and for the log.
 void EngineLoop::NoteRefused(const std::string& peer, const std::string& worker_id,
                              const absl::Status& reason, Instant now) {
   const std::string why(reason.message());

@@ -41,9 +41,9 @@ class EngineSink {
   virtual void OnLeaseOver() {}
 };
 
-// How much of the time in which frames lay unread is forgiven: kUnreadForgivenMax at once, and a
-// share of the time that passes, so that a worker that is stuck is not hidden for longer by whoever
-// keeps gRPC's threads busy.  Thread: one.
+// The part of the time in which frames lay unread that is forgiven: kUnreadForgivenMax at once, and
+// a share of the time that passes, so that a worker that is stuck is not hidden for longer by
+// whoever keeps gRPC's threads busy.  Thread: one.
 class StallAllowance {
  public:
   // The part of `duration`, which ends now, that is forgiven.
@@ -96,7 +96,7 @@ class EngineLoop {
   void LookupPrefix(const Hash128& domain, std::vector<TokenId> tokens, LookupCallback callback);
   void DrainWorker(v1::DrainWorkerRequest request, DrainCallback callback);
 
-  // For the transport: accepts each new control connection.
+  // A callback for the transport: accepts each new control connection.
   transport::AcceptCallback acceptor();
 
  private:

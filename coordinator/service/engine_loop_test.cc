@@ -64,7 +64,7 @@ class EngineLoopTest : public testing::Test {
     *frame.mutable_hello() = TinyHello("w1");
     worker->OnFrame(std::move(frame), {});
   }
-  // Of workers that have joined and are heard of.
+  // The number of workers that have joined and are heard of.
   int Workers() {
     std::promise<int> workers;
     loop_->GetStatus([&](const v1::GetStatusResponse& status) {

@@ -51,7 +51,7 @@ size_t PathLength(absl::string_view text, const pb::Descriptor* type) {
     end = name + IndexLength(text.substr(name));
     type = field->message_type();
   }
-  // Of a longer word or path, nothing.
+  // For a longer word or path, nothing.
   if (end < text.size() && text[end] != ' ' && text[end] != ':' && text[end] != ',') return 0;
   return end;
 }
@@ -66,7 +66,7 @@ size_t PathLengthInFile(absl::string_view text, const pb::FileDescriptor& file) 
   return longest;
 }
 
-// For programs: the words may change, these may not.
+// A word for programs: the words may change, these may not.
 const char* ReasonOf(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:

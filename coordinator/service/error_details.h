@@ -1,4 +1,4 @@
-// What clients are told of an error beside its code and its words: google.rpc details
+// The details of an error for clients, beside its code and its words: google.rpc details
 // ("grpc-status-details-bin"), and when to come again.
 //
 // Thread: any; pure functions.
@@ -31,7 +31,7 @@ std::string FieldAtFault(const absl::Status& status);
 // The status as it goes to the client, with its details: words of at most kErrorTextBytesMax bytes
 // of UTF-8, ErrorInfo, BadRequest with the field at fault, and RetryInfo with `delay`.
 grpc::Status ToGrpc(const absl::Status& status, std::optional<Duration> delay);
-// With the delay of the status.
+// A status with the delay of the status.
 grpc::Status ToGrpc(const absl::Status& status);
 
 // The delay of the status, longer by up to kRetryJitter of it. `draw`: uniform in [0, 1).

@@ -1,5 +1,5 @@
-// What coordinators ask of etcd. Two keys of a cluster: LEADER, which is bound to a lease of etcd's
-// and so ends with it, and NUMBER, which stays: the last leader's number.
+// The calls of coordinators to etcd. Two keys of a cluster: LEADER, which is bound to a lease of
+// etcd's and so ends with it, and NUMBER, which stays: the last leader's number.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ class EtcdCalls {
   virtual absl::StatusOr<int64_t> Grant(int64_t seconds, Duration patience) = 0;
   // The seconds until it runs out now. NOT_FOUND: it has.
   virtual absl::StatusOr<int64_t> KeepAlive(int64_t lease, Duration patience) = 0;
-  // With the keys that are bound to it. NOT_FOUND: it has run out.
+  // Ends the lease with the keys that are bound to it. NOT_FOUND: it has run out.
   virtual absl::Status Revoke(int64_t lease, Duration patience) = 0;
   // Writes both keys if there is no leader and NUMBER is as in `view`; whether it did.
   virtual absl::StatusOr<bool> Campaign(const EtcdView& view, const EtcdView::Leader& self,

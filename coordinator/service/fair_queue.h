@@ -40,14 +40,14 @@ class FairQueue {
   // The next work; of the small (kSmallRequestBytes) only, if so asked. Its run is empty when
   // nothing of that kind waits.
   Work Pop(bool small_only);
-  // How much waits.
+  // The number of works that wait.
   size_t size() const { return size_; }
-  // How much of it is of the member of that name (of the first part of a path).
+  // The part of it that is of the member of that name (of the first part of a path).
   size_t SizeOf(std::string_view name) const;
   const FairQueue* Find(std::string_view name) const;
 
  private:
-  // In the order of their turns.
+  // The order of their turns.
   struct EarlierTurn {
     bool operator()(const FairQueue* a, const FairQueue* b) const {
       return std::make_pair(a->begun_, &a->name_) < std::make_pair(b->begun_, &b->name_);
@@ -64,15 +64,16 @@ class FairQueue {
   // The cost of all its work, and where it stood when it came.
   int64_t begun_ = 0;
   size_t size_ = 0;
-  // Of a connection.
+  // The work of a connection.
   std::deque<Work> small_, large_;
-  // Of the whole, and of a host: those with work that waits, and those that have had more than
-  // their share of late.
+  // Members of the whole, and of a host: those with work that waits, and those that have had more
+  // than their share of late.
   std::map<std::string, std::unique_ptr<FairQueue>, std::less<>> members_;
   Turns with_small_;
   Turns with_any_;
   Turns without_;
-  // Where a member that comes begins: what each of those that wait has had on average.
+  // The turn with which a member that comes begins: what each of those that wait has had on
+  // average.
   int64_t turn_ = 0;
 };
 

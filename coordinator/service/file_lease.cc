@@ -66,7 +66,8 @@ absl::StatusOr<FileLease::Holder> FileLease::Read() const {
   if (size < 0) return Failed("read");
   Holder holder;
   if (size == 0) return holder;
-  // Of the first line: behind it there may be the end of a longer one, if a leader died writing.
+  // The text of the first line: behind it there may be the end of a longer one, if a leader died
+  // writing.
   std::string_view line(bytes.data(), static_cast<size_t>(size));
   line = line.substr(0, line.find('\n'));
   const std::vector<std::string> words =

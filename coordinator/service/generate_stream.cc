@@ -11,7 +11,7 @@ namespace {
 
 // Steps in which unread output is counted: a charge takes a lock that all streams share.
 constexpr int64_t kUnreadStep = 16 << 10;
-// What a pending response takes beside its strings.
+// The memory of a pending response beside its strings.
 constexpr int64_t kPendingBytes = 128;
 
 }  // namespace
@@ -122,7 +122,7 @@ int64_t GenerateStream::WholeBytesLocked() const {
   return bytes;
 }
 
-// What comes behind a whole answer that lies unread lies there too.
+// A message that comes behind a whole answer that lies unread lies there too.
 bool GenerateStream::CountWholeLocked() {
   if (unread_.bytes() == 0) return true;
   const int64_t bytes = WholeBytesLocked();

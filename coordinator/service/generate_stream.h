@@ -28,12 +28,12 @@ class GenerateStream : public ClientCall, public OutputStream {
   // `n` outputs.
   bool Attach(int32_t n, ByteBudget::Charge prompt, OnUnwanted on_unwanted);
 
-  // Who asks for what: for the log, which gets one line when the stream has its end.
+  // The caller and the request: for the log, which gets one line when the stream has its end.
   void Identify(const std::string& request_id, RequestId id, Hash128 tenant);
-  // Before anything is written.
+  // Called before anything is written.
   void SetTrace(StreamTrace trace);
 
-  // What the client reads of a response, in another protocol's messages: none, or several.
+  // The messages of another protocol that the client reads instead of a response: none, or several.
   using Translate = std::function<std::vector<grpc::ByteBuffer>(v1::GenerateResponse)>;
   // Called for every response in order, one at a time and without waiting for anything. Unset: the
   // client reads the responses. Before anything is written.
@@ -94,7 +94,7 @@ class GenerateStream : public ClientCall, public OutputStream {
 
   mutable Mutex mutex_;
   OnUnwanted on_unwanted_ ABSL_GUARDED_BY(mutex_);
-  // At most one per output, the longest waiting first.
+  // The messages that wait, at most one per output, the longest waiting first.
   std::deque<Pending> pending_ ABSL_GUARDED_BY(mutex_);
   Translate translate_ ABSL_GUARDED_BY(mutex_);
   bool is_whole_ ABSL_GUARDED_BY(mutex_) = false;

@@ -157,7 +157,7 @@ void GenerationService::DescribeModel(const std::shared_ptr<UnaryCall>& call) co
   response.set_dtype(std::string(DTypeName(model_->config.dtype)));
   for (const int32_t id : model_->generation.eos_token_ids) response.add_eos_token_ids(id);
   if (model_->chat_template.ok()) response.set_chat_template(model_->chat_template->source());
-  // Which class computes is the engine's to know.
+  // The class that computes is the engine's to know.
   engine_->GetStatus([call, response](const v1::GetStatusResponse& status) mutable {
     FillServedNumerics(status, &response);
     call->Reply(response);

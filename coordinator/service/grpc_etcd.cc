@@ -157,7 +157,7 @@ absl::StatusOr<int64_t> GrpcEtcd::KeepAlive(int64_t lease, Duration patience) {
     const auto stream = server.lease->LeaseKeepAlive(context);
     const bool answered = stream->Write(request) && stream->WritesDone() && stream->Read(&response);
     if (answered) {
-      // What follows is of no interest; the status would be waited for.
+      // The rest is of no interest; the status would be waited for.
       context->TryCancel();
       (void)stream->Finish();
       return grpc::Status::OK;

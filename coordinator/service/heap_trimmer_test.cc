@@ -32,7 +32,7 @@ TEST(HeapTrimmerTest, NobodyWaitsForIt) {
   EXPECT_EQ(runs, 2);
 }
 
-// What is freed a little later goes back too.
+// Memory that is freed a little later goes back too.
 TEST(HeapTrimmerTest, RunsOnceMoreLater) {
   std::atomic<int> runs{0};
   HeapTrimmer trimmer([&] { ++runs; }, std::chrono::milliseconds(5));
@@ -50,7 +50,7 @@ TEST(HeapTrimmerTest, EndsWithoutARun) {
   EXPECT_EQ(runs, 0);
 }
 
-// What was taken and given back may not be trimmed on the thread that gives it back.
+// Memory that was taken and given back may not be trimmed on the thread that gives it back.
 TEST(HeapTrimmerTest, ADoorTrimsElsewhere) {
   std::promise<std::thread::id> trimmed_on;
   std::atomic<int> runs{0};

@@ -15,7 +15,7 @@
 
 namespace tutti::coordinator {
 
-// Until when this process may command.  Thread: any; one writes.
+// The time until which this process may command.  Thread: any; one writes.
 class LeaseTime {
  public:
   void Set(Instant until) { until_ = until.time_since_epoch().count(); }
@@ -40,11 +40,11 @@ class LeaderLease {
   // Gives the lease to whoever stands by.
   virtual void Resign() = 0;
 
-  // Between two calls of Keep.
+  // The pause between two calls of Keep.
   virtual Duration keep_interval() const = 0;
-  // Who led at the last attempt, for people; "": not known.
+  // The leader at the last attempt, for people; "": not known.
   virtual const std::string& leader() const = 0;
-  // What is asked, for people: "the lock /run/tutti/leader".
+  // The object that is asked for, for people: "the lock /run/tutti/leader".
   virtual const std::string& about() const = 0;
   const LeaseTime& time() const { return time_; }
 

@@ -14,7 +14,7 @@
 
 namespace tutti::coordinator {
 
-// What EtcdLease asks; for tests.
+// The question that EtcdLease asks; for tests.
 class LeaderSight {
  public:
   virtual ~LeaderSight() = default;

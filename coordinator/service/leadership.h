@@ -19,7 +19,7 @@ class Leadership {
     // `why`: this coordinator stands by, and who leads. At first, and when that changes.
     std::function<void(const std::string& why)> on_standing_by;
     std::function<void(uint32_t incarnation)> on_lead;
-    // Before the lease runs out, unless this process did not run. Last.
+    // Called before the lease runs out, unless this process did not run. Last.
     std::function<void(const std::string& why)> on_lost;
   };
 

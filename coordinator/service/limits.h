@@ -19,8 +19,8 @@ inline constexpr int64_t kAllowedTokenIdsMax = 16384;
 // A salt of cached prompts: a random text or a name, as a tenant's.
 inline constexpr int64_t kCacheSaltBytesMax = 256;
 
-// Between giving the heap's free memory back and doing so once more: requests that were refused
-// for the bytes that others held are freed by then.
+// The pause between giving the heap's free memory back and doing so once more: requests that were
+// refused for the bytes that others held are freed by then.
 inline constexpr Duration kTrimAgainAfter = std::chrono::seconds(2);
 
 // Requests up to this size that are refused for what they are wait for their own bytes only, and
@@ -29,11 +29,12 @@ inline constexpr int64_t kOwnPauseBytesMax = 256 << 10;
 
 // ---- the end of the process
 
-// Between two looks at whether the last stream, or call, has ended.
+// The pause between two looks at whether the last stream, or call, has ended.
 inline constexpr Duration kShutdownLookInterval = std::chrono::milliseconds(20);
-// For streams that are ended to get their last words.
+// The time for streams that are ended to get their last words.
 inline constexpr Duration kEndPatience = std::chrono::seconds(1);
-// For these, and other calls' answers, to reach the connections, which end then, read or not.
+// The time for these, and other calls' answers, to reach the connections, which end then, read or
+// not.
 inline constexpr Duration kLastWordsPatience = std::chrono::milliseconds(200);
 
 }  // namespace tutti::coordinator

@@ -1,4 +1,5 @@
-// What the coordinator answers a scrape: the engine's status, times of requests, this process.
+// The page that the coordinator answers a scrape with: the engine's status, times of requests, this
+// process.
 //
 // Thread: the listener's of metrics/listener.h, which may wait.
 #pragma once

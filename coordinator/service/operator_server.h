@@ -23,7 +23,7 @@ class OperatorServer {
                                                                AdminService* service);
   ~OperatorServer() { Stop(); }
 
-  // With the port that was bound.
+  // The address with the port that was bound.
   const std::string& address() const { return listener_->address(); }
   // Cuts calls off. Idempotent.
   void Stop();

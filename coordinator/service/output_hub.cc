@@ -21,7 +21,7 @@ struct OutputHub::Group {
   int32_t open = 1;  // not ended yet
   std::shared_ptr<OutputStream> stream;
   std::shared_ptr<const StreamBeginning> beginning;  // null: it has been told
-  // What of it only the engine knows, since the first token of any output.
+  // The facts about it that only the engine knows, since the first token of any output.
   std::shared_ptr<const OutputBegun> begun;
   RequestMetrics* metrics = nullptr;
   int64_t longest = 0;  // tokens, of the outputs that have ended
@@ -94,7 +94,7 @@ class OutputHub::Output {
     group_->Write(std::move(response));
     return absl::OkStatus();
   }
-  // Of what it computes again: whether it has ended before all that the client has.
+  // An error where an output that is computed again has ended before all that the client has.
   absl::Status CheckEnd() const {
     if (completion_tokens_ >= absorbed_) return absl::OkStatus();
     return Lost();

@@ -88,7 +88,7 @@ class OutputHub {
   const text::Tokenizer* const tokenizer_;
   const Clock* const clock_;
   const OnUnwanted on_unwanted_;
-  // What is counted where nobody wants to know.
+  // The counts of what nobody wants to know.
   std::unique_ptr<RequestMetrics> uncounted_;
   RequestMetrics* const metrics_;
   Mailbox<Item> mailbox_;

@@ -58,7 +58,8 @@ class OutputHubResumeTest : public ::testing::Test {
     options.logprobs = true;
     return options;
   }
-  // What a client has with the first `count` tokens: their text, or their digest.
+  // The part of an answer that a client has with the first `count` tokens: their text, or their
+  // digest.
   OutputResume Having(const std::vector<TokenId>& ids, size_t count, bool as_digest,
                       const OutputOptions& options) {
     OutputResume resume{.tokens = static_cast<int32_t>(count)};
@@ -75,7 +76,7 @@ class OutputHubResumeTest : public ::testing::Test {
     }
     return resume;
   }
-  // As the engine delivers them, from `first` on, and the end.
+  // Deliveries of ids as the engine delivers them, from `first` on, and the end.
   void Deliver(const std::vector<TokenId>& ids, size_t first, RequestId request) {
     for (size_t i = first; i < ids.size(); ++i) {
       DeliverTokens tokens{.request = request, .index = static_cast<int32_t>(i)};
@@ -102,7 +103,7 @@ class OutputHubResumeTest : public ::testing::Test {
     Deliver(ids, as_digest ? 0 : has, request);
     return stream;
   }
-  // What the client has after all, of whatever it was cut into.
+  // The answer that the client has after all, of whatever it was cut into.
   static Rest Join(const std::vector<v1::GenerateResponse>& messages) {
     Rest rest;
     for (const v1::GenerateResponse& message : messages) {

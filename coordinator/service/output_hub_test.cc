@@ -28,7 +28,7 @@ class Recording : public OutputStream {
 
   // Waits for the end.
   absl::Status End() { return ended_.get_future().get(); }
-  // Of output 0, or of another.
+  // The text of output 0, or of another.
   std::string text(uint32_t output = 0) {
     const MutexLock lock(&mutex_);
     return texts_[output];

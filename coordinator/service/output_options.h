@@ -1,4 +1,4 @@
-// What the client's side of an output needs to know of its request.
+// The facts about its request that the client's side of an output needs.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace tutti::coordinator {
 
 class OutputText;
 
-// What a stream says of itself at its beginning, but for what only the engine knows.
+// The beginning of a stream, but for what only the engine knows.
 struct StreamBeginning {
   std::shared_ptr<const ResumeTokens> tokens;
   ResumeClaims claims;      // numerics and max_tokens: of an answer that goes on, else the engine's
@@ -25,7 +25,7 @@ struct StreamBeginning {
   std::shared_ptr<const void> name;  // kept until the stream has ended (running_requests.h)
 };
 
-// What a client has of an output that goes on.
+// The part that a client has of an output that goes on.
 struct OutputResume {
   int32_t tokens = 0;
   bool finished = false;  // its end too: nothing more of it is sent

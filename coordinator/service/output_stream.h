@@ -1,4 +1,4 @@
-// Where one request's output goes: a client's gRPC stream, or a test's list.
+// The place where one request's output goes: a client's gRPC stream, or a test's list.
 #pragma once
 
 #include "base/status.h"

@@ -1,4 +1,4 @@
-// What the coordinator's public port and its operator's port ask of their callers.
+// The rules of the coordinator's public port and its operator's port for their callers.
 #pragma once
 
 #include <grpcpp/security/server_credentials.h>
@@ -27,8 +27,8 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> PublicCredentials(const
 // The role of callers of the public port who show no certificate.
 transport::RoleSet PublicRoles(const PublicPort& port);
 
-// For the operator's port at `address`: a socket in a private folder, which is made where it is
-// missing, or with the public port's certificate and its clients' authority.
+// Credentials for the operator's port at `address`: a socket in a private folder, which is made
+// where it is missing, or with the public port's certificate and its clients' authority.
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> OperatorCredentials(
     const std::string& address, const PublicPort& port);
 

@@ -35,7 +35,7 @@ class PublicServer {
   // Takes no more connections and ends those that are there: calls that are left hear UNAVAILABLE,
   // from which clients go on elsewhere.
   void Shutdown();
-  // Until all calls are gone.
+  // Waits until all calls are gone.
   void Wait() { server_->Wait(); }
 
  private:

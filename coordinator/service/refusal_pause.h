@@ -11,9 +11,10 @@
 
 namespace tutti::coordinator {
 
-// Of a request of so many bytes. Zero for small ones (kSmallRequestBytes), which are not counted.
-// All others are counted for the connection's account: up to kOwnPauseBytesMax the pause is no
-// longer than the request's own bytes cost, for larger ones it ends with all pauses of the account.
+// The pause after the refusal of a request of so many bytes. Zero for small ones
+// (kSmallRequestBytes), which are not counted. All others are counted for the connection's account:
+// up to kOwnPauseBytesMax the pause is no longer than the request's own bytes cost, for larger ones
+// it ends with all pauses of the account.
 Duration PauseAfterRefusal(transport::ConnectionCredit* credit, int64_t bytes, Instant now);
 
 }  // namespace tutti::coordinator

@@ -1,5 +1,5 @@
-// From a client's message to the core's Request: every default resolved, every limit checked, here
-// and nowhere deeper.
+// The way from a client's message to the core's Request: every default resolved, every limit
+// checked, here and nowhere deeper.
 //
 // Thread: any.
 #pragma once
@@ -16,7 +16,7 @@
 
 namespace tutti::coordinator {
 
-// Where an output goes on that a client has a part of.
+// The place where an output goes on that a client has a part of.
 struct OutputStart {
   std::vector<TokenId> ids;          // to continue from
   bool finished = false;             // the client has its end too

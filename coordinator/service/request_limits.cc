@@ -32,7 +32,7 @@ constexpr RequestFieldLimit kLimits[] = {
     {"GenerateRequest.resume", Kind::kNested},
     {"GenerateRequest.cache_salt", Kind::kBytes, 0, kCacheSaltBytesMax},
     {"GenerateRequest.truncate_prompt_tokens", Kind::kAny},
-    // Of a stream that goes on: tried in resume_builder_test.cc and resume_token_test.cc.
+    // The token of a stream that goes on: tried in resume_builder_test.cc and resume_token_test.cc.
     {"Resume.token", Kind::kNamed},
     {"Resume.outputs", Kind::kNested},
     {"Resume.allow_inexact", Kind::kAny},

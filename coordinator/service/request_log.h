@@ -1,4 +1,4 @@
-// What the log says of every request: one line at its end.
+// The line of the log about every request: one line at its end.
 #pragma once
 
 #include <cstdint>

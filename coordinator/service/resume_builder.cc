@@ -17,7 +17,7 @@ absl::Status Bad(const std::string& path, const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat(path, " ", what));
 }
 
-// What does not depend on the ids' meaning.
+// The checks that need no knowledge of the ids' meaning.
 absl::Status CheckCounts(const v1::ResumedOutput& has, const std::string& path,
                          int32_t max_tokens) {
   const bool has_ids = has.ids_size() > 0;

@@ -1,4 +1,4 @@
-// From what a client has of an answer that broke off to where each of its outputs goes on.
+// The way from what a client has of an answer that broke off to where each of its outputs goes on.
 //
 // Thread: any.
 #pragma once

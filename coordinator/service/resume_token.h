@@ -25,7 +25,7 @@ struct ResumeClaims {
   int64_t issued_s = 0;  // since 1970
   uint64_t seed = 0;     // of output 0
   int32_t max_tokens = 0;
-  // Of ResumeTokens' hashes: the message, what was made of it here (prompt's ids, sampling, stop
+  // A hash by ResumeTokens: the message, what was made of it here (prompt's ids, sampling, stop
   // tokens), the tenant, and the checkpoint.
   Hash128 body;
   Hash128 meaning;
@@ -41,7 +41,7 @@ class ResumeTokens {
   // Seconds since 1970, which machines agree on within moments; steers the age of tokens only.
   using WallClock = std::function<int64_t()>;
   ResumeTokens(std::string key, WallClock now);
-  // With the machine's clock.
+  // Tokens by the machine's clock.
   explicit ResumeTokens(std::string key);
 
   // `claims.issued_s` is not read: the token is issued now. Empty where the class has a name longer
@@ -53,10 +53,10 @@ class ResumeTokens {
 
   // ---- the hashes in claims
 
-  // Of all of the request's fields but `resume`, `request_id` and `tenant`, which it leaves as they
-  // were.
+  // The hash of all of the request's fields but `resume`, `request_id` and `tenant`, which it
+  // leaves as they were.
   Hash128 HashBody(v1::GenerateRequest* message) const;
-  // Of what is computed, the seed excepted.
+  // The hash of what is computed, the seed excepted.
   Hash128 HashMeaning(const Request& request) const;
   Hash128 HashTenant(std::string_view tenant) const;
   Hash128 HashModel(std::string_view fingerprint) const;

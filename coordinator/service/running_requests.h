@@ -43,7 +43,7 @@ class RunningRequests : public std::enable_shared_from_this<RunningRequests> {
   // The request of that name. ALREADY_EXISTS: it has another body.
   absl::StatusOr<std::optional<Running>> Find(const Name& name, const Hash128& body) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // In the place of one of the same name, until the result is gone.
+  // An entry in the place of one of the same name, until the result is gone.
   std::shared_ptr<const void> Add(const Name& name, const Running& running)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -64,7 +64,7 @@ void AddLayoutFlags(FlagSet* set, LayoutFlags* flags, EngineOptions* engine) {
 
 namespace {
 
-// How many stages there are of how many ranks, as far as flags and device map say it.
+// The number of stages, and of their ranks, as far as flags and device map say it.
 absl::Status ReadSizes(const LayoutFlags& flags, EngineOptions* engine) {
   const std::string otherwise = flags.layout.empty() ? "1" : flags.layout;
   auto ranks = placement::ParseRanks(flags.ranks.empty() ? otherwise : flags.ranks);

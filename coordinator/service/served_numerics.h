@@ -1,4 +1,4 @@
-// What GetModel says of the numerics: those of the pipelines that serve now.
+// The numerics that GetModel tells of: those of the pipelines that serve now.
 #pragma once
 
 #include "tutti/v1/cluster.pb.h"

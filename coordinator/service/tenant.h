@@ -18,7 +18,7 @@ namespace tutti::coordinator {
 // Metadata of a call that names its tenant, as a gateway sets it.
 inline constexpr char kTenantMetadata[] = "x-tutti-tenant";
 
-// What a caller may say about a request beside the request itself.
+// The claims that a caller may say about a request beside the request itself.
 struct AskerRights {
   std::string own_tenant;        // of requests that name none
   bool may_name_tenant = false;  // another than its own
@@ -39,7 +39,8 @@ absl::StatusOr<std::string> TenantOf(const std::string& field,
 // PERMISSION_DENIED when the caller may not ask with this priority.
 absl::Status CheckHurry(int32_t priority, const AskerRights& rights);
 
-// From the system's source, so that no client can choose names or prompts whose hashes collide.
+// A key from the system's source, so that no client can choose names or prompts whose hashes
+// collide.
 Hash128 RandomKey();
 
 // The part of a client's address (see ClientOf) that its connections share: without the port.
@@ -56,7 +57,7 @@ class TenantHasher {
   // The domain in which the K/V of requests with this salt is looked up; `domain` itself for the
   // empty salt.
   Hash128 HashSalt(const Hash128& domain, std::string_view salt) const;
-  // Who owns the names of requests: the tenant, or for callers of none the host that they call
+  // The owner of the names of requests: the tenant, or for callers of none the host that they call
   // from, so that nobody meets the names of others by chance. `client`: see ClientOf.
   Hash128 HashOwner(const Hash128& tenant, std::string_view client) const;
 

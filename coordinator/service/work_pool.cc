@@ -43,7 +43,7 @@ void WorkPool::Run(bool small_only) {
     {
       const MutexLock lock(&mutex_);
       while ((run = queue_.Pop(small_only).run) == nullptr) {
-        // What is large is left to the other threads.
+        // Large work is left to the other threads.
         if (closed_) return;
         ready_.Wait(&mutex_);
       }

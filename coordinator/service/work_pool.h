@@ -26,8 +26,8 @@ class WorkPool {
     std::function<void()> run;
   };
 
-  // At most `capacity` closures wait. A host may have as many as are free then; a connection, as
-  // many as its host may have beside.
+  // A pool in which at most `capacity` closures wait. A host may have as many as are free then; a
+  // connection, as many as its host may have beside.
   WorkPool(int num_threads, size_t capacity);
   // Runs the queued closures, then ends.
   ~WorkPool();

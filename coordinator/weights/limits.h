@@ -9,8 +9,9 @@
 
 namespace tutti::coordinator {
 
-// Of chunks in a second, unless told otherwise: what a network of 10 Gbit/s carries, and a quarter
-// of what the disks of a faster one's machines read, so that steps of those that serve find room.
+// Bytes of chunks in a second, unless told otherwise: what a network of 10 Gbit/s carries, and a
+// quarter of what the disks of a faster one's machines read, so that steps of those that serve find
+// room.
 inline constexpr int64_t kWeightsBytesPerSecond = 1'000'000'000;
 // Threads that read and send: each reads and digests some 2 GB/s of cached pages.
 inline constexpr int kWeightsThreads = 2;

@@ -1,5 +1,5 @@
-// What workers without the checkpoint may have of it: its configuration, its index and its weights,
-// by file and chunk, each chunk with its digest.
+// The files that workers without the checkpoint may have of it: its configuration, its index and
+// its weights, by file and chunk, each chunk with its digest.
 //
 // Nothing else of the disk can be asked for: names are looked up among these files.
 //

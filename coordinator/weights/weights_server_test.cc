@@ -227,7 +227,7 @@ TEST_F(WeightsServerTest, KeepsToItsRate) {
 TEST_F(WeightsServerTest, ItsOwnDamagedDiskIsNamed) {
   WeightsServer server(&clock, 0);
   server.SetFiles(files);
-  // As a disk does it: the file's times stay.
+  // A change as a disk does it: the file's times stay.
   const auto time = std::filesystem::last_write_time(dir.File(kFile));
   {
     std::fstream file(dir.File(kFile), std::ios::in | std::ios::out | std::ios::binary);

@@ -53,7 +53,7 @@ class KeepingLink : public transport::Link {
     is_closed_ = true;
     changed_.NotifyAll();
   }
-  // What it keeps is sent, unless it takes nothing.
+  // The messages that it keeps count as sent, unless it takes nothing.
   transport::LinkStats stats() const override {
     const MutexLock lock(&mutex_);
     return {.frames_out = takes_ ? static_cast<int64_t>(sent_.size()) : 0};

@@ -37,7 +37,7 @@ class AdmittedCalls {
 
   // From now on calls are refused.
   void Drain() { draining_ = true; }
-  // Those that gRPC is not done with.
+  // The calls that gRPC is not done with.
   int64_t under_way();
   int64_t begun() const { return begun_; }
   coordinator::Door* door() const { return door_; }
@@ -53,7 +53,7 @@ class AdmittedCalls {
 
   // Counts a call that reads by itself.
   void Count(const std::shared_ptr<const void>& call);
-  // Who calls, or why it is not let in. UNAVAILABLE: the gateway is about to end.
+  // The caller, or why it is not let in. UNAVAILABLE: the gateway is about to end.
   absl::StatusOr<GrpcCaller> Admit(const grpc::CallbackServerContext& context) const;
   // UNAVAILABLE: the gateway is about to end.
   absl::Status CheckStays() const;

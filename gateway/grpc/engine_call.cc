@@ -52,7 +52,7 @@ void EngineCall::Abort() {
 }
 
 void EngineCall::Write(v1::GenerateResponse response) {
-  // What waits for its end is memory of ours.
+  // A message that waits for its end is memory of ours.
   if (!stream_) bytes_ += static_cast<int64_t>(response.ByteSizeLong());
   if (bytes_ <= static_cast<int64_t>(kWholeAnswerBytesMax)) {
     return GenerateStream::Write(std::move(response));

@@ -28,7 +28,7 @@ namespace engine = vllm::grpc::engine;
 using ::testing::HasSubstr;
 using Infer = inference::GRPCInferenceService;
 
-// What FakeService says, as text.
+// The text of FakeService.
 std::string AllText() {
   std::string text;
   for (uint32_t i = 0; i < kTokens; ++i) absl::StrAppend(&text, i, " ");

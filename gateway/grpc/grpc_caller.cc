@@ -15,7 +15,7 @@ namespace {
 // Stands for values of which two readers could take different ones; no rule lets it in.
 constexpr char kSeveral[] = "several";
 
-// What the rules look at.
+// The head of a request, as the rules look at it.
 HttpRequest HeadOf(const grpc::CallbackServerContext& context) {
   const grpc::string_ref authority = context.ExperimentalGetAuthority();
   HttpRequest head;
@@ -31,7 +31,7 @@ HttpRequest HeadOf(const grpc::CallbackServerContext& context) {
   return head;
 }
 
-// Of two nobody knows which counts: there is none.
+// The caller's only traceparent: of two nobody knows which counts: there is none.
 std::string TraceparentOf(const grpc::CallbackServerContext& context) {
   const auto [begin, end] = context.client_metadata().equal_range("traceparent");
   if (begin == end || std::next(begin) != end) return "";

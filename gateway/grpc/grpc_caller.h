@@ -1,4 +1,4 @@
-// Who calls over gRPC, by the rules that callers over HTTP are admitted by.
+// The caller of a gRPC method, by the rules that callers over HTTP are admitted by.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -21,7 +21,7 @@ struct GrpcCaller {
   std::string traceparent;           // that the service is told; empty: none, or none that is right
   std::chrono::system_clock::time_point deadline = std::chrono::system_clock::time_point::max();
 
-  // Until its deadline, at least zero; nothing: it has none.
+  // The time until its deadline, at least zero; nothing: it has none.
   std::optional<Duration> TimeLeft() const;
 };
 

@@ -14,7 +14,7 @@ namespace {
 constexpr char kFlag[] = "--grpc";
 constexpr const char* kServices[] = {"", "inference.GRPCInferenceService", "tutti.v1.Inference",
                                      "vllm.grpc.engine.VllmEngine"};
-// For the last words of calls that were refused.
+// The time for the last words of calls that were refused.
 constexpr std::chrono::milliseconds kLastWords{200};
 constexpr std::chrono::milliseconds kLook{5};
 

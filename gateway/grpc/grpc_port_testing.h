@@ -53,7 +53,7 @@ class FakeService : public v1::Inference::Service {
     return last_;
   }
   double seconds_left() const { return seconds_left_; }
-  // Of the last call, with commas between them.
+  // The traceparents of the last call, with commas between them.
   std::string traceparents() {
     const MutexLock lock(&mutex_);
     return traceparents_;

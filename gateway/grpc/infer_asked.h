@@ -23,7 +23,7 @@ class InferAsked : public coordinator::OutputStream,
  public:
   // There is more to be written, by so many bytes. Called without a lock of the request's.
   using OnMore = std::function<void(const std::shared_ptr<InferAsked>&, int64_t bytes)>;
-  // What is to be written now, in order.
+  // The messages that are to be written now, in order.
   struct Said {
     std::vector<grpc::ByteBuffer> messages;
     bool is_over = false;  // with these

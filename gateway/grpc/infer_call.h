@@ -49,7 +49,7 @@ absl::StatusOr<Forwarder::Cancel> BeginInfer(std::string_view method, InferReque
 // A call of ModelInfer.  Thread: any.
 class InferCall : public coordinator::UnaryCall, public coordinator::OutputStream {
  public:
-  // Before anything is written.
+  // Called before anything is written.
   void SetProgress(std::unique_ptr<InferProgress> progress);
   // `request`: held until the call has its end. False: it has; nothing is kept.
   bool Attach(coordinator::ByteBudget::Charge request, Forwarder::Cancel cancel);

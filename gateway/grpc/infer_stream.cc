@@ -19,13 +19,13 @@ namespace {
 
 // Steps in which unread output is counted: a charge takes a lock that all calls share.
 constexpr int64_t kUnreadStep = 16 << 10;
-// Of strings in ModelInferRequest, and how many fields are looked at for them.
+// Tags of strings in ModelInferRequest, and how many fields are looked at for them.
 constexpr uint32_t kModelNameTag = inference::ModelInferRequest::kModelNameFieldNumber << 3 | 2;
 constexpr uint32_t kIdTag = inference::ModelInferRequest::kIdFieldNumber << 3 | 2;
 constexpr int kFieldsBeforeNamesMax = 16;
 
-// Of a message that is not looked at, what names its answer: among its first fields, as all writers
-// have them. Costs nothing that depends on the rest.
+// The names in a message that is not looked at, by which it is answered: among its first fields, as
+// all writers have them. Costs nothing that depends on the rest.
 inference::ModelInferRequest NamesOf(grpc::ByteBuffer bytes) {
   using Format = google::protobuf::internal::WireFormatLite;
   inference::ModelInferRequest names;
@@ -142,7 +142,7 @@ void InferStream::OnReadDone(bool ok) {
                       self->Take(bytes, std::move(*charge));
                     });
   if (runs) return;
-  // Of this request only: others of the stream go on.
+  // A refusal of this request only: others of the stream go on.
   Refuse(NamesOf(bytes),
          coordinator::Overloaded(made ? "too many requests wait to be read"
                                       : "the gateway holds as many bytes for this client as it may "
@@ -169,7 +169,7 @@ void InferStream::Take(const grpc::ByteBuffer& bytes, coordinator::ByteBudget::C
   });
   if (!done.ok()) Refuse(message, done);
   const auto length = static_cast<int64_t>(bytes.Length());
-  // As at the door.
+  // The same as at the door.
   const Duration pause = absl::IsInvalidArgument(done)
                              ? coordinator::PauseAfterRefusal(credit_.get(), length, clock_.Now())
                              : Duration::zero();

@@ -25,7 +25,7 @@
 
 namespace tutti::gateway {
 
-// What the streams share; outlives them.
+// The state that the streams share; outlives them.
 struct InferService {
   AdmittedCalls* calls = nullptr;
   Forwarder* forwarder = nullptr;

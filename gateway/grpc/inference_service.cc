@@ -37,8 +37,8 @@ InferenceService::InferenceService(Upstream* upstream, Forwarder* forwarder, Adm
   Serve("GetModel", [this](auto* context) { return BeginGetModel(context); });
 }
 
-// As the service said it last, a second ago at most. Whatever the request holds: there is nothing
-// to ask.
+// The model as the service said it last, a second ago at most. Whatever the request holds: there is
+// nothing to ask.
 InferenceService::Reactor* InferenceService::BeginGetModel(grpc::CallbackServerContext* context) {
   auto call = std::make_shared<UnaryCall>();
   return calls_->Start(context, call, /*blocks=*/false,

@@ -59,7 +59,7 @@ void KserveService::ServeFact(
   });
 }
 
-// As the service said it last, a second ago at most.
+// Facts as the service said it last, a second ago at most.
 void KserveService::ServeFacts() {
   namespace pb = inference;
   const auto check = [](const auto& request, const ModelState& state) {

@@ -1,4 +1,4 @@
-// What stands for a tenant in the gateway's log: its name is never written there.
+// The mark that stands for a tenant in the gateway's log: its name is never written there.
 #pragma once
 
 #include <string_view>
@@ -7,8 +7,8 @@
 
 namespace tutti::gateway {
 
-// By a random key of this process, so that nobody finds a name by trying some; all zeros for the
-// empty name, which is no tenant.  Thread: any.
+// A mark by a random key of this process, so that nobody finds a name by trying some; all zeros for
+// the empty name, which is no tenant.  Thread: any.
 coordinator::Hash128 TenantMark(std::string_view tenant);
 
 }  // namespace tutti::gateway

@@ -30,7 +30,7 @@ constexpr Refused kRefused[] = {
 // Below it nobody looks for names whose requests have ended.
 constexpr size_t kNamedMin = 1024;
 
-// By which callers without keys are told apart, too.
+// The name by which callers without keys are told apart, too.
 std::pair<std::string, std::string> NameOf(const GrpcCaller& caller, const std::string& id) {
   return {caller.tenant, NameForService(id, caller.tenant, caller.host)};
 }

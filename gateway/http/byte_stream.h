@@ -23,7 +23,7 @@ class ByteStream {
   virtual void Write(boost::asio::const_buffer from, Done done) = 0;  // all of it
   // Says that nothing more is written; the client may still write.
   virtual void CloseForWriting() = 0;
-  // What is under way ends with an error.
+  // The work that is under way ends with an error.
   virtual void Close() = 0;
 };
 

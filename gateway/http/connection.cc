@@ -49,7 +49,7 @@ class Connection::Answer : public Exchange {
     if (!begun_ || ended_ || piece.empty() || connection == nullptr) return;
     if (without_body_) return;
     connection->Send(chunked_ ? ChunkText(piece) : std::move(piece));
-    // Who reads too slowly is gone.
+    // A client that reads too slowly is gone.
     if (connection->unsent() > kUnsentBytesMax) connection->Abort();
   }
 

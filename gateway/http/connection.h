@@ -19,7 +19,7 @@
 
 namespace tutti::gateway {
 
-// What connections share.
+// The state that connections share.
 struct ConnectionContext {
   HttpHandler* handler = nullptr;
   const Clock* clock = nullptr;

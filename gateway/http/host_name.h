@@ -1,4 +1,4 @@
-// Which names of this server a request may use. A page of any web site can make a browser send
+// The names of this server that a request may use. A page of any web site can make a browser send
 // requests to 127.0.0.1 under a name of its own (DNS rebinding); its Host gives it away.
 //
 // Pure.
@@ -10,7 +10,7 @@
 
 namespace tutti::gateway {
 
-// Of a Host field: without its port, in lower case. Empty for what is no host.
+// The name in a Host field: without its port, in lower case. Empty for what is no host.
 std::string HostName(std::string_view host);
 // localhost, names below it, 127.0.0.0/8 and ::1.
 bool IsLoopbackName(std::string_view name);

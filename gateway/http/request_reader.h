@@ -22,7 +22,7 @@ class RequestReader {
   RequestReader();
   ~RequestReader();
 
-  // How far the request has come.
+  // The part of the request that has come.
   enum class At : uint8_t { kNothing, kHead, kBody, kEnd, kError };
 
   // Takes bytes that came after those taken before; returns how many it took, and is to be asked
@@ -49,7 +49,7 @@ class RequestReader {
   struct Parser;
 
   void Fail(int status, std::string_view why);
-  // What Beast lets pass.
+  // Refuses heads that Beast lets pass.
   void CheckHead();
 
   std::unique_ptr<Parser> parser_;

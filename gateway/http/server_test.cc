@@ -69,7 +69,7 @@ class Client {
     EXPECT_EQ(send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(bytes.size()));
   }
-  // Until the other end takes no more.
+  // Sends until the other end takes no more.
   void SendWhatGoes(const std::string& bytes) {
     for (size_t sent = 0; sent < bytes.size();) {
       const ssize_t n = send(fd_, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
@@ -77,7 +77,7 @@ class Client {
       sent += static_cast<size_t>(n);
     }
   }
-  // Until what came ends with `end`, or the connection does.
+  // Reads until what came ends with `end`, or the connection does.
   std::string Read(const std::string& end) {
     std::string all;
     char piece[4096];
@@ -274,7 +274,7 @@ TEST_F(ServerTest, ReadsNoBodyOfRequestsThatAreRefusedByTheirHead) {
   clock_.Advance(kFarewellTime);
   sends.join();
   EXPECT_LE(read(), kMost);
-  // Who waits for a word before the body is sent does not get it.
+  // A client that waits for a word before the body is sent does not get it.
   Client polite(server_->address());
   polite.Send(head + "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n");
   EXPECT_THAT(polite.Read("no key"), StartsWith("HTTP/1.1 401"));

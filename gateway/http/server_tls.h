@@ -19,8 +19,8 @@ class ServerTls {
   static absl::StatusOr<std::unique_ptr<ServerTls>> Open(const std::string& certificate,
                                                          const std::string& key);
 
-  // For the next connection, with the files as they are now; where they are not good, as they last
-  // were. Good until the next call; connections that were made of it keep what they need.
+  // Settings for the next connection, with the files as they are now; where they are not good, as
+  // they last were. Good until the next call; connections that were made of it keep what they need.
   boost::asio::ssl::context* Current();
 
  private:

@@ -22,16 +22,16 @@ namespace tutti::gateway {
 
 class InferAnswer {
  public:
-  // To `request`, of which the prompt is kept only where the answer has it.
+  // An answer to `request`, of which the prompt is kept only where the answer has it.
   explicit InferAnswer(const InferRequest& request);
 
-  // What one message of the service becomes: nothing until the end of a whole answer.
+  // The answers that one message of the service becomes: nothing until the end of a whole answer.
   // RESOURCE_EXHAUSTED: the whole answer is larger than kWholeAnswerBytesMax.
   absl::StatusOr<std::vector<inference::ModelInferResponse>> Take(
       const v1::GenerateResponse& message);
   // The response without tensors that follows the last, where the request asks for it.
   std::vector<inference::ModelInferResponse> TakeFinal() const;
-  // What a caller is told whose request fails.
+  // The answer to a caller whose request fails.
   inference::ModelStreamInferResponse Fail(const absl::Status& why) const;
 
   // Milliseconds of the first output that ended, and whether all have.

@@ -1,4 +1,4 @@
-// How many requests of KServe's protocol there were, and how long they took.
+// The number of requests of KServe's protocol, and how long they took.
 #pragma once
 
 #include "base/clock.h"

@@ -32,7 +32,7 @@ constexpr std::pair<std::string_view, std::string_view> kAliases[] = {
     {"min_length", "min_tokens"},
     {"num_return_sequences", "n"},
 };
-// Of tensors with several texts; an empty one is none.
+// The names of tensors with several texts; an empty one is none.
 constexpr std::string_view kLists[] = {"stop", "bad_words"};
 // Tensors that we do not serve, beside those of kUnserved in common_fields.cc.
 constexpr UnservedField kUnservedTensors[] = {
@@ -58,7 +58,7 @@ constexpr UnservedField kUnservedTensors[] = {
     {"return_generation_logits", "false"},
     {"return_perf_metrics", "false"},
 };
-// What ReadCommonFields would take, and what has another place here.
+// The parameters that ReadCommonFields would take, and what has another place here.
 constexpr std::string_view kElsewhere[] = {"model", "stream_options", "return_token_ids",
                                            "return_tokens_as_token_ids", "prompt"};
 // A wish, and the output tensor that it is for.
@@ -108,7 +108,7 @@ class Fields {
       if (ours == list && value.is_array()) DropEmpty(&value);
     }
     const std::string shown = place + name;
-    // Of type UINT64: its bits.
+    // A value of type UINT64: its bits.
     if (ours == "seed" && place.empty() && value.is_number_unsigned()) {
       value = static_cast<int64_t>(value.get<uint64_t>());
     }
@@ -127,7 +127,7 @@ class Fields {
   absl::Status Explain(const ApiError& error) const {
     return RenameField(absl::InvalidArgumentError(error.message), shown_);
   }
-  // For what the service says.
+  // Paths for what the service says.
   void SetPaths() {
     for (const auto& [ours, shown] : shown_) {
       const bool outside = ours == "n" || ours == "priority" || ours == "cache_salt" ||

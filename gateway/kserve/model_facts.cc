@@ -81,7 +81,7 @@ bool Has(const Tensors& tensors, std::string_view name) {
                      [name](const TensorFacts& tensor) { return tensor.name == name; });
 }
 
-// As requests and answers name it.
+// The name as requests and answers name it.
 const char* NameOf(inference::DataType type) {
   switch (type) {
     case inference::TYPE_STRING:

@@ -1,4 +1,5 @@
-// What KServe's methods tell of the model: its tensors, its configuration, and whether it is there.
+// The facts about the model that KServe's methods tell: its tensors, its configuration, and whether
+// it is there.
 //
 // Pure.  Thread: any.
 #pragma once

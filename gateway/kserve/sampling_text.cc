@@ -37,7 +37,7 @@ bool IsOneOf(const Names& names, std::string_view name) {
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 
-// What is no number stays a text, which is refused as such under its name.
+// A text that is no number stays a text, which is refused as such under its name.
 void Mend(std::string_view name, Json* value) {
   if (!value->is_string()) return;
   const auto& text = value->get_ref<const std::string&>();

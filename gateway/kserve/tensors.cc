@@ -26,7 +26,7 @@ absl::Status Wrong(const InputTensor& tensor, absl::string_view what) {
       absl::StrCat(Shortened(tensor.name(), kShownNameBytesMax), " ", what));
 }
 
-// Of the shape; nothing: it is none, or larger than kTensorElementsMax.
+// The number of elements of the shape; nothing: it is none, or larger than kTensorElementsMax.
 std::optional<int64_t> ElementsOf(const InputTensor& tensor) {
   int64_t elements = 1;
   for (const int64_t size : tensor.shape()) {
@@ -58,7 +58,7 @@ Json Bools(std::string_view raw, int64_t elements) {
   return list;
 }
 
-// At most one more than `elements`.
+// Texts, at most one more than `elements`.
 Json Texts(std::string_view raw, int64_t elements) {
   Json list = Json::array();
   while (raw.size() >= kLengthBytes && static_cast<int64_t>(list.size()) <= elements) {

@@ -22,8 +22,9 @@ struct OutputTensor {
   std::string raw;  // its elements, as in raw_output_contents
 };
 
-// By name, in the order of the request. INVALID_ARGUMENT names the tensor: contents that do not fit
-// its type and shape, text that is not UTF-8, a name twice, shared memory, more than kTensorsMax.
+// Inputs by name, in the order of the request. INVALID_ARGUMENT names the tensor: contents that do
+// not fit its type and shape, text that is not UTF-8, a name twice, shared memory, more than
+// kTensorsMax.
 absl::StatusOr<std::vector<std::pair<std::string, Json>>> ReadTensors(
     const inference::ModelInferRequest& request);
 

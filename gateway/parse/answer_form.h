@@ -1,4 +1,5 @@
-// How a model writes calls of functions and its reasoning, and what a request wants of them.
+// The form in which a model writes calls of functions and its reasoning, and what a request wants
+// of them.
 //
 // Pure.  Thread: any.
 #pragma once
@@ -38,20 +39,20 @@ struct AnswerForm {
 // that shows nothing known, none.
 AnswerForm FormOfTemplate(std::string_view chat_template);
 
-// By the names that flags have for them, "none" among them.
+// The form by the names that flags have for them, "none" among them.
 std::optional<ToolForm> ToolFormNamed(std::string_view name);
 std::optional<ReasoningForm> ReasoningFormNamed(std::string_view name);
 // The names, with commas between them.
 std::string ToolFormNames();
 std::string ReasoningFormNames();
 
-// What a parameter's schema lets a value be, where the model writes it without quotes.
+// The types that a parameter's schema lets a value have, where the model writes it without quotes.
 enum class ValueType : uint8_t { kText, kNumber, kBoolean, kNested };
 
 // The functions that may be called, by name; of each, its parameters by name.
 using Functions = std::map<std::string, std::map<std::string, ValueType>, std::less<>>;
 
-// What is looked for in the outputs of one request.
+// The forms that are looked for in the outputs of one request.
 struct ParseOptions {
   AnswerForm form;
   Functions functions;

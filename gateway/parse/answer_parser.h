@@ -24,7 +24,7 @@ class AnswerParser {
   explicit AnswerParser(std::shared_ptr<const ParseOptions> options);
 
   AnswerPieces Feed(std::string_view text);
-  // What is held back, as nothing follows.
+  // The text that is held back, as nothing follows.
   AnswerPieces Finish();
 
   // Calls that are whole and part of the answer.

@@ -13,9 +13,9 @@ namespace tutti::gateway {
 struct AnswerPiece {
   enum class Kind { kContent, kReasoning, kCall, kArguments };
   Kind kind = Kind::kContent;
-  // Of kCall: the function's name. Of kArguments: the next part of the JSON text.
+  // For kCall: the function's name. Of kArguments: the next part of the JSON text.
   std::string text;
-  // Of kCall and kArguments: the call, from 0 in each output.
+  // For kCall and kArguments: the call, from 0 in each output.
   size_t call = 0;
 
   bool operator==(const AnswerPiece&) const = default;

@@ -26,7 +26,7 @@ inline ParseOptions Options(ToolForm tools, ReasoningForm reasoning = ReasoningF
   return {.form = {.tools = tools, .reasoning = reasoning}, .functions = kFunctions};
 }
 
-// What a client joins from the pieces.
+// The answer that a client joins from the pieces.
 struct Answer {
   std::string content, reasoning;
   std::vector<std::pair<std::string, std::string>> calls;

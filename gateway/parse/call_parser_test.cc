@@ -51,7 +51,7 @@ TEST(HermesCalls, ThatAreNoneAreText) {
               });
 }
 
-// What has been said stays said; the rest is content.
+// Text that has been said stays said; the rest is content.
 TEST(HermesCalls, ThatBreakOffKeepWhatHasBeenSaid) {
   Check(Options(ToolForm::kHermes),
         {

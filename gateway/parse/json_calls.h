@@ -1,4 +1,4 @@
-// What the forms share whose calls are JSON objects.
+// The parts that are shared by the forms whose calls are JSON objects.
 //
 // Thread: one.
 #pragma once

@@ -26,7 +26,7 @@ class JsonScanner {
   // Objects and lists that are open.
   size_t depth() const { return open_.size(); }
   bool in_string() const { return state_ >= State::kString && state_ <= State::kUnicode; }
-  // In the string that names a member.
+  // Whether it is in the string that names a member.
   bool in_key() const { return in_string() && is_key_; }
 
  private:

@@ -185,7 +185,7 @@ PythonArguments::State PythonArguments::OfEscape(char c, std::string* json) {
   if (const size_t found = kLetters.find(c); found != std::string_view::npos) {
     AppendEscaped(kPlain.substr(found, 1), json);
   } else if (c != '\n') {
-    // What Python does not know stays as it stands.
+    // An escape that Python does not know stays as it stands.
     AppendEscaped("\\" + std::string(1, c), json);
   }
   return State::kString;

@@ -31,7 +31,7 @@ class XmlCalls final : public CallParser {
   void PushClose(char c, AnswerPieces* pieces);
   // Not a call from `c` on.
   void Fail(char c, AnswerPieces* pieces);
-  // Of the value, part by part; nothing at its end.
+  // The pieces of the value, part by part; nothing at its end.
   void TakeValue(std::string_view text, AnswerPieces* pieces);
   void EndValue(AnswerPieces* pieces);
   // False: too many calls.

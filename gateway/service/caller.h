@@ -1,4 +1,4 @@
-// Who asks, and how an answer goes back to them.
+// The caller, and how an answer goes back to them.
 #pragma once
 
 #include <memory>

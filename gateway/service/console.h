@@ -1,4 +1,4 @@
-// What people watch: the page at "/", and under /tutti/ the JSON that feeds it.
+// The port for people who watch: the page at "/", and under /tutti/ the JSON that feeds it.
 //
 //   GET /tutti/status     tutti.v1.GetStatusResponse, as `tutti status --json` prints it
 //   GET /tutti/requests   this gateway's figures and the requests under way
@@ -23,7 +23,7 @@ namespace tutti::gateway {
 class Console {
  public:
   Console(std::vector<StatusFeed::Ask> asks, const Clock* clock);
-  // Before any request.  Thread: the one that makes it.
+  // Called before any request.  Thread: the one that makes it.
   void set_server(HttpServer* server);
   // Nothing is posted to the server any more.  Thread: the one that made it.
   void Stop() { feed_.Stop(); }

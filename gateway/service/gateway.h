@@ -29,9 +29,9 @@ class Gateway : public HttpHandler {
   Gateway(DoorRules rules, ParseRules parse_rules, Upstream* upstream, Console* console,
           std::vector<metrics::CertificateFile> certificates = {},
           metrics::SpanWriter* spans = nullptr);
-  // Before any request.
+  // Called before any request.
   void set_server(HttpServer* server) { server_ = server; }
-  // Before the loop runs: the port that drains and ends with this, where there is one.
+  // Called before the loop runs: the port that drains and ends with this, where there is one.
   void set_grpc(GrpcPort* grpc) { grpc_ = grpc; }
 
   void Handle(std::shared_ptr<Exchange> exchange) override;

@@ -17,7 +17,7 @@
 
 namespace tutti::gateway {
 
-// How its client wants to get it.
+// The form in which its client wants to get it.
 struct GenerationOptions {
   EventOptions events;
   bool kept = false;  // goes on without its client, and may be read again

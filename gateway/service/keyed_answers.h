@@ -20,7 +20,7 @@ namespace tutti::gateway {
 
 class Generation;
 
-// What tells requests apart: SHA-256 of path and body.
+// The key that tells requests apart: SHA-256 of path and body.
 using RequestDigest = std::array<unsigned char, 32>;
 RequestDigest DigestOf(std::string_view path, std::string_view body);
 

@@ -13,7 +13,7 @@ using metrics::Span;
 
 std::string Operation(std::string_view kind) { return kind == "text" ? "text_completion" : "chat"; }
 
-// Of two nobody knows which counts: there is none.
+// Where there are two nobody knows which counts: there is none.
 std::optional<metrics::TraceContext> ParentOf(const HttpRequest& request) {
   const auto count = std::count_if(request.fields.begin(), request.fields.end(),
                                    [](const auto& field) { return field.first == "traceparent"; });
@@ -21,7 +21,7 @@ std::optional<metrics::TraceContext> ParentOf(const HttpRequest& request) {
   return metrics::ParseTraceparent(request.Field("traceparent"));
 }
 
-// Of a text that the caller wrote: whole letters, for a span is JSON.
+// The beginning of a text that the caller wrote: whole letters, for a span is JSON.
 std::string Cut(const std::string& text) {
   return metrics::WholeLetters(text, metrics::kSpanTextBytesMax);
 }
@@ -130,7 +130,7 @@ void RequestTrace::EndCall(size_t index, const absl::Status& status) {
   if (!status.ok()) {
     const std::string type(absl::StatusCodeToString(status.code()));
     attributes.emplace_back("error.type", type);
-    // Of several the first.
+    // Of several failures the first counts.
     if (!request_.failed) request_.attributes.emplace_back("error.type", type);
     call.span.failed = request_.failed = true;
   }

@@ -31,7 +31,7 @@ class RequestTrace {
   // "text" or "response". `model`: its name in the answer.
   std::string BeginCall(const v1::GenerateRequest& call, std::string_view kind,
                         const std::string& model);
-  // Of call `index`.
+  // A message of call `index`.
   void OnMessage(size_t index, const v1::GenerateResponse& message);
   // With the last of them the spans are written.
   void EndCall(size_t index, const absl::Status& status);

@@ -12,7 +12,7 @@
 namespace tutti::gateway {
 namespace {
 
-// What the span of a call says of a request with these names.
+// The span of a call for a request with these names.
 nlohmann::json SpanOf(const std::string& model, const std::string& name) {
   const TempDir dir;
   {

@@ -43,7 +43,7 @@ class StatusFeed {
   // Calls `tick` with a look every kLivePeriod while there are watchers, on the feed's thread.
   // Before the first SetWatchers.
   void OnTick(Done tick);
-  // From none to some: the first tick comes at once.
+  // A change from none to some: the first tick comes at once.
   void SetWatchers(size_t count);
   // After it, nothing is called.
   void Stop();

@@ -1,4 +1,4 @@
-// What this gateway has generated lately: tokens, times and requests under way, for people who
+// The traffic of this gateway lately: tokens, times and requests under way, for people who
 // watch.
 //
 // Times are the gateway's own: from a request's arrival, with its body, to its first token, and

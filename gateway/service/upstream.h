@@ -17,7 +17,7 @@
 
 namespace tutti::gateway {
 
-// Of the last answer to GetModel.
+// The facts in the last answer to GetModel.
 struct ModelState {
   v1::GetModelResponse model;  // empty until the first
   AnswerForm form;             // of its chat template

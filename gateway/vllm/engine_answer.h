@@ -16,10 +16,10 @@ namespace tutti::gateway {
 
 class EngineAnswer {
  public:
-  // To `request`, which may be forgotten.
+  // An answer to `request`, which may be forgotten.
   EngineAnswer(bool stream, const v1::GenerateRequest& request);
 
-  // What one message of the service becomes. A finish without a reason is an abort.
+  // The responses that one message of the service becomes. A finish without a reason is an abort.
   std::vector<vllm::grpc::engine::GenerateResponse> Take(const v1::GenerateResponse& message);
 
  private:

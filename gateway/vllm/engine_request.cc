@@ -46,7 +46,7 @@ absl::Status RefuseUnserved(const engine::GenerateRequest& asked) {
   return absl::OkStatus();
 }
 
-// What takes memory of ours before the service is asked.
+// The limits on what takes memory of ours before the service is asked.
 absl::Status CheckSizes(const engine::GenerateRequest& asked) {
   if (static_cast<int64_t>(asked.request_id().size()) > coordinator::kRequestIdBytesMax) {
     return absl::InvalidArgumentError(
@@ -95,7 +95,7 @@ absl::Status ReadSampling(const engine::SamplingParams& params, v1::SamplingPara
   *to->mutable_stop() = params.stop();
   TUTTI_RETURN_IF_ERROR(CopyIds(params.stop_token_ids(), "sampling_params.stop_token_ids",
                                 to->mutable_stop_token_ids()));
-  // Of the text that stop strings are looked for in; none is sent.
+  // A setting of the text that stop strings are looked for in; none is sent.
   to->set_skip_special_tokens(params.skip_special_tokens());
   to->set_ignore_eos(params.ignore_eos());
   to->set_include_stop_str_in_output(params.include_stop_str_in_output());

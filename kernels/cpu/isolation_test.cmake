@@ -1,5 +1,5 @@
-# Fails when a file compiled for wide instructions defines a symbol that the linker may share with other files: its
-# copy could be the one that all files get.   cmake -DNM=... -DOBJECTS="a.o;b.o" -P isolation_test.cmake
+# Fails when a file compiled for wide instructions defines a symbol that the linker may share with other files:
+# its copy could be the one that all files get.   cmake -DNM=... -DOBJECTS="a.o;b.o" -P isolation_test.cmake
 foreach(object IN LISTS OBJECTS)
   if(NOT object MATCHES "cpu/kernels_[a-z0-9_]+\\.cc\\.o$")
     continue()

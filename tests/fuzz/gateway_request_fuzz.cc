@@ -29,7 +29,7 @@ void CheckGeneration(std::variant<tutti::gateway::GenerationRequest, ApiError> r
   const auto& request = std::get<tutti::gateway::GenerationRequest>(read);
   CHECK(!request.calls.empty() && request.calls.size() <= tutti::gateway::kPromptsMax);
   CHECK(request.calls.size() == request.echoes.size());
-  // What goes to the service is a message that it can read.
+  // Each message that goes to the service is a message that it can read.
   for (const auto& call : request.calls) {
     tutti::v1::GenerateRequest again;
     CHECK(again.ParseFromString(call.SerializeAsString()));

@@ -75,7 +75,7 @@ void Encode(const Request& request, const ServedModel& model) {
   if (request.has_chat()) (void)model.EncodeChat(request.chat(), "chat");
 }
 
-// What parses is what protobuf parses.
+// A message that parses is what protobuf parses.
 template <typename Request>
 bool Parse(const std::string& bytes, size_t piece, Request* request) {
   if (!tutti::coordinator::ParseMessage(Cut(bytes, piece), request).ok()) return false;

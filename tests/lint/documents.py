@@ -6,7 +6,7 @@ path may be a file, a folder, a file without its suffix, a decision's number, or
 matches one (with `*`, `{cpu,cuda}`, `<name>`); it counts from the root, from proto/ or from its
 document's own folder. What has no slash may be a file of any folder. A name that a document gives
 beside a source, as `file`: `Name` or in the next cell of a table, is in that source. Every decision
-has a number of its own and is linked in the index of decisions.
+has a number of its own and is linked in the index of decisions; one that another replaces says so.
 """
 import fnmatch
 import io
@@ -21,6 +21,8 @@ _SOURCE = r"(?:h|cc|cu|py|proto|cmake|md)"
 # Folders that are made, not kept.
 MADE = {"build", ".cache"}
 DECISIONS = "docs/decisions/"
+_DECISION = re.compile(r"\]\((\d{4}-[\w-]+\.md)\)")
+_TOP_LINES = 8
 _WORD = re.compile(r"(?<![\w/.~$%@:\-{<>*])(?:\.{1,2}/)*[\w{<*.][\w./*{},<>+-]*")
 _NAMED_FILE = re.compile(rf"^[\w./*{{}},<>+-]*\w(?:\.{_SOURCE}|\.{{[a-z,]+}})$")
 _NAME_IN_SOURCE = re.compile(r"`([\w./-]+\.(?:h|cc|cu|proto))`(?:: | \| )`([\w:~]+)(?:\(\))?`")
@@ -53,6 +55,17 @@ def _check_decisions(tree):
             if f"({name})" not in linked:
                 yield Problem(path, 1, f"{index} has no link to it")
             numbers.add(name[:4])
+            yield from _check_replaced(tree, path)
+
+
+def _check_replaced(tree, path):
+    """Every decision of which this one says that it replaces it, in whole or in part, answers so."""
+    for line, text in enumerate(tree.text(path).split("\n"), 1):
+        for other in _DECISION.findall(text) if text.startswith("Replaces ") else ():
+            answers = [one for one in tree.text(DECISIONS + other).split("\n")[:_TOP_LINES]
+                       if "eplaced by " in one] if DECISIONS + other in tree.file_set else []
+            if not any(f"({os.path.basename(path)})" in one for one in answers):
+                yield Problem(path, line, f"{other} does not say at its top that this replaces it")
 
 
 class _Index:

@@ -54,6 +54,15 @@ class DocumentsTest(PlantedTest):
         self.told("# Four\n", "number 0004 is another", path="docs/decisions/0004-z.md", files={
             "docs/decisions/README.md": "[4](0004-shards.md), [4](0004-z.md)\n"})
 
+    def test_decisions_that_were_replaced(self):
+        new = "# 5\n\nReplaces the part of [decision 4](0004-shards.md) on rows.\n"
+        index = {"docs/decisions/README.md": "[4](0004-shards.md), [5](0005-a.md)\n"}
+        for top, expected in (("", ["0004-shards.md does not say at its top"]),
+                              ("In part replaced by [5](0005-b.md).\n", ["0004-shards.md does not", "0005-b.md"]),
+                              ("In part replaced by [decision 5](0005-a.md): rows.\n", [])):
+            self.told(new, *expected, path="docs/decisions/0005-a.md", files=index | {
+                "docs/decisions/0004-shards.md": f"# A title, of two parts\n\n{top}"})
+
     def test_comments(self):
         for path, text in (("worker/a.h", "// See {}.\n"), ("worker/a.cc", "int x;  /* {} */\n"),
                            ("tools/a.py", 'def f():\n    """See {}."""\n'),

@@ -19,13 +19,14 @@ import include_graph
 import layers
 import locks
 import namespaces
+import prose
 import sizes
 import test_files
 from tree import Tree
 
 RULES = {module.__name__: module for module in
          (layers, include_graph, test_files, namespaces, definitions, locks, form, sizes, documents,
-          glossary)}
+          prose, glossary)}
 
 
 def main():

@@ -8,6 +8,7 @@ import include_graph
 import layers
 import locks
 import namespaces
+import prose
 import test_files
 from planting import PlantedTest, in_namespace
 
@@ -233,10 +234,10 @@ class FormTest(PlantedTest):
 
     def test_readmes(self):
         self.assert_found(form, {"worker/a.cc": ""}, "no README.md")
-        self.assert_clean(form, {"worker/a.cc": "", "worker/README.md": "x\n" * 40})
-        self.assert_found(form, {"worker/README.md": "x\n" * 41}, "41 lines, the limit is 40")
-        self.assert_found(form, {"worker/README.md": "x\n", "worker/links/README.md": "x\n" * 41},
-                          "worker/links/README.md:41")
+        self.assert_clean(form, {"worker/a.cc": "", "worker/README.md": "x x\n" * 400})
+        self.assert_found(form, {"worker/README.md": "x\n" * 801}, "801 words, the limit is 800")
+        self.assert_found(form, {"worker/README.md": "x\n", "worker/links/README.md": "x " * 801},
+                          "worker/links/README.md:1")
 
     def test_unfinished_work(self):
         for mark in ("TO" "DO: more", "fix" "me", "not imple" "mented"):
@@ -248,6 +249,58 @@ class FormTest(PlantedTest):
             for name in ("tests/a.cc", "tests/CMakeLists.txt", "docs/a.md"):
                 self.assert_found(form, {name: f"x\n{mark}\n"}, "a conflict of a merge")
         self.assert_clean(form, {"docs/a.md": "<<<<<< six\n"})
+
+
+class ProseTest(PlantedTest):
+
+    def told(self, text, *expected, path="docs/A.md"):
+        self.assert_found(prose, {path: text}, *expected)
+
+    def test_long_lines(self):
+        for path, form_ in (("docs/A.md", "{}\n"), ("docs/A.md", "```\n{}\n```\n"),
+                            ("worker/CMakeLists.txt", "set({})\n"), ("cmake/a.cmake", "# {}\n")):
+            self.told(form_.format("x " * 71), " characters, the limit is 140", path=path)
+            self.told(form_.format("x " * 60), path=path)
+        self.told("| " + "x " * 150 + "|\n")
+        self.told("| " + "x " * 160 + "|\n", "323 characters, the limit is 320")
+        self.told("https://" + "x" * 150 + "\n")
+
+    def test_two_sentences_on_a_line(self):
+        for text in ("One ends. Another begins.\n", "- One ends.\n  Two. Three\n",
+                     "Is it one? No.\n", "(One ends.) Another\n", "One `a. b`. gRPC is two.\n",
+                     "It says \"no.\" Another\n", "Text\n\n1. **It ends:** one. Two.\n"):
+            self.told(text, "a sentence ends within the line")
+        for text in ("One, e.g. this one.\nAnother of 2.5 and `a. B`.\n", "**Why.** It is so.\n",
+                     "*Price.* It is so.\n- Is it? asks one.\n", "| One. Two. |\n", "# A. B\n",
+                     "```\nOne. Two.\n```\n", "See [one. Two](a.md) … and so on\n",
+                     "Text:\n\n    One. Two.\n"):
+            self.told(text)
+
+    def test_a_sentence_on_two_lines(self):
+        self.told("One that goes\non.\n", "docs/A.md:1: this sentence would fit on one line")
+        self.told("One.\n- Two that\n  goes on.\n", "docs/A.md:2: this sentence")
+        self.told("x " * 60 + "\n" + "x " * 11 + "x.\nAnd.\n")
+        self.told("One\n\ntwo\n- three\n- four\n")
+
+    def test_comments_of_cmake(self):
+        for text, expected in (("# One. Two.\n", "a sentence ends within"),
+                               ("set(A)\n  # One\n  # goes on.\n", "a.cmake:2: this sentence")):
+            self.told(text, expected, path="cmake/a.cmake")
+        self.told("# One.\n#\n#   f(A)  one. Two\n#   goes on\n# Two.\nset(A)  # One. Two.\n",
+                  path="cmake/a.cmake")
+
+    def test_text_right_below_a_table(self):
+        self.told("| a |\n|---|\n| b |\nText.\n", "docs/A.md:4: text right below a table")
+        self.told("| a |\n|---|\n| b |\n\nText.\n\n| a |\n")
+
+    def test_mending(self):
+        for text, clean in (("One ends. Another\nbegins.\n", "One ends.\nAnother begins.\n"),
+                            ("1. One. Two\n   goes on.\n", "1. One.\n   Two goes on.\n"),
+                            ("x " * 60 + "x; " + "y " * 40, None), ("x " * 66 + "- " * 9, None)):
+            mended = prose.mended("docs/A.md", text)
+            self.assertEqual(mended.split(), text.split())
+            self.assertIn(mended, (clean, mended) if clean is None else (clean,))
+            self.told(mended)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ constexpr int32_t kOutputTokens = 4;
 // Memory allocated beside the shard: plans, batches, tests.
 constexpr int64_t kSlackBytes = 48 << 20;
 
-// Of this process, in bytes.
+// The peak of this process, in bytes.
 int64_t PeakResident() {
   std::ifstream status("/proc/self/status");
   std::string word;

@@ -1,4 +1,5 @@
-// What a caller without a certificate may ask for, and what an operator's port asks of addresses.
+// The requests that a caller without a certificate may ask for, and what an operator's port asks of
+// addresses.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>

@@ -68,7 +68,7 @@ class Leaver : public client::GenerateObserver {
   std::unique_ptr<client::GenerateCall> call_;
 };
 
-// How many of these this process has.
+// The number of these that this process has.
 int64_t Count(const char* folder) {
   return std::distance(std::filesystem::directory_iterator(folder),
                        std::filesystem::directory_iterator());

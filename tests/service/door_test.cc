@@ -1,4 +1,4 @@
-// What the public port holds for clients that behave badly, and for how long.
+// The memory that the public port holds for clients that behave badly, and for how long.
 #include <gmock/gmock.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
@@ -167,7 +167,7 @@ TEST(Door, RequestsThatArriveSlowlyAreCountedAsTheLargest) {
   EXPECT_TRUE(cluster.Generate(Ask()).status.ok());
 }
 
-// Of a client that lets nobody send more than it reads.
+// A channel of a client that lets nobody send more than it reads.
 std::shared_ptr<grpc::Channel> NarrowChannel(const InProcessCluster& cluster) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
@@ -246,7 +246,8 @@ TEST(Door, LargeRequestsThatAreRefusedAreAnsweredAtAPace) {
     EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << status.error_message();
     EXPECT_THAT(status.error_message(), HasSubstr("fields"));
   }
-  // Of each: nobody watches the connections of this cluster, so that their pauses do not add up.
+  // A pause for each: nobody watches the connections of this cluster, so that their pauses do not
+  // add up.
   EXPECT_GE(std::chrono::steady_clock::now() - begun, std::chrono::seconds(1));
 }
 

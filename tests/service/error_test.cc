@@ -1,4 +1,4 @@
-// What clients are told of errors beside the words, and how errors are counted.
+// The details that clients are told of errors beside the words, and how errors are counted.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

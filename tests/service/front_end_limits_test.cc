@@ -39,8 +39,8 @@ constexpr char kNone[] = "";  // the front end has no such field
 // So many times a limit is tried, too, unless no message could hold it.
 constexpr int64_t kFar = 1000, kFarBytesMax = 4 << 20;
 
-// What a front end says to a request with one field set to a value; nothing: its type has no such
-// value.
+// The answer of a front end to a request with one field set to a value; nothing: its type has no
+// such value.
 using Said = std::optional<absl::Status>;
 
 const coordinator::ServedModel& Model() {
@@ -275,7 +275,7 @@ std::vector<Cell> MakeCells() {
     cells.push_back({"SamplingParams.logit_bias", Json{{"3", sign * (most + 0.5f)}}, false});
   }
   cells.push_back({"SamplingParams.logit_bias", Json{{absl::StrCat(ids), 1}}, false});
-  // What the context leaves behind the prompt.
+  // The room that the context leaves behind the prompt.
   v1::GenerateRequest hello;
   hello.set_text("hello");
   const auto built = coordinator::BuildRequest(hello, Model());
@@ -310,7 +310,7 @@ TEST(FrontEndLimits, EveryCellIsTried) {
       const std::string where =
           absl::StrCat(front_end.name, " ", name, " = ", cell.value.dump().substr(0, 80));
       if (!said) {
-        // Of a field without a sign: what is off below 0 is off at 0 there.
+        // A field without a sign has no such value: what is off below 0 is off at 0 there.
         const bool is_below_zero = cell.value.is_number() && cell.value < 0;
         EXPECT_TRUE(!cell.is_within || is_below_zero) << where << " cannot be said";
         continue;

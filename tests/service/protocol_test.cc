@@ -41,7 +41,7 @@ class ProtocolTest : public ::testing::Test {
   }
   ~ProtocolTest() override { coordinator_->Shutdown(Duration::zero()); }
 
-  // What a worker of that version is told.
+  // The refusal of a worker of that version.
   absl::Status Refusal(uint32_t version) {
     transport::Inbox inbox;
     const auto dialer = *transport::GrpcDialer::Create();

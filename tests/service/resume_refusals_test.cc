@@ -81,7 +81,7 @@ class NamedCallTest : public ResumeRefusalsTest {
     while (got_.size() < 3 && reader_->Read(&message)) got_.push_back(message);
   }
   ~NamedCallTest() override { context_.TryCancel(); }
-  // How the first call ends.
+  // The end of the first call.
   grpc::Status End() {
     v1::GenerateResponse message;
     while (reader_->Read(&message)) {

@@ -84,7 +84,7 @@ class RolesTest : public ::testing::Test {
     return grpc::CreateCustomChannel(port, grpc::SslCredentials(tls), arguments);
   }
 
-  // How a call ends that sends one message, and what it answers. A method that waits for more is
+  // The end of a call that sends one message, and what it answers. A method that waits for more is
   // ended by the deadline.
   static grpc::Status Call(const std::shared_ptr<grpc::Channel>& channel, std::string_view path,
                            const std::string& message = "", std::string* answered = nullptr) {
@@ -185,7 +185,7 @@ TEST_F(RolesTest, ServicesAreOnTheirOwnPortsOnly) {
       EXPECT_EQ(Call(Channel(port, all), path).error_code(), grpc::StatusCode::UNIMPLEMENTED);
     }
   }
-  // What reflection lists: the request's field 7, empty, asks for the services.
+  // The services that reflection lists: the request's field 7, empty, asks for the services.
   std::string listed;
   EXPECT_TRUE(Call(Channel(coordinator_->address(), all),
                    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",

@@ -1,5 +1,5 @@
-// What calls hear that are under way when a coordinator ends: UNAVAILABLE, from which clients go on
-// elsewhere, and never CANCELLED, which is their own doing.
+// The end of calls that are under way when a coordinator ends: UNAVAILABLE, from which clients go
+// on elsewhere, and never CANCELLED, which is their own doing.
 #include <gmock/gmock.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>

@@ -19,14 +19,14 @@ struct AttackTargets {
   std::vector<std::string> peer_addresses;  // of ports that take links
 };
 
-// What one attacker did and was told.
+// The deeds of one attacker, and the answers to them.
 struct AttackCount {
   std::atomic<int64_t> tries{0};
-  // By status, "OK" included. Thread: the attacker's own, until it has ended.
+  // Counts by status, "OK" included. Thread: the attacker's own, until it has ended.
   std::map<std::string, int64_t> ends;
 };
 
-// Until `stop`: returns when it is set.
+// An attack until `stop`: returns when it is set.
 using Attack =
     std::function<void(const AttackTargets&, const std::atomic<bool>& stop, AttackCount*)>;
 
@@ -55,7 +55,7 @@ class Attackers {
   ~Attackers() { Stop(); }
   void Start(const std::vector<NamedAttack>& attacks);
   void Stop();
-  // By attack, then by status. REQUIRES: stopped
+  // Counts by attack, then by status. REQUIRES: stopped
   std::map<std::string, std::map<std::string, int64_t>> Ends() const;
 
  private:

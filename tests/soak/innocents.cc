@@ -117,7 +117,8 @@ InnocentReport Innocents::Run(Duration how_long) {
     report.failures += note.counts.failures;
     report.different += note.counts.different;
     gap = std::max(gap, note.gap_max);
-    // Of the client that fared worst: a share of unlucky clients must not vanish in the mean.
+    // Figures of the client that fared worst: a share of unlucky clients must not vanish in the
+    // mean.
     if (note.totals.count() > 0) {
       p50 = std::max(p50, Milliseconds(note.totals.Quantile(0.5)));
       report.total_p99_ms = std::max(report.total_p99_ms, Milliseconds(note.totals.Quantile(0.99)));

@@ -16,7 +16,7 @@
 
 namespace tutti::tests {
 
-// Of all innocents together.
+// Figures of all innocents together.
 struct InnocentReport {
   int64_t answers = 0;
   int64_t failures = 0;

@@ -68,7 +68,8 @@ std::string AssignText(const v1::AssignShard& shard) {
   if (!shard.next_worker_ids().empty()) {
     absl::StrAppend(&text, ", next ", absl::StrJoin(shard.next_worker_ids(), " and "));
   }
-  // Of those that say in which; what most workers of scenarios compute in is not worth a word.
+  // The classes of shards that say in which they compute; what most workers of scenarios compute in
+  // is not worth a word.
   if (!shard.numerics_class().empty() && shard.numerics_class() != "cpu-f32") {
     absl::StrAppend(&text, ", in ", shard.numerics_class());
   }

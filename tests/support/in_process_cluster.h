@@ -55,7 +55,7 @@ class InProcessCluster {
 
   v1::Inference::Stub* inference() { return inference_.get(); }
   std::shared_ptr<grpc::Channel> channel() { return channel_; }
-  // To the operator's port.
+  // A channel to the operator's port.
   std::shared_ptr<grpc::Channel> admin_channel() {
     return grpc::CreateChannel(coordinator_->admin_address(), grpc::InsecureChannelCredentials());
   }

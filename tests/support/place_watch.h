@@ -14,7 +14,7 @@ namespace tutti::tests {
 
 class PlaceWatch {
  public:
-  // After a turn of the engine. What is wrong; empty: nothing.
+  // A look after a turn of the engine. What is wrong; empty: nothing.
   std::string Check(coordinator::Engine* engine);
 
  private:

@@ -65,7 +65,7 @@ std::string PlanAuditor::CheckPrompts(const v1::StepPlan& plan) {
   };
   const bool wanted = std::any_of(known_.begin(), known_.end(),
                                   [&](const auto& entry) { return is_prompt(entry.second); });
-  // Of a newcomer the only row left may be its last one.
+  // For a newcomer the only row left may be its last one.
   const auto is_new = [&](uint64_t sequence) {
     return std::any_of(
         plan.new_sequences().begin(), plan.new_sequences().end(),

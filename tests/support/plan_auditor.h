@@ -57,7 +57,7 @@ class PlanAuditor {
   uint64_t plans_ = 0;
   uint64_t rows_ = 0;
   int64_t largest_bytes_ = 0;
-  // In a row, without a row of a prompt although one was far behind.
+  // Plans in a row, without a row of a prompt although one was far behind.
   int32_t plans_without_prompt_ = 0;
 };
 

@@ -19,7 +19,7 @@ namespace tutti::tests {
 
 class PlanWatch {
  public:
-  // Of one worker's link.
+  // The state of one worker's link.
   struct Link {
     uint32_t pipeline = 0;  // the last it was assigned to
     uint64_t step = 0;      // the last it was told there

@@ -1,5 +1,5 @@
-// What must hold of a simulated cluster when all its requests have ended: everything has been given
-// back, and what the engine has counted is what its clients have.
+// The conditions that must hold of a simulated cluster when all its requests have ended: everything
+// has been given back, and what the engine has counted is what its clients have.
 //
 // Thread: one.
 #pragma once

@@ -102,7 +102,7 @@ class Scenario {
   std::map<std::string, coordinator::LinkKey> link_of_;  // the latest link of each worker
   std::map<coordinator::LinkKey, Node> nodes_;
   uint64_t next_link_ = 1;
-  // Of the current epoch of a pipeline.
+  // The state told in the current epoch of a pipeline.
   struct Told {
     std::map<uint64_t, v1::StepPlan> plans;
     int32_t num_stages = 0;

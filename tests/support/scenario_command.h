@@ -23,7 +23,7 @@ struct ScenarioCommand {
 
 ScenarioCommand ParseScenarioCommand(const std::string& line);
 
-// Of the command "engine".
+// The options of the command "engine".
 coordinator::EngineOptions ScenarioEngineOptions(const ScenarioCommand& command);
 
 }  // namespace tutti::tests

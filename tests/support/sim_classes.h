@@ -11,7 +11,7 @@
 
 namespace tutti::tests {
 
-// Of worker "w1", "w2", ..., the best first.
+// The classes of worker "w1", "w2", ..., the best first.
 inline std::vector<std::string> SimClasses(const SimOptions& options, const std::string& id) {
   const bool quick = options.two_classes && (id.back() - '0') % 2 == 1;
   return quick ? std::vector<std::string>{"quick", "oracle"} : std::vector<std::string>{"oracle"};

@@ -276,7 +276,7 @@ int32_t SimClients::MostCached(const Client& client, RequestId id) const {
                   static_cast<int32_t>(client.request.prompt.size()));
 }
 
-// As a client library would: the same request under another id, after a moment.
+// A retry as a client library would: the same request under another id, after a moment.
 void SimClients::Retry(const Client& client) {
   Client again;
   again.request = client.request;

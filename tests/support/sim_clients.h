@@ -35,7 +35,7 @@ class SimClients {
 
   void OnTokens(const coordinator::DeliverTokens& tokens);
   void OnFinish(const coordinator::FinishRequest& finish);
-  // Of the outputs of a request all or none were refused.
+  // Either all outputs of a request or none were refused.
   void CheckGroups(const std::set<std::string>& faulty) const;
   // All clients with an open request leave.
   void Storm();
@@ -46,7 +46,7 @@ class SimClients {
   uint64_t ended_well() const { return ended_well_; }
   uint64_t tokens() const { return tokens_; }
   uint64_t arrived() const { return requests_.size(); }
-  // Of these, at the coordinator that leads now.
+  // The number of these, at the coordinator that leads now.
   uint64_t arrived_here() const { return requests_.size() - arrived_before_; }
   uint64_t tokens_here() const { return tokens_ - tokens_before_; }
   // Tokens that tenants may be charged by it: of all prompts, and all that they have.

@@ -6,7 +6,7 @@
 
 namespace tutti::tests {
 
-// What a client asks for that has had some of an answer.
+// The request of a client that has had some of an answer.
 SimClients::Client SimClients::GoOn(RequestId id, bool take_over) {
   Client& before = requests_.at(id);
   Client again;

@@ -28,9 +28,9 @@ using std::chrono::milliseconds;
 constexpr Duration kRunMax = std::chrono::seconds(180);
 // Faults come within this time.
 constexpr Duration kFaultsOver = std::chrono::seconds(2);
-// After the last fault: leases end, pauses after failures pass, clients try again.
+// The time after the last fault: leases end, pauses after failures pass, clients try again.
 constexpr Duration kRecovery = std::chrono::seconds(12);
-// Until all frames under way have arrived.
+// The time until all frames under way have arrived.
 constexpr Duration kQuiet = std::chrono::seconds(1);
 // A silent worker is sent away by then.
 constexpr Duration kLeaseNoticed = std::chrono::seconds(2);

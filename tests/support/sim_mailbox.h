@@ -1,6 +1,6 @@
-// What the engine's thread finds when it turns, and the times in which it does not: a coordinator
-// that is stopped, or moved to another host, goes on later, and of what came meanwhile it reads the
-// first after it has looked at the clock.
+// The events that the engine's thread finds when it turns, and the times in which it does not: a
+// coordinator that is stopped, or moved to another host, goes on later, and of what came meanwhile
+// it reads the first after it has looked at the clock.
 //
 // Thread: one.
 #pragma once
@@ -32,7 +32,7 @@ class SimMailbox {
   // The thread stands still: it will be woken.
   bool stalled() const { return queue_->now() < stalled_until_; }
   std::vector<coordinator::Event> Drain() { return std::exchange(items_, {}); }
-  // How long it has stood still since `time`.
+  // The time for which it has stood still since `time`.
   Duration StalledSince(Instant time) const;
 
  private:

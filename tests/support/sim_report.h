@@ -1,4 +1,4 @@
-// What a simulated run was and did.
+// The settings and the figures of a simulated run.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,7 @@ namespace {
 // A silent worker must be closed by then: its lease, and the delays of a wild network.
 constexpr Duration kNoticed = std::chrono::milliseconds(2500);
 
-// How long a step waits for another rank that no other takes for dead (worker/limits.h).
+// The time for which a step waits for another rank that no other takes for dead (worker/limits.h).
 constexpr Duration kRankPatience = worker::kRankPatienceLeases * kSimLease;
 
 // A hello without an answer may have been lost; a worker then tries another connection.
@@ -67,7 +67,7 @@ void SimWorker::Kill() {
   ranks_.End(random_->Chance(0.5));
 }
 
-// Of its work; somebody starts it again.
+// The work kills it; somebody starts it again.
 void SimWorker::Die() {
   Kill();
   queue_->After(std::chrono::milliseconds(random_->Between(0, 1500)), [this] { Start(); });

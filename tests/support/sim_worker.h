@@ -35,7 +35,7 @@ class SimWorld {
   // Whether the worker has a stage of a pipeline that serves, as the engine last said.
   virtual bool IsServing(const SimWorker& worker) const = 0;
   virtual void Fail(const std::string& what) = 0;
-  // How long the engine has stood still since `time`.
+  // The time for which the engine has stood still since `time`.
   virtual Duration StalledSince(Instant time) const = 0;
 };
 

@@ -1,5 +1,5 @@
-// What we compute from a checkpoint, for resaved_test.py: reads one question as JSON from its
-// standard input, and writes the answer to its standard output.
+// The numbers that we compute from a checkpoint, for resaved_test.py: reads one question as JSON
+// from its standard input, and writes the answer to its standard output.
 #include <iostream>
 #include <iterator>
 #include <nlohmann/json.hpp>

@@ -151,7 +151,8 @@ absl::StatusOr<Value> RepeatList(const List& list, List::Kind kind, int64_t time
   return Value::MakeList(std::move(items), kind);
 }
 
-// What a list or tuple gives when it is added to or repeated; nothing for others.
+// The kind of sequence that a list or tuple gives when it is added to or repeated; nothing for
+// others.
 std::optional<List::Kind> SequenceKind(const Value& value) {
   if (!value.IsList() || value.list()->kind > List::kGroup) return std::nullopt;
   return value.list()->is_tuple() ? List::kTuple : List::kList;

@@ -58,7 +58,7 @@ struct Expr {
   std::vector<Argument> arguments;
 };
 
-// What is assigned to: a name, a namespace's attribute, or a tuple of targets.
+// The target of an assignment: a name, a namespace's attribute, or a tuple of targets.
 struct Target {
   std::string name;
   std::string attribute;  // "" unless name.attribute

@@ -17,7 +17,7 @@ namespace {
 
 using Found = std::optional<Value>;
 
-// What the sandbox of transformers denies: methods that change what they belong to.
+// The methods that the sandbox of transformers denies: methods that change what they belong to.
 constexpr std::array<std::string_view, 5> kDictChanges = {"clear", "pop", "popitem", "setdefault",
                                                           "update"};
 constexpr std::array<std::string_view, 8> kListChanges = {"append", "clear",  "extend",  "insert",

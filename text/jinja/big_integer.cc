@@ -181,7 +181,7 @@ int CompareIntegers(const Value& a, const Value& b) {
   if (!a.IsBig() && !b.IsBig()) {
     return a.AsInt() < b.AsInt() ? -1 : a.AsInt() > b.AsInt() ? 1 : 0;
   }
-  // Beyond 64 bits: by sign, number of digits, and digits.
+  // A comparison beyond 64 bits: by sign, number of digits, and digits.
   const auto sign = [](const Value& value) {
     return !value.IsBig() ? 0 : value.digits()[0] == '-' ? -1 : 1;
   };

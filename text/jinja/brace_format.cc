@@ -57,7 +57,7 @@ class BraceFormatter {
   }
 
  private:
-  // Of the "}" that ends the field whose inside begins at `at`.
+  // The place of the "}" that ends the field whose inside begins at `at`.
   static size_t FieldEnd(std::string_view bytes, size_t at) {
     int depth = 1;
     for (; at < bytes.size(); ++at) {

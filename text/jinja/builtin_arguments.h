@@ -29,7 +29,7 @@ bool BoolArgument(const Call& call, size_t i, bool absent = false);
 absl::StatusOr<Value> FollowAttribute(const Value& item, const Value& attribute,
                                       const Value* fallback, Work* work);
 
-// What is wrong with a generator, which is found when it is read; what takes too much, at once.
+// The error of a generator, which is found when it is read; what takes too much, at once.
 absl::StatusOr<Value> LateError(const absl::Status& status);
 // A filter that is a generator in Jinja: its errors are late.
 template <auto filter>

@@ -1,4 +1,4 @@
-// What only the evaluator can call: macros, loops and blocks.
+// The objects that only the evaluator can call: macros, loops and blocks.
 #pragma once
 
 #include <functional>

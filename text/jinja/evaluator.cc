@@ -119,7 +119,7 @@ class Evaluator final : private ExpressionEvaluator {
     return Write(text);
   }
 
-  // Of a block: Jinja puts together what blocks give, which is not turned into text.
+  // The output of a block: Jinja puts together what blocks give, which is not turned into text.
   absl::Status WriteString(const Value& value) {
     if (!value.IsStr()) return TypeError(value, "cannot be put into the text, it is no str");
     return Write(value.text());

@@ -125,7 +125,7 @@ TEST(EvaluatorTest, MethodsAreValues) {
   EXPECT_EQ(RenderError("{% set f = 'a'.upper %}{{ f() }}"), "rendered A");
 }
 
-// What select and its kin give is read once, and true even where nothing is left.
+// A result of select and its kin is read once, and true even where nothing is left.
 TEST(EvaluatorTest, GeneratorsAreReadOnce) {
   EXPECT_EQ(RenderError("{% set g = [1, 2]|select('odd') %}{{ g|list }}{{ g|list }}"),
             "rendered [1][]");

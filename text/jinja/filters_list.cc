@@ -65,7 +65,7 @@ absl::StatusOr<Value> Reverse(const Value& self, const Call& call) {
 
 absl::StatusOr<Value> ItemsFilter(const Value& self, const Call& call) {
   if (self.IsUndefined()) return Generator::Make({});
-  // What is wrong with the input of a generator is found when it is read.
+  // An error in the input of a generator is found when it is read.
   if (!self.IsDict()) return Generator::Make({}, TypeError(self, "is not a mapping"));
   TUTTI_ASSIGN_OR_RETURN(const Value items,
                          CallBuiltin(*FindDictMethod("items"), self, {}, call.work));

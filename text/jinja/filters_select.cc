@@ -10,7 +10,7 @@
 namespace tutti::text::jinja {
 namespace {
 
-// What map does with each item.
+// The function that map calls for each item.
 struct Mapping {
   const Builtin* filter = nullptr;  // null: the attribute
   CallArguments arguments;

@@ -154,7 +154,7 @@ absl::StatusOr<std::string> FormatInteger(const Value& value, const FormatSpec& 
   return WithSign(negative, spec.sign, prefix, digits);
 }
 
-// What printf makes of a finite, not negative number.
+// The digits that printf makes of a finite, not negative number.
 std::string Digits(double value, char type, int precision, bool alternate) {
   switch (type) {
     case 'e':

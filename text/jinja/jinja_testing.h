@@ -1,4 +1,4 @@
-// For tests of templates: parsing, rendering, and the origin of each byte of the result.
+// Support for tests of templates: parsing, rendering, and the origin of each byte of the result.
 #pragma once
 
 #include <string>

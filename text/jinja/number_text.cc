@@ -24,8 +24,8 @@ int DigitOf(char c) {
   return absl::ascii_isalpha(u) ? absl::ascii_tolower(u) - 'a' + 10 : 99;
 }
 
-// Without white space around it, and the decimals of all scripts as those of ASCII. They come in
-// tens, of which a script has several at most.
+// The text without white space around it, and the decimals of all scripts as those of ASCII. They
+// come in tens, of which a script has several at most.
 std::string Plain(const Text& text) {
   const Text stripped = Strip(text, std::nullopt, Side::kBoth);
   std::string out;

@@ -11,7 +11,7 @@
 
 namespace tutti::text::jinja {
 
-// What it costs to read it, whichever of the two: a step a byte, for it is copied and looked
+// The cost of reading it, whichever of the two: a step a byte, for it is copied and looked
 // through letter by letter.  Errors: as Work::Charge.
 absl::Status ChargeNumber(const Text& text, Work* work);
 

@@ -85,8 +85,9 @@ class FunctionObject final : public Object {
   const Builtin* const function_;
 };
 
-// What map, select and others give: read once, true even when empty, without a length. The items
-// are there from the beginning; the error of the one that could not be made comes in its turn.
+// The result of map, select and others: read once, true even when empty, without a length. The
+// items are there from the beginning; the error of the one that could not be made comes in its
+// turn.
 class Generator final : public Object {
  public:
   static absl::StatusOr<Value> Make(std::vector<Value> items, absl::Status end = absl::OkStatus());

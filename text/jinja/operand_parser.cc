@@ -13,7 +13,7 @@
 namespace tutti::text::jinja {
 namespace {
 
-// Where the innermost macro learns that it uses `name`.
+// The place where the innermost macro learns that it uses `name`.
 bool* SpecialOf(Macro* macro, std::string_view name) {
   if (name == "varargs") return &macro->uses_varargs;
   if (name == "kwargs") return &macro->uses_kwargs;

@@ -30,7 +30,7 @@ absl::StatusOr<std::shared_ptr<const List>> Characters(const Text& text, Work* w
   return list.list();
 }
 
-// What is left of a generator.
+// The rest of a generator.
 absl::StatusOr<std::shared_ptr<const List>> Drain(Generator* generator, Work* work) {
   std::vector<Value> items;
   while (true) {

@@ -32,7 +32,7 @@ absl::StatusOr<int64_t> Length(const Value& value, Work* work);
 // a op b, for == != < <= > >= in and "not in".
 absl::StatusOr<bool> Compare(std::string_view op, const Value& a, const Value& b, Work* work);
 
-// What range(begin, end, step) gives, and slices of it.
+// The result of range(begin, end, step), and slices of it.
 absl::StatusOr<Value> MakeRange(std::vector<Value> items, int64_t begin, int64_t end, int64_t step);
 
 // The key of a dict.  Errors: InvalidArgument "unhashable type: 'list'".

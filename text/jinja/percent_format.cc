@@ -50,7 +50,7 @@ class PercentFormatter {
   }
 
  private:
-  // What Python takes for one: whatever has items by key. None of it need be used.
+  // A mapping for Python: whatever has items by key. None of it need be used.
   bool IsMapping() const {
     if (arguments_.IsList()) return !is_tuple_ && !arguments_.list()->is_view();
     return arguments_.IsDict() || arguments_.IsUndefined();
@@ -150,8 +150,8 @@ class PercentFormatter {
     return absl::OkStatus();
   }
 
-  // What markup formats is wrapped in an object that is a number where its text is one, but is no
-  // integer and no str.
+  // A value that markup formats is wrapped in an object that is a number where its text is one, but
+  // is no integer and no str.
   absl::StatusOr<Value> Unwrapped(const Value& value, char type) {
     if (!is_markup_ || std::string_view("sra").find(type) != std::string_view::npos) return value;
     if (std::string_view("cxXo").find(type) != std::string_view::npos) {

@@ -16,7 +16,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-// What {{ expression }} gives.
+// The text that {{ expression }} gives.
 std::string Shown(std::string_view expression) {
   const std::string out = RenderError(absl::StrCat("{{ ", std::string(expression), " }}"));
   return out.starts_with("rendered ") ? out.substr(9) : absl::StrCat("error: ", out);

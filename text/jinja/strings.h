@@ -40,7 +40,8 @@ std::vector<Text> SplitLines(const Text& text, bool keep_ends);
 absl::StatusOr<Value> Split(const Text& text, std::optional<std::string_view> separator,
                             int64_t max, bool from_right, Work* work);
 
-// Where text[begin:end:step] begins and ends by Python's slice.indices(), for `size` items.
+// The places where text[begin:end:step] begins and ends by Python's slice.indices(), for `size`
+// items.
 struct SliceBounds {
   int64_t begin = 0, end = 0;
 };

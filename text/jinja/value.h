@@ -62,7 +62,7 @@ struct Dict {
   int depth = 1;
   int64_t weight = 1;
 
-  // By Python's ==; null when there is none.
+  // The value by Python's ==; null when there is none.
   const Value* Find(const Value& key) const;
   const Value* Find(std::string_view key) const;
 };
@@ -92,7 +92,7 @@ class Value {
 
   // Errors: InvalidArgument when they would nest too deep, ResourceExhausted when too heavy.
   static absl::StatusOr<Value> MakeList(std::vector<Value> items, List::Kind kind = List::kList);
-  // Of equal keys the first stays with the last value, as in Python.
+  // Among equal keys the first stays with the last value, as in Python.
   static absl::StatusOr<Value> MakeDict(std::vector<std::pair<Value, Value>> items);
 
   // A value that came with the request: every string and number in it counts as the user's.

@@ -1,4 +1,4 @@
-// What all values have: a type, a size, and equality.
+// The facts that all values have: a type, a size, and equality.
 #include <algorithm>
 #include <cmath>
 #include <string_view>

@@ -50,14 +50,14 @@ class Work {
         absl::StrCat("macros and blocks are nested more than ", kTemplateLevelsMax, " deep"));
   }
 
-  // For `count` values of a list, or strings that are made one by one: their memory
+  // A charge for `count` values of a list, or strings that are made one by one: their memory
   // besides their bytes (32 bytes; about 160 with the string's own bookkeeping), at
   // kTemplateBytesPerStep.
   absl::Status ChargeValues(size_t count) { return Charge(2 * static_cast<int64_t>(count)); }
   absl::Status ChargeStrings(size_t count) { return Charge(12 * static_cast<int64_t>(count)); }
 
-  // For a string of `bytes` that is made or looked through. Errors: also ResourceExhausted when it
-  // is longer than kTemplateOutputBytesMax.
+  // A charge for a string of `bytes` that is made or looked through. Errors: also ResourceExhausted
+  // when it is longer than kTemplateOutputBytesMax.
   absl::Status ChargeBytes(size_t bytes) {
     if (bytes > kTemplateOutputBytesMax) {
       return absl::ResourceExhaustedError(

@@ -40,7 +40,7 @@ RoleSet RolesOf(const grpc_auth_context* context, RoleSet without_certificate) {
   return caller.roles;
 }
 
-// What the credentials of one port need for as long as gRPC uses them.
+// The state that the credentials of one port need for as long as gRPC uses them.
 struct PortState {
   std::shared_ptr<Certificates> certificates;  // null: no TLS
   RoleSet without_certificate;

@@ -17,7 +17,7 @@
 
 namespace tutti::transport {
 
-// Who may call a port.
+// The callers that may use a port.
 struct PortRules {
   // The roles of a caller without a certificate: of every caller where there is no TLS.
   RoleSet without_certificate;
@@ -28,9 +28,9 @@ struct PortRules {
   bool plaintext = false;
 };
 
-// For a server that listens on `address`, whose connections may also come from an acceptor of ours.
-// FAILED_PRECONDITION when there is no TLS, the address is neither loopback nor unix, and the rules
-// do not say plaintext; errors of Certificates::Open.
+// Credentials for a server that listens on `address`, whose connections may also come from an
+// acceptor of ours. FAILED_PRECONDITION when there is no TLS, the address is neither loopback nor
+// unix, and the rules do not say plaintext; errors of Certificates::Open.
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
     const std::string& address, const TlsFiles& tls, const PortRules& rules);
 
@@ -43,7 +43,7 @@ class ChannelIdentity {
   // No TLS where `tls` is empty. Errors of Certificates::Open.
   static absl::StatusOr<std::shared_ptr<ChannelIdentity>> Open(const TlsFiles& tls);
 
-  // For a new channel, with the files as they are now.
+  // Credentials for a new channel, with the files as they are now.
   std::shared_ptr<grpc::ChannelCredentials> Current();
   bool is_secure() const { return certificates_ != nullptr; }
 

@@ -175,7 +175,7 @@ TEST(CredentialsTest, ATargetMayNameTheCertificate) {
   }
 }
 
-// Who refuses a link that was meant for another is named as what it is.
+// A listener that refuses a link that was meant for another is named as what it is.
 TEST(CredentialsTest, AListenerThatIsAnotherIsNamedThoughItRefuses) {
   TestAuthority authority("others");
   auto server = *GrpcPeerServer::Start(

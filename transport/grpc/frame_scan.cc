@@ -53,7 +53,8 @@ absl::Status Malformed(int64_t position) {
   return absl::InvalidArgumentError(absl::StrCat("frame: malformed at byte ", position));
 }
 
-// Where the messages end that the reader is inside of, the outermost first, and their types.
+// The places where the messages end that the reader is inside of, the outermost first, and their
+// types.
 struct Level {
   const Descriptor* type;
   int64_t end;

@@ -36,7 +36,7 @@ class PieceReader {
   int64_t size_ = 0;
 };
 
-// Where an encoded Frame's parts are.
+// The places of an encoded Frame's parts.
 struct FrameLayout {
   int64_t message_bytes = 0;  // everything before the payload field, checksum included
   int64_t payload_begin = 0;  // == total size when there is no payload

@@ -1,4 +1,4 @@
-// For tests that write frames by hand.
+// Support for tests that write frames by hand.
 #pragma once
 
 #include <span>

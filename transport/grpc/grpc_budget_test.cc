@@ -1,4 +1,4 @@
-// What a peer may send before it is known, and how a flood of one disturbs no other.
+// The bytes that a peer may send before it is known, and how a flood of one disturbs no other.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -90,7 +90,7 @@ class DialReactor final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc:
   void OnDone(const grpc::Status& status) override {
     const std::shared_ptr<StreamState> stream = std::move(stream_);
     stream->Detach();
-    // Who was dialled by mistake may have refused the link by itself.
+    // A listener that was dialled by mistake may have refused the link by itself.
     const bool has_shown = CallerOf(context_.auth_context().get(), {}).has_certificate;
     const absl::Status right = has_shown ? CheckListener() : absl::OkStatus();
     delete this;

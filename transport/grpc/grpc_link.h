@@ -74,8 +74,8 @@ class PeerService final : public v1::Peer::WithRawCallbackMethod_Connect<v1::Pee
   // off without a word. REQUIRES: not called by a handler.
   void Stop(const absl::Status& reason);
 
-  // For the watch over the connections of the port: which of them are of peers that have given
-  // their proofs.
+  // The book for the watch over the connections of the port: which of them are of peers that have
+  // given their proofs.
   CreditBook* book() { return &book_; }
 
   // Called with the peer of each stream that begins.  REQUIRES: before the server starts.

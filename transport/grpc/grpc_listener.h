@@ -32,10 +32,10 @@ class GrpcListener {
     bool is_secure = false;  // `credentials` are TLS
     ConnectionBounds bounds;
     SelfProbe::Options probe;
-    // What becomes of the connections' bytes; null: nobody watches them. Outlives the listener.
+    // The fate of the connections' bytes; null: nobody watches them. Outlives the listener.
     CreditBook* book = nullptr;
     ConnectionWatch::OnUnread on_unread = nullptr;
-    // Of TLS handshakes that fail at this port (transport/handshakes.h).
+    // Called for TLS handshakes that fail at this port (transport/handshakes.h).
     HandshakePort::OnFailure on_handshake_failure = nullptr;
   };
 
@@ -68,14 +68,14 @@ class GrpcListener {
   std::unique_ptr<HandshakePort> handshakes_;  // null without TLS
   std::unique_ptr<AcceptLoop> loop_;
   std::unique_ptr<Acceptor> acceptor_;
-  // For this process's own calls, which have no certificate.
+  // The acceptor for this process's own calls, which have no certificate.
   std::unique_ptr<Acceptor> own_calls_;
   std::unique_ptr<SelfProbe> probe_;
   std::unique_ptr<ConnectionWatch> watch_;
 };
 
-// What every port of ours asks of its server: bounds on headers and handshakes, and nothing that
-// gRPC 1.51 does badly.
+// The settings that every port of ours asks of its server: bounds on headers and handshakes, and
+// nothing that gRPC 1.51 does badly.
 void ConfigurePort(grpc::ServerBuilder* builder);
 
 }  // namespace tutti::transport

@@ -105,7 +105,7 @@ class PortUnderAttackTest : public testing::TestWithParam<std::string> {
     return fd;
   }
 
-  // How long an innocent peer waits for an answer.
+  // The time for which an innocent peer waits for an answer.
   double SecondsToBeServed() {
     const auto begin = steady_clock::now();
     auto dialer = *GrpcDialer::Create();

@@ -220,7 +220,8 @@ void StreamState::StreamOver(bool was_writing) {
   Next next;
   {
     const MutexLock lock(&mutex_);
-    // What the peer had sent is not delivered any more: the receiver has no room for it.
+    // The frames that the peer had sent are not delivered any more: the receiver has no room for
+    // it.
     silenced_ |= paused_;
   }
   ResumeReading();

@@ -106,14 +106,15 @@ class StreamState : public std::enable_shared_from_this<StreamState> {
 
   // --- For the reactor, from its reactions. OnRead, OnReadEnd and OnDone come one after the other.
   void OnRead(const grpc::ByteBuffer& bytes);
-  // After OnRead: whether to read on. No: Operations::Read is called when the receiver has room.
+  // Called after OnRead: whether to read on. No: Operations::Read is called when the receiver has
+  // room.
   bool MayRead();
   void OnReadEnd() { StreamOver(/*was_writing=*/false); }
   void OnCancelled() { StreamOver(/*was_writing=*/false); }
   void OnWritten(bool ok);
   // The reactor must not be used any more.
   void Detach();
-  // After Detach. `status`: the stream's, on the dialer's side.
+  // Called after Detach. `status`: the stream's, on the dialer's side.
   void OnDone(const std::optional<absl::Status>& status);
 
  private:
@@ -130,7 +131,7 @@ class StreamState : public std::enable_shared_from_this<StreamState> {
   struct Queued {
     grpc::ByteBuffer bytes;
     int64_t size = 0;  // encoded
-    // Against the limit; 0 for the frame that says why we close, which is not counted.
+    // The cost against the limit; 0 for the frame that says why we close, which is not counted.
     int64_t cost = 0;
   };
 
@@ -191,7 +192,7 @@ class StreamState : public std::enable_shared_from_this<StreamState> {
   bool silenced_ ABSL_GUARDED_BY(mutex_) = false;
   // The status with which a listener ends the stream.
   absl::Status end_status_ ABSL_GUARDED_BY(mutex_);
-  // For OnClosed; the first one counts.
+  // The reason for OnClosed; the first one counts.
   std::optional<absl::Status> reason_ ABSL_GUARDED_BY(mutex_);
   std::optional<grpc::Alarm> close_timer_ ABSL_GUARDED_BY(mutex_);
   std::optional<grpc::Alarm> trust_timer_ ABSL_GUARDED_BY(mutex_);

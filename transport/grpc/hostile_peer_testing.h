@@ -1,4 +1,4 @@
-// For tests of peers that do not keep to the protocol: a client that sends any bytes, and a
+// Support for tests of peers that do not keep to the protocol: a client that sends any bytes, and a
 // listener with one well-behaved link beside it.
 #pragma once
 

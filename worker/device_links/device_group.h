@@ -33,9 +33,9 @@ class DeviceGroup {
   // REQUIRES: the clock and options.devices outlive this
   DeviceGroup(Options options, const Clock* clock) : options_(options), clock_(clock) {}
 
-  // After LinkCollective::BeginEpoch with the same channel, when the links are up. Calls `progress`
-  // while it waits. Errors are the links': the epoch cannot go on; ABORTED when it is over.
-  // Otherwise collective->on_device() gives the outcome, and the log the reason.
+  // Called after LinkCollective::BeginEpoch with the same channel, when the links are up. Calls
+  // `progress` while it waits. Errors are the links': the epoch cannot go on; ABORTED when it is
+  // over. Otherwise collective->on_device() gives the outcome, and the log the reason.
   absl::Status Form(LinkCollective* collective, RankFrameChannel* channel, int ranks, int rank,
                     const std::function<void()>& progress);
 

@@ -88,7 +88,7 @@ class DeviceLinks : public StageRowChannel {
   // Ends are kept from epoch to epoch: one that waits for a peer that is gone may do so for ever.
   std::unique_ptr<DeviceLinkEnd> previous_;
   std::vector<Next> next_;
-  // Of the epoch:
+  // The state of the epoch:
   bool has_previous_ = false;
   size_t next_count_ = 0;
   StageRunner::LinkMemory memory_;

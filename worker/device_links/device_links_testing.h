@@ -1,5 +1,5 @@
-// For tests: devices of one process that link, whose memory is the host's. A transfer is done when
-// both ends have queued it; a test can hold it back.
+// Support for tests: devices of one process that link, whose memory is the host's. A transfer is
+// done when both ends have queued it; a test can hold it back.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ class TestLinkDevices {
     const MutexLock lock(&mutex_);
     return left_;
   }
-  // Those that are done.
+  // The transfers that are done.
   int64_t transfers() {
     const MutexLock lock(&mutex_);
     return transfers_;

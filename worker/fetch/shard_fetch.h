@@ -23,7 +23,7 @@
 
 namespace tutti::worker {
 
-// How far a fetch is: of the bytes that were not there when it began.
+// The progress of a fetch: of the bytes that were not there when it began.
 struct FetchProgress {
   int64_t fetched_bytes = 0;
   int64_t all_bytes = 0;

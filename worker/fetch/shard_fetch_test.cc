@@ -265,7 +265,7 @@ TEST_F(ShardFetchTest, GoesOnAfterABrokenLink) {
   ASSERT_TRUE(Fetch(fetch->get()).ok());
   EXPECT_EQ(server->links, links + 2);
   ExpectThere(**fetch);
-  // What had been answered was not asked again.
+  // A chunk that had been answered was not asked again.
   for (const auto& [chunk, times] : server->chunks()) EXPECT_EQ(times, 1) << chunk;
 }
 

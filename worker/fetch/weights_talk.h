@@ -49,7 +49,7 @@ class WeightsTalk {
   // Ends the link: the next exchange dials again.
   void HangUp() { link_.reset(); }
 
-  // Where the last answer came from.
+  // The source of the last answer.
   const std::string& address() const { return options_.addresses[at_]; }
 
  private:

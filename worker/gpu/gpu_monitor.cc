@@ -87,7 +87,7 @@ class GpuMonitor::State {
 
   const Options& options() const { return options_; }
 
-  // Before the driver is called. False: the end.
+  // Called before the driver is called. False: the end.
   bool BeginCall() {
     const MutexLock lock(&mutex_);
     calling_since_ = clock_.Now();

@@ -1,4 +1,4 @@
-// What the driver says of the worker's GPU, asked for now and then on a thread of its own.
+// The figures of the driver about the worker's GPU, asked for now and then on a thread of its own.
 //
 // A driver may hang in any call, for ever. Nobody waits for that thread: figures just grow old and
 // say so, and a thread that is in the driver when the monitor ends is left behind.
@@ -13,8 +13,8 @@
 
 namespace tutti::worker {
 
-// Of a GPU that a worker is about to take: "GPU-… (name): 60.1 GiB of 79.6 GiB are held by other
-// processes (pid 123 python3: 59 GiB); …" and what to do; "" where little is held.
+// A warning about a GPU that a worker is about to take: "GPU-… (name): 60.1 GiB of 79.6 GiB are
+// held by other processes (pid 123 python3: 59 GiB); …" and what to do; "" where little is held.
 //   figures  of a time when this process held nothing of the GPU
 std::string CrowdedText(const GpuIdentity& gpu, const GpuFigures& figures);
 

@@ -24,7 +24,7 @@ struct Nvml {
   struct Utilization {
     unsigned gpu, memory;  // percent
   };
-  // Of nvmlDeviceGetComputeRunningProcesses_v2.
+  // The layout of nvmlDeviceGetComputeRunningProcesses_v2.
   struct ProcessInfo {
     unsigned pid;
     unsigned long long used_bytes;  // or kNotAvailable

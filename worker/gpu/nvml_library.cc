@@ -148,7 +148,7 @@ absl::Status NvmlLibrary::ReadMemory(Device device, GpuFigures* figures) const {
   return absl::OkStatus();
 }
 
-// Those with more memory than the GPU has, or whose memory is not said, are left out.
+// Processes with more memory than the GPU has, or whose memory is not said, are left out.
 void NvmlLibrary::ReadProcesses(Device device, GpuFigures* figures) const {
   if (nvml_->processes == nullptr || figures->total_bytes == 0) return;
   std::vector<Nvml::ProcessInfo> listed(16);

@@ -12,7 +12,7 @@
 
 namespace tutti::worker {
 
-// Which GPU, in the words of CUDA; see kernels::Gpu.
+// The GPU, in the words of CUDA; see kernels::Gpu.
 struct GpuIdentity {
   std::string id;    // "GPU-<uuid>"
   std::string bus;   // of PCI; "": not known
@@ -29,7 +29,7 @@ struct GpuProcess {
 struct GpuFigures {
   int64_t total_bytes = 0;  // 0: the driver does not say, nor what is used, nor by whom
   int64_t used_bytes = 0;   // at most total_bytes; the driver's own part is left out if it says it
-  // Those that compute, the largest first; nothing: the driver does not say.
+  // Processes that compute, the largest first; nothing: the driver does not say.
   std::optional<std::vector<GpuProcess>> processes;
   std::optional<double> busy_share, power_watts, power_limit_watts, temperature_celsius;
 };
@@ -45,7 +45,7 @@ class NvmlLibrary {
   static absl::StatusOr<std::unique_ptr<NvmlLibrary>> Open(const std::string& path);
   ~NvmlLibrary();
 
-  // By its id, as a GPU or a part of one (MIG), or by its place on the bus. NOT_FOUND.
+  // The device by its id, as a GPU or a part of one (MIG), or by its place on the bus. NOT_FOUND.
   absl::StatusOr<Device> Find(const GpuIdentity& gpu) const;
   // UNAVAILABLE: the driver's error. INTERNAL: numbers that cannot be.
   absl::StatusOr<GpuFigures> Read(Device device) const;

@@ -116,7 +116,7 @@ absl::StatusOr<Announcer> Announcer::Create(const std::string& advertise,
     return announcer;
   }
   if (!own.has_value()) return announcer;
-  // Of fe80::1%eth0 the interface is this machine's own matter.
+  // The interface of fe80::1%eth0 is this machine's own matter.
   const std::optional<IpAddress> ip = IpAddress::Parse(own->host.substr(0, own->host.find('%')));
   if (ip.has_value() && ip->IsLinkLocalV6()) {
     spdlog::warn(
@@ -137,7 +137,7 @@ absl::StatusOr<Announcer> Announcer::Create(const std::string& advertise,
 absl::StatusOr<std::string> Announcer::AddressFor(const std::string& coordinator) {
   const std::optional<HostPort> there = Split(coordinator);
   if (routes_ == nullptr || !there.has_value()) return address_;
-  // What needs no resolver needs no thread.
+  // A name without need of a resolver needs no thread.
   if (IpAddress::Parse(there->host).has_value()) {
     TUTTI_ASSIGN_OR_RETURN(const IpAddress source, LookFor(*there, AI_NUMERICHOST));
     return Joined(source, port_);

@@ -23,8 +23,9 @@ class Announcer {
   // INVALID_ARGUMENT when no worker could be reached under `advertise`.
   static absl::StatusOr<Announcer> Create(const std::string& advertise, const std::string& listen);
 
-  // For the hello to the coordinator at this address; "" where nothing is announced. ABORTED while
-  // its name is being resolved, UNAVAILABLE when that has failed: ask again, which tries again.
+  // The address for the hello to the coordinator at this address; "" where nothing is announced.
+  // ABORTED while its name is being resolved, UNAVAILABLE when that has failed: ask again, which
+  // tries again.
   absl::StatusOr<std::string> AddressFor(const std::string& coordinator);
   // Routes may have changed.
   void Forget();

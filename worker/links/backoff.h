@@ -1,4 +1,4 @@
-// How long to wait before the next attempt.  Thread: the executor's.
+// The wait before the next attempt.  Thread: the executor's.
 #pragma once
 
 #include <algorithm>

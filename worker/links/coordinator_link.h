@@ -33,7 +33,7 @@ class CoordinatorLink {
   Instant next_wake() const;
 
   bool joined() const { return joined_ != nullptr; }
-  // For how long the coordinator tolerates silence.
+  // The time for which the coordinator tolerates silence.
   Duration lease() const { return lease_; }
   // Whether it is the joined link, or one that may become it.
   bool Is(LinkId id) const;

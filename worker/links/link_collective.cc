@@ -177,7 +177,7 @@ absl::Status LinkCollective::OnDevice(const absl::Status& queued, int64_t bytes_
   return ++queued_unagreed_ < kExchangesUnagreedMax ? absl::OkStatus() : Agree();
 }
 
-// That all ranks have queued as many exchanges as this one.
+// Fails unless all ranks have queued as many exchanges as this one.
 absl::Status LinkCollective::Agree() {
   constexpr int64_t kBlock = sizeof(int64_t);
   auto memory = Acquire(ranks_ * kBlock);

@@ -68,7 +68,7 @@ struct LinkAccepted {
   std::optional<AcceptedBacklog::Place> place;
 };
 struct StopWanted {};
-// To stop when the coordinator says so; until then it serves.
+// A wish to stop when the coordinator says so; until then it serves.
 struct LeaveWanted {
   Duration grace;
 };
@@ -117,12 +117,12 @@ struct LinkContext {
   // The highest number of a coordinator that was obeyed; said to coordinators.
   uint32_t incarnation = 0;
   Announcer announcer = {};
-  // What it said to the coordinator that was joined last.
+  // The address that it said to the coordinator that was joined last.
   std::string advertised = {};
 
   LinkId NewId() { return LinkId(++last_link); }
 
-  // What a hello says beside who this worker is; empty where there is none.
+  // The offers in a hello, beside who this worker is; empty where there is none.
   struct Offers {
     std::string shared_memory;
     std::string device_link;  // a device's description

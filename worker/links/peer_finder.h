@@ -1,5 +1,6 @@
-// Where to dial another worker: by the operator's table, or, where the operator has left that open,
-// at the address that it announced to the coordinator, as far as this worker may dial that.
+// The address at which to dial another worker: by the operator's table, or, where the operator has
+// left that open, at the address that it announced to the coordinator, as far as this worker may
+// dial that.
 //
 // Thread: the executor's.
 #pragma once

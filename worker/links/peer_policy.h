@@ -1,4 +1,4 @@
-// Which announced addresses this worker may dial: its operator's networks and names
+// The announced addresses that this worker may dial: its operator's networks and names
 // (--peer-network, --peer-name), or else those around its own address.
 //
 // Thread: the one that fills it; constant after that, and any thread may read.
@@ -23,9 +23,10 @@ class PeerPolicy {
   absl::Status AddName(std::string_view pattern);
   bool empty() const { return networks_.empty() && names_.empty(); }
 
-  // Of a worker whose operator has given neither: the private network of its own address (10.0.0.7:
-  // 10.0.0.0/8; 127.0.0.1: this machine), or the domain of its own name, where that has at least
-  // two labels (w0.workers.svc: *.workers.svc). Of an address of the Internet: that machine alone.
+  // The policy of a worker whose operator has given neither: the private network of its own address
+  // (10.0.0.7: 10.0.0.0/8; 127.0.0.1: this machine), or the domain of its own name, where that has
+  // at least two labels (w0.workers.svc: *.workers.svc). Of an address of the Internet: that
+  // machine alone.
   static PeerPolicy Around(const transport::AnnouncedAddress& own);
 
   // PERMISSION_DENIED lists what may be dialled.

@@ -77,7 +77,7 @@ TEST(PeerPolicy, WithoutAWordItIsTheOwnPrivateNetworkOrDomain) {
   const PeerPolicy domain = PeerPolicy::Around(Read("w0.workers.svc:50060"));
   EXPECT_TRUE(Allows(domain, "w1.workers.svc:50060"));
   EXPECT_FALSE(Allows(domain, "w1.other.svc:50060"));
-  // Of "com" or "local" too many are.
+  // Too many names end in "com" or "local".
   EXPECT_EQ(PeerPolicy::Around(Read("w0.local:50060")).ToString(), "nothing");
   EXPECT_EQ(PeerPolicy::Around(Read("node0:50060")).ToString(), "nothing");
 }

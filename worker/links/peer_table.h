@@ -1,4 +1,4 @@
-// Where the other workers are, in the operator's own words: names and addresses. It goes before
+// The places of the other workers, in the operator's own words: names and addresses. It goes before
 // what workers announce (peer_finder.h).
 #pragma once
 
@@ -26,7 +26,7 @@ class PeerTable {
   // NOT_FOUND says which names there are.
   absl::StatusOr<std::string> Find(const std::string& worker_id) const;
   size_t size() const { return addresses_.size(); }
-  // By name.
+  // Addresses by name.
   const std::map<std::string, std::string>& addresses() const { return addresses_; }
 
  private:

@@ -39,8 +39,8 @@ inline uint64_t ShareOfUp(uint64_t units, uint64_t share) {
 }
 
 struct DrawRule {
-  // Of a row of `size` candidates whose first has the logit `largest`, for the token at `position`
-  // of a sequence. `log_sum` is the logarithm of the sum of exp(logit / temperature).
+  // The rule for a row of `size` candidates whose first has the logit `largest`, for the token at
+  // `position` of a sequence. `log_sum` is the logarithm of the sum of exp(logit / temperature).
   // REQUIRES: temperature > 0; logits without NaN and +Inf; `largest` finite
   DrawRule(const v1::SequenceSampling& sampling, int64_t size, float largest, double log_sum,
            uint64_t position);

@@ -26,7 +26,7 @@ std::vector<WalkCandidate> InOrder(const std::vector<float>& logits) {
   return all;
 }
 
-// As the rule says, one candidate after the other.
+// A draw as the rule says, one candidate after the other.
 int32_t PlainDraw(const DrawRule& rule, const std::vector<WalkCandidate>& all) {
   using Wide = unsigned __int128;
   size_t count = 0;

@@ -202,7 +202,7 @@ TEST(HardRowsTest, TheWorkOfARowIsBoundedWhateverTheParameters) {
       EXPECT_LE(backend.most_ordered(), kSecondPortion);
       EXPECT_LE(backend.logits_read(), kPasses * kOutputs * kVocab);
       EXPECT_GE(static_cast<int64_t>(read_until.size()), 2 * kOutputs);
-      // What all rows are asked at once is one operator over all of them; after it none goes by
+      // A question to all rows at once is one operator over all of them; after it none goes by
       // without a sign.
       for (size_t i = 1; i < read_until.size(); ++i) {
         EXPECT_LE(read_until[i] - read_until[i - 1], kPasses * kVocab);

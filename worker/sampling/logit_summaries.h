@@ -99,7 +99,7 @@ class LogitSummaries {
   // (*sums)[row, leaf], for the rows whose inverse temperature is above 0.
   void SumRows(kernels::TensorView logits, std::span<const double> inverse_temperatures,
                std::vector<double>* sums);
-  // Of a row without a largest number.
+  // The best of a row without a largest number.
   RowBest NoBest(kernels::TensorView row);
   RowBest BestOf(kernels::TensorView raw, kernels::TensorView adjusted);
 

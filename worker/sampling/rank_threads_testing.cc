@@ -10,7 +10,7 @@
 namespace tutti::worker {
 namespace {
 
-// What the ranks share: where each one's memory is, and a place to meet.
+// The state that the ranks share: where each one's memory is, and a place to meet.
 struct Meeting {
   explicit Meeting(int ranks) : memory(static_cast<size_t>(ranks)), barrier(ranks) {}
   std::vector<std::span<std::byte>> memory;

@@ -1,4 +1,4 @@
-// From logits to tokens.
+// The way from logits to tokens.
 //
 // A row's token depends on its logits, its sequence's tokens and sampling parameters, and nothing
 // else: randomness is RandomUniform(seed, position), where position is the index the sampled token

@@ -79,7 +79,7 @@ class SamplerTest : public ::testing::TestWithParam<std::string> {
     return SampleOne(logits, Sequence(tokens, sampling)).token();
   }
 
-  // How often each token is drawn over many seeds.
+  // The number of times that each token is drawn over many seeds.
   std::map<TokenId, int> Draws(const std::vector<float>& logits, v1::SequenceSampling sampling,
                                int draws) {
     std::map<TokenId, int> counts;

@@ -19,7 +19,7 @@ kernels::GpuList VisibleGpus() {
 
 namespace {
 
-// Before CUDA is opened there, which fails for want of memory without saying who has it.
+// Called before CUDA is opened there, which fails for want of memory without saying who has it.
 void WatchGpu(const kernels::Gpu& gpu, WorkerOptions* worker, HeldDevice* held) {
   held->monitor = std::make_unique<GpuMonitor>(
       GpuMonitor::Options{.library = NvmlLibraryPath(),

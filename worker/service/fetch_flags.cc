@@ -10,7 +10,7 @@
 namespace tutti::worker {
 namespace {
 
-// Where a worker keeps what it fetched unless it is told otherwise; empty: nowhere.
+// The folder where a worker keeps what it fetched unless it is told otherwise; empty: nowhere.
 std::string UsualCache(const std::string& worker_id) {
   for (const auto& [variable, below] :
        {std::pair("XDG_CACHE_HOME", ""), std::pair("HOME", "/.cache")}) {

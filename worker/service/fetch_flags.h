@@ -1,5 +1,5 @@
-// Where a worker that is started without a checkpoint keeps what it fetches, and whether it still
-// waits for the coordinator.
+// The place where a worker that is started without a checkpoint keeps what it fetches, and whether
+// it still waits for the coordinator.
 #pragma once
 
 #include "base/status.h"

@@ -75,7 +75,7 @@ void OfferMeasured(const WorkerOptions& options, kernels::Backend* backend, DTyp
                                             [&] { return MeasureSpeed(backend, dtype); }, keep_on)
                                       : options.speed;
   const auto measure = [&] {
-    // That of the best may be an operator's word, which says nothing of the others.
+    // The speed of the best class may be an operator's word, which says nothing of the others.
     if (!measures || !best.known()) return MeasuredSpeed();
     return FindSpeed(
         options, backend, threads, dtype, "/beside-" + best_class,
@@ -84,7 +84,7 @@ void OfferMeasured(const WorkerOptions& options, kernels::Backend* backend, DTyp
   OfferClasses(backend, best, measure, hello);
 }
 
-// Before the speed is measured, which depends on it.
+// Called before the speed is measured, which depends on it.
 void TuneKernels(const WorkerOptions& options, const model::ModelConfig& config,
                  kernels::Backend* backend, const KeepOn& keep_on) {
   const model::ShardBytes bytes =

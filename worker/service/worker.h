@@ -34,9 +34,9 @@ struct WorkerOptions {
   std::string numerics_class;  // "": the machine's best
   bool cuda_graphs = true;     // see kernels::BackendOptions::graphs
   bool cuda_early_kernels = true;
-  // Where ranks of a stage on one machine meet to share memory; "": nowhere.
+  // The folder where ranks of a stage on one machine meet to share memory; "": nowhere.
   std::string shared_memory_dir = "/dev/shm";
-  // Between which workers GPUs exchange directly.
+  // The workers between which GPUs exchange directly.
   kernels::DeviceExchangeScope device_exchange = kernels::DeviceExchangeScope::kMachine;
   int64_t memory_bytes = 0;    // for weights, KV cache and work; 0: a share of the GPU's
   int threads = 0;             // 0: all CPUs the process may use
@@ -79,7 +79,7 @@ class Worker {
   Worker() = default;
   absl::Status MakeBackend(WorkerOptions* options, int threads);
   absl::Status StartFetch(WorkerOptions* options, const KeepOn& keep_on);
-  // In the log.
+  // Told in the log.
   void Introduce(const WorkerOptions& options, int threads, const std::string& architecture) const;
   absl::Status StartMetricsServer(const WorkerOptions& options);
   transport::Dialer* dialer() const;

@@ -248,7 +248,7 @@ kernels::DeviceExchangeScope ScopeNamed(std::string_view name) {
                            : kernels::DeviceExchangeScope::kMachine;
 }
 
-// Where a worker listens on this machine unless it is told otherwise.
+// The socket where a worker listens on this machine unless it is told otherwise.
 std::string UsualSocket(const std::string& worker_id) {
   return absl::StrCat("unix:", transport::RuntimeFolder(), "/worker-", worker_id, ".sock");
 }
@@ -268,7 +268,7 @@ absl::Status ResolveCoordinators(WorkerFlags* flags) {
   return absl::OkStatus();
 }
 
-// Who this worker is, and where it listens.
+// The worker's name, and where it listens.
 absl::Status ResolveName(WorkerFlags* flags) {
   WorkerOptions& worker = flags->worker;
   TUTTI_RETURN_IF_ERROR(

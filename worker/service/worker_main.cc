@@ -32,7 +32,7 @@ int Complain(const absl::Status& status) {
   return ExitCodeOfStart(status);
 }
 
-// What is asked for is taken, though the machine or a limit of its container gives less.
+// The device that is asked for is taken, though the machine or a limit of its container gives less.
 void WarnOfTooMuch(const WorkerOptions& worker) {
   if (worker.threads > CpuCount()) {
     spdlog::warn("--threads {}: only {} CPUs may be used here, so threads will wait for each other",
@@ -53,7 +53,7 @@ void KeepNcclOnThisMachine(kernels::DeviceExchangeScope scope) {
   if (scope != kernels::DeviceExchangeScope::kNetwork) setenv("NCCL_SOCKET_IFNAME", "lo", 0);
 }
 
-// In the log, behind what was said before: nobody else can say it.
+// Told in the log, behind what was said before: nobody else can say it.
 void SayLostDevice(const char* line) {
   spdlog::critical("{}", line);
   spdlog::default_logger()->flush();
