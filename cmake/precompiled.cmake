@@ -11,17 +11,18 @@
 #   tutti_pch_test_messages   and protobuf                (tests that link tutti_proto)
 #   tutti_pch_test_shell      and gRPC                    (tests of shells)
 #
-# A header belongs into a list only when most files of such targets include it: each file that is compiled with it pays
-# for the templates that the header's inline functions use, a fifth of the header's cost where it is parsed. That is
-# why JSON and the command line parser are not here; and cores never see gRPC. Nor is a header of ours, messages
-# included: whatever changes it would compile everything.
+# A header belongs into a list only when most files of such targets include it: each file that is compiled with it pays for the templates
+# that the header's inline functions use, a fifth of the header's cost where it is parsed.
+# That is why JSON and the command line parser are not here; and cores never see gRPC.
+# Nor is a header of ours, messages included: whatever changes it would compile everything.
 #
 # Every file names the headers it needs all the same: it must compile with -DTUTTI_PCH=OFF, as clang's presets do.
 #
-# A precompiled header fits only compilations with the same flags. Therefore all targets are compiled with the same
-# ones (-fPIC and -pthread everywhere, see the root CMakeLists.txt), and a file or target with flags of its own is
-# compiled without. System headers are named in <>, and never by a path: the header's text must be the same in every
-# checkout, or no checkout would find another's objects in ccache.
+# A precompiled header fits only compilations with the same flags.
+# Therefore all targets are compiled with the same ones (-fPIC and -pthread everywhere, see the root CMakeLists.txt),
+# and a file or target with flags of its own is compiled without.
+# System headers are named in <>, and never by a path: the header's text must be the same in every checkout,
+# or no checkout would find another's objects in ccache.
 set(tutti_core_headers
   <algorithm> <array> <atomic> <bit> <chrono> <cmath> <condition_variable> <cstddef> <cstdint> <cstdio> <cstdlib>
   <cstring> <deque> <filesystem> <fstream> <functional> <limits> <map> <memory> <mutex> <numeric> <optional>

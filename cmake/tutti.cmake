@@ -9,8 +9,8 @@
 #
 # A library, binary or test may say SHELL: many of its files see gRPC, and are compiled with its headers precompiled.
 #
-# A test's own code is compiled without optimisation in the preset release; OPTIMISED where that would cost more than it
-# saves. All paths in #include lines start at the repository root.
+# A test's own code is compiled without optimisation in the preset release; OPTIMISED where that would cost more than it saves.
+# All paths in #include lines start at the repository root.
 include(${CMAKE_CURRENT_LIST_DIR}/named_sources.cmake)
 include(${CMAKE_CURRENT_LIST_DIR}/precompiled.cmake)
 
@@ -37,8 +37,8 @@ function(tutti_testing_library name)
   endif()
 endfunction()
 
-# Those sources of tutti_NAME that have fail points (base/fail_point.h), compiled with them. A test that links this target
-# gets them in the place of the library's own; the rest of the library comes with it.
+# Those sources of tutti_NAME that have fail points (base/fail_point.h), compiled with them.
+# A test that links this target gets them in the place of the library's own; the rest of the library comes with it.
 function(tutti_fail_points name)
   cmake_parse_arguments(ARG "" "" "SOURCES" ${ARGN})
   if(NOT TUTTI_BUILD_TESTS)
@@ -58,9 +58,9 @@ function(tutti_binary name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 endfunction()
 
-# Properties of every test: the repository root in TUTTI_SOURCE_DIR, the build folder in TUTTI_BINARY_DIR, real data in
-# TUTTI_TESTDATA where the caller's environment gives it, and `timeout` seconds, or five times as many under sanitizers
-# and without optimisation, which tests that promise a time find in TUTTI_TEST_SLOWNESS.
+# Properties of every test: the repository root in TUTTI_SOURCE_DIR, the build folder in TUTTI_BINARY_DIR,
+# real data in TUTTI_TESTDATA where the caller's environment gives it, and `timeout` seconds,
+# or five times as many under sanitizers and without optimisation, which tests that promise a time find in TUTTI_TEST_SLOWNESS.
 function(tutti_test_properties name timeout)
   set(slow OFF)
   if(TUTTI_SANITIZE OR CMAKE_BUILD_TYPE STREQUAL "Debug")
