@@ -15,11 +15,12 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateReference(const BackendOptions& o
     return absl::InvalidArgumentError(absl::StrCat(
         "the reference backend has no instruction set \"", options.instruction_set, "\""));
   }
-  if (!options.numerics_class.empty() && options.numerics_class != "reference") {
+  const bool in_blocks = options.numerics_class == "reference-bf16block";
+  if (!options.numerics_class.empty() && !in_blocks && options.numerics_class != "reference") {
     return absl::FailedPreconditionError(absl::StrCat(
         "the reference backend cannot compute in class \"", options.numerics_class, "\""));
   }
-  return CreateReferenceBackend();
+  return CreateReferenceBackend(in_blocks);
 }
 
 // N of "cuda:N"; 0 of "cuda".

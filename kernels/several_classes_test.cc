@@ -20,11 +20,11 @@ TEST(SeveralClassesTest, EachHasItsOwnBitsOnTheSameWeights) {
   auto* const several = dynamic_cast<SeveralClasses*>(backend.get());
   ASSERT_NE(several, nullptr);
   const std::vector<std::string> classes = several->numerics_classes();
-  ASSERT_EQ(classes.size(), 2u);
+  ASSERT_EQ(classes.size(), 3u);
   EXPECT_EQ(classes.front(), backend->numerics_class());
   Matrix w = Matrix(128, 300, DType::kBF16).Fill(1), in = Matrix(9, 300).Fill(2);
   const auto packed = *backend->Pack({{w.view()}, {}, "w"});
-  for (const std::string& one : {classes[1], classes[0], classes[1], classes[0]}) {
+  for (const std::string& one : {classes[1], classes[0], classes[2], classes[1], classes[0]}) {
     several->ComputeIn(one);
     EXPECT_EQ(backend->numerics_class(), one);
     const auto made = *CreateBackend("cpu", {.num_threads = 1, .numerics_class = one});
@@ -54,7 +54,7 @@ TEST(SeveralClassesTest, EachClassKeepsItsChoices) {
   auto* const tunable = dynamic_cast<Tunable*>(backend.get());
   auto* const several = dynamic_cast<SeveralClasses*>(backend.get());
   const std::vector<std::string> classes = several->numerics_classes();
-  ASSERT_EQ(classes.size(), 2u);
+  ASSERT_EQ(classes.size(), 3u);
   // The values by name, those of the class that it computes in.
   const auto values = [&] {
     std::map<std::string, int64_t> all;

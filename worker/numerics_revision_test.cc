@@ -226,6 +226,7 @@ TEST(NumericsRevisionTest, RevisionsGrowByOneAndDiffer) {
       std::vector<std::string> needed = {"cpu-f32", "cpu-bf16dot"};
       // No build has had it since.
       if (revision == 1) needed.emplace_back("cpu-bf16dot-emulated");
+      needed.emplace_back("cpu-bf16block");
       for (const std::string& name : needed) {
         EXPECT_TRUE(classes.contains(name)) << kind << " of " << name << " are not noted";
       }

@@ -86,8 +86,9 @@ class CpuBackend : public Backend,
     // for an expert or to be sampled.
     const double elements =
         static_cast<double>(kGroupColumns) * static_cast<double>(in_features) * pool_.threads();
+    const int64_t row_block = set_ == InstructionSet::kAmx ? kAmxRowBlockMost : kRowBlock;
     const int64_t at_once =
-        std::max(std::min(rows, kRowBlock), kStreamsMax * std::min(rows, kTileRows));
+        std::max(std::min(rows, row_block), kStreamsMax * std::min(rows, kTileRows));
     return {.bytes = kStreamsMax * elements * static_cast<double>(element_bytes),
             .flops = 2 * elements * static_cast<double>(at_once)};
   }

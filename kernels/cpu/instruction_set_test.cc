@@ -11,6 +11,7 @@ using ::testing::HasSubstr;
 constexpr CpuFeatures kZen3 = {true, false, false};
 constexpr CpuFeatures kSkylake = {true, true, false};
 constexpr CpuFeatures kZen4 = {true, true, true};
+constexpr CpuFeatures kSapphireRapids = {true, true, true, true};
 
 absl::StatusOr<InstructionSet> Choose(const CpuFeatures& features, const std::string& set,
                                       const std::string& numerics_class = "") {
@@ -24,6 +25,7 @@ TEST(InstructionSetTest, TakesTheBest) {
   EXPECT_EQ(*Choose(kZen3, ""), InstructionSet::kAvx2);
   EXPECT_EQ(*Choose(kSkylake, ""), InstructionSet::kAvx512);
   EXPECT_EQ(*Choose(kZen4, ""), InstructionSet::kAvx512Bf16);
+  EXPECT_EQ(*Choose(kSapphireRapids, ""), InstructionSet::kAmx);
 }
 
 TEST(InstructionSetTest, TakesTheBestOfAClass) {
@@ -32,6 +34,10 @@ TEST(InstructionSetTest, TakesTheBestOfAClass) {
   EXPECT_EQ(*Choose(kZen4, "", "cpu-bf16dot"), InstructionSet::kAvx512Bf16);
   EXPECT_EQ(*Choose(kZen3, "", "cpu-bf16dot"), InstructionSet::kEmulatedAvx512Bf16);
   EXPECT_EQ(*Choose(kSkylake, "", "cpu-bf16dot"), InstructionSet::kEmulatedAvx512Bf16);
+  EXPECT_EQ(*Choose(kSapphireRapids, "", "cpu-bf16dot"), InstructionSet::kAvx512Bf16);
+  EXPECT_EQ(*Choose(kSapphireRapids, "", "cpu-bf16block"), InstructionSet::kAmx);
+  EXPECT_EQ(*Choose(kZen4, "", "cpu-bf16block"), InstructionSet::kAvx512Block);
+  EXPECT_EQ(*Choose(kZen3, "", "cpu-bf16block"), InstructionSet::kAvx2Block);
 }
 
 TEST(InstructionSetTest, TakesTheNamedOne) {
@@ -43,15 +49,17 @@ TEST(InstructionSetTest, TakesTheNamedOne) {
 TEST(InstructionSetTest, RefusesWhatTheMachineLacks) {
   const absl::Status missing = Choose(kZen3, "avx512").status();
   EXPECT_EQ(missing.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(missing.message()), HasSubstr("has no avx512; it has avx2"));
+  EXPECT_THAT(std::string(missing.message()), HasSubstr("has no avx512; it has avx2, avx2-block"));
   EXPECT_EQ(Choose({}, "").status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
 TEST(InstructionSetTest, NamesEveryClassOnceAndTheBestFirst) {
   using ::testing::ElementsAre;
-  EXPECT_THAT(ClassesFor(kZen3, {}), ElementsAre("cpu-f32", "cpu-bf16dot"));
-  EXPECT_THAT(ClassesFor(kSkylake, {}), ElementsAre("cpu-f32", "cpu-bf16dot"));
-  EXPECT_THAT(ClassesFor(kZen4, {}), ElementsAre("cpu-bf16dot", "cpu-f32"));
+  EXPECT_THAT(ClassesFor(kZen3, {}), ElementsAre("cpu-f32", "cpu-bf16block", "cpu-bf16dot"));
+  EXPECT_THAT(ClassesFor(kSkylake, {}), ElementsAre("cpu-f32", "cpu-bf16block", "cpu-bf16dot"));
+  EXPECT_THAT(ClassesFor(kZen4, {}), ElementsAre("cpu-bf16dot", "cpu-f32", "cpu-bf16block"));
+  EXPECT_THAT(ClassesFor(kSapphireRapids, {}),
+              ElementsAre("cpu-bf16block", "cpu-bf16dot", "cpu-f32"));
   BackendOptions options;
   options.numerics_class = "cpu-f32";
   EXPECT_THAT(ClassesFor(kZen4, options), ElementsAre("cpu-f32")) << "the operator's word";
@@ -71,6 +79,7 @@ TEST(InstructionSetTest, WiderSetsComeWithNarrowerOnes) {
   const CpuFeatures& features = MachineFeatures();
   EXPECT_TRUE(features.avx2) << "the cpu backend cannot run on this machine";
   EXPECT_TRUE(features.avx512 || !features.avx512bf16);
+  EXPECT_TRUE(features.avx512bf16 || !features.amx);
 }
 
 }  // namespace

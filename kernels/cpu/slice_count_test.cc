@@ -8,6 +8,7 @@
 #include <memory>
 #include <thread>
 
+#include "kernels/cpu/instruction_set.h"
 #include "kernels/kernels_testing.h"
 #include "kernels/limits.h"
 #include "kernels/work_meter.h"
@@ -18,7 +19,10 @@ namespace {
 class SliceCountTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    backend_ = *CreateBackend("cpu", {.num_threads = 3});
+    Take(*CreateBackend("cpu", {.num_threads = 3, .numerics_class = "cpu-f32"}));
+  }
+  void Take(std::unique_ptr<Backend> backend) {
+    backend_ = std::move(backend);
     meter_ = dynamic_cast<const WorkMeter*>(backend_.get());
     ASSERT_NE(meter_, nullptr);
   }
@@ -41,6 +45,17 @@ TEST_F(SliceCountTest, AProductIsCountedByBlocksOfRowsAndGroupsOfColumns) {
   EXPECT_EQ(SlicesOfProduct(kRowBlock), 10u);
   EXPECT_EQ(SlicesOfProduct(kRowBlock + 1), 20u);
   EXPECT_EQ(SlicesOfProduct(5 * kRowBlock), 50u);
+}
+
+// AMX's rows share a pass by the bytes of their panel, here of one block of k.
+TEST_F(SliceCountTest, AProductInTilesIsCountedByItsOwnBlocksOfRows) {
+  if (!cpu::MachineFeatures().amx) GTEST_SKIP() << "this machine has no amx";
+  Take(*CreateBackend("cpu", {.num_threads = 3, .instruction_set = "amx"}));
+  EXPECT_EQ(SlicesOfProduct(1), 10u);
+  EXPECT_EQ(SlicesOfProduct(kAmxRowBlockMost), 10u);
+  EXPECT_EQ(SlicesOfProduct(kAmxRowBlockMost + 1), 20u);
+  const Work many = meter_->LargestSlice(10 * kAmxRowBlockMost, 4096, 2);
+  EXPECT_EQ(many.flops, 2 * 64.0 * 4096 * 3 * kAmxRowBlockMost);
 }
 
 TEST_F(SliceCountTest, AWeightThatIsPackedIsCountedByGroups) {

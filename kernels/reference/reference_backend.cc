@@ -10,6 +10,7 @@
 #include "kernels/family_operators.h"
 #include "kernels/float_formats.h"
 #include "kernels/host_buffer.h"
+#include "kernels/reference/block_sums.h"
 #include "kernels/reference/reference_sampling.h"
 #include "kernels/shape_checks.h"
 
@@ -24,6 +25,7 @@ class ReferenceWeight : public Weight {
   int64_t out_features() const override { return shape_.out_features; }
   int64_t in_features() const override { return shape_.in_features; }
   int64_t bytes() const override { return data_->bytes(); }
+  DType dtype() const { return shape_.dtype; }
   const std::vector<int64_t>& leaf_begin() const { return shape_.leaf_begin; }
   float at(int64_t out, int64_t in) const {
     return LoadAsF32(data_->data(), shape_.dtype, out * shape_.in_features + in);
@@ -40,7 +42,18 @@ const ReferenceWeight& AsReference(const Weight& weight) {
   return *reference;
 }
 
-float LeafSum(const float* in, const ReferenceWeight& weight, int64_t n, int64_t leaf) {
+float LeafSumInBlocks(const float* in, const ReferenceWeight& weight, int64_t n, int64_t leaf) {
+  std::vector<float> a, b;
+  for (int64_t k = weight.leaf_begin()[leaf]; k < weight.leaf_begin()[leaf + 1]; ++k) {
+    a.push_back(RoundOperand(in[k]));
+    b.push_back(weight.at(n, k));
+  }
+  return BlockSum(a, b);
+}
+
+float LeafSum(const float* in, const ReferenceWeight& weight, int64_t n, int64_t leaf,
+              bool in_blocks) {
+  if (in_blocks && weight.dtype() == DType::kBF16) return LeafSumInBlocks(in, weight, n, leaf);
   double sum = 0;
   for (int64_t k = weight.leaf_begin()[leaf]; k < weight.leaf_begin()[leaf + 1]; ++k) {
     sum += static_cast<double>(in[k]) * weight.at(n, k);
@@ -50,10 +63,11 @@ float LeafSum(const float* in, const ReferenceWeight& weight, int64_t n, int64_t
 
 // Leaves [first, first + count), added in a binary tree of neighbours.
 float TreeSum(const float* in, const ReferenceWeight& weight, int64_t n, int64_t first,
-              int64_t count) {
-  if (count == 1) return LeafSum(in, weight, n, first);
+              int64_t count, bool in_blocks) {
+  if (count == 1) return LeafSum(in, weight, n, first, in_blocks);
   const int64_t half = count / 2;
-  return TreeSum(in, weight, n, first, half) + TreeSum(in, weight, n, first + half, half);
+  return TreeSum(in, weight, n, first, half, in_blocks) +
+         TreeSum(in, weight, n, first + half, half, in_blocks);
 }
 
 double InverseRms(const float* x, int64_t count, float epsilon) {
@@ -103,6 +117,25 @@ void AttendHead(const float* q, const KvLayer& cache, const AttentionBatch& batc
   for (int64_t d = 0; d < shape.head_dim; ++d) out[d] = static_cast<float>(sum[d] / total);
 }
 
+// The same in the class cpu-bf16block.
+void AttendHeadInBlocks(const float* q, const KvLayer& cache, const AttentionBatch& batch,
+                        int64_t s, int64_t position, int64_t kv_head, float scale, float* out) {
+  const KvShape& shape = cache.shape;
+  const auto element = [&](bool value) {
+    return [&, value](int64_t slot, int64_t d) {
+      const int64_t at = KvIndexAt(batch, shape, s, slot, value, kv_head);
+      return LoadAsF32(cache.data, shape.dtype, at + d);
+    };
+  };
+  AttendInBlocks({.head_dim = shape.head_dim,
+                  .slots = position + 1,
+                  .scale = scale,
+                  .query = q,
+                  .key = element(false),
+                  .value = element(true)},
+                 out);
+}
+
 // The chosen.size() best, in ascending order: larger logits first, then smaller indices, NaN last.
 void ChooseExperts(const float* logits, int64_t count, std::span<int32_t> chosen) {
   std::vector<int32_t> all(count);
@@ -116,9 +149,12 @@ void ChooseExperts(const float* logits, int64_t count, std::span<int32_t> chosen
 
 class ReferenceBackend : public Backend, public FamilyOperators {
  public:
+  explicit ReferenceBackend(bool in_blocks) : in_blocks_(in_blocks) {}
   FamilyOperators* family_operators() override { return this; }
   std::string_view name() const override { return "reference"; }
-  std::string_view numerics_class() const override { return "reference"; }
+  std::string_view numerics_class() const override {
+    return in_blocks_ ? "reference-bf16block" : "reference";
+  }
   Device device() const override { return {}; }
 
   absl::StatusOr<std::unique_ptr<DeviceBuffer>> Allocate(int64_t bytes) override {
@@ -153,7 +189,9 @@ class ReferenceBackend : public Backend, public FamilyOperators {
     const ReferenceWeight& w = AsReference(weight);
     const int64_t leaves = static_cast<int64_t>(w.leaf_begin().size()) - 1;
     for (int64_t r = 0; r < in.rows; ++r) {
-      for (int64_t n = 0; n < out.cols; ++n) out.f32(r)[n] = TreeSum(in.f32(r), w, n, 0, leaves);
+      for (int64_t n = 0; n < out.cols; ++n) {
+        out.f32(r)[n] = TreeSum(in.f32(r), w, n, 0, leaves, in_blocks_);
+      }
     }
   }
 
@@ -270,8 +308,10 @@ class ReferenceBackend : public Backend, public FamilyOperators {
       for (int64_t r = batch.row_begin[s]; r < batch.row_begin[s + 1]; ++r) {
         const int64_t position = batch.first_position[s] + r - batch.row_begin[s];
         for (int64_t h = 0; h < heads; ++h) {
-          AttendHead(q.f32(r) + h * head_dim, cache, batch, s, position, h / group, scale,
-                     out.f32(r) + h * head_dim);
+          const auto attend =
+              in_blocks_ && cache.shape.dtype == DType::kBF16 ? AttendHeadInBlocks : AttendHead;
+          attend(q.f32(r) + h * head_dim, cache, batch, s, position, h / group, scale,
+                 out.f32(r) + h * head_dim);
         }
       }
     }
@@ -344,10 +384,15 @@ class ReferenceBackend : public Backend, public FamilyOperators {
       }
     }
   }
+
+ private:
+  const bool in_blocks_;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> CreateReferenceBackend() { return std::make_unique<ReferenceBackend>(); }
+std::unique_ptr<Backend> CreateReferenceBackend(bool in_blocks) {
+  return std::make_unique<ReferenceBackend>(in_blocks);
+}
 
 }  // namespace tutti::kernels
