@@ -55,8 +55,8 @@ inline constexpr int64_t kAmxPanelBytes = 1 << 20;
 inline constexpr int64_t kAmxRowBlockLeast = 128;
 inline constexpr int64_t kAmxRowBlockMost = 512;
 
-// (row, head) pairs of an item of attention in AMX's tiles: two pairs of tiles, for which values are
-// gathered once.
+// (row, head) pairs of an item of attention in AMX's tiles: two pairs of tiles, for which values
+// are gathered once.
 inline constexpr int64_t kAmxAttentionEntries = 64;
 
 // Slots of an attention tile, from absolute slot 0: part of the numerics, never to be tuned per

@@ -1,8 +1,8 @@
 // Matrix products in AMX's tiles: the bits of BlockFormat, over the same packed weights. A unit of
 // 16 columns by a pair of k is a row of a tile of weights, so nothing is packed anew.
 //
-// Packed input: for each tile of 16 rows (the last may have fewer), for each leaf, for each block of
-// 32 k, the tile's rows of 32 bf16, filled up with zeros behind the leaf's end.
+// Packed input: for each tile of 16 rows (the last may have fewer), for each leaf, for each block
+// of 32 k, the tile's rows of 32 bf16, filled up with zeros behind the leaf's end.
 //
 // To be included only by kernels_amx.cc.
 #pragma once

@@ -15,9 +15,9 @@ struct AttentionPlan {
       thread_begin;  // [threads + 1]: thread t takes items [thread_begin[t], thread_begin[t + 1])
 };
 
-// Items cover every row and head once, with `entries` of them at most (KernelTable); how they are cut changes no bit. Threads get about equal
-// numbers of (entry, slot) pairs, in order, so that one thread reads a sequence's cache front to
-// back.
+// Items cover every row and head once, with `entries` of them at most (KernelTable); how they are
+// cut changes no bit. Threads get about equal numbers of (entry, slot) pairs, in order, so that one
+// thread reads a sequence's cache front to back.
 void PlanAttention(const AttentionBatch& batch, int64_t kv_heads, int64_t group, int64_t entries,
                    int threads, AttentionPlan* plan);
 

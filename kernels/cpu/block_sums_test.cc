@@ -1,5 +1,5 @@
 // The class cpu-bf16block: every instruction set that computes it, and each of its knobs' ways,
-// gives the bits of its definition (reference/block_sums.h) for hostile numbers.
+// gives the bits of its definition (kernels/reference/block_sums.h) for hostile numbers.
 #include <cmath>
 
 #include "kernels/cpu/instruction_set.h"

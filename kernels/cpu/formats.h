@@ -219,7 +219,7 @@ struct FlushedFormat {
 // Sums of blocks, the order of AMX's tiles, by f32 multiply-adds that flush: within a block of 32 k
 // one chain over the even k and one over the odd k, both from +0; then their sum is added to the
 // accumulator. A block with fewer k is as one that is filled up with zeros.
-// (docs/decisions/0077-sums-of-blocks.md)
+// (docs/decisions/0075-sums-of-blocks.md)
 template <class S>
 struct BlockFormat {
   using Simd = S;

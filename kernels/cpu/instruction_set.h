@@ -37,8 +37,8 @@ enum class InstructionSet {
 // names of BackendOptions::instruction_set.
 std::string_view InstructionSetName(InstructionSet set);
 
-// "cpu-f32", "cpu-bf16dot", "cpu-bf16block". The emulation gives the bits of the dot instruction, on
-// the processors of both makers (docs/decisions/0066).
+// "cpu-f32", "cpu-bf16dot", "cpu-bf16block". The emulation gives the bits of the dot instruction,
+// on the processors of both makers (docs/decisions/0066).
 std::string_view NumericsClassOf(InstructionSet set);
 
 // The classes for `options`, the best first: those of the sets that ChooseInstructionSet would

@@ -2,8 +2,8 @@
 //
 // Every output element is one chain of fused multiply-adds over the k of a leaf, in order, or one
 // of sums of blocks, for any number of rows: tiles of rows and panels of columns only choose which
-// chains run side by side. Leaves are then added in their binary tree. Accumulators that go to memory between chunks
-// are f32 and lose nothing.
+// chains run side by side. Leaves are then added in their binary tree. Accumulators that go to
+// memory between chunks are f32 and lose nothing.
 #pragma once
 
 #include <cstdint>

@@ -15,8 +15,8 @@ constexpr int64_t MatMulScratchFloats(int64_t leaves, int64_t row_block) {
   return blocks * row_block * 64;
 }
 
-// Tiles of rows that pack_rows lays out for a product: of kTileRows every block of rows but the last
-// is full, and has whole tiles.
+// Tiles of rows that pack_rows lays out for a product: of kTileRows every block of rows but the
+// last is full, and has whole tiles.
 inline int64_t PackedTiles(const KernelTable& kernels, const MatMulJob& job) {
   const bool own = job.dtype == DType::kBF16 && !job.tuning.by_f32;
   const int64_t rows = own ? kernels.row_tile : kTileRows;

@@ -1,5 +1,5 @@
 // The class cpu-bf16block, element by element: its definition as plain code, to which every way of
-// computing it is compared bit by bit (docs/decisions/0077-sums-of-blocks.md).
+// computing it is compared bit by bit (docs/decisions/0075-sums-of-blocks.md).
 //
 // Thread: any. The functions change MXCSR while they run.
 #pragma once

@@ -7,8 +7,8 @@
 
 namespace tutti::kernels {
 
-// `in_blocks`: products and attention over bf16 are computed as the class cpu-bf16block defines them
-// (block_sums.h), bit for bit; its class is "reference-bf16block".
+// `in_blocks`: products and attention over bf16 are computed as the class cpu-bf16block defines
+// them (block_sums.h), bit for bit; its class is "reference-bf16block".
 std::unique_ptr<Backend> CreateReferenceBackend(bool in_blocks);
 
 }  // namespace tutti::kernels
