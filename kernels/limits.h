@@ -54,6 +54,9 @@ inline constexpr int64_t kStreamTurnBytes = 1024;
 inline constexpr int64_t kAmxPanelBytes = 1 << 20;
 inline constexpr int64_t kAmxRowBlockLeast = 128;
 inline constexpr int64_t kAmxRowBlockMost = 512;
+// Pairs of tiles of rows from which on the weights are first laid out as tiles: fewer do not make up
+// for it.
+inline constexpr int64_t kAmxPanelPairs = 2;
 
 // (row, head) pairs of an item of attention in AMX's tiles: two pairs of tiles, for which values
 // are gathered once.

@@ -14,6 +14,7 @@
 #include "kernels/cpu/kernel_table.h"
 #include "kernels/cpu/matmul_kernels.h"
 #include "kernels/cpu/slice_count.h"
+#include "kernels/cpu/tiles.h"
 
 namespace tutti::kernels::cpu {
 namespace {
@@ -75,10 +76,6 @@ TUTTI_INLINE void AmxFillUp(const uint8_t* weights, int64_t pairs, int64_t units
   }
 }
 
-TUTTI_INLINE void AmxFetch(const uint8_t* from, int64_t lines, int64_t step) {
-  for (int64_t line = 0; line < lines; ++line) __builtin_prefetch(from + line * step, 0, 3);
-}
-
 // One tile of `rows` rows by the four units of a group. `weights` may be a filled-up block, whose
 // units are `unit_step` bytes apart and whose pairs `pair_step`.
 TUTTI_INLINE void AmxSingleBlock(const uint8_t* in, const uint8_t* weights, int64_t unit_step,
@@ -94,23 +91,34 @@ TUTTI_INLINE void AmxSingleBlock(const uint8_t* in, const uint8_t* weights, int6
   AmxMultiply<3, 4, 5>();
 }
 
-// Two tiles of rows by two units. `next` is fetched: the pair's units of the next block.
-template <bool kFetch>
-TUTTI_INLINE void AmxPairBlock(const uint8_t* first, const uint8_t* second, const uint8_t* weights,
-                               int64_t unit_step, int64_t pair_step) {
+// What is fetched into the first cache while a pair of tiles is multiplied: the next block's rows
+// and weights.
+TUTTI_INLINE void AmxFetch(const uint8_t* from, int64_t step) {
+#pragma GCC unroll 16
+  for (int line = 0; line < kAmxRows; ++line) __builtin_prefetch(from + line * step, 0, 3);
+}
+
+// Two tiles of rows by two units, whose pairs are `pair_step` bytes apart; `next` bytes on lie the
+// next block's weights.
+TUTTI_INLINE void AmxPairBlock(const uint8_t* first, const uint8_t* second, int64_t second_bytes,
+                               const uint8_t* weights, int64_t unit_step, int64_t pair_step,
+                               int64_t next) {
   AmxLoad<4>(weights, pair_step);
   AmxLoad<6>(first, kAmxRowBytes);
-  if constexpr (kFetch) AmxFetch(weights + kAmxBlockBytes, kAmxRows, pair_step);
+  AmxFetch(first + kAmxTileBytes, kAmxRowBytes);
+  AmxFetch(weights + next, pair_step);
   AmxMultiply<0, 6, 4>();
   AmxLoad<5>(weights + unit_step, pair_step);
   AmxMultiply<1, 6, 5>();
   AmxLoad<7>(second, kAmxRowBytes);
-  if constexpr (kFetch) AmxFetch(weights + kAmxBlockBytes + unit_step, kAmxRows, pair_step);
+  AmxFetch(second + second_bytes, kAmxRowBytes);
+  AmxFetch(weights + next + unit_step, pair_step);
   AmxMultiply<2, 7, 4>();
   AmxMultiply<3, 7, 5>();
 }
 
-// A leaf's packed rows and weights.
+// A leaf's packed rows, and its weights: where they lie in the group, or, for many rows, as tiles
+// of a panel.
 struct AmxLeaf {
   const uint8_t* first;   // rows of the first tile
   const uint8_t* second;  // of the second
@@ -120,14 +128,39 @@ struct AmxLeaf {
   int64_t pairs;
 };
 
-// Sums of a leaf, one tile of rows by four units: acc [rows][64].
-static inline void AmxSingleLeaf(AmxLeaf leaf, int64_t ahead_bytes, float* acc) {
+// Two units of a group as tiles, one behind the other: [leaf][block][2] tiles, a leaf's last block
+// filled up with zeros. A tile of the group itself takes longer to load, as its lines lie apart.
+static inline void AmxPanel(const MatMulJob& job, const uint8_t* weights, uint8_t* panel) {
+  for (int64_t leaf = 0; leaf < job.leaves; ++leaf) {
+    for (int64_t pair = job.leaf_pair_begin[leaf]; pair < job.leaf_pair_begin[leaf + 1];
+         pair += kAmxBlockPairs) {
+      const int64_t left = job.leaf_pair_begin[leaf + 1] - pair;
+      if (left < kAmxBlockPairs) {
+        AmxFillUp(weights + pair * kAmxGroupBytes, left, 2, panel);
+      } else {
+        for (int64_t i = 0; i < kAmxBlockPairs; ++i) {
+          const uint8_t* from = weights + (pair + i) * kAmxGroupBytes;
+          std::memcpy(panel + i * kAmxRowBytes, from, kAmxRowBytes);
+          std::memcpy(panel + kAmxTileBytes + i * kAmxRowBytes, from + kAmxRowBytes, kAmxRowBytes);
+        }
+      }
+      panel += 2 * kAmxTileBytes;
+    }
+  }
+}
+
+// Sums of a leaf, one tile of rows by four units, to `to` with rows `stride` floats apart.
+static inline void AmxSingleLeaf(AmxLeaf leaf, int64_t ahead_bytes, float* to, int64_t stride) {
   AmxZero<0>();
   AmxZero<1>();
   AmxZero<2>();
   AmxZero<3>();
   for (; leaf.pairs >= kAmxBlockPairs; leaf.pairs -= kAmxBlockPairs) {
-    if (ahead_bytes > 0) AmxFetch(leaf.weights + ahead_bytes, kAmxBlockBytes / 64, 64);
+    if (ahead_bytes > 0) {
+      for (int64_t at = 0; at < kAmxBlockBytes; at += 64) {
+        __builtin_prefetch(leaf.weights + ahead_bytes + at, 0, 3);
+      }
+    }
     AmxSingleBlock(leaf.first, leaf.weights, kAmxRowBytes, kAmxGroupBytes);
     leaf.first += leaf.first_step;
     leaf.weights += kAmxBlockBytes;
@@ -137,66 +170,132 @@ static inline void AmxSingleLeaf(AmxLeaf leaf, int64_t ahead_bytes, float* acc) 
     AmxFillUp(leaf.weights, leaf.pairs, 4, tiles);
     AmxSingleBlock(leaf.first, tiles, kAmxTileBytes, kAmxRowBytes);
   }
-  constexpr int64_t kStride = kMatMulGroupColumns * sizeof(float);
-  AmxStore<0>(acc, kStride);
-  AmxStore<1>(acc + 16, kStride);
-  AmxStore<2>(acc + 32, kStride);
-  AmxStore<3>(acc + 48, kStride);
+  const int64_t step = stride * static_cast<int64_t>(sizeof(float));
+  AmxStore<0>(to, step);
+  AmxStore<1>(to + 16, step);
+  AmxStore<2>(to + 32, step);
+  AmxStore<3>(to + 48, step);
 }
 
-// The same of two tiles of rows by two units: acc [first rows + second rows][32]. `*ahead` moves on
-// by `ahead_lines` fetched lines for each block.
-static inline void AmxPairLeaf(AmxLeaf leaf, int64_t first_rows, const uint8_t** ahead,
-                               int64_t ahead_lines, float* acc) {
+// The same of two tiles of rows, the first of kAmxRows, by two units. kPanel: whose weights are
+// tiles of a panel. `*ahead` moves on by `ahead_lines` fetched lines for each block.
+template <bool kPanel>
+static inline void AmxPairLeaf(AmxLeaf leaf, const uint8_t** ahead, int64_t ahead_lines, float* to,
+                               int64_t stride) {
   AmxZero<0>();
   AmxZero<1>();
   AmxZero<2>();
   AmxZero<3>();
-  for (; leaf.pairs >= kAmxBlockPairs; leaf.pairs -= kAmxBlockPairs) {
+  const int64_t whole = kPanel ? AmxBlocks(leaf.pairs) : leaf.pairs / kAmxBlockPairs;
+  for (int64_t block = 0; block < whole; ++block) {
     for (int64_t line = 0; line < ahead_lines; ++line) {
       __builtin_prefetch(*ahead + 64 * line, 0, 2);
     }
     *ahead += 64 * ahead_lines;
-    AmxPairBlock<true>(leaf.first, leaf.second, leaf.weights, kAmxRowBytes, kAmxGroupBytes);
+    if constexpr (kPanel) {
+      AmxPairBlock(leaf.first, leaf.second, leaf.second_step, leaf.weights, kAmxTileBytes,
+                   kAmxRowBytes, 2 * kAmxTileBytes);
+      leaf.weights += 2 * kAmxTileBytes;
+    } else {
+      AmxPairBlock(leaf.first, leaf.second, leaf.second_step, leaf.weights, kAmxRowBytes,
+                   kAmxGroupBytes, kAmxBlockBytes);
+      leaf.weights += kAmxBlockBytes;
+    }
     leaf.first += leaf.first_step;
     leaf.second += leaf.second_step;
-    leaf.weights += kAmxBlockBytes;
   }
-  if (leaf.pairs > 0) {
+  if (!kPanel && leaf.pairs % kAmxBlockPairs > 0) {
     alignas(64) uint8_t tiles[2 * kAmxTileBytes];
-    AmxFillUp(leaf.weights, leaf.pairs, 2, tiles);
-    AmxPairBlock<false>(leaf.first, leaf.second, tiles, kAmxTileBytes, kAmxRowBytes);
+    AmxFillUp(leaf.weights, leaf.pairs % kAmxBlockPairs, 2, tiles);
+    AmxPairBlock(leaf.first, leaf.second, leaf.second_step, tiles, kAmxTileBytes, kAmxRowBytes, 0);
   }
-  constexpr int64_t kStride = kAmxHalfColumns * sizeof(float);
-  float* second = acc + first_rows * kAmxHalfColumns;
-  AmxStore<0>(acc, kStride);
-  AmxStore<1>(acc + 16, kStride);
-  AmxStore<2>(second, kStride);
-  AmxStore<3>(second + 16, kStride);
+  const int64_t step = stride * static_cast<int64_t>(sizeof(float));
+  float* second = to + kAmxRows * stride;
+  AmxStore<0>(to, step);
+  AmxStore<1>(to + 16, step);
+  AmxStore<2>(second, step);
+  AmxStore<3>(second + 16, step);
 }
 
-// acc [rows][cols] to rows [row, row + rows) and columns from `column` on of the output.
+// Where the sums of a product's leaves go: rows by columns of its output, and what is still open of
+// the tree of leaves.
+struct AmxSums {
+  float* out;          // of the first row and column
+  int64_t out_stride;  // floats
+  int64_t rows;
+  int64_t cols;      // of the sums: all of a tile's
+  int64_t out_cols;  // that are the output's; may be more than cols
+  int64_t leaves;
+  float* open;  // [levels of the tree + 1][rows][cols]: a leaf's own sums, then the open left sums
+};
+
+// Whether a leaf's tiles may be stored into the output: it is the only one, and none of its columns
+// is padding.
+TUTTI_INLINE bool AmxStoresOut(const AmxSums& sums) {
+  return sums.leaves == 1 && sums.out_cols >= sums.cols;
+}
+// A leaf's sums are kept as they are where it is the left one of its neighbours.
+TUTTI_INLINE float* AmxLeafSums(const AmxSums& sums, int64_t leaf) {
+  return sums.leaves > 1 && leaf % 2 == 0 ? sums.open + sums.rows * sums.cols : sums.open;
+}
+
+// Adds a right leaf's sums to those left of it, as far as the tree goes: like counting in binary,
+// leaf number `leaf` completes as many levels as it has trailing one bits. The last leaf's go to
+// the output.
 template <class S>
-static void AmxStoreOut(const MatMulJob& job, int64_t row, int64_t rows, int64_t column,
-                        int64_t cols, const float* acc) {
-  const int64_t left = job.out_cols - column;
-  for (int64_t r = 0; r < rows; ++r) {
-    float* to = job.out + (row + r) * job.out_stride + column;
-    for (int64_t i = 0; i < cols && i < left; i += 16) {
-      StoreUpTo<S>(to + i, S::Load(acc + r * cols + i), left - i);
+static void AmxAddLeaf(const AmxSums& sums, int64_t leaf) {
+  const int64_t floats = sums.rows * sums.cols;
+  const int64_t levels = __builtin_ctzll(static_cast<uint64_t>(leaf + 1));
+  const bool last = leaf + 1 == sums.leaves;
+  float* to = sums.open + (1 + levels) * floats;
+  for (int64_t r = 0; r < sums.rows; ++r) {
+    for (int64_t c = 0; c < sums.cols; c += 16) {
+      const int64_t at = r * sums.cols + c;
+      auto sum = S::Load(sums.open + at);
+      for (int64_t level = 1; level <= levels; ++level) {
+        sum = S::Add(S::Load(sums.open + level * floats + at), sum);
+      }
+      if (!last) {
+        S::Store(to + at, sum);
+      } else if (c < sums.out_cols) {
+        StoreUpTo<S>(sums.out + r * sums.out_stride + c, sum, sums.out_cols - c);
+      }
     }
   }
+}
+
+// After leaf `leaf` was stored to AmxLeafSums.
+template <class S>
+TUTTI_INLINE void AmxEndLeaf(const AmxSums& sums, int64_t leaf) {
+  if (AmxStoresOut(sums) || (leaf % 2 == 0 && sums.leaves > 1)) return;
+  AmxAddLeaf<S>(sums, leaf);
 }
 
 // What a call's tiles have in common.
 struct AmxProduct {
   const MatMulJob* job;
   int64_t blocks;  // of k, of all leaves
-  float* acc;      // a tile's or a pair's sums, then the open sums of the leaf tree
+  float* open;     // AmxSums's
+  uint8_t* panel;  // [blocks][2] tiles
 };
 
 TUTTI_INLINE const uint8_t* AmxRowsAt(const AmxProduct& product, int64_t row) {
   return static_cast<const uint8_t*>(product.job->packed_in) + row * product.blocks * kAmxRowBytes;
+}
+TUTTI_INLINE const uint8_t* AmxGroupAt(const AmxProduct& product, int64_t group) {
+  const MatMulJob& job = *product.job;
+  return job.weight + group * job.leaf_pair_begin[job.leaves] * kAmxGroupBytes;
+}
+TUTTI_INLINE AmxSums AmxSumsAt(const AmxProduct& product, int64_t row, int64_t rows, int64_t column,
+                               int64_t cols) {
+  const MatMulJob& job = *product.job;
+  return {.out = job.out + row * job.out_stride + column,
+          .out_stride = job.out_stride,
+          .rows = rows,
+          .cols = cols,
+          .out_cols = job.out_cols - column,
+          .leaves = job.leaves,
+          .open = product.open};
 }
 
 // Rows [row, row + rows) of group `group`, at most 16.
@@ -204,57 +303,77 @@ template <class S>
 static void AmxSingle(const AmxProduct& product, int64_t group, int64_t row, int64_t rows) {
   const MatMulJob& job = *product.job;
   const int64_t* begin = job.leaf_pair_begin;
-  const uint8_t* weights = job.weight + group * begin[job.leaves] * kAmxGroupBytes;
-  const int64_t floats = rows * kMatMulGroupColumns;
+  const AmxSums sums =
+      AmxSumsAt(product, row, rows, group * kMatMulGroupColumns, kMatMulGroupColumns);
+  const bool out = AmxStoresOut(sums);
   const int64_t ahead =
       job.tuning.ahead_bytes == kAheadPiece ? 2 * kAmxBlockBytes : job.tuning.ahead_bytes;
   const uint8_t* in = AmxRowsAt(product, row);
   for (int64_t leaf = 0; leaf < job.leaves; ++leaf) {
-    const int64_t pairs = begin[leaf + 1] - begin[leaf];
-    const int64_t step = rows * kAmxRowBytes;
-    AmxSingleLeaf({in, nullptr, step, 0, weights + begin[leaf] * kAmxGroupBytes, pairs}, ahead,
-                  product.acc);
-    in += AmxBlocks(pairs) * step;
-    if (job.leaves > 1) AddLeaf<S>(leaf, floats, floats, product.acc, product.acc + floats);
+    const AmxLeaf at = {.first = in,
+                        .second = nullptr,
+                        .first_step = rows * kAmxRowBytes,
+                        .second_step = 0,
+                        .weights = AmxGroupAt(product, group) + begin[leaf] * kAmxGroupBytes,
+                        .pairs = begin[leaf + 1] - begin[leaf]};
+    AmxSingleLeaf(at, ahead, out ? sums.out : AmxLeafSums(sums, leaf),
+                  out ? sums.out_stride : sums.cols);
+    AmxEndLeaf<S>(sums, leaf);
+    in += AmxBlocks(at.pairs) * at.first_step;
   }
-  AmxStoreOut<S>(job, row, rows, group * kMatMulGroupColumns, kMatMulGroupColumns, product.acc);
 }
 
-// Rows [row, row + kAmxRows + second), by units `unit` and `unit` + 1 of group `group`.
-template <class S>
-static void AmxPair(const AmxProduct& product, int64_t group, int64_t unit, int64_t row,
-                    int64_t second, const uint8_t** ahead, int64_t ahead_lines) {
+// Where a pair of tiles is: its rows, the second of `second`, and its first unit.
+struct AmxPairAt {
+  int64_t group;
+  int64_t unit;
+  int64_t row;
+  int64_t second;
+};
+
+// Rows [row, row + kAmxRows + second), by units `unit` and `unit` + 1 of the group.
+template <class S, bool kPanel>
+static void AmxPair(const AmxProduct& product, const AmxPairAt& pair, const uint8_t** ahead,
+                    int64_t ahead_lines) {
   const MatMulJob& job = *product.job;
-  const int64_t* begin = job.leaf_pair_begin;
-  const uint8_t* weights =
-      job.weight + group * begin[job.leaves] * kAmxGroupBytes + unit * kAmxRowBytes;
-  const int64_t floats = (kAmxRows + second) * kAmxHalfColumns;
-  const uint8_t* in = AmxRowsAt(product, row);
-  const uint8_t* in_second = AmxRowsAt(product, row + kAmxRows);
+  const AmxSums sums =
+      AmxSumsAt(product, pair.row, kAmxRows + pair.second,
+                pair.group * kMatMulGroupColumns + pair.unit * 16, kAmxHalfColumns);
+  if (sums.out_cols <= 0) return;
+  const bool out = AmxStoresOut(sums);
+  AmxLeaf at = {.first = AmxRowsAt(product, pair.row),
+                .second = AmxRowsAt(product, pair.row + kAmxRows),
+                .first_step = kAmxTileBytes,
+                .second_step = pair.second * kAmxRowBytes,
+                .weights = product.panel,
+                .pairs = 0};
   for (int64_t leaf = 0; leaf < job.leaves; ++leaf) {
-    const int64_t pairs = begin[leaf + 1] - begin[leaf];
-    const AmxLeaf at = {in,
-                        in_second,
-                        kAmxTileBytes,
-                        second * kAmxRowBytes,
-                        weights + begin[leaf] * kAmxGroupBytes,
-                        pairs};
-    AmxPairLeaf(at, kAmxRows, ahead, ahead_lines, product.acc);
-    in += AmxBlocks(pairs) * at.first_step;
-    in_second += AmxBlocks(pairs) * at.second_step;
-    if (job.leaves > 1) AddLeaf<S>(leaf, floats, floats, product.acc, product.acc + floats);
+    const int64_t begin = job.leaf_pair_begin[leaf];
+    at.pairs = job.leaf_pair_begin[leaf + 1] - begin;
+    if (!kPanel) {
+      at.weights =
+          AmxGroupAt(product, pair.group) + pair.unit * kAmxRowBytes + begin * kAmxGroupBytes;
+    }
+    AmxPairLeaf<kPanel>(at, ahead, ahead_lines, out ? sums.out : AmxLeafSums(sums, leaf),
+                        out ? sums.out_stride : sums.cols);
+    AmxEndLeaf<S>(sums, leaf);
+    const int64_t blocks = AmxBlocks(at.pairs);
+    at.first += blocks * at.first_step;
+    at.second += blocks * at.second_step;
+    if (kPanel) at.weights += blocks * 2 * kAmxTileBytes;
   }
-  AmxStoreOut<S>(job, row, kAmxRows + second, group * kMatMulGroupColumns + unit * 16,
-                 kAmxHalfColumns, product.acc);
 }
 
 // Rows that share a pass over the weights: as many as keep the packed rows in the second cache
-// beside a group, whose rows are read once for every 32 columns.
-TUTTI_INLINE int64_t AmxRowBlock(int64_t blocks) {
-  if (blocks == 0) return kAmxRowBlockMost;
-  const int64_t fit = kAmxPanelBytes / (blocks * kAmxRowBytes) / (2 * kAmxRows) * (2 * kAmxRows);
-  if (fit < kAmxRowBlockLeast) return kAmxRowBlockLeast;
-  return fit < kAmxRowBlockMost ? fit : kAmxRowBlockMost;
+// beside a panel, whose rows are read once for every 32 columns; in blocks of about one size.
+TUTTI_INLINE int64_t AmxRowBlock(int64_t rows, int64_t blocks) {
+  constexpr int64_t kPairRows = 2 * kAmxRows;
+  const int64_t fit = blocks == 0 ? rows : kAmxPanelBytes / (blocks * kAmxRowBytes);
+  const int64_t most = fit < kAmxRowBlockLeast  ? kAmxRowBlockLeast
+                       : fit > kAmxRowBlockMost ? kAmxRowBlockMost
+                                                : fit;
+  const int64_t passes = (rows + most - 1) / most;
+  return ((rows + passes - 1) / passes + kPairRows - 1) / kPairRows * kPairRows;
 }
 
 // The configuration that the thread's tiles have, changed where a shape needs another.
@@ -286,16 +405,24 @@ static void AmxGroup(const AmxProduct& product, int64_t group, int64_t begin, in
   const int64_t rest = (end - begin) % kPairRows;
   const int64_t pairs = (end - begin) / kPairRows + (rest > kAmxRows ? 1 : 0);
   // The next group's lines, shared out among all blocks of this one.
-  const int64_t group_bytes = product.job->leaf_pair_begin[product.job->leaves] * kAmxGroupBytes;
-  const uint8_t* ahead = product.job->weight + (group + 1) * group_bytes;
+  const uint8_t* ahead = AmxGroupAt(product, group + 1);
   const bool fetch = product.job->tuning.ahead_bytes != kAheadOff && pairs > 0;
   const int64_t lines = fetch ? (kAmxBlockBytes / 64 + 2 * pairs - 1) / (2 * pairs) : 0;
-  for (int64_t unit = 0; unit < kMatMulGroupUnits; unit += 2) {
+  const bool panel = pairs >= kAmxPanelPairs;
+  for (int64_t unit = 0; pairs > 0 && unit < kMatMulGroupUnits; unit += 2) {
+    if (panel) {
+      AmxPanel(*product.job, AmxGroupAt(product, group) + unit * kAmxRowBytes, product.panel);
+    }
     for (int64_t pair = 0; pair < pairs; ++pair) {
       const int64_t row = begin + pair * kPairRows;
       const int64_t second = end - row < kPairRows ? end - row - kAmxRows : kAmxRows;
       shape->Take(kAmxRows, second);
-      AmxPair<S>(product, group, unit, row, second, &ahead, lines);
+      const AmxPairAt at = {group, unit, row, second};
+      if (panel) {
+        AmxPair<S, true>(product, at, &ahead, lines);
+      } else {
+        AmxPair<S, false>(product, at, &ahead, lines);
+      }
     }
   }
   if (rest > 0 && rest <= kAmxRows) {
@@ -307,8 +434,11 @@ static void AmxGroup(const AmxProduct& product, int64_t group, int64_t begin, in
 template <class S>
 static void AmxMatMulGroups(const MatMulJob& job, int64_t group_begin, int64_t group_end,
                             float* scratch, uint64_t* slices) {
-  const AmxProduct product = {&job, AmxBlocksOfLeaves(job, job.leaves), scratch};
-  const int64_t row_block = AmxRowBlock(product.blocks);
+  const AmxProduct product = {.job = &job,
+                              .blocks = AmxBlocksOfLeaves(job, job.leaves),
+                              .open = scratch,
+                              .panel = reinterpret_cast<uint8_t*>(scratch + AmxOpenFloats(job.leaves))};
+  const int64_t row_block = AmxRowBlock(job.rows, product.blocks);
   AmxShape shape;
   for (int64_t begin = 0; begin < job.rows; begin += row_block) {
     const int64_t end = job.rows < begin + row_block ? job.rows : begin + row_block;

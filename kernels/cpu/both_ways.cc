@@ -78,8 +78,10 @@ std::vector<float> Multiply(const KernelTable& kernels, const CpuWeight& weight,
   job.out_stride = job.out_cols = kOut;
   job.tuning = {.ahead_bytes = kAheadOff, .by_f32 = by_f32};
   kernels.pack_rows(job, 0, PackedTiles(kernels, job));
-  kernels.matmul(job, 0, weight.groups(),
-                 scratch.Floats(MatMulScratchFloats(job.leaves, job.tuning.row_block)), &slices);
+  kernels.matmul(
+      job, 0, weight.groups(),
+      scratch.Floats(MatMulScratchFloats(pairs.total(), job.leaves, job.tuning.row_block)),
+      &slices);
   return out;
 }
 

@@ -191,7 +191,7 @@ void CpuBackend::MatMul(TensorView in, const Weight& weight, TensorView out) {
   job.tuning = knobs_->ForRows(in.rows);
   pool_.Split(PackedTiles(*kernels_, job), in.rows * in.cols < kSerialElements,
               [&](int, int64_t begin, int64_t end) { kernels_->pack_rows(job, begin, end); });
-  const int64_t scratch = MatMulScratchFloats(job.leaves, job.tuning.row_block);
+  const int64_t scratch = MatMulScratchFloats(pairs.total(), job.leaves, job.tuning.row_block);
   const bool serial = packed.bytes() < kSerialWeightBytes && in.rows < kTileRows;
   pool_.Split(packed.groups(), serial, [&](int thread, int64_t begin, int64_t end) {
     kernels_->matmul(job, begin, end, thread_scratch_[thread].Floats(scratch),

@@ -63,7 +63,7 @@ struct KernelTable {
   // Lays tiles of rows out for matmul: PackedTiles(). Tiles may be packed by different threads.
   void (*pack_rows)(const MatMulJob& job, int64_t tile_begin, int64_t tile_end);
   // Groups [begin, end) of the weight, all rows. `scratch` holds
-  // MatMulScratchFloats(leaves, tuning.row_block) floats. Here and below *slices, which is the
+  // MatMulScratchFloats(pairs, leaves, tuning.row_block) floats. Here and below *slices, which is the
   // calling thread's, counts what is done (slice_count.h): a block of rows of a group, or an item's
   // rows against a tile of slots.
   void (*matmul)(const MatMulJob& job, int64_t group_begin, int64_t group_end, float* scratch,

@@ -4,15 +4,19 @@
 #include <cstdint>
 
 #include "kernels/cpu/kernel_table.h"
+#include "kernels/cpu/tiles.h"
 #include "kernels/limits.h"
 
 namespace tutti::kernels::cpu {
 
-// One accumulator block, and one open sum per level of the leaf tree (the last for the total).
-constexpr int64_t MatMulScratchFloats(int64_t leaves, int64_t row_block) {
+// One accumulator block, and one open sum per level of the leaf tree (the last for the total); or
+// what AMX's products keep: open sums, and a panel of two units as tiles.
+inline int64_t MatMulScratchFloats(int64_t pairs, int64_t leaves, int64_t row_block) {
+  const int64_t panel = AmxOpenFloats(leaves) + (pairs / 16 + leaves) * 2 * 1024 / 4;
   int64_t blocks = 2;
   for (; leaves > 1; leaves /= 2) ++blocks;
-  return blocks * row_block * 64;
+  const int64_t vector = blocks * row_block * 64;
+  return vector > panel ? vector : panel;
 }
 
 // Tiles of rows that pack_rows lays out for a product: of kTileRows every block of rows but the

@@ -33,6 +33,13 @@ TUTTI_INLINE RowBlock NextBlock(RowBlock block, int64_t rows, int64_t row_block)
   return BlockAt(block.begin + block.rows, rows, row_block);
 }
 
+// Floats of the sums of AMX's tiles: [32][32] or [16][64] of a leaf, and of each level of the tree.
+TUTTI_INLINE int64_t AmxOpenFloats(int64_t leaves) {
+  int64_t sums = 2;
+  for (; leaves > 1; leaves /= 2) ++sums;
+  return sums * 1024;
+}
+
 // Tiles as even as possible: 8 rows are 4 + 4, not 6 + 2.
 TUTTI_INLINE RowTile TileOf(RowBlock block, int64_t tile) {
   const int64_t base = block.rows / block.tiles;
