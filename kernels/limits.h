@@ -57,6 +57,9 @@ inline constexpr int64_t kAmxRowBlockMost = 512;
 // Pairs of tiles of rows from which on the weights are first laid out as tiles: fewer do not make up
 // for it.
 inline constexpr int64_t kAmxPanelPairs = 2;
+// From so many bytes on a product's output goes around the caches: written through them, each line
+// would be read from memory first, and push out packed rows. Half of a second cache of 2 MiB.
+inline constexpr int64_t kAmxAroundBytes = 1 << 20;
 
 // (row, head) pairs of an item of attention in AMX's tiles: two pairs of tiles, for which values
 // are gathered once.

@@ -22,6 +22,7 @@ namespace {
 inline constexpr int64_t kAmxGroupBytes = kMatMulGroupUnits * kAmxRowBytes;  // of a pair of k
 inline constexpr int64_t kAmxBlockBytes = kAmxBlockPairs * kAmxGroupBytes;   // of a group's block
 inline constexpr int64_t kAmxHalfColumns = 32;                               // of a pair of tiles
+inline constexpr int64_t kMatMulLineFloats = 16;
 
 TUTTI_INLINE int64_t AmxBlocks(int64_t pairs) {
   return (pairs + kAmxBlockPairs - 1) / kAmxBlockPairs;
@@ -225,14 +226,15 @@ struct AmxSums {
   int64_t rows;
   int64_t cols;      // of the sums: all of a tile's
   int64_t out_cols;  // that are the output's; may be more than cols
+  bool around;       // past the caches, where they would only push out what is read again
   int64_t leaves;
   float* open;  // [levels of the tree + 1][rows][cols]: a leaf's own sums, then the open left sums
 };
 
-// Whether a leaf's tiles may be stored into the output: it is the only one, and none of its columns
-// is padding.
+// Whether a leaf's tiles may be stored into the output: it is the only one, none of its columns is
+// padding, and they go through the caches, as a tile's stores do.
 TUTTI_INLINE bool AmxStoresOut(const AmxSums& sums) {
-  return sums.leaves == 1 && sums.out_cols >= sums.cols;
+  return sums.leaves == 1 && sums.out_cols >= sums.cols && !sums.around;
 }
 // A leaf's sums are kept as they are where it is the left one of its neighbours.
 TUTTI_INLINE float* AmxLeafSums(const AmxSums& sums, int64_t leaf) {
@@ -257,6 +259,8 @@ static void AmxAddLeaf(const AmxSums& sums, int64_t leaf) {
       }
       if (!last) {
         S::Store(to + at, sum);
+      } else if (sums.around) {
+        S::StoreAround(sums.out + r * sums.out_stride + c, sum);
       } else if (c < sums.out_cols) {
         StoreUpTo<S>(sums.out + r * sums.out_stride + c, sum, sums.out_cols - c);
       }
@@ -277,6 +281,7 @@ struct AmxProduct {
   int64_t blocks;  // of k, of all leaves
   float* open;     // AmxSums's
   uint8_t* panel;  // [blocks][2] tiles
+  bool around;     // AmxSums's
 };
 
 TUTTI_INLINE const uint8_t* AmxRowsAt(const AmxProduct& product, int64_t row) {
@@ -294,6 +299,7 @@ TUTTI_INLINE AmxSums AmxSumsAt(const AmxProduct& product, int64_t row, int64_t r
           .rows = rows,
           .cols = cols,
           .out_cols = job.out_cols - column,
+          .around = product.around && job.out_cols - column >= cols,
           .leaves = job.leaves,
           .open = product.open};
 }
@@ -431,13 +437,22 @@ static void AmxGroup(const AmxProduct& product, int64_t group, int64_t begin, in
   }
 }
 
+// Outputs that are larger than a cache and are made of whole lines.
+TUTTI_INLINE bool AmxGoesAround(const MatMulJob& job) {
+  const bool lines =
+      reinterpret_cast<uintptr_t>(job.out) % 64 == 0 && job.out_stride % kMatMulLineFloats == 0;
+  return lines && job.rows * job.out_cols * 4 >= kAmxAroundBytes;
+}
+
 template <class S>
 static void AmxMatMulGroups(const MatMulJob& job, int64_t group_begin, int64_t group_end,
                             float* scratch, uint64_t* slices) {
-  const AmxProduct product = {.job = &job,
-                              .blocks = AmxBlocksOfLeaves(job, job.leaves),
-                              .open = scratch,
-                              .panel = reinterpret_cast<uint8_t*>(scratch + AmxOpenFloats(job.leaves))};
+  const AmxProduct product = {
+      .job = &job,
+      .blocks = AmxBlocksOfLeaves(job, job.leaves),
+      .open = scratch,
+      .panel = reinterpret_cast<uint8_t*>(scratch + AmxOpenFloats(job.leaves)),
+      .around = AmxGoesAround(job)};
   const int64_t row_block = AmxRowBlock(job.rows, product.blocks);
   AmxShape shape;
   for (int64_t begin = 0; begin < job.rows; begin += row_block) {
@@ -447,6 +462,7 @@ static void AmxMatMulGroups(const MatMulJob& job, int64_t group_begin, int64_t g
       CountSlice(slices);
     }
   }
+  if (product.around) S::FenceStores();
 }
 
 }  // namespace

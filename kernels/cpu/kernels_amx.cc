@@ -19,6 +19,9 @@ struct Avx512Amx : Avx512 {
   TUTTI_INLINE void StoreBf16Pair(uint8_t* p, F low, F high) {
     _mm512_storeu_si512(p, (__m512i)_mm512_cvtne2ps_pbh(high, low));
   }
+  // Whole lines that go to memory past the caches; FenceStores before another thread reads them.
+  TUTTI_INLINE void StoreAround(float* p, F x) { _mm512_stream_ps(p, x); }
+  TUTTI_INLINE void FenceStores() { _mm_sfence(); }
   // A unit of values of two slots, of which `slots` are seen; zeros for the others.
   TUTTI_INLINE void CopyPair(uint8_t* to, const uint8_t* from, int64_t slots) {
     const __mmask32 mask = slots >= 2 ? 0xffffffffu : slots == 1 ? 0x55555555u : 0u;

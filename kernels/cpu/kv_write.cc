@@ -1,19 +1,51 @@
 #include "kernels/cpu/kv_write.h"
 
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
 #include "kernels/cpu/kv_layout.h"
 #include "kernels/float_formats.h"
 
 namespace tutti::kernels::cpu {
 namespace {
 
+// Elements of a head as bits of the cache's type.
+template <DType kType>
+using Bits = std::conditional_t<kType == DType::kF32, uint32_t, uint16_t>;
+
+template <DType kType>
+void ToBits(const float* from, int64_t count, Bits<kType>* to) {
+  for (int64_t d = 0; d < count; ++d) {
+    const float x = NumberOrNan(kType, from[d]);
+    if constexpr (kType == DType::kF32) to[d] = std::bit_cast<uint32_t>(x);
+    if constexpr (kType == DType::kBF16) to[d] = F32ToBf16(x);
+    if constexpr (kType == DType::kF16) to[d] = F32ToF16(x);
+  }
+}
+
+// Elements converted at once.
+constexpr int64_t kBatch = 64;
+
 // Keys: the slot is the column of its group of 16, d runs over the units.
 template <DType kType>
 void WriteKey(const float* from, int64_t head_dim, int64_t slot, uint8_t* group) {
   const int64_t even = UnitOffset(kType, slot % kUnitColumns, false);
   const int64_t odd = UnitOffset(kType, slot % kUnitColumns, true);
-  for (int64_t d = 0; d < head_dim; d += 2, group += UnitBytes(kType)) {
-    StoreFromF32(group + even, kType, 0, NumberOrNan(kType, from[d]));
-    StoreFromF32(group + odd, kType, 0, NumberOrNan(kType, from[d + 1]));
+  Bits<kType> bits[kBatch];
+  for (int64_t begin = 0; begin < head_dim; begin += kBatch) {
+    const int64_t count = std::min(kBatch, head_dim - begin);
+    ToBits<kType>(from + begin, count, bits);
+    for (int64_t d = 0; d < count; d += 2, group += UnitBytes(kType)) {
+      if constexpr (kType == DType::kBF16) {  // the two lie side by side
+        std::memcpy(group + even, bits + d, 2 * sizeof(bits[0]));
+      } else {
+        std::memcpy(group + even, bits + d, sizeof(bits[0]));
+        std::memcpy(group + odd, bits + d + 1, sizeof(bits[0]));
+      }
+    }
   }
 }
 
@@ -21,10 +53,14 @@ void WriteKey(const float* from, int64_t head_dim, int64_t slot, uint8_t* group)
 template <DType kType>
 void WriteValue(const float* from, int64_t head_dim, int64_t slot, uint8_t* pair) {
   const bool odd = slot % 2 != 0;
-  for (int64_t d = 0; d < head_dim; ++d) {
-    uint8_t* unit = pair + d / kUnitColumns * UnitBytes(kType);
-    StoreFromF32(unit + UnitOffset(kType, d % kUnitColumns, odd), kType, 0,
-                 NumberOrNan(kType, from[d]));
+  Bits<kType> bits[kBatch];
+  for (int64_t begin = 0; begin < head_dim; begin += kBatch) {
+    const int64_t count = std::min(kBatch, head_dim - begin);
+    ToBits<kType>(from + begin, count, bits);
+    for (int64_t d = 0; d < count; ++d) {
+      uint8_t* unit = pair + (begin + d) / kUnitColumns * UnitBytes(kType);
+      std::memcpy(unit + UnitOffset(kType, d % kUnitColumns, odd), bits + d, sizeof(bits[0]));
+    }
   }
 }
 
