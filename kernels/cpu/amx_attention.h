@@ -332,7 +332,7 @@ static void AmxPackQueries(const AmxAttention<S>& attention) {
     const int64_t rows = AmxRowsOf(attention, entry);
     for (int64_t d = 0; d < job.head_dim; d += 32) {
       for (int64_t r = 0; r < rows; ++r, out += kAmxRowBytes) {
-        AmxPackRow<S>(QueryOf(job, *attention.state.item, entry + r) + d, job.head_dim - d, out);
+        AmxPackPart<S>(QueryOf(job, *attention.state.item, entry + r) + d, job.head_dim - d, out);
       }
     }
   }

@@ -37,7 +37,7 @@ TUTTI_INLINE int64_t AmxBlocksOfLeaves(const MatMulJob& job, int64_t leaves) {
 
 // Rounds 32 elements of a row to bf16, the first `count` of them where those are fewer.
 template <class S>
-TUTTI_INLINE void AmxPackRow(const float* in, int64_t count, uint8_t* out) {
+TUTTI_INLINE void AmxPackPart(const float* in, int64_t count, uint8_t* out) {
   if (count >= 32) {
     S::StoreBf16Pair(out, S::Load(in), S::Load(in + 16));
   } else {
@@ -59,9 +59,25 @@ static void AmxPackTiles(const MatMulJob& job, int64_t tile_begin, int64_t tile_
       const float* in = job.in + first * job.in_stride;
       for (int64_t k = job.leaf_begin[leaf]; k < job.leaf_begin[leaf + 1]; k += 32) {
         for (int64_t r = 0; r < rows; ++r, out += kAmxRowBytes) {
-          AmxPackRow<S>(in + r * job.in_stride + k, job.leaf_begin[leaf + 1] - k, out);
+          AmxPackPart<S>(in + r * job.in_stride + k, job.leaf_begin[leaf + 1] - k, out);
         }
       }
+    }
+  }
+}
+
+// One row of the product, whose elements are `values`.
+template <class S>
+static void AmxPackRow(const MatMulJob& job, int64_t row, const float* values) {
+  const int64_t first = row / kAmxRows * kAmxRows;
+  const int64_t rows = job.rows - first < kAmxRows ? job.rows - first : kAmxRows;
+  const int64_t total = AmxBlocksOfLeaves(job, job.leaves);
+  uint8_t* out = static_cast<uint8_t*>(job.packed_in) + first * total * kAmxRowBytes +
+                 (row - first) * kAmxRowBytes;
+  for (int64_t leaf = 0; leaf < job.leaves; ++leaf) {
+    const int64_t end = job.leaf_begin[leaf + 1];
+    for (int64_t k = job.leaf_begin[leaf]; k < end; k += 32, out += rows * kAmxRowBytes) {
+      AmxPackPart<S>(values + k, end - k, out);
     }
   }
 }

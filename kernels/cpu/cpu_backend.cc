@@ -10,7 +10,9 @@
 #include "base/check.h"
 #include "kernels/cpu/attention_plan.h"
 #include "kernels/cpu/cpu_experts.h"
+#include "kernels/cpu/cpu_joined.h"
 #include "kernels/cpu/cpu_knobs.h"
+#include "kernels/cpu/cpu_products.h"
 #include "kernels/cpu/cpu_sampling.h"
 #include "kernels/cpu/cpu_weight.h"
 #include "kernels/cpu/growing_memory.h"
@@ -33,12 +35,6 @@ namespace tutti::kernels {
 namespace cpu {
 namespace {
 
-const CpuWeight& AsCpu(const Weight& weight) {
-  const auto* packed = dynamic_cast<const CpuWeight*>(&weight);
-  CHECK(packed != nullptr) << "a weight packed by another backend";
-  return *packed;
-}
-
 class CpuBackend : public Backend,
                    public FamilyOperators,
                    public WorkMeter,
@@ -51,7 +47,11 @@ class CpuBackend : public Backend,
         kernels_(&KernelsOf(set)),
         knobs_(&knobs_of_.try_emplace(set, *kernels_).first->second),
         pool_(threads),
-        thread_scratch_(threads) {}
+        thread_scratch_(threads),
+        products_(&pool_, &thread_scratch_),
+        joined_(this, &products_) {
+    UseSet();
+  }
 
   std::span<const Knob> knobs() const override { return knobs_->knobs(); }
   int64_t knob_value(size_t knob) const override { return knobs_->value(knob); }
@@ -65,6 +65,7 @@ class CpuBackend : public Backend,
   void ComputeIn(std::string_view numerics_class) override;
 
   FamilyOperators* family_operators() override { return this; }
+  JoinedOperators* joined_operators() override { return &joined_; }
   std::string_view name() const override { return "cpu"; }
   std::string_view numerics_class() const override { return NumericsClassOf(set_); }
   std::string_view remark() const override {
@@ -127,15 +128,14 @@ class CpuBackend : public Backend,
                TensorView out) override;
 
  private:
-  // Calls fn(row) for every row, on all threads when there is enough to do.
   template <class Fn>
   void ForRows(int64_t rows, int64_t cols, const Fn& fn) {
-    pool_.Split(rows, rows * cols < kSerialElements, [&](int thread, int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) {
-        fn(r);
-        CountSlice(pool_.slices(thread));
-      }
-    });
+    products_.ForRows(rows, cols, [&fn](int, int64_t r) { fn(r); });
+  }
+  // kernels_ and knobs_ have changed.
+  void UseSet() {
+    products_.Use(kernels_, knobs_);
+    joined_.Use(kernels_);
   }
 
   const std::vector<std::string> classes_;
@@ -147,7 +147,8 @@ class CpuBackend : public Backend,
 
   // Owned by the calling thread between operators, by thread i of the pool within one.
   std::vector<Scratch> thread_scratch_;
-  Scratch packed_in_;
+  CpuProducts products_;
+  CpuJoined joined_;
   TopScratch top_scratch_;
   RotaryTable rotary_;
   AttentionPlan plan_;
@@ -160,6 +161,7 @@ void CpuBackend::ComputeIn(std::string_view numerics_class) {
   kernels_ = &KernelsOf(set_);
   // Made of those that are there the first time only: each set has some that the other lacks.
   knobs_ = &knobs_of_.try_emplace(set_, *kernels_, *knobs_).first->second;
+  UseSet();
 }
 
 void CpuBackend::Embed(std::span<const int32_t> ids, const Weight& weight, TensorView out) {
@@ -172,31 +174,7 @@ void CpuBackend::Embed(std::span<const int32_t> ids, const Weight& weight, Tenso
 void CpuBackend::MatMul(TensorView in, const Weight& weight, TensorView out) {
   CheckMatMul(in, weight, out);
   CheckDevice("MatMul", device(), {&in, &out});
-  if (in.rows == 0) return;
-  const CpuWeight& packed = AsCpu(weight);
-  const LeafPairs& pairs = packed.pairs();
-  MatMulJob job = {};
-  job.dtype = packed.dtype();
-  job.weight = packed.data();
-  job.leaf_pair_begin = pairs.data();
-  job.leaf_begin = packed.leaf_begin().data();
-  job.leaves = pairs.leaves();
-  job.in = in.f32();
-  job.in_stride = in.row_stride;
-  job.rows = in.rows;
-  job.packed_in = packed_in_.Bytes(PackedInBytes(in.rows, pairs.total(), pairs.leaves()));
-  job.out = out.f32();
-  job.out_stride = out.row_stride;
-  job.out_cols = out.cols;
-  job.tuning = knobs_->ForRows(in.rows);
-  pool_.Split(PackedTiles(*kernels_, job), in.rows * in.cols < kSerialElements,
-              [&](int, int64_t begin, int64_t end) { kernels_->pack_rows(job, begin, end); });
-  const int64_t scratch = MatMulScratchFloats(pairs.total(), job.leaves, job.tuning.row_block);
-  const bool serial = packed.bytes() < kSerialWeightBytes && in.rows < kTileRows;
-  pool_.Split(packed.groups(), serial, [&](int thread, int64_t begin, int64_t end) {
-    kernels_->matmul(job, begin, end, thread_scratch_[thread].Floats(scratch),
-                     pool_.slices(thread));
-  });
+  products_.MatMul(in, AsCpu(weight), out);
 }
 
 void CpuBackend::RmsNorm(TensorView in, TensorView weight, float epsilon, TensorView out) {

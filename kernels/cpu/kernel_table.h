@@ -62,6 +62,9 @@ struct AttentionItem {
 struct KernelTable {
   // Lays tiles of rows out for matmul: PackedTiles(). Tiles may be packed by different threads.
   void (*pack_rows)(const MatMulJob& job, int64_t tile_begin, int64_t tile_end);
+  // Lays one row out for matmul, of bf16 that is not multiplied by_f32: `values` [in] instead of
+  // job.in. Null where rows are laid out by whole tiles alone.
+  void (*pack_row)(const MatMulJob& job, int64_t row, const float* values);
   // Groups [begin, end) of the weight, all rows. `scratch` holds
   // MatMulScratchFloats(pairs, leaves, tuning.row_block) floats. Here and below *slices, which is the
   // calling thread's, counts what is done (slice_count.h): a block of rows of a group, or an item's

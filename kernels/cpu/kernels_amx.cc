@@ -63,6 +63,7 @@ const KernelTable& AmxKernels() {
   static constexpr KernelTable kTable = [] {
     KernelTable table = ByF32::Table(nullptr);
     table.pack_rows = PackRows;
+    table.pack_row = AmxPackRow<Avx512Amx>;
     table.matmul = MatMul;
     table.attend = Attention;
     table.row_tile = kAmxRows;
