@@ -55,19 +55,18 @@ class Bench {
  public:
   Bench(const Options& options, Backend* backend, MachineProbe* probe)
       : options_(options), backend_(backend), probe_(probe) {
-    const std::string kind(backend->numerics_class());
-    dot_ = kind.find("bf16dot") != std::string::npos;
+    numerics_class_ = backend->numerics_class();
   }
 
   // One pass of `run` moves `bytes` from memory and does `flops`.
-  void Measure(const std::string& name, double bytes, double flops, bool uses_dot,
+  void Measure(const std::string& name, double bytes, double flops, bool uses_bf16,
                const std::function<void()>& run) {
     std::vector<double> seconds, read_share, flop_share;
     run();
     for (int i = 0; i < options_.passes; ++i) {
       const double before = probe_->ReadBytesPerSecond();
-      const bool dot_peak = uses_dot && dot_ && probe_->Bf16DotFlopsPerSecond() > 0;
-      const double peak = dot_peak ? probe_->Bf16DotFlopsPerSecond() : probe_->F32FlopsPerSecond();
+      const double peak =
+          uses_bf16 ? probe_->FlopsPerSecond(numerics_class_) : probe_->F32FlopsPerSecond();
       const auto start = std::chrono::steady_clock::now();
       run();
       const double t =
@@ -94,7 +93,7 @@ class Bench {
   const Options options_;
   Backend* const backend_;
   MachineProbe* const probe_;
-  bool dot_;
+  std::string numerics_class_;
 };
 
 std::vector<float> RandomFloats(int64_t count, uint64_t seed) {
@@ -278,7 +277,7 @@ int Main(int argc, char** argv) {
        .show_default = true},
       {.names = "--instruction-set",
        .variable = &o.instruction_set,
-       .help = "avx2, avx512, avx512bf16 (default: best)"},
+       .help = "avx2, avx512, avx512bf16, amx, avx512-block… (default: best)"},
       {.names = "--filter",
        .variable = &o.filter,
        .help = "run only the lines whose name contains this"},
@@ -303,9 +302,9 @@ int Main(int argc, char** argv) {
               o.threads);
   std::printf("probe: read %.1f GB/s, f32 %.1f GFLOP/s", (*probe)->ReadBytesPerSecond() / 1e9,
               (*probe)->F32FlopsPerSecond() / 1e9);
-  const double dot = (*probe)->Bf16DotFlopsPerSecond();
-  if (dot > 0) std::printf(", bf16 dot %.1f GFLOP/s", dot / 1e9);
-  std::printf("\n");
+  std::printf(", this class %.1f GFLOP/s, best %.1f GFLOP/s\n",
+              (*probe)->FlopsPerSecond((*backend)->numerics_class()) / 1e9,
+              (*probe)->BestFlopsPerSecond() / 1e9);
   Bench bench(o, backend->get(), probe->get());
   const int64_t q = o.heads * o.head_dim, kv = o.kv_heads * o.head_dim;
   BenchMatMul(&bench, "gate_up", 2 * o.ffn, o.hidden, 1, DType::kBF16);

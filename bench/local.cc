@@ -5,7 +5,6 @@
 #include <memory>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/machine.h"
@@ -100,6 +99,7 @@ class LocalBench {
   kernels::LaunchCounts launches() const { return backend_->launch_counts(); }
   double read_bytes_per_second() const { return Median(read_rates_); }
   double flops_per_second() const { return Median(flop_rates_); }
+  double best_flops_per_second() const { return Median(best_flop_rates_); }
 
  private:
   int32_t BlocksPerSequence() const {
@@ -209,9 +209,9 @@ class LocalBench {
 
   void Probe() {
     read_rates_.push_back(probe_->ReadBytesPerSecond());
-    const bool dot = absl::StrContains(numerics_class(), "bf16dot");
-    const double dot_rate = dot ? probe_->Bf16DotFlopsPerSecond() : 0;
-    flop_rates_.push_back(dot_rate > 0 ? dot_rate : probe_->F32FlopsPerSecond());
+    flop_rates_.push_back(config_.dtype == DType::kBF16 ? probe_->FlopsPerSecond(numerics_class())
+                                                        : probe_->F32FlopsPerSecond());
+    best_flop_rates_.push_back(probe_->BestFlopsPerSecond());
   }
 
   const LocalBenchOptions options_;
@@ -228,6 +228,7 @@ class LocalBench {
   std::vector<TokenId> last_tokens_;
   std::vector<double> read_rates_;
   std::vector<double> flop_rates_;
+  std::vector<double> best_flop_rates_;
 };
 
 // Multiply-adds count as two.
@@ -343,6 +344,7 @@ absl::StatusOr<LocalBenchReport> RunLocalBench(const LocalBenchOptions& given) {
   report.activation_bytes = memory.activation_bytes;
   report.machine_read_bytes_per_second = bench.read_bytes_per_second();
   report.machine_flops_per_second = bench.flops_per_second();
+  report.machine_best_flops_per_second = bench.best_flops_per_second();
   FillSpeeds(config, runs, &report);
   return report;
 }

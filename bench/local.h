@@ -50,7 +50,9 @@ struct LocalBenchReport {
   double decode_flops_per_second = 0;
   double machine_read_bytes_per_second = 0;  // median of the probes between the steps
   double prefill_flops_per_second = 0;
-  double machine_flops_per_second = 0;  // of the instructions this numerics class uses
+  // By the quickest instruction that gives this class's bits, and by the quickest of all.
+  double machine_flops_per_second = 0;
+  double machine_best_flops_per_second = 0;
 };
 
 // INVALID_ARGUMENT names the option; else the errors of loading and running a shard.

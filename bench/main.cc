@@ -128,7 +128,7 @@ FlagSet* AddTune(FlagSet* program, TuneBenchOptions* options) {
        .show_default = true},
       {.names = "--instruction-set",
        .variable = &options->instruction_set,
-       .help = "avx2, avx512, avx512bf16; unset: the machine's best"},
+       .help = "avx2, avx512, avx512bf16, amx, avx512-block…; unset: the machine's best"},
       {.names = "--seconds",
        .variable = &options->seconds,
        .help = "Of measurement, together; a worker takes 1.2",

@@ -18,8 +18,8 @@ namespace {
 
 class CpuProbe : public MachineProbe {
  public:
-  CpuProbe(int threads, cpu::InstructionSet set, std::unique_ptr<DeviceBuffer> buffer)
-      : kernels_(cpu::KernelsOf(set)), pool_(threads), buffer_(std::move(buffer)) {
+  CpuProbe(int threads, cpu::InstructionSet widest, std::unique_ptr<DeviceBuffer> buffer)
+      : kernels_(cpu::KernelsOf(widest)), pool_(threads), buffer_(std::move(buffer)) {
     // Written by the threads that read it, so that its pages lie near them.
     pool_.Split(kProbeBytes / kLargePageBytes, false, [&](int, int64_t begin, int64_t end) {
       std::memset(data() + begin * kLargePageBytes, 1,
@@ -35,8 +35,12 @@ class CpuProbe : public MachineProbe {
     return best;
   }
   double F32FlopsPerSecond() override { return Burst(kernels_.fma_burst); }
-  double Bf16DotFlopsPerSecond() override {
-    return kernels_.dot_burst == nullptr ? 0 : Burst(kernels_.dot_burst);
+  double FlopsPerSecond(std::string_view numerics_class) override {
+    return Quickest(
+        [&](cpu::InstructionSet set) { return cpu::NumericsClassOf(set) == numerics_class; });
+  }
+  double BestFlopsPerSecond() override {
+    return Quickest([](cpu::InstructionSet) { return true; });
   }
 
  private:
@@ -63,6 +67,19 @@ class CpuProbe : public MachineProbe {
     const auto start = std::chrono::steady_clock::now();
     fn();
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+  // Of f32 multiply-adds and the instructions for bf16 of those sets for which wanted(set).
+  template <class Wanted>
+  double Quickest(const Wanted& wanted) {
+    double best = F32FlopsPerSecond();
+    for (const cpu::InstructionSet set : cpu::AvailableInstructionSets(cpu::MachineFeatures())) {
+      if (!wanted(set)) continue;
+      const cpu::KernelTable& kernels = cpu::KernelsOf(set);
+      for (const auto burst : {kernels.dot_burst, kernels.tile_burst}) {
+        if (burst != nullptr) best = std::max(best, Burst(burst));
+      }
+    }
+    return best;
   }
   double Burst(int64_t (*burst)(int64_t)) {
     std::atomic<int64_t> operations = 0;

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
 
 #include "base/status.h"
 
@@ -26,8 +27,11 @@ class MachineProbe {
   virtual double ReadBytesPerSecond() = 0;
   // f32 operations per second (a fused multiply-add is two), from registers. About 10 ms.
   virtual double F32FlopsPerSecond() = 0;
-  // The same with the bf16 dot instruction (four per lane); 0 where there is none.
-  virtual double Bf16DotFlopsPerSecond() = 0;
+  // The same by the quickest instruction that gives the bits of a class of the cpu backend over
+  // bf16: f32 multiply-adds, which give those of all, the bf16 dot instruction, or tiles.
+  virtual double FlopsPerSecond(std::string_view numerics_class) = 0;
+  // By the quickest instruction for bf16 that this machine has, in whatever class.
+  virtual double BestFlopsPerSecond() = 0;
 };
 
 }  // namespace tutti::kernels

@@ -30,13 +30,16 @@ TEST(ClassOffersTest, OffersEveryClassWithItsSpeed) {
       &hello);
   EXPECT_EQ(hello.numerics_class(), ClassAtRevision(best));
   EXPECT_EQ(hello.flops_per_second(), 4e9);
-  ASSERT_EQ(hello.numerics_size(), 2) << "every machine can compute both";
+  ASSERT_EQ(hello.numerics_size(), 3) << "every machine can compute all";
   EXPECT_EQ(hello.numerics(0).numerics_class(), hello.numerics_class());
   EXPECT_EQ(hello.numerics(0).read_bytes_per_second(), 3e9);
   EXPECT_EQ(hello.numerics(1).flops_per_second(), 2e9);
-  ASSERT_EQ(measured.size(), 1u);
-  EXPECT_EQ(hello.numerics(1).numerics_class(), ClassAtRevision(measured[0]));
-  EXPECT_NE(measured[0], best);
+  ASSERT_EQ(measured.size(), 2u);
+  for (int other : {0, 1}) {
+    EXPECT_EQ(hello.numerics(1 + other).numerics_class(), ClassAtRevision(measured[other]));
+    EXPECT_NE(measured[other], best);
+  }
+  EXPECT_NE(measured[0], measured[1]);
   EXPECT_EQ(backend->numerics_class(), best) << "as before";
 }
 
@@ -53,7 +56,7 @@ TEST(ClassOffersTest, KeepsWhatWasChosenByMeasurement) {
   v1::Hello hello;
   OfferClasses(
       backend.get(), {}, [] { return MeasuredSpeed(); }, &hello);
-  ASSERT_EQ(hello.numerics_size(), 2);
+  ASSERT_EQ(hello.numerics_size(), 3);
   EXPECT_EQ(ChoicesText(*tunable), chosen);
 }
 
@@ -80,7 +83,7 @@ TEST(ClassOffersTest, LoadsAShardInItsClass) {
     shard.set_numerics_class(numerics_class);
     return factory(shard, nullptr).status();
   };
-  for (const char* one : {"cpu-f32", "cpu-bf16dot", "cpu-f32"}) {
+  for (const char* one : {"cpu-f32", "cpu-bf16dot", "cpu-bf16block", "cpu-f32"}) {
     EXPECT_TRUE(load(ClassAtRevision(one)).ok());
     EXPECT_EQ(loaded, one);
   }

@@ -94,7 +94,9 @@ struct KernelTable {
   // Limits of the machine, for kernels/machine_probe.h. The bursts return the operations they did.
   float (*read_all)(const uint8_t* data, int64_t bytes, int64_t streams, int64_t ahead);
   int64_t (*fma_burst)(int64_t rounds);
-  int64_t (*dot_burst)(int64_t rounds);  // null where there is no such instruction
+  // Null where there is no such instruction.
+  int64_t (*dot_burst)(int64_t rounds);
+  int64_t (*tile_burst)(int64_t rounds);
 
   // Whether products of 2 to kTileRows rows read each group of weights in one pass.
   bool streams_few_rows;

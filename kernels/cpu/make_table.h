@@ -48,10 +48,13 @@ struct Kernels {
 
   // `dot_burst`: DotBurst of S where S has a dot instruction.
   static constexpr KernelTable Table(int64_t (*dot_burst)(int64_t)) {
-    return {PackRows,           nullptr,   MatMul,        Attention,        RmsNormRow<S>,
-            HeadNormRopeRow<S>, AddRow<S>, SiluMulRow<S>, ConvertRow<S>,    Largest<S>,
-            FindEqual<S>,       SumExp<S>, ReadAll<S>,    FmaBurst<S>,      dot_burst,
-            kStreamsFewRows,    kBothWays, kTileRows,     kAttentionEntries};
+    return {PackRows,   nullptr,          MatMul,
+            Attention,  RmsNormRow<S>,    HeadNormRopeRow<S>,
+            AddRow<S>,  SiluMulRow<S>,    ConvertRow<S>,
+            Largest<S>, FindEqual<S>,     SumExp<S>,
+            ReadAll<S>, FmaBurst<S>,      dot_burst,
+            nullptr,    kStreamsFewRows,  kBothWays,
+            kTileRows,  kAttentionEntries};
   }
 };
 
