@@ -32,7 +32,6 @@ class EmulatedGraph : public Graph {
   void Start() override {
     for (const KernelLaunch& launch : launches_.launches()) device_->Start(launch);
   }
-  int64_t device_bytes() const override { return 0; }
 
  private:
   Launcher* const device_;
