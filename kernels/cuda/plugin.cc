@@ -88,9 +88,11 @@ int UseDeviceOf(int index) { return static_cast<int>(cudaSetDevice(index)); }
 absl::StatusOr<WideProducts> ChooseProducts(const DeviceFacts& facts, const BackendOptions& options,
                                             Runtime* runtime) {
   if (options.numerics_class != CublasClass(NumericsClass(facts))) {
-    if (!options.wgmma) return WideProducts{};
-    return ChooseWideProducts(10 * facts.major + facts.minor, facts.multiprocessors,
-                              kWgmmaProbeBlocks, runtime);
+    return ChooseWideProducts({.id = IdText(facts.id),
+                               .capability = 10 * facts.major + facts.minor,
+                               .multiprocessors = facts.multiprocessors,
+                               .probe_blocks = kWgmmaProbeBlocks},
+                              runtime);
   }
   TUTTI_ASSIGN_OR_RETURN(auto library,
                          OpenCublasLtLibrary(CublasLtLibraryPath(), facts.index, UseDeviceOf));
