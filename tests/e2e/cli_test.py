@@ -225,10 +225,24 @@ class Bench(unittest.TestCase):
                      "machine_read_bytes_per_second", "machine_flops_per_second"):
             self.assertGreater(report[name], 0, name)
 
+    def test_local_reports_each_load_when_it_is_measured(self):
+        done = self.bench("local", "--model", DEMO, "--threads", "1", "--runs", "1", "--json", "--load", "16,1,4",
+                          "--load", "8,3,5,0.7")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        reports = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual([(r["prompt_tokens"], r["batch"], r["output_tokens"], round(r["temperature"], 3)) for r in reports],
+                         [(16, 1, 4, 0), (8, 3, 5, 0.7)])
+        for report in reports:
+            self.assertGreater(report["decode_tokens_per_second"], 0)
+
     def test_local_refuses_what_the_model_cannot(self):
         done = self.bench("local", "--model", DEMO, "--prompt-tokens", "1000000")
         self.assertEqual(done.returncode, 2)
         self.assertIn("context", done.stderr)
+        for wrong in ("16,1", "16,1,4,0.7,1", "a,1,4", "16,5000,4", "16,1,4,-1"):
+            done = self.bench("local", "--model", DEMO, "--load", wrong)
+            self.assertEqual(done.returncode, 2, wrong)
+            self.assertIn(f'--load: "{wrong}" is no load', done.stderr)
 
     def test_engine_and_link_run(self):
         done = self.bench("engine", "--sequences", "1,8", "--seconds", "0.05", "--json")

@@ -37,7 +37,7 @@ class Benches(Session):
 
     def bench_lines(self, command, seconds, errors, name, environment=None):
         """What a bench printed before it ended, and its error under the name."""
-        ended = self.attempt(command, seconds, environment, quiet=self.quiet)
+        ended = self.attempt(command, seconds, environment, quiet=2 * self.quiet)
         if ended.why or ended.returncode != 0:
             errors[name] = f"{ended.why or processes.how(ended.returncode)}: {ended.stderr[-1000:]}"
         return json_lines(ended.stdout)

@@ -78,8 +78,9 @@ TORCH_STEPS = ["against_pytorch", "ceilings", "price_of_one_voice", "bench_trans
 MINUTES = 4.5
 # The driver answers within these, or does not.
 DEVICE_S = 40
-# A program that has said nothing for so long hangs: a test of a kernel takes milliseconds on a GPU, a step of a bench less.
-QUIET_S = 25
+# A test that has said nothing for so long hangs: its kernels take milliseconds, what it compares them with some seconds. A
+# bench, which brings a model to the GPU first, has twice as long.
+QUIET_S = 30
 QUIET_REHEARSED_S = 120
 # After SIGKILL. A process in state D, in a call of the driver's that does not return, is left behind.
 END_S = 5
