@@ -150,6 +150,7 @@ int Main(int argc, char** argv) {
   add("--ffn", &o.ffn, "of the model");
   add("--heads", &o.heads, "of the model");
   add("--kv-heads", &o.kv_heads, "of the model");
+  add("--head-dim", &o.head_dim, "of the model");
   add("--repeat", &o.repeat, "times four products of a shape; ten times as many of few rows");
   program.AddFooter(
       "TUTTI_WGMMA=off multiplies by the kernels of other GPUs where a GPU has wgmma.");
