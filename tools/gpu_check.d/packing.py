@@ -31,17 +31,28 @@ class Refused(Exception):
     """What is there must not be carried; the text says why."""
 
 
-def ninja(build, *arguments):
-    return subprocess.run(["ninja", "-C", build, "-n", *arguments], text=True, capture_output=True, check=False)
+def configure(build):
+    """Has ninja look whether the build folder is as the CMake files say, as it does before it builds."""
+    done = subprocess.run(["ninja", "-C", build, "build.ninja"], text=True, capture_output=True, check=False)
+    if done.returncode != 0 and "unknown target" not in done.stderr + done.stdout:
+        raise Refused(f"{build} cannot be configured: {(done.stdout + done.stderr)[-1000:]}")
+
+
+def would_make(build, *arguments):
+    """What ninja would do. Its file has another name than the one that it remembers: of its own file it says in a dry run that
+    it would be made again, wherever folders are searched for sources, and nothing else."""
+    file = os.path.join(os.path.abspath(build), "build.ninja")
+    return subprocess.run(["ninja", "-C", build, "-f", file, "-n", *arguments], text=True, capture_output=True, check=False)
 
 
 def stale(build, wanted):
     """The targets that ninja would make again, each with the reason that it gives."""
-    if ninja(build, *[target for target, _, _ in wanted]).stdout.rstrip().endswith("no work to do."):
+    configure(build)
+    if would_make(build, *[target for target, _, _ in wanted]).stdout.rstrip().endswith("no work to do."):
         return {}
     found = {}
     for target, _, _ in wanted:
-        done = ninja(build, "-d", "explain", target)
+        done = would_make(build, "-d", "explain", target)
         if done.stdout.rstrip().endswith("no work to do."):
             continue
         reasons = [line.partition("explain: ")[2] for line in (done.stderr + done.stdout).splitlines() if "explain: " in line]
