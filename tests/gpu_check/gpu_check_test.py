@@ -120,11 +120,16 @@ class Planted(unittest.TestCase):
         started = time.monotonic()
         with mock.patch("os.killpg", deaf):
             results, said, status = self.call("golden", "graphs")
+            with mock.patch.object(processes, "state_of", lambda pid: "D"):
+                in_a_call, _, _ = self.call("golden", "facts", "graphs")
         for group in set(left):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(group, signal.SIGKILL)
         self.assertLess(time.monotonic() - started, 30)
         self.assertTrue(results["graphs"]["passed"])
+        # In a call of the driver's nobody else has the GPU.
+        self.assertIn("hangs in a call of the driver (state D)", in_a_call["graphs"]["not_run"])
+        self.assertTrue(in_a_call["facts"]["passed"])
         self.assertIn("golden_test: process", results["stuck"][0])
         self.assertIn("could not be ended (state S)", results["stuck"][0])
         self.assertIn("LEFT BEHIND: golden_test", said)

@@ -20,6 +20,7 @@ class NotRun(Exception):
 @dataclasses.dataclass
 class Ended:
     """How a command ended. `why` is empty where it ended by itself, however that was."""
+    pid: int
     returncode: int
     stdout: str
     stderr: str
@@ -105,4 +106,4 @@ def run(command, seconds, environment, quiet=None):
             why = _wait(process, (out, err), seconds, quiet)
         finally:
             stuck = end_group(process)
-        return Ended(process.returncode, _read(out), _read(err), why, stuck)
+        return Ended(process.pid, process.returncode, _read(out), _read(err), why, stuck)

@@ -55,7 +55,8 @@ class Session:
         self.out = os.path.abspath(out)
         os.makedirs(self.out, exist_ok=True)
         self.results = {}
-        self.stuck = []  # processes that could not be ended
+        self.stuck = []  # processes that could not be ended, in words
+        self.left_behind = []  # and by number
         self.status = {}  # of the cluster that was asked last
         self.no_device = "nobody has looked yet"
         # Of programs of this machine; and of ours, behind whose libraries the driver's must still be found.
@@ -81,6 +82,7 @@ class Session:
         name = os.path.basename(command[0])
         if ended.stuck:
             self.stuck.append(f"{name}: {ended.stuck}")
+            self.left_behind.append(ended.pid)
         if ended.why or ended.returncode != 0:
             self.log(f"{' '.join(command)[:600]}\n{ended.why or processes.how(ended.returncode)}\n{ended.text}")
         return ended
@@ -142,6 +144,9 @@ class Session:
             raise NotRun("a rehearsal on the CPU")
         if self.rehearse != "cpu" and self.no_device:
             raise NotRun(f"no device: {self.no_device}")
+        held = [pid for pid in self.left_behind if processes.state_of(pid) == "D"]
+        if held:
+            raise NotRun(f"no device: process {held[0]} hangs in a call of the driver (state D)")
 
     def start_warming(self):
         """Imports PyTorch in the background, so that its files are in memory when a step wants them."""

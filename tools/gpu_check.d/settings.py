@@ -83,7 +83,7 @@ DEVICE_S = 40
 QUIET_S = 30
 QUIET_REHEARSED_S = 120
 # After SIGKILL. A process in state D, in a call of the driver's that does not return, is left behind.
-END_S = 5
+END_S = 8
 # Tests of one program that may end or hang it before it is given up.
 CULPRITS_MAX = 4
 # Of what is left of a call nothing more can be expected.
