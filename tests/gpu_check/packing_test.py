@@ -45,7 +45,7 @@ class Packing(unittest.TestCase):
         self.build = os.path.join(folder.name, "build")
         self.sources = os.path.join(self.build, "sources")
         os.makedirs(self.sources)
-        fakes.packed(self.sources, device="skip there is no NVIDIA driver on this machine")
+        fakes.packed(self.sources, device="skip this machine has no NVIDIA driver; the plug-in needs one")
         self.write(settings.PLUGIN, "a plug-in")
         rules = NINJA
         for target, path, _ in packing.WANTED:
@@ -73,7 +73,7 @@ class Packing(unittest.TestCase):
     def test_what_is_up_to_date_is_packed(self):
         status, said = self.pack()
         self.assertEqual(status, 0, said)
-        self.assertIn("a packed test, started by itself: there is no NVIDIA driver", said)
+        self.assertIn("a packed test, started by itself: this machine has no NVIDIA driver", said)
         self.assertTrue(os.path.exists(self.archive))
 
     def test_a_plug_in_older_than_its_sources_is_refused_by_name(self):

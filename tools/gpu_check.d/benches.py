@@ -37,7 +37,7 @@ class Benches(Session):
 
     def bench_lines(self, command, seconds, errors, name, environment=None):
         """What a bench printed before it ended, and its error under the name."""
-        ended = self.attempt(command, seconds, environment, quiet=2 * self.quiet)
+        ended = self.attempt(command, seconds * self.patience, environment, quiet=2 * self.quiet)
         if ended.why or ended.returncode != 0:
             errors[name] = f"{ended.why or processes.how(ended.returncode)}: {ended.stderr[-1000:]}"
         return json_lines(ended.stdout)
@@ -117,7 +117,7 @@ class Benches(Session):
             command = [tool, "--clock-control", "none", "--metrics", metrics, "--csv", "--launch-skip", str(skip),
                        "--launch-count", "60", self.program("tutti-bench"), "local", "--model", self.model("0.6b"), "--device",
                        self.place, "--cuda-graphs", "off", "--load", load, "--chunk-tokens", "2048", "--runs", "1"]
-            ended = self.collect(errors, load, self.attempt, command, 45)
+            ended = self.collect(errors, load, self.attempt, command, 45 * self.patience)
             lines = [line for line in ended.stdout.splitlines() if line.startswith('"')] if ended else []
             rows.append({"load": load, "csv": lines})
             if ended is not None and (not lines or self.rehearse and ended.returncode != 0):

@@ -23,8 +23,8 @@ WANTED += [("tutti_cuda_emulated_plugin", f"emulated_gpus/{PLUGIN}", f"{EMULATED
            (settings.EMULATED_NCCL_TEST, f"tests/{settings.EMULATED_NCCL_TEST}", f"{EMULATED}/{settings.EMULATED_NCCL_TEST}")]
 # Without these a call shows nothing.
 NEEDED = [PLUGIN, *KERNEL_TESTS]
-# What a test says that could not open its plug-in, unlike one that finds no GPU.
-MISMATCHES = ("plug-in", PLUGIN)
+# What a test says that could not open its plug-in, unlike one that finds no GPU (kernels/plugin_loader.cc, plugin_abi.h).
+MISMATCHES = ("cannot open plug-in", "both must come from one build", "speaks plug-in version", "has no symbol", f"no {PLUGIN} in")
 
 
 class Refused(Exception):

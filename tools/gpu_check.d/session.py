@@ -45,6 +45,7 @@ class Session:
         self.place, self.torch_place = ("cpu", "cpu") if rehearse == "cpu" else ("cuda:0", "cpu" if rehearse else "cuda")
         self.loads = settings.TINY_LOADS if rehearse else settings.LOADS
         self.quiet = settings.QUIET_REHEARSED_S if rehearse else settings.QUIET_S
+        self.patience = settings.PATIENCE_REHEARSED if rehearse else 1
         # Not in the results' folder: only files to be kept go there.
         self.scratch = tempfile.mkdtemp(prefix="gpu_check_")
         self.folder = os.path.abspath(folder)
@@ -251,7 +252,7 @@ class Session:
                    "--device", self.place, "--workers", str(workers), "--memory-per-worker", memory, "--kv-tokens",
                    "8192" if self.rehearse else "65536", "--max-batch-tokens", str(batch_tokens), *shared, *flags,
                    "--exec", f"{sys.executable} {settings.SCRIPT} ask {questions}"]
-        self.run(command, 240 if self.rehearse else 75, environment=environment)
+        self.run(command, 75 * self.patience, environment=environment)
         with open(answers, encoding="utf-8") as file:
             said = json.load(file)
         self.status = said["status"]

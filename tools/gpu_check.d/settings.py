@@ -81,7 +81,9 @@ DEVICE_S = 40
 # A test that has said nothing for so long hangs: its kernels take milliseconds, what it compares them with some seconds. A
 # bench, which brings a model to the GPU first, has twice as long.
 QUIET_S = 30
-QUIET_REHEARSED_S = 120
+QUIET_REHEARSED_S = 200
+# A GPU of fibers, on a processor with other work, takes so many times the seconds of each limit.
+PATIENCE_REHEARSED = 5
 # After SIGKILL. A process in state D, in a call of the driver's that does not return, is left behind.
 END_S = 8
 # Tests of one program that may end or hang it before it is given up.

@@ -18,7 +18,7 @@ class Check(Benches):
         if self.rehearse == "cpu":
             raise NotRun("a rehearsal on the CPU")
         test = self.program("kernels_conformance_test")
-        ended = self.attempt([test, "--gtest_filter=CudaTest.*"], settings.DEVICE_S)
+        ended = self.attempt([test, "--gtest_filter=CudaTest.*"], settings.DEVICE_S * self.patience)
         if ended.why or ended.stuck:
             self.no_device = "the driver does not answer"
             raise TimeoutError(f"the driver does not answer: the first test of a GPU {ended.why}. {ended.stuck} {ended.text[-1000:]}")
@@ -46,7 +46,7 @@ class Check(Benches):
                 facts[name] = self.tool(name)
             except NotRun as reason:
                 facts[name] = str(reason)
-        facts["build"] = ask(self.program("tutti-worker"), "--version", environment=self.environment)
+        facts["build"] = ask(os.path.join(self.folder, "tutti-worker"), "--version", environment=self.environment)
         return facts
 
     def suites(self, tests, wanted, seconds):
@@ -64,7 +64,7 @@ class Check(Benches):
                 found[test] = {"passed": False, "problem": f"not run: {reason}"}
                 continue
             found[test] = suites.run_suite(lambda command, limit: self.attempt(command, limit, environment, self.quiet),
-                                           [program], wanted, seconds)
+                                           [program], wanted, seconds * self.patience)
         return {"passed": all(one["passed"] for one in found.values()), "suites": found}
 
     def conformance(self):
@@ -148,7 +148,7 @@ class Check(Benches):
             environment = lazy if wanted == many[1] else dict(lazy, TUTTI_WGMMA="off")
             try:
                 ended = self.attempt([tool, "--tool", kind, "--error-exitcode", "9", self.program(test),
-                                      f"--gtest_filter={wanted}"], 120 if self.rehearse else 40, environment=environment)
+                                      f"--gtest_filter={wanted}"], 40 * self.patience, environment=environment)
             except NotRun as reason:
                 verdicts[name] = f"not run: {reason}"
                 continue
